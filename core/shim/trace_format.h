@@ -1,0 +1,294 @@
+// The bytes of a trace: what the shim writes while recording and feeds back while replaying, and what every reader
+// outside reads. This header is freestanding (the shim includes it); core/trace gives it meaning. docs/trace-format.md
+// documents it field by field and must change in the same commit.
+//
+// A trace file is one page of FileHeader followed by records. Every record starts with RecordHeader, is a multiple of
+// 8 bytes long, and may be skipped by its size; a reader skips types it does not know. All integers are little-endian.
+// A record becomes part of the trace when FileHeader::committed is moved past it (release store), so a killed program or
+// collector never leaves a torn record inside the committed range. Bytes past `committed` are not data.
+//
+// Time: ticks are the host's time-stamp counter when FileHeader::clock_kind says so (constant rate and the kernel's own
+// clock source, checked by the collector), else nanoseconds of CLOCK_MONOTONIC. ClockRecords tie ticks to CLOCK_MONOTONIC
+// and CLOCK_REALTIME. On one boot of one host ticks are comparable between processes.
+#pragma once
+
+#include <stdint.h>
+
+namespace friday::format {
+
+inline constexpr char kMagic[8] = {'F', 'R', 'I', 'D', 'A', 'Y', 'T', '1'};
+inline constexpr uint32_t kVersion = 1;
+inline constexpr uint64_t kHeaderSize = 4096;
+// The window of address space the trace is mapped into, in the recorded and in the replayed process.
+inline constexpr uint64_t kWindowAddress = 0x100000000000;
+inline constexpr uint64_t kWindowSize = 1ull << 38;
+
+// Bits of FileHeader::features; a reader refuses a trace with a bit it does not know.
+enum Feature : uint64_t {
+  kFeatureImage = 1 << 0,        // holds a start image
+  kFeatureForkChild = 1 << 1,    // begins as a fork of another node; has no image of its own
+  kFeatureChecksums = 1 << 2,    // every record's checksum is valid
+};
+
+enum ClockKind : uint32_t { kClockTsc = 1, kClockMonotonic = 2 };
+
+struct FileHeader {
+  char magic[8];
+  uint32_t version;
+  uint32_t header_size;     // offset of the first record
+  uint64_t features;
+  uint32_t clock_kind;
+  uint32_t abi_version;     // of the shim that recorded (shim_abi.h kAbiVersion)
+  uint8_t boot_id[16];
+  uint8_t node_uuid[16];
+  uint8_t parent_uuid[16];  // of the node this one was forked from; zero if none
+  uint64_t fork_event;      // event of the parent whose call made this process
+  uint64_t ticks_per_second;// estimate; 10^9 for kClockMonotonic
+  uint32_t pid;             // as the program saw it
+  uint32_t parent_pid;
+  // Written by the program (shim), each on its own cache line.
+  alignas(64) uint64_t committed;
+  uint64_t events;          // events within `committed`
+  uint32_t ended;           // 1 once an EndRecord is committed
+  uint32_t wanted;          // futex: bumped by the shim when it asks for room
+  // Written by the collector.
+  alignas(64) uint64_t allocated;  // bytes of the file that can be stored to without a fault
+  uint32_t room;            // futex: bumped when `allocated` has moved or never will again
+  uint32_t closed;          // why no more room will come: 0, or EndReason
+};
+static_assert(sizeof(FileHeader) <= kHeaderSize);
+
+enum RecordType : uint16_t {
+  // Not events.
+  kImageRecord = 1,      // ImageRecord: registers and limits of the start image
+  kImageMap = 2,         // ImageMapRecord: one mapping
+  kImagePages = 3,       // ImagePagesRecord: contents
+  kChannelRecord = 4,    // ChannelRecord: a descriptor seen for the first time
+  kClockRecord = 5,      // ClockRecord
+  kModuleRecord = 6,     // ModuleRecord: a file mapped into the process, with build-id and content hash
+  kEndRecord = 7,        // EndRecord: the recording of this node ends here
+  // Events, counted from 0 in file order. That order is the order in which the process's thread token was held.
+  kCall = 16,            // a system call that kept the token: one point
+  kRelease = 17,         // a call that let the token go: its entry
+  kReturn = 18,          // and its return
+  kSignal = 19,          // a signal handler is entered at a call boundary
+  kThreadStart = 20,     // first turn of a new thread; of a forked child: its first event
+  kThreadExit = 21,      // last turn of a thread
+  kInstruction = 22,     // result of rdtsc, rdtscp, rdrand, rdseed
+  kYield = 23,           // the token was handed over without a call
+  // Reserved for later work, so that old readers skip them by name.
+  kBranches = 64, kCutValue = 65, kSchedule = 66, kStack = 67, kProcessImage = 68,
+};
+
+struct RecordHeader {
+  uint32_t size;      // of the whole record, header included; multiple of 8
+  uint16_t type;      // RecordType
+  uint16_t flags;
+  uint32_t checksum;  // low half of XXH3-64 (seed 0) of the record's bytes with this field zero
+  uint32_t thread;    // thread number for events, else 0
+};
+
+enum EventFlag : uint16_t {
+  kFlagRestarted = 1 << 0,  // the call is run again after a signal handler, as SA_RESTART asks
+  kFlagNative = 1 << 1,     // executed natively at replay too (memory mapping calls)
+};
+
+// An event: this header, then argument_count 64-bit argument values, then part_count parts.
+struct EventRecord {
+  RecordHeader header;
+  uint64_t index;          // counted from 0 in this trace
+  uint32_t thread_seq;     // counted from 0 in this thread
+  uint16_t call;           // system call number; signal number for kSignal; InstructionKind for kInstruction
+  uint8_t argument_count;  // arguments recorded (the call's arity)
+  uint8_t part_count;
+  int64_t result;          // return value or -errno
+  uint64_t input_hash;     // XXH3-64 of what the call reads from memory; 0 if nothing
+  uint64_t entry_ticks;
+  uint64_t return_ticks;   // equals entry_ticks for kRelease
+};
+static_assert(sizeof(EventRecord) == 64);
+
+enum InstructionKind : uint16_t { kRdtsc = 1, kRdtscp = 2, kRdrand = 3, kRdseed = 4 };
+
+// A part: this header, then `size` bytes padded to 8.
+struct PartHeader {
+  uint16_t kind;     // PartKind
+  uint16_t flags;
+  uint32_t size;
+  uint64_t address;  // kMemory: where the bytes go; else 0
+};
+
+enum PartKind : uint16_t {
+  kMemory = 1,       // bytes the call wrote at `address`
+  kTransfer = 2,     // TransferPart: bytes moved through a channel
+  kFileIdentity = 3, // FileIdentityPart: what an open file is
+  kMapContent = 4,   // MapContentPart: contents of a file mapping
+  kDescriptors = 5,  // DescriptorsPart: new descriptors and the channels behind them
+  kChild = 6,        // ChildPart: the thread or process a clone made
+  kSignalInfo = 7,   // siginfo_t as delivered, 128 bytes
+  kWait = 8,         // WaitPart: which child a wait returned
+  kPath = 9,         // a path argument, without NUL
+};
+
+inline constexpr unsigned kEndpointBytes = 112;
+struct Endpoint {
+  uint32_t length;                 // of the sockaddr; 0: none
+  uint8_t bytes[kEndpointBytes];   // sockaddr as this side sees it; shorter than its true length only for odd families
+};
+
+enum ChannelKind : uint32_t {
+  kChannelUnknown = 0, kChannelFile = 1, kChannelStream = 2, kChannelDatagram = 3, kChannelPipe = 4,
+  kChannelEvent = 5 /* eventfd, timerfd, signalfd, epoll */, kChannelTerminal = 6, kChannelListen = 7, kChannelSeqpacket = 8,
+  kChannelDevice = 9,
+};
+
+// One open file description as this process knows it. A new record with the same `channel` replaces the endpoints (a
+// socket was bound or connected). Numbers are never reused in a trace; a fork child inherits its parent's.
+struct ChannelRecord {
+  RecordHeader header;
+  uint64_t channel;         // number in this trace, from 1
+  uint64_t event;           // index of the event at which it was first seen
+  uint32_t kind;            // ChannelKind
+  int32_t fd;               // descriptor by which it was seen
+  uint32_t domain, type, protocol;  // of sockets
+  uint32_t open_flags;
+  uint64_t device, inode;   // fstat: names a file, a FIFO, or both ends of a pipe
+  Endpoint local, remote;
+};
+
+enum Direction : uint8_t { kIn = 1, kOut = 2 };
+enum Representation : uint8_t {
+  kInline = 1,        // the payload stands in this event's kMemory parts
+  kHashOnly = 2,      // only its hash (what a sender records)
+  kHeaderOnly = 3, kFileReference = 4, kPeerReference = 5, kInferred = 6,
+};
+enum TransferFlag : uint16_t { kPeek = 1, kTruncated = 2, kOutOfBand = 4, kEndOfStream = 8 };
+
+// Bytes that moved through a channel. Streams: `offset` is the channel's byte count in this direction before the
+// transfer, and `hash` = XXH3-64 of the bytes moved with the previous transfer's hash of this channel and direction as seed
+// (0 at first): a chain that a reader who has the payload of the other side can follow at this side's boundaries. Receivers
+// have the payload inline and leave `hash` 0 for streams. Datagrams: `hash` = XXH3-64 of the datagram, seed 0, both sides.
+struct TransferPart {
+  uint64_t channel;
+  uint64_t offset;
+  uint64_t hash;
+  uint64_t length;       // bytes moved
+  uint64_t true_length;  // of a datagram that was cut (MSG_TRUNC); else = length
+  uint8_t direction;
+  uint8_t representation;
+  uint16_t flags;        // TransferFlag
+  uint32_t message;      // which message of a sendmmsg/recvmmsg
+  Endpoint peer;         // datagrams: the other side if the call names it, else length 0
+};
+
+struct FileIdentityPart {
+  uint64_t channel, device, inode, size;
+  int64_t mtime_ns;
+  uint32_t mode, flags;
+};
+
+struct MapContentPart {
+  uint8_t file[16];   // XXH3-128 of the copy in the recording's files/, or zero: contents follow as a kMemory part
+  uint64_t offset, length;
+};
+
+struct DescriptorsPart {  // repeated size/sizeof times
+  uint64_t channel;
+  int32_t fd;
+  uint32_t reserved;
+};
+
+struct ChildPart {
+  uint32_t thread;          // number of the new thread, or 0 for a process
+  uint32_t pid;             // tid or pid as the program sees it
+  uint8_t node_uuid[16];    // of the new process's trace; zero for a thread or an unrecorded process
+};
+
+struct WaitPart {
+  uint32_t pid, status;
+};
+
+struct ClockRecord {
+  RecordHeader header;
+  uint64_t ticks;
+  int64_t monotonic_ns;
+  int64_t realtime_ns;
+  uint64_t event;      // index of the next event
+};
+
+inline constexpr uint32_t kPathBytes = 256;
+struct ModuleRecord {
+  RecordHeader header;
+  uint64_t event;           // 0 for modules of the start image
+  uint8_t file[16];         // XXH3-128: name of its copy in files/
+  uint64_t low, high;       // address range
+  uint64_t device, inode;
+  uint32_t build_id_size;
+  uint8_t build_id[20];
+  uint32_t sites_patched, sites_trapped;
+  char path[kPathBytes];    // as the process's maps show it
+};
+
+enum EndReason : uint32_t {
+  kEndExit = 1,          // exit_group, code in `detail`
+  kEndUnhandled = 2,     // a call Friday does not handle, number in `detail`; the program went on
+  kEndDiskFull = 3,
+  kEndCollectorGone = 4,
+  kEndExec = 5,          // replaced by another program
+  kEndRefused = 6,       // something seen that cannot be recorded; `text` says what
+  kEndStopped = 7,       // the collector asked for it
+  kEndSizeLimit = 8,
+};
+
+struct EndRecord {
+  RecordHeader header;
+  uint64_t event;      // number of events before
+  uint64_t ticks;
+  uint32_t reason;     // EndReason
+  int32_t detail;
+  char text[64];
+};
+
+// ---- Start image
+
+struct ImageRecord {
+  RecordHeader header;
+  // Where to resume inside the shim.
+  uint64_t rip, rsp;
+  uint64_t fs_base, gs_base;
+  uint64_t control;        // address of the shim's Control block (shim_abi.h)
+  uint64_t brk_start, brk_end;
+  uint64_t stack_low, stack_high;
+  uint64_t signal_mask;    // of the main thread
+  uint64_t altstack[3];    // ss_sp, ss_flags, ss_size
+  uint64_t auxv_address, auxv_bytes;
+  uint64_t vdso_low, vdso_high;
+  uint32_t mxcsr, fpu_control;
+  uint64_t xcr0;
+  uint32_t cpuid[8][4];    // leaves 0, 1, 7.0, 7.1, 0xd.1, 0x80000001, 0x80000007, 0x80000008: eax, ebx, ecx, edx
+  uint64_t rlimits[16][2];
+  struct { uint64_t handler, flags, restorer, mask; } actions[65];  // as the kernel holds them, by signal number
+  char exe[kPathBytes];
+};
+
+enum MapKind : uint32_t { kMapAnonymous = 0, kMapFile = 1, kMapVdso = 2, kMapStack = 3, kMapHeap = 4, kMapSharedFile = 5, kMapShim = 6 };
+
+struct ImageMapRecord {
+  RecordHeader header;
+  uint64_t low, high, offset;
+  uint64_t device, inode;
+  uint32_t protection;      // PROT_ bits
+  uint32_t kind;            // MapKind
+  uint8_t file[16];         // XXH3-128 of the copy in files/, or zero: all contents are in ImagePages
+  uint64_t file_size;
+  char path[kPathBytes];
+};
+
+// `pages` whole pages for `address`, following this header directly.
+struct ImagePagesRecord {
+  RecordHeader header;
+  uint64_t address;
+  uint64_t pages;
+};
+
+}  // namespace friday::format
