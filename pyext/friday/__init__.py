@@ -1,0 +1,1 @@
+"""Friday's Python surface."""
