@@ -1,0 +1,126 @@
+// The breakpoint instances of one node: int3 bytes, counted by owner, and stepping over them without a single step.
+//
+// A hit costs the tracer one look-up. To go on, the displaced instruction runs natively, out of line, in a *pad*: the
+// instruction relocated (rip-relative operands, branches and calls rewritten), followed by a jump back. Plain jumps are
+// done in the registers. What cannot be moved (no pad area within 2 GB, xbegin, syscall, ...) is stepped in place with
+// its byte written back; the caller need not know which way was taken.
+//
+// Not owned threads: everything on the tracing thread, with the node stopped (see node_control.h). The session does
+//   SIGTRAP:  regs -> hit(regs)             rip is set back onto the breakpoint, owners are returned
+//   resume:   step_over(thread, regs)       when the thread stands on a breakpoint that was reported; then, if told so,
+//                                           set_registers and continue
+//   any other stop of a thread: program_address(rip), or leave_pad(thread) to bring it out of a pad
+#pragma once
+
+#include <sys/user.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/ids.h"
+#include "core/stop/instruction.h"
+#include "core/stop/node_control.h"
+#include "core/stop/patched_bytes.h"
+#include "core/stop/stop_points.h"
+
+namespace friday {
+
+// Who wants a breakpoint: a stop point of Friday, a client of the remote serial protocol, or the session itself.
+struct BreakpointOwner {
+  enum class Kind : uint8_t { stop_point, rsp_client, internal };
+  Kind kind = Kind::stop_point;
+  uint32_t id = 0;
+  auto operator<=>(const BreakpointOwner&) const = default;
+};
+
+// Executable memory of the node that Friday may fill with pads (readable by the program, never written by it).
+struct PadArea {
+  Addr base{};
+  uint64_t size = 0;
+};
+
+enum class StepOver : uint8_t {
+  in_registers,  // `registers` were changed: set them and continue
+  stepped,       // the instruction was executed already: the thread stands behind it, `registers` are up to date
+};
+
+class Breakpoints {
+ public:
+  Breakpoints(NodeControl& node, PatchedBytes& patches) : node_(node), patches_(patches) {}
+
+  void add_pad_area(PadArea area);
+
+  // The same owner may insert at one address several times; it counts once. Fails on memory that cannot be written, and
+  // inside a patch of Friday's own.
+  Result<void> insert(Addr address, BreakpointOwner owner);
+  // Removing what is not there is no error. The last owner gone, the byte is put back.
+  Result<void> remove(Addr address, BreakpointOwner owner);
+  Result<void> remove_all(BreakpointOwner owner);
+
+  bool contains(Addr address) const { return sites_.contains(address.value); }
+  std::span<const BreakpointOwner> owners_at(Addr address) const;  // in order of insertion; empty when none
+  size_t size() const { return sites_.size(); }
+
+  // A SIGTRAP stop with these registers: when an int3 of ours caused it, sets rip back onto it and returns its owners
+  // (which may be empty: the breakpoint was removed while the trap was on its way). None when the trap is not ours.
+  std::optional<std::span<const BreakpointOwner>> hit(user_regs_struct& registers) const;
+
+  // Takes `thread`, which stands at a breakpoint, past the instruction under it. Without a breakpoint at rip nothing
+  // changes and the answer is in_registers.
+  Result<StepOver> step_over(ThreadId thread, user_regs_struct& registers);
+
+  // Executes the one instruction at rip of `thread` in place, with the breakpoint under it (if any) lifted meanwhile.
+  Result<void> step_one(ThreadId thread);
+
+  // The program's address of a pc: itself outside pads; inside, that of the instruction which stands or comes next
+  // there. None in the middle of a rewritten call, where no address of the program says what is done (leave_pad helps).
+  std::optional<Addr> program_address(Addr pc) const;
+  bool in_pad(Addr pc) const;
+  // Steps `thread` until its rip means a program address and sets rip to that.
+  Result<void> leave_pad(ThreadId thread);
+
+  // The program unmapped or remapped [low, high): its breakpoints are gone. Returns their owners and addresses, so that
+  // they can become pending.
+  std::vector<std::pair<Addr, BreakpointOwner>> forget(Addr low, Addr high);
+
+  // Takes over the state of `parent`, of which this node's memory is a copy (fork, checkpoint).
+  void copy_from(const Breakpoints& parent);
+
+ private:
+  struct Pad {
+    uint64_t size = 0;
+    // Offsets in the pad where a pc means an address of the program.
+    std::vector<std::pair<uint64_t, uint64_t>> meaning;
+  };
+  // How to get past the instruction under a breakpoint; decided at the first step over, again when the code has changed.
+  enum class Way : uint8_t { undecided, jump, branch, pad, in_place };
+  struct Site {
+    std::vector<BreakpointOwner> owners;
+    Instruction instruction;
+    Way way = Way::undecided;
+    uint64_t pad = 0;  // of Way::pad
+  };
+  struct Area {
+    PadArea area;
+    uint64_t used = 0;
+  };
+
+  Result<void> refresh(Addr address, Site& site);
+  Result<void> choose_way(Site& site);
+  Result<bool> make_pad(Site& site);
+  Result<void> write_byte(Addr address, std::byte byte);
+  std::map<uint64_t, Pad>::const_iterator pad_of(uint64_t pc) const;
+
+  NodeControl& node_;
+  PatchedBytes& patches_;
+  std::unordered_map<uint64_t, Site> sites_;
+  std::map<uint64_t, Pad> pads_;  // by base; they stay when breakpoints go, since a thread may stand in one
+  std::vector<Area> areas_;
+};
+
+}  // namespace friday

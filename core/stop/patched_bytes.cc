@@ -1,0 +1,106 @@
+#include "core/stop/patched_bytes.h"
+
+#include <algorithm>
+
+#include "core/base/check.h"
+
+namespace friday {
+
+namespace {
+
+constexpr std::byte int3{0xcc};
+
+// Calls visit(window byte index, bytes index) for every byte of the window inside [low, low + size).
+template <typename Visit>
+void for_overlap(const PatchWindow& window, uint64_t low, size_t size, Visit visit) {
+  uint64_t from = std::max(window.low, low), to = std::min(window.high(), low + size);
+  for (uint64_t at = from; at < to; ++at) visit(at - window.low, at - low);
+}
+
+// First window that can reach `low`: windows do not overlap, so only the one before lower_bound can.
+template <typename Map>
+auto first_window(Map& windows, uint64_t low) {
+  auto it = windows.upper_bound(low);
+  if (it != windows.begin() && std::prev(it)->second.high() > low) --it;
+  return it;
+}
+
+}  // namespace
+
+Result<void> PatchedBytes::add_window(PatchWindow window) {
+  FRIDAY_CHECK(!window.original.empty() && window.original.size() == window.patched.size())
+      << "window at " << window.low;
+  auto it = first_window(windows_, window.low);
+  if (it != windows_.end() && it->second.low < window.high()) {
+    const PatchWindow& other = it->second;
+    if (other.low == window.low && other.original == window.original && other.patched == window.patched) return {};
+    return fail(ErrorCode::unsupported, "cannot patch {} bytes at {:#x}: the patch at {:#x} stands there",
+                window.original.size(), window.low, other.low);
+  }
+  auto breakpoint = breakpoints_.upper_bound(window.low);
+  if (breakpoint != breakpoints_.end() && breakpoint->first < window.high())
+    return fail(ErrorCode::unsupported, "cannot patch {} bytes at {:#x}: a breakpoint stands at {:#x}; remove it first",
+                window.original.size(), window.low, breakpoint->first);
+  // A breakpoint on the first byte stays above the new window.
+  if (auto own = breakpoints_.find(window.low); own != breakpoints_.end()) own->second = window.patched[0];
+  windows_.emplace(window.low, std::move(window));
+  return {};
+}
+
+void PatchedBytes::remove_window(Addr low) {
+  auto it = windows_.find(low.value);
+  if (it == windows_.end()) return;
+  if (auto own = breakpoints_.find(low.value); own != breakpoints_.end()) own->second = it->second.original[0];
+  windows_.erase(it);
+}
+
+const PatchWindow* PatchedBytes::window_at(Addr address) const {
+  auto it = first_window(windows_, address.value);
+  return it != windows_.end() && it->second.low <= address.value ? &it->second : nullptr;
+}
+
+Result<void> PatchedBytes::add_breakpoint(Addr address, std::byte under) {
+  const PatchWindow* window = window_at(address);
+  if (window && window->low != address.value)
+    return fail(ErrorCode::unsupported,
+                "cannot set a breakpoint at {}: Friday's own patch at {:#x} covers this instruction; set it at {:#x} or "
+                "from {:#x} on",
+                address, window->low, window->low, window->high());
+  breakpoints_.emplace(address.value, under);
+  return {};
+}
+
+void PatchedBytes::show_original(Addr address, std::span<std::byte> bytes) const {
+  uint64_t high = address.value + bytes.size();
+  hide_breakpoints(address, bytes);
+  for (auto it = first_window(windows_, address.value); it != windows_.end() && it->first < high; ++it)
+    for_overlap(it->second, address.value, bytes.size(),
+                [&](size_t of_window, size_t of_bytes) { bytes[of_bytes] = it->second.original[of_window]; });
+}
+
+void PatchedBytes::hide_breakpoints(Addr address, std::span<std::byte> bytes) const {
+  uint64_t high = address.value + bytes.size();
+  for (auto it = breakpoints_.lower_bound(address.value); it != breakpoints_.end() && it->first < high; ++it)
+    bytes[it->first - address.value] = it->second;
+}
+
+void PatchedBytes::keep_patches(Addr address, std::span<std::byte> bytes) {
+  uint64_t high = address.value + bytes.size();
+  for (auto it = first_window(windows_, address.value); it != windows_.end() && it->first < high; ++it)
+    for_overlap(it->second, address.value, bytes.size(), [&](size_t of_window, size_t of_bytes) {
+      it->second.original[of_window] = bytes[of_bytes];
+      bytes[of_bytes] = it->second.patched[of_window];
+    });
+  for (auto it = breakpoints_.lower_bound(address.value); it != breakpoints_.end() && it->first < high; ++it) {
+    std::byte& byte = bytes[it->first - address.value];
+    it->second = byte;
+    byte = int3;
+  }
+}
+
+void PatchedBytes::forget(Addr low, Addr high) {
+  breakpoints_.erase(breakpoints_.lower_bound(low.value), breakpoints_.lower_bound(high.value));
+  windows_.erase(first_window(windows_, low.value), windows_.lower_bound(high.value));
+}
+
+}  // namespace friday

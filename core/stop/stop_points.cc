@@ -1,0 +1,77 @@
+#include "core/stop/stop_points.h"
+
+#include <algorithm>
+
+namespace friday {
+
+bool NodeSelection::covers(NodeId id, std::string_view name) const {
+  if (std::ranges::find(except, id) != except.end()) return false;
+  if (all || std::ranges::find(ids, id) != ids.end()) return true;
+  return std::ranges::any_of(names, [&](const std::string& wanted) {
+    // "redis" covers "redis" and "redis#2"; "redis/child-1" is another process.
+    return name == wanted || (name.starts_with(wanted) && name[wanted.size()] == '#' &&
+                              name.find('/', wanted.size()) == std::string_view::npos);
+  });
+}
+
+Result<StopPointId> StopPoints::add(StopPoint point) {
+  bool placed = point.kind == StopKind::breakpoint ? !point.location.empty() : !point.expressions.empty();
+  if (!placed)
+    return fail(ErrorCode::usage, "{}", point.kind == StopKind::breakpoint ? "a breakpoint needs a location"
+                                                                           : "a watchpoint needs an expression");
+  point.id = StopPointId{++last_id_};
+  StopPointId id = point.id;
+  points_.emplace(id, std::move(point));
+  return id;
+}
+
+Result<void> StopPoints::remove(StopPointId id) {
+  if (points_.erase(id) == 0) return fail(ErrorCode::not_found, "no breakpoint or watchpoint number {}", id.value);
+  return {};
+}
+
+StopPoint* StopPoints::find(StopPointId id) {
+  auto it = points_.find(id);
+  return it == points_.end() ? nullptr : &it->second;
+}
+
+const StopPoint* StopPoints::find(StopPointId id) const {
+  auto it = points_.find(id);
+  return it == points_.end() ? nullptr : &it->second;
+}
+
+Result<StopPoint*> StopPoints::get(StopPointId id) {
+  if (StopPoint* point = find(id)) return point;
+  return fail(ErrorCode::not_found, "no breakpoint or watchpoint number {}", id.value);
+}
+
+std::vector<StopPointId> StopPoints::ids() const {
+  std::vector<StopPointId> ids;
+  for (const auto& [id, point] : points_) ids.push_back(id);
+  return ids;
+}
+
+std::vector<StopPointId> StopPoints::for_node(NodeId node, std::string_view name) const {
+  std::vector<StopPointId> ids;
+  for (const auto& [id, point] : points_)
+    if (point.enabled && point.nodes.covers(node, name)) ids.push_back(id);
+  return ids;
+}
+
+HitVerdict StopPoints::count_hit(StopPointId id) {
+  StopPoint* point = find(id);
+  if (!point || !point->enabled) return HitVerdict::disabled;
+  ++point->hit_count;
+  if (point->ignore_count == 0) return HitVerdict::run_handlers;
+  --point->ignore_count;
+  return HitVerdict::ignored;
+}
+
+void StopPoints::forget_node(NodeId node) {
+  for (auto& [id, point] : points_) {
+    point.instances.erase(node);
+    point.pending.erase(node);
+  }
+}
+
+}  // namespace friday

@@ -1,0 +1,150 @@
+// The watched ranges of one node, by page protection: any number, any width. A page that holds a watched byte loses
+// PROT_WRITE; a store to it faults, the tracer carries the store out (core/stop/emulator.h; a form it does not know is
+// stepped with the page open), and the ranges that the store touched are compared with their last known bytes.
+//
+// On the tracing thread only, with the node stopped (node_control.h). The session does
+//   arm/disarm as it likes, then flush() before the node resumes (one mprotect for each run of adjacent pages);
+//   SIGSEGV of a thread at `address`: protects(address) ? on_fault(thread, address) : it is the program's own;
+//   writes of its own into the node (user, gdb, replay from outside): note_write(low, size) afterwards;
+//   mapping calls of the program: on_mapping_changed(...) after the call, then flush().
+// A watch never changes what the program computes: a store to a page that the program itself made read-only still
+// faults, and one that straddles into such a page is left to the processor.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/ids.h"
+#include "core/stop/breakpoints.h"
+#include "core/stop/node_control.h"
+#include "core/stop/stop_points.h"
+
+namespace friday {
+
+struct WatchRange {
+  StopPointId id{};
+  uint32_t index = 0;  // number of the range in its stop point: the link of a chain, the expression of a list
+  Addr low{};
+  uint64_t size = 0;
+  bool any_write = false;  // report writes of the same value too
+};
+
+struct WatchHit {
+  StopPointId id{};
+  uint32_t index = 0;
+  Addr low{};                        // of the range
+  std::vector<std::byte> old_bytes;  // of the whole range
+  std::vector<std::byte> new_bytes;  // empty when the program unmapped the range
+};
+
+// What the page of an address holds, as far as protecting it is concerned.
+enum class PageUse : uint8_t {
+  ordinary,
+  stack,         // of some thread
+  thread_block,  // the TLS block or TCB of some thread
+  unmapped,
+};
+
+struct FaultOutcome {
+  enum class How : uint8_t {
+    not_ours,  // no watch protects this page, or the program itself may not write it: deliver the signal
+    emulated,  // the store was carried out; registers of the thread are set
+    stepped,   // the instruction was single-stepped with its pages open
+    partial,   // a rep instruction was carried out up to a page the program may not write: resume, it will fault there
+  };
+  How how = How::not_ours;
+  Addr pc{};                   // of the storing instruction, in the program
+  std::vector<WatchHit> hits;  // empty with how != not_ours: a false positive
+};
+
+struct WatchStatistics {
+  uint64_t faults = 0, emulated = 0, stepped = 0, hits = 0, protect_calls = 0;
+};
+
+class WatchSet {
+ public:
+  WatchSet(NodeControl& node, Breakpoints& breakpoints) : node_(node), breakpoints_(breakpoints) {}
+
+  // Fails with bad_address when a byte is not mapped, with unsupported when a page holds a stack or a thread block (the
+  // message names the thread and the cost) unless `allow_any_page`. (id, index) that is armed already is moved.
+  Result<void> arm(const WatchRange& range, bool allow_any_page = false);
+  void disarm(StopPointId id);
+  void disarm(StopPointId id, uint32_t index);
+  PageUse page_use(Addr address);
+
+  // Brings the protections of the node in line with the ranges. Costs nothing when nothing changed.
+  Result<void> flush();
+
+  // Whether `address` lies on a page that a watch protects now.
+  bool protects(Addr address) const;
+  // A write fault at `address`. A thread that stands in a pad of a breakpoint is understood and brought out of it.
+  Result<FaultOutcome> on_fault(ThreadId thread, Addr address);
+
+  // [low, low + size) was written by Friday itself (through NodeControl, or by the replay): the changes are returned as
+  // hits, for the caller to report or to drop, and the new bytes are the known ones from here on.
+  Result<std::vector<WatchHit>> note_write(Addr low, uint64_t size);
+
+  // The program mapped, unmapped, discarded or re-protected [low, high): `protection` is what it has now, none when it
+  // is unmapped. Values that changed by it are returned as hits. Ranges that were unmapped stay, and are in force again
+  // when the program maps them again.
+  Result<std::vector<WatchHit>> on_mapping_changed(Addr low, Addr high, std::optional<uint32_t> protection);
+
+  // The protection that the program gave to the page of `address`, when a watch has it; for NodeControl::mappings().
+  std::optional<uint32_t> program_protection(Addr address) const;
+
+  size_t size() const { return ranges_.size(); }
+  const WatchStatistics& statistics() const { return statistics_; }
+  // The known bytes of an armed range, or nullptr.
+  const std::vector<std::byte>* bytes_of(StopPointId id, uint32_t index) const;
+
+  // Takes over the state of `parent`, of which this node's memory and protections are a copy.
+  void copy_from(const WatchSet& parent);
+
+ private:
+  struct Armed {
+    WatchRange range;
+    std::vector<std::byte> bytes;  // last known; empty while unmapped
+    uint64_t high() const { return range.low.value + range.size; }
+  };
+  struct Page {
+    std::optional<uint32_t> program;  // protection the program gave it; none while unmapped
+    bool closed = false;              // PROT_WRITE is taken away now
+    std::vector<uint32_t> slots;      // ranges on this page, by (low, slot)
+    uint64_t widest = 0;              // no range on this page is wider
+  };
+  struct Access;  // the emulator's view of the node's memory
+
+  Result<void> load_layout();
+  const Mapping* mapping_at(uint64_t address) const;
+  std::string thread_block_owner(uint64_t page) const;
+  Result<void> refuse_special(uint64_t page, const WatchRange& range);
+  void link(uint32_t slot);
+  void unlink(uint32_t slot);
+  Result<void> protect(uint64_t low, uint64_t high, uint32_t protection);
+  bool program_may_write(uint64_t page);
+  Result<void> step_open(ThreadId thread, const Instruction* instruction, uint64_t page,
+                         const user_regs_struct& registers);
+  void overlapping(uint64_t low, uint64_t high, std::vector<uint32_t>& slots) const;
+  Result<void> compare(uint64_t low, uint64_t high, bool written, std::vector<WatchHit>& hits);
+  Result<void> compare_slot(uint32_t slot, uint64_t low, uint64_t high, bool written, std::vector<WatchHit>& hits);
+
+  NodeControl& node_;
+  Breakpoints& breakpoints_;
+  std::unordered_map<uint32_t, Armed> ranges_;  // by slot
+  std::unordered_map<uint64_t, uint32_t> slot_of_;  // (id, index) -> slot
+  std::unordered_map<uint64_t, Page> pages_;
+  std::unordered_set<uint64_t> dirty_;  // pages whose protection flush() must look at
+  uint32_t next_slot_ = 1;
+  bool layout_known_ = false;
+  std::vector<Mapping> layout_;
+  std::vector<std::pair<uint64_t, ThreadId>> thread_blocks_;  // fs_base
+  WatchStatistics statistics_;
+};
+
+}  // namespace friday
