@@ -91,6 +91,7 @@ struct RecordHeader {
 enum EventFlag : uint16_t {
   kFlagRestarted = 1 << 0,  // the call is run again after a signal handler, as SA_RESTART asks
   kFlagNative = 1 << 1,     // executed natively at replay too (memory mapping calls)
+  kFlagAtEntry = 1 << 2,    // kSignal: delivered before the call at which the thread stood was made
 };
 
 // An event: this header, then argument_count 64-bit argument values, then part_count parts.
@@ -102,7 +103,7 @@ struct EventRecord {
   uint8_t argument_count;  // arguments recorded (the call's arity)
   uint8_t part_count;
   int64_t result;          // return value or -errno
-  uint64_t input_hash;     // XXH3-64 of what the call reads from memory; 0 if nothing
+  uint64_t input_hash;     // XXH3-64 of what the call reads from memory; 0 if nothing. kInstruction: second result (tsc_aux, carry)
   uint64_t entry_ticks;
   uint64_t return_ticks;   // equals entry_ticks for kRelease
 };
@@ -128,6 +129,7 @@ enum PartKind : uint16_t {
   kSignalInfo = 7,   // siginfo_t as delivered, 128 bytes
   kWait = 8,         // WaitPart: which child a wait returned
   kPath = 9,         // a path argument, without NUL
+  kSites = 10,       // SiteList entries (shim_abi.h Site) patched in a module that appeared with this call; `address`: stub area
 };
 
 inline constexpr unsigned kEndpointBytes = 112;
@@ -164,10 +166,12 @@ enum Representation : uint8_t {
 };
 enum TransferFlag : uint16_t { kPeek = 1, kTruncated = 2, kOutOfBand = 4, kEndOfStream = 8 };
 
-// Bytes that moved through a channel. Streams: `offset` is the channel's byte count in this direction before the
-// transfer, and `hash` = XXH3-64 of the bytes moved with the previous transfer's hash of this channel and direction as seed
-// (0 at first): a chain that a reader who has the payload of the other side can follow at this side's boundaries. Receivers
-// have the payload inline and leave `hash` 0 for streams. Datagrams: `hash` = XXH3-64 of the datagram, seed 0, both sides.
+// Bytes that moved through a channel. run_hash(bytes, seed): XXH3-64 over blocks of kHashBlock bytes, each block's hash the
+// seed of the next block (the last block, 1 to kHashBlock bytes, gives the result). Streams: `offset` is the channel's byte
+// count in this direction before the transfer, and `hash` = run_hash(bytes moved, hash of the previous transfer of this
+// channel and direction; 0 at first): a chain that a reader who has the payload of the other side can follow at this
+// side's boundaries. Receivers have the payload inline and leave `hash` 0 for streams. Datagrams: `hash` =
+// run_hash(datagram, 0) on both sides. `peer` is left out (the part is kTransferBytes long) when its length is 0.
 struct TransferPart {
   uint64_t channel;
   uint64_t offset;
@@ -180,6 +184,9 @@ struct TransferPart {
   uint32_t message;      // which message of a sendmmsg/recvmmsg
   Endpoint peer;         // datagrams: the other side if the call names it, else length 0
 };
+inline constexpr uint32_t kHashBlock = 4096;
+inline constexpr uint32_t kTransferBytes = 48;  // of a TransferPart without its peer
+static_assert(__builtin_offsetof(TransferPart, peer) == kTransferBytes);
 
 struct FileIdentityPart {
   uint64_t channel, device, inode, size;

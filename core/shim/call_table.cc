@@ -1,0 +1,38 @@
+// calls.def as data, indexed by call number. The last entry stands for every number that the table does not know.
+#include "core/shim/runtime.h"
+
+namespace friday::shim {
+
+namespace {
+constexpr Operand RET(uint8_t a) { return {Shape::ret, a, 0, 0}; }
+constexpr Operand RETN(uint8_t a, uint16_t n) { return {Shape::ret_n, a, 0, n}; }
+constexpr Operand RETCAP(uint8_t a, uint8_t b) { return {Shape::ret_cap, a, b, 0}; }
+constexpr Operand FIX(uint8_t a, uint16_t n) { return {Shape::fix, a, 0, n}; }
+constexpr Operand CNT(uint8_t a, uint8_t b, uint16_t n) { return {Shape::count, a, b, n}; }
+constexpr Operand LEN(uint8_t a, uint8_t b) { return {Shape::length, a, b, 0}; }
+constexpr Operand IOV(uint8_t a, uint8_t b) { return {Shape::iov, a, b, 0}; }
+constexpr Operand MSG(uint8_t a) { return {Shape::msg, a, 0, 0}; }
+constexpr Operand MMSG(uint8_t a, uint8_t b) { return {Shape::mmsg, a, b, 0}; }
+constexpr Operand MMSGLEN(uint8_t a) { return {Shape::mmsg_len, a, 0, 0}; }
+constexpr Operand FDSET(uint8_t a) { return {Shape::fdset, a, 0, 0}; }
+constexpr Operand BUF(uint8_t a, uint8_t b) { return {Shape::buffer, a, b, 0}; }
+constexpr Operand STR(uint8_t a) { return {Shape::string, a, 0, 0}; }
+constexpr Operand ARG(uint8_t a, uint8_t b) { return {Shape::argument, a, b, 0}; }
+constexpr Operand PAGES(uint8_t a, uint8_t b) { return {Shape::pages, a, b, 0}; }
+constexpr Operand CAPS(uint8_t a) { return {Shape::caps, a, 0, 0}; }
+
+#define OUTS(...) {__VA_ARGS__}
+#define INS(...) {__VA_ARGS__}
+constexpr CallTable build() {
+  CallTable table;
+  for (CallInfo& info : table.calls) info.name = "unknown";
+#define CALL(number, name, arity, rule, flags, outs, ins) table.calls[number] = CallInfo{#name, arity, rule, flags, outs, ins};
+#include "core/shim/calls.def"
+#undef CALL
+  return table;
+}
+}  // namespace
+
+constinit const CallTable call_storage = build();
+
+}  // namespace friday::shim

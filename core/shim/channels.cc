@@ -1,0 +1,171 @@
+// What stands behind the program's descriptors: open file descriptions get a channel number the first time they move
+// bytes, so that sender and receiver can be matched after recording. Used while recording only.
+#include "core/shim/runtime.h"
+
+namespace friday::shim {
+
+using namespace format;
+
+namespace {
+
+struct Channel {
+  uint64_t number;
+  uint32_t kind;
+  uint32_t references;
+  uint64_t in_bytes, out_bytes, out_hash;
+  bool stale;  // bound or connected since its record was written
+};
+
+constexpr int kMaxDescriptors = 65536;
+Channel channels[kMaxDescriptors];      // slots; slot of a descriptor below
+uint16_t slot_of[kMaxDescriptors];      // descriptor -> slot + 1; 0: not seen yet
+uint16_t free_hint = 1;
+uint64_t next_number = 1;
+
+struct Stat {
+  uint64_t device, inode, links;
+  uint32_t mode, uid, gid, pad;
+  uint64_t rest[14];
+};
+
+bool in_table(int fd) { return fd >= 0 && fd < kMaxDescriptors; }
+
+Channel* channel_of(int fd) { return in_table(fd) && slot_of[fd] ? &channels[slot_of[fd]] : nullptr; }
+
+Channel* take_slot(int fd) {
+  for (int tries = 0; tries < kMaxDescriptors; tries++) {
+    uint16_t slot = free_hint++;
+    if (!free_hint) free_hint = 1;
+    if (slot && !channels[slot].references) {
+      channels[slot] = {next_number++, kChannelUnknown, 1, 0, 0, 0, true};
+      slot_of[fd] = slot;
+      return &channels[slot];
+    }
+  }
+  return nullptr;
+}
+
+uint32_t option(int fd, int name) {
+  uint32_t value = 0, size = sizeof value;
+  native(55, fd, 1 /* SOL_SOCKET */, name, &value, &size);
+  return value;
+}
+
+void classify_socket(int fd, ChannelRecord* record) {
+  record->type = option(fd, 3);      // SO_TYPE
+  record->domain = option(fd, 39);   // SO_DOMAIN
+  record->protocol = option(fd, 38); // SO_PROTOCOL
+  const bool listening = option(fd, 30);  // SO_ACCEPTCONN
+  record->kind = listening ? kChannelListen
+                 : record->type == 1 ? kChannelStream : record->type == 2 ? kChannelDatagram
+                 : record->type == 5 ? kChannelSeqpacket : kChannelUnknown;
+  record->local.length = record->remote.length = kEndpointBytes;
+  if (failed(native(51, fd, record->local.bytes, &record->local.length))) record->local.length = 0;
+  if (failed(native(52, fd, record->remote.bytes, &record->remote.length))) record->remote.length = 0;
+  record->local.length = min(record->local.length, kEndpointBytes);
+  record->remote.length = min(record->remote.length, kEndpointBytes);
+}
+
+uint32_t kind_of_mode(uint32_t mode) {
+  switch (mode & 0170000) {
+    case 0100000: case 0040000: return kChannelFile;
+    case 0010000: return kChannelPipe;
+    case 0020000: return kChannelDevice;
+    case 0: return kChannelEvent;  // anonymous inodes
+    default: return kChannelUnknown;
+  }
+}
+
+void write_channel(int fd, Channel* channel) {
+  Stat st = {};
+  if (failed(native(5, fd, &st))) return;
+  ChannelRecord* record = (ChannelRecord*)record_begin(kChannelRecord, sizeof(ChannelRecord));
+  record->channel = channel->number;
+  record->event = trace_header()->events;
+  record->fd = fd;
+  record->device = st.device;
+  record->inode = st.inode;
+  record->open_flags = (uint32_t)native(72, fd, 3 /* F_GETFL */, 0);
+  if ((st.mode & 0170000) == 0140000) classify_socket(fd, record);
+  else record->kind = kind_of_mode(st.mode);
+  channel->kind = record->kind;
+  channel->stale = false;
+  record_commit(record);
+}
+
+}  // namespace
+
+uint64_t channel_prepare(int fd) {
+  if (!in_table(fd)) return 0;
+  Channel* channel = channel_of(fd);
+  if (!channel) channel = take_slot(fd);
+  if (!channel) return 0;
+  if (channel->stale) write_channel(fd, channel);
+  return channel->number;
+}
+
+void channel_opened(EventWriter& writer, int fd) {
+  Channel* channel = channel_of(fd);
+  if (!channel) return;
+  DescriptorsPart part = {channel->number, fd, 0};
+  writer.part(kDescriptors, &part, sizeof part);
+}
+
+void channel_forget(int fd) {
+  Channel* channel = channel_of(fd);
+  if (!channel) return;
+  channel->references--;
+  slot_of[fd] = 0;
+}
+
+void channel_duplicate(int from, int to) {
+  if (!in_table(from) || !in_table(to) || from == to) return;
+  channel_forget(to);
+  if (!slot_of[from] && !take_slot(from)) return;
+  slot_of[to] = slot_of[from];
+  channels[slot_of[to]].references++;
+}
+
+void channel_changed(int fd) {
+  if (Channel* channel = channel_of(fd)) channel->stale = true;
+}
+
+bool channel_is_stream(int fd) {
+  Channel* channel = channel_of(fd);
+  return channel && (channel->kind == kChannelStream || channel->kind == kChannelPipe);
+}
+bool channel_is_datagram(int fd) {
+  Channel* channel = channel_of(fd);
+  return channel && (channel->kind == kChannelDatagram || channel->kind == kChannelSeqpacket);
+}
+uint64_t channel_hash(int fd) {
+  Channel* channel = channel_of(fd);
+  return channel ? channel->out_hash : 0;
+}
+
+void channel_transfer(EventWriter& writer, uint64_t number, int fd, bool in, long length, uint64_t hash, const void* peer, uint32_t peer_length, uint16_t flags, uint32_t message) {
+  Channel* channel = channel_of(fd);
+  if (!channel || channel->kind == kChannelEvent || channel->kind == kChannelDevice) return;
+  TransferPart* part = (TransferPart*)writer.part_space(kTransfer, peer_length ? sizeof(TransferPart) : kTransferBytes);
+  if (!part) return;
+  part->channel = number;
+  part->offset = in ? channel->in_bytes : channel->out_bytes;
+  part->hash = hash;
+  part->length = part->true_length = (uint64_t)length;
+  part->direction = in ? format::kIn : format::kOut;
+  part->representation = in ? kInline : kHashOnly;
+  part->flags = flags;
+  part->message = message;
+  if (peer_length) {
+    part->peer.length = min(peer_length, kEndpointBytes);
+    memset(part->peer.bytes, 0, kEndpointBytes);
+    memcpy(part->peer.bytes, peer, part->peer.length);
+  }
+  if (in && !(flags & kPeek)) channel->in_bytes += (uint64_t)length;
+  if (!in) {
+    channel->out_bytes += (uint64_t)length;
+    channel->out_hash = hash;
+  }
+}
+
+}  // namespace friday::shim

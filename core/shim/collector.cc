@@ -1,0 +1,121 @@
+// Talking to the collector over the inherited socket: requests are rare (start, new code, forks, room), never on the path of
+// an ordinary call. The descriptor is kept out of the program's reach.
+#include "core/shim/runtime.h"
+
+namespace friday::shim {
+
+int collector_socket = -1;
+
+namespace {
+
+alignas(16) char reply_buffer[sizeof(ModuleReply) + kMaxSites * sizeof(Site)];
+
+struct Vector {
+  void* base;
+  size_t length;
+};
+struct Message {
+  void* name;
+  uint32_t name_length, pad0;
+  Vector* iov;
+  size_t iov_count;
+  void* control;
+  size_t control_length;
+  uint32_t flags, pad1;
+};
+struct Rights {
+  size_t length;
+  int level, type;
+  int fds[2];
+};
+
+bool send_request(const Request& request, int fd) {
+  Vector data = {(void*)&request, sizeof request};
+  Rights rights = {sizeof(size_t) + 8 + 4, 1, 1 /* SCM_RIGHTS */, {fd, 0}};
+  Message message = {nullptr, 0, 0, &data, 1, fd >= 0 ? &rights : nullptr, fd >= 0 ? sizeof rights : 0, 0, 0};
+  long sent;
+  do sent = native(46, collector_socket, &message, 0x4000 /* MSG_NOSIGNAL */);
+  while (sent == -4);
+  return sent == sizeof request;
+}
+
+long receive(void* buffer, size_t size, int* fds) {
+  Vector data = {buffer, size};
+  Rights rights = {};
+  Message message = {nullptr, 0, 0, &data, 1, &rights, sizeof rights, 0, 0};
+  long got;
+  do {
+    message.control_length = sizeof rights;
+    got = native(47, collector_socket, &message, 0x40000000 /* MSG_CMSG_CLOEXEC */);
+  } while (got == -4);
+  unsigned count = message.control_length >= 20 ? (unsigned)((rights.length - 16) / 4) : 0;
+  for (unsigned i = 0; i < 2; i++) {
+    if (fds) fds[i] = i < count ? rights.fds[i] : -1;
+    else if (i < count) native(3, rights.fds[i]);
+  }
+  return got;
+}
+
+}  // namespace
+
+bool collector_owns(int fd) { return fd == collector_socket && fd >= 0; }
+
+void collector_move(int wanted) {
+  (void)wanted;
+  long moved = native(72, collector_socket, 0 /* F_DUPFD */, collector_socket + 1);
+  if (failed(moved)) moved = native(72, collector_socket, 0, 3);
+  if (failed(moved)) return;
+  native(3, collector_socket);
+  collector_socket = (int)moved;
+}
+
+bool collector_hello(int socket, HelloReply* reply, int* trace_fd) {
+  collector_socket = socket;
+  Request request = {};
+  request.kind = kHello;
+  request.pid = (uint32_t)native(39);
+  int fds[2];
+  if (!send_request(request, -1) || receive(reply, sizeof *reply, fds) != sizeof *reply) return false;
+  *trace_fd = fds[0];
+  return fds[0] >= 0;
+}
+
+bool collector_module(uint64_t low, uint64_t high, uint64_t offset, uint64_t device, uint64_t inode, bool executable, int fd, const char* path, ModuleReply** reply) {
+  Request request = {};
+  request.kind = kModule;
+  request.executable = executable;
+  request.low = low;
+  request.high = high;
+  request.offset = offset;
+  request.device = device;
+  request.inode = inode;
+  memcpy(request.text, path, min(length_of(path), sizeof request.text - 1));
+  if (!send_request(request, fd)) return false;
+  long got = receive(reply_buffer, sizeof reply_buffer, nullptr);
+  ModuleReply* answer = (ModuleReply*)reply_buffer;
+  if (got < (long)sizeof(ModuleReply) || got < (long)(sizeof(ModuleReply) + answer->site_count * sizeof(Site))) return false;
+  *reply = answer;
+  return true;
+}
+
+bool collector_fork(ForkReply* reply, int* trace_fd, int* socket_fd) {
+  Request request = {};
+  request.kind = kFork;
+  int fds[2] = {-1, -1};
+  if (!send_request(request, -1) || receive(reply, sizeof *reply, fds) != sizeof *reply || !reply->ok) return false;
+  *trace_fd = fds[0];
+  *socket_fd = fds[1];
+  return fds[0] >= 0 && fds[1] >= 0;
+}
+
+void collector_send(RequestKind kind, uint32_t reason, int detail, const char* text) {
+  Request request = {};
+  request.kind = kind;
+  request.reason = reason;
+  request.detail = detail;
+  request.pid = (uint32_t)native(39);
+  if (text) memcpy(request.text, text, min(length_of(text), sizeof request.text - 1));
+  send_request(request, -1);
+}
+
+}  // namespace friday::shim

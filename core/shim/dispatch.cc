@@ -1,0 +1,414 @@
+// One system call of the program, from its saved registers to its result: recorded, replayed, or passed through. What the
+// table (calls.def) says in full is done here; the rest is in special.cc and its neighbours.
+#include "core/shim/runtime.h"
+
+namespace friday::shim {
+
+using namespace format;
+
+static_assert(__builtin_offsetof(CallFrame, rip) == 120 && __builtin_offsetof(CallFrame, full) == 152);
+static_assert(__builtin_offsetof(ThreadArea, trap_rip) == 24 && __builtin_offsetof(ThreadArea, frame) == 32);
+static_assert(__builtin_offsetof(ThreadArea, pending_head) == 144 && __builtin_offsetof(ThreadArea, pending_tail) == 148);
+static_assert(__builtin_offsetof(ImageRecord, rip) == 16 && __builtin_offsetof(ImageRecord, rsp) == 24);
+
+namespace {
+
+struct IoVec {
+  uint64_t base, length;
+};
+struct MsgHeader {
+  uint64_t name;
+  uint32_t name_length, pad0;
+  uint64_t iov, iov_count;
+  uint64_t control, control_length;
+  uint32_t flags, pad1;
+};
+struct MmsgHeader {
+  MsgHeader header;
+  uint32_t length, pad;
+};
+
+uint64_t fdset_bytes(const uint64_t* a) { return (a[0] + 63) / 64 * 8; }
+
+uint64_t hash_iov(const IoVec* iov, uint64_t count, uint64_t seed) {
+  for (uint64_t i = 0; i < count; i++)
+    if (iov[i].length) seed = hash_bytes((void*)iov[i].base, iov[i].length, seed);
+  return seed;
+}
+
+// A program may pass bad pointers; the kernel answers EFAULT. Inputs are only hashed after the call succeeded or the
+// pointer is plainly usable, so the shim asks the kernel: a failed access of the shim itself must never kill the program.
+bool readable(uint64_t address, uint64_t size) {
+  if (address < 4096 || address + size < address || address + size > 0x7ffffffff000) return false;
+  return true;
+}
+
+uint64_t hash_message(const MsgHeader* m, uint64_t hash) {
+  if (m->name && m->name_length) hash = hash_bytes((void*)m->name, m->name_length, hash);
+  hash = hash_iov((const IoVec*)m->iov, m->iov_count, hash);
+  if (m->control && m->control_length) hash = hash_bytes((void*)m->control, m->control_length, hash);
+  return hash;
+}
+
+void write_iov(EventWriter& writer, const IoVec* iov, uint64_t count, long result) {
+  uint64_t left = result > 0 ? (uint64_t)result : 0;
+  for (uint64_t i = 0; i < count && left; i++) {
+    uint64_t n = min(iov[i].length, left);
+    writer.memory((void*)iov[i].base, n);
+    left -= n;
+  }
+}
+
+void write_message(EventWriter& writer, const MsgHeader* m, long result, uint32_t name_room) {
+  write_iov(writer, (const IoVec*)m->iov, m->iov_count, result);
+  writer.memory(&m->name_length, 4);
+  writer.memory(&m->control_length, 8);
+  writer.memory(&m->flags, 4);
+  if (m->name) writer.memory((void*)m->name, min(m->name_length, name_room));
+  if (m->control) writer.memory((void*)m->control, m->control_length);
+}
+
+}  // namespace
+
+uint64_t input_hash(const CallInfo& info, const CallFrame* frame) {
+  const uint64_t* a = arguments_of(frame);
+  uint64_t hash = 0;
+  for (const Operand& in : info.inputs) {
+    if (in.shape == Shape::none) break;
+    uint64_t address = a[in.argument];
+    if (!readable(address, 1)) continue;
+    switch (in.shape) {
+      case Shape::buffer:
+        if (a[in.other]) hash = hash_bytes((void*)address, a[in.other], hash);
+        break;
+      case Shape::string: hash = hash_bytes((void*)address, length_of((char*)address), hash); break;
+      case Shape::fix: hash = hash_bytes((void*)address, in.size, hash); break;
+      case Shape::count: hash = hash_bytes((void*)address, a[in.other] * in.size, hash); break;
+      case Shape::iov: hash = hash_iov((IoVec*)address, a[in.other], hash); break;
+      case Shape::fdset: hash = hash_bytes((void*)address, fdset_bytes(a), hash); break;
+      case Shape::msg: hash = hash_message((MsgHeader*)address, hash); break;
+      case Shape::mmsg:
+        for (uint64_t i = 0; i < a[in.other]; i++) hash = hash_message(&((MmsgHeader*)address)[i].header, hash);
+        break;
+      default: break;
+    }
+  }
+  return hash;
+}
+
+// `before`: for value-result lengths, what the program offered: [0] LEN, [1] a message's name length.
+void write_outputs(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result, const uint32_t* before) {
+  if (failed(result) && !(info.flags & kAlways)) return;
+  const uint64_t* a = arguments_of(frame);
+  for (const Operand& out : info.outputs) {
+    if (out.shape == Shape::none) break;
+    uint64_t address = a[out.argument];
+    if (!readable(address, 1)) continue;
+    void* p = (void*)address;
+    switch (out.shape) {
+      case Shape::ret: if (result > 0) writer.memory(p, (size_t)result); break;
+      case Shape::ret_n: if (result > 0) writer.memory(p, (size_t)result * out.size); break;
+      case Shape::ret_cap: if (result > 0) writer.memory(p, min((size_t)result, (size_t)a[out.other])); break;
+      case Shape::fix: writer.memory(p, out.size); break;
+      case Shape::count: writer.memory(p, a[out.other] * out.size); break;
+      case Shape::argument: writer.memory(p, a[out.other]); break;
+      case Shape::pages: writer.memory(p, (a[out.other] + 4095) / 4096); break;
+      case Shape::fdset: writer.memory(p, fdset_bytes(a)); break;
+      case Shape::length: {
+        uint32_t* length = (uint32_t*)a[out.other];
+        if (!readable((uint64_t)length, 4)) break;
+        writer.memory(length, 4);
+        writer.memory(p, min(*length, before[0]));
+        break;
+      }
+      case Shape::iov: write_iov(writer, (IoVec*)p, a[out.other], result); break;
+      case Shape::msg: write_message(writer, (MsgHeader*)p, result, before[1]); break;
+      case Shape::mmsg_len:
+        for (long i = 0; i < result; i++) writer.memory(&((MmsgHeader*)p)[i].length, 4);
+        break;
+      case Shape::caps: writer.memory(p, *(uint32_t*)a[0] == 0x19980330 ? 12 : 24); break;
+      default: break;
+    }
+  }
+}
+
+static void note_lengths(const CallInfo& info, const CallFrame* frame, uint32_t* before) {
+  const uint64_t* a = arguments_of(frame);
+  before[0] = before[1] = 0;
+  for (const Operand& out : info.outputs) {
+    if (out.shape == Shape::length && readable(a[out.other], 4)) before[0] = *(uint32_t*)a[out.other];
+    if (out.shape == Shape::msg && readable(a[out.argument], 1)) before[1] = ((MsgHeader*)a[out.argument])->name_length;
+  }
+}
+
+Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
+  Recorded done;
+  done.hash = input_hash(info, frame);
+  done.stolen = false;
+  done.entry = ticks_now();
+  const bool shared = live_threads > 1;
+  if (shared) {
+    area->call_hash = done.hash;
+    area->call_ticks = done.entry;
+    area->call_number = (uint32_t)frame->rax;
+    token_lend(area, info);
+  }
+  done.result = friday_interruptible(area, (long)frame->rax, arguments_of(frame));
+  done.exit = ticks_now();
+  if (shared) done.stolen = !token_retake(area);
+  return done;
+}
+
+namespace {
+
+// Bytes of a transfer to note: which peer, how many, flags.
+void note_transfer(EventWriter& writer, const CallInfo& info, const CallFrame* frame, const Recorded& done, uint64_t channel) {
+  if (!channel) return;
+  const uint64_t* a = arguments_of(frame);
+  const bool in = info.flags & kIn;
+  const void* peer = nullptr;
+  uint32_t peer_length = 0;
+  uint16_t flags = 0;
+  long call = (long)frame->rax;
+  if (call == 44 && a[4]) peer = (void*)a[4], peer_length = (uint32_t)a[5];
+  if (call == 45 && a[4] && a[5]) peer = (void*)a[4], peer_length = *(uint32_t*)a[5];
+  if (call == 46 || call == 47) {
+    const MsgHeader* m = (const MsgHeader*)a[1];
+    peer = (void*)m->name;
+    peer_length = m->name ? m->name_length : 0;
+    if (call == 47 && (m->flags & 0x20)) flags |= kTruncated;
+  }
+  uint64_t message_flags = call == 44 || call == 45 ? a[3] : call == 46 || call == 47 ? a[2] : 0;
+  if (message_flags & 2) flags |= kPeek;
+  if (message_flags & 1) flags |= kOutOfBand;
+  if (in && done.result == 0) flags |= kEndOfStream;
+  uint64_t hash = 0;
+  if (call == 307) {
+    const MmsgHeader* m = (const MmsgHeader*)a[1];
+    for (long i = 0; i < done.result; i++)
+      channel_transfer(writer, channel, (int)a[0], false, m[i].length,
+                       hash_iov((IoVec*)m[i].header.iov, m[i].header.iov_count, 0), (void*)m[i].header.name,
+                       m[i].header.name ? m[i].header.name_length : 0, flags, (uint32_t)i);
+    return;
+  }
+  if (!in || channel_is_datagram((int)a[0])) {
+    uint64_t seed = in || channel_is_datagram((int)a[0]) ? 0 : channel_hash((int)a[0]);
+    uint64_t n = (uint64_t)done.result;
+    if (call == 46 || call == 47 || call == 20 || call == 19 || call == 295 || call == 296) {
+      const bool message = call == 46 || call == 47;
+      const IoVec* iov = message ? (IoVec*)((MsgHeader*)a[1])->iov : (IoVec*)a[1];
+      uint64_t count = message ? ((MsgHeader*)a[1])->iov_count : a[2];
+      // A transfer gathered from several buffers is one run of bytes: hash it as such.
+      if (count == 1) {
+        hash = hash_run((char*)iov[0].base, min(n, iov[0].length), seed);
+      } else {
+        hash = hash_gathered(&iov[0].base, count, n, seed);
+      }
+    } else {
+      hash = hash_run((char*)a[1], min(n, a[2]), seed);
+    }
+  }
+  channel_transfer(writer, channel, (int)a[0], in, done.result, hash, peer, peer_length, flags, 0);
+}
+
+void note_descriptors(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result) {
+  const uint64_t* a = arguments_of(frame);
+  long call = (long)frame->rax;
+  if (info.flags & kOpens) {
+    if (call == 32) channel_duplicate((int)a[0], (int)result);
+    else channel_forget((int)result);
+    if (call == 43 || call == 288 || call == 2 || call == 257 || call == 85) channel_opened(writer, (int)result);
+  }
+  if (call == 42) channel_opened(writer, (int)a[0]);
+  if (call == 22 || call == 293 || call == 53) {
+    const int* fds = (const int*)(call == 53 ? a[3] : a[0]);
+    for (int i = 0; i < 2; i++) {
+      channel_forget(fds[i]);
+      channel_opened(writer, fds[i]);
+    }
+  }
+  if (call == 61 && result > 0) {
+    WaitPart wait = {(uint32_t)result, a[1] ? *(uint32_t*)a[1] : 0};
+    writer.part(kWait, &wait, sizeof wait);
+  }
+}
+
+// A ChannelRecord is a record of its own and must stand before the event that uses it.
+uint64_t prepare_channels(const CallInfo& info, const CallFrame* frame, long result) {
+  const uint64_t* a = arguments_of(frame);
+  long call = (long)frame->rax;
+  if (failed(result)) {
+    if (call == 42 && result == -115 /* EINPROGRESS */) channel_changed((int)a[0]), channel_prepare((int)a[0]);
+    return 0;
+  }
+  if (info.flags & (kIn | kOut)) return channel_prepare((int)a[0]);
+  if (call == 42 || call == 49 || call == 50) {
+    channel_changed((int)a[0]);
+    return channel_prepare((int)a[0]);
+  }
+  if (call == 43 || call == 288 || call == 2 || call == 257 || call == 85) {
+    channel_forget((int)result);
+    return channel_prepare((int)result);
+  }
+  if (call == 22 || call == 293 || call == 53) {
+    const int* fds = (const int*)(call == 53 ? a[3] : a[0]);
+    for (int i = 0; i < 2; i++) channel_forget(fds[i]), channel_prepare(fds[i]);
+  }
+  return 0;
+}
+
+// One try at a table call. True: the call must be made again (interrupted, no handler was due after all).
+bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
+  uint32_t before[2];
+  note_lengths(info, frame, before);
+  Recorded done = make_call(frame, area, info);
+  const bool not_made = done.result == kNotMade;
+  if (not_made && !done.stolen) return !signals_deliver(frame, area, false);
+  if (not_made) done.result = -4;  // its entry is in the log: it counts as interrupted, and is made again
+  if (control.mode != kModeRecord) {  // another thread ended the recording meanwhile
+    frame->rax = (uint64_t)done.result;
+    return false;
+  }
+  uint64_t channel = prepare_channels(info, frame, done.result);
+  EventWriter writer(done.stolen ? kReturn : kCall, area, (uint16_t)frame->rax, arguments_of(frame), info.arity);
+  write_outputs(writer, info, frame, done.result, before);
+  if (info.flags & kPathIn) {
+    const char* path = (const char*)arguments_of(frame)[info.inputs[0].argument];
+    if (readable((uint64_t)path, 1) && done.result != -14) writer.part(kPath, path, length_of(path));
+  }
+  if (!failed(done.result)) {
+    if (info.flags & (kIn | kOut)) note_transfer(writer, info, frame, done, channel);
+    note_descriptors(writer, info, frame, done.result);
+  }
+  const bool restart =
+      not_made || (done.result == -4 && (info.flags & kRestart) && signals_pending(area) && handler_restarts(area));
+  if (restart) writer.event->header.flags |= kFlagRestarted;
+  writer.commit(done.result, done.hash, done.entry, done.exit);
+  if (restart) return !signals_deliver(frame, area, false);
+  frame->rax = (uint64_t)done.result;
+  if (signals_pending(area)) signals_deliver(frame, area, true);
+  return false;
+}
+
+void record_call(CallFrame* frame, ThreadArea* area) {
+  if (signals_pending(area) && frame->rax != 15 && signals_deliver(frame, area, false)) return;
+  const CallInfo& info = call_info(frame->rax);
+  switch (info.rule) {
+    case kEmulated:
+      while (record_once(frame, area, info)) {}
+      break;
+    case kRefuse: {
+      EventWriter writer(kCall, area, (uint16_t)frame->rax, arguments_of(frame), info.arity);
+      uint64_t now = ticks_now();
+      writer.commit(-38, 0, now, now);
+      frame->rax = (uint64_t)-38;
+      break;
+    }
+    case kNative: {
+      uint64_t entry = ticks_now();
+      const uint64_t* a = arguments_of(frame);
+      long result = native((long)frame->rax, a[0], a[1], a[2], a[3], a[4], a[5]);
+      EventWriter writer(kCall, area, (uint16_t)frame->rax, a, info.arity);
+      writer.event->header.flags |= kFlagNative;
+      writer.commit(result, 0, entry, ticks_now());
+      frame->rax = (uint64_t)result;
+      break;
+    }
+    case kSpecial:
+      special_call(frame, area);
+      if (signals_pending(area) && !frame->full && control.mode == kModeRecord) signals_deliver(frame, area, true);
+      break;
+    case kUnknown:
+      trace_end(kEndUnhandled, (int)frame->rax, info.name);
+      pass_through(frame, area);
+      break;
+  }
+}
+
+}  // namespace
+
+// A transfer's hash runs over blocks of 4096 bytes, each block's hash the seed of the next, so that what is gathered from
+// several buffers hashes like one run of bytes (docs/trace-format.md, transfer hashes).
+uint64_t hash_run(const char* data, uint64_t size, uint64_t seed) {
+  for (; size > kHashBlock; data += kHashBlock, size -= kHashBlock) seed = hash_bytes(data, kHashBlock, seed);
+  return hash_bytes(data, size, seed);
+}
+
+uint64_t hash_gathered(const uint64_t* iov_words, uint64_t count, uint64_t limit, uint64_t seed) {
+  const IoVec* iov = (const IoVec*)iov_words;
+  char block[kHashBlock];
+  uint64_t filled = 0;
+  for (uint64_t i = 0; i < count && limit; i++) {
+    const char* from = (const char*)iov[i].base;
+    uint64_t left = min(iov[i].length, limit);
+    limit -= left;
+    while (left) {
+      if (filled == sizeof block) {
+        seed = hash_bytes(block, filled, seed);
+        filled = 0;
+      }
+      uint64_t n = min(left, sizeof block - filled);
+      memcpy(block + filled, from, n);
+      filled += n;
+      from += n;
+      left -= n;
+    }
+  }
+  return hash_bytes(block, filled, seed);
+}
+
+void pass_through(CallFrame* frame, ThreadArea* area) {
+  const uint64_t* a = arguments_of(frame);
+  long call = (long)frame->rax;
+  if (call == 56 || call == 57 || call == 58) {
+    frame->rax = (uint64_t)do_clone(frame, area);
+    return;
+  }
+  if (call == 15) {
+    do_sigreturn(frame, area);
+    return;
+  }
+  if (call == 13) {
+    frame->rax = (uint64_t)do_sigaction(frame, area);
+    return;
+  }
+  if (call == 131) {
+    frame->rax = (uint64_t)do_sigaltstack(frame, area);
+    return;
+  }
+  if (call == 60) do_thread_exit(frame, area);
+  long result;
+  while ((result = friday_interruptible(area, call, a)) == kNotMade)
+    if (signals_deliver(frame, area, false)) return;
+  frame->rax = (uint64_t)result;
+  if (result == -4 && signals_pending(area) && (call_info(call).flags & kRestart) && handler_restarts(area)) {
+    frame->rax = (uint64_t)call;
+    signals_deliver(frame, area, false);
+  } else if (signals_pending(area)) {
+    signals_deliver(frame, area, true);
+  }
+}
+
+extern "C" int friday_dispatch(CallFrame* frame) {
+  ThreadArea* area = me();
+  frame->previous = area->frame;
+  area->frame = frame;
+  if (!frame->site) {
+    const Patch* patch = patch_of_resume(frame->rip);
+    frame->site = patch ? patch->syscall : frame->rip - 2;
+  }
+  switch (area->native ? kModePassThrough : control.mode) {
+    case kModeRecord: record_call(frame, area); break;
+    case kModeReplay: {
+      const CallInfo& info = call_info(frame->rax);
+      if (info.rule == kSpecial) special_call(frame, area);
+      else replay_call(frame, area, info);
+      break;
+    }
+    default: pass_through(frame, area); break;
+  }
+  area->frame = frame->previous;
+  return 0;
+}
+
+}  // namespace friday::shim

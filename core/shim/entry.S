@@ -1,0 +1,215 @@
+# Where the program's calls enter the shim and leave it, and the few instructions that the core must know by address.
+# Offsets of CallFrame and ThreadArea are fixed by shim_abi.h and checked by static_assert in dispatch.cc.
+  .text
+  .globl friday_syscall, friday_syscall_instruction, friday_interruptible, friday_interruptible_start
+  .globl friday_interruptible_call, friday_interruptible_abort, friday_enter, friday_enter_trap, friday_leave
+  .globl friday_clone, friday_trap_instruction, friday_trap_site, friday_copy_out, friday_copy_instruction
+  .globl friday_snapshot, friday_xsave, friday_xrstor, friday_signal_return
+  .hidden friday_syscall, friday_syscall_instruction, friday_interruptible, friday_interruptible_start
+  .hidden friday_interruptible_call, friday_interruptible_abort, friday_enter, friday_enter_trap, friday_leave
+  .hidden friday_clone, friday_trap_instruction, friday_trap_site, friday_copy_out, friday_copy_instruction
+  .hidden friday_snapshot, friday_xsave, friday_xrstor, friday_signal_return
+  .hidden friday_dispatch, friday_thread_main, friday_image_registers_taken
+
+# long friday_syscall(number, a, b, c, d, e, f)
+friday_syscall:
+  .cfi_startproc
+  mov %rdi, %rax
+  mov %rsi, %rdi
+  mov %rdx, %rsi
+  mov %rcx, %rdx
+  mov %r8, %r10
+  mov %r9, %r8
+  mov 8(%rsp), %r9
+friday_syscall_instruction:
+  syscall
+  ret
+  .cfi_endproc
+
+# long friday_interruptible(area, number, arguments): a signal that arrives between the test and the call moves rip to the
+# abort label (signals.cc), so that a call can never block with a signal waiting behind it.
+friday_interruptible:
+  .cfi_startproc
+  mov %rsi, %rax
+  mov %rdx, %r11
+friday_interruptible_start:
+  mov 144(%rdi), %ecx
+  cmp 148(%rdi), %ecx
+  jne friday_interruptible_abort
+  mov 0(%r11), %rdi
+  mov 8(%r11), %rsi
+  mov 16(%r11), %rdx
+  mov 24(%r11), %r10
+  mov 32(%r11), %r8
+  mov 40(%r11), %r9
+friday_interruptible_call:
+  syscall
+  ret
+friday_interruptible_abort:
+  mov $-512, %rax
+  ret
+  .cfi_endproc
+
+# A call caught by Syscall User Dispatch: the SIGSYS handler left the return address in the area and sent us here.
+friday_enter_trap:
+  mov %gs:24, %rcx
+# A patched site: rax number, rcx where to return, everything else the program's. The program's red zone stays untouched.
+friday_enter:
+  .cfi_startproc
+  .cfi_undefined %rip
+  mov %rsp, %gs:8
+  mov %gs:0, %rsp
+  push $0                 # previous
+  push $0                 # full
+  push $0                 # site
+  push %gs:8              # rsp
+  push $0x246             # eflags
+  push %rcx               # rip
+  push $0x246             # r11, as the kernel leaves it
+  push %rcx               # rcx
+  push %r15
+  push %r14
+  push %r13
+  push %r12
+  push %rbp
+  push %rbx
+  push %r9
+  push %r8
+  push %r10
+  push %rdx
+  push %rsi
+  push %rdi
+  push %rax
+  cld
+  mov %rsp, %rdi
+  mov %rsp, %rbx
+  and $-16, %rsp
+  call friday_dispatch
+  mov %rbx, %rdi
+# friday_leave(frame)
+friday_leave:
+  mov %rdi, %rsp
+  cmpq $0, 152(%rsp)
+  jne 1f
+  pop %rax
+  pop %rdi
+  pop %rsi
+  pop %rdx
+  pop %r10
+  pop %r8
+  pop %r9
+  pop %rbx
+  pop %rbp
+  pop %r12
+  pop %r13
+  pop %r14
+  pop %r15
+  pop %rcx
+  pop %r11
+  mov 0(%rsp), %rcx
+  mov 16(%rsp), %rsp
+  jmp *%rcx
+# Every register, flags included: iretq to the same privilege level.
+1:
+  push $0x2b              # ss      (these five overwrite nothing: they are pushed below the frame)
+  pushq 136+8(%rsp)       # rsp
+  pushq 128+16(%rsp)      # eflags
+  push $0x33              # cs
+  pushq 120+32(%rsp)      # rip
+  mov 40+0(%rsp), %rax
+  mov 40+8(%rsp), %rdi
+  mov 40+16(%rsp), %rsi
+  mov 40+24(%rsp), %rdx
+  mov 40+32(%rsp), %r10
+  mov 40+40(%rsp), %r8
+  mov 40+48(%rsp), %r9
+  mov 40+56(%rsp), %rbx
+  mov 40+64(%rsp), %rbp
+  mov 40+72(%rsp), %r12
+  mov 40+80(%rsp), %r13
+  mov 40+88(%rsp), %r14
+  mov 40+96(%rsp), %r15
+  mov 40+104(%rsp), %rcx
+  mov 40+112(%rsp), %r11
+  iretq
+  .cfi_endproc
+
+# long friday_clone(flags, stack, area, parent_tid, child_tid, tls): the child runs friday_thread_main(area) on `stack`.
+friday_clone:
+  push %r12
+  mov %rdx, %r12
+  mov %rcx, %rdx
+  mov %r8, %r10
+  mov %r9, %r8
+  mov $56, %eax
+  syscall
+  test %rax, %rax
+  jz 1f
+  pop %r12
+  ret
+1:
+  xor %ebp, %ebp
+  mov %r12, %rdi
+  call friday_thread_main
+  ud2
+
+friday_trap_instruction:
+  xor %eax, %eax
+friday_trap_site:
+  int3
+  ret
+
+# void friday_copy_out(to, from, size): the only instruction of the shim that writes recorded outputs to program memory.
+friday_copy_out:
+  mov %rdx, %rcx
+friday_copy_instruction:
+  rep movsb
+  ret
+
+# Restorer of the shim's own handlers: inside the exempt range, so the kernel sees the call.
+friday_signal_return:
+  mov $15, %rax
+  syscall
+
+# int friday_snapshot(image): like setjmp; the start image resumes behind the call with 1.
+friday_snapshot:
+  push %rbx
+  push %rbp
+  push %r12
+  push %r13
+  push %r14
+  push %r15
+  mov %rsp, 24(%rdi)
+  lea 1f(%rip), %rax
+  mov %rax, 16(%rdi)
+  xor %eax, %eax
+  sub $8, %rsp
+  call friday_image_registers_taken
+  add $8, %rsp
+  xor %eax, %eax
+  jmp 2f
+1:
+  mov $1, %eax
+2:
+  pop %r15
+  pop %r14
+  pop %r13
+  pop %r12
+  pop %rbp
+  pop %rbx
+  ret
+
+friday_xsave:
+  mov %rsi, %rax
+  mov %rsi, %rdx
+  shr $32, %rdx
+  xsave64 (%rdi)
+  ret
+friday_xrstor:
+  mov %rsi, %rax
+  mov %rsi, %rdx
+  shr $32, %rdx
+  xrstor64 (%rdi)
+  ret
+
+  .section .note.GNU-stack, "", @progbits

@@ -1,0 +1,241 @@
+// The start image: everything replay needs to rebuild this address space elsewhere. Taken once, at the end of the shim's
+// start, before the program's first instruction that is recorded.
+#include "core/shim/runtime.h"
+
+namespace friday::shim {
+
+using namespace format;
+
+ImageRecord image_registers;
+FileNote file_notes[kMaxFileNotes];
+unsigned file_note_count;
+
+namespace {
+
+char maps_text[512 << 10];
+
+uint64_t parse_hex(const char*& p) {
+  uint64_t value = 0;
+  for (;; p++) {
+    char c = *p;
+    if (c >= '0' && c <= '9') value = value * 16 + (uint64_t)(c - '0');
+    else if (c >= 'a' && c <= 'f') value = value * 16 + (uint64_t)(c - 'a' + 10);
+    else return value;
+  }
+}
+uint64_t parse_decimal(const char*& p) {
+  uint64_t value = 0;
+  for (; *p >= '0' && *p <= '9'; p++) value = value * 10 + (uint64_t)(*p - '0');
+  return value;
+}
+
+bool equal(const char* a, const char* b) {
+  for (; *a && *a == *b; a++, b++) {}
+  return *a == *b;
+}
+
+// Ranges that are Friday's or the kernel's and are made anew at replay.
+bool leave_out(const MapLine& map) {
+  if (map.low >= kWindowAddress && map.low < kWindowAddress + kWindowSize) return true;
+  if (map.low >= kVdsoAddress && map.low < kVdsoAddress + 0x10000000) return true;
+  return map.path[0] == '[' && map.path[1] == 'v' && !equal(map.path, "[vdso]");
+}
+
+MapKind kind_of(const MapLine& map, uint64_t vdso_low) {
+  if (map.low == vdso_low) return kMapVdso;
+  if (equal(map.path, "[stack]")) return kMapStack;
+  if (equal(map.path, "[heap]")) return kMapHeap;
+  if (map.inode) return map.shared ? kMapSharedFile : kMapFile;
+  return kMapAnonymous;
+}
+
+const FileNote* note_of(const MapLine& map) {
+  for (unsigned i = 0; i < file_note_count; i++)
+    if (file_notes[i].device == map.device && file_notes[i].inode == map.inode) return &file_notes[i];
+  return nullptr;
+}
+
+bool zero_page(const uint64_t* page) {
+  for (int i = 0; i < 512; i++)
+    if (page[i]) return false;
+  return true;
+}
+
+void write_pages(uint64_t address, uint64_t pages) {
+  while (pages) {
+    uint64_t n = min<uint64_t>(pages, 256);
+    ImagePagesRecord* record = (ImagePagesRecord*)record_begin(kImagePages, sizeof(ImagePagesRecord) + n * 4096);
+    if (!trace_alive()) return;
+    record->address = address;
+    record->pages = n;
+    memcpy(record + 1, (void*)address, n * 4096);
+    record_commit(record);
+    address += n * 4096;
+    pages -= n;
+  }
+}
+
+// Private pages that differ from what a fresh mapping would show; `all`: every page (no copy of the file exists).
+void write_contents(const MapLine& map, const ImageMapRecord& record, int pagemap, bool all) {
+  if (!(map.protection & 1)) return;
+  const bool file = record.kind == kMapFile || record.kind == kMapSharedFile;
+  uint64_t run = 0, run_start = 0;
+  uint64_t entries[512];
+  for (uint64_t at = map.low; at < map.high;) {
+    uint64_t count = min<uint64_t>((map.high - at) / 4096, 512);
+    long got = native(17, pagemap, entries, count * 8, at / 512) / 8;
+    if (got <= 0) got = (long)count, memset(entries, 0xff, sizeof entries);
+    for (long i = 0; i < got; i++, at += 4096) {
+      const bool present = entries[i] >> 62, file_page = entries[i] >> 61 & 1;
+      bool keep;
+      if (file) keep = (present && !file_page) || (all && at - map.low + map.offset < record.file_size);
+      else keep = present && !zero_page((uint64_t*)at);
+      if (keep && !run) run_start = at;
+      if (keep) run++;
+      if (!keep && run) {
+        write_pages(run_start, run);
+        run = 0;
+      }
+    }
+  }
+  if (run) write_pages(run_start, run);
+}
+
+void write_map(const MapLine& map, int pagemap) {
+  ImageMapRecord* record = (ImageMapRecord*)record_begin(kImageMap, sizeof(ImageMapRecord));
+  record->low = map.low;
+  record->high = map.high;
+  record->offset = map.offset;
+  record->device = map.device;
+  record->inode = map.inode;
+  record->protection = map.protection;
+  record->kind = kind_of(map, image_registers.vdso_low);
+  memcpy(record->path, map.path, sizeof map.path);
+  bool copied = false;
+  if (map.inode) {
+    if (const FileNote* note = note_of(map)) {
+      memcpy(record->file, note->file, 16);
+      record->file_size = note->size;
+      for (uint8_t byte : note->file) copied |= byte != 0;
+    }
+    if (!copied) record->file_size = ~0ull >> 1;
+  }
+  ImageMapRecord copy = *record;
+  record_commit(record);
+  write_contents(map, copy, pagemap, map.inode && !copied);
+}
+
+void cpuid(uint32_t leaf, uint32_t sub, uint32_t* out) {
+  asm volatile("cpuid" : "=a"(out[0]), "=b"(out[1]), "=c"(out[2]), "=d"(out[3]) : "a"(leaf), "c"(sub));
+}
+
+}  // namespace
+
+char* read_maps() {
+  int fd = (int)native(2, "/proc/self/maps", 0x80000, 0);
+  size_t filled = 0;
+  long got;
+  while (filled < sizeof maps_text - 1 && (got = native(0, fd, maps_text + filled, sizeof maps_text - 1 - filled)) > 0) filled += (size_t)got;
+  maps_text[filled] = 0;
+  native(3, fd);
+  return maps_text;
+}
+
+const char* parse_map_line(const char* p, MapLine* out) {
+  if (!*p) return nullptr;
+  out->low = parse_hex(p);
+  p++;
+  out->high = parse_hex(p);
+  p++;
+  out->protection = (p[0] == 'r' ? 1u : 0) | (p[1] == 'w' ? 2u : 0) | (p[2] == 'x' ? 4u : 0);
+  out->shared = p[3] == 's';
+  p += 5;
+  out->offset = parse_hex(p);
+  p++;
+  uint64_t major = parse_hex(p);
+  p++;
+  uint64_t minor = parse_hex(p);
+  out->device = (minor & 0xff) | (major & 0xfff) << 8 | (minor & ~0xffull) << 12;
+  p++;
+  out->inode = parse_decimal(p);
+  while (*p == ' ') p++;
+  size_t n = 0;
+  memset(out->path, 0, sizeof out->path);
+  for (; *p && *p != '\n'; p++)
+    if (n < sizeof out->path - 1) out->path[n++] = *p;
+  return *p == '\n' ? p + 1 : p;
+}
+
+void image_prepare(const uint64_t* auxv) {
+  ImageRecord& r = image_registers;
+  native(158, 0x1003 /* ARCH_GET_FS */, &r.fs_base);
+  r.gs_base = (uint64_t)me();
+  r.control = (uint64_t)&control;
+  r.brk_end = (uint64_t)native(12, 0);
+  control.program_brk = r.brk_end;
+  native(14, 0, 0, &r.signal_mask, 8);
+  r.auxv_address = (uint64_t)auxv;
+  r.auxv_bytes = 16;
+  for (const uint64_t* a = auxv; *a; a += 2) {
+    r.auxv_bytes += 16;
+    if (*a == 33) r.vdso_low = a[1];
+  }
+  asm volatile("stmxcsr %0" : "=m"(r.mxcsr));
+  uint16_t control_word;
+  asm volatile("fnstcw %0" : "=m"(control_word));
+  r.fpu_control = control_word;
+  uint32_t low, high;
+  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  r.xcr0 = (uint64_t)high << 32 | low;
+  const uint32_t leaves[8][2] = {{0, 0}, {1, 0}, {7, 0}, {7, 1}, {0xd, 1}, {0x80000001, 0}, {0x80000007, 0}, {0x80000008, 0}};
+  for (int i = 0; i < 8; i++) cpuid(leaves[i][0], leaves[i][1], r.cpuid[i]);
+  for (unsigned i = 0; i < 16; i++) native(97, i, r.rlimits[i]);
+  native(89, "/proc/self/exe", r.exe, sizeof r.exe - 1);
+  MapLine line;
+  for (const char* p = read_maps(); (p = parse_map_line(p, &line));) {
+    if (equal(line.path, "[stack]")) r.stack_low = line.low, r.stack_high = line.high;
+    if (equal(line.path, "[heap]")) r.brk_start = line.low;
+    if (line.low == r.vdso_low) r.vdso_high = line.high;
+  }
+}
+
+void module_note(const ModuleReply& reply, const ModuleView& module, uint64_t device, uint64_t inode, uint32_t patched, uint32_t trapped) {
+  bool known = false;
+  for (unsigned i = 0; i < file_note_count; i++) known |= file_notes[i].device == device && file_notes[i].inode == inode;
+  if (!known && file_note_count < kMaxFileNotes) {
+    FileNote& note = file_notes[file_note_count++];
+    note.device = device;
+    note.inode = inode;
+    note.size = reply.file_size;
+    memcpy(note.file, reply.file, 16);
+  }
+  ModuleRecord* record = (ModuleRecord*)record_begin(kModuleRecord, sizeof(ModuleRecord));
+  record->event = trace_header()->events;
+  memcpy(record->file, reply.file, 16);
+  record->low = module.low;
+  record->high = module.high;
+  record->device = device;
+  record->inode = inode;
+  record->build_id_size = reply.build_id_size;
+  memcpy(record->build_id, reply.build_id, sizeof record->build_id);
+  record->sites_patched = patched;
+  record->sites_trapped = trapped;
+  memcpy(record->path, module.path, min(length_of(module.path), sizeof record->path - 1));
+  record_commit(record);
+}
+
+// Called inside friday_snapshot with rip and rsp in place: what is on the stack above stays as it is until the resume.
+extern "C" void friday_image_registers_taken() {
+  ImageRecord* record = (ImageRecord*)record_begin(kImageRecord, sizeof(ImageRecord));
+  RecordHeader header = record->header;
+  memcpy(record, &image_registers, sizeof image_registers);
+  record->header = header;
+  record_commit(record);
+  int pagemap = (int)native(2, "/proc/self/pagemap", 0x80000, 0);
+  MapLine line;
+  for (const char* p = read_maps(); (p = parse_map_line(p, &line));)
+    if (!leave_out(line) && trace_alive()) write_map(line, pagemap);
+  native(3, pagemap);
+}
+
+}  // namespace friday::shim

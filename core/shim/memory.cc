@@ -1,0 +1,200 @@
+// Calls that change the program's address space. They are made at record and at replay: there at the recorded address,
+// and with file contents from the recording instead of the file.
+#include "core/shim/runtime.h"
+
+namespace friday::shim {
+
+using namespace format;
+
+namespace {
+
+constexpr uint64_t kShared = 1, kPrivate = 2, kFixed = 0x10, kAnonymous = 0x20, kFixedNoReplace = 0x100000,
+                   kPopulate = 0x8000, kNoReserve = 0x4000, kGrowsDown = 0x100, kStackFlag = 0x20000;
+
+struct Stat {
+  uint64_t device, inode, links;
+  uint32_t mode, uid, gid, pad;
+  uint64_t rdev;
+  int64_t size, block_size, blocks, times[6], reserved[3];
+};
+
+void path_of_descriptor(int fd, char* out, size_t size) {
+  char link[40] = "/proc/self/fd/";
+  char digits[12];
+  int n = 14, k = 0;
+  unsigned value = (unsigned)fd;
+  do digits[k++] = (char)('0' + value % 10);
+  while (value /= 10);
+  while (k) link[n++] = digits[--k];
+  link[n] = 0;
+  long length = native(89, link, out, size - 1);
+  out[length > 0 ? length : 0] = 0;
+}
+
+// Notes what a new file mapping holds, and patches code that has just appeared.
+void note_contents(EventWriter& writer, uint64_t address, const uint64_t* a, ModuleReply* reply, uint64_t file_size, const char* path) {
+  MapContentPart content = {};
+  content.offset = a[5];
+  content.length = a[1];
+  bool copied = false;
+  for (uint8_t byte : reply->file) copied |= byte != 0;
+  memcpy(content.file, reply->file, 16);
+  writer.part(kMapContent, &content, sizeof content);
+  if (!copied && (a[2] & 1)) {
+    uint64_t there = file_size > a[5] ? min(file_size - a[5], a[1]) : 0;
+    writer.memory((void*)address, there);
+  }
+  if (reply->site_count) {
+    uint32_t patched, trapped;
+    ModuleView module = {address, address + page_up(a[1]), a[5], path};
+    uint64_t stubs = patch_module(module, reply->sites, reply->site_count, 0, &patched, &trapped);
+    writer.part(kSites, reply->sites, reply->site_count * sizeof(Site), stubs);
+  }
+}
+
+long record_mmap(CallFrame* frame, ThreadArea* area) {
+  const uint64_t* a = arguments_of(frame);
+  uint64_t entry = ticks_now();
+  const bool file = !(a[3] & kAnonymous);
+  long result = native(9, a[0], a[1], a[2], a[3], a[4], a[5]);
+  ModuleReply* reply = nullptr;
+  Stat st = {};
+  char path[kPathBytes] = "";
+  if (file && !failed(result)) {
+    native(5, a[4], &st);
+    path_of_descriptor((int)a[4], path, sizeof path);
+    if ((st.mode & 0170000) == 0100000)
+      collector_module((uint64_t)result, (uint64_t)result + page_up(a[1]), a[5], st.device, st.inode, a[2] & 4, (int)a[4], path, &reply);
+  }
+  EventWriter writer(kCall, area, 9, a, 6);
+  writer.event->header.flags |= kFlagNative;
+  if (reply) note_contents(writer, (uint64_t)result, a, reply, (uint64_t)st.size, path);
+  if (path[0]) writer.part(kPath, path, length_of(path));
+  writer.commit(result, 0, entry, ticks_now());
+  return result;
+}
+
+void hex(const uint8_t* bytes, unsigned count, char* out) {
+  for (unsigned i = 0; i < count; i++) {
+    *out++ = "0123456789abcdef"[bytes[i] >> 4];
+    *out++ = "0123456789abcdef"[bytes[i] & 15];
+  }
+  *out = 0;
+}
+
+int open_copy(const uint8_t* file) {
+  char path[sizeof control.files + 40];
+  size_t n = length_of(control.files);
+  memcpy(path, control.files, n);
+  path[n++] = '/';
+  hex(file, 16, path + n);
+  return (int)native(2, path, 0x80000, 0);
+}
+
+long replay_mmap(CallFrame* frame, ThreadArea* area) {
+  const uint64_t* a = arguments_of(frame);
+  EventRecord* event = replay_expect(frame, area, kCall, 9);
+  long result = event->result;
+  if (!failed(result)) {
+    PartHeader part;
+    const MapContentPart* content = (const MapContentPart*)replay_part(event, kMapContent, 0, &part);
+    bool copied = false;
+    if (content) for (uint8_t byte : content->file) copied |= byte != 0;
+    uint64_t flags = (a[3] & (kAnonymous | kNoReserve | kStackFlag | kPrivate | kShared)) | ((a[3] & kFixed) ? kFixed : kFixedNoReplace);
+    long got;
+    if (copied) {
+      int fd = open_copy(content->file);
+      if (fd < 0) replay_fail("a file copy is missing from the recording", fd);
+      got = native(9, result, a[1], a[2], (flags & ~kShared) | kPrivate, fd, a[5]);
+      native(3, fd);
+    } else if (!(a[3] & kAnonymous)) {
+      got = native(9, result, a[1], a[2] | 2, (flags & ~kShared) | kPrivate | kAnonymous, -1, 0);
+    } else {
+      got = native(9, result, a[1], a[2], flags, -1, 0);
+    }
+    if (got != result) diverge(event, kDivergedNative, 0, (uint64_t)result, (uint64_t)got, frame, area, kCall);
+    replay_apply(event);
+    if (!copied && !(a[3] & kAnonymous)) native(10, result, page_up(a[1]), a[2]);
+    if (const Site* sites = (const Site*)replay_part(event, kSites, 0, &part)) {
+      uint32_t patched, trapped;
+      ModuleView module = {(uint64_t)result, (uint64_t)result + page_up(a[1]), a[5], ""};
+      patch_module(module, sites, part.size / sizeof(Site), part.address, &patched, &trapped);
+    }
+  }
+  replay_consume(event);
+  return result;
+}
+
+}  // namespace
+
+long do_mmap(CallFrame* frame, ThreadArea* area) {
+  return control.mode == kModeReplay ? replay_mmap(frame, area) : record_mmap(frame, area);
+}
+
+long do_brk(CallFrame* frame, ThreadArea* area) {
+  uint64_t entry = ticks_now();
+  if (control.mode != kModeReplay) {
+    long result = native(12, frame->rdi);
+    EventWriter writer(kCall, area, 12, arguments_of(frame), 1);
+    writer.event->header.flags |= kFlagNative;
+    writer.commit(result, 0, entry, ticks_now());
+    control.program_brk = (uint64_t)result;
+    return result;
+  }
+  EventRecord* event = replay_expect(frame, area, kCall, 12);
+  uint64_t wanted = (uint64_t)event->result, old_end = page_up(control.program_brk), new_end = page_up(wanted);
+  if (new_end > old_end) {
+    long got = native(9, old_end, new_end - old_end, 3, kPrivate | kAnonymous | kFixedNoReplace, -1, 0);
+    if ((uint64_t)got != old_end) diverge(event, kDivergedNative, 0, old_end, (uint64_t)got, frame, area, kCall);
+  } else if (new_end < old_end) {
+    native(11, new_end, old_end - new_end);
+  }
+  // What stands between the end and its page's end is zero when it grows again.
+  control.program_brk = wanted;
+  replay_consume(event);
+  return (long)wanted;
+}
+
+long do_mremap(CallFrame* frame, ThreadArea* area) {
+  const uint64_t* a = arguments_of(frame);
+  uint64_t entry = ticks_now();
+  if (control.mode != kModeReplay) {
+    long result = native(25, a[0], a[1], a[2], a[3], a[4]);
+    EventWriter writer(kCall, area, 25, a, 5);
+    writer.event->header.flags |= kFlagNative;
+    writer.commit(result, 0, entry, ticks_now());
+    return result;
+  }
+  EventRecord* event = replay_expect(frame, area, kCall, 25);
+  long result = event->result;
+  if (!failed(result)) {
+    long got = (uint64_t)result == a[0] ? native(25, a[0], a[1], a[2], 0)
+                                        : native(25, a[0], a[1], a[2], 3 /* MAYMOVE|FIXED */ | (a[3] & 4), result);
+    if (got != result) diverge(event, kDivergedNative, 0, (uint64_t)result, (uint64_t)got, frame, area, kCall);
+  }
+  replay_consume(event);
+  return result;
+}
+
+// MADV_FREE leaves it to the kernel when pages vanish: the program gets MADV_DONTNEED instead, in both modes.
+long do_madvise(CallFrame* frame, ThreadArea* area) {
+  const uint64_t* a = arguments_of(frame);
+  uint64_t advice = a[2] == 8 ? 4 : a[2];
+  uint64_t entry = ticks_now();
+  if (control.mode != kModeReplay) {
+    long result = native(28, a[0], a[1], advice);
+    EventWriter writer(kCall, area, 28, a, 3);
+    writer.event->header.flags |= kFlagNative;
+    writer.commit(result, 0, entry, ticks_now());
+    return result;
+  }
+  EventRecord* event = replay_expect(frame, area, kCall, 28);
+  long result = event->result;
+  // Only advice that changes contents or inheritance matters here: DONTNEED, REMOVE, DONTFORK, DOFORK, WIPEONFORK, ...
+  if (result == 0 && (advice == 4 || advice == 9 || advice == 10 || advice == 11 || advice == 18 || advice == 19))
+    native(28, a[0], a[1], advice);
+  replay_consume(event);
+  return result;
+}
+
+}  // namespace friday::shim

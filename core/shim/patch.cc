@@ -1,0 +1,278 @@
+// Turning the call sites that the collector found into jumps to stubs, redirecting the vdso, and emulating the few
+// instructions that read what no trace can know. Bytes are checked before they are replaced: a byte that differs from the
+// file (a debugger's breakpoint) is left alone, and that site stays with the catch-all.
+#include "core/shim/runtime.h"
+
+namespace friday::shim {
+
+bool catch_all_only;
+
+namespace {
+
+constexpr uint32_t kMaxPatches = 8192, kTable = 32768;
+Patch patches[kMaxPatches];
+uint16_t by_resume[kTable], by_return[kTable];  // index + 1
+
+uint32_t slot(uint64_t address) { return (uint32_t)(address * 0x9e3779b97f4a7c15ull >> 49); }
+
+void enter(uint16_t* table, uint64_t address, uint16_t index) {
+  uint32_t i = slot(address);
+  while (table[i]) i = (i + 1) % kTable;
+  table[i] = (uint16_t)(index + 1);
+}
+
+template <typename Match>
+const Patch* find(const uint16_t* table, uint64_t address, Match match) {
+  for (uint32_t i = slot(address); table[i]; i = (i + 1) % kTable)
+    if (match(patches[table[i] - 1])) return &patches[table[i] - 1];
+  return nullptr;
+}
+
+void put32(uint8_t*& to, int64_t value) {
+  int32_t narrow = (int32_t)value;
+  memcpy(to, &narrow, 4);
+  to += 4;
+}
+void put_bytes(uint8_t*& to, const void* from, size_t size) {
+  memcpy(to, from, size);
+  to += size;
+}
+
+// lea `target`(%rip), %rcx; jmp *friday_enter
+void put_entry(uint8_t*& to, uint64_t target) {
+  const uint8_t lea[] = {0x48, 0x8d, 0x0d};
+  put_bytes(to, lea, 3);
+  put32(to, (int64_t)(target - ((uint64_t)to + 4)));
+  const uint8_t jump[] = {0xff, 0x25, 0, 0, 0, 0};
+  put_bytes(to, jump, 6);
+  uint64_t entry = (uint64_t)friday_enter;
+  put_bytes(to, &entry, 8);
+}
+
+constexpr uint64_t kEntrySize = 7 + 6 + 8;
+
+uint64_t reserve_near(uint64_t low, uint64_t high) {
+  for (uint64_t distance = 0x100000; distance < 0x60000000; distance += kPadSize) {
+    uint64_t candidates[2] = {(low - kPadSize - distance) & ~0xffffull, (high + distance + 0xffff) & ~0xffffull};
+    for (uint64_t place : candidates) {
+      if (place > 0x7fffffffffff - kPadSize) continue;
+      long got = native(9, place, kPadSize, 0, 0x104022 /* PRIVATE|ANONYMOUS|NORESERVE|FIXED_NOREPLACE */, -1, 0);
+      if (got == (long)place) return place;
+      if (!failed(got)) native(11, got, kPadSize);
+    }
+  }
+  return 0;
+}
+
+bool bytes_are_calls(const Site& site, const uint8_t* at) {
+  switch (site.kind) {
+    case kSiteBefore: return at[site.length] == 0x0f && at[site.length + 1] == 0x05;
+    case kSiteAfter: return at[0] == 0x0f && at[1] == 0x05;
+    case kSiteRdtsc: return at[0] == 0x0f && at[1] == 0x31;
+    case kSiteRdtscp: return at[0] == 0x0f && at[1] == 0x01 && at[2] == 0xf9;
+    default: return true;
+  }
+}
+
+// One site; `to` is where its stub goes. False: left to the catch-all.
+bool patch_site(const Site& site, uint8_t* at, uint8_t*& to) {
+  if (control.patch_count >= kMaxPatches || !bytes_are_calls(site, at)) return false;
+  for (unsigned i = 0; i < site.length; i++)
+    if (at[i] == 0xcc) return false;
+  Patch& patch = patches[control.patch_count];
+  patch.start = (uint64_t)at;
+  patch.kind = (uint8_t)site.kind;
+  patch.length = (uint8_t)site.length;
+  patch.stub = (uint64_t)to;
+  patch.resume = 0;
+  memcpy(patch.original, at, site.length);
+  const uint16_t index = (uint16_t)control.patch_count;
+  if (site.kind >= kSiteRdtsc) {
+    patch.syscall = patch.start;
+    patch.stub = site.detail;  // which register, how wide
+    enter(by_return, patch.start, index);
+    at[0] = 0x0f;
+    at[1] = 0x0b;
+    for (unsigned i = 2; i < site.length; i++) at[i] = 0x90;
+  } else {
+    if (site.kind == kSiteBefore) {
+      patch.syscall = patch.start + site.length;
+      put_bytes(to, at, site.length);
+      put_entry(to, patch.syscall + 2);
+    } else {
+      patch.syscall = patch.start;
+      put_entry(to, (uint64_t)to + kEntrySize);
+      patch.resume = (uint64_t)to;
+      put_bytes(to, at + 2, site.length - 2u);
+      *to++ = 0xe9;
+      put32(to, (int64_t)(patch.start + site.length - ((uint64_t)to + 4)));
+      enter(by_resume, patch.resume, index);
+      enter(by_return, patch.syscall + 2, index);
+    }
+    to = (uint8_t*)(((uint64_t)to + 15) & ~15ull);
+    uint8_t* p = at;
+    *p++ = 0xe9;
+    put32(p, (int64_t)(patch.stub - ((uint64_t)p + 4)));
+    while (p < at + site.length) *p++ = 0x90;
+  }
+  control.patch_count++;
+  return true;
+}
+
+}  // namespace
+
+const Patch* patch_of_resume(uint64_t address) {
+  return find(by_resume, address, [=](const Patch& p) { return p.resume == address; });
+}
+const Patch* patch_of_return(uint64_t address) {
+  return find(by_return, address, [=](const Patch& p) { return p.kind == kSiteAfter && p.syscall + 2 == address; });
+}
+
+uint64_t patch_module(const ModuleView& module, const Site* sites, uint32_t count, uint64_t stubs, uint32_t* patched, uint32_t* trapped) {
+  control.patches = (uint64_t)patches;
+  *patched = *trapped = 0;
+  const uint64_t room = page_up(count * 64ull + 64);
+  if (!stubs) stubs = reserve_near(module.low, module.high);
+  else native(9, stubs, kPadSize, 0, 0x104022, -1, 0);
+  if (!stubs || room > kPadSize) {
+    *trapped = count;
+    return 0;
+  }
+  uint8_t* to = (uint8_t*)stubs;
+  native(10, stubs, room, 3);
+  native(10, module.low, module.high - module.low, 3);
+  for (uint32_t i = 0; i < count; i++) {
+    const Site& site = sites[i];
+    uint64_t address = module.low + (site.offset - module.offset);
+    const bool inside = site.offset >= module.offset && address + site.length + 2 <= module.high;
+    const bool wanted = !catch_all_only || site.kind >= kSiteRdtsc;
+    if (inside && wanted && patch_site(site, (uint8_t*)address, to)) ++*patched;
+    else ++*trapped;
+  }
+  native(10, module.low, module.high - module.low, 5);
+  native(10, stubs, room, 5);
+  return stubs;
+}
+
+void vdso_redirect(uint64_t low, uint64_t high, const HelloReply& offsets) {
+  // Move the kernel's pages (data and code, at their distance) out of the program's way; a copy that makes system calls
+  // takes the code's place, so that every pointer the program holds stays good and replay needs no vdso of its own.
+  MapLine line;
+  uint64_t data_low = low;
+  for (const char* p = read_maps(); (p = parse_map_line(p, &line));)
+    if (line.path[0] == '[' && line.path[1] == 'v' && line.path[2] == 'v' && line.low < data_low) data_low = line.low;
+  bool moved = true;
+  for (const char* p = read_maps(); (p = parse_map_line(p, &line));) {
+    if (line.low < data_low || line.high > high) continue;
+    uint64_t to = kVdsoAddress + (line.low - data_low);
+    moved = moved && native(25, line.low, line.high - line.low, line.high - line.low, 3, to) == (long)to;
+  }
+  uint64_t real = kVdsoAddress + (low - data_low);
+  if (moved) {
+    if (native(9, low, high - low, 3, 0x100022, -1, 0) != (long)low) return;
+    memcpy((void*)low, (void*)real, high - low);
+    if (offsets.vdso_clock_gettime) vdso_clock_gettime = (long (*)(long, void*))(real + offsets.vdso_clock_gettime);
+    if (offsets.vdso_gettimeofday) vdso_gettimeofday = (long (*)(void*, void*))(real + offsets.vdso_gettimeofday);
+    if (offsets.vdso_time) vdso_time = (long (*)(void*))(real + offsets.vdso_time);
+  } else if (failed(native(10, low, high - low, 7))) {
+    return;  // the whole mapping must be named at once, or the kernel says EINVAL; if even that fails, SUD sees its calls
+  }
+  const struct { uint64_t offset; uint16_t call; } functions[] = {
+      {offsets.vdso_clock_gettime, 228}, {offsets.vdso_gettimeofday, 96}, {offsets.vdso_time, 201},
+      {offsets.vdso_clock_getres, 229},  {offsets.vdso_getcpu, 309}};
+  Site sites[5];
+  uint32_t count = 0;
+  for (const auto& f : functions) {
+    if (!f.offset) continue;
+    uint8_t code[8] = {0xb8, (uint8_t)f.call, (uint8_t)(f.call >> 8), 0, 0, 0x0f, 0x05, 0xc3};
+    memcpy((void*)(low + f.offset), code, sizeof code);
+    sites[count++] = Site{f.offset, kSiteBefore, 5, 0};
+  }
+  if (offsets.vdso_getrandom) {
+    const uint8_t no_such_call[8] = {0x48, 0xc7, 0xc0, 0xda, 0xff, 0xff, 0xff, 0xc3};
+    memcpy((void*)(low + offsets.vdso_getrandom), no_such_call, sizeof no_such_call);
+  }
+  uint32_t patched, trapped;
+  patch_module({low, high, 0, "[vdso]"}, sites, count, 0, &patched, &trapped);
+  native(10, low, high - low, 5);
+}
+
+namespace {
+uint64_t* register_of(CallFrame* f, unsigned number) {
+  uint64_t* const registers[16] = {&f->rax, &f->rcx, &f->rdx, &f->rbx, &f->rsp, &f->rbp, &f->rsi, &f->rdi,
+                                   &f->r8,  &f->r9,  &f->r10, &f->r11, &f->r12, &f->r13, &f->r14, &f->r15};
+  return registers[number & 15];
+}
+
+struct InstructionResult {
+  uint64_t value, extra;
+};
+InstructionResult execute(const Patch& patch) {
+  InstructionResult r = {};
+  uint32_t low, high, aux = 0;
+  uint8_t ok;
+  switch (patch.kind) {
+    case kSiteRdtsc:
+      asm volatile("rdtsc" : "=a"(low), "=d"(high));
+      r.value = (uint64_t)high << 32 | low;
+      break;
+    case kSiteRdtscp:
+      asm volatile("rdtscp" : "=a"(low), "=d"(high), "=c"(aux));
+      r.value = (uint64_t)high << 32 | low;
+      r.extra = aux;
+      break;
+    case kSiteRdrand:
+      asm volatile("rdrand %0; setc %1" : "=r"(r.value), "=qm"(ok));
+      r.extra = ok;
+      break;
+    case kSiteRdseed:
+      asm volatile("rdseed %0; setc %1" : "=r"(r.value), "=qm"(ok));
+      r.extra = ok;
+      break;
+  }
+  return r;
+}
+
+void give_result(const Patch& patch, const InstructionResult& r, CallFrame* frame) {
+  if (patch.kind == kSiteRdtsc || patch.kind == kSiteRdtscp) {
+    frame->rax = (uint32_t)r.value;
+    frame->rdx = r.value >> 32;
+    if (patch.kind == kSiteRdtscp) frame->rcx = r.extra;
+    return;
+  }
+  uint64_t* to = register_of(frame, (unsigned)patch.stub & 15);
+  const unsigned width = (unsigned)patch.stub >> 4;  // 0: 16 bits, 1: 32, 2: 64
+  uint64_t value = r.extra ? r.value : 0;
+  *to = width == 0 ? (*to & ~0xffffull) | (value & 0xffff) : width == 1 ? (uint32_t)value : value;
+  frame->eflags = (frame->eflags & ~0x8d5ull) | (r.extra & 1);
+}
+}  // namespace
+
+bool emulate_instruction(CallFrame* frame) {
+  const uint64_t at = frame->rip;
+  const Patch* patch = find(by_return, at, [=](const Patch& p) { return p.kind >= kSiteRdtsc && p.start == at; });
+  if (!patch) return false;
+  ThreadArea* area = me();
+  frame->site = at;
+  CallFrame* outer = area->frame;
+  area->frame = frame;
+  InstructionResult result;
+  if (control.mode == kModeReplay) {
+    format::EventRecord* event = replay_expect(frame, area, format::kInstruction, (uint16_t)(patch->kind - kSiteRdtsc + 1));
+    result = {(uint64_t)event->result, event->input_hash};
+    replay_consume(event);
+  } else {
+    result = execute(*patch);
+    if (control.mode == kModeRecord) {
+      EventWriter writer(format::kInstruction, area, (uint16_t)(patch->kind - kSiteRdtsc + 1), nullptr, 0);
+      uint64_t now = ticks_now();
+      writer.commit((long)result.value, result.extra, now, now);
+    }
+  }
+  give_result(*patch, result, frame);
+  frame->rip += patch->length;
+  area->frame = outer;
+  return true;
+}
+
+}  // namespace friday::shim

@@ -1,0 +1,299 @@
+// Threads and processes come and go. A new thread starts natively in the shim, takes its first turn of the token, and only
+// then enters the program. Thread ids in the program's memory are the recorded ones, in both modes: flags that make the
+// kernel store ids are taken out and the stores done here. A forked child gets a trace of its own.
+#include "core/shim/runtime.h"
+
+namespace friday::shim {
+
+using namespace format;
+
+namespace {
+
+constexpr uint64_t kVm = 0x100, kVfork = 0x4000, kThread = 0x10000, kSetTls = 0x80000, kParentSetTid = 0x100000,
+                   kChildClearTid = 0x200000, kChildSetTid = 0x1000000;
+
+void store_tid(uint64_t address, uint32_t tid) {
+  if (address) friday_copy_out((void*)address, &tid, 4);
+}
+
+// clone(2), fork and vfork, brought to one form.
+struct CloneRequest {
+  uint64_t flags, stack, parent_tid, child_tid, tls;
+};
+CloneRequest request_of(const CallFrame* frame) {
+  if (frame->rax != 56) return {17 /* SIGCHLD */, 0, 0, 0, 0};
+  return {frame->rdi, frame->rsi, frame->rdx, frame->r10, frame->r8};
+}
+
+long new_thread(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
+  const uint64_t entry = ticks_now();
+  EventRecord* event = nullptr;
+  if (control.mode == kModeReplay) event = replay_expect(frame, area, kCall, (uint16_t)frame->rax);
+  if (event && failed(event->result)) {
+    long result = event->result;
+    replay_consume(event);
+    return result;
+  }
+  const uint32_t number = (uint32_t)control.thread_count;
+  ThreadArea* child = number < kMaxThreads ? area_create(number) : nullptr;
+  if (!child) return -11;
+  child->signal_mask = area->signal_mask;
+  child->clear_tid = c.flags & kChildClearTid ? c.child_tid : 0;
+  CallFrame* start = (CallFrame*)(child->stack_top - sizeof(CallFrame) - 8);
+  *start = *frame;
+  start->rax = 0;
+  if (c.stack) start->rsp = c.stack;
+  start->previous = nullptr;
+  child->frame = start;
+  child->alive = 1;
+  __atomic_fetch_add(&live_threads, 1, __ATOMIC_SEQ_CST);
+  control.thread_count = number + 1;
+  uint64_t flags = c.flags & ~(kParentSetTid | kChildClearTid | kChildSetTid);
+  long tid = friday_clone((long)flags, start, child, 0, 0, (long)c.tls);
+  if (failed(tid)) {
+    child->alive = 0;
+    control.thread_count = number;
+    __atomic_fetch_sub(&live_threads, 1, __ATOMIC_SEQ_CST);
+    if (event) replay_fail("a thread could not be created", tid);
+  }
+  long result = event ? event->result : tid;
+  child->tid = (uint32_t)result;
+  if (!failed(result)) {
+    if (c.flags & kParentSetTid) store_tid(c.parent_tid, child->tid);
+    if (c.flags & kChildSetTid) store_tid(c.child_tid, child->tid);
+  }
+  if (event) {
+    replay_consume(event);
+  } else if (control.mode == kModeRecord) {
+    EventWriter writer(kCall, area, (uint16_t)frame->rax, arguments_of(frame), call_info(frame->rax).arity);
+    ChildPart part = {number, child->tid, {}};
+    if (!failed(result)) writer.part(kChild, &part, sizeof part);
+    writer.commit(result, 0, entry, ticks_now());
+  }
+  return result;
+}
+
+// The only thread of a new process: the others exist in its memory only.
+void become_only_thread(ThreadArea* area) {
+  for (uint32_t i = 0; i < control.thread_count; i++)
+    if (area_of(i) != area) area_of(i)->alive = 0;
+  area->kernel_tid = (uint32_t)native(186);
+  token_start(area);
+}
+
+long fork_recording(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
+  const uint64_t entry = ticks_now();
+  ForkReply reply = {};
+  int trace_fd = -1, socket_fd = -1;
+  const bool follow = collector_fork(&reply, &trace_fd, &socket_fd);
+  // vfork and posix_spawn share memory until exec; a copy serves them as well and keeps the two traces apart.
+  long pid = native(56, c.flags & 0xff, 0, 0, 0, 0);
+  if (pid == 0) {
+    thread_arm(area);
+    become_only_thread(area);
+    area->tid = (uint32_t)native(39);
+    native(11, kWindowAddress, kWindowSize);
+    if (!follow || !trace_attach(trace_fd)) {
+      control.mode = kModePassThrough;
+    } else {
+      // The same descriptor number, so that FRIDAY_SOCKET in the environment stays true across exec.
+      native(33, socket_fd, collector_socket);
+      native(3, socket_fd);
+      native(3, trace_fd);
+      trace_header()->pid = area->tid;
+      collector_send(kForked, 0, (int)area->tid, nullptr);
+      area->sequence = 0;
+      clock_calibrate();
+      EventWriter writer(kThreadStart, area, (uint16_t)frame->rax, nullptr, 0);
+      ChildPart part = {area->number, area->tid, {}};
+      writer.part(kChild, &part, sizeof part);
+      uint64_t now = ticks_now();
+      writer.commit((long)area->tid, 0, now, now);
+    }
+    if (c.flags & kChildSetTid) store_tid(c.child_tid, area->tid);
+    if (c.flags & kChildClearTid) area->clear_tid = c.child_tid;
+    if (c.stack) frame->rsp = c.stack;
+    return 0;
+  }
+  if (follow) {
+    native(3, trace_fd);
+    native(3, socket_fd);
+  }
+  if (!failed(pid) && (c.flags & kParentSetTid)) store_tid(c.parent_tid, (uint32_t)pid);
+  EventWriter writer(kCall, area, (uint16_t)frame->rax, arguments_of(frame), call_info(frame->rax).arity);
+  if (!failed(pid)) {
+    ChildPart part = {0, (uint32_t)pid, {}};
+    memcpy(part.node_uuid, reply.node_uuid, sizeof part.node_uuid);
+    writer.part(kChild, &part, sizeof part);
+  }
+  writer.commit(pid, 0, entry, ticks_now());
+  return pid;
+}
+
+long fork_replaying(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
+  EventRecord* event = replay_expect(frame, area, kCall, (uint16_t)frame->rax);
+  long result = event->result;
+  if (failed(result)) {
+    replay_consume(event);
+    return result;
+  }
+  // The parent is done with the event before the child exists, so that both see the same shim state up to here.
+  if (c.flags & kParentSetTid) store_tid(c.parent_tid, (uint32_t)result);
+  replay_consume(event);
+  long pid = native(56, c.flags & 0xff, 0, 0, 0, 0);
+  if (failed(pid)) replay_fail("a process could not be forked", pid);
+  if (pid) return result;
+  thread_arm(area);
+  become_only_thread(area);
+  // The core maps this process's own trace and sets cursor, trace_end, schedule and slot; or it ends us: not wanted.
+  trap(kTrapForkChild, 0);
+  control.event = 0;
+  control.gate = control.post = 0;
+  control.turn = area->number;
+  area->go = 1;
+  area->sequence = 0;
+  replay_begin(area);
+  event = replay_peek();
+  if (event->header.type != kThreadStart) diverge(event, kDivergedType, 0, event->header.type, kThreadStart, frame, area, kThreadStart);
+  area->tid = (uint32_t)event->result;
+  replay_consume(event);
+  if (c.flags & kChildSetTid) store_tid(c.child_tid, area->tid);
+  if (c.flags & kChildClearTid) area->clear_tid = c.child_tid;
+  if (c.stack) frame->rsp = c.stack;
+  return 0;
+}
+
+struct RobustList {
+  RobustList* next;
+};
+struct RobustHead {
+  RobustList list;
+  long futex_offset;
+  RobustList* pending;
+};
+
+// What the kernel does for robust mutexes when a thread ends (kernel/futex/core.c exit_robust_list), on recorded ids.
+void release_robust(ThreadArea* area, uint64_t entry_address, long offset) {
+  uint32_t* word = (uint32_t*)((entry_address & ~1ull) + (uint64_t)offset);
+  if ((*word & 0x3fffffff) != area->tid) return;
+  uint32_t now = (*word & 0x80000000) | 0x40000000;
+  const bool waiters = *word & 0x80000000;
+  friday_copy_out(word, &now, 4);
+  if (waiters && control.mode == kModeRecord) native(202, word, 1, 1, 0, 0, 0);
+}
+
+void walk_robust_list(ThreadArea* area) {
+  if (!area->robust_list) return;
+  const RobustHead* head = (const RobustHead*)area->robust_list;
+  const RobustList* entry = head->list.next;
+  for (int limit = 2048; (uint64_t)entry != area->robust_list && limit; limit--) {
+    const RobustList* next = entry->next;
+    if (entry != head->pending) release_robust(area, (uint64_t)entry, head->futex_offset);
+    entry = next;
+  }
+  if (head->pending) release_robust(area, (uint64_t)head->pending, head->futex_offset);
+}
+
+}  // namespace
+
+ThreadArea* area_create(uint32_t number) {
+  ThreadArea* area = area_of(number);
+  long place = native(9, area, kAreaSize, 3, 0x100022 /* PRIVATE|ANONYMOUS|FIXED_NOREPLACE */, -1, 0);
+  if (place != (long)area) return nullptr;
+  area->self = area;
+  area->number = number;
+  // [area, signal stack, call stack growing down from the end]
+  area->stack_top = (uint64_t)area + kAreaSize;
+  return area;
+}
+
+void thread_arm(ThreadArea* area) {
+  native(158, 0x1001 /* ARCH_SET_GS */, area);
+  uint64_t signal_stack[3] = {(uint64_t)area + 0x4000, 0, 0x10000};
+  native(131, signal_stack, 0);
+  native(157, 59 /* PR_SET_SYSCALL_USER_DISPATCH */, 1, control.text_low, control.text_high - control.text_low, 0);
+  area->kernel_tid = (uint32_t)native(186);
+}
+
+extern "C" void friday_thread_main(ThreadArea* area) {
+  thread_arm(area);
+  CallFrame* frame = area->frame;
+  if (control.mode == kModeReplay) {
+    replay_begin(area);
+    EventRecord* event = replay_peek();
+    if (event->header.type != kThreadStart || event->header.thread != area->number)
+      diverge(event, kDivergedType, 0, event->header.type, kThreadStart, frame, area, kThreadStart);
+    replay_consume(event);
+  } else {
+    token_acquire(area);
+    if (control.mode == kModeRecord) {
+      EventWriter writer(kThreadStart, area, 56, nullptr, 0);
+      uint64_t now = ticks_now();
+      writer.commit((long)area->tid, 0, now, now);
+    }
+  }
+  area->frame = nullptr;
+  friday_leave(frame);
+}
+
+long do_clone(CallFrame* frame, ThreadArea* area) {
+  CloneRequest c = request_of(frame);
+  if (area->native) return -38;  // a debugger's call in a replayed node makes no processes
+  if (c.flags & kThread) return new_thread(frame, area, c);
+  if (control.mode == kModeReplay) return fork_replaying(frame, area, c);
+  if (control.mode == kModeRecord) return fork_recording(frame, area, c);
+  long pid = native(56, c.flags & ~(kVm | kVfork), c.stack ? 0 : 0, c.parent_tid, c.child_tid, 0);
+  if (pid == 0) {
+    thread_arm(area);
+    become_only_thread(area);
+    if (c.stack) frame->rsp = c.stack;
+  }
+  return pid;
+}
+
+void do_thread_exit(CallFrame* frame, ThreadArea* area) {
+  const bool replay = control.mode == kModeReplay;
+  if (replay) {
+    EventRecord* event = replay_expect(frame, area, kThreadExit, 60);
+    walk_robust_list(area);
+    if (area->clear_tid) store_tid(area->clear_tid, 0);
+    replay_consume(event);
+  } else {
+    walk_robust_list(area);
+    if (area->clear_tid) {
+      store_tid(area->clear_tid, 0);
+      native(202, area->clear_tid, 1 /* FUTEX_WAKE */, 0x7fffffff, 0, 0, 0);
+    }
+    if (control.mode == kModeRecord) {
+      EventWriter writer(kThreadExit, area, 60, arguments_of(frame), 1);
+      uint64_t now = ticks_now();
+      writer.commit(0, 0, now, now);
+    }
+  }
+  area->alive = 0;
+  if (__atomic_sub_fetch(&live_threads, 1, __ATOMIC_SEQ_CST) == 0 && !replay) trace_end(kEndExit, (int)frame->rdi, nullptr);
+  if (replay) {
+    if (live_threads) replay_hand_over();
+    else trap(kTrapExit, (int)frame->rdi);
+  } else {
+    token_leave(area);
+  }
+  native(60, frame->rdi);
+}
+
+void do_exit_group(CallFrame* frame, ThreadArea* area) {
+  if (control.mode == kModeReplay) {
+    EventRecord* event = replay_expect(frame, area, kCall, 231);
+    replay_consume(event);
+    for (;;) trap(kTrapExit, (int)frame->rdi);
+  }
+  if (control.mode == kModeRecord) {
+    EventWriter writer(kCall, area, 231, arguments_of(frame), 1);
+    uint64_t now = ticks_now();
+    writer.commit(0, 0, now, now);
+    trace_end(kEndExit, (int)frame->rdi, nullptr);
+  }
+  native(231, frame->rdi);
+}
+
+}  // namespace friday::shim

@@ -1,0 +1,212 @@
+// Feeding the recorded results back: which thread may run, whether the next event may happen yet (gates), whether the
+// program does what it did, and the outputs it got. Everything here runs under the replayed token (Control::turn).
+#include "core/shim/runtime.h"
+
+namespace friday::shim {
+
+using namespace format;
+
+namespace {
+
+SharedSchedule* const shared = (SharedSchedule*)kScheduleAddress;
+
+bool is_event(uint16_t type) { return type >= kCall && type < kBranches; }
+
+void publish(uint64_t done) {
+  Progress& mine = shared->progress[control.node_slot];
+  __atomic_store_n(&mine.done, done, __ATOMIC_RELEASE);
+  __atomic_fetch_add(&mine.futex, 1, __ATOMIC_SEQ_CST);
+  if (__atomic_load_n(&mine.waiters, __ATOMIC_SEQ_CST)) native(202, &mine.futex, 1 /* FUTEX_WAKE */, 0x7fffffff);
+}
+
+void wait_for(const Gate& gate) {
+  Progress& other = shared->progress[gate.slot];
+  while (__atomic_load_n(&other.done, __ATOMIC_ACQUIRE) < gate.done) {
+    __atomic_fetch_add(&other.waiters, 1, __ATOMIC_SEQ_CST);
+    uint32_t seen = __atomic_load_n(&other.futex, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&other.done, __ATOMIC_ACQUIRE) < gate.done)
+      native(202, &other.futex, 0 /* FUTEX_WAIT */, seen, 0, 0, 0);
+    __atomic_fetch_sub(&other.waiters, 1, __ATOMIC_SEQ_CST);
+  }
+}
+
+// The node stands before event control.event: says so to whom it concerns, and waits for whom it must.
+void pass_gates() {
+  if (!control.schedule) return;
+  const NodeSchedule* mine = (const NodeSchedule*)control.schedule;
+  const uint64_t* posts = (const uint64_t*)mine->posts;
+  if (posts[control.post] <= control.event) {
+    while (posts[control.post] <= control.event) control.post++;
+    publish(control.event);
+  }
+  const Gate* gates = (const Gate*)mine->gates;
+  while (gates[control.gate].event <= control.event) {
+    wait_for(gates[control.gate]);
+    control.gate++;
+  }
+}
+
+}  // namespace
+
+void trap(TrapReason reason, int detail) {
+  control.trap_reason = reason;
+  control.trap_thread = me()->number;
+  control.trap_detail = detail;
+  friday_trap_instruction();
+}
+
+void replay_fail(const char* what, long detail) {
+  memset(control.text, 0, sizeof control.text);
+  memcpy(control.text, what, min(length_of(what), sizeof control.text - 1));
+  for (;;) trap(kTrapFailed, (int)detail);
+}
+
+EventRecord* replay_peek() {
+  for (;;) {
+    if (control.cursor + sizeof(RecordHeader) > control.trace_end) return nullptr;
+    RecordHeader* record = (RecordHeader*)(kWindowAddress + control.cursor);
+    if (record->type == kEndRecord) return nullptr;
+    if (is_event(record->type)) return (EventRecord*)record;
+    control.cursor += record->size;
+  }
+}
+
+void replay_consume(EventRecord* event) {
+  control.cursor += event->header.size;
+  control.event = event->index + 1;
+  area_of(event->header.thread)->sequence++;
+}
+
+const void* replay_part(const EventRecord* event, PartKind kind, unsigned nth, PartHeader* header) {
+  const char* p = (const char*)(event + 1) + event->argument_count * 8;
+  for (unsigned i = 0; i < event->part_count; i++) {
+    const PartHeader* part = (const PartHeader*)p;
+    if (part->kind == kind && nth-- == 0) {
+      if (header) *header = *part;
+      return part + 1;
+    }
+    p += sizeof *part + align8(part->size);
+  }
+  return nullptr;
+}
+
+void replay_apply(const EventRecord* event) {
+  const char* p = (const char*)(event + 1) + event->argument_count * 8;
+  for (unsigned i = 0; i < event->part_count; i++) {
+    const PartHeader* part = (const PartHeader*)p;
+    if (part->kind == kMemory && part->size) friday_copy_out((void*)part->address, part + 1, part->size);
+    p += sizeof *part + align8(part->size);
+  }
+}
+
+void diverge(EventRecord* expected, uint32_t kind, uint32_t which, uint64_t want, uint64_t got, CallFrame* frame, ThreadArea* area, uint32_t type) {
+  DivergenceReport& d = control.divergence;
+  d.kind = kind;
+  d.which = which;
+  d.event = control.event;
+  d.expected_type = expected->header.type;
+  d.actual_type = type;
+  d.expected_call = expected->call;
+  d.actual_call = (uint32_t)frame->rax;
+  d.expected_thread = expected->header.thread;
+  d.actual_thread = area->number;
+  d.expected = want;
+  d.actual = got;
+  for (;;) trap(kTrapDiverged, (int)kind);
+}
+
+void replay_hand_over() {
+  EventRecord* next = replay_peek();
+  while (!next) {
+    trap(kTrapEndOfTrace, 0);
+  }
+  ThreadArea* area = area_of(next->header.thread);
+  if (next->header.thread >= control.thread_count || !area->alive) replay_fail("the next event belongs to a thread that does not exist", (long)next->header.thread);
+  control.turn = next->header.thread;
+  __atomic_store_n(&area->go, 1, __ATOMIC_RELEASE);
+  if (area != me()) native(202, &area->go, 129 /* FUTEX_WAKE_PRIVATE */, 1);
+}
+
+static void wait_turn(ThreadArea* area) {
+  while (control.turn != area->number || !__atomic_load_n(&area->go, __ATOMIC_ACQUIRE))
+    native(202, &area->go, 128 /* FUTEX_WAIT_PRIVATE */, 0, 0, 0, 0);
+}
+
+void replay_begin(ThreadArea* area) {
+  wait_turn(area);
+  while (!replay_peek()) trap(kTrapEndOfTrace, 0);
+  pass_gates();
+  while (control.park || control.event >= control.stop_at_event) {
+    if (control.park) trap(kTrapParked, 0);
+    else trap(kTrapStopEvent, 0);
+  }
+}
+
+// Waits for the turn and checks that the program does what it did. `type` kCall also accepts kRelease: then the thread
+// lets the token go, waits for its return, and the return record is what comes back.
+EventRecord* replay_expect(CallFrame* frame, ThreadArea* area, RecordType type, uint16_t call) {
+  replay_begin(area);
+  EventRecord* event = replay_peek();
+  if (event->header.thread != area->number)
+    diverge(event, kDivergedThread, 0, event->header.thread, area->number, frame, area, type);
+  const bool released = type == kCall && event->header.type == kRelease;
+  if (event->header.type != type && !released)
+    diverge(event, kDivergedType, 0, event->header.type, type, frame, area, type);
+  if (event->call != call) diverge(event, kDivergedCall, 0, event->call, call, frame, area, type);
+  const uint64_t* want = (const uint64_t*)(event + 1);
+  const uint64_t* got = arguments_of(frame);
+  if (type == kCall)
+    for (unsigned i = 0; i < event->argument_count; i++)
+      if (want[i] != got[i]) diverge(event, kDivergedArgument, i, want[i], got[i], frame, area, type);
+  if (type == kCall) {
+    uint64_t hash = input_hash(call_info(call), frame);
+    if (hash != event->input_hash) diverge(event, kDivergedInput, 0, event->input_hash, hash, frame, area, type);
+  }
+  if (!released) return event;
+  area->in_call = 1;
+  area->go = 0;
+  replay_consume(event);
+  replay_hand_over();
+  replay_begin(area);
+  area->in_call = 0;
+  event = replay_peek();
+  if (event->header.thread != area->number || event->header.type != kReturn || event->call != call)
+    diverge(event, kDivergedType, 0, event->header.type, kReturn, frame, area, kReturn);
+  return event;
+}
+
+// A call that calls.def describes in full.
+long replay_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
+  for (;;) {
+    replay_begin(area);
+    EventRecord* event = replay_peek();
+    if (event->header.type == kSignal && event->header.thread == area->number && (event->header.flags & kFlagAtEntry)) {
+      signals_deliver(frame, area, false);
+      return 0;
+    }
+    event = replay_expect(frame, area, kCall, (uint16_t)frame->rax);
+    long result = event->result;
+    if (info.rule == kNative) {
+      const uint64_t* a = arguments_of(frame);
+      long here = native((long)frame->rax, a[0], a[1], a[2], a[3], a[4], a[5]);
+      if (here != result) diverge(event, kDivergedNative, 0, (uint64_t)result, (uint64_t)here, frame, area, kCall);
+    }
+    const bool restart = event->header.flags & kFlagRestarted;
+    replay_apply(event);
+    replay_consume(event);
+    EventRecord* next = replay_peek();
+    const bool signal = next && next->header.type == kSignal && next->header.thread == area->number && !(next->header.flags & kFlagAtEntry);
+    if (restart) {
+      if (next && next->header.type == kSignal && next->header.thread == area->number) {
+        signals_deliver(frame, area, false);
+        return 0;
+      }
+      continue;
+    }
+    frame->rax = (uint64_t)result;
+    if (signal) signals_deliver(frame, area, true);
+    return result;
+  }
+}
+
+}  // namespace friday::shim

@@ -1,0 +1,250 @@
+// The shim's own world: it runs inside the recorded or replayed program, without libc, on its own stacks, with general
+// registers only. This header declares what its files share. Nothing here is visible outside (shim_abi.h is).
+//
+// Who may run when: the program's code and all of the shim that touches shared state run under the thread token
+// (token.cc), except while a thread makes a native call; signal handlers of the shim only append to the thread's pending
+// ring. One process, one trace.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/shim/shim_abi.h"
+
+extern "C" {
+void* memcpy(void* to, const void* from, size_t size);
+void* memmove(void* to, const void* from, size_t size);
+void* memset(void* to, int byte, size_t size);
+int memcmp(const void* a, const void* b, size_t size);
+}
+
+namespace friday::shim {
+
+// ---- entry.S
+extern "C" {
+long friday_syscall(long number, long a, long b, long c, long d, long e, long f);
+// Makes the program's call unless a signal is pending: then kNotMade.
+long friday_interruptible(ThreadArea* area, long number, const uint64_t* arguments);
+extern char friday_interruptible_start[], friday_interruptible_call[], friday_interruptible_abort[];
+void friday_enter();           // where patched call sites arrive
+void friday_enter_trap();      // where calls caught by SIGSYS arrive
+[[noreturn]] void friday_leave(CallFrame* frame);  // back to the program, frame->full or not
+long friday_clone(long flags, void* stack, ThreadArea* area, long parent_tid, long child_tid, long tls);  // child: friday_thread_main(area)
+long friday_trap_instruction(); // int3; ret
+void friday_copy_out(void* to, const void* from, size_t size);  // rep movsb at friday_copy_instruction
+extern char friday_copy_instruction[], friday_trap_site[], friday_syscall_instruction[];
+extern char friday_signal_return[];  // restorer of the shim's own handlers
+int friday_snapshot(format::ImageRecord* image);  // 0 when taken, 1 when resumed at replay
+void friday_xsave(void* area, uint64_t mask);
+void friday_xrstor(const void* area, uint64_t mask);
+extern char __ehdr_start[], friday_text_end[];
+int friday_dispatch(CallFrame* frame);  // dispatch.cc
+void friday_thread_main(ThreadArea* area);
+}
+
+inline constexpr long kNotMade = -512;
+
+template <typename... Args>
+inline long native(long number, Args... args) {
+  uint64_t a[6] = {(uint64_t)args...};
+  return friday_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+inline bool failed(long result) { return (unsigned long)result >= (unsigned long)-4095L; }
+
+inline ThreadArea* me() {
+  ThreadArea* area;
+  asm("mov %%gs:16, %0" : "=r"(area));
+  return area;
+}
+inline ThreadArea* area_of(uint32_t number) { return (ThreadArea*)(kAreasAddress + number * kAreaStride); }
+inline uint64_t align8(uint64_t size) { return (size + 7) & ~7ull; }
+inline uint64_t page_up(uint64_t address) { return (address + 4095) & ~4095ull; }
+inline size_t length_of(const char* text) {
+  size_t n = 0;
+  while (text[n]) n++;
+  return n;
+}
+template <typename T>
+inline T min(T a, T b) { return a < b ? a : b; }
+
+extern Control control;
+
+// ---- calls (call_table.cc): calls.def as data
+enum Rule : uint8_t { kUnknown, kEmulated, kNative, kSpecial, kRefuse };
+enum CallFlag : uint8_t { kQuick = 1, kRestart = 2, kIn = 4, kOut = 8, kOpens = 16, kCloses = 32, kAlways = 64, kPathIn = 128 };
+enum class Shape : uint8_t { none, ret, ret_n, ret_cap, fix, count, length, iov, msg, mmsg, mmsg_len, fdset, buffer, string, argument, pages, caps };
+struct Operand {
+  Shape shape;
+  uint8_t argument, other;
+  uint16_t size;
+};
+struct CallInfo {
+  const char* name;
+  uint8_t arity;
+  Rule rule;
+  uint8_t flags;
+  Operand outputs[4], inputs[3];
+};
+inline constexpr unsigned kCallCount = 464;
+struct CallTable {
+  CallInfo calls[kCallCount] = {};
+};
+extern const CallTable call_storage;
+inline const CallInfo& call_info(uint64_t number) { return call_storage.calls[number < kCallCount ? number : kCallCount - 1]; }
+
+uint64_t hash_bytes(const void* data, size_t size, uint64_t seed);
+uint32_t record_checksum(const void* record, size_t size);
+
+// ---- trace.cc: the log, written or read
+struct EventWriter {
+  format::EventRecord* event;
+  // Starts an event of the calling order; arguments are copied from the frame.
+  EventWriter(format::RecordType type, ThreadArea* area, uint16_t call, const uint64_t* arguments, unsigned count);
+  void part(format::PartKind kind, const void* data, size_t size, uint64_t address = 0);
+  // Reserves a part of `size` bytes to be filled by the caller.
+  void* part_space(format::PartKind kind, size_t size, uint64_t address = 0);
+  void memory(const void* address, size_t size) { if (address && size) part(format::kMemory, address, size, (uint64_t)address); }
+  void commit(long result, uint64_t hash, uint64_t entry, uint64_t exit);
+};
+void* record_begin(format::RecordType type, size_t size);  // not an event
+void record_commit(void* record);
+bool trace_attach(int fd);          // maps the window and starts writing
+bool trace_alive();                 // false once there was no room
+void trace_end(format::EndReason reason, int detail, const char* text);
+uint64_t ticks_now();
+void clock_calibrate();
+extern uint32_t clock_kind;
+format::FileHeader* trace_header();
+
+// ---- token.cc
+void token_start(ThreadArea* first);
+void token_lend(ThreadArea* area, const CallInfo& info);    // the calling thread goes into a native call
+bool token_retake(ThreadArea* area);                        // true: it was never let go
+void token_acquire(ThreadArea* area);
+void token_leave(ThreadArea* area);                         // a thread ends
+extern volatile uint32_t live_threads;
+
+// ---- replay.cc
+format::EventRecord* replay_expect(CallFrame* frame, ThreadArea* area, format::RecordType type, uint16_t call);
+format::EventRecord* replay_peek();
+void replay_begin(ThreadArea* area);                        // waits until the next event is this thread's and may happen
+void replay_consume(format::EventRecord* event);
+void replay_apply(const format::EventRecord* event);
+void replay_hand_over();
+const void* replay_part(const format::EventRecord* event, format::PartKind kind, unsigned nth, format::PartHeader* header);
+long replay_call(CallFrame* frame, ThreadArea* area, const CallInfo& info);
+[[noreturn]] void replay_fail(const char* what, long detail);
+void trap(TrapReason reason, int detail);
+void diverge(format::EventRecord* expected, uint32_t kind, uint32_t which, uint64_t want, uint64_t got, CallFrame* frame, ThreadArea* area, uint32_t type);
+
+// ---- dispatch.cc
+uint64_t hash_run(const char* data, uint64_t size, uint64_t seed);
+uint64_t hash_gathered(const uint64_t* iov, uint64_t count, uint64_t limit, uint64_t seed);
+uint64_t input_hash(const CallInfo& info, const CallFrame* frame);
+void write_outputs(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result, const uint32_t* before);
+void pass_through(CallFrame* frame, ThreadArea* area);
+inline const uint64_t* arguments_of(const CallFrame* frame) { return &frame->rdi; }
+
+struct Recorded {  // what a native call made while recording came to
+  long result;
+  bool stolen;
+  uint64_t hash, entry, exit;
+};
+Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info);
+
+// ---- special.cc
+// Handles a kSpecial call in both modes; frame->rax becomes the result. True: leave with every register restored.
+bool special_call(CallFrame* frame, ThreadArea* area);
+
+// ---- process.cc: threads, fork, exit
+long do_clone(CallFrame* frame, ThreadArea* area);
+void do_thread_exit(CallFrame* frame, ThreadArea* area);
+void do_exit_group(CallFrame* frame, ThreadArea* area);
+ThreadArea* area_create(uint32_t number);
+void thread_arm(ThreadArea* area);  // %gs, signal stack, Syscall User Dispatch of the calling thread
+
+// ---- memory.cc: mapping calls
+long do_mmap(CallFrame* frame, ThreadArea* area);
+long do_brk(CallFrame* frame, ThreadArea* area);
+long do_mremap(CallFrame* frame, ThreadArea* area);
+long do_madvise(CallFrame* frame, ThreadArea* area);
+
+// ---- signals.cc
+void signals_install();
+void signals_inherit();  // dispositions the program started with
+long do_sigaction(CallFrame* frame, ThreadArea* area);
+long do_sigprocmask(CallFrame* frame, ThreadArea* area);
+long do_sigaltstack(CallFrame* frame, ThreadArea* area);
+void do_sigreturn(CallFrame* frame, ThreadArea* area);
+// Enters a handler of the program if one is due. `made`: the call was made and its result is in frame->rax; else the frame
+// is set so that the call is made when the handler returns. True: the frame now leads into a handler.
+bool signals_deliver(CallFrame* frame, ThreadArea* area, bool made);
+inline bool signals_pending(const ThreadArea* area) { return area->pending_head != area->pending_tail; }
+bool handler_restarts(const ThreadArea* area);
+inline constexpr uint64_t kForcedSignals = (1ull << 30) /* SIGSYS */ | (1ull << 3) /* SIGILL */;
+
+// ---- channels.cc
+struct Transfer;
+void channel_opened(EventWriter& writer, int fd);                     // emits a ChannelRecord soon, notes it on the event
+void channel_forget(int fd);
+void channel_duplicate(int from, int to);
+void channel_changed(int fd);                                         // bound or connected
+uint64_t channel_prepare(int fd);                                     // number; writes its ChannelRecord if new
+struct TransferSide {
+  int fd;
+  format::Direction direction;
+};
+void channel_transfer(EventWriter& writer, uint64_t channel, int fd, bool in, long length, uint64_t hash, const void* peer, uint32_t peer_length, uint16_t flags, uint32_t message);
+bool channel_is_stream(int fd);
+bool channel_is_datagram(int fd);
+uint64_t channel_hash(int fd);                                        // seed of the next outgoing transfer
+
+// ---- collector.cc
+bool collector_hello(int socket, HelloReply* reply, int* trace_fd);
+bool collector_module(uint64_t low, uint64_t high, uint64_t offset, uint64_t device, uint64_t inode, bool executable, int fd, const char* path, ModuleReply** reply);
+bool collector_fork(ForkReply* reply, int* trace_fd, int* socket_fd);
+void collector_send(RequestKind kind, uint32_t reason, int detail, const char* text);
+extern int collector_socket;
+bool collector_owns(int fd);
+void collector_move(int wanted); // get out of the way of dup2(..., fd)
+
+// ---- patch.cc
+struct ModuleView {
+  uint64_t low, high, offset;  // executable mapping
+  const char* path;
+};
+// Applies sites; stubs go to `stubs` (a kPadSize area near the module, 0: allocate). Returns the stub area used.
+uint64_t patch_module(const ModuleView& module, const Site* sites, uint32_t count, uint64_t stubs, uint32_t* patched, uint32_t* trapped);
+const Patch* patch_of_resume(uint64_t address);   // by stub continuation
+const Patch* patch_of_return(uint64_t address);   // by address behind the syscall instruction
+void vdso_redirect(uint64_t low, uint64_t high, const HelloReply& offsets);
+extern bool catch_all_only;
+bool emulate_instruction(CallFrame* frame);       // an `ud2` planted for rdtsc and friends; false: not ours
+
+// ---- image.cc
+void image_prepare(const uint64_t* auxv);  // what friday_snapshot does not see by itself
+void module_note(const ModuleReply& reply, const ModuleView& module, uint64_t device, uint64_t inode, uint32_t patched, uint32_t trapped);
+// The copy that serves a mapping of the start image; zeros if none.
+struct FileNote {
+  uint64_t device, inode, size;
+  uint8_t file[16];
+};
+inline constexpr unsigned kMaxFileNotes = 1024;
+extern FileNote file_notes[kMaxFileNotes];
+extern unsigned file_note_count;
+extern format::ImageRecord image_registers;
+struct MapLine {
+  uint64_t low, high, offset, device, inode;
+  uint32_t protection;
+  bool shared;
+  char path[format::kPathBytes];
+};
+const char* parse_map_line(const char* text, MapLine* out);  // next line, or null at the end
+char* read_maps();                                           // whole /proc/self/maps in a static buffer
+
+// ---- vdso calls of the real, moved vdso
+extern long (*vdso_clock_gettime)(long, void*);
+extern long (*vdso_gettimeofday)(void*, void*);
+extern long (*vdso_time)(void*);
+
+}  // namespace friday::shim

@@ -1,0 +1,247 @@
+// All that the shim and the outside world share: the control block in the recorded process that the replay core reads
+// and writes, the registers a parked thread shows, the shared schedule of a replayed group, and the messages between a
+// recorded process and its collector. Freestanding; no other header of the shim may be included from outside.
+//
+// The shim that recorded a program is the one that replays it (it is part of the start image), so everything here is a
+// format on disk: kAbiVersion changes whenever a field does, and the core refuses versions it does not know.
+#pragma once
+
+#include <stdint.h>
+
+#include "core/shim/trace_format.h"
+
+namespace friday::shim {
+
+inline constexpr uint64_t kControlMagic = 0x4c4f52544e4f4346;  // "FCONTROL"
+inline constexpr uint32_t kAbiVersion = 1;
+
+// Fixed places in the address space, the same at record and replay, far from where the kernel puts anything by itself.
+inline constexpr uint64_t kStubAddress = 0x130000000000;      // replay only: the stub that rebuilds the image
+inline constexpr uint64_t kStubSize = 0x400000;
+inline constexpr uint64_t kAreasAddress = 0x150000000000;     // ThreadArea n at kAreasAddress + n * kAreaStride
+inline constexpr uint64_t kAreaStride = 0x100000;
+inline constexpr uint64_t kAreaSize = 0x40000;                // area, signal stack, call stack
+inline constexpr uint32_t kMaxThreads = 4096;
+inline constexpr uint64_t kScheduleAddress = 0x160000000000;  // replay only: SharedSchedule
+inline constexpr uint64_t kVdsoAddress = 0x170000000000;      // record only: where the kernel's own vdso is moved
+inline constexpr uint64_t kPadSize = 16u << 20;               // reserved beside each module for stubs and, at replay, jump pads
+
+enum Mode : uint32_t { kModeOff = 0, kModeRecord = 1, kModeReplay = 2, kModePassThrough = 3 };
+
+// The program's registers at a call, as the shim saved them on entry and will restore them on return.
+struct CallFrame {
+  uint64_t rax;  // call number on entry, result on return
+  uint64_t rdi, rsi, rdx, r10, r8, r9;
+  uint64_t rbx, rbp, r12, r13, r14, r15;
+  uint64_t rcx, r11;
+  uint64_t rip;     // where the shim returns to: behind the call, or in its stub
+  uint64_t eflags;
+  uint64_t rsp;
+  uint64_t site;    // address of the syscall instruction, as the program's code has it
+  uint64_t full;    // not 0: restore every register through iretq (signals, registers set by a debugger)
+  CallFrame* previous;
+};
+
+// One thread; %gs points at it. The core finds it at kAreasAddress.
+struct ThreadArea {
+  uint64_t stack_top;     // %gs:0   where the next entry starts its stack
+  uint64_t saved_rsp;     // %gs:8
+  ThreadArea* self;       // %gs:16
+  uint64_t trap_rip;      // %gs:24  return address of a call that came through SIGSYS
+  CallFrame* frame;       // %gs:32  topmost frame; null while the program's own code runs
+  uint32_t number;        // thread number
+  uint32_t tid;           // as the program sees it (recorded tid, also at replay)
+  uint32_t kernel_tid;
+  uint32_t alive;
+  uint32_t go;            // futex: the thread may run
+  uint32_t native;        // not 0: calls are made natively and not logged (a debugger's function call)
+  uint32_t sequence;      // events of this thread so far
+  uint32_t in_call;       // between release and return
+  uint64_t clear_tid;     // address to zero and wake at exit
+  uint64_t robust_list;
+  uint64_t altstack[3];   // the program's own (virtual) signal stack
+  uint64_t signal_mask;   // the program's
+  // The call being made, for whoever logs its release.
+  uint64_t call_hash, call_ticks;
+  uint32_t call_number, call_logged;
+  // Signals that arrived and wait for delivery at a call boundary.
+  volatile uint32_t pending_head, pending_tail;
+  struct { uint32_t number; uint32_t pad; uint8_t info[128]; } pending[16];
+};
+
+enum TrapReason : uint32_t {
+  kTrapNone = 0,
+  kTrapDiverged = 1,      // Control::divergence says how
+  kTrapEndOfTrace = 2,    // the next event is past the recording
+  kTrapExit = 3,          // exit_group was replayed; `detail` is the code
+  kTrapStopEvent = 4,     // Control::stop_at_event reached
+  kTrapParked = 5,        // Control::park was set
+  kTrapForkChild = 6,     // a forked child waits for its trace to be mapped
+  kTrapFailed = 7,        // replay cannot go on (mapping failed, ...): Control::text
+  kTrapStarted = 8,       // resumed from the start image; about to run the program
+  kTrapOutput = 9,        // the program wrote to a terminal, a log file or a pipe nobody recorded: see Control::output_*
+};
+
+enum DivergenceKind : uint32_t {
+  kDivergedType = 1,       // another kind of event
+  kDivergedCall = 2,       // another system call
+  kDivergedThread = 3,     // another thread
+  kDivergedArgument = 4,   // argument `which` differs
+  kDivergedInput = 5,      // memory read by the call differs
+  kDivergedNative = 6,     // a mapping call gave another result
+  kDivergedDamaged = 7,    // the record makes no sense
+};
+
+struct DivergenceReport {
+  uint32_t kind, which;
+  uint64_t event;
+  uint32_t expected_type, actual_type;
+  uint32_t expected_call, actual_call;
+  uint32_t expected_thread, actual_thread;
+  uint64_t expected, actual;
+};
+
+// A patched call site, for whoever must show the original bytes or translate an address.
+struct Patch {
+  uint64_t start;         // first byte replaced
+  uint64_t syscall;       // address of the syscall instruction
+  uint64_t stub, resume;  // stub code, and where in it the instructions after the call stand (0: behind the call itself)
+  uint8_t length;         // bytes replaced
+  uint8_t kind;           // SiteKind
+  uint8_t original[14];
+};
+
+struct Control {
+  uint64_t magic;
+  uint32_t abi_version;
+  uint32_t mode;                  // Mode; set to kModeReplay by the core
+  uint64_t text_low, text_high;   // the shim's code, exempt from Syscall User Dispatch
+  uint64_t syscall_instruction;   // a `syscall; ret` inside it, for injected calls
+  uint64_t trap_instruction;      // the int3 of kTrap*; reported rip is one past
+  uint64_t copy_instruction;      // the `rep movsb` that writes recorded outputs to the program's memory
+  uint64_t thread_count;          // areas ever used
+  uint64_t patches, patch_count;  // array of Patch
+  uint64_t restorer;              // address of the rt_sigreturn sequence handlers return to
+  // Set by the core before the first instruction of a replay.
+  uint64_t trace_end;             // bytes of trace mapped at format::kWindowAddress
+  uint64_t schedule;              // address of this node's NodeSchedule, 0: free
+  uint64_t node_slot;             // index into SharedSchedule::progress
+  uint64_t stop_at_event;         // park before this event; ~0: never
+  uint32_t park;                  // park at the next event
+  uint32_t show_output;           // trap on output to standard output and error
+  char files[1024];               // directory of the recording's file copies
+  // State of the replay.
+  uint64_t cursor;                // offset in the trace of the next record
+  uint64_t event;                 // events done
+  uint32_t turn;                  // thread that may run
+  uint32_t gate;                  // next entry of NodeSchedule's gates
+  uint32_t post;                  // and of its posts
+  uint32_t trap_reason;
+  uint32_t trap_thread;
+  int32_t trap_detail;
+  DivergenceReport divergence;
+  char text[128];
+  uint64_t output_fd, output_address, output_length;
+  // Counters.
+  uint64_t trapped_calls;         // came through SIGSYS
+  uint64_t program_brk;
+};
+
+// ---- The schedule of a replayed group, in memory shared by the core and all nodes
+
+// A node publishes how many events it has finished: it stands at the entry of event `done`.
+struct alignas(64) Progress {
+  uint64_t done;
+  uint32_t futex;
+  uint32_t waiters;
+};
+
+// Before event `event`, wait until node slot `slot` has done `done` events.
+struct Gate {
+  uint64_t event;
+  uint64_t done;
+  uint32_t slot;
+  uint32_t reserved;
+};
+
+// Arrays in address order of event; a sentinel with event ~0 ends each.
+struct NodeSchedule {
+  uint64_t gates;  // address of Gate[]
+  uint64_t posts;  // address of uint64_t[]: publish progress on arrival at these events
+};
+
+inline constexpr uint32_t kMaxNodes = 4096;
+struct SharedSchedule {
+  uint64_t size;
+  uint64_t node_count;
+  Progress progress[kMaxNodes];
+  NodeSchedule nodes[kMaxNodes];
+};
+
+// ---- Recorded process <-> collector: SOCK_SEQPACKET, one request at a time, answered in order unless said otherwise
+
+inline constexpr int kSocketFd = 1000;  // preferred number; FRIDAY_SOCKET in the environment says which
+inline constexpr char kSocketVariable[] = "FRIDAY_SOCKET";
+
+enum RequestKind : uint32_t {
+  kHello = 1,    // first message of a process; reply carries the trace's descriptor
+  kModule = 2,   // analyse and copy a mapped file; may carry its descriptor; reply: ModuleReply with sites
+  kRoom = 3,     // no reply; FileHeader::room is bumped
+  kFork = 4,     // a child will be forked; reply: ForkReply with descriptors of its trace and socket
+  kForked = 5,   // from the child: its pid. No reply
+  kEnding = 6,   // an EndRecord was written. No reply
+};
+
+struct Request {
+  uint32_t kind;
+  uint32_t pid;
+  uint32_t executable;        // kModule: wants call sites
+  uint32_t reason;            // kEnding: EndReason
+  int32_t detail;
+  uint32_t reserved;
+  uint64_t low, high, offset; // kModule: the mapping
+  uint64_t device, inode;
+  char text[256];             // kModule: path; kEnding: text
+};
+
+struct HelloReply {
+  uint32_t clock_kind;
+  uint32_t flags;             // kReplyStrict...
+  uint64_t vdso_clock_gettime;// offset in the vdso, 0: do not use
+  uint64_t vdso_gettimeofday, vdso_time, vdso_getcpu, vdso_clock_getres, vdso_getrandom;
+};
+enum HelloFlag : uint32_t { kCatchAllOnly = 1 /* patch nothing */ };
+
+enum SiteKind : uint8_t {
+  kSiteBefore = 1,   // `length` bytes before the syscall are moved to the stub; the syscall's bytes stay
+  kSiteAfter = 2,    // the syscall and the bytes after it are replaced, `length` in all
+  kSiteRdtsc = 3, kSiteRdtscp = 4,
+  kSiteRdrand = 5, kSiteRdseed = 6,  // `detail`: register number and operand size
+  kSiteVsyscall = 7,
+};
+
+struct Site {
+  uint64_t offset : 48;  // in the file, of the first byte replaced
+  uint64_t kind : 4;
+  uint64_t length : 4;
+  uint64_t detail : 8;
+};
+static_assert(sizeof(Site) == 8);
+
+inline constexpr uint32_t kMaxSites = 20000;
+struct ModuleReply {
+  uint8_t file[16];     // zero: no copy could be made
+  uint64_t file_size;
+  uint32_t build_id_size;
+  uint8_t build_id[20];
+  uint32_t site_count;
+  uint32_t reserved;
+  Site sites[];
+};
+
+struct ForkReply {
+  uint32_t ok;
+  uint8_t node_uuid[16];
+};
+
+}  // namespace friday::shim

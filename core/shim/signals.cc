@@ -1,0 +1,308 @@
+// The program's signals. Handlers are never run where the kernel delivers: the shim's own handler notes the signal in the
+// thread's ring, and the program's handler is entered at the next call boundary, with a real signal frame on the program's
+// stack, so that it can be replayed exactly there. Faults (SIGSEGV and so on) that the program handles are its own doing,
+// happen again by themselves at replay, and are delivered at once.
+#include "core/shim/runtime.h"
+
+namespace friday::shim {
+
+using namespace format;
+
+namespace {
+
+struct KernelAction {
+  uint64_t handler, flags, restorer, mask;
+};
+constexpr uint64_t kOnStack = 0x08000000, kRestartFlag = 0x10000000, kNoDefer = 0x40000000, kResetHand = 0x80000000,
+                   kSigInfo = 4, kRestorer = 0x04000000;
+KernelAction actions[65];  // what the program asked for
+
+// The kernel's frame (arch/x86/include/uapi/asm/sigcontext.h, asm-generic/ucontext.h).
+struct SignalContext {
+  uint64_t r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags;
+  uint16_t cs, gs, fs, ss;
+  uint64_t err, trapno, oldmask, cr2, fpstate, reserved[8];
+};
+struct UserContext {
+  uint64_t flags, link;
+  uint64_t stack_pointer;
+  int32_t stack_flags, pad;
+  uint64_t stack_size;
+  SignalContext context;
+  uint64_t mask;
+};
+struct SignalFrame {
+  uint64_t return_address;
+  UserContext context;
+  uint8_t info[128];
+};
+
+uint64_t bit(int signal) { return 1ull << (signal - 1); }
+
+// The components of extended state that the recording machine had and that we keep: x87, SSE, AVX, AVX-512.
+uint64_t state_mask() { return image_registers.xcr0 & 0xe7; }
+uint32_t state_size(uint64_t mask) { return mask & 0xe0 ? 2688 : mask & 4 ? 832 : 576; }
+
+// Saves extended state at `area` in a form that does not depend on which components the processor holds in their initial
+// configuration: all are marked present, absent ones get their initial values.
+void save_state(uint8_t* area) {
+  uint64_t mask = state_mask();
+  uint32_t size = state_size(mask);
+  memset(area, 0, size + 4);
+  friday_xsave(area, mask);
+  uint64_t* present = (uint64_t*)(area + 512);
+  if (!(*present & 1)) *(uint16_t*)area = 0x37f;
+  *present = mask;
+  uint32_t* software = (uint32_t*)(area + 464);
+  software[0] = 0x46505853;  // FP_XSTATE_MAGIC1
+  software[1] = size + 4;
+  *(uint64_t*)(software + 2) = mask;
+  software[4] = size;
+  *(uint32_t*)(area + size) = 0x46505845;  // FP_XSTATE_MAGIC2
+}
+
+void set_kernel_mask(uint64_t mask) {
+  uint64_t real = mask & ~kForcedSignals;
+  native(14, 2 /* SIG_SETMASK */, &real, 0, 8);
+}
+
+bool on_altstack(const ThreadArea* area, uint64_t rsp) {
+  return area->altstack[2] && rsp > area->altstack[0] && rsp <= area->altstack[0] + area->altstack[2];
+}
+
+// Builds the frame for `signal` below the program's stack pointer; the registers in `frame` are what the handler will
+// return to. Afterwards `frame` leads into the handler.
+void enter_handler(CallFrame* frame, ThreadArea* area, int signal, const void* info, const uint64_t* fault) {
+  KernelAction action = actions[signal];
+  uint64_t top = frame->rsp - 128;
+  if ((action.flags & kOnStack) && area->altstack[2] && !(area->altstack[1] & 2) && !on_altstack(area, frame->rsp))
+    top = area->altstack[0] + area->altstack[2];
+  uint8_t* state = (uint8_t*)((top - state_size(state_mask()) - 4) & ~63ull);
+  SignalFrame* f = (SignalFrame*)((((uint64_t)state - sizeof(SignalFrame)) & ~15ull) - 8);
+  memset(f, 0, sizeof *f);
+  save_state(state);
+  f->return_address = action.restorer;
+  UserContext& u = f->context;
+  u.flags = 7;  // UC_FP_XSTATE, UC_SIGCONTEXT_SS, UC_STRICT_RESTORE_SS
+  u.stack_pointer = area->altstack[0];
+  u.stack_flags = area->altstack[2] ? 0 : 2;
+  u.stack_size = area->altstack[2];
+  u.mask = area->signal_mask;
+  u.context = {frame->r8,  frame->r9,  frame->r10, frame->r11, frame->r12, frame->r13, frame->r14, frame->r15, frame->rdi,
+               frame->rsi, frame->rbp, frame->rbx, frame->rdx, frame->rax, frame->rcx, frame->rsp, frame->rip, frame->eflags,
+               0x33, 0, 0, 0x2b, fault ? fault[0] : 0, fault ? fault[1] : 0, area->signal_mask, fault ? fault[2] : 0,
+               (uint64_t)state, {}};
+  memcpy(f->info, info, sizeof f->info);
+  frame->rdi = (uint64_t)signal;
+  frame->rsi = (uint64_t)f->info;
+  frame->rdx = (uint64_t)&f->context;
+  frame->rax = 0;
+  frame->rsp = (uint64_t)f;
+  frame->rip = action.handler;
+  frame->eflags = 0x202;
+  frame->full = 1;
+  area->signal_mask |= action.mask | (action.flags & kNoDefer ? 0 : bit(signal));
+  if (control.mode != kModeReplay) set_kernel_mask(area->signal_mask);
+  if (action.flags & kResetHand) actions[signal].handler = 0;
+}
+
+// The shim's handler for everything the program catches.
+void on_signal(int signal, void* info, void* context) {
+  ThreadArea* area = me();
+  uint32_t tail = area->pending_tail;
+  if (tail - area->pending_head < 16) {
+    auto& slot = area->pending[tail % 16];
+    slot.number = (uint32_t)signal;
+    memcpy(slot.info, info, sizeof slot.info);
+    area->pending_tail = tail + 1;
+  }
+  SignalContext& c = ((UserContext*)context)->context;
+  if (c.rip >= (uint64_t)friday_interruptible_start && c.rip <= (uint64_t)friday_interruptible_call)
+    c.rip = (uint64_t)friday_interruptible_abort;
+}
+
+void copy_registers(CallFrame* to, const SignalContext& c) {
+  to->rax = c.rax; to->rdi = c.rdi; to->rsi = c.rsi; to->rdx = c.rdx; to->r10 = c.r10; to->r8 = c.r8; to->r9 = c.r9;
+  to->rbx = c.rbx; to->rbp = c.rbp; to->r12 = c.r12; to->r13 = c.r13; to->r14 = c.r14; to->r15 = c.r15;
+  to->rcx = c.rcx; to->r11 = c.r11; to->rip = c.rip; to->eflags = c.eflags; to->rsp = c.rsp;
+}
+void copy_registers(SignalContext& to, const CallFrame* c) {
+  to.rax = c->rax; to.rdi = c->rdi; to.rsi = c->rsi; to.rdx = c->rdx; to.r10 = c->r10; to.r8 = c->r8; to.r9 = c->r9;
+  to.rbx = c->rbx; to.rbp = c->rbp; to.r12 = c->r12; to.r13 = c->r13; to.r14 = c->r14; to.r15 = c->r15;
+  to.rcx = c->rcx; to.r11 = c->r11; to.rip = c->rip; to.eflags = c->eflags; to.rsp = c->rsp;
+}
+
+// A synchronous fault that the program has a handler for.
+void on_fault(int signal, void* info, void* context) {
+  SignalContext& c = ((UserContext*)context)->context;
+  ThreadArea* area = me();
+  CallFrame frame = {};
+  copy_registers(&frame, c);
+  uint64_t fault[3] = {c.err, c.trapno, c.cr2};
+  // The kernel restores extended state from its own frame on our return; the program's copy is what it sees and changes.
+  enter_handler(&frame, area, signal, info, fault);
+  copy_registers(c, &frame);
+  ((UserContext*)context)->mask = area->signal_mask & ~kForcedSignals;
+}
+
+void on_illegal(int signal, void* info, void* context) {
+  SignalContext& c = ((UserContext*)context)->context;
+  CallFrame frame = {};
+  copy_registers(&frame, c);
+  if (emulate_instruction(&frame)) {
+    copy_registers(c, &frame);
+    return;
+  }
+  if (actions[4].handler > 1) {
+    on_fault(signal, info, context);
+    return;
+  }
+  KernelAction fatal = {0, kRestorer, (uint64_t)friday_signal_return, 0};
+  native(13, 4, &fatal, 0, 8);  // returns to the same instruction, which then kills as it would have
+}
+
+// Syscall User Dispatch: a call that no patch caught. Continue in the shim's entry once this handler has returned.
+void on_dispatch(int, void*, void* context) {
+  SignalContext& c = ((UserContext*)context)->context;
+  ThreadArea* area = me();
+  area->trap_rip = c.rip;
+  control.trapped_calls++;
+  c.rip = (uint64_t)friday_enter_trap;
+}
+
+bool synchronous(int signal) { return signal == 11 || signal == 7 || signal == 8 || signal == 5; }
+
+void install(int signal, void (*handler)(int, void*, void*), uint64_t flags, uint64_t mask) {
+  KernelAction action = {(uint64_t)handler, kSigInfo | kRestorer | kOnStack | flags, (uint64_t)friday_signal_return, mask};
+  native(13, signal, &action, 0, 8);
+}
+
+// What the kernel shall do with `signal` given what the program asked.
+void install_for(int signal) {
+  const KernelAction& wanted = actions[signal];
+  if (signal == 31 || signal == 4) return;
+  if (wanted.handler <= 1) {  // default or ignored: the kernel's own
+    KernelAction plain = {wanted.handler, (wanted.flags & ~kRestartFlag) | kRestorer, (uint64_t)friday_signal_return, 0};
+    native(13, signal, &plain, 0, 8);
+  } else if (synchronous(signal)) {
+    install(signal, on_fault, wanted.flags & kNoDefer, 0);
+  } else {
+    // Never SA_RESTART: a blocked call must come back, so that the handler can run; the shim restarts it itself.
+    install(signal, on_signal, wanted.flags & 3 /* SA_NOCLDSTOP, SA_NOCLDWAIT */, ~kForcedSignals);
+  }
+}
+
+}  // namespace
+
+void signals_install() {
+  install(31, on_dispatch, kNoDefer, 0);
+  install(4, on_illegal, kNoDefer, 0);
+}
+
+void signals_inherit() {
+  for (int signal = 1; signal <= 64; signal++) {
+    native(13, signal, 0, &actions[signal], 8);
+    memcpy(&image_registers.actions[signal], &actions[signal], sizeof actions[signal]);
+  }
+}
+
+bool handler_restarts(const ThreadArea* area) {
+  int signal = (int)area->pending[area->pending_head % 16].number;
+  return actions[signal].handler <= 1 || (actions[signal].flags & kRestartFlag);
+}
+
+bool signals_deliver(CallFrame* frame, ThreadArea* area, bool made) {
+  int signal;
+  uint8_t info[128];
+  if (control.mode == kModeReplay) {
+    replay_begin(area);
+    EventRecord* event = replay_peek();
+    if (event->header.type != kSignal || event->header.thread != area->number)
+      diverge(event, kDivergedType, 0, event->header.type, kSignal, frame, area, kSignal);
+    signal = event->call;
+    const void* recorded = replay_part(event, kSignalInfo, 0, nullptr);
+    if (!recorded || signal < 1 || signal > 64) replay_fail("a signal record without its siginfo", signal);
+    memcpy(info, recorded, sizeof info);
+    replay_consume(event);
+  } else {
+    do {
+      if (!signals_pending(area)) return false;
+      auto& slot = area->pending[area->pending_head % 16];
+      signal = (int)slot.number;
+      memcpy(info, slot.info, sizeof info);
+      area->pending_head = area->pending_head + 1;
+    } while (actions[signal].handler <= 1);
+    if (control.mode == kModeRecord) {
+      EventWriter writer(kSignal, area, (uint16_t)signal, nullptr, 0);
+      if (!made) writer.event->header.flags |= kFlagAtEntry;
+      writer.part(kSignalInfo, info, sizeof info);
+      uint64_t now = ticks_now();
+      writer.commit(0, 0, now, now);
+    }
+  }
+  // What the handler returns to, in the program's own terms: behind the call, or at it, to make it then.
+  frame->rip = made ? frame->site + 2 : frame->site;
+  enter_handler(frame, area, signal, info, nullptr);
+  return true;
+}
+
+void do_sigreturn(CallFrame* frame, ThreadArea* area) {
+  const UserContext* u = (const UserContext*)frame->rsp;
+  copy_registers(frame, u->context);
+  if (u->context.fpstate) friday_xrstor((const void*)u->context.fpstate, state_mask());
+  area->signal_mask = u->mask & ~kForcedSignals;
+  if (control.mode != kModeReplay) set_kernel_mask(area->signal_mask);
+  if (const Patch* patch = patch_of_return(frame->rip)) frame->rip = patch->resume;
+  frame->eflags = (frame->eflags & 0x50dd5) | 0x202;
+  frame->full = 1;
+}
+
+long do_sigaction(CallFrame* frame, ThreadArea* area) {
+  (void)area;
+  const uint64_t* a = arguments_of(frame);
+  uint64_t signal = a[0];
+  if (signal < 1 || signal > 64 || a[3] != 8 || (a[1] && (signal == 9 || signal == 19))) return -22;
+  KernelAction old = actions[signal];
+  if (a[1]) {
+    actions[signal] = *(const KernelAction*)a[1];
+    if (control.mode != kModeReplay || synchronous((int)signal)) install_for((int)signal);
+  }
+  if (a[2]) friday_copy_out((void*)a[2], &old, sizeof old);
+  return 0;
+}
+
+long do_sigprocmask(CallFrame* frame, ThreadArea* area) {
+  const uint64_t* a = arguments_of(frame);
+  if (a[3] != 8) return -22;
+  uint64_t old = area->signal_mask;
+  if (a[1]) {
+    uint64_t set = *(const uint64_t*)a[1] & ~(bit(9) | bit(19));
+    switch (a[0]) {
+      case 0: area->signal_mask |= set; break;
+      case 1: area->signal_mask &= ~set; break;
+      case 2: area->signal_mask = set; break;
+      default: return -22;
+    }
+    if (control.mode != kModeReplay) set_kernel_mask(area->signal_mask);
+  }
+  if (a[2]) friday_copy_out((void*)a[2], &old, 8);
+  return 0;
+}
+
+long do_sigaltstack(CallFrame* frame, ThreadArea* area) {
+  const uint64_t* a = arguments_of(frame);
+  uint64_t old[3] = {area->altstack[0], area->altstack[2] ? (on_altstack(area, frame->rsp) ? 1ull : 0ull) : 2ull, area->altstack[2]};
+  if (a[0]) {
+    const uint64_t* wanted = (const uint64_t*)a[0];
+    if (on_altstack(area, frame->rsp)) return -1;
+    const bool off = (uint32_t)wanted[1] & 2;
+    if (!off && wanted[2] < 2048) return -12;
+    area->altstack[0] = off ? 0 : wanted[0];
+    area->altstack[1] = 0;
+    area->altstack[2] = off ? 0 : wanted[2];
+  }
+  if (a[1]) friday_copy_out((void*)a[1], old, sizeof old);
+  return 0;
+}
+
+}  // namespace friday::shim

@@ -1,0 +1,132 @@
+// The shim's start: the first constructor to run in the process (-z initfirst). If a collector asked for it, patches the
+// code that is there, takes the start image, and lets the program begin recorded; at replay, execution resumes in the
+// middle of here.
+#include "core/shim/runtime.h"
+
+namespace friday::shim {
+
+using namespace format;
+
+namespace {
+
+const char* variable(char** environment, const char* name) {
+  size_t n = length_of(name);
+  for (; *environment; environment++)
+    if (memcmp(*environment, name, n) == 0 && (*environment)[n] == '=') return *environment + n + 1;
+  return nullptr;
+}
+
+int number_of(const char* text) {
+  int value = 0;
+  for (; *text >= '0' && *text <= '9'; text++) value = value * 10 + (*text - '0');
+  return value;
+}
+
+void fill_control() {
+  control.magic = kControlMagic;
+  control.abi_version = kAbiVersion;
+  control.syscall_instruction = (uint64_t)friday_syscall_instruction;
+  control.trap_instruction = (uint64_t)friday_trap_site;
+  control.copy_instruction = (uint64_t)friday_copy_instruction;
+  control.thread_count = 1;
+  control.stop_at_event = ~0ull;
+  MapLine line;
+  for (const char* p = read_maps(); (p = parse_map_line(p, &line));)
+    if ((line.protection & 4) && line.low <= control.syscall_instruction && line.high > control.syscall_instruction)
+      control.text_low = line.low, control.text_high = line.high;
+}
+
+// A snapshot of the executable and data mappings of files, because asking the collector reuses the buffer of maps.
+struct Found {
+  MapLine line;
+} found[256];
+
+void instrument(const HelloReply& hello, const uint64_t* auxv) {
+  unsigned count = 0;
+  MapLine line;
+  uint64_t vdso_low = 0, vdso_high = 0;
+  for (const uint64_t* a = auxv; *a; a += 2)
+    if (*a == 33) vdso_low = a[1];
+  for (const char* p = read_maps(); (p = parse_map_line(p, &line));) {
+    if (line.low == vdso_low) vdso_high = line.high;
+    if (line.inode && count < 256 && !(line.low >= kWindowAddress && line.low < kWindowAddress + kWindowSize)) found[count++].line = line;
+  }
+  for (unsigned i = 0; i < count; i++) {
+    const MapLine& map = found[i].line;
+    const bool own = map.low == control.text_low;
+    const bool code = (map.protection & 4) && !own;
+    ModuleReply* reply;
+    if (!collector_module(map.low, map.high, map.offset, map.device, map.inode, code, -1, map.path, &reply)) continue;
+    uint32_t patched = 0, trapped = 0;
+    ModuleView module = {map.low, map.high, map.offset, map.path};
+    if (code && reply->site_count) patch_module(module, reply->sites, reply->site_count, 0, &patched, &trapped);
+    module_note(*reply, module, map.device, map.inode, patched, trapped);
+  }
+  if (vdso_high) vdso_redirect(vdso_low, vdso_high, hello);
+}
+
+// What ld.so registered with the kernel for the main thread becomes ours to do.
+void take_over_thread(ThreadArea* area) {
+  area->tid = area->kernel_tid = (uint32_t)native(186);
+  uint64_t head = 0, size = 0;
+  if (!failed(native(274, 0, &head, &size)) && head) {
+    area->robust_list = head;
+    native(273, 0, 24);
+  }
+  uint64_t address = 0;
+  if (!failed(native(157, 40 /* PR_GET_TID_ADDRESS */, &address))) {
+    area->clear_tid = address;
+    native(218, 0);
+  }
+  uint64_t mask = 0;
+  native(14, 0, 0, &mask, 8);
+  area->signal_mask = mask;
+  if (mask & kForcedSignals) {
+    mask &= ~kForcedSignals;
+    native(14, 2, &mask, 0, 8);
+  }
+}
+
+__attribute__((constructor)) void start(int, char** arguments, char** environment) {
+  (void)arguments;
+  const char* socket = variable(environment, kSocketVariable);
+  if (!socket) return;
+  char** end = environment;
+  while (*end) end++;
+  const uint64_t* auxv = (const uint64_t*)(end + 1);
+
+  HelloReply hello;
+  int trace_fd;
+  if (!collector_hello(number_of(socket), &hello, &trace_fd)) return;
+  ThreadArea* area = area_create(0);
+  if (!area || !trace_attach(trace_fd)) {
+    collector_send(kEnding, kEndRefused, 0, "the shim's fixed addresses are taken");
+    return;
+  }
+  native(3, trace_fd);
+  catch_all_only = hello.flags & kCatchAllOnly;
+  native(158, 0x1001, area);
+  area->alive = 1;
+  area->go = 1;
+  fill_control();
+  control.mode = kModeRecord;
+  take_over_thread(area);
+  clock_calibrate();
+  instrument(hello, auxv);
+  signals_inherit();
+  image_prepare(auxv);
+  token_start(area);
+  if (friday_snapshot(&image_registers)) {
+    // Replay resumes here, in a process that the core has filled; control.mode is kModeReplay by now.
+    thread_arm(area);
+    signals_install();
+    trap(kTrapStarted, 0);
+    return;
+  }
+  signals_install();
+  thread_arm(area);
+}
+
+}  // namespace
+
+}  // namespace friday::shim

@@ -1,0 +1,141 @@
+// The thread token: one thread of the process runs at a time outside native calls. It is let go lazily: a thread that
+// makes a call marks the token LENT and, on return, takes it back with one compare-and-swap. Only a thread that is waiting
+// takes a lent token, and then it logs the release in the lender's name. A thread alone pays nothing at all.
+//
+// state word: thread number in the low half, HELD or LENT or FREE above. Whoever moves it to HELD may write the log.
+#include "core/shim/runtime.h"
+
+namespace friday::shim {
+
+volatile uint32_t live_threads;
+
+namespace {
+
+constexpr uint32_t kFree = 0, kHeld = 1u << 16, kLent = 2u << 16, kWho = 0xffff;
+constexpr uint64_t kTurnNs = 1000000;  // a holder that others wait for hands over at its next call after this long
+
+uint32_t state;
+uint32_t guard;            // spin lock around the queue
+uint32_t waiting;
+uint16_t queue[kMaxThreads];
+uint64_t held_since;       // ticks
+
+void lock() {
+  while (__atomic_exchange_n(&guard, 1, __ATOMIC_ACQUIRE)) {
+    for (int i = 0; i < 100 && __atomic_load_n(&guard, __ATOMIC_RELAXED); i++) asm volatile("pause");
+    if (__atomic_load_n(&guard, __ATOMIC_RELAXED)) native(24 /* sched_yield */);
+  }
+}
+void unlock() { __atomic_store_n(&guard, 0, __ATOMIC_RELEASE); }
+
+bool move(uint32_t from, uint32_t to) {
+  return __atomic_compare_exchange_n(&state, &from, to, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
+// Logs the entry of the call that `lender` is in. The caller owns the log.
+void log_release(ThreadArea* lender) {
+  const CallInfo& info = call_info(lender->call_number);
+  EventWriter writer(format::kRelease, lender, (uint16_t)lender->call_number, arguments_of(lender->frame), info.arity);
+  writer.commit(0, lender->call_hash, lender->call_ticks, lender->call_ticks);
+  lender->call_logged = 1;
+}
+
+void wake(ThreadArea* area) {
+  __atomic_store_n(&area->go, 1, __ATOMIC_RELEASE);
+  native(202, &area->go, 129 /* FUTEX_WAKE_PRIVATE */, 1);
+}
+
+// With the guard held and the token ours (moved out of reach of others): gives it to the oldest waiter, or frees it.
+void pass_on() {
+  if (waiting) {
+    uint32_t next = queue[0];
+    waiting--;
+    for (uint32_t i = 0; i < waiting; i++) queue[i] = queue[i + 1];
+    __atomic_store_n(&state, kHeld | next, __ATOMIC_SEQ_CST);
+    held_since = ticks_now();
+    unlock();
+    wake(area_of(next));
+  } else {
+    __atomic_store_n(&state, kFree, __ATOMIC_SEQ_CST);
+    unlock();
+  }
+}
+
+void leave_queue(uint32_t number) {
+  for (uint32_t i = 0; i < waiting; i++)
+    if (queue[i] == number) {
+      waiting--;
+      for (; i < waiting; i++) queue[i] = queue[i + 1];
+      return;
+    }
+}
+
+}  // namespace
+
+void token_start(ThreadArea* first) {
+  state = kHeld | first->number;
+  guard = waiting = 0;
+  live_threads = 1;
+}
+
+void token_lend(ThreadArea* area, const CallInfo& info) {
+  area->call_logged = 0;
+  __atomic_store_n(&state, kLent | area->number, __ATOMIC_SEQ_CST);
+  if (!__atomic_load_n(&waiting, __ATOMIC_SEQ_CST)) return;
+  // Somebody waits. A call that returns at once as a rule is not worth a hand-over, until this turn has lasted: waiters
+  // look by themselves every millisecond, so a call that blocks after all delays nobody for longer.
+  if ((info.flags & kQuick) && (ticks_now() - held_since) * 1000000000 / trace_header()->ticks_per_second < kTurnNs) return;
+  lock();
+  if (waiting && move(kLent | area->number, kHeld | area->number)) {
+    log_release(area);
+    pass_on();
+  } else {
+    unlock();
+  }
+}
+
+bool token_retake(ThreadArea* area) {
+  if (move(kLent | area->number, kHeld | area->number)) return true;
+  token_acquire(area);
+  return false;
+}
+
+void token_acquire(ThreadArea* area) {
+  area->go = 0;
+  bool queued = false;
+  for (;;) {
+    lock();
+    if (__atomic_load_n(&area->go, __ATOMIC_ACQUIRE)) break;  // handed to us meanwhile
+    uint32_t now = __atomic_load_n(&state, __ATOMIC_SEQ_CST);
+    bool taken = false;
+    if (now == kFree) {
+      taken = move(kFree, kHeld | area->number);
+    } else if ((now & ~kWho) == kLent && (now & kWho) != area->number) {
+      taken = move(now, kHeld | area->number);
+      if (taken) log_release(area_of(now & kWho));
+    }
+    if (taken) {
+      if (queued) leave_queue(area->number);
+      held_since = ticks_now();
+      break;
+    }
+    if (!queued) {
+      queue[waiting++] = (uint16_t)area->number;
+      queued = true;
+      unlock();
+      continue;  // look once more: the holder may have lent before it saw us wait
+    }
+    unlock();
+    long timeout[2] = {0, 1000000};
+    native(202, &area->go, 128 /* FUTEX_WAIT_PRIVATE */, 0, timeout, 0, 0);
+  }
+  unlock();
+}
+
+void token_leave(ThreadArea* area) {
+  (void)area;
+  lock();
+  pass_on();
+}
+
+}  // namespace friday::shim

@@ -1,0 +1,223 @@
+// Writing the log: records are built in place in the mapped trace file and become part of it when `committed` moves past
+// them. Room is asked of the collector ahead of need; pages are populated a step ahead, so that a store never faults.
+#include "core/shim/runtime.h"
+
+namespace friday::shim {
+namespace {
+
+using namespace format;
+
+constexpr uint64_t kStep = 1 << 20;           // pages are populated in steps of this size (about 15 us each)
+constexpr uint64_t kAskBelow = 4u << 20;      // ask for room when less than this is left
+constexpr long kMadvPopulateWrite = 23, kMadvDontneed = 4;
+
+FileHeader* const header = (FileHeader*)kWindowAddress;
+char* cursor;         // where the next record starts
+uint64_t populated;   // file offset up to which our page tables are filled
+uint64_t asked;       // value of `allocated` for which room was asked already
+uint64_t next_clock;  // ticks at which a ClockRecord is due
+
+uint64_t offset_of(const void* p) { return (uint64_t)p - kWindowAddress; }
+
+void wait_for_room(uint64_t end) {
+  for (;;) {
+    uint32_t seen = __atomic_load_n(&header->room, __ATOMIC_ACQUIRE);
+    if (__atomic_load_n(&header->allocated, __ATOMIC_ACQUIRE) >= end) return;
+    if (header->closed) return;
+    long timeout[2] = {1, 0};
+    native(202, &header->room, 0 /* FUTEX_WAIT, shared */, seen, timeout, 0, 0);
+    // A collector that was killed answers no more; its end of the socket is closed.
+    struct { int fd; short events, revents; } poll_socket = {collector_socket, 0x2000 /* POLLRDHUP */, 0};
+    if (native(7, &poll_socket, 1, 0) == 1 && (poll_socket.revents & 0x2018)) header->closed = kEndCollectorGone;
+  }
+}
+
+// Makes sure that `size` bytes at the cursor plus `from` can be stored. False: the recording must end.
+bool reserve(const char* from, size_t size) {
+  uint64_t end = offset_of(from) + size + sizeof(EndRecord);
+  uint64_t room = __atomic_load_n(&header->allocated, __ATOMIC_ACQUIRE);
+  if (end + kAskBelow > room && asked != room) {
+    asked = room;
+    collector_send(kRoom, 0, 0, nullptr);
+  }
+  if (end > room) {
+    wait_for_room(end);
+    room = header->allocated;
+    if (end > room) return false;
+  }
+  if (end > populated) {
+    uint64_t target = min(room, (end + 2 * kStep) & ~(kStep - 1));
+    if (target < page_up(end)) target = page_up(end);
+    native(28, kWindowAddress + populated, target - populated, kMadvPopulateWrite);
+    if (populated > 4 * kStep) native(28, kWindowAddress + populated - 3 * kStep, kStep, kMadvDontneed);
+    populated = target;
+  }
+  return true;
+}
+
+// When no room can be had the recording ends, but the caller still builds its record: into this, which is dropped.
+char overflow[1 << 16];
+bool dropped;
+
+void no_room() {
+  dropped = true;
+  cursor = nullptr;
+  EndReason reason = header->closed ? (EndReason)header->closed : kEndDiskFull;
+  trace_end(reason, 0, "no room for the trace");
+}
+
+}  // namespace
+
+uint32_t clock_kind;
+long (*vdso_clock_gettime)(long, void*);
+long (*vdso_gettimeofday)(void*, void*);
+long (*vdso_time)(void*);
+
+FileHeader* trace_header() { return header; }
+bool trace_alive() { return !dropped; }
+
+static void kernel_time(long clock, int64_t* ns) {
+  long time[2];
+  native(228, clock, time);
+  *ns = time[0] * 1000000000 + time[1];
+}
+
+static uint64_t raw_ticks() {
+  uint32_t low, high;
+  asm volatile("rdtsc" : "=a"(low), "=d"(high));
+  return (uint64_t)high << 32 | low;
+}
+
+uint64_t ticks_now() {
+  if (clock_kind == kClockTsc) return raw_ticks();
+  int64_t ns;
+  kernel_time(1, &ns);
+  return (uint64_t)ns;
+}
+
+void* record_begin(RecordType type, size_t size) {
+  size = align8(size);
+  char* place = cursor;
+  if (dropped || !reserve(cursor, size)) {
+    if (!dropped) no_room();
+    place = overflow;
+  }
+  memset(place, 0, size < sizeof overflow ? size : sizeof overflow);
+  RecordHeader* record = (RecordHeader*)place;
+  record->size = (uint32_t)size;
+  record->type = type;
+  return place;
+}
+
+void record_commit(void* record_start) {
+  RecordHeader* record = (RecordHeader*)record_start;
+  if ((char*)record == overflow) return;
+  record->checksum = record_checksum(record, record->size);
+  cursor = (char*)record + record->size;
+  __atomic_store_n(&header->committed, offset_of(cursor), __ATOMIC_RELEASE);
+}
+
+void clock_calibrate() {
+  ClockRecord* record = (ClockRecord*)record_begin(kClockRecord, sizeof(ClockRecord));
+  // The reading is bracketed: of a few tries the one with the shortest bracket is kept.
+  uint64_t best = ~0ull;
+  for (int i = 0; i < 4; i++) {
+    int64_t mono, real;
+    uint64_t before = ticks_now();
+    kernel_time(1, &mono);
+    uint64_t after = ticks_now();
+    kernel_time(0, &real);
+    if (after - before >= best) continue;
+    best = after - before;
+    record->ticks = clock_kind == kClockTsc ? before + best / 2 : (uint64_t)mono;
+    record->monotonic_ns = mono;
+    record->realtime_ns = real;
+  }
+  record->event = header->events;
+  next_clock = record->ticks + header->ticks_per_second;
+  record_commit(record);
+}
+
+// Maps the trace file over its window and takes over writing at `committed`.
+bool trace_attach(int fd) {
+  long mapped = native(9, kWindowAddress, kWindowSize, 3, 0x100001 /* MAP_SHARED|MAP_FIXED_NOREPLACE */, fd, 0);
+  if (mapped != (long)kWindowAddress) return false;
+  clock_kind = header->clock_kind;
+  cursor = (char*)kWindowAddress + header->committed;
+  populated = asked = 0;
+  dropped = false;
+  return true;
+}
+
+void trace_end(EndReason reason, int detail, const char* text) {
+  if (control.mode != kModeRecord) return;
+  if (cursor && header->allocated >= header->committed + sizeof(EndRecord)) {
+    // The last EndRecord's worth of room is always kept free (reserve), so this one can be stored.
+    EndRecord* record = (EndRecord*)(kWindowAddress + header->committed);
+    memset(record, 0, sizeof *record);
+    record->header.size = sizeof *record;
+    record->header.type = kEndRecord;
+    record->event = header->events;
+    record->ticks = ticks_now();
+    record->reason = reason;
+    record->detail = detail;
+    if (text) memcpy(record->text, text, min(length_of(text), sizeof record->text - 1));
+    record_commit(record);
+    __atomic_store_n(&header->ended, 1, __ATOMIC_RELEASE);
+  }
+  if (reason != kEndExit) control.mode = kModePassThrough;
+  collector_send(kEnding, reason, detail, text);
+}
+
+EventWriter::EventWriter(RecordType type, ThreadArea* area, uint16_t call, const uint64_t* arguments, unsigned count) {
+  event = (EventRecord*)record_begin(type, sizeof(EventRecord) + count * 8);
+  event->header.thread = area->number;
+  event->index = header->events;
+  event->thread_seq = area->sequence;
+  event->call = call;
+  event->argument_count = (uint8_t)count;
+  for (unsigned i = 0; i < count; i++) ((uint64_t*)(event + 1))[i] = arguments[i];
+}
+
+void* EventWriter::part_space(PartKind kind, size_t size, uint64_t address) {
+  char* start = (char*)event;
+  size_t whole = sizeof(PartHeader) + align8(size);
+  if (start != overflow && !reserve(start, event->header.size + whole)) {
+    // The record cannot be finished. What was committed stays good; this event is lost with the rest.
+    memcpy(overflow, event, min<size_t>(event->header.size, sizeof overflow / 2));
+    event = (EventRecord*)overflow;
+    no_room();
+  }
+  if ((char*)event == overflow) {
+    event->header.size = sizeof(EventRecord);
+    if (whole > sizeof overflow / 2) return nullptr;
+  }
+  PartHeader* part = (PartHeader*)((char*)event + event->header.size);
+  part->kind = kind;
+  part->flags = 0;
+  part->size = (uint32_t)size;
+  part->address = address;
+  if (size & 7) ((uint64_t*)(part + 1))[size / 8] = 0;
+  event->header.size += (uint32_t)whole;
+  event->part_count++;
+  return part + 1;
+}
+
+void EventWriter::part(PartKind kind, const void* data, size_t size, uint64_t address) {
+  void* place = part_space(kind, size, address);
+  if (place) memcpy(place, data, size);
+}
+
+void EventWriter::commit(long result, uint64_t hash, uint64_t entry, uint64_t exit) {
+  event->result = result;
+  event->input_hash = hash;
+  event->entry_ticks = entry;
+  event->return_ticks = exit;
+  if ((char*)event == overflow) return;
+  area_of(event->header.thread)->sequence++;
+  header->events++;
+  record_commit(event);
+  if (exit > next_clock) clock_calibrate();
+}
+
+}  // namespace friday::shim
