@@ -1,0 +1,130 @@
+#include "core/mi/multiplexer.h"
+
+#include <poll.h>
+
+#include <cerrno>
+
+#include "core/mi/typed.h"
+
+namespace friday {
+
+namespace {
+
+Error with_node(Error error, NodeId node) {
+  error.node = node.value;
+  return error;
+}
+
+}  // namespace
+
+void MiMultiplexer::add(NodeId node, std::unique_ptr<MiSession> session) {
+  remove(node);
+  by_fd_[session->fd()] = node;
+  sessions_[node] = std::move(session);
+}
+
+void MiMultiplexer::remove(NodeId node) {
+  auto found = sessions_.find(node);
+  if (found == sessions_.end()) return;
+  by_fd_.erase(found->second->fd());
+  sessions_.erase(found);
+}
+
+MiSession* MiMultiplexer::session(NodeId node) const {
+  auto found = sessions_.find(node);
+  return found == sessions_.end() ? nullptr : found->second.get();
+}
+
+std::vector<NodeId> MiMultiplexer::nodes() const {
+  std::vector<NodeId> nodes;
+  for (const auto& [node, session] : sessions_) nodes.push_back(node);
+  return nodes;
+}
+
+std::vector<int> MiMultiplexer::fds() const {
+  std::vector<int> fds;
+  for (const auto& [fd, node] : by_fd_)
+    if (session(node)->is_alive()) fds.push_back(fd);
+  return fds;
+}
+
+void MiMultiplexer::dispatch(int fd) {
+  auto found = by_fd_.find(fd);
+  if (found != by_fd_.end()) session(found->second)->on_readable();
+}
+
+Result<void> MiMultiplexer::pump_once(int timeout_ms) {
+  std::vector<pollfd> polled;
+  for (int fd : fds()) polled.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+  int ready = ::poll(polled.data(), polled.size(), timeout_ms);
+  if (ready < 0 && errno != EINTR) return fail_errno(errno, "cannot wait for the gdbs");
+  for (const pollfd& entry : polled)
+    if (ready > 0 && entry.revents != 0) dispatch(entry.fd);
+  return {};
+}
+
+std::map<NodeId, Result<MiReply>> MiMultiplexer::request(std::span<const NodeId> nodes, std::string_view command, Pump& pump,
+                                                         Deadline deadline) {
+  std::map<NodeId, Result<MiReply>> replies;
+  std::map<NodeId, MiToken> waiting;
+  MiSession::Milliseconds limit{0};
+  for (NodeId node : nodes) {
+    MiSession* gdb = session(node);
+    if (!gdb) {
+      replies.emplace(node, std::unexpected(Error{ErrorCode::not_found, "no gdb is connected to this node", node.value}));
+    } else if (!waiting.contains(node)) {
+      waiting.emplace(node, gdb->send(command));
+      limit = std::max(limit, deadline.value_or(gdb->deadline()));
+    }
+  }
+  auto end = std::chrono::steady_clock::now() + limit;
+  std::optional<Error> failure;
+  for (;;) {
+    for (auto entry = waiting.begin(); entry != waiting.end();) {
+      MiSession* gdb = session(entry->first);  // may have been removed while the reactor turned
+      auto reply = gdb ? gdb->take_result(entry->second)
+                       : std::optional<Result<MiReply>>(fail(ErrorCode::component_died, "gdb of this node was closed"));
+      if (!reply) {
+        ++entry;
+        continue;
+      }
+      if (!*reply) reply = std::unexpected(with_node(std::move(*reply).error(), entry->first));
+      replies.emplace(entry->first, *std::move(reply));
+      entry = waiting.erase(entry);
+    }
+    if (waiting.empty()) return replies;
+    auto left = std::chrono::ceil<MiSession::Milliseconds>(end - std::chrono::steady_clock::now());
+    if (left.count() <= 0) failure = MiSession::deadline_error(command, limit);
+    else if (auto pumped = pump.pump_once(static_cast<int>(left.count())); !pumped) failure = std::move(pumped).error();
+    if (failure) break;
+  }
+  for (auto [node, token] : waiting) {
+    if (MiSession* gdb = session(node)) gdb->abandon(token);
+    replies.emplace(node, std::unexpected(with_node(*failure, node)));
+  }
+  return replies;
+}
+
+std::map<NodeId, Result<ResultRecord>> MiMultiplexer::run(std::span<const NodeId> nodes, std::string_view command, Pump& pump,
+                                                          Deadline deadline) {
+  std::map<NodeId, Result<ResultRecord>> results;
+  for (auto& [node, reply] : request(nodes, command, pump, deadline)) {
+    if (!reply) results.emplace(node, std::unexpected(reply.error()));
+    else if (reply->record.is_error()) results.emplace(node, std::unexpected(with_node(error_of(reply->record), node)));
+    else results.emplace(node, std::move(reply->record));
+  }
+  return results;
+}
+
+std::map<NodeId, Result<std::string>> MiMultiplexer::console(std::span<const NodeId> nodes, std::string_view command, Pump& pump,
+                                                             Deadline deadline) {
+  std::map<NodeId, Result<std::string>> texts;
+  for (auto& [node, reply] : request(nodes, MiSession::console_command(command), pump, deadline)) {
+    if (!reply) texts.emplace(node, std::unexpected(reply.error()));
+    else if (reply->record.is_error()) texts.emplace(node, std::unexpected(with_node(error_of(reply->record), node)));
+    else texts.emplace(node, std::move(reply->text));
+  }
+  return texts;
+}
+
+}  // namespace friday

@@ -1,0 +1,146 @@
+#include "core/mi/process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include <boost/process/args.hpp>
+#include <boost/process/child.hpp>
+#include <boost/process/env.hpp>
+#include <boost/process/exe.hpp>
+#include <boost/process/extend.hpp>
+#include <boost/process/posix.hpp>
+#include <boost/process/search_path.hpp>
+
+namespace friday {
+
+namespace bp = boost::process;
+
+namespace {
+
+struct Pipe {
+  UniqueFd read, write;
+};
+
+// Close-on-exec, unlike Boost's own pipes: other children must not hold a gdb's pipes open. The ends lie above 2, so that
+// binding them to the standard streams in the child never meets one of its own sources. What the core writes into is a
+// socket: writing to a gdb that has gone must not raise SIGPIPE in whatever program the core is part of.
+Result<Pipe> make_pipe(bool socket = false) {
+  int ends[2];
+  if ((socket ? ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) : ::pipe2(ends, O_CLOEXEC)) != 0)
+    return fail_errno(errno, "cannot create a pipe for gdb");
+  Pipe pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+  for (UniqueFd* end : {&pipe.read, &pipe.write}) {
+    if (end->get() > 2) continue;
+    int moved = ::fcntl(end->get(), F_DUPFD_CLOEXEC, 3);
+    if (moved < 0) return fail_errno(errno, "cannot create a pipe for gdb");
+    end->reset(moved);
+  }
+  return pipe;
+}
+
+Result<void> set_nonblocking(int fd) {
+  int flags = ::fcntl(fd, F_GETFL);
+  if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) return fail_errno(errno, "cannot prepare a pipe of gdb");
+  return {};
+}
+
+// Runs in the child between fork and exec: own process group, and none of the parent's blocked or ignored signals.
+struct CleanChild : bp::extend::handler {
+  template <typename Executor>
+  void on_exec_setup(Executor&) const {
+    ::setpgid(0, 0);
+    sigset_t none;
+    sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    for (int signal : {SIGPIPE, SIGINT, SIGQUIT, SIGCHLD, SIGTERM, SIGHUP, SIGTSTP, SIGTTIN, SIGTTOU})
+      ::signal(signal, SIG_DFL);
+  }
+};
+
+Result<std::string> find_program(const std::string& program) {
+  std::string path = program;
+  if (program.find('/') == std::string::npos) path = bp::search_path(program).string();
+  if (path.empty() || ::access(path.c_str(), X_OK) != 0)
+    return fail(ErrorCode::not_found,
+                "cannot start gdb: there is no program {}; install Debian's package gdb (apt-get install gdb), version 13 or "
+                "newer, or name another gdb",
+                program);
+  return path;
+}
+
+bp::environment gdb_environment() {
+  bp::environment environment = boost::this_process::environment();
+  environment.erase("LINES");
+  environment.erase("COLUMNS");
+  environment["LC_ALL"] = "C.UTF-8";  // messages and strings in one known form
+  return environment;
+}
+
+}  // namespace
+
+Result<GdbProcess> GdbProcess::start(const std::string& program, const std::vector<std::string>& arguments) {
+  FRIDAY_TRY(path, find_program(program));
+  FRIDAY_TRY(input, make_pipe(true));
+  FRIDAY_TRY(output, make_pipe());
+  FRIDAY_TRY(errors, make_pipe());
+
+  std::error_code error;
+  bp::child child(bp::exe = path, bp::args = arguments, gdb_environment(),
+                  bp::posix::fd.bind(STDIN_FILENO, input.read.get()),
+                  bp::posix::fd.bind(STDOUT_FILENO, output.write.get()),
+                  bp::posix::fd.bind(STDERR_FILENO, errors.write.get()), CleanChild(), error);
+  if (error) return fail(ErrorCode::io, "cannot start {}: {}", path, error.message());
+
+  GdbProcess process;
+  process.pid_ = child.id();
+  child.detach();  // waited for by pid, in reap()
+  process.input_ = std::move(input.write);
+  process.output_ = std::move(output.read);
+  process.errors_ = std::move(errors.read);
+  for (int fd : {process.input(), process.output(), process.errors()}) FRIDAY_TRY_VOID(set_nonblocking(fd));
+  process.pidfd_.reset(static_cast<int>(::syscall(SYS_pidfd_open, process.pid_, 0)));
+  if (!process.pidfd_) return fail_errno(errno, "cannot watch the gdb process");
+  return process;
+}
+
+GdbProcess::GdbProcess(GdbProcess&& other) noexcept
+    : pid_(std::exchange(other.pid_, -1)),
+      reaped_(other.reaped_),
+      input_(std::move(other.input_)),
+      output_(std::move(other.output_)),
+      errors_(std::move(other.errors_)),
+      pidfd_(std::move(other.pidfd_)),
+      exit_text_(std::move(other.exit_text_)) {}
+
+GdbProcess::~GdbProcess() {
+  if (pid_ < 0 || reaped_) return;
+  ::kill(-pid_, SIGKILL);  // the group: gdb may have started helpers of its own
+  ::kill(pid_, SIGKILL);
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+void GdbProcess::interrupt() const {
+  if (pid_ > 0 && !reaped_) ::kill(pid_, SIGINT);
+}
+
+bool GdbProcess::reap() {
+  if (reaped_) return true;
+  int status = 0;
+  pid_t got = ::waitpid(pid_, &status, WNOHANG);
+  if (got == 0 || (got < 0 && errno == EINTR)) return false;
+  reaped_ = true;
+  if (got < 0) exit_text_ = "unknown end";  // someone else waited for it
+  else if (WIFSIGNALED(status)) exit_text_ = fmt::format("signal {}", WTERMSIG(status));
+  else exit_text_ = fmt::format("exit code {}", WEXITSTATUS(status));
+  return true;
+}
+
+}  // namespace friday

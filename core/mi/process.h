@@ -1,0 +1,48 @@
+// One gdb as a child process: started through Boost.Process with three pipes, in its own process group (Ctrl-C at the
+// console does not reach it), with a clean signal state and without LINES and COLUMNS. Owned by its MiSession; used from
+// the thread that runs the console's reactor. The destructor kills and reaps the process, so none is left behind.
+//
+// A gdb whose owner dies sees the end of its standard input and leaves by itself.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/fd.h"
+
+namespace friday {
+
+class GdbProcess {
+ public:
+  // `program` is a path, or a name looked up on PATH. A program that does not exist is not_found, with the package to install.
+  static Result<GdbProcess> start(const std::string& program, const std::vector<std::string>& arguments);
+
+  GdbProcess(GdbProcess&& other) noexcept;
+  GdbProcess& operator=(GdbProcess&&) = delete;
+  ~GdbProcess();
+
+  int pid() const { return pid_; }
+  // Non-blocking ends of gdb's standard streams. The input is a socket: send to it with MSG_NOSIGNAL.
+  int input() const { return input_.get(); }
+  int output() const { return output_.get(); }
+  int errors() const { return errors_.get(); }
+  // Readable once the process has ended, whoever still holds the other ends of its pipes.
+  int death() const { return pidfd_.get(); }
+
+  // SIGINT to gdb alone: it gives up the command it executes.
+  void interrupt() const;
+  // True once the process has ended; reaps it. `exit_text` then says how ("exit code 1", "signal 9").
+  bool reap();
+  const std::string& exit_text() const { return exit_text_; }
+
+ private:
+  GdbProcess() = default;
+
+  int pid_ = -1;
+  bool reaped_ = false;
+  UniqueFd input_, output_, errors_, pidfd_;
+  std::string exit_text_;
+};
+
+}  // namespace friday

@@ -1,0 +1,359 @@
+#include "core/mi/session.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "core/mi/helper_script.h"
+#include "core/mi/typed.h"
+#include "core/mi/value.h"
+
+namespace friday {
+
+namespace {
+
+constexpr size_t error_tail_limit = 4096;
+constexpr size_t unsolicited_limit = 1 << 16;
+constexpr size_t parse_errors_limit = 16;
+
+void append_bounded(std::string& tail, std::string_view text, size_t limit) {
+  tail += text;
+  if (tail.size() > limit) tail.erase(0, tail.size() - limit);
+}
+
+std::string shortened(std::string_view command) {
+  if (command.size() <= 80) return std::string(command);
+  return std::string(command.substr(0, 77)) + "...";
+}
+
+// Python's literal of `text`, on one line.
+std::string python_literal(std::string_view text) {
+  std::string literal = "'";
+  for (char c : text) {
+    if (c == '\n') literal += "\\n";
+    else if (c == '\\' || c == '\'') (literal += '\\') += c;
+    else literal += c;
+  }
+  return literal + "'";
+}
+
+}  // namespace
+
+Result<std::unique_ptr<MiSession>> MiSession::start(MiSessionOptions options) {
+  std::vector<std::string> arguments{"-nx", "-q", "--interpreter=mi3"};
+  arguments.insert(arguments.end(), options.arguments.begin(), options.arguments.end());
+  FRIDAY_TRY(process, GdbProcess::start(options.gdb, arguments));
+  UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll) return fail_errno(errno, "cannot watch the pipes of gdb");
+  std::unique_ptr<MiSession> session(new MiSession(std::move(options), std::move(process), std::move(epoll)));
+  session->send_startup();
+  return session;
+}
+
+MiSession::MiSession(MiSessionOptions options, GdbProcess process, UniqueFd epoll)
+    : options_(std::move(options)), process_(std::move(process)), epoll_(std::move(epoll)) {
+  watch(process_.output(), EPOLLIN);
+  watch(process_.errors(), EPOLLIN);
+  watch(process_.death(), EPOLLIN);
+}
+
+// The limit of hardware watchpoints is left alone on purpose: any setting of it makes gdb refuse wide or many watches.
+void MiSession::send_startup() {
+  send_setting("-gdb-set mi-async on", true);
+  for (const char* setting : {"confirm off", "pagination off", "width 0", "height 0", "host-charset UTF-8",
+                              "debuginfod enabled off", "breakpoint pending on", "python print-stack none"})
+    send_setting(fmt::format("-gdb-set {}", setting), false);
+  send_setting("-gdb-set sysroot " + mi_quote(options_.sysroot), false);
+  if (!options_.load_helper) return;
+  std::string script = python_literal(gdb_helper_script());
+  send_setting(console_command(fmt::format("python exec(compile({}, 'gdb_friday.py', 'exec'))", script)), true);
+}
+
+void MiSession::send_setting(std::string_view command, bool required) {
+  ++startup_left_;
+  enqueue(command, [this, required](Result<MiReply> reply) {
+    --startup_left_;
+    if (startup_error_ || (reply && !reply->record.is_error())) return;
+    if (!reply) {
+      startup_error_ = std::move(reply).error();
+    } else if (required) {
+      startup_error_ = Error{ErrorCode::unsupported,
+                             fmt::format("gdb ({}) cannot be used: it answered \"{}\"; install Debian's package gdb, version "
+                                         "13 or newer (gdb-minimal has no Python)",
+                                         options_.gdb, reply->record.error_message())};
+    }
+  });
+}
+
+std::optional<Result<void>> MiSession::startup() const {
+  if (startup_error_) return std::unexpected(*startup_error_);
+  if (startup_left_ > 0) return std::nullopt;
+  return Result<void>();
+}
+
+// --- writing ---
+
+MiToken MiSession::send(std::string_view command) { return enqueue(command, nullptr); }
+
+void MiSession::send(std::string_view command, Callback callback) { enqueue(command, std::move(callback)); }
+
+MiToken MiSession::enqueue(std::string_view command, Callback callback) {
+  MiToken token = ++last_token_;
+  pending_.push_back({.token = token, .command = shortened(command), .callback = std::move(callback), .reply = {}});
+  if (death_) {
+    answer(std::prev(pending_.end()), std::unexpected(died(command)));
+  } else if (command.find('\n') != std::string_view::npos) {
+    answer(std::prev(pending_.end()),
+           fail(ErrorCode::usage, "a GDB/MI command is one line, this one has several: {}", shortened(command)));
+  } else {
+    unwritten_ += fmt::format("{}{}\n", token, command);
+    flush_input();
+  }
+  return token;
+}
+
+// gdb may be busy and its pipe full; what does not fit goes out when epoll reports room. A broken pipe is seen as gdb's end.
+void MiSession::flush_input() {
+  while (!unwritten_.empty() && !death_) {
+    ssize_t put = ::send(process_.input(), unwritten_.data(), unwritten_.size(), MSG_NOSIGNAL);
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0 && errno != EAGAIN) unwritten_.clear();
+    if (put < 0) break;
+    unwritten_.erase(0, static_cast<size_t>(put));
+  }
+  bool wanted = !unwritten_.empty();
+  if (wanted == watching_input_ || death_) return;
+  if (wanted) watch(process_.input(), EPOLLOUT);
+  else ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, process_.input(), nullptr);
+  watching_input_ = wanted;
+}
+
+void MiSession::watch(int fd, uint32_t events) {
+  epoll_event event{.events = events, .data = {.fd = fd}};
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
+}
+
+// --- reading ---
+
+void MiSession::on_readable() {
+  std::array<epoll_event, 4> events;
+  int count = ::epoll_wait(epoll_.get(), events.data(), events.size(), 0);
+  bool ended = false;
+  for (int i = 0; i < count; ++i) {
+    int fd = events[i].data.fd;
+    if (fd == process_.death()) ended = true;
+    else if (fd == process_.input()) flush_input();
+    else if (fd == process_.errors()) read_errors();
+    else read_output();
+  }
+  // Reaped before the last read: whatever gdb wrote is in the pipes by then.
+  if (ended && !death_ && process_.reap()) {
+    read_errors();
+    read_output();
+    die();
+  }
+  run_callbacks();
+}
+
+namespace {
+
+// Reads what is there. False at the end of the stream.
+template <typename Take>
+bool drain(int fd, Take take) {
+  char buffer[1 << 14];
+  for (;;) {
+    ssize_t got = ::read(fd, buffer, sizeof buffer);
+    if (got > 0) take(std::string_view(buffer, static_cast<size_t>(got)));
+    else if (got == 0) return false;
+    else if (errno != EINTR) return errno == EAGAIN;
+    if (got > 0 && static_cast<size_t>(got) < sizeof buffer) return true;  // level-triggered: the rest is reported again
+  }
+}
+
+}  // namespace
+
+void MiSession::read_output() {
+  std::vector<MiRecord> records;
+  bool open = drain(process_.output(), [&](std::string_view bytes) { parser_.feed(bytes, records); });
+  if (!open) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, process_.output(), nullptr);
+  for (MiRecord& record : records) handle(std::move(record));
+}
+
+void MiSession::read_errors() {
+  bool open = drain(process_.errors(), [&](std::string_view bytes) { append_bounded(error_tail_, bytes, error_tail_limit); });
+  if (!open) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, process_.errors(), nullptr);
+}
+
+void MiSession::handle(MiRecord record) {
+  if (auto* result = std::get_if<ResultRecord>(&record)) handle_result(std::move(*result));
+  else if (auto* async = std::get_if<AsyncRecord>(&record)) async_.push_back(std::move(*async));
+  else if (auto* stream = std::get_if<StreamRecord>(&record)) handle_stream(std::move(*stream));
+  else if (auto* error = std::get_if<MiParseError>(&record)) handle_parse_error(std::move(*error));
+}
+
+void MiSession::handle_result(ResultRecord record) {
+  auto pending = std::find_if(pending_.begin(), pending_.end(), [&](const Pending& p) { return p.token == record.token; });
+  if (pending == pending_.end()) return;
+  pending->reply.record = std::move(record);
+  MiReply reply = std::move(pending->reply);
+  answer(pending, std::move(reply));
+}
+
+// gdb executes commands one after another, so what it prints belongs to the oldest unanswered one.
+void MiSession::handle_stream(StreamRecord record) {
+  if (pending_.empty()) return append_bounded(unsolicited_, record.text, unsolicited_limit);
+  MiReply& reply = pending_.front().reply;
+  (record.kind == StreamKind::log ? reply.log : reply.text) += record.text;
+}
+
+// An answer that cannot be read is still the answer to its command.
+void MiSession::handle_parse_error(MiParseError error) {
+  auto digits = std::find_if_not(error.line.begin(), error.line.end(), [](char c) { return c >= '0' && c <= '9'; });
+  auto token = parse_mi_number(std::string_view(error.line.begin(), digits));
+  auto pending = std::find_if(pending_.begin(), pending_.end(), [&](const Pending& p) { return p.token == token; });
+  if (pending != pending_.end() && digits != error.line.end() && *digits == '^')
+    answer(pending, fail(ErrorCode::bad_input, "gdb's answer to {} cannot be read ({} at byte {}): {}", pending->command,
+                         error.message, error.column, shortened(error.line)));
+  if (parse_errors_.size() == parse_errors_limit) parse_errors_.pop_front();
+  parse_errors_.push_back(std::move(error));
+}
+
+// --- answers ---
+
+void MiSession::answer(std::deque<Pending>::iterator pending, Result<MiReply> result) {
+  Pending done = std::move(*pending);
+  pending_.erase(pending);
+  if (done.abandoned) return;
+  if (done.callback) callbacks_.push_back({std::move(done.callback), std::move(result)});
+  else answers_.emplace(done.token, std::move(result));
+}
+
+// Callbacks may send, wait and so come back here; each answer is taken out before it is delivered.
+void MiSession::run_callbacks() {
+  while (!callbacks_.empty()) {
+    Answer next = std::move(callbacks_.front());
+    callbacks_.pop_front();
+    next.callback(std::move(next.result));
+  }
+}
+
+std::optional<Result<MiReply>> MiSession::take_result(MiToken token) {
+  auto answer = answers_.extract(token);
+  if (answer.empty()) return std::nullopt;
+  return std::move(answer.mapped());
+}
+
+// The SIGINT may reach gdb just after it finished the command; its "Quit" would then hit the next one. A command of no
+// effect, itself abandoned, goes in between and takes it.
+void MiSession::abandon(MiToken token) {
+  if (answers_.erase(token) > 0) return;
+  auto pending = std::find_if(pending_.begin(), pending_.end(), [&](const Pending& p) { return p.token == token; });
+  if (pending == pending_.end() || death_) return;
+  pending->abandoned = true;
+  process_.interrupt();
+  enqueue("-gdb-set confirm off", nullptr);
+  pending_.back().abandoned = true;
+}
+
+void MiSession::die() {
+  death_ = process_.exit_text();
+  append_bounded(error_tail_, parser_.rest(), error_tail_limit);
+  unwritten_.clear();
+  for (int fd : {process_.output(), process_.errors(), process_.death()})
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+  if (watching_input_) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, process_.input(), nullptr);
+  while (!pending_.empty()) answer(pending_.begin(), std::unexpected(died(pending_.front().command)));
+}
+
+Error MiSession::died(std::string_view command) const {
+  std::string last_words = error_tail_.empty() ? "it wrote nothing to its standard error" : "its last words: " + error_tail_;
+  while (last_words.ends_with('\n')) last_words.pop_back();
+  return {.code = ErrorCode::component_died,
+          .message = fmt::format("gdb cannot answer {}: it ended ({}); {}", shortened(command), death_.value_or("unknown end"),
+                                 last_words)};
+}
+
+std::optional<AsyncRecord> MiSession::take_async() {
+  if (async_.empty()) return std::nullopt;
+  AsyncRecord record = std::move(async_.front());
+  async_.pop_front();
+  return record;
+}
+
+std::string MiSession::take_unsolicited() { return std::exchange(unsolicited_, {}); }
+
+std::vector<MiParseError> MiSession::take_parse_errors() {
+  std::vector<MiParseError> errors(std::make_move_iterator(parse_errors_.begin()), std::make_move_iterator(parse_errors_.end()));
+  parse_errors_.clear();
+  return errors;
+}
+
+// --- waiting ---
+
+Error MiSession::deadline_error(std::string_view command, Milliseconds deadline) {
+  return {.code = ErrorCode::io,
+          .message = fmt::format("gdb did not answer {} within {} ms; the command was interrupted, gdb can be used again",
+                                 shortened(command), deadline.count())};
+}
+
+Result<MiReply> MiSession::request(std::string_view command, Pump& pump, std::optional<Milliseconds> deadline) {
+  Milliseconds limit = deadline.value_or(options_.deadline);
+  auto end = std::chrono::steady_clock::now() + limit;
+  MiToken token = send(command);
+  for (;;) {
+    if (auto result = take_result(token)) return *std::move(result);
+    auto left = std::chrono::ceil<Milliseconds>(end - std::chrono::steady_clock::now());
+    if (left.count() <= 0) {
+      abandon(token);
+      return std::unexpected(deadline_error(command, limit));
+    }
+    if (auto pumped = pump.pump_once(static_cast<int>(left.count())); !pumped) {
+      abandon(token);
+      return std::unexpected(std::move(pumped).error());
+    }
+  }
+}
+
+Result<ResultRecord> MiSession::run(std::string_view command, Pump& pump, std::optional<Milliseconds> deadline) {
+  FRIDAY_TRY(reply, request(command, pump, deadline));
+  if (reply.record.is_error()) return std::unexpected(error_of(reply.record));
+  return std::move(reply.record);
+}
+
+Result<std::string> MiSession::console(std::string_view command, Pump& pump, std::optional<Milliseconds> deadline) {
+  FRIDAY_TRY(reply, request(console_command(command), pump, deadline));
+  if (reply.record.is_error()) return std::unexpected(error_of(reply.record));
+  return std::move(reply.text);
+}
+
+Result<void> MiSession::wait_ready(Pump& pump) {
+  auto end = std::chrono::steady_clock::now() + options_.deadline;
+  while (!startup()) {
+    auto left = std::chrono::ceil<Milliseconds>(end - std::chrono::steady_clock::now());
+    if (left.count() <= 0) return fail(ErrorCode::io, "gdb ({}) did not start within {} ms", options_.gdb, options_.deadline.count());
+    FRIDAY_TRY_VOID(pump.pump_once(static_cast<int>(left.count())));
+  }
+  return *startup();
+}
+
+std::string MiSession::console_command(std::string_view command) {
+  return "-interpreter-exec console " + mi_quote(command);
+}
+
+// --- PollPump ---
+
+Result<void> PollPump::pump_once(int timeout_ms) {
+  std::vector<pollfd> fds;
+  for (MiSession* session : sessions_)
+    if (session->is_alive()) fds.push_back({.fd = session->fd(), .events = POLLIN, .revents = 0});
+  if (::poll(fds.data(), fds.size(), timeout_ms) < 0 && errno != EINTR) return fail_errno(errno, "cannot wait for gdb");
+  for (MiSession* session : sessions_) session->on_readable();
+  return {};
+}
+
+}  // namespace friday
