@@ -16,7 +16,7 @@
 
 #include "chord.h"
 
-Server srv;
+Server srv = {.predecessor = &srv.node, .period = 250}; /* no predecessor is known */
 static volatile sig_atomic_t stopping;
 
 static void on_stop(int signal) {
@@ -44,7 +44,8 @@ static int64_t next_round(int64_t now) {
 
 /*
  * Sets up srv. The id comes as text, which stands in `id` until atoid() makes a number of it: the published example that
- * collects the ids of all nodes breaks at line 58, and a test keeps that line in its place.
+ * collects the ids of all nodes breaks at line 58, and a test keeps that line in its place. The links are set after the id,
+ * so that whoever watches them can tell whose they are.
  */
 static void init_server(char *id, int port) {
   char hashed[17];
@@ -54,7 +55,6 @@ static void init_server(char *id, int port) {
     exit(1);
   }
   if (!id) id = idtoa(mix(port), hashed);
-  srv.predecessor = &srv.node; /* none is known */
   srv.node.id = atoid(id);
   if (!srv.join[0]) set_successor(&srv.node, "first node");
 }
@@ -141,7 +141,6 @@ static Options parse_options(int argc, char **argv) {
 int main(int argc, char **argv) {
   static char name[32];
   setvbuf(stdout, NULL, _IOLBF, 0);
-  srv.period = 250;
   Options o = parse_options(argc, argv);
   if (!srv.name) srv.name = name;
   snprintf(name, sizeof name, "chord-%d", o.port);

@@ -1,7 +1,7 @@
 /*
  * A client of the ring: puts and gets keys at a rate, each through a node chosen at random, for a bounded time; a get that
- * brings what was put last is a hit. It knows the ring only by the addresses it was given, and leaves a node alone for two
- * seconds that did not answer. Ends with one line of counts.
+ * brings what was put last is a hit. It knows the ring only by the addresses it was given, and leaves a node alone
+ * that did not answer, for longer each time. Ends with one line of counts.
  */
 #include <getopt.h>
 #include <poll.h>
@@ -14,13 +14,15 @@
 
 #include "chord.h"
 
-enum { MAX_PEERS = 256, MAX_KEYS = 4096, MAX_PENDING = 512, TIMEOUT_MS = 1000, SHUNNED_MS = 2000 };
+enum { MAX_PEERS = 256, MAX_KEYS = 4096, MAX_PENDING = 512, TIMEOUT_MS = 1000, SHUNNED_MS = 1000, MAX_SILENCE = 5 };
 
 Server srv; /* of a client only the socket, the address and the counts are used; its id is 0 */
 
 typedef struct Peer {
   char addr[ADDR_TEXT];
   int64_t shunned_until;
+  int silence; /* how often it was left alone since it last answered */
+  int64_t heard;
 } Peer;
 
 typedef struct Key {
@@ -104,6 +106,8 @@ static void take_reply(const Packet *packet) {
   while (p < pending + MAX_PENDING && !(p->key && p->request == packet->request && p->key->id == packet->id)) p++;
   if (p == pending + MAX_PENDING) return; /* it came too late */
   p->key->busy = 0;
+  peers[p->peer].silence = 0;
+  peers[p->peer].heard = now_ms();
   if (packet->header == PACKET_PUT_REPLY) {
     counts.put_ok++;
     p->key->version = p->version;
@@ -119,12 +123,19 @@ static void take_reply(const Packet *packet) {
   p->key = NULL;
 }
 
+/* A node that answered another request since is not to blame: the answer was lost further on. */
+static void shun(Peer *peer, int64_t asked, int64_t now) {
+  if (now < peer->shunned_until || peer->heard >= asked) return;
+  if (peer->silence < MAX_SILENCE) peer->silence++;
+  peer->shunned_until = now + (SHUNNED_MS << peer->silence);
+}
+
 static void drop_late(int64_t now) {
   for (Pending *p = pending; p < pending + MAX_PENDING; p++) {
     if (!p->key || now - p->sent < TIMEOUT_MS) continue;
     counts.timeout++;
     report(p, "timeout");
-    peers[p->peer].shunned_until = now + SHUNNED_MS;
+    shun(&peers[p->peer], p->sent, now);
     p->key->busy = 0;
     p->key = NULL;
   }

@@ -65,6 +65,16 @@ static void print_link(const char *link, const Node *old, const Node *new, const
   printf("%s %.3f %s %s -> %s (%s)\n", srv.name, real_time(), link, from, to, why);
 }
 
+/* The successor list begins with `node` and goes on with those of the old one that lie behind it. */
+static void begin_list(Node *node) {
+  Node *list[SUCCESSORS] = {node};
+  int n = 1;
+  for (int i = 0; i < srv.nsuccessors && n < SUCCESSORS; i++)
+    if (node != &srv.node && is_between(&srv.successor_list[i]->id, node->id, &srv.node.id)) list[n++] = srv.successor_list[i];
+  memcpy(srv.successor_list, list, sizeof list);
+  srv.nsuccessors = n;
+}
+
 /* `node` comes from node_ref(), or is NULL when the node falls out of the ring. */
 void set_successor(Node *node, const char *why) {
   Node *old = srv.successor;
@@ -73,8 +83,10 @@ void set_successor(Node *node, const char *why) {
   trace_links();
   print_link("successor", old, node, why);
   srv.unanswered = 0;
-  srv.nsuccessors = 0;
-  if (node) srv.successor_list[srv.nsuccessors++] = node;
+  if (node)
+    begin_list(node);
+  else
+    srv.nsuccessors = 0;
   if (node && node != &srv.node) insert_finger(node->id, node->addr);
 }
 

@@ -91,6 +91,16 @@ def free_ports(count: int) -> list[int]:
             sock.close()
 
 
+def find_apps() -> pathlib.Path:
+    """The directory of the built programs: $FRIDAY_APPS, or that of the build which is newest."""
+    if "FRIDAY_APPS" in os.environ:
+        return pathlib.Path(os.environ["FRIDAY_APPS"])
+    built = list(pathlib.Path(__file__).resolve().parents[3].glob("build/*/apps/chord"))
+    if not built:
+        raise FileNotFoundError("no build/*/apps/chord: build the target chord, or name its directory in FRIDAY_APPS")
+    return max(built, key=lambda path: path.stat().st_mtime).parent
+
+
 def successor_of(point: int, ids: list[int]) -> int:
     """The first of `ids` after `point`, clockwise."""
     return min(ids, key=lambda i: (i - point - 1) & MASK)
@@ -191,17 +201,23 @@ def group_toml(plan: Plan, apps: str | os.PathLike) -> str:
 
 @dataclasses.dataclass
 class NativeRun:
-    """What a ring left behind: `out` by name, summaries of the nodes by index, exit codes, time of death by name."""
+    """What a ring left behind: output by name, summaries by index, exit codes and real time of the end by name.
+
+    `stopped` is the real time at which the nodes that were left were told to stop.
+    """
 
     out: dict[str, str]
     summary: dict[int, dict[str, str]]
     codes: dict[str, int]
     ended: dict[str, float]
+    stopped: float
     client: dict[str, int]
 
 
-def parse_fields(line: str) -> dict[str, str]:
-    return dict(word.split("=", 1) for word in line.split() if "=" in word)
+def last_line(text: str, start: str) -> dict[str, str]:
+    """The KEY=VALUE words of the last line that begins with `start`; empty when there is none."""
+    lines = [line for line in text.splitlines() if line.startswith(start)]
+    return dict(word.split("=", 1) for word in lines[-1].split() if "=" in word) if lines else {}
 
 
 def run_native(plan: Plan, *, apps: str | os.PathLike, directory: str | os.PathLike) -> NativeRun:
@@ -229,6 +245,7 @@ def run_native(plan: Plan, *, apps: str | os.PathLike, directory: str | os.PathL
             reap()
             time.sleep(min(0.05, max(0.0, (waiting[0].start if waiting else plan.seconds) - now)))
     finally:
+        stopped = time.time()
         for process in running.values():
             process.send_signal(signal.SIGTERM)
         for process in running.values():
@@ -238,22 +255,11 @@ def run_native(plan: Plan, *, apps: str | os.PathLike, directory: str | os.PathL
                 process.kill()
                 process.wait()
         reap()
-    return collect(plan, directory, running, ended)
-
-
-def collect(plan: Plan, directory: pathlib.Path, running: dict[str, subprocess.Popen], ended: dict[str, float]) -> NativeRun:
     out = {name: (directory / f"{name}.out").read_text() for name in running}
-    summary = {}
-    for node in plan.nodes:
-        for line in out.get(node.name, "").splitlines():
-            if line.startswith("summary "):
-                summary[node.index] = parse_fields(line)
-    client: dict[str, int] = {}
-    for line in out.get("client", "").splitlines():
-        if line.startswith("client put="):
-            client = {key: int(value) for key, value in parse_fields(line).items()}
+    summary = {node.index: fields for node in plan.nodes if (fields := last_line(out.get(node.name, ""), "summary "))}
+    client = {key: int(value) for key, value in last_line(out.get("client", ""), "client put=").items()}
     codes = {name: process.returncode for name, process in running.items()}
-    return NativeRun(out=out, summary=summary, codes=codes, ended=ended, client=client)
+    return NativeRun(out=out, summary=summary, codes=codes, ended=ended, stopped=stopped, client=client)
 
 
 def links_wrong(run: NativeRun, plan: Plan) -> list[str]:
@@ -286,7 +292,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--record-client", action="store_true")
     parser.add_argument("--truth", help="file that is written when the fault is planted (absolute in the description)")
     parser.add_argument("--trace-links", metavar="DIR", help="write every change of a link to DIR/NAME.links")
-    parser.add_argument("--apps", default=".", help="directory of chord and chordclient")
+    parser.add_argument("--apps", help="directory of chord and chordclient (default: $FRIDAY_APPS or the newest build)")
     parser.add_argument("--output", "-o", help="the description; - or nothing for standard output")
     parser.add_argument("--native", metavar="DIR", help="run the ring now, unrecorded; its output goes to DIR")
     o = vars(parser.parse_args(argv))
@@ -295,8 +301,9 @@ def main(argv: list[str] | None = None) -> int:
     o["truth"] = os.path.abspath(o["truth"]) if o["truth"] else None
     o["trace_links"] = os.path.abspath(o["trace_links"]) if o["trace_links"] else None
     try:
+        apps = apps or find_apps()
         plan = make_plan(**o)
-    except ValueError as error:
+    except (ValueError, FileNotFoundError) as error:
         parser.error(str(error))
     if native:
         run = run_native(plan, apps=apps, directory=native)
