@@ -1,0 +1,20 @@
+#include "console/paths.h"
+
+#include <unistd.h>
+
+#include <climits>
+#include <filesystem>
+
+namespace friday {
+
+std::string executable_path() {
+  char path[PATH_MAX];
+  ssize_t n = readlink("/proc/self/exe", path, sizeof path);
+  return n > 0 ? std::string(path, static_cast<size_t>(n)) : std::string();
+}
+
+std::string library_directory() {
+  return (std::filesystem::path(executable_path()).parent_path().parent_path() / "lib").string();
+}
+
+}  // namespace friday

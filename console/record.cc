@@ -1,0 +1,87 @@
+#include "console/record.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "console/paths.h"
+#include "core/record/group.h"
+#include "core/record/launch.h"
+
+namespace friday {
+namespace {
+
+struct RecordOptions {
+  std::string recording, name, group;
+  std::vector<std::string> command;
+  bool strict = false, quiet = false, catch_all = false;
+};
+
+constexpr int kUsage = 2;
+
+int complain(const Error& error) {
+  fmt::print(stderr, "friday record: {}\n", describe(error));
+  return kUsage;
+}
+
+std::string readable_size(uint64_t bytes) {
+  if (bytes < 10 * 1024) return fmt::format("{} B", bytes);
+  if (bytes < 10u << 20) return fmt::format("{} KiB", bytes >> 10);
+  return fmt::format("{} MiB", bytes >> 20);
+}
+
+void print_summary(const RecordOptions& options, const LaunchResult& result) {
+  for (const auto& node : result.nodes)
+    fmt::print(stderr, "friday: node {} {}: {} events, {}; {}\n", node.id, node.name, node.events, readable_size(node.bytes), node.ended);
+  fmt::print(stderr, "friday: recorded in {} (readable by you only: recordings hold whatever the programs saw)\n", options.recording);
+}
+
+int run_record(const RecordOptions& options) {
+  GroupSpec group;
+  if (!options.group.empty()) {
+    if (!options.command.empty()) return complain({ErrorCode::usage, "give either --group or a program, not both"});
+    auto read = read_group(options.group);
+    if (!read) return complain(read.error());
+    group = std::move(*read);
+  } else {
+    if (options.command.empty()) return complain({ErrorCode::usage, "nothing to record: give `-- PROGRAM ARG...` or --group GROUP.toml"});
+    ProgramSpec program;
+    program.command = options.command;
+    program.name = options.name.empty() ? std::filesystem::path(options.command[0]).filename().string() : options.name;
+    program.cwd = "";
+    group.programs.push_back(std::move(program));
+  }
+  LaunchOptions launch;
+  launch.collector.recording = options.recording;
+  launch.collector.strict = options.strict;
+  launch.collector.catch_all_only = options.catch_all;
+  launch.shim = library_directory() + "/friday-shim.so";
+  launch.own_process_groups = !options.group.empty();
+  auto result = run_group(group, launch);
+  if (!result) return complain(result.error());
+  if (!options.quiet) print_summary(options, *result);
+  if (result->strict_stop) return 1;
+  if (!options.group.empty()) return 0;
+  if (WIFEXITED(result->status)) return WEXITSTATUS(result->status);
+  return 128 + (WIFSIGNALED(result->status) ? WTERMSIG(result->status) : 0);
+}
+
+}  // namespace
+
+void add_record_command(CLI::App& app, int* status) {
+  auto options = std::make_shared<RecordOptions>();
+  auto* command = app.add_subcommand("record", "Record a program, or a whole group of programs, as it runs");
+  command->add_option("-o,--output", options->recording, "The recording: a directory, made if it does not exist; several may add to one")->required();
+  command->add_option("--node", options->name, "Name of the node (default: the program's name)");
+  command->add_option("--group", options->group, "Start, record and stop the programs that this TOML file describes");
+  command->add_flag("--strict", options->strict, "End the whole group when a program makes a call that is not handled");
+  command->add_flag("-q,--quiet", options->quiet, "Print nothing at the end");
+  command->add_flag("--no-patch", options->catch_all, "Patch no call sites: every call goes through Syscall User Dispatch (slow; for tests)");
+  command->add_option("program", options->command, "The program and its arguments, after --");
+  command->footer("Examples:\n  friday record -o REC --node primary -- redis-server --port 7000\n  friday record -o REC --group ring.toml");
+  command->callback([options, status] { *status = run_record(*options); });
+}
+
+}  // namespace friday

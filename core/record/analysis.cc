@@ -1,0 +1,271 @@
+#include "core/record/analysis.h"
+
+#include <elf.h>
+#include <sys/auxv.h>
+
+#include <Zydis/Zydis.h>
+
+#include <algorithm>
+#include <cstring>
+#include <unordered_set>
+
+namespace friday {
+namespace {
+
+using shim::Site;
+
+template <typename T>
+const T* at(std::string_view content, uint64_t offset, uint64_t count = 1) {
+  if (offset > content.size() || count > (content.size() - offset) / sizeof(T)) return nullptr;
+  return reinterpret_cast<const T*>(content.data() + offset);
+}
+
+// A view of an ELF file whose every access is checked.
+struct Elf {
+  std::string_view content;
+  const Elf64_Ehdr* header = nullptr;
+  std::vector<Elf64_Phdr> segments;
+
+  explicit Elf(std::string_view file) : content(file) {
+    const auto* h = at<Elf64_Ehdr>(file, 0);
+    if (!h || memcmp(h->e_ident, ELFMAG, SELFMAG) != 0 || h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_machine != EM_X86_64 ||
+        h->e_phentsize != sizeof(Elf64_Phdr))
+      return;
+    const auto* table = at<Elf64_Phdr>(file, h->e_phoff, h->e_phnum);
+    if (!table) return;
+    header = h;
+    segments.assign(table, table + h->e_phnum);
+  }
+
+  // File offset of a virtual address, or ~0.
+  uint64_t offset_of(uint64_t address) const {
+    for (const auto& s : segments)
+      if (s.p_type == PT_LOAD && address >= s.p_vaddr && address < s.p_vaddr + s.p_filesz) return address - s.p_vaddr + s.p_offset;
+    return ~0ull;
+  }
+  bool executable(uint64_t address) const {
+    return std::any_of(segments.begin(), segments.end(), [&](const auto& s) {
+      return s.p_type == PT_LOAD && (s.p_flags & PF_X) && address >= s.p_vaddr && address < s.p_vaddr + s.p_filesz;
+    });
+  }
+};
+
+void add_symbols(const Elf& elf, std::vector<uint64_t>& starts) {
+  const auto* sections = at<Elf64_Shdr>(elf.content, elf.header->e_shoff, elf.header->e_shnum);
+  if (!sections || elf.header->e_shentsize != sizeof(Elf64_Shdr)) return;
+  for (unsigned i = 0; i < elf.header->e_shnum; i++) {
+    const auto& s = sections[i];
+    if (s.sh_type != SHT_SYMTAB && s.sh_type != SHT_DYNSYM) continue;
+    const auto* symbols = at<Elf64_Sym>(elf.content, s.sh_offset, s.sh_size / sizeof(Elf64_Sym));
+    if (!symbols) continue;
+    for (uint64_t k = 0; k < s.sh_size / sizeof(Elf64_Sym); k++) {
+      unsigned type = ELF64_ST_TYPE(symbols[k].st_info);
+      if ((type == STT_FUNC || type == STT_GNU_IFUNC) && symbols[k].st_shndx != SHN_UNDEF) starts.push_back(symbols[k].st_value);
+    }
+  }
+}
+
+// The sorted table of .eh_frame_hdr: where each unwind entry's code begins (Linux Standard Base, .eh_frame_hdr).
+void add_unwind_entries(const Elf& elf, std::vector<uint64_t>& starts) {
+  for (const auto& s : elf.segments) {
+    if (s.p_type != PT_GNU_EH_FRAME) continue;
+    const auto* bytes = at<uint8_t>(elf.content, s.p_offset, 12);
+    constexpr uint8_t kPcRelData4 = 0x1b, kData4 = 0x03, kDataRelData4 = 0x3b;
+    if (!bytes || bytes[0] != 1 || bytes[1] != kPcRelData4 || bytes[2] != kData4 || bytes[3] != kDataRelData4) continue;
+    uint32_t count;
+    memcpy(&count, bytes + 8, 4);
+    const auto* table = at<int32_t>(elf.content, s.p_offset + 12, uint64_t{count} * 2);
+    if (!table) continue;
+    for (uint32_t i = 0; i < count; i++) starts.push_back(s.p_vaddr + static_cast<int64_t>(table[2 * i]));
+  }
+}
+
+struct Instruction {
+  uint64_t address;
+  uint8_t length;
+  bool movable;  // means the same elsewhere: no branch, nothing relative to rip
+  ZydisMnemonic mnemonic;
+  uint8_t detail;  // rdrand: register and width
+};
+
+class Scanner {
+ public:
+  explicit Scanner(const Elf& elf) : elf_(elf) {
+    ZydisDecoderInit(&decoder_, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+  }
+
+  std::vector<Site> run() {
+    std::vector<uint64_t> starts;
+    add_symbols(elf_, starts);
+    add_unwind_entries(elf_, starts);
+    std::erase_if(starts, [&](uint64_t a) { return !elf_.executable(a); });
+    std::sort(starts.begin(), starts.end());
+    starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
+    for (size_t i = 0; i < starts.size(); i++) decode(starts[i], i + 1 < starts.size() ? starts[i + 1] : ~0ull);
+    std::vector<Site> sites;
+    for (const auto& run : runs_) choose(run, sites);
+    std::sort(sites.begin(), sites.end(), [](const Site& a, const Site& b) { return a.offset < b.offset; });
+    return sites;
+  }
+
+ private:
+  // Decodes from `start` to `end` or the segment's end; keeps only the neighbourhoods of interesting instructions.
+  void decode(uint64_t start, uint64_t end) {
+    uint64_t offset = elf_.offset_of(start);
+    for (const auto& s : elf_.segments)
+      if (s.p_type == PT_LOAD && start >= s.p_vaddr && start < s.p_vaddr + s.p_filesz) end = std::min(end, s.p_vaddr + s.p_filesz);
+    if (offset == ~0ull || end <= start || !at<char>(elf_.content, offset, end - start)) return;
+    std::vector<Instruction> run;
+    bool interesting = false;
+    for (uint64_t address = start; address < end;) {
+      ZydisDecodedInstruction decoded;
+      const char* bytes = elf_.content.data() + offset + (address - start);
+      if (ZYAN_FAILED(ZydisDecoderDecodeInstruction(&decoder_, nullptr, bytes, end - address, &decoded))) break;
+      const bool relative = decoded.attributes & ZYDIS_ATTRIB_IS_RELATIVE;
+      const auto category = decoded.meta.category;
+      const bool branch = category == ZYDIS_CATEGORY_COND_BR || category == ZYDIS_CATEGORY_UNCOND_BR ||
+                          category == ZYDIS_CATEGORY_CALL || category == ZYDIS_CATEGORY_RET ||
+                          category == ZYDIS_CATEGORY_INTERRUPT || category == ZYDIS_CATEGORY_SYSCALL;
+      if (branch && decoded.raw.imm[0].is_relative) targets_.insert(address + decoded.length + decoded.raw.imm[0].value.s);
+      Instruction in{address, decoded.length, !relative && !branch, decoded.mnemonic, 0};
+      switch (decoded.mnemonic) {
+        case ZYDIS_MNEMONIC_RDRAND: case ZYDIS_MNEMONIC_RDSEED:
+          in.detail = static_cast<uint8_t>((decoded.raw.modrm.rm | (decoded.raw.rex.B << 3)) |
+                                           (decoded.operand_width == 16 ? 0 : decoded.operand_width == 32 ? 1 : 2) << 4);
+          [[fallthrough]];
+        case ZYDIS_MNEMONIC_SYSCALL: case ZYDIS_MNEMONIC_RDTSC: case ZYDIS_MNEMONIC_RDTSCP: interesting = true; break;
+        default: break;
+      }
+      run.push_back(in);
+      address += decoded.length;
+    }
+    if (interesting) runs_.push_back(std::move(run));
+  }
+
+  bool is_target(uint64_t address) const { return targets_.contains(address); }
+
+  void choose(const std::vector<Instruction>& run, std::vector<Site>& sites) {
+    for (size_t i = 0; i < run.size(); i++) {
+      const auto& in = run[i];
+      auto add = [&](uint64_t address, unsigned kind, unsigned length, unsigned detail) {
+        sites.push_back(Site{elf_.offset_of(address), kind, length, detail});
+      };
+      switch (in.mnemonic) {
+        case ZYDIS_MNEMONIC_RDTSC: add(in.address, shim::kSiteRdtsc, in.length, 0); break;
+        case ZYDIS_MNEMONIC_RDTSCP: add(in.address, shim::kSiteRdtscp, in.length, 0); break;
+        case ZYDIS_MNEMONIC_RDRAND: add(in.address, shim::kSiteRdrand, in.length, in.detail); break;
+        case ZYDIS_MNEMONIC_RDSEED: add(in.address, shim::kSiteRdseed, in.length, in.detail); break;
+        case ZYDIS_MNEMONIC_SYSCALL:
+          if (unsigned length = room_before(run, i)) add(in.address - length, shim::kSiteBefore, length, 0);
+          else if (unsigned after = room_after(run, i)) add(in.address, shim::kSiteAfter, after, 0);
+          break;
+        default: break;
+      }
+    }
+  }
+
+  // Bytes before the call that can move to a stub: at least 5, whole instructions, nobody jumps among them. The sequence by
+  // which unwinders know a signal frame (mov $15, %rax; syscall) must stay as it is.
+  unsigned room_before(const std::vector<Instruction>& run, size_t call) const {
+    unsigned length = 0;
+    uint64_t offset = elf_.offset_of(run[call].address);
+    static constexpr uint8_t kSignalReturn[7] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0};
+    if (offset >= 7 && memcmp(elf_.content.data() + offset - 7, kSignalReturn, 7) == 0) return 0;
+    for (size_t i = call; i-- > 0;) {
+      if (!run[i].movable || !takes_part(run[i])) return 0;
+      length += run[i].length;
+      if (length > sizeof(shim::Patch::original)) return 0;
+      if (length >= 5) return length;
+      if (is_target(run[i].address)) return 0;
+    }
+    return 0;
+  }
+
+  unsigned room_after(const std::vector<Instruction>& run, size_t call) const {
+    unsigned length = run[call].length;
+    uint64_t offset = elf_.offset_of(run[call].address);
+    static constexpr uint8_t kSignalReturn[7] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0};
+    if (offset >= 7 && memcmp(elf_.content.data() + offset - 7, kSignalReturn, 7) == 0) return 0;
+    for (size_t i = call + 1; i < run.size(); i++) {
+      if (!run[i].movable || !takes_part(run[i]) || is_target(run[i].address)) return 0;
+      length += run[i].length;
+      if (length > sizeof(shim::Patch::original)) return 0;
+      if (length >= 5) return length;
+    }
+    return 0;
+  }
+
+  // Instructions that are sites themselves never move.
+  static bool takes_part(const Instruction& in) {
+    return in.mnemonic != ZYDIS_MNEMONIC_RDTSC && in.mnemonic != ZYDIS_MNEMONIC_RDTSCP && in.mnemonic != ZYDIS_MNEMONIC_RDRAND &&
+           in.mnemonic != ZYDIS_MNEMONIC_RDSEED;
+  }
+
+  const Elf& elf_;
+  ZydisDecoder decoder_;
+  std::vector<std::vector<Instruction>> runs_;
+  std::unordered_set<uint64_t> targets_;
+};
+
+std::vector<uint8_t> find_build_id(const Elf& elf) {
+  for (const auto& s : elf.segments) {
+    if (s.p_type != PT_NOTE) continue;
+    for (uint64_t offset = s.p_offset; offset + sizeof(Elf64_Nhdr) <= s.p_offset + s.p_filesz;) {
+      const auto* note = at<Elf64_Nhdr>(elf.content, offset);
+      if (!note) break;
+      uint64_t name = offset + sizeof *note, value = name + ((note->n_namesz + 3) & ~3ull);
+      const auto* bytes = at<uint8_t>(elf.content, value, note->n_descsz);
+      if (!bytes) break;
+      if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && note->n_descsz <= 20) return {bytes, bytes + note->n_descsz};
+      offset = value + ((note->n_descsz + 3) & ~3ull);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+CodeAnalysis analyse_code(std::string_view content, bool want_sites) {
+  CodeAnalysis result;
+  Elf elf(content);
+  if (!elf.header) return result;
+  result.is_elf = true;
+  result.build_id = find_build_id(elf);
+  if (want_sites) result.sites = Scanner(elf).run();
+  if (result.sites.size() > shim::kMaxSites) result.sites.resize(shim::kMaxSites);
+  return result;
+}
+
+shim::HelloReply describe_vdso() {
+  shim::HelloReply reply{};
+  const auto* base = reinterpret_cast<const char*>(getauxval(AT_SYSINFO_EHDR));
+  if (!base) return reply;
+  const auto* header = reinterpret_cast<const Elf64_Ehdr*>(base);
+  const auto* segments = reinterpret_cast<const Elf64_Phdr*>(base + header->e_phoff);
+  const Elf64_Dyn* dynamic = nullptr;
+  for (unsigned i = 0; i < header->e_phnum; i++)
+    if (segments[i].p_type == PT_DYNAMIC) dynamic = reinterpret_cast<const Elf64_Dyn*>(base + segments[i].p_vaddr);
+  const Elf64_Sym* symbols = nullptr;
+  const char* names = nullptr;
+  const uint32_t* hash = nullptr;
+  for (; dynamic && dynamic->d_tag != DT_NULL; dynamic++) {
+    if (dynamic->d_tag == DT_SYMTAB) symbols = reinterpret_cast<const Elf64_Sym*>(base + dynamic->d_un.d_ptr);
+    if (dynamic->d_tag == DT_STRTAB) names = base + dynamic->d_un.d_ptr;
+    if (dynamic->d_tag == DT_HASH) hash = reinterpret_cast<const uint32_t*>(base + dynamic->d_un.d_ptr);
+  }
+  // A vdso without DT_HASH still has its symbols before its strings.
+  size_t count = hash ? hash[1] : symbols && names ? (reinterpret_cast<uintptr_t>(names) - reinterpret_cast<uintptr_t>(symbols)) / sizeof(Elf64_Sym) : 0;
+  for (size_t i = 1; i < count; i++) {
+    std::string_view name = names + symbols[i].st_name;
+    uint64_t offset = symbols[i].st_value;
+    if (name == "__vdso_clock_gettime") reply.vdso_clock_gettime = offset;
+    if (name == "__vdso_gettimeofday") reply.vdso_gettimeofday = offset;
+    if (name == "__vdso_time") reply.vdso_time = offset;
+    if (name == "__vdso_getcpu") reply.vdso_getcpu = offset;
+    if (name == "__vdso_clock_getres") reply.vdso_clock_getres = offset;
+    if (name == "__vdso_getrandom") reply.vdso_getrandom = offset;
+  }
+  return reply;
+}
+
+}  // namespace friday

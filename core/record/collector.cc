@@ -1,0 +1,466 @@
+#include "core/record/collector.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <ctime>
+
+#include <nlohmann/json.hpp>
+
+#include "core/base/check.h"
+#include "core/base/files.h"
+
+namespace friday {
+
+using format::FileHeader;
+
+namespace {
+
+constexpr uint64_t kFirstRoom = 16u << 20, kMostRoom = 64u << 20;
+
+int64_t realtime_ns() {
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return now.tv_sec * 1000000000ll + now.tv_nsec;
+}
+
+void wake(uint32_t* word) {
+  __atomic_fetch_add(word, 1, __ATOMIC_SEQ_CST);
+  syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
+}
+
+// Ticks of the time-stamp counter are the group's clock only where the kernel itself trusts it.
+bool tsc_is_the_clock() {
+  auto source = read_file("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+  return source && source->starts_with("tsc");
+}
+
+uint64_t measure_tsc_rate() {
+  auto mono = [] {
+    timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000ll + t.tv_nsec;
+  };
+  int64_t start = mono();
+  uint64_t first = __rdtsc();
+  while (mono() - start < 5000000) {}
+  uint64_t ticks = __rdtsc() - first;
+  return static_cast<uint64_t>(static_cast<double>(ticks) * 1e9 / static_cast<double>(mono() - start));
+}
+
+}  // namespace
+
+struct Collector::Node {
+  uint32_t id = 0;
+  NodeOrigin origin;
+  std::string directory;
+  uint8_t uuid[16]{}, parent_uuid[16]{};
+  UniqueFd trace, socket, peer;  // peer: the program's end until it is handed out
+  FileHeader* header = nullptr;
+  pid_t pid = 0;
+  bool direct_child = false, hello = false, closed = false, hung_up = false;
+  int64_t started_ns = 0;
+  int wait_status = -1;
+  uint32_t end_reason = 0;
+  int end_detail = 0;
+  std::string end_text;
+  int forked_children = 0, execs = 0;
+};
+
+Collector::Collector(CollectorOptions options) : options_(std::move(options)), files_(options_.recording + "/files") {
+  clock_kind_ = tsc_is_the_clock() ? format::kClockTsc : format::kClockMonotonic;
+  ticks_per_second_ = clock_kind_ == format::kClockTsc ? measure_tsc_rate() : 1000000000;
+  boot_id_ = read_file("/proc/sys/kernel/random/boot_id").value_or("");
+}
+
+Collector::~Collector() { finish(); }
+
+Result<std::unique_ptr<Collector>> Collector::create(CollectorOptions options) {
+  if (mkdir(options.recording.c_str(), 0700) != 0 && errno != EEXIST)
+    return fail_errno(errno, fmt::format("cannot create the recording {}", options.recording));
+  char resolved[PATH_MAX];
+  if (!realpath(options.recording.c_str(), resolved)) return fail_errno(errno, fmt::format("cannot resolve {}", options.recording));
+  options.recording = resolved;
+  const std::string marker = options.recording + "/recording.json";
+  struct stat st;
+  if (stat(marker.c_str(), &st) != 0) {
+    if (DIR* d = opendir(options.recording.c_str())) {
+      int entries = 0;
+      while (readdir(d)) entries++;
+      closedir(d);
+      if (entries > 2)
+        return fail(ErrorCode::bad_input, "{} exists and is not a recording; name a new or empty directory", options.recording);
+    }
+    nlohmann::json description = {{"format", 1}, {"created", realtime_ns()}};
+    FRIDAY_TRY_VOID(write_file_atomically(marker, description.dump() + "\n"));
+  }
+  for (const char* part : {"/nodes", "/files"})
+    if (mkdir((options.recording + part).c_str(), 0700) != 0 && errno != EEXIST)
+      return fail_errno(errno, fmt::format("cannot create {}{}", options.recording, part));
+  return std::unique_ptr<Collector>(new Collector(std::move(options)));
+}
+
+Result<Collector::Node*> Collector::create_node(const NodeOrigin& origin, const uint8_t* parent_uuid) {
+  auto node = std::make_unique<Node>();
+  node->origin = origin;
+  // Several collectors may add to one recording: the directory that mkdir makes is ours.
+  for (uint32_t id = 0;; id++) {
+    node->directory = fmt::format("{}/nodes/{}", options_.recording, id);
+    if (mkdir(node->directory.c_str(), 0700) == 0) {
+      node->id = id;
+      break;
+    }
+    if (errno != EEXIST) return fail_errno(errno, fmt::format("cannot create {}", node->directory));
+  }
+  if (getrandom(node->uuid, sizeof node->uuid, 0) != sizeof node->uuid) return fail(ErrorCode::io, "getrandom failed");
+  if (parent_uuid) memcpy(node->parent_uuid, parent_uuid, sizeof node->parent_uuid);
+  node->started_ns = realtime_ns();
+  FRIDAY_TRY_VOID(create_trace(*node));
+  write_description(*node);
+  nodes_.push_back(std::move(node));
+  return nodes_.back().get();
+}
+
+Result<void> Collector::create_trace(Node& node) {
+  FRIDAY_TRY(trace, open_file(node.directory + "/trace", O_RDWR | O_CREAT | O_EXCL, 0600));
+  if (int error = posix_fallocate(trace.get(), 0, kFirstRoom))
+    return fail_errno(error, fmt::format("cannot allocate {} MiB for {}/trace", kFirstRoom >> 20, node.directory));
+  void* mapped = mmap(nullptr, format::kHeaderSize, PROT_READ | PROT_WRITE, MAP_SHARED, trace.get(), 0);
+  if (mapped == MAP_FAILED) return fail_errno(errno, "cannot map a trace header");
+  auto* header = static_cast<FileHeader*>(mapped);
+  memcpy(header->magic, format::kMagic, sizeof header->magic);
+  header->version = format::kVersion;
+  header->header_size = format::kHeaderSize;
+  header->features = format::kFeatureChecksums;
+  bool parent = false;
+  for (uint8_t byte : node.parent_uuid) parent |= byte != 0;
+  header->features |= parent ? format::kFeatureForkChild : format::kFeatureImage;
+  header->clock_kind = clock_kind_;
+  header->abi_version = shim::kAbiVersion;
+  unsigned at = 0;
+  for (size_t i = 0; i + 1 < boot_id_.size() && at < 16;) {
+    if (boot_id_[i] == '-') {
+      i++;
+      continue;
+    }
+    header->boot_id[at++] = static_cast<uint8_t>(std::stoi(boot_id_.substr(i, 2), nullptr, 16));
+    i += 2;
+  }
+  memcpy(header->node_uuid, node.uuid, 16);
+  memcpy(header->parent_uuid, node.parent_uuid, 16);
+  header->ticks_per_second = ticks_per_second_;
+  header->committed = format::kHeaderSize;
+  header->allocated = kFirstRoom;
+  node.header = header;
+  node.trace = std::move(trace);
+  return {};
+}
+
+Result<UniqueFd> Collector::add_node(const NodeOrigin& origin, uint32_t* id) {
+  FRIDAY_TRY(node, create_node(origin, nullptr));
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return fail_errno(errno, "socketpair failed");
+  node->socket.reset(pair[0]);
+  *id = node->id;
+  return UniqueFd(pair[1]);
+}
+
+void Collector::started(uint32_t id, pid_t pid) {
+  for (auto& node : nodes_)
+    if (node->id == id) {
+      node->pid = pid;
+      node->direct_child = true;
+      write_description(*node);
+    }
+}
+
+void Collector::ended(pid_t pid, int wait_status) {
+  for (auto& node : nodes_)
+    if (node->pid == pid && !node->closed) {
+      node->wait_status = wait_status;
+      while (!node->hung_up && recv(node->socket.get(), nullptr, 0, MSG_PEEK | MSG_DONTWAIT | MSG_TRUNC) > 0) handle(*node);
+      close_node(*node);
+    }
+}
+
+size_t Collector::alive() const {
+  size_t count = 0;
+  for (const auto& node : nodes_) count += !node->closed;
+  return count;
+}
+
+std::vector<pid_t> Collector::live_pids() const {
+  std::vector<pid_t> pids;
+  for (const auto& node : nodes_)
+    if (!node->closed && node->pid > 0) pids.push_back(node->pid);
+  return pids;
+}
+
+Result<void> Collector::serve(int timeout_ms, int extra_fd) {
+  std::vector<pollfd> set;
+  std::vector<Node*> owners;
+  for (auto& node : nodes_)
+    if (!node->closed && !node->hung_up && node->socket) {
+      set.push_back({node->socket.get(), POLLIN, 0});
+      owners.push_back(node.get());
+    }
+  if (extra_fd >= 0) set.push_back({extra_fd, POLLIN, 0});
+  int ready = poll(set.data(), set.size(), timeout_ms);
+  if (ready < 0 && errno != EINTR) return fail_errno(errno, "poll failed");
+  for (size_t i = 0; ready > 0 && i < owners.size(); i++)
+    if (set[i].revents) handle(*owners[i]);
+  return {};
+}
+
+void Collector::handle(Node& node) {
+  shim::Request request{};
+  iovec data{&request, sizeof request};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  ssize_t got = recvmsg(node.socket.get(), &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
+  if (got != sizeof request) {  // the last holder of the other end is gone
+    node.hung_up = true;
+    if (!node.direct_child) close_node(node);
+    return;
+  }
+  UniqueFd passed;
+  for (cmsghdr* c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(&message, c))
+    if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
+      int fd;
+      memcpy(&fd, CMSG_DATA(c), sizeof fd);
+      passed.reset(fd);
+    }
+  switch (request.kind) {
+    case shim::kHello: answer_hello(node, request); break;
+    case shim::kModule: answer_module(node, request, passed.get()); break;
+    case shim::kRoom: give_room(node); break;
+    case shim::kFork: answer_fork(node); break;
+    case shim::kForked:
+      node.pid = request.detail;
+      write_description(node);
+      break;
+    case shim::kEnding:
+      node.end_reason = request.reason;
+      node.end_detail = request.detail;
+      node.end_text.assign(request.text, strnlen(request.text, sizeof request.text));
+      if (options_.strict && request.reason != format::kEndExit) must_stop_ = true;
+      break;
+    default: break;
+  }
+}
+
+namespace {
+bool send_reply(int socket, const void* data, size_t size, const int* fds, unsigned fd_count) {
+  iovec part{const_cast<void*>(data), size};
+  alignas(cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))]{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (fd_count) {
+    message.msg_control = control;
+    message.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
+    cmsghdr* c = CMSG_FIRSTHDR(&message);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
+    memcpy(CMSG_DATA(c), fds, fd_count * sizeof(int));
+  }
+  return sendmsg(socket, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(size);
+}
+}  // namespace
+
+void Collector::answer_hello(Node& node, const shim::Request& request) {
+  if (node.hello) restart_after_exec(node);
+  Node& now = node.closed ? *nodes_.back() : node;
+  now.hello = true;
+  if (now.pid == 0) now.pid = static_cast<pid_t>(request.pid);
+  now.header->pid = request.pid;
+  shim::HelloReply reply = describe_vdso();
+  reply.clock_kind = clock_kind_;
+  if (options_.catch_all_only) reply.flags |= shim::kCatchAllOnly;
+  int fd = now.trace.get();
+  send_reply(now.socket.get(), &reply, sizeof reply, &fd, 1);
+}
+
+// The same process says hello again: it has executed another program. The old trace is complete; the new image is a node of
+// its own, in the line of the old one.
+void Collector::restart_after_exec(Node& node) {
+  NodeOrigin origin = node.origin;
+  origin.name = fmt::format("{}/exec-{}", node.origin.lineage.back(), ++node.execs);
+  origin.lineage.push_back(origin.name);
+  char exe[PATH_MAX];
+  ssize_t n = readlink(fmt::format("/proc/{}/exe", node.pid).c_str(), exe, sizeof exe);
+  if (n > 0) origin.program.assign(exe, static_cast<size_t>(n));
+  auto fresh = create_node(origin, nullptr);
+  if (!fresh) return;
+  (*fresh)->socket = std::move(node.socket);
+  (*fresh)->pid = node.pid;
+  (*fresh)->direct_child = node.direct_child;
+  node.end_reason = format::kEndExec;
+  close_node(node);
+}
+
+void Collector::answer_module(Node& node, const shim::Request& request, int fd) {
+  UniqueFd opened;
+  if (fd < 0) {
+    std::string path(request.text, strnlen(request.text, sizeof request.text));
+    opened.reset(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    struct stat st;
+    // The name must still mean the file that is mapped.
+    if (opened && (fstat(opened.get(), &st) != 0 || st.st_ino != request.inode)) opened.reset();
+    fd = opened.get();
+  }
+  std::vector<char> bytes(sizeof(shim::ModuleReply));
+  if (fd >= 0) {
+    auto file = files_.add(fd, request.executable);
+    if (file) {
+      const auto& sites = (*file)->analysis.sites;
+      const size_t count = request.executable ? sites.size() : 0;
+      bytes.resize(sizeof(shim::ModuleReply) + count * sizeof(shim::Site));
+      auto* reply = reinterpret_cast<shim::ModuleReply*>(bytes.data());
+      memcpy(reply->file, (*file)->hash.data(), 16);
+      reply->file_size = (*file)->size;
+      reply->build_id_size = static_cast<uint32_t>((*file)->analysis.build_id.size());
+      memcpy(reply->build_id, (*file)->analysis.build_id.data(), reply->build_id_size);
+      reply->site_count = static_cast<uint32_t>(count);
+      if (count) memcpy(bytes.data() + sizeof(shim::ModuleReply), sites.data(), count * sizeof(shim::Site));
+    }
+  }
+  send_reply(node.socket.get(), bytes.data(), bytes.size(), nullptr, 0);
+}
+
+void Collector::answer_fork(Node& node) {
+  shim::ForkReply reply{};
+  NodeOrigin origin = node.origin;
+  origin.name = fmt::format("{}/child-{}", node.origin.lineage.back(), ++node.forked_children);
+  origin.lineage.push_back(origin.name);
+  auto child = create_node(origin, node.uuid);
+  int pair[2];
+  if (!child || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+    send_reply(node.socket.get(), &reply, sizeof reply, nullptr, 0);
+    return;
+  }
+  (*child)->socket.reset(pair[0]);
+  UniqueFd theirs(pair[1]);
+  (*child)->hello = true;
+  (*child)->header->parent_pid = static_cast<uint32_t>(node.pid);
+  (*child)->header->fork_event = node.header->events;
+  reply.ok = 1;
+  memcpy(reply.node_uuid, (*child)->uuid, 16);
+  int fds[2] = {(*child)->trace.get(), theirs.get()};
+  send_reply(node.socket.get(), &reply, sizeof reply, fds, 2);
+}
+
+void Collector::give_room(Node& node) {
+  uint64_t now = node.header->allocated;
+  uint64_t more = std::min(kMostRoom, std::max(kFirstRoom, now / 2));
+  int error = posix_fallocate(node.trace.get(), static_cast<off_t>(now), static_cast<off_t>(more));
+  if (error) {
+    node.header->closed = error == ENOSPC || error == EDQUOT ? format::kEndDiskFull : format::kEndRefused;
+  } else {
+    __atomic_store_n(&node.header->allocated, now + more, __ATOMIC_RELEASE);
+  }
+  wake(&node.header->room);
+}
+
+void Collector::close_node(Node& node) {
+  if (node.closed) return;
+  node.closed = true;
+  if (node.header) {
+    uint64_t end = node.header->committed;
+    const bool nothing = node.header->events == 0 && node.pid == 0;
+    munmap(node.header, format::kHeaderSize);
+    node.header = nullptr;
+    if (ftruncate(node.trace.get(), static_cast<off_t>(end)) != 0) node.end_text += " (the trace could not be trimmed)";
+    if (nothing) {  // a child that was announced and never forked
+      unlink((node.directory + "/trace").c_str());
+      unlink((node.directory + "/node.json").c_str());
+      rmdir(node.directory.c_str());
+      return;
+    }
+  }
+  write_description(node);
+  node.socket.reset();
+}
+
+void Collector::finish() {
+  for (size_t i = 0; i < nodes_.size(); i++) close_node(*nodes_[i]);
+}
+
+namespace {
+nlohmann::json ending(int wait_status, bool closed, uint32_t reason, int detail) {
+  if (wait_status >= 0 && WIFEXITED(wait_status)) return {{"how", "exit"}, {"detail", WEXITSTATUS(wait_status)}};
+  if (wait_status >= 0 && WIFSIGNALED(wait_status)) return {{"how", "signal"}, {"detail", WTERMSIG(wait_status)}};
+  if (reason == format::kEndExit) return {{"how", "exit"}, {"detail", detail}};
+  if (reason == format::kEndExec) return {{"how", "exec"}, {"detail", 0}};
+  return {{"how", closed ? "unknown" : "running"}, {"detail", 0}};
+}
+}  // namespace
+
+void Collector::write_description(const Node& node) {
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  nlohmann::json d = {{"id", node.id}, {"name", node.origin.name}, {"uuid", hex_of(node.uuid, 16)},
+                      {"parent_uuid", hex_of(node.parent_uuid, 16)}, {"lineage", node.origin.lineage},
+                      {"program", node.origin.program}, {"argv", node.origin.arguments}, {"cwd", node.origin.cwd},
+                      {"host", host}, {"boot_id", boot_id_.substr(0, boot_id_.find('\n'))}, {"pid", node.pid},
+                      {"started_ns", node.started_ns}, {"strict", options_.strict},
+                      {"ended", ending(node.wait_status, node.closed, node.end_reason, node.end_detail)},
+                      {"recording_end", {{"reason", node.end_reason}, {"detail", node.end_detail}, {"text", node.end_text}}},
+                      {"instrumented", node.hello}};
+  // A description that cannot be written costs names, no events: readers derive the rest from the trace.
+  (void)write_file_atomically(node.directory + "/node.json", d.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+std::vector<NodeSummary> Collector::summaries() const {
+  std::vector<NodeSummary> list;
+  for (const auto& node : nodes_) {
+    struct stat st;
+    if (stat((node->directory + "/trace").c_str(), &st) != 0) continue;
+    NodeSummary s;
+    s.id = node->id;
+    s.name = node->origin.name;
+    s.bytes = static_cast<uint64_t>(st.st_size);
+    FileHeader header;
+    auto fd = open_file(node->directory + "/trace", O_RDONLY);
+    if (fd && read_exactly(fd->get(), std::as_writable_bytes(std::span(&header, 1)), 0)) s.events = header.events;
+    if (!node->hello) {
+      s.ended = "never recorded: the program did not load the shim";
+      s.complete = false;
+    } else if (node->end_reason == format::kEndUnhandled) {
+      s.ended = fmt::format("recording ended at call {} ({}), which is not handled yet; the program went on", node->end_text, node->end_detail);
+      s.complete = false;
+    } else if (node->end_reason == format::kEndDiskFull) {
+      s.ended = "recording ended: the disk is full; the program went on";
+      s.complete = false;
+    } else if (node->end_reason == format::kEndRefused) {
+      s.ended = "recording ended: " + node->end_text;
+      s.complete = false;
+    } else {
+      auto how = ending(node->wait_status, node->closed, node->end_reason, node->end_detail);
+      s.ended = how["how"] == "exec" ? "replaced by exec" : fmt::format("{} {}", how["how"].get<std::string>(), how["detail"].get<int>());
+    }
+    list.push_back(std::move(s));
+  }
+  return list;
+}
+
+}  // namespace friday

@@ -1,0 +1,92 @@
+// The collector: the process that runs `friday record`. It creates the traces, keeps room ahead of the programs that write
+// them, copies the files they map, and writes down how each node ended. The programs store into shared pages of the trace
+// files by themselves, so killing the collector or a program loses nothing that was stored.
+//
+// One thread, one poll loop. Nothing here is on the path of a recorded system call.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/fd.h"
+#include "core/record/file_store.h"
+#include "core/shim/shim_abi.h"
+
+namespace friday {
+
+// What a node came from; written to its node.json.
+struct NodeOrigin {
+  std::string name;
+  std::vector<std::string> lineage;  // names of ancestors, oldest first, own name last
+  std::vector<std::string> arguments;
+  std::string program, cwd;
+};
+
+struct CollectorOptions {
+  std::string recording;     // directory; created if it does not exist
+  bool strict = false;       // a call that is not handled ends the whole group
+  bool catch_all_only = false;
+};
+
+struct NodeSummary {
+  uint32_t id = 0;
+  std::string name;
+  uint64_t events = 0, bytes = 0;
+  std::string ended;  // "exit 0", "signal 9", "recording ended at call futex", ...
+  bool complete = true;
+};
+
+class Collector {
+ public:
+  static Result<std::unique_ptr<Collector>> create(CollectorOptions options);
+  ~Collector();
+
+  // Makes a node's directory and trace; returns the descriptor number-to-be the program inherits as its socket.
+  Result<UniqueFd> add_node(const NodeOrigin& origin, uint32_t* id);
+
+  // The program of node `id` runs as `pid`; its exit status comes through ended().
+  void started(uint32_t id, pid_t pid);
+  void ended(pid_t pid, int wait_status);
+
+  // Serves what is ready within `timeout_ms` (-1: until something is). `extra_fd` (-1: none) wakes it as well.
+  Result<void> serve(int timeout_ms, int extra_fd);
+
+  // Nodes whose process still runs or may still run.
+  size_t alive() const;
+  // True once a node met a call that is not handled and the options are strict.
+  bool must_stop() const { return must_stop_; }
+  // Trims traces and writes the last node.json files. Called by the destructor too.
+  void finish();
+  std::vector<NodeSummary> summaries() const;
+  std::vector<pid_t> live_pids() const;
+
+ private:
+  struct Node;
+  explicit Collector(CollectorOptions options);
+  Result<Node*> create_node(const NodeOrigin& origin, const uint8_t* parent_uuid);
+  Result<void> create_trace(Node& node);
+  void handle(Node& node);
+  void answer_hello(Node& node, const shim::Request& request);
+  void answer_module(Node& node, const shim::Request& request, int fd);
+  void answer_fork(Node& node);
+  void restart_after_exec(Node& node);
+  void give_room(Node& node);
+  void close_node(Node& node);
+  void write_description(const Node& node);
+
+  CollectorOptions options_;
+  FileStore files_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  uint32_t clock_kind_;
+  uint64_t ticks_per_second_;
+  std::string boot_id_;
+  bool must_stop_ = false;
+};
+
+}  // namespace friday

@@ -1,0 +1,68 @@
+#include "core/record/file_store.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "core/base/fd.h"
+
+namespace friday {
+
+std::string hex_of(const uint8_t* bytes, size_t count) {
+  std::string text;
+  for (size_t i = 0; i < count; i++) text += fmt::format("{:02x}", bytes[i]);
+  return text;
+}
+
+Result<const StoredFile*> FileStore::add(int fd, bool want_sites) {
+  struct stat st;
+  if (fstat(fd, &st) != 0) return fail_errno(errno, "cannot stat a mapped file");
+  if (!S_ISREG(st.st_mode)) return fail(ErrorCode::unsupported, "a mapping that is no regular file");
+  std::array<uint64_t, 4> key{st.st_dev, st.st_ino, static_cast<uint64_t>(st.st_size),
+                              static_cast<uint64_t>(st.st_mtim.tv_sec) * 1000000000 + static_cast<uint64_t>(st.st_mtim.tv_nsec)};
+  StoredFile& file = known_[key];
+  const bool fresh = file.size == 0;
+  if (!fresh && (file.analysed || !want_sites)) return &file;
+  if (st.st_size == 0) return &file;
+  void* mapped = mmap(nullptr, static_cast<size_t>(st.st_size), PROT_READ, MAP_PRIVATE, fd, 0);
+  if (mapped == MAP_FAILED) return fail_errno(errno, "cannot map a file to copy it");
+  std::string_view content(static_cast<const char*>(mapped), static_cast<size_t>(st.st_size));
+  Result<void> copied;
+  if (fresh) {
+    XXH128_canonical_t canonical;
+    XXH128_canonicalFromHash(&canonical, XXH3_128bits(content.data(), content.size()));
+    copied = copy(content, hex_of(canonical.digest, 16));
+    if (copied) memcpy(file.hash.data(), canonical.digest, 16);
+    file.size = content.size();
+  }
+  if (want_sites || fresh) {
+    file.analysis = analyse_code(content, want_sites);
+    file.analysed = want_sites;
+  }
+  munmap(mapped, content.size());
+  if (!copied) return std::unexpected(copied.error());
+  return &file;
+}
+
+Result<void> FileStore::copy(std::string_view content, const std::string& name) {
+  std::string path = directory_ + "/" + name;
+  struct stat st;
+  if (stat(path.c_str(), &st) == 0 && static_cast<size_t>(st.st_size) == content.size()) return {};
+  std::string temporary = fmt::format("{}.{}.tmp", path, getpid());
+  FRIDAY_TRY(out, open_file(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0600));
+  auto written = write_all(out.get(), std::as_bytes(std::span(content.data(), content.size())));
+  if (!written || rename(temporary.c_str(), path.c_str()) != 0) {
+    int saved = errno;
+    unlink(temporary.c_str());
+    if (!written) return written;
+    return fail_errno(saved, fmt::format("cannot create {}", path));
+  }
+  return {};
+}
+
+}  // namespace friday

@@ -1,0 +1,37 @@
+// Copies of mapped files in a recording, kept once by content, and the analysis of those that hold code. Owned by the
+// collector; one thread.
+#pragma once
+
+#include <array>
+#include <map>
+#include <string>
+
+#include "core/record/analysis.h"
+
+namespace friday {
+
+struct StoredFile {
+  std::array<uint8_t, 16> hash{};  // XXH3-128, canonical (big-endian) order; zeros: no copy could be made
+  uint64_t size = 0;
+  bool analysed = false;
+  CodeAnalysis analysis;
+};
+
+class FileStore {
+ public:
+  explicit FileStore(std::string directory) : directory_(std::move(directory)) {}
+
+  // Copies the file behind `fd` (any offset) unless a copy with the same content is there. The answer is remembered by
+  // device, inode, size and modification time. `want_sites`: also look for call sites.
+  Result<const StoredFile*> add(int fd, bool want_sites);
+
+ private:
+  Result<void> copy(std::string_view content, const std::string& name);
+
+  std::string directory_;
+  std::map<std::array<uint64_t, 4>, StoredFile> known_;
+};
+
+std::string hex_of(const uint8_t* bytes, size_t count);
+
+}  // namespace friday

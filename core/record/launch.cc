@@ -1,0 +1,321 @@
+#include "core/record/launch.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "core/base/fd.h"
+
+extern char** environ;
+
+namespace friday {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+Result<void> check_instrumentable(const std::string& path, int depth) {
+  struct stat st;
+  if (stat(path.c_str(), &st) != 0) return fail_errno(errno, fmt::format("cannot stat {}", path));
+  if ((st.st_mode & (S_ISUID | S_ISGID)) && st.st_uid != geteuid())
+    return fail(ErrorCode::unsupported, "{} is setuid or setgid: the loader ignores LD_PRELOAD for it, so it cannot be recorded; run a copy without the bit", path);
+  char capabilities[64];
+  if (geteuid() != 0 && getxattr(path.c_str(), "security.capability", capabilities, sizeof capabilities) > 0)
+    return fail(ErrorCode::unsupported, "{} has file capabilities: the loader ignores LD_PRELOAD for it, so it cannot be recorded; run a copy without them", path);
+  FRIDAY_TRY(fd, open_file(path, O_RDONLY));
+  char start[256]{};
+  ssize_t got = pread(fd.get(), start, sizeof start - 1, 0);
+  if (got > 2 && start[0] == '#' && start[1] == '!') {
+    if (depth > 4) return fail(ErrorCode::bad_input, "{}: scripts name each other as interpreter", path);
+    std::string line(start + 2, strcspn(start + 2, "\n"));
+    size_t from = line.find_first_not_of(" \t"), to = line.find_first_of(" \t", from);
+    if (from == std::string::npos) return fail(ErrorCode::bad_input, "{} has an empty interpreter line", path);
+    return check_instrumentable(line.substr(from, to - from), depth + 1);
+  }
+  Elf64_Ehdr header;
+  if (got < static_cast<ssize_t>(sizeof header)) return fail(ErrorCode::bad_input, "{} is no program", path);
+  memcpy(&header, start, sizeof header);
+  if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return fail(ErrorCode::bad_input, "{} is neither an ELF program nor a script", path);
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64)
+    return fail(ErrorCode::unsupported, "{} is not an x86-64 program; Friday records no other kind", path);
+  for (unsigned i = 0; i < header.e_phnum; i++) {
+    Elf64_Phdr segment;
+    if (pread(fd.get(), &segment, sizeof segment, static_cast<off_t>(header.e_phoff + i * sizeof segment)) != sizeof segment)
+      return fail(ErrorCode::bad_input, "{} is a damaged ELF file", path);
+    if (segment.p_type == PT_INTERP) return {};
+  }
+  return fail(ErrorCode::unsupported, "{} is statically linked: no shim can be preloaded into it; link it dynamically", path);
+}
+
+struct Running {
+  const ProgramSpec* spec;
+  pid_t pid = 0;
+  bool started = false, ended = false;
+  int status = -1;
+};
+
+UniqueFd open_output(const std::string& path, const std::string& recording) {
+  if (path.empty()) return {};
+  std::string full = path[0] == '/' ? path : recording + "/" + path;
+  return UniqueFd(open(full.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+}
+
+std::vector<std::string> child_environment(const ProgramSpec& program, const std::string& shim, int socket_fd) {
+  std::map<std::string, std::string> all;
+  for (char** e = environ; *e; e++) {
+    std::string_view entry = *e;
+    size_t equals = entry.find('=');
+    if (equals != std::string_view::npos) all[std::string(entry.substr(0, equals))] = entry.substr(equals + 1);
+  }
+  for (const auto& [key, value] : program.environment) all[key] = value;
+  if (socket_fd >= 0) {
+    std::string& preload = all["LD_PRELOAD"];
+    preload = preload.empty() ? shim : shim + ":" + preload;
+    // rseq makes the kernel write the processor number into the thread block, which no replay could repeat.
+    std::string& tunables = all["GLIBC_TUNABLES"];
+    tunables += (tunables.empty() ? "" : ":") + std::string("glibc.pthread.rseq=0");
+    all[shim::kSocketVariable] = std::to_string(socket_fd);
+  }
+  std::vector<std::string> list;
+  for (const auto& [key, value] : all) list.push_back(key + "=" + value);
+  return list;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& strings) {
+  std::vector<char*> list;
+  for (auto& s : strings) list.push_back(s.data());
+  list.push_back(nullptr);
+  return list;
+}
+
+int socket_number() {
+  rlimit limit;
+  getrlimit(RLIMIT_NOFILE, &limit);
+  return limit.rlim_cur > static_cast<rlim_t>(shim::kSocketFd) ? shim::kSocketFd : static_cast<int>(limit.rlim_cur) - 1;
+}
+
+// fork and exec; the child's failure comes back through a pipe, so that "no such file" is one clear message here.
+Result<pid_t> spawn(const ProgramSpec& program, const std::string& path, const LaunchOptions& options, int socket) {
+  const int number = socket >= 0 ? socket_number() : -1;
+  auto environment = child_environment(program, options.shim, number);
+  auto arguments = program.command;
+  auto argv = pointers(arguments), envp = pointers(environment);
+  UniqueFd out = open_output(program.output, options.collector.recording), err = open_output(program.errors, options.collector.recording);
+  int report[2];
+  if (pipe2(report, O_CLOEXEC) != 0) return fail_errno(errno, "pipe failed");
+  UniqueFd reading(report[0]), writing(report[1]);
+  pid_t pid = fork();
+  if (pid < 0) return fail_errno(errno, "fork failed");
+  if (pid == 0) {
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+    if (options.own_process_groups) setpgid(0, 0);
+    if (out) dup2(out.get(), 1);
+    if (err) dup2(err.get(), 2);
+    if (socket >= 0 && dup2(socket, number) < 0) _exit(127);
+    int error = 0;
+    if (!program.cwd.empty() && chdir(program.cwd.c_str()) != 0) error = errno;
+    if (!error) execve(path.c_str(), argv.data(), envp.data());
+    if (!error) error = errno;
+    (void)!write(writing.get(), &error, sizeof error);
+    _exit(127);
+  }
+  writing.reset();
+  int error = 0;
+  if (read(reading.get(), &error, sizeof error) == sizeof error) {
+    waitpid(pid, nullptr, 0);
+    return fail_errno(error, fmt::format("cannot start {}{}", path, program.cwd.empty() ? "" : " in " + program.cwd));
+  }
+  return pid;
+}
+
+class Group {
+ public:
+  Group(const GroupSpec& spec, const LaunchOptions& options, Collector& collector)
+      : spec_(spec), options_(options), collector_(collector) {
+    for (const auto& program : spec.programs) running_.push_back(Running{&program});
+  }
+
+  Result<LaunchResult> run() {
+    sigset_t watched, before;
+    sigemptyset(&watched);
+    for (int s : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&watched, s);
+    sigprocmask(SIG_BLOCK, &watched, &before);
+    UniqueFd signals(signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
+    auto result = loop(signals.get());
+    if (!result) kill_all(SIGKILL);
+    sigprocmask(SIG_SETMASK, &before, nullptr);
+    return result;
+  }
+
+ private:
+  Result<LaunchResult> loop(int signals) {
+    start_ = Clock::now();
+    while (true) {
+      FRIDAY_TRY_VOID(start_due());
+      if (done()) break;
+      FRIDAY_TRY_VOID(collector_.serve(next_timeout(), signals));
+      take_signals(signals);
+      reap();
+      decide();
+    }
+    // Processes that outlive their parents (daemons) are recorded to their end.
+    while (collector_.alive() && stop_level_ < 2) {
+      FRIDAY_TRY_VOID(collector_.serve(200, signals));
+      take_signals(signals);
+      reap();
+      if (stop_level_ == 1) stop_orphans();
+    }
+    LaunchResult result;
+    result.status = running_.empty() ? 0 : running_[0].status;
+    result.stopped_by_user = user_stop_;
+    result.strict_stop = collector_.must_stop();
+    collector_.finish();
+    result.nodes = collector_.summaries();
+    return result;
+  }
+
+  double elapsed() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+
+  Result<void> start_due() {
+    for (auto& r : running_) {
+      if (r.started || stop_level_ || elapsed() < r.spec->start_delay) continue;
+      FRIDAY_TRY(path, find_program(*r.spec));
+      r.started = true;
+      uint32_t id = 0;
+      UniqueFd socket;
+      if (r.spec->record) {
+        NodeOrigin origin{r.spec->name, {r.spec->name}, r.spec->command, path, r.spec->cwd};
+        FRIDAY_TRY(end, collector_.add_node(origin, &id));
+        socket = std::move(end);
+      }
+      FRIDAY_TRY(pid, spawn(*r.spec, path, options_, socket.get()));
+      r.pid = pid;
+      if (r.spec->record) collector_.started(id, pid);
+    }
+    return {};
+  }
+
+  bool done() const {
+    for (const auto& r : running_)
+      if (!r.ended && (r.started || !stop_level_)) return false;
+    return true;
+  }
+
+  int next_timeout() const {
+    double wait = 3600;
+    for (const auto& r : running_)
+      if (!r.started) wait = std::min(wait, r.spec->start_delay - elapsed());
+    if (spec_.stop_after > 0 && !stop_level_) wait = std::min(wait, spec_.stop_after - elapsed());
+    if (stop_level_) wait = std::min(wait, 0.2);
+    return std::max(0, static_cast<int>(wait * 1000) + 1);
+  }
+
+  void take_signals(int signals) {
+    signalfd_siginfo info;
+    while (read(signals, &info, sizeof info) == sizeof info) {
+      if (info.ssi_signo == SIGCHLD) continue;
+      user_stop_ = true;
+      if (stop_level_) kill_all(SIGKILL), stop_level_ = 2;
+      // A terminal's Ctrl-C reached the program as well; a group in process groups of its own is told by us.
+      else stop(options_.own_process_groups || info.ssi_signo != SIGINT);
+    }
+  }
+
+  void reap() {
+    int status;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+      for (auto& r : running_)
+        if (r.pid == pid) r.ended = true, r.status = status;
+      collector_.ended(pid, status);
+    }
+  }
+
+  void decide() {
+    if (stop_level_ == 1 && std::chrono::duration<double>(Clock::now() - stopped_).count() > 10) kill_all(SIGKILL), stop_level_ = 2;
+    if (stop_level_) return;
+    if (collector_.must_stop()) stop(true);
+    if (spec_.stop_after > 0 && elapsed() >= spec_.stop_after) stop(true);
+    for (const auto& r : running_)
+      if (r.ended && r.spec->name == spec_.stop_when_ends) stop(true);
+  }
+
+  void stop(bool tell) {
+    stop_level_ = 1;
+    stopped_ = Clock::now();
+    if (!tell) return;
+    for (const auto& r : running_)
+      if (r.started && !r.ended) ::kill(r.pid, r.spec->stop_signal);
+  }
+
+  void stop_orphans() {
+    if (std::chrono::duration<double>(Clock::now() - stopped_).count() < 1) return;
+    for (pid_t pid : collector_.live_pids()) ::kill(pid, SIGTERM);
+    if (std::chrono::duration<double>(Clock::now() - stopped_).count() > 10) {
+      for (pid_t pid : collector_.live_pids()) ::kill(pid, SIGKILL);
+      stop_level_ = 2;
+    }
+  }
+
+  void kill_all(int signal) {
+    for (const auto& r : running_)
+      if (r.started && !r.ended && r.pid > 0) ::kill(r.pid, signal);
+  }
+
+  const GroupSpec& spec_;
+  const LaunchOptions& options_;
+  Collector& collector_;
+  std::vector<Running> running_;
+  Clock::time_point start_, stopped_;
+  int stop_level_ = 0;  // 1: asked to stop, 2: killed
+  bool user_stop_ = false;
+};
+
+}  // namespace
+
+Result<std::string> find_program(const ProgramSpec& program) {
+  if (program.command.empty()) return fail(ErrorCode::usage, "node {}: no command given", program.name);
+  const std::string& name = program.command[0];
+  std::string path;
+  if (name.find('/') != std::string::npos) {
+    path = name[0] == '/' || program.cwd.empty() ? name : program.cwd + "/" + name;
+  } else {
+    std::string search = getenv("PATH") ? getenv("PATH") : "/usr/bin:/bin";
+    for (size_t from = 0; from <= search.size() && path.empty();) {
+      size_t to = std::min(search.find(':', from), search.size());
+      std::string candidate = search.substr(from, to - from) + "/" + name;
+      if (access(candidate.c_str(), X_OK) == 0) path = candidate;
+      from = to + 1;
+    }
+  }
+  char resolved[PATH_MAX];
+  if (path.empty() || !realpath(path.c_str(), resolved))
+    return fail(ErrorCode::not_found, "node {}: the program {} was not found; give its path, or check PATH", program.name, name);
+  if (program.record) FRIDAY_TRY_VOID(check_instrumentable(resolved, 0));
+  return std::string(resolved);
+}
+
+Result<LaunchResult> run_group(const GroupSpec& group, const LaunchOptions& options) {
+  for (const auto& program : group.programs) {
+    auto found = find_program(program);
+    if (!found) return std::unexpected(found.error());
+  }
+  FRIDAY_TRY(collector, Collector::create(options.collector));
+  LaunchOptions resolved = options;
+  char full[PATH_MAX];
+  if (realpath(options.collector.recording.c_str(), full)) resolved.collector.recording = full;
+  return Group(group, resolved, *collector).run();
+}
+
+}  // namespace friday

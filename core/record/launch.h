@@ -1,0 +1,51 @@
+// Starting programs under the shim, alone or as a group, and stopping them.
+#pragma once
+
+#include <csignal>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/record/collector.h"
+
+namespace friday {
+
+struct ProgramSpec {
+  std::string name;
+  std::vector<std::string> command;
+  std::string cwd;                       // empty: the caller's
+  std::map<std::string, std::string> environment;
+  double start_delay = 0;                // seconds after the group's start
+  std::string output, errors;            // files for stdout and stderr; empty: the caller's
+  bool record = true;
+  int stop_signal = SIGTERM;
+};
+
+struct GroupSpec {
+  std::vector<ProgramSpec> programs;
+  double stop_after = 0;        // seconds; 0: no limit
+  std::string stop_when_ends;   // name of a program; empty: when all have ended
+};
+
+struct LaunchOptions {
+  CollectorOptions collector;
+  std::string shim;             // path of friday-shim.so
+  bool own_process_groups = false;
+};
+
+struct LaunchResult {
+  int status = 0;               // wait status of the first program
+  bool stopped_by_user = false;
+  bool strict_stop = false;
+  std::vector<NodeSummary> nodes;
+};
+
+// Full path of the program a command names, checked to be one that the shim can record: dynamically linked x86-64 ELF (or
+// a script whose interpreter is), not setuid, no file capabilities.
+Result<std::string> find_program(const ProgramSpec& program);
+
+// Runs the group to its end. Blocks; SIGINT and SIGTERM end the group in good order, a second one at once.
+Result<LaunchResult> run_group(const GroupSpec& group, const LaunchOptions& options);
+
+}  // namespace friday
