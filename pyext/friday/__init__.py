@@ -1,1 +1,46 @@
-"""Friday's Python surface."""
+"""Friday: replay a distributed system as one group and ask Python about its global state.
+
+    import friday
+    with friday.Session("ring.rec") as session:
+        @session.watch("srv.successor")
+        def check():
+            assert session.node.read("srv.successor->id") != session.node.read("srv.node.id")
+        session.run()
+
+In `friday run SCRIPT REC` the session is `friday.session`, and the script may use `@4(srv.successor->id)`.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from .at import AtError
+from .backend import Backend, LogicalTime, NodeInfo, Stop
+from .errors import (BadAddress, BadExpression, BadRecording, CallFailed, ComponentDied, Divergence, Error, NodeEnded,
+                     NodeNotStarted, NoNode, NoSymbol, OptimizedOut, OutOfScope, Unsupported, UsageError)
+from .nodes import Node, Nodes
+from .runner import run_script
+from .sessions import Hit, Session, StopPoint
+from .values import Array, Bool, Bytes, Char, Enum, Float, Int, Pointer, Raw, Snapshot, Str, Struct
+from .violations import Violated, Violation
+
+__version__ = "0.1.0"
+
+session: Session | None = None
+"""The session of the script or console that runs; None in a plain interpreter until you set it."""
+
+
+def _current() -> Session:
+    if session is None:
+        raise UsageError("no session: friday.session is set by `friday run` and by the console; else use your own "
+                         "Session's methods, or set it")
+    return session
+
+
+def stop() -> None:
+    """In a handler: the group stops when the handlers of this event are done."""
+    _current().stop()
+
+
+def violation(predicate: Any, *, nodes: Any = None, message: str = "", **evidence: Any) -> Violation | None:
+    """Reports that a predicate does not hold now; see Session.violation."""
+    return _current().violation(predicate, nodes=nodes, message=message, **evidence)

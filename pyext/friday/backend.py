@@ -1,0 +1,144 @@
+"""The contract between the Python half of Friday and the replay core: what `_friday.Session` (C++) offers.
+
+`Session` (session.py) is written against the protocol `Backend` only; tests/unit/fake_backend.py is another
+implementation, in memory. The backend knows nothing of handlers, of `@` syntax or of the namespace.
+
+Rules for all methods:
+ 1. Called from one thread, never concurrently, never from inside `resume`. `resume`, `step`, `restart`, `write` and a
+    `read` that calls a function of the program may take long: they release the GIL.
+ 2. A node is its id, an int; a position of the group is a logical time. Ids that do not exist raise NoNode.
+ 3. Failures are raised as the classes of friday.errors (`errors.by_code`), with node and event where they are known:
+    NoSymbol(nearest=), OutOfScope, OptimizedOut, BadExpression, BadAddress(address=), NodeNotStarted, NodeEnded,
+    CallFailed(how=), ComponentDied, BadRecording, UsageError. Nothing else than these (and MemoryError) comes out.
+ 4. Nothing is printed.
+ 5. Between two `resume`s the group stands at one consistent cut: the node that triggered stands just after the write
+    (watch) or before the instruction (breakpoint), all others at the same logical time.
+"""
+from __future__ import annotations
+
+from typing import Any, Hashable, Protocol, Sequence
+
+RawValue = tuple["int | str", bytes, "int | None"]
+"""(type id, the value's bytes in memory order, the address it was read from or None for a temporary)."""
+
+
+class LogicalTime(Hashable, Protocol):
+    """A point in the group's total order: immutable, ordered, hashable; str() is the form that commands accept."""
+
+    def __lt__(self, other: Any, /) -> bool: ...
+
+
+class NodeInfo(Protocol):
+    """What is known of a node from the recording; it never changes."""
+    id: int
+    name: str  # "redis-1", forked "redis-1/child-1", restarted "redis-1#2"
+    program: str  # path of the executable
+    parent: int | None  # the node that forked it
+    previous: int | None  # the node of the same name before a restart
+
+
+class Stop(Protocol):
+    """Why `resume` returned. Attributes that make no sense for the kind are None, `ids` is then empty."""
+    kind: str
+    """breakpoint | watch | timer: `ids` is not empty; exit: `node` ended, the group can go on; end: the end of the
+    recording; divergence: nothing can go on; interrupt: Ctrl-C or `interrupt()`; pause: the timeout of `resume`;
+    step: `step` is done."""
+    ids: tuple[int, ...]  # all enabled stop points hit by this event, ascending; conditions held, ignore counts are used
+    node: int
+    thread: int | None  # virtual thread number
+    location: str | None  # "process_data at chord.c:58", or the address
+    expression: str | None  # watch: the expression that changed first
+    old: RawValue | None
+    new: RawValue | None
+    logical_time: LogicalTime
+    real_time: float  # seconds since the epoch on the node's clock, as recorded
+    event: int | None  # index of the node's event at or before the stop
+    message: str | None  # exit: how it ended; divergence: the diff; else what the user should know (a bad condition)
+    expected: str | None  # divergence
+    actual: str | None
+
+
+class Backend(Protocol):
+    """A replayed group. Methods of the hot path are marked; the rest may cost a turn of gdb."""
+
+    # -- nodes and time ----------------------------------------------------------------------------------------------
+    def nodes(self) -> Sequence[NodeInfo]:
+        """All nodes of the recording by ascending id, whether started or not."""
+    def states(self) -> Sequence[str]:
+        """For each node of `nodes()`: "not started", "alive" or "ended", at the current logical time."""
+    def alive(self) -> Sequence[int]:
+        """Ids of the nodes alive now, ascending. Hot: `__ALL__`."""
+    def logical_time(self) -> LogicalTime:
+        """Now. Hot."""
+    def real_time(self, node: int) -> float:
+        """Seconds since the epoch on the node's clock at its current position. Hot."""
+    def event(self, node: int) -> int:
+        """Index of the node's last event done."""
+    def progress(self) -> tuple[float, float]:
+        """(part of the recording's logical time that is done, 0 to 1; events per second of late)."""
+    def altered(self, node: int) -> LogicalTime | None:
+        """Since when a write or call has changed the program state of the node; None when it is as recorded."""
+
+    # -- expressions -------------------------------------------------------------------------------------------------
+    def plan(self, expression: str) -> int:
+        """A number for an expression of C or C++, to be given to `read`. Cheap, the same text may get a new number:
+        nothing is compiled before a node is read, since the meaning depends on its program and frame. Never fails."""
+    def forget(self, plan: int) -> None:
+        """The plan is used no more."""
+    def read(self, node: int, plan: int) -> RawValue:
+        """Hot. Evaluates in the frame where the node stands, then in its program. Works on ended nodes (last state).
+        An expression that calls functions of the program runs them as `LANGUAGE` says: in native mode, string literals
+        in the node's workspace, the node marked altered unless only the workspace changed. An array has all its bytes.
+        References and typedefs of the outermost type are followed; a char* is not (see `read_string`)."""
+    def write(self, node: int, target: str, value: str) -> None:
+        """`target = value` in C. A target `(TYPE)_friday_workspace` means the workspace seen as TYPE, also for structs.
+        Marks the node altered unless it is the workspace. An ended node raises NodeEnded."""
+    def write_bytes(self, node: int, target: str, data: bytes) -> None:
+        """Overwrites the object that target names; the sizes must be equal. Marks as `write` does."""
+    def read_string(self, node: int, address: int) -> bytes:
+        """The bytes from address up to a NUL, without it, 64 KiB at most. Raises BadAddress."""
+    def stage(self, node: int, data: bytes) -> int:
+        """Copies data into the node's workspace, 16-byte aligned, where neither the user's own use of it nor `stage`
+        touches it until the next `read` or `write` of the node is done; returns the address. For struct arguments."""
+    def types(self, type_id: int | str) -> str:
+        """The JSON table {"types": {ID: ...}} that holds the type and all types it refers to, in the form of
+        core/mi/gdb_friday.py. Ids are unique in the session; nodes of one program share them. Asked once an id."""
+    def gdb(self, node: int, command: str) -> str:
+        """The text that the node's gdb prints for a command. Raises BadExpression with gdb's message."""
+    def backtrace(self, node: int) -> str:
+        """The current thread's stack as text, one frame a line."""
+    def take_output(self) -> Sequence[tuple[int, int, bytes]]:
+        """What the programs have written to their terminals since the last call: (node, 1 or 2, bytes)."""
+
+    # -- stop points -------------------------------------------------------------------------------------------------
+    def add_breakpoint(self, nodes: Sequence[int], location: str, condition: str | None) -> int:
+        """Sets a breakpoint (FUNC, FILE:LINE, *ADDR) on the nodes, those too that have not started; returns a global
+        id > 0, never reused, one sequence with watches and timers. A location that no program has raises NoSymbol."""
+    def add_watch(self, nodes: Sequence[int], expressions: Sequence[str], condition: str | None) -> int:
+        """Stops after a write that changes the value of any of the expressions; `FUNC::LOCAL` arms at each entry of
+        FUNC; `*0xADDR` watches an int. Each node resolves the text for itself, in the frame where it stands."""
+    def add_timer(self, seconds: float) -> int:
+        """Stops at a cut each time the group's logical time has gone on by so many seconds; `node` is the one whose
+        event comes next."""
+    def delete(self, id: int) -> None:
+        """Forgets a stop point; allowed for one that was just hit. Unknown ids raise UsageError, here and below."""
+    def enable(self, id: int, on: bool) -> None: ...
+    def ignore(self, id: int, count: int) -> None:
+        """Lets the next count hits pass."""
+    def condition(self, id: int, condition: str | None) -> None:
+        """Sets or clears the condition, C in the scope of the stop. One that cannot be evaluated counts as true, and
+        the stop's message says so."""
+
+    # -- running -----------------------------------------------------------------------------------------------------
+    def resume(self, timeout: float | None) -> Stop:
+        """Hot. Runs the group until something of `Stop.kind` happens; with a timeout, returns `pause` after so many
+        seconds of this machine's time. Honours Ctrl-C. Raises ComponentDied."""
+    def step(self, node: int, command: str) -> Stop:
+        """Steps one node by gdb's step, next, stepi, nexti or finish; the others follow the order. Ends with `step` or
+        with what came before it."""
+    def interrupt(self) -> None:
+        """Makes a running `resume` return; the one method that any thread may call."""
+    def restart(self) -> None:
+        """Back to the start of the recording; stop points stay, altered marks go."""
+    def close(self) -> None:
+        """Ends all processes of the replay."""

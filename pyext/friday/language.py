@@ -1,0 +1,170 @@
+"""The hidden names that rewritten code calls: how `@NODE(EXPR)` reaches the backend.
+
+One read is a few dictionary look-ups around one call of the backend: the text of the expression is a constant of the
+code, `plans` holds the backend's number for it and `decoders` the function that makes values of its type.
+"""
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Callable, Sequence
+
+from . import at
+from .handlers import SET_SUITE, cont
+from .nodes import Node
+from .values import Bytes, Float, Pointer, Snapshot, Str, c_escape, c_quote, castable
+
+if TYPE_CHECKING:
+    from .backend import Backend
+    from .sessions import Session
+
+_KEEP_PLANS = 20_000
+
+
+class Plans(dict[str, int]):
+    """Plans by text. Texts made with placeholders may be without end: the oldest are forgotten."""
+
+    def __init__(self, backend: "Backend") -> None:
+        super().__init__()
+        self._backend = backend
+
+    def __missing__(self, text: str) -> int:
+        if len(self) >= _KEEP_PLANS:
+            for old in list(self)[:_KEEP_PLANS // 10]:
+                self._backend.forget(self.pop(old))
+        plan = self[text] = self._backend.plan(text)
+        return plan
+
+
+class Decoders(dict[Any, Callable[..., Any]]):
+    """Decoders by type id."""
+
+    def __init__(self, session: "Session") -> None:
+        super().__init__()
+        self._session = session
+
+    def __missing__(self, type_id: Any) -> Callable[..., Any]:
+        session = self._session
+        decoder = self[type_id] = session.types.decoder(type_id, session.backend.read_string)
+        return decoder
+
+
+def make_read(session: "Session") -> Callable[..., Any]:
+    """`__friday_read__`: the value of a C expression on a node."""
+    backend_read = session.backend.read
+    plans, decoders, ended, nodes = session.plans, session.decoders, session.ended, session.nodes
+
+    def read(node: Any, text: str, pieces: Sequence[Any] | None = None, kinds: str = "") -> Any:
+        if node is None:
+            where = session.here
+        elif isinstance(node, int):
+            where = node
+        else:
+            where = int(nodes[node])
+        if pieces is not None:
+            text = fill(session, where, text, pieces, kinds)
+        type_id, data, address = backend_read(where, plans[text])
+        if ended and where in ended:
+            session.note_ended(where)
+        return decoders[type_id](data, address, where)
+    return read
+
+
+def make_write(session: "Session") -> Callable[..., None]:
+    """`__friday_write__`: a C assignment on a node."""
+    def write(node: Any, target: str, value: str, pieces: Sequence[Any] | None = None, kinds: str = "") -> None:
+        where = session.id_of(node)
+        if pieces is not None:
+            target, value = fill(session, where, target + "\0" + value, pieces, kinds).split("\0")
+        session.backend.write(where, target, value)
+    return write
+
+
+def fill(session: "Session", node: int, template: str, pieces: Sequence[Any], kinds: str) -> str:
+    """The C text of a template for a node; at.py explains the kinds."""
+    texts = list(pieces)
+    for i, kind in enumerate(kinds):
+        if kind == "n":
+            texts[i] = c_text(session, node, pieces[i])
+        elif kind == "m":
+            texts[i] = c_text(session, node, metavariable(session, node, pieces[i]))
+    return template % tuple(texts)
+
+
+def quote(format_: str, value: Any) -> str:
+    """A placeholder's text inside a C literal."""
+    if isinstance(value, bytes) and format_ == "%s":
+        return c_escape(value)
+    return c_escape(format_ % (value,))
+
+
+def metavariable(session: "Session", node: Any, name: str) -> Any:
+    """A metavariable as seen from a node."""
+    if name == "__REALCLOCK__":
+        return session.backend.real_time(session.id_of(node))
+    if name == "__NODE__":
+        return session.nodes[session.id_of(node)]
+    return getattr(session, at.METAVARIABLES[name])
+
+
+def c_text(session: "Session", node: int, value: Any) -> str:
+    """A Python value or a snapshot as C text that means the same on a node: structs go into its workspace."""
+    if isinstance(value, Pointer):
+        name = value.type.name
+        return f"(({name}){hex(value)})" if castable(name) and value.type.kind == "pointer" else hex(value)
+    if isinstance(value, int):
+        return int.__repr__(int(value))
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{value} cannot be written in C")
+        return float.__repr__(float(value)) + ("f" if isinstance(value, Float) and value.type.size == 4 else "")
+    if isinstance(value, (Str, Bytes, str, bytes)):
+        return c_quote(value)
+    if isinstance(value, Snapshot):
+        address = session.backend.stage(node, value.bytes)
+        type_ = value.type
+        if type_.kind == "array":
+            return f"(({type_.element.name} *){hex(address)})"
+        if castable(type_.name):
+            return f"(*({type_.name} *){hex(address)})"
+        raise TypeError(f"a value of the unnamed type {type_.name} cannot be passed to the program")
+    raise TypeError(f"{type(value).__name__} {value!r} cannot be written in C")
+
+
+def hidden_names(session: "Session") -> dict[str, Any]:
+    """What rewritten code finds in its namespace."""
+    def gdb(text: str, pieces: Sequence[Any] | None = None, kinds: str = "") -> None:
+        if pieces is not None:
+            text = fill(session, session.here, text, pieces, kinds)
+        print(session.backend.gdb(session.here, text), end="")
+
+    return {
+        at.READ: session.read,
+        at.WRITE: make_write(session),
+        at.META: lambda node, name: metavariable(session, node, name),
+        at.QUOTE: quote,
+        at.GDB: gdb,
+        at.CONT: cont,
+        at.SESSION: session,
+        SET_SUITE: session.set_suite,
+    }
+
+
+def as_json(value: Any) -> Any:
+    """A value of any kind for JSON: structs as objects, arrays as lists, what JSON lacks as text."""
+    if value is None or isinstance(value, (bool, str)):
+        return str(value) if isinstance(value, str) else value
+    if isinstance(value, (Pointer, bytes)) or isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Node):
+        return {"id": int(value), "name": value.name}
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, Snapshot) and value.type.kind in ("struct", "union", "class"):
+        return {name: as_json(field) for name, field in value}
+    if isinstance(value, dict):
+        return {str(key): as_json(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)) or isinstance(value, Snapshot) and value.type.kind == "array":
+        return [as_json(item) for item in value]
+    return str(value)

@@ -1,0 +1,213 @@
+"""Nodes by id, name, pattern and application identifier."""
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import re
+from types import CodeType
+from typing import TYPE_CHECKING, Any, Callable, Collection, Iterator, Mapping, Sequence
+
+from .backend import NodeInfo
+from .errors import BadAddress, NodeNotStarted, NoNode, NoSymbol, OutOfScope, UsageError
+
+if TYPE_CHECKING:
+    from .session import Session
+
+_RANGE = re.compile(r"(\d+)-(\d+)\Z")
+
+
+class Node(int):
+    """One replayed process. It is its id: an int, equal to it and usable wherever an id is."""
+
+    info: NodeInfo
+    session: "Session"
+
+    def __new__(cls, session: "Session", info: NodeInfo) -> "Node":
+        node = super().__new__(cls, info.id)
+        node.info, node.session = info, session
+        return node
+
+    @property
+    def id(self) -> int:
+        return int(self)
+
+    @property
+    def name(self) -> str:
+        return self.info.name
+
+    @property
+    def state(self) -> str:
+        """"not started", "alive" or "ended", now."""
+        return self.session.backend.states()[int(self)]
+
+    @property
+    def real_time(self) -> float:
+        """Seconds since the epoch on the node's clock."""
+        return self.session.backend.real_time(int(self))
+
+    @property
+    def altered(self) -> Any:
+        """The logical time since which writes or calls have changed the node, or None."""
+        return self.session.backend.altered(int(self))
+
+    def eval(self, expression: str) -> Any:
+        """The value of a C or C++ expression, calls included: what `@NODE(EXPR)` means."""
+        return self.session.read(self, expression)
+
+    read = eval
+
+    def write(self, target: str, value: Any) -> None:
+        """Assigns a Python value or a snapshot to what target names."""
+        self.session.assign(self, target, value)
+
+    def call(self, function: str, *arguments: Any) -> Any:
+        """Calls a function of the program with Python values or snapshots; returns its value."""
+        return self.session.call(self, function, *arguments)
+
+    def backtrace(self) -> str:
+        """The stack of the current thread, one frame a line."""
+        return self.session.backend.backtrace(int(self))
+
+    def gdb(self, command: str) -> str:
+        """What the node's gdb prints for a command."""
+        return self.session.backend.gdb(int(self), command)
+
+    def __repr__(self) -> str:
+        return f"<node {int(self)} {self.name}>"
+
+    def __str__(self) -> str:
+        return int.__repr__(self)
+
+    __hash__ = int.__hash__
+
+
+def base_name(name: str) -> str:
+    """The name without the count of restarts."""
+    return name.partition("#")[0]
+
+
+class Nodes:
+    """All nodes of a recording: `nodes[4]`, `nodes["redis-1"]` (the one alive now), iteration in id order."""
+
+    def __init__(self, session: "Session", infos: Sequence[NodeInfo], states: Callable[[], Sequence[str]]) -> None:
+        self._all = tuple(Node(session, info) for info in infos)
+        self._states = states
+        self._named: dict[str, list[Node]] = {}
+        for node in self._all:
+            self._named.setdefault(base_name(node.name), []).append(node)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self._all)
+
+    def __repr__(self) -> str:
+        return f"<nodes {', '.join(f'{node} {node.name}' for node in self._all)}>"
+
+    @property
+    def all(self) -> tuple[Node, ...]:
+        return self._all
+
+    def __getitem__(self, key: Any) -> Node:
+        if isinstance(key, int):
+            if 0 <= key < len(self._all):
+                return self._all[key]
+            raise NoNode(f"no node {int(key)}; the recording has nodes 0 to {len(self._all) - 1}")
+        if isinstance(key, str):
+            return self._by_name(key)
+        raise TypeError(f"a node is an id or a name, not {type(key).__name__} {key!r}; for several nodes write "
+                        f"[@n(...) for n in ...]")
+
+    def _by_name(self, name: str) -> Node:
+        if name.isdigit():
+            return self[int(name)]
+        lives = self._named.get(name)
+        if lives is None:
+            for node in self._all:
+                if node.name == name:
+                    return node
+            near = difflib.get_close_matches(name, [*self._named, *(n.name for n in self._all)], 1)
+            raise NoNode(f"no node is called `{name}`" + (f"; the nearest is `{near[0]}`" if near else ""))
+        if len(lives) == 1:
+            return lives[0]
+        states = self._states()
+        started = [node for node in lives if states[node] != "not started"]
+        alive = [node for node in started if states[node] == "alive"]
+        if not started:
+            raise NodeNotStarted(f"{name} has not started yet", node=lives[0])
+        return (alive or started)[-1]
+
+    def parse(self, text: str, every: bool = False) -> tuple[Node, ...]:
+        """The nodes of a node list: "4,5", "0-9,!3", "redis-*", names, "NAME#2", "all". With `every` a name and a
+        pattern mean all its lives (for stop points, which follow a name), else those alive now."""
+        items = [item.strip() for item in text.split(",")]
+        if not all(items):
+            raise UsageError(f"empty item in the node list `{text}`")
+        chosen: set[Node] = set()
+        if items[0].startswith("!"):
+            chosen.update(self._group("*", every))
+        for item in items:
+            if item.startswith("!"):
+                chosen.difference_update(self._item(item[1:], True))
+            else:
+                chosen.update(self._item(item, every))
+        if not chosen:
+            raise NoNode(f"the node list `{text}` names no node")
+        return tuple(sorted(chosen))
+
+    def _item(self, item: str, every: bool) -> Collection[Node]:
+        span = _RANGE.match(item)
+        if span:
+            return self._all[int(span[1]):int(span[2]) + 1]
+        if item == "all":
+            return self._group("*", every)
+        if any(mark in item for mark in "*?["):
+            return self._group(item, every)
+        if every and item in self._named:
+            return self._named[item]
+        return [self[item]]
+
+    def _group(self, pattern: str, every: bool) -> list[Node]:
+        states = self._states()
+        return [node for node in self._all if (every or states[node] == "alive")
+                and (fnmatch.fnmatchcase(node.name, pattern) or fnmatch.fnmatchcase(base_name(node.name), pattern))]
+
+
+class NodeMap:
+    """`map NAME EXPR`: `NAME[key]` is the node with an identifier of the application's.
+
+    EXPR is evaluated at each look-up. It may be a mapping from identifiers to nodes, or from nodes (keys that came from
+    `__NODE__`) to identifiers, or, with a bare `@()` in it, the identifier of each node alive."""
+
+    def __init__(self, session: "Session", name: str, code: CodeType) -> None:
+        self._session = session
+        self._name = name
+        self._code = code
+
+    def __getitem__(self, key: Any) -> Node:
+        session = self._session
+        here = session.here
+        try:
+            for node in session.all_nodes:
+                session.here = int(node)
+                try:
+                    value = eval(self._code, session.namespace)
+                except (NoSymbol, OutOfScope, BadAddress):
+                    continue  # a node of another program, or not ready yet
+                if isinstance(value, Mapping):
+                    return self._look_up(value, key)
+                if value == key:
+                    return node
+        finally:
+            session.here = here
+        raise NoNode(f"no node alive has {self._name}[{key!r}]")
+
+    def _look_up(self, mapping: Mapping[Any, Any], key: Any) -> Node:
+        if any(isinstance(node, Node) for node in mapping):
+            for node, identifier in mapping.items():
+                if identifier == key:
+                    return self._session.nodes[node]
+        elif key in mapping:
+            return self._session.nodes[mapping[key]]
+        raise NoNode(f"no node has {self._name}[{key!r}]")

@@ -1,0 +1,587 @@
+"""The session: one object in the console, in `friday run`, in pytest and in a plain interpreter.
+
+It sets stop points with handlers on a replayed group and runs it. Everything that `@` syntax says has a plain spelling:
+
+    session = friday.Session("ring.rec")
+
+    @session.watch("srv.successor")
+    def check():
+        node = session.node
+        assert node.read("srv.node.id") == session.nodes["n3"].read("srv.predecessor->id")
+
+    session.run()
+
+A stop point without a handler stops the group. With a handler it stops unless the handler executes `cont` when it was
+set from the console; set by a script or a decorator the group goes on unless the handler calls `friday.stop()`.
+"""
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+import time
+from typing import Any, Callable, Sequence
+
+from .backend import Backend, Stop
+from .errors import Divergence, UsageError
+from .handlers import Continue, Handler, compile_script, cont, register_source
+from .language import Decoders, Plans, c_text, hidden_names, make_read
+from .nodes import Node, NodeMap, Nodes
+from .values import Array, Raw, Struct, TypeTable
+from .violations import Violated, Violation, collect_evidence
+
+Progress = Callable[[float, float], None]
+
+
+class Hit:
+    """`__HIT__`: what triggered the handler that runs."""
+    __slots__ = ("_session", "stop", "point")
+
+    def __init__(self, session: "Session", stop: Stop, point: "StopPoint | None") -> None:
+        self._session, self.stop, self.point = session, stop, point
+
+    @property
+    def id(self) -> int | None:
+        return self.point.id if self.point else None
+
+    @property
+    def node(self) -> Node:
+        return self._session.nodes[self.stop.node]
+
+    @property
+    def expression(self) -> str | None:
+        """watch: the expression that changed."""
+        return self.stop.expression
+
+    @property
+    def old(self) -> Any:
+        return self._decode(self.stop.old)
+
+    @property
+    def new(self) -> Any:
+        return self._decode(self.stop.new)
+
+    @property
+    def thread(self) -> int | None:
+        return self.stop.thread
+
+    @property
+    def location(self) -> str | None:
+        return self.stop.location
+
+    def _decode(self, raw: Any) -> Any:
+        return None if raw is None else self._session.types[raw[0]].decode(raw[1], raw[2])
+
+    def __repr__(self) -> str:
+        what = f" {self.expression}: {self.old!r} -> {self.new!r}" if self.expression else ""
+        return f"<hit {self.id} on {self.node!r} at {self.location}{what}>"
+
+
+class StopPoint:
+    """A breakpoint, watchpoint or timer with its global id. Used as a decorator it takes the function as its handler."""
+
+    def __init__(self, session: "Session", kind: str, id_: int, what: str, nodes: tuple[Node, ...],
+                 condition: str | None, temporary: bool) -> None:
+        self.session = session
+        self.kind = kind
+        self.id = id_
+        self.what = what
+        self.nodes = nodes
+        self.condition = condition
+        self.temporary = temporary
+        self.enabled = True
+        self.deleted = False
+        self.hits = 0
+        self.stops = True  # the group, unless the handler executes `cont`
+        self.handler: Handler | Callable[..., Any] | None = None
+        self.run: Callable[[], Any] | None = None
+
+    def set_handler(self, handler: "Handler | Callable[..., Any] | None", stops: bool) -> None:
+        """Attaches what a hit runs: a compiled block, a function without parameters, or one that takes the Hit."""
+        self.handler, self.stops = handler, stops
+        if handler is None or isinstance(handler, Handler):
+            self.run = handler.run if handler else None
+        elif _takes_argument(handler):
+            self.run = lambda: handler(self.session.hit)
+        else:
+            self.run = handler
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        self.set_handler(function, stops=False)
+        return function
+
+    @property
+    def label(self) -> str:
+        return f"{self.kind} {self.id} ({self.what})"
+
+    def delete(self) -> None:
+        self.session.delete(self.id)
+
+    def enable(self, on: bool = True) -> None:
+        self.session.enable(self.id, on)
+
+    def disable(self) -> None:
+        self.session.enable(self.id, False)
+
+    def ignore(self, count: int) -> None:
+        """Lets the next count hits pass."""
+        self.session.backend.ignore(self.id, count)
+
+    def set_condition(self, condition: str | None) -> None:
+        self.session.backend.condition(self.id, condition)
+        self.condition = condition
+
+    def __index__(self) -> int:
+        return self.id
+
+    def __repr__(self) -> str:
+        state = "" if self.enabled else ", disabled"
+        return f"<{self.label}, {self.hits} hits{state}>"
+
+
+def _takes_argument(function: Callable[..., Any]) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty for p in parameters)
+
+
+class Session:
+    """A replayed group. `backend` is an open one, or the path of a recording.
+
+    nodes: the node list to replay (all by default); sync: "clock", "causal" or "free"; console: handlers set by
+    commands stop the group unless they execute `cont`, and `run` returns on Ctrl-C instead of raising. Raises
+    BadRecording, UsageError, NoNode."""
+
+    def __init__(self, backend: "Backend | str | os.PathLike[str]", *, nodes: str | None = None, sync: str = "clock",
+                 console: bool = False) -> None:
+        if isinstance(backend, (str, os.PathLike)):
+            import _friday  # the core; not needed with a backend that is open
+            backend = _friday.Session(os.fspath(backend), nodes, sync)
+        self.backend: Backend = backend
+        self.console = console
+        self.collecting = False  # assertions in handlers become violations instead of leaving run()
+        self.violations: list[Violation] = []
+        self.violations_dropped = 0
+        self.max_violations = 1000
+        self.on_violation: Callable[[Violation], None] | None = None
+        self.on_progress: Progress | None = None
+        self.points: dict[int, StopPoint] = {}
+        self.types = TypeTable(backend.types)
+        self.plans = Plans(backend)
+        self.decoders = Decoders(self)
+        self.ended: set[int] = set()
+        self.nodes = Nodes(self, backend.nodes(), backend.states)
+        self.here: int = next(iter(backend.alive()), 0)  # the node that a bare @() means
+        self.last_stop: Stop | None = None
+        self.read = make_read(self)
+        self._point: StopPoint | None = None
+        self._ended_noted: set[int] = set()
+        self._at_end: list[Callable[[], Any]] = []
+        self._running = False
+        self._in_handler = False
+        self.stop_asked = False
+        self.finished = False
+        self.namespace: dict[str, Any] = {"__name__": "__friday__", "__builtins__": __builtins__, "session": self,
+                                          "watchpoint": self._watchpoint, "breakpoint": self._breakpoint}
+        self.namespace["friday"] = sys.modules[__package__]
+        self.namespace.update(hidden_names(self))
+        self._preset = frozenset(self.namespace)
+        self._refresh_ended()
+
+    def __repr__(self) -> str:
+        return f"<session of {len(self.nodes)} nodes at {self.logical_time}, {len(self.points)} stop points>"
+
+    # -- where we are ------------------------------------------------------------------------------------------------
+    @property
+    def node(self) -> Node:
+        """`__NODE__`: the node that triggered; between runs the selected one. Can be set."""
+        return self.nodes.all[self.here]
+
+    @node.setter
+    def node(self, node: Any) -> None:
+        self.here = int(self.nodes[node])
+
+    @property
+    def all_nodes(self) -> tuple[Node, ...]:
+        """`__ALL__`: the nodes alive now."""
+        every = self.nodes.all
+        return tuple([every[i] for i in self.backend.alive()])
+
+    @property
+    def every_node(self) -> tuple[Node, ...]:
+        """`__EVERY__`: all nodes of the recording."""
+        return self.nodes.all
+
+    @property
+    def logical_time(self) -> Any:
+        """`__LOGICALCLOCK__`: the group's position, ordered and hashable."""
+        return self.backend.logical_time()
+
+    @property
+    def real_time(self) -> float:
+        """`__REALCLOCK__`: seconds since the epoch on the clock of `node`."""
+        return self.backend.real_time(self.here)
+
+    @property
+    def hit(self) -> Hit | None:
+        """`__HIT__`: what triggered; None before the first stop."""
+        return None if self.last_stop is None else Hit(self, self.last_stop, self._point)
+
+    @property
+    def altered(self) -> dict[Node, Any]:
+        """The nodes whose program state the user has changed, with the logical time since when."""
+        return {node: since for node in self.nodes if (since := node.altered) is not None}
+
+    def id_of(self, node: Any) -> int:
+        """The id of what may stand before `(` in `@NODE(...)`; None is the current node."""
+        return self.here if node is None else int(self.nodes[node])
+
+    def choose(self, nodes: Any) -> tuple[Node, ...]:
+        """The nodes of a stop point: None for all, a node list (names follow restarts), an id, or several."""
+        if nodes is None:
+            return self.nodes.all
+        if isinstance(nodes, str):
+            return self.nodes.parse(nodes, every=True)
+        if isinstance(nodes, int):
+            return (self.nodes[nodes],)
+        return tuple(sorted({node for choice in nodes for node in self.choose(choice)}))
+
+    # -- values ------------------------------------------------------------------------------------------------------
+    def call(self, node: Any, function: str, *arguments: Any) -> Any:
+        """Calls a function of the program on a node with Python values or snapshots."""
+        where = self.id_of(node)
+        return self.read(where, f"{function}({', '.join(c_text(self, where, value) for value in arguments)})")
+
+    def assign(self, node: Any, target: str, value: Any) -> None:
+        """Assigns a Python value or a snapshot on a node."""
+        where = self.id_of(node)
+        if isinstance(value, (Struct, Array, Raw)):
+            self.backend.write_bytes(where, target, value.bytes)
+        else:
+            self.backend.write(where, target, c_text(self, where, value))
+
+    def gdb(self, command: str, *, nodes: Any = None) -> dict[Node, str]:
+        """What the gdb of each node prints for a command; all alive by default."""
+        chosen = self.all_nodes if nodes is None else self.choose(nodes)
+        return {node: self.backend.gdb(int(node), command) for node in chosen}
+
+    def map(self, name: str, expression: str) -> None:
+        """`map NAME EXPR`: makes `NAME[key]` the node with an identifier of the application's; see NodeMap."""
+        if not name.isidentifier():
+            raise UsageError(f"`{name}` is no name: map NAME PYTHON-EXPRESSION")
+        code = compile_script(expression, f"<map {name}>", mode="eval")
+        self.namespace[name] = NodeMap(self, name, code)
+        self._declare()
+
+    def note_ended(self, node: int) -> None:
+        """Says, once a stop, that values of an ended node are its last ones."""
+        if node not in self._ended_noted:
+            self._ended_noted.add(node)
+            self.notice(f"{self.nodes.all[node]!r} has ended: these are its last values")
+
+    def notice(self, text: str) -> None:
+        """Tells the user something beside the results. The console replaces this."""
+        print(f"friday: {text}", file=sys.stderr)
+
+    # -- stop points -------------------------------------------------------------------------------------------------
+    def breakpoint(self, location: str, handler: Callable[..., Any] | None = None, *, nodes: Any = None,
+                   condition: str | None = None, temporary: bool = False) -> StopPoint:
+        """Sets a breakpoint (FUNC, FILE:LINE, *ADDR); `condition` is C. Without a handler it stops the group; as a
+        decorator it takes the function. Raises NoSymbol, NoNode."""
+        chosen = self.choose(nodes)
+        id_ = self.backend.add_breakpoint([int(n) for n in chosen], location, condition)
+        return self._added(StopPoint(self, "breakpoint", id_, location, chosen, condition, temporary), handler)
+
+    def watch(self, expressions: str | Sequence[str], handler: Callable[..., Any] | None = None, *, nodes: Any = None,
+              condition: str | None = None) -> StopPoint:
+        """Sets a watchpoint on C expressions, given one by one or as "a, b"; see `breakpoint`."""
+        chosen = self.choose(nodes)
+        texts = split_expressions(expressions) if isinstance(expressions, str) else list(expressions)
+        if not texts:
+            raise UsageError("watch needs an expression")
+        id_ = self.backend.add_watch([int(n) for n in chosen], texts, condition)
+        return self._added(StopPoint(self, "watch", id_, ", ".join(texts), chosen, condition, False), handler)
+
+    def every(self, handler: Callable[..., Any] | None = None, *, seconds: float) -> StopPoint:
+        """Runs a handler each time so many seconds of the recording have gone by; a decorator."""
+        if not seconds > 0:
+            raise UsageError(f"every() needs a time in seconds above 0, got {seconds}")
+        id_ = self.backend.add_timer(float(seconds))
+        return self._added(StopPoint(self, "timer", id_, f"every {seconds:g} s", self.nodes.all, None, False), handler)
+
+    def at_end(self, function: Callable[[], Any]) -> Callable[[], Any]:
+        """Runs a function when the recording ends; a decorator."""
+        self._at_end.append(function)
+        return function
+
+    def _added(self, point: StopPoint, handler: Callable[..., Any] | None) -> StopPoint:
+        self.points[point.id] = point
+        if handler is not None:
+            point.set_handler(handler, stops=False)
+        return point
+
+    def set_block(self, point: StopPoint, source: str, *, filename: str | None = None, first_line: int = 1) -> None:
+        """Attaches a block of the console's language as the handler. Raises AtError and SyntaxError."""
+        handler = Handler(source, self.namespace, self.declared, filename=filename or f"<{point.kind} {point.id}>",
+                          first_line=first_line, label=f"{point.kind} {point.id}")
+        point.set_handler(handler, stops=self.console)
+
+    def set_suite(self, kind: str, handler: Callable[[], Any] | None, what: Any, nodes: Any = None,
+                  condition: str | None = None) -> StopPoint:
+        """`watchpoint(EXPRS, NODES, CONDITION)` and `breakpoint(LOC, ...)` of the language. Set in a handler it is of
+        the node that triggered, else of all nodes."""
+        chosen = self.here if nodes is None and self._in_handler else nodes
+        setter = self.watch if kind == "watch" else self.breakpoint
+        point = setter(what, nodes=chosen, condition=condition)
+        if handler is not None:
+            label = f"{point.kind} {point.id}"
+            handler.__code__ = handler.__code__.replace(co_name=label, co_qualname=label)
+            point.set_handler(handler, stops=self.console)
+        return point
+
+    def _watchpoint(self, expressions: Any, nodes: Any = None, condition: str | None = None) -> StopPoint:
+        """`watchpoint(...)` that owns no block."""
+        return self.set_suite("watch", None, expressions, nodes, condition)
+
+    def _breakpoint(self, location: str, nodes: Any = None, condition: str | None = None) -> StopPoint:
+        """`breakpoint(...)` that owns no block."""
+        return self.set_suite("breakpoint", None, location, nodes, condition)
+
+    def point(self, id_: Any) -> StopPoint:
+        """The stop point of a global id. Raises UsageError."""
+        try:
+            return self.points[int(id_)]
+        except KeyError:
+            raise UsageError(f"no stop point {int(id_)}; there are: "
+                             f"{', '.join(map(str, self.points)) or 'none'}") from None
+
+    def delete(self, id_: Any) -> None:
+        """Deletes a stop point; a handler may delete its own."""
+        point = self.point(id_)
+        self.backend.delete(point.id)
+        point.deleted = True
+        del self.points[point.id]
+
+    def enable(self, id_: Any, on: bool = True) -> None:
+        point = self.point(id_)
+        self.backend.enable(point.id, on)
+        point.enabled = on
+
+    # -- Python in the session's namespace ---------------------------------------------------------------------------
+    @property
+    def declared(self) -> set[str]:
+        """The names that the session's Python has set: a handler that assigns one writes the session's."""
+        return self.namespace.keys() - self._preset
+
+    def execute(self, source: str, *, filename: str = "<py>", first_line: int = 1, echo: bool = False) -> None:
+        """Runs a statement or a block in the namespace (`py`). echo: shows the value of a lone expression."""
+        register_source(filename, source, first_line)
+        mode = "single" if echo and "\n" not in source.strip() else "exec"
+        code = compile_script(source, filename, first_line=first_line, declared=self.declared, mode=mode)
+        try:
+            exec(code, self.namespace)
+        except Continue:
+            cont_outside = UsageError("`cont` ends a handler: it has no meaning outside of one")
+            raise cont_outside from None
+        finally:
+            self._declare()
+
+    def _declare(self) -> None:
+        declared = self.declared
+        for point in self.points.values():
+            if isinstance(point.handler, Handler):
+                point.handler.declare(declared)
+                point.run = point.handler.run
+
+    # -- running -----------------------------------------------------------------------------------------------------
+    def run(self, *, progress: Progress | None = None, interval: float = 0.2) -> Stop:
+        """Runs until a stop point stops the group, `stop()`, Ctrl-C or the end; returns why (kind "end" at the end).
+
+        progress: called about every `interval` seconds with (part done, events per second). Raises Divergence,
+        ComponentDied, and what a handler raised (when `collecting`, an AssertionError is a violation instead)."""
+        if self._running:
+            raise UsageError("the group is running: a handler cannot resume it (leave the handler instead)")
+        progress = progress or self.on_progress
+        self._running, self.stop_asked = True, False
+        self._ended_noted.clear()
+        try:
+            return self._run(progress, interval if progress else None)
+        finally:
+            self._running = self._in_handler = False
+            self._refresh_ended()
+
+    def _run(self, progress: Progress | None, interval: float | None) -> Stop:
+        resume = self.backend.resume
+        due = time.monotonic() + (interval or 0.0)
+        while True:
+            stop = resume(interval)
+            if stop.ids:
+                if self._dispatch(stop, stop.ids):
+                    return stop
+            elif stop.kind == "exit":
+                self.ended.add(stop.node)
+            elif stop.kind != "pause":
+                return self._stopped(stop)
+            if progress is not None and time.monotonic() >= due:
+                progress(*self.backend.progress())
+                due = time.monotonic() + interval
+
+    def _dispatch(self, stop: Stop, ids: tuple[int, ...]) -> bool:
+        """Runs the handlers of one event in id order; whether the group stops."""
+        self.here = stop.node
+        self.last_stop = stop
+        points = self.points
+        halt = False
+        self._in_handler = True
+        for point in [points.get(id_) for id_ in ids]:
+            self._point = point
+            if point is None:  # set beside the session
+                halt = True
+                continue
+            if point.deleted or not point.enabled:
+                continue
+            point.hits += 1
+            if point.temporary:
+                self.delete(point.id)
+            run = point.run
+            if run is None:
+                halt = True
+                continue
+            try:
+                if run() is not cont and point.stops:
+                    halt = True
+            except Continue:
+                pass
+            except AssertionError as error:
+                self.report_assertion(point, error)
+            except Exception as error:
+                self._explain(point, error)
+                raise
+        self._in_handler = False
+        return halt or self.stop_asked
+
+    def report_assertion(self, point: StopPoint | None, error: AssertionError) -> None:
+        """An assertion that failed in a handler (point None: elsewhere): a violation when collecting, else raised."""
+        if not self.collecting:
+            self._explain(point, error)
+            raise error
+        label = point.label if point else "at_end"
+        handler = point.handler if point else None
+        if callable(handler):
+            label = getattr(handler, "__name__", label)
+        if isinstance(error, Violated):
+            self._violated(error.predicate or label, error.nodes, str(error), error.evidence, error)
+        else:
+            self._violated(label, None, str(error), {}, error)
+
+    def _explain(self, point: StopPoint | None, error: BaseException) -> None:
+        """Says in the exception where the group stood."""
+        stop = self.last_stop
+        if point is None or stop is None or point.run is None:
+            return
+        error.add_note(f"in the handler of {point.label} on {self.node!r} at {stop.logical_time}"
+                       + (f", {stop.expression} changed" if stop.expression else ""))
+        own = getattr(getattr(point.run, "__code__", None), "co_freevars", ())
+        if isinstance(error, NameError) and error.name in own:
+            error.add_note(f"`{error.name}` is the handler's own and has no value yet; `py {error.name} = ...` makes "
+                           f"one of the session")
+
+    def _stopped(self, stop: Stop) -> Stop:
+        self.last_stop, self._point = stop, None
+        if stop.kind == "divergence":
+            altered = "".join(f"{node!r} was altered since {since}\n" for node, since in self.altered.items())
+            raise Divergence(altered + (stop.message or "the replay diverged"), expected=stop.expected or "",
+                             actual=stop.actual or "", node=stop.node, event=stop.event)
+        if stop.kind == "interrupt" and not self.console:
+            raise KeyboardInterrupt
+        if stop.kind == "end":
+            self.finished = True
+            functions, self._at_end = self._at_end, []
+            for function in functions:
+                try:
+                    function()
+                except AssertionError as error:
+                    self.report_assertion(None, error)
+        return stop
+
+    def step(self, node: Any = None, command: str = "step") -> Stop:
+        """Steps one node by gdb's step, next, stepi, nexti or finish. Handlers of stop points on the way run."""
+        if self._running:
+            raise UsageError("the group is running: a handler cannot step it")
+        stop = self.backend.step(self.id_of(node), command)
+        if stop.ids:
+            self._running = True
+            try:
+                self._dispatch(stop, stop.ids)
+            finally:
+                self._running = self._in_handler = False
+        else:
+            self._stopped(stop)
+        self._refresh_ended()
+        return stop
+
+    def stop(self) -> None:
+        """`friday.stop()` in a handler: the group stops when the handlers of this event are done."""
+        self.stop_asked = True
+
+    def restart(self) -> None:
+        """Back to the start of the recording; stop points and the namespace stay, altered marks go."""
+        self.backend.restart()
+        self.last_stop, self.finished = None, False
+        self._refresh_ended()
+
+    def close(self) -> None:
+        """Ends the replay's processes. Also by `with Session(...) as session:`."""
+        self.backend.close()
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def _refresh_ended(self) -> None:
+        self.ended.clear()
+        self.ended.update(i for i, state in enumerate(self.backend.states()) if state == "ended")
+
+    # -- violations --------------------------------------------------------------------------------------------------
+    def violation(self, predicate: Any, *, nodes: Any = None, message: str = "", **evidence: Any) -> Violation | None:
+        """Reports that a predicate (its name, or the function) does not hold now, on some nodes (the current one by
+        default); `evidence` are the values that show it. Returns the record, None when there are too many already."""
+        name = predicate if isinstance(predicate, str) else getattr(predicate, "__name__", str(predicate))
+        return self._violated(name, nodes, message, evidence, None)
+
+    def _violated(self, name: str, nodes: Any, message: str, evidence: dict[str, Any],
+                  error: BaseException | None) -> Violation | None:
+        if len(self.violations) >= self.max_violations:
+            self.violations_dropped += 1
+            return None
+        chosen = (self.node,) if nodes is None else self.choose(nodes)
+        record = collect_evidence(self, name, chosen, message, evidence, error)
+        self.violations.append(record)
+        if self.on_violation is not None:
+            self.on_violation(record)
+        return record
+
+
+def split_expressions(text: str) -> list[str]:
+    """C expressions separated by commas outside of brackets and literals."""
+    parts, depth, start, pos = [], 0, 0, 0
+    while pos < len(text):
+        char = text[pos]
+        if char in "\"'":
+            end = pos + 1
+            while end < len(text) and text[end] != char:
+                end += 2 if text[end] == "\\" else 1
+            pos = end
+        depth += (char in "([{") - (char in ")]}")
+        if char == "," and depth == 0:
+            parts.append(text[start:pos].strip())
+            start = pos + 1
+        pos += 1
+    parts.append(text[start:].strip())
+    if not all(parts) and parts != [""]:
+        raise UsageError(f"empty expression in `{text}`")
+    return [part for part in parts if part]

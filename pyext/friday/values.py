@@ -1,0 +1,436 @@
+"""Values read from nodes, as snapshots: immutable, hashable, equal across nodes when type and bytes are equal.
+
+    C or C++                    Python
+    integers, characters, bool  Int, Char, Bool (int)
+    pointers, references        Pointer (int that knows its type and prints as hex)
+    enums                       Enum (int with a name)
+    floating point              Float (float)
+    char*, char[]               Str (str, up to NUL), Bytes (bytes) when it is not UTF-8; a NULL char* is a Pointer
+    structs, unions, objects    Struct: fields by attribute or ["name"], decoded from the copied bytes when asked for
+    other arrays                Array: a sequence, decoded likewise
+    anything else               Raw
+
+Each has `.bytes` (the copied bytes), `.type` (Type) and, but for numbers, `.address` (where it was read, or None). A
+`char*` inside a struct stays a Pointer: what it points to is not in the copy, and reading it later would not be a
+snapshot. Numbers compare as numbers do in Python.
+
+Types come as the JSON tables that the gdb helper writes (core/mi/gdb_friday.py): {"types": {ID: {"kind", "name", "size",
+...}}}. Each type gets a Python class of its own, so that a number carries its type at no cost in space.
+"""
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any, Callable, Iterator, Mapping, Sequence
+
+TypeId = int | str
+Decoder = Callable[[bytes, "int | None", int], Any]  # bytes, address, node
+
+
+def _type_id(value: Any) -> TypeId:
+    return int(value) if isinstance(value, str) and value.isdigit() else value
+
+
+class Snapshot:
+    """What all values have in common: `.bytes` and `.type`."""
+    __slots__ = ()
+    type: "Type"
+    bytes: bytes
+
+
+class Int(int, Snapshot):
+    """An integer of a node."""
+    __slots__ = ()
+
+    @property
+    def bytes(self) -> bytes:
+        return (int(self) & (1 << 8 * self.type.size) - 1).to_bytes(self.type.size, "little")
+
+
+class Bool(Int):
+    """A bool of a node: prints as True or False, or as the number that it holds against the rules."""
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return ("False", "True")[self] if self in (0, 1) else int.__repr__(self)
+
+    __str__ = __repr__
+
+
+class Char(Int):
+    """A character of a node: an int; `.char` is the character."""
+    __slots__ = ()
+
+    @property
+    def char(self) -> str:
+        return chr(int(self) & (1 << 8 * self.type.size) - 1)
+
+
+class Pointer(Int):
+    """An address; prints as hex, `%d` gives the number."""
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return hex(self)
+
+    __str__ = __repr__
+
+
+class Enum(Int):
+    """An enumerator: an int; `.name` is its name, flags joined by `|`, or the number when it has none."""
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        names = self.type.enumerators
+        if int(self) in names:
+            return names[int(self)]
+        flags = [name for value, name in names.items() if value > 0 and value & value - 1 == 0 and self & value]
+        covered = sum(value for value in names if value > 0 and value & value - 1 == 0 and self & value)
+        return "|".join(flags) if flags and covered == self else int.__repr__(self)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {int(self)}>"
+
+
+class Float(float, Snapshot):
+    """A floating-point number; a long double is rounded, its `.bytes` are exact."""
+    __slots__ = ("bytes",)
+
+
+class Str(str, Snapshot):
+    """Text of a node, up to its NUL."""
+    __slots__ = ("bytes", "type", "address")
+
+
+class Bytes(bytes, Snapshot):
+    """Text of a node that is not UTF-8, up to its NUL."""
+
+    def __init__(self, *_: Any) -> None:
+        self.bytes: bytes = b""
+        self.type: Type
+        self.address: int | None = None
+
+
+class _Copied(Snapshot):
+    """A value that keeps its bytes and decodes from them."""
+    __slots__ = ("bytes", "address")
+
+    def __init__(self, data: bytes, address: int | None = None) -> None:
+        object.__setattr__(self, "bytes", bytes(data))
+        object.__setattr__(self, "address", address)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{self.type.name} is a snapshot; write to the program with @(... = ...)")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Copied):
+            return NotImplemented
+        return self.bytes == other.bytes and (self.type is other.type or self.type.key == other.type.key)
+
+    def __hash__(self) -> int:
+        return hash((self.type.name, self.bytes))
+
+    def _at(self, offset: int) -> int | None:
+        return None if self.address is None else self.address + offset
+
+
+class Raw(_Copied):
+    """Bytes of a type that Friday does not decode."""
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"<{self.type.name}: {self.bytes.hex(' ')}>"
+
+
+class Struct(_Copied):
+    """A struct, union or C++ object. Fields are attributes, or items where the name is taken (`v["bytes"]`); members of
+    base classes and of anonymous structs and unions are found like own ones. Iterates over (name, value)."""
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        field = self.type.members.get(name)
+        if field is None:
+            raise AttributeError(f"{self.type.name} has no field `{name}`; it has: {', '.join(self.type.members)}")
+        return field.decode(self.bytes, self.address)
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return self.type.members[name].decode(self.bytes, self.address)
+        except KeyError:
+            raise KeyError(f"{self.type.name} has no field `{name}`") from None
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        return ((name, self[name]) for name in self.type.members)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self.type.members]
+
+    def __repr__(self) -> str:
+        return "{" + ", ".join(f"{name} = {value!r}" for name, value in self) + "}"
+
+
+class Array(_Copied, Sequence):
+    """A C array: a sequence of its elements; a slice is a tuple."""
+    __slots__ = ()
+
+    def __len__(self) -> int:
+        return self.type.count
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return tuple(self._element(i) for i in range(*index.indices(len(self))))
+        at = int(index)
+        at += len(self) if at < 0 else 0
+        if not 0 <= at < len(self):
+            raise IndexError(f"{self.type.name} has no element {int(index)}")
+        return self._element(at)
+
+    def _element(self, index: int) -> Any:
+        element = self.type.element
+        offset = index * element.size
+        return element.decode(self.bytes[offset:offset + element.size], self._at(offset))
+
+    def __repr__(self) -> str:
+        more = ", ..." if len(self) > 200 else ""
+        return "{" + ", ".join(repr(value) for value in self[:200]) + more + "}"
+
+
+class Member:
+    """Where a field lies in its struct; `bit_size` 0 when it is no bit field."""
+    __slots__ = ("name", "offset", "type", "bit_offset", "bit_size")
+
+    def __init__(self, name: str, offset: int, type_: "Type", bit_offset: int = 0, bit_size: int = 0) -> None:
+        self.name, self.offset, self.type = name, offset, type_
+        self.bit_offset, self.bit_size = bit_offset, bit_size
+
+    def decode(self, data: bytes, address: int | None) -> Any:
+        """The field's value in the bytes of its struct, which stood at address."""
+        if not self.bit_size:
+            return self.type.decode(data[self.offset:self.offset + self.type.size],
+                                    None if address is None else address + self.offset)
+        width = (self.bit_offset + self.bit_size + 7) // 8
+        value = int.from_bytes(data[self.offset:self.offset + width], "little") >> self.bit_offset
+        value &= (1 << self.bit_size) - 1
+        if self.type.signed and value >> self.bit_size - 1:
+            value -= 1 << self.bit_size
+        return self.type.value_class(value)
+
+
+_FLOATS = {2: struct.Struct("<e"), 4: struct.Struct("<f"), 8: struct.Struct("<d")}
+_NUMBERS: dict[str, type[Int]] = {"int": Int, "bool": Bool, "char": Char, "enum": Enum, "pointer": Pointer,
+                                  "reference": Pointer, "function": Pointer, "member_pointer": Pointer}
+
+
+def _wide_float(data: bytes, exponent_bits: int, fraction_bits: int, explicit_one: bool) -> float:
+    number = int.from_bytes(data, "little")
+    fraction = number & (1 << fraction_bits) - 1
+    exponent = number >> fraction_bits & (1 << exponent_bits) - 1
+    sign = -1.0 if number >> fraction_bits + exponent_bits & 1 else 1.0
+    if exponent == (1 << exponent_bits) - 1:
+        mantissa = fraction & (1 << fraction_bits - explicit_one) - 1
+        return float("nan") if mantissa else sign * float("inf")
+    if not explicit_one and exponent:
+        fraction |= 1 << fraction_bits
+    scale = max(exponent, 1) - (1 << exponent_bits - 1) + 1 - fraction_bits + explicit_one
+    try:  # the quotient of two ints is rounded once; ldexp would overflow early
+        value = fraction * 2 ** scale / 1 if scale >= 0 else fraction / 2 ** -scale
+    except OverflowError:
+        value = float("inf")
+    return sign * value
+
+
+def decode_float(data: bytes, name: str) -> float:
+    """A float of 2, 4, 8, 10, 12 or 16 bytes; 16 bytes are x87's unless the type's name says float128."""
+    if len(data) in _FLOATS:
+        return _FLOATS[len(data)].unpack(data)[0]
+    if "128" in name:
+        return _wide_float(data, 15, 112, False)
+    return _wide_float(data[:10], 15, 64, True)
+
+
+class Type:
+    """A type of the program: `kind`, `name` as gdb prints it, `size` in bytes, and by kind `signed`, `target` (Type),
+    `count` and `element` (Type), `members` (name to Member), `enumerators` (value to name)."""
+
+    def __init__(self, table: "TypeTable", id_: TypeId, entry: Mapping[str, Any]) -> None:
+        self.id = id_
+        self.kind: str = entry["kind"]
+        self.name: str = entry.get("name") or f"<unnamed {self.kind}>"
+        self.size: int = entry.get("size") or 0
+        self.signed: bool = bool(entry.get("signed", False))
+        self.count: int = entry.get("count") or 0
+        self.enumerators: dict[int, str] = {int(v): n for n, v in reversed(entry.get("values", {}).items())}
+        self._table = table
+        self._entry = entry
+        self._members: dict[str, Member] | None = None
+        self._key: tuple | None = None
+        self.value_class: Any = None
+        self.decode: Callable[..., Any] = self._first_decode
+
+    def __repr__(self) -> str:
+        return f"<type {self.name}>"
+
+    @property
+    def target(self) -> "Type":
+        return self._table[self._entry["target"]]
+
+    @property
+    def element(self) -> "Type":
+        return self._table[self._entry["element"]]
+
+    @property
+    def members(self) -> dict[str, Member]:
+        if self._members is None:
+            own: dict[str, Member] = {}
+            inner: dict[str, Member] = {}
+            for field in self._entry.get("fields", ()):
+                member = Member(field.get("name") or "", field["offset"], self._table[field["type"]],
+                                field.get("bit_offset") or 0, field.get("bit_size") or 0)
+                if field.get("base") or not member.name:
+                    for name, m in member.type.members.items():
+                        inner.setdefault(name, Member(name, member.offset + m.offset, m.type, m.bit_offset, m.bit_size))
+                if member.name:
+                    own[member.name] = member
+            self._members = {**inner, **own}
+        return self._members
+
+    @property
+    def key(self) -> tuple:
+        """Equal for types that look alike, also across programs."""
+        if self._key is None:
+            shape: tuple = ()
+            if self.kind in ("struct", "union"):
+                shape = tuple((m.name, m.offset, m.bit_offset, m.bit_size, m.type.name, m.type.size)
+                              for m in self.members.values())
+            elif self.kind == "array":
+                shape = self.element.key
+            self._key = (self.kind, self.name, self.size, shape)
+        return self._key
+
+    @property
+    def is_text(self) -> bool:
+        """char, as opposed to signed and unsigned char, which are numbers of one byte."""
+        words = self.name.split()
+        return self.kind == "char" and self.size == 1 and "unsigned" not in words and "signed" not in words
+
+    @property
+    def is_text_pointer(self) -> bool:
+        return self.kind == "pointer" and "target" in self._entry and self.target.resolved.is_text
+
+    @property
+    def resolved(self) -> "Type":
+        """Without typedefs."""
+        type_ = self
+        while type_.kind == "typedef":
+            type_ = type_.target
+        return type_
+
+    def _first_decode(self, data: bytes, address: int | None = None) -> Any:
+        self.decode = self._make_decode()
+        return self.decode(data, address)
+
+    def _make_decode(self) -> Callable[..., Any]:
+        if self.kind == "typedef":
+            return self.resolved.decode
+        if self.kind in _NUMBERS:
+            return self._number_decode(_NUMBERS[self.kind])
+        if self.kind == "float" and self.size in (2, 4, 8, 10, 12, 16):
+            return self._float_decode()
+        if self.kind == "array" and self.element.resolved.is_text:
+            return self.decode_text
+        base = {"struct": Struct, "union": Struct, "class": Struct, "array": Array}.get(self.kind, Raw)
+        self.value_class = self._subclass(base)
+        return self.value_class
+
+    def _subclass(self, base: type) -> type:
+        return type(base.__name__, (base,), {"__slots__": (), "type": self, "__module__": __name__})
+
+    def _number_decode(self, base: type[Int]) -> Callable[..., Any]:
+        self.value_class = self._subclass(base)
+        from_bytes, signed = self.value_class.from_bytes, self.signed
+
+        def decode(data: bytes, address: int | None = None, node: int = 0) -> Any:
+            return from_bytes(data, "little", signed=signed)
+        return decode
+
+    def _float_decode(self) -> Callable[..., Any]:
+        self.value_class = self._subclass(Float)
+        make, name = self.value_class, self.name
+
+        def decode(data: bytes, address: int | None = None, node: int = 0) -> Any:
+            value = make(decode_float(data, name))
+            value.bytes = bytes(data)
+            return value
+        return decode
+
+    def decode_text(self, data: bytes, address: int | None = None, node: int = 0) -> "Str | Bytes":
+        """char bytes as Str up to NUL, or as Bytes when they are not UTF-8."""
+        text = bytes(data).partition(b"\0")[0]
+        value: Str | Bytes
+        try:
+            value = Str(text, "utf-8")
+        except UnicodeDecodeError:
+            value = Bytes(text)
+        value.bytes, value.type, value.address = bytes(data), self, address
+        return value
+
+
+class TypeTable:
+    """The types of a session by id; ids are unique in the session."""
+
+    def __init__(self, fetch: Callable[[TypeId], str] | None = None) -> None:
+        """fetch: returns the JSON table that holds an id not known yet."""
+        self._types: dict[TypeId, Type] = {}
+        self._fetch = fetch
+
+    def add(self, table: str | Mapping[str, Any]) -> None:
+        """Adds a table, as JSON text or parsed."""
+        parsed = json.loads(table) if isinstance(table, str) else table
+        for id_, entry in parsed["types"].items():
+            key = _type_id(id_)
+            if key not in self._types:
+                self._types[key] = Type(self, key, entry)
+
+    def __getitem__(self, id_: TypeId) -> Type:
+        key = _type_id(id_)
+        if key not in self._types and self._fetch is not None:
+            self.add(self._fetch(key))
+        return self._types[key]
+
+    def decoder(self, id_: TypeId, read_string: Callable[[int, int], bytes]) -> Decoder:
+        """The function that makes values of a type that is read as a whole; a char* is followed by read_string(node,
+        address)."""
+        type_ = self[id_].resolved
+        if not type_.is_text_pointer:
+            decode = type_.decode
+            if decode == type_._first_decode:
+                decode = type_.decode = type_._make_decode()
+            return decode if type_.kind in _NUMBERS else lambda data, address, node: decode(data, address)
+
+        def decode_string(data: bytes, address: int | None, node: int) -> Any:
+            pointer = int.from_bytes(data, "little")
+            return type_.decode_text(read_string(node, pointer), pointer) if pointer else type_.decode(data)
+        return decode_string
+
+
+_ESCAPES = {ord("\\"): "\\\\", ord('"'): '\\"', ord("'"): "\\'", 10: "\\n", 9: "\\t", 13: "\\r"}
+
+
+def c_escape(value: "str | bytes") -> str:
+    """Text for the inside of a C string or character literal."""
+    raw = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
+    return "".join(_ESCAPES.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in raw)
+
+
+def c_quote(value: "str | bytes") -> str:
+    """A C string literal."""
+    return f'"{c_escape(value)}"'
+
+
+def castable(name: str) -> bool:
+    """Whether a cast to the type of this name can be written."""
+    return bool(name) and not any(mark in name for mark in ("<unnamed", "(anonymous", "{"))

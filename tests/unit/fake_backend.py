@@ -1,0 +1,316 @@
+"""A replayed group in memory: implements friday.backend.Backend for tests of the Python half.
+
+Nodes hold variables by the exact text of their C expression, and functions by name. A recording is a list of events:
+each changes variables of one node and may stand at a location. Watchpoints compare values before and after an event,
+as the real ones do."""
+import json
+import pathlib
+import re
+import struct
+import sys
+from dataclasses import dataclass, field
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "pyext"))
+
+from friday import errors  # noqa: E402
+
+TYPES = {
+    "1": {"kind": "int", "name": "int", "size": 4, "signed": True},
+    "2": {"kind": "char", "name": "char", "size": 1, "signed": True},
+    "3": {"kind": "pointer", "name": "char *", "size": 8, "target": "2"},
+    "4": {"kind": "float", "name": "double", "size": 8},
+    "5": {"kind": "struct", "name": "struct Node", "size": 16, "fields": [
+        {"name": "id", "offset": 0, "type": "1"}, {"name": "next", "offset": 8, "type": "6"}]},
+    "6": {"kind": "pointer", "name": "struct Node *", "size": 8, "target": "5"},
+    "7": {"kind": "enum", "name": "enum state", "size": 4, "signed": False, "values": {"DOWN": 0, "UP": 1}},
+    "8": {"kind": "array", "name": "char [8]", "size": 8, "element": "2", "count": 8},
+    "9": {"kind": "array", "name": "int [3]", "size": 12, "element": "1", "count": 3},
+    "10": {"kind": "bool", "name": "bool", "size": 1, "signed": False},
+}
+NAMES = {entry["name"]: id_ for id_, entry in TYPES.items()}
+FORMATS = {"int": "<i", "double": "<d", "enum state": "<I", "bool": "<B"}
+
+
+@dataclass
+class Event:
+    """node does `changes` ({expression: value}) and then stands at `at`, when it is given."""
+    node: int
+    at: "str | None" = None
+    changes: dict = field(default_factory=dict)
+    seconds: float = 1.0
+    starts: bool = False
+    ends: bool = False
+
+
+@dataclass
+class Info:
+    id: int
+    name: str
+    program: str = "/usr/bin/prog"
+    parent: "int | None" = None
+    previous: "int | None" = None
+
+
+@dataclass
+class FakeStop:
+    kind: str
+    ids: tuple = ()
+    node: int = 0
+    thread: "int | None" = None
+    location: "str | None" = None
+    expression: "str | None" = None
+    old: object = None
+    new: object = None
+    logical_time: int = 0
+    real_time: float = 0.0
+    event: "int | None" = None
+    message: "str | None" = None
+    expected: "str | None" = None
+    actual: "str | None" = None
+
+
+@dataclass
+class Point:
+    kind: str
+    nodes: tuple
+    what: list
+    condition: "str | None"
+    on: bool = True
+    skip: int = 0
+    due: float = 0.0
+
+
+class FakeBackend:
+    def __init__(self, names=("a", "b"), events=(), started=None):
+        self.infos = [Info(i, name) for i, name in enumerate(names)]
+        self.state = ["alive" if started is None or i in started else "not started" for i in range(len(names))]
+        self.initial_state = list(self.state)
+        self.variables = [{} for _ in names]
+        self.functions = {}
+        self.conditions = {}
+        self.events = list(events)
+        self.done = 0
+        self.clock = 1000.0
+        self.points = {}
+        self.next_id = 1
+        self.memory = {}
+        self.next_address = 0x100000
+        self.plans = []
+        self.log = []  # writes, calls and gdb commands in order
+        self.altered_since = {}
+        self.final = FakeStop("end")
+        self.pause = False
+
+    # -- setting up --------------------------------------------------------------------------------------------------
+    def raw(self, value, type_name=None, address=None):
+        """The raw form of a Python value; str are char*."""
+        if isinstance(value, tuple):
+            return value
+        if type_name is None:
+            type_name = {bool: "bool", int: "int", float: "double", str: "char *"}[type(value)]
+        if type_name == "char *" and isinstance(value, (str, bytes)):
+            value = self.put((value.encode() if isinstance(value, str) else value) + b"\0")
+        if type_name.endswith("*"):
+            data = struct.pack("<Q", value)
+        elif type_name.startswith("char ["):
+            data = value.ljust(8, b"\0")
+        else:
+            data = value if isinstance(value, bytes) else struct.pack(FORMATS[type_name], value)
+        return int(NAMES[type_name]), data, address
+
+    def put(self, data):
+        address = self.next_address
+        self.memory[address] = data
+        self.next_address += (len(data) + 15) // 16 * 16
+        return address
+
+    def let(self, node, variables):
+        for expression, value in variables.items():
+            self.variables[node][expression] = self.raw(value)
+
+    # -- nodes and time ----------------------------------------------------------------------------------------------
+    def nodes(self):
+        return self.infos
+
+    def states(self):
+        return list(self.state)
+
+    def alive(self):
+        return [i for i, state in enumerate(self.state) if state == "alive"]
+
+    def logical_time(self):
+        return self.done
+
+    def real_time(self, node):
+        return self.clock + node / 100
+
+    def event(self, node):
+        return sum(1 for event in self.events[:self.done] if event.node == node)
+
+    def progress(self):
+        return self.done / max(len(self.events), 1), 1000.0
+
+    def altered(self, node):
+        return self.altered_since.get(node)
+
+    # -- expressions -------------------------------------------------------------------------------------------------
+    def plan(self, expression):
+        self.plans.append(expression)
+        return len(self.plans) - 1
+
+    def forget(self, plan):
+        self.plans[plan] = None
+
+    def read(self, node, plan):
+        return self.evaluate(node, self.plans[plan])
+
+    def evaluate(self, node, text):
+        if not 0 <= node < len(self.infos):
+            raise errors.NoNode(f"no node {node}")
+        if self.state[node] == "not started":
+            raise errors.NodeNotStarted(f"{self.infos[node].name} has not started yet", node=node)
+        variables = self.variables[node]
+        if text in variables:
+            return variables[text]
+        call = re.fullmatch(r"(\w+)\((.*)\)", text, re.S)
+        if call and call[1] in self.functions:
+            self.log.append((node, text))
+            self.altered_since.setdefault(node, self.done)
+            return self.raw(self.functions[call[1]](node, *[a.strip() for a in call[2].split(",")] if call[2] else ()))
+        if re.fullmatch(r"-?\d+", text):
+            return self.raw(int(text))
+        cast = re.fullmatch(r'\*\((.+) \*\)(0x[0-9a-f]+)', text)
+        if cast and int(cast[2], 16) in self.memory:
+            return int(NAMES[cast[1]]), self.memory[int(cast[2], 16)], int(cast[2], 16)
+        raise errors.NoSymbol(f'no symbol "{text}" in the program', nearest="x", node=node)
+
+    def write(self, node, target, value):
+        if self.state[node] == "ended":
+            raise errors.NodeEnded("it has ended", node=node)
+        self.log.append((node, f"{target} = {value}"))
+        literal = re.fullmatch(r'"(.*)"', value)
+        self.variables[node][target] = self.raw(literal[1]) if literal else self.evaluate(node, value)
+        if "_friday_workspace" not in target:
+            self.altered_since.setdefault(node, self.done)
+
+    def write_bytes(self, node, target, data):
+        self.log.append((node, target, data))
+        self.variables[node][target] = (self.variables[node][target][0], data, None)
+
+    def read_string(self, node, address):
+        if address not in self.memory:
+            raise errors.BadAddress(f"cannot read {address:#x}", address=address, node=node)
+        return self.memory[address].partition(b"\0")[0]
+
+    def stage(self, node, data):
+        return self.put(data)
+
+    def types(self, type_id):
+        return json.dumps({"types": TYPES})
+
+    def gdb(self, node, command):
+        self.log.append((node, "gdb " + command))
+        return f"gdb {command}\n"
+
+    def backtrace(self, node):
+        return "#0 main () at prog.c:1\n"
+
+    def take_output(self):
+        return []
+
+    # -- stop points -------------------------------------------------------------------------------------------------
+    def add(self, point):
+        self.points[self.next_id] = point
+        self.next_id += 1
+        return self.next_id - 1
+
+    def add_breakpoint(self, nodes, location, condition):
+        if location == "nowhere":
+            raise errors.NoSymbol("no function `nowhere`")
+        return self.add(Point("breakpoint", tuple(nodes), [location], condition))
+
+    def add_watch(self, nodes, expressions, condition):
+        return self.add(Point("watch", tuple(nodes), list(expressions), condition))
+
+    def add_timer(self, seconds):
+        return self.add(Point("timer", (), [seconds], None, due=self.clock + seconds))
+
+    def delete(self, id):
+        del self.points[id]
+
+    def enable(self, id, on):
+        self.points[id].on = on
+
+    def ignore(self, id, count):
+        self.points[id].skip = count
+
+    def condition(self, id, condition):
+        self.points[id].condition = condition
+
+    # -- running -----------------------------------------------------------------------------------------------------
+    def resume(self, timeout):
+        while self.done < len(self.events):
+            if self.pause and timeout is not None:
+                self.pause = False
+                return FakeStop("pause")
+            event = self.events[self.done]
+            stop = self.do(event)
+            if stop.ids or stop.kind == "exit":
+                return stop
+        self.final.logical_time = self.done
+        return self.final
+
+    def do(self, event):
+        self.done += 1
+        self.clock += event.seconds
+        node = event.node
+        stop = FakeStop("breakpoint", node=node, thread=0, location=event.at, logical_time=self.done,
+                        real_time=self.clock, event=self.event(node))
+        if event.starts:
+            self.state[node] = "alive"
+        before = dict(self.variables[node])
+        self.let(node, event.changes)
+        if event.ends:
+            self.state[node] = "ended"
+            stop.kind, stop.message = "exit", "exited with 0"
+            return stop
+        stop.ids = tuple(id_ for id_, point in self.points.items() if point.on and self.hit(point, event, before, stop))
+        return stop
+
+    def hit(self, point, event, before, stop):
+        if point.kind == "timer":
+            if self.clock < point.due:
+                return False
+            point.due += point.what[0]
+            stop.kind = "timer"
+            return True
+        if event.node not in point.nodes or point.condition and not self.conditions[point.condition](event.node):
+            return False
+        if point.kind == "breakpoint":
+            if event.at not in point.what:
+                return False
+        else:
+            now = self.variables[event.node]
+            changed = [e for e in point.what if e in now and now[e][1] != before.get(e, (0, None))[1]]
+            if not changed:
+                return False
+            stop.kind, stop.expression = "watch", changed[0]
+            stop.old, stop.new = before.get(changed[0]), now[changed[0]]
+        if point.skip:
+            point.skip -= 1
+            return False
+        return True
+
+    def step(self, node, command):
+        return FakeStop("step", node=node, logical_time=self.done)
+
+    def interrupt(self):
+        pass
+
+    def restart(self):
+        self.done, self.clock = 0, 1000.0
+        self.state = list(self.initial_state)
+        self.altered_since.clear()
+
+    def close(self):
+        pass
