@@ -93,6 +93,22 @@ class Symbols(JsonCommand):
         return {"candidates": candidates, "truncated": truncated}
 
 
+class Console(gdb.MICommand):
+    """-friday-console TEXT: commands of gdb's command line that have lines of their own (while, define, python, ...).
+
+    Through -interpreter-exec gdb would read those lines from its standard input, where Friday's next commands are.
+    """
+
+    def invoke(self, argv):
+        try:
+            gdb.execute(one_argument(argv, "-friday-console TEXT"), from_tty=False, to_string=False)
+        except gdb.error as error:
+            raise gdb.GdbError(str(error))
+        except KeyboardInterrupt:
+            raise gdb.GdbError("Quit")
+
+
+Console("-friday-console")
 Locate("-friday-locate")
 Source("-friday-source")
 Symbols("-friday-symbols")

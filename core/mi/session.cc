@@ -71,7 +71,8 @@ void MiSession::send_startup() {
   send_setting("-gdb-set sysroot " + mi_quote(options_.sysroot), false);
   if (!options_.load_helper) return;
   std::string script = python_literal(gdb_helper_script());
-  send_setting(console_command(fmt::format("python exec(compile({}, 'gdb_friday.py', 'exec'))", script)), true);
+  std::string load = fmt::format("python exec(compile({}, 'gdb_friday.py', 'exec'))", script);
+  send_setting("-interpreter-exec console " + mi_quote(load), true);
 }
 
 void MiSession::send_setting(std::string_view command, bool required) {
@@ -104,17 +105,25 @@ void MiSession::send(std::string_view command, Callback callback) { enqueue(comm
 
 MiToken MiSession::enqueue(std::string_view command, Callback callback) {
   MiToken token = ++last_token_;
-  pending_.push_back({.token = token, .command = shortened(command), .callback = std::move(callback), .reply = {}});
+  Pending pending{.token = token, .command = shortened(command), .callback = std::move(callback)};
+  std::string line = fmt::format("{}{}\n", token, command);
   if (death_) {
-    answer(std::prev(pending_.end()), std::unexpected(died(command)));
+    deliver(std::move(pending), std::unexpected(died(command)));
   } else if (command.find('\n') != std::string_view::npos) {
-    answer(std::prev(pending_.end()),
-           fail(ErrorCode::usage, "a GDB/MI command is one line, this one has several: {}", shortened(command)));
+    deliver(std::move(pending),
+            fail(ErrorCode::usage, "a GDB/MI command is one line, this one has several: {}", shortened(command)));
+  } else if (fencing_) {
+    held_.push_back({std::move(pending), std::move(line)});
   } else {
-    unwritten_ += fmt::format("{}{}\n", token, command);
-    flush_input();
+    write_line(std::move(pending), std::move(line));
   }
   return token;
+}
+
+void MiSession::write_line(Pending pending, std::string line) {
+  pending_.push_back(std::move(pending));
+  unwritten_ += line;
+  flush_input();
 }
 
 // gdb may be busy and its pipe full; what does not fit goes out when epoll reports room. A broken pipe is seen as gdb's end.
@@ -196,16 +205,33 @@ void MiSession::handle(MiRecord record) {
   else if (auto* error = std::get_if<MiParseError>(&record)) handle_parse_error(std::move(*error));
 }
 
+std::deque<MiSession::Pending>::iterator MiSession::find_pending(std::optional<MiToken> token) {
+  return std::find_if(pending_.begin(), pending_.end(), [&](const Pending& p) { return p.token == token; });
+}
+
+// gdb answers in the order of the commands. One that is passed over was cut by an interruption before gdb had read all of
+// its line, and the rest of such a line comes back as an error without a token.
 void MiSession::handle_result(ResultRecord record) {
-  auto pending = std::find_if(pending_.begin(), pending_.end(), [&](const Pending& p) { return p.token == record.token; });
-  if (pending == pending_.end()) return;
-  pending->reply.record = std::move(record);
-  MiReply reply = std::move(pending->reply);
-  answer(pending, std::move(reply));
+  if (!record.token && fencing_) return send_fence();
+  if (find_pending(record.token) == pending_.end()) return;
+  for (;;) {
+    Pending pending = std::move(pending_.front());
+    pending_.pop_front();
+    if (pending.token != record.token) {
+      Error lost{.code = ErrorCode::interrupted, .message = fmt::format("gdb was interrupted before it executed {}", pending.command)};
+      deliver(std::move(pending), std::unexpected(std::move(lost)));
+      continue;
+    }
+    if (pending.fence) return handle_fence(!record.is_error());
+    MiReply reply = std::move(pending.reply);
+    reply.record = std::move(record);
+    return deliver(std::move(pending), std::move(reply));
+  }
 }
 
 // gdb executes commands one after another, so what it prints belongs to the oldest unanswered one.
 void MiSession::handle_stream(StreamRecord record) {
+  if (fencing_ && record.kind == StreamKind::log && record.text == "Quit\n") handle_quit();
   if (pending_.empty()) return append_bounded(unsolicited_, record.text, unsolicited_limit);
   MiReply& reply = pending_.front().reply;
   (record.kind == StreamKind::log ? reply.log : reply.text) += record.text;
@@ -215,22 +241,24 @@ void MiSession::handle_stream(StreamRecord record) {
 void MiSession::handle_parse_error(MiParseError error) {
   auto digits = std::find_if_not(error.line.begin(), error.line.end(), [](char c) { return c >= '0' && c <= '9'; });
   auto token = parse_mi_number(std::string_view(error.line.begin(), digits));
-  auto pending = std::find_if(pending_.begin(), pending_.end(), [&](const Pending& p) { return p.token == token; });
-  if (pending != pending_.end() && digits != error.line.end() && *digits == '^')
-    answer(pending, fail(ErrorCode::bad_input, "gdb's answer to {} cannot be read ({} at byte {}): {}", pending->command,
-                         error.message, error.column, shortened(error.line)));
+  auto found = find_pending(token);
+  if (found != pending_.end() && digits != error.line.end() && *digits == '^') {
+    Pending pending = std::move(*found);
+    pending_.erase(found);
+    auto unreadable = fail(ErrorCode::bad_input, "gdb's answer to {} cannot be read ({} at byte {}): {}", pending.command,
+                           error.message, error.column, shortened(error.line));
+    deliver(std::move(pending), std::move(unreadable));
+  }
   if (parse_errors_.size() == parse_errors_limit) parse_errors_.pop_front();
   parse_errors_.push_back(std::move(error));
 }
 
 // --- answers ---
 
-void MiSession::answer(std::deque<Pending>::iterator pending, Result<MiReply> result) {
-  Pending done = std::move(*pending);
-  pending_.erase(pending);
-  if (done.abandoned) return;
-  if (done.callback) callbacks_.push_back({std::move(done.callback), std::move(result)});
-  else answers_.emplace(done.token, std::move(result));
+void MiSession::deliver(Pending pending, Result<MiReply> result) {
+  if (pending.abandoned || pending.fence) return;
+  if (pending.callback) callbacks_.push_back({std::move(pending.callback), std::move(result)});
+  else answers_.emplace(pending.token, std::move(result));
 }
 
 // Callbacks may send, wait and so come back here; each answer is taken out before it is delivered.
@@ -248,16 +276,44 @@ std::optional<Result<MiReply>> MiSession::take_result(MiToken token) {
   return std::move(answer.mapped());
 }
 
-// The SIGINT may reach gdb just after it finished the command; its "Quit" would then hit the next one. A command of no
-// effect, itself abandoned, goes in between and takes it.
+// The SIGINT may reach gdb (13) before it began the command, or just after it finished it. Its "Quit" is then thrown
+// somewhere else: between commands, in the next command, or while gdb reads the next line, of which it forgets the first
+// part. So nothing is sent after a SIGINT but fences, commands without effect, until two of them in a row were answered
+// well; the first makes sure that gdb has met the signal, the second that nothing of it is left. All other commands are
+// held meanwhile. A second SIGINT goes out only when gdb said "Quit" to the first: two at once are to gdb the wish to
+// disconnect from its target.
 void MiSession::abandon(MiToken token) {
-  if (answers_.erase(token) > 0) return;
-  auto pending = std::find_if(pending_.begin(), pending_.end(), [&](const Pending& p) { return p.token == token; });
-  if (pending == pending_.end() || death_) return;
+  if (answers_.erase(token) > 0 || death_) return;
+  if (std::erase_if(held_, [&](const Held& held) { return held.pending.token == token; }) > 0) return;
+  auto pending = find_pending(token);
+  if (pending == pending_.end()) return;
   pending->abandoned = true;
+  if (fencing_) return;
+  fencing_ = true;
+  fences_passed_ = 0;
   process_.interrupt();
-  enqueue("-gdb-set confirm off", nullptr);
-  pending_.back().abandoned = true;
+  send_fence();
+}
+
+void MiSession::send_fence() {
+  MiToken token = ++last_token_;
+  write_line({.token = token, .command = "a fence", .callback = nullptr, .fence = true}, fmt::format("{}-gdb-set confirm off\n", token));
+}
+
+// Said by gdb between commands: the abandoned one may still be to come. Or the last word of that one: then a further
+// SIGINT meets an idle gdb, which says "Quit" once more.
+void MiSession::handle_quit() {
+  fences_passed_ = 0;
+  if (std::any_of(pending_.begin(), pending_.end(), [](const Pending& p) { return p.abandoned; })) process_.interrupt();
+  send_fence();
+}
+
+void MiSession::handle_fence(bool passed) {
+  if (!fencing_) return;
+  fences_passed_ = passed ? fences_passed_ + 1 : 0;
+  if (fences_passed_ < 2) return send_fence();
+  fencing_ = false;
+  for (Held& held : std::exchange(held_, {})) write_line(std::move(held.pending), std::move(held.line));
 }
 
 void MiSession::die() {
@@ -267,7 +323,11 @@ void MiSession::die() {
   for (int fd : {process_.output(), process_.errors(), process_.death()})
     ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
   if (watching_input_) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, process_.input(), nullptr);
-  while (!pending_.empty()) answer(pending_.begin(), std::unexpected(died(pending_.front().command)));
+  for (Held& held : std::exchange(held_, {})) pending_.push_back(std::move(held.pending));
+  for (Pending& pending : std::exchange(pending_, {})) {
+    Error error = died(pending.command);
+    deliver(std::move(pending), std::unexpected(std::move(error)));
+  }
 }
 
 Error MiSession::died(std::string_view command) const {
@@ -341,8 +401,24 @@ Result<void> MiSession::wait_ready(Pump& pump) {
   return *startup();
 }
 
+namespace {
+
+// True for a command that gdb continues to read from its standard input: its name, or what gdb accepts as one.
+bool reads_a_body(std::string_view command) {
+  command.remove_prefix(std::min(command.find_first_not_of(" \t"), command.size()));
+  std::string_view word = command.substr(0, command.find_first_of(" \t/"));
+  for (std::string_view name : {"commands", "define", "define-prefix", "document", "if", "while", "while-stepping", "stepping",
+                                "ws", "python", "py", "python-interactive", "pi", "guile", "gu", "guile-repl", "gr", "compile",
+                                "expression", "actions"})
+    if (word == name || (word.size() >= 3 && name.starts_with(word))) return true;
+  return false;
+}
+
+}  // namespace
+
 std::string MiSession::console_command(std::string_view command) {
-  return "-interpreter-exec console " + mi_quote(command);
+  bool helper = command.find('\n') != std::string_view::npos || reads_a_body(command);
+  return (helper ? "-friday-console " : "-interpreter-exec console ") + mi_quote(command);
 }
 
 // --- PollPump ---

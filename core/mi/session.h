@@ -45,8 +45,8 @@ struct MiReply {
 
 struct MiSessionOptions {
   std::string gdb = "gdb";             // path, or name looked up on PATH
-  std::vector<std::string> arguments;  // after the fixed ones, e.g. the program
-  std::string sysroot = "/";           // where gdb finds the program's and the libraries' files
+  std::vector<std::string> arguments{};  // after the fixed ones, e.g. the program
+  std::string sysroot = "/";            // where gdb finds the program's and the libraries' files
   bool load_helper = true;             // core/mi/gdb_friday.py
   std::chrono::milliseconds deadline{60'000};  // of a command, unless the call gives another
 };
@@ -75,7 +75,7 @@ class MiSession {
   std::optional<Result<void>> startup() const;
   // Last lines that gdb wrote to its standard error.
   const std::string& error_tail() const { return error_tail_; }
-  size_t pending_commands() const { return pending_.size(); }
+  size_t pending_commands() const { return pending_.size() + held_.size(); }
 
   // --- commands, without waiting ---
   // `command` is an MI command ("-break-insert main") on one line.
@@ -84,7 +84,7 @@ class MiSession {
   // The answer to a token, once; empty while there is none.
   std::optional<Result<MiReply>> take_result(MiToken token);
   // The answer is no longer wanted. When gdb still executes or holds the command it is interrupted (SIGINT), and the
-  // session is good for the next command.
+  // session is good for the next command, which waits until gdb has got over the interruption.
   void abandon(MiToken token);
 
   // --- what gdb says by itself ---
@@ -103,7 +103,8 @@ class MiSession {
   Result<std::string> console(std::string_view command, Pump& pump, std::optional<Milliseconds> deadline = {});
   Result<void> wait_ready(Pump& pump);
 
-  // The MI form of a command of gdb's command line.
+  // The MI form of a command of gdb's command line. One of several lines, and one that would read its body from gdb's
+  // standard input (where the next MI commands are), goes through the helper's -friday-console.
   static std::string console_command(std::string_view command);
   Milliseconds deadline() const { return options_.deadline; }
   // The error of a command that was not answered in time.
@@ -115,7 +116,12 @@ class MiSession {
     std::string command;  // shortened, for messages
     Callback callback;    // empty: the answer is kept for take_result
     bool abandoned = false;
-    MiReply reply;
+    bool fence = false;  // sent by the session itself, after an interruption
+    MiReply reply{};
+  };
+  struct Held {
+    Pending pending;
+    std::string line;
   };
   struct Answer {
     Callback callback;
@@ -126,7 +132,11 @@ class MiSession {
   void send_startup();
   void send_setting(std::string_view command, bool required);
   MiToken enqueue(std::string_view command, Callback callback);
+  void write_line(Pending pending, std::string line);
   void flush_input();
+  void send_fence();
+  void handle_quit();
+  void handle_fence(bool passed);
   void watch(int fd, uint32_t events);
   void read_output();
   void read_errors();
@@ -134,7 +144,8 @@ class MiSession {
   void handle_result(ResultRecord record);
   void handle_stream(StreamRecord record);
   void handle_parse_error(MiParseError error);
-  void answer(std::deque<Pending>::iterator pending, Result<MiReply> result);
+  std::deque<Pending>::iterator find_pending(std::optional<MiToken> token);
+  void deliver(Pending pending, Result<MiReply> result);
   void run_callbacks();
   void die();
   Error died(std::string_view command) const;
@@ -147,6 +158,9 @@ class MiSession {
   std::string unwritten_;
   bool watching_input_ = false;
   std::deque<Pending> pending_;  // in the order sent, which is the order gdb executes them in
+  bool fencing_ = false;         // an interruption is under way: see abandon
+  int fences_passed_ = 0;
+  std::deque<Held> held_;        // commands that wait for its end
   std::unordered_map<MiToken, Result<MiReply>> answers_;
   std::deque<Answer> callbacks_;
   std::deque<AsyncRecord> async_;
