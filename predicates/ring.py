@@ -2,68 +2,83 @@
 
 Watches the links of all nodes and hands every change to RingState (ring_state.py), which tells transients from breaks that
 last. What is known at the moment of a suspect change (the message being processed, the stack) is taken at that moment;
-the violation is reported when the break turns out to last.
+the violation is reported when the break turns out to last. Its values: `id` of the node, `link`, `value` (the id it
+holds), `other` (the id of the node that it skips or that has ended), `since` (seconds), `unexplained`, and of a suspect
+change `after` (sender, type and seq of the message; None in a timer), `broken_at` (logical time) and `stack`.
 """
 
-import os
-import sys
-
 import friday
-
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from ring_state import RingState
 
+CHECK = 0.5  # seconds of the recording between two looks at what lasts
+
 ring = None
-last_time = 0.0
+nodes = {}
+latest = 0.0  # real time never runs backwards here, though hosts' clocks may differ
+
+
+def now():
+    global latest
+    latest = max(latest, __REALCLOCK__)
+    return latest
 
 
 def links():
-    """Successor and predecessor of the triggering node as ids; None for a link that is not set."""
-    successor = int(@(srv.successor->id)) if @(srv.successor) else None
-    predecessor = int(@(srv.predecessor->id)) if @(srv.predecessor) else None
-    return {"successor": successor, "predecessor": predecessor}
+    """The ids of successor and predecessor; None for a link that is not set."""
+    return {
+        "successor": @(srv.successor->id) if @(srv.successor) else None,
+        "predecessor": @(srv.predecessor->id) if @(srv.predecessor) else None,
+    }
 
 
 def evidence():
-    """What led to the change: the message that the node is processing (none: a timer), the logical time and the stack."""
-    message = None
-    if @(srv.last_message.type):
-        message = {
-            "sender": f"{int(@(srv.last_message.sender)):016x}",
-            "type": str(@(srv.last_message.type)).removeprefix("PACKET_"),
-            "seq": int(@(srv.last_message.seq)),
-        }
-    return {"after": message, "logical_time": __LOGICALCLOCK__, "backtrace": friday.session.backtrace()}
+    """What led to the change that was just made."""
+    header = @(srv.last_message.type)
+    after = None
+    if header:
+        sender, seq = @(srv.last_message.sender), @(srv.last_message.seq)
+        after = {"sender": f"{sender:016x}", "type": str(header).removeprefix("PACKET_"), "seq": seq}
+    return {"after": after, "broken_at": str(__LOGICALCLOCK__), "stack": __NODE__.backtrace()}
 
 
-def report(breaks, now):
+def report(breaks, time):
     for b in breaks:
         friday.violation(
-            "ring", nodes=[b.node, b.other], message=b.message(now), id=f"{b.id:016x}", kind=b.kind, link=b.link,
-            value=f"{b.value:016x}", other=f"{b.other_id:016x}", time=b.since, unexplained=b.unexplained, **b.evidence,
-        )
+            "ring", nodes=[nodes[b.node]], message=b.message(time), id=f"{b.id:016x}", link=b.link, kind=b.kind,
+            value=f"{b.value:016x}", other=f"{b.other_id:016x}", since=b.since, unexplained=b.unexplained, **b.evidence)
 
 
-def note_ended(now):
-    alive = set(__ALL__)
-    for node in ring.alive():
-        if node not in alive:
-            ring.ended(node, now)
+def note_ended(time):
+    alive = {node.name for node in __ALL__}
+    for name in ring.alive():
+        if name not in alive:
+            ring.ended(name, time)
 
 
 def on_link_change():
-    global ring, last_time
-    last_time = now = __REALCLOCK__
+    global ring
+    time, name = now(), __NODE__.name
     if ring is None:
         ring = RingState(period=@(srv.period) / 1000)
-    note_ended(now)
-    for suspect in ring.update(__NODE__, int(@(srv.node.id)), time=now, **links()):
+    nodes[name] = __NODE__
+    note_ended(time)
+    for suspect in ring.update(name, @(srv.node.id), time=time, **links()):
         suspect.evidence = evidence()
-    report(ring.advance(now), now)
+    report(ring.advance(time), time)
+
+
+def on_time():
+    if ring is not None:
+        time = now()
+        note_ended(time)
+        report(ring.advance(time), time)
+
+
+def on_end():
+    if ring is not None:
+        report(ring.finish(latest), latest)
 
 
 friday.session.watch("srv.successor, srv.predecessor", on_link_change)
-friday.session.run()
-if ring is not None:
-    end = max(last_time, __REALCLOCK__)
-    report(ring.finish(end), end)
+friday.session.every(on_time, seconds=CHECK)
+friday.session.at_end(on_end)

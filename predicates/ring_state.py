@@ -24,7 +24,7 @@ import dataclasses
 from typing import Any, Hashable, Iterator
 
 PERIOD = 0.25  # seconds between two rounds of stabilisation
-ROUNDS_TO_DETECT = 7  # rounds until a dead neighbour is given up: silence, pings without an answer, and jitter
+ROUNDS_TO_DETECT = 8  # rounds until a dead neighbour is given up: silence, pings without an answer, and jitter
 ROUNDS_TO_HEAL = 3  # rounds until a join or a replaced link has reached the neighbours
 
 Name = Hashable

@@ -3,6 +3,7 @@
 import json
 import pathlib
 import re
+import subprocess
 import sys
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
@@ -128,3 +129,42 @@ def test_the_late_joiner_lands_right_behind_the_victim(seed):
     assert ring.successor_of(ids[plan.victim], ids) == ids[plan.late]
     assert {0, plan.victim, plan.late}.isdisjoint(node.index for node in plan.nodes if node.dies is not None)
     assert re.fullmatch(r"[0-9a-f]{16}", f"{ids[0]:016x}")
+
+
+def gdb(*commands):
+    """The output of gdb's commands on a node that stands where chord.c:58 is reached."""
+    words = ["gdb", "-nx", "-batch", "-ex", "set debuginfod enabled off", "-ex", "break chord.c:58", "-ex", "run"]
+    for command in commands:
+        words += ["-ex", command]
+    words += ["--args", str(ring.find_apps() / "chord"), "--port", "0", "--id", "00000000000000ff", "--seconds", "0.1"]
+    return subprocess.run(words, capture_output=True, text=True, timeout=60).stdout
+
+
+def test_published_expressions_can_be_asked():
+    out = gdb(
+        'printf "$ = %s\\n", (char*)id', 'print atoid("0000000000000010")', "next", "print srv.node.id", "print srv.predecessor->id",
+        "set var srv.failed[0].id = 0x20", "set var srv.failed[1].id = 0x30",
+        "print is_between(&srv.failed[0].id, 0x10, &srv.failed[1].id)",
+        "print is_between((chordID*)&srv.failed[1].id, 0x10, &srv.failed[0].id)", "print is_get(PACKET_GET)",
+        'printf "$ = %s\\n", srv.node.addr',
+    )
+    values = [line.split(" = ", 1)[1] for line in out.splitlines() if line.startswith("$")]
+    assert values[:-1] == ["00000000000000ff", "16", "255", "255", "1", "0", "1"], out
+    assert values[-1].startswith("127.0.0.1:")
+
+
+@pytest.mark.parametrize(
+    "place, names",
+    [
+        ("chord.c:58", ["id"]),
+        ("process.c:69", ["packet_id", "successor"]),
+        ("process_data", ["packet_id", "packet_header"]),
+        ("insert_finger", ["id", "addr", "f"]),
+        ("remove_finger", ["f"]),
+    ],
+)
+def test_published_names_are_in_scope(place, names):
+    out = gdb(f"info scope {place}", "info line stabilize")
+    for name in names:
+        assert f"Symbol {name} is" in out, out
+    assert "stabilize.c" in out

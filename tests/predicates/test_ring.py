@@ -1,5 +1,6 @@
 """The ring predicate: healthy and corrupted states by hand, then the links of real rings, ten with the fault, ten without."""
 
+import io
 import json
 import pathlib
 import sys
@@ -8,9 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests" / "apps" / "chord"), str(ROOT / "predicates")]  # both hold a ring.py: the first is meant
+sys.path[:0] = [str(ROOT / "tests" / "unit"), str(ROOT / "tests" / "apps" / "chord"), str(ROOT / "predicates")]  # both of the last hold a ring.py: the first is meant
 import ring as chord  # noqa: E402  (the planner of rings)
+from fake_backend import Event, FakeBackend  # noqa: E402  (makes friday importable)
 from ring_state import RingState, is_between  # noqa: E402
+
+import friday  # noqa: E402
 
 IDS = {"a": 10, "b": 20, "c": 30, "d": 40}
 
@@ -47,10 +51,10 @@ def test_link_past_a_live_node_is_suspect_at_once_and_reported_when_it_lasts():
     assert suspect.unexplained and (suspect.node, suspect.other, suspect.since) == ("a", "b", 7.0)
     suspect.evidence["after"] = "a message"
     assert state.advance(7.0 + state.grace) == []
-    assert state.advance(9.6) == [suspect] and suspect.reported == 9.6
+    assert state.advance(9.8) == [suspect] and suspect.reported == 9.8
     assert suspect.evidence == {"after": "a message"}
-    assert suspect.message(9.6) == (
-        "a (0xa): its successor 0x1e skips b (0x14), a live node of the ring, since 7.000, 2.600 s; "
+    assert suspect.message(9.8) == (
+        "a (0xa): its successor 0x1e skips b (0x14), a live node of the ring, since 7.000, 2.800 s; "
         "a moved the link past it, and no join or death explains that"
     )
     assert state.advance(20) == [] and state.finish(20) == [], "one report a break"
@@ -170,6 +174,51 @@ def test_unknown_nodes_are_taken_for_alive():
 def test_bad_period_is_refused():
     with pytest.raises(ValueError, match="must be positive"):
         RingState(period=0)
+
+
+# --- The script, against a recording in memory ---
+
+def events_of(steps):
+    """Events from (seconds, node, successor, predecessor); a node without links ends. Ids are those of IDS."""
+    names = sorted(IDS)
+    for seconds, name, *links in steps:
+        changes = {}
+        if links:
+            link_names = ("srv.successor", "srv.predecessor")
+            changes = {link: 0x1000 + IDS[to] for link, to in zip(link_names, links)}
+            changes |= {f"{link}->id": IDS[to] for link, to in zip(link_names, links)}
+        yield Event(names.index(name), changes=changes, seconds=seconds, ends=not links)
+
+
+def run_script(tmp_path, steps):
+    """(exit code, violations as JSON) of predicates/ring.py."""
+    backend = FakeBackend(names=sorted(IDS), events=events_of(steps))
+    for node, name in enumerate(sorted(IDS)):
+        backend.let(node, {"srv.node.id": IDS[name], "srv.period": 250, "srv.successor": 0, "srv.predecessor": 0})
+        backend.let(node, {"srv.last_message.sender": IDS["b"], "srv.last_message.seq": 7})
+        backend.let(node, {"srv.last_message.type": backend.raw(b"\1\0\0\0", "enum state")})
+    report = tmp_path / "report.json"
+    code = friday.run_script(str(ROOT / "predicates" / "ring.py"), friday.Session(backend), json_path=str(report), out=io.StringIO())
+    return code, json.loads(report.read_text())["violations"]
+
+
+WHOLE = [(0.0, "a", "b", "d"), (0.0, "b", "c", "a"), (0.0, "c", "d", "b"), (0.0, "d", "a", "c")]
+
+
+def test_script_holds_on_a_ring_that_heals(tmp_path):
+    steps = WHOLE + [(5.0, "b"), (1.2, "a", "c", "d"), (0.3, "c", "d", "a"), (9.0, "a", "c", "d")]
+    assert run_script(tmp_path, steps) == (0, [])
+
+
+def test_script_reports_a_lasting_break_with_its_evidence(tmp_path):
+    code, (violation,) = run_script(tmp_path, WHOLE + [(5.0, "a", "c", "d"), (1.0, "c", "d", "b"), (9.0, "c", "d", "b")])
+    assert code == 1
+    assert violation["predicate"] == "ring" and [node["name"] for node in violation["nodes"]] == ["a"]
+    values = violation["values"]
+    assert (values["id"], values["link"], values["value"], values["other"]) == (f"{10:016x}", "successor", f"{30:016x}", f"{20:016x}")
+    assert values["after"] == {"sender": f"{20:016x}", "type": "UP", "seq": 7}
+    assert values["since"] == 1005.0 and values["unexplained"] and "main" in values["stack"]
+    assert "skips b (0x14), a live node of the ring, since 1005.000" in violation["message"]
 
 
 # --- Links of real rings ---
