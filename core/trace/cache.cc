@@ -1,0 +1,76 @@
+#include "core/trace/cache.h"
+
+#include <sys/stat.h>
+
+#include <cstring>
+
+#include <xxhash.h>
+
+#include "core/base/files.h"
+
+namespace friday {
+
+namespace {
+
+constexpr uint64_t kCacheMagic = 0x3143594144495246;  // "FRIDAYC1"; counts up when the meaning of any cache changes
+
+struct CacheHeader {
+  uint64_t magic, fingerprint, size, checksum;
+};
+
+}  // namespace
+
+uint64_t fingerprint(const Recording& recording, std::span<const NodeId> nodes) {
+  uint64_t hash = kCacheMagic;
+  for (NodeId id : nodes) {
+    struct stat status {};
+    ::stat(recording.trace_path(id).c_str(), &status);
+    const NodeInfo* node = recording.find(id);
+    uint64_t facts[] = {id.value, static_cast<uint64_t>(status.st_size), static_cast<uint64_t>(status.st_ino),
+                        static_cast<uint64_t>(status.st_mtim.tv_sec), static_cast<uint64_t>(status.st_mtim.tv_nsec),
+                        node ? node->trace_bytes : 0, node ? node->events : 0};
+    hash = XXH3_64bits_withSeed(facts, sizeof facts, hash);
+  }
+  return hash;
+}
+
+void CacheWriter::append(const void* bytes, size_t size) {
+  if (size) data_.append(static_cast<const char*>(bytes), size);
+}
+
+Result<void> CacheWriter::write(const Recording& recording, const std::string& name, uint64_t fingerprint) {
+  ::mkdir(recording.cache_directory().c_str(), 0700);
+  CacheHeader header{kCacheMagic, fingerprint, data_.size(), XXH3_64bits(data_.data(), data_.size())};
+  data_.insert(0, reinterpret_cast<const char*>(&header), sizeof header);
+  return write_file_atomically(recording.cache_directory() + "/" + name, data_);
+}
+
+Result<CacheReader> CacheReader::open(const Recording& recording, const std::string& name, uint64_t fingerprint) {
+  CacheReader reader;
+  FRIDAY_TRY(data, read_file(recording.cache_directory() + "/" + name));
+  reader.data_ = std::move(data);
+  CacheHeader header;
+  auto unusable = [&] { return fail(ErrorCode::bad_input, "the cache {} is stale or damaged", name); };
+  if (reader.data_.size() < sizeof header) return unusable();
+  memcpy(&header, reader.data_.data(), sizeof header);
+  const char* body = reader.data_.data() + sizeof header;
+  uint64_t size = reader.data_.size() - sizeof header;
+  if (header.magic != kCacheMagic || header.fingerprint != fingerprint || header.size != size ||
+      header.checksum != XXH3_64bits(body, size))
+    return unusable();
+  reader.at_ = sizeof header;
+  return reader;
+}
+
+bool CacheReader::take_bytes(std::span<const std::byte>& bytes) {
+  uint64_t size;
+  if (data_.size() - at_ < sizeof size) return false;
+  memcpy(&size, data_.data() + at_, sizeof size);
+  at_ += sizeof size;
+  if (size > data_.size() - at_) return false;
+  bytes = {reinterpret_cast<const std::byte*>(data_.data() + at_), size};
+  at_ = std::min((at_ + size + 7) & ~size_t{7}, data_.size());
+  return true;
+}
+
+}  // namespace friday

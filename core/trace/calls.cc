@@ -1,0 +1,59 @@
+#include "core/trace/calls.h"
+
+#include <sys/syscall.h>
+
+#include <cstring>
+
+#include <fmt/format.h>
+
+namespace friday {
+
+std::string_view call_name(unsigned number) {
+  switch (number) {
+#define CALL(number, name, ...) \
+  case number:                  \
+    return #name;
+#include "core/shim/calls.def"
+#undef CALL
+    default:
+      return {};
+  }
+}
+
+std::string call_text(unsigned number) {
+  std::string_view name = call_name(number);
+  return name.empty() ? fmt::format("call {}", number) : std::string(name);
+}
+
+std::string signal_text(int number) {
+  const char* name = sigabbrev_np(number);
+  return name ? fmt::format("SIG{}", name) : fmt::format("signal {}", number);
+}
+
+std::string errno_text(int number) {
+  const char* name = strerrorname_np(number);
+  return name ? name : fmt::format("errno {}", number);
+}
+
+bool has_outgoing_effect(unsigned call) {
+  switch (call) {
+    case SYS_write: case SYS_pwrite64: case SYS_writev: case SYS_pwritev: case SYS_pwritev2:
+    case SYS_sendto: case SYS_sendmsg: case SYS_sendmmsg: case SYS_sendfile: case SYS_splice: case SYS_tee:
+    case SYS_vmsplice: case SYS_copy_file_range:
+    case SYS_connect: case SYS_shutdown: case SYS_close: case SYS_close_range: case SYS_dup2: case SYS_dup3:
+    case SYS_listen: case SYS_bind:
+    case SYS_kill: case SYS_tkill: case SYS_tgkill: case SYS_rt_sigqueueinfo: case SYS_rt_tgsigqueueinfo:
+    case SYS_fork: case SYS_vfork: case SYS_clone: case SYS_clone3: case SYS_execve: case SYS_execveat:
+    case SYS_exit: case SYS_exit_group:
+    case SYS_rename: case SYS_renameat: case SYS_renameat2: case SYS_unlink: case SYS_unlinkat: case SYS_link:
+    case SYS_linkat: case SYS_symlink: case SYS_symlinkat: case SYS_mkdir: case SYS_mkdirat: case SYS_rmdir:
+    case SYS_truncate: case SYS_ftruncate: case SYS_fallocate: case SYS_chmod: case SYS_fchmod: case SYS_fchmodat:
+    case SYS_utimensat: case SYS_setxattr: case SYS_fsetxattr:
+    case SYS_mq_timedsend: case SYS_msgsnd:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace friday

@@ -1,0 +1,27 @@
+// Names of system calls, signals and error numbers for people to read; from core/shim/calls.def, so record, replay and
+// display agree. Pure functions over constant tables; any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace friday {
+
+// "openat"; empty for a number that calls.def does not list.
+std::string_view call_name(unsigned number);
+
+// "openat", or "call 437" for a number without a name.
+std::string call_text(unsigned number);
+
+// "SIGTERM", or "signal 99".
+std::string signal_text(int number);
+
+// "ENOENT", or "errno 999".
+std::string errno_text(int number);
+
+// Whether the call's effect on the world outside its process takes place at its entry (send, write, close, kill, rename)
+// rather than becoming visible to the caller at its return (receive, wait, read, stat).
+bool has_outgoing_effect(unsigned call);
+
+}  // namespace friday

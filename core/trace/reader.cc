@@ -1,0 +1,322 @@
+#include "core/trace/reader.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+
+#define XXH_STATIC_LINKING_ONLY
+#include <xxhash.h>
+
+#include "core/base/fd.h"
+
+namespace friday {
+
+using namespace format;
+
+namespace {
+
+constexpr uint64_t kKnownFeatures = kFeatureImage | kFeatureForkChild | kFeatureChecksums;
+
+uint64_t minimum_size(uint16_t type) {
+  if (is_event(type)) return sizeof(EventRecord);
+  switch (type) {
+    case kImageRecord: return sizeof(ImageRecord);
+    case kImageMap: return sizeof(ImageMapRecord);
+    case kImagePages: return sizeof(ImagePagesRecord);
+    case kChannelRecord: return sizeof(ChannelRecord);
+    case kClockRecord: return sizeof(ClockRecord);
+    case kModuleRecord: return sizeof(ModuleRecord);
+    case kEndRecord: return sizeof(EndRecord);
+    default: return sizeof(RecordHeader);
+  }
+}
+
+// Null if the part is as its kind asks.
+const char* part_problem(const PartHeader& part) {
+  switch (part.kind) {
+    case kTransfer: return part.size < kTransferBytes ? "a transfer part is too short" : nullptr;
+    case kFileIdentity: return part.size < sizeof(FileIdentityPart) ? "a file identity part is too short" : nullptr;
+    case kMapContent: return part.size < sizeof(MapContentPart) ? "a map content part is too short" : nullptr;
+    case kChild: return part.size < sizeof(ChildPart) ? "a child part is too short" : nullptr;
+    case kWait: return part.size < sizeof(WaitPart) ? "a wait part is too short" : nullptr;
+    case kDescriptors: return part.size % sizeof(DescriptorsPart) ? "a descriptors part has a bad size" : nullptr;
+    default: return nullptr;
+  }
+}
+
+// Null if arguments and parts fill the event exactly.
+const char* event_problem(const EventRecord& event) {
+  uint64_t size = event.header.size;
+  uint64_t at = sizeof(EventRecord) + uint64_t{event.argument_count} * 8;
+  if (at > size) return "its arguments do not fit into it";
+  const auto* base = reinterpret_cast<const std::byte*>(&event);
+  for (unsigned n = 0; n < event.part_count; ++n) {
+    if (size - at < sizeof(PartHeader)) return "a part does not fit into it";
+    const auto& part = *reinterpret_cast<const PartHeader*>(base + at);
+    at += sizeof(PartHeader);
+    if (padded(part.size) > size - at) return "a part does not fit into it";
+    if (const char* problem = part_problem(part)) return problem;
+    at += padded(part.size);
+  }
+  return at == size ? nullptr : "its parts do not fill it";
+}
+
+const char* header_problem(const FileHeader& header) {
+  if (header.header_size % 8 || header.header_size < sizeof(FileHeader)) return "the offset of its first record is impossible";
+  if (header.clock_kind != kClockTsc && header.clock_kind != kClockMonotonic) return "its clock is of an unknown kind";
+  if (header.ticks_per_second == 0) return "its clock has no rate";
+  return nullptr;
+}
+
+Error bad_file(NodeId node, std::string message) {
+  return Error{ErrorCode::bad_input, std::move(message), node.value, std::nullopt};
+}
+
+// What is wrong with a trace whose header is `header` and whose file has `size` bytes.
+std::optional<Error> file_problem(const FileHeader& header, uint64_t size, const std::string& path, NodeId node) {
+  if (memcmp(header.magic, kMagic, sizeof kMagic) != 0)
+    return bad_file(node, fmt::format("{} is not a Friday trace: it does not begin with FRIDAYT1. Record the node again", path));
+  if (header.version != kVersion)
+    return bad_file(node, fmt::format("{} has trace format version {}, this Friday reads version {}. Use the Friday that recorded it",
+                                      path, header.version, kVersion));
+  if (uint64_t unknown = header.features & ~kKnownFeatures)
+    return bad_file(node, fmt::format("{} uses features {:#x} that this Friday does not know. Use the Friday that recorded it",
+                                      path, unknown));
+  if (const char* problem = header_problem(header))
+    return bad_file(node, fmt::format("{} has a damaged header: {}. Copy the recording again", path, problem));
+  uint64_t needed = std::max<uint64_t>(header.committed, header.header_size);
+  if (needed > size)
+    return bad_file(node, fmt::format("{} is truncated: {} bytes were recorded, the file has {}. Copy the recording again, "
+                                      "or leave this node out with --node", path, needed, size));
+  return std::nullopt;
+}
+
+}  // namespace
+
+uint32_t record_checksum(std::span<const std::byte> record, uint64_t /*offset*/) {
+  constexpr size_t kField = offsetof(RecordHeader, checksum);
+  constexpr size_t kSmall = 4096;
+  if (record.size() <= kSmall) {
+    alignas(64) std::byte copy[kSmall];
+    memcpy(copy, record.data(), record.size());
+    memset(copy + kField, 0, sizeof(RecordHeader::checksum));
+    return static_cast<uint32_t>(XXH3_64bits(copy, record.size()));
+  }
+  RecordHeader header;
+  memcpy(&header, record.data(), sizeof header);
+  header.checksum = 0;
+  XXH3_state_t state;
+  XXH3_64bits_reset(&state);
+  XXH3_64bits_update(&state, &header, sizeof header);
+  XXH3_64bits_update(&state, record.data() + sizeof header, record.size() - sizeof header);
+  return static_cast<uint32_t>(XXH3_64bits_digest(&state));
+}
+
+uint64_t run_hash(std::span<const std::byte> data, uint64_t seed) {
+  for (; data.size() > kHashBlock; data = data.subspan(kHashBlock)) seed = XXH3_64bits_withSeed(data.data(), kHashBlock, seed);
+  return XXH3_64bits_withSeed(data.data(), data.size(), seed);
+}
+
+const char* record_type_name(uint16_t type) {
+  switch (type) {
+    case kImageRecord: return "image";
+    case kImageMap: return "image map";
+    case kImagePages: return "image pages";
+    case kChannelRecord: return "channel";
+    case kClockRecord: return "clock";
+    case kModuleRecord: return "module";
+    case kEndRecord: return "end";
+    case kCall: return "call";
+    case kRelease: return "release";
+    case kReturn: return "return";
+    case kSignal: return "signal";
+    case kThreadStart: return "thread start";
+    case kThreadExit: return "thread exit";
+    case kInstruction: return "instruction";
+    case kYield: return "yield";
+    case kBranches: return "branches";
+    case kCutValue: return "cut value";
+    case kSchedule: return "schedule";
+    case kStack: return "stack";
+    case kProcessImage: return "process image";
+    default: return "unknown";
+  }
+}
+
+void TraceReader::Unmap::operator()(const std::byte* address) const {
+  ::munmap(const_cast<std::byte*>(address), size);
+}
+
+Result<TraceReader> TraceReader::open(const Recording& recording, NodeId node) {
+  const NodeInfo* info = recording.find(node);
+  if (!info) return fail(ErrorCode::not_found, "the recording {} has no node {}", recording.path(), node);
+  if (info->problem) return std::unexpected(*info->problem);
+  return open_file(recording.trace_path(node), node);
+}
+
+Result<TraceReader> TraceReader::open(const std::string& recording_path, NodeId node) {
+  FRIDAY_TRY(recording, Recording::open(recording_path));
+  return open(recording, node);
+}
+
+Result<TraceReader> TraceReader::open_file(const std::string& path, NodeId node) {
+  auto opened = friday::open_file(path, O_RDONLY);
+  if (!opened) return std::unexpected(bad_file(node, opened.error().message + ". Recording of this node never began, or the "
+                                                                              "copy is incomplete; leave it out with --node"));
+  UniqueFd fd = *std::move(opened);
+  struct stat status;
+  if (::fstat(fd.get(), &status) != 0) return fail_errno(errno, fmt::format("cannot examine {}", path));
+  uint64_t size = static_cast<uint64_t>(status.st_size);
+  if (!S_ISREG(status.st_mode) || size < sizeof(FileHeader))
+    return std::unexpected(bad_file(node, fmt::format("{} is {}, not a trace. Recording of this node never began; leave it "
+                                                      "out with --node, or record it again",
+                                                      path, size == 0 ? "empty" : "too short")));
+  void* address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd.get(), 0);
+  if (address == MAP_FAILED) return fail_errno(errno, fmt::format("cannot map {}", path));
+
+  TraceReader reader;
+  reader.node_ = node;
+  reader.path_ = path;
+  reader.mapping_ = {static_cast<const std::byte*>(address), Unmap{size}};
+  reader.header_ = std::make_unique<FileHeader>();
+  // committed first: everything before it was stored before it.
+  auto* live = static_cast<FileHeader*>(address);
+  uint64_t committed = __atomic_load_n(&live->committed, __ATOMIC_ACQUIRE);
+  memcpy(reader.header_.get(), live, sizeof(FileHeader));
+  reader.header_->committed = committed;
+  if (auto problem = file_problem(*reader.header_, size, path, node)) return std::unexpected(*std::move(problem));
+  reader.end_ = std::max<uint64_t>(committed, reader.header_->header_size);
+  return reader;
+}
+
+Error TraceReader::damage(std::string message, std::optional<uint64_t> event) const {
+  return Error{ErrorCode::bad_input, std::move(message), node_.value, event};
+}
+
+std::optional<Error> TraceReader::check_record(uint64_t offset) const {
+  auto damaged = [&](std::string_view what) {
+    return damage(fmt::format("record damaged at offset {} of {}: {}. Copy the recording again, or leave this node out with "
+                              "--node", offset, path_, what));
+  };
+  uint64_t left = end_ - offset;
+  if (left < sizeof(RecordHeader)) return damaged("the trace ends inside its header");
+  const auto& header = *reinterpret_cast<const RecordHeader*>(mapping_.get() + offset);
+  if (header.size % 8 || header.size < sizeof(RecordHeader)) return damaged(fmt::format("size {} is impossible", header.size));
+  if (header.size > left)
+    return damaged(fmt::format("size {} exceeds the {} bytes left", header.size, left));
+  if (header.size < minimum_size(header.type))
+    return damaged(fmt::format("size {} is too small for a record of type {}", header.size, record_type_name(header.type)));
+  RecordView record(&header, offset);
+  if (header_->features & kFeatureChecksums) {
+    uint32_t expected = record_checksum(record.bytes(), offset);
+    if (expected != header.checksum)
+      return damaged(fmt::format("checksum {:#010x} expected, {:#010x} found", header.checksum, expected));
+  }
+  if (record.is_event()) {
+    if (const char* problem = event_problem(*record.event())) return damaged(problem);
+  } else if (const auto* pages = record.image_pages()) {
+    uint64_t room = header.size - sizeof(ImagePagesRecord);
+    if (room % kPageBytes || pages->pages != room / kPageBytes) return damaged("its page count does not match its size");
+  } else if (const auto* module = record.module()) {
+    if (module->build_id_size > sizeof module->build_id) return damaged("its build-id is too long");
+  } else if (const auto* channel = record.channel()) {
+    if (channel->channel == 0) return damaged("a channel has no number");
+  }
+  return std::nullopt;
+}
+
+RecordCursor TraceReader::records() const { return RecordCursor(*this); }
+
+Result<RecordView> TraceReader::record_at(uint64_t offset) const {
+  if (offset % 8 || offset < first_offset() || offset >= end_)
+    return std::unexpected(damage(fmt::format("no record can stand at offset {} of {}", offset, path_)));
+  if (auto problem = check_record(offset)) return std::unexpected(*std::move(problem));
+  return RecordView(reinterpret_cast<const RecordHeader*>(mapping_.get() + offset), offset);
+}
+
+Result<EventView> TraceReader::event_at(uint64_t offset) const {
+  FRIDAY_TRY(record, record_at(offset));
+  if (!record.is_event()) return std::unexpected(damage(fmt::format("the record at offset {} of {} is no event", offset, path_)));
+  return record.event();
+}
+
+Result<void> TraceReader::check() const {
+  RecordCursor cursor = records();
+  while (cursor.next()) {
+  }
+  if (cursor.error()) return std::unexpected(*cursor.error());
+  return {};
+}
+
+Result<StartImage> TraceReader::image() const {
+  StartImage image;
+  RecordCursor cursor = records();
+  while (cursor.next() && !cursor.record().is_event()) {
+    const RecordView& record = cursor.record();
+    if (const auto* image_record = record.image()) {
+      image.record = image_record;
+    } else if (const auto* map = record.image_map()) {
+      image.maps.push_back(map);
+    } else if (const auto* pages = record.image_pages()) {
+      image.pages.push_back({pages->address, pages->pages, reinterpret_cast<const std::byte*>(pages + 1),
+                             record.offset() + sizeof(ImagePagesRecord)});
+    } else if (const auto* module = record.module()) {
+      image.modules.push_back(module);
+    }
+  }
+  if (cursor.error()) return std::unexpected(*cursor.error());
+  if (image.record) return image;
+  const char* why = header_->features & kFeatureForkChild ? "is a forked child and begins as a copy of its parent; it has no "
+                                                            "start image of its own"
+                                                          : "holds no start image: recording ended before its first event";
+  return std::unexpected(Error{ErrorCode::not_found, fmt::format("the trace {} {}", path_, why), node_.value, std::nullopt});
+}
+
+bool RecordCursor::next() {
+  if (error_ || offset_ >= reader_->end_) return false;
+  if ((error_ = reader_->check_record(offset_))) {
+    error_->event = events_;
+    return false;
+  }
+  record_ = RecordView(reinterpret_cast<const RecordHeader*>(reader_->mapping_.get() + offset_), offset_);
+  if (!check_sequence()) return false;
+  offset_ += record_.header().size;
+  return true;
+}
+
+bool RecordCursor::is_event_at(uint64_t offset, uint64_t index) const {
+  if (offset >= reader_->end_ || reader_->check_record(offset)) return false;
+  RecordView record(reinterpret_cast<const RecordHeader*>(reader_->mapping_.get() + offset), offset);
+  return record.is_event() && record.event()->index == index;
+}
+
+bool RecordCursor::check_sequence() {
+  auto damaged = [&](std::string message) {
+    error_ = reader_->damage(std::move(message) + ". The trace was altered; copy the recording again, or leave this node out "
+                             "with --node", events_);
+    return false;
+  };
+  if (const auto* end = record_.end(); end && end->event != events_)
+    return damaged(fmt::format("event {} missing: the end record counts {} events, found {}", events_, end->event, events_));
+  if (!record_.is_event()) return true;
+  EventView event = record_.event();
+  if (event->index != events_) {
+    if (is_event_at(offset_ + record_.header().size, events_))
+      return damaged(fmt::format("records swapped: event {} stands before event {}", event->index, events_));
+    return damaged(fmt::format("event {} missing: found {}", events_, event->index));
+  }
+  bool forked = reader_->header_->features & kFeatureForkChild;
+  auto [entry, is_new] = thread_next_.try_emplace(event.thread(), forked ? event->thread_seq : 0);
+  if (entry->second != event->thread_seq)
+    return damaged(fmt::format("event {} of thread {} missing: found its event {}", entry->second, event.thread(),
+                               event->thread_seq));
+  ++entry->second;
+  ++events_;
+  return true;
+}
+
+}  // namespace friday

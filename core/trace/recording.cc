@@ -1,0 +1,318 @@
+#include "core/trace/recording.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "core/base/files.h"
+#include "core/trace/calls.h"
+#include "core/trace/reader.h"
+
+namespace friday {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr int kRecordingFormat = 1;
+
+template <typename T>
+T field(const json& object, const char* name, T otherwise) {
+  auto found = object.find(name);
+  if (found == object.end()) return otherwise;
+  if constexpr (std::is_same_v<T, std::string>) {
+    return found->is_string() ? found->template get<T>() : otherwise;
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return found->is_boolean() ? found->template get<T>() : otherwise;
+  } else {
+    return found->is_number_integer() ? found->template get<T>() : otherwise;
+  }
+}
+
+std::vector<std::string> strings(const json& object, const char* name) {
+  std::vector<std::string> list;
+  auto found = object.find(name);
+  if (found == object.end() || !found->is_array()) return list;
+  for (const json& item : *found)
+    if (item.is_string()) list.push_back(item.get<std::string>());
+  return list;
+}
+
+Uuid to_uuid(const uint8_t (&bytes)[16]) {
+  Uuid uuid;
+  std::copy(bytes, bytes + 16, uuid.begin());
+  return uuid;
+}
+
+std::string hex(const uint8_t* bytes, size_t size) {
+  std::string text;
+  for (size_t n = 0; n < size; ++n) text += fmt::format("{:02x}", bytes[n]);
+  return text;
+}
+
+std::string this_boot_id() {
+  auto text = read_file("/proc/sys/kernel/random/boot_id");
+  if (!text) return {};
+  std::erase_if(*text, [](char c) { return c == '-' || c == '\n'; });
+  return *text;
+}
+
+// The end as node.json tells it.
+NodeEnd end_from_json(const json& object) {
+  NodeEnd end;
+  auto ended = object.find("ended");
+  if (ended == object.end() || !ended->is_object()) return end;
+  std::string how = field<std::string>(*ended, "how", "");
+  end.detail = field<int64_t>(*ended, "detail", 0);
+  if (how == "exit") end.how = NodeEnd::How::exit;
+  if (how == "signal") end.how = NodeEnd::How::signal;
+  if (how == "killed-by-collector") end.how = NodeEnd::How::collector;
+  if (how == "running") end.how = NodeEnd::How::running;
+  return end;
+}
+
+// node.json may be missing or stale after a kill -9 of the collector: it is advice, the trace decides.
+void read_node_json(const std::string& path, NodeInfo& node) {
+  auto text = read_file(path);
+  if (!text) return;
+  json object = json::parse(*text, nullptr, false);
+  if (!object.is_object()) return;
+  node.given_name = field<std::string>(object, "name", "");
+  node.program = field<std::string>(object, "program", "");
+  node.argv = strings(object, "argv");
+  node.cwd = field<std::string>(object, "cwd", "");
+  node.host = field<std::string>(object, "host", "");
+  node.started_ns = field<int64_t>(object, "started_ns", 0);
+  node.strict = field<bool>(object, "strict", false);
+  node.dropped = field<uint64_t>(object, "dropped", 0);
+  node.end = end_from_json(object);
+}
+
+void apply_end_record(const format::EndRecord& record, NodeEnd& end) {
+  std::string text(bounded_text(record.text, sizeof record.text));
+  switch (record.reason) {
+    case format::kEndExit:
+      if (end.how != NodeEnd::How::signal) end = {NodeEnd::How::exit, record.detail, {}};
+      return;
+    case format::kEndUnhandled: end = {NodeEnd::How::unhandled, record.detail, text}; return;
+    case format::kEndExec: end = {NodeEnd::How::replaced, record.detail, text}; return;
+    case format::kEndStopped: end = {NodeEnd::How::collector, record.detail, text}; return;
+    case format::kEndDiskFull: end = {NodeEnd::How::limited, record.detail, text.empty() ? "the disk was full" : text}; return;
+    case format::kEndSizeLimit:
+      end = {NodeEnd::How::limited, record.detail, text.empty() ? "the size limit was reached" : text};
+      return;
+    case format::kEndCollectorGone:
+      end = {NodeEnd::How::limited, record.detail, text.empty() ? "friday record was gone" : text};
+      return;
+    default: end = {NodeEnd::How::limited, record.detail, text.empty() ? "recording refused" : text}; return;
+  }
+}
+
+// The EndRecord, if it is the last of the committed records.
+const format::EndRecord* last_end_record(const TraceReader& reader) {
+  uint64_t end = reader.end_offset();
+  if (end < reader.first_offset() + sizeof(format::EndRecord) || end % 8) return nullptr;
+  auto record = reader.record_at(end - sizeof(format::EndRecord));
+  return record ? record->end() : nullptr;
+}
+
+// What the records before the first event tell.
+void read_first_records(const TraceReader& reader, NodeInfo& node) {
+  std::string exe;
+  for (RecordCursor cursor = reader.records(); cursor.next() && !cursor.record().is_event();) {
+    const RecordView& record = cursor.record();
+    if (const auto* image = record.image()) {
+      exe = bounded_text(image->exe, sizeof image->exe);
+    } else if (const auto* module = record.module()) {
+      if (bounded_text(module->path, sizeof module->path) == exe && node.build_id.empty())
+        node.build_id = hex(module->build_id, module->build_id_size);
+    } else if (const auto* clock = record.clock()) {
+      if (node.started_ns == 0) node.started_ns = clock->realtime_ns;
+    }
+  }
+  if (!exe.empty()) node.program = exe;
+}
+
+void read_trace_facts(const std::string& path, NodeInfo& node) {
+  auto reader = TraceReader::open_file(path, node.id);
+  if (!reader) {
+    node.problem = reader.error();
+    return;
+  }
+  const format::FileHeader& header = reader->header();
+  node.uuid = to_uuid(header.node_uuid);
+  node.parent_uuid = to_uuid(header.parent_uuid);
+  node.boot_id = to_uuid(header.boot_id);
+  node.pid = header.pid;
+  node.events = header.events;
+  node.trace_bytes = reader->end_offset();
+  node.fork_event = header.fork_event;
+  read_first_records(*reader, node);
+  if (const auto* end = last_end_record(*reader)) apply_end_record(*end, node.end);
+  // A collector that was killed leaves "running" behind.
+  if (node.end.how == NodeEnd::How::running && hex_text(node.boot_id) == this_boot_id() &&
+      ::kill(static_cast<pid_t>(node.pid), 0) != 0 && errno == ESRCH)
+    node.end = {};
+}
+
+Result<std::vector<NodeId>> list_node_ids(const std::string& path) {
+  DIR* directory = ::opendir(path.c_str());
+  if (!directory)
+    return fail(ErrorCode::bad_input, "{} holds no nodes ({}). Record one with `friday record -o REC -- PROGRAM`", path,
+                errno_text(errno));
+  std::vector<NodeId> ids;
+  while (const dirent* entry = ::readdir(directory)) {
+    std::string_view name = entry->d_name;
+    NodeId id;
+    auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), id.value);
+    if (error == std::errc{} && end == name.data() + name.size()) ids.push_back(id);
+  }
+  ::closedir(directory);
+  std::ranges::sort(ids);
+  if (ids.empty())
+    return fail(ErrorCode::bad_input, "{} holds no nodes. Record one with `friday record -o REC -- PROGRAM`", path);
+  return ids;
+}
+
+// A forked child knows its program, host and directory from its parent.
+void inherit(const NodeInfo& parent, NodeInfo& child) {
+  if (child.program.empty()) child.program = parent.program;
+  if (child.build_id.empty() && child.program == parent.program) child.build_id = parent.build_id;
+  if (child.argv.empty()) child.argv = parent.argv;
+  if (child.cwd.empty()) child.cwd = parent.cwd;
+  if (child.host.empty()) child.host = parent.host;
+}
+
+// Parents first: a merged recording may number a child before its parent. A node that claims to be its own ancestor has none.
+void name_node(std::vector<NodeInfo>& nodes, size_t index, std::vector<int>& state, std::set<std::string>& taken,
+               std::map<NodeId, int>& children) {
+  if (state[index] != 0) return;
+  state[index] = 1;
+  NodeInfo& node = nodes[index];
+  size_t parent = nodes.size();
+  if (!is_zero(node.parent_uuid))
+    for (size_t n = 0; n < nodes.size(); ++n)
+      if (n != index && nodes[n].uuid == node.parent_uuid) parent = n;
+  if (parent < nodes.size() && state[parent] != 1) {
+    name_node(nodes, parent, state, taken, children);
+    inherit(nodes[parent], node);
+    node.parent = nodes[parent].id;
+    node.lineage = nodes[parent].lineage;
+    node.name = fmt::format("{}/child-{}", nodes[parent].name, ++children[nodes[parent].id]);
+  } else {
+    std::string base = node.given_name;
+    if (base.empty()) base = node.program.substr(node.program.rfind('/') + 1);
+    if (base.empty()) base = fmt::format("node-{}", node.id);
+    node.name = base;
+    for (int n = 2; taken.contains(node.name); ++n) node.name = fmt::format("{}#{}", base, n);
+  }
+  if (node.given_name.empty()) node.given_name = node.name;
+  taken.insert(node.name);
+  node.lineage.push_back(node.name);
+  state[index] = 2;
+}
+
+Result<int64_t> read_recording_json(const std::string& path) {
+  struct stat status;
+  if (::stat(path.c_str(), &status) != 0)
+    return fail(ErrorCode::bad_input, "there is no recording {}: {}", path, errno_text(errno));
+  if (!S_ISDIR(status.st_mode))
+    return fail(ErrorCode::bad_input, "{} is no recording: a recording is a directory made by `friday record -o`", path);
+  auto text = read_file(path + "/recording.json");
+  if (!text)
+    return fail(ErrorCode::bad_input, "{} is no recording: {}. Give a directory made by `friday record -o`", path,
+                text.error().message);
+  json object = json::parse(*text, nullptr, false);
+  if (!object.is_object())
+    return fail(ErrorCode::bad_input, "{}/recording.json is damaged: it is no JSON object. Copy the recording again", path);
+  auto version = field<int64_t>(object, "format", -1);
+  if (version != kRecordingFormat)
+    return fail(ErrorCode::bad_input, "{} has recording format {}, this Friday reads format {}. Use the Friday that recorded it",
+                path, version, kRecordingFormat);
+  return field<int64_t>(object, "created", 0);
+}
+
+}  // namespace
+
+std::string hex_text(const Uuid& uuid) { return hex(uuid.data(), uuid.size()); }
+
+bool is_zero(const Uuid& uuid) {
+  return std::ranges::all_of(uuid, [](uint8_t byte) { return byte == 0; });
+}
+
+std::string describe(const NodeEnd& end) {
+  switch (end.how) {
+    case NodeEnd::How::exit: return fmt::format("exited with {}", end.detail);
+    case NodeEnd::How::signal: return fmt::format("killed by {}", signal_text(static_cast<int>(end.detail)));
+    case NodeEnd::How::collector:
+      return end.detail ? fmt::format("stopped by friday record with {}", signal_text(static_cast<int>(end.detail)))
+                        : "stopped by friday record";
+    case NodeEnd::How::unhandled:
+      return fmt::format("recording ended at call {}, which Friday does not handle yet; the program went on",
+                         call_text(static_cast<unsigned>(end.detail)));
+    case NodeEnd::How::replaced: return "replaced by another program (execve)";
+    case NodeEnd::How::limited: return fmt::format("recording ended: {}", end.text);
+    case NodeEnd::How::running: return "still running";
+    case NodeEnd::How::unknown: return "unknown (recording was cut off)";
+  }
+  return "unknown";
+}
+
+Result<Recording> Recording::open(const std::string& path) {
+  Recording recording;
+  recording.path_ = path;
+  while (recording.path_.size() > 1 && recording.path_.back() == '/') recording.path_.pop_back();
+  FRIDAY_TRY(created, read_recording_json(recording.path_));
+  recording.created_ns_ = created;
+  FRIDAY_TRY(ids, list_node_ids(recording.path_ + "/nodes"));
+  for (NodeId id : ids) {
+    NodeInfo node;
+    node.id = id;
+    read_node_json(recording.node_directory(id) + "/node.json", node);
+    read_trace_facts(recording.trace_path(id), node);
+    recording.nodes_.push_back(std::move(node));
+  }
+  std::vector<int> state(ids.size());
+  std::set<std::string> taken;
+  std::map<NodeId, int> children;
+  for (size_t n = 0; n < ids.size(); ++n) name_node(recording.nodes_, n, state, taken, children);
+  struct stat status;
+  recording.readable_by_others_ = ::stat(recording.path_.c_str(), &status) == 0 && (status.st_mode & 077) != 0;
+  return recording;
+}
+
+const NodeInfo* Recording::find(NodeId id) const {
+  auto found = std::ranges::lower_bound(nodes_, id, {}, &NodeInfo::id);
+  return found != nodes_.end() && found->id == id ? &*found : nullptr;
+}
+
+const NodeInfo* Recording::find_uuid(const Uuid& uuid) const {
+  auto found = std::ranges::find(nodes_, uuid, &NodeInfo::uuid);
+  return found == nodes_.end() ? nullptr : &*found;
+}
+
+Result<NodeId> Recording::resolve(const std::string& name) const {
+  uint32_t number;
+  auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error == std::errc{} && end == name.data() + name.size() && find(NodeId{number})) return NodeId{number};
+  for (const NodeInfo& node : nodes_)
+    if (node.name == name) return node.id;
+  for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node)
+    if (node->given_name == name) return node->id;
+  std::string known;
+  for (const NodeInfo& node : nodes_) known += fmt::format("{}{} ({})", known.empty() ? "" : ", ", node.id, node.name);
+  return fail(ErrorCode::not_found, "there is no node {}; the recording has {}", name, known);
+}
+
+std::string Recording::node_directory(NodeId id) const { return fmt::format("{}/nodes/{}", path_, id); }
+std::string Recording::trace_path(NodeId id) const { return node_directory(id) + "/trace"; }
+std::string Recording::file_copy(const uint8_t (&file)[16]) const { return files_directory() + "/" + hex(file, 16); }
+
+}  // namespace friday

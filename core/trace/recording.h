@@ -1,0 +1,97 @@
+// A recording on disk: a directory with recording.json, one directory a node, copies of mapped files, and derived data.
+// Recording::open reads what is small (the JSON files, each trace's header and first records) and checks it; traces
+// themselves are read by TraceReader. A Recording is a value without open files; any thread may read one.
+//
+// A node whose trace cannot be used is still listed, with `problem` set, so that the others can be replayed without it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/ids.h"
+
+namespace friday {
+
+using Uuid = std::array<uint8_t, 16>;
+std::string hex_text(const Uuid& uuid);
+bool is_zero(const Uuid& uuid);
+
+// How a node's recording came to its end.
+struct NodeEnd {
+  enum class How {
+    exit,         // the program exited; detail: code
+    signal,       // killed by a signal; detail: its number
+    collector,    // ended by `friday record` (group stopped, Ctrl-C); detail: signal or 0
+    unhandled,    // the recording ended at a call Friday does not handle, the program went on; detail: call number
+    replaced,     // execve: another program took its place
+    limited,      // disk full, size limit, or something that cannot be recorded; text says what
+    running,      // still being recorded
+    unknown,      // the collector was killed before it could tell
+  };
+  How how = How::unknown;
+  int64_t detail = 0;
+  std::string text;
+};
+// "exited with 0", "killed by SIGKILL", "recording ended at call io_uring_enter".
+std::string describe(const NodeEnd& end);
+
+struct NodeInfo {
+  NodeId id;
+  std::string name;         // unique: NAME, NAME#2 (the same name started again), NAME/child-1 (forked)
+  std::string given_name;   // as the group file or command line had it
+  std::optional<NodeId> parent;  // forked from
+  Uuid uuid{}, parent_uuid{}, boot_id{};
+  std::vector<std::string> lineage;  // names from the first ancestor to this node
+  std::string program;      // path of the executable
+  std::vector<std::string> argv;
+  std::string cwd, host;
+  uint32_t pid = 0;
+  int64_t started_ns = 0;   // CLOCK_REALTIME
+  NodeEnd end;
+  bool strict = false;
+  uint64_t dropped = 0;
+  uint64_t events = 0;      // as the trace's header says
+  uint64_t trace_bytes = 0; // committed
+  uint64_t fork_event = 0;  // of the parent, if forked
+  std::string build_id;     // of the program, hex; empty if unknown
+  std::optional<Error> problem;  // why the trace cannot be used
+};
+
+class Recording {
+ public:
+  // Fails when `path` is no recording this version can read, or holds no node.
+  static Result<Recording> open(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  int64_t created_ns() const { return created_ns_; }
+  const std::vector<NodeInfo>& nodes() const { return nodes_; }  // in order of id; ids may have gaps
+
+  // Null if there is none.
+  const NodeInfo* find(NodeId id) const;
+  // By number, by unique name, or by given name (the latest that carries it).
+  Result<NodeId> resolve(const std::string& name) const;
+  const NodeInfo* find_uuid(const Uuid& uuid) const;
+
+  std::string node_directory(NodeId id) const;
+  std::string trace_path(NodeId id) const;
+  std::string files_directory() const { return path_ + "/files"; }
+  std::string cache_directory() const { return path_ + "/cache"; }
+  // Path of the copy with this XXH3-128.
+  std::string file_copy(const uint8_t (&file)[16]) const;
+
+  // True if someone other than the owner may read the recording.
+  bool readable_by_others() const { return readable_by_others_; }
+
+ private:
+  std::string path_;
+  int64_t created_ns_ = 0;
+  bool readable_by_others_ = false;
+  std::vector<NodeInfo> nodes_;
+};
+
+}  // namespace friday
