@@ -99,8 +99,7 @@ class Breakpoints {
   };
   // How to get past the instruction under a breakpoint; decided at the first step over, again when the code has changed.
   enum class Way : uint8_t { undecided, jump, branch, pad, in_place };
-  struct Site {
-    std::vector<BreakpointOwner> owners;
+  struct Code {
     Instruction instruction;
     Way way = Way::undecided;
     uint64_t pad = 0;  // of Way::pad
@@ -110,15 +109,16 @@ class Breakpoints {
     uint64_t used = 0;
   };
 
-  Result<void> refresh(Addr address, Site& site);
-  Result<void> choose_way(Site& site);
-  Result<bool> make_pad(Site& site);
+  Result<void> refresh(Addr address, Code& code);
+  Result<void> choose_way(Code& code);
+  Result<bool> make_pad(Code& code);
   Result<void> write_byte(Addr address, std::byte byte);
   std::map<uint64_t, Pad>::const_iterator pad_of(uint64_t pc) const;
 
   NodeControl& node_;
   PatchedBytes& patches_;
-  std::unordered_map<uint64_t, Site> sites_;
+  std::unordered_map<uint64_t, std::vector<BreakpointOwner>> sites_;
+  std::unordered_map<uint64_t, Code> codes_;  // of all addresses that were stepped over, breakpoint or not
   std::map<uint64_t, Pad> pads_;  // by base; they stay when breakpoints go, since a thread may stand in one
   std::vector<Area> areas_;
 };

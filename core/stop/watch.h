@@ -115,24 +115,29 @@ class WatchSet {
   struct Page {
     std::optional<uint32_t> program;  // protection the program gave it; none while unmapped
     bool closed = false;              // PROT_WRITE is taken away now
-    std::vector<uint32_t> slots;      // ranges on this page, by (low, slot)
+    std::vector<uint32_t> slots;      // ranges on this page, by low
     uint64_t widest = 0;              // no range on this page is wider
   };
-  struct Access;  // the emulator's view of the node's memory
+  struct Access;  // the emulator's view of the node
 
+  // watch.cc
+  Result<const Instruction*> decode_at(Addr pc);
+  std::vector<uint32_t> overlapping(uint64_t low, uint64_t high) const;
+  Result<void> compare(uint64_t low, uint64_t high, bool written, std::vector<WatchHit>& hits);
+  // watch_pages.cc
   Result<void> load_layout();
   const Mapping* mapping_at(uint64_t address) const;
-  std::string thread_block_owner(uint64_t page) const;
   Result<void> refuse_special(uint64_t page, const WatchRange& range);
+  uint64_t low_of(uint32_t slot) const;
   void link(uint32_t slot);
   void unlink(uint32_t slot);
   Result<void> protect(uint64_t low, uint64_t high, uint32_t protection);
   bool program_may_write(uint64_t page);
-  Result<void> step_open(ThreadId thread, const Instruction* instruction, uint64_t page,
-                         const user_regs_struct& registers);
-  void overlapping(uint64_t low, uint64_t high, std::vector<uint32_t>& slots) const;
-  Result<void> compare(uint64_t low, uint64_t high, bool written, std::vector<WatchHit>& hits);
-  Result<void> compare_slot(uint32_t slot, uint64_t low, uint64_t high, bool written, std::vector<WatchHit>& hits);
+  std::vector<uint64_t> pages_written(const Instruction* instruction, uint64_t page,
+                                      const user_regs_struct& registers) const;
+  Result<std::vector<uint64_t>> step_open(ThreadId thread, const Instruction* instruction, uint64_t page,
+                                          const user_regs_struct& registers);
+  Result<void> revisit(uint32_t slot, std::vector<WatchHit>& hits);
 
   NodeControl& node_;
   Breakpoints& breakpoints_;
@@ -144,6 +149,8 @@ class WatchSet {
   bool layout_known_ = false;
   std::vector<Mapping> layout_;
   std::vector<std::pair<uint64_t, ThreadId>> thread_blocks_;  // fs_base
+  std::unordered_map<uint64_t, Instruction> decoded_;  // storing instructions seen, by address
+  std::vector<std::byte> scratch_;
   WatchStatistics statistics_;
 };
 

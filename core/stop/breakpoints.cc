@@ -1,0 +1,240 @@
+#include "core/stop/breakpoints.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "core/base/check.h"
+#include "core/stop/pad.h"
+
+namespace friday {
+
+namespace {
+
+constexpr std::byte int3{0xcc};
+constexpr uint64_t reach = 0x7ff00000;  // a displacement, less what one instruction adds
+
+uint64_t distance(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
+
+// Bytes at `address`, as many as are readable (an instruction may end at the end of its mapping).
+Result<size_t> read_code(NodeControl& node, Addr address, std::span<std::byte> out) {
+  if (auto all = node.read_raw(address, out); all) return out.size();
+  size_t to_page_end = 4096 - address.value % 4096;
+  if (to_page_end >= out.size()) return fail(ErrorCode::bad_address, "cannot read the code at {}", address);
+  FRIDAY_TRY_VOID(node.read_raw(address, out.first(to_page_end)));
+  return to_page_end;
+}
+
+}  // namespace
+
+void Breakpoints::add_pad_area(PadArea area) {
+  uint64_t base = (area.base.value + pad_size - 1) / pad_size * pad_size;
+  uint64_t lost = base - area.base.value;
+  if (area.size < lost + pad_size) return;
+  areas_.push_back({.area = {Addr{base}, area.size - lost}, .used = 0});
+}
+
+Result<void> Breakpoints::write_byte(Addr address, std::byte byte) { return node_.write_raw(address, {&byte, 1}); }
+
+Result<void> Breakpoints::insert(Addr address, BreakpointOwner owner) {
+  if (auto it = sites_.find(address.value); it != sites_.end()) {
+    auto& owners = it->second;
+    if (std::ranges::find(owners, owner) == owners.end()) owners.push_back(owner);
+    return {};
+  }
+  if (in_pad(address))
+    return fail(ErrorCode::unsupported, "cannot set a breakpoint at {}: Friday's own code stands there", address);
+  std::byte under;
+  if (auto read = node_.read_raw(address, {&under, 1}); !read)
+    return fail(ErrorCode::bad_address, "cannot set a breakpoint at {}: no code is mapped there", address);
+  FRIDAY_TRY_VOID(patches_.add_breakpoint(address, under));
+  if (auto written = write_byte(address, int3); !written) {
+    patches_.remove_breakpoint(address);
+    return fail(ErrorCode::bad_address, "cannot set a breakpoint at {}: {}", address, written.error().message);
+  }
+  sites_[address.value].push_back(owner);
+  return {};
+}
+
+Result<void> Breakpoints::remove(Addr address, BreakpointOwner owner) {
+  auto it = sites_.find(address.value);
+  if (it == sites_.end()) return {};
+  std::erase(it->second, owner);
+  if (!it->second.empty()) return {};
+  std::byte under = patches_.under_breakpoint(address);
+  sites_.erase(it);
+  patches_.remove_breakpoint(address);
+  return write_byte(address, under);
+}
+
+Result<void> Breakpoints::remove_all(BreakpointOwner owner) {
+  std::vector<uint64_t> addresses;
+  for (const auto& [address, owners] : sites_)
+    if (std::ranges::find(owners, owner) != owners.end()) addresses.push_back(address);
+  for (uint64_t address : addresses) FRIDAY_TRY_VOID(remove(Addr{address}, owner));
+  return {};
+}
+
+std::span<const BreakpointOwner> Breakpoints::owners_at(Addr address) const {
+  auto it = sites_.find(address.value);
+  return it == sites_.end() ? std::span<const BreakpointOwner>{} : it->second;
+}
+
+std::optional<std::span<const BreakpointOwner>> Breakpoints::hit(user_regs_struct& registers) const {
+  auto it = sites_.find(registers.rip - 1);
+  if (it == sites_.end()) return std::nullopt;
+  registers.rip -= 1;
+  return it->second;
+}
+
+// Reads what stands at the breakpoint now (less than a microsecond) and decides anew when it is not what the way was
+// chosen for: code that is generated or written by a user changes under a breakpoint.
+Result<void> Breakpoints::refresh(Addr address, Code& code) {
+  std::array<std::byte, 16> buffer;
+  bool decided = code.way != Way::undecided;
+  std::span<std::byte> bytes(buffer.data(), decided ? size_t{code.instruction.decoded.length} : buffer.size());
+  FRIDAY_TRY(got, read_code(node_, address, bytes));
+  bytes = bytes.first(got);
+  patches_.hide_breakpoints(address, bytes);
+  if (decided && std::ranges::equal(bytes, code.instruction.code())) return {};
+  if (decided) {
+    code.way = Way::undecided;
+    return refresh(address, code);
+  }
+  auto instruction = decode_instruction(address, bytes);
+  if (!instruction) {  // the processor shall say what it thinks of it
+    code.way = Way::in_place;
+    return {};
+  }
+  code.instruction = *instruction;
+  return choose_way(code);
+}
+
+Result<void> Breakpoints::choose_way(Code& code) {
+  const Instruction& instruction = code.instruction;
+  bool near_immediate = instruction.decoded.operand_width != 16 &&
+                        instruction.operand(0).type == ZYDIS_OPERAND_TYPE_IMMEDIATE &&
+                        instruction.operand(0).imm.is_relative;
+  if (near_immediate && instruction.decoded.mnemonic == ZYDIS_MNEMONIC_JMP) {
+    code.way = Way::jump;
+  } else if (near_immediate && branch_taken(instruction, 0)) {
+    code.way = Way::branch;
+  } else {
+    FRIDAY_TRY(made, make_pad(code));
+    code.way = made ? Way::pad : Way::in_place;
+  }
+  return {};
+}
+
+// The nearest area with room, when the instruction can run there.
+Result<bool> Breakpoints::make_pad(Code& code) {
+  const ZydisDecodedOperand* relative = rip_operand(code.instruction);
+  uint64_t near_to = relative ? effective_address(code.instruction, *relative, user_regs_struct{})
+                              : code.instruction.address;
+  Area* best = nullptr;
+  for (Area& each : areas_) {
+    if (each.used + pad_size > each.area.size) continue;
+    if (!best || distance(each.area.base.value, near_to) < distance(best->area.base.value, near_to)) best = &each;
+  }
+  if (!best || (relative && distance(best->area.base.value + best->used, near_to) > reach)) return false;
+  uint64_t base = best->area.base.value + best->used;
+  auto pad = build_pad(code.instruction, Addr{base});
+  if (!pad) return false;
+  FRIDAY_CHECK(pad->code.size() <= pad_size) << pad->code.size() << " bytes for " << code.instruction.address;
+  if (auto written = node_.write_raw(Addr{base}, pad->code); !written) return false;
+  best->used += pad_size;
+  pads_[base] = Pad{.size = pad_size, .meaning = std::move(pad->meaning)};
+  code.pad = base;
+  return true;
+}
+
+Result<StepOver> Breakpoints::step_over(ThreadId thread, user_regs_struct& registers) {
+  if (!sites_.contains(registers.rip)) return StepOver::in_registers;
+  Code& code = codes_[registers.rip];
+  FRIDAY_TRY_VOID(refresh(Addr{registers.rip}, code));
+  switch (code.way) {
+    case Way::pad: registers.rip = code.pad; return StepOver::in_registers;
+    case Way::jump:
+    case Way::branch: {
+      bool taken = branch_taken(code.instruction, registers.eflags).value_or(true);
+      uint64_t offset = taken ? static_cast<uint64_t>(code.instruction.operand(0).imm.value.s) : 0;
+      registers.rip = code.instruction.next() + offset;
+      return StepOver::in_registers;
+    }
+    case Way::in_place:
+    case Way::undecided: break;
+  }
+  FRIDAY_TRY_VOID(node_.set_registers(thread, registers));
+  FRIDAY_TRY_VOID(step_one(thread));
+  FRIDAY_TRY(after, node_.registers(thread));
+  registers = after;
+  return StepOver::stepped;
+}
+
+Result<void> Breakpoints::step_one(ThreadId thread) {
+  FRIDAY_TRY(registers, node_.registers(thread));
+  Addr address{registers.rip};
+  if (!contains(address)) return node_.single_step(thread);
+  FRIDAY_TRY_VOID(write_byte(address, patches_.under_breakpoint(address)));
+  auto stepped = node_.single_step(thread);
+  auto written = write_byte(address, int3);
+  return stepped ? written : stepped;
+}
+
+std::map<uint64_t, Breakpoints::Pad>::const_iterator Breakpoints::pad_of(uint64_t pc) const {
+  auto it = pads_.upper_bound(pc);
+  if (it == pads_.begin()) return pads_.end();
+  --it;
+  return pc < it->first + it->second.size ? it : pads_.end();
+}
+
+bool Breakpoints::in_pad(Addr pc) const { return pad_of(pc.value) != pads_.end(); }
+
+std::optional<Addr> Breakpoints::program_address(Addr pc) const {
+  auto it = pad_of(pc.value);
+  if (it == pads_.end()) return pc;
+  for (auto [offset, meaning] : it->second.meaning)
+    if (it->first + offset == pc.value) return Addr{meaning};
+  return std::nullopt;
+}
+
+Result<void> Breakpoints::leave_pad(ThreadId thread) {
+  for (;;) {
+    FRIDAY_TRY(registers, node_.registers(thread));
+    if (auto address = program_address(Addr{registers.rip})) {
+      if (address->value == registers.rip) return {};
+      registers.rip = address->value;
+      return node_.set_registers(thread, registers);
+    }
+    uint64_t before = registers.rip;
+    FRIDAY_TRY_VOID(node_.single_step(thread));
+    FRIDAY_TRY(after, node_.registers(thread));
+    if (after.rip == before)
+      return fail(ErrorCode::unsupported, "thread {} faulted in the middle of a call that a breakpoint displaced",
+                  thread.value);
+  }
+}
+
+std::vector<std::pair<Addr, BreakpointOwner>> Breakpoints::forget(Addr low, Addr high) {
+  std::vector<std::pair<Addr, BreakpointOwner>> lost;
+  for (auto it = sites_.begin(); it != sites_.end();) {
+    if (it->first < low.value || it->first >= high.value) {
+      ++it;
+      continue;
+    }
+    for (BreakpointOwner owner : it->second) lost.emplace_back(Addr{it->first}, owner);
+    it = sites_.erase(it);
+  }
+  std::erase_if(codes_, [&](const auto& each) { return each.first >= low.value && each.first < high.value; });
+  patches_.forget(low, high);
+  return lost;
+}
+
+void Breakpoints::copy_from(const Breakpoints& parent) {
+  sites_ = parent.sites_;
+  codes_ = parent.codes_;
+  pads_ = parent.pads_;
+  areas_ = parent.areas_;
+}
+
+}  // namespace friday

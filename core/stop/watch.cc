@@ -1,0 +1,215 @@
+// Ranges, faults and comparisons; the pages and their protections are in watch_pages.cc.
+#include "core/stop/watch.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+
+#include "core/base/check.h"
+#include "core/stop/emulator.h"
+#include "core/stop/watch_pages.h"
+
+namespace friday {
+
+namespace {
+
+uint64_t key_of(StopPointId id, uint32_t index) { return uint64_t{id.value} << 32 | index; }
+
+}  // namespace
+
+// Memory as the storing program would have it: writes go through closed pages, but only where the program may write.
+struct WatchSet::Access final : StoreAccess {
+  Access(WatchSet& set, ThreadId thread) : set_(set), thread_(thread) {}
+
+  bool read(uint64_t address, std::span<std::byte> out) override {
+    return set_.node_.read(Addr{address}, out).has_value();
+  }
+
+  bool write(uint64_t address, std::span<const std::byte> data) override {
+    uint64_t high = address + data.size();
+    for (uint64_t page = page_of(address); page < high; page += page_size)
+      if (!set_.program_may_write(page)) return false;
+    if (!set_.node_.write_raw(Addr{address}, data)) return false;
+    if (!written.empty() && written.back().second == address) {
+      written.back().second = high;
+    } else {
+      written.emplace_back(address, high);
+    }
+    return true;
+  }
+
+  std::span<const std::byte> extended_state() override {
+    if (auto state = set_.node_.extended_state(thread_); state) state_ = std::move(*state);
+    return state_;
+  }
+
+  std::vector<std::pair<uint64_t, uint64_t>> written;  // [low, high), in order
+
+ private:
+  WatchSet& set_;
+  ThreadId thread_;
+  std::vector<std::byte> state_;
+};
+
+Result<void> WatchSet::arm(const WatchRange& range, bool allow_any_page) {
+  uint64_t low = range.low.value, high = low + range.size;
+  if (range.size == 0 || high < low)
+    return fail(ErrorCode::usage, "cannot watch {} bytes at {}", range.size, range.low);
+  FRIDAY_TRY_VOID(load_layout());
+  for (uint64_t page = page_of(low); page < high; page += page_size) {
+    if (!mapping_at(page))
+      return fail(ErrorCode::bad_address, "cannot watch {} bytes at {}: nothing is mapped at {:#x}", range.size,
+                  range.low, std::max(page, low));
+    if (!allow_any_page) FRIDAY_TRY_VOID(refuse_special(page, range));
+  }
+  Armed armed{range, std::vector<std::byte>(range.size)};
+  if (auto read = node_.read(range.low, armed.bytes); !read)
+    return fail(ErrorCode::bad_address, "cannot watch {} bytes at {}: {}", range.size, range.low, read.error().message);
+  disarm(range.id, range.index);
+  uint32_t slot = next_slot_++;
+  ranges_.emplace(slot, std::move(armed));
+  slot_of_[key_of(range.id, range.index)] = slot;
+  link(slot);
+  return {};
+}
+
+void WatchSet::disarm(StopPointId id) {
+  std::vector<uint32_t> indexes;
+  for (const auto& [slot, armed] : ranges_)
+    if (armed.range.id == id) indexes.push_back(armed.range.index);
+  for (uint32_t index : indexes) disarm(id, index);
+}
+
+void WatchSet::disarm(StopPointId id, uint32_t index) {
+  auto it = slot_of_.find(key_of(id, index));
+  if (it == slot_of_.end()) return;
+  unlink(it->second);
+  ranges_.erase(it->second);
+  slot_of_.erase(it);
+  if (ranges_.empty()) layout_known_ = false;
+}
+
+const std::vector<std::byte>* WatchSet::bytes_of(StopPointId id, uint32_t index) const {
+  auto it = slot_of_.find(key_of(id, index));
+  return it == slot_of_.end() ? nullptr : &ranges_.at(it->second).bytes;
+}
+
+Result<FaultOutcome> WatchSet::on_fault(ThreadId thread, Addr address) {
+  FaultOutcome outcome;
+  uint64_t page = page_of(address.value);
+  if (!protects(address)) return outcome;
+  ++statistics_.faults;
+  FRIDAY_TRY(registers, node_.registers(thread));
+  const uint64_t stopped_at = registers.rip;
+  auto pc = breakpoints_.program_address(Addr{stopped_at});
+  outcome.pc = pc.value_or(Addr{stopped_at});
+  FRIDAY_TRY(instruction, decode_at(outcome.pc));
+  Access access(*this, thread);
+  Emulated emulated = Emulated::no;
+  if (instruction && pc) {
+    registers.rip = pc->value;
+    emulated = emulate_store(*instruction, registers, access);
+  }
+  if (emulated == Emulated::no) {
+    registers.rip = stopped_at;
+    FRIDAY_TRY(opened, step_open(thread, instruction, page, registers));
+    for (unsigned i = 0; instruction && i < instruction->decoded.operand_count; ++i) {
+      const ZydisDecodedOperand& operand = instruction->operand(i);
+      if (operand.type != ZYDIS_OPERAND_TYPE_MEMORY || !(operand.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE)) continue;
+      uint64_t low = effective_address(*instruction, operand, registers);
+      FRIDAY_TRY_VOID(compare(low, low + operand.size / 8, true, outcome.hits));
+    }
+    for (uint64_t each : opened) FRIDAY_TRY_VOID(compare(each, each + page_size, false, outcome.hits));
+    outcome.how = FaultOutcome::How::stepped;
+    ++statistics_.stepped;
+  } else {
+    FRIDAY_TRY_VOID(node_.set_registers(thread, registers));
+    for (auto [low, high] : access.written) FRIDAY_TRY_VOID(compare(low, high, true, outcome.hits));
+    outcome.how = emulated == Emulated::done ? FaultOutcome::How::emulated : FaultOutcome::How::partial;
+    ++statistics_.emulated;
+  }
+  statistics_.hits += outcome.hits.size();
+  return outcome;
+}
+
+// Decoding costs about as much as a read; stores that fault come again and again. The bytes are read each time, since
+// code may change.
+Result<const Instruction*> WatchSet::decode_at(Addr pc) {
+  std::array<std::byte, 16> bytes;
+  size_t size = bytes.size();
+  if (!node_.read(pc, bytes)) {
+    size = page_size - pc.value % page_size;
+    if (size >= bytes.size()) return fail(ErrorCode::bad_address, "cannot read the code at {}", pc);
+    FRIDAY_TRY_VOID(node_.read(pc, std::span(bytes).first(size)));
+  }
+  std::span<const std::byte> code = std::span(bytes).first(size);
+  auto it = decoded_.find(pc.value);
+  if (it != decoded_.end() && it->second.code().size() <= size &&
+      std::ranges::equal(it->second.code(), code.first(it->second.code().size())))
+    return &it->second;
+  auto instruction = decode_instruction(pc, code);
+  if (!instruction) return nullptr;
+  constexpr size_t cache_limit = 16384;
+  if (decoded_.size() >= cache_limit) decoded_.clear();
+  return &(decoded_[pc.value] = *instruction);
+}
+
+Result<std::vector<WatchHit>> WatchSet::note_write(Addr low, uint64_t size) {
+  std::vector<WatchHit> hits;
+  FRIDAY_TRY_VOID(compare(low.value, low.value + size, true, hits));
+  return hits;
+}
+
+// Slots of the ranges that overlap [low, high), each once.
+std::vector<uint32_t> WatchSet::overlapping(uint64_t low, uint64_t high) const {
+  std::vector<uint32_t> slots;
+  for (uint64_t page = page_of(low); page < high; page += page_size) {
+    auto it = pages_.find(page);
+    if (it == pages_.end()) continue;
+    const Page& here = it->second;
+    uint64_t from = low > here.widest ? low - here.widest : 0;
+    auto first = std::ranges::lower_bound(here.slots, from, {}, [&](uint32_t slot) { return low_of(slot); });
+    for (; first != here.slots.end() && low_of(*first) < high; ++first)
+      if (ranges_.at(*first).high() > low) slots.push_back(*first);
+  }
+  std::ranges::sort(slots);
+  auto again = std::ranges::unique(slots);
+  slots.erase(again.begin(), again.end());
+  return slots;
+}
+
+Result<void> WatchSet::compare(uint64_t low, uint64_t high, bool written, std::vector<WatchHit>& hits) {
+  for (uint32_t slot : overlapping(low, high)) {
+    Armed& armed = ranges_.at(slot);
+    if (armed.bytes.empty()) continue;  // unmapped
+    uint64_t from = std::max(low, armed.range.low.value), to = std::min(high, armed.high());
+    scratch_.resize(to - from);
+    FRIDAY_TRY_VOID(node_.read(Addr{from}, scratch_));
+    auto known = std::span(armed.bytes).subspan(from - armed.range.low.value, to - from);
+    bool changed = !std::ranges::equal(scratch_, known);
+    if (!changed && !(written && armed.range.any_write)) continue;
+    // A rep store may have reported this range for an earlier piece: keep the first old value.
+    auto same = std::ranges::find_if(hits, [&](const WatchHit& hit) {
+      return hit.id == armed.range.id && hit.index == armed.range.index;
+    });
+    if (same == hits.end()) {
+      hits.push_back({armed.range.id, armed.range.index, armed.range.low, armed.bytes, {}});
+      same = std::prev(hits.end());
+    }
+    std::ranges::copy(scratch_, known.begin());
+    same->new_bytes = armed.bytes;
+  }
+  return {};
+}
+
+void WatchSet::copy_from(const WatchSet& parent) {
+  ranges_ = parent.ranges_;
+  slot_of_ = parent.slot_of_;
+  pages_ = parent.pages_;
+  dirty_ = parent.dirty_;
+  next_slot_ = parent.next_slot_;
+  layout_known_ = false;
+}
+
+}  // namespace friday
