@@ -90,6 +90,7 @@ _SUITE_HEAD = re.compile(r"(?:([^\W\d]\w*)[ \t]*=[ \t]*)?(watchpoint|breakpoint)
 _SUITE_TAIL = re.compile(r"[ \t]*(:?)[ \t]*(?:\#[^\n]*)?\n")
 _STATEMENT_END = re.compile(r"[ \t]*(?:[;\n\#]|\Z)")
 _GDB_HEAD = re.compile(r"gdb[ \t]+(?!(?:in|is|and|or|not|if|else)\b)(?=[\w!$])")
+_ASSIGNED = re.compile(r"[ \t]*((?://|<<|>>|\*\*|[-+*/%&|^@])?=)(?!=)")
 _SAFE = re.compile(r"safe[ \t]+(?=@)")
 _LIKELY = re.compile(r"@|\bcont\b|\bgdb\b|\bwatchpoint\b|\bbreakpoint\b")
 
@@ -301,6 +302,9 @@ class _Scanner:
                 if at is None:
                     raise self.error(pos, f"expected @NODE(EXPR) with `(` right after the node, got "
                                           f"`{source[pos:pos + 12].splitlines()[0]}`")
+                if depth == 0 and (assigned := _ASSIGNED.match(source, at.end)):
+                    raise self.error(assigned.start(1), "a write has its `=` inside: @(x = VALUE), with a Python value "
+                                                        "@(x = %(VALUE)d)")
                 yield "at", pos, at.end, at
                 pos, operand, statement = at.end, True, False
                 continue
@@ -535,8 +539,8 @@ class _Scanner:
         before = source[pos - 1]
         if source[pos - 2:pos] in ("<<", ">>") or before in "+-*/%&|^":
             operator = source[pos - 2:pos + 1] if before in "<>" else source[pos - 1:pos + 1]
-            raise self.error(pos, f"compound assignment `{operator}` is not supported in @(...): write "
-                                  f"@(x = x {operator[:-1]} ...)")
+            raise self.error(pos - len(operator) + 1, f"compound assignment `{operator}` is not supported in @(...): "
+                                                      f"write @(x = x {operator[:-1]} ...)")
         if before in "<>!" or re.search(r"\boperator\s*\Z", source[max(pos - 12, 0):pos]):
             return 1
         return 0

@@ -3,6 +3,9 @@
 `Session` (session.py) is written against the protocol `Backend` only; tests/unit/fake_backend.py is another
 implementation, in memory. The backend knows nothing of handlers, of `@` syntax or of the namespace.
 
+It is made by `_friday.Session(recording: str, nodes: str | None, sync: str)`: the path, a node list or None for all,
+and "clock", "causal" or "free"; it raises BadRecording, NoNode, UsageError and ComponentDied.
+
 Rules for all methods:
  1. Called from one thread, never concurrently, never from inside `resume`. `resume`, `step`, `restart`, `write` and a
     `read` that calls a function of the program may take long: they release the GIL.
@@ -43,7 +46,7 @@ class Stop(Protocol):
     """breakpoint | watch | timer: `ids` is not empty; exit: `node` ended, the group can go on; end: the end of the
     recording; divergence: nothing can go on; interrupt: Ctrl-C or `interrupt()`; pause: the timeout of `resume`;
     step: `step` is done."""
-    ids: tuple[int, ...]  # all enabled stop points hit by this event, ascending; conditions held, ignore counts are used
+    ids: tuple[int, ...]  # all enabled stop points hit by this event, ascending; conditions held, ignore counts used
     node: int
     thread: int | None  # virtual thread number
     location: str | None  # "process_data at chord.c:58", or the address
@@ -101,8 +104,8 @@ class Backend(Protocol):
         """Copies data into the node's workspace, 16-byte aligned, where neither the user's own use of it nor `stage`
         touches it until the next `read` or `write` of the node is done; returns the address. For struct arguments."""
     def types(self, type_id: int | str) -> str:
-        """The JSON table {"types": {ID: ...}} that holds the type and all types it refers to, in the form of
-        core/mi/gdb_friday.py. Ids are unique in the session; nodes of one program share them. Asked once an id."""
+        """The JSON table {"types": {ID: ...}} that holds the type and all types it refers to, in the form that the head
+        of values.py gives. Ids are unique in the session; nodes of one program share them. Asked once an id."""
     def gdb(self, node: int, command: str) -> str:
         """The text that the node's gdb prints for a command. Raises BadExpression with gdb's message."""
     def backtrace(self, node: int) -> str:

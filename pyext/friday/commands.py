@@ -118,11 +118,10 @@ def run_command(session: "Session", command: Command, *, filename: str | None = 
 
 def _py(session: "Session", command: Command, filename: str | None, show: Callable[[str], Any]) -> None:
     if not command.rest:
-        session.execute(command.block, filename=filename or f"<py {command.block_line}>",
-                        first_line=command.block_line)
+        session.execute(command.block, filename=filename, first_line=command.block_line)
         return
     source = command.rest + ("\n" + command.block if command.has_block else "\n")
-    session.execute(source, filename=filename or f"<py {command.line}>", first_line=command.line, echo=True)
+    session.execute(source, filename=filename, first_line=command.line, echo=True)
 
 
 def _point(session: "Session", command: Command, filename: str | None, show: Callable[[str], Any]) -> None:

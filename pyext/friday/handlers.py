@@ -216,8 +216,7 @@ class Handler:
         self.first_line = first_line
         self.label = label
         self._namespace = namespace
-        self._file_lines = filename in linecache.cache
-        if not self._file_lines:
+        if filename.startswith("<"):  # else a real file, which linecache finds
             register_source(filename, source, first_line)
         self.run = self._compile(declared)
 
@@ -228,7 +227,7 @@ class Handler:
         suites = _Suites(declared, self.filename)
         factory = make_factory(FACTORY, [], module.body or [where], declared, self.filename, where, suites)
         module.body = [factory]
-        exec(compile(module, self.filename, "exec"), self._namespace)
+        exec(compile(module, self.filename, "exec", dont_inherit=True), self._namespace)
         function: FunctionType = self._namespace.pop(FACTORY)()
         function.__code__ = function.__code__.replace(co_name=self.label, co_qualname=self.label)
         return function
@@ -274,4 +273,4 @@ def compile_script(source: str, filename: str, *, first_line: int = 1, declared:
         module = _Suites(top, filename).visit(module)
     elif mode == "single":
         module = _Suites(declared, filename).visit(module)
-    return compile(module, filename, mode)
+    return compile(module, filename, mode, dont_inherit=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, Sequence
 from . import at
 from .handlers import SET_SUITE, cont
 from .nodes import Node
-from .values import Bytes, Float, Pointer, Snapshot, Str, c_escape, c_quote, castable
+from .values import Bytes, Enum, Float, Pointer, Snapshot, Str, c_escape, c_quote, castable
 
 if TYPE_CHECKING:
     from .backend import Backend
@@ -153,7 +153,7 @@ def as_json(value: Any) -> Any:
     """A value of any kind for JSON: structs as objects, arrays as lists, what JSON lacks as text."""
     if value is None or isinstance(value, (bool, str)):
         return str(value) if isinstance(value, str) else value
-    if isinstance(value, (Pointer, bytes)) or isinstance(value, float) and not math.isfinite(value):
+    if isinstance(value, (Pointer, Enum, bytes)) or isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, Node):
         return {"id": int(value), "name": value.name}
@@ -161,7 +161,7 @@ def as_json(value: Any) -> Any:
         return int(value)
     if isinstance(value, float):
         return float(value)
-    if isinstance(value, Snapshot) and value.type.kind in ("struct", "union", "class"):
+    if isinstance(value, Snapshot) and value.type.kind in ("struct", "union"):
         return {name: as_json(field) for name, field in value}
     if isinstance(value, dict):
         return {str(key): as_json(item) for key, item in value.items()}

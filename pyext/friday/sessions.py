@@ -78,7 +78,7 @@ class Hit:
 
 
 class StopPoint:
-    """A breakpoint, watchpoint or timer with its global id. Used as a decorator it takes the function as its handler."""
+    """A breakpoint, watchpoint or timer with its global id. As a decorator it takes the function as its handler."""
 
     def __init__(self, session: "Session", kind: str, id_: int, what: str, nodes: tuple[Node, ...],
                  condition: str | None, temporary: bool) -> None:
@@ -167,6 +167,7 @@ class Session:
         self.max_violations = 1000
         self.on_violation: Callable[[Violation], None] | None = None
         self.on_progress: Progress | None = None
+        self.on_exit: Callable[[Stop], None] | None = None  # a node has ended; the group goes on
         self.points: dict[int, StopPoint] = {}
         self.types = TypeTable(backend.types)
         self.plans = Plans(backend)
@@ -179,6 +180,7 @@ class Session:
         self._point: StopPoint | None = None
         self._ended_noted: set[int] = set()
         self._at_end: list[Callable[[], Any]] = []
+        self._executed = 0
         self._running = False
         self._in_handler = False
         self.stop_asked = False
@@ -261,6 +263,10 @@ class Session:
             self.backend.write_bytes(where, target, value.bytes)
         else:
             self.backend.write(where, target, c_text(self, where, value))
+
+    def backtrace(self, node: Any = None) -> str:
+        """The stack of a node's current thread, one frame a line; of `node` by default."""
+        return self.backend.backtrace(self.id_of(node))
 
     def gdb(self, command: str, *, nodes: Any = None) -> dict[Node, str]:
         """What the gdb of each node prints for a command; all alive by default."""
@@ -375,9 +381,13 @@ class Session:
         """The names that the session's Python has set: a handler that assigns one writes the session's."""
         return self.namespace.keys() - self._preset
 
-    def execute(self, source: str, *, filename: str = "<py>", first_line: int = 1, echo: bool = False) -> None:
-        """Runs a statement or a block in the namespace (`py`). echo: shows the value of a lone expression."""
-        register_source(filename, source, first_line)
+    def execute(self, source: str, *, filename: str | None = None, first_line: int = 1, echo: bool = False) -> None:
+        """Runs a statement or a block in the namespace (`py`); a filename is given when it stands in a real file.
+        echo: shows the value of a lone expression."""
+        if filename is None:
+            self._executed += 1
+            filename = f"<py {self._executed}>"
+            register_source(filename, source, first_line)
         mode = "single" if echo and "\n" not in source.strip() else "exec"
         code = compile_script(source, filename, first_line=first_line, declared=self.declared, mode=mode)
         try:
@@ -422,6 +432,8 @@ class Session:
                     return stop
             elif stop.kind == "exit":
                 self.ended.add(stop.node)
+                if self.on_exit is not None:
+                    self.on_exit(stop)
             elif stop.kind != "pause":
                 return self._stopped(stop)
             if progress is not None and time.monotonic() >= due:

@@ -14,8 +14,18 @@ Each has `.bytes` (the copied bytes), `.type` (Type) and, but for numbers, `.add
 `char*` inside a struct stays a Pointer: what it points to is not in the copy, and reading it later would not be a
 snapshot. Numbers compare as numbers do in Python.
 
-Types come as the JSON tables that the gdb helper writes (core/mi/gdb_friday.py): {"types": {ID: {"kind", "name", "size",
-...}}}. Each type gets a Python class of its own, so that a number carries its type at no cost in space.
+Types come as JSON: {"types": {ID: TYPE, ...}}, where an ID is a number or a text, unique in the session, and TYPE is
+
+    kind      int, bool, char, float, enum, pointer, reference, function, array, struct, union, typedef; else Raw
+    name      as C or C++ writes it;  size  in bytes;  signed  of int, char, enum
+    target    ID, of pointer, reference, typedef;  element  ID and  count, of array
+    fields    of struct and union: [{name, type: ID, offset in bytes, bit_offset from there and bit_size of a bit-field
+              (0 or absent otherwise), base: true for a base class}]; name "" or null for an anonymous member
+    values    of enum: {NAME: number}
+
+The long words of the core (integer, boolean, character, floating, enumeration, structure) are understood too, and a
+field with only a bit_offset counts it from the start of the struct. Each type gets a Python class of its own, so that a
+number carries its type at no cost in space.
 """
 from __future__ import annotations
 
@@ -215,9 +225,10 @@ class Member:
         width = (self.bit_offset + self.bit_size + 7) // 8
         value = int.from_bytes(data[self.offset:self.offset + width], "little") >> self.bit_offset
         value &= (1 << self.bit_size) - 1
-        if self.type.signed and value >> self.bit_size - 1:
-            value -= 1 << self.bit_size
-        return self.type.value_class(value)
+        size = self.type.size
+        if self.type.resolved.signed and value >> self.bit_size - 1:
+            value |= (1 << 8 * size) - (1 << self.bit_size)
+        return self.type.decode(value.to_bytes(size, "little"))
 
 
 _FLOATS = {2: struct.Struct("<e"), 4: struct.Struct("<f"), 8: struct.Struct("<d")}
@@ -252,18 +263,26 @@ def decode_float(data: bytes, name: str) -> float:
     return _wide_float(data[:10], 15, 64, True)
 
 
+_KINDS = {"integer": "int", "boolean": "bool", "character": "char", "floating": "float", "enumeration": "enum",
+          "structure": "struct", "class": "struct"}
+
+
 class Type:
     """A type of the program: `kind`, `name` as gdb prints it, `size` in bytes, and by kind `signed`, `target` (Type),
     `count` and `element` (Type), `members` (name to Member), `enumerators` (value to name)."""
 
     def __init__(self, table: "TypeTable", id_: TypeId, entry: Mapping[str, Any]) -> None:
         self.id = id_
-        self.kind: str = entry["kind"]
+        self.kind: str = _KINDS.get(entry["kind"], entry["kind"])
         self.name: str = entry.get("name") or f"<unnamed {self.kind}>"
         self.size: int = entry.get("size") or 0
         self.signed: bool = bool(entry.get("signed", False))
         self.count: int = entry.get("count") or 0
-        self.enumerators: dict[int, str] = {int(v): n for n, v in reversed(entry.get("values", {}).items())}
+        values = entry.get("values") or {}
+        pairs = values.items() if isinstance(values, Mapping) else values
+        self.enumerators: dict[int, str] = {}
+        for name, value in pairs:
+            self.enumerators.setdefault(int(value), name)
         self._table = table
         self._entry = entry
         self._members: dict[str, Member] | None = None
@@ -280,7 +299,7 @@ class Type:
 
     @property
     def element(self) -> "Type":
-        return self._table[self._entry["element"]]
+        return self._table[self._entry["element" if "element" in self._entry else "target"]]
 
     @property
     def members(self) -> dict[str, Member]:
@@ -288,8 +307,11 @@ class Type:
             own: dict[str, Member] = {}
             inner: dict[str, Member] = {}
             for field in self._entry.get("fields", ()):
-                member = Member(field.get("name") or "", field["offset"], self._table[field["type"]],
-                                field.get("bit_offset") or 0, field.get("bit_size") or 0)
+                offset, bit_offset = field.get("offset"), field.get("bit_offset") or 0
+                if offset is None:
+                    offset, bit_offset = divmod(bit_offset, 8)
+                member = Member(field.get("name") or "", offset, self._table[field["type"]], bit_offset,
+                                field.get("bit_size") or 0)
                 if field.get("base") or not member.name:
                     for name, m in member.type.members.items():
                         inner.setdefault(name, Member(name, member.offset + m.offset, m.type, m.bit_offset, m.bit_size))
@@ -342,7 +364,7 @@ class Type:
             return self._float_decode()
         if self.kind == "array" and self.element.resolved.is_text:
             return self.decode_text
-        base = {"struct": Struct, "union": Struct, "class": Struct, "array": Array}.get(self.kind, Raw)
+        base = {"struct": Struct, "union": Struct, "array": Array}.get(self.kind, Raw)
         self.value_class = self._subclass(base)
         return self.value_class
 

@@ -58,17 +58,16 @@ class Violation:
         return "\n".join(lines)
 
 
-def user_frames(error: BaseException) -> traceback.StackSummary:
+def user_frames(error: BaseException) -> list[traceback.FrameSummary]:
     """The frames of an exception without those of this package."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not frame.filename.startswith(_PACKAGE)]
-    return traceback.StackSummary.from_list(own or frames)
+    return [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_PACKAGE)]
 
 
 def user_traceback(error: BaseException) -> str:
     """The exception as Python shows it, without the frames of this package."""
     shown = traceback.TracebackException.from_exception(error)
-    shown.stack = user_frames(error)
+    frames = [frame for frame in shown.stack if not frame.filename.startswith(_PACKAGE)]
+    shown.stack = traceback.StackSummary.from_list(frames) if frames else None  # None: no header
     return "".join(shown.format())
 
 
@@ -76,14 +75,15 @@ def collect_evidence(session: "Session", name: str, nodes: "tuple[Node, ...]", m
                      error: BaseException | None) -> Violation:
     """The record of a violation that is found now."""
     backend = session.backend
-    first = int(nodes[0]) if nodes else session.here
+    first = next((int(node) for node in nodes if node.state != "not started"), session.here)
     values = {key: as_json(value) for key, value in evidence.items()}
     hit = session.hit
     if hit is not None and hit.expression is not None and not session.finished:
         values.setdefault(hit.expression, {"old": as_json(hit.old), "new": as_json(hit.new)})
     source = ""
-    if error is not None:
-        frame = next(iter(user_frames(error)))
+    frames = user_frames(error) if error is not None else []
+    if frames:
+        frame = frames[0]  # the handler's own line
         source = f"{frame.filename}:{frame.lineno}: {frame.line}"
         message = message or frame.line or ""
     return Violation(name, nodes, backend.logical_time(), backend.real_time(first), backend.event(first), message,

@@ -49,7 +49,8 @@ REWRITES = {
     # placeholders
     "@(x=%(y)d)": "write(None, 'x', '%d', ((y), ), 'p')",
     "@(x[%(a[\")\"])5.2f])": "read(None, 'x[%5.2f]', ((a[\")\"]), ), 'p')",
-    "@(f(\"%(d[\"k\"])s\", '%(c)c'))": "read(None, 'f(\"%s\", \\'%s\\')', (quote('%s', d[\"k\"]), quote('%c', c), ), 'qq')",
+    "@(f(\"%(d[\"k\"])s\", '%(c)c'))":
+        "read(None, 'f(\"%s\", \\'%s\\')', (quote('%s', d[\"k\"]), quote('%c', c), ), 'qq')",
     "@(%(a)d %% %(b)d)": "read(None, '%d %%%% %d', ((a), (b), ), 'pp')",
     "@(a %%(b))": "read(None, 'a %(b)')",
     "@(f(%(@n(x))d))": "read(None, 'f(%d)', ((read(n, 'x')), ), 'p')",
@@ -129,8 +130,8 @@ def test_result_is_python_with_the_same_lines(source):
 
 
 ERRORS = [
-    ("@4(a += 1)", "compound assignment `+=`", 1, 7),
-    ("@4(a <<= 1)", "compound assignment `<<=`", 1, 8),
+    ("@4(a += 1)", "compound assignment `+=`", 1, 6),
+    ("@4(a <<= 1)", "compound assignment `<<=`", 1, 6),
     ("y = 1\n x = @(a=b=c)", "one assignment at a time", 2, 11),
     ("@(a %(b))", "without a format", 1, 5),
     ("@((p)@(n))", "ambiguous", 1, 6),
@@ -144,6 +145,8 @@ ERRORS = [
     ("@(f(%(a", "not closed", 1, 5),
     ("@(f(%()d))", "empty placeholder", 1, 5),
     ("@(f(__ALL__))", "no value in C", 1, 5),
+    ("x = 1; @(x) = 3", "has its `=` inside", 1, 13),
+    ("@4(x) <<= 3", "has its `=` inside", 1, 7),
     ("print @(x)", "print is a function", 1, 1),
     ("__NODE__ = 3", "cannot be set", 1, 1),
 ]

@@ -180,7 +180,8 @@ def test_metavariables_inside_and_outside():
 py seen = {}
 break f
   seen.update(node=__NODE__, all=__ALL__, every=__EVERY__, time=(__LOGICALCLOCK__, __VCLOCK__), real=__REALCLOCK__)
-  seen["inside"] = @(__REALCLOCK__), @0(__REALCLOCK__), [@n(__REALCLOCK__) for n in __ALL__], @(__VCLOCK__), @0(__NODE__)
+  seen["inside"] = (@(__REALCLOCK__), @0(__REALCLOCK__), [@n(__REALCLOCK__) for n in __ALL__],
+                    @(__VCLOCK__), @0(__NODE__))
   seen["text"] = f"{__NODE__} {__NODE__.name} {@(x)}"
   cont
 watch x

@@ -1,0 +1,430 @@
+"""The session: nodes, stop points and running from plain Python, `friday run` with its exit codes, and commands."""
+import io
+import json
+
+import pytest
+from fake_backend import Event, FakeBackend, FakeStop
+
+import friday
+from friday import commands
+
+
+def make(names=("a", "b"), events=(), console=False, **more):
+    backend = FakeBackend(names, events, **more)
+    session = friday.Session(backend, console=console)
+    friday.session = session
+    return session, backend
+
+
+# -- nodes ------------------------------------------------------------------------------------------------------------
+RING = ("n0", "redis-1", "redis-2", "redis-1/child-1", "redis-1#2", "web")
+
+
+@pytest.fixture
+def ring():
+    session, backend = make(RING)
+    backend.state[:] = ["alive", "ended", "alive", "alive", "alive", "not started"]
+    return session
+
+
+@pytest.mark.parametrize("text,every,ids", [
+    ("0", False, [0]), ("0,4", False, [0, 4]), ("0-9,!3", False, [0, 1, 2, 4, 5]), ("!3", False, [0, 2, 4]),
+    ("redis-*", False, [2, 3, 4]), ("redis-*", True, [1, 2, 3, 4]), ("redis-?", False, [2, 4]),
+    ("all", False, [0, 2, 3, 4]),
+    ("redis-1", False, [4]), ("redis-1", True, [1, 4]), ("redis-1#2", True, [4]), ("redis-1/child-1", True, [3]),
+    ("n0, web", False, [0, 5]), ("1", False, [1])])
+def test_node_lists(ring, text, every, ids):
+    assert ring.nodes.parse(text, every) == tuple(ids)
+
+
+def test_bad_node_lists_say_what_is_wrong(ring):
+    for text, message in (("redis-3", "the nearest is `redis-"), ("9", "nodes 0 to 5"), ("7-9", "names no node"),
+                          ("0,,1", "empty item"), ("x*", "names no node")):
+        with pytest.raises(friday.Error, match=message):
+            ring.nodes.parse(text)
+
+
+def test_a_node_is_its_id(ring):
+    node = ring.nodes["redis-1"]
+    assert node == 4 and {node: 1}[4] == 1 and (node.name, node.state, node.id) == ("redis-1#2", "alive", 4)
+    assert str(node) == "4" and repr(node) == "<node 4 redis-1#2>" and ring.nodes[4] is node and len(ring.nodes) == 6
+    assert ring.nodes["4"] is node
+    with pytest.raises(TypeError, match="for several nodes write"):
+        ring.nodes[(0, 1)]
+
+
+def test_reads_writes_and_calls_have_a_plain_spelling():
+    session, backend = make()
+    backend.let(1, {"x": 7, "s": "text", "n": backend.raw(bytes(16), "struct Node")})
+    backend.functions["f"] = lambda node, *args: len(args)
+    node = session.nodes["b"]
+    assert (node.read("x"), node.eval("s"), node.read("n").id) == (7, "text", 0)
+    node.write("x", 8)
+    node.write("s", "new")
+    node.write("n", node.read("n"))
+    assert node.call("f", 1, "a", node.read("x")) == 3
+    assert backend.log == [(1, "x = 8"), (1, 's = "new"'), (1, "n", bytes(16)), (1, 'f(1, "a", 8)')]
+    assert session.altered == {1: 0} and node.altered == 0
+    assert node.backtrace() == "#0 main () at prog.c:1\n" and node.gdb("bt") == "gdb bt\n"
+    assert session.gdb("bt", nodes="b") == {1: "gdb bt\n"}
+
+
+def test_the_node_of_a_read():
+    session, backend = make(("a", "b#2"), started=(0,))
+    backend.let(0, {"x": 1})
+    session.execute("v = @(x), @0(x), @'a'(x), @session.nodes[0](x)")
+    assert session.namespace["v"] == (1, 1, 1, 1)
+    for source, error in (("@7(x)", friday.NoNode), ("@'c'(x)", friday.NoNode), ("@1(x)", friday.NodeNotStarted),
+                          ("@'b'(x)", friday.NodeNotStarted), ("@__ALL__(x)", TypeError), ("@(y)", friday.NoSymbol)):
+        with pytest.raises(error):
+            session.execute(source)
+    with pytest.raises(friday.NoSymbol, match="node 0: no symbol \"y\".*the nearest is `x`"):
+        session.execute("@(y)")
+
+
+def test_an_ended_node_is_read_at_its_last_state_and_says_so(capsys):
+    session, backend = make(events=[Event(1, None, {"x": 3}), Event(1, ends=True), Event(0, "f")])
+    session.breakpoint("f")
+    session.run()
+    assert (session.nodes[1].read("x"), session.nodes[1].read("x")) == (3, 3)
+    assert capsys.readouterr().err == "friday: <node 1 b> has ended: these are its last values\n"
+    assert session.all_nodes == (0,) and session.every_node == (0, 1)
+    with pytest.raises(friday.NodeEnded):
+        session.nodes[1].write("x", 1)
+
+
+def test_plans_are_kept_and_the_oldest_forgotten(monkeypatch):
+    monkeypatch.setattr("friday.language._KEEP_PLANS", 10)
+    session, backend = make()
+    for i in range(30):
+        backend.let(0, {f"a[{i}]": i})
+    session.execute("for i in range(30):\n  assert @(a[%(i)d]) == i and @(a[0]) == 0\nfor i in range(5): @(a[29])")
+    assert len(backend.plans) < 40 and len(session.plans) <= 10
+    assert sorted(p for p in backend.plans if p) == sorted(session.plans)
+
+
+# -- stop points and running ------------------------------------------------------------------------------------------
+def test_decorators_and_functions_go_on_unless_stop_is_called():
+    session, backend = make(events=[Event(0, "f"), Event(1, "f"), Event(0, None, {"x": 1}), Event(0, None, {"x": 2})])
+    seen = []
+
+    @session.breakpoint("f", nodes="b")
+    def at_f():
+        seen.append(("f", session.node.name))
+
+    def at_x(hit):
+        seen.append((hit.expression, hit.old, hit.new, hit.id, hit.node.name))
+        if hit.new == 1:
+            session.stop()
+    point = session.watch("x, y", at_x)
+    assert point.what == "x, y" and isinstance(at_f, type(at_x))
+    stop = session.run()
+    assert stop.kind == "watch" and seen == [("f", "b"), ("x", None, 1, 2, "a")]
+    assert session.run().kind == "end" and seen[-1] == ("x", 1, 2, 2, "a")
+
+
+def test_stop_points_without_a_handler_stop():
+    session, backend = make(events=[Event(0, "f"), Event(0, "f"), Event(0, "f"), Event(0, "g")])
+    point = session.breakpoint("f")
+    once = session.breakpoint("g", temporary=True)
+    point.ignore(1)
+    assert session.run().ids == (1,) and backend.done == 2
+    point.disable()
+    assert session.run().ids == (2,) and once.id not in session.points and backend.done == 4
+    assert repr(point) == "<breakpoint 1 (f), 1 hits, disabled>"
+    with pytest.raises(friday.UsageError, match="no stop point 2; there are: 1"):
+        session.delete(2)
+    point.enable()
+    point.delete()
+    assert not backend.points
+
+
+def test_conditions():
+    session, backend = make(events=[Event(0, "f"), Event(1, "f")])
+    backend.conditions["x > 3"] = lambda node: node == 1
+    session.breakpoint("f", condition="x > 3")
+    assert session.run().node == 1
+
+
+def test_timers_and_the_end():
+    session, _ = make(events=[Event(0) for _ in range(10)])
+    seen = []
+
+    @session.every(seconds=3)
+    def tick():
+        seen.append(session.logical_time)
+
+    @session.at_end
+    def end():
+        seen.append("end")
+    session.run()
+    assert seen == [3, 6, 9, "end"]
+    with pytest.raises(friday.UsageError, match="above 0"):
+        session.every(seconds=0)
+
+
+def test_progress():
+    session, backend = make(events=[Event(0)] * 4)
+    backend.pause = True
+    seen = []
+    session.run(progress=lambda done, rate: seen.append((done, rate)), interval=0.0)
+    assert seen == [(0.0, 1000.0)]
+
+
+def test_a_handler_cannot_resume():
+    session, _ = make(events=[Event(0, "f")])
+    session.breakpoint("f", session.run)
+    with pytest.raises(friday.UsageError, match="a handler cannot resume"):
+        session.run()
+
+
+def test_assertions_of_handlers_reach_pytest():
+    session, _ = make(events=[Event(0, "f")])
+
+    @session.breakpoint("f")
+    def check():
+        assert session.node == 1, "wrong node"
+    with pytest.raises(AssertionError, match="wrong node") as caught:
+        session.run()
+    assert "in the handler of breakpoint 1 (f) on <node 0 a> at 1" in caught.value.__notes__
+
+
+def test_divergence_is_an_exception_and_says_altered_nodes_first():
+    session, backend = make(events=[Event(0, "f")])
+    backend.final = FakeStop("divergence", node=1, event=12, message="- write 5\n+ write 6", expected="write 5",
+                             actual="write 6")
+    backend.let(0, {"x": 1})
+    session.nodes[0].write("x", 2)
+    with pytest.raises(friday.Divergence) as caught:
+        session.run()
+    assert str(caught.value) == "node 1, event 12: <node 0 a> was altered since 0\n- write 5\n+ write 6"
+    assert caught.value.expected == "write 5"
+
+
+def test_interrupt_raises_in_scripts_and_returns_in_the_console():
+    for console in (False, True):
+        session, backend = make(console=console)
+        backend.final = FakeStop("interrupt")
+        if console:
+            assert session.run().kind == "interrupt"
+        else:
+            with pytest.raises(KeyboardInterrupt):
+                session.run()
+
+
+def test_restart_clears_the_marks():
+    session, backend = make(events=[Event(0, None, {"x": 1}), Event(1, ends=True)])
+    session.run()
+    session.nodes[0].write("x", 2)
+    assert session.finished and session.ended == {1} and session.altered
+    session.restart()
+    assert not session.finished and not session.ended and not session.altered
+
+
+# -- maps -------------------------------------------------------------------------------------------------------------
+def test_maps_by_id_by_node_and_by_expression():
+    session, backend = make(("a", "b", "c"))
+    for node, id_ in ((0, 1), (1, 2), (2, 0)):
+        backend.let(node, {"id": id_})
+    session.execute("by_id = {@n(id): n for n in __ALL__}\nby_node = {n: @n(id) for n in __ALL__}")
+    for name, expression in (("chord", "by_id"), ("node_of", "by_node"), ("live", "@(id)")):
+        session.map(name, expression)
+        for node, id_ in ((0, 1), (1, 2), (2, 0)):
+            assert session.namespace[name][id_] == node
+    assert session.here == 0
+    with pytest.raises(friday.NoNode, match=r"live\[9\]"):
+        session.namespace["live"][9]
+    with pytest.raises(friday.UsageError, match="is no name"):
+        session.map("a b", "{}")
+
+
+# -- friday run -------------------------------------------------------------------------------------------------------
+def run_text(tmp_path, text, events=(), args=(), names=("a", "b"), setup=None):
+    script = tmp_path / "check.py"
+    script.write_text(text)
+    backend = FakeBackend(names, events)
+    session = friday.Session(backend)
+    if setup:
+        setup(backend)
+    out = io.StringIO()
+    code = friday.run_script(str(script), session, args, json_path=str(tmp_path / "out.json"), out=out)
+    return code, out.getvalue(), json.loads((tmp_path / "out.json").read_text()), session
+
+
+def test_a_script_that_holds(tmp_path):
+    code, out, report, session = run_text(tmp_path, """
+import sys
+import friday
+seen = []
+
+@friday.session.watch("x", nodes="a")
+def check():
+    assert @(x) < int(sys.argv[1])
+    seen.append(@(x))
+
+breakpoint("f")
+    hits = len(seen)
+    cont
+""", [Event(0, None, {"x": 1}), Event(0, "f"), Event(1, None, {"x": 9})], ["5"])
+    assert (code, out) == (0, "") and session.namespace["seen"] == [1] and session.namespace["__name__"] == "__main__"
+    assert session.finished
+    assert report == {"altered": [], "exit": 0, "error": None, "violations": [], "violations_not_kept": 0}
+
+
+def test_violations_have_their_evidence(tmp_path):
+    code, out, report, _ = run_text(tmp_path, """
+import friday
+
+def helper(value):
+    assert value < 2, f"{value} is too much"
+
+@friday.session.watch("x")
+def small():
+    helper(@(x))
+
+@friday.session.watch("y")
+def reported():
+    friday.violation("ring", nodes=["a", __NODE__], message="broken", link=@(y), at=__LOGICALCLOCK__)
+
+@friday.session.breakpoint("f")
+def raised():
+    raise friday.Violated("no leader", predicate="leader", nodes="b", term=3)
+""", [Event(0, None, {"x": 1}), Event(1, None, {"x": 5}), Event(1, None, {"y": 8}), Event(0, "f")])
+    assert code == 1 and report["exit"] == 1
+    first, second, third = report["violations"]
+    assert first == {
+        "predicate": "small", "nodes": [{"id": 1, "name": "b"}], "logical_time": "2", "real_time": 1002.01, "event": 1,
+        "message": "5 is too much", "values": {"x": {"old": None, "new": 5}},
+        "backtraces": {"b": "#0 main () at prog.c:1\n"}, "source": f"{tmp_path}/check.py:9: helper(@(x))"}
+    assert (second["predicate"], second["message"], second["values"]["link"], second["values"]["at"]) == (
+        "ring", "broken", 8, 3)
+    assert [n["name"] for n in second["nodes"]] == ["a", "b"] and second["backtraces"].keys() == {"a", "b"}
+    assert (third["predicate"], third["values"], third["nodes"][0]["id"]) == ("leader", {"term": 3}, 1)
+    assert "violation of small on node 1 (b)\n  at logical time 2, real time 1002.010000, event 1\n" in out
+    assert "  5 is too much\n" in out and "    #0 main () at prog.c:1\n" in out
+
+
+def test_too_many_violations_are_counted(tmp_path):
+    code, out, report, session = run_text(
+        tmp_path, "friday.session.max_violations = 2\n@session.breakpoint('f')\ndef g(): assert False\n",
+        [Event(0, "f")] * 5)
+    assert code == 1 and len(report["violations"]) == 2 and report["violations_not_kept"] == 3
+    assert "3 more violations" in out and report["violations"][0]["message"] == "def g(): assert False"
+
+
+def test_stop_ends_the_run_and_a_handlerless_stop_does_not(tmp_path):
+    events = [Event(0, "f"), Event(0, "g"), Event(0, "h")]
+    code, _, _, session = run_text(tmp_path, "session.breakpoint('f')\n@session.breakpoint('g')\n"
+                                             "def g(): friday.stop()\n", events)
+    assert code == 0 and session.backend.done == 2 and not session.finished
+    code, _, _, session = run_text(tmp_path, "session.breakpoint('f')\nstop = session.run()\n"
+                                             "assert stop.location == 'f'\n", events)
+    assert code == 0 and session.finished
+
+
+@pytest.mark.parametrize("text,code,message", [
+    ("assert False, 'top'", 1, "top"),
+    ("x = 1\n@(x += 1)", 2, 'check.py", line 2\n    @(x += 1)\n        ^\n'),
+    ("x = = 1", 2, "invalid syntax"),
+    ("1 / 0", 2, "ZeroDivisionError"),
+    ("session.breakpoint('nowhere')", 2, "no function `nowhere`"),
+    ("@9(x)", 2, "no node 9"),
+    ("import sys; sys.exit('bad arguments')", 2, "bad arguments"),
+    ("import sys; sys.exit(1)", 1, ""),
+    ("import sys; sys.exit()", 0, ""),
+    ("raise KeyboardInterrupt", 2, "not checked to its end"),
+    ("raise friday.ComponentDied('gdb has died', node=1)", 4, "friday: node 1: gdb has died"),
+    ("open('/no/such/file')", 2, "No such file"),
+])
+def test_exit_codes(tmp_path, text, code, message):
+    got, out, report, _ = run_text(tmp_path, text, [Event(0, "f")])
+    assert got == code and message in out and report["exit"] == code
+    assert "pyext/friday" not in out
+
+
+def test_diverged(tmp_path):
+    def setup(backend):
+        backend.final = FakeStop("divergence", node=0, message="the diff")
+    code, out, report, _ = run_text(tmp_path, "", setup=setup)
+    assert (code, out) == (3, "friday: diverged: node 0: the diff\n") and report["error"] == out.strip()
+
+
+def test_an_exception_in_a_handler_ends_the_run_with_its_line_and_place(tmp_path):
+    code, out, _, _ = run_text(tmp_path, "@session.watch('x')\ndef check():\n    return 1 / (@(x) - 1)\n",
+                               [Event(1, None, {"x": 1})])
+    assert code == 2
+    assert 'check.py", line 3, in check\n    return 1 / (@(x) - 1)\n' in out
+    assert "in the handler of watch 1 (x) on <node 1 b> at 1, x changed" in out and "pyext/friday" not in out
+
+
+def test_a_missing_script_and_an_unwritable_report(tmp_path):
+    out = io.StringIO()
+    assert friday.run_script("/no/such/script.py", friday.Session(FakeBackend()), out=out) == 2
+    assert out.getvalue() == "friday: cannot read the script /no/such/script.py: No such file or directory\n"
+    (tmp_path / "s.py").write_text("")
+    assert friday.run_script(str(tmp_path / "s.py"), friday.Session(FakeBackend()), json_path="/no/such/dir/x",
+                             out=out) == 2
+    assert "cannot write /no/such/dir/x" in out.getvalue()
+
+
+# -- commands ---------------------------------------------------------------------------------------------------------
+def do(session, text):
+    shown = []
+    commands.execute(session, text, show=shown.append)
+    return shown
+
+
+def test_commands_take_node_lists_and_blocks():
+    session, backend = make(("a", "b", "c"), [Event(2, "f"), Event(1, "f")], console=True)
+    shown = do(session, """
+py x = 1
+python
+y = 2
+end
+1,2 break f if cond
+commands 1
+x += 1
+cont
+end
+b,c info threads
+map m {7: 1}
+node b
+py m[7], x
+""")
+    backend.conditions["cond"] = lambda node: True
+    assert shown == ["breakpoint 1 (f) on b, c", "[b] gdb info threads", "[c] gdb info threads", "<node 1 b>"]
+    session.run()
+    assert (session.namespace["x"], session.namespace["y"]) == (3, 2) and session.points[1].condition == "cond"
+    do(session, "ignore 1 3\ncondition 1\ndisable 1\nenable 1\ncommands 1\nend\ndelete")
+    assert not session.points
+
+
+def test_py_shows_the_value_of_an_expression(capsys):
+    session, backend = make(console=True)
+    backend.let(0, {"x": 5})
+    do(session, "py @(x) + 1\npy y = 3\npy for i in range(2):\n  print(i)\n")
+    assert capsys.readouterr().out == "6\n0\n1\n"
+
+
+@pytest.mark.parametrize("text,message", [
+    ("  x = 1", "line 1: a block without a command"), ("commands 1\nx = 1", "line 1: .* without `end`"),
+    ("delete x", "global ids"), ("delete 4", "no stop point 4"), ("break", "break LOC"), ("watch x if", "watch EXPR"),
+    ("ignore 1", "ignore ID COUNT"), ("map m", "map NAME"), ("info threads\n  x", "takes no block"),
+    ("9 info threads", "no node 9"), ("watch a,,b", "empty expression")])
+def test_bad_commands(text, message):
+    session, _ = make(console=True)
+    with pytest.raises(friday.UsageError if "node 9" not in message else friday.NoNode, match=message):
+        do(session, text)
+
+
+def test_gdb_as_a_statement(capsys):
+    session, backend = make(console=True, events=[Event(1, "f")])
+    do(session, "py n = 4\nbreak f\n  gdb x/%(n)dx $sp; cont\n")
+    assert session.run().kind == "end"
+    assert backend.log == [(1, "gdb x/4x $sp")] and capsys.readouterr().out == "gdb x/4x $sp\n"
+
+
+def test_without_a_session_module_functions_say_so():
+    friday.session = None
+    with pytest.raises(friday.UsageError, match="no session"):
+        friday.stop()
