@@ -6,8 +6,12 @@ add_executable(rsp_target ${CMAKE_CURRENT_LIST_DIR}/rsp_targets/target.cc)
 target_compile_options(rsp_target PRIVATE -O0 -g -fPIE)
 target_link_options(rsp_target PRIVATE -pie)
 
-add_executable(rsp_test ${CMAKE_CURRENT_LIST_DIR}/rsp_ptrace_node_test.cc)
+add_executable(rsp_test
+  ${CMAKE_CURRENT_LIST_DIR}/rsp_ptrace_node_test.cc
+  ${CMAKE_CURRENT_LIST_DIR}/rsp_packet_test.cc
+  ${CMAKE_CURRENT_LIST_DIR}/rsp_session_test.cc
+  ${CMAKE_CURRENT_LIST_DIR}/rsp_host.cc)
 target_compile_definitions(rsp_test PRIVATE RSP_TARGET="$<TARGET_FILE:rsp_target>")
-target_link_libraries(rsp_test PRIVATE friday_ptrace_node GTest::gtest_main)
+target_link_libraries(rsp_test PRIVATE friday_rsp friday_ptrace_node GTest::gmock GTest::gtest_main)
 add_dependencies(rsp_test rsp_target)
 gtest_discover_tests(rsp_test PROPERTIES TIMEOUT 120)

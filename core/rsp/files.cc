@@ -1,0 +1,110 @@
+#include "core/rsp/files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "core/rsp/text.h"
+
+namespace friday {
+namespace {
+
+constexpr size_t kMostFiles = 64;
+
+// The File-I/O protocol has errno values of its own; those that can occur here equal Linux's, except for these.
+std::string failure(int error) {
+  constexpr int kUnknown = 9999, kNameTooLong = 91;
+  if (error == ENAMETOOLONG) error = kNameTooLong;
+  else if (error > EROFS) error = kUnknown;
+  return fmt::format("F-1,{:x}", error);
+}
+
+void append_big_endian(std::string& out, uint64_t value, int bytes) {
+  for (int shift = 8 * (bytes - 1); shift >= 0; shift -= 8) out += static_cast<char>(value >> shift);
+}
+
+// Resolves `path` with `root` as "/", also for symbolic links and "..".
+int open_below(const std::string& root, std::string path) {
+  UniqueFd directory(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!directory) return -1;
+  path.erase(0, path.find_first_not_of('/'));
+  open_how how{.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, .mode = 0, .resolve = RESOLVE_IN_ROOT};
+  return static_cast<int>(syscall(SYS_openat2, directory.get(), path.c_str(), &how, sizeof how));
+}
+
+}  // namespace
+
+std::string RspFiles::handle(std::string_view request, size_t reply_limit) {
+  TextCursor cursor(request);
+  if (cursor.take("setfs:")) return "F0";
+  if (cursor.take("open:")) return open(cursor.rest());
+  if (cursor.take("pread:")) return read(cursor.rest(), reply_limit);
+  if (cursor.take("fstat:")) return status(cursor.rest());
+  if (cursor.take("close:")) return close(cursor.rest());
+  return "";
+}
+
+const UniqueFd* RspFiles::find(uint64_t number) const {
+  auto found = files_.find(number);
+  return found == files_.end() ? nullptr : &found->second;
+}
+
+std::string RspFiles::open(std::string_view arguments) {
+  TextCursor cursor(arguments);
+  auto name = from_hex(cursor.until(','));
+  auto flags = cursor.hex();
+  if (!name || !flags) return failure(EINVAL);
+  if (*flags != O_RDONLY) return failure(EROFS);
+  if (files_.size() >= kMostFiles) return failure(EMFILE);
+  UniqueFd file(open_below(root_, std::string(reinterpret_cast<const char*>(name->data()), name->size())));
+  if (!file) return failure(errno);
+  struct stat info;
+  if (fstat(file.get(), &info) || !S_ISREG(info.st_mode)) return failure(EACCES);
+  uint64_t number = 1;
+  while (files_.contains(number)) ++number;
+  files_[number] = std::move(file);
+  return fmt::format("F{:x}", number);
+}
+
+std::string RspFiles::read(std::string_view arguments, size_t reply_limit) {
+  TextCursor cursor(arguments);
+  auto number = cursor.hex();
+  bool comma = cursor.take(",");
+  auto count = cursor.hex();
+  comma &= cursor.take(",");
+  auto offset = cursor.hex();
+  if (!number || !count || !offset || !comma) return failure(EINVAL);
+  const UniqueFd* file = find(*number);
+  if (!file) return failure(EBADF);
+  std::string data(std::min<uint64_t>(*count, reply_limit), '\0');
+  ssize_t got = pread(file->get(), data.data(), data.size(), static_cast<off_t>(*offset));
+  if (got < 0) return failure(errno);
+  return fmt::format("F{:x};", got) + data.substr(0, static_cast<size_t>(got));
+}
+
+std::string RspFiles::status(std::string_view arguments) {
+  TextCursor cursor(arguments);
+  auto number = cursor.hex();
+  const UniqueFd* file = number ? find(*number) : nullptr;
+  struct stat info;
+  if (!file || fstat(file->get(), &info)) return failure(EBADF);
+  std::string data;  // struct stat of the File-I/O protocol
+  for (uint64_t field : {uint64_t{info.st_dev}, uint64_t{info.st_ino}, uint64_t{info.st_mode}, uint64_t{info.st_nlink},
+                         uint64_t{info.st_uid}, uint64_t{info.st_gid}, uint64_t{0}})
+    append_big_endian(data, field, 4);
+  for (auto field : {info.st_size, info.st_blksize, info.st_blocks}) append_big_endian(data, static_cast<uint64_t>(field), 8);
+  for (auto field : {info.st_atime, info.st_mtime, info.st_ctime}) append_big_endian(data, static_cast<uint64_t>(field), 4);
+  return fmt::format("F{:x};", data.size()) + data;
+}
+
+std::string RspFiles::close(std::string_view arguments) {
+  auto number = TextCursor(arguments).hex();
+  return number && files_.erase(*number) ? "F0" : failure(EBADF);
+}
+
+}  // namespace friday
