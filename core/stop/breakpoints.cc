@@ -16,6 +16,11 @@ constexpr uint64_t reach = 0x7ff00000;  // a displacement, less what one instruc
 
 uint64_t distance(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
 
+bool repeats(const Instruction& instruction) {
+  constexpr auto any = ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPE | ZYDIS_ATTRIB_HAS_REPNE;
+  return (instruction.decoded.attributes & any) != 0;
+}
+
 // Bytes at `address`, as many as are readable (an instruction may end at the end of its mapping).
 Result<size_t> read_code(NodeControl& node, Addr address, std::span<std::byte> out) {
   if (auto all = node.read_raw(address, out); all) return out.size();
@@ -165,10 +170,15 @@ Result<StepOver> Breakpoints::step_over(ThreadId thread, user_regs_struct& regis
     case Way::undecided: break;
   }
   FRIDAY_TRY_VOID(node_.set_registers(thread, registers));
-  FRIDAY_TRY_VOID(step_one(thread));
-  FRIDAY_TRY(after, node_.registers(thread));
-  registers = after;
-  return StepOver::stepped;
+  for (;;) {
+    user_regs_struct before = registers;
+    FRIDAY_TRY_VOID(step_one(thread));
+    FRIDAY_TRY(after, node_.registers(thread));
+    registers = after;
+    // A rep instruction traps after each iteration; a faulting one stands where it stood.
+    bool more = repeats(code.instruction) && after.rip == before.rip && after.rcx != before.rcx;
+    if (!more) return StepOver::stepped;
+  }
 }
 
 Result<void> Breakpoints::step_one(ThreadId thread) {

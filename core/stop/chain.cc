@@ -26,25 +26,29 @@ Result<void> ChainWatch::arm_from(size_t link, NodeControl& node, ThreadId threa
   for (size_t i = link; i < links_.size(); ++i) watches.disarm(id_, first_index_ + static_cast<uint32_t>(i));
   armed_ = link;
   value_.reset();
-  address_.reset();
+  place_.reset();
   for (; armed_ < links_.size(); ++armed_) {
-    const ExpressionPlan& plan = *links_[armed_];
-    auto index = first_index_ + static_cast<uint32_t>(armed_);
-    auto address = evaluate_address(plan, node, thread);
-    if (!address && address.error().code == ErrorCode::bad_address) return {};
-    if (!address) return std::unexpected(address.error());
     bool last = armed_ + 1 == links_.size();
-    auto armed = watches.arm({.id = id_, .index = index, .low = *address, .size = plan.result_type().size,
-                              .any_write = last && any_write_},
-                             allow_any_page_);
+    auto place = evaluate_place(*links_[armed_], node, thread);
+    if (!place && place.error().code == ErrorCode::bad_address) return {};
+    if (!place) return std::unexpected(place.error());
+    WatchRange range{id_, first_index_ + static_cast<uint32_t>(armed_), place->address, place->size, last && any_write_};
+    auto armed = watches.arm(range, allow_any_page_);
     if (!armed && armed.error().code == ErrorCode::bad_address) return {};
     if (!armed) return armed;
-    if (last) {
-      address_ = *address;
-      value_ = *watches.bytes_of(id_, index);
-    }
+    if (last) place_ = *place;
   }
+  take_value(watches);
   return {};
+}
+
+void ChainWatch::take_value(const WatchSet& watches) {
+  auto bytes = watches.bytes_of(id_, first_index_ + static_cast<uint32_t>(links_.size()) - 1);
+  value_ = place_ && bytes && !bytes->empty() ? std::optional(*bytes) : std::nullopt;
+  if (!value_ || place_->bits == 0) return;
+  for (size_t bit = 0; bit < value_->size() * 8; ++bit)
+    if (bit < place_->bit || bit >= place_->bit + place_->bits)
+      (*value_)[bit / 8] &= ~(std::byte{1} << static_cast<int>(bit % 8));
 }
 
 Result<std::optional<ChainChange>> ChainWatch::update(std::span<const WatchHit> hits, NodeControl& node,
@@ -59,11 +63,10 @@ Result<std::optional<ChainChange>> ChainWatch::update(std::span<const WatchHit> 
   if (first + 1 < links_.size()) {
     FRIDAY_TRY_VOID(arm_from(first + 1, node, thread, watches));
   } else {
-    auto bytes = watches.bytes_of(id_, first_index_ + static_cast<uint32_t>(first));
-    value_ = bytes && !bytes->empty() ? std::optional(*bytes) : std::nullopt;
+    take_value(watches);
   }
   change.new_value = value_;
-  change.address = address_;
+  if (value_ && place_) change.address = place_->address;
   change.value_changed = change.old_value != change.new_value;
   return change;
 }

@@ -21,11 +21,12 @@ struct ChainChange {
   bool value_changed = false;               // also true when it became defined or undefined
   std::optional<std::vector<std::byte>> old_value, new_value;  // none: undefined
   std::optional<Addr> address;              // where the value is now
+  // Values are the bytes of the object; of a bit-field, of the bytes it touches, with all other bits 0.
 };
 
 class ChainWatch {
  public:
-  // `links` in the order of evaluation, each an address plan; the last is the watched value itself. Their ranges get the
+  // `links` in the order of evaluation, each with a place; the last is the watched value itself. Their ranges get the
   // indexes first_index, first_index + 1, ... of `id`.
   ChainWatch(StopPointId id, std::vector<std::shared_ptr<const ExpressionPlan>> links, uint32_t first_index = 0,
              bool any_write = false);
@@ -46,6 +47,7 @@ class ChainWatch {
 
  private:
   Result<void> arm_from(size_t link, NodeControl& node, ThreadId thread, WatchSet& watches);
+  void take_value(const WatchSet& watches);
 
   StopPointId id_;
   std::vector<std::shared_ptr<const ExpressionPlan>> links_;
@@ -53,7 +55,7 @@ class ChainWatch {
   bool any_write_;
   bool allow_any_page_ = false;
   size_t armed_ = 0;  // links [0, armed_) are armed
-  std::optional<Addr> address_;
+  std::optional<PlaceValue> place_;  // of the value, when it is defined
   std::optional<std::vector<std::byte>> value_;
 };
 

@@ -31,51 +31,72 @@ class NodeMemory final : public MemoryReader {
 };
 
 enum class TypeKind : uint8_t {
-  integer, boolean, character, floating, enumeration, pointer, reference, array, structure, union_, function, void_, other,
+  integer, boolean, enumeration, floating, pointer, reference, array, structure, union_, function, void_, other,
 };
 
-// One type of a plan's table; other types are named by their index in the table.
+// One type of a plan's table; `element` and the fields' types are indexes into the same table. The members mean what the
+// head of core/mi/gdb_friday.py says.
 struct PlanType {
+  enum class Float : uint8_t { none, ieee32, ieee64, ieee128, x87 };
   struct Field {
-    std::string name;
+    std::string name;                 // empty: anonymous
     uint32_t type = 0;
-    uint64_t bit_offset = 0;   // from the start of the object
-    uint32_t bit_size = 0;     // of a bit-field; 0: the size of its type
-    bool base_class = false;
+    std::optional<uint64_t> offset;   // bytes; none: a virtual base, which only gdb can find
+    bool base_class = false, artificial = false;
+    uint32_t bit = 0, bits = 0;       // bit-fields: `bits` bits from bit `bit` of the byte at `offset`; else 0
   };
   TypeKind kind = TypeKind::other;
-  std::string name;            // as C or C++ writes it
-  uint64_t size = 0;           // bytes
-  bool is_signed = false;
-  std::optional<uint32_t> target;  // of a pointer, reference or array
-  uint64_t count = 0;              // elements of an array
+  std::string name;                   // as gdb prints it
+  uint64_t size = 0;                  // bytes
+  bool is_signed = false;             // integers and enumerations
+  bool character = false;             // character data; of a pointer or array: of its elements
+  bool to_function = false;           // of a pointer
+  Float format = Float::none;
+  std::string target;                 // of a pointer or reference: the name of what it points to
+  uint64_t target_size = 0;           // of a pointer to character data: bytes of one character
+  uint32_t element = 0;               // of an array
+  uint64_t count = 0;
+  int64_t lower = 0;                  // first index
   std::vector<Field> fields;
   std::vector<std::pair<std::string, int64_t>> enumerators;
 };
 
 struct ExpressionPlan {
   enum class Kind : uint8_t {
-    value,    // the bytecode yields the value itself (an integer, a pointer, a bit-field)
-    address,  // the bytecode yields the address of an object of `type`
+    value,    // the bytecode yields a scalar, whose low bytes are the value
+    address,  // the bytecode yields the address of an object of the type
     gdb,      // only gdb can evaluate it (`reason` says why)
   };
+  struct Place {
+    std::vector<std::byte> bytecode;  // yields the address of the first byte
+    uint64_t size = 0;                // bytes touched
+    uint32_t bit = 0, bits = 0;       // bit-fields, as in PlanType::Field
+  };
   Kind kind = Kind::gdb;
-  std::string expression;
+  std::string expression, reason;
   std::vector<std::byte> bytecode;
-  uint32_t type = 0;               // index in `types`
+  std::optional<Place> place;        // none: the expression has no address
+  std::vector<uint32_t> registers;   // that the bytecode reads; not empty: the plan holds at the pc it was made at only
+  bool verified = false;             // gdb ran it when it was made, and it agreed with gdb
+  uint32_t type = 0;
   std::vector<PlanType> types;
-  std::string reason;
 
   const PlanType& result_type() const { return types.at(type); }
 };
 
-// The value of a plan at one moment: the bytes of an object of `type`. Integers too, in the size of their type.
+// The value of a plan at one moment: the bytes of an object of `type`, scalars too.
 struct PlanValue {
   uint32_t type = 0;
   std::vector<std::byte> bytes;
-  std::optional<Addr> address;  // where it was read; none for a computed value
+  std::optional<Addr> address;  // of an object; a scalar's is found with evaluate_place()
 
   uint64_t as_unsigned() const;  // the first eight bytes, zero-extended
+};
+
+struct PlaceValue {
+  Addr address{};
+  uint64_t size = 0;
+  uint32_t bit = 0, bits = 0;
 };
 
 // Decodes what -friday-plan answered. bad_input when the text is not of the documented form.
@@ -84,11 +105,12 @@ Result<ExpressionPlan> parse_plan(std::string_view json);
 // `thread` gives the registers that locals are found by. Fails with bad_address (as C would fault), with unsupported for
 // Kind::gdb.
 Result<PlanValue> evaluate(const ExpressionPlan& plan, NodeControl& node, ThreadId thread);
-// Where the object of an address plan lies, without reading it.
-Result<Addr> evaluate_address(const ExpressionPlan& plan, NodeControl& node, ThreadId thread);
+// Where the value stands in memory, for a watch or a write. unsupported when it has no place.
+Result<PlaceValue> evaluate_place(const ExpressionPlan& plan, NodeControl& node, ThreadId thread);
 
-// Plans by program (build-id), scope and expression. `scope` is a key that two places share when names mean the same in
-// both: the function's name, or its address.
+// Plans by program, scope and expression. Bytecode has absolute addresses: `program` must say where the program and its
+// libraries stand (two nodes share plans when build-ids and load addresses are equal). `scope` is a key that two places
+// share when names mean the same in both: the block of -friday-plan's answer, with the pc when the plan reads registers.
 class PlanCache {
  public:
   using Plan = std::shared_ptr<const ExpressionPlan>;

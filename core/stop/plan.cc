@@ -1,0 +1,183 @@
+#include "core/stop/plan.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+
+#include <nlohmann/json.hpp>
+
+namespace friday {
+
+namespace {
+
+using Json = nlohmann::json;
+
+std::vector<std::byte> from_hex(const std::string& text) {
+  std::vector<std::byte> bytes(text.size() / 2);
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    uint8_t value = 0;
+    auto [end, error] = std::from_chars(text.data() + 2 * i, text.data() + 2 * i + 2, value, 16);
+    if (error != std::errc{} || end != text.data() + 2 * i + 2) throw std::runtime_error("bytecode is not hexadecimal");
+    bytes[i] = std::byte{value};
+  }
+  return bytes;
+}
+
+TypeKind kind_of(const std::string& name) {
+  static const std::map<std::string, TypeKind> kinds = {
+      {"int", TypeKind::integer},       {"bool", TypeKind::boolean},     {"enum", TypeKind::enumeration},
+      {"float", TypeKind::floating},    {"pointer", TypeKind::pointer},  {"reference", TypeKind::reference},
+      {"array", TypeKind::array},       {"struct", TypeKind::structure}, {"union", TypeKind::union_},
+      {"function", TypeKind::function}, {"void", TypeKind::void_}};
+  auto it = kinds.find(name);
+  return it == kinds.end() ? TypeKind::other : it->second;
+}
+
+PlanType::Float float_format(const std::string& name) {
+  return name == "ieee32"    ? PlanType::Float::ieee32
+         : name == "ieee64"  ? PlanType::Float::ieee64
+         : name == "ieee128" ? PlanType::Float::ieee128
+         : name == "x87"     ? PlanType::Float::x87
+                             : PlanType::Float::none;
+}
+
+PlanType::Field parse_field(const Json& json) {
+  PlanType::Field field;
+  if (!json.at("name").is_null()) field.name = json.at("name").get<std::string>();
+  field.type = json.at("type").get<uint32_t>();
+  if (!json.at("offset").is_null()) field.offset = json.at("offset").get<uint64_t>();
+  field.base_class = json.value("base", false);
+  field.artificial = json.value("artificial", false);
+  field.bit = json.value("bit", 0u);
+  field.bits = json.value("bits", 0u);
+  return field;
+}
+
+PlanType parse_type(const Json& json) {
+  PlanType type;
+  type.kind = kind_of(json.at("kind").get<std::string>());
+  type.name = json.at("name").get<std::string>();
+  type.size = json.at("size").get<uint64_t>();
+  type.is_signed = json.value("signed", false);
+  type.character = json.value("char", false);
+  type.to_function = json.value("function", false);
+  type.format = float_format(json.value("format", std::string()));
+  type.target = json.value("target", std::string());
+  type.target_size = json.value("target_size", uint64_t{0});
+  type.element = json.value("element", 0u);
+  type.count = json.value("count", uint64_t{0});
+  type.lower = json.value("lower", int64_t{0});
+  if (json.contains("fields"))
+    for (const Json& field : json.at("fields")) type.fields.push_back(parse_field(field));
+  if (json.contains("values"))
+    for (const auto& [name, number] : json.at("values").items()) type.enumerators.emplace_back(name, number.get<int64_t>());
+  return type;
+}
+
+// Indexes into the table must be good, so that later code need not look.
+bool table_is_closed(const ExpressionPlan& plan) {
+  auto good = [&](uint32_t index) { return index < plan.types.size(); };
+  return good(plan.type) && std::ranges::all_of(plan.types, [&](const PlanType& type) {
+    return (type.kind != TypeKind::array || good(type.element)) &&
+           std::ranges::all_of(type.fields, [&](const PlanType::Field& field) { return good(field.type); });
+  });
+}
+
+ExpressionPlan from_json(const Json& json) {
+  ExpressionPlan plan;
+  plan.expression = json.at("expression").get<std::string>();
+  if (json.at("kind") == "gdb") {
+    plan.reason = json.at("reason").get<std::string>();
+    return plan;
+  }
+  if (json.at("kind") != "agent") throw std::runtime_error("unknown kind of plan");
+  plan.kind = json.at("result") == "value" ? ExpressionPlan::Kind::value : ExpressionPlan::Kind::address;
+  plan.bytecode = from_hex(json.at("agent").get<std::string>());
+  if (const Json& place = json.at("place"); !place.is_null())
+    plan.place = ExpressionPlan::Place{from_hex(place.at("agent").get<std::string>()), place.at("size").get<uint64_t>(),
+                                       place.value("bit", 0u), place.value("bits", 0u)};
+  plan.registers = json.at("registers").get<std::vector<uint32_t>>();
+  plan.verified = json.value("verified", false);
+  plan.type = json.at("type").get<uint32_t>();
+  for (const Json& type : json.at("types")) plan.types.push_back(parse_type(type));
+  if (!table_is_closed(plan)) throw std::runtime_error("a type of the plan is not in its table");
+  if (plan.kind == ExpressionPlan::Kind::value && plan.result_type().size > 8)
+    throw std::runtime_error("a scalar of more than 8 bytes");
+  return plan;
+}
+
+// Runs bytecode; registers are fetched only for a plan that reads any.
+Result<uint64_t> run(const ExpressionPlan& plan, std::span<const std::byte> bytecode, NodeControl& node, ThreadId thread) {
+  user_regs_struct registers{};
+  if (!plan.registers.empty()) {
+    FRIDAY_TRY(now, node.registers(thread));
+    registers = now;
+  }
+  NodeMemory memory(node);
+  FRIDAY_TRY(result, run_agent(bytecode, memory, registers));
+  if (result.empty) return fail(ErrorCode::bad_input, "the compiled expression `{}` has no value", plan.expression);
+  return result.value;
+}
+
+std::unexpected<Error> about(const ExpressionPlan& plan, Error error) {
+  error.message = fmt::format("{}: {}", plan.expression, error.message);
+  return std::unexpected(std::move(error));
+}
+
+}  // namespace
+
+uint64_t PlanValue::as_unsigned() const {
+  uint64_t value = 0;
+  std::memcpy(&value, bytes.data(), std::min(bytes.size(), sizeof value));
+  return value;
+}
+
+Result<ExpressionPlan> parse_plan(std::string_view json) {
+  try {
+    return from_json(Json::parse(json));
+  } catch (const std::exception& problem) {
+    return fail(ErrorCode::bad_input, "gdb answered -friday-plan with something else than a plan: {}", problem.what());
+  }
+}
+
+Result<PlanValue> evaluate(const ExpressionPlan& plan, NodeControl& node, ThreadId thread) {
+  if (plan.kind == ExpressionPlan::Kind::gdb)
+    return fail(ErrorCode::unsupported, "only gdb can evaluate `{}`: {}", plan.expression, plan.reason);
+  auto result = run(plan, plan.bytecode, node, thread);
+  if (!result) return about(plan, result.error());
+  PlanValue value{plan.type, std::vector<std::byte>(plan.result_type().size), std::nullopt};
+  if (plan.kind == ExpressionPlan::Kind::value) {
+    std::memcpy(value.bytes.data(), &*result, value.bytes.size());
+    return value;
+  }
+  value.address = Addr{*result};
+  if (!node.read(*value.address, value.bytes))
+    return about(plan, {ErrorCode::bad_address,
+                        fmt::format("cannot read {} bytes at {}", value.bytes.size(), *value.address)});
+  return value;
+}
+
+Result<PlaceValue> evaluate_place(const ExpressionPlan& plan, NodeControl& node, ThreadId thread) {
+  if (plan.kind == ExpressionPlan::Kind::gdb)
+    return fail(ErrorCode::unsupported, "only gdb can evaluate `{}`: {}", plan.expression, plan.reason);
+  if (!plan.place) return fail(ErrorCode::unsupported, "`{}` has no place in memory", plan.expression);
+  auto address = run(plan, plan.place->bytecode, node, thread);
+  if (!address) return about(plan, address.error());
+  return PlaceValue{Addr{*address}, plan.place->size, plan.place->bit, plan.place->bits};
+}
+
+PlanCache::Plan PlanCache::find(std::string_view program, std::string_view scope, std::string_view expression) const {
+  auto it = plans_.find(std::tuple(program, scope, expression));
+  return it == plans_.end() ? nullptr : it->second;
+}
+
+PlanCache::Plan PlanCache::store(std::string_view program, std::string_view scope, ExpressionPlan plan) {
+  std::tuple key(std::string(program), std::string(scope), plan.expression);
+  return plans_[key] = std::make_shared<const ExpressionPlan>(std::move(plan));
+}
+
+void PlanCache::forget_program(std::string_view program) {
+  std::erase_if(plans_, [&](const auto& each) { return std::get<0>(each.first) == program; });
+}
+
+}  // namespace friday
