@@ -216,16 +216,12 @@ void note_descriptors(EventWriter& writer, const CallInfo& info, const CallFrame
   long call = (long)frame->rax;
   if (info.flags & kOpens) {
     if (call == 32) channel_duplicate((int)a[0], (int)result);
-    else channel_forget((int)result);
     if (call == 43 || call == 288 || call == 2 || call == 257 || call == 85) channel_opened(writer, (int)result);
   }
-  if (call == 42) channel_opened(writer, (int)a[0]);
+  if (call == 42 || call == 49) channel_opened(writer, (int)a[0]);
   if (call == 22 || call == 293 || call == 53) {
     const int* fds = (const int*)(call == 53 ? a[3] : a[0]);
-    for (int i = 0; i < 2; i++) {
-      channel_forget(fds[i]);
-      channel_opened(writer, fds[i]);
-    }
+    for (int i = 0; i < 2; i++) channel_opened(writer, fds[i]);
   }
   if (call == 61 && result > 0) {
     WaitPart wait = {(uint32_t)result, a[1] ? *(uint32_t*)a[1] : 0};
@@ -238,7 +234,12 @@ uint64_t prepare_channels(const CallInfo& info, const CallFrame* frame, long res
   const uint64_t* a = arguments_of(frame);
   long call = (long)frame->rax;
   if (failed(result)) {
-    if (call == 42 && result == -115 /* EINPROGRESS */) channel_changed((int)a[0]), channel_prepare((int)a[0]);
+    if (call == 42 && result == -115 /* EINPROGRESS */) {
+      // The peer is not known yet: the next transfer writes the record once more.
+      channel_changed((int)a[0]);
+      channel_prepare((int)a[0]);
+      channel_changed((int)a[0]);
+    }
     return 0;
   }
   if (info.flags & (kIn | kOut)) return channel_prepare((int)a[0]);
@@ -246,9 +247,9 @@ uint64_t prepare_channels(const CallInfo& info, const CallFrame* frame, long res
     channel_changed((int)a[0]);
     return channel_prepare((int)a[0]);
   }
-  if (call == 43 || call == 288 || call == 2 || call == 257 || call == 85) {
-    channel_forget((int)result);
-    return channel_prepare((int)result);
+  if (info.flags & kOpens) {
+    if (call != 32) channel_forget((int)result);
+    if (call == 43 || call == 288 || call == 2 || call == 257 || call == 85) return channel_prepare((int)result);
   }
   if (call == 22 || call == 293 || call == 53) {
     const int* fds = (const int*)(call == 53 ? a[3] : a[0]);

@@ -37,6 +37,8 @@ Control control;
 
 uint64_t hash_bytes(const void* data, size_t size, uint64_t seed) { return XXH3_64bits_withSeed(data, size, seed); }
 
-uint32_t record_checksum(const void* record, size_t size) { return (uint32_t)XXH3_64bits(record, size); }
+uint32_t record_checksum(const void* record, size_t size, uint64_t offset) {
+  return (uint32_t)XXH3_64bits_withSeed(record, size, offset);
+}
 
 }  // namespace friday::shim

@@ -93,7 +93,7 @@ extern const CallTable call_storage;
 inline const CallInfo& call_info(uint64_t number) { return call_storage.calls[number < kCallCount ? number : kCallCount - 1]; }
 
 uint64_t hash_bytes(const void* data, size_t size, uint64_t seed);
-uint32_t record_checksum(const void* record, size_t size);
+uint32_t record_checksum(const void* record, size_t size, uint64_t offset);
 
 // ---- trace.cc: the log, written or read
 struct EventWriter {

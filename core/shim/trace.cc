@@ -112,7 +112,7 @@ void* record_begin(RecordType type, size_t size) {
 void record_commit(void* record_start) {
   RecordHeader* record = (RecordHeader*)record_start;
   if ((char*)record == overflow) return;
-  record->checksum = record_checksum(record, record->size);
+  record->checksum = record_checksum(record, record->size, offset_of(record));
   cursor = (char*)record + record->size;
   __atomic_store_n(&header->committed, offset_of(cursor), __ATOMIC_RELEASE);
 }

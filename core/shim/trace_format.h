@@ -84,7 +84,7 @@ struct RecordHeader {
   uint32_t size;      // of the whole record, header included; multiple of 8
   uint16_t type;      // RecordType
   uint16_t flags;
-  uint32_t checksum;  // low half of XXH3-64 (seed 0) of the record's bytes with this field zero
+  uint32_t checksum;  // low half of XXH3-64, seed = the record's file offset, of its bytes with this field zero
   uint32_t thread;    // thread number for events, else 0
 };
 

@@ -97,20 +97,20 @@ std::optional<Error> file_problem(const FileHeader& header, uint64_t size, const
 
 }  // namespace
 
-uint32_t record_checksum(std::span<const std::byte> record, uint64_t /*offset*/) {
+uint32_t record_checksum(std::span<const std::byte> record, uint64_t offset) {
   constexpr size_t kField = offsetof(RecordHeader, checksum);
   constexpr size_t kSmall = 4096;
   if (record.size() <= kSmall) {
     alignas(64) std::byte copy[kSmall];
     memcpy(copy, record.data(), record.size());
     memset(copy + kField, 0, sizeof(RecordHeader::checksum));
-    return static_cast<uint32_t>(XXH3_64bits(copy, record.size()));
+    return static_cast<uint32_t>(XXH3_64bits_withSeed(copy, record.size(), offset));
   }
   RecordHeader header;
   memcpy(&header, record.data(), sizeof header);
   header.checksum = 0;
   XXH3_state_t state;
-  XXH3_64bits_reset(&state);
+  XXH3_64bits_reset_withSeed(&state, offset);
   XXH3_64bits_update(&state, &header, sizeof header);
   XXH3_64bits_update(&state, record.data() + sizeof header, record.size() - sizeof header);
   return static_cast<uint32_t>(XXH3_64bits_digest(&state));
