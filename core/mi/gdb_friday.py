@@ -1,18 +1,78 @@
 # Friday's commands inside gdb, loaded by MiSession at start. They let Friday ask gdb's knowledge of symbols and types in
-# one round trip and in a form that is made for programs. Needs gdb 13 (gdb.MICommand, Breakpoint.locations).
+# one round trip, in a form made for programs. Needs gdb 13 (gdb.MICommand, Breakpoint.locations).
 #
-# Each command answers ^done,json="..." whose text is JSON, or ^error with gdb's own words. None changes the program, its
-# breakpoints or the selected frame.
+# Each command but -friday-console answers ^done,json="..." whose text is the JSON described here, or ^error with gdb's
+# own words. None changes the program, its breakpoints, or the selected frame and thread.
+#
+# -friday-plan EXPR              how to evaluate EXPR, in the scope of the selected frame, without asking gdb again
+#   {"kind": "agent",            bytecode can do it; or
+#    "kind": "gdb",              only gdb can (calls, assignments, thread-local storage, values of floating-point
+#                                arithmetic, frames above 0, ...): "reason" says why in words; only "expression" and
+#                                "scope" follow
+#    "expression": EXPR,
+#    "agent": HEX,               bytecode of gdb's agent expressions (gdb manual, "Bytecode Descriptions"), ending in
+#                                `end` (27). Absolute addresses of this process are in it: it holds for this node only.
+#    "result": "value",          the top of the stack is the value of a scalar: take the low "size" bytes of it as the
+#                                type says. Or
+#    "result": "address",        it is the address of an object of that type (floats, structs, unions, arrays, functions)
+#    "place": null               EXPR has no address (arithmetic, registers), else where it is in memory:
+#             {"agent": HEX,     computes the address of its first byte
+#              "size": BYTES,    whole bytes it touches
+#              "bit": B, "bits": N},   bit-fields only: N bits from bit B of the first byte on (little-endian)
+#    "lvalue": true,             whether "place" is not null
+#    "registers": [6, ...],      numbers of the registers the bytecode reads (gdb's remote numbers: 6 rbp, 7 rsp, 16 rip)
+#    "frame": true,              whether there are any: then the plan holds at this pc only, since the place of a frame
+#                                and of the variables in it may differ at the next instruction. Otherwise it holds in
+#                                the whole block of "scope".
+#    "verified": true,           the bytecode was run here and agrees with gdb's own answer; false: memory that it needs
+#                                cannot be read now (a null pointer on the way), so it could not be compared
+#    "scope": {"function": NAME, "block": START, "block_end": END, "pc": PC, "level": FRAME},  any of the first three null
+#    "type": ID, "types": [...]} ID indexes the list
+#
+# An entry of "types": "name" as printed (typedef names kept), "size" in bytes, and by "kind":
+#   int      "signed", "char" (char, char8_t, char16_t, char32_t, wchar_t: character data)
+#   bool     true when not 0
+#   enum     "signed", "values": {NAME: NUMBER}
+#   float    "format": "ieee32", "ieee64", "ieee128" or "x87" (80 bits in 16 bytes)
+#   pointer  "target" (name), "char" (to character data, of "target_size" bytes each), "function"
+#   reference "target" (name); held as a pointer. EXPR itself is never one: a plan reads through it.
+#   array    "element" (ID), "count", "lower" (first index), "char" (of character data)
+#   struct, union   "fields": [{"name" (null: anonymous), "type": ID, "offset": BYTES, "base": bool, "artificial": bool,
+#            and for bit-fields "bit" and "bits" as above}]; classes are structs, static members are left out, the
+#            offset of a virtual base is null: ask gdb for what is in it
+#   function, void, other   "other" only gdb can print (complex, decimal, members' pointers, ...)
+#
+# -friday-locate LOCATION        where a breakpoint at LOCATION would stand, every inlined copy and overload included
+#   [{"address", "function", "file", "full_name", "line"}]   the last four may be null
+#
+# -friday-source ADDRESS...      [{"addr", "function", "offset" (in the function), "file", "full_name", "line"}], null when
+#                                unknown; innermost inlined function
+#
+# -friday-symbols PREFIX [LIMIT] {"candidates": [...], "truncated": bool}: completions of an expression ending in PREFIX
+#
+# -friday-console TEXT           commands of gdb's command line that have lines of their own
 import json
+import re
 
 import gdb
 
+if not hasattr(gdb, "MICommand") or not hasattr(gdb, "BreakpointLocation"):
+    raise gdb.GdbError("gdb %s is too old" % gdb.VERSION)
+
+# An internal error of gdb (13: `maint agent-eval` of a member of a virtual base) ends the command, not gdb. The backtrace is
+# off because gdb aborts when it prints one while the output of a command is captured.
+for setting in ("quit no", "corefile no", "backtrace off"):
+    gdb.execute("maint set internal-error " + setting)
+
 
 class JsonCommand(gdb.MICommand):
-    """An MI command whose answer is one JSON text."""
+    """An MI command whose answer is one JSON text, and whose errors have gdb's words only."""
 
     def invoke(self, argv):
-        return {"json": json.dumps(self.answer(argv), separators=(",", ":"))}
+        try:
+            return {"json": json.dumps(self.answer(argv), separators=(",", ":"))}
+        except gdb.error as error:
+            raise gdb.GdbError(str(error))
 
 
 def one_argument(argv, usage):
@@ -21,8 +81,485 @@ def one_argument(argv, usage):
     return argv[0]
 
 
+# ---- bytecode ----
+
+# Mnemonic -> (opcode, bytes of operand).
+OPCODES = {
+    "float": (0x01, 0), "add": (0x02, 0), "sub": (0x03, 0), "mul": (0x04, 0), "div_signed": (0x05, 0),
+    "div_unsigned": (0x06, 0), "rem_signed": (0x07, 0), "rem_unsigned": (0x08, 0), "lsh": (0x09, 0),
+    "rsh_signed": (0x0A, 0), "rsh_unsigned": (0x0B, 0), "trace": (0x0C, 0), "trace_quick": (0x0D, 1),
+    "log_not": (0x0E, 0), "bit_and": (0x0F, 0), "bit_or": (0x10, 0), "bit_xor": (0x11, 0), "bit_not": (0x12, 0),
+    "equal": (0x13, 0), "less_signed": (0x14, 0), "less_unsigned": (0x15, 0), "ext": (0x16, 1), "ref8": (0x17, 0),
+    "ref16": (0x18, 0), "ref32": (0x19, 0), "ref64": (0x1A, 0), "if_goto": (0x20, 2), "goto": (0x21, 2),
+    "const8": (0x22, 1), "const16": (0x23, 2), "const32": (0x24, 4), "const64": (0x25, 8), "reg": (0x26, 2),
+    "end": (0x27, 0), "dup": (0x28, 0), "pop": (0x29, 0), "zero_ext": (0x2A, 1), "swap": (0x2B, 0), "pick": (0x32, 1),
+    "rot": (0x33, 0),
+}
+MASK = (1 << 64) - 1
+
+
+class Unplannable(Exception):
+    """Why bytecode cannot evaluate an expression."""
+
+
+class Code:
+    """A sequence of (mnemonic, operand), without the final `end`; jumps count bytes from the start, as gdb prints them."""
+
+    def __init__(self, operations):
+        self.operations = operations
+
+    def plus(self, *operations):
+        return Code(self.operations + list(operations))
+
+    def bytes(self):
+        parts = []
+        for name, operand in self.operations + [("end", 0)]:
+            opcode, size = OPCODES[name]
+            parts.append(bytes([opcode]) + (operand & ((1 << 8 * size) - 1)).to_bytes(size, "big"))
+        return b"".join(parts)
+
+    def registers(self):
+        return sorted({operand for name, operand in self.operations if name == "reg"})
+
+
+def compile_expression(expression):
+    """gdb's bytecode of an expression. Success means that evaluating it has no side effects: gdb translates none."""
+    try:
+        listing = gdb.execute("maint agent-eval " + expression, to_string=True)
+    except KeyboardInterrupt as stop:
+        if str(stop).startswith("Command aborted"):
+            raise Unplannable("gdb failed internally to translate this expression") from None
+        raise
+    operations = []
+    at = 0
+    for offset, name, operand in re.findall(r"^ *(\d+)  (\w+)(?: (-?\d+))?$", listing, re.MULTILINE):
+        if name not in OPCODES or int(offset) != at:
+            raise Unplannable("unknown bytecode %s in gdb's translation" % name)
+        operations.append((name, int(operand or 0)))
+        at += 1 + OPCODES[name][1]
+    if not operations or operations.pop()[0] != "end":
+        raise Unplannable("gdb's translation has no end")
+    return Code(operations)
+
+
+def signed(value, bits=64):
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value
+
+
+def divide(a, b, remainder=False):
+    if b == 0:
+        raise gdb.error("Division by zero")
+    quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    return a - b * quotient if remainder else quotient
+
+
+BINARY = {
+    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
+    "div_signed": lambda a, b: divide(signed(a), signed(b)), "div_unsigned": divide,
+    "rem_signed": lambda a, b: divide(signed(a), signed(b), True), "rem_unsigned": lambda a, b: divide(a, b, True),
+    "lsh": lambda a, b: a << b if b < 64 else 0, "rsh_signed": lambda a, b: signed(a) >> min(b, 63),
+    "rsh_unsigned": lambda a, b: a >> b, "bit_and": lambda a, b: a & b, "bit_or": lambda a, b: a | b,
+    "bit_xor": lambda a, b: a ^ b, "equal": lambda a, b: int(a == b),
+    "less_signed": lambda a, b: int(signed(a) < signed(b)), "less_unsigned": lambda a, b: int(a < b),
+}
+UNARY = {
+    "log_not": lambda a, _: int(a == 0), "bit_not": lambda a, _: ~a, "ext": signed,
+    "zero_ext": lambda a, bits: a & ((1 << bits) - 1),
+}
+
+
+def run(code):
+    """The value that the bytecode computes here and now; raises gdb.MemoryError as gdb would."""
+    stack = []
+    program = {}
+    at = 0
+    for name, operand in code.operations:
+        size = 1 + OPCODES[name][1]
+        program[at] = (name, operand, at + size)
+        at += size
+    end, at = at, 0
+    while at != end:
+        name, operand, at = program[at]
+        if name in BINARY:
+            right = stack.pop()
+            stack.append(BINARY[name](stack.pop(), right) & MASK)
+        elif name in UNARY:
+            stack.append(UNARY[name](stack.pop(), operand) & MASK)
+        elif name.startswith("const"):
+            stack.append(operand & MASK)
+        elif name.startswith("ref"):
+            stack.append(read_memory(stack.pop(), int(name[3:]) // 8))
+        elif name == "reg":
+            stack.append(read_register(operand))
+        elif name == "goto" or (name == "if_goto" and stack.pop()):
+            at = operand
+        elif name == "dup":
+            stack.append(stack[-1])
+        elif name == "pop":
+            stack.pop()
+        elif name == "swap":
+            stack[-2:] = stack[:-3:-1]
+        elif name == "pick":
+            stack.append(stack[-1 - operand])
+        elif name == "rot":
+            stack[-3:] = [stack[-1], stack[-3], stack[-2]]
+        elif name != "if_goto":
+            raise Unplannable("bytecode %s has no value" % name)
+    return stack[-1]
+
+
+def read_memory(address, size):
+    return int.from_bytes(gdb.selected_inferior().read_memory(address, size).tobytes(), "little")
+
+
+def read_register(number):
+    frame = gdb.newest_frame()
+    for index, register in enumerate(frame.architecture().registers()):
+        if index == number:
+            return int(frame.read_register(register.name)) & MASK
+    raise Unplannable("register %d has no name" % number)
+
+
+# ---- types ----
+
+REFERENCES = (gdb.TYPE_CODE_REF, gdb.TYPE_CODE_RVALUE_REF)
+RECORDS = (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION)
+SCALARS = ("int", "bool", "enum", "pointer")
+CHARACTERS = ("char", "char8_t", "char16_t", "char32_t", "wchar_t")
+
+
+def bare(type):
+    return type.strip_typedefs().unqualified()
+
+
+def is_character(type):
+    return bare(type).code in (gdb.TYPE_CODE_INT, gdb.TYPE_CODE_CHAR) and bare(type).name in CHARACTERS
+
+
+def is_bitfield(field):
+    return field.bitsize > 0 and (field.bitsize != 8 * field.type.sizeof or field.bitpos % 8 != 0)
+
+
+class TypeTable:
+    """Layouts of types, each once, in the form described at the head of this file."""
+
+    def __init__(self):
+        self.entries = []
+        self.known = {}  # printed name -> [(type, id)]: different types may print alike
+
+    def add(self, type):
+        name = str(type)
+        for other, number in self.known.get(name, ()):
+            if other == type:
+                return number
+        number = len(self.entries)
+        self.known.setdefault(name, []).append((type, number))
+        entry = {"name": name, "kind": "other", "size": type.sizeof}
+        self.entries.append(entry)
+        self.describe(entry, bare(type))
+        return number
+
+    def describe(self, entry, type):
+        code = type.code
+        if code in (gdb.TYPE_CODE_INT, gdb.TYPE_CODE_CHAR, gdb.TYPE_CODE_RANGE):
+            entry.update(kind="int", signed=type.is_signed, char=is_character(type))
+        elif code == gdb.TYPE_CODE_BOOL:
+            entry.update(kind="bool")
+        elif code == gdb.TYPE_CODE_ENUM:
+            values = {field.name: field.enumval for field in type.fields()}
+            entry.update(kind="enum", signed=any(value < 0 for value in values.values()), values=values)
+        elif code == gdb.TYPE_CODE_FLT:
+            self.describe_float(entry, type)
+        elif code == gdb.TYPE_CODE_PTR:
+            target = type.target()
+            character = is_character(target)
+            entry.update(kind="pointer", target=str(target), char=character,
+                         function=bare(target).code == gdb.TYPE_CODE_FUNC)
+            if character:
+                entry.update(target_size=target.sizeof)
+        elif code in REFERENCES:
+            entry.update(kind="reference", target=str(type.target()))
+        elif code == gdb.TYPE_CODE_ARRAY:
+            lower, upper = type.range()
+            entry.update(kind="array", lower=lower, count=upper - lower + 1, char=is_character(type.target()),
+                         element=self.add(type.target()))
+        elif code in RECORDS:
+            entry.update(kind="struct" if code == gdb.TYPE_CODE_STRUCT else "union",
+                         fields=[self.describe_field(field) for field in type.fields() if hasattr(field, "bitpos")])
+        elif code in (gdb.TYPE_CODE_FUNC, gdb.TYPE_CODE_VOID):
+            entry.update(kind="function" if code == gdb.TYPE_CODE_FUNC else "void")
+
+    @staticmethod
+    def describe_float(entry, type):
+        quad = "128" in (type.name or "")
+        format = {4: "ieee32", 8: "ieee64", 16: "ieee128" if quad else "x87"}.get(type.sizeof)
+        if format:
+            entry.update(kind="float", format=format)
+
+    def describe_field(self, field):
+        entry = {"name": field.name or None, "type": self.add(field.type), "offset": None, "base": field.is_base_class,
+                 "artificial": field.artificial}
+        if field.bitpos is not None:  # a virtual base has no fixed place
+            entry["offset"] = field.bitpos // 8
+            if is_bitfield(field):
+                entry.update(bit=field.bitpos % 8, bits=field.bitsize)
+        return entry
+
+
+def type_of(expression):
+    """Static type of an expression without side effects; does not read the object itself."""
+    try:
+        return gdb.parse_and_eval(expression).type
+    except gdb.MemoryError:
+        # A pointer on the way is bad now. `whatis` does not follow it but gives words, which are read back.
+        return type_named(gdb.execute("whatis " + expression, to_string=True).strip()[len("type = "):])
+
+
+def type_named(words):
+    text, array = re.fullmatch(r"(.*?)\s*((?:\[\d+\])*)", words).groups()
+    stars = re.search(r"[*&\s]*$", text).group()
+    type = gdb.lookup_type(text[:len(text) - len(stars)])
+    for star in stars.replace(" ", ""):
+        type = type.pointer() if star == "*" else type.reference()
+    for count in reversed(re.findall(r"\d+", array)):
+        type = type.array(int(count) - 1)
+    return type
+
+
+# ---- plans ----
+
+class Place:
+    """Where an expression is in memory: code for its first byte, its type, and for a bit-field its bits."""
+
+    def __init__(self, code, type, bit=0, bits=0):
+        self.code, self.type, self.bit, self.bits = code, type, bit, bits
+
+    def size(self):
+        return (self.bit + self.bits + 7) // 8 if self.bits else self.type.sizeof
+
+    def value(self):
+        """Code for the value of a scalar that is no bit-field."""
+        kind = bare(self.type)
+        bits = 8 * kind.sizeof
+        code = self.code.plus(("ref%d" % bits, 0))
+        signed_integer = kind.code in (gdb.TYPE_CODE_INT, gdb.TYPE_CODE_CHAR, gdb.TYPE_CODE_RANGE) and kind.is_signed
+        return code.plus(("ext", bits)) if signed_integer else code
+
+    def described(self):
+        entry = {"agent": self.code.bytes().hex(), "size": self.size()}
+        if self.bits:
+            entry.update(bit=self.bit, bits=self.bits)
+        return entry
+
+
+def place_of(expression):
+    """The place of an lvalue. Raises gdb.error or Unplannable when it has none that bytecode can compute."""
+    try:
+        code = compile_expression("&(%s)" % expression)
+    except (gdb.error, Unplannable):
+        place = member_place(expression)
+        if place is None:
+            raise
+        return place
+    type = type_of(expression)
+    if bare(type).code in REFERENCES:
+        # gdb 13 translates a reference as the pointer that it is held in.
+        return Place(compile_expression(expression), bare(type).target())
+    return Place(code, type)
+
+
+def member_place(expression):
+    """The place of BASE.member or BASE->member where gdb 13 cannot tell: bit-fields, members of anonymous unions."""
+    match = re.fullmatch(r"(.*\S)\s*(\.|->)\s*(\w+)", strip_parentheses(expression), re.DOTALL)
+    if not match or postfix_end(match[1], 0) != len(match[1]):
+        return None
+    base, arrow, name = match[1], match[2] == "->", match[3]
+    place = place_of(base)
+    record = bare(place.type)
+    code = place.code
+    if arrow:
+        if record.code != gdb.TYPE_CODE_PTR:
+            return None
+        record, code = bare(record.target()), place.value()
+    found = find_member(record, name) if record.code in RECORDS else None
+    if found is None:
+        return None
+    position, field = found
+    if position // 8:
+        code = code.plus(("const32", position // 8), ("add", 0))
+    if bare(field.type).code in REFERENCES:
+        return Place(code.plus(("ref64", 0)), bare(field.type).target())
+    return Place(code, field.type, position % 8, field.bitsize) if is_bitfield(field) else Place(code, field.type)
+
+
+def find_member(record, name):
+    """(bit position, field) of a member, looked for in the record, its anonymous members and its bases."""
+    inner = []
+    for field in record.fields():
+        if getattr(field, "bitpos", None) is None:
+            continue
+        if field.name == name and not field.is_base_class:
+            return field.bitpos, field
+        if (field.is_base_class or not field.name) and bare(field.type).code in RECORDS:
+            inner.append(field)
+    for field in inner:
+        found = find_member(bare(field.type), name)
+        if found:
+            return field.bitpos + found[0], found[1]
+    return None
+
+
+def matching(text, at):
+    """Index after the bracket that closes the one at `at`; -1 without one. C literals are skipped."""
+    depth = 0
+    for token in re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|[][()]', re.DOTALL).finditer(text, at):
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(token[0], 0)
+        if depth == 0:
+            return token.end()
+    return -1
+
+
+def strip_parentheses(text):
+    text = text.strip()
+    while text.startswith("(") and matching(text, 0) == len(text):
+        text = text[1:-1].strip()
+    return text
+
+
+STEP = re.compile(r"\s*(?:::|\.|->)\s*~?\w+|\s*(?=\[)")
+
+
+def postfix_steps(text, at):
+    """Ends of the ever longer paths that start at `at`: a, a.b, a.b[1], ..."""
+    if text.startswith("(", at):
+        at = matching(text, at)
+    else:
+        name = re.compile(r"(?:::)?[$A-Za-z_]\w*").match(text, at)
+        at = name.end() if name else -1
+    while at >= 0:
+        yield at
+        step = STEP.match(text, at)
+        at = -1 if not step else matching(text, step.end()) if step[0] == "" or step[0].isspace() else step.end()
+
+
+def postfix_end(text, at):
+    """End of the path (names, members, elements) that starts at `at`; -1 when none does."""
+    end = -1
+    for end in postfix_steps(text, at):
+        pass
+    return end
+
+
+def reads_reference(expression):
+    """Whether a path in the expression goes through a reference: in arithmetic gdb 13 takes its pointer for its value."""
+    code = re.sub(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'', lambda literal: " " * len(literal[0]), expression)
+    if re.search(r"[)]\s*(\.|->|\[)", code):
+        return True  # of a computed base: not looked into
+    for name in re.finditer(r"(?<![\w.>:])(?:::)?[A-Za-z_]\w*", code):
+        for end in postfix_steps(code, name.start()):
+            try:
+                if bare(type_of(expression[name.start():end])).code in REFERENCES:
+                    return True
+            except gdb.error:
+                pass  # the name of a type, a namespace, ...
+    return False
+
+
+class Plan(JsonCommand):
+    """-friday-plan EXPR"""
+
+    def answer(self, argv):
+        expression = " ".join(argv).strip()
+        if not expression:
+            raise gdb.GdbError("Usage: -friday-plan EXPR")
+        answer = {"kind": "gdb", "expression": expression, "scope": self.scope()}
+        try:
+            answer.update(self.plan(expression))
+            answer["kind"] = "agent"
+        except (gdb.error, Unplannable) as problem:
+            try:
+                gdb.execute("whatis " + expression, to_string=True)  # an error of the expression itself is told as such
+            except gdb.MemoryError:
+                pass  # gdb 13 follows references here, although it is to read nothing
+            answer["reason"] = str(problem)
+        return answer
+
+    @staticmethod
+    def scope():
+        scope = {"function": None, "block": None, "block_end": None, "pc": None, "level": 0}
+        try:
+            frame = gdb.selected_frame()
+        except gdb.error:
+            return scope
+        scope.update(function=frame.name(), pc=frame.pc(), level=frame.level())
+        try:
+            block = frame.block()
+            scope.update(block=block.start, block_end=block.end)
+        except RuntimeError:
+            pass  # no debug information here
+        return scope
+
+    def plan(self, expression):
+        try:
+            place = place_of(expression)
+        except (gdb.error, Unplannable):
+            place = None
+        table = TypeTable()
+        if place is None:
+            code, type = self.value_without_place(expression)
+            number = table.add(type)
+            if table.entries[number]["kind"] not in SCALARS or type.sizeof > 8:
+                raise Unplannable("a value of type %s is more than bytecode can hold" % type)
+        else:
+            code, type = place.code, place.type
+            number = table.add(type)
+        scalar = table.entries[number]["kind"] in SCALARS and type.sizeof in (1, 2, 4, 8)
+        if place is not None and scalar:
+            code = compile_expression(expression) if place.bits else place.value()
+        registers = code.registers()
+        if registers and gdb.selected_frame().level() > 0:
+            raise Unplannable("bytecode reads the registers of the innermost frame only")
+        return {"agent": code.bytes().hex(), "result": "value" if place is None or scalar else "address",
+                "place": place.described() if place else None, "lvalue": place is not None,
+                "registers": registers, "frame": bool(registers), "verified": self.verify(expression, place, code, type),
+                "type": number, "types": table.entries}
+
+    @staticmethod
+    def value_without_place(expression):
+        code = compile_expression(expression)
+        if re.search(r"\(\s*(?:const\s+)?(?:bool|_Bool)\s*\)", expression):
+            raise Unplannable("gdb does not translate a cast to bool")
+        if reads_reference(expression):
+            raise Unplannable("gdb does not translate arithmetic on references")
+        type = type_of(expression)
+        if bare(type).code in REFERENCES:
+            raise Unplannable("gdb does not translate this reference")
+        return code, type
+
+    @staticmethod
+    def verify(expression, place, code, type):
+        """Whether the bytecode could be compared with gdb's own evaluation. A difference is an error of gdb's translation."""
+        try:
+            value = gdb.parse_and_eval(expression)
+            if bare(value.type).code in REFERENCES:
+                value = value.referenced_value()
+            if place is not None and not place.bits:
+                expected, got = int(value.address), run(place.code)
+            else:
+                bits = 8 * type.sizeof
+                expected, got = int(value) & ((1 << bits) - 1), run(code) & ((1 << bits) - 1)
+        except gdb.MemoryError:
+            return False
+        if expected != got:
+            raise Unplannable("gdb's translation gives %#x, gdb itself %#x" % (got, expected & MASK))
+        return True
+
+
+# ---- the other commands ----
+
 class Locate(JsonCommand):
-    """-friday-locate LOCATION: where a breakpoint at LOCATION would stand."""
+    """-friday-locate LOCATION"""
 
     def answer(self, argv):
         location = one_argument(argv, "-friday-locate LOCATION")
@@ -40,12 +577,15 @@ class Locate(JsonCommand):
     @staticmethod
     def describe(location):
         file, line = location.source or (None, None)
-        return {"address": location.address, "function": location.function, "file": file, "full_name": location.fullname,
+        function = location.function
+        if function and function.startswith("_Z"):  # gdb 13 gives the linker's name here
+            function = gdb.execute("demangle -- " + function, to_string=True).strip()
+        return {"address": location.address, "function": function, "file": file, "full_name": location.fullname,
                 "line": line}
 
 
 class Source(JsonCommand):
-    """-friday-source ADDRESS...: function, file and line of each address."""
+    """-friday-source ADDRESS..."""
 
     def answer(self, argv):
         return [self.describe(int(text, 0)) for text in argv]
@@ -64,7 +604,7 @@ class Source(JsonCommand):
         while block is not None and block.function is None:
             block = block.superblock
         if block is not None:
-            return block.function.print_name, address - block.entry_pc
+            return block.function.print_name, address - block.start
         # No debug information: "memcpy + 12 in section .text of /lib/libc.so.6", or "No symbol matches ...".
         words = gdb.execute("info symbol %d" % address, to_string=True).split(" in section ")[0].strip()
         if words.startswith("No symbol matches"):
@@ -74,7 +614,7 @@ class Source(JsonCommand):
 
 
 class Symbols(JsonCommand):
-    """-friday-symbols PREFIX [LIMIT]: completions of an expression that ends in PREFIX."""
+    """-friday-symbols PREFIX [LIMIT]"""
 
     def answer(self, argv):
         if len(argv) not in (1, 2):
@@ -94,9 +634,10 @@ class Symbols(JsonCommand):
 
 
 class Console(gdb.MICommand):
-    """-friday-console TEXT: commands of gdb's command line that have lines of their own (while, define, python, ...).
+    """-friday-console TEXT
 
-    Through -interpreter-exec gdb would read those lines from its standard input, where Friday's next commands are.
+    Through -interpreter-exec gdb would read the lines of such a command from its standard input, where Friday's next
+    commands are.
     """
 
     def invoke(self, argv):
@@ -108,7 +649,8 @@ class Console(gdb.MICommand):
             raise gdb.GdbError("Quit")
 
 
-Console("-friday-console")
+Plan("-friday-plan")
 Locate("-friday-locate")
 Source("-friday-source")
 Symbols("-friday-symbols")
+Console("-friday-console")

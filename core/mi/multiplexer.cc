@@ -78,31 +78,37 @@ std::map<NodeId, Result<MiReply>> MiMultiplexer::request(std::span<const NodeId>
     }
   }
   auto end = std::chrono::steady_clock::now() + limit;
-  std::optional<Error> failure;
   for (;;) {
-    for (auto entry = waiting.begin(); entry != waiting.end();) {
-      MiSession* gdb = session(entry->first);  // may have been removed while the reactor turned
-      auto reply = gdb ? gdb->take_result(entry->second)
-                       : std::optional<Result<MiReply>>(fail(ErrorCode::component_died, "gdb of this node was closed"));
-      if (!reply) {
-        ++entry;
-        continue;
-      }
-      if (!*reply) reply = std::unexpected(with_node(std::move(*reply).error(), entry->first));
-      replies.emplace(entry->first, *std::move(reply));
-      entry = waiting.erase(entry);
-    }
+    collect(waiting, replies);
     if (waiting.empty()) return replies;
     auto left = std::chrono::ceil<MiSession::Milliseconds>(end - std::chrono::steady_clock::now());
+    std::optional<Error> failure;
     if (left.count() <= 0) failure = MiSession::deadline_error(command, limit);
     else if (auto pumped = pump.pump_once(static_cast<int>(left.count())); !pumped) failure = std::move(pumped).error();
-    if (failure) break;
+    if (!failure) continue;
+    for (auto [node, token] : waiting) {
+      if (MiSession* gdb = session(node)) gdb->abandon(token);
+      replies.emplace(node, std::unexpected(with_node(*failure, node)));
+    }
+    return replies;
   }
-  for (auto [node, token] : waiting) {
-    if (MiSession* gdb = session(node)) gdb->abandon(token);
-    replies.emplace(node, std::unexpected(with_node(*failure, node)));
+}
+
+// Moves the answers that have come from the first to the second. A session may have been removed while the reactor turned.
+void MiMultiplexer::collect(std::map<NodeId, MiToken>& waiting, std::map<NodeId, Result<MiReply>>& replies) {
+  for (auto entry = waiting.begin(); entry != waiting.end();) {
+    auto [node, token] = *entry;
+    std::optional<Result<MiReply>> reply;
+    if (MiSession* gdb = session(node)) reply = gdb->take_result(token);
+    else reply = fail(ErrorCode::component_died, "the gdb of this node was closed");
+    if (!reply) {
+      ++entry;
+      continue;
+    }
+    if (!*reply) reply = std::unexpected(with_node(std::move(*reply).error(), node));
+    replies.emplace(node, *std::move(reply));
+    entry = waiting.erase(entry);
   }
-  return replies;
 }
 
 std::map<NodeId, Result<ResultRecord>> MiMultiplexer::run(std::span<const NodeId> nodes, std::string_view command, Pump& pump,
@@ -120,9 +126,9 @@ std::map<NodeId, Result<std::string>> MiMultiplexer::console(std::span<const Nod
                                                              Deadline deadline) {
   std::map<NodeId, Result<std::string>> texts;
   for (auto& [node, reply] : request(nodes, MiSession::console_command(command), pump, deadline)) {
-    if (!reply) texts.emplace(node, std::unexpected(reply.error()));
-    else if (reply->record.is_error()) texts.emplace(node, std::unexpected(with_node(error_of(reply->record), node)));
-    else texts.emplace(node, std::move(reply->text));
+    auto text = reply ? MiSession::console_result(*std::move(reply)) : std::unexpected(reply.error());
+    if (!text) text = std::unexpected(with_node(std::move(text).error(), node));
+    texts.emplace(node, std::move(text));
   }
   return texts;
 }

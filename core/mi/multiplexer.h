@@ -38,6 +38,8 @@ class MiMultiplexer : public Pump {
   std::map<NodeId, Result<std::string>> console(std::span<const NodeId> nodes, std::string_view command, Pump& pump, Deadline = {});
 
  private:
+  void collect(std::map<NodeId, MiToken>& waiting, std::map<NodeId, Result<MiReply>>& replies);
+
   std::map<NodeId, std::unique_ptr<MiSession>> sessions_;
   std::map<int, NodeId> by_fd_;
 };

@@ -66,7 +66,7 @@ MiSession::MiSession(MiSessionOptions options, GdbProcess process, UniqueFd epol
 void MiSession::send_startup() {
   send_setting("-gdb-set mi-async on", true);
   for (const char* setting : {"confirm off", "pagination off", "width 0", "height 0", "host-charset UTF-8",
-                              "debuginfod enabled off", "breakpoint pending on", "python print-stack none"})
+                              "debuginfod enabled off", "breakpoint pending on"})
     send_setting(fmt::format("-gdb-set {}", setting), false);
   send_setting("-gdb-set sysroot " + mi_quote(options_.sysroot), false);
   if (!options_.load_helper) return;
@@ -387,8 +387,17 @@ Result<ResultRecord> MiSession::run(std::string_view command, Pump& pump, std::o
 
 Result<std::string> MiSession::console(std::string_view command, Pump& pump, std::optional<Milliseconds> deadline) {
   FRIDAY_TRY(reply, request(console_command(command), pump, deadline));
-  if (reply.record.is_error()) return std::unexpected(error_of(reply.record));
-  return std::move(reply.text);
+  return console_result(std::move(reply));
+}
+
+// Of an error in Python the record says only that there was one; the log stream has the words.
+Result<std::string> MiSession::console_result(MiReply reply) {
+  if (!reply.record.is_error()) return std::move(reply.text);
+  Error error = error_of(reply.record);
+  while (reply.log.ends_with('\n')) reply.log.pop_back();
+  if (reply.log.ends_with(error.message)) error.message = std::move(reply.log);
+  else if (!reply.log.empty()) error.message = reply.log + "\n" + error.message;
+  return std::unexpected(std::move(error));
 }
 
 Result<void> MiSession::wait_ready(Pump& pump) {

@@ -106,6 +106,8 @@ class MiSession {
   // The MI form of a command of gdb's command line. One of several lines, and one that would read its body from gdb's
   // standard input (where the next MI commands are), goes through the helper's -friday-console.
   static std::string console_command(std::string_view command);
+  // What such a command printed, or its error.
+  static Result<std::string> console_result(MiReply reply);
   Milliseconds deadline() const { return options_.deadline; }
   // The error of a command that was not answered in time.
   static Error deadline_error(std::string_view command, Milliseconds deadline);

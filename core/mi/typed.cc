@@ -169,13 +169,21 @@ std::vector<MiFrame> frames_of(const ResultRecord& record) {
   return frames;
 }
 
-Result<std::string> value_of(const ResultRecord& record) {
+namespace {
+
+Result<std::string> text_field(const ResultRecord& record, std::string_view name) {
   if (record.is_error()) return std::unexpected(error_of(record));
-  const MiValue* value = record.fields.find("value");
+  const MiValue* value = record.fields.find(name);
   if (!value || value->kind != MiValue::Kind::text)
-    return fail(ErrorCode::bad_input, "gdb's answer has no value: {}", to_string(record));
+    return fail(ErrorCode::bad_input, "gdb's answer has no {}: {}", name, to_string(record));
   return value->text;
 }
+
+}  // namespace
+
+Result<std::string> value_of(const ResultRecord& record) { return text_field(record, "value"); }
+
+Result<std::string> json_of(const ResultRecord& record) { return text_field(record, "json"); }
 
 std::vector<MiBreakpoint> breakpoints_of(const MiValue& fields) {
   std::vector<MiBreakpoint> breakpoints;

@@ -85,6 +85,9 @@ std::vector<MiThread> threads_of(const ResultRecord& record);
 std::vector<MiFrame> frames_of(const ResultRecord& record);
 Result<std::string> value_of(const ResultRecord& record);
 
+// The JSON text of a -friday-... command of core/mi/gdb_friday.py.
+Result<std::string> json_of(const ResultRecord& record);
+
 // -break-insert, -break-watch, -break-list, -break-info and =breakpoint-created / -modified, in the mi3 form
 // (locations=[..]) and in the older one (the locations follow as bare tuples).
 std::vector<MiBreakpoint> breakpoints_of(const MiValue& fields);

@@ -156,6 +156,9 @@ TEST_F(Conversation, errors_keep_the_words_of_gdb) {
   auto symbol = session->console("print nosuch", pump);
   ASSERT_FALSE(symbol);
   EXPECT_EQ(symbol.error().message, "No symbol table is loaded.  Use the \"file\" command.");
+  auto python = session->console("python raise ValueError('why')", pump);
+  ASSERT_FALSE(python);
+  EXPECT_NE(python.error().message.find("ValueError: why"), std::string::npos) << python.error().message;
   auto lines = session->run("-data-evaluate-expression 1\n-gdb-exit", pump);
   ASSERT_FALSE(lines);
   EXPECT_EQ(lines.error().code, ErrorCode::usage);
