@@ -68,7 +68,7 @@ void MiSession::send_startup() {
   for (const char* setting : {"confirm off", "pagination off", "width 0", "height 0", "host-charset UTF-8",
                               "debuginfod enabled off", "breakpoint pending on"})
     send_setting(fmt::format("-gdb-set {}", setting), false);
-  send_setting("-gdb-set sysroot " + mi_quote(options_.sysroot), false);
+  send_setting("-gdb-set sysroot " + options_.sysroot, false);  // taken as it stands up to the end of the line
   if (!options_.load_helper) return;
   std::string script = python_literal(gdb_helper_script());
   std::string load = fmt::format("python exec(compile({}, 'gdb_friday.py', 'exec'))", script);

@@ -302,7 +302,7 @@ TEST_F(Planned, addresses_have_sources) {
   EXPECT_EQ(places[0]["function"], "inspect(int, Node&)");
   EXPECT_EQ(places[0]["line"], 84);
   EXPECT_TRUE(places[0]["file"].get<std::string>().ends_with("types.cc"));
-  EXPECT_EQ(places[1]["function"], "malloc");
+  EXPECT_NE(places[1]["function"].get<std::string>().find("malloc"), std::string::npos) << places[1];  // libc's or its debug name
   EXPECT_EQ(places[1]["offset"], 4);
   EXPECT_TRUE(places[2]["function"].is_null());
   EXPECT_TRUE(places[2]["line"].is_null());

@@ -55,6 +55,7 @@ TEST_F(Conversation, becomes_ready_with_friday_settings) {
   EXPECT_EQ(value_of(run("-gdb-show width")).value(), "unlimited");
   EXPECT_EQ(value_of(run("-gdb-show remote hardware-watchpoint-limit")).value(), "unlimited");
   EXPECT_EQ(value_of(run("-gdb-show breakpoint pending")).value(), "on");
+  EXPECT_EQ(value_of(run("-gdb-show sysroot")).value(), "/");
 }
 
 TEST_F(Conversation, runs_in_its_own_process_group_without_terminal_size) {
