@@ -3,8 +3,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,12 +32,29 @@ void append_big_endian(std::string& out, uint64_t value, int bytes) {
 }
 
 // Resolves `path` with `root` as "/", also for symbolic links and "..".
-int open_below(const std::string& root, std::string path) {
+UniqueFd open_below(const std::string& root, std::string path) {
   UniqueFd directory(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!directory) return -1;
+  if (!directory) return {};
   path.erase(0, path.find_first_not_of('/'));
-  open_how how{.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, .mode = 0, .resolve = RESOLVE_IN_ROOT};
-  return static_cast<int>(syscall(SYS_openat2, directory.get(), path.c_str(), &how, sizeof how));
+  open_how how{.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
+               .mode = 0,
+               .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+  return UniqueFd(static_cast<int>(syscall(SYS_openat2, directory.get(), path.c_str(), &how, sizeof how)));
+}
+
+// True for "/proc/1/maps" and "/proc/1/task/N/maps": process 1 is the node.
+bool is_maps(const std::string& path) {
+  return path == "/proc/1/maps" || (path.starts_with("/proc/1/task/") && path.ends_with("/maps"));
+}
+
+std::string maps_text(const std::vector<Mapping>& maps) {
+  std::string text;
+  for (const Mapping& map : maps) {
+    auto bit = [&](uint32_t which, char letter) { return map.protection & which ? letter : '-'; };
+    text += fmt::format("{:x}-{:x} {}{}{}{} 00000000 00:00 0 {:>20}{}\n", map.low, map.high, bit(PROT_READ, 'r'),
+                        bit(PROT_WRITE, 'w'), bit(PROT_EXEC, 'x'), map.shared ? 's' : 'p', "", map.path);
+  }
+  return text;
 }
 
 }  // namespace
@@ -49,9 +69,24 @@ std::string RspFiles::handle(std::string_view request, size_t reply_limit) {
   return "";
 }
 
-const UniqueFd* RspFiles::find(uint64_t number) const {
+const RspFiles::File* RspFiles::find(uint64_t number) const {
   auto found = files_.find(number);
   return found == files_.end() ? nullptr : &found->second;
+}
+
+std::expected<RspFiles::File, int> RspFiles::open_path(const std::string& path) {
+  if (is_maps(path)) {
+    auto maps = node_.mappings();
+    if (!maps) return std::unexpected(ENOENT);
+    return File{.fd = {}, .text = maps_text(*maps)};
+  }
+  UniqueFd file = open_below(node_.sysroot(), path);
+  if (!file) return std::unexpected(errno);
+  struct stat info;
+  struct statfs system;
+  if (fstat(file.get(), &info) || !S_ISREG(info.st_mode)) return std::unexpected(EACCES);
+  if (fstatfs(file.get(), &system) || system.f_type == PROC_SUPER_MAGIC) return std::unexpected(ENOENT);
+  return File{.fd = std::move(file), .text = {}};
 }
 
 std::string RspFiles::open(std::string_view arguments) {
@@ -61,13 +96,11 @@ std::string RspFiles::open(std::string_view arguments) {
   if (!name || !flags) return failure(EINVAL);
   if (*flags != O_RDONLY) return failure(EROFS);
   if (files_.size() >= kMostFiles) return failure(EMFILE);
-  UniqueFd file(open_below(root_, std::string(reinterpret_cast<const char*>(name->data()), name->size())));
-  if (!file) return failure(errno);
-  struct stat info;
-  if (fstat(file.get(), &info) || !S_ISREG(info.st_mode)) return failure(EACCES);
+  auto file = open_path(std::string(reinterpret_cast<const char*>(name->data()), name->size()));
+  if (!file) return failure(file.error());
   uint64_t number = 1;
   while (files_.contains(number)) ++number;
-  files_[number] = std::move(file);
+  files_[number] = std::move(*file);
   return fmt::format("F{:x}", number);
 }
 
@@ -79,20 +112,29 @@ std::string RspFiles::read(std::string_view arguments, size_t reply_limit) {
   comma &= cursor.take(",");
   auto offset = cursor.hex();
   if (!number || !count || !offset || !comma) return failure(EINVAL);
-  const UniqueFd* file = find(*number);
+  const File* file = find(*number);
   if (!file) return failure(EBADF);
-  std::string data(std::min<uint64_t>(*count, reply_limit), '\0');
-  ssize_t got = pread(file->get(), data.data(), data.size(), static_cast<off_t>(*offset));
-  if (got < 0) return failure(errno);
-  return fmt::format("F{:x};", got) + data.substr(0, static_cast<size_t>(got));
+  std::string data;
+  if (file->fd) {
+    data.resize(std::min<uint64_t>(*count, reply_limit));
+    ssize_t got = pread(file->fd.get(), data.data(), data.size(), static_cast<off_t>(*offset));
+    if (got < 0) return failure(errno);
+    data.resize(static_cast<size_t>(got));
+  } else if (*offset < file->text.size()) {
+    data = file->text.substr(*offset, std::min<uint64_t>(*count, reply_limit));
+  }
+  return fmt::format("F{:x};", data.size()) + data;
 }
 
 std::string RspFiles::status(std::string_view arguments) {
-  TextCursor cursor(arguments);
-  auto number = cursor.hex();
-  const UniqueFd* file = number ? find(*number) : nullptr;
-  struct stat info;
-  if (!file || fstat(file->get(), &info)) return failure(EBADF);
+  auto number = TextCursor(arguments).hex();
+  const File* file = number ? find(*number) : nullptr;
+  struct stat info {};
+  if (!file || (file->fd && fstat(file->fd.get(), &info))) return failure(EBADF);
+  if (!file->fd) {
+    info.st_mode = S_IFREG | 0400;
+    info.st_size = static_cast<off_t>(file->text.size());
+  }
   std::string data;  // struct stat of the File-I/O protocol
   for (uint64_t field : {uint64_t{info.st_dev}, uint64_t{info.st_ino}, uint64_t{info.st_mode}, uint64_t{info.st_nlink},
                          uint64_t{info.st_uid}, uint64_t{info.st_gid}, uint64_t{0}})

@@ -33,7 +33,7 @@ std::string escape_xml(std::string_view text) {
 }  // namespace
 
 RspSession::RspSession(NodeControl& node, RspHost& host, Send send)
-    : node_(node), host_(host), send_(std::move(send)), files_(node.sysroot()) {}
+    : node_(node), host_(host), send_(std::move(send)), files_(node) {}
 
 // The first entry whose prefix stands at the front of the packet takes it; the frequent ones come first.
 const std::vector<RspSession::Command>& RspSession::commands() {
@@ -144,12 +144,9 @@ std::optional<RspSession::ThreadRef> RspSession::parse_thread(TextCursor& cursor
 }
 
 ThreadId RspSession::current() {
+  if (last_stop_ && node_.registers(last_stop_->thread)) return last_stop_->thread;
   auto threads = node_.threads();
-  if (threads.empty()) return {};
-  if (last_stop_)
-    for (const ThreadInfo& thread : threads)
-      if (thread.id == last_stop_->thread) return thread.id;
-  return threads.front().id;
+  return threads.empty() ? ThreadId{} : threads.front().id;
 }
 
 ThreadId RspSession::selected() { return general_thread_ ? *general_thread_ : current(); }

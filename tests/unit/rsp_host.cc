@@ -72,6 +72,10 @@ Result<void> RspTestHost::resume(NodeId, const ResumeRequest& request) {
   auto threads = node_.threads();
   if (threads.empty()) return fail(ErrorCode::node_ended, "the node has ended");
   ThreadId first = threads.front().id;
+  if (request.direction != ResumeRequest::Direction::forward) {  // a live process has no history
+    endpoint_.report({.kind = StopReport::Kind::history_begin, .thread = first});
+    return {};
+  }
   for (const ThreadInfo& thread : threads) {
     const ThreadAction* action = request.action_for(thread.id);
     if (action && action->kind != ThreadAction::Kind::go) {

@@ -112,8 +112,8 @@ TEST_F(RspSessionTest, MemoryThatIsReadableOnlyInPart) {
 }
 
 TEST_F(RspSessionTest, Registers) {
-  std::string work;
-  for (std::byte byte : std::as_bytes(std::span(&node_->symbol("work")->value, 1))) work += fmt::format("{:02x}", byte);
+  Addr address = *node_->symbol("work");
+  std::string work = to_hex(std::as_bytes(std::span(&address.value, 1)));
   EXPECT_EQ(ask("p10"), work);
   size_t bytes = 0;
   for (unsigned number = 0; number < kRegisterCount; ++number) bytes += register_size(number);
@@ -279,6 +279,16 @@ TEST_F(RspSessionTest, FilesAreReadableAndStayReadOnly) {
   EXPECT_EQ(ask("vFile:open:2f746d70,0,0"), "F-1,d");  // a directory
   EXPECT_EQ(ask("vFile:unlink:" + name), "");
   EXPECT_EQ(ask("vFile:open:zz,0,0"), "F-1,16");
+}
+
+TEST_F(RspSessionTest, ProcessOneIsTheNodeAndNotTheMachines) {
+  auto open = [&](std::string_view path) { return ask("vFile:open:" + to_hex(path) + ",0,0"); };
+  EXPECT_EQ(open("/proc/1/task/1/maps"), "F1");
+  EXPECT_THAT(ask("vFile:pread:1,10000,0"), HasSubstr(node_->executable()));
+  EXPECT_EQ(ask("vFile:fstat:1").size(), 4u + 64u);
+  EXPECT_EQ(ask("vFile:close:1"), "F0");
+  for (const char* path : {"/proc/1/status", "/proc/self/environ", "/proc/self/mem", "//usr/../proc/version", "/proc/1/exe"})
+    EXPECT_THAT(open(path), StartsWith("F-1,")) << path;
 }
 
 TEST_F(RspSessionTest, MonitorKillAndDetach) {

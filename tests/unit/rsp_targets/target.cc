@@ -1,4 +1,5 @@
 // The debuggee of the rsp tests: each mode is a small program of its own.
+#include <dlfcn.h>
 #include <immintrin.h>
 #include <pthread.h>
 #include <signal.h>
@@ -49,16 +50,22 @@ __attribute__((noinline, target("avx"))) void vectors() {
   _mm256_store_ps(lanes, wide);
 }
 
+int linked_touch(int add);  // rsp_targets/library.cc, linked
+
 void on_signal(int) { counter = 11; }
 }
 
 __attribute__((noinline)) std::string greet(const std::string& who) { return "hello " + who; }
+
+int (*loaded_touch)(int) = nullptr;  // the same library once more, loaded by dlopen
 
 void* worker(void* argument) {
   long number = reinterpret_cast<long>(argument);
   pthread_setname_np(pthread_self(), ("worker-" + std::to_string(number)).c_str());
   tls_value += static_cast<int>(number);
   tls_more *= number;
+  linked_touch(static_cast<int>(number));
+  if (number == 2 && loaded_touch) loaded_touch(200);
   pthread_barrier_wait(&barrier);
   pthread_barrier_wait(&barrier);
   return nullptr;
@@ -78,6 +85,12 @@ int run_threads() {
 int main(int argc, char** argv) {
   std::string mode = argc > 1 ? argv[1] : "plain";
   if (mode == "threads") return run_threads();
+  if (mode == "dlopen") {
+    void* library = dlopen("librsp_loaded.so", RTLD_NOW);
+    if (!library) return 99;
+    loaded_touch = reinterpret_cast<int (*)(int)>(dlsym(library, "loaded_touch"));
+    return run_threads();
+  }
   if (mode == "spin") spin();
   if (mode == "vectors") vectors();
   if (mode == "greet") return static_cast<int>(greet("world").size());
