@@ -184,11 +184,33 @@ Result<StepOver> Breakpoints::step_over(ThreadId thread, user_regs_struct& regis
 Result<void> Breakpoints::step_one(ThreadId thread) {
   FRIDAY_TRY(registers, node_.registers(thread));
   Addr address{registers.rip};
-  if (!contains(address)) return node_.single_step(thread);
+  if (!contains(address)) return step_clean(thread, registers);
   FRIDAY_TRY_VOID(write_byte(address, patches_.under_breakpoint(address)));
-  auto stepped = node_.single_step(thread);
+  auto stepped = step_clean(thread, registers);
   auto written = write_byte(address, int3);
   return stepped ? written : stepped;
+}
+
+// A single step shows in the program in two ways (Linux 6.18): pushf stores the trap flag, and after popf it stays set in
+// eflags, so that the thread would trap when it is continued. Both are undone.
+Result<void> Breakpoints::step_clean(ThreadId thread, const user_regs_struct& before) {
+  constexpr uint64_t trap_flag = 0x100;
+  std::array<std::byte, 2> code{};
+  FRIDAY_TRY_VOID(read_code(node_, Addr{before.rip}, code));
+  FRIDAY_TRY_VOID(node_.single_step(thread));
+  FRIDAY_TRY(after, node_.registers(thread));
+  if (before.eflags & trap_flag) return {};  // the program's own
+  constexpr std::byte pushf{0x9c}, operand_16{0x66};
+  bool pushed = code[0] == pushf || (code[0] == operand_16 && code[1] == pushf);
+  if (pushed && after.rip != before.rip) {
+    Addr high_byte = Addr{after.rsp}.plus(1);
+    std::byte flags;
+    FRIDAY_TRY_VOID(node_.read_raw(high_byte, {&flags, 1}));
+    FRIDAY_TRY_VOID(write_byte(high_byte, flags & ~std::byte{trap_flag >> 8}));
+  }
+  if (!(after.eflags & trap_flag)) return {};
+  after.eflags &= ~trap_flag;
+  return node_.set_registers(thread, after);
 }
 
 std::map<uint64_t, Breakpoints::Pad>::const_iterator Breakpoints::pad_of(uint64_t pc) const {
@@ -217,7 +239,7 @@ Result<void> Breakpoints::leave_pad(ThreadId thread) {
       return node_.set_registers(thread, registers);
     }
     uint64_t before = registers.rip;
-    FRIDAY_TRY_VOID(node_.single_step(thread));
+    FRIDAY_TRY_VOID(step_clean(thread, registers));
     FRIDAY_TRY(after, node_.registers(thread));
     if (after.rip == before)
       return fail(ErrorCode::unsupported, "thread {} faulted in the middle of a call that a breakpoint displaced",

@@ -74,7 +74,8 @@ class Breakpoints {
   // changes and the answer is in_registers.
   Result<StepOver> step_over(ThreadId thread, user_regs_struct& registers);
 
-  // Executes the one instruction at rip of `thread` in place, with the breakpoint under it (if any) lifted meanwhile.
+  // Executes the one instruction at rip of `thread` in place, with the breakpoint under it (if any) lifted meanwhile, and
+  // leaves no trace of the step in the program (pushf and popf would show the trap flag). One iteration of a rep.
   Result<void> step_one(ThreadId thread);
 
   // The program's address of a pc: itself outside pads; inside, that of the instruction which stands or comes next
@@ -112,6 +113,7 @@ class Breakpoints {
   Result<void> refresh(Addr address, Code& code);
   Result<void> choose_way(Code& code);
   Result<bool> make_pad(Code& code);
+  Result<void> step_clean(ThreadId thread, const user_regs_struct& before);
   Result<void> write_byte(Addr address, std::byte byte);
   std::map<uint64_t, Pad>::const_iterator pad_of(uint64_t pc) const;
 

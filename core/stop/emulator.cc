@@ -168,6 +168,11 @@ bool do_push(Work& work) {
   return value && push_value(work, *value, work.instruction.decoded.operand_width);
 }
 
+bool do_pushf(Work& work) {
+  constexpr uint64_t never_pushed = 0x30000;  // RF and VM
+  return push_value(work, work.registers.eflags & ~never_pushed, work.instruction.decoded.operand_width);
+}
+
 bool do_pop(Work& work) {  // pop to memory: the address is taken after rsp moved
   if (!work.writes_memory(0)) return false;
   unsigned width = work.operand(0).size;
@@ -227,6 +232,8 @@ Handler handler_of(ZydisMnemonic mnemonic) {
     case ZYDIS_MNEMONIC_CMPXCHG8B: return do_cmpxchg8b;
     case ZYDIS_MNEMONIC_CMPXCHG16B: return do_cmpxchg16b;
     case ZYDIS_MNEMONIC_PUSH: return do_push;
+    case ZYDIS_MNEMONIC_PUSHF:
+    case ZYDIS_MNEMONIC_PUSHFQ: return do_pushf;
     case ZYDIS_MNEMONIC_POP: return do_pop;
     case ZYDIS_MNEMONIC_CALL: return do_call;
     default: return nullptr;

@@ -10,9 +10,17 @@ target_include_directories(stop_stores PRIVATE ${CMAKE_SOURCE_DIR})
 target_compile_options(stop_stores PRIVATE -O1 -g -fno-pie)
 target_link_options(stop_stores PRIVATE -no-pie)
 
-add_executable(stop_test ${CMAKE_CURRENT_LIST_DIR}/stop_support.cc ${CMAKE_CURRENT_LIST_DIR}/stop_breakpoints_test.cc)
+# Without optimisation: locals stand in the frame, as gdb's bytecode finds them.
+add_executable(stop_values ${CMAKE_SOURCE_DIR}/tests/targets/stop_values.cc)
+target_compile_options(stop_values PRIVATE -O0 -g -fPIE)
+target_link_options(stop_values PRIVATE -pie)
+
+add_executable(stop_test ${CMAKE_CURRENT_LIST_DIR}/stop_support.cc ${CMAKE_CURRENT_LIST_DIR}/stop_breakpoints_test.cc
+  ${CMAKE_CURRENT_LIST_DIR}/stop_watch_test.cc ${CMAKE_CURRENT_LIST_DIR}/stop_plans_test.cc ${CMAKE_CURRENT_LIST_DIR}/stop_data_test.cc)
 target_compile_definitions(stop_test PRIVATE
-  STOP_BREAKS="$<TARGET_FILE:stop_breaks>" STOP_STORES="$<TARGET_FILE:stop_stores>")
+  STOP_BREAKS="$<TARGET_FILE:stop_breaks>" STOP_STORES="$<TARGET_FILE:stop_stores>"
+  STOP_VALUES="$<TARGET_FILE:stop_values>" STOP_PLANS_SCRIPT="${CMAKE_CURRENT_LIST_DIR}/stop_plans.py"
+  FRIDAY_GDB_SCRIPT="${CMAKE_SOURCE_DIR}/core/mi/gdb_friday.py")
 target_link_libraries(stop_test PRIVATE friday_stop friday_ptrace_node GTest::gtest_main)
-add_dependencies(stop_test stop_breaks stop_stores)
+add_dependencies(stop_test stop_breaks stop_stores stop_values)
 gtest_discover_tests(stop_test PROPERTIES TIMEOUT 300)

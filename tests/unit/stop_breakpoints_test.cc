@@ -47,7 +47,7 @@ const std::map<std::string, int>& oracle(std::string& output) {
       // A rep instruction traps once for each iteration and is one execution.
       if (auto it = names.find(rip); it != names.end() && !(rip == before && it->second == "rep_stos")) ++seen[it->second];
       before = rip;
-      if (!program.node.single_step(program.thread)) break;
+      if (!program.breakpoints.step_one(program.thread)) break;
     }
     printed = program.finish();
     return seen;
@@ -162,7 +162,7 @@ TEST(Breakpoints, AThreadIsBroughtOutOfAPadAtAnyPointOfIt) {
     auto values = program.registers();
     ASSERT_EQ(program.breakpoints.step_over(program.thread, values), StepOver::in_registers);
     ASSERT_TRUE(program.node.set_registers(program.thread, values));
-    for (int i = 0; i < steps; ++i) ASSERT_TRUE(program.node.single_step(program.thread));
+    for (int i = 0; i < steps; ++i) ASSERT_TRUE(program.breakpoints.step_one(program.thread));
     EXPECT_TRUE(program.breakpoints.in_pad(Addr{program.registers().rip}));
     ASSERT_TRUE(program.breakpoints.leave_pad(program.thread));
     std::string name = std::string(target).starts_with("leaf") ? target : std::string("break_") + target;

@@ -86,6 +86,10 @@ struct Debuggee {
   // Continues until a breakpoint is hit or the program ends. Watch faults are served and their hits go to `on_watch`.
   // True: stands on a breakpoint (rip). False: the program is gone, or got a signal (`last`).
   bool go();
+  bool go_from_here() {  // the test has moved rip: whatever breakpoint the thread stood on is behind it
+    at_breakpoint_ = false;
+    return go();
+  }
   std::string finish();  // lets the program end and returns what it printed
 
   std::function<void(const FaultOutcome&)> on_watch;

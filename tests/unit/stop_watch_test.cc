@@ -1,0 +1,340 @@
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include <map>
+
+#include "tests/unit/stop_support.h"
+
+namespace friday {
+namespace {
+
+// One reported change, as the engine and the oracle both see it.
+struct Change {
+  uint64_t pc = 0;
+  uint32_t range = 0;
+  std::vector<std::byte> old_bytes, new_bytes;
+  bool operator==(const Change&) const = default;
+};
+
+std::string hex(const std::vector<std::byte>& bytes) {
+  std::string text;
+  for (std::byte byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned>(byte));
+  return text;
+}
+
+void PrintTo(const Change& change, std::ostream* out) {
+  *out << fmt::format("pc {:#x} range {} {} -> {}", change.pc, change.range, hex(change.old_bytes), hex(change.new_bytes));
+}
+
+struct Outcome {
+  std::vector<Change> changes;
+  std::vector<uint64_t> results;
+  std::vector<std::byte> arena;
+  WatchStatistics statistics;
+  std::string output;
+};
+
+constexpr StopPointId watch_id{7};
+
+std::vector<std::pair<uint64_t, uint64_t>> watched_ranges(Debuggee& program) {
+  uint64_t page = program.symbol("arena") + 4096, next = page + 4096;
+  return {{page + 0x100, 8}, {page + 0x104, 16}, {next - 2, 4}, {page + 0x200, 256}, {next + 0x810, 64}, {next + 0xff8, 16}};
+}
+
+void collect_state(Debuggee& program, Outcome& outcome) {
+  outcome.results.resize(program.get<uint64_t>(program.symbol("result_count")) * 8);
+  outcome.arena.resize(6 * 4096);
+  EXPECT_TRUE(program.node.read(Addr{program.symbol("results")}, std::as_writable_bytes(std::span(outcome.results))));
+  EXPECT_TRUE(program.node.read(Addr{program.symbol("arena")}, outcome.arena));
+}
+
+// Steps through everything and looks at the ranges after each instruction. A rep instruction, which traps after each
+// iteration, counts as one.
+Outcome single_stepped() {
+  Debuggee program({STOP_STORES});
+  Outcome outcome;
+  auto ranges = watched_ranges(program);
+  program.run_to(program.symbol("start_marker"));
+  uint64_t end = program.symbol("end_marker"), low = ranges.front().first, high = ranges.back().first + ranges.back().second;
+  std::vector<std::byte> before(high - low), at_entry, now(high - low);
+  EXPECT_TRUE(program.node.read(Addr{low}, before));
+  at_entry = before;
+  uint64_t pc = program.registers().rip;
+  while (pc != end && program.breakpoints.step_one(program.thread)) {
+    uint64_t next = program.registers().rip;
+    if (next == pc) continue;  // the same rep instruction again
+    EXPECT_TRUE(program.node.read(Addr{low}, now));
+    if (now != before) {
+      for (uint32_t i = 0; i < ranges.size(); ++i) {
+        auto part = [&](const std::vector<std::byte>& of) {
+          auto from = of.begin() + static_cast<ptrdiff_t>(ranges[i].first - low);
+          return std::vector<std::byte>(from, from + static_cast<ptrdiff_t>(ranges[i].second));
+        };
+        if (part(before) != part(now)) outcome.changes.push_back({pc, i, part(before), part(now)});
+      }
+      before = now;
+    }
+    pc = next;
+  }
+  collect_state(program, outcome);
+  outcome.output = program.finish();
+  return outcome;
+}
+
+const Outcome& oracle() {
+  static const Outcome outcome = single_stepped();
+  return outcome;
+}
+
+void record(const FaultOutcome& fault, Outcome& outcome) {
+  for (const WatchHit& hit : fault.hits) outcome.changes.push_back({fault.pc.value, hit.index, hit.old_bytes, hit.new_bytes});
+}
+
+// The same under the engine. `break_on_stores`: a breakpoint on every instruction that the oracle saw change something.
+Outcome watched(bool break_on_stores, size_t* breakpoint_hits = nullptr) {
+  Debuggee program({STOP_STORES});
+  Outcome outcome;
+  auto ranges = watched_ranges(program);
+  program.run_to(program.symbol("start_marker"));
+  for (uint32_t i = 0; i < ranges.size(); ++i)
+    EXPECT_TRUE(program.watches.arm({watch_id, i, Addr{ranges[i].first}, ranges[i].second}));
+  if (break_on_stores) {
+    program.breakpoints.add_pad_area(program.map_pads(program.symbol("main")));
+    for (const Change& change : oracle().changes)
+      EXPECT_TRUE(program.breakpoints.insert(Addr{change.pc}, {BreakpointOwner::Kind::stop_point, 1}));
+  }
+  program.on_watch = [&](const FaultOutcome& fault) { record(fault, outcome); };
+  uint64_t end = program.symbol("end_marker");
+  EXPECT_TRUE(program.breakpoints.insert(Addr{end}, {BreakpointOwner::Kind::internal, 1}));
+  while (program.go() && program.registers().rip != end)
+    if (breakpoint_hits) ++*breakpoint_hits;
+  EXPECT_EQ(program.registers().rip, end) << "stopped by signal " << program.last.signal;
+  collect_state(program, outcome);
+  outcome.statistics = program.watches.statistics();
+  program.watches.disarm(watch_id);
+  outcome.output = program.finish();
+  return outcome;
+}
+
+void expect_same(const Outcome& got) {
+  const Outcome& expected = oracle();
+  EXPECT_EQ(got.output, expected.output);
+  for (size_t i = 0; i < std::min(got.changes.size(), expected.changes.size()); ++i)
+    ASSERT_EQ(got.changes[i], expected.changes[i]) << "change " << i;
+  EXPECT_EQ(got.changes.size(), expected.changes.size());
+  for (size_t i = 0; i < std::min(got.results.size(), expected.results.size()); ++i)
+    ASSERT_EQ(got.results[i], expected.results[i]) << "run " << i / 8 << " register " << i % 8;
+  EXPECT_EQ(got.arena, expected.arena);
+}
+
+TEST(Watch, EveryStoreFormIsSeenAsSingleSteppingSeesIt) {
+  ASSERT_GT(oracle().changes.size(), 500u);
+  Outcome got = watched(false);
+  expect_same(got);
+  EXPECT_GT(got.statistics.emulated, 5 * got.statistics.stepped) << "most forms are emulated";
+}
+
+TEST(Watch, ABreakpointOnTheVeryStoreChangesNothing) {
+  size_t hits = 0;
+  Outcome got = watched(true, &hits);
+  expect_same(got);
+  EXPECT_GT(hits, 500u);
+}
+
+struct WatchTest : testing::Test {
+  Debuggee program{{STOP_STORES}};
+  uint64_t arena = program.symbol("arena"), page = arena + 4096;
+  uint64_t base_rsp = 0;
+  void SetUp() override {
+    program.run_to(program.symbol("start_marker"));
+    base_rsp = program.registers().rsp;
+  }
+  // Runs one form at an address: rdi there, rip at the form, the return address at end_marker.
+  std::vector<FaultOutcome> run_form(const std::string& form, uint64_t at, const std::function<void(user_regs_struct&)>& change = {}) {
+    std::vector<FaultOutcome> faults;
+    program.on_watch = [&](const FaultOutcome& fault) { faults.push_back(fault); };
+    uint64_t end = program.symbol("end_marker");
+    EXPECT_TRUE(program.breakpoints.insert(Addr{end}, {BreakpointOwner::Kind::internal, 1}));
+    auto values = program.registers();
+    values.rsp = base_rsp - 512;
+    program.put(values.rsp, end);
+    values.rip = program.symbol("form_" + form);
+    values.rdi = at;
+    values.rsi = program.symbol("source");
+    if (change) change(values);
+    EXPECT_TRUE(program.node.set_registers(program.thread, values));
+    went = program.go_from_here();
+    EXPECT_TRUE(program.breakpoints.remove(Addr{end}, {BreakpointOwner::Kind::internal, 1}));
+    return faults;
+  }
+  bool went = false;
+  void arm(uint64_t low, uint64_t size, uint32_t index = 0, bool any_write = false) {
+    ASSERT_TRUE(program.watches.arm({watch_id, index, Addr{low}, size, any_write}));
+  }
+};
+
+TEST_F(WatchTest, AStoreBesideTheRangeIsAFalsePositive) {
+  arm(page + 0x100, 8);
+  auto faults = run_form("mov64", page + 0x108);
+  ASSERT_EQ(faults.size(), 1u);
+  EXPECT_EQ(faults[0].how, FaultOutcome::How::emulated);
+  EXPECT_TRUE(faults[0].hits.empty());
+  faults = run_form("mov64", page + 0x107);
+  ASSERT_EQ(faults.size(), 1u);
+  ASSERT_EQ(faults[0].hits.size(), 1u);
+  EXPECT_EQ(faults[0].hits[0].old_bytes.size(), 8u);
+}
+
+TEST_F(WatchTest, AWriteOfTheSameValueIsReportedOnlyWhenAskedFor) {
+  arm(page + 0x100, 8);
+  EXPECT_TRUE(run_form("mov64_same", page + 0x100).at(0).hits.empty());
+  arm(page + 0x100, 8, 0, true);
+  EXPECT_EQ(run_form("mov64_same", page + 0x100).at(0).hits.size(), 1u);
+  EXPECT_EQ(run_form("fxsave_aligned", page).at(0).hits.size(), 1u) << "a form that is stepped";
+}
+
+TEST_F(WatchTest, ManyPagesAreClosedWithOneCallAndOpenedAgain) {
+  arm(arena, 6 * 4096);
+  ASSERT_TRUE(program.watches.flush());
+  EXPECT_EQ(program.watches.statistics().protect_calls, 1u);
+  ASSERT_TRUE(program.watches.flush());
+  EXPECT_EQ(program.watches.statistics().protect_calls, 1u);
+  EXPECT_TRUE(program.watches.protects(Addr{arena + 5 * 4096}));
+  program.watches.disarm(watch_id);
+  ASSERT_TRUE(program.watches.flush());
+  EXPECT_EQ(program.watches.statistics().protect_calls, 2u);
+  EXPECT_TRUE(run_form("mov64", page).empty());
+}
+
+TEST_F(WatchTest, TenThousandRangesOnFewPages) {
+  for (uint32_t i = 0; i < 10000; ++i) arm(arena + 2 * i, 2, i);
+  auto faults = run_form("mov64", page + 0x101);
+  ASSERT_EQ(faults.size(), 1u);
+  EXPECT_EQ(faults[0].hits.size(), 5u);
+}
+
+TEST_F(WatchTest, StacksAndThreadBlocksAreRefusedByName) {
+  auto values = program.registers();
+  auto on_stack = program.watches.arm({watch_id, 0, Addr{values.rsp}, 8});
+  ASSERT_FALSE(on_stack);
+  EXPECT_EQ(on_stack.error().code, ErrorCode::unsupported);
+  EXPECT_NE(on_stack.error().message.find("stack"), std::string::npos) << on_stack.error().message;
+  auto thread_block = program.watches.arm({watch_id, 0, Addr{values.fs_base + 0x28}, 8});
+  ASSERT_FALSE(thread_block);
+  EXPECT_NE(thread_block.error().message.find("thread-local"), std::string::npos) << thread_block.error().message;
+  auto unmapped = program.watches.arm({watch_id, 0, Addr{0x10}, 8});
+  ASSERT_FALSE(unmapped);
+  EXPECT_EQ(unmapped.error().code, ErrorCode::bad_address);
+  EXPECT_EQ(program.watches.page_use(Addr{arena}), PageUse::ordinary);
+}
+
+TEST_F(WatchTest, AStackPageThatIsAskedForIsWatchedAndTheProgramRunsOn) {
+  ASSERT_TRUE(program.watches.arm({watch_id, 0, Addr{base_rsp - 8}, 8}, true));
+  uint64_t end = program.symbol("end_marker");
+  ASSERT_TRUE(program.breakpoints.insert(Addr{end}, {BreakpointOwner::Kind::internal, 1}));
+  ASSERT_TRUE(program.go());
+  EXPECT_EQ(program.registers().rip, end);
+  EXPECT_GE(program.watches.statistics().hits, 837u) << "a call of run_form each";
+  Outcome outcome;
+  collect_state(program, outcome);
+  EXPECT_EQ(outcome.results, oracle().results);
+  EXPECT_EQ(outcome.arena, oracle().arena);
+}
+
+TEST_F(WatchTest, AStoreIntoAPageThatTheProgramMayNotWriteStillFaults) {
+  arm(page + 0xff0, 16);
+  uint64_t arguments[] = {page + 4096, 4096, PROT_READ};
+  ASSERT_EQ(program.node.inject(SYS_mprotect, arguments), 0);
+  ASSERT_TRUE(program.watches.on_mapping_changed(Addr{page + 4096}, Addr{page + 8192}, PROT_READ));
+  auto before = program.get<uint64_t>(page + 4092);
+  auto faults = run_form("mov64", page + 4092);
+  EXPECT_FALSE(went);
+  EXPECT_EQ(program.last.signal, SIGSEGV);
+  EXPECT_EQ(program.get<uint64_t>(page + 4092), before) << "nothing of it was stored";
+  for (const auto& fault : faults) EXPECT_TRUE(fault.hits.empty());
+  EXPECT_EQ(program.registers().rip, program.symbol("form_mov64"));
+}
+
+TEST_F(WatchTest, ACopyGoesUpToThePageThatTheProgramMayNotWrite) {
+  arm(page + 0xff0, 16);
+  uint64_t arguments[] = {page + 4096, 4096, PROT_READ};
+  ASSERT_EQ(program.node.inject(SYS_mprotect, arguments), 0);
+  ASSERT_TRUE(program.watches.on_mapping_changed(Addr{page + 4096}, Addr{page + 8192}, PROT_READ));
+  auto faults = run_form("rep_stosb", page + 4090, [](user_regs_struct& values) { values.rcx = 20, values.rax = 0x55; });
+  EXPECT_FALSE(went);
+  ASSERT_EQ(faults.size(), 1u);
+  EXPECT_EQ(faults[0].how, FaultOutcome::How::partial);
+  EXPECT_EQ(faults[0].hits.size(), 1u);
+  EXPECT_EQ(program.registers().rcx, 14u);
+  EXPECT_EQ(program.registers().rdi, page + 4096);
+}
+
+TEST_F(WatchTest, ALongCopyIsServedInOneGo) {
+  arm(page + 0x10, 4096);
+  program.on_watch = nullptr;
+  auto faults = run_form("rep_movsq", arena + 8, [&](user_regs_struct& values) {
+    values.rsi = program.symbol("results");
+    values.rcx = 2500;
+  });
+  ASSERT_EQ(faults.size(), 1u);
+  EXPECT_EQ(faults[0].how, FaultOutcome::How::emulated);
+  EXPECT_EQ(faults[0].hits.size(), 1u);
+  EXPECT_EQ(faults[0].hits[0].new_bytes, std::vector<std::byte>(4096));
+  EXPECT_EQ(program.registers().rcx, 0u);
+}
+
+TEST_F(WatchTest, MappingCallsOfTheProgramKeepTheWatchInForce) {
+  uint64_t arguments[] = {0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, ~uint64_t{0}, 0};
+  auto base = program.node.inject(SYS_mmap, arguments);
+  ASSERT_TRUE(base && *base > 0);
+  auto at = static_cast<uint64_t>(*base);
+  program.put<uint64_t>(at + 64, 5);
+  arm(at + 64, 8);
+  ASSERT_TRUE(program.watches.flush());
+  // The program protects it and allows it again: as the program wants it, then closed again.
+  uint64_t read_only[] = {at, 4096, PROT_READ}, writable[] = {at, 4096, PROT_READ | PROT_WRITE};
+  ASSERT_EQ(program.node.inject(SYS_mprotect, read_only), 0);
+  auto hits = program.watches.on_mapping_changed(Addr{at}, Addr{at + 4096}, PROT_READ);
+  ASSERT_TRUE(hits);
+  EXPECT_TRUE(hits->empty());
+  ASSERT_TRUE(program.watches.flush());
+  EXPECT_FALSE(program.watches.protects(Addr{at + 64}));
+  ASSERT_EQ(program.node.inject(SYS_mprotect, writable), 0);
+  ASSERT_TRUE(program.watches.on_mapping_changed(Addr{at}, Addr{at + 4096}, PROT_READ | PROT_WRITE));
+  EXPECT_EQ(run_form("mov64", at + 64).at(0).hits.size(), 1u);
+  // Discarded memory is zero without any store.
+  uint64_t discard[] = {at, 4096, MADV_DONTNEED};
+  ASSERT_EQ(program.node.inject(SYS_madvise, discard), 0);
+  hits = program.watches.on_mapping_changed(Addr{at}, Addr{at + 4096}, PROT_READ | PROT_WRITE);
+  ASSERT_TRUE(hits);
+  ASSERT_EQ(hits->size(), 1u);
+  EXPECT_EQ(hits->at(0).new_bytes, std::vector<std::byte>(8));
+  // Unmapped, and mapped again.
+  uint64_t unmap[] = {at, 4096};
+  ASSERT_EQ(program.node.inject(SYS_munmap, unmap), 0);
+  hits = program.watches.on_mapping_changed(Addr{at}, Addr{at + 4096}, std::nullopt);
+  ASSERT_TRUE(hits);
+  ASSERT_EQ(hits->size(), 1u);
+  EXPECT_TRUE(hits->at(0).new_bytes.empty());
+  ASSERT_TRUE(program.watches.flush());
+  uint64_t again[] = {at, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, ~uint64_t{0}, 0};
+  ASSERT_TRUE(program.node.inject(SYS_mmap, again));
+  hits = program.watches.on_mapping_changed(Addr{at}, Addr{at + 4096}, PROT_READ | PROT_WRITE);
+  ASSERT_TRUE(hits);
+  EXPECT_EQ(hits->size(), 1u);
+  EXPECT_EQ(run_form("mov64", at + 64).at(0).hits.size(), 1u);
+}
+
+TEST_F(WatchTest, FridaysOwnWritesAreNoted) {
+  arm(page + 0x100, 8);
+  ASSERT_TRUE(program.watches.flush());
+  ASSERT_TRUE(program.node.write_raw(Addr{page + 0x104}, std::as_bytes(std::span("abcd", 4))));
+  auto hits = program.watches.note_write(Addr{page + 0x104}, 4);
+  ASSERT_TRUE(hits);
+  EXPECT_EQ(hits->size(), 1u);
+  EXPECT_TRUE(run_form("mov64", page + 0x108).at(0).hits.empty());
+}
+
+}  // namespace
+}  // namespace friday
