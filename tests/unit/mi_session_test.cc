@@ -1,7 +1,9 @@
 // MiSession and MiMultiplexer against a real gdb.
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
-#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -247,6 +249,31 @@ TEST(MiSessionStart, destruction_leaves_no_process) {
     pid = session->pid();
   }
   EXPECT_NE(::kill(pid, 0), 0);
+}
+
+TEST(MiSessionStart, gdb_leaves_when_its_owner_is_killed) {
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  pid_t owner = ::fork();
+  ASSERT_GE(owner, 0);
+  if (owner == 0) {
+    auto session = MiSession::start();
+    if (!session) ::_exit(1);
+    PollPump pump({session->get()});
+    int pid = (*session)->wait_ready(pump) ? (*session)->pid() : 0;
+    if (::write(ends[1], &pid, sizeof pid) != sizeof pid) ::_exit(1);
+    for (;;) ::pause();
+  }
+  UniqueFd read_end(ends[0]), write_end(ends[1]);
+  int gdb = 0;
+  ASSERT_EQ(::read(read_end.get(), &gdb, sizeof gdb), static_cast<ssize_t>(sizeof gdb));
+  ASSERT_GT(gdb, 0);
+  UniqueFd death(static_cast<int>(::syscall(SYS_pidfd_open, gdb, 0)));
+  ASSERT_TRUE(death);
+  ::kill(owner, SIGKILL);
+  ::waitpid(owner, nullptr, 0);
+  pollfd entry{.fd = death.get(), .events = POLLIN, .revents = 0};
+  EXPECT_EQ(::poll(&entry, 1, 10'000), 1) << "gdb still runs";
 }
 
 TEST(MiSessionProgram, stops_are_typed) {
