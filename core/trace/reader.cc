@@ -276,10 +276,45 @@ Result<StartImage> TraceReader::image() const {
   return std::unexpected(Error{ErrorCode::not_found, fmt::format("the trace {} {}", path_, why), node_.value, std::nullopt});
 }
 
+// Where the record at `offset` stood when it was written, if its checksum says that it was elsewhere, but not far.
+std::optional<uint64_t> TraceReader::written_at(uint64_t offset) const {
+  constexpr uint64_t kFar = 64 << 10, kLargest = 4096;
+  if (!(header_->features & kFeatureChecksums) || end_ - offset < sizeof(EventRecord)) return std::nullopt;
+  const auto& header = *reinterpret_cast<const RecordHeader*>(mapping_.get() + offset);
+  if (header.size % 8 || header.size < minimum_size(header.type) || header.size > std::min(kLargest, end_ - offset)) return std::nullopt;
+  std::span record(mapping_.get() + offset, header.size);
+  for (uint64_t distance = 8; distance <= kFar; distance += 8) {
+    if (record_checksum(record, offset + distance) == header.checksum) return offset + distance;
+    if (distance < offset && record_checksum(record, offset - distance) == header.checksum) return offset - distance;
+  }
+  return std::nullopt;
+}
+
+// Says more than "checksum" where records were dropped or swapped.
+void RecordCursor::explain_displacement() {
+  auto place = reader_->written_at(offset_);
+  if (!place) return;
+  auto at = [&](uint64_t offset) { return RecordView(reinterpret_cast<const RecordHeader*>(reader_->mapping_.get() + offset), offset); };
+  auto name = [](const RecordView& record) {
+    return record.is_event() ? fmt::format("event {}", record.event()->index) : fmt::format("a {} record", record_type_name(record.type()));
+  };
+  RecordView here = at(offset_);
+  uint64_t second = offset_ + here.header().size;
+  std::string what;
+  if (second < reader_->end_ && reader_->written_at(second) == offset_)
+    what = fmt::format("records swapped: {} stands before {}", name(here), name(at(second)));
+  else if (here.is_event() && here.event()->index > events_)
+    what = fmt::format("event {} missing: found {}", events_, here.event()->index);
+  else
+    what = fmt::format("{} bytes of records missing before {}", static_cast<int64_t>(*place - offset_), name(here));
+  error_->message = what + " (" + error_->message + ")";
+}
+
 bool RecordCursor::next() {
   if (error_ || offset_ >= reader_->end_) return false;
   if ((error_ = reader_->check_record(offset_))) {
     error_->event = events_;
+    explain_displacement();
     return false;
   }
   record_ = RecordView(reinterpret_cast<const RecordHeader*>(reader_->mapping_.get() + offset_), offset_);

@@ -74,6 +74,7 @@ class TraceReader {
   };
   // Sizes, checksum and parts of the record at `offset`, which must be below end_. No sequence checks.
   std::optional<Error> check_record(uint64_t offset) const;
+  std::optional<uint64_t> written_at(uint64_t offset) const;
   Error damage(std::string message, std::optional<uint64_t> event = {}) const;
 
   NodeId node_{};
@@ -96,6 +97,7 @@ class RecordCursor {
 
  private:
   bool check_sequence();
+  void explain_displacement();
   // Whether the intact record at `offset` is event `index`.
   bool is_event_at(uint64_t offset, uint64_t index) const;
 

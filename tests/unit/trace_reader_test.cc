@@ -185,7 +185,25 @@ TEST(TraceReader, ReportsADroppedEvent) {
     bytes.erase(offsets[9], offsets[10] - offsets[9]);
     at<format::FileHeader>(bytes, 0).committed = bytes.size();
   });
-  EXPECT_EQ(error.event, 4u) << error.message;
+  EXPECT_EQ(error.event, 4u);
+  EXPECT_TRUE(error.message.starts_with("event 4 missing: found 5")) << error.message;
+}
+
+TEST(TraceReader, ReportsADroppedRecordThatIsNoEvent) {
+  Error error = after([](std::string& bytes, const std::vector<uint64_t>& offsets) {
+    bytes.erase(offsets[4], offsets[5] - offsets[4]);  // the channel
+    at<format::FileHeader>(bytes, 0).committed = bytes.size();
+  });
+  EXPECT_NE(error.message.find("of records missing before event 0"), std::string::npos) << error.message;
+}
+
+TEST(TraceReader, ReportsSwappedRecords) {
+  Error error = after([](std::string& bytes, const std::vector<uint64_t>& offsets) {
+    std::string first = bytes.substr(offsets[9], offsets[10] - offsets[9]);
+    std::string second = bytes.substr(offsets[10], offsets[11] - offsets[10]);
+    bytes.replace(offsets[9], first.size() + second.size(), second + first);
+  });
+  EXPECT_TRUE(error.message.starts_with("records swapped: event 5 stands before event 4")) << error.message;
 }
 
 TEST(TraceReader, ReportsADroppedEventThatWasResealed) {
@@ -208,7 +226,7 @@ TEST(TraceReader, ReportsTheDroppedLastEvent) {
   EXPECT_NE(error.message.find("event 20 missing"), std::string::npos) << error.message;
 }
 
-TEST(TraceReader, ReportsSwappedEvents) {
+TEST(TraceReader, ReportsSwappedEventsThatWereResealed) {
   Error error = after([](std::string& bytes, const std::vector<uint64_t>& offsets) {
     std::string first = bytes.substr(offsets[9], offsets[10] - offsets[9]);
     std::string second = bytes.substr(offsets[10], offsets[11] - offsets[10]);

@@ -1,0 +1,207 @@
+#include "core/trace/clock.h"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <limits>
+#include <map>
+#include <optional>
+
+namespace friday {
+
+namespace {
+
+// Quartz drifts by up to 100 ppm, and NTP slews by up to 500.
+constexpr double kMaxDrift = 1e-3;
+// Readings closer than this add the jitter of taking them, not knowledge.
+constexpr int64_t kMinSpacingNs = 10'000'000;
+// A reading that the scheduler interrupted is late by this much and more.
+constexpr double kReadingJitterNs = 50'000;
+
+struct Dot {
+  double x, y;
+};
+
+double cross(const Dot& o, const Dot& a, const Dot& b) { return (a.x - o.x) * (b.y - o.y) - (a.y - o.y) * (b.x - o.x); }
+
+// The corners of `dots` that a line above (sign 1) or below (sign -1) all of them can touch.
+std::vector<Dot> hull(std::vector<Dot> dots, double sign) {
+  std::ranges::sort(dots, [](const Dot& a, const Dot& b) { return a.x != b.x ? a.x < b.x : a.y < b.y; });
+  std::vector<Dot> corners;
+  for (const Dot& dot : dots) {
+    while (corners.size() >= 2 && sign * cross(corners[corners.size() - 2], corners.back(), dot) >= 0) corners.pop_back();
+    corners.push_back(dot);
+  }
+  return corners;
+}
+
+// Relates a host's time x to the reference's time y. Lower: y must be at least this at x (reference sent, host received).
+// Upper: at most (host sent, reference received).
+struct Bounds {
+  std::vector<Dot> lower, upper;
+};
+
+struct Fit {
+  double rate, intercept, margin;
+};
+
+// For a given rate, the intercept halfway between the bounds.
+Fit fit_at(double rate, const Bounds& bounds) {
+  double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
+  for (const Dot& dot : bounds.lower) low = std::max(low, dot.y - rate * dot.x);
+  for (const Dot& dot : bounds.upper) high = std::min(high, dot.y - rate * dot.x);
+  if (bounds.lower.empty()) return {rate, high, 0};
+  if (bounds.upper.empty()) return {rate, low, 0};
+  return {rate, (low + high) / 2, (high - low) / 2};
+}
+
+Fit best_fit(Bounds bounds) {
+  bounds.lower = hull(std::move(bounds.lower), 1);
+  bounds.upper = hull(std::move(bounds.upper), -1);
+  Fit steady = fit_at(1, bounds);
+  if (bounds.lower.empty() || bounds.upper.empty()) return steady;
+  // The margin is a concave function of the rate.
+  double left = 1 - kMaxDrift, right = 1 + kMaxDrift;
+  for (int round = 0; round < 100; ++round) {
+    double a = left + (right - left) / 3, b = right - (right - left) / 3;
+    (fit_at(a, bounds).margin < fit_at(b, bounds).margin ? left : right) = fit_at(a, bounds).margin < fit_at(b, bounds).margin ? a : b;
+  }
+  Fit best = fit_at((left + right) / 2, bounds);
+  // A short recording cannot tell drift from jitter: without a clear gain the clocks count as equally fast.
+  return steady.margin >= 0.8 * best.margin && steady.margin > 0 ? steady : best;
+}
+
+struct Relation {
+  Bounds bounds;  // of the second host's time against the first's
+  int64_t origin_first = 0, origin_second = 0;
+  size_t forth = 0, back = 0;
+};
+
+LinearMap map_of(const Relation& relation) {
+  Fit fit = best_fit(relation.bounds);
+  LinearMap map;
+  map.origin_local = relation.origin_second;
+  map.origin_reference = relation.origin_first + static_cast<int64_t>(std::llround(fit.intercept));
+  map.rate = fit.rate;
+  return map;
+}
+
+using Pair = std::pair<uint32_t, uint32_t>;
+
+std::map<Pair, Relation> relations_of(std::span<const CrossMessage> messages) {
+  std::map<Pair, Relation> relations;
+  for (const CrossMessage& message : messages) {
+    bool forth = message.from_host < message.to_host;  // from the first of the pair to the second
+    Pair pair = std::minmax(message.from_host, message.to_host);
+    Relation& relation = relations[pair];
+    int64_t first = forth ? message.sent_ns : message.received_ns;
+    int64_t second = forth ? message.received_ns : message.sent_ns;
+    if (relation.forth + relation.back == 0) {
+      relation.origin_first = first;
+      relation.origin_second = second;
+    }
+    Dot dot{static_cast<double>(second - relation.origin_second), static_cast<double>(first - relation.origin_first)};
+    (forth ? relation.bounds.lower : relation.bounds.upper).push_back(dot);
+    ++(forth ? relation.forth : relation.back);
+  }
+  return relations;
+}
+
+}  // namespace
+
+void HostClock::add(const format::ClockRecord& record) {
+  points_.push_back({record.ticks, record.monotonic_ns, record.realtime_ns});
+}
+
+void HostClock::finish(uint32_t kind, uint64_t ticks_per_second) {
+  kind_ = kind;
+  ns_per_tick_ = kind == format::kClockMonotonic ? 1.0 : 1e9 / static_cast<double>(std::max<uint64_t>(ticks_per_second, 1));
+  std::ranges::sort(points_, {}, &Point::ticks);
+  if (points_.size() >= 2) {
+    // The recorded rate is an estimate; a long baseline is a better one.
+    double ticks = static_cast<double>(points_.back().ticks - points_.front().ticks);
+    double span = static_cast<double>(points_.back().monotonic - points_.front().monotonic);
+    if (kind != format::kClockMonotonic && span > 1e9 && std::abs(span / ticks / ns_per_tick_ - 1) < 0.01) ns_per_tick_ = span / ticks;
+  }
+  std::vector<Point> kept;
+  for (const Point& point : points_) {
+    if (!kept.empty()) {
+      double expected = static_cast<double>(point.ticks - kept.back().ticks) * ns_per_tick_;
+      double found = static_cast<double>(point.monotonic - kept.back().monotonic);
+      if (point.monotonic < kept.back().monotonic + kMinSpacingNs) continue;
+      if (std::abs(found - expected) > kReadingJitterNs + kMaxDrift * expected) continue;
+    }
+    kept.push_back(point);
+  }
+  points_ = std::move(kept);
+}
+
+const HostClock::Point& HostClock::point_before(uint64_t ticks) const {
+  auto after = std::ranges::upper_bound(points_, ticks, {}, &Point::ticks);
+  return after == points_.begin() ? *after : *std::prev(after);
+}
+
+int64_t HostClock::monotonic_ns(uint64_t ticks) const {
+  if (kind_ == format::kClockMonotonic) return static_cast<int64_t>(ticks);
+  if (points_.empty()) return static_cast<int64_t>(static_cast<double>(ticks) * ns_per_tick_);
+  const Point& point = point_before(ticks);
+  double slope = ns_per_tick_;
+  const Point* next = &point + 1;
+  bool inside = ticks >= point.ticks && next < points_.data() + points_.size();
+  if (inside)
+    slope = static_cast<double>(next->monotonic - point.monotonic) / static_cast<double>(next->ticks - point.ticks);
+  auto distance = static_cast<int64_t>(ticks - point.ticks);
+  auto ns = point.monotonic + static_cast<int64_t>(std::floor(static_cast<double>(distance) * slope));
+  return inside ? std::min(ns, next->monotonic) : ns;
+}
+
+int64_t HostClock::realtime_ns(uint64_t ticks) const {
+  if (points_.empty()) return monotonic_ns(ticks);
+  const Point& point = point_before(ticks);
+  return point.realtime + (monotonic_ns(ticks) - point.monotonic);
+}
+
+int64_t LinearMap::operator()(int64_t local) const {
+  int64_t distance = local - origin_local;
+  // The distance itself is exact; only the drift goes through a double.
+  return origin_reference + distance + static_cast<int64_t>(std::floor(static_cast<double>(distance) * (rate - 1)));
+}
+
+LinearMap LinearMap::inverse() const { return {origin_reference, origin_local, 1 / rate}; }
+
+LinearMap LinearMap::after(const LinearMap& first) const {
+  return {first.origin_local, (*this)(first.origin_reference), rate * first.rate};
+}
+
+std::vector<LinearMap> align_hosts(uint32_t hosts, std::span<const CrossMessage> messages, std::span<const int64_t> fallback) {
+  std::map<Pair, Relation> relations = relations_of(messages);
+  std::vector<std::optional<LinearMap>> maps(hosts);
+  std::vector<LinearMap> result(hosts);
+  // From host 0 outwards, along the pairs with most messages in their weaker direction first.
+  std::vector<std::pair<Pair, const Relation*>> order;
+  for (const auto& [pair, relation] : relations) order.emplace_back(pair, &relation);
+  std::ranges::stable_sort(order, [](const auto& a, const auto& b) {
+    auto weight = [](const Relation& r) { return std::pair(std::min(r.forth, r.back), r.forth + r.back); };
+    return weight(*a.second) > weight(*b.second);
+  });
+  for (uint32_t start = 0; start < hosts; ++start) {
+    if (maps[start]) continue;
+    maps[start] = LinearMap{0, start == 0 ? 0 : fallback[start], 1};
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (const auto& [pair, relation] : order) {
+        auto [first, second] = pair;
+        if (maps[first].has_value() == maps[second].has_value()) continue;
+        LinearMap second_to_first = map_of(*relation);
+        if (maps[first]) maps[second] = maps[first]->after(second_to_first);
+        else maps[first] = maps[second]->after(second_to_first.inverse());
+        moved = true;
+        break;  // stronger pairs may have come into reach
+      }
+    }
+  }
+  for (uint32_t host = 0; host < hosts; ++host) result[host] = *maps[host];
+  return result;
+}
+
+}  // namespace friday

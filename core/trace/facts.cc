@@ -1,0 +1,464 @@
+#include "core/trace/facts.h"
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+
+#include "core/trace/calls.h"
+
+namespace friday {
+
+using namespace format;
+
+namespace {
+
+// What a forked child finds: its parent's descriptors and channels at that moment.
+struct Inheritance {
+  struct Inherited {
+    uint32_t channel;
+    uint64_t out_hash;
+  };
+  std::map<int, uint64_t> descriptors;  // fd -> number
+  std::unordered_map<uint64_t, Inherited> channels;
+};
+using Inheritances = std::map<Uuid, Inheritance>;
+
+class NodeWalk {
+ public:
+  NodeWalk(FactSet& set, uint32_t slot, Inheritances& inheritances, std::map<std::string, uint32_t>& addresses)
+      : set_(set), slot_(slot), inheritances_(inheritances), addresses_(addresses) {}
+
+  Result<void> run();
+
+ private:
+  NodeFacts& node() { return set_.nodes[slot_]; }
+  void inherit(const Inheritance& inheritance);
+  void on_channel(const ChannelRecord& record);
+  void on_event(EventView event, uint64_t record);
+  void on_call(EventView event, uint64_t record);
+  void on_parts(EventView event, uint64_t record);
+  void on_transfer(EventView event, PartView part, uint64_t record, uint32_t ordinal);
+  void on_descriptor_call(EventView event);
+  void on_pair(EventView event);
+  void on_fork(const Uuid& child);
+  void on_signal(EventView event);
+  void stamp(EventView event);
+
+  Channel* channel(uint64_t number);
+  Channel* channel_of_fd(uint64_t fd);
+  uint32_t make_channel(uint64_t number);
+  void attach(int fd, uint64_t number);
+  void detach(int fd);
+  uint32_t address_index(const Endpoint& endpoint);
+
+  FactSet& set_;
+  uint32_t slot_;
+  Inheritances& inheritances_;
+  std::map<std::string, uint32_t>& addresses_;
+  std::unordered_map<uint64_t, uint32_t> numbers_;  // channel number -> index in set_.channels
+  std::unordered_map<uint64_t, Inheritance::Inherited> inherited_;
+  std::map<int, uint64_t> descriptors_;
+  struct Release {
+    uint64_t event, time;
+  };
+  std::unordered_map<uint32_t, Release> releases_;  // by thread: the call it is in
+  // Of the event being walked: where and when its outgoing and incoming effects take place.
+  uint64_t out_event_ = 0, out_time_ = 0, in_event_ = 0, in_time_ = 0;
+};
+
+bool is_return(EventView event) { return event.type() == kReturn; }
+
+uint32_t NodeWalk::make_channel(uint64_t number) {
+  auto index = static_cast<uint32_t>(set_.channels.size());
+  Channel& made = set_.channels.emplace_back();
+  made.node = slot_;
+  made.number = number;
+  made.first_event = node().times.size();
+  made.first_time = node().times.empty() ? 0 : node().times.back().back;
+  numbers_[number] = index;
+  return index;
+}
+
+Channel* NodeWalk::channel(uint64_t number) {
+  auto own = numbers_.find(number);
+  if (own != numbers_.end()) return &set_.channels[own->second];
+  auto parent = inherited_.find(number);
+  if (parent == inherited_.end()) return nullptr;
+  uint32_t index = make_channel(number);
+  Channel& made = set_.channels[index];
+  const Channel& from = set_.channels[parent->second.channel];
+  made.kind = from.kind;
+  made.domain = from.domain;
+  made.socket_type = from.socket_type;
+  made.device = from.device;
+  made.inode = from.inode;
+  made.local = from.local;
+  made.remote = from.remote;
+  made.inherited_from = parent->second.channel;
+  made.out_seed = parent->second.out_hash;
+  return &made;
+}
+
+Channel* NodeWalk::channel_of_fd(uint64_t fd) {
+  auto found = descriptors_.find(static_cast<int>(fd));
+  return found == descriptors_.end() ? nullptr : channel(found->second);
+}
+
+void NodeWalk::attach(int fd, uint64_t number) {
+  if (auto held = descriptors_.find(fd); held != descriptors_.end()) {
+    if (held->second == number) return;
+    detach(fd);
+  }
+  descriptors_[fd] = number;
+  if (Channel* known = channel(number)) ++known->descriptors;
+}
+
+void NodeWalk::detach(int fd) {
+  auto found = descriptors_.find(fd);
+  if (found == descriptors_.end()) return;
+  Channel* known = channel(found->second);
+  descriptors_.erase(found);
+  if (known && --known->descriptors <= 0 && known->close_event == kNoEvent) {
+    known->close_event = out_event_;
+    known->close_time = out_time_;
+  }
+}
+
+uint32_t NodeWalk::address_index(const Endpoint& endpoint) {
+  std::string key(reinterpret_cast<const char*>(endpoint.bytes), std::min(endpoint.length, kEndpointBytes));
+  if (key.empty()) return 0;
+  auto [place, is_new] = addresses_.try_emplace(std::move(key), static_cast<uint32_t>(set_.addresses.size()));
+  if (is_new) set_.addresses.push_back(parse_address(endpoint));
+  return place->second;
+}
+
+void NodeWalk::inherit(const Inheritance& inheritance) {
+  inherited_ = inheritance.channels;
+  for (auto [fd, number] : inheritance.descriptors) attach(fd, number);
+}
+
+void NodeWalk::on_channel(const ChannelRecord& record) {
+  uint64_t number = record.channel;
+  // The same open descriptor may be described again under another number.
+  if (!numbers_.contains(number) && !inherited_.contains(number))
+    if (Channel* held = channel_of_fd(static_cast<uint64_t>(record.fd)))
+      if (held->device == record.device && held->inode == record.inode) numbers_[number] = numbers_.at(held->number);
+  Channel* known = channel(number);
+  if (!known) known = &set_.channels[make_channel(number)];
+  known->kind = record.kind;
+  known->domain = record.domain;
+  known->socket_type = record.type;
+  known->device = record.device;
+  known->inode = record.inode;
+  if (record.local.length) known->local = parse_address(record.local);
+  if (record.remote.length) known->remote = parse_address(record.remote);
+  attach(record.fd, known->number);
+}
+
+// Intervals rise with the order of events.
+void NodeWalk::stamp(EventView event) {
+  std::vector<EventTime>& times = node().times;
+  uint64_t floor = times.empty() ? 0 : times.back().back;
+  uint64_t index = times.size();
+  uint64_t entry = event->entry_ticks, back = event->return_ticks;
+  if (is_return(event)) entry = back;
+  constexpr uint64_t kMost = ~uint64_t{0} >> 1;
+  entry = std::min(std::max(entry, floor), kMost);
+  back = std::min(std::max(back, entry), kMost);
+  bool outgoing = event.has_call() && !is_return(event) && has_outgoing_effect(event->call);
+  times.push_back({entry, back, outgoing});
+  out_event_ = in_event_ = index;
+  out_time_ = entry;
+  in_time_ = back;
+  if (event.type() == kRelease) {
+    releases_[event.thread()] = {index, entry};
+  } else if (is_return(event)) {
+    auto release = releases_.find(event.thread());
+    if (release == releases_.end()) return;
+    out_event_ = release->second.event;
+    out_time_ = release->second.time;
+    releases_.erase(release);
+  }
+}
+
+void NodeWalk::on_fork(const Uuid& child) {
+  node().forks.push_back({out_event_, child});
+  Inheritance& left = inheritances_[child];
+  left.descriptors = descriptors_;
+  left.channels = inherited_;
+  for (auto [number, index] : numbers_) {
+    const Channel& known = set_.channels[index];
+    left.channels[number] = {index, known.out.empty() ? known.out_seed : known.out.back().hash};
+  }
+}
+
+void NodeWalk::on_transfer(EventView event, PartView part, uint64_t record, uint32_t ordinal) {
+  const TransferPart& moved = *part.transfer();
+  Channel* through = channel(moved.channel);
+  if (!through) return;
+  bool out = moved.direction == kOut;
+  if (through->kind == kChannelFile)
+    node().files.push_back({through->device, through->inode, out ? out_event_ : in_event_, out ? out_time_ : in_time_, out});
+  if (!through->is_stream() && !through->is_datagram() && through->kind != kChannelPipe) return;
+  Transfer transfer{};
+  transfer.event = out ? out_event_ : in_event_;
+  transfer.time = out ? out_time_ : in_time_;
+  transfer.offset = moved.offset;
+  transfer.hash = moved.hash;
+  transfer.record = record;
+  transfer.length = through->is_datagram() ? std::max(moved.true_length, moved.length) : moved.length;
+  transfer.part = ordinal;
+  transfer.flags = moved.flags;
+  transfer.is_inline = moved.representation == kInline;
+  if (const Endpoint* peer = part.peer()) transfer.peer = address_index(*peer);
+  (out ? through->out : through->in).push_back(transfer);
+  if (out) node().times[event->index].outgoing = !is_return(event);
+}
+
+void NodeWalk::on_parts(EventView event, uint64_t record) {
+  uint32_t transfers = 0;
+  for (PartView part : event.parts()) {
+    if (part.transfer()) {
+      on_transfer(event, part, record, transfers++);
+    } else if (const ChildPart* child = part.child()) {
+      if (event.type() == kThreadStart) continue;
+      Uuid uuid;
+      std::copy(std::begin(child->node_uuid), std::end(child->node_uuid), uuid.begin());
+      if (!is_zero(uuid)) on_fork(uuid);
+      else node().threads.push_back(child->pid);
+    } else if (const WaitPart* wait = part.wait()) {
+      node().waits.push_back({in_event_, in_time_, wait->pid, wait->status});
+    } else if (const FileIdentityPart* file = part.file_identity()) {
+      node().files.push_back({file->device, file->inode, in_event_, in_time_, false});
+    } else {
+      for (const DescriptorsPart& opened : part.descriptors()) attach(opened.fd, opened.channel);
+    }
+  }
+}
+
+void NodeWalk::on_pair(EventView event) {
+  for (PartView part : event.parts()) {
+    if (part.kind() != kMemory || part.bytes().size() != 8) continue;
+    int fds[2];
+    memcpy(fds, part.bytes().data(), sizeof fds);
+    if (event->call != SYS_socketpair || !descriptors_.contains(fds[0]) || !descriptors_.contains(fds[1])) return;
+    Channel* first = channel_of_fd(static_cast<uint64_t>(fds[0]));
+    Channel* second = channel_of_fd(static_cast<uint64_t>(fds[1]));
+    if (!first || !second || first == second) return;
+    first->twin = numbers_.at(second->number);
+    second->twin = numbers_.at(first->number);
+    return;
+  }
+}
+
+// Calls that make, copy and end descriptors, by call number.
+void NodeWalk::on_descriptor_call(EventView event) {
+  uint64_t fd = event.argument(0);
+  int64_t result = event->result;
+  auto copy_to = [&](int64_t to) {
+    auto from = descriptors_.find(static_cast<int>(fd));
+    if (from != descriptors_.end()) attach(static_cast<int>(to), from->second);
+    else detach(static_cast<int>(to));
+  };
+  switch (event->call) {
+    case SYS_close:
+      detach(static_cast<int>(fd));
+      break;
+    case SYS_close_range: {
+      if (result != 0 || (event.argument(2) & 4 /* CLOSE_RANGE_CLOEXEC */)) break;
+      auto held = descriptors_.lower_bound(static_cast<int>(std::min<uint64_t>(fd, INT32_MAX)));
+      while (held != descriptors_.end() && static_cast<uint64_t>(held->first) <= event.argument(1)) {
+        int number = held->first;
+        ++held;
+        detach(number);
+      }
+      break;
+    }
+    case SYS_dup: case SYS_dup2: case SYS_dup3:
+      if (result >= 0 && static_cast<uint64_t>(result) != fd) copy_to(result);
+      break;
+    case SYS_fcntl:
+      if (result >= 0 && (event.argument(1) == F_DUPFD || event.argument(1) == F_DUPFD_CLOEXEC)) copy_to(result);
+      break;
+    case SYS_shutdown:
+      if (Channel* known = channel_of_fd(fd); known && result == 0 && event.argument(1) != 0 && known->close_event == kNoEvent) {
+        known->close_event = out_event_;
+        known->close_time = out_time_;
+      }
+      break;
+    case SYS_connect:
+      if (Channel* known = channel_of_fd(fd); known && (result == 0 || result == -EINPROGRESS)) {
+        known->connect_event = out_event_;
+        known->connect_time = out_time_;
+      }
+      break;
+    case SYS_accept: case SYS_accept4:
+      if (Channel* known = result >= 0 ? channel_of_fd(static_cast<uint64_t>(result)) : nullptr) {
+        known->accept_event = in_event_;
+        known->accept_time = in_time_;
+      }
+      break;
+    case SYS_socketpair:
+      if (result == 0) on_pair(event);
+      break;
+  }
+}
+
+void NodeWalk::on_signal(EventView event) {
+  for (PartView part : event.parts()) {
+    if (part.kind() != kSignalInfo || part.bytes().size() < 16) continue;
+    // siginfo_t: si_signo, si_errno, si_code, then (for user and SIGCHLD) si_pid at 16.
+    int32_t words[5] = {};
+    memcpy(words, part.bytes().data(), std::min(part.bytes().size(), sizeof words));
+    node().signals.push_back({in_event_, in_time_, event->call, words[2], static_cast<uint32_t>(words[4])});
+  }
+}
+
+void NodeWalk::on_call(EventView event, uint64_t record) {
+  on_parts(event, record);
+  switch (event->call) {
+    case SYS_kill: case SYS_tkill: case SYS_rt_sigqueueinfo:
+      if (event->result == 0)
+        node().kills.push_back({out_event_, out_time_, static_cast<int32_t>(event.argument(0)), static_cast<int>(event.argument(1))});
+      break;
+    case SYS_tgkill: case SYS_rt_tgsigqueueinfo:
+      if (event->result == 0)
+        node().kills.push_back({out_event_, out_time_, static_cast<int32_t>(event.argument(0)), static_cast<int>(event.argument(2))});
+      break;
+    default:
+      on_descriptor_call(event);
+  }
+}
+
+void NodeWalk::on_event(EventView event, uint64_t record) {
+  stamp(event);
+  if (event.type() == kCall || event.type() == kReturn) {
+    on_call(event, record);
+  } else if (event.type() == kSignal) {
+    on_signal(event);
+  } else if (event.type() != kRelease) {
+    on_parts(event, record);
+  }
+}
+
+Result<void> NodeWalk::run() {
+  const TraceReader& reader = set_.readers[slot_];
+  if (auto found = inheritances_.find(node().uuid); found != inheritances_.end()) inherit(found->second);
+  node().times.reserve(std::min<uint64_t>(reader.header().events, (reader.end_offset() - reader.first_offset()) / sizeof(EventRecord)));
+  RecordCursor cursor = reader.records();
+  while (cursor.next()) {
+    const RecordView& record = cursor.record();
+    if (record.is_event()) on_event(record.event(), record.offset());
+    else if (const auto* described = record.channel()) on_channel(*described);
+    else if (const auto* clock = record.clock()) set_.clocks[node().host].add(*clock);
+    else if (const auto* end = record.end()) node().replaced = end->reason == kEndExec;
+  }
+  if (cursor.error()) return std::unexpected(*cursor.error());
+  return {};
+}
+
+// Slots in an order that has parents before their children.
+std::vector<uint32_t> parents_first(const Recording& recording, std::span<const NodeId> nodes) {
+  std::vector<uint32_t> order(nodes.size());
+  for (uint32_t slot = 0; slot < nodes.size(); ++slot) order[slot] = slot;
+  std::ranges::stable_sort(order, {}, [&](uint32_t slot) { return recording.find(nodes[slot])->lineage.size(); });
+  return order;
+}
+
+// A host is a boot. If its nodes count time in different ways, all of them are put on CLOCK_MONOTONIC.
+void unify_clock_kinds(FactSet& set, uint32_t host) {
+  uint32_t kind = 0;
+  uint64_t rate = 0;
+  bool mixed = false;
+  for (uint32_t slot = 0; slot < set.nodes.size(); ++slot) {
+    if (set.nodes[slot].host != host) continue;
+    const FileHeader& header = set.readers[slot].header();
+    if (kind && kind != header.clock_kind) mixed = true;
+    kind = header.clock_kind;
+    rate = header.ticks_per_second;
+  }
+  if (!mixed) {
+    set.clocks[host].finish(kind, rate);
+    return;
+  }
+  HostClock joint;
+  for (uint32_t slot = 0; slot < set.nodes.size(); ++slot) {
+    if (set.nodes[slot].host != host) continue;
+    const FileHeader& header = set.readers[slot].header();
+    HostClock own;
+    for (RecordCursor cursor = set.readers[slot].records(); cursor.next();) {
+      if (const auto* clock = cursor.record().clock()) {
+        own.add(*clock);
+        ClockRecord on_monotonic = *clock;
+        on_monotonic.ticks = static_cast<uint64_t>(clock->monotonic_ns);
+        joint.add(on_monotonic);
+      }
+    }
+    own.finish(header.clock_kind, header.ticks_per_second);
+    auto convert = [&](uint64_t ticks) { return static_cast<uint64_t>(std::max<int64_t>(own.monotonic_ns(ticks), 0)); };
+    NodeFacts& node = set.nodes[slot];
+    for (EventTime& time : node.times) time = {convert(time.entry), convert(time.back), time.outgoing};
+    for (auto& file : node.files) file.time = convert(file.time);
+    for (auto& kill : node.kills) kill.time = convert(kill.time);
+    for (auto& signal : node.signals) signal.time = convert(signal.time);
+    for (auto& wait : node.waits) wait.time = convert(wait.time);
+    for (Channel& channel : set.channels) {
+      if (channel.node != slot) continue;
+      for (uint64_t* time : {&channel.first_time, &channel.connect_time, &channel.accept_time, &channel.close_time})
+        *time = convert(*time);
+      for (auto* list : {&channel.out, &channel.in})
+        for (Transfer& transfer : *list) transfer.time = convert(transfer.time);
+    }
+  }
+  joint.finish(kClockMonotonic, 1'000'000'000);
+  set.clocks[host] = std::move(joint);
+}
+
+}  // namespace
+
+Result<FactSet> FactSet::gather(const Recording& recording, std::span<const NodeId> nodes) {
+  FactSet set;
+  std::map<Uuid, uint32_t> hosts;
+  for (NodeId id : nodes) {
+    FRIDAY_TRY(reader, TraceReader::open(recording, id));
+    const NodeInfo& info = *recording.find(id);
+    NodeFacts& node = set.nodes.emplace_back();
+    node.id = id;
+    node.host = hosts.try_emplace(info.boot_id, static_cast<uint32_t>(hosts.size())).first->second;
+    node.pid = reader.header().pid;
+    node.uuid = info.uuid;
+    node.threads.push_back(node.pid);
+    set.readers.push_back(std::move(reader));
+  }
+  set.clocks.resize(hosts.size());
+  Inheritances inheritances;
+  std::map<std::string, uint32_t> addresses;
+  for (uint32_t slot : parents_first(recording, nodes))
+    FRIDAY_TRY_VOID(NodeWalk(set, slot, inheritances, addresses).run());
+  for (uint32_t host = 0; host < set.clocks.size(); ++host) unify_clock_kinds(set, host);
+  return set;
+}
+
+std::vector<std::span<const std::byte>> FactSet::payload(const Channel& channel, const Transfer& transfer) const {
+  std::vector<std::span<const std::byte>> pieces;
+  if (!transfer.is_inline) return pieces;
+  const std::byte* at = readers[channel.node].bytes().data() + transfer.record;
+  EventView event(reinterpret_cast<const EventRecord*>(at));
+  // Payloads are the event's first memory parts, transfer after transfer.
+  std::vector<uint64_t> lengths;
+  for (PartView part : event.parts())
+    if (part.transfer() && lengths.size() <= transfer.part) lengths.push_back(part.transfer()->length);
+  uint32_t current = 0;
+  for (PartView part : event.parts()) {
+    if (part.kind() != kMemory) continue;
+    while (current < transfer.part && lengths[current] == 0) ++current;
+    uint64_t take = std::min<uint64_t>(lengths[current], part.bytes().size());
+    if (take == 0) break;
+    if (current == transfer.part) pieces.push_back(part.bytes().first(take));
+    lengths[current] -= take;
+  }
+  return pieces;
+}
+
+}  // namespace friday

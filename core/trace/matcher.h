@@ -1,0 +1,76 @@
+// The parts of matching (matching.h); private to core/trace. A Matcher collects edges between node slots.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/trace/matching.h"
+
+namespace friday {
+
+// One end of a connection: the channel that opened it and what forked children inherited of that, seen as one.
+struct StreamEnd {
+  uint32_t node = 0;                 // of the channel that opened it
+  std::vector<uint32_t> channels;
+  Address local, remote;
+  uint32_t connect_node = 0, accept_node = 0;
+  uint64_t connect_event = kNoEvent, connect_time = 0;
+  uint64_t accept_event = kNoEvent, accept_time = 0;
+  uint64_t opened = 0;               // ticks
+  bool joined = false;
+};
+
+class Matcher {
+ public:
+  explicit Matcher(const FactSet& facts);
+  Matches run();
+
+ private:
+  // matching.cc: ties between processes, and files.
+  void match_forks();
+  void match_execs();
+  void match_waits();
+  void match_signals();
+  void match_files();
+  void align();
+  void count_traffic();
+
+  // matching_streams.cc: connections, pipes, socketpairs.
+  struct Verdict {
+    bool fits = true;
+    uint64_t verified = 0;  // bytes whose hash was found right
+  };
+  void gather_ends();
+  void match_socketpairs();
+  void match_pipes();
+  void match_inet_streams();
+  void match_unix_streams();
+  void match_translated();
+  // Whether what `from` sent can be what `to` received, by the senders' hash chains over at most `limit` bytes. Adds the
+  // edges of what fits if `commit`.
+  Verdict follow(const StreamEnd& from, const StreamEnd& to, EdgeKind kind, uint64_t limit, bool commit);
+  Verdict follow_both(const StreamEnd& a, const StreamEnd& b, uint64_t limit);
+  void follow_packets(const StreamEnd& from, const StreamEnd& to);
+  bool opened_in_order(const StreamEnd& a, const StreamEnd& b) const;
+  void join(StreamEnd& a, StreamEnd& b);
+  void end_of_stream(const StreamEnd& from, const StreamEnd& to);
+
+  // matching_datagrams.cc. Not `final`: only learns unambiguous messages between hosts, for align().
+  void match_datagrams(bool final);
+
+  bool may_precede(uint32_t from_node, uint64_t from_time, uint32_t to_node, uint64_t to_time) const;
+  int64_t reference_ns(uint32_t node, uint64_t ticks) const;
+  void add(uint32_t from, uint64_t from_event, uint32_t to, uint64_t to_event, EdgeKind kind, uint64_t bytes = 0,
+           uint64_t earliest = kNoEvent, bool duplicate = false);
+  void note_cross(uint32_t from, uint64_t from_time, uint32_t to, uint64_t to_time);
+
+  const FactSet& facts_;
+  Matches result_;
+  std::vector<StreamEnd> ends_;
+  std::vector<bool> taken_;          // by channel: its other end is known by connection, not by address
+  std::vector<uint64_t> matched_sends_, matched_receives_;  // by node slot
+  std::vector<CrossMessage> cross_;  // messages between hosts that are certain
+  bool aligned_ = false;
+};
+
+}  // namespace friday

@@ -1,0 +1,254 @@
+#include "core/trace/matching.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "core/trace/matcher.h"
+
+namespace friday {
+
+const char* name_of(EdgeKind kind) {
+  switch (kind) {
+    case EdgeKind::stream: return "stream";
+    case EdgeKind::datagram: return "datagram";
+    case EdgeKind::pipe: return "pipe";
+    case EdgeKind::connect: return "connect";
+    case EdgeKind::end_of_stream: return "end of stream";
+    case EdgeKind::fork: return "fork";
+    case EdgeKind::exec: return "exec";
+    case EdgeKind::wait: return "wait";
+    case EdgeKind::signal: return "signal";
+    case EdgeKind::file: return "file";
+  }
+  return "edge";
+}
+
+Matcher::Matcher(const FactSet& facts)
+    : facts_(facts), taken_(facts.channels.size()), matched_sends_(facts.nodes.size()), matched_receives_(facts.nodes.size()) {
+  result_.traffic.resize(facts.nodes.size());
+  gather_ends();
+}
+
+int64_t Matcher::reference_ns(uint32_t node, uint64_t ticks) const {
+  uint32_t host = facts_.nodes[node].host;
+  int64_t ns = facts_.clocks[host].monotonic_ns(ticks);
+  return aligned_ ? result_.alignment[host](ns) : ns;
+}
+
+bool Matcher::may_precede(uint32_t from_node, uint64_t from_time, uint32_t to_node, uint64_t to_time) const {
+  if (facts_.same_host(from_node, to_node)) return from_time <= to_time;
+  // What the alignment may be wrong by.
+  constexpr int64_t kSlackNs = 2'000'000;
+  return !aligned_ || reference_ns(from_node, from_time) <= reference_ns(to_node, to_time) + kSlackNs;
+}
+
+void Matcher::add(uint32_t from, uint64_t from_event, uint32_t to, uint64_t to_event, EdgeKind kind, uint64_t bytes,
+                  uint64_t earliest, bool duplicate) {
+  if (from == to) return;  // the trace's own order says it
+  result_.edges.push_back({facts_.nodes[from].id, facts_.nodes[to].id, from_event, to_event, bytes,
+                           earliest == kNoEvent ? from_event : earliest, kind, duplicate});
+}
+
+void Matcher::note_cross(uint32_t from, uint64_t from_time, uint32_t to, uint64_t to_time) {
+  if (facts_.same_host(from, to)) return;
+  uint32_t from_host = facts_.nodes[from].host, to_host = facts_.nodes[to].host;
+  cross_.push_back({from_host, to_host, facts_.clocks[from_host].monotonic_ns(from_time), facts_.clocks[to_host].monotonic_ns(to_time)});
+}
+
+void Matcher::count_traffic() {
+  for (const Channel& channel : facts_.channels) {
+    NodeTraffic& traffic = result_.traffic[channel.node];
+    auto moved = [&](const Transfer& transfer) {
+      return channel.is_datagram() ? !(transfer.flags & format::kPeek)
+                                   : transfer.length > 0 && !(transfer.flags & (format::kPeek | format::kOutOfBand));
+    };
+    traffic.sends += static_cast<uint64_t>(std::ranges::count_if(channel.out, moved));
+    traffic.receives += static_cast<uint64_t>(std::ranges::count_if(channel.in, moved));
+  }
+  for (size_t slot = 0; slot < facts_.nodes.size(); ++slot) {
+    NodeTraffic& traffic = result_.traffic[slot];
+    traffic.unmatched_sends = traffic.sends - matched_sends_[slot];
+    traffic.unmatched_receives = traffic.receives - matched_receives_[slot];
+  }
+}
+
+void Matcher::match_forks() {
+  std::map<Uuid, uint32_t> by_uuid;
+  for (uint32_t slot = 0; slot < facts_.nodes.size(); ++slot) by_uuid[facts_.nodes[slot].uuid] = slot;
+  for (uint32_t slot = 0; slot < facts_.nodes.size(); ++slot)
+    for (const ForkFact& fork : facts_.nodes[slot].forks)
+      if (auto child = by_uuid.find(fork.child); child != by_uuid.end() && !facts_.nodes[child->second].times.empty())
+        add(slot, fork.event, child->second, 0, EdgeKind::fork);
+}
+
+// The program that execve put in a process's place is a node of its own with the same pid.
+void Matcher::match_execs() {
+  const auto& nodes = facts_.nodes;
+  for (uint32_t old = 0; old < nodes.size(); ++old) {
+    if (!nodes[old].replaced || nodes[old].times.empty()) continue;
+    uint64_t left = nodes[old].times.back().entry;
+    uint32_t next = old;
+    for (uint32_t slot = 0; slot < nodes.size(); ++slot) {
+      if (slot == old || nodes[slot].pid != nodes[old].pid || !facts_.same_host(slot, old) || nodes[slot].times.empty()) continue;
+      uint64_t began = nodes[slot].times.front().entry;
+      if (began >= left && (next == old || began < nodes[next].times.front().entry)) next = slot;
+    }
+    if (next != old) add(old, nodes[old].times.size() - 1, next, 0, EdgeKind::exec);
+  }
+}
+
+namespace {
+
+// Nodes of a host by pid. A pid may be reused: the youngest that began before `time` is meant.
+class PidTable {
+ public:
+  explicit PidTable(const FactSet& facts) : facts_(facts) {
+    for (uint32_t slot = 0; slot < facts.nodes.size(); ++slot)
+      if (!facts.nodes[slot].times.empty()) table_.emplace(std::pair(facts.nodes[slot].host, facts.nodes[slot].pid), slot);
+  }
+  uint32_t find(uint32_t host, uint32_t pid, uint64_t time) const {
+    uint32_t best = kNoChannel;
+    auto [at, end] = table_.equal_range(std::pair(host, pid));
+    for (; at != end; ++at) {
+      uint64_t began = facts_.nodes[at->second].times.front().entry;
+      if (began <= time && (best == kNoChannel || began > facts_.nodes[best].times.front().entry)) best = at->second;
+    }
+    return best;
+  }
+
+ private:
+  const FactSet& facts_;
+  std::multimap<std::pair<uint32_t, uint32_t>, uint32_t> table_;
+};
+
+bool is_meant(const KillFact& kill, const NodeFacts& node) {
+  return kill.target <= 0 || std::ranges::find(node.threads, static_cast<uint32_t>(kill.target)) != node.threads.end();
+}
+
+}  // namespace
+
+void Matcher::match_waits() {
+  PidTable pids(facts_);
+  for (uint32_t slot = 0; slot < facts_.nodes.size(); ++slot) {
+    const NodeFacts& node = facts_.nodes[slot];
+    for (const WaitFact& wait : node.waits) {
+      int status = static_cast<int>(wait.status);
+      if (!WIFEXITED(status) && !WIFSIGNALED(status)) continue;
+      uint32_t child = pids.find(node.host, wait.pid, wait.time);
+      if (child == kNoChannel) continue;
+      const std::vector<EventTime>& times = facts_.nodes[child].times;
+      if (times.back().entry <= wait.time) add(child, times.size() - 1, slot, wait.event, EdgeKind::wait);
+    }
+  }
+}
+
+void Matcher::match_signals() {
+  PidTable pids(facts_);
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<bool>> used;  // (sender, receiver) -> by kill
+  for (uint32_t slot = 0; slot < facts_.nodes.size(); ++slot) {
+    const NodeFacts& node = facts_.nodes[slot];
+    for (const SignalFact& got : node.signals) {
+      bool child_ended = got.signal == SIGCHLD && (got.code == CLD_EXITED || got.code == CLD_KILLED || got.code == CLD_DUMPED);
+      if (!child_ended && got.code != SI_USER && got.code != SI_TKILL && got.code != SI_QUEUE) continue;
+      uint32_t sender = pids.find(node.host, got.sender, got.time);
+      if (sender == kNoChannel || sender == slot) continue;
+      const NodeFacts& from = facts_.nodes[sender];
+      if (child_ended) {
+        if (from.times.back().entry <= got.time) add(sender, from.times.size() - 1, slot, got.event, EdgeKind::signal);
+        continue;
+      }
+      std::vector<bool>& taken = used[{sender, slot}];
+      taken.resize(from.kills.size());
+      for (size_t n = 0; n < from.kills.size(); ++n) {
+        const KillFact& kill = from.kills[n];
+        if (taken[n] || kill.signal != got.signal || kill.time > got.time || !is_meant(kill, node)) continue;
+        taken[n] = true;
+        add(sender, kill.event, slot, got.event, EdgeKind::signal);
+        break;
+      }
+    }
+  }
+}
+
+// A read follows the last write that every other node of the host had made to that inode.
+void Matcher::match_files() {
+  struct Access {
+    uint32_t host, node;
+    const FileAccess* file;
+    auto key() const { return std::tuple(host, file->device, file->inode, file->time, !file->write, node, file->event); }
+    bool same_file(const Access& other) const {
+      return host == other.host && file->device == other.file->device && file->inode == other.file->inode;
+    }
+  };
+  std::vector<Access> all;
+  for (uint32_t slot = 0; slot < facts_.nodes.size(); ++slot)
+    for (const FileAccess& file : facts_.nodes[slot].files)
+      if (file.inode != 0) all.push_back({facts_.nodes[slot].host, slot, &file});
+  std::ranges::sort(all, {}, &Access::key);
+  for (size_t begin = 0, end; begin < all.size(); begin = end) {
+    end = begin + 1;
+    bool shared = false;
+    for (; end < all.size() && all[end].same_file(all[begin]); ++end) shared |= all[end].node != all[begin].node;
+    if (!shared) continue;
+    std::map<uint32_t, uint64_t> last_write;                        // node -> event
+    std::map<std::pair<uint32_t, uint32_t>, uint64_t> already;      // (writer, reader) -> event known to the reader
+    for (size_t n = begin; n < end; ++n) {
+      const Access& access = all[n];
+      if (access.file->write) {
+        last_write[access.node] = access.file->event;
+        continue;
+      }
+      for (auto [writer, event] : last_write) {
+        auto [known, is_new] = already.try_emplace({writer, access.node}, event);
+        if (!is_new && known->second == event) continue;
+        known->second = event;
+        add(writer, event, access.node, access.file->event, EdgeKind::file);
+      }
+    }
+  }
+}
+
+void Matcher::align() {
+  auto hosts = static_cast<uint32_t>(facts_.clocks.size());
+  // Host 0's line is the reference; wall clocks only place hosts that no message relates, and the line's zero.
+  std::vector<int64_t> wall(hosts), fallback(hosts);
+  for (uint32_t slot = static_cast<uint32_t>(facts_.nodes.size()); slot-- > 0;) {
+    const NodeFacts& node = facts_.nodes[slot];
+    if (node.times.empty()) continue;
+    uint64_t ticks = node.times.front().entry;
+    wall[node.host] = facts_.clocks[node.host].realtime_ns(ticks) - facts_.clocks[node.host].monotonic_ns(ticks);
+  }
+  for (uint32_t host = 0; host < hosts; ++host) fallback[host] = wall[host] - wall[0];
+  result_.alignment = align_hosts(hosts, cross_, fallback);
+  for (LinearMap& map : result_.alignment) map.origin_reference += wall[0];
+  aligned_ = true;
+}
+
+Matches Matcher::run() {
+  match_forks();
+  match_execs();
+  match_waits();
+  match_signals();
+  match_files();
+  match_socketpairs();
+  match_pipes();
+  match_unix_streams();
+  match_inet_streams();
+  match_translated();
+  if (facts_.clocks.size() > 1) match_datagrams(false);
+  align();
+  match_datagrams(true);
+  count_traffic();
+  std::ranges::sort(result_.edges, {}, [](const Edge& edge) {
+    return std::tuple(edge.to, edge.to_event, edge.from, edge.from_event, edge.kind);
+  });
+  return std::move(result_);
+}
+
+Matches match(const FactSet& facts) { return Matcher(facts).run(); }
+
+}  // namespace friday

@@ -1,0 +1,47 @@
+// Finds what caused what between nodes, after recording and without anything carried on the wire: which receive got which
+// sent bytes, which accept answered which connect, which wait saw which exit. docs/architecture.md (logical time) tells the
+// rules; the short form:
+//   streams     two channels whose endpoints are each other's; bytes by position, checked by the sender's hash chain
+//   datagrams   ports, addresses, length and hash; to the earliest send not matched yet
+//   no address  (NAT, balancers) by content and time
+// A receive without a match is a local tick: its peer was not recorded. Choosing a send too early is always sound.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/trace/facts.h"
+
+namespace friday {
+
+enum class EdgeKind : uint32_t { stream, datagram, pipe, connect, end_of_stream, fork, exec, wait, signal, file };
+const char* name_of(EdgeKind kind);
+inline bool is_message(EdgeKind kind) { return kind <= EdgeKind::pipe; }
+
+// `from_event` of node `from` takes place before `to_event` of node `to`.
+struct Edge {
+  NodeId from, to;
+  uint64_t from_event, to_event;
+  uint64_t bytes;          // of messages
+  uint64_t earliest;       // datagrams: first identical send of that node, to fall back to; else from_event
+  EdgeKind kind;
+  uint32_t duplicate;      // 1: the network delivered the datagram more than once
+};
+
+struct NodeTraffic {
+  uint64_t sends = 0, receives = 0;                      // transfers of sockets and pipes
+  uint64_t unmatched_sends = 0, unmatched_receives = 0;  // whose other side was not found in the recording
+};
+
+struct Matches {
+  std::vector<Edge> edges;            // node ids; by (to, to_event)
+  std::vector<NodeTraffic> traffic;   // by node slot
+  std::vector<LinearMap> alignment;   // by host slot: CLOCK_MONOTONIC to the reference line
+};
+
+// Also aligns the hosts' clocks, which datagrams between hosts need.
+Matches match(const FactSet& facts);
+
+}  // namespace friday

@@ -1,0 +1,163 @@
+// Datagrams: by ports, length and hash to the earliest send that is not matched yet, within what real time allows. The
+// network may lose, repeat and reorder them, and addresses may be rewritten on the way; so there are passes, from strict to
+// loose, each over what the one before left.
+#include <xxhash.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "core/trace/matcher.h"
+
+namespace friday {
+
+using namespace format;
+
+namespace {
+
+// A datagram that is older than this was lost (twice the lifetime of a segment, RFC 9293).
+constexpr int64_t kLongestFlightNs = 240'000'000'000;
+// Shorter ones are too common for content alone to name them.
+constexpr uint64_t kLeastContent = 8;
+
+// How many identical sends are looked at for one that may have been delivered twice.
+constexpr size_t kMostTried = 1000;
+
+struct Packet {
+  uint32_t node, channel;
+  const Transfer* transfer;
+  const Address* source;
+  const Address* destination;
+  int64_t ns;
+  bool done = false;
+};
+
+uint64_t place_of(const Address& address) {
+  return address.is_inet() ? address.port : XXH3_64bits(address.name.data(), address.name.size());
+}
+
+struct Key {
+  uint64_t hash, length, destination, source;
+  auto operator<=>(const Key&) const = default;
+};
+
+enum class Pass { strict, any_source, content };
+
+Key key_of(const Packet& packet, Pass pass) {
+  Key key{packet.transfer->hash, packet.transfer->length, 0, 0};
+  if (pass != Pass::content) key.destination = place_of(*packet.destination);
+  if (pass == Pass::strict) key.source = place_of(*packet.source);
+  return key;
+}
+
+struct Sorted {
+  Key key;
+  Packet* packet;
+};
+
+std::vector<Sorted> sorted(std::vector<Packet>& packets, Pass pass, bool with_done) {
+  std::vector<Sorted> list;
+  for (Packet& packet : packets)
+    if ((with_done || !packet.done) && (pass != Pass::content || packet.transfer->length >= kLeastContent))
+      list.push_back({key_of(packet, pass), &packet});
+  std::ranges::stable_sort(list, [](const Sorted& a, const Sorted& b) {
+    return a.key != b.key ? a.key < b.key : a.packet->ns < b.packet->ns;
+  });
+  return list;
+}
+
+// Which of a group's sends are still to be matched, in order.
+class OpenList {
+ public:
+  explicit OpenList(size_t size) : next_(size + 1) {
+    for (size_t n = 0; n <= size; ++n) next_[n] = n;
+  }
+  // The first open one at or after `n`, which may be one past the last.
+  size_t next(size_t n) {
+    while (next_[n] != n) n = next_[n] = next_[next_[n]];
+    return n;
+  }
+  void close(size_t n) { next_[n] = n + 1; }
+
+ private:
+  std::vector<size_t> next_;
+};
+
+}  // namespace
+
+void Matcher::match_datagrams(bool final) {
+  std::vector<Packet> sent, got;
+  for (uint32_t index = 0; index < facts_.channels.size(); ++index) {
+    const Channel& channel = facts_.channel(index);
+    if (!channel.is_datagram() || taken_[index]) continue;
+    auto named = [&](const Transfer& transfer) { return transfer.peer ? &facts_.addresses[transfer.peer] : &channel.remote; };
+    for (const Transfer& transfer : channel.out)
+      sent.push_back({channel.node, index, &transfer, &channel.local, named(transfer), reference_ns(channel.node, transfer.time)});
+    for (const Transfer& transfer : channel.in)
+      if (!(transfer.flags & kTruncated))
+        got.push_back({channel.node, index, &transfer, named(transfer), &channel.local, reference_ns(channel.node, transfer.time)});
+  }
+
+  auto compatible = [&](const Packet& send, const Packet& receive, Pass pass) {
+    bool same_host = facts_.same_host(send.node, receive.node);
+    if (!may_precede(send.node, send.transfer->time, receive.node, receive.transfer->time)) return false;
+    if (!send.destination->is_inet() && !same_host) return false;
+    if (pass == Pass::content) return true;
+    if (!could_equal(*send.destination, *receive.destination) || (send.destination->is_loopback() && !same_host)) return false;
+    if (pass == Pass::any_source) return true;
+    return could_equal(*send.source, *receive.source) && (same_host || !receive.source->is_loopback());
+  };
+  auto connect = [&](Packet& send, Packet& receive, uint64_t earliest, bool duplicate) {
+    add(send.node, send.transfer->event, receive.node, receive.transfer->event, EdgeKind::datagram, send.transfer->length, earliest,
+        duplicate);
+    receive.done = true;
+    if (receive.transfer->flags & kPeek) return;
+    if (!send.done) ++matched_sends_[send.node];
+    ++matched_receives_[receive.node];
+    send.done = true;
+  };
+  auto match_group = [&](std::span<Sorted> sends, std::span<Sorted> receives, Pass pass) {
+    if (!final) {
+      if (sends.size() == 1 && receives.size() == 1 && compatible(*sends[0].packet, *receives[0].packet, pass))
+        note_cross(sends[0].packet->node, sends[0].packet->transfer->time, receives[0].packet->node, receives[0].packet->transfer->time);
+      return;
+    }
+    std::unordered_map<uint32_t, uint64_t> first_of;  // channel -> its first identical send
+    for (const Sorted& send : sends) first_of.try_emplace(send.packet->channel, send.packet->transfer->event);
+    OpenList open(sends.size());
+    bool comparable = aligned_ || facts_.clocks.size() == 1;
+    for (const Sorted& entry : receives) {
+      Packet& receive = *entry.packet;
+      for (size_t n = open.next(0); n < sends.size() && !receive.done; n = open.next(n + 1)) {
+        Packet& send = *sends[n].packet;
+        bool lost = comparable && send.ns < receive.ns - kLongestFlightNs;
+        if (!send.done && !lost && compatible(send, receive, pass)) connect(send, receive, first_of[send.channel], false);
+        if (send.done || lost) open.close(n);
+      }
+      // The network's duplicate, or one of many receivers of a multicast: after the first send that fits.
+      for (size_t n = 0; n < std::min(sends.size(), kMostTried) && !receive.done && pass == Pass::strict; ++n)
+        if (compatible(*sends[n].packet, receive, pass)) connect(*sends[n].packet, receive, first_of[sends[n].packet->channel], true);
+    }
+  };
+
+  for (Pass pass : {Pass::strict, Pass::any_source, Pass::content}) {
+    if (!final && pass != Pass::strict) break;
+    std::vector<Sorted> sends = sorted(sent, pass, false), receives = sorted(got, pass, false);
+    size_t s = 0, r = 0;
+    while (s < sends.size() && r < receives.size()) {
+      if (sends[s].key < receives[r].key) {
+        ++s;
+      } else if (receives[r].key < sends[s].key) {
+        ++r;
+      } else {
+        size_t s_end = s, r_end = r;
+        while (s_end < sends.size() && sends[s_end].key == sends[s].key) ++s_end;
+        while (r_end < receives.size() && receives[r_end].key == receives[r].key) ++r_end;
+        match_group(std::span(sends).subspan(s, s_end - s), std::span(receives).subspan(r, r_end - r), pass);
+        s = s_end;
+        r = r_end;
+      }
+    }
+  }
+}
+
+}  // namespace friday

@@ -1,0 +1,433 @@
+// Connections: TCP, Unix sockets, socketpairs, pipes. First the two ends are found, then the bytes are laid side by side:
+// the sender's chunks, each with a hash chained to the one before, against what the receiver got inline.
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "core/trace/matcher.h"
+
+namespace friday {
+
+using namespace format;
+
+namespace {
+
+constexpr uint64_t kNoLimit = ~uint64_t{0};
+constexpr uint64_t kProbeBytes = 64 << 10;      // enough to tell two connections apart
+constexpr uint64_t kTranslatedBytes = 1 << 20;
+constexpr uint64_t kLeastContent = 16;          // bytes that must agree before content alone counts as proof
+
+struct Part {
+  uint32_t channel;
+  const Transfer* transfer;
+  uint64_t start;  // in the stream
+  uint64_t end() const { return start + transfer->length; }
+};
+
+// All bytes one end received, in order.
+class ReceivedBytes {
+ public:
+  ReceivedBytes(const FactSet& facts, const StreamEnd& end) : facts_(facts) {
+    int readers = 0;
+    for (uint32_t index : end.channels) {
+      const Channel& channel = facts.channel(index);
+      readers += !channel.in.empty();
+      for (const Transfer& transfer : channel.in)
+        if (!(transfer.flags & kOutOfBand) && transfer.length > 0) parts_.push_back({index, &transfer, 0});
+    }
+    // Several processes that read one end take turns.
+    if (readers > 1) std::ranges::stable_sort(parts_, {}, [](const Part& part) { return part.transfer->time; });
+    std::erase_if(parts_, [&](Part& part) {
+      part.start = size_;
+      if (part.transfer->flags & kPeek) {
+        peeks_.push_back(part);
+        return true;
+      }
+      size_ += part.transfer->length;
+      return false;
+    });
+  }
+
+  uint64_t size() const { return size_; }
+  const std::vector<Part>& peeks() const { return peeks_; }
+
+  // Index of the part that holds the byte at `position`, which must be below size().
+  size_t part_at(uint64_t position) const {
+    auto after = std::ranges::upper_bound(parts_, position, {}, &Part::start);
+    return static_cast<size_t>(after - parts_.begin()) - 1;
+  }
+  const std::vector<Part>& parts() const { return parts_; }
+
+  // run_hash of [position, position + length); nothing if some of it was not kept or lies past the end.
+  std::optional<uint64_t> hash(uint64_t position, uint64_t length, uint64_t seed) {
+    if (length > size_ || position > size_ - length) return std::nullopt;
+    size_t index = part_at(position);
+    load(index);
+    if (position + length <= parts_[index].end() && pieces_.size() == 1 && pieces_[0].size() == parts_[index].transfer->length)
+      return run_hash(pieces_[0].subspan(position - parts_[index].start, length), seed);
+    buffer_.clear();
+    for (uint64_t at = position; buffer_.size() < length; ++index) {
+      load(index);
+      uint64_t skip = at - parts_[index].start, before = buffer_.size();
+      for (std::span<const std::byte> piece : pieces_) {
+        uint64_t dropped = std::min<uint64_t>(skip, piece.size());
+        skip -= dropped;
+        piece = piece.subspan(dropped);
+        piece = piece.first(std::min<uint64_t>(piece.size(), length - buffer_.size()));
+        buffer_.insert(buffer_.end(), piece.begin(), piece.end());
+      }
+      at = parts_[index].end();
+      if (buffer_.size() - before != std::min(at, position + length) - (position + before)) return std::nullopt;
+    }
+    return run_hash(buffer_, seed);
+  }
+
+ private:
+  void load(size_t index) {
+    if (index == loaded_) return;
+    pieces_ = facts_.payload(facts_.channel(parts_[index].channel), *parts_[index].transfer);
+    loaded_ = index;
+  }
+
+  const FactSet& facts_;
+  std::vector<Part> parts_, peeks_;
+  uint64_t size_ = 0;
+  size_t loaded_ = ~size_t{0};
+  std::vector<std::span<const std::byte>> pieces_;
+  std::vector<std::byte> buffer_;
+};
+
+// One process's sends of an end, in order.
+struct Writer {
+  uint32_t channel;
+  const std::vector<Transfer>* sends;
+  size_t next = 0;
+  uint64_t seed;
+
+  const Transfer* peek() {
+    while (next < sends->size()) {
+      const Transfer& send = (*sends)[next];
+      if (send.flags & kOutOfBand) {
+        ++next;
+      } else if (send.length == 0) {
+        seed = send.hash;
+        ++next;
+      } else {
+        return &send;
+      }
+    }
+    return nullptr;
+  }
+  void advance() { seed = (*sends)[next++].hash; }
+};
+
+bool is_initiator(const StreamEnd& end) { return end.connect_event != kNoEvent; }
+bool is_acceptor(const StreamEnd& end) { return end.accept_event != kNoEvent; }
+
+}  // namespace
+
+void Matcher::gather_ends() {
+  std::vector<uint32_t> end_of(facts_.channels.size());
+  std::vector<std::pair<uint32_t, uint32_t>> order;  // (root, channel)
+  for (uint32_t index = 0; index < facts_.channels.size(); ++index) {
+    uint32_t root = index;
+    while (facts_.channel(root).inherited_from != kNoChannel) root = facts_.channel(root).inherited_from;
+    const Channel& channel = facts_.channel(root);
+    if (channel.is_stream() || channel.is_datagram()) order.emplace_back(root, index);
+  }
+  std::ranges::sort(order);
+  uint32_t last_root = kNoChannel;
+  for (auto [root, index] : order) {
+    if (root != last_root) {
+      ends_.emplace_back();
+      ends_.back().node = facts_.channel(root).node;
+      ends_.back().opened = facts_.channel(root).first_time;
+      last_root = root;
+    }
+    StreamEnd& end = ends_.back();
+    const Channel& channel = facts_.channel(index);
+    end.channels.push_back(index);
+    if (channel.local.known()) end.local = channel.local;
+    if (channel.remote.known()) end.remote = channel.remote;
+    if (channel.connect_event != kNoEvent) {
+      end.connect_node = channel.node;
+      end.connect_event = channel.connect_event;
+      end.connect_time = channel.connect_time;
+    }
+    if (channel.accept_event != kNoEvent) {
+      end.accept_node = channel.node;
+      end.accept_event = channel.accept_event;
+      end.accept_time = channel.accept_time;
+    }
+  }
+}
+
+Matcher::Verdict Matcher::follow(const StreamEnd& from, const StreamEnd& to, EdgeKind kind, uint64_t limit, bool commit) {
+  Verdict verdict;
+  ReceivedBytes received(facts_, to);
+  std::vector<Writer> writers;
+  for (uint32_t index : from.channels)
+    if (const Channel& channel = facts_.channel(index); !channel.out.empty()) writers.push_back({index, &channel.out, 0, channel.out_seed});
+  std::vector<bool> part_matched(received.parts().size());
+  size_t peek = 0;
+  uint64_t position = 0;
+  while (position < received.size() && position < limit) {
+    size_t first_part = received.part_at(position);
+    const Part& reader = received.parts()[first_part];
+    uint32_t reader_node = facts_.channel(reader.channel).node;
+    // Of several writers the one whose next chunk stands here; the earliest if more than one could.
+    Writer* chosen = nullptr;
+    bool proven = false;
+    for (Writer& writer : writers) {
+      const Transfer* send = writer.peek();
+      if (!send || !may_precede(facts_.channel(writer.channel).node, send->time, reader_node, reader.transfer->time)) continue;
+      auto hash = received.hash(position, send->length, writer.seed);
+      if (hash && *hash != send->hash) continue;
+      bool better = !chosen || (hash && !proven) ||
+                    (hash.has_value() == proven && send->time < (*chosen->sends)[chosen->next].time);
+      if (!better) continue;
+      chosen = &writer;
+      proven = hash.has_value();
+    }
+    if (!chosen) {
+      // Nothing left to send is no contradiction: a killed sender's last call has no return on record.
+      verdict.fits = std::ranges::all_of(writers, [](Writer& writer) { return !writer.peek(); });
+      break;
+    }
+    const Transfer& send = *chosen->peek();
+    uint64_t end = position + send.length;
+    if (proven) verdict.verified += send.length;
+    if (commit) {
+      const Channel& source = facts_.channel(chosen->channel);
+      ++matched_sends_[source.node];
+      for (size_t n = first_part; n < received.parts().size() && received.parts()[n].start < end; ++n) {
+        const Part& part = received.parts()[n];
+        uint32_t node = facts_.channel(part.channel).node;
+        uint64_t overlap = std::min(end, part.end()) - std::max(position, part.start);
+        add(source.node, send.event, node, part.transfer->event, kind, overlap);
+        note_cross(source.node, send.time, node, part.transfer->time);
+        if (!part_matched[n]) ++matched_receives_[node];
+        part_matched[n] = true;
+      }
+      for (; peek < received.peeks().size() && received.peeks()[peek].start < end; ++peek) {
+        const Part& part = received.peeks()[peek];
+        add(source.node, send.event, facts_.channel(part.channel).node, part.transfer->event, kind, 0);
+      }
+    }
+    chosen->advance();
+    position = end;
+  }
+  return verdict;
+}
+
+Matcher::Verdict Matcher::follow_both(const StreamEnd& a, const StreamEnd& b, uint64_t limit) {
+  Verdict forth = follow(a, b, EdgeKind::stream, limit, false);
+  if (!forth.fits) return forth;
+  Verdict back = follow(b, a, EdgeKind::stream, limit, false);
+  return {back.fits, forth.verified + back.verified};
+}
+
+// Connected packets arrive in order; one may be lost only where its receiver had ended.
+void Matcher::follow_packets(const StreamEnd& from, const StreamEnd& to) {
+  struct Packet {
+    uint32_t node;
+    const Transfer* transfer;
+  };
+  auto gather = [&](const StreamEnd& end, bool out) {
+    std::vector<Packet> packets;
+    for (uint32_t index : end.channels)
+      for (const Transfer& transfer : out ? facts_.channel(index).out : facts_.channel(index).in)
+        packets.push_back({facts_.channel(index).node, &transfer});
+    std::ranges::stable_sort(packets, {}, [](const Packet& packet) { return packet.transfer->time; });
+    return packets;
+  };
+  std::vector<Packet> sent = gather(from, true);
+  size_t next = 0;
+  for (const Packet& got : gather(to, false)) {
+    for (size_t n = next; n < sent.size(); ++n) {
+      const Transfer& send = *sent[n].transfer;
+      if (!may_precede(sent[n].node, send.time, got.node, got.transfer->time)) break;
+      if (send.hash != got.transfer->hash && !(got.transfer->flags & kTruncated)) continue;
+      add(sent[n].node, send.event, got.node, got.transfer->event, EdgeKind::datagram, send.length);
+      if (got.transfer->flags & kPeek) break;
+      ++matched_sends_[sent[n].node];
+      ++matched_receives_[got.node];
+      next = n + 1;
+      break;
+    }
+  }
+}
+
+// The end of a stream is seen after every holder of the other side has closed it, or died.
+void Matcher::end_of_stream(const StreamEnd& from, const StreamEnd& to) {
+  for (uint32_t index : to.channels) {
+    const Channel& reader = facts_.channel(index);
+    auto seen = std::ranges::find_if(reader.in, [](const Transfer& transfer) { return transfer.flags & kEndOfStream; });
+    if (seen == reader.in.end()) continue;
+    for (uint32_t holder : from.channels) {
+      const Channel& closed = facts_.channel(holder);
+      const std::vector<EventTime>& times = facts_.nodes[closed.node].times;
+      if (times.empty()) continue;
+      bool died = closed.close_event == kNoEvent;
+      uint64_t event = died ? times.size() - 1 : closed.close_event;
+      uint64_t time = died ? times.back().entry : closed.close_time;
+      if (may_precede(closed.node, time, reader.node, seen->time))
+        add(closed.node, event, reader.node, seen->event, EdgeKind::end_of_stream);
+    }
+  }
+}
+
+bool Matcher::opened_in_order(const StreamEnd& a, const StreamEnd& b) const {
+  auto ordered = [&](const StreamEnd& from, const StreamEnd& to) {
+    return !is_initiator(from) || !is_acceptor(to) || may_precede(from.connect_node, from.connect_time, to.accept_node, to.accept_time);
+  };
+  return ordered(a, b) && ordered(b, a);
+}
+
+void Matcher::join(StreamEnd& a, StreamEnd& b) {
+  a.joined = b.joined = true;
+  for (StreamEnd* end : {&a, &b})
+    for (uint32_t index : end->channels) taken_[index] = true;
+  bool packets = facts_.channel(a.channels.front()).is_datagram();
+  for (auto [from, to] : {std::pair(&a, &b), std::pair(&b, &a)}) {
+    if (is_initiator(*from) && is_acceptor(*to)) {
+      add(from->connect_node, from->connect_event, to->accept_node, to->accept_event, EdgeKind::connect);
+      note_cross(from->connect_node, from->connect_time, to->accept_node, to->accept_time);
+    }
+    if (packets) follow_packets(*from, *to);
+    else follow(*from, *to, EdgeKind::stream, kNoLimit, true);
+    end_of_stream(*from, *to);
+  }
+}
+
+void Matcher::match_socketpairs() {
+  std::map<uint32_t, size_t> ends;  // by opening channel
+  for (size_t n = 0; n < ends_.size(); ++n) ends[ends_[n].channels.front()] = n;
+  for (StreamEnd& end : ends_) {
+    uint32_t twin = facts_.channel(end.channels.front()).twin;
+    if (end.joined || twin == kNoChannel) continue;
+    if (auto other = ends.find(twin); other != ends.end() && !ends_[other->second].joined) join(end, ends_[other->second]);
+  }
+}
+
+void Matcher::match_pipes() {
+  std::map<std::tuple<uint32_t, uint64_t, uint64_t>, StreamEnd> pipes;
+  for (uint32_t index = 0; index < facts_.channels.size(); ++index) {
+    const Channel& channel = facts_.channel(index);
+    if (channel.kind == kChannelPipe && channel.inode != 0)
+      pipes[{facts_.nodes[channel.node].host, channel.device, channel.inode}].channels.push_back(index);
+  }
+  for (const auto& [key, all] : pipes) {
+    follow(all, all, EdgeKind::pipe, kNoLimit, true);
+    StreamEnd writers;
+    for (uint32_t index : all.channels)
+      if (!facts_.channel(index).out.empty()) writers.channels.push_back(index);
+    end_of_stream(writers, all);
+  }
+}
+
+void Matcher::match_unix_streams() {
+  std::map<std::pair<uint32_t, std::string>, std::vector<StreamEnd*>> connected;  // by host and path
+  std::vector<StreamEnd*> accepted;
+  for (StreamEnd& end : ends_) {
+    if (facts_.channel(end.channels.front()).domain != AF_UNIX || end.joined) continue;
+    if (is_initiator(end)) connected[{facts_.nodes[end.node].host, end.remote.name}].push_back(&end);
+    else if (is_acceptor(end)) accepted.push_back(&end);
+  }
+  // A listener's queue is first in, first out.
+  for (auto& [path, ends] : connected) std::ranges::stable_sort(ends, {}, &StreamEnd::connect_time);
+  std::ranges::stable_sort(accepted, {}, &StreamEnd::accept_time);
+  for (StreamEnd* acceptor : accepted) {
+    auto candidates = connected.find({facts_.nodes[acceptor->node].host, acceptor->local.name});
+    if (candidates == connected.end()) continue;
+    for (StreamEnd* initiator : candidates->second) {
+      if (initiator->joined || !opened_in_order(*initiator, *acceptor)) continue;
+      if (!follow_both(*initiator, *acceptor, kProbeBytes).fits) continue;
+      join(*initiator, *acceptor);
+      break;
+    }
+  }
+}
+
+void Matcher::match_inet_streams() {
+  // Loopback addresses mean something within their host only.
+  auto place = [&](const StreamEnd& end, const Address& address) {
+    return std::pair(address, address.is_loopback() ? facts_.nodes[end.node].host + 1 : 0);
+  };
+  std::map<std::pair<Address, uint32_t>, std::vector<StreamEnd*>> by_local;
+  std::vector<StreamEnd*> ends;
+  for (StreamEnd& end : ends_) {
+    if (!end.local.is_inet() || end.joined || !facts_.channel(end.channels.front()).is_stream()) continue;
+    by_local[place(end, end.local)].push_back(&end);
+    ends.push_back(&end);
+  }
+  auto sooner = [](const StreamEnd* end) { return end->opened; };
+  for (auto& [address, list] : by_local) std::ranges::stable_sort(list, {}, sooner);
+  std::ranges::stable_sort(ends, {}, sooner);
+  for (StreamEnd* end : ends) {
+    if (end->joined || !end->remote.known()) continue;
+    auto candidates = by_local.find(place(*end, end->remote));
+    if (candidates == by_local.end()) continue;
+    for (StreamEnd* other : candidates->second) {
+      if (other == end || other->joined) continue;
+      // A connection in progress did not know its peer's name yet.
+      if (other->remote.known() ? other->remote != end->local : !is_initiator(*other)) continue;
+      if (!opened_in_order(*end, *other) || !follow_both(*end, *other, kProbeBytes).fits) continue;
+      join(*end, *other);
+      break;
+    }
+  }
+}
+
+// Where an address translator or a balancer stands between, content must tell.
+void Matcher::match_translated() {
+  std::vector<StreamEnd*> left;
+  bool initiators = false, acceptors = false;
+  for (StreamEnd& end : ends_) {
+    if (end.joined || !facts_.channel(end.channels.front()).is_stream() || !end.local.is_inet()) continue;
+    left.push_back(&end);
+    initiators |= is_initiator(end);
+    acceptors |= is_acceptor(end);
+  }
+  if (!initiators || !acceptors) return;
+  std::map<std::pair<uint64_t, uint64_t>, std::vector<StreamEnd*>> by_first_chunk;  // (length, hash)
+  std::set<uint64_t> lengths;
+  constexpr size_t kMaxLengths = 64, kMaxCandidates = 16;
+  for (StreamEnd* end : left) {
+    for (uint32_t index : end->channels) {
+      Writer writer{index, &facts_.channel(index).out, 0, facts_.channel(index).out_seed};
+      const Transfer* first = writer.peek();
+      if (!first || writer.seed != 0 || (lengths.size() >= kMaxLengths && !lengths.contains(first->length))) continue;
+      lengths.insert(first->length);
+      by_first_chunk[{first->length, first->hash}].push_back(end);
+    }
+  }
+  for (StreamEnd* end : left) {
+    ReceivedBytes received(facts_, *end);
+    StreamEnd* best = nullptr;
+    std::pair<uint64_t, int64_t> best_score;
+    size_t tried = 0;
+    for (uint64_t length : lengths) {
+      auto hash = end->joined ? std::nullopt : received.hash(0, length, 0);
+      auto found = hash ? by_first_chunk.find({length, *hash}) : by_first_chunk.end();
+      if (found == by_first_chunk.end()) continue;
+      for (StreamEnd* other : found->second) {
+        bool roles = (is_initiator(*end) && is_acceptor(*other)) || (is_initiator(*other) && is_acceptor(*end));
+        if (!roles || other->joined || other == end || !opened_in_order(*end, *other) || ++tried > kMaxCandidates) continue;
+        Verdict verdict = follow_both(*end, *other, kTranslatedBytes);
+        if (!verdict.fits || verdict.verified < kLeastContent) continue;
+        int64_t apart = reference_ns(end->node, end->opened) - reference_ns(other->node, other->opened);
+        std::pair score(verdict.verified, facts_.same_host(end->node, other->node) ? -std::abs(apart) : 0);
+        if (best && score <= best_score) continue;
+        best = other;
+        best_score = score;
+      }
+    }
+    if (best) join(*end, *best);
+  }
+}
+
+}  // namespace friday
