@@ -43,6 +43,8 @@ std::unique_ptr<PtraceNode> launch(const std::vector<std::string>& arguments, st
 Debuggee::Debuggee(std::vector<std::string> arguments)
     : process(launch(arguments, output_path)), node(*process, patches), thread(process->threads().at(0).id) {}
 
+Debuggee::~Debuggee() { unlink(output_path.c_str()); }
+
 void Debuggee::report(const Error& error) { ADD_FAILURE() << describe(error); }
 
 uint64_t Debuggee::symbol(const std::string& name) {
@@ -114,7 +116,6 @@ std::string Debuggee::finish() {
       << "signal " << last.signal << " at " << last.info.si_addr << " rip "
       << (process->alive() ? fmt::format("{:#x}", registers().rip) : "");
   auto text = read_file(output_path);
-  unlink(output_path.c_str());
   return text.value_or("");
 }
 

@@ -52,6 +52,7 @@ class PatchedNode final : public NodeControl {
 // A program under a stop engine.
 struct Debuggee {
   explicit Debuggee(std::vector<std::string> arguments);
+  ~Debuggee();
 
   std::string output_path;  // filled in while `process` is made
   std::unique_ptr<PtraceNode> process;
