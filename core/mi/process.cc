@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -51,11 +52,16 @@ Result<void> set_nonblocking(int fd) {
   return {};
 }
 
-// Runs in the child between fork and exec: own process group, and none of the parent's blocked or ignored signals.
+// Runs in the child between fork and exec: own process group, end with the owner, and none of the owner's blocked or
+// ignored signals. (A gdb in an endless command would not see the end of its input.)
 struct CleanChild : bp::extend::handler {
+  pid_t owner = ::getpid();
+
   template <typename Executor>
   void on_exec_setup(Executor&) const {
     ::setpgid(0, 0);
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != owner) ::_exit(127);  // it ended before the line above
     sigset_t none;
     sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);

@@ -2,7 +2,7 @@
 // console does not reach it), with a clean signal state and without LINES and COLUMNS. Owned by its MiSession; used from
 // the thread that runs the console's reactor. The destructor kills and reaps the process, so none is left behind.
 //
-// A gdb whose owner dies sees the end of its standard input and leaves by itself.
+// A gdb ends with its owner, whatever it does at that moment. To Linux the owner is the thread that started it.
 #pragma once
 
 #include <string>

@@ -251,7 +251,7 @@ TEST(MiSessionStart, destruction_leaves_no_process) {
   EXPECT_NE(::kill(pid, 0), 0);
 }
 
-TEST(MiSessionStart, gdb_leaves_when_its_owner_is_killed) {
+TEST(MiSessionStart, a_busy_gdb_ends_with_its_killed_owner) {
   int ends[2];
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
   pid_t owner = ::fork();
@@ -261,6 +261,7 @@ TEST(MiSessionStart, gdb_leaves_when_its_owner_is_killed) {
     if (!session) ::_exit(1);
     PollPump pump({session->get()});
     int pid = (*session)->wait_ready(pump) ? (*session)->pid() : 0;
+    (*session)->send(MiSession::console_command("python while True: pass"));
     if (::write(ends[1], &pid, sizeof pid) != sizeof pid) ::_exit(1);
     for (;;) ::pause();
   }
