@@ -6,9 +6,10 @@
 // helpers that take a Pump wait, and they wait by letting the reactor turn. Nested waits (a callback or an endpoint that
 // asks the same gdb again) are fine: answers are matched by token.
 //
-// A session is started and used from the reactor's thread only, and gdb ends with that thread. It promises: every token gets exactly one answer (a result record, or
-// component_died with gdb's last words, or nothing once abandoned); asynchronous records are kept in order until taken,
-// also when "*stopped" arrives before the answer of the command that caused it; destruction leaves no process behind.
+// A session is started and used from the reactor's thread only, and gdb ends with that thread. It promises: every token
+// gets exactly one answer (a result record, or component_died with gdb's last words, or nothing once abandoned);
+// asynchronous records are kept in order until taken, also when "*stopped" arrives before the answer of the command that
+// caused it; destruction leaves no process behind.
 #pragma once
 
 #include <chrono>
