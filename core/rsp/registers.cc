@@ -5,7 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <optional>
+#include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -99,74 +102,90 @@ bool available(unsigned number, size_t area) {
   return area >= (number >= kRegisterFirstYmmHigh ? kYmmEnd : kYmmHigh);
 }
 
-std::string describe_registers() {
-  constexpr const char* kCore[] = {"rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "rsp",
-                                   "r8",  "r9",  "r10", "r11", "r12", "r13", "r14", "r15"};
-  constexpr const char* kFloat[] = {"fctrl", "fstat", "ftag", "fiseg", "fioff", "foseg", "fooff", "fop"};
-  std::string xml =
+// Writes the target description; registers are numbered in the order in which they are added.
+class Description {
+ public:
+  void open(const char* feature) { xml_ += fmt::format("<feature name=\"org.gnu.gdb.i386.{}\">\n", feature); }
+  void close() { xml_ += "</feature>\n"; }
+  void add(std::string_view name, std::string_view type) {
+    xml_ += fmt::format("<reg name=\"{}\" bitsize=\"{}\" type=\"{}\" regnum=\"{}\"/>\n", name,
+                        8 * register_size(number_), type, number_);
+    ++number_;
+  }
+  void add_indexed(const char* pattern, int count, const char* type) {
+    for (int i = 0; i < count; ++i) add(fmt::format(fmt::runtime(pattern), i), type);
+  }
+  void flags(const char* id, std::initializer_list<std::pair<const char*, int>> bits) {
+    xml_ += fmt::format("<flags id=\"{}\" size=\"4\">\n", id);
+    for (auto [name, bit] : bits)
+      xml_ += fmt::format("<field name=\"{0}\" start=\"{1}\" end=\"{1}\"/>\n", name, bit);
+    xml_ += "</flags>\n";
+  }
+  void vector(const char* id, const char* type, int count) {
+    xml_ += fmt::format("<vector id=\"{}\" type=\"{}\" count=\"{}\"/>\n", id, type, count);
+  }
+  void union_of(const char* id, std::initializer_list<std::pair<const char*, const char*>> fields) {
+    xml_ += fmt::format("<union id=\"{}\">\n", id);
+    for (auto [name, type] : fields) xml_ += fmt::format("<field name=\"{}\" type=\"{}\"/>\n", name, type);
+    xml_ += "</union>\n";
+  }
+  std::string finish() && { return std::move(xml_) + "</target>\n"; }
+
+ private:
+  std::string xml_ =
       "<?xml version=\"1.0\"?>\n<!DOCTYPE target SYSTEM \"gdb-target.dtd\">\n<target version=\"1.0\">\n"
       "<architecture>i386:x86-64</architecture>\n<osabi>GNU/Linux</osabi>\n";
-  unsigned number = 0;
-  auto add = [&](std::string name, const char* type) {
-    xml += fmt::format("<reg name=\"{}\" bitsize=\"{}\" type=\"{}\" regnum=\"{}\"/>\n", name, 8 * register_size(number),
-                       type, number);
-    ++number;
-  };
-  auto open = [&](const char* feature) { xml += fmt::format("<feature name=\"org.gnu.gdb.i386.{}\">\n", feature); };
-  auto close = [&] { xml += "</feature>\n"; };
+  unsigned number_ = 0;
+};
 
-  open("core");
-  for (const char* name : kCore) {
-    bool pointer = number == kRegisterRbp || number == kRegisterRsp;
-    add(name, pointer ? "data_ptr" : "int64");
-  }
-  add("rip", "code_ptr");
-  xml += "<flags id=\"i386_eflags\" size=\"4\">\n";
-  constexpr std::pair<const char*, int> kFlags[] = {{"CF", 0},  {"", 1},    {"PF", 2},  {"AF", 4},  {"ZF", 6},  {"SF", 7},
-                                                    {"TF", 8},  {"IF", 9},  {"DF", 10}, {"OF", 11}, {"NT", 14}, {"RF", 16},
-                                                    {"VM", 17}, {"AC", 18}, {"VIF", 19}, {"VIP", 20}, {"ID", 21}};
-  for (auto [name, bit] : kFlags) xml += fmt::format("<field name=\"{0}\" start=\"{1}\" end=\"{1}\"/>\n", name, bit);
-  xml += "</flags>\n";
-  add("eflags", "i386_eflags");
-  for (const char* name : {"cs", "ss", "ds", "es", "fs", "gs"}) add(name, "int32");
-  for (int i = 0; i < 8; ++i) add(fmt::format("st{}", i), "i387_ext");
-  for (const char* name : kFloat) add(name, "int");
-  close();
+void describe_core(Description& text) {
+  text.open("core");
+  for (const char* name : {"rax", "rbx", "rcx", "rdx", "rsi", "rdi"}) text.add(name, "int64");
+  for (const char* name : {"rbp", "rsp"}) text.add(name, "data_ptr");
+  for (int i = 8; i < 16; ++i) text.add(fmt::format("r{}", i), "int64");
+  text.add("rip", "code_ptr");
+  text.flags("i386_eflags", {{"CF", 0}, {"", 1}, {"PF", 2}, {"AF", 4}, {"ZF", 6}, {"SF", 7}, {"TF", 8}, {"IF", 9}, {"DF", 10},
+                             {"OF", 11}, {"NT", 14}, {"RF", 16}, {"VM", 17}, {"AC", 18}, {"VIF", 19}, {"VIP", 20},
+                             {"ID", 21}});
+  text.add("eflags", "i386_eflags");
+  for (const char* name : {"cs", "ss", "ds", "es", "fs", "gs"}) text.add(name, "int32");
+  text.add_indexed("st{}", 8, "i387_ext");
+  for (const char* name : {"fctrl", "fstat", "ftag", "fiseg", "fioff", "foseg", "fooff", "fop"}) text.add(name, "int");
+  text.close();
+}
 
-  open("sse");
-  constexpr std::tuple<const char*, const char*, int> kLanes[] = {
-      {"v4f", "ieee_single", 4}, {"v2d", "ieee_double", 2}, {"v16i8", "int8", 16},
-      {"v8i16", "int16", 8},     {"v4i32", "int32", 4},     {"v2i64", "int64", 2}};
-  for (auto [id, type, count] : kLanes)
-    xml += fmt::format("<vector id=\"{}\" type=\"{}\" count=\"{}\"/>\n", id, type, count);
-  xml += "<union id=\"vec128\">\n";
-  constexpr std::pair<const char*, const char*> kViews[] = {
-      {"v4_float", "v4f"},   {"v2_double", "v2d"}, {"v16_int8", "v16i8"}, {"v8_int16", "v8i16"},
-      {"v4_int32", "v4i32"}, {"v2_int64", "v2i64"}, {"uint128", "uint128"}};
-  for (auto [name, type] : kViews) xml += fmt::format("<field name=\"{}\" type=\"{}\"/>\n", name, type);
-  xml += "</union>\n<flags id=\"i386_mxcsr\" size=\"4\">\n";
-  constexpr const char* kMxcsrFlags[] = {"IE", "DE", "ZE", "OE", "UE", "PE", "DAZ", "IM", "DM", "ZM", "OM", "UM", "PM"};
-  int bit = 0;
-  for (const char* name : kMxcsrFlags) {
-    xml += fmt::format("<field name=\"{0}\" start=\"{1}\" end=\"{1}\"/>\n", name, bit);
-    ++bit;
-  }
-  xml += "<field name=\"FZ\" start=\"15\" end=\"15\"/>\n</flags>\n";
-  for (int i = 0; i < 16; ++i) add(fmt::format("xmm{}", i), "vec128");
-  add("mxcsr", "i386_mxcsr");
-  close();
+void describe_sse(Description& text) {
+  text.open("sse");
+  text.vector("v4f", "ieee_single", 4);
+  text.vector("v2d", "ieee_double", 2);
+  text.vector("v16i8", "int8", 16);
+  text.vector("v8i16", "int16", 8);
+  text.vector("v4i32", "int32", 4);
+  text.vector("v2i64", "int64", 2);
+  text.union_of("vec128", {{"v4_float", "v4f"}, {"v2_double", "v2d"}, {"v16_int8", "v16i8"}, {"v8_int16", "v8i16"},
+                           {"v4_int32", "v4i32"}, {"v2_int64", "v2i64"}, {"uint128", "uint128"}});
+  text.flags("i386_mxcsr", {{"IE", 0}, {"DE", 1}, {"ZE", 2}, {"OE", 3}, {"UE", 4}, {"PE", 5}, {"DAZ", 6}, {"IM", 7},
+                            {"DM", 8}, {"ZM", 9}, {"OM", 10}, {"UM", 11}, {"PM", 12}, {"FZ", 15}});
+  text.add_indexed("xmm{}", 16, "vec128");
+  text.add("mxcsr", "i386_mxcsr");
+  text.close();
+}
 
-  open("linux");
-  add("orig_rax", "int");
-  close();
-  open("segments");
-  add("fs_base", "int");
-  add("gs_base", "int");
-  close();
-  open("avx");
-  for (int i = 0; i < 16; ++i) add(fmt::format("ymm{}h", i), "uint128");
-  close();
-  return xml + "</target>\n";
+std::string describe_registers() {
+  Description text;
+  describe_core(text);
+  describe_sse(text);
+  text.open("linux");
+  text.add("orig_rax", "int");
+  text.close();
+  text.open("segments");
+  text.add("fs_base", "int");
+  text.add("gs_base", "int");
+  text.close();
+  text.open("avx");
+  text.add_indexed("ymm{}h", 16, "uint128");
+  text.close();
+  return std::move(text).finish();
 }
 
 }  // namespace

@@ -11,10 +11,6 @@ namespace friday {
 namespace {
 
 constexpr size_t kMostBytes = (kRspPacketSize - 16) / 2;  // of memory or binary data in one reply, escaped or in hex
-constexpr char kBadPacket[] = "E01", kBadAddress[] = "E14", kBadThread[] = "E03";
-
-// gdb shows such a reply to its user, except where it expects data.
-std::string error_reply(const Error& error) { return "E." + describe(error); }
 
 std::string escape_xml(std::string_view text) {
   std::string out;
@@ -34,6 +30,8 @@ std::string escape_xml(std::string_view text) {
 
 RspSession::RspSession(NodeControl& node, RspHost& host, Send send)
     : node_(node), host_(host), send_(std::move(send)), files_(node) {}
+
+std::string RspSession::error_reply(const Error& error) { return "E." + describe(error); }
 
 // The first entry whose prefix stands at the front of the packet takes it; the frequent ones come first.
 const std::vector<RspSession::Command>& RspSession::commands() {

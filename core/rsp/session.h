@@ -20,7 +20,7 @@
 
 namespace friday {
 
-// Longest packet either way, as announced: one page-protection watch on a big struct or one symbol table page fits often.
+// Longest packet either way, as announced. gdb reads memory and files in pieces of this size.
 constexpr size_t kRspPacketSize = 0x20000;
 
 class RspSession {
@@ -52,6 +52,8 @@ class RspSession {
     Reply (RspSession::*handler)(TextCursor&);
   };
   static const std::vector<Command>& commands();
+  static constexpr char kBadPacket[] = "E01", kBadThread[] = "E03", kBadAddress[] = "E14";
+  static std::string error_reply(const Error& error);  // gdb shows its text, except where it expects data
 
   // Connection and threads.
   Reply supported(TextCursor&);

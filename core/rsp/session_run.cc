@@ -9,10 +9,6 @@
 namespace friday {
 namespace {
 
-constexpr char kBadPacket[] = "E01";
-
-std::string error_reply(const Error& error) { return "E." + describe(error); }
-
 bool same_place(const StopPointRequest& a, const StopPointRequest& b) {
   return a.kind == b.kind && a.address == b.address && a.length == b.length;
 }

@@ -53,10 +53,10 @@ class RspTestHost : public RspHost {
   std::optional<StopReport> changed_watch(ThreadId thread);
 
   PtraceNode& node_;
-  RspEndpoint endpoint_;
   std::map<uint64_t, StopPointRequest::Kind> breakpoints_;
   std::vector<Watch> watches_;
   std::map<uint64_t, std::byte> planted_;
+  RspEndpoint endpoint_;  // last: as it goes it takes its client's stop points back
 };
 
 }  // namespace friday
