@@ -2,12 +2,14 @@
 #include <CLI/CLI.hpp>
 
 #include "console/record.h"
+#include "console/verify.h"
 
 int main(int argc, char** argv) {
   CLI::App app{"Friday: record distributed programs, replay them as one, question the whole system's state"};
   app.require_subcommand(1);
   int status = 0;
   friday::add_record_command(app, &status);
+  friday::add_verify_command(app, &status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

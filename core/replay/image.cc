@@ -1,0 +1,192 @@
+#include "core/replay/image.h"
+
+#include <cpuid.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/user.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/shim/shim_abi.h"
+
+namespace friday {
+namespace {
+
+using Call = TracedProcess::Call;
+
+constexpr uint64_t kLowest = 0x1000, kHighest = 0x7ffffffff000;
+constexpr uint64_t kStackLimit = 1ull << 30;  // an unlimited stack is given this much
+
+class Builder {
+ public:
+  Builder(const Recording& recording, const TraceReader& reader, TracedProcess& process) : recording_(recording), reader_(reader), process_(process) {}
+
+  Result<void> run(const StartImage& image, const ImageOptions& options) {
+    add(SYS_close_range, 3, TracedProcess::kInheritedFd - 1, 0);
+    add(SYS_close_range, TracedProcess::kInheritedFd + 1, ~0u, 0);
+    add(SYS_munmap, kLowest, shim::kStubAddress - kLowest);
+    add(SYS_munmap, shim::kStubAddress + shim::kStubSize, kHighest - shim::kStubAddress - shim::kStubSize);
+    FRIDAY_TRY_VOID(map_window());
+    if (options.schedule_fd >= 0)
+      add(SYS_mmap, shim::kScheduleAddress, options.schedule_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, TracedProcess::kInheritedFd, 0);
+    uint64_t previous = kLowest;
+    for (const auto* map : image.maps) {
+      FRIDAY_TRY_VOID(add_map(*map, *image.record, previous));
+      previous = map->high;
+    }
+    add(SYS_close_range, 3, ~0u, 0);
+    FRIDAY_TRY_VOID(flush());
+    for (const auto& pages : image.pages)
+      if (!process_.write(pages.address, pages.data, pages.pages * kPageBytes))
+        return fail(ErrorCode::bad_input, "node {}: the start image has contents for {:#x}, where it maps nothing", reader_.node(), pages.address);
+    return {};
+  }
+
+  Result<void> map_window() {
+    FRIDAY_TRY(path, text(reader_.path()));
+    const uint64_t fd = next_fd_++;
+    add(SYS_open, path, O_RDONLY, 0);
+    add(SYS_mmap, format::kWindowAddress, padded_page(reader_.end_offset()), PROT_READ, MAP_PRIVATE | MAP_FIXED_NOREPLACE, fd, 0);
+    return {};
+  }
+
+  Result<void> flush() {
+    FRIDAY_TRY_VOID(process_.run_stub(calls_));
+    for (const auto& call : calls_)
+      if (call.result < 0 && call.result > -4096)
+        return fail(ErrorCode::io, "node {}: cannot rebuild the start image: call {}({:#x}, {:#x}, ...) answered {}", reader_.node(), call.number,
+                    call.arguments[0], call.arguments[1], strerror(static_cast<int>(-call.result)));
+    calls_.clear();
+    scratch_ = 0;
+    return {};
+  }
+
+ private:
+  static uint64_t padded_page(uint64_t size) { return (size + kPageBytes - 1) & ~(kPageBytes - 1); }
+
+  void add(uint64_t number, uint64_t a = 0, uint64_t b = 0, uint64_t c = 0, uint64_t d = 0, uint64_t e = 0, uint64_t f = 0) {
+    calls_.push_back(Call{number, {a, b, c, d, e, f}, 0});
+  }
+
+  Result<uint64_t> text(const std::string& s) {
+    return process_.put_scratch(std::as_bytes(std::span(s.c_str(), s.size() + 1)), scratch_);
+  }
+
+  Result<void> add_map(const format::ImageMapRecord& map, const format::ImageRecord& image, uint64_t previous) {
+    if (map.low >= map.high || map.low < kLowest || map.high > kHighest || map.low % kPageBytes || map.high % kPageBytes)
+      return fail(ErrorCode::bad_input, "node {}: the start image maps {:#x}-{:#x}, which is no range of a program", reader_.node(), map.low, map.high);
+    uint64_t low = map.low;
+    uint64_t flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+    if (map.kind == format::kMapStack) {
+      // The kernel grew this on demand; here all of what the limit allows is mapped, untouched pages cost nothing.
+      uint64_t limit = std::min<uint64_t>(image.rlimits[3][0], kStackLimit);
+      low = std::min(low, std::max((map.high - limit) & ~(kPageBytes - 1), previous + (1 << 20)));
+      flags |= MAP_NORESERVE;
+    }
+    if (!(map.protection & PROT_WRITE)) flags |= MAP_NORESERVE;
+    const bool copied = std::any_of(std::begin(map.file), std::end(map.file), [](uint8_t b) { return b != 0; });
+    if (!copied) {
+      add(SYS_mmap, low, map.high - low, map.protection, flags, ~0ull, 0);
+      return {};
+    }
+    std::string copy = recording_.file_copy(map.file);
+    FRIDAY_TRY(path, text(copy));
+    add(SYS_open, path, O_RDONLY, 0);
+    add(SYS_mmap, low, map.high - low, map.protection, MAP_PRIVATE | MAP_FIXED_NOREPLACE, next_fd_, map.offset);
+    add(SYS_close, next_fd_);
+    if (calls_.size() > 3000) return flush();
+    return {};
+  }
+
+  const Recording& recording_;
+  const TraceReader& reader_;
+  TracedProcess& process_;
+  std::vector<Call> calls_;
+  uint64_t scratch_ = 0;
+  uint64_t next_fd_ = 3;  // the stub starts with kInheritedFd at most, so these are the numbers open returns
+};
+
+Result<void> enter(TracedProcess& process, const format::ImageRecord& image, NodeId node) {
+  user_regs_struct r;
+  user_fpregs_struct f;
+  if (!TracedProcess::registers(process.pid(), r) || ptrace(PTRACE_GETFPREGS, process.pid(), 0, &f) != 0)
+    return fail(ErrorCode::component_died, "node {}: its process is gone", node);
+  r.rip = image.rip;
+  r.rsp = image.rsp;
+  r.fs_base = image.fs_base;
+  r.gs_base = image.gs_base;
+  r.eflags = 0x202;
+  r.orig_rax = ~0ull;
+  f.mxcsr = image.mxcsr;
+  f.cwd = static_cast<unsigned short>(image.fpu_control);
+  if (!TracedProcess::set_registers(process.pid(), r) || ptrace(PTRACE_SETFPREGS, process.pid(), 0, &f) != 0)
+    return fail(ErrorCode::io, "node {}: the start image's registers are refused by the kernel", node);
+  return {};
+}
+
+struct FeatureBit {
+  unsigned leaf, reg, bit;  // index into ImageRecord::cpuid; 0 eax .. 3 edx
+  const char* name;
+};
+constexpr FeatureBit kFeatures[] = {
+    {1, 2, 0, "sse3"},      {1, 2, 1, "pclmulqdq"}, {1, 2, 9, "ssse3"},     {1, 2, 12, "fma"},      {1, 2, 13, "cx16"},
+    {1, 2, 19, "sse4_1"},   {1, 2, 20, "sse4_2"},   {1, 2, 22, "movbe"},    {1, 2, 23, "popcnt"},   {1, 2, 25, "aes"},
+    {1, 2, 26, "xsave"},    {1, 2, 28, "avx"},      {1, 2, 29, "f16c"},     {2, 1, 3, "bmi1"},      {2, 1, 5, "avx2"},
+    {2, 1, 8, "bmi2"},      {2, 1, 9, "erms"},      {2, 1, 16, "avx512f"},  {2, 1, 17, "avx512dq"}, {2, 1, 19, "adx"},
+    {2, 1, 21, "avx512ifma"}, {2, 1, 28, "avx512cd"}, {2, 1, 29, "sha_ni"}, {2, 1, 30, "avx512bw"}, {2, 1, 31, "avx512vl"},
+    {2, 2, 1, "avx512_vbmi"}, {2, 2, 6, "avx512_vbmi2"}, {2, 2, 8, "gfni"}, {2, 2, 9, "vaes"},      {2, 2, 10, "vpclmulqdq"},
+    {2, 2, 11, "avx512_vnni"}, {2, 2, 12, "avx512_bitalg"}, {2, 2, 14, "avx512_vpopcntdq"}, {2, 3, 4, "fsrm"},
+    {5, 2, 0, "lahf_lm"},   {5, 2, 5, "lzcnt"},     {5, 2, 6, "sse4a"},     {5, 3, 27, "rdtscp"},
+};
+
+}  // namespace
+
+Result<void> check_processor(const format::ImageRecord& image) {
+  const unsigned leaves[8][2] = {{0, 0}, {1, 0}, {7, 0}, {7, 1}, {0xd, 1}, {0x80000001, 0}, {0x80000007, 0}, {0x80000008, 0}};
+  std::string missing;
+  for (const auto& feature : kFeatures) {
+    unsigned here[4] = {};
+    __get_cpuid_count(leaves[feature.leaf][0], leaves[feature.leaf][1], &here[0], &here[1], &here[2], &here[3]);
+    const bool wanted = image.cpuid[feature.leaf][feature.reg] >> feature.bit & 1;
+    if (wanted && !(here[feature.reg] >> feature.bit & 1)) missing += (missing.empty() ? "" : ", ") + std::string(feature.name);
+  }
+  if (missing.empty()) return {};
+  return fail(ErrorCode::unsupported,
+              "this processor lacks what the recorded one had and the program may have chosen its code by: {}; replay on a machine that has it", missing);
+}
+
+Result<TracedProcess> build_from_image(const Recording& recording, const TraceReader& reader, const ImageOptions& options) {
+  FRIDAY_TRY(image, reader.image());
+  if (!image.record) return fail(ErrorCode::bad_input, "node {}: its trace has no start image", reader.node());
+  FRIDAY_TRY_VOID(check_processor(*image.record));
+  FRIDAY_TRY(process, TracedProcess::start_stub(options.stub, options.schedule_fd, options.cpu, options.group));
+  Builder builder(recording, reader, process);
+  FRIDAY_TRY_VOID(builder.run(image, options));
+  FRIDAY_TRY_VOID(enter(process, *image.record, reader.node()));
+  return std::move(process);
+}
+
+Result<void> map_trace(TracedProcess& process, pid_t tid, uint64_t syscall_instruction, const TraceReader& reader) {
+  // The path is put where no program data is: below the stack pointer of the shim's own stack.
+  user_regs_struct r;
+  if (!TracedProcess::registers(tid, r)) return fail(ErrorCode::component_died, "node {}: its process is gone", reader.node());
+  const std::string& path = reader.path();
+  uint64_t place = (r.rsp - 0x1000 - path.size()) & ~15ull;
+  if (!process.write(place, path.c_str(), path.size() + 1)) return fail(ErrorCode::component_died, "node {}: its stack cannot be written", reader.node());
+  auto call = [&](long number, std::initializer_list<uint64_t> arguments) {
+    return process.inject(tid, syscall_instruction, number, std::vector<uint64_t>(arguments));
+  };
+  FRIDAY_TRY_VOID(call(SYS_munmap, {format::kWindowAddress, format::kWindowSize}));
+  FRIDAY_TRY(fd, call(SYS_open, {place, O_RDONLY, 0}));
+  if (fd < 0) return fail_errno(static_cast<int>(-fd), fmt::format("node {}: cannot open {}", reader.node(), path));
+  const uint64_t size = (reader.end_offset() + kPageBytes - 1) & ~(kPageBytes - 1);
+  FRIDAY_TRY(mapped, call(SYS_mmap, {format::kWindowAddress, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, static_cast<uint64_t>(fd), 0}));
+  FRIDAY_TRY_VOID(call(SYS_close, {static_cast<uint64_t>(fd)}));
+  if (mapped != static_cast<int64_t>(format::kWindowAddress)) return fail(ErrorCode::io, "node {}: its trace cannot be mapped", reader.node());
+  return {};
+}
+
+}  // namespace friday

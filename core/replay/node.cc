@@ -1,0 +1,417 @@
+#include "core/replay/node.h"
+
+#include <elf.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "core/base/check.h"
+#include "core/base/files.h"
+
+namespace friday {
+
+using shim::CallFrame;
+using shim::ThreadArea;
+
+namespace {
+
+uint64_t area_address(uint32_t number) { return shim::kAreasAddress + number * shim::kAreaStride; }
+
+Error gone(NodeId id) {
+  return Error{ErrorCode::component_died, "the node's process is gone", id.value};
+}
+
+// Registers as the program had them at the call that `frame` is about.
+user_regs_struct view_of(const CallFrame& f, const user_regs_struct& hardware) {
+  user_regs_struct r = hardware;
+  r.rax = f.rax, r.rdi = f.rdi, r.rsi = f.rsi, r.rdx = f.rdx, r.r10 = f.r10, r.r8 = f.r8, r.r9 = f.r9;
+  r.rbx = f.rbx, r.rbp = f.rbp, r.r12 = f.r12, r.r13 = f.r13, r.r14 = f.r14, r.r15 = f.r15;
+  r.rcx = f.rcx, r.r11 = f.r11, r.rsp = f.rsp, r.eflags = f.eflags;
+  r.rip = f.full || !f.site ? f.rip : f.site + 2;
+  r.orig_rax = ~0ull;
+  return r;
+}
+
+void change_frame(CallFrame& f, const user_regs_struct& r) {
+  f.rax = r.rax, f.rdi = r.rdi, f.rsi = r.rsi, f.rdx = r.rdx, f.r10 = r.r10, f.r8 = r.r8, f.r9 = r.r9;
+  f.rbx = r.rbx, f.rbp = r.rbp, f.r12 = r.r12, f.r13 = r.r13, f.r14 = r.r14, f.r15 = r.r15;
+}
+
+bool same_place(const user_regs_struct& a, const user_regs_struct& b) { return a.rip == b.rip && a.rsp == b.rsp; }
+
+bool same_registers(const user_regs_struct& a, const user_regs_struct& b) {
+  return same_place(a, b) && a.rax == b.rax && a.rbx == b.rbx && a.rcx == b.rcx && a.rdx == b.rdx && a.rsi == b.rsi &&
+         a.rdi == b.rdi && a.rbp == b.rbp && a.r8 == b.r8 && a.r9 == b.r9 && a.r10 == b.r10 && a.r11 == b.r11 &&
+         a.r12 == b.r12 && a.r13 == b.r13 && a.r14 == b.r14 && a.r15 == b.r15;
+}
+
+}  // namespace
+
+Result<void> ReplayNode::attach(TracedProcess process, uint64_t control_address) {
+  process_ = std::move(process);
+  control_address_ = control_address;
+  state_ = NodeState::live;
+  if (!refresh_control() || control_.magic != shim::kControlMagic)
+    return fail(ErrorCode::bad_input, "node {}: the start image holds no control block of the shim", info_.id);
+  if (control_.abi_version != shim::kAbiVersion)
+    return fail(ErrorCode::unsupported, "node {}: recorded by a shim of version {}, this Friday replays version {}; use the Friday that recorded it",
+                info_.id, control_.abi_version, shim::kAbiVersion);
+  load_patches();
+  return {};
+}
+
+void ReplayNode::end(NodeOutcome outcome) {
+  state_ = NodeState::ended;
+  outcome_ = std::move(outcome);
+}
+
+bool ReplayNode::refresh_control() { return process_ && process_->read(control_address_, &control_, sizeof control_); }
+
+uint64_t ReplayNode::events_done() const {
+  uint64_t event = 0;
+  if (process_) process_->read(control_address_ + offsetof(shim::Control, event), &event, sizeof event);
+  return event;
+}
+
+void ReplayNode::load_patches() {
+  uint64_t where[2];
+  if (!process_->read(control_address_ + offsetof(shim::Control, patches), where, sizeof where)) return;
+  if (where[1] == patches_.size() || where[1] > 65536) return;
+  patches_.resize(where[1]);
+  if (!process_->read(where[0], patches_.data(), where[1] * sizeof(shim::Patch))) return patches_.clear();
+  for (const auto& patch : patches_) {
+    PatchWindow window{patch.start, PatchKind::call_site, {}, {}};
+    window.original.resize(patch.length);
+    window.patched.resize(patch.length);
+    memcpy(window.original.data(), patch.original, patch.length);
+    if (process_->read(patch.start, window.patched.data(), patch.length)) (void)patched_.add_window(std::move(window));
+  }
+  std::sort(patches_.begin(), patches_.end(), [](const auto& a, const auto& b) { return a.stub < b.stub; });
+}
+
+// ---- Threads
+
+ReplayNode::Thread* ReplayNode::thread_of(pid_t tid) {
+  auto it = threads_.find(tid);
+  return it == threads_.end() ? nullptr : &it->second;
+}
+
+ReplayNode::Thread* ReplayNode::thread_of(ThreadId id) {
+  for (auto& [tid, thread] : threads_)
+    if (thread.number == id.value) return &thread;
+  // Numbers are known once the thread has armed itself in the shim.
+  for (auto& [tid, thread] : threads_) {
+    auto a = area(id.value);
+    if (a && a->kernel_tid == static_cast<uint32_t>(tid)) {
+      thread.number = id.value;
+      return &thread;
+    }
+  }
+  return nullptr;
+}
+
+void ReplayNode::add_thread(pid_t tid) {
+  auto& thread = threads_[tid];
+  thread.tid = tid;
+  thread.number = threads_.size() == 1 ? control_.turn : ~0u;
+}
+
+void ReplayNode::remove_thread(pid_t tid) { threads_.erase(tid); }
+
+std::optional<ThreadArea> ReplayNode::area(uint32_t number) const {
+  ThreadArea a;
+  if (number >= shim::kMaxThreads || !process_ || !process_->read(area_address(number), &a, sizeof a)) return std::nullopt;
+  return a;
+}
+
+std::optional<CallFrame> ReplayNode::frame_of(const ThreadArea& a) const {
+  CallFrame frame;
+  if (!a.frame || !process_->read(reinterpret_cast<uint64_t>(a.frame), &frame, sizeof frame)) return std::nullopt;
+  return frame;
+}
+
+ThreadId ReplayNode::current() const {
+  uint32_t turn = 0;
+  if (process_) process_->read(control_address_ + offsetof(shim::Control, turn), &turn, sizeof turn);
+  return {turn};
+}
+
+std::vector<ThreadInfo> ReplayNode::threads() {
+  std::vector<ThreadInfo> list;
+  uint64_t count = 0;
+  if (!process_ || !process_->read(control_address_ + offsetof(shim::Control, thread_count), &count, sizeof count)) return list;
+  const ThreadId first = current();
+  for (uint32_t n = 0; n < count && n < shim::kMaxThreads; n++) {
+    auto a = area(n);
+    if (!a || !a->alive) continue;
+    ThreadInfo info{{n}, a->tid, "", a->frame != nullptr};
+    if (auto comm = read_file(fmt::format("/proc/{}/task/{}/comm", process_->pid(), a->kernel_tid))) {
+      info.name = *comm;
+      while (!info.name.empty() && info.name.back() == '\n') info.name.pop_back();
+    }
+    if (n == 0 && info.name == "friday-node") info.name = info_.program.substr(info_.program.rfind('/') + 1).substr(0, 15);
+    if (n == first.value) list.insert(list.begin(), std::move(info));
+    else list.push_back(std::move(info));
+  }
+  return list;
+}
+
+Result<void> ReplayNode::stop_threads() {
+  if (!process_) return std::unexpected(gone(info_.id));
+  for (auto& [tid, thread] : threads_)
+    if (!thread.stopped && !thread.requested) {
+      ptrace(PTRACE_INTERRUPT, tid, 0, 0);
+      thread.requested = true;
+    }
+  std::vector<pid_t> ended;
+  for (auto& [tid, thread] : threads_) {
+    if (thread.stopped) continue;
+    int status = 0;
+    while (waitpid(tid, &status, __WALL) < 0)
+      if (errno != EINTR) {
+        status = 0;
+        break;
+      }
+    if (!WIFSTOPPED(status)) {
+      ended.push_back(tid);
+      continue;
+    }
+    thread.stopped = true;
+    if ((status >> 16) == PTRACE_EVENT_STOP) thread.requested = false;
+    else thread.held = status;
+  }
+  for (pid_t tid : ended) threads_.erase(tid);
+  return {};
+}
+
+Result<ReplayNode::Thread*> ReplayNode::stopped_thread(ThreadId id) {
+  Thread* thread = thread_of(id);
+  if (!thread) return fail(ErrorCode::not_found, "node {} has no thread {}", info_.id, id.value);
+  if (!thread->stopped) FRIDAY_TRY_VOID(stop_threads());
+  thread = thread_of(id);
+  if (!thread) return std::unexpected(gone(info_.id));
+  return thread;
+}
+
+Result<user_regs_struct> ReplayNode::hardware(const Thread& thread) const {
+  user_regs_struct r;
+  if (!TracedProcess::registers(thread.tid, r)) return std::unexpected(gone(info_.id));
+  return r;
+}
+
+const shim::Patch* ReplayNode::patch_by_stub(uint64_t rip) const {
+  auto it = std::upper_bound(patches_.begin(), patches_.end(), rip, [](uint64_t a, const shim::Patch& p) { return a < p.stub; });
+  if (it == patches_.begin()) return nullptr;
+  --it;
+  return it->kind < shim::kSiteRdtsc && rip < it->stub + 80 ? &*it : nullptr;
+}
+
+bool ReplayNode::in_shim(uint64_t rip) const {
+  return (rip >= control_.text_low && rip < control_.text_high) || patch_by_stub(rip);
+}
+
+// A thread interrupted in the few instructions between the program and the shim's frame is stepped to one side of them.
+void ReplayNode::leave_entry_code(Thread& thread) {
+  for (int i = 0; i < 400; i++) {
+    user_regs_struct r;
+    if (!TracedProcess::registers(thread.tid, r) || !in_shim(r.rip)) return;
+    auto a = area(thread.number);
+    if (!a || a->frame) return;
+    if (ptrace(PTRACE_SINGLESTEP, thread.tid, 0, 0) != 0) return;
+    int status;
+    while (waitpid(thread.tid, &status, __WALL) < 0 && errno == EINTR) {}
+    if (!WIFSTOPPED(status)) return;
+  }
+}
+
+Result<user_regs_struct> ReplayNode::registers(ThreadId id) {
+  FRIDAY_TRY(thread, stopped_thread(id));
+  FRIDAY_TRY(r, hardware(*thread));
+  if (thread->detour || !in_shim(r.rip)) return r;
+  leave_entry_code(*thread);
+  FRIDAY_TRY(now, hardware(*thread));
+  auto a = area(id.value);
+  auto frame = a ? frame_of(*a) : std::nullopt;
+  if (!frame || !in_shim(now.rip)) return now;
+  if (!frame->site) {
+    // A new thread that has not run yet: it stands behind the clone that made it.
+    const shim::Patch* patch = patch_by_stub(frame->rip);
+    frame->site = patch ? patch->syscall : frame->rip - 2;
+  }
+  return view_of(*frame, now);
+}
+
+uint64_t ReplayNode::call_site(ThreadId id) {
+  auto a = area(id.value);
+  auto frame = a ? frame_of(*a) : std::nullopt;
+  return frame ? frame->site : 0;
+}
+
+Result<void> ReplayNode::begin_detour(Thread& thread, const user_regs_struct& wanted, const user_regs_struct& view) {
+  FRIDAY_TRY(now, hardware(thread));
+  auto a = area(thread.number);
+  if (!a) return std::unexpected(gone(info_.id));
+  thread.detour = std::make_unique<Thread::Detour>(Thread::Detour{now, view, *a});
+  ThreadArea changed = *a;
+  changed.native = 1;
+  changed.frame = nullptr;
+  if (in_shim(now.rip)) changed.stack_top = (now.rsp - 1024) & ~15ull;
+  if (!process_->write(area_address(thread.number), &changed, offsetof(ThreadArea, pending_head))) return std::unexpected(gone(info_.id));
+  user_regs_struct start = wanted;
+  start.orig_rax = ~0ull;
+  start.fs_base = now.fs_base, start.gs_base = now.gs_base;
+  if (!TracedProcess::set_registers(thread.tid, start)) return std::unexpected(gone(info_.id));
+  return {};
+}
+
+Result<void> ReplayNode::end_detour(Thread& thread) {
+  auto detour = std::move(thread.detour);
+  // The call that a parked thread was caught in comes back with EINTR and is made again by the shim.
+  user_regs_struct back = detour->hardware;
+  if (static_cast<int64_t>(back.orig_rax) >= 0) {
+    const auto result = static_cast<int64_t>(back.rax);
+    if (result <= -512 && result >= -516) back.rax = static_cast<uint64_t>(-EINTR);
+    back.orig_rax = ~0ull;
+  }
+  if (!process_->write(area_address(thread.number), &detour->area, offsetof(ThreadArea, pending_head)) ||
+      !TracedProcess::set_registers(thread.tid, back))
+    return std::unexpected(gone(info_.id));
+  return {};
+}
+
+Result<void> ReplayNode::set_registers(ThreadId id, const user_regs_struct& wanted) {
+  FRIDAY_TRY(thread, stopped_thread(id));
+  if (thread->detour) {
+    if (same_registers(wanted, thread->detour->view)) return end_detour(*thread);
+    if (!TracedProcess::set_registers(thread->tid, wanted)) return std::unexpected(gone(info_.id));
+    return {};
+  }
+  FRIDAY_TRY(now, hardware(*thread));
+  auto a = area(id.value);
+  auto frame = a && in_shim(now.rip) ? frame_of(*a) : std::nullopt;
+  if (!frame) {
+    if (!TracedProcess::set_registers(thread->tid, wanted)) return std::unexpected(gone(info_.id));
+    return {};
+  }
+  FRIDAY_TRY(view, registers(id));
+  if (!same_place(view, wanted)) return begin_detour(*thread, wanted, view);
+  change_frame(*frame, wanted);
+  if (!process_->write(reinterpret_cast<uint64_t>(a->frame), &*frame, sizeof *frame)) return std::unexpected(gone(info_.id));
+  return {};
+}
+
+Result<std::vector<std::byte>> ReplayNode::extended_state(ThreadId id) {
+  FRIDAY_TRY(thread, stopped_thread(id));
+  std::vector<std::byte> state(16384);
+  iovec area{state.data(), state.size()};
+  if (ptrace(PTRACE_GETREGSET, thread->tid, NT_X86_XSTATE, &area) != 0) return fail_errno(errno, "cannot read vector registers");
+  state.resize(area.iov_len);
+  return state;
+}
+
+Result<void> ReplayNode::set_extended_state(ThreadId id, std::span<const std::byte> state) {
+  FRIDAY_TRY(thread, stopped_thread(id));
+  iovec area{const_cast<std::byte*>(state.data()), state.size()};
+  if (ptrace(PTRACE_SETREGSET, thread->tid, NT_X86_XSTATE, &area) != 0) return fail_errno(errno, "cannot set vector registers");
+  return {};
+}
+
+Result<int64_t> ReplayNode::inject(long number, std::span<const uint64_t> arguments) {
+  Thread* any = thread_of(current());
+  if (!any || !any->stopped) {
+    FRIDAY_TRY_VOID(stop_threads());
+    any = nullptr;
+    for (auto& [tid, thread] : threads_)
+      if (!any || thread.number == current().value) any = &thread;
+  }
+  if (!any) return std::unexpected(gone(info_.id));
+  return process_->inject(any->tid, control_.syscall_instruction, number, arguments);
+}
+
+Result<void> ReplayNode::single_step(ThreadId id) {
+  FRIDAY_TRY(thread, stopped_thread(id));
+  if (ptrace(PTRACE_SINGLESTEP, thread->tid, 0, 0) != 0) return fail_errno(errno, "cannot step");
+  int status = 0;
+  while (waitpid(thread->tid, &status, __WALL) < 0 && errno == EINTR) {}
+  if (!WIFSTOPPED(status)) return std::unexpected(gone(info_.id));
+  // A fault leaves the registers as they were and is the next stop the session sees.
+  if ((status >> 16) == 0 && WSTOPSIG(status) != SIGTRAP) thread->held = status;
+  return {};
+}
+
+// ---- Memory
+
+Result<void> ReplayNode::read_raw(Addr address, std::span<std::byte> out) {
+  if (!process_) return fail(ErrorCode::node_not_started, "node {} has not started yet", info_.id);
+  if (!process_->read(address.value, out.data(), out.size()))
+    return fail(ErrorCode::bad_address, "cannot access memory at address {}", address);
+  return {};
+}
+
+Result<void> ReplayNode::write_raw(Addr address, std::span<const std::byte> data) {
+  if (!process_) return fail(ErrorCode::node_not_started, "node {} has not started yet", info_.id);
+  if (!process_->write(address.value, data.data(), data.size()))
+    return fail(ErrorCode::bad_address, "cannot write memory at address {}", address);
+  return {};
+}
+
+Result<void> ReplayNode::read(Addr address, std::span<std::byte> out) {
+  FRIDAY_TRY_VOID(read_raw(address, out));
+  patched_.show_original(address, out);
+  return {};
+}
+
+Result<void> ReplayNode::write(Addr address, std::span<const std::byte> data) {
+  std::vector<std::byte> bytes(data.begin(), data.end());
+  patched_.keep_patches(address, bytes);
+  FRIDAY_TRY_VOID(write_raw(address, bytes));
+  if (watches_.size()) FRIDAY_TRY_VOID(watches_.note_write(address, data.size()));
+  return {};
+}
+
+Result<std::vector<Mapping>> ReplayNode::mappings() {
+  FRIDAY_TRY(text, read_file(fmt::format("/proc/{}/maps", process_ ? process_->pid() : 0)));
+  std::vector<Mapping> list;
+  std::vector<uint64_t> stacks;
+  for (auto& info : threads())
+    if (auto a = area(info.id.value)) {
+      if (auto frame = frame_of(*a)) stacks.push_back(frame->rsp);
+      else if (auto r = registers(info.id)) stacks.push_back(r->rsp);
+    }
+  const char* p = text.c_str();
+  while (*p) {
+    unsigned long low, high, offset, inode;
+    char rights[5];
+    int consumed = 0;
+    if (sscanf(p, "%lx-%lx %4s %lx %*s %lu %n", &low, &high, rights, &offset, &inode, &consumed) < 5) break;
+    const char* end = strchr(p, '\n');
+    Mapping m;
+    m.low = low, m.high = high;
+    m.protection = (rights[0] == 'r' ? PROT_READ : 0u) | (rights[1] == 'w' ? PROT_WRITE : 0u) | (rights[2] == 'x' ? PROT_EXEC : 0u);
+    m.shared = rights[3] == 's';
+    m.path.assign(p + consumed, end ? end : p + strlen(p));
+    for (uint64_t rsp : stacks) m.stack |= rsp >= low && rsp < high;
+    const bool ours = (low >= format::kWindowAddress && low < format::kWindowAddress + format::kWindowSize) ||
+                      (low >= shim::kAreasAddress && low < shim::kScheduleAddress) || low == shim::kScheduleAddress;
+    if (auto original = watches_.program_protection(Addr{low})) m.protection = *original;
+    if (!ours) list.push_back(std::move(m));
+    if (!end) break;
+    p = end + 1;
+  }
+  return list;
+}
+
+Result<std::vector<std::byte>> ReplayNode::auxv() {
+  std::vector<std::byte> bytes(auxv_bytes_);
+  FRIDAY_TRY_VOID(read_raw(Addr{auxv_address_}, bytes));
+  return bytes;
+}
+
+std::string ReplayNode::executable() { return info_.program; }
+
+}  // namespace friday

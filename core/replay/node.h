@@ -1,0 +1,152 @@
+// One node under replay: its process, rebuilt from the start image, and the program's view of it. Implements NodeControl,
+// so the stop engine and the gdb endpoint see registers as the program left them, never the shim's.
+//
+// Owned by ReplaySession, used on its thread only. States: a node is `waiting` before its process exists (a child not
+// forked yet), `live`, and `ended`; an ended node's process stays, stopped at its last instruction, so that its last state
+// can be read.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/base/error.h"
+#include "core/base/ids.h"
+#include "core/replay/process.h"
+#include "core/shim/shim_abi.h"
+#include "core/stop/breakpoints.h"
+#include "core/stop/node_control.h"
+#include "core/stop/patched_bytes.h"
+#include "core/stop/watch.h"
+#include "core/trace/reader.h"
+#include "core/trace/recording.h"
+
+namespace friday {
+
+enum class NodeState { waiting, live, ended };
+
+// How the replay of a node came to its end.
+struct NodeOutcome {
+  enum class How { none, exited, end_of_recording, signal, diverged, failed };
+  How how = How::none;
+  int detail = 0;     // exit code or signal
+  std::string text;
+};
+
+class ReplayNode final : public NodeControl {
+ public:
+  ReplayNode(const NodeInfo& info, TraceReader reader) : info_(info), reader_(std::move(reader)) {}
+
+  // ---- NodeControl
+  NodeId id() const override { return info_.id; }
+  std::vector<ThreadInfo> threads() override;
+  Result<void> read(Addr address, std::span<std::byte> out) override;
+  Result<void> write(Addr address, std::span<const std::byte> data) override;
+  Result<void> read_raw(Addr address, std::span<std::byte> out) override;
+  Result<void> write_raw(Addr address, std::span<const std::byte> data) override;
+  Result<user_regs_struct> registers(ThreadId thread) override;
+  Result<void> set_registers(ThreadId thread, const user_regs_struct& registers) override;
+  Result<std::vector<std::byte>> extended_state(ThreadId thread) override;
+  Result<void> set_extended_state(ThreadId thread, std::span<const std::byte> state) override;
+  Result<int64_t> inject(long number, std::span<const uint64_t> arguments) override;
+  Result<void> single_step(ThreadId thread) override;
+  Result<std::vector<Mapping>> mappings() override;
+  Result<std::vector<std::byte>> auxv() override;
+  std::string executable() override;
+  std::string sysroot() override { return sysroot_; }
+
+  // ---- The session's side
+  const NodeInfo& info() const { return info_; }
+  const TraceReader& reader() const { return reader_; }
+  NodeState state() const { return state_; }
+  const NodeOutcome& outcome() const { return outcome_; }
+  void end(NodeOutcome outcome);
+
+  struct Thread {
+    pid_t tid = 0;
+    uint32_t number = 0;
+    bool stopped = true;
+    bool requested = false;   // an interrupt is on its way
+    bool at_breakpoint = false;
+    int deliver = 0;          // signal to hand to the process when it goes on
+    std::optional<int> held;  // wait status that arrived while another one was awaited
+    // A debugger moved the thread elsewhere (a function call): what to go back to.
+    struct Detour {
+      user_regs_struct hardware, view;
+      shim::ThreadArea area;
+    };
+    std::unique_ptr<Detour> detour;
+  };
+
+  // The process, stopped in the shim right after the image was entered. `share`: where the schedule memory comes from.
+  Result<void> attach(TracedProcess process, uint64_t control_address);
+  void set_sysroot(std::string path) { sysroot_ = std::move(path); }
+  // A forked node's auxiliary vector lies where its parent's does.
+  void set_auxv(uint64_t address, uint64_t bytes) { auxv_address_ = address, auxv_bytes_ = bytes; }
+  uint64_t auxv_address() const { return auxv_address_; }
+  uint64_t auxv_bytes() const { return auxv_bytes_; }
+  uint64_t control_address() const { return control_address_; }
+  TracedProcess& process() { return *process_; }
+  bool has_process() const { return process_.has_value(); }
+
+  const shim::Control& control() const { return control_; }  // as of the last refresh
+  bool refresh_control();
+  template <typename T>
+  bool set_control(T shim::Control::*field, const T& value) {
+    control_.*field = value;
+    auto offset = reinterpret_cast<const char*>(&(control_.*field)) - reinterpret_cast<const char*>(&control_);
+    return process_->write(control_address_ + static_cast<uint64_t>(offset), &value, sizeof value);
+  }
+  uint64_t events_done() const;
+
+  std::map<pid_t, Thread>& threads_by_tid() { return threads_; }
+  Thread* thread_of(pid_t tid);
+  Thread* thread_of(ThreadId id);
+  void add_thread(pid_t tid);
+  void remove_thread(pid_t tid);
+  // The thread that holds the token.
+  ThreadId current() const;
+
+  // Stops every running thread; other stops that arrive meanwhile are held.
+  Result<void> stop_threads();
+  // Whether rip is in the shim or its stubs: then the program stands at a call.
+  bool in_shim(uint64_t rip) const;
+  const shim::Patch* patch_by_stub(uint64_t rip) const;
+  // Address of the call instruction that thread `id` stands at, 0 in the program's own code.
+  uint64_t call_site(ThreadId id);
+
+  // Registers the shim's patches with the table of patched bytes; called when modules came.
+  void load_patches();
+  PatchedBytes& patched_bytes() { return patched_; }
+  Breakpoints& breakpoints() { return breakpoints_; }
+  WatchSet& watches() { return watches_; }
+
+  bool altered = false;           // by the user, since `altered_at`
+  uint64_t altered_at = 0;
+
+ private:
+  std::optional<shim::ThreadArea> area(uint32_t number) const;
+  std::optional<shim::CallFrame> frame_of(const shim::ThreadArea& area) const;
+  Result<Thread*> stopped_thread(ThreadId id);
+  Result<user_regs_struct> hardware(const Thread& thread) const;
+  void leave_entry_code(Thread& thread);
+  Result<void> begin_detour(Thread& thread, const user_regs_struct& wanted, const user_regs_struct& view);
+  Result<void> end_detour(Thread& thread);
+
+  NodeInfo info_;
+  TraceReader reader_;
+  std::optional<TracedProcess> process_;
+  uint64_t control_address_ = 0, auxv_address_ = 0, auxv_bytes_ = 0;
+  shim::Control control_{};
+  std::vector<shim::Patch> patches_;   // by stub address
+  std::map<pid_t, Thread> threads_;
+  NodeState state_ = NodeState::waiting;
+  NodeOutcome outcome_;
+  std::string sysroot_ = "/";
+  PatchedBytes patched_;
+  Breakpoints breakpoints_{*this, patched_};
+  WatchSet watches_{*this, breakpoints_};
+};
+
+}  // namespace friday

@@ -1,0 +1,74 @@
+// One traced process: ptrace and /proc/PID/mem, nothing of recordings. Started as the stub (core/shim/stub.S), which makes
+// any system call it is told to, and turned into a node's process from there.
+//
+// All methods on the one thread that traces; threads of the process are named by kernel tid. EXITKILL is set: if Friday
+// dies, no process is left behind.
+#pragma once
+
+#include <sys/types.h>
+#include <sys/user.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/fd.h"
+
+namespace friday {
+
+class TracedProcess {
+ public:
+  // Starts `stub` as a traced child, stopped, its only descriptor `inherited` at number kInheritedFd (if >= 0). `cpu` >= 0
+  // pins it to that processor. It joins process group `group` (0: makes one), so that one waitpid serves all nodes
+  // and nothing else.
+  static Result<TracedProcess> start_stub(const std::string& stub, int inherited, int cpu, pid_t group);
+  // Takes over a process that is traced already (a forked child).
+  static Result<TracedProcess> adopt(pid_t pid);
+  static constexpr int kInheritedFd = 100;
+
+  TracedProcess(TracedProcess&& other) noexcept;
+  TracedProcess& operator=(TracedProcess&& other) noexcept;
+  ~TracedProcess();
+
+  struct Call {
+    uint64_t number;
+    uint64_t arguments[6];
+    int64_t result;
+  };
+  // Has the stub make these calls in order. Fails if the stub dies, not if a call fails.
+  Result<void> run_stub(std::vector<Call>& calls);
+  // Address in the stub's table where strings and structures for its calls can be put.
+  static constexpr uint64_t kScratch = 512 << 10;
+  Result<uint64_t> put_scratch(std::span<const std::byte> data, uint64_t& used);
+
+  pid_t pid() const { return pid_; }
+  bool alive() const { return pid_ > 0; }
+
+  bool read(uint64_t address, void* to, size_t size) const;
+  // How many bytes from `address` could be read, at most `size`.
+  size_t read_some(uint64_t address, void* to, size_t size) const;
+  bool write(uint64_t address, const void* from, size_t size) const;  // protections notwithstanding
+
+  // `tid` must be stopped. False when the thread is gone.
+  static bool registers(pid_t tid, user_regs_struct& out);
+  static bool set_registers(pid_t tid, const user_regs_struct& in);
+
+  // Runs one system call in stopped thread `tid` at `instruction` (a syscall followed by anything), restoring registers.
+  Result<int64_t> inject(pid_t tid, uint64_t instruction, long number, std::span<const uint64_t> arguments) const;
+
+  void kill();    // SIGKILL and reap
+  void release() { pid_ = -1; }  // ended by itself and reaped
+
+ private:
+  TracedProcess() = default;
+  Result<void> open_memory();
+
+  pid_t pid_ = -1;
+  UniqueFd memory_;
+  uint64_t table_ = 0;
+};
+
+}  // namespace friday

@@ -1,0 +1,567 @@
+#include "core/replay/session.h"
+
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#define XXH_STATIC_LINKING_ONLY
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+
+#include "core/base/check.h"
+
+namespace friday {
+
+using shim::Control;
+
+ReplaySession::ReplaySession(Recording recording, ReplayOptions options)
+    : recording_(std::move(recording)), options_(std::move(options)), thread_(static_cast<pid_t>(syscall(SYS_gettid))) {}
+
+ReplaySession::~ReplaySession() {
+  discard();
+  std::error_code ignored;
+  if (!directory_.empty()) std::filesystem::remove_all(directory_, ignored);
+}
+
+void ReplaySession::discard() {
+  for (auto& [pid, node] : forked_) (void)TracedProcess::adopt(pid);  // its destructor ends the process
+  forked_.clear();
+  nodes_.clear();
+  by_tid_.clear();
+  unclaimed_.clear();
+  memory_.reset();
+  divergence_.reset();
+  group_ = 0;
+}
+
+Result<std::unique_ptr<ReplaySession>> ReplaySession::open(const std::string& path, ReplayOptions options) {
+  FRIDAY_TRY(recording, Recording::open(path));
+  std::unique_ptr<ReplaySession> session(new ReplaySession(std::move(recording), std::move(options)));
+  FRIDAY_TRY_VOID(session->choose_nodes());
+  FRIDAY_TRY(schedule, Schedule::load_or_compute(session->recording_, session->ids_));
+  session->schedule_ = schedule.restricted_to(session->ids_);
+  session->ids_ = session->schedule_.nodes();
+  char name[] = "/tmp/friday-XXXXXX";
+  if (!mkdtemp(name)) return fail_errno(errno, "cannot make a temporary directory");
+  session->directory_ = name;
+  FRIDAY_TRY_VOID(session->build_all());
+  return session;
+}
+
+Result<void> ReplaySession::choose_nodes() {
+  std::set<NodeId> chosen(options_.nodes.begin(), options_.nodes.end());
+  if (chosen.empty())
+    for (const auto& node : recording_.nodes())
+      if (!node.problem && node.events) chosen.insert(node.id);
+  // A forked node begins as a copy of its parent, so its ancestors are replayed too.
+  for (bool more = true; more;) {
+    more = false;
+    for (NodeId id : chosen) {
+      const NodeInfo* info = recording_.find(id);
+      if (!info) return fail(ErrorCode::not_found, "node {}: the recording has no such node", id);
+      if (info->problem) return std::unexpected(*info->problem);
+      if (info->parent && chosen.insert(*info->parent).second) {
+        more = true;
+        break;
+      }
+    }
+  }
+  ids_.assign(chosen.begin(), chosen.end());
+  if (ids_.empty()) return fail(ErrorCode::bad_input, "{} holds no events to replay", recording_.path());
+  return {};
+}
+
+size_t ReplaySession::slot_of(NodeId id) const {
+  return static_cast<size_t>(std::lower_bound(ids_.begin(), ids_.end(), id) - ids_.begin());
+}
+
+Result<void> ReplaySession::restart() {
+  discard();
+  return build_all();
+}
+
+Result<void> ReplaySession::build_all() {
+  FRIDAY_TRY(memory, ScheduleMemory::create(make_gates(schedule_, options_.sync)));
+  memory_ = std::move(memory);
+  for (NodeId id : ids_) {
+    FRIDAY_TRY(reader, TraceReader::open(recording_, id));
+    FRIDAY_TRY_VOID(reader.check());
+    nodes_[id] = std::make_unique<ReplayNode>(*recording_.find(id), std::move(reader));
+  }
+  for (auto& [id, node] : nodes_)
+    if (!(node->reader().header().features & format::kFeatureForkChild)) FRIDAY_TRY_VOID(build_node(*node));
+  for (auto& [id, node] : nodes_)
+    if (node->state() == NodeState::live) FRIDAY_TRY_VOID(run_to_start(*node));
+  return {};
+}
+
+Result<void> ReplaySession::build_node(ReplayNode& node) {
+  ImageOptions options{options_.library_directory + "/friday-stub", memory_->fd(), memory_->size(),
+                       options_.sync == SyncMode::clock ? static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)) - 1 : -1, group_};
+  FRIDAY_TRY(process, build_from_image(recording_, node.reader(), options));
+  FRIDAY_TRY(image, node.reader().image());
+  const pid_t pid = process.pid();
+  if (!group_) group_ = pid;
+  node.set_auxv(image.record->auxv_address, image.record->auxv_bytes);
+  FRIDAY_TRY_VOID(node.attach(std::move(process), image.record->control));
+  node.add_thread(pid);
+  by_tid_[pid] = &node;
+  if (recording_.files_directory().size() >= sizeof(Control::files))
+    return fail(ErrorCode::unsupported, "the recording's path is too long: {}", recording_.path());
+  char files[sizeof(Control::files)]{};
+  recording_.files_directory().copy(files, sizeof files - 1);
+  const shim::Control& c = node.control();
+  const uint64_t control = image.record->control;
+  bool ok = node.process().write(control + offsetof(Control, files), files, sizeof files);
+  ok = ok && node.set_control(&Control::mode, static_cast<uint32_t>(shim::kModeReplay)) &&
+       node.set_control(&Control::trace_end, node.reader().end_offset()) &&
+       node.set_control(&Control::cursor, uint64_t{node.reader().first_offset()}) &&
+       node.set_control(&Control::schedule, ScheduleMemory::node_address(slot_of(node.id()))) &&
+       node.set_control(&Control::node_slot, uint64_t{slot_of(node.id())}) && node.set_control(&Control::stop_at_event, ~uint64_t{0});
+  if (!ok || c.magic != shim::kControlMagic) return fail(ErrorCode::component_died, "node {}: its process is gone", node.id());
+  make_sysroot(node);
+  return {};
+}
+
+// gdb opens the program's files below the sysroot by the names the program knew them by.
+void ReplaySession::make_sysroot(ReplayNode& node) {
+  namespace fs = std::filesystem;
+  std::string root = fmt::format("{}/{}", directory_, node.id());
+  std::error_code ignored;
+  auto link = [&](const std::string& name, const uint8_t (&file)[16]) {
+    if (name.empty() || name[0] != '/') return;
+    fs::path place = root + name;
+    fs::create_directories(place.parent_path(), ignored);
+    fs::create_symlink(recording_.file_copy(file), place, ignored);
+    // /lib is a link to /usr/lib on most systems, and the loader's own list uses the short name.
+    if (name.starts_with("/usr/lib")) {
+      fs::path alias = root + name.substr(4);
+      fs::create_directories(alias.parent_path(), ignored);
+      fs::create_symlink(recording_.file_copy(file), alias, ignored);
+    }
+  };
+  if (auto image = node.reader().image())
+    for (const auto* module : image->modules) link(std::string(bounded_text(module->path, sizeof module->path)), module->file);
+  node.set_sysroot(root);
+}
+
+// From the resume point to the shim's first trap, before any code of the program.
+Result<void> ReplaySession::run_to_start(ReplayNode& node) {
+  const pid_t pid = node.process().pid();
+  for (;;) {
+    if (ptrace(PTRACE_CONT, pid, 0, 0) != 0) return fail(ErrorCode::component_died, "node {}: its process is gone", node.id());
+    int status = 0;
+    while (waitpid(pid, &status, __WALL) < 0 && errno == EINTR) {}
+    if (!WIFSTOPPED(status))
+      return fail(ErrorCode::component_died, "node {}: its process ended while the start image was entered (status {:#x})", node.id(), status);
+    if (status >> 16) continue;
+    user_regs_struct r;
+    TracedProcess::registers(pid, r);
+    if (WSTOPSIG(status) == SIGTRAP && r.rip == node.control().trap_instruction + 1) break;
+    return fail(ErrorCode::component_died, "node {}: signal {} at {:#x} while the start image was entered", node.id(), WSTOPSIG(status), r.rip);
+  }
+  node.refresh_control();
+  if (on_node_started) on_node_started(node);
+  return {};
+}
+
+// ---- Running
+
+void ReplaySession::interrupt() {
+  interrupt_ = true;
+  // Brings waitpid back with EINTR; the handler of SIGURG does nothing.
+  syscall(SYS_tgkill, getpid(), thread_, SIGURG);
+}
+
+bool ReplaySession::resume_thread(ReplayNode& node, ReplayNode::Thread& thread) {
+  if (thread.at_breakpoint) {
+    thread.at_breakpoint = false;
+    user_regs_struct r;
+    if (TracedProcess::registers(thread.tid, r) && node.breakpoints().contains(Addr{r.rip})) {
+      auto how = node.breakpoints().step_over(ThreadId{thread.number}, r);
+      if (how && *how == StepOver::in_registers) TracedProcess::set_registers(thread.tid, r);
+      if (thread.held) return true;
+    }
+  }
+  thread.stopped = false;
+  const int signal = std::exchange(thread.deliver, 0);
+  return ptrace(PTRACE_CONT, thread.tid, 0, signal) == 0;
+}
+
+void ReplaySession::resume_all() {
+  for (auto& [id, node] : nodes_) {
+    if (node->state() != NodeState::live) continue;
+    (void)node->watches().flush();
+    for (auto& [tid, thread] : node->threads_by_tid())
+      if (thread.stopped && !thread.held && !thread.detour) resume_thread(*node, thread);
+  }
+}
+
+bool ReplaySession::all_ended() const {
+  return std::all_of(nodes_.begin(), nodes_.end(), [](const auto& n) { return n.second->state() == NodeState::ended; });
+}
+
+Result<ReplayStop> ReplaySession::run() {
+  if (divergence_) return ReplayStop{ReplayStop::Kind::diverged, divergence_->node, {}, {}, {}, {}, 0, {}};
+  if (all_ended()) return ReplayStop{ReplayStop::Kind::ended, {}, {}, {}, {}, {}, 0, {}};
+  resume_all();
+  for (;;) {
+    if (interrupt_.exchange(false)) {
+      FRIDAY_TRY_VOID(stop_group());
+      ReplayNode* any = nullptr;
+      for (auto& [id, node] : nodes_)
+        if (node->state() == NodeState::live && (!any || !node->in_shim(0))) any = node.get();
+      ReplayStop stop;
+      stop.kind = ReplayStop::Kind::interrupted;
+      if (any) stop.node = any->id(), stop.thread = any->current();
+      return stop;
+    }
+    if (auto stop = handle_held()) return finish(std::move(*stop));
+    int status;
+    pid_t tid = waitpid(-group_, &status, __WALL);
+    if (tid < 0) {
+      if (errno == EINTR) continue;
+      if (errno == ECHILD) return fail(ErrorCode::component_died, "every process of the replay is gone");
+      return fail_errno(errno, "waiting for the nodes failed");
+    }
+    if (auto stop = handle(tid, status)) return finish(std::move(*stop));
+  }
+}
+
+ReplayStop ReplaySession::finish(ReplayStop stop) {
+  // In `clock` order the others stand at their gates by themselves.
+  if (options_.sync != SyncMode::clock && stop.kind != ReplayStop::Kind::ended) (void)stop_group();
+  return stop;
+}
+
+Result<void> ReplaySession::stop_group() {
+  for (auto& [id, node] : nodes_)
+    if (node->state() == NodeState::live) FRIDAY_TRY_VOID(node->stop_threads());
+  return {};
+}
+
+std::optional<ReplayStop> ReplaySession::handle_held() {
+  for (auto& [id, node] : nodes_)
+    for (auto& [tid, thread] : node->threads_by_tid())
+      if (thread.held && !thread.detour && node->state() == NodeState::live) {
+        const int status = *std::exchange(thread.held, std::nullopt);
+        if (auto stop = handle(tid, status)) return stop;
+        return handle_held();
+      }
+  return std::nullopt;
+}
+
+std::optional<ReplayStop> ReplaySession::handle(pid_t tid, int status) {
+  auto owner = by_tid_.find(tid);
+  if (owner == by_tid_.end()) {
+    if (WIFSTOPPED(status)) {
+      if (forked_.contains(tid)) {
+        user_regs_struct r;
+        ReplayNode& parent = *forked_[tid];
+        const bool trap = !(status >> 16) && WSTOPSIG(status) == SIGTRAP && TracedProcess::registers(tid, r) && r.rip == parent.control().trap_instruction + 1;
+        if (trap) return adopt_fork(tid);
+        const int signal = (status >> 16) || WSTOPSIG(status) == SIGSTOP ? 0 : WSTOPSIG(status);
+        ptrace(PTRACE_CONT, tid, 0, signal);
+      } else {
+        unclaimed_[tid] = status;
+      }
+    } else {
+      forked_.erase(tid);
+      unclaimed_.erase(tid);
+    }
+    return std::nullopt;
+  }
+  ReplayNode& node = *owner->second;
+  if (!WIFSTOPPED(status)) return handle_exit(node, tid, status);
+  ReplayNode::Thread& thread = *node.thread_of(tid);
+  thread.stopped = true;
+  if (status >> 16) return handle_event(node, thread, status);
+  return handle_signal(node, thread, WSTOPSIG(status));
+}
+
+std::optional<ReplayStop> ReplaySession::handle_event(ReplayNode& node, ReplayNode::Thread& thread, int status) {
+  const int event = status >> 16;
+  unsigned long message = 0;
+  ptrace(PTRACE_GETEVENTMSG, thread.tid, 0, &message);
+  const pid_t child = static_cast<pid_t>(message);
+  if (event == PTRACE_EVENT_CLONE || event == PTRACE_EVENT_FORK || event == PTRACE_EVENT_VFORK) {
+    const bool waiting = unclaimed_.erase(child);
+    if (event == PTRACE_EVENT_CLONE) {
+      node.add_thread(child);
+      by_tid_[child] = &node;
+      node.thread_of(child)->stopped = waiting;
+      if (waiting) resume_thread(node, *node.thread_of(child));
+    } else {
+      forked_[child] = &node;
+      if (waiting) ptrace(PTRACE_CONT, child, 0, 0);
+    }
+  }
+  if (event == PTRACE_EVENT_STOP) thread.requested = false;
+  resume_thread(node, thread);
+  return std::nullopt;
+}
+
+std::optional<ReplayStop> ReplaySession::handle_exit(ReplayNode& node, pid_t tid, int status) {
+  by_tid_.erase(tid);
+  const bool leader = node.has_process() && tid == node.process().pid();
+  node.remove_thread(tid);
+  if (!leader || node.state() == NodeState::ended) return std::nullopt;
+  node.process().release();
+  NodeOutcome outcome{NodeOutcome::How::failed, 0, ""};
+  if (WIFSIGNALED(status)) outcome = {NodeOutcome::How::signal, WTERMSIG(status), ""};
+  else outcome.text = fmt::format("its process ended with {} before the end of its recording", WEXITSTATUS(status));
+  return end_node(node, ThreadId{0}, std::move(outcome));
+}
+
+std::optional<ReplayStop> ReplaySession::end_node(ReplayNode& node, ThreadId thread, NodeOutcome outcome) {
+  const bool failed = outcome.how == NodeOutcome::How::failed;
+  node.end(std::move(outcome));
+  memory_->finish(slot_of(node.id()));
+  ReplayStop stop;
+  stop.node = node.id();
+  stop.thread = thread;
+  if (failed) {
+    stop.kind = ReplayStop::Kind::failed;
+    stop.text = node.outcome().text;
+    return stop;
+  }
+  if (report_node_ends) {
+    stop.kind = ReplayStop::Kind::node_ended;
+    return stop;
+  }
+  if (!all_ended()) return std::nullopt;
+  stop.kind = ReplayStop::Kind::ended;
+  return stop;
+}
+
+ThreadId ReplaySession::number_of(ReplayNode& node, ReplayNode::Thread& thread) {
+  if (thread.number == ~0u) {
+    uint64_t count = node.refresh_control() ? node.control().thread_count : 0;
+    for (uint32_t n = 0; n < count && thread.number == ~0u; n++) node.thread_of(ThreadId{n});
+  }
+  return {thread.number};
+}
+
+ReplayStop ReplaySession::stop_of(ReplayStop::Kind kind, ReplayNode& node, const ReplayNode::Thread& thread) {
+  ReplayStop stop;
+  stop.kind = kind;
+  stop.node = node.id();
+  stop.thread = {thread.number};
+  return stop;
+}
+
+std::optional<ReplayStop> ReplaySession::handle_signal(ReplayNode& node, ReplayNode::Thread& thread, int signal) {
+  number_of(node, thread);
+  switch (signal) {
+    case SIGTRAP: {
+      user_regs_struct r;
+      if (!TracedProcess::registers(thread.tid, r)) return std::nullopt;
+      return handle_trap(node, thread, r);
+    }
+    case SIGSEGV: case SIGBUS: case SIGFPE: case SIGILL: return handle_fault(node, thread, signal);
+    case SIGSYS: thread.deliver = SIGSYS; break;  // Syscall User Dispatch: the shim's handler
+    default: break;  // whatever else comes is this machine's, not the recording's
+  }
+  resume_thread(node, thread);
+  return std::nullopt;
+}
+
+std::optional<ReplayStop> ReplaySession::handle_trap(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct& r) {
+  if (r.rip == node.control().trap_instruction + 1) return handle_shim_trap(node, thread, r);
+  if (auto owners = node.breakpoints().hit(r)) {
+    TracedProcess::set_registers(thread.tid, r);
+    thread.at_breakpoint = true;
+    if (owners->empty()) {
+      resume_thread(node, thread);
+      return std::nullopt;
+    }
+    ReplayStop stop = stop_of(ReplayStop::Kind::breakpoint, node, thread);
+    stop.pc = Addr{r.rip};
+    stop.owners.assign(owners->begin(), owners->end());
+    return stop;
+  }
+  // An int3 of the program's own, or a trap flag it set: its signal.
+  return handle_fault(node, thread, SIGTRAP);
+}
+
+std::optional<ReplayStop> ReplaySession::handle_shim_trap(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct&) {
+  node.refresh_control();
+  const Control& c = node.control();
+  const ThreadId id{c.trap_thread};
+  thread.number = c.trap_thread;
+  switch (c.trap_reason) {
+    case shim::kTrapExit: return end_node(node, id, {NodeOutcome::How::exited, c.trap_detail, ""});
+    case shim::kTrapEndOfTrace: return end_node(node, id, {NodeOutcome::How::end_of_recording, 0, ""});
+    case shim::kTrapStopEvent: case shim::kTrapParked: return stop_of(ReplayStop::Kind::event, node, thread);
+    case shim::kTrapDiverged: {
+      divergence_ = explain(node.reader(), node.info().name, c.divergence, node.call_site(id));
+      node.end({NodeOutcome::How::diverged, 0, ""});
+      (void)stop_group();
+      return stop_of(ReplayStop::Kind::diverged, node, thread);
+    }
+    case shim::kTrapFailed:
+      return end_node(node, id, {NodeOutcome::How::failed, c.trap_detail,
+                                 fmt::format("{} ({})", std::string(c.text, strnlen(c.text, sizeof c.text)), c.trap_detail)});
+    default: break;
+  }
+  resume_thread(node, thread);
+  return std::nullopt;
+}
+
+std::optional<ReplayStop> ReplaySession::handle_fault(ReplayNode& node, ReplayNode::Thread& thread, int signal) {
+  siginfo_t info;
+  user_regs_struct r;
+  if (ptrace(PTRACE_GETSIGINFO, thread.tid, 0, &info) != 0 || !TracedProcess::registers(thread.tid, r)) return std::nullopt;
+  const Addr address{reinterpret_cast<uint64_t>(info.si_addr)};
+  if (signal == SIGSEGV && node.watches().protects(address)) {
+    auto outcome = node.watches().on_fault(ThreadId{thread.number}, address);
+    if (outcome && outcome->how != FaultOutcome::How::not_ours) {
+      if (outcome->hits.empty()) {
+        resume_thread(node, thread);
+        return std::nullopt;
+      }
+      ReplayStop stop = stop_of(ReplayStop::Kind::watch, node, thread);
+      stop.pc = outcome->pc;
+      stop.hits = std::move(outcome->hits);
+      // The store may have been the last instruction before a breakpoint: it is hit when the thread goes on.
+      return stop;
+    }
+  }
+  // SIGILL may be an instruction the shim planted; the program's own handler, if it has one, is entered by the shim too.
+  if (signal == SIGILL && node.patched_bytes().window_at(Addr{r.rip})) {
+    thread.deliver = signal;
+    resume_thread(node, thread);
+    return std::nullopt;
+  }
+  uint64_t caught = 0;
+  if (FILE* status = fopen(fmt::format("/proc/{}/status", thread.tid).c_str(), "re")) {
+    char line[256];
+    while (fgets(line, sizeof line, status))
+      if (sscanf(line, "SigCgt: %lx", &caught) == 1) break;
+    fclose(status);
+  }
+  if (signal != SIGILL && !node.in_shim(r.rip) && (caught >> (signal - 1) & 1)) {
+    thread.deliver = signal;
+    resume_thread(node, thread);
+    return std::nullopt;
+  }
+  ReplayStop stop = stop_of(ReplayStop::Kind::signal, node, thread);
+  stop.signal = signal;
+  stop.pc = Addr{r.rip};
+  if (thread.detour) return stop;
+  auto ended = end_node(node, ThreadId{thread.number}, {NodeOutcome::How::signal, signal, fmt::format("at {:#x}", r.rip)});
+  if (ended && ended->kind == ReplayStop::Kind::ended) stop.text = "last";
+  return stop;
+}
+
+std::optional<ReplayStop> ReplaySession::adopt_fork(pid_t pid) {
+  ReplayNode& parent = *forked_[pid];
+  forked_.erase(pid);
+  auto adopted = TracedProcess::adopt(pid);
+  if (!adopted) return std::nullopt;
+  // The child's control block is a copy of its parent's, which stands just behind the forking event.
+  uint64_t event = 0;
+  adopted->read(parent.control_address() + offsetof(Control, event), &event, sizeof event);
+  ReplayNode* child = nullptr;
+  for (auto& [id, node] : nodes_)
+    if (node->state() == NodeState::waiting && node->info().parent == parent.id() && node->reader().header().fork_event + 1 == event) child = node.get();
+  if (!child) return std::nullopt;  // not wanted: `adopted` ends it
+  auto started = [&]() -> Result<void> {
+    FRIDAY_TRY_VOID(child->attach(std::move(*adopted), parent.control_address()));
+    child->set_auxv(parent.auxv_address(), parent.auxv_bytes());
+    child->set_sysroot(parent.sysroot());
+    child->add_thread(pid);
+    by_tid_[pid] = child;
+    child->breakpoints().copy_from(parent.breakpoints());
+    child->watches().copy_from(parent.watches());
+    FRIDAY_TRY_VOID(map_trace(child->process(), pid, child->control().syscall_instruction, child->reader()));
+    bool ok = child->set_control(&Control::trace_end, child->reader().end_offset()) &&
+              child->set_control(&Control::cursor, uint64_t{child->reader().first_offset()}) &&
+              child->set_control(&Control::schedule, ScheduleMemory::node_address(slot_of(child->id()))) &&
+              child->set_control(&Control::node_slot, uint64_t{slot_of(child->id())}) && child->set_control(&Control::stop_at_event, ~uint64_t{0});
+    if (!ok) return fail(ErrorCode::component_died, "node {}: its process is gone", child->id());
+    return {};
+  }();
+  if (!started) return end_node(*child, ThreadId{0}, {NodeOutcome::How::failed, 0, started.error().message});
+  if (on_node_started) on_node_started(*child);
+  resume_thread(*child, *child->thread_of(pid));
+  return std::nullopt;
+}
+
+// ---- Questions
+
+ReplayNode* ReplaySession::find(NodeId id) {
+  auto it = nodes_.find(id);
+  return it == nodes_.end() ? nullptr : it->second.get();
+}
+
+Result<ReplayNode*> ReplaySession::node(NodeId id) {
+  if (ReplayNode* found = find(id)) return found;
+  if (recording_.find(id)) return fail(ErrorCode::not_found, "node {} is in the recording but is not replayed; name it with --node", id);
+  return fail(ErrorCode::not_found, "there is no node {}; the recording has {} nodes (info nodes lists them)", id, recording_.nodes().size());
+}
+
+Result<ReplayNode*> ReplaySession::readable(NodeId id) {
+  FRIDAY_TRY(found, node(id));
+  if (!found->has_process()) return fail(ErrorCode::node_not_started, "node {} has not started yet at this point of the replay", id);
+  return found;
+}
+
+Mark ReplaySession::mark(NodeId id) {
+  ReplayNode* found = find(id);
+  return {id, {found ? found->events_done() : 0}, 0};
+}
+
+LogicalTime ReplaySession::time(NodeId id) {
+  uint64_t done = mark(id).event.value;
+  if (done == 0 || done > schedule_.event_count(id)) return {0, 0, id, 0};
+  return schedule_.time_of(id, {done - 1});
+}
+
+int64_t ReplaySession::realtime_ns(NodeId id) {
+  uint64_t done = mark(id).event.value;
+  uint64_t count = schedule_.event_count(id);
+  if (count == 0) return 0;
+  return schedule_.realtime_ns(id, {done == 0 ? 0 : std::min(done, count) - 1});
+}
+
+uint64_t ReplaySession::events_done() {
+  uint64_t total = 0;
+  for (auto& [id, node] : nodes_) total += node->events_done();
+  return total;
+}
+
+Result<void> ReplaySession::stop_at(NodeId id, uint64_t event) {
+  FRIDAY_TRY(found, readable(id));
+  if (!found->set_control(&Control::stop_at_event, event)) return fail(ErrorCode::component_died, "node {}: its process is gone", id);
+  return {};
+}
+
+Result<uint64_t> ReplaySession::state_hash(NodeId id) {
+  FRIDAY_TRY(found, readable(id));
+  FRIDAY_TRY(maps, found->mappings());
+  XXH3_state_t state;
+  XXH3_64bits_reset(&state);
+  std::vector<std::byte> page(1 << 16);
+  for (const auto& map : maps) {
+    if (!(map.protection & 2) || map.path.find("friday-shim") != std::string::npos) continue;
+    uint64_t low = map.low;
+    if (low <= found->control_address() && map.high > found->control_address()) continue;  // the shim's own data
+    if (map.stack)
+      for (const auto& info : found->threads())
+        if (auto r = found->registers(info.id); r && r->rsp >= map.low && r->rsp < map.high) low = std::max<uint64_t>(low, r->rsp & ~4095ull);
+    XXH3_64bits_update(&state, &map.low, 8);
+    for (uint64_t at = low; at < map.high; at += page.size()) {
+      size_t size = std::min<uint64_t>(page.size(), map.high - at);
+      if (found->read(Addr{at}, std::span(page).first(size))) XXH3_64bits_update(&state, page.data(), size);
+    }
+  }
+  return XXH3_64bits_digest(&state);
+}
+
+}  // namespace friday

@@ -1,0 +1,144 @@
+// The replay of a recording: all its nodes (or some), rebuilt, traced and run in the recorded order, stopped and resumed as
+// one. Knows processes, threads, signals, traps of the shim, breakpoints and watchpoints by address; knows nothing of gdb,
+// of expressions or of Python.
+//
+// One thread: every method is called on the thread that opened the session, except interrupt(), which is safe anywhere,
+// signal handlers included. When run() returns, the group stands at a consistent cut: in `clock` order every other node is
+// parked before its next event; in the other orders it was stopped where it was.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/replay/divergence.h"
+#include "core/replay/image.h"
+#include "core/replay/node.h"
+#include "core/replay/schedule_memory.h"
+#include "core/trace/logical_time.h"
+#include "core/trace/mark.h"
+#include "core/trace/recording.h"
+
+namespace friday {
+
+struct ReplayOptions {
+  std::string library_directory;     // where friday-stub lies
+  std::vector<NodeId> nodes;         // empty: all; ancestors of forked nodes are added
+  SyncMode sync = SyncMode::clock;
+};
+
+struct ReplayStop {
+  enum class Kind {
+    started,      // all nodes stand at their start
+    breakpoint,   // `owners`, rip on the breakpoint
+    watch,        // `hits`, just after the store
+    step,         // step() is done
+    signal,       // the program's own fault, about to end the node: `signal`
+    node_ended,   // one node's replay is over: see its outcome()
+    ended,        // every node's is
+    event,        // stop_at was reached
+    interrupted,
+    diverged,     // `divergence`
+    failed,       // `text`: replay cannot go on
+  };
+  Kind kind = Kind::started;
+  NodeId node{};
+  ThreadId thread{};
+  Addr pc{};
+  std::vector<BreakpointOwner> owners;
+  std::vector<WatchHit> hits;
+  int signal = 0;
+  std::string text;
+};
+
+class ReplaySession {
+ public:
+  static Result<std::unique_ptr<ReplaySession>> open(const std::string& recording, ReplayOptions options);
+  ~ReplaySession();
+
+  // Builds all processes anew; the group stands at its start. open() has done so once.
+  Result<void> restart();
+
+  // Runs until something happens that the caller must know. A node's end is reported only if `report_node_ends`.
+  Result<ReplayStop> run();
+  bool report_node_ends = false;
+  // Executes one instruction of a thread; what the program calls runs whole, others following in the recorded order.
+  Result<ReplayStop> step(NodeId node, ThreadId thread);
+  // Runs one thread alone, native (a debugger's function call), until it stops; at most `timeout_ms`.
+  Result<ReplayStop> run_detour(NodeId node, ThreadId thread, int timeout_ms);
+  void interrupt();
+
+  const Recording& recording() const { return recording_; }
+  const Schedule& schedule() const { return schedule_; }
+  SyncMode sync() const { return options_.sync; }
+  const std::vector<NodeId>& nodes() const { return ids_; }
+  ReplayNode* find(NodeId id);
+  Result<ReplayNode*> node(NodeId id);             // with a clear error
+  Result<ReplayNode*> readable(NodeId id);         // has started
+  bool all_ended() const;
+  const std::optional<Divergence>& divergence() const { return divergence_; }
+
+  // Where a node stands: behind its last event.
+  Mark mark(NodeId id);
+  // Logical time of the group: of the last event done by the node that runs, or of `id`.
+  LogicalTime time(NodeId id);
+  int64_t realtime_ns(NodeId id);
+  uint64_t events_done();                          // of all nodes
+
+  // Park the node before this event; ~0: never.
+  Result<void> stop_at(NodeId id, uint64_t event);
+
+  // Hash of all memory the program can write, stacks below the stack pointer left out: equal states have equal hashes.
+  Result<uint64_t> state_hash(NodeId id);
+
+  // A node's process exists now (at its start or fork): breakpoints can be set in it.
+  std::function<void(ReplayNode&)> on_node_started;
+
+ private:
+  explicit ReplaySession(Recording recording, ReplayOptions options);
+  Result<void> choose_nodes();
+  Result<void> build_all();
+  Result<void> build_node(ReplayNode& node);
+  Result<void> run_to_start(ReplayNode& node);
+  void resume_all();
+  bool resume_thread(ReplayNode& node, ReplayNode::Thread& thread);
+  std::optional<ReplayStop> handle(pid_t tid, int status);
+  std::optional<ReplayStop> handle_held();
+  std::optional<ReplayStop> handle_event(ReplayNode& node, ReplayNode::Thread& thread, int status);
+  std::optional<ReplayStop> handle_signal(ReplayNode& node, ReplayNode::Thread& thread, int signal);
+  std::optional<ReplayStop> handle_trap(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct& registers);
+  std::optional<ReplayStop> handle_shim_trap(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct& registers);
+  std::optional<ReplayStop> handle_fault(ReplayNode& node, ReplayNode::Thread& thread, int signal);
+  std::optional<ReplayStop> handle_exit(ReplayNode& node, pid_t tid, int status);
+  std::optional<ReplayStop> end_node(ReplayNode& node, ThreadId thread, NodeOutcome outcome);
+  std::optional<ReplayStop> adopt_fork(pid_t pid);
+  Result<void> stop_group();
+  ReplayStop stop_of(ReplayStop::Kind kind, ReplayNode& node, const ReplayNode::Thread& thread);
+  ReplayStop finish(ReplayStop stop);
+  size_t slot_of(NodeId id) const;
+  ThreadId number_of(ReplayNode& node, ReplayNode::Thread& thread);
+  void make_sysroot(ReplayNode& node);
+  void discard();
+
+  Recording recording_;
+  ReplayOptions options_;
+  Schedule schedule_;
+  std::vector<NodeId> ids_;
+  std::map<NodeId, std::unique_ptr<ReplayNode>> nodes_;
+  std::map<pid_t, ReplayNode*> by_tid_;
+  std::map<pid_t, int> unclaimed_;        // children that stopped before their parent's event told of them
+  std::map<pid_t, ReplayNode*> forked_;   // child processes not yet at their fork trap: who forked them
+  std::unique_ptr<ScheduleMemory> memory_;
+  std::optional<Divergence> divergence_;
+  std::string directory_;                 // temporary: symlink trees that gdb uses as sysroots
+  pid_t group_ = 0;
+  std::atomic<bool> interrupt_ = false;
+  pid_t thread_ = 0;                      // the one that traces
+};
+
+}  // namespace friday

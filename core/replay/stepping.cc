@@ -1,0 +1,96 @@
+// Execution that gdb asks for: one instruction, or a function of the program called by the user. Kept apart from the run
+// loop, whose every line is on the path of a replayed event.
+#include <poll.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+
+#include "core/replay/session.h"
+
+namespace friday {
+
+namespace {
+constexpr BreakpointOwner kStepOwner{BreakpointOwner::Kind::internal, 1};
+}
+
+Result<ReplayStop> ReplaySession::step(NodeId id, ThreadId thread_id) {
+  FRIDAY_TRY(found, readable(id));
+  ReplayNode& node = *found;
+  if (node.state() == NodeState::ended) return fail(ErrorCode::node_ended, "node {} has ended: there is nothing left to step", id);
+  ReplayNode::Thread* thread = node.thread_of(thread_id);
+  if (!thread) return fail(ErrorCode::not_found, "node {} has no thread {}", id, thread_id.value);
+  FRIDAY_TRY(before, node.registers(thread_id));
+  user_regs_struct hardware;
+  if (!TracedProcess::registers(thread->tid, hardware)) return fail(ErrorCode::component_died, "node {}: its process is gone", id);
+  const bool parked = !thread->detour && node.in_shim(hardware.rip);
+  if (!parked) {
+    FRIDAY_TRY_VOID(node.breakpoints().step_one(thread_id));
+    thread->at_breakpoint = false;
+    if (!TracedProcess::registers(thread->tid, hardware)) return fail(ErrorCode::component_died, "node {}: its process is gone", id);
+    if (thread->held) {
+      const int status = *std::exchange(thread->held, std::nullopt);
+      if (auto stop = handle(thread->tid, status)) return finish(std::move(*stop));
+    }
+    if (thread->detour || !node.in_shim(hardware.rip)) {
+      thread->at_breakpoint = node.breakpoints().contains(Addr{hardware.rip});
+      ReplayStop stop = stop_of(ReplayStop::Kind::step, node, *thread);
+      stop.pc = Addr{hardware.rip};
+      return stop;
+    }
+  }
+  // The step led into a system call (or starts inside one): the call runs whole, and the others follow the recorded order.
+  uint64_t back;
+  const shim::Patch* patch = parked ? nullptr : node.patch_by_stub(hardware.rip);
+  if (patch) back = patch->resume ? patch->start + patch->length : patch->syscall + 2;
+  else back = before.rip;
+  FRIDAY_TRY_VOID(node.breakpoints().insert(Addr{back}, kStepOwner));
+  for (;;) {
+    auto stop = run();
+    const bool mine = stop && stop->kind == ReplayStop::Kind::breakpoint && stop->node == id && stop->pc.value == back;
+    if (mine && stop->thread != thread_id && stop->owners.size() == 1) continue;
+    (void)node.breakpoints().remove(Addr{back}, kStepOwner);
+    if (!stop) return stop;
+    if (mine && stop->thread == thread_id) {
+      std::erase(stop->owners, kStepOwner);
+      if (stop->owners.empty()) stop->kind = ReplayStop::Kind::step;
+    }
+    return stop;
+  }
+}
+
+Result<ReplayStop> ReplaySession::run_detour(NodeId id, ThreadId thread_id, int timeout_ms) {
+  FRIDAY_TRY(found, readable(id));
+  ReplayNode& node = *found;
+  ReplayNode::Thread* thread = node.thread_of(thread_id);
+  if (!thread || !thread->detour) return fail(ErrorCode::usage, "node {}: thread {} is not in a call", id, thread_id.value);
+  FRIDAY_TRY_VOID(node.watches().flush());
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
+  const pid_t tid = thread->tid;
+  if (!resume_thread(node, *thread)) return fail(ErrorCode::component_died, "node {}: its process is gone", id);
+  for (;;) {
+    int status = 0;
+    pid_t got = waitpid(tid, &status, __WALL | WNOHANG);
+    if (got == 0) {
+      if (std::chrono::steady_clock::now() > deadline || interrupt_.exchange(false)) {
+        FRIDAY_TRY_VOID(node.stop_threads());
+        ReplayStop stop = stop_of(ReplayStop::Kind::interrupted, node, *thread);
+        stop.text = "the call did not come back";
+        return stop;
+      }
+      sched_yield();
+      continue;
+    }
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 || !WIFSTOPPED(status)) {
+      if (got > 0)
+        if (auto stop = handle_exit(node, tid, status)) return *stop;
+      return fail(ErrorCode::component_died, "node {}: the call ended its process", id);
+    }
+    if (auto stop = handle(tid, status)) return *stop;
+  }
+}
+
+}  // namespace friday
