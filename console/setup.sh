@@ -1,0 +1,63 @@
+#!/bin/bash
+# Installs the Debian packages that Friday is built from and tested with, those that are missing and nothing else.
+# Works as root and as a user with sudo, without a terminal, and starts no service. docs/dependencies.md says why each is here.
+set -euo pipefail
+
+wanted=(cmake ninja-build g++ binutils pkg-config python3-dev pybind11-dev libboost1.81-dev libboost-filesystem1.81-dev
+  libreadline-dev libzydis-dev libzycore-dev libzstd-dev libxxhash-dev libfmt-dev libcli11-dev nlohmann-json3-dev
+  libtomlplusplus-dev gdb libgtest-dev libgmock-dev python3-pytest redis-server redis-tools memcached tmux)
+
+case "${1:-}" in
+  "") ;;
+  --list) printf '%s\n' "${wanted[@]}"; exit 0 ;;
+  *) echo "usage: console/setup.sh [--list]" >&2; exit 2 ;;
+esac
+
+installed() { [[ $(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null) == installed ]]; }
+missing=()
+for package in "${wanted[@]}"; do
+  installed "$package" || missing+=("$package")
+done
+((${#missing[@]})) || exit 0
+
+root=()
+if ((EUID != 0)); then
+  if ! command -v sudo >/dev/null; then
+    echo "setup: these Debian packages are missing, and there is neither root nor sudo to install them: ${missing[*]}" >&2
+    exit 1
+  fi
+  root=(sudo)
+fi
+echo "setup: installing ${missing[*]}"
+
+# Debian starts a server as soon as it is installed, unless this file says no (invoke-rc.d(8)); one that is already there
+# belongs to the machine and stays.
+policy=/usr/sbin/policy-rc.d
+own_policy=
+clean_up() { [[ -z $own_policy ]] || "${root[@]}" rm -f "$policy"; }
+trap clean_up EXIT
+if [[ ! -e $policy ]]; then
+  own_policy=yes
+  printf '#!/bin/sh\nexit 101\n' | "${root[@]}" tee "$policy" >/dev/null
+  "${root[@]}" chmod 755 "$policy"
+fi
+
+install() {
+  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends -o DPkg::Lock::Timeout=300 \
+    -o Dpkg::Options::=--force-confold install "${missing[@]}" </dev/null
+}
+# The package lists are only fetched when they are absent or too old to be of use.
+if ! "${root[@]}" apt-get -q -s install "${missing[@]}" >/dev/null 2>&1 || ! install; then
+  "${root[@]}" apt-get -q -o DPkg::Lock::Timeout=300 update </dev/null
+  install
+fi
+
+# Nor at the next start of the machine.
+if command -v systemctl >/dev/null; then
+  for service in redis-server memcached; do
+    [[ " ${missing[*]} " != *" $service "* ]] || "${root[@]}" systemctl --quiet disable "$service" >/dev/null 2>&1 || true
+  done
+fi
+for package in "${missing[@]}"; do
+  installed "$package" || { echo "setup: apt-get did not install $package" >&2; exit 1; }
+done
