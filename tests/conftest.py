@@ -187,7 +187,7 @@ class Recorder:
     def run(self, command, *, env=None, cwd=None, timeout=60):
         return self.start(command, env=env, cwd=cwd).finish(timeout)
 
-    def start_record(self, command, *, path=None, name=None, options=(), env=None, cwd=None, prefix=()):
+    def start_record(self, command, *, path=None, name=None, options=(), env=None, cwd=None, prefix=(), stdin=subprocess.DEVNULL):
         """`friday record` of a command (a list) or of a group (a dict); .recording is the path."""
         if path is None:
             self.count += 1
@@ -199,7 +199,7 @@ class Recorder:
             line += ["--group", file]
         else:
             line += [*(["--node", name] if name else []), "--", *command]
-        running = self.start(line, env=env, cwd=cwd, prefix=prefix)
+        running = self.start(line, env=env, cwd=cwd, prefix=prefix, stdin=stdin)
         running.recording = pathlib.Path(path)
         return running
 

@@ -1,0 +1,113 @@
+"""Each program of tests/targets: recorded it behaves exactly as on its own, and what was recorded replays."""
+
+import json
+import pathlib
+import re
+import shlex
+
+import pytest
+
+LIST = pathlib.Path(__file__).resolve().parents[1] / "targets" / "list.txt"
+LINES = "".join(f"input {i}\n" for i in range(100))
+
+
+class Target:
+    def __init__(self, line):
+        command, _, options = line.partition("|")
+        self.name, self.program, *self.arguments = shlex.split(command)
+        self.options = dict(option.partition("=")[::2] for option in options.split())
+        unknown = set(self.options) - {"varies", "differs", "exit", "signal", "ends", "nodes", "stdin"}
+        assert not unknown, f"{LIST}: {self.name} has unknown options {unknown}"
+
+    @property
+    def returncode(self):
+        """Of the program itself, as subprocess gives it."""
+        return -int(self.options["signal"]) if "signal" in self.options else int(self.options.get("exit", 0))
+
+
+TARGETS = [Target(line) for line in LIST.read_text().splitlines() if line and line[0] != "#"]
+
+
+@pytest.fixture
+def start(recorder, targets, tmp_path):
+    """start(target, recorded): runs it in an empty directory, its input in a file."""
+    (tmp_path / "input").write_text(LINES)
+
+    def start(target, recorded, *options):
+        directory = tmp_path / ("recorded" if recorded else "native")
+        directory.mkdir(exist_ok=True)
+        command = [targets / target.program, *target.arguments]
+        common = dict(cwd=directory, env={"TARGET_ONE": "1", "TARGET_TWO": "two words"})
+        with open(tmp_path / "input" if "stdin" in target.options else "/dev/null") as stdin:
+            if recorded:
+                return recorder.record(command, name="it", stdin=stdin, options=options, **common)
+            return recorder.start(command, stdin=stdin, **common).finish()
+
+    return start
+
+
+def check_alone(target, native):
+    assert native.returncode == target.returncode, f"without recording: {native.returncode} {native.stderr}"
+    if target.program != "crash":
+        assert native.stdout.endswith("SUCCESS\n"), native.stderr
+
+
+def check_recorded(target, native, recording):
+    code = target.returncode
+    assert recording.returncode == (128 - code if code < 0 else code), recording.stderr
+    if "varies" not in target.options and "differs" not in target.options:
+        assert recording.stdout == native.stdout
+    elif target.program != "crash":
+        assert recording.stdout.endswith("SUCCESS\n")
+    program_errors = "".join(line for line in recording.stderr.splitlines(True) if not line.startswith("friday: "))
+    assert program_errors == native.stderr
+    ended = recording.node("it")["ended"]
+    if target.program != "execs":
+        assert ended == ({"how": "signal", "detail": -code} if code < 0 else {"how": "exit", "detail": code})
+    assert recording.ended_at("it") == target.options.get("ends")
+    nodes = target.options.get("nodes", "1")
+    if nodes != "any":
+        assert len(recording.nodes()) == int(nodes), [node["name"] for node in recording.nodes()]
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+def test_target(target, start, recorder):
+    native = start(target, recorded=False)
+    check_alone(target, native)
+    recording = start(target, recorded=True)
+    check_recorded(target, native, recording)
+    recorder.none_left()
+    recorder.verify(recording)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+def test_target_with_every_call_trapped(target, start, recorder):
+    """Without patched call sites, through Syscall User Dispatch alone."""
+    recording = start(target, True, "--no-patch")
+    check_recorded(target, start(target, recorded=False), recording)
+    recorder.verify(recording)
+
+
+@pytest.mark.parametrize("name", ["threads", "signals_restart", "sockets_tcp"])
+def test_verifications_agree(name, start, recorder):
+    """Ten verifications of one recording come to the same end state."""
+    recording = start(next(t for t in TARGETS if t.name == name), recorded=True)
+    states = set()
+    for _ in range(10):
+        done = recorder.verify(recording, "--hash", "--json")
+        states.add(json.dumps([{key: node.get(key) for key in ("name", "events", "hash")} for node in json.loads(done.stdout)["nodes"]]))
+    assert len(states) == 1, states
+
+
+@pytest.mark.parametrize("sync", ["clock", "causal", "free"])
+def test_orders_of_replay(sync, start, recorder):
+    recording = start(next(t for t in TARGETS if t.name == "fork_pipe"), recorded=True)
+    recorder.verify(recording, "--sync", sync)
+
+
+def test_readers_of_the_list_agree():
+    """CMake builds what this file runs: every program has a source, every source is named."""
+    named = {target.program for target in TARGETS} | {"load_library_part"}
+    sources = {re.sub(r"\.cc?$", "", file.name) for file in LIST.parent.glob("*.c*") if file.suffix in (".c", ".cc") and not file.name.startswith("stop_")}
+    assert named == sources

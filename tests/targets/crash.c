@@ -1,0 +1,32 @@
+// Ends badly, as its argument says: by a fault, abort, a signal, or _exit in a thread; what it wrote before must be there.
+#include <pthread.h>
+#include <signal.h>
+
+#include "check.h"
+
+static void* exit_here(void* unused) {
+  (void)unused;
+  exit(33);
+}
+
+int main(int argc, char** argv) {
+  const char* how = argc > 1 ? argv[1] : "";
+  printf("about to end by %s\n", how);
+  fflush(stdout);
+  for (int i = 0; i < 1000; i++) CHECK(getppid() > 0);
+  if (strcmp(how, "fault") == 0) *(volatile int*)16 = 1;
+  if (strcmp(how, "abort") == 0) abort();
+  if (strcmp(how, "term") == 0) kill(getpid(), SIGTERM);
+  if (strcmp(how, "kill") == 0) kill(getpid(), SIGKILL);
+  if (strcmp(how, "illegal") == 0) __builtin_trap();
+  if (strcmp(how, "overflow") == 0) {
+    volatile char* p = (volatile char*)&how;
+    for (;; p -= 1024) *p = 1;
+  }
+  if (strcmp(how, "thread") == 0) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, exit_here, NULL);
+    for (;;) pause();
+  }
+  return 44;
+}
