@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "console/node_list.h"
+#include "core/trace/node_list.h"
 #include "console/paths.h"
 #include "core/replay/session.h"
 

@@ -42,6 +42,9 @@
 #            offset of a virtual base is null: ask gdb for what is in it
 #   function, void, other   "other" only gdb can print (complex, decimal, members' pointers, ...)
 #
+# -friday-value EXPR             gdb's own evaluation, for what no plan can do: calls of functions of the program included
+#   {"bytes": HEX, "address": NUMBER or null, "type": ID, "types": [...]}
+#
 # -friday-locate LOCATION        where a breakpoint at LOCATION would stand, every inlined copy and overload included
 #   [{"address", "function", "file", "full_name", "line"}]   the last four may be null
 #
@@ -53,6 +56,7 @@
 # -friday-console TEXT           commands of gdb's command line that have lines of their own
 import json
 import re
+import struct
 
 import gdb
 
@@ -649,7 +653,47 @@ class Console(gdb.MICommand):
             raise gdb.GdbError("Quit")
 
 
+class Value(JsonCommand):
+    """-friday-value EXPR"""
+
+    def answer(self, argv):
+        value = gdb.parse_and_eval(" ".join(argv))
+        if value.type.strip_typedefs().code in (gdb.TYPE_CODE_REF, gdb.TYPE_CODE_RVALUE_REF):
+            value = value.referenced_value()
+        table = TypeTable()
+        number = table.add(value.type)
+        address = None if value.address is None else int(value.address)
+        if address is None:
+            data = self.bytes_of(value)
+        else:
+            data = bytes(gdb.selected_inferior().read_memory(address, value.type.sizeof)) if value.type.sizeof else b""
+        return {"bytes": data.hex(), "address": address, "type": number, "types": table.entries}
+
+    def bytes_of(self, value):
+        """The bytes of a temporary, rebuilt from its parts: gdb 13 does not give them."""
+        type = value.type.strip_typedefs()
+        size = type.sizeof
+        if type.code == gdb.TYPE_CODE_VOID:
+            return b""
+        if type.code in (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION):
+            data = bytearray(size)
+            for field in type.fields():
+                if hasattr(field, "bitpos") and not field.bitsize:
+                    part = self.bytes_of(value[field])
+                    data[field.bitpos // 8:field.bitpos // 8 + len(part)] = part
+            return bytes(data)
+        if type.code == gdb.TYPE_CODE_ARRAY:
+            low, high = type.range()
+            return b"".join(self.bytes_of(value[i]) for i in range(low, high + 1))
+        if type.code == gdb.TYPE_CODE_FLT:
+            if size not in (4, 8):
+                raise gdb.GdbError("a temporary of type %s cannot be copied; store it in a variable first" % value.type)
+            return struct.pack("<f" if size == 4 else "<d", float(value))
+        return (int(value) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+
+
 Plan("-friday-plan")
+Value("-friday-value")
 Locate("-friday-locate")
 Source("-friday-source")
 Symbols("-friday-symbols")

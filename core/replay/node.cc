@@ -246,6 +246,15 @@ Result<user_regs_struct> ReplayNode::registers(ThreadId id) {
   return view_of(*frame, now);
 }
 
+Result<uint64_t> ReplayNode::program_counter(ThreadId id) {
+  Thread* thread = thread_of(id);
+  if (!thread) return fail(ErrorCode::not_found, "node {} has no thread {}", info_.id, id.value);
+  if (!thread->detour)
+    if (uint64_t site = call_site(id)) return site + 2;
+  FRIDAY_TRY(r, registers(id));
+  return uint64_t{r.rip};
+}
+
 uint64_t ReplayNode::call_site(ThreadId id) {
   auto a = area(id.value);
   auto frame = a ? frame_of(*a) : std::nullopt;
@@ -394,7 +403,8 @@ Result<std::vector<Mapping>> ReplayNode::mappings() {
     m.low = low, m.high = high;
     m.protection = (rights[0] == 'r' ? PROT_READ : 0u) | (rights[1] == 'w' ? PROT_WRITE : 0u) | (rights[2] == 'x' ? PROT_EXEC : 0u);
     m.shared = rights[3] == 's';
-    m.path.assign(p + consumed, end ? end : p + strlen(p));
+    const char* stop = end ? end : p + strlen(p);
+    m.path.assign(std::min(p + consumed, stop), stop);  // %n passes the newline when there is no path
     for (uint64_t rsp : stacks) m.stack |= rsp >= low && rsp < high;
     const bool ours = (low >= format::kWindowAddress && low < format::kWindowAddress + format::kWindowSize) ||
                       (low >= shim::kAreasAddress && low < shim::kScheduleAddress) || low == shim::kScheduleAddress;

@@ -113,6 +113,8 @@ class ReplayNode final : public NodeControl {
   // Whether rip is in the shim or its stubs: then the program stands at a call.
   bool in_shim(uint64_t rip) const;
   const shim::Patch* patch_by_stub(uint64_t rip) const;
+  // The program's pc of a thread; of a parked one without stopping it.
+  Result<uint64_t> program_counter(ThreadId id);
   // Address of the call instruction that thread `id` stands at, 0 in the program's own code.
   uint64_t call_site(ThreadId id);
 

@@ -211,11 +211,11 @@ Result<ReplayStop> ReplaySession::run() {
   if (all_ended()) return ReplayStop{ReplayStop::Kind::ended, {}, {}, {}, {}, {}, 0, {}};
   resume_all();
   for (;;) {
-    if (interrupt_.exchange(false)) {
+    if (interrupt_.exchange(false) || (deadline && std::chrono::steady_clock::now() >= *deadline)) {
       FRIDAY_TRY_VOID(stop_group());
       ReplayNode* any = nullptr;
       for (auto& [id, node] : nodes_)
-        if (node->state() == NodeState::live && (!any || !node->in_shim(0))) any = node.get();
+        if (node->state() == NodeState::live && !any) any = node.get();
       ReplayStop stop;
       stop.kind = ReplayStop::Kind::interrupted;
       if (any) stop.node = any->id(), stop.thread = any->current();

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -67,6 +68,8 @@ class ReplaySession {
   // Runs until something happens that the caller must know. A node's end is reported only if `report_node_ends`.
   Result<ReplayStop> run();
   bool report_node_ends = false;
+  // run() comes back with `interrupted` some time after this moment of this machine's clock.
+  std::optional<std::chrono::steady_clock::time_point> deadline;
   // Executes one instruction of a thread; what the program calls runs whole, others following in the recorded order.
   Result<ReplayStop> step(NodeId node, ThreadId thread);
   // Runs one thread alone, native (a debugger's function call), until it stops; at most `timeout_ms`.

@@ -32,10 +32,10 @@ Result<Schedule> Schedule::compute(const Recording& recording, std::span<const N
   std::vector<NodeId> chosen = nodes.empty() ? usable_nodes(recording) : sorted(nodes);
   FRIDAY_TRY(facts, FactSet::gather(recording, chosen));
   Matches matches = match(facts);
-  Schedule schedule = Scheduler(facts, matches).run();
-  schedule.build_positions();
-  return schedule;
+  return schedule_of(facts, matches);
 }
+
+Schedule schedule_of(const FactSet& facts, const Matches& matches) { return Scheduler(facts, matches).run(); }
 
 Result<Schedule> Schedule::load_or_compute(const Recording& recording, std::span<const NodeId> nodes) {
   std::vector<NodeId> all = usable_nodes(recording);

@@ -88,4 +88,7 @@ class Schedule {
   std::vector<std::vector<uint32_t>> node_turns_;    // by slot: its turns
 };
 
+// The order that `matches` leaves; the step of compute() that tests reach with edges of their own.
+Schedule schedule_of(const FactSet& facts, const Matches& matches);
+
 }  // namespace friday

@@ -198,6 +198,7 @@ Schedule Scheduler::run() {
   size_t index = 0;
   std::erase_if(schedule_.edges_, [&](const Edge&) { return dropped[index++]; });
   schedule_.traffic_ = matches_.traffic;
+  schedule_.build_positions();
   return std::move(schedule_);
 }
 

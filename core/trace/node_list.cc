@@ -1,4 +1,4 @@
-#include "console/node_list.h"
+#include "core/trace/node_list.h"
 
 #include <fnmatch.h>
 

@@ -1,0 +1,151 @@
+#include "core/debug/debugger.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+
+namespace friday {
+
+Result<std::unique_ptr<Debugger>> Debugger::open(const std::string& recording, DebuggerOptions options) {
+  std::unique_ptr<Debugger> debugger(new Debugger(std::move(options)));
+  FRIDAY_TRY(session, ReplaySession::open(recording, debugger->options_.replay));
+  debugger->session_ = std::move(session);
+  char name[] = "/tmp/friday-gdb-XXXXXX";
+  if (!mkdtemp(name)) return fail_errno(errno, "cannot make a temporary directory");
+  debugger->directory_ = name;
+  debugger->session_->on_node_started = [d = debugger.get()](ReplayNode& node) { d->node_started(node); };
+  debugger->session_->report_node_ends = true;
+  for (NodeId id : debugger->session_->nodes())
+    if (ReplayNode* node = debugger->session_->find(id); node->has_process()) debugger->node_started(*node);
+  debugger->here_ = debugger->session_->nodes().front();
+  return debugger;
+}
+
+Debugger::~Debugger() {
+  closing_ = true;
+  // gdbs first: they hold connections to the endpoints, which hold the nodes.
+  for (NodeId id : gdbs_.nodes()) gdbs_.remove(id);
+  states_.clear();
+  session_.reset();
+  std::error_code ignored;
+  if (!directory_.empty()) std::filesystem::remove_all(directory_, ignored);
+}
+
+void Debugger::node_started(ReplayNode& node) {
+  NodeContext& s = state(node.id());
+  s.link = std::make_unique<GdbLink>(node, *this, gdbs_, fmt::format("{}/node-{}", directory_, node.id()));
+  s.stopped = node.current();
+  if (options_.background_gdb) (void)s.link->start();
+  arm_all(node);
+}
+
+Result<GdbLink*> Debugger::link(NodeId id) {
+  FRIDAY_TRY_VOID(session_->readable(id));
+  NodeContext& s = state(id);
+  if (!s.link) return fail(ErrorCode::node_not_started, "node {} has not started yet at this point of the replay", id);
+  FRIDAY_TRY_VOID(s.link->ensure_ready(*this));
+  return s.link.get();
+}
+
+std::vector<int> Debugger::fds() const {
+  std::vector<int> all = gdbs_.fds();
+  for (const auto& [id, s] : states_)
+    if (s.link)
+      for (const pollfd& p : s.link->endpoint().fds()) all.push_back(p.fd);
+  return all;
+}
+
+Result<void> Debugger::pump_once(int timeout_ms) {
+  std::vector<pollfd> set;
+  const std::vector<int> gdb_fds = gdbs_.fds();
+  for (int fd : gdb_fds) set.push_back({fd, POLLIN, 0});
+  std::vector<RspEndpoint*> owners;
+  for (auto& [id, s] : states_)
+    if (s.link)
+      for (const pollfd& p : s.link->endpoint().fds()) {
+        set.push_back(p);
+        owners.push_back(&s.link->endpoint());
+      }
+  int ready = poll(set.data(), set.size(), timeout_ms);
+  if (ready < 0 && errno == EINTR) return {};
+  if (ready < 0) return fail_errno(errno, "poll failed");
+  for (size_t i = 0; i < set.size() && ready > 0; i++) {
+    if (!set[i].revents) continue;
+    if (i < gdb_fds.size()) gdbs_.dispatch(set[i].fd);
+    else owners[i - gdb_fds.size()]->on_ready(set[i].fd);
+  }
+  return {};
+}
+
+// The thread in whose frame expressions of a node are meant: the one that stopped, else the one that holds the token.
+Result<ThreadId> Debugger::scope_thread(NodeId id) {
+  FRIDAY_TRY(node, session_->readable(id));
+  NodeContext& s = state(id);
+  if (s.pc_epoch == epoch_) return s.stopped;
+  if (id != here_ || !node->thread_of(s.stopped)) s.stopped = node->current();
+  FRIDAY_TRY(pc, node->program_counter(s.stopped));
+  s.pc = pc;
+  s.pc_epoch = epoch_;
+  return s.stopped;
+}
+
+void Debugger::group_moved(const ReplayStop& stop) {
+  epoch_++;
+  here_ = stop.node;
+  NodeContext& s = state(stop.node);
+  s.stopped = stop.thread;
+  for (auto& [id, each] : states_)
+    if (each.link)
+      if (ReplayNode* node = session_->find(id)) each.link->moved(id == stop.node ? stop.thread : node->current());
+}
+
+Result<void> Debugger::restart() {
+  for (NodeId id : gdbs_.nodes()) gdbs_.remove(id);
+  for (auto& [id, s] : states_) {
+    s.link.reset();
+    s.watches.clear();
+    s.plans.clear();
+    s.workspace = s.staged = 0;
+  }
+  for (StopPointId id : points_.ids()) points_.find(id)->instances.clear();
+  for (auto& [id, timer] : timers_) timer.next = 0;
+  altered_.clear();
+  epoch_++;
+  return session_->restart();
+}
+
+std::optional<LogicalTime> Debugger::altered_since(NodeId node) const {
+  auto it = altered_.find(node);
+  if (it == altered_.end()) return std::nullopt;
+  return it->second;
+}
+
+void Debugger::mark_altered(NodeId node) {
+  altered_.try_emplace(node, session_->time(node));
+  epoch_++;
+  if (NodeContext& s = state(node); s.link) s.link->moved(s.stopped);
+}
+
+std::string Debugger::location(NodeId id, uint64_t pc) {
+  const uint64_t key = uint64_t{id.value} << 48 | pc;
+  if (auto it = locations_.find(key); it != locations_.end()) return it->second;
+  std::string text = fmt::format("{:#x}", pc);
+  if (auto l = link(id))
+    if (auto printed = (*l)->console(fmt::format("info symbol {:#x}", pc), *this); printed && !printed->starts_with("No symbol")) {
+      std::string function = printed->substr(0, printed->find_first_of(" \n"));
+      text = function;
+      if (auto line = (*l)->console(fmt::format("info line *{:#x}", pc), *this)) {
+        unsigned number;
+        const size_t quote = line->find('"');
+        if (sscanf(line->c_str(), "Line %u", &number) == 1 && quote != std::string::npos) {
+          std::string file = line->substr(quote + 1, line->find('"', quote + 1) - quote - 1);
+          text += fmt::format(" at {}:{}", file.substr(file.rfind('/') + 1), number);
+        }
+      }
+    }
+  return locations_[key] = text;
+}
+
+}  // namespace friday

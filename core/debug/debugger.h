@@ -1,0 +1,181 @@
+// The debugger of a replayed group: what console and Python talk to. It ties the replay session, one gdb and one endpoint a
+// node, stop points over all nodes, and expressions compiled once and evaluated without gdb.
+//
+// One thread, one reactor: pump_once() serves gdbs and endpoints; it must be called while a prompt waits. Everything that
+// asks a gdb waits by pumping, and everything that runs the group returns when it stands again.
+//
+// Why this is a directory of its own and not part of core/replay: replay verifies without gdb and must stay able to; the
+// knowledge of mi and rsp is kept out of it (docs/architecture.md).
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/debug/gdb_link.h"
+#include "core/debug/types.h"
+#include "core/mi/multiplexer.h"
+#include "core/replay/session.h"
+#include "core/rsp/host.h"
+#include "core/stop/chain.h"
+#include "core/stop/plan.h"
+#include "core/stop/stop_points.h"
+
+namespace friday {
+
+// A value read from a node.
+struct RawValue {
+  uint32_t type = 0;  // id in the TypeRegistry
+  std::vector<std::byte> bytes;
+  std::optional<uint64_t> address;
+};
+
+struct DebugStop {
+  enum class Kind { breakpoint, watch, timer, exit, end, divergence, interrupt, pause, step, signal };
+  Kind kind = Kind::end;
+  std::vector<uint32_t> ids;
+  NodeId node{};
+  std::optional<ThreadId> thread;
+  uint64_t pc = 0;
+  std::string expression;                 // watch
+  std::optional<RawValue> old_value, new_value;
+  std::string message, expected, actual;
+};
+
+struct DebuggerOptions {
+  ReplayOptions replay;
+  bool background_gdb = true;  // start each node's gdb at once
+};
+
+class Debugger final : public Pump, public RspHost {
+ public:
+  static Result<std::unique_ptr<Debugger>> open(const std::string& recording, DebuggerOptions options);
+  ~Debugger() override;
+
+  ReplaySession& session() { return *session_; }
+  MiMultiplexer& gdbs() { return gdbs_; }
+
+  // ---- reactor
+  std::vector<int> fds() const;
+  Result<void> pump_once(int timeout_ms) override;
+
+  // ---- expressions (expressions.cc)
+  Result<RawValue> read(NodeId node, const std::string& expression);
+  Result<void> write(NodeId node, const std::string& target, const std::string& value);
+  Result<void> write_bytes(NodeId node, const std::string& target, std::span<const std::byte> data);
+  Result<std::string> read_string(NodeId node, uint64_t address);
+  Result<uint64_t> stage(NodeId node, std::span<const std::byte> data);
+  std::string types(uint32_t id) const { return types_.table(id); }
+  Result<std::string> gdb(NodeId node, const std::string& command);
+  Result<std::vector<std::string>> complete(NodeId node, const std::string& prefix);
+  // "process_data at process.c:69", or the address.
+  std::string location(NodeId node, uint64_t pc);
+
+  // ---- stop points (stops.cc)
+  Result<uint32_t> add_breakpoint(const std::vector<NodeId>& nodes, const std::string& location, const std::string& condition);
+  Result<uint32_t> add_watch(const std::vector<NodeId>& nodes, const std::vector<std::string>& expressions, const std::string& condition);
+  Result<uint32_t> add_timer(double seconds);
+  Result<void> remove(uint32_t id);
+  Result<void> enable(uint32_t id, bool on);
+  Result<void> ignore(uint32_t id, uint64_t count);
+  Result<void> condition(uint32_t id, const std::string& text);
+  const StopPoints& stop_points() const { return points_; }
+
+  // ---- running (run.cc)
+  Result<DebugStop> resume(std::optional<double> timeout);
+  Result<DebugStop> step(NodeId node, const std::string& command);
+  void interrupt() { session_->interrupt(); }
+  Result<void> restart();
+  bool altered(NodeId node) const { return altered_.contains(node); }
+  std::optional<LogicalTime> altered_since(NodeId node) const;
+  NodeId here() const { return here_; }
+
+ private:
+  // What the debugger knows of one node.
+  struct NodeContext {
+    std::unique_ptr<GdbLink> link;
+    std::map<uint32_t, std::vector<std::unique_ptr<ChainWatch>>> watches;  // by stop point: one chain an expression
+    // Plans by expression and pc; a plan that reads no register and is of a program-wide name serves every pc.
+    std::map<std::pair<std::string, uint64_t>, std::shared_ptr<const ExpressionPlan>> plans;
+    uint64_t workspace = 0, staged = 0;
+    ThreadId stopped{0};
+    uint64_t pc = 0;      // of the stopped thread; valid if pc_epoch is the current one
+    uint64_t pc_epoch = 0;
+  };
+  struct Timer {
+    int64_t period = 0, next = 0;  // ns of logical time
+    bool enabled = true;
+  };
+
+  explicit Debugger(DebuggerOptions options) : options_(std::move(options)) {}
+  void node_started(ReplayNode& node);
+  Result<GdbLink*> link(NodeId node);
+  NodeContext& state(NodeId node) { return states_[node]; }
+  void group_moved(const ReplayStop& stop);
+  Result<ThreadId> scope_thread(NodeId node);
+
+  // expressions.cc
+  Result<std::shared_ptr<const ExpressionPlan>> plan(NodeId node, const std::string& expression);
+  Result<RawValue> read_through_gdb(NodeId node, const std::string& expression);
+  Result<uint64_t> workspace(ReplayNode& node);
+  Result<std::string> with_workspace(ReplayNode& node, std::string expression);
+  void mark_altered(NodeId node);
+  RawValue raw(const ExpressionPlan& plan, PlanValue value);
+
+  // stops.cc
+  Result<void> arm(StopPoint& point, ReplayNode& node);
+  Result<void> arm_breakpoint(StopPoint& point, ReplayNode& node);
+  Result<void> arm_watch(StopPoint& point, ReplayNode& node);
+  void disarm(StopPoint& point, ReplayNode& node);
+  void arm_all(ReplayNode& node);
+  bool condition_holds(const StopPoint& point, NodeId node, std::string& note);
+  std::optional<DebugStop> judge_breakpoint(const ReplayStop& stop);
+  std::optional<DebugStop> judge_watch(const ReplayStop& stop);
+  bool count(StopPoint& point);
+
+  // run.cc
+  void set_next_timer();
+  std::optional<DebugStop> judge_timer(const ReplayStop& stop);
+  Result<DebugStop> run_group(std::optional<double> timeout);
+  std::optional<DebugStop> judge(const ReplayStop& stop);
+  DebugStop base_stop(const ReplayStop& stop, DebugStop::Kind kind);
+
+  // RspHost (host.cc)
+  RspAbilities abilities(NodeId) const override { return {}; }
+  Result<void> resume(NodeId node, const ResumeRequest& request) override;
+  void interrupt(NodeId) override { session_->interrupt(); }
+  Result<void> set_stop_point(NodeId node, const StopPointRequest& request) override;
+  Result<void> clear_stop_point(NodeId node, const StopPointRequest& request) override;
+  Result<std::string> monitor(NodeId node, std::string_view command) override;
+  Result<void> kill(NodeId node) override;
+  void disconnected(NodeId) override {}
+  void report(NodeId node, const Result<ReplayStop>& stop, std::optional<ThreadId> wanted);
+  Result<ReplayStop> step_range(NodeId node, ThreadId thread, const ThreadAction& action);
+
+  DebuggerOptions options_;
+  std::unique_ptr<ReplaySession> session_;
+  MiMultiplexer gdbs_;
+  std::map<NodeId, NodeContext> states_;
+  TypeRegistry types_;
+  StopPoints points_;
+  std::map<uint32_t, Timer> timers_;
+  std::optional<NodeId> timer_node_;            // parked for the next timer
+  std::map<NodeId, LogicalTime> altered_;
+  std::map<uint64_t, std::string> locations_;   // by pc, of programs with equal layout: (node << 48 | pc)
+  std::map<std::pair<NodeId, std::pair<uint64_t, uint64_t>>, StopPointId> client_watches_;
+  uint32_t next_client_watch_ = 1u << 30;
+  // A stop of the user's that came while a gdb ran the group for a step.
+  std::optional<ReplayStop> pending_stop_;
+  std::optional<ReplayStop> last_client_stop_;
+  uint64_t epoch_ = 1;                           // counts moves of the group
+  NodeId here_{};
+  std::string directory_;
+  bool closing_ = false;
+};
+
+}  // namespace friday

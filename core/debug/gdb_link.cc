@@ -1,0 +1,99 @@
+#include "core/debug/gdb_link.h"
+
+#include "core/mi/typed.h"
+
+namespace friday {
+
+Result<void> GdbLink::start() {
+  if (started_) return {};
+  FRIDAY_TRY_VOID(endpoint_.listen_unix(socket_path_));
+  MiSessionOptions options;
+  options.sysroot = node_.sysroot();
+  FRIDAY_TRY(gdb, MiSession::start(std::move(options)));
+  MiSession* raw = gdb.get();
+  gdbs_.add(node_.id(), std::move(gdb));
+  started_ = true;
+  // gdb must not keep what it read: the core changes memory without telling it.
+  for (const char* setting : {"-gdb-set stack-cache off", "-gdb-set code-cache off", "-gdb-set remotetimeout 60"})
+    raw->send(setting, [](Result<MiReply>) {});  // the answer says nothing
+  connecting_ = raw->send("-target-select remote " + socket_path_);
+  return {};
+}
+
+Result<MiSession*> GdbLink::session(Pump& pump) {
+  FRIDAY_TRY_VOID(start());
+  MiSession* gdb = gdbs_.session(node_.id());
+  if (!gdb || !gdb->is_alive()) {
+    // A gdb that died is replaced; its node is unharmed.
+    started_ = connected_ = false;
+    gdbs_.remove(node_.id());
+    FRIDAY_TRY_VOID(start());
+    gdb = gdbs_.session(node_.id());
+  }
+  if (!connected_) {
+    FRIDAY_TRY_VOID(gdb->wait_ready(pump));
+    const auto deadline = std::chrono::steady_clock::now() + gdb->deadline();
+    std::optional<Result<MiReply>> reply;
+    while (!(reply = gdb->take_result(connecting_))) {
+      if (std::chrono::steady_clock::now() > deadline) return std::unexpected(MiSession::deadline_error("target remote", gdb->deadline()));
+      FRIDAY_TRY_VOID(pump.pump_once(1000));
+    }
+    if (!*reply) return std::unexpected(reply->error());
+    if ((*reply)->record.is_error()) return std::unexpected(error_of((*reply)->record));
+    connected_ = true;
+    stale_ = true;
+  }
+  return gdb;
+}
+
+Result<void> GdbLink::ensure_ready(Pump& pump) {
+  auto ready = session(pump);
+  if (!ready) return std::unexpected(ready.error());
+  return {};
+}
+
+Result<void> GdbLink::refresh(MiSession& gdb, Pump& pump) {
+  while (gdb.take_async()) {}
+  if (!stale_) return {};
+  FRIDAY_TRY_VOID(gdb.console("maint flush register-cache", pump));
+  const auto threads = node_.threads();
+  if (threads.size() > 1) {
+    // gdb numbers threads by the order in which it met them; its target id has our number.
+    FRIDAY_TRY(record, gdb.run("-thread-info", pump));
+    for (const auto& thread : threads_of(record))
+      if (thread.target_id == fmt::format("Thread 1.{}", thread_.value + 1)) FRIDAY_TRY_VOID(gdb.run(fmt::format("-thread-select {}", thread.id), pump));
+  }
+  stale_ = false;
+  return {};
+}
+
+Result<ResultRecord> GdbLink::run(std::string_view command, Pump& pump) {
+  FRIDAY_TRY(gdb, session(pump));
+  FRIDAY_TRY_VOID(refresh(*gdb, pump));
+  return gdb->run(command, pump);
+}
+
+Result<std::string> GdbLink::ask(std::string_view command, Pump& pump) {
+  FRIDAY_TRY(record, run(command, pump));
+  return json_of(record);
+}
+
+Result<std::string> GdbLink::console(std::string_view command, Pump& pump) {
+  FRIDAY_TRY(gdb, session(pump));
+  FRIDAY_TRY_VOID(refresh(*gdb, pump));
+  return gdb->console(command, pump);
+}
+
+Result<void> GdbLink::execute(std::string_view command, Pump& pump) {
+  FRIDAY_TRY(gdb, session(pump));
+  FRIDAY_TRY_VOID(refresh(*gdb, pump));
+  FRIDAY_TRY_VOID(gdb->run(command, pump));
+  for (;;) {
+    while (auto record = gdb->take_async())
+      if (stop_of(*record)) return {};
+    if (!gdb->is_alive()) return fail(ErrorCode::component_died, "node {}: its gdb died: {}", node_.id(), gdb->error_tail());
+    FRIDAY_TRY_VOID(pump.pump_once(1000));
+  }
+}
+
+}  // namespace friday

@@ -1,0 +1,58 @@
+// One node's gdb: an MiSession whose target is the node's own remote-serial-protocol endpoint, served by this same thread.
+// gdb believes that its target is stopped all the time; whenever the core moved the node, the link has gdb forget what it
+// remembers before the next question.
+//
+// Used on the session's thread; every method that waits does so by pumping.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/mi/multiplexer.h"
+#include "core/replay/node.h"
+#include "core/rsp/endpoint.h"
+
+namespace friday {
+
+class GdbLink {
+ public:
+  GdbLink(ReplayNode& node, RspHost& host, MiMultiplexer& gdbs, std::string socket_path)
+      : node_(node), gdbs_(gdbs), socket_path_(std::move(socket_path)), endpoint_(node, host) {}
+
+  // Starts gdb in the background, if it is not there; questions wait until it is connected.
+  Result<void> start();
+  Result<void> ensure_ready(Pump& pump);
+  bool started() const { return started_; }
+
+  // The node moved: registers, memory and threads that gdb knows are old. `stopped` becomes gdb's selected thread.
+  void moved(ThreadId stopped) {
+    stale_ = true;
+    thread_ = stopped;
+  }
+
+  // MI command in the scope of the stopped thread.
+  Result<ResultRecord> run(std::string_view command, Pump& pump);
+  // The JSON answer of a -friday- command.
+  Result<std::string> ask(std::string_view command, Pump& pump);
+  // A command of gdb's command line; what it printed.
+  Result<std::string> console(std::string_view command, Pump& pump);
+  // Lets gdb run its target (-exec-next and so on); returns when gdb has seen the stop.
+  Result<void> execute(std::string_view command, Pump& pump);
+
+  RspEndpoint& endpoint() { return endpoint_; }
+  const std::string& socket_path() const { return socket_path_; }
+
+ private:
+  Result<MiSession*> session(Pump& pump);
+  Result<void> refresh(MiSession& gdb, Pump& pump);
+
+  ReplayNode& node_;
+  MiMultiplexer& gdbs_;
+  std::string socket_path_;
+  RspEndpoint endpoint_;
+  bool started_ = false, connected_ = false, stale_ = false;
+  MiToken connecting_ = 0;
+  ThreadId thread_{0};
+};
+
+}  // namespace friday

@@ -1,0 +1,195 @@
+// Running the group and judging why it stopped.
+#include "core/debug/debugger.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <ctime>
+
+namespace friday {
+
+DebugStop Debugger::base_stop(const ReplayStop& stop, DebugStop::Kind kind) {
+  DebugStop out;
+  out.kind = kind;
+  out.node = stop.node;
+  out.thread = stop.thread;
+  out.pc = stop.pc.value;
+  return out;
+}
+
+namespace {
+std::string ending_text(const ReplayNode& node) {
+  const NodeOutcome& outcome = node.outcome();
+  switch (outcome.how) {
+    case NodeOutcome::How::exited: return fmt::format("exited with {}", outcome.detail);
+    case NodeOutcome::How::signal: return fmt::format("killed by signal {} ({}) {}", outcome.detail, strsignal(outcome.detail), outcome.text);
+    case NodeOutcome::How::end_of_recording: return "the recording of this node ends here: " + describe(node.info().end);
+    case NodeOutcome::How::failed: return outcome.text;
+    default: return "ended";
+  }
+}
+}  // namespace
+
+// What a stop of the replay means to the user; none: nothing, go on.
+std::optional<DebugStop> Debugger::judge(const ReplayStop& stop) {
+  switch (stop.kind) {
+    case ReplayStop::Kind::breakpoint: return judge_breakpoint(stop);
+    case ReplayStop::Kind::watch: return judge_watch(stop);
+    case ReplayStop::Kind::event: return judge_timer(stop);
+    case ReplayStop::Kind::step: case ReplayStop::Kind::started: return base_stop(stop, DebugStop::Kind::step);
+    case ReplayStop::Kind::node_ended: case ReplayStop::Kind::signal: {
+      auto out = base_stop(stop, stop.kind == ReplayStop::Kind::signal ? DebugStop::Kind::exit : DebugStop::Kind::exit);
+      out.message = ending_text(*session_->find(stop.node));
+      return out;
+    }
+    case ReplayStop::Kind::ended: return base_stop(stop, DebugStop::Kind::end);
+    case ReplayStop::Kind::interrupted: return base_stop(stop, DebugStop::Kind::interrupt);
+    case ReplayStop::Kind::diverged: {
+      auto out = base_stop(stop, DebugStop::Kind::divergence);
+      const Divergence& d = *session_->divergence();
+      out.message = describe(d);
+      for (const auto& [node, time] : altered_) out.message = fmt::format("node {} was altered by you before: this divergence may be of your making\n", node) + out.message;
+      out.expected = d.expected;
+      out.actual = d.actual;
+      return out;
+    }
+    case ReplayStop::Kind::failed: {
+      auto out = base_stop(stop, DebugStop::Kind::divergence);
+      out.message = stop.text;
+      return out;
+    }
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+// A clock that brings a blocked wait back with EINTR (SIGURG, whose handler does nothing) at a moment and often after it.
+class Alarm {
+ public:
+  explicit Alarm(double seconds) {
+    sigevent event{};
+    event.sigev_notify = SIGEV_THREAD_ID;
+    event.sigev_signo = SIGURG;
+    event._sigev_un._tid = static_cast<pid_t>(syscall(SYS_gettid));
+    if (timer_create(CLOCK_MONOTONIC, &event, &timer_) != 0) return;
+    const long ns = static_cast<long>(seconds * 1e9);
+    itimerspec when{{0, 20000000}, {ns / 1000000000, std::max(1l, ns % 1000000000)}};
+    timer_settime(timer_, 0, &when, nullptr);
+    armed_ = true;
+  }
+  ~Alarm() {
+    if (armed_) timer_delete(timer_);
+  }
+
+ private:
+  timer_t timer_{};
+  bool armed_ = false;
+};
+
+}  // namespace
+
+// The timer that is due first parks the node whose event comes at or after its time.
+void Debugger::set_next_timer() {
+  if (timer_node_) (void)session_->stop_at(*timer_node_, ~uint64_t{0});
+  timer_node_.reset();
+  int64_t due = INT64_MAX;
+  const Schedule& order = session_->schedule();
+  for (auto& [id, timer] : timers_) {
+    if (!timer.enabled) continue;
+    if (!timer.next) timer.next = order.time_of(order.turns().front().node, {order.turns().front().first}).l + timer.period;
+    due = std::min(due, timer.next);
+  }
+  if (due == INT64_MAX) return;
+  uint64_t position = order.position_at({due, 0, {}, 0});
+  // A node that does not exist yet cannot be parked: the next event of one that does serves as well.
+  for (; position < order.event_count(); position++) {
+    const Mark mark = order.at_position(position);
+    ReplayNode* node = session_->find(mark.node);
+    if (!node->has_process() || node->state() != NodeState::live || node->events_done() > mark.event.value) continue;
+    if (session_->stop_at(mark.node, mark.event.value)) timer_node_ = mark.node;
+    return;
+  }
+}
+
+std::optional<DebugStop> Debugger::judge_timer(const ReplayStop& stop) {
+  const Schedule& order = session_->schedule();
+  const uint64_t event = session_->mark(stop.node).event.value;
+  if (event >= order.event_count(stop.node)) return std::nullopt;
+  const int64_t now = order.time_of(stop.node, {event}).l;
+  DebugStop out = base_stop(stop, DebugStop::Kind::timer);
+  for (auto& [id, timer] : timers_) {
+    if (!timer.enabled || timer.next > now) continue;
+    out.ids.push_back(id);
+    while (timer.next <= now) timer.next += timer.period;
+  }
+  if (out.ids.empty()) return std::nullopt;
+  return out;
+}
+
+Result<DebugStop> Debugger::run_group(std::optional<double> timeout) {
+  std::optional<Alarm> alarm;
+  session_->deadline.reset();
+  if (timeout) {
+    alarm.emplace(*timeout);
+    session_->deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(static_cast<int64_t>(*timeout * 1e9));
+  }
+  for (;;) {
+    if (!timers_.empty()) set_next_timer();
+    auto stop = session_->run();
+    if (!stop) return std::unexpected(stop.error());
+    group_moved(*stop);
+    if (timeout && stop->kind == ReplayStop::Kind::interrupted && std::chrono::steady_clock::now() >= *session_->deadline)
+      return base_stop(*stop, DebugStop::Kind::pause);
+    if (auto judged = judge(*stop)) return std::move(*judged);
+  }
+}
+
+Result<DebugStop> Debugger::resume(std::optional<double> timeout) {
+  if (pending_stop_) {
+    ReplayStop stop = std::move(*pending_stop_);
+    pending_stop_.reset();
+    if (auto judged = judge(stop)) return std::move(*judged);
+  }
+  return run_group(timeout);
+}
+
+// gdb steps; the core runs what gdb asks through the endpoint.
+Result<DebugStop> Debugger::step(NodeId id, const std::string& command) {
+  FRIDAY_TRY(node, session_->readable(id));
+  if (node->state() == NodeState::ended) return fail(ErrorCode::node_ended, "node {} has ended: there is nothing left to step", id);
+  FRIDAY_TRY_VOID(scope_thread(id));
+  FRIDAY_TRY(l, link(id));
+  last_client_stop_.reset();
+  pending_stop_.reset();
+  const std::string mi = command == "step" ? "-exec-step" : command == "next" ? "-exec-next" : command == "stepi" ? "-exec-step-instruction"
+                         : command == "nexti" ? "-exec-next-instruction" : command == "finish" ? "-exec-finish" : "";
+  if (mi.empty() && !command.starts_with("until") && !command.starts_with("advance"))
+    return fail(ErrorCode::usage, "cannot step by \"{}\": use step, next, stepi, nexti, finish or until LOCATION", command);
+  const std::string full = !mi.empty() ? mi : "-exec-until" + command.substr(command.find_first_of(" ") == std::string::npos ? command.size() : command.find_first_of(" "));
+  FRIDAY_TRY_VOID(l->execute(full, *this));
+  if (pending_stop_) {
+    ReplayStop stop = std::move(*pending_stop_);
+    pending_stop_.reset();
+    if (auto judged = judge(stop)) return std::move(*judged);
+  }
+  if (last_client_stop_)
+    switch (last_client_stop_->kind) {
+      case ReplayStop::Kind::node_ended: case ReplayStop::Kind::ended: case ReplayStop::Kind::diverged: case ReplayStop::Kind::signal:
+      case ReplayStop::Kind::interrupted: case ReplayStop::Kind::failed:
+        if (auto judged = judge(*last_client_stop_)) return std::move(*judged);
+        break;
+      default: break;
+    }
+  DebugStop out;
+  out.kind = DebugStop::Kind::step;
+  out.node = id;
+  out.thread = state(id).stopped;
+  if (auto pc = node->program_counter(state(id).stopped)) out.pc = *pc;
+  return out;
+}
+
+}  // namespace friday

@@ -1,0 +1,258 @@
+// Stop points over all nodes: resolved by each node's gdb, armed in each node, judged when one is hit.
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "core/debug/debugger.h"
+#include "core/mi/value.h"
+
+namespace friday {
+namespace {
+
+std::string clean(std::string text) {
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.pop_back();
+  size_t from = text.find_first_not_of(" \t");
+  return from == std::string::npos ? "" : text.substr(from);
+}
+
+// The links of a pointer chain, outermost first: a->b->c gives a, a->b, a->b->c. Only plain chains of names are split.
+std::vector<std::string> links_of(const std::string& expression) {
+  std::vector<std::string> links;
+  int depth = 0;
+  for (size_t i = 0; i + 1 < expression.size(); i++) {
+    if (expression[i] == '(' || expression[i] == '[') depth++;
+    if (expression[i] == ')' || expression[i] == ']') depth--;
+    if (depth == 0 && expression[i] == '-' && expression[i + 1] == '>') links.push_back(expression.substr(0, i));
+  }
+  links.push_back(expression);
+  return links;
+}
+
+}  // namespace
+
+Result<uint32_t> Debugger::add_breakpoint(const std::vector<NodeId>& nodes, const std::string& location, const std::string& condition) {
+  StopPoint point;
+  point.kind = StopKind::breakpoint;
+  point.nodes.ids = nodes;
+  point.location = clean(location);
+  point.condition = clean(condition);
+  FRIDAY_TRY(id, points_.add(std::move(point)));
+  StopPoint& added = *points_.find(id);
+  // The gdbs work in parallel: all are asked before the first answer is awaited.
+  for (NodeId n : nodes)
+    if (auto& s = state(n); s.link) (void)s.link->start();
+  std::optional<Error> failure;
+  size_t placed = 0;
+  for (NodeId n : nodes) {
+    ReplayNode* node = session_->find(n);
+    if (!node || !node->has_process()) continue;
+    auto done = arm(added, *node);
+    if (done) placed++;
+    else if (!failure) failure = done.error();
+  }
+  if (placed == 0 && failure) {
+    (void)points_.remove(id);
+    return std::unexpected(*failure);
+  }
+  return id.value;
+}
+
+Result<uint32_t> Debugger::add_watch(const std::vector<NodeId>& nodes, const std::vector<std::string>& expressions, const std::string& condition) {
+  StopPoint point;
+  point.kind = StopKind::watchpoint;
+  point.nodes.ids = nodes;
+  for (const auto& e : expressions) point.expressions.push_back(clean(e));
+  point.condition = clean(condition);
+  FRIDAY_TRY(id, points_.add(std::move(point)));
+  StopPoint& added = *points_.find(id);
+  std::optional<Error> failure;
+  size_t placed = 0;
+  for (NodeId n : nodes) {
+    ReplayNode* node = session_->find(n);
+    if (!node || !node->has_process() || node->state() == NodeState::ended) continue;
+    auto done = arm(added, *node);
+    if (done) placed++;
+    else if (!failure) failure = done.error();
+  }
+  if (placed == 0 && failure) {
+    (void)points_.remove(id);
+    return std::unexpected(*failure);
+  }
+  return id.value;
+}
+
+Result<uint32_t> Debugger::add_timer(double seconds) {
+  if (!(seconds > 0)) return fail(ErrorCode::usage, "a timer needs a period above 0 s, not {}", seconds);
+  StopPoint point;  // takes its id from the one sequence
+  point.location = fmt::format("every {} s", seconds);
+  FRIDAY_TRY(id, points_.add(std::move(point)));
+  timers_[id.value] = Timer{static_cast<int64_t>(seconds * 1e9), 0, true};
+  return id.value;
+}
+
+Result<void> Debugger::arm(StopPoint& point, ReplayNode& node) {
+  if (!point.enabled || timers_.contains(point.id.value)) return {};
+  point.pending.erase(node.id());
+  auto done = point.kind == StopKind::breakpoint ? arm_breakpoint(point, node) : arm_watch(point, node);
+  if (!done) point.pending[node.id()] = done.error().message;
+  return done;
+}
+
+Result<void> Debugger::arm_breakpoint(StopPoint& point, ReplayNode& node) {
+  FRIDAY_TRY(l, link(node.id()));
+  FRIDAY_TRY(answer, l->ask("-friday-locate " + mi_quote(point.location), *this));
+  auto json = nlohmann::json::parse(answer, nullptr, false);
+  if (json.is_discarded() || json.empty()) return fail(ErrorCode::not_found, "node {}: no location for {}", node.id(), point.location);
+  auto& instances = point.instances[node.id()];
+  instances.clear();
+  for (const auto& location : json) {
+    if (!location["address"].is_number()) continue;
+    const Addr address{location["address"].get<uint64_t>()};
+    FRIDAY_TRY_VOID(node.breakpoints().insert(address, {BreakpointOwner::Kind::stop_point, point.id.value}));
+    std::string place = location["function"].is_string() ? location["function"].get<std::string>() : "";
+    if (location["file"].is_string() && location["line"].is_number())
+      place += fmt::format("{}{}:{}", place.empty() ? "" : " at ", location["file"].get<std::string>(), location["line"].get<int>());
+    instances.push_back({address, 0, static_cast<uint32_t>(instances.size()), place});
+  }
+  return {};
+}
+
+Result<void> Debugger::arm_watch(StopPoint& point, ReplayNode& node) {
+  FRIDAY_TRY(thread, scope_thread(node.id()));
+  auto& chains = state(node.id()).watches[point.id.value];
+  chains.clear();
+  node.watches().disarm(point.id);
+  uint32_t index = 0;
+  for (const auto& expression : point.expressions) {
+    std::string text = expression;
+    if (text.starts_with("*0x")) text = "*(int*)" + text.substr(1);
+    std::vector<std::shared_ptr<const ExpressionPlan>> plans;
+    for (const auto& link_text : links_of(text)) {
+      FRIDAY_TRY(p, plan(node.id(), link_text));
+      if (p->kind == ExpressionPlan::Kind::gdb || !p->place)
+        return fail(ErrorCode::unsupported, "node {}: {} cannot be watched: {}", node.id(), link_text, p->reason.empty() ? "it has no place in memory" : p->reason);
+      plans.push_back(p);
+    }
+    const uint32_t first = index;
+    index += static_cast<uint32_t>(plans.size());
+    chains.push_back(std::make_unique<ChainWatch>(point.id, std::move(plans), first, point.any_write));
+    auto armed = chains.back()->arm(node, thread, node.watches());
+    if (!armed) {
+      node.watches().disarm(point.id);
+      chains.clear();
+      return armed;
+    }
+  }
+  return {};
+}
+
+void Debugger::disarm(StopPoint& point, ReplayNode& node) {
+  (void)node.breakpoints().remove_all({BreakpointOwner::Kind::stop_point, point.id.value});
+  node.watches().disarm(point.id);
+  state(node.id()).watches.erase(point.id.value);
+  point.instances.erase(node.id());
+}
+
+// A node appeared: what covers it is put in force. What cannot be resolved stays pending.
+void Debugger::arm_all(ReplayNode& node) {
+  for (StopPointId id : points_.ids()) {
+    StopPoint* point = points_.find(id);
+    const auto& wanted = point->nodes.ids;
+    if (std::find(wanted.begin(), wanted.end(), node.id()) != wanted.end()) (void)arm(*point, node);
+  }
+}
+
+Result<void> Debugger::remove(uint32_t number) {
+  FRIDAY_TRY(point, points_.get({number}));
+  for (NodeId id : session_->nodes())
+    if (ReplayNode* node = session_->find(id); node->has_process()) disarm(*point, *node);
+  timers_.erase(number);
+  return points_.remove({number});
+}
+
+Result<void> Debugger::enable(uint32_t number, bool on) {
+  FRIDAY_TRY(point, points_.get({number}));
+  if (point->enabled == on) return {};
+  point->enabled = on;
+  if (auto timer = timers_.find(number); timer != timers_.end()) timer->second.enabled = on;
+  for (NodeId id : point->nodes.ids) {
+    ReplayNode* node = session_->find(id);
+    if (!node || !node->has_process()) continue;
+    if (on) FRIDAY_TRY_VOID(arm(*point, *node));
+    else disarm(*point, *node);
+  }
+  return {};
+}
+
+Result<void> Debugger::ignore(uint32_t number, uint64_t count) {
+  FRIDAY_TRY(point, points_.get({number}));
+  point->ignore_count = count;
+  return {};
+}
+
+Result<void> Debugger::condition(uint32_t number, const std::string& text) {
+  FRIDAY_TRY(point, points_.get({number}));
+  point->condition = clean(text);
+  return {};
+}
+
+bool Debugger::condition_holds(const StopPoint& point, NodeId node, std::string& note) {
+  if (point.condition.empty()) return true;
+  auto value = read(node, point.condition);
+  if (!value) {
+    note = fmt::format("the condition of {} could not be evaluated: {}", point.id.value, value.error().message);
+    return true;
+  }
+  return std::any_of(value->bytes.begin(), value->bytes.end(), [](std::byte b) { return b != std::byte{0}; });
+}
+
+bool Debugger::count(StopPoint& point) { return points_.count_hit(point.id) == HitVerdict::run_handlers; }
+
+std::optional<DebugStop> Debugger::judge_breakpoint(const ReplayStop& stop) {
+  DebugStop out = base_stop(stop, DebugStop::Kind::breakpoint);
+  out.pc = stop.pc.value;
+  std::vector<uint32_t> ids;
+  for (const auto& owner : stop.owners)
+    if (owner.kind == BreakpointOwner::Kind::stop_point) ids.push_back(owner.id);
+  std::sort(ids.begin(), ids.end());
+  for (uint32_t id : ids) {
+    StopPoint* point = points_.find({id});
+    if (point && point->enabled && condition_holds(*point, stop.node, out.message) && count(*point)) out.ids.push_back(id);
+  }
+  if (out.ids.empty()) return std::nullopt;
+  return out;
+}
+
+std::optional<DebugStop> Debugger::judge_watch(const ReplayStop& stop) {
+  DebugStop out = base_stop(stop, DebugStop::Kind::watch);
+  out.pc = stop.pc.value;
+  ReplayNode& node = *session_->find(stop.node);
+  for (auto& [number, chains] : state(stop.node).watches) {
+    StopPoint* point = points_.find({number});
+    if (!point || !point->enabled) continue;
+    bool changed = false;
+    for (size_t i = 0; i < chains.size(); i++) {
+      auto change = chains[i]->update(stop.hits, node, stop.thread, node.watches());
+      if (!change || !*change || !(*change)->value_changed) continue;
+      if (!changed && out.expression.empty()) {
+        out.expression = point->expressions[i];
+        if (auto p = plan(stop.node, point->expressions[i]); p && (*p)->kind != ExpressionPlan::Kind::gdb) {
+          auto value_of = [&](const std::optional<std::vector<std::byte>>& bytes) -> std::optional<RawValue> {
+            if (!bytes) return std::nullopt;
+            RawValue v{types_.add(**p, (*p)->type), *bytes, std::nullopt};
+            if ((*change)->address) v.address = (*change)->address->value;
+            return v;
+          };
+          out.old_value = value_of((*change)->old_value);
+          out.new_value = value_of((*change)->new_value);
+        }
+      }
+      changed = true;
+    }
+    if (changed && condition_holds(*point, stop.node, out.message) && count(*point)) out.ids.push_back(number);
+  }
+  if (out.ids.empty()) return std::nullopt;
+  return out;
+}
+
+}  // namespace friday

@@ -1,0 +1,96 @@
+#include "core/debug/types.h"
+
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+namespace friday {
+namespace {
+
+using nlohmann::json;
+
+const char* kind_of(const PlanType& type) {
+  switch (type.kind) {
+    case TypeKind::integer: return type.character ? "char" : "int";
+    case TypeKind::boolean: return "bool";
+    case TypeKind::enumeration: return "enum";
+    case TypeKind::floating: return "float";
+    case TypeKind::pointer: return "pointer";
+    case TypeKind::reference: return "reference";
+    case TypeKind::array: return "array";
+    case TypeKind::structure: return "struct";
+    case TypeKind::union_: return "union";
+    case TypeKind::function: return "function";
+    case TypeKind::void_: return "void";
+    case TypeKind::other: return "other";
+  }
+  return "other";
+}
+
+}  // namespace
+
+uint32_t TypeRegistry::intern(std::string text, std::vector<uint32_t> refers, uint64_t size) {
+  auto [it, fresh] = ids_.try_emplace(text, static_cast<uint32_t>(entries_.size() + 1));
+  if (fresh) entries_.push_back(Entry{std::move(text), std::move(refers), size});
+  return it->second;
+}
+
+uint32_t TypeRegistry::add(const ExpressionPlan& plan, uint32_t index) {
+  const PlanType& type = plan.types.at(index);
+  json entry = {{"kind", kind_of(type)}, {"name", type.name}, {"size", type.size}};
+  std::vector<uint32_t> refers;
+  auto refer = [&](uint32_t id) {
+    refers.push_back(id);
+    return id;
+  };
+  switch (type.kind) {
+    case TypeKind::integer: case TypeKind::enumeration:
+      entry["signed"] = type.is_signed;
+      if (type.kind == TypeKind::enumeration) {
+        entry["values"] = json::array();
+        for (const auto& [name, value] : type.enumerators) entry["values"].push_back({name, value});
+      }
+      break;
+    case TypeKind::pointer: case TypeKind::reference: {
+      // Only the target's name is known, and whether it is character data: enough to read text through a char*.
+      json target = {{"kind", type.character ? "char" : "void"}, {"name", type.target}, {"size", type.character ? type.target_size : 0}};
+      entry["target"] = refer(intern(target.dump(), {}, type.target_size));
+      break;
+    }
+    case TypeKind::array:
+      entry["element"] = refer(add(plan, type.element));
+      entry["count"] = type.count;
+      break;
+    case TypeKind::structure: case TypeKind::union_:
+      entry["fields"] = json::array();
+      for (const auto& field : type.fields) {
+        if (!field.offset) continue;  // a virtual base: only gdb can find it
+        json f = {{"name", field.name}, {"type", refer(add(plan, field.type))}, {"offset", *field.offset}};
+        if (field.bits) f["bit_offset"] = field.bit, f["bit_size"] = field.bits;
+        if (field.base_class) f["base"] = true;
+        entry["fields"].push_back(std::move(f));
+      }
+      break;
+    default: break;
+  }
+  return intern(entry.dump(-1, ' ', false, json::error_handler_t::replace), std::move(refers), type.size);
+}
+
+std::string TypeRegistry::table(uint32_t id) const {
+  if (id == 0 || id > entries_.size()) return {};
+  std::set<uint32_t> wanted{id};
+  std::vector<uint32_t> work{id};
+  std::string text = "{\"types\":{";
+  bool first = true;
+  while (!work.empty()) {
+    const uint32_t now = work.back();
+    work.pop_back();
+    text += fmt::format("{}\"{}\":{}", first ? "" : ",", now, entries_[now - 1].json);
+    first = false;
+    for (uint32_t next : entries_[now - 1].refers)
+      if (wanted.insert(next).second) work.push_back(next);
+  }
+  return text + "}}";
+}
+
+}  // namespace friday

@@ -1,0 +1,387 @@
+// _friday.Session: one replayed group, method for method as pyext/friday/backend.py documents it.
+#include <dlfcn.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "pyext/bindings.h"
+
+namespace friday {
+
+namespace py = pybind11;
+
+namespace {
+
+std::atomic<Debugger*> running{nullptr};  // whose resume Ctrl-C interrupts
+
+// While the group runs without the interpreter's lock, Ctrl-C stops the group instead of raising somewhere later.
+class InterruptGuard {
+ public:
+  explicit InterruptGuard(Debugger& debugger) {
+    running = &debugger;
+    struct sigaction action {};
+    action.sa_handler = [](int) {
+      if (Debugger* d = running) d->interrupt();
+    };
+    sigaction(SIGINT, &action, &before_);
+  }
+  ~InterruptGuard() {
+    sigaction(SIGINT, &before_, nullptr);
+    running = nullptr;
+  }
+
+ private:
+  struct sigaction before_ {};
+};
+
+std::string default_library_directory() {
+  Dl_info info;
+  if (!dladdr(reinterpret_cast<void*>(&default_library_directory), &info)) return "lib";
+  return (std::filesystem::path(info.dli_fname).parent_path().parent_path() / "lib").string();
+}
+
+struct PyNode {
+  uint32_t id;
+  std::string name, program;
+  std::optional<uint32_t> parent, previous;
+};
+
+class Session;
+
+struct PyStop {
+  Session* session;
+  py::object keep;
+  DebugStop stop;
+  uint64_t event;
+};
+
+const char* kind_text(DebugStop::Kind kind) {
+  switch (kind) {
+    case DebugStop::Kind::breakpoint: return "breakpoint";
+    case DebugStop::Kind::watch: return "watch";
+    case DebugStop::Kind::timer: return "timer";
+    case DebugStop::Kind::exit: case DebugStop::Kind::signal: return "exit";
+    case DebugStop::Kind::end: return "end";
+    case DebugStop::Kind::divergence: return "divergence";
+    case DebugStop::Kind::interrupt: return "interrupt";
+    case DebugStop::Kind::pause: return "pause";
+    case DebugStop::Kind::step: return "step";
+  }
+  return "end";
+}
+
+class Session {
+ public:
+  Session(const std::string& recording, std::optional<std::string> nodes, const std::string& sync) {
+    DebuggerOptions options;
+    options.replay.library_directory = default_library_directory();
+    if (sync != "clock" && sync != "causal" && sync != "free")
+      raise({ErrorCode::usage, fmt::format("sync is \"clock\", \"causal\" or \"free\", not \"{}\"", sync)});
+    options.replay.sync = sync == "clock" ? SyncMode::clock : sync == "causal" ? SyncMode::causal : SyncMode::free;
+    if (nodes) {
+      auto opened = value_or_raise(Recording::open(recording));
+      options.replay.nodes = value_or_raise(parse_node_list(opened, *nodes));
+    }
+    Result<std::unique_ptr<Debugger>> result;
+    {
+      py::gil_scoped_release release;
+      result = Debugger::open(recording, std::move(options));
+    }
+    debugger_ = value_or_raise(std::move(result));
+    const auto& order = debugger_->session().schedule();
+    if (!order.turns().empty()) origin_ = order.time_of(order.turns().front().node, {order.turns().front().first}).l;
+  }
+
+  Debugger& debugger() {
+    if (!debugger_) raise({ErrorCode::usage, "the session is closed"});
+    return *debugger_;
+  }
+  ReplaySession& replay() { return debugger().session(); }
+
+  std::vector<PyNode> nodes() {
+    std::vector<PyNode> list;
+    std::map<std::string, uint32_t> last;
+    for (const NodeInfo& info : replay().recording().nodes()) {
+      PyNode node{info.id.value, info.name, info.program, std::nullopt, std::nullopt};
+      if (info.parent) node.parent = info.parent->value;
+      if (auto it = last.find(info.given_name); it != last.end() && !info.parent) node.previous = it->second;
+      if (!info.parent) last[info.given_name] = info.id.value;
+      list.push_back(std::move(node));
+    }
+    return list;
+  }
+
+  std::vector<std::string> states() {
+    std::vector<std::string> list;
+    for (const NodeInfo& info : replay().recording().nodes()) {
+      ReplayNode* node = replay().find(info.id);
+      if (!node || node->state() == NodeState::waiting) list.push_back("not started");
+      else if (node->state() == NodeState::ended) list.push_back("ended");
+      else list.push_back(started(*node) ? "alive" : "not started");
+    }
+    return list;
+  }
+
+  std::vector<uint32_t> alive() {
+    std::vector<uint32_t> list;
+    for (NodeId id : replay().nodes()) {
+      ReplayNode* node = replay().find(id);
+      if (node->state() == NodeState::live && started(*node)) list.push_back(id.value);
+    }
+    return list;
+  }
+
+  PyTime logical_time() { return {replay().time(debugger().here()), origin_}; }
+  PyTime time_of(NodeId node, uint64_t done) {
+    if (done == 0) return {{0, 0, node, 0}, origin_};
+    const auto count = replay().schedule().event_count(node);
+    return {replay().schedule().time_of(node, {std::min(done, count) - 1}), origin_};
+  }
+  double real_time(uint32_t node) {
+    value_or_raise(replay().readable({node}));
+    return static_cast<double>(replay().realtime_ns({node})) / 1e9;
+  }
+  int64_t event(uint32_t node) { return static_cast<int64_t>(replay().mark({node}).event.value) - 1; }
+
+  std::pair<double, double> progress() {
+    const uint64_t total = replay().schedule().event_count(), done = replay().events_done();
+    const auto now = std::chrono::steady_clock::now();
+    const double seconds = std::chrono::duration<double>(now - progress_time_).count();
+    if (seconds > 0.05 && done >= progress_events_) {
+      rate_ = static_cast<double>(done - progress_events_) / seconds;
+      progress_time_ = now;
+      progress_events_ = done;
+    }
+    return {total ? static_cast<double>(done) / static_cast<double>(total) : 1.0, rate_};
+  }
+
+  std::optional<PyTime> altered(uint32_t node) {
+    auto since = debugger().altered_since({node});
+    if (!since) return std::nullopt;
+    return PyTime{*since, origin_};
+  }
+
+  uint32_t plan(const std::string& expression) {
+    plans_.push_back(expression);
+    return static_cast<uint32_t>(plans_.size() - 1);
+  }
+  void forget(uint32_t plan) {
+    if (plan < plans_.size()) plans_[plan].clear();
+  }
+  py::tuple read(uint32_t node, uint32_t plan) {
+    if (plan >= plans_.size()) raise({ErrorCode::usage, fmt::format("there is no plan {}", plan)});
+    return to_python(value_or_raise(debugger().read({node}, plans_[plan]), true));
+  }
+  void write(uint32_t node, const std::string& target, const std::string& value) {
+    Result<void> result;
+    {
+      py::gil_scoped_release release;
+      result = debugger().write({node}, target, value);
+    }
+    check_or_raise(std::move(result), true);
+  }
+  void write_bytes(uint32_t node, const std::string& target, const std::string& data) {
+    check_or_raise(debugger().write_bytes({node}, target, std::as_bytes(std::span(data))), true);
+  }
+  py::bytes read_string(uint32_t node, uint64_t address) { return value_or_raise(debugger().read_string({node}, address)); }
+  uint64_t stage(uint32_t node, const std::string& data) { return value_or_raise(debugger().stage({node}, std::as_bytes(std::span(data)))); }
+  std::string types(uint32_t id) { return debugger().types(id); }
+
+  std::string gdb(uint32_t node, const std::string& command) {
+    Result<std::string> result;
+    {
+      py::gil_scoped_release release;
+      InterruptGuard guard(debugger());
+      result = debugger().gdb({node}, command);
+    }
+    return value_or_raise(std::move(result), true);
+  }
+  std::string backtrace(uint32_t node) { return gdb(node, "backtrace"); }
+  std::vector<std::string> complete(uint32_t node, const std::string& prefix) { return value_or_raise(debugger().complete({node}, prefix), true); }
+  std::string location(uint32_t node, uint64_t pc) { return debugger().location({node}, pc); }
+  std::vector<py::object> take_output() { return {}; }
+
+  uint32_t add_breakpoint(const std::vector<uint32_t>& nodes, const std::string& location, const std::optional<std::string>& condition) {
+    Result<uint32_t> result;
+    {
+      py::gil_scoped_release release;
+      result = debugger().add_breakpoint(ids(nodes), location, condition.value_or(""));
+    }
+    return value_or_raise(std::move(result), true);
+  }
+  uint32_t add_watch(const std::vector<uint32_t>& nodes, const std::vector<std::string>& expressions, const std::optional<std::string>& condition) {
+    Result<uint32_t> result;
+    {
+      py::gil_scoped_release release;
+      result = debugger().add_watch(ids(nodes), expressions, condition.value_or(""));
+    }
+    return value_or_raise(std::move(result), true);
+  }
+  uint32_t add_timer(double seconds) { return value_or_raise(debugger().add_timer(seconds)); }
+  void remove(uint32_t id) { check_or_raise(known(debugger().remove(id))); }
+  void enable(uint32_t id, bool on) { check_or_raise(known(debugger().enable(id, on))); }
+  void ignore(uint32_t id, uint64_t count) { check_or_raise(known(debugger().ignore(id, count))); }
+  void condition(uint32_t id, const std::optional<std::string>& text) { check_or_raise(known(debugger().condition(id, text.value_or("")))); }
+
+  DebugStop resume(std::optional<double> timeout) {
+    Result<DebugStop> result;
+    {
+      py::gil_scoped_release release;
+      InterruptGuard guard(debugger());
+      result = debugger().resume(timeout);
+    }
+    return value_or_raise(std::move(result));
+  }
+  DebugStop step(uint32_t node, const std::string& command) {
+    Result<DebugStop> result;
+    {
+      py::gil_scoped_release release;
+      InterruptGuard guard(debugger());
+      result = debugger().step({node}, command);
+    }
+    return value_or_raise(std::move(result));
+  }
+  void interrupt() { debugger().interrupt(); }
+  void restart() {
+    Result<void> result;
+    {
+      py::gil_scoped_release release;
+      result = debugger().restart();
+    }
+    check_or_raise(std::move(result));
+  }
+  void close() {
+    py::gil_scoped_release release;
+    debugger_.reset();
+  }
+
+  std::vector<int> fds() { return debugger().fds(); }
+  void pump(double timeout) {
+    Result<void> result;
+    {
+      py::gil_scoped_release release;
+      result = debugger().pump_once(static_cast<int>(timeout * 1000));
+    }
+    check_or_raise(std::move(result));
+  }
+  size_t gdb_count() { return debugger().gdbs().count(); }
+  std::string state_hash(uint32_t node) { return fmt::format("{:016x}", value_or_raise(replay().state_hash({node}))); }
+
+  // Whether the group's time has come to the node's first event.
+  bool started(ReplayNode& node) { return node.events_done() > 0; }
+
+ private:
+  std::vector<NodeId> ids(const std::vector<uint32_t>& numbers) {
+    std::vector<NodeId> list;
+    for (uint32_t n : numbers)
+      if (replay().find({n})) list.push_back({n});
+    return list;
+  }
+  template <typename T>
+  Result<T> known(Result<T> result) {
+    if (!result && result.error().code == ErrorCode::not_found) result.error().code = ErrorCode::usage;
+    return result;
+  }
+
+  std::unique_ptr<Debugger> debugger_;
+  std::vector<std::string> plans_;
+  int64_t origin_ = 0;
+  std::chrono::steady_clock::time_point progress_time_ = std::chrono::steady_clock::now();
+  uint64_t progress_events_ = 0;
+  double rate_ = 0;
+};
+
+py::object optional_value(const std::optional<RawValue>& value) { return value ? py::object(to_python(*value)) : py::object(py::none()); }
+py::object optional_text(const std::string& text) { return text.empty() ? py::object(py::none()) : py::object(py::str(text)); }
+
+void bind_stop(py::module_& module) {
+  py::class_<PyStop>(module, "Stop")
+      .def_property_readonly("kind", [](const PyStop& s) { return kind_text(s.stop.kind); })
+      .def_property_readonly("ids", [](const PyStop& s) {
+        py::tuple ids(s.stop.ids.size());
+        for (size_t i = 0; i < s.stop.ids.size(); i++) ids[i] = s.stop.ids[i];
+        return ids;
+      })
+      .def_property_readonly("node", [](const PyStop& s) { return s.stop.node.value; })
+      .def_property_readonly("thread", [](const PyStop& s) -> std::optional<uint32_t> { return s.stop.thread ? std::optional(s.stop.thread->value) : std::nullopt; })
+      .def_property_readonly("pc", [](const PyStop& s) { return s.stop.pc; })
+      .def_property_readonly("location", [](const PyStop& s) -> py::object {
+        if (!s.stop.pc) return py::none();
+        return py::str(s.session->location(s.stop.node.value, s.stop.pc));
+      })
+      .def_property_readonly("expression", [](const PyStop& s) { return optional_text(s.stop.expression); })
+      .def_property_readonly("old", [](const PyStop& s) { return optional_value(s.stop.old_value); })
+      .def_property_readonly("new", [](const PyStop& s) { return optional_value(s.stop.new_value); })
+      .def_property_readonly("logical_time", [](const PyStop& s) { return s.session->time_of(s.stop.node, s.event); })
+      .def_property_readonly("real_time", [](const PyStop& s) {
+        auto& order = s.session->replay().schedule();
+        const uint64_t count = order.event_count(s.stop.node);
+        if (!count) return 0.0;
+        return static_cast<double>(order.realtime_ns(s.stop.node, {s.event ? std::min(s.event, count) - 1 : 0})) / 1e9;
+      })
+      .def_property_readonly("event", [](const PyStop& s) -> std::optional<uint64_t> { return s.event ? std::optional(s.event - 1) : std::nullopt; })
+      .def_property_readonly("message", [](const PyStop& s) { return optional_text(s.stop.message); })
+      .def_property_readonly("expected", [](const PyStop& s) { return optional_text(s.stop.expected); })
+      .def_property_readonly("actual", [](const PyStop& s) { return optional_text(s.stop.actual); })
+      .def("__repr__", [](const PyStop& s) { return fmt::format("<Stop {} node {} event {}>", kind_text(s.stop.kind), s.stop.node, s.event); });
+}
+
+py::object make_stop(py::object self, DebugStop stop) {
+  auto& session = self.cast<Session&>();
+  const uint64_t event = session.replay().mark(stop.node).event.value;
+  return py::cast(PyStop{&session, self, std::move(stop), event});
+}
+
+}  // namespace
+
+void bind_session(py::module_& module) {
+  py::class_<PyNode>(module, "NodeInfo")
+      .def_readonly("id", &PyNode::id)
+      .def_readonly("name", &PyNode::name)
+      .def_readonly("program", &PyNode::program)
+      .def_readonly("parent", &PyNode::parent)
+      .def_readonly("previous", &PyNode::previous)
+      .def("__repr__", [](const PyNode& n) { return fmt::format("<node {} {}>", n.id, n.name); });
+  bind_stop(module);
+  py::class_<Session>(module, "Session")
+      .def(py::init<const std::string&, std::optional<std::string>, const std::string&>(), py::arg("recording"), py::arg("nodes") = py::none(), py::arg("sync") = "clock")
+      .def("nodes", &Session::nodes)
+      .def("states", &Session::states)
+      .def("alive", &Session::alive)
+      .def("logical_time", &Session::logical_time)
+      .def("real_time", &Session::real_time)
+      .def("event", &Session::event)
+      .def("progress", &Session::progress)
+      .def("altered", &Session::altered)
+      .def("plan", &Session::plan)
+      .def("forget", &Session::forget)
+      .def("read", &Session::read)
+      .def("write", &Session::write)
+      .def("write_bytes", [](Session& s, uint32_t node, const std::string& target, const py::bytes& data) { s.write_bytes(node, target, data); })
+      .def("read_string", &Session::read_string)
+      .def("stage", [](Session& s, uint32_t node, const py::bytes& data) { return s.stage(node, data); })
+      .def("types", &Session::types)
+      .def("gdb", &Session::gdb)
+      .def("backtrace", &Session::backtrace)
+      .def("complete", &Session::complete)
+      .def("location", &Session::location)
+      .def("take_output", &Session::take_output)
+      .def("add_breakpoint", &Session::add_breakpoint)
+      .def("add_watch", &Session::add_watch)
+      .def("add_timer", &Session::add_timer)
+      .def("delete", &Session::remove)
+      .def("enable", &Session::enable)
+      .def("ignore", &Session::ignore)
+      .def("condition", &Session::condition)
+      .def("resume", [](py::object self, std::optional<double> timeout) { return make_stop(self, self.cast<Session&>().resume(timeout)); }, py::arg("timeout") = py::none())
+      .def("step", [](py::object self, uint32_t node, const std::string& command) { return make_stop(self, self.cast<Session&>().step(node, command)); })
+      .def("interrupt", &Session::interrupt)
+      .def("restart", &Session::restart)
+      .def("close", &Session::close)
+      .def("fds", &Session::fds)
+      .def("pump", &Session::pump, py::arg("timeout") = 0.0)
+      .def("gdb_count", &Session::gdb_count)
+      .def("state_hash", &Session::state_hash);
+}
+
+}  // namespace friday
