@@ -116,14 +116,13 @@ Result<std::unique_ptr<Collector>> Collector::create(CollectorOptions options) {
 Result<Collector::Node*> Collector::create_node(const NodeOrigin& origin, const uint8_t* parent_uuid) {
   auto node = std::make_unique<Node>();
   node->origin = origin;
-  // Several collectors may add to one recording: the directory that mkdir makes is ours.
-  for (uint32_t id = 0;; id++) {
-    node->directory = fmt::format("{}/nodes/{}", options_.recording, id);
-    if (mkdir(node->directory.c_str(), 0700) == 0) {
-      node->id = id;
-      break;
-    }
-    if (errno != EEXIST) return fail_errno(errno, fmt::format("cannot create {}", node->directory));
+  // Several collectors may add to one recording: the directory that mkdir makes is ours. An id is never given twice, also
+  // when its node came to nothing (close_node).
+  for (bool made = false; !made; next_id_++) {
+    node->id = next_id_;
+    node->directory = fmt::format("{}/nodes/{}", options_.recording, node->id);
+    made = mkdir(node->directory.c_str(), 0700) == 0;
+    if (!made && errno != EEXIST) return fail_errno(errno, fmt::format("cannot create {}", node->directory));
   }
   if (getrandom(node->uuid, sizeof node->uuid, 0) != sizeof node->uuid) return fail(ErrorCode::io, "getrandom failed");
   if (parent_uuid) memcpy(node->parent_uuid, parent_uuid, sizeof node->parent_uuid);

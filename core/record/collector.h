@@ -83,6 +83,7 @@ class Collector {
   CollectorOptions options_;
   FileStore files_;
   std::vector<std::unique_ptr<Node>> nodes_;
+  uint32_t next_id_ = 0;
   uint32_t clock_kind_;
   uint64_t ticks_per_second_;
   std::string boot_id_;

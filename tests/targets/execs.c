@@ -1,4 +1,4 @@
-// A program that replaces itself, twice, with arguments and an environment of its own.
+// A program that replaces itself, twice, with other arguments; with `clean` also with an environment of its own.
 #include <fcntl.h>
 
 #include "check.h"
@@ -11,9 +11,10 @@ int main(int argc, char** argv) {
   char number[16], variable[16];
   snprintf(number, sizeof number, "%d", left - 1);
   snprintf(variable, sizeof variable, "LEFT=%d", left);
-  char* arguments[] = {argv[0], number, NULL};
-  char* environment[] = {variable, NULL};  // without LD_PRELOAD
-  CHECK(execve("/absent/program", arguments, environment) == -1 && errno == ENOENT);
-  execve("/proc/self/exe", arguments, environment);
+  char* arguments[] = {argv[0], number, argc > 2 ? argv[2] : NULL, NULL};
+  char* clean[] = {variable, NULL};
+  CHECK(putenv(variable) == 0);
+  CHECK(execve("/absent/program", arguments, environ) == -1 && errno == ENOENT);
+  execve("/proc/self/exe", arguments, argc > 2 ? clean : environ);
   return 1;
 }

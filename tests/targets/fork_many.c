@@ -20,10 +20,6 @@ static void print_number(int n) {
   int length = snprintf(line, sizeof line, "child %d\n", n);
   CHECK(write(3, line, (size_t)length) == length);
 }
-static void wait_for_signal(int n) {
-  (void)n;
-  for (;;) pause();
-}
 static void stop_oneself(int n) {
   (void)n;
   raise(SIGSTOP);
@@ -45,7 +41,8 @@ int main(void) {
   }
   CHECK(seen == 255 && waitpid(-1, &status, WNOHANG) == -1 && errno == ECHILD);
 
-  pid_t child = start(wait_for_signal, 0);
+  pid_t child = start(stop_oneself, 0);
+  CHECK(waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status));
   CHECK(waitpid(child, &status, WNOHANG) == 0 && kill(child, SIGKILL) == 0);
   CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 

@@ -1,0 +1,26 @@
+// Threads that wait for each other by yielding.
+#include <pthread.h>
+#include <sched.h>
+
+#include "check.h"
+
+static volatile int flag;
+
+static void* raise_flag(void* value) {
+  while (flag != (int)(long)value - 1) sched_yield();
+  flag = (int)(long)value;
+  return NULL;
+}
+
+int main(void) {
+  pthread_t threads[3];
+  for (long i = 0; i < 3; i++) CHECK(pthread_create(&threads[i], NULL, raise_flag, (void*)(i * 2 + 1)) == 0);
+  while (flag != 1) sched_yield();
+  flag = 2;
+  while (flag != 3) sched_yield();
+  flag = 4;
+  while (flag != 5) sched_yield();
+  for (int i = 0; i < 3; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+  printf("%d\n", flag);
+  return success();
+}
