@@ -15,7 +15,7 @@
 namespace friday {
 namespace {
 
-constexpr uint64_t kWorkspaceAddress = 0x180000000000;  // in every node that uses one
+using shim::kWorkspaceAddress;
 constexpr uint64_t kWorkspaceSize = 64 << 10;           // the user's; as much again holds arguments of calls
 constexpr std::string_view kWorkspaceName = "_friday_workspace";
 

@@ -407,7 +407,8 @@ Result<std::vector<Mapping>> ReplayNode::mappings() {
     m.path.assign(std::min(p + consumed, stop), stop);  // %n passes the newline when there is no path
     for (uint64_t rsp : stacks) m.stack |= rsp >= low && rsp < high;
     const bool ours = (low >= format::kWindowAddress && low < format::kWindowAddress + format::kWindowSize) ||
-                      (low >= shim::kAreasAddress && low < shim::kScheduleAddress) || low == shim::kScheduleAddress;
+                      (low >= shim::kStubAddress && low < shim::kStubAddress + shim::kStubSize) ||
+                      (low >= shim::kAreasAddress && low <= shim::kScheduleAddress) || low == shim::kWorkspaceAddress;
     if (auto original = watches_.program_protection(Addr{low})) m.protection = *original;
     if (!ours) list.push_back(std::move(m));
     if (!end) break;

@@ -87,6 +87,10 @@ class ReplayNode final : public NodeControl {
   uint64_t auxv_address() const { return auxv_address_; }
   uint64_t auxv_bytes() const { return auxv_bytes_; }
   uint64_t control_address() const { return control_address_; }
+  // Where the shim's own data lies: no part of the program's state.
+  void set_shim_range(uint64_t low, uint64_t high) { shim_low_ = low, shim_high_ = high; }
+  uint64_t shim_low() const { return shim_low_; }
+  uint64_t shim_high() const { return shim_high_; }
   TracedProcess& process() { return *process_; }
   bool has_process() const { return process_.has_value(); }
 
@@ -139,7 +143,7 @@ class ReplayNode final : public NodeControl {
   NodeInfo info_;
   TraceReader reader_;
   std::optional<TracedProcess> process_;
-  uint64_t control_address_ = 0, auxv_address_ = 0, auxv_bytes_ = 0;
+  uint64_t control_address_ = 0, auxv_address_ = 0, auxv_bytes_ = 0, shim_low_ = 0, shim_high_ = 0;
   shim::Control control_{};
   std::vector<shim::Patch> patches_;   // by stub address
   std::map<pid_t, Thread> threads_;

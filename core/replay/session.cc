@@ -108,6 +108,14 @@ Result<void> ReplaySession::build_node(ReplayNode& node) {
   const pid_t pid = process.pid();
   if (!group_) group_ = pid;
   node.set_auxv(image.record->auxv_address, image.record->auxv_bytes);
+  // The mappings of the shim's file, and the anonymous one of its .bss behind them.
+  uint64_t shim_low = 0, shim_high = 0;
+  for (const auto* map : image.maps) {
+    const bool shim = bounded_text(map->path, sizeof map->path).ends_with("/friday-shim.so");
+    if (shim && !shim_low) shim_low = map->low;
+    if (shim || (shim_high == map->low && shim_high && !map->inode)) shim_high = map->high;
+  }
+  node.set_shim_range(shim_low, shim_high);
   FRIDAY_TRY_VOID(node.attach(std::move(process), image.record->control));
   node.add_thread(pid);
   by_tid_[pid] = &node;
@@ -475,6 +483,7 @@ std::optional<ReplayStop> ReplaySession::adopt_fork(pid_t pid) {
     FRIDAY_TRY_VOID(child->attach(std::move(*adopted), parent.control_address()));
     child->set_auxv(parent.auxv_address(), parent.auxv_bytes());
     child->set_sysroot(parent.sysroot());
+    child->set_shim_range(parent.shim_low(), parent.shim_high());
     child->add_thread(pid);
     by_tid_[pid] = child;
     child->breakpoints().copy_from(parent.breakpoints());
@@ -549,9 +558,8 @@ Result<uint64_t> ReplaySession::state_hash(NodeId id) {
   XXH3_64bits_reset(&state);
   std::vector<std::byte> page(1 << 16);
   for (const auto& map : maps) {
-    if (!(map.protection & 2) || map.path.find("friday-shim") != std::string::npos) continue;
     uint64_t low = map.low;
-    if (low <= found->control_address() && map.high > found->control_address()) continue;  // the shim's own data
+    if (!(map.protection & 2) || (low >= found->shim_low() && low < found->shim_high())) continue;
     if (map.stack)
       for (const auto& info : found->threads())
         if (auto r = found->registers(info.id); r && r->rsp >= map.low && r->rsp < map.high) low = std::max<uint64_t>(low, r->rsp & ~4095ull);

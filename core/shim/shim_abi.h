@@ -24,6 +24,7 @@ inline constexpr uint64_t kAreaSize = 0x40000;                // area, signal st
 inline constexpr uint32_t kMaxThreads = 4096;
 inline constexpr uint64_t kScheduleAddress = 0x160000000000;  // replay only: SharedSchedule
 inline constexpr uint64_t kVdsoAddress = 0x170000000000;      // record only: where the kernel's own vdso is moved
+inline constexpr uint64_t kWorkspaceAddress = 0x180000000000; // replay only: a debugger's scratch memory, mapped when first used
 inline constexpr uint64_t kPadSize = 16u << 20;               // reserved beside each module for stubs and, at replay, jump pads
 
 enum Mode : uint32_t { kModeOff = 0, kModeRecord = 1, kModeReplay = 2, kModePassThrough = 3 };
