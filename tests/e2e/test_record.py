@@ -1,0 +1,535 @@
+"""`friday record` when things go wrong, and what it promises: bad input, kills, Ctrl-C, full disks, two at once, file modes."""
+
+import os
+import pathlib
+import re
+import shutil
+import signal
+import stat
+import subprocess
+
+import pytest
+from conftest import wait_until
+
+# A program that works until it is told to stop, counts in a file, and ends by itself after a while all the same.
+WORKER = r"""
+import os, signal, sys, time
+stop = []
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, lambda *_: stop.append(1))
+end = time.monotonic() + float(sys.argv[2])
+done = 0
+while not stop and time.monotonic() < end:
+    done += 1
+    with open(sys.argv[1] + ".new", "w") as file:
+        file.write(str(done))
+    os.rename(sys.argv[1] + ".new", sys.argv[1])
+    time.sleep(0.001)
+print("stopped" if stop else "ran out", done)
+"""
+PYTHON = "/usr/bin/python3"
+
+
+@pytest.fixture
+def worker(tmp_path):
+    """worker(name, seconds): a command, and the file that it counts in."""
+    script = tmp_path / "worker.py"
+    script.write_text(WORKER)
+
+    def make(name="count", seconds=40):
+        return [PYTHON, script, tmp_path / name, str(seconds)], tmp_path / name
+
+    return make
+
+
+def count_in(file):
+    try:
+        return int(file.read_text() or 0)
+    except FileNotFoundError:
+        return 0
+
+
+def wait_for_work(file, more=20):
+    start = count_in(file)
+    wait_until(lambda: count_in(file) >= start + more, f"{file} does not count on")
+
+
+def said(recording_or_process, *words):
+    """One message on stderr, with these words and without a stack trace."""
+    text = recording_or_process.stderr
+    lines = [line for line in text.splitlines() if line]
+    assert len(lines) == 1, text
+    assert lines[0].startswith("friday record: "), text
+    for word in words:
+        assert re.search(word, lines[0]), f"{word!r} is not in: {lines[0]}"
+    return lines[0]
+
+
+# -- bad input ---------------------------------------------------------------------------------------------------------
+def test_no_command(recorder):
+    done = recorder.record([])
+    assert done.returncode == 2
+    said(done, "nothing to record", "--group")
+
+
+def test_absent_program(recorder):
+    done = recorder.record(["/absent/program"])
+    assert done.returncode == 2
+    said(done, "/absent/program was not found")
+    assert not done.path.exists(), "a recording was made of nothing"
+    assert said(recorder.record(["no-such-program-on-the-path"]), "PATH")
+
+
+def test_static_program(recorder, targets):
+    done = recorder.record([targets / "static", "fault"])
+    assert done.returncode == 2
+    said(done, "statically linked", "link it dynamically")
+
+
+@pytest.mark.parametrize("content, words", [
+    (b"", "no program"), (b"MZ" + bytes(100), "neither an ELF program nor a script"), (b"\x7fELF" + bytes(100), "not an x86-64"),
+    (b"#!\n" + bytes(100), "interpreter"), (b"#!/absent/interpreter\n" + bytes(100), "/absent/interpreter"),
+])
+def test_no_program_at_all(recorder, tmp_path, content, words):
+    file = tmp_path / "program"
+    file.write_bytes(content)
+    file.chmod(0o755)
+    done = recorder.record([file])
+    assert done.returncode == 2
+    said(done, words)
+
+
+def test_setuid_program(recorder, tmp_path):
+    copy = tmp_path / "setuid"
+    shutil.copy("/bin/echo", copy)
+    if os.geteuid() == 0:
+        os.chown(copy, 65534, 65534)  # as root only another owner's setuid bit changes who runs it
+        copy.chmod(0o4755)
+    else:
+        # An ordinary user's own setuid bit changes nothing; another group of theirs does.
+        groups = [g for g in os.getgroups() if g != os.getegid()]
+        if not groups:
+            pytest.skip("machine: this user belongs to one group only, so no program of theirs can be set-id")
+        os.chown(copy, -1, groups[0])
+        copy.chmod(0o2755)
+    done = recorder.record([copy, "hello"])
+    assert done.returncode == 2
+    said(done, "setuid or setgid", "LD_PRELOAD", "without the bit")
+
+
+def test_script_is_recorded(recorder, tmp_path):
+    script = tmp_path / "script"
+    script.write_text("#!/bin/sh\necho \"script $1\"\n")
+    script.chmod(0o755)
+    recording = recorder.record([script, "argument"])
+    assert (recording.returncode, recording.stdout) == (0, "script argument\n")
+    recorder.verify(recording)
+
+
+def test_directory_that_is_no_recording(recorder, tmp_path):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letter").write_text("mine")
+    done = recorder.record(["/bin/echo"], path=tmp_path / "full")
+    assert done.returncode == 2
+    said(done, "not a recording", "new or empty directory")
+    assert [p.name for p in (tmp_path / "full").iterdir()] == ["letter"]
+
+
+def test_recording_that_is_a_file(recorder, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    done = recorder.record(["/bin/echo"], path=tmp_path / "file")
+    assert done.returncode == 2
+    said(done, "file")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_directory_that_does_not_exist(recorder, tmp_path):
+    done = recorder.record(["/bin/echo"], path=tmp_path / "absent" / "rec")
+    assert done.returncode == 2
+    said(done, "cannot create the recording", "No such file or directory")
+
+
+def test_unwritable_directory(recorder, tmp_path):
+    if os.geteuid() == 0:
+        path = pathlib.Path("/proc/friday-recording")  # where not even root may create anything
+    else:
+        (tmp_path / "closed").mkdir(mode=0o500)
+        path = tmp_path / "closed" / "rec"
+    done = recorder.record(["/bin/echo"], path=path)
+    assert done.returncode == 2
+    said(done, "cannot create the recording")
+
+
+def test_relative_paths(recorder, tmp_path):
+    work = tmp_path / "work"
+    (work / "bin").mkdir(parents=True)
+    shutil.copy("/bin/echo", work / "bin" / "echo")
+    recording = recorder.record(["bin/echo", "relative"], path="rec", cwd=work)
+    assert (recording.returncode, recording.stdout) == (0, "relative\n")
+    recording.path = work / "rec"
+    assert recording.nodes()[0]["program"] == str(work / "bin" / "echo")
+    recorder.verify(recording)
+
+
+def test_trailing_slash_and_empty_directory(recorder, tmp_path):
+    (tmp_path / "empty").mkdir()
+    recording = recorder.record(["/bin/echo", "x"], path=f"{tmp_path}/empty/")
+    assert recording.returncode == 0
+    recorder.verify(recording)
+
+
+# -- group files -------------------------------------------------------------------------------------------------------
+BAD_GROUPS = [
+    ("", "no \\[\\[node\\]\\]"),
+    ("[[node]]\nname = \"a\"\ncommand = [\"/bin/true\"", ":3: "),
+    ("[[node]]\nname = \"a\"\n", "node a has no command"),
+    ("[[node]]\ncommand = [\"/bin/true\"]\n", "has no name"),
+    ("[[node]]\nname = \"a\"\ncommand = \"/bin/true\"\n", ":3: command must be a list"),
+    ("[[node]]\nname = \"a\"\ncommand = [\"/bin/sleep\", 1]\n", ":3: command must be a list of strings"),
+    ("[[node]]\nname = \"a\"\ncommand = [\"/bin/true\"]\ncolour = \"red\"\n", ":4: unknown key \"colour\".*known: name, command"),
+    ("[[node]]\nname = \"a\"\ncommand = [\"/bin/true\"]\nstart_delay = -1\n", ":4: start_delay must not be negative"),
+    ("[[node]]\nname = \"a\"\ncommand = [\"/bin/true\"]\nstart_delay = \"soon\"\n", ":4: start_delay must be a number"),
+    ("[[node]]\nname = \"a\"\ncommand = [\"/bin/true\"]\nstop_signal = \"WINCH\"\n", ":4: unknown stop_signal"),
+    ("[[node]]\nname = \"a\"\ncommand = [\"/bin/true\"]\nenv = { A = 1 }\n", ":4: A must be a string"),
+    ("[group]\nstop_when_ends = \"b\"\n[[node]]\nname = \"a\"\ncommand = [\"/bin/true\"]\n", "stop_when_ends names b"),
+    ("[group]\nstop_later = 3\n[[node]]\nname = \"a\"\ncommand = [\"/bin/true\"]\n", ":2: unknown key \"stop_later\""),
+    ("group = 3\n[[node]]\nname = \"a\"\ncommand = [\"/bin/true\"]\n", ":1: unknown entry \"group\""),
+    ("[[node]]\nname = \"a\"\ncommand = [\"/bin/true\"]\n[[node]]\nname = \"a\"\ncommand = [\"/bin/true\"]\n", "two nodes are named a"),
+    ("[[node]]\nname = \"a\"\ncommand = [\"/bin/true\"]\n[[node]]\nname = \"b\"\ncommand = [\"/absent\"]\n", "node b: the program /absent was not found"),
+]
+
+
+@pytest.mark.parametrize("text, words", BAD_GROUPS, ids=range(len(BAD_GROUPS)))
+def test_bad_group_file(recorder, tmp_path, text, words):
+    file = tmp_path / "group.toml"
+    file.write_text(text)
+    done = recorder.run([recorder.friday, "record", "-o", tmp_path / "rec", "--group", file])
+    assert done.returncode == 2
+    said(done, words)
+    assert not (tmp_path / "rec").exists()
+
+
+def test_group_and_command(recorder, tmp_path):
+    done = recorder.run([recorder.friday, "record", "-o", tmp_path / "rec", "--group", "group.toml", "--", "/bin/true"])
+    assert done.returncode == 2
+    said(done, "not both")
+
+
+def test_group_file_that_is_absent(recorder, tmp_path):
+    done = recorder.run([recorder.friday, "record", "-o", tmp_path / "rec", "--group", tmp_path / "absent.toml"])
+    assert done.returncode == 2
+    said(done, "absent.toml")
+
+
+# -- groups ------------------------------------------------------------------------------------------------------------
+def test_keys_of_a_group_file(recorder, tmp_path):
+    work = tmp_path / "work"
+    work.mkdir()
+    recording = recorder.group({"group": {"stop_after": 30}, "node": [
+        {"name": "one", "command": ["/bin/sh", "-c", "pwd; echo $COLOUR; echo error >&2"], "cwd": str(work), "env": {"COLOUR": "dark red"},
+         "stdout": "one.out", "stderr": str(tmp_path / "one.err")},
+        {"name": "two", "command": ["/bin/echo", "from two"], "start_delay": 0.3},
+        {"name": "helper", "command": ["/bin/echo", "not recorded"], "record": False},
+    ]})
+    assert recording.returncode == 0, recording.stderr
+    assert (recording.path / "one.out").read_text() == f"{work}\ndark red\n"
+    assert (tmp_path / "one.err").read_text() == "error\n"
+    assert sorted(recording.stdout.splitlines()) == ["from two", "not recorded"]
+    assert {node["name"] for node in recording.nodes()} == {"one", "two"}
+    assert recording.node("two")["started_ns"] - recording.node("one")["started_ns"] >= 250e6
+    recorder.verify(recording)
+
+
+def test_group_stops_after(recorder, worker):
+    (command, file), (other, _) = worker("a"), worker("b")
+    running = recorder.start_record({"group": {"stop_after": 1}, "node": [
+        {"name": "a", "command": list(map(str, command)), "stop_signal": "INT"}, {"name": "b", "command": list(map(str, other))}]})
+    recording = recorder.finish_record(running)
+    assert recording.returncode == 0, recording.stderr
+    assert recording.stdout.count("stopped") == 2 and 0.9 < recording.seconds < 8
+    assert [node["ended"] for node in recording.nodes()] == [{"how": "exit", "detail": 0}] * 2
+    recorder.none_left()
+    recorder.verify(recording)
+
+
+def test_group_stops_when_one_ends(recorder, worker):
+    command, _ = worker()
+    recording = recorder.group({"group": {"stop_when_ends": "short"}, "node": [
+        {"name": "long", "command": list(map(str, command))}, {"name": "short", "command": ["/bin/sleep", "0.5"]}]})
+    assert recording.returncode == 0, recording.stderr
+    assert "stopped" in recording.stdout
+    recorder.none_left()
+    recorder.verify(recording)
+
+
+def test_interrupted_group(recorder, worker):
+    commands = [worker(f"count{i}") for i in range(3)]
+    running = recorder.start_record({"node": [{"name": f"n{i}", "command": list(map(str, c))} for i, (c, _) in enumerate(commands)]})
+    for _, file in commands:
+        wait_for_work(file)
+    running.interrupt()
+    recording = recorder.finish_record(running, 20)
+    assert recording.returncode == 0, recording.stderr
+    assert recording.stdout.count("stopped") == 3
+    assert [node["ended"] for node in recording.nodes()] == [{"how": "exit", "detail": 0}] * 3
+    recorder.none_left()
+    recorder.verify(recording)
+
+
+def test_interrupted_group_with_a_stubborn_node(recorder, tmp_path):
+    """One that ignores its stop signal is killed after a while; a second Ctrl-C does so at once."""
+    script = tmp_path / "stubborn.sh"
+    script.write_text(f"trap 'touch {tmp_path}/told' TERM\ntrap '' INT\ntouch {tmp_path}/ready\nwhile :; do sleep 0.01; done\n")
+    running = recorder.start_record({"node": [{"name": "stubborn", "command": ["/bin/sh", str(script)]}]})
+    wait_until((tmp_path / "ready").exists, "the node is not ready")
+    running.interrupt()
+    wait_until((tmp_path / "told").exists, "the node was not told to stop")
+    running.interrupt()
+    recording = recorder.finish_record(running, 20)
+    assert recording.seconds < 8
+    assert recording.node("stubborn")["ended"] == {"how": "signal", "detail": 9}
+    recorder.none_left(15)
+    recorder.verify(recording)
+
+
+def test_interrupted_program(recorder, worker):
+    """Ctrl-C on a terminal reaches program and recorder; both end in good order."""
+    command, file = worker()
+    running = recorder.start_record(command, name="it")
+    wait_for_work(file)
+    running.interrupt()
+    recording = recorder.finish_record(running, 20)
+    assert recording.returncode == 0 and recording.stdout.startswith("stopped")
+    recorder.verify(recording)
+
+
+def test_terminated_recorder_ends_its_program(recorder, worker):
+    command, file = worker()
+    running = recorder.start_record(command, name="it")
+    wait_for_work(file)
+    running.signal(signal.SIGTERM)
+    recording = recorder.finish_record(running, 20)
+    assert recording.stdout.startswith("stopped")
+    recorder.none_left()
+    recorder.verify(recording)
+
+
+def test_closed_terminal_ends_the_group(recorder, worker):
+    command, file = worker()
+    running = recorder.start_record({"node": [{"name": "it", "command": list(map(str, command))}]})
+    wait_for_work(file)
+    running.signal(signal.SIGHUP)
+    recording = recorder.finish_record(running, 20)
+    assert recording.stdout.startswith("stopped")
+    recorder.none_left()
+
+
+# -- kills -------------------------------------------------------------------------------------------------------------
+def program_of(recorder, text):
+    return wait_until(lambda: [pid for pid, line in recorder.processes().items() if text in line and "record -o" not in line], f"no {text} runs")[0]
+
+
+def test_killed_program(recorder, worker):
+    command, file = worker()
+    running = recorder.start_record(command, name="it")
+    wait_for_work(file)
+    os.kill(program_of(recorder, "worker.py"), signal.SIGKILL)
+    recording = recorder.finish_record(running, 20)
+    assert recording.returncode == 128 + signal.SIGKILL
+    assert recording.node("it")["ended"] == {"how": "signal", "detail": 9}
+    recorder.verify(recording)
+
+
+def test_killed_recorder(recorder, worker):
+    """The program goes on unharmed; what was stored until then replays."""
+    command, file = worker(seconds=4)
+    running = recorder.start_record(command, name="it")
+    wait_for_work(file, 50)
+    pid = program_of(recorder, "worker.py")
+    os.kill(running.pid, signal.SIGKILL)
+    wait_for_work(file, 50)
+    out, _ = running.process.communicate(timeout=30)
+    assert out.startswith("ran out"), "the program was harmed"
+    assert int(out.split()[-1]) == count_in(file) >= 100
+    recorder.none_left()
+    assert pid != running.pid
+    recorder.verify(running.recording)
+
+
+def test_killed_recorder_of_a_program_that_forks_and_threads(recorder, tmp_path):
+    """After the recorder's death new threads, children and libraries still work, without anybody to ask."""
+    script = tmp_path / "family.py"
+    script.write_text(f"""
+import os, pathlib, subprocess, threading, time
+ready, go = pathlib.Path({str(tmp_path / 'ready')!r}), pathlib.Path({str(tmp_path / 'go')!r})
+ready.touch()
+end = time.monotonic() + 30
+while not go.exists() and time.monotonic() < end:
+    time.sleep(0.001)
+sums = []
+threads = [threading.Thread(target=lambda: sums.append(sum(range(1000)))) for _ in range(4)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+pid = os.fork()
+if pid == 0:
+    os._exit(3)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), len(sums))
+import sqlite3, decimal, ctypes
+print(subprocess.run(["/bin/echo", "from a child"], capture_output=True, text=True).stdout.strip())
+""")
+    running = recorder.start_record([PYTHON, script], name="it")
+    wait_until((tmp_path / "ready").exists, "the program is not ready")
+    os.kill(running.pid, signal.SIGKILL)
+    running.process.wait(10)
+    (tmp_path / "go").touch()
+    out, err = running.process.communicate(timeout=40)
+    assert out == "3 4\nfrom a child\n", err
+    recorder.none_left()
+    recorder.verify(running.recording)
+
+
+# -- calls that are not handled ----------------------------------------------------------------------------------------
+def test_strict_ends_the_group(recorder, targets, worker):
+    command, file = worker()
+    recording = recorder.record({"node": [{"name": "worker", "command": list(map(str, command))},
+                                          {"name": "it", "command": [str(targets / "unhandled")], "start_delay": 0.5}]}, options=["--strict"])
+    assert recording.returncode == 1, recording.stderr
+    assert "stopped" in recording.stdout
+    assert recording.ended_at("it") == "kcmp"
+    recorder.none_left()
+    recorder.verify(recording)
+
+
+def test_not_strict_goes_on(recorder, targets):
+    recording = recorder.record([targets / "unhandled"], name="it")
+    assert recording.returncode == 0 and recording.stdout.endswith("SUCCESS\n")
+    assert "the program went on" in recording.stderr
+    end = recording.node("it")["recording_end"]
+    assert end["text"] == "kcmp" and end["detail"] == 312
+
+
+# -- full disks --------------------------------------------------------------------------------------------------------
+@pytest.fixture
+def small_disk(tmp_path):
+    """small_disk(MiB): a directory on a file system of that size."""
+    mounted = []
+
+    def make(size):
+        if os.geteuid() != 0:
+            pytest.skip("machine: only root can mount a small file system")
+        place = tmp_path / f"disk{len(mounted)}"
+        place.mkdir()
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}m", "none", place], capture_output=True, text=True)
+        if done.returncode:
+            pytest.skip(f"machine: mount is not permitted here: {done.stderr.strip()}")
+        mounted.append(place)
+        return place
+
+    yield make
+    for place in mounted:
+        subprocess.run(["umount", "-l", place], check=True)
+
+
+def test_disk_full_before_the_start(recorder, small_disk):
+    done = recorder.record(["/bin/echo", "hello"], path=small_disk(4) / "rec")
+    assert done.returncode == 2
+    said(done, "cannot allocate", "No space left on device")
+
+
+def test_disk_that_fills_while_recording(recorder, small_disk, tmp_path):
+    """The program goes on, the recording ends in good order, says why, and replays to its end."""
+    script = tmp_path / "reader.py"
+    script.write_text("total = 0\nfor i in range(600):\n    with open('/dev/zero', 'rb', buffering=0) as f:\n        total += len(f.read(100000))\nprint(total)\n")
+    recording = recorder.record([PYTHON, script], name="it", path=small_disk(48) / "rec")
+    assert (recording.returncode, recording.stdout) == (0, "60000000\n"), recording.stderr
+    assert "the disk is full; the program went on" in recording.stderr
+    assert recording.node("it")["recording_end"]["reason"] != 0
+    recorder.verify(recording)
+
+
+def test_disk_full_when_a_child_is_forked(recorder, small_disk, targets):
+    """No room for the child's trace: parent and child go on; only what was recorded replays."""
+    recording = recorder.record([targets / "fork_pipe"], name="it", path=small_disk(30) / "rec")
+    assert recording.returncode == 0 and recording.stdout == "SUCCESS\n", recording.stderr
+    recorder.none_left()
+
+
+# -- several at once ---------------------------------------------------------------------------------------------------
+def test_two_recorders_add_to_one_recording(recorder, worker, tmp_path):
+    (one, file_one), (two, file_two) = worker("one", 2), worker("two", 2)
+    path = tmp_path / "rec"
+    first = recorder.start_record(one, name="first", path=path)
+    second = recorder.start_record(two, name="second", path=path)
+    results = [recorder.finish_record(first), recorder.finish_record(second)]
+    assert [r.returncode for r in results] == [0, 0], results
+    assert {node["name"] for node in results[0].nodes()} == {"first", "second"}
+    assert len({node["id"] for node in results[0].nodes()}) == 2
+    recorder.verify(path)
+    third = recorder.record(["/bin/echo", "later"], name="third", path=path)
+    assert third.returncode == 0 and third.node("third")["id"] == 2
+    recorder.verify(path)
+
+
+def test_many_starts_at_once(recorder, tmp_path):
+    """Ten recorders race for the directory and for ids."""
+    path = tmp_path / "rec"
+    running = [recorder.start_record(["/bin/echo", str(i)], name=f"n{i}", path=path) for i in range(10)]
+    results = [recorder.finish_record(r) for r in running]
+    assert [r.returncode for r in results] == [0] * 10, [r.stderr for r in results]
+    assert sorted(node["id"] for node in results[0].nodes()) == list(range(10))
+    recorder.verify(path)
+
+
+# -- the files ---------------------------------------------------------------------------------------------------------
+def test_only_the_owner_may_read(recorder, targets):
+    mask = os.umask(0)
+    try:
+        recording = recorder.record([targets / "fork_pipe"])
+    finally:
+        os.umask(mask)
+    for path in [recording.path, *recording.path.rglob("*")]:
+        mode = stat.S_IMODE(path.stat().st_mode)
+        assert mode == (0o700 if path.is_dir() else 0o600), f"{path} has mode {mode:o}"
+    assert "readable by you only" in recording.stderr
+
+
+def test_files_of_a_group_are_private_too(recorder):
+    mask = os.umask(0)
+    try:
+        recording = recorder.group({"node": [{"name": "a", "command": ["/bin/echo", "secret"], "stdout": "a.out"}]})
+    finally:
+        os.umask(mask)
+    assert stat.S_IMODE((recording.path / "a.out").stat().st_mode) == 0o600
+
+
+def test_mapped_files_are_kept_once(recorder):
+    recording = recorder.record({"node": [{"name": f"n{i}", "command": ["/bin/echo", "x"]} for i in range(4)]})
+    files = list((recording.path / "files").iterdir())
+    assert files and not [f for f in files if f.suffix == ".tmp"]
+    assert sum(f.stat().st_size for f in files) < 8 << 20
+
+
+def test_recording_replays_without_its_program(recorder, targets, tmp_path):
+    """Program, library and data files may be gone."""
+    place = tmp_path / "moved"
+    place.mkdir()
+    for name in ("load_library", "load_library_part.so"):
+        shutil.copy(targets / name, place / name)
+    recording = recorder.record([place / "load_library"])
+    assert recording.stdout == "SUCCESS\n"
+    place.rename(tmp_path / "gone")
+    recorder.verify(recording)
+
+
+def test_environment_of_the_caller_is_kept(recorder):
+    recording = recorder.record(["/usr/bin/env"], env={"LD_PRELOAD": "", "GLIBC_TUNABLES": "glibc.malloc.check=0", "WORD": "kept"})
+    assert "WORD=kept" in recording.stdout.splitlines()
+    assert [line for line in recording.stdout.splitlines() if line.startswith("GLIBC_TUNABLES=glibc.malloc.check=0:")]
+    recorder.verify(recording)
+
+
+def test_low_descriptor_limit(recorder):
+    """The shim's socket finds a place below any limit."""
+    recording = recorder.record(["/bin/sh", "-c", "echo low"], prefix=["/usr/bin/prlimit", "--nofile=20"])
+    assert (recording.returncode, recording.stdout) == (0, "low\n"), recording.stderr
+    recorder.verify(recording)
