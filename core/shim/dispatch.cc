@@ -264,10 +264,11 @@ bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   note_lengths(info, frame, before);
   Recorded done = make_call(frame, area, info);
   const bool not_made = done.result == kNotMade;
-  if (not_made && !done.stolen) return !signals_deliver(frame, area, false);
+  if (not_made && !done.stolen) return !signals_deliver(frame, area, Moment::before_call);
   if (not_made) done.result = -4;  // its entry is in the log: it counts as interrupted, and is made again
   if (control.mode != kModeRecord) {  // another thread ended the recording meanwhile
-    frame->rax = (uint64_t)done.result;
+    if (not_made) pass_through(frame, area);
+    else frame->rax = (uint64_t)done.result;
     return false;
   }
   uint64_t channel = prepare_channels(info, frame, done.result);
@@ -285,14 +286,30 @@ bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
       not_made || (done.result == -4 && (info.flags & kRestart) && signals_pending(area) && handler_restarts(area));
   if (restart) writer.event->header.flags |= kFlagRestarted;
   writer.commit(done.result, done.hash, done.entry, done.exit);
-  if (restart) return !signals_deliver(frame, area, false);
+  if (restart) return !signals_deliver(frame, area, Moment::before_call);
   frame->rax = (uint64_t)done.result;
-  if (signals_pending(area)) signals_deliver(frame, area, true);
+  if (signals_pending(area)) signals_deliver(frame, area, Moment::after_call);
   return false;
 }
 
+// A call that Friday does not handle ends the recording; a number that not even the kernel knows changes nothing.
+void record_unknown(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
+  if (info.arity == 0) {
+    const uint64_t* a = arguments_of(frame);
+    uint64_t entry = ticks_now();
+    if (native((long)frame->rax, a[0], a[1], a[2], a[3], a[4], a[5]) == -38) {
+      EventWriter writer(kCall, area, (uint16_t)frame->rax, a, 0);
+      writer.commit(-38, 0, entry, ticks_now());
+      frame->rax = (uint64_t)-38;
+      return;
+    }
+  }
+  trace_end(kEndUnhandled, (int)frame->rax, info.name);
+  pass_through(frame, area);
+}
+
 void record_call(CallFrame* frame, ThreadArea* area) {
-  if (signals_pending(area) && frame->rax != 15 && signals_deliver(frame, area, false)) return;
+  if (signals_pending(area) && frame->rax != 15 && signals_deliver(frame, area, Moment::before_call)) return;
   const CallInfo& info = call_info(frame->rax);
   switch (info.rule) {
     case kEmulated:
@@ -317,12 +334,9 @@ void record_call(CallFrame* frame, ThreadArea* area) {
     }
     case kSpecial:
       special_call(frame, area);
-      if (signals_pending(area) && !frame->full && control.mode == kModeRecord) signals_deliver(frame, area, true);
+      if (signals_pending(area) && !frame->full && control.mode == kModeRecord) signals_deliver(frame, area, Moment::after_call);
       break;
-    case kUnknown:
-      trace_end(kEndUnhandled, (int)frame->rax, info.name);
-      pass_through(frame, area);
-      break;
+    case kUnknown: record_unknown(frame, area, info); break;
   }
 }
 
@@ -365,29 +379,50 @@ void pass_through(CallFrame* frame, ThreadArea* area) {
     frame->rax = (uint64_t)do_clone(frame, area);
     return;
   }
+  if (call_info(call).rule == kRefuse) {
+    frame->rax = (uint64_t)-38;
+    return;
+  }
+  // What the shim keeps itself stays its own: the kernel knows nothing of the program's masks and handlers.
   if (call == 15) {
     do_sigreturn(frame, area);
+    if (!signals_pending(area) || !signals_deliver(frame, area, Moment::handler_return)) sigreturn_finish(frame);
     return;
   }
-  if (call == 13) {
-    frame->rax = (uint64_t)do_sigaction(frame, area);
-    return;
-  }
-  if (call == 131) {
-    frame->rax = (uint64_t)do_sigaltstack(frame, area);
+  if (local_call(frame, area)) {
+    if (signals_pending(area)) signals_deliver(frame, area, Moment::after_call);
     return;
   }
   if (call == 60) do_thread_exit(frame, area);
   long result;
   while ((result = friday_interruptible(area, call, a)) == kNotMade)
-    if (signals_deliver(frame, area, false)) return;
+    if (signals_deliver(frame, area, Moment::before_call)) return;
   frame->rax = (uint64_t)result;
   if (result == -4 && signals_pending(area) && (call_info(call).flags & kRestart) && handler_restarts(area)) {
     frame->rax = (uint64_t)call;
-    signals_deliver(frame, area, false);
+    signals_deliver(frame, area, Moment::before_call);
   } else if (signals_pending(area)) {
-    signals_deliver(frame, area, true);
+    signals_deliver(frame, area, Moment::after_call);
   }
+}
+
+// Signals recorded around a special call are delivered here; replay_call does so by itself for all others.
+static void replay_dispatch(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
+  if (info.rule != kSpecial || special_is_plain(frame->rax)) {
+    if (info.rule == kSpecial) special_call(frame, area);
+    else replay_call(frame, area, info);
+    return;
+  }
+  replay_begin(area);
+  const EventRecord* next = replay_peek();
+  if (next->header.type == kSignal && next->header.thread == area->number && (next->header.flags & kFlagAtEntry)) {
+    signals_deliver(frame, area, Moment::before_call);
+    return;
+  }
+  special_call(frame, area);
+  next = frame->full ? nullptr : replay_peek();
+  if (next && next->header.type == kSignal && next->header.thread == area->number && !(next->header.flags & kFlagAtEntry))
+    signals_deliver(frame, area, Moment::after_call);
 }
 
 extern "C" int friday_dispatch(CallFrame* frame) {
@@ -400,12 +435,7 @@ extern "C" int friday_dispatch(CallFrame* frame) {
   }
   switch (area->native ? kModePassThrough : control.mode) {
     case kModeRecord: record_call(frame, area); break;
-    case kModeReplay: {
-      const CallInfo& info = call_info(frame->rax);
-      if (info.rule == kSpecial) special_call(frame, area);
-      else replay_call(frame, area, info);
-      break;
-    }
+    case kModeReplay: replay_dispatch(frame, area, call_info(frame->rax)); break;
     default: pass_through(frame, area); break;
   }
   area->frame = frame->previous;

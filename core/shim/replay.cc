@@ -181,7 +181,7 @@ long replay_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
     replay_begin(area);
     EventRecord* event = replay_peek();
     if (event->header.type == kSignal && event->header.thread == area->number && (event->header.flags & kFlagAtEntry)) {
-      signals_deliver(frame, area, false);
+      signals_deliver(frame, area, Moment::before_call);
       return 0;
     }
     event = replay_expect(frame, area, kCall, (uint16_t)frame->rax);
@@ -198,13 +198,13 @@ long replay_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
     const bool signal = next && next->header.type == kSignal && next->header.thread == area->number && !(next->header.flags & kFlagAtEntry);
     if (restart) {
       if (next && next->header.type == kSignal && next->header.thread == area->number) {
-        signals_deliver(frame, area, false);
+        signals_deliver(frame, area, Moment::before_call);
         return 0;
       }
       continue;
     }
     frame->rax = (uint64_t)result;
-    if (signal) signals_deliver(frame, area, true);
+    if (signal) signals_deliver(frame, area, Moment::after_call);
     return result;
   }
 }

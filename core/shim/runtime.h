@@ -155,6 +155,9 @@ Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info);
 // ---- special.cc
 // Handles a kSpecial call in both modes; frame->rax becomes the result. True: leave with every register restored.
 bool special_call(CallFrame* frame, ThreadArea* area);
+bool special_is_plain(uint64_t call);                   // at replay it is fed like a call of the table
+bool local_call(CallFrame* frame, ThreadArea* area);    // computed in process, without log; false: no such call
+void exec_remember(char** environment);                 // what a program's exec must find again
 
 // ---- process.cc: threads, fork, exit
 long do_clone(CallFrame* frame, ThreadArea* area);
@@ -176,9 +179,12 @@ long do_sigaction(CallFrame* frame, ThreadArea* area);
 long do_sigprocmask(CallFrame* frame, ThreadArea* area);
 long do_sigaltstack(CallFrame* frame, ThreadArea* area);
 void do_sigreturn(CallFrame* frame, ThreadArea* area);
-// Enters a handler of the program if one is due. `made`: the call was made and its result is in frame->rax; else the frame
-// is set so that the call is made when the handler returns. True: the frame now leads into a handler.
-bool signals_deliver(CallFrame* frame, ThreadArea* area, bool made);
+// Where a handler may be entered: behind a call (its result is in frame->rax), before it (the call is made when the handler
+// returns), or behind another handler (the registers it returns to are in the frame).
+enum class Moment { after_call, before_call, handler_return };
+// Enters a handler of the program if one is due. True: the frame now leads into a handler.
+bool signals_deliver(CallFrame* frame, ThreadArea* area, Moment moment);
+void sigreturn_finish(CallFrame* frame);  // the last step of a return that no other handler follows
 inline bool signals_pending(const ThreadArea* area) { return area->pending_head != area->pending_tail; }
 bool handler_restarts(const ThreadArea* area);
 inline constexpr uint64_t kForcedSignals = (1ull << 30) /* SIGSYS */ | (1ull << 3) /* SIGILL */;

@@ -142,7 +142,8 @@ void on_fault(int signal, void* info, void* context) {
   // The kernel restores extended state from its own frame on our return; the program's copy is what it sees and changes.
   enter_handler(&frame, area, signal, info, fault);
   copy_registers(c, &frame);
-  ((UserContext*)context)->mask = area->signal_mask & ~kForcedSignals;
+  // At replay the kernel's mask stays empty: the program's own is only kept in the area.
+  if (control.mode != kModeReplay) ((UserContext*)context)->mask = area->signal_mask & ~kForcedSignals;
 }
 
 void on_illegal(int signal, void* info, void* context) {
@@ -211,7 +212,7 @@ bool handler_restarts(const ThreadArea* area) {
   return actions[signal].handler <= 1 || (actions[signal].flags & kRestartFlag);
 }
 
-bool signals_deliver(CallFrame* frame, ThreadArea* area, bool made) {
+bool signals_deliver(CallFrame* frame, ThreadArea* area, Moment moment) {
   int signal;
   uint8_t info[128];
   if (control.mode == kModeReplay) {
@@ -234,14 +235,14 @@ bool signals_deliver(CallFrame* frame, ThreadArea* area, bool made) {
     } while (actions[signal].handler <= 1);
     if (control.mode == kModeRecord) {
       EventWriter writer(kSignal, area, (uint16_t)signal, nullptr, 0);
-      if (!made) writer.event->header.flags |= kFlagAtEntry;
+      if (moment == Moment::before_call) writer.event->header.flags |= kFlagAtEntry;
       writer.part(kSignalInfo, info, sizeof info);
       uint64_t now = ticks_now();
       writer.commit(0, 0, now, now);
     }
   }
   // What the handler returns to, in the program's own terms: behind the call, or at it, to make it then.
-  frame->rip = made ? frame->site + 2 : frame->site;
+  if (moment != Moment::handler_return) frame->rip = moment == Moment::after_call ? frame->site + 2 : frame->site;
   enter_handler(frame, area, signal, info, nullptr);
   return true;
 }
@@ -252,9 +253,13 @@ void do_sigreturn(CallFrame* frame, ThreadArea* area) {
   if (u->context.fpstate) friday_xrstor((const void*)u->context.fpstate, state_mask());
   area->signal_mask = u->mask & ~kForcedSignals;
   if (control.mode != kModeReplay) set_kernel_mask(area->signal_mask);
-  if (const Patch* patch = patch_of_return(frame->rip)) frame->rip = patch->resume;
   frame->eflags = (frame->eflags & 0x50dd5) | 0x202;
   frame->full = 1;
+}
+
+// The address behind a call may lie in the middle of its patch: go on in the stub.
+void sigreturn_finish(CallFrame* frame) {
+  if (const Patch* patch = patch_of_return(frame->rip)) frame->rip = patch->resume;
 }
 
 long do_sigaction(CallFrame* frame, ThreadArea* area) {

@@ -115,7 +115,7 @@ void run_block(CallFrame* frame, ThreadArea* area) {
     Recorded done = make_call(frame, area, info);
     const bool not_made = done.result == kNotMade;
     if (not_made && !done.stolen) {
-      if (signals_deliver(frame, area, false)) return;
+      if (signals_deliver(frame, area, Moment::before_call)) return;
       continue;
     }
     if (not_made) done.result = -4;
@@ -127,7 +127,7 @@ void run_block(CallFrame* frame, ThreadArea* area) {
     if (restart) writer.event->header.flags |= kFlagRestarted;
     writer.commit(done.result, done.hash, done.entry, done.exit);
     if (restart) {
-      if (signals_deliver(frame, area, false)) return;
+      if (signals_deliver(frame, area, Moment::before_call)) return;
       continue;
     }
     frame->rax = (uint64_t)done.result;
@@ -192,7 +192,67 @@ long local_tid_address(CallFrame* frame, ThreadArea* area) {
   return (long)area->tid;
 }
 
+// A signal that the return from a handler has unblocked is delivered on the way out.
+bool another_handler(CallFrame* frame, ThreadArea* area) {
+  if (control.mode != kModeReplay) return signals_pending(area) && signals_deliver(frame, area, Moment::handler_return);
+  const EventRecord* next = replay_peek();
+  const bool due = next && next->header.type == kSignal && next->header.thread == area->number && !(next->header.flags & kFlagAtEntry);
+  return due && signals_deliver(frame, area, Moment::handler_return);
+}
+
+// ---- exec: the new program must find the shim again, whatever environment it is given
+
+constexpr const char* kInherited[] = {"LD_PRELOAD", kSocketVariable, "GLIBC_TUNABLES"};
+char inherited[3][1024];  // "NAME=VALUE" as this program found them
+
+bool names(const char* entry, const char* name) {
+  size_t n = length_of(name);
+  return memcmp(entry, name, n) == 0 && entry[n] == '=';
+}
+
+long exec_with_shim(const uint64_t* a) {
+  char** given = (char**)a[2];
+  unsigned count = 0;
+  while (given && given[count]) count++;
+  if (count > 8000) return native(59, a[0], a[1], a[2]);
+  char* list[count + 4];
+  for (unsigned i = 0; i < count; i++) list[i] = given[i];
+  for (unsigned k = 0; k < 3; k++) {
+    bool there = !inherited[k][0];
+    for (unsigned i = 0; i < count && !there; i++) there = names(list[i], kInherited[k]);
+    if (!there) list[count++] = inherited[k];
+  }
+  list[count] = nullptr;
+  return native(59, a[0], a[1], list);
+}
+
 }  // namespace
+
+void exec_remember(char** environment) {
+  for (; *environment; environment++)
+    for (unsigned k = 0; k < 3; k++)
+      if (names(*environment, kInherited[k]) && length_of(*environment) < sizeof inherited[k])
+        memcpy(inherited[k], *environment, length_of(*environment) + 1);
+}
+
+bool special_is_plain(uint64_t call) {
+  return call == 3 || call == 33 || call == 292 || call == 436 || call == 16 || call == 72 || call == 157 || call == 202 || call == 59;
+}
+
+bool local_call(CallFrame* frame, ThreadArea* area) {
+  Local function = nullptr;
+  switch (frame->rax) {
+    case 13: function = do_sigaction; break;
+    case 14: function = do_sigprocmask; break;
+    case 131: function = do_sigaltstack; break;
+    case 158: function = local_arch_prctl; break;
+    case 218: function = local_tid_address; break;
+    case 273: function = local_robust_list; break;
+    default: return false;
+  }
+  frame->rax = (uint64_t)function(frame, area);
+  return true;
+}
 
 bool special_call(CallFrame* frame, ThreadArea* area) {
   switch (frame->rax) {
@@ -216,6 +276,7 @@ bool special_call(CallFrame* frame, ThreadArea* area) {
         writer.commit(0, 0, now, now);
       }
       do_sigreturn(frame, area);
+      if (!another_handler(frame, area)) sigreturn_finish(frame);
       break;
     }
     case 16: case 72: case 157: case 202: run_block(frame, area); break;
@@ -231,7 +292,7 @@ bool special_call(CallFrame* frame, ThreadArea* area) {
       }
       const uint64_t* a = arguments_of(frame);
       uint64_t entry = ticks_now();
-      long result = native(59, a[0], a[1], a[2]);
+      long result = exec_with_shim(a);
       EventWriter writer(kCall, area, 59, a, 3);
       writer.commit(result, 0, entry, ticks_now());
       frame->rax = (uint64_t)result;

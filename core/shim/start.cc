@@ -95,6 +95,7 @@ __attribute__((constructor)) void start(int, char** arguments, char** environmen
   while (*end) end++;
   const uint64_t* auxv = (const uint64_t*)(end + 1);
 
+  exec_remember(environment);
   HelloReply hello;
   int trace_fd;
   if (!collector_hello(number_of(socket), &hello, &trace_fd)) return;

@@ -95,6 +95,7 @@ void token_lend(ThreadArea* area, const CallInfo& info) {
 }
 
 bool token_retake(ThreadArea* area) {
+  if (control.mode == kModePassThrough) return true;
   if (move(kLent | area->number, kHeld | area->number)) return true;
   token_acquire(area);
   return false;
@@ -105,6 +106,10 @@ void token_acquire(ThreadArea* area) {
   bool queued = false;
   for (;;) {
     lock();
+    if (control.mode == kModePassThrough) {  // the recording has ended: nobody hands anything over any more
+      if (queued) leave_queue(area->number);
+      break;
+    }
     if (__atomic_load_n(&area->go, __ATOMIC_ACQUIRE)) break;  // handed to us meanwhile
     uint32_t now = __atomic_load_n(&state, __ATOMIC_SEQ_CST);
     bool taken = false;
