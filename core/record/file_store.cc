@@ -37,8 +37,10 @@ Result<const StoredFile*> FileStore::add(int fd, bool want_sites) {
     XXH128_canonical_t canonical;
     XXH128_canonicalFromHash(&canonical, XXH3_128bits(content.data(), content.size()));
     copied = copy(content, hex_of(canonical.digest, 16));
-    if (copied) memcpy(file.hash.data(), canonical.digest, 16);
-    file.size = content.size();
+    if (copied) {  // else the next who asks tries again
+      memcpy(file.hash.data(), canonical.digest, 16);
+      file.size = content.size();
+    }
   }
   if (want_sites || fresh) {
     file.analysis = analyse_code(content, want_sites);

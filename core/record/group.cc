@@ -22,6 +22,7 @@ Result<void> read(const std::string& path, const toml::node& node, std::string_v
 Result<void> read_seconds(const std::string& path, const toml::node& node, std::string_view key, double& out) {
   FRIDAY_TRY_VOID(read(path, node, key, "a number of seconds", out));
   if (out < 0) return fail(ErrorCode::bad_input, "{}: {} must not be negative", place(path, node), key);
+  if (!(out < 1e6)) return fail(ErrorCode::bad_input, "{}: {} must be a number of seconds below a million", place(path, node), key);
   return {};
 }
 
@@ -41,6 +42,7 @@ Result<ProgramSpec> read_node(const std::string& path, const toml::table& table)
   for (const auto& [key, node] : table) {
     if (key == "name") {
       FRIDAY_TRY_VOID(read(path, node, "name", "a string", program.name));
+      if (auto fits = check_node_name(program.name); !fits) return fail(ErrorCode::bad_input, "{}: name: {}", place(path, node), fits.error().message);
     } else if (key == "command") {
       const auto* list = node.as_array();
       if (!list || list->empty()) return fail(ErrorCode::bad_input, "{}: command must be a list of strings, e.g. [\"./server\", \"--port\", \"1\"]", place(path, node));

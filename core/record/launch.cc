@@ -284,6 +284,17 @@ class Group {
 
 }  // namespace
 
+Result<void> check_node_name(const std::string& name) {
+  bool letter = false, plain = true;
+  for (char c : name) {
+    const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    letter |= is_letter;
+    plain &= is_letter || (c >= '0' && c <= '9') || strchr("_-.+", c);
+  }
+  if (plain && letter && name != "all") return {};
+  return fail(ErrorCode::bad_input, "\"{}\" cannot name a node: use letters, digits, _ - . +, at least one letter, and not \"all\"", name);
+}
+
 Result<std::string> find_program(const ProgramSpec& program) {
   if (program.command.empty()) return fail(ErrorCode::usage, "node {}: no command given", program.name);
   const std::string& name = program.command[0];
@@ -308,6 +319,7 @@ Result<std::string> find_program(const ProgramSpec& program) {
 
 Result<LaunchResult> run_group(const GroupSpec& group, const LaunchOptions& options) {
   for (const auto& program : group.programs) {
+    FRIDAY_TRY_VOID(check_node_name(program.name));
     auto found = find_program(program);
     if (!found) return std::unexpected(found.error());
   }

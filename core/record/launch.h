@@ -41,6 +41,9 @@ struct LaunchResult {
   std::vector<NodeSummary> nodes;
 };
 
+// A name must differ from ids, node lists and the names that Friday makes itself (NAME/child-1, NAME#2).
+Result<void> check_node_name(const std::string& name);
+
 // Full path of the program a command names, checked to be one that the shim can record: dynamically linked x86-64 ELF (or
 // a script whose interpreter is), not setuid, no file capabilities.
 Result<std::string> find_program(const ProgramSpec& program);

@@ -80,6 +80,13 @@ def test_absent_program(recorder):
     assert said(recorder.record(["no-such-program-on-the-path"]), "PATH")
 
 
+def test_name_that_means_something_else(recorder):
+    for name in ("7", "a/b", "all", "n*"):
+        done = recorder.record(["/bin/echo"], name=name)
+        assert done.returncode == 2
+        said(done, "cannot name a node")
+
+
 def test_static_program(recorder, targets):
     done = recorder.record([targets / "static", "fault"])
     assert done.returncode == 2

@@ -1,0 +1,204 @@
+// What core/record/analysis finds in real libraries, checked against objdump, and that damaged files do no harm.
+#include <elf.h>
+#include <gmock/gmock.h>
+#include <sys/auxv.h>
+#include <time.h>
+
+#include <array>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <random>
+#include <set>
+#include <sstream>
+
+#include "core/base/files.h"
+#include "core/record/analysis.h"
+
+namespace friday {
+namespace {
+
+using shim::Site;
+
+// Path of a library mapped into this process.
+std::string mapped_library(const std::string& name) {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);)
+    if (line.find("/" + name) != std::string::npos) return line.substr(line.find('/'));
+  return {};
+}
+
+// objdump's view of a file: instructions by address, and all targets of direct branches.
+struct Listing {
+  std::map<uint64_t, std::string> instructions;
+  std::set<uint64_t> targets;
+};
+
+Listing disassemble(const std::string& path) {
+  Listing listing;
+  FILE* pipe = popen(("objdump -d --no-show-raw-insn -w '" + path + "'").c_str(), "r");
+  std::array<char, 4096> line;
+  while (pipe && fgets(line.data(), line.size(), pipe)) {
+    char* colon = strchr(line.data(), ':');
+    if (line[0] != ' ' || !colon || colon[1] != '\t') continue;
+    char* end;
+    uint64_t address = strtoull(line.data(), &end, 16);
+    if (end != colon) continue;
+    std::string text(colon + 2);
+    while (!text.empty() && isspace(text.back())) text.pop_back();
+    std::istringstream words(text);
+    std::string mnemonic, operand;
+    words >> mnemonic >> operand;
+    if (mnemonic[0] == 'j' || mnemonic == "call") {
+      uint64_t target = strtoull(operand.c_str(), &end, 16);
+      if (*end == 0 || *end == ' ') listing.targets.insert(target);
+    }
+    listing.instructions[address] = text;
+  }
+  if (pipe) pclose(pipe);
+  return listing;
+}
+
+// Virtual address of a file offset, by the program headers.
+uint64_t address_of(const std::string& content, uint64_t offset) {
+  auto* header = reinterpret_cast<const Elf64_Ehdr*>(content.data());
+  auto* segments = reinterpret_cast<const Elf64_Phdr*>(content.data() + header->e_phoff);
+  for (int i = 0; i < header->e_phnum; i++)
+    if (segments[i].p_type == PT_LOAD && offset >= segments[i].p_offset && offset < segments[i].p_offset + segments[i].p_filesz)
+      return offset - segments[i].p_offset + segments[i].p_vaddr;
+  return ~0ull;
+}
+
+size_t count(const std::vector<Site>& sites, std::initializer_list<unsigned> kinds) {
+  size_t n = 0;
+  for (const auto& site : sites)
+    for (unsigned kind : kinds) n += site.kind == kind;
+  return n;
+}
+
+// Every site starts and ends between instructions, stands where its kind says, and nobody jumps into its middle.
+void check_sites(const std::string& content, const std::vector<Site>& sites, const Listing& listing) {
+  uint64_t last_end = 0;
+  for (const auto& site : sites) {
+    const uint64_t start = address_of(content, site.offset), end = start + site.length;
+    SCOPED_TRACE(fmt::format("site at {:#x}, kind {}, {} bytes", start, static_cast<int>(site.kind), static_cast<int>(site.length)));
+    EXPECT_GE(start, last_end) << "two sites overlap";
+    last_end = end;
+    ASSERT_TRUE(listing.instructions.contains(start)) << "in the middle of an instruction";
+    EXPECT_TRUE(listing.instructions.contains(end)) << "ends in the middle of an instruction";
+    const auto at = [&](uint64_t address) { return listing.instructions.contains(address) ? listing.instructions.at(address) : ""; };
+    switch (site.kind) {
+      case shim::kSiteBefore: EXPECT_EQ(at(end), "syscall"); break;
+      case shim::kSiteAfter: EXPECT_EQ(at(start), "syscall"); break;
+      case shim::kSiteRdtsc: EXPECT_EQ(at(start), "rdtsc"); break;
+      case shim::kSiteRdtscp: EXPECT_EQ(at(start), "rdtscp"); break;
+      case shim::kSiteRdrand: EXPECT_THAT(at(start), testing::StartsWith("rdrand")); break;
+      case shim::kSiteRdseed: EXPECT_THAT(at(start), testing::StartsWith("rdseed")); break;
+      default: break;
+    }
+    if (site.kind == shim::kSiteBefore || site.kind == shim::kSiteAfter) {
+      EXPECT_GE(site.length, 5u) << "no room for a jump";
+      auto target = listing.targets.upper_bound(start);
+      EXPECT_FALSE(target != listing.targets.end() && *target < end) << fmt::format("something jumps to {:#x}", *target);
+    }
+  }
+}
+
+std::string contents(const std::string& path) {
+  auto read = read_file(path);
+  EXPECT_TRUE(read) << path;
+  return read.value_or("");
+}
+
+TEST(Analysis, FindsTheCallsOfLibc) {
+  const std::string path = mapped_library("libc.so.6");
+  const std::string content = contents(path);
+  CodeAnalysis analysis = analyse_code(content, true);
+  EXPECT_TRUE(analysis.is_elf);
+  EXPECT_GE(count(analysis.sites, {shim::kSiteBefore, shim::kSiteAfter}), 400u);
+  Listing listing = disassemble(path);
+  ASSERT_GT(listing.instructions.size(), 100000u) << "objdump did not run";
+  check_sites(content, analysis.sites, listing);
+  size_t calls = 0;
+  for (const auto& [address, text] : listing.instructions) calls += text == "syscall";
+  EXPECT_GE(count(analysis.sites, {shim::kSiteBefore, shim::kSiteAfter}) * 100, calls * 90) << "of " << calls << " syscall instructions";
+}
+
+TEST(Analysis, FindsTheCallsOfTheLoader) {
+  const std::string path = mapped_library("ld-linux-x86-64.so.2");
+  const std::string content = contents(path);
+  CodeAnalysis analysis = analyse_code(content, true);
+  EXPECT_GE(count(analysis.sites, {shim::kSiteBefore, shim::kSiteAfter}), 20u);
+  EXPECT_GE(count(analysis.sites, {shim::kSiteRdtsc}), 1u);
+  check_sites(content, analysis.sites, disassemble(path));
+}
+
+// The signal trampoline is how unwinders know a signal frame: its bytes stay.
+TEST(Analysis, LeavesTheSignalTrampolineAlone) {
+  const std::string content = contents(mapped_library("libc.so.6"));
+  const std::string trampoline("\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05", 9);
+  const size_t at = content.find(trampoline);
+  ASSERT_NE(at, std::string::npos);
+  for (const auto& site : analyse_code(content, true).sites)
+    EXPECT_FALSE(site.offset < at + 9 && site.offset + site.length > at) << "offset " << static_cast<uint64_t>(site.offset);
+}
+
+TEST(Analysis, GivesTheBuildId) {
+  const std::string path = mapped_library("libc.so.6");
+  CodeAnalysis analysis = analyse_code(contents(path), false);
+  EXPECT_TRUE(analysis.sites.empty()) << "sites that nobody asked for";
+  ASSERT_EQ(analysis.build_id.size(), 20u);
+  std::string hex;
+  for (uint8_t byte : analysis.build_id) hex += fmt::format("{:02x}", byte);
+  FILE* pipe = popen(("readelf -n '" + path + "'").c_str(), "r");
+  std::string notes;
+  std::array<char, 4096> buffer;
+  while (size_t n = fread(buffer.data(), 1, buffer.size(), pipe)) notes.append(buffer.data(), n);
+  pclose(pipe);
+  EXPECT_THAT(notes, testing::HasSubstr("Build ID: " + hex));
+}
+
+TEST(Analysis, TakesNothingFromWhatIsNoProgram) {
+  for (std::string content : {std::string(), std::string("hello"), std::string(4096, '\0'), std::string("\x7f" "ELF"), std::string(1 << 20, '\x0f')}) {
+    CodeAnalysis analysis = analyse_code(content, true);
+    EXPECT_FALSE(analysis.is_elf);
+    EXPECT_TRUE(analysis.sites.empty() && analysis.build_id.empty());
+  }
+}
+
+TEST(Analysis, SurvivesFilesThatAreCutOff) {
+  const std::string content = contents(mapped_library("ld-linux-x86-64.so.2"));
+  for (size_t size = 0; size < content.size(); size += size < 8192 ? 61 : 7919) {
+    CodeAnalysis analysis = analyse_code(std::string_view(content).substr(0, size), true);
+    for (const auto& site : analysis.sites) EXPECT_LE(site.offset + site.length, size);
+  }
+}
+
+TEST(Analysis, SurvivesDamage) {
+  const std::string whole = contents(mapped_library("ld-linux-x86-64.so.2"));
+  std::mt19937 random(7);
+  for (int round = 0; round < 60; round++) {
+    std::string content = whole;
+    for (int i = 0; i < 40; i++) content[random() % (i < 20 ? 4096 : content.size())] = static_cast<char>(random());
+    memcpy(content.data(), ELFMAG, SELFMAG);
+    for (const auto& site : analyse_code(content, true).sites) EXPECT_LE(site.offset + site.length, content.size());
+  }
+}
+
+TEST(Vdso, OffsetsLeadToItsFunctions) {
+  shim::HelloReply reply = describe_vdso();
+  const auto base = getauxval(AT_SYSINFO_EHDR);
+  if (!base) GTEST_SKIP() << "machine: this kernel gives no vdso";
+  ASSERT_NE(reply.vdso_clock_gettime, 0u);
+  auto* function = reinterpret_cast<long (*)(long, timespec*)>(base + reply.vdso_clock_gettime);
+  timespec before, there, after;
+  clock_gettime(CLOCK_MONOTONIC, &before);
+  ASSERT_EQ(function(CLOCK_MONOTONIC, &there), 0);
+  clock_gettime(CLOCK_MONOTONIC, &after);
+  const auto ns = [](const timespec& t) { return t.tv_sec * 1000000000ll + t.tv_nsec; };
+  EXPECT_LE(ns(before), ns(there));
+  EXPECT_LE(ns(there), ns(after));
+}
+
+}  // namespace
+}  // namespace friday

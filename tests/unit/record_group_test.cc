@@ -1,0 +1,117 @@
+// Group files: what each key becomes, and what is refused with a place and a reason.
+#include <gmock/gmock.h>
+
+#include <csignal>
+
+#include "core/base/files.h"
+#include "core/record/group.h"
+
+namespace friday {
+namespace {
+
+class GroupFile : public testing::Test {
+ protected:
+  Result<GroupSpec> parse(const std::string& text) {
+    const std::string path = testing::TempDir() + "/friday-group-" + std::to_string(getpid()) + ".toml";
+    EXPECT_TRUE(write_file_atomically(path, text));
+    auto group = read_group(path);
+    unlink(path.c_str());
+    return group;
+  }
+  // The message without the directory.
+  std::string refusal(const std::string& text) {
+    auto group = parse(text);
+    if (group) return "accepted";
+    EXPECT_EQ(group.error().code, ErrorCode::bad_input);
+    return group.error().message.substr(group.error().message.find(".toml") + 5);
+  }
+};
+
+constexpr char kNode[] = "[[node]]\nname = \"a\"\ncommand = [\"/bin/true\"]\n";
+
+TEST_F(GroupFile, HoldsEveryKey) {
+  auto group = parse(R"(
+[group]
+stop_after = 2.5
+stop_when_ends = "two"
+[[node]]
+name = "one"
+command = ["./server", "--port", "7000"]
+cwd = "/tmp"
+env = { A = "1", B = "with space" }
+start_delay = 1
+stdout = "one.out"
+stderr = "one.err"
+stop_signal = "SIGINT"
+[[node]]
+name = "two"
+command = ["client"]
+record = false
+)");
+  ASSERT_TRUE(group) << group.error().message;
+  EXPECT_EQ(group->stop_after, 2.5);
+  EXPECT_EQ(group->stop_when_ends, "two");
+  ASSERT_EQ(group->programs.size(), 2u);
+  const ProgramSpec& one = group->programs[0];
+  EXPECT_EQ(one.name, "one");
+  EXPECT_THAT(one.command, testing::ElementsAre("./server", "--port", "7000"));
+  EXPECT_EQ(one.cwd, "/tmp");
+  EXPECT_THAT(one.environment, testing::ElementsAre(testing::Pair("A", "1"), testing::Pair("B", "with space")));
+  EXPECT_EQ(one.start_delay, 1);
+  EXPECT_EQ(one.output, "one.out");
+  EXPECT_EQ(one.errors, "one.err");
+  EXPECT_EQ(one.stop_signal, SIGINT);
+  EXPECT_TRUE(one.record);
+  const ProgramSpec& two = group->programs[1];
+  EXPECT_FALSE(two.record);
+  EXPECT_EQ(two.stop_signal, SIGTERM);
+  EXPECT_EQ(two.start_delay, 0);
+  EXPECT_TRUE(two.output.empty() && two.cwd.empty() && two.environment.empty());
+}
+
+TEST_F(GroupFile, KeepsTheOrderOfNodes) {
+  std::string text;
+  for (int i = 0; i < 30; i++) text += fmt::format("[[node]]\nname = \"n{}\"\ncommand = [\"x\"]\n", 29 - i);
+  auto group = parse(text);
+  ASSERT_TRUE(group);
+  for (int i = 0; i < 30; i++) EXPECT_EQ(group->programs[static_cast<size_t>(i)].name, fmt::format("n{}", 29 - i));
+}
+
+TEST_F(GroupFile, RefusesWithPlaceAndReason) {
+  const std::string node = kNode;
+  EXPECT_THAT(refusal(""), testing::HasSubstr("no [[node]] table"));
+  EXPECT_THAT(refusal("[[node]]\nname = \n"), testing::StartsWith(":2: "));
+  EXPECT_THAT(refusal(node + "name = \"b\"\n"), testing::StartsWith(":4: "));  // twice the same key
+  EXPECT_THAT(refusal(node + "colour = 1\n"), testing::StartsWith(":4: unknown key \"colour\""));
+  EXPECT_THAT(refusal(node + "cwd = 1\n"), testing::StartsWith(":4: cwd must be a string"));
+  EXPECT_THAT(refusal(node + "env = \"A=1\"\n"), testing::StartsWith(":4: env must be a table"));
+  EXPECT_THAT(refusal(node + "start_delay = -0.5\n"), testing::StartsWith(":4: start_delay must not be negative"));
+  EXPECT_THAT(refusal(node + "start_delay = nan\n"), testing::StartsWith(":4: start_delay"));
+  EXPECT_THAT(refusal(node + "start_delay = inf\n"), testing::StartsWith(":4: start_delay"));
+  EXPECT_THAT(refusal(node + "record = \"yes\"\n"), testing::StartsWith(":4: record must be true or false"));
+  EXPECT_THAT(refusal(node + "stop_signal = \"SEGV\"\n"), testing::StartsWith(":4: unknown stop_signal \"SEGV\""));
+  EXPECT_THAT(refusal("[[node]]\nname = \"a\"\ncommand = []\n"), testing::StartsWith(":3: command must be a list"));
+  EXPECT_THAT(refusal("[[node]]\nname = \"\"\ncommand = [\"x\"]\n"), testing::HasSubstr("cannot name a node"));
+  EXPECT_THAT(refusal(node + node), testing::HasSubstr("two nodes are named a"));
+  EXPECT_THAT(refusal("[group]\nstop_after = -1\n" + node), testing::StartsWith(":2: stop_after must not be negative"));
+  EXPECT_THAT(refusal("[group]\nstop_when_ends = \"b\"\n" + node), testing::HasSubstr("stop_when_ends names b"));
+  EXPECT_THAT(refusal("[[group]]\nstop_after = 1\n" + node), testing::StartsWith(":1: unknown entry \"group\""));
+  EXPECT_THAT(refusal("[node]\nname = \"a\"\n"), testing::StartsWith(":1: unknown entry \"node\""));
+}
+
+TEST_F(GroupFile, RefusesNamesThatOtherNamesAreMadeOf) {
+  // NAME/child-1 and NAME#2 are made by Friday; * ? , ! and blanks belong to node lists; digits alone are ids.
+  for (const char* name : {"a/b", "a#2", "a*", "a,b", "!a", "a b", "7"})
+    EXPECT_THAT(refusal(fmt::format("[[node]]\nname = \"{}\"\ncommand = [\"x\"]\n", name)), testing::HasSubstr("cannot name a node")) << name;
+  for (const char* name : {"a", "redis-1", "n0", "7z", "g++", "python3.11", "under_score"})
+    EXPECT_TRUE(parse(fmt::format("[[node]]\nname = \"{}\"\ncommand = [\"x\"]\n", name))) << name;
+}
+
+TEST_F(GroupFile, MustExist) {
+  auto group = read_group("/absent/group.toml");
+  ASSERT_FALSE(group);
+  EXPECT_THAT(group.error().message, testing::HasSubstr("/absent/group.toml"));
+}
+
+}  // namespace
+}  // namespace friday
