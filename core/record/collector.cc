@@ -98,10 +98,14 @@ Result<std::unique_ptr<Collector>> Collector::create(CollectorOptions options) {
   struct stat st;
   if (stat(marker.c_str(), &st) != 0) {
     if (DIR* d = opendir(options.recording.c_str())) {
-      int entries = 0;
-      while (readdir(d)) entries++;
+      // Another collector may be making the same recording right now.
+      bool foreign = false;
+      while (dirent* entry = readdir(d)) {
+        const std::string_view name = entry->d_name;
+        foreign |= name != "." && name != ".." && name != "nodes" && name != "files" && name != "cache" && !name.starts_with("recording.json");
+      }
       closedir(d);
-      if (entries > 2)
+      if (foreign)
         return fail(ErrorCode::bad_input, "{} exists and is not a recording; name a new or empty directory", options.recording);
     }
     nlohmann::json description = {{"format", 1}, {"created", realtime_ns()}};

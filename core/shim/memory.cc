@@ -32,19 +32,20 @@ void path_of_descriptor(int fd, char* out, size_t size) {
 }
 
 // Notes what a new file mapping holds, and patches code that has just appeared.
+// `reply` is null when there is no collector to ask any more.
 void note_contents(EventWriter& writer, uint64_t address, const uint64_t* a, ModuleReply* reply, uint64_t file_size, const char* path) {
   MapContentPart content = {};
   content.offset = a[5];
   content.length = a[1];
   bool copied = false;
-  for (uint8_t byte : reply->file) copied |= byte != 0;
-  memcpy(content.file, reply->file, 16);
+  if (reply) memcpy(content.file, reply->file, 16);
+  for (uint8_t byte : content.file) copied |= byte != 0;
   writer.part(kMapContent, &content, sizeof content);
   if (!copied && (a[2] & 1)) {
     uint64_t there = file_size > a[5] ? min(file_size - a[5], a[1]) : 0;
     writer.memory((void*)address, there);
   }
-  if (reply->site_count) {
+  if (reply && reply->site_count) {
     uint32_t patched, trapped;
     ModuleView module = {address, address + page_up(a[1]), a[5], path};
     uint64_t stubs = patch_module(module, reply->sites, reply->site_count, 0, &patched, &trapped);
@@ -60,15 +61,17 @@ long record_mmap(CallFrame* frame, ThreadArea* area) {
   ModuleReply* reply = nullptr;
   Stat st = {};
   char path[kPathBytes] = "";
+  bool regular = false;
   if (file && !failed(result)) {
     native(5, a[4], &st);
     path_of_descriptor((int)a[4], path, sizeof path);
-    if ((st.mode & 0170000) == 0100000)
+    regular = (st.mode & 0170000) == 0100000;
+    if (regular)
       collector_module((uint64_t)result, (uint64_t)result + page_up(a[1]), a[5], st.device, st.inode, a[2] & 4, (int)a[4], path, &reply);
   }
   EventWriter writer(kCall, area, 9, a, 6);
   writer.event->header.flags |= kFlagNative;
-  if (reply) note_contents(writer, (uint64_t)result, a, reply, (uint64_t)st.size, path);
+  if (regular) note_contents(writer, (uint64_t)result, a, reply, (uint64_t)st.size, path);
   if (path[0]) writer.part(kPath, path, length_of(path));
   writer.commit(result, 0, entry, ticks_now());
   return result;
