@@ -1,0 +1,40 @@
+#!/bin/bash
+# Records a ring of eight nodes in which one of them is made to break the ring (which one follows from the seed), replays
+# it under the ring predicate, and prints who broke it, when, after which message and where in the code. Ends non-zero if
+# what was found differs from the truth file that the faulty node wrote.
+# usage: bash console/demo.sh [SEED]
+set -euo pipefail
+
+seed="${1:-3}"
+if ! [[ $seed =~ ^[0-9]+$ ]]; then
+  echo "usage: console/demo.sh [SEED], a number" >&2
+  exit 2
+fi
+cd "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/.."
+
+bash console/setup.sh
+mkdir -p build
+cmake --preset release >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
+cmake --build --preset release
+
+work=build/demo/seed-$seed
+rm -rf "$work"
+mkdir -p "$work"
+export FRIDAY_APPS="$PWD/build/release/apps"
+/usr/bin/python3 tests/apps/chord/ring.py --nodes 8 --seconds 12 --seed "$seed" --fault --truth "$PWD/$work/truth.json" \
+  -o "$work/ring.toml"
+
+echo "== recording eight nodes for 12 seconds"
+build/release/bin/friday record -q -o "$work/recording" --group "$work/ring.toml"
+echo "== replaying it as one, in the recorded order"
+build/release/bin/friday verify "$work/recording"
+echo "== checking the ring at every change of a link"
+status=0
+build/release/bin/friday run predicates/ring.py "$work/recording" --json "$work/found.json" >"$work/run.log" 2>&1 || status=$?
+if [[ $status -gt 1 ]]; then
+  cat "$work/run.log"
+  exit "$status"
+fi
+/usr/bin/python3 console/demo_report.py "$work/found.json" "$work/truth.json"
+echo
+echo "The recording is $work/recording; question it with: build/release/bin/friday replay $work/recording"
