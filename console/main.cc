@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 
 #include "console/record.h"
+#include "console/run.h"
 #include "console/verify.h"
 
 int main(int argc, char** argv) {
@@ -10,6 +11,7 @@ int main(int argc, char** argv) {
   int status = 0;
   friday::add_record_command(app, &status);
   friday::add_verify_command(app, &status);
+  friday::add_run_command(app, &status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

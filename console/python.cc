@@ -1,0 +1,75 @@
+#include "console/python.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+
+#include "console/paths.h"
+
+namespace friday {
+
+namespace py = pybind11;
+
+namespace {
+
+// The program's name decides where Python looks for its standard library: that of the one this build was made for.
+constexpr const char* kPython = "/usr/bin/python3";
+
+std::string package_directory() {
+  return (std::filesystem::path(executable_path()).parent_path().parent_path() / "python").string();
+}
+
+Result<void> initialize() {
+  PyConfig config;
+  PyConfig_InitIsolatedConfig(&config);
+  config.install_signal_handlers = 1;  // Ctrl-C ends Python loops
+  PyStatus status = PyConfig_SetBytesString(&config, &config.program_name, kPython);
+  if (!PyStatus_Exception(status)) status = Py_InitializeFromConfig(&config);
+  PyConfig_Clear(&config);
+  if (PyStatus_Exception(status))
+    return fail(ErrorCode::component_died, "Python {}.{} does not start: {}; is the package python3 whole?", PY_MAJOR_VERSION, PY_MINOR_VERSION,
+                status.err_msg ? status.err_msg : "no reason given");
+  return {};
+}
+
+void extend_path() {
+  py::list path = py::module_::import("sys").attr("path");
+  py::list first;
+  if (const char* more = std::getenv("FRIDAY_PYTHON")) {
+    std::istringstream directories(more);
+    for (std::string directory; std::getline(directories, directory, ':');)
+      if (!directory.empty()) first.append(directory);
+  }
+  first.append(package_directory());
+  path.attr("__setitem__")(py::slice(0, 0, 1), first);
+}
+
+}  // namespace
+
+std::string summary(const py::error_already_set& error) {
+  const std::string name = py::str(error.type().attr("__name__")), text = py::str(error.value());
+  return text.empty() ? name : name + ": " + text;
+}
+
+Result<std::unique_ptr<PythonRuntime>> PythonRuntime::start() {
+  FRIDAY_TRY_VOID(initialize());
+  std::unique_ptr<PythonRuntime> runtime(new PythonRuntime);
+  try {
+    extend_path();
+  } catch (const py::error_already_set& error) {
+    return fail(ErrorCode::component_died, "Python cannot be set up: {}", summary(error));
+  }
+  return runtime;
+}
+
+PythonRuntime::~PythonRuntime() { py::finalize_interpreter(); }
+
+Result<py::module_> PythonRuntime::import(const char* name) {
+  try {
+    return py::module_::import(name);
+  } catch (const py::error_already_set& error) {
+    return fail(ErrorCode::bad_input, "Friday's Python part cannot be loaded from {}: {}", package_directory(), summary(error));
+  }
+}
+
+}  // namespace friday
