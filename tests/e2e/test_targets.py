@@ -16,7 +16,7 @@ class Target:
         command, _, options = line.partition("|")
         self.name, self.program, *self.arguments = shlex.split(command)
         self.options = dict(option.partition("=")[::2] for option in options.split())
-        unknown = set(self.options) - {"varies", "differs", "exit", "signal", "ends", "nodes", "stdin"}
+        unknown = set(self.options) - {"varies", "differs", "exit", "signal", "ends", "nodes", "stdin", "gap"}
         assert not unknown, f"{LIST}: {self.name} has unknown options {unknown}"
 
     @property
@@ -40,7 +40,8 @@ def start(recorder, targets, tmp_path):
         common = dict(cwd=directory, env={"TARGET_ONE": "1", "TARGET_TWO": "two words"})
         with open(tmp_path / "input" if "stdin" in target.options else "/dev/null") as stdin:
             if recorded:
-                return recorder.record(command, name="it", stdin=stdin, options=options, **common)
+                limit = 10 if "gap" in target.options else 60
+                return recorder.record(command, name="it", stdin=stdin, options=options, timeout=limit, **common)
             return recorder.start(command, stdin=stdin, **common).finish()
 
     return start
@@ -70,7 +71,12 @@ def check_recorded(target, native, recording):
         assert len(recording.nodes()) == int(nodes), [node["name"] for node in recording.nodes()]
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+def each_target():
+    gap = pytest.mark.xfail(strict=True, reason="gap: not handled yet, see the limits in docs/record.md")
+    return [pytest.param(target, id=target.name, marks=gap if "gap" in target.options else ()) for target in TARGETS]
+
+
+@pytest.mark.parametrize("target", each_target())
 def test_target(target, start, recorder):
     native = start(target, recorded=False)
     check_alone(target, native)
@@ -81,7 +87,7 @@ def test_target(target, start, recorder):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+@pytest.mark.parametrize("target", each_target())
 def test_target_with_every_call_trapped(target, start, recorder):
     """Without patched call sites, through Syscall User Dispatch alone."""
     recording = start(target, True, "--no-patch")
