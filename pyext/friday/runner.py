@@ -8,10 +8,40 @@ from typing import Any, Sequence, TextIO
 
 from .errors import ComponentDied, Divergence, Error
 from .handlers import compile_script, register_source
+from .progress import ProgressLine
 from .sessions import Progress, Session
 from .violations import Violation, user_traceback
 
 HELD, VIOLATED, BAD_INPUT, DIVERGED, DIED = 0, 1, 2, 3, 4
+
+
+def main(path: str, recording: str, *, nodes: str | None = None, sync: str = "clock", json_path: str | None = None,
+         args: Sequence[str] = ()) -> int:
+    """The command `friday run`: opens the recording, runs the script with a progress line on a terminal, and returns the
+    exit code. What keeps the script from running at all is said and written to json_path too."""
+    def refused(code: int, text: str) -> int:
+        print(text, file=sys.stderr)
+        if json_path is not None:
+            try:
+                _write_report(json_path, _report(code, text))
+            except OSError as failure:
+                print(f"friday: cannot write {json_path}: {failure.strerror}", file=sys.stderr)
+        return code
+
+    try:
+        open(path, encoding="utf-8").close()
+        session = Session(recording, nodes=nodes, sync=sync)
+    except OSError as error:
+        return refused(BAD_INPUT, f"friday: cannot read the script {path}: {error.strerror}")
+    except ImportError as error:
+        return refused(BAD_INPUT, f"friday: this build has no replay core that Python can load: {error}")
+    except ComponentDied as error:
+        return refused(DIED, f"friday: {error}")
+    except Error as error:
+        return refused(BAD_INPUT, f"friday: {error}")
+    progress = ProgressLine(sys.stderr)
+    with session, progress.shown():
+        return run_script(path, session, args, json_path=json_path, progress=progress)
 
 
 def run_script(path: str, session: Session, args: Sequence[str] = (), *, json_path: str | None = None,
@@ -100,14 +130,19 @@ def _marked(session: Session, violation: Violation) -> str:
 
 
 def _write_json(path: str, session: Session, code: int, error: str) -> None:
-    report: dict[str, Any] = {
+    _write_report(path, _report(code, error) | {
         "altered": [{"id": int(node), "name": node.name, "since": str(since)}
                     for node, since in _altered(session).items()],
-        "exit": code,
-        "error": error or None,
         "violations": [violation.to_json() for violation in session.violations],
         "violations_not_kept": session.violations_dropped,
-    }
+    })
+
+
+def _report(code: int, error: str) -> dict[str, Any]:
+    return {"altered": [], "exit": code, "error": error or None, "violations": [], "violations_not_kept": 0}
+
+
+def _write_report(path: str, report: dict[str, Any]) -> None:
     with open(path, "w", encoding="utf-8") as file:
         json.dump(report, file, indent=1)
         file.write("\n")

@@ -1,0 +1,74 @@
+"""A line on the terminal that says how far a run has come; it gives way to whatever else is printed."""
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sys
+import time
+from typing import Any, Iterator, TextIO
+
+_WIDTH = 30
+
+
+class ProgressLine:
+    """Called with (part done, events per second). On a stream that is no terminal it does nothing."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._on = stream.isatty()
+        self._drawn = False
+        self._began = time.monotonic()
+
+    def __call__(self, part: float, rate: float) -> None:
+        if not self._on:
+            return
+        part = min(max(part, 0.0), 1.0)
+        done = int(part * _WIDTH)
+        spent = time.monotonic() - self._began
+        left = f", {spent * (1 - part) / part:.0f} s left" if part > 0.02 and spent > 1 else ""
+        text = f"[{'#' * done}{'.' * (_WIDTH - done)}] {part:5.1%}  {_count(rate)} events/s{left}"
+        self._stream.write("\r" + text[:shutil.get_terminal_size().columns - 1] + "\x1b[K")
+        self._stream.flush()
+        self._drawn = True
+
+    def clear(self) -> None:
+        if self._drawn:
+            self._drawn = False
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+    @contextlib.contextmanager
+    def shown(self) -> Iterator["ProgressLine"]:
+        """While it lasts, standard output and error clear the line before they print."""
+        if not self._on:
+            yield self
+            return
+        self._began = time.monotonic()
+        saved = sys.stdout, sys.stderr
+        sys.stdout, sys.stderr = _ClearFirst(sys.stdout, self), _ClearFirst(sys.stderr, self)
+        try:
+            yield self
+        finally:
+            self.clear()
+            sys.stdout, sys.stderr = saved
+
+
+class _ClearFirst:
+    """A text stream whose writes clear the progress line."""
+
+    def __init__(self, stream: TextIO, line: ProgressLine) -> None:
+        self._stream, self._line = stream, line
+
+    def write(self, text: str) -> int:
+        self._line.clear()
+        return self._stream.write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def _count(rate: float) -> str:
+    for size, unit in ((1e6, "M"), (1e3, "k")):
+        if rate >= size:
+            return f"{rate / size:.1f}{unit}"
+    return f"{rate:.0f}"
