@@ -70,6 +70,8 @@ const char* kind_text(DebugStop::Kind kind) {
   return "end";
 }
 
+void leave_idle(const Session* session);  // the input hook forgets it
+
 class Session {
  public:
   Session(const std::string& recording, std::optional<std::string> nodes, const std::string& sync) {
@@ -250,7 +252,9 @@ class Session {
     }
     check_or_raise(std::move(result));
   }
+  ~Session() { close(); }
   void close() {
+    leave_idle(this);
     py::gil_scoped_release release;
     debugger_.reset();
   }
@@ -332,6 +336,17 @@ py::object make_stop(py::object self, DebugStop stop) {
   return py::cast(PyStop{&session, self, std::move(stop), event});
 }
 
+// While a prompt waits for input the gdbs go on connecting: readline calls this hook when it is idle.
+Session* idle_session = nullptr;
+int pump_idle() {
+  if (idle_session) (void)idle_session->debugger().pump_once(0);
+  return 0;
+}
+
+void leave_idle(const Session* session) {
+  if (session == idle_session) idle_session = nullptr;
+}
+
 }  // namespace
 
 void bind_session(py::module_& module) {
@@ -382,6 +397,10 @@ void bind_session(py::module_& module) {
       .def("pump", &Session::pump, py::arg("timeout") = 0.0)
       .def("gdb_count", &Session::gdb_count)
       .def("state_hash", &Session::state_hash);
+  module.def("pump_while_idle", [](py::object session) {
+    idle_session = session.is_none() ? nullptr : &session.cast<Session&>();
+    PyOS_InputHook = idle_session ? pump_idle : nullptr;
+  }, "Serves the session's gdbs while Python waits for a line; None ends it.");
 }
 
 }  // namespace friday

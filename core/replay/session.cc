@@ -40,7 +40,10 @@ void ReplaySession::discard() {
 }
 
 Result<std::unique_ptr<ReplaySession>> ReplaySession::open(const std::string& path, ReplayOptions options) {
-  FRIDAY_TRY(recording, Recording::open(path));
+  // Absolute: gdb and the nodes' shims open its files from elsewhere.
+  std::error_code unresolved;
+  const std::string absolute = std::filesystem::canonical(path, unresolved).string();
+  FRIDAY_TRY(recording, Recording::open(unresolved ? path : absolute));
   std::unique_ptr<ReplaySession> session(new ReplaySession(std::move(recording), std::move(options)));
   FRIDAY_TRY_VOID(session->choose_nodes());
   FRIDAY_TRY(schedule, Schedule::load_or_compute(session->recording_, session->ids_));
