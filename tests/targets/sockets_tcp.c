@@ -23,10 +23,10 @@ static int listen_somewhere(void) {
 }
 
 static void* echo(void* listener) {
-  int fd = accept((int)(long)listener, NULL, NULL);
+  int fd = accept((int)(long)listener, NULL, NULL), on = 1;
   char block[10000];
   ssize_t n;
-  CHECK(fd >= 0);
+  CHECK(fd >= 0 && setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0);
   while ((n = recv(fd, block, sizeof block, 0)) > 0)
     for (ssize_t sent = 0, m; sent < n; sent += m) CHECK((m = send(fd, block + sent, (size_t)(n - sent), MSG_NOSIGNAL)) > 0);
   CHECK(n == 0 && close(fd) == 0);
@@ -72,8 +72,9 @@ static void without_blocking(int listener) {
 static void a_megabyte(int listener) {
   pthread_t thread;
   CHECK(pthread_create(&thread, NULL, echo, (void*)(long)listener) == 0);
-  int client = socket(AF_INET, SOCK_STREAM, 0);
+  int client = socket(AF_INET, SOCK_STREAM, 0), on = 1;
   CHECK(connect(client, (struct sockaddr*)&address, sizeof address) == 0);
+  CHECK(setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0);
   static char block[16384], back[16384];
   for (int i = 0; i < 64; i++) {
     for (unsigned k = 0; k < sizeof block; k++) block[k] = (char)(k * 31 + (unsigned)i);
