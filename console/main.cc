@@ -1,6 +1,8 @@
 // The friday command: one subcommand a file.
 #include <CLI/CLI.hpp>
 
+#include "console/dump.h"
+#include "console/info.h"
 #include "console/record.h"
 #include "console/run.h"
 #include "console/verify.h"
@@ -12,6 +14,8 @@ int main(int argc, char** argv) {
   friday::add_record_command(app, &status);
   friday::add_verify_command(app, &status);
   friday::add_run_command(app, &status);
+  friday::add_info_command(app, &status);
+  friday::add_dump_command(app, &status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,0 +1,150 @@
+#include "console/dump.h"
+
+#include <algorithm>
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include "core/trace/calls.h"
+#include "core/trace/endpoint.h"
+#include "core/trace/node_list.h"
+#include "core/trace/reader.h"
+
+namespace friday {
+namespace {
+
+using nlohmann::json;
+
+struct DumpOptions {
+  std::string recording, node;
+  bool as_json = false;
+};
+
+constexpr int kBadInput = 2;
+constexpr size_t kPreview = 48;
+
+int complain(const Error& error) {
+  fmt::print(stderr, "friday dump: {}\n", describe(error));
+  return kBadInput;
+}
+
+// The first bytes of a payload as text, what is not printable as \xNN.
+std::string preview(std::span<const std::byte> bytes) {
+  std::string text;
+  for (std::byte b : bytes.first(std::min(bytes.size(), kPreview))) {
+    const char c = static_cast<char>(b);
+    if (c == '\n') text += "\\n";
+    else if (c == '\r') text += "\\r";
+    else if (c >= 32 && c < 127) text += c;
+    else text += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+  }
+  return text + (bytes.size() > kPreview ? "..." : "");
+}
+
+std::string what(const EventView& event) {
+  if (event.type() == format::kSignal) return signal_text(event->call);
+  if (event.type() == format::kInstruction) {
+    static const char* const names[] = {"?", "rdtsc", "rdtscp", "rdrand", "rdseed"};
+    return names[event->call < 5 ? event->call : 0];
+  }
+  if (!event.has_call()) return std::string();
+  std::string text = call_text(event->call) + "(";
+  for (size_t i = 0; i < event.arguments().size(); i++) {
+    const auto value = static_cast<int64_t>(event.arguments()[i]);
+    text += fmt::format("{}{}", i ? ", " : "", value >= -4096 && value < 65536 ? fmt::format("{}", value) : fmt::format("{:#x}", static_cast<uint64_t>(value)));
+  }
+  return text + ")";
+}
+
+std::string result_text(const EventView& event) {
+  if (event.type() == format::kRelease) return " ...";
+  const int64_t r = event->result;
+  if (r < 0 && r >= -4095 && event.has_call()) return fmt::format(" = -1 {}", errno_text(static_cast<int>(-r)));
+  if (r > 0xffffff || r < 0) return fmt::format(" = {:#x}", static_cast<uint64_t>(r));
+  return fmt::format(" = {}", r);
+}
+
+std::string parts_text(const EventView& event) {
+  std::string text;
+  for (PartView part : event.parts()) {
+    if (const auto* t = part.transfer()) {
+      text += fmt::format("  {} channel {} at {}, {} bytes", t->direction == format::kIn ? "<-" : "->", t->channel, t->offset, t->length);
+      if (const auto* peer = part.peer()) text += fmt::format(", peer {}", friday::text(parse_address(*peer)));
+    } else if (part.kind() == format::kMemory && !part.bytes().empty()) {
+      text += fmt::format("  [{:#x}]={} \"{}\"", part.address(), part.bytes().size(), preview(part.bytes()));
+    } else if (part.kind() == format::kPath) {
+      text += fmt::format("  \"{}\"", part.text());
+    } else if (const auto* child = part.child()) {
+      text += child->thread ? fmt::format("  thread {} (tid {})", child->thread, child->pid) : fmt::format("  process {}", child->pid);
+    }
+    if (text.size() > 400) return text + "  ...";
+  }
+  return text;
+}
+
+void print_event(const EventView& event, uint64_t first_ticks, double ticks_per_second) {
+  const double at = static_cast<double>(event->entry_ticks - first_ticks) / ticks_per_second;
+  std::string line = fmt::format("{:>8} {:>12.6f} thread {:<3} {:<8} {}{}{}", event->index, at, event.thread(), record_type_name(event.type()), what(event),
+                                 event.has_call() || event.type() == format::kInstruction ? result_text(event) : "", parts_text(event));
+  fmt::print("{}\n", line);
+}
+
+void print_json(const EventView& event) {
+  json out = {{"event", event->index}, {"thread", event.thread()}, {"thread_sequence", event->thread_seq}, {"type", record_type_name(event.type())},
+              {"entry_ticks", event->entry_ticks}, {"return_ticks", event->return_ticks}, {"result", event->result},
+              {"input_hash", fmt::format("{:016x}", event->input_hash)}, {"arguments", json::array()}, {"parts", json::array()}};
+  if (event.has_call()) out["call"] = call_text(event->call);
+  if (event.type() == format::kSignal) out["signal"] = signal_text(event->call);
+  for (uint64_t a : event.arguments()) out["arguments"].push_back(a);
+  for (PartView part : event.parts()) {
+    json p = {{"kind", part.kind()}, {"size", part.bytes().size()}};
+    if (part.address()) p["address"] = part.address();
+    if (part.kind() == format::kMemory) p["preview"] = preview(part.bytes());
+    if (part.kind() == format::kPath) p["path"] = std::string(part.text());
+    if (const auto* t = part.transfer()) {
+      p["channel"] = t->channel, p["offset"] = t->offset, p["length"] = t->length, p["true_length"] = t->true_length;
+      p["direction"] = t->direction == format::kIn ? "in" : "out";
+      p["hash"] = fmt::format("{:016x}", t->hash);
+      if (const auto* peer = part.peer()) p["peer"] = friday::text(parse_address(*peer));
+    }
+    out["parts"].push_back(std::move(p));
+  }
+  fmt::print("{}\n", out.dump(-1, ' ', false, json::error_handler_t::replace));
+}
+
+int run_dump(const DumpOptions& options) {
+  auto recording = Recording::open(options.recording);
+  if (!recording) return complain(recording.error());
+  auto nodes = parse_node_list(*recording, options.node);
+  if (!nodes) return complain(nodes.error());
+  for (NodeId id : *nodes) {
+    auto reader = TraceReader::open(*recording, id);
+    if (!reader) return complain(reader.error());
+    if (nodes->size() > 1 && !options.as_json) fmt::print("node {} {}\n", id, recording->find(id)->name);
+    uint64_t first = 0;
+    RecordCursor cursor = reader->records();
+    while (cursor.next()) {
+      if (!cursor.record().is_event()) continue;
+      const EventView event = cursor.record().event();
+      if (!first) first = event->entry_ticks;
+      if (options.as_json) print_json(event);
+      else print_event(event, first, static_cast<double>(reader->header().ticks_per_second));
+    }
+    if (cursor.error()) return complain(*cursor.error());
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_dump_command(CLI::App& app, int* status) {
+  auto options = std::make_shared<DumpOptions>();
+  auto* command = app.add_subcommand("dump", "Print the recorded events of a node, a line each");
+  command->add_option("recording", options->recording, "The recording")->required();
+  command->add_option("--node", options->node, "The node: a number, a name or a list")->required();
+  command->add_flag("--json", options->as_json, "Print a JSON object a line");
+  command->footer("Example:\n  friday dump REC --node 3");
+  command->callback([options, status] { *status = run_dump(*options); });
+}
+
+}  // namespace friday

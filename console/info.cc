@@ -1,0 +1,134 @@
+#include "console/info.h"
+
+#include <ctime>
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include "core/trace/index.h"
+#include "core/trace/logical_time.h"
+#include "core/trace/recording.h"
+
+namespace friday {
+namespace {
+
+using nlohmann::json;
+
+struct InfoOptions {
+  std::string recording;
+  bool as_json = false;
+};
+
+constexpr int kBadInput = 2;
+
+int complain(const Error& error) {
+  fmt::print(stderr, "friday info: {}\n", describe(error));
+  return kBadInput;
+}
+
+struct Modules {
+  uint64_t patched = 0, trapped = 0;
+  size_t threads = 0;
+};
+
+// What only the trace itself tells: threads, call sites.
+Modules modules_of(const Recording& recording, NodeId id) {
+  Modules out;
+  auto reader = TraceReader::open(recording, id);
+  if (!reader) return out;
+  if (auto index = TraceIndex::load_or_build(recording, *reader)) {
+    out.threads = index->threads().size();
+    if (auto modules = index->modules(*reader))
+      for (const auto* module : *modules) out.patched += module->sites_patched, out.trapped += module->sites_trapped;
+  }
+  return out;
+}
+
+double seconds_of(const Schedule& schedule, NodeId id) {
+  const uint64_t count = schedule.event_count(id);
+  if (count < 2) return 0;
+  return static_cast<double>(schedule.time_of(id, {count - 1}).l - schedule.time_of(id, {0}).l) / 1e9;
+}
+
+json describe_node(const Recording& recording, const Schedule* schedule, const NodeInfo& node) {
+  json out = {{"id", node.id.value}, {"name", node.name}, {"lineage", node.lineage}, {"program", node.program}, {"argv", node.argv},
+              {"build_id", node.build_id}, {"host", node.host}, {"pid", node.pid}, {"events", node.events}, {"trace_bytes", node.trace_bytes},
+              {"ended", describe(node.end)}};
+  if (node.parent) out["parent"] = node.parent->value;
+  if (node.problem) {
+    out["problem"] = node.problem->message;
+    return out;
+  }
+  const Modules modules = modules_of(recording, node.id);
+  out["threads"] = modules.threads;
+  out["call_sites"] = {{"patched", modules.patched}, {"left_to_catch_all", modules.trapped}};
+  if (!schedule || std::find(schedule->nodes().begin(), schedule->nodes().end(), node.id) == schedule->nodes().end()) return out;
+  out["seconds"] = seconds_of(*schedule, node.id);
+  const NodeTraffic& traffic = schedule->traffic_of(node.id);
+  out["messages"] = {{"sent", traffic.sends}, {"received", traffic.receives}, {"sent_unmatched", traffic.unmatched_sends}, {"received_unmatched", traffic.unmatched_receives}};
+  return out;
+}
+
+json describe_all(const Recording& recording, const Schedule* schedule) {
+  json out = {{"path", recording.path()}, {"created_ns", recording.created_ns()}, {"nodes", json::array()}, {"messages", json::array()},
+              {"readable_by_others", recording.readable_by_others()}};
+  for (const auto& node : recording.nodes()) out["nodes"].push_back(describe_node(recording, schedule, node));
+  if (!schedule) return out;
+  out["events"] = schedule->event_count();
+  out["contradictions"] = schedule->broken().size();
+  for (const auto& [pair, traffic] : schedule->traffic_between())
+    out["messages"].push_back({{"from", pair.first.value}, {"to", pair.second.value}, {"messages", traffic.messages}, {"bytes", traffic.bytes}, {"duplicates", traffic.duplicates}});
+  return out;
+}
+
+void print(const json& info) {
+  fmt::print("{}\n", info["path"].get<std::string>());
+  for (const auto& node : info["nodes"]) {
+    fmt::print("node {} {}\n", node["id"].get<int>(), node["name"].get<std::string>());
+    std::string command;
+    for (const auto& word : node["argv"]) command += (command.empty() ? "" : " ") + word.get<std::string>();
+    fmt::print("  program   {}{}\n", node["program"].get<std::string>(), node["build_id"] == "" ? "" : " (build-id " + node["build_id"].get<std::string>() + ")");
+    if (!command.empty()) fmt::print("  command   {}\n", command);
+    if (node.contains("parent")) fmt::print("  forked by node {}\n", node["parent"].get<int>());
+    if (node.contains("problem")) {
+      fmt::print("  problem   {}\n", node["problem"].get<std::string>());
+      continue;
+    }
+    fmt::print("  events    {} in {} threads, {:.3f} s, {} bytes\n", node["events"].get<uint64_t>(), node["threads"].get<int>(), node.value("seconds", 0.0), node["trace_bytes"].get<uint64_t>());
+    if (node.contains("messages"))
+      fmt::print("  messages  {} sent ({} to nobody recorded), {} received ({} from nobody recorded)\n", node["messages"]["sent"].get<uint64_t>(),
+                 node["messages"]["sent_unmatched"].get<uint64_t>(), node["messages"]["received"].get<uint64_t>(), node["messages"]["received_unmatched"].get<uint64_t>());
+    fmt::print("  calls     {} call sites patched, {} left to the catch-all\n", node["call_sites"]["patched"].get<uint64_t>(), node["call_sites"]["left_to_catch_all"].get<uint64_t>());
+    fmt::print("  ended     {}\n", node["ended"].get<std::string>());
+  }
+  for (const auto& pair : info["messages"])
+    fmt::print("messages {} -> {}: {} ({} bytes)\n", pair["from"].get<int>(), pair["to"].get<int>(), pair["messages"].get<uint64_t>(), pair["bytes"].get<uint64_t>());
+  if (info.value("contradictions", 0) > 0) fmt::print("{} matched messages contradicted the rest and were dropped\n", info["contradictions"].get<int>());
+  fmt::print("A recording holds whatever the programs saw, secrets too; {}.\n",
+             info["readable_by_others"].get<bool>() ? "others on this machine can read this one: chmod -R go= it" : "its files are readable by you only");
+}
+
+int run_info(const InfoOptions& options) {
+  auto recording = Recording::open(options.recording);
+  if (!recording) return complain(recording.error());
+  auto schedule = Schedule::load_or_compute(*recording);
+  json info = describe_all(*recording, schedule ? &*schedule : nullptr);
+  if (!schedule) info["problem"] = describe(schedule.error());
+  if (options.as_json) fmt::print("{}\n", info.dump(1, ' ', false, json::error_handler_t::replace));
+  else print(info);
+  if (!schedule) return complain(schedule.error());
+  return 0;
+}
+
+}  // namespace
+
+void add_info_command(CLI::App& app, int* status) {
+  auto options = std::make_shared<InfoOptions>();
+  auto* command = app.add_subcommand("info", "Show what a recording holds: nodes, programs, events, messages, how each node ended");
+  command->add_option("recording", options->recording, "The recording")->required();
+  command->add_flag("--json", options->as_json, "Print JSON");
+  command->footer("Example:\n  friday info REC");
+  command->callback([options, status] { *status = run_info(*options); });
+}
+
+}  // namespace friday

@@ -1,0 +1,10 @@
+// `friday info`: what a recording holds, without replaying it.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace friday {
+
+void add_info_command(CLI::App& app, int* status);
+
+}  // namespace friday
