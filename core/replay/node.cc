@@ -161,13 +161,27 @@ std::vector<ThreadInfo> ReplayNode::threads() {
   return list;
 }
 
+// A stop that came before the one asked for. A breakpoint or a watched page may be gone when its turn comes to be looked at,
+// so those are undone: the thread meets them again if they are still there.
+void ReplayNode::hold(Thread& thread, int status) {
+  if (!(status >> 16)) {
+    user_regs_struct r;
+    siginfo_t info;
+    if (WSTOPSIG(status) == SIGTRAP && TracedProcess::registers(thread.tid, r) && r.rip != control_.trap_instruction + 1 && breakpoints_.hit(r)) {
+      TracedProcess::set_registers(thread.tid, r);
+      return;
+    }
+    if (WSTOPSIG(status) == SIGSEGV && ptrace(PTRACE_GETSIGINFO, thread.tid, 0, &info) == 0 &&
+        watches_.protects(Addr{reinterpret_cast<uint64_t>(info.si_addr)}))
+      return;
+  }
+  thread.held = status;
+}
+
 Result<void> ReplayNode::stop_threads() {
   if (!process_) return std::unexpected(gone(info_.id));
   for (auto& [tid, thread] : threads_)
-    if (!thread.stopped && !thread.requested) {
-      ptrace(PTRACE_INTERRUPT, tid, 0, 0);
-      thread.requested = true;
-    }
+    if (!thread.stopped) ptrace(PTRACE_INTERRUPT, tid, 0, 0);
   std::vector<pid_t> ended;
   for (auto& [tid, thread] : threads_) {
     if (thread.stopped) continue;
@@ -181,9 +195,10 @@ Result<void> ReplayNode::stop_threads() {
       ended.push_back(tid);
       continue;
     }
+    // Any stop takes a pending PTRACE_INTERRUPT with it (Linux 6.18), unless the thread stood already when that was sent:
+    // then PTRACE_EVENT_STOP follows when it goes on.
     thread.stopped = true;
-    if ((status >> 16) == PTRACE_EVENT_STOP) thread.requested = false;
-    else thread.held = status;
+    if ((status >> 16) != PTRACE_EVENT_STOP) hold(thread, status);
   }
   for (pid_t tid : ended) threads_.erase(tid);
   return {};
@@ -344,10 +359,12 @@ Result<int64_t> ReplayNode::inject(long number, std::span<const uint64_t> argume
 
 Result<void> ReplayNode::single_step(ThreadId id) {
   FRIDAY_TRY(thread, stopped_thread(id));
-  if (ptrace(PTRACE_SINGLESTEP, thread->tid, 0, 0) != 0) return fail_errno(errno, "cannot step");
   int status = 0;
-  while (waitpid(thread->tid, &status, __WALL) < 0 && errno == EINTR) {}
-  if (!WIFSTOPPED(status)) return std::unexpected(gone(info_.id));
+  do {  // an interrupt that was still on its way stops the thread before it has stepped
+    if (ptrace(PTRACE_SINGLESTEP, thread->tid, 0, 0) != 0) return fail_errno(errno, "cannot step");
+    while (waitpid(thread->tid, &status, __WALL) < 0 && errno == EINTR) {}
+    if (!WIFSTOPPED(status)) return std::unexpected(gone(info_.id));
+  } while ((status >> 16) == PTRACE_EVENT_STOP);
   // A fault leaves the registers as they were and is the next stop the session sees.
   if ((status >> 16) == 0 && WSTOPSIG(status) != SIGTRAP) thread->held = status;
   return {};

@@ -137,6 +137,7 @@ class ReplayNode final : public NodeControl {
   Result<Thread*> stopped_thread(ThreadId id);
   Result<user_regs_struct> hardware(const Thread& thread) const;
   void leave_entry_code(Thread& thread);
+  void hold(Thread& thread, int status);
   Result<void> begin_detour(Thread& thread, const user_regs_struct& wanted, const user_regs_struct& view);
   Result<void> end_detour(Thread& thread);
 
