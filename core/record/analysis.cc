@@ -223,6 +223,34 @@ std::vector<uint8_t> find_build_id(const Elf& elf) {
   return {};
 }
 
+// Whether all code reachable from `entry` by direct branches works on general registers alone.
+bool general_registers_only(std::string_view code, uint64_t entry) {
+  ZydisDecoder decoder;
+  ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+  std::vector<uint64_t> work{entry};
+  std::unordered_set<uint64_t> seen;
+  while (!work.empty()) {
+    uint64_t at = work.back();
+    work.pop_back();
+    while (at < code.size() && seen.insert(at).second) {
+      ZydisDecodedInstruction in;
+      ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
+      if (ZYAN_FAILED(ZydisDecoderDecodeFull(&decoder, code.data() + at, code.size() - at, &in, operands))) return false;
+      for (unsigned i = 0; i < in.operand_count; i++) {
+        if (operands[i].type != ZYDIS_OPERAND_TYPE_REGISTER) continue;
+        const auto kind = ZydisRegisterGetClass(operands[i].reg.value);
+        if (kind == ZYDIS_REGCLASS_XMM || kind == ZYDIS_REGCLASS_YMM || kind == ZYDIS_REGCLASS_ZMM || kind == ZYDIS_REGCLASS_MMX || kind == ZYDIS_REGCLASS_X87)
+          return false;
+      }
+      const uint64_t next = at + in.length;
+      if (in.raw.imm[0].is_relative) work.push_back(next + static_cast<uint64_t>(in.raw.imm[0].value.s));
+      if (in.meta.category == ZYDIS_CATEGORY_RET || in.meta.category == ZYDIS_CATEGORY_UNCOND_BR) break;
+      at = next;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 CodeAnalysis analyse_code(std::string_view content, bool want_sites) {
@@ -265,6 +293,13 @@ shim::HelloReply describe_vdso() {
     if (name == "__vdso_clock_getres") reply.vdso_clock_getres = offset;
     if (name == "__vdso_getrandom") reply.vdso_getrandom = offset;
   }
+  uint64_t size = 0;
+  for (unsigned i = 0; i < header->e_phnum; i++)
+    if (segments[i].p_type == PT_LOAD) size = std::max(size, segments[i].p_vaddr + segments[i].p_memsz);
+  const std::string_view code(base, size);
+  bool callable = true;
+  for (uint64_t entry : {reply.vdso_clock_gettime, reply.vdso_gettimeofday, reply.vdso_time}) callable = callable && entry && general_registers_only(code, entry);
+  if (callable) reply.flags |= shim::kVdsoCallable;
   return reply;
 }
 

@@ -171,9 +171,10 @@ void vdso_redirect(uint64_t low, uint64_t high, const HelloReply& offsets) {
   if (moved) {
     if (native(9, low, high - low, 3, 0x100022, -1, 0) != (long)low) return;
     memcpy((void*)low, (void*)real, high - low);
-    if (offsets.vdso_clock_gettime) vdso_clock_gettime = (long (*)(long, void*))(real + offsets.vdso_clock_gettime);
-    if (offsets.vdso_gettimeofday) vdso_gettimeofday = (long (*)(void*, void*))(real + offsets.vdso_gettimeofday);
-    if (offsets.vdso_time) vdso_time = (long (*)(void*))(real + offsets.vdso_time);
+    const bool callable = (offsets.flags & kVdsoCallable) && clock_kind == format::kClockTsc;
+    if (callable) vdso_clock_gettime = (long (*)(long, void*))(real + offsets.vdso_clock_gettime);
+    if (callable) vdso_gettimeofday = (long (*)(void*, void*))(real + offsets.vdso_gettimeofday);
+    if (callable) vdso_time = (long (*)(void*))(real + offsets.vdso_time);
   } else if (failed(native(10, low, high - low, 7))) {
     return;  // the whole mapping must be named at once, or the kernel says EINVAL; if even that fails, SUD sees its calls
   }

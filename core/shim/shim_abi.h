@@ -211,7 +211,10 @@ struct HelloReply {
   uint64_t vdso_clock_gettime;// offset in the vdso, 0: do not use
   uint64_t vdso_gettimeofday, vdso_time, vdso_getcpu, vdso_clock_getres, vdso_getrandom;
 };
-enum HelloFlag : uint32_t { kCatchAllOnly = 1 /* patch nothing */ };
+enum HelloFlag : uint32_t {
+  kCatchAllOnly = 1,   // patch nothing
+  kVdsoCallable = 2,   // the real vdso's clock functions touch general registers only: the shim may call them
+};
 
 enum SiteKind : uint8_t {
   kSiteBefore = 1,   // `length` bytes before the syscall are moved to the stub; the syscall's bytes stay

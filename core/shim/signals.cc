@@ -165,6 +165,11 @@ void on_illegal(int signal, void* info, void* context) {
 // Syscall User Dispatch: a call that no patch caught. Continue in the shim's entry once this handler has returned.
 void on_dispatch(int, void*, void* context) {
   SignalContext& c = ((UserContext*)context)->context;
+  if (c.rip >= kVdsoAddress && c.rip < kVdsoAddress + 0x10000000) {
+    // The real vdso, called by the shim, fell back to the kernel: its clock source has changed.
+    c.rax = (uint64_t)friday_syscall((long)c.rax, (long)c.rdi, (long)c.rsi, (long)c.rdx, (long)c.r10, (long)c.r8, (long)c.r9);
+    return;
+  }
   ThreadArea* area = me();
   area->trap_rip = c.rip;
   control.trapped_calls++;
