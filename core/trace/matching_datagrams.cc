@@ -54,10 +54,10 @@ struct Sorted {
   Packet* packet;
 };
 
-std::vector<Sorted> sorted(std::vector<Packet>& packets, Pass pass, bool with_done) {
+std::vector<Sorted> sorted(std::vector<Packet>& packets, Pass pass) {
   std::vector<Sorted> list;
   for (Packet& packet : packets)
-    if ((with_done || !packet.done) && (pass != Pass::content || packet.transfer->length >= kLeastContent))
+    if (!packet.done && (pass != Pass::content || packet.transfer->length >= kLeastContent))
       list.push_back({key_of(packet, pass), &packet});
   std::ranges::stable_sort(list, [](const Sorted& a, const Sorted& b) {
     return a.key != b.key ? a.key < b.key : a.packet->ns < b.packet->ns;
@@ -82,6 +82,45 @@ class OpenList {
   std::vector<size_t> next_;
 };
 
+// A socket bound to any address does not know its own. Datagrams whose content is unique tell: where they were sent is an
+// address of the receiver's socket, and where they came from one of the sender's.
+class KnownAddresses {
+ public:
+  void learn(uint32_t channel, const Address* address) {
+    if (address->known() && !says_no(channel, *address, true)) return;
+    if (address->known()) known_[channel].push_back(address);
+  }
+  // Whether the socket is known by other addresses only. `strangers`: what to say of a socket known by none.
+  bool says_no(uint32_t channel, const Address& address, bool strangers = false) const {
+    auto found = known_.find(channel);
+    if (found == known_.end()) return strangers;
+    return std::ranges::none_of(found->second, [&](const Address* own) { return own == &address || *own == address; });
+  }
+
+ private:
+  std::unordered_map<uint32_t, std::vector<const Address*>> known_;
+};
+
+// Calls f(sends, receives) for each key that both lists hold; both are sorted.
+template <typename F>
+void for_each_group(std::span<Sorted> sends, std::span<Sorted> receives, F f) {
+  size_t s = 0, r = 0;
+  while (s < sends.size() && r < receives.size()) {
+    if (sends[s].key < receives[r].key) {
+      ++s;
+    } else if (receives[r].key < sends[s].key) {
+      ++r;
+    } else {
+      size_t s_end = s, r_end = r;
+      while (s_end < sends.size() && sends[s_end].key == sends[s].key) ++s_end;
+      while (r_end < receives.size() && receives[r_end].key == receives[r].key) ++r_end;
+      f(sends.subspan(s, s_end - s), receives.subspan(r, r_end - r));
+      s = s_end;
+      r = r_end;
+    }
+  }
+}
+
 }  // namespace
 
 void Matcher::match_datagrams(bool final) {
@@ -97,13 +136,16 @@ void Matcher::match_datagrams(bool final) {
         got.push_back({channel.node, index, &transfer, named(transfer), &channel.local, reference_ns(channel.node, transfer.time)});
   }
 
+  KnownAddresses known;
   auto compatible = [&](const Packet& send, const Packet& receive, Pass pass) {
     bool same_host = facts_.same_host(send.node, receive.node);
     if (!may_precede(send.node, send.transfer->time, receive.node, receive.transfer->time)) return false;
     if (!send.destination->is_inet() && !same_host) return false;
     if (pass == Pass::content) return true;
     if (!could_equal(*send.destination, *receive.destination) || (send.destination->is_loopback() && !same_host)) return false;
+    if (known.says_no(receive.channel, *send.destination)) return false;
     if (pass == Pass::any_source) return true;
+    if (known.says_no(send.channel, *receive.source)) return false;
     return could_equal(*send.source, *receive.source) && (same_host || !receive.source->is_loopback());
   };
   auto connect = [&](Packet& send, Packet& receive, uint64_t earliest, bool duplicate) {
@@ -115,12 +157,14 @@ void Matcher::match_datagrams(bool final) {
     ++matched_receives_[receive.node];
     send.done = true;
   };
+  auto learn = [&](std::span<Sorted> sends, std::span<Sorted> receives) {
+    const Packet &send = *sends[0].packet, &receive = *receives[0].packet;
+    if (sends.size() != 1 || receives.size() != 1 || !compatible(send, receive, Pass::strict)) return;
+    known.learn(receive.channel, send.destination);
+    known.learn(send.channel, receive.source);
+    if (!final) note_cross(send.node, send.transfer->time, receive.node, receive.transfer->time);
+  };
   auto match_group = [&](std::span<Sorted> sends, std::span<Sorted> receives, Pass pass) {
-    if (!final) {
-      if (sends.size() == 1 && receives.size() == 1 && compatible(*sends[0].packet, *receives[0].packet, pass))
-        note_cross(sends[0].packet->node, sends[0].packet->transfer->time, receives[0].packet->node, receives[0].packet->transfer->time);
-      return;
-    }
     std::unordered_map<uint32_t, uint64_t> first_of;  // channel -> its first identical send
     for (const Sorted& send : sends) first_of.try_emplace(send.packet->channel, send.packet->transfer->event);
     OpenList open(sends.size());
@@ -140,23 +184,10 @@ void Matcher::match_datagrams(bool final) {
   };
 
   for (Pass pass : {Pass::strict, Pass::any_source, Pass::content}) {
-    if (!final && pass != Pass::strict) break;
-    std::vector<Sorted> sends = sorted(sent, pass, false), receives = sorted(got, pass, false);
-    size_t s = 0, r = 0;
-    while (s < sends.size() && r < receives.size()) {
-      if (sends[s].key < receives[r].key) {
-        ++s;
-      } else if (receives[r].key < sends[s].key) {
-        ++r;
-      } else {
-        size_t s_end = s, r_end = r;
-        while (s_end < sends.size() && sends[s_end].key == sends[s].key) ++s_end;
-        while (r_end < receives.size() && receives[r_end].key == receives[r].key) ++r_end;
-        match_group(std::span(sends).subspan(s, s_end - s), std::span(receives).subspan(r, r_end - r), pass);
-        s = s_end;
-        r = r_end;
-      }
-    }
+    std::vector<Sorted> sends = sorted(sent, pass), receives = sorted(got, pass);
+    if (pass == Pass::strict) for_each_group(sends, receives, learn);
+    if (!final) return;
+    for_each_group(sends, receives, [&](std::span<Sorted> some, std::span<Sorted> others) { match_group(some, others, pass); });
   }
 }
 

@@ -107,6 +107,8 @@ class Script {
     record.fd = fd;
     record.device = inode ? 9 : 0;
     record.inode = inode;
+    memcpy(&family_, local.length ? local.bytes : remote.bytes, sizeof family_);
+    record.domain = local.length || remote.length ? family_ : 0;
     record.local = local;
     record.remote = remote;
     writer.add_record(format::kChannelRecord, record);
@@ -184,6 +186,7 @@ class Script {
     uint64_t offset = 0, hash = 0;
   };
   std::map<uint64_t, Stream> out_, in_;
+  uint16_t family_ = 0;
 };
 
 }  // namespace friday::testing
