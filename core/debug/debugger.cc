@@ -69,6 +69,10 @@ Result<void> Debugger::pump_once(int timeout_ms) {
         owners.push_back(&s.link->endpoint());
       }
   int ready = poll(set.data(), set.size(), timeout_ms);
+  if (interrupted_.exchange(false)) {
+    session_->clear_interrupt();
+    return fail(ErrorCode::interrupted, "interrupted");
+  }
   if (ready < 0 && errno == EINTR) return {};
   if (ready < 0) return fail_errno(errno, "poll failed");
   for (size_t i = 0; i < set.size() && ready > 0; i++) {

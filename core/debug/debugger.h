@@ -8,6 +8,7 @@
 // knowledge of mi and rsp is kept out of it (docs/architecture.md).
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <map>
 #include <memory>
@@ -89,7 +90,11 @@ class Debugger final : public Pump, public RspHost {
   // ---- running (run.cc)
   Result<DebugStop> resume(std::optional<double> timeout);
   Result<DebugStop> step(NodeId node, const std::string& command);
-  void interrupt() { session_->interrupt(); }
+  // Ends a run of the group, or a question that a gdb is busy with (Error interrupted). Safe in a signal handler.
+  void interrupt() {
+    interrupted_ = true;
+    session_->interrupt();
+  }
   Result<void> restart();
   bool altered(NodeId node) const { return altered_.contains(node); }
   std::optional<LogicalTime> altered_since(NodeId node) const;
@@ -176,6 +181,7 @@ class Debugger final : public Pump, public RspHost {
   NodeId here_{};
   std::string directory_;
   bool closing_ = false;
+  std::atomic<bool> interrupted_ = false;
 };
 
 }  // namespace friday

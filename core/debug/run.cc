@@ -149,6 +149,10 @@ Result<DebugStop> Debugger::run_group(std::optional<double> timeout) {
 }
 
 Result<DebugStop> Debugger::resume(std::optional<double> timeout) {
+  struct Forget {  // Ctrl-C during a run is the run's; it must not end a later question
+    std::atomic<bool>& flag;
+    ~Forget() { flag = false; }
+  } forget{interrupted_};
   if (pending_stop_) {
     ReplayStop stop = std::move(*pending_stop_);
     pending_stop_.reset();

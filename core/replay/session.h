@@ -75,6 +75,7 @@ class ReplaySession {
   // Runs one thread alone, native (a debugger's function call), until it stops; at most `timeout_ms`.
   Result<ReplayStop> run_detour(NodeId node, ThreadId thread, int timeout_ms);
   void interrupt();
+  void clear_interrupt() { interrupt_ = false; }
 
   const Recording& recording() const { return recording_; }
   const Schedule& schedule() const { return schedule_; }
