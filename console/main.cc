@@ -4,6 +4,7 @@
 #include "console/dump.h"
 #include "console/info.h"
 #include "console/record.h"
+#include "console/replay.h"
 #include "console/run.h"
 #include "console/verify.h"
 
@@ -13,6 +14,7 @@ int main(int argc, char** argv) {
   int status = 0;
   friday::add_record_command(app, &status);
   friday::add_verify_command(app, &status);
+  friday::add_replay_command(app, &status);
   friday::add_run_command(app, &status);
   friday::add_info_command(app, &status);
   friday::add_dump_command(app, &status);

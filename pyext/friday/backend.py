@@ -145,3 +145,9 @@ class Backend(Protocol):
         """Back to the start of the recording; stop points stay, altered marks go."""
     def close(self) -> None:
         """Ends all processes of the replay."""
+
+    # -- while a prompt waits ----------------------------------------------------------------------------------------
+    def fds(self) -> Sequence[int]:
+        """Descriptors to wait for reading on; they change from call to call."""
+    def pump(self, timeout: float) -> None:
+        """Serves what is ready, waiting for it at most so many seconds."""

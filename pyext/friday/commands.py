@@ -1,25 +1,32 @@
-"""The commands of the console that belong to Python: `py`, stop points with blocks, `map`, as lines of text.
+"""The console's language: commands with node lists and blocks, as lines of text.
 
     [NODES] COMMAND ...           a node list before any command
       BLOCK                       indented lines: the handler, or the Python, of the command above
+    @(EXPR)                       a line that starts with @ is Python
     commands ID ... end           a handler for a stop point that exists
     python ... end
 
-`split` cuts a text into commands with their blocks, `execute` carries them out. The console in C++ uses the same for
-sourced files and for what it has no own word for.
+`split` cuts a text into commands with their blocks, `execute` carries them out. The console (console.py) uses the same
+for what is typed and for sourced files. table.py holds all commands; those of stop points and of Python are here, those
+that run the group in running.py, `info` and `help` in info.py; what Friday neither owns nor refuses goes to gdb.
 """
 from __future__ import annotations
 
+import functools
+import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Iterator
 
+from .answers import Output, ranges
 from .errors import Error, UsageError
 from .sessions import StopPoint
+from .table import OWNED, REFUSED, refusal, resolve
 
 if TYPE_CHECKING:
     from .sessions import Session
 
+_TAKES_BLOCK = {"break", "tbreak", "watch", "commands", "py", "python"}
 _CONDITION = re.compile(r"(?:^|\s+)if\b\s*(.*)\Z", re.S)
 _NODE_LIST = re.compile(r"(?=\S*[\w*?])[\w*?\[\]!#/.,:+-]+\Z")
 
@@ -53,8 +60,8 @@ def split(text: str, session: "Session | None" = None, first_line: int = 1) -> I
         start = at
         while at < len(lines) and _in_block(lines, at):
             at += 1
-        nodes, verb, rest = _words(line, session)
-        if not "".join(lines[start:at]).strip() and (verb == "commands" or verb in ("python", "py") and not rest):
+        nodes, verb, rest = words(line, session)
+        if not "".join(lines[start:at]).strip() and needs_end(verb, rest):
             start = at
             while at < len(lines) and lines[at].strip() != "end":
                 at += 1
@@ -77,13 +84,27 @@ def _in_block(lines: list[str], at: int) -> bool:
     return at < len(lines) and lines[at][0] in " \t"
 
 
-def _words(line: str, session: "Session | None") -> tuple[str | None, str, str]:
-    first, _, rest = line.strip().partition(" ")
-    if first not in VERBS and rest.strip() and _NODE_LIST.match(first):
+def needs_end(verb: str, rest: str) -> bool:
+    """Whether the block of a command goes up to `end`."""
+    name = resolve(verb)
+    return name == "commands" or name in ("python", "py") and not rest
+
+
+def words(line: str, session: "Session | None") -> tuple[str | None, str, str]:
+    """Node list, verb and rest of a line."""
+    line = line.strip()
+    if line.startswith("@"):
+        return None, "py", line
+    first, rest = _first_word(line)
+    if resolve(first) is None and rest and _NODE_LIST.match(first):
         if first[0].isdigit() or first[0] in "!*" or session is not None and _is_node_list(first, session):
-            verb, _, rest = rest.strip().partition(" ")
-            return first, verb, rest.strip()
-    return None, first, rest.strip()
+            return first, *(("py", rest) if rest.startswith("@") else _first_word(rest))
+    return None, first, rest
+
+
+def _first_word(text: str) -> tuple[str, str]:
+    first, *rest = text.split(None, 1)
+    return first, rest[0] if rest else ""
 
 
 def _is_node_list(text: str, session: "Session") -> bool:
@@ -102,21 +123,99 @@ def execute(session: "Session", text: str, *, filename: str | None = None, first
 
 def run_command(session: "Session", command: Command, *, filename: str | None = None,
                 show: Callable[[str], Any] = print) -> None:
-    """Carries out one command. Verbs that Python does not own go to the gdb of the nodes. Raises friday.Error,
-    AtError, SyntaxError, and what Python code raises."""
-    owned = VERBS.get(command.verb)
-    if owned is None:
-        if command.has_block:
-            raise UsageError(f"`{command.verb}` takes no block")
-        nodes = session.all_nodes if command.nodes is None else session.nodes.parse(command.nodes)
-        for node, answer in session.gdb(f"{command.verb} {command.rest}".strip(), nodes=nodes).items():
-            for line in answer.splitlines():
-                show(f"[{node.name}] {line}")
+    """Carries out one command. Verbs that Friday does not own go to the gdb of the nodes. Raises friday.Error,
+    AtError, SyntaxError, Quit, and what Python code raises."""
+    out = show if isinstance(show, Output) else Output(show)
+    name = resolve(command.verb)
+    if name in REFUSED:
+        raise UsageError(refusal(name))
+    if command.has_block and name not in _TAKES_BLOCK:
+        raise UsageError(f"`{command.verb}` takes no block")
+    if name is None:
+        forward(session, command, out)
         return
-    owned(session, command, filename, show)
+    if command.nodes is not None and not OWNED[name].nodes:
+        raise UsageError(f"`{name}` takes no node list: {OWNED[name].usage}")
+    command.verb = name
+    verbs()[name](session, command, filename, out)
+
+
+def forward(session: "Session", command: Command, out: Output) -> None:
+    """Asks the gdbs of the nodes one after the other: by default of all alive, where none is of all that have ended, at
+    the start of all. A node's error is its answer. Raises when all fail with the same."""
+    if command.nodes is not None:
+        nodes = session.nodes.parse(command.nodes)
+    else:
+        nodes = session.all_nodes or tuple(n for n in session.nodes if n.state == "ended") or session.nodes.all
+    text = f"{command.verb} {command.rest}".strip()
+    answers: dict[Any, str] = {}
+    failures: list[Error] = []
+    for node in nodes:
+        try:
+            answers[node] = session.backend.gdb(int(node), text)
+        except Error as error:
+            answers[node] = error.message
+            failures.append(error)
+    if failures and len(failures) == len(answers) and len(set(answers.values())) == 1:
+        raise failures[0] if len(nodes) == 1 else type(failures[0])(failures[0].message)
+    out.answers(answers)
+
+
+class Quit(Exception):
+    """The command `quit`."""
+
+
+def source(session: "Session", path: str, out: Output) -> None:
+    """Carries out the commands of a file, up to the first that fails: its error gets a `place`, "FILE:LINE". A file
+    *.py is Python in Friday's dialect."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+    if path.endswith(".py"):
+        session.execute(text, filename=path)
+        return
+    for command in split(text, session):
+        try:
+            run_command(session, command, filename=path, show=out)
+        except Exception as error:
+            if not hasattr(error, "place"):
+                error.place = f"{path}:{command.line}"  # type: ignore[attr-defined]
+            raise
+
+
+def _source(session: "Session", command: Command, filename: str | None, out: Output) -> None:
+    if not command.rest:
+        raise UsageError("source FILE")
+    source(session, os.path.expanduser(command.rest), out)
+
+
+def _quit(session: "Session", command: Command, filename: str | None, out: Output) -> None:
+    raise Quit
+
+
+@functools.cache
+def verbs() -> "dict[str, Verb]":
+    """What carries out each owned command."""
+    from . import info, running  # they are written on top of this module
+    return _VERBS | running.VERBS | info.VERBS
 
 
 def _py(session: "Session", command: Command, filename: str | None, show: Callable[[str], Any]) -> None:
+    if command.nodes is None:
+        _py_here(session, command, filename)
+        return
+    before = session.here
+    try:
+        for node in session.nodes.parse(command.nodes):
+            session.here = int(node)
+            _py_here(session, command, filename)
+    finally:
+        session.here = before
+
+
+def _py_here(session: "Session", command: Command, filename: str | None) -> None:
     if not command.rest:
         session.execute(command.block, filename=filename, first_line=command.block_line)
         return
@@ -142,12 +241,16 @@ def _point(session: "Session", command: Command, filename: str | None, show: Cal
         except SyntaxError:
             session.delete(point.id)
             raise
-    show(f"{point.label} on {_named(point)}")
+    show(f"{point.label} on {nodes_of(point)}")
 
 
-def _named(point: StopPoint) -> str:
-    everyone = len(point.nodes) == len(point.session.nodes)
-    return "all nodes" if everyone else ", ".join(node.name for node in point.nodes)
+def nodes_of(point: StopPoint) -> str:
+    """The nodes of a stop point, in words."""
+    if len(point.nodes) == len(point.session.nodes):
+        return "all nodes"
+    if len(point.nodes) > 8:
+        return f"nodes {ranges([int(node) for node in point.nodes])}"
+    return ", ".join(node.name for node in point.nodes)
 
 
 def _numbers(session: "Session", rest: str) -> list[StopPoint]:
@@ -182,6 +285,8 @@ def _condition(session: "Session", command: Command, filename: str | None, show:
 
 
 def _commands(session: "Session", command: Command, filename: str | None, show: Callable[[str], Any]) -> None:
+    if not command.rest and session.points:
+        command.rest = str(max(session.points))
     if not command.rest.isdigit():
         raise UsageError("commands ID, the block, `end`")
     point = session.point(int(command.rest))
@@ -204,10 +309,10 @@ def _node(session: "Session", command: Command, filename: str | None, show: Call
     show(repr(session.node))
 
 
-Verb = Callable[["Session", Command, "str | None", Callable[[str], Any]], None]
-VERBS: dict[str, Verb] = {
+Verb = Callable[["Session", Command, "str | None", Output], None]
+_VERBS: dict[str, Verb] = {
     "py": _py, "python": _py,
-    "break": _point, "b": _point, "tbreak": _point, "watch": _point,
+    "break": _point, "tbreak": _point, "watch": _point,
     "delete": _delete, "enable": _enable, "disable": _enable, "ignore": _ignore, "condition": _condition,
-    "commands": _commands, "map": _map, "node": _node,
+    "commands": _commands, "map": _map, "node": _node, "source": _source, "quit": _quit,
 }

@@ -15,30 +15,41 @@ from .violations import Violation, user_traceback
 HELD, VIOLATED, BAD_INPUT, DIVERGED, DIED = 0, 1, 2, 3, 4
 
 
+class Refused(Exception):
+    """A recording that cannot be opened: `code` is the exit code."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def open_session(recording: str, nodes: str | None, sync: str, *, console: bool = False) -> Session:
+    """The session of a command line. Raises Refused."""
+    try:
+        return Session(recording, nodes=nodes, sync=sync, console=console)
+    except ImportError as error:
+        raise Refused(BAD_INPUT, f"this build has no replay core that Python can load: {error}") from error
+    except ComponentDied as error:
+        raise Refused(DIED, str(error)) from error
+    except Error as error:
+        raise Refused(BAD_INPUT, str(error)) from error
+
+
 def main(path: str, recording: str, *, nodes: str | None = None, sync: str = "clock", json_path: str | None = None,
          args: Sequence[str] = ()) -> int:
     """The command `friday run`: opens the recording, runs the script with a progress line on a terminal, and returns the
     exit code. What keeps the script from running at all is said and written to json_path too."""
-    def refused(code: int, text: str) -> int:
-        print(text, file=sys.stderr)
-        if json_path is not None:
-            try:
-                _write_report(json_path, _report(code, text))
-            except OSError as failure:
-                print(f"friday: cannot write {json_path}: {failure.strerror}", file=sys.stderr)
-        return code
-
     try:
-        open(path, encoding="utf-8").close()
-        session = Session(recording, nodes=nodes, sync=sync)
-    except OSError as error:
-        return refused(BAD_INPUT, f"friday: cannot read the script {path}: {error.strerror}")
-    except ImportError as error:
-        return refused(BAD_INPUT, f"friday: this build has no replay core that Python can load: {error}")
-    except ComponentDied as error:
-        return refused(DIED, f"friday: {error}")
-    except Error as error:
-        return refused(BAD_INPUT, f"friday: {error}")
+        try:
+            open(path, encoding="utf-8").close()
+        except OSError as error:
+            raise Refused(BAD_INPUT, f"cannot read the script {path}: {error.strerror}") from error
+        session = open_session(recording, nodes, sync)
+    except Refused as refused:
+        print(f"friday: {refused}", file=sys.stderr)
+        if json_path is not None:
+            _write_report(json_path, _report(refused.code, str(refused)))
+        return refused.code
     progress = ProgressLine(sys.stderr)
     with session, progress.shown():
         return run_script(path, session, args, json_path=json_path, progress=progress)
@@ -64,12 +75,8 @@ def run_script(path: str, session: Session, args: Sequence[str] = (), *, json_pa
         session.on_violation = session.on_progress = None
     if session.violations_dropped:
         print(f"friday: {session.violations_dropped} more violations are not shown", file=stream)
-    if json_path is not None:
-        try:
-            _write_json(json_path, session, code, error)
-        except OSError as failure:
-            print(f"friday: cannot write {json_path}: {failure.strerror}", file=stream)
-            code = code if code > VIOLATED else BAD_INPUT
+    if json_path is not None and not _write_json(json_path, session, code, error, stream):
+        code = code if code > VIOLATED else BAD_INPUT
     return code
 
 
@@ -129,23 +136,28 @@ def _marked(session: Session, violation: Violation) -> str:
     return "\n".join([*marks, str(violation)])
 
 
-def _write_json(path: str, session: Session, code: int, error: str) -> None:
-    _write_report(path, _report(code, error) | {
+def _write_json(path: str, session: Session, code: int, error: str, stream: TextIO) -> bool:
+    return _write_report(path, _report(code, error) | {
         "altered": [{"id": int(node), "name": node.name, "since": str(since)}
                     for node, since in _altered(session).items()],
         "violations": [violation.to_json() for violation in session.violations],
         "violations_not_kept": session.violations_dropped,
-    })
+    }, stream)
 
 
 def _report(code: int, error: str) -> dict[str, Any]:
     return {"altered": [], "exit": code, "error": error or None, "violations": [], "violations_not_kept": 0}
 
 
-def _write_report(path: str, report: dict[str, Any]) -> None:
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(report, file, indent=1)
-        file.write("\n")
+def _write_report(path: str, report: dict[str, Any], stream: TextIO | None = None) -> bool:
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(report, file, indent=1)
+            file.write("\n")
+        return True
+    except OSError as failure:
+        print(f"friday: cannot write {path}: {failure.strerror}", file=stream or sys.stderr)
+        return False
 
 
 def _altered(session: Session) -> dict[Any, Any]:

@@ -51,7 +51,7 @@ class Violation:
         lines = [f"violation of {self.predicate} on node {where}",
                  f"  at logical time {self.logical_time}, real time {self.real_time:.6f}, event {self.event}"]
         lines += [f"  {self.message}"] if self.message else []
-        lines += [f"  {name} = {value}" for name, value in self.values.items()]
+        lines += [f"  {name} = {str(value).rstrip()}".replace("\n", "\n    ") for name, value in self.values.items()]
         lines += [f"  in {self.source}"] if self.source else []
         for name, text in self.backtraces.items():
             lines += [f"  {name}:", *(f"    {line}" for line in text.splitlines())]

@@ -1,0 +1,247 @@
+#include "console/repl.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pybind11/stl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <vector>
+
+#include <readline/history.h>
+#include <readline/readline.h>
+
+#include "core/base/check.h"
+
+namespace friday {
+
+namespace py = pybind11;
+
+namespace {
+
+constexpr int kHistoryLines = 10000;
+
+Repl* the_repl = nullptr;   // readline's callbacks take no argument
+int wake_fd = -1;
+
+void on_signal(int number) {
+  const int saved = errno;
+  const char byte = number == SIGINT ? 'i' : 'c';
+  (void)!write(wake_fd, &byte, 1);
+  errno = saved;
+}
+
+// Ctrl-C and the return from Ctrl-Z wake the loop while a line is awaited; Python's handlers come back afterwards.
+class SignalsToLoop {
+ public:
+  SignalsToLoop() {
+    struct sigaction action {};
+    action.sa_handler = on_signal;
+    sigaction(SIGINT, &action, &interrupt_);
+    sigaction(SIGCONT, &action, &continue_);
+  }
+  ~SignalsToLoop() {
+    sigaction(SIGINT, &interrupt_, nullptr);
+    sigaction(SIGCONT, &continue_, nullptr);
+  }
+
+ private:
+  struct sigaction interrupt_ {}, continue_ {};
+};
+
+// $XDG_STATE_HOME/friday/history, readable by the user only: what is typed may hold what the programs saw.
+std::string history_path() {
+  std::filesystem::path state;
+  if (const char* set = std::getenv("XDG_STATE_HOME"); set && *set == '/') state = set;
+  else if (const char* home = std::getenv("HOME"); home && *home) state = std::filesystem::path(home) / ".local/state";
+  else return "";
+  std::error_code error;
+  std::filesystem::create_directories(state / "friday", error);
+  const std::string path = (state / "friday" / "history").string();
+  const int fd = error ? -1 : open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) return "";
+  close(fd);
+  return path;
+}
+
+}  // namespace
+
+Repl::Repl(py::object console, bool terminal) : console_(std::move(console)), terminal_(terminal) {
+  FRIDAY_CHECK(!the_repl) << "one console a process";
+  FRIDAY_CHECK(pipe2(wake_, O_CLOEXEC | O_NONBLOCK) == 0) << strerror(errno);
+  the_repl = this;
+  wake_fd = wake_[1];
+  if (!terminal_) return;
+  rl_readline_name = "friday";
+  rl_catch_signals = 0;
+  rl_attempted_completion_function = on_complete;
+  rl_completer_word_break_characters = " \t\n";
+  using_history();
+  history_ = history_path();
+  if (!history_.empty()) read_history(history_.c_str());
+}
+
+Repl::~Repl() {
+  if (terminal_ && !history_.empty()) history_truncate_file(history_.c_str(), kHistoryLines);
+  the_repl = nullptr;
+  wake_fd = -1;
+  close(wake_[0]);
+  close(wake_[1]);
+}
+
+void Repl::run() {
+  while (!console_.attr("done").cast<bool>()) {
+    std::string line;
+    switch (await_line(line)) {
+      case Event::line: feed(line); break;
+      case Event::interrupted:
+        console_.attr("cancel")();
+        if (!terminal_) return (void)console_.attr("end")();
+        break;
+      case Event::end: console_.attr("end")(); return;
+    }
+  }
+}
+
+// A paste arrives as one line with line breaks in it.
+void Repl::feed(const std::string& text) {
+  size_t from = 0;
+  for (size_t to; (to = text.find('\n', from)) != std::string::npos; from = to + 1)
+    if (!console_.attr("done").cast<bool>()) console_.attr("feed")(text.substr(from, to - from), true);
+  if (!console_.attr("done").cast<bool>()) console_.attr("feed")(text.substr(from));
+}
+
+Repl::Event Repl::await_line(std::string& line) {
+  pumping_ = true;
+  SignalsToLoop signals;
+  return terminal_ ? await_typed(line) : await_piped(line);
+}
+
+// Waits for input or a signal, and serves the gdbs meanwhile; false: interrupted.
+bool Repl::wait_for_input() {
+  for (;;) {
+    std::vector<pollfd> set = {{STDIN_FILENO, POLLIN, 0}, {wake_[0], POLLIN, 0}};
+    if (pumping_)
+      for (int fd : console_.attr("fds")().cast<std::vector<int>>()) set.push_back({fd, POLLIN, 0});
+    int ready;
+    {
+      py::gil_scoped_release release;
+      ready = poll(set.data(), set.size(), -1);
+    }
+    if (ready < 0 && errno != EINTR) return true;  // let the read say what is wrong
+    if (ready < 0) continue;
+    char signals[16];
+    const ssize_t count = set[1].revents ? read(wake_[0], signals, sizeof signals) : 0;
+    for (ssize_t i = 0; i < count; i++) {
+      if (signals[i] == 'i') return false;
+      if (terminal_) {
+        rl_prep_terminal(1);
+        rl_forced_update_display();
+      }
+    }
+    bool served = false;
+    for (size_t i = 2; i < set.size(); i++) served |= set[i].revents != 0;
+    if (served) try {
+        console_.attr("pump")();
+      } catch (const py::error_already_set&) {
+        pumping_ = false;  // the next command that needs what broke will say so
+      }
+    if (set[0].revents) return true;
+  }
+}
+
+void Repl::on_line(char* text) {
+  rl_callback_handler_remove();
+  if (text) the_repl->typed_ = text;
+  else the_repl->typed_end_ = true;
+  std::free(text);
+}
+
+Repl::Event Repl::await_typed(std::string& line) {
+  typed_.reset();
+  typed_end_ = false;
+  const std::string prompt = console_.attr("prompt")().cast<std::string>();
+  rl_callback_handler_install(prompt.c_str(), on_line);
+  while (!typed_ && !typed_end_) {
+    if (!wait_for_input()) {
+      rl_callback_sigcleanup();
+      rl_free_line_state();
+      rl_callback_handler_remove();
+      std::fputs("^C\n", stdout);
+      std::fflush(stdout);
+      return Event::interrupted;
+    }
+    rl_callback_read_char();
+  }
+  if (typed_end_) {
+    std::fputs("\n", stdout);
+    std::fflush(stdout);
+    return Event::end;
+  }
+  line = std::move(*typed_);
+  remember(line);
+  return Event::line;
+}
+
+void Repl::remember(const std::string& line) {
+  if (line.find_first_not_of(" \t\n") == std::string::npos) return;
+  const HIST_ENTRY* last = history_length > 0 ? history_get(history_base + history_length - 1) : nullptr;
+  if (last && line == last->line) return;
+  add_history(line.c_str());
+  if (!history_.empty()) append_history(1, history_.c_str());
+}
+
+Repl::Event Repl::await_piped(std::string& line) {
+  for (;;) {
+    if (const size_t end = buffer_.find('\n'); end != std::string::npos) {
+      line = buffer_.substr(0, end);
+      buffer_.erase(0, end + 1);
+      return Event::line;
+    }
+    if (input_ended_) {
+      if (buffer_.empty()) return Event::end;
+      line = std::exchange(buffer_, "");
+      return Event::line;
+    }
+    if (!wait_for_input()) return Event::interrupted;
+    char bytes[65536];
+    const ssize_t count = read(STDIN_FILENO, bytes, sizeof bytes);
+    if (count > 0) buffer_.append(bytes, static_cast<size_t>(count));
+    else if (count == 0 || (errno != EINTR && errno != EAGAIN)) input_ended_ = true;
+  }
+}
+
+// Readline frees the array and its texts; the first text is what the line becomes at once.
+char** Repl::on_complete(const char* word, int start, int end) {
+  rl_attempted_completion_over = 1;
+  const std::string line(rl_line_buffer, static_cast<size_t>(end));
+  py::object answer = the_repl->console_.attr("complete")(line, start);
+  if (answer.is_none()) {
+    rl_attempted_completion_over = 0;  // names of files
+    return nullptr;
+  }
+  const auto [candidates, space] = answer.cast<std::pair<std::vector<std::string>, bool>>();
+  if (candidates.empty()) return nullptr;
+  rl_completion_suppress_append = !space;
+  size_t common = candidates[0].size();
+  for (const std::string& candidate : candidates) {
+    size_t same = 0;
+    while (same < common && same < candidate.size() && candidate[same] == candidates[0][same]) same++;
+    common = same;
+  }
+  const std::string shared = candidates.size() == 1 ? candidates[0] : candidates[0].substr(0, std::max(common, std::strlen(word)));
+  auto** list = static_cast<char**>(std::malloc((candidates.size() + 2) * sizeof(char*)));
+  size_t n = 0;
+  list[n++] = strdup(shared.c_str());
+  if (candidates.size() > 1)
+    for (const std::string& candidate : candidates) list[n++] = strdup(candidate.c_str());
+  list[n] = nullptr;
+  return list;
+}
+
+}  // namespace friday

@@ -1,0 +1,53 @@
+#include "console/replay.h"
+
+#include <unistd.h>
+
+#include <memory>
+
+#include "console/python.h"
+#include "console/repl.h"
+
+namespace friday {
+
+namespace py = pybind11;
+
+namespace {
+
+struct ReplayCommandOptions {
+  std::string recording, nodes, sync = "clock";
+  std::vector<std::string> files;
+  bool batch = false;
+};
+
+int replay(const ReplayCommandOptions& options) {
+  const bool terminal = !options.batch && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+  return with_python("replay", "friday.console", [&](py::module_& module) {
+    using namespace py::literals;
+    py::object nodes = options.nodes.empty() ? py::object(py::none()) : py::object(py::str(options.nodes));
+    py::object console = module.attr("open_console")(options.recording, "nodes"_a = nodes, "sync"_a = options.sync, "terminal"_a = terminal,
+                                                     "batch"_a = options.batch);
+    if (py::isinstance<py::int_>(console)) return console.cast<int>();
+    if (terminal) console.attr("greet")();
+    for (const std::string& file : options.files)
+      if (!console.attr("done").cast<bool>()) console.attr("source")(file);
+    if (!options.batch || options.files.empty()) Repl(console, terminal).run();
+    return console.attr("close")().cast<int>();
+  });
+}
+
+}  // namespace
+
+void add_replay_command(CLI::App& app, int* status) {
+  auto options = std::make_shared<ReplayCommandOptions>();
+  auto* command = app.add_subcommand("replay", "Replay a recording in a console: stop points and gdb on all nodes, with Python handlers");
+  command->add_option("recording", options->recording, "The recording")->required();
+  command->add_option("--node", options->nodes, "Only these nodes, e.g. 0-3,!2 or redis-*");
+  command->add_option("--sync", options->sync, "Order of the nodes: clock (full), causal (messages only), free")
+      ->check(CLI::IsMember({"clock", "causal", "free"}));
+  command->add_option("-x,--command", options->files, "Carry out the commands of this file first; may be given several times");
+  command->add_flag("--batch", options->batch, "No prompt: end after the files, or with the input; the first error ends it with exit code 2, 3 or 4");
+  command->footer("Examples:\n  friday replay REC\n  friday replay REC --batch -x checks.friday");
+  command->callback([options, status] { *status = replay(*options); });
+}
+
+}  // namespace friday

@@ -1,0 +1,92 @@
+"""Where the console's answers go: labelled lines, identical answers of several nodes folded on a terminal."""
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
+
+if TYPE_CHECKING:
+    from .nodes import Node
+
+_HISTORY = re.compile(r"^\$\d+ = ", re.M)
+
+
+class Output:
+    """Takes lines. `fold`: answers of many nodes are put together; `colour`: labels and errors stand out."""
+
+    def __init__(self, line: Callable[[str], Any] = print, *, fold: bool = False, colour: bool = False) -> None:
+        self._line = line
+        self.fold = fold
+        self.colour = colour
+
+    def __call__(self, text: str) -> None:
+        self._line(text)
+
+    def error(self, text: str) -> None:
+        self._line(self._paint("31", text))
+
+    def _paint(self, code: str, text: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if self.colour else text
+
+    def answers(self, answers: "Mapping[Node, str]") -> None:
+        """What several nodes say. Each line has the label of its nodes; in a pipe every node has lines of its own."""
+        if not self.fold:
+            for node, answer in answers.items():
+                for line in answer.splitlines():
+                    self._line(f"[{node.name}{mark(node)}] {line}")
+            return
+        for nodes, answer in folded(answers):
+            label = self._paint("36", f"{label_of(nodes)}{mark(nodes[0])}:")
+            for line in answer.splitlines():
+                self._line(f"{label} {line}")
+
+
+def mark(node: "Node") -> str:
+    """What must be known of a node's answers: that the user has changed it, that it has ended or not started."""
+    state = node.state
+    return (" altered" if node.altered is not None else "") + (f" {state}" if state != "alive" else "")
+
+
+def folded(answers: "Mapping[Node, str]") -> "list[tuple[list[Node], str]]":
+    """The answers with the nodes that gave them, in the order of the first. Numbers of gdb's value history do not make
+    answers different."""
+    groups: dict[tuple[str, str], tuple[list[Node], list[str]]] = {}
+    for node, answer in answers.items():
+        nodes, texts = groups.setdefault((_HISTORY.sub("", answer), mark(node)), ([], []))
+        nodes.append(node)
+        texts.append(answer)
+    return [(nodes, texts[0] if len(set(texts)) == 1 else _HISTORY.sub("", texts[0]))
+            for nodes, texts in groups.values()]
+
+
+def label_of(nodes: "Sequence[Node]") -> str:
+    """"node 3" or "nodes 0-6,9"."""
+    if len(nodes) == 1:
+        return f"node {nodes[0]}"
+    return f"nodes {ranges([int(node) for node in nodes])}"
+
+
+def ranges(ids: Sequence[int]) -> str:
+    """Ascending numbers as a node list: "0-6,9"."""
+    parts: list[list[int]] = []
+    for id_ in ids:
+        if parts and id_ == parts[-1][1] + 1:
+            parts[-1][1] = id_
+        else:
+            parts.append([id_, id_])
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in parts)
+
+
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Columns of equal width; the last one is as wide as it is."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
+    return ["  ".join([*(cell.ljust(width) for cell, width in zip(row, widths)), row[-1]]).rstrip() for row in rows]
+
+
+def named(node: "Node") -> str:
+    """"node 3 (n3)"."""
+    return f"node {node} ({node.name})"
+
+
+def seconds(time: Any) -> str:
+    """A logical time for people, in seconds since the recording's start."""
+    return f"{float(time):.3f} s"

@@ -1,0 +1,122 @@
+"""Completion at the prompt: commands, nodes, ids, C expressions and locations by gdb, Python names, files."""
+from __future__ import annotations
+
+import builtins
+import keyword
+import re
+from typing import TYPE_CHECKING, Any, Iterable
+
+from .commands import words
+from .errors import Error
+from .info import TOPICS
+from .table import OWNED, resolve
+
+if TYPE_CHECKING:
+    from .sessions import Session
+
+_C_IN_PYTHON = re.compile(r"@[\w.\[\]\"']*\(([^()]*)\Z")
+_NODE_IN_PYTHON = re.compile(r"@(\w*)\Z")
+_NAME = re.compile(r"((?:\w+\.)*)(\w*)\Z")
+_GDB_COMMANDS = ("backtrace", "disassemble", "down", "frame", "list", "print", "ptype", "thread", "up", "whatis", "x")
+
+Completions = tuple[list[str], bool]
+
+
+def complete(session: "Session", line: str, start: int, in_block: bool) -> Completions | None:
+    """See Console.complete."""
+    if in_block or line.lstrip().startswith("@"):
+        return _python(session, line, start)
+    nodes, verb, rest = words(line, session) if line.strip() else (None, "", "")
+    if rest == "" and not line[-1:].isspace():  # the verb itself, or a node before it
+        typed = line[start:]
+        return _verbs(session, typed, nodes is None and line.strip() == typed), True
+    if nodes is None and rest == "" and _is_nodes(session, verb):  # a node list and a blank
+        return _verbs(session, "", False), True
+    command = line.strip() if nodes is None else line.split(None, 1)[1]
+    if line[-1:].isspace() and not command[-1:].isspace():
+        command += " "
+    return _arguments(session, resolve(verb) or verb, rest, command, line, start)
+
+
+def _arguments(session: "Session", verb: str, rest: str, command: str, line: str, start: int) -> Completions | None:
+    typed = line[start:]
+    match verb:
+        case "py" | "python" | "map":
+            return _python(session, line, start)
+        case "source":
+            return None
+        case "help":
+            return _starting(typed, {*OWNED, *_gdb(session, typed)}), True
+        case "node":
+            return _starting(typed, [*(node.name for node in session.nodes), *(str(node) for node in session.nodes)]), True
+        case "delete" | "enable" | "disable" | "ignore" | "condition" | "commands":
+            return _starting(typed, map(str, session.points)), True
+        case "info" if " " not in rest:
+            return _starting(typed, {*TOPICS, *_after(_gdb(session, command), command, typed)}), True
+        case "quit" | "restart" | "continue":
+            return [], False
+    return _starting(typed, _after(_gdb(session, command), command, typed)), False
+
+
+def _is_nodes(session: "Session", text: str) -> bool:
+    return resolve(text) is None and words(f"{text} x", session)[0] is not None
+
+
+def _verbs(session: "Session", typed: str, with_nodes: bool) -> list[str]:
+    names: set[str] = {*OWNED, *_GDB_COMMANDS, *(text for text in _gdb(session, typed) if typed and " " not in text)}
+    if with_nodes:
+        head, comma, last = typed.rpartition(",")
+        names.update(f"{head}{comma}{node.name}" for node in session.nodes)
+    return _starting(typed, names)
+
+
+def _starting(typed: str, names: Iterable[str]) -> list[str]:
+    return sorted(name for name in names if name.startswith(typed))
+
+
+def _gdb(session: "Session", text: str) -> list[str]:
+    """The lines that gdb offers to make of a text."""
+    backend = session.backend
+    alive = [int(node) for node in session.all_nodes]
+    for node in [session.here] if session.here in alive or not alive else alive[:1]:
+        try:
+            return [line for line in backend.gdb(node, f"complete {text}").splitlines() if "***" not in line]
+        except Error:
+            break
+    return []
+
+
+def _after(lines: Iterable[str], command: str, typed: str) -> list[str]:
+    """What each line of gdb's has in place of the typed word, which ends the command."""
+    head = len(command) - len(typed)
+    return [line[head:] for line in lines if line[:head] == command[:head]]
+
+
+def _python(session: "Session", line: str, start: int) -> Completions:
+    typed = line[start:]
+    found = _C_IN_PYTHON.search(line)
+    if found:
+        text = found[1]
+        head = line[start:found.start(1)] if found.start(1) >= start else ""
+        skip = max(start - found.start(1), 0)
+        return [head + full[len("print ") + skip:] for full in _gdb(session, f"print {text}")
+                if full.startswith("print ") and (head + full[len("print ") + skip:]).startswith(typed)], False
+    found = _NODE_IN_PYTHON.search(typed)
+    if found:
+        head = typed[:found.start(1)]
+        return [f"{head}{node.name}" for node in session.nodes if node.name.startswith(found[1])], False
+    found = _NAME.search(typed)
+    assert found is not None
+    head = typed[:found.start(2)]
+    return [head + name for name in _starting(found[2], _names(session, found[1].rstrip(".")))
+            if found[2].startswith("_") or not name.startswith("_")], False
+
+
+def _names(session: "Session", path: str) -> Iterable[str]:
+    if not path:
+        return {*session.namespace, *dir(builtins), *keyword.kwlist}
+    first, *rest = path.split(".")
+    value: Any = session.namespace.get(first, getattr(builtins, first, None))
+    for name in rest:
+        value = getattr(value, name)
+    return dir(value)

@@ -1,0 +1,257 @@
+"""The console of `friday replay`: lines in, commands carried out, answers out.
+
+console/repl.cc owns the terminal and the loop; it hands each line to `feed`, asks for the `prompt` and for completions,
+and serves the backend's descriptors while it waits. What is here needs no terminal.
+
+An indented line continues the command before it: the handler of the stop point that was just set, or the block of a
+`py` statement. A block ends with the indentation; at a terminal also with an empty line. `commands` and a bare `python`
+take lines up to `end`.
+"""
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from dataclasses import dataclass, field
+from typing import Any, Callable, Sequence
+
+import friday
+
+from . import commands, completion
+from .answers import Output, mark
+from .commands import Command, Quit
+from .errors import ComponentDied, Divergence, Error, UsageError
+from .handlers import compile_script
+from .running import ended_line
+from .runner import BAD_INPUT, DIED, DIVERGED, Refused, open_session
+from .sessions import Session, StopPoint
+from .table import OWNED, resolve
+from .violations import user_frames, user_traceback
+
+
+@dataclass
+class _Block:
+    """Lines that belong to a command, and what to do with them."""
+    done: Callable[[str], None]
+    until_end: bool | None  # None: the first line says, by its indentation
+    lines: list[str] = field(default_factory=list)
+
+
+class Console:
+    """One console over one session. `terminal`: answers are folded and coloured; `batch`: the first error ends it.
+
+    After each `feed`: `done` when nothing more is wanted; `code` is the exit code."""
+
+    def __init__(self, session: Session, *, terminal: bool = False, batch: bool = False) -> None:
+        self.session = session
+        self.terminal = terminal
+        self.batch = batch
+        self.done = False
+        self.code = 0
+        self.out = Output(print, fold=terminal, colour=terminal and "NO_COLOR" not in os.environ)
+        self._block: _Block | None = None
+        self._last_point: StopPoint | None = None
+        self._repeat = ""
+        session.notice = self.out  # type: ignore[method-assign]
+        session.on_exit = lambda stop: self.out(ended_line(session, stop))
+        session.on_violation = lambda violation: self.out(str(violation))
+        friday.session = session
+
+    # -- what the terminal asks --------------------------------------------------------------------------------------
+    @property
+    def in_block(self) -> bool:
+        return self._block is not None
+
+    def prompt(self) -> str:
+        if self._block is not None:
+            return "> "
+        session = self.session
+        try:
+            state = mark(session.node).removesuffix(" not started")
+            return f"(friday {session.here}{state} @{float(session.logical_time):.3f}s) "
+        except Error:
+            return "(friday) "
+
+    def complete(self, line: str, start: int) -> tuple[list[str], bool] | None:
+        """Completions of a line that ends at the cursor, each in place of line[start:], and whether a space follows
+        them; None for names of files."""
+        try:
+            return completion.complete(self.session, line, start, self.in_block)
+        except Exception:  # a completion has no place for errors
+            return [], False
+
+    def fds(self) -> Sequence[int]:
+        """Descriptors whose readiness `pump` serves."""
+        return self.session.backend.fds()
+
+    def pump(self) -> None:
+        self.session.backend.pump(0)
+
+    def greet(self) -> None:
+        nodes = self.session.nodes.all
+        names = ", ".join(node.name for node in nodes[:8]) + (", ..." if len(nodes) > 8 else "")
+        self.out(f"{len(nodes)} node{'s' if len(nodes) != 1 else ''}: {names}. They stand at the start of the recording; "
+                 f"`continue` runs them, `help` lists the commands.")
+
+    # -- lines -------------------------------------------------------------------------------------------------------
+    def feed(self, line: str, pasted: bool = False) -> None:
+        """One line of input. pasted: more follows at once, so an empty line does not end a block."""
+        self._guard(self._feed, line.rstrip("\r\n"), pasted)
+
+    def cancel(self) -> None:
+        """Ctrl-C at the prompt: forgets the block that was begun."""
+        self._block, self._last_point = None, None
+
+    def end(self) -> None:
+        """The end of the input: a block that was begun is complete, but for one that needs `end`."""
+        if self._block is not None:
+            self._guard(self._finish_at_end)
+        self.done = True
+
+    def source(self, path: str) -> None:
+        self._guard(commands.source, self.session, path, self.out)
+
+    def close(self) -> int:
+        """Ends the replay; the exit code."""
+        friday.session = None
+        self.session.close()
+        return self.code
+
+    def _feed(self, line: str, pasted: bool) -> None:
+        if self._block is not None and self._continue(line, pasted):
+            return
+        if not line.strip():
+            if self.terminal and self._repeat:
+                self._run(self._repeat)
+            return
+        if line[0] in " \t":
+            self._begin_handler(line)
+            return
+        if line.startswith("#"):
+            return
+        self._last_point, self._repeat = None, ""
+        nodes, verb, rest = commands.words(line, self.session)
+        command = Command(nodes, verb, rest, "", 1, 2)
+        if commands.needs_end(verb, rest):
+            self._block = _Block(lambda text: self._run_command(command, text), None)
+        elif resolve(verb) in ("py", "python") and _incomplete(rest):
+            self._block = _Block(lambda text: self._run_command(command, text), False)
+        else:
+            self._run(line)
+
+    def _continue(self, line: str, pasted: bool) -> bool:
+        """Gives a line to the block that was begun; whether it took it."""
+        block = self._block
+        assert block is not None
+        blank = not line.strip()
+        if block.until_end is None and not blank:
+            block.until_end = line[0] not in " \t"
+        if line.strip() == "end" or blank and self.terminal and not pasted and block.until_end is False:
+            self._finish()
+            return True
+        if blank or block.until_end or line[0] in " \t#":
+            block.lines.append(line)
+            return True
+        self._finish()
+        return False
+
+    def _finish(self) -> None:
+        block, self._block = self._block, None
+        assert block is not None
+        block.done("\n".join(block.lines))
+
+    def _finish_at_end(self) -> None:
+        block = self._block
+        if block is not None and block.until_end is not False:
+            self._block = None
+            raise UsageError("the input ended in a block without its `end`: it was not carried out")
+        self._finish()
+
+    def _begin_handler(self, line: str) -> None:
+        point, self._last_point = self._last_point, None
+        if point is None or point.deleted:
+            raise UsageError("an indented line is the block of the command before it, and that takes none; "
+                             "a command begins at the left margin")
+
+        def done(text: str) -> None:
+            self.session.set_block(point, text)
+            self.out(f"{point.label} has a handler")
+        self._block = _Block(done, False, [line])
+
+    def _run(self, line: str) -> None:
+        nodes, verb, rest = commands.words(line, self.session)
+        name = resolve(verb) or verb
+        if name in OWNED and OWNED[name].repeats or name in ("list", "l", "up", "down", "x") or verb.startswith("x/"):
+            self._repeat = line
+        before = set(self.session.points)
+        self._run_command(Command(nodes, verb, rest, "", 1, 2), "")
+        if name in ("break", "tbreak", "watch"):
+            new = self.session.points.keys() - before
+            self._last_point = self.session.points[max(new)] if new else None
+
+    def _run_command(self, command: Command, block: str) -> None:
+        command.block = block
+        commands.run_command(self.session, command, show=self.out)
+
+    # -- errors ------------------------------------------------------------------------------------------------------
+    def _guard(self, function: Callable[..., Any], *args: Any) -> None:
+        """Nothing that a command raises ends the console."""
+        try:
+            function(*args)
+        except Quit:
+            self.done = True
+        except SystemExit as error:  # `py exit()`
+            self.done, self.code = True, error.code if isinstance(error.code, int) else self.code
+        except KeyboardInterrupt:
+            self._failed("interrupted", BAD_INPUT)
+        except BrokenPipeError:
+            self.done = True
+            sys.stdout = open(os.devnull, "w")
+        except BaseException as error:
+            code = DIVERGED if isinstance(error, Divergence) else DIED if isinstance(error, ComponentDied) else BAD_INPUT
+            self._failed(explain(error), code)
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            self.done = True
+            sys.stdout = open(os.devnull, "w")
+
+    def _failed(self, text: str, code: int) -> None:
+        sys.stdout.flush()
+        Output(lambda line: print(line, file=sys.stderr), colour=self.out.colour).error(text)
+        sys.stderr.flush()
+        if self.batch:
+            self.done, self.code = True, code
+
+
+def _incomplete(source: str) -> bool:
+    """Whether a Python statement wants more lines."""
+    try:
+        compile_script(source + "\n", "<input>")
+    except SyntaxError as error:
+        message = error.msg or ""
+        return any(text in message for text in ("expected an indented block", "was never closed", "unterminated triple"))
+    except ValueError:
+        pass
+    return False
+
+
+def explain(error: BaseException) -> str:
+    """An exception for the user: with the lines of his own Python if it came from there, else its message."""
+    place = getattr(error, "place", None)
+    prefix = f"{place}: " if place else ""
+    if isinstance(error, Error) and not user_frames(error):
+        return "\n".join([f"{prefix}{error}", *getattr(error, "__notes__", ())])
+    if isinstance(error, SyntaxError) or user_frames(error):
+        return user_traceback(error).rstrip("\n")
+    return f"{prefix}a bug of Friday's, please report it:\n" + "".join(traceback.format_exception(error)).rstrip("\n")
+
+
+def open_console(recording: str, *, nodes: str | None = None, sync: str = "clock", terminal: bool = False,
+                 batch: bool = False) -> "Console | int":
+    """The console of a command line, or an exit code when the recording cannot be opened."""
+    try:
+        return Console(open_session(recording, nodes, sync, console=True), terminal=terminal, batch=batch)
+    except Refused as refused:
+        print(f"friday: {refused}", file=sys.stderr)
+        return refused.code

@@ -1,0 +1,170 @@
+"""`info` and `help`: what Friday knows of the group, and of its own commands."""
+from __future__ import annotations
+
+import re
+import textwrap
+import time
+from typing import TYPE_CHECKING, Callable
+
+from .answers import Output, seconds, table
+from .commands import Command, Verb, forward, nodes_of
+from .errors import UsageError
+from .handlers import Handler
+from .table import OWNED, REFUSED, refusal, resolve
+
+if TYPE_CHECKING:
+    from .nodes import Node
+    from .sessions import Session, StopPoint
+
+_SENTENCE = re.compile(r"[.;:(]( |\Z)")
+_MESSAGES = 20  # shown by `info messages` without a count
+
+
+def clock(real: float) -> str:
+    """Real time of a node's host, for people."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(real)) + f".{int(real % 1 * 1e6):06d}"
+
+
+def _chosen(session: "Session", command: Command) -> "tuple[Node, ...]":
+    return session.nodes.all if command.nodes is None else session.nodes.parse(command.nodes, every=True)
+
+
+def _nodes(session: "Session", command: Command, out: Output) -> None:
+    rows = [("", "id", "name", "state", "event", "altered since", "program")]
+    for node in _chosen(session, command):
+        state = node.state
+        event = "" if state == "not started" else str(session.backend.event(int(node)))
+        altered = seconds(node.altered) if node.altered is not None else ""
+        origin = f"  (forked by node {node.info.parent})" if node.info.parent is not None else ""
+        rows.append(("*" if int(node) == session.here else "", str(node), node.name, state, event, altered,
+                     node.info.program + origin))
+    for line in table(rows):
+        out(line)
+
+
+def _time(session: "Session", command: Command, out: Output) -> None:
+    part, _ = session.backend.progress()
+    out(f"logical time {session.logical_time} s since the recording's start, {part:.1%} of its events done")
+    rows = []
+    for node in _chosen(session, command):
+        state = node.state
+        if state == "not started":
+            rows.append((f"node {node}", node.name, "", "", state))
+        else:
+            rows.append((f"node {node}", node.name, clock(node.real_time), f"event {session.backend.event(int(node))}",
+                         "" if state == "alive" else state))
+    for line in table(rows):
+        out(line)
+
+
+def _points(kinds: tuple[str, ...], what: str) -> "Callable[[Session, Command, Output], None]":
+    def show(session: "Session", command: Command, out: Output) -> None:
+        points = [point for point in session.points.values() if point.kind in kinds]
+        if command.nodes is not None:
+            chosen = set(session.nodes.parse(command.nodes, every=True))
+            points = [point for point in points if chosen.intersection(point.nodes)]
+        if not points:
+            out(f"no {what}")
+            return
+        rows = [("id", "kind", "on", "hits", "nodes", "what")]
+        for point in points:
+            kind = "once" if point.temporary else point.kind
+            rows.append((str(point.id), kind, "yes" if point.enabled else "no", str(point.hits), nodes_of(point),
+                         point.what + (f" if {point.condition}" if point.condition else "")))
+        lines = table(rows)
+        out(lines[0])
+        for point, line in zip(points, lines[1:]):
+            out(line)
+            for text in handler_lines(point):
+                out(f"      {text}")
+    return show
+
+
+def handler_lines(point: "StopPoint") -> list[str]:
+    """The source of a stop point's handler."""
+    if isinstance(point.handler, Handler):
+        return [line for line in textwrap.dedent(point.handler.source).splitlines() if line.strip()]
+    if point.handler is not None:
+        return [f"handler {getattr(point.handler, '__name__', point.handler)}"]
+    return []
+
+
+def _messages(session: "Session", command: Command, out: Output) -> None:
+    messages = getattr(session.backend, "messages", None)
+    if messages is None:
+        raise UsageError("this build does not list messages; `friday info REC` counts them")
+    word = command.rest.partition(" ")[2].strip()
+    if word and not word.isdigit():
+        raise UsageError("[NODES] info messages [COUNT]")
+    names = {int(node): node.name for node in session.nodes}
+    count = int(word) if word else _MESSAGES
+    found = [message for node in (_chosen(session, command) if command.nodes is not None else (None,))
+             for message in messages(None if node is None else int(node), count)]
+    if not found:
+        out("no messages up to here")
+        return
+    rows = [("sent", "from", "received", "to", "bytes", "channel")]
+    for source, sent, target, received, length, channel in found:
+        rows.append(("" if sent is None else seconds(sent), names.get(source, "not recorded"),
+                     "" if received is None else seconds(received), names.get(target, "not recorded"), str(length),
+                     channel))
+    for line in table(rows):
+        out(line)
+
+
+TOPICS: "dict[str, tuple[int, Callable[[Session, Command, Output], None]]]" = {  # name -> (fewest letters, what shows it)
+    "nodes": (3, _nodes),
+    "time": (4, _time),
+    "breakpoints": (1, _points(("breakpoint", "watch", "timer"), "stop points")),
+    "watchpoints": (3, _points(("watch",), "watchpoints")),
+    "messages": (3, _messages),
+}
+
+
+def _info(session: "Session", command: Command, filename: str | None, out: Output) -> None:
+    word = command.rest.partition(" ")[0]
+    if not word:
+        raise UsageError(f"info {'|'.join(TOPICS)}, or one of gdb's: threads, locals, args, frame, registers, symbol, ...")
+    for name, (letters, show) in TOPICS.items():
+        if len(word) >= letters and name.startswith(word):
+            show(session, command, out)
+            return
+    if word in ("program", "inferiors", "checkpoints", "display", "record"):
+        raise UsageError(f"`info {word}` tells of one gdb and its process; `info nodes` tells of the replay")
+    forward(session, command, out)
+
+
+def help_text(name: str) -> list[str]:
+    """All about one owned command."""
+    owned = OWNED[name]
+    first = f"{owned.usage}    (short: {name[:owned.letters]})" if owned.letters < len(name) else owned.usage
+    example = owned.example.split("\n")
+    return [first, f"  {owned.text}", "  Example:", *(f"    {line}" for line in example)]
+
+
+def _help(session: "Session", command: Command, filename: str | None, out: Output) -> None:
+    if not command.rest:
+        out("Commands of Friday:")
+        for line in table([(f"  {name}", _SENTENCE.split(owned.text)[0]) for name, owned in OWNED.items()]):
+            out(line)
+        out("A line that starts with @ is Python: @3(srv.node.id) reads a variable of node 3.")
+        out("All other commands go to the gdb of each node that is alive. A node list may stand before a command:")
+        out("  4,5 print x      0-9,!3 backtrace      redis-* info threads")
+        out("`help COMMAND` explains one and shows an example.")
+        return
+    word = command.rest.split()[0]
+    name = resolve(word)
+    if name in OWNED:
+        for line in help_text(name):
+            out(line)
+    elif name in REFUSED:
+        out(refusal(name))
+    else:
+        nodes = session.all_nodes
+        if not nodes:
+            raise UsageError(f"Friday has no command `{word}`, and no node is alive whose gdb could be asked")
+        for line in session.backend.gdb(int(nodes[0]), f"help {command.rest}").splitlines():
+            out(line)
+
+
+VERBS: dict[str, Verb] = {"info": _info, "help": _help}
