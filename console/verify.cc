@@ -61,8 +61,9 @@ int report(ReplaySession& session, const VerifyOptions& options, double seconds)
     nlohmann::json entry = {{"id", id.value}, {"name", node.info().name}, {"events", done}, {"end", outcome_text(node.outcome())}, {"detail", node.outcome().detail}};
     if (options.hash)
       if (auto hash = session.state_hash(id)) entry["hash"] = fmt::format("{:016x}", *hash);
-    auto wrong = wrong_end(node);
-    if (!wrong && done < recorded && node.outcome().how != NodeOutcome::How::diverged)
+    // After a divergence the others were only stopped.
+    auto wrong = session.divergence() ? std::nullopt : wrong_end(node);
+    if (!wrong && !session.divergence() && done < recorded && node.outcome().how != NodeOutcome::How::diverged)
       wrong = fmt::format("{} of {} events were replayed", done, recorded);
     if (wrong) {
       status = kDiverged;

@@ -21,7 +21,7 @@ const char* class_of(const Error& error, bool expression) {
   }
   switch (error.code) {
     case ErrorCode::usage: return expression ? "bad_expression" : "usage";
-    case ErrorCode::bad_input: return "bad_input";
+    case ErrorCode::bad_input: return expression ? "bad_expression" : "bad_input";
     case ErrorCode::not_found: return expression ? "no_symbol" : "no_node";
     case ErrorCode::unsupported: return "unsupported";
     case ErrorCode::bad_address: return "bad_address";

@@ -160,6 +160,7 @@ class Debugger final : public Pump, public RspHost {
   Result<void> kill(NodeId node) override;
   void disconnected(NodeId) override {}
   void report(NodeId node, const Result<ReplayStop>& stop, std::optional<ThreadId> wanted);
+  Result<ReplayStop> run_call(NodeId node, ThreadId thread);
   Result<ReplayStop> step_range(NodeId node, ThreadId thread, const ThreadAction& action);
 
   DebuggerOptions options_;

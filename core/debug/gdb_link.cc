@@ -14,7 +14,7 @@ Result<void> GdbLink::start() {
   gdbs_.add(node_.id(), std::move(gdb));
   started_ = true;
   // gdb must not keep what it read: the core changes memory without telling it.
-  for (const char* setting : {"-gdb-set stack-cache off", "-gdb-set code-cache off", "-gdb-set remotetimeout 60"})
+  for (const char* setting : {"-gdb-set stack-cache off", "-gdb-set code-cache off", "-gdb-set remotetimeout 60", "-gdb-set unwindonsignal on"})
     raw->send(setting, [](Result<MiReply>) {});  // the answer says nothing
   connecting_ = raw->send("-target-select remote " + socket_path_);
   return {};
@@ -67,10 +67,21 @@ Result<void> GdbLink::refresh(MiSession& gdb, Pump& pump) {
   return {};
 }
 
+// What gdb changed takes effect, and a call that did not come back is given up.
+Result<void> GdbLink::settle() {
+  FRIDAY_TRY(lost, view_.settle());
+  if (!lost) return {};
+  stale_ = true;
+  return fail(ErrorCode::unsupported, "node {}: the function did not come back, its call was given up; what it had changed by then is changed", node_.id());
+}
+
 Result<ResultRecord> GdbLink::run(std::string_view command, Pump& pump) {
   FRIDAY_TRY(gdb, session(pump));
   FRIDAY_TRY_VOID(refresh(*gdb, pump));
-  return gdb->run(command, pump);
+  auto record = gdb->run(command, pump);
+  auto settled = settle();
+  if (record && !settled) return std::unexpected(settled.error());
+  return record;
 }
 
 Result<std::string> GdbLink::ask(std::string_view command, Pump& pump) {
@@ -81,7 +92,10 @@ Result<std::string> GdbLink::ask(std::string_view command, Pump& pump) {
 Result<std::string> GdbLink::console(std::string_view command, Pump& pump) {
   FRIDAY_TRY(gdb, session(pump));
   FRIDAY_TRY_VOID(refresh(*gdb, pump));
-  return gdb->console(command, pump);
+  auto text = gdb->console(command, pump);
+  auto settled = settle();
+  if (text && !settled) return std::unexpected(settled.error());
+  return text;
 }
 
 Result<void> GdbLink::execute(std::string_view command, Pump& pump) {

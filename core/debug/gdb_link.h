@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "core/debug/client_view.h"
 #include "core/mi/multiplexer.h"
 #include "core/replay/node.h"
 #include "core/rsp/endpoint.h"
@@ -17,7 +18,7 @@ namespace friday {
 class GdbLink {
  public:
   GdbLink(ReplayNode& node, RspHost& host, MiMultiplexer& gdbs, std::string socket_path)
-      : node_(node), gdbs_(gdbs), socket_path_(std::move(socket_path)), endpoint_(node, host) {}
+      : node_(node), gdbs_(gdbs), socket_path_(std::move(socket_path)), view_(node), endpoint_(view_, host) {}
 
   // Starts gdb in the background, if it is not there; questions wait until it is connected.
   Result<void> start();
@@ -40,15 +41,18 @@ class GdbLink {
   Result<void> execute(std::string_view command, Pump& pump);
 
   RspEndpoint& endpoint() { return endpoint_; }
+  ClientView& view() { return view_; }
   const std::string& socket_path() const { return socket_path_; }
 
  private:
   Result<MiSession*> session(Pump& pump);
   Result<void> refresh(MiSession& gdb, Pump& pump);
+  Result<void> settle();
 
   ReplayNode& node_;
   MiMultiplexer& gdbs_;
   std::string socket_path_;
+  ClientView view_;
   RspEndpoint endpoint_;
   bool started_ = false, connected_ = false, stale_ = false;
   MiToken connecting_ = 0;

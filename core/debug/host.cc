@@ -1,5 +1,7 @@
 // What a gdb asks of the group through its endpoint. A resume runs here, to the stop, before it returns: gdb waits in its
 // own process, and the reactor has nothing better to do.
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 
 #include "core/debug/debugger.h"
@@ -7,7 +9,7 @@
 namespace friday {
 
 namespace {
-constexpr int kCallTimeoutMs = 20000;
+constexpr std::chrono::seconds kCallTimeout{20};
 
 BreakpointOwner client(NodeId node) { return {BreakpointOwner::Kind::rsp_client, node.value}; }
 }  // namespace
@@ -23,11 +25,11 @@ Result<void> Debugger::resume(NodeId id, const ResumeRequest& request) {
     report(id, stop, std::nullopt);
     return {};
   }
-  // A thread sent elsewhere runs alone, natively: a function call.
+  FRIDAY_TRY_VOID(state(id).link->view().commit());
   for (auto& [tid, thread] : node->threads_by_tid())
     if (thread.detour) {
       mark_altered(id);
-      auto stop = session_->run_detour(id, ThreadId{thread.number}, kCallTimeoutMs);
+      auto stop = run_call(id, ThreadId{thread.number});
       epoch_++;
       report(id, stop, ThreadId{thread.number});
       return {};
@@ -54,6 +56,24 @@ Result<void> Debugger::resume(NodeId id, const ResumeRequest& request) {
   while (stop && stop->kind == ReplayStop::Kind::node_ended && stop->node != id) stop = session_->run();
   report(id, stop, stepping);
   return {};
+}
+
+// Runs a function that gdb calls: alone, in native mode. Stop points do not stop it, but watches learn what it writes.
+Result<ReplayStop> Debugger::run_call(NodeId id, ThreadId thread) {
+  const auto deadline = std::chrono::steady_clock::now() + kCallTimeout;
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    auto stop = session_->run_detour(id, thread, static_cast<int>(std::max<int64_t>(left.count(), 0)));
+    if (!stop) return stop;
+    if (stop->kind == ReplayStop::Kind::watch) {
+      ReplayNode& node = *session_->find(id);
+      for (auto& [number, chains] : state(id).watches)
+        for (auto& chain : chains) (void)chain->update(stop->hits, node, thread, node.watches());
+      continue;
+    }
+    const bool others = stop->kind == ReplayStop::Kind::breakpoint && std::find(stop->owners.begin(), stop->owners.end(), client(id)) == stop->owners.end();
+    if (!others) return stop;
+  }
 }
 
 // Steps while the thread's pc stays in the range (once, for a plain step).

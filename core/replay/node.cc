@@ -44,13 +44,13 @@ void change_frame(CallFrame& f, const user_regs_struct& r) {
 
 bool same_place(const user_regs_struct& a, const user_regs_struct& b) { return a.rip == b.rip && a.rsp == b.rsp; }
 
+}  // namespace
+
 bool same_registers(const user_regs_struct& a, const user_regs_struct& b) {
   return same_place(a, b) && a.rax == b.rax && a.rbx == b.rbx && a.rcx == b.rcx && a.rdx == b.rdx && a.rsi == b.rsi &&
          a.rdi == b.rdi && a.rbp == b.rbp && a.r8 == b.r8 && a.r9 == b.r9 && a.r10 == b.r10 && a.r11 == b.r11 &&
-         a.r12 == b.r12 && a.r13 == b.r13 && a.r14 == b.r14 && a.r15 == b.r15;
+         a.r12 == b.r12 && a.r13 == b.r13 && a.r14 == b.r14 && a.r15 == b.r15 && a.eflags == b.eflags;
 }
-
-}  // namespace
 
 Result<void> ReplayNode::attach(TracedProcess process, uint64_t control_address) {
   process_ = std::move(process);
@@ -154,7 +154,7 @@ std::vector<ThreadInfo> ReplayNode::threads() {
       info.name = *comm;
       while (!info.name.empty() && info.name.back() == '\n') info.name.pop_back();
     }
-    if (n == 0 && info.name == "friday-node") info.name = info_.program.substr(info_.program.rfind('/') + 1).substr(0, 15);
+    if (n == 0 && info.name == "friday-stub") info.name = info_.program.substr(info_.program.rfind('/') + 1).substr(0, 15);
     if (n == first.value) list.insert(list.begin(), std::move(info));
     else list.push_back(std::move(info));
   }
@@ -247,7 +247,7 @@ void ReplayNode::leave_entry_code(Thread& thread) {
 Result<user_regs_struct> ReplayNode::registers(ThreadId id) {
   FRIDAY_TRY(thread, stopped_thread(id));
   FRIDAY_TRY(r, hardware(*thread));
-  if (thread->detour || !in_shim(r.rip)) return r;
+  if (thread->detour || show_hardware_ || !in_shim(r.rip)) return r;
   leave_entry_code(*thread);
   FRIDAY_TRY(now, hardware(*thread));
   auto a = area(id.value);
@@ -276,25 +276,36 @@ uint64_t ReplayNode::call_site(ThreadId id) {
   return frame ? frame->site : 0;
 }
 
-Result<void> ReplayNode::begin_detour(Thread& thread, const user_regs_struct& wanted, const user_regs_struct& view) {
-  FRIDAY_TRY(now, hardware(thread));
-  auto a = area(thread.number);
+const user_regs_struct* ReplayNode::call_began_at(ThreadId id) {
+  Thread* thread = thread_of(id);
+  return thread && thread->detour ? &thread->detour->view : nullptr;
+}
+
+Result<void> ReplayNode::begin_call(ThreadId id, const user_regs_struct& wanted) {
+  FRIDAY_TRY(view, registers(id));
+  FRIDAY_TRY(thread, stopped_thread(id));
+  FRIDAY_TRY(now, hardware(*thread));
+  FRIDAY_TRY(extended, extended_state(id));
+  auto a = area(id.value);
   if (!a) return std::unexpected(gone(info_.id));
-  thread.detour = std::make_unique<Thread::Detour>(Thread::Detour{now, view, *a});
+  thread->detour = std::make_unique<Thread::Detour>(Thread::Detour{now, view, *a, std::move(extended), thread->at_breakpoint});
+  thread->at_breakpoint = false;
   ThreadArea changed = *a;
   changed.native = 1;
   changed.frame = nullptr;
   if (in_shim(now.rip)) changed.stack_top = (now.rsp - 1024) & ~15ull;
-  if (!process_->write(area_address(thread.number), &changed, offsetof(ThreadArea, pending_head))) return std::unexpected(gone(info_.id));
+  if (!process_->write(area_address(id.value), &changed, offsetof(ThreadArea, pending_head))) return std::unexpected(gone(info_.id));
   user_regs_struct start = wanted;
   start.orig_rax = ~0ull;
   start.fs_base = now.fs_base, start.gs_base = now.gs_base;
-  if (!TracedProcess::set_registers(thread.tid, start)) return std::unexpected(gone(info_.id));
+  if (!TracedProcess::set_registers(thread->tid, start)) return std::unexpected(gone(info_.id));
   return {};
 }
 
-Result<void> ReplayNode::end_detour(Thread& thread) {
-  auto detour = std::move(thread.detour);
+Result<void> ReplayNode::end_call(ThreadId id) {
+  FRIDAY_TRY(thread, stopped_thread(id));
+  if (!thread->detour) return {};
+  auto detour = std::move(thread->detour);
   // The call that a parked thread was caught in comes back with EINTR and is made again by the shim.
   user_regs_struct back = detour->hardware;
   if (static_cast<int64_t>(back.orig_rax) >= 0) {
@@ -302,28 +313,28 @@ Result<void> ReplayNode::end_detour(Thread& thread) {
     if (result <= -512 && result >= -516) back.rax = static_cast<uint64_t>(-EINTR);
     back.orig_rax = ~0ull;
   }
-  if (!process_->write(area_address(thread.number), &detour->area, offsetof(ThreadArea, pending_head)) ||
-      !TracedProcess::set_registers(thread.tid, back))
+  thread->at_breakpoint = detour->at_breakpoint;
+  thread->held.reset();
+  thread->deliver = 0;
+  if (!process_->write(area_address(id.value), &detour->area, offsetof(ThreadArea, pending_head)) ||
+      !TracedProcess::set_registers(thread->tid, back))
     return std::unexpected(gone(info_.id));
-  return {};
+  return set_extended_state(id, detour->extended);
 }
 
 Result<void> ReplayNode::set_registers(ThreadId id, const user_regs_struct& wanted) {
   FRIDAY_TRY(thread, stopped_thread(id));
-  if (thread->detour) {
-    if (same_registers(wanted, thread->detour->view)) return end_detour(*thread);
-    if (!TracedProcess::set_registers(thread->tid, wanted)) return std::unexpected(gone(info_.id));
-    return {};
-  }
   FRIDAY_TRY(now, hardware(*thread));
   auto a = area(id.value);
-  auto frame = a && in_shim(now.rip) ? frame_of(*a) : std::nullopt;
+  auto frame = !thread->detour && a && in_shim(now.rip) ? frame_of(*a) : std::nullopt;
   if (!frame) {
     if (!TracedProcess::set_registers(thread->tid, wanted)) return std::unexpected(gone(info_.id));
     return {};
   }
   FRIDAY_TRY(view, registers(id));
-  if (!same_place(view, wanted)) return begin_detour(*thread, wanted, view);
+  if (!same_place(view, wanted))
+    return fail(ErrorCode::unsupported, "thread {} of node {} waits in a system call: it cannot be sent elsewhere; step behind the call first",
+                id.value, info_.id);
   change_frame(*frame, wanted);
   if (!process_->write(reinterpret_cast<uint64_t>(a->frame), &*frame, sizeof *frame)) return std::unexpected(gone(info_.id));
   return {};

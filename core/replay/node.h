@@ -34,6 +34,9 @@ struct NodeOutcome {
   std::string text;
 };
 
+// Equal general registers, segment bases aside.
+bool same_registers(const user_regs_struct& a, const user_regs_struct& b);
+
 class ReplayNode final : public NodeControl {
  public:
   ReplayNode(const NodeInfo& info, TraceReader reader) : info_(info), reader_(std::move(reader)) {}
@@ -71,10 +74,12 @@ class ReplayNode final : public NodeControl {
     bool at_breakpoint = false;
     int deliver = 0;          // signal to hand to the process when it goes on
     std::optional<int> held;  // wait status that arrived while another one was awaited
-    // A debugger moved the thread elsewhere (a function call): what to go back to.
+    // The thread executes a function that a debugger calls: what to go back to.
     struct Detour {
       user_regs_struct hardware, view;
       shim::ThreadArea area;
+      std::vector<std::byte> extended;
+      bool at_breakpoint;
     };
     std::unique_ptr<Detour> detour;
   };
@@ -119,17 +124,23 @@ class ReplayNode final : public NodeControl {
   const shim::Patch* patch_by_stub(uint64_t rip) const;
   // The program's pc of a thread; of a parked one without stopping it.
   Result<uint64_t> program_counter(ThreadId id);
+  // While on, registers are the processor's own, not the program's (a store of the shim is being emulated).
+  void show_hardware(bool on) { show_hardware_ = on; }
   // Address of the call instruction that thread `id` stands at, 0 in the program's own code.
   uint64_t call_site(ThreadId id);
+
+  // A function call made by a debugger: the thread goes on with these registers, its system calls are made natively and
+  // are no part of the trace. end_call() puts it back as it was, wherever the function is.
+  Result<void> begin_call(ThreadId id, const user_regs_struct& wanted);
+  Result<void> end_call(ThreadId id);
+  // The program's registers of a thread in a call as they were before it; null when it is in none.
+  const user_regs_struct* call_began_at(ThreadId id);
 
   // Registers the shim's patches with the table of patched bytes; called when modules came.
   void load_patches();
   PatchedBytes& patched_bytes() { return patched_; }
   Breakpoints& breakpoints() { return breakpoints_; }
   WatchSet& watches() { return watches_; }
-
-  bool altered = false;           // by the user, since `altered_at`
-  uint64_t altered_at = 0;
 
  private:
   std::optional<shim::ThreadArea> area(uint32_t number) const;
@@ -138,8 +149,6 @@ class ReplayNode final : public NodeControl {
   Result<user_regs_struct> hardware(const Thread& thread) const;
   void leave_entry_code(Thread& thread);
   void hold(Thread& thread, int status);
-  Result<void> begin_detour(Thread& thread, const user_regs_struct& wanted, const user_regs_struct& view);
-  Result<void> end_detour(Thread& thread);
 
   NodeInfo info_;
   TraceReader reader_;
@@ -151,6 +160,7 @@ class ReplayNode final : public NodeControl {
   NodeState state_ = NodeState::waiting;
   NodeOutcome outcome_;
   std::string sysroot_ = "/";
+  bool show_hardware_ = false;
   PatchedBytes patched_;
   Breakpoints breakpoints_{*this, patched_};
   WatchSet watches_{*this, breakpoints_};

@@ -59,8 +59,11 @@ Result<std::unique_ptr<ReplaySession>> ReplaySession::open(const std::string& pa
 Result<void> ReplaySession::choose_nodes() {
   std::set<NodeId> chosen(options_.nodes.begin(), options_.nodes.end());
   if (chosen.empty())
-    for (const auto& node : recording_.nodes())
-      if (!node.problem && node.events) chosen.insert(node.id);
+    for (const auto& node : recording_.nodes()) {
+      // A damaged node is never left out in silence: name the others with --node to replay without it.
+      if (node.problem) return std::unexpected(*node.problem);
+      if (node.events) chosen.insert(node.id);
+    }
   // A forked node begins as a copy of its parent, so its ancestors are replayed too.
   for (bool more = true; more;) {
     more = false;
@@ -430,7 +433,10 @@ std::optional<ReplayStop> ReplaySession::handle_fault(ReplayNode& node, ReplayNo
   if (ptrace(PTRACE_GETSIGINFO, thread.tid, 0, &info) != 0 || !TracedProcess::registers(thread.tid, r)) return std::nullopt;
   const Addr address{reinterpret_cast<uint64_t>(info.si_addr)};
   if (signal == SIGSEGV && node.watches().protects(address)) {
+    // A recorded output that the shim copies into a watched page faults in the shim: there its own registers are meant.
+    node.show_hardware(node.in_shim(r.rip));
     auto outcome = node.watches().on_fault(ThreadId{thread.number}, address);
+    node.show_hardware(false);
     if (outcome && outcome->how != FaultOutcome::How::not_ours) {
       if (outcome->hits.empty()) {
         resume_thread(node, thread);

@@ -206,7 +206,7 @@ void note_transfer(EventWriter& writer, const CallInfo& info, const CallFrame* f
     const MmsgHeader* m = (const MmsgHeader*)a[1];
     for (long i = 0; i < done.result; i++)
       channel_transfer(writer, channel, (int)a[0], false, m[i].length,
-                       hash_iov((IoVec*)m[i].header.iov, m[i].header.iov_count, 0), (void*)m[i].header.name,
+                       hash_gathered((uint64_t*)m[i].header.iov, m[i].header.iov_count, m[i].length, 0), (void*)m[i].header.name,
                        m[i].header.name ? m[i].header.name_length : 0, flags, (uint32_t)i);
     return;
   }

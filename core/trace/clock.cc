@@ -18,6 +18,19 @@ constexpr int64_t kMinSpacingNs = 10'000'000;
 // A reading that the scheduler interrupted is late by this much and more.
 constexpr double kReadingJitterNs = 50'000;
 
+// About 120 years: what lies outside comes from damage. Keeps all sums below far from overflow.
+constexpr int64_t kMostNs = 4'000'000'000'000'000'000;
+
+int64_t bounded(__int128 ns) {
+  return static_cast<int64_t>(ns > kMostNs ? kMostNs : ns < -kMostNs ? -kMostNs : ns);
+}
+
+int64_t rounded_down(double ns) {
+  constexpr auto kMost = static_cast<double>(kMostNs);
+  if (std::isnan(ns)) return 0;
+  return static_cast<int64_t>(std::floor(std::clamp(ns, -kMost, kMost)));
+}
+
 struct Dot {
   double x, y;
 };
@@ -81,7 +94,7 @@ LinearMap map_of(const Relation& relation) {
   Fit fit = best_fit(relation.bounds);
   LinearMap map;
   map.origin_local = relation.origin_second;
-  map.origin_reference = relation.origin_first + static_cast<int64_t>(std::llround(fit.intercept));
+  map.origin_reference = bounded(static_cast<__int128>(relation.origin_first) + rounded_down(fit.intercept));
   map.rate = fit.rate;
   return map;
 }
@@ -100,7 +113,8 @@ std::map<Pair, Relation> relations_of(std::span<const CrossMessage> messages) {
       relation.origin_first = first;
       relation.origin_second = second;
     }
-    Dot dot{static_cast<double>(second - relation.origin_second), static_cast<double>(first - relation.origin_first)};
+    Dot dot{static_cast<double>(static_cast<__int128>(second) - relation.origin_second),
+            static_cast<double>(static_cast<__int128>(first) - relation.origin_first)};
     (forth ? relation.bounds.lower : relation.bounds.upper).push_back(dot);
     ++(forth ? relation.forth : relation.back);
   }
@@ -110,7 +124,7 @@ std::map<Pair, Relation> relations_of(std::span<const CrossMessage> messages) {
 }  // namespace
 
 void HostClock::add(const format::ClockRecord& record) {
-  points_.push_back({record.ticks, record.monotonic_ns, record.realtime_ns});
+  points_.push_back({record.ticks, bounded(record.monotonic_ns), bounded(record.realtime_ns)});
 }
 
 void HostClock::finish(uint32_t kind, uint64_t ticks_per_second) {
@@ -128,7 +142,7 @@ void HostClock::finish(uint32_t kind, uint64_t ticks_per_second) {
     if (!kept.empty()) {
       double expected = static_cast<double>(point.ticks - kept.back().ticks) * ns_per_tick_;
       double found = static_cast<double>(point.monotonic - kept.back().monotonic);
-      if (point.monotonic < kept.back().monotonic + kMinSpacingNs) continue;
+      if (point.monotonic < kept.back().monotonic + kMinSpacingNs || point.ticks == kept.back().ticks) continue;
       if (std::abs(found - expected) > kReadingJitterNs + kMaxDrift * expected) continue;
     }
     kept.push_back(point);
@@ -142,8 +156,8 @@ const HostClock::Point& HostClock::point_before(uint64_t ticks) const {
 }
 
 int64_t HostClock::monotonic_ns(uint64_t ticks) const {
-  if (kind_ == format::kClockMonotonic) return static_cast<int64_t>(ticks);
-  if (points_.empty()) return static_cast<int64_t>(static_cast<double>(ticks) * ns_per_tick_);
+  if (kind_ == format::kClockMonotonic) return bounded(ticks);
+  if (points_.empty()) return rounded_down(static_cast<double>(ticks) * ns_per_tick_);
   const Point& point = point_before(ticks);
   double slope = ns_per_tick_;
   const Point* next = &point + 1;
@@ -151,20 +165,20 @@ int64_t HostClock::monotonic_ns(uint64_t ticks) const {
   if (inside)
     slope = static_cast<double>(next->monotonic - point.monotonic) / static_cast<double>(next->ticks - point.ticks);
   auto distance = static_cast<int64_t>(ticks - point.ticks);
-  auto ns = point.monotonic + static_cast<int64_t>(std::floor(static_cast<double>(distance) * slope));
+  int64_t ns = bounded(static_cast<__int128>(point.monotonic) + rounded_down(static_cast<double>(distance) * slope));
   return inside ? std::min(ns, next->monotonic) : ns;
 }
 
 int64_t HostClock::realtime_ns(uint64_t ticks) const {
   if (points_.empty()) return monotonic_ns(ticks);
   const Point& point = point_before(ticks);
-  return point.realtime + (monotonic_ns(ticks) - point.monotonic);
+  return bounded(static_cast<__int128>(point.realtime) + monotonic_ns(ticks) - point.monotonic);
 }
 
 int64_t LinearMap::operator()(int64_t local) const {
-  int64_t distance = local - origin_local;
+  __int128 distance = static_cast<__int128>(local) - origin_local;
   // The distance itself is exact; only the drift goes through a double.
-  return origin_reference + distance + static_cast<int64_t>(std::floor(static_cast<double>(distance) * (rate - 1)));
+  return bounded(origin_reference + distance + rounded_down(static_cast<double>(distance) * (rate - 1)));
 }
 
 LinearMap LinearMap::inverse() const { return {origin_reference, origin_local, 1 / rate}; }

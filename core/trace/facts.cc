@@ -196,7 +196,8 @@ void NodeWalk::on_fork(const Uuid& child) {
 void NodeWalk::on_transfer(EventView event, PartView part, uint64_t record, uint32_t ordinal) {
   const TransferPart& moved = *part.transfer();
   Channel* through = channel(moved.channel);
-  if (!through) return;
+  // One call moves 2 GiB at most (MAX_RW_COUNT); more is damage.
+  if (!through || moved.length > UINT32_MAX || moved.true_length > UINT32_MAX) return;
   bool out = moved.direction == kOut;
   if (through->kind == kChannelFile)
     node().files.push_back({through->device, through->inode, out ? out_event_ : in_event_, out ? out_time_ : in_time_, out});
@@ -352,7 +353,7 @@ Result<void> NodeWalk::run() {
     if (record.is_event()) on_event(record.event(), record.offset());
     else if (const auto* described = record.channel()) on_channel(*described);
     else if (const auto* clock = record.clock()) set_.clocks[node().host].add(*clock);
-    else if (const auto* end = record.end()) node().replaced = end->reason == kEndExec;
+    else if (const auto* end = record.end()) node().replaced |= end->reason == kEndExec;
   }
   if (cursor.error()) return std::unexpected(*cursor.error());
   return {};
@@ -428,6 +429,7 @@ Result<FactSet> FactSet::gather(const Recording& recording, std::span<const Node
     node.host = hosts.try_emplace(info.boot_id, static_cast<uint32_t>(hosts.size())).first->second;
     node.pid = reader.header().pid;
     node.uuid = info.uuid;
+    node.replaced = info.end.how == NodeEnd::How::replaced;
     node.threads.push_back(node.pid);
     set.readers.push_back(std::move(reader));
   }

@@ -224,7 +224,7 @@ void Matcher::align() {
   }
   for (uint32_t host = 0; host < hosts; ++host) fallback[host] = wall[host] - wall[0];
   result_.alignment = align_hosts(hosts, cross_, fallback);
-  for (LinearMap& map : result_.alignment) map.origin_reference += wall[0];
+  for (LinearMap& map : result_.alignment) map = LinearMap{0, wall[0], 1}.after(map);
   aligned_ = true;
 }
 

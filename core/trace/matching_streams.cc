@@ -70,6 +70,7 @@ class ReceivedBytes {
       return run_hash(pieces_[0].subspan(position - parts_[index].start, length), seed);
     buffer_.clear();
     for (uint64_t at = position; buffer_.size() < length; ++index) {
+      if (index >= parts_.size()) return std::nullopt;
       load(index);
       uint64_t skip = at - parts_[index].start, before = buffer_.size();
       for (std::span<const std::byte> piece : pieces_) {

@@ -75,6 +75,7 @@ NodeEnd end_from_json(const json& object) {
   if (how == "signal") end.how = NodeEnd::How::signal;
   if (how == "killed-by-collector") end.how = NodeEnd::How::collector;
   if (how == "running") end.how = NodeEnd::How::running;
+  if (how == "exec") end.how = NodeEnd::How::replaced;
   return end;
 }
 
@@ -92,6 +93,7 @@ void read_node_json(const std::string& path, NodeInfo& node) {
   node.started_ns = field<int64_t>(object, "started_ns", 0);
   node.strict = field<bool>(object, "strict", false);
   node.dropped = field<uint64_t>(object, "dropped", 0);
+  node.lineage = strings(object, "lineage");
   node.end = end_from_json(object);
 }
 
@@ -207,6 +209,8 @@ void name_node(std::vector<NodeInfo>& nodes, size_t index, std::vector<int>& sta
     node.lineage = nodes[parent].lineage;
     node.name = fmt::format("{}/child-{}", nodes[parent].name, ++children[nodes[parent].id]);
   } else {
+    // A program that took another's place by execve names its ancestors itself.
+    if (!node.lineage.empty()) node.lineage.pop_back();
     std::string base = node.given_name;
     if (base.empty()) base = node.program.substr(node.program.rfind('/') + 1);
     if (base.empty()) base = fmt::format("node-{}", node.id);
