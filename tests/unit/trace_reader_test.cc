@@ -160,7 +160,7 @@ TEST(TraceReader, ReportsOneFlippedByteAnywhereInARecord) {
   TemporaryRecording recording;
   recording.save(sample().writer);
   std::string good = slurp(recording.trace(0));
-  for (uint64_t offset = format::kHeaderSize; offset < good.size(); offset += 1 + offset % 7) {
+  for (uint64_t offset = format::kHeaderSize; offset < good.size(); offset += 1 + offset % 29) {
     std::string bytes = good;
     bytes[offset] ^= 0x10;
     spill(recording.trace(0), bytes);
@@ -296,7 +296,7 @@ TEST(TraceReader, SurvivesHostileBytes) {
   std::vector<uint64_t> offsets = record_offsets(*whole);
   std::mt19937_64 random(4711);
   int refused = 0;
-  for (int round = 0; round < 3000; ++round) {
+  for (int round = 0; round < 1000; ++round) {
     std::string bytes = good;
     for (int n = 0; n < 1 + round % 4; ++n) {
       uint64_t record = offsets[random() % offsets.size()];
@@ -314,7 +314,7 @@ TEST(TraceReader, SurvivesHostileBytes) {
     refused += !good_index;
     (void)good_image;
   }
-  EXPECT_GT(refused, 1000);
+  EXPECT_GT(refused, 300);
 }
 
 TEST(TraceReader, SurvivesAnythingBehindAGoodHeader) {
@@ -323,7 +323,7 @@ TEST(TraceReader, SurvivesAnythingBehindAGoodHeader) {
   recording.save(empty.writer);
   std::string header = slurp(recording.trace(0));
   std::mt19937_64 random(1);
-  for (int round = 0; round < 500; ++round) {
+  for (int round = 0; round < 200; ++round) {
     std::string bytes = header;
     at<format::FileHeader>(bytes, 0).features = 0;
     for (uint64_t n = 8 + random() % 400; n > 0; --n) {

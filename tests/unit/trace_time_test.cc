@@ -536,6 +536,99 @@ TEST(Schedule, IsCachedAndRestricted) {
   EXPECT_EQ(Schedule::load_or_compute(*reopened)->event_count(), first->event_count() + 1);
 }
 
+TEST(Matching, ExecFollowsTheProgramItReplaced) {
+  Script shell(0, 0, 77), program(1, 0, 77), other(2, 0, 78);
+  uint64_t last = shell.plain(100, SYS_execve, {0, 0, 0});
+  other.plain(120);
+  program.plain(200);
+  TemporaryRecording temporary;
+  temporary.save(shell.writer, R"({"name": "sh", "lineage": ["sh"], "ended": {"how": "exec", "detail": 0}})");
+  temporary.save(program.writer, R"({"name": "sh/exec-1", "lineage": ["sh", "sh/exec-1"]})");
+  temporary.save(other.writer);
+  auto recording = Recording::open(temporary.path());
+  EXPECT_EQ(recording->nodes()[1].lineage, (std::vector<std::string>{"sh", "sh/exec-1"}));
+  auto schedule = Schedule::compute(*recording);
+  ASSERT_EQ(schedule->edges().size(), 1u);
+  const Edge& edge = schedule->edges()[0];
+  EXPECT_EQ(edge.kind, EdgeKind::exec);
+  EXPECT_EQ(edge.from_event, last);
+  EXPECT_EQ(edge.to.value, 1u);
+}
+
+// Damage behind good checksums reaches matching: whatever the fields say, there is an order that keeps the promises, or an
+// error; never a crash or an endless loop.
+TEST(Schedule, SurvivesHostileTraces) {
+  TemporaryRecording temporary;
+  Script client(0, 0, 100), server(1, 1, 101);
+  client.clock(1, 1, 5), server.clock(1, 1, 5);
+  connect_streams(client, server);
+  client.channel(2, format::kChannelDatagram, 6, inet("0.0.0.0", 70), {});
+  server.channel(2, format::kChannelDatagram, 6, inet("0.0.0.0", 71), {});
+  client.datagrams[2] = server.datagrams[2] = true;
+  format::Endpoint to = inet("10.0.0.2", 71), from = inet("10.0.0.1", 70);
+  for (uint64_t n = 0; n < 12; ++n) {
+    uint64_t at = 1000 * (n + 1);
+    client.send(at, 1, "request " + std::to_string(n));
+    server.receive(at + 100, 1, "request " + std::to_string(n));
+    server.send(at + 200, 1, "answer");
+    client.receive(at + 300, 1, "answer");
+    client.send(at + 400, 2, "datagram", &to);
+    server.receive(at + 500, 2, "datagram", &from);
+    EventSpec fork = client.call(at + 600, SYS_clone, {17}, 101);
+    format::ChildPart child{0, 101, {}};
+    child.node_uuid[0] = 2;
+    fork.parts.record(format::kChild, child);
+    client.writer.add(fork);
+    EventSpec wait = client.call(at + 700, SYS_wait4, {101}, 101);
+    wait.parts.record(format::kWait, format::WaitPart{101, 0});
+    client.writer.add(wait);
+    client.clock(at + 800, static_cast<int64_t>(at + 800), 5);
+    client.plain(at + 900, SYS_dup2, {5, 6 + n}, static_cast<int64_t>(6 + n));
+    client.plain(at + 920, SYS_close, {5 + n});
+  }
+  temporary.save(client.writer);
+  temporary.save(server.writer);
+  std::string good[2] = {*read_file(temporary.trace(0)), *read_file(temporary.trace(1))};
+  std::vector<uint64_t> offsets[2];
+  for (uint32_t node : {0u, 1u}) {
+    auto reader = TraceReader::open_file(temporary.trace(node), NodeId{node});
+    for (RecordCursor cursor = reader->records(); cursor.next();) offsets[node].push_back(cursor.record().offset());
+  }
+  std::mt19937_64 random(99);
+  int scheduled = 0;
+  for (int round = 0; round < 500; ++round) {
+    for (uint32_t node : {0u, 1u}) {
+      std::string bytes = good[node];
+      for (int n = 0; n < 2; ++n) {
+        uint64_t record = offsets[node][random() % offsets[node].size()];
+        auto& header = *reinterpret_cast<format::RecordHeader*>(bytes.data() + record);
+        uint32_t size = header.size;
+        // Sizes, counts and sequence numbers are the reader's to refuse; here it is what lies behind them.
+        bool call_number = is_event(header.type) && random() % 4 == 0;
+        uint64_t place = call_number ? 28 : is_event(header.type) ? 32 : 16;
+        if (!call_number) place += random() % (size - place);
+        uint64_t run = call_number ? 1 : 1 + random() % 8;
+        uint8_t values[] = {0, 1, 0x7f, 0x80, 0xff, static_cast<uint8_t>(random())};
+        for (uint64_t at = place; at < std::min<uint64_t>(place + run, size); ++at)
+          bytes[record + at] = static_cast<char>(values[random() % std::size(values)]);
+        header.checksum = record_checksum(std::as_bytes(std::span(bytes)).subspan(record, size), record);
+      }
+      ASSERT_TRUE(write_file_atomically(temporary.trace(node), bytes));
+    }
+    auto recording = Recording::open(temporary.path());
+    ASSERT_TRUE(recording);
+    auto schedule = Schedule::compute(*recording);
+    if (!schedule) continue;
+    ++scheduled;
+    uint64_t count = 0;
+    for (const Turn& turn : schedule->turns()) count += turn.count;
+    ASSERT_EQ(count, schedule->event_count());
+    for (const Edge& edge : schedule->edges())
+      ASSERT_LT(schedule->position_of(edge.from, EventIndex{edge.from_event}), schedule->position_of(edge.to, EventIndex{edge.to_event}));
+  }
+  EXPECT_GT(scheduled, 150);
+}
+
 TEST(Schedule, DamageInANodeThatIsNotWantedIsNoFailure) {
   Script a(0), b(1);
   a.plain(100);
