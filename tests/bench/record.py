@@ -1,0 +1,81 @@
+"""What recording costs: throughput of redis recorded against native, and the price of single calls."""
+from __future__ import annotations
+
+import collections
+import re
+from typing import Any
+
+from support import Bench, Key, Number, Redis, alternate, load, median, trace_sizes
+
+NAME = "record"
+KEYS = {
+    "redis_set_ratio": Key("", ">= 0.85", "SET requests a second, recorded / native; server on one core, redis-benchmark on the other"),
+    "redis_get_ratio": Key("", ">= 0.85", "the same for GET"),
+    "redis_set_ratio_one": Key("", "", "SET, server and redis-benchmark on the same core"),
+    "redis_get_ratio_one": Key("", "", "GET, server and redis-benchmark on the same core"),
+    "redis_set_cpu_ratio": Key("", "", "processor time of the server a SET, native / recorded, from the same pairs: other load on the machine hardly moves it"),
+    "redis_get_cpu_ratio": Key("", "", "the same for GET"),
+    "call_loop_added_ns": Key("ns", "15-35", "what recording adds to one call: the worst of the next three"),
+    "getppid_added_ns": Key("ns", "", "getppid in a loop"),
+    "pipe_added_ns": Key("ns", "", "read of 64 bytes that lie ready in a pipe"),
+    "clock_added_ns": Key("ns", "", "clock_gettime, natively without the kernel"),
+    "bytes_per_event": Key("bytes", "", "of redis's trace, start image and payloads included"),
+}
+
+
+def call_costs(bench: Bench) -> dict[str, Number]:
+    """Added ns by kind of call; one recorded and one native process a pair, on the same core."""
+    program = [bench.compile("calls.c"), 5, 20_000 if bench.quick else 100_000]
+    core = bench.cores[-1:]
+
+    def times(command: list[Any]) -> dict[str, float]:
+        found = collections.defaultdict(list)
+        for kind, ns in re.findall(r"^(getppid|pipe|clock) ([\d.]+)$", bench.run(command, cores=core), re.MULTILINE):
+            found[kind].append(float(ns))
+        return {kind: median(values).value for kind, values in found.items()}
+
+    native, recorded = alternate(2 if bench.quick else 9, lambda: times(program),
+                                 lambda: times(bench.record_command(bench.path("calls-rec"), program)))
+    bench.note("ns a call, native -> recorded: " + ", ".join(
+        f"{kind} {median(t[kind] for t in native).value:.0f} -> {median(t[kind] for t in recorded).value:.0f}" for kind in native[0]))
+    return {kind: median(r[kind] - n[kind] for n, r in zip(native, recorded)) for kind in native[0]}
+
+
+def redis_ratios(bench: Bench) -> tuple[dict[str, Number], float]:
+    """Both servers are up all the time and asked in turn; the one that is not asked is idle."""
+    pairs, requests = (3, 5_000) if bench.quick else (13, 30_000)
+    server, client = bench.cores[:1], bench.cores[-1:]
+    recording = bench.path("redis-rec")
+    native, recorded = Redis(bench, cores=server), Redis(bench, recording=recording, cores=server)
+    found: dict[str, Number] = {}
+    for suffix, cores in (("", client), ("_one", server)):
+        for test in ("set", "get"):
+            def ask(one: Redis) -> tuple[float, float]:
+                """Requests a second, and requests by second of the server's processor."""
+                before = one.cpu_seconds()
+                rate = load(bench, one.port, test, requests, cores=cores)
+                return rate, requests / (one.cpu_seconds() - before)
+
+            for one in (native, recorded):
+                load(bench, one.port, test, requests // 3, cores=cores)
+            n, r = alternate(pairs, lambda: ask(native), lambda: ask(recorded))
+            found[f"redis_{test}_ratio{suffix}"] = median(b[0] / a[0] for a, b in zip(n, r))
+            if not suffix:
+                found[f"redis_{test}_cpu_ratio"] = median(b[1] / a[1] for a, b in zip(n, r))
+            what = f"redis {test}{suffix}, native -> recorded"
+            bench.note(f"{what}: {median(a[0] for a in n).value:.0f} -> {median(b[0] for b in r).value:.0f} requests a second, "
+                       f"{1e6 / median(a[1] for a in n).value:.2f} -> {1e6 / median(b[1] for b in r).value:.2f} us of the server a request")
+    native.shut_down()
+    recorded.shut_down()
+    sizes = trace_sizes(recording)
+    return found, sum(s.committed for s in sizes) / sum(s.events for s in sizes)
+
+
+def run(bench: Bench) -> dict[str, Number]:
+    numbers, bytes_per_event = redis_ratios(bench)
+    added = call_costs(bench)
+    for kind, number in added.items():
+        numbers[f"{kind}_added_ns"] = number
+    numbers["call_loop_added_ns"] = max(added.values(), key=lambda number: number.value)
+    numbers["bytes_per_event"] = Number(bytes_per_event)
+    return numbers

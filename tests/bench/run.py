@@ -1,0 +1,98 @@
+#!/usr/bin/python3
+"""Runs benchmarks and prints their numbers: ratios and differences that were taken in one run, never a verdict.
+
+    run.py [NAME...] [--json FILE] [--markdown docs/performance.md]
+
+Names: record, replay, console (all without a name). --json writes {"NAME": {"KEY": number}}, --markdown replaces the table
+between the markers of that page; rows of benchmarks that did not run stay. The build is that of $FRIDAY_BUILD, or
+build/release. Exit code 0 when every benchmark ran, 1 when one could not.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+import sys
+import time
+
+sys.dont_write_bytecode = True
+
+import console  # noqa: E402
+import record  # noqa: E402
+import replay  # noqa: E402
+from support import Bench, Number, Unavailable  # noqa: E402
+
+BENCHMARKS = {module.NAME: module for module in (record, replay, console)}
+BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
+
+
+def short(value: float) -> str:
+    """Three significant digits, without an exponent."""
+    if value == 0:
+        return "0"
+    digits = max(0, 2 - len(str(int(abs(value)))) + 1) if abs(value) >= 1 else 3
+    return f"{value:,.{digits}f}" if abs(value) < 1000 else f"{round(value, -len(str(int(abs(value)))) + 3):,.0f}"
+
+
+def rows(name: str, numbers: dict[str, Number]) -> list[str]:
+    lines = []
+    for key, about in BENCHMARKS[name].KEYS.items():
+        if key not in numbers:
+            continue
+        number = numbers[key]
+        spread = f" ± {short(number.spread)}" if number.count > 1 else ""
+        lines.append(f"| `{name}` | `{key}` | {short(number.value)}{spread} | {about.unit or 'ratio'} | {about.aim} | {about.meaning} |")
+    return lines
+
+
+def update_page(page: pathlib.Path, results: dict[str, dict[str, Number]]) -> None:
+    """Puts the rows into the page's table, between its markers."""
+    text = page.read_text()
+    if BEGIN not in text or END not in text:
+        raise SystemExit(f"{page} has no lines `{BEGIN}` and `{END}`")
+    head, rest = text.split(BEGIN, 1)
+    old, tail = rest.split(END, 1)
+    kept = [line for line in old.splitlines() if line.startswith("| `")]
+    table = ["| benchmark | key | measured | unit | aim | what |", "|---|---|---|---|---|---|"]
+    for name in BENCHMARKS:
+        table += rows(name, results[name]) if name in results else [line for line in kept if line.startswith(f"| `{name}` ")]
+    page.write_text(head + BEGIN + "\n" + "\n".join(table) + "\n" + END + tail)
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Runs benchmarks; see the table in docs/performance.md.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(BENCHMARKS)} (default: all)")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help='write {"NAME": {"KEY": number}}')
+    parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE", help="update the table of this page")
+    parser.add_argument("--quick", action="store_true", help="short loops: shows that the benchmarks work, the numbers are worth little")
+    options = parser.parse_args(argv)
+    if unknown := [name for name in options.names if name not in BENCHMARKS]:
+        parser.error(f"no benchmark {', '.join(unknown)}; there are: {', '.join(BENCHMARKS)}")
+    results: dict[str, dict[str, Number]] = {}
+    failed = False
+    for name in options.names or BENCHMARKS:
+        started = time.monotonic()
+        try:
+            with Bench(quick=options.quick) as bench:
+                try:
+                    results[name] = BENCHMARKS[name].run(bench)
+                finally:
+                    for note in bench.notes:
+                        print(f"  {note}")
+        except Unavailable as error:
+            print(f"{name}: not run: {error}", file=sys.stderr)
+            failed = True
+            continue
+        for line in rows(name, results[name]):
+            _, _, key, value, unit, *_ = (cell.strip(" `") for cell in line.split("|"))
+            print(f"{name}.{key} = {value} {unit}")
+        print(f"  ({name}: {time.monotonic() - started:.0f} s)", flush=True)
+    if options.json:
+        options.json.write_text(json.dumps({name: {key: number.value for key, number in numbers.items()} for name, numbers in results.items()}, indent=1) + "\n")
+    if options.markdown:
+        update_page(options.markdown, results)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

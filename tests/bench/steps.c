@@ -1,0 +1,39 @@
+// A program to be stopped often: calls tick() and so changes `counter` COUNT times, calls ready(), and with `wait` stays until
+// it is told to end. Its table gives a debugger many different expressions to read.
+//
+//   steps COUNT [wait]
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct Entry {
+  long key, value;
+  struct Entry* next;
+};
+
+enum { kEntries = 64 };
+volatile long counter;
+struct Entry table[kEntries];
+static volatile sig_atomic_t told;
+
+static void stop(int signal_number) { told = signal_number; }
+
+__attribute__((noinline)) void tick(long i) { counter = i; }
+__attribute__((noinline)) void ready(void) { __asm__ volatile(""); }
+
+int main(int argc, char** argv) {
+  if (argc < 2) return 2;
+  long count = atol(argv[1]);
+  struct sigaction action = {.sa_handler = stop};
+  sigset_t term;
+  sigemptyset(&term);
+  sigaddset(&term, SIGTERM);
+  sigaction(SIGTERM, &action, NULL);
+  for (long i = 0; i < kEntries; i++) table[i] = (struct Entry){i, i * i, &table[(i + 1) % kEntries]};
+  for (long i = 1; i <= count; i++) tick(i);
+  ready();
+  if (argc > 2 && !strcmp(argv[2], "wait"))
+    while (!told) pause();
+  return 0;
+}

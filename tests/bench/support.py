@@ -1,0 +1,269 @@
+"""What the benchmarks share: the built programs, processes that surely end, alternating pairs, and what a number is.
+
+A benchmark is a module with NAME, KEYS (key -> Key) and `run(bench)`, which returns {key: Number}. It never judges.
+Everything it starts is a descendant of this process (a child subreaper) and is ended by its pid when the benchmark is over.
+"""
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import statistics
+import struct
+import subprocess
+import tempfile
+import time
+from typing import Any, Callable, Iterable, Sequence
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HERE = pathlib.Path(__file__).resolve().parent
+PR_SET_CHILD_SUBREAPER = 36
+
+
+class Unavailable(Exception):
+    """A benchmark cannot run here: what is missing."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Key:
+    """A number's meaning, for the table: unit ("" for a ratio), what it should reach, and how it is measured."""
+    unit: str
+    aim: str
+    meaning: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Number:
+    """A median, and half the distance of the quartiles (0 when it was measured once)."""
+    value: float
+    spread: float = 0.0
+    count: int = 1
+
+
+def median(values: Iterable[float]) -> Number:
+    values = sorted(values)
+    if len(values) < 4:
+        return Number(statistics.median(values), (values[-1] - values[0]) / 2, len(values))
+    low, middle, high = statistics.quantiles(values, n=4)
+    return Number(middle, (high - low) / 2, len(values))
+
+
+def children_of(pid: int) -> list[int]:
+    found: list[int] = []
+    for file in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            found += map(int, file.read_text().split())
+        except OSError:
+            pass  # the thread has ended
+    return found
+
+
+def descendants(pid: int) -> list[int]:
+    found = children_of(pid)
+    for child in list(found):
+        found += descendants(child)
+    return found
+
+
+class Bench:
+    """One run of the benchmarks: a temporary directory, the programs, and the processes that were started.
+
+    Use it as a context: leaving it ends every process and removes the directory. `quick` shortens all loops: the numbers
+    are then good for nothing but seeing that the benchmarks work.
+    """
+
+    def __init__(self, *, build: pathlib.Path | None = None, quick: bool = False) -> None:
+        self.build = build or pathlib.Path(os.environ.get("FRIDAY_BUILD", ROOT / "build" / "release")).resolve()
+        self.quick = quick
+        self.friday = self.build / "bin" / "friday"
+        if not self.friday.exists():
+            raise Unavailable(f"{self.friday} is not built; name another build directory in FRIDAY_BUILD")
+        self.cores = sorted(os.sched_getaffinity(0))
+        self.notes: list[str] = []
+        self._serial = 0
+
+    def __enter__(self) -> "Bench":
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self._temporary = tempfile.TemporaryDirectory(prefix="friday-bench-", ignore_cleanup_errors=True)
+        self.directory = pathlib.Path(self._temporary.name)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.end_all()
+        self._temporary.cleanup()
+
+    def end_all(self) -> None:
+        """Ends every descendant: SIGTERM, then SIGKILL after two seconds."""
+        for number, patience in ((signal.SIGTERM, 2.0), (signal.SIGKILL, 5.0)):
+            end = time.monotonic() + patience
+            for pid in descendants(os.getpid()):
+                try:
+                    os.kill(pid, number)
+                except ProcessLookupError:
+                    pass
+            while children_of(os.getpid()) and time.monotonic() < end:
+                try:
+                    while os.waitpid(-1, os.WNOHANG)[0]:
+                        pass
+                except ChildProcessError:
+                    return
+                time.sleep(0.01)
+
+    def note(self, text: str) -> None:
+        """For the person who watches; no number."""
+        self.notes.append(text)
+
+    def path(self, stem: str) -> pathlib.Path:
+        """A new name in the temporary directory."""
+        self._serial += 1
+        return self.directory / f"{stem}{self._serial}"
+
+    # -- programs ----------------------------------------------------------------------------------------------------
+    def compile(self, source: str) -> pathlib.Path:
+        """The program of a C file beside this one."""
+        program = self.directory / source.removesuffix(".c")
+        if not program.exists():
+            subprocess.run(["cc", "-O2", "-g", "-Wall", "-o", program, HERE / source], check=True, timeout=60)
+        return program
+
+    def start(self, command: Sequence[Any], *, cores: Iterable[int] | None = None, log: bool = True, **options: Any) -> subprocess.Popen:
+        """Starts a process, pinned to `cores`, its output in a file (Popen.log)."""
+        words = [str(word) for word in command]
+        if cores is not None:
+            words = ["taskset", "-c", ",".join(map(str, cores))] + words
+        path = self.path("log")
+        with open(path, "wb") as out:
+            process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, **options)
+        process.log = path  # type: ignore[attr-defined]
+        return process
+
+    def run(self, command: Sequence[Any], *, cores: Iterable[int] | None = None, timeout: float = 60.0) -> str:
+        """Runs a process to its end and returns what it printed; a failure is an error with its output."""
+        process = self.start(command, cores=cores)
+        status = process.wait(timeout)
+        text = process.log.read_text(errors="replace")  # type: ignore[attr-defined]
+        if status != 0:
+            raise RuntimeError(f"{' '.join(map(str, command))}: status {status}\n{text[-2000:]}")
+        return text
+
+    def record_command(self, recording: pathlib.Path, program: Sequence[Any], name: str | None = None) -> list[Any]:
+        return [self.friday, "record", "-o", recording, *(["--node", name] if name else []), "--", *program]
+
+    def verify(self, recording: pathlib.Path, *, sync: str = "clock", cores: Iterable[int] | None = None, timeout: float = 120.0) -> dict[str, Any]:
+        """What `friday verify --json` says. A recording that does not verify is an error: its time means nothing."""
+        return json.loads(self.run([self.friday, "verify", recording, "--sync", sync, "--json"], cores=cores, timeout=timeout))
+
+
+# -- waiting -----------------------------------------------------------------------------------------------------------
+def wait_until(condition: Callable[[], Any], what: str, seconds: float = 20.0) -> Any:
+    end = time.monotonic() + seconds
+    while not (value := condition()):
+        if time.monotonic() > end:
+            raise RuntimeError(f"waited {seconds} s in vain: {what}")
+        time.sleep(0.01)
+    return value
+
+
+def free_ports(count: int, kind: int = socket.SOCK_STREAM) -> list[int]:
+    """Ports of loopback that are free now."""
+    socks = [socket.socket(socket.AF_INET, kind) for _ in range(count)]
+    try:
+        for sock in socks:
+            sock.bind(("127.0.0.1", 0))
+        return [sock.getsockname()[1] for sock in socks]
+    finally:
+        for sock in socks:
+            sock.close()
+
+
+# -- recordings --------------------------------------------------------------------------------------------------------
+@dataclasses.dataclass(frozen=True)
+class TraceSize:
+    committed: int
+    events: int
+
+
+def trace_size(file: pathlib.Path) -> TraceSize:
+    """The two words of a trace's header that count (docs/trace-format.md: `committed` at 128, `events` at 136)."""
+    with open(file, "rb") as trace:
+        head = trace.read(144)
+    if head[:7] != b"FRIDAYT":
+        raise RuntimeError(f"{file} is no trace")
+    return TraceSize(*struct.unpack_from("<QQ", head, 128))
+
+
+def trace_sizes(recording: pathlib.Path) -> list[TraceSize]:
+    return [trace_size(file) for file in sorted(recording.glob("nodes/*/trace"))]
+
+
+# -- redis -------------------------------------------------------------------------------------------------------------
+class Redis:
+    """A redis-server of the benchmark, native or recorded."""
+
+    def __init__(self, bench: Bench, *, recording: pathlib.Path | None = None, cores: Iterable[int] | None = None) -> None:
+        self.bench = bench
+        self.port, = free_ports(1)
+        command = self.command(self.port)
+        if recording:
+            command = bench.record_command(recording, command)
+        self.process = bench.start(command, cores=cores, cwd=bench.directory)
+        wait_until(lambda: answers(self.port), f"redis-server on {self.port}: {self.output()}")
+
+    @staticmethod
+    def command(port: int) -> list[str]:
+        return ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--daemonize", "no",
+                "--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0"]
+
+    def cpu_seconds(self) -> float:
+        """Processor time of the server's threads; of the recorder none."""
+        pid = re.search(r"process_id:(\d+)", ask(self.port, "info server"))[1]  # type: ignore[index]
+        files = pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat")
+        return sum(int(file.read_text().split()[0]) for file in files) / 1e9
+
+    def output(self) -> str:
+        return self.process.log.read_text(errors="replace")[-1000:]  # type: ignore[attr-defined]
+
+    def shut_down(self) -> None:
+        ask(self.port, "shutdown nosave")
+        self.process.wait(20)
+
+
+def answers(port: int) -> bool:
+    try:
+        return ask(port, "ping").startswith("+PONG")
+    except OSError:
+        return False
+
+
+def ask(port: int, line: str) -> str:
+    """Redis's answer to an inline command."""
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as sock:
+        sock.sendall(line.encode() + b"\r\n")
+        try:
+            return sock.recv(1 << 16).decode(errors="replace")
+        except ConnectionResetError:
+            return ""
+
+
+def load(bench: Bench, port: int, test: str, requests: int, *, cores: Iterable[int] | None = None) -> float:
+    """Requests a second of `redis-benchmark`."""
+    text = bench.run(["redis-benchmark", "-h", "127.0.0.1", "-p", port, "-t", test, "-n", requests, "-r", 1000, "--csv"], cores=cores)
+    found = re.search(rf'^"{test.upper()}","([\d.]+)"', text, re.MULTILINE)
+    if not found:
+        raise RuntimeError(f"redis-benchmark printed no result: {text[-500:]}")
+    return float(found[1])
+
+
+def alternate(pairs: int, first: Callable[[], Any], second: Callable[[], Any]) -> tuple[list[Any], list[Any]]:
+    """Runs both `pairs` times, close together, in the order 1 2 2 1 1 2 ..., so that drift hits both alike."""
+    one: list[Any] = []
+    two: list[Any] = []
+    for turn in range(pairs):
+        for who in ((1, 2) if turn % 2 == 0 else (2, 1)):
+            (one if who == 1 else two).append((first if who == 1 else second)())
+    return one, two
