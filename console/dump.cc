@@ -1,6 +1,8 @@
 #include "console/dump.h"
 
 #include <algorithm>
+#include <cstring>
+#include <map>
 #include <memory>
 
 #include <nlohmann/json.hpp>
@@ -64,12 +66,39 @@ std::string result_text(const EventView& event) {
   return fmt::format(" = {}", r);
 }
 
-std::string parts_text(const EventView& event) {
+// What the channels described so far are connected to.
+using Peers = std::map<uint64_t, std::string>;
+
+// The other side of a transfer: as the call names it, else as the channel is connected; empty if neither is known.
+std::string peer_of(PartView part, const Peers& peers) {
+  if (const auto* peer = part.peer()) return friday::text(parse_address(*peer));
+  auto connected = peers.find(part.transfer()->channel);
+  return connected == peers.end() ? std::string() : connected->second;
+}
+
+std::string transfer_flags(const format::TransferPart& transfer) {
+  static constexpr std::pair<uint16_t, const char*> kNames[] = {
+      {format::kPeek, ", peek"}, {format::kTruncated, ", truncated"}, {format::kOutOfBand, ", out of band"}, {format::kEndOfStream, ", end of stream"}};
+  std::string text;
+  for (auto [flag, name] : kNames)
+    if (transfer.flags & flag) text += name;
+  return text;
+}
+
+std::string parts_text(const EventView& event, const Peers& peers) {
   std::string text;
   for (PartView part : event.parts()) {
     if (const auto* t = part.transfer()) {
-      text += fmt::format("  {} channel {} at {}, {} bytes", t->direction == format::kIn ? "<-" : "->", t->channel, t->offset, t->length);
-      if (const auto* peer = part.peer()) text += fmt::format(", peer {}", friday::text(parse_address(*peer)));
+      text += fmt::format("  {} channel {} at {}, {} bytes{}", t->direction == format::kIn ? "<-" : "->", t->channel, t->offset, t->length, transfer_flags(*t));
+      if (std::string peer = peer_of(part, peers); !peer.empty()) text += fmt::format(", peer {}", peer);
+    } else if (const auto* wait = part.wait()) {
+      text += fmt::format("  waited for process {}, status {:#x}", wait->pid, wait->status);
+    } else if (const auto* content = part.map_content()) {
+      text += fmt::format("  maps {} bytes at {} of its file", content->length, content->offset);
+    } else if (part.kind() == format::kSignalInfo && part.bytes().size() >= 20) {
+      int32_t words[5];  // siginfo_t: si_signo, si_errno, si_code, padding, si_pid
+      memcpy(words, part.bytes().data(), sizeof words);
+      text += fmt::format("  code {}, from process {}", words[2], words[4]);
     } else if (part.kind() == format::kMemory && !part.bytes().empty()) {
       text += fmt::format("  [{:#x}]={} \"{}\"", part.address(), part.bytes().size(), preview(part.bytes()));
     } else if (part.kind() == format::kPath) {
@@ -82,15 +111,21 @@ std::string parts_text(const EventView& event) {
   return text;
 }
 
-void print_event(const EventView& event, uint64_t first_ticks, double ticks_per_second) {
-  const double at = static_cast<double>(event->entry_ticks - first_ticks) / ticks_per_second;
+// Seconds since the first event; a release is written after events that the lender's call outlasted, so it may lie before.
+double seconds_since(uint64_t ticks, uint64_t first_ticks, double ticks_per_second) {
+  return static_cast<double>(static_cast<int64_t>(ticks - first_ticks)) / ticks_per_second;
+}
+
+void print_event(const EventView& event, uint64_t first_ticks, double ticks_per_second, const Peers& peers) {
+  const double at = seconds_since(event->entry_ticks, first_ticks, ticks_per_second);
   std::string line = fmt::format("{:>8} {:>12.6f} thread {:<3} {:<8} {}{}{}", event->index, at, event.thread(), record_type_name(event.type()), what(event),
-                                 event.has_call() || event.type() == format::kInstruction ? result_text(event) : "", parts_text(event));
+                                 event.has_call() || event.type() == format::kInstruction ? result_text(event) : "", parts_text(event, peers));
   fmt::print("{}\n", line);
 }
 
-void print_json(const EventView& event) {
-  json out = {{"event", event->index}, {"thread", event.thread()}, {"thread_sequence", event->thread_seq}, {"type", record_type_name(event.type())},
+void print_json(const EventView& event, uint64_t first_ticks, double ticks_per_second, const Peers& peers) {
+  json out = {{"seconds", seconds_since(event->entry_ticks, first_ticks, ticks_per_second)},
+              {"event", event->index}, {"thread", event.thread()}, {"thread_sequence", event->thread_seq}, {"type", record_type_name(event.type())},
               {"entry_ticks", event->entry_ticks}, {"return_ticks", event->return_ticks}, {"result", event->result},
               {"input_hash", fmt::format("{:016x}", event->input_hash)}, {"arguments", json::array()}, {"parts", json::array()}};
   if (event.has_call()) out["call"] = call_text(event->call);
@@ -105,11 +140,32 @@ void print_json(const EventView& event) {
       p["channel"] = t->channel, p["offset"] = t->offset, p["length"] = t->length, p["true_length"] = t->true_length;
       p["direction"] = t->direction == format::kIn ? "in" : "out";
       p["hash"] = fmt::format("{:016x}", t->hash);
-      if (const auto* peer = part.peer()) p["peer"] = friday::text(parse_address(*peer));
+      p["flags"] = t->flags;
+      if (std::string peer = peer_of(part, peers); !peer.empty()) p["peer"] = peer;
     }
+    if (const auto* wait = part.wait()) p["pid"] = wait->pid, p["status"] = wait->status;
+    if (const auto* child = part.child()) p["thread"] = child->thread, p["pid"] = child->pid;
     out["parts"].push_back(std::move(p));
   }
   fmt::print("{}\n", out.dump(-1, ' ', false, json::error_handler_t::replace));
+}
+
+Result<void> dump_node(const TraceReader& reader, bool as_json) {
+  const auto rate = static_cast<double>(reader.header().ticks_per_second);
+  Peers peers;
+  uint64_t first = 0;
+  RecordCursor cursor = reader.records();
+  while (cursor.next()) {
+    if (const auto* channel = cursor.record().channel(); channel && channel->remote.length)
+      if (const Address remote = parse_address(channel->remote); remote.known()) peers[channel->channel] = friday::text(remote);
+    if (!cursor.record().is_event()) continue;
+    const EventView event = cursor.record().event();
+    if (!first) first = event->entry_ticks;
+    if (as_json) print_json(event, first, rate, peers);
+    else print_event(event, first, rate, peers);
+  }
+  if (cursor.error()) return std::unexpected(*cursor.error());
+  return {};
 }
 
 int run_dump(const DumpOptions& options) {
@@ -121,16 +177,7 @@ int run_dump(const DumpOptions& options) {
     auto reader = TraceReader::open(*recording, id);
     if (!reader) return complain(reader.error());
     if (nodes->size() > 1 && !options.as_json) fmt::print("node {} {}\n", id, recording->find(id)->name);
-    uint64_t first = 0;
-    RecordCursor cursor = reader->records();
-    while (cursor.next()) {
-      if (!cursor.record().is_event()) continue;
-      const EventView event = cursor.record().event();
-      if (!first) first = event->entry_ticks;
-      if (options.as_json) print_json(event);
-      else print_event(event, first, static_cast<double>(reader->header().ticks_per_second));
-    }
-    if (cursor.error()) return complain(*cursor.error());
+    if (auto printed = dump_node(*reader, options.as_json); !printed) return complain(printed.error());
   }
   return 0;
 }

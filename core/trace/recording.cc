@@ -128,18 +128,20 @@ const format::EndRecord* last_end_record(const TraceReader& reader) {
 // What the records before the first event tell.
 void read_first_records(const TraceReader& reader, NodeInfo& node) {
   std::string exe;
+  std::map<std::string, std::string, std::less<>> build_ids;  // by path; modules stand before the image or behind it
   for (RecordCursor cursor = reader.records(); cursor.next() && !cursor.record().is_event();) {
     const RecordView& record = cursor.record();
     if (const auto* image = record.image()) {
       exe = bounded_text(image->exe, sizeof image->exe);
     } else if (const auto* module = record.module()) {
-      if (bounded_text(module->path, sizeof module->path) == exe && node.build_id.empty())
-        node.build_id = hex(module->build_id, module->build_id_size);
+      build_ids.try_emplace(std::string(bounded_text(module->path, sizeof module->path)), hex(module->build_id, module->build_id_size));
     } else if (const auto* clock = record.clock()) {
       if (node.started_ns == 0) node.started_ns = clock->realtime_ns;
     }
   }
-  if (!exe.empty()) node.program = exe;
+  if (exe.empty()) return;
+  node.program = exe;
+  if (auto found = build_ids.find(exe); found != build_ids.end()) node.build_id = found->second;
 }
 
 void read_trace_facts(const std::string& path, NodeInfo& node) {

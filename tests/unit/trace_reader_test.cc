@@ -393,6 +393,26 @@ TEST(Recording, NamesNodesByLineageAndRestart) {
   EXPECT_FALSE(recording->readable_by_others());
 }
 
+TEST(Recording, FindsTheBuildIdWhereverTheModuleStands) {
+  TemporaryRecording temporary;
+  Script node(0);
+  for (const char* path : {"/lib/libc.so", "/bin/app"}) {
+    format::ModuleRecord module{};
+    strcpy(module.path, path);
+    module.build_id_size = 1;
+    module.build_id[0] = static_cast<uint8_t>(path[1]);
+    node.writer.add_record(format::kModuleRecord, module);
+  }
+  format::ImageRecord image{};
+  strcpy(image.exe, "/bin/app");
+  node.writer.add_record(format::kImageRecord, image);
+  node.plain(1);
+  temporary.save(node.writer);
+  auto recording = Recording::open(temporary.path());
+  ASSERT_TRUE(recording);
+  EXPECT_EQ(recording->nodes()[0].build_id, "62");
+}
+
 TEST(Recording, ListsANodeWhoseTraceIsUnusableAndReadsTheOthers) {
   TemporaryRecording temporary;
   temporary.save(sample().writer);

@@ -23,8 +23,8 @@ namespace friday::testing {
 class TemporaryRecording {
  public:
   TemporaryRecording() {
-    char name[] = "/tmp/friday-trace-XXXXXX";
-    path_ = mkdtemp(name);
+    std::string name = std::filesystem::exists("/dev/shm") ? "/dev/shm/friday-trace-XXXXXX" : "/tmp/friday-trace-XXXXXX";
+    path_ = mkdtemp(name.data());
     auto made = create_recording(path_, 1);
     EXPECT_TRUE(made) << made.error().message;
   }
