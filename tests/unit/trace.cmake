@@ -1,4 +1,8 @@
-file(GLOB trace_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/trace_*.cc)
+file(GLOB trace_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/trace_*_test.cc)
 add_executable(friday_trace_test ${trace_tests})
 target_link_libraries(friday_trace_test PRIVATE friday_trace GTest::gtest_main)
 gtest_discover_tests(friday_trace_test TEST_PREFIX unit.trace.)
+
+# Run by tests/e2e/test_logical_time.py on real recordings.
+add_executable(friday_order_check ${CMAKE_CURRENT_LIST_DIR}/trace_order_check.cc)
+target_link_libraries(friday_order_check PRIVATE friday_trace)
