@@ -25,6 +25,10 @@ RawValue = tuple["int | str", bytes, "int | None"]
 """(type id, the value's bytes in memory order, the address it was read from or None for a temporary)."""
 
 
+Message = tuple["int | None", "LogicalTime | None", "int | None", "LogicalTime | None", int, str]
+"""(sender, time of sending, receiver, time of receipt, bytes, kind of channel); None for what was not recorded."""
+
+
 class LogicalTime(Hashable, Protocol):
     """A point in the group's total order: immutable, ordered, hashable; str() is the form that commands accept."""
 
@@ -110,6 +114,8 @@ class Backend(Protocol):
         """The text that the node's gdb prints for a command. Raises BadExpression with gdb's message."""
     def backtrace(self, node: int) -> str:
         """The current thread's stack as text, one frame a line."""
+    def messages(self, node: int | None, limit: int) -> "Sequence[Message]":
+        """The last `limit` messages (of a node, or of all) that were received at or before now, by time of receipt."""
     def take_output(self) -> Sequence[tuple[int, int, bytes]]:
         """What the programs have written to their terminals since the last call: (node, 1 or 2, bytes)."""
 

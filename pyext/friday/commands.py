@@ -93,16 +93,18 @@ def needs_end(verb: str, rest: str) -> bool:
 def words(line: str, session: "Session | None") -> tuple[str | None, str, str]:
     """Node list, verb and rest of a line."""
     line = line.strip()
-    if line.startswith("@"):
-        return None, "py", line
-    first, rest = _first_word(line)
-    if resolve(first) is None and rest and _NODE_LIST.match(first):
-        if first[0].isdigit() or first[0] in "!*" or session is not None and _is_node_list(first, session):
-            return first, *(("py", rest) if rest.startswith("@") else _first_word(rest))
-    return None, first, rest
+    first, *rest = line.split(None, 1)
+    if rest and resolve(first) is None and _NODE_LIST.match(first):
+        if first[0].isdigit() or first[0] == "*" or session is not None and _is_node_list(first, session):
+            return first, *_verb(rest[0])
+    return None, *_verb(line)
 
 
-def _first_word(text: str) -> tuple[str, str]:
+def _verb(text: str) -> tuple[str, str]:
+    if text.startswith("@"):
+        return "py", text
+    if text[0] in "!|":  # gdb takes these without a blank
+        return text[0], text[1:].strip()
     first, *rest = text.split(None, 1)
     return first, rest[0] if rest else ""
 

@@ -14,8 +14,8 @@ from .table import OWNED, resolve
 if TYPE_CHECKING:
     from .sessions import Session
 
-_C_IN_PYTHON = re.compile(r"@[\w.\[\]\"']*\(([^()]*)\Z")
-_NODE_IN_PYTHON = re.compile(r"@(\w*)\Z")
+_C_IN_PYTHON = re.compile(r"@[\w.\[\]\"'-]*\(([^()]*)\Z")
+_NODE_IN_PYTHON = re.compile(r"@[\"']([^\"']*)\Z")
 _NAME = re.compile(r"((?:\w+\.)*)(\w*)\Z")
 _GDB_COMMANDS = ("backtrace", "disassemble", "down", "frame", "list", "print", "ptype", "thread", "up", "whatis", "x")
 
@@ -104,7 +104,7 @@ def _python(session: "Session", line: str, start: int) -> Completions:
     found = _NODE_IN_PYTHON.search(typed)
     if found:
         head = typed[:found.start(1)]
-        return [f"{head}{node.name}" for node in session.nodes if node.name.startswith(found[1])], False
+        return [f"{head}{node.name}{head[-1]}" for node in session.nodes if node.name.startswith(found[1])], False
     found = _NAME.search(typed)
     assert found is not None
     head = typed[:found.start(2)]

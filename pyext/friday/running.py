@@ -10,7 +10,6 @@ from .answers import Output, named, seconds
 from .commands import Command, Verb
 from .errors import Error, UsageError
 from .progress import ProgressLine
-from .table import OWNED
 
 if TYPE_CHECKING:
     from .backend import Stop
@@ -152,16 +151,7 @@ def _restart(session: "Session", command: Command, filename: str | None, out: Ou
     out(f"at the start of the recording; {kept or 'no'} stop point{'s' if kept != 1 else ''} kept")
 
 
-def _goto(session: "Session", command: Command, filename: str | None, out: Output) -> None:
-    go = getattr(session, "goto", None)
-    if go is None:
-        raise UsageError("this build cannot go to a time; set a stop point and continue, or restart to go back")
-    if not command.rest:
-        raise UsageError(f"{OWNED['goto'].usage}")
-    tell(session, go(command.rest), out)
-
-
 VERBS: dict[str, Verb] = {
-    "continue": _continue, "restart": _restart, "goto": _goto, "advance": _advance,
+    "continue": _continue, "restart": _restart, "advance": _advance,
     **dict.fromkeys(("step", "next", "stepi", "nexti", "finish", "until"), _step),
 }

@@ -66,7 +66,6 @@ OWNED: dict[str, Owned] = {
                     "python\ntotal = 0\ndef twice(x): return 2 * x\nend", nodes=True),
     "source": Owned(2, "source FILE", "Carries out the commands of a file; a file *.py is Python in Friday's dialect.",
                     "source ring.friday"),
-    "goto": Owned(2, "goto TIME", "Goes to a logical time, if this build can.", "goto 12.5"),
     "help": Owned(1, "help [COMMAND]", "Lists the commands, or explains one of Friday's or gdb's.", "help watch"),
     "quit": Owned(1, "quit", "Ends the replay; so does end of input (Ctrl-D).", "quit"),
 }
@@ -140,6 +139,7 @@ REFUSED: dict[str, tuple[int, str, str]] = {  # name -> (fewest letters, why, wh
     "tui": (3, "gdb has no terminal here", "list, info frame"),
     "layout": (2, "gdb has no terminal here", "list, disassemble"),
     "focus": (2, "gdb has no terminal here", "list, disassemble"),
+    "goto": (2, "this build runs forward, from stop to stop", "restart, and a stop point there"),
     "interrupt": (3, "the group stands whenever you can type", "Ctrl-C while it runs"),
 }
 

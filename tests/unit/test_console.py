@@ -1,0 +1,393 @@
+"""The console without a terminal: lines, blocks, node lists, answers, stops, errors, completion, and the table of commands."""
+import pathlib
+import re
+
+import pytest
+from fake_backend import Event, FakeBackend, FakeStop
+
+import friday
+from friday import table
+from friday.answers import Output, ranges
+from friday.console import Console
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+class Answering(FakeBackend):
+    """gdb's answers by command; a dict gives one a node, an exception is raised."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.answers = {}
+        self.sent = []
+
+    def gdb(self, node, command):
+        self.log.append((node, "gdb " + command))
+        answer = self.answers.get(command, f"gdb {command}\n")
+        answer = answer.get(node, "") if isinstance(answer, dict) else answer
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def messages(self, node, limit):
+        return [m for m in self.sent if node is None or node in (m[0], m[2])][-limit:]
+
+
+def make(names=("a", "b", "c"), events=(), terminal=False, batch=False, **options):
+    session = friday.Session(Answering(names, events, **options), console=True)
+    console = Console(session, terminal=terminal, batch=batch)
+    console.out.colour = False
+    return console, session.backend
+
+
+def feed(console, text):
+    for line in text.split("\n"):
+        console.feed(line)
+
+
+@pytest.fixture
+def out(capsys):
+    return lambda: capsys.readouterr().out
+
+
+# -- lines and blocks -------------------------------------------------------------------------------------------------
+def test_a_stop_point_is_set_at_once_and_the_indented_lines_that_follow_are_its_handler(out):
+    console, backend = make(events=[Event(0, "f"), Event(1, "f")])
+    console.feed("break f")
+    assert list(backend.points) == [1] and not console.in_block and out() == "breakpoint 1 (f) on all nodes\n"
+    feed(console, "  print('at', __NODE__)\n\n  cont")
+    assert console.in_block and console.prompt() == "> "
+    console.feed("continue")
+    text = out()
+    assert text.startswith("breakpoint 1 (f) has a handler\nat 0\nat 1\n") and "the recording ends here, at 2.000 s" in text
+
+
+def test_at_a_terminal_an_empty_line_ends_a_block_but_not_within_a_paste(out):
+    console, _ = make(terminal=True)
+    feed(console, "py x = 1\nwatch y\n  x += 1")
+    console.feed("", True)
+    console.feed("  x += 1", True)
+    assert console.in_block
+    console.feed("")
+    assert not console.in_block and console.session.points[1].handler.source == "  x += 1\n\n  x += 1"
+
+
+def test_python_blocks(out):
+    console, _ = make()
+    feed(console, "py for i in range(2):\n  print(i)\npy x = [\n  1]\npython\ny = 2\n\nif y:\n  z = 3\nend\npy\n  w = 4\npy x, y, z, w")
+    assert out() == "0\n1\n([1], 2, 3, 4)\n"
+    console.session.backend.let(1, {"v": 7})
+    console.session.backend.let(2, {"v": 8})
+    feed(console, "2 py @(v)\nb,c py print(__NODE__.name)\n@'b'(v)\n2 @(v)")
+    assert out().splitlines() == ["8", "b", "c", "7", "8"] and console.session.here == 0
+
+
+def test_commands_up_to_end_and_for_the_last_stop_point(out):
+    console, _ = make(events=[Event(0, "f"), Event(0, "g")])
+    feed(console, "break f\nbreak g\ncommands 1\nprint('one')\ncont\nend\ncommands\nprint('two')\nend\nc")
+    assert out().splitlines()[2:4] == ["one", "two"]
+    feed(console, "commands 2\nend")
+    assert console.session.points[2].handler is None
+
+
+def test_the_input_ends_within_a_block(out, capsys):
+    console, _ = make()
+    feed(console, "watch x\n  cont")
+    console.end()
+    assert console.done and console.session.points[1].handler.source == "  cont"
+    console, _ = make()
+    feed(console, "python\nx = 1")
+    console.end()
+    assert "without its `end`" in capsys.readouterr().err and "x" not in console.session.namespace
+
+
+def test_ctrl_c_forgets_a_block():
+    console, backend = make()
+    feed(console, "watch x\n  never")
+    console.cancel()
+    assert not console.in_block and console.session.points[1].handler is None
+
+
+@pytest.mark.parametrize("text,message", [
+    ("  x = 1", "takes none; a command begins at the left margin"),
+    ("delete\n  x = 1", "takes none"),
+    ("step 0x", "step [COUNT]"), ("0-1 step", "`step` moves one node, and `0-1` are 2"), ("advance", "advance LOC"),
+    ("finish 2", "finish takes no argument"), ("continue -1", "continue [COUNT]"), ("continue 2", "it stands at none"),
+    ("1 delete", "`delete` takes no node list"), ("source", "source FILE"), ("source /no/file", "cannot read /no/file: No such"),
+    ("info", "info nodes|time|"), ("info program", "`info nodes` tells of the replay"), ("node x", "no node is called `x`"),
+    ("9 print x", "no node 9"), ("kill", "`kill` is refused: it would end a node"), ("!ls", "`!` is refused"), ("|bt|cat", "refused"), ("! ls -l", "refused"), ("2 !ls", "refused"), ("!2 !ls", "refused"), ("!ls -l", "refused"),
+    ("r", "Use instead: restart"), ("target remote :1", "refused"), ("define f", "refused"), ("2 attach 7", "refused"),
+    ("cont", ""),
+])
+def test_errors_are_said_and_the_console_lives(text, message, capsys):
+    console, _ = make()
+    feed(console, text)
+    assert message in capsys.readouterr().err and not console.done and console.code == 0
+
+
+def test_an_exception_in_a_handler_shows_its_line_and_stops_the_group(capsys):
+    console, backend = make(events=[Event(1, "f"), Event(1, "f")])
+    feed(console, "break f\n  y = 1\n  1 / 0\nc")
+    text = capsys.readouterr().err
+    assert '"<breakpoint 1>", line 2, in breakpoint 1\n    1 / 0\n' in text and "ZeroDivisionError" in text
+    assert "in the handler of breakpoint 1 (f) on <node 1 b> at 1" in text and "pyext/friday" not in text
+    assert backend.done == 1 and not console.done
+
+
+@pytest.mark.parametrize("text,message", [
+    ("py 1 +", "SyntaxError: invalid syntax"), ("@(x += 1)", "AtError"), ("py @9(x)", "no node 9"),
+    ("py nonsense", "NameError"), ("watch x\n  1 +\nquit", "SyntaxError"),
+])
+def test_errors_in_python_are_shown_as_python_shows_them(text, message, capsys):
+    console, _ = make()
+    feed(console, text)
+    shown = capsys.readouterr().err
+    assert message in shown and "pyext/friday" not in shown
+
+
+def test_batch_ends_at_the_first_error(tmp_path, capsys):
+    for text, code in (("break nowhere", 2), ("py raise friday.ComponentDied('gdb has died')", 4), ("py exit(7)", 7)):
+        console, backend = make(batch=True)
+        console.feed(text)
+        assert console.done and console.close() == code
+    console, backend = make(batch=True)
+    backend.final = FakeStop("divergence", node=0, message="the diff")
+    console.feed("continue")
+    assert (console.done, console.code) == (True, 3) and "the diff" in capsys.readouterr().err
+
+
+def test_source_says_where_and_stops_there(tmp_path, capsys):
+    file = tmp_path / "f.friday"
+    file.write_text("# set\nbreak f\n  cont\n\nkill\nbreak g\n")
+    console, backend = make()
+    console.feed(f"source {file}")
+    assert capsys.readouterr().err.startswith(f"{file}:5: `kill` is refused") and len(backend.points) == 1
+    script = tmp_path / "f.py"
+    script.write_text("import friday\nseen = []\n@session.watch('x')\ndef f():\n    seen.append(@(x))\n")
+    console.source(str(script))
+    assert console.session.points[2].what == "x" and capsys.readouterr().err == ""
+
+
+# -- answers ----------------------------------------------------------------------------------------------------------
+def test_gdb_answers_are_labelled_in_a_pipe_and_folded_on_a_terminal(out):
+    values = {0: "$1 = 5\n", 1: "$1 = 5\n", 2: "$7 = 6\n"}
+    console, backend = make()
+    backend.answers = {"print x": values, "bt": {0: "#0 f\n#1 g\n"}}
+    feed(console, "print x\n0 bt\n1,2 x/2x $sp")
+    assert out() == "[a] $1 = 5\n[b] $1 = 5\n[c] $7 = 6\n[a] #0 f\n[a] #1 g\n[b] gdb x/2x $sp\n[c] gdb x/2x $sp\n"
+    console, backend = make(("a", "b", "c", "d"), terminal=True)
+    backend.answers = {"print x": {**values, 3: "$2 = 5\n"}, "bt": {0: "#0 f\n#1 g\n"}}
+    backend.altered_since[1] = 3
+    feed(console, "print x\na bt\ndelete\n")
+    assert out() == ("nodes 0,3: 5\nnode 1 altered: $1 = 5\nnode 2: $7 = 6\nnode 0: #0 f\nnode 0: #1 g\n")
+
+
+def test_an_error_of_one_node_is_its_answer_and_of_all_an_error(capsys):
+    console, backend = make()
+    no_x = friday.BadExpression('No symbol "x" in current context.', node=1)
+    backend.answers = {"print x": {0: "$1 = 5\n", 1: no_x, 2: "$1 = 5\n"}, "print y": no_x}
+    feed(console, "print x\nprint y")
+    assert capsys.readouterr() == ('[a] $1 = 5\n[b] No symbol "x" in current context.\n[c] $1 = 5\n',
+                                   'No symbol "x" in current context.\n')
+
+
+def test_without_a_node_alive_gdb_is_asked_of_those_that_ended_or_have_not_started(out):
+    console, backend = make(("a", "b"), started=())
+    console.feed("list")
+    backend.state[1] = "ended"
+    console.feed("list")
+    assert out() == "[a not started] gdb list\n[b not started] gdb list\n[b ended] gdb list\n"
+
+
+def test_ranges():
+    assert ranges([0, 1, 2, 4, 6, 7]) == "0-2,4,6-7" and ranges([5]) == "5"
+
+
+# -- stops ------------------------------------------------------------------------------------------------------------
+FRAME = "#0  0x0000 in f (n=1,\n    m=2) at prog.c:7\n7\t  x = n;\n"
+
+
+def test_a_stop_tells_node_stop_point_place_thread_time_and_source(out):
+    console, backend = make(events=[Event(1, "f", {"x": 4}), Event(2, "f", {"x": 5}), Event(2, ends=True)])
+    backend.answers["frame"] = FRAME
+    feed(console, "watch x\nbreak f\nc\nc\nc")
+    text = out()
+    assert ("node 1 (b) stopped at watch 1, watch 2, f (n=1, m=2) at prog.c:7, thread 0, 1.000 s\n"
+            "  x: undefined -> 4\n7\t  x = n;\n") in text
+    assert "node 2 (c) ended at 3.000 s: exited with 0\nthe recording ends here, at 3.000 s" in text
+    assert console.session.here == 2 and console.prompt() == "(friday 2 ended @3.000s) "
+
+
+def test_ctrl_c_of_a_run_is_a_stop(out):
+    console, backend = make()
+    backend.final = FakeStop("interrupt")
+    backend.answers["frame"] = FRAME
+    console.feed("c")
+    assert out() == "interrupted; node 0 (a) is in f (n=1, m=2) at prog.c:7, 0.000 s\n7\t  x = n;\n"
+
+
+def test_continue_count_lets_hits_pass_and_step_counts_steps(out):
+    console, backend = make(events=[Event(0, "f")] * 6)
+    feed(console, "break f\nc\nc 3")
+    assert backend.done == 4
+    console.feed("restart")
+    assert backend.done == 0 and "1 stop point kept" in out()
+    stepped = []
+    backend.step = lambda node, command: stepped.append((node, command)) or FakeStop("step", node=node)
+    feed(console, "1 step 2\nnext\nuntil prog.c:9\n2 fin")
+    assert stepped == [(1, "step"), (1, "step"), (1, "next"), (1, "until prog.c:9"), (2, "finish")]
+
+
+def test_a_step_ends_where_something_else_stopped(out):
+    console, backend = make(events=[Event(1, "f")])
+    console.feed("break f")
+    backend.step = lambda node, command: backend.do(backend.events[0])
+    console.feed("0 step 5")
+    assert backend.done == 1 and "node 1 (b) stopped at breakpoint 1" in out() and console.session.here == 1
+
+
+def test_advance_goes_to_a_place_on_one_node_and_leaves_no_stop_point(out):
+    console, backend = make(events=[Event(0, "f"), Event(1, "f"), Event(1, "g")])
+    console.feed("1 advance f")
+    assert backend.done == 2 and not console.session.points and not backend.points
+    feed(console, "break g\nadvance h")
+    console.feed("1 advance nowhere")
+    assert list(backend.points) == [2]
+
+
+def test_an_empty_line_repeats_only_what_may_be_repeated(out):
+    console, backend = make(events=[Event(0, "f")] * 3, terminal=True)
+    feed(console, "break f\n\nc\n\n\ndelete\n\n")
+    assert backend.done == 3
+
+
+# -- info and help ----------------------------------------------------------------------------------------------------
+def test_info_nodes_time_and_messages(capsys):
+    out = lambda: capsys.readouterr().out  # noqa: E731
+    console, backend = make(("a", "b"), started=(0,))
+    backend.altered_since[0] = 2
+    backend.sent = [(0, 1, 1, 2, 10, "datagram"), (None, None, 0, 3, 5, "stream")]
+    console.feed("info nodes")
+    assert re.search(r"^\* +0 +a +alive +0 +2\.000 s +/usr/bin/prog$", text := out(), re.M), text
+    assert re.search(r"^ +1 +b +not started +/usr/bin/prog$", text, re.M)
+    console.feed("1 info nodes")
+    assert "  a  " not in out()
+    console.feed("info time")
+    assert re.search(r"^node 0  a  1970-01-01 .*16:40\.000000  event 0$", text := out(), re.M), text
+    feed(console, "info messages\n1 info messages 5")
+    assert [line.split() for line in out().splitlines()][1:] == [
+        ["1.000", "s", "a", "2.000", "s", "b", "10", "datagram"], ["not", "recorded", "3.000", "s", "a", "5", "stream"],
+        ["sent", "from", "received", "to", "bytes", "channel"], ["1.000", "s", "a", "2.000", "s", "b", "10", "datagram"]]
+    console.feed("info mess x")
+    assert "info messages [COUNT]" in capsys.readouterr().err
+
+
+def test_info_breakpoints_and_watchpoints(out):
+    console, _ = make(events=[Event(0, "f")])
+    feed(console, "info breakpoints\nbreak f if n > 1\n  print(1)\n\n  cont\n0,2 watch x, y\ntb g\ndisable 2")
+    out()
+    feed(console, "i b\ninfo watchpoints\n1 info wat")
+    lines = out().splitlines()
+    assert [line.split(None, 4) for line in lines[1:2]] == [["1", "breakpoint", "yes", "0", "all nodes  f if n > 1"]]
+    assert lines[2:4] == ["      print(1)", "      cont"]
+    assert lines[4].split() == ["2", "watch", "no", "0", "a,", "c", "x,", "y"] and lines[5].split()[1] == "once"
+    assert lines[7] == lines[4].replace("watch     ", "watch") or lines[7].split() == lines[4].split()
+    assert lines[8] == "no watchpoints"
+
+
+def test_info_of_gdb_goes_to_gdb(out):
+    console, _ = make(("a",))
+    feed(console, "info threads\n0 info line f")
+    assert out() == "[a] gdb info threads\n[a] gdb info line f\n"
+
+
+def test_help(out):
+    console, _ = make()
+    console.feed("help")
+    listed = out()
+    for name in table.OWNED:
+        assert re.search(rf"^  {name} +\w", listed, re.M), name
+    assert all(len(line) <= 110 for line in listed.splitlines())
+    for name, owned in table.OWNED.items():
+        console.feed(f"help {name}")
+        assert owned.usage in (text := out()) and owned.example.split("\n")[0] in text
+    feed(console, "help kill\nhelp x")
+    assert out() == f"{table.refusal('kill')}\ngdb help x\n"
+
+
+# -- the table --------------------------------------------------------------------------------------------------------
+def test_names_shorten_as_in_gdb():
+    for short, name in {"b": "break", "c": "continue", "cont": "continue", "n": "next", "ni": "nexti", "si": "stepi", "s": "step",
+                        "fin": "finish", "u": "until", "i": "info", "d": "delete", "dis": "disable", "tb": "tbreak",
+                        "wa": "watch", "q": "quit", "h": "help", "r": "run", "k": "kill", "cond": "condition",
+                        "rc": "rc", "reverse-next": "reverse-next"}.items():
+        assert table.resolve(short) == name
+    for word in ("p", "print", "bt", "l", "f", "x", "down", "up", "disas", "disassemble", "thread", "t", "set", "show", "whatis",
+                 "x/4x", "output", "where", "info2", "end", "call", "maint", "add-symbol-file", "symbol-file", "monitor"):
+        assert table.resolve(word) is None, word
+    for name, owned in table.OWNED.items():
+        assert table.resolve(name) == name and table.resolve(name[:owned.letters]) == name
+    assert not table.OWNED.keys() & table.REFUSED.keys()
+
+
+def test_every_owned_command_is_carried_out_by_something():
+    from friday.commands import verbs
+    assert verbs().keys() == table.OWNED.keys()
+
+
+def test_the_page_of_commands_has_the_table():
+    page = (ROOT / "docs" / "commands.md").read_text()
+    cell = lambda text: text.replace("|", "\\|")  # noqa: E731
+    for name, owned in table.OWNED.items():
+        row = next(line for line in page.splitlines() if line.startswith(f"| `{cell(owned.usage)}` |"))
+        assert cell(owned.text) in row and f"`{cell(owned.example.splitlines()[0])}`" in row, name
+    assert page.count("\n| `") == len(table.OWNED) + len({why[1:] for why in table.REFUSED.values()}) + 3
+    for name, (_, why, instead) in table.REFUSED.items():
+        row = next(line for line in page.splitlines() if line.endswith(f"| {why} | {instead} |") and f"`{cell(name)}`" in line)
+        assert row.startswith("| `")
+
+
+# -- completion -------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("line,found", [
+    ("tb", ["tbreak"]), ("b bre", []), ("1 ba", ["backtrace"]), ("red", ["red-1", "red-2"]), ("0,red-", ["0,red-1", "0,red-2"]),
+    ("node red", ["red-1", "red-2"]), ("delete ", ["1", "2"]), ("info wa", ["watchpoints"]), ("info li", ["line"]),
+    ("print srv.su", ["srv.successor", "srv.sum"]), ("1,2 print srv.su", ["srv.successor", "srv.sum"]),
+    ("break proc", ["process_data"]), ("py total_", ["total_hits"]), ("py x = max(total_", ["max(total_hits"]),
+    ("@(srv.su", ["@(srv.successor", "@(srv.sum"]), ("py y = @1(srv.su", ["@1(srv.successor", "@1(srv.sum"]),
+    ('py @"re', ['@"red-1"', '@"red-2"']), ("py @total_", ["@total_hits"]), ("py session.every_n", ["session.every_node"]), ("help adv", ["advance"]),
+    ("continue ", []), ("quit ", []),
+])
+def test_completion(line, found):
+    console, backend = make(("a", "red-1", "red-2"))
+    feed(console, "py total_hits = 0\nbreak f\nbreak g")
+    backend.answers = {
+        "complete print srv.su": "print srv.successor\nprint srv.sum\n", "complete info li": "info line\n",
+        "complete break proc": "break process_data\n*** List may be truncated, max-completions reached. ***\n",
+        "complete b bre": "", "complete tb": "tbreak\n", "complete ba": "backtrace\n", "complete red": ""}
+    backend.gdb = lambda node, command: backend.answers.get(command, "")
+    start = len(line) - len(line.split(" ")[-1])
+    assert console.complete(line, start)[0] == found
+
+
+def test_files_are_completed_after_source_and_python_in_blocks():
+    console, _ = make()
+    assert console.complete("source f", 7) is None
+    feed(console, "py total_hits = 0\nwatch x\n  y = 1")
+    assert console.complete("  y = total_", 6)[0] == ["total_hits"]
+
+
+def test_completion_has_no_errors():
+    console, backend = make()
+    backend.gdb = lambda node, command: 1 / 0
+    assert console.complete("print x", 6) == ([], False)
+    assert console.complete("py session.nothing.x", 3) == ([], False)
+
+
+def test_colour_is_for_terminals(monkeypatch):
+    lines = []
+    out = Output(lines.append, fold=True, colour=True)
+    session = friday.Session(Answering(("a",)), console=True)
+    out.answers({session.nodes[0]: "x\n"})
+    assert lines == ["\x1b[36mnode 0:\x1b[0m x"]
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not Console(session, terminal=True).out.colour
