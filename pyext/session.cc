@@ -117,9 +117,8 @@ class Session {
     std::vector<std::string> list;
     for (const NodeInfo& info : replay().recording().nodes()) {
       ReplayNode* node = replay().find(info.id);
-      if (!node || node->state() == NodeState::waiting) list.push_back("not started");
-      else if (node->state() == NodeState::ended) list.push_back("ended");
-      else list.push_back(started(*node) ? "alive" : "not started");
+      if (!node || !debugger().started(info.id)) list.push_back("not started");
+      else list.push_back(node->state() == NodeState::ended ? "ended" : "alive");
     }
     return list;
   }
@@ -128,19 +127,23 @@ class Session {
     std::vector<uint32_t> list;
     for (NodeId id : replay().nodes()) {
       ReplayNode* node = replay().find(id);
-      if (node->state() == NodeState::live && started(*node)) list.push_back(id.value);
+      if (node->state() == NodeState::live && debugger().started(id)) list.push_back(id.value);
     }
     return list;
   }
 
-  PyTime logical_time() { return {replay().time(debugger().here()), origin_}; }
+  PyTime logical_time() {
+    const NodeId here = debugger().here();
+    return time_of(here, replay().mark(here).event.value);
+  }
+  // Behind its last event; in its first lines, where the first event stands.
   PyTime time_of(NodeId node, uint64_t done) {
-    if (done == 0) return {{0, 0, node, 0}, origin_};
     const auto count = replay().schedule().event_count(node);
-    return {replay().schedule().time_of(node, {std::min(done, count) - 1}), origin_};
+    if (count == 0) return {{0, 0, node, 0}, origin_};
+    return {replay().schedule().time_of(node, {done == 0 ? 0 : std::min(done, count) - 1}), origin_};
   }
   double real_time(uint32_t node) {
-    value_or_raise(replay().readable({node}));
+    value_or_raise(replay().readable(known_node(node)));
     return static_cast<double>(replay().realtime_ns({node})) / 1e9;
   }
   int64_t event(uint32_t node) { return static_cast<int64_t>(replay().mark({node}).event.value) - 1; }
@@ -172,35 +175,46 @@ class Session {
   }
   py::tuple read(uint32_t node, uint32_t plan) {
     if (plan >= plans_.size()) raise({ErrorCode::usage, fmt::format("there is no plan {}", plan)});
-    return to_python(value_or_raise(debugger().read({node}, plans_[plan]), true));
+    const NodeId id = known_node(node);
+    auto quick = value_or_raise(debugger().read_quickly(id, plans_[plan]), true);
+    if (quick) return to_python(*quick);
+    Result<RawValue> result;
+    {
+      py::gil_scoped_release release;
+      InterruptGuard guard(debugger());
+      result = debugger().read(id, plans_[plan]);
+    }
+    return to_python(value_or_raise(std::move(result), true));
   }
   void write(uint32_t node, const std::string& target, const std::string& value) {
+    const NodeId id = known_node(node);
     Result<void> result;
     {
       py::gil_scoped_release release;
-      result = debugger().write({node}, target, value);
+      result = debugger().write(id, target, value);
     }
     check_or_raise(std::move(result), true);
   }
   void write_bytes(uint32_t node, const std::string& target, const std::string& data) {
-    check_or_raise(debugger().write_bytes({node}, target, std::as_bytes(std::span(data))), true);
+    check_or_raise(debugger().write_bytes(known_node(node), target, std::as_bytes(std::span(data))), true);
   }
-  py::bytes read_string(uint32_t node, uint64_t address) { return value_or_raise(debugger().read_string({node}, address)); }
-  uint64_t stage(uint32_t node, const std::string& data) { return value_or_raise(debugger().stage({node}, std::as_bytes(std::span(data)))); }
+  py::bytes read_string(uint32_t node, uint64_t address) { return value_or_raise(debugger().read_string(known_node(node), address)); }
+  uint64_t stage(uint32_t node, const std::string& data) { return value_or_raise(debugger().stage(known_node(node), std::as_bytes(std::span(data)))); }
   std::string types(uint32_t id) { return debugger().types(id); }
 
   std::string gdb(uint32_t node, const std::string& command) {
+    const NodeId id = known_node(node);
     Result<std::string> result;
     {
       py::gil_scoped_release release;
       InterruptGuard guard(debugger());
-      result = debugger().gdb({node}, command);
+      result = debugger().gdb(id, command);
     }
     return value_or_raise(std::move(result), true);
   }
   std::string backtrace(uint32_t node) { return gdb(node, "backtrace"); }
-  std::vector<std::string> complete(uint32_t node, const std::string& prefix) { return value_or_raise(debugger().complete({node}, prefix), true); }
-  std::string location(uint32_t node, uint64_t pc) { return debugger().location({node}, pc); }
+  std::vector<std::string> complete(uint32_t node, const std::string& prefix) { return value_or_raise(debugger().complete(known_node(node), prefix), true); }
+  std::string location(uint32_t node, uint64_t pc) { return debugger().location(known_node(node), pc); }
   std::vector<py::object> take_output() { return {}; }
 
   uint32_t add_breakpoint(const std::vector<uint32_t>& nodes, const std::string& location, const std::optional<std::string>& condition) {
@@ -235,11 +249,12 @@ class Session {
     return value_or_raise(std::move(result));
   }
   DebugStop step(uint32_t node, const std::string& command) {
+    const NodeId id = known_node(node);
     Result<DebugStop> result;
     {
       py::gil_scoped_release release;
       InterruptGuard guard(debugger());
-      result = debugger().step({node}, command);
+      result = debugger().step(id, command);
     }
     return value_or_raise(std::move(result));
   }
@@ -269,12 +284,14 @@ class Session {
     check_or_raise(std::move(result));
   }
   size_t gdb_count() { return debugger().gdbs().count(); }
-  std::string state_hash(uint32_t node) { return fmt::format("{:016x}", value_or_raise(replay().state_hash({node}))); }
+  std::string state_hash(uint32_t node) { return fmt::format("{:016x}", value_or_raise(replay().state_hash(known_node(node)))); }
 
-  // Whether the group's time has come to the node's first event.
-  bool started(ReplayNode& node) { return node.events_done() > 0; }
 
  private:
+  NodeId known_node(uint32_t node) {
+    value_or_raise(replay().node({node}));
+    return {node};
+  }
   std::vector<NodeId> ids(const std::vector<uint32_t>& numbers) {
     std::vector<NodeId> list;
     for (uint32_t n : numbers)

@@ -100,6 +100,8 @@ void Debugger::group_moved(const ReplayStop& stop) {
   here_ = stop.node;
   NodeContext& s = state(stop.node);
   s.stopped = stop.thread;
+  using Kind = ReplayStop::Kind;
+  if (stop.kind == Kind::breakpoint || stop.kind == Kind::watch || stop.kind == Kind::step) seen_.insert(stop.node);
   for (auto& [id, each] : states_)
     if (each.link)
       if (ReplayNode* node = session_->find(id)) each.link->moved(id == stop.node ? stop.thread : node->current());
@@ -111,11 +113,13 @@ Result<void> Debugger::restart() {
     s.link.reset();
     s.watches.clear();
     s.plans.clear();
+    s.scopes.clear();
     s.workspace = s.staged = 0;
   }
   for (StopPointId id : points_.ids()) points_.find(id)->instances.clear();
   for (auto& [id, timer] : timers_) timer.next = 0;
   altered_.clear();
+  seen_.clear();
   epoch_++;
   return session_->restart();
 }

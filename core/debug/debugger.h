@@ -67,6 +67,8 @@ class Debugger final : public Pump, public RspHost {
 
   // ---- expressions (expressions.cc)
   Result<RawValue> read(NodeId node, const std::string& expression);
+  // The same when gdb is not needed for it; none otherwise.
+  Result<std::optional<RawValue>> read_quickly(NodeId node, const std::string& expression);
   Result<void> write(NodeId node, const std::string& target, const std::string& value);
   Result<void> write_bytes(NodeId node, const std::string& target, std::span<const std::byte> data);
   Result<std::string> read_string(NodeId node, uint64_t address);
@@ -96,17 +98,33 @@ class Debugger final : public Pump, public RspHost {
     session_->interrupt();
   }
   Result<void> restart();
+  // Whether the group's time has come to the node: it has done an event, or runs its first lines.
+  bool started(NodeId node);
   bool altered(NodeId node) const { return altered_.contains(node); }
   std::optional<LogicalTime> altered_since(NodeId node) const;
   NodeId here() const { return here_; }
 
  private:
+  struct Plan {
+    std::shared_ptr<const ExpressionPlan> plan;
+    uint32_t type = 0;  // in the TypeRegistry; of a plan for gdb 0
+  };
+  struct Watched {
+    std::unique_ptr<ChainWatch> chain;
+    uint32_t type = 0;  // of the value, in the TypeRegistry
+  };
+  struct Scope {
+    std::string block;             // key of the innermost block
+    std::set<std::string> locals;  // names of variables that are seen there
+  };
   // What the debugger knows of one node.
   struct NodeContext {
     std::unique_ptr<GdbLink> link;
-    std::map<uint32_t, std::vector<std::unique_ptr<ChainWatch>>> watches;  // by stop point: one chain an expression
-    // Plans by expression and pc; a plan that reads no register and is of a program-wide name serves every pc.
-    std::map<std::pair<std::string, uint64_t>, std::shared_ptr<const ExpressionPlan>> plans;
+    std::map<uint32_t, std::vector<Watched>> watches;  // by stop point: one an expression
+    // Plans by scope, then by expression. One that names a local variable is of its pc alone (where the variable is, or
+    // that it is a constant, may change with each instruction), any other holds in the whole block.
+    std::unordered_map<uint64_t, Scope> scopes;  // by pc
+    std::unordered_map<std::string, std::unordered_map<std::string, Plan>> plans;
     uint64_t workspace = 0, staged = 0;
     ThreadId stopped{0};
     uint64_t pc = 0;      // of the stopped thread; valid if pc_epoch is the current one
@@ -125,12 +143,16 @@ class Debugger final : public Pump, public RspHost {
   Result<ThreadId> scope_thread(NodeId node);
 
   // expressions.cc
-  Result<std::shared_ptr<const ExpressionPlan>> plan(NodeId node, const std::string& expression);
+  Result<ReplayNode*> started_node(NodeId node);
+  Result<Plan> plan(NodeId node, const std::string& expression);
+  const Plan* known_plan(NodeContext& state, const std::string& expression);
+  Result<Scope> find_scope(GdbLink& link, const std::string& plan);
+  Result<RawValue> read_by_plan(ReplayNode& node, const Plan& plan);
+  Result<std::shared_ptr<const ExpressionPlan>> place_now(NodeId node, const std::string& expression, const std::string& reason);
   Result<RawValue> read_through_gdb(NodeId node, const std::string& expression);
   Result<uint64_t> workspace(ReplayNode& node);
   Result<std::string> with_workspace(ReplayNode& node, std::string expression);
   void mark_altered(NodeId node);
-  RawValue raw(const ExpressionPlan& plan, PlanValue value);
 
   // stops.cc
   Result<void> arm(StopPoint& point, ReplayNode& node);
@@ -172,6 +194,7 @@ class Debugger final : public Pump, public RspHost {
   std::map<uint32_t, Timer> timers_;
   std::optional<NodeId> timer_node_;            // parked for the next timer
   std::map<NodeId, LogicalTime> altered_;
+  std::set<NodeId> seen_;                        // nodes that stopped in their own code: they run, whatever they have done
   std::map<uint64_t, std::string> locations_;   // by pc, of programs with equal layout: (node << 48 | pc)
   std::map<std::pair<NodeId, std::pair<uint64_t, uint64_t>>, StopPointId> client_watches_;
   uint32_t next_client_watch_ = 1u << 30;

@@ -66,64 +66,153 @@ std::string unescape(std::string_view inside) {
 
 }  // namespace
 
-Result<std::shared_ptr<const ExpressionPlan>> Debugger::plan(NodeId id, const std::string& expression) {
+namespace {
+
+// Whether the expression calls something: a name before a parenthesis that does not begin a declarator, as in char(*)[8].
+bool has_call(const std::string& expression) {
+  for (size_t at = expression.find('('); at != std::string::npos; at = expression.find('(', at + 1)) {
+    const size_t before = expression.find_last_not_of(' ', at - 1), after = expression.find_first_not_of(' ', at + 1);
+    if (at == 0 || before == std::string::npos || !is_identifier(expression[before]) || (after != std::string::npos && expression[after] == '*')) continue;
+    const size_t end = before + 1;
+    const size_t start = expression.find_last_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789", before) + 1;
+    const std::string_view word = std::string_view(expression).substr(start, end - start);
+    if (word != "sizeof" && word != "alignof" && word != "_Alignof") return true;
+  }
+  return false;
+}
+
+// What -friday-value answered, as a plan of the place where it was, in the form of -friday-plan: decoded by the same reader.
+Result<ExpressionPlan> plan_of_value(const nlohmann::json& value, const std::string& expression) {
+  const uint64_t address = value["address"].is_number() ? value["address"].get<uint64_t>() : 0;
+  const std::string code = fmt::format("25{:016x}27", address);  // const64, end
+  const size_t size = value["bytes"].get<std::string>().size() / 2;
+  return parse_plan(nlohmann::json{{"kind", "agent"}, {"expression", expression}, {"agent", code}, {"result", "address"},
+                                   {"place", {{"agent", code}, {"size", size}}}, {"registers", nlohmann::json::array()},
+                                   {"verified", true}, {"type", value["type"]}, {"types", value["types"]}}.dump());
+}
+
+}  // namespace
+
+bool Debugger::started(NodeId id) {
+  ReplayNode* node = session_->find(id);
+  return node && node->has_process() && (node->state() == NodeState::ended || seen_.contains(id) || node->events_done() > 0);
+}
+
+// A node whose state can be read: its start image is there before its time has come, but is no state of the group.
+Result<ReplayNode*> Debugger::started_node(NodeId id) {
+  FRIDAY_TRY(node, session_->readable(id));
+  if (!started(id)) return fail(ErrorCode::node_not_started, "node {} has not started yet at this point of the replay", id);
+  return node;
+}
+
+namespace {
+std::string scope_of_pc(uint64_t pc) { return fmt::format("pc {:x}", pc); }
+
+// Whether a name of `names` stands in the expression; `this` stands everywhere, for members.
+bool uses_any(const std::string& expression, const std::set<std::string>& names) {
+  return names.contains("this") || std::any_of(names.begin(), names.end(), [&](const auto& name) { return find_word(expression, name) != std::string::npos; });
+}
+}  // namespace
+
+// Of the pc that a plan was made at.
+Result<Debugger::Scope> Debugger::find_scope(GdbLink& link, const std::string& plan) {
+  const auto said = nlohmann::json::parse(plan)["scope"];
+  if (said["block"].is_null()) return Scope{"no block", {}};
+  Scope scope{fmt::format("{:x}-{:x}", said["block"].get<uint64_t>(), said["block_end"].get<uint64_t>()), {}};
+  FRIDAY_TRY(record, link.run("-stack-list-variables --no-values", *this));
+  if (const MiValue* list = record.fields.find("variables"))
+    for (const MiField& variable : list->fields) scope.locals.emplace(variable.name == "name" ? variable.value.text : variable.value.text_of("name"));
+  return scope;
+}
+
+const Debugger::Plan* Debugger::known_plan(NodeContext& s, const std::string& expression) {
+  auto find = [&](const std::string& scope) -> const Plan* {
+    auto plans = s.plans.find(scope);
+    if (plans == s.plans.end()) return nullptr;
+    auto it = plans->second.find(expression);
+    return it == plans->second.end() ? nullptr : &it->second;
+  };
+  auto scope = s.scopes.find(s.pc);
+  if (scope == s.scopes.end()) return nullptr;
+  if (const Plan* found = find(scope->second.block)) return found;
+  return find(scope_of_pc(s.pc));
+}
+
+Result<Debugger::Plan> Debugger::plan(NodeId id, const std::string& expression) {
   FRIDAY_TRY_VOID(scope_thread(id));
   NodeContext& s = state(id);
-  auto key = std::pair{expression, s.pc};
-  if (auto it = s.plans.find(key); it != s.plans.end()) return it->second;
+  if (const Plan* known = known_plan(s, expression)) return *known;
   FRIDAY_TRY(l, link(id));
-  FRIDAY_TRY(json, l->ask("-friday-plan " + mi_quote(expression), *this));
-  FRIDAY_TRY(parsed, parse_plan(json));
-  auto made = std::make_shared<const ExpressionPlan>(std::move(parsed));
-  // A plan that met unreadable memory was not compared with gdb; it is made again the next time.
-  if (made->kind != ExpressionPlan::Kind::gdb || made->verified || true) s.plans[key] = made;
+  FRIDAY_TRY(text, l->ask("-friday-plan " + mi_quote(expression), *this));
+  FRIDAY_TRY(parsed, parse_plan(text));
+  auto scope = s.scopes.find(s.pc);
+  if (scope == s.scopes.end()) {
+    FRIDAY_TRY(found, find_scope(*l, text));
+    scope = s.scopes.emplace(s.pc, std::move(found)).first;
+  }
+  Plan made{std::make_shared<const ExpressionPlan>(std::move(parsed)), 0};
+  if (made.plan->kind != ExpressionPlan::Kind::gdb) made.type = types_.add(*made.plan, made.plan->type);
+  // gdb compared the plan with its own evaluation, unless memory on the way could not be read: then it is made again.
+  const bool keep = made.plan->kind == ExpressionPlan::Kind::gdb || made.plan->verified;
+  const bool local = !made.plan->registers.empty() || uses_any(expression, scope->second.locals);
+  if (keep) s.plans[local ? scope_of_pc(s.pc) : scope->second.block][expression] = made;
   return made;
 }
 
-RawValue Debugger::raw(const ExpressionPlan& plan, PlanValue value) {
-  RawValue out;
-  out.type = types_.add(plan, value.type);
-  out.bytes = std::move(value.bytes);
+Result<RawValue> Debugger::read(NodeId id, const std::string& expression) {
+  FRIDAY_TRY(node, started_node(id));
+  if (find_word(expression, kWorkspaceName) != std::string::npos) return read_through_gdb(id, expression);
+  FRIDAY_TRY(p, plan(id, expression));
+  if (p.plan->kind == ExpressionPlan::Kind::gdb) return read_through_gdb(id, expression);
+  return read_by_plan(*node, p);
+}
+
+Result<std::optional<RawValue>> Debugger::read_quickly(NodeId id, const std::string& expression) {
+  FRIDAY_TRY(node, started_node(id));
+  FRIDAY_TRY_VOID(scope_thread(id));
+  const Plan* known = known_plan(state(id), expression);
+  if (!known || known->plan->kind == ExpressionPlan::Kind::gdb) return std::nullopt;
+  FRIDAY_TRY(value, read_by_plan(*node, *known));
+  return std::optional(std::move(value));
+}
+
+Result<RawValue> Debugger::read_by_plan(ReplayNode& node, const Plan& p) {
+  FRIDAY_TRY(value, evaluate(*p.plan, node, state(node.id()).stopped));
+  RawValue out{p.type, std::move(value.bytes), std::nullopt};
   if (value.address) out.address = value.address->value;
   return out;
 }
 
-Result<RawValue> Debugger::read(NodeId id, const std::string& expression) {
-  FRIDAY_TRY(node, session_->readable(id));
-  if (find_word(expression, kWorkspaceName) != std::string::npos) return read_through_gdb(id, expression);
-  FRIDAY_TRY(p, plan(id, expression));
-  if (p->kind == ExpressionPlan::Kind::gdb) return read_through_gdb(id, expression);
-  FRIDAY_TRY(value, evaluate(*p, *node, state(id).stopped));
-  return raw(*p, std::move(value));
-}
-
 // gdb evaluates: its call of a function runs in the node (host.cc), in native mode.
 Result<RawValue> Debugger::read_through_gdb(NodeId id, const std::string& expression) {
-  FRIDAY_TRY(node, session_->readable(id));
-  const bool calls = expression.find('(') != std::string::npos;
-  if (calls && node->state() == NodeState::ended) {
-    // Reading through gdb is fine on an ended node; calling is not, and gdb cannot be asked to tell which this is.
-    if (expression.find_first_not_of("*&( ") != std::string::npos && isalpha(static_cast<unsigned char>(expression[expression.find_first_not_of("*&( ")])) && expression.back() == ')')
-      return fail(ErrorCode::node_ended, "node {} has ended: its functions cannot be called any more", id);
-  }
+  FRIDAY_TRY(node, started_node(id));
+  if (node->state() == NodeState::ended && has_call(expression))
+    return fail(ErrorCode::node_ended, "node {} has ended: its functions cannot be called any more", id);
   FRIDAY_TRY(text, with_workspace(*node, expression));
   FRIDAY_TRY(l, link(id));
-  FRIDAY_TRY(answer, l->ask("-friday-value " + mi_quote(text), *this));
-  auto json = nlohmann::json::parse(answer, nullptr, false);
+  auto answer = l->ask("-friday-value " + mi_quote(text), *this);
+  state(id).staged = 0;
+  if (!answer) return std::unexpected(answer.error());
+  auto json = nlohmann::json::parse(*answer, nullptr, false);
   if (json.is_discarded()) return fail(ErrorCode::component_died, "node {}: gdb answered no value for {}", id, expression);
-  // The same form as a plan's types: decoded by the same reader.
-  nlohmann::json as_plan = {{"kind", "agent"}, {"expression", expression}, {"agent", "27"}, {"result", "value"}, {"place", nullptr},
-                            {"lvalue", false}, {"registers", nlohmann::json::array()}, {"frame", false}, {"verified", true},
-                            {"scope", nlohmann::json::object()}, {"type", json["type"]}, {"types", json["types"]}};
-  FRIDAY_TRY(types, parse_plan(as_plan.dump()));
-  RawValue out;
-  out.type = types_.add(types, types.type);
+  FRIDAY_TRY(value, plan_of_value(json, expression));
+  RawValue out{types_.add(value, value.type), {}, std::nullopt};
   const std::string hex = json["bytes"];
   for (size_t i = 0; i + 1 < hex.size(); i += 2) out.bytes.push_back(static_cast<std::byte>(std::stoi(hex.substr(i, 2), nullptr, 16)));
   if (json["address"].is_number()) out.address = json["address"].get<uint64_t>();
-  state(id).staged = 0;
-  if (calls && expression.find_first_of("=") == std::string::npos) return out;
   return out;
+}
+
+// A plan for the place where gdb finds an expression now, for a watch of what bytecode cannot say (an array made by a cast).
+Result<std::shared_ptr<const ExpressionPlan>> Debugger::place_now(NodeId id, const std::string& expression, const std::string& reason) {
+  auto refused = fail(ErrorCode::unsupported, "node {}: {} cannot be watched: {}", id, expression, reason.empty() ? "it has no place in memory" : reason);
+  if (has_call(expression)) return refused;
+  FRIDAY_TRY(l, link(id));
+  auto answer = l->ask("-friday-value " + mi_quote(expression), *this);
+  auto json = nlohmann::json::parse(answer.value_or(""), nullptr, false);
+  if (json.is_discarded() || !json["address"].is_number()) return refused;
+  FRIDAY_TRY(plan, plan_of_value(json, expression));
+  return std::make_shared<const ExpressionPlan>(std::move(plan));
 }
 
 // ---- Workspace
@@ -139,7 +228,7 @@ Result<uint64_t> Debugger::workspace(ReplayNode& node) {
 }
 
 Result<uint64_t> Debugger::stage(NodeId id, std::span<const std::byte> data) {
-  FRIDAY_TRY(node, session_->readable(id));
+  FRIDAY_TRY(node, started_node(id));
   if (node->state() == NodeState::ended) return fail(ErrorCode::node_ended, "node {} has ended", id);
   FRIDAY_TRY(base, workspace(*node));
   NodeContext& s = state(id);
@@ -182,7 +271,7 @@ Result<std::string> Debugger::with_workspace(ReplayNode& node, std::string expre
 // ---- Writing
 
 Result<void> Debugger::write(NodeId id, const std::string& target, const std::string& value) {
-  FRIDAY_TRY(node, session_->readable(id));
+  FRIDAY_TRY(node, started_node(id));
   if (node->state() == NodeState::ended) return fail(ErrorCode::node_ended, "node {} has ended: its state can be read, not changed", id);
   std::string left = target;
   const bool workspace_write = find_word(target, kWorkspaceName) != std::string::npos;
@@ -203,7 +292,7 @@ Result<void> Debugger::write(NodeId id, const std::string& target, const std::st
 }
 
 Result<void> Debugger::write_bytes(NodeId id, const std::string& target, std::span<const std::byte> data) {
-  FRIDAY_TRY(node, session_->readable(id));
+  FRIDAY_TRY(node, started_node(id));
   if (node->state() == NodeState::ended) return fail(ErrorCode::node_ended, "node {} has ended: its state can be read, not changed", id);
   if (find_word(target, kWorkspaceName) != std::string::npos) {
     FRIDAY_TRY(base, workspace(*node));
@@ -211,7 +300,7 @@ Result<void> Debugger::write_bytes(NodeId id, const std::string& target, std::sp
     return node->write_raw(Addr{base}, data);
   }
   FRIDAY_TRY(p, plan(id, target));
-  FRIDAY_TRY(place, evaluate_place(*p, *node, state(id).stopped));
+  FRIDAY_TRY(place, evaluate_place(*p.plan, *node, state(id).stopped));
   if (place.bits || place.size != data.size())
     return fail(ErrorCode::usage, "{} has {} bytes, {} were given", target, place.size, data.size());
   FRIDAY_TRY_VOID(node->write(place.address, data));

@@ -68,7 +68,7 @@ Result<ReplayStop> Debugger::run_call(NodeId id, ThreadId thread) {
     if (stop->kind == ReplayStop::Kind::watch) {
       ReplayNode& node = *session_->find(id);
       for (auto& [number, chains] : state(id).watches)
-        for (auto& chain : chains) (void)chain->update(stop->hits, node, thread, node.watches());
+        for (auto& watched : chains) (void)watched.chain->update(stop->hits, node, thread, node.watches());
       continue;
     }
     const bool others = stop->kind == ReplayStop::Kind::breakpoint && std::find(stop->owners.begin(), stop->owners.end(), client(id)) == stop->owners.end();
@@ -102,6 +102,7 @@ void Debugger::report(NodeId id, const Result<ReplayStop>& stop, std::optional<T
   const ReplayNode* node = session_->find(id);
   last_client_stop_ = *stop;
   here_ = stop->node;
+  if (stop->kind == ReplayStop::Kind::breakpoint || stop->kind == ReplayStop::Kind::watch || stop->kind == ReplayStop::Kind::step) seen_.insert(stop->node);
   for (auto& [other, each] : states_)
     if (each.link && other != id) each.link->moved(session_->find(other)->current());
   s.stopped = stop->node == id ? stop->thread : wanted.value_or(s.stopped);

@@ -119,27 +119,29 @@ Result<void> Debugger::arm_breakpoint(StopPoint& point, ReplayNode& node) {
 
 Result<void> Debugger::arm_watch(StopPoint& point, ReplayNode& node) {
   FRIDAY_TRY(thread, scope_thread(node.id()));
-  auto& chains = state(node.id()).watches[point.id.value];
-  chains.clear();
+  auto& watched = state(node.id()).watches[point.id.value];
+  watched.clear();
   node.watches().disarm(point.id);
   uint32_t index = 0;
   for (const auto& expression : point.expressions) {
-    std::string text = expression;
-    if (text.starts_with("*0x")) text = "*(int*)" + text.substr(1);
+    const std::string text = expression.starts_with("*0x") ? "*(int*)" + expression.substr(1) : expression;
     std::vector<std::shared_ptr<const ExpressionPlan>> plans;
     for (const auto& link_text : links_of(text)) {
       FRIDAY_TRY(p, plan(node.id(), link_text));
-      if (p->kind == ExpressionPlan::Kind::gdb || !p->place)
-        return fail(ErrorCode::unsupported, "node {}: {} cannot be watched: {}", node.id(), link_text, p->reason.empty() ? "it has no place in memory" : p->reason);
-      plans.push_back(p);
+      if (p.plan->kind == ExpressionPlan::Kind::gdb) {
+        FRIDAY_TRY(fixed, place_now(node.id(), link_text, p.plan->reason));
+        p.plan = std::move(fixed);
+      }
+      if (!p.plan->place) return fail(ErrorCode::unsupported, "node {}: {} cannot be watched: it has no place in memory", node.id(), link_text);
+      plans.push_back(p.plan);
     }
-    const uint32_t first = index;
+    const uint32_t type = types_.add(*plans.back(), plans.back()->type), first = index;
     index += static_cast<uint32_t>(plans.size());
-    chains.push_back(std::make_unique<ChainWatch>(point.id, std::move(plans), first, point.any_write));
-    auto armed = chains.back()->arm(node, thread, node.watches());
+    watched.push_back({std::make_unique<ChainWatch>(point.id, std::move(plans), first, point.any_write), type});
+    auto armed = watched.back().chain->arm(node, thread, node.watches());
     if (!armed) {
       node.watches().disarm(point.id);
-      chains.clear();
+      watched.clear();
       return armed;
     }
   }
@@ -225,31 +227,26 @@ std::optional<DebugStop> Debugger::judge_breakpoint(const ReplayStop& stop) {
 
 std::optional<DebugStop> Debugger::judge_watch(const ReplayStop& stop) {
   DebugStop out = base_stop(stop, DebugStop::Kind::watch);
-  out.pc = stop.pc.value;
   ReplayNode& node = *session_->find(stop.node);
-  for (auto& [number, chains] : state(stop.node).watches) {
+  for (auto& [number, watched] : state(stop.node).watches) {
     StopPoint* point = points_.find({number});
     if (!point || !point->enabled) continue;
-    bool changed = false;
-    for (size_t i = 0; i < chains.size(); i++) {
-      auto change = chains[i]->update(stop.hits, node, stop.thread, node.watches());
-      if (!change || !*change || !(*change)->value_changed) continue;
-      if (!changed && out.expression.empty()) {
-        out.expression = point->expressions[i];
-        if (auto p = plan(stop.node, point->expressions[i]); p && (*p)->kind != ExpressionPlan::Kind::gdb) {
-          auto value_of = [&](const std::optional<std::vector<std::byte>>& bytes) -> std::optional<RawValue> {
-            if (!bytes) return std::nullopt;
-            RawValue v{types_.add(**p, (*p)->type), *bytes, std::nullopt};
-            if ((*change)->address) v.address = (*change)->address->value;
-            return v;
-          };
-          out.old_value = value_of((*change)->old_value);
-          out.new_value = value_of((*change)->new_value);
-        }
-      }
-      changed = true;
+    // Every chain is brought up to date; the first that changed is what is told.
+    std::optional<ChainChange> told;
+    size_t which = 0;
+    for (size_t i = 0; i < watched.size(); i++) {
+      auto change = watched[i].chain->update(stop.hits, node, stop.thread, node.watches());
+      if (!change || !*change || !(*change)->value_changed || told) continue;
+      told = std::move(**change);
+      which = i;
     }
-    if (changed && condition_holds(*point, stop.node, out.message) && count(*point)) out.ids.push_back(number);
+    if (!told || !condition_holds(*point, stop.node, out.message) || !count(*point)) continue;
+    out.ids.push_back(number);
+    if (!out.expression.empty()) continue;
+    out.expression = point->expressions[which];
+    const auto address = told->address ? std::optional(told->address->value) : std::nullopt;
+    if (told->old_value) out.old_value = RawValue{watched[which].type, *told->old_value, address};
+    if (told->new_value) out.new_value = RawValue{watched[which].type, *told->new_value, address};
   }
   if (out.ids.empty()) return std::nullopt;
   return out;
