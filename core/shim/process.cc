@@ -34,11 +34,14 @@ long new_thread(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
     replay_consume(event);
     return result;
   }
-  const uint32_t number = (uint32_t)control.thread_count;
+  // Once the recording has ended no token holds the new thread back: it may run, and end, before this one goes on. So the
+  // kernel stores the ids then, and two creators must not meet.
+  const bool plain = control.mode == kModePassThrough;
+  const uint32_t number = (uint32_t)__atomic_fetch_add(&control.thread_count, 1, __ATOMIC_SEQ_CST);
   ThreadArea* child = number < kMaxThreads ? area_create(number) : nullptr;
   if (!child) return -11;
   child->signal_mask = area->signal_mask;
-  child->clear_tid = c.flags & kChildClearTid ? c.child_tid : 0;
+  child->clear_tid = !plain && c.flags & kChildClearTid ? c.child_tid : 0;
   CallFrame* start = (CallFrame*)(child->stack_top - sizeof(CallFrame) - 8);
   *start = *frame;
   start->rax = 0;
@@ -47,16 +50,15 @@ long new_thread(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   child->frame = start;
   child->alive = 1;
   __atomic_fetch_add(&live_threads, 1, __ATOMIC_SEQ_CST);
-  control.thread_count = number + 1;
-  uint64_t flags = c.flags & ~(kParentSetTid | kChildClearTid | kChildSetTid);
-  long tid = friday_clone((long)flags, start, child, 0, 0, (long)c.tls);
+  const uint64_t own = plain ? 0 : kParentSetTid | kChildClearTid | kChildSetTid;
+  long tid = friday_clone((long)(c.flags & ~own), start, child, plain ? (long)c.parent_tid : 0, plain ? (long)c.child_tid : 0, (long)c.tls);
   if (failed(tid)) {
     child->alive = 0;
-    control.thread_count = number;
     __atomic_fetch_sub(&live_threads, 1, __ATOMIC_SEQ_CST);
     if (event) replay_fail("a thread could not be created", tid);
   }
   long result = event ? event->result : tid;
+  if (plain) return tid;
   child->tid = (uint32_t)result;
   if (!failed(result)) {
     if (c.flags & kParentSetTid) store_tid(c.parent_tid, child->tid);
