@@ -6,17 +6,17 @@ namespace friday {
 
 Result<user_regs_struct> ClientView::registers(ThreadId thread) {
   if (auto it = edits_.find(thread); it != edits_.end() && it->second.wanted) return *it->second.wanted;
-  return node_.registers(thread);
+  return node_->registers(thread);
 }
 
 Result<void> ClientView::set_registers(ThreadId thread, const user_regs_struct& wanted) {
-  if (const user_regs_struct* home = node_.call_began_at(thread); home && same_registers(wanted, *home)) {
+  if (const user_regs_struct* home = node_->call_began_at(thread); home && same_registers(wanted, *home)) {
     edits_.erase(thread);
-    return node_.end_call(thread);
+    return node_->end_call(thread);
   }
   Edit& edit = edits_[thread];
   if (!edit.before) {
-    FRIDAY_TRY(now, node_.registers(thread));
+    FRIDAY_TRY(now, node_->registers(thread));
     edit.before = now;
   }
   edit.wanted = wanted;
@@ -26,7 +26,7 @@ Result<void> ClientView::set_registers(ThreadId thread, const user_regs_struct& 
 
 Result<std::vector<std::byte>> ClientView::extended_state(ThreadId thread) {
   if (auto it = edits_.find(thread); it != edits_.end() && it->second.extended) return *it->second.extended;
-  return node_.extended_state(thread);
+  return node_->extended_state(thread);
 }
 
 Result<void> ClientView::set_extended_state(ThreadId thread, std::span<const std::byte> state) {
@@ -36,11 +36,11 @@ Result<void> ClientView::set_extended_state(ThreadId thread, std::span<const std
 
 Result<void> ClientView::apply(ThreadId thread, const Edit& edit) {
   if (edit.wanted) {
-    const bool call = edit.wanted->rip != edit.before->rip && edit.wanted->rsp < edit.before->rsp && !node_.call_began_at(thread);
-    if (call) FRIDAY_TRY_VOID(node_.begin_call(thread, *edit.wanted));
-    else FRIDAY_TRY_VOID(node_.set_registers(thread, *edit.wanted));
+    const bool call = edit.wanted->rip != edit.before->rip && edit.wanted->rsp < edit.before->rsp && !node_->call_began_at(thread);
+    if (call) FRIDAY_TRY_VOID(node_->begin_call(thread, *edit.wanted));
+    else FRIDAY_TRY_VOID(node_->set_registers(thread, *edit.wanted));
   }
-  if (edit.extended) return node_.set_extended_state(thread, *edit.extended);
+  if (edit.extended) return node_->set_extended_state(thread, *edit.extended);
   return {};
 }
 
@@ -52,9 +52,9 @@ Result<void> ClientView::commit() {
 Result<bool> ClientView::settle() {
   FRIDAY_TRY_VOID(commit());
   bool lost = false;
-  for (auto& [tid, thread] : node_.threads_by_tid()) {
+  for (auto& [tid, thread] : node_->threads_by_tid()) {
     if (!thread.detour) continue;
-    FRIDAY_TRY_VOID(node_.end_call(ThreadId{thread.number}));
+    FRIDAY_TRY_VOID(node_->end_call(ThreadId{thread.number}));
     lost = true;
   }
   return lost;

@@ -15,29 +15,35 @@ namespace friday {
 
 class ClientView final : public NodeControl {
  public:
-  explicit ClientView(ReplayNode& node) : node_(node) {}
+  explicit ClientView(ReplayNode& node) : node_(&node) {}
+
+  // The node was built anew.
+  void rebind(ReplayNode& node) {
+    node_ = &node;
+    edits_.clear();
+  }
 
   // gdb resumes the node: a thread whose stack pointer went down is sent into a call, all other writes take effect.
   Result<void> commit();
   // gdb's command is done. Ends a call that did not come back; true if there was one.
   Result<bool> settle();
 
-  NodeId id() const override { return node_.id(); }
-  std::vector<ThreadInfo> threads() override { return node_.threads(); }
-  Result<void> read(Addr address, std::span<std::byte> out) override { return node_.read(address, out); }
-  Result<void> write(Addr address, std::span<const std::byte> data) override { return node_.write(address, data); }
-  Result<void> read_raw(Addr address, std::span<std::byte> out) override { return node_.read_raw(address, out); }
-  Result<void> write_raw(Addr address, std::span<const std::byte> data) override { return node_.write_raw(address, data); }
+  NodeId id() const override { return node_->id(); }
+  std::vector<ThreadInfo> threads() override { return node_->threads(); }
+  Result<void> read(Addr address, std::span<std::byte> out) override { return node_->read(address, out); }
+  Result<void> write(Addr address, std::span<const std::byte> data) override { return node_->write(address, data); }
+  Result<void> read_raw(Addr address, std::span<std::byte> out) override { return node_->read_raw(address, out); }
+  Result<void> write_raw(Addr address, std::span<const std::byte> data) override { return node_->write_raw(address, data); }
   Result<user_regs_struct> registers(ThreadId thread) override;
   Result<void> set_registers(ThreadId thread, const user_regs_struct& registers) override;
   Result<std::vector<std::byte>> extended_state(ThreadId thread) override;
   Result<void> set_extended_state(ThreadId thread, std::span<const std::byte> state) override;
-  Result<int64_t> inject(long number, std::span<const uint64_t> arguments) override { return node_.inject(number, arguments); }
-  Result<void> single_step(ThreadId thread) override { return node_.single_step(thread); }
-  Result<std::vector<Mapping>> mappings() override { return node_.mappings(); }
-  Result<std::vector<std::byte>> auxv() override { return node_.auxv(); }
-  std::string executable() override { return node_.executable(); }
-  std::string sysroot() override { return node_.sysroot(); }
+  Result<int64_t> inject(long number, std::span<const uint64_t> arguments) override { return node_->inject(number, arguments); }
+  Result<void> single_step(ThreadId thread) override { return node_->single_step(thread); }
+  Result<std::vector<Mapping>> mappings() override { return node_->mappings(); }
+  Result<std::vector<std::byte>> auxv() override { return node_->auxv(); }
+  std::string executable() override { return node_->executable(); }
+  std::string sysroot() override { return node_->sysroot(); }
 
  private:
   struct Edit {
@@ -46,7 +52,7 @@ class ClientView final : public NodeControl {
   };
   Result<void> apply(ThreadId thread, const Edit& edit);
 
-  ReplayNode& node_;
+  ReplayNode* node_;
   std::map<ThreadId, Edit> edits_;
 };
 

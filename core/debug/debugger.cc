@@ -35,7 +35,8 @@ Debugger::~Debugger() {
 
 void Debugger::node_started(ReplayNode& node) {
   NodeContext& s = state(node.id());
-  s.link = std::make_unique<GdbLink>(node, *this, gdbs_, fmt::format("{}/node-{}", directory_, node.id()));
+  if (s.link) s.link->rebind(node);
+  else s.link = std::make_unique<GdbLink>(node, *this, gdbs_, fmt::format("{}/node-{}", directory_, node.id()));
   s.stopped = node.current();
   if (options_.background_gdb) (void)s.link->start();
   arm_all(node);
@@ -107,20 +108,27 @@ void Debugger::group_moved(const ReplayStop& stop) {
       if (ReplayNode* node = session_->find(id)) each.link->moved(id == stop.node ? stop.thread : node->current());
 }
 
+// The gdbs stay: addresses and symbols are the same in the nodes built anew. Those of nodes forked later start again.
 Result<void> Debugger::restart() {
-  for (NodeId id : gdbs_.nodes()) gdbs_.remove(id);
+  for (NodeId id : session_->nodes())
+    if (ReplayNode* node = session_->find(id); node->info().parent) {
+      gdbs_.remove(id);
+      state(id).link.reset();
+    }
   for (auto& [id, s] : states_) {
-    s.link.reset();
     s.watches.clear();
-    s.plans.clear();
-    s.scopes.clear();
     s.workspace = s.staged = 0;
   }
   for (StopPointId id : points_.ids()) points_.find(id)->instances.clear();
   for (auto& [id, timer] : timers_) timer.next = 0;
+  timer_node_.reset();
+  pending_stop_.reset();
+  last_client_stop_.reset();
+  client_watches_.clear();
   altered_.clear();
   seen_.clear();
   epoch_++;
+  here_ = session_->nodes().front();
   return session_->restart();
 }
 

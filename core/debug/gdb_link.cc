@@ -8,10 +8,10 @@ Result<void> GdbLink::start() {
   if (started_) return {};
   FRIDAY_TRY_VOID(endpoint_.listen_unix(socket_path_));
   MiSessionOptions options;
-  options.sysroot = node_.sysroot();
+  options.sysroot = node_->sysroot();
   FRIDAY_TRY(gdb, MiSession::start(std::move(options)));
   MiSession* raw = gdb.get();
-  gdbs_.add(node_.id(), std::move(gdb));
+  gdbs_.add(node_->id(), std::move(gdb));
   started_ = true;
   // gdb must not keep what it read: the core changes memory without telling it.
   for (const char* setting : {"-gdb-set stack-cache off", "-gdb-set code-cache off", "-gdb-set remotetimeout 60", "-gdb-set unwindonsignal on"})
@@ -20,15 +20,22 @@ Result<void> GdbLink::start() {
   return {};
 }
 
+void GdbLink::rebind(ReplayNode& node) {
+  node_ = &node;
+  view_.rebind(node);
+  stale_ = true;
+}
+
 Result<MiSession*> GdbLink::session(Pump& pump) {
   FRIDAY_TRY_VOID(start());
-  MiSession* gdb = gdbs_.session(node_.id());
+  MiSession* gdb = gdbs_.session(node_->id());
   if (!gdb || !gdb->is_alive()) {
     // A gdb that died is replaced; its node is unharmed.
-    started_ = connected_ = false;
-    gdbs_.remove(node_.id());
+    started_ = connected_ = threads_known_ = false;
+    patches_known_ = 0;
+    gdbs_.remove(node_->id());
     FRIDAY_TRY_VOID(start());
-    gdb = gdbs_.session(node_.id());
+    gdb = gdbs_.session(node_->id());
   }
   if (!connected_) {
     FRIDAY_TRY_VOID(gdb->wait_ready(pump));
@@ -56,8 +63,14 @@ Result<void> GdbLink::refresh(MiSession& gdb, Pump& pump) {
   while (gdb.take_async()) {}
   if (!stale_) return {};
   FRIDAY_TRY_VOID(gdb.console("maint flush register-cache", pump));
-  const auto threads = node_.threads();
-  if (threads.size() > 1) {
+  // Libraries that came (or, at a restart, went) while gdb was not told.
+  if (const size_t patches = node_->load_patches(); patches != patches_known_) {
+    if (patches_known_) FRIDAY_TRY_VOID(gdb.console("sharedlibrary", pump));
+    patches_known_ = patches;
+  }
+  const auto threads = node_->threads();
+  if (threads.size() > 1 || threads_known_) {
+    threads_known_ = true;
     // gdb numbers threads by the order in which it met them; its target id has our number.
     FRIDAY_TRY(record, gdb.run("-thread-info", pump));
     for (const auto& thread : threads_of(record))
@@ -72,7 +85,7 @@ Result<void> GdbLink::settle() {
   FRIDAY_TRY(lost, view_.settle());
   if (!lost) return {};
   stale_ = true;
-  return fail(ErrorCode::unsupported, "node {}: the function did not come back, its call was given up; what it had changed by then is changed", node_.id());
+  return fail(ErrorCode::unsupported, "node {}: the function did not come back, its call was given up; what it had changed by then is changed", node_->id());
 }
 
 Result<ResultRecord> GdbLink::run(std::string_view command, Pump& pump) {
@@ -105,7 +118,7 @@ Result<void> GdbLink::execute(std::string_view command, Pump& pump) {
   for (;;) {
     while (auto record = gdb->take_async())
       if (stop_of(*record)) return {};
-    if (!gdb->is_alive()) return fail(ErrorCode::component_died, "node {}: its gdb died: {}", node_.id(), gdb->error_tail());
+    if (!gdb->is_alive()) return fail(ErrorCode::component_died, "node {}: its gdb died: {}", node_->id(), gdb->error_tail());
     FRIDAY_TRY_VOID(pump.pump_once(1000));
   }
 }

@@ -18,7 +18,10 @@ namespace friday {
 class GdbLink {
  public:
   GdbLink(ReplayNode& node, RspHost& host, MiMultiplexer& gdbs, std::string socket_path)
-      : node_(node), gdbs_(gdbs), socket_path_(std::move(socket_path)), view_(node), endpoint_(view_, host) {}
+      : node_(&node), gdbs_(gdbs), socket_path_(std::move(socket_path)), view_(node), endpoint_(view_, host) {}
+
+  // The node was built anew, at its start: gdb stays.
+  void rebind(ReplayNode& node);
 
   // Starts gdb in the background, if it is not there; questions wait until it is connected.
   Result<void> start();
@@ -49,12 +52,14 @@ class GdbLink {
   Result<void> refresh(MiSession& gdb, Pump& pump);
   Result<void> settle();
 
-  ReplayNode& node_;
+  ReplayNode* node_;
   MiMultiplexer& gdbs_;
   std::string socket_path_;
   ClientView view_;
   RspEndpoint endpoint_;
   bool started_ = false, connected_ = false, stale_ = false;
+  bool threads_known_ = false;  // gdb may know threads besides the first
+  size_t patches_known_ = 0;    // of the node when gdb last looked for libraries
   MiToken connecting_ = 0;
   ThreadId thread_{0};
 };

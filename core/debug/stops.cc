@@ -103,6 +103,7 @@ Result<void> Debugger::arm_breakpoint(StopPoint& point, ReplayNode& node) {
   FRIDAY_TRY(answer, l->ask("-friday-locate " + mi_quote(point.location), *this));
   auto json = nlohmann::json::parse(answer, nullptr, false);
   if (json.is_discarded() || json.empty()) return fail(ErrorCode::not_found, "node {}: no location for {}", node.id(), point.location);
+  FRIDAY_TRY_VOID(node.make_pad_areas());
   auto& instances = point.instances[node.id()];
   instances.clear();
   for (const auto& location : json) {

@@ -3,12 +3,15 @@
 #include <elf.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <sstream>
+#include <utility>
 
 #include "core/base/check.h"
 #include "core/base/files.h"
@@ -78,13 +81,15 @@ uint64_t ReplayNode::events_done() const {
   return event;
 }
 
-void ReplayNode::load_patches() {
+size_t ReplayNode::load_patches() {
   uint64_t where[2];
-  if (!process_->read(control_address_ + offsetof(shim::Control, patches), where, sizeof where)) return;
-  if (where[1] == patches_.size() || where[1] > 65536) return;
-  patches_.resize(where[1]);
-  if (!process_->read(where[0], patches_.data(), where[1] * sizeof(shim::Patch))) return patches_.clear();
-  for (const auto& patch : patches_) {
+  if (!process_->read(control_address_ + offsetof(shim::Control, patches), where, sizeof where)) return patches_.size();
+  if (where[1] == patches_.size() || where[1] > 65536) return patches_.size();
+  std::vector<shim::Patch> all(where[1]);
+  if (!process_->read(where[0], all.data(), where[1] * sizeof(shim::Patch))) return patches_.size();
+  const size_t known = std::exchange(patches_, std::move(all)).size();
+  for (size_t i = known; i < patches_.size(); i++) {  // the shim appends
+    const auto& patch = patches_[i];
     PatchWindow window{patch.start, PatchKind::call_site, {}, {}};
     window.original.resize(patch.length);
     window.patched.resize(patch.length);
@@ -92,6 +97,7 @@ void ReplayNode::load_patches() {
     if (process_->read(patch.start, window.patched.data(), patch.length)) (void)patched_.add_window(std::move(window));
   }
   std::sort(patches_.begin(), patches_.end(), [](const auto& a, const auto& b) { return a.stub < b.stub; });
+  return patches_.size();
 }
 
 // ---- Threads
@@ -201,6 +207,38 @@ Result<void> ReplayNode::stop_threads() {
     if ((status >> 16) != PTRACE_EVENT_STOP) hold(thread, status);
   }
   for (pid_t tid : ended) threads_.erase(tid);
+  // A thread on its way past a breakpoint stands where the program has no code; it is set to where that code stands for.
+  user_regs_struct r;
+  for (auto& [tid, thread] : threads_) {
+    if (!TracedProcess::registers(tid, r) || !breakpoints_.in_pad(Addr{r.rip})) continue;
+    FRIDAY_TRY_VOID(breakpoints_.leave_pad(ThreadId{thread.number}));
+    thread.at_breakpoint = TracedProcess::registers(tid, r) && breakpoints_.contains(Addr{r.rip});
+  }
+  return {};
+}
+
+// The shim reserves kPadSize beside each module and fills its beginning with stubs; the end is for pads. A reservation that
+// was cut already (the parent's, of a forked node) no longer looks like one.
+Result<void> ReplayNode::make_pad_areas() {
+  if (pads_for_ == patches_.size()) return {};
+  pads_for_ = patches_.size();
+  FRIDAY_TRY(text, read_file(fmt::format("/proc/{}/maps", process_->pid())));
+  constexpr uint64_t size = 1 << 20;
+  uint64_t stubs = 0, stubs_end = 0;
+  std::vector<uint64_t> places;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    unsigned long low, high;
+    char rights[5];
+    if (sscanf(line.c_str(), "%lx-%lx %4s", &low, &high, rights) != 3) continue;
+    if (!strcmp(rights, "---p") && low == stubs_end && high - stubs == shim::kPadSize && high - low > size) places.push_back(high - size);
+    if (!strcmp(rights, "r-xp")) stubs = low, stubs_end = high;
+  }
+  for (uint64_t place : places) {
+    const uint64_t arguments[] = {place, size, PROT_READ | PROT_EXEC};
+    FRIDAY_TRY(done, inject(SYS_mprotect, arguments));
+    if (done == 0) breakpoints_.add_pad_area({Addr{place}, size});
+  }
   return {};
 }
 

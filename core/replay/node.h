@@ -136,8 +136,10 @@ class ReplayNode final : public NodeControl {
   // The program's registers of a thread in a call as they were before it; null when it is in none.
   const user_regs_struct* call_began_at(ThreadId id);
 
-  // Registers the shim's patches with the table of patched bytes; called when modules came.
-  void load_patches();
+  // Registers the shim's patches with the table of patched bytes, those that came since the last time; how many there are.
+  size_t load_patches();
+  // Gives the breakpoints room for their pads beside the modules there are; a hit then costs no single step.
+  Result<void> make_pad_areas();
   PatchedBytes& patched_bytes() { return patched_; }
   Breakpoints& breakpoints() { return breakpoints_; }
   WatchSet& watches() { return watches_; }
@@ -156,6 +158,7 @@ class ReplayNode final : public NodeControl {
   uint64_t control_address_ = 0, auxv_address_ = 0, auxv_bytes_ = 0, shim_low_ = 0, shim_high_ = 0;
   shim::Control control_{};
   std::vector<shim::Patch> patches_;   // by stub address
+  size_t pads_for_ = 0;                // patches there were when pad areas were last looked for
   std::map<pid_t, Thread> threads_;
   NodeState state_ = NodeState::waiting;
   NodeOutcome outcome_;
