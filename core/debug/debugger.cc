@@ -40,6 +40,7 @@ void Debugger::node_started(ReplayNode& node) {
   s.stopped = node.current();
   if (options_.background_gdb) (void)s.link->start();
   arm_all(node);
+  park_for_target();
 }
 
 Result<GdbLink*> Debugger::link(NodeId id) {
@@ -130,6 +131,11 @@ Result<void> Debugger::restart() {
   epoch_++;
   here_ = session_->nodes().front();
   return session_->restart();
+}
+
+Result<void> Debugger::restart(SyncMode sync) {
+  session_->set_sync(sync);
+  return restart();
 }
 
 std::optional<LogicalTime> Debugger::altered_since(NodeId node) const {

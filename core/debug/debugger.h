@@ -37,7 +37,7 @@ struct RawValue {
 };
 
 struct DebugStop {
-  enum class Kind { breakpoint, watch, timer, exit, end, divergence, interrupt, pause, step, signal };
+  enum class Kind { breakpoint, watch, timer, exit, end, divergence, interrupt, pause, step, signal, reached };
   Kind kind = Kind::end;
   std::vector<uint32_t> ids;
   NodeId node{};
@@ -92,12 +92,16 @@ class Debugger final : public Pump, public RspHost {
   // ---- running (run.cc)
   Result<DebugStop> resume(std::optional<double> timeout);
   Result<DebugStop> step(NodeId node, const std::string& command);
+  // Runs forward until a node stands before an event (`reached`), or to what comes before; without target to the end. Stop
+  // points are passed over: they neither stop the group nor count.
+  Result<DebugStop> run_to(std::optional<Mark> target, std::optional<double> timeout);
   // Ends a run of the group, or a question that a gdb is busy with (Error interrupted). Safe in a signal handler.
   void interrupt() {
     interrupted_ = true;
     session_->interrupt();
   }
   Result<void> restart();
+  Result<void> restart(SyncMode sync);
   // Whether the group's time has come to the node: it has done an event, or runs its first lines.
   bool started(NodeId node);
   bool altered(NodeId node) const { return altered_.contains(node); }
@@ -168,6 +172,8 @@ class Debugger final : public Pump, public RspHost {
   // run.cc
   void set_next_timer();
   std::optional<DebugStop> judge_timer(const ReplayStop& stop);
+  void park_for_target();
+  std::optional<DebugStop> judge_target(const ReplayStop& stop);
   Result<DebugStop> run_group(std::optional<double> timeout);
   std::optional<DebugStop> judge(const ReplayStop& stop);
   DebugStop base_stop(const ReplayStop& stop, DebugStop::Kind kind);
@@ -193,6 +199,8 @@ class Debugger final : public Pump, public RspHost {
   StopPoints points_;
   std::map<uint32_t, Timer> timers_;
   std::optional<NodeId> timer_node_;            // parked for the next timer
+  bool passing_ = false;                         // run_to runs
+  std::optional<Mark> target_;                   // of run_to
   std::map<NodeId, LogicalTime> altered_;
   std::set<NodeId> seen_;                        // nodes that stopped in their own code: they run, whatever they have done
   std::map<uint64_t, std::string> locations_;   // by pc, of programs with equal layout: (node << 48 | pc)

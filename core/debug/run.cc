@@ -38,7 +38,7 @@ std::optional<DebugStop> Debugger::judge(const ReplayStop& stop) {
   switch (stop.kind) {
     case ReplayStop::Kind::breakpoint: return judge_breakpoint(stop);
     case ReplayStop::Kind::watch: return judge_watch(stop);
-    case ReplayStop::Kind::event: return judge_timer(stop);
+    case ReplayStop::Kind::event: return passing_ ? judge_target(stop) : judge_timer(stop);
     case ReplayStop::Kind::step: case ReplayStop::Kind::started: return base_stop(stop, DebugStop::Kind::step);
     case ReplayStop::Kind::node_ended: case ReplayStop::Kind::signal: {
       auto out = base_stop(stop, stop.kind == ReplayStop::Kind::signal ? DebugStop::Kind::exit : DebugStop::Kind::exit);
@@ -96,6 +96,7 @@ class Alarm {
 void Debugger::set_next_timer() {
   if (timer_node_) (void)session_->stop_at(*timer_node_, ~uint64_t{0});
   timer_node_.reset();
+  if (passing_) return;
   int64_t due = INT64_MAX;
   const Schedule& order = session_->schedule();
   for (auto& [id, timer] : timers_) {
@@ -130,6 +131,22 @@ std::optional<DebugStop> Debugger::judge_timer(const ReplayStop& stop) {
   return out;
 }
 
+// A node that has not been forked yet is parked when it appears.
+void Debugger::park_for_target() {
+  if (!target_) return;
+  ReplayNode* node = session_->find(target_->node);
+  if (node->has_process() && node->state() == NodeState::live) (void)session_->stop_at(node->id(), target_->event.value);
+}
+
+std::optional<DebugStop> Debugger::judge_target(const ReplayStop& stop) {
+  if (!target_ || stop.node != target_->node) return std::nullopt;
+  // Timers whose time was passed over are due a whole period later than now.
+  const int64_t now = session_->schedule().time_of(stop.node, target_->event).l;
+  for (auto& [id, timer] : timers_)
+    while (timer.next && timer.next <= now) timer.next += timer.period;
+  return base_stop(stop, DebugStop::Kind::reached);
+}
+
 Result<DebugStop> Debugger::run_group(std::optional<double> timeout) {
   std::optional<Alarm> alarm;
   session_->deadline.reset();
@@ -158,6 +175,30 @@ Result<DebugStop> Debugger::resume(std::optional<double> timeout) {
     pending_stop_.reset();
     if (auto judged = judge(stop)) return std::move(*judged);
   }
+  return run_group(timeout);
+}
+
+Result<DebugStop> Debugger::run_to(std::optional<Mark> target, std::optional<double> timeout) {
+  if (target) {
+    const auto& [id, event, ordinal] = *target;
+    FRIDAY_TRY(node, session_->node(id));
+    const uint64_t count = session_->schedule().event_count(id);
+    if (event.value >= count) return fail(ErrorCode::usage, "node {} has no event {}: it has {}", id, event.value, count);
+    if (node->events_done() > event.value) return fail(ErrorCode::usage, "node {} is past its event {}: restart first", id, event.value);
+  }
+  struct Passing {
+    Debugger& d;
+    ~Passing() {
+      if (ReplayNode* n = d.target_ ? d.session_->find(d.target_->node) : nullptr; n && n->has_process()) (void)d.session_->stop_at(n->id(), ~uint64_t{0});
+      d.target_.reset();
+      d.passing_ = d.interrupted_ = false;
+    }
+  } passing{*this};
+  passing_ = true;
+  target_ = target;
+  pending_stop_.reset();
+  set_next_timer();
+  park_for_target();
   return run_group(timeout);
 }
 

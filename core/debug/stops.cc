@@ -212,6 +212,7 @@ bool Debugger::condition_holds(const StopPoint& point, NodeId node, std::string&
 bool Debugger::count(StopPoint& point) { return points_.count_hit(point.id) == HitVerdict::run_handlers; }
 
 std::optional<DebugStop> Debugger::judge_breakpoint(const ReplayStop& stop) {
+  if (passing_) return std::nullopt;
   DebugStop out = base_stop(stop, DebugStop::Kind::breakpoint);
   out.pc = stop.pc.value;
   std::vector<uint32_t> ids;
@@ -241,7 +242,7 @@ std::optional<DebugStop> Debugger::judge_watch(const ReplayStop& stop) {
       told = std::move(**change);
       which = i;
     }
-    if (!told || !condition_holds(*point, stop.node, out.message) || !count(*point)) continue;
+    if (!told || passing_ || !condition_holds(*point, stop.node, out.message) || !count(*point)) continue;
     out.ids.push_back(number);
     if (!out.expression.empty()) continue;
     out.expression = point->expressions[which];

@@ -217,6 +217,15 @@ Result<void> ReplayNode::stop_threads() {
   return {};
 }
 
+Result<void> ReplayNode::flush_watches() {
+  FRIDAY_TRY_VOID(watches_.flush());
+  auto [low, high] = watches_.bounds();
+  if (low.value == control_.watched_low && high.value == control_.watched_high) return {};
+  if (!set_control(&shim::Control::watched_low, low.value) || !set_control(&shim::Control::watched_high, high.value))
+    return std::unexpected(gone(info_.id));
+  return {};
+}
+
 // The shim reserves kPadSize beside each module and fills its beginning with stubs; the end is for pads. A reservation that
 // was cut already (the parent's, of a forked node) no longer looks like one.
 Result<void> ReplayNode::make_pad_areas() {

@@ -143,6 +143,8 @@ class ReplayNode final : public NodeControl {
   PatchedBytes& patched_bytes() { return patched_; }
   Breakpoints& breakpoints() { return breakpoints_; }
   WatchSet& watches() { return watches_; }
+  // Puts the watches in force; the shim is told where they lie, so that it reports mapping calls there.
+  Result<void> flush_watches();
 
  private:
   std::optional<shim::ThreadArea> area(uint32_t number) const;

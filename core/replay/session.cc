@@ -210,7 +210,7 @@ bool ReplaySession::resume_thread(ReplayNode& node, ReplayNode::Thread& thread) 
 void ReplaySession::resume_all() {
   for (auto& [id, node] : nodes_) {
     if (node->state() != NodeState::live) continue;
-    (void)node->watches().flush();
+    (void)node->flush_watches();
     for (auto& [tid, thread] : node->threads_by_tid())
       if (thread.stopped && !thread.held && !thread.detour) resume_thread(*node, thread);
   }
@@ -417,6 +417,16 @@ std::optional<ReplayStop> ReplaySession::handle_shim_trap(ReplayNode& node, Repl
       node.end({NodeOutcome::How::diverged, 0, ""});
       (void)stop_group();
       return stop_of(ReplayStop::Kind::diverged, node, thread);
+    }
+    case shim::kTrapMappingBegins: (void)node.watches().open_for_mapping_call(Addr{c.mapping_low}, Addr{c.mapping_high}); break;
+    case shim::kTrapMappingDone: {
+      auto hits = node.watches().mapping_call_done(Addr{c.mapping_low}, Addr{c.mapping_high});
+      (void)node.flush_watches();
+      if (!hits || hits->empty()) break;
+      ReplayStop stop = stop_of(ReplayStop::Kind::watch, node, thread);
+      stop.pc = Addr{node.call_site(id)};
+      stop.hits = std::move(*hits);
+      return stop;
     }
     case shim::kTrapFailed:
       return end_node(node, id, {NodeOutcome::How::failed, c.trap_detail,

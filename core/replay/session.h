@@ -80,6 +80,8 @@ class ReplaySession {
   const Recording& recording() const { return recording_; }
   const Schedule& schedule() const { return schedule_; }
   SyncMode sync() const { return options_.sync; }
+  // restart() must follow.
+  void set_sync(SyncMode sync) { options_.sync = sync; }
   const std::vector<NodeId>& nodes() const { return ids_; }
   ReplayNode* find(NodeId id);
   Result<ReplayNode*> node(NodeId id);             // with a clear error

@@ -413,6 +413,10 @@ void pass_through(CallFrame* frame, ThreadArea* area) {
     return;
   }
   if (call == 60) do_thread_exit(frame, area);
+  if (area->native && (call == 9 || call == 10 || call == 11 || call == 25 || call == 28)) {
+    frame->rax = (uint64_t)native_mapping(call, a);
+    return;
+  }
   long result;
   while ((result = friday_interruptible(area, call, a)) == kNotMade)
     if (signals_deliver(frame, area, Moment::before_call)) return;

@@ -77,6 +77,21 @@ long record_mmap(CallFrame* frame, ThreadArea* area) {
   return result;
 }
 
+// A debugger's watches lie on pages: the core takes its protections off before a call that changes mappings there, and puts
+// them back on what has come of it.
+void tell_watches(TrapReason when, uint64_t low, uint64_t size) {
+  if (low + size <= control.watched_low || low >= control.watched_high) return;
+  control.mapping_low = low & ~4095ull;
+  control.mapping_high = page_up(low + size);
+  trap(when, 0);
+}
+
+struct WatchedCall {
+  uint64_t low, size;
+  WatchedCall(uint64_t from, uint64_t bytes) : low(from), size(bytes) { tell_watches(kTrapMappingBegins, low, size); }
+  ~WatchedCall() { tell_watches(kTrapMappingDone, low, size); }
+};
+
 void hex(const uint8_t* bytes, unsigned count, char* out) {
   for (unsigned i = 0; i < count; i++) {
     *out++ = "0123456789abcdef"[bytes[i] >> 4];
@@ -99,6 +114,7 @@ long replay_mmap(CallFrame* frame, ThreadArea* area) {
   EventRecord* event = replay_expect(frame, area, kCall, 9);
   long result = event->result;
   if (!failed(result)) {
+    WatchedCall watched((uint64_t)result, a[1]);
     PartHeader part;
     const MapContentPart* content = (const MapContentPart*)replay_part(event, kMapContent, 0, &part);
     bool copied = false;
@@ -146,6 +162,7 @@ long do_brk(CallFrame* frame, ThreadArea* area) {
   }
   EventRecord* event = replay_expect(frame, area, kCall, 12);
   uint64_t wanted = (uint64_t)event->result, old_end = page_up(control.program_brk), new_end = page_up(wanted);
+  WatchedCall watched(min(old_end, new_end), new_end > old_end ? new_end - old_end : old_end - new_end);
   if (new_end > old_end) {
     long got = native(9, old_end, new_end - old_end, 3, kPrivate | kAnonymous | kFixedNoReplace, -1, 0);
     if ((uint64_t)got != old_end) diverge(event, kDivergedNative, 0, old_end, (uint64_t)got, frame, area, kCall);
@@ -171,6 +188,7 @@ long do_mremap(CallFrame* frame, ThreadArea* area) {
   EventRecord* event = replay_expect(frame, area, kCall, 25);
   long result = event->result;
   if (!failed(result)) {
+    WatchedCall from(a[0], a[1]), to((uint64_t)result, a[2]);
     long got = (uint64_t)result == a[0] ? native(25, a[0], a[1], a[2], 0)
                                         : native(25, a[0], a[1], a[2], 3 /* MAYMOVE|FIXED */ | (a[3] & 4), result);
     if (got != result) diverge(event, kDivergedNative, 0, (uint64_t)result, (uint64_t)got, frame, area, kCall);
@@ -194,9 +212,23 @@ long do_madvise(CallFrame* frame, ThreadArea* area) {
   EventRecord* event = replay_expect(frame, area, kCall, 28);
   long result = event->result;
   // Only advice that changes contents or inheritance matters here: DONTNEED, REMOVE, DONTFORK, DOFORK, WIPEONFORK, ...
-  if (result == 0 && (advice == 4 || advice == 9 || advice == 10 || advice == 11 || advice == 18 || advice == 19))
+  if (result == 0 && (advice == 4 || advice == 9 || advice == 10 || advice == 11 || advice == 18 || advice == 19)) {
+    WatchedCall watched(a[0], a[1]);
     native(28, a[0], a[1], advice);
+  }
   replay_consume(event);
+  return result;
+}
+
+long native_mapping(long call, const uint64_t* a) {
+  // A call of a debugger's may get any address; mprotect and munmap have theirs.
+  WatchedCall watched(a[0], call == 25 && a[2] > a[1] ? a[2] : a[1]);
+  long result = native(call, a[0], a[1], a[2], a[3], a[4], a[5]);
+  if ((call == 9 || call == 25) && !failed(result) && (uint64_t)result != a[0]) {
+    const uint64_t size = call == 9 ? a[1] : a[2];
+    tell_watches(kTrapMappingBegins, (uint64_t)result, size);
+    tell_watches(kTrapMappingDone, (uint64_t)result, size);
+  }
   return result;
 }
 

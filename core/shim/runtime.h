@@ -171,6 +171,7 @@ long do_mmap(CallFrame* frame, ThreadArea* area);
 long do_brk(CallFrame* frame, ThreadArea* area);
 long do_mremap(CallFrame* frame, ThreadArea* area);
 long do_madvise(CallFrame* frame, ThreadArea* area);
+long native_mapping(long call, const uint64_t* arguments);  // at replay: a mapping call as it is, with the watches told
 
 // ---- signals.cc
 void signals_install();

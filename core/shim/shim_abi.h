@@ -13,7 +13,7 @@
 namespace friday::shim {
 
 inline constexpr uint64_t kControlMagic = 0x4c4f52544e4f4346;  // "FCONTROL"
-inline constexpr uint32_t kAbiVersion = 1;
+inline constexpr uint32_t kAbiVersion = 2;
 
 // Fixed places in the address space, the same at record and replay, far from where the kernel puts anything by itself.
 inline constexpr uint64_t kStubAddress = 0x130000000000;      // replay only: the stub that rebuilds the image
@@ -80,6 +80,8 @@ enum TrapReason : uint32_t {
   kTrapForkChild = 6,     // a forked child waits for its trace to be mapped
   kTrapFailed = 7,        // replay cannot go on (mapping failed, ...): Control::text
   kTrapStarted = 8,       // resumed from the start image; about to run the program
+  kTrapMappingBegins = 10,// a call is about to change mappings in Control::mapping_low .. mapping_high, where something is watched
+  kTrapMappingDone = 11,  // and has done so
   kTrapOutput = 9,        // the program wrote to a terminal, a log file or a pipe nobody recorded: see Control::output_*
 };
 
@@ -143,6 +145,8 @@ struct Control {
   DivergenceReport divergence;
   char text[128];
   uint64_t output_fd, output_address, output_length;
+  uint64_t watched_low, watched_high;  // set by the core: between them lie all watched pages; empty when nothing is watched
+  uint64_t mapping_low, mapping_high;
   // Counters.
   uint64_t trapped_calls;         // came through SIGSYS
   uint64_t program_brk;

@@ -175,12 +175,20 @@ EventWriter::EventWriter(RecordType type, ThreadArea* area, uint16_t call, const
   event->index = header->events;
   event->thread_seq = area->sequence;
   event->call = call;
-  event->argument_count = (uint8_t)count;
+  event->argument_count = count & 15;
   for (unsigned i = 0; i < count; i++) ((uint64_t*)(event + 1))[i] = arguments[i];
 }
 
 void* EventWriter::part_space(PartKind kind, size_t size, uint64_t address) {
   char* start = (char*)event;
+  if (event->part_count == kMaxParts && start != overflow) {
+    event = (EventRecord*)overflow;
+    memset(event, 0, sizeof *event);
+    trace_end(kEndRefused, event->call, "a call that filled more than 4000 buffers");
+    dropped = true;
+    cursor = nullptr;
+    start = overflow;
+  }
   size_t whole = sizeof(PartHeader) + align8(size);
   if (start != overflow && !reserve(start, event->header.size + whole)) {
     // The record cannot be finished. What was committed stays good; this event is lost with the rest.
@@ -199,7 +207,7 @@ void* EventWriter::part_space(PartKind kind, size_t size, uint64_t address) {
   part->address = address;
   if (size & 7) ((uint64_t*)(part + 1))[size / 8] = 0;
   event->header.size += (uint32_t)whole;
-  event->part_count++;
+  event->part_count = (event->part_count + 1) & kMaxParts;
   return part + 1;
 }
 

@@ -17,7 +17,7 @@
 namespace friday::format {
 
 inline constexpr char kMagic[8] = {'F', 'R', 'I', 'D', 'A', 'Y', 'T', '1'};
-inline constexpr uint32_t kVersion = 1;
+inline constexpr uint32_t kVersion = 2;
 inline constexpr uint64_t kHeaderSize = 4096;
 // The window of address space the trace is mapped into, in the recorded and in the replayed process.
 inline constexpr uint64_t kWindowAddress = 0x100000000000;
@@ -100,14 +100,15 @@ struct EventRecord {
   uint64_t index;          // counted from 0 in this trace
   uint32_t thread_seq;     // counted from 0 in this thread
   uint16_t call;           // system call number; signal number for kSignal; InstructionKind for kInstruction
-  uint8_t argument_count;  // arguments recorded (the call's arity)
-  uint8_t part_count;
+  uint16_t argument_count : 4;  // arguments recorded (the call's arity)
+  uint16_t part_count : 12;     // kMaxParts at most
   int64_t result;          // return value or -errno
   uint64_t input_hash;     // XXH3-64 of what the call reads from memory; 0 if nothing. kInstruction: second result (tsc_aux, carry)
   uint64_t entry_ticks;
   uint64_t return_ticks;   // equals entry_ticks for kRelease
 };
 static_assert(sizeof(EventRecord) == 64);
+inline constexpr unsigned kMaxParts = 4095;
 
 enum InstructionKind : uint16_t { kRdtsc = 1, kRdtscp = 2, kRdrand = 3, kRdseed = 4 };
 

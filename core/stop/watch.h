@@ -6,7 +6,7 @@
 //   arm/disarm as it likes, then flush() before the node resumes (one mprotect for each run of adjacent pages);
 //   SIGSEGV of a thread at `address`: protects(address) ? on_fault(thread, address) : it is the program's own;
 //   writes of its own into the node (user, gdb, replay from outside): note_write(low, size) afterwards;
-//   mapping calls of the program: on_mapping_changed(...) after the call, then flush().
+//   mapping calls of the program: open_for_mapping_call(...) before and mapping_call_done(...) after the call, then flush().
 // A watch never changes what the program computes: a store to a page that the program itself made read-only still
 // faults, and one that straddles into such a page is left to the processor.
 #pragma once
@@ -95,6 +95,14 @@ class WatchSet {
   // when the program maps them again.
   Result<std::vector<WatchHit>> on_mapping_changed(Addr low, Addr high, std::optional<uint32_t> protection);
 
+  // The program is about to change mappings in [low, high): all pages there have the program's own protection until
+  // mapping_call_done(), so that the call does what it would do without watches (mremap(2) fails over pages of two kinds).
+  Result<void> open_for_mapping_call(Addr low, Addr high);
+  // It has changed them: what is mapped there now is learnt, as by on_mapping_changed().
+  Result<std::vector<WatchHit>> mapping_call_done(Addr low, Addr high);
+  // Bounds of all watched pages, empty when there are none.
+  std::pair<Addr, Addr> bounds() const;
+
   // The protection that the program gave to the page of `address`, when a watch has it; for NodeControl::mappings().
   std::optional<uint32_t> program_protection(Addr address) const;
 
@@ -115,6 +123,7 @@ class WatchSet {
   struct Page {
     std::optional<uint32_t> program;  // protection the program gave it; none while unmapped
     bool closed = false;              // PROT_WRITE is taken away now
+    bool lent = false;                // a mapping call of the program is under way
     std::vector<uint32_t> slots;      // ranges on this page, by low
     uint64_t widest = 0;              // no range on this page is wider
   };

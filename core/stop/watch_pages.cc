@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
+#include <utility>
 
 #include "core/stop/watch.h"
 
@@ -102,7 +104,7 @@ Result<void> WatchSet::flush() {
     auto it = pages_.find(page);
     if (it == pages_.end()) continue;
     Page& here = it->second;
-    bool want = !here.slots.empty() && here.program && (*here.program & PROT_WRITE);
+    bool want = !here.slots.empty() && !here.lent && here.program && (*here.program & PROT_WRITE);
     if (want != here.closed) changed.push_back(page);
     else if (here.slots.empty()) pages_.erase(it);
   }
@@ -137,7 +139,7 @@ bool WatchSet::protects(Addr address) const {
 
 std::optional<uint32_t> WatchSet::program_protection(Addr address) const {
   auto it = pages_.find(page_of(address.value));
-  return it == pages_.end() ? std::nullopt : it->second.program;
+  return it == pages_.end() || it->second.lent ? std::nullopt : it->second.program;
 }
 
 bool WatchSet::program_may_write(uint64_t page) {
@@ -188,7 +190,7 @@ Result<std::vector<WatchHit>> WatchSet::on_mapping_changed(Addr low, Addr high, 
   for (auto& [page, here] : pages_) {
     if (page < low.value || page >= high.value) continue;
     here.program = protection;
-    here.closed = false;
+    here.closed = here.lent = false;
     dirty_.insert(page);
     touched.push_back(page);
   }
@@ -197,6 +199,40 @@ Result<std::vector<WatchHit>> WatchSet::on_mapping_changed(Addr low, Addr high, 
     for (uint32_t slot : overlapping(page, page + page_size)) FRIDAY_TRY_VOID(revisit(slot, hits));
   statistics_.hits += hits.size();
   return hits;
+}
+
+Result<void> WatchSet::open_for_mapping_call(Addr low, Addr high) {
+  for (auto& [page, here] : pages_) {
+    if (page < low.value || page >= high.value) continue;
+    here.lent = true;
+    if (!std::exchange(here.closed, false)) continue;
+    FRIDAY_TRY_VOID(protect(page, page + page_size, *here.program));
+  }
+  return {};
+}
+
+Result<std::vector<WatchHit>> WatchSet::mapping_call_done(Addr low, Addr high) {
+  layout_known_ = false;
+  FRIDAY_TRY_VOID(load_layout());
+  std::vector<std::pair<uint64_t, std::optional<uint32_t>>> now;
+  for (const auto& [page, here] : pages_)
+    if (page >= low.value && page < high.value) {
+      const Mapping* mapping = mapping_at(page);
+      now.emplace_back(page, mapping ? std::optional(mapping->protection) : std::nullopt);
+    }
+  std::vector<WatchHit> hits;
+  for (auto [page, protection] : now) {
+    FRIDAY_TRY(some, on_mapping_changed(Addr{page}, Addr{page + page_size}, protection));
+    std::ranges::move(some, std::back_inserter(hits));
+  }
+  return hits;
+}
+
+std::pair<Addr, Addr> WatchSet::bounds() const {
+  uint64_t low = ~uint64_t{0}, high = 0;
+  for (const auto& [page, here] : pages_)
+    if (!here.slots.empty()) low = std::min(low, page), high = std::max(high, page + page_size);
+  return high ? std::pair{Addr{low}, Addr{high}} : std::pair{Addr{0}, Addr{0}};
 }
 
 // The memory of a range was replaced: compares all of it, or finds that it is not there.

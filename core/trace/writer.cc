@@ -65,13 +65,13 @@ void TraceWriter::append(uint16_t type, uint32_t thread, std::span<const std::by
 }
 
 uint64_t TraceWriter::add(const EventSpec& spec) {
-  FRIDAY_CHECK(spec.arguments.size() <= 255 && spec.parts.count() <= 255) << "an event with too many parts";
+  FRIDAY_CHECK(spec.arguments.size() <= 15 && spec.parts.count() <= kMaxParts) << "an event with too many parts";
   EventRecord event{};
   event.index = header_.events++;
   event.thread_seq = thread_next_[spec.thread]++;
   event.call = spec.call;
-  event.argument_count = static_cast<uint8_t>(spec.arguments.size());
-  event.part_count = static_cast<uint8_t>(spec.parts.count());
+  event.argument_count = spec.arguments.size() & 15;
+  event.part_count = spec.parts.count() & kMaxParts;
   event.result = spec.result;
   event.input_hash = spec.input_hash;
   event.entry_ticks = spec.entry_ticks;
