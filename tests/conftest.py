@@ -19,10 +19,14 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 import uuid
 
 import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from ports import free_ports  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 DEFAULT_LIMIT = 120  # seconds a test
@@ -72,13 +76,6 @@ def wait_until(condition, what, seconds=20.0):
         if time.monotonic() > end:
             pytest.fail(f"waited {seconds} s in vain: {what}")
         time.sleep(0.005)
-
-
-def free_port(kind=socket.SOCK_STREAM):
-    """A port of 127.0.0.1 that nobody uses now."""
-    with socket.socket(socket.AF_INET, kind) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def answers(port):
@@ -317,9 +314,4 @@ def recorder(request, friday, tmp_path):
 @pytest.fixture
 def ports():
     """ports(n): n different free TCP ports."""
-    def pick(count):
-        chosen = set()
-        while len(chosen) < count:
-            chosen.add(free_port())
-        return sorted(chosen)
-    return pick
+    return free_ports

@@ -16,9 +16,13 @@ import socket
 import statistics
 import struct
 import subprocess
+import sys
 import tempfile
 import time
 from typing import Any, Callable, Iterable, Sequence
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from ports import free_ports  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
@@ -167,18 +171,6 @@ def wait_until(condition: Callable[[], Any], what: str, seconds: float = 20.0) -
             raise RuntimeError(f"waited {seconds} s in vain: {what}")
         time.sleep(0.01)
     return value
-
-
-def free_ports(count: int, kind: int = socket.SOCK_STREAM) -> list[int]:
-    """Ports of loopback that are free now."""
-    socks = [socket.socket(socket.AF_INET, kind) for _ in range(count)]
-    try:
-        for sock in socks:
-            sock.bind(("127.0.0.1", 0))
-        return [sock.getsockname()[1] for sock in socks]
-    finally:
-        for sock in socks:
-            sock.close()
 
 
 # -- recordings --------------------------------------------------------------------------------------------------------

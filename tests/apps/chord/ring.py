@@ -29,6 +29,9 @@ import subprocess
 import sys
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from ports import free_ports  # noqa: E402
+
 MASK = (1 << 64) - 1
 RING_MARGIN = 1.5  # seconds after the last early start in which the ring comes together
 
@@ -77,18 +80,6 @@ def mix(x: int) -> int:
 def fault_victim(seed: int, nodes: int) -> int:
     """The index of the node that the fault hits, as fault_victim() in fault.c has it."""
     return mix(seed) % (nodes - 1) if nodes > 1 else 0
-
-
-def free_ports(count: int) -> list[int]:
-    """UDP ports of loopback that are free now."""
-    socks = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(count)]
-    try:
-        for sock in socks:
-            sock.bind(("127.0.0.1", 0))
-        return [sock.getsockname()[1] for sock in socks]
-    finally:
-        for sock in socks:
-            sock.close()
 
 
 def find_apps() -> pathlib.Path:
@@ -156,7 +147,7 @@ def make_plan(
     late_at = max(0.4 * seconds, together) if late_at is None else late_at
     if not together <= late_at < seconds:
         raise ValueError(f"the ring is together after {together:.1f} s, the last joins at {late_at:.1f} s, the end is at {seconds} s")
-    ports = list(ports) if ports is not None else free_ports(nodes)
+    ports = list(ports) if ports is not None else free_ports(nodes, socket.SOCK_DGRAM)
     ids, victim = ring_ids(nodes, seed), fault_victim(seed, nodes)
     killed = choose_killed(kills, ids, victim, seed)
     dies = {index: late_at + (seconds - late_at) * (0.3 + 0.4 * n / kills) for n, index in enumerate(killed)}
