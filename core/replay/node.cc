@@ -485,7 +485,11 @@ Result<std::vector<Mapping>> ReplayNode::mappings() {
                       (low >= shim::kStubAddress && low < shim::kStubAddress + shim::kStubSize) ||
                       (low >= shim::kAreasAddress && low <= shim::kScheduleAddress) || low == shim::kWorkspaceAddress;
     if (auto original = watches_.program_protection(Addr{low})) m.protection = *original;
-    if (!ours) list.push_back(std::move(m));
+    // What a watch split is one mapping to the program.
+    const bool continues = !list.empty() && list.back().high == m.low && list.back().protection == m.protection &&
+                           list.back().shared == m.shared && list.back().path == m.path && list.back().stack == m.stack;
+    if (!ours && continues) list.back().high = m.high;
+    else if (!ours) list.push_back(std::move(m));
     if (!end) break;
     p = end + 1;
   }

@@ -1,0 +1,28 @@
+"""A watch on memory that the program itself protects, moves, discards, unmaps and maps again."""
+
+import pytest
+from debug_support import BUILD, break_at, final_state, friday, opened, record_once, run_to_end  # noqa: F401
+
+pytestmark = pytest.mark.limit(60)
+
+
+@pytest.fixture(scope="module")
+def maps(tmp_path_factory):
+    return record_once("watch_maps", lambda recorder: recorder.record([BUILD / "targets" / "watch_maps"]), tmp_path_factory)
+
+
+def test_every_change_is_seen_and_the_replay_ends_as_recorded(maps, opened):
+    plain = final_state(opened(maps))
+    session = opened(maps)
+    break_at(session, "stored")
+    seen = []
+    session.watch("cell->value", lambda hit: seen.append((hit.old, hit.new)))
+    stores = []
+    session.breakpoint("stored", lambda: stores.append((int(session.read(None, "value")), seen[-1:])))
+    run_to_end(session)
+    assert [value for value, _ in stores] == [2, 3, 4, 5, 6, 7]
+    for value, last in stores:
+        assert last and last[0][1] == value, "each store was seen before its breakpoint"
+    assert (2, 0) in seen, "discarded memory"
+    assert (4, None) in seen or (4, 0) in seen, "unmapped memory"
+    assert final_state(session) == plain
