@@ -169,11 +169,11 @@ Repl::Event Repl::await_typed(std::string& line) {
   rl_callback_handler_install(prompt.c_str(), on_line);
   while (!typed_ && !typed_end_) {
     if (!wait_for_input()) {
+      std::fputs("^C\n", rl_outstream);  // before readline moves the cursor to the left
+      std::fflush(rl_outstream);
       rl_callback_sigcleanup();
       rl_free_line_state();
       rl_callback_handler_remove();
-      std::fputs("^C\n", stdout);
-      std::fflush(stdout);
       return Event::interrupted;
     }
     rl_callback_read_char();

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <filesystem>
 
+#include "core/trace/messages.h"
 #include "pyext/bindings.h"
 
 namespace friday {
@@ -66,8 +67,23 @@ const char* kind_text(DebugStop::Kind kind) {
     case DebugStop::Kind::interrupt: return "interrupt";
     case DebugStop::Kind::pause: return "pause";
     case DebugStop::Kind::step: return "step";
+    case DebugStop::Kind::reached: return "reached";
   }
   return "end";
+}
+
+struct PyMessage {
+  uint64_t number;  // from 1
+  Message message;
+  std::optional<PyTime> sent, received;
+  bool is_sent, is_received;  // by now
+};
+
+SyncMode sync_mode(const std::string& text) {
+  if (text == "clock") return SyncMode::clock;
+  if (text == "causal") return SyncMode::causal;
+  if (text == "free") return SyncMode::free;
+  raise({ErrorCode::usage, fmt::format("sync is \"clock\", \"causal\" or \"free\", not \"{}\"", text)});
 }
 
 void leave_idle(const Session* session);  // the input hook forgets it
@@ -77,9 +93,7 @@ class Session {
   Session(const std::string& recording, std::optional<std::string> nodes, const std::string& sync) {
     DebuggerOptions options;
     options.replay.library_directory = default_library_directory();
-    if (sync != "clock" && sync != "causal" && sync != "free")
-      raise({ErrorCode::usage, fmt::format("sync is \"clock\", \"causal\" or \"free\", not \"{}\"", sync)});
-    options.replay.sync = sync == "clock" ? SyncMode::clock : sync == "causal" ? SyncMode::causal : SyncMode::free;
+    options.replay.sync = sync_mode(sync);
     if (nodes) {
       auto opened = value_or_raise(Recording::open(recording));
       options.replay.nodes = value_or_raise(parse_node_list(opened, *nodes));
@@ -133,6 +147,7 @@ class Session {
   }
 
   PyTime logical_time() {
+    if (reached_) return {replay().schedule().time_of(reached_->node, reached_->event), origin_};
     const NodeId here = debugger().here();
     return time_of(here, replay().mark(here).event.value);
   }
@@ -158,6 +173,66 @@ class Session {
       progress_events_ = done;
     }
     return {total ? static_cast<double>(done) / static_cast<double>(total) : 1.0, rate_};
+  }
+
+  uint64_t event_count(uint32_t node) { return replay().schedule().event_count(known_node(node)); }
+  // (node, event) of the first event at or after so many seconds; times are typed as they are shown, to the microsecond.
+  std::optional<std::pair<uint32_t, uint64_t>> find_time(double seconds) {
+    const auto& order = replay().schedule();
+    const double ns = seconds * 1e9 - 500;
+    if (ns > 9e18 - static_cast<double>(origin_)) return std::nullopt;
+    const uint64_t position = order.position_at({origin_ + static_cast<int64_t>(ns), 0, {}, 0});
+    if (position >= order.event_count()) return std::nullopt;
+    const Mark mark = order.at_position(position);
+    return std::pair{mark.node.value, mark.event.value};
+  }
+  // First and last second of a node on its host's wall clock, and its first event at or after one.
+  std::pair<double, double> clock_span(uint32_t node) {
+    const uint64_t count = event_count(node);
+    if (!count) return {0, 0};
+    return {clock_of(node, 0), clock_of(node, count - 1)};
+  }
+  std::optional<uint64_t> find_clock(uint32_t node, double seconds) {
+    uint64_t low = 0, high = event_count(node);
+    while (low < high) {
+      const uint64_t middle = low + (high - low) / 2;
+      if (clock_of(node, middle) < seconds) low = middle + 1;
+      else high = middle;
+    }
+    return low < event_count(node) ? std::optional(low) : std::nullopt;
+  }
+  std::string sync() { return replay().sync() == SyncMode::clock ? "clock" : replay().sync() == SyncMode::causal ? "causal" : "free"; }
+
+  // The last messages (of a node, or of all) that were sent or received by now.
+  std::vector<PyMessage> messages(std::optional<uint32_t> node, size_t limit) {
+    if (node) known_node(*node);
+    std::vector<std::pair<uint64_t, size_t>> found;  // position of what was done last, index
+    const auto& order = replay().schedule();
+    std::map<NodeId, uint64_t> done;
+    for (NodeId id : replay().nodes()) done[id] = replay().mark(id).event.value;
+    const auto& list = all_messages();
+    for (size_t i = 0; i < list.size(); i++) {
+      const Message& m = list[i];
+      if (node && !(m.sent && m.sent->node.value == *node) && !(m.received && m.received->node.value == *node)) continue;
+      const MessageEnd* last = m.received && m.received->event < done[m.received->node] ? &*m.received : m.sent && m.sent->event < done[m.sent->node] ? &*m.sent : nullptr;
+      if (last) found.emplace_back(order.position_of(last->node, {last->event}), i);
+    }
+    limit = std::min(limit, found.size());
+    std::partial_sort(found.begin(), found.begin() + static_cast<ptrdiff_t>(limit), found.end(), std::greater<>());
+    std::vector<PyMessage> out;
+    for (size_t i = limit; i-- > 0;) out.push_back(message(found[i].second + 1));
+    return out;
+  }
+  PyMessage message(uint64_t number) {
+    const auto& list = all_messages();
+    if (number == 0 || number > list.size())
+      raise({ErrorCode::usage, fmt::format("there is no message {}: {}", number, list.empty() ? "no node sends or receives any" : fmt::format("they have the numbers 1 to {}", list.size()))});
+    const Message& m = list[number - 1];
+    auto time = [&](const std::optional<MessageEnd>& end) {
+      return end ? std::optional(PyTime{replay().schedule().time_of(end->node, {end->event}), origin_}) : std::nullopt;
+    };
+    auto done = [&](const std::optional<MessageEnd>& end) { return end && end->event < replay().mark(end->node).event.value; };
+    return {number, m, time(m.sent), time(m.received), done(m.sent), done(m.received)};
   }
 
   std::optional<PyTime> altered(uint32_t node) {
@@ -241,16 +316,18 @@ class Session {
 
   DebugStop resume(std::optional<double> timeout) {
     Result<DebugStop> result;
+    reached_.reset();
     {
       py::gil_scoped_release release;
       InterruptGuard guard(debugger());
       result = debugger().resume(timeout);
     }
-    return value_or_raise(std::move(result));
+    return stopped(std::move(result));
   }
   DebugStop step(uint32_t node, const std::string& command) {
     const NodeId id = known_node(node);
     Result<DebugStop> result;
+    reached_.reset();
     {
       py::gil_scoped_release release;
       InterruptGuard guard(debugger());
@@ -258,12 +335,27 @@ class Session {
     }
     return value_or_raise(std::move(result));
   }
-  void interrupt() { debugger().interrupt(); }
-  void restart() {
-    Result<void> result;
+  DebugStop run_to(std::optional<uint32_t> node, uint64_t event, std::optional<double> timeout) {
+    const auto target = node ? std::optional(Mark{known_node(*node), {event}, 0}) : std::nullopt;
+    Result<DebugStop> result;
+    reached_.reset();
     {
       py::gil_scoped_release release;
-      result = debugger().restart();
+      InterruptGuard guard(debugger());
+      result = debugger().run_to(target, timeout);
+    }
+    DebugStop stop = stopped(std::move(result));
+    if (stop.kind == DebugStop::Kind::reached) reached_ = target;
+    return stop;
+  }
+  void interrupt() { debugger().interrupt(); }
+  void restart(const std::optional<std::string>& sync) {
+    Result<void> result;
+    const SyncMode mode = sync ? sync_mode(*sync) : replay().sync();
+    reached_.reset();
+    {
+      py::gil_scoped_release release;
+      result = debugger().restart(mode);
     }
     check_or_raise(std::move(result));
   }
@@ -304,8 +396,21 @@ class Session {
     return result;
   }
 
+  // A second Ctrl-C that came while the first one stopped the group must not end the next run.
+  DebugStop stopped(Result<DebugStop> result) {
+    if (result && result->kind == DebugStop::Kind::interrupt) replay().clear_interrupt();
+    return value_or_raise(std::move(result));
+  }
+  double clock_of(uint32_t node, uint64_t event) { return static_cast<double>(replay().schedule().realtime_ns({node}, {event})) / 1e9; }
+  const std::vector<Message>& all_messages() {
+    if (!messages_) messages_ = value_or_raise(messages_of(replay().recording(), replay().schedule()));
+    return *messages_;
+  }
+
   std::unique_ptr<Debugger> debugger_;
   std::vector<std::string> plans_;
+  std::optional<std::vector<Message>> messages_;  // gathered when first asked for
+  std::optional<Mark> reached_;                   // by run_to, until the group moves again
   int64_t origin_ = 0;
   std::chrono::steady_clock::time_point progress_time_ = std::chrono::steady_clock::now();
   uint64_t progress_events_ = 0;
@@ -333,7 +438,7 @@ void bind_stop(py::module_& module) {
       .def_property_readonly("expression", [](const PyStop& s) { return optional_text(s.stop.expression); })
       .def_property_readonly("old", [](const PyStop& s) { return optional_value(s.stop.old_value); })
       .def_property_readonly("new", [](const PyStop& s) { return optional_value(s.stop.new_value); })
-      .def_property_readonly("logical_time", [](const PyStop& s) { return s.session->time_of(s.stop.node, s.event); })
+      .def_property_readonly("logical_time", [](const PyStop& s) { return s.session->time_of(s.stop.node, s.stop.kind == DebugStop::Kind::reached ? s.event + 1 : s.event); })
       .def_property_readonly("real_time", [](const PyStop& s) {
         auto& order = s.session->replay().schedule();
         const uint64_t count = order.event_count(s.stop.node);
@@ -345,6 +450,27 @@ void bind_stop(py::module_& module) {
       .def_property_readonly("expected", [](const PyStop& s) { return optional_text(s.stop.expected); })
       .def_property_readonly("actual", [](const PyStop& s) { return optional_text(s.stop.actual); })
       .def("__repr__", [](const PyStop& s) { return fmt::format("<Stop {} node {} event {}>", kind_text(s.stop.kind), s.stop.node, s.event); });
+}
+
+void bind_message(py::module_& module) {
+  auto node = [](const std::optional<MessageEnd>& end) { return end ? std::optional(end->node.value) : std::nullopt; };
+  auto event = [](const std::optional<MessageEnd>& end) { return end ? std::optional(end->event) : std::nullopt; };
+  py::class_<PyMessage>(module, "Message")
+      .def_readonly("number", &PyMessage::number)
+      .def_property_readonly("source", [=](const PyMessage& m) { return node(m.message.sent); })
+      .def_property_readonly("source_event", [=](const PyMessage& m) { return event(m.message.sent); })
+      .def_readonly("sent", &PyMessage::sent)
+      .def_readonly("is_sent", &PyMessage::is_sent)
+      .def_property_readonly("target", [=](const PyMessage& m) { return node(m.message.received); })
+      .def_property_readonly("target_event", [=](const PyMessage& m) { return event(m.message.received); })
+      .def_readonly("received", &PyMessage::received)
+      .def_readonly("is_received", &PyMessage::is_received)
+      .def_property_readonly("bytes", [](const PyMessage& m) { return m.message.bytes; })
+      .def_property_readonly("channel", [](const PyMessage& m) { return name_of(m.message.kind); })
+      .def("__repr__", [=](const PyMessage& m) {
+        auto text = [](auto id) { return id ? fmt::format("node {}", *id) : std::string("elsewhere"); };
+        return fmt::format("<message {} {} -> {}, {} bytes>", m.number, text(node(m.message.sent)), text(node(m.message.received)), m.message.bytes);
+      });
 }
 
 py::object make_stop(py::object self, DebugStop stop) {
@@ -375,6 +501,7 @@ void bind_session(py::module_& module) {
       .def_readonly("previous", &PyNode::previous)
       .def("__repr__", [](const PyNode& n) { return fmt::format("<node {} {}>", n.id, n.name); });
   bind_stop(module);
+  bind_message(module);
   py::class_<Session>(module, "Session")
       .def(py::init<const std::string&, std::optional<std::string>, const std::string&>(), py::arg("recording"), py::arg("nodes") = py::none(), py::arg("sync") = "clock")
       .def("nodes", &Session::nodes)
@@ -383,6 +510,13 @@ void bind_session(py::module_& module) {
       .def("logical_time", &Session::logical_time)
       .def("real_time", &Session::real_time)
       .def("event", &Session::event)
+      .def("event_count", &Session::event_count)
+      .def("find_time", &Session::find_time)
+      .def("clock_span", &Session::clock_span)
+      .def("find_clock", &Session::find_clock)
+      .def("sync", &Session::sync)
+      .def("messages", &Session::messages, py::arg("node") = py::none(), py::arg("limit") = 20)
+      .def("message", &Session::message)
       .def("progress", &Session::progress)
       .def("altered", &Session::altered)
       .def("plan", &Session::plan)
@@ -407,8 +541,9 @@ void bind_session(py::module_& module) {
       .def("condition", &Session::condition)
       .def("resume", [](py::object self, std::optional<double> timeout) { return make_stop(self, self.cast<Session&>().resume(timeout)); }, py::arg("timeout") = py::none())
       .def("step", [](py::object self, uint32_t node, const std::string& command) { return make_stop(self, self.cast<Session&>().step(node, command)); })
+      .def("run_to", [](py::object self, std::optional<uint32_t> node, uint64_t event, std::optional<double> timeout) { return make_stop(self, self.cast<Session&>().run_to(node, event, timeout)); }, py::arg("node"), py::arg("event"), py::arg("timeout") = py::none())
       .def("interrupt", &Session::interrupt)
-      .def("restart", &Session::restart)
+      .def("restart", &Session::restart, py::arg("sync") = py::none())
       .def("close", &Session::close)
       .def("fds", &Session::fds)
       .def("pump", &Session::pump, py::arg("timeout") = 0.0)

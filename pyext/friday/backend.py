@@ -25,10 +25,6 @@ RawValue = tuple["int | str", bytes, "int | None"]
 """(type id, the value's bytes in memory order, the address it was read from or None for a temporary)."""
 
 
-Message = tuple["int | None", "LogicalTime | None", "int | None", "LogicalTime | None", int, str]
-"""(sender, time of sending, receiver, time of receipt, bytes, kind of channel); None for what was not recorded."""
-
-
 class LogicalTime(Hashable, Protocol):
     """A point in the group's total order: immutable, ordered, hashable; str() is the form that commands accept."""
 
@@ -44,12 +40,27 @@ class NodeInfo(Protocol):
     previous: int | None  # the node of the same name before a restart
 
 
+class Message(Protocol):
+    """One transfer through a socket or pipe. An end is None when it is not among the replayed nodes, or is the same node."""
+    number: int  # from 1, by time of receipt
+    source: int | None
+    source_event: int | None  # the call that sent it
+    sent: "LogicalTime | None"
+    is_sent: bool  # by now
+    target: int | None
+    target_event: int | None  # the call that received it
+    received: "LogicalTime | None"
+    is_received: bool
+    bytes: int
+    channel: str  # "stream", "datagram" or "pipe"
+
+
 class Stop(Protocol):
     """Why `resume` returned. Attributes that make no sense for the kind are None, `ids` is then empty."""
     kind: str
     """breakpoint | watch | timer: `ids` is not empty; exit: `node` ended, the group can go on; end: the end of the
     recording; divergence: nothing can go on; interrupt: Ctrl-C or `interrupt()`; pause: the timeout of `resume`;
-    step: `step` is done."""
+    step: `step` is done; reached: `run_to` is done, `logical_time` is that of the event it stands before."""
     ids: tuple[int, ...]  # all enabled stop points hit by this event, ascending; conditions held, ignore counts used
     node: int
     thread: int | None  # virtual thread number
@@ -81,6 +92,16 @@ class Backend(Protocol):
         """Seconds since the epoch on the node's clock at its current position. Hot."""
     def event(self, node: int) -> int:
         """Index of the node's last event done."""
+    def event_count(self, node: int) -> int:
+        """How many events the node has in the recording."""
+    def find_time(self, seconds: float) -> tuple[int, int] | None:
+        """(node, event) of the group's first event at or after a logical time; None when there is none."""
+    def clock_span(self, node: int) -> tuple[float, float]:
+        """Real times of the node's first and last event, as `real_time`."""
+    def find_clock(self, node: int, seconds: float) -> int | None:
+        """The node's first event at or after a real time."""
+    def sync(self) -> str:
+        """"clock", "causal" or "free"."""
     def progress(self) -> tuple[float, float]:
         """(part of the recording's logical time that is done, 0 to 1; events per second of late)."""
     def altered(self, node: int) -> LogicalTime | None:
@@ -114,8 +135,10 @@ class Backend(Protocol):
         """The text that the node's gdb prints for a command. Raises BadExpression with gdb's message."""
     def backtrace(self, node: int) -> str:
         """The current thread's stack as text, one frame a line."""
-    def messages(self, node: int | None, limit: int) -> "Sequence[Message]":
-        """The last `limit` messages (of a node, or of all) that were received at or before now, by time of receipt."""
+    def messages(self, node: int | None, limit: int) -> Sequence[Message]:
+        """The last `limit` messages (of a node, or of all) that were sent or received by now, the latest last."""
+    def message(self, number: int) -> Message:
+        """Any message of the recording. Raises UsageError."""
     def take_output(self) -> Sequence[tuple[int, int, bytes]]:
         """What the programs have written to their terminals since the last call: (node, 1 or 2, bytes)."""
 
@@ -145,10 +168,13 @@ class Backend(Protocol):
     def step(self, node: int, command: str) -> Stop:
         """Steps one node by gdb's step, next, stepi, nexti or finish; the others follow the order. Ends with `step` or
         with what came before it."""
+    def run_to(self, node: int | None, event: int, timeout: float | None) -> Stop:
+        """Runs forward, over stop points, until the node stands before its event: `reached`, or what came before it, as
+        `resume`; node None: to the end. An event that is done already raises UsageError."""
     def interrupt(self) -> None:
         """Makes a running `resume` return; the one method that any thread may call."""
-    def restart(self) -> None:
-        """Back to the start of the recording; stop points stay, altered marks go."""
+    def restart(self, sync: str | None = None) -> None:
+        """Back to the start of the recording, with another order if one is given; stop points stay, altered marks go."""
     def close(self) -> None:
         """Ends all processes of the replay."""
 

@@ -48,7 +48,8 @@ class Console:
         self.batch = batch
         self.done = False
         self.code = 0
-        self.out = Output(print, fold=terminal, colour=terminal and "NO_COLOR" not in os.environ)
+        colour = terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM", "dumb") != "dumb"
+        self.out = Output(print, fold=terminal, colour=colour)
         self._block: _Block | None = None
         self._last_point: StopPoint | None = None
         self._repeat = ""

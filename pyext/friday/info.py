@@ -4,7 +4,7 @@ from __future__ import annotations
 import re
 import textwrap
 import time
-from typing import TYPE_CHECKING, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 from .answers import Output, seconds, table
 from .commands import Command, Verb, forward, nodes_of
@@ -13,6 +13,7 @@ from .handlers import Handler
 from .table import OWNED, REFUSED, refusal, resolve
 
 if TYPE_CHECKING:
+    from .backend import Message
     from .nodes import Node
     from .sessions import Session, StopPoint
 
@@ -33,7 +34,7 @@ def _nodes(session: "Session", command: Command, out: Output) -> None:
     rows = [("", "id", "name", "state", "event", "altered since", "program")]
     for node in _chosen(session, command):
         state = node.state
-        event = "" if state == "not started" else str(session.backend.event(int(node)))
+        event = "" if state == "not started" else _last_event(session, node)
         altered = seconds(node.altered) if node.altered is not None else ""
         origin = f"  (forked by node {node.info.parent})" if node.info.parent is not None else ""
         rows.append(("*" if int(node) == session.here else "", str(node), node.name, state, event, altered,
@@ -42,16 +43,23 @@ def _nodes(session: "Session", command: Command, out: Output) -> None:
         out(line)
 
 
+def _last_event(session: "Session", node: "Node") -> str:
+    """The index of the last event done."""
+    event = session.backend.event(int(node))
+    return str(event) if event >= 0 else "none"
+
+
 def _time(session: "Session", command: Command, out: Output) -> None:
     part, _ = session.backend.progress()
-    out(f"logical time {session.logical_time} s since the recording's start, {part:.1%} of its events done")
+    out(f"logical time {session.logical_time} s since the recording's start, {part:.1%} of its events done, "
+        f"sync {session.backend.sync()}")
     rows = []
     for node in _chosen(session, command):
         state = node.state
         if state == "not started":
             rows.append((f"node {node}", node.name, "", "", state))
         else:
-            rows.append((f"node {node}", node.name, clock(node.real_time), f"event {session.backend.event(int(node))}",
+            rows.append((f"node {node}", node.name, clock(node.real_time), f"event {_last_event(session, node)}",
                          "" if state == "alive" else state))
     for line in table(rows):
         out(line)
@@ -90,26 +98,39 @@ def handler_lines(point: "StopPoint") -> list[str]:
 
 
 def _messages(session: "Session", command: Command, out: Output) -> None:
-    messages = getattr(session.backend, "messages", None)
-    if messages is None:
-        raise UsageError("this build does not list messages; `friday info REC` counts them")
-    word = command.rest.partition(" ")[2].strip()
-    if word and not word.isdigit():
-        raise UsageError("[NODES] info messages [COUNT]")
-    names = {int(node): node.name for node in session.nodes}
-    count = int(word) if word else _MESSAGES
-    found = [message for node in (_chosen(session, command) if command.nodes is not None else (None,))
-             for message in messages(None if node is None else int(node), count)]
+    words = command.rest.split()[1:]
+    count = int(words.pop()) if words and words[-1].isdigit() and (len(words) == 2 or command.nodes is not None) else _MESSAGES
+    if len(words) > 1 or words and command.nodes is not None:
+        raise UsageError("info messages [NODES] [COUNT]")
+    chosen = command.nodes or (words[0] if words else None)
+    wanted = (None,) if chosen is None else [int(node) for node in session.nodes.parse(chosen, every=True)]
+    found = {message.number: message for node in wanted for message in session.backend.messages(node, count)}
     if not found:
         out("no messages up to here")
         return
-    rows = [("sent", "from", "received", "to", "bytes", "channel")]
-    for source, sent, target, received, length, channel in found:
-        rows.append(("" if sent is None else seconds(sent), names.get(source, "not recorded"),
-                     "" if received is None else seconds(received), names.get(target, "not recorded"), str(length),
-                     channel))
+    rows = [("number", "from", "event", "sent", "to", "event", "received", "bytes", "channel")]
+    latest = sorted(found.values(), key=_latest)[-count:]
+    for m in latest:
+        rows.append((str(m.number), *_end(session, m.source, m.source_event, m.sent, m.is_sent),
+                     *_end(session, m.target, m.target_event, m.received, m.is_received), str(m.bytes), m.channel))
     for line in table(rows):
         out(line)
+
+
+def _latest(message: "Message") -> Any:
+    """The last that has happened to a message."""
+    return message.received if message.is_received else message.sent
+
+
+def _end(session: "Session", node: int | None, event: int | None, time_: Any, done: bool) -> tuple[str, str, str]:
+    if node is None:
+        return "elsewhere", "", ""
+    return session.nodes.all[node].name, str(event), seconds(time_) if done else "not yet"
+
+
+def _output(session: "Session", command: Command, out: Output) -> None:
+    out("A recording keeps lengths and hashes of what a program writes, not the text. See the text where it is written: "
+        "`break write if $rdi == 1`, `continue`, `print *(char*)$rsi@$rdx`")
 
 
 TOPICS: "dict[str, tuple[int, Callable[[Session, Command, Output], None]]]" = {  # name -> (fewest letters, what shows it)
@@ -118,6 +139,7 @@ TOPICS: "dict[str, tuple[int, Callable[[Session, Command, Output], None]]]" = { 
     "breakpoints": (1, _points(("breakpoint", "watch", "timer"), "stop points")),
     "watchpoints": (3, _points(("watch",), "watchpoints")),
     "messages": (3, _messages),
+    "output": (3, _output),
 }
 
 

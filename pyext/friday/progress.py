@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import sys
 import time
@@ -15,7 +16,7 @@ class ProgressLine:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._on = stream.isatty()
+        self._on = stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
         self._drawn = False
         self._began = time.monotonic()
 
@@ -27,9 +28,9 @@ class ProgressLine:
         spent = time.monotonic() - self._began
         left = f", {spent * (1 - part) / part:.0f} s left" if part > 0.02 and spent > 1 else ""
         text = f"[{'#' * done}{'.' * (_WIDTH - done)}] {part:5.1%}  {_count(rate)} events/s{left}"
+        self._drawn = True  # first: Ctrl-C may come while it is drawn
         self._stream.write("\r" + text[:shutil.get_terminal_size().columns - 1] + "\x1b[K")
         self._stream.flush()
-        self._drawn = True
 
     def clear(self) -> None:
         if self._drawn:

@@ -4,10 +4,11 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 from .answers import Output, named, seconds
-from .commands import Command, Verb
+from .commands import Command, Verb, forward
 from .errors import Error, UsageError
 from .progress import ProgressLine
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 _FRAME = re.compile(r"#\d+\s+(?:0x[0-9a-f]+ in )?")
 _SOURCE = re.compile(r"\d+\t")
+_SECONDS = re.compile(r"\d+(\.\d*)?s?\Z")
+_CLOCK = re.compile(r"(?:(\d{4})-(\d\d)-(\d\d)\s+)?(\d{1,2}):(\d\d)(?::(\d\d(?:\.\d*)?))?\Z")
+SYNCS = ("clock", "causal", "free")
 
 
 def frame_of(session: "Session", node: int) -> tuple[str, str]:
@@ -45,6 +49,10 @@ def stop_lines(session: "Session", stop: "Stop") -> list[str]:
             return [f"interrupted at {seconds(session.logical_time)}"]
     place, source = frame_of(session, int(node))
     place = place or stop.location or ""
+    if stop.kind == "reached":
+        time_ = f"{stop.logical_time} s"
+        lines = [", ".join(filter(None, [f"{named(node)} stands before its event {_event_before(stop)}", place, time_]))]
+        return lines + ([source] if source else [])
     thread = None if stop.kind == "interrupt" or stop.thread is None else f"thread {stop.thread}"
     where = ", ".join(filter(None, [place, thread, seconds(session.logical_time)]))
     if stop.ids:
@@ -60,6 +68,10 @@ def stop_lines(session: "Session", stop: "Stop") -> list[str]:
     if stop.message:
         lines += [f"  {line}" for line in stop.message.splitlines()]
     return lines + ([source] if source else [])
+
+
+def _event_before(stop: "Stop") -> int:
+    return 0 if stop.event is None else stop.event + 1
 
 
 def _shown(value: Any) -> str:
@@ -147,11 +159,88 @@ def _advance(session: "Session", command: Command, filename: str | None, out: Ou
 
 def _restart(session: "Session", command: Command, filename: str | None, out: Output) -> None:
     session.restart()
+    out(_restarted(session))
+
+
+def _goto(session: "Session", command: Command, filename: str | None, out: Output) -> None:
+    words = command.rest.split()
+    if command.rest == "end":
+        with _watched(session, out):
+            stop = session.goto_end()
+        tell(session, stop, out)
+        return
+    if words[:1] == ["message"] and len(words) == 2 and words[1].isdigit():
+        node, event = _message_place(session, int(words[1]), out)
+    elif words[:1] == ["event"] and 2 <= len(words) <= 3 and words[1].isdigit():
+        node = session.nodes[words[2]] if len(words) == 3 else one_node(session, command)
+        event = int(words[1])
+    elif _CLOCK.match(command.rest):
+        node = one_node(session, command)
+        event = _event_at_clock(session, node, command.rest)
+    elif _SECONDS.match(command.rest):
+        found = session.backend.find_time(float(command.rest.rstrip("s")))
+        if found is None:
+            raise UsageError(f"the recording is over by {command.rest.rstrip('s')} s; `goto end` goes to its end")
+        node, event = session.nodes.all[found[0]], found[1]
+    else:
+        raise UsageError("goto SECONDS | event N [NODE] | message N | HH:MM:SS | end")
+    if session.backend.event(int(node)) >= event:
+        out("going back: replayed from the start")
+    with _watched(session, out):
+        stop = session.goto(event, node=node)
+    tell(session, stop, out)
+
+
+def _message_place(session: "Session", number: int, out: Output) -> "tuple[Node, int]":
+    """Where a message is received; where it was sent if no replayed node received it."""
+    message = session.backend.message(number)
+    end, event = message.target, message.target_event
+    if end is None:
+        end, event = message.source, message.source_event
+        out(f"message {number} is received elsewhere: going to where it is sent")
+    assert end is not None and event is not None
+    return session.nodes.all[end], event
+
+
+def _event_at_clock(session: "Session", node: "Node", text: str) -> int:
+    """The node's first event at or after a time of day on its clock. Without a date, on the first day from the recording's
+    first on when that time is not before the node's first event."""
+    year, month, day, hour, minute, second = _CLOCK.match(text).groups()  # type: ignore[union-attr]
+    first, last = session.backend.clock_span(int(node))
+    date = time.localtime(first)[:3] if year is None else (int(year), int(month), int(day))
+    fraction = float(second or 0)
+    if int(hour) > 23 or int(minute) > 59 or fraction >= 60:
+        raise UsageError(f"`{text}` is no time of day: HH:MM:SS")
+    moment = [time.mktime((*date[:2], date[2] + later, int(hour), int(minute), 0, 0, 0, -1)) + fraction for later in (0, 1)]
+    wanted = moment[1] if year is None and moment[0] < int(first) and moment[1] <= last else moment[0]
+    event = session.backend.find_clock(int(node), wanted - 5e-7)
+    if event is None or wanted < int(first):
+        span = " to ".join(time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(each)) for each in (first, last))
+        raise UsageError(f"{named(node)} has no event then: its recording is of {span}")
+    return event
+
+
+def _set(session: "Session", command: Command, filename: str | None, out: Output) -> None:
+    what, _, value = command.rest.partition(" ")
+    if what != "sync":
+        forward(session, command, out)
+        return
+    value = value.strip()
+    if not value:
+        out(f"sync is {session.backend.sync()}")
+        return
+    if value not in SYNCS or command.nodes is not None:
+        raise UsageError("set sync clock|causal|free")
+    session.restart(value)
+    out(f"sync is {value}: {_restarted(session)}")
+
+
+def _restarted(session: "Session") -> str:
     kept = len(session.points)
-    out(f"at the start of the recording; {kept or 'no'} stop point{'s' if kept != 1 else ''} kept")
+    return f"at the start of the recording; {kept or 'no'} stop point{'s' if kept != 1 else ''} kept"
 
 
 VERBS: dict[str, Verb] = {
-    "continue": _continue, "restart": _restart, "advance": _advance,
+    "continue": _continue, "restart": _restart, "advance": _advance, "goto": _goto, "set": _set,
     **dict.fromkeys(("step", "next", "stepi", "nexti", "finish", "until"), _step),
 }

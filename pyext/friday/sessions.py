@@ -413,17 +413,46 @@ class Session:
         ComponentDied, and what a handler raised (when `collecting`, an AssertionError is a violation instead)."""
         if self._running:
             raise UsageError("the group is running: a handler cannot resume it (leave the handler instead)")
-        progress = progress or self.on_progress
+        return self._until_stop(self.backend.resume, progress or self.on_progress, interval)
+
+    def goto(self, event: int, *, node: Any = None) -> Stop:
+        """Brings the group to where a node stands before its event, over `restart` when that lies behind. Stop points on
+        the way neither stop the group nor run their handlers. The stop's kind is "reached", or what came before."""
+        if self._running:
+            raise UsageError("the group is running: a handler cannot move it")
+        where = self.id_of(node)
+        count = self.backend.event_count(where)
+        if not 0 <= event < count:
+            raise UsageError(f"{self.nodes[where].name} has no event {event}" + (f": the last is {count - 1}" if count else ""))
+        if self.backend.event(where) >= event:
+            self.restart()
+        stop = self._until_stop(lambda timeout: self.backend.run_to(where, event, timeout), self.on_progress, 0.2)
+        if stop.kind == "reached":
+            self.here = stop.node
+        return stop
+
+    def goto_end(self) -> Stop:
+        """Runs to the end of the recording; stop points are passed over as in `goto`."""
+        if self._running:
+            raise UsageError("the group is running: a handler cannot move it")
+        return self._until_stop(lambda timeout: self.backend.run_to(None, 0, timeout), self.on_progress, 0.2)
+
+    def _until_stop(self, resume: Callable[[float | None], Stop], progress: Progress | None, interval: float) -> Stop:
         self._running, self.stop_asked = True, False
         self._ended_noted.clear()
         try:
-            return self._run(progress, interval if progress else None)
+            while True:
+                try:
+                    return self._run(resume, progress, interval if progress else None)
+                except KeyboardInterrupt:  # between two turns of the core, which is then told of it
+                    if self._in_handler or not self.console:
+                        raise
+                    self.backend.interrupt()
         finally:
             self._running = self._in_handler = False
             self._refresh_ended()
 
-    def _run(self, progress: Progress | None, interval: float | None) -> Stop:
-        resume = self.backend.resume
+    def _run(self, resume: Callable[[float | None], Stop], progress: Progress | None, interval: float | None) -> Stop:
         due = time.monotonic() + (interval or 0.0)
         while True:
             stop = resume(interval)
@@ -538,9 +567,10 @@ class Session:
         """`friday.stop()` in a handler: the group stops when the handlers of this event are done."""
         self.stop_asked = True
 
-    def restart(self) -> None:
-        """Back to the start of the recording; stop points and the namespace stay, altered marks go."""
-        self.backend.restart()
+    def restart(self, sync: str | None = None) -> None:
+        """Back to the start of the recording; stop points and the namespace stay, altered marks go. `sync`: from now on
+        replay in this order, "clock", "causal" or "free"."""
+        self.backend.restart(sync)
         self.last_stop, self.finished = None, False
         self._refresh_ended()
 

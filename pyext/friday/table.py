@@ -52,13 +52,21 @@ OWNED: dict[str, Owned] = {
                      nodes=True),
     "restart": Owned(4, "restart", "Goes back to the start of the recording. Stop points and Python's names stay, "
                      "altered marks go.", "restart"),
+    "goto": Owned(2, "[NODE] goto SECONDS | event N [NODE] | message N | HH:MM:SS | end", "Goes to a place in the recording: the "
+                  "first event at or after a logical time or the node's wall clock, where a node is about to make its event "
+                  "N, where message N (of `info messages`) is about to be received, or the end. What lies behind is reached "
+                  "from the start, as after restart. Stop points on the way neither stop nor run their handlers.",
+                  "goto 5.212", nodes=True),
+    "set": Owned(3, "set sync clock|causal|free", "Restarts the replay in another order: by the clock (all nodes in one order), by "
+                 "messages only, or none. All other settings are gdb's, of each node.", "set sync causal", nodes=True),
     "node": Owned(2, "node [NODE]", "Selects the node that a bare @() means and that is stepped; without NODE shows it.",
                   "node redis-1"),
     "map": Owned(3, "map NAME EXPR", "Names nodes by an identifier of the program: NAME[key] is the node whose value "
                  "of the Python expression is key; also a dictionary from nodes to identifiers.",
                  "map chord @(srv.node.id)"),
-    "info": Owned(1, "[NODES] info nodes|breakpoints|watchpoints|time|messages|...", "Shows what Friday knows; other "
-                  "words (threads, locals, registers, ...) go to gdb.", "info nodes", nodes=True),
+    "info": Owned(1, "[NODES] info nodes|breakpoints|watchpoints|time|messages|output|...", "Shows what Friday knows; "
+                  "messages: the last ones sent and received by now, for goto message. Other words (threads, locals, "
+                  "registers, ...) go to gdb.", "info messages redis-1 5", nodes=True),
     "py": Owned(2, "[NODES] py STATEMENT", "Executes Python in the session's namespace, which stays; @NODE(EXPR) reads "
                 "a node. Shows the value of an expression. With a node list, once on each node.",
                 "py [@n(srv.successor->id) for n in __ALL__]", nodes=True),
@@ -106,20 +114,20 @@ REFUSED: dict[str, tuple[int, str, str]] = {  # name -> (fewest letters, why, wh
     "clear": (2, _STOPS, "delete ID"),
     "save": (2, _STOPS, "a file of commands, and source FILE"),
     "display": (4, "stops are Friday's, so gdb would never show it", "a handler that prints"),
-    "jump": (1, _RUNS, "restart, and a stop point"),
+    "jump": (1, _RUNS, "goto"),
     "signal": (3, _RUNS, "nothing: signals come from the recording"),
     "queue-signal": (2, _RUNS, "nothing: signals come from the recording"),
     "return": (3, "the node would leave the recording at once", "finish"),
-    "record": (3, "the group is a recording already", "restart to go back"),
+    "record": (3, "the group is a recording already", "goto or restart to go back"),
     "checkpoint": (2, "it would fork one node of a group", "restart"),
     "fork": (4, "it would fork one node of a group", "restart"),
-    "reverse-continue": (9, "this build runs forward only", "restart, and a stop point earlier"),
-    "rc": (2, "this build runs forward only", "restart, and a stop point earlier"),
-    "reverse-step": (9, "this build runs forward only", "restart, and a stop point earlier"),
-    "reverse-next": (9, "this build runs forward only", "restart, and a stop point earlier"),
-    "reverse-stepi": (13, "this build runs forward only", "restart, and a stop point earlier"),
-    "reverse-nexti": (13, "this build runs forward only", "restart, and a stop point earlier"),
-    "reverse-finish": (9, "this build runs forward only", "restart, and a stop point earlier"),
+    "reverse-continue": (9, "this build runs forward only", "goto, which goes back over the start"),
+    "rc": (2, "this build runs forward only", "goto, which goes back over the start"),
+    "reverse-step": (9, "this build runs forward only", "goto, which goes back over the start"),
+    "reverse-next": (9, "this build runs forward only", "goto, which goes back over the start"),
+    "reverse-stepi": (13, "this build runs forward only", "goto, which goes back over the start"),
+    "reverse-nexti": (13, "this build runs forward only", "goto, which goes back over the start"),
+    "reverse-finish": (9, "this build runs forward only", "goto, which goes back over the start"),
     "shell": (3, _OUTSIDE, "another terminal"),
     "!": (1, _OUTSIDE, "another terminal"),
     "make": (3, _OUTSIDE, "another terminal"),
@@ -139,7 +147,6 @@ REFUSED: dict[str, tuple[int, str, str]] = {  # name -> (fewest letters, why, wh
     "tui": (3, "gdb has no terminal here", "list, info frame"),
     "layout": (2, "gdb has no terminal here", "list, disassemble"),
     "focus": (2, "gdb has no terminal here", "list, disassemble"),
-    "goto": (2, "this build runs forward, from stop to stop", "restart, and a stop point there"),
     "interrupt": (3, "the group stands whenever you can type", "Ctrl-C while it runs"),
 }
 

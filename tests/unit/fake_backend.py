@@ -4,6 +4,7 @@ Nodes hold variables by the exact text of their C expression, and functions by n
 each changes variables of one node and may stand at a location. Watchpoints compare values before and after an event,
 as the real ones do."""
 import json
+import math
 import pathlib
 import re
 import struct
@@ -100,6 +101,7 @@ class FakeBackend:
         self.altered_since = {}
         self.final = FakeStop("end")
         self.pause = False
+        self.order = "clock"
 
     # -- setting up --------------------------------------------------------------------------------------------------
     def raw(self, value, type_name=None, address=None):
@@ -145,7 +147,35 @@ class FakeBackend:
         return self.clock + node / 100
 
     def event(self, node):
-        return sum(1 for event in self.events[:self.done] if event.node == node)
+        return sum(1 for event in self.events[:self.done] if event.node == node) - 1
+
+    def event_count(self, node):
+        return sum(1 for event in self.events if event.node == node)
+
+    def place(self, index):
+        """(node, its event) of an event of the group."""
+        node = self.events[index].node
+        return node, sum(1 for event in self.events[:index] if event.node == node)
+
+    def find_time(self, seconds):
+        index = max(math.ceil(seconds) - 1, 0)  # the logical time of an event is its place in the recording, from 1
+        return self.place(index) if index < len(self.events) else None
+
+    def clocks(self, node):
+        now, found = 1000.0, []
+        for event in self.events:
+            now += event.seconds
+            found += [now] if event.node == node else []
+        return found
+
+    def clock_span(self, node):
+        return self.clocks(node)[0], self.clocks(node)[-1]
+
+    def find_clock(self, node, seconds):
+        return next((i for i, clock in enumerate(self.clocks(node)) if clock >= seconds), None)
+
+    def sync(self):
+        return self.order
 
     def progress(self):
         return self.done / max(len(self.events), 1), 1000.0
@@ -304,10 +334,25 @@ class FakeBackend:
     def step(self, node, command):
         return FakeStop("step", node=node, logical_time=self.done)
 
+    def run_to(self, node, event, timeout):
+        points, self.points = self.points, {}
+        try:
+            while node is None or self.event(node) + 1 < event or self.events[self.done].node != node:
+                if self.done == len(self.events):
+                    self.final.logical_time = self.done
+                    return self.final
+                stop = self.do(self.events[self.done])
+                if stop.kind == "exit":
+                    return stop
+        finally:
+            self.points = points
+        return FakeStop("reached", node=node, event=event - 1 if event else None, logical_time=self.done + 1)
+
     def interrupt(self):
         pass
 
-    def restart(self):
+    def restart(self, sync=None):
+        self.order = sync or self.order
         self.done, self.clock = 0, 1000.0
         self.state = list(self.initial_state)
         self.altered_since.clear()

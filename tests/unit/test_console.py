@@ -1,6 +1,8 @@
 """The console without a terminal: lines, blocks, node lists, answers, stops, errors, completion, and the table of commands."""
 import pathlib
 import re
+import time
+from dataclasses import dataclass
 
 import pytest
 from fake_backend import Event, FakeBackend, FakeStop
@@ -11,6 +13,21 @@ from friday.answers import Output, ranges
 from friday.console import Console
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+@dataclass
+class Message:
+    number: int
+    source: "int | None"
+    source_event: "int | None"
+    sent: "int | None"
+    target: "int | None"
+    target_event: "int | None"
+    received: "int | None"
+    bytes: int = 10
+    channel: str = "datagram"
+    is_sent: bool = True
+    is_received: bool = True
 
 
 class Answering(FakeBackend):
@@ -30,7 +47,10 @@ class Answering(FakeBackend):
         return answer
 
     def messages(self, node, limit):
-        return [m for m in self.sent if node is None or node in (m[0], m[2])][-limit:]
+        return [m for m in self.sent if (m.is_sent or m.is_received) and (node is None or node in (m.source, m.target))][-limit:]
+
+    def message(self, number):
+        return self.sent[number - 1]
 
 
 def make(names=("a", "b", "c"), events=(), terminal=False, batch=False, **options):
@@ -117,6 +137,9 @@ def test_ctrl_c_forgets_a_block():
     ("info", "info nodes|time|"), ("info program", "`info nodes` tells of the replay"), ("node x", "no node is called `x`"),
     ("9 print x", "no node 9"), ("kill", "`kill` is refused: it would end a node"), ("!ls", "`!` is refused"), ("|bt|cat", "refused"), ("! ls -l", "refused"), ("2 !ls", "refused"), ("!2 !ls", "refused"), ("!ls -l", "refused"),
     ("r", "Use instead: restart"), ("target remote :1", "refused"), ("define f", "refused"), ("2 attach 7", "refused"),
+    ("goto", "goto SECONDS | event N"), ("goto event", "goto SECONDS | event N"), ("goto event 0 x", "no node is called `x`"),
+    ("goto event 5", "a has no event 5"), ("goto 7", "over by 7 s; `goto end`"), ("goto -1", "goto SECONDS"),
+    ("0-1 goto event 1", "moves one node"), ("set sync never", "set sync clock|causal|free"), ("0 set sync free", "set sync clock"),
     ("cont", ""),
 ])
 def test_errors_are_said_and_the_console_lives(text, message, capsys):
@@ -261,25 +284,76 @@ def test_an_empty_line_repeats_only_what_may_be_repeated(out):
     assert backend.done == 3
 
 
+# -- going to a place -------------------------------------------------------------------------------------------------
+def test_goto_runs_forward_or_from_the_start_and_over_stop_points(out):
+    console, backend = make(("a", "b"), [Event(0), Event(1), Event(0), Event(1, "f"), Event(0), Event(1)])
+    feed(console, "break f\n  print('ran')\n\n  cont\ngoto event 2")
+    assert backend.done == 4 and "node 0 (a) stands before its event 2" in (text := out()) and "ran\n" not in text and "back" not in text
+    console.feed("goto event 0 b")
+    assert (backend.done, console.session.here) == (1, 1)
+    text = out()
+    assert text.startswith("going back: replayed from the start\n") and "node 1 (b) stands before its event 0, f, 2 s" in text.replace("gdb frame", "f")
+    for text, done, here in (("goto 5", 4, 0), ("goto 2.5s", 2, 0), ("goto 0", 0, 0), ("1 goto event 2", 5, 1), ("goto end", 6, 1)):
+        console.feed(text)
+        assert (backend.done, console.session.here) == (done, here), text
+    assert "the recording ends here" in out() and console.session.points[1].hits == 0
+    backend.sent = [Message(1, 0, 0, 1, 1, 1, 4), Message(2, 1, 2, 6, None, None, None)]
+    console.feed("goto message 1")
+    assert (backend.done, console.session.here) == (3, 1)
+    console.feed("goto message 2")
+    assert backend.done == 5 and "message 2 is received elsewhere: going to where it is sent" in out()
+
+
+def test_goto_a_time_of_day(capsys, monkeypatch):
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    console, backend = make(("a", "b"), [Event(0), Event(1), Event(0, seconds=100), Event(0)])  # 00:16:41, 42, 18:22, 23
+    for text, done in (("goto 00:16:42", 2), ("goto 0:17", 2), ("goto 1970-01-01 00:18:22.5", 3), ("goto 00:16:41", 0), ("1 goto 00:16:42", 1)):
+        console.feed(text)
+        assert backend.done == done, text
+    assert capsys.readouterr().err == ""
+    for wrong in ("goto 00:20:00", "goto 00:10:00", "goto 1970-01-02 00:16:42"):
+        console.feed(wrong)
+        assert "node 1 (b) has no event then: its recording is of 1970-01-01 00:16:42 to" in capsys.readouterr().err
+    console.feed("goto 25:00:00")
+    assert "no time of day" in capsys.readouterr().err
+
+
+def test_set_sync_restarts_and_other_settings_are_gdbs(out):
+    console, backend = make(("a",), [Event(0, "f")])
+    feed(console, "break f\ncontinue\nset sync\nset sync causal\nset sync\nset print pretty on\n0 set var x = 1\ninfo time")
+    text = out()
+    assert backend.done == 0 and backend.order == "causal" and "sync is causal: at the start of the recording; 1 stop point kept" in text
+    assert "sync is clock\n" in text and "sync causal\n" in text
+    assert (0, "gdb set print pretty on") in backend.log and (0, "gdb set var x = 1") in backend.log
+
+
 # -- info and help ----------------------------------------------------------------------------------------------------
 def test_info_nodes_time_and_messages(capsys):
     out = lambda: capsys.readouterr().out  # noqa: E731
     console, backend = make(("a", "b"), started=(0,))
     backend.altered_since[0] = 2
-    backend.sent = [(0, 1, 1, 2, 10, "datagram"), (None, None, 0, 3, 5, "stream")]
+    backend.sent = [Message(1, 0, 4, 1, 1, 6, 2), Message(2, None, None, None, 0, 5, 3, 5, "stream"),
+                    Message(3, 1, 7, 4, 0, 8, 5, is_received=False), Message(4, 1, 8, 6, 0, 9, 7, is_sent=False, is_received=False)]
     console.feed("info nodes")
-    assert re.search(r"^\* +0 +a +alive +0 +2\.000 s +/usr/bin/prog$", text := out(), re.M), text
+    assert re.search(r"^\* +0 +a +alive +none +2\.000 s +/usr/bin/prog$", text := out(), re.M), text
     assert re.search(r"^ +1 +b +not started +/usr/bin/prog$", text, re.M)
     console.feed("1 info nodes")
     assert "  a  " not in out()
     console.feed("info time")
-    assert re.search(r"^node 0  a  1970-01-01 .*16:40\.000000  event 0$", text := out(), re.M), text
-    feed(console, "info messages\n1 info messages 5")
-    assert [line.split() for line in out().splitlines()][1:] == [
-        ["1.000", "s", "a", "2.000", "s", "b", "10", "datagram"], ["not", "recorded", "3.000", "s", "a", "5", "stream"],
-        ["sent", "from", "received", "to", "bytes", "channel"], ["1.000", "s", "a", "2.000", "s", "b", "10", "datagram"]]
-    console.feed("info mess x")
-    assert "info messages [COUNT]" in capsys.readouterr().err
+    assert re.search(r"^node 0  a  1970-01-01 .*16:40\.000000  event none$", text := out(), re.M), text
+    first, second = "1 a 4 1.000 s b 6 2.000 s 10 datagram".split(), "2 elsewhere a 5 3.000 s 5 stream".split()
+    third = "3 b 7 4.000 s a 8 not yet 10 datagram".split()
+    shown = lambda: [line.split() for line in out().splitlines()][1:]  # noqa: E731
+    for command, expected in (("info messages", [first, second, third]), ("info messages 1", [first, third]), ("1 info mess", [first, third]),
+                              ("info messages a 2", [second, third]), ("0,1 info messages 2", [second, third])):
+        console.feed(command)
+        assert shown() == expected, command
+    for wrong, message in (("info mess x", "no node is called `x`"), ("info messages 1 2 3", "info messages [NODES] [COUNT]")):
+        console.feed(wrong)
+        assert message in capsys.readouterr().err
+    console.feed("info output")
+    assert "not the text" in out()
 
 
 def test_info_breakpoints_and_watchpoints(out):
@@ -322,7 +396,7 @@ def test_names_shorten_as_in_gdb():
                         "wa": "watch", "q": "quit", "h": "help", "r": "run", "k": "kill", "cond": "condition",
                         "rc": "rc", "reverse-next": "reverse-next"}.items():
         assert table.resolve(short) == name
-    for word in ("p", "print", "bt", "l", "f", "x", "down", "up", "disas", "disassemble", "thread", "t", "set", "show", "whatis",
+    for word in ("p", "print", "bt", "l", "f", "x", "down", "up", "disas", "disassemble", "thread", "t", "show", "whatis",
                  "x/4x", "output", "where", "info2", "end", "call", "maint", "add-symbol-file", "symbol-file", "monitor"):
         assert table.resolve(word) is None, word
     for name, owned in table.OWNED.items():

@@ -1,0 +1,340 @@
+"""`friday replay` on a recorded ring: through pipes, and through a pseudo-terminal as a person uses it."""
+
+import os
+import pathlib
+import re
+import signal
+import time
+
+import pytest
+from conftest import wait_until
+from console_support import BLOCK, PROMPT, Terminal
+from debug_support import line_of, ring  # noqa: F401
+
+
+@pytest.fixture
+def piped(recorder, ring):  # noqa: F811
+    """piped(TEXT, OPTION...): the console with these lines as its input."""
+    def run(text, *options, recording=ring.path):
+        file = recorder.directory / "input"
+        file.write_text(text)
+        with open(file) as stdin:
+            done = recorder.start([recorder.friday, "replay", recording, *options], stdin=stdin).finish(60)
+        recorder.none_left()
+        return done
+    return run
+
+
+@pytest.fixture
+def terminal(recorder, ring):  # noqa: F811
+    with Terminal(recorder, [recorder.friday, "replay", ring.path]) as opened:
+        assert "5 nodes: n0, n1, n2, n3, n4." in opened.expect(PROMPT)
+        yield opened
+    recorder.none_left()
+
+
+# -- without a terminal -----------------------------------------------------------------------------------------------
+def test_a_session_through_pipes(piped, ring):  # noqa: F811
+    done = piped("""
+tbreak set_successor
+c
+# what each node knows
+print srv.name_of_no_field
+info threads
+0-1 print srv.node.addr
+delete
+py changes = []
+watch srv.successor
+  changes.append((__NODE__.name, @(srv.successor->id) if @(srv.successor) else None))
+
+  cont
+c
+py for name, id in changes:
+  print("change", name, id)
+""")
+    assert done.returncode == 0 and "(friday" not in done.stdout and "\x1b" not in done.stdout
+    assert re.search(r"^node \d \(n\d\) stopped at breakpoint 1, set_successor \(node=0x\w+ .*\) at \S+/node\.c:\d+, thread 0, \d+\.\d{3} s\n"
+                     r"\d+\t  Node \*old = srv.successor;$", done.stdout, re.M), done.stdout
+    assert "There is no member named name_of_no_field" in done.stdout + done.stderr
+    assert re.search(r"^\[n0\] \$\d+ = \"127\.0\.0\.1:\d+", done.stdout, re.M)
+    seen = re.findall(r"^change (n\d) (\d+|None)$", done.stdout, re.M)
+    first = re.search(r"node (\d) \(n\d\) stopped", done.stdout)[1]
+    for node in range(5):
+        new = ["None" if id is None else str(id) for _, _, id in ring.changes(node, "successor")]
+        assert [id for name, id in seen if name == f"n{node}"] == new, (node, first)
+    assert "the recording ends here" in done.stdout
+
+
+def test_stop_points_handlers_and_steps_in_a_file(piped, recorder):
+    (recorder.directory / "steps.friday").write_text(f"""
+break process_packet if packet->header == PACKET_STABILIZE
+commands 1
+count = count + 1 if __HIT__.id == 1 else 0
+if count < 3: cont
+end
+py count = 0
+continue
+info breakpoints
+disable 1
+next
+until
+step
+finish
+advance {line_of("stabilize.c", "if (srv.successor && srv.successor != &srv.node && srv.unanswered >= MISSES)")}
+info time
+restart
+info nodes
+""")
+    done = piped("", "-x", "steps.friday", "--batch")
+    assert done.returncode == 0, done.stdout + done.stderr
+    out = done.stdout
+    assert re.search(r"stopped at breakpoint 1, process_packet \(packet=0x\w+\) at \S+/process\.c:\d+, thread 0", out), out
+    assert re.search(r"^1 +breakpoint +yes +3 +all nodes +process_packet if packet->header == PACKET_STABILIZE$", out, re.M), out
+    stood = re.findall(r"^node (\d) \(n\d\): (\w+) \(", out, re.M)
+    assert [where for _, where in stood] == ["process_packet", "process_packet", "process_stabilize", "process_packet"], out
+    assert len({node for node, _ in stood}) == 1 and "could not be evaluated" not in out, out
+    assert re.search(r"stopped at breakpoint 2, stabilize \(", out)
+    assert re.search(r"^\* +\d +n\d +not started", out, re.M), out
+
+
+def test_an_altered_node_says_so(piped):
+    done = piped("tbreak stabilize\nc\npy print(__NODE__.id)\n@(srv.period = 7777)\nprint srv.period\ninfo nodes\nrestart\n0-1 print srv.period\n")
+    node = re.search(r"^(\d)$", done.stdout, re.M)[1]
+    assert re.search(rf"^\[n{node} altered\] \$\d+ = 7777$", done.stdout, re.M)
+    assert len(re.findall(r"altered\] ", done.stdout)) == 1
+    assert re.search(rf"^. +{node} +n{node} +alive +\d+ +\d+\.\d+ s ", done.stdout, re.M)
+
+
+def test_part_of_the_nodes(piped):
+    done = piped("break stabilize\nc\nprint srv.period\n3 print srv.period\n", "--node", "0-1", "--sync", "causal")
+    assert done.returncode == 0 and re.search(r"^\[n[01]\] \$1 = 150$", done.stdout, re.M), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("arguments,message", [
+    (["/no/such/recording"], "/no/such/recording"), (["--node", "n9"], 'no node matches "n9"'), (["--sync", "never"], "--sync"),
+    (["--frobnicate"], "--frobnicate"), ([], "recording is required")])
+def test_bad_usage(recorder, ring, arguments, message):  # noqa: F811
+    recording = [] if not arguments or arguments[0].startswith("/") else [ring.path]
+    done = recorder.run([recorder.friday, "replay", *recording, *arguments])
+    assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
+
+
+def test_errors_leave_the_session_alive_and_batch_does_not(piped):
+    text = "break no_such_function\nwatch srv.nothing\nprint nothing_here\nkill\n7 info threads\npy 1/0\nbreak stabilize\n  1/0\nc\npy print('alive', 40+2)\n"
+    done = piped(text)
+    assert done.returncode == 0 and "alive 42" in done.stdout
+    for message in ("no_such_function", "nothing", 'No symbol "nothing_here"', "`kill` is refused", "no node 7",
+                    "ZeroDivisionError: division by zero\nin the handler of breakpoint"):
+        assert message in done.stderr, done.stderr
+    assert "pyext/friday" not in done.stderr
+    done = piped(text, "--batch")
+    assert done.returncode == 2 and "no_such_function" in done.stderr and "alive" not in done.stdout
+
+
+def test_a_reader_that_leaves_ends_it(recorder, ring):  # noqa: F811
+    done = recorder.run(["/bin/sh", "-c", f"yes 'info nodes' | '{recorder.friday}' replay '{ring.path}' | head -n 3"])
+    assert done.returncode == 0 and done.stdout.count("\n") == 3 and "Traceback" not in done.stderr
+    recorder.none_left()
+
+
+def test_gdbs_connect_while_a_pipe_waits(recorder, ring):  # noqa: F811
+    read, write = os.pipe()
+    console = recorder.start([recorder.friday, "replay", ring.path], stdin=read)
+    os.close(read)
+    def connected(pid):  # then it has opened the program's copy, which only its node names
+        try:
+            return any(str(ring.path / "files") in os.readlink(fd) for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir())
+        except OSError:
+            return False
+
+    try:
+        wait_until(lambda: sum("--interpreter=mi3" in line and connected(pid) for pid, line in recorder.processes().items()) == 5,
+                   "five gdbs that are connected")
+        os.write(write, b"break process_data\nc\n")
+    finally:
+        os.close(write)
+    assert "stopped at breakpoint 1" in console.finish().stdout
+
+
+def test_goto_lands_where_it_says_and_the_state_is_that_of_a_straight_run(piped, ring):  # noqa: F811
+    done = piped("""
+break set_successor
+goto 2.5
+info time
+info nodes
+py here = [(n.name, session.backend.event(n), session.backend.state_hash(n)) for n in __ALL__]
+info messages 3 4
+py last = session.backend.messages(3, 1)[0]
+goto end
+py print("hits", session.points[1].hits)
+goto event 40 n2
+py print("event", session.backend.event(2), session.node.name)
+goto 2.5
+py print("same", here == [(n.name, session.backend.event(n), session.backend.state_hash(n)) for n in __ALL__])
+py received = last.target if last.target is not None else last.source
+py number, event = last.number, last.target_event if last.target is not None else last.source_event
+py import friday.commands
+py friday.commands.execute(session, f"goto message {number}")
+py print("before", session.node.id == received and session.backend.event(received) == event - 1)
+finish
+set sync causal
+goto 1.5
+info time
+goto end
+""")
+    out = done.stdout
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    landed = re.search(r"^node (\d) \(n\d\) stands before its event (\d+), .*, (\d\.\d{6}) s$", out, re.M)
+    assert landed and float(landed[3]) >= 2.5, out
+    assert f"logical time {landed[3]} s" in out and re.search(rf"^\* +{landed[1]} +n\d +alive +{int(landed[2]) - 1} ", out, re.M), out
+    assert re.search(r"^\d+ +\S+ .* datagram$", out, re.M) and "hits 0\n" in out, out
+    assert "event 39 n2\n" in out and "same True\n" in out and "before True\n" in out, out
+    assert "sync is causal: at the start" in out and "sync causal\n" in out and out.count("the recording ends here") == 2, out
+
+
+def test_messages_are_those_that_matching_found(piped, recorder, ring):  # noqa: F811
+    done = piped("goto end\npy print(len([m for m in session.backend.messages(None, 10**9) if None not in (m.source, m.target)]))\n"
+                 "py print(all(m.sent < m.received for m in session.backend.messages(None, 10**9) if None not in (m.source, m.target)))\n")
+    matched = sum(pair["messages"] for pair in recorder.info(ring.path)["messages"])
+    assert done.stdout.endswith(f"{matched}\nTrue\n") and matched > 100, done.stdout
+
+
+def test_what_a_program_writes_can_be_seen_as_info_output_says(piped, ring):  # noqa: F811
+    done = piped("info output\nbreak write if $rdi == 1\ncontinue\npy print(__NODE__.name, repr(__NODE__.gdb('print *(char*)$rsi@$rdx')))\n")
+    how = re.search(r"`break write if \$rdi == 1`, `continue`, `print \*\(char\*\)\$rsi@\$rdx`", done.stdout)
+    shown = re.search(r"^(n\d) '\$\d+ = \"(.*?)\\\\n", done.stdout, re.M)
+    assert how and shown and ring.output(shown[1][1:]).startswith(shown[2]), done.stdout + done.stderr
+
+
+# -- at a terminal ----------------------------------------------------------------------------------------------------
+def test_prompt_stop_and_folding(terminal):
+    assert "breakpoint 1 (process_data) on all nodes" in terminal.command("break process_data")
+    shown = terminal.command("c")
+    stopped = re.search(r"^node (\d) \(n\d\) stopped at breakpoint 1, process_data \(packet_id=\d+", shown.replace("\r", "\n"), re.M)
+    assert stopped, shown
+    terminal.send("print srv.period\r")
+    shown = terminal.expect(rf"\(friday {stopped[1]} @\d+\.\d+s\) $")
+    assert re.search(r"^nodes 0-[34]: \$1 = 150$", shown, re.M), shown
+    terminal.send("@(srv.period = 151)\r")
+    terminal.expect(rf"\(friday {stopped[1]} altered @\d+\.\d+s\) $")
+    assert re.search(rf"^node {stopped[1]} altered: \$\d = 151$", terminal.command("print srv.period"), re.M)
+    terminal.send("quit\r")
+    assert terminal.finish() == 0
+
+
+def test_blocks_have_a_prompt_of_their_own(terminal):
+    terminal.command("watch srv.predecessor")
+    terminal.send("  hits = __HIT__.id\r")
+    terminal.expect(BLOCK)
+    terminal.send("  cont\r")
+    terminal.expect(BLOCK)
+    assert "watch 1 (srv.predecessor) has a handler" in terminal.command("")
+    terminal.send("commands 1\r")
+    terminal.expect(BLOCK)
+    terminal.send("print('hit of', __HIT__.id)\r\r")
+    terminal.expect(r"> $")
+    terminal.command("end")
+    assert "hit of 1" in terminal.command("c")
+    terminal.send("py for i in (7, 8):\r")
+    terminal.expect(BLOCK)
+    terminal.send("  print(i * 11)\r")
+    terminal.expect(BLOCK)
+    assert terminal.command("").split() == ["77", "88"]
+    terminal.send("python\r")
+    terminal.expect(BLOCK)
+    terminal.send("half = 1\r\x03")
+    terminal.expect(PROMPT)
+    assert "NameError" in terminal.command("py half")
+
+
+def test_completion(terminal):
+    terminal.send("tbr\t")
+    terminal.expect(r"tbreak $")
+    terminal.send("process_d\t\r")
+    assert "breakpoint 1 (process_data) on all nodes" in terminal.expect(PROMPT)
+    terminal.command("c")
+    terminal.send("n2 print srv.succe\t")
+    terminal.expect(r"n2 print srv\.successor$")
+    terminal.send("\x03")
+    terminal.expect(PROMPT)
+    terminal.send("info \t\t")
+    assert "messages" in terminal.expect(r"watchpoints[^$]*info $")
+    terminal.send("mes\tn3\t 2\r")
+    terminal.expect(r"no messages up to here|\d+ +datagram\n" + PROMPT)
+    terminal.command("py long_name_of_mine = 5")
+    assert terminal.command("py long_na\t + 1") .split("\n")[-2:] == ["6", ""]
+    assert re.search(r"= 150", terminal.command("node_list_0,1 print 1\x15n0,1 print srv.peri\t"))
+
+
+def test_history_is_kept_and_searched(recorder, ring):  # noqa: F811
+    history = recorder.directory / "state" / "friday" / "history"
+    with Terminal(recorder, [recorder.friday, "replay", ring.path]) as terminal:
+        terminal.expect(PROMPT)
+        for line in ("py 6 * 7", "py 6 * 7", "info nodes"):
+            terminal.command(line)
+        terminal.send("\x1b[A\x1b[A\r")
+        assert "\n42\n" in terminal.expect(r"42\n[^\n]*" + PROMPT)
+        terminal.send("\x04")
+        assert terminal.finish() == 0
+    assert history.read_text().splitlines() == ["py 6 * 7", "info nodes", "py 6 * 7"] and history.stat().st_mode & 0o777 == 0o600
+    with Terminal(recorder, [recorder.friday, "replay", ring.path]) as terminal:
+        terminal.expect(PROMPT)
+        terminal.send("\x12nod")
+        terminal.expect("info nodes")
+        terminal.send("\r")
+        assert "n4" in terminal.expect(PROMPT)
+    recorder.none_left()
+
+
+def test_ctrl_c_takes_back_a_line_stops_python_and_stops_the_group(terminal):
+    terminal.send("kill everybody\x03")
+    terminal.expect(r"\^C\n" + PROMPT)
+    terminal.send("python\rprint('in a loop')\rwhile True: pass\rend\r")
+    terminal.expect("^in a loop\n")
+    terminal.send("\x03")
+    assert "interrupted" in terminal.expect(PROMPT)
+    terminal.command("watch srv.predecessor")
+    terminal.send("  print('in a handler')\r  while True: pass\r")
+    terminal.expect(BLOCK)
+    terminal.command("")
+    terminal.send("c\r")
+    terminal.expect("^in a handler\n")
+    terminal.send("\x03")
+    assert "interrupted" in terminal.expect(PROMPT)
+    assert terminal.command("py 1 + 1") == "2\n"
+
+
+def test_ctrl_c_while_the_group_runs_stops_it_at_once_and_it_goes_on(recorder):
+    recording = recorder.record(["/usr/bin/awk", "BEGIN { for (i = 0; i < 3e7; i++) x += i; print x }"])
+    with Terminal(recorder, [recorder.friday, "replay", recording.path]) as terminal:
+        terminal.expect(PROMPT)
+        for keys in ("\x03", "\x03\x03"):
+            terminal.send("c\r")
+            terminal.expect("events/s")
+            began = time.monotonic()
+            terminal.send(keys)
+            assert "interrupted" in terminal.expect(PROMPT)
+            assert time.monotonic() - began < 1
+            assert terminal.command("py 20 + 1") == "21\n"
+        assert "the recording ends here" in terminal.command("c")
+        terminal.send("\x04")
+        assert terminal.finish() == 0
+    recorder.none_left()
+
+
+def test_a_paste_with_an_empty_line_in_a_block(terminal):
+    terminal.send("\x1b[200~watch srv.successor\n  if __HIT__.id:\n\n    print('pasted', __NODE__)\n  cont\npy print('after')\x1b[201~\r")
+    shown = terminal.expect(r"after\n[^\n]*" + PROMPT)
+    assert "watch 1 (srv.successor) has a handler" in shown and "error" not in shown.lower()
+    assert "pasted 0" in terminal.command("c")
+
+
+def test_it_can_be_suspended(terminal):
+    terminal.send("py 'be")
+    terminal.expect("py 'be")
+    stat = pathlib.Path(f"/proc/{terminal.process.pid}/stat")
+    os.kill(terminal.process.pid, signal.SIGSTOP)  # Ctrl-Z without a shell: a session leader ignores SIGTSTP
+    wait_until(lambda: stat.read_text().rsplit(")", 1)[1].split()[0] == "T", "it stops")
+    os.kill(terminal.process.pid, signal.SIGCONT)
+    terminal.expect("py 'be")
+    assert "before" in terminal.command("fore'")
