@@ -139,6 +139,8 @@ constexpr FeatureBit kFeatures[] = {
     {2, 1, 21, "avx512ifma"}, {2, 1, 28, "avx512cd"}, {2, 1, 29, "sha_ni"}, {2, 1, 30, "avx512bw"}, {2, 1, 31, "avx512vl"},
     {2, 2, 1, "avx512_vbmi"}, {2, 2, 6, "avx512_vbmi2"}, {2, 2, 8, "gfni"}, {2, 2, 9, "vaes"},      {2, 2, 10, "vpclmulqdq"},
     {2, 2, 11, "avx512_vnni"}, {2, 2, 12, "avx512_bitalg"}, {2, 2, 14, "avx512_vpopcntdq"}, {2, 3, 4, "fsrm"},
+    {2, 1, 11, "rtm"},      {2, 3, 8, "avx512_vp2intersect"}, {2, 3, 22, "amx_bf16"}, {2, 3, 23, "avx512_fp16"}, {2, 3, 24, "amx_tile"},
+    {2, 3, 25, "amx_int8"}, {3, 0, 4, "avx_vnni"},  {3, 0, 5, "avx512_bf16"}, {5, 2, 11, "xop"},    {5, 2, 16, "fma4"},
     {5, 2, 0, "lahf_lm"},   {5, 2, 5, "lzcnt"},     {5, 2, 6, "sse4a"},     {5, 3, 27, "rdtscp"},
 };
 

@@ -116,3 +116,20 @@ def test_missing_file_copy(recorder, recording):
 def test_not_a_recording(recorder, tmp_path, friday):
     done = recorder.run([friday, "verify", tmp_path])
     assert done.returncode == 2 and "recording" in done.stderr
+
+
+def test_processor_without_a_recorded_feature(recorder, recording):
+    """As if it had been recorded on a processor that has everything, which none does: AMX is Intel's, XOP was AMD's."""
+    FEATURES, CHECKSUMS, CPUID = 16, 1 << 2, 168
+
+    def change(data):
+        (features,) = struct.unpack_from("<Q", data, FEATURES)
+        struct.pack_into("<Q", data, FEATURES, features & ~CHECKSUMS)
+        image = next(at for at, _, kind in records(data) if kind == 1)
+        data[image + CPUID:image + CPUID + 128] = b"\xff" * 128
+        return data
+
+    damage(recording, change)
+    done = recorder.replay(recording)
+    assert done.returncode == 2, done
+    assert "this processor lacks" in done.stderr and ("xop" in done.stderr or "amx_tile" in done.stderr), done.stderr
