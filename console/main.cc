@@ -1,4 +1,6 @@
 // The friday command: one subcommand a file.
+#include <fcntl.h>
+
 #include <CLI/CLI.hpp>
 
 #include "console/dump.h"
@@ -8,7 +10,18 @@
 #include "console/run.h"
 #include "console/verify.h"
 
+namespace {
+
+// A caller may have closed them. Then the first files that are opened would be taken for the standard streams.
+void open_standard_streams() {
+  for (int fd = 0; fd <= 2; fd++)
+    if (fcntl(fd, F_GETFD) < 0) (void)!open("/dev/null", O_RDWR);
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
+  open_standard_streams();
   CLI::App app{"Friday: record distributed programs, replay them as one, question the whole system's state"};
   app.require_subcommand(1);
   int status = 0;

@@ -44,6 +44,12 @@ void extend_path() {
   path.attr("__setitem__")(py::slice(0, 0, 1), first);
 }
 
+// What the locale's encoding lacks is shown as an escape, for programs may hold any text.
+void prepare_streams() {
+  for (const char* name : {"stdout", "stderr"})
+    if (py::object stream = py::module_::import("sys").attr(name); !stream.is_none()) stream.attr("reconfigure")(py::arg("errors") = "backslashreplace");
+}
+
 }  // namespace
 
 std::string summary(const py::error_already_set& error) {
@@ -56,6 +62,7 @@ Result<std::unique_ptr<PythonRuntime>> PythonRuntime::start() {
   std::unique_ptr<PythonRuntime> runtime(new PythonRuntime);
   try {
     extend_path();
+    prepare_streams();
   } catch (const py::error_already_set& error) {
     return fail(ErrorCode::component_died, "Python cannot be set up: {}", summary(error));
   }

@@ -111,9 +111,13 @@ void Repl::run() {
 // A paste arrives as one line with line breaks in it.
 void Repl::feed(const std::string& text) {
   size_t from = 0;
-  for (size_t to; (to = text.find('\n', from)) != std::string::npos; from = to + 1)
-    if (!console_.attr("done").cast<bool>()) console_.attr("feed")(text.substr(from, to - from), true);
-  if (!console_.attr("done").cast<bool>()) console_.attr("feed")(text.substr(from));
+  for (size_t to; (to = text.find('\n', from)) != std::string::npos; from = to + 1) feed_line(text.substr(from, to - from), true);
+  feed_line(text.substr(from), false);
+}
+
+void Repl::feed_line(const std::string& line, bool pasted) {
+  if (console_.attr("done").cast<bool>()) return;
+  console_.attr("feed")(py::bytes(line).attr("decode")("utf-8", "replace"), pasted);
 }
 
 Repl::Event Repl::await_line(std::string& line) {
@@ -220,6 +224,10 @@ Repl::Event Repl::await_piped(std::string& line) {
 char** Repl::on_complete(const char* word, int start, int end) {
   rl_attempted_completion_over = 1;
   const std::string line(rl_line_buffer, static_cast<size_t>(end));
+  if (!py::reinterpret_steal<py::object>(PyUnicode_DecodeUTF8(line.data(), static_cast<Py_ssize_t>(line.size()), nullptr))) {
+    PyErr_Clear();  // in the middle of a character, or of another encoding
+    return nullptr;
+  }
   py::object answer = the_repl->console_.attr("complete")(line, start);
   if (answer.is_none()) {
     rl_attempted_completion_over = 0;  // names of files

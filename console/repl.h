@@ -32,6 +32,7 @@ class Repl {
   Event await_piped(std::string& line);
   bool wait_for_input();
   void feed(const std::string& text);
+  void feed_line(const std::string& line, bool pasted);
   void remember(const std::string& line);
   static void on_line(char* text);
   static char** on_complete(const char* word, int start, int end);

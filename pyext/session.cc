@@ -531,6 +531,7 @@ void bind_session(py::module_& module) {
       .def("backtrace", &Session::backtrace)
       .def("complete", &Session::complete)
       .def("location", &Session::location)
+      .def("take_notices", [](Session& s) { return s.debugger().take_notices(); })
       .def("take_output", &Session::take_output)
       .def("add_breakpoint", &Session::add_breakpoint)
       .def("add_watch", &Session::add_watch)

@@ -150,6 +150,14 @@ void Debugger::mark_altered(NodeId node) {
   if (NodeContext& s = state(node); s.link) s.link->moved(s.stopped);
 }
 
+std::vector<std::string> Debugger::take_notices() {
+  std::vector<std::string> notices;
+  for (auto& [id, s] : states_)
+    if (s.link && s.link->take_replaced())
+      notices.push_back(fmt::format("node {}: its gdb had died; another one is in its place, without the settings and values made in the old one", id));
+  return notices;
+}
+
 std::string Debugger::location(NodeId id, uint64_t pc) {
   const uint64_t key = uint64_t{id.value} << 48 | pc;
   if (auto it = locations_.find(key); it != locations_.end()) return it->second;

@@ -76,6 +76,8 @@ class Debugger final : public Pump, public RspHost {
   std::string types(uint32_t id) const { return types_.table(id); }
   Result<std::string> gdb(NodeId node, const std::string& command);
   Result<std::vector<std::string>> complete(NodeId node, const std::string& prefix);
+  // What happened beside the questions and the user should know, since the last time.
+  std::vector<std::string> take_notices();
   // "process_data at process.c:69", or the address.
   std::string location(NodeId node, uint64_t pc);
 

@@ -28,11 +28,13 @@ void GdbLink::rebind(ReplayNode& node) {
 
 Result<MiSession*> GdbLink::session(Pump& pump) {
   FRIDAY_TRY_VOID(start());
+  if (connected_) FRIDAY_TRY_VOID(pump.pump_once(0));  // sees that it died while nobody asked
   MiSession* gdb = gdbs_.session(node_->id());
   if (!gdb || !gdb->is_alive()) {
     // A gdb that died is replaced; its node is unharmed.
     started_ = connected_ = threads_known_ = false;
     patches_known_ = 0;
+    replaced_ = true;
     gdbs_.remove(node_->id());
     FRIDAY_TRY_VOID(start());
     gdb = gdbs_.session(node_->id());

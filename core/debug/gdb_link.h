@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "core/debug/client_view.h"
 #include "core/mi/multiplexer.h"
@@ -27,6 +28,8 @@ class GdbLink {
   Result<void> start();
   Result<void> ensure_ready(Pump& pump);
   bool started() const { return started_; }
+  // Whether a gdb that had died was replaced since the last time this was asked.
+  bool take_replaced() { return std::exchange(replaced_, false); }
 
   // The node moved: registers, memory and threads that gdb knows are old. `stopped` becomes gdb's selected thread.
   void moved(ThreadId stopped) {
@@ -57,7 +60,7 @@ class GdbLink {
   std::string socket_path_;
   ClientView view_;
   RspEndpoint endpoint_;
-  bool started_ = false, connected_ = false, stale_ = false;
+  bool started_ = false, connected_ = false, stale_ = false, replaced_ = false;
   bool threads_known_ = false;  // gdb may know threads besides the first
   size_t patches_known_ = 0;    // of the node when gdb last looked for libraries
   MiToken connecting_ = 0;

@@ -76,7 +76,7 @@ Result<std::string> find_program(const std::string& program) {
   if (path.empty() || ::access(path.c_str(), X_OK) != 0)
     return fail(ErrorCode::not_found,
                 "cannot start gdb: there is no program {}; install Debian's package gdb (apt-get install gdb), version 13 or "
-                "newer, or name another gdb",
+                "newer",
                 program);
   return path;
 }

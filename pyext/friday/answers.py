@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import textwrap
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
 
 if TYPE_CHECKING:
@@ -20,6 +22,12 @@ class Output:
 
     def __call__(self, text: str) -> None:
         self._line(text)
+
+    def prose(self, text: str, indent: str = "") -> None:
+        """A sentence; on a terminal broken between words, with the further lines indented."""
+        width = shutil.get_terminal_size().columns if self.fold else 0
+        for line in textwrap.wrap(text, max(width - 1, 30), subsequent_indent=indent, break_long_words=False) if width else [text]:
+            self._line(line)
 
     def error(self, text: str) -> None:
         self._line(self._paint("31", text))

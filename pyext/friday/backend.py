@@ -139,6 +139,8 @@ class Backend(Protocol):
         """The last `limit` messages (of a node, or of all) that were sent or received by now, the latest last."""
     def message(self, number: int) -> Message:
         """Any message of the recording. Raises UsageError."""
+    def take_notices(self) -> Sequence[str]:
+        """What happened beside the commands since the last call and the user should know: a gdb that had to be replaced."""
     def take_output(self) -> Sequence[tuple[int, int, bytes]]:
         """What the programs have written to their terminals since the last call: (node, 1 or 2, bytes)."""
 

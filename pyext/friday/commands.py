@@ -12,6 +12,7 @@ that run the group in running.py, `info` and `help` in info.py; what Friday neit
 """
 from __future__ import annotations
 
+import difflib
 import functools
 import os
 import re
@@ -19,9 +20,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Iterator
 
 from .answers import Output, ranges
-from .errors import Error, UsageError
+from .errors import Error, NodeNotStarted, NoNode, UsageError
 from .sessions import StopPoint
-from .table import OWNED, REFUSED, refusal, resolve
+from .table import GDB_COMMANDS, OWNED, REFUSED, refusal, resolve
 
 if TYPE_CHECKING:
     from .sessions import Session
@@ -159,8 +160,20 @@ def forward(session: "Session", command: Command, out: Output) -> None:
             answers[node] = error.message
             failures.append(error)
     if failures and len(failures) == len(answers) and len(set(answers.values())) == 1:
+        if failures[0].message.startswith("Undefined command"):
+            raise _unknown(command)
         raise failures[0] if len(nodes) == 1 else type(failures[0])(failures[0].message)
     out.answers(answers)
+
+
+def _unknown(command: Command) -> UsageError:
+    word = command.verb
+    text = f"neither Friday nor gdb has a command `{word}`"
+    second = command.rest.partition(" ")[0]
+    if command.nodes is None and _NODE_LIST.match(word) and (resolve(second) or second in (*GDB_COMMANDS, "p", "bt")):
+        return UsageError(f"no node is called `{word}`, and neither Friday nor gdb has such a command; `info nodes` lists the nodes")
+    near = difflib.get_close_matches(word, [*OWNED, *GDB_COMMANDS], 1)
+    return UsageError(text + (f"; the nearest is `{near[0]}`" if near else ""))
 
 
 class Quit(Exception):
@@ -237,6 +250,11 @@ def _point(session: "Session", command: Command, filename: str | None, show: Cal
     else:
         point = session.breakpoint(text, nodes=command.nodes, condition=condition,
                                    temporary=command.verb == "tbreak")
+        try:
+            check_condition(session, point, condition)
+        except Error:
+            point.delete()
+            raise
     if command.has_block:
         try:
             session.set_block(point, command.block, filename=filename, first_line=command.block_line)
@@ -244,6 +262,25 @@ def _point(session: "Session", command: Command, filename: str | None, show: Cal
             session.delete(point.id)
             raise
     show(f"{point.label} on {nodes_of(point)}")
+
+
+def check_condition(session: "Session", point: StopPoint, condition: str | None) -> None:
+    """Raises what gdb says of a condition at the place of a breakpoint, when no node's gdb understands it."""
+    if not condition or point.kind != "breakpoint" or "_friday_workspace" in condition:
+        return
+    failure: Error | None = None
+    for node in point.nodes:
+        try:
+            session.backend.gdb(int(node), f"tbreak {point.what} if {condition}")
+        except (NodeNotStarted, NoNode):
+            continue
+        except Error as error:
+            failure = error
+            continue
+        session.backend.gdb(int(node), "delete $bpnum")  # gdb's own: it was never in the program
+        return
+    if failure is not None:
+        raise failure
 
 
 def nodes_of(point: StopPoint) -> str:
@@ -283,7 +320,9 @@ def _condition(session: "Session", command: Command, filename: str | None, show:
     id_, _, condition = command.rest.partition(" ")
     if not id_.isdigit():
         raise UsageError("condition ID [COND]")
-    session.point(int(id_)).set_condition(condition.strip() or None)
+    point = session.point(int(id_))
+    check_condition(session, point, condition.strip())
+    point.set_condition(condition.strip() or None)
 
 
 def _commands(session: "Session", command: Command, filename: str | None, show: Callable[[str], Any]) -> None:

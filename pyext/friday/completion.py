@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Iterable
 from .commands import words
 from .errors import Error
 from .info import TOPICS
-from .table import OWNED, resolve
+from .table import GDB_COMMANDS, OWNED, resolve
 
 if TYPE_CHECKING:
     from .sessions import Session
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 _C_IN_PYTHON = re.compile(r"@[\w.\[\]\"'-]*\(([^()]*)\Z")
 _NODE_IN_PYTHON = re.compile(r"@[\"']([^\"']*)\Z")
 _NAME = re.compile(r"((?:\w+\.)*)(\w*)\Z")
-_GDB_COMMANDS = ("backtrace", "disassemble", "down", "frame", "list", "print", "ptype", "thread", "up", "whatis", "x")
 
 Completions = tuple[list[str], bool]
 
@@ -63,7 +62,7 @@ def _is_nodes(session: "Session", text: str) -> bool:
 
 
 def _verbs(session: "Session", typed: str, with_nodes: bool) -> list[str]:
-    names: set[str] = {*OWNED, *_GDB_COMMANDS, *(text for text in _gdb(session, typed) if typed and " " not in text)}
+    names: set[str] = {*OWNED, *GDB_COMMANDS, *(text for text in _gdb(session, typed) if typed and " " not in text)}
     if with_nodes:
         head, comma, last = typed.rpartition(",")
         names.update(f"{head}{comma}{node.name}" for node in session.nodes)

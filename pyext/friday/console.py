@@ -9,6 +9,8 @@ take lines up to `end`.
 """
 from __future__ import annotations
 
+import contextlib
+import linecache
 import os
 import sys
 import traceback
@@ -20,7 +22,7 @@ import friday
 from . import commands, completion
 from .answers import Output, mark
 from .commands import Command, Quit
-from .errors import ComponentDied, Divergence, Error, UsageError
+from .errors import ComponentDied, Divergence, Error, NodeNotStarted, UsageError
 from .handlers import compile_script
 from .running import ended_line
 from .runner import BAD_INPUT, DIED, DIVERGED, Refused, open_session
@@ -91,8 +93,8 @@ class Console:
     def greet(self) -> None:
         nodes = self.session.nodes.all
         names = ", ".join(node.name for node in nodes[:8]) + (", ..." if len(nodes) > 8 else "")
-        self.out(f"{len(nodes)} node{'s' if len(nodes) != 1 else ''}: {names}. They stand at the start of the recording; "
-                 f"`continue` runs them, `help` lists the commands.")
+        self.out(f"{len(nodes)} node{'s' if len(nodes) != 1 else ''}: {names}.")
+        self.out.prose("They stand at the start of the recording; `continue` runs them, `help` lists the commands.")
 
     # -- lines -------------------------------------------------------------------------------------------------------
     def feed(self, line: str, pasted: bool = False) -> None:
@@ -206,19 +208,32 @@ class Console:
         except KeyboardInterrupt:
             self._failed("interrupted", BAD_INPUT)
         except BrokenPipeError:
-            self.done = True
-            sys.stdout = open(os.devnull, "w")
+            self._output_gone()
         except BaseException as error:
             code = DIVERGED if isinstance(error, Divergence) else DIED if isinstance(error, ComponentDied) else BAD_INPUT
             self._failed(explain(error), code)
         try:
+            for text in self.session.backend.take_notices():
+                self.out(text)
             sys.stdout.flush()
-        except BrokenPipeError:
-            self.done = True
-            sys.stdout = open(os.devnull, "w")
+        except OSError as error:
+            self._output_gone(error)
+        except Error:
+            pass  # the session is over
+
+    def _output_gone(self, error: OSError | None = None) -> None:
+        """Nobody reads what is said, or (error) it can go nowhere: the end."""
+        self.done = True
+        lost, sys.stdout = sys.stdout, open(os.devnull, "w")
+        with contextlib.suppress(OSError):
+            lost.close()
+        if error is not None and not isinstance(error, BrokenPipeError):
+            self.code = BAD_INPUT
+            print(f"friday: cannot write the answers: {error.strerror}", file=sys.stderr)
 
     def _failed(self, text: str, code: int) -> None:
-        sys.stdout.flush()
+        with contextlib.suppress(OSError):  # _guard sees it once more
+            sys.stdout.flush()
         Output(lambda line: print(line, file=sys.stderr), colour=self.out.colour).error(text)
         sys.stderr.flush()
         if self.batch:
@@ -237,12 +252,27 @@ def _incomplete(source: str) -> bool:
     return False
 
 
+_HINTS: dict[type[Error], str] = {NodeNotStarted: "run to where it has: a stop point and `continue`, or `goto`"}
+
+
+def _is_plain(error: Error) -> bool:
+    """Whether the lines of Python that led to an error say nothing new: there are none, or the one that was just typed."""
+    frames = user_frames(error)
+    if not frames:
+        return True
+    name = frames[0].filename
+    return len(frames) == 1 and name.startswith("<py ") and sum(map(bool, map(str.strip, linecache.getlines(name)))) == 1
+
+
 def explain(error: BaseException) -> str:
     """An exception for the user: with the lines of his own Python if it came from there, else its message."""
     place = getattr(error, "place", None)
     prefix = f"{place}: " if place else ""
-    if isinstance(error, Error) and not user_frames(error):
-        return "\n".join([f"{prefix}{error}", *getattr(error, "__notes__", ())])
+    if isinstance(error, Error) and _is_plain(error):
+        hint = f"; {_HINTS[type(error)]}" if type(error) in _HINTS else ""
+        if isinstance(error, ComponentDied) and error.message.startswith("gdb cannot answer"):
+            hint = "; the node is unharmed, and the next question starts another gdb"
+        return "\n".join([f"{prefix}{error}{hint}", *getattr(error, "__notes__", ())])
     if isinstance(error, SyntaxError) or user_frames(error):
         return user_traceback(error).rstrip("\n")
     return f"{prefix}a bug of Friday's, please report it:\n" + "".join(traceback.format_exception(error)).rstrip("\n")

@@ -31,13 +31,14 @@ def _chosen(session: "Session", command: Command) -> "tuple[Node, ...]":
 
 
 def _nodes(session: "Session", command: Command, out: Output) -> None:
-    rows = [("", "id", "name", "state", "event", "altered since", "program")]
+    changed = session.altered
+    rows = [("", "id", "name", "state", "event", *(["altered since"] if changed else []), "program")]
     for node in _chosen(session, command):
         state = node.state
         event = "" if state == "not started" else _last_event(session, node)
-        altered = seconds(node.altered) if node.altered is not None else ""
+        altered = [seconds(changed[node]) if node in changed else ""] if changed else []
         origin = f"  (forked by node {node.info.parent})" if node.info.parent is not None else ""
-        rows.append(("*" if int(node) == session.here else "", str(node), node.name, state, event, altered,
+        rows.append(("*" if int(node) == session.here else "", str(node), node.name, state, event, *altered,
                      node.info.program + origin))
     for line in table(rows):
         out(line)
@@ -160,17 +161,16 @@ def help_text(name: str) -> list[str]:
     """All about one owned command."""
     owned = OWNED[name]
     first = f"{owned.usage}    (short: {name[:owned.letters]})" if owned.letters < len(name) else owned.usage
-    example = owned.example.split("\n")
-    return [first, f"  {owned.text}", "  Example:", *(f"    {line}" for line in example)]
+    return [first, f"  {owned.text}", "  Example:", *(f"    {line}" for line in owned.example.split("\n"))]
 
 
 def _help(session: "Session", command: Command, filename: str | None, out: Output) -> None:
     if not command.rest:
         out("Commands of Friday:")
-        for line in table([(f"  {name}", _SENTENCE.split(owned.text)[0]) for name, owned in OWNED.items()]):
-            out(line)
+        for name, owned in OWNED.items():
+            out.prose(f"  {name:10}  {_SENTENCE.split(owned.text)[0]}", " " * 14)
         out("A line that starts with @ is Python: @3(srv.node.id) reads a variable of node 3.")
-        out("All other commands go to the gdb of each node that is alive. A node list may stand before a command:")
+        out.prose("All other commands go to the gdb of each node that is alive. A node list may stand before a command:")
         out("  4,5 print x      0-9,!3 backtrace      redis-* info threads")
         out("`help COMMAND` explains one and shows an example.")
         return
@@ -178,14 +178,12 @@ def _help(session: "Session", command: Command, filename: str | None, out: Outpu
     name = resolve(word)
     if name in OWNED:
         for line in help_text(name):
-            out(line)
+            out.prose(line, "  ") if not line.startswith("    ") else out(line)
     elif name in REFUSED:
         out(refusal(name))
     else:
-        nodes = session.all_nodes
-        if not nodes:
-            raise UsageError(f"Friday has no command `{word}`, and no node is alive whose gdb could be asked")
-        for line in session.backend.gdb(int(nodes[0]), f"help {command.rest}").splitlines():
+        node = (session.all_nodes or [n for n in session.nodes if n.state == "ended"] or session.nodes.all)[0]
+        for line in session.backend.gdb(int(node), f"help {command.rest}").splitlines():
             out(line)
 
 

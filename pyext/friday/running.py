@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _FRAME = re.compile(r"#\d+\s+(?:0x[0-9a-f]+ in )?")
 _SOURCE = re.compile(r"\d+\t")
+_PLACE = re.compile(r" at (\S+):(\d+)\Z")
 _SECONDS = re.compile(r"\d+(\.\d*)?s?\Z")
 _CLOCK = re.compile(r"(?:(\d{4})-(\d\d)-(\d\d)\s+)?(\d{1,2}):(\d\d)(?::(\d\d(?:\.\d*)?))?\Z")
 SYNCS = ("clock", "causal", "free")
@@ -33,7 +34,24 @@ def frame_of(session: "Session", node: int) -> tuple[str, str]:
     while rest and not _SOURCE.match(rest[0]) and rest[0][:1] == " ":  # gdb breaks long lists of arguments
         first += " " + rest.pop(0).strip()
     source = rest[0] if rest and _SOURCE.match(rest[0]) else ""
+    place = _PLACE.search(first)
+    if place and source in (f"{place[2]}\tin {place[1]}", f"{place[2]}\t{place[1]}: No such file or directory."):
+        source = ""
     return _FRAME.sub("", first, count=1), source
+
+
+def caller_of(session: "Session", node: int) -> str:
+    """The innermost frame whose source is the program's own: libraries were built elsewhere, so their paths are relative."""
+    try:
+        frames = re.split(r"^#\d+\s+", session.backend.gdb(node, "backtrace 20"), flags=re.M)[1:]
+    except Error:
+        return ""
+    for frame in frames:
+        frame = " ".join(re.sub(r"^0x[0-9a-f]+ in ", "", frame).split())
+        place = _PLACE.search(frame)
+        if place and place[1].startswith("/"):
+            return frame
+    return ""
 
 
 def stop_lines(session: "Session", stop: "Stop") -> list[str]:
@@ -49,6 +67,8 @@ def stop_lines(session: "Session", stop: "Stop") -> list[str]:
             return [f"interrupted at {seconds(session.logical_time)}"]
     place, source = frame_of(session, int(node))
     place = place or stop.location or ""
+    if not source and not stop.ids and (caller := caller_of(session, int(node))) and caller != place:
+        place += f", called from {caller}"
     if stop.kind == "reached":
         time_ = f"{stop.logical_time} s"
         lines = [", ".join(filter(None, [f"{named(node)} stands before its event {_event_before(stop)}", place, time_]))]

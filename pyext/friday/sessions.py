@@ -522,7 +522,7 @@ class Session:
         stop = self.last_stop
         if point is None or stop is None or point.run is None:
             return
-        error.add_note(f"in the handler of {point.label} on {self.node!r} at {stop.logical_time}"
+        error.add_note(f"in the handler of {point.label} on node {self.node} ({self.node.name}) at {stop.logical_time} s"
                        + (f", {stop.expression} changed" if stop.expression else ""))
         own = getattr(getattr(point.run, "__code__", None), "co_freevars", ())
         if isinstance(error, NameError) and error.name in own:

@@ -78,6 +78,8 @@ OWNED: dict[str, Owned] = {
     "quit": Owned(1, "quit", "Ends the replay; so does end of input (Ctrl-D).", "quit"),
 }
 
+GDB_COMMANDS = ("backtrace", "disassemble", "down", "frame", "list", "print", "ptype", "thread", "up", "whatis", "x")  # the usual
+
 ALIASES = {"bre": "break", "si": "stepi", "ni": "nexti", "exit": "quit", "thbreak": "tbreak", "hbreak": "break"}
 
 _RECORDED = "a recording has happened already: Friday built the nodes when it opened it"

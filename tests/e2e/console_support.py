@@ -87,6 +87,7 @@ class Terminal:
                                       "NO_COLOR": "1", **(env or {})}))
         os.close(child)
         self._screen = Screen()
+        self.raw = ""  # all that came, escape sequences too
         self._line, self._column = 0, 0  # up to where expect() has taken what is shown
 
     def __enter__(self):
@@ -113,6 +114,7 @@ class Terminal:
             if error.errno != errno.EIO:
                 raise
             data = b""
+        self.raw += data.decode(errors="replace")
         self._screen.write(data.decode(errors="replace"))
         if self._screen.cleared == self._line:
             self._screen.cleared, self._column = None, 0

@@ -119,16 +119,76 @@ def test_bad_usage(recorder, ring, arguments, message):  # noqa: F811
     assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
 
 
-def test_errors_leave_the_session_alive_and_batch_does_not(piped):
-    text = "break no_such_function\nwatch srv.nothing\nprint nothing_here\nkill\n7 info threads\npy 1/0\nbreak stabilize\n  1/0\nc\npy print('alive', 40+2)\n"
-    done = piped(text)
-    assert done.returncode == 0 and "alive 42" in done.stdout
-    for message in ("no_such_function", "nothing", 'No symbol "nothing_here"', "`kill` is refused", "no node 7",
-                    "ZeroDivisionError: division by zero\nin the handler of breakpoint"):
-        assert message in done.stderr, done.stderr
-    assert "pyext/friday" not in done.stderr
-    done = piped(text, "--batch")
-    assert done.returncode == 2 and "no_such_function" in done.stderr and "alive" not in done.stdout
+BAD_INPUT = {  # what is typed, and the one line that answers it
+    "7 info threads": "no node 7; the recording has nodes 0 to 4",
+    "n77 print x": "no node is called `n77`, and neither Friday nor gdb has such a command; `info nodes` lists the nodes",
+    "brek stabilize": "neither Friday nor gdb has a command `brek`; the nearest is `break`",
+    "kill": "`kill` is refused: it would end a node that lives on in the recording. Use instead: quit, or --node to leave nodes out",
+    "print nothing_here": 'No symbol "nothing_here" in current context.',
+    "print srv.nothing": "There is no member named nothing.",
+    "@(srv.nothing)": "There is no member named nothing.",
+    "4 @(srv.period)": "node 4 has not started yet at this point of the replay; run to where it has: a stop point and `continue`, or `goto`",
+    "break no_such_function": 'Function "no_such_function" not defined.',
+    "break stabilize if nothing > 3": 'No symbol "nothing" in current context.',
+    "watch srv.nothing": "There is no member named nothing.",
+    "watch 5": "node 0: 5 cannot be watched: it has no place in memory",
+    "delete 99": "no stop point 99; there are: ",
+    "goto message 1000000": "there is no message 1000000: they have the numbers 1 to ",
+    "goto event 100000 n2": "n2 has no event 100000: the last is ",
+    "source nothing.friday": "cannot read nothing.friday: No such file or directory",
+}
+
+
+def test_what_is_wrong_is_said_in_one_line_and_the_session_goes_on(piped):
+    done = piped("tbreak stabilize\nc\n" + "".join(f"{text}\n" for text in BAD_INPUT) + "py print('alive', 40 + 2)\n")
+    assert done.returncode == 0 and done.stdout.endswith("alive 42\n"), done.stdout
+    said = done.stderr.splitlines()
+    assert len(said) == len(BAD_INPUT), done.stderr
+    for (text, message), line in zip(BAD_INPUT.items(), said):
+        assert line.startswith(message), text
+    done = piped("kill\npy print('alive')\n", "--batch")
+    assert done.returncode == 2 and done.stdout == "" and done.stderr.startswith("`kill` is refused")
+
+
+def test_a_handler_that_raises_shows_its_line_and_the_group_stands_there(piped):
+    done = piped("break stabilize\n  x = 1\n  x / 0\nc\npy print('at', session.hit.id, __NODE__.state)\ndelete\ngoto end\n")
+    assert re.search(r'"<breakpoint 1>", line 2, in breakpoint 1\n    x / 0\n[ ~^]+\nZeroDivisionError: division by zero\n'
+                     r"in the handler of breakpoint 1 \(stabilize\) on node \d \(n\d\) at \d\.\d{6} s\n", done.stderr), done.stderr
+    assert "pyext/friday" not in done.stderr and "at 1 alive\n" in done.stdout and "the recording ends here" in done.stdout
+
+
+def test_without_gdb_it_says_so_and_does_what_needs_none(recorder, ring):  # noqa: F811
+    (recorder.directory / "input").write_text("break stabilize\nprint 1\nwatch srv.period\ngoto 1\ninfo nodes\ngoto end\n")
+    (recorder.directory / "bin").mkdir()
+    with open(recorder.directory / "input") as stdin:
+        done = recorder.start([recorder.friday, "replay", ring.path], stdin=stdin, env={"PATH": str(recorder.directory / "bin")}).finish()
+    assert done.returncode == 0 and done.stderr.splitlines() == [
+        "cannot start gdb: there is no program gdb; install Debian's package gdb (apt-get install gdb), version 13 or newer"] * 3
+    assert re.search(r"stands before its event \d+, 1\.\d{6} s", done.stdout) and "the recording ends here" in done.stdout
+    recorder.none_left()
+
+
+def test_a_gdb_that_is_killed_is_replaced_and_that_is_said(piped):
+    kill = ("py import os, signal, subprocess\n"
+            "py gdbs = subprocess.run(['pgrep', '-P', str(os.getpid()), '-f', 'interpreter=mi3'], capture_output=True, text=True).stdout.split()\n"
+            "py [os.kill(int(gdb), signal.SIGKILL) for gdb in gdbs]\n"
+            "py while any(open(f'/proc/{gdb}/stat').read().rsplit(')', 1)[1].split()[0] != 'Z' for gdb in gdbs): pass\n")
+    done = piped(f"tbreak stabilize\nc\n{kill}print srv.period\ncontinue\npy print(len(gdbs))\n")
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    assert "5\n" in done.stdout and re.search(r"^\[n\d\] \$1 = 150$", done.stdout, re.M) and "the recording ends here" in done.stdout
+    assert re.search(r"^node \d: its gdb had died; another one is in its place, without the settings", done.stdout, re.M), done.stdout
+
+
+def test_streams_of_all_sorts(recorder, ring):  # noqa: F811
+    def shell(command, **env):
+        return recorder.start(["/bin/sh", "-c", command.replace("REPLAY", f"'{recorder.friday}' replay '{ring.path}'")], env=env).finish()
+
+    done = shell("echo 'info nodes' | REPLAY >/dev/full")
+    assert done.returncode == 2 and done.stderr == "friday: cannot write the answers: No space left on device\n"
+    assert shell("REPLAY <&-").returncode == 0 and shell("echo 'info nodes' | REPLAY >&- 2>&-").returncode == 0
+    done = shell(r"printf 'py \042\377\042\npy print(\042\303\251\042)\npy 1 + 1' | REPLAY", LC_ALL="C")
+    assert done.returncode == 0 and done.stdout.splitlines()[1:] == [r"\xe9", "2"] and done.stderr == ""
+    recorder.none_left()
 
 
 def test_a_reader_that_leaves_ends_it(recorder, ring):  # noqa: F811
@@ -319,6 +379,25 @@ def test_ctrl_c_while_the_group_runs_stops_it_at_once_and_it_goes_on(recorder):
         assert "the recording ends here" in terminal.command("c")
         terminal.send("\x04")
         assert terminal.finish() == 0
+    recorder.none_left()
+
+
+@pytest.mark.parametrize("env,columns", [({"TERM": "dumb"}, 120), ({"XDG_STATE_HOME": "/dev/null"}, 120), ({}, 38)],
+                         ids=["a dumb terminal", "no place for the history", "a narrow terminal"])
+def test_odd_terminals(recorder, ring, env, columns):  # noqa: F811
+    with Terminal(recorder, [recorder.friday, "replay", ring.path], env={**env, "NO_COLOR": ""}, columns=columns) as terminal:
+        terminal.expect(PROMPT)
+        if env.get("TERM") == "dumb":
+            assert "\x1b" not in terminal.raw
+        assert "breakpoint 1 (stabilize) on all nodes" in terminal.command("tbreak stabilize")
+        assert all(len(line) < columns for line in terminal.command("help goto").splitlines() if columns < 80 and "    " not in line)
+        terminal.command("c")
+        terminal.send("\x1b[A\r" if not env.get("TERM") else "\x10\r")
+        assert "the recording ends here" in terminal.expect(PROMPT)
+        terminal.send("\x04")
+        assert terminal.finish() == 0
+        if env.get("TERM") == "dumb":
+            assert "\x1b" not in terminal.raw
     recorder.none_left()
 
 

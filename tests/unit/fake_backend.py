@@ -102,6 +102,7 @@ class FakeBackend:
         self.final = FakeStop("end")
         self.pause = False
         self.order = "clock"
+        self.notices = []
 
     # -- setting up --------------------------------------------------------------------------------------------------
     def raw(self, value, type_name=None, address=None):
@@ -244,6 +245,10 @@ class FakeBackend:
 
     def backtrace(self, node):
         return "#0 main () at prog.c:1\n"
+
+    def take_notices(self):
+        notices, self.notices = self.notices, []
+        return notices
 
     def take_output(self):
         return []

@@ -186,7 +186,7 @@ def test_assertions_of_handlers_reach_pytest():
         assert session.node == 1, "wrong node"
     with pytest.raises(AssertionError, match="wrong node") as caught:
         session.run()
-    assert "in the handler of breakpoint 1 (f) on <node 0 a> at 1" in caught.value.__notes__
+    assert "in the handler of breakpoint 1 (f) on node 0 (a) at 1 s" in caught.value.__notes__
 
 
 def test_divergence_is_an_exception_and_says_altered_nodes_first():
@@ -354,7 +354,7 @@ def test_an_exception_in_a_handler_ends_the_run_with_its_line_and_place(tmp_path
                                [Event(1, None, {"x": 1})])
     assert code == 2
     assert 'check.py", line 3, in check\n    return 1 / (@(x) - 1)\n' in out
-    assert "in the handler of watch 1 (x) on <node 1 b> at 1, x changed" in out and "pyext/friday" not in out
+    assert "in the handler of watch 1 (x) on node 1 (b) at 1 s, x changed" in out and "pyext/friday" not in out
 
 
 def test_a_missing_script_and_an_unwritable_report(tmp_path):

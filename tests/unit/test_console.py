@@ -153,7 +153,7 @@ def test_an_exception_in_a_handler_shows_its_line_and_stops_the_group(capsys):
     feed(console, "break f\n  y = 1\n  1 / 0\nc")
     text = capsys.readouterr().err
     assert '"<breakpoint 1>", line 2, in breakpoint 1\n    1 / 0\n' in text and "ZeroDivisionError" in text
-    assert "in the handler of breakpoint 1 (f) on <node 1 b> at 1" in text and "pyext/friday" not in text
+    assert "in the handler of breakpoint 1 (f) on node 1 (b) at 1 s" in text and "pyext/friday" not in text
     assert backend.done == 1 and not console.done
 
 

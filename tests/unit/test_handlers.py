@@ -246,7 +246,7 @@ def test_an_exception_shows_the_handlers_own_line_and_where_the_group_stood():
     text = "".join(traceback.format_exception(caught.value))
     assert 'File "<watch 1>", line 4, in watch 1' in text
     assert "b = a / (@(x) - 1)" in text and "        ^^^^^^^^^^^^^^" in text
-    assert caught.value.__notes__ == ["in the handler of watch 1 (x) on <node 1 b> at 1, x changed"]
+    assert caught.value.__notes__ == ["in the handler of watch 1 (x) on node 1 (b) at 1 s, x changed"]
 
 
 def test_errors_of_syntax_have_the_line_of_the_text():
