@@ -35,6 +35,7 @@ Result<void> ClientView::set_extended_state(ThreadId thread, std::span<const std
 }
 
 Result<void> ClientView::apply(ThreadId thread, const Edit& edit) {
+  changed_ |= edit.wanted || edit.extended;
   if (edit.wanted) {
     const bool call = edit.wanted->rip != edit.before->rip && edit.wanted->rsp < edit.before->rsp && !node_->call_began_at(thread);
     if (call) FRIDAY_TRY_VOID(node_->begin_call(thread, *edit.wanted));

@@ -7,6 +7,7 @@
 
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "core/replay/node.h"
@@ -27,11 +28,16 @@ class ClientView final : public NodeControl {
   Result<void> commit();
   // gdb's command is done. Ends a call that did not come back; true if there was one.
   Result<bool> settle();
+  // Whether gdb has changed the node's memory or registers since the last time this was asked.
+  bool take_changed() { return std::exchange(changed_, false); }
 
   NodeId id() const override { return node_->id(); }
   std::vector<ThreadInfo> threads() override { return node_->threads(); }
   Result<void> read(Addr address, std::span<std::byte> out) override { return node_->read(address, out); }
-  Result<void> write(Addr address, std::span<const std::byte> data) override { return node_->write(address, data); }
+  Result<void> write(Addr address, std::span<const std::byte> data) override {
+    changed_ = true;
+    return node_->write(address, data);
+  }
   Result<void> read_raw(Addr address, std::span<std::byte> out) override { return node_->read_raw(address, out); }
   Result<void> write_raw(Addr address, std::span<const std::byte> data) override { return node_->write_raw(address, data); }
   Result<user_regs_struct> registers(ThreadId thread) override;
@@ -54,6 +60,7 @@ class ClientView final : public NodeControl {
 
   ReplayNode* node_;
   std::map<ThreadId, Edit> edits_;
+  bool changed_ = false;
 };
 
 }  // namespace friday

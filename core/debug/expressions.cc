@@ -325,7 +325,10 @@ Result<std::string> Debugger::read_string(NodeId id, uint64_t address) {
 
 Result<std::string> Debugger::gdb(NodeId id, const std::string& command) {
   FRIDAY_TRY(l, link(id));
-  return l->console(command, *this);
+  l->view().take_changed();
+  auto text = l->console(command, *this);
+  if (l->view().take_changed()) mark_altered(id);
+  return text;
 }
 
 Result<std::vector<std::string>> Debugger::complete(NodeId id, const std::string& prefix) {

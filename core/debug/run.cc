@@ -149,6 +149,10 @@ std::optional<DebugStop> Debugger::judge_target(const ReplayStop& stop) {
 
 Result<DebugStop> Debugger::run_group(std::optional<double> timeout) {
   std::optional<Alarm> alarm;
+  struct Deadline {  // of this run only
+    std::optional<std::chrono::steady_clock::time_point>& moment;
+    ~Deadline() { moment.reset(); }
+  } deadline{session_->deadline};
   session_->deadline.reset();
   if (timeout) {
     alarm.emplace(*timeout);

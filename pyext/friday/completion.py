@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Iterable
 
 from .commands import words
 from .errors import Error
-from .info import TOPICS
+from .info import REFUSED_TOPICS, TOPICS, resolve_topic
+from .running import SYNCS
 from .table import GDB_COMMANDS, OWNED, resolve
 
 if TYPE_CHECKING:
@@ -47,14 +48,29 @@ def _arguments(session: "Session", verb: str, rest: str, command: str, line: str
         case "help":
             return _starting(typed, {*OWNED, *_gdb(session, typed)}), True
         case "node":
-            return _starting(typed, [*(node.name for node in session.nodes), *(str(node) for node in session.nodes)]), True
+            return _nodes(session, typed), True
+        case "goto":
+            words_typed = [*rest.split(), *([""] if line[-1:].isspace() else [])]
+            if len(words_typed) == 1:
+                return _starting(typed, ["end", "event", "message"]), True
+            return (_nodes(session, typed) if words_typed[0] == "event" and len(words_typed) == 3 else []), True
+        case "set" if rest == "sync" and line[-1:].isspace() or rest.startswith("sync "):
+            return _starting(typed, SYNCS), False
+        case "set" if " " not in rest:
+            return _starting(typed, {"sync", *_after(_gdb(session, command), command, typed)}), True
+        case "info" if resolve_topic(rest.partition(" ")[0]) == "messages" and (" " in rest or line[-1:].isspace()):
+            return _nodes(session, typed), True
         case "delete" | "enable" | "disable" | "ignore" | "condition" | "commands":
             return _starting(typed, map(str, session.points)), True
         case "info" if " " not in rest:
-            return _starting(typed, {*TOPICS, *_after(_gdb(session, command), command, typed)}), True
+            return _starting(typed, {*TOPICS, *_after(_gdb(session, command), command, typed)} - {*REFUSED_TOPICS}), True
         case "quit" | "restart" | "continue":
             return [], False
     return _starting(typed, _after(_gdb(session, command), command, typed)), False
+
+
+def _nodes(session: "Session", typed: str) -> list[str]:
+    return _starting(typed, [*(node.name for node in session.nodes), *(str(node) for node in session.nodes)])
 
 
 def _is_nodes(session: "Session", text: str) -> bool:
@@ -74,12 +90,12 @@ def _starting(typed: str, names: Iterable[str]) -> list[str]:
 
 
 def _gdb(session: "Session", text: str) -> list[str]:
-    """The lines that gdb offers to make of a text."""
+    """The lines that gdb offers to make of a text, without the linker's own symbols."""
     backend = session.backend
     alive = [int(node) for node in session.all_nodes]
     for node in [session.here] if session.here in alive or not alive else alive[:1]:
         try:
-            return [line for line in backend.gdb(node, f"complete {text}").splitlines() if "***" not in line]
+            return [line for line in backend.gdb(node, f"complete {text}").splitlines() if "***" not in line and "@plt" not in line and "@got" not in line]
         except Error:
             break
     return []

@@ -144,15 +144,23 @@ TOPICS: "dict[str, tuple[int, Callable[[Session, Command, Output], None]]]" = { 
 }
 
 
+REFUSED_TOPICS = ("program", "inferiors", "checkpoints", "display", "record")
+
+
+def resolve_topic(word: str) -> str | None:
+    """The topic of Friday's that a word means; None is gdb's."""
+    return next((name for name, (letters, _) in TOPICS.items() if len(word) >= letters and name.startswith(word)), None)
+
+
 def _info(session: "Session", command: Command, filename: str | None, out: Output) -> None:
     word = command.rest.partition(" ")[0]
     if not word:
         raise UsageError(f"info {'|'.join(TOPICS)}, or one of gdb's: threads, locals, args, frame, registers, symbol, ...")
-    for name, (letters, show) in TOPICS.items():
-        if len(word) >= letters and name.startswith(word):
-            show(session, command, out)
-            return
-    if word in ("program", "inferiors", "checkpoints", "display", "record"):
+    topic = resolve_topic(word)
+    if topic is not None:
+        TOPICS[topic][1](session, command, out)
+        return
+    if word in REFUSED_TOPICS:
         raise UsageError(f"`info {word}` tells of one gdb and its process; `info nodes` tells of the replay")
     forward(session, command, out)
 

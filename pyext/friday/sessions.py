@@ -423,7 +423,7 @@ class Session:
         where = self.id_of(node)
         count = self.backend.event_count(where)
         if not 0 <= event < count:
-            raise UsageError(f"{self.nodes[where].name} has no event {event}" + (f": the last is {count - 1}" if count else ""))
+            raise UsageError(f"node {where} ({self.nodes[where].name}) has no event {event}" + (f": the last is {count - 1}" if count else ""))
         if self.backend.event(where) >= event:
             self.restart()
         stop = self._until_stop(lambda timeout: self.backend.run_to(where, event, timeout), self.on_progress, 0.2)

@@ -105,6 +105,13 @@ def test_an_altered_node_says_so(piped):
     assert re.search(rf"^. +{node} +n{node} +alive +\d+ +\d+\.\d+ s ", done.stdout, re.M)
 
 
+@pytest.mark.parametrize("change", ["set var srv.period = 7", "print srv.period = 7", "set var $rbx = 7", "call (void)note_sender(&srv)"])
+def test_what_gdb_changes_alters_the_node_until_restart(piped, change):
+    done = piped(f"goto 2\n1 print srv.period\n1 info registers rip\n1 ptype srv\npy print(session.altered)\n1 {change}\n"
+                 "py print([node.name for node in session.altered])\nrestart\npy print(session.altered)\n")
+    assert re.search(r"^\{\}\n(.*\n)?\['n1'\]\nat the start.*\n\{\}\n", done.stdout, re.M), done.stdout + done.stderr
+
+
 def test_part_of_the_nodes(piped):
     done = piped("break stabilize\nc\nprint srv.period\n3 print srv.period\n", "--node", "0-1", "--sync", "causal")
     assert done.returncode == 0 and re.search(r"^\[n[01]\] \$1 = 150$", done.stdout, re.M), done.stdout + done.stderr
@@ -134,7 +141,7 @@ BAD_INPUT = {  # what is typed, and the one line that answers it
     "watch 5": "node 0: 5 cannot be watched: it has no place in memory",
     "delete 99": "no stop point 99; there are: ",
     "goto message 1000000": "there is no message 1000000: they have the numbers 1 to ",
-    "goto event 100000 n2": "n2 has no event 100000: the last is ",
+    "goto event 100000 n2": "node 2 (n2) has no event 100000: the last is ",
     "source nothing.friday": "cannot read nothing.friday: No such file or directory",
 }
 
@@ -280,6 +287,14 @@ def test_prompt_stop_and_folding(terminal):
     assert re.search(rf"^node {stopped[1]} altered: \$\d = 151$", terminal.command("print srv.period"), re.M)
     terminal.send("quit\r")
     assert terminal.finish() == 0
+
+
+def test_steps_after_a_run_with_a_progress_line_are_not_cut_short(terminal):
+    terminal.command("goto 2")
+    terminal.send("py import time; time.sleep(0.25)\r")  # longer than the turns of a run that shows its progress
+    terminal.expect(PROMPT)
+    for command in ("finish", "next", "next"):
+        assert re.match(r"node \d \(n\d\): run \(", terminal.command(command)), command
 
 
 def test_blocks_have_a_prompt_of_their_own(terminal):

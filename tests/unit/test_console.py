@@ -138,7 +138,7 @@ def test_ctrl_c_forgets_a_block():
     ("9 print x", "no node 9"), ("kill", "`kill` is refused: it would end a node"), ("!ls", "`!` is refused"), ("|bt|cat", "refused"), ("! ls -l", "refused"), ("2 !ls", "refused"), ("!2 !ls", "refused"), ("!ls -l", "refused"),
     ("r", "Use instead: restart"), ("target remote :1", "refused"), ("define f", "refused"), ("2 attach 7", "refused"),
     ("goto", "goto SECONDS | event N"), ("goto event", "goto SECONDS | event N"), ("goto event 0 x", "no node is called `x`"),
-    ("goto event 5", "a has no event 5"), ("goto 7", "over by 7 s; `goto end`"), ("goto -1", "goto SECONDS"),
+    ("goto event 5", "node 0 (a) has no event 5"), ("goto 7", "over by 7 s; `goto end`"), ("goto -1", "goto SECONDS"),
     ("0-1 goto event 1", "moves one node"), ("set sync never", "set sync clock|causal|free"), ("0 set sync free", "set sync clock"),
     ("cont", ""),
 ])
@@ -429,7 +429,9 @@ def test_the_page_of_commands_has_the_table():
     ("break proc", ["process_data"]), ("py total_", ["total_hits"]), ("py x = max(total_", ["max(total_hits"]),
     ("@(srv.su", ["@(srv.successor", "@(srv.sum"]), ("py y = @1(srv.su", ["@1(srv.successor", "@1(srv.sum"]),
     ('py @"re', ['@"red-1"', '@"red-2"']), ("py @total_", ["@total_hits"]), ("py session.every_n", ["session.every_node"]), ("help adv", ["advance"]),
-    ("continue ", []), ("quit ", []),
+    ("continue ", []), ("quit ", []), ("goto ", ["end", "event", "message"]), ("goto ev", ["event"]), ("goto event 5 red", ["red-1", "red-2"]),
+    ("goto message ", []), ("set sy", ["sync"]), ("set sync c", ["causal", "clock"]), ("info messages red", ["red-1", "red-2"]),
+    ("info mess a", ["a"]), ("info ou", ["output"]), ("info prog", []), ("break sto", ["store_get"]),
 ])
 def test_completion(line, found):
     console, backend = make(("a", "red-1", "red-2"))
@@ -437,6 +439,7 @@ def test_completion(line, found):
     backend.answers = {
         "complete print srv.su": "print srv.successor\nprint srv.sum\n", "complete info li": "info line\n",
         "complete break proc": "break process_data\n*** List may be truncated, max-completions reached. ***\n",
+        "complete info prog": "info program\n", "complete break sto": "break store_get\nbreak stop@plt\nbreak stop@got.plt\n",
         "complete b bre": "", "complete tb": "tbreak\n", "complete ba": "backtrace\n", "complete red": ""}
     backend.gdb = lambda node, command: backend.answers.get(command, "")
     start = len(line) - len(line.split(" ")[-1])
