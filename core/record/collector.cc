@@ -390,9 +390,12 @@ void Collector::close_node(Node& node) {
   if (node.header) {
     uint64_t end = node.header->committed;
     const bool nothing = node.header->events == 0 && node.pid == 0;
+    // A process that still lives goes on storing: it would lose what it stores behind the end of the file, and its life.
+    const bool gone = node.hung_up || node.wait_status >= 0 || node.end_reason == format::kEndExec || nothing;
+    if (!gone) __atomic_store_n(&node.header->closed, uint32_t{format::kEndStopped}, __ATOMIC_RELEASE);
     munmap(node.header, format::kHeaderSize);
     node.header = nullptr;
-    if (ftruncate(node.trace.get(), static_cast<off_t>(end)) != 0) node.end_text += " (the trace could not be trimmed)";
+    if (gone && ftruncate(node.trace.get(), static_cast<off_t>(end)) != 0) node.end_text += " (the trace could not be trimmed)";
     if (nothing) {  // a child that was announced and never forked
       unlink((node.directory + "/trace").c_str());
       unlink((node.directory + "/node.json").c_str());

@@ -139,6 +139,8 @@ Result<pid_t> spawn(const ProgramSpec& program, const std::string& path, const L
   return pid;
 }
 
+constexpr std::chrono::seconds kLongestDeath{5};
+
 class Group {
  public:
   Group(const GroupSpec& spec, const LaunchOptions& options, Collector& collector)
@@ -175,6 +177,12 @@ class Group {
       take_signals(signals);
       reap();
       if (stop_level_ == 1) stop_orphans();
+    }
+    // Killed: children and daemons too, and nobody is left who still stores into a trace.
+    for (const auto killed = Clock::now(); stop_level_ == 2 && collector_.alive() && Clock::now() - killed < kLongestDeath;) {
+      for (pid_t pid : collector_.live_pids()) ::kill(pid, SIGKILL);
+      FRIDAY_TRY_VOID(collector_.serve(20, signals));
+      reap();
     }
     LaunchResult result;
     result.status = running_.empty() ? 0 : running_[0].status;
