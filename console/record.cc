@@ -9,6 +9,7 @@
 #include "console/paths.h"
 #include "core/record/group.h"
 #include "core/record/launch.h"
+#include "core/trace/calls.h"
 
 namespace friday {
 namespace {
@@ -16,7 +17,7 @@ namespace {
 struct RecordOptions {
   std::string recording, name, group;
   std::vector<std::string> command;
-  bool strict = false, quiet = false, catch_all = false;
+  bool strict = false, quiet = false, catch_all = false, list_calls = false;
 };
 
 constexpr int kUsage = 2;
@@ -38,7 +39,15 @@ void print_summary(const RecordOptions& options, const LaunchResult& result) {
   fmt::print(stderr, "friday: recorded in {} (readable by you only: recordings hold whatever the programs saw)\n", options.recording);
 }
 
+int list_calls() {
+  for (const auto& call : call_rules())
+    fmt::print("{:3}  {:24} {:10} {}\n", call.number, call.name, call.rule, call.detail);
+  return 0;
+}
+
 int run_record(const RecordOptions& options) {
+  if (options.list_calls) return list_calls();
+  if (options.recording.empty()) return complain({ErrorCode::usage, "say where with -o REC: a directory, made if it does not exist"});
   GroupSpec group;
   if (!options.group.empty()) {
     if (!options.command.empty()) return complain({ErrorCode::usage, "give either --group or a program, not both"});
@@ -73,14 +82,15 @@ int run_record(const RecordOptions& options) {
 void add_record_command(CLI::App& app, int* status) {
   auto options = std::make_shared<RecordOptions>();
   auto* command = app.add_subcommand("record", "Record a program, or a whole group of programs, as it runs");
-  command->add_option("-o,--output", options->recording, "The recording: a directory, made if it does not exist; several may add to one")->required();
+  command->add_option("-o,--output", options->recording, "The recording: a directory, made if it does not exist; several may add to one");
   command->add_option("--node", options->name, "Name of the node (default: the program's name)");
   command->add_option("--group", options->group, "Start, record and stop the programs that this TOML file describes");
   command->add_flag("--strict", options->strict, "End the whole group when a program makes a call that is not handled");
   command->add_flag("-q,--quiet", options->quiet, "Print nothing at the end");
   command->add_flag("--no-patch", options->catch_all, "Patch no call sites: every call goes through Syscall User Dispatch (slow; for tests)");
+  command->add_flag("--list-calls", options->list_calls, "Print every system call and how it is recorded and replayed");
   command->add_option("program", options->command, "The program and its arguments, after --");
-  command->footer("Examples:\n  friday record -o REC --node primary -- redis-server --port 7000\n  friday record -o REC --group ring.toml");
+  command->footer("Examples:\n  friday record -o REC --node primary -- redis-server --port 7000\n  friday record -o REC --group ring.toml\n  friday record --list-calls");
   command->callback([options, status] { *status = run_record(*options); });
 }
 

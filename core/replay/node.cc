@@ -273,6 +273,11 @@ const shim::Patch* ReplayNode::patch_by_stub(uint64_t rip) const {
   return it->kind < shim::kSiteRdtsc && rip < it->stub + 80 ? &*it : nullptr;
 }
 
+bool ReplayNode::probing(ThreadId id) const {
+  auto a = area(id.value);
+  return a && a->probe;
+}
+
 bool ReplayNode::in_shim(uint64_t rip) const {
   return (rip >= control_.text_low && rip < control_.text_high) || patch_by_stub(rip);
 }

@@ -121,6 +121,8 @@ class ReplayNode final : public NodeControl {
   Result<void> stop_threads();
   // Whether rip is in the shim or its stubs: then the program stands at a call.
   bool in_shim(uint64_t rip) const;
+  // Whether the shim follows pointers of the program, which may lead nowhere.
+  bool probing(ThreadId id) const;
   const shim::Patch* patch_by_stub(uint64_t rip) const;
   // The program's pc of a thread; of a parked one without stopping it.
   Result<uint64_t> program_counter(ThreadId id);

@@ -472,7 +472,9 @@ std::optional<ReplayStop> ReplaySession::handle_fault(ReplayNode& node, ReplayNo
       if (sscanf(line, "SigCgt: %lx", &caught) == 1) break;
     fclose(status);
   }
-  if (signal != SIGILL && !node.in_shim(r.rip) && (caught >> (signal - 1) & 1)) {
+  // The shim reads what the program points at; where that leads nowhere it helps itself.
+  const bool expected = signal != SIGILL && node.in_shim(r.rip) && node.probing(ThreadId{thread.number});
+  if (expected || (signal != SIGILL && !thread.detour && !node.in_shim(r.rip) && (caught >> (signal - 1) & 1))) {
     thread.deliver = signal;
     resume_thread(node, thread);
     return std::nullopt;

@@ -19,6 +19,10 @@ constexpr Operand BUF(uint8_t a, uint8_t b) { return {Shape::buffer, a, b, 0}; }
 constexpr Operand STR(uint8_t a) { return {Shape::string, a, 0, 0}; }
 constexpr Operand ARG(uint8_t a, uint8_t b) { return {Shape::argument, a, b, 0}; }
 constexpr Operand PAGES(uint8_t a, uint8_t b) { return {Shape::pages, a, b, 0}; }
+constexpr Operand MTEXT(uint8_t a) { return {Shape::message_text, a, 0, 0}; }
+constexpr Operand HANDLE(uint8_t a) { return {Shape::handle, a, 0, 0}; }
+constexpr Operand AIO(uint8_t a) { return {Shape::aio_events, a, 0, 0}; }
+constexpr Operand IOCBS(uint8_t a, uint8_t b) { return {Shape::iocbs, a, b, 0}; }
 constexpr Operand CAPS(uint8_t a) { return {Shape::caps, a, 0, 0}; }
 
 #define OUTS(...) {__VA_ARGS__}
@@ -27,8 +31,10 @@ constexpr CallTable build() {
   CallTable table;
   for (CallInfo& info : table.calls) info.name = "unknown";
 #define CALL(number, name, arity, rule, flags, outs, ins) table.calls[number] = CallInfo{#name, arity, rule, flags, outs, ins};
+#define REFUSE(number, name, why) table.calls[number] = CallInfo{#name, 0, kRefuse, kQuick, {}, {}};
 #include "core/shim/calls.def"
 #undef CALL
+#undef REFUSE
   return table;
 }
 }  // namespace

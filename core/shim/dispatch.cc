@@ -28,6 +28,20 @@ struct MmsgHeader {
   uint32_t length, pad;
 };
 
+struct AioControl {  // struct iocb, include/uapi/linux/aio_abi.h
+  uint64_t data;
+  uint32_t key, flags;
+  uint16_t opcode, priority;
+  uint32_t fd;
+  uint64_t buffer, bytes, offset, reserved;
+  uint32_t more_flags, event_fd;
+};
+struct AioEvent {
+  uint64_t data, control;
+  int64_t result, result2;
+};
+enum : uint16_t { kAioRead = 0, kAioWrite = 1, kAioReadVector = 7, kAioWriteVector = 8 };
+
 uint64_t fdset_bytes(const uint64_t* a) { return (a[0] + 63) / 64 * 8; }
 
 uint64_t hash_iov(const IoVec* iov, uint64_t count, uint64_t seed) {
@@ -36,8 +50,8 @@ uint64_t hash_iov(const IoVec* iov, uint64_t count, uint64_t seed) {
   return seed;
 }
 
-// A program may pass bad pointers; the kernel answers EFAULT. Inputs are only hashed after the call succeeded or the
-// pointer is plainly usable, so the shim asks the kernel: a failed access of the shim itself must never kill the program.
+// Pointers that are plainly none, NULL above all. A program may pass others that lead nowhere, to which the kernel answers
+// EFAULT: whatever reads before a call has succeeded is probed() besides.
 bool readable(uint64_t address, uint64_t size) {
   if (address < 4096 || address + size < address || address + size > 0x7ffffffff000) return false;
   return true;
@@ -68,10 +82,36 @@ void write_message(EventWriter& writer, const MsgHeader* m, long result, uint32_
   if (m->control) writer.memory((void*)m->control, m->control_length);
 }
 
-}  // namespace
+void write_received(EventWriter& writer, const MmsgHeader* m) {
+  constexpr uint32_t kLongestAddress = 128;  // the kernel's own limit; what of it the program gave no room for is its old bytes
+  write_iov(writer, (const IoVec*)m->header.iov, m->header.iov_count, m->length);
+  if (m->header.name) writer.memory((void*)m->header.name, min(m->header.name_length, kLongestAddress));
+  if (m->header.control) writer.memory((void*)m->header.control, m->header.control_length);
+}
 
-uint64_t input_hash(const CallInfo& info, const CallFrame* frame) {
-  const uint64_t* a = arguments_of(frame);
+uint64_t handle_bytes(uint64_t address) { return 8 + *(const uint32_t*)address; }
+
+uint64_t hash_aio(uint64_t list, uint64_t count, uint64_t hash) {
+  for (uint64_t i = 0; i < count; i++) {
+    const AioControl* c = ((const AioControl**)list)[i];
+    hash = hash_bytes(c, sizeof *c, hash);
+    if (c->opcode == kAioWrite) hash = hash_bytes((void*)c->buffer, c->bytes, hash);
+    if (c->opcode == kAioWriteVector) hash = hash_iov((IoVec*)c->buffer, c->bytes, hash);
+  }
+  return hash;
+}
+
+void write_aio(EventWriter& writer, const AioEvent* events, long count) {
+  writer.memory(events, (size_t)count * sizeof *events);
+  for (long i = 0; i < count; i++) {
+    const AioControl* c = (const AioControl*)events[i].control;
+    if (events[i].result <= 0) continue;
+    if (c->opcode == kAioRead) writer.memory((void*)c->buffer, (size_t)events[i].result);
+    if (c->opcode == kAioReadVector) write_iov(writer, (IoVec*)c->buffer, c->bytes, events[i].result);
+  }
+}
+
+uint64_t hash_of_inputs(const CallInfo& info, const uint64_t* a) {
   uint64_t hash = 0;
   for (const Operand& in : info.inputs) {
     if (in.shape == Shape::none) break;
@@ -90,15 +130,27 @@ uint64_t input_hash(const CallInfo& info, const CallFrame* frame) {
       case Shape::mmsg:
         for (uint64_t i = 0; i < a[in.other]; i++) hash = hash_message(&((MmsgHeader*)address)[i].header, hash);
         break;
+      case Shape::handle: hash = hash_bytes((void*)address, handle_bytes(address), hash); break;
+      case Shape::iocbs: hash = hash_aio(address, a[in.other], hash); break;
       default: break;
     }
   }
   return hash;
 }
 
+constexpr uint64_t kUnreadable = 0xbad;  // hash of inputs that lead nowhere
+
+}  // namespace
+
+uint64_t input_hash(const CallInfo& info, const CallFrame* frame) {
+  if (info.inputs[0].shape == Shape::none) return 0;
+  uint64_t hash;
+  return probed([&] { hash = hash_of_inputs(info, arguments_of(frame)); }) ? hash : kUnreadable;
+}
+
 // `before`: for value-result lengths, what the program offered: [0] LEN, [1] a message's name length.
 void write_outputs(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result, const uint32_t* before) {
-  if (failed(result) && !(info.flags & kAlways)) return;
+  if (result == -14 /* EFAULT */ || (failed(result) && !(info.flags & kAlways))) return;
   const uint64_t* a = arguments_of(frame);
   for (const Operand& out : info.outputs) {
     if (out.shape == Shape::none) break;
@@ -126,6 +178,13 @@ void write_outputs(EventWriter& writer, const CallInfo& info, const CallFrame* f
       case Shape::mmsg_len:
         for (long i = 0; i < result; i++) writer.memory(&((MmsgHeader*)p)[i].length, 4);
         break;
+      case Shape::mmsg:
+        if (result > 0) writer.memory(p, (size_t)result * sizeof(MmsgHeader));
+        for (long i = 0; i < result; i++) write_received(writer, (MmsgHeader*)p + i);
+        break;
+      case Shape::message_text: if (result >= 0) writer.memory(p, (size_t)result + 8); break;
+      case Shape::handle: if (!failed(result) || result == -75 /* EOVERFLOW */) writer.memory(p, result ? 8 : handle_bytes(address)); break;
+      case Shape::aio_events: if (result > 0) write_aio(writer, (AioEvent*)p, result); break;
       case Shape::caps: writer.memory(p, *(uint32_t*)a[0] == 0x19980330 ? 12 : 24); break;
       default: break;
     }
@@ -136,12 +195,14 @@ static void note_lengths(const CallInfo& info, const CallFrame* frame, uint32_t*
   const uint64_t* a = arguments_of(frame);
   before[0] = before[1] = 0;
   for (const Operand& out : info.outputs) {
-    if (out.shape == Shape::length && readable(a[out.other], 4)) before[0] = *(uint32_t*)a[out.other];
-    if (out.shape == Shape::msg && readable(a[out.argument], 1)) before[1] = ((MsgHeader*)a[out.argument])->name_length;
+    if (out.shape == Shape::none) return;
+    if (out.shape == Shape::length && readable(a[out.other], 4)) probed([&] { before[0] = *(uint32_t*)a[out.other]; });
+    if (out.shape == Shape::msg && readable(a[out.argument], 1))
+      probed([&] { before[1] = ((MsgHeader*)a[out.argument])->name_length; });
   }
 }
 
-// The clocks that the real vdso answers without entering the kernel.
+// The clocks that the real vdso answers without entering the kernel. False: it has to be asked, which also tells EFAULT.
 static bool read_clock(const CallFrame* frame, long* result) {
   switch (frame->rax) {
     case 228:
@@ -172,7 +233,9 @@ Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
     area->call_number = (uint32_t)frame->rax;
     token_lend(area, info);
   }
-  if (!read_clock(frame, &done.result)) done.result = friday_interruptible(area, (long)frame->rax, arguments_of(frame));
+  bool read = false;
+  const bool clock = frame->rax == 228 || frame->rax == 96 || frame->rax == 201;
+  if (!clock || !probed([&] { read = read_clock(frame, &done.result); }) || !read) done.result = friday_interruptible(area, (long)frame->rax, arguments_of(frame));
   done.exit = ticks_now();
   if (shared) done.stolen = !token_retake(area);
   return done;
@@ -295,7 +358,8 @@ bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   write_outputs(writer, info, frame, done.result, before);
   if (info.flags & kPathIn) {
     const char* path = (const char*)arguments_of(frame)[info.inputs[0].argument];
-    if (readable((uint64_t)path, 1) && done.result != -14) writer.part(kPath, path, length_of(path));
+    size_t length = 0;
+    if (readable((uint64_t)path, 1) && probed([&] { length = length_of(path); })) writer.part(kPath, path, length);
   }
   if (!failed(done.result)) {
     if (info.flags & (kIn | kOut)) note_transfer(writer, info, frame, done, channel);

@@ -4,11 +4,11 @@
   .globl friday_syscall, friday_syscall_instruction, friday_interruptible, friday_interruptible_start
   .globl friday_interruptible_call, friday_interruptible_abort, friday_enter, friday_enter_trap, friday_leave
   .globl friday_clone, friday_trap_instruction, friday_trap_site, friday_copy_out, friday_copy_instruction
-  .globl friday_snapshot, friday_xsave, friday_xrstor, friday_signal_return
+  .globl friday_snapshot, friday_xsave, friday_xrstor, friday_signal_return, friday_probe
   .hidden friday_syscall, friday_syscall_instruction, friday_interruptible, friday_interruptible_start
   .hidden friday_interruptible_call, friday_interruptible_abort, friday_enter, friday_enter_trap, friday_leave
   .hidden friday_clone, friday_trap_instruction, friday_trap_site, friday_copy_out, friday_copy_instruction
-  .hidden friday_snapshot, friday_xsave, friday_xrstor, friday_signal_return
+  .hidden friday_snapshot, friday_xsave, friday_xrstor, friday_signal_return, friday_probe
   .hidden friday_dispatch, friday_thread_main, friday_image_registers_taken
 
 # long friday_syscall(number, a, b, c, d, e, f)
@@ -164,6 +164,21 @@ friday_copy_out:
   mov %rdx, %rcx
 friday_copy_instruction:
   rep movsb
+  ret
+
+# int friday_probe(Probe*): like setjmp: 0, and once more 1 when what follows has faulted (signals.cc).
+friday_probe:
+  mov %rbx, 0(%rdi)
+  mov %rbp, 8(%rdi)
+  mov %r12, 16(%rdi)
+  mov %r13, 24(%rdi)
+  mov %r14, 32(%rdi)
+  mov %r15, 40(%rdi)
+  lea 8(%rsp), %rax
+  mov %rax, 48(%rdi)
+  mov (%rsp), %rax
+  mov %rax, 56(%rdi)
+  xor %eax, %eax
   ret
 
 # Restorer of the shim's own handlers: inside the exempt range, so the kernel sees the call.

@@ -220,6 +220,79 @@ long do_madvise(CallFrame* frame, ThreadArea* area) {
   return result;
 }
 
+namespace {
+
+// The mapping that starts at `address`, as the kernel shows it.
+uint64_t mapping_size(uint64_t address) {
+  MapLine line;
+  for (const char* p = read_maps(); (p = parse_map_line(p, &line));)
+    if (line.low == address) return line.high - line.low;
+  return 0;
+}
+
+struct AioRing {  // fs/aio.c
+  uint32_t id, count, head, tail, magic, compatible, incompatible, header_bytes;
+};
+
+}  // namespace
+
+// io_setup(2) maps a ring that the kernel writes. Without its magic number libaio never looks into it, and asks the kernel.
+long do_io_setup(CallFrame* frame, ThreadArea* area) {
+  const uint64_t* a = arguments_of(frame);
+  if (control.mode == kModeReplay) {
+    EventRecord* event = replay_expect(frame, area, kCall, 206);
+    const long result = event->result;
+    PartHeader part;
+    if (const MapContentPart* content = (const MapContentPart*)replay_part(event, kMapContent, 0, &part)) {
+      const uint64_t ring = content->offset;
+      long got = native(9, ring, content->length, 3, kPrivate | kAnonymous | kFixedNoReplace, -1, 0);
+      if ((uint64_t)got != ring) diverge(event, kDivergedNative, 0, ring, (uint64_t)got, frame, area, kCall);
+    }
+    replay_apply(event);
+    replay_consume(event);
+    return result;
+  }
+  const uint64_t entry = ticks_now();
+  const long result = native(206, a[0], a[1]);
+  EventWriter writer(kCall, area, 206, a, 2);
+  writer.event->header.flags |= kFlagNative;
+  if (result == 0) {
+    AioRing* ring = *(AioRing**)a[1];
+    ring->magic = 0;
+    MapContentPart content = {};
+    content.offset = (uint64_t)ring;
+    content.length = mapping_size((uint64_t)ring);
+    writer.part(kMapContent, &content, sizeof content);
+    writer.memory((void*)a[1], 8);
+    writer.memory(ring, sizeof *ring);
+  }
+  writer.commit(result, 0, entry, ticks_now());
+  return result;
+}
+
+long do_io_destroy(CallFrame* frame, ThreadArea* area) {
+  const uint64_t* a = arguments_of(frame);
+  if (control.mode == kModeReplay) {
+    EventRecord* event = replay_expect(frame, area, kCall, 207);
+    const long result = event->result;
+    PartHeader part;
+    const MapContentPart* content = (const MapContentPart*)replay_part(event, kMapContent, 0, &part);
+    if (content && result == 0) native(11, a[0], content->length);
+    replay_consume(event);
+    return result;
+  }
+  const uint64_t entry = ticks_now();
+  MapContentPart content = {};
+  content.offset = a[0];
+  content.length = mapping_size(a[0]);
+  const long result = native(207, a[0]);
+  EventWriter writer(kCall, area, 207, a, 1);
+  writer.event->header.flags |= kFlagNative;
+  if (result == 0) writer.part(kMapContent, &content, sizeof content);
+  writer.commit(result, 0, entry, ticks_now());
+  return result;
+}
+
 long native_mapping(long call, const uint64_t* a) {
   // A call of a debugger's may get any address; mprotect and munmap have theirs.
   WatchedCall watched(a[0], call == 25 && a[2] > a[1] ? a[2] : a[1]);

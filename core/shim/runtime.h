@@ -32,6 +32,10 @@ void friday_enter_trap();      // where calls caught by SIGSYS arrive
 long friday_clone(long flags, void* stack, ThreadArea* area, long parent_tid, long child_tid, long tls);  // child: friday_thread_main(area)
 long friday_trap_instruction(); // int3; ret
 void friday_copy_out(void* to, const void* from, size_t size);  // rep movsb at friday_copy_instruction
+struct Probe {
+  uint64_t rbx, rbp, r12, r13, r14, r15, rsp, rip;
+};
+int friday_probe(Probe* probe) __attribute__((returns_twice));
 extern char friday_copy_instruction[], friday_trap_site[], friday_syscall_instruction[];
 extern char friday_signal_return[];  // restorer of the shim's own handlers
 int friday_snapshot(format::ImageRecord* image);  // 0 when taken, 1 when resumed at replay
@@ -56,6 +60,22 @@ inline ThreadArea* me() {
   asm("mov %%gs:16, %0" : "=r"(area));
   return area;
 }
+// Runs `read`, which follows pointers of the program; false when one of them led nowhere, as the kernel would say EFAULT.
+template <typename Read>
+inline bool probed(Read&& read) {
+  ThreadArea* area = me();
+  Probe probe;
+  const uint64_t outer = area->probe;
+  const bool bad = friday_probe(&probe);
+  if (!bad) {
+    __atomic_store_n(&area->probe, (uint64_t)&probe, __ATOMIC_RELAXED);
+    asm volatile("" ::: "memory");
+    read();
+    asm volatile("" ::: "memory");
+  }
+  __atomic_store_n(&area->probe, outer, __ATOMIC_RELAXED);
+  return !bad;
+}
 inline ThreadArea* area_of(uint32_t number) { return (ThreadArea*)(kAreasAddress + number * kAreaStride); }
 inline uint64_t align8(uint64_t size) { return (size + 7) & ~7ull; }
 inline uint64_t page_up(uint64_t address) { return (address + 4095) & ~4095ull; }
@@ -72,7 +92,8 @@ extern Control control;
 // ---- calls (call_table.cc): calls.def as data
 enum Rule : uint8_t { kUnknown, kEmulated, kNative, kSpecial, kRefuse };
 enum CallFlag : uint8_t { kQuick = 1, kRestart = 2, kIn = 4, kOut = 8, kOpens = 16, kCloses = 32, kAlways = 64, kPathIn = 128 };
-enum class Shape : uint8_t { none, ret, ret_n, ret_cap, fix, count, length, iov, msg, mmsg, mmsg_len, fdset, buffer, string, argument, pages, caps };
+enum class Shape : uint8_t { none, ret, ret_n, ret_cap, fix, count, length, iov, msg, mmsg, mmsg_len, fdset, buffer, string, argument, pages, caps,
+                                message_text, handle, aio_events, iocbs };
 struct Operand {
   Shape shape;
   uint8_t argument, other;
@@ -171,6 +192,8 @@ long do_mmap(CallFrame* frame, ThreadArea* area);
 long do_brk(CallFrame* frame, ThreadArea* area);
 long do_mremap(CallFrame* frame, ThreadArea* area);
 long do_madvise(CallFrame* frame, ThreadArea* area);
+long do_io_setup(CallFrame* frame, ThreadArea* area);    // Linux AIO: its ring is a mapping
+long do_io_destroy(CallFrame* frame, ThreadArea* area);
 long native_mapping(long call, const uint64_t* arguments);  // at replay: a mapping call as it is, with the watches told
 
 // ---- signals.cc
@@ -188,7 +211,7 @@ bool signals_deliver(CallFrame* frame, ThreadArea* area, Moment moment);
 void sigreturn_finish(CallFrame* frame);  // the last step of a return that no other handler follows
 inline bool signals_pending(const ThreadArea* area) { return area->pending_head != area->pending_tail; }
 bool handler_restarts(const ThreadArea* area);
-inline constexpr uint64_t kForcedSignals = (1ull << 30) /* SIGSYS */ | (1ull << 3) /* SIGILL */;
+inline constexpr uint64_t kForcedSignals = (1ull << 30) /* SIGSYS */ | (1ull << 3) /* SIGILL */ | (1ull << 10) /* SIGSEGV */ | (1ull << 6) /* SIGBUS */;
 
 // ---- channels.cc
 struct Transfer;

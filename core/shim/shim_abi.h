@@ -68,6 +68,7 @@ struct ThreadArea {
   // Signals that arrived and wait for delivery at a call boundary.
   volatile uint32_t pending_head, pending_tail;
   struct { uint32_t number; uint32_t pad; uint8_t info[128]; } pending[16];
+  uint64_t probe;         // not 0: the shim reads what the program points at, and a fault there is expected (runtime.h Probe)
 };
 
 enum TrapReason : uint32_t {

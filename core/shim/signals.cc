@@ -132,10 +132,37 @@ void copy_registers(SignalContext& to, const CallFrame* c) {
   to.rcx = c->rcx; to.r11 = c->r11; to.rip = c->rip; to.eflags = c->eflags; to.rsp = c->rsp;
 }
 
-// A synchronous fault that the program has a handler for.
+void let_it_kill(int signal) {
+  KernelAction fatal = {0, kRestorer, (uint64_t)friday_signal_return, 0};
+  native(13, signal, &fatal, 0, 8);
+}
+
+// The shim read where a pointer of the program leads, and it leads nowhere (runtime.h, probed()).
+bool leave_probe(const ThreadArea* area, SignalContext& c) {
+  const bool ours = (c.rip >= control.text_low && c.rip < control.text_high) || (c.rip >= kVdsoAddress && c.rip < kVdsoAddress + 0x10000000);
+  if (!area->probe || !ours) return false;
+  const Probe& p = *(const Probe*)area->probe;
+  c.rbx = p.rbx, c.rbp = p.rbp, c.r12 = p.r12, c.r13 = p.r13, c.r14 = p.r14, c.r15 = p.r15;
+  c.rsp = p.rsp, c.rip = p.rip, c.rax = 1;
+  return true;
+}
+
+// A synchronous fault: of the shim's own reading, or the program's, which its handler gets at once and which otherwise kills
+// as if nobody had been here: the same instruction faults again.
 void on_fault(int signal, void* info, void* context) {
   SignalContext& c = ((UserContext*)context)->context;
   ThreadArea* area = me();
+  if (leave_probe(area, c)) return;
+  const bool sent = ((const int*)info)[2] <= 0;  // si_code: by kill(2) and its like
+  const bool blocked = area->signal_mask & bit(signal), handled = actions[signal].handler > 1;
+  if (sent && handled && !blocked) return on_signal(signal, info, context);
+  if (sent && !blocked && actions[signal].handler == 1) return;
+  if (!handled || blocked) {
+    if (sent && blocked) ((UserContext*)context)->mask |= bit(signal);
+    else let_it_kill(signal);
+    if (sent) native(297, native(39), native(186), signal, info);  // once more, as it came
+    return;
+  }
   CallFrame frame = {};
   copy_registers(&frame, c);
   uint64_t fault[3] = {c.err, c.trapno, c.cr2};
@@ -158,8 +185,7 @@ void on_illegal(int signal, void* info, void* context) {
     on_fault(signal, info, context);
     return;
   }
-  KernelAction fatal = {0, kRestorer, (uint64_t)friday_signal_return, 0};
-  native(13, 4, &fatal, 0, 8);  // returns to the same instruction, which then kills as it would have
+  let_it_kill(4);  // returns to the same instruction, which then kills as it would have
 }
 
 // Syscall User Dispatch: a call that no patch caught. Continue in the shim's entry once this handler has returned.
@@ -187,7 +213,9 @@ void install(int signal, void (*handler)(int, void*, void*), uint64_t flags, uin
 void install_for(int signal) {
   const KernelAction& wanted = actions[signal];
   if (signal == 31 || signal == 4) return;
-  if (wanted.handler <= 1) {  // default or ignored: the kernel's own
+  if (signal == 11 || signal == 7) {
+    install(signal, on_fault, wanted.handler > 1 ? wanted.flags & kNoDefer : 0, 0);
+  } else if (wanted.handler <= 1) {  // default or ignored: the kernel's own
     KernelAction plain = {wanted.handler, (wanted.flags & ~kRestartFlag) | kRestorer, (uint64_t)friday_signal_return, 0};
     native(13, signal, &plain, 0, 8);
   } else if (synchronous(signal)) {
@@ -203,6 +231,8 @@ void install_for(int signal) {
 void signals_install() {
   install(31, on_dispatch, kNoDefer, 0);
   install(4, on_illegal, kNoDefer, 0);
+  install_for(11);
+  install_for(7);
 }
 
 void signals_inherit() {
@@ -256,7 +286,7 @@ void do_sigreturn(CallFrame* frame, ThreadArea* area) {
   const UserContext* u = (const UserContext*)frame->rsp;
   copy_registers(frame, u->context);
   if (u->context.fpstate) friday_xrstor((const void*)u->context.fpstate, state_mask());
-  area->signal_mask = u->mask & ~kForcedSignals;
+  area->signal_mask = u->mask & ~(bit(9) | bit(19));
   if (control.mode != kModeReplay) set_kernel_mask(area->signal_mask);
   frame->eflags = (frame->eflags & 0x50dd5) | 0x202;
   frame->full = 1;

@@ -10,13 +10,19 @@ namespace {
 
 using Local = long (*)(CallFrame*, ThreadArea*);
 
+// What the kernel would say of a pointer that leads nowhere.
+long reached(Local function, CallFrame* frame, ThreadArea* area) {
+  long result;
+  return probed([&] { result = function(frame, area); }) ? result : -14 /* EFAULT */;
+}
+
 // A call whose effect is computed in process, the same at record and replay.
 void run_local(CallFrame* frame, ThreadArea* area, Local function) {
   const CallInfo& info = call_info(frame->rax);
   const uint16_t call = (uint16_t)frame->rax;
   if (control.mode == kModeReplay) {
     EventRecord* event = replay_expect(frame, area, kCall, call);
-    long result = function(frame, area);
+    long result = reached(function, frame, area);
     if (result != event->result) diverge(event, kDivergedNative, 0, (uint64_t)event->result, (uint64_t)result, frame, area, kCall);
     replay_consume(event);
     frame->rax = (uint64_t)result;
@@ -25,7 +31,7 @@ void run_local(CallFrame* frame, ThreadArea* area, Local function) {
   uint64_t entry = ticks_now();
   uint64_t arguments[6];
   memcpy(arguments, arguments_of(frame), sizeof arguments);
-  long result = function(frame, area);
+  long result = reached(function, frame, area);
   EventWriter writer(kCall, area, call, arguments, info.arity);
   writer.event->header.flags |= kFlagNative;
   writer.commit(result, 0, entry, ticks_now());
@@ -36,6 +42,7 @@ void run_local(CallFrame* frame, ThreadArea* area, Local function) {
 struct Block {
   uint64_t address, size;
   bool known;
+  bool by_result = false;  // no more than the result says
 };
 
 Block ioctl_output(uint64_t code, uint64_t address) {
@@ -83,10 +90,50 @@ Block futex_output(const uint64_t* a) {
   }
 }
 
+// System V IPC: include/uapi/linux/ipc.h, sem.h, shm.h, msg.h.
+Block semctl_output(const uint64_t* a) {
+  switch (a[2] & 0xff) {
+    case 2: case 18: case 20: return {a[3], 104, true};  // IPC_STAT, SEM_STAT, SEM_STAT_ANY: struct semid64_ds
+    case 3: case 19: return {a[3], 40, true};            // IPC_INFO, SEM_INFO
+    case 13: {                                           // GETALL: one short a semaphore
+      uint64_t about[13] = {};
+      if (failed(native(66, a[0], 0, 2, about))) return {0, 0, true};
+      return {a[3], about[10] * 2, true};  // sem_nsems
+    }
+    default: return {0, 0, true};
+  }
+}
+Block shmctl_output(const uint64_t* a) {
+  switch (a[1] & 0xff) {
+    case 2: case 13: case 15: return {a[2], 112, true};  // IPC_STAT, SHM_STAT, SHM_STAT_ANY
+    case 3: return {a[2], 72, true};
+    case 14: return {a[2], 48, true};
+    default: return {0, 0, true};
+  }
+}
+Block msgctl_output(const uint64_t* a) {
+  switch (a[1] & 0xff) {
+    case 2: case 11: case 13: return {a[2], 120, true};
+    case 3: case 12: return {a[2], 32, true};
+    default: return {0, 0, true};
+  }
+}
+
+Block keyctl_output(const uint64_t* a) {
+  switch (a[0]) {
+    case 6: case 11: case 17: return {a[2], a[3], true, true};  // DESCRIBE, READ, GET_SECURITY
+    default: return {0, 0, true};
+  }
+}
+
 Block output_of(const CallFrame* frame) {
   const uint64_t* a = arguments_of(frame);
   switch (frame->rax) {
     case 16: return ioctl_output(a[1] & 0xffffffff, a[2]);
+    case 31: return shmctl_output(a);
+    case 66: return semctl_output(a);
+    case 71: return msgctl_output(a);
+    case 250: return keyctl_output(a);
     case 72: return fcntl_output(a[1] & 0xffffffff, a[2]);
     case 157: return prctl_output(a);
     case 202: return futex_output(a);
@@ -110,6 +157,7 @@ void run_block(CallFrame* frame, ThreadArea* area) {
   }
   CallInfo info = call_info(frame->rax);
   if (frame->rax == 202 && (a[1] & 127) % 9 != 0) info.flags |= kQuick;  // only FUTEX_WAIT and FUTEX_WAIT_BITSET wait
+  if (frame->rax == 31 || frame->rax == 66 || frame->rax == 71 || frame->rax == 250) info.flags |= kQuick;
   if (frame->rax == 16 || (frame->rax == 72 && a[1] != 7 && a[1] != 38)) info.flags |= kQuick;
   for (;;) {
     Recorded done = make_call(frame, area, info);
@@ -120,6 +168,7 @@ void run_block(CallFrame* frame, ThreadArea* area) {
     }
     if (not_made) done.result = -4;
     EventWriter writer(done.stolen ? kReturn : kCall, area, (uint16_t)frame->rax, a, info.arity);
+    if (out.by_result && done.result >= 0) out.size = min(out.size, (uint64_t)done.result);
     if (!failed(done.result) && out.address) writer.memory((void*)out.address, out.size);
     if (!failed(done.result) && frame->rax == 72 && ((a[1] & 0xffffffff) == 0 || (a[1] & 0xffffffff) == 1030))
       channel_duplicate((int)a[0], (int)done.result);
@@ -192,6 +241,18 @@ long local_tid_address(CallFrame* frame, ThreadArea* area) {
   return (long)area->tid;
 }
 
+long local_get_robust_list(CallFrame* frame, ThreadArea* area) {
+  const uint64_t* a = arguments_of(frame);
+  const ThreadArea* of = a[0] ? nullptr : area;
+  for (uint32_t n = 0; n < control.thread_count && !of; n++)
+    if (area_of(n)->alive && area_of(n)->tid == (uint32_t)a[0]) of = area_of(n);
+  if (!of) return -3;  // ESRCH
+  const uint64_t size = 24;
+  friday_copy_out((void*)a[1], &of->robust_list, 8);
+  friday_copy_out((void*)a[2], &size, 8);
+  return 0;
+}
+
 // A signal that the return from a handler has unblocked is delivered on the way out.
 bool another_handler(CallFrame* frame, ThreadArea* area) {
   if (control.mode != kModeReplay) return signals_pending(area) && signals_deliver(frame, area, Moment::handler_return);
@@ -210,20 +271,22 @@ bool names(const char* entry, const char* name) {
   return memcmp(entry, name, n) == 0 && entry[n] == '=';
 }
 
-long exec_with_shim(const uint64_t* a) {
-  char** given = (char**)a[2];
+// execve(2), or execveat(2) whose arguments stand one later.
+long exec_with_shim(long call, const uint64_t* a) {
+  const uint64_t* last = call == 59 ? a + 2 : a + 3;
+  char** given = (char**)*last;
   unsigned count = 0;
-  while (given && given[count]) count++;
-  if (count > 8000) return native(59, a[0], a[1], a[2]);
+  if (!probed([&] { while (given && given[count]) count++; }) || count > 8000) return native(call, a[0], a[1], a[2], a[3], a[4]);
   char* list[count + 4];
   for (unsigned i = 0; i < count; i++) list[i] = given[i];
   for (unsigned k = 0; k < 3; k++) {
     bool there = !inherited[k][0];
-    for (unsigned i = 0; i < count && !there; i++) there = names(list[i], kInherited[k]);
+    for (unsigned i = 0; i < count && !there; i++)
+      if (!probed([&] { there = names(list[i], kInherited[k]); })) return -14;
     if (!there) list[count++] = inherited[k];
   }
   list[count] = nullptr;
-  return native(59, a[0], a[1], list);
+  return call == 59 ? native(59, a[0], a[1], list) : native(322, a[0], a[1], a[2], list, a[4]);
 }
 
 }  // namespace
@@ -236,7 +299,8 @@ void exec_remember(char** environment) {
 }
 
 bool special_is_plain(uint64_t call) {
-  return call == 3 || call == 33 || call == 292 || call == 436 || call == 16 || call == 72 || call == 157 || call == 202 || call == 59;
+  return call == 3 || call == 33 || call == 292 || call == 436 || call == 16 || call == 72 || call == 157 || call == 202 || call == 59 ||
+         call == 322 || call == 31 || call == 66 || call == 71 || call == 250;
 }
 
 bool local_call(CallFrame* frame, ThreadArea* area) {
@@ -248,6 +312,7 @@ bool local_call(CallFrame* frame, ThreadArea* area) {
     case 158: function = local_arch_prctl; break;
     case 218: function = local_tid_address; break;
     case 273: function = local_robust_list; break;
+    case 274: function = local_get_robust_list; break;
     default: return false;
   }
   frame->rax = (uint64_t)function(frame, area);
@@ -267,6 +332,7 @@ bool special_call(CallFrame* frame, ThreadArea* area) {
     case 158: run_local(frame, area, local_arch_prctl); break;
     case 218: run_local(frame, area, local_tid_address); break;
     case 273: run_local(frame, area, local_robust_list); break;
+    case 274: run_local(frame, area, local_get_robust_list); break;
     case 15: {
       if (control.mode == kModeReplay) {
         replay_consume(replay_expect(frame, area, kCall, 15));
@@ -279,21 +345,23 @@ bool special_call(CallFrame* frame, ThreadArea* area) {
       if (!another_handler(frame, area)) sigreturn_finish(frame);
       break;
     }
-    case 16: case 72: case 157: case 202: run_block(frame, area); break;
+    case 16: case 31: case 66: case 71: case 72: case 157: case 202: case 250: run_block(frame, area); break;
+    case 206: frame->rax = (uint64_t)do_io_setup(frame, area); break;
+    case 207: frame->rax = (uint64_t)do_io_destroy(frame, area); break;
     case 56: case 57: case 58: frame->rax = (uint64_t)do_clone(frame, area); break;
     case 60: do_thread_exit(frame, area); break;
     case 231: do_exit_group(frame, area); break;
-    case 59: {
+    case 59: case 322: {
       // A successful exec ends this image; the trace ends with its last event and the new program starts its own. A
       // failed one is an ordinary failed call.
       if (control.mode == kModeReplay) {
-        replay_call(frame, area, call_info(59));
+        replay_call(frame, area, call_info(frame->rax));
         break;
       }
       const uint64_t* a = arguments_of(frame);
       uint64_t entry = ticks_now();
-      long result = exec_with_shim(a);
-      EventWriter writer(kCall, area, 59, a, 3);
+      long result = exec_with_shim((long)frame->rax, a);
+      EventWriter writer(kCall, area, (uint16_t)frame->rax, a, call_info(frame->rax).arity);
       writer.commit(result, 0, entry, ticks_now());
       frame->rax = (uint64_t)result;
       break;

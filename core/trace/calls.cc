@@ -13,12 +13,43 @@ std::string_view call_name(unsigned number) {
 #define CALL(number, name, ...) \
   case number:                  \
     return #name;
+#define REFUSE(number, name, why) CALL(number, name)
 #include "core/shim/calls.def"
+#undef REFUSE
 #undef CALL
     default:
       return {};
   }
 }
+
+namespace {
+
+constexpr std::string_view rule_text(std::string_view rule) {
+  if (rule == "kEmulated") return "emulated";
+  if (rule == "kNative") return "native";
+  return rule == "kSpecial" ? "special" : "unhandled";
+}
+
+// "OUTS(FIX(1, 144)), INS(STR(0))" without what is empty.
+constexpr std::string_view operands_text(std::string_view text) {
+  constexpr std::string_view no_outputs = "OUTS(), ", no_inputs = "INS()";
+  if (text.starts_with(no_outputs)) text.remove_prefix(no_outputs.size());
+  if (text == no_inputs) return "";
+  if (text.ends_with(", INS()")) text.remove_suffix(7);
+  return text;
+}
+
+constexpr CallRule kRules[] = {
+#define CALL(number, name, arity, rule, flags, outputs, inputs) {number, #name, rule_text(#rule), operands_text(#outputs ", " #inputs)},
+#define REFUSE(number, name, why) {number, #name, "refused", why},
+#include "core/shim/calls.def"
+#undef REFUSE
+#undef CALL
+};
+
+}  // namespace
+
+std::span<const CallRule> call_rules() { return kRules; }
 
 std::string call_text(unsigned number) {
   std::string_view name = call_name(number);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -10,6 +11,15 @@ namespace friday {
 
 // "openat"; empty for a number that calls.def does not list.
 std::string_view call_name(unsigned number);
+
+// One line of calls.def for people: how the call is recorded and replayed, and why it is refused.
+struct CallRule {
+  unsigned number;
+  std::string_view name;
+  std::string_view rule;    // "emulated", "native", "special", "refused", "unhandled"
+  std::string_view detail;  // what the kernel reads and writes, as calls.def says; of refused ones, why
+};
+std::span<const CallRule> call_rules();
 
 // "openat", or "call 437" for a number without a name.
 std::string call_text(unsigned number);

@@ -402,7 +402,7 @@ def test_strict_ends_the_group(recorder, targets, worker):
                                           {"name": "it", "command": [str(targets / "unhandled")], "start_delay": 0.5}]}, options=["--strict"])
     assert recording.returncode == 1, recording.stderr
     assert "stopped" in recording.stdout
-    assert recording.ended_at("it") == "kcmp"
+    assert recording.ended_at("it") == "seccomp"
     recorder.none_left()
     recorder.verify(recording)
 
@@ -412,7 +412,7 @@ def test_not_strict_goes_on(recorder, targets):
     assert recording.returncode == 0 and recording.stdout.endswith("SUCCESS\n")
     assert "the program went on" in recording.stderr
     end = recording.node("it")["recording_end"]
-    assert end["text"] == "kcmp" and end["detail"] == 312
+    assert end["text"] == "seccomp" and end["detail"] == 317
 
 
 # -- full disks --------------------------------------------------------------------------------------------------------
