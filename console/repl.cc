@@ -95,17 +95,31 @@ Repl::~Repl() {
 }
 
 void Repl::run() {
-  while (!console_.attr("done").cast<bool>()) {
-    std::string line;
-    switch (await_line(line)) {
-      case Event::line: feed(line); break;
-      case Event::interrupted:
-        console_.attr("cancel")();
-        if (!terminal_) return (void)console_.attr("end")();
-        break;
-      case Event::end: console_.attr("end")(); return;
+  bool more = true;
+  while (more && !console_.attr("done").cast<bool>()) {
+    try {
+      more = turn();
+    } catch (py::error_already_set& error) {
+      // Ctrl-C that Python saw a moment before or after the command itself.
+      if (!error.matches(PyExc_KeyboardInterrupt)) throw;
+      if (terminal_) leave_line();
+      console_.attr("cancel")();
     }
   }
+}
+
+// One line; false at the end of the input.
+bool Repl::turn() {
+  std::string line;
+  switch (await_line(line)) {
+    case Event::line: feed(line); return true;
+    case Event::interrupted:
+      console_.attr("cancel")();
+      if (terminal_) return true;
+      [[fallthrough]];
+    case Event::end: console_.attr("end")(); return false;
+  }
+  return false;
 }
 
 // A paste arrives as one line with line breaks in it.
@@ -122,8 +136,24 @@ void Repl::feed_line(const std::string& line, bool pasted) {
 
 Repl::Event Repl::await_line(std::string& line) {
   pumping_ = true;
-  SignalsToLoop signals;
-  return terminal_ ? await_typed(line) : await_piped(line);
+  Event event;
+  {
+    SignalsToLoop signals;
+    event = terminal_ ? await_typed(line) : await_piped(line);
+  }
+  // Ctrl-C that followed at once takes the line back.
+  char signals[16];
+  const ssize_t count = read(wake_[0], signals, sizeof signals);
+  if (event != Event::line || count <= 0 || !std::memchr(signals, 'i', static_cast<size_t>(count))) return event;
+  if (terminal_) std::fputs("\n", rl_outstream);
+  return Event::interrupted;
+}
+
+// What was typed is forgotten, and the terminal is as it was before.
+void Repl::leave_line() {
+  rl_callback_sigcleanup();
+  rl_free_line_state();
+  rl_callback_handler_remove();
 }
 
 // Waits for input or a signal, and serves the gdbs meanwhile; false: interrupted.
@@ -175,9 +205,7 @@ Repl::Event Repl::await_typed(std::string& line) {
     if (!wait_for_input()) {
       std::fputs("^C\n", rl_outstream);  // before readline moves the cursor to the left
       std::fflush(rl_outstream);
-      rl_callback_sigcleanup();
-      rl_free_line_state();
-      rl_callback_handler_remove();
+      leave_line();
       return Event::interrupted;
     }
     rl_callback_read_char();

@@ -27,7 +27,9 @@ class Repl {
  private:
   enum class Event { line, end, interrupted };
 
+  bool turn();
   Event await_line(std::string& line);
+  void leave_line();
   Event await_typed(std::string& line);
   Event await_piped(std::string& line);
   bool wait_for_input();

@@ -364,6 +364,8 @@ def test_history_is_kept_and_searched(recorder, ring):  # noqa: F811
 def test_ctrl_c_takes_back_a_line_stops_python_and_stops_the_group(terminal):
     terminal.send("kill everybody\x03")
     terminal.expect(r"\^C\n" + PROMPT)
+    terminal.send("py 6 * 7\r\x03")  # at once: before the command or in it
+    terminal.expect(PROMPT)
     terminal.send("python\rprint('in a loop')\rwhile True: pass\rend\r")
     terminal.expect("^in a loop\n")
     terminal.send("\x03")
