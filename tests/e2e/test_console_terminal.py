@@ -259,6 +259,17 @@ goto end
     assert "sync is causal: at the start" in out and "sync causal\n" in out and out.count("the recording ends here") == 2, out
 
 
+def test_goto_and_messages_of_forked_nodes_and_pipes(piped, recorder):
+    recording = recorder.record(["/bin/bash", "-c", "for i in 1 2; do /bin/echo child $i; done | cat"])
+    nodes = {node["name"]: node["id"] for node in recorder.info(recording)["nodes"]}
+    cat = next(id for name, id in nodes.items() if name.endswith("/exec-1") and name.count("child") == 1)
+    done = piped(f"goto event 3 {cat}\npy print(session.node.id, session.backend.event({cat}))\ngoto end\ninfo messages {cat}\n"
+                 f"goto message 2\npy print(session.node.id)\ngoto message 1\npy print(session.node.id)\n", recording=recording.path)
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    assert f"{cat} 2\n" in done.stdout and done.stdout.count(f"\n{cat}\n") == 2, done.stdout
+    assert len(re.findall(r"^[12] .* 8 +pipe$", done.stdout, re.M)) == 2, done.stdout
+
+
 def test_messages_are_those_that_matching_found(piped, recorder, ring):  # noqa: F811
     done = piped("goto end\npy print(len([m for m in session.backend.messages(None, 10**9) if None not in (m.source, m.target)]))\n"
                  "py print(all(m.sent < m.received for m in session.backend.messages(None, 10**9) if None not in (m.source, m.target)))\n")
