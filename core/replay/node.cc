@@ -111,14 +111,11 @@ ReplayNode::Thread* ReplayNode::thread_of(ThreadId id) {
   for (auto& [tid, thread] : threads_)
     if (thread.number == id.value) return &thread;
   // Numbers are known once the thread has armed itself in the shim.
-  for (auto& [tid, thread] : threads_) {
-    auto a = area(id.value);
-    if (a && a->kernel_tid == static_cast<uint32_t>(tid)) {
-      thread.number = id.value;
-      return &thread;
-    }
-  }
-  return nullptr;
+  auto a = area(id.value);
+  auto it = a ? threads_.find(static_cast<pid_t>(a->kernel_tid)) : threads_.end();
+  if (it == threads_.end()) return nullptr;
+  it->second.number = id.value;
+  return &it->second;
 }
 
 void ReplayNode::add_thread(pid_t tid) {
@@ -147,12 +144,30 @@ ThreadId ReplayNode::current() const {
   return {turn};
 }
 
+void ReplayNode::number_threads() {
+  size_t unknown = 0;
+  for (auto& [tid, thread] : threads_) unknown += thread.number == ~0u;
+  uint64_t count = 0;
+  if (!process_ || !process_->read(control_address_ + offsetof(shim::Control, thread_count), &count, sizeof count)) return;
+  // The young ones first: a process may have had thousands of threads that have ended since.
+  for (uint32_t n = static_cast<uint32_t>(std::min<uint64_t>(count, shim::kMaxThreads)); n-- > 0 && unknown;) {
+    auto a = area(n);
+    auto it = a ? threads_.find(static_cast<pid_t>(a->kernel_tid)) : threads_.end();
+    if (it == threads_.end() || it->second.number != ~0u) continue;
+    it->second.number = n;
+    unknown--;
+  }
+}
+
 std::vector<ThreadInfo> ReplayNode::threads() {
   std::vector<ThreadInfo> list;
-  uint64_t count = 0;
-  if (!process_ || !process_->read(control_address_ + offsetof(shim::Control, thread_count), &count, sizeof count)) return list;
+  number_threads();
+  std::vector<uint32_t> numbers;
+  for (auto& [tid, thread] : threads_)
+    if (thread.number != ~0u) numbers.push_back(thread.number);
+  std::sort(numbers.begin(), numbers.end());
   const ThreadId first = current();
-  for (uint32_t n = 0; n < count && n < shim::kMaxThreads; n++) {
+  for (uint32_t n : numbers) {
     auto a = area(n);
     if (!a || !a->alive) continue;
     ThreadInfo info{{n}, a->tid, "", a->frame != nullptr};

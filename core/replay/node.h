@@ -130,6 +130,8 @@ class ReplayNode final : public NodeControl {
   void show_hardware(bool on) { show_hardware_ = on; }
   // Address of the call instruction that thread `id` stands at, 0 in the program's own code.
   uint64_t call_site(ThreadId id);
+  // Finds the numbers of threads that are known by their tid only: those that have armed themselves in the shim.
+  void number_threads();
 
   // A function call made by a debugger: the thread goes on with these registers, its system calls are made natively and
   // are no part of the trace. end_call() puts it back as it was, wherever the function is.

@@ -354,10 +354,7 @@ std::optional<ReplayStop> ReplaySession::end_node(ReplayNode& node, ThreadId thr
 }
 
 ThreadId ReplaySession::number_of(ReplayNode& node, ReplayNode::Thread& thread) {
-  if (thread.number == ~0u) {
-    uint64_t count = node.refresh_control() ? node.control().thread_count : 0;
-    for (uint32_t n = 0; n < count && thread.number == ~0u; n++) node.thread_of(ThreadId{n});
-  }
+  if (thread.number == ~0u) node.number_threads();
   return {thread.number};
 }
 

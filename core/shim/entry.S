@@ -4,11 +4,11 @@
   .globl friday_syscall, friday_syscall_instruction, friday_interruptible, friday_interruptible_start
   .globl friday_interruptible_call, friday_interruptible_abort, friday_enter, friday_enter_trap, friday_leave
   .globl friday_clone, friday_trap_instruction, friday_trap_site, friday_copy_out, friday_copy_instruction
-  .globl friday_snapshot, friday_xsave, friday_xrstor, friday_signal_return, friday_probe
+  .globl friday_snapshot, friday_xsave, friday_xrstor, friday_signal_return, friday_probe, friday_exit_thread
   .hidden friday_syscall, friday_syscall_instruction, friday_interruptible, friday_interruptible_start
   .hidden friday_interruptible_call, friday_interruptible_abort, friday_enter, friday_enter_trap, friday_leave
   .hidden friday_clone, friday_trap_instruction, friday_trap_site, friday_copy_out, friday_copy_instruction
-  .hidden friday_snapshot, friday_xsave, friday_xrstor, friday_signal_return, friday_probe
+  .hidden friday_snapshot, friday_xsave, friday_xrstor, friday_signal_return, friday_probe, friday_exit_thread
   .hidden friday_dispatch, friday_thread_main, friday_image_registers_taken
 
 # long friday_syscall(number, a, b, c, d, e, f)
@@ -151,6 +151,15 @@ friday_clone:
   xor %ebp, %ebp
   mov %r12, %rdi
   call friday_thread_main
+  ud2
+
+friday_exit_thread:
+  mov %rdx, %r8
+  mov $11, %eax
+  syscall
+  mov %r8, %rdi
+  mov $60, %eax
+  syscall
   ud2
 
 friday_trap_instruction:

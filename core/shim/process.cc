@@ -165,6 +165,10 @@ long fork_replaying(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   return 0;
 }
 
+// A thread that has ended keeps only the page of its ThreadArea.
+constexpr uint64_t kAreaKept = 0x1000;
+static_assert(sizeof(ThreadArea) <= kAreaKept);
+
 struct RobustList {
   RobustList* next;
 };
@@ -280,7 +284,10 @@ void do_thread_exit(CallFrame* frame, ThreadArea* area) {
   } else {
     token_leave(area);
   }
-  native(60, frame->rdi);
+  // Its stacks go with it, by code that needs none; nothing may be delivered on them any more.
+  const uint64_t everything = ~0ull, code = frame->rdi;
+  native(14, 0, &everything, 0, 8);
+  friday_exit_thread((uint64_t)area + kAreaKept, kAreaSize - kAreaKept, code);
 }
 
 void do_exit_group(CallFrame* frame, ThreadArea* area) {

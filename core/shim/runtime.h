@@ -28,6 +28,7 @@ long friday_interruptible(ThreadArea* area, long number, const uint64_t* argumen
 extern char friday_interruptible_start[], friday_interruptible_call[], friday_interruptible_abort[];
 void friday_enter();           // where patched call sites arrive
 void friday_enter_trap();      // where calls caught by SIGSYS arrive
+[[noreturn]] void friday_exit_thread(uint64_t low, uint64_t size, uint64_t code);  // unmaps [low, low + size) and ends the thread
 [[noreturn]] void friday_leave(CallFrame* frame);  // back to the program, frame->full or not
 long friday_clone(long flags, void* stack, ThreadArea* area, long parent_tid, long child_tid, long tls);  // child: friday_thread_main(area)
 long friday_trap_instruction(); // int3; ret
