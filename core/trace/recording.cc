@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <set>
 
 #include <nlohmann/json.hpp>
@@ -228,7 +229,7 @@ void name_node(std::vector<NodeInfo>& nodes, size_t index, std::vector<int>& sta
 Result<int64_t> read_recording_json(const std::string& path) {
   struct stat status;
   if (::stat(path.c_str(), &status) != 0)
-    return fail(ErrorCode::bad_input, "there is no recording {}: {}", path, errno_text(errno));
+    return fail(ErrorCode::bad_input, "there is no recording {}: {}", path, strerror(errno));
   if (!S_ISDIR(status.st_mode))
     return fail(ErrorCode::bad_input, "{} is no recording: a recording is a directory made by `friday record -o`", path);
   auto text = read_file(path + "/recording.json");
