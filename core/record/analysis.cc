@@ -133,7 +133,7 @@ class Scanner {
           in.detail = static_cast<uint8_t>((decoded.raw.modrm.rm | (decoded.raw.rex.B << 3)) |
                                            (decoded.operand_width == 16 ? 0 : decoded.operand_width == 32 ? 1 : 2) << 4);
           [[fallthrough]];
-        case ZYDIS_MNEMONIC_SYSCALL: case ZYDIS_MNEMONIC_RDTSC: case ZYDIS_MNEMONIC_RDTSCP: interesting = true; break;
+        case ZYDIS_MNEMONIC_PAUSE: case ZYDIS_MNEMONIC_SYSCALL: case ZYDIS_MNEMONIC_RDTSC: case ZYDIS_MNEMONIC_RDTSCP: interesting = true; break;
         default: break;
       }
       run.push_back(in);
@@ -151,6 +151,7 @@ class Scanner {
         sites.push_back(Site{elf_.offset_of(address), kind, length, detail});
       };
       switch (in.mnemonic) {
+        case ZYDIS_MNEMONIC_PAUSE: add(in.address, shim::kSitePause, in.length, 0); break;
         case ZYDIS_MNEMONIC_RDTSC: add(in.address, shim::kSiteRdtsc, in.length, 0); break;
         case ZYDIS_MNEMONIC_RDTSCP: add(in.address, shim::kSiteRdtscp, in.length, 0); break;
         case ZYDIS_MNEMONIC_RDRAND: add(in.address, shim::kSiteRdrand, in.length, in.detail); break;
@@ -198,7 +199,7 @@ class Scanner {
   // Instructions that are sites themselves never move.
   static bool takes_part(const Instruction& in) {
     return in.mnemonic != ZYDIS_MNEMONIC_RDTSC && in.mnemonic != ZYDIS_MNEMONIC_RDTSCP && in.mnemonic != ZYDIS_MNEMONIC_RDRAND &&
-           in.mnemonic != ZYDIS_MNEMONIC_RDSEED;
+           in.mnemonic != ZYDIS_MNEMONIC_RDSEED && in.mnemonic != ZYDIS_MNEMONIC_PAUSE;
   }
 
   const Elf& elf_;

@@ -69,6 +69,7 @@ bool bytes_are_calls(const Site& site, const uint8_t* at) {
     case kSiteBefore: return at[site.length] == 0x0f && at[site.length + 1] == 0x05;
     case kSiteAfter: return at[0] == 0x0f && at[1] == 0x05;
     case kSiteRdtsc: return at[0] == 0x0f && at[1] == 0x31;
+    case kSitePause: return at[0] == 0xf3 && at[1] == 0x90;
     case kSiteRdtscp: return at[0] == 0x0f && at[1] == 0x01 && at[2] == 0xf9;
     default: return true;
   }
@@ -254,11 +255,16 @@ bool emulate_instruction(CallFrame* frame) {
   const Patch* patch = find(by_return, at, [=](const Patch& p) { return p.kind >= kSiteRdtsc && p.start == at; });
   if (!patch) return false;
   ThreadArea* area = me();
+  if (patch->kind == kSitePause) {
+    frame->rip += patch->length;
+    if (!area->native && pause_yields(area)) enter_yield(frame, area, format::kYieldPause);
+    return true;
+  }
   frame->site = at;
   CallFrame* outer = area->frame;
   area->frame = frame;
   InstructionResult result;
-  if (control.mode == kModeReplay) {
+  if (control.mode == kModeReplay && !area->native) {
     format::EventRecord* event = replay_expect(frame, area, format::kInstruction, (uint16_t)(patch->kind - kSiteRdtsc + 1));
     result = {(uint64_t)event->result, event->input_hash};
     replay_consume(event);

@@ -127,13 +127,13 @@ void replay_hand_over() {
   if (area != me()) native(202, &area->go, 129 /* FUTEX_WAKE_PRIVATE */, 1);
 }
 
-static void wait_turn(ThreadArea* area) {
+void replay_wait(ThreadArea* area) {
   while (control.turn != area->number || !__atomic_load_n(&area->go, __ATOMIC_ACQUIRE))
     native(202, &area->go, 128 /* FUTEX_WAIT_PRIVATE */, 0, 0, 0, 0);
 }
 
 void replay_begin(ThreadArea* area) {
-  wait_turn(area);
+  replay_wait(area);
   while (!replay_peek()) trap(kTrapEndOfTrace, 0);
   pass_gates();
   while (control.park || control.event >= control.stop_at_event) {

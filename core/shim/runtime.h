@@ -27,6 +27,7 @@ long friday_syscall(long number, long a, long b, long c, long d, long e, long f)
 long friday_interruptible(ThreadArea* area, long number, const uint64_t* arguments);
 extern char friday_interruptible_start[], friday_interruptible_call[], friday_interruptible_abort[];
 void friday_enter();           // where patched call sites arrive
+void friday_enter_yield();     // where a thread is sent that shall wait without a call
 void friday_enter_trap();      // where calls caught by SIGSYS arrive
 [[noreturn]] void friday_exit_thread(uint64_t low, uint64_t size, uint64_t code);  // unmaps [low, low + size) and ends the thread
 [[noreturn]] void friday_leave(CallFrame* frame);  // back to the program, frame->full or not
@@ -45,6 +46,7 @@ void friday_xrstor(const void* area, uint64_t mask);
 extern char __ehdr_start[], friday_text_end[];
 int friday_dispatch(CallFrame* frame);  // dispatch.cc
 void friday_thread_main(ThreadArea* area);
+void friday_yield(CallFrame* frame);    // yield.cc
 }
 
 inline constexpr long kNotMade = -512;
@@ -143,10 +145,17 @@ void token_start(ThreadArea* first);
 void token_lend(ThreadArea* area, const CallInfo& info);    // the calling thread goes into a native call
 bool token_retake(ThreadArea* area);                        // true: it was never let go
 void token_acquire(ThreadArea* area);
+void token_yield(ThreadArea* area);                         // lets the oldest waiter go first
+bool token_wanted();                                        // somebody waits
 void token_leave(ThreadArea* area);                         // a thread ends
 extern volatile uint32_t live_threads;
 
+// ---- yield.cc: handing the token over where the program makes no call
+bool pause_yields(ThreadArea* area);  // counts a `pause`; true if the thread gives its turn away there
+void enter_yield(CallFrame* frame, ThreadArea* area, format::YieldKind kind);  // from a signal handler: `frame` leads there
+
 // ---- replay.cc
+void replay_wait(ThreadArea* area);                         // until it is this thread's turn
 format::EventRecord* replay_expect(CallFrame* frame, ThreadArea* area, format::RecordType type, uint16_t call);
 format::EventRecord* replay_peek();
 void replay_begin(ThreadArea* area);                        // waits until the next event is this thread's and may happen

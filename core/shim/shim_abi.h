@@ -68,6 +68,7 @@ struct ThreadArea {
   // Signals that arrived and wait for delivery at a call boundary.
   volatile uint32_t pending_head, pending_tail;
   struct { uint32_t number; uint32_t pad; uint8_t info[128]; } pending[16];
+  uint64_t pauses;        // `pause` instructions so far
   uint64_t probe;         // not 0: the shim reads what the program points at, and a fault there is expected (runtime.h Probe)
 };
 
@@ -227,6 +228,7 @@ enum SiteKind : uint8_t {
   kSiteRdtsc = 3, kSiteRdtscp = 4,
   kSiteRdrand = 5, kSiteRdseed = 6,  // `detail`: register number and operand size
   kSiteVsyscall = 7,
+  kSitePause = 8,
 };
 
 struct Site {

@@ -137,6 +137,14 @@ void token_acquire(ThreadArea* area) {
   unlock();
 }
 
+bool token_wanted() { return __atomic_load_n(&waiting, __ATOMIC_RELAXED) != 0; }
+
+void token_yield(ThreadArea* area) {
+  lock();
+  pass_on();
+  token_acquire(area);
+}
+
 void token_leave(ThreadArea* area) {
   (void)area;
   lock();

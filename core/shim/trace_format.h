@@ -99,7 +99,7 @@ struct EventRecord {
   RecordHeader header;
   uint64_t index;          // counted from 0 in this trace
   uint32_t thread_seq;     // counted from 0 in this thread
-  uint16_t call;           // system call number; signal number for kSignal; InstructionKind for kInstruction
+  uint16_t call;           // system call number; signal number for kSignal; InstructionKind, YieldKind
   uint16_t argument_count : 4;  // arguments recorded (the call's arity)
   uint16_t part_count : 12;     // kMaxParts at most
   int64_t result;          // return value or -errno
@@ -110,6 +110,10 @@ struct EventRecord {
 static_assert(sizeof(EventRecord) == 64);
 inline constexpr unsigned kMaxParts = 4095;
 
+// EventRecord::call of kYield.
+enum YieldKind : uint16_t {
+  kYieldPause = 1,  // at a `pause`; argument 0: how many of them the thread has executed, this one included
+};
 enum InstructionKind : uint16_t { kRdtsc = 1, kRdtscp = 2, kRdrand = 3, kRdseed = 4 };
 
 // A part: this header, then `size` bytes padded to 8.
