@@ -34,11 +34,11 @@ Result<void> ClientView::set_extended_state(ThreadId thread, std::span<const std
   return {};
 }
 
-Result<void> ClientView::apply(ThreadId thread, const Edit& edit) {
+// A thread whose stack grew calls something, be it the function at whose start it stands.
+Result<void> ClientView::apply(ThreadId thread, const Edit& edit, bool resuming) {
   changed_ |= edit.wanted || edit.extended;
   if (edit.wanted) {
-    const bool call = edit.wanted->rip != edit.before->rip && edit.wanted->rsp < edit.before->rsp && !node_->call_began_at(thread);
-    if (call) FRIDAY_TRY_VOID(node_->begin_call(thread, *edit.wanted));
+    if (resuming && edit.wanted->rsp < edit.before->rsp && !node_->call_began_at(thread)) FRIDAY_TRY_VOID(node_->begin_call(thread, *edit.wanted));
     else FRIDAY_TRY_VOID(node_->set_registers(thread, *edit.wanted));
   }
   if (edit.extended) return node_->set_extended_state(thread, *edit.extended);
@@ -46,12 +46,12 @@ Result<void> ClientView::apply(ThreadId thread, const Edit& edit) {
 }
 
 Result<void> ClientView::commit() {
-  for (const auto& [thread, edit] : std::exchange(edits_, {})) FRIDAY_TRY_VOID(apply(thread, edit));
+  for (const auto& [thread, edit] : std::exchange(edits_, {})) FRIDAY_TRY_VOID(apply(thread, edit, true));
   return {};
 }
 
 Result<bool> ClientView::settle() {
-  FRIDAY_TRY_VOID(commit());
+  for (const auto& [thread, edit] : std::exchange(edits_, {})) FRIDAY_TRY_VOID(apply(thread, edit, false));
   bool lost = false;
   for (auto& [tid, thread] : node_->threads_by_tid()) {
     if (!thread.detour) continue;

@@ -56,7 +56,7 @@ class ClientView final : public NodeControl {
     std::optional<user_regs_struct> before, wanted;
     std::optional<std::vector<std::byte>> extended;
   };
-  Result<void> apply(ThreadId thread, const Edit& edit);
+  Result<void> apply(ThreadId thread, const Edit& edit, bool resuming);
 
   ReplayNode* node_;
   std::map<ThreadId, Edit> edits_;

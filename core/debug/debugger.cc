@@ -39,7 +39,14 @@ void Debugger::node_started(ReplayNode& node) {
   else s.link = std::make_unique<GdbLink>(node, *this, gdbs_, fmt::format("{}/node-{}", directory_, node.id()));
   s.stopped = node.current();
   if (options_.background_gdb) (void)s.link->start();
+  // The group may be running: only this node's gdb is served meanwhile, since the questions of another stop its node, and
+  // a Ctrl-C is left to the run.
+  starting_ = node.id();
+  // A forked process has what stood in its parent, for whichever nodes that was meant.
+  (void)node.breakpoints().clear();
+  node.watches().disarm_all();
   arm_all(node);
+  starting_.reset();
   park_for_target();
 }
 
@@ -65,13 +72,13 @@ Result<void> Debugger::pump_once(int timeout_ms) {
   for (int fd : gdb_fds) set.push_back({fd, POLLIN, 0});
   std::vector<RspEndpoint*> owners;
   for (auto& [id, s] : states_)
-    if (s.link)
+    if (s.link && starting_.value_or(id) == id)
       for (const pollfd& p : s.link->endpoint().fds()) {
         set.push_back(p);
         owners.push_back(&s.link->endpoint());
       }
   int ready = poll(set.data(), set.size(), timeout_ms);
-  if (interrupted_.exchange(false)) {
+  if (!starting_ && interrupted_.exchange(false)) {
     session_->clear_interrupt();
     return fail(ErrorCode::interrupted, "interrupted");
   }

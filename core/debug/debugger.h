@@ -164,6 +164,8 @@ class Debugger final : public Pump, public RspHost {
   Result<void> arm(StopPoint& point, ReplayNode& node);
   Result<void> arm_breakpoint(StopPoint& point, ReplayNode& node);
   Result<void> arm_watch(StopPoint& point, ReplayNode& node);
+  Result<void> any_replayed(const std::vector<NodeId>& nodes);
+  bool arm_as_in_parent(StopPoint& point, ReplayNode& node);
   void disarm(StopPoint& point, ReplayNode& node);
   void arm_all(ReplayNode& node);
   bool condition_holds(const StopPoint& point, NodeId node, std::string& note);
@@ -190,6 +192,7 @@ class Debugger final : public Pump, public RspHost {
   Result<void> kill(NodeId node) override;
   void disconnected(NodeId) override {}
   void report(NodeId node, const Result<ReplayStop>& stop, std::optional<ThreadId> wanted);
+  bool refused(const ReplayStop& stop);
   Result<ReplayStop> run_call(NodeId node, ThreadId thread);
   Result<ReplayStop> step_range(NodeId node, ThreadId thread, const ThreadAction& action);
 
@@ -214,6 +217,7 @@ class Debugger final : public Pump, public RspHost {
   uint64_t epoch_ = 1;                           // counts moves of the group
   NodeId here_{};
   std::string directory_;
+  std::optional<NodeId> starting_;               // node_started is at it
   bool closing_ = false;
   std::atomic<bool> interrupted_ = false;
 };

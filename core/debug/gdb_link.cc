@@ -64,12 +64,6 @@ Result<void> GdbLink::ensure_ready(Pump& pump) {
 Result<void> GdbLink::refresh(MiSession& gdb, Pump& pump) {
   while (gdb.take_async()) {}
   if (!stale_) return {};
-  FRIDAY_TRY_VOID(gdb.console("maint flush register-cache", pump));
-  // Libraries that came (or, at a restart, went) while gdb was not told.
-  if (const size_t patches = node_->load_patches(); patches != patches_known_) {
-    if (patches_known_) FRIDAY_TRY_VOID(gdb.console("sharedlibrary", pump));
-    patches_known_ = patches;
-  }
   const auto threads = node_->threads();
   if (threads.size() > 1 || threads_known_) {
     threads_known_ = true;
@@ -78,8 +72,25 @@ Result<void> GdbLink::refresh(MiSession& gdb, Pump& pump) {
     for (const auto& thread : threads_of(record))
       if (thread.target_id == fmt::format("Thread 1.{}", thread_.value + 1)) FRIDAY_TRY_VOID(gdb.run(fmt::format("-thread-select {}", thread.id), pump));
   }
+  // Behind the choice of a thread: the one chosen before may have ended, and has no registers.
+  FRIDAY_TRY_VOID(gdb.console("maint flush register-cache", pump));
+  // Libraries that came (or, at a restart, went) while gdb was not told.
+  if (const size_t patches = node_->load_patches(); patches != patches_known_) {
+    if (patches_known_) FRIDAY_TRY_VOID(gdb.console("sharedlibrary", pump));
+    patches_known_ = patches;
+  }
   stale_ = false;
   return {};
+}
+
+// A gdb whose death shows only now is replaced at once: nothing was asked of it yet.
+Result<MiSession*> GdbLink::refreshed(Pump& pump) {
+  for (bool again = true;; again = false) {
+    FRIDAY_TRY(gdb, session(pump));
+    auto done = refresh(*gdb, pump);
+    if (done) return gdb;
+    if (!again || done.error().code != ErrorCode::component_died) return std::unexpected(done.error());
+  }
 }
 
 // What gdb changed takes effect, and a call that did not come back is given up.
@@ -91,8 +102,7 @@ Result<void> GdbLink::settle() {
 }
 
 Result<ResultRecord> GdbLink::run(std::string_view command, Pump& pump) {
-  FRIDAY_TRY(gdb, session(pump));
-  FRIDAY_TRY_VOID(refresh(*gdb, pump));
+  FRIDAY_TRY(gdb, refreshed(pump));
   auto record = gdb->run(command, pump);
   auto settled = settle();
   if (record && !settled) return std::unexpected(settled.error());
@@ -105,8 +115,7 @@ Result<std::string> GdbLink::ask(std::string_view command, Pump& pump) {
 }
 
 Result<std::string> GdbLink::console(std::string_view command, Pump& pump) {
-  FRIDAY_TRY(gdb, session(pump));
-  FRIDAY_TRY_VOID(refresh(*gdb, pump));
+  FRIDAY_TRY(gdb, refreshed(pump));
   auto text = gdb->console(command, pump);
   auto settled = settle();
   if (text && !settled) return std::unexpected(settled.error());
@@ -114,8 +123,7 @@ Result<std::string> GdbLink::console(std::string_view command, Pump& pump) {
 }
 
 Result<void> GdbLink::execute(std::string_view command, Pump& pump) {
-  FRIDAY_TRY(gdb, session(pump));
-  FRIDAY_TRY_VOID(refresh(*gdb, pump));
+  FRIDAY_TRY(gdb, refreshed(pump));
   FRIDAY_TRY_VOID(gdb->run(command, pump));
   for (;;) {
     while (auto record = gdb->take_async())

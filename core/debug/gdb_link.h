@@ -53,6 +53,7 @@ class GdbLink {
  private:
   Result<MiSession*> session(Pump& pump);
   Result<void> refresh(MiSession& gdb, Pump& pump);
+  Result<MiSession*> refreshed(Pump& pump);
   Result<void> settle();
 
   ReplayNode* node_;

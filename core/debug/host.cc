@@ -49,6 +49,14 @@ Result<void> Debugger::resume(NodeId id, const ResumeRequest& request) {
     for (const auto& owner : stop->owners) for_client |= stop->node == id && owner == client(id);
     bool for_user = stop->kind == ReplayStop::Kind::watch && !for_client;
     for (const auto& owner : stop->owners) for_user |= owner.kind == BreakpointOwner::Kind::stop_point;
+    if (for_user && !for_client && refused(*stop)) {
+      if (stepping) {
+        state(id).stopped = *stepping;
+        state(id).link->moved(*stepping);
+      }
+      stop = stepping ? step_range(id, *stepping, *action) : session_->run();
+      continue;
+    }
     if (for_user) pending_stop_ = *stop;
     if (for_client || for_user) break;
     stop = session_->run();
@@ -56,6 +64,22 @@ Result<void> Debugger::resume(NodeId id, const ResumeRequest& request) {
   while (stop && stop->kind == ReplayStop::Kind::node_ended && stop->node != id) stop = session_->run();
   report(id, stop, stepping);
   return {};
+}
+
+// Whether the conditions of all breakpoints that were hit are known not to hold. Asked while gdb waits for the node, so
+// only of conditions that need no gdb; the others are judged when gdb has ended its step.
+bool Debugger::refused(const ReplayStop& stop) {
+  if (stop.kind != ReplayStop::Kind::breakpoint) return false;
+  group_moved(stop);
+  for (const auto& owner : stop.owners) {
+    const StopPoint* point = points_.find({owner.id});
+    if (owner.kind != BreakpointOwner::Kind::stop_point || !point || !point->enabled) continue;
+    if (point->condition.empty()) return false;
+    auto value = read_quickly(stop.node, point->condition);
+    if (!value || !*value) return false;
+    if (std::any_of((*value)->bytes.begin(), (*value)->bytes.end(), [](std::byte b) { return b != std::byte{0}; })) return false;
+  }
+  return true;
 }
 
 // Runs a function that gdb calls: alone, in native mode. Stop points do not stop it, but watches learn what it writes.
@@ -114,7 +138,11 @@ void Debugger::report(NodeId id, const Result<ReplayStop>& stop, std::optional<T
     out.kind = StopReport::Kind::interrupted;
   } else {
     switch (stop->kind) {
-      case ReplayStop::Kind::breakpoint: out.kind = StopReport::Kind::breakpoint; break;
+      case ReplayStop::Kind::breakpoint:
+        // gdb passes over a breakpoint that it knows nothing of, and would go on with its step.
+        out.kind = std::find(stop->owners.begin(), stop->owners.end(), client(id)) == stop->owners.end() ? StopReport::Kind::interrupted
+                                                                                                         : StopReport::Kind::breakpoint;
+        break;
       case ReplayStop::Kind::watch:
         out.kind = StopReport::Kind::write_watch;
         out.address = stop->hits.empty() ? Addr{} : stop->hits.front().low;

@@ -177,6 +177,7 @@ Result<DebugStop> Debugger::resume(std::optional<double> timeout) {
   if (pending_stop_) {
     ReplayStop stop = std::move(*pending_stop_);
     pending_stop_.reset();
+    group_moved(stop);
     if (auto judged = judge(stop)) return std::move(*judged);
   }
   return run_group(timeout);
@@ -219,10 +220,14 @@ Result<DebugStop> Debugger::step(NodeId id, const std::string& command) {
   if (mi.empty() && !command.starts_with("until") && !command.starts_with("advance"))
     return fail(ErrorCode::usage, "cannot step by \"{}\": use step, next, stepi, nexti, finish or until LOCATION", command);
   const std::string full = !mi.empty() ? mi : "-exec-until" + command.substr(command.find_first_of(" ") == std::string::npos ? command.size() : command.find_first_of(" "));
-  FRIDAY_TRY_VOID(l->execute(full, *this));
+  if (auto done = l->execute(full, *this); !done) {
+    if (done.error().code != ErrorCode::bad_input) return std::unexpected(done.error());
+    return fail(ErrorCode::unsupported, "node {} cannot {} here: {}", id, command, done.error().message);
+  }
   if (pending_stop_) {
     ReplayStop stop = std::move(*pending_stop_);
     pending_stop_.reset();
+    group_moved(stop);
     if (auto judged = judge(stop)) return std::move(*judged);
   }
   if (last_client_stop_)

@@ -5,6 +5,7 @@
 
 #include "core/debug/debugger.h"
 #include "core/mi/value.h"
+#include "core/stop/agent.h"
 
 namespace friday {
 namespace {
@@ -28,9 +29,24 @@ std::vector<std::string> links_of(const std::string& expression) {
   return links;
 }
 
+// Whether a value is always the same: it needs neither memory nor registers, as the pointer in ((T*)&variable)->member.
+bool is_constant(const ExpressionPlan& plan) {
+  struct NoMemory final : MemoryReader {
+    Result<void> read(Addr address, std::span<std::byte>) override { return fail(ErrorCode::bad_address, "{} is not to be read", address); }
+  } nothing;
+  return plan.registers.empty() && run_agent(plan.bytecode, nothing, user_regs_struct{}).has_value();
+}
+
 }  // namespace
 
+// Of the nodes that a stop point is for, one at least must be replayed.
+Result<void> Debugger::any_replayed(const std::vector<NodeId>& nodes) {
+  if (std::any_of(nodes.begin(), nodes.end(), [&](NodeId id) { return session_->find(id); })) return {};
+  return fail(ErrorCode::unsupported, "none of these nodes is replayed; name them with --node");
+}
+
 Result<uint32_t> Debugger::add_breakpoint(const std::vector<NodeId>& nodes, const std::string& location, const std::string& condition) {
+  FRIDAY_TRY_VOID(any_replayed(nodes));
   StopPoint point;
   point.kind = StopKind::breakpoint;
   point.nodes.ids = nodes;
@@ -58,6 +74,7 @@ Result<uint32_t> Debugger::add_breakpoint(const std::vector<NodeId>& nodes, cons
 }
 
 Result<uint32_t> Debugger::add_watch(const std::vector<NodeId>& nodes, const std::vector<std::string>& expressions, const std::string& condition) {
+  FRIDAY_TRY_VOID(any_replayed(nodes));
   StopPoint point;
   point.kind = StopKind::watchpoint;
   point.nodes.ids = nodes;
@@ -129,6 +146,7 @@ Result<void> Debugger::arm_watch(StopPoint& point, ReplayNode& node) {
     std::vector<std::shared_ptr<const ExpressionPlan>> plans;
     for (const auto& link_text : links_of(text)) {
       FRIDAY_TRY(p, plan(node.id(), link_text));
+      if (!p.plan->place && link_text != text && p.plan->kind == ExpressionPlan::Kind::value && is_constant(*p.plan)) continue;
       if (p.plan->kind == ExpressionPlan::Kind::gdb) {
         FRIDAY_TRY(fixed, place_now(node.id(), link_text, p.plan->reason));
         p.plan = std::move(fixed);
@@ -152,8 +170,21 @@ Result<void> Debugger::arm_watch(StopPoint& point, ReplayNode& node) {
 void Debugger::disarm(StopPoint& point, ReplayNode& node) {
   (void)node.breakpoints().remove_all({BreakpointOwner::Kind::stop_point, point.id.value});
   node.watches().disarm(point.id);
+  (void)node.flush_watches();  // a node that has ended runs no more, and would keep the traces of a watch
   state(node.id()).watches.erase(point.id.value);
   point.instances.erase(node.id());
+}
+
+// A forked node is a copy of its parent: a breakpoint stands where it stands there, and no gdb need be asked.
+bool Debugger::arm_as_in_parent(StopPoint& point, ReplayNode& node) {
+  if (!node.info().parent || !point.enabled) return false;
+  auto known = point.instances.find(*node.info().parent);
+  if (known == point.instances.end() || known->second.empty()) return false;
+  for (const StopInstance& instance : known->second)
+    if (!node.breakpoints().insert(instance.address, {BreakpointOwner::Kind::stop_point, point.id.value})) return false;
+  const auto instances = known->second;
+  point.instances[node.id()] = instances;
+  return true;
 }
 
 // A node appeared: what covers it is put in force. What cannot be resolved stays pending.
@@ -161,7 +192,8 @@ void Debugger::arm_all(ReplayNode& node) {
   for (StopPointId id : points_.ids()) {
     StopPoint* point = points_.find(id);
     const auto& wanted = point->nodes.ids;
-    if (std::find(wanted.begin(), wanted.end(), node.id()) != wanted.end()) (void)arm(*point, node);
+    if (std::find(wanted.begin(), wanted.end(), node.id()) == wanted.end()) continue;
+    if (!arm_as_in_parent(*point, node)) (void)arm(*point, node);
   }
 }
 

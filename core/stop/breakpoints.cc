@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "core/base/check.h"
 #include "core/stop/pad.h"
@@ -77,6 +78,15 @@ Result<void> Breakpoints::remove_all(BreakpointOwner owner) {
   for (const auto& [address, owners] : sites_)
     if (std::ranges::find(owners, owner) != owners.end()) addresses.push_back(address);
   for (uint64_t address : addresses) FRIDAY_TRY_VOID(remove(Addr{address}, owner));
+  return {};
+}
+
+Result<void> Breakpoints::clear() {
+  for (const auto& [address, owners] : std::exchange(sites_, {})) {
+    const std::byte under = patches_.under_breakpoint(Addr{address});
+    patches_.remove_breakpoint(Addr{address});
+    FRIDAY_TRY_VOID(write_byte(Addr{address}, under));
+  }
   return {};
 }
 
@@ -263,6 +273,7 @@ std::vector<std::pair<Addr, BreakpointOwner>> Breakpoints::forget(Addr low, Addr
 }
 
 void Breakpoints::copy_from(const Breakpoints& parent) {
+  patches_.copy_breakpoints(parent.patches_);
   sites_ = parent.sites_;
   codes_ = parent.codes_;
   pads_ = parent.pads_;

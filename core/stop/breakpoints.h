@@ -61,6 +61,7 @@ class Breakpoints {
   // Removing what is not there is no error. The last owner gone, the byte is put back.
   Result<void> remove(Addr address, BreakpointOwner owner);
   Result<void> remove_all(BreakpointOwner owner);
+  Result<void> clear();  // all, whoever owns them
 
   bool contains(Addr address) const { return sites_.contains(address.value); }
   std::span<const BreakpointOwner> owners_at(Addr address) const;  // in order of insertion; empty when none
@@ -89,7 +90,8 @@ class Breakpoints {
   // they can become pending.
   std::vector<std::pair<Addr, BreakpointOwner>> forget(Addr low, Addr high);
 
-  // Takes over the state of `parent`, of which this node's memory is a copy (fork, checkpoint).
+  // Takes over the state of `parent`, of which this node's memory is a copy (fork, checkpoint), with the breakpoints in the
+  // table of patched bytes.
   void copy_from(const Breakpoints& parent);
 
  private:

@@ -98,6 +98,12 @@ void PatchedBytes::keep_patches(Addr address, std::span<std::byte> bytes) {
   }
 }
 
+void PatchedBytes::copy_breakpoints(const PatchedBytes& parent) {
+  breakpoints_ = parent.breakpoints_;
+  for (const auto& [address, under] : breakpoints_)
+    if (auto window = windows_.find(address); window != windows_.end()) window->second.patched[0] = under;
+}
+
 void PatchedBytes::forget(Addr low, Addr high) {
   breakpoints_.erase(breakpoints_.lower_bound(low.value), breakpoints_.lower_bound(high.value));
   windows_.erase(first_window(windows_, low.value), windows_.lower_bound(high.value));

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "core/base/check.h"
 #include "core/stop/emulator.h"
@@ -88,6 +89,14 @@ void WatchSet::disarm(StopPointId id, uint32_t index) {
   ranges_.erase(it->second);
   slot_of_.erase(it);
   if (ranges_.empty()) layout_known_ = false;
+}
+
+void WatchSet::disarm_all() {
+  for (const auto& [key, slot] : std::exchange(slot_of_, {})) {
+    unlink(slot);
+    ranges_.erase(slot);
+  }
+  layout_known_ = false;
 }
 
 const std::vector<std::byte>* WatchSet::bytes_of(StopPointId id, uint32_t index) const {

@@ -76,6 +76,7 @@ class WatchSet {
   Result<void> arm(const WatchRange& range, bool allow_any_page = false);
   void disarm(StopPointId id);
   void disarm(StopPointId id, uint32_t index);
+  void disarm_all();
   PageUse page_use(Addr address);
 
   // Brings the protections of the node in line with the ranges. Costs nothing when nothing changed.
