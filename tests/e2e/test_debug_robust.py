@@ -1,0 +1,164 @@
+"""What the debugger does when its parts fail: a gdb that dies or is not there, Ctrl-C in the middle of a run, an owner that
+goes without a word. Nothing is lost, nothing hangs, no process is left behind.
+"""
+
+import os
+import pathlib
+import signal
+import threading
+import time
+
+import pytest
+from conftest import wait_until
+from debug_support import BUILD, break_at, final_state, friday, opened, record_once, run_to_end  # noqa: F401
+
+pytestmark = pytest.mark.limit(60)
+
+
+@pytest.fixture(scope="module")
+def workers(tmp_path_factory):
+    return record_once("workers", lambda recorder: recorder.record([BUILD / "targets" / "workers"]), tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory):
+    """Two processes that compute for about a second, one of them with a call now and then."""
+    loop = "for ($i = 0; $i < 15e6; $i++) { if ($i % 1e6 == 0) { %s } }"
+    return record_once("busy", lambda recorder: recorder.record({"node": [
+        {"name": "silent", "command": ["/usr/bin/perl", "-e", loop.replace("%s", "")]},
+        {"name": "calling", "command": ["/usr/bin/perl", "-e", loop.replace("%s", "syswrite(STDERR, '.')")]}]}), tmp_path_factory)
+
+
+def children():
+    """Processes that this one has started and not waited for, zombies included: {pid: name}."""
+    found = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            name, _, rest = (entry / "stat").read_text().rpartition(")") if entry.name.isdigit() else ("", "", "")
+        except OSError:
+            continue
+        if rest and int(rest.split()[1]) == os.getpid():
+            found[int(entry.name)] = name.partition("(")[2]
+    return found
+
+
+def gdbs():
+    return [pid for pid, name in children().items() if name == "gdb"]
+
+
+# ---- gdb
+
+def test_a_killed_gdb_is_replaced_and_its_node_is_unharmed(workers, opened):
+    session = opened(workers)
+    final_state(session)
+    plain = session.backend.event(0)
+    session.restart()
+    point = session.breakpoint("turn", condition="number == 2")
+    first = session.run()
+    frames = session.backtrace()
+    old = gdbs()
+    assert len(old) == 1, "one gdb for one node"
+    os.kill(old[0], signal.SIGKILL)
+    wait_until(lambda: old[0] not in children() or session.backend.pump(0.01), "the gdb does not die", 5)
+    assert session.backtrace() == frames and session.read(None, "number") == 2
+    assert gdbs() != old and len(gdbs()) == 1
+    # Stop points are Friday's own, not gdb's; killed while the group runs and while it stands.
+    stop = session.run()
+    assert stop.ids == (point.id,) and stop.thread == first.thread and stop.event > first.event
+    os.kill(gdbs()[0], signal.SIGKILL)
+    assert session.run().ids == (point.id,)
+    os.kill(gdbs()[0], signal.SIGKILL)
+    assert session.step(None, "next").kind == "step"
+    point.delete()
+    run_to_end(session)
+    assert session.backend.event(0) == plain
+
+
+def test_a_gdb_that_dies_during_its_own_work(workers, opened):
+    session = opened(workers)
+    break_at(session, "turn")
+    frames = session.backtrace()
+    with pytest.raises(friday.ComponentDied, match="gdb"):
+        session.gdb("python import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    assert session.backtrace() == frames
+
+
+def test_a_missing_gdb_is_named(workers, recorder):
+    script = (f"import sys; sys.path.insert(0, {str(BUILD / 'python')!r}); import friday\n"
+              f"session = friday.Session({str(workers.path)!r})\n"
+              "try: session.breakpoint('turn')\n"
+              "except friday.Error as error: print(type(error).__name__, error)\n"
+              "print(session.run().kind)\n")
+    done = recorder.run(["/usr/bin/python3", "-c", script], env={"PATH": "/nowhere"})
+    assert done.returncode == 0, done.stderr
+    said, end = done.stdout.splitlines()
+    assert "gdb" in said and "install" in said, said
+    assert end == "end", "the replay itself needs no gdb"
+    recorder.none_left()
+
+
+# ---- Ctrl-C
+
+@pytest.mark.parametrize("sync", ["clock", "free"])
+def test_interrupt_stops_the_group_soon(busy, opened, sync):
+    session = opened(busy, sync=sync)
+    plain = final_state(session)
+    session.restart()
+    took = []
+    for _ in range(3):
+        asked = []
+        timer = threading.Timer(0.1, lambda: (asked.append(time.monotonic()), session.backend.interrupt()))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            session.run()
+        took.append(time.monotonic() - asked[0])
+        timer.join()
+        # All of it can be looked at: each node stands somewhere in its own code or at a call.
+        for node in session.all_nodes:
+            assert "#0" in node.backtrace()
+    print(f"interrupted after {max(took) * 1000:.0f} ms")
+    assert max(took) < 1.0, "the aim is 0.1 s"
+    assert final_state(session) == plain
+
+
+# ---- Nothing is left behind
+
+def test_closing_leaves_no_process(workers, busy):
+    before = children()
+    for recording, steps in ((workers, 0), (workers, 1), (busy, 0)):
+        session = friday.Session(recording.path)
+        if steps:
+            break_at(session, "turn")
+            session.read(None, "calls_now()")
+        assert len(children()) > len(before)
+        session.close()
+        assert children() == before
+        with pytest.raises(friday.UsageError):
+            session.backend.alive()
+
+
+@pytest.mark.parametrize("end", ["exit", "kill", "abort"])
+def test_an_owner_that_goes_leaves_no_process(workers, recorder, end):
+    script = (f"import os, sys; sys.path.insert(0, {str(BUILD / 'python')!r}); import friday\n"
+              f"session = friday.Session({str(workers.path)!r})\n"
+              "session.breakpoint('turn'); session.run(); session.backtrace()\n"
+              "print(os.getpid(), flush=True)\n"
+              f"{'sys.exit(0)' if end == 'exit' else 'os.abort()' if end == 'abort' else 'os.kill(os.getpid(), 9)'}\n")
+    running = recorder.start(["/usr/bin/python3", "-c", script])
+    done = running.finish()
+    assert done.stdout.strip().isdigit(), done.stderr
+    recorder.none_left()
+    # The replayed processes have the recorded environment, not the test's: they are found by their files.
+    name = str(workers.path).encode()
+
+    def replayed():
+        left = []
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit() and name in (entry / "maps").read_bytes():
+                    left.append(entry.name)
+            except OSError:
+                pass
+        return left
+
+    wait_until(lambda: not replayed(), "replayed processes are left", 10)
