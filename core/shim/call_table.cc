@@ -5,7 +5,7 @@ namespace friday::shim {
 
 namespace {
 constexpr Operand RET(uint8_t a) { return {Shape::ret, a, 0, 0}; }
-constexpr Operand RETN(uint8_t a, uint16_t n) { return {Shape::ret_n, a, 0, n}; }
+constexpr Operand RETN(uint8_t a, uint8_t b, uint16_t n) { return {Shape::ret_n, a, b, n}; }
 constexpr Operand RETCAP(uint8_t a, uint8_t b) { return {Shape::ret_cap, a, b, 0}; }
 constexpr Operand FIX(uint8_t a, uint16_t n) { return {Shape::fix, a, 0, n}; }
 constexpr Operand CNT(uint8_t a, uint8_t b, uint16_t n) { return {Shape::count, a, b, n}; }
@@ -19,11 +19,15 @@ constexpr Operand BUF(uint8_t a, uint8_t b) { return {Shape::buffer, a, b, 0}; }
 constexpr Operand STR(uint8_t a) { return {Shape::string, a, 0, 0}; }
 constexpr Operand ARG(uint8_t a, uint8_t b) { return {Shape::argument, a, b, 0}; }
 constexpr Operand PAGES(uint8_t a, uint8_t b) { return {Shape::pages, a, b, 0}; }
-constexpr Operand MTEXT(uint8_t a) { return {Shape::message_text, a, 0, 0}; }
+constexpr Operand MTEXT(uint8_t a, uint8_t b) { return {Shape::message_text, a, b, 0}; }
 constexpr Operand HANDLE(uint8_t a) { return {Shape::handle, a, 0, 0}; }
 constexpr Operand AIO(uint8_t a) { return {Shape::aio_events, a, 0, 0}; }
 constexpr Operand IOCBS(uint8_t a, uint8_t b) { return {Shape::iocbs, a, b, 0}; }
 constexpr Operand CAPS(uint8_t a) { return {Shape::caps, a, 0, 0}; }
+constexpr Operand NODES(uint8_t a, uint8_t b) { return {Shape::nodes, a, b, 0}; }
+constexpr Operand OWNIOV(uint8_t a, uint8_t b) { return {Shape::own_iov, a, b, 0}; }
+constexpr Operand SPLICED(uint8_t a, uint8_t b) { return {Shape::spliced, a, b, 0}; }
+constexpr Operand XATTR(uint8_t a) { return {Shape::xattr, a, 0, 0}; }
 
 #define OUTS(...) {__VA_ARGS__}
 #define INS(...) {__VA_ARGS__}

@@ -82,11 +82,35 @@ void write_message(EventWriter& writer, const MsgHeader* m, long result, uint32_
   if (m->control) writer.memory((void*)m->control, m->control_length);
 }
 
-void write_received(EventWriter& writer, const MmsgHeader* m) {
+// Of a message of recvmmsg(2) what is not its payload.
+void write_about(EventWriter& writer, const MsgHeader& m) {
   constexpr uint32_t kLongestAddress = 128;  // the kernel's own limit; what of it the program gave no room for is its old bytes
-  write_iov(writer, (const IoVec*)m->header.iov, m->header.iov_count, m->length);
-  if (m->header.name) writer.memory((void*)m->header.name, min(m->header.name_length, kLongestAddress));
-  if (m->header.control) writer.memory((void*)m->header.control, m->header.control_length);
+  if (m.name) writer.memory((void*)m.name, min(m.name_length, kLongestAddress));
+  if (m.control) writer.memory((void*)m.control, m.control_length);
+}
+
+// The pipe fills the buffers of a vmsplice(2) that reads from it; the other way it only looks at them.
+bool fills(int pipe) { return (native(72, pipe, 3 /* F_GETFL */, 0) & 3 /* O_ACCMODE */) == 0; }
+
+bool is_own(uint64_t pid) {
+  if (pid == (uint64_t)native(39)) return true;
+  for (uint32_t n = 0; n < control.thread_count; n++)
+    if (area_of(n)->alive && area_of(n)->tid == pid) return true;
+  return false;
+}
+
+struct XattrArguments {
+  uint64_t value;
+  uint32_t size, flags;
+};
+
+// The kernel stores a key into each control block that it has taken.
+void write_keys(EventWriter& writer, uint64_t list, uint64_t count, long result) {
+  for (uint64_t i = 0; i < count && (long)i <= (result > 0 ? result : 0); i++) {
+    AioControl* c = nullptr;
+    uint32_t key = 0;
+    if (probed([&] { c = ((AioControl**)list)[i], key = c->key; })) writer.part(kMemory, &key, 4, (uint64_t)&c->key);
+  }
 }
 
 uint64_t handle_bytes(uint64_t address) { return 8 + *(const uint32_t*)address; }
@@ -101,13 +125,46 @@ uint64_t hash_aio(uint64_t list, uint64_t count, uint64_t hash) {
   return hash;
 }
 
+// What was asked for by requests that are under way: their control blocks are the program's again once they are submitted.
+struct AioRequest {
+  uint64_t control, buffer, bytes;
+  uint16_t opcode;
+};
+AioRequest requests[1024];
+uint32_t request_count;
+
+void note_submitted(const uint64_t* a) {
+  probed([&] {
+    for (uint64_t i = 0; i < a[1]; i++) {
+      const AioControl* c = ((const AioControl**)a[2])[i];
+      uint32_t slot = 0;
+      while (slot < request_count && requests[slot].control != (uint64_t)c) slot++;
+      if (slot == sizeof requests / sizeof *requests) return;
+      requests[slot] = {(uint64_t)c, c->buffer, c->bytes, c->opcode};
+      if (slot == request_count) request_count++;
+    }
+  });
+}
+
+AioRequest take_submitted(uint64_t control) {
+  for (uint32_t slot = 0; slot < request_count; slot++)
+    if (requests[slot].control == control) {
+      AioRequest found = requests[slot];
+      requests[slot] = requests[--request_count];
+      return found;
+    }
+  const AioControl* c = (const AioControl*)control;  // more are under way than we note
+  AioRequest read = {};
+  return probed([&] { read = {control, c->buffer, c->bytes, c->opcode}; }) ? read : AioRequest{};
+}
+
 void write_aio(EventWriter& writer, const AioEvent* events, long count) {
   writer.memory(events, (size_t)count * sizeof *events);
   for (long i = 0; i < count; i++) {
-    const AioControl* c = (const AioControl*)events[i].control;
-    if (events[i].result <= 0) continue;
-    if (c->opcode == kAioRead) writer.memory((void*)c->buffer, (size_t)events[i].result);
-    if (c->opcode == kAioReadVector) write_iov(writer, (IoVec*)c->buffer, c->bytes, events[i].result);
+    const AioRequest r = take_submitted(events[i].control);
+    if (!r.control || events[i].result <= 0) continue;
+    if (r.opcode == kAioRead) writer.memory((void*)r.buffer, (size_t)events[i].result);
+    if (r.opcode == kAioReadVector) write_iov(writer, (IoVec*)r.buffer, r.bytes, events[i].result);
   }
 }
 
@@ -132,6 +189,12 @@ uint64_t hash_of_inputs(const CallInfo& info, const uint64_t* a) {
         break;
       case Shape::handle: hash = hash_bytes((void*)address, handle_bytes(address), hash); break;
       case Shape::iocbs: hash = hash_aio(address, a[in.other], hash); break;
+      case Shape::message_text: hash = hash_bytes((void*)address, a[in.other] + 8, hash); break;
+      case Shape::xattr: {
+        const XattrArguments* x = (const XattrArguments*)address;
+        if (x->value && x->size) hash = hash_bytes((void*)x->value, x->size, hash);
+        break;
+      }
       default: break;
     }
   }
@@ -139,6 +202,20 @@ uint64_t hash_of_inputs(const CallInfo& info, const uint64_t* a) {
 }
 
 constexpr uint64_t kUnreadable = 0xbad;  // hash of inputs that lead nowhere
+
+// How many of its outputs a call has written that came to `result`: as a rule a failed one none.
+unsigned outputs_written(const CallInfo& info, const CallFrame* frame, long result) {
+  constexpr unsigned kAll = sizeof info.outputs / sizeof info.outputs[0];
+  if (!failed(result)) return kAll;
+  if (result == -14 /* EFAULT */) return 0;
+  switch (frame->rax) {
+    case 55: return result == -34 /* ERANGE */;               // getsockopt: the length that it would take
+    case 125: case 126: return result == -22 /* EINVAL */;    // capget, capset: the version they want
+    case 314: return result == -7 /* E2BIG */;                // sched_setattr: the size
+    case 209: case 247: return 1;                             // io_submit, waitid: siginfo_t of nobody
+  }
+  return (info.flags & kAlways) && result != -22 ? kAll : 0;
+}
 
 }  // namespace
 
@@ -150,16 +227,16 @@ uint64_t input_hash(const CallInfo& info, const CallFrame* frame) {
 
 // `before`: for value-result lengths, what the program offered: [0] LEN, [1] a message's name length.
 void write_outputs(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result, const uint32_t* before) {
-  if (result == -14 /* EFAULT */ || (failed(result) && !(info.flags & kAlways))) return;
+  unsigned left = outputs_written(info, frame, result);
   const uint64_t* a = arguments_of(frame);
   for (const Operand& out : info.outputs) {
-    if (out.shape == Shape::none) break;
+    if (out.shape == Shape::none || left-- == 0) break;
     uint64_t address = a[out.argument];
     if (!readable(address, 1)) continue;
     void* p = (void*)address;
     switch (out.shape) {
       case Shape::ret: if (result > 0) writer.memory(p, (size_t)result); break;
-      case Shape::ret_n: if (result > 0) writer.memory(p, (size_t)result * out.size); break;
+      case Shape::ret_n: if (result > 0) writer.memory(p, min((size_t)result, (size_t)(uint32_t)a[out.other]) * out.size); break;
       case Shape::ret_cap: if (result > 0) writer.memory(p, min((size_t)result, (size_t)a[out.other])); break;
       case Shape::fix: writer.memory(p, out.size); break;
       case Shape::count: writer.memory(p, a[out.other] * out.size); break;
@@ -170,7 +247,8 @@ void write_outputs(EventWriter& writer, const CallInfo& info, const CallFrame* f
         uint32_t* length = (uint32_t*)a[out.other];
         if (!readable((uint64_t)length, 4)) break;
         writer.memory(length, 4);
-        writer.memory(p, min(*length, before[0]));
+        const bool filter = frame->rax == 55 && a[1] == 1 /* SOL_SOCKET */ && a[2] == 26 /* SO_GET_FILTER: counts instructions */;
+        writer.memory(p, (size_t)min(*length, before[0]) * (filter ? 8 : 1));
         break;
       }
       case Shape::iov: write_iov(writer, (IoVec*)p, a[out.other], result); break;
@@ -179,12 +257,29 @@ void write_outputs(EventWriter& writer, const CallInfo& info, const CallFrame* f
         for (long i = 0; i < result; i++) writer.memory(&((MmsgHeader*)p)[i].length, 4);
         break;
       case Shape::mmsg:
+        for (long i = 0; i < result; i++) {
+          const MmsgHeader& m = ((MmsgHeader*)p)[i];
+          write_iov(writer, (const IoVec*)m.header.iov, m.header.iov_count, m.length);
+        }
         if (result > 0) writer.memory(p, (size_t)result * sizeof(MmsgHeader));
-        for (long i = 0; i < result; i++) write_received(writer, (MmsgHeader*)p + i);
+        for (long i = 0; i < result; i++) write_about(writer, ((MmsgHeader*)p)[i].header);
         break;
       case Shape::message_text: if (result >= 0) writer.memory(p, (size_t)result + 8); break;
-      case Shape::handle: if (!failed(result) || result == -75 /* EOVERFLOW */) writer.memory(p, result ? 8 : handle_bytes(address)); break;
+      case Shape::handle: if (!failed(result) || result == -75 /* EOVERFLOW */) {
+        writer.memory(p, result ? 8 : handle_bytes(address));
+        writer.memory((void*)a[3], a[4] & 1 /* AT_HANDLE_MNT_ID_UNIQUE */ ? 8 : 4);
+      }
+        break;
       case Shape::aio_events: if (result > 0) write_aio(writer, (AioEvent*)p, result); break;
+      case Shape::iocbs: write_keys(writer, address, a[out.other], result); break;
+      case Shape::nodes: writer.memory(p, (a[out.other] + 62) / 64 * 8); break;
+      case Shape::spliced: if (fills((int)a[0])) write_iov(writer, (IoVec*)p, a[out.other], result); break;
+      case Shape::own_iov: if (is_own(a[0])) write_iov(writer, (IoVec*)p, a[out.other], result); break;
+      case Shape::xattr: {
+        const XattrArguments* x = (const XattrArguments*)p;
+        if (result > 0) writer.memory((void*)x->value, min((uint32_t)result, x->size));
+        break;
+      }
       case Shape::caps: writer.memory(p, *(uint32_t*)a[0] == 0x19980330 ? 12 : 24); break;
       default: break;
     }
@@ -265,18 +360,24 @@ void note_transfer(EventWriter& writer, const CallInfo& info, const CallFrame* f
   if (message_flags & 1) flags |= kOutOfBand;
   if (in && done.result == 0) flags |= kEndOfStream;
   uint64_t hash = 0;
-  if (call == 307) {
+  if (call == 307 || call == 299) {
     const MmsgHeader* m = (const MmsgHeader*)a[1];
-    for (long i = 0; i < done.result; i++)
-      channel_transfer(writer, channel, (int)a[0], false, m[i].length,
-                       hash_gathered((uint64_t*)m[i].header.iov, m[i].header.iov_count, m[i].length, 0), (void*)m[i].header.name,
-                       m[i].header.name ? m[i].header.name_length : 0, flags, (uint32_t)i);
+    const bool datagrams = channel_is_datagram((int)a[0]);
+    flags = (a[3] & 2 ? kPeek : 0) | (a[3] & 1 ? kOutOfBand : 0);
+    for (long i = 0; i < done.result; i++) {
+      const MsgHeader& h = m[i].header;
+      if (!in || datagrams)
+        hash = hash_gathered((uint64_t*)h.iov, h.iov_count, m[i].length, datagrams ? 0 : channel_hash((int)a[0]));
+      const uint16_t cut = in && (h.flags & 0x20 /* MSG_TRUNC */) ? kTruncated : 0;
+      const uint16_t end = in && !datagrams && !m[i].length ? kEndOfStream : 0;
+      channel_transfer(writer, channel, (int)a[0], in, m[i].length, hash, (void*)h.name, h.name ? h.name_length : 0, flags | cut | end, (uint32_t)i);
+    }
     return;
   }
   if (!in || channel_is_datagram((int)a[0])) {
     uint64_t seed = in || channel_is_datagram((int)a[0]) ? 0 : channel_hash((int)a[0]);
     uint64_t n = (uint64_t)done.result;
-    if (call == 46 || call == 47 || call == 20 || call == 19 || call == 295 || call == 296) {
+    if (call == 46 || call == 47 || call == 20 || call == 19 || call == 295 || call == 296 || call == 327 || call == 328) {
       const bool message = call == 46 || call == 47;
       const IoVec* iov = message ? (IoVec*)((MsgHeader*)a[1])->iov : (IoVec*)a[1];
       uint64_t count = message ? ((MsgHeader*)a[1])->iov_count : a[2];
@@ -309,6 +410,47 @@ void note_descriptors(EventWriter& writer, const CallInfo& info, const CallFrame
     WaitPart wait = {(uint32_t)result, a[1] ? *(uint32_t*)a[1] : 0};
     writer.part(kWait, &wait, sizeof wait);
   }
+  if (call == 247 && readable(a[2], 128)) {
+    const int* about = (const int*)a[2];  // siginfo_t: si_signo, si_errno, si_code, -, si_pid, si_uid, si_status
+    const int how = about[2], status = about[6];
+    if (!about[4] || how < 1 || how > 3) return;  // CLD_EXITED, CLD_KILLED, CLD_DUMPED
+    WaitPart wait = {(uint32_t)about[4], (uint32_t)(how == 1 ? status << 8 : how == 3 ? status | 0x80 : status)};
+    writer.part(kWait, &wait, sizeof wait);
+  }
+}
+
+// The mask that a call sets while it waits; null if none.
+const uint64_t* mask_of(const CallFrame* frame) {
+  const uint64_t* a = arguments_of(frame);
+  switch (frame->rax) {
+    case 130: return (const uint64_t*)a[0];                              // rt_sigsuspend
+    case 270: return a[5] ? *(const uint64_t**)a[5] : nullptr;           // pselect6
+    case 271: return (const uint64_t*)a[3];                              // ppoll
+    case 281: case 441: return (const uint64_t*)a[4];                    // epoll_pwait, epoll_pwait2
+    default: return nullptr;
+  }
+}
+
+// The kernel delivers every signal that such a mask lets through before the call returns. It has put the old mask back when
+// the shim's handler for the first of them returned: let the others in too.
+void let_in_by_mask(const CallFrame* frame, const ThreadArea* area) {
+  uint64_t mask = 0, back = area->signal_mask & ~kForcedSignals;
+  bool given = false;
+  if (!probed([&] {
+        const uint64_t* wanted = mask_of(frame);
+        given = wanted != nullptr;
+        if (given) mask = *wanted & ~kForcedSignals;
+      }) || !given)
+    return;
+  native(14, 2 /* SIG_SETMASK */, &mask, 0, 8);
+  native(14, 2, &back, 0, 8);
+}
+
+// A socket with a timeout never starts a call again (signal(7)).
+bool has_timeout(int fd, bool in) {
+  uint64_t time[2] = {0, 0};
+  uint32_t size = sizeof time;
+  return !failed(native(55, fd, 1 /* SOL_SOCKET */, in ? 20 /* SO_RCVTIMEO */ : 21, time, &size)) && (time[0] || time[1]);
 }
 
 // A ChannelRecord is a record of its own and must stand before the event that uses it.
@@ -344,6 +486,7 @@ uint64_t prepare_channels(const CallInfo& info, const CallFrame* frame, long res
 bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   uint32_t before[2];
   note_lengths(info, frame, before);
+  if (frame->rax == 209) note_submitted(arguments_of(frame));
   Recorded done = make_call(frame, area, info);
   const bool not_made = done.result == kNotMade;
   if (not_made && !done.stolen) return !signals_deliver(frame, area, Moment::before_call);
@@ -353,6 +496,7 @@ bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
     else frame->rax = (uint64_t)done.result;
     return false;
   }
+  if (done.result == -4 && !not_made) let_in_by_mask(frame, area);
   uint64_t channel = prepare_channels(info, frame, done.result);
   EventWriter writer(done.stolen ? kReturn : kCall, area, (uint16_t)frame->rax, arguments_of(frame), info.arity);
   write_outputs(writer, info, frame, done.result, before);
@@ -365,8 +509,7 @@ bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
     if (info.flags & (kIn | kOut)) note_transfer(writer, info, frame, done, channel);
     note_descriptors(writer, info, frame, done.result);
   }
-  const bool restart =
-      not_made || (done.result == -4 && (info.flags & kRestart) && signals_pending(area) && handler_restarts(area));
+  const bool restart = not_made || (done.result == -4 && restarts(info, frame, area));
   if (restart) writer.event->header.flags |= kFlagRestarted;
   writer.commit(done.result, done.hash, done.entry, done.exit);
   if (restart) return !signals_deliver(frame, area, Moment::before_call);
@@ -424,6 +567,17 @@ void record_call(CallFrame* frame, ThreadArea* area) {
 }
 
 }  // namespace
+
+bool restarts(const CallInfo& info, const CallFrame* frame, const ThreadArea* area) {
+  if (!(info.flags & kRestart) || !signals_pending(area) || !handler_restarts(area)) return false;
+  const uint64_t* a = arguments_of(frame);
+  switch (frame->rax) {
+    case 202: return a[3] == 0 || (a[1] & 127) % 9 != 0;                            // futex: waits without a timeout
+    case 43: case 288: case 299: return !has_timeout((int)a[0], true);              // accept, accept4, recvmmsg
+    case 42: return !has_timeout((int)a[0], false);                                 // connect
+    default: return !(info.flags & (kIn | kOut)) || !has_timeout((int)a[0], info.flags & kIn);
+  }
+}
 
 // A transfer's hash runs over blocks of 4096 bytes, each block's hash the seed of the next, so that what is gathered from
 // several buffers hashes like one run of bytes (docs/trace-format.md, transfer hashes).
@@ -485,7 +639,7 @@ void pass_through(CallFrame* frame, ThreadArea* area) {
   while ((result = friday_interruptible(area, call, a)) == kNotMade)
     if (signals_deliver(frame, area, Moment::before_call)) return;
   frame->rax = (uint64_t)result;
-  if (result == -4 && signals_pending(area) && (call_info(call).flags & kRestart) && handler_restarts(area)) {
+  if (result == -4 && restarts(call_info(call), frame, area)) {
     frame->rax = (uint64_t)call;
     signals_deliver(frame, area, Moment::before_call);
   } else if (signals_pending(area)) {

@@ -197,6 +197,11 @@ long do_mremap(CallFrame* frame, ThreadArea* area) {
   return result;
 }
 
+// DONTNEED, REMOVE, DONTFORK, DOFORK, WIPEONFORK, KEEPONFORK, DONTNEED_LOCKED, GUARD_INSTALL, GUARD_REMOVE
+bool advice_changes_memory(uint64_t advice) {
+  return advice == 4 || advice == 8 /* FREE */ || (advice >= 9 && advice <= 11) || advice == 18 || advice == 19 || advice == 24 || advice == 102 || advice == 103;
+}
+
 // MADV_FREE leaves it to the kernel when pages vanish: the program gets MADV_DONTNEED instead, in both modes.
 long do_madvise(CallFrame* frame, ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
@@ -211,10 +216,10 @@ long do_madvise(CallFrame* frame, ThreadArea* area) {
   }
   EventRecord* event = replay_expect(frame, area, kCall, 28);
   long result = event->result;
-  // Only advice that changes contents or inheritance matters here: DONTNEED, REMOVE, DONTFORK, DOFORK, WIPEONFORK, ...
-  if (result == 0 && (advice == 4 || advice == 9 || advice == 10 || advice == 11 || advice == 18 || advice == 19)) {
+  // Only advice that changes contents, access or inheritance matters here; ENOMEM says that it was followed around a gap.
+  if ((result == 0 || result == -12) && advice_changes_memory(advice)) {
     WatchedCall watched(a[0], a[1]);
-    native(28, a[0], a[1], advice);
+    native(28, a[0], a[1], advice == 24 /* MADV_DONTNEED_LOCKED: nothing is locked at replay */ ? 4 : advice);
   }
   replay_consume(event);
   return result;
@@ -222,17 +227,15 @@ long do_madvise(CallFrame* frame, ThreadArea* area) {
 
 namespace {
 
-// The mapping that starts at `address`, as the kernel shows it.
-uint64_t mapping_size(uint64_t address) {
-  MapLine line;
-  for (const char* p = read_maps(); (p = parse_map_line(p, &line));)
-    if (line.low == address) return line.high - line.low;
-  return 0;
-}
-
 struct AioRing {  // fs/aio.c
   uint32_t id, count, head, tail, magic, compatible, incompatible, header_bytes;
 };
+
+// The kernel maps whole pages and gives all of them to events: 32 bytes each, behind a header of 32.
+uint64_t ring_size(uint64_t address) {
+  uint64_t count = 0;
+  return probed([&] { count = ((const AioRing*)address)->count; }) ? page_up(sizeof(AioRing) + 32 * count) : 0;
+}
 
 }  // namespace
 
@@ -261,7 +264,7 @@ long do_io_setup(CallFrame* frame, ThreadArea* area) {
     ring->magic = 0;
     MapContentPart content = {};
     content.offset = (uint64_t)ring;
-    content.length = mapping_size((uint64_t)ring);
+    content.length = ring_size((uint64_t)ring);
     writer.part(kMapContent, &content, sizeof content);
     writer.memory((void*)a[1], 8);
     writer.memory(ring, sizeof *ring);
@@ -284,7 +287,7 @@ long do_io_destroy(CallFrame* frame, ThreadArea* area) {
   const uint64_t entry = ticks_now();
   MapContentPart content = {};
   content.offset = a[0];
-  content.length = mapping_size(a[0]);
+  content.length = ring_size(a[0]);
   const long result = native(207, a[0]);
   EventWriter writer(kCall, area, 207, a, 1);
   writer.event->header.flags |= kFlagNative;

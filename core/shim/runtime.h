@@ -96,7 +96,7 @@ extern Control control;
 enum Rule : uint8_t { kUnknown, kEmulated, kNative, kSpecial, kRefuse };
 enum CallFlag : uint8_t { kQuick = 1, kRestart = 2, kIn = 4, kOut = 8, kOpens = 16, kCloses = 32, kAlways = 64, kPathIn = 128 };
 enum class Shape : uint8_t { none, ret, ret_n, ret_cap, fix, count, length, iov, msg, mmsg, mmsg_len, fdset, buffer, string, argument, pages, caps,
-                                message_text, handle, aio_events, iocbs };
+                                message_text, handle, aio_events, iocbs, nodes, own_iov, spliced, xattr };
 struct Operand {
   Shape shape;
   uint8_t argument, other;
@@ -109,7 +109,7 @@ struct CallInfo {
   uint8_t flags;
   Operand outputs[4], inputs[3];
 };
-inline constexpr unsigned kCallCount = 464;
+inline constexpr unsigned kCallCount = 471;
 struct CallTable {
   CallInfo calls[kCallCount] = {};
 };
@@ -173,6 +173,8 @@ uint64_t hash_run(const char* data, uint64_t size, uint64_t seed);
 uint64_t hash_gathered(const uint64_t* iov, uint64_t count, uint64_t limit, uint64_t seed);
 uint64_t input_hash(const CallInfo& info, const CallFrame* frame);
 void write_outputs(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result, const uint32_t* before);
+// After a call of the program's was interrupted: is it made again behind a handler with SA_RESTART?
+bool restarts(const CallInfo& info, const CallFrame* frame, const ThreadArea* area);
 void pass_through(CallFrame* frame, ThreadArea* area);
 inline const uint64_t* arguments_of(const CallFrame* frame) { return &frame->rdi; }
 
@@ -202,6 +204,7 @@ long do_mmap(CallFrame* frame, ThreadArea* area);
 long do_brk(CallFrame* frame, ThreadArea* area);
 long do_mremap(CallFrame* frame, ThreadArea* area);
 long do_madvise(CallFrame* frame, ThreadArea* area);
+bool advice_changes_memory(uint64_t advice);             // of madvise(2)
 long do_io_setup(CallFrame* frame, ThreadArea* area);    // Linux AIO: its ring is a mapping
 long do_io_destroy(CallFrame* frame, ThreadArea* area);
 long native_mapping(long call, const uint64_t* arguments);  // at replay: a mapping call as it is, with the watches told

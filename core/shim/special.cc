@@ -38,37 +38,114 @@ void run_local(CallFrame* frame, ThreadArea* area, Local function) {
   frame->rax = (uint64_t)result;
 }
 
-// Outputs of a call decided by its code argument: at most one block of memory.
+// Outputs of a call decided by its code argument: one block of memory, and what write_inner() knows.
 struct Block {
   uint64_t address, size;
-  bool known;
-  bool by_result = false;  // no more than the result says
+  bool known;                // false: the recording ends, unless the call fails and so has written nothing
+  bool by_result = false;    // no more than the result says
+  bool harmful = false;      // not to be made while recording
 };
 
-Block ioctl_output(uint64_t code, uint64_t address) {
+// Bytes that an ioctl(2) writes where its argument leads, of codes that do not say it themselves; -1: not known.
+// Terminals: asm-generic/ioctls.h. Sockets and interfaces: linux/sockios.h. Files: linux/fs.h.
+int ioctl_bytes(uint64_t code) {
   switch (code) {
-    case 0x5401: return {address, 36, true};   // TCGETS
-    case 0x5402: case 0x5403: case 0x5404: case 0x540b: case 0x5421: case 0x5450: case 0x5451: case 0x540e: case 0x5410:
-    case 0x5414: case 0x5422: return {0, 0, true};  // TCSETS*, TCFLSH, FIONBIO, FIONCLEX, FIOCLEX, TIOCSCTTY, ...
-    case 0x540f: case 0x5411: case 0x541b: case 0x5429: return {address, 4, true};  // TIOCGPGRP, TIOCOUTQ, FIONREAD, TIOCGSID
-    case 0x5413: return {address, 8, true};    // TIOCGWINSZ
-    case 0x8905: return {address, 4, true};    // SIOCATMARK
-    case 0x8906: case 0x8907: return {address, 16, true};  // SIOCGSTAMP
-    case 0x8910: case 0x8913: case 0x8915: case 0x8917: case 0x8919: case 0x891b: case 0x891d: case 0x8921: case 0x8927: case 0x8933: case 0x8942:
-      return {address, 40, true};              // SIOCGIF*: struct ifreq
+    case 0x5402: case 0x5403: case 0x5404: case 0x5406: case 0x5407: case 0x5408: case 0x5409: case 0x540a: case 0x540b:
+    case 0x540c: case 0x540d: case 0x540e: case 0x5410: case 0x5412: case 0x5414: case 0x5416: case 0x5417: case 0x5418:
+    case 0x541a: case 0x541d: case 0x541f: case 0x5420: case 0x5421: case 0x5422: case 0x5423: case 0x5425: case 0x5427:
+    case 0x5428: case 0x5437: case 0x5441: case 0x5450: case 0x5451: case 0x5452: case 0x5457:
+      return 0;                // TCSETS*, TCSBRK, TCFLSH, TIOCSCTTY, TIOCSWINSZ, FIONBIO, TIOCGPTPEER, FIOCLEX, FIOASYNC, ...
+    case 0x540f: case 0x5411: case 0x5415: case 0x5419: case 0x541b: case 0x5424: case 0x5429:
+      return 4;                // TIOCGPGRP, TIOCOUTQ, TIOCMGET, TIOCGSOFTCAR, FIONREAD, TIOCGETD, TIOCGSID
+    case 0x5401: case 0x5456: return 36;  // TCGETS, TIOCGLCKTRMIOS
+    case 0x5405: return 18;    // TCGETA
+    case 0x5413: case 0x5460: return 8;   // TIOCGWINSZ, FIOQSIZE
+    case 0x541e: return 72;    // TIOCGSERIAL
+    case 0x545d: return 80;    // TIOCGICOUNT
+    case 0x8901: case 0x8902: case 0x890b: case 0x890c: case 0x8914: case 0x8916: case 0x8918: case 0x891a: case 0x891c: case 0x891e:
+    case 0x8920: case 0x8922: case 0x8923: case 0x8924: case 0x8926: case 0x8930: case 0x8931: case 0x8932: case 0x8934: case 0x8936:
+    case 0x8937: case 0x8943: case 0x8949: case 0x894c: case 0x8953: case 0x8955: case 0x8971: case 0x89a0: case 0x89a1: case 0x89a2:
+    case 0x89a3:
+      return 0;                // FIOSETOWN, SIOCADDRT, SIOCSIF*, SIOCSMIIREG, SIOCGSKNS, SIOCSARP, SIOCBRADDBR, ...
+    case 0x8903: case 0x8904: case 0x8905: case 0x894b: return 4;  // FIOGETOWN, SIOCGPGRP, SIOCATMARK, SIOCOUTQNSD
+    case 0x8906: case 0x8907: case 0x8912: return 16;  // SIOCGSTAMP, SIOCGSTAMPNS, SIOCGIFCONF
+    case 0x8910: case 0x8913: case 0x8915: case 0x8917: case 0x8919: case 0x891b: case 0x891d: case 0x891f: case 0x8921: case 0x8925:
+    case 0x8927: case 0x8929: case 0x8933: case 0x8935: case 0x8938: case 0x8942: case 0x8947: case 0x8948: case 0x8970: case 0x89b0:
+    case 0x89b1: case 0x8946: case 0x400454ca: case 0x800454d2:
+      return 40;               // SIOCGIF*, SIOCGMIIPHY, SIOCETHTOOL, TUNSETIFF, TUNGETIFF: struct ifreq
+    case 0x8954: return 68;    // SIOCGARP
+    case 0x1: case 0x2: case 0x125e: case 0x1268: case 0x1278: case 0x1279: case 0x127a: case 0x127b: case 0x127c: case 0xb704:
+      return 4;                // FIBMAP, FIGETBSZ, BLKROGET, BLKSSZGET, BLKIOMIN, ..., NS_GET_OWNER_UID
+    case 0x1260: case 0x1263: case 0x1265: return 8;   // BLKGETSIZE, BLKRAGET, BLKFRAGET
+    case 0x1267: case 0x127e: return 2;                // BLKSECTGET, BLKROTATIONAL
+    case 0x125d: case 0x1261: case 0x1262: case 0x1264: case 0x1277: case 0x127d: case 0x127f: case 0xb701: case 0xb702: case 0xb703:
+      return 0;                // BLKROSET, BLKFLSBUF, BLKDISCARD, ..., NS_GET_USERNS, NS_GET_PARENT, NS_GET_NSTYPE
   }
+  if (code >= 0xff01 && code <= 0xff0a) return 0;      // PIDFD_GET_*_NAMESPACE
   // Codes that say themselves what they move (_IOR, _IOW, _IOWR).
-  uint64_t direction = code >> 30 & 3, size = code >> 16 & 0x3fff;
-  if (direction & 2) return {address, size, true};
-  if (direction == 1) return {0, 0, true};
-  return {0, 0, false};
+  const uint64_t direction = code >> 30 & 3, size = code >> 16 & 0x3fff;
+  return direction & 2 ? (int)size : direction ? 0 : -1;
+}
+
+// Bytes that an ethtool command writes (linux/ethtool.h), once it has been made; -1: not known.
+int ethtool_bytes(const uint32_t* about) {
+  switch (about[0]) {
+    case 0x1: return 44;                               // GSET
+    case 0x3: return 196;                              // GDRVINFO
+    case 0x5: return 20;                               // GWOL
+    case 0x7: case 0xa: case 0x14: case 0x16: case 0x18: case 0x1e: case 0x21: case 0x23: case 0x25: case 0x27: case 0x2b:
+      return 8;                                        // GMSGLVL, GLINK, GTSO and the like: struct ethtool_value
+    case 0xe: return 92;                               // GCOALESCE
+    case 0x10: case 0x3c: return 36;                   // GRINGPARAM, GCHANNELS
+    case 0x12: return 16;                              // GPAUSEPARAM
+    case 0x1b: return 12 + (int)about[2] * 32;         // GSTRINGS
+    case 0x1d: return 8 + (int)about[1] * 8;           // GSTATS
+    case 0x20: return 8 + (int)about[1];               // GPERMADDR
+    case 0x37: {                                       // GSSET_INFO: a word for each bit of the mask
+      int bytes = 16;
+      for (uint64_t mask = *(const uint64_t*)(about + 2); mask; mask &= mask - 1) bytes += 4;
+      return bytes;
+    }
+    case 0x3a: return 8 + (int)about[1] * 16;          // GFEATURES
+    case 0x41: return 44;                              // GET_TS_INFO
+    case 0x4c: return 48 + (int8_t)(about[4] & 0xff) * 12;  // GLINKSETTINGS: what it would take, negative, or three masks
+    case 0x2: case 0x6: case 0x8: case 0xf: case 0x11: case 0x13: case 0x15: case 0x17: case 0x19: case 0x1f: case 0x22: case 0x24:
+    case 0x26: case 0x28: case 0x2c: case 0x3b: case 0x3d: case 0x4d:
+      return 0;                                        // what sets something
+    default: return -1;
+  }
+}
+
+// What a successful ioctl has written through pointers in its argument. False: not known.
+bool inner_output(const uint64_t* a, Block* inner) {
+  *inner = {0, 0, true};
+  const uint64_t* about = (const uint64_t*)a[2];
+  switch (a[1] & 0xffffffff) {
+    case 0x8912: *inner = {about[1], (uint32_t)about[0], true}; break;                     // SIOCGIFCONF: struct ifconf
+    case 0x89b0: case 0x89b1: *inner = {about[2], 12, true}; break;                        // SIOC[GS]HWTSTAMP
+    case 0xc020660b:                                                                       // FS_IOC_FIEMAP: the extents behind
+      if (((const uint32_t*)about)[6]) *inner = {a[2] + 32, ((const uint32_t*)about)[5] * 56ull, true};
+      break;
+    case 0xc0189436: *inner = {a[2] + 24, (about[2] & 0xffff) * 32, true}; break;          // FIDEDUPERANGE: the targets behind
+    case 0x8946: {                                                                         // SIOCETHTOOL
+      const int bytes = ethtool_bytes((const uint32_t*)about[2]);
+      *inner = {about[2], (uint64_t)(bytes < 0 ? 0 : bytes), bytes >= 0};
+      break;
+    }
+  }
+  return inner->known;
+}
+
+Block ioctl_output(uint64_t code, uint64_t address) {
+  const int bytes = ioctl_bytes(code);
+  return {address, (uint64_t)(bytes < 0 ? 0 : bytes), bytes >= 0};
 }
 
 Block fcntl_output(uint64_t code, uint64_t address) {
   switch (code) {
     case 5: case 36: return {address, 32, true};  // F_GETLK, F_OFD_GETLK
-    case 16: return {address, 8, true};           // F_GETOWN_EX
-    case 1036: case 1038: return {address, 8, true};  // F_GET_RW_HINT, F_GET_FILE_RW_HINT
+    case 16: case 17: return {address, 8, true};  // F_GETOWN_EX, F_GETOWNER_UIDS
+    case 1035: case 1037: return {address, 8, true};  // F_GET_RW_HINT, F_GET_FILE_RW_HINT
     default: return {0, 0, true};
   }
 }
@@ -77,7 +154,11 @@ Block prctl_output(const uint64_t* a) {
   switch (a[0]) {
     case 2: case 5: case 9: case 19: case 25: case 37: return {a[1], 4, true};  // GET_PDEATHSIG, GET_UNALIGN, ...
     case 16: return {a[1], 16, true};  // PR_GET_NAME
-    case 22: case 59: return {0, 0, false};  // PR_SET_SECCOMP, PR_SET_SYSCALL_USER_DISPATCH
+    case 35: return a[1] == 15 ? Block{a[2], 4, true} : Block{0, 0, true};   // PR_SET_MM: PR_SET_MM_MAP_SIZE
+    case 40: return {a[1], 8, true};   // PR_GET_TID_ADDRESS
+    case 62: return a[1] == 0 ? Block{a[4], 8, true} : Block{0, 0, true};    // PR_SCHED_CORE: PR_SCHED_CORE_GET
+    case 0x41555856: return {a[1], a[2], true, true};  // PR_GET_AUXV
+    case 22: case 59: return {0, 0, false, false, true};  // PR_SET_SECCOMP, PR_SET_SYSCALL_USER_DISPATCH
     default: return {0, 0, true};
   }
 }
@@ -86,7 +167,8 @@ Block futex_output(const uint64_t* a) {
   switch (a[1] & 127) {
     case 0: case 1: case 3: case 4: case 9: case 10: return {0, 0, true};
     case 5: return {a[4], 4, true};    // FUTEX_WAKE_OP changes the second word
-    default: return {0, 0, false};     // priority inheritance and the like
+    case 6: case 7: case 8: case 11: case 12: case 13: return {0, 0, false, false, true};  // priority inheritance
+    default: return {0, 0, false};
   }
 }
 
@@ -121,7 +203,10 @@ Block msgctl_output(const uint64_t* a) {
 
 Block keyctl_output(const uint64_t* a) {
   switch (a[0]) {
-    case 6: case 11: case 17: return {a[2], a[3], true, true};  // DESCRIBE, READ, GET_SECURITY
+    case 6: case 11: case 17: case 23: return {a[2], a[3], true, true};  // DESCRIBE, READ, GET_SECURITY, DH_COMPUTE
+    case 24: return {a[4], 56, true};                           // PKEY_QUERY
+    case 25: case 26: case 27: return {a[4], ~0ull, true, true};  // PKEY_ENCRYPT, PKEY_DECRYPT, PKEY_SIGN
+    case 31: return {a[1], a[2], true, true};                   // CAPABILITIES
     default: return {0, 0, true};
   }
 }
@@ -150,14 +235,14 @@ void run_block(CallFrame* frame, ThreadArea* area) {
     return;
   }
   Block out = output_of(frame);
-  if (!out.known) {
+  if (out.harmful) {
     trace_end(kEndUnhandled, (int)frame->rax, call_info(frame->rax).name);
     pass_through(frame, area);
     return;
   }
   CallInfo info = call_info(frame->rax);
   if (frame->rax == 202 && (a[1] & 127) % 9 != 0) info.flags |= kQuick;  // only FUTEX_WAIT and FUTEX_WAIT_BITSET wait
-  if (frame->rax == 31 || frame->rax == 66 || frame->rax == 71 || frame->rax == 250) info.flags |= kQuick;
+  if (frame->rax == 440 || frame->rax == 31 || frame->rax == 66 || frame->rax == 71 || frame->rax == 250) info.flags |= kQuick;
   if (frame->rax == 16 || (frame->rax == 72 && a[1] != 7 && a[1] != 38)) info.flags |= kQuick;
   for (;;) {
     Recorded done = make_call(frame, area, info);
@@ -167,12 +252,26 @@ void run_block(CallFrame* frame, ThreadArea* area) {
       continue;
     }
     if (not_made) done.result = -4;
+    if (control.mode != kModeRecord) {  // another thread ended the recording meanwhile
+      if (not_made) pass_through(frame, area);
+      else frame->rax = (uint64_t)done.result;
+      return;
+    }
+    const bool filled = !failed(done.result);
+    Block inner = {0, 0, true};
+    if (filled && (!out.known || (frame->rax == 16 && !inner_output(a, &inner)))) {
+      trace_end(kEndUnhandled, (int)frame->rax, call_info(frame->rax).name);
+      frame->rax = (uint64_t)done.result;
+      return;
+    }
+    if (filled && frame->rax == 157 && a[0] == 40) friday_copy_out((void*)a[1], &area->clear_tid, 8);  // the shim keeps it
     EventWriter writer(done.stolen ? kReturn : kCall, area, (uint16_t)frame->rax, a, info.arity);
-    if (out.by_result && done.result >= 0) out.size = min(out.size, (uint64_t)done.result);
-    if (!failed(done.result) && out.address) writer.memory((void*)out.address, out.size);
+    if (out.by_result && filled) out.size = min(out.size, (uint64_t)done.result);
+    if (filled && out.address) writer.memory((void*)out.address, out.size);
+    if (filled && inner.address) writer.memory((void*)inner.address, inner.size);
     if (!failed(done.result) && frame->rax == 72 && ((a[1] & 0xffffffff) == 0 || (a[1] & 0xffffffff) == 1030))
       channel_duplicate((int)a[0], (int)done.result);
-    const bool restart = not_made || (done.result == -4 && (info.flags & kRestart) && signals_pending(area) && handler_restarts(area));
+    const bool restart = not_made || (done.result == -4 && restarts(info, frame, area));
     if (restart) writer.event->header.flags |= kFlagRestarted;
     writer.commit(done.result, done.hash, done.entry, done.exit);
     if (restart) {
@@ -225,6 +324,16 @@ void run_descriptor(CallFrame* frame, ThreadArea* area) {
   EventWriter writer(kCall, area, call, a, info.arity);
   writer.commit(result, 0, entry, ticks_now());
   frame->rax = (uint64_t)result;
+}
+
+// Advice to processes may change this one's memory since kernel 6.13. The program sees an older kernel then.
+void run_process_madvise(CallFrame* frame, ThreadArea* area) {
+  const uint64_t* a = arguments_of(frame);
+  if (control.mode == kModeReplay || !advice_changes_memory(a[3])) return run_block(frame, area);
+  const uint64_t now = ticks_now();
+  EventWriter writer(kCall, area, 440, a, 5);
+  writer.commit(-22, input_hash(call_info(440), frame), now, now);
+  frame->rax = (uint64_t)-22;
 }
 
 long local_arch_prctl(CallFrame* frame, ThreadArea*) {
@@ -300,7 +409,7 @@ void exec_remember(char** environment) {
 
 bool special_is_plain(uint64_t call) {
   return call == 3 || call == 33 || call == 292 || call == 436 || call == 16 || call == 72 || call == 157 || call == 202 || call == 59 ||
-         call == 322 || call == 31 || call == 66 || call == 71 || call == 250;
+         call == 322 || call == 31 || call == 66 || call == 71 || call == 250 || call == 440;
 }
 
 bool local_call(CallFrame* frame, ThreadArea* area) {
@@ -346,6 +455,7 @@ bool special_call(CallFrame* frame, ThreadArea* area) {
       break;
     }
     case 16: case 31: case 66: case 71: case 72: case 157: case 202: case 250: run_block(frame, area); break;
+    case 440: run_process_madvise(frame, area); break;
     case 206: frame->rax = (uint64_t)do_io_setup(frame, area); break;
     case 207: frame->rax = (uint64_t)do_io_destroy(frame, area); break;
     case 56: case 57: case 58: frame->rax = (uint64_t)do_clone(frame, area); break;
