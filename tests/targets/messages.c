@@ -173,9 +173,10 @@ static void urgent(void) {
   CHECK(getsockopt(server, SOL_SOCKET, SO_TYPE, &value, &length) == -1 && errno == EINVAL);
   struct sock_filter accept_all = {BPF_RET | BPF_K, 0, 0, 0xffffffff}, kept[4] = {0};
   struct sock_fprog program = {1, &accept_all};
-  CHECK(setsockopt(server, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0);
+  const int filtered = setsockopt(server, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
+  CHECK(filtered || errno == EPERM);
   length = 4;
-  CHECK(getsockopt(server, SOL_SOCKET, SO_GET_FILTER, kept, &length) == 0 && length == 1 && kept[0].k == 0xffffffff);
+  CHECK(getsockopt(server, SOL_SOCKET, SO_GET_FILTER, kept, &length) == 0 && (!filtered || (length == 1 && kept[0].k == 0xffffffff)));
   CHECK(shutdown(client, SHUT_WR) == 0 && recv(server, text, 1, 0) == 0);
   close(client), close(server), close(listener);
 }
