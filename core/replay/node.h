@@ -84,6 +84,15 @@ class ReplayNode final : public NodeControl {
     std::unique_ptr<Detour> detour;
   };
 
+  // The next event is a yield in a loop without a call (spin.cc): whose, where, and how the loop is known.
+  struct Spin {
+    uint32_t thread;
+    format::SpinPoint point;
+    uint64_t steps, hash;
+    uint64_t looks;
+  };
+  std::optional<Spin> spin;
+
   // The process, stopped in the shim right after the image was entered. `share`: where the schedule memory comes from.
   Result<void> attach(TracedProcess process, uint64_t control_address);
   void set_sysroot(std::string path) { sysroot_ = std::move(path); }

@@ -387,14 +387,17 @@ std::optional<ReplayStop> ReplaySession::handle_trap(ReplayNode& node, ReplayNod
   if (auto owners = node.breakpoints().hit(r)) {
     TracedProcess::set_registers(thread.tid, r);
     thread.at_breakpoint = true;
-    if (owners->empty()) {
-      resume_thread(node, thread);
-      return std::nullopt;
-    }
     ReplayStop stop = stop_of(ReplayStop::Kind::breakpoint, node, thread);
     stop.pc = Addr{r.rip};
     stop.owners.assign(owners->begin(), owners->end());
-    return stop;
+    if (std::erase_if(stop.owners, is_spin)) {
+      auto yields = yield_at_spin(node, thread, r);
+      if (!yields) return end_node(node, ThreadId{thread.number}, {NodeOutcome::How::failed, 0, yields.error().message});
+      if (*yields) stop.owners.clear();
+    }
+    if (!stop.owners.empty()) return stop;
+    resume_thread(node, thread);
+    return std::nullopt;
   }
   // An int3 of the program's own, or a trap flag it set: its signal.
   return handle_fault(node, thread, SIGTRAP);
@@ -415,6 +418,9 @@ std::optional<ReplayStop> ReplaySession::handle_shim_trap(ReplayNode& node, Repl
       (void)stop_group();
       return stop_of(ReplayStop::Kind::diverged, node, thread);
     }
+    case shim::kTrapSpin:
+      if (auto expected = expect_spin(node); !expected) return end_node(node, id, {NodeOutcome::How::failed, 0, expected.error().message});
+      break;
     case shim::kTrapMappingBegins: (void)node.watches().open_for_mapping_call(Addr{c.mapping_low}, Addr{c.mapping_high}); break;
     case shim::kTrapMappingDone: {
       auto hits = node.watches().mapping_call_done(Addr{c.mapping_low}, Addr{c.mapping_high});

@@ -330,7 +330,11 @@ Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   }
   bool read = false;
   const bool clock = frame->rax == 228 || frame->rax == 96 || frame->rax == 201;
-  if (!clock || !probed([&] { read = read_clock(frame, &done.result); }) || !read) done.result = friday_interruptible(area, (long)frame->rax, arguments_of(frame));
+  if (!clock || !probed([&] { read = read_clock(frame, &done.result); }) || !read) {
+    area->poked = 0;
+    do done.result = friday_interruptible(area, (long)frame->rax, arguments_of(frame));
+    while (done.result == -4 && __atomic_exchange_n(&area->poked, 0, __ATOMIC_RELAXED) && !signals_pending(area));
+  }
   done.exit = ticks_now();
   if (shared) done.stolen = !token_retake(area);
   return done;

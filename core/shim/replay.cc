@@ -75,6 +75,8 @@ void replay_consume(EventRecord* event) {
   control.cursor += event->header.size;
   control.event = event->index + 1;
   area_of(event->header.thread)->sequence++;
+  const EventRecord* next = replay_peek();
+  if (next && next->header.type == kYield && next->call == kYieldSpin) trap(kTrapSpin, 0);
 }
 
 const void* replay_part(const EventRecord* event, PartKind kind, unsigned nth, PartHeader* header) {

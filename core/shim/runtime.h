@@ -154,6 +154,21 @@ extern volatile uint32_t live_threads;
 bool pause_yields(ThreadArea* area);  // counts a `pause`; true if the thread gives its turn away there
 void enter_yield(CallFrame* frame, ThreadArea* area, format::YieldKind kind);  // from a signal handler: `frame` leads there
 
+// ---- spin.cc: loops without a call
+struct SpinFound {
+  format::SpinPoint point;
+  uint64_t steps, hash;
+};
+extern SpinFound spin_found;
+// Not one that the kernel itself may send for what an instruction does: two of these at once become one.
+inline constexpr int kPokeSignal = 64;
+inline constexpr uint64_t kPokeValue = 0x656b6f702d6e7073;
+void spin_poke(uint32_t holder);     // a waiter asks whether the thread that holds the token turns in circles
+// The poked thread, in its handler: true if it shall go on under the trap flag; then after each instruction.
+bool spin_begin(const ThreadArea* area, const format::SpinPoint& now);
+enum class Spin { searching, none, found };
+Spin spin_step(const format::SpinPoint& now);
+
 // ---- replay.cc
 void replay_wait(ThreadArea* area);                         // until it is this thread's turn
 format::EventRecord* replay_expect(CallFrame* frame, ThreadArea* area, format::RecordType type, uint16_t call);
@@ -224,7 +239,8 @@ bool signals_deliver(CallFrame* frame, ThreadArea* area, Moment moment);
 void sigreturn_finish(CallFrame* frame);  // the last step of a return that no other handler follows
 inline bool signals_pending(const ThreadArea* area) { return area->pending_head != area->pending_tail; }
 bool handler_restarts(const ThreadArea* area);
-inline constexpr uint64_t kForcedSignals = (1ull << 30) /* SIGSYS */ | (1ull << 3) /* SIGILL */ | (1ull << 10) /* SIGSEGV */ | (1ull << 6) /* SIGBUS */;
+inline constexpr uint64_t kForcedSignals = (1ull << 30) /* SIGSYS */ | (1ull << 3) /* SIGILL */ | (1ull << 10) /* SIGSEGV */ | (1ull << 6) /* SIGBUS */ |
+                                          (1ull << 63) /* kPokeSignal */;
 
 // ---- channels.cc
 struct Transfer;

@@ -13,7 +13,7 @@
 namespace friday::shim {
 
 inline constexpr uint64_t kControlMagic = 0x4c4f52544e4f4346;  // "FCONTROL"
-inline constexpr uint32_t kAbiVersion = 2;
+inline constexpr uint32_t kAbiVersion = 3;
 
 // Fixed places in the address space, the same at record and replay, far from where the kernel puts anything by itself.
 inline constexpr uint64_t kStubAddress = 0x130000000000;      // replay only: the stub that rebuilds the image
@@ -69,6 +69,9 @@ struct ThreadArea {
   volatile uint32_t pending_head, pending_tail;
   struct { uint32_t number; uint32_t pad; uint8_t info[128]; } pending[16];
   uint64_t pauses;        // `pause` instructions so far
+  uint64_t yield_kind;    // format::YieldKind of the yield under way
+  uint32_t poked;         // a waiter's signal has interrupted this thread
+  uint32_t reserved;
   uint64_t probe;         // not 0: the shim reads what the program points at, and a fault there is expected (runtime.h Probe)
 };
 
@@ -82,6 +85,7 @@ enum TrapReason : uint32_t {
   kTrapForkChild = 6,     // a forked child waits for its trace to be mapped
   kTrapFailed = 7,        // replay cannot go on (mapping failed, ...): Control::text
   kTrapStarted = 8,       // resumed from the start image; about to run the program
+  kTrapSpin = 12,         // the next event is a yield in a loop without a call: the core finds the point (Control::yield_entry)
   kTrapMappingBegins = 10,// a call is about to change mappings in Control::mapping_low .. mapping_high, where something is watched
   kTrapMappingDone = 11,  // and has done so
   kTrapOutput = 9,        // the program wrote to a terminal, a log file or a pipe nobody recorded: see Control::output_*
@@ -126,6 +130,7 @@ struct Control {
   uint64_t copy_instruction;      // the `rep movsb` that writes recorded outputs to the program's memory
   uint64_t thread_count;          // areas ever used
   uint64_t patches, patch_count;  // array of Patch
+  uint64_t yield_entry;           // where the core sends a thread that shall yield; ThreadArea::trap_rip is where it goes on
   uint64_t restorer;              // address of the rt_sigreturn sequence handlers return to
   // Set by the core before the first instruction of a replay.
   uint64_t trace_end;             // bytes of trace mapped at format::kWindowAddress

@@ -188,6 +188,42 @@ void on_illegal(int signal, void* info, void* context) {
   let_it_kill(4);  // returns to the same instruction, which then kills as it would have
 }
 
+void install(int signal, void (*handler)(int, void*, void*), uint64_t flags, uint64_t mask);
+void install_for(int signal);
+constexpr uint64_t kTrapFlag = 0x100;
+
+SpinPoint point_of(const SignalContext& c) {
+  return {c.rip, c.eflags & kSpinFlags, c.rsp, c.rax, c.rbx, c.rcx, c.rdx, c.rsi, c.rdi, c.rbp, c.r8, c.r9, c.r10, c.r11, c.r12, c.r13, c.r14, c.r15};
+}
+
+// An instruction of a loop that may be idle has been executed (spin.cc).
+void on_step(int signal, void*, void* context) {
+  SignalContext& c = ((UserContext*)context)->context;
+  const Spin found = spin_step(point_of(c));
+  if (found == Spin::searching) return;
+  c.eflags &= ~kTrapFlag;
+  ((UserContext*)context)->mask = me()->signal_mask & ~kForcedSignals;
+  install_for(signal);
+  if (found == Spin::none) return;
+  ThreadArea* area = me();
+  CallFrame frame = {};
+  copy_registers(&frame, c);
+  enter_yield(&frame, area, kYieldSpin);
+  copy_registers(c, &frame);
+}
+
+// A thread waits for this one (spin.cc); or a signal that somebody sent to the program, for which this number is any other.
+void on_poke(int signal, void* info, void* context) {
+  if (((const uint64_t*)info)[3] != kPokeValue) return on_fault(signal, info, context);
+  ThreadArea* area = me();
+  area->poked = 1;
+  SignalContext& c = ((UserContext*)context)->context;
+  if (!spin_begin(area, point_of(c))) return;
+  install(5, on_step, 0, 0);
+  ((UserContext*)context)->mask &= ~bit(5);  // a trap that is blocked kills
+  c.eflags |= kTrapFlag;
+}
+
 // Syscall User Dispatch: a call that no patch caught. Continue in the shim's entry once this handler has returned.
 void on_dispatch(int, void*, void* context) {
   SignalContext& c = ((UserContext*)context)->context;
@@ -213,7 +249,9 @@ void install(int signal, void (*handler)(int, void*, void*), uint64_t flags, uin
 void install_for(int signal) {
   const KernelAction& wanted = actions[signal];
   if (signal == 31 || signal == 4) return;
-  if (signal == 11 || signal == 7) {
+  if (signal == kPokeSignal) {
+    install(signal, on_poke, kRestartFlag, 0);
+  } else if (signal == 11 || signal == 7) {
     install(signal, on_fault, wanted.handler > 1 ? wanted.flags & kNoDefer : 0, 0);
   } else if (wanted.handler <= 1) {  // default or ignored: the kernel's own
     KernelAction plain = {wanted.handler, (wanted.flags & ~kRestartFlag) | kRestorer, (uint64_t)friday_signal_return, 0};
@@ -233,6 +271,7 @@ void signals_install() {
   install(4, on_illegal, kNoDefer, 0);
   install_for(11);
   install_for(7);
+  install_for(kPokeSignal);
 }
 
 void signals_inherit() {

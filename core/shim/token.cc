@@ -12,7 +12,7 @@ volatile uint32_t live_threads;
 namespace {
 
 constexpr uint32_t kFree = 0, kHeld = 1u << 16, kLent = 2u << 16, kWho = 0xffff;
-constexpr uint64_t kTurnNs = 1000000;  // a holder that others wait for hands over at its next call after this long
+constexpr long kTurnNs = 1000000;  // a holder that others wait for hands over at its next call after this long
 
 uint32_t state;
 uint32_t guard;            // spin lock around the queue
@@ -104,6 +104,9 @@ bool token_retake(ThreadArea* area) {
 void token_acquire(ThreadArea* area) {
   area->go = 0;
   bool queued = false;
+  uint32_t holder = 0;        // the state word as it was at the last look
+  uint64_t holds_since = 0;
+  unsigned unmoved = 0;       // looks at which nothing had happened
   for (;;) {
     lock();
     if (control.mode == kModePassThrough) {  // the recording has ended: nobody hands anything over any more
@@ -130,8 +133,13 @@ void token_acquire(ThreadArea* area) {
       unlock();
       continue;  // look once more: the holder may have lent before it saw us wait
     }
+    unmoved = now == holder && holds_since == held_since ? unmoved + 1 : 0;
+    holder = now;
+    holds_since = held_since;
     unlock();
-    long timeout[2] = {0, 1000000};
+    // Less and less often: a thread that computes is only slowed by it.
+    if (unmoved && (unmoved & (unmoved - 1)) == 0 && (now & ~kWho) == kHeld) spin_poke(now & kWho);
+    long timeout[2] = {0, unmoved < 2 ? kTurnNs / 2 : kTurnNs};
     native(202, &area->go, 128 /* FUTEX_WAIT_PRIVATE */, 0, timeout, 0, 0);
   }
   unlock();

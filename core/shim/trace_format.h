@@ -113,6 +113,7 @@ inline constexpr unsigned kMaxParts = 4095;
 // EventRecord::call of kYield.
 enum YieldKind : uint16_t {
   kYieldPause = 1,  // at a `pause`; argument 0: how many of them the thread has executed, this one included
+  kYieldSpin = 2,   // in a loop that changes nothing; arguments: instructions of an iteration, their hash; a kSpinPoint part
 };
 enum InstructionKind : uint16_t { kRdtsc = 1, kRdtscp = 2, kRdrand = 3, kRdseed = 4 };
 
@@ -135,6 +136,7 @@ enum PartKind : uint16_t {
   kWait = 8,         // WaitPart: which child a wait returned
   kPath = 9,         // a path argument, without NUL
   kSites = 10,       // SiteList entries (shim_abi.h Site) patched in a module that appeared with this call; `address`: stub area
+  kSpinPoint = 11,   // SpinPoint
 };
 
 inline constexpr unsigned kEndpointBytes = 112;
@@ -219,6 +221,22 @@ struct ChildPart {
 struct WaitPart {
   uint32_t pid, status;
 };
+
+// A thread that goes round and round: its registers at one instruction of the loop, the same after each iteration.
+struct SpinPoint {
+  uint64_t rip, eflags, rsp;  // of eflags what kSpinFlags names
+  uint64_t rax, rbx, rcx, rdx, rsi, rdi, rbp, r8, r9, r10, r11, r12, r13, r14, r15;
+};
+inline constexpr uint64_t kSpinFlags = 0xcd5;  // carry, parity, adjust, zero, sign, direction, overflow
+// The hash of an iteration: over the registers after each of its instructions, from 0.
+inline uint64_t spin_hash(uint64_t hash, const SpinPoint& point) {
+  const uint64_t* words = &point.rip;
+  for (unsigned i = 0; i < sizeof point / 8; i++) {
+    hash = (hash ^ words[i]) * 0x9e3779b97f4a7c15ull;
+    hash ^= hash >> 29;
+  }
+  return hash;
+}
 
 struct ClockRecord {
   RecordHeader header;

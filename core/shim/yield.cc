@@ -6,8 +6,6 @@ namespace friday::shim {
 
 using namespace format;
 
-static YieldKind yield_kind;  // of the yield under way; the token's holder owns it
-
 // A `pause` is known by its count: whatever the loop around it does, the thread executes the same ones at replay.
 bool pause_yields(ThreadArea* area) {
   area->pauses++;
@@ -19,7 +17,7 @@ bool pause_yields(ThreadArea* area) {
 }
 
 void enter_yield(CallFrame* frame, ThreadArea* area, YieldKind kind) {
-  yield_kind = kind;
+  area->yield_kind = kind;
   area->trap_rip = frame->rip;
   frame->rip = (uint64_t)friday_enter_yield;
 }
@@ -30,14 +28,17 @@ extern "C" void friday_yield(CallFrame* frame) {
   frame->site = frame->rip - 2;
   area->frame = frame;
   if (control.mode == kModeRecord) {
-    EventWriter writer(kYield, area, yield_kind, &area->pauses, 1);
+    const bool spin = area->yield_kind == kYieldSpin;
+    const uint64_t arguments[] = {spin ? spin_found.steps : area->pauses, spin_found.hash};
+    EventWriter writer(kYield, area, (uint16_t)area->yield_kind, arguments, spin ? 2 : 1);
+    if (spin) writer.part(kSpinPoint, &spin_found.point, sizeof spin_found.point);
     const uint64_t now = ticks_now();
     writer.commit(0, 0, now, now);
     token_yield(area);
   } else if (control.mode == kModeReplay) {
-    EventRecord* event = replay_expect(frame, area, kYield, yield_kind);
+    EventRecord* event = replay_expect(frame, area, kYield, (uint16_t)area->yield_kind);
     const uint64_t want = *(const uint64_t*)(event + 1);
-    if (want != area->pauses) diverge(event, kDivergedArgument, 0, want, area->pauses, frame, area, kYield);
+    if (area->yield_kind == kYieldPause && want != area->pauses) diverge(event, kDivergedArgument, 0, want, area->pauses, frame, area, kYield);
     area->go = 0;
     replay_consume(event);
     replay_hand_over();

@@ -1,0 +1,111 @@
+// A thread that goes round and round without a call, waiting for what another thread shall store, keeps the token for ever. A
+// waiter pokes it; the thread then steps through two iterations under the trap flag. If both are alike in every register after
+// every instruction, and no instruction changes memory in a way that no register shows, then nothing changes from one
+// iteration to the next: any of them is as good as any other, and the thread may wait at any of them. At replay the core
+// looks for such a loop at the same instruction with the same registers (core/replay/spin.cc).
+//
+// A loop that counts in memory is not of this kind, however idle it looks: how often it went round is part of its state.
+#include "core/shim/runtime.h"
+
+namespace friday::shim {
+
+using namespace format;
+
+SpinFound spin_found;
+
+namespace {
+
+constexpr unsigned kLongest = 64;  // instructions of an iteration
+
+struct Search {
+  bool active, second;
+  SpinPoint start;
+  uint64_t steps, hash, first_steps, first_hash;
+} search;
+
+bool same(const SpinPoint& a, const SpinPoint& b) { return memcmp(&a, &b, sizeof a) == 0; }
+
+// Instructions of two bytes (0f ..): those that write a general register, flags, or the value of flags; and cmpxchg, whose
+// outcome shows in flags and rax.
+bool plain_two_byte(uint8_t opcode) {
+  if (opcode >= 0x40 && opcode <= 0x4f) return true;  // cmov
+  if (opcode >= 0x80 && opcode <= 0x9f) return true;  // jcc, setcc
+  switch (opcode) {
+    case 0x1e: case 0x1f: case 0xaf: case 0xb0: case 0xb1: case 0xb6: case 0xb7: case 0xbe: case 0xbf: return true;  // endbr, nop, imul, cmpxchg, movzx, movsx
+    default: return false;
+  }
+}
+
+// Whether all that the instruction at `code` changes shows in general registers, or is a plain store of what stands in them:
+// the same registers store the same value again. Intel SDM volume 2, appendix A; what is not known is not plain.
+bool plain(const uint8_t* code) {
+  for (unsigned prefixes = 0;; code++, prefixes++) {
+    const uint8_t b = *code;
+    const bool prefix = (b & 0xf0) == 0x40 || b == 0x66 || b == 0x2e || b == 0x3e || b == 0x64 || b == 0x65 || b == 0xf0 || b == 0xf3;
+    if (!prefix) break;
+    if (prefixes == 4) return false;
+  }
+  const uint8_t opcode = code[0], modrm = code[1], field = modrm >> 3 & 7;
+  const bool to_register = modrm >> 6 == 3;
+  if (opcode == 0x0f) return plain_two_byte(modrm);
+  if (opcode < 0x40) {  // add, or, adc, sbb, and, sub, xor, cmp
+    const unsigned form = opcode & 7;
+    return form < 6 && (form >= 2 || to_register || opcode >= 0x38);
+  }
+  if (opcode >= 0x50 && opcode <= 0x5f) return true;  // push, pop
+  if (opcode >= 0x70 && opcode <= 0x7f) return true;  // jcc
+  if (opcode >= 0xb0 && opcode <= 0xbf) return true;  // mov immediate
+  switch (opcode) {
+    case 0x63: case 0x68: case 0x69: case 0x6a: case 0x6b: case 0x84: case 0x85: case 0x86: case 0x87: case 0x88: case 0x89:
+    case 0x8a: case 0x8b: case 0x8d: case 0x90: case 0x98: case 0x99: case 0xa8: case 0xa9: case 0xc2: case 0xc3: case 0xc6:
+    case 0xc7: case 0xc9: case 0xe8: case 0xe9: case 0xeb: return true;
+    case 0x80: case 0x81: case 0x83: return to_register || field == 7;
+    case 0xc0: case 0xc1: case 0xd0: case 0xd1: case 0xd2: case 0xd3: case 0xfe: return to_register;
+    case 0xf6: case 0xf7: return to_register || field < 2;
+    case 0xff: return to_register || field == 2 || field == 4 || field == 6;
+    default: return false;
+  }
+}
+
+bool of_the_program(uint64_t rip) { return rip < control.text_low || rip >= control.text_high; }
+
+}  // namespace
+
+void spin_poke(uint32_t holder) {
+  if (control.mode != kModeRecord) return;
+  uint64_t info[16] = {};  // siginfo_t: signal, errno, si_code SI_QUEUE; pid and uid; value
+  info[0] = kPokeSignal;
+  info[1] = (uint32_t)-1;
+  info[3] = kPokeValue;
+  native(297, native(39), area_of(holder)->kernel_tid, kPokeSignal, info);
+}
+
+bool spin_begin(const ThreadArea* area, const SpinPoint& now) {
+  if (control.mode != kModeRecord || area->frame || search.active || !of_the_program(now.rip) || !plain((const uint8_t*)now.rip)) return false;
+  search = {};
+  search.active = true;
+  search.start = now;
+  return true;
+}
+
+Spin spin_step(const SpinPoint& now) {
+  if (!search.active) return Spin::none;
+  search.steps++;
+  search.hash = spin_hash(search.hash, now);
+  if (same(now, search.start)) {
+    if (search.second) {
+      search.active = false;
+      if (search.steps != search.first_steps || search.hash != search.first_hash) return Spin::none;
+      spin_found = {now, search.steps, search.hash};
+      return Spin::found;
+    }
+    search.second = true;
+    search.first_steps = search.steps;
+    search.first_hash = search.hash;
+    search.steps = search.hash = 0;
+  }
+  search.active = search.steps < kLongest && of_the_program(now.rip) && plain((const uint8_t*)now.rip);
+  return search.active ? Spin::searching : Spin::none;
+}
+
+}  // namespace friday::shim
