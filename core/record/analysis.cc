@@ -133,6 +133,7 @@ class Scanner {
           in.detail = static_cast<uint8_t>((decoded.raw.modrm.rm | (decoded.raw.rex.B << 3)) |
                                            (decoded.operand_width == 16 ? 0 : decoded.operand_width == 32 ? 1 : 2) << 4);
           [[fallthrough]];
+        case ZYDIS_MNEMONIC_XSAVE: case ZYDIS_MNEMONIC_XSAVE64: case ZYDIS_MNEMONIC_XSAVEC: case ZYDIS_MNEMONIC_XSAVEC64:
         case ZYDIS_MNEMONIC_PAUSE: case ZYDIS_MNEMONIC_SYSCALL: case ZYDIS_MNEMONIC_RDTSC: case ZYDIS_MNEMONIC_RDTSCP: interesting = true; break;
         default: break;
       }
@@ -151,6 +152,12 @@ class Scanner {
         sites.push_back(Site{elf_.offset_of(address), kind, length, detail});
       };
       switch (in.mnemonic) {
+        case ZYDIS_MNEMONIC_XSAVE: case ZYDIS_MNEMONIC_XSAVE64:
+          if (in.movable && in.length <= sizeof(shim::Patch::original)) add(in.address, shim::kSiteXsave, in.length, 0);
+          break;
+        case ZYDIS_MNEMONIC_XSAVEC: case ZYDIS_MNEMONIC_XSAVEC64:
+          if (in.movable && in.length <= sizeof(shim::Patch::original)) add(in.address, shim::kSiteXsave, in.length, 1);
+          break;
         case ZYDIS_MNEMONIC_PAUSE: add(in.address, shim::kSitePause, in.length, 0); break;
         case ZYDIS_MNEMONIC_RDTSC: add(in.address, shim::kSiteRdtsc, in.length, 0); break;
         case ZYDIS_MNEMONIC_RDTSCP: add(in.address, shim::kSiteRdtscp, in.length, 0); break;
@@ -198,7 +205,8 @@ class Scanner {
 
   // Instructions that are sites themselves never move.
   static bool takes_part(const Instruction& in) {
-    return in.mnemonic != ZYDIS_MNEMONIC_RDTSC && in.mnemonic != ZYDIS_MNEMONIC_RDTSCP && in.mnemonic != ZYDIS_MNEMONIC_RDRAND &&
+    return in.mnemonic != ZYDIS_MNEMONIC_XSAVE && in.mnemonic != ZYDIS_MNEMONIC_XSAVE64 && in.mnemonic != ZYDIS_MNEMONIC_XSAVEC &&
+           in.mnemonic != ZYDIS_MNEMONIC_XSAVEC64 && in.mnemonic != ZYDIS_MNEMONIC_RDTSC && in.mnemonic != ZYDIS_MNEMONIC_RDTSCP && in.mnemonic != ZYDIS_MNEMONIC_RDRAND &&
            in.mnemonic != ZYDIS_MNEMONIC_RDSEED && in.mnemonic != ZYDIS_MNEMONIC_PAUSE;
   }
 

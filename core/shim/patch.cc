@@ -199,13 +199,13 @@ void vdso_redirect(uint64_t low, uint64_t high, const HelloReply& offsets) {
   native(10, low, high - low, 5);
 }
 
-namespace {
 uint64_t* register_of(CallFrame* f, unsigned number) {
   uint64_t* const registers[16] = {&f->rax, &f->rcx, &f->rdx, &f->rbx, &f->rsp, &f->rbp, &f->rsi, &f->rdi,
                                    &f->r8,  &f->r9,  &f->r10, &f->r11, &f->r12, &f->r13, &f->r14, &f->r15};
   return registers[number & 15];
 }
 
+namespace {
 struct InstructionResult {
   uint64_t value, extra;
 };
@@ -250,11 +250,16 @@ void give_result(const Patch& patch, const InstructionResult& r, CallFrame* fram
 }
 }  // namespace
 
-bool emulate_instruction(CallFrame* frame) {
+bool emulate_instruction(CallFrame* frame, const uint8_t* state) {
   const uint64_t at = frame->rip;
   const Patch* patch = find(by_return, at, [=](const Patch& p) { return p.kind >= kSiteRdtsc && p.start == at; });
   if (!patch) return false;
   ThreadArea* area = me();
+  if (patch->kind == kSiteXsave) {
+    emulate_xsave(patch->original, patch->stub == 1, frame, state);
+    frame->rip += patch->length;
+    return true;
+  }
   if (patch->kind == kSitePause) {
     frame->rip += patch->length;
     if (!area->native && pause_yields(area)) enter_yield(frame, area, format::kYieldPause);

@@ -278,7 +278,10 @@ const Patch* patch_of_resume(uint64_t address);   // by stub continuation
 const Patch* patch_of_return(uint64_t address);   // by address behind the syscall instruction
 void vdso_redirect(uint64_t low, uint64_t high, const HelloReply& offsets);
 extern bool catch_all_only;
-bool emulate_instruction(CallFrame* frame);       // an `ud2` planted for rdtsc and friends; false: not ours
+uint64_t* register_of(CallFrame* frame, unsigned number);  // as instructions number them
+void emulate_xsave(const uint8_t* code, bool compact, CallFrame* frame, const uint8_t* state);  // xsave.cc
+// `state`: the program's vector state, in the signal frame.
+bool emulate_instruction(CallFrame* frame, const uint8_t* state);       // an `ud2` planted for rdtsc and friends; false: not ours
 
 // ---- image.cc
 void image_prepare(const uint64_t* auxv);  // what friday_snapshot does not see by itself

@@ -13,7 +13,7 @@
 namespace friday::shim {
 
 inline constexpr uint64_t kControlMagic = 0x4c4f52544e4f4346;  // "FCONTROL"
-inline constexpr uint32_t kAbiVersion = 3;
+inline constexpr uint32_t kAbiVersion = 4;
 
 // Fixed places in the address space, the same at record and replay, far from where the kernel puts anything by itself.
 inline constexpr uint64_t kStubAddress = 0x130000000000;      // replay only: the stub that rebuilds the image
@@ -234,6 +234,7 @@ enum SiteKind : uint8_t {
   kSiteRdrand = 5, kSiteRdseed = 6,  // `detail`: register number and operand size
   kSiteVsyscall = 7,
   kSitePause = 8,
+  kSiteXsave = 9,                    // `detail` 1: the compact form
 };
 
 struct Site {

@@ -177,7 +177,7 @@ void on_illegal(int signal, void* info, void* context) {
   SignalContext& c = ((UserContext*)context)->context;
   CallFrame frame = {};
   copy_registers(&frame, c);
-  if (emulate_instruction(&frame)) {
+  if (emulate_instruction(&frame, (const uint8_t*)c.fpstate)) {
     copy_registers(c, &frame);
     return;
   }
