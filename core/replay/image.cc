@@ -164,7 +164,7 @@ Result<TracedProcess> build_from_image(const Recording& recording, const TraceRe
   FRIDAY_TRY(image, reader.image());
   if (!image.record) return fail(ErrorCode::bad_input, "node {}: its trace has no start image", reader.node());
   FRIDAY_TRY_VOID(check_processor(*image.record));
-  FRIDAY_TRY(process, TracedProcess::start_stub(options.stub, options.schedule_fd, options.cpu, options.group));
+  FRIDAY_TRY(process, TracedProcess::start_stub(options.stub, options.schedule_fd, options.group));
   Builder builder(recording, reader, process);
   FRIDAY_TRY_VOID(builder.run(image, options));
   FRIDAY_TRY_VOID(enter(process, *image.record, reader.node()));

@@ -14,7 +14,6 @@ struct ImageOptions {
   std::string stub;        // path of friday-stub
   int schedule_fd = -1;    // memory of shim::SharedSchedule, mapped at kScheduleAddress
   uint64_t schedule_size = 0;
-  int cpu = -1;            // pin to this processor
   pid_t group = 0;         // process group to join, 0: a new one
 };
 

@@ -44,16 +44,10 @@ Result<uint64_t> find_table(const std::string& stub) {
   return fail(ErrorCode::io, "{} has no data segment; build Friday again", stub);
 }
 
-[[noreturn]] void become_stub(const std::string& stub, int inherited, int cpu, pid_t group, pid_t parent) {
+[[noreturn]] void become_stub(const std::string& stub, int inherited, pid_t group, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);
   setpgid(0, group);  // a terminal's Ctrl-C is for Friday, not for its nodes
-  if (cpu >= 0) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(cpu, &set);
-    sched_setaffinity(0, sizeof set, &set);
-  }
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -90,13 +84,13 @@ Result<void> TracedProcess::open_memory() {
   return {};
 }
 
-Result<TracedProcess> TracedProcess::start_stub(const std::string& stub, int inherited, int cpu, pid_t group) {
+Result<TracedProcess> TracedProcess::start_stub(const std::string& stub, int inherited, pid_t group) {
   FRIDAY_TRY(table, find_table(stub));
   TracedProcess process;
   const pid_t parent = getpid();
   pid_t pid = fork();
   if (pid < 0) return fail_errno(errno, "cannot fork a process for a node");
-  if (pid == 0) become_stub(stub, inherited, cpu, group, parent);
+  if (pid == 0) become_stub(stub, inherited, group, parent);
   setpgid(pid, group);  // whoever of the two comes first
   process.pid_ = pid;
   process.table_ = table;

@@ -21,10 +21,9 @@ namespace friday {
 
 class TracedProcess {
  public:
-  // Starts `stub` as a traced child, stopped, its only descriptor `inherited` at number kInheritedFd (if >= 0). `cpu` >= 0
-  // pins it to that processor. It joins process group `group` (0: makes one), so that one waitpid serves all nodes
-  // and nothing else.
-  static Result<TracedProcess> start_stub(const std::string& stub, int inherited, int cpu, pid_t group);
+  // Starts `stub` as a traced child, stopped, its only descriptor `inherited` at number kInheritedFd (if >= 0). It joins
+  // process group `group` (0: makes one), so that one waitpid serves all nodes and nothing else.
+  static Result<TracedProcess> start_stub(const std::string& stub, int inherited, pid_t group);
   // Takes over a process that is traced already (a forked child).
   static Result<TracedProcess> adopt(pid_t pid);
   static constexpr int kInheritedFd = 100;

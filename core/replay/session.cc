@@ -1,5 +1,6 @@
 #include "core/replay/session.h"
 
+#include <sched.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -92,6 +93,7 @@ Result<void> ReplaySession::restart() {
 }
 
 Result<void> ReplaySession::build_all() {
+  processor_ = -1;
   FRIDAY_TRY(memory, ScheduleMemory::create(make_gates(schedule_, options_.sync)));
   memory_ = std::move(memory);
   for (NodeId id : ids_) {
@@ -107,8 +109,7 @@ Result<void> ReplaySession::build_all() {
 }
 
 Result<void> ReplaySession::build_node(ReplayNode& node) {
-  ImageOptions options{options_.library_directory + "/friday-stub", memory_->fd(), memory_->size(),
-                       options_.sync == SyncMode::clock ? static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)) - 1 : -1, group_};
+  ImageOptions options{options_.library_directory + "/friday-stub", memory_->fd(), memory_->size(), group_};
   FRIDAY_TRY(process, build_from_image(recording_, node.reader(), options));
   FRIDAY_TRY(image, node.reader().image());
   const pid_t pid = process.pid();
@@ -220,9 +221,38 @@ bool ReplaySession::all_ended() const {
   return std::all_of(nodes_.begin(), nodes_.end(), [](const auto& n) { return n.second->state() == NodeState::ended; });
 }
 
+// In clock order one thread of the group runs at a time, and its tracer while it stands: a stop costs a third when both are on
+// one processor. The caller's own choice of processors is put back.
+class ReplaySession::OnOneProcessor {
+ public:
+  explicit OnOneProcessor(ReplaySession& session) {
+    if (session.options_.sync != SyncMode::clock || sched_getaffinity(0, sizeof before_, &before_) != 0) return;
+    const int here = sched_getcpu();
+    if (here < 0) return;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<unsigned>(here), &one);
+    pinned_ = sched_setaffinity(0, sizeof one, &one) == 0;
+    if (!pinned_ || session.processor_ == here) return;
+    session.processor_ = here;
+    for (auto& [id, node] : session.nodes_)
+      for (auto& [tid, thread] : node->threads_by_tid()) (void)sched_setaffinity(tid, sizeof one, &one);
+  }
+  ~OnOneProcessor() {
+    if (pinned_) (void)sched_setaffinity(0, sizeof before_, &before_);
+  }
+  OnOneProcessor(const OnOneProcessor&) = delete;
+  OnOneProcessor& operator=(const OnOneProcessor&) = delete;
+
+ private:
+  cpu_set_t before_;
+  bool pinned_ = false;
+};
+
 Result<ReplayStop> ReplaySession::run() {
   if (divergence_) return ReplayStop{ReplayStop::Kind::diverged, divergence_->node, {}, {}, {}, {}, 0, {}};
   if (all_ended()) return ReplayStop{ReplayStop::Kind::ended, {}, {}, {}, {}, {}, 0, {}};
+  OnOneProcessor together(*this);
   resume_all();
   for (;;) {
     if (interrupt_.exchange(false) || (deadline && std::chrono::steady_clock::now() >= *deadline)) {

@@ -136,7 +136,9 @@ class ReplaySession {
   void discard();
 
   Recording recording_;
+  class OnOneProcessor;
   ReplayOptions options_;
+  int processor_ = -1;  // all threads of the nodes are on it
   Schedule schedule_;
   std::vector<NodeId> ids_;
   std::map<NodeId, std::unique_ptr<ReplayNode>> nodes_;

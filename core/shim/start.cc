@@ -60,7 +60,8 @@ void instrument(const HelloReply& hello, const uint64_t* auxv) {
     if (!collector_module(map.low, map.high, map.offset, map.device, map.inode, code, -1, map.path, &reply)) continue;
     uint32_t patched = 0, trapped = 0;
     ModuleView module = {map.low, map.high, map.offset, map.path};
-    if (code && reply->site_count) patch_module(module, reply->sites, reply->site_count, 0, &patched, &trapped);
+    // Also without call sites: the place beside it is where a replay's breakpoints have their pads.
+    if (code) patch_module(module, reply->sites, reply->site_count, 0, &patched, &trapped);
     module_note(*reply, module, map.device, map.inode, patched, trapped);
   }
   if (vdso_high) vdso_redirect(vdso_low, vdso_high, hello);
