@@ -12,6 +12,10 @@ namespace {
 constexpr uint64_t kVm = 0x100, kVfork = 0x4000, kThread = 0x10000, kSetTls = 0x80000, kParentSetTid = 0x100000,
                    kChildClearTid = 0x200000, kChildSetTid = 0x1000000;
 
+// Flags of a new process that are the kernel's business alone: namespaces, CLONE_FS, CLONE_PARENT, CLONE_SYSVSEM, CLONE_IO,
+// CLONE_PIDFD. Not CLONE_FILES: the child's descriptors of Friday's would replace its parent's.
+constexpr uint64_t kPidFd = 0x1000, kPassedOn = 0x20000 | 0x7e000000 | 0x200 | 0x8000 | 0x40000 | 0x80000000 | kPidFd;
+
 void store_tid(uint64_t address, uint32_t tid) {
   if (address) friday_copy_out((void*)address, &tid, 4);
 }
@@ -89,7 +93,7 @@ long fork_recording(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   int trace_fd = -1, socket_fd = -1;
   const bool follow = collector_fork(&reply, &trace_fd, &socket_fd);
   // vfork and posix_spawn share memory until exec; a copy serves them as well and keeps the two traces apart.
-  long pid = native(56, c.flags & 0xff, 0, 0, 0, 0);
+  long pid = native(56, c.flags & (kPassedOn | 0xff), 0, c.flags & kPidFd ? c.parent_tid : 0, 0, 0);
   if (pid == 0) {
     thread_arm(area);
     become_only_thread(area);
@@ -127,6 +131,7 @@ long fork_recording(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
     ChildPart part = {0, (uint32_t)pid, {}};
     memcpy(part.node_uuid, reply.node_uuid, sizeof part.node_uuid);
     writer.part(kChild, &part, sizeof part);
+    if (c.flags & kPidFd) writer.memory((void*)c.parent_tid, 4);
   }
   writer.commit(pid, 0, entry, ticks_now());
   return pid;
@@ -140,6 +145,7 @@ long fork_replaying(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
     return result;
   }
   // The parent is done with the event before the child exists, so that both see the same shim state up to here.
+  replay_apply(event);
   if (c.flags & kParentSetTid) store_tid(c.parent_tid, (uint32_t)result);
   replay_consume(event);
   long pid = native(56, c.flags & 0xff, 0, 0, 0, 0);

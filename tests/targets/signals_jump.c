@@ -45,7 +45,7 @@ int main(void) {
   printf("%d jumps\n", jumps);
 
   set(SIGSEGV, SA_ONSTACK);
-  for (int i = 0; i < 5; i++)
+  for (volatile int i = 0; i < 5; i++)
     if (sigsetjmp(back, 1) == 0) *(volatile int*)8 = 1;
     else jumps++;
   set(SIGFPE, 0);

@@ -1,0 +1,42 @@
+// Processes made by clone(2) with flags of its own: a namespace, a descriptor of the child, another parent.
+#include <sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "check.h"
+
+enum { kPidFd = 0x1000 };
+
+static pid_t make(unsigned long flags, int* stored) { return (pid_t)syscall(SYS_clone, flags | SIGCHLD, 0, stored, 0, 0); }
+
+int main(void) {
+  char before[256], after[256];
+  CHECK(gethostname(before, sizeof before) == 0);
+  int status;
+  pid_t child = make(CLONE_NEWUTS, NULL);
+  CHECK(child >= 0 || errno == EPERM);
+  if (child == 0) {
+    char name[256];
+    CHECK(sethostname("elsewhere", 9) == 0 && gethostname(name, sizeof name) == 0 && strcmp(name, "elsewhere") == 0);
+    _exit(3);
+  }
+  if (child > 0) CHECK(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 3);
+  CHECK(gethostname(after, sizeof after) == 0 && strcmp(before, after) == 0);
+
+  int fd = -1;
+  child = make(kPidFd, &fd);
+  CHECK(child >= 0);
+  if (child == 0) _exit(4);
+  CHECK(fd > 2);
+  siginfo_t info;
+  CHECK(waitid(3 /* P_PIDFD */, (id_t)fd, &info, WEXITED) == 0 && info.si_pid == child && info.si_status == 4 && close(fd) == 0);
+
+  child = make(CLONE_FS, NULL);
+  CHECK(child >= 0);
+  if (child == 0) _exit(chdir("/") == 0 ? 5 : 1);
+  CHECK(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 5);
+  char directory[256];
+  CHECK(getcwd(directory, sizeof directory) && strcmp(directory, "/") == 0);  // shared
+  return success();
+}
