@@ -46,6 +46,7 @@ Result<std::unique_ptr<ReplaySession>> ReplaySession::open(const std::string& pa
   const std::string absolute = std::filesystem::canonical(path, unresolved).string();
   FRIDAY_TRY(recording, Recording::open(unresolved ? path : absolute));
   std::unique_ptr<ReplaySession> session(new ReplaySession(std::move(recording), std::move(options)));
+  FRIDAY_TRY_VOID(session->recording_.check_copies());
   FRIDAY_TRY_VOID(session->choose_nodes());
   FRIDAY_TRY(schedule, Schedule::load_or_compute(session->recording_, session->ids_));
   session->schedule_ = schedule.restricted_to(session->ids_);

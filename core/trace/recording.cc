@@ -3,11 +3,13 @@
 #include <dirent.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <xxhash.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <set>
 
 #include <nlohmann/json.hpp>
@@ -320,6 +322,23 @@ Result<NodeId> Recording::resolve(const std::string& name) const {
 
 std::string Recording::node_directory(NodeId id) const { return fmt::format("{}/nodes/{}", path_, id); }
 std::string Recording::trace_path(NodeId id) const { return node_directory(id) + "/trace"; }
+Result<void> Recording::check_copies() const {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(files_directory(), error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.size() != 32 || name.find_first_not_of("0123456789abcdef") != std::string::npos) continue;
+    FRIDAY_TRY(content, read_file(entry.path().string()));
+    XXH128_canonical_t hash;
+    XXH128_canonicalFromHash(&hash, XXH3_128bits(content.data(), content.size()));
+    if (hex(hash.digest, 16) != name)
+      return fail(ErrorCode::bad_input,
+                  "{} is not the file that was recorded (code and symbols come from it): its contents have another hash than its "
+                  "name says. Copy the recording again",
+                  entry.path().string());
+  }
+  return {};
+}
+
 std::string Recording::file_copy(const uint8_t (&file)[16]) const { return files_directory() + "/" + hex(file, 16); }
 
 }  // namespace friday

@@ -83,6 +83,8 @@ class Recording {
   std::string cache_directory() const { return path_ + "/cache"; }
   // Path of the copy with this XXH3-128.
   std::string file_copy(const uint8_t (&file)[16]) const;
+  // Whether every copy still is what its name says: the programs' code and symbols come from them. Reads them all.
+  Result<void> check_copies() const;
 
   // True if someone other than the owner may read the recording.
   bool readable_by_others() const { return readable_by_others_; }

@@ -113,6 +113,24 @@ def test_missing_file_copy(recorder, recording):
     recorder.none_left()
 
 
+def test_exchanged_file_copy(recorder, recording):
+    """Code and symbols come from the copies: another build of a library under the old name is refused, not replayed."""
+    copies = sorted((recording.path / "files").iterdir(), key=lambda path: path.stat().st_size)
+    copies[-1].chmod(0o600)
+    copies[-1].write_bytes(copies[-2].read_bytes())
+    expect_report(recorder, recording, "not the file that was recorded", copies[-1].name)
+
+
+def test_flipped_byte_of_a_file_copy(recorder, recording):
+    for copy in (recording.path / "files").iterdir():
+        content = bytearray(copy.read_bytes())
+        content[len(content) // 2] ^= 1
+        copy.chmod(0o600)
+        copy.write_bytes(content)
+        break
+    expect_report(recorder, recording, "not the file that was recorded")
+
+
 def test_not_a_recording(recorder, tmp_path, friday):
     done = recorder.run([friday, "verify", tmp_path])
     assert done.returncode == 2 and "recording" in done.stderr
