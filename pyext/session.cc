@@ -253,13 +253,13 @@ class Session {
     const NodeId id = known_node(node);
     auto quick = value_or_raise(debugger().read_quickly(id, plans_[plan]), true);
     if (quick) return to_python(*quick);
-    Result<RawValue> result;
-    {
+    auto result = [&] {
       py::gil_scoped_release release;
       InterruptGuard guard(debugger());
-      result = debugger().read(id, plans_[plan]);
-    }
-    return to_python(value_or_raise(std::move(result), true));
+      return debugger().read(id, plans_[plan]);
+    }();
+    if (!result) raise(result.error(), true);
+    return to_python(*result);
   }
   void write(uint32_t node, const std::string& target, const std::string& value) {
     const NodeId id = known_node(node);
