@@ -89,7 +89,7 @@ static void groups(void) {
     _exit(5);
   }
   siginfo_t info;
-  CHECK(setpgid(child, child) == 0 && write(go[1], "g", 1) == 1 && getpgid(child) == child && getpriority(PRIO_PGRP, (id_t)child) == 0);
+  CHECK(setpgid(child, child) == 0 && write(go[1], "g", 1) == 1 && getpgid(child) == child && getpriority(PRIO_PGRP, (id_t)child) == getpriority(PRIO_PROCESS, 0));
   CHECK(waitid(P_PGID, (id_t)child, &info, WSTOPPED) == 0 && info.si_code == CLD_STOPPED && info.si_status == SIGSTOP);
   CHECK(kill(-child, SIGCONT) == 0 && waitid(P_PID, (id_t)child, &info, WCONTINUED) == 0 && info.si_code == CLD_CONTINUED && write(go[1], "e", 1) == 1);
   CHECK(waitid(P_PID, (id_t)child, &info, WEXITED) == 0 && info.si_code == CLD_EXITED && info.si_status == 5);
