@@ -38,7 +38,7 @@ class Node(int):
     @property
     def state(self) -> str:
         """"not started", "alive" or "ended", now."""
-        return self.session.backend.states()[int(self)]
+        return self.session.nodes.states()[self]
 
     @property
     def real_time(self) -> float:
@@ -91,7 +91,8 @@ class Nodes:
 
     def __init__(self, session: "Session", infos: Sequence[NodeInfo], states: Callable[[], Sequence[str]]) -> None:
         self._all = tuple(Node(session, info) for info in infos)
-        self._states = states
+        self._by_id = {int(node): node for node in self._all}  # ids may have gaps
+        self._in_order = states
         self._named: dict[str, list[Node]] = {}
         for node in self._all:
             self._named.setdefault(base_name(node.name), []).append(node)
@@ -105,15 +106,19 @@ class Nodes:
     def __repr__(self) -> str:
         return f"<nodes {', '.join(f'{node} {node.name}' for node in self._all)}>"
 
+    def states(self) -> dict[int, str]:
+        """"not started", "alive" or "ended" of each node, by id, now."""
+        return dict(zip(self._by_id, self._in_order()))
+
     @property
     def all(self) -> tuple[Node, ...]:
         return self._all
 
     def __getitem__(self, key: Any) -> Node:
         if isinstance(key, int):
-            if 0 <= key < len(self._all):
-                return self._all[key]
-            raise NoNode(f"no node {int(key)}; the recording has nodes 0 to {len(self._all) - 1}")
+            if key in self._by_id:
+                return self._by_id[key]
+            raise NoNode(f"no node {int(key)}; the recording has nodes {min(self._by_id)} to {max(self._by_id)}")
         if isinstance(key, str):
             return self._by_name(key)
         raise TypeError(f"a node is an id or a name, not {type(key).__name__} {key!r}; for several nodes write "
@@ -131,7 +136,7 @@ class Nodes:
             raise NoNode(f"no node is called `{name}`" + (f"; the nearest is `{near[0]}`" if near else ""))
         if len(lives) == 1:
             return lives[0]
-        states = self._states()
+        states = self.states()
         started = [node for node in lives if states[node] != "not started"]
         alive = [node for node in started if states[node] == "alive"]
         if not started:
@@ -159,7 +164,7 @@ class Nodes:
     def _item(self, item: str, every: bool) -> Collection[Node]:
         span = _RANGE.match(item)
         if span:
-            return self._all[int(span[1]):int(span[2]) + 1]
+            return [node for node in self._all if int(span[1]) <= node <= int(span[2])]
         if item == "all":
             return self._group("*", every)
         if any(mark in item for mark in "*?["):
@@ -169,7 +174,7 @@ class Nodes:
         return [self[item]]
 
     def _group(self, pattern: str, every: bool) -> list[Node]:
-        states = self._states()
+        states = self.states()
         return [node for node in self._all if (every or states[node] == "alive")
                 and (fnmatch.fnmatchcase(node.name, pattern) or fnmatch.fnmatchcase(base_name(node.name), pattern))]
 

@@ -586,7 +586,7 @@ class Session:
 
     def _refresh_ended(self) -> None:
         self.ended.clear()
-        self.ended.update(i for i, state in enumerate(self.backend.states()) if state == "ended")
+        self.ended.update(node for node, state in self.nodes.states().items() if state == "ended")
 
     # -- violations --------------------------------------------------------------------------------------------------
     def violation(self, predicate: Any, *, nodes: Any = None, message: str = "", **evidence: Any) -> Violation | None:

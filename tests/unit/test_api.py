@@ -3,7 +3,7 @@ import io
 import json
 
 import pytest
-from fake_backend import Event, FakeBackend, FakeStop
+from fake_backend import Event, FakeBackend, FakeStop, Info
 
 import friday
 from friday import commands
@@ -428,3 +428,15 @@ def test_without_a_session_module_functions_say_so():
     friday.session = None
     with pytest.raises(friday.UsageError, match="no session"):
         friday.stop()
+
+
+def test_node_ids_may_have_gaps():
+    """A process that was announced and never forked leaves one."""
+    states = ["alive", "ended", "alive"]
+    nodes = friday.nodes.Nodes(None, [Info(0, "a"), Info(2, "b"), Info(5, "c")], lambda: states)
+    assert [node.name for node in nodes] == ["a", "b", "c"] and nodes[5].name == "c" and nodes["2"].name == "b"
+    assert nodes.states() == {0: "alive", 2: "ended", 5: "alive"}
+    assert [int(node) for node in nodes.parse("0-4", every=True)] == [0, 2]
+    assert [int(node) for node in nodes.parse("*")] == [0, 5]
+    with pytest.raises(friday.NoNode, match="0 to 5"):
+        nodes[1]
