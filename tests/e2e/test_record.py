@@ -528,6 +528,15 @@ def test_recording_replays_without_its_program(recorder, targets, tmp_path):
     recorder.verify(recording)
 
 
+@pytest.mark.parametrize("recorded", [(), ("setarch", "-R")], ids=["random", "fixed"])
+@pytest.mark.parametrize("replayed", [(), ("setarch", "-R")], ids=["random", "fixed"])
+def test_with_and_without_random_addresses(recorder, friday, targets, recorded, replayed):
+    """Where everything lies is in the start image."""
+    recording = recorder.record([targets / "threads"], prefix=recorded)
+    done = recorder.run([*replayed, friday, "verify", recording.path])
+    assert done.returncode == 0, done.stderr
+
+
 def test_environment_of_the_caller_is_kept(recorder):
     recording = recorder.record(["/usr/bin/env"], env={"LD_PRELOAD": "", "GLIBC_TUNABLES": "glibc.malloc.check=0", "WORD": "kept"})
     assert "WORD=kept" in recording.stdout.splitlines()
