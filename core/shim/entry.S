@@ -52,6 +52,27 @@ friday_interruptible_abort:
   ret
   .cfi_endproc
 
+# The rest of a CallFrame, then its address in rdi and rbx and a stack as C wants it.
+  .macro finish_frame
+  push %r15
+  push %r14
+  push %r13
+  push %r12
+  push %rbp
+  push %rbx
+  push %r9
+  push %r8
+  push %r10
+  push %rdx
+  push %rsi
+  push %rdi
+  push %rax
+  cld
+  mov %rsp, %rdi
+  mov %rsp, %rbx
+  and $-16, %rsp
+  .endm
+
 # A call caught by Syscall User Dispatch: the SIGSYS handler left the return address in the area and sent us here.
 friday_enter_trap:
   mov %gs:24, %rcx
@@ -69,23 +90,7 @@ friday_enter:
   push %rcx               # rip
   push $0x246             # r11, as the kernel leaves it
   push %rcx               # rcx
-  push %r15
-  push %r14
-  push %r13
-  push %r12
-  push %rbp
-  push %rbx
-  push %r9
-  push %r8
-  push %r10
-  push %rdx
-  push %rsi
-  push %rdi
-  push %rax
-  cld
-  mov %rsp, %rdi
-  mov %rsp, %rbx
-  and $-16, %rsp
+  finish_frame
   call friday_dispatch
   mov %rbx, %rdi
   jmp friday_leave
@@ -102,23 +107,7 @@ friday_enter_yield:
   push %gs:24             # rip
   push %r11
   push %rcx
-  push %r15
-  push %r14
-  push %r13
-  push %r12
-  push %rbp
-  push %rbx
-  push %r9
-  push %r8
-  push %r10
-  push %rdx
-  push %rsi
-  push %rdi
-  push %rax
-  cld
-  mov %rsp, %rdi
-  mov %rsp, %rbx
-  and $-16, %rsp
+  finish_frame
   call friday_yield
   mov %rbx, %rdi
 # friday_leave(frame)
