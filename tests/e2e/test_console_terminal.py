@@ -179,7 +179,9 @@ def test_a_gdb_that_is_killed_is_replaced_and_that_is_said(piped):
     kill = ("py import os, signal, subprocess\n"
             "py gdbs = subprocess.run(['pgrep', '-P', str(os.getpid()), '-f', 'interpreter=mi3'], capture_output=True, text=True).stdout.split()\n"
             "py [os.kill(int(gdb), signal.SIGKILL) for gdb in gdbs]\n"
-            "py while any(open(f'/proc/{gdb}/stat').read().rsplit(')', 1)[1].split()[0] != 'Z' for gdb in gdbs): pass\n")
+            # Dead with all its threads: the last of them closes its pipes.
+            "py dead = lambda gdb: os.listdir(f'/proc/{gdb}/task') == [gdb] and open(f'/proc/{gdb}/stat').read().rsplit(')', 1)[1].split()[0] == 'Z'\n"
+            "py while not all(map(dead, gdbs)): pass\n")
     done = piped(f"tbreak stabilize\nc\n{kill}print srv.period\ncontinue\npy print(len(gdbs))\n")
     assert done.returncode == 0 and done.stderr == "", done.stderr
     assert "5\n" in done.stdout and re.search(r"^\[n\d\] \$1 = 150$", done.stdout, re.M) and "the recording ends here" in done.stdout
