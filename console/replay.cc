@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "console/options.h"
 #include "console/python.h"
 #include "console/repl.h"
 
@@ -40,10 +41,7 @@ int replay(const ReplayCommandOptions& options) {
 void add_replay_command(CLI::App& app, int* status) {
   auto options = std::make_shared<ReplayCommandOptions>();
   auto* command = app.add_subcommand("replay", "Replay a recording in a console: stop points and gdb on all nodes, with Python handlers");
-  command->add_option("recording", options->recording, "The recording")->required();
-  command->add_option("--node", options->nodes, "Only these nodes, e.g. 0-3,!2 or redis-*");
-  command->add_option("--sync", options->sync, "Order of the nodes: clock (full), causal (messages only), free")
-      ->check(CLI::IsMember({"clock", "causal", "free"}));
+  add_recording_options(*command, options->recording, options->nodes, options->sync);
   command->add_option("-x,--command", options->files, "Carry out the commands of this file first; may be given several times");
   command->add_flag("--batch", options->batch, "No prompt: end after the files, or with the input; the first error ends it with exit code 2, 3 or 4");
   command->footer("Examples:\n  friday replay REC\n  friday replay REC --batch -x checks.friday");

@@ -4,6 +4,7 @@
 
 #include <pybind11/stl.h>
 
+#include "console/options.h"
 #include "console/python.h"
 
 namespace friday {
@@ -35,10 +36,7 @@ void add_run_command(CLI::App& app, int* status) {
   auto* command = app.add_subcommand(
       "run", "Replay under a Python script: exit 0 if all it checks held, 1 if not, 2 bad input, 3 diverged, 4 a component died");
   command->add_option("script", options->script, "The script; friday.session is the session, and it may use @")->required();
-  command->add_option("recording", options->recording, "The recording")->required();
-  command->add_option("--node", options->nodes, "Only these nodes, e.g. 0-3,!2 or redis-*");
-  command->add_option("--sync", options->sync, "Order of the nodes: clock (full), causal (messages only), free")
-      ->check(CLI::IsMember({"clock", "causal", "free"}));
+  add_recording_options(*command, options->recording, options->nodes, options->sync);
   command->add_option("--json", options->json, "Write the violations, with their evidence, to this file");
   command->add_option("args", options->args, "Arguments for the script (sys.argv), after --");
   command->footer("Example:\n  friday run predicates/ring.py REC --json found.json -- --verbose");

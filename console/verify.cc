@@ -5,9 +5,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/trace/node_list.h"
+#include "console/options.h"
 #include "console/paths.h"
 #include "core/replay/session.h"
+#include "core/trace/node_list.h"
 
 namespace friday {
 namespace {
@@ -121,10 +122,7 @@ int run_verify(const VerifyOptions& options) {
 void add_verify_command(CLI::App& app, int* status) {
   auto options = std::make_shared<VerifyOptions>();
   auto* command = app.add_subcommand("verify", "Replay without a debugger: exit 0 if everything repeats, 3 with the first divergence");
-  command->add_option("recording", options->recording, "The recording")->required();
-  command->add_option("--node", options->nodes, "Only these nodes, e.g. 0-3,!2 or redis-*");
-  command->add_option("--sync", options->sync, "Order of the nodes: clock (full), causal (messages only), free")
-      ->check(CLI::IsMember({"clock", "causal", "free"}));
+  add_recording_options(*command, options->recording, options->nodes, options->sync);
   command->add_flag("--hash", options->hash, "Print a hash of each node's final memory");
   command->add_flag("--json", options->json, "Print the result as JSON");
   command->footer("Example:\n  friday verify REC --sync causal --node 0-3");
