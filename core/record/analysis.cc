@@ -88,6 +88,15 @@ struct Instruction {
   uint8_t detail;  // rdrand: register and width
 };
 
+// Instructions that the shim carries out in place of the processor.
+bool is_emulated(ZydisMnemonic mnemonic) {
+  switch (mnemonic) {
+    case ZYDIS_MNEMONIC_RDTSC: case ZYDIS_MNEMONIC_RDTSCP: case ZYDIS_MNEMONIC_RDRAND: case ZYDIS_MNEMONIC_RDSEED: case ZYDIS_MNEMONIC_PAUSE:
+    case ZYDIS_MNEMONIC_XSAVE: case ZYDIS_MNEMONIC_XSAVE64: case ZYDIS_MNEMONIC_XSAVEC: case ZYDIS_MNEMONIC_XSAVEC64: return true;
+    default: return false;
+  }
+}
+
 class Scanner {
  public:
   explicit Scanner(const Elf& elf) : elf_(elf) {
@@ -128,15 +137,10 @@ class Scanner {
                           category == ZYDIS_CATEGORY_INTERRUPT || category == ZYDIS_CATEGORY_SYSCALL;
       if (branch && decoded.raw.imm[0].is_relative) targets_.insert(address + decoded.length + decoded.raw.imm[0].value.s);
       Instruction in{address, decoded.length, !relative && !branch, decoded.mnemonic, 0};
-      switch (decoded.mnemonic) {
-        case ZYDIS_MNEMONIC_RDRAND: case ZYDIS_MNEMONIC_RDSEED:
-          in.detail = static_cast<uint8_t>((decoded.raw.modrm.rm | (decoded.raw.rex.B << 3)) |
-                                           (decoded.operand_width == 16 ? 0 : decoded.operand_width == 32 ? 1 : 2) << 4);
-          [[fallthrough]];
-        case ZYDIS_MNEMONIC_XSAVE: case ZYDIS_MNEMONIC_XSAVE64: case ZYDIS_MNEMONIC_XSAVEC: case ZYDIS_MNEMONIC_XSAVEC64:
-        case ZYDIS_MNEMONIC_PAUSE: case ZYDIS_MNEMONIC_SYSCALL: case ZYDIS_MNEMONIC_RDTSC: case ZYDIS_MNEMONIC_RDTSCP: interesting = true; break;
-        default: break;
-      }
+      if (decoded.mnemonic == ZYDIS_MNEMONIC_RDRAND || decoded.mnemonic == ZYDIS_MNEMONIC_RDSEED)
+        in.detail = static_cast<uint8_t>((decoded.raw.modrm.rm | (decoded.raw.rex.B << 3)) |
+                                         (decoded.operand_width == 16 ? 0 : decoded.operand_width == 32 ? 1 : 2) << 4);
+      interesting = interesting || decoded.mnemonic == ZYDIS_MNEMONIC_SYSCALL || is_emulated(decoded.mnemonic);
       run.push_back(in);
       address += decoded.length;
     }
@@ -204,11 +208,7 @@ class Scanner {
   }
 
   // Instructions that are sites themselves never move.
-  static bool takes_part(const Instruction& in) {
-    return in.mnemonic != ZYDIS_MNEMONIC_XSAVE && in.mnemonic != ZYDIS_MNEMONIC_XSAVE64 && in.mnemonic != ZYDIS_MNEMONIC_XSAVEC &&
-           in.mnemonic != ZYDIS_MNEMONIC_XSAVEC64 && in.mnemonic != ZYDIS_MNEMONIC_RDTSC && in.mnemonic != ZYDIS_MNEMONIC_RDTSCP && in.mnemonic != ZYDIS_MNEMONIC_RDRAND &&
-           in.mnemonic != ZYDIS_MNEMONIC_RDSEED && in.mnemonic != ZYDIS_MNEMONIC_PAUSE;
-  }
+  static bool takes_part(const Instruction& in) { return !is_emulated(in.mnemonic); }
 
   const Elf& elf_;
   ZydisDecoder decoder_;
