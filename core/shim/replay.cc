@@ -189,9 +189,7 @@ long replay_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
     event = replay_expect(frame, area, kCall, (uint16_t)frame->rax);
     long result = event->result;
     if (info.rule == kNative) {
-      const uint64_t* a = arguments_of(frame);
-      const bool mapping = frame->rax == 10 || frame->rax == 11;
-      long here = mapping ? native_mapping((long)frame->rax, a) : native((long)frame->rax, a[0], a[1], a[2], a[3], a[4], a[5]);
+      long here = native_mapping((long)frame->rax, arguments_of(frame));
       if (here != result) diverge(event, kDivergedNative, 0, (uint64_t)result, (uint64_t)here, frame, area, kCall);
     }
     const bool restart = event->header.flags & kFlagRestarted;
