@@ -9,6 +9,7 @@
 
 #include "core/trace/calls.h"
 #include "core/trace/endpoint.h"
+#include "core/trace/event_text.h"
 #include "core/trace/node_list.h"
 #include "core/trace/reader.h"
 
@@ -23,47 +24,10 @@ struct DumpOptions {
 };
 
 constexpr int kBadInput = 2;
-constexpr size_t kPreview = 48;
 
 int complain(const Error& error) {
   fmt::print(stderr, "friday dump: {}\n", describe(error));
   return kBadInput;
-}
-
-// The first bytes of a payload as text, what is not printable as \xNN.
-std::string preview(std::span<const std::byte> bytes) {
-  std::string text;
-  for (std::byte b : bytes.first(std::min(bytes.size(), kPreview))) {
-    const char c = static_cast<char>(b);
-    if (c == '\n') text += "\\n";
-    else if (c == '\r') text += "\\r";
-    else if (c >= 32 && c < 127) text += c;
-    else text += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-  }
-  return text + (bytes.size() > kPreview ? "..." : "");
-}
-
-std::string what(const EventView& event) {
-  if (event.type() == format::kSignal) return signal_text(event->call);
-  if (event.type() == format::kInstruction) {
-    static const char* const names[] = {"?", "rdtsc", "rdtscp", "rdrand", "rdseed"};
-    return names[event->call < 5 ? event->call : 0];
-  }
-  if (!event.has_call()) return std::string();
-  std::string text = call_text(event->call) + "(";
-  for (size_t i = 0; i < event.arguments().size(); i++) {
-    const auto value = static_cast<int64_t>(event.arguments()[i]);
-    text += fmt::format("{}{}", i ? ", " : "", value >= -4096 && value < 65536 ? fmt::format("{}", value) : fmt::format("{:#x}", static_cast<uint64_t>(value)));
-  }
-  return text + ")";
-}
-
-std::string result_text(const EventView& event) {
-  if (event.type() == format::kRelease) return " ...";
-  const int64_t r = event->result;
-  if (r < 0 && r >= -4095 && event.has_call()) return fmt::format(" = -1 {}", errno_text(static_cast<int>(-r)));
-  if (r > 0xffffff || r < 0) return fmt::format(" = {:#x}", static_cast<uint64_t>(r));
-  return fmt::format(" = {}", r);
 }
 
 // What the channels described so far are connected to.
@@ -118,8 +82,7 @@ double seconds_since(uint64_t ticks, uint64_t first_ticks, double ticks_per_seco
 
 void print_event(const EventView& event, uint64_t first_ticks, double ticks_per_second, const Peers& peers) {
   const double at = seconds_since(event->entry_ticks, first_ticks, ticks_per_second);
-  std::string line = fmt::format("{:>8} {:>12.6f} thread {:<3} {:<8} {}{}{}", event->index, at, event.thread(), record_type_name(event.type()), what(event),
-                                 event.has_call() || event.type() == format::kInstruction ? result_text(event) : "", parts_text(event, peers));
+  std::string line = fmt::format("{:>8} {:>12.6f} thread {:<3} {:<8} {}{}{}", event->index, at, event.thread(), record_type_name(event.type()), what_text(event), result_text(event), parts_text(event, peers));
   fmt::print("{}\n", line);
 }
 

@@ -1,5 +1,7 @@
 #include "console/verify.h"
 
+#include <unistd.h>
+
 #include <chrono>
 #include <memory>
 
@@ -16,7 +18,10 @@ namespace {
 struct VerifyOptions {
   std::string recording, nodes, sync = "clock";
   bool hash = false, json = false;
+  uint64_t times = 1;
 };
+
+using nlohmann::json;
 
 constexpr int kBadInput = 2, kDiverged = 3, kDied = 4;
 
@@ -44,49 +49,103 @@ std::optional<std::string> wrong_end(const ReplayNode& node) {
   if (replayed.how == NodeOutcome::How::none) return "never ran";
   if (replayed.how == NodeOutcome::How::exited && recorded.how == NodeEnd::How::exit && replayed.detail != recorded.detail)
     return fmt::format("exit code {} recorded, {} replayed", recorded.detail, replayed.detail);
-  if (replayed.how == NodeOutcome::How::signal && !(recorded.how == NodeEnd::How::signal && recorded.detail == replayed.detail) &&
-      recorded.how != NodeEnd::How::unknown)
-    return fmt::format("the program died of signal {} ({}), which is not in the recording", replayed.detail, replayed.text);
   return std::nullopt;
 }
 
-int report(ReplaySession& session, const VerifyOptions& options, double seconds) {
-  nlohmann::json nodes = nlohmann::json::array();
+json place_json(const CodePlace& place) {
+  json out = {{"address", place.address}, {"text", text(place)}};
+  if (!place.function.empty()) out["function"] = place.function, out["offset"] = place.offset;
+  if (!place.module.empty()) out["module"] = place.module, out["module_offset"] = place.module_offset;
+  if (!place.file.empty()) out["file"] = place.file, out["line"] = place.line;
+  return out;
+}
+
+json divergence_json(const Divergence& d) {
+  json out = {{"text", describe(d)}, {"node", d.node.value}, {"name", d.node_name}, {"thread", d.thread.value}, {"event", d.event.value},
+              {"kind", d.kind}, {"call", d.call}, {"logical_time", d.since_start}, {"real_time", static_cast<double>(d.realtime_ns) / 1e9},
+              {"expected", d.expected}, {"actual", d.actual}, {"chain", json::array()}, {"events", json::array()}};
+  for (const CodePlace& place : d.chain) out["chain"].push_back(place_json(place));
+  for (const NeighbourEvent& event : d.around) out["events"].push_back({{"index", event.index}, {"differs", event.differs}, {"text", event.line}});
+  return out;
+}
+
+// What one replay came to.
+struct Outcome {
+  json nodes = json::array();
   uint64_t events = 0;
-  int status = 0;
+  std::string problems;  // printed; empty: all repeated
+  json divergence;       // null: none
+};
+
+Outcome outcome_of(ReplaySession& session, bool hash) {
+  Outcome out;
   for (NodeId id : session.nodes()) {
     ReplayNode& node = *session.find(id);
     const uint64_t done = node.has_process() ? node.events_done() : 0;
     const uint64_t recorded = session.schedule().event_count(id);
-    events += done;
-    nlohmann::json entry = {{"id", id.value}, {"name", node.info().name}, {"events", done}, {"end", outcome_text(node.outcome())}, {"detail", node.outcome().detail}};
-    if (options.hash)
-      if (auto hash = session.state_hash(id)) entry["hash"] = fmt::format("{:016x}", *hash);
+    out.events += done;
+    json entry = {{"id", id.value}, {"name", node.info().name}, {"events", done}, {"end", outcome_text(node.outcome())}, {"detail", node.outcome().detail}};
+    if (hash)
+      if (auto state = session.state_hash(id)) entry["hash"] = fmt::format("{:016x}", *state);
     // After a divergence the others were only stopped.
     auto wrong = session.divergence() ? std::nullopt : wrong_end(node);
-    if (!wrong && !session.divergence() && done < recorded && node.outcome().how != NodeOutcome::How::diverged)
-      wrong = fmt::format("{} of {} events were replayed", done, recorded);
+    if (!wrong && !session.divergence() && done < recorded) wrong = fmt::format("{} of {} events were replayed", done, recorded);
     if (wrong) {
-      status = kDiverged;
       entry["problem"] = *wrong;
-      if (!options.json) fmt::print("divergence: node {} ({}), event {}: {}\n", id, node.info().name, done, *wrong);
+      out.problems += fmt::format("divergence: node {} ({}), event {}: {}\n", id, node.info().name, done, *wrong);
     }
-    nodes.push_back(std::move(entry));
+    out.nodes.push_back(std::move(entry));
   }
   if (session.divergence()) {
-    status = kDiverged;
-    if (!options.json) fmt::print("{}", describe(*session.divergence()));
+    out.problems += describe(*session.divergence());
+    out.divergence = divergence_json(*session.divergence());
   }
+  return out;
+}
+
+// Replays once, to the end or to a divergence. An exit code, 0 when it came that far.
+int replay_once(ReplaySession& session) {
+  for (;;) {
+    auto stop = session.run();
+    if (!stop) return complain(stop.error());
+    if (stop->kind == ReplayStop::Kind::ended || stop->kind == ReplayStop::Kind::diverged) return 0;
+    if (stop->kind == ReplayStop::Kind::failed) {
+      fmt::print("failed: node {}: {}\n", stop->node, stop->text);
+      return kDied;
+    }
+    if (stop->kind == ReplayStop::Kind::signal && session.all_ended()) return 0;
+  }
+}
+
+// Where the end states of two replays of one recording differ.
+std::string difference(const Outcome& first, const Outcome& other) {
+  for (size_t n = 0; n < first.nodes.size(); n++)
+    for (const char* key : {"events", "end", "detail", "hash"})
+      if (first.nodes[n].value(key, json()) != other.nodes[n].value(key, json()))
+        return fmt::format("node {} ({}): {} is {}, in the first run it was {}\n", first.nodes[n]["id"].dump(), first.nodes[n]["name"].get<std::string>(),
+                           std::string_view(key) == "hash" ? "the hash of its memory" : key, other.nodes[n].value(key, json()).dump(),
+                           first.nodes[n].value(key, json()).dump());
+  return {};
+}
+
+void print_result(const Outcome& outcome, const VerifyOptions& options, uint64_t runs, double seconds) {
+  const bool held = outcome.problems.empty();
   if (options.json) {
-    nlohmann::json all = {{"held", status == 0}, {"sync", options.sync}, {"events", events}, {"seconds", seconds}, {"nodes", nodes}};
-    if (session.divergence()) all["divergence"] = describe(*session.divergence());
-    fmt::print("{}\n", all.dump(1, ' ', false, nlohmann::json::error_handler_t::replace));
-  } else if (status == 0) {
-    fmt::print("verified: {} nodes, {} events, {:.3f} s ({} order)\n", session.nodes().size(), events, seconds, options.sync);
-    if (options.hash)
-      for (const auto& node : nodes) fmt::print("node {} {}: state {}\n", node["id"].get<int>(), node["name"].get<std::string>(), node.value("hash", "?"));
+    json all = {{"held", held}, {"sync", options.sync}, {"events", outcome.events}, {"seconds", seconds}, {"runs", runs}, {"nodes", outcome.nodes}};
+    if (!outcome.divergence.is_null()) all["divergence"] = outcome.divergence;
+    if (!held) all["problem"] = outcome.problems;
+    fmt::print("{}\n", all.dump(1, ' ', false, json::error_handler_t::replace));
+    return;
   }
-  return status;
+  if (!held) {
+    if (options.times > 1) fmt::print("run {} of {} differs:\n", runs, options.times);
+    fmt::print("{}", outcome.problems);
+    return;
+  }
+  const std::string times = options.times > 1 ? fmt::format("{} times alike, ", runs) : "";
+  fmt::print("verified: {}{} nodes, {} events, {:.3f} s ({} order)\n", times, outcome.nodes.size(), outcome.events, seconds, options.sync);
+  if (options.hash)
+    for (const auto& node : outcome.nodes) fmt::print("node {} {}: state {}\n", node["id"].get<int>(), node["name"].get<std::string>(), node.value("hash", "?"));
 }
 
 int run_verify(const VerifyOptions& options) {
@@ -102,19 +161,22 @@ int run_verify(const VerifyOptions& options) {
   }
   auto session = ReplaySession::open(options.recording, replay);
   if (!session) return complain(session.error());
+  const bool show = options.times > 1 && isatty(STDERR_FILENO);
   const auto start = std::chrono::steady_clock::now();
-  for (;;) {
-    auto stop = (*session)->run();
-    if (!stop) return complain(stop.error());
-    if (stop->kind == ReplayStop::Kind::ended || stop->kind == ReplayStop::Kind::diverged) break;
-    if (stop->kind == ReplayStop::Kind::failed) {
-      fmt::print("failed: node {}: {}\n", stop->node, stop->text);
-      return kDied;
-    }
-    if (stop->kind == ReplayStop::Kind::signal && (*session)->all_ended()) break;
+  Outcome first, now;
+  uint64_t run = 0;
+  for (bool held = true; held && run < options.times; held = now.problems.empty()) {
+    if (run++ > 0)
+      if (auto again = (*session)->restart(); !again) return complain(again.error());
+    if (const int code = replay_once(**session)) return code;
+    now = outcome_of(**session, options.hash || options.times > 1);
+    if (run == 1) first = now;
+    else now.problems += difference(first, now);
+    if (show) fmt::print(stderr, "\r{} of {} replayed", run, options.times);
   }
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return report(**session, options, seconds);
+  if (show) fmt::print(stderr, "\r\033[K");
+  print_result(now, options, run, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  return now.problems.empty() ? 0 : kDiverged;
 }
 
 }  // namespace
@@ -124,6 +186,7 @@ void add_verify_command(CLI::App& app, int* status) {
   auto* command = app.add_subcommand("verify", "Replay without a debugger: exit 0 if everything repeats, 3 with the first divergence");
   add_recording_options(*command, options->recording, options->nodes, options->sync);
   command->add_flag("--hash", options->hash, "Print a hash of each node's final memory");
+  command->add_option("--times", options->times, "Replay so often; all must come to the same end, also in memory")->check(CLI::Range(1ul, 1000000000ul));
   command->add_flag("--json", options->json, "Print the result as JSON");
   command->footer("Example:\n  friday verify REC --sync causal --node 0-3");
   command->callback([options, status] { *status = run_verify(*options); });

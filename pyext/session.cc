@@ -72,6 +72,19 @@ const char* kind_text(DebugStop::Kind kind) {
   return "end";
 }
 
+// What friday.Divergence is made of (pyext/friday/errors.py).
+py::dict divergence_dict(const Divergence& d) {
+  using namespace py::literals;
+  py::list chain, events;
+  for (const CodePlace& p : d.chain)
+    chain.append(py::dict("address"_a = p.address, "function"_a = p.function, "offset"_a = p.offset, "module"_a = p.module,
+                          "module_offset"_a = p.module_offset, "file"_a = p.file, "line"_a = p.line, "text"_a = text(p)));
+  for (const NeighbourEvent& e : d.around) events.append(py::dict("index"_a = e.index, "differs"_a = e.differs, "text"_a = e.line));
+  return py::dict("node"_a = d.node.value, "node_name"_a = d.node_name, "thread"_a = d.thread.value, "event"_a = d.event.value, "kind"_a = d.kind,
+                  "call"_a = d.call, "logical_time"_a = d.since_start, "real_time"_a = static_cast<double>(d.realtime_ns) / 1e9,
+                  "expected"_a = d.expected, "actual"_a = d.actual, "chain"_a = chain, "events"_a = events);
+}
+
 struct PyMessage {
   uint64_t number;  // from 1
   Message message;
@@ -447,8 +460,7 @@ void bind_stop(py::module_& module) {
       })
       .def_property_readonly("event", [](const PyStop& s) -> std::optional<uint64_t> { return s.event ? std::optional(s.event - 1) : std::nullopt; })
       .def_property_readonly("message", [](const PyStop& s) { return optional_text(s.stop.message); })
-      .def_property_readonly("expected", [](const PyStop& s) { return optional_text(s.stop.expected); })
-      .def_property_readonly("actual", [](const PyStop& s) { return optional_text(s.stop.actual); })
+      .def_property_readonly("divergence", [](const PyStop& s) -> py::object { return s.stop.divergence ? py::object(divergence_dict(*s.stop.divergence)) : py::none(); })
       .def("__repr__", [](const PyStop& s) { return fmt::format("<Stop {} node {} event {}>", kind_text(s.stop.kind), s.stop.node, s.event); });
 }
 

@@ -45,7 +45,8 @@ struct DebugStop {
   uint64_t pc = 0;
   std::string expression;                 // watch
   std::optional<RawValue> old_value, new_value;
-  std::string message, expected, actual;
+  std::string message;
+  std::optional<Divergence> divergence;
 };
 
 struct DebuggerOptions {

@@ -51,9 +51,7 @@ std::optional<DebugStop> Debugger::judge(const ReplayStop& stop) {
       auto out = base_stop(stop, DebugStop::Kind::divergence);
       const Divergence& d = *session_->divergence();
       out.message = describe(d);
-      for (const auto& [node, time] : altered_) out.message = fmt::format("node {} was altered by you before: this divergence may be of your making\n", node) + out.message;
-      out.expected = d.expected;
-      out.actual = d.actual;
+      out.divergence = d;
       return out;
     }
     case ReplayStop::Kind::failed: {

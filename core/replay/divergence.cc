@@ -1,82 +1,163 @@
 #include "core/replay/divergence.h"
 
-#include <vector>
+#include <algorithm>
+#include <ctime>
 
+#include "core/replay/node.h"
 #include "core/trace/calls.h"
+#include "core/trace/event_text.h"
+#include "core/trace/logical_time.h"
 
 namespace friday {
 namespace {
 
-std::string event_kind(uint32_t type) { return record_type_name(static_cast<uint16_t>(type)); }
+constexpr uint64_t kAround = 5;      // events shown before and after
+constexpr size_t kLongestChain = 12;
 
-std::string what_text(uint32_t type, uint32_t call, std::span<const uint64_t> arguments) {
-  if (type == format::kSignal) return fmt::format("signal {}", call);
-  if (type == format::kInstruction) return "rdtsc or rdrand";
-  std::string text = call_text(call) + "(";
-  for (size_t i = 0; i < arguments.size(); i++) text += fmt::format("{}{:#x}", i ? ", " : "", arguments[i]);
-  return text + ")";
-}
-
-std::string line_of(const EventView& event) {
-  return fmt::format("thread {} {} {} = {}", event.thread(), event_kind(event.type()), what_text(event.type(), event->call, event.arguments()), event->result);
-}
-
-// The module that covers `address`, as "libc.so.6+0x1234".
-std::string place_of(const TraceReader& reader, uint64_t address) {
-  for (RecordCursor cursor = reader.records(); cursor.next();) {
-    if (cursor.record().is_event()) break;
-    const auto* module = cursor.record().module();
-    if (!module || address < module->low || address >= module->high) continue;
-    std::string path(bounded_text(module->path, sizeof module->path));
-    return fmt::format("{}+{:#x}", path.substr(path.rfind('/') + 1), address - module->low);
+const char* kind_name(uint32_t kind) {
+  switch (kind) {
+    case shim::kDivergedType: return "type";
+    case shim::kDivergedCall: return "call";
+    case shim::kDivergedThread: case shim::kDivergedAbsent: return "thread";
+    case shim::kDivergedArgument: return "argument";
+    case shim::kDivergedInput: return "input";
+    case shim::kDivergedNative: return "result";
+    default: return "damaged";
   }
-  return {};
 }
 
-}  // namespace
+const CallRule* rule_of(unsigned call) {
+  for (const CallRule& rule : call_rules())
+    if (rule.number == call) return &rule;
+  return nullptr;
+}
 
-Divergence explain(const TraceReader& reader, const std::string& node_name, const shim::DivergenceReport& report, uint64_t call_site) {
-  Divergence d;
-  d.node = reader.node();
-  d.node_name = node_name;
-  d.event = {report.event};
-  d.report = report;
-  d.call_site = call_site;
-  if (call_site) d.where = place_of(reader, call_site);
-  EventView expected;
-  for (RecordCursor cursor = reader.records(); cursor.next();) {
-    if (!cursor.record().is_event()) continue;
-    EventView event = cursor.record().event();
-    if (event->index > report.event + 2) break;
-    if (event->index + 3 <= report.event) continue;
-    const bool here = event->index == report.event;
-    if (here) expected = event;
-    d.neighbours += fmt::format("{} {:>8}  {}\n", here ? "->" : "  ", event->index, line_of(event));
-  }
-  d.expected = expected.operator->() ? line_of(expected) : fmt::format("{} {}", event_kind(report.expected_type), call_text(report.expected_call));
-  const std::string actual_call = fmt::format("thread {} {} {}", report.actual_thread, event_kind(report.actual_type), call_text(report.actual_call));
+// What the thread is about to hand to the kernel, where calls.def says that it is a buffer or a string: its first bytes.
+std::string glance_at_input(ReplayNode& node, const CallRule& rule, std::span<const uint64_t> arguments) {
+  constexpr size_t kGlance = 48;
+  const size_t inputs = rule.detail.find("INS(");
+  if (inputs == std::string_view::npos) return {};
+  const std::string detail(rule.detail.substr(inputs + 4));
+  unsigned address = 0, length = 0;
+  const bool buffer = sscanf(detail.c_str(), "BUF(%u, %u)", &address, &length) == 2;
+  if (!buffer && sscanf(detail.c_str(), "STR(%u)", &address) != 1) return {};
+  if (address >= arguments.size() || (buffer && length >= arguments.size())) return {};
+  std::vector<std::byte> bytes(buffer ? std::min<uint64_t>(arguments[length], kGlance + 1) : 256);
+  while (!bytes.empty() && !node.read(Addr{arguments[address]}, bytes)) bytes.resize(bytes.size() / 2);
+  if (!buffer) bytes.resize(static_cast<size_t>(std::find(bytes.begin(), bytes.end(), std::byte{0}) - bytes.begin()));
+  return bytes.empty() ? std::string() : fmt::format("  \"{}\"", preview(bytes, kGlance));
+}
+
+// The call or other thing that the thread does instead, with its arguments as it passes them.
+std::string actual_line(ReplayNode& node, const shim::DivergenceReport& report, ThreadId thread) {
+  std::string line = fmt::format("thread {} {}", report.actual_thread, record_type_name(static_cast<uint16_t>(report.actual_type)));
+  if (report.actual_type < format::kCall || report.actual_type > format::kReturn) return line;
+  auto r = node.registers(thread);
+  const CallRule* rule = rule_of(report.actual_call);
+  if (!r || !rule) return line + " " + call_text(report.actual_call);
+  const uint64_t passed[] = {r->rdi, r->rsi, r->rdx, r->r10, r->r8, r->r9};
+  const std::span<const uint64_t> arguments(passed, std::min<size_t>(rule->arity, 6));
+  return line + " " + call_with_arguments(report.actual_call, arguments) + glance_at_input(node, *rule, arguments);
+}
+
+// What the two lines do not show by themselves.
+void say_what_differs(Divergence& d, const shim::DivergenceReport& report) {
+  auto both = [&](auto format, auto recorded, auto replayed) {
+    d.expected += fmt::format(fmt::runtime(format), recorded);
+    d.actual += fmt::format(fmt::runtime(format), replayed);
+  };
   switch (report.kind) {
-    case shim::kDivergedArgument:
-      d.actual = fmt::format("{}: argument {} is {:#x}, recorded {:#x}", actual_call, report.which + 1, report.actual, report.expected);
-      break;
-    case shim::kDivergedInput:
-      d.actual = fmt::format("{}: the memory it reads differs (hash {:016x}, recorded {:016x})", actual_call, report.actual, report.expected);
-      break;
-    case shim::kDivergedNative:
-      d.actual = fmt::format("{}: the call made here gave {:#x}, recorded {:#x}", actual_call, report.actual, report.expected);
-      break;
-    case shim::kDivergedDamaged: d.actual = actual_call + ": the record makes no sense"; break;
-    default: d.actual = actual_call; break;
+    case shim::kDivergedArgument: both(fmt::format("   [argument {} is {{0:#x}} ({{0}})]", report.which + 1), report.expected, report.actual); break;
+    case shim::kDivergedInput: both("   [what it reads from memory hashes to {:016x}]", report.expected, report.actual); break;
+    case shim::kDivergedNative: both("   [the call gave {:#x}]", report.expected, report.actual); break;
+    case shim::kDivergedAbsent: d.actual += fmt::format("   [and there is no thread {}]", report.expected); break;
+    case shim::kDivergedDamaged: d.actual += "   [the record makes no sense]"; break;
+    default: break;
+  }
+}
+
+Divergence about(ReplayNode& node, const Schedule& schedule, uint64_t event, ThreadId thread, uint64_t site) {
+  Divergence d;
+  d.node = node.id();
+  d.node_name = node.info().name;
+  d.thread = thread;
+  d.event = {event};
+  if (const uint64_t count = schedule.event_count(d.node)) {
+    const EventIndex shown{std::min(event, count - 1)};
+    d.time = schedule.time_of(d.node, shown);
+    d.realtime_ns = schedule.realtime_ns(d.node, shown);
+    const Turn& first = schedule.turns().front();
+    d.since_start = static_cast<double>(d.time.l - schedule.time_of(first.node, {first.first}).l) / 1e9;
+  }
+  d.chain = call_chain(node, thread, site, kLongestChain);
+  for (RecordCursor cursor = node.reader().records(); cursor.next();) {
+    if (!cursor.record().is_event()) continue;
+    EventView record = cursor.record().event();
+    if (record->index > event + kAround) break;
+    if (record->index + kAround < event) continue;
+    const bool here = record->index == event;
+    d.around.push_back({record->index, here, event_line(record)});
+    if (here) d.expected = d.around.back().line;
   }
   return d;
 }
 
+std::string no_more(const ReplayNode& node) { return fmt::format("no more events: the program {}", describe(node.info().end)); }
+
+std::string utc(int64_t ns) {
+  const time_t seconds = ns / 1'000'000'000;
+  tm parts{};
+  gmtime_r(&seconds, &parts);
+  char text[32];
+  strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &parts);
+  return fmt::format("{}.{:06} UTC", text, ns % 1'000'000'000 / 1000);
+}
+
+}  // namespace
+
+Divergence explain(ReplayNode& node, const Schedule& schedule, const shim::DivergenceReport& report, ThreadId thread) {
+  Divergence d = about(node, schedule, report.event, thread, node.call_site(thread));
+  d.kind = kind_name(report.kind);
+  const bool call = report.actual_type >= format::kCall && report.actual_type <= format::kReturn;
+  d.call = call ? call_text(report.actual_call) : record_type_name(static_cast<uint16_t>(report.actual_type));
+  if (d.expected.empty())
+    d.expected = fmt::format("thread {} {} {}", report.expected_thread, record_type_name(static_cast<uint16_t>(report.expected_type)), call_text(report.expected_call));
+  d.actual = actual_line(node, report, thread);
+  say_what_differs(d, report);
+  return d;
+}
+
+Divergence explain_death(ReplayNode& node, const Schedule& schedule, ThreadId thread, int signal) {
+  Divergence d = about(node, schedule, node.events_done(), thread, 0);
+  d.kind = "end";
+  d.call = signal_text(signal);
+  if (d.expected.empty()) d.expected = no_more(node);
+  d.actual = fmt::format("thread {} dies of {}", thread.value, signal_text(signal));
+  return d;
+}
+
+Divergence explain_overrun(ReplayNode& node, const Schedule& schedule, ThreadId thread) {
+  shim::DivergenceReport report{};
+  report.actual_type = format::kCall;
+  report.actual_thread = thread.value;
+  if (auto r = node.registers(thread)) report.actual_call = static_cast<uint32_t>(r->rax);
+  Divergence d = about(node, schedule, node.events_done(), thread, node.call_site(thread));
+  d.kind = "end";
+  d.call = call_text(report.actual_call);
+  d.expected = no_more(node);
+  d.actual = actual_line(node, report, thread);
+  return d;
+}
+
 std::string describe(const Divergence& d) {
-  std::string text = fmt::format("divergence: node {} ({}), event {}", d.node, d.node_name, d.event.value);
-  if (d.call_site) text += fmt::format(", call site {:#x}{}", d.call_site, d.where.empty() ? "" : " (" + d.where + ")");
-  text += fmt::format("\n- recorded: {}\n+ replayed: {}\n", d.expected, d.actual);
-  text += "events around (-> is the one that differs):\n" + d.neighbours;
-  return text;
+  std::string out = fmt::format("divergence: node {} ({}), thread {}, event {} ({}): the {} differs\n", d.node, d.node_name, d.thread.value, d.event.value, d.call,
+                                d.kind);
+  out += fmt::format("  at {:.6f} s of logical time, {}\n", d.since_start, utc(d.realtime_ns));
+  for (size_t n = 0; n < d.chain.size(); n++) out += fmt::format("  {} {}\n", n == 0 ? "in       " : "called by", text(d.chain[n]));
+  out += fmt::format("- recorded: {}\n+ replayed: {}\n", d.expected, d.actual);
+  out += "events of this node around it (-> is the one that differs):\n";
+  for (const NeighbourEvent& event : d.around) out += fmt::format("{} {:>8}  {}\n", event.differs ? "->" : "  ", event.index, event.line);
+  return out;
 }
 
 }  // namespace friday

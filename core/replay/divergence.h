@@ -1,28 +1,50 @@
-// A divergence: the replayed program did something else than the recorded one. A result, not a crash; printed like a diff.
+// A divergence: the replayed program did something else than the recorded one. A result, not a crash: a value that says
+// where, when and what, and prints like a diff.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "core/base/ids.h"
+#include "core/replay/symbols.h"
 #include "core/shim/shim_abi.h"
-#include "core/trace/reader.h"
 
 namespace friday {
+
+class Schedule;
+
+// An event of the recording beside the one that differs.
+struct NeighbourEvent {
+  uint64_t index = 0;
+  bool differs = false;
+  std::string line;
+};
 
 struct Divergence {
   NodeId node;
   std::string node_name;
-  EventIndex event;
-  shim::DivergenceReport report{};
-  uint64_t call_site = 0;       // address of the call instruction in the program, 0 if unknown
-  std::string where;            // "libc.so.6+0xf81d0", when a module covers it
-  std::string expected, actual; // one line each
-  std::string neighbours;       // the events around, one a line, the expected one marked
+  ThreadId thread;               // that did something else
+  EventIndex event;              // the first one that differs; one past the last when the recording has no more
+  std::string kind;              // "type", "call", "thread", "argument", "input", "result", "state", "damaged", "end"
+  std::string call;              // what the thread did instead, by name: "write", "SIGSEGV"
+  LogicalTime time;              // of the event as recorded
+  double since_start = 0;        // the same in seconds since the group's first event
+  int64_t realtime_ns = 0;       // on the clock of the node's host
+  std::vector<CodePlace> chain;  // the call site, then its callers
+  std::string expected, actual;  // one line each
+  std::vector<NeighbourEvent> around;
 };
 
-// Fills the lines from the report and the trace around the event.
-Divergence explain(const TraceReader& reader, const std::string& node_name, const shim::DivergenceReport& report,
-                   uint64_t call_site);
+// Of a thread that stopped in the shim with a report.
+Divergence explain(ReplayNode& node, const Schedule& schedule, const shim::DivergenceReport& report, ThreadId thread);
+
+// Of a thread that goes on where the recorded program had exited.
+Divergence explain_overrun(ReplayNode& node, const Schedule& schedule, ThreadId thread);
+
+// Of a thread about to die of a signal that the recording does not have.
+Divergence explain_death(ReplayNode& node, const Schedule& schedule, ThreadId thread, int signal);
 
 // Several lines, ending in a newline.
 std::string describe(const Divergence& divergence);

@@ -384,6 +384,20 @@ std::optional<ReplayStop> ReplaySession::end_node(ReplayNode& node, ThreadId thr
   return stop;
 }
 
+ReplayStop ReplaySession::diverge(ReplayNode& node, const ReplayNode::Thread& thread, Divergence divergence) {
+  divergence_ = std::move(divergence);
+  node.end({NodeOutcome::How::diverged, 0, ""});
+  return stop_of(ReplayStop::Kind::diverged, node, thread);
+}
+
+// A program that was killed from outside, or whose recording was cut, may get further here than it did.
+bool ReplaySession::dies_as_recorded(const ReplayNode& node, int signal) const {
+  if (node.events_done() < schedule_.event_count(node.id())) return false;
+  const NodeEnd& end = node.info().end;
+  if (end.how == NodeEnd::How::signal) return end.detail == signal || end.detail == SIGKILL;
+  return end.how != NodeEnd::How::exit && end.how != NodeEnd::How::replaced;
+}
+
 ThreadId ReplaySession::number_of(ReplayNode& node, ReplayNode::Thread& thread) {
   if (thread.number == ~0u) node.number_threads();
   return {thread.number};
@@ -441,13 +455,16 @@ std::optional<ReplayStop> ReplaySession::handle_shim_trap(ReplayNode& node, Repl
   thread.number = c.trap_thread;
   switch (c.trap_reason) {
     case shim::kTrapExit: return end_node(node, id, {NodeOutcome::How::exited, c.trap_detail, ""});
-    case shim::kTrapEndOfTrace: return end_node(node, id, {NodeOutcome::How::end_of_recording, 0, ""});
+    case shim::kTrapEndOfTrace:
+      if (node.info().end.how == NodeEnd::How::exit && node.reader().ended_by_exit()) {
+        (void)stop_group();
+        return diverge(node, thread, explain_overrun(node, schedule_, id));
+      }
+      return end_node(node, id, {NodeOutcome::How::end_of_recording, 0, ""});
     case shim::kTrapStopEvent: case shim::kTrapParked: return stop_of(ReplayStop::Kind::event, node, thread);
     case shim::kTrapDiverged: {
-      divergence_ = explain(node.reader(), node.info().name, c.divergence, node.call_site(id));
-      node.end({NodeOutcome::How::diverged, 0, ""});
       (void)stop_group();
-      return stop_of(ReplayStop::Kind::diverged, node, thread);
+      return diverge(node, thread, explain(node, schedule_, c.divergence, id));
     }
     case shim::kTrapSpin:
       if (auto expected = expect_spin(node); !expected) return end_node(node, id, {NodeOutcome::How::failed, 0, expected.error().message});
@@ -517,6 +534,10 @@ std::optional<ReplayStop> ReplaySession::handle_fault(ReplayNode& node, ReplayNo
   stop.signal = signal;
   stop.pc = Addr{r.rip};
   if (thread.detour) return stop;
+  if (!dies_as_recorded(node, signal)) {
+    (void)stop_group();
+    return diverge(node, thread, explain_death(node, schedule_, ThreadId{thread.number}, signal));
+  }
   auto ended = end_node(node, ThreadId{thread.number}, {NodeOutcome::How::signal, signal, fmt::format("at {:#x}", r.rip)});
   if (ended && ended->kind == ReplayStop::Kind::ended) stop.text = "last";
   return stop;

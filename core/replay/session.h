@@ -127,6 +127,8 @@ class ReplaySession {
   std::optional<ReplayStop> handle_exit(ReplayNode& node, pid_t tid, int status);
   std::optional<ReplayStop> end_node(ReplayNode& node, ThreadId thread, NodeOutcome outcome);
   std::optional<ReplayStop> adopt_fork(pid_t pid);
+  ReplayStop diverge(ReplayNode& node, const ReplayNode::Thread& thread, Divergence divergence);
+  bool dies_as_recorded(const ReplayNode& node, int signal) const;
   Result<void> stop_group();
   ReplayStop stop_of(ReplayStop::Kind kind, ReplayNode& node, const ReplayNode::Thread& thread);
   ReplayStop finish(ReplayStop stop);

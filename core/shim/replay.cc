@@ -109,7 +109,7 @@ void diverge(EventRecord* expected, uint32_t kind, uint32_t which, uint64_t want
   d.expected_type = expected->header.type;
   d.actual_type = type;
   d.expected_call = expected->call;
-  d.actual_call = (uint32_t)frame->rax;
+  d.actual_call = frame ? (uint32_t)frame->rax : 0;
   d.expected_thread = expected->header.thread;
   d.actual_thread = area->number;
   d.expected = want;
@@ -123,7 +123,8 @@ void replay_hand_over() {
     trap(kTrapEndOfTrace, 0);
   }
   ThreadArea* area = area_of(next->header.thread);
-  if (next->header.thread >= control.thread_count || !area->alive) replay_fail("the next event belongs to a thread that does not exist", (long)next->header.thread);
+  if (next->header.thread >= control.thread_count || !area->alive)
+    diverge(next, kDivergedAbsent, 0, next->header.thread, me()->number, me()->frame, me(), me()->in_call ? kRelease : kThreadExit);
   control.turn = next->header.thread;
   __atomic_store_n(&area->go, 1, __ATOMIC_RELEASE);
   if (area != me()) native(202, &area->go, 129 /* FUTEX_WAKE_PRIVATE */, 1);

@@ -99,6 +99,7 @@ enum DivergenceKind : uint32_t {
   kDivergedInput = 5,      // memory read by the call differs
   kDivergedNative = 6,     // a mapping call gave another result
   kDivergedDamaged = 7,    // the record makes no sense
+  kDivergedAbsent = 8,     // the next event is of a thread that does not exist
 };
 
 struct DivergenceReport {

@@ -40,8 +40,8 @@ constexpr std::string_view operands_text(std::string_view text) {
 }
 
 constexpr CallRule kRules[] = {
-#define CALL(number, name, arity, rule, flags, outputs, inputs) {number, #name, rule_text(#rule), operands_text(#outputs ", " #inputs)},
-#define REFUSE(number, name, why) {number, #name, "refused", why},
+#define CALL(number, name, arity, rule, flags, outputs, inputs) {number, #name, arity, rule_text(#rule), operands_text(#outputs ", " #inputs)},
+#define REFUSE(number, name, why) {number, #name, 0, "refused", why},
 #include "core/shim/calls.def"
 #undef REFUSE
 #undef CALL

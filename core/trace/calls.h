@@ -16,6 +16,7 @@ std::string_view call_name(unsigned number);
 struct CallRule {
   unsigned number;
   std::string_view name;
+  unsigned arity;
   std::string_view rule;    // "emulated", "native", "special", "refused", "unhandled"
   std::string_view detail;  // what the kernel reads and writes, as calls.def says; of refused ones, why
 };

@@ -244,6 +244,12 @@ Result<EventView> TraceReader::event_at(uint64_t offset) const {
   return record.event();
 }
 
+bool TraceReader::ended_by_exit() const {
+  const format::EndRecord* last = nullptr;
+  for (RecordCursor cursor = records(); cursor.next();) last = cursor.record().end();
+  return last && last->reason == format::kEndExit;
+}
+
 Result<void> TraceReader::check() const {
   RecordCursor cursor = records();
   while (cursor.next()) {

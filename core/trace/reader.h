@@ -60,6 +60,9 @@ class TraceReader {
   Result<RecordView> record_at(uint64_t offset) const;
   Result<EventView> event_at(uint64_t offset) const;
 
+  // Whether the trace ends because the program did.
+  bool ended_by_exit() const;
+
   // Walks the whole trace; the first damage found, if any.
   Result<void> check() const;
 

@@ -19,7 +19,7 @@ Rules for all methods:
 """
 from __future__ import annotations
 
-from typing import Any, Hashable, Protocol, Sequence
+from typing import Any, Hashable, Mapping, Protocol, Sequence
 
 RawValue = tuple["int | str", bytes, "int | None"]
 """(type id, the value's bytes in memory order, the address it was read from or None for a temporary)."""
@@ -72,8 +72,7 @@ class Stop(Protocol):
     real_time: float  # seconds since the epoch on the node's clock, as recorded
     event: int | None  # index of the node's event at or before the stop
     message: str | None  # exit: how it ended; divergence: the diff; else what the user should know (a bad condition)
-    expected: str | None  # divergence
-    actual: str | None
+    divergence: Mapping[str, Any] | None  # what `errors.Divergence` takes besides its message
 
 
 class Backend(Protocol):

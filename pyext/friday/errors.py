@@ -4,6 +4,9 @@ The binding raises these classes by the code of the core's error: `by_code` is t
 """
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any, Mapping, Sequence
+
 
 class Error(Exception):
     """An expected failure. `node` is the id of the node concerned, `event` the index of its event; None when there is
@@ -91,15 +94,52 @@ class CallFailed(Error):
         self.how = how
 
 
+@dataclass(frozen=True)
+class CodePlace:
+    """A place in a program's code. What is not known is empty or 0."""
+    address: int
+    function: str
+    offset: int  # in the function
+    module: str  # "libc.so.6"
+    module_offset: int
+    file: str  # of the source
+    line: int
+    text: str  # all of it for people
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class NearEvent:
+    """A recorded event beside the one that differs."""
+    index: int
+    differs: bool
+    text: str
+
+
 class Divergence(Error):
-    """The replay does something else than the recording: printed like a diff. `expected` and `actual` are texts."""
+    """The replay does something else than the recording. The message is the whole report, printed like a diff; its parts:
+
+    node_name, thread: who did it. kind: what differs first: "type", "call", "thread", "argument", "input", "result",
+    "state", "end" or "damaged". call: what the thread did, by name. logical_time, real_time: of the event as it was
+    recorded, seconds since the group's start and since the epoch. chain: the call site and its callers, innermost first.
+    expected, actual: one line each. events: five of the node's events before, the one that differs, five after."""
     code = "diverged"
 
-    def __init__(self, message: str = "", *, expected: str = "", actual: str = "", node: int | None = None,
-                 event: int | None = None) -> None:
+    def __init__(self, message: str = "", *, node: int | None = None, event: int | None = None, node_name: str = "",
+                 thread: int | None = None, kind: str = "", call: str = "", logical_time: float = 0.0,
+                 real_time: float = 0.0, expected: str = "", actual: str = "", chain: Sequence[Mapping[str, Any]] = (),
+                 events: Sequence[Mapping[str, Any]] = ()) -> None:
         super().__init__(message, node=node, event=event)
-        self.expected = expected
-        self.actual = actual
+        self.node_name, self.thread, self.kind, self.call = node_name, thread, kind, call
+        self.logical_time, self.real_time = logical_time, real_time
+        self.expected, self.actual = expected, actual
+        self.chain = [CodePlace(**place) for place in chain]
+        self.events = [NearEvent(**near) for near in events]
+
+    def __str__(self) -> str:
+        return self.message or super().__str__()
 
 
 class BadRecording(Error):

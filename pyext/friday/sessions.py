@@ -533,8 +533,8 @@ class Session:
         self.last_stop, self._point = stop, None
         if stop.kind == "divergence":
             altered = "".join(f"{node!r} was altered since {since}\n" for node, since in self.altered.items())
-            raise Divergence(altered + (stop.message or "the replay diverged"), expected=stop.expected or "",
-                             actual=stop.actual or "", node=stop.node, event=stop.event)
+            about = stop.divergence or {"node": stop.node, "event": stop.event}
+            raise Divergence(altered + (stop.message or "the replay diverged"), **about)
         if stop.kind == "interrupt" and not self.console:
             raise KeyboardInterrupt
         if stop.kind == "end":

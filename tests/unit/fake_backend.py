@@ -66,8 +66,7 @@ class FakeStop:
     real_time: float = 0.0
     event: "int | None" = None
     message: "str | None" = None
-    expected: "str | None" = None
-    actual: "str | None" = None
+    divergence: "dict | None" = None
 
 
 @dataclass

@@ -191,14 +191,19 @@ def test_assertions_of_handlers_reach_pytest():
 
 def test_divergence_is_an_exception_and_says_altered_nodes_first():
     session, backend = make(events=[Event(0, "f")])
-    backend.final = FakeStop("divergence", node=1, event=12, message="- write 5\n+ write 6", expected="write 5",
-                             actual="write 6")
+    place = {"address": 16, "function": "write", "offset": 4, "module": "libc.so.6", "module_offset": 8, "file": "", "line": 0,
+             "text": "write+0x4 in libc.so.6"}
+    backend.final = FakeStop("divergence", node=1, message="- write 5\n+ write 6", divergence={
+        "node": 1, "event": 12, "kind": "argument", "expected": "write 5", "actual": "write 6", "chain": [place],
+        "events": [{"index": 12, "differs": True, "text": "write 5"}]})
     backend.let(0, {"x": 1})
     session.nodes[0].write("x", 2)
     with pytest.raises(friday.Divergence) as caught:
         session.run()
-    assert str(caught.value) == "node 1, event 12: <node 0 a> was altered since 0\n- write 5\n+ write 6"
-    assert caught.value.expected == "write 5"
+    assert str(caught.value) == "<node 0 a> was altered since 0\n- write 5\n+ write 6"
+    error = caught.value
+    assert (error.expected, error.actual, error.kind, error.thread) == ("write 5", "write 6", "argument", None)
+    assert str(error.chain[0]) == "write+0x4 in libc.so.6" and error.events[0].differs
 
 
 def test_interrupt_raises_in_scripts_and_returns_in_the_console():
@@ -346,7 +351,7 @@ def test_diverged(tmp_path):
     def setup(backend):
         backend.final = FakeStop("divergence", node=0, message="the diff")
     code, out, report, _ = run_text(tmp_path, "", setup=setup)
-    assert (code, out) == (3, "friday: diverged: node 0: the diff\n") and report["error"] == out.strip()
+    assert (code, out) == (3, "friday: diverged: the diff\n") and report["error"] == out.strip()
 
 
 def test_an_exception_in_a_handler_ends_the_run_with_its_line_and_place(tmp_path):

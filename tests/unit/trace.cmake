@@ -6,3 +6,7 @@ gtest_discover_tests(friday_trace_test TEST_PREFIX unit.trace.)
 # Run by tests/e2e/test_logical_time.py on real recordings.
 add_executable(friday_order_check ${CMAKE_CURRENT_LIST_DIR}/trace_order_check.cc)
 target_link_libraries(friday_order_check PRIVATE friday_trace)
+
+# Run by tests/e2e/test_divergence.py: alters recordings so that only a replay can tell.
+add_executable(friday_trace_edit ${CMAKE_CURRENT_LIST_DIR}/trace_edit.cc)
+target_link_libraries(friday_trace_edit PRIVATE friday_trace)

@@ -1,0 +1,61 @@
+#include "core/trace/event_text.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "core/trace/calls.h"
+
+namespace friday {
+
+std::string preview(std::span<const std::byte> bytes, size_t most) {
+  std::string text;
+  for (std::byte b : bytes.first(std::min(bytes.size(), most))) {
+    const char c = static_cast<char>(b);
+    if (c == '\n') text += "\\n";
+    else if (c == '\r') text += "\\r";
+    else if (c >= 32 && c < 127) text += c;
+    else text += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+  }
+  return text + (bytes.size() > most ? "..." : "");
+}
+
+std::string call_with_arguments(unsigned call, std::span<const uint64_t> arguments) {
+  std::string text = call_text(call) + "(";
+  for (size_t i = 0; i < arguments.size(); i++) {
+    const auto value = static_cast<int64_t>(arguments[i]);
+    text += fmt::format("{}{}", i ? ", " : "", value >= -4096 && value < 65536 ? fmt::format("{}", value) : fmt::format("{:#x}", arguments[i]));
+  }
+  return text + ")";
+}
+
+std::string what_text(const EventView& event) {
+  if (event.type() == format::kSignal) return signal_text(event->call);
+  if (event.type() == format::kInstruction) {
+    static const char* const names[] = {"?", "rdtsc", "rdtscp", "rdrand", "rdseed"};
+    return names[event->call < 5 ? event->call : 0];
+  }
+  return event.has_call() ? call_with_arguments(event->call, event.arguments()) : std::string();
+}
+
+std::string result_text(const EventView& event) {
+  if (event.type() == format::kRelease) return " ...";
+  if (!event.has_call() && event.type() != format::kInstruction) return {};
+  const int64_t r = event->result;
+  if (r < 0 && r >= -4095 && event.has_call()) return fmt::format(" = -1 {}", errno_text(static_cast<int>(-r)));
+  if (r > 0xffffff || r < 0) return fmt::format(" = {:#x}", static_cast<uint64_t>(r));
+  return fmt::format(" = {}", r);
+}
+
+std::string event_line(const EventView& event) {
+  constexpr size_t kGlance = 32;
+  const std::string what = what_text(event);
+  std::string text = fmt::format("thread {} {}{}{}{}", event.thread(), record_type_name(event.type()), what.empty() ? "" : " ", what, result_text(event));
+  for (PartView part : event.parts()) {
+    if (part.kind() == format::kPath) return text + fmt::format("  \"{}\"", part.text());
+    if (part.kind() == format::kMemory && !part.bytes().empty()) return text + fmt::format("  \"{}\"", preview(part.bytes(), kGlance));
+  }
+  return text;
+}
+
+}  // namespace friday

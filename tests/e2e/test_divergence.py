@@ -1,0 +1,198 @@
+"""A replay that does something else than the recording stops at the first event that differs and says node, thread, event, time,
+call site and its callers with their source lines, expected and actual, and the events around: in `friday verify`, its
+--json, `friday run` and the console. Recordings are altered on purpose, sealed again so that no reader can tell."""
+import json
+import re
+import shutil
+
+import pytest
+
+
+@pytest.fixture
+def recording(recorder, targets):
+    done = recorder.record([targets / "diverge"], name="it")
+    recorder.verify(done)
+    return done
+
+
+@pytest.fixture
+def events(recorder):
+    def events(recording, node=0):
+        out = recorder.run([recorder.friday, "dump", recording.path, "--node", str(node), "--json"])
+        assert out.returncode == 0, out.stderr
+        return [json.loads(line) for line in out.stdout.splitlines()]
+    return events
+
+
+@pytest.fixture
+def edit(recorder, build):
+    def edit(recording, *change, node=0):
+        done = recorder.run([build / "bin" / "friday_trace_edit", recording.path / "nodes" / str(node) / "trace", *map(str, change)])
+        assert done.returncode == 0, done.stderr
+        shutil.rmtree(recording.path / "cache", ignore_errors=True)
+    return edit
+
+
+def number_of(events, call, nth=0):
+    """Index of the nth event of a call; negative: from the end."""
+    return [event["event"] for event in events if event.get("call") == call][nth]
+
+
+def report(recorder, recording, same_twice=True):
+    """The divergence as `friday verify --json` tells it; what is true of every one is checked."""
+    done = recorder.replay(recording, "--json")
+    assert done.returncode == 3, done
+    found = json.loads(done.stdout)
+    assert not found["held"]
+    d = found["divergence"]
+    text = recorder.replay(recording)
+    assert text.returncode == 3
+    if not same_twice:
+        return d
+    assert text.stdout == d["text"]
+    assert f"node {d['node']} ({d['name']}), thread {d['thread']}, event {d['event']} ({d['call']})" in text.stdout
+    assert re.search(r"at \d+\.\d{6} s of logical time, \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6} UTC\n", text.stdout)
+    assert f"- recorded: {d['expected']}\n+ replayed: {d['actual']}\n" in text.stdout
+    around = [event["index"] for event in d["events"]]
+    assert around == [n for n in range(d["event"] - 5, d["event"] + 6) if n in around]
+    assert [event["index"] for event in d["events"] if event["differs"]] in ([d["event"]], [])
+    marked = [line for line in text.stdout.splitlines() if line.startswith("->")]
+    assert len(marked) == (1 if d["event"] in around else 0)
+    recorder.none_left()
+    return d
+
+
+def functions(d):
+    return [place.get("function") for place in d["chain"]]
+
+
+def test_one_byte_of_what_was_read(recorder, recording, events, edit):
+    """The program computes something else from it and says so much later: the first event that differs is that write."""
+    before = events(recording)
+    edit(recording, number_of(before, "read", -1), "byte", 3)
+    d = report(recorder, recording)
+    assert d["kind"] in ("input", "argument") and d["call"] == "write"
+    assert d["event"] == number_of(before, "getppid", -1) + 1
+    assert functions(d)[1:3] == ["tell", "main"]
+    caller = d["chain"][1]
+    assert caller["module"] == "diverge" and caller["file"].endswith("tests/targets/diverge.c") and caller["line"] > 0
+    assert d["chain"][0]["module"].startswith("libc") and 0 < d["chain"][0]["offset"] < 100
+    assert "write(3, " in d["expected"] and "write(3, " in d["actual"] and '"sum ' in d["actual"]
+    assert len(d["events"]) == 11
+
+
+def test_another_input_hash(recorder, recording, events, edit):
+    event = number_of(events(recording), "write", 0)
+    edit(recording, event, "input")
+    d = report(recorder, recording)
+    assert (d["event"], d["kind"], d["call"]) == (event, "input", "write")
+    assert '"what is summed up"' in d["actual"]
+    hashes = [re.search(r"hashes to ([0-9a-f]{16})", d[key])[1] for key in ("expected", "actual")]
+    assert hashes[0] != hashes[1]
+
+
+def test_another_argument(recorder, recording, events, edit):
+    event = number_of(events(recording), "lseek")
+    edit(recording, event, "argument", 2, 5)
+    d = report(recorder, recording)
+    assert (d["event"], d["kind"]) == (event, "argument")
+    assert "lseek(4, 5, 0)" in d["expected"] and "argument 2 is 0x5" in d["expected"] and "lseek(4, 0, 0)" in d["actual"]
+
+
+def test_an_event_that_is_gone(recorder, recording, events, edit):
+    event = number_of(events(recording), "read", -1)
+    edit(recording, event, "drop")
+    d = report(recorder, recording)
+    assert (d["event"], d["kind"]) == (event, "call")
+    assert "getppid()" in d["expected"] and "read(4, " in d["actual"] and functions(d)[1] == "main"
+
+
+def test_the_last_event_is_gone(recorder, recording, events, edit):
+    last = events(recording)[-1]["event"]
+    edit(recording, last, "drop")
+    d = report(recorder, recording)
+    assert (d["event"], d["kind"], d["call"]) == (last, "end", "exit_group")
+    assert "no more events: the program exited with 0" == d["expected"] and "exit_group(0)" in d["actual"]
+
+
+def test_a_thread_that_is_gone(recorder, targets, events, edit):
+    """Without the clone that made it, a thread's first event belongs to nobody."""
+    recording = recorder.record([targets / "threads"], name="it")
+    clone = number_of(events(recording), "clone", 0)
+    edit(recording, clone, "drop")
+    assert report(recorder, recording)["event"] == clone
+
+
+def test_a_crash_that_is_not_recorded(recorder, targets, events, edit):
+    """A program that trusts what it read dies of it: where, and what it should have done instead."""
+    recording = recorder.record([targets / "diverge", "pointer"], name="it")
+    recorder.verify(recording)
+    edit(recording, number_of(events(recording), "read", -1), "byte", 7)  # a high byte of an address
+    d = report(recorder, recording)
+    assert (d["kind"], d["call"]) == ("end", "SIGSEGV")
+    assert functions(d)[:2] == ["follow", "main"]
+    assert "dies of SIGSEGV" in d["actual"] and "getppid()" in d["expected"]
+
+
+def test_nondeterminism_of_the_program(recorder, targets):
+    """A time stamp taken by code that was made at run time is seen by nobody; what was computed from it is."""
+    recording = recorder.record([targets / "diverge", "tsc"], name="it")
+    d = report(recorder, recording, same_twice=False)
+    assert d["call"] == "write" and functions(d)[1:3] == ["tell", "main"]
+
+
+def test_in_scripts_and_the_console(recorder, recording, events, edit, tmp_path):
+    edit(recording, number_of(events(recording), "read", -1), "byte", 3)
+    d = report(recorder, recording)
+    script = tmp_path / "script.py"
+    script.write_text("""
+import json
+import friday
+try:
+    friday.session.run()
+except friday.Divergence as e:
+    keys = ("node", "node_name", "thread", "event", "kind", "call", "logical_time", "real_time", "expected", "actual")
+    about = {key: getattr(e, key) for key in keys}
+    about["chain"] = [(p.function, p.module, p.file, p.line, str(p)) for p in e.chain]
+    about["events"] = [(n.index, n.differs, n.text) for n in e.events]
+    about["text"] = str(e)
+    print(json.dumps(about))
+    raise
+""")
+    done = recorder.run([recorder.friday, "run", script, recording.path])
+    assert done.returncode == 3, done
+    about = json.loads(done.stdout)
+    for key in ("node", "thread", "event", "kind", "call", "logical_time", "real_time", "expected", "actual", "text"):
+        assert about[key] == d[key], key
+    assert about["node_name"] == "it"
+    assert [tuple(place) for place in about["chain"]] == [(p.get("function", ""), p.get("module", ""), p.get("file", ""), p.get("line", 0), p["text"]) for p in d["chain"]]
+    assert [tuple(event) for event in about["events"]] == [(e["index"], e["differs"], e["text"]) for e in d["events"]]
+    assert d["text"].strip() in done.stderr
+    batch = tmp_path / "batch"
+    batch.write_text("run\n")
+    done = recorder.run([recorder.friday, "replay", recording.path, "--batch", "-x", batch])
+    assert done.returncode == 3 and d["text"].strip() in done.stdout + done.stderr, done
+
+
+def test_many_replays_of_one_recording(recorder, targets):
+    recording = recorder.record([targets / "threads"], name="it")
+    once = json.loads(recorder.verify(recording, "--hash", "--json").stdout)
+    many = json.loads(recorder.verify(recording, "--times", "20", "--json").stdout)
+    assert many["runs"] == 20 and many["nodes"] == once["nodes"]
+    assert "20 times alike, 1 nodes" in recorder.verify(recording, "--times", "20").stdout
+
+
+def test_the_first_replay_that_differs_is_named(recorder, targets):
+    """Its memory holds a time stamp that no recorder sees, so no two replays are the same, though every call is."""
+    recording = recorder.record([targets / "diverge", "silent"], name="it")
+    recorder.verify(recording)
+    done = recorder.replay(recording, "--times", "3")
+    assert done.returncode == 3
+    assert "run 2 of 3 differs" in done.stdout and "node 0 (it): the hash of its memory is" in done.stdout
+
+
+@pytest.mark.full
+@pytest.mark.limit(900)
+def test_a_thousand_replays(recorder, targets):
+    recording = recorder.record([targets / "threads"], name="it")
+    assert json.loads(recorder.verify(recording, "--times", "1000", "--json", timeout=850).stdout)["runs"] == 1000
