@@ -55,6 +55,8 @@ json describe_node(const Recording& recording, const Schedule* schedule, const N
               {"build_id", node.build_id}, {"host", node.host}, {"pid", node.pid}, {"events", node.events}, {"trace_bytes", node.trace_bytes},
               {"ended", describe(node.end)}};
   if (node.parent) out["parent"] = node.parent->value;
+  if (node.spawned_by) out["spawned_by"] = node.spawned_by->value;
+  if (node.replaces) out["replaces"] = node.replaces->value;
   if (node.problem) {
     out["problem"] = node.problem->message;
     return out;
@@ -90,6 +92,8 @@ void print(const json& info) {
     fmt::print("  program   {}{}\n", node["program"].get<std::string>(), node["build_id"] == "" ? "" : " (build-id " + node["build_id"].get<std::string>() + ")");
     if (!command.empty()) fmt::print("  command   {}\n", command);
     if (node.contains("parent")) fmt::print("  forked by node {}\n", node["parent"].get<int>());
+    if (node.contains("spawned_by")) fmt::print("  spawned by node {} (vfork and execve)\n", node["spawned_by"].get<int>());
+    if (node.contains("replaces")) fmt::print("  took the place of node {} (execve)\n", node["replaces"].get<int>());
     if (node.contains("problem")) {
       fmt::print("  problem   {}\n", node["problem"].get<std::string>());
       continue;

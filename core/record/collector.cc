@@ -19,9 +19,11 @@
 #include <ctime>
 
 #include <nlohmann/json.hpp>
+#include <xxhash.h>
 
 #include "core/base/check.h"
 #include "core/base/files.h"
+#include "core/record/instrumentable.h"
 
 namespace friday {
 
@@ -31,10 +33,34 @@ namespace {
 
 constexpr uint64_t kFirstRoom = 16u << 20, kMostRoom = 64u << 20;
 
-int64_t realtime_ns() {
+int64_t now_ns(clockid_t clock) {
   timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
+  clock_gettime(clock, &now);
   return now.tv_sec * 1000000000ll + now.tv_nsec;
+}
+
+// The effective user of a process.
+uid_t user_of(pid_t pid) {
+  uid_t user = geteuid();
+  auto status = read_file(fmt::format("/proc/{}/status", pid));
+  const size_t line = status ? status->find("\nUid:") : std::string::npos;
+  if (line != std::string::npos) (void)sscanf(status->c_str() + line, "\nUid: %*u %u", &user);
+  return user;
+}
+
+// What /proc says of a process that has just executed a program.
+void describe_process(pid_t pid, NodeOrigin& origin) {
+  char exe[PATH_MAX];
+  ssize_t n = readlink(fmt::format("/proc/{}/exe", pid).c_str(), exe, sizeof exe);
+  if (n > 0) origin.program.assign(exe, static_cast<size_t>(n));
+  auto line = read_file(fmt::format("/proc/{}/cmdline", pid));
+  if (!line || line->empty()) return;
+  origin.arguments.clear();
+  for (size_t from = 0; from < line->size();) {
+    const size_t to = std::min(line->find('\0', from), line->size());
+    origin.arguments.push_back(line->substr(from, to - from));
+    from = to + 1;
+  }
 }
 
 void wake(uint32_t* word) {
@@ -49,11 +75,7 @@ bool tsc_is_the_clock() {
 }
 
 uint64_t measure_tsc_rate() {
-  auto mono = [] {
-    timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000000000ll + t.tv_nsec;
-  };
+  auto mono = [] { return now_ns(CLOCK_MONOTONIC); };
   int64_t start = mono();
   uint64_t first = __rdtsc();
   while (mono() - start < 5000000) {}
@@ -71,13 +93,16 @@ struct Collector::Node {
   UniqueFd trace, socket, peer;  // peer: the program's end until it is handed out
   FileHeader* header = nullptr;
   pid_t pid = 0;
-  bool direct_child = false, hello = false, closed = false, hung_up = false;
+  bool direct_child = false, hello = false, spawned = false, closed = false, hung_up = false;
   int64_t started_ns = 0;
   int wait_status = -1;
   uint32_t end_reason = 0;
   int end_detail = 0;
   std::string end_text;
-  int forked_children = 0, execs = 0;
+  int forked_children = 0;
+  // The program that it was about to execute when there were so many events, and why that cannot be recorded.
+  std::string executes, execution_problem;
+  uint64_t execution_event = 0;
 };
 
 Collector::Collector(CollectorOptions options) : options_(std::move(options)), files_(options_.recording + "/files") {
@@ -108,7 +133,7 @@ Result<std::unique_ptr<Collector>> Collector::create(CollectorOptions options) {
       if (foreign)
         return fail(ErrorCode::bad_input, "{} exists and is not a recording; name a new or empty directory", options.recording);
     }
-    nlohmann::json description = {{"format", 1}, {"created", realtime_ns()}};
+    nlohmann::json description = {{"format", 1}, {"created", now_ns(CLOCK_REALTIME)}};
     FRIDAY_TRY_VOID(write_file_atomically(marker, description.dump() + "\n"));
   }
   for (const char* part : {"/nodes", "/files"})
@@ -117,7 +142,7 @@ Result<std::unique_ptr<Collector>> Collector::create(CollectorOptions options) {
   return std::unique_ptr<Collector>(new Collector(std::move(options)));
 }
 
-Result<Collector::Node*> Collector::create_node(const NodeOrigin& origin, const uint8_t* parent_uuid) {
+Result<Collector::Node*> Collector::create_node(const NodeOrigin& origin, const Node* parent, bool forked) {
   auto node = std::make_unique<Node>();
   node->origin = origin;
   // Several collectors may add to one recording: the directory that mkdir makes is ours. An id is never given twice, also
@@ -129,15 +154,19 @@ Result<Collector::Node*> Collector::create_node(const NodeOrigin& origin, const 
     if (!made && errno != EEXIST) return fail_errno(errno, fmt::format("cannot create {}", node->directory));
   }
   if (getrandom(node->uuid, sizeof node->uuid, 0) != sizeof node->uuid) return fail(ErrorCode::io, "getrandom failed");
-  if (parent_uuid) memcpy(node->parent_uuid, parent_uuid, sizeof node->parent_uuid);
-  node->started_ns = realtime_ns();
-  FRIDAY_TRY_VOID(create_trace(*node));
+  if (parent) memcpy(node->parent_uuid, parent->uuid, sizeof node->parent_uuid);
+  node->started_ns = now_ns(CLOCK_REALTIME);
+  FRIDAY_TRY_VOID(create_trace(*node, forked));
+  if (parent) {
+    node->header->parent_pid = static_cast<uint32_t>(parent->pid);
+    node->header->fork_event = parent->header->events - (forked ? 0 : 1);  // execve has its entry in the trace already
+  }
   write_description(*node);
   nodes_.push_back(std::move(node));
   return nodes_.back().get();
 }
 
-Result<void> Collector::create_trace(Node& node) {
+Result<void> Collector::create_trace(Node& node, bool forked) {
   FRIDAY_TRY(trace, open_file(node.directory + "/trace", O_RDWR | O_CREAT | O_EXCL, 0600));
   if (int error = posix_fallocate(trace.get(), 0, kFirstRoom))
     return fail_errno(error, fmt::format("cannot allocate {} MiB for {}/trace", kFirstRoom >> 20, node.directory));
@@ -148,9 +177,7 @@ Result<void> Collector::create_trace(Node& node) {
   header->version = format::kVersion;
   header->header_size = format::kHeaderSize;
   header->features = format::kFeatureChecksums;
-  bool parent = false;
-  for (uint8_t byte : node.parent_uuid) parent |= byte != 0;
-  header->features |= parent ? format::kFeatureForkChild : format::kFeatureImage;
+  header->features |= forked ? format::kFeatureForkChild : format::kFeatureImage;
   header->clock_kind = clock_kind_;
   header->abi_version = shim::kAbiVersion;
   unsigned at = 0;
@@ -173,7 +200,7 @@ Result<void> Collector::create_trace(Node& node) {
 }
 
 Result<UniqueFd> Collector::add_node(const NodeOrigin& origin, uint32_t* id) {
-  FRIDAY_TRY(node, create_node(origin, nullptr));
+  FRIDAY_TRY(node, create_node(origin));
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return fail_errno(errno, "socketpair failed");
   node->socket.reset(pair[0]);
@@ -256,6 +283,9 @@ void Collector::handle(Node& node) {
     case shim::kModule: answer_module(node, request, passed.get()); break;
     case shim::kRoom: give_room(node); break;
     case shim::kFork: answer_fork(node); break;
+    case shim::kSpawn: answer_spawn(node, request); break;
+    case shim::kExecutes: note_execution(node, request); break;
+    case shim::kNotExecuted: node.pid = 0; break;
     case shim::kForked:
       node.pid = request.detail;
       write_description(node);
@@ -291,12 +321,22 @@ bool send_reply(int socket, const void* data, size_t size, const int* fds, unsig
 }  // namespace
 
 void Collector::answer_hello(Node& node, const shim::Request& request) {
-  if (node.hello) restart_after_exec(node);
-  Node& now = node.closed ? *nodes_.back() : node;
-  now.hello = true;
-  if (now.pid == 0) now.pid = static_cast<pid_t>(request.pid);
-  now.header->pid = request.pid;
   shim::HelloReply reply = describe_vdso();
+  Node* fresh = &node;
+  if (node.hello) {
+    // By the same process: another one that has got hold of this socket is none of the node's.
+    fresh = node.pid == static_cast<pid_t>(request.pid) ? restart_after_exec(node) : nullptr;
+    if (!fresh) {
+      send_reply(node.socket.get(), &reply, sizeof reply, nullptr, 0);
+      return;
+    }
+  }
+  Node& now = *fresh;
+  now.hello = true;
+  now.executes.clear();
+  if (now.pid == 0) now.pid = static_cast<pid_t>(request.pid);
+  if (now.spawned) describe_process(now.pid, now.origin);
+  now.header->pid = request.pid;
   reply.clock_kind = clock_kind_;
   if (options_.catch_all_only) reply.flags |= shim::kCatchAllOnly;
   int fd = now.trace.get();
@@ -305,20 +345,52 @@ void Collector::answer_hello(Node& node, const shim::Request& request) {
 
 // The same process says hello again: it has executed another program. The old trace is complete; the new image is a node of
 // its own, in the line of the old one.
-void Collector::restart_after_exec(Node& node) {
+Collector::Node* Collector::restart_after_exec(Node& node) {
   NodeOrigin origin = node.origin;
-  origin.name = fmt::format("{}/exec-{}", node.origin.lineage.back(), ++node.execs);
+  origin.name = fmt::format("{}/exec-1", node.origin.lineage.back());
   origin.lineage.push_back(origin.name);
-  char exe[PATH_MAX];
-  ssize_t n = readlink(fmt::format("/proc/{}/exe", node.pid).c_str(), exe, sizeof exe);
-  if (n > 0) origin.program.assign(exe, static_cast<size_t>(n));
-  auto fresh = create_node(origin, nullptr);
-  if (!fresh) return;
+  describe_process(node.pid, origin);
+  auto fresh = create_node(origin, &node);
+  if (!fresh) return nullptr;
   (*fresh)->socket = std::move(node.socket);
   (*fresh)->pid = node.pid;
   (*fresh)->direct_child = node.direct_child;
-  node.end_reason = format::kEndExec;
+  node.executes.clear();
+  end_by_execution(node, origin.program);
   close_node(node);
+  return *fresh;
+}
+
+// A program that takes a process's place is a node of its own, if the shim gets into it.
+void Collector::note_execution(Node& node, const shim::Request& request) {
+  node.executes.assign(request.text, strnlen(request.text, sizeof request.text));
+  node.execution_event = request.offset;
+  // Names are those in the process's own root.
+  const std::string root = fmt::format("/proc/{}/root", node.pid);
+  struct stat theirs, ours;
+  const bool changed = stat(root.c_str(), &theirs) == 0 && stat("/", &ours) == 0 && (theirs.st_ino != ours.st_ino || theirs.st_dev != ours.st_dev);
+  auto possible = check_instrumentable(node.executes, {user_of(node.pid), changed ? root : ""});
+  node.execution_problem = possible ? "" : possible.error().message;
+}
+
+// The trace of a process that has executed another program gets its last record here: there was nobody left to write it.
+void Collector::end_by_execution(Node& node, const std::string& text) {
+  node.end_reason = format::kEndExec;
+  node.end_text = text;
+  const uint64_t end = node.header->committed;
+  if (node.header->ended || end + sizeof(format::EndRecord) > node.header->allocated) return;
+  format::EndRecord record{};
+  record.header.size = sizeof record;
+  record.header.type = format::kEndRecord;
+  record.event = node.header->events;
+  record.ticks = clock_kind_ == format::kClockTsc ? __rdtsc() : static_cast<uint64_t>(now_ns(CLOCK_MONOTONIC));
+  record.reason = format::kEndExec;
+  record.detail = node.end_detail;
+  text.copy(record.text, sizeof record.text - 1);
+  record.header.checksum = static_cast<uint32_t>(XXH3_64bits_withSeed(&record, sizeof record, end));
+  if (pwrite(node.trace.get(), &record, sizeof record, static_cast<off_t>(end)) != sizeof record) return;
+  __atomic_store_n(&node.header->committed, end + sizeof record, __ATOMIC_RELEASE);
+  node.header->ended = 1;
 }
 
 void Collector::answer_module(Node& node, const shim::Request& request, int fd) {
@@ -355,7 +427,7 @@ void Collector::answer_fork(Node& node) {
   NodeOrigin origin = node.origin;
   origin.name = fmt::format("{}/child-{}", node.origin.lineage.back(), ++node.forked_children);
   origin.lineage.push_back(origin.name);
-  auto child = create_node(origin, node.uuid);
+  auto child = create_node(origin, &node, true);
   int pair[2];
   if (!child || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
     send_reply(node.socket.get(), &reply, sizeof reply, nullptr, 0);
@@ -364,12 +436,35 @@ void Collector::answer_fork(Node& node) {
   (*child)->socket.reset(pair[0]);
   UniqueFd theirs(pair[1]);
   (*child)->hello = true;
-  (*child)->header->parent_pid = static_cast<uint32_t>(node.pid);
-  (*child)->header->fork_event = node.header->events;
   reply.ok = 1;
   memcpy(reply.node_uuid, (*child)->uuid, 16);
   int fds[2] = {(*child)->trace.get(), theirs.get()};
   send_reply(node.socket.get(), &reply, sizeof reply, fds, 2);
+}
+
+// A child by vfork, whose events are its parent's, becomes a node by the program that it executes.
+void Collector::answer_spawn(Node& node, const shim::Request& request) {
+  shim::ForkReply reply{};
+  NodeOrigin origin = node.origin;
+  origin.name = fmt::format("{}/child-{}", node.origin.lineage.back(), ++node.forked_children);
+  origin.lineage.push_back(origin.name);
+  origin.program.assign(request.text, strnlen(request.text, sizeof request.text));
+  origin.arguments.clear();
+  auto child = create_node(origin, &node);
+  int pair[2];
+  if (!child || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+    send_reply(node.socket.get(), &reply, sizeof reply, nullptr, 0);
+    return;
+  }
+  (*child)->socket.reset(pair[0]);
+  UniqueFd theirs(pair[1]);
+  (*child)->pid = static_cast<pid_t>(request.pid);
+  (*child)->spawned = true;
+  note_execution(**child, request);
+  reply.ok = 1;
+  memcpy(reply.node_uuid, (*child)->uuid, 16);
+  int fd = theirs.get();
+  send_reply(node.socket.get(), &reply, sizeof reply, &fd, 1);
 }
 
 void Collector::give_room(Node& node) {
@@ -388,6 +483,11 @@ void Collector::close_node(Node& node) {
   if (node.closed) return;
   node.closed = true;
   if (node.header) {
+    // Its last event is the entry of a successful execve, and nobody has spoken for the new program.
+    const bool executed = !node.executes.empty() && node.pid && node.header->events == node.execution_event;
+    if (executed && node.execution_problem.empty())
+      node.execution_problem = fmt::format("{} was executed, and did not load the shim", node.executes);
+    if (executed) node.end_detail = 1, end_by_execution(node, node.executes);
     uint64_t end = node.header->committed;
     const bool nothing = node.header->events == 0 && node.pid == 0;
     // A process that still lives goes on storing: it would lose what it stores behind the end of the file, and its life.
@@ -430,7 +530,7 @@ void Collector::write_description(const Node& node) {
                       {"host", host}, {"boot_id", boot_id_.substr(0, boot_id_.find('\n'))}, {"pid", node.pid},
                       {"started_ns", node.started_ns}, {"strict", options_.strict},
                       {"ended", ending(node.wait_status, node.closed, node.end_reason, node.end_detail)},
-                      {"recording_end", {{"reason", node.end_reason}, {"detail", node.end_detail}, {"text", node.end_text}}},
+                      {"recording_end", {{"reason", node.end_reason}, {"detail", node.end_detail}, {"text", node.end_reason == format::kEndExec && !node.execution_problem.empty() ? node.execution_problem : node.end_text}}},
                       {"instrumented", node.hello}};
   // A description that cannot be written costs names, no events: readers derive the rest from the trace.
   (void)write_file_atomically(node.directory + "/node.json", d.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
@@ -448,7 +548,10 @@ std::vector<NodeSummary> Collector::summaries() const {
     FileHeader header;
     auto fd = open_file(node->directory + "/trace", O_RDONLY);
     if (fd && read_exactly(fd->get(), std::as_writable_bytes(std::span(&header, 1)), 0)) s.events = header.events;
-    if (!node->hello) {
+    if (!node->execution_problem.empty() && node->end_reason == format::kEndExec) {
+      s.ended = (node->hello ? "recording ended by execve: " : "never recorded: ") + node->execution_problem;
+      s.complete = false;
+    } else if (!node->hello) {
       s.ended = "never recorded: the program did not load the shim";
       s.complete = false;
     } else if (node->end_reason == format::kEndUnhandled) {

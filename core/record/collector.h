@@ -69,13 +69,16 @@ class Collector {
  private:
   struct Node;
   explicit Collector(CollectorOptions options);
-  Result<Node*> create_node(const NodeOrigin& origin, const uint8_t* parent_uuid);
-  Result<void> create_trace(Node& node);
+  Result<Node*> create_node(const NodeOrigin& origin, const Node* parent = nullptr, bool forked = false);
+  Result<void> create_trace(Node& node, bool forked);
   void handle(Node& node);
   void answer_hello(Node& node, const shim::Request& request);
   void answer_module(Node& node, const shim::Request& request, int fd);
   void answer_fork(Node& node);
-  void restart_after_exec(Node& node);
+  void answer_spawn(Node& node, const shim::Request& request);
+  void note_execution(Node& node, const shim::Request& request);
+  void end_by_execution(Node& node, const std::string& text);
+  Node* restart_after_exec(Node& node);
   void give_room(Node& node);
   void close_node(Node& node);
   void write_description(const Node& node);

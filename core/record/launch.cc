@@ -1,13 +1,11 @@
 #include "core/record/launch.h"
 
-#include <elf.h>
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,6 +13,7 @@
 #include <cstring>
 
 #include "core/base/fd.h"
+#include "core/record/instrumentable.h"
 
 extern char** environ;
 
@@ -22,39 +21,6 @@ namespace friday {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-Result<void> check_instrumentable(const std::string& path, int depth) {
-  struct stat st;
-  if (stat(path.c_str(), &st) != 0) return fail_errno(errno, fmt::format("cannot stat {}", path));
-  if ((st.st_mode & (S_ISUID | S_ISGID)) && st.st_uid != geteuid())
-    return fail(ErrorCode::unsupported, "{} is setuid or setgid: the loader ignores LD_PRELOAD for it, so it cannot be recorded; run a copy without the bit", path);
-  char capabilities[64];
-  if (geteuid() != 0 && getxattr(path.c_str(), "security.capability", capabilities, sizeof capabilities) > 0)
-    return fail(ErrorCode::unsupported, "{} has file capabilities: the loader ignores LD_PRELOAD for it, so it cannot be recorded; run a copy without them", path);
-  FRIDAY_TRY(fd, open_file(path, O_RDONLY));
-  char start[256]{};
-  ssize_t got = pread(fd.get(), start, sizeof start - 1, 0);
-  if (got > 2 && start[0] == '#' && start[1] == '!') {
-    if (depth > 4) return fail(ErrorCode::bad_input, "{}: scripts name each other as interpreter", path);
-    std::string line(start + 2, strcspn(start + 2, "\n"));
-    size_t from = line.find_first_not_of(" \t"), to = line.find_first_of(" \t", from);
-    if (from == std::string::npos) return fail(ErrorCode::bad_input, "{} has an empty interpreter line", path);
-    return check_instrumentable(line.substr(from, to - from), depth + 1);
-  }
-  Elf64_Ehdr header;
-  if (got < static_cast<ssize_t>(sizeof header)) return fail(ErrorCode::bad_input, "{} is no program", path);
-  memcpy(&header, start, sizeof header);
-  if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return fail(ErrorCode::bad_input, "{} is neither an ELF program nor a script", path);
-  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64)
-    return fail(ErrorCode::unsupported, "{} is not an x86-64 program; Friday records no other kind", path);
-  for (unsigned i = 0; i < header.e_phnum; i++) {
-    Elf64_Phdr segment;
-    if (pread(fd.get(), &segment, sizeof segment, static_cast<off_t>(header.e_phoff + i * sizeof segment)) != sizeof segment)
-      return fail(ErrorCode::bad_input, "{} is a damaged ELF file", path);
-    if (segment.p_type == PT_INTERP) return {};
-  }
-  return fail(ErrorCode::unsupported, "{} is statically linked: no shim can be preloaded into it; link it dynamically", path);
-}
 
 struct Running {
   const ProgramSpec* spec;
@@ -321,7 +287,7 @@ Result<std::string> find_program(const ProgramSpec& program) {
   char resolved[PATH_MAX];
   if (path.empty() || !realpath(path.c_str(), resolved))
     return fail(ErrorCode::not_found, "node {}: the program {} was not found; give its path, or check PATH", program.name, name);
-  if (program.record) FRIDAY_TRY_VOID(check_instrumentable(resolved, 0));
+  if (program.record) FRIDAY_TRY_VOID(check_instrumentable(resolved, {geteuid(), ""}));
   return std::string(resolved);
 }
 

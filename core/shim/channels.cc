@@ -28,7 +28,8 @@ struct Stat {
   uint64_t rest[14];
 };
 
-bool in_table(int fd) { return fd >= 0 && fd < kMaxDescriptors; }
+// The descriptors of a child by vfork are its own: what it does with them concerns none of these.
+bool in_table(int fd) { return fd >= 0 && fd < kMaxDescriptors && !me()->borrowed; }
 
 Channel* channel_of(int fd) { return in_table(fd) && slot_of[fd] ? &channels[slot_of[fd]] : nullptr; }
 

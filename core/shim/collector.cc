@@ -4,9 +4,9 @@
 
 namespace friday::shim {
 
-int collector_socket = -1;
-
 namespace {
+
+int collector_socket = -1;
 
 alignas(16) char reply_buffer[sizeof(ModuleReply) + kMaxSites * sizeof(Site)];
 
@@ -34,7 +34,7 @@ bool send_request(const Request& request, int fd) {
   Rights rights = {sizeof(size_t) + 8 + 4, 1, 1 /* SCM_RIGHTS */, {fd, 0}};
   Message message = {nullptr, 0, 0, &data, 1, fd >= 0 ? &rights : nullptr, fd >= 0 ? sizeof rights : 0, 0, 0};
   long sent;
-  do sent = native(46, collector_socket, &message, 0x4000 /* MSG_NOSIGNAL */);
+  do sent = native(46, own_socket(), &message, 0x4000 /* MSG_NOSIGNAL */);
   while (sent == -4);
   return sent == sizeof request;
 }
@@ -46,7 +46,7 @@ long receive(void* buffer, size_t size, int* fds) {
   long got;
   do {
     message.control_length = sizeof rights;
-    got = native(47, collector_socket, &message, 0x40000000 /* MSG_CMSG_CLOEXEC */);
+    got = native(47, own_socket(), &message, 0x40000000 /* MSG_CMSG_CLOEXEC */);
   } while (got == -4);
   unsigned count = message.control_length >= 20 ? (unsigned)((rights.length - 16) / 4) : 0;
   for (unsigned i = 0; i < 2; i++) {
@@ -58,15 +58,17 @@ long receive(void* buffer, size_t size, int* fds) {
 
 }  // namespace
 
-bool collector_owns(int fd) { return fd == collector_socket && fd >= 0; }
+int& own_socket() { return control.thread_count && me()->borrowed ? vfork_socket(me()) : collector_socket; }
 
-void collector_move(int wanted) {
-  (void)wanted;
-  long moved = native(72, collector_socket, 0 /* F_DUPFD */, collector_socket + 1);
-  if (failed(moved)) moved = native(72, collector_socket, 0, 3);
+bool collector_owns(int fd) { return fd == own_socket() && fd >= 0; }
+
+void collector_move() {
+  int& socket = own_socket();
+  long moved = native(72, socket, 0 /* F_DUPFD */, socket + 1);
+  if (failed(moved)) moved = native(72, socket, 0, 3);
   if (failed(moved)) return;
-  native(3, collector_socket);
-  collector_socket = (int)moved;
+  native(3, socket);
+  socket = (int)moved;
 }
 
 bool collector_hello(int socket, HelloReply* reply, int* trace_fd) {
@@ -106,6 +108,26 @@ bool collector_fork(ForkReply* reply, int* trace_fd, int* socket_fd) {
   *trace_fd = fds[0];
   *socket_fd = fds[1];
   return fds[0] >= 0 && fds[1] >= 0;
+}
+
+bool collector_spawn(const char* path, ForkReply* reply, int* socket_fd) {
+  Request request = {};
+  request.kind = kSpawn;
+  request.pid = (uint32_t)native(39);
+  memcpy(request.text, path, min(length_of(path), sizeof request.text - 1));
+  int fds[2] = {-1, -1};
+  if (!send_request(request, -1) || receive(reply, sizeof *reply, fds) != sizeof *reply || !reply->ok) return false;
+  *socket_fd = fds[0];
+  return fds[0] >= 0;
+}
+
+void collector_executes(const char* path) {
+  Request request = {};
+  request.kind = kExecutes;
+  request.pid = (uint32_t)native(39);
+  request.offset = trace_header()->events;
+  memcpy(request.text, path, min(length_of(path), sizeof request.text - 1));
+  send_request(request, -1);
 }
 
 void collector_send(RequestKind kind, uint32_t reason, int detail, const char* text) {

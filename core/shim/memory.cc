@@ -18,19 +18,6 @@ struct Stat {
   int64_t size, block_size, blocks, times[6], reserved[3];
 };
 
-void path_of_descriptor(int fd, char* out, size_t size) {
-  char link[40] = "/proc/self/fd/";
-  char digits[12];
-  int n = 14, k = 0;
-  unsigned value = (unsigned)fd;
-  do digits[k++] = (char)('0' + value % 10);
-  while (value /= 10);
-  while (k) link[n++] = digits[--k];
-  link[n] = 0;
-  long length = native(89, link, out, size - 1);
-  out[length > 0 ? length : 0] = 0;
-}
-
 // Notes what a new file mapping holds, and patches code that has just appeared.
 // `reply` is null when there is no collector to ask any more.
 void note_contents(EventWriter& writer, uint64_t address, const uint64_t* a, ModuleReply* reply, uint64_t file_size, const char* path) {
@@ -145,6 +132,19 @@ long replay_mmap(CallFrame* frame, ThreadArea* area) {
 }
 
 }  // namespace
+
+void path_of_descriptor(int fd, char* out, size_t size) {
+  char link[40] = "/proc/self/fd/";
+  char digits[12];
+  int n = 14, k = 0;
+  unsigned value = (unsigned)fd;
+  do digits[k++] = (char)('0' + value % 10);
+  while (value /= 10);
+  while (k) link[n++] = digits[--k];
+  link[n] = 0;
+  long length = native(89, link, out, size - 1);
+  out[length > 0 ? length : 0] = 0;
+}
 
 long do_mmap(CallFrame* frame, ThreadArea* area) {
   return control.mode == kModeReplay ? replay_mmap(frame, area) : record_mmap(frame, area);

@@ -20,12 +20,9 @@ void store_tid(uint64_t address, uint32_t tid) {
   if (address) friday_copy_out((void*)address, &tid, 4);
 }
 
-// clone(2), fork and vfork, brought to one form.
-struct CloneRequest {
-  uint64_t flags, stack, parent_tid, child_tid, tls;
-};
 CloneRequest request_of(const CallFrame* frame) {
-  if (frame->rax != 56) return {17 /* SIGCHLD */, 0, 0, 0, 0};
+  if (frame->rax == 58) return {kVm | kVfork | 17 /* SIGCHLD */, 0, 0, 0, 0};
+  if (frame->rax == 57) return {17, 0, 0, 0, 0};
   return {frame->rdi, frame->rsi, frame->rdx, frame->r10, frame->r8};
 }
 
@@ -83,6 +80,11 @@ long new_thread(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
 void become_only_thread(ThreadArea* area) {
   for (uint32_t i = 0; i < control.thread_count; i++)
     if (area_of(i) != area) area_of(i)->alive = 0;
+  if (area->borrowed) {
+    const int socket = own_socket();
+    area->borrowed = 0;
+    own_socket() = socket;
+  }
   area->kernel_tid = (uint32_t)native(186);
   token_start(area);
 }
@@ -92,7 +94,6 @@ long fork_recording(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   ForkReply reply = {};
   int trace_fd = -1, socket_fd = -1;
   const bool follow = collector_fork(&reply, &trace_fd, &socket_fd);
-  // vfork and posix_spawn share memory until exec; a copy serves them as well and keeps the two traces apart.
   long pid = native(56, c.flags & (kPassedOn | 0xff), 0, c.flags & kPidFd ? c.parent_tid : 0, 0, 0);
   if (pid == 0) {
     thread_arm(area);
@@ -103,7 +104,7 @@ long fork_recording(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
       control.mode = kModePassThrough;
     } else {
       // The same descriptor number, so that FRIDAY_SOCKET in the environment stays true across exec.
-      native(33, socket_fd, collector_socket);
+      native(33, socket_fd, own_socket());
       native(3, socket_fd);
       native(3, trace_fd);
       trace_header()->pid = area->tid;
@@ -221,13 +222,14 @@ ThreadArea* area_create(uint32_t number) {
 
 void thread_arm(ThreadArea* area) {
   native(158, 0x1001 /* ARCH_SET_GS */, area);
-  uint64_t signal_stack[3] = {(uint64_t)area + 0x4000, 0, 0x10000};
+  uint64_t signal_stack[3] = {(uint64_t)area + kSignalStackAt, 0, kSignalStackSize};
   native(131, signal_stack, 0);
   native(157, 59 /* PR_SET_SYSCALL_USER_DISPATCH */, 1, control.text_low, control.text_high - control.text_low, 0);
   area->kernel_tid = (uint32_t)native(186);
 }
 
 extern "C" void friday_thread_main(ThreadArea* area) {
+  if (area->borrowed) vfork_child(area);
   thread_arm(area);
   CallFrame* frame = area->frame;
   if (control.mode == kModeReplay) {
@@ -252,6 +254,7 @@ long do_clone(CallFrame* frame, ThreadArea* area) {
   CloneRequest c = request_of(frame);
   if (area->native) return -38;  // a debugger's call in a replayed node makes no processes
   if (c.flags & kThread) return new_thread(frame, area, c);
+  if (is_vfork(c) && !area->borrowed) return do_vfork(frame, area, c);
   if (control.mode == kModeReplay) return fork_replaying(frame, area, c);
   if (control.mode == kModeRecord) return fork_recording(frame, area, c);
   long pid = native(56, c.flags & ~(kVm | kVfork), c.stack ? 0 : 0, c.parent_tid, c.child_tid, 0);
@@ -264,6 +267,7 @@ long do_clone(CallFrame* frame, ThreadArea* area) {
 }
 
 void do_thread_exit(CallFrame* frame, ThreadArea* area) {
+  if (area->borrowed) return end_vfork_child(frame, area);
   const bool replay = control.mode == kModeReplay;
   if (replay) {
     EventRecord* event = replay_expect(frame, area, kThreadExit, 60);
@@ -297,6 +301,7 @@ void do_thread_exit(CallFrame* frame, ThreadArea* area) {
 }
 
 void do_exit_group(CallFrame* frame, ThreadArea* area) {
+  if (area->borrowed) return end_vfork_child(frame, area);
   if (control.mode == kModeReplay) {
     EventRecord* event = replay_expect(frame, area, kCall, 231);
     replay_consume(event);

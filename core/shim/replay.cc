@@ -150,6 +150,7 @@ void replay_begin(ThreadArea* area) {
 EventRecord* replay_expect(CallFrame* frame, ThreadArea* area, RecordType type, uint16_t call) {
   replay_begin(area);
   EventRecord* event = replay_peek();
+  if (parent_is_due(area, event)) resume_parent(frame, area);
   if (event->header.thread != area->number)
     diverge(event, kDivergedThread, 0, event->header.thread, area->number, frame, area, type);
   const bool released = type == kCall && event->header.type == kRelease;
@@ -173,6 +174,7 @@ EventRecord* replay_expect(CallFrame* frame, ThreadArea* area, RecordType type, 
   replay_begin(area);
   area->in_call = 0;
   event = replay_peek();
+  if (parent_is_due(area, event)) resume_parent(frame, area);
   if (event->header.thread != area->number || event->header.type != kReturn || event->call != call)
     diverge(event, kDivergedType, 0, event->header.type, kReturn, frame, area, kReturn);
   return event;

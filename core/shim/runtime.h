@@ -148,6 +148,7 @@ void token_acquire(ThreadArea* area);
 void token_yield(ThreadArea* area);                         // lets the oldest waiter go first
 bool token_wanted();                                        // somebody waits
 void token_leave(ThreadArea* area);                         // a thread ends
+void token_keep(ThreadArea* area);                          // after a child by vfork has had it in the thread's name
 extern volatile uint32_t live_threads;
 
 // ---- yield.cc: handing the token over where the program makes no call
@@ -205,20 +206,39 @@ Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info);
 bool special_call(CallFrame* frame, ThreadArea* area);
 bool special_is_plain(uint64_t call);                   // at replay it is fed like a call of the table
 bool local_call(CallFrame* frame, ThreadArea* area);    // computed in process, without log; false: no such call
-void exec_remember(char** environment);                 // what a program's exec must find again
+
+// ---- exec.cc
+void exec_remember(char** environment);  // what a program's exec must find again
+void do_exec(CallFrame* frame, ThreadArea* area);
 
 // ---- process.cc: threads, fork, exit
+// clone(2), fork and vfork, brought to one form.
+struct CloneRequest {
+  uint64_t flags, stack, parent_tid, child_tid, tls;
+};
 long do_clone(CallFrame* frame, ThreadArea* area);
 void do_thread_exit(CallFrame* frame, ThreadArea* area);
 void do_exit_group(CallFrame* frame, ThreadArea* area);
 ThreadArea* area_create(uint32_t number);
 void thread_arm(ThreadArea* area);  // %gs, signal stack, Syscall User Dispatch of the calling thread
+inline constexpr uint64_t kSignalStackAt = 0x4000, kSignalStackSize = 0x10000;  // in a thread's area
+
+// ---- vfork.cc: children that run in their parent's memory, as the thread that made them (ThreadArea::borrowed)
+bool is_vfork(const CloneRequest& c);
+long do_vfork(CallFrame* frame, ThreadArea* area, const CloneRequest& c);
+[[noreturn]] void vfork_child(ThreadArea* area);
+void end_vfork_child(CallFrame* frame, ThreadArea* area);
+bool parent_is_due(const ThreadArea* area, const format::EventRecord* next);  // at replay: the parent goes on
+[[noreturn]] void resume_parent(CallFrame* frame, ThreadArea* area);
+int& vfork_socket(ThreadArea* area);        // where the child has Friday's descriptor
+uint8_t* vfork_node(ThreadArea* area);      // uuid of the node that the child becomes by execve
 
 // ---- memory.cc: mapping calls
 long do_mmap(CallFrame* frame, ThreadArea* area);
 long do_brk(CallFrame* frame, ThreadArea* area);
 long do_mremap(CallFrame* frame, ThreadArea* area);
 long do_madvise(CallFrame* frame, ThreadArea* area);
+void path_of_descriptor(int fd, char* out, size_t size);  // empty if it has none
 bool advice_changes_memory(uint64_t advice);             // of madvise(2)
 long do_io_setup(CallFrame* frame, ThreadArea* area);    // Linux AIO: its ring is a mapping
 long do_io_destroy(CallFrame* frame, ThreadArea* area);
@@ -239,6 +259,10 @@ bool signals_deliver(CallFrame* frame, ThreadArea* area, Moment moment);
 void sigreturn_finish(CallFrame* frame);  // the last step of a return that no other handler follows
 inline bool signals_pending(const ThreadArea* area) { return area->pending_head != area->pending_tail; }
 bool handler_restarts(const ThreadArea* area);
+inline constexpr unsigned kActionWords = 65 * 4;
+void signals_keep(uint64_t* actions);                        // what the program asked to be done with its signals
+void signals_give_back(const uint64_t* actions);
+void signals_apply_mask(const ThreadArea* area);             // the program's mask becomes the kernel's
 inline constexpr uint64_t kForcedSignals = (1ull << 30) /* SIGSYS */ | (1ull << 3) /* SIGILL */ | (1ull << 10) /* SIGSEGV */ | (1ull << 6) /* SIGBUS */ |
                                           (1ull << 63) /* kPokeSignal */;
 
@@ -263,9 +287,13 @@ bool collector_hello(int socket, HelloReply* reply, int* trace_fd);
 bool collector_module(uint64_t low, uint64_t high, uint64_t offset, uint64_t device, uint64_t inode, bool executable, int fd, const char* path, ModuleReply** reply);
 bool collector_fork(ForkReply* reply, int* trace_fd, int* socket_fd);
 void collector_send(RequestKind kind, uint32_t reason, int detail, const char* text);
-extern int collector_socket;
+// A program is about to be executed, by this process or by its child by vfork; which, so that the collector can say what became
+// of it. The child gets a socket of its own, for the node that it becomes.
+void collector_executes(const char* path);
+bool collector_spawn(const char* path, ForkReply* reply, int* socket_fd);
+int& own_socket();  // of the calling process: a child by vfork has descriptors of its own
 bool collector_owns(int fd);
-void collector_move(int wanted); // get out of the way of dup2(..., fd)
+void collector_move();  // get out of the way of dup2(..., own_socket())
 
 // ---- patch.cc
 struct ModuleView {

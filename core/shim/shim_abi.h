@@ -71,7 +71,7 @@ struct ThreadArea {
   uint64_t pauses;        // `pause` instructions so far
   uint64_t yield_kind;    // format::YieldKind of the yield under way
   uint32_t poked;         // a waiter's signal has interrupted this thread
-  uint32_t reserved;
+  uint32_t borrowed;      // not 0: a child by vfork acts as this thread
   uint64_t probe;         // not 0: the shim reads what the program points at, and a fault there is expected (runtime.h Probe)
 };
 
@@ -203,6 +203,9 @@ enum RequestKind : uint32_t {
   kFork = 4,     // a child will be forked; reply: ForkReply with descriptors of its trace and socket
   kForked = 5,   // from the child: its pid. No reply
   kEnding = 6,   // an EndRecord was written. No reply
+  kSpawn = 7,    // a child by vfork will execute the program `text`; reply: ForkReply with the descriptor of its socket
+  kExecutes = 8, // this process will execute the program `text`, behind the event before `offset`. No reply
+  kNotExecuted = 9, // by a child by vfork, on the socket it was given: there will be no such node. No reply
 };
 
 struct Request {
@@ -214,7 +217,7 @@ struct Request {
   uint32_t reserved;
   uint64_t low, high, offset; // kModule: the mapping
   uint64_t device, inode;
-  char text[256];             // kModule: path; kEnding: text
+  char text[256];             // kModule, kSpawn, kExecutes: path; kEnding: text
 };
 
 struct HelloReply {

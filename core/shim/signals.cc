@@ -281,6 +281,16 @@ void signals_inherit() {
   }
 }
 
+static_assert(sizeof actions == kActionWords * sizeof(uint64_t));
+void signals_keep(uint64_t* kept) { memcpy(kept, actions, sizeof actions); }
+void signals_give_back(const uint64_t* kept) {
+  memcpy(actions, kept, sizeof actions);
+  // At replay the child has told the kernel in its parent's name what it wanted of faults.
+  for (int signal = 1; signal <= 64 && control.mode == kModeReplay; signal++)
+    if (synchronous(signal)) install_for(signal);
+}
+void signals_apply_mask(const ThreadArea* area) { set_kernel_mask(area->signal_mask); }
+
 bool handler_restarts(const ThreadArea* area) {
   int signal = (int)area->pending[area->pending_head % 16].number;
   return actions[signal].handler <= 1 || (actions[signal].flags & kRestartFlag);

@@ -303,7 +303,7 @@ void run_descriptor(CallFrame* frame, ThreadArea* area) {
     }
   } else if (call == 436) {
     // close_range: around our descriptor.
-    uint64_t low = a[0], high = a[1], own = (uint64_t)collector_socket;
+    uint64_t low = a[0], high = a[1], own = (uint64_t)own_socket();
     result = 0;
     if (own >= low && own <= high) {
       if (low < own) result = native(436, low, own - 1, a[2]);
@@ -316,7 +316,7 @@ void run_descriptor(CallFrame* frame, ThreadArea* area) {
     if (collector_owns((int)a[0])) {
       result = -9;
     } else {
-      if (collector_owns((int)a[1])) collector_move((int)a[1]);
+      if (collector_owns((int)a[1])) collector_move();
       result = native(call, a[0], a[1], a[2]);
       if (!failed(result) && a[0] != a[1]) channel_duplicate((int)a[0], (int)a[1]);
     }
@@ -370,42 +370,7 @@ bool another_handler(CallFrame* frame, ThreadArea* area) {
   return due && signals_deliver(frame, area, Moment::handler_return);
 }
 
-// ---- exec: the new program must find the shim again, whatever environment it is given
-
-constexpr const char* kInherited[] = {"LD_PRELOAD", kSocketVariable, "GLIBC_TUNABLES"};
-char inherited[3][1024];  // "NAME=VALUE" as this program found them
-
-bool names(const char* entry, const char* name) {
-  size_t n = length_of(name);
-  return memcmp(entry, name, n) == 0 && entry[n] == '=';
-}
-
-// execve(2), or execveat(2) whose arguments stand one later.
-long exec_with_shim(long call, const uint64_t* a) {
-  const uint64_t* last = call == 59 ? a + 2 : a + 3;
-  char** given = (char**)*last;
-  unsigned count = 0;
-  if (!probed([&] { while (given && given[count]) count++; }) || count > 8000) return native(call, a[0], a[1], a[2], a[3], a[4]);
-  char* list[count + 4];
-  for (unsigned i = 0; i < count; i++) list[i] = given[i];
-  for (unsigned k = 0; k < 3; k++) {
-    bool there = !inherited[k][0];
-    for (unsigned i = 0; i < count && !there; i++)
-      if (!probed([&] { there = names(list[i], kInherited[k]); })) return -14;
-    if (!there) list[count++] = inherited[k];
-  }
-  list[count] = nullptr;
-  return call == 59 ? native(59, a[0], a[1], list) : native(322, a[0], a[1], a[2], list, a[4]);
-}
-
 }  // namespace
-
-void exec_remember(char** environment) {
-  for (; *environment; environment++)
-    for (unsigned k = 0; k < 3; k++)
-      if (names(*environment, kInherited[k]) && length_of(*environment) < sizeof inherited[k])
-        memcpy(inherited[k], *environment, length_of(*environment) + 1);
-}
 
 bool special_is_plain(uint64_t call) {
   return call == 3 || call == 33 || call == 292 || call == 436 || call == 16 || call == 72 || call == 157 || call == 202 || call == 59 ||
@@ -461,21 +426,7 @@ bool special_call(CallFrame* frame, ThreadArea* area) {
     case 56: case 57: case 58: frame->rax = (uint64_t)do_clone(frame, area); break;
     case 60: do_thread_exit(frame, area); break;
     case 231: do_exit_group(frame, area); break;
-    case 59: case 322: {
-      // A successful exec ends this image; the trace ends with its last event and the new program starts its own. A
-      // failed one is an ordinary failed call.
-      if (control.mode == kModeReplay) {
-        replay_call(frame, area, call_info(frame->rax));
-        break;
-      }
-      const uint64_t* a = arguments_of(frame);
-      uint64_t entry = ticks_now();
-      long result = exec_with_shim((long)frame->rax, a);
-      EventWriter writer(kCall, area, (uint16_t)frame->rax, a, call_info(frame->rax).arity);
-      writer.commit(result, 0, entry, ticks_now());
-      frame->rax = (uint64_t)result;
-      break;
-    }
+    case 59: case 322: do_exec(frame, area); break;
     default: {
       trace_end(kEndUnhandled, (int)frame->rax, call_info(frame->rax).name);
       pass_through(frame, area);

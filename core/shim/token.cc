@@ -145,6 +145,15 @@ void token_acquire(ThreadArea* area) {
   unlock();
 }
 
+// The child may have been killed in a call, so that somebody else has the token, or while it waited for it.
+void token_keep(ThreadArea* area) {
+  lock();
+  leave_queue(area->number);
+  const bool ours = __atomic_load_n(&state, __ATOMIC_SEQ_CST) == (kHeld | area->number) || move(kLent | area->number, kHeld | area->number);
+  unlock();
+  if (!ours) token_acquire(area);
+}
+
 bool token_wanted() { return __atomic_load_n(&waiting, __ATOMIC_RELAXED) != 0; }
 
 void token_yield(ThreadArea* area) {

@@ -27,7 +27,7 @@ void wait_for_room(uint64_t end) {
     long timeout[2] = {1, 0};
     native(202, &header->room, 0 /* FUTEX_WAIT, shared */, seen, timeout, 0, 0);
     // A collector that was killed answers no more; its end of the socket is closed.
-    struct { int fd; short events, revents; } poll_socket = {collector_socket, 0x2000 /* POLLRDHUP */, 0};
+    struct { int fd; short events, revents; } poll_socket = {own_socket(), 0x2000 /* POLLRDHUP */, 0};
     if (native(7, &poll_socket, 1, 0) == 1 && (poll_socket.revents & 0x2018)) header->closed = kEndCollectorGone;
   }
 }

@@ -41,7 +41,7 @@ struct FileHeader {
   uint32_t abi_version;     // of the shim that recorded (shim_abi.h kAbiVersion)
   uint8_t boot_id[16];
   uint8_t node_uuid[16];
-  uint8_t parent_uuid[16];  // of the node this one was forked from; zero if none
+  uint8_t parent_uuid[16];  // of the node this one was forked or executed from; zero if none
   uint64_t fork_event;      // event of the parent whose call made this process
   uint64_t ticks_per_second;// estimate; 10^9 for kClockMonotonic
   uint32_t pid;             // as the program saw it

@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 
 #include <algorithm>
+#include <set>
 
 #include "core/trace/calls.h"
 
@@ -63,6 +64,7 @@ class NodeWalk {
     uint64_t event, time;
   };
   std::unordered_map<uint32_t, Release> releases_;  // by thread: the call it is in
+  std::set<uint32_t> borrowed_;  // threads that a child by vfork acts as: its descriptors are its own
   // Of the event being walked: where and when its outgoing and incoming effects take place.
   uint64_t out_event_ = 0, out_time_ = 0, in_event_ = 0, in_time_ = 0;
 };
@@ -319,6 +321,10 @@ void NodeWalk::on_signal(EventView event) {
 void NodeWalk::on_call(EventView event, uint64_t record) {
   on_parts(event, record);
   switch (event->call) {
+    case SYS_vfork: case SYS_clone:
+      if (event.type() == kCall && event->result == 0) borrowed_.insert(event.thread());
+      else if (event.type() == kReturn) borrowed_.erase(event.thread());
+      break;
     case SYS_kill: case SYS_tkill: case SYS_rt_sigqueueinfo:
       if (event->result == 0)
         node().kills.push_back({out_event_, out_time_, static_cast<int32_t>(event.argument(0)), static_cast<int>(event.argument(1))});
@@ -328,7 +334,7 @@ void NodeWalk::on_call(EventView event, uint64_t record) {
         node().kills.push_back({out_event_, out_time_, static_cast<int32_t>(event.argument(0)), static_cast<int>(event.argument(2))});
       break;
     default:
-      on_descriptor_call(event);
+      if (!borrowed_.contains(event.thread())) on_descriptor_call(event);
   }
 }
 
@@ -345,7 +351,8 @@ void NodeWalk::on_event(EventView event, uint64_t record) {
 
 Result<void> NodeWalk::run() {
   const TraceReader& reader = set_.readers[slot_];
-  if (auto found = inheritances_.find(node().uuid); found != inheritances_.end()) inherit(found->second);
+  const bool forked = reader.header().features & kFeatureForkChild;
+  if (auto found = inheritances_.find(node().uuid); forked && found != inheritances_.end()) inherit(found->second);
   node().times.reserve(std::min<uint64_t>(reader.header().events, (reader.end_offset() - reader.first_offset()) / sizeof(EventRecord)));
   RecordCursor cursor = reader.records();
   while (cursor.next()) {

@@ -98,6 +98,8 @@ void read_node_json(const std::string& path, NodeInfo& node) {
   node.dropped = field<uint64_t>(object, "dropped", 0);
   node.lineage = strings(object, "lineage");
   node.end = end_from_json(object);
+  if (auto end = object.find("recording_end"); end != object.end() && end->is_object() && field<uint32_t>(*end, "reason", 0) == format::kEndExec)
+    node.end = {NodeEnd::How::replaced, field<int64_t>(*end, "detail", 0), field<std::string>(*end, "text", "")};
 }
 
 void apply_end_record(const format::EndRecord& record, NodeEnd& end) {
@@ -107,7 +109,9 @@ void apply_end_record(const format::EndRecord& record, NodeEnd& end) {
       if (end.how != NodeEnd::How::signal) end = {NodeEnd::How::exit, record.detail, {}};
       return;
     case format::kEndUnhandled: end = {NodeEnd::How::unhandled, record.detail, text}; return;
-    case format::kEndExec: end = {NodeEnd::How::replaced, record.detail, text}; return;
+    case format::kEndExec:
+      if (end.how != NodeEnd::How::replaced || end.text.empty()) end = {NodeEnd::How::replaced, record.detail, text};
+      return;
     case format::kEndStopped: end = {NodeEnd::How::collector, record.detail, text}; return;
     case format::kEndDiskFull: end = {NodeEnd::How::limited, record.detail, text.empty() ? "the disk was full" : text}; return;
     case format::kEndSizeLimit:
@@ -156,6 +160,7 @@ void read_trace_facts(const std::string& path, NodeInfo& node) {
   const format::FileHeader& header = reader->header();
   node.uuid = to_uuid(header.node_uuid);
   node.parent_uuid = to_uuid(header.parent_uuid);
+  node.forked = header.features & format::kFeatureForkChild;
   node.boot_id = to_uuid(header.boot_id);
   node.pid = header.pid;
   node.events = header.events;
@@ -209,10 +214,14 @@ void name_node(std::vector<NodeInfo>& nodes, size_t index, std::vector<int>& sta
       if (n != index && nodes[n].uuid == node.parent_uuid) parent = n;
   if (parent < nodes.size() && state[parent] != 1) {
     name_node(nodes, parent, state, taken, children);
-    inherit(nodes[parent], node);
-    node.parent = nodes[parent].id;
+    const bool replaces = !node.forked && node.pid == nodes[parent].pid;
+    if (node.forked) inherit(nodes[parent], node);
+    if (node.forked) node.parent = nodes[parent].id;
+    else if (replaces) node.replaces = nodes[parent].id;
+    else node.spawned_by = nodes[parent].id;
     node.lineage = nodes[parent].lineage;
-    node.name = fmt::format("{}/child-{}", nodes[parent].name, ++children[nodes[parent].id]);
+    if (replaces) node.name = fmt::format("{}/exec-1", nodes[parent].name);
+    else node.name = fmt::format("{}/child-{}", nodes[parent].name, ++children[nodes[parent].id]);
   } else {
     // A program that took another's place by execve names its ancestors itself.
     if (!node.lineage.empty()) node.lineage.pop_back();
@@ -266,7 +275,9 @@ std::string describe(const NodeEnd& end) {
     case NodeEnd::How::unhandled:
       return fmt::format("recording ended at call {}, which Friday does not handle yet; the program went on",
                          call_text(static_cast<unsigned>(end.detail)));
-    case NodeEnd::How::replaced: return "replaced by another program (execve)";
+    case NodeEnd::How::replaced: 
+      if (end.detail) return fmt::format("executed a program that is not recorded: {}", end.text);
+      return end.text.empty() ? "replaced by another program (execve)" : fmt::format("replaced by {} (execve)", end.text);
     case NodeEnd::How::limited: return fmt::format("recording ended: {}", end.text);
     case NodeEnd::How::running: return "still running";
     case NodeEnd::How::unknown: return "unknown (recording was cut off)";

@@ -28,7 +28,7 @@ struct NodeEnd {
     signal,       // killed by a signal; detail: its number
     collector,    // ended by `friday record` (group stopped, Ctrl-C); detail: signal or 0
     unhandled,    // the recording ended at a call Friday does not handle, the program went on; detail: call number
-    replaced,     // execve: another program took its place
+    replaced,     // execve: another program took its place, text says which; detail 1: one that is not recorded, and why
     limited,      // disk full, size limit, or something that cannot be recorded; text says what
     running,      // still being recorded
     unknown,      // the collector was killed before it could tell
@@ -44,7 +44,10 @@ struct NodeInfo {
   NodeId id;
   std::string name;         // unique: NAME, NAME#2 (the same name started again), NAME/child-1 (forked)
   std::string given_name;   // as the group file or command line had it
-  std::optional<NodeId> parent;  // forked from
+  // Where it comes from, at most one of these: a copy of `parent` by fork; executed by a child of `spawned_by` by vfork, as
+  // posix_spawn(3) does; executed in the place of `replaces`.
+  std::optional<NodeId> parent, spawned_by, replaces;
+  bool forked = false;
   Uuid uuid{}, parent_uuid{}, boot_id{};
   std::vector<std::string> lineage;  // names from the first ancestor to this node
   std::string program;      // path of the executable
@@ -57,7 +60,7 @@ struct NodeInfo {
   uint64_t dropped = 0;
   uint64_t events = 0;      // as the trace's header says
   uint64_t trace_bytes = 0; // committed
-  uint64_t fork_event = 0;  // of the parent, if forked
+  uint64_t fork_event = 0;  // of the one it comes from: the event that made it
   std::string build_id;     // of the program, hex; empty if unknown
   std::optional<Error> problem;  // why the trace cannot be used
 };

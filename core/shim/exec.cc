@@ -1,0 +1,192 @@
+// execve(2): the program that takes this one's place must find the shim again, whatever environment it is given, and the
+// collector must know what became of the process if it does not.
+//
+// The call's entry is an event of its own: after a successful call there is nobody left to write one. What comes behind it in
+// the trace is the return, if the call failed; the parent's return from vfork(2), if a child by vfork made it; or nothing.
+#include "core/shim/runtime.h"
+
+namespace friday::shim {
+
+using namespace format;
+
+namespace {
+
+char inherited_preload[1024];  // "LD_PRELOAD=.../friday-shim.so:..." as this program found it
+
+// NAME=VALUE entries of the new program's environment that are Friday's, on the stack of whoever makes the call.
+struct Entries {
+  char preload[4096], tunables[1024], socket[32];
+};
+
+bool names(const char* entry, const char* name) {
+  const size_t n = length_of(name);
+  for (size_t i = 0; i < n; i++)
+    if (entry[i] != name[i]) return false;
+  return entry[n] == '=';
+}
+
+bool contains(const char* text, const char* part) {
+  const size_t n = length_of(part);
+  for (; *text; text++) {
+    size_t i = 0;
+    while (i < n && text[i] == part[i]) i++;
+    if (i == n) return true;
+  }
+  return false;
+}
+
+struct Text {
+  char* out;
+  size_t room;
+  bool fits = true;
+  Text& add(const char* text, size_t n) {
+    if (n >= room) {
+      fits = false;
+      return *this;
+    }
+    memcpy(out, text, n);
+    out += n, room -= n;
+    *out = 0;
+    return *this;
+  }
+  Text& add(const char* text) { return add(text, length_of(text)); }
+};
+
+constexpr const char kTunable[] = "glibc.pthread.rseq=0";
+
+// The entries as they shall be; `preload` and `tunables`: what the program gives itself, null if nothing.
+bool make_entries(Entries& entries, const char* preload, const char* tunables) {
+  // The shim stands first in what was inherited.
+  size_t shim = 0;
+  while (inherited_preload[shim] && inherited_preload[shim] != ':') shim++;
+  Text first{entries.preload, sizeof entries.preload};
+  if (!preload) first.add(inherited_preload);
+  else if (contains(preload, "/friday-shim.so")) first.add(preload);
+  else first.add(inherited_preload, shim).add(preload[11] ? ":" : "").add(preload + 11 /* LD_PRELOAD= */);
+  Text second{entries.tunables, sizeof entries.tunables};
+  second.add(tunables ? tunables : "GLIBC_TUNABLES=");
+  if (!contains(entries.tunables, kTunable)) second.add(entries.tunables[15] ? ":" : "").add(kTunable);
+  char digits[12];
+  int k = 0;
+  for (unsigned value = (unsigned)own_socket(); k == 0 || value; value /= 10) digits[k++] = (char)('0' + value % 10);
+  Text third{entries.socket, sizeof entries.socket};
+  third.add(kSocketVariable).add("=");
+  while (k) third.add(&digits[--k], 1);
+  return first.fits && second.fits && third.fits;
+}
+
+// execve(2), or execveat(2) whose arguments stand one later.
+long exec_with_shim(long call, const uint64_t* a) {
+  char** given = (char**)(call == 59 ? a[2] : a[3]);
+  unsigned count = 0;
+  if (!inherited_preload[0] || !probed([&] { while (given && given[count]) count++; }) || count > 8000)
+    return native(call, a[0], a[1], a[2], a[3], a[4]);
+  char* list[count + 4];
+  const char *preload = nullptr, *tunables = nullptr;
+  unsigned kept = 0;
+  Entries entries;
+  bool made = false;
+  const bool readable = probed([&] {
+    for (unsigned i = 0; i < count; i++) {
+      char* entry = given[i];
+      if (names(entry, "LD_PRELOAD")) preload = entry;
+      else if (names(entry, "GLIBC_TUNABLES")) tunables = entry;
+      else if (!names(entry, kSocketVariable)) list[kept++] = entry;
+    }
+    made = make_entries(entries, preload, tunables);
+  });
+  if (!readable) return -14;  // EFAULT
+  if (!made) return native(call, a[0], a[1], a[2], a[3], a[4]);
+  list[kept++] = entries.preload;
+  list[kept++] = entries.socket;
+  list[kept++] = entries.tunables;
+  list[kept] = nullptr;
+  return call == 59 ? native(59, a[0], a[1], list) : native(322, a[0], a[1], a[2], list, a[4]);
+}
+
+// The full name of the program that a call wants to execute; false if it cannot be executed, so that the call will fail.
+bool program_named(long call, const uint64_t* a, char* out, size_t size) {
+  constexpr long kHere = -100, kEmptyPath = 0x1000, kNoFollow = 0x100;
+  const long directory = call == 59 ? kHere : (long)(int)a[0];
+  const char* path = (const char*)(call == 59 ? a[0] : a[1]);
+  const long flags = call == 59 ? 0 : (long)(a[4] & (kEmptyPath | kNoFollow));
+  size_t length = 0;
+  if (!probed([&] { length = length_of(path); })) return false;
+  const bool by_descriptor = length == 0 && (flags & kEmptyPath);
+  if (!by_descriptor && failed(native(269 /* faccessat */, directory, path, 1 /* X_OK */))) return false;
+  const long fd = by_descriptor ? directory : native(257, directory, path, 0x280000 /* O_PATH | O_CLOEXEC */, 0);
+  out[0] = 0;
+  if (!failed(fd)) path_of_descriptor((int)fd, out, size);
+  if (!by_descriptor && !failed(fd)) native(3, fd);
+  if (!out[0]) memcpy(out, path, min(length + 1, size - 1));
+  return true;
+}
+
+// The child by vfork becomes a node by what it executes: it goes there with a socket of its own at the usual number.
+struct OwnNode {
+  int before = -1;
+  OwnNode(ThreadArea* area, const char* path) {
+    ForkReply reply = {};
+    int socket = -1;
+    if (!collector_spawn(path, &reply, &socket)) {
+      native(72, own_socket(), 2 /* F_SETFD */, 1);  // the new program is not to speak in its parent's name
+      return;
+    }
+    before = (int)native(72, own_socket(), 1030 /* F_DUPFD_CLOEXEC */, 3);
+    native(33, socket, own_socket());
+    native(3, socket);
+    memcpy(vfork_node(area), reply.node_uuid, sizeof reply.node_uuid);
+  }
+  // The call has failed.
+  void give_up(ThreadArea* area) {
+    native(72, own_socket(), 2, 0);
+    if (before < 0) return;
+    collector_send(kNotExecuted, 0, 0, nullptr);
+    native(33, before, own_socket());
+    native(3, before);
+    memset(vfork_node(area), 0, 16);
+  }
+};
+
+long execute(long call, const uint64_t* a, ThreadArea* area, const char* path) {
+  if (!area->borrowed) {
+    collector_executes(path);
+    return exec_with_shim(call, a);
+  }
+  OwnNode node(area, path);
+  const long result = exec_with_shim(call, a);
+  node.give_up(area);
+  return result;
+}
+
+}  // namespace
+
+void exec_remember(char** environment) {
+  for (; *environment; environment++)
+    if (names(*environment, "LD_PRELOAD") && length_of(*environment) < sizeof inherited_preload)
+      memcpy(inherited_preload, *environment, length_of(*environment) + 1);
+}
+
+void do_exec(CallFrame* frame, ThreadArea* area) {
+  if (control.mode == kModeReplay) {
+    replay_call(frame, area, call_info(frame->rax));
+    return;
+  }
+  const uint64_t* a = arguments_of(frame);
+  const uint16_t call = (uint16_t)frame->rax;
+  const unsigned arity = call_info(call).arity;
+  const uint64_t entry = ticks_now();
+  char path[kPathBytes] = "";
+  const bool executable = program_named(call, a, path, sizeof path);
+  if (executable) {
+    EventWriter writer(kRelease, area, call, a, arity);
+    writer.part(kPath, path, length_of(path));
+    writer.commit(0, 0, entry, entry);
+  }
+  const long result = executable ? execute(call, a, area, path) : exec_with_shim(call, a);
+  EventWriter writer(executable ? kReturn : kCall, area, call, a, arity);
+  writer.commit(result, 0, entry, ticks_now());
+  frame->rax = (uint64_t)result;
+}
+
+}  // namespace friday::shim

@@ -1,0 +1,192 @@
+// vfork(2), and what is made of it: posix_spawn(3), system(3), popen(3). Until it executes a program or ends, the child runs in
+// its parent's memory while the thread that made it stands still; what it stores there its parent must find, in both modes.
+//
+// So the child is no node of its own. It acts as the thread that made it: in its area, with its turn of the token, its events
+// in the same trace. While recording it is a process as the program wants it, on a part of its own of the shim's stack. At
+// replay no process is made: the thread returns from the call as the child, and when the trace says that its parent goes on it
+// returns a second time, with the registers that were kept. The program that the child executes is a node (special.cc).
+//
+// What the kernel copies for the child although memory is shared (handlers, masks, descriptors) the shim keeps as well.
+#include "core/shim/runtime.h"
+
+namespace friday::shim {
+
+using namespace format;
+
+namespace {
+
+constexpr uint64_t kVm = 0x100, kFiles = 0x400, kHandlers = 0x800, kPidFd = 0x1000, kVfork = 0x4000, kSetTls = 0x80000, kParentSetTid = 0x100000,
+                   kChildClearTid = 0x200000, kChildSetTid = 0x1000000;
+
+// What the parent goes on with. In its thread's area, between the ThreadArea and the signal stack.
+struct Kept {
+  CallFrame frame;  // its registers at the call
+  uint64_t stack_top, clear_tid, robust_list, altstack[3], signal_mask;
+  uint32_t kernel_tid, pending_head, pending_tail;
+  unsigned char pending[sizeof ThreadArea::pending];
+  uint64_t actions[kActionWords];
+  CloneRequest request;
+  uint64_t entry;
+  int socket;             // the child's descriptors are its own: here is Friday's among them
+  uint8_t node_uuid[16];  // of the program that the child executes
+};
+constexpr uint64_t kKeptAt = 0x1000;
+static_assert(sizeof(ThreadArea) <= kKeptAt && kKeptAt + sizeof(Kept) <= kSignalStackAt);
+constexpr uint64_t kChildStackTop = 0x28000;  // the child's part of the shim's stack is below, its parent's above
+
+Kept* kept_of(ThreadArea* area) { return (Kept*)((uint64_t)area + kKeptAt); }
+
+void keep(ThreadArea* area, const CallFrame* frame, const CloneRequest& c) {
+  Kept* k = kept_of(area);
+  k->frame = *frame;
+  k->stack_top = area->stack_top;
+  k->clear_tid = area->clear_tid;
+  k->robust_list = area->robust_list;
+  memcpy(k->altstack, area->altstack, sizeof k->altstack);
+  k->signal_mask = area->signal_mask;
+  k->kernel_tid = area->kernel_tid;
+  k->pending_head = area->pending_head;
+  k->pending_tail = area->pending_tail;
+  memcpy(k->pending, area->pending, sizeof k->pending);
+  signals_keep(k->actions);
+  k->socket = own_socket();
+  k->request = c;
+  memset(k->node_uuid, 0, sizeof k->node_uuid);
+}
+
+void give_back(ThreadArea* area) {
+  const Kept* k = kept_of(area);
+  area->borrowed = 0;
+  area->in_call = 0;
+  area->probe = 0;
+  area->stack_top = k->stack_top;
+  area->clear_tid = k->clear_tid;
+  area->robust_list = k->robust_list;
+  memcpy(area->altstack, k->altstack, sizeof k->altstack);
+  area->signal_mask = k->signal_mask;
+  area->kernel_tid = k->kernel_tid;
+  area->pending_head = k->pending_head;
+  area->pending_tail = k->pending_tail;
+  memcpy(area->pending, k->pending, sizeof k->pending);
+  signals_give_back(k->actions);
+}
+
+// The child's view of its thread, once it has begun.
+void become_child(ThreadArea* area, uint32_t pid) {
+  const CloneRequest& c = kept_of(area)->request;
+  area->pending_head = area->pending_tail;
+  area->robust_list = 0;
+  area->clear_tid = c.flags & kChildClearTid ? c.child_tid : 0;
+  if (c.flags & kParentSetTid) friday_copy_out((void*)c.parent_tid, &pid, 4);
+  if (c.flags & kChildSetTid) friday_copy_out((void*)c.child_tid, &pid, 4);
+}
+
+long replay_vfork(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
+  EventRecord* event = replay_expect(frame, area, kCall, (uint16_t)frame->rax);
+  const long result = event->result;
+  if (result == 0) {
+    keep(area, frame, c);
+    area->borrowed = 1;
+    const ChildPart* child = (const ChildPart*)replay_part(event, kChild, 0, nullptr);
+    if (!child) replay_fail("the beginning of a child by vfork without its pid", (long)event->index);
+    replay_apply(event);
+    become_child(area, child->pid);
+    if (c.stack) frame->rsp = c.stack;
+  }
+  replay_consume(event);
+  return result;
+}
+
+}  // namespace
+
+// Not what shares more than memory with its parent.
+bool is_vfork(const CloneRequest& c) { return (c.flags & (kVm | kVfork | kFiles | kHandlers | kSetTls)) == (kVm | kVfork); }
+
+int& vfork_socket(ThreadArea* area) { return kept_of(area)->socket; }
+uint8_t* vfork_node(ThreadArea* area) { return kept_of(area)->node_uuid; }
+
+long do_vfork(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
+  if (control.mode == kModeReplay) return replay_vfork(frame, area, c);
+  Kept* k = kept_of(area);
+  k->entry = ticks_now();
+  keep(area, frame, c);
+  area->stack_top = (uint64_t)area + kChildStackTop;
+  CallFrame* start = (CallFrame*)(area->stack_top - sizeof(CallFrame) - 8);
+  *start = *frame;
+  start->rax = 0;
+  start->previous = nullptr;
+  if (c.stack) start->rsp = c.stack;
+  area->borrowed = 1;
+  const uint64_t everything = ~0ull;
+  native(14, 2 /* SIG_SETMASK */, &everything, 0, 8);
+  const uint64_t own = kParentSetTid | kChildClearTid | kChildSetTid;
+  const long pid = friday_clone((long)(c.flags & ~own), start, area, c.flags & kPidFd ? (long)c.parent_tid : 0, 0, (long)c.tls);
+  // Only now does the child use this memory no more.
+  give_back(area);
+  area->frame = frame;
+  signals_apply_mask(area);
+  if (control.mode != kModeRecord) return pid;
+  if (!failed(pid)) token_keep(area);
+  EventWriter writer(failed(pid) ? kCall : kReturn, area, (uint16_t)frame->rax, arguments_of(frame), call_info(frame->rax).arity);
+  ChildPart part = {0, (uint32_t)pid, {}};
+  memcpy(part.node_uuid, k->node_uuid, sizeof part.node_uuid);
+  if (!failed(pid)) writer.part(kChild, &part, sizeof part);
+  writer.commit(pid, 0, k->entry, ticks_now());
+  return pid;
+}
+
+// The child's first steps, on its own stack in the shim.
+void vfork_child(ThreadArea* area) {
+  thread_arm(area);
+  const uint32_t pid = (uint32_t)native(39);
+  const Kept* k = kept_of(area);
+  CallFrame* start = (CallFrame*)(area->stack_top - sizeof(CallFrame) - 8);
+  become_child(area, pid);
+  if (control.mode == kModeRecord) {
+    EventWriter writer(kCall, area, (uint16_t)k->frame.rax, arguments_of(&k->frame), call_info(k->frame.rax).arity);
+    ChildPart part = {0, pid, {}};
+    writer.part(kChild, &part, sizeof part);
+    if (k->request.flags & kPidFd) writer.memory((void*)k->request.parent_tid, 4);
+    writer.commit(0, 0, k->entry, ticks_now());
+  }
+  area->frame = nullptr;
+  signals_apply_mask(area);
+  friday_leave(start);
+}
+
+bool parent_is_due(const ThreadArea* area, const EventRecord* next) {
+  return area->borrowed && next && next->header.type == kReturn && next->header.thread == area->number &&
+         next->call == (uint16_t)kept_of((ThreadArea*)area)->frame.rax;
+}
+
+void resume_parent(CallFrame* frame, ThreadArea* area) {
+  give_back(area);
+  EventRecord* event = replay_peek();
+  *frame = kept_of(area)->frame;
+  frame->rax = (uint64_t)event->result;
+  area->frame = frame;
+  replay_consume(event);
+  const EventRecord* next = replay_peek();
+  if (next && next->header.type == kSignal && next->header.thread == area->number && !(next->header.flags & kFlagAtEntry))
+    signals_deliver(frame, area, Moment::after_call);
+  area->frame = frame->previous;
+  friday_leave(frame);
+}
+
+// exit(2) or exit_group(2) of the child.
+void end_vfork_child(CallFrame* frame, ThreadArea* area) {
+  if (control.mode == kModeReplay) {
+    replay_consume(replay_expect(frame, area, kCall, (uint16_t)frame->rax));
+    replay_begin(area);
+    if (!parent_is_due(area, replay_peek())) replay_fail("a child by vfork has ended, and its parent does not go on", (long)control.event);
+    resume_parent(frame, area);
+  }
+  if (control.mode == kModeRecord) {
+    EventWriter writer(kCall, area, (uint16_t)frame->rax, arguments_of(frame), 1);
+    const uint64_t now = ticks_now();
+    writer.commit(0, 0, now, now);
+  }
+  native((long)frame->rax, frame->rdi);
+}
+
+}  // namespace friday::shim

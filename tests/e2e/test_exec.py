@@ -1,0 +1,113 @@
+"""Programs that take the place of recorded ones: what cannot be recorded is recorded up to there and named, and runs unharmed."""
+
+import os
+import re
+import shutil
+
+import pytest
+
+# Its child executes the program of the first argument; behind it the parent goes on.
+PARENT = """
+import os, sys
+child = os.fork()
+if child == 0:
+    os.execv(sys.argv[1], sys.argv[1:])
+code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+print("ended with", code, flush=True)
+"""
+
+
+def record_child(recorder, *command, **options):
+    return recorder.record(["/usr/bin/python3", "-c", PARENT, *command], name="it", **options)
+
+
+def check_left(recorder, recording, why):
+    """Node 1 is recorded up to its execve, which the recorder and `info` tell; node 0 went on, and both replay."""
+    assert recording.returncode == 0, recording.stderr
+    assert re.search(f"node 1 it/child-1: .* recording ended by execve: .*{why}", recording.stderr), recording.stderr
+    nodes = {node["name"]: node for node in recorder.info(recording)["nodes"]}
+    assert set(nodes) == {"it", "it/child-1"}
+    assert nodes["it"]["ended"] == "exited with 0"
+    assert re.search(f"executed a program that is not recorded: .*{why}", nodes["it/child-1"]["ended"])
+    assert nodes["it/child-1"]["events"] > 0
+    recorder.verify(recording)
+
+
+def test_static_program(recorder, targets):
+    recording = record_child(recorder, targets / "static", "not at all")
+    assert recording.stdout == "about to end by not at all\nended with 44\n"
+    check_left(recorder, recording, "static is statically linked")
+
+
+def test_the_program_itself_executes_a_static_one(recorder, targets):
+    recording = recorder.record(["/bin/sh", "-c", f"exec {targets / 'static'} thread"], name="it")
+    assert recording.returncode == 33
+    assert "recording ended by execve" in recording.stderr and "statically linked" in recording.stderr
+    assert "statically linked" in recorder.info(recording)["nodes"][0]["ended"]
+    recorder.verify(recording)
+
+
+def needs_root():
+    if os.geteuid() != 0:
+        pytest.skip("machine: only root can make a program of another owner, or give it capabilities")
+
+
+def as_nobody(command):
+    return ["/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *command]
+
+
+def open_to_all(path):
+    """Everybody may come to `path`."""
+    for directory in path.parents:
+        if directory.stat().st_uid == os.geteuid() and not directory.stat().st_mode & 1:
+            directory.chmod(directory.stat().st_mode | 0o011)
+
+
+def test_setuid_program(recorder, tmp_path):
+    needs_root()
+    copy = tmp_path / "setuid"
+    shutil.copy("/usr/bin/id", copy)
+    os.chown(copy, 65533, -1)
+    copy.chmod(0o4755)
+    recording = record_child(recorder, copy, "-un")
+    assert recording.stdout.endswith("ended with 0\n") or "cannot find name" in recording.stderr
+    check_left(recorder, recording, "setuid is setuid or setgid")
+
+
+def test_program_with_file_capabilities(recorder, tmp_path):
+    """Only for others than root do they mean anything, so the child gives its privileges up before."""
+    needs_root()
+    copy = tmp_path / "capable"
+    shutil.copy("/usr/bin/id", copy)
+    # struct vfs_cap_data, version 2: CAP_NET_BIND_SERVICE permitted and effective.
+    try:
+        os.setxattr(copy, "security.capability", bytes.fromhex("01000002" "00040000" "00000000" "00000000" "00000000"))
+    except OSError as error:
+        pytest.skip(f"machine: files have no capabilities here ({error})")
+    open_to_all(copy)
+    recording = recorder.record(as_nobody([copy, "-u"]), name="it")
+    assert (recording.returncode, recording.stdout) == (0, "65534\n")
+    assert re.search("recording ended by execve: .*capable has file capabilities", recording.stderr), recording.stderr
+    recorder.verify(recording)
+
+
+def test_clean_environment(recorder):
+    recording = recorder.record(["/usr/bin/env", "-i", "/bin/sh", "-c", "echo \"<$HOME>\"; exec /usr/bin/env"], name="it")
+    assert recording.returncode == 0 and recording.stdout.startswith("<>\n")
+    nodes = recorder.info(recording)["nodes"]
+    assert [node["name"] for node in nodes] == ["it", "it/exec-1", "it/exec-1/exec-1"]
+    assert [node.get("replaces") for node in nodes] == [None, 0, 1]
+    assert nodes[0]["ended"] == f"replaced by {os.path.realpath('/bin/sh')} (execve)"
+    assert nodes[1]["argv"][0] == "/bin/sh" and nodes[2]["argv"] == ["/usr/bin/env"]
+    recorder.verify(recording)
+
+
+def test_spawned_program_follows_its_spawn(recorder):
+    """The edge from execve of a child by vfork to the program's first event, in causal order."""
+    script = "import subprocess; print(subprocess.run(['/bin/echo', 'spawned'], capture_output=True).stdout)"
+    recording = recorder.record(["/usr/bin/python3", "-c", script], name="it")
+    assert recording.stdout == "b'spawned\\n'\n"
+    nodes = recorder.info(recording)["nodes"]
+    assert [node.get("spawned_by") for node in nodes] == [None, 0]
+    for sync in ("clock", "causal"):
+        recorder.verify(recording, "--sync", sync)
