@@ -1,6 +1,7 @@
 #include "console/info.h"
 
-#include <ctime>
+#include <algorithm>
+#include <cmath>
 #include <memory>
 
 #include <nlohmann/json.hpp>
@@ -44,6 +45,8 @@ Modules modules_of(const Recording& recording, NodeId id) {
   return out;
 }
 
+bool is_scheduled(const Schedule& schedule, NodeId id) { return std::ranges::find(schedule.nodes(), id) != schedule.nodes().end(); }
+
 double seconds_of(const Schedule& schedule, NodeId id) {
   const uint64_t count = schedule.event_count(id);
   if (count < 2) return 0;
@@ -64,10 +67,44 @@ json describe_node(const Recording& recording, const Schedule* schedule, const N
   const Modules modules = modules_of(recording, node.id);
   out["threads"] = modules.threads;
   out["call_sites"] = {{"patched", modules.patched}, {"left_to_catch_all", modules.trapped}};
-  if (!schedule || std::find(schedule->nodes().begin(), schedule->nodes().end(), node.id) == schedule->nodes().end()) return out;
+  if (!schedule || !is_scheduled(*schedule, node.id)) return out;
   out["seconds"] = seconds_of(*schedule, node.id);
   const NodeTraffic& traffic = schedule->traffic_of(node.id);
   out["messages"] = {{"sent", traffic.sends}, {"received", traffic.receives}, {"sent_unmatched", traffic.unmatched_sends}, {"received_unmatched", traffic.unmatched_receives}};
+  return out;
+}
+
+// A host's clock against host 0's, as messages showed it.
+json describe_host(const Recording& recording, const Schedule& schedule, uint32_t index) {
+  const HostAlignment& host = schedule.hosts()[index];
+  json out = {{"id", index}, {"nodes", json::array()}, {"related", host.group == 0}};
+  for (const auto& node : recording.nodes()) {
+    if (!is_scheduled(schedule, node.id) || schedule.host_of(node.id) != index) continue;
+    if (out["nodes"].empty()) out["name"] = node.host, out["boot_id"] = hex_text(node.boot_id);
+    out["nodes"].push_back(node.id.value);
+  }
+  const int64_t zero = schedule.hosts()[0].map(0);
+  out["ahead_ns"] = host.map.origin_local - (host.map.origin_reference - zero);
+  out["gains_ppm"] = (1 / host.map.rate - 1) * 1e6;
+  if (host.by != index) out["placed_by"] = {{"host", host.by}, {"messages_to", host.to}, {"messages_from", host.from}, {"margin_ns", host.margin_ns}};
+  return out;
+}
+
+json by_way(const std::array<uint64_t, kMatchedByCount>& counts) {
+  json out = json::object();
+  for (size_t n = 0; n < counts.size(); ++n) out[name_of(static_cast<MatchedBy>(n))] = counts[n];
+  return out;
+}
+
+// How many receives found their send, and by what; the rest are local ticks.
+json describe_matching(const Schedule& schedule) {
+  std::array<uint64_t, kMatchedByCount> by{};
+  for (const auto& [pair, traffic] : schedule.traffic_between())
+    for (size_t n = 0; n < by.size(); ++n) by[n] += traffic.by[n];
+  json out = by_way(by);
+  uint64_t unmatched = 0;
+  for (NodeId id : schedule.nodes()) unmatched += schedule.traffic_of(id).unmatched_receives;
+  out["unmatched_receives"] = unmatched;
   return out;
 }
 
@@ -78,9 +115,39 @@ json describe_all(const Recording& recording, const Schedule* schedule) {
   if (!schedule) return out;
   out["events"] = schedule->event_count();
   out["contradictions"] = schedule->broken().size();
+  out["hosts"] = json::array();
+  for (uint32_t host = 0; host < schedule->hosts().size(); ++host) out["hosts"].push_back(describe_host(recording, *schedule, host));
+  out["matched"] = describe_matching(*schedule);
   for (const auto& [pair, traffic] : schedule->traffic_between())
-    out["messages"].push_back({{"from", pair.first.value}, {"to", pair.second.value}, {"messages", traffic.messages}, {"bytes", traffic.bytes}, {"duplicates", traffic.duplicates}});
+    out["messages"].push_back({{"from", pair.first.value}, {"to", pair.second.value}, {"messages", traffic.messages}, {"bytes", traffic.bytes}, {"duplicates", traffic.duplicates}, {"by", by_way(traffic.by)}});
   return out;
+}
+
+void print_host(const json& host) {
+  std::string nodes;
+  for (const auto& node : host["nodes"]) nodes += fmt::format(" {}", node.get<int>());
+  fmt::print("host {} {}: node{}{}", host["id"].get<int>(), host.value("name", "?"), host["nodes"].size() == 1 ? "" : "s", nodes);
+  if (host["id"] == 0) {
+    fmt::print("; the others' clocks are measured by its own\n");
+  } else if (!host["related"].get<bool>() && !host.contains("placed_by")) {
+    fmt::print("; no message relates it to the hosts before it, so its wall clock places it\n");
+  } else {
+    const json& by = host["placed_by"];
+    const auto ahead = static_cast<double>(host["ahead_ns"].get<int64_t>()) / 1e9;
+    const double gains = host["gains_ppm"].get<double>();
+    fmt::print("; clock {:.6f} s {} host 0's, {} {:.1f} ppm, by {} messages from host {} and {} to it, {}\n", std::abs(ahead), ahead < 0 ? "behind" : "ahead of",
+               gains < 0 ? "loses" : "gains", std::abs(gains), by["messages_to"].get<uint64_t>(), by["host"].get<int>(), by["messages_from"].get<uint64_t>(),
+               by["margin_ns"].get<int64_t>() < 0 ? "which contradict each other" : fmt::format("within {:.3f} ms", static_cast<double>(by["margin_ns"].get<int64_t>()) / 1e6));
+  }
+}
+
+void print_matching(const json& matched) {
+  static const std::pair<const char*, const char*> kinds[] = {{"address", "by both addresses"}, {"one_address", "by one address (the other end did not ask, or it was rewritten)"},
+                                                              {"content", "by content and time (addresses were rewritten)"}, {"object", "through a pipe or local socket"}};
+  std::string text;
+  for (auto [key, words] : kinds)
+    if (const auto count = matched[key].get<uint64_t>()) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, words);
+  fmt::print("messages matched: {}; {} received from nobody recorded\n", text.empty() ? "none" : text, matched["unmatched_receives"].get<uint64_t>());
 }
 
 void print(const json& info) {
@@ -107,6 +174,9 @@ void print(const json& info) {
   }
   for (const auto& pair : info["messages"])
     fmt::print("messages {} -> {}: {} ({} bytes)\n", pair["from"].get<int>(), pair["to"].get<int>(), pair["messages"].get<uint64_t>(), pair["bytes"].get<uint64_t>());
+  if (info.contains("matched")) print_matching(info["matched"]);
+  if (info.contains("hosts") && info["hosts"].size() > 1)
+    for (const auto& host : info["hosts"]) print_host(host);
   if (info.value("contradictions", 0) > 0) fmt::print("{} matched messages contradicted the rest and were dropped\n", info["contradictions"].get<int>());
   fmt::print("A recording holds whatever the programs saw, secrets too; {}.\n",
              info["readable_by_others"].get<bool>() ? "others on this machine can read this one: chmod -R go= it" : "its files are readable by you only");

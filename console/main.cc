@@ -5,6 +5,8 @@
 
 #include "console/dump.h"
 #include "console/info.h"
+#include "console/merge.h"
+#include "console/pack.h"
 #include "console/record.h"
 #include "console/replay.h"
 #include "console/run.h"
@@ -30,6 +32,8 @@ int main(int argc, char** argv) {
   friday::add_replay_command(app, &status);
   friday::add_run_command(app, &status);
   friday::add_info_command(app, &status);
+  friday::add_merge_command(app, &status);
+  friday::add_pack_command(app, &status);
   friday::add_dump_command(app, &status);
   try {
     app.parse(argc, argv);

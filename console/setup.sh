@@ -4,8 +4,14 @@
 set -euo pipefail
 
 wanted=(cmake ninja-build g++ binutils pkg-config python3-dev pybind11-dev libboost1.81-dev libboost-filesystem1.81-dev
+<<<<<<< HEAD
   libreadline-dev libzydis-dev libzycore-dev libzstd-dev libxxhash-dev libdw-dev libfmt-dev libcli11-dev nlohmann-json3-dev
   libtomlplusplus-dev gdb libgtest-dev libgmock-dev python3-pytest redis-server redis-tools memcached tmux)
+=======
+  libreadline-dev libzydis-dev libzycore-dev libzstd-dev libxxhash-dev libfmt-dev libcli11-dev nlohmann-json3-dev
+  libtomlplusplus-dev gdb libgtest-dev libgmock-dev python3-pytest redis-server redis-tools memcached tmux
+  iproute2 nftables)
+>>>>>>> 947dd85 (merge and pack: recordings of several hosts become one, and bring their symbols along)
 
 case "${1:-}" in
   "") ;;

@@ -1,6 +1,5 @@
 #include "core/record/analysis.h"
 
-#include <elf.h>
 #include <sys/auxv.h>
 
 #include <Zydis/Zydis.h>
@@ -9,54 +8,17 @@
 #include <cstring>
 #include <unordered_set>
 
+#include "core/base/elf.h"
+
 namespace friday {
 namespace {
 
 using shim::Site;
 
-template <typename T>
-const T* at(std::string_view content, uint64_t offset, uint64_t count = 1) {
-  if (offset > content.size() || count > (content.size() - offset) / sizeof(T)) return nullptr;
-  return reinterpret_cast<const T*>(content.data() + offset);
-}
-
-// A view of an ELF file whose every access is checked.
-struct Elf {
-  std::string_view content;
-  const Elf64_Ehdr* header = nullptr;
-  std::vector<Elf64_Phdr> segments;
-
-  explicit Elf(std::string_view file) : content(file) {
-    const auto* h = at<Elf64_Ehdr>(file, 0);
-    if (!h || memcmp(h->e_ident, ELFMAG, SELFMAG) != 0 || h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_machine != EM_X86_64 ||
-        h->e_phentsize != sizeof(Elf64_Phdr))
-      return;
-    const auto* table = at<Elf64_Phdr>(file, h->e_phoff, h->e_phnum);
-    if (!table) return;
-    header = h;
-    segments.assign(table, table + h->e_phnum);
-  }
-
-  // File offset of a virtual address, or ~0.
-  uint64_t offset_of(uint64_t address) const {
-    for (const auto& s : segments)
-      if (s.p_type == PT_LOAD && address >= s.p_vaddr && address < s.p_vaddr + s.p_filesz) return address - s.p_vaddr + s.p_offset;
-    return ~0ull;
-  }
-  bool executable(uint64_t address) const {
-    return std::any_of(segments.begin(), segments.end(), [&](const auto& s) {
-      return s.p_type == PT_LOAD && (s.p_flags & PF_X) && address >= s.p_vaddr && address < s.p_vaddr + s.p_filesz;
-    });
-  }
-};
-
 void add_symbols(const Elf& elf, std::vector<uint64_t>& starts) {
-  const auto* sections = at<Elf64_Shdr>(elf.content, elf.header->e_shoff, elf.header->e_shnum);
-  if (!sections || elf.header->e_shentsize != sizeof(Elf64_Shdr)) return;
-  for (unsigned i = 0; i < elf.header->e_shnum; i++) {
-    const auto& s = sections[i];
+  for (const Elf64_Shdr& s : elf.sections()) {
     if (s.sh_type != SHT_SYMTAB && s.sh_type != SHT_DYNSYM) continue;
-    const auto* symbols = at<Elf64_Sym>(elf.content, s.sh_offset, s.sh_size / sizeof(Elf64_Sym));
+    const auto* symbols = elf.at<Elf64_Sym>(s.sh_offset, s.sh_size / sizeof(Elf64_Sym));
     if (!symbols) continue;
     for (uint64_t k = 0; k < s.sh_size / sizeof(Elf64_Sym); k++) {
       unsigned type = ELF64_ST_TYPE(symbols[k].st_info);
@@ -69,12 +31,12 @@ void add_symbols(const Elf& elf, std::vector<uint64_t>& starts) {
 void add_unwind_entries(const Elf& elf, std::vector<uint64_t>& starts) {
   for (const auto& s : elf.segments) {
     if (s.p_type != PT_GNU_EH_FRAME) continue;
-    const auto* bytes = at<uint8_t>(elf.content, s.p_offset, 12);
+    const auto* bytes = elf.at<uint8_t>(s.p_offset, 12);
     constexpr uint8_t kPcRelData4 = 0x1b, kData4 = 0x03, kDataRelData4 = 0x3b;
     if (!bytes || bytes[0] != 1 || bytes[1] != kPcRelData4 || bytes[2] != kData4 || bytes[3] != kDataRelData4) continue;
     uint32_t count;
     memcpy(&count, bytes + 8, 4);
-    const auto* table = at<int32_t>(elf.content, s.p_offset + 12, uint64_t{count} * 2);
+    const auto* table = elf.at<int32_t>(s.p_offset + 12, uint64_t{count} * 2);
     if (!table) continue;
     for (uint32_t i = 0; i < count; i++) starts.push_back(s.p_vaddr + static_cast<int64_t>(table[2 * i]));
   }
@@ -123,7 +85,7 @@ class Scanner {
     uint64_t offset = elf_.offset_of(start);
     for (const auto& s : elf_.segments)
       if (s.p_type == PT_LOAD && start >= s.p_vaddr && start < s.p_vaddr + s.p_filesz) end = std::min(end, s.p_vaddr + s.p_filesz);
-    if (offset == ~0ull || end <= start || !at<char>(elf_.content, offset, end - start)) return;
+    if (offset == ~0ull || end <= start || !elf_.at<char>(offset, end - start)) return;
     std::vector<Instruction> run;
     bool interesting = false;
     for (uint64_t address = start; address < end;) {
@@ -216,22 +178,6 @@ class Scanner {
   std::unordered_set<uint64_t> targets_;
 };
 
-std::vector<uint8_t> find_build_id(const Elf& elf) {
-  for (const auto& s : elf.segments) {
-    if (s.p_type != PT_NOTE) continue;
-    for (uint64_t offset = s.p_offset; offset + sizeof(Elf64_Nhdr) <= s.p_offset + s.p_filesz;) {
-      const auto* note = at<Elf64_Nhdr>(elf.content, offset);
-      if (!note) break;
-      uint64_t name = offset + sizeof *note, value = name + ((note->n_namesz + 3) & ~3ull);
-      const auto* bytes = at<uint8_t>(elf.content, value, note->n_descsz);
-      if (!bytes) break;
-      if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && note->n_descsz <= 20) return {bytes, bytes + note->n_descsz};
-      offset = value + ((note->n_descsz + 3) & ~3ull);
-    }
-  }
-  return {};
-}
-
 // Whether all code reachable from `entry` by direct branches works on general registers alone.
 bool general_registers_only(std::string_view code, uint64_t entry) {
   ZydisDecoder decoder;
@@ -267,7 +213,7 @@ CodeAnalysis analyse_code(std::string_view content, bool want_sites) {
   Elf elf(content);
   if (!elf.header) return result;
   result.is_elf = true;
-  result.build_id = find_build_id(elf);
+  result.build_id = elf.build_id();
   if (want_sites) result.sites = Scanner(elf).run();
   if (result.sites.size() > shim::kMaxSites) result.sites.resize(shim::kMaxSites);
   return result;

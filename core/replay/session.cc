@@ -163,6 +163,11 @@ void ReplaySession::make_sysroot(ReplayNode& node) {
   };
   if (auto image = node.reader().image())
     for (const auto* module : image->modules) link(std::string(bounded_text(module->path, sizeof module->path)), module->file);
+  // Separate debug information, where gdb looks for it: by build id.
+  if (fs::is_directory(recording_.path() + "/debug/.build-id", ignored)) {
+    fs::create_directories(root + "/usr/lib/debug", ignored);
+    fs::create_directory_symlink(fs::canonical(recording_.path(), ignored) / "debug/.build-id", root + "/usr/lib/debug/.build-id", ignored);
+  }
   node.set_sysroot(root);
 }
 

@@ -5,7 +5,6 @@
 #include <deque>
 #include <limits>
 #include <map>
-#include <optional>
 
 namespace friday {
 
@@ -90,8 +89,7 @@ struct Relation {
   size_t forth = 0, back = 0;
 };
 
-LinearMap map_of(const Relation& relation) {
-  Fit fit = best_fit(relation.bounds);
+LinearMap map_of(const Relation& relation, const Fit& fit) {
   LinearMap map;
   map.origin_local = relation.origin_second;
   map.origin_reference = bounded(static_cast<__int128>(relation.origin_first) + rounded_down(fit.intercept));
@@ -187,10 +185,10 @@ LinearMap LinearMap::after(const LinearMap& first) const {
   return {first.origin_local, (*this)(first.origin_reference), rate * first.rate};
 }
 
-std::vector<LinearMap> align_hosts(uint32_t hosts, std::span<const CrossMessage> messages, std::span<const int64_t> fallback) {
+std::vector<HostAlignment> align_hosts(uint32_t hosts, std::span<const CrossMessage> messages, std::span<const int64_t> fallback) {
   std::map<Pair, Relation> relations = relations_of(messages);
-  std::vector<std::optional<LinearMap>> maps(hosts);
-  std::vector<LinearMap> result(hosts);
+  std::vector<HostAlignment> result(hosts);
+  std::vector<bool> placed(hosts);
   // From host 0 outwards, along the pairs with most messages in their weaker direction first.
   std::vector<std::pair<Pair, const Relation*>> order;
   for (const auto& [pair, relation] : relations) order.emplace_back(pair, &relation);
@@ -198,23 +196,35 @@ std::vector<LinearMap> align_hosts(uint32_t hosts, std::span<const CrossMessage>
     auto weight = [](const Relation& r) { return std::pair(std::min(r.forth, r.back), r.forth + r.back); };
     return weight(*a.second) > weight(*b.second);
   });
+  auto place = [&](uint32_t host, uint32_t by, const Relation& relation) {
+    Fit fit = best_fit(relation.bounds);
+    LinearMap second_to_first = map_of(relation, fit);
+    bool is_second = by < host;
+    HostAlignment& made = result[host];
+    made.map = result[by].map.after(is_second ? second_to_first : second_to_first.inverse());
+    made.group = result[by].group;
+    made.by = by;
+    made.to = is_second ? relation.forth : relation.back;
+    made.from = is_second ? relation.back : relation.forth;
+    made.margin_ns = rounded_down(fit.margin);
+    placed[host] = true;
+  };
   for (uint32_t start = 0; start < hosts; ++start) {
-    if (maps[start]) continue;
-    maps[start] = LinearMap{0, start == 0 ? 0 : fallback[start], 1};
+    if (placed[start]) continue;
+    result[start] = {LinearMap{0, start == 0 ? 0 : fallback[start], 1}, start, start};
+    placed[start] = true;
     for (bool moved = true; moved;) {
       moved = false;
       for (const auto& [pair, relation] : order) {
         auto [first, second] = pair;
-        if (maps[first].has_value() == maps[second].has_value()) continue;
-        LinearMap second_to_first = map_of(*relation);
-        if (maps[first]) maps[second] = maps[first]->after(second_to_first);
-        else maps[first] = maps[second]->after(second_to_first.inverse());
+        if (placed[first] == placed[second]) continue;
+        if (placed[first]) place(second, first, *relation);
+        else place(first, second, *relation);
         moved = true;
         break;  // stronger pairs may have come into reach
       }
     }
   }
-  for (uint32_t host = 0; host < hosts; ++host) result[host] = *maps[host];
   return result;
 }
 

@@ -54,10 +54,19 @@ struct CrossMessage {
   int64_t sent_ns, received_ns;
 };
 
+// How one host's clock was put on the reference line. A plain value, kept in caches as it is.
+struct HostAlignment {
+  LinearMap map;            // its CLOCK_MONOTONIC to the reference line
+  uint32_t group = 0;       // hosts that messages relate, directly or by others, have the same group: the first of them
+  uint32_t by = 0;          // the host whose messages placed it; itself: the first of its group
+  uint64_t to = 0, from = 0;  // messages between the two: towards this host, and from it
+  int64_t margin_ns = 0;    // what the line could be moved by, up or down; negative: the messages contradict each other by so much
+};
+
 // Maps every host's CLOCK_MONOTONIC to the reference line, which is host 0's own. A pair of hosts is related by the line
 // that leaves all messages of both directions the largest equal margin; with messages of one direction only, by the tightest
 // line of rate 1; hosts without a message between them, directly or by others, by `fallback` (offset of local to
 // reference time, from wall clocks).
-std::vector<LinearMap> align_hosts(uint32_t hosts, std::span<const CrossMessage> messages, std::span<const int64_t> fallback);
+std::vector<HostAlignment> align_hosts(uint32_t hosts, std::span<const CrossMessage> messages, std::span<const int64_t> fallback);
 
 }  // namespace friday

@@ -291,7 +291,8 @@ void NodeWalk::on_descriptor_call(EventView event) {
       }
       break;
     case SYS_connect:
-      if (Channel* known = channel_of_fd(fd); known && (result == 0 || result == -EINPROGRESS)) {
+      // A program that does not block asks again whether it is connected: the first call is the one that others see.
+      if (Channel* known = channel_of_fd(fd); known && known->connect_event == kNoEvent && (result == 0 || result == -EINPROGRESS)) {
         known->connect_event = out_event_;
         known->connect_time = out_time_;
       }

@@ -66,7 +66,9 @@ Schedule Schedule::restricted_to(std::span<const NodeId> nodes) const {
     part.c_.push_back(c_[slot]);
     part.real_.push_back(real_[slot]);
     part.traffic_.push_back(traffic_[slot]);
+    part.host_of_.push_back(host_of_[slot]);
   }
+  part.hosts_ = hosts_;
   for (const Turn& turn : turns_) {
     if (!wanted(turn.node)) continue;
     part.total_ += turn.count;
@@ -154,6 +156,7 @@ std::map<std::pair<NodeId, NodeId>, PairTraffic> Schedule::traffic_between() con
     ++pair.messages;
     pair.bytes += edge.bytes;
     pair.duplicates += edge.duplicate;
+    ++pair.by[static_cast<size_t>(edge.by)];
   }
   return pairs;
 }
@@ -167,6 +170,8 @@ void Schedule::store(const Recording& recording, uint64_t fingerprint) const {
   writer.add(edges_);
   writer.add(broken_);
   writer.add(traffic_);
+  writer.add(hosts_);
+  writer.add(host_of_);
   for (size_t slot = 0; slot < nodes_.size(); ++slot) {
     writer.add(l_[slot]);
     writer.add(c_[slot]);
@@ -178,7 +183,9 @@ void Schedule::store(const Recording& recording, uint64_t fingerprint) const {
 bool Schedule::load(const Recording& recording, uint64_t fingerprint) {
   auto cache = CacheReader::open(recording, kCacheName, fingerprint);
   if (!cache) return false;
-  if (!cache->take(nodes_) || !cache->take(turns_) || !cache->take(edges_) || !cache->take(broken_) || !cache->take(traffic_)) return false;
+  if (!cache->take(nodes_) || !cache->take(turns_) || !cache->take(edges_) || !cache->take(broken_) || !cache->take(traffic_) ||
+      !cache->take(hosts_) || !cache->take(host_of_))
+    return false;
   size_t count = nodes_.size();
   l_.resize(count);
   c_.resize(count);
@@ -211,8 +218,11 @@ bool Schedule::is_consistent() const {
     auto found = std::ranges::lower_bound(nodes_, node);
     return found != nodes_.end() && *found == node && event < next[static_cast<size_t>(found - nodes_.begin())];
   };
-  return traffic_.size() == nodes_.size() && std::ranges::is_sorted(nodes_) && std::ranges::all_of(edges_, [&](const Edge& edge) {
-    return within(edge.from, edge.from_event) && within(edge.to, edge.to_event);
+  if (traffic_.size() != nodes_.size() || host_of_.size() != nodes_.size() || !std::ranges::is_sorted(nodes_)) return false;
+  if (!std::ranges::all_of(host_of_, [&](uint32_t host) { return host < hosts_.size(); })) return false;
+  if (!std::ranges::all_of(hosts_, [&](const HostAlignment& host) { return host.by < hosts_.size() && host.group < hosts_.size(); })) return false;
+  return std::ranges::all_of(edges_, [&](const Edge& edge) {
+    return within(edge.from, edge.from_event) && within(edge.to, edge.to_event) && static_cast<size_t>(edge.by) < kMatchedByCount;
   });
 }
 

@@ -8,6 +8,7 @@
 // A Schedule is a value; any thread may read one. It is derived data, kept in the recording's cache.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -31,6 +32,7 @@ struct Turn {
 
 struct PairTraffic {
   uint64_t messages = 0, bytes = 0, duplicates = 0;
+  std::array<uint64_t, kMatchedByCount> by{};  // messages, by MatchedBy
 };
 
 class Schedule {
@@ -66,6 +68,9 @@ class Schedule {
 
   std::map<std::pair<NodeId, NodeId>, PairTraffic> traffic_between() const;
   const NodeTraffic& traffic_of(NodeId node) const;
+  // How each host's clock was put on the line of logical time, and the host (index in it) of a node.
+  const std::vector<HostAlignment>& hosts() const { return hosts_; }
+  uint32_t host_of(NodeId node) const { return host_of_[slot_of(node)]; }
   // Edges given up because they contradicted the rest; a false match. Usually none.
   const std::vector<Edge>& broken() const { return broken_; }
 
@@ -82,6 +87,8 @@ class Schedule {
   std::vector<Turn> turns_;
   std::vector<Edge> edges_, broken_;
   std::vector<NodeTraffic> traffic_;                 // by slot
+  std::vector<HostAlignment> hosts_;
+  std::vector<uint32_t> host_of_;                    // by slot
   std::vector<std::vector<int64_t>> l_, real_;       // by slot, by event
   std::vector<std::vector<uint32_t>> c_;
   std::vector<uint64_t> turn_positions_;             // of each turn's first event

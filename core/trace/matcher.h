@@ -55,9 +55,13 @@ class Matcher {
   void join(StreamEnd& a, StreamEnd& b);
   void end_of_stream(const StreamEnd& from, const StreamEnd& to);
 
-  // matching_datagrams.cc. Not `final`: only learns unambiguous messages between hosts, for align().
-  void match_datagrams(bool final);
+  // matching_datagrams.cc. To learn is only to note unambiguous messages between hosts for align(), by address and between hosts
+  // that nothing relates by content; to match adds the edges.
+  enum class Purpose { learn_by_address, learn_by_content, match };
+  void match_datagrams(Purpose purpose);
 
+  // Whether the nodes' times can be compared: one host, or hosts that messages relate.
+  bool is_comparable(uint32_t a, uint32_t b) const;
   bool may_precede(uint32_t from_node, uint64_t from_time, uint32_t to_node, uint64_t to_time) const;
   int64_t reference_ns(uint32_t node, uint64_t ticks) const;
   void add(uint32_t from, uint64_t from_event, uint32_t to, uint64_t to_event, EdgeKind kind, uint64_t bytes = 0,
@@ -70,7 +74,7 @@ class Matcher {
   std::vector<bool> taken_;          // by channel: its other end is known by connection, not by address
   std::vector<uint64_t> matched_sends_, matched_receives_;  // by node slot
   std::vector<CrossMessage> cross_;  // messages between hosts that are certain
-  bool aligned_ = false;
+  MatchedBy by_ = MatchedBy::object;  // of the edges added now
 };
 
 }  // namespace friday

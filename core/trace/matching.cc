@@ -27,6 +27,16 @@ const char* name_of(EdgeKind kind) {
   return "edge";
 }
 
+const char* name_of(MatchedBy by) {
+  switch (by) {
+    case MatchedBy::object: return "object";
+    case MatchedBy::address: return "address";
+    case MatchedBy::one_address: return "one_address";
+    case MatchedBy::content: return "content";
+  }
+  return "?";
+}
+
 Matcher::Matcher(const FactSet& facts)
     : facts_(facts), taken_(facts.channels.size()), matched_sends_(facts.nodes.size()), matched_receives_(facts.nodes.size()) {
   result_.traffic.resize(facts.nodes.size());
@@ -36,21 +46,30 @@ Matcher::Matcher(const FactSet& facts)
 int64_t Matcher::reference_ns(uint32_t node, uint64_t ticks) const {
   uint32_t host = facts_.nodes[node].host;
   int64_t ns = facts_.clocks[host].monotonic_ns(ticks);
-  return aligned_ ? result_.alignment[host](ns) : ns;
+  return result_.hosts.empty() ? ns : result_.hosts[host].map(ns);
+}
+
+bool Matcher::is_comparable(uint32_t a, uint32_t b) const {
+  if (facts_.same_host(a, b)) return true;
+  return !result_.hosts.empty() && result_.hosts[facts_.nodes[a].host].group == result_.hosts[facts_.nodes[b].host].group;
 }
 
 bool Matcher::may_precede(uint32_t from_node, uint64_t from_time, uint32_t to_node, uint64_t to_time) const {
   if (facts_.same_host(from_node, to_node)) return from_time <= to_time;
-  // What the alignment may be wrong by.
+  // Wall clocks are not believed.
+  if (!is_comparable(from_node, to_node)) return true;
+  // What the alignment may be wrong by. Where one line cannot satisfy all messages (a clock was slewed), it is wrong by more.
   constexpr int64_t kSlackNs = 2'000'000;
-  return !aligned_ || reference_ns(from_node, from_time) <= reference_ns(to_node, to_time) + kSlackNs;
+  int64_t slack = kSlackNs;
+  for (uint32_t node : {from_node, to_node}) slack += 2 * std::max<int64_t>(0, -result_.hosts[facts_.nodes[node].host].margin_ns);
+  return reference_ns(from_node, from_time) <= reference_ns(to_node, to_time) + slack;
 }
 
 void Matcher::add(uint32_t from, uint64_t from_event, uint32_t to, uint64_t to_event, EdgeKind kind, uint64_t bytes,
                   uint64_t earliest, bool duplicate) {
   if (from == to) return;  // the trace's own order says it
   result_.edges.push_back({facts_.nodes[from].id, facts_.nodes[to].id, from_event, to_event, bytes,
-                           earliest == kNoEvent ? from_event : earliest, kind, duplicate});
+                           earliest == kNoEvent ? from_event : earliest, kind, duplicate, by_});
 }
 
 void Matcher::note_cross(uint32_t from, uint64_t from_time, uint32_t to, uint64_t to_time) {
@@ -223,9 +242,8 @@ void Matcher::align() {
     wall[node.host] = facts_.clocks[node.host].realtime_ns(ticks) - facts_.clocks[node.host].monotonic_ns(ticks);
   }
   for (uint32_t host = 0; host < hosts; ++host) fallback[host] = wall[host] - wall[0];
-  result_.alignment = align_hosts(hosts, cross_, fallback);
-  for (LinearMap& map : result_.alignment) map = LinearMap{0, wall[0], 1}.after(map);
-  aligned_ = true;
+  result_.hosts = align_hosts(hosts, cross_, fallback);
+  for (HostAlignment& host : result_.hosts) host.map = LinearMap{0, wall[0], 1}.after(host.map);
 }
 
 Matches Matcher::run() {
@@ -238,10 +256,18 @@ Matches Matcher::run() {
   match_pipes();
   match_unix_streams();
   match_inet_streams();
-  match_translated();
-  if (facts_.clocks.size() > 1) match_datagrams(false);
+  bool many_hosts = facts_.clocks.size() > 1;
+  if (many_hosts) match_datagrams(Purpose::learn_by_address);
+  // Matching by content alone is weaker evidence, and better with the clocks that addresses gave.
   align();
-  match_datagrams(true);
+  by_ = MatchedBy::content;
+  match_translated();
+  if (many_hosts) {
+    align();
+    match_datagrams(Purpose::learn_by_content);
+    align();
+  }
+  match_datagrams(Purpose::match);
   count_traffic();
   std::ranges::sort(result_.edges, {}, [](const Edge& edge) {
     return std::tuple(edge.to, edge.to_event, edge.from, edge.from_event, edge.kind);

@@ -20,6 +20,16 @@ enum class EdgeKind : uint32_t { stream, datagram, pipe, connect, end_of_stream,
 const char* name_of(EdgeKind kind);
 inline bool is_message(EdgeKind kind) { return kind <= EdgeKind::pipe; }
 
+// By what the two ends of a message found each other. All but `object` also agree in content.
+enum class MatchedBy : uint16_t {
+  object,       // one pipe, socketpair or Unix socket of a host
+  address,      // each end names the other's address
+  one_address,  // one end names the other's address; the other way it was not asked for, or rewritten on the way
+  content,      // content and time; both addresses were rewritten (NAT, a proxy, a balancer)
+};
+inline constexpr size_t kMatchedByCount = 4;
+const char* name_of(MatchedBy by);
+
 // `from_event` of node `from` takes place before `to_event` of node `to`.
 struct Edge {
   NodeId from, to;
@@ -27,7 +37,8 @@ struct Edge {
   uint64_t bytes;          // of messages
   uint64_t earliest;       // datagrams: first identical send of that node, to fall back to; else from_event
   EdgeKind kind;
-  uint32_t duplicate;      // 1: the network delivered the datagram more than once
+  uint16_t duplicate;      // 1: the network delivered the datagram more than once
+  MatchedBy by;            // of messages
 };
 
 struct NodeTraffic {
@@ -38,7 +49,7 @@ struct NodeTraffic {
 struct Matches {
   std::vector<Edge> edges;            // node ids; by (to, to_event)
   std::vector<NodeTraffic> traffic;   // by node slot
-  std::vector<LinearMap> alignment;   // by host slot: CLOCK_MONOTONIC to the reference line
+  std::vector<HostAlignment> hosts;   // by host slot
 };
 
 // Also aligns the hosts' clocks, which datagrams between hosts need.

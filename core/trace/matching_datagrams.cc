@@ -123,7 +123,7 @@ void for_each_group(std::span<Sorted> sends, std::span<Sorted> receives, F f) {
 
 }  // namespace
 
-void Matcher::match_datagrams(bool final) {
+void Matcher::match_datagrams(Purpose purpose) {
   std::vector<Packet> sent, got;
   for (uint32_t index = 0; index < facts_.channels.size(); ++index) {
     const Channel& channel = facts_.channel(index);
@@ -157,25 +157,33 @@ void Matcher::match_datagrams(bool final) {
     ++matched_receives_[receive.node];
     send.done = true;
   };
+  auto is_single = [&](std::span<Sorted> sends, std::span<Sorted> receives, Pass pass) {
+    return sends.size() == 1 && receives.size() == 1 && compatible(*sends[0].packet, *receives[0].packet, pass);
+  };
   auto learn = [&](std::span<Sorted> sends, std::span<Sorted> receives) {
     const Packet &send = *sends[0].packet, &receive = *receives[0].packet;
-    if (sends.size() != 1 || receives.size() != 1 || !compatible(send, receive, Pass::strict)) return;
+    if (!is_single(sends, receives, Pass::strict)) return;
     known.learn(receive.channel, send.destination);
     known.learn(send.channel, receive.source);
-    if (!final) note_cross(send.node, send.transfer->time, receive.node, receive.transfer->time);
+    if (purpose == Purpose::learn_by_address) note_cross(send.node, send.transfer->time, receive.node, receive.transfer->time);
   };
+  auto learn_by_content = [&](std::span<Sorted> sends, std::span<Sorted> receives) {
+    const Packet &send = *sends[0].packet, &receive = *receives[0].packet;
+    if (is_single(sends, receives, Pass::content) && !is_comparable(send.node, receive.node))
+      note_cross(send.node, send.transfer->time, receive.node, receive.transfer->time);
+  };
+  const bool one_clock = std::ranges::all_of(result_.hosts, [](const HostAlignment& host) { return host.group == 0; });
   auto match_group = [&](std::span<Sorted> sends, std::span<Sorted> receives, Pass pass) {
     std::unordered_map<uint32_t, uint64_t> first_of;  // channel -> its first identical send
     for (const Sorted& send : sends) first_of.try_emplace(send.packet->channel, send.packet->transfer->event);
     OpenList open(sends.size());
-    bool comparable = aligned_ || facts_.clocks.size() == 1;
     for (const Sorted& entry : receives) {
       Packet& receive = *entry.packet;
       for (size_t n = open.next(0); n < sends.size() && !receive.done; n = open.next(n + 1)) {
         Packet& send = *sends[n].packet;
-        bool lost = comparable && send.ns < receive.ns - kLongestFlightNs;
+        bool lost = is_comparable(send.node, receive.node) && send.ns < receive.ns - kLongestFlightNs;
         if (!send.done && !lost && compatible(send, receive, pass)) connect(send, receive, first_of[send.channel], false);
-        if (send.done || lost) open.close(n);
+        if (send.done || (lost && one_clock)) open.close(n);
       }
       // The network's duplicate, or one of many receivers of a multicast: after the first send that fits.
       for (size_t n = 0; n < std::min(sends.size(), kMostTried) && !receive.done && pass == Pass::strict; ++n)
@@ -185,8 +193,13 @@ void Matcher::match_datagrams(bool final) {
 
   for (Pass pass : {Pass::strict, Pass::any_source, Pass::content}) {
     std::vector<Sorted> sends = sorted(sent, pass), receives = sorted(got, pass);
+    if (purpose == Purpose::learn_by_content) {
+      if (pass == Pass::content) for_each_group(sends, receives, learn_by_content);
+      continue;
+    }
     if (pass == Pass::strict) for_each_group(sends, receives, learn);
-    if (!final) return;
+    if (purpose == Purpose::learn_by_address) return;
+    by_ = pass == Pass::strict ? MatchedBy::address : pass == Pass::any_source ? MatchedBy::one_address : MatchedBy::content;
     for_each_group(sends, receives, [&](std::span<Sorted> some, std::span<Sorted> others) { match_group(some, others, pass); });
   }
 }

@@ -19,6 +19,8 @@ constexpr uint64_t kNoLimit = ~uint64_t{0};
 constexpr uint64_t kProbeBytes = 64 << 10;      // enough to tell two connections apart
 constexpr uint64_t kTranslatedBytes = 1 << 20;
 constexpr uint64_t kLeastContent = 16;          // bytes that must agree before content alone counts as proof
+// A proxy that has not passed on a connection by then has given it up.
+constexpr int64_t kLongestOpeningNs = 60'000'000'000;
 
 struct Part {
   uint32_t channel;
@@ -368,19 +370,27 @@ void Matcher::match_inet_streams() {
   auto sooner = [](const StreamEnd* end) { return end->opened; };
   for (auto& [address, list] : by_local) std::ranges::stable_sort(list, {}, sooner);
   std::ranges::stable_sort(ends, {}, sooner);
-  for (StreamEnd* end : ends) {
-    if (end->joined || !end->remote.known()) continue;
-    auto candidates = by_local.find(place(*end, end->remote));
-    if (candidates == by_local.end()) continue;
-    for (StreamEnd* other : candidates->second) {
-      if (other == end || other->joined) continue;
-      // A connection in progress did not know its peer's name yet.
-      if (other->remote.known() ? other->remote != end->local : !is_initiator(*other)) continue;
-      if (!opened_in_order(*end, *other) || !follow_both(*end, *other, kProbeBytes).fits) continue;
-      join(*end, *other);
-      break;
+  auto pair_up = [&](auto&& may_be_ends) {
+    for (StreamEnd* end : ends) {
+      if (end->joined || !end->remote.known()) continue;
+      auto candidates = by_local.find(place(*end, end->remote));
+      if (candidates == by_local.end()) continue;
+      for (StreamEnd* other : candidates->second) {
+        if (other == end || other->joined || !may_be_ends(*end, *other)) continue;
+        if (!opened_in_order(*end, *other) || !follow_both(*end, *other, kProbeBytes).fits) continue;
+        join(*end, *other);
+        break;
+      }
     }
-  }
+  };
+  by_ = MatchedBy::address;
+  pair_up([](const StreamEnd& end, const StreamEnd& other) {
+    // A connection in progress did not know its peer's name yet.
+    return other.remote.known() ? other.remote == end.local : is_initiator(other);
+  });
+  // Where the address connected to is rewritten on the way (DNAT), the acceptor still names the initiator.
+  by_ = MatchedBy::one_address;
+  pair_up([](const StreamEnd& end, const StreamEnd& other) { return is_acceptor(end) && is_initiator(other); });
 }
 
 // Where an address translator or a balancer stands between, content must tell.
@@ -420,8 +430,11 @@ void Matcher::match_translated() {
         if (!roles || other->joined || other == end || !opened_in_order(*end, *other) || ++tried > kMaxCandidates) continue;
         Verdict verdict = follow_both(*end, *other, kTranslatedBytes);
         if (!verdict.fits || verdict.verified < kLeastContent) continue;
-        int64_t apart = reference_ns(end->node, end->opened) - reference_ns(other->node, other->opened);
-        std::pair score(verdict.verified, facts_.same_host(end->node, other->node) ? -std::abs(apart) : 0);
+        int64_t apart = 0;
+        if (is_comparable(end->node, other->node))
+          apart = std::abs(reference_ns(end->node, end->opened) - reference_ns(other->node, other->opened));
+        if (apart > kLongestOpeningNs) continue;
+        std::pair score(verdict.verified, -apart);
         if (best && score <= best_score) continue;
         best = other;
         best_score = score;

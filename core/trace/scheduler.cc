@@ -29,7 +29,7 @@ Scheduler::Scheduler(const FactSet& facts, const Matches& matches)
 Scheduler::Entry Scheduler::entry_of(uint32_t slot) const {
   uint64_t ticks = next_time(slot).point();
   uint32_t host = facts_.nodes[slot].host;
-  return {matches_.alignment[host](facts_.clocks[host].monotonic_ns(ticks)), ticks, slot};
+  return {matches_.hosts[host].map(facts_.clocks[host].monotonic_ns(ticks)), ticks, slot};
 }
 
 void Scheduler::push(uint32_t slot) {
@@ -157,6 +157,7 @@ Schedule Scheduler::run() {
   uint64_t left = 0;
   for (uint32_t slot = 0; slot < count; ++slot) {
     schedule_.nodes_.push_back(facts_.nodes[slot].id);
+    schedule_.host_of_.push_back(facts_.nodes[slot].host);
     schedule_.l_[slot].reserve(nodes_[slot].count);
     schedule_.c_[slot].reserve(nodes_[slot].count);
     schedule_.real_[slot].reserve(nodes_[slot].count);
@@ -164,6 +165,7 @@ Schedule Scheduler::run() {
     push(slot);
   }
   schedule_.total_ = left;
+  schedule_.hosts_ = matches_.hosts;
   while (left > 0) {
     if (heap_.empty()) {
       break_a_cycle();

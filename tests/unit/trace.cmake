@@ -10,3 +10,7 @@ target_link_libraries(friday_order_check PRIVATE friday_trace)
 # Run by tests/e2e/test_divergence.py: alters recordings so that only a replay can tell.
 add_executable(friday_trace_edit ${CMAKE_CURRENT_LIST_DIR}/trace_edit.cc)
 target_link_libraries(friday_trace_edit PRIVATE friday_trace)
+
+# Run by tests/e2e/test_hosts.py.
+add_executable(friday_skew ${CMAKE_CURRENT_LIST_DIR}/trace_skew.cc)
+target_link_libraries(friday_skew PRIVATE friday_trace)

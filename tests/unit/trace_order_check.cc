@@ -7,6 +7,9 @@
 //   - a child starts after its fork and has ended when it is waited for;
 //   - every edge points forward, and none was given up.
 // Prints one JSON object with what was looked at; exit code 1 if anything is wrong.
+//
+// friday_order_check --list REC: the order and the edges as JSON, for tests that know the truth from the programs themselves:
+// "turns": [node, first event, events], "edges": [kind, matched by, from node, event, to node, event].
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -231,10 +234,25 @@ int check(const char* path) {
   return Check(*recording, *schedule).run();
 }
 
+int list(const char* path) {
+  auto recording = Recording::open(path);
+  if (!recording) return fmt::print(stderr, "{}\n", describe(recording.error())), 2;
+  auto schedule = Schedule::compute(*recording);
+  if (!schedule) return fmt::print(stderr, "{}\n", describe(schedule.error())), 2;
+  std::string turns, edges;
+  for (const Turn& turn : schedule->turns()) turns += fmt::format("{}[{}, {}, {}]", turns.empty() ? "" : ", ", turn.node, turn.first, turn.count);
+  for (const Edge& edge : schedule->edges())
+    edges += fmt::format("{}[\"{}\", \"{}\", {}, {}, {}, {}]", edges.empty() ? "" : ", ", name_of(edge.kind), name_of(edge.by), edge.from, edge.from_event,
+                         edge.to, edge.to_event);
+  fmt::print("{{\"turns\": [{}], \"edges\": [{}]}}\n", turns, edges);
+  return 0;
+}
+
 }  // namespace
 }  // namespace friday
 
 int main(int argc, char** argv) {
-  if (argc != 2) return fmt::print(stderr, "usage: friday_order_check REC\n"), 2;
+  if (argc == 3 && argv[1] == std::string_view("--list")) return friday::list(argv[2]);
+  if (argc != 2) return fmt::print(stderr, "usage: friday_order_check [--list] REC\n"), 2;
   return friday::check(argv[1]);
 }

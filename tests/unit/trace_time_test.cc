@@ -137,20 +137,26 @@ TEST(AlignHosts, FindsOffsetAndDriftFromMessagesOfBothDirections) {
     if (n % 3 == 1) messages.push_back({2, 1, host2(sent), host1(arrived)});
   }
   std::vector<int64_t> wrong_walls{0, 77, 99};
-  auto maps = align_hosts(3, messages, wrong_walls);
+  auto hosts = align_hosts(3, messages, wrong_walls);
   for (double t : {2e12, 2.05e12, 2.1e12}) {
-    EXPECT_NEAR(static_cast<double>(maps[0](static_cast<int64_t>(t))), t, 1);
-    EXPECT_NEAR(static_cast<double>(maps[1](host1(t))), t, 100'000);
-    EXPECT_NEAR(static_cast<double>(maps[2](host2(t))), t, 200'000);
+    EXPECT_NEAR(static_cast<double>(hosts[0].map(static_cast<int64_t>(t))), t, 1);
+    EXPECT_NEAR(static_cast<double>(hosts[1].map(host1(t))), t, 100'000);
+    EXPECT_NEAR(static_cast<double>(hosts[2].map(host2(t))), t, 200'000);
   }
+  EXPECT_EQ(hosts[2].by, 1u);
+  EXPECT_EQ(hosts[2].group, 0u);
+  EXPECT_EQ(hosts[1].to, 1000u);
+  EXPECT_EQ(hosts[1].from, 1000u);
 }
 
 TEST(AlignHosts, UsesOneDirectionOrTheWallClockWhenThereIsNothingBetter) {
   std::vector<CrossMessage> messages{{0, 1, 1000, 500'000}, {0, 1, 2000, 501'500}};
-  auto maps = align_hosts(3, messages, std::vector<int64_t>{0, 0, 4242});
-  EXPECT_GE(maps[1](500'000), 1000);
-  EXPECT_GE(maps[1](501'500), 2000);
-  EXPECT_EQ(maps[2](10), 4252);
+  auto hosts = align_hosts(3, messages, std::vector<int64_t>{0, 0, 4242});
+  EXPECT_GE(hosts[1].map(500'000), 1000);
+  EXPECT_GE(hosts[1].map(501'500), 2000);
+  EXPECT_EQ(hosts[1].group, 0u);
+  EXPECT_EQ(hosts[2].map(10), 4252);
+  EXPECT_EQ(hosts[2].group, 2u);
 }
 
 TEST(Matching, StreamBytesByOffsetAndHash) {
@@ -228,6 +234,18 @@ TEST(Matching, ConnectAcceptAndEndOfStream) {
   EXPECT_TRUE(world.has(EdgeKind::end_of_stream, 0, close, 1, eof));
 }
 
+TEST(Matching, AConnectThatIsAskedAboutAgainTookPlaceTheFirstTime) {
+  Script a(0), b(1);
+  connect_streams(a, b);
+  uint64_t first = a.writer.add(a.call(100, SYS_connect, {5, 0x1000, 16}, -EINPROGRESS));
+  EventSpec accepted = b.call(120, SYS_accept4, {3, 0, 0, 0}, 5);
+  accepted.parts.record(format::kDescriptors, format::DescriptorsPart{1, 5, 0});
+  uint64_t accept = b.writer.add(accepted);
+  a.writer.add(a.call(200, SYS_connect, {5, 0x1000, 16}, 0));
+  World world({&a, &b});
+  EXPECT_TRUE(world.has(EdgeKind::connect, 0, first, 1, accept));
+}
+
 TEST(Matching, ConnectionsThatReuseAPortAreToldApart) {
   Script a(0), b(1);
   for (uint64_t round = 0; round < 3; ++round) {
@@ -267,6 +285,61 @@ TEST(Matching, AddressesRewrittenOnTheWayAreMatchedByContent) {
   EXPECT_TRUE(world.has(EdgeKind::stream, 0, ask, 1, got));
   EXPECT_TRUE(world.has(EdgeKind::stream, 1, answer, 0, answered));
   EXPECT_EQ(world.count(EdgeKind::stream), 2u);
+}
+
+TEST(Matching, DatagramsWithRewrittenAddressesNeedNoWallClock) {
+  // By their wall clocks the second host received everything 100 s before it was sent.
+  Script a(0, 0), b(1, 1);
+  a.clock(0, 0, 1'000'000'000'000);
+  b.clock(0, 0, 900'000'000'000);
+  format::Endpoint known_as = inet("203.0.113.1", 9001), seen_from = inet("203.0.113.2", 61000);
+  a.channel(1, format::kChannelDatagram, 3, inet("10.0.0.1", 7000), {});
+  b.channel(1, format::kChannelDatagram, 3, inet("10.0.0.2", 7001), {});
+  a.datagrams[1] = b.datagrams[1] = true;
+  std::vector<std::pair<uint64_t, uint64_t>> there, back;
+  for (uint64_t n = 0; n < 10; ++n) {
+    uint64_t at = 1'000'000 + n * 10'000'000;
+    uint64_t sent = a.send(at, 1, fmt::format("question number {}", n), &known_as);
+    there.emplace_back(sent, b.receive(at + 500'000, 1, fmt::format("question number {}", n), &seen_from));
+    uint64_t answered = b.send(at + 600'000, 1, fmt::format("answer number {}", n), &seen_from);
+    back.emplace_back(answered, a.receive(at + 1'100'000, 1, fmt::format("answer number {}", n), &known_as));
+  }
+  World world({&a, &b});
+  for (auto [sent, got] : there) EXPECT_TRUE(world.has(EdgeKind::datagram, 0, sent, 1, got));
+  for (auto [sent, got] : back) EXPECT_TRUE(world.has(EdgeKind::datagram, 1, sent, 0, got));
+  EXPECT_EQ(world.schedule.traffic_between()[std::pair(NodeId{0}, NodeId{1})].by[static_cast<size_t>(MatchedBy::content)], 10u);
+  ASSERT_EQ(world.schedule.hosts().size(), 2u);
+  const HostAlignment& host = world.schedule.hosts()[1];
+  EXPECT_EQ(host.group, 0u);
+  EXPECT_EQ(host.to + host.from, 20u);
+  EXPECT_GE(host.margin_ns, 0);
+  EXPECT_EQ(world.schedule.host_of(NodeId{1}), 1u);
+}
+
+TEST(Matching, EqualConnectionsThroughAProxyAreToldApartByTime) {
+  // A connection that names both addresses relates the clocks; the others say the same and differ in time alone.
+  Script client(0, 0), server(1, 1);
+  client.clock(0, 0, 1'000'000'000);
+  server.clock(0, 5'000'000'000, 1'000'000'000);
+  connect_streams(client, server, "10.0.0.1", "10.0.0.2", 1, 41000);
+  client.send(1'000'000, 1, "hello there");
+  server.receive(2'000'000, 1, "hello there");
+  server.send(3'000'000, 1, "hello yourself");
+  client.receive(4'000'000, 1, "hello yourself");
+  std::vector<uint64_t> connects, accepts;
+  for (uint64_t n : {2, 3}) {
+    uint64_t at = 1'000'000'000 * (n - 1);
+    client.channel(n, format::kChannelStream, 10 + static_cast<int>(n), inet("10.0.0.1", static_cast<uint16_t>(42000 + n)), inet("10.0.9.9", 8080));
+    connects.push_back(client.writer.add(client.call(at, SYS_connect, {10 + n, 0x1000, 16}, 0)));
+    client.send(at + 1000, n, "the same request from everybody");
+    server.channel(n, format::kChannelStream, 20 + static_cast<int>(n), inet("10.0.0.2", 80), inet("10.0.9.9", static_cast<uint16_t>(50000 - n)));
+    EventSpec accepted = server.call(at + 5'000'000, SYS_accept4, {3, 0, 0, 0}, static_cast<int64_t>(20 + n));
+    accepted.parts.record(format::kDescriptors, format::DescriptorsPart{n, 20 + static_cast<int>(n), 0});
+    accepts.push_back(server.writer.add(accepted));
+    server.receive(at + 6'000'000, n, "the same request from everybody");
+  }
+  World world({&client, &server});
+  for (size_t n = 0; n < connects.size(); ++n) EXPECT_TRUE(world.has(EdgeKind::connect, 0, connects[n], 1, accepts[n])) << n;
 }
 
 // Two UDP sockets bound to any address, as chord nodes are.
@@ -497,8 +570,8 @@ TEST(Schedule, BreaksAndReportsACycle) {
   std::vector<NodeId> nodes{NodeId{0}, NodeId{1}};
   auto facts = FactSet::gather(*recording, nodes);
   Matches matches = match(*facts);
-  matches.edges.push_back({NodeId{0}, NodeId{1}, 5, 3, 0, 5, EdgeKind::stream, 0});
-  matches.edges.push_back({NodeId{1}, NodeId{0}, 5, 3, 0, 5, EdgeKind::stream, 0});
+  matches.edges.push_back({NodeId{0}, NodeId{1}, 5, 3, 0, 5, EdgeKind::stream, 0, MatchedBy::address});
+  matches.edges.push_back({NodeId{1}, NodeId{0}, 5, 3, 0, 5, EdgeKind::stream, 0, MatchedBy::address});
   Schedule schedule = schedule_of(*facts, matches);
   EXPECT_EQ(schedule.broken().size(), 1u);
   EXPECT_EQ(schedule.edges().size(), 1u);

@@ -28,7 +28,7 @@ static const char *usage =
     "usage: chord --port P [options]\n"
     "  --id HEX            point on the ring (default: a hash of the port)\n"
     "  --join HOST:PORT    join the ring of this node (default: be the first)\n"
-    "  --name NAME         name in output (default: chord-PORT)\n"
+    "  --name NAME         name in output (default: chord-PORT)\n" "  --host A --public HOST:PORT  where it listens (default 127.0.0.1), and what others know it by\n"
     "  --period MS         between rounds of stabilisation (default 250)\n"
     "  --seed S            of every random choice (default: from the kernel)\n"
     "  --seconds N         end by itself (default: at SIGTERM)\n"
@@ -103,7 +103,8 @@ typedef struct Options {
 static const struct option long_options[] = {
     {"port", 1, 0, 'p'},  {"id", 1, 0, 'i'},          {"join", 1, 0, 'j'},  {"name", 1, 0, 'n'},  {"period", 1, 0, 'P'},
     {"seed", 1, 0, 's'},  {"seconds", 1, 0, 't'},     {"fault", 0, 0, 'f'}, {"index", 1, 0, 'x'}, {"nodes", 1, 0, 'N'},
-    {"truth", 1, 0, 'T'}, {"fault-after", 1, 0, 'a'}, {"help", 0, 0, 'h'},  {"trace-links", 1, 0, 'l'}, {0, 0, 0, 0}};
+    {"truth", 1, 0, 'T'}, {"fault-after", 1, 0, 'a'}, {"help", 0, 0, 'h'},  {"trace-links", 1, 0, 'l'},
+    {"host", 1, 0, 'H'},  {"public", 1, 0, 'u'},      {0, 0, 0, 0}};
 
 static void bad_usage(void) {
   fputs(usage, stderr);
@@ -132,6 +133,8 @@ static Options parse_options(int argc, char **argv) {
       case 'T': o.fault.truth = optarg; break;
       case 'a': o.fault.after = atoi(optarg); break;
       case 'l': trace_links_to(optarg); break;
+      case 'H': snprintf(listen_host, sizeof listen_host, "%s", optarg); break;
+      case 'u': snprintf(public_addr, sizeof public_addr, "%s", optarg); break;
       default: bad_usage();
     }
   if (o.port < 0 || optind != argc || srv.period < 10 || (o.fault.on && !o.seeded)) bad_usage();

@@ -130,6 +130,8 @@ uint64_t mix(uint64_t x);
 uint64_t next_random(uint64_t *state);
 
 /* net.c: addresses, clocks, packets. */
+extern char listen_host[ADDR_TEXT]; /* where sockets are bound */
+extern char public_addr[ADDR_TEXT]; /* what others know this program by where its address is rewritten on the way; else empty */
 int open_socket(int port, char addr[ADDR_TEXT]);
 int parse_addr(const char *addr, struct sockaddr_in *out);
 int64_t now_ms(void);

@@ -161,7 +161,7 @@ static void run(double rate, double seconds) {
 }
 
 static void bad_usage(void) {
-  fputs("usage: chordclient --nodes HOST:PORT,... [--rate PER_SECOND] [--seconds N] [--keys N] [--seed S] [--verbose]\n", stderr);
+  fputs("usage: chordclient --nodes HOST:PORT,... [--rate PER_SECOND] [--seconds N] [--keys N] [--seed S] [--host A] [--verbose]\n", stderr);
   exit(2);
 }
 
@@ -174,7 +174,7 @@ static void add_peers(char *list) {
 }
 
 static const struct option long_options[] = {{"nodes", 1, 0, 'n'}, {"rate", 1, 0, 'r'},    {"seconds", 1, 0, 't'}, {"keys", 1, 0, 'k'},
-                                             {"seed", 1, 0, 's'},  {"verbose", 0, 0, 'v'}, {0, 0, 0, 0}};
+                                             {"seed", 1, 0, 's'},  {"verbose", 0, 0, 'v'}, {"host", 1, 0, 'H'}, {0, 0, 0, 0}};
 
 int main(int argc, char **argv) {
   double rate = 50, seconds = 10;
@@ -186,6 +186,7 @@ int main(int argc, char **argv) {
       case 'k': nkeys = atoi(optarg); break;
       case 's': srv.random = strtoull(optarg, NULL, 0); break;
       case 'v': verbose = 1; break;
+      case 'H': snprintf(listen_host, sizeof listen_host, "%s", optarg); break;
       default: bad_usage();
     }
   if (!npeers || optind != argc || rate <= 0 || nkeys < 1 || nkeys > MAX_KEYS) bad_usage();

@@ -41,16 +41,20 @@ int parse_addr(const char *addr, struct sockaddr_in *out) {
   return out->sin_port != 0 && inet_pton(AF_INET, host, &out->sin_addr) == 1;
 }
 
-/* A UDP socket on loopback; port 0 takes any. Writes the address that others reach it by. -1 with errno when it fails. */
+char listen_host[ADDR_TEXT] = "127.0.0.1";
+char public_addr[ADDR_TEXT];
+
+/* A UDP socket; port 0 takes any. Writes the address that others reach it by. -1 with errno when it fails. */
 int open_socket(int port, char addr[ADDR_TEXT]) {
   int sock = socket(AF_INET, SOCK_DGRAM, 0);
   if (sock < 0) return -1;
   struct sockaddr_in self = {.sin_family = AF_INET, .sin_port = htons(port)};
-  self.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (inet_pton(AF_INET, listen_host, &self.sin_addr) != 1) return errno = EINVAL, -1;
   socklen_t size = sizeof self;
   if (bind(sock, (struct sockaddr *)&self, size) < 0 || getsockname(sock, (struct sockaddr *)&self, &size) < 0) return -1;
   memset(addr, 0, ADDR_TEXT);
-  snprintf(addr, ADDR_TEXT, "127.0.0.1:%d", ntohs(self.sin_port));
+  if (public_addr[0]) snprintf(addr, ADDR_TEXT, "%s", public_addr);
+  else snprintf(addr, ADDR_TEXT, "%.*s:%d", ADDR_TEXT - 7, listen_host, ntohs(self.sin_port));
   return sock;
 }
 

@@ -1,0 +1,196 @@
+#include "console/pack.h"
+
+#include <algorithm>
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include "core/trace/contents.h"
+#include "core/trace/pack.h"
+
+namespace friday {
+namespace {
+
+using nlohmann::json;
+
+struct Options {
+  std::string recording;
+  PackOptions pack;
+  bool check = false, as_json = false;
+};
+
+constexpr int kBadInput = 2;
+constexpr size_t kShown = 8;  // names of a kind; --json has all
+
+int complain(const Error& error) {
+  fmt::print(stderr, "friday pack: {}\n", describe(error));
+  return kBadInput;
+}
+
+std::string size_text(uint64_t bytes) {
+  if (bytes < 10 * 1024) return fmt::format("{} bytes", bytes);
+  if (bytes < 10u << 20) return fmt::format("{} KiB", bytes >> 10);
+  return fmt::format("{} MiB", bytes >> 20);
+}
+
+void print_json(const json& value) { fmt::print("{}\n", value.dump(1, ' ', false, json::error_handler_t::replace)); }
+
+// -- adding debug information --------------------------------------------------------------------------------------------------
+
+const char* state_text(PackedFile::State state) {
+  switch (state) {
+    case PackedFile::State::complete: return "complete";
+    case PackedFile::State::added: return "added";
+    case PackedFile::State::present: return "present";
+    case PackedFile::State::missing: return "missing";
+    case PackedFile::State::nameless: return "no build id";
+  }
+  return "?";
+}
+
+void print_packed(const std::vector<PackedFile>& files) {
+  size_t missing = 0;
+  for (const PackedFile& file : files) {
+    std::string more;
+    if (file.state == PackedFile::State::added) more = fmt::format(" from {}, {}", file.source, size_text(file.bytes));
+    if (file.state == PackedFile::State::present) more = fmt::format(" since earlier, {}", size_text(file.bytes));
+    if (file.state == PackedFile::State::complete) more = " (it holds its debug information itself)";
+    if (file.state == PackedFile::State::missing) more = fmt::format(" (build-id {})", file.build_id);
+    missing += file.state == PackedFile::State::missing || file.state == PackedFile::State::nameless;
+    fmt::print("{:<12} {}{}\n", state_text(file.state), file.path, more);
+  }
+  if (missing)
+    fmt::print("{} of {} files stay without debug information: functions by name only, no lines and variables. Install their -dbgsym packages, or name "
+               "directories with --symbols\n", missing, files.size());
+}
+
+int run_symbols(const Recording& recording, const Options& options) {
+  auto files = pack_symbols(recording, options.pack);
+  if (!files) return complain(files.error());
+  if (!options.as_json) return print_packed(*files), 0;
+  json list = json::array();
+  for (const PackedFile& file : *files)
+    list.push_back({{"path", file.path}, {"build_id", file.build_id}, {"state", state_text(file.state)}, {"source", file.source}, {"bytes", file.bytes}});
+  print_json({{"path", recording.path()}, {"files", list}});
+  return 0;
+}
+
+// -- what it holds -------------------------------------------------------------------------------------------------------------
+
+json contents_json(const Recording& recording, const Contents& contents) {
+  json out = {{"path", recording.path()}, {"bytes", contents.total_bytes}, {"readable_by_others", contents.readable_by_others}, {"symbol_bytes", contents.symbol_bytes},
+              {"other_files", contents.others}, {"nodes", json::array()}, {"copies", json::array()}};
+  for (const NodeContents& node : contents.nodes) {
+    json entry = {{"id", node.id.value}, {"name", node.name}, {"host", node.host}, {"program", node.program}, {"argv", node.argv}, {"cwd", node.cwd},
+                  {"environment", node.environment}, {"memory_bytes", node.memory_bytes}, {"file_bytes", node.file_bytes}, {"peer_bytes", node.peer_bytes},
+                  {"device_bytes", node.device_bytes}, {"other_bytes", node.other_bytes}, {"sent_bytes", node.sent_bytes}, {"paths", node.paths}};
+    if (!node.problem.empty()) entry["problem"] = node.problem;
+    out["nodes"].push_back(entry);
+  }
+  for (const CopyContents& copy : contents.copies) out["copies"].push_back({{"path", copy.path}, {"bytes", copy.bytes}, {"code", copy.is_code}});
+  return out;
+}
+
+// "a (3 KiB), b (2 KiB) and 4 more", largest first.
+std::string largest(const std::map<std::string, uint64_t>& amounts) {
+  std::vector<std::pair<uint64_t, std::string>> order;
+  for (const auto& [name, bytes] : amounts) order.emplace_back(bytes, name);
+  std::ranges::sort(order, std::greater<>());
+  std::string list;
+  for (size_t n = 0; n < std::min(order.size(), kShown); ++n) list += fmt::format("{}{} ({})", n ? ", " : "", order[n].second, size_text(order[n].first));
+  if (order.size() > kShown) list += fmt::format(" and {} more", order.size() - kShown);
+  return list;
+}
+
+std::string first_of(const std::vector<std::string>& names) {
+  std::string list;
+  for (size_t n = 0; n < std::min(names.size(), kShown); ++n) list += (n ? ", " : "") + names[n];
+  if (names.size() > kShown) list += fmt::format(" and {} more", names.size() - kShown);
+  return list;
+}
+
+uint64_t sum(const std::map<std::string, uint64_t>& amounts) {
+  uint64_t total = 0;
+  for (const auto& [name, bytes] : amounts) total += bytes;
+  return total;
+}
+
+void print_node(const NodeContents& node) {
+  std::string command;
+  for (const std::string& word : node.argv) command += " " + word;
+  fmt::print("\nnode {} {}{}\n", node.id, node.name, node.host.empty() ? "" : " on host " + node.host);
+  if (!node.problem.empty()) fmt::print("  NOT READ TO ITS END, so there may be more: {}\n", node.problem);
+  if (!command.empty()) fmt::print("  command line    {}{}\n", command.substr(1), node.cwd.empty() ? "" : ", in " + node.cwd);
+  if (!node.environment.empty()) fmt::print("  environment     {} variables with their values: {}\n", node.environment.size(), first_of(node.environment));
+  fmt::print("  memory          {} as the program began; all it held later is computed again by a replay\n", size_text(node.memory_bytes));
+  if (!node.file_bytes.empty()) fmt::print("  read from files {}: {}\n", size_text(sum(node.file_bytes)), largest(node.file_bytes));
+  if (!node.peer_bytes.empty()) fmt::print("  received        {}: {}\n", size_text(sum(node.peer_bytes)), largest(node.peer_bytes));
+  if (node.device_bytes) fmt::print("  typed or read   {} from terminals and devices\n", size_text(node.device_bytes));
+  fmt::print("  other results   {} of system calls: names of files, addresses, times, random numbers\n", size_text(node.other_bytes));
+  if (node.sent_bytes) fmt::print("  sent, written   {}; not stored, but a replay computes it again\n", size_text(node.sent_bytes));
+  if (!node.paths.empty()) fmt::print("  paths named     {}: {}\n", node.paths.size(), first_of(node.paths));
+}
+
+// Everything whose name suggests a secret.
+std::vector<std::string> suspects(const Contents& contents) {
+  std::vector<std::string> list;
+  for (const NodeContents& node : contents.nodes) {
+    for (const std::string& name : node.environment)
+      if (sounds_secret(name)) list.push_back(fmt::format("node {} ({}): environment variable {}", node.id, node.name, name));
+    for (const std::string& word : node.argv)
+      if (sounds_secret(word)) list.push_back(fmt::format("node {} ({}): the command line has an argument like a secret's", node.id, node.name));
+    for (const auto& [path, bytes] : node.file_bytes)
+      if (sounds_secret(path)) list.push_back(fmt::format("node {} ({}): {} of {}", node.id, node.name, size_text(bytes), path));
+  }
+  for (const CopyContents& copy : contents.copies)
+    if (sounds_secret(copy.path)) list.push_back(fmt::format("a copy of {}", copy.path));
+  return list;
+}
+
+void print_contents(const Recording& recording, const Contents& contents) {
+  fmt::print("{}: {}. Whoever has it can read what follows, and by replaying it everything the programs ever held in memory:\n"
+             "keys and passwords they used, data of their users, also where it travelled encrypted.\n", recording.path(), size_text(contents.total_bytes));
+  for (const NodeContents& node : contents.nodes) print_node(node);
+  std::map<std::string, uint64_t> code, data;
+  for (const CopyContents& copy : contents.copies) (copy.is_code ? code : data)[copy.path] += copy.bytes;
+  fmt::print("\nwhole copies of {} programs and libraries, {}: {}\n", code.size(), size_text(sum(code)), largest(code));
+  if (!data.empty()) fmt::print("whole copies of {} other mapped files, {}: {}\n", data.size(), size_text(sum(data)), largest(data));
+  if (contents.symbol_bytes) fmt::print("debug information, {}: names, types and source paths of the programs\n", size_text(contents.symbol_bytes));
+  if (!contents.others.empty()) fmt::print("further files, not needed for a replay: {}\n", largest(contents.others));
+  const std::vector<std::string> found = suspects(contents);
+  fmt::print("\n{}\n", found.empty() ? "No name here sounds like a secret's. That proves nothing: contents were not searched."
+                                     : "Look at these first; by their names they are secrets (contents were not searched):");
+  for (const std::string& suspect : found) fmt::print("  {}\n", suspect);
+  if (contents.readable_by_others) fmt::print("Others on this machine can read the recording: chmod -R go= {}\n", recording.path());
+  fmt::print("Nothing can be taken out of a recording and leave it replayable. To hand on less, record test data, or fewer nodes.\n");
+}
+
+int run_check(const Recording& recording, const Options& options) {
+  const Contents contents = survey(recording);
+  if (options.as_json) print_json(contents_json(recording, contents));
+  else print_contents(recording, contents);
+  return 0;
+}
+
+int run_pack(const Options& options) {
+  if (options.check && !options.pack.symbols.empty())
+    return complain({ErrorCode::usage, "--check only looks; leave --symbols away, or run friday pack twice"});
+  auto recording = Recording::open(options.recording);
+  if (!recording) return complain(recording.error());
+  return options.check ? run_check(*recording, options) : run_symbols(*recording, options);
+}
+
+}  // namespace
+
+void add_pack_command(CLI::App& app, int* status) {
+  auto options = std::make_shared<Options>();
+  auto* command = app.add_subcommand("pack", "Add debug information to a recording, or say what it holds, before it is handed on");
+  command->add_option("recording", options->recording, "The recording")->required();
+  command->add_option("--symbols", options->pack.symbols, "Directory with files of separate debug information, searched before /usr/lib/debug; may be repeated")->allow_extra_args(false);
+  command->add_flag("--check", options->check, "Change nothing; say what the recording holds and gives away");
+  command->add_flag("--json", options->as_json, "Print JSON");
+  command->footer("Examples:\n  friday pack REC --symbols ~/build/symbols\n  friday pack --check REC");
+  command->callback([options, status] { *status = run_pack(*options); });
+}
+
+}  // namespace friday

@@ -1,0 +1,80 @@
+#include "core/base/elf.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace friday {
+
+namespace {
+
+// The build id among the notes of [offset, offset + size).
+std::vector<uint8_t> find_build_id(const Elf& elf, uint64_t offset, uint64_t size) {
+  if (size > elf.content.size() || offset > elf.content.size() - size) return {};
+  for (const uint64_t end = offset + size; offset + sizeof(Elf64_Nhdr) <= end;) {
+    const auto* note = elf.at<Elf64_Nhdr>(offset);
+    if (!note) break;
+    uint64_t name = offset + sizeof *note, value = name + ((note->n_namesz + 3) & ~3ull);
+    const auto* bytes = elf.at<uint8_t>(value, note->n_descsz);
+    if (!bytes) break;
+    if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && note->n_descsz <= 20) return {bytes, bytes + note->n_descsz};
+    offset = value + ((note->n_descsz + 3) & ~3ull);
+  }
+  return {};
+}
+
+}  // namespace
+
+Elf::Elf(std::string_view file) : content(file) {
+  const auto* h = at<Elf64_Ehdr>(0);
+  if (!h || memcmp(h->e_ident, ELFMAG, SELFMAG) != 0 || h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_machine != EM_X86_64) return;
+  // A file of debug information alone may have no segments at all.
+  const auto* table = h->e_phentsize == sizeof(Elf64_Phdr) || h->e_phnum == 0 ? at<Elf64_Phdr>(h->e_phoff, h->e_phnum) : nullptr;
+  if (!table) return;
+  header = h;
+  segments.assign(table, table + h->e_phnum);
+}
+
+std::vector<Elf64_Shdr> Elf::sections() const {
+  if (!header || header->e_shentsize != sizeof(Elf64_Shdr)) return {};
+  const auto* table = at<Elf64_Shdr>(header->e_shoff, header->e_shnum);
+  return table ? std::vector<Elf64_Shdr>(table, table + header->e_shnum) : std::vector<Elf64_Shdr>{};
+}
+
+std::optional<std::string_view> Elf::section(std::string_view name) const {
+  const std::vector<Elf64_Shdr> all = sections();
+  if (!header || header->e_shstrndx >= all.size()) return std::nullopt;
+  const Elf64_Shdr& names = all[header->e_shstrndx];
+  const char* text = at<char>(names.sh_offset, names.sh_size);
+  if (!text) return std::nullopt;
+  const std::string_view table(text, names.sh_size);
+  for (const Elf64_Shdr& s : all) {
+    if (s.sh_type == SHT_NOBITS || s.sh_name >= table.size() || table.substr(s.sh_name, table.find('\0', s.sh_name) - s.sh_name) != name) continue;
+    if (const char* bytes = at<char>(s.sh_offset, s.sh_size)) return std::string_view(bytes, s.sh_size);
+  }
+  return std::nullopt;
+}
+
+std::vector<uint8_t> Elf::build_id() const {
+  for (const auto& s : segments)
+    if (s.p_type == PT_NOTE)
+      if (auto id = find_build_id(*this, s.p_offset, s.p_filesz); !id.empty()) return id;
+  // In a file of debug information segments are described as they are in the program; sections say where things are here.
+  for (const Elf64_Shdr& s : sections())
+    if (s.sh_type == SHT_NOTE)
+      if (auto id = find_build_id(*this, s.sh_offset, s.sh_size); !id.empty()) return id;
+  return {};
+}
+
+uint64_t Elf::offset_of(uint64_t address) const {
+  for (const auto& s : segments)
+    if (s.p_type == PT_LOAD && address >= s.p_vaddr && address < s.p_vaddr + s.p_filesz) return address - s.p_vaddr + s.p_offset;
+  return ~0ull;
+}
+
+bool Elf::executable(uint64_t address) const {
+  return std::ranges::any_of(segments, [&](const auto& s) {
+    return s.p_type == PT_LOAD && (s.p_flags & PF_X) && address >= s.p_vaddr && address < s.p_vaddr + s.p_filesz;
+  });
+}
+
+}  // namespace friday

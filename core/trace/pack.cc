@@ -1,0 +1,188 @@
+#include "core/trace/pack.h"
+
+#include <sys/stat.h>
+
+#include <filesystem>
+
+#include "core/base/elf.h"
+#include "core/base/files.h"
+#include "core/trace/reader.h"
+
+namespace friday {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string hex_of(std::string_view bytes) {
+  std::string text;
+  for (char byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return text;
+}
+
+std::string build_id_of(const Elf& elf) {
+  const std::vector<uint8_t> id = elf.build_id();
+  return hex_of({reinterpret_cast<const char*>(id.data()), id.size()});
+}
+
+bool has_debug_information(const Elf& elf) { return elf.section(".debug_info").has_value() || elf.section(".zdebug_info").has_value(); }
+
+// "ab/cdef.debug", as gdb names the file of a build id.
+std::string place_of(const std::string& build_id) { return fmt::format("{}/{}.debug", build_id.substr(0, 2), build_id.substr(2)); }
+
+// What dwz(1) moved to a file that several share: its build id, from .gnu_debugaltlink (a name, its NUL, the id).
+std::string shared_part_of(const Elf& elf) {
+  auto link = elf.section(".gnu_debugaltlink");
+  if (!link) return {};
+  const size_t end = link->find('\0');
+  return end == std::string_view::npos ? std::string() : hex_of(link->substr(end + 1));
+}
+
+class SymbolSearch {
+ public:
+  static Result<SymbolSearch> over(const PackOptions& options) {
+    SymbolSearch search(options);
+    for (const std::string& directory : options.symbols) FRIDAY_TRY_VOID(search.index(directory));
+    return search;
+  }
+
+  // Path of the file with the debug information of a build id; empty if there is none.
+  std::string find(const std::string& build_id) {
+    if (auto found = indexed_.find(build_id); found != indexed_.end()) return found->second;
+    std::string path = options_.system + "/.build-id/" + place_of(build_id);
+    std::error_code error;
+    if (fs::is_regular_file(path, error)) return path;
+    // Shared parts lie below .dwz, by names of their packages.
+    if (!system_indexed_) {
+      system_indexed_ = true;
+      if (fs::is_directory(options_.system + "/.dwz", error)) (void)index(options_.system + "/.dwz");
+      return find(build_id);
+    }
+    return {};
+  }
+
+ private:
+  explicit SymbolSearch(const PackOptions& options) : options_(options) {}
+
+  Result<void> index(const std::string& directory) {
+    std::error_code error;
+    fs::recursive_directory_iterator files(directory, fs::directory_options::skip_permission_denied, error);
+    if (error) return fail(ErrorCode::bad_input, "cannot search {} for debug information: {}. Give a directory with --symbols", directory, error.message());
+    for (const auto& entry : files) {
+      if (!entry.is_regular_file(error)) continue;
+      char magic[SELFMAG] = {};
+      if (FILE* file = ::fopen(entry.path().c_str(), "re")) {
+        const bool is_elf = ::fread(magic, 1, sizeof magic, file) == sizeof magic && std::string_view(magic, SELFMAG) == ELFMAG;
+        ::fclose(file);
+        if (!is_elf) continue;
+      }
+      auto content = read_file(entry.path().string());
+      if (!content) continue;
+      Elf elf(*content);
+      if (std::string id = build_id_of(elf); !id.empty() && has_debug_information(elf)) indexed_.try_emplace(id, entry.path().string());
+    }
+    return {};
+  }
+
+  const PackOptions& options_;
+  std::map<std::string, std::string> indexed_;
+  bool system_indexed_ = false;
+};
+
+class Packer {
+ public:
+  Packer(const Recording& recording, SymbolSearch search) : folder_(recording.path() + "/debug"), search_(std::move(search)) {}
+
+  Result<PackedFile> pack(const std::string& path, std::string_view content) {
+    Elf elf(content);
+    PackedFile file{path, build_id_of(elf), PackedFile::State::missing, {}, 0};
+    if (file.build_id.size() < 4) file.state = PackedFile::State::nameless;
+    if (has_debug_information(elf)) file.state = PackedFile::State::complete;
+    if (file.state == PackedFile::State::missing) FRIDAY_TRY_VOID(fetch(file.build_id, file));
+    if (std::string shared = shared_part_of(elf); shared.size() >= 4) FRIDAY_TRY_VOID(fetch_shared(shared, file));
+    return file;
+  }
+
+ private:
+  enum class Shared { follow, ignore };
+  Result<void> fetch(const std::string& build_id, PackedFile& file, Shared parts = Shared::follow) {
+    const std::string place = folder_ + "/.build-id/" + place_of(build_id);
+    std::string content;
+    if (auto kept = read_file(place)) {
+      file.state = PackedFile::State::present;
+      content = *std::move(kept);
+    } else {
+      const std::string source = search_.find(build_id);
+      if (source.empty()) return {};
+      FRIDAY_TRY(found, read_file(source));
+      Elf elf(found);
+      if (build_id_of(elf) != build_id) return {};  // misnamed: another build's symbols would show wrong values
+      std::error_code error;
+      fs::create_directories(fs::path(place).parent_path(), error);
+      for (fs::path made = fs::path(place).parent_path(); made.string().size() >= folder_.size(); made = made.parent_path()) ::chmod(made.c_str(), 0700);
+      FRIDAY_TRY_VOID(write_file_atomically(place, found));
+      file.state = PackedFile::State::added;
+      file.source = source;
+      content = std::move(found);
+    }
+    file.bytes += content.size();
+    if (parts == Shared::ignore) return {};
+    if (std::string shared = shared_part_of(Elf(content)); shared.size() >= 4) FRIDAY_TRY_VOID(fetch_shared(shared, file));
+    return {};
+  }
+
+  // The part that several files share is no state of its own, only bytes.
+  Result<void> fetch_shared(const std::string& build_id, PackedFile& file) {
+    PackedFile shared = file;
+    shared.bytes = 0;
+    FRIDAY_TRY_VOID(fetch(build_id, shared, Shared::ignore));
+    file.bytes += shared.bytes;
+    return {};
+  }
+
+  std::string folder_;
+  SymbolSearch search_;
+};
+
+std::string name_of_copy(const uint8_t (&file)[16]) { return hex_of({reinterpret_cast<const char*>(file), sizeof file}); }
+
+}  // namespace
+
+std::map<std::string, std::string> paths_of_copies(const Recording& recording) {
+  std::map<std::string, std::string> paths;
+  for (const NodeInfo& node : recording.nodes()) {
+    auto reader = TraceReader::open(recording, node.id);
+    if (!reader) continue;
+    for (RecordCursor cursor = reader->records(); cursor.next();) {
+      if (const auto* module = cursor.record().module()) {
+        paths.try_emplace(name_of_copy(module->file), bounded_text(module->path, sizeof module->path));
+      } else if (const auto* map = cursor.record().image_map()) {
+        if (map->path[0]) paths.try_emplace(name_of_copy(map->file), bounded_text(map->path, sizeof map->path));
+      } else if (cursor.record().is_event()) {
+        const format::MapContentPart* mapped = nullptr;
+        for (PartView part : cursor.record().event().parts()) {
+          if (part.map_content()) mapped = part.map_content();
+          if (mapped && part.kind() == format::kPath) paths.try_emplace(name_of_copy(mapped->file), part.text());
+        }
+      }
+    }
+  }
+  return paths;
+}
+
+Result<std::vector<PackedFile>> pack_symbols(const Recording& recording, const PackOptions& options) {
+  FRIDAY_TRY(search, SymbolSearch::over(options));
+  Packer packer(recording, std::move(search));
+  std::map<std::string, PackedFile> files;  // by path and copy
+  for (const auto& [copy, path] : paths_of_copies(recording)) {
+    auto content = read_file(recording.files_directory() + "/" + copy);
+    if (!content || !Elf(*content).header) continue;
+    FRIDAY_TRY(file, packer.pack(path, *content));
+    files.emplace(path + '\0' + copy, std::move(file));
+  }
+  std::vector<PackedFile> list;
+  for (auto& [key, file] : files) list.push_back(std::move(file));
+  return list;
+}
+
+}  // namespace friday
