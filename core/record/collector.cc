@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -127,7 +128,7 @@ Result<std::unique_ptr<Collector>> Collector::create(CollectorOptions options) {
       bool foreign = false;
       while (dirent* entry = readdir(d)) {
         const std::string_view name = entry->d_name;
-        foreign |= name != "." && name != ".." && name != "nodes" && name != "files" && name != "cache" && !name.starts_with("recording.json");
+        foreign |= name != "." && name != ".." && name != "nodes" && name != "files" && name != "cache" && name != "tokens" && !name.starts_with("recording.json");
       }
       closedir(d);
       if (foreign)
@@ -139,7 +140,32 @@ Result<std::unique_ptr<Collector>> Collector::create(CollectorOptions options) {
   for (const char* part : {"/nodes", "/files"})
     if (mkdir((options.recording + part).c_str(), 0700) != 0 && errno != EEXIST)
       return fail_errno(errno, fmt::format("cannot create {}{}", options.recording, part));
-  return std::unique_ptr<Collector>(new Collector(std::move(options)));
+  std::unique_ptr<Collector> collector(new Collector(std::move(options)));
+  FRIDAY_TRY_VOID(collector->open_tokens());
+  return collector;
+}
+
+// The file is that of the collectors that record into this directory now. One that nobody has locked is left over; programs
+// of a collector that was killed may still have it mapped, so it is replaced and not used again.
+Result<void> Collector::open_tokens() {
+  const std::string path = options_.recording + "/tokens";
+  FRIDAY_TRY(directory, open_file(options_.recording, O_RDONLY | O_DIRECTORY));
+  if (flock(directory.get(), LOCK_EX) != 0) return fail_errno(errno, fmt::format("cannot lock {}", options_.recording));
+  tokens_.reset(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  const bool in_use = tokens_ && flock(tokens_.get(), LOCK_EX | LOCK_NB) != 0;
+  if (in_use) {
+    FRIDAY_TRY_VOID(read_exactly(tokens_.get(), std::as_writable_bytes(std::span(&sharing_, 1)), offsetof(shim::TokenArea, session)));
+  } else {
+    unlink(path.c_str());
+    FRIDAY_TRY(made, open_file(path, O_RDWR | O_CREAT | O_EXCL, 0600));
+    tokens_ = std::move(made);
+    while (sharing_ == 0)
+      if (getrandom(&sharing_, sizeof sharing_, 0) != sizeof sharing_) return fail(ErrorCode::io, "getrandom failed");
+    if (ftruncate(tokens_.get(), sizeof(shim::TokenArea)) != 0 || pwrite(tokens_.get(), &sharing_, sizeof sharing_, offsetof(shim::TokenArea, session)) != sizeof sharing_)
+      return fail_errno(errno, fmt::format("cannot write {}", path));
+  }
+  if (flock(tokens_.get(), LOCK_SH) != 0) return fail_errno(errno, fmt::format("cannot lock {}", path));
+  return {};
 }
 
 Result<Collector::Node*> Collector::create_node(const NodeOrigin& origin, const Node* parent, bool forked) {
@@ -192,6 +218,7 @@ Result<void> Collector::create_trace(Node& node, bool forked) {
   memcpy(header->node_uuid, node.uuid, 16);
   memcpy(header->parent_uuid, node.parent_uuid, 16);
   header->ticks_per_second = ticks_per_second_;
+  header->sharing = sharing_;
   header->committed = format::kHeaderSize;
   header->allocated = kFirstRoom;
   node.header = header;
@@ -339,8 +366,8 @@ void Collector::answer_hello(Node& node, const shim::Request& request) {
   now.header->pid = request.pid;
   reply.clock_kind = clock_kind_;
   if (options_.catch_all_only) reply.flags |= shim::kCatchAllOnly;
-  int fd = now.trace.get();
-  send_reply(now.socket.get(), &reply, sizeof reply, &fd, 1);
+  int fds[2] = {now.trace.get(), tokens_.get()};
+  send_reply(now.socket.get(), &reply, sizeof reply, fds, 2);
 }
 
 // The same process says hello again: it has executed another program. The old trace is complete; the new image is a node of
@@ -509,6 +536,10 @@ void Collector::close_node(Node& node) {
 
 void Collector::finish() {
   for (size_t i = 0; i < nodes_.size(); i++) close_node(*nodes_[i]);
+  UniqueFd directory(open(options_.recording.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (directory && tokens_ && flock(directory.get(), LOCK_EX) == 0 && flock(tokens_.get(), LOCK_EX | LOCK_NB) == 0)
+    unlink((options_.recording + "/tokens").c_str());
+  tokens_.reset();
 }
 
 namespace {

@@ -69,6 +69,7 @@ class Collector {
  private:
   struct Node;
   explicit Collector(CollectorOptions options);
+  Result<void> open_tokens();
   Result<Node*> create_node(const NodeOrigin& origin, const Node* parent = nullptr, bool forked = false);
   Result<void> create_trace(Node& node, bool forked);
   void handle(Node& node);
@@ -90,6 +91,8 @@ class Collector {
   uint32_t clock_kind_;
   uint64_t ticks_per_second_;
   std::string boot_id_;
+  UniqueFd tokens_;        // the TokenArea (shim_abi.h), locked shared while this collector lives
+  uint64_t sharing_ = 0;   // its session
   bool must_stop_ = false;
 };
 

@@ -1,6 +1,7 @@
 #include "core/replay/session.h"
 
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -36,6 +37,7 @@ void ReplaySession::discard() {
   by_tid_.clear();
   unclaimed_.clear();
   memory_.reset();
+  shared_.clear();
   divergence_.reset();
   group_ = 0;
 }
@@ -109,6 +111,17 @@ Result<void> ReplaySession::build_all() {
   return {};
 }
 
+// What the nodes of one space of shared objects map: a file without a name, as large as all objects there may be.
+Result<std::string> ReplaySession::shared_memory(uint64_t sharing) {
+  UniqueFd& fd = shared_[sharing];
+  if (!fd) {
+    fd.reset(memfd_create("friday-shared", MFD_CLOEXEC));
+    if (!fd || ftruncate(fd.get(), static_cast<off_t>(shim::kMaxObjects * shim::kObjectStride)) != 0)
+      return fail_errno(errno, "cannot make the memory that nodes share");
+  }
+  return fmt::format("/proc/{}/fd/{}", getpid(), fd.get());
+}
+
 Result<void> ReplaySession::build_node(ReplayNode& node) {
   ImageOptions options{options_.library_directory + "/friday-stub", memory_->fd(), memory_->size(), group_};
   FRIDAY_TRY(process, build_from_image(recording_, node.reader(), options));
@@ -133,7 +146,11 @@ Result<void> ReplaySession::build_node(ReplayNode& node) {
   recording_.files_directory().copy(files, sizeof files - 1);
   const shim::Control& c = node.control();
   const uint64_t control = image.record->control;
-  bool ok = node.process().write(control + offsetof(Control, files), files, sizeof files);
+  FRIDAY_TRY(shared_path, shared_memory(node.reader().header().sharing));
+  char shared[sizeof(Control::shared)]{};
+  shared_path.copy(shared, sizeof shared - 1);
+  bool ok = node.process().write(control + offsetof(Control, files), files, sizeof files) &&
+            node.process().write(control + offsetof(Control, shared), shared, sizeof shared);
   ok = ok && node.set_control(&Control::mode, static_cast<uint32_t>(shim::kModeReplay)) &&
        node.set_control(&Control::trace_end, node.reader().end_offset()) &&
        node.set_control(&Control::cursor, uint64_t{node.reader().first_offset()}) &&

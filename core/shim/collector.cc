@@ -71,7 +71,7 @@ void collector_move() {
   socket = (int)moved;
 }
 
-bool collector_hello(int socket, HelloReply* reply, int* trace_fd) {
+bool collector_hello(int socket, HelloReply* reply, int* trace_fd, int* tokens_fd) {
   collector_socket = socket;
   Request request = {};
   request.kind = kHello;
@@ -79,7 +79,8 @@ bool collector_hello(int socket, HelloReply* reply, int* trace_fd) {
   int fds[2];
   if (!send_request(request, -1) || receive(reply, sizeof *reply, fds) != sizeof *reply) return false;
   *trace_fd = fds[0];
-  return fds[0] >= 0;
+  *tokens_fd = fds[1];
+  return fds[0] >= 0 && fds[1] >= 0;
 }
 
 bool collector_module(uint64_t low, uint64_t high, uint64_t offset, uint64_t device, uint64_t inode, bool executable, int fd, const char* path, ModuleReply** reply) {

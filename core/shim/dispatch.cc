@@ -321,7 +321,9 @@ Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   done.hash = input_hash(info, frame);
   done.stolen = false;
   done.entry = ticks_now();
-  const bool shared = live_threads > 1;
+  const bool member = group_member();
+  // A change of a file that is mapped takes place while nobody looks.
+  const bool shared = (live_threads > 1 || member) && !(member && changes_file(frame->rax) && shared_file((int)frame->rdi));
   if (shared) {
     area->call_hash = done.hash;
     area->call_ticks = done.entry;
@@ -512,6 +514,8 @@ bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   if (!failed(done.result)) {
     if (info.flags & (kIn | kOut)) note_transfer(writer, info, frame, done, channel);
     note_descriptors(writer, info, frame, done.result);
+    if (changes_file(frame->rax))
+      if (uint32_t object = shared_file((int)frame->rdi)) shared_note_change(writer, frame, object, done.result);
   }
   const bool restart = not_made || (done.result == -4 && restarts(info, frame, area));
   if (restart) writer.event->header.flags |= kFlagRestarted;

@@ -182,8 +182,10 @@ void do_exec(CallFrame* frame, ThreadArea* area) {
     EventWriter writer(kRelease, area, call, a, arity);
     writer.part(kPath, path, length_of(path));
     writer.commit(0, 0, entry, entry);
+    group_lend(nullptr, false);
   }
   const long result = executable ? execute(call, a, area, path) : exec_with_shim(call, a);
+  if (executable) group_enter(area, nullptr);
   EventWriter writer(executable ? kReturn : kCall, area, call, a, arity);
   writer.commit(result, 0, entry, ticks_now());
   frame->rax = (uint64_t)result;

@@ -37,6 +37,7 @@ bool equal(const char* a, const char* b) {
 // Ranges that are Friday's or the kernel's and are made anew at replay.
 bool leave_out(const MapLine& map) {
   if (map.low >= kWindowAddress && map.low < kWindowAddress + kWindowSize) return true;
+  if (map.low >= kTokensAddress && map.low < kTokensAddress + sizeof(TokenArea)) return true;
   if (map.low >= kVdsoAddress && map.low < kVdsoAddress + 0x10000000) return true;
   return map.path[0] == '[' && map.path[1] == 'v' && !equal(map.path, "[vdso]");
 }

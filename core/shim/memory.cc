@@ -48,17 +48,23 @@ long record_mmap(CallFrame* frame, ThreadArea* area) {
   ModuleReply* reply = nullptr;
   Stat st = {};
   char path[kPathBytes] = "";
-  bool regular = false;
+  bool regular = false, shared = false;
+  SharedMapPart part = {};
   if (file && !failed(result)) {
     native(5, a[4], &st);
     path_of_descriptor((int)a[4], path, sizeof path);
     regular = (st.mode & 0170000) == 0100000;
-    if (regular)
+    shared = shared_wanted(a, st.mode, st.device, st.inode);
+    if (regular && !shared)
       collector_module((uint64_t)result, (uint64_t)result + page_up(a[1]), a[5], st.device, st.inode, a[2] & 4, (int)a[4], path, &reply);
   }
+  if (!file && !failed(result)) shared = shared_wanted(a, 0, 0, 0);
+  if (shared) shared = shared_record_map(st.device, st.inode, file ? (int)a[4] : -1, a[5], (uint64_t)result, page_up(a[1]), a[2] & 1, &part);
+  if (control.mode != kModeRecord) return result;
   EventWriter writer(kCall, area, 9, a, 6);
   writer.event->header.flags |= kFlagNative;
-  if (regular) note_contents(writer, (uint64_t)result, a, reply, (uint64_t)st.size, path);
+  if (shared) writer.part(kSharedMap, &part, sizeof part);
+  else if (regular) note_contents(writer, (uint64_t)result, a, reply, (uint64_t)st.size, path);
   if (path[0]) writer.part(kPath, path, length_of(path));
   writer.commit(result, 0, entry, ticks_now());
   return result;
@@ -100,7 +106,12 @@ long replay_mmap(CallFrame* frame, ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
   EventRecord* event = replay_expect(frame, area, kCall, 9);
   long result = event->result;
-  if (!failed(result)) {
+  const SharedMapPart* shared = shared_part(event);
+  if (shared && !failed(result)) {
+    WatchedCall watched((uint64_t)result, a[1]);
+    const long got = shared_replay_map(shared, a[1], a[2], a[3] & kFixed);
+    if (got != result) diverge(event, kDivergedNative, 0, (uint64_t)result, (uint64_t)got, frame, area, kCall);
+  } else if (!failed(result)) {
     WatchedCall watched((uint64_t)result, a[1]);
     PartHeader part;
     const MapContentPart* content = (const MapContentPart*)replay_part(event, kMapContent, 0, &part);

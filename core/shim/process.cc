@@ -102,7 +102,7 @@ long fork_recording(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
     native(11, kWindowAddress, kWindowSize);
     if (!follow || !trace_attach(trace_fd)) {
       control.mode = kModePassThrough;
-    } else {
+    } else if (group_forked()) {
       // The same descriptor number, so that FRIDAY_SOCKET in the environment stays true across exec.
       native(33, socket_fd, own_socket());
       native(3, socket_fd);
@@ -111,6 +111,7 @@ long fork_recording(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
       collector_send(kForked, 0, (int)area->tid, nullptr);
       area->sequence = 0;
       clock_calibrate();
+      group_enter(area, nullptr);
       EventWriter writer(kThreadStart, area, (uint16_t)frame->rax, nullptr, 0);
       ChildPart part = {area->number, area->tid, {}};
       writer.part(kChild, &part, sizeof part);
@@ -154,6 +155,7 @@ long fork_replaying(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   if (pid) return result;
   thread_arm(area);
   become_only_thread(area);
+  replay_forked();
   // The core maps this process's own trace and sets cursor, trace_end, schedule and slot; or it ends us: not wanted.
   trap(kTrapForkChild, 0);
   control.event = 0;
@@ -312,6 +314,7 @@ void do_exit_group(CallFrame* frame, ThreadArea* area) {
     uint64_t now = ticks_now();
     writer.commit(0, 0, now, now);
     trace_end(kEndExit, (int)frame->rdi, nullptr);
+    group_leave();
   }
   native(231, frame->rdi);
 }

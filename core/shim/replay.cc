@@ -12,6 +12,8 @@ SharedSchedule* const shared = (SharedSchedule*)kScheduleAddress;
 
 bool is_event(uint16_t type) { return type >= kCall && type < kBranches; }
 
+uint64_t shared_pages;  // offset of the first kSharedPages record behind the last event, 0: none seen
+
 void publish(uint64_t done) {
   Progress& mine = shared->progress[control.node_slot];
   __atomic_store_n(&mine.done, done, __ATOMIC_RELEASE);
@@ -67,11 +69,25 @@ EventRecord* replay_peek() {
     RecordHeader* record = (RecordHeader*)(kWindowAddress + control.cursor);
     if (record->type == kEndRecord) return nullptr;
     if (is_event(record->type)) return (EventRecord*)record;
+    if (record->type == kSharedPages && !shared_pages) shared_pages = control.cursor;
     control.cursor += record->size;
   }
 }
 
+const SharedPagesRecord* replay_shared_pages(uint64_t* offset) {
+  if (!*offset) *offset = shared_pages;
+  while (*offset && *offset < control.cursor) {
+    const RecordHeader* record = (const RecordHeader*)(kWindowAddress + *offset);
+    *offset += record->size;
+    if (record->type == kSharedPages) return (const SharedPagesRecord*)record;
+  }
+  return nullptr;
+}
+
+void replay_forked() { shared_pages = 0; }
+
 void replay_consume(EventRecord* event) {
+  shared_pages = 0;
   control.cursor += event->header.size;
   control.event = event->index + 1;
   area_of(event->header.thread)->sequence++;
@@ -197,6 +213,7 @@ long replay_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
     }
     const bool restart = event->header.flags & kFlagRestarted;
     replay_apply(event);
+    shared_replay_change(event, frame);
     replay_consume(event);
     EventRecord* next = replay_peek();
     const bool signal = next && next->header.type == kSignal && next->header.thread == area->number && !(next->header.flags & kFlagAtEntry);

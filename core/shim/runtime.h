@@ -144,12 +144,40 @@ format::FileHeader* trace_header();
 void token_start(ThreadArea* first);
 void token_lend(ThreadArea* area, const CallInfo& info);    // the calling thread goes into a native call
 bool token_retake(ThreadArea* area);                        // true: it was never let go
-void token_acquire(ThreadArea* area);
-void token_yield(ThreadArea* area);                         // lets the oldest waiter go first
+bool token_acquire(ThreadArea* area);                       // false: other processes may have run meanwhile
+bool token_yield(ThreadArea* area);                         // lets the oldest waiter go first; true: other processes ran
 bool token_wanted();                                        // somebody waits
 void token_leave(ThreadArea* area);                         // a thread ends
 void token_keep(ThreadArea* area);                          // after a child by vfork has had it in the thread's name
+void log_release(ThreadArea* lender);                       // the entry of the call that it is in
 extern volatile uint32_t live_threads;
+
+// ---- token_group.cc: processes that share memory. All but group_attach under the process's own token.
+bool group_attach(int fd);                                  // maps the TokenArea
+bool group_member();                                        // shares memory: what follows does something
+bool group_wanted();                                        // another process waits
+void group_lend(ThreadArea* in_call, bool quick);           // null: not for a call
+bool group_enter(ThreadArea* area, ThreadArea* in_call);    // true: no other process ran since group_lend
+void group_leave();                                         // for good: this process's recording has ended
+bool group_forked();                                        // in the child, which has no turn yet; false: no room for it
+// The process maps a thing that others may map: it is in their group from now on. Its number, 0: no room.
+// Device and inode 0: anonymous memory, a new thing each time.
+uint32_t group_share(uint64_t device, uint64_t inode, bool* fresh);
+uint32_t group_object(uint64_t device, uint64_t inode);     // its number if it is shared, else 0
+bool group_knows_files();
+
+// ---- shared.cc: memory that several processes map
+// What the kernel mapped at `address` is shared: notes contents, joins the group. False: the recording has ended.
+bool shared_record_map(uint64_t device, uint64_t inode, int fd, uint64_t offset, uint64_t address, uint64_t length, bool readable, format::SharedMapPart* part);
+bool shared_wanted(const uint64_t* a, uint32_t mode, uint64_t device, uint64_t inode);  // of mmap(2)
+const format::SharedMapPart* shared_part(const format::EventRecord* event);
+long shared_replay_map(const format::SharedMapPart* part, uint64_t length, uint64_t protection, bool fixed);
+uint32_t shared_file(int fd);                               // the number of the mapped file behind a descriptor, else 0
+void shared_note_change(EventWriter& writer, const CallFrame* frame, uint32_t object, long result);
+void shared_replay_change(const format::EventRecord* event, const CallFrame* frame);
+bool changes_file(uint64_t call);
+long do_shmat(CallFrame* frame, ThreadArea* area);
+long do_shmdt(CallFrame* frame, ThreadArea* area);
 
 // ---- yield.cc: handing the token over where the program makes no call
 bool pause_yields(ThreadArea* area);  // counts a `pause`; true if the thread gives its turn away there
@@ -164,7 +192,7 @@ extern SpinFound spin_found;
 // Not one that the kernel itself may send for what an instruction does: two of these at once become one.
 inline constexpr int kPokeSignal = 64;
 inline constexpr uint64_t kPokeValue = 0x656b6f702d6e7073;
-void spin_poke(uint32_t holder);     // a waiter asks whether the thread that holds the token turns in circles
+void spin_poke(uint32_t pid, uint32_t tid);  // a waiter asks whether the thread that holds the token turns in circles
 // The poked thread, in its handler: true if it shall go on under the trap flag; then after each instruction.
 bool spin_begin(const ThreadArea* area, const format::SpinPoint& now);
 enum class Spin { searching, none, found };
@@ -177,6 +205,9 @@ format::EventRecord* replay_peek();
 void replay_begin(ThreadArea* area);                        // waits until the next event is this thread's and may happen
 void replay_consume(format::EventRecord* event);
 void replay_apply(const format::EventRecord* event);
+// Contents of shared memory in front of the event at the cursor: the next record of them from `offset` on (0: the first).
+const format::SharedPagesRecord* replay_shared_pages(uint64_t* offset);
+void replay_forked();                                       // in the child: nothing was seen yet
 void replay_hand_over();
 const void* replay_part(const format::EventRecord* event, format::PartKind kind, unsigned nth, format::PartHeader* header);
 long replay_call(CallFrame* frame, ThreadArea* area, const CallInfo& info);
@@ -283,7 +314,7 @@ bool channel_is_datagram(int fd);
 uint64_t channel_hash(int fd);                                        // seed of the next outgoing transfer
 
 // ---- collector.cc
-bool collector_hello(int socket, HelloReply* reply, int* trace_fd);
+bool collector_hello(int socket, HelloReply* reply, int* trace_fd, int* tokens_fd);
 bool collector_module(uint64_t low, uint64_t high, uint64_t offset, uint64_t device, uint64_t inode, bool executable, int fd, const char* path, ModuleReply** reply);
 bool collector_fork(ForkReply* reply, int* trace_fd, int* socket_fd);
 void collector_send(RequestKind kind, uint32_t reason, int detail, const char* text);

@@ -13,11 +13,12 @@
 namespace friday::shim {
 
 inline constexpr uint64_t kControlMagic = 0x4c4f52544e4f4346;  // "FCONTROL"
-inline constexpr uint32_t kAbiVersion = 4;
+inline constexpr uint32_t kAbiVersion = 5;
 
 // Fixed places in the address space, the same at record and replay, far from where the kernel puts anything by itself.
 inline constexpr uint64_t kStubAddress = 0x130000000000;      // replay only: the stub that rebuilds the image
 inline constexpr uint64_t kStubSize = 0x400000;
+inline constexpr uint64_t kTokensAddress = 0x140000000000;    // record only: TokenArea
 inline constexpr uint64_t kAreasAddress = 0x150000000000;     // ThreadArea n at kAreasAddress + n * kAreaStride
 inline constexpr uint64_t kAreaStride = 0x100000;
 inline constexpr uint64_t kAreaSize = 0x40000;                // area, signal stack, call stack
@@ -141,6 +142,7 @@ struct Control {
   uint32_t park;                  // park at the next event
   uint32_t show_output;           // trap on output to standard output and error
   char files[1024];               // directory of the recording's file copies
+  char shared[64];                // a file that all nodes of this TokenArea map their shared memory from; object n at n * kObjectStride
   // State of the replay.
   uint64_t cursor;                // offset in the trace of the next record
   uint64_t event;                 // events done
@@ -189,6 +191,50 @@ struct SharedSchedule {
   uint64_t node_count;
   Progress progress[kMaxNodes];
   NodeSchedule nodes[kMaxNodes];
+};
+
+// ---- Processes that share writable memory (token_group.cc), in a file of the recording that all of them map. Indices are
+// from 1; 0 is none. Nothing is ever given back: the file lives as long as a collector of the recording does.
+
+// A process that shares memory.
+struct TokenMember {
+  uint32_t go;             // futex: the group's token was handed to it
+  uint32_t pid, tid;       // tid: of the thread that ran last
+  uint32_t next;           // in its group's queue
+  uint64_t pid_namespace;  // inode; pids mean nothing outside
+  uint64_t reserved;
+};
+
+// Processes of which one runs at a time.
+struct TokenGroup {
+  uint32_t guard;          // pid of the process that changes the queue
+  uint32_t state;          // a member, and whether it holds or has lent the token
+  uint32_t forward;        // the group this one was joined with
+  uint32_t first, last;    // queue of members that wait
+  uint32_t waiting;
+  uint64_t turn;           // times the token has changed hands
+  uint64_t since;          // ticks of the last time
+  uint64_t reserved[3];
+};
+
+// Something that can be mapped by several processes: a file, a System V segment, or anonymous memory that children inherit.
+struct SharedObject {
+  uint64_t device, inode;  // 0, 0: anonymous; kSegmentDevice: a System V segment and its id
+  uint32_t group, reserved;
+};
+inline constexpr uint64_t kSegmentDevice = ~0ull;
+inline constexpr uint64_t kObjectStride = 1ull << 36;
+
+inline constexpr uint32_t kMaxMembers = 1 << 20, kMaxGroups = 1 << 16, kMaxObjects = 1 << 16;
+struct TokenArea {
+  uint64_t session;        // random; FileHeader::sharing of the traces
+  uint32_t guard;          // of what follows
+  uint32_t members, groups, objects;  // in use
+  uint32_t files;          // of the objects, those that are files
+  uint32_t reserved;
+  TokenGroup group[kMaxGroups];
+  SharedObject object[kMaxObjects];
+  TokenMember member[kMaxMembers];
 };
 
 // ---- Recorded process <-> collector: SOCK_SEQPACKET, one request at a time, answered in order unless said otherwise

@@ -420,6 +420,8 @@ bool special_call(CallFrame* frame, ThreadArea* area) {
       break;
     }
     case 16: case 31: case 66: case 71: case 72: case 157: case 202: case 250: run_block(frame, area); break;
+    case 30: frame->rax = (uint64_t)do_shmat(frame, area); break;
+    case 67: frame->rax = (uint64_t)do_shmdt(frame, area); break;
     case 440: run_process_madvise(frame, area); break;
     case 206: frame->rax = (uint64_t)do_io_setup(frame, area); break;
     case 207: frame->rax = (uint64_t)do_io_destroy(frame, area); break;

@@ -71,13 +71,13 @@ bool of_the_program(uint64_t rip) { return rip < control.text_low || rip >= cont
 
 }  // namespace
 
-void spin_poke(uint32_t holder) {
+void spin_poke(uint32_t pid, uint32_t tid) {
   if (control.mode != kModeRecord) return;
   uint64_t info[16] = {};  // siginfo_t: signal, errno, si_code SI_QUEUE; pid and uid; value
   info[0] = kPokeSignal;
   info[1] = (uint32_t)-1;
   info[3] = kPokeValue;
-  native(297, native(39), area_of(holder)->kernel_tid, kPokeSignal, info);
+  native(297, pid, tid, kPokeSignal, info);
 }
 
 bool spin_begin(const ThreadArea* area, const SpinPoint& now) {

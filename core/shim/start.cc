@@ -99,14 +99,15 @@ __attribute__((constructor)) void start(int, char** arguments, char** environmen
 
   exec_remember(environment);
   HelloReply hello;
-  int trace_fd;
-  if (!collector_hello(number_of(socket), &hello, &trace_fd)) return;
+  int trace_fd, tokens_fd;
+  if (!collector_hello(number_of(socket), &hello, &trace_fd, &tokens_fd)) return;
   ThreadArea* area = area_create(0);
-  if (!area || !trace_attach(trace_fd)) {
+  if (!area || !trace_attach(trace_fd) || !group_attach(tokens_fd)) {
     collector_send(kEnding, kEndRefused, 0, "the shim's fixed addresses are taken");
     return;
   }
   native(3, trace_fd);
+  native(3, tokens_fd);
   catch_all_only = hello.flags & kCatchAllOnly;
   native(158, 0x1001, area);
   area->alive = 1;

@@ -32,14 +32,6 @@ bool move(uint32_t from, uint32_t to) {
   return __atomic_compare_exchange_n(&state, &from, to, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
-// Logs the entry of the call that `lender` is in. The caller owns the log.
-void log_release(ThreadArea* lender) {
-  const CallInfo& info = call_info(lender->call_number);
-  EventWriter writer(format::kRelease, lender, (uint16_t)lender->call_number, arguments_of(lender->frame), info.arity);
-  writer.commit(0, lender->call_hash, lender->call_ticks, lender->call_ticks);
-  lender->call_logged = 1;
-}
-
 void wake(ThreadArea* area) {
   __atomic_store_n(&area->go, 1, __ATOMIC_RELEASE);
   native(202, &area->go, 129 /* FUTEX_WAKE_PRIVATE */, 1);
@@ -72,6 +64,14 @@ void leave_queue(uint32_t number) {
 
 }  // namespace
 
+// The caller owns the log.
+void log_release(ThreadArea* lender) {
+  const CallInfo& info = call_info(lender->call_number);
+  EventWriter writer(format::kRelease, lender, (uint16_t)lender->call_number, arguments_of(lender->frame), info.arity);
+  writer.commit(0, lender->call_hash, lender->call_ticks, lender->call_ticks);
+  lender->call_logged = 1;
+}
+
 void token_start(ThreadArea* first) {
   state = kHeld | first->number;
   guard = waiting = 0;
@@ -80,6 +80,7 @@ void token_start(ThreadArea* first) {
 
 void token_lend(ThreadArea* area, const CallInfo& info) {
   area->call_logged = 0;
+  group_lend(area, info.flags & kQuick);
   __atomic_store_n(&state, kLent | area->number, __ATOMIC_SEQ_CST);
   if (!__atomic_load_n(&waiting, __ATOMIC_SEQ_CST)) return;
   // Somebody waits. A call that returns at once as a rule is not worth a hand-over, until this turn has lasted: waiters
@@ -87,7 +88,7 @@ void token_lend(ThreadArea* area, const CallInfo& info) {
   if ((info.flags & kQuick) && (ticks_now() - held_since) * 1000000000 / trace_header()->ticks_per_second < kTurnNs) return;
   lock();
   if (waiting && move(kLent | area->number, kHeld | area->number)) {
-    log_release(area);
+    if (!area->call_logged) log_release(area);
     pass_on();
   } else {
     unlock();
@@ -96,12 +97,12 @@ void token_lend(ThreadArea* area, const CallInfo& info) {
 
 bool token_retake(ThreadArea* area) {
   if (control.mode == kModePassThrough) return true;
-  if (move(kLent | area->number, kHeld | area->number)) return true;
-  token_acquire(area);
-  return false;
+  if (move(kLent | area->number, kHeld | area->number)) group_enter(area, area);
+  else token_acquire(area);
+  return !area->call_logged;
 }
 
-void token_acquire(ThreadArea* area) {
+bool token_acquire(ThreadArea* area) {
   area->go = 0;
   bool queued = false;
   uint32_t holder = 0;        // the state word as it was at the last look
@@ -120,7 +121,8 @@ void token_acquire(ThreadArea* area) {
       taken = move(kFree, kHeld | area->number);
     } else if ((now & ~kWho) == kLent && (now & kWho) != area->number) {
       taken = move(now, kHeld | area->number);
-      if (taken) log_release(area_of(now & kWho));
+      ThreadArea* lender = area_of(now & kWho);
+      if (taken && !lender->call_logged) log_release(lender);
     }
     if (taken) {
       if (queued) leave_queue(area->number);
@@ -138,11 +140,12 @@ void token_acquire(ThreadArea* area) {
     holds_since = held_since;
     unlock();
     // Less and less often: a thread that computes is only slowed by it.
-    if (unmoved && (unmoved & (unmoved - 1)) == 0 && (now & ~kWho) == kHeld) spin_poke(now & kWho);
+    if (unmoved && (unmoved & (unmoved - 1)) == 0 && (now & ~kWho) == kHeld) spin_poke((uint32_t)native(39), area_of(now & kWho)->kernel_tid);
     long timeout[2] = {0, unmoved < 2 ? kTurnNs / 2 : kTurnNs};
     native(202, &area->go, 128 /* FUTEX_WAIT_PRIVATE */, 0, timeout, 0, 0);
   }
   unlock();
+  return group_enter(area, nullptr);
 }
 
 // The child may have been killed in a call, so that somebody else has the token, or while it waited for it.
@@ -151,19 +154,22 @@ void token_keep(ThreadArea* area) {
   leave_queue(area->number);
   const bool ours = __atomic_load_n(&state, __ATOMIC_SEQ_CST) == (kHeld | area->number) || move(kLent | area->number, kHeld | area->number);
   unlock();
-  if (!ours) token_acquire(area);
+  if (ours) group_enter(area, nullptr);
+  else token_acquire(area);
 }
 
-bool token_wanted() { return __atomic_load_n(&waiting, __ATOMIC_RELAXED) != 0; }
+bool token_wanted() { return __atomic_load_n(&waiting, __ATOMIC_RELAXED) != 0 || group_wanted(); }
 
-void token_yield(ThreadArea* area) {
+bool token_yield(ThreadArea* area) {
+  group_lend(nullptr, false);
   lock();
   pass_on();
-  token_acquire(area);
+  return !token_acquire(area);
 }
 
 void token_leave(ThreadArea* area) {
   (void)area;
+  group_lend(nullptr, false);
   lock();
   pass_on();
 }

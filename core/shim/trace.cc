@@ -165,7 +165,10 @@ void trace_end(EndReason reason, int detail, const char* text) {
     record_commit(record);
     __atomic_store_n(&header->ended, 1, __ATOMIC_RELEASE);
   }
-  if (reason != kEndExit) control.mode = kModePassThrough;
+  if (reason != kEndExit) {
+    control.mode = kModePassThrough;
+    group_leave();
+  }
   collector_send(kEnding, reason, detail, text);
 }
 

@@ -28,6 +28,7 @@ enum Feature : uint64_t {
   kFeatureImage = 1 << 0,        // holds a start image
   kFeatureForkChild = 1 << 1,    // begins as a fork of another node; has no image of its own
   kFeatureChecksums = 1 << 2,    // every record's checksum is valid
+  kFeatureSharedMemory = 1 << 3, // shares writable memory with other processes, or could have
 };
 
 enum ClockKind : uint32_t { kClockTsc = 1, kClockMonotonic = 2 };
@@ -46,6 +47,7 @@ struct FileHeader {
   uint64_t ticks_per_second;// estimate; 10^9 for kClockMonotonic
   uint32_t pid;             // as the program saw it
   uint32_t parent_pid;
+  uint64_t sharing;         // names the space in which numbers of groups and shared objects are unique
   // Written by the program (shim), each on its own cache line.
   alignas(64) uint64_t committed;
   uint64_t events;          // events within `committed`
@@ -67,6 +69,8 @@ enum RecordType : uint16_t {
   kClockRecord = 5,      // ClockRecord
   kModuleRecord = 6,     // ModuleRecord: a file mapped into the process, with build-id and content hash
   kEndRecord = 7,        // EndRecord: the recording of this node ends here
+  kTurnRecord = 8,       // TurnRecord: the process takes the token of those it shares memory with
+  kSharedPages = 9,      // SharedPagesRecord: contents of memory that the next event maps
   // Events, counted from 0 in file order. That order is the order in which the process's thread token was held.
   kCall = 16,            // a system call that kept the token: one point
   kRelease = 17,         // a call that let the token go: its entry
@@ -114,6 +118,7 @@ inline constexpr unsigned kMaxParts = 4095;
 enum YieldKind : uint16_t {
   kYieldPause = 1,  // at a `pause`; argument 0: how many of them the thread has executed, this one included
   kYieldSpin = 2,   // in a loop that changes nothing; arguments: instructions of an iteration, their hash; a kSpinPoint part
+  kYieldResumed = 3, // the thread that gave its turn away goes on, after other processes ran
 };
 enum InstructionKind : uint16_t { kRdtsc = 1, kRdtscp = 2, kRdrand = 3, kRdseed = 4 };
 
@@ -137,6 +142,8 @@ enum PartKind : uint16_t {
   kPath = 9,         // a path argument, without NUL
   kSites = 10,       // SiteList entries (shim_abi.h Site) patched in a module that appeared with this call; `address`: stub area
   kSpinPoint = 11,   // SpinPoint
+  kSharedMap = 12,   // SharedMapPart: shared memory is mapped or unmapped by this call
+  kSharedWrite = 13, // SharedWritePart: a file that is mapped as shared memory changes
 };
 
 inline constexpr unsigned kEndpointBytes = 112;
@@ -237,6 +244,39 @@ inline uint64_t spin_hash(uint64_t hash, const SpinPoint& point) {
   }
   return hash;
 }
+
+enum SharedFlag : uint32_t { kObjectIsNew = 1, kUnmapped = 2 };
+struct SharedMapPart {
+  uint64_t object;           // number, from 1
+  uint64_t offset, length;   // in the object; whole pages
+  uint64_t address;
+  uint32_t flags, reserved;  // SharedFlag
+};
+
+enum SharedChange : uint32_t {
+  kChangeWrite = 1,  // the bytes that the call wrote stand in the program's memory still
+  kChangeZero = 2,   // `length` bytes read as zero from now on
+};
+struct SharedWritePart {
+  uint64_t object, offset, length;
+  uint32_t change, reserved;
+};
+
+enum TurnFlag : uint32_t { kHolderDied = 1 /* the process before was killed while it ran: its last stores are not known */ };
+// From event `event` on, the process runs in turn number `turn` of its group, until another process's turn begins.
+struct TurnRecord {
+  RecordHeader header;
+  uint64_t event, turn;
+  uint64_t ticks;
+  uint32_t group;
+  uint32_t flags;  // TurnFlag
+};
+
+// `bytes` bytes of an object follow this header, padded to 8; what no record gives is zero, or as other nodes left it.
+struct SharedPagesRecord {
+  RecordHeader header;
+  uint64_t object, offset, bytes;
+};
 
 struct ClockRecord {
   RecordHeader header;

@@ -361,6 +361,7 @@ Result<void> NodeWalk::run() {
     if (record.is_event()) on_event(record.event(), record.offset());
     else if (const auto* described = record.channel()) on_channel(*described);
     else if (const auto* clock = record.clock()) set_.clocks[node().host].add(*clock);
+    else if (const auto* turn = record.turn()) node().turns.push_back({turn->group, turn->turn, node().times.size()});
     else if (const auto* end = record.end()) node().replaced |= end->reason == kEndExec;
   }
   if (cursor.error()) return std::unexpected(*cursor.error());
@@ -437,6 +438,7 @@ Result<FactSet> FactSet::gather(const Recording& recording, std::span<const Node
     node.host = hosts.try_emplace(info.boot_id, static_cast<uint32_t>(hosts.size())).first->second;
     node.pid = reader.header().pid;
     node.uuid = info.uuid;
+    node.sharing = reader.header().sharing;
     node.replaced = info.end.how == NodeEnd::How::replaced;
     node.threads.push_back(node.pid);
     set.readers.push_back(std::move(reader));

@@ -87,6 +87,11 @@ struct SignalFact {
   int signal, code;
   uint32_t sender;
 };
+// The process had the token of `group` from event `first` on, in turn `turn` of the group.
+struct TurnFact {
+  uint32_t group;
+  uint64_t turn, first;
+};
 struct WaitFact {
   uint64_t event, time;
   uint32_t pid, status;
@@ -104,6 +109,8 @@ struct NodeFacts {
   std::vector<KillFact> kills;
   std::vector<SignalFact> signals;
   std::vector<WaitFact> waits;
+  uint64_t sharing = 0;           // space of the groups' numbers
+  std::vector<TurnFact> turns;    // as they followed each other
   std::vector<uint32_t> threads;  // tids seen, for tgkill
 };
 

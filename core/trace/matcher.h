@@ -32,6 +32,7 @@ class Matcher {
   void match_waits();
   void match_signals();
   void match_files();
+  void match_turns();
   void align();
   void count_traffic();
 

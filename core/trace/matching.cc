@@ -23,6 +23,7 @@ const char* name_of(EdgeKind kind) {
     case EdgeKind::wait: return "wait";
     case EdgeKind::signal: return "signal";
     case EdgeKind::file: return "file";
+    case EdgeKind::turn: return "shared memory";
   }
   return "edge";
 }
@@ -231,6 +232,35 @@ void Matcher::match_files() {
   }
 }
 
+// Processes that share memory run in turns: all of a turn comes before all of the next one. What a process logged before its
+// own next turn belongs to the turn before, also the entry of the call in which that one ended (core/shim/token_group.cc).
+void Matcher::match_turns() {
+  struct Turn {
+    uint64_t sharing;
+    uint32_t group;
+    uint64_t turn;
+    uint32_t node;
+    uint64_t first, end;  // events
+    auto key() const { return std::tuple(sharing, group, turn); }
+  };
+  std::vector<Turn> all;
+  for (uint32_t slot = 0; slot < facts_.nodes.size(); ++slot) {
+    const NodeFacts& node = facts_.nodes[slot];
+    for (size_t n = 0; n < node.turns.size(); ++n) {
+      const TurnFact& turn = node.turns[n];
+      all.push_back({node.sharing, turn.group, turn.turn, slot, turn.first, n + 1 < node.turns.size() ? node.turns[n + 1].first : node.times.size()});
+    }
+  }
+  std::erase_if(all, [](const Turn& turn) { return turn.first >= turn.end; });
+  std::ranges::stable_sort(all, {}, &Turn::key);
+  for (size_t n = 1; n < all.size(); ++n) {
+    const Turn& before = all[n - 1];
+    const Turn& next = all[n];
+    if (before.sharing != next.sharing || before.group != next.group) continue;
+    add(before.node, before.end - 1, next.node, next.first, EdgeKind::turn);
+  }
+}
+
 void Matcher::align() {
   auto hosts = static_cast<uint32_t>(facts_.clocks.size());
   // Host 0's line is the reference; wall clocks only place hosts that no message relates, and the line's zero.
@@ -252,6 +282,7 @@ Matches Matcher::run() {
   match_waits();
   match_signals();
   match_files();
+  match_turns();
   match_socketpairs();
   match_pipes();
   match_unix_streams();

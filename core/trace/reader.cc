@@ -19,7 +19,7 @@ using namespace format;
 
 namespace {
 
-constexpr uint64_t kKnownFeatures = kFeatureImage | kFeatureForkChild | kFeatureChecksums;
+constexpr uint64_t kKnownFeatures = kFeatureImage | kFeatureForkChild | kFeatureChecksums | kFeatureSharedMemory;
 
 uint64_t minimum_size(uint16_t type) {
   if (is_event(type)) return sizeof(EventRecord);
@@ -31,6 +31,8 @@ uint64_t minimum_size(uint16_t type) {
     case kClockRecord: return sizeof(ClockRecord);
     case kModuleRecord: return sizeof(ModuleRecord);
     case kEndRecord: return sizeof(EndRecord);
+    case kTurnRecord: return sizeof(TurnRecord);
+    case kSharedPages: return sizeof(SharedPagesRecord);
     default: return sizeof(RecordHeader);
   }
 }
@@ -43,6 +45,8 @@ const char* part_problem(const PartHeader& part) {
     case kMapContent: return part.size < sizeof(MapContentPart) ? "a map content part is too short" : nullptr;
     case kChild: return part.size < sizeof(ChildPart) ? "a child part is too short" : nullptr;
     case kWait: return part.size < sizeof(WaitPart) ? "a wait part is too short" : nullptr;
+    case kSharedMap: return part.size < sizeof(SharedMapPart) ? "a shared map part is too short" : nullptr;
+    case kSharedWrite: return part.size < sizeof(SharedWritePart) ? "a shared write part is too short" : nullptr;
     case kDescriptors: return part.size % sizeof(DescriptorsPart) ? "a descriptors part has a bad size" : nullptr;
     default: return nullptr;
   }
@@ -130,6 +134,8 @@ const char* record_type_name(uint16_t type) {
     case kClockRecord: return "clock";
     case kModuleRecord: return "module";
     case kEndRecord: return "end";
+    case kTurnRecord: return "turn";
+    case kSharedPages: return "shared pages";
     case kCall: return "call";
     case kRelease: return "release";
     case kReturn: return "return";

@@ -51,6 +51,8 @@ struct PartView {
   const format::FileIdentityPart* file_identity() const { return as<format::FileIdentityPart>(format::kFileIdentity); }
   const format::MapContentPart* map_content() const { return as<format::MapContentPart>(format::kMapContent); }
   const format::ChildPart* child() const { return as<format::ChildPart>(format::kChild); }
+  const format::SharedMapPart* shared_map() const { return as<format::SharedMapPart>(format::kSharedMap); }
+  const format::SharedWritePart* shared_write() const { return as<format::SharedWritePart>(format::kSharedWrite); }
   const format::WaitPart* wait() const { return as<format::WaitPart>(format::kWait); }
   std::span<const format::DescriptorsPart> descriptors() const {
     if (kind() != format::kDescriptors) return {};
@@ -131,6 +133,8 @@ class RecordView {
   const format::ChannelRecord* channel() const { return as<format::ChannelRecord>(format::kChannelRecord); }
   const format::ClockRecord* clock() const { return as<format::ClockRecord>(format::kClockRecord); }
   const format::ModuleRecord* module() const { return as<format::ModuleRecord>(format::kModuleRecord); }
+  const format::TurnRecord* turn() const { return as<format::TurnRecord>(format::kTurnRecord); }
+  const format::SharedPagesRecord* shared_pages() const { return as<format::SharedPagesRecord>(format::kSharedPages); }
   const format::EndRecord* end() const { return as<format::EndRecord>(format::kEndRecord); }
 
  private:

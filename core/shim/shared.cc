@@ -1,0 +1,262 @@
+// Memory that several processes map: files mapped shared, anonymous shared memory that children inherit, System V segments.
+// While recording, the mapping is the kernel's, its contents at that moment go into the trace, and the process becomes one of
+// those that run one at a time (token_group.cc). At replay each such thing is a piece of one file of the core's, which all
+// nodes map: stores of one are seen by the others, and nothing of the user's is touched. A write(2) to a mapped file is made
+// again in that piece.
+#include "core/shim/runtime.h"
+
+namespace friday::shim {
+
+using namespace format;
+
+namespace {
+
+constexpr uint64_t kTypeMask = 0xf, kShared = 1, kSharedValidate = 3, kAnonymous = 0x20;
+constexpr uint64_t kPiece = 1 << 20;  // of contents, in one record
+
+struct Stat {
+  uint64_t device, inode, links;
+  uint32_t mode, uid, gid, pad;
+  uint64_t rdev;
+  int64_t size, block_size, blocks, times[6], reserved[3];
+};
+
+bool in_memory_only(int fd) {
+  uint64_t about[15] = {};  // struct statfs
+  if (failed(native(138, fd, about))) return false;
+  return about[0] == 0x01021994 /* TMPFS_MAGIC */ || about[0] == 0x958458f6 /* HUGETLBFS_MAGIC */;
+}
+
+// A record of contents, filled by read(place, offset, bytes); what that does not give is zero.
+template <typename Read>
+void write_pages(uint64_t object, uint64_t offset, uint64_t length, Read&& read) {
+  while (length) {
+    const uint64_t bytes = min(length, kPiece);
+    SharedPagesRecord* record = (SharedPagesRecord*)record_begin(kSharedPages, sizeof(SharedPagesRecord) + bytes);
+    if (!trace_alive()) return;
+    record->object = object;
+    record->offset = offset;
+    record->bytes = bytes;
+    read((char*)(record + 1), offset, bytes);
+    record_commit(record);
+    offset += bytes;
+    length -= bytes;
+  }
+}
+
+// What a file holds within [from, to), its holes left out.
+void write_file(uint64_t object, int fd, uint64_t from, uint64_t to) {
+  char path[40] = "/proc/self/fd/";
+  int n = 14, k = 0;
+  char digits[12];
+  unsigned number = (unsigned)fd;
+  do digits[k++] = (char)('0' + number % 10);
+  while (number /= 10);
+  while (k) path[n++] = digits[--k];
+  // A description of its own: looking for data moves the position.
+  const long own = native(2, path, 0x80000 /* O_RDONLY|O_CLOEXEC */, 0);
+  while (from < to) {
+    long data = failed(own) ? (long)from : native(8, own, from, 3 /* SEEK_DATA */);
+    if (failed(data) || (uint64_t)data >= to) break;
+    long hole = failed(own) ? (long)to : native(8, own, data, 4 /* SEEK_HOLE */);
+    const uint64_t begin = (uint64_t)data & ~4095ull, end = failed(hole) ? to : min((uint64_t)hole, to);
+    write_pages(object, begin, end - begin, [&](char* place, uint64_t offset, uint64_t bytes) {
+      for (uint64_t got = 0; got < bytes;) {
+        const long more = native(17, failed(own) ? fd : own, place + got, bytes - got, offset + got);
+        if (more <= 0) break;
+        got += (uint64_t)more;
+      }
+    });
+    from = end;
+  }
+  if (!failed(own)) native(3, own);
+}
+
+// What a mapping holds, pages that were never touched left out.
+void write_memory(uint64_t object, uint64_t offset, uint64_t address, uint64_t length) {
+  uint8_t resident[256];
+  for (uint64_t at = 0; at < length; at += sizeof resident * 4096) {
+    const uint64_t pages = min<uint64_t>(length - at, sizeof resident * 4096) / 4096;
+    if (failed(native(27 /* mincore */, address + at, pages * 4096, resident))) memset(resident, 1, sizeof resident);
+    for (uint64_t n = 0, run; n < pages; n += run) {
+      for (run = 1; n + run < pages && (resident[n + run] & 1) == (resident[n] & 1); run++) {}
+      if (!(resident[n] & 1)) continue;
+      const uint64_t from = at + n * 4096;
+      write_pages(object, offset + from, run * 4096, [&](char* place, uint64_t where, uint64_t bytes) {
+        memcpy(place, (void*)(address + where - offset), bytes);
+      });
+    }
+  }
+}
+
+int open_shared() {
+  const long fd = native(2, control.shared, 0x80002 /* O_RDWR|O_CLOEXEC */, 0);
+  if (failed(fd)) replay_fail("the memory that nodes share cannot be opened", fd);
+  return (int)fd;
+}
+
+void fill(int fd, uint64_t object, uint64_t offset, const char* data, uint64_t bytes) {
+  if (native(18 /* pwrite64 */, fd, data, bytes, object * kObjectStride + offset) != (long)bytes) replay_fail("shared memory cannot be filled", (long)object);
+}
+
+void zero(int fd, uint64_t object, uint64_t offset, uint64_t bytes) {
+  native(285 /* fallocate */, fd, 3 /* PUNCH_HOLE|KEEP_SIZE */, object * kObjectStride + offset, bytes);
+}
+
+// A System V segment that is attached, by its address: only the kernel knows how long it is.
+uint64_t segment_length(uint64_t address) {
+  MapLine line;
+  for (const char* p = read_maps(); (p = parse_map_line(p, &line));)
+    if (line.low == address && line.shared && memcmp(line.path, "/SYSV", 5) == 0) return line.high - line.low;
+  return 0;
+}
+
+void end_without_room() {
+  if (control.mode == kModeRecord) trace_end(kEndRefused, 0, "too many things are mapped shared");
+}
+
+}  // namespace
+
+bool shared_wanted(const uint64_t* a, uint32_t mode, uint64_t device, uint64_t inode) {
+  const uint64_t type = a[3] & kTypeMask;
+  if (type != kShared && type != kSharedValidate) return false;
+  if (a[3] & kAnonymous) return true;
+  if ((mode & 0170000) != 0100000) return false;
+  // A file that is only read from, and that nobody else can be expected to change by a mapping, is as good as private.
+  const bool writable = (native(72, a[4], 3 /* F_GETFL */, 0) & 3) == 2 /* O_RDWR */;
+  return writable || (a[2] & 2) || in_memory_only((int)a[4]) || group_object(device, inode);
+}
+
+bool shared_record_map(uint64_t device, uint64_t inode, int fd, uint64_t offset, uint64_t address, uint64_t length, bool readable, SharedMapPart* part) {
+  bool fresh;
+  const uint32_t object = group_share(device, inode, &fresh);
+  if (!object) {
+    end_without_room();
+    return false;
+  }
+  *part = {object, offset, length, address, fresh ? kObjectIsNew : 0u, 0};
+  if (fd >= 0) {
+    Stat st = {};
+    native(5, fd, &st);
+    write_file(object, fd, offset, min((uint64_t)st.size, offset + length));
+  } else if (inode && readable) {
+    write_memory(object, offset, address, length);
+  }
+  return control.mode == kModeRecord;
+}
+
+const SharedMapPart* shared_part(const EventRecord* event) {
+  PartHeader header;
+  return (const SharedMapPart*)replay_part(event, kSharedMap, 0, &header);
+}
+
+long shared_replay_map(const SharedMapPart* part, uint64_t length, uint64_t protection, bool fixed) {
+  const int fd = open_shared();
+  if (part->flags & kObjectIsNew) zero(fd, part->object, 0, kObjectStride);
+  uint64_t next = 0;
+  while (const SharedPagesRecord* pages = replay_shared_pages(&next)) fill(fd, pages->object, pages->offset, (const char*)(pages + 1), pages->bytes);
+  const long got = native(9, part->address, length, protection, kShared | (fixed ? 0x10 : 0x100000), fd, part->object * kObjectStride + part->offset);
+  native(3, fd);
+  return got;
+}
+
+// ---- System V segments
+
+long do_shmat(CallFrame* frame, ThreadArea* area) {
+  const uint64_t* a = arguments_of(frame);
+  if (control.mode == kModeReplay) {
+    EventRecord* event = replay_expect(frame, area, kCall, 30);
+    const long result = event->result;
+    if (const SharedMapPart* part = shared_part(event)) {
+      const uint64_t protection = (a[2] & 010000 /* SHM_RDONLY */ ? 1 : 3) | (a[2] & 0100000 /* SHM_EXEC */ ? 4 : 0);
+      const long got = shared_replay_map(part, part->length, protection, a[2] & 040000 /* SHM_REMAP */);
+      if (got != result) diverge(event, kDivergedNative, 0, (uint64_t)result, (uint64_t)got, frame, area, kCall);
+    }
+    replay_consume(event);
+    return result;
+  }
+  const uint64_t entry = ticks_now();
+  const long result = native(30, a[0], a[1], a[2]);
+  SharedMapPart part = {};
+  const bool known = !failed(result) && shared_record_map(kSegmentDevice, a[0], -1, 0, (uint64_t)result, segment_length((uint64_t)result), true, &part);
+  if (control.mode != kModeRecord) return result;
+  EventWriter writer(kCall, area, 30, a, 3);
+  writer.event->header.flags |= kFlagNative;
+  if (known) writer.part(kSharedMap, &part, sizeof part);
+  writer.commit(result, 0, entry, ticks_now());
+  return result;
+}
+
+long do_shmdt(CallFrame* frame, ThreadArea* area) {
+  const uint64_t* a = arguments_of(frame);
+  if (control.mode == kModeReplay) {
+    EventRecord* event = replay_expect(frame, area, kCall, 67);
+    const long result = event->result;
+    if (const SharedMapPart* part = shared_part(event)) {
+      const uint64_t range[6] = {part->address, part->length};
+      native_mapping(11, range);
+    }
+    replay_consume(event);
+    return result;
+  }
+  const uint64_t entry = ticks_now();
+  SharedMapPart part = {0, 0, segment_length(a[0]), a[0], kUnmapped, 0};
+  const long result = native(67, a[0]);
+  EventWriter writer(kCall, area, 67, a, 1);
+  writer.event->header.flags |= kFlagNative;
+  if (!failed(result)) writer.part(kSharedMap, &part, sizeof part);
+  writer.commit(result, 0, entry, ticks_now());
+  return result;
+}
+
+// ---- Files that are mapped and changed by calls
+
+bool changes_file(uint64_t call) {
+  return call == 1 || call == 18 || call == 20 || call == 77 || call == 285 || call == 296 || call == 328;
+}
+
+uint32_t shared_file(int fd) {
+  if (!group_knows_files()) return 0;
+  Stat st;
+  if (failed(native(5, fd, &st)) || (st.mode & 0170000) != 0100000) return 0;
+  return group_object(st.device, st.inode);
+}
+
+void shared_note_change(EventWriter& writer, const CallFrame* frame, uint32_t object, long result) {
+  const uint64_t* a = arguments_of(frame);
+  SharedWritePart part = {object, 0, (uint64_t)result, kChangeWrite, 0};
+  switch (frame->rax) {
+    case 1: case 20: part.offset = (uint64_t)(native(8, a[0], 0, 1 /* SEEK_CUR */) - result); break;
+    case 18: case 296: case 328: part.offset = a[3]; break;
+    case 77: part = {object, a[1], kObjectStride - min(a[1], kObjectStride), kChangeZero, 0}; break;
+    case 285:
+      if (!(a[1] & 0x12 /* PUNCH_HOLE, ZERO_RANGE */)) return;
+      part = {object, a[2], a[3], kChangeZero, 0};
+      break;
+  }
+  if (part.length) writer.part(kSharedWrite, &part, sizeof part);
+}
+
+void shared_replay_change(const EventRecord* event, const CallFrame* frame) {
+  PartHeader header;
+  const SharedWritePart* part = (const SharedWritePart*)replay_part(event, kSharedWrite, 0, &header);
+  if (!part) return;
+  const uint64_t* a = arguments_of(frame);
+  const int fd = open_shared();
+  if (part->change == kChangeZero) {
+    zero(fd, part->object, part->offset, part->length);
+  } else if (frame->rax == 1 || frame->rax == 18) {
+    fill(fd, part->object, part->offset, (const char*)a[1], part->length);
+  } else {
+    uint64_t done = 0;
+    for (uint64_t i = 0; i < a[2] && done < part->length; i++) {
+      const uint64_t* iov = (const uint64_t*)a[1] + 2 * i;
+      const uint64_t bytes = min(iov[1], part->length - done);
+      if (bytes) fill(fd, part->object, part->offset + done, (const char*)iov[0], bytes);
+      done += bytes;
+    }
+  }
+  native(3, fd);
+}
+
+}  // namespace friday::shim
