@@ -47,9 +47,11 @@ std::vector<NodeGates> make_gates(const Schedule& order, SyncMode mode) {
     const auto& turns = order.turns();
     for (size_t i = 1; i < turns.size(); i++)
       wait(slot_of(order, turns[i].node), turns[i].first, slot_of(order, turns[i - 1].node), turns[i - 1].first + turns[i - 1].count);
-  } else if (mode == SyncMode::causal) {
+  } else {
+    // Turns on shared memory are kept in `free` order too: what a node reads there is what another one wrote.
     for (const auto& edge : order.edges())
-      wait(slot_of(order, edge.to), edge.to_event, slot_of(order, edge.from), edge.from_event + 1);
+      if (mode == SyncMode::causal || edge.kind == EdgeKind::turn)
+        wait(slot_of(order, edge.to), edge.to_event, slot_of(order, edge.from), edge.from_event + 1);
   }
   finish_lists(all);
   return all;

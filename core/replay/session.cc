@@ -111,6 +111,20 @@ Result<void> ReplaySession::build_all() {
   return {};
 }
 
+namespace {
+
+// Then nobody knows how far it came behind its last event: its replay ends there. A fault of its own is another matter: the
+// same instruction faults again.
+uint32_t killed_while_computing(const ReplayNode& node) {
+  const format::FileHeader& header = node.reader().header();
+  const NodeEnd& end = node.info().end;
+  if (header.ended || header.running != format::kComputing || end.how == NodeEnd::How::replaced) return 0;
+  constexpr int kOwnFaults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
+  return !(end.how == NodeEnd::How::signal && std::ranges::find(kOwnFaults, end.detail) != std::end(kOwnFaults));
+}
+
+}  // namespace
+
 // What the nodes of one space of shared objects map: a file without a name, as large as all objects there may be.
 Result<std::string> ReplaySession::shared_memory(uint64_t sharing) {
   UniqueFd& fd = shared_[sharing];
@@ -155,7 +169,8 @@ Result<void> ReplaySession::build_node(ReplayNode& node) {
        node.set_control(&Control::trace_end, node.reader().end_offset()) &&
        node.set_control(&Control::cursor, uint64_t{node.reader().first_offset()}) &&
        node.set_control(&Control::schedule, ScheduleMemory::node_address(slot_of(node.id()))) &&
-       node.set_control(&Control::node_slot, uint64_t{slot_of(node.id())}) && node.set_control(&Control::stop_at_event, ~uint64_t{0});
+       node.set_control(&Control::node_slot, uint64_t{slot_of(node.id())}) && node.set_control(&Control::cut, killed_while_computing(node)) &&
+       node.set_control(&Control::stop_at_event, ~uint64_t{0});
   if (!ok || c.magic != shim::kControlMagic) return fail(ErrorCode::component_died, "node {}: its process is gone", node.id());
   make_sysroot(node);
   return {};
@@ -590,7 +605,8 @@ std::optional<ReplayStop> ReplaySession::adopt_fork(pid_t pid) {
     bool ok = child->set_control(&Control::trace_end, child->reader().end_offset()) &&
               child->set_control(&Control::cursor, uint64_t{child->reader().first_offset()}) &&
               child->set_control(&Control::schedule, ScheduleMemory::node_address(slot_of(child->id()))) &&
-              child->set_control(&Control::node_slot, uint64_t{slot_of(child->id())}) && child->set_control(&Control::stop_at_event, ~uint64_t{0});
+              child->set_control(&Control::node_slot, uint64_t{slot_of(child->id())}) &&
+              child->set_control(&Control::cut, killed_while_computing(*child)) && child->set_control(&Control::stop_at_event, ~uint64_t{0});
     if (!ok) return fail(ErrorCode::component_died, "node {}: its process is gone", child->id());
     return {};
   }();

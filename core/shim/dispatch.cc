@@ -324,6 +324,7 @@ Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   const bool member = group_member();
   // A change of a file that is mapped takes place while nobody looks.
   const bool shared = (live_threads > 1 || member) && !(member && changes_file(frame->rax) && shared_file((int)frame->rdi));
+  trace_header()->running = kInCall;
   if (shared) {
     area->call_hash = done.hash;
     area->call_ticks = done.entry;
@@ -339,6 +340,7 @@ Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   }
   done.exit = ticks_now();
   if (shared) done.stolen = !token_retake(area);
+  else trace_header()->running = kComputing;
   return done;
 }
 

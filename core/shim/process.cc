@@ -108,6 +108,7 @@ long fork_recording(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
       native(3, socket_fd);
       native(3, trace_fd);
       trace_header()->pid = area->tid;
+      trace_header()->running = kComputing;
       collector_send(kForked, 0, (int)area->tid, nullptr);
       area->sequence = 0;
       clock_calibrate();

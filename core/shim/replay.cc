@@ -92,6 +92,7 @@ void replay_consume(EventRecord* event) {
   control.event = event->index + 1;
   area_of(event->header.thread)->sequence++;
   const EventRecord* next = replay_peek();
+  while (!next && control.cut) trap(kTrapEndOfTrace, 0);
   if (next && next->header.type == kYield && next->call == kYieldSpin) trap(kTrapSpin, 0);
 }
 

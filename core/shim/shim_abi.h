@@ -140,6 +140,8 @@ struct Control {
   uint64_t node_slot;             // index into SharedSchedule::progress
   uint64_t stop_at_event;         // park before this event; ~0: never
   uint32_t park;                  // park at the next event
+  uint32_t cut;                   // the process was killed on the way to its next event: nothing is executed behind the last one
+  uint32_t reserved;
   uint32_t show_output;           // trap on output to standard output and error
   char files[1024];               // directory of the recording's file copies
   char shared[64];                // a file that all nodes of this TokenArea map their shared memory from; object n at n * kObjectStride

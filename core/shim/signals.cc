@@ -160,6 +160,7 @@ void on_fault(int signal, void* info, void* context) {
   if (!handled || blocked) {
     if (sent && blocked) ((UserContext*)context)->mask |= bit(signal);
     else let_it_kill(signal);
+    if (!sent) trace_header()->running = kFaulted;
     if (sent) native(297, native(39), native(186), signal, info);  // once more, as it came
     return;
   }
@@ -185,6 +186,7 @@ void on_illegal(int signal, void* info, void* context) {
     on_fault(signal, info, context);
     return;
   }
+  trace_header()->running = kFaulted;
   let_it_kill(4);  // returns to the same instruction, which then kills as it would have
 }
 

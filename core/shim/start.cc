@@ -114,6 +114,7 @@ __attribute__((constructor)) void start(int, char** arguments, char** environmen
   area->go = 1;
   fill_control();
   control.mode = kModeRecord;
+  trace_header()->running = kComputing;
   take_over_thread(area);
   clock_calibrate();
   instrument(hello, auxv);

@@ -99,6 +99,7 @@ bool token_retake(ThreadArea* area) {
   if (control.mode == kModePassThrough) return true;
   if (move(kLent | area->number, kHeld | area->number)) group_enter(area, area);
   else token_acquire(area);
+  trace_header()->running = format::kComputing;
   return !area->call_logged;
 }
 
@@ -145,7 +146,9 @@ bool token_acquire(ThreadArea* area) {
     native(202, &area->go, 128 /* FUTEX_WAIT_PRIVATE */, 0, timeout, 0, 0);
   }
   unlock();
-  return group_enter(area, nullptr);
+  const bool kept = group_enter(area, nullptr);
+  trace_header()->running = format::kComputing;
+  return kept;
 }
 
 // The child may have been killed in a call, so that somebody else has the token, or while it waited for it.
@@ -161,6 +164,7 @@ void token_keep(ThreadArea* area) {
 bool token_wanted() { return __atomic_load_n(&waiting, __ATOMIC_RELAXED) != 0 || group_wanted(); }
 
 bool token_yield(ThreadArea* area) {
+  trace_header()->running = format::kInCall;
   group_lend(nullptr, false);
   lock();
   pass_on();
@@ -169,6 +173,7 @@ bool token_yield(ThreadArea* area) {
 
 void token_leave(ThreadArea* area) {
   (void)area;
+  trace_header()->running = format::kInCall;
   group_lend(nullptr, false);
   lock();
   pass_on();

@@ -31,6 +31,14 @@ enum Feature : uint64_t {
   kFeatureSharedMemory = 1 << 3, // shares writable memory with other processes, or could have
 };
 
+// Where the process is between its last event and the next: of a process that was killed this says whether what it did
+// there is known to the end.
+enum RunState : uint32_t {
+  kInCall = 0,      // at its next event, in the kernel
+  kComputing = 1,   // somewhere on the way there
+  kFaulted = 2,     // at the instruction whose fault ended it
+};
+
 enum ClockKind : uint32_t { kClockTsc = 1, kClockMonotonic = 2 };
 
 struct FileHeader {
@@ -53,6 +61,7 @@ struct FileHeader {
   uint64_t events;          // events within `committed`
   uint32_t ended;           // 1 once an EndRecord is committed
   uint32_t wanted;          // futex: bumped by the shim when it asks for room
+  uint32_t running;         // RunState
   // Written by the collector.
   alignas(64) uint64_t allocated;  // bytes of the file that can be stored to without a fault
   uint32_t room;            // futex: bumped when `allocated` has moved or never will again

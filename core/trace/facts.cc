@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "core/trace/calls.h"
 
@@ -36,6 +37,7 @@ class NodeWalk {
   NodeFacts& node() { return set_.nodes[slot_]; }
   void inherit(const Inheritance& inheritance);
   void on_channel(const ChannelRecord& record);
+  void on_turn(const TurnRecord& record);
   void on_event(EventView event, uint64_t record);
   void on_call(EventView event, uint64_t record);
   void on_parts(EventView event, uint64_t record);
@@ -67,6 +69,7 @@ class NodeWalk {
   std::set<uint32_t> borrowed_;  // threads that a child by vfork acts as: its descriptors are its own
   // Of the event being walked: where and when its outgoing and incoming effects take place.
   uint64_t out_event_ = 0, out_time_ = 0, in_event_ = 0, in_time_ = 0;
+  uint64_t turn_time_ = 0;  // when a turn began whose first event is still to come
 };
 
 bool is_return(EventView event) { return event.type() == kReturn; }
@@ -158,10 +161,17 @@ void NodeWalk::on_channel(const ChannelRecord& record) {
   attach(record.fd, known->number);
 }
 
+// A call that came back while another process had the turn counts from when this one took it up.
+void NodeWalk::on_turn(const TurnRecord& record) {
+  node().turns.push_back({record.group, record.turn, node().times.size()});
+  turn_time_ = record.ticks;
+}
+
 // Intervals rise with the order of events.
 void NodeWalk::stamp(EventView event) {
   std::vector<EventTime>& times = node().times;
   uint64_t floor = times.empty() ? 0 : times.back().back;
+  floor = std::max(floor, std::exchange(turn_time_, 0));
   uint64_t index = times.size();
   uint64_t entry = event->entry_ticks, back = event->return_ticks;
   if (is_return(event)) entry = back;
@@ -361,7 +371,7 @@ Result<void> NodeWalk::run() {
     if (record.is_event()) on_event(record.event(), record.offset());
     else if (const auto* described = record.channel()) on_channel(*described);
     else if (const auto* clock = record.clock()) set_.clocks[node().host].add(*clock);
-    else if (const auto* turn = record.turn()) node().turns.push_back({turn->group, turn->turn, node().times.size()});
+    else if (const auto* turn = record.turn()) on_turn(*turn);
     else if (const auto* end = record.end()) node().replaced |= end->reason == kEndExec;
   }
   if (cursor.error()) return std::unexpected(*cursor.error());

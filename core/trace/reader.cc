@@ -114,6 +114,7 @@ uint32_t record_checksum(std::span<const std::byte> record, uint64_t offset) {
   memcpy(&header, record.data(), sizeof header);
   header.checksum = 0;
   XXH3_state_t state;
+  XXH3_INITSTATE(&state);  // else a seed that happens to lie there already is taken for the last one used
   XXH3_64bits_reset_withSeed(&state, offset);
   XXH3_64bits_update(&state, &header, sizeof header);
   XXH3_64bits_update(&state, record.data() + sizeof header, record.size() - sizeof header);
