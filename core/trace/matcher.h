@@ -47,6 +47,7 @@ class Matcher {
   void match_inet_streams();
   void match_unix_streams();
   void match_translated();
+  int64_t opened_ns(const StreamEnd& end) const;
   // Whether what `from` sent can be what `to` received, by the senders' hash chains over at most `limit` bytes. Adds the
   // edges of what fits if `commit`.
   Verdict follow(const StreamEnd& from, const StreamEnd& to, EdgeKind kind, uint64_t limit, bool commit);

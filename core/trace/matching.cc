@@ -75,6 +75,8 @@ void Matcher::add(uint32_t from, uint64_t from_event, uint32_t to, uint64_t to_e
 
 void Matcher::note_cross(uint32_t from, uint64_t from_time, uint32_t to, uint64_t to_time) {
   if (facts_.same_host(from, to)) return;
+  // Content alone may err: it does not touch clocks that addresses have related.
+  if (by_ == MatchedBy::content && is_comparable(from, to)) return;
   uint32_t from_host = facts_.nodes[from].host, to_host = facts_.nodes[to].host;
   cross_.push_back({from_host, to_host, facts_.clocks[from_host].monotonic_ns(from_time), facts_.clocks[to_host].monotonic_ns(to_time)});
 }

@@ -393,7 +393,15 @@ void Matcher::match_inet_streams() {
   pair_up([](const StreamEnd& end, const StreamEnd& other) { return is_acceptor(end) && is_initiator(other); });
 }
 
-// Where an address translator or a balancer stands between, content must tell.
+// When the connection was asked for, or taken. On the reference line where hosts can be compared, else on its own host's.
+int64_t Matcher::opened_ns(const StreamEnd& end) const {
+  if (is_initiator(end)) return reference_ns(end.connect_node, end.connect_time);
+  if (is_acceptor(end)) return reference_ns(end.accept_node, end.accept_time);
+  return reference_ns(end.node, end.opened);
+}
+
+// Where an address translator or a balancer stands between, content must tell. Of connections that say the same, the first
+// that was asked for is the first that was taken: a proxy may take longer to pass one on than the next one takes to come.
 void Matcher::match_translated() {
   std::vector<StreamEnd*> left;
   bool initiators = false, acceptors = false;
@@ -404,6 +412,7 @@ void Matcher::match_translated() {
     acceptors |= is_acceptor(end);
   }
   if (!initiators || !acceptors) return;
+  std::ranges::stable_sort(left, {}, [&](const StreamEnd* end) { return opened_ns(*end); });
   std::map<std::pair<uint64_t, uint64_t>, std::vector<StreamEnd*>> by_first_chunk;  // (length, hash)
   std::set<uint64_t> lengths;
   constexpr size_t kMaxLengths = 64, kMaxCandidates = 16;
@@ -419,7 +428,7 @@ void Matcher::match_translated() {
   for (StreamEnd* end : left) {
     ReceivedBytes received(facts_, *end);
     StreamEnd* best = nullptr;
-    std::pair<uint64_t, int64_t> best_score;
+    uint64_t most = 0;  // bytes verified; of equals the first opened
     size_t tried = 0;
     for (uint64_t length : lengths) {
       auto hash = end->joined ? std::nullopt : received.hash(0, length, 0);
@@ -430,14 +439,10 @@ void Matcher::match_translated() {
         if (!roles || other->joined || other == end || !opened_in_order(*end, *other) || ++tried > kMaxCandidates) continue;
         Verdict verdict = follow_both(*end, *other, kTranslatedBytes);
         if (!verdict.fits || verdict.verified < kLeastContent) continue;
-        int64_t apart = 0;
-        if (is_comparable(end->node, other->node))
-          apart = std::abs(reference_ns(end->node, end->opened) - reference_ns(other->node, other->opened));
-        if (apart > kLongestOpeningNs) continue;
-        std::pair score(verdict.verified, -apart);
-        if (best && score <= best_score) continue;
+        if (is_comparable(end->node, other->node) && std::abs(opened_ns(*end) - opened_ns(*other)) > kLongestOpeningNs) continue;
+        if (best && verdict.verified <= most) continue;
         best = other;
-        best_score = score;
+        most = verdict.verified;
       }
     }
     if (best) join(*end, *best);

@@ -257,6 +257,7 @@ Result<void> Merger::copy_trace(const std::string& from, const std::string& to, 
   auto end = static_cast<off_t>(node.trace_bytes);
   if (status.st_size > end && ::ftruncate(file.get(), end) != 0) return fail_errno(errno, fmt::format("cannot cut {}", to));
   Uuid boot = boot_of(input, node.boot_id);
+  if (boot == node.boot_id) return {};
   if (::pwrite(file.get(), boot.data(), boot.size(), offsetof(format::FileHeader, boot_id)) != static_cast<ssize_t>(boot.size()))
     return fail_errno(errno, fmt::format("cannot write {}", to));
   return {};

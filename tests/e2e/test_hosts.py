@@ -97,16 +97,19 @@ def judge_ring(recorder, build, recording):
 
 
 class Ring:
-    """Three nodes of a ring on three hosts, and a client that nobody records."""
+    """Three nodes of a ring on three hosts, and a client that nobody records. `rewritten`: each node is known by an address and
+    port of the router's, which rewrites them."""
 
-    def __init__(self, recorder, build, world, ahead=(0, 0, 0), public=None):
+    def __init__(self, recorder, build, world, ahead=(0, 0, 0), rewritten=False):
         self.recorder, self.hosts = recorder, [world.host(name, ahead=ahead[index]) for index, name in enumerate("abc")]
+        if rewritten:  # before the first packet: the kernel keeps to what it decided for a flow
+            world.rewrite({("udp", host.gateway, 9000 + index): (host.address, 7000 + index) for index, host in enumerate(self.hosts)})
         apps, addresses = build / "apps", []
         self.running = []
         for index, host in enumerate(self.hosts):
-            known = public(host, index) if public else f"{host.address}:{7000 + index}"
+            known = f"{host.gateway}:{9000 + index}" if rewritten else f"{host.address}:{7000 + index}"
             command = [apps / "chord", "--name", f"n{index}", "--host", host.address, "--port", 7000 + index, "--id", f"{IDS[index]:016x}",
-                       "--period", 100, "--seed", index, *(["--public", known] if public else []),
+                       "--period", 100, "--seed", index, *(["--public", known] if rewritten else []),
                        *(["--join", addresses[0]] if index else [])]
             addresses.append(known)
             self.running.append(host.record(f"n{index}", command))
@@ -121,8 +124,7 @@ class Ring:
         for running in self.running:
             done = running.finish(30)
             assert done.returncode == 0, done.stderr
-        self.recorder_paths = [running.recording for running in self.running]
-        return self.recorder_paths
+        return [running.recording for running in self.running]
 
 
 def clocks_of(info):
@@ -148,10 +150,19 @@ def test_ring_on_three_hosts(recorder, build):
     # The nodes do not ask where a packet came from.
     assert info["matched"]["one_address"] == matched and info["matched"]["content"] == info["matched"]["address"] == 0
     assert info["matched"]["unmatched_receives"] == strangers and info["contradictions"] == 0
+    said = recorder.run([recorder.friday, "info", whole]).stdout
+    assert f"messages matched: {matched} by one address" in said and f"{strangers} received from nobody recorded" in said
+    assert abs(float(re.search(r"clock ([\d.]+) s ahead of host 0's", said)[1]) - 5000) < 1, said
+    assert abs(float(re.search(r"clock ([\d.]+) s behind host 0's", said)[1]) - 2000) < 1, said
     clocks = clocks_of(info)
     check_clock(clocks["b"], 5000)
     check_clock(clocks["c"], -2000)
     replay_all(recorder, whole)
+    script = recorder.directory / "ids.py"
+    script.write_text("import friday\ns, ids = friday.session, set()\n@s.breakpoint('set_successor')\ndef moved(hit):\n"
+                      "    ids.add(int(hit.node.read('srv.node.id')))\ns.run()\nprint(sorted(ids))\n")
+    ran = recorder.run([recorder.friday, "run", script, whole])
+    assert ran.returncode == 0 and ran.stdout.strip() == str(IDS), ran
 
     # A clock that also drifts: written into a copy, as no kernel lets CLOCK_MONOTONIC do so.
     shutil.copytree(parts[2], recorder.directory / "drifting")
@@ -176,12 +187,8 @@ def test_ring_on_three_hosts(recorder, build):
 
 @pytest.mark.limit(200)
 def test_ring_behind_rewritten_addresses(recorder, build):
-    """Every node is known by an address and port of the router's, which rewrites them: what was sent to is not what received."""
-    world = World(recorder)
-    ring = Ring(recorder, build, world, ahead=(0, 777, 0), public=lambda host, index: f"{host.gateway}:{9000 + index}")
-    # The nodes look for each other until they are reachable.
-    world.rewrite({("udp", host.gateway, 9000 + index): (host.address, 7000 + index) for index, host in enumerate(ring.hosts)})
-    parts = ring.end()
+    """What a packet was sent to is not what received it, and answers come from elsewhere."""
+    parts = Ring(recorder, build, World(recorder), ahead=(0, 777, 0), rewritten=True).end()
     whole = merge(recorder, recorder.directory / "all", *parts)
     info = recorder.info(whole)
     check_order(build, whole)
@@ -437,7 +444,7 @@ def test_killed_merge_leaves_nothing_that_looks_whole(recorder, two, call):
     if call == "ftruncate":  # as `friday record` leaves a trace when it is killed: with room behind the last record
         with open(two[0] / "nodes" / "0" / "trace", "ab") as trace:
             trace.write(bytes(1 << 20))
-    merging = [recorder.friday, "merge", "-o", out, f"x={two[0]}", f"y={two[1]}"]
+    merging = [recorder.friday, "merge", "--separate-hosts", "-o", out, f"x={two[0]}", f"y={two[1]}"]
     done = recorder.run(["gdb", "-nx", "-batch", "-ex", "set debuginfod enabled off", "-ex", f"catch syscall {call}", "-ex", "run", "-ex", "kill", "--args", *merging])
     assert f"call to syscall {call}" in done.stdout, (done.stdout, done.stderr)
     assert not out.exists()
