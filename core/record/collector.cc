@@ -40,12 +40,12 @@ int64_t now_ns(clockid_t clock) {
   return now.tv_sec * 1000000000ll + now.tv_nsec;
 }
 
-// The effective user of a process.
+// The real user of a process: a setuid program that it executes, perhaps already, does not change that.
 uid_t user_of(pid_t pid) {
-  uid_t user = geteuid();
+  uid_t user = getuid();
   auto status = read_file(fmt::format("/proc/{}/status", pid));
   const size_t line = status ? status->find("\nUid:") : std::string::npos;
-  if (line != std::string::npos) (void)sscanf(status->c_str() + line, "\nUid: %*u %u", &user);
+  if (line != std::string::npos) (void)sscanf(status->c_str() + line, "\nUid: %u", &user);
   return user;
 }
 
