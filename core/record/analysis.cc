@@ -53,7 +53,7 @@ struct Instruction {
 // Instructions that the shim carries out in place of the processor.
 bool is_emulated(ZydisMnemonic mnemonic) {
   switch (mnemonic) {
-    case ZYDIS_MNEMONIC_RDTSC: case ZYDIS_MNEMONIC_RDTSCP: case ZYDIS_MNEMONIC_RDRAND: case ZYDIS_MNEMONIC_RDSEED: case ZYDIS_MNEMONIC_PAUSE:
+    case ZYDIS_MNEMONIC_RDTSC: case ZYDIS_MNEMONIC_RDTSCP: case ZYDIS_MNEMONIC_RDRAND: case ZYDIS_MNEMONIC_RDSEED: case ZYDIS_MNEMONIC_PAUSE: case ZYDIS_MNEMONIC_CPUID:
     case ZYDIS_MNEMONIC_XSAVE: case ZYDIS_MNEMONIC_XSAVE64: case ZYDIS_MNEMONIC_XSAVEC: case ZYDIS_MNEMONIC_XSAVEC64: return true;
     default: return false;
   }
@@ -127,6 +127,7 @@ class Scanner {
         case ZYDIS_MNEMONIC_PAUSE: add(in.address, shim::kSitePause, in.length, 0); break;
         case ZYDIS_MNEMONIC_RDTSC: add(in.address, shim::kSiteRdtsc, in.length, 0); break;
         case ZYDIS_MNEMONIC_RDTSCP: add(in.address, shim::kSiteRdtscp, in.length, 0); break;
+        case ZYDIS_MNEMONIC_CPUID: add(in.address, shim::kSiteCpuid, in.length, 0); break;
         case ZYDIS_MNEMONIC_RDRAND: add(in.address, shim::kSiteRdrand, in.length, in.detail); break;
         case ZYDIS_MNEMONIC_RDSEED: add(in.address, shim::kSiteRdseed, in.length, in.detail); break;
         case ZYDIS_MNEMONIC_SYSCALL:

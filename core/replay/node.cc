@@ -100,6 +100,12 @@ size_t ReplayNode::load_patches() {
   return patches_.size();
 }
 
+bool ReplayNode::carried_out_at(Addr address) {
+  if (patched_.window_at(address)) return true;
+  load_patches();  // code that was loaded since
+  return std::any_of(patches_.begin(), patches_.end(), [&](const auto& p) { return p.start == address.value && p.kind >= shim::kSiteRdtsc; });
+}
+
 // ---- Threads
 
 ReplayNode::Thread* ReplayNode::thread_of(pid_t tid) {

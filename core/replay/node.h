@@ -151,6 +151,8 @@ class ReplayNode final : public NodeControl {
 
   // Registers the shim's patches with the table of patched bytes, those that came since the last time; how many there are.
   size_t load_patches();
+  // Has the shim put an instruction there that it carries out itself?
+  bool carried_out_at(Addr address);
   // Gives the breakpoints room for their pads beside the modules there are; a hit then costs no single step.
   Result<void> make_pad_areas();
   PatchedBytes& patched_bytes() { return patched_; }

@@ -548,7 +548,7 @@ std::optional<ReplayStop> ReplaySession::handle_fault(ReplayNode& node, ReplayNo
     }
   }
   // SIGILL may be an instruction the shim planted; the program's own handler, if it has one, is entered by the shim too.
-  if (signal == SIGILL && node.patched_bytes().window_at(Addr{r.rip})) {
+  if (signal == SIGILL && node.carried_out_at(Addr{r.rip})) {
     thread.deliver = signal;
     resume_thread(node, thread);
     return std::nullopt;

@@ -69,6 +69,7 @@ bool bytes_are_calls(const Site& site, const uint8_t* at) {
     case kSiteBefore: return at[site.length] == 0x0f && at[site.length + 1] == 0x05;
     case kSiteAfter: return at[0] == 0x0f && at[1] == 0x05;
     case kSiteRdtsc: return at[0] == 0x0f && at[1] == 0x31;
+    case kSiteCpuid: return at[0] == 0x0f && at[1] == 0xa2;
     case kSitePause: return at[0] == 0xf3 && at[1] == 0x90;
     case kSiteRdtscp: return at[0] == 0x0f && at[1] == 0x01 && at[2] == 0xf9;
     default: return true;
@@ -209,9 +210,9 @@ namespace {
 struct InstructionResult {
   uint64_t value, extra;
 };
-InstructionResult execute(const Patch& patch) {
+InstructionResult execute(const Patch& patch, const CallFrame* frame) {
   InstructionResult r = {};
-  uint32_t low, high, aux = 0;
+  uint32_t low, high, aux = 0, a, b;
   uint8_t ok;
   switch (patch.kind) {
     case kSiteRdtsc:
@@ -231,6 +232,11 @@ InstructionResult execute(const Patch& patch) {
       asm volatile("rdseed %0; setc %1" : "=r"(r.value), "=qm"(ok));
       r.extra = ok;
       break;
+    case kSiteCpuid:  // tells, among much that is the same always, the number of the processor it runs on
+      asm volatile("cpuid" : "=a"(a), "=b"(b), "=c"(low), "=d"(high) : "a"((uint32_t)frame->rax), "c"((uint32_t)frame->rcx));
+      r.value = (uint64_t)b << 32 | a;
+      r.extra = (uint64_t)high << 32 | low;
+      break;
   }
   return r;
 }
@@ -240,6 +246,13 @@ void give_result(const Patch& patch, const InstructionResult& r, CallFrame* fram
     frame->rax = (uint32_t)r.value;
     frame->rdx = r.value >> 32;
     if (patch.kind == kSiteRdtscp) frame->rcx = r.extra;
+    return;
+  }
+  if (patch.kind == kSiteCpuid) {
+    frame->rax = (uint32_t)r.value;
+    frame->rbx = r.value >> 32;
+    frame->rcx = (uint32_t)r.extra;
+    frame->rdx = r.extra >> 32;
     return;
   }
   uint64_t* to = register_of(frame, (unsigned)patch.stub & 15);
@@ -274,7 +287,7 @@ bool emulate_instruction(CallFrame* frame, const uint8_t* state) {
     result = {(uint64_t)event->result, event->input_hash};
     replay_consume(event);
   } else {
-    result = execute(*patch);
+    result = execute(*patch, frame);
     if (control.mode == kModeRecord) {
       EventWriter writer(format::kInstruction, area, (uint16_t)(patch->kind - kSiteRdtsc + 1), nullptr, 0);
       uint64_t now = ticks_now();

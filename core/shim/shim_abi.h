@@ -287,6 +287,7 @@ enum SiteKind : uint8_t {
   kSiteVsyscall = 7,
   kSitePause = 8,
   kSiteXsave = 9,                    // `detail` 1: the compact form
+  kSiteCpuid = 10,
 };
 
 struct Site {

@@ -87,7 +87,7 @@ enum RecordType : uint16_t {
   kSignal = 19,          // a signal handler is entered at a call boundary
   kThreadStart = 20,     // first turn of a new thread; of a forked child: its first event
   kThreadExit = 21,      // last turn of a thread
-  kInstruction = 22,     // result of rdtsc, rdtscp, rdrand, rdseed
+  kInstruction = 22,     // result of rdtsc, rdtscp, rdrand, rdseed, cpuid
   kYield = 23,           // the token was handed over without a call
   // Reserved for later work, so that old readers skip them by name.
   kBranches = 64, kCutValue = 65, kSchedule = 66, kStack = 67, kProcessImage = 68,
@@ -116,7 +116,7 @@ struct EventRecord {
   uint16_t argument_count : 4;  // arguments recorded (the call's arity)
   uint16_t part_count : 12;     // kMaxParts at most
   int64_t result;          // return value or -errno
-  uint64_t input_hash;     // XXH3-64 of what the call reads from memory; 0 if nothing. kInstruction: second result (tsc_aux, carry)
+  uint64_t input_hash;     // XXH3-64 of what the call reads from memory; 0 if nothing. kInstruction: second result (tsc_aux, carry, ecx and edx)
   uint64_t entry_ticks;
   uint64_t return_ticks;   // equals entry_ticks for kRelease
 };
@@ -129,7 +129,7 @@ enum YieldKind : uint16_t {
   kYieldSpin = 2,   // in a loop that changes nothing; arguments: instructions of an iteration, their hash; a kSpinPoint part
   kYieldResumed = 3, // the thread that gave its turn away goes on, after other processes ran
 };
-enum InstructionKind : uint16_t { kRdtsc = 1, kRdtscp = 2, kRdrand = 3, kRdseed = 4 };
+enum InstructionKind : uint16_t { kRdtsc = 1, kRdtscp = 2, kRdrand = 3, kRdseed = 4, kCpuid = 8 };
 
 // A part: this header, then `size` bytes padded to 8.
 struct PartHeader {

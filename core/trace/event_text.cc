@@ -32,8 +32,14 @@ std::string call_with_arguments(unsigned call, std::span<const uint64_t> argumen
 std::string what_text(const EventView& event) {
   if (event.type() == format::kSignal) return signal_text(event->call);
   if (event.type() == format::kInstruction) {
-    static const char* const names[] = {"?", "rdtsc", "rdtscp", "rdrand", "rdseed"};
-    return names[event->call < 5 ? event->call : 0];
+    switch (event->call) {
+      case format::kRdtsc: return "rdtsc";
+      case format::kRdtscp: return "rdtscp";
+      case format::kRdrand: return "rdrand";
+      case format::kRdseed: return "rdseed";
+      case format::kCpuid: return "cpuid";
+      default: return "?";
+    }
   }
   return event.has_call() ? call_with_arguments(event->call, event.arguments()) : std::string();
 }

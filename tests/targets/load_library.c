@@ -16,7 +16,10 @@ int main(int argc, char** argv) {
     CHECK(part);
     long (*pid)(void) = (long (*)(void))dlsym(part, "part_pid");
     long (*times)(int) = (long (*)(int))dlsym(part, "part_times");
-    CHECK(pid && times && pid() == getpid() && times(1000) == 1000);
+    unsigned long long (*ticks)(void) = (unsigned long long (*)(void))dlsym(part, "part_ticks");
+    CHECK(pid && times && ticks && pid() == getpid() && times(1000) == 1000);
+    unsigned long long before = ticks();
+    CHECK(before && ticks() > before);
     CHECK(dlclose(part) == 0);
   }
   CHECK(dlopen("libabsent.so.1", RTLD_NOW) == NULL && dlclose(math) == 0);

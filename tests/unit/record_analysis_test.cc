@@ -94,6 +94,7 @@ void check_sites(const std::string& content, const std::vector<Site>& sites, con
       case shim::kSiteRdtscp: EXPECT_EQ(at(start), "rdtscp"); break;
       case shim::kSiteRdrand: EXPECT_THAT(at(start), testing::StartsWith("rdrand")); break;
       case shim::kSiteRdseed: EXPECT_THAT(at(start), testing::StartsWith("rdseed")); break;
+      case shim::kSiteCpuid: EXPECT_EQ(at(start), "cpuid"); break;
       default: break;
     }
     if (site.kind == shim::kSiteBefore || site.kind == shim::kSiteAfter) {
