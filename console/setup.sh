@@ -1,23 +1,24 @@
 #!/bin/bash
-# Installs the Debian packages that Friday is built from and tested with, those that are missing and nothing else.
+# Installs the Debian packages that Friday is built from and tested with, those that are missing and nothing else. With --full
+# also those of the servers that only `tests/run.sh --full` records; --list prints the names instead.
 # Works as root and as a user with sudo, without a terminal, and starts no service. docs/dependencies.md says why each is here.
 set -euo pipefail
 
 wanted=(cmake ninja-build g++ binutils pkg-config python3-dev pybind11-dev libboost1.81-dev libboost-filesystem1.81-dev
-<<<<<<< HEAD
   libreadline-dev libzydis-dev libzycore-dev libzstd-dev libxxhash-dev libdw-dev libfmt-dev libcli11-dev nlohmann-json3-dev
-  libtomlplusplus-dev gdb libgtest-dev libgmock-dev python3-pytest redis-server redis-tools memcached tmux)
-=======
-  libreadline-dev libzydis-dev libzycore-dev libzstd-dev libxxhash-dev libfmt-dev libcli11-dev nlohmann-json3-dev
-  libtomlplusplus-dev gdb libgtest-dev libgmock-dev python3-pytest redis-server redis-tools memcached tmux
-  iproute2 nftables)
->>>>>>> 947dd85 (merge and pack: recordings of several hosts become one, and bring their symbols along)
+  libtomlplusplus-dev gdb libgtest-dev libgmock-dev python3-pytest redis-server redis-tools memcached tmux iproute2 nftables)
+# Servers that only the full run of the tests records.
+servers=(mosquitto mosquitto-clients libzmq3-dev nginx-light apache2 apache2-utils postgresql-15)
 
-case "${1:-}" in
-  "") ;;
-  --list) printf '%s\n' "${wanted[@]}"; exit 0 ;;
-  *) echo "usage: console/setup.sh [--list]" >&2; exit 2 ;;
-esac
+list=
+for option; do
+  case "$option" in
+    --full) wanted+=("${servers[@]}") ;;
+    --list) list=yes ;;
+    *) echo "usage: console/setup.sh [--full] [--list]" >&2; exit 2 ;;
+  esac
+done
+[[ -z $list ]] || { printf '%s\n' "${wanted[@]}"; exit 0; }
 
 installed() { [[ $(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null) == installed ]]; }
 missing=()
@@ -60,8 +61,9 @@ fi
 
 # Nor at the next start of the machine.
 if command -v systemctl >/dev/null; then
-  for service in redis-server memcached; do
-    [[ " ${missing[*]} " != *" $service "* ]] || "${root[@]}" systemctl --quiet disable "$service" >/dev/null 2>&1 || true
+  for pair in redis-server: memcached: mosquitto: nginx-light:nginx apache2: postgresql-15:postgresql; do
+    package=${pair%%:*} service=${pair#*:}
+    [[ " ${missing[*]} " != *" $package "* ]] || "${root[@]}" systemctl --quiet disable "${service:-$package}" >/dev/null 2>&1 || true
   done
 fi
 for package in "${missing[@]}"; do

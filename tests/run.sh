@@ -16,7 +16,7 @@ started=$SECONDS
 export FRIDAY_BUILD="$PWD/build/release" LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1
 unset LD_PRELOAD PYTHONHOME PYTHONPATH PYTEST_ADDOPTS CTEST_OUTPUT_ON_FAILURE GTEST_FILTER
 
-bash console/setup.sh
+bash console/setup.sh ${full:+--full}
 mkdir -p build
 cmake --preset release >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
 cmake --build --preset release -j "$cores"
