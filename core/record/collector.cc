@@ -40,15 +40,6 @@ int64_t now_ns(clockid_t clock) {
   return now.tv_sec * 1000000000ll + now.tv_nsec;
 }
 
-// The real user of a process: a setuid program that it executes, perhaps already, does not change that.
-uid_t user_of(pid_t pid) {
-  uid_t user = getuid();
-  auto status = read_file(fmt::format("/proc/{}/status", pid));
-  const size_t line = status ? status->find("\nUid:") : std::string::npos;
-  if (line != std::string::npos) (void)sscanf(status->c_str() + line, "\nUid: %u", &user);
-  return user;
-}
-
 // What /proc says of a process that has just executed a program.
 void describe_process(pid_t pid, NodeOrigin& origin) {
   char exe[PATH_MAX];
@@ -103,6 +94,7 @@ struct Collector::Node {
   int forked_children = 0;
   // The program that it was about to execute when there were so many events, and why that cannot be recorded.
   std::string executes, execution_problem;
+  std::string notice;
   uint64_t execution_event = 0;
 };
 
@@ -317,6 +309,10 @@ void Collector::handle(Node& node) {
       node.pid = request.detail;
       write_description(node);
       break;
+    case shim::kNotice:
+      node.notice.assign(request.text, strnlen(request.text, sizeof request.text));
+      write_description(node);
+      break;
     case shim::kEnding:
       node.end_reason = request.reason;
       node.end_detail = request.detail;
@@ -396,7 +392,7 @@ void Collector::note_execution(Node& node, const shim::Request& request) {
   const std::string root = fmt::format("/proc/{}/root", node.pid);
   struct stat theirs, ours;
   const bool changed = stat(root.c_str(), &theirs) == 0 && stat("/", &ours) == 0 && (theirs.st_ino != ours.st_ino || theirs.st_dev != ours.st_dev);
-  auto possible = check_instrumentable(node.executes, {user_of(node.pid), changed ? root : ""});
+  auto possible = check_instrumentable(node.executes, {request.reason, changed ? root : ""});
   node.execution_problem = possible ? "" : possible.error().message;
 }
 
@@ -562,7 +558,7 @@ void Collector::write_description(const Node& node) {
                       {"started_ns", node.started_ns}, {"strict", options_.strict},
                       {"ended", ending(node.wait_status, node.closed, node.end_reason, node.end_detail)},
                       {"recording_end", {{"reason", node.end_reason}, {"detail", node.end_detail}, {"text", node.end_reason == format::kEndExec && !node.execution_problem.empty() ? node.execution_problem : node.end_text}}},
-                      {"instrumented", node.hello}};
+                      {"instrumented", node.hello}, {"notice", node.notice}};
   // A description that cannot be written costs names, no events: readers derive the rest from the trace.
   (void)write_file_atomically(node.directory + "/node.json", d.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
@@ -598,6 +594,7 @@ std::vector<NodeSummary> Collector::summaries() const {
       auto how = ending(node->wait_status, node->closed, node->end_reason, node->end_detail);
       s.ended = how["how"] == "exec" ? "replaced by exec" : fmt::format("{} {}", how["how"].get<std::string>(), how["detail"].get<int>());
     }
+    if (!node->notice.empty()) s.ended += "; " + node->notice, s.complete = false;
     list.push_back(std::move(s));
   }
   return list;

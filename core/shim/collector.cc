@@ -39,6 +39,21 @@ bool send_request(const Request& request, int fd) {
   return sent == sizeof request;
 }
 
+// The program may have lowered its limit of descriptors, or used all of them; Friday's have room as far as the hard limit goes.
+struct RoomForDescriptors {
+  uint64_t limit[2] = {0, 0};
+  bool raised = false;
+  RoomForDescriptors() {
+    constexpr uint64_t kMore = 16;
+    if (failed(native(97, 7 /* RLIMIT_NOFILE */, limit))) return;
+    const uint64_t soft[2] = {min(limit[0] + kMore, limit[1]), limit[1]}, hard[2] = {limit[0] + kMore, limit[1] + kMore};
+    raised = limit[0] < limit[1] ? !failed(native(160, 7, soft)) : !failed(native(160, 7, hard));  // the latter is root's
+  }
+  ~RoomForDescriptors() {
+    if (raised) native(160, 7, limit);
+  }
+};
+
 long receive(void* buffer, size_t size, int* fds) {
   Vector data = {buffer, size};
   Rights rights = {};
@@ -69,6 +84,16 @@ void collector_move() {
   if (failed(moved)) return;
   native(3, socket);
   socket = (int)moved;
+}
+
+// The number of its parent's, out of the program's way, unless a limit is below it by now.
+void collector_adopt(int socket) {
+  if (failed(native(33, socket, own_socket()))) {
+    native(3, own_socket());
+    own_socket() = socket;
+  } else {
+    native(3, socket);
+  }
 }
 
 bool collector_hello(int socket, HelloReply* reply, int* trace_fd, int* tokens_fd) {
@@ -102,6 +127,7 @@ bool collector_module(uint64_t low, uint64_t high, uint64_t offset, uint64_t dev
 }
 
 bool collector_fork(ForkReply* reply, int* trace_fd, int* socket_fd) {
+  RoomForDescriptors room;
   Request request = {};
   request.kind = kFork;
   int fds[2] = {-1, -1};
@@ -112,8 +138,10 @@ bool collector_fork(ForkReply* reply, int* trace_fd, int* socket_fd) {
 }
 
 bool collector_spawn(const char* path, ForkReply* reply, int* socket_fd) {
+  RoomForDescriptors room;
   Request request = {};
   request.kind = kSpawn;
+  request.reason = (uint32_t)native(107 /* geteuid */);
   request.pid = (uint32_t)native(39);
   memcpy(request.text, path, min(length_of(path), sizeof request.text - 1));
   int fds[2] = {-1, -1};
@@ -125,6 +153,7 @@ bool collector_spawn(const char* path, ForkReply* reply, int* socket_fd) {
 void collector_executes(const char* path) {
   Request request = {};
   request.kind = kExecutes;
+  request.reason = (uint32_t)native(107);
   request.pid = (uint32_t)native(39);
   request.offset = trace_header()->events;
   memcpy(request.text, path, min(length_of(path), sizeof request.text - 1));

@@ -427,33 +427,6 @@ void note_descriptors(EventWriter& writer, const CallInfo& info, const CallFrame
   }
 }
 
-// The mask that a call sets while it waits; null if none.
-const uint64_t* mask_of(const CallFrame* frame) {
-  const uint64_t* a = arguments_of(frame);
-  switch (frame->rax) {
-    case 130: return (const uint64_t*)a[0];                              // rt_sigsuspend
-    case 270: return a[5] ? *(const uint64_t**)a[5] : nullptr;           // pselect6
-    case 271: return (const uint64_t*)a[3];                              // ppoll
-    case 281: case 441: return (const uint64_t*)a[4];                    // epoll_pwait, epoll_pwait2
-    default: return nullptr;
-  }
-}
-
-// The kernel delivers every signal that such a mask lets through before the call returns. It has put the old mask back when
-// the shim's handler for the first of them returned: let the others in too.
-void let_in_by_mask(const CallFrame* frame, const ThreadArea* area) {
-  uint64_t mask = 0, back = area->signal_mask & ~kForcedSignals;
-  bool given = false;
-  if (!probed([&] {
-        const uint64_t* wanted = mask_of(frame);
-        given = wanted != nullptr;
-        if (given) mask = *wanted & ~kForcedSignals;
-      }) || !given)
-    return;
-  native(14, 2 /* SIG_SETMASK */, &mask, 0, 8);
-  native(14, 2, &back, 0, 8);
-}
-
 // A socket with a timeout never starts a call again (signal(7)).
 bool has_timeout(int fd, bool in) {
   uint64_t time[2] = {0, 0};
@@ -504,7 +477,7 @@ bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
     else frame->rax = (uint64_t)done.result;
     return false;
   }
-  if (done.result == -4 && !not_made) let_in_by_mask(frame, area);
+  if (done.result == -4 && !not_made) signals_note_mask(frame, area);
   uint64_t channel = prepare_channels(info, frame, done.result);
   EventWriter writer(done.stolen ? kReturn : kCall, area, (uint16_t)frame->rax, arguments_of(frame), info.arity);
   write_outputs(writer, info, frame, done.result, before);
@@ -622,6 +595,7 @@ uint64_t hash_gathered(const uint64_t* iov_words, uint64_t count, uint64_t limit
 void pass_through(CallFrame* frame, ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
   long call = (long)frame->rax;
+  if (call == 317 || (call == 157 && a[0] == 22 /* PR_SET_SECCOMP */)) process_seals(area);
   if (call == 56 || call == 57 || call == 58) {
     frame->rax = (uint64_t)do_clone(frame, area);
     return;
@@ -633,7 +607,7 @@ void pass_through(CallFrame* frame, ThreadArea* area) {
   // What the shim keeps itself stays its own: the kernel knows nothing of the program's masks and handlers.
   if (call == 15) {
     do_sigreturn(frame, area);
-    if (!signals_pending(area) || !signals_deliver(frame, area, Moment::handler_return)) sigreturn_finish(frame);
+    if (!signals_pending(area) || !signals_deliver(frame, area, Moment::anywhere)) sigreturn_finish(frame);
     return;
   }
   if (local_call(frame, area)) {
@@ -641,6 +615,7 @@ void pass_through(CallFrame* frame, ThreadArea* area) {
     return;
   }
   if (call == 60) do_thread_exit(frame, area);
+  if (call == 202 && futex_inherits(a)) return do_futex_inheriting(frame, area);  // words and waiters are in that form
   if (area->native && (call == 9 || call == 10 || call == 11 || call == 25 || call == 28)) {
     frame->rax = (uint64_t)native_mapping(call, a);
     return;
@@ -648,6 +623,7 @@ void pass_through(CallFrame* frame, ThreadArea* area) {
   long result;
   while ((result = friday_interruptible(area, call, a)) == kNotMade)
     if (signals_deliver(frame, area, Moment::before_call)) return;
+  if (result == -4) signals_note_mask(frame, area);
   frame->rax = (uint64_t)result;
   if (result == -4 && restarts(call_info(call), frame, area)) {
     frame->rax = (uint64_t)call;
@@ -659,7 +635,7 @@ void pass_through(CallFrame* frame, ThreadArea* area) {
 
 // Signals recorded around a special call are delivered here; replay_call does so by itself for all others.
 static void replay_dispatch(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
-  if (info.rule != kSpecial || special_is_plain(frame->rax)) {
+  if (info.rule != kSpecial || special_is_plain(frame)) {
     if (info.rule == kSpecial) special_call(frame, area);
     else replay_call(frame, area, info);
     return;

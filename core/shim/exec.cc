@@ -80,7 +80,7 @@ long exec_with_shim(long call, const uint64_t* a) {
   char** given = (char**)(call == 59 ? a[2] : a[3]);
   unsigned count = 0;
   if (!inherited_preload[0] || !probed([&] { while (given && given[count]) count++; }) || count > 8000)
-    return native(call, a[0], a[1], a[2], a[3], a[4]);
+    return friday_interruptible(me(), call, a);
   char* list[count + 4];
   const char *preload = nullptr, *tunables = nullptr;
   unsigned kept = 0;
@@ -96,12 +96,16 @@ long exec_with_shim(long call, const uint64_t* a) {
     made = make_entries(entries, preload, tunables);
   });
   if (!readable) return -14;  // EFAULT
-  if (!made) return native(call, a[0], a[1], a[2], a[3], a[4]);
+  if (!made) return friday_interruptible(me(), call, a);
   list[kept++] = entries.preload;
   list[kept++] = entries.socket;
   list[kept++] = entries.tunables;
   list[kept] = nullptr;
-  return call == 59 ? native(59, a[0], a[1], list) : native(322, a[0], a[1], a[2], list, a[4]);
+  uint64_t changed[6];
+  memcpy(changed, a, sizeof changed);
+  changed[call == 59 ? 2 : 3] = (uint64_t)list;
+  // Not with a signal waiting: what the kernel blocks meanwhile would be blocked in the new program.
+  return friday_interruptible(me(), call, changed);
 }
 
 // The full name of the program that a call wants to execute; false if it cannot be executed, so that the call will fail.
@@ -122,28 +126,29 @@ bool program_named(long call, const uint64_t* a, char* out, size_t size) {
   return true;
 }
 
-// The child by vfork becomes a node by what it executes: it goes there with a socket of its own at the usual number.
+// The child by vfork becomes a node by what it executes: it goes there with a socket of its own.
 struct OwnNode {
-  int before = -1;
+  const int before = own_socket();
   OwnNode(ThreadArea* area, const char* path) {
     ForkReply reply = {};
     int socket = -1;
     if (!collector_spawn(path, &reply, &socket)) {
-      native(72, own_socket(), 2 /* F_SETFD */, 1);  // the new program is not to speak in its parent's name
+      native(72, before, 2 /* F_SETFD */, 1);  // the new program is not to speak in its parent's name
       return;
     }
-    before = (int)native(72, own_socket(), 1030 /* F_DUPFD_CLOEXEC */, 3);
-    native(33, socket, own_socket());
-    native(3, socket);
+    const long high = native(72, socket, 0 /* F_DUPFD */, before + 1);
+    if (!failed(high)) native(3, socket);
+    own_socket() = failed(high) ? socket : (int)high;
+    native(72, before, 2 /* F_SETFD */, 1);
     memcpy(vfork_node(area), reply.node_uuid, sizeof reply.node_uuid);
   }
   // The call has failed.
   void give_up(ThreadArea* area) {
-    native(72, own_socket(), 2, 0);
-    if (before < 0) return;
+    native(72, before, 2, 0);
+    if (own_socket() == before) return;
     collector_send(kNotExecuted, 0, 0, nullptr);
-    native(33, before, own_socket());
-    native(3, before);
+    native(3, own_socket());
+    own_socket() = before;
     memset(vfork_node(area), 0, 16);
   }
 };
@@ -167,11 +172,8 @@ void exec_remember(char** environment) {
       memcpy(inherited_preload, *environment, length_of(*environment) + 1);
 }
 
-void do_exec(CallFrame* frame, ThreadArea* area) {
-  if (control.mode == kModeReplay) {
-    replay_call(frame, area, call_info(frame->rax));
-    return;
-  }
+// True: a signal came first that nobody has a handler for any more, so the call must be made again.
+static bool try_exec(CallFrame* frame, ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
   const uint16_t call = (uint16_t)frame->rax;
   const unsigned arity = call_info(call).arity;
@@ -186,9 +188,18 @@ void do_exec(CallFrame* frame, ThreadArea* area) {
   }
   const long result = executable ? execute(call, a, area, path) : exec_with_shim(call, a);
   if (executable) group_enter(area, nullptr);
+  const bool not_made = result == kNotMade;
   EventWriter writer(executable ? kReturn : kCall, area, call, a, arity);
-  writer.commit(result, 0, entry, ticks_now());
+  if (not_made) writer.event->header.flags |= kFlagRestarted;
+  writer.commit(not_made ? -4 : result, 0, entry, ticks_now());
+  if (not_made) return !signals_deliver(frame, area, Moment::before_call);
   frame->rax = (uint64_t)result;
+  return false;
+}
+
+void do_exec(CallFrame* frame, ThreadArea* area) {
+  if (control.mode == kModeReplay) replay_call(frame, area, call_info(frame->rax));
+  else while (try_exec(frame, area)) {}
 }
 
 }  // namespace friday::shim

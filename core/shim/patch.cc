@@ -282,21 +282,26 @@ bool emulate_instruction(CallFrame* frame, const uint8_t* state) {
   CallFrame* outer = area->frame;
   area->frame = frame;
   InstructionResult result;
+  bool yields = false;
   if (control.mode == kModeReplay && !area->native) {
     format::EventRecord* event = replay_expect(frame, area, format::kInstruction, (uint16_t)(patch->kind - kSiteRdtsc + 1));
     result = {(uint64_t)event->result, event->input_hash};
     replay_consume(event);
+    const format::EventRecord* next = replay_peek();
+    yields = next && next->header.type == format::kYield && next->header.thread == area->number && next->call == format::kYieldInstruction;
   } else {
     result = execute(*patch, frame);
     if (control.mode == kModeRecord) {
       EventWriter writer(format::kInstruction, area, (uint16_t)(patch->kind - kSiteRdtsc + 1), nullptr, 0);
       uint64_t now = ticks_now();
       writer.commit((long)result.value, result.extra, now, now);
+      yields = signals_pending(area) || token_overdue();
     }
   }
   give_result(*patch, result, frame);
   frame->rip += patch->length;
   area->frame = outer;
+  if (yields) enter_yield(frame, area, format::kYieldInstruction);
   return true;
 }
 

@@ -26,6 +26,12 @@ CloneRequest request_of(const CallFrame* frame) {
   return {frame->rdi, frame->rsi, frame->rdx, frame->r10, frame->r8};
 }
 
+// Of a thread that could not be made. False: another one has been made since.
+bool give_back_number(uint32_t number) {
+  uint64_t next = number + 1ull;
+  return __atomic_compare_exchange_n(&control.thread_count, &next, number, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
 long new_thread(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   const uint64_t entry = ticks_now();
   EventRecord* event = nullptr;
@@ -40,7 +46,15 @@ long new_thread(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   const bool plain = control.mode == kModePassThrough;
   const uint32_t number = (uint32_t)__atomic_fetch_add(&control.thread_count, 1, __ATOMIC_SEQ_CST);
   ThreadArea* child = number < kMaxThreads ? area_create(number) : nullptr;
-  if (!child) return -11;
+  if (!child) {
+    if (event) replay_fail("there is no room for a thread", number);
+    give_back_number(number);
+    if (control.mode == kModeRecord) {
+      EventWriter writer(kCall, area, (uint16_t)frame->rax, arguments_of(frame), call_info(frame->rax).arity);
+      writer.commit(-11 /* EAGAIN */, 0, entry, ticks_now());
+    }
+    return -11;
+  }
   child->signal_mask = area->signal_mask;
   child->clear_tid = !plain && c.flags & kChildClearTid ? c.child_tid : 0;
   CallFrame* start = (CallFrame*)(child->stack_top - sizeof(CallFrame) - 8);
@@ -57,10 +71,11 @@ long new_thread(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
     child->alive = 0;
     __atomic_fetch_sub(&live_threads, 1, __ATOMIC_SEQ_CST);
     if (event) replay_fail("a thread could not be created", tid);
+    if (give_back_number(number)) native(11, child, kAreaSize);
   }
   long result = event ? event->result : tid;
   if (plain) return tid;
-  child->tid = (uint32_t)result;
+  if (!failed(result)) child->tid = (uint32_t)result;
   if (!failed(result)) {
     if (c.flags & kParentSetTid) store_tid(c.parent_tid, child->tid);
     if (c.flags & kChildSetTid) store_tid(c.child_tid, child->tid);
@@ -86,6 +101,7 @@ void become_only_thread(ThreadArea* area) {
     own_socket() = socket;
   }
   area->kernel_tid = (uint32_t)native(186);
+  area->look_timer = 0;
   token_start(area);
 }
 
@@ -98,14 +114,15 @@ long fork_recording(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   if (pid == 0) {
     thread_arm(area);
     become_only_thread(area);
+    area->pending_head = area->pending_tail;  // its parent's
+    signals_apply_mask(area);
     area->tid = (uint32_t)native(39);
     native(11, kWindowAddress, kWindowSize);
     if (!follow || !trace_attach(trace_fd)) {
       control.mode = kModePassThrough;
+      if (follow) collector_send(kNotice, 0, 0, "a child process had no address space left for its trace");
     } else if (group_forked()) {
-      // The same descriptor number, so that FRIDAY_SOCKET in the environment stays true across exec.
-      native(33, socket_fd, own_socket());
-      native(3, socket_fd);
+      collector_adopt(socket_fd);
       native(3, trace_fd);
       trace_header()->pid = area->tid;
       trace_header()->running = kComputing;
@@ -137,6 +154,7 @@ long fork_recording(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
     if (c.flags & kPidFd) writer.memory((void*)c.parent_tid, 4);
   }
   writer.commit(pid, 0, entry, ticks_now());
+  if (!follow && !failed(pid)) collector_send(kNotice, 0, 0, "a child process is not recorded: no descriptor was left for its trace");
   return pid;
 }
 
@@ -190,7 +208,7 @@ struct RobustHead {
 
 // What the kernel does for robust mutexes when a thread ends (kernel/futex/core.c exit_robust_list), on recorded ids.
 void release_robust(ThreadArea* area, uint64_t entry_address, long offset) {
-  uint32_t* word = (uint32_t*)((entry_address & ~1ull) + (uint64_t)offset);
+  uint32_t* word = (uint32_t*)(entry_address + (uint64_t)offset);
   if ((*word & 0x3fffffff) != area->tid) return;
   uint32_t now = (*word & 0x80000000) | 0x40000000;
   const bool waiters = *word & 0x80000000;
@@ -198,19 +216,35 @@ void release_robust(ThreadArea* area, uint64_t entry_address, long offset) {
   if (waiters && control.mode == kModeRecord) native(202, word, 1, 1, 0, 0, 0);
 }
 
+// The lowest bit of an entry's address says that it inherits priority (futex.cc).
+RobustList* plain(RobustList* entry) { return (RobustList*)((uint64_t)entry & ~1ull); }
+
 void walk_robust_list(ThreadArea* area) {
   if (!area->robust_list) return;
-  const RobustHead* head = (const RobustHead*)area->robust_list;
-  const RobustList* entry = head->list.next;
-  for (int limit = 2048; (uint64_t)entry != area->robust_list && limit; limit--) {
-    const RobustList* next = entry->next;
-    if (entry != head->pending) release_robust(area, (uint64_t)entry, head->futex_offset);
-    entry = next;
-  }
-  if (head->pending) release_robust(area, (uint64_t)head->pending, head->futex_offset);
+  probed([&] {
+    const RobustHead* head = (const RobustHead*)area->robust_list;
+    RobustList* const pending = plain(head->pending);
+    RobustList* entry = plain(head->list.next);
+    for (int limit = 2048; (uint64_t)entry != area->robust_list && limit; limit--) {
+      RobustList* next = plain(entry->next);
+      if (entry != pending) release_robust(area, (uint64_t)entry, head->futex_offset);
+      entry = next;
+    }
+    if (pending) release_robust(area, (uint64_t)pending, head->futex_offset);
+  });
 }
 
 }  // namespace
+
+static bool sealed;
+
+// What the shim does at a thread's end in the kernel's place the kernel does again.
+void process_seals(ThreadArea* area) {
+  sealed = true;
+  if (area->clear_tid) native(218, area->clear_tid);
+  if (area->robust_list) native(273, area->robust_list, 24);
+  area->clear_tid = area->robust_list = 0;
+}
 
 ThreadArea* area_create(uint32_t number) {
   ThreadArea* area = area_of(number);
@@ -235,6 +269,7 @@ extern "C" void friday_thread_main(ThreadArea* area) {
   if (area->borrowed) vfork_child(area);
   thread_arm(area);
   CallFrame* frame = area->frame;
+  if (control.mode != kModeReplay) signals_apply_mask(area);
   if (control.mode == kModeReplay) {
     replay_begin(area);
     EventRecord* event = replay_peek();
@@ -294,12 +329,14 @@ void do_thread_exit(CallFrame* frame, ThreadArea* area) {
   if (replay) {
     if (live_threads) replay_hand_over();
     else trap(kTrapExit, (int)frame->rdi);
-  } else {
+  } else if (!sealed) {
     token_leave(area);
   }
+  if (sealed) native(60, frame->rdi);
   // Its stacks go with it, by code that needs none; nothing may be delivered on them any more.
   const uint64_t everything = ~0ull, code = frame->rdi;
   native(14, 0, &everything, 0, 8);
+  if (!replay) signals_hand_on(area);
   friday_exit_thread((uint64_t)area + kAreaKept, kAreaSize - kAreaKept, code);
 }
 

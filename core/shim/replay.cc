@@ -225,6 +225,7 @@ long replay_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
       }
       continue;
     }
+    if (signal && result == -4) signals_note_mask(frame, area);
     frame->rax = (uint64_t)result;
     if (signal) signals_deliver(frame, area, Moment::after_call);
     return result;

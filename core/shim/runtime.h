@@ -147,6 +147,7 @@ bool token_retake(ThreadArea* area);                        // true: it was neve
 bool token_acquire(ThreadArea* area);                       // false: other processes may have run meanwhile
 bool token_yield(ThreadArea* area);                         // lets the oldest waiter go first; true: other processes ran
 bool token_wanted();                                        // somebody waits
+bool token_overdue();                                       // and this turn has lasted
 void token_leave(ThreadArea* area);                         // a thread ends
 void token_keep(ThreadArea* area);                          // after a child by vfork has had it in the thread's name
 void log_release(ThreadArea* lender);                       // the entry of the call that it is in
@@ -156,6 +157,7 @@ extern volatile uint32_t live_threads;
 bool group_attach(int fd);                                  // maps the TokenArea
 bool group_member();                                        // shares memory: what follows does something
 bool group_wanted();                                        // another process waits
+bool group_overdue();                                       // and this one's turn has lasted
 void group_lend(ThreadArea* in_call, bool quick);           // null: not for a call
 bool group_enter(ThreadArea* area, ThreadArea* in_call);    // true: no other process ran since group_lend
 void group_leave();                                         // for good: this process's recording has ended
@@ -197,6 +199,8 @@ void spin_poke(uint32_t pid, uint32_t tid);  // a waiter asks whether the thread
 bool spin_begin(const ThreadArea* area, const format::SpinPoint& now);
 enum class Spin { searching, none, found };
 Spin spin_step(const format::SpinPoint& now);
+// A signal waits for a thread that makes no call: have it looked at again, later each time.
+void spin_look_later(ThreadArea* area);
 
 // ---- replay.cc
 void replay_wait(ThreadArea* area);                         // until it is this thread's turn
@@ -235,8 +239,12 @@ Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info);
 // ---- special.cc
 // Handles a kSpecial call in both modes; frame->rax becomes the result. True: leave with every register restored.
 bool special_call(CallFrame* frame, ThreadArea* area);
-bool special_is_plain(uint64_t call);                   // at replay it is fed like a call of the table
+bool special_is_plain(const CallFrame* frame);          // at replay it is fed like a call of the table
 bool local_call(CallFrame* frame, ThreadArea* area);    // computed in process, without log; false: no such call
+
+// ---- futex.cc: futexes with priority inheritance
+bool futex_inherits(const uint64_t* arguments);
+void do_futex_inheriting(CallFrame* frame, ThreadArea* area);
 
 // ---- exec.cc
 void exec_remember(char** environment);  // what a program's exec must find again
@@ -250,6 +258,8 @@ struct CloneRequest {
 long do_clone(CallFrame* frame, ThreadArea* area);
 void do_thread_exit(CallFrame* frame, ThreadArea* area);
 void do_exit_group(CallFrame* frame, ThreadArea* area);
+// The program installs a filter of calls: from now on the shim makes none that the program does not make.
+void process_seals(ThreadArea* area);
 ThreadArea* area_create(uint32_t number);
 void thread_arm(ThreadArea* area);  // %gs, signal stack, Syscall User Dispatch of the calling thread
 inline constexpr uint64_t kSignalStackAt = 0x4000, kSignalStackSize = 0x10000;  // in a thread's area
@@ -283,8 +293,8 @@ long do_sigprocmask(CallFrame* frame, ThreadArea* area);
 long do_sigaltstack(CallFrame* frame, ThreadArea* area);
 void do_sigreturn(CallFrame* frame, ThreadArea* area);
 // Where a handler may be entered: behind a call (its result is in frame->rax), before it (the call is made when the handler
-// returns), or behind another handler (the registers it returns to are in the frame).
-enum class Moment { after_call, before_call, handler_return };
+// returns), or anywhere else: the registers it returns to are in the frame.
+enum class Moment { after_call, before_call, anywhere };
 // Enters a handler of the program if one is due. True: the frame now leads into a handler.
 bool signals_deliver(CallFrame* frame, ThreadArea* area, Moment moment);
 void sigreturn_finish(CallFrame* frame);  // the last step of a return that no other handler follows
@@ -294,6 +304,9 @@ inline constexpr unsigned kActionWords = 65 * 4;
 void signals_keep(uint64_t* actions);                        // what the program asked to be done with its signals
 void signals_give_back(const uint64_t* actions);
 void signals_apply_mask(const ThreadArea* area);             // the program's mask becomes the kernel's
+void signals_hand_on(ThreadArea* area);                      // what has come for a thread that ends is for the others
+// After a call that sets a mask while it waits (sigsuspend, ppoll, ...) was interrupted.
+void signals_note_mask(const CallFrame* frame, ThreadArea* area);
 inline constexpr uint64_t kForcedSignals = (1ull << 30) /* SIGSYS */ | (1ull << 3) /* SIGILL */ | (1ull << 10) /* SIGSEGV */ | (1ull << 6) /* SIGBUS */ |
                                           (1ull << 63) /* kPokeSignal */;
 
@@ -322,6 +335,7 @@ void collector_send(RequestKind kind, uint32_t reason, int detail, const char* t
 // of it. The child gets a socket of its own, for the node that it becomes.
 void collector_executes(const char* path);
 bool collector_spawn(const char* path, ForkReply* reply, int* socket_fd);
+void collector_adopt(int socket);  // by a forked child
 int& own_socket();  // of the calling process: a child by vfork has descriptors of its own
 bool collector_owns(int fd);
 void collector_move();  // get out of the way of dup2(..., own_socket())

@@ -73,6 +73,10 @@ struct ThreadArea {
   uint64_t yield_kind;    // format::YieldKind of the yield under way
   uint32_t poked;         // a waiter's signal has interrupted this thread
   uint32_t borrowed;      // not 0: a child by vfork acts as this thread
+  uint64_t call_mask;     // the mask that the call just interrupted waited with, while `waited` says so
+  uint32_t waited;
+  uint32_t look_timer;    // 0: none; else the kernel's number + 1 of the timer that has this thread looked at (spin.cc)
+  uint64_t look_delay;    // nanoseconds of processor time until the next look
   uint64_t probe;         // not 0: the shim reads what the program points at, and a fault there is expected (runtime.h Probe)
 };
 
@@ -254,18 +258,19 @@ enum RequestKind : uint32_t {
   kSpawn = 7,    // a child by vfork will execute the program `text`; reply: ForkReply with the descriptor of its socket
   kExecutes = 8, // this process will execute the program `text`, behind the event before `offset`. No reply
   kNotExecuted = 9, // by a child by vfork, on the socket it was given: there will be no such node. No reply
+  kNotice = 10,  // something that whoever reads the recording should know: `text`. No reply
 };
 
 struct Request {
   uint32_t kind;
   uint32_t pid;
   uint32_t executable;        // kModule: wants call sites
-  uint32_t reason;            // kEnding: EndReason
+  uint32_t reason;            // kEnding: EndReason; kSpawn, kExecutes: effective user id
   int32_t detail;
   uint32_t reserved;
   uint64_t low, high, offset; // kModule: the mapping
   uint64_t device, inode;
-  char text[256];             // kModule, kSpawn, kExecutes: path; kEnding: text
+  char text[256];             // kModule, kSpawn, kExecutes: path; kEnding, kNotice: text
 };
 
 struct HelloReply {

@@ -2,6 +2,9 @@
 // thread's ring, and the program's handler is entered at the next call boundary, with a real signal frame on the program's
 // stack, so that it can be replayed exactly there. Faults (SIGSEGV and so on) that the program handles are its own doing,
 // happen again by themselves at replay, and are delivered at once.
+//
+// One signal waits in the ring, as a rule: while it does all others with a handler are blocked, so that the kernel keeps them. A
+// thread that makes no call gets it where it turns in circles, if it does (spin.cc).
 #include "core/shim/runtime.h"
 
 namespace friday::shim {
@@ -38,6 +41,11 @@ struct SignalFrame {
 };
 
 uint64_t bit(int signal) { return 1ull << (signal - 1); }
+bool synchronous(int signal) { return signal == 11 || signal == 7 || signal == 8 || signal == 5; }
+
+void install(int signal, void (*handler)(int, void*, void*), uint64_t flags, uint64_t mask);
+void install_for(int signal);
+void on_step(int signal, void*, void* context);
 
 // The components of extended state that the recording machine had and that we keep: x87, SSE, AVX, AVX-512.
 uint64_t state_mask() { return image_registers.xcr0 & 0xe7; }
@@ -59,6 +67,18 @@ void save_state(uint8_t* area) {
   *(uint64_t*)(software + 2) = mask;
   software[4] = size;
   *(uint32_t*)(area + size) = 0x46505845;  // FP_XSTATE_MAGIC2
+}
+
+// What the kernel blocks while `area` runs with a mask of `mask`. As long as a signal waits for the next boundary all others with
+// a handler wait in the kernel, which merges and orders them.
+uint64_t caught() {
+  uint64_t mask = 0;
+  for (int signal = 1; signal <= 64; signal++)
+    if (actions[signal].handler > 1) mask |= bit(signal);
+  return mask;
+}
+uint64_t resting_mask(const ThreadArea* area) {
+  return (area->signal_mask | (signals_pending(area) ? caught() : 0)) & ~kForcedSignals;
 }
 
 void set_kernel_mask(uint64_t mask) {
@@ -101,9 +121,31 @@ void enter_handler(CallFrame* frame, ThreadArea* area, int signal, const void* i
   frame->rip = action.handler;
   frame->eflags = 0x202;
   frame->full = 1;
-  area->signal_mask |= action.mask | (action.flags & kNoDefer ? 0 : bit(signal));
+  if (area->waited) area->signal_mask = area->call_mask;
+  area->waited = 0;
+  area->signal_mask = (area->signal_mask | action.mask | (action.flags & kNoDefer ? 0 : bit(signal))) & ~(bit(9) | bit(19));
+  if (action.flags & kResetHand) {
+    actions[signal].handler = 0;
+    if (control.mode != kModeReplay || synchronous(signal)) install_for(signal);
+  }
   if (control.mode != kModeReplay) set_kernel_mask(area->signal_mask);
-  if (action.flags & kResetHand) actions[signal].handler = 0;
+}
+
+SpinPoint point_of(const SignalContext& c) {
+  return {c.rip, c.eflags & kSpinFlags, c.rsp, c.rax, c.rbx, c.rcx, c.rdx, c.rsi, c.rdi, c.rbp, c.r8, c.r9, c.r10, c.r11, c.r12, c.r13, c.r14, c.r15};
+}
+
+constexpr uint64_t kTrapFlag = 0x100;
+
+// In a handler: the thread goes on under the trap flag, if it may be turning in circles.
+void look_for_spin(ThreadArea* area, UserContext* u) {
+  if (!spin_begin(area, point_of(u->context))) {
+    if (signals_pending(area)) spin_look_later(area);
+    return;
+  }
+  install(5, on_step, 0, 0);
+  u->mask &= ~bit(5);  // a trap that is blocked kills
+  u->context.eflags |= kTrapFlag;
 }
 
 // The shim's handler for everything the program catches.
@@ -117,8 +159,11 @@ void on_signal(int signal, void* info, void* context) {
     area->pending_tail = tail + 1;
   }
   SignalContext& c = ((UserContext*)context)->context;
+  ((UserContext*)context)->mask |= caught() & ~kForcedSignals;
   if (c.rip >= (uint64_t)friday_interruptible_start && c.rip <= (uint64_t)friday_interruptible_call)
     c.rip = (uint64_t)friday_interruptible_abort;
+  area->look_delay = 0;
+  if (!area->frame) look_for_spin(area, (UserContext*)context);
 }
 
 void copy_registers(CallFrame* to, const SignalContext& c) {
@@ -171,7 +216,7 @@ void on_fault(int signal, void* info, void* context) {
   enter_handler(&frame, area, signal, info, fault);
   copy_registers(c, &frame);
   // At replay the kernel's mask stays empty: the program's own is only kept in the area.
-  if (control.mode != kModeReplay) ((UserContext*)context)->mask = area->signal_mask & ~kForcedSignals;
+  if (control.mode != kModeReplay) ((UserContext*)context)->mask = resting_mask(area);
 }
 
 void on_illegal(int signal, void* info, void* context) {
@@ -190,24 +235,19 @@ void on_illegal(int signal, void* info, void* context) {
   let_it_kill(4);  // returns to the same instruction, which then kills as it would have
 }
 
-void install(int signal, void (*handler)(int, void*, void*), uint64_t flags, uint64_t mask);
-void install_for(int signal);
-constexpr uint64_t kTrapFlag = 0x100;
-
-SpinPoint point_of(const SignalContext& c) {
-  return {c.rip, c.eflags & kSpinFlags, c.rsp, c.rax, c.rbx, c.rcx, c.rdx, c.rsi, c.rdi, c.rbp, c.r8, c.r9, c.r10, c.r11, c.r12, c.r13, c.r14, c.r15};
-}
-
 // An instruction of a loop that may be idle has been executed (spin.cc).
 void on_step(int signal, void*, void* context) {
   SignalContext& c = ((UserContext*)context)->context;
   const Spin found = spin_step(point_of(c));
   if (found == Spin::searching) return;
-  c.eflags &= ~kTrapFlag;
-  ((UserContext*)context)->mask = me()->signal_mask & ~kForcedSignals;
-  install_for(signal);
-  if (found == Spin::none) return;
   ThreadArea* area = me();
+  c.eflags &= ~kTrapFlag;
+  ((UserContext*)context)->mask = resting_mask(area);
+  install_for(signal);
+  if (found == Spin::none) {
+    if (signals_pending(area)) spin_look_later(area);
+    return;
+  }
   CallFrame frame = {};
   copy_registers(&frame, c);
   enter_yield(&frame, area, kYieldSpin);
@@ -219,16 +259,19 @@ void on_poke(int signal, void* info, void* context) {
   if (((const uint64_t*)info)[3] != kPokeValue) return on_fault(signal, info, context);
   ThreadArea* area = me();
   area->poked = 1;
-  SignalContext& c = ((UserContext*)context)->context;
-  if (!spin_begin(area, point_of(c))) return;
-  install(5, on_step, 0, 0);
-  ((UserContext*)context)->mask &= ~bit(5);  // a trap that is blocked kills
-  c.eflags |= kTrapFlag;
+  if (!area->frame) look_for_spin(area, (UserContext*)context);
 }
 
 // Syscall User Dispatch: a call that no patch caught. Continue in the shim's entry once this handler has returned.
-void on_dispatch(int, void*, void* context) {
+void on_dispatch(int signal, void* info, void* context) {
   SignalContext& c = ((UserContext*)context)->context;
+  if (((const int*)info)[2] == 1 /* SYS_SECCOMP */) {  // a filter of the program's own; its handler runs behind the call
+    c.rax = (uint64_t)-38;
+    if (actions[signal].handler > 1) return on_signal(signal, info, context);
+    let_it_kill(signal);
+    native(234, native(39), native(186), signal);
+    return;
+  }
   if (c.rip >= kVdsoAddress && c.rip < kVdsoAddress + 0x10000000) {
     // The real vdso, called by the shim, fell back to the kernel: its clock source has changed.
     c.rax = (uint64_t)friday_syscall((long)c.rax, (long)c.rdi, (long)c.rsi, (long)c.rdx, (long)c.r10, (long)c.r8, (long)c.r9);
@@ -239,8 +282,6 @@ void on_dispatch(int, void*, void* context) {
   control.trapped_calls++;
   c.rip = (uint64_t)friday_enter_trap;
 }
-
-bool synchronous(int signal) { return signal == 11 || signal == 7 || signal == 8 || signal == 5; }
 
 void install(int signal, void (*handler)(int, void*, void*), uint64_t flags, uint64_t mask) {
   KernelAction action = {(uint64_t)handler, kSigInfo | kRestorer | kOnStack | flags, (uint64_t)friday_signal_return, mask};
@@ -298,6 +339,27 @@ bool handler_restarts(const ThreadArea* area) {
   return actions[signal].handler <= 1 || (actions[signal].flags & kRestartFlag);
 }
 
+// The oldest signal that has come for the thread and waits.
+static int take_pending(ThreadArea* area, uint8_t* info) {
+  auto& slot = area->pending[area->pending_head % 16];
+  const int signal = (int)slot.number;
+  memcpy(info, slot.info, sizeof slot.info);
+  area->pending_head = area->pending_head + 1;
+  return signal;
+}
+
+// The mask that a call sets while it waits; null if none.
+static const uint64_t* mask_of(const CallFrame* frame) {
+  const uint64_t* a = arguments_of(frame);
+  switch (frame->rax) {
+    case 130: return (const uint64_t*)a[0];                              // rt_sigsuspend
+    case 270: return a[5] ? *(const uint64_t**)a[5] : nullptr;           // pselect6
+    case 271: return (const uint64_t*)a[3];                              // ppoll
+    case 281: case 441: return (const uint64_t*)a[4];                    // epoll_pwait, epoll_pwait2
+    default: return nullptr;
+  }
+}
+
 bool signals_deliver(CallFrame* frame, ThreadArea* area, Moment moment) {
   int signal;
   uint8_t info[128];
@@ -312,13 +374,18 @@ bool signals_deliver(CallFrame* frame, ThreadArea* area, Moment moment) {
     memcpy(info, recorded, sizeof info);
     replay_consume(event);
   } else {
-    do {
-      if (!signals_pending(area)) return false;
-      auto& slot = area->pending[area->pending_head % 16];
-      signal = (int)slot.number;
-      memcpy(info, slot.info, sizeof info);
-      area->pending_head = area->pending_head + 1;
-    } while (actions[signal].handler <= 1);
+    const uint64_t mask = area->waited ? area->call_mask : area->signal_mask;
+    for (;;) {
+      if (!signals_pending(area)) {
+        area->waited = 0;
+        return false;
+      }
+      signal = take_pending(area, info);
+      if (actions[signal].handler > 1 && !(mask & bit(signal))) break;
+      // Its handler is gone, or it has been blocked since: let the kernel see to it.
+      signals_apply_mask(area);
+      if (actions[signal].handler != 1) native(297, native(39), native(186), signal, info);
+    }
     if (control.mode == kModeRecord) {
       EventWriter writer(kSignal, area, (uint16_t)signal, nullptr, 0);
       if (moment == Moment::before_call) writer.event->header.flags |= kFlagAtEntry;
@@ -328,9 +395,36 @@ bool signals_deliver(CallFrame* frame, ThreadArea* area, Moment moment) {
     }
   }
   // What the handler returns to, in the program's own terms: behind the call, or at it, to make it then.
-  if (moment != Moment::handler_return) frame->rip = moment == Moment::after_call ? frame->site + 2 : frame->site;
+  if (moment != Moment::anywhere) frame->rip = moment == Moment::after_call ? frame->site + 2 : frame->site;
   enter_handler(frame, area, signal, info, nullptr);
+  // Others that may be delivered now: each handler before the one that was to run, as the kernel stacks them.
+  if (control.mode != kModeReplay) {
+    signals_deliver(frame, area, Moment::anywhere);
+  } else {
+    const EventRecord* next = replay_peek();
+    const bool more = next && next->header.type == kSignal && next->header.thread == area->number && !(next->header.flags & kFlagAtEntry);
+    if (more) signals_deliver(frame, area, Moment::anywhere);
+  }
   return true;
+}
+
+void signals_hand_on(ThreadArea* area) {
+  uint8_t info[128];
+  while (signals_pending(area)) {
+    const int signal = take_pending(area, info);
+    if (((const int*)info)[2] != -6 /* SI_TKILL: for this thread only */) native(129, native(39), signal, info);
+  }
+}
+
+void signals_note_mask(const CallFrame* frame, ThreadArea* area) {
+  bool given = false;
+  probed([&] {
+    const uint64_t* wanted = mask_of(frame);
+    if (!wanted) return;
+    area->call_mask = *wanted;
+    given = true;
+  });
+  area->waited = given;
 }
 
 void do_sigreturn(CallFrame* frame, ThreadArea* area) {

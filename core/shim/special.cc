@@ -167,7 +167,6 @@ Block futex_output(const uint64_t* a) {
   switch (a[1] & 127) {
     case 0: case 1: case 3: case 4: case 9: case 10: return {0, 0, true};
     case 5: return {a[4], 4, true};    // FUTEX_WAKE_OP changes the second word
-    case 6: case 7: case 8: case 11: case 12: case 13: return {0, 0, false, false, true};  // priority inheritance
     default: return {0, 0, false};
   }
 }
@@ -211,6 +210,14 @@ Block keyctl_output(const uint64_t* a) {
   }
 }
 
+Block seccomp_output(const uint64_t* a) {
+  switch (a[0]) {
+    case 2: return {0, 0, true};       // GET_ACTION_AVAIL
+    case 3: return {a[2], 6, true};    // GET_NOTIF_SIZES
+    default: return {0, 0, false, false, true};  // filters would judge the shim's own calls
+  }
+}
+
 Block output_of(const CallFrame* frame) {
   const uint64_t* a = arguments_of(frame);
   switch (frame->rax) {
@@ -219,6 +226,7 @@ Block output_of(const CallFrame* frame) {
     case 66: return semctl_output(a);
     case 71: return msgctl_output(a);
     case 250: return keyctl_output(a);
+    case 317: return seccomp_output(a);
     case 72: return fcntl_output(a[1] & 0xffffffff, a[2]);
     case 157: return prctl_output(a);
     case 202: return futex_output(a);
@@ -242,7 +250,7 @@ void run_block(CallFrame* frame, ThreadArea* area) {
   }
   CallInfo info = call_info(frame->rax);
   if (frame->rax == 202 && (a[1] & 127) % 9 != 0) info.flags |= kQuick;  // only FUTEX_WAIT and FUTEX_WAIT_BITSET wait
-  if (frame->rax == 440 || frame->rax == 31 || frame->rax == 66 || frame->rax == 71 || frame->rax == 250) info.flags |= kQuick;
+  if (frame->rax == 440 || frame->rax == 317 || frame->rax == 31 || frame->rax == 66 || frame->rax == 71 || frame->rax == 250) info.flags |= kQuick;
   if (frame->rax == 16 || (frame->rax == 72 && a[1] != 7 && a[1] != 38)) info.flags |= kQuick;
   for (;;) {
     Recorded done = make_call(frame, area, info);
@@ -364,17 +372,19 @@ long local_get_robust_list(CallFrame* frame, ThreadArea* area) {
 
 // A signal that the return from a handler has unblocked is delivered on the way out.
 bool another_handler(CallFrame* frame, ThreadArea* area) {
-  if (control.mode != kModeReplay) return signals_pending(area) && signals_deliver(frame, area, Moment::handler_return);
+  if (control.mode != kModeReplay) return signals_pending(area) && signals_deliver(frame, area, Moment::anywhere);
   const EventRecord* next = replay_peek();
   const bool due = next && next->header.type == kSignal && next->header.thread == area->number && !(next->header.flags & kFlagAtEntry);
-  return due && signals_deliver(frame, area, Moment::handler_return);
+  return due && signals_deliver(frame, area, Moment::anywhere);
 }
 
 }  // namespace
 
-bool special_is_plain(uint64_t call) {
-  return call == 3 || call == 33 || call == 292 || call == 436 || call == 16 || call == 72 || call == 157 || call == 202 || call == 59 ||
-         call == 322 || call == 31 || call == 66 || call == 71 || call == 250 || call == 440;
+bool special_is_plain(const CallFrame* frame) {
+  const uint64_t call = frame->rax;
+  if (call == 202) return !futex_inherits(arguments_of(frame));
+  return call == 3 || call == 33 || call == 292 || call == 436 || call == 16 || call == 72 || call == 157 || call == 59 ||
+         call == 322 || call == 31 || call == 66 || call == 71 || call == 250 || call == 317 || call == 440;
 }
 
 bool local_call(CallFrame* frame, ThreadArea* area) {
@@ -419,7 +429,11 @@ bool special_call(CallFrame* frame, ThreadArea* area) {
       if (!another_handler(frame, area)) sigreturn_finish(frame);
       break;
     }
-    case 16: case 31: case 66: case 71: case 72: case 157: case 202: case 250: run_block(frame, area); break;
+    case 16: case 31: case 66: case 71: case 72: case 157: case 250: case 317: run_block(frame, area); break;
+    case 202:
+      if (futex_inherits(arguments_of(frame))) do_futex_inheriting(frame, area);
+      else run_block(frame, area);
+      break;
     case 30: frame->rax = (uint64_t)do_shmat(frame, area); break;
     case 67: frame->rax = (uint64_t)do_shmdt(frame, area); break;
     case 440: run_process_madvise(frame, area); break;

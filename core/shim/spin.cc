@@ -81,11 +81,26 @@ void spin_poke(uint32_t pid, uint32_t tid) {
 }
 
 bool spin_begin(const ThreadArea* area, const SpinPoint& now) {
-  if (control.mode != kModeRecord || area->frame || search.active || !of_the_program(now.rip) || !plain((const uint8_t*)now.rip)) return false;
+  if (control.mode != kModeRecord || area->frame || (!token_wanted() && !signals_pending(area)) || search.active || !of_the_program(now.rip) || !plain((const uint8_t*)now.rip)) return false;
   search = {};
   search.active = true;
   search.start = now;
   return true;
+}
+
+// By a timer of the thread's processor time, so that one that sleeps is left alone.
+void spin_look_later(ThreadArea* area) {
+  constexpr uint64_t kFirst = 1000000, kLongestDelay = 1000000000;
+  if (area->borrowed || control.mode != kModeRecord) return;
+  if (!area->look_timer) {
+    struct { uint64_t value; int32_t signal, notify, thread; int32_t rest[11]; } event = {kPokeValue, kPokeSignal, 4 /* SIGEV_THREAD_ID */, (int32_t)area->kernel_tid, {}};
+    int32_t timer = 0;
+    if (failed(native(222, 3 /* CLOCK_THREAD_CPUTIME_ID */, &event, &timer))) return;
+    area->look_timer = (uint32_t)timer + 1;
+  }
+  area->look_delay = area->look_delay ? min(area->look_delay * 2, kLongestDelay) : kFirst;
+  const uint64_t when[4] = {0, 0, area->look_delay / 1000000000, area->look_delay % 1000000000};
+  native(223, area->look_timer - 1, 0, when, 0);
 }
 
 Spin spin_step(const SpinPoint& now) {

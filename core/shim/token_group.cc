@@ -223,6 +223,8 @@ bool group_member() { return mine != 0; }
 
 bool group_wanted() { return mine && __atomic_load_n(&tokens->group[group].waiting, __ATOMIC_RELAXED); }
 
+bool group_overdue() { return group_wanted() && !young(tokens->group[group]); }
+
 void group_lend(ThreadArea* in_call, bool quick) {
   if (!mine) return;
   TokenGroup& g = tokens->group[group];

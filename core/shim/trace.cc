@@ -13,6 +13,9 @@ constexpr long kMadvPopulateWrite = 23, kMadvDontneed = 4;
 
 FileHeader* const header = (FileHeader*)kWindowAddress;
 char* cursor;         // where the next record starts
+// What of the file is mapped: its header's page, and from `mapped_low` to `mapped_high`. No more than is being written, as the
+// program may have a limit of its address space.
+uint64_t mapped_low, mapped_high;
 uint64_t populated;   // file offset up to which our page tables are filled
 uint64_t asked;       // value of `allocated` for which room was asked already
 uint64_t next_clock;  // ticks at which a ClockRecord is due
@@ -32,6 +35,22 @@ void wait_for_room(uint64_t end) {
   }
 }
 
+// The mapping grows with the file, and what lies well behind goes. No descriptor of the file is needed, none may be left.
+bool map_up_to(uint64_t end) {
+  constexpr uint64_t kBehind = 16u << 20;
+  if (end <= mapped_high) return true;
+  const uint64_t done = offset_of(cursor) & ~(kStep - 1);
+  if (done > mapped_low + 2 * kBehind) {
+    const uint64_t low = done - kBehind;
+    native(11, kWindowAddress + (mapped_low ? mapped_low : kHeaderSize), low - (mapped_low ? mapped_low : kHeaderSize));
+    mapped_low = low;
+  }
+  const long place = (long)(kWindowAddress + mapped_low);
+  if (native(25 /* mremap */, place, mapped_high - mapped_low, end - mapped_low, 0) != place) return false;
+  mapped_high = end;
+  return true;
+}
+
 // Makes sure that `size` bytes at the cursor plus `from` can be stored. False: the recording must end.
 bool reserve(const char* from, size_t size) {
   uint64_t end = offset_of(from) + size + sizeof(EndRecord);
@@ -45,11 +64,12 @@ bool reserve(const char* from, size_t size) {
     room = header->allocated;
     if (end > room) return false;
   }
+  if (end > mapped_high && !map_up_to(room)) return false;
   if (end > populated) {
-    uint64_t target = min(room, (end + 2 * kStep) & ~(kStep - 1));
+    uint64_t target = min(min(room, mapped_high), (end + 2 * kStep) & ~(kStep - 1));
     if (target < page_up(end)) target = page_up(end);
     native(28, kWindowAddress + populated, target - populated, kMadvPopulateWrite);
-    if (populated > 4 * kStep) native(28, kWindowAddress + populated - 3 * kStep, kStep, kMadvDontneed);
+    if (populated > mapped_low + 4 * kStep) native(28, kWindowAddress + populated - 3 * kStep, kStep, kMadvDontneed);
     populated = target;
   }
   return true;
@@ -140,7 +160,11 @@ void clock_calibrate() {
 
 // Maps the trace file over its window and takes over writing at `committed`.
 bool trace_attach(int fd) {
-  long mapped = native(9, kWindowAddress, kWindowSize, 3, 0x100001 /* MAP_SHARED|MAP_FIXED_NOREPLACE */, fd, 0);
+  struct { uint64_t device, inode, links; uint32_t mode, uid, gid, pad; uint64_t rdev; int64_t size, rest[11]; } about;
+  if (failed(native(5 /* fstat */, fd, &about))) return false;
+  mapped_low = 0;
+  mapped_high = (uint64_t)about.size;
+  long mapped = native(9, kWindowAddress, mapped_high, 3, 0x100001 /* MAP_SHARED|MAP_FIXED_NOREPLACE */, fd, 0);
   if (mapped != (long)kWindowAddress) return false;
   clock_kind = header->clock_kind;
   cursor = (char*)kWindowAddress + header->committed;

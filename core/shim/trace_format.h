@@ -127,7 +127,8 @@ inline constexpr unsigned kMaxParts = 4095;
 enum YieldKind : uint16_t {
   kYieldPause = 1,  // at a `pause`; argument 0: how many of them the thread has executed, this one included
   kYieldSpin = 2,   // in a loop that changes nothing; arguments: instructions of an iteration, their hash; a kSpinPoint part
-  kYieldResumed = 3, // the thread that gave its turn away goes on, after other processes ran
+  kYieldInstruction = 3,  // behind the instruction event before it
+  kYieldResumed = 4, // the thread that gave its turn away goes on, after other processes ran
 };
 enum InstructionKind : uint16_t { kRdtsc = 1, kRdtscp = 2, kRdrand = 3, kRdseed = 4, kCpuid = 8 };
 

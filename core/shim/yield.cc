@@ -9,7 +9,7 @@ using namespace format;
 // A `pause` is known by its count: whatever the loop around it does, the thread executes the same ones at replay.
 bool pause_yields(ThreadArea* area) {
   area->pauses++;
-  if (control.mode == kModeRecord) return token_wanted();
+  if (control.mode == kModeRecord) return token_wanted() || signals_pending(area);
   if (control.mode != kModeReplay) return false;
   const EventRecord* next = replay_peek();
   return next && next->header.type == kYield && next->header.thread == area->number && next->call == kYieldPause &&
@@ -34,12 +34,13 @@ extern "C" void friday_yield(CallFrame* frame) {
     if (spin) writer.part(kSpinPoint, &spin_found.point, sizeof spin_found.point);
     const uint64_t now = ticks_now();
     writer.commit(0, 0, now, now);
-    if (token_yield(area)) {
+    if (token_wanted() && token_yield(area)) {
       // What the thread does from here on is behind what other processes did: that needs an event to wait at.
       EventWriter resumed(kYield, area, kYieldResumed, nullptr, 0);
       const uint64_t back = ticks_now();
       resumed.commit(0, 0, back, back);
     }
+    if (signals_pending(area)) signals_deliver(frame, area, Moment::anywhere);
   } else if (control.mode == kModeReplay) {
     EventRecord* event = replay_expect(frame, area, kYield, (uint16_t)area->yield_kind);
     const uint64_t want = *(const uint64_t*)(event + 1);
@@ -48,11 +49,14 @@ extern "C" void friday_yield(CallFrame* frame) {
     replay_consume(event);
     replay_hand_over();
     replay_wait(area);
-    event = replay_peek();
-    if (event && event->header.type == kYield && event->call == kYieldResumed) {
+    const EventRecord* next = replay_peek();
+    if (next && next->header.type == kYield && next->call == kYieldResumed) {
+      event = replay_peek();
       replay_begin(area);
       replay_consume(event);
+      next = replay_peek();
     }
+    if (next && next->header.type == kSignal && next->header.thread == area->number) signals_deliver(frame, area, Moment::anywhere);
   }
   area->frame = frame->previous;
 }

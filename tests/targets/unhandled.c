@@ -1,5 +1,8 @@
 // A call that Friday does not handle: the recording ends there and the program goes on unharmed, threads and children too.
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -15,8 +18,10 @@ int main(void) {
   pthread_t before, after;
   CHECK(pthread_create(&before, NULL, work, NULL) == 0);
   for (int i = 0; i < 100; i++) CHECK(getppid() > 0);
-  unsigned allow = 0x7fff0000;  // SECCOMP_RET_ALLOW
-  long result = syscall(SYS_seccomp, 2, 0, &allow);  // SECCOMP_GET_ACTION_AVAIL: 0
+  struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+  struct sock_fprog program = {1, &allow};
+  CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+  long result = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
   printf("seccomp %ld\n", result);
   CHECK(pthread_create(&after, NULL, work, NULL) == 0);
   CHECK(pthread_join(before, NULL) == 0 && pthread_join(after, NULL) == 0);
