@@ -656,10 +656,7 @@ extern "C" int friday_dispatch(CallFrame* frame) {
   ThreadArea* area = me();
   frame->previous = area->frame;
   area->frame = frame;
-  if (!frame->site) {
-    const Patch* patch = patch_of_resume(frame->rip);
-    frame->site = patch ? patch->syscall : frame->rip - 2;
-  }
+  if (control.mode != kModeRecord) find_site(frame);  // for whoever looks at a parked thread
   switch (area->native ? kModePassThrough : control.mode) {
     case kModeRecord: record_call(frame, area); break;
     case kModeReplay: replay_dispatch(frame, area, call_info(frame->rax)); break;

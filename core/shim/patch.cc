@@ -126,6 +126,11 @@ bool patch_site(const Site& site, uint8_t* at, uint8_t*& to) {
 const Patch* patch_of_resume(uint64_t address) {
   return find(by_resume, address, [=](const Patch& p) { return p.resume == address; });
 }
+void find_site(CallFrame* frame) {
+  if (frame->site) return;
+  const Patch* patch = patch_of_resume(frame->rip);
+  frame->site = patch ? patch->syscall : frame->rip - 2;
+}
 const Patch* patch_of_return(uint64_t address) {
   return find(by_return, address, [=](const Patch& p) { return p.kind == kSiteAfter && p.syscall + 2 == address; });
 }

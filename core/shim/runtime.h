@@ -348,6 +348,7 @@ struct ModuleView {
 // Applies sites; stubs go to `stubs` (a kPadSize area near the module, 0: allocate). Returns the stub area used.
 uint64_t patch_module(const ModuleView& module, const Site* sites, uint32_t count, uint64_t stubs, uint32_t* patched, uint32_t* trapped);
 const Patch* patch_of_resume(uint64_t address);   // by stub continuation
+void find_site(CallFrame* frame);                 // fills in CallFrame::site
 const Patch* patch_of_return(uint64_t address);   // by address behind the syscall instruction
 void vdso_redirect(uint64_t low, uint64_t high, const HelloReply& offsets);
 extern bool catch_all_only;

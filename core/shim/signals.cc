@@ -395,7 +395,10 @@ bool signals_deliver(CallFrame* frame, ThreadArea* area, Moment moment) {
     }
   }
   // What the handler returns to, in the program's own terms: behind the call, or at it, to make it then.
-  if (moment != Moment::anywhere) frame->rip = moment == Moment::after_call ? frame->site + 2 : frame->site;
+  if (moment != Moment::anywhere) {
+    find_site(frame);
+    frame->rip = moment == Moment::after_call ? frame->site + 2 : frame->site;
+  }
   enter_handler(frame, area, signal, info, nullptr);
   // Others that may be delivered now: each handler before the one that was to run, as the kernel stacks them.
   if (control.mode != kModeReplay) {

@@ -96,11 +96,16 @@ void Scheduler::wake(uint32_t slot) {
 }
 
 // Nothing can be taken: some edge is false. The earliest waiting event gives up the cause it waits for, or takes the earliest
-// identical send instead.
+// identical send instead. An event that waits for another node's turn comes last: turns are no guess, they were counted.
 void Scheduler::break_a_cycle() {
   uint32_t first = kNoChannel;
+  auto counted = [&](uint32_t slot) {
+    const SlotEdge* cause = missing_cause(slot);
+    return cause && matches_.edges[cause->index].kind == EdgeKind::turn;
+  };
+  auto rather = [&](uint32_t a, uint32_t b) { return counted(a) != counted(b) ? counted(b) : entry_of(b) > entry_of(a); };
   for (uint32_t slot = 0; slot < nodes_.size(); ++slot)
-    if (nodes_[slot].waiting && (first == kNoChannel || entry_of(first) > entry_of(slot))) first = slot;
+    if (nodes_[slot].waiting && (first == kNoChannel || rather(slot, first))) first = slot;
   FRIDAY_CHECK(first != kNoChannel) << "the schedule is stuck and nobody waits";
   SlotEdge* edge = missing_cause(first);
   FRIDAY_CHECK(edge) << "node " << facts_.nodes[first].id.value << " waits for nothing";
