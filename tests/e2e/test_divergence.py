@@ -169,7 +169,7 @@ except friday.Divergence as e:
     assert [tuple(event) for event in about["events"]] == [(e["index"], e["differs"], e["text"]) for e in d["events"]]
     assert d["text"].strip() in done.stderr
     batch = tmp_path / "batch"
-    batch.write_text("run\n")
+    batch.write_text("continue\n")
     done = recorder.run([recorder.friday, "replay", recording.path, "--batch", "-x", batch])
     assert done.returncode == 3 and d["text"].strip() in done.stdout + done.stderr, done
 
