@@ -18,6 +18,7 @@ struct RecordOptions {
   std::string recording, name, group;
   std::vector<std::string> command;
   bool strict = false, quiet = false, catch_all = false, list_calls = false;
+  uint32_t state_every = 0;
 };
 
 constexpr int kUsage = 2;
@@ -66,6 +67,7 @@ int run_record(const RecordOptions& options) {
   launch.collector.recording = options.recording;
   launch.collector.strict = options.strict;
   launch.collector.catch_all_only = options.catch_all;
+  launch.collector.state_every = options.state_every;
   launch.shim = library_directory() + "/friday-shim.so";
   launch.own_process_groups = !options.group.empty();
   auto result = run_group(group, launch);
@@ -88,6 +90,8 @@ void add_record_command(CLI::App& app, int* status) {
   command->add_flag("--strict", options->strict, "End the whole group when a program makes a call that is not handled");
   command->add_flag("-q,--quiet", options->quiet, "Print nothing at the end");
   command->add_flag("--no-patch", options->catch_all, "Patch no call sites: every call goes through Syscall User Dispatch (slow; for tests)");
+  command->add_flag("--state-hash{16}", options->state_every, "Keep a hash of the program's state at every 16th call of a thread, or every N-th (--state-hash=N)")
+      ->check(CLI::Range(1u, 1000000u));
   command->add_flag("--list-calls", options->list_calls, "Print every system call and how it is recorded and replayed");
   command->add_option("program", options->command, "The program and its arguments, after --");
   command->footer("Examples:\n  friday record -o REC --node primary -- redis-server --port 7000\n  friday record -o REC --group ring.toml\n  friday record --list-calls");

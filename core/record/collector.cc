@@ -361,6 +361,7 @@ void Collector::answer_hello(Node& node, const shim::Request& request) {
   if (now.spawned) describe_process(now.pid, now.origin);
   now.header->pid = request.pid;
   reply.clock_kind = clock_kind_;
+  reply.state_every = options_.state_every;
   if (options_.catch_all_only) reply.flags |= shim::kCatchAllOnly;
   int fds[2] = {now.trace.get(), tokens_.get()};
   send_reply(now.socket.get(), &reply, sizeof reply, fds, 2);

@@ -32,6 +32,7 @@ struct CollectorOptions {
   std::string recording;     // directory; created if it does not exist
   bool strict = false;       // a call that is not handled ends the whole group
   bool catch_all_only = false;
+  uint32_t state_every = 0;  // a state hash at each n-th call of a thread; 0: none
 };
 
 struct NodeSummary {

@@ -22,6 +22,7 @@ const char* kind_name(uint32_t kind) {
     case shim::kDivergedArgument: return "argument";
     case shim::kDivergedInput: return "input";
     case shim::kDivergedNative: return "result";
+    case shim::kDivergedState: return "state";
     default: return "damaged";
   }
 }
@@ -60,8 +61,22 @@ std::string actual_line(ReplayNode& node, const shim::DivergenceReport& report, 
   return line + " " + call_with_arguments(report.actual_call, arguments) + glance_at_input(node, *rule, arguments);
 }
 
+// What of the state differs.
+std::string state_text(ReplayNode& node, const shim::DivergenceReport& report) {
+  if (report.which == shim::kStateRegisters) return "the registers";
+  for (RecordCursor cursor = node.reader().records(); cursor.next();) {
+    if (!cursor.record().is_event() || cursor.record().event()->index != report.event) continue;
+    for (PartView part : cursor.record().event().parts())
+      if (const auto* state = part.state()) {
+        if (report.which == shim::kStateStack) return fmt::format("the {} bytes above the stack pointer", state->stack_bytes);
+        return fmt::format("{} bytes of data at {:#x}", state->memory_bytes, state->address);
+      }
+  }
+  return "parts of it";
+}
+
 // What the two lines do not show by themselves.
-void say_what_differs(Divergence& d, const shim::DivergenceReport& report) {
+void say_what_differs(Divergence& d, ReplayNode& node, const shim::DivergenceReport& report) {
   auto both = [&](auto format, auto recorded, auto replayed) {
     d.expected += fmt::format(fmt::runtime(format), recorded);
     d.actual += fmt::format(fmt::runtime(format), replayed);
@@ -70,6 +85,7 @@ void say_what_differs(Divergence& d, const shim::DivergenceReport& report) {
     case shim::kDivergedArgument: both(fmt::format("   [argument {} is {{0:#x}} ({{0}})]", report.which + 1), report.expected, report.actual); break;
     case shim::kDivergedInput: both("   [what it reads from memory hashes to {:016x}]", report.expected, report.actual); break;
     case shim::kDivergedNative: both("   [the call gave {:#x}]", report.expected, report.actual); break;
+    case shim::kDivergedState: both("   [" + state_text(node, report) + " at the call hash to {:016x}]", report.expected, report.actual); break;
     case shim::kDivergedAbsent: d.actual += fmt::format("   [and there is no thread {}]", report.expected); break;
     case shim::kDivergedDamaged: d.actual += "   [the record makes no sense]"; break;
     default: break;
@@ -123,7 +139,7 @@ Divergence explain(ReplayNode& node, const Schedule& schedule, const shim::Diver
   if (d.expected.empty())
     d.expected = fmt::format("thread {} {} {}", report.expected_thread, record_type_name(static_cast<uint16_t>(report.expected_type)), call_text(report.expected_call));
   d.actual = actual_line(node, report, thread);
-  say_what_differs(d, report);
+  say_what_differs(d, node, report);
   return d;
 }
 

@@ -95,6 +95,9 @@ class ReplayNode final : public NodeControl {
 
   // The process, stopped in the shim right after the image was entered. `share`: where the schedule memory comes from.
   Result<void> attach(TracedProcess process, uint64_t control_address);
+  // Whose files a forked node has mapped.
+  void set_parent(ReplayNode& parent) { parent_ = &parent; }
+  ReplayNode* parent() const { return parent_; }
   void set_sysroot(std::string path) { sysroot_ = std::move(path); }
   // A forked node's auxiliary vector lies where its parent's does.
   void set_auxv(uint64_t address, uint64_t bytes) { auxv_address_ = address, auxv_bytes_ = bytes; }
@@ -179,6 +182,7 @@ class ReplayNode final : public NodeControl {
   std::map<pid_t, Thread> threads_;
   NodeState state_ = NodeState::waiting;
   NodeOutcome outcome_;
+  ReplayNode* parent_ = nullptr;
   std::string sysroot_ = "/";
   bool show_hardware_ = false;
   PatchedBytes patched_;

@@ -596,6 +596,7 @@ std::optional<ReplayStop> ReplaySession::adopt_fork(pid_t pid) {
     FRIDAY_TRY_VOID(child->attach(std::move(*adopted), parent.control_address()));
     child->set_auxv(parent.auxv_address(), parent.auxv_bytes());
     child->set_sysroot(parent.sysroot());
+    child->set_parent(parent);
     child->set_shim_range(parent.shim_low(), parent.shim_high());
     child->add_thread(pid);
     by_tid_[pid] = child;

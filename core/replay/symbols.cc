@@ -91,12 +91,13 @@ class Symbols {
   void report_modules() {
     if (!dwfl_) return;
     std::map<std::string, std::string> names;
-    for (RecordCursor cursor = node_.reader().records(); cursor.next();)
-      if (const auto* module = cursor.record().module()) {
-        Uuid file;
-        memcpy(file.data(), module->file, file.size());
-        names[hex_text(file)] = base_name(bounded_text(module->path, sizeof module->path));
-      }
+    for (const ReplayNode* node = &node_; node; node = node->parent())
+      for (RecordCursor cursor = node->reader().records(); cursor.next();)
+        if (const auto* module = cursor.record().module()) {
+          Uuid file;
+          memcpy(file.data(), module->file, file.size());
+          names.try_emplace(hex_text(file), base_name(bounded_text(module->path, sizeof module->path)));
+        }
     auto maps = read_file(fmt::format("/proc/{}/maps", node_.process().pid()));
     if (!maps) return;
     dwfl_report_begin(dwfl_.get());

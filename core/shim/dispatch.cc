@@ -219,6 +219,8 @@ unsigned outputs_written(const CallInfo& info, const CallFrame* frame, long resu
 
 }  // namespace
 
+bool aio_under_way() { return request_count != 0; }
+
 uint64_t input_hash(const CallInfo& info, const CallFrame* frame) {
   if (info.inputs[0].shape == Shape::none) return 0;
   uint64_t hash;
@@ -658,7 +660,10 @@ extern "C" int friday_dispatch(CallFrame* frame) {
   area->frame = frame;
   if (control.mode != kModeRecord) find_site(frame);  // for whoever looks at a parked thread
   switch (area->native ? kModePassThrough : control.mode) {
-    case kModeRecord: record_call(frame, area); break;
+    case kModeRecord:
+      if (state_every) state_note(frame, area);
+      record_call(frame, area);
+      break;
     case kModeReplay: replay_dispatch(frame, area, call_info(frame->rax)); break;
     default: pass_through(frame, area); break;
   }

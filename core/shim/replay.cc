@@ -183,6 +183,11 @@ EventRecord* replay_expect(CallFrame* frame, ThreadArea* area, RecordType type, 
     uint64_t hash = input_hash(call_info(call), frame);
     if (hash != event->input_hash) diverge(event, kDivergedInput, 0, event->input_hash, hash, frame, area, type);
   }
+  if (event->header.flags & kFlagState) {
+    uint64_t want, got = 0;
+    const StatePart* state = (const StatePart*)replay_part(event, kState, 0, nullptr);
+    if (unsigned part = state_differs(state, frame, &want, &got)) diverge(event, kDivergedState, part, want, got, frame, area, type);
+  }
   if (!released) return event;
   area->in_call = 1;
   area->go = 0;

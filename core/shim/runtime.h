@@ -357,6 +357,14 @@ void emulate_xsave(const uint8_t* code, bool compact, CallFrame* frame, const ui
 // `state`: the program's vector state, in the signal frame.
 bool emulate_instruction(CallFrame* frame, const uint8_t* state);       // an `ud2` planted for rdtsc and friends; false: not ours
 
+// ---- state.cc: the optional state hash
+extern uint32_t state_every;
+void state_prepare();                                      // in the start, once the program's files are mapped
+void state_note(const CallFrame* frame, ThreadArea* area); // recording: the thread is about to make a call
+// StateDifference, with the hashes that differ.
+unsigned state_differs(const format::StatePart* state, const CallFrame* frame, uint64_t* want, uint64_t* got);
+bool aio_under_way();                                      // dispatch.cc
+
 // ---- image.cc
 void image_prepare(const uint64_t* auxv);  // what friday_snapshot does not see by itself
 void module_note(const ModuleReply& reply, const ModuleView& module, uint64_t device, uint64_t inode, uint32_t patched, uint32_t trapped);

@@ -13,7 +13,7 @@
 namespace friday::shim {
 
 inline constexpr uint64_t kControlMagic = 0x4c4f52544e4f4346;  // "FCONTROL"
-inline constexpr uint32_t kAbiVersion = 5;
+inline constexpr uint32_t kAbiVersion = 6;
 
 // Fixed places in the address space, the same at record and replay, far from where the kernel puts anything by itself.
 inline constexpr uint64_t kStubAddress = 0x130000000000;      // replay only: the stub that rebuilds the image
@@ -77,6 +77,9 @@ struct ThreadArea {
   uint32_t waited;
   uint32_t look_timer;    // 0: none; else the kernel's number + 1 of the timer that has this thread looked at (spin.cc)
   uint64_t look_delay;    // nanoseconds of processor time until the next look
+  // The state hash of the call being made, if one is due (state.cc).
+  uint32_t state_calls, state_due;
+  format::StatePart state;
   uint64_t probe;         // not 0: the shim reads what the program points at, and a fault there is expected (runtime.h Probe)
 };
 
@@ -105,7 +108,10 @@ enum DivergenceKind : uint32_t {
   kDivergedNative = 6,     // a mapping call gave another result
   kDivergedDamaged = 7,    // the record makes no sense
   kDivergedAbsent = 8,     // the next event is of a thread that does not exist
+  kDivergedState = 9,      // the state hash of a call; `which`: StateDifference
 };
+
+enum StateDifference : uint32_t { kStateSame = 0, kStateRegisters = 1, kStateStack = 2, kStateMemory = 3 };
 
 struct DivergenceReport {
   uint32_t kind, which;
@@ -275,7 +281,9 @@ struct Request {
 
 struct HelloReply {
   uint32_t clock_kind;
-  uint32_t flags;             // kReplyStrict...
+  uint32_t flags;             // HelloFlag
+  uint32_t state_every;       // a state hash at each n-th call of a thread; 0: none
+  uint32_t reserved;
   uint64_t vdso_clock_gettime;// offset in the vdso, 0: do not use
   uint64_t vdso_gettimeofday, vdso_time, vdso_getcpu, vdso_clock_getres, vdso_getrandom;
 };

@@ -89,10 +89,27 @@ void take_over_thread(ThreadArea* area) {
   }
 }
 
-__attribute__((constructor)) void start(int, char** arguments, char** environment) {
-  (void)arguments;
+// Brings the vector registers to the state they have in a new process. To a caller of a function they are lost anyway, but what
+// the loader left in them would reach the stack with the first xsave, and the start image does not hold it.
+void clear_vectors() {
+  alignas(64) static char area[576];  // its header marks every component as initial
+  memcpy(area + 24, &image_registers.mxcsr, 4);
+  friday_xrstor(area, image_registers.xcr0 & 0xff);  // x87, SSE, AVX and AVX-512; no protection keys
+  const uint16_t word = (uint16_t)image_registers.fpu_control;
+  asm volatile("fldcw %0" : : "m"(word));
+}
+
+// Until here the shim ran on the program's stack, further at record than at replay: what it left below is taken away, so that words
+// which a function of the program never sets are the same in both.
+void clear_dead_stack() {
+  const uint64_t words = min<uint64_t>(64 << 10, image_registers.rlimits[3][0] / 4) / 8;
+  asm volatile("lea 0(,%%rcx,8), %%rdi\n\tneg %%rdi\n\tadd %%rsp, %%rdi\n\trep stosq" : : "a"(0), "c"(words) : "rdi", "memory");
+}
+
+// True when the program is recorded or replayed from here on.
+__attribute__((noinline)) bool begin(char** environment) {
   const char* socket = variable(environment, kSocketVariable);
-  if (!socket) return;
+  if (!socket) return false;
   char** end = environment;
   while (*end) end++;
   const uint64_t* auxv = (const uint64_t*)(end + 1);
@@ -100,15 +117,16 @@ __attribute__((constructor)) void start(int, char** arguments, char** environmen
   exec_remember(environment);
   HelloReply hello;
   int trace_fd, tokens_fd;
-  if (!collector_hello(number_of(socket), &hello, &trace_fd, &tokens_fd)) return;
+  if (!collector_hello(number_of(socket), &hello, &trace_fd, &tokens_fd)) return false;
   ThreadArea* area = area_create(0);
   if (!area || !trace_attach(trace_fd) || !group_attach(tokens_fd)) {
     collector_send(kEnding, kEndRefused, 0, "the shim's fixed addresses are taken");
-    return;
+    return false;
   }
   native(3, trace_fd);
   native(3, tokens_fd);
   catch_all_only = hello.flags & kCatchAllOnly;
+  state_every = hello.state_every;
   native(158, 0x1001, area);
   area->alive = 1;
   area->go = 1;
@@ -120,16 +138,20 @@ __attribute__((constructor)) void start(int, char** arguments, char** environmen
   instrument(hello, auxv);
   signals_inherit();
   image_prepare(auxv);
+  if (state_every) state_prepare();
   token_start(area);
-  if (friday_snapshot(&image_registers)) {
-    // Replay resumes here, in a process that the core has filled; control.mode is kModeReplay by now.
-    thread_arm(area);
-    signals_install();
-    trap(kTrapStarted, 0);
-    return;
-  }
+  // At replay execution resumes behind this, in a process that the core has filled; control.mode is kModeReplay by then.
+  const bool replayed = friday_snapshot(&image_registers);
   signals_install();
   thread_arm(area);
+  clear_vectors();
+  if (replayed) trap(kTrapStarted, 0);
+  return true;
+}
+
+__attribute__((constructor)) void start(int, char** arguments, char** environment) {
+  (void)arguments;
+  if (begin(environment)) clear_dead_stack();
 }
 
 }  // namespace

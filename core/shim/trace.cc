@@ -204,6 +204,11 @@ EventWriter::EventWriter(RecordType type, ThreadArea* area, uint16_t call, const
   event->call = call;
   event->argument_count = count & 15;
   for (unsigned i = 0; i < count; i++) ((uint64_t*)(event + 1))[i] = arguments[i];
+  if (area->state_due && (type == kCall || type == kRelease)) {
+    part(kState, &area->state, sizeof area->state);
+    event->header.flags |= kFlagState;
+    area->state_due = 0;
+  }
 }
 
 void* EventWriter::part_space(PartKind kind, size_t size, uint64_t address) {

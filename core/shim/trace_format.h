@@ -105,6 +105,7 @@ enum EventFlag : uint16_t {
   kFlagRestarted = 1 << 0,  // the call is run again after a signal handler, as SA_RESTART asks
   kFlagNative = 1 << 1,     // executed natively at replay too (memory mapping calls)
   kFlagAtEntry = 1 << 2,    // kSignal: delivered before the call at which the thread stood was made
+  kFlagState = 1 << 3,      // has a kState part
 };
 
 // An event: this header, then argument_count 64-bit argument values, then part_count parts.
@@ -154,6 +155,7 @@ enum PartKind : uint16_t {
   kSpinPoint = 11,   // SpinPoint
   kSharedMap = 12,   // SharedMapPart: shared memory is mapped or unmapped by this call
   kSharedWrite = 13, // SharedWritePart: a file that is mapped as shared memory changes
+  kState = 14,       // StatePart: what the program had come to when it made this call
 };
 
 inline constexpr unsigned kEndpointBytes = 112;
@@ -254,6 +256,14 @@ inline uint64_t spin_hash(uint64_t hash, const SpinPoint& point) {
   }
   return hash;
 }
+
+// Hashes (XXH3-64) of the program's state at the entry of a call, before it was made.
+struct StatePart {
+  uint64_t registers;      // of rbx, rbp, r12 to r15, rsp and the address of the call instruction
+  uint64_t stack, memory;  // of `stack_bytes` above rsp, and of `memory_bytes` at `address`
+  uint64_t address;
+  uint32_t stack_bytes, memory_bytes;  // 0: not looked at
+};
 
 enum SharedFlag : uint32_t { kObjectIsNew = 1, kUnmapped = 2 };
 struct SharedMapPart {

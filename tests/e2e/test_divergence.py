@@ -196,3 +196,75 @@ def test_the_first_replay_that_differs_is_named(recorder, targets):
 def test_a_thousand_replays(recorder, targets):
     recording = recorder.record([targets / "threads"], name="it")
     assert json.loads(recorder.verify(recording, "--times", "1000", "--json", timeout=850).stdout)["runs"] == 1000
+
+
+
+# A word is changed behind the program's back, as a fault of the replay would; only what it writes at its end depends on it.
+ALTER = """
+import sys
+import friday
+friday.session.goto({at})
+{change}
+try:
+    friday.session.run()
+except friday.Divergence as e:
+    print(e.kind, e.event, e.actual, e.message.splitlines()[0], sep="|")
+    raise
+"""
+
+
+@pytest.fixture
+def altered(recorder, tmp_path):
+    """altered(recording, event, change): what the divergence says after `change` was done before the event."""
+    def altered(recording, at, change):
+        script = tmp_path / "alter.py"
+        script.write_text(ALTER.format(at=at, change=change))
+        done = recorder.run([recorder.friday, "run", script, recording.path])
+        assert done.returncode == 3, done
+        kind, event, actual, first = done.stdout.splitlines()[0].split("|")
+        assert "altered" in first
+        return kind, int(event), actual
+    return altered
+
+
+DATA = "friday.session.nodes[0].write('sum', 7)"
+STACK = """friday.session.nodes[0].gdb("frame function main")
+friday.session.nodes[0].gdb("set var text[0] = 1")"""
+
+
+@pytest.mark.parametrize("options", [(), ("--state-hash",), ("--state-hash=1",)])
+def test_state_hash_finds_altered_data(recorder, targets, events, altered, options):
+    """The writable data is looked at piece by piece; without the hash it is seen when the sum is written."""
+    recording = recorder.record([targets / "diverge", "long"], name="it", options=options)
+    recorder.verify(recording)
+    calls = events(recording)
+    first, last = number_of(calls, "getppid", 0), number_of(calls, "getppid", -1)
+    assert last - first == 9999
+    kind, event, actual = altered(recording, first + 20, DATA)
+    if options:
+        assert kind == "state" and event < first + (2000 if options == ("--state-hash",) else 200)
+        assert "bytes of data at 0x" in actual
+    else:
+        assert kind in ("input", "argument") and event == last + 1
+
+
+def test_state_hash_finds_an_altered_stack_at_once(recorder, targets, events, altered):
+    recording = recorder.record([targets / "diverge", "long"], name="it", options=["--state-hash=1"])
+    at = number_of(events(recording), "getppid", 0) + 20
+    kind, event, actual = altered(recording, at, STACK)
+    assert (kind, event) == ("state", at) and "256 bytes above the stack pointer" in actual
+
+
+@pytest.mark.parametrize("command", [
+    ["threads"], ["threads_many"], ["threads_pause"], ["workers"], ["signals_order"], ["signals_jump"], ["fork_many"], ["execs", "2"], ["exceptions"],
+    ["load_library"], ["sockets_tcp"], ["aio"], ["memory"]], ids=" ".join)
+def test_state_hash_at_every_call_agrees(recorder, targets, command):
+    """What is hashed is the program's own and is there again at replay, word for word: its registers, its stack, its data."""
+    recording = recorder.record([targets / command[0], *command[1:]], options=["--state-hash=1"])
+    recorder.verify(recording)
+
+
+def test_state_hash_of_a_shell(recorder):
+    recording = recorder.record(["/bin/bash", "-c", "for i in 1 2 3; do x=$(head -c 10 /etc/hostname | cat); (cd /; [ -x /bin/ls ]); done"],
+                                options=["--state-hash=1"])
+    recorder.verify(recording)

@@ -1,6 +1,6 @@
 // Work for tests of divergence reports: reads a file and, from a function of its own, writes what it has computed of it. With
 // the argument `tsc` the sum depends on a time stamp that code made at run time takes, which no recorder sees; with `silent` only
-// memory does. With `pointer` it reads an address and follows it.
+// memory does. With `long` it makes many calls between the two. With `pointer` it reads an address and follows it.
 #include <fcntl.h>
 #include <sys/mman.h>
 
@@ -14,9 +14,9 @@ __attribute__((noinline)) static void tell(int fd) {
   CHECK(write(fd, line, (size_t)length) == length);
 }
 
-__attribute__((noinline)) static void work(const char* text, long size) {
+__attribute__((noinline)) static void work(const char* text, long size, int calls) {
   for (long i = 0; i < size; i++) sum = sum * 31 + (unsigned char)text[i];
-  for (int i = 0; i < 20; i++) CHECK(getppid() > 0);
+  for (int i = 0; i < calls; i++) CHECK(getppid() > 0);
 }
 
 static unsigned hidden_time(void) {
@@ -51,7 +51,7 @@ int main(int argc, char** argv) {
   if (!strcmp(how, "pointer")) return read_address(in);
   if (!strcmp(how, "tsc")) sum = hidden_time();
   if (!strcmp(how, "silent")) kept = hidden_time();
-  work(text, size);
+  work(text, size, strcmp(how, "long") ? 20 : 10000);
   tell(out);
   return success();
 }

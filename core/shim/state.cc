@@ -1,0 +1,108 @@
+// The optional state hash (`friday record --state-hash`): at every n-th call of a thread, hashes of what the program had come to
+// then are stored with the call's event and compared at replay. What went wrong unseen is found there, long before it reaches
+// something that a call reads.
+//
+// Three hashes, so that a report can say what differs: the registers a function call preserves, with rsp and the call's address;
+// the words above the stack pointer; and a piece of the program's writable data (.data and .bss of its files, the brk heap), the next
+// piece each time, so that in the end all of it has been looked at. Memory that another thread's call or an asynchronous read may be
+// filling is not hashed: replay fills it when that call returns.
+#include "core/shim/runtime.h"
+
+namespace friday::shim {
+
+using namespace format;
+
+namespace {
+
+constexpr uint32_t kStackBytes = 256, kPieceBytes = 1024;
+constexpr unsigned kMostRegions = 64, kMostThreads = 16;
+
+struct Region {
+  uint64_t low, high;
+} regions[kMostRegions];  // writable data of files; the heap is added by its present end
+unsigned region_count;
+unsigned next_region;
+uint64_t next_piece;      // in that region
+
+uint64_t hash_registers(const CallFrame* f) {
+  const uint64_t words[] = {f->rbx, f->rbp, f->r12, f->r13, f->r14, f->r15, f->rsp, f->site};
+  return hash_bytes(words, sizeof words, 0);
+}
+
+// Whether no call that is under way writes into the program's memory.
+bool memory_is_quiet(const ThreadArea* area) {
+  if (aio_under_way()) return false;
+  if (live_threads == 1) return true;
+  if (control.thread_count > kMostThreads) return false;
+  for (uint32_t n = 0; n < control.thread_count; n++) {
+    const ThreadArea* other = area_of(n);
+    if (other != area && other->alive && call_info(other->call_number).outputs[0].shape != Shape::none) return false;
+  }
+  return true;
+}
+
+Region region_at(unsigned n) {
+  if (n < region_count) return regions[n];
+  return {image_registers.brk_start ? image_registers.brk_start : page_up(image_registers.brk_end), control.program_brk};
+}
+
+void take_piece(StatePart* state) {
+  for (unsigned tries = 0; tries <= region_count; tries++) {
+    const Region region = region_at(next_region);
+    if (region.low + next_piece < region.high) {
+      state->address = region.low + next_piece;
+      state->memory_bytes = (uint32_t)min<uint64_t>(region.high - state->address, kPieceBytes);
+      next_piece += kPieceBytes;
+      return;
+    }
+    next_region = next_region == region_count ? 0 : next_region + 1;
+    next_piece = 0;
+  }
+}
+
+bool hash_range(uint64_t address, uint32_t size, uint64_t* hash) {
+  return probed([&] { *hash = hash_bytes((void*)address, size, 0); });
+}
+
+}  // namespace
+
+uint32_t state_every;
+
+// Lists the program's writable data: mappings of files other than the shim's, and the anonymous one behind each, its .bss.
+void state_prepare() {
+  MapLine line;
+  uint64_t data_end = 0, own = 0;  // own: the shim's inode; its code stands before its data
+  region_count = 0;
+  for (const char* p = read_maps(); (p = parse_map_line(p, &line)) && region_count < kMostRegions;) {
+    if (line.low <= control.text_low && control.text_low < line.high) own = line.inode;
+    const bool data = line.inode ? line.inode != own && !line.shared : line.low == data_end && !line.path[0];
+    data_end = data ? line.high : 0;
+    if (data && (line.protection & 3) == 3) regions[region_count++] = {line.low, line.high};
+  }
+}
+
+void state_note(const CallFrame* frame, ThreadArea* area) {
+  area->state.memory_bytes = area->state.stack_bytes = 0;
+  area->state_due = 0;
+  if (++area->state_calls < state_every) return;
+  area->state_calls = 0;
+  area->state_due = 1;
+  StatePart* state = &area->state;
+  state->registers = hash_registers(frame);
+  if (!memory_is_quiet(area)) return;
+  if (hash_range(frame->rsp, kStackBytes, &state->stack)) state->stack_bytes = kStackBytes;
+  take_piece(state);
+  if (state->memory_bytes && !hash_range(state->address, state->memory_bytes, &state->memory)) state->memory_bytes = 0;
+}
+
+unsigned state_differs(const StatePart* state, const CallFrame* frame, uint64_t* want, uint64_t* got) {
+  *want = state->registers;
+  if ((*got = hash_registers(frame)) != *want) return kStateRegisters;
+  *want = state->stack;
+  if (state->stack_bytes && (!hash_range(frame->rsp, state->stack_bytes, got) || *got != *want)) return kStateStack;
+  *want = state->memory;
+  if (state->memory_bytes && (!hash_range(state->address, state->memory_bytes, got) || *got != *want)) return kStateMemory;
+  return kStateSame;
+}
+
+}  // namespace friday::shim
