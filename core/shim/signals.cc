@@ -192,6 +192,11 @@ bool leave_probe(const ThreadArea* area, SignalContext& c) {
   return true;
 }
 
+// At replay the trace is only read.
+void note_fault() {
+  if (control.mode == kModeRecord) trace_header()->running = kFaulted;
+}
+
 // A synchronous fault: of the shim's own reading, or the program's, which its handler gets at once and which otherwise kills
 // as if nobody had been here: the same instruction faults again.
 void on_fault(int signal, void* info, void* context) {
@@ -205,7 +210,7 @@ void on_fault(int signal, void* info, void* context) {
   if (!handled || blocked) {
     if (sent && blocked) ((UserContext*)context)->mask |= bit(signal);
     else let_it_kill(signal);
-    if (!sent) trace_header()->running = kFaulted;
+    if (!sent) note_fault();
     if (sent) native(297, native(39), native(186), signal, info);  // once more, as it came
     return;
   }
@@ -231,7 +236,7 @@ void on_illegal(int signal, void* info, void* context) {
     on_fault(signal, info, context);
     return;
   }
-  trace_header()->running = kFaulted;
+  note_fault();
   let_it_kill(4);  // returns to the same instruction, which then kills as it would have
 }
 
