@@ -35,7 +35,7 @@ const char* name_of(SyncMode mode) {
   return mode == SyncMode::clock ? "clock" : mode == SyncMode::causal ? "causal" : "free";
 }
 
-std::vector<NodeGates> make_gates(const Schedule& order, SyncMode mode) {
+std::vector<NodeGates> make_gates(const Schedule& order, SyncMode mode, std::span<const HostEdge> host_edges) {
   std::vector<NodeGates> all(order.nodes().size());
   auto wait = [&](size_t waiter, uint64_t event, size_t other, uint64_t done) {
     if (waiter == other) return;
@@ -52,6 +52,8 @@ std::vector<NodeGates> make_gates(const Schedule& order, SyncMode mode) {
     for (const auto& edge : order.edges())
       if (mode == SyncMode::causal || edge.kind == EdgeKind::turn)
         wait(slot_of(order, edge.to), edge.to_event, slot_of(order, edge.from), edge.from_event + 1);
+    if (mode == SyncMode::causal)
+      for (const HostEdge& edge : host_edges) wait(edge.to, edge.to_event, edge.from, edge.from_event + 1);
   }
   finish_lists(all);
   return all;

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "core/base/error.h"
 #include "core/base/fd.h"
 #include "core/base/ids.h"
 #include "core/shim/shim_abi.h"
+#include "core/trace/host_order.h"
 #include "core/trace/logical_time.h"
 
 namespace friday {
@@ -23,8 +25,8 @@ struct NodeGates {
   std::vector<uint64_t> posts;    // by event
 };
 
-// Gates of each node of `order.nodes()`, by slot.
-std::vector<NodeGates> make_gates(const Schedule& order, SyncMode mode);
+// Gates of each node of `order.nodes()`, by slot. `host_edges`: for `causal`, what one host's clock orders.
+std::vector<NodeGates> make_gates(const Schedule& order, SyncMode mode, std::span<const HostEdge> host_edges = {});
 
 class ScheduleMemory {
  public:

@@ -144,6 +144,7 @@ class ReplaySession {
   ReplayOptions options_;
   int processor_ = -1;  // all threads of the nodes are on it
   Schedule schedule_;
+  std::optional<std::vector<HostEdge>> host_edges_;  // once `causal` order has asked for them
   std::vector<NodeId> ids_;
   std::map<NodeId, std::unique_ptr<ReplayNode>> nodes_;
   std::map<pid_t, ReplayNode*> by_tid_;

@@ -404,12 +404,31 @@ void note_transfer(EventWriter& writer, const CallInfo& info, const CallFrame* f
   channel_transfer(writer, channel, (int)a[0], in, done.result, hash, peer, peer_length, flags, 0);
 }
 
+// accept, accept4, open, openat, creat; mq_open and eventfd, whose objects are known by this descriptor only.
+bool names_an_object(long call) {
+  return call == 43 || call == 288 || call == 2 || call == 257 || call == 85 || call == 240 || call == 284 || call == 290;
+}
+
+// semop(2), semtimedop(2): raising a semaphore lets others go on, all else waits for them.
+void note_semaphores(EventWriter& writer, const uint64_t* a) {
+  struct Operation {
+    uint16_t number;
+    int16_t change;
+    int16_t flags;
+  };
+  SyncPart part = {kLetsGo, 0};
+  for (uint64_t i = 0; i < a[2]; i++)
+    if (((const Operation*)a[1])[i].change <= 0) part.role = kAcquires;
+  writer.part(kSync, &part, sizeof part);
+}
+
 void note_descriptors(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result) {
   const uint64_t* a = arguments_of(frame);
   long call = (long)frame->rax;
+  if (call == 65 || call == 220) note_semaphores(writer, a);
   if (info.flags & kOpens) {
     if (call == 32) channel_duplicate((int)a[0], (int)result);
-    if (call == 43 || call == 288 || call == 2 || call == 257 || call == 85) channel_opened(writer, (int)result);
+    if (names_an_object(call)) channel_opened(writer, (int)result);
   }
   if (call == 42 || call == 49) channel_opened(writer, (int)a[0]);
   if (call == 22 || call == 293 || call == 53) {
@@ -456,7 +475,7 @@ uint64_t prepare_channels(const CallInfo& info, const CallFrame* frame, long res
   }
   if (info.flags & kOpens) {
     if (call != 32) channel_forget((int)result);
-    if (call == 43 || call == 288 || call == 2 || call == 257 || call == 85) return channel_prepare((int)result);
+    if (names_an_object(call)) return channel_prepare((int)result);
   }
   if (call == 22 || call == 293 || call == 53) {
     const int* fds = (const int*)(call == 53 ? a[3] : a[0]);

@@ -235,6 +235,9 @@ Block output_of(const CallFrame* frame) {
 }
 
 // Made while recording, fed at replay; one output block.
+// F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW of fcntl(2), on a struct flock.
+bool is_lock(uint64_t command) { return command == 6 || command == 7 || command == 37 || command == 38; }
+
 void run_block(CallFrame* frame, ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
   if (control.mode == kModeReplay) {
@@ -277,6 +280,10 @@ void run_block(CallFrame* frame, ThreadArea* area) {
     if (out.by_result && filled) out.size = min(out.size, (uint64_t)done.result);
     if (filled && out.address) writer.memory((void*)out.address, out.size);
     if (filled && inner.address) writer.memory((void*)inner.address, inner.size);
+    if (!failed(done.result) && frame->rax == 72 && is_lock(a[1])) {
+      SyncPart part = {*(const int16_t*)a[2] == 2 /* F_UNLCK */ ? kLetsGo : kAcquires, 0};
+      writer.part(kSync, &part, sizeof part);
+    }
     if (!failed(done.result) && frame->rax == 72 && ((a[1] & 0xffffffff) == 0 || (a[1] & 0xffffffff) == 1030))
       channel_duplicate((int)a[0], (int)done.result);
     const bool restart = not_made || (done.result == -4 && restarts(info, frame, area));

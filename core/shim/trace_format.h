@@ -155,6 +155,7 @@ enum PartKind : uint16_t {
   kSpinPoint = 11,   // SpinPoint
   kSharedMap = 12,   // SharedMapPart: shared memory is mapped or unmapped by this call
   kSharedWrite = 13, // SharedWritePart: a file that is mapped as shared memory changes
+  kSync = 15,        // SyncPart: which way a call on a lock or semaphore worked, where its arguments do not say
   kState = 14,       // StatePart: what the program had come to when it made this call
 };
 
@@ -256,6 +257,11 @@ inline uint64_t spin_hash(uint64_t hash, const SpinPoint& point) {
   }
   return hash;
 }
+
+enum SyncRole : uint32_t { kLetsGo = 1, kAcquires = 2 };
+struct SyncPart {
+  uint32_t role, reserved;
+};
 
 // Hashes (XXH3-64) of the program's state at the entry of a call, before it was made.
 struct StatePart {

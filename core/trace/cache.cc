@@ -12,7 +12,7 @@ namespace friday {
 
 namespace {
 
-constexpr uint64_t kCacheMagic = 0x3343594144495246;  // "FRIDAYC3"; counts up when the meaning of any cache changes
+constexpr uint64_t kCacheMagic = 0x3443594144495246;  // "FRIDAYC4"; counts up when the meaning of any cache changes
 
 struct CacheHeader {
   uint64_t magic, fingerprint, size, checksum;

@@ -1,9 +1,12 @@
 #include "core/trace/facts.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/sem.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
+#include <set>
 #include <set>
 #include <utility>
 
@@ -43,6 +46,11 @@ class NodeWalk {
   void on_parts(EventView event, uint64_t record);
   void on_transfer(EventView event, PartView part, uint64_t record, uint32_t ordinal);
   void on_descriptor_call(EventView event);
+  void on_sync_call(EventView event);
+  void on_event_descriptor(EventView event);
+  void use(Shared kind, uint64_t device, uint64_t inode, bool lets_go);
+  void use_object(EventView event, Shared kind, uint64_t device, uint64_t inode, bool lets_go);
+  void release_locks();
   void on_pair(EventView event);
   void on_fork(const Uuid& child);
   void on_signal(EventView event);
@@ -62,6 +70,7 @@ class NodeWalk {
   std::unordered_map<uint64_t, uint32_t> numbers_;  // channel number -> index in set_.channels
   std::unordered_map<uint64_t, Inheritance::Inherited> inherited_;
   std::map<int, uint64_t> descriptors_;
+  std::set<std::pair<uint64_t, uint64_t>> locked_;  // device and inode of files that the node has locked
   struct Release {
     uint64_t event, time;
   };
@@ -102,6 +111,7 @@ Channel* NodeWalk::channel(uint64_t number) {
   made.remote = from.remote;
   made.inherited_from = parent->second.channel;
   made.out_seed = parent->second.out_hash;
+  made.can_write = from.can_write;
   return &made;
 }
 
@@ -124,6 +134,7 @@ void NodeWalk::detach(int fd) {
   if (found == descriptors_.end()) return;
   Channel* known = channel(found->second);
   descriptors_.erase(found);
+  if (known && locked_.contains({known->device, known->inode})) use(Shared::lock, known->device, known->inode, true);
   if (known && --known->descriptors <= 0 && known->close_event == kNoEvent) {
     known->close_event = out_event_;
     known->close_time = out_time_;
@@ -156,6 +167,7 @@ void NodeWalk::on_channel(const ChannelRecord& record) {
   known->socket_type = record.type;
   known->device = record.device;
   known->inode = record.inode;
+  known->can_write = (record.open_flags & O_ACCMODE) != O_RDONLY;
   if (record.local.length) known->local = parse_address(record.local);
   if (record.remote.length) known->remote = parse_address(record.remote);
   attach(record.fd, known->number);
@@ -212,7 +224,7 @@ void NodeWalk::on_transfer(EventView event, PartView part, uint64_t record, uint
   if (!through || moved.length > UINT32_MAX || moved.true_length > UINT32_MAX) return;
   bool out = moved.direction == kOut;
   if (through->kind == kChannelFile)
-    node().files.push_back({through->device, through->inode, out ? out_event_ : in_event_, out ? out_time_ : in_time_, out});
+    use(Shared::file, through->device, through->inode, out);
   if (!through->is_stream() && !through->is_datagram() && through->kind != kChannelPipe) return;
   Transfer transfer{};
   transfer.event = out ? out_event_ : in_event_;
@@ -243,7 +255,7 @@ void NodeWalk::on_parts(EventView event, uint64_t record) {
     } else if (const WaitPart* wait = part.wait()) {
       node().waits.push_back({in_event_, in_time_, wait->pid, wait->status});
     } else if (const FileIdentityPart* file = part.file_identity()) {
-      node().files.push_back({file->device, file->inode, in_event_, in_time_, false});
+      use(Shared::file, file->device, file->inode, false);
     } else {
       for (const DescriptorsPart& opened : part.descriptors()) attach(opened.fd, opened.channel);
     }
@@ -319,13 +331,86 @@ void NodeWalk::on_descriptor_call(EventView event) {
   }
 }
 
-void NodeWalk::on_signal(EventView event) {
+void NodeWalk::use(Shared kind, uint64_t device, uint64_t inode, bool lets_go) {
+  node().uses.push_back({kind, device, inode, lets_go ? out_event_ : in_event_, lets_go ? out_time_ : in_time_, lets_go});
+}
+
+// Of a call on something that one waits for another to let go: whoever has it then may be waited for as well.
+void NodeWalk::use_object(EventView event, Shared kind, uint64_t device, uint64_t inode, bool lets_go) {
+  use(kind, device, inode, lets_go);
+  if (lets_go) node().times[event->index].outgoing = !is_return(event);
+  else node().uses.push_back({kind, device, inode, in_event_, in_time_, true});
+  if (kind == Shared::lock) locked_.insert({device, inode});
+}
+
+// What a node holds when it ends it lets go.
+void NodeWalk::release_locks() {
+  if (node().times.empty()) return;
+  for (auto [device, inode] : locked_)
+    node().uses.push_back({Shared::lock, device, inode, node().times.size() - 1, node().times.back().point(), true});
+}
+
+// An eventfd is known by its channel alone; a signalfd tells of signals.
+void NodeWalk::on_event_descriptor(EventView event) {
+  Channel* known = channel_of_fd(event.argument(0));
+  if (!known || known->kind != kChannelEvent) return;
+  uint32_t root = numbers_.at(known->number);
+  while (set_.channels[root].inherited_from != kNoChannel) root = set_.channels[root].inherited_from;
+  if (event->call == SYS_write) return use_object(event, Shared::eventfd, 0, uint64_t{root} + 1, true);
   for (PartView part : event.parts()) {
-    if (part.kind() != kSignalInfo || part.bytes().size() < 16) continue;
+    if (part.kind() != kMemory || part.bytes().size() < 8) continue;
+    if (part.bytes().size() == 8) use(Shared::eventfd, 0, uint64_t{root} + 1, false);
+    constexpr size_t kSignalfdInfo = 128;  // signalfd(2): ssi_signo, ssi_errno, ssi_code, ssi_pid, ...
+    for (size_t at = 0; at + kSignalfdInfo <= part.bytes().size(); at += kSignalfdInfo) {
+      int32_t words[4];
+      memcpy(words, part.bytes().data() + at, sizeof words);
+      node().signals.push_back({in_event_, in_time_, words[0], words[2], static_cast<uint32_t>(words[3])});
+    }
+  }
+}
+
+// Locks, semaphores, eventfds, message queues, signals that are waited for.
+void NodeWalk::on_sync_call(EventView event) {
+  if (event->result < 0) return;
+  const uint64_t object = event.argument(0);
+  const SyncPart* sync = nullptr;
+  for (PartView part : event.parts())
+    if (part.sync()) sync = part.sync();
+  Channel* known = nullptr;
+  switch (event->call) {
+    case SYS_read: case SYS_write: on_event_descriptor(event); break;
+    case SYS_flock:
+      known = channel_of_fd(object);
+      if (known && known->inode) use_object(event, Shared::lock, known->device, known->inode, event.argument(1) & LOCK_UN);
+      break;
+    case SYS_fcntl:
+      known = sync ? channel_of_fd(object) : nullptr;
+      if (known && known->inode) use_object(event, Shared::lock, known->device, known->inode, sync->role == kLetsGo);
+      break;
+    case SYS_semop: case SYS_semtimedop:
+      if (sync) use_object(event, Shared::semaphore, 0, object + 1, sync->role == kLetsGo);
+      break;
+    case SYS_semctl:
+      if (const uint64_t command = event.argument(2) & 0xff; command == SETVAL || command == SETALL || command == IPC_RMID)
+        use_object(event, Shared::semaphore, 0, object + 1, true);
+      break;
+    case SYS_msgsnd: case SYS_msgrcv: use_object(event, Shared::queue, 0, object + 1, event->call == SYS_msgsnd); break;
+    case SYS_mq_timedsend: case SYS_mq_timedreceive:
+      known = channel_of_fd(object);
+      if (known && known->inode) use_object(event, Shared::queue, known->device, known->inode, event->call == SYS_mq_timedsend);
+      break;
+    case SYS_rt_sigtimedwait: on_signal(event); break;
+  }
+}
+
+void NodeWalk::on_signal(EventView event) {
+  const uint16_t holder = event.type() == kSignal ? kSignalInfo : kMemory;
+  for (PartView part : event.parts()) {
+    if (part.kind() != holder || part.bytes().size() < 16) continue;
     // siginfo_t: si_signo, si_errno, si_code, then (for user and SIGCHLD) si_pid at 16.
     int32_t words[5] = {};
     memcpy(words, part.bytes().data(), std::min(part.bytes().size(), sizeof words));
-    node().signals.push_back({in_event_, in_time_, event->call, words[2], static_cast<uint32_t>(words[4])});
+    node().signals.push_back({in_event_, in_time_, words[0], words[2], static_cast<uint32_t>(words[4])});
   }
 }
 
@@ -346,6 +431,7 @@ void NodeWalk::on_call(EventView event, uint64_t record) {
       break;
     default:
       if (!borrowed_.contains(event.thread())) on_descriptor_call(event);
+      on_sync_call(event);
   }
 }
 
@@ -375,6 +461,7 @@ Result<void> NodeWalk::run() {
     else if (const auto* end = record.end()) node().replaced |= end->reason == kEndExec;
   }
   if (cursor.error()) return std::unexpected(*cursor.error());
+  release_locks();
   return {};
 }
 
@@ -419,7 +506,7 @@ void unify_clock_kinds(FactSet& set, uint32_t host) {
     auto convert = [&](uint64_t ticks) { return static_cast<uint64_t>(std::max<int64_t>(own.monotonic_ns(ticks), 0)); };
     NodeFacts& node = set.nodes[slot];
     for (EventTime& time : node.times) time = {convert(time.entry), convert(time.back), time.outgoing};
-    for (auto& file : node.files) file.time = convert(file.time);
+    for (auto& use : node.uses) use.time = convert(use.time);
     for (auto& kill : node.kills) kill.time = convert(kill.time);
     for (auto& signal : node.signals) signal.time = convert(signal.time);
     for (auto& wait : node.waits) wait.time = convert(wait.time);

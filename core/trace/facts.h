@@ -62,15 +62,21 @@ struct Channel {
   uint32_t twin = kNoChannel;            // other end of a socketpair
   uint64_t out_seed = 0;                 // hash before the first of `out`
   int descriptors = 0;
+  bool can_write = false;                // as it was opened
   std::vector<Transfer> out, in;
 
   bool is_stream() const { return kind == format::kChannelStream; }
   bool is_datagram() const { return kind == format::kChannelDatagram || kind == format::kChannelSeqpacket; }
 };
 
-struct FileAccess {
-  uint64_t device, inode, event, time;
-  bool write;
+// What one node does to something that others of its host may wait for or look at: it writes and another reads, it unlocks and
+// another locks. Who lets go does so at the entry of its call, who acquires at the return.
+enum class Shared : uint32_t { file, lock, semaphore, eventfd, queue };
+struct SharedUse {
+  Shared kind;
+  uint64_t device, inode;   // of the file; else the number of the object
+  uint64_t event, time;
+  bool lets_go;
 };
 
 struct ForkFact {
@@ -104,7 +110,7 @@ struct NodeFacts {
   Uuid uuid{};
   bool replaced = false;  // ended by execve
   std::vector<EventTime> times;
-  std::vector<FileAccess> files;
+  std::vector<SharedUse> uses;
   std::vector<ForkFact> forks;
   std::vector<KillFact> kills;
   std::vector<SignalFact> signals;

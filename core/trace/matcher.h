@@ -31,7 +31,7 @@ class Matcher {
   void match_execs();
   void match_waits();
   void match_signals();
-  void match_files();
+  void match_shared();
   void match_turns();
   void align();
   void count_traffic();

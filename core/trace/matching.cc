@@ -23,6 +23,10 @@ const char* name_of(EdgeKind kind) {
     case EdgeKind::wait: return "wait";
     case EdgeKind::signal: return "signal";
     case EdgeKind::file: return "file";
+    case EdgeKind::lock: return "lock";
+    case EdgeKind::semaphore: return "semaphore";
+    case EdgeKind::eventfd: return "eventfd";
+    case EdgeKind::queue: return "queue";
     case EdgeKind::turn: return "shared memory";
   }
   return "edge";
@@ -196,39 +200,55 @@ void Matcher::match_signals() {
   }
 }
 
-// A read follows the last write that every other node of the host had made to that inode.
-void Matcher::match_files() {
+namespace {
+
+EdgeKind kind_of(Shared kind) {
+  switch (kind) {
+    case Shared::file: return EdgeKind::file;
+    case Shared::lock: return EdgeKind::lock;
+    case Shared::semaphore: return EdgeKind::semaphore;
+    case Shared::eventfd: return EdgeKind::eventfd;
+    case Shared::queue: return EdgeKind::queue;
+  }
+  return EdgeKind::file;
+}
+
+}  // namespace
+
+// A read follows the last write that every other node of the host had made to that inode; whoever acquires a lock or takes from
+// a queue, the last time that every other node had let it go or put into it.
+void Matcher::match_shared() {
   struct Access {
     uint32_t host, node;
-    const FileAccess* file;
-    auto key() const { return std::tuple(host, file->device, file->inode, file->time, !file->write, node, file->event); }
-    bool same_file(const Access& other) const {
-      return host == other.host && file->device == other.file->device && file->inode == other.file->inode;
+    const SharedUse* use;
+    auto key() const { return std::tuple(host, use->kind, use->device, use->inode, use->time, !use->lets_go, node, use->event); }
+    bool same(const Access& other) const {
+      return host == other.host && use->kind == other.use->kind && use->device == other.use->device && use->inode == other.use->inode;
     }
   };
   std::vector<Access> all;
   for (uint32_t slot = 0; slot < facts_.nodes.size(); ++slot)
-    for (const FileAccess& file : facts_.nodes[slot].files)
-      if (file.inode != 0) all.push_back({facts_.nodes[slot].host, slot, &file});
+    for (const SharedUse& use : facts_.nodes[slot].uses)
+      if (use.inode != 0) all.push_back({facts_.nodes[slot].host, slot, &use});
   std::ranges::sort(all, {}, &Access::key);
   for (size_t begin = 0, end; begin < all.size(); begin = end) {
     end = begin + 1;
     bool shared = false;
-    for (; end < all.size() && all[end].same_file(all[begin]); ++end) shared |= all[end].node != all[begin].node;
+    for (; end < all.size() && all[end].same(all[begin]); ++end) shared |= all[end].node != all[begin].node;
     if (!shared) continue;
-    std::map<uint32_t, uint64_t> last_write;                        // node -> event
-    std::map<std::pair<uint32_t, uint32_t>, uint64_t> already;      // (writer, reader) -> event known to the reader
+    std::map<uint32_t, uint64_t> last;                              // node -> event
+    std::map<std::pair<uint32_t, uint32_t>, uint64_t> already;      // (from, to) -> event known there
     for (size_t n = begin; n < end; ++n) {
       const Access& access = all[n];
-      if (access.file->write) {
-        last_write[access.node] = access.file->event;
+      if (access.use->lets_go) {
+        last[access.node] = access.use->event;
         continue;
       }
-      for (auto [writer, event] : last_write) {
-        auto [known, is_new] = already.try_emplace({writer, access.node}, event);
+      for (auto [from, event] : last) {
+        auto [known, is_new] = already.try_emplace({from, access.node}, event);
         if (!is_new && known->second == event) continue;
         known->second = event;
-        add(writer, event, access.node, access.file->event, EdgeKind::file);
+        add(from, event, access.node, access.use->event, kind_of(access.use->kind));
       }
     }
   }
@@ -283,7 +303,7 @@ Matches Matcher::run() {
   match_execs();
   match_waits();
   match_signals();
-  match_files();
+  match_shared();
   match_turns();
   match_socketpairs();
   match_pipes();

@@ -16,7 +16,7 @@
 
 namespace friday {
 
-enum class EdgeKind : uint32_t { stream, datagram, pipe, connect, end_of_stream, fork, exec, wait, signal, file, turn };
+enum class EdgeKind : uint32_t { stream, datagram, pipe, connect, end_of_stream, fork, exec, wait, signal, file, turn, lock, semaphore, eventfd, queue };
 const char* name_of(EdgeKind kind);
 inline bool is_message(EdgeKind kind) { return kind <= EdgeKind::pipe; }
 

@@ -135,11 +135,15 @@ bool is_acceptor(const StreamEnd& end) { return end.accept_event != kNoEvent; }
 void Matcher::gather_ends() {
   std::vector<uint32_t> end_of(facts_.channels.size());
   std::vector<std::pair<uint32_t, uint32_t>> order;  // (root, channel)
+  // A socket that was passed from process to process (SCM_RIGHTS), or inherited before it was seen, is the same inode.
+  std::map<std::tuple<uint32_t, uint64_t, uint64_t>, uint32_t> sockets;
   for (uint32_t index = 0; index < facts_.channels.size(); ++index) {
     uint32_t root = index;
     while (facts_.channel(root).inherited_from != kNoChannel) root = facts_.channel(root).inherited_from;
     const Channel& channel = facts_.channel(root);
-    if (channel.is_stream() || channel.is_datagram()) order.emplace_back(root, index);
+    if (!channel.is_stream() && !channel.is_datagram()) continue;
+    if (channel.inode) root = sockets.try_emplace({facts_.nodes[channel.node].host, channel.device, channel.inode}, root).first->second;
+    order.emplace_back(root, index);
   }
   std::ranges::sort(order);
   uint32_t last_root = kNoChannel;
@@ -327,7 +331,7 @@ void Matcher::match_pipes() {
     follow(all, all, EdgeKind::pipe, kNoLimit, true);
     StreamEnd writers;
     for (uint32_t index : all.channels)
-      if (!facts_.channel(index).out.empty()) writers.channels.push_back(index);
+      if (facts_.channel(index).can_write || !facts_.channel(index).out.empty()) writers.channels.push_back(index);
     end_of_stream(writers, all);
   }
 }

@@ -1,9 +1,11 @@
 // Clocks, matching and logical time on synthetic recordings whose truth is known.
 #include <algorithm>
+#include <array>
 #include <random>
 #include <queue>
 
 #include "core/trace/clock.h"
+#include "core/trace/host_order.h"
 #include "core/trace/logical_time.h"
 #include "tests/unit/trace_support.h"
 
@@ -560,6 +562,34 @@ TEST(Schedule, KeepsItsPromisesOnSkewedHosts) {
 }
 
 // Two false edges that contradict each other must not stop the rest.
+// A way between two processes that no trace shows: one had done its deed before the other began to look.
+TEST(HostOrder, SaysWhatReturnedBeforeAnotherWasEnteredAndNoMore) {
+  Script a(0), b(1), c(2);
+  a.plain(100), a.plain(200), a.plain(300);   // each takes 10 ticks
+  b.plain(150), b.plain(205), b.plain(400);   // the second overlaps a's second
+  c.plain(405);
+  TemporaryRecording recording;
+  for (Script* script : {&a, &b, &c}) recording.save(script->writer);
+  auto edges = host_order(*Recording::open(recording.path()), std::vector<NodeId>{NodeId{0}, NodeId{1}, NodeId{2}});
+  ASSERT_TRUE(edges);
+  std::vector<std::array<uint64_t, 4>> found;
+  for (const HostEdge& edge : *edges) found.push_back({edge.from, edge.from_event, edge.to, edge.to_event});
+  std::ranges::sort(found);
+  // a's first before b's first, b's first before a's second, b's second before a's third, and that before b's third and c's only
+  // one, which overlap. What follows from these is not there.
+  EXPECT_EQ(found, (std::vector<std::array<uint64_t, 4>>{{0, 0, 1, 0}, {0, 2, 1, 2}, {0, 2, 2, 0}, {1, 0, 0, 1}, {1, 1, 0, 2}}));
+}
+
+TEST(HostOrder, KnowsNothingOfOtherHosts) {
+  Script a(0, 0), b(1, 1);
+  a.plain(100), b.plain(900);
+  TemporaryRecording recording;
+  for (Script* script : {&a, &b}) recording.save(script->writer);
+  auto edges = host_order(*Recording::open(recording.path()), std::vector<NodeId>{NodeId{0}, NodeId{1}});
+  ASSERT_TRUE(edges);
+  EXPECT_TRUE(edges->empty());
+}
+
 TEST(Schedule, BreaksAndReportsACycle) {
   Script a(0, 0), b(1, 1);
   TemporaryRecording temporary;

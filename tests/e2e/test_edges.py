@@ -1,0 +1,31 @@
+"""What orders two processes of a host in `causal`: each way of waiting for another is recorded, the call that waits is found to come
+behind the call that lets it go, and is not when that one kind of edge is left out. The calls overlap, so no clock tells."""
+import subprocess
+
+import pytest
+
+# How edges.c waits, and the kind of edge that says so.
+WAYS = {"pipe": "pipe", "socketpair": "stream", "passed": "stream", "close": "end of stream", "flock": "lock", "fcntl": "lock",
+        "fcntl-close": "lock", "ofd": "lock", "semaphore": "semaphore", "eventfd": "eventfd", "message": "queue", "mqueue": "queue",
+        "sigwait": "signal", "signalfd": "signal"}
+
+
+@pytest.fixture
+def ordered(build):
+    """ordered(recording, [kind]): whether `causal` puts let-go before acquire, without edges of a kind if one is given."""
+    def ordered(recording, *without):
+        done = subprocess.run([build / "bin" / "friday_order_check", recording.path, "let-go", "acquire", *without], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return done.stdout == "ordered\n"
+    return ordered
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_only_its_edge_orders_them(way, recorder, targets, ordered, tmp_path):
+    recording = recorder.record([targets / "edges", way], name="it", cwd=tmp_path)
+    assert recording.returncode == 0 and recording.stdout.endswith("SUCCESS\n"), recording
+    assert len(recording.nodes()) == 2
+    assert ordered(recording), "the edge is missing"
+    assert not ordered(recording, WAYS[way]), "something else orders them too"
+    for sync in ("clock", "causal"):
+        recorder.verify(recording, "--sync", sync)
