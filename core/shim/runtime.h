@@ -148,6 +148,7 @@ bool token_acquire(ThreadArea* area);                       // false: other proc
 bool token_yield(ThreadArea* area);                         // lets the oldest waiter go first; true: other processes ran
 bool token_wanted();                                        // somebody waits
 bool token_overdue();                                       // and this turn has lasted
+uint64_t token_turn_ns();                                   // for how long this turn has lasted
 void token_leave(ThreadArea* area);                         // a thread ends
 void token_keep(ThreadArea* area);                          // after a child by vfork has had it in the thread's name
 void log_release(ThreadArea* lender);                       // the entry of the call that it is in
@@ -201,6 +202,8 @@ enum class Spin { searching, none, found };
 Spin spin_step(const format::SpinPoint& now);
 // A signal waits for a thread that makes no call: have it looked at again, later each time.
 void spin_look_later(ThreadArea* area);
+// A thread at `rip` turns in no such circle: if it has been long, whoever reads the recording is told.
+void spin_tell(const ThreadArea* area, uint64_t rip);
 
 // ---- replay.cc
 void replay_wait(ThreadArea* area);                         // until it is this thread's turn

@@ -140,6 +140,7 @@ constexpr uint64_t kTrapFlag = 0x100;
 // In a handler: the thread goes on under the trap flag, if it may be turning in circles.
 void look_for_spin(ThreadArea* area, UserContext* u) {
   if (!spin_begin(area, point_of(u->context))) {
+    spin_tell(area, u->context.rip);
     if (signals_pending(area)) spin_look_later(area);
     return;
   }
@@ -250,6 +251,7 @@ void on_step(int signal, void*, void* context) {
   ((UserContext*)context)->mask = resting_mask(area);
   install_for(signal);
   if (found == Spin::none) {
+    spin_tell(area, c.rip);
     if (signals_pending(area)) spin_look_later(area);
     return;
   }

@@ -16,6 +16,24 @@ SpinFound spin_found;
 namespace {
 
 constexpr unsigned kLongest = 64;  // instructions of an iteration
+constexpr uint64_t kLongestDelay = 1000000000;  // nanoseconds
+
+struct Notice {
+  char text[sizeof Request::text] = {};
+  size_t length = 0;
+  Notice& add(const char* more) {
+    while (*more && length + 1 < sizeof text) text[length++] = *more++;
+    return *this;
+  }
+  Notice& number(uint64_t value, unsigned base) {
+    char digits[24];
+    int k = 0;
+    do digits[k++] = "0123456789abcdef"[value % base];
+    while (value /= base);
+    while (k && length + 1 < sizeof text) text[length++] = digits[--k];
+    return *this;
+  }
+};
 
 struct Search {
   bool active, second;
@@ -80,6 +98,22 @@ void spin_poke(uint32_t pid, uint32_t tid) {
   native(297, pid, tid, kPokeSignal, info);
 }
 
+// A loop that counts how often it goes round while it waits keeps the others waiting for ever; so may any long computation.
+void spin_tell(const ThreadArea* area, uint64_t rip) {
+  static bool told;
+  constexpr uint64_t kLong = 3000000000;
+  const bool others = token_wanted() && token_turn_ns() >= kLong, signal = signals_pending(area) && area->look_delay >= kLongestDelay;
+  if (told || control.mode != kModeRecord || !of_the_program(rip) || (!others && !signal)) return;
+  told = true;
+  Notice notice;
+  notice.add("thread ").number(area->number, 10).add(others ? " has kept others waiting" : " has kept a signal waiting");
+  notice.add(" for seconds, as it makes no call, at 0x").number(rip, 16);
+  MapLine line;
+  for (const char* p = read_maps(); (p = parse_map_line(p, &line));)
+    if (rip >= line.low && rip < line.high) notice.add(" (").add(line.path).add("+0x").number(rip - line.low + line.offset, 16).add(")");
+  collector_send(kNotice, 0, 0, notice.text);
+}
+
 bool spin_begin(const ThreadArea* area, const SpinPoint& now) {
   if (control.mode != kModeRecord || area->frame || (!token_wanted() && !signals_pending(area)) || search.active || !of_the_program(now.rip) || !plain((const uint8_t*)now.rip)) return false;
   search = {};
@@ -90,7 +124,7 @@ bool spin_begin(const ThreadArea* area, const SpinPoint& now) {
 
 // By a timer of the thread's processor time, so that one that sleeps is left alone.
 void spin_look_later(ThreadArea* area) {
-  constexpr uint64_t kFirst = 1000000, kLongestDelay = 1000000000;
+  constexpr uint64_t kFirst = 1000000;
   if (area->borrowed || control.mode != kModeRecord) return;
   if (!area->look_timer) {
     struct { uint64_t value; int32_t signal, notify, thread; int32_t rest[11]; } event = {kPokeValue, kPokeSignal, 4 /* SIGEV_THREAD_ID */, (int32_t)area->kernel_tid, {}};

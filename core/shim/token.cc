@@ -62,7 +62,7 @@ void leave_queue(uint32_t number) {
     }
 }
 
-bool turn_lasted() { return (ticks_now() - held_since) * 1000000000 / trace_header()->ticks_per_second >= (uint64_t)kTurnNs; }
+bool turn_lasted() { return token_turn_ns() >= (uint64_t)kTurnNs; }
 
 }  // namespace
 
@@ -164,6 +164,8 @@ void token_keep(ThreadArea* area) {
 }
 
 bool token_wanted() { return __atomic_load_n(&waiting, __ATOMIC_RELAXED) != 0 || group_wanted(); }
+
+uint64_t token_turn_ns() { return (ticks_now() - held_since) / (trace_header()->ticks_per_second / 1000000 + 1) * 1000; }
 
 bool token_overdue() { return (__atomic_load_n(&waiting, __ATOMIC_RELAXED) && turn_lasted()) || group_overdue(); }
 

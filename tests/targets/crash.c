@@ -1,6 +1,7 @@
 // Ends badly, as its argument says: by a fault, abort, a signal, or _exit in a thread; what it wrote before must be there.
 #include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
 
 #include "check.h"
 
@@ -19,6 +20,17 @@ int main(int argc, char** argv) {
   if (strcmp(how, "term") == 0) kill(getpid(), SIGTERM);
   if (strcmp(how, "kill") == 0) kill(getpid(), SIGKILL);
   if (strcmp(how, "illegal") == 0) __builtin_trap();
+  if (strcmp(how, "divide") == 0) {
+    volatile int zero = 0;
+    return 100 / zero;
+  }
+  if (strcmp(how, "bus") == 0) {
+    FILE* empty = tmpfile();
+    CHECK(empty);
+    char* page = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fileno(empty), 0);
+    CHECK(page != MAP_FAILED);
+    return *(volatile char*)page;
+  }
   if (strcmp(how, "overflow") == 0) {
     volatile char* p = (volatile char*)&how;
     for (;; p -= 1024) *p = 1;

@@ -1,0 +1,42 @@
+"""What `friday record` says of programs that run, but not as they would alone."""
+
+import json
+import re
+import signal
+
+import pytest
+from conftest import wait_until
+
+# A loop that counts in memory how often it goes round while it waits for another thread: no point of it can be named.
+SOURCE = """
+#include <pthread.h>
+#include <stdio.h>
+static volatile int flag;
+static volatile long counter;
+static void* raise_flag(void* unused) { flag = 1; return unused; }
+int main(void) {
+  pthread_t thread;
+  pthread_create(&thread, NULL, raise_flag, NULL);
+  while (!flag) counter++;
+  return printf("never\\n");
+}
+"""
+
+
+@pytest.fixture
+def counting(tmp_path, recorder):
+    (tmp_path / "counting.c").write_text(SOURCE)
+    recorder.run(["/usr/bin/cc", "-O1", "-o", tmp_path / "counting", tmp_path / "counting.c", "-lpthread"])
+    return tmp_path / "counting"
+
+
+def test_a_loop_that_keeps_others_waiting_is_named(counting, recorder):
+    running = recorder.start_record([counting], name="it")
+    description = running.recording / "nodes" / "0" / "node.json"
+    wait_until(lambda: description.exists() and json.loads(description.read_text()).get("notice"), "nothing was said", seconds=40)
+    running.signal(signal.SIGTERM)  # is handed on, and kills it where it stands
+    recording = recorder.finish_record(running)
+    assert re.search(r"thread 0 has kept others waiting for seconds, as it makes no call, at 0x\w+ \(.*/counting\+0x\w+\)", recording.stderr), recording.stderr
+    # The registers alone would name a point, a wrong one: there is no such event.
+    events = recorder.run([recorder.friday, "dump", "--node", "it", recording.path]).stdout
+    assert " yield " not in events and "clone" in events
