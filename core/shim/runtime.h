@@ -148,7 +148,6 @@ bool token_acquire(ThreadArea* area);                       // false: other proc
 bool token_yield(ThreadArea* area);                         // lets the oldest waiter go first; true: other processes ran
 bool token_wanted();                                        // somebody waits
 bool token_overdue();                                       // and this turn has lasted
-uint64_t token_turn_ns();                                   // for how long this turn has lasted
 void token_leave(ThreadArea* area);                         // a thread ends
 void token_keep(ThreadArea* area);                          // after a child by vfork has had it in the thread's name
 void log_release(ThreadArea* lender);                       // the entry of the call that it is in
@@ -195,7 +194,9 @@ extern SpinFound spin_found;
 // Not one that the kernel itself may send for what an instruction does: two of these at once become one.
 inline constexpr int kPokeSignal = 64;
 inline constexpr uint64_t kPokeValue = 0x656b6f702d6e7073;
-void spin_poke(uint32_t pid, uint32_t tid);  // a waiter asks whether the thread that holds the token turns in circles
+// A waiter, after so many milliseconds at least, asks whether the thread that holds the token turns in circles.
+void spin_poke(uint32_t pid, uint32_t tid, uint64_t milliseconds);
+void spin_poked(const void* info);   // that thread learns how long the other has waited
 // The poked thread, in its handler: true if it shall go on under the trap flag; then after each instruction.
 bool spin_begin(const ThreadArea* area, const format::SpinPoint& now);
 enum class Spin { searching, none, found };

@@ -266,6 +266,7 @@ void on_poke(int signal, void* info, void* context) {
   if (((const uint64_t*)info)[3] != kPokeValue) return on_fault(signal, info, context);
   ThreadArea* area = me();
   area->poked = 1;
+  spin_poked(info);
   if (!area->frame) look_for_spin(area, (UserContext*)context);
 }
 

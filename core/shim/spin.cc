@@ -89,20 +89,25 @@ bool of_the_program(uint64_t rip) { return rip < control.text_low || rip >= cont
 
 }  // namespace
 
-void spin_poke(uint32_t pid, uint32_t tid) {
+static uint64_t others_waited;  // milliseconds
+
+void spin_poked(const void* info) { others_waited = ((const uint64_t*)info)[4]; }
+
+void spin_poke(uint32_t pid, uint32_t tid, uint64_t milliseconds) {
   if (control.mode != kModeRecord) return;
   uint64_t info[16] = {};  // siginfo_t: signal, errno, si_code SI_QUEUE; pid and uid; value
   info[0] = kPokeSignal;
   info[1] = (uint32_t)-1;
   info[3] = kPokeValue;
+  info[4] = milliseconds;
   native(297, pid, tid, kPokeSignal, info);
 }
 
 // A loop that counts how often it goes round while it waits keeps the others waiting for ever; so may any long computation.
 void spin_tell(const ThreadArea* area, uint64_t rip) {
   static bool told;
-  constexpr uint64_t kLong = 3000000000;
-  const bool others = token_wanted() && token_turn_ns() >= kLong, signal = signals_pending(area) && area->look_delay >= kLongestDelay;
+  constexpr uint64_t kLong = 2000;  // milliseconds
+  const bool others = token_wanted() && others_waited >= kLong, signal = signals_pending(area) && area->look_delay >= kLongestDelay;
   if (told || control.mode != kModeRecord || !of_the_program(rip) || (!others && !signal)) return;
   told = true;
   Notice notice;

@@ -62,7 +62,7 @@ void leave_queue(uint32_t number) {
     }
 }
 
-bool turn_lasted() { return token_turn_ns() >= (uint64_t)kTurnNs; }
+bool turn_lasted() { return (ticks_now() - held_since) * 1000000000 / trace_header()->ticks_per_second >= (uint64_t)kTurnNs; }
 
 }  // namespace
 
@@ -77,6 +77,7 @@ void log_release(ThreadArea* lender) {
 void token_start(ThreadArea* first) {
   state = kHeld | first->number;
   guard = waiting = 0;
+  held_since = ticks_now();
   live_threads = 1;
 }
 
@@ -143,7 +144,7 @@ bool token_acquire(ThreadArea* area) {
     holds_since = held_since;
     unlock();
     // Less and less often: a thread that computes is only slowed by it.
-    if (unmoved && (unmoved & (unmoved - 1)) == 0 && (now & ~kWho) == kHeld) spin_poke((uint32_t)native(39), area_of(now & kWho)->kernel_tid);
+    if (unmoved && (unmoved & (unmoved - 1)) == 0 && (now & ~kWho) == kHeld) spin_poke((uint32_t)native(39), area_of(now & kWho)->kernel_tid, unmoved);
     long timeout[2] = {0, unmoved < 2 ? kTurnNs / 2 : kTurnNs};
     native(202, &area->go, 128 /* FUTEX_WAIT_PRIVATE */, 0, timeout, 0, 0);
   }
@@ -164,8 +165,6 @@ void token_keep(ThreadArea* area) {
 }
 
 bool token_wanted() { return __atomic_load_n(&waiting, __ATOMIC_RELAXED) != 0 || group_wanted(); }
-
-uint64_t token_turn_ns() { return (ticks_now() - held_since) / (trace_header()->ticks_per_second / 1000000 + 1) * 1000; }
 
 bool token_overdue() { return (__atomic_load_n(&waiting, __ATOMIC_RELAXED) && turn_lasted()) || group_overdue(); }
 

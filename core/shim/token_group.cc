@@ -155,7 +155,7 @@ void acquire() {
       continue;  // look once more: the holder may have lent before it saw us wait
     }
     unlock(&g.guard);
-    if (ask) spin_poke(tokens->member[now & kWho].pid, tokens->member[now & kWho].tid);
+    if (ask) spin_poke(tokens->member[now & kWho].pid, tokens->member[now & kWho].tid, unmoved);
     long timeout[2] = {0, unmoved < 2 ? kTurnNs / 2 : kTurnNs};
     native(202, &m.go, kWait, 0, timeout, 0, 0);
   }

@@ -30,6 +30,11 @@ def counting(tmp_path, recorder):
     return tmp_path / "counting"
 
 
+def test_threads_that_wait_their_turn_are_no_notice(recorder, targets):
+    for name in ("threads", "threads_crowd", "workers"):
+        assert "kept" not in recorder.record([targets / name]).stderr
+
+
 def test_a_loop_that_keeps_others_waiting_is_named(counting, recorder):
     running = recorder.start_record([counting], name="it")
     description = running.recording / "nodes" / "0" / "node.json"
