@@ -88,10 +88,15 @@ void leave_queue(TokenGroup& g) {
   }
 }
 
-void begin_turn(TokenGroup& g, uint32_t member) {
-  __atomic_store_n(&g.state, kHeld | member, __ATOMIC_SEQ_CST);
+// A turn of who has just become the holder.
+void count_turn(TokenGroup& g) {
   g.turn++;
   g.since = ticks_now();
+}
+
+void begin_turn(TokenGroup& g, uint32_t member) {
+  __atomic_store_n(&g.state, kHeld | member, __ATOMIC_SEQ_CST);
+  count_turn(g);
 }
 
 // Gives the token, which is ours, to the member that has waited longest. Takes the guard back.
@@ -136,16 +141,18 @@ void acquire() {
     }
     const uint32_t now = look(g.state);
     if (now == (kHeld | mine)) break;  // handed to us
-    bool taken = (now & ~kWho) != kHeld;
+    // Its owner takes a lent token back without the guard.
+    bool taken = (now & ~kWho) != kHeld && move(g, now, kHeld | mine);
     // Less and less often: a process that computes is only slowed by being looked at.
     unmoved = now == seen && g.turn == seen_turn ? unmoved + 1 : 0;
     seen = now;
     seen_turn = g.turn;
     const bool ask = unmoved && (unmoved & (unmoved - 1)) == 0;
-    if (!taken && ask && has_ended(tokens->member[now & kWho])) taken = true, flags = kHolderDied;
+    if (!taken && ask && (now & ~kWho) == kHeld && has_ended(tokens->member[now & kWho]))
+      taken = move(g, now, kHeld | mine), flags = taken ? kHolderDied : 0;
     if (taken) {
       if (queued_in == group) leave_queue(g);
-      begin_turn(g, mine);
+      count_turn(g);
       break;
     }
     if (queued_in != group) {
