@@ -132,7 +132,7 @@ class Bench:
         """The program of a C file beside this one."""
         program = self.directory / source.removesuffix(".c")
         if not program.exists():
-            subprocess.run(["cc", "-O2", "-g", "-Wall", "-o", program, HERE / source], check=True, timeout=60)
+            subprocess.run(["cc", "-O2", "-g", "-Wall", "-pthread", "-o", program, HERE / source], check=True, timeout=60)
         return program
 
     def start(self, command: Sequence[Any], *, cores: Iterable[int] | None = None, log: bool = True, **options: Any) -> subprocess.Popen:
@@ -242,9 +242,9 @@ def ask(port: int, line: str) -> str:
             return ""
 
 
-def load(bench: Bench, port: int, test: str, requests: int, *, cores: Iterable[int] | None = None) -> float:
-    """Requests a second of `redis-benchmark`."""
-    text = bench.run(["redis-benchmark", "-h", "127.0.0.1", "-p", port, "-t", test, "-n", requests, "-r", 1000, "--csv"], cores=cores)
+def load(bench: Bench, port: int, test: str, requests: int, *, cores: Iterable[int] | None = None, depth: int = 1) -> float:
+    """Requests a second of `redis-benchmark`, `depth` of them at once on a connection."""
+    text = bench.run(["redis-benchmark", "-h", "127.0.0.1", "-p", port, "-t", test, "-n", requests, "-r", 1000, "-P", depth, "--csv"], cores=cores)
     found = re.search(rf'^"{test.upper()}","([\d.]+)"', text, re.MULTILINE)
     if not found:
         raise RuntimeError(f"redis-benchmark printed no result: {text[-500:]}")
