@@ -153,9 +153,11 @@ Result<void> Merger::open_inputs() {
         lost.insert(node.id);
       }
     }
-    // A forked node begins in its parent.
-    auto is_lost = [&](const NodeInfo& node) { return lost.contains(node.id) || (node.parent && lost.contains(*node.parent)); };
-    for (size_t before = ~size_t{0}; before != lost.size();) {
+    // A forked node begins in its parent, which a trace that cannot be opened does not name.
+    auto is_lost = [&](const NodeInfo& node) {
+      return lost.contains(node.id) || (node.parent ? lost.contains(*node.parent) : !is_zero(node.parent_uuid));
+    };
+    for (size_t before = 0; before != lost.size();) {
       before = lost.size();
       for (const NodeInfo& node : recording.nodes())
         if (is_lost(node) && lost.insert(node.id).second)

@@ -9,6 +9,7 @@ CLOCK_MONOTONIC is shifted by a time namespace, so the programs see it too. No k
 into a recording.
 """
 
+import shutil
 import subprocess
 import uuid
 
@@ -16,17 +17,26 @@ import pytest
 from conftest import wait_until
 
 ENTER = ["nsenter", "--preserve-credentials", "--user", "--net", "--mount", "--uts", "--time"]
+NFT = "/usr/sbin/nft"
 MAKE = ["--net", "--mount", "--uts", "--time", "--fork", "--kill-child"]
+
+
+# One of each thing that a World does; a container may allow some of them only.
+PROBE = """set -e
+hostname probe
+mount --bind /dev/null /proc/sys/kernel/random/boot_id
+ip link add name probe0 type veth peer name probe1
+echo 1 > /proc/sys/net/ipv4/ip_forward"""
 
 
 def need_namespaces():
     """Skips where the machine refuses what a World is made of."""
-    try:
-        probe = subprocess.run(["unshare", "--user", "--map-root-user", *MAKE, "--monotonic", "1", "true"], capture_output=True, text=True, timeout=20)
-    except FileNotFoundError:
-        pytest.fail("there is no unshare(1), which is in Debian's package util-linux")
+    for program, package in (("unshare", "util-linux"), ("ip", "iproute2"), (NFT, "nftables")):
+        if not shutil.which(program):
+            pytest.fail(f"there is no {program}, which is in Debian's package {package}; console/setup.sh installs it")
+    probe = subprocess.run(["unshare", "--user", "--map-root-user", *MAKE, "--monotonic", "1", "sh", "-c", PROBE], capture_output=True, text=True, timeout=20)
     if probe.returncode != 0:
-        pytest.skip(f"machine: it gives an ordinary user no namespaces (user, net, mount, uts, time): {probe.stderr.strip()}")
+        pytest.skip(f"machine: it gives this user no hosts made of namespaces (user, net, mount, uts, time): {probe.stderr.strip()}")
 
 
 class Place:
@@ -84,11 +94,14 @@ class World:
 
     def rewrite(self, rules):
         """Destination addresses rewritten by the router: {(protocol, address, port): (address, port)}."""
+        probe = self.router.start([NFT, "add table ip probe; add chain ip probe incoming { type nat hook prerouting priority -100; }"]).finish(20)
+        if probe.returncode != 0:
+            pytest.skip(f"machine: its kernel rewrites no addresses (nf_tables with NAT): {probe.stderr.strip()}")
         lines = "\n".join(f"ip daddr {at} {protocol} dport {port} dnat to {to[0]}:{to[1]}" for (protocol, at, port), to in rules.items())
         chain = f"table ip rewritten {{\nchain incoming {{\ntype nat hook prerouting priority -100\n{lines}\n}}\n}}\n"
         file = self.recorder.directory / "rewritten.nft"
         file.write_text(chain)
-        self.router.run(["/usr/sbin/nft", "-f", file])
+        self.router.run([NFT, "-f", file])
 
     def connects(self, place, address, port):
         """Waits until something accepts connections there."""

@@ -353,7 +353,8 @@ def test_merged_names(recorder, two):
     out = recorder.directory / "out"
     said = merge(recorder, out, *two, expect=2)
     assert "both have a node echo" in said and f"h1={two[0]} h2={two[1]}" in said and not out.exists()
-    merge(recorder, out, f"one={two[0]}", f"two={two[1]}")
+    done = recorder.run([recorder.friday, "merge", "-o", out, f"one={two[0]}", f"two={two[1]}"])
+    assert done.returncode == 0 and "were recorded on one host" in done.stdout and "--separate-hosts" in done.stdout, done
     info = recorder.info(out)
     assert [node["name"] for node in info["nodes"]] == ["one.echo", "two.echo"]
     assert len(info["hosts"]) == 1
@@ -364,7 +365,8 @@ def test_merged_names(recorder, two):
     assert len(list((out / "files").iterdir())) == len({file.name for path in two for file in (path / "files").iterdir()})
     separate = recorder.directory / "separate"
     done = recorder.run([recorder.friday, "merge", "--separate-hosts", "-o", separate, f"one={two[0]}", f"two={two[1]}"])
-    assert done.returncode == 0 and len(recorder.info(separate)["hosts"]) == 2
+    assert done.returncode == 0 and "were recorded on one host" not in done.stdout and len(recorder.info(separate)["hosts"]) == 2
+    assert "no message relates it" in recorder.run([recorder.friday, "info", separate]).stdout
     # A merged recording is one like any other: it can be merged again, and added to.
     third = recorder.record(["/bin/echo", "three"], name="last").path
     again = merge(recorder, recorder.directory / "again", out, third)
@@ -418,6 +420,15 @@ def test_merge_refuses(recorder, two, tmp_path):
     done = recorder.run([recorder.friday, "merge", "--leave-out-damaged", "-o", out, f"x={one}", f"y={third}"])
     assert done.returncode == 0 and "left out" in done.stderr, done.stderr
     assert [node["name"] for node in recorder.info(out)["nodes"]] == ["x.echo", "y.three"]
+    # Whoever was forked from a damaged node cannot be replayed either.
+    family = recorder.record(["/bin/sh", "-c", "(exit 3); /bin/echo said"], name="family").path
+    parent = family / "nodes" / "0" / "trace"
+    parent.write_bytes(parent.read_bytes()[:-200])
+    shutil.rmtree(out)
+    done = recorder.run([recorder.friday, "merge", "--leave-out-damaged", "-o", out, f"x={one}", f"y={family}"])
+    assert done.returncode == 0 and "forked from a node that is left out" in done.stderr, done.stderr
+    names = [node["name"] for node in recorder.info(out)["nodes"]]
+    assert "x.echo" in names and not any("y.family/child-1" == name for name in names), names
     # A copied library that was changed would give other code and symbols.
     shutil.rmtree(out)
     library = max((other / "files").iterdir(), key=lambda f: f.stat().st_size)
