@@ -536,6 +536,7 @@ Result<FactSet> FactSet::gather(const Recording& recording, std::span<const Node
     node.pid = reader.header().pid;
     node.uuid = info.uuid;
     node.sharing = reader.header().sharing;
+    node.family = info.lineage.empty() ? info.name : info.lineage.front();
     node.replaced = info.end.how == NodeEnd::How::replaced;
     node.threads.push_back(node.pid);
     set.readers.push_back(std::move(reader));

@@ -108,6 +108,7 @@ struct NodeFacts {
   uint32_t host = 0;   // slot in FactSet::clocks
   uint32_t pid = 0;
   Uuid uuid{};
+  std::string family;     // its first ancestor: recordings of several containers of one host have equal pids in different families
   bool replaced = false;  // ended by execve
   std::vector<EventTime> times;
   std::vector<SharedUse> uses;

@@ -120,8 +120,8 @@ void Matcher::match_execs() {
     uint32_t next = old;
     for (uint32_t slot = 0; slot < nodes.size(); ++slot) {
       if (slot == old || nodes[slot].pid != nodes[old].pid || !facts_.same_host(slot, old) || nodes[slot].times.empty()) continue;
-      uint64_t began = nodes[slot].times.front().entry;
-      if (began >= left && (next == old || began < nodes[next].times.front().entry)) next = slot;
+      auto rank = [&](uint32_t candidate) { return std::pair(nodes[candidate].family != nodes[old].family, nodes[candidate].times.front().entry); };
+      if (nodes[slot].times.front().entry >= left && (next == old || rank(slot) < rank(next))) next = slot;
     }
     if (next != old) add(old, nodes[old].times.size() - 1, next, 0, EdgeKind::exec);
   }
@@ -129,20 +129,20 @@ void Matcher::match_execs() {
 
 namespace {
 
-// Nodes of a host by pid. A pid may be reused: the youngest that began before `time` is meant.
+// Nodes of a host by pid. A pid may be reused, or mean something else in another container: a node of the asker's family is
+// meant before others, and of those the youngest that began before `time`.
 class PidTable {
  public:
   explicit PidTable(const FactSet& facts) : facts_(facts) {
     for (uint32_t slot = 0; slot < facts.nodes.size(); ++slot)
       if (!facts.nodes[slot].times.empty()) table_.emplace(std::pair(facts.nodes[slot].host, facts.nodes[slot].pid), slot);
   }
-  uint32_t find(uint32_t host, uint32_t pid, uint64_t time) const {
+  uint32_t find(const NodeFacts& asker, uint32_t pid, uint64_t time) const {
     uint32_t best = kNoChannel;
-    auto [at, end] = table_.equal_range(std::pair(host, pid));
-    for (; at != end; ++at) {
-      uint64_t began = facts_.nodes[at->second].times.front().entry;
-      if (began <= time && (best == kNoChannel || began > facts_.nodes[best].times.front().entry)) best = at->second;
-    }
+    auto rank = [&](uint32_t slot) { return std::pair(facts_.nodes[slot].family == asker.family, facts_.nodes[slot].times.front().entry); };
+    auto [at, end] = table_.equal_range(std::pair(asker.host, pid));
+    for (; at != end; ++at)
+      if (facts_.nodes[at->second].times.front().entry <= time && (best == kNoChannel || rank(at->second) > rank(best))) best = at->second;
     return best;
   }
 
@@ -164,7 +164,7 @@ void Matcher::match_waits() {
     for (const WaitFact& wait : node.waits) {
       int status = static_cast<int>(wait.status);
       if (!WIFEXITED(status) && !WIFSIGNALED(status)) continue;
-      uint32_t child = pids.find(node.host, wait.pid, wait.time);
+      uint32_t child = pids.find(node, wait.pid, wait.time);
       if (child == kNoChannel) continue;
       const std::vector<EventTime>& times = facts_.nodes[child].times;
       if (times.back().entry <= wait.time) add(child, times.size() - 1, slot, wait.event, EdgeKind::wait);
@@ -180,7 +180,7 @@ void Matcher::match_signals() {
     for (const SignalFact& got : node.signals) {
       bool child_ended = got.signal == SIGCHLD && (got.code == CLD_EXITED || got.code == CLD_KILLED || got.code == CLD_DUMPED);
       if (!child_ended && got.code != SI_USER && got.code != SI_TKILL && got.code != SI_QUEUE) continue;
-      uint32_t sender = pids.find(node.host, got.sender, got.time);
+      uint32_t sender = pids.find(node, got.sender, got.time);
       if (sender == kNoChannel || sender == slot) continue;
       const NodeFacts& from = facts_.nodes[sender];
       if (child_ended) {

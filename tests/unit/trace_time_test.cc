@@ -661,6 +661,24 @@ TEST(Matching, ExecFollowsTheProgramItReplaced) {
   EXPECT_EQ(edge.to.value, 1u);
 }
 
+TEST(Matching, EqualPidsOfSeveralContainersAreToldApartByTheirFamily) {
+  // Process 1 of two containers on one host, each replaced by exec; the other container's is the next to begin.
+  Script first(0, 0, 1), second(1, 0, 1), first_program(2, 0, 1), second_program(3, 0, 1);
+  first.plain(100, SYS_execve, {0, 0, 0});
+  second.plain(110, SYS_execve, {0, 0, 0});
+  second_program.plain(200);
+  first_program.plain(210);
+  TemporaryRecording temporary;
+  temporary.save(first.writer, R"({"name": "a.sh", "lineage": ["a.sh"], "ended": {"how": "exec", "detail": 0}})");
+  temporary.save(second.writer, R"({"name": "b.sh", "lineage": ["b.sh"], "ended": {"how": "exec", "detail": 0}})");
+  temporary.save(first_program.writer, R"({"name": "a.sh/exec-1", "lineage": ["a.sh", "a.sh/exec-1"]})");
+  temporary.save(second_program.writer, R"({"name": "b.sh/exec-1", "lineage": ["b.sh", "b.sh/exec-1"]})");
+  auto schedule = Schedule::compute(*Recording::open(temporary.path()));
+  ASSERT_TRUE(schedule);
+  ASSERT_EQ(schedule->edges().size(), 2u);
+  for (const Edge& edge : schedule->edges()) EXPECT_EQ(edge.to.value, edge.from.value + 2);
+}
+
 // Damage behind good checksums reaches matching: whatever the fields say, there is an order that keeps the promises, or an
 // error; never a crash or an endless loop.
 TEST(Schedule, SurvivesHostileTraces) {
