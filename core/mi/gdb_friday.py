@@ -587,7 +587,7 @@ class Locate(JsonCommand):
         file, line = location.source or (None, None)
         function = location.function
         if function and function.startswith("_Z"):  # gdb 13 gives the linker's name here
-            function = gdb.execute("demangle -- " + function, to_string=True).strip()
+            function = gdb.execute("demangle -l c++ -- " + function, to_string=True).strip()
         return {"address": location.address, "function": function, "file": file, "full_name": location.fullname,
                 "line": line}
 
