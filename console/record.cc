@@ -15,10 +15,10 @@ namespace friday {
 namespace {
 
 struct RecordOptions {
-  std::string recording, name, group;
+  std::string recording, name, group, max_size;
   std::vector<std::string> command;
-  bool strict = false, quiet = false, catch_all = false, list_calls = false;
   uint32_t state_every = 0;
+  bool strict = false, quiet = false, catch_all = false, list_calls = false, no_compress = false;
 };
 
 constexpr int kUsage = 2;
@@ -36,7 +36,10 @@ std::string readable_size(uint64_t bytes) {
 
 void print_summary(const RecordOptions& options, const LaunchResult& result) {
   for (const auto& node : result.nodes)
-    fmt::print(stderr, "friday: node {} {}: {} events, {}; {}\n", node.id, node.name, node.events, readable_size(node.bytes), node.ended);
+    fmt::print(stderr, "friday: node {} {}: {} events, {}{}; {}\n", node.id, node.name, node.events, readable_size(node.bytes),
+               node.stored ? fmt::format(" ({} on disk)", readable_size(node.stored)) : "", node.ended);
+  if (result.left_out)
+    fmt::print(stderr, "friday: {} {} not recorded: {}\n", result.left_out, result.left_out == 1 ? "process was" : "processes were", result.left_out_because);
   fmt::print(stderr, "friday: recorded in {} (readable by you only: recordings hold whatever the programs saw)\n", options.recording);
 }
 
@@ -68,6 +71,12 @@ int run_record(const RecordOptions& options) {
   launch.collector.strict = options.strict;
   launch.collector.catch_all_only = options.catch_all;
   launch.collector.state_every = options.state_every;
+  launch.collector.compress = !options.no_compress;
+  if (!options.max_size.empty()) {
+    auto size = parse_size(options.max_size);
+    if (!size) return complain(size.error());
+    launch.collector.max_size = *size;
+  }
   launch.shim = library_directory() + "/friday-shim.so";
   launch.own_process_groups = !options.group.empty();
   auto result = run_group(group, launch);
@@ -88,6 +97,8 @@ void add_record_command(CLI::App& app, int* status) {
   command->add_option("--node", options->name, "Name of the node (default: the program's name)");
   command->add_option("--group", options->group, "Start, record and stop the programs that this TOML file describes");
   command->add_flag("--strict", options->strict, "End the whole group when a program makes a call that is not handled");
+  command->add_option("--max-size", options->max_size, "End the recording when its traces take this much of the disk (500M, 20G); the programs go on");
+  command->add_flag("--no-compress", options->no_compress, "Do not compress what the programs have left behind");
   command->add_flag("-q,--quiet", options->quiet, "Print nothing at the end");
   command->add_flag("--no-patch", options->catch_all, "Patch no call sites: every call goes through Syscall User Dispatch (slow; for tests)");
   command->add_flag("--state-hash{16}", options->state_every, "Keep a hash of the program's state at every 16th call of a thread, or every N-th (--state-hash=N)")

@@ -24,6 +24,7 @@
 
 #include "core/base/check.h"
 #include "core/base/files.h"
+#include "core/base/processes.h"
 #include "core/record/instrumentable.h"
 
 namespace friday {
@@ -33,6 +34,7 @@ using format::FileHeader;
 namespace {
 
 constexpr uint64_t kFirstRoom = 16u << 20, kMostRoom = 64u << 20;
+constexpr uint64_t kLeastRoom = 1u << 20;  // less is not worth a trace
 
 int64_t now_ns(clockid_t clock) {
   timespec now;
@@ -84,8 +86,11 @@ struct Collector::Node {
   uint8_t uuid[16]{}, parent_uuid[16]{};
   UniqueFd trace, socket, peer;  // peer: the program's end until it is handed out
   FileHeader* header = nullptr;
+  Packer::Trace* packed = nullptr;
   pid_t pid = 0;
   bool direct_child = false, hello = false, spawned = false, closed = false, hung_up = false;
+  bool waits_for_room = false, dropped = false, replaced = false;
+  uint64_t events = 0, bytes = 0;  // once closed
   int64_t started_ns = 0;
   int wait_status = -1;
   uint32_t end_reason = 0;
@@ -174,7 +179,11 @@ Result<Collector::Node*> Collector::create_node(const NodeOrigin& origin, const 
   if (getrandom(node->uuid, sizeof node->uuid, 0) != sizeof node->uuid) return fail(ErrorCode::io, "getrandom failed");
   if (parent) memcpy(node->parent_uuid, parent->uuid, sizeof node->parent_uuid);
   node->started_ns = now_ns(CLOCK_REALTIME);
-  FRIDAY_TRY_VOID(create_trace(*node, forked));
+  if (auto created = create_trace(*node, forked); !created) {
+    unlink((node->directory + "/trace").c_str());
+    rmdir(node->directory.c_str());
+    return std::unexpected(created.error());
+  }
   if (parent) {
     node->header->parent_pid = static_cast<uint32_t>(parent->pid);
     node->header->fork_event = parent->header->events - (forked ? 0 : 1);  // execve has its entry in the trace already
@@ -185,9 +194,12 @@ Result<Collector::Node*> Collector::create_node(const NodeOrigin& origin, const 
 }
 
 Result<void> Collector::create_trace(Node& node, bool forked) {
-  FRIDAY_TRY(trace, open_file(node.directory + "/trace", O_RDWR | O_CREAT | O_EXCL, 0600));
-  if (int error = posix_fallocate(trace.get(), 0, kFirstRoom))
-    return fail_errno(error, fmt::format("cannot allocate {} MiB for {}/trace", kFirstRoom >> 20, node.directory));
+  const uint64_t room = std::min(kFirstRoom, room_left());
+  if (room < kLeastRoom) return fail(ErrorCode::io, "the recording has the size that --max-size allows");
+  const std::string path = node.directory + "/trace";
+  FRIDAY_TRY(trace, open_file(path, O_RDWR | O_CREAT | O_EXCL, 0600));
+  if (int error = posix_fallocate(trace.get(), 0, static_cast<off_t>(room)))
+    return fail_errno(error, fmt::format("cannot allocate {} MiB for {}", room >> 20, path));
   void* mapped = mmap(nullptr, format::kHeaderSize, PROT_READ | PROT_WRITE, MAP_SHARED, trace.get(), 0);
   if (mapped == MAP_FAILED) return fail_errno(errno, "cannot map a trace header");
   auto* header = static_cast<FileHeader*>(mapped);
@@ -212,9 +224,13 @@ Result<void> Collector::create_trace(Node& node, bool forked) {
   header->ticks_per_second = ticks_per_second_;
   header->sharing = sharing_;
   header->committed = format::kHeaderSize;
-  header->allocated = kFirstRoom;
+  header->allocated = room;
   node.header = header;
   node.trace = std::move(trace);
+  if (options_.compress) {
+    header->packing = 1;
+    node.packed = packer_.add(path, node.trace.get());
+  }
   return {};
 }
 
@@ -267,10 +283,17 @@ Result<void> Collector::serve(int timeout_ms, int extra_fd) {
       owners.push_back(node.get());
     }
   if (extra_fd >= 0) set.push_back({extra_fd, POLLIN, 0});
+  std::vector<Node*> waiting;
+  for (auto& node : nodes_)
+    if (node->waits_for_room && !node->closed) waiting.push_back(node.get());
+  if (!waiting.empty()) set.push_back({packer_.wake_fd(), POLLIN, 0});
   int ready = poll(set.data(), set.size(), timeout_ms);
   if (ready < 0 && errno != EINTR) return fail_errno(errno, "poll failed");
   for (size_t i = 0; ready > 0 && i < owners.size(); i++)
     if (set[i].revents) handle(*owners[i]);
+  if (!waiting.empty()) packer_.settled();
+  for (Node* node : waiting)
+    if (!node->closed) give_room(*node);
   return {};
 }
 
@@ -368,19 +391,23 @@ void Collector::answer_hello(Node& node, const shim::Request& request) {
 }
 
 // The same process says hello again: it has executed another program. The old trace is complete; the new image is a node of
-// its own, in the line of the old one.
+// its own, in the line of the old one. None if there is no room for its trace.
 Collector::Node* Collector::restart_after_exec(Node& node) {
   NodeOrigin origin = node.origin;
   origin.name = fmt::format("{}/exec-1", node.origin.lineage.back());
   origin.lineage.push_back(origin.name);
   describe_process(node.pid, origin);
   auto fresh = create_node(origin, &node);
-  if (!fresh) return nullptr;
+  if (!fresh) {
+    leave_out(fresh.error());
+    return nullptr;
+  }
   (*fresh)->socket = std::move(node.socket);
   (*fresh)->pid = node.pid;
   (*fresh)->direct_child = node.direct_child;
   node.executes.clear();
-  end_by_execution(node, origin.program);
+  if (node.end_reason == 0) end_by_execution(node, origin.program);  // else its recording had ended before
+  node.replaced = true;
   close_node(node);
   return *fresh;
 }
@@ -415,6 +442,10 @@ void Collector::end_by_execution(Node& node, const std::string& text) {
   if (pwrite(node.trace.get(), &record, sizeof record, static_cast<off_t>(end)) != sizeof record) return;
   __atomic_store_n(&node.header->committed, end + sizeof record, __ATOMIC_RELEASE);
   node.header->ended = 1;
+}
+
+void Collector::leave_out(const Error& error) {
+  if (left_out_++ == 0) left_out_because_ = error.message;
 }
 
 void Collector::answer_module(Node& node, const shim::Request& request, int fd) {
@@ -453,6 +484,7 @@ void Collector::answer_fork(Node& node) {
   origin.lineage.push_back(origin.name);
   auto child = create_node(origin, &node, true);
   int pair[2];
+  if (!child) leave_out(child.error());
   if (!child || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
     send_reply(node.socket.get(), &reply, sizeof reply, nullptr, 0);
     return;
@@ -475,6 +507,7 @@ void Collector::answer_spawn(Node& node, const shim::Request& request) {
   origin.program.assign(request.text, strnlen(request.text, sizeof request.text));
   origin.arguments.clear();
   auto child = create_node(origin, &node);
+  if (!child) leave_out(child.error());
   int pair[2];
   if (!child || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
     send_reply(node.socket.get(), &reply, sizeof reply, nullptr, 0);
@@ -491,12 +524,30 @@ void Collector::answer_spawn(Node& node, const shim::Request& request) {
   send_reply(node.socket.get(), &reply, sizeof reply, &fd, 1);
 }
 
+// What --max-size still allows: bytes that the traces take on disk, room given ahead included.
+uint64_t Collector::room_left() const {
+  if (options_.max_size == 0) return UINT64_MAX;
+  uint64_t used = 0;
+  for (const auto& node : nodes_) {
+    used += node->header ? node->header->allocated : node->bytes;
+    if (node->packed) used += node->packed->stored - node->packed->removed;
+  }
+  return used < options_.max_size ? (options_.max_size - used) & ~uint64_t{4095} : 0;
+}
+
 void Collector::give_room(Node& node) {
-  uint64_t now = node.header->allocated;
-  uint64_t more = std::min(kMostRoom, std::max(kFirstRoom, now / 2));
-  int error = posix_fallocate(node.trace.get(), static_cast<off_t>(now), static_cast<off_t>(more));
+  node.waits_for_room = false;
+  if (!node.header || node.header->closed) return;
+  if (node.packed) packer_.left(*node.packed, __atomic_load_n(&node.header->committed, __ATOMIC_ACQUIRE));
+  const uint64_t now = node.header->allocated;
+  const uint64_t more = std::min({kMostRoom, std::max(kFirstRoom, now / 2), room_left()});
+  const int error = more == 0 ? EFBIG : posix_fallocate(node.trace.get(), static_cast<off_t>(now), static_cast<off_t>(more));
+  if (error && packer_.busy()) {  // what it takes out of the traces may do
+    node.waits_for_room = true;
+    return;
+  }
   if (error) {
-    node.header->closed = error == ENOSPC || error == EDQUOT ? format::kEndDiskFull : format::kEndRefused;
+    node.header->closed = error == EFBIG ? format::kEndSizeLimit : error == ENOSPC || error == EDQUOT ? format::kEndDiskFull : format::kEndRefused;
   } else {
     __atomic_store_n(&node.header->allocated, now + more, __ATOMIC_RELEASE);
   }
@@ -508,15 +559,19 @@ void Collector::close_node(Node& node) {
   node.closed = true;
   if (node.header) {
     // Its last event is the entry of a successful execve, and nobody has spoken for the new program.
-    const bool executed = !node.executes.empty() && node.pid && node.header->events == node.execution_event;
+    const bool executed = !node.executes.empty() && node.pid && node.end_reason == 0 && node.header->events == node.execution_event;
     if (executed && node.execution_problem.empty())
       node.execution_problem = fmt::format("{} was executed, and did not load the shim", node.executes);
     if (executed) node.end_detail = 1, end_by_execution(node, node.executes);
     uint64_t end = node.header->committed;
     const bool nothing = node.header->events == 0 && node.pid == 0;
     // A process that still lives goes on storing: it would lose what it stores behind the end of the file, and its life.
-    const bool gone = node.hung_up || node.wait_status >= 0 || node.end_reason == format::kEndExec || nothing;
+    const bool gone = node.hung_up || node.wait_status >= 0 || node.replaced || nothing;
     if (!gone) __atomic_store_n(&node.header->closed, uint32_t{format::kEndStopped}, __ATOMIC_RELEASE);
+    node.events = node.header->events;
+    node.bytes = gone ? end : node.header->allocated;
+    const bool pack = gone && node.packed && end >= format::kHeaderSize + kPackBlock;
+    if (gone && !pack) node.header->packing = 0;
     munmap(node.header, format::kHeaderSize);
     node.header = nullptr;
     if (gone && ftruncate(node.trace.get(), static_cast<off_t>(end)) != 0) node.end_text += " (the trace could not be trimmed)";
@@ -524,19 +579,23 @@ void Collector::close_node(Node& node) {
       unlink((node.directory + "/trace").c_str());
       unlink((node.directory + "/node.json").c_str());
       rmdir(node.directory.c_str());
+      node.dropped = true;
+      node.bytes = 0;
       return;
     }
+    if (pack) packer_.ended(*node.packed, end);
   }
   write_description(node);
   node.socket.reset();
 }
 
-void Collector::finish() {
+void Collector::finish(bool hurry) {
   for (size_t i = 0; i < nodes_.size(); i++) close_node(*nodes_[i]);
   UniqueFd directory(open(options_.recording.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (directory && tokens_ && flock(directory.get(), LOCK_EX) == 0 && flock(tokens_.get(), LOCK_EX | LOCK_NB) == 0)
     unlink((options_.recording + "/tokens").c_str());
   tokens_.reset();
+  packer_.finish(hurry);
 }
 
 namespace {
@@ -556,6 +615,7 @@ void Collector::write_description(const Node& node) {
                       {"parent_uuid", hex_of(node.parent_uuid, 16)}, {"lineage", node.origin.lineage},
                       {"program", node.origin.program}, {"argv", node.origin.arguments}, {"cwd", node.origin.cwd},
                       {"host", host}, {"boot_id", boot_id_.substr(0, boot_id_.find('\n'))}, {"pid", node.pid},
+                      {"recorder", {{"pid", getpid()}, {"start", process_start(getpid())}}},
                       {"started_ns", node.started_ns}, {"strict", options_.strict},
                       {"ended", ending(node.wait_status, node.closed, node.end_reason, node.end_detail)},
                       {"recording_end", {{"reason", node.end_reason}, {"detail", node.end_detail}, {"text", node.end_reason == format::kEndExec && !node.execution_problem.empty() ? node.execution_problem : node.end_text}}},
@@ -567,15 +627,13 @@ void Collector::write_description(const Node& node) {
 std::vector<NodeSummary> Collector::summaries() const {
   std::vector<NodeSummary> list;
   for (const auto& node : nodes_) {
-    struct stat st;
-    if (stat((node->directory + "/trace").c_str(), &st) != 0) continue;
+    if (node->dropped) continue;
     NodeSummary s;
     s.id = node->id;
     s.name = node->origin.name;
-    s.bytes = static_cast<uint64_t>(st.st_size);
-    FileHeader header;
-    auto fd = open_file(node->directory + "/trace", O_RDONLY);
-    if (fd && read_exactly(fd->get(), std::as_writable_bytes(std::span(&header, 1)), 0)) s.events = header.events;
+    s.events = node->events;
+    s.bytes = node->bytes;
+    if (node->packed && node->packed->stored) s.stored = node->bytes - node->packed->removed + node->packed->stored;
     if (!node->execution_problem.empty() && node->end_reason == format::kEndExec) {
       s.ended = (node->hello ? "recording ended by execve: " : "never recorded: ") + node->execution_problem;
       s.complete = false;
@@ -587,6 +645,10 @@ std::vector<NodeSummary> Collector::summaries() const {
       s.complete = false;
     } else if (node->end_reason == format::kEndDiskFull) {
       s.ended = "recording ended: the disk is full; the program went on";
+      s.complete = false;
+    } else if (node->end_reason == format::kEndSizeLimit) {
+      s.ended = fmt::format("recording ended: {}; the program went on",
+                            options_.max_size ? "the recording has the size that --max-size allows" : "the file has the size that the limit of files (ulimit -f) allows");
       s.complete = false;
     } else if (node->end_reason == format::kEndRefused) {
       s.ended = "recording ended: " + node->end_text;

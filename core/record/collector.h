@@ -2,7 +2,8 @@
 // them, copies the files they map, and writes down how each node ended. The programs store into shared pages of the trace
 // files by themselves, so killing the collector or a program loses nothing that was stored.
 //
-// One thread, one poll loop. Nothing here is on the path of a recorded system call.
+// One thread, one poll loop, and a second thread of low priority that compresses what the programs have left behind (packer.h).
+// Nothing here is on the path of a recorded system call.
 #pragma once
 
 #include <sys/types.h>
@@ -16,6 +17,7 @@
 #include "core/base/error.h"
 #include "core/base/fd.h"
 #include "core/record/file_store.h"
+#include "core/record/packer.h"
 #include "core/shim/shim_abi.h"
 
 namespace friday {
@@ -33,12 +35,17 @@ struct CollectorOptions {
   bool strict = false;       // a call that is not handled ends the whole group
   bool catch_all_only = false;
   uint32_t state_every = 0;  // a state hash at each n-th call of a thread; 0: none
+  bool compress = true;
+  uint64_t max_size = 0;       // bytes on disk at which the recording ends; 0: no limit
 };
+
+inline constexpr uint64_t kLeastMaxSize = 4u << 20;
 
 struct NodeSummary {
   uint32_t id = 0;
   std::string name;
   uint64_t events = 0, bytes = 0;
+  uint64_t stored = 0;  // bytes on disk, if compressed
   std::string ended;  // "exit 0", "signal 9", "recording ended at call futex", ...
   bool complete = true;
 };
@@ -62,8 +69,12 @@ class Collector {
   size_t alive() const;
   // True once a node met a call that is not handled and the options are strict.
   bool must_stop() const { return must_stop_; }
-  // Trims traces and writes the last node.json files. Called by the destructor too.
-  void finish();
+  // Trims and compresses traces, and writes the last node.json files; with `hurry` compresses no more. Called by the
+  // destructor too.
+  void finish(bool hurry = false);
+  // Processes that got no trace, and why the first of them got none.
+  size_t left_out() const { return left_out_; }
+  const std::string& left_out_because() const { return left_out_because_; }
   std::vector<NodeSummary> summaries() const;
   std::vector<pid_t> live_pids() const;
 
@@ -82,11 +93,14 @@ class Collector {
   void end_by_execution(Node& node, const std::string& text);
   Node* restart_after_exec(Node& node);
   void give_room(Node& node);
+  uint64_t room_left() const;
+  void leave_out(const Error& error);
   void close_node(Node& node);
   void write_description(const Node& node);
 
   CollectorOptions options_;
   FileStore files_;
+  Packer packer_;
   std::vector<std::unique_ptr<Node>> nodes_;
   uint32_t next_id_ = 0;
   uint32_t clock_kind_;
@@ -95,6 +109,8 @@ class Collector {
   UniqueFd tokens_;        // the TokenArea (shim_abi.h), locked shared while this collector lives
   uint64_t sharing_ = 0;   // its session
   bool must_stop_ = false;
+  size_t left_out_ = 0;
+  std::string left_out_because_;
 };
 
 }  // namespace friday

@@ -26,6 +26,15 @@ Result<void> read_seconds(const std::string& path, const toml::node& node, std::
   return {};
 }
 
+Result<void> read_size(const std::string& path, const toml::node& node, uint64_t& out) {
+  std::string text;
+  FRIDAY_TRY_VOID(read(path, node, "max_size", "a string as \"500M\" or \"20G\"", text));
+  auto size = parse_size(text);
+  if (!size) return fail(ErrorCode::bad_input, "{}: max_size: {}", place(path, node), size.error().message);
+  out = *size;
+  return {};
+}
+
 Result<int> signal_number(const std::string& path, const toml::node& node) {
   std::string name;
   FRIDAY_TRY_VOID(read(path, node, "stop_signal", "a signal name such as \"TERM\"", name));
@@ -82,7 +91,8 @@ Result<void> read_settings(const std::string& path, const toml::table& table, Gr
   for (const auto& [key, node] : table) {
     if (key == "stop_after") FRIDAY_TRY_VOID(read_seconds(path, node, "stop_after", group.stop_after));
     else if (key == "stop_when_ends") FRIDAY_TRY_VOID(read(path, node, "stop_when_ends", "a node name", group.stop_when_ends));
-    else return fail(ErrorCode::bad_input, "{}: unknown key \"{}\" in [group]; known: stop_after, stop_when_ends", place(path, node), key.str());
+    else if (key == "max_size") FRIDAY_TRY_VOID(read_size(path, node, group.max_size));
+    else return fail(ErrorCode::bad_input, "{}: unknown key \"{}\" in [group]; known: stop_after, stop_when_ends, max_size", place(path, node), key.str());
   }
   return {};
 }

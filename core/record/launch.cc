@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstring>
 
@@ -85,6 +86,7 @@ Result<pid_t> spawn(const ProgramSpec& program, const std::string& path, const L
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
+    ::signal(SIGXFSZ, SIG_DFL);
     if (options.own_process_groups) setpgid(0, 0);
     if (out) dup2(out.get(), 1);
     if (err) dup2(err.get(), 2);
@@ -120,7 +122,10 @@ class Group {
     for (int s : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&watched, s);
     sigprocmask(SIG_BLOCK, &watched, &before);
     UniqueFd signals(signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
+    // A limit of file sizes (ulimit -f) ends a recording, not the recorder.
+    const auto size_handler = ::signal(SIGXFSZ, SIG_IGN);
     auto result = loop(signals.get());
+    ::signal(SIGXFSZ, size_handler);
     if (!result) kill_all(SIGKILL);
     sigprocmask(SIG_SETMASK, &before, nullptr);
     return result;
@@ -154,7 +159,9 @@ class Group {
     result.status = running_.empty() ? 0 : running_[0].status;
     result.stopped_by_user = user_stop_;
     result.strict_stop = collector_.must_stop();
-    collector_.finish();
+    collector_.finish(stop_level_ == 2);
+    result.left_out = collector_.left_out();
+    result.left_out_because = collector_.left_out_because();
     result.nodes = collector_.summaries();
     return result;
   }
@@ -291,14 +298,28 @@ Result<std::string> find_program(const ProgramSpec& program) {
   return std::string(resolved);
 }
 
+Result<uint64_t> parse_size(const std::string& text) {
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  std::string unit(end, text.data() + text.size() - end);
+  if (unit.ends_with("iB")) unit.resize(unit.size() - 2);
+  const size_t power = unit.empty() ? 0 : std::string_view("KMGT").find(unit[0]) + 1;
+  if (error != std::errc{} || unit.size() > 1 || (!unit.empty() && power == 0) || number > (uint64_t{1} << 50 >> 10 * power))
+    return fail(ErrorCode::bad_input, "\"{}\" is no size: write for example 500M or 20G", text);
+  const uint64_t bytes = number << 10 * power;
+  if (bytes < kLeastMaxSize) return fail(ErrorCode::bad_input, "\"{}\" is too small for a recording: the least is {}M", text, kLeastMaxSize >> 20);
+  return bytes;
+}
+
 Result<LaunchResult> run_group(const GroupSpec& group, const LaunchOptions& options) {
   for (const auto& program : group.programs) {
     FRIDAY_TRY_VOID(check_node_name(program.name));
     auto found = find_program(program);
     if (!found) return std::unexpected(found.error());
   }
-  FRIDAY_TRY(collector, Collector::create(options.collector));
   LaunchOptions resolved = options;
+  if (resolved.collector.max_size == 0) resolved.collector.max_size = group.max_size;
+  FRIDAY_TRY(collector, Collector::create(resolved.collector));
   char full[PATH_MAX];
   if (realpath(options.collector.recording.c_str(), full)) resolved.collector.recording = full;
   return Group(group, resolved, *collector).run();

@@ -26,6 +26,7 @@ struct GroupSpec {
   std::vector<ProgramSpec> programs;
   double stop_after = 0;        // seconds; 0: no limit
   std::string stop_when_ends;   // name of a program; empty: when all have ended
+  uint64_t max_size = 0;        // as in CollectorOptions; the command line's own goes first
 };
 
 struct LaunchOptions {
@@ -39,6 +40,8 @@ struct LaunchResult {
   bool stopped_by_user = false;
   bool strict_stop = false;
   std::vector<NodeSummary> nodes;
+  size_t left_out = 0;          // processes without a trace
+  std::string left_out_because;
 };
 
 // A name must differ from ids, node lists and the names that Friday makes itself (NAME/child-1, NAME#2).
@@ -47,6 +50,9 @@ Result<void> check_node_name(const std::string& name);
 // Full path of the program a command names, checked to be one that the shim can record: dynamically linked x86-64 ELF (or
 // a script whose interpreter is), not setuid, no file capabilities.
 Result<std::string> find_program(const ProgramSpec& program);
+
+// "500M", "20G", "1048576": bytes.
+Result<uint64_t> parse_size(const std::string& text);
 
 // Runs the group to its end. Blocks; SIGINT and SIGTERM end the group in good order, a second one at once.
 Result<LaunchResult> run_group(const GroupSpec& group, const LaunchOptions& options);

@@ -46,7 +46,8 @@ class Builder {
   }
 
   Result<void> map_window() {
-    FRIDAY_TRY(path, text(reader_.path()));
+    FRIDAY_TRY(trace, reader_.open_path());
+    FRIDAY_TRY(path, text(trace));
     const uint64_t fd = next_fd_++;
     add(SYS_open, path, O_RDONLY, 0);
     add(SYS_mmap, format::kWindowAddress, padded_page(reader_.end_offset()), PROT_READ, MAP_PRIVATE | MAP_FIXED_NOREPLACE, fd, 0);
@@ -175,7 +176,7 @@ Result<void> map_trace(TracedProcess& process, pid_t tid, uint64_t syscall_instr
   // The path is put where no program data is: below the stack pointer of the shim's own stack.
   user_regs_struct r;
   if (!TracedProcess::registers(tid, r)) return fail(ErrorCode::component_died, "node {}: its process is gone", reader.node());
-  const std::string& path = reader.path();
+  FRIDAY_TRY(path, reader.open_path());
   uint64_t place = (r.rsp - 0x1000 - path.size()) & ~15ull;
   if (!process.write(place, path.c_str(), path.size() + 1)) return fail(ErrorCode::component_died, "node {}: its stack cannot be written", reader.node());
   auto call = [&](long number, std::initializer_list<uint64_t> arguments) {

@@ -121,6 +121,9 @@ long fork_recording(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
     if (!follow || !trace_attach(trace_fd)) {
       control.mode = kModePassThrough;
       if (follow) collector_send(kNotice, 0, 0, "a child process had no address space left for its trace");
+      // It is the parent's: a program executed from here must not speak for it.
+      native(3, own_socket());
+      own_socket() = -1;
     } else if (group_forked()) {
       collector_adopt(socket_fd);
       native(3, trace_fd);

@@ -80,10 +80,10 @@ char overflow[1 << 16];
 bool dropped;
 
 void no_room() {
+  EndReason reason = header->closed ? (EndReason)header->closed : kEndDiskFull;
+  trace_end(reason, 0, nullptr);  // the reason says it all
   dropped = true;
   cursor = nullptr;
-  EndReason reason = header->closed ? (EndReason)header->closed : kEndDiskFull;
-  trace_end(reason, 0, "no room for the trace");
 }
 
 }  // namespace

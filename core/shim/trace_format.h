@@ -66,6 +66,7 @@ struct FileHeader {
   alignas(64) uint64_t allocated;  // bytes of the file that can be stored to without a fault
   uint32_t room;            // futex: bumped when `allocated` has moved or never will again
   uint32_t closed;          // why no more room will come: 0, or EndReason
+  uint32_t packing;         // 1: blocks that the program has left may move to the compressed file
 };
 static_assert(sizeof(FileHeader) <= kHeaderSize);
 

@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "core/base/files.h"
+#include "core/trace/packed.h"
 
 namespace friday {
 
@@ -24,7 +25,7 @@ uint64_t fingerprint(const Recording& recording, std::span<const NodeId> nodes) 
   uint64_t hash = kCacheMagic;
   for (NodeId id : nodes) {
     struct stat status {};
-    ::stat(recording.trace_path(id).c_str(), &status);
+    ::stat(stored_path(recording.trace_path(id)).c_str(), &status);
     const NodeInfo* node = recording.find(id);
     uint64_t facts[] = {id.value, static_cast<uint64_t>(status.st_size), static_cast<uint64_t>(status.st_ino),
                         static_cast<uint64_t>(status.st_mtim.tv_sec), static_cast<uint64_t>(status.st_mtim.tv_nsec),

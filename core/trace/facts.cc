@@ -553,8 +553,7 @@ Result<FactSet> FactSet::gather(const Recording& recording, std::span<const Node
 std::vector<std::span<const std::byte>> FactSet::payload(const Channel& channel, const Transfer& transfer) const {
   std::vector<std::span<const std::byte>> pieces;
   if (!transfer.is_inline) return pieces;
-  const std::byte* at = readers[channel.node].bytes().data() + transfer.record;
-  EventView event(reinterpret_cast<const EventRecord*>(at));
+  const EventView event = readers[channel.node].seen_event(transfer.record);
   // Payloads are the event's first memory parts, transfer after transfer.
   std::vector<uint64_t> lengths;
   for (PartView part : event.parts())

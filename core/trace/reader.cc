@@ -1,9 +1,5 @@
 #include "core/trace/reader.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
@@ -156,10 +152,6 @@ const char* record_type_name(uint16_t type) {
   }
 }
 
-void TraceReader::Unmap::operator()(const std::byte* address) const {
-  ::munmap(const_cast<std::byte*>(address), size);
-}
-
 Result<TraceReader> TraceReader::open(const Recording& recording, NodeId node) {
   const NodeInfo* info = recording.find(node);
   if (!info) return fail(ErrorCode::not_found, "the recording {} has no node {}", recording.path(), node);
@@ -173,32 +165,14 @@ Result<TraceReader> TraceReader::open(const std::string& recording_path, NodeId 
 }
 
 Result<TraceReader> TraceReader::open_file(const std::string& path, NodeId node) {
-  auto opened = friday::open_file(path, O_RDONLY);
-  if (!opened) return std::unexpected(bad_file(node, opened.error().message + ". Recording of this node never began, or the "
-                                                                              "copy is incomplete; leave it out with --node"));
-  UniqueFd fd = *std::move(opened);
-  struct stat status;
-  if (::fstat(fd.get(), &status) != 0) return fail_errno(errno, fmt::format("cannot examine {}", path));
-  uint64_t size = static_cast<uint64_t>(status.st_size);
-  if (!S_ISREG(status.st_mode) || size < sizeof(FileHeader))
-    return std::unexpected(bad_file(node, fmt::format("{} is {}, not a trace. Recording of this node never began; leave it "
-                                                      "out with --node, or record it again",
-                                                      path, size == 0 ? "empty" : "too short")));
-  void* address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd.get(), 0);
-  if (address == MAP_FAILED) return fail_errno(errno, fmt::format("cannot map {}", path));
-
+  FRIDAY_TRY(file, TraceFile::open(path, node));
+  const FileHeader& header = file->header();
+  if (auto problem = file_problem(header, file->size(), path, node)) return std::unexpected(*std::move(problem));
   TraceReader reader;
   reader.node_ = node;
   reader.path_ = path;
-  reader.mapping_ = {static_cast<const std::byte*>(address), Unmap{size}};
-  reader.header_ = std::make_unique<FileHeader>();
-  // committed first: everything before it was stored before it.
-  auto* live = static_cast<FileHeader*>(address);
-  uint64_t committed = __atomic_load_n(&live->committed, __ATOMIC_ACQUIRE);
-  memcpy(reader.header_.get(), live, sizeof(FileHeader));
-  reader.header_->committed = committed;
-  if (auto problem = file_problem(*reader.header_, size, path, node)) return std::unexpected(*std::move(problem));
-  reader.end_ = std::max<uint64_t>(committed, reader.header_->header_size);
+  reader.end_ = std::max<uint64_t>(header.committed, header.header_size);
+  reader.file_ = std::move(file);
   return reader;
 }
 
@@ -213,14 +187,16 @@ std::optional<Error> TraceReader::check_record(uint64_t offset) const {
   };
   uint64_t left = end_ - offset;
   if (left < sizeof(RecordHeader)) return damaged("the trace ends inside its header");
-  const auto& header = *reinterpret_cast<const RecordHeader*>(mapping_.get() + offset);
+  if (auto problem = file_->need(offset, offset + sizeof(RecordHeader))) return damaged(*problem);
+  const auto& header = *reinterpret_cast<const RecordHeader*>(file_->data() + offset);
   if (header.size % 8 || header.size < sizeof(RecordHeader)) return damaged(fmt::format("size {} is impossible", header.size));
   if (header.size > left)
     return damaged(fmt::format("size {} exceeds the {} bytes left", header.size, left));
+  if (auto problem = file_->need(offset, offset + header.size)) return damaged(*problem);
   if (header.size < minimum_size(header.type))
     return damaged(fmt::format("size {} is too small for a record of type {}", header.size, record_type_name(header.type)));
   RecordView record(&header, offset);
-  if (header_->features & kFeatureChecksums) {
+  if (file_->header().features & kFeatureChecksums) {
     uint32_t expected = record_checksum(record.bytes(), offset);
     if (expected != header.checksum)
       return damaged(fmt::format("checksum {:#010x} expected, {:#010x} found", header.checksum, expected));
@@ -244,7 +220,7 @@ Result<RecordView> TraceReader::record_at(uint64_t offset) const {
   if (offset % 8 || offset < first_offset() || offset >= end_)
     return std::unexpected(damage(fmt::format("no record can stand at offset {} of {}", offset, path_)));
   if (auto problem = check_record(offset)) return std::unexpected(*std::move(problem));
-  return RecordView(reinterpret_cast<const RecordHeader*>(mapping_.get() + offset), offset);
+  return RecordView(reinterpret_cast<const RecordHeader*>(file_->data() + offset), offset);
 }
 
 Result<EventView> TraceReader::event_at(uint64_t offset) const {
@@ -285,7 +261,7 @@ Result<StartImage> TraceReader::image() const {
   }
   if (cursor.error()) return std::unexpected(*cursor.error());
   if (image.record) return image;
-  const char* why = header_->features & kFeatureForkChild ? "is a forked child and begins as a copy of its parent; it has no "
+  const char* why = header().features & kFeatureForkChild ? "is a forked child and begins as a copy of its parent; it has no "
                                                             "start image of its own"
                                                           : "holds no start image: recording ended before its first event";
   return std::unexpected(Error{ErrorCode::not_found, fmt::format("the trace {} {}", path_, why), node_.value, std::nullopt});
@@ -294,10 +270,11 @@ Result<StartImage> TraceReader::image() const {
 // Where the record at `offset` stood when it was written, if its checksum says that it was elsewhere, but not far.
 std::optional<uint64_t> TraceReader::written_at(uint64_t offset) const {
   constexpr uint64_t kFar = 64 << 10, kLargest = 4096;
-  if (!(header_->features & kFeatureChecksums) || end_ - offset < sizeof(EventRecord)) return std::nullopt;
-  const auto& header = *reinterpret_cast<const RecordHeader*>(mapping_.get() + offset);
+  if (!(file_->header().features & kFeatureChecksums) || end_ - offset < sizeof(EventRecord)) return std::nullopt;
+  if (file_->need(offset, std::min(end_, offset + kLargest))) return std::nullopt;
+  const auto& header = *reinterpret_cast<const RecordHeader*>(file_->data() + offset);
   if (header.size % 8 || header.size < minimum_size(header.type) || header.size > std::min(kLargest, end_ - offset)) return std::nullopt;
-  std::span record(mapping_.get() + offset, header.size);
+  std::span record(file_->data() + offset, header.size);
   for (uint64_t distance = 8; distance <= kFar; distance += 8) {
     if (record_checksum(record, offset + distance) == header.checksum) return offset + distance;
     if (distance < offset && record_checksum(record, offset - distance) == header.checksum) return offset - distance;
@@ -309,7 +286,7 @@ std::optional<uint64_t> TraceReader::written_at(uint64_t offset) const {
 void RecordCursor::explain_displacement() {
   auto place = reader_->written_at(offset_);
   if (!place) return;
-  auto at = [&](uint64_t offset) { return RecordView(reinterpret_cast<const RecordHeader*>(reader_->mapping_.get() + offset), offset); };
+  auto at = [&](uint64_t offset) { return RecordView(reinterpret_cast<const RecordHeader*>(reader_->file_->data() + offset), offset); };
   auto name = [](const RecordView& record) {
     return record.is_event() ? fmt::format("event {}", record.event()->index) : fmt::format("a {} record", record_type_name(record.type()));
   };
@@ -332,7 +309,7 @@ bool RecordCursor::next() {
     explain_displacement();
     return false;
   }
-  record_ = RecordView(reinterpret_cast<const RecordHeader*>(reader_->mapping_.get() + offset_), offset_);
+  record_ = RecordView(reinterpret_cast<const RecordHeader*>(reader_->file_->data() + offset_), offset_);
   if (!check_sequence()) return false;
   offset_ += record_.header().size;
   return true;
@@ -340,7 +317,7 @@ bool RecordCursor::next() {
 
 bool RecordCursor::is_event_at(uint64_t offset, uint64_t index) const {
   if (offset >= reader_->end_ || reader_->check_record(offset)) return false;
-  RecordView record(reinterpret_cast<const RecordHeader*>(reader_->mapping_.get() + offset), offset);
+  RecordView record(reinterpret_cast<const RecordHeader*>(reader_->file_->data() + offset), offset);
   return record.is_event() && record.event()->index == index;
 }
 
@@ -359,7 +336,7 @@ bool RecordCursor::check_sequence() {
       return damaged(fmt::format("records swapped: event {} stands before event {}", event->index, events_));
     return damaged(fmt::format("event {} missing: found {}", events_, event->index));
   }
-  bool forked = reader_->header_->features & kFeatureForkChild;
+  bool forked = reader_->header().features & kFeatureForkChild;
   auto [entry, is_new] = thread_next_.try_emplace(event.thread(), forked ? event->thread_seq : 0);
   if (entry->second != event->thread_seq)
     return damaged(fmt::format("event {} of thread {} missing: found its event {}", entry->second, event.thread(),

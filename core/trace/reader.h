@@ -1,4 +1,4 @@
-// Reads one node's trace: maps the file read-only and walks its records without copying. Everything read is checked first:
+// Reads one node's trace: walks its records where TraceFile shows them, without copying. Everything read is checked first:
 // sizes, checksums, part lengths, the sequence of events and of each thread's events. A hostile or damaged file leads to an
 // Error that names the node and the event, never to a read outside the mapping or an endless loop.
 //
@@ -17,6 +17,7 @@
 #include "core/base/ids.h"
 #include "core/trace/record.h"
 #include "core/trace/recording.h"
+#include "core/trace/trace_file.h"
 
 namespace friday {
 
@@ -46,8 +47,8 @@ class TraceReader {
   NodeId node() const { return node_; }
   const std::string& path() const { return path_; }
   // As of the time of opening.
-  const format::FileHeader& header() const { return *header_; }
-  uint64_t first_offset() const { return header_->header_size; }
+  const format::FileHeader& header() const { return file_->header(); }
+  uint64_t first_offset() const { return header().header_size; }
   uint64_t end_offset() const { return end_; }
 
   // Walks all records from the first.
@@ -59,6 +60,10 @@ class TraceReader {
   // The record at `offset`, which came from a cursor or an index; checked again, checksum included.
   Result<RecordView> record_at(uint64_t offset) const;
   Result<EventView> event_at(uint64_t offset) const;
+  // An event that a cursor of this reader has shown; not checked again.
+  EventView seen_event(uint64_t offset) const {
+    return EventView(reinterpret_cast<const format::EventRecord*>(file_->data() + offset));
+  }
 
   // Whether the trace ends because the program did.
   bool ended_by_exit() const;
@@ -66,15 +71,11 @@ class TraceReader {
   // Walks the whole trace; the first damage found, if any.
   Result<void> check() const;
 
-  // The mapped bytes [0, end_offset).
-  std::span<const std::byte> bytes() const { return {mapping_.get(), end_}; }
+  // A path under which a process of the replay can open the whole trace while this reader lives.
+  Result<std::string> open_path() const { return file_->open_path(); }
 
  private:
   friend class RecordCursor;
-  struct Unmap {
-    size_t size;
-    void operator()(const std::byte* address) const;
-  };
   // Sizes, checksum and parts of the record at `offset`, which must be below end_. No sequence checks.
   std::optional<Error> check_record(uint64_t offset) const;
   std::optional<uint64_t> written_at(uint64_t offset) const;
@@ -82,8 +83,7 @@ class TraceReader {
 
   NodeId node_{};
   std::string path_;
-  std::unique_ptr<const std::byte, Unmap> mapping_;
-  std::unique_ptr<format::FileHeader> header_;
+  std::shared_ptr<const TraceFile> file_;
   uint64_t end_ = 0;
 };
 

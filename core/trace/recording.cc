@@ -1,7 +1,6 @@
 #include "core/trace/recording.h"
 
 #include <dirent.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <xxhash.h>
 
@@ -15,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/files.h"
+#include "core/base/processes.h"
 #include "core/trace/calls.h"
 #include "core/trace/reader.h"
 
@@ -100,7 +100,13 @@ void read_node_json(const std::string& path, NodeInfo& node) {
   node.end = end_from_json(object);
   if (auto end = object.find("recording_end"); end != object.end() && end->is_object() && field<uint32_t>(*end, "reason", 0) == format::kEndExec)
     node.end = {NodeEnd::How::replaced, field<int64_t>(*end, "detail", 0), field<std::string>(*end, "text", "")};
+  if (auto recorder = object.find("recorder"); recorder != object.end() && recorder->is_object()) {
+    node.recorder_pid = field<uint32_t>(*recorder, "pid", 0);
+    node.recorder_start = field<uint64_t>(*recorder, "start", 0);
+  }
 }
+
+bool on_this_boot(const NodeInfo& node) { return hex_text(node.boot_id) == this_boot_id(); }
 
 void apply_end_record(const format::EndRecord& record, NodeEnd& end) {
   std::string text(bounded_text(record.text, sizeof record.text));
@@ -113,12 +119,12 @@ void apply_end_record(const format::EndRecord& record, NodeEnd& end) {
       if (end.how != NodeEnd::How::replaced || end.text.empty()) end = {NodeEnd::How::replaced, record.detail, text};
       return;
     case format::kEndStopped: end = {NodeEnd::How::collector, record.detail, text}; return;
-    case format::kEndDiskFull: end = {NodeEnd::How::limited, record.detail, text.empty() ? "the disk was full" : text}; return;
+    case format::kEndDiskFull: end = {NodeEnd::How::limited, record.detail, text.empty() ? "the disk was full; the program went on" : text}; return;
     case format::kEndSizeLimit:
-      end = {NodeEnd::How::limited, record.detail, text.empty() ? "the size limit was reached" : text};
+      end = {NodeEnd::How::limited, record.detail, text.empty() ? "the size limit was reached; the program went on" : text};
       return;
     case format::kEndCollectorGone:
-      end = {NodeEnd::How::limited, record.detail, text.empty() ? "friday record was gone" : text};
+      end = {NodeEnd::How::limited, record.detail, text.empty() ? "friday record was gone when more room was needed; the program went on" : text};
       return;
     default: end = {NodeEnd::How::limited, record.detail, text.empty() ? "recording refused" : text}; return;
   }
@@ -169,9 +175,7 @@ void read_trace_facts(const std::string& path, NodeInfo& node) {
   read_first_records(*reader, node);
   if (const auto* end = last_end_record(*reader)) apply_end_record(*end, node.end);
   // A collector that was killed leaves "running" behind.
-  if (node.end.how == NodeEnd::How::running && hex_text(node.boot_id) == this_boot_id() &&
-      ::kill(static_cast<pid_t>(node.pid), 0) != 0 && errno == ESRCH)
-    node.end = {};
+  if (node.end.how == NodeEnd::How::running && on_this_boot(node) && !program_lives(node) && !recorder_lives(node)) node.end = {};
 }
 
 Result<std::vector<NodeId>> list_node_ids(const std::string& path) {
@@ -263,6 +267,12 @@ std::string hex_text(const Uuid& uuid) { return hex(uuid.data(), uuid.size()); }
 
 bool is_zero(const Uuid& uuid) {
   return std::ranges::all_of(uuid, [](uint8_t byte) { return byte == 0; });
+}
+
+bool program_lives(const NodeInfo& node) { return on_this_boot(node) && process_start(static_cast<pid_t>(node.pid)) != 0; }
+
+bool recorder_lives(const NodeInfo& node) {
+  return on_this_boot(node) && node.recorder_start != 0 && process_start(static_cast<pid_t>(node.recorder_pid)) == node.recorder_start;
 }
 
 std::string describe(const NodeEnd& end) {

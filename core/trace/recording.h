@@ -54,6 +54,8 @@ struct NodeInfo {
   std::vector<std::string> argv;
   std::string cwd, host;
   uint32_t pid = 0;
+  uint32_t recorder_pid = 0;     // of the `friday record` that recorded it, and that process's start (process_start)
+  uint64_t recorder_start = 0;
   int64_t started_ns = 0;   // CLOCK_REALTIME
   NodeEnd end;
   bool strict = false;
@@ -64,6 +66,10 @@ struct NodeInfo {
   std::string build_id;     // of the program, hex; empty if unknown
   std::optional<Error> problem;  // why the trace cannot be used
 };
+
+// Whether the node's program, or its recorder, runs on this machine now.
+bool program_lives(const NodeInfo& node);
+bool recorder_lives(const NodeInfo& node);
 
 class Recording {
  public:

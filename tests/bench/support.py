@@ -183,6 +183,8 @@ class TraceSize:
 def trace_size(file: pathlib.Path) -> TraceSize:
     """The two words of a trace's header that count (docs/trace-format.md: `committed` at 128, `events` at 136)."""
     with open(file, "rb") as trace:
+        if file.suffix == ".zst":  # the header is its last page
+            trace.seek(-4096, os.SEEK_END)
         head = trace.read(144)
     if head[:7] != b"FRIDAYT":
         raise RuntimeError(f"{file} is no trace")
@@ -190,7 +192,7 @@ def trace_size(file: pathlib.Path) -> TraceSize:
 
 
 def trace_sizes(recording: pathlib.Path) -> list[TraceSize]:
-    return [trace_size(file) for file in sorted(recording.glob("nodes/*/trace"))]
+    return [trace_size(file) for file in sorted([*recording.glob("nodes/*/trace"), *recording.glob("nodes/*/trace.zst")])]
 
 
 # -- redis -------------------------------------------------------------------------------------------------------------

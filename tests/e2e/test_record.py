@@ -446,11 +446,12 @@ def test_disk_full_before_the_start(recorder, small_disk):
 def test_disk_that_fills_while_recording(recorder, small_disk, tmp_path):
     """The program goes on, the recording ends in good order, says why, and replays to its end."""
     script = tmp_path / "reader.py"
-    script.write_text("total = 0\nfor i in range(600):\n    with open('/dev/zero', 'rb', buffering=0) as f:\n        total += len(f.read(100000))\nprint(total)\n")
+    script.write_text("total = 0\nfor i in range(600):\n    with open('/dev/urandom', 'rb', buffering=0) as f:\n        total += len(f.read(100000))\nprint(total)\n")
     recording = recorder.record([PYTHON, script], name="it", path=small_disk(48) / "rec")
     assert (recording.returncode, recording.stdout) == (0, "60000000\n"), recording.stderr
     assert "the disk is full; the program went on" in recording.stderr
-    assert recording.node("it")["recording_end"]["reason"] != 0
+    assert recording.node("it")["recording_end"]["reason"] == 3
+    assert recorder.info(recording)["nodes"][0]["ended"] == "recording ended: the disk was full; the program went on"
     recorder.verify(recording)
 
 

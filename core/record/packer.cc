@@ -1,0 +1,141 @@
+#include "core/record/packer.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+
+namespace friday {
+
+Packer::Trace* Packer::add(const std::string& path, int plain) {
+  auto trace = std::make_unique<Trace>();
+  trace->path = path;
+  trace->plain.reset(fcntl(plain, F_DUPFD_CLOEXEC, 3));
+  traces_.push_back(std::move(trace));
+  return traces_.back().get();
+}
+
+void Packer::left(Trace& trace, uint64_t committed) {
+  if (committed >= format::kHeaderSize + kPackBlock) send({&trace, committed, false});
+}
+
+void Packer::ended(Trace& trace, uint64_t committed) { send({&trace, committed, true}); }
+
+void Packer::send(const Message& message) {
+  if (!thread_.joinable()) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return;
+    reading_.reset(ends[0]);
+    writing_.reset(ends[1]);
+    woken_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    // Signals are the collector's.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    thread_ = std::thread([this] {
+      setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 19);
+      run();
+    });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+  // A full pipe holds thousands of messages: what this one asks for is asked again with the next room, or stays plain.
+  if (write(writing_.get(), &message, sizeof message) == sizeof message) asked_++;
+}
+
+void Packer::settled() {
+  uint64_t count;
+  (void)!read(woken_.get(), &count, sizeof count);
+}
+
+bool Packer::take_messages(bool wait) {
+  if (wait) {
+    pollfd one{reading_.get(), POLLIN, 0};
+    poll(&one, 1, -1);
+  }
+  Message message;
+  bool more = true;
+  while (read(reading_.get(), &message, sizeof message) == sizeof message) {
+    if (!message.trace) {
+      more = false;
+      continue;
+    }
+    taken_++;
+    message.trace->goal = std::max(message.trace->goal, message.committed);
+    message.trace->finish |= message.ended;
+    if (std::ranges::find(work_, message.trace) == work_.end()) work_.push_back(message.trace);
+  }
+  return more;
+}
+
+void Packer::run() {
+  bool more = true;
+  while (!stop_ && (more || !work_.empty())) {
+    more &= take_messages(work_.empty());
+    if (!work_.empty()) pack(*work_.front());
+  }
+}
+
+// One block of the trace that is first in line, which then goes to the end of it.
+void Packer::pack(Trace& trace) {
+  work_.pop_front();
+  if (move_block(trace)) work_.push_back(&trace);
+  else if (trace.finish) close(trace);
+  if (work_.empty()) done_.store(taken_, std::memory_order_release);
+  const uint64_t one = 1;
+  (void)!write(woken_.get(), &one, sizeof one);
+}
+
+// False if there is nothing more to move for now.
+bool Packer::move_block(Trace& trace) {
+  const uint64_t end = trace.writer ? trace.writer->end() : format::kHeaderSize;
+  const uint64_t size = trace.goal > end ? std::min(kPackBlock, trace.goal - end) : 0;
+  if (trace.given_up || size == 0 || (size < kPackBlock && !trace.finish)) return false;
+  trace.given_up = true;  // until the block is through
+  if (!trace.writer) {
+    auto writer = PackedWriter::create(packed_path(trace.path));
+    if (!writer) return false;
+    trace.writer.emplace(std::move(*writer));
+  }
+  buffer_.resize(size);
+  if (!read_exactly(trace.plain.get(), buffer_, end) || !trace.writer->append(buffer_)) return false;
+  trace.stored = trace.writer->stored();
+  // Where holes cannot be made the plain file keeps its size until the end.
+  if (fallocate(trace.plain.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(end), static_cast<off_t>(size)) == 0)
+    trace.removed += size;
+  trace.given_up = false;
+  return true;
+}
+
+void Packer::close(Trace& trace) {
+  if (trace.given_up || !trace.writer) return;
+  trace.given_up = true;
+  std::vector<std::byte> page(format::kHeaderSize);
+  if (!read_exactly(trace.plain.get(), page, 0)) return;
+  auto* header = reinterpret_cast<format::FileHeader*>(page.data());
+  header->allocated = header->committed;
+  header->packing = 0;
+  if (!trace.writer->finish(page)) return;
+  unlink(trace.path.c_str());
+  trace.removed = trace.writer->end();
+  trace.stored = trace.writer->stored();
+  trace.writer.reset();
+  trace.plain.reset();
+}
+
+void Packer::finish(bool hurry) {
+  if (!thread_.joinable()) return;
+  stop_ = true;
+  send({nullptr, 0, false});
+  thread_.join();
+  if (!hurry) {
+    take_messages(false);
+    while (!work_.empty()) pack(*work_.front());
+  }
+}
+
+}  // namespace friday

@@ -1,0 +1,227 @@
+#include "core/trace/trace_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <list>
+#include <vector>
+
+namespace friday {
+
+using namespace format;
+
+namespace {
+
+constexpr uint64_t kKeptBytes = 1u << 30;
+
+Error bad_file(NodeId node, std::string message) {
+  return Error{ErrorCode::bad_input, std::move(message), node.value, std::nullopt};
+}
+
+Error no_trace(NodeId node, const std::string& message) {
+  return bad_file(node, message + ". Recording of this node never began, or the copy is incomplete; leave it out with --node");
+}
+
+// One command opens the same trace several times (facts, index, replay): it is uncompressed once. Only traces that
+// nobody writes to any more are kept, the latest of them up to kKeptBytes.
+class Kept {
+ public:
+  std::shared_ptr<const TraceFile> find(const std::string& path, const struct stat& status) {
+    std::lock_guard lock(mutex_);
+    for (const Entry& entry : entries_)
+      if (entry.path == path && same(entry.status, status)) return entry.file;
+    return nullptr;
+  }
+
+  void keep(const std::string& path, const struct stat& status, std::shared_ptr<const TraceFile> file) {
+    std::lock_guard lock(mutex_);
+    std::erase_if(entries_, [&](const Entry& entry) { return entry.path == path; });
+    entries_.push_back({path, status, std::move(file)});
+    uint64_t total = 0;
+    for (const Entry& entry : entries_) total += entry.file->size();
+    for (; total > kKeptBytes && entries_.size() > 1; entries_.pop_front()) total -= entries_.front().file->size();
+  }
+
+ private:
+  struct Entry {
+    std::string path;
+    struct stat status;
+    std::shared_ptr<const TraceFile> file;
+  };
+  static bool same(const struct stat& a, const struct stat& b) {
+    return a.st_dev == b.st_dev && a.st_ino == b.st_ino && a.st_size == b.st_size && a.st_mtim.tv_sec == b.st_mtim.tv_sec &&
+           a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;
+  }
+
+  std::mutex mutex_;
+  std::list<Entry> entries_;
+};
+
+Kept& kept() {
+  static Kept all;
+  return all;
+}
+
+}  // namespace
+
+Result<FileHeader> read_header(const std::string& path) {
+  FileHeader header;
+  auto plain = open_file(path, O_RDONLY);
+  uint64_t at = 0;
+  if (!plain) {
+    plain = open_file(packed_path(path), O_RDONLY);
+    if (!plain) return std::unexpected(plain.error());
+    const off_t size = ::lseek(plain->get(), 0, SEEK_END);
+    at = size > static_cast<off_t>(kHeaderSize) ? static_cast<uint64_t>(size) - kHeaderSize : 0;
+  }
+  FRIDAY_TRY_VOID(read_exactly(plain->get(), std::as_writable_bytes(std::span(&header, 1)), at));
+  if (memcmp(header.magic, kMagic, sizeof kMagic) != 0) return fail(ErrorCode::bad_input, "{} is no whole trace", path);
+  return header;
+}
+
+Result<std::shared_ptr<const TraceFile>> TraceFile::open(const std::string& path, NodeId node) {
+  auto plain = open_file(path, O_RDONLY);
+  auto packed = open_file(packed_path(path), O_RDONLY);
+  // The recorder may have finished the one and dropped the other between the two.
+  if (!plain && !packed) packed = open_file(packed_path(path), O_RDONLY);
+  if (!plain && packed) return open_packed(path, node, std::move(*packed));
+  if (!plain) return std::unexpected(no_trace(node, plain.error().message));
+  FRIDAY_TRY(file, open_plain(path, node, std::move(*plain)));
+  return std::shared_ptr<const TraceFile>(std::move(file));
+}
+
+TraceFile::~TraceFile() {
+  if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+Result<std::shared_ptr<TraceFile>> TraceFile::open_plain(const std::string& path, NodeId node, UniqueFd fd) {
+  std::shared_ptr<TraceFile> file(new TraceFile);
+  file->path_ = path;
+  struct stat status;
+  if (::fstat(fd.get(), &status) != 0) return fail_errno(errno, fmt::format("cannot examine {}", path));
+  file->size_ = static_cast<uint64_t>(status.st_size);
+  if (!S_ISREG(status.st_mode) || file->size_ < sizeof(FileHeader))
+    return std::unexpected(bad_file(node, fmt::format("{} is {}, not a trace. Recording of this node never began; leave it "
+                                                      "out with --node, or record it again",
+                                                      path, file->size_ == 0 ? "empty" : "too short")));
+  FRIDAY_TRY_VOID(file->map(fd.get()));
+  // committed first: everything before it was stored before it.
+  auto* live = reinterpret_cast<const FileHeader*>(file->data_);
+  const uint64_t committed = __atomic_load_n(&live->committed, __ATOMIC_ACQUIRE);
+  memcpy(&file->header_, live, sizeof(FileHeader));
+  file->header_.committed = committed;
+  if (file->header_.packing) FRIDAY_TRY_VOID(file->snapshot(std::move(fd)));
+  return file;
+}
+
+Result<std::shared_ptr<const TraceFile>> TraceFile::open_packed(const std::string& path, NodeId node, UniqueFd packed) {
+  struct stat status;
+  if (::fstat(packed.get(), &status) != 0) return fail_errno(errno, fmt::format("cannot examine {}", packed_path(path)));
+  if (auto known = kept().find(path, status)) return known;
+  FRIDAY_TRY(list, list_packed(packed.get(), packed_path(path)));
+  if (!list.header)
+    return std::unexpected(bad_file(node, fmt::format("{} is truncated or damaged behind byte {} of the trace, and {} is not there. Copy "
+                                                      "the recording again, or leave this node out with --node",
+                                                      packed_path(path), list.end(), path)));
+  std::shared_ptr<TraceFile> file(new TraceFile);
+  file->path_ = path;
+  file->packed_ = std::move(packed);
+  file->size_ = list.end();
+  file->list_ = std::move(list);
+  memcpy(&file->header_, file->list_.header->data(), sizeof(FileHeader));
+  FRIDAY_TRY_VOID(file->make_scratch());
+  FRIDAY_TRY_VOID(write_all(file->scratch_.get(), std::as_bytes(std::span(*file->list_.header))));
+  FRIDAY_TRY_VOID(file->map(file->scratch_.get()));
+  file->begin_filling();
+  kept().keep(path, status, file);
+  return file;
+}
+
+// A trace from which blocks are being taken out: a copy of what is still there, made so that no block can slip away between.
+Result<void> TraceFile::snapshot(UniqueFd plain) {
+  auto list_now = [this]() -> Result<PackedList> {
+    if (!packed_) {
+      auto opened = open_file(packed_path(path_), O_RDONLY);
+      if (!opened) return PackedList{};  // not begun
+      packed_ = std::move(*opened);
+    }
+    return list_packed(packed_.get(), packed_path(path_));
+  };
+  const uint64_t whole = size_;
+  ::munmap(const_cast<std::byte*>(data_), size_);
+  data_ = nullptr;
+  size_ = std::max<uint64_t>(std::min(header_.committed, whole), std::min<uint64_t>(kHeaderSize, whole));
+  FRIDAY_TRY_VOID(make_scratch());
+  FRIDAY_TRY(before, list_now());
+  std::vector<std::byte> buffer(1u << 20);
+  auto copy = [&](uint64_t from, uint64_t to) -> Result<void> {
+    for (; from < to;) {
+      auto part = std::span(buffer).first(std::min<uint64_t>(buffer.size(), to - from));
+      FRIDAY_TRY_VOID(read_exactly(plain.get(), part, from));
+      if (::pwrite(scratch_.get(), part.data(), part.size(), static_cast<off_t>(from)) != static_cast<ssize_t>(part.size()))
+        return fail_errno(errno, fmt::format("cannot copy {}", path_));
+      from += part.size();
+    }
+    return {};
+  };
+  FRIDAY_TRY_VOID(copy(0, std::min<uint64_t>(kHeaderSize, size_)));
+  FRIDAY_TRY_VOID(copy(std::min(before.end(), size_), size_));
+  // A block is in the list before it is taken out of the file: what the second list has besides may have been copied too late.
+  FRIDAY_TRY(after, list_now());
+  list_ = std::move(after);
+  FRIDAY_TRY_VOID(map(scratch_.get()));
+  begin_filling();
+  return {};
+}
+
+// In the node's directory, where there is room for a recording, else in memory.
+Result<void> TraceFile::make_scratch() {
+  const std::string directory = path_.substr(0, path_.rfind('/') + 1);
+  struct statvfs disk;
+  if (::statvfs(directory.empty() ? "." : directory.c_str(), &disk) == 0 && disk.f_bavail * disk.f_frsize > size_ + (size_ >> 3))
+    scratch_.reset(::open(directory.empty() ? "." : directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (!scratch_) scratch_.reset(::memfd_create("friday-trace", MFD_CLOEXEC));
+  if (!scratch_) return fail_errno(errno, fmt::format("no place to uncompress {} to", packed_path(path_)));
+  if (::ftruncate(scratch_.get(), static_cast<off_t>(size_)) != 0) return fail_errno(errno, fmt::format("cannot uncompress {}", packed_path(path_)));
+  return {};
+}
+
+Result<void> TraceFile::map(int fd) {
+  void* address = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, fd, 0);
+  if (address == MAP_FAILED) return fail_errno(errno, fmt::format("cannot map {}", path_));
+  data_ = static_cast<const std::byte*>(address);
+  return {};
+}
+
+void TraceFile::begin_filling() { filled_ = std::make_unique<std::atomic<bool>[]>(list_.blocks.size()); }
+
+std::optional<std::string> TraceFile::fill(uint64_t from, uint64_t to) const {
+  auto block = std::ranges::upper_bound(list_.blocks, from, {}, &PackedBlock::offset);
+  if (block != list_.blocks.begin()) --block;
+  for (; block != list_.blocks.end() && block->offset < to; ++block) {
+    auto& filled = filled_[static_cast<size_t>(block - list_.blocks.begin())];
+    if (filled.load(std::memory_order_acquire)) continue;
+    std::lock_guard lock(filling_);
+    if (filled.load(std::memory_order_relaxed)) continue;
+    std::vector<std::byte> raw(block->size);
+    if (auto problem = unpack(packed_.get(), *block, raw))
+      return fmt::format("the compressed block of bytes {} to {} is damaged: {}", block->offset, block->offset + block->size, *problem);
+    if (::pwrite(scratch_.get(), raw.data(), raw.size(), static_cast<off_t>(block->offset)) != static_cast<ssize_t>(raw.size()))
+      return fmt::format("there is no room to uncompress it: {}", strerror(errno));
+    filled.store(true, std::memory_order_release);
+  }
+  return std::nullopt;
+}
+
+Result<std::string> TraceFile::open_path() const {
+  if (auto problem = need(0, size_)) return fail(ErrorCode::bad_input, "{}: {}", path_, *problem);
+  return scratch_ ? fmt::format("/proc/{}/fd/{}", ::getpid(), scratch_.get()) : path_;
+}
+
+}  // namespace friday

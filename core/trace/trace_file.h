@@ -1,0 +1,63 @@
+// The bytes of one trace as the recorder stored them, whichever form they have on disk: a plain file that is mapped, or
+// compressed blocks (packed.h) that are uncompressed one by one when somebody needs them. Owned by TraceReaders, which share
+// it; safe to use by several threads at once. Of a live trace it shows what was committed when it was opened.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "core/base/error.h"
+#include "core/base/fd.h"
+#include "core/base/ids.h"
+#include "core/shim/trace_format.h"
+#include "core/trace/packed.h"
+
+namespace friday {
+
+// The header of the trace `path` in either form, as of now; nothing else is read, and nothing checked but that it is one.
+Result<format::FileHeader> read_header(const std::string& path);
+
+class TraceFile {
+ public:
+  // `path` is that of the plain form, also where only the compressed one exists; `node` labels errors.
+  static Result<std::shared_ptr<const TraceFile>> open(const std::string& path, NodeId node);
+  ~TraceFile();
+  TraceFile(const TraceFile&) = delete;
+
+  const std::byte* data() const { return data_; }
+  uint64_t size() const { return size_; }
+  const format::FileHeader& header() const { return header_; }  // as of the time of opening
+
+  // Must be asked before bytes [from, to) of data() are read. The text says why they cannot be had.
+  std::optional<std::string> need(uint64_t from, uint64_t to) const {
+    return list_.blocks.empty() ? std::nullopt : fill(from, to);
+  }
+
+  // A path under which another process of this user can open the whole trace while this object lives.
+  Result<std::string> open_path() const;
+
+ private:
+  TraceFile() = default;
+  static Result<std::shared_ptr<TraceFile>> open_plain(const std::string& path, NodeId node, UniqueFd fd);
+  static Result<std::shared_ptr<const TraceFile>> open_packed(const std::string& path, NodeId node, UniqueFd packed);
+  Result<void> snapshot(UniqueFd plain);
+  Result<void> make_scratch();
+  Result<void> map(int fd);
+  void begin_filling();
+  std::optional<std::string> fill(uint64_t from, uint64_t to) const;
+
+  std::string path_;
+  const std::byte* data_ = nullptr;
+  uint64_t size_ = 0;
+  format::FileHeader header_{};
+  // Of a compressed trace: the file, its blocks, and where they are uncompressed to.
+  UniqueFd packed_, scratch_;
+  PackedList list_;
+  std::unique_ptr<std::atomic<bool>[]> filled_;
+  mutable std::mutex filling_;
+};
+
+}  // namespace friday
