@@ -9,11 +9,13 @@ wanted=(cmake ninja-build g++ binutils pkg-config python3-dev pybind11-dev libbo
   libtomlplusplus-dev gdb libgtest-dev libgmock-dev python3-pytest redis-server redis-tools memcached tmux iproute2 nftables)
 # Servers that only the full run of the tests records.
 servers=(mosquitto mosquitto-clients libzmq3-dev nginx-light apache2 apache2-utils postgresql-15)
+# What the fuzz targets are built with, also for the full run only.
+fuzzing=(clang-19 libclang-rt-19-dev)
 
 list=
 for option; do
   case "$option" in
-    --full) wanted+=("${servers[@]}") ;;
+    --full) wanted+=("${servers[@]}" "${fuzzing[@]}") ;;
     --list) list=yes ;;
     *) echo "usage: console/setup.sh [--full] [--list]" >&2; exit 2 ;;
   esac
