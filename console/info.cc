@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "console/live.h"
 #include "core/trace/index.h"
 #include "core/trace/logical_time.h"
 #include "core/trace/recording.h"
@@ -17,7 +18,7 @@ using nlohmann::json;
 
 struct InfoOptions {
   std::string recording;
-  bool as_json = false;
+  bool as_json = false, live = false;
 };
 
 constexpr int kBadInput = 2;
@@ -183,6 +184,7 @@ void print(const json& info) {
 }
 
 int run_info(const InfoOptions& options) {
+  if (options.live) return show_live(options.recording, options.as_json);
   auto recording = Recording::open(options.recording);
   if (!recording) return complain(recording.error());
   auto schedule = Schedule::load_or_compute(*recording);
@@ -200,8 +202,9 @@ void add_info_command(CLI::App& app, int* status) {
   auto options = std::make_shared<InfoOptions>();
   auto* command = app.add_subcommand("info", "Show what a recording holds: nodes, programs, events, messages, how each node ended");
   command->add_option("recording", options->recording, "The recording")->required();
+  command->add_flag("--live", options->live, "Whether it is being recorded right now, by which process, how much, how fast");
   command->add_flag("--json", options->as_json, "Print JSON");
-  command->footer("Example:\n  friday info REC");
+  command->footer("Examples:\n  friday info REC\n  friday info --live REC");
   command->callback([options, status] { *status = run_info(*options); });
 }
 

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "console/doctor.h"
 #include "console/dump.h"
 #include "console/info.h"
 #include "console/merge.h"
@@ -35,6 +36,7 @@ int main(int argc, char** argv) {
   friday::add_merge_command(app, &status);
   friday::add_pack_command(app, &status);
   friday::add_dump_command(app, &status);
+  friday::add_doctor_command(app, &status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

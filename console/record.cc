@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "console/paths.h"
+#include "console/service_text.h"
 #include "core/record/group.h"
 #include "core/record/launch.h"
 #include "core/trace/calls.h"
@@ -19,6 +20,7 @@ struct RecordOptions {
   std::vector<std::string> command;
   uint32_t state_every = 0;
   bool strict = false, quiet = false, catch_all = false, list_calls = false, no_compress = false;
+  bool print_systemd = false, print_container = false;
 };
 
 constexpr int kUsage = 2;
@@ -49,8 +51,33 @@ int list_calls() {
   return 0;
 }
 
+int print_service(const RecordOptions& options) {
+  if (!options.group.empty() || options.command.empty())
+    return complain({ErrorCode::usage, "a service is one program: give `-- PROGRAM ARG...` as its unit or image has it, and its name with --node"});
+  ProgramSpec program;
+  program.command = options.command;
+  program.name = options.name.empty() ? std::filesystem::path(options.command[0]).filename().string() : options.name;
+  if (auto named = check_node_name(program.name); !named) return complain(named.error());
+  ServiceRequest request{executable_path(), {}, program.name, options.max_size, {}, options.command};
+  if (!options.recording.empty()) request.recording = std::filesystem::absolute(options.recording).lexically_normal().string();
+  if (!options.max_size.empty())
+    if (auto size = parse_size(options.max_size); !size) return complain(size.error());
+  // A program that is not here may be in the container.
+  if (auto path = find_program(program); !path && options.print_systemd) return complain(path.error());
+  // Not resolved any further: some programs choose by the name they are called by what they do.
+  if (request.command[0].find('/') != std::string::npos)
+    request.command[0] = std::filesystem::absolute(request.command[0]).lexically_normal().string();
+  if (options.strict) request.options.push_back("--strict");
+  if (options.no_compress) request.options.push_back("--no-compress");
+  auto text = options.print_systemd ? systemd_drop_in(request) : container_entry_point(request);
+  if (!text) return complain(text.error());
+  fmt::print("{}", *text);
+  return 0;
+}
+
 int run_record(const RecordOptions& options) {
   if (options.list_calls) return list_calls();
+  if (options.print_systemd || options.print_container) return print_service(options);
   if (options.recording.empty()) return complain({ErrorCode::usage, "say where with -o REC: a directory, made if it does not exist"});
   GroupSpec group;
   if (!options.group.empty()) {
@@ -103,6 +130,8 @@ void add_record_command(CLI::App& app, int* status) {
   command->add_flag("--no-patch", options->catch_all, "Patch no call sites: every call goes through Syscall User Dispatch (slow; for tests)");
   command->add_flag("--state-hash{16}", options->state_every, "Keep a hash of the program's state at every 16th call of a thread, or every N-th (--state-hash=N)")
       ->check(CLI::Range(1u, 1000000u));
+  command->add_flag("--print-systemd", options->print_systemd, "Record nothing, but print a systemd drop-in that records the program as a service");
+  command->add_flag("--print-container", options->print_container, "The same for a container: its entry point");
   command->add_flag("--list-calls", options->list_calls, "Print every system call and how it is recorded and replayed");
   command->add_option("program", options->command, "The program and its arguments, after --");
   command->footer("Examples:\n  friday record -o REC --node primary -- redis-server --port 7000\n  friday record -o REC --group ring.toml\n  friday record --list-calls");

@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "core/base/fd.h"
+#include "core/base/refusals.h"
 #include "core/record/instrumentable.h"
 
 extern char** environ;
@@ -317,6 +318,8 @@ Result<LaunchResult> run_group(const GroupSpec& group, const LaunchOptions& opti
     auto found = find_program(program);
     if (!found) return std::unexpected(found.error());
   }
+  // Switching off what is off already: only a kernel that has it agrees.
+  if (prctl(59 /* PR_SET_SYSCALL_USER_DISPATCH */, 0, 0, 0, 0) != 0) return refused(Refusal::dispatch, strerror(errno));
   LaunchOptions resolved = options;
   if (resolved.collector.max_size == 0) resolved.collector.max_size = group.max_size;
   FRIDAY_TRY(collector, Collector::create(resolved.collector));

@@ -19,6 +19,7 @@
 
 #include "core/base/check.h"
 #include "core/base/files.h"
+#include "core/base/refusals.h"
 
 namespace friday {
 namespace {
@@ -101,10 +102,7 @@ Result<TracedProcess> TracedProcess::start_stub(const std::string& stub, int inh
     return fail(ErrorCode::component_died, "a node's process ended before it could be traced");
   }
   if (ptrace(PTRACE_SEIZE, pid, 0, kOptions) != 0)
-    return fail(ErrorCode::io,
-                "this system refuses to let Friday trace its own child ({}); allow ptrace: in a container with "
-                "--cap-add=SYS_PTRACE or --security-opt seccomp=unconfined, on a host with kernel.yama.ptrace_scope below 3",
-                strerror(errno));
+    return refused(Refusal::ptrace, strerror(errno));
   ::kill(pid, SIGCONT);
   // SIGSTOP's group stop, SIGCONT, then the exec event, then the stub's first int3.
   for (int i = 0; i < 8; i++) {

@@ -18,6 +18,7 @@
 
 #include "core/base/fd.h"
 #include "core/base/files.h"
+#include "core/trace/packed.h"
 #include "core/trace/reader.h"
 #include "core/trace/recording.h"
 
@@ -91,6 +92,7 @@ class Merger {
 
   Result<void> copy_node(const std::string& target, const MergeReport::Node& node);
   Result<void> copy_trace(const std::string& from, const std::string& to, size_t input, const NodeInfo& node);
+  Result<void> copy_packed_trace(const std::string& from, const std::string& to, size_t input, const NodeInfo& node);
   Result<void> describe_node(const std::string& path, const MergeReport::Node& node, const NodeInfo& info);
   Result<void> copy_shared(const std::string& target, const Recording& recording, const char* folder);
   Result<void> copy_file(const std::string& from, const std::string& to);
@@ -265,6 +267,16 @@ Result<void> Merger::copy_trace(const std::string& from, const std::string& to, 
   return {};
 }
 
+Result<void> Merger::copy_packed_trace(const std::string& from, const std::string& to, size_t input, const NodeInfo& node) {
+  FRIDAY_TRY_VOID(copy_file(from, to));
+  FRIDAY_TRY(file, open_file(to, O_RDONLY));
+  FRIDAY_TRY(list, list_packed(file.get(), to));
+  if (!list.header) return {};  // the plain file beside it has the header
+  Uuid boot = boot_of(input, node.boot_id);
+  memcpy(list.header->data() + offsetof(format::FileHeader, boot_id), boot.data(), boot.size());
+  return replace_packed_header(to, std::as_bytes(std::span(*list.header)));
+}
+
 // Names and ids anew; the rest of node.json stays, also what this version does not know.
 Result<void> Merger::describe_node(const std::string& path, const MergeReport::Node& node, const NodeInfo& info) {
   json object = json::object();
@@ -289,6 +301,7 @@ Result<void> Merger::copy_node(const std::string& target, const MergeReport::Nod
     std::string name = entry.path().filename().string();
     if (name.starts_with("node.json") || !entry.is_regular_file(error)) continue;
     if (name == "trace") FRIDAY_TRY_VOID(copy_trace(entry.path().string(), directory + "/" + name, node.input, info));
+    else if (name == "trace.zst") FRIDAY_TRY_VOID(copy_packed_trace(entry.path().string(), directory + "/" + name, node.input, info));
     else FRIDAY_TRY_VOID(copy_file(entry.path().string(), directory + "/" + name));
   }
   return describe_node(directory + "/node.json", node, info);

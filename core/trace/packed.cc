@@ -87,6 +87,26 @@ std::optional<std::string> unpack(int fd, const PackedBlock& block, std::span<st
   return std::nullopt;
 }
 
+namespace {
+std::vector<std::byte> end_frame(std::span<const std::byte> header) {
+  EndHead head{kEndMagic, static_cast<uint32_t>(sizeof head - 8 + header.size()), {}, XXH3_64bits(header.data(), header.size())};
+  memcpy(head.tag, kEndTag, sizeof head.tag);
+  std::vector<std::byte> bytes(sizeof head + header.size());
+  memcpy(bytes.data(), &head, sizeof head);
+  memcpy(bytes.data() + sizeof head, header.data(), header.size());
+  return bytes;
+}
+}  // namespace
+
+Result<void> replace_packed_header(const std::string& path, std::span<const std::byte> header) {
+  FRIDAY_TRY(fd, open_file(path, O_RDWR));
+  FRIDAY_TRY(list, list_packed(fd.get(), path));
+  if (!list.header) return fail(ErrorCode::bad_input, "{} is truncated or damaged. Copy the recording again", path);
+  const auto bytes = end_frame(header);
+  if (::lseek(fd.get(), -static_cast<off_t>(bytes.size()), SEEK_END) < 0) return fail_errno(errno, fmt::format("cannot seek in {}", path));
+  return write_all(fd.get(), bytes);
+}
+
 void PackedWriter::FreeContext::operator()(ZSTD_CCtx_s* context) const { ZSTD_freeCCtx(context); }
 
 Result<PackedWriter> PackedWriter::create(const std::string& path) {
@@ -124,13 +144,6 @@ Result<void> PackedWriter::append(std::span<const std::byte> raw) {
   return {};
 }
 
-Result<void> PackedWriter::finish(std::span<const std::byte> header) {
-  EndHead head{kEndMagic, static_cast<uint32_t>(sizeof head - 8 + header.size()), {}, XXH3_64bits(header.data(), header.size())};
-  memcpy(head.tag, kEndTag, sizeof head.tag);
-  std::vector<std::byte> bytes(sizeof head + header.size());
-  memcpy(bytes.data(), &head, sizeof head);
-  memcpy(bytes.data() + sizeof head, header.data(), header.size());
-  return store(bytes);
-}
+Result<void> PackedWriter::finish(std::span<const std::byte> header) { return store(end_frame(header)); }
 
 }  // namespace friday

@@ -48,6 +48,9 @@ Result<PackedList> list_packed(int fd, const std::string& path);
 // Uncompresses one block into `out`, which has its size. The text says what is wrong with it.
 std::optional<std::string> unpack(int fd, const PackedBlock& block, std::span<std::byte> out);
 
+// Puts another header page into a whole compressed trace.
+Result<void> replace_packed_header(const std::string& path, std::span<const std::byte> header);
+
 class PackedWriter {
  public:
   static Result<PackedWriter> create(const std::string& path);  // of the compressed file

@@ -1,0 +1,152 @@
+#include "console/live.h"
+
+#include <sys/stat.h>
+
+#include <chrono>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "core/trace/packed.h"
+#include "core/trace/recording.h"
+#include "core/trace/trace_file.h"
+
+namespace friday {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::chrono::seconds kSample{1};  // over which the present rate is taken
+constexpr double kMega = 1e6;
+
+enum class State { recording, orphan, ended };
+
+struct LiveNode {
+  const NodeInfo* info;
+  State state;
+  format::FileHeader header;
+  uint64_t disk = 0;         // bytes
+  double average = 0;        // MB an hour since the start
+  std::optional<double> now; // MB an hour, of a node that is being recorded
+};
+
+uint64_t disk_bytes(const std::string& path) {
+  uint64_t bytes = 0;
+  struct stat status;
+  for (const std::string& file : {path, packed_path(path)})
+    if (stat(file.c_str(), &status) == 0) bytes += static_cast<uint64_t>(status.st_blocks) * 512;
+  return bytes;
+}
+
+State state_of(const NodeInfo& node, const format::FileHeader& header) {
+  if (header.ended || header.closed || node.end.how != NodeEnd::How::running || !program_lives(node)) return State::ended;
+  return recorder_lives(node) ? State::recording : State::orphan;
+}
+
+double hours_of(const Recording& recording, const NodeInfo& node, State state) {
+  using namespace std::chrono;
+  int64_t end = duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count();
+  struct stat status;
+  if (state == State::ended && stat(stored_path(recording.trace_path(node.id)).c_str(), &status) == 0)
+    end = status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec;
+  return static_cast<double>(end - node.started_ns) / 3.6e12;
+}
+
+LiveNode look_at(const Recording& recording, const NodeInfo& node) {
+  LiveNode live{&node, State::ended, {}, disk_bytes(recording.trace_path(node.id)), 0, {}};
+  auto header = read_header(recording.trace_path(node.id));
+  if (!header) return live;
+  live.header = *header;
+  live.state = state_of(node, *header);
+  if (const double hours = hours_of(recording, node, live.state); hours > 0)
+    live.average = static_cast<double>(header->committed) / kMega / hours;
+  return live;
+}
+
+std::vector<LiveNode> look(const Recording& recording) {
+  std::vector<LiveNode> nodes;
+  for (const auto& node : recording.nodes()) nodes.push_back(look_at(recording, node));
+  bool any = false;
+  for (const auto& node : nodes) any |= node.state == State::recording;
+  if (!any) return nodes;
+  const auto start = std::chrono::steady_clock::now();
+  std::this_thread::sleep_for(kSample);
+  for (auto& node : nodes) {
+    auto header = read_header(recording.trace_path(node.info->id));
+    if (node.state != State::recording || !header) continue;
+    const double hours = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / 3600;
+    node.now = static_cast<double>(header->committed - node.header.committed) / kMega / hours;
+    node.header = *header;
+  }
+  return nodes;
+}
+
+std::string describe_state(const LiveNode& node) {
+  const NodeInfo& info = *node.info;
+  switch (node.state) {
+    case State::recording: return fmt::format("recording (program {}, recorder {})", info.pid, info.recorder_pid);
+    case State::orphan:
+      return fmt::format("its recorder ({}) is dead; the program ({}) goes on, and stores until {:.1f} MB more are used", info.recorder_pid, info.pid,
+                         static_cast<double>(node.header.allocated - std::min(node.header.allocated, node.header.committed)) / kMega);
+    case State::ended: return info.end.how == NodeEnd::How::running ? "ended just now" : describe(info.end);
+  }
+  return "";
+}
+
+const char* name_of(State state) { return state == State::recording ? "recording" : state == State::orphan ? "recorder dead" : "ended"; }
+
+json to_json(const Recording& recording, const std::vector<LiveNode>& nodes) {
+  std::set<uint32_t> recorders;
+  json out = {{"path", recording.path()}, {"nodes", json::array()}};
+  uint64_t bytes = 0, disk = 0;
+  double now = 0;
+  for (const auto& node : nodes) {
+    if (node.state == State::recording) recorders.insert(node.info->recorder_pid);
+    bytes += node.header.committed, disk += node.disk, now += node.now.value_or(0);
+    json entry = {{"id", node.info->id.value}, {"name", node.info->name}, {"state", name_of(node.state)}, {"pid", node.info->pid},
+                  {"recorder_pid", node.info->recorder_pid}, {"text", describe_state(node)}, {"events", node.header.events},
+                  {"trace_bytes", node.header.committed}, {"disk_bytes", node.disk}, {"mb_per_hour", node.average}};
+    if (node.now) entry["mb_per_hour_now"] = *node.now;
+    out["nodes"].push_back(std::move(entry));
+  }
+  out["recording"] = !recorders.empty();
+  out["recorders"] = recorders;
+  out["trace_bytes"] = bytes, out["disk_bytes"] = disk, out["mb_per_hour_now"] = now;
+  return out;
+}
+
+void print(const json& live) {
+  if (live["recording"].get<bool>()) {
+    std::string pids;
+    for (const auto& pid : live["recorders"]) pids += fmt::format("{}{}", pids.empty() ? "" : ", ", pid.get<uint32_t>());
+    fmt::print("{}: being recorded by {}\n", live["path"].get<std::string>(), pids);
+  } else {
+    fmt::print("{}: not being recorded\n", live["path"].get<std::string>());
+  }
+  for (const auto& node : live["nodes"]) {
+    fmt::print("node {} {}: {}\n", node["id"].get<uint32_t>(), node["name"].get<std::string>(), node["text"].get<std::string>());
+    fmt::print("  {} events, {:.1f} MB ({:.1f} MB on disk), {:.1f} MB/h on average{}\n", node["events"].get<uint64_t>(),
+               node["trace_bytes"].get<double>() / kMega, node["disk_bytes"].get<double>() / kMega, node["mb_per_hour"].get<double>(),
+               node.contains("mb_per_hour_now") ? fmt::format(", {:.1f} MB/h now", node["mb_per_hour_now"].get<double>()) : "");
+  }
+  fmt::print("in all {:.1f} MB ({:.1f} MB on disk){}\n", live["trace_bytes"].get<double>() / kMega, live["disk_bytes"].get<double>() / kMega,
+             live["recording"].get<bool>() ? fmt::format(", {:.1f} MB/h now", live["mb_per_hour_now"].get<double>()) : "");
+}
+
+}  // namespace
+
+int show_live(const std::string& path, bool as_json) {
+  auto recording = Recording::open(path);
+  if (!recording) {
+    fmt::print(stderr, "friday info: {}\n", describe(recording.error()));
+    return 2;
+  }
+  const json live = to_json(*recording, look(*recording));
+  if (as_json) fmt::print("{}\n", live.dump(1, ' ', false, json::error_handler_t::replace));
+  else print(live);
+  return 0;
+}
+
+}  // namespace friday

@@ -1,0 +1,80 @@
+#include "core/base/refusals.h"
+
+namespace friday {
+
+const RefusalText& refusal_text(Refusal refusal) {
+  static constexpr RefusalText kDispatch{
+      "Syscall User Dispatch", "nothing can be recorded or replayed: calls that no patch covers would be missed.",
+      "It needs Linux 5.11 or newer with CONFIG_GENERIC_ENTRY, and a container's seccomp profile that allows prctl: "
+      "--security-opt seccomp=unconfined."};
+  static constexpr RefusalText kAddresses{
+      "mappings of 256 GiB of address space", "nothing can be recorded or replayed: the trace has its window there.",
+      "Raise the limit of address space (ulimit -v unlimited), and allow overcommit: sysctl vm.overcommit_memory=0."};
+  static constexpr RefusalText kDisk{
+      "16 MiB of disk for a trace", "no program can be recorded there.", "Make room, raise the limit of file sizes (ulimit -f), or record elsewhere with -o."};
+  static constexpr RefusalText kPtrace{
+      "to let Friday trace its own child", "friday replay, run and verify cannot work; recording does.",
+      "Allow ptrace: in a container with --cap-add=SYS_PTRACE or --security-opt seccomp=unconfined, on a host with "
+      "kernel.yama.ptrace_scope below 3."};
+  static constexpr RefusalText kMemfd{
+      "files in memory (memfd_create)", "friday replay, run and verify cannot work; recording does.",
+      "Allow it in the container's seccomp profile: --security-opt seccomp=unconfined."};
+  static constexpr RefusalText kGdb{
+      "to start gdb 13 or newer", "friday verify and break points at addresses work, but nothing knows symbols and expressions.",
+      "Install Debian's package gdb."};
+  static constexpr RefusalText kGdbPython{
+      "Python inside gdb", "friday verify works; friday replay and run cannot ask for symbols and expressions.",
+      "Install Debian's package gdb: gdb-minimal has no Python."};
+  static constexpr RefusalText kDescriptors{
+      "more than a few open files", "a large group cannot be replayed: each node takes up to ten descriptors of Friday's.",
+      "Raise the limit: ulimit -n 65536, or LimitNOFILE= of a service."};
+  static constexpr RefusalText kAffinity{
+      "to choose processors (sched_setaffinity)", "replay of several nodes is about five times slower: hand-overs cross processors.",
+      "Allow it in the container's seccomp profile: --security-opt seccomp=unconfined."};
+  static constexpr RefusalText kTsc{
+      "the time-stamp counter as a clock", "recording is slower: each call's two time stamps are calls of the kernel.",
+      "The kernel found the counter unreliable (dmesg says why); on a virtual machine the host may offer an invariant one."};
+  static constexpr RefusalText kPunchHole{
+      "holes in files", "traces are compressed, but take their full size on the disk until their nodes have ended.",
+      "Record to another file system: ext4, xfs, btrfs and tmpfs have them."};
+  static constexpr RefusalText kPersonality{
+      "to switch off random addresses (personality)", "nothing: a recording carries its addresses, whatever they are.", ""};
+  static constexpr RefusalText kPerf{
+      "hardware counters (perf_event_open)", "nothing: this version counts no branches.", ""};
+  static constexpr RefusalText kUserfaultfd{
+      "userfaultfd", "nothing: this version protects watched pages without it.", ""};
+  static constexpr RefusalText kUserNamespaces{
+      "user namespaces", "nothing for record and replay; tests of several hosts then need root.", "sysctl kernel.unprivileged_userns_clone=1."};
+  static constexpr RefusalText kLockedMemory{
+      "to lock memory", "nothing: Friday locks none.", ""};
+  switch (refusal) {
+    case Refusal::dispatch: return kDispatch;
+    case Refusal::addresses: return kAddresses;
+    case Refusal::disk: return kDisk;
+    case Refusal::ptrace: return kPtrace;
+    case Refusal::memfd: return kMemfd;
+    case Refusal::gdb: return kGdb;
+    case Refusal::gdb_python: return kGdbPython;
+    case Refusal::descriptors: return kDescriptors;
+    case Refusal::affinity: return kAffinity;
+    case Refusal::tsc: return kTsc;
+    case Refusal::punch_hole: return kPunchHole;
+    case Refusal::personality: return kPersonality;
+    case Refusal::perf_events: return kPerf;
+    case Refusal::userfaultfd: return kUserfaultfd;
+    case Refusal::user_namespaces: return kUserNamespaces;
+    case Refusal::locked_memory: return kLockedMemory;
+  }
+  return kDispatch;
+}
+
+std::string describe_refusal(Refusal refusal, std::string_view found) {
+  const RefusalText& text = refusal_text(refusal);
+  return fmt::format("this system refuses {} ({}): {}{}{}", text.what, found, text.cost, *text.cure ? " " : "", text.cure);
+}
+
+std::unexpected<Error> refused(Refusal refusal, std::string_view found) {
+  return std::unexpected(Error{ErrorCode::unsupported, describe_refusal(refusal, found)});
+}
+
+}  // namespace friday
