@@ -540,7 +540,8 @@ void Collector::give_room(Node& node) {
   if (!node.header || node.header->closed) return;
   if (node.packed) packer_.left(*node.packed, __atomic_load_n(&node.header->committed, __ATOMIC_ACQUIRE));
   const uint64_t now = node.header->allocated;
-  const uint64_t more = std::min({kMostRoom, std::max(kFirstRoom, now / 2), room_left()});
+  const uint64_t left = room_left();
+  const uint64_t more = left < kLeastRoom ? 0 : std::min({kMostRoom, std::max(kFirstRoom, now / 2), left});
   const int error = more == 0 ? EFBIG : posix_fallocate(node.trace.get(), static_cast<off_t>(now), static_cast<off_t>(more));
   if (error && packer_.busy()) {  // what it takes out of the traces may do
     node.waits_for_room = true;

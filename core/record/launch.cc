@@ -123,10 +123,7 @@ class Group {
     for (int s : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&watched, s);
     sigprocmask(SIG_BLOCK, &watched, &before);
     UniqueFd signals(signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
-    // A limit of file sizes (ulimit -f) ends a recording, not the recorder.
-    const auto size_handler = ::signal(SIGXFSZ, SIG_IGN);
     auto result = loop(signals.get());
-    ::signal(SIGXFSZ, size_handler);
     if (!result) kill_all(SIGKILL);
     sigprocmask(SIG_SETMASK, &before, nullptr);
     return result;
@@ -264,6 +261,13 @@ class Group {
   bool user_stop_ = false;
 };
 
+Result<LaunchResult> run_recorded(const GroupSpec& group, LaunchOptions options) {
+  FRIDAY_TRY(collector, Collector::create(options.collector));
+  char full[PATH_MAX];
+  if (realpath(options.collector.recording.c_str(), full)) options.collector.recording = full;
+  return Group(group, options, *collector).run();
+}
+
 }  // namespace
 
 Result<void> check_node_name(const std::string& name) {
@@ -322,10 +326,11 @@ Result<LaunchResult> run_group(const GroupSpec& group, const LaunchOptions& opti
   if (prctl(59 /* PR_SET_SYSCALL_USER_DISPATCH */, 0, 0, 0, 0) != 0) return refused(Refusal::dispatch, strerror(errno));
   LaunchOptions resolved = options;
   if (resolved.collector.max_size == 0) resolved.collector.max_size = group.max_size;
-  FRIDAY_TRY(collector, Collector::create(resolved.collector));
-  char full[PATH_MAX];
-  if (realpath(options.collector.recording.c_str(), full)) resolved.collector.recording = full;
-  return Group(group, resolved, *collector).run();
+  // A limit of file sizes (ulimit -f) ends a recording, not the recorder.
+  const auto size_handler = ::signal(SIGXFSZ, SIG_IGN);
+  auto result = run_recorded(group, resolved);
+  ::signal(SIGXFSZ, size_handler);
+  return result;
 }
 
 }  // namespace friday

@@ -25,8 +25,12 @@ uint64_t offset_of(const void* p) { return (uint64_t)p - kWindowAddress; }
 void wait_for_room(uint64_t end) {
   for (;;) {
     uint32_t seen = __atomic_load_n(&header->room, __ATOMIC_ACQUIRE);
-    if (__atomic_load_n(&header->allocated, __ATOMIC_ACQUIRE) >= end) return;
-    if (header->closed) return;
+    uint64_t room = __atomic_load_n(&header->allocated, __ATOMIC_ACQUIRE);
+    if (room >= end || header->closed) return;
+    if (asked != room) {  // what came is not enough for this record
+      asked = room;
+      collector_send(kRoom, 0, 0, nullptr);
+    }
     long timeout[2] = {1, 0};
     native(202, &header->room, 0 /* FUTEX_WAIT, shared */, seen, timeout, 0, 0);
     // A collector that was killed answers no more; its end of the socket is closed.

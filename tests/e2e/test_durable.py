@@ -227,11 +227,6 @@ def test_torn_last_record(recorder):
 
 
 # -- a size limit ------------------------------------------------------------------------------------------------------
-def end_record(recorder, recording):
-    done = recorder.info(recording)["nodes"][0]
-    return done["ended"]
-
-
 @pytest.mark.parametrize("options", [[], ["--no-compress"]], ids=["compressed", "plain"])
 def test_max_size(recorder, reader, options):
     command, _ = reader("/dev/urandom", 600)
@@ -271,6 +266,15 @@ def test_max_size_and_new_processes(recorder):
     recorder.verify(recording)
 
 
+def test_a_record_larger_than_what_is_given_at_once(recorder):
+    """One call that fills 200 MB."""
+    script = "import os; print(len(os.read(os.open('/dev/zero', os.O_RDONLY), 200_000_000)))"
+    recording = recorder.record([PYTHON, "-S", "-c", script], name="it")
+    assert (recording.returncode, recording.stdout) == (0, "200000000\n"), recording.stderr
+    assert ended(recorder, recording) == "exited with 0"
+    recorder.verify(recording)
+
+
 @pytest.mark.parametrize("size, words", [("3M", "too small"), ("lots", "no size"), ("12Q", "no size"), ("-4M", "no size"), ("99999999T", "no size"), ("1.5G", "no size")])
 def test_impossible_sizes(recorder, size, words):
     done = recorder.record(["/bin/true"], options=[f"--max-size={size}"])
@@ -279,9 +283,37 @@ def test_impossible_sizes(recorder, size, words):
 
 def test_limit_of_file_sizes(recorder, reader):
     """`ulimit -f` of the recorder ends the recording, neither the recorder nor the program."""
-    command, _ = reader("/dev/urandom", 600)
-    recording = recorder.record(command, name="it", options=["--no-compress"], prefix=["/usr/bin/prlimit", f"--fsize={24 << 20}"])
-    assert (recording.returncode, recording.stdout) == (0, "60000000\n"), recording.stderr
+    command, _ = reader("/dev/urandom", 1400)
+    recording = recorder.record(command, name="it", options=["--no-compress"], prefix=["/usr/bin/prlimit", f"--fsize={96 << 20}"])
+    assert (recording.returncode, recording.stdout) == (0, "140000000\n"), recording.stderr
     assert "the limit of files" in recording.stderr
     assert ended(recorder, recording) == "recording ended: the size limit was reached; the program went on"
     recorder.verify(recording)
+
+
+# -- what else reads recordings ----------------------------------------------------------------------------------------
+def test_merge_of_compressed_traces(recorder, reader, tmp_path):
+    command, _ = reader(count=200)
+    first = recorder.record(command, name="first")
+    second = recorder.record(command, name="second", options=["--no-compress"])
+    done = recorder.run([recorder.friday, "merge", "--separate-hosts", "-o", tmp_path / "all", first.path, second.path])
+    assert done.returncode == 0, done.stderr
+    assert packed(tmp_path / "all", 0).exists() and not trace(tmp_path / "all", 0).exists() and trace(tmp_path / "all", 1).exists()
+    recorder.verify(tmp_path / "all")
+    assert [node["events"] for node in recorder.info(tmp_path / "all")["nodes"]] == [recorder.info(r)["nodes"][0]["events"] for r in (first, second)]
+
+
+def test_merge_of_what_a_killed_recorder_left(recorder, reader, tmp_path):
+    """Both forms side by side, with holes in the one."""
+    command, progress = reader("/dev/urandom", 3000, 0.0005)
+    running = recorder.start_record(command, name="first")
+    wait_until(lambda: packed(running.recording).exists() and packed(running.recording).stat().st_size > BLOCK, "nothing is compressed", 60)
+    os.kill(running.pid, signal.SIGKILL)
+    os.kill(program_of(recorder, "reader.py"), signal.SIGKILL)
+    running.process.communicate(timeout=20)
+    recorder.none_left()
+    second = recorder.record(["/bin/echo", "x"], name="second")
+    done = recorder.run([recorder.friday, "merge", "-o", tmp_path / "all", running.recording, second.path])
+    assert done.returncode == 0, done.stderr
+    assert packed(tmp_path / "all", 0).exists() and trace(tmp_path / "all", 0).exists()
+    recorder.verify(tmp_path / "all")
