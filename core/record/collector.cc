@@ -160,6 +160,10 @@ Result<void> Collector::open_tokens() {
       if (getrandom(&sharing_, sizeof sharing_, 0) != sizeof sharing_) return fail(ErrorCode::io, "getrandom failed");
     if (ftruncate(tokens_.get(), sizeof(shim::TokenArea)) != 0 || pwrite(tokens_.get(), &sharing_, sizeof sharing_, offsetof(shim::TokenArea, session)) != sizeof sharing_)
       return fail_errno(errno, fmt::format("cannot write {}", path));
+    // A store to a page without a block would end a program on a full disk: what the first thousands need is there ahead.
+    constexpr off_t kAhead = 128 << 10;
+    for (off_t array : {off_t{0}, off_t{offsetof(shim::TokenArea, group)}, off_t{offsetof(shim::TokenArea, object)}, off_t{offsetof(shim::TokenArea, member)}})
+      if (int error = posix_fallocate(tokens_.get(), array, kAhead)) return fail_errno(error, fmt::format("cannot allocate {}", path));
   }
   if (flock(tokens_.get(), LOCK_SH) != 0) return fail_errno(errno, fmt::format("cannot lock {}", path));
   return {};

@@ -1,4 +1,5 @@
 // Compressed traces: what is written is read back, whatever a kill or a copy left of it.
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
