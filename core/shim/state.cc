@@ -2,7 +2,7 @@
 // then are stored with the call's event and compared at replay. What went wrong unseen is found there, long before it reaches
 // something that a call reads.
 //
-// Three hashes, so that a report can say what differs: the registers a function call preserves, with rsp and the call's address;
+// Three hashes, so that a report can say what differs: the registers a function call preserves, with rsp and the address that the call returns to;
 // the words above the stack pointer; and a piece of the program's writable data (.data and .bss of its files, the brk heap), the next
 // piece each time, so that in the end all of it has been looked at. Memory that another thread's call or an asynchronous read may be
 // filling is not hashed: replay fills it when that call returns.
@@ -25,7 +25,7 @@ unsigned next_region;
 uint64_t next_piece;      // in that region
 
 uint64_t hash_registers(const CallFrame* f) {
-  const uint64_t words[] = {f->rbx, f->rbp, f->r12, f->r13, f->r14, f->r15, f->rsp, f->site};
+  const uint64_t words[] = {f->rbx, f->rbp, f->r12, f->r13, f->r14, f->r15, f->rsp, f->rip};
   return hash_bytes(words, sizeof words, 0);
 }
 

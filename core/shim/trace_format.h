@@ -266,7 +266,7 @@ struct SyncPart {
 
 // Hashes (XXH3-64) of the program's state at the entry of a call, before it was made.
 struct StatePart {
-  uint64_t registers;      // of rbx, rbp, r12 to r15, rsp and the address of the call instruction
+  uint64_t registers;      // of rbx, rbp, r12 to r15, rsp and the address that the call returns to
   uint64_t stack, memory;  // of `stack_bytes` above rsp, and of `memory_bytes` at `address`
   uint64_t address;
   uint32_t stack_bytes, memory_bytes;  // 0: not looked at

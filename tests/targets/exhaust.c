@@ -48,7 +48,7 @@ static void address_space(void) {
   CHECK(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 6);
   for (int i = 0; i < first; i++) CHECK(munmap(list[i], kBlock) == 0);
   CHECK(pthread_create(&thread, NULL, nothing, NULL) == 0 && pthread_join(thread, NULL) == 0);
-  CHECK(blocks(list) == first);
+  CHECK(first - blocks(list) <= 1);  // the thread's stack is kept for the next one
 }
 
 static void descriptors(void) {
