@@ -15,6 +15,15 @@
 namespace friday {
 namespace {
 
+// The shim relies on how glibc's loader starts a program.
+Result<void> check_loader(const std::string& path, const UniqueFd& fd, const Elf64_Phdr& segment) {
+  char name[256]{};
+  if (segment.p_filesz < 2 || segment.p_filesz >= sizeof name || pread(fd.get(), name, segment.p_filesz, static_cast<off_t>(segment.p_offset)) <= 0)
+    return fail(ErrorCode::bad_input, "{} is a damaged ELF file", path);
+  if (!strstr(name, "/ld-musl-")) return {};
+  return fail(ErrorCode::unsupported, "{} is linked with musl ({}): Friday records programs of glibc; link it with that", path, name);
+}
+
 Result<void> check(const std::string& path, const Executor& by, int depth) {
   const std::string file = by.root + path;
   struct stat st;
@@ -44,7 +53,7 @@ Result<void> check(const std::string& path, const Executor& by, int depth) {
     Elf64_Phdr segment;
     if (pread(fd.get(), &segment, sizeof segment, static_cast<off_t>(header.e_phoff + i * sizeof segment)) != sizeof segment)
       return fail(ErrorCode::bad_input, "{} is a damaged ELF file", path);
-    if (segment.p_type == PT_INTERP) return {};
+    if (segment.p_type == PT_INTERP) return check_loader(path, fd, segment);
   }
   return fail(ErrorCode::unsupported, "{} is statically linked: no shim can be preloaded into it; link it dynamically", path);
 }

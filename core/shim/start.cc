@@ -150,8 +150,9 @@ __attribute__((noinline)) bool begin(char** environment) {
   return true;
 }
 
-__attribute__((constructor)) void start(int, char** arguments, char** environment) {
-  (void)arguments;
+// glibc calls constructors with what main gets; musl gives them nothing, and then whatever the registers hold stands here.
+__attribute__((constructor)) void start(int count, char** arguments, char** environment) {
+  if (count < 0 || !arguments || environment != arguments + count + 1) return;
   if (begin(environment)) clear_dead_stack();
 }
 
