@@ -192,7 +192,14 @@ def trace_size(file: pathlib.Path) -> TraceSize:
 
 
 def trace_sizes(recording: pathlib.Path) -> list[TraceSize]:
-    return [trace_size(file) for file in sorted([*recording.glob("nodes/*/trace"), *recording.glob("nodes/*/trace.zst")])]
+    """Of every node. While it is recorded both of its files may be there, and `trace` has the header."""
+    found = []
+    for node in sorted((recording / "nodes").iterdir()):
+        try:
+            found.append(trace_size(node / "trace"))
+        except FileNotFoundError:
+            found.append(trace_size(node / "trace.zst"))
+    return found
 
 
 # -- redis -------------------------------------------------------------------------------------------------------------
