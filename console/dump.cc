@@ -59,6 +59,11 @@ std::string parts_text(const EventView& event, const Peers& peers) {
       text += fmt::format("  waited for process {}, status {:#x}", wait->pid, wait->status);
     } else if (const auto* content = part.map_content()) {
       text += fmt::format("  maps {} bytes at {} of its file", content->length, content->offset);
+    } else if (const auto* map = part.shared_map()) {
+      text += map->flags & format::kUnmapped ? fmt::format("  detaches shared memory at {:#x}", map->address)
+                                             : fmt::format("  shared memory {}, {} bytes at {} of it{}", map->object, map->length, map->offset, map->flags & format::kObjectIsNew ? ", new" : "");
+    } else if (const auto* change = part.shared_write()) {
+      text += fmt::format("  {} {} bytes at {} of shared memory {}", change->change == format::kChangeZero ? "clears" : "writes", change->length, change->offset, change->object);
     } else if (part.kind() == format::kSignalInfo && part.bytes().size() >= 20) {
       int32_t words[5];  // siginfo_t: si_signo, si_errno, si_code, padding, si_pid
       memcpy(words, part.bytes().data(), sizeof words);
@@ -106,6 +111,8 @@ void print_json(const EventView& event, uint64_t first_ticks, double ticks_per_s
       p["flags"] = t->flags;
       if (std::string peer = peer_of(part, peers); !peer.empty()) p["peer"] = peer;
     }
+    if (const auto* map = part.shared_map()) p["object"] = map->object, p["offset"] = map->offset, p["length"] = map->length, p["address"] = map->address, p["flags"] = map->flags;
+    if (const auto* change = part.shared_write()) p["object"] = change->object, p["offset"] = change->offset, p["length"] = change->length, p["change"] = change->change;
     if (const auto* wait = part.wait()) p["pid"] = wait->pid, p["status"] = wait->status;
     if (const auto* child = part.child()) p["thread"] = child->thread, p["pid"] = child->pid;
     out["parts"].push_back(std::move(p));
