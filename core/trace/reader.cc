@@ -74,10 +74,6 @@ const char* header_problem(const FileHeader& header) {
   return nullptr;
 }
 
-Error bad_file(NodeId node, std::string message) {
-  return Error{ErrorCode::bad_input, std::move(message), node.value, std::nullopt};
-}
-
 // What is wrong with a trace whose header is `header` and whose file has `size` bytes.
 std::optional<Error> file_problem(const FileHeader& header, uint64_t size, const std::string& path, NodeId node) {
   if (memcmp(header.magic, kMagic, sizeof kMagic) != 0)

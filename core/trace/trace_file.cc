@@ -20,10 +20,6 @@ namespace {
 
 constexpr uint64_t kKeptBytes = 1u << 30;
 
-Error bad_file(NodeId node, std::string message) {
-  return Error{ErrorCode::bad_input, std::move(message), node.value, std::nullopt};
-}
-
 Error no_trace(NodeId node, const std::string& message) {
   return bad_file(node, message + ". Recording of this node never began, or the copy is incomplete; leave it out with --node");
 }
@@ -69,6 +65,10 @@ Kept& kept() {
 }
 
 }  // namespace
+
+Error bad_file(NodeId node, std::string message) {
+  return Error{ErrorCode::bad_input, std::move(message), node.value, std::nullopt};
+}
 
 Result<FileHeader> read_header(const std::string& path) {
   FileHeader header;

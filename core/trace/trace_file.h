@@ -20,6 +20,8 @@ namespace friday {
 // The header of the trace `path` in either form, as of now; nothing else is read, and nothing checked but that it is one.
 Result<format::FileHeader> read_header(const std::string& path);
 
+Error bad_file(NodeId node, std::string message);
+
 class TraceFile {
  public:
   // `path` is that of the plain form, also where only the compressed one exists; `node` labels errors.
