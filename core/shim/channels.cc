@@ -22,12 +22,6 @@ uint16_t slot_of[kMaxDescriptors];      // descriptor -> slot + 1; 0: not seen y
 uint16_t free_hint = 1;
 uint64_t next_number = 1;
 
-struct Stat {
-  uint64_t device, inode, links;
-  uint32_t mode, uid, gid, pad;
-  uint64_t rest[14];
-};
-
 // The descriptors of a child by vfork are its own: what it does with them concerns none of these.
 bool in_table(int fd) { return fd >= 0 && fd < kMaxDescriptors && !me()->borrowed; }
 
@@ -78,7 +72,7 @@ uint32_t kind_of_mode(uint32_t mode) {
 }
 
 void write_channel(int fd, Channel* channel) {
-  Stat st = {};
+  FileStat st = {};
   if (failed(native(5, fd, &st))) return;
   ChannelRecord* record = (ChannelRecord*)record_begin(kChannelRecord, sizeof(ChannelRecord));
   record->channel = channel->number;

@@ -324,8 +324,10 @@ Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   done.stolen = false;
   done.entry = ticks_now();
   const bool member = group_member();
+  const uint32_t files = group_files();
+  done.changed = files && changes_file(frame->rax) ? shared_file((int)frame->rdi) : 0;
   // A change of a file that is mapped takes place while nobody looks.
-  const bool shared = (live_threads > 1 || member) && !(member && changes_file(frame->rax) && shared_file((int)frame->rdi));
+  const bool shared = (live_threads > 1 || member) && !(member && done.changed);
   trace_header()->running = kInCall;
   if (shared) {
     area->call_hash = done.hash;
@@ -341,6 +343,7 @@ Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
     while (done.result == -4 && __atomic_exchange_n(&area->poked, 0, __ATOMIC_RELAXED) && !signals_pending(area));
   }
   done.exit = ticks_now();
+  if (!done.changed && group_files() != files && changes_file(frame->rax)) done.changed = shared_file((int)frame->rdi);  // mapped meanwhile
   if (shared) done.stolen = !token_retake(area);
   else trace_header()->running = kComputing;
   return done;
@@ -510,8 +513,7 @@ bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   if (!failed(done.result)) {
     if (info.flags & (kIn | kOut)) note_transfer(writer, info, frame, done, channel);
     note_descriptors(writer, info, frame, done.result);
-    if (changes_file(frame->rax))
-      if (uint32_t object = shared_file((int)frame->rdi)) shared_note_change(writer, frame, object, done.result);
+    if (done.changed) shared_note_change(writer, frame, done.changed, done.result);
   }
   const bool restart = not_made || (done.result == -4 && restarts(info, frame, area));
   if (restart) writer.event->header.flags |= kFlagRestarted;
@@ -556,9 +558,7 @@ void record_call(CallFrame* frame, ThreadArea* area) {
       uint64_t entry = ticks_now();
       const uint64_t* a = arguments_of(frame);
       long result = native((long)frame->rax, a[0], a[1], a[2], a[3], a[4], a[5]);
-      EventWriter writer(kCall, area, (uint16_t)frame->rax, a, info.arity);
-      writer.event->header.flags |= kFlagNative;
-      writer.commit(result, 0, entry, ticks_now());
+      record_native(area, (uint16_t)frame->rax, a, info.arity, result, entry);
       frame->rax = (uint64_t)result;
       break;
     }
@@ -663,14 +663,12 @@ static void replay_dispatch(CallFrame* frame, ThreadArea* area, const CallInfo& 
   }
   replay_begin(area);
   const EventRecord* next = replay_peek();
-  if (next->header.type == kSignal && next->header.thread == area->number && (next->header.flags & kFlagAtEntry)) {
+  if (is_signal_of(next, area) && (next->header.flags & kFlagAtEntry)) {
     signals_deliver(frame, area, Moment::before_call);
     return;
   }
   special_call(frame, area);
-  next = frame->full ? nullptr : replay_peek();
-  if (next && next->header.type == kSignal && next->header.thread == area->number && !(next->header.flags & kFlagAtEntry))
-    signals_deliver(frame, area, Moment::after_call);
+  if (!frame->full && replay_signal_follows(area)) signals_deliver(frame, area, Moment::after_call);
 }
 
 extern "C" int friday_dispatch(CallFrame* frame) {

@@ -31,7 +31,7 @@ bool lives(uint32_t tid) {
 void finish(CallFrame* frame, ThreadArea* area, long result, uint64_t word = 0) {
   if (control.mode == kModeReplay) {
     EventRecord* event = replay_expect(frame, area, kCall, 202);
-    if (event->result != result) diverge(event, kDivergedNative, 0, (uint64_t)event->result, (uint64_t)result, frame, area, kCall);
+    replay_same(event, (uint64_t)event->result, (uint64_t)result, frame, area);
     replay_apply(event);
     replay_consume(event);
   } else if (control.mode == kModeRecord) {
@@ -60,7 +60,7 @@ bool wait(CallFrame* frame, ThreadArea* area, uint32_t value, long* result) {
     *result = event->result;
     replay_consume(event);
     const EventRecord* next = replay_peek();
-    interrupted = next && next->header.type == kSignal && next->header.thread == area->number;
+    interrupted = is_signal_of(next, area);
   } else {
     const Recorded done = make_call(&plain, area, call_info(202));
     *result = done.result == kNotMade ? kInterrupted : done.result;

@@ -11,13 +11,6 @@ namespace {
 constexpr uint64_t kShared = 1, kPrivate = 2, kFixed = 0x10, kAnonymous = 0x20, kFixedNoReplace = 0x100000,
                    kPopulate = 0x8000, kNoReserve = 0x4000, kGrowsDown = 0x100, kStackFlag = 0x20000;
 
-struct Stat {
-  uint64_t device, inode, links;
-  uint32_t mode, uid, gid, pad;
-  uint64_t rdev;
-  int64_t size, block_size, blocks, times[6], reserved[3];
-};
-
 // Notes what a new file mapping holds, and patches code that has just appeared.
 // `reply` is null when there is no collector to ask any more.
 void note_contents(EventWriter& writer, uint64_t address, const uint64_t* a, ModuleReply* reply, uint64_t file_size, const char* path) {
@@ -46,19 +39,19 @@ long record_mmap(CallFrame* frame, ThreadArea* area) {
   const bool file = !(a[3] & kAnonymous);
   long result = native(9, a[0], a[1], a[2], a[3], a[4], a[5]);
   ModuleReply* reply = nullptr;
-  Stat st = {};
+  FileStat st = {};
   char path[kPathBytes] = "";
   bool regular = false, shared = false;
   SharedMapPart part = {};
   if (file && !failed(result)) {
     native(5, a[4], &st);
     path_of_descriptor((int)a[4], path, sizeof path);
-    regular = (st.mode & 0170000) == 0100000;
-    shared = shared_wanted(a, st.mode, st.device, st.inode);
+    regular = is_regular(st);
+    shared = shared_wanted(a, st);
     if (regular && !shared)
       collector_module((uint64_t)result, (uint64_t)result + page_up(a[1]), a[5], st.device, st.inode, a[2] & 4, (int)a[4], path, &reply);
   }
-  if (!file && !failed(result)) shared = shared_wanted(a, 0, 0, 0);
+  if (!file && !failed(result)) shared = shared_wanted(a, st);
   if (shared) shared = shared_record_map(st.device, st.inode, file ? (int)a[4] : -1, a[5], (uint64_t)result, page_up(a[1]), a[2] & 1, &part);
   if (control.mode != kModeRecord) return result;
   EventWriter writer(kCall, area, 9, a, 6);
@@ -110,7 +103,7 @@ long replay_mmap(CallFrame* frame, ThreadArea* area) {
   if (shared && !failed(result)) {
     WatchedCall watched((uint64_t)result, a[1]);
     const long got = shared_replay_map(shared, a[1], a[2], a[3] & kFixed);
-    if (got != result) diverge(event, kDivergedNative, 0, (uint64_t)result, (uint64_t)got, frame, area, kCall);
+    replay_same(event, (uint64_t)result, (uint64_t)got, frame, area);
   } else if (!failed(result)) {
     WatchedCall watched((uint64_t)result, a[1]);
     PartHeader part;
@@ -129,7 +122,7 @@ long replay_mmap(CallFrame* frame, ThreadArea* area) {
     } else {
       got = native(9, result, a[1], a[2], flags, -1, 0);
     }
-    if (got != result) diverge(event, kDivergedNative, 0, (uint64_t)result, (uint64_t)got, frame, area, kCall);
+    replay_same(event, (uint64_t)result, (uint64_t)got, frame, area);
     replay_apply(event);
     if (!copied && !(a[3] & kAnonymous)) native(10, result, page_up(a[1]), a[2]);
     if (const Site* sites = (const Site*)replay_part(event, kSites, 0, &part)) {
@@ -144,16 +137,18 @@ long replay_mmap(CallFrame* frame, ThreadArea* area) {
 
 }  // namespace
 
-void path_of_descriptor(int fd, char* out, size_t size) {
-  char link[40] = "/proc/self/fd/";
+DescriptorLink::DescriptorLink(int fd) {
   char digits[12];
   int n = 14, k = 0;
   unsigned value = (unsigned)fd;
   do digits[k++] = (char)('0' + value % 10);
   while (value /= 10);
-  while (k) link[n++] = digits[--k];
-  link[n] = 0;
-  long length = native(89, link, out, size - 1);
+  while (k) text[n++] = digits[--k];
+  text[n] = 0;
+}
+
+void path_of_descriptor(int fd, char* out, size_t size) {
+  long length = native(89, DescriptorLink(fd).text, out, size - 1);
   out[length > 0 ? length : 0] = 0;
 }
 
@@ -165,9 +160,7 @@ long do_brk(CallFrame* frame, ThreadArea* area) {
   uint64_t entry = ticks_now();
   if (control.mode != kModeReplay) {
     long result = native(12, frame->rdi);
-    EventWriter writer(kCall, area, 12, arguments_of(frame), 1);
-    writer.event->header.flags |= kFlagNative;
-    writer.commit(result, 0, entry, ticks_now());
+    record_native(area, 12, arguments_of(frame), 1, result, entry);
     control.program_brk = (uint64_t)result;
     return result;
   }
@@ -176,7 +169,7 @@ long do_brk(CallFrame* frame, ThreadArea* area) {
   WatchedCall watched(min(old_end, new_end), new_end > old_end ? new_end - old_end : old_end - new_end);
   if (new_end > old_end) {
     long got = native(9, old_end, new_end - old_end, 3, kPrivate | kAnonymous | kFixedNoReplace, -1, 0);
-    if ((uint64_t)got != old_end) diverge(event, kDivergedNative, 0, old_end, (uint64_t)got, frame, area, kCall);
+    replay_same(event, old_end, (uint64_t)got, frame, area);
   } else if (new_end < old_end) {
     native(11, new_end, old_end - new_end);
   }
@@ -191,9 +184,7 @@ long do_mremap(CallFrame* frame, ThreadArea* area) {
   uint64_t entry = ticks_now();
   if (control.mode != kModeReplay) {
     long result = native(25, a[0], a[1], a[2], a[3], a[4]);
-    EventWriter writer(kCall, area, 25, a, 5);
-    writer.event->header.flags |= kFlagNative;
-    writer.commit(result, 0, entry, ticks_now());
+    record_native(area, 25, a, 5, result, entry);
     return result;
   }
   EventRecord* event = replay_expect(frame, area, kCall, 25);
@@ -202,7 +193,7 @@ long do_mremap(CallFrame* frame, ThreadArea* area) {
     WatchedCall from(a[0], a[1]), to((uint64_t)result, a[2]);
     long got = (uint64_t)result == a[0] ? native(25, a[0], a[1], a[2], 0)
                                         : native(25, a[0], a[1], a[2], 3 /* MAYMOVE|FIXED */ | (a[3] & 4), result);
-    if (got != result) diverge(event, kDivergedNative, 0, (uint64_t)result, (uint64_t)got, frame, area, kCall);
+    replay_same(event, (uint64_t)result, (uint64_t)got, frame, area);
   }
   replay_consume(event);
   return result;
@@ -220,9 +211,7 @@ long do_madvise(CallFrame* frame, ThreadArea* area) {
   uint64_t entry = ticks_now();
   if (control.mode != kModeReplay) {
     long result = native(28, a[0], a[1], advice);
-    EventWriter writer(kCall, area, 28, a, 3);
-    writer.event->header.flags |= kFlagNative;
-    writer.commit(result, 0, entry, ticks_now());
+    record_native(area, 28, a, 3, result, entry);
     return result;
   }
   EventRecord* event = replay_expect(frame, area, kCall, 28);
@@ -260,7 +249,7 @@ long do_io_setup(CallFrame* frame, ThreadArea* area) {
     if (const MapContentPart* content = (const MapContentPart*)replay_part(event, kMapContent, 0, &part)) {
       const uint64_t ring = content->offset;
       long got = native(9, ring, content->length, 3, kPrivate | kAnonymous | kFixedNoReplace, -1, 0);
-      if ((uint64_t)got != ring) diverge(event, kDivergedNative, 0, ring, (uint64_t)got, frame, area, kCall);
+      replay_same(event, ring, (uint64_t)got, frame, area);
     }
     replay_apply(event);
     replay_consume(event);

@@ -134,6 +134,15 @@ void diverge(EventRecord* expected, uint32_t kind, uint32_t which, uint64_t want
   for (;;) trap(kTrapDiverged, (int)kind);
 }
 
+void replay_same(EventRecord* event, uint64_t want, uint64_t got, CallFrame* frame, ThreadArea* area) {
+  if (got != want) diverge(event, kDivergedNative, 0, want, got, frame, area, kCall);
+}
+
+bool replay_signal_follows(const ThreadArea* area) {
+  const EventRecord* next = replay_peek();
+  return is_signal_of(next, area) && !(next->header.flags & kFlagAtEntry);
+}
+
 void replay_hand_over() {
   EventRecord* next = replay_peek();
   while (!next) {
@@ -207,7 +216,7 @@ long replay_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   for (;;) {
     replay_begin(area);
     EventRecord* event = replay_peek();
-    if (event->header.type == kSignal && event->header.thread == area->number && (event->header.flags & kFlagAtEntry)) {
+    if (is_signal_of(event, area) && (event->header.flags & kFlagAtEntry)) {
       signals_deliver(frame, area, Moment::before_call);
       return 0;
     }
@@ -215,16 +224,15 @@ long replay_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
     long result = event->result;
     if (info.rule == kNative) {
       long here = native_mapping((long)frame->rax, arguments_of(frame));
-      if (here != result) diverge(event, kDivergedNative, 0, (uint64_t)result, (uint64_t)here, frame, area, kCall);
+      replay_same(event, (uint64_t)result, (uint64_t)here, frame, area);
     }
     const bool restart = event->header.flags & kFlagRestarted;
     replay_apply(event);
     shared_replay_change(event, frame);
     replay_consume(event);
-    EventRecord* next = replay_peek();
-    const bool signal = next && next->header.type == kSignal && next->header.thread == area->number && !(next->header.flags & kFlagAtEntry);
+    const bool signal = replay_signal_follows(area);
     if (restart) {
-      if (next && next->header.type == kSignal && next->header.thread == area->number) {
+      if (is_signal_of(replay_peek(), area)) {
         signals_deliver(frame, area, Moment::before_call);
         return 0;
       }

@@ -79,6 +79,13 @@ inline bool probed(Read&& read) {
   __atomic_store_n(&area->probe, outer, __ATOMIC_RELAXED);
   return !bad;
 }
+struct FileStat {  // struct stat of stat(2)
+  uint64_t device, inode, links;
+  uint32_t mode, uid, gid, pad;
+  uint64_t rdev;
+  int64_t size, block_size, blocks, times[6], reserved[3];
+};
+inline bool is_regular(const FileStat& st) { return (st.mode & 0170000) == 0100000; }
 inline ThreadArea* area_of(uint32_t number) { return (ThreadArea*)(kAreasAddress + number * kAreaStride); }
 inline uint64_t align8(uint64_t size) { return (size + 7) & ~7ull; }
 inline uint64_t page_up(uint64_t address) { return (address + 4095) & ~4095ull; }
@@ -130,12 +137,15 @@ struct EventWriter {
   void memory(const void* address, size_t size) { if (address && size) part(format::kMemory, address, size, (uint64_t)address); }
   void commit(long result, uint64_t hash, uint64_t entry, uint64_t exit);
 };
+void record_native(ThreadArea* area, uint16_t call, const uint64_t* arguments, unsigned count, long result, uint64_t entry);  // without parts
 void* record_begin(format::RecordType type, size_t size);  // not an event
 void record_commit(void* record);
 bool trace_attach(int fd);          // maps the window and starts writing
 bool trace_alive();                 // false once there was no room
 void trace_end(format::EndReason reason, int detail, const char* text);
 uint64_t ticks_now();
+inline constexpr long kTurnNs = 1000000;  // a holder that others wait for hands over at its next call after this long
+bool turn_lasted(uint64_t since);         // that began then, in ticks
 void clock_calibrate();
 extern uint32_t clock_kind;
 format::FileHeader* trace_header();
@@ -166,12 +176,12 @@ bool group_forked();                                        // in the child, whi
 // Device and inode 0: anonymous memory, a new thing each time.
 uint32_t group_share(uint64_t device, uint64_t inode, bool* fresh);
 uint32_t group_object(uint64_t device, uint64_t inode);     // its number if it is shared, else 0
-bool group_knows_files();
+uint32_t group_files();                                     // how many files are shared: grows
 
 // ---- shared.cc: memory that several processes map
 // What the kernel mapped at `address` is shared: notes contents, joins the group. False: the recording has ended.
 bool shared_record_map(uint64_t device, uint64_t inode, int fd, uint64_t offset, uint64_t address, uint64_t length, bool readable, format::SharedMapPart* part);
-bool shared_wanted(const uint64_t* a, uint32_t mode, uint64_t device, uint64_t inode);  // of mmap(2)
+bool shared_wanted(const uint64_t* a, const FileStat& st);  // of mmap(2); st: zeros if it is no file
 const format::SharedMapPart* shared_part(const format::EventRecord* event);
 long shared_replay_map(const format::SharedMapPart* part, uint64_t length, uint64_t protection, bool fixed);
 uint32_t shared_file(int fd);                               // the number of the mapped file behind a descriptor, else 0
@@ -217,6 +227,13 @@ void replay_apply(const format::EventRecord* event);
 const format::SharedPagesRecord* replay_shared_pages(uint64_t* offset);
 void replay_forked();                                       // in the child: nothing was seen yet
 void replay_hand_over();
+// The next event is a signal's for this thread, due on the way out of what it does now.
+bool replay_signal_follows(const ThreadArea* area);
+inline bool is_signal_of(const format::EventRecord* event, const ThreadArea* area) {
+  return event && event->header.type == format::kSignal && event->header.thread == area->number;
+}
+// A call that is made again must come to what it came to.
+void replay_same(format::EventRecord* event, uint64_t want, uint64_t got, CallFrame* frame, ThreadArea* area);
 const void* replay_part(const format::EventRecord* event, format::PartKind kind, unsigned nth, format::PartHeader* header);
 long replay_call(CallFrame* frame, ThreadArea* area, const CallInfo& info);
 [[noreturn]] void replay_fail(const char* what, long detail);
@@ -236,6 +253,7 @@ inline const uint64_t* arguments_of(const CallFrame* frame) { return &frame->rdi
 struct Recorded {  // what a native call made while recording came to
   long result;
   bool stolen;
+  uint32_t changed;  // number of the mapped file that it changes; 0: none
   uint64_t hash, entry, exit;
 };
 Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info);
@@ -284,6 +302,10 @@ long do_brk(CallFrame* frame, ThreadArea* area);
 long do_mremap(CallFrame* frame, ThreadArea* area);
 long do_madvise(CallFrame* frame, ThreadArea* area);
 void path_of_descriptor(int fd, char* out, size_t size);  // empty if it has none
+struct DescriptorLink {  // its name below /proc/self/fd
+  char text[28] = "/proc/self/fd/";
+  explicit DescriptorLink(int fd);
+};
 bool advice_changes_memory(uint64_t advice);             // of madvise(2)
 long do_io_setup(CallFrame* frame, ThreadArea* area);    // Linux AIO: its ring is a mapping
 long do_io_destroy(CallFrame* frame, ThreadArea* area);

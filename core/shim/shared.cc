@@ -14,13 +14,6 @@ namespace {
 constexpr uint64_t kTypeMask = 0xf, kShared = 1, kSharedValidate = 3, kAnonymous = 0x20;
 constexpr uint64_t kPiece = 1 << 20;  // of contents, in one record
 
-struct Stat {
-  uint64_t device, inode, links;
-  uint32_t mode, uid, gid, pad;
-  uint64_t rdev;
-  int64_t size, block_size, blocks, times[6], reserved[3];
-};
-
 bool in_memory_only(int fd) {
   uint64_t about[15] = {};  // struct statfs
   if (failed(native(138, fd, about))) return false;
@@ -46,15 +39,8 @@ void write_pages(uint64_t object, uint64_t offset, uint64_t length, Read&& read)
 
 // What a file holds within [from, to), its holes left out.
 void write_file(uint64_t object, int fd, uint64_t from, uint64_t to) {
-  char path[40] = "/proc/self/fd/";
-  int n = 14, k = 0;
-  char digits[12];
-  unsigned number = (unsigned)fd;
-  do digits[k++] = (char)('0' + number % 10);
-  while (number /= 10);
-  while (k) path[n++] = digits[--k];
   // A description of its own: looking for data moves the position.
-  const long own = native(2, path, 0x80000 /* O_RDONLY|O_CLOEXEC */, 0);
+  const long own = native(2, DescriptorLink(fd).text, 0x80000 /* O_RDONLY|O_CLOEXEC */, 0);
   while (from < to) {
     long data = failed(own) ? (long)from : native(8, own, from, 3 /* SEEK_DATA */);
     if (failed(data) || (uint64_t)data >= to) break;
@@ -117,14 +103,14 @@ void end_without_room() {
 
 }  // namespace
 
-bool shared_wanted(const uint64_t* a, uint32_t mode, uint64_t device, uint64_t inode) {
+bool shared_wanted(const uint64_t* a, const FileStat& st) {
   const uint64_t type = a[3] & kTypeMask;
   if (type != kShared && type != kSharedValidate) return false;
   if (a[3] & kAnonymous) return true;
-  if ((mode & 0170000) != 0100000) return false;
+  if (!is_regular(st)) return false;
   // A file that is only read from, and that nobody else can be expected to change by a mapping, is as good as private.
   const bool writable = (native(72, a[4], 3 /* F_GETFL */, 0) & 3) == 2 /* O_RDWR */;
-  return writable || (a[2] & 2) || in_memory_only((int)a[4]) || group_object(device, inode);
+  return writable || (a[2] & 2) || in_memory_only((int)a[4]) || group_object(st.device, st.inode);
 }
 
 bool shared_record_map(uint64_t device, uint64_t inode, int fd, uint64_t offset, uint64_t address, uint64_t length, bool readable, SharedMapPart* part) {
@@ -136,7 +122,7 @@ bool shared_record_map(uint64_t device, uint64_t inode, int fd, uint64_t offset,
   }
   *part = {object, offset, length, address, fresh ? kObjectIsNew : 0u, 0};
   if (fd >= 0) {
-    Stat st = {};
+    FileStat st = {};
     native(5, fd, &st);
     write_file(object, fd, offset, min((uint64_t)st.size, offset + length));
   } else if (inode && readable) {
@@ -146,8 +132,7 @@ bool shared_record_map(uint64_t device, uint64_t inode, int fd, uint64_t offset,
 }
 
 const SharedMapPart* shared_part(const EventRecord* event) {
-  PartHeader header;
-  return (const SharedMapPart*)replay_part(event, kSharedMap, 0, &header);
+  return (const SharedMapPart*)replay_part(event, kSharedMap, 0, nullptr);
 }
 
 long shared_replay_map(const SharedMapPart* part, uint64_t length, uint64_t protection, bool fixed) {
@@ -170,7 +155,7 @@ long do_shmat(CallFrame* frame, ThreadArea* area) {
     if (const SharedMapPart* part = shared_part(event)) {
       const uint64_t protection = (a[2] & 010000 /* SHM_RDONLY */ ? 1 : 3) | (a[2] & 0100000 /* SHM_EXEC */ ? 4 : 0);
       const long got = shared_replay_map(part, part->length, protection, a[2] & 040000 /* SHM_REMAP */);
-      if (got != result) diverge(event, kDivergedNative, 0, (uint64_t)result, (uint64_t)got, frame, area, kCall);
+      replay_same(event, (uint64_t)result, (uint64_t)got, frame, area);
     }
     replay_consume(event);
     return result;
@@ -216,9 +201,8 @@ bool changes_file(uint64_t call) {
 }
 
 uint32_t shared_file(int fd) {
-  if (!group_knows_files()) return 0;
-  Stat st;
-  if (failed(native(5, fd, &st)) || (st.mode & 0170000) != 0100000) return 0;
+  FileStat st;
+  if (failed(native(5, fd, &st)) || !is_regular(st)) return 0;
   return group_object(st.device, st.inode);
 }
 
@@ -238,8 +222,7 @@ void shared_note_change(EventWriter& writer, const CallFrame* frame, uint32_t ob
 }
 
 void shared_replay_change(const EventRecord* event, const CallFrame* frame) {
-  PartHeader header;
-  const SharedWritePart* part = (const SharedWritePart*)replay_part(event, kSharedWrite, 0, &header);
+  const SharedWritePart* part = (const SharedWritePart*)replay_part(event, kSharedWrite, 0, nullptr);
   if (!part) return;
   const uint64_t* a = arguments_of(frame);
   const int fd = open_shared();

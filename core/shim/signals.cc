@@ -412,9 +412,7 @@ bool signals_deliver(CallFrame* frame, ThreadArea* area, Moment moment) {
   if (control.mode != kModeReplay) {
     signals_deliver(frame, area, Moment::anywhere);
   } else {
-    const EventRecord* next = replay_peek();
-    const bool more = next && next->header.type == kSignal && next->header.thread == area->number && !(next->header.flags & kFlagAtEntry);
-    if (more) signals_deliver(frame, area, Moment::anywhere);
+    if (replay_signal_follows(area)) signals_deliver(frame, area, Moment::anywhere);
   }
   return true;
 }

@@ -23,7 +23,7 @@ void run_local(CallFrame* frame, ThreadArea* area, Local function) {
   if (control.mode == kModeReplay) {
     EventRecord* event = replay_expect(frame, area, kCall, call);
     long result = reached(function, frame, area);
-    if (result != event->result) diverge(event, kDivergedNative, 0, (uint64_t)event->result, (uint64_t)result, frame, area, kCall);
+    replay_same(event, (uint64_t)event->result, (uint64_t)result, frame, area);
     replay_consume(event);
     frame->rax = (uint64_t)result;
     return;
@@ -32,9 +32,7 @@ void run_local(CallFrame* frame, ThreadArea* area, Local function) {
   uint64_t arguments[6];
   memcpy(arguments, arguments_of(frame), sizeof arguments);
   long result = reached(function, frame, area);
-  EventWriter writer(kCall, area, call, arguments, info.arity);
-  writer.event->header.flags |= kFlagNative;
-  writer.commit(result, 0, entry, ticks_now());
+  record_native(area, call, arguments, info.arity, result, entry);
   frame->rax = (uint64_t)result;
 }
 
@@ -380,9 +378,7 @@ long local_get_robust_list(CallFrame* frame, ThreadArea* area) {
 // A signal that the return from a handler has unblocked is delivered on the way out.
 bool another_handler(CallFrame* frame, ThreadArea* area) {
   if (control.mode != kModeReplay) return signals_pending(area) && signals_deliver(frame, area, Moment::anywhere);
-  const EventRecord* next = replay_peek();
-  const bool due = next && next->header.type == kSignal && next->header.thread == area->number && !(next->header.flags & kFlagAtEntry);
-  return due && signals_deliver(frame, area, Moment::anywhere);
+  return replay_signal_follows(area) && signals_deliver(frame, area, Moment::anywhere);
 }
 
 }  // namespace

@@ -12,7 +12,6 @@ volatile uint32_t live_threads;
 namespace {
 
 constexpr uint32_t kFree = 0, kHeld = 1u << 16, kLent = 2u << 16, kWho = 0xffff;
-constexpr long kTurnNs = 1000000;  // a holder that others wait for hands over at its next call after this long
 
 uint32_t state;
 uint32_t guard;            // spin lock around the queue
@@ -62,8 +61,6 @@ void leave_queue(uint32_t number) {
     }
 }
 
-bool turn_lasted() { return (ticks_now() - held_since) * 1000000000 / trace_header()->ticks_per_second >= (uint64_t)kTurnNs; }
-
 }  // namespace
 
 // The caller owns the log.
@@ -88,7 +85,7 @@ void token_lend(ThreadArea* area, const CallInfo& info) {
   if (!__atomic_load_n(&waiting, __ATOMIC_SEQ_CST)) return;
   // Somebody waits. A call that returns at once as a rule is not worth a hand-over, until this turn has lasted: waiters
   // look by themselves every millisecond, so a call that blocks after all delays nobody for longer.
-  if ((info.flags & kQuick) && !turn_lasted()) return;
+  if ((info.flags & kQuick) && !turn_lasted(held_since)) return;
   lock();
   if (waiting && move(kLent | area->number, kHeld | area->number)) {
     if (!area->call_logged) log_release(area);
@@ -166,7 +163,7 @@ void token_keep(ThreadArea* area) {
 
 bool token_wanted() { return __atomic_load_n(&waiting, __ATOMIC_RELAXED) != 0 || group_wanted(); }
 
-bool token_overdue() { return (__atomic_load_n(&waiting, __ATOMIC_RELAXED) && turn_lasted()) || group_overdue(); }
+bool token_overdue() { return (__atomic_load_n(&waiting, __ATOMIC_RELAXED) && turn_lasted(held_since)) || group_overdue(); }
 
 bool token_yield(ThreadArea* area) {
   trace_header()->running = format::kInCall;

@@ -19,7 +19,6 @@ using namespace format;
 namespace {
 
 constexpr uint32_t kFree = 0, kHeld = 1u << 30, kLent = 2u << 30, kWho = kHeld - 1;
-constexpr long kTurnNs = 1000000;  // as in token.cc
 constexpr int kWait = 0, kWake = 1;  // futex operations, between processes
 
 TokenArea* const tokens = (TokenArea*)kTokensAddress;
@@ -112,8 +111,6 @@ void pass_on(TokenGroup& g) {
   native(202, &m.go, kWake, 1, 0, 0, 0);
 }
 
-bool young(const TokenGroup& g) { return (ticks_now() - g.since) * 1000000000 / trace_header()->ticks_per_second < kTurnNs; }
-
 void note_turn(uint32_t flags) {
   TurnRecord* record = (TurnRecord*)record_begin(kTurnRecord, sizeof(TurnRecord));
   record->event = trace_header()->events;
@@ -149,7 +146,7 @@ void acquire() {
     seen_turn = g.turn;
     const bool ask = unmoved && (unmoved & (unmoved - 1)) == 0;
     if (!taken && ask && (now & ~kWho) == kHeld && has_ended(tokens->member[now & kWho]))
-      taken = move(g, now, kHeld | mine), flags = taken ? kHolderDied : 0;
+      taken = move(g, now, kHeld | mine), flags = taken ? (uint32_t)kHolderDied : 0;
     if (taken) {
       if (queued_in == group) leave_queue(g);
       count_turn(g);
@@ -196,26 +193,23 @@ uint32_t new_group() {
 // The process has the token of `group`, and now shares something with those of `other`. The one with the higher number goes
 // into the other; it is waited for only while holding a lower one, so nobody waits in a circle.
 void join(uint32_t other) {
-  for (;;) {
-    other = root(other);
-    if (other == group) return;
-    const uint32_t low = min(group, other), high = group + other - low, had = group;
-    if (high != had) {
-      group = high;
-      acquire();
-      if (group == had) return;  // joined by its holder meanwhile
-      tokens->group[had].turn++;  // goes on in the lower one, in a turn that begins here
-    }
-    TokenGroup& g = tokens->group[high];
-    lock(&g.guard);
-    __atomic_store_n(&g.forward, low, __ATOMIC_SEQ_CST);
-    g.first = g.last = g.waiting = 0;  // they look by themselves
-    unlock(&g.guard);
-    group = low;
-    if (high == had) acquire();
-    else note_turn(0);
-    return;
+  other = root(other);
+  if (other == group) return;
+  const uint32_t low = min(group, other), high = group + other - low, had = group;
+  if (high != had) {
+    group = high;
+    acquire();
+    if (group == had) return;  // joined by its holder meanwhile
+    tokens->group[had].turn++;  // goes on in the lower one, in a turn that begins here
   }
+  TokenGroup& g = tokens->group[high];
+  lock(&g.guard);
+  __atomic_store_n(&g.forward, low, __ATOMIC_SEQ_CST);
+  g.first = g.last = g.waiting = 0;  // they look by themselves
+  unlock(&g.guard);
+  group = low;
+  if (high == had) acquire();
+  else note_turn(0);
 }
 
 }  // namespace
@@ -230,13 +224,13 @@ bool group_member() { return mine != 0; }
 
 bool group_wanted() { return mine && __atomic_load_n(&tokens->group[group].waiting, __ATOMIC_RELAXED); }
 
-bool group_overdue() { return group_wanted() && !young(tokens->group[group]); }
+bool group_overdue() { return group_wanted() && turn_lasted(tokens->group[group].since); }
 
 void group_lend(ThreadArea* in_call, bool quick) {
   if (!mine) return;
   TokenGroup& g = tokens->group[group];
   __atomic_store_n(&g.state, kLent | mine, __ATOMIC_SEQ_CST);
-  if (!look(g.waiting) || (quick && young(g)) || !move(g, kLent | mine, kHeld | mine)) return;
+  if (!look(g.waiting) || (quick && !turn_lasted(g.since)) || !move(g, kLent | mine, kHeld | mine)) return;
   if (in_call) log_release(in_call);
   if (!mine) return;  // the recording ended for want of room
   lock(&g.guard);
@@ -270,7 +264,7 @@ uint32_t group_object(uint64_t device, uint64_t inode) {
   return 0;
 }
 
-bool group_knows_files() { return mapped && look(tokens->files) != 0; }
+uint32_t group_files() { return mapped ? look(tokens->files) : 0; }
 
 uint32_t group_share(uint64_t device, uint64_t inode, bool* fresh) {
   *fresh = false;

@@ -119,6 +119,8 @@ uint64_t ticks_now() {
   return (uint64_t)ns;
 }
 
+bool turn_lasted(uint64_t since) { return ticks_now() - since >= header->ticks_per_second / (1000000000 / kTurnNs); }
+
 void* record_begin(RecordType type, size_t size) {
   size = align8(size);
   char* place = cursor;
@@ -262,6 +264,12 @@ void EventWriter::commit(long result, uint64_t hash, uint64_t entry, uint64_t ex
   header->events++;
   record_commit(event);
   if (exit > next_clock) clock_calibrate();
+}
+
+void record_native(ThreadArea* area, uint16_t call, const uint64_t* arguments, unsigned count, long result, uint64_t entry) {
+  EventWriter writer(kCall, area, call, arguments, count);
+  writer.event->header.flags |= kFlagNative;
+  writer.commit(result, 0, entry, ticks_now());
 }
 
 }  // namespace friday::shim

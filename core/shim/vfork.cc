@@ -36,18 +36,24 @@ constexpr uint64_t kChildStackTop = 0x28000;  // the child's part of the shim's 
 
 Kept* kept_of(ThreadArea* area) { return (Kept*)((uint64_t)area + kKeptAt); }
 
+// What of a thread's area is the parent's own, in either direction.
+template <typename From, typename To>
+void copy_own(const From& from, To& to) {
+  to.stack_top = from.stack_top;
+  to.clear_tid = from.clear_tid;
+  to.robust_list = from.robust_list;
+  memcpy(to.altstack, from.altstack, sizeof to.altstack);
+  to.signal_mask = from.signal_mask;
+  to.kernel_tid = from.kernel_tid;
+  to.pending_head = from.pending_head;
+  to.pending_tail = from.pending_tail;
+  memcpy(to.pending, from.pending, sizeof to.pending);
+}
+
 void keep(ThreadArea* area, const CallFrame* frame, const CloneRequest& c) {
   Kept* k = kept_of(area);
   k->frame = *frame;
-  k->stack_top = area->stack_top;
-  k->clear_tid = area->clear_tid;
-  k->robust_list = area->robust_list;
-  memcpy(k->altstack, area->altstack, sizeof k->altstack);
-  k->signal_mask = area->signal_mask;
-  k->kernel_tid = area->kernel_tid;
-  k->pending_head = area->pending_head;
-  k->pending_tail = area->pending_tail;
-  memcpy(k->pending, area->pending, sizeof k->pending);
+  copy_own(*area, *k);
   signals_keep(k->actions);
   k->socket = own_socket();
   k->request = c;
@@ -59,15 +65,7 @@ void give_back(ThreadArea* area) {
   area->borrowed = 0;
   area->in_call = 0;
   area->probe = 0;
-  area->stack_top = k->stack_top;
-  area->clear_tid = k->clear_tid;
-  area->robust_list = k->robust_list;
-  memcpy(area->altstack, k->altstack, sizeof k->altstack);
-  area->signal_mask = k->signal_mask;
-  area->kernel_tid = k->kernel_tid;
-  area->pending_head = k->pending_head;
-  area->pending_tail = k->pending_tail;
-  memcpy(area->pending, k->pending, sizeof k->pending);
+  copy_own(*k, *area);
   signals_give_back(k->actions);
 }
 
@@ -166,9 +164,7 @@ void resume_parent(CallFrame* frame, ThreadArea* area) {
   frame->rax = (uint64_t)event->result;
   area->frame = frame;
   replay_consume(event);
-  const EventRecord* next = replay_peek();
-  if (next && next->header.type == kSignal && next->header.thread == area->number && !(next->header.flags & kFlagAtEntry))
-    signals_deliver(frame, area, Moment::after_call);
+  if (replay_signal_follows(area)) signals_deliver(frame, area, Moment::after_call);
   area->frame = frame->previous;
   friday_leave(frame);
 }

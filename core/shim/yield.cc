@@ -56,7 +56,7 @@ extern "C" void friday_yield(CallFrame* frame) {
       replay_consume(event);
       next = replay_peek();
     }
-    if (next && next->header.type == kSignal && next->header.thread == area->number) signals_deliver(frame, area, Moment::anywhere);
+    if (is_signal_of(next, area)) signals_deliver(frame, area, Moment::anywhere);
   }
   area->frame = frame->previous;
 }
