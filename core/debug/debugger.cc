@@ -165,24 +165,4 @@ std::vector<std::string> Debugger::take_notices() {
   return notices;
 }
 
-std::string Debugger::location(NodeId id, uint64_t pc) {
-  const uint64_t key = uint64_t{id.value} << 48 | pc;
-  if (auto it = locations_.find(key); it != locations_.end()) return it->second;
-  std::string text = fmt::format("{:#x}", pc);
-  if (auto l = link(id))
-    if (auto printed = (*l)->console(fmt::format("info symbol {:#x}", pc), *this); printed && !printed->starts_with("No symbol")) {
-      std::string function = printed->substr(0, printed->find_first_of(" \n"));
-      text = function;
-      if (auto line = (*l)->console(fmt::format("info line *{:#x}", pc), *this)) {
-        unsigned number;
-        const size_t quote = line->find('"');
-        if (sscanf(line->c_str(), "Line %u", &number) == 1 && quote != std::string::npos) {
-          std::string file = line->substr(quote + 1, line->find('"', quote + 1) - quote - 1);
-          text += fmt::format(" at {}:{}", file.substr(file.rfind('/') + 1), number);
-        }
-      }
-    }
-  return locations_[key] = text;
-}
-
 }  // namespace friday

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "core/debug/gdb_link.h"
+#include "core/debug/programs.h"
 #include "core/debug/types.h"
 #include "core/mi/multiplexer.h"
 #include "core/replay/session.h"
@@ -112,17 +113,9 @@ class Debugger final : public Pump, public RspHost {
   NodeId here() const { return here_; }
 
  private:
-  struct Plan {
-    std::shared_ptr<const ExpressionPlan> plan;
-    uint32_t type = 0;  // in the TypeRegistry; of a plan for gdb 0
-  };
   struct Watched {
     std::unique_ptr<ChainWatch> chain;
     uint32_t type = 0;  // of the value, in the TypeRegistry
-  };
-  struct Scope {
-    std::string block;             // key of the innermost block
-    std::set<std::string> locals;  // names of variables that are seen there
   };
   // What the debugger knows of one node.
   struct NodeContext {
@@ -130,8 +123,11 @@ class Debugger final : public Pump, public RspHost {
     std::map<uint32_t, std::vector<Watched>> watches;  // by stop point: one an expression
     // Plans by scope, then by expression. One that names a local variable is of its pc alone (where the variable is, or
     // that it is a constant, may change with each instruction), any other holds in the whole block.
-    std::unordered_map<uint64_t, Scope> scopes;  // by pc
-    std::unordered_map<std::string, std::unordered_map<std::string, Plan>> plans;
+    std::unordered_map<uint64_t, CodeScope> scopes;  // by pc
+    std::unordered_map<std::string, std::unordered_map<std::string, KnownPlan>> plans;
+    Program* program = nullptr;  // in programs_; of `layout`
+    Layout layout;
+    uint64_t layout_epoch = 0;
     uint64_t workspace = 0, staged = 0;
     ThreadId stopped{0};
     uint64_t pc = 0;      // of the stopped thread; valid if pc_epoch is the current one
@@ -149,12 +145,23 @@ class Debugger final : public Pump, public RspHost {
   void group_moved(const ReplayStop& stop);
   Result<ThreadId> scope_thread(NodeId node);
 
+  // places.cc
+  Result<NodeContext*> placed(NodeId node);
+  Result<std::pair<GdbLink*, const Layout*>> knowing_link(NodeId node);
+  Result<std::vector<CodeLocation>> locate(NodeId node, const std::string& location);
+  uint64_t address_of(NodeId node, const CodeLocation& location) { return location.place ? state(node).layout.address(*location.place) : location.address; }
+  Result<std::vector<CodeLocation>> ask_locations(NodeId node, const std::string& location);
+  Result<std::string> ask_source(NodeId node, uint64_t pc);
+
   // expressions.cc
   Result<ReplayNode*> started_node(NodeId node);
-  Result<Plan> plan(NodeId node, const std::string& expression);
-  const Plan* known_plan(NodeContext& state, const std::string& expression);
-  Result<Scope> find_scope(GdbLink& link, const std::string& plan);
-  Result<RawValue> read_by_plan(ReplayNode& node, const Plan& plan);
+  Result<KnownPlan> plan(NodeId node, const std::string& expression);
+  Result<KnownPlan> make_plan(NodeId node, const std::string& expression);
+  const KnownPlan* known_plan(NodeContext& state, const std::string& expression);
+  Result<const CodeScope*> find_scope(NodeId node);
+  std::optional<KnownPlan> shared_plan(NodeContext& state, const CodeScope& scope, const std::string& expression);
+  void keep_plan(NodeContext& state, const CodeScope& scope, const std::string& expression, const KnownPlan& plan);
+  Result<RawValue> read_by_plan(ReplayNode& node, const KnownPlan& plan);
   Result<std::shared_ptr<const ExpressionPlan>> place_now(NodeId node, const std::string& expression, const std::string& reason);
   Result<RawValue> read_through_gdb(NodeId node, const std::string& expression);
   Result<uint64_t> workspace(ReplayNode& node);
@@ -209,7 +216,7 @@ class Debugger final : public Pump, public RspHost {
   std::optional<Mark> target_;                   // of run_to
   std::map<NodeId, LogicalTime> altered_;
   std::set<NodeId> seen_;                        // nodes that stopped in their own code: they run, whatever they have done
-  std::map<uint64_t, std::string> locations_;   // by pc, of programs with equal layout: (node << 48 | pc)
+  std::map<std::string, Program> programs_;      // by the layout's key
   std::map<std::pair<NodeId, std::pair<uint64_t, uint64_t>>, StopPointId> client_watches_;
   uint32_t next_client_watch_ = 1u << 30;
   // A stop of the user's that came while a gdb ran the group for a step.

@@ -1,4 +1,4 @@
-// Reading and writing by expression. A plan is made by gdb once for (node, expression, pc) and evaluated here; what no plan
+// Reading and writing by expression. A plan is made by gdb once for (program, scope, expression) and evaluated here; what no plan
 // can do (calls, floating-point arithmetic, thread-local storage) gdb evaluates itself.
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -106,27 +106,48 @@ Result<ReplayNode*> Debugger::started_node(NodeId id) {
 }
 
 namespace {
-std::string scope_of_pc(uint64_t pc) { return fmt::format("pc {:x}", pc); }
-
 // Whether a name of `names` stands in the expression; `this` stands everywhere, for members.
 bool uses_any(const std::string& expression, const std::set<std::string>& names) {
   return names.contains("this") || std::any_of(names.begin(), names.end(), [&](const auto& name) { return find_word(expression, name) != std::string::npos; });
 }
-}  // namespace
 
-// Of the pc that a plan was made at.
-Result<Debugger::Scope> Debugger::find_scope(GdbLink& link, const std::string& plan) {
-  const auto said = nlohmann::json::parse(plan)["scope"];
-  if (said["block"].is_null()) return Scope{"no block", {}};
-  Scope scope{fmt::format("{:x}-{:x}", said["block"].get<uint64_t>(), said["block_end"].get<uint64_t>()), {}};
-  FRIDAY_TRY(record, link.run("-stack-list-variables --no-values", *this));
-  if (const MiValue* list = record.fields.find("variables"))
-    for (const MiField& variable : list->fields) scope.locals.emplace(variable.name == "name" ? variable.value.text : variable.value.text_of("name"));
-  return scope;
+// A key for an address that equal layouts share.
+std::string name_of(const Layout& layout, uint64_t address) {
+  auto place = layout.place(address);
+  return place ? fmt::format("{}+{:x}", place->first, place->second) : fmt::format("{:x}", address);
 }
 
-const Debugger::Plan* Debugger::known_plan(NodeContext& s, const std::string& expression) {
-  auto find = [&](const std::string& scope) -> const Plan* {
+std::string scope_of_pc(const Layout& layout, uint64_t pc) { return "pc " + name_of(layout, pc); }
+
+// What gdb says of an expression itself, not of the memory that it found.
+bool is_refusal(const Error& error) { return error.code == ErrorCode::bad_input && error.message.find("annot access memory") == std::string::npos; }
+}  // namespace
+
+// The scope of the node's pc; asked once a program.
+Result<const CodeScope*> Debugger::find_scope(NodeId id) {
+  FRIDAY_TRY(found, placed(id));
+  NodeContext& s = *found;
+  if (auto known = s.scopes.find(s.pc); known != s.scopes.end()) return &known->second;
+  const auto place = s.layout.place(s.pc);
+  if (!place) return &s.scopes.emplace(s.pc, CodeScope{"no block", {}}).first->second;
+  auto shared = s.program->scopes.find(*place);
+  if (shared == s.program->scopes.end()) {
+    FRIDAY_TRY(asked, knowing_link(id));
+    FRIDAY_TRY(answer, asked.first->ask(fmt::format("-friday-scope {:#x}", asked.second->address(*place)), *this));
+    const auto said = nlohmann::json::parse(answer);
+    CodeScope scope{"no block", {}};
+    if (!said["block"].is_null()) {
+      const uint64_t low = said["block"], high = said["block_end"];
+      scope.block = fmt::format("{} {:x}", name_of(*asked.second, low), high - low);
+      for (const auto& name : said["locals"]) scope.locals.insert(name.get<std::string>());
+    }
+    shared = s.program->scopes.emplace(*place, std::move(scope)).first;
+  }
+  return &s.scopes.emplace(s.pc, shared->second).first->second;
+}
+
+const KnownPlan* Debugger::known_plan(NodeContext& s, const std::string& expression) {
+  auto find = [&](const std::string& scope) -> const KnownPlan* {
     auto plans = s.plans.find(scope);
     if (plans == s.plans.end()) return nullptr;
     auto it = plans->second.find(expression);
@@ -134,29 +155,66 @@ const Debugger::Plan* Debugger::known_plan(NodeContext& s, const std::string& ex
   };
   auto scope = s.scopes.find(s.pc);
   if (scope == s.scopes.end()) return nullptr;
-  if (const Plan* found = find(scope->second.block)) return found;
-  return find(scope_of_pc(s.pc));
+  if (const KnownPlan* found = find(scope->second.block)) return found;
+  return find(scope_of_pc(s.layout, s.pc));
 }
 
-Result<Debugger::Plan> Debugger::plan(NodeId id, const std::string& expression) {
+// What another node of the program was told.
+std::optional<KnownPlan> Debugger::shared_plan(NodeContext& s, const CodeScope& scope, const std::string& expression) {
+  if (!s.layout.place(s.pc)) return std::nullopt;
+  for (const std::string& key : {scope.block, scope_of_pc(s.layout, s.pc)}) {
+    auto plans = s.program->plans.find(key);
+    if (plans == s.program->plans.end()) continue;
+    auto it = plans->second.find(expression);
+    if (it == plans->second.end()) continue;
+    KnownPlan plan = it->second.known;
+    if (!plan.refusal) plan.plan = moved(plan.plan, it->second.layout, s.layout);
+    if (!plan.refusal && !plan.plan) continue;
+    s.plans[key][expression] = plan;
+    return plan;
+  }
+  return std::nullopt;
+}
+
+void Debugger::keep_plan(NodeContext& s, const CodeScope& scope, const std::string& expression, const KnownPlan& plan) {
+  // gdb compared the plan with its own evaluation, unless memory on the way could not be read: then it is made again.
+  if (plan.plan && plan.plan->kind != ExpressionPlan::Kind::gdb && !plan.plan->verified) return;
+  // One that names a local variable is of its pc alone (where the variable is, or that it is a constant, may change with each
+  // instruction), any other holds in the whole block.
+  const bool local = !plan.plan || !plan.plan->registers.empty() || uses_any(expression, scope.locals);
+  const std::string key = local ? scope_of_pc(s.layout, s.pc) : scope.block;
+  s.plans[key][expression] = plan;
+  if (s.layout.place(s.pc)) s.program->plans[key].insert_or_assign(expression, Program::SharedPlan{plan, s.layout});
+}
+
+Result<KnownPlan> Debugger::make_plan(NodeId id, const std::string& expression) {
+  FRIDAY_TRY(l, link(id));
+  auto text = l->ask("-friday-plan " + mi_quote(expression), *this);
+  if (!text && is_refusal(text.error())) return KnownPlan{nullptr, 0, text.error()};
+  if (!text) return std::unexpected(text.error());
+  FRIDAY_TRY(parsed, parse_plan(*text));
+  KnownPlan made{std::make_shared<const ExpressionPlan>(std::move(parsed)), 0, std::nullopt};
+  if (made.plan->kind != ExpressionPlan::Kind::gdb) made.type = types_.add(*made.plan, made.plan->type);
+  return made;
+}
+
+Result<KnownPlan> Debugger::plan(NodeId id, const std::string& expression) {
   FRIDAY_TRY_VOID(scope_thread(id));
   NodeContext& s = state(id);
-  if (const Plan* known = known_plan(s, expression)) return *known;
-  FRIDAY_TRY(l, link(id));
-  FRIDAY_TRY(text, l->ask("-friday-plan " + mi_quote(expression), *this));
-  FRIDAY_TRY(parsed, parse_plan(text));
-  auto scope = s.scopes.find(s.pc);
-  if (scope == s.scopes.end()) {
-    FRIDAY_TRY(found, find_scope(*l, text));
-    scope = s.scopes.emplace(s.pc, std::move(found)).first;
+  const KnownPlan* known = known_plan(s, expression);
+  if (known && !known->refusal) return *known;
+  // A name that was not there may have come with a library.
+  FRIDAY_TRY(found, find_scope(id));
+  const CodeScope scope = *found;
+  known = known_plan(s, expression);
+  auto plan = known ? std::optional(*known) : shared_plan(s, scope, expression);
+  if (!plan) {
+    FRIDAY_TRY(made, make_plan(id, expression));
+    keep_plan(s, scope, expression, made);
+    plan = std::move(made);
   }
-  Plan made{std::make_shared<const ExpressionPlan>(std::move(parsed)), 0};
-  if (made.plan->kind != ExpressionPlan::Kind::gdb) made.type = types_.add(*made.plan, made.plan->type);
-  // gdb compared the plan with its own evaluation, unless memory on the way could not be read: then it is made again.
-  const bool keep = made.plan->kind == ExpressionPlan::Kind::gdb || made.plan->verified;
-  const bool local = !made.plan->registers.empty() || uses_any(expression, scope->second.locals);
-  if (keep) s.plans[local ? scope_of_pc(s.pc) : scope->second.block][expression] = made;
-  return made;
+  if (plan->refusal) return std::unexpected(*plan->refusal);
+  return *plan;
 }
 
 Result<RawValue> Debugger::read(NodeId id, const std::string& expression) {
@@ -170,13 +228,13 @@ Result<RawValue> Debugger::read(NodeId id, const std::string& expression) {
 Result<std::optional<RawValue>> Debugger::read_quickly(NodeId id, const std::string& expression) {
   FRIDAY_TRY(node, started_node(id));
   FRIDAY_TRY_VOID(scope_thread(id));
-  const Plan* known = known_plan(state(id), expression);
-  if (!known || known->plan->kind == ExpressionPlan::Kind::gdb) return std::nullopt;
+  const KnownPlan* known = known_plan(state(id), expression);
+  if (!known || known->refusal || known->plan->kind == ExpressionPlan::Kind::gdb) return std::nullopt;
   FRIDAY_TRY(value, read_by_plan(*node, *known));
   return std::optional(std::move(value));
 }
 
-Result<RawValue> Debugger::read_by_plan(ReplayNode& node, const Plan& p) {
+Result<RawValue> Debugger::read_by_plan(ReplayNode& node, const KnownPlan& p) {
   FRIDAY_TRY(value, evaluate(*p.plan, node, state(node.id()).stopped));
   RawValue out{p.type, std::move(value.bytes), std::nullopt};
   if (value.address) out.address = value.address->value;

@@ -28,6 +28,7 @@ class GdbLink {
   Result<void> start();
   Result<void> ensure_ready(Pump& pump);
   bool started() const { return started_; }
+  bool connected() const { return connected_; }
   // Whether a gdb that had died was replaced since the last time this was asked.
   bool take_replaced() { return std::exchange(replaced_, false); }
 

@@ -54,9 +54,6 @@ Result<uint32_t> Debugger::add_breakpoint(const std::vector<NodeId>& nodes, cons
   point.condition = clean(condition);
   FRIDAY_TRY(id, points_.add(std::move(point)));
   StopPoint& added = *points_.find(id);
-  // The gdbs work in parallel: all are asked before the first answer is awaited.
-  for (NodeId n : nodes)
-    if (auto& s = state(n); s.link) (void)s.link->start();
   std::optional<Error> failure;
   size_t placed = 0;
   for (NodeId n : nodes) {
@@ -116,21 +113,14 @@ Result<void> Debugger::arm(StopPoint& point, ReplayNode& node) {
 }
 
 Result<void> Debugger::arm_breakpoint(StopPoint& point, ReplayNode& node) {
-  FRIDAY_TRY(l, link(node.id()));
-  FRIDAY_TRY(answer, l->ask("-friday-locate " + mi_quote(point.location), *this));
-  auto json = nlohmann::json::parse(answer, nullptr, false);
-  if (json.is_discarded() || json.empty()) return fail(ErrorCode::not_found, "node {}: no location for {}", node.id(), point.location);
+  FRIDAY_TRY(locations, locate(node.id(), point.location));
   FRIDAY_TRY_VOID(node.make_pad_areas());
   auto& instances = point.instances[node.id()];
   instances.clear();
-  for (const auto& location : json) {
-    if (!location["address"].is_number()) continue;
-    const Addr address{location["address"].get<uint64_t>()};
+  for (const CodeLocation& location : locations) {
+    const Addr address{address_of(node.id(), location)};
     FRIDAY_TRY_VOID(node.breakpoints().insert(address, {BreakpointOwner::Kind::stop_point, point.id.value}));
-    std::string place = location["function"].is_string() ? location["function"].get<std::string>() : "";
-    if (location["file"].is_string() && location["line"].is_number())
-      place += fmt::format("{}{}:{}", place.empty() ? "" : " at ", location["file"].get<std::string>(), location["line"].get<int>());
-    instances.push_back({address, 0, static_cast<uint32_t>(instances.size()), place});
+    instances.push_back({address, 0, static_cast<uint32_t>(instances.size()), location.text});
   }
   return {};
 }

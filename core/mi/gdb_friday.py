@@ -11,12 +11,14 @@
 #                                "scope" follow
 #    "expression": EXPR,
 #    "agent": HEX,               bytecode of gdb's agent expressions (gdb manual, "Bytecode Descriptions"), ending in
-#                                `end` (27). Absolute addresses of this process are in it: it holds for this node only.
+#                                `end` (27). Absolute addresses of this process are in it.
+#    "movable": true,            all of them are known as those of symbols: where they stand in the bytecode (eight
+#    "addresses": [OFFSET...],   big-endian bytes each). "place" has its own.
 #    "result": "value",          the top of the stack is the value of a scalar: take the low "size" bytes of it as the
 #                                type says. Or
 #    "result": "address",        it is the address of an object of that type (floats, structs, unions, arrays, functions)
 #    "place": null               EXPR has no address (arithmetic, registers), else where it is in memory:
-#             {"agent": HEX,     computes the address of its first byte
+#             {"agent": HEX, "addresses": [...],   computes the address of its first byte
 #              "size": BYTES,    whole bytes it touches
 #              "bit": B, "bits": N},   bit-fields only: N bits from bit B of the first byte on (little-endian)
 #    "lvalue": true,             whether "place" is not null
@@ -26,7 +28,8 @@
 #                                the whole block of "scope".
 #    "verified": true,           the bytecode was run here and agrees with gdb's own answer; false: memory that it needs
 #                                cannot be read now (a null pointer on the way), so it could not be compared
-#    "scope": {"function": NAME, "block": START, "block_end": END, "pc": PC, "level": FRAME},  any of the first three null
+#    "scope": {"function": NAME, "block": START, "block_end": END, "locals": [NAME...], "pc": PC, "level": FRAME},
+#                                the first three may be null; "locals" are the variables of the block and those around it
 #    "type": ID, "types": [...]} ID indexes the list
 #
 # An entry of "types": "name" as printed (typedef names kept), "size" in bytes, and by "kind":
@@ -41,6 +44,8 @@
 #            and for bit-fields "bit" and "bits" as above}]; classes are structs, static members are left out, the
 #            offset of a virtual base is null: ask gdb for what is in it
 #   function, void, other   "other" only gdb can print (complex, decimal, members' pointers, ...)
+#
+# -friday-scope PC               the "scope" of an instruction, wherever the program stands
 #
 # -friday-value EXPR             gdb's own evaluation, for what no plan can do: calls of functions of the program included
 #   {"bytes": HEX, "address": NUMBER or null, "type": ID, "types": [...]}
@@ -100,6 +105,7 @@ OPCODES = {
     "rot": (0x33, 0),
 }
 MASK = (1 << 64) - 1
+LOWEST_MOVED = 1 << 40  # no position-independent code is loaded below it
 
 
 class Unplannable(Exception):
@@ -125,6 +131,17 @@ class Code:
     def registers(self):
         return sorted({operand for name, operand in self.operations if name == "reg"})
 
+    def addresses(self, known):
+        """Offsets of operands that are addresses of the known ones; None when one may be an address of something else."""
+        at, found = 0, []
+        for name, operand in self.operations:
+            if name == "const64" and operand & MASK in known:
+                found.append(at + 1)
+            elif name == "const64" and LOWEST_MOVED <= operand & MASK < 1 << 47:
+                return None
+            at += 1 + OPCODES[name][1]
+        return found
+
 
 def compile_expression(expression):
     """gdb's bytecode of an expression. Success means that evaluating it has no side effects: gdb translates none."""
@@ -144,6 +161,23 @@ def compile_expression(expression):
     if not operations or operations.pop()[0] != "end":
         raise Unplannable("gdb's translation has no end")
     return Code(operations)
+
+
+def static_addresses(expression):
+    """The addresses of functions and static variables that the expression names; none when it also holds numbers that may
+    be addresses."""
+    code = re.sub(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'', "", expression)
+    if re.search(r"\b0[xX][0-9a-fA-F]{10,}|\b[0-9]{13,}", code):
+        return set()
+    found = set()
+    for name in set(re.findall(r"(?:::)?[A-Za-z_]\w*(?:::\w+)*", code)):
+        try:
+            symbol = gdb.lookup_symbol(name)[0] or gdb.lookup_static_symbol(name)
+            if symbol and symbol.addr_class in (gdb.SYMBOL_LOC_STATIC, gdb.SYMBOL_LOC_BLOCK, gdb.SYMBOL_LOC_UNRESOLVED):
+                found.add(int(symbol.value().address))
+        except (gdb.error, TypeError):
+            pass  # the name of a type, a member, ...
+    return found
 
 
 def signed(value, bits=64):
@@ -350,8 +384,8 @@ class Place:
         signed_integer = kind.code in (gdb.TYPE_CODE_INT, gdb.TYPE_CODE_CHAR, gdb.TYPE_CODE_RANGE) and kind.is_signed
         return code.plus(("ext", bits)) if signed_integer else code
 
-    def described(self):
-        entry = {"agent": self.code.bytes().hex(), "size": self.size()}
+    def described(self, addresses):
+        entry = {"agent": self.code.bytes().hex(), "size": self.size(), "addresses": addresses}
         if self.bits:
             entry.update(bit=self.bit, bits=self.bits)
         return entry
@@ -470,6 +504,25 @@ def reads_reference(expression):
     return False
 
 
+def scope_of(pc, block, function=None, level=0):
+    scope = {"function": function, "block": None, "block_end": None, "locals": [], "pc": pc, "level": level}
+    if block is None:
+        return scope
+    scope.update(block=block.start, block_end=block.end)
+    while block is not None and not block.is_static and not block.is_global:
+        scope["locals"] += [symbol.name for symbol in block if symbol.is_variable or symbol.is_argument]
+        block = block.superblock
+    return scope
+
+
+class Scope(JsonCommand):
+    """-friday-scope PC"""
+
+    def answer(self, argv):
+        pc = int(one_argument(argv, "-friday-scope PC"), 0)
+        return scope_of(pc, gdb.block_for_pc(pc))
+
+
 class Plan(JsonCommand):
     """-friday-plan EXPR"""
 
@@ -495,18 +548,14 @@ class Plan(JsonCommand):
 
     @staticmethod
     def scope():
-        scope = {"function": None, "block": None, "block_end": None, "pc": None, "level": 0}
         try:
             frame = gdb.selected_frame()
         except gdb.error:
-            return scope
-        scope.update(function=frame.name(), pc=frame.pc(), level=frame.level())
+            return scope_of(None, None)
         try:
-            block = frame.block()
-            scope.update(block=block.start, block_end=block.end)
+            return scope_of(frame.pc(), frame.block(), frame.name(), frame.level())
         except RuntimeError:
-            pass  # no debug information here
-        return scope
+            return scope_of(frame.pc(), None, frame.name(), frame.level())  # no debug information here
 
     def plan(self, expression):
         try:
@@ -528,8 +577,11 @@ class Plan(JsonCommand):
         registers = code.registers()
         if registers and gdb.selected_frame().level() > 0:
             raise Unplannable("bytecode reads the registers of the innermost frame only")
-        return {"agent": code.bytes().hex(), "result": "value" if place is None or scalar else "address",
-                "place": place.described() if place else None, "lvalue": place is not None,
+        known = static_addresses(expression)
+        addresses, place_addresses = code.addresses(known), place.code.addresses(known) if place else []
+        return {"agent": code.bytes().hex(), "movable": addresses is not None and place_addresses is not None,
+                "addresses": addresses or [], "result": "value" if place is None or scalar else "address",
+                "place": place.described(place_addresses or []) if place else None, "lvalue": place is not None,
                 "registers": registers, "frame": bool(registers), "verified": self.verify(expression, place, code, type),
                 "type": number, "types": table.entries}
 
@@ -697,6 +749,7 @@ class Value(JsonCommand):
 
 
 Plan("-friday-plan")
+Scope("-friday-scope")
 Value("-friday-value")
 Locate("-friday-locate")
 Source("-friday-source")

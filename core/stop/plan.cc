@@ -83,6 +83,10 @@ bool table_is_closed(const ExpressionPlan& plan) {
   });
 }
 
+std::vector<uint32_t> addresses_of(const Json& code) {
+  return code.contains("addresses") ? code.at("addresses").get<std::vector<uint32_t>>() : std::vector<uint32_t>();
+}
+
 ExpressionPlan from_json(const Json& json) {
   ExpressionPlan plan;
   plan.expression = json.at("expression").get<std::string>();
@@ -94,8 +98,10 @@ ExpressionPlan from_json(const Json& json) {
   plan.kind = json.at("result") == "value" ? ExpressionPlan::Kind::value : ExpressionPlan::Kind::address;
   plan.bytecode = from_hex(json.at("agent").get<std::string>());
   if (const Json& place = json.at("place"); !place.is_null())
-    plan.place = ExpressionPlan::Place{from_hex(place.at("agent").get<std::string>()), place.at("size").get<uint64_t>(),
-                                       place.value("bit", 0u), place.value("bits", 0u)};
+    plan.place = ExpressionPlan::Place{from_hex(place.at("agent").get<std::string>()), addresses_of(place),
+                                       place.at("size").get<uint64_t>(), place.value("bit", 0u), place.value("bits", 0u)};
+  plan.movable = json.value("movable", false);
+  plan.addresses = addresses_of(json);
   plan.registers = json.at("registers").get<std::vector<uint32_t>>();
   plan.verified = json.value("verified", false);
   plan.type = json.at("type").get<uint32_t>();
@@ -164,20 +170,6 @@ Result<PlaceValue> evaluate_place(const ExpressionPlan& plan, NodeControl& node,
   auto address = run(plan, plan.place->bytecode, node, thread);
   if (!address) return about(plan, address.error());
   return PlaceValue{Addr{*address}, plan.place->size, plan.place->bit, plan.place->bits};
-}
-
-PlanCache::Plan PlanCache::find(std::string_view program, std::string_view scope, std::string_view expression) const {
-  auto it = plans_.find(std::tuple(program, scope, expression));
-  return it == plans_.end() ? nullptr : it->second;
-}
-
-PlanCache::Plan PlanCache::store(std::string_view program, std::string_view scope, ExpressionPlan plan) {
-  std::tuple key(std::string(program), std::string(scope), plan.expression);
-  return plans_[key] = std::make_shared<const ExpressionPlan>(std::move(plan));
-}
-
-void PlanCache::forget_program(std::string_view program) {
-  std::erase_if(plans_, [&](const auto& each) { return std::get<0>(each.first) == program; });
 }
 
 }  // namespace friday

@@ -1,16 +1,14 @@
 // Expressions of the program, compiled once by gdb (-friday-plan, core/mi/gdb_friday.py) and evaluated by the core over
 // stopped or parked nodes: agent bytecode for the value or the address, and a table of the types it can yield.
 //
-// A plan is immutable and shared; evaluation keeps no state, so one plan serves all nodes of the same program.
+// A plan is immutable and shared; evaluation keeps no state, so one plan serves all nodes of the same program. Where these
+// have it at other addresses, the addresses in the bytecode are moved (core/debug/programs.h).
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
 #include "core/base/error.h"
@@ -69,12 +67,15 @@ struct ExpressionPlan {
   };
   struct Place {
     std::vector<std::byte> bytecode;  // yields the address of the first byte
+    std::vector<uint32_t> addresses;  // as those of the plan
     uint64_t size = 0;                // bytes touched
     uint32_t bit = 0, bits = 0;       // bit-fields, as in PlanType::Field
   };
   Kind kind = Kind::gdb;
   std::string expression, reason;
   std::vector<std::byte> bytecode;
+  bool movable = false;              // all addresses in the bytecode are known: `addresses`
+  std::vector<uint32_t> addresses;   // where in the bytecode addresses of symbols stand, eight big-endian bytes each
   std::optional<Place> place;        // none: the expression has no address
   std::vector<uint32_t> registers;   // that the bytecode reads; not empty: the plan holds at the pc it was made at only
   bool verified = false;             // gdb ran it when it was made, and it agreed with gdb
@@ -107,22 +108,5 @@ Result<ExpressionPlan> parse_plan(std::string_view json);
 Result<PlanValue> evaluate(const ExpressionPlan& plan, NodeControl& node, ThreadId thread);
 // Where the value stands in memory, for a watch or a write. unsupported when it has no place.
 Result<PlaceValue> evaluate_place(const ExpressionPlan& plan, NodeControl& node, ThreadId thread);
-
-// Plans by program, scope and expression. Bytecode has absolute addresses: `program` must say where the program and its
-// libraries stand (two nodes share plans when build-ids and load addresses are equal). `scope` is a key that two places
-// share when names mean the same in both: the block of -friday-plan's answer, with the pc when the plan reads registers.
-class PlanCache {
- public:
-  using Plan = std::shared_ptr<const ExpressionPlan>;
-
-  Plan find(std::string_view program, std::string_view scope, std::string_view expression) const;
-  Plan store(std::string_view program, std::string_view scope, ExpressionPlan plan);
-  // A library came or went: names of this program may mean something else now.
-  void forget_program(std::string_view program);
-  size_t size() const { return plans_.size(); }
-
- private:
-  std::map<std::tuple<std::string, std::string, std::string>, Plan, std::less<>> plans_;
-};
 
 }  // namespace friday

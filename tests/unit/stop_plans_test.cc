@@ -134,18 +134,6 @@ TEST(Plans, RefuseWhatIsNoPlan) {
     "type":1,"types":[{"kind":"int","name":"int","size":4}]})"));
 }
 
-TEST(Plans, AreCachedByProgramScopeAndExpression) {
-  PlanCache cache;
-  ExpressionPlan plan;
-  plan.expression = "srv.node.id";
-  auto stored = cache.store("build1", "main", plan);
-  EXPECT_EQ(cache.find("build1", "main", "srv.node.id"), stored);
-  EXPECT_EQ(cache.find("build2", "main", "srv.node.id"), nullptr);
-  EXPECT_EQ(cache.find("build1", "other", "srv.node.id"), nullptr);
-  cache.forget_program("build1");
-  EXPECT_EQ(cache.size(), 0u);
-}
-
 // Runs change_chain() with one chain armed and returns the value after each change of it.
 std::vector<std::string> chain_values(const std::vector<std::string>& expressions, size_t& links_changed) {
   Debuggee program({STOP_VALUES});

@@ -1,0 +1,117 @@
+// Places in the code of a program: where a breakpoint stands, what line an instruction belongs to. Asked once a program, of
+// whichever gdb knows it, and valid for all nodes of it.
+#include <algorithm>
+#include <cctype>
+
+#include <nlohmann/json.hpp>
+
+#include "core/debug/debugger.h"
+#include "core/mi/value.h"
+
+namespace friday {
+namespace {
+
+// "function at file:line" of an entry of -friday-locate or -friday-source.
+std::string text_of(const nlohmann::json& entry) {
+  std::string text = entry["function"].is_string() ? entry["function"].get<std::string>() : "";
+  if (entry["file"].is_string() && entry["line"].is_number()) {
+    const std::string file = entry["file"];
+    text += fmt::format("{}{}:{}", text.empty() ? "" : " at ", file.substr(file.rfind('/') + 1), entry["line"].get<int>());
+  }
+  return text;
+}
+
+// Whether a location means the same wherever gdb stands: not an address, nor a line of the file that was shown last.
+bool stands_alone(const std::string& location) {
+  return !location.empty() && (isalpha(static_cast<unsigned char>(location[0])) || location[0] == '_' || location[0] == ':' || location[0] == '/');
+}
+
+}  // namespace
+
+// The node's context with layout and program as of now.
+Result<Debugger::NodeContext*> Debugger::placed(NodeId id) {
+  FRIDAY_TRY(node, session_->readable(id));
+  NodeContext& s = state(id);
+  if (s.program && s.layout_epoch == epoch_) return &s;
+  FRIDAY_TRY(layout, Layout::of(node->process().pid()));
+  s.layout_epoch = epoch_;
+  if (s.program && layout.key() == s.layout.key()) return &s;
+  // A library came or went: names may mean something else now.
+  s.scopes.clear();
+  s.plans.clear();
+  s.program = &programs_[layout.key()];
+  s.layout = std::move(layout);
+  return &s;
+}
+
+// A gdb that knows the node's program, if possible one that is connected already, and where the program stands there.
+Result<std::pair<GdbLink*, const Layout*>> Debugger::knowing_link(NodeId id) {
+  FRIDAY_TRY(own, placed(id));
+  // While a node starts no other is served (node_started).
+  if (!starting_ && !(own->link && own->link->connected()))
+    for (auto& [other, s] : states_) {
+      if (!s.link || !s.link->connected() || s.program != own->program || !placed(other) || s.program != own->program) continue;
+      FRIDAY_TRY(l, link(other));
+      return std::pair{l, &s.layout};
+    }
+  FRIDAY_TRY(l, link(id));
+  return std::pair{l, &own->layout};
+}
+
+Result<std::vector<CodeLocation>> Debugger::ask_locations(NodeId id, const std::string& location) {
+  const bool anywhere = stands_alone(location);
+  std::pair<GdbLink*, const Layout*> asked;
+  if (anywhere) {
+    FRIDAY_TRY(found, knowing_link(id));
+    asked = found;
+  } else {
+    FRIDAY_TRY(own, placed(id));
+    FRIDAY_TRY(l, link(id));
+    asked = {l, &own->layout};
+  }
+  FRIDAY_TRY(answer, asked.first->ask("-friday-locate " + mi_quote(location), *this));
+  auto json = nlohmann::json::parse(answer, nullptr, false);
+  if (json.is_discarded() || json.empty()) return fail(ErrorCode::not_found, "node {}: no location for {}", id, location);
+  std::vector<CodeLocation> list;
+  for (const auto& entry : json) {
+    if (!entry["address"].is_number()) continue;
+    const uint64_t address = entry["address"];
+    list.push_back({asked.second->place(address), address, text_of(entry)});
+  }
+  return list;
+}
+
+// Where a breakpoint at a location stands.
+Result<std::vector<CodeLocation>> Debugger::locate(NodeId id, const std::string& location) {
+  if (!stands_alone(location)) return ask_locations(id, location);
+  FRIDAY_TRY(s, placed(id));
+  Program& program = *s->program;
+  if (auto known = program.locations.find(location); known != program.locations.end()) return known->second;
+  auto asked = ask_locations(id, location);
+  // What gdb refused is refused for all; that it died, or was interrupted, says nothing of the location.
+  const bool keep = asked ? std::all_of(asked->begin(), asked->end(), [](const auto& l) { return l.place.has_value(); })
+                          : asked.error().code == ErrorCode::bad_input || asked.error().code == ErrorCode::not_found;
+  if (keep) program.locations.insert_or_assign(location, asked);
+  return asked;
+}
+
+Result<std::string> Debugger::ask_source(NodeId id, uint64_t pc) {
+  FRIDAY_TRY(own, placed(id));
+  const auto place = own->layout.place(pc);
+  if (place)
+    if (auto known = own->program->sources.find(*place); known != own->program->sources.end()) return known->second;
+  FRIDAY_TRY(asked, knowing_link(id));
+  FRIDAY_TRY(answer, asked.first->ask(fmt::format("-friday-source {:#x}", place ? asked.second->address(*place) : pc), *this));
+  auto json = nlohmann::json::parse(answer, nullptr, false);
+  if (json.is_discarded() || json.empty()) return std::string();
+  std::string text = text_of(json[0]);
+  if (place) own->program->sources[*place] = text;
+  return text;
+}
+
+std::string Debugger::location(NodeId id, uint64_t pc) {
+  auto text = ask_source(id, pc);
+  return text && !text->empty() ? *text : fmt::format("{:#x}", pc);
+}
+
+}  // namespace friday

@@ -1,0 +1,99 @@
+#include "core/debug/programs.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "core/base/elf.h"
+#include "core/base/files.h"
+
+namespace friday {
+namespace {
+
+// Bytes of address space that a file takes when it is loaded, its uninitialised data included; 0 when it is no ELF file.
+uint64_t loaded_size(const std::string& path) {
+  static std::map<std::string, uint64_t> known;  // files of recordings never change
+  auto [it, fresh] = known.try_emplace(path, 0);
+  if (!fresh) return it->second;
+  auto content = read_file(path);
+  if (!content) return 0;
+  const Elf elf(*content);
+  for (const Elf64_Phdr& segment : elf.segments)
+    if (segment.p_type == PT_LOAD) it->second = std::max<uint64_t>(it->second, segment.p_vaddr + segment.p_memsz);
+  if (elf.header && elf.header->e_type == ET_EXEC) {
+    uint64_t first = ~0ull;
+    for (const Elf64_Phdr& segment : elf.segments)
+      if (segment.p_type == PT_LOAD) first = std::min<uint64_t>(first, segment.p_vaddr & ~4095ull);
+    it->second -= std::min(first, it->second);
+  }
+  return it->second;
+}
+
+uint64_t big_endian(const std::byte* from) {
+  uint64_t value = 0;
+  for (int i = 0; i < 8; i++) value = value << 8 | static_cast<uint8_t>(from[i]);
+  return value;
+}
+
+// False when an address of the code lies in no file.
+bool move_addresses(std::vector<std::byte>& code, const std::vector<uint32_t>& addresses, const Layout& from, const Layout& to) {
+  for (uint32_t at : addresses) {
+    if (at + 8 > code.size()) return false;
+    auto place = from.place(big_endian(&code[at]));
+    if (!place) return false;
+    const uint64_t there = to.address(*place);
+    for (unsigned i = 0; i < 8; i++) code[at + i] = static_cast<std::byte>(there >> (56 - 8 * i));
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<Layout> Layout::of(pid_t pid) {
+  FRIDAY_TRY(text, read_file(fmt::format("/proc/{}/maps", pid)));
+  Layout layout;
+  std::map<std::string, uint64_t> bases;  // of the first mapping of a file's first byte
+  std::set<std::string> code;             // files with executable mappings
+  for (const char* line = text.c_str(); *line;) {
+    const char* end = strchrnul(line, '\n');
+    unsigned long low, high, offset;
+    char rights[5];
+    int name = 0;
+    if (sscanf(line, "%lx-%lx %4s %lx %*s %*u %n", &low, &high, rights, &offset, &name) >= 4 && name && line + name < end && line[name] == '/') {
+      const std::string file(line + name, end);
+      const bool first = offset == 0 && rights[3] == 'p' && (!bases.contains(file) || low < bases[file]);
+      if (first) bases[file] = low;
+      if (rights[2] == 'x') code.insert(file);
+    }
+    line = *end ? end + 1 : end;
+  }
+  for (const std::string& file : code) {
+    auto base = bases.find(file);
+    const uint64_t size = base == bases.end() ? 0 : loaded_size(file);
+    if (!size) continue;
+    layout.modules_.push_back({file, base->second, base->second + size});
+    layout.key_ += file + '\n';
+  }
+  return layout;
+}
+
+std::optional<Layout::Place> Layout::place(uint64_t address) const {
+  std::optional<Place> found;
+  for (uint32_t i = 0; i < modules_.size(); i++) {
+    if (address < modules_[i].low || address >= modules_[i].high) continue;
+    if (found) return std::nullopt;
+    found = {i, address - modules_[i].low};
+  }
+  return found;
+}
+
+std::shared_ptr<const ExpressionPlan> moved(const std::shared_ptr<const ExpressionPlan>& plan, const Layout& from, const Layout& to) {
+  if (plan->kind == ExpressionPlan::Kind::gdb) return plan;
+  if (!plan->movable) return nullptr;
+  auto copy = std::make_shared<ExpressionPlan>(*plan);
+  if (!move_addresses(copy->bytecode, copy->addresses, from, to)) return nullptr;
+  if (copy->place && !move_addresses(copy->place->bytecode, copy->place->addresses, from, to)) return nullptr;
+  return copy;
+}
+
+}  // namespace friday
