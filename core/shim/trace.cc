@@ -7,16 +7,19 @@ namespace {
 
 using namespace format;
 
-constexpr uint64_t kStep = 1 << 20;           // pages are populated in steps of this size (about 15 us each)
+constexpr uint64_t kStep = 1 << 20;           // pages are populated in steps of about this size
+constexpr uint64_t kFirstStep = 16 << 10;     // and smaller ones at the beginning: a forked child may end at once
+constexpr uint64_t kReadAhead = 128 << 10;    // from here on the kernel may fill pages far ahead
 constexpr uint64_t kAskBelow = 4u << 20;      // ask for room when less than this is left
-constexpr long kMadvPopulateWrite = 23, kMadvDontneed = 4;
+constexpr long kMadvNormal = 0, kMadvRandom = 1, kMadvDontneed = 4, kMadvPopulateWrite = 23;
 
 FileHeader* const header = (FileHeader*)kWindowAddress;
 char* cursor;         // where the next record starts
 // What of the file is mapped: its header's page, and from `mapped_low` to `mapped_high`. No more than is being written, as the
 // program may have a limit of its address space.
 uint64_t mapped_low, mapped_high;
-uint64_t populated;   // file offset up to which our page tables are filled
+uint64_t populated;   // file offset up to which our page tables are filled,
+uint64_t left_from;   // and that from which they are
 uint64_t asked;       // value of `allocated` for which room was asked already
 uint64_t next_clock;  // ticks at which a ClockRecord is due
 
@@ -55,6 +58,22 @@ bool map_up_to(uint64_t end) {
   return true;
 }
 
+// Fills our page tables up to `end` and some way on, but not beyond `limit`; empties them well behind.
+void populate(uint64_t end, uint64_t limit) {
+  const uint64_t ahead = min(end > kFirstStep ? end : kFirstStep, 2 * kStep);
+  const uint64_t step = ahead < kStep ? kFirstStep : kStep;
+  uint64_t target = min(limit, (end + ahead) & ~(step - 1));
+  if (target < page_up(end)) target = page_up(end);
+  if (populated < kReadAhead && target >= kReadAhead) native(28, kWindowAddress, mapped_high, kMadvNormal);
+  native(28, kWindowAddress + populated, target - populated, kMadvPopulateWrite);
+  populated = target;
+  constexpr uint64_t kKept = 3 * kStep;
+  if (left_from < mapped_low) left_from = mapped_low;
+  if (populated < left_from + kKept + kStep) return;
+  native(28, kWindowAddress + left_from, populated - kKept - left_from, kMadvDontneed);
+  left_from = populated - kKept;
+}
+
 // Makes sure that `size` bytes at the cursor plus `from` can be stored. False: the recording must end.
 bool reserve(const char* from, size_t size) {
   uint64_t end = offset_of(from) + size + sizeof(EndRecord);
@@ -69,13 +88,7 @@ bool reserve(const char* from, size_t size) {
     if (end > room) return false;
   }
   if (end > mapped_high && !map_up_to(room)) return false;
-  if (end > populated) {
-    uint64_t target = min(min(room, mapped_high), (end + 2 * kStep) & ~(kStep - 1));
-    if (target < page_up(end)) target = page_up(end);
-    native(28, kWindowAddress + populated, target - populated, kMadvPopulateWrite);
-    if (populated > mapped_low + 4 * kStep) native(28, kWindowAddress + populated - 3 * kStep, kStep, kMadvDontneed);
-    populated = target;
-  }
+  if (end > populated) populate(end, min(room, mapped_high));
   return true;
 }
 
@@ -174,7 +187,9 @@ bool trace_attach(int fd) {
   if (mapped != (long)kWindowAddress) return false;
   clock_kind = header->clock_kind;
   cursor = (char*)kWindowAddress + header->committed;
+  native(28, kWindowAddress, mapped_high, kMadvRandom);
   populated = asked = 0;
+  left_from = kHeaderSize;
   dropped = false;
   return true;
 }
