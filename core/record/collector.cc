@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include <x86intrin.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -35,6 +36,10 @@ namespace {
 
 constexpr uint64_t kFirstRoom = 16u << 20, kMostRoom = 64u << 20;
 constexpr uint64_t kLeastRoom = 1u << 20;  // less is not worth a trace
+// A forked child often ends at once: it is described when it has lived this long, or has ended. To make a file costs more than
+// the fork.
+constexpr int64_t kDescribeAfterNs = 50'000'000;
+constexpr int64_t kLongestVforkNs = 1'000'000'000;
 
 int64_t now_ns(clockid_t clock) {
   timespec now;
@@ -101,6 +106,9 @@ struct Collector::Node {
   std::string executes, execution_problem;
   std::string notice;
   uint64_t execution_event = 0;
+  // What is due, in nanoseconds of CLOCK_MONOTONIC; 0: nothing.
+  int64_t describe_at = 0;  // node.json does not say all there is
+  int64_t close_at = 0;     // its process has ended, and somebody still has its socket
 };
 
 Collector::Collector(CollectorOptions options) : options_(std::move(options)), files_(options_.recording + "/files") {
@@ -192,9 +200,11 @@ Result<Collector::Node*> Collector::create_node(const NodeOrigin& origin, const 
     node->header->parent_pid = static_cast<uint32_t>(parent->pid);
     node->header->fork_event = parent->header->events - (forked ? 0 : 1);  // execve has its entry in the trace already
   }
-  write_description(*node);
+  if (forked) describe_soon(*node);
+  else write_description(*node);
+  open_.push_back(node.get());
   nodes_.push_back(std::move(node));
-  return nodes_.back().get();
+  return open_.back();
 }
 
 Result<void> Collector::create_trace(Node& node, bool forked) {
@@ -204,37 +214,38 @@ Result<void> Collector::create_trace(Node& node, bool forked) {
   FRIDAY_TRY(trace, open_file(path, O_RDWR | O_CREAT | O_EXCL, 0600));
   if (int error = posix_fallocate(trace.get(), 0, static_cast<off_t>(room)))
     return fail_errno(error, fmt::format("cannot allocate {} MiB for {}", room >> 20, path));
-  void* mapped = mmap(nullptr, format::kHeaderSize, PROT_READ | PROT_WRITE, MAP_SHARED, trace.get(), 0);
-  if (mapped == MAP_FAILED) return fail_errno(errno, "cannot map a trace header");
-  auto* header = static_cast<FileHeader*>(mapped);
-  memcpy(header->magic, format::kMagic, sizeof header->magic);
-  header->version = format::kVersion;
-  header->header_size = format::kHeaderSize;
-  header->features = format::kFeatureChecksums;
-  header->features |= forked ? format::kFeatureForkChild : format::kFeatureImage;
-  header->clock_kind = clock_kind_;
-  header->abi_version = shim::kAbiVersion;
+  FileHeader header{};
+  memcpy(header.magic, format::kMagic, sizeof header.magic);
+  header.version = format::kVersion;
+  header.header_size = format::kHeaderSize;
+  header.features = format::kFeatureChecksums;
+  header.features |= forked ? format::kFeatureForkChild : format::kFeatureImage;
+  header.clock_kind = clock_kind_;
+  header.abi_version = shim::kAbiVersion;
   unsigned at = 0;
   for (size_t i = 0; i + 1 < boot_id_.size() && at < 16;) {
     if (boot_id_[i] == '-') {
       i++;
       continue;
     }
-    header->boot_id[at++] = static_cast<uint8_t>(std::stoi(boot_id_.substr(i, 2), nullptr, 16));
+    header.boot_id[at++] = static_cast<uint8_t>(std::stoi(boot_id_.substr(i, 2), nullptr, 16));
     i += 2;
   }
-  memcpy(header->node_uuid, node.uuid, 16);
-  memcpy(header->parent_uuid, node.parent_uuid, 16);
-  header->ticks_per_second = ticks_per_second_;
-  header->sharing = sharing_;
-  header->committed = format::kHeaderSize;
-  header->allocated = room;
-  node.header = header;
+  memcpy(header.node_uuid, node.uuid, 16);
+  memcpy(header.parent_uuid, node.parent_uuid, 16);
+  header.ticks_per_second = ticks_per_second_;
+  header.sharing = sharing_;
+  header.committed = format::kHeaderSize;
+  header.allocated = room;
+  header.packing = options_.compress;
+  // Written, not stored through the mapping: the fault of a store reads ahead, which fills and clears up to MiBs of pages that a
+  // child which soon ends never uses.
+  if (pwrite(trace.get(), &header, sizeof header, 0) != sizeof header) return fail_errno(errno, fmt::format("cannot write {}", path));
+  void* mapped = mmap(nullptr, format::kHeaderSize, PROT_READ | PROT_WRITE, MAP_SHARED, trace.get(), 0);
+  if (mapped == MAP_FAILED) return fail_errno(errno, "cannot map a trace header");
+  node.header = static_cast<FileHeader*>(mapped);
   node.trace = std::move(trace);
-  if (options_.compress) {
-    header->packing = 1;
-    node.packed = packer_.add(path, node.trace.get());
-  }
+  if (options_.compress) node.packed = packer_.add(path);
   return {};
 }
 
@@ -248,7 +259,7 @@ Result<UniqueFd> Collector::add_node(const NodeOrigin& origin, uint32_t* id) {
 }
 
 void Collector::started(uint32_t id, pid_t pid) {
-  for (auto& node : nodes_)
+  for (Node* node : open_)
     if (node->id == id) {
       node->pid = pid;
       node->direct_child = true;
@@ -257,40 +268,48 @@ void Collector::started(uint32_t id, pid_t pid) {
 }
 
 void Collector::ended(pid_t pid, int wait_status) {
-  for (auto& node : nodes_)
-    if (node->pid == pid && !node->closed) {
-      node->wait_status = wait_status;
-      while (!node->hung_up && recv(node->socket.get(), nullptr, 0, MSG_PEEK | MSG_DONTWAIT | MSG_TRUNC) > 0) handle(*node);
-      close_node(*node);
-    }
-}
-
-size_t Collector::alive() const {
-  size_t count = 0;
-  for (const auto& node : nodes_) count += !node->closed;
-  return count;
+  // Its last messages may tell of an exec: then there is another node of this pid.
+  for (;;) {
+    const auto found = std::ranges::find_if(open_, [pid](const Node* node) { return node->pid == pid && node->wait_status < 0; });
+    if (found == open_.end()) return;
+    Node& node = **found;
+    node.wait_status = wait_status;
+    const auto waiting = [&] { return recv(node.socket.get(), nullptr, 0, MSG_PEEK | MSG_DONTWAIT | MSG_TRUNC); };
+    while (!node.hung_up && waiting() > 0) handle(node);
+    node.hung_up |= !node.closed && waiting() == 0;
+    // A child by vfork acts in its trace and may outlive it; it ends, or executes something, soon.
+    node.direct_child = false;
+    node.close_at = now_ns(CLOCK_MONOTONIC) + kLongestVforkNs;
+    if (node.hung_up) close_node(node);
+  }
 }
 
 std::vector<pid_t> Collector::live_pids() const {
   std::vector<pid_t> pids;
-  for (const auto& node : nodes_)
-    if (!node->closed && node->pid > 0) pids.push_back(node->pid);
+  for (const Node* node : open_)
+    if (node->pid > 0 && node->wait_status < 0) pids.push_back(node->pid);
   return pids;
 }
 
 Result<void> Collector::serve(int timeout_ms, int extra_fd) {
   std::vector<pollfd> set;
-  std::vector<Node*> owners;
-  for (auto& node : nodes_)
-    if (!node->closed && !node->hung_up && node->socket) {
+  std::vector<Node*> owners, waiting;
+  int64_t due = INT64_MAX;
+  for (Node* node : open_) {
+    if (!node->hung_up && node->socket) {
       set.push_back({node->socket.get(), POLLIN, 0});
-      owners.push_back(node.get());
+      owners.push_back(node);
     }
+    if (node->waits_for_room) waiting.push_back(node);
+    for (const int64_t at : {node->describe_at, node->close_at})
+      if (at) due = std::min(due, at);
+  }
   if (extra_fd >= 0) set.push_back({extra_fd, POLLIN, 0});
-  std::vector<Node*> waiting;
-  for (auto& node : nodes_)
-    if (node->waits_for_room && !node->closed) waiting.push_back(node.get());
   if (!waiting.empty()) set.push_back({packer_.wake_fd(), POLLIN, 0});
+  if (due != INT64_MAX) {
+    const int until = static_cast<int>(std::max<int64_t>(0, due - now_ns(CLOCK_MONOTONIC)) / 1000000) + 1;
+    timeout_ms = timeout_ms < 0 ? until : std::min(timeout_ms, until);
+  }
   int ready = poll(set.data(), set.size(), timeout_ms);
   if (ready < 0 && errno != EINTR) return fail_errno(errno, "poll failed");
   for (size_t i = 0; ready > 0 && i < owners.size(); i++)
@@ -298,6 +317,7 @@ Result<void> Collector::serve(int timeout_ms, int extra_fd) {
   if (!waiting.empty()) packer_.settled();
   for (Node* node : waiting)
     if (!node->closed) give_room(*node);
+  if (due != INT64_MAX) do_due();
   return {};
 }
 
@@ -334,7 +354,7 @@ void Collector::handle(Node& node) {
     case shim::kNotExecuted: node.pid = 0; break;
     case shim::kForked:
       node.pid = request.detail;
-      write_description(node);
+      describe_soon(node);
       break;
     case shim::kNotice:
       node.notice.assign(request.text, strnlen(request.text, sizeof request.text));
@@ -542,7 +562,7 @@ uint64_t Collector::room_left() const {
 void Collector::give_room(Node& node) {
   node.waits_for_room = false;
   if (!node.header || node.header->closed) return;
-  if (node.packed) packer_.left(*node.packed, __atomic_load_n(&node.header->committed, __ATOMIC_ACQUIRE));
+  if (node.packed) packer_.left(*node.packed, node.trace.get(), __atomic_load_n(&node.header->committed, __ATOMIC_ACQUIRE));
   const uint64_t now = node.header->allocated;
   const uint64_t left = room_left();
   const uint64_t more = left < kLeastRoom ? 0 : std::min({kMostRoom, std::max(kFirstRoom, now / 2), left});
@@ -562,6 +582,7 @@ void Collector::give_room(Node& node) {
 void Collector::close_node(Node& node) {
   if (node.closed) return;
   node.closed = true;
+  std::erase(open_, &node);
   if (node.header) {
     // Its last event is the entry of a successful execve, and nobody has spoken for the new program.
     const bool executed = !node.executes.empty() && node.pid && node.end_reason == 0 && node.header->events == node.execution_event;
@@ -571,7 +592,7 @@ void Collector::close_node(Node& node) {
     uint64_t end = node.header->committed;
     const bool nothing = node.header->events == 0 && node.pid == 0;
     // A process that still lives goes on storing: it would lose what it stores behind the end of the file, and its life.
-    const bool gone = node.hung_up || node.wait_status >= 0 || node.replaced || nothing;
+    const bool gone = node.hung_up || node.replaced || nothing;
     if (!gone) __atomic_store_n(&node.header->closed, uint32_t{format::kEndStopped}, __ATOMIC_RELEASE);
     node.events = node.header->events;
     node.bytes = gone ? end : node.header->allocated;
@@ -588,7 +609,8 @@ void Collector::close_node(Node& node) {
       node.bytes = 0;
       return;
     }
-    if (pack) packer_.ended(*node.packed, end);
+    if (pack) packer_.ended(*node.packed, node.trace.get(), end);
+    if (gone) node.trace.reset();
   }
   write_description(node);
   node.socket.reset();
@@ -613,7 +635,21 @@ nlohmann::json ending(int wait_status, bool closed, uint32_t reason, int detail)
 }
 }  // namespace
 
-void Collector::write_description(const Node& node) {
+void Collector::describe_soon(Node& node) {
+  if (!node.describe_at) node.describe_at = now_ns(CLOCK_MONOTONIC) + kDescribeAfterNs;
+}
+
+void Collector::do_due() {
+  const int64_t now = now_ns(CLOCK_MONOTONIC);
+  const std::vector<Node*> open = open_;
+  for (Node* node : open) {
+    if (node->close_at && node->close_at <= now) close_node(*node);
+    else if (node->describe_at && node->describe_at <= now) write_description(*node);
+  }
+}
+
+void Collector::write_description(Node& node) {
+  node.describe_at = 0;
   char host[256] = "";
   gethostname(host, sizeof host - 1);
   nlohmann::json d = {{"id", node.id}, {"name", node.origin.name}, {"uuid", hex_of(node.uuid, 16)},

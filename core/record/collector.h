@@ -66,7 +66,7 @@ class Collector {
   Result<void> serve(int timeout_ms, int extra_fd);
 
   // Nodes whose process still runs or may still run.
-  size_t alive() const;
+  size_t alive() const { return open_.size(); }
   // True once a node met a call that is not handled and the options are strict.
   bool must_stop() const { return must_stop_; }
   // Trims and compresses traces, and writes the last node.json files; with `hurry` compresses no more. Called by the
@@ -96,12 +96,15 @@ class Collector {
   uint64_t room_left() const;
   void leave_out(const Error& error);
   void close_node(Node& node);
-  void write_description(const Node& node);
+  void describe_soon(Node& node);
+  void do_due();
+  void write_description(Node& node);
 
   CollectorOptions options_;
   FileStore files_;
   Packer packer_;
   std::vector<std::unique_ptr<Node>> nodes_;
+  std::vector<Node*> open_;  // those that are not closed
   uint32_t next_id_ = 0;
   uint32_t clock_kind_;
   uint64_t ticks_per_second_;

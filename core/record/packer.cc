@@ -12,19 +12,25 @@
 
 namespace friday {
 
-Packer::Trace* Packer::add(const std::string& path, int plain) {
+Packer::Trace* Packer::add(const std::string& path) {
   auto trace = std::make_unique<Trace>();
   trace->path = path;
-  trace->plain.reset(fcntl(plain, F_DUPFD_CLOEXEC, 3));
   traces_.push_back(std::move(trace));
   return traces_.back().get();
 }
 
-void Packer::left(Trace& trace, uint64_t committed) {
-  if (committed >= format::kHeaderSize + kPackBlock) send({&trace, committed, false});
+void Packer::left(Trace& trace, int plain, uint64_t committed) {
+  if (committed >= format::kHeaderSize + kPackBlock) hand_over(trace, plain, committed, false);
 }
 
-void Packer::ended(Trace& trace, uint64_t committed) { send({&trace, committed, true}); }
+void Packer::ended(Trace& trace, int plain, uint64_t committed) { hand_over(trace, plain, committed, true); }
+
+// The descriptor is there before the first message that lets the other thread use it, and is not touched here again.
+void Packer::hand_over(Trace& trace, int plain, uint64_t committed, bool ended) {
+  if (!trace.handed_over) trace.plain.reset(fcntl(plain, F_DUPFD_CLOEXEC, 3));
+  trace.handed_over = true;
+  send({&trace, committed, ended});
+}
 
 void Packer::send(const Message& message) {
   if (!thread_.joinable()) {

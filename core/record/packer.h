@@ -28,6 +28,7 @@ class Packer {
 
    private:
     friend class Packer;
+    bool handed_over = false;  // of the collector alone
     std::string path;
     UniqueFd plain;
     std::optional<PackedWriter> writer;
@@ -39,12 +40,12 @@ class Packer {
   ~Packer() { finish(true); }
   Packer(const Packer&) = delete;
 
-  // A trace whose descriptor is `plain`; it is duplicated.
-  Trace* add(const std::string& path, int plain);
+  // `plain` is the trace's descriptor in what follows; it is duplicated when the first block moves.
+  Trace* add(const std::string& path);
   // The program will not look at anything before `committed` again.
-  void left(Trace& trace, uint64_t committed);
+  void left(Trace& trace, int plain, uint64_t committed);
   // Nobody writes to it any more: the rest follows, then the plain file goes.
-  void ended(Trace& trace, uint64_t committed);
+  void ended(Trace& trace, int plain, uint64_t committed);
 
   // Whether room may still be won.
   bool busy() const { return asked_ != done_.load(std::memory_order_acquire); }
@@ -61,6 +62,7 @@ class Packer {
     uint64_t committed;
     bool ended;
   };
+  void hand_over(Trace& trace, int plain, uint64_t committed, bool ended);
   void send(const Message& message);
   void run();
   bool take_messages(bool wait);
