@@ -63,7 +63,8 @@ std::string parts_text(const EventView& event, const Peers& peers) {
       text += map->flags & format::kUnmapped ? fmt::format("  detaches shared memory at {:#x}", map->address)
                                              : fmt::format("  shared memory {}, {} bytes at {} of it{}", map->object, map->length, map->offset, map->flags & format::kObjectIsNew ? ", new" : "");
     } else if (const auto* change = part.shared_write()) {
-      text += fmt::format("  {} {} bytes at {} of shared memory {}", change->change == format::kChangeZero ? "clears" : "writes", change->length, change->offset, change->object);
+      static constexpr const char* kDone[] = {"changes", "writes", "clears", "sets size", "allocates", "copies"};
+      text += fmt::format("  {} {} bytes at {} of shared memory {}", kDone[change->change < std::size(kDone) ? change->change : 0], change->length, change->offset, change->object);
     } else if (part.kind() == format::kSignalInfo && part.bytes().size() >= 20) {
       int32_t words[5];  // siginfo_t: si_signo, si_errno, si_code, padding, si_pid
       memcpy(words, part.bytes().data(), sizeof words);

@@ -118,7 +118,10 @@ Divergence about(ReplayNode& node, const Schedule& schedule, uint64_t event, Thr
   return d;
 }
 
-std::string no_more(const ReplayNode& node) { return fmt::format("no more events: the program {}", describe(node.info().end)); }
+std::string no_more(const ReplayNode& node) {
+  const NodeEnd& end = node.info().end;
+  return fmt::format("no more events: the program {}{}", end.how == NodeEnd::How::signal ? "was " : "", describe(end));
+}
 
 std::string utc(int64_t ns) {
   const time_t seconds = ns / 1'000'000'000;

@@ -127,17 +127,24 @@ uint32_t killed_while_computing(const ReplayNode& node) {
   return !(end.how == NodeEnd::How::signal && std::ranges::find(kOwnFaults, end.detail) != std::end(kOwnFaults));
 }
 
+// It died at an instruction of its own behind its last event: no replay gets to another event.
+bool ended_by_fault(const ReplayNode& node) {
+  return node.reader().header().running == format::kFaulted && node.info().end.how == NodeEnd::How::signal;
+}
+
 }  // namespace
 
-// What the nodes of one space of shared objects map: a file without a name, as large as all objects there may be.
-Result<std::string> ReplaySession::shared_memory(uint64_t sharing) {
-  UniqueFd& fd = shared_[sharing];
-  if (!fd) {
-    fd.reset(memfd_create("friday-shared", MFD_CLOEXEC));
-    if (!fd || ftruncate(fd.get(), static_cast<off_t>(shim::kMaxObjects * shim::kObjectStride)) != 0)
-      return fail_errno(errno, "cannot make the memory that nodes share");
-  }
-  return fmt::format("/proc/{}/fd/{}", getpid(), fd.get());
+// What the nodes map as a shared object: a file in memory, the same for all nodes that recorded it under that number.
+Result<void> ReplaySession::offer_object(ReplayNode& node, uint64_t object) {
+  UniqueFd& fd = shared_[{node.reader().header().sharing, object}];
+  if (!fd) fd.reset(memfd_create("friday-shared", MFD_CLOEXEC));
+  if (!fd) return fail_errno(errno, fmt::format("cannot make a file in memory for shared object {}", object));
+  const std::string path = fmt::format("/proc/{}/fd/{}", getpid(), fd.get());
+  char name[sizeof(Control::shared)]{};
+  path.copy(name, sizeof name - 1);
+  if (!node.process().write(node.control_address() + offsetof(Control, shared), name, sizeof name))
+    return fail(ErrorCode::component_died, "node {}: its process is gone", node.id());
+  return {};
 }
 
 Result<void> ReplaySession::build_node(ReplayNode& node) {
@@ -164,11 +171,7 @@ Result<void> ReplaySession::build_node(ReplayNode& node) {
   recording_.files_directory().copy(files, sizeof files - 1);
   const shim::Control& c = node.control();
   const uint64_t control = image.record->control;
-  FRIDAY_TRY(shared_path, shared_memory(node.reader().header().sharing));
-  char shared[sizeof(Control::shared)]{};
-  shared_path.copy(shared, sizeof shared - 1);
-  bool ok = node.process().write(control + offsetof(Control, files), files, sizeof files) &&
-            node.process().write(control + offsetof(Control, shared), shared, sizeof shared);
+  bool ok = node.process().write(control + offsetof(Control, files), files, sizeof files);
   ok = ok && node.set_control(&Control::mode, static_cast<uint32_t>(shim::kModeReplay)) &&
        node.set_control(&Control::trace_end, node.reader().end_offset()) &&
        node.set_control(&Control::cursor, uint64_t{node.reader().first_offset()}) &&
@@ -497,7 +500,7 @@ std::optional<ReplayStop> ReplaySession::handle_shim_trap(ReplayNode& node, Repl
   switch (c.trap_reason) {
     case shim::kTrapExit: return end_node(node, id, {NodeOutcome::How::exited, c.trap_detail, ""});
     case shim::kTrapEndOfTrace:
-      if (node.info().end.how == NodeEnd::How::exit && node.reader().ended_by_exit()) {
+      if ((node.info().end.how == NodeEnd::How::exit && node.reader().ended_by_exit()) || ended_by_fault(node)) {
         (void)stop_group();
         return diverge(node, thread, explain_overrun(node, schedule_, id));
       }
@@ -509,6 +512,9 @@ std::optional<ReplayStop> ReplaySession::handle_shim_trap(ReplayNode& node, Repl
     }
     case shim::kTrapSpin:
       if (auto expected = expect_spin(node); !expected) return end_node(node, id, {NodeOutcome::How::failed, 0, expected.error().message});
+      break;
+    case shim::kTrapObject:
+      if (auto offered = offer_object(node, c.object); !offered) return end_node(node, id, {NodeOutcome::How::failed, 0, offered.error().message});
       break;
     case shim::kTrapMappingBegins: (void)node.watches().open_for_mapping_call(Addr{c.mapping_low}, Addr{c.mapping_high}); break;
     case shim::kTrapMappingDone: {

@@ -110,7 +110,7 @@ class ReplaySession {
   explicit ReplaySession(Recording recording, ReplayOptions options);
   Result<void> choose_nodes();
   Result<void> build_all();
-  Result<std::string> shared_memory(uint64_t sharing);
+  Result<void> offer_object(ReplayNode& node, uint64_t object);
   Result<void> build_node(ReplayNode& node);
   Result<void> run_to_start(ReplayNode& node);
   void resume_all();
@@ -151,7 +151,7 @@ class ReplaySession {
   std::map<pid_t, int> unclaimed_;        // children that stopped before their parent's event told of them
   std::map<pid_t, ReplayNode*> forked_;   // child processes not yet at their fork trap: who forked them
   std::unique_ptr<ScheduleMemory> memory_;
-  std::map<uint64_t, UniqueFd> shared_;   // what nodes map as shared memory, by FileHeader::sharing
+  std::map<std::pair<uint64_t, uint64_t>, UniqueFd> shared_;  // shared objects, by FileHeader::sharing and number
   std::optional<Divergence> divergence_;
   std::string directory_;                 // temporary: symlink trees that gdb uses as sysroots
   pid_t group_ = 0;

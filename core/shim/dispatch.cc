@@ -325,7 +325,7 @@ Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   done.entry = ticks_now();
   const bool member = group_member();
   const uint32_t files = group_files();
-  done.changed = files && changes_file(frame->rax) ? shared_file((int)frame->rdi) : 0;
+  done.changed = files ? shared_changed(frame) : 0;
   // A change of a file that is mapped takes place while nobody looks.
   const bool shared = (live_threads > 1 || member) && !(member && done.changed);
   trace_header()->running = kInCall;
@@ -343,7 +343,7 @@ Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
     while (done.result == -4 && __atomic_exchange_n(&area->poked, 0, __ATOMIC_RELAXED) && !signals_pending(area));
   }
   done.exit = ticks_now();
-  if (!done.changed && group_files() != files && changes_file(frame->rax)) done.changed = shared_file((int)frame->rdi);  // mapped meanwhile
+  if (!done.changed && group_files() != files) done.changed = shared_changed(frame);  // mapped meanwhile
   if (shared) done.stolen = !token_retake(area);
   else trace_header()->running = kComputing;
   return done;
@@ -503,6 +503,8 @@ bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   }
   if (done.result == -4 && !not_made) signals_note_mask(frame, area);
   uint64_t channel = prepare_channels(info, frame, done.result);
+  SharedWritePart change = {};
+  if (done.changed && !failed(done.result)) change = shared_record_change(frame, done.changed, done.result);
   EventWriter writer(done.stolen ? kReturn : kCall, area, (uint16_t)frame->rax, arguments_of(frame), info.arity);
   write_outputs(writer, info, frame, done.result, before);
   if (info.flags & kPathIn) {
@@ -513,7 +515,7 @@ bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   if (!failed(done.result)) {
     if (info.flags & (kIn | kOut)) note_transfer(writer, info, frame, done, channel);
     note_descriptors(writer, info, frame, done.result);
-    if (done.changed) shared_note_change(writer, frame, done.changed, done.result);
+    if (change.change) writer.part(kSharedWrite, &change, sizeof change);
   }
   const bool restart = not_made || (done.result == -4 && restarts(info, frame, area));
   if (restart) writer.event->header.flags |= kFlagRestarted;

@@ -184,10 +184,10 @@ bool shared_record_map(uint64_t device, uint64_t inode, int fd, uint64_t offset,
 bool shared_wanted(const uint64_t* a, const FileStat& st);  // of mmap(2); st: zeros if it is no file
 const format::SharedMapPart* shared_part(const format::EventRecord* event);
 long shared_replay_map(const format::SharedMapPart* part, uint64_t length, uint64_t protection, bool fixed);
-uint32_t shared_file(int fd);                               // the number of the mapped file behind a descriptor, else 0
-void shared_note_change(EventWriter& writer, const CallFrame* frame, uint32_t object, long result);
+uint32_t shared_changed(const CallFrame* frame);            // the number of the mapped file that a call would change, else 0
+// What it changed. Contents that the program never had go into the trace.
+format::SharedWritePart shared_record_change(const CallFrame* frame, uint32_t object, long result);
 void shared_replay_change(const format::EventRecord* event, const CallFrame* frame);
-bool changes_file(uint64_t call);
 long do_shmat(CallFrame* frame, ThreadArea* area);
 long do_shmdt(CallFrame* frame, ThreadArea* area);
 

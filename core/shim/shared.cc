@@ -1,8 +1,8 @@
 // Memory that several processes map: files mapped shared, anonymous shared memory that children inherit, System V segments.
 // While recording, the mapping is the kernel's, its contents at that moment go into the trace, and the process becomes one of
-// those that run one at a time (token_group.cc). At replay each such thing is a piece of one file of the core's, which all
-// nodes map: stores of one are seen by the others, and nothing of the user's is touched. A write(2) to a mapped file is made
-// again in that piece.
+// those that run one at a time (token_group.cc). At replay each such thing is a file in memory of the core's, as long as the thing, which
+// all nodes map: stores of one are seen by the others, what lies behind its end faults, and nothing of the user's is touched. What
+// calls change in a mapped file is changed in that one.
 #include "core/shim/runtime.h"
 
 namespace friday::shim {
@@ -75,19 +75,32 @@ void write_memory(uint64_t object, uint64_t offset, uint64_t address, uint64_t l
   }
 }
 
-int open_shared() {
+int open_object(uint64_t object) {
+  if (control.object != object) {
+    control.object = object;
+    trap(kTrapObject, 0);
+  }
   const long fd = native(2, control.shared, 0x80002 /* O_RDWR|O_CLOEXEC */, 0);
   if (failed(fd)) replay_fail("the memory that nodes share cannot be opened", fd);
   return (int)fd;
 }
 
-void fill(int fd, uint64_t object, uint64_t offset, const char* data, uint64_t bytes) {
-  if (native(18 /* pwrite64 */, fd, data, bytes, object * kObjectStride + offset) != (long)bytes) replay_fail("shared memory cannot be filled", (long)object);
+void must(bool done, const char* what) {
+  if (!done) replay_fail(what, (long)control.object);
 }
 
-void zero(int fd, uint64_t object, uint64_t offset, uint64_t bytes) {
-  native(285 /* fallocate */, fd, 3 /* PUNCH_HOLE|KEEP_SIZE */, object * kObjectStride + offset, bytes);
+void fill(int fd, uint64_t offset, const char* data, uint64_t bytes) {
+  must(native(18 /* pwrite64 */, fd, data, bytes, offset) == (long)bytes, "shared memory cannot be filled");
 }
+
+// Contents that stand before the event, of one object.
+void fill_pages(int fd, uint64_t object) {
+  uint64_t next = 0;
+  while (const SharedPagesRecord* pages = replay_shared_pages(&next))
+    if (pages->object == object) fill(fd, pages->offset, (const char*)(pages + 1), pages->bytes);
+}
+
+void set_size(int fd, uint64_t bytes) { must(!failed(native(77 /* ftruncate */, fd, bytes)), "shared memory cannot have its size"); }
 
 // A System V segment that is attached, by its address: only the kernel knows how long it is.
 uint64_t segment_length(uint64_t address) {
@@ -120,11 +133,12 @@ bool shared_record_map(uint64_t device, uint64_t inode, int fd, uint64_t offset,
     end_without_room();
     return false;
   }
-  *part = {object, offset, length, address, fresh ? kObjectIsNew : 0u, 0};
+  *part = {object, offset, length, address, offset + length, fresh ? kObjectIsNew : 0u, 0};
   if (fd >= 0) {
     FileStat st = {};
     native(5, fd, &st);
-    write_file(object, fd, offset, min((uint64_t)st.size, offset + length));
+    part->size = (uint64_t)st.size;
+    write_file(object, fd, offset, min(part->size, offset + length));
   } else if (inode && readable) {
     write_memory(object, offset, address, length);
   }
@@ -136,11 +150,11 @@ const SharedMapPart* shared_part(const EventRecord* event) {
 }
 
 long shared_replay_map(const SharedMapPart* part, uint64_t length, uint64_t protection, bool fixed) {
-  const int fd = open_shared();
-  if (part->flags & kObjectIsNew) zero(fd, part->object, 0, kObjectStride);
-  uint64_t next = 0;
-  while (const SharedPagesRecord* pages = replay_shared_pages(&next)) fill(fd, pages->object, pages->offset, (const char*)(pages + 1), pages->bytes);
-  const long got = native(9, part->address, length, protection, kShared | (fixed ? 0x10 : 0x100000), fd, part->object * kObjectStride + part->offset);
+  const int fd = open_object(part->object);
+  if (part->flags & kObjectIsNew) set_size(fd, 0);
+  set_size(fd, part->size);
+  fill_pages(fd, part->object);
+  const long got = native(9, part->address, length, protection, kShared | (fixed ? 0x10 : 0x100000), fd, part->offset);
   native(3, fd);
   return got;
 }
@@ -185,7 +199,7 @@ long do_shmdt(CallFrame* frame, ThreadArea* area) {
     return result;
   }
   const uint64_t entry = ticks_now();
-  SharedMapPart part = {0, 0, segment_length(a[0]), a[0], kUnmapped, 0};
+  SharedMapPart part = {0, 0, segment_length(a[0]), a[0], 0, kUnmapped, 0};
   const long result = native(67, a[0]);
   EventWriter writer(kCall, area, 67, a, 1);
   writer.event->header.flags |= kFlagNative;
@@ -196,47 +210,95 @@ long do_shmdt(CallFrame* frame, ThreadArea* area) {
 
 // ---- Files that are mapped and changed by calls
 
-bool changes_file(uint64_t call) {
-  return call == 1 || call == 18 || call == 20 || call == 77 || call == 285 || call == 296 || call == 328;
-}
+namespace {
 
-uint32_t shared_file(int fd) {
+enum : uint64_t { kWrite = 1, kPwrite = 18, kWritev = 20, kSendfile = 40, kTruncate = 76, kFtruncate = 77, kSplice = 275, kFallocate = 285,
+                  kPwritev = 296, kCopyRange = 326, kPwritev2 = 328 };
+
+uint32_t object_of(const FileStat& st) { return is_regular(st) ? group_object(st.device, st.inode) : 0; }
+
+uint32_t object_of(int fd) {
   FileStat st;
-  if (failed(native(5, fd, &st)) || !is_regular(st)) return 0;
-  return group_object(st.device, st.inode);
+  return failed(native(5, fd, &st)) ? 0 : object_of(st);
 }
 
-void shared_note_change(EventWriter& writer, const CallFrame* frame, uint32_t object, long result) {
-  const uint64_t* a = arguments_of(frame);
-  SharedWritePart part = {object, 0, (uint64_t)result, kChangeWrite, 0};
+uint32_t object_at(int directory, uint64_t path) {
+  FileStat st;
+  return failed(native(262 /* newfstatat */, directory, path, &st, 0)) ? 0 : object_of(st);
+}
+
+// An open file whose contents the call changes, -1: none.
+int changed_file(const CallFrame* frame) {
   switch (frame->rax) {
-    case 1: case 20: part.offset = (uint64_t)(native(8, a[0], 0, 1 /* SEEK_CUR */) - result); break;
-    case 18: case 296: case 328: part.offset = a[3]; break;
-    case 77: part = {object, a[1], kObjectStride - min(a[1], kObjectStride), kChangeZero, 0}; break;
-    case 285:
-      if (!(a[1] & 0x12 /* PUNCH_HOLE, ZERO_RANGE */)) return;
-      part = {object, a[2], a[3], kChangeZero, 0};
-      break;
+    case kWrite: case kPwrite: case kWritev: case kPwritev: case kPwritev2: case kFtruncate: case kFallocate: case kSendfile: return (int)frame->rdi;
+    case kSplice: case kCopyRange: return (int)frame->rdx;
+    default: return -1;
   }
-  if (part.length) writer.part(kSharedWrite, &part, sizeof part);
+}
+
+uint64_t position_behind(uint64_t fd) { return (uint64_t)native(8, fd, 0, 1 /* SEEK_CUR */); }
+
+SharedWritePart change_of(const CallFrame* frame, uint32_t object, long result) {
+  const uint64_t* a = arguments_of(frame);
+  const uint64_t done = (uint64_t)result;
+  switch (frame->rax) {
+    case kWrite: case kWritev: return {object, position_behind(a[0]) - done, done, kChangeWrite, 0};
+    case kPwrite: return {object, a[3], done, kChangeWrite, 0};
+    case kPwritev: case kPwritev2: return {object, (long)a[3] < 0 ? position_behind(a[0]) - done : a[3], done, kChangeWrite, 0};
+    case kSendfile: return {object, position_behind(a[0]) - done, done, kChangePages, 0};
+    // The offset behind the pointer, if there is one, has been moved on by the kernel.
+    case kSplice: case kCopyRange: return {object, (a[3] ? *(const uint64_t*)a[3] : position_behind(a[2])) - done, done, kChangePages, 0};
+    case kTruncate: case kFtruncate: return {object, 0, a[1], kChangeSize, 0};
+    case kFallocate: return {object, a[2], a[3], a[1] & 0x12 /* PUNCH_HOLE, ZERO_RANGE */ ? kChangeZero : a[1] & 1 /* KEEP_SIZE */ ? 0u : kChangeAllocate, 0};
+    default: return {object, 0, 0, kChangeSize, 0};  // opened with O_TRUNC
+  }
+}
+
+}  // namespace
+
+uint32_t shared_changed(const CallFrame* frame) {
+  const uint64_t* a = arguments_of(frame);
+  constexpr uint64_t kTrunc = 01000, kHere = (uint64_t)-100;
+  switch (frame->rax) {
+    case 2: return a[1] & kTrunc ? object_at((int)kHere, a[0]) : 0;
+    case 85: case kTruncate: return object_at((int)kHere, a[0]);
+    case 257: return a[2] & kTrunc ? object_at((int)a[0], a[1]) : 0;
+    default: {
+      const int fd = changed_file(frame);
+      return fd < 0 ? 0 : object_of(fd);
+    }
+  }
+}
+
+SharedWritePart shared_record_change(const CallFrame* frame, uint32_t object, long result) {
+  const SharedWritePart part = change_of(frame, object, result);
+  if (part.change == kChangePages) write_file(object, changed_file(frame), part.offset, part.offset + part.length);
+  return part;
 }
 
 void shared_replay_change(const EventRecord* event, const CallFrame* frame) {
   const SharedWritePart* part = (const SharedWritePart*)replay_part(event, kSharedWrite, 0, nullptr);
   if (!part) return;
   const uint64_t* a = arguments_of(frame);
-  const int fd = open_shared();
-  if (part->change == kChangeZero) {
-    zero(fd, part->object, part->offset, part->length);
-  } else if (frame->rax == 1 || frame->rax == 18) {
-    fill(fd, part->object, part->offset, (const char*)a[1], part->length);
-  } else {
-    uint64_t done = 0;
-    for (uint64_t i = 0; i < a[2] && done < part->length; i++) {
-      const uint64_t* iov = (const uint64_t*)a[1] + 2 * i;
-      const uint64_t bytes = min(iov[1], part->length - done);
-      if (bytes) fill(fd, part->object, part->offset + done, (const char*)iov[0], bytes);
-      done += bytes;
+  const int fd = open_object(part->object);
+  switch (part->change) {
+    case kChangeZero: native(kFallocate, fd, 3 /* PUNCH_HOLE|KEEP_SIZE */, part->offset, part->length); break;
+    case kChangeAllocate: must(!failed(native(kFallocate, fd, 0, part->offset, part->length)), "shared memory cannot have its size"); break;
+    case kChangeSize: set_size(fd, part->length); break;
+    case kChangePages: fill_pages(fd, part->object); break;
+    case kChangeWrite: {
+      if (frame->rax == kWrite || frame->rax == kPwrite) {
+        fill(fd, part->offset, (const char*)a[1], part->length);
+        break;
+      }
+      uint64_t done = 0;
+      for (uint64_t i = 0; i < a[2] && done < part->length; i++) {
+        const uint64_t* iov = (const uint64_t*)a[1] + 2 * i;
+        const uint64_t bytes = min(iov[1], part->length - done);
+        if (bytes) fill(fd, part->offset + done, (const char*)iov[0], bytes);
+        done += bytes;
+      }
+      break;
     }
   }
   native(3, fd);

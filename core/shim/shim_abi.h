@@ -13,7 +13,7 @@
 namespace friday::shim {
 
 inline constexpr uint64_t kControlMagic = 0x4c4f52544e4f4346;  // "FCONTROL"
-inline constexpr uint32_t kAbiVersion = 6;
+inline constexpr uint32_t kAbiVersion = 7;
 
 // Fixed places in the address space, the same at record and replay, far from where the kernel puts anything by itself.
 inline constexpr uint64_t kStubAddress = 0x130000000000;      // replay only: the stub that rebuilds the image
@@ -94,6 +94,7 @@ enum TrapReason : uint32_t {
   kTrapFailed = 7,        // replay cannot go on (mapping failed, ...): Control::text
   kTrapStarted = 8,       // resumed from the start image; about to run the program
   kTrapSpin = 12,         // the next event is a yield in a loop without a call: the core finds the point (Control::yield_entry)
+  kTrapObject = 13,       // Control::object needs its file
   kTrapMappingBegins = 10,// a call is about to change mappings in Control::mapping_low .. mapping_high, where something is watched
   kTrapMappingDone = 11,  // and has done so
   kTrapOutput = 9,        // the program wrote to a terminal, a log file or a pipe nobody recorded: see Control::output_*
@@ -154,7 +155,8 @@ struct Control {
   uint32_t reserved;
   uint32_t show_output;           // trap on output to standard output and error
   char files[1024];               // directory of the recording's file copies
-  char shared[64];                // a file that all nodes of this TokenArea map their shared memory from; object n at n * kObjectStride
+  uint64_t object;                // of shared memory, by its number: whose file `shared` names
+  char shared[64];                // set by the core, kTrapObject: what all nodes of this TokenArea map that object from
   // State of the replay.
   uint64_t cursor;                // offset in the trace of the next record
   uint64_t event;                 // events done
@@ -235,7 +237,6 @@ struct SharedObject {
   uint32_t group, reserved;
 };
 inline constexpr uint64_t kSegmentDevice = ~0ull;
-inline constexpr uint64_t kObjectStride = 1ull << 36;
 
 inline constexpr uint32_t kMaxMembers = 1 << 20, kMaxGroups = 1 << 16, kMaxObjects = 1 << 16;
 struct TokenArea {

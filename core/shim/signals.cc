@@ -302,7 +302,7 @@ void install_for(int signal) {
   if (signal == 31 || signal == 4) return;
   if (signal == kPokeSignal) {
     install(signal, on_poke, kRestartFlag, 0);
-  } else if (signal == 11 || signal == 7) {
+  } else if (signal == 11 || signal == 7 || (signal == 8 && wanted.handler == 0)) {
     install(signal, on_fault, wanted.handler > 1 ? wanted.flags & kNoDefer : 0, 0);
   } else if (wanted.handler <= 1) {  // default or ignored: the kernel's own
     KernelAction plain = {wanted.handler, (wanted.flags & ~kRestartFlag) | kRestorer, (uint64_t)friday_signal_return, 0};
@@ -322,6 +322,7 @@ void signals_install() {
   install(4, on_illegal, kNoDefer, 0);
   install_for(11);
   install_for(7);
+  install_for(8);
   install_for(kPokeSignal);
 }
 

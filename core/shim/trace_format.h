@@ -277,12 +277,16 @@ struct SharedMapPart {
   uint64_t object;           // number, from 1
   uint64_t offset, length;   // in the object; whole pages
   uint64_t address;
+  uint64_t size;             // bytes that the object holds now: what is mapped in pages behind them faults
   uint32_t flags, reserved;  // SharedFlag
 };
 
 enum SharedChange : uint32_t {
-  kChangeWrite = 1,  // the bytes that the call wrote stand in the program's memory still
-  kChangeZero = 2,   // `length` bytes read as zero from now on
+  kChangeWrite = 1,     // the bytes that the call wrote stand in the program's memory still
+  kChangeZero = 2,      // `length` bytes read as zero from now on
+  kChangeSize = 3,      // the object holds `length` bytes from now on
+  kChangeAllocate = 4,  // it holds what ends at `offset` + `length`, or more
+  kChangePages = 5,     // bytes that never were in the program's memory: in records before the event
 };
 struct SharedWritePart {
   uint64_t object, offset, length;

@@ -10,7 +10,8 @@ pytestmark = pytest.mark.limit(60)
 
 LINES = (ROOT / "tests" / "targets" / "crash.c").read_text().splitlines()
 # How crash.c ends, by which signal, and a part of the line that does it.
-CRASHES = [("fault", 11, "*(volatile int*)16 = 1"), ("divide", 8, "return 100 / zero"), ("illegal", 4, "__builtin_trap()"), ("overflow", 11, "p -= 1024")]
+CRASHES = [("fault", 11, "*(volatile int*)16 = 1"), ("divide", 8, "return 100 / zero"), ("illegal", 4, "__builtin_trap()"), ("overflow", 11, "p -= 1024"),
+           ("bus", 7, "*(volatile char*)page")]
 
 
 @pytest.mark.parametrize("how, number, text", CRASHES, ids=[crash[0] for crash in CRASHES])

@@ -134,6 +134,16 @@ def test_a_crash_that_is_not_recorded(recorder, targets, events, edit):
     assert "dies of SIGSEGV" in d["actual"] and "getppid()" in d["expected"]
 
 
+def test_a_crash_that_does_not_happen_again(recorder, targets, events, edit):
+    recording = recorder.record([targets / "diverge", "zero"], name="it")
+    recorder.verify(recording)
+    reads = [event["event"] for event in events(recording) if event.get("call") == "read" and event["result"] == 1]
+    edit(recording, reads[-1], "byte", 0)
+    d = report(recorder, recording)
+    assert (d["kind"], d["call"]) == ("end", "getppid")
+    assert d["expected"] == "no more events: the program was killed by SIGFPE" and "getppid()" in d["actual"]
+
+
 def test_nondeterminism_of_the_program(recorder, targets):
     """A time stamp taken by code that was made at run time is seen by nobody; what was computed from it is."""
     recording = recorder.record([targets / "diverge", "tsc"], name="it")

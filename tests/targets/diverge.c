@@ -1,6 +1,7 @@
 // Work for tests of divergence reports: reads a file and, from a function of its own, writes what it has computed of it. With
 // the argument `tsc` the sum depends on a time stamp that code made at run time takes, which no recorder sees; with `silent` only
-// memory does. With `long` it makes many calls between the two. With `pointer` it reads an address and follows it.
+// memory does. With `long` it makes many calls between the two. With `pointer` it reads an address and follows it, with
+// `zero` it reads a zero and dies of dividing by it.
 #include <fcntl.h>
 #include <sys/mman.h>
 
@@ -39,6 +40,14 @@ static int read_address(int fd) {
   return 0;
 }
 
+static int divide(int fd) {
+  char divisor = 1;
+  CHECK(pwrite(fd, "", 1, 0) == 1 && lseek(fd, 0, SEEK_SET) == 0 && read(fd, &divisor, 1) == 1);
+  volatile int share = 100 / divisor;
+  CHECK(getppid() > 0);
+  return share;
+}
+
 unsigned kept;
 
 int main(int argc, char** argv) {
@@ -49,6 +58,7 @@ int main(int argc, char** argv) {
   long size = read(in, text, sizeof text);
   CHECK(size == 17);
   if (!strcmp(how, "pointer")) return read_address(in);
+  if (!strcmp(how, "zero")) return divide(in);
   if (!strcmp(how, "tsc")) sum = hidden_time();
   if (!strcmp(how, "silent")) kept = hidden_time();
   work(text, size, strcmp(how, "long") ? 20 : 10000);
