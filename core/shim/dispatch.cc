@@ -299,6 +299,8 @@ static void note_lengths(const CallInfo& info, const CallFrame* frame, uint32_t*
   }
 }
 
+static bool is_clock(uint64_t call) { return call == 228 || call == 96 || call == 201; }
+
 // The clocks that the real vdso answers without entering the kernel. False: it has to be asked, which also tells EFAULT.
 static bool read_clock(const CallFrame* frame, long* result) {
   switch (frame->rax) {
@@ -335,13 +337,9 @@ Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
     area->call_number = (uint32_t)frame->rax;
     token_lend(area, info);
   }
-  bool read = false;
-  const bool clock = frame->rax == 228 || frame->rax == 96 || frame->rax == 201;
-  if (!clock || !probed([&] { read = read_clock(frame, &done.result); }) || !read) {
-    area->poked = 0;
-    do done.result = friday_interruptible(area, (long)frame->rax, arguments_of(frame));
-    while (done.result == -4 && __atomic_exchange_n(&area->poked, 0, __ATOMIC_RELAXED) && !signals_pending(area));
-  }
+  area->poked = 0;
+  do done.result = friday_interruptible(area, (long)frame->rax, arguments_of(frame));
+  while (done.result == -4 && __atomic_exchange_n(&area->poked, 0, __ATOMIC_RELAXED) && !signals_pending(area));
   done.exit = ticks_now();
   if (!done.changed && group_files() != files) done.changed = shared_changed(frame);  // mapped meanwhile
   if (shared) done.stolen = !token_retake(area);
@@ -487,6 +485,22 @@ uint64_t prepare_channels(const CallInfo& info, const CallFrame* frame, long res
   return 0;
 }
 
+// A clock that is read without the kernel: nothing blocks, so the token is not lent, and it is one point in time. False: it has
+// to be a call like others, if only because it is somebody else's turn.
+bool record_clock(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
+  if (token_overdue()) return false;
+  const uint64_t now = ticks_now();
+  long result;
+  bool read = false;
+  if (!probed([&] { read = read_clock(frame, &result); }) || !read) return false;
+  EventWriter writer(kCall, area, (uint16_t)frame->rax, arguments_of(frame), info.arity);
+  write_outputs(writer, info, frame, result, nullptr);
+  writer.commit(result, 0, now, now);
+  frame->rax = (uint64_t)result;
+  if (signals_pending(area)) signals_deliver(frame, area, Moment::after_call);
+  return true;
+}
+
 // One try at a table call. True: the call must be made again (interrupted, no handler was due after all).
 bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   uint32_t before[2];
@@ -547,6 +561,7 @@ void record_call(CallFrame* frame, ThreadArea* area) {
   const CallInfo& info = call_info(frame->rax);
   switch (info.rule) {
     case kEmulated:
+      if (is_clock(frame->rax) && record_clock(frame, area, info)) break;
       while (record_once(frame, area, info)) {}
       break;
     case kRefuse: {

@@ -143,12 +143,18 @@ void record_commit(void* record);
 bool trace_attach(int fd);          // maps the window and starts writing
 bool trace_alive();                 // false once there was no room
 void trace_end(format::EndReason reason, int detail, const char* text);
-uint64_t ticks_now();
+uint64_t kernel_ticks();             // when the time-stamp counter is not the clock
 inline constexpr long kTurnNs = 1000000;  // a holder that others wait for hands over at its next call after this long
 bool turn_lasted(uint64_t since);         // that began then, in ticks
 void clock_calibrate();
 extern uint32_t clock_kind;
-format::FileHeader* trace_header();
+inline uint64_t ticks_now() {
+  if (clock_kind != format::kClockTsc) return kernel_ticks();
+  uint32_t low, high;
+  asm volatile("rdtsc" : "=a"(low), "=d"(high));
+  return (uint64_t)high << 32 | low;
+}
+inline format::FileHeader* trace_header() { return (format::FileHeader*)format::kWindowAddress; }
 
 // ---- token.cc
 void token_start(ThreadArea* first);

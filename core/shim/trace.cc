@@ -20,6 +20,7 @@ char* cursor;         // where the next record starts
 uint64_t mapped_low, mapped_high;
 uint64_t populated;   // file offset up to which our page tables are filled,
 uint64_t left_from;   // and that from which they are
+uint64_t ready;       // file offset up to which a record may end without a look at any of these
 uint64_t asked;       // value of `allocated` for which room was asked already
 uint64_t next_clock;  // ticks at which a ClockRecord is due
 
@@ -77,6 +78,7 @@ void populate(uint64_t end, uint64_t limit) {
 // Makes sure that `size` bytes at the cursor plus `from` can be stored. False: the recording must end.
 bool reserve(const char* from, size_t size) {
   uint64_t end = offset_of(from) + size + sizeof(EndRecord);
+  if (end <= ready) return true;
   uint64_t room = __atomic_load_n(&header->allocated, __ATOMIC_ACQUIRE);
   if (end + kAskBelow > room && asked != room) {
     asked = room;
@@ -89,6 +91,7 @@ bool reserve(const char* from, size_t size) {
   }
   if (end > mapped_high && !map_up_to(room)) return false;
   if (end > populated) populate(end, min(room, mapped_high));
+  ready = min(populated, asked == room ? room : room - min(room, kAskBelow));
   return true;
 }
 
@@ -110,7 +113,6 @@ long (*vdso_clock_gettime)(long, void*);
 long (*vdso_gettimeofday)(void*, void*);
 long (*vdso_time)(void*);
 
-FileHeader* trace_header() { return header; }
 bool trace_alive() { return !dropped; }
 
 static void kernel_time(long clock, int64_t* ns) {
@@ -119,14 +121,7 @@ static void kernel_time(long clock, int64_t* ns) {
   *ns = time[0] * 1000000000 + time[1];
 }
 
-static uint64_t raw_ticks() {
-  uint32_t low, high;
-  asm volatile("rdtsc" : "=a"(low), "=d"(high));
-  return (uint64_t)high << 32 | low;
-}
-
-uint64_t ticks_now() {
-  if (clock_kind == kClockTsc) return raw_ticks();
+uint64_t kernel_ticks() {
   int64_t ns;
   kernel_time(1, &ns);
   return (uint64_t)ns;
@@ -134,13 +129,16 @@ uint64_t ticks_now() {
 
 bool turn_lasted(uint64_t since) { return ticks_now() - since >= header->ticks_per_second / (1000000000 / kTurnNs); }
 
+// Where a record of so many bytes goes.
+static char* place_for(size_t size) {
+  if (!dropped && reserve(cursor, size)) return cursor;
+  if (!dropped) no_room();
+  return overflow;
+}
+
 void* record_begin(RecordType type, size_t size) {
   size = align8(size);
-  char* place = cursor;
-  if (dropped || !reserve(cursor, size)) {
-    if (!dropped) no_room();
-    place = overflow;
-  }
+  char* place = place_for(size);
   memset(place, 0, size < sizeof overflow ? size : sizeof overflow);
   RecordHeader* record = (RecordHeader*)place;
   record->size = (uint32_t)size;
@@ -188,7 +186,7 @@ bool trace_attach(int fd) {
   clock_kind = header->clock_kind;
   cursor = (char*)kWindowAddress + header->committed;
   native(28, kWindowAddress, mapped_high, kMadvRandom);
-  populated = asked = 0;
+  populated = ready = asked = 0;
   left_from = kHeaderSize;
   dropped = false;
   return true;
@@ -218,12 +216,13 @@ void trace_end(EndReason reason, int detail, const char* text) {
 }
 
 EventWriter::EventWriter(RecordType type, ThreadArea* area, uint16_t call, const uint64_t* arguments, unsigned count) {
-  event = (EventRecord*)record_begin(type, sizeof(EventRecord) + count * 8);
-  event->header.thread = area->number;
+  event = (EventRecord*)place_for(sizeof(EventRecord) + count * 8);
+  event->header = {(uint32_t)(sizeof(EventRecord) + count * 8), type, 0, 0, area->number};
   event->index = header->events;
   event->thread_seq = area->sequence;
   event->call = call;
   event->argument_count = count & 15;
+  event->part_count = 0;
   for (unsigned i = 0; i < count; i++) ((uint64_t*)(event + 1))[i] = arguments[i];
   if (area->state_due && (type == kCall || type == kRelease)) {
     part(kState, &area->state, sizeof area->state);
