@@ -162,6 +162,9 @@ void token_lend(ThreadArea* area, const CallInfo& info);    // the calling threa
 bool token_retake(ThreadArea* area);                        // true: it was never let go
 bool token_acquire(ThreadArea* area);                       // false: other processes may have run meanwhile
 bool token_yield(ThreadArea* area);                         // lets the oldest waiter go first; true: other processes ran
+// As a rule who has a token is about to lend it, and on the same processor must run first: to let it is cheaper than to sleep and
+// be woken. Returns once `word`, under `mask`, is not `held` any more, or after some tries.
+void let_holder_run(const uint32_t& word, uint32_t mask, uint32_t held);
 bool token_wanted();                                        // somebody waits
 bool token_overdue();                                       // and this turn has lasted
 void token_leave(ThreadArea* area);                         // a thread ends

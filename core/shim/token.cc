@@ -63,6 +63,14 @@ void leave_queue(uint32_t number) {
 
 }  // namespace
 
+void let_holder_run(const uint32_t& word, uint32_t mask, uint32_t held) {
+  const uint64_t begun = ticks_now();
+  for (int tries = 0; tries < 4 && !turn_lasted(begun); tries++) {
+    native(24 /* sched_yield */);
+    if ((__atomic_load_n(&word, __ATOMIC_RELAXED) & mask) != held) return;
+  }
+}
+
 // The caller owns the log.
 void log_release(ThreadArea* lender) {
   const CallInfo& info = call_info(lender->call_number);
@@ -105,7 +113,7 @@ bool token_retake(ThreadArea* area) {
 
 bool token_acquire(ThreadArea* area) {
   area->go = 0;
-  bool queued = false;
+  bool queued = false, yielded = false;
   uint32_t holder = 0;        // the state word as it was at the last look
   uint64_t holds_since = 0;
   unsigned unmoved = 0;       // looks at which nothing had happened
@@ -129,6 +137,12 @@ bool token_acquire(ThreadArea* area) {
       if (queued) leave_queue(area->number);
       held_since = ticks_now();
       break;
+    }
+    if (!queued && !yielded) {
+      unlock();
+      yielded = true;
+      let_holder_run(state, ~kWho, kHeld);
+      continue;
     }
     if (!queued) {
       queue[waiting++] = (uint16_t)area->number;

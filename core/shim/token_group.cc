@@ -126,6 +126,7 @@ void acquire() {
   TokenMember& m = self();
   uint32_t queued_in = 0, flags = 0, seen = 0;
   uint64_t seen_turn = 0;
+  bool yielded = false;
   unsigned unmoved = 0;  // looks at which nothing had happened
   for (;;) {
     __atomic_store_n(&m.go, 0, __ATOMIC_SEQ_CST);
@@ -151,6 +152,13 @@ void acquire() {
       if (queued_in == group) leave_queue(g);
       count_turn(g);
       break;
+    }
+    if (!queued_in && !yielded) {
+      unlock(&g.guard);
+      yielded = true;
+      seen = 0;
+      let_holder_run(g.state, ~kWho, kHeld);
+      continue;
     }
     if (queued_in != group) {
       enqueue(g);
