@@ -300,6 +300,15 @@ class Session {
     }
     return value_or_raise(std::move(result), true);
   }
+  void prepare(const std::vector<uint32_t>& nodes) {
+    Result<void> result;
+    {
+      py::gil_scoped_release release;
+      InterruptGuard guard(debugger());
+      result = debugger().prepare_gdbs(ids(nodes));
+    }
+    check_or_raise(std::move(result));
+  }
   std::string backtrace(uint32_t node) { return gdb(node, "backtrace"); }
   std::vector<std::string> complete(uint32_t node, const std::string& prefix) { return value_or_raise(debugger().complete(known_node(node), prefix), true); }
   std::string location(uint32_t node, uint64_t pc) { return debugger().location(known_node(node), pc); }
@@ -388,7 +397,14 @@ class Session {
     }
     check_or_raise(std::move(result));
   }
-  size_t gdb_count() { return debugger().gdbs().count(); }
+  size_t gdb_count() { return debugger().gdb_count(); }
+  std::string gdb_start(const std::optional<std::string>& when) {
+    if (when) {
+      if (*when != "background" && *when != "lazy") raise({ErrorCode::usage, fmt::format("gdbs start \"background\" or \"lazy\", not \"{}\"", *when)});
+      debugger().set_gdb_start(*when == "lazy" ? GdbStart::lazy : GdbStart::background);
+    }
+    return debugger().gdb_start() == GdbStart::lazy ? "lazy" : "background";
+  }
   std::string state_hash(uint32_t node) { return fmt::format("{:016x}", value_or_raise(replay().state_hash(known_node(node)))); }
 
 
@@ -560,7 +576,9 @@ void bind_session(py::module_& module) {
       .def("close", &Session::close)
       .def("fds", &Session::fds)
       .def("pump", &Session::pump, py::arg("timeout") = 0.0)
+      .def("prepare", &Session::prepare, py::arg("nodes"))
       .def("gdb_count", &Session::gdb_count)
+      .def("gdb_start", &Session::gdb_start, py::arg("when") = py::none())
       .def("state_hash", &Session::state_hash);
   module.def("pump_while_idle", [](py::object session) {
     idle_session = session.is_none() ? nullptr : &session.cast<Session&>();

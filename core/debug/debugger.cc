@@ -27,6 +27,7 @@ Debugger::~Debugger() {
   closing_ = true;
   // gdbs first: they hold connections to the endpoints, which hold the nodes.
   for (NodeId id : gdbs_.nodes()) gdbs_.remove(id);
+  zygotes_.clear();
   states_.clear();
   session_.reset();
   std::error_code ignored;
@@ -36,9 +37,11 @@ Debugger::~Debugger() {
 void Debugger::node_started(ReplayNode& node) {
   NodeContext& s = state(node.id());
   if (s.link) s.link->rebind(node);
-  else s.link = std::make_unique<GdbLink>(node, *this, gdbs_, fmt::format("{}/node-{}", directory_, node.id()));
+  else
+    s.link = std::make_unique<GdbLink>(node, *this, gdbs_, fmt::format("{}/node-{}", directory_, node.id()),
+                                       [this](ReplayNode& n, Pump* pump) { return make_gdb(n, pump); });
   s.stopped = node.current();
-  if (options_.background_gdb) (void)s.link->start();
+  start_in_background(node);
   // The group may be running: only this node's gdb is served meanwhile, since the questions of another stop its node, and
   // a Ctrl-C is left to the run.
   starting_ = node.id();
@@ -48,6 +51,61 @@ void Debugger::node_started(ReplayNode& node) {
   arm_all(node);
   starting_.reset();
   park_for_target();
+}
+
+// ---- gdbs
+
+void Debugger::start_in_background(ReplayNode& node) {
+  if (options_.gdb == GdbStart::lazy) return;
+  if (many()) (void)zygote(node);
+  else if (NodeContext& s = state(node.id()); s.link) (void)s.link->start();
+}
+
+void Debugger::set_gdb_start(GdbStart when) {
+  options_.gdb = when;
+  for (auto& [id, s] : states_) {
+    if (!s.link) continue;
+    if (when == GdbStart::lazy) s.link->stop_idle();
+    else start_in_background(*session_->find(id));
+  }
+}
+
+Result<void> Debugger::prepare_gdbs(const std::vector<NodeId>& nodes) {
+  for (NodeId id : nodes)
+    if (NodeContext& s = state(id); s.link)
+      if (auto started = s.link->start(this); !started && started.error().code == ErrorCode::interrupted) return started;
+  return {};
+}
+
+// The gdb that has loaded the node's program; null when there can be none.
+GdbZygote* Debugger::zygote(ReplayNode& node) {
+  std::error_code error;
+  const auto file = std::filesystem::canonical(node.sysroot() + node.executable(), error);
+  if (error) return nullptr;
+  auto [it, fresh] = zygotes_.try_emplace(file.string());
+  if (fresh || (it->second && !it->second->session().is_alive())) {
+    MiSessionOptions options;
+    options.sysroot = node.sysroot();
+    // Copies read the symbols of libraries themselves; the first one leaves an index of them for the others.
+    const std::string cache = session_->recording().path() + "/cache/symbols";
+    options.arguments = {"-iex", "set index-cache directory " + cache, "-iex", "set index-cache enabled on"};
+    auto started = GdbZygote::start(std::move(options), file.string());
+    it->second = started ? std::move(*started) : nullptr;
+  }
+  return it->second.get();
+}
+
+Result<std::unique_ptr<MiSession>> Debugger::make_gdb(ReplayNode& node, Pump* pump) {
+  if (many()) {
+    if (!pump) return nullptr;
+    if (GdbZygote* from = zygote(node)) {
+      auto copy = from->copy(node.sysroot(), *pump);
+      if (copy || copy.error().code == ErrorCode::interrupted) return copy;
+    }
+  }
+  MiSessionOptions options;
+  options.sysroot = node.sysroot();
+  return MiSession::start(std::move(options));
 }
 
 Result<GdbLink*> Debugger::link(NodeId id) {
@@ -60,6 +118,8 @@ Result<GdbLink*> Debugger::link(NodeId id) {
 
 std::vector<int> Debugger::fds() const {
   std::vector<int> all = gdbs_.fds();
+  for (const auto& [file, zygote] : zygotes_)
+    if (zygote && zygote->session().is_alive()) all.push_back(zygote->session().fd());
   for (const auto& [id, s] : states_)
     if (s.link)
       for (const pollfd& p : s.link->endpoint().fds()) all.push_back(p.fd);
@@ -70,6 +130,13 @@ Result<void> Debugger::pump_once(int timeout_ms) {
   std::vector<pollfd> set;
   const std::vector<int> gdb_fds = gdbs_.fds();
   for (int fd : gdb_fds) set.push_back({fd, POLLIN, 0});
+  std::vector<MiSession*> zygotes;
+  for (auto& [file, zygote] : zygotes_)
+    if (zygote && zygote->session().is_alive()) {
+      set.push_back({zygote->session().fd(), POLLIN, 0});
+      zygotes.push_back(&zygote->session());
+    }
+  const size_t first_endpoint = set.size();
   std::vector<RspEndpoint*> owners;
   for (auto& [id, s] : states_)
     if (s.link && starting_.value_or(id) == id)
@@ -87,7 +154,8 @@ Result<void> Debugger::pump_once(int timeout_ms) {
   for (size_t i = 0; i < set.size() && ready > 0; i++) {
     if (!set[i].revents) continue;
     if (i < gdb_fds.size()) gdbs_.dispatch(set[i].fd);
-    else owners[i - gdb_fds.size()]->on_ready(set[i].fd);
+    else if (i < first_endpoint) zygotes[i - gdb_fds.size()]->on_readable();
+    else owners[i - first_endpoint]->on_ready(set[i].fd);
   }
   return {};
 }

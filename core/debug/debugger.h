@@ -22,6 +22,7 @@
 #include "core/debug/programs.h"
 #include "core/debug/types.h"
 #include "core/mi/multiplexer.h"
+#include "core/mi/zygote.h"
 #include "core/replay/session.h"
 #include "core/rsp/host.h"
 #include "core/stop/chain.h"
@@ -50,9 +51,14 @@ struct DebugStop {
   std::optional<Divergence> divergence;
 };
 
+// When a node gets its gdb: at once, or when it is first asked something that needs one. A group of more than kManyNodes
+// nodes has one gdb a program that loads the symbols, at once, and copies of it when they are needed.
+enum class GdbStart { background, lazy };
+constexpr size_t kManyNodes = 16;
+
 struct DebuggerOptions {
   ReplayOptions replay;
-  bool background_gdb = true;  // start each node's gdb at once
+  GdbStart gdb = GdbStart::background;
 };
 
 class Debugger final : public Pump, public RspHost {
@@ -62,6 +68,12 @@ class Debugger final : public Pump, public RspHost {
 
   ReplaySession& session() { return *session_; }
   MiMultiplexer& gdbs() { return gdbs_; }
+  size_t gdb_count() const { return gdbs_.count() + zygotes_.size(); }
+  GdbStart gdb_start() const { return options_.gdb; }
+  // From now on; `lazy` also ends those that nobody has asked yet.
+  void set_gdb_start(GdbStart when);
+  // Makes the gdbs of these nodes, which then connect at the same time: for a question to all of them.
+  Result<void> prepare_gdbs(const std::vector<NodeId>& nodes);
 
   // ---- reactor
   std::vector<int> fds() const;
@@ -140,6 +152,10 @@ class Debugger final : public Pump, public RspHost {
 
   explicit Debugger(DebuggerOptions options) : options_(std::move(options)) {}
   void node_started(ReplayNode& node);
+  bool many() const { return session_->nodes().size() > kManyNodes; }
+  void start_in_background(ReplayNode& node);
+  GdbZygote* zygote(ReplayNode& node);
+  Result<std::unique_ptr<MiSession>> make_gdb(ReplayNode& node, Pump* pump);
   Result<GdbLink*> link(NodeId node);
   NodeContext& state(NodeId node) { return states_[node]; }
   void group_moved(const ReplayStop& stop);
@@ -207,6 +223,7 @@ class Debugger final : public Pump, public RspHost {
   DebuggerOptions options_;
   std::unique_ptr<ReplaySession> session_;
   MiMultiplexer gdbs_;
+  std::map<std::string, std::unique_ptr<GdbZygote>> zygotes_;  // by the program's file; null when there can be none
   std::map<NodeId, NodeContext> states_;
   TypeRegistry types_;
   StopPoints points_;

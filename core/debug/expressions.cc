@@ -120,7 +120,9 @@ std::string name_of(const Layout& layout, uint64_t address) {
 std::string scope_of_pc(const Layout& layout, uint64_t pc) { return "pc " + name_of(layout, pc); }
 
 // What gdb says of an expression itself, not of the memory that it found.
-bool is_refusal(const Error& error) { return error.code == ErrorCode::bad_input && error.message.find("annot access memory") == std::string::npos; }
+bool is_refusal(const Error& error) {
+  return error.code == ErrorCode::not_found || (error.code == ErrorCode::bad_input && error.message.find("annot access memory") == std::string::npos);
+}
 }  // namespace
 
 // The scope of the node's pc; asked once a program.

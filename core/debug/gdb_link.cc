@@ -4,12 +4,11 @@
 
 namespace friday {
 
-Result<void> GdbLink::start() {
+Result<void> GdbLink::start(Pump* pump) {
   if (started_) return {};
+  FRIDAY_TRY(gdb, maker_(*node_, pump));
+  if (!gdb || started_) return {};  // the pump may have come here too
   FRIDAY_TRY_VOID(endpoint_.listen_unix(socket_path_));
-  MiSessionOptions options;
-  options.sysroot = node_->sysroot();
-  FRIDAY_TRY(gdb, MiSession::start(std::move(options)));
   MiSession* raw = gdb.get();
   gdbs_.add(node_->id(), std::move(gdb));
   started_ = true;
@@ -20,6 +19,12 @@ Result<void> GdbLink::start() {
   return {};
 }
 
+void GdbLink::stop_idle() {
+  if (!started_ || asked_) return;
+  gdbs_.remove(node_->id());
+  started_ = connected_ = false;
+}
+
 void GdbLink::rebind(ReplayNode& node) {
   node_ = &node;
   view_.rebind(node);
@@ -27,7 +32,8 @@ void GdbLink::rebind(ReplayNode& node) {
 }
 
 Result<MiSession*> GdbLink::session(Pump& pump) {
-  FRIDAY_TRY_VOID(start());
+  FRIDAY_TRY_VOID(start(&pump));
+  asked_ = true;
   if (connected_) FRIDAY_TRY_VOID(pump.pump_once(0));  // sees that it died while nobody asked
   MiSession* gdb = gdbs_.session(node_->id());
   if (!gdb || !gdb->is_alive()) {
@@ -36,7 +42,7 @@ Result<MiSession*> GdbLink::session(Pump& pump) {
     patches_known_ = 0;
     replaced_ = true;
     gdbs_.remove(node_->id());
-    FRIDAY_TRY_VOID(start());
+    FRIDAY_TRY_VOID(start(&pump));
     gdb = gdbs_.session(node_->id());
   }
   if (!connected_) {
@@ -57,6 +63,7 @@ Result<MiSession*> GdbLink::session(Pump& pump) {
 
 Result<void> GdbLink::ensure_ready(Pump& pump) {
   auto ready = session(pump);
+  if (!ready && ready.error().code == ErrorCode::component_died) ready = session(pump);
   if (!ready) return std::unexpected(ready.error());
   return {};
 }
@@ -86,8 +93,8 @@ Result<void> GdbLink::refresh(MiSession& gdb, Pump& pump) {
 // A gdb whose death shows only now is replaced at once: nothing was asked of it yet.
 Result<MiSession*> GdbLink::refreshed(Pump& pump) {
   for (bool again = true;; again = false) {
-    FRIDAY_TRY(gdb, session(pump));
-    auto done = refresh(*gdb, pump);
+    auto gdb = session(pump);
+    auto done = gdb ? refresh(**gdb, pump) : std::unexpected(gdb.error());
     if (done) return gdb;
     if (!again || done.error().code != ErrorCode::component_died) return std::unexpected(done.error());
   }

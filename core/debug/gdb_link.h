@@ -5,6 +5,7 @@
 // Used on the session's thread; every method that waits does so by pumping.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -18,14 +19,20 @@ namespace friday {
 
 class GdbLink {
  public:
-  GdbLink(ReplayNode& node, RspHost& host, MiMultiplexer& gdbs, std::string socket_path)
-      : node_(&node), gdbs_(gdbs), socket_path_(std::move(socket_path)), view_(node), endpoint_(view_, host) {}
+  // Makes a gdb for a node; without a pump at once, or not at all (null).
+  using Maker = std::function<Result<std::unique_ptr<MiSession>>(ReplayNode&, Pump*)>;
+
+  GdbLink(ReplayNode& node, RspHost& host, MiMultiplexer& gdbs, std::string socket_path, Maker maker)
+      : node_(&node), gdbs_(gdbs), socket_path_(std::move(socket_path)), maker_(std::move(maker)), view_(node), endpoint_(view_, host) {}
 
   // The node was built anew, at its start: gdb stays.
   void rebind(ReplayNode& node);
 
-  // Starts gdb in the background, if it is not there; questions wait until it is connected.
-  Result<void> start();
+  // Starts gdb in the background, if it is not there; questions wait until it is connected. Without a pump only what can be
+  // done without waiting.
+  Result<void> start(Pump* pump = nullptr);
+  // Ends a gdb that nobody has asked anything yet.
+  void stop_idle();
   Result<void> ensure_ready(Pump& pump);
   bool started() const { return started_; }
   bool connected() const { return connected_; }
@@ -60,9 +67,11 @@ class GdbLink {
   ReplayNode* node_;
   MiMultiplexer& gdbs_;
   std::string socket_path_;
+  Maker maker_;
   ClientView view_;
   RspEndpoint endpoint_;
   bool started_ = false, connected_ = false, stale_ = false, replaced_ = false;
+  bool asked_ = false;          // since it was started
   bool threads_known_ = false;  // gdb may know threads besides the first
   size_t patches_known_ = 0;    // of the node when gdb last looked for libraries
   MiToken connecting_ = 0;

@@ -25,9 +25,7 @@ namespace bp = boost::process;
 
 namespace {
 
-struct Pipe {
-  UniqueFd read, write;
-};
+using Pipe = GdbPipes::Pipe;
 
 // Close-on-exec, unlike Boost's own pipes: other children must not hold a gdb's pipes open. The ends lie above 2, so that
 // binding them to the standard streams in the child never meets one of its own sources. What the core writes into is a
@@ -56,12 +54,15 @@ Result<void> set_nonblocking(int fd) {
 // ignored signals. (A gdb in an endless command would not see the end of its input.)
 struct CleanChild : bp::extend::handler {
   pid_t owner = ::getpid();
+  int channel = -1;
 
   template <typename Executor>
   void on_exec_setup(Executor&) const {
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != owner) ::_exit(127);  // it ended before the line above
+    if (channel == 3) ::fcntl(channel, F_SETFD, 0);
+    else if (channel >= 0) ::dup2(channel, 3);
     sigset_t none;
     sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -91,25 +92,35 @@ bp::environment gdb_environment() {
 
 }  // namespace
 
-Result<GdbProcess> GdbProcess::start(const std::string& program, const std::vector<std::string>& arguments) {
-  FRIDAY_TRY(path, find_program(program));
+Result<GdbPipes> GdbPipes::make() {
   FRIDAY_TRY(input, make_pipe(true));
   FRIDAY_TRY(output, make_pipe());
   FRIDAY_TRY(errors, make_pipe());
+  return GdbPipes{std::move(input), std::move(output), std::move(errors)};
+}
 
+Result<GdbProcess> GdbProcess::start(const std::string& program, const std::vector<std::string>& arguments, int channel) {
+  FRIDAY_TRY(path, find_program(program));
+  FRIDAY_TRY(pipes, GdbPipes::make());
+  CleanChild clean;
+  clean.channel = channel;
   std::error_code error;
   bp::child child(bp::exe = path, bp::args = arguments, gdb_environment(),
-                  bp::posix::fd.bind(STDIN_FILENO, input.read.get()),
-                  bp::posix::fd.bind(STDOUT_FILENO, output.write.get()),
-                  bp::posix::fd.bind(STDERR_FILENO, errors.write.get()), CleanChild(), error);
+                  bp::posix::fd.bind(STDIN_FILENO, pipes.input.read.get()),
+                  bp::posix::fd.bind(STDOUT_FILENO, pipes.output.write.get()),
+                  bp::posix::fd.bind(STDERR_FILENO, pipes.errors.write.get()), clean, error);
   if (error) return fail(ErrorCode::io, "cannot start {}: {}", path, error.message());
-
-  GdbProcess process;
-  process.pid_ = child.id();
+  const int pid = child.id();
   child.detach();  // waited for by pid, in reap()
-  process.input_ = std::move(input.write);
-  process.output_ = std::move(output.read);
-  process.errors_ = std::move(errors.read);
+  return adopt(pid, std::move(pipes));
+}
+
+Result<GdbProcess> GdbProcess::adopt(int pid, GdbPipes pipes) {
+  GdbProcess process;
+  process.pid_ = pid;
+  process.input_ = std::move(pipes.input.write);
+  process.output_ = std::move(pipes.output.read);
+  process.errors_ = std::move(pipes.errors.read);
   for (int fd : {process.input(), process.output(), process.errors()}) FRIDAY_TRY_VOID(set_nonblocking(fd));
   process.pidfd_.reset(static_cast<int>(::syscall(SYS_pidfd_open, process.pid_, 0)));
   if (!process.pidfd_) return fail_errno(errno, "cannot watch the gdb process");

@@ -13,10 +13,22 @@
 
 namespace friday {
 
+// Both ends of a gdb's standard streams.
+struct GdbPipes {
+  struct Pipe {
+    UniqueFd read, write;
+  };
+  Pipe input, output, errors;
+  static Result<GdbPipes> make();
+};
+
 class GdbProcess {
  public:
   // `program` is a path, or a name looked up on PATH. A program that does not exist is not_found, with the package to install.
-  static Result<GdbProcess> start(const std::string& program, const std::vector<std::string>& arguments);
+  // `channel`, if there is one, is gdb's descriptor 3.
+  static Result<GdbProcess> start(const std::string& program, const std::vector<std::string>& arguments, int channel = -1);
+  // A child that runs already, on these pipes.
+  static Result<GdbProcess> adopt(int pid, GdbPipes pipes);
 
   GdbProcess(GdbProcess&& other) noexcept;
   GdbProcess& operator=(GdbProcess&&) = delete;

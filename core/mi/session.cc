@@ -47,12 +47,23 @@ std::string python_literal(std::string_view text) {
 Result<std::unique_ptr<MiSession>> MiSession::start(MiSessionOptions options) {
   std::vector<std::string> arguments{"-nx", "-q", "--interpreter=mi3"};
   arguments.insert(arguments.end(), options.arguments.begin(), options.arguments.end());
-  FRIDAY_TRY(process, GdbProcess::start(options.gdb, arguments));
+  FRIDAY_TRY(process, GdbProcess::start(options.gdb, arguments, options.channel));
+  FRIDAY_TRY(session, over(std::move(options), std::move(process)));
+  session->send_startup();
+  return std::move(session);
+}
+
+Result<std::unique_ptr<MiSession>> MiSession::adopt(MiSessionOptions options, GdbProcess process) {
+  FRIDAY_TRY(session, over(std::move(options), std::move(process)));
+  session->last_token_ = 1 << 20;  // it still has to write the answer to a command of the session it was copied from
+  session->send_sysroot();
+  return std::move(session);
+}
+
+Result<std::unique_ptr<MiSession>> MiSession::over(MiSessionOptions options, GdbProcess process) {
   UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll) return fail_errno(errno, "cannot watch the pipes of gdb");
-  std::unique_ptr<MiSession> session(new MiSession(std::move(options), std::move(process), std::move(epoll)));
-  session->send_startup();
-  return session;
+  return std::unique_ptr<MiSession>(new MiSession(std::move(options), std::move(process), std::move(epoll)));
 }
 
 MiSession::MiSession(MiSessionOptions options, GdbProcess process, UniqueFd epoll)
@@ -68,12 +79,15 @@ void MiSession::send_startup() {
   for (const char* setting : {"confirm off", "pagination off", "width 0", "height 0", "host-charset UTF-8",
                               "debuginfod enabled off", "breakpoint pending on"})
     send_setting(fmt::format("-gdb-set {}", setting), false);
-  send_setting("-gdb-set sysroot " + options_.sysroot, false);  // taken as it stands up to the end of the line
+  send_sysroot();
   if (!options_.load_helper) return;
   std::string script = python_literal(gdb_helper_script());
   std::string load = fmt::format("python exec(compile({}, 'gdb_friday.py', 'exec'))", script);
   send_setting("-interpreter-exec console " + mi_quote(load), true);
 }
+
+// Taken as it stands up to the end of the line.
+void MiSession::send_sysroot() { send_setting("-gdb-set sysroot " + options_.sysroot, false); }
 
 void MiSession::send_setting(std::string_view command, bool required) {
   ++startup_left_;

@@ -48,7 +48,8 @@ struct MiSessionOptions {
   std::string gdb = "gdb";             // path, or name looked up on PATH
   std::vector<std::string> arguments{};  // after the fixed ones, e.g. the program
   std::string sysroot = "/";            // where gdb finds the program's and the libraries' files
-  bool load_helper = true;             // core/mi/gdb_friday.py
+  bool load_helper = true;             // core/mi/gdb_*.py
+  int channel = -1;                    // a descriptor that gdb gets as its number 3
   std::chrono::milliseconds deadline{60'000};  // of a command, unless the call gives another
 };
 
@@ -60,6 +61,8 @@ class MiSession {
   // Starts gdb and sends the start-up commands without waiting for them; commands may be sent at once, gdb takes them in
   // order. wait_ready or startup tells how the start went.
   static Result<std::unique_ptr<MiSession>> start(MiSessionOptions options = {});
+  // A gdb that runs already and is set up but for its sysroot.
+  static Result<std::unique_ptr<MiSession>> adopt(MiSessionOptions options, GdbProcess process);
   MiSession(const MiSession&) = delete;
   MiSession& operator=(const MiSession&) = delete;
 
@@ -132,7 +135,9 @@ class MiSession {
   };
 
   MiSession(MiSessionOptions options, GdbProcess process, UniqueFd epoll);
+  static Result<std::unique_ptr<MiSession>> over(MiSessionOptions options, GdbProcess process);
   void send_startup();
+  void send_sysroot();
   void send_setting(std::string_view command, bool required);
   MiToken enqueue(std::string_view command, Callback callback);
   void write_line(Pending pending, std::string line);

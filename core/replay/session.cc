@@ -199,6 +199,11 @@ void ReplaySession::make_sysroot(ReplayNode& node) {
       fs::create_directories(alias.parent_path(), ignored);
       fs::create_symlink(recording_.file_copy(file), alias, ignored);
     }
+    // Programs name their loader by the ABI's name for it.
+    if (const std::string loader = place.filename(); loader.starts_with("ld-linux")) {
+      fs::create_directories(root + "/lib64", ignored);
+      fs::create_symlink(recording_.file_copy(file), root + "/lib64/" + loader, ignored);
+    }
   };
   if (auto image = node.reader().image())
     for (const auto* module : image->modules) link(std::string(bounded_text(module->path, sizeof module->path)), module->file);

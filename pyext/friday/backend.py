@@ -130,6 +130,8 @@ class Backend(Protocol):
     def types(self, type_id: int | str) -> str:
         """The JSON table {"types": {ID: ...}} that holds the type and all types it refers to, in the form that the head
         of values.py gives. Ids are unique in the session; nodes of one program share them. Asked once an id."""
+    def prepare(self, nodes: Sequence[int]) -> None:
+        """Starts the gdbs of nodes that are all about to be asked something: they then start at the same time."""
     def gdb(self, node: int, command: str) -> str:
         """The text that the node's gdb prints for a command. Raises BadExpression with gdb's message."""
     def backtrace(self, node: int) -> str:
@@ -176,6 +178,10 @@ class Backend(Protocol):
         """Makes a running `resume` return; the one method that any thread may call."""
     def restart(self, sync: str | None = None) -> None:
         """Back to the start of the recording, with another order if one is given; stop points stay, altered marks go."""
+    def gdb_start(self, when: str | None = None) -> str:
+        """Sets and returns when a node gets its gdb: "background" (at once) or "lazy" (when first asked what needs one)."""
+    def gdb_count(self) -> int:
+        """How many gdbs there are."""
     def close(self) -> None:
         """Ends all processes of the replay."""
 

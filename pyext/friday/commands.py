@@ -153,6 +153,7 @@ def forward(session: "Session", command: Command, out: Output) -> None:
     text = f"{command.verb} {command.rest}".strip()
     answers: dict[Any, str] = {}
     failures: list[Error] = []
+    session.backend.prepare([int(node) for node in nodes])
     for node in nodes:
         try:
             answers[node] = session.backend.gdb(int(node), text)

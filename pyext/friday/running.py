@@ -242,6 +242,11 @@ def _event_at_clock(session: "Session", node: "Node", text: str) -> int:
 
 def _set(session: "Session", command: Command, filename: str | None, out: Output) -> None:
     what, _, value = command.rest.partition(" ")
+    if what == "gdb":
+        if value.strip() not in ("", "lazy", "background") or command.nodes is not None:
+            raise UsageError("set gdb lazy|background")
+        out(f"gdbs start {session.backend.gdb_start(value.strip() or None)}")
+        return
     if what != "sync":
         forward(session, command, out)
         return

@@ -271,6 +271,7 @@ class Session:
     def gdb(self, command: str, *, nodes: Any = None) -> dict[Node, str]:
         """What the gdb of each node prints for a command; all alive by default."""
         chosen = self.all_nodes if nodes is None else self.choose(nodes)
+        self.backend.prepare([int(node) for node in chosen])
         return {node: self.backend.gdb(int(node), command) for node in chosen}
 
     def map(self, name: str, expression: str) -> None:

@@ -238,6 +238,12 @@ class FakeBackend:
     def types(self, type_id):
         return json.dumps({"types": TYPES})
 
+    def prepare(self, nodes):
+        pass
+
+    def gdb_start(self, when=None):
+        return when or "background"
+
     def gdb(self, node, command):
         self.log.append((node, "gdb " + command))
         return f"gdb {command}\n"

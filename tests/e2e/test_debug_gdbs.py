@@ -1,0 +1,101 @@
+"""How many gdbs there are, and when: one a node in the background, copies of one in large groups, none before it is needed when
+they are lazy; what one of them was asked serves all nodes of its program; one that dies is replaced.
+"""
+
+import os
+import signal
+
+import pytest
+from conftest import wait_until
+from debug_support import BUILD, friday, opened, record_once, run_to_end  # noqa: F401
+from test_debug_robust import children, gdbs
+
+pytestmark = pytest.mark.limit(60)
+MANY = 20  # more than one gdb each is good for
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    """Twenty runs of one program."""
+    nodes = [{"name": f"w{i}", "command": [BUILD / "targets" / "workers"]} for i in range(MANY)]
+    return record_once("many", lambda recorder: recorder.record({"node": nodes}), tmp_path_factory)
+
+
+def stops(session):
+    """Each node in turn, as it stands in the first turn of the first worker."""
+    point = session.breakpoint("turn", condition="number == 1 && i == 0")
+    seen = set()
+    for _ in session.nodes:
+        stop = session.run()
+        assert stop.ids == (point.id,) and stop.location.startswith("turn at workers.c:"), stop
+        seen.add(stop.node)
+        yield session.nodes[stop.node]
+    point.delete()
+    assert len(seen) == len(session.nodes)
+
+
+def test_one_gdb_answers_for_all_nodes_of_a_program(many, opened):
+    session = opened(many)
+    session.backend.gdb_start("lazy")
+    assert session.backend.gdb_count() <= 1, "at most the one that loads the symbols"
+    where = set()
+    for node in stops(session):
+        assert node.read("number") == 1 and node.read("i") == 0 and node.read("number + i") == 1
+        where.add(int(node.read("&total")))
+        assert node.read("total") == node.read("*&total")
+    assert len(where) > MANY // 2, "the nodes have the program at addresses of their own"
+    assert session.backend.gdb_count() <= 3
+
+
+def test_what_gdb_refuses_is_asked_once(many, opened):
+    session = opened(many)
+    session.backend.gdb_start("lazy")
+    with pytest.raises(friday.NoSymbol, match="no_such_function"):
+        session.breakpoint("no_such_function")
+    for node in stops(session):
+        for text in ("no_such_variable", "total +", "number.member"):
+            with pytest.raises((friday.NoSymbol, friday.BadExpression)):
+                node.read(text)
+    assert session.backend.gdb_count() <= 3
+
+
+def test_copies_of_a_gdb_are_whole_ones(many, opened):
+    session = opened(many)
+    for node in stops(session):
+        text = node.backtrace()
+        assert text.startswith("#0  turn (number=") and "work (argument=0x1)" in text and "clone ()" in text, text
+        assert node.gdb("print i").startswith("$1 = 0") and "libc" in node.gdb("info sharedlibrary")
+        if int(node) % 5 == 0:
+            assert session.step(node, "next").kind == "step"
+    assert session.backend.gdb_count() == MANY + 1
+    # Each is its node's own.
+    for node, text in session.gdb("print $1").items():
+        assert text.startswith("$2 = 0")
+
+
+def test_a_copy_that_dies_is_replaced_and_so_is_what_it_was_copied_from(many, opened):
+    session = opened(many)
+    for count, node in enumerate(stops(session)):
+        frames = node.backtrace()
+        if count % 7:
+            continue
+        dead = set(gdbs())
+        for victim in dead:
+            os.kill(victim, signal.SIGKILL)
+        wait_until(lambda: not dead & set(children()) or session.backend.pump(0.01), "the gdbs do not die", 5)
+        assert node.backtrace() == frames
+    run_to_end(session)
+
+
+def test_lazy_and_background(many, opened):
+    session = opened(many, nodes="0-3")
+    assert session.backend.gdb_start() == "background" and session.backend.gdb_count() == 4
+    session.nodes[0].gdb("info threads")
+    assert session.backend.gdb_start("lazy") == "lazy"
+    assert session.backend.gdb_count() == 1, "the one that has been asked"
+    session.nodes[2].gdb("info threads")
+    assert session.backend.gdb_count() == 2
+    session.backend.gdb_start("background")
+    assert session.backend.gdb_count() == 4
+    with pytest.raises(friday.UsageError):
+        session.backend.gdb_start("sometimes")
