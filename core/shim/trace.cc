@@ -75,10 +75,8 @@ void populate(uint64_t end, uint64_t limit) {
   left_from = populated - kKept;
 }
 
-// Makes sure that `size` bytes at the cursor plus `from` can be stored. False: the recording must end.
-bool reserve(const char* from, size_t size) {
-  uint64_t end = offset_of(from) + size + sizeof(EndRecord);
-  if (end <= ready) return true;
+// Makes sure that the file has room up to `end`, and pages there. False: the recording must end.
+__attribute__((noinline)) bool get_ready(uint64_t end) {
   uint64_t room = __atomic_load_n(&header->allocated, __ATOMIC_ACQUIRE);
   if (end + kAskBelow > room && asked != room) {
     asked = room;
@@ -93,6 +91,12 @@ bool reserve(const char* from, size_t size) {
   if (end > populated) populate(end, min(room, mapped_high));
   ready = min(populated, asked == room ? room : room - min(room, kAskBelow));
   return true;
+}
+
+// The same for `size` bytes at `from`.
+inline bool reserve(const char* from, size_t size) {
+  const uint64_t end = offset_of(from) + size + sizeof(EndRecord);
+  return end <= ready || get_ready(end);
 }
 
 // When no room can be had the recording ends, but the caller still builds its record: into this, which is dropped.
