@@ -61,6 +61,7 @@ json describe_node(const Recording& recording, const Schedule* schedule, const N
   if (node.parent) out["parent"] = node.parent->value;
   if (node.spawned_by) out["spawned_by"] = node.spawned_by->value;
   if (node.replaces) out["replaces"] = node.replaces->value;
+  if (!node.notice.empty()) out["notice"] = node.notice;
   if (node.problem) {
     out["problem"] = node.problem->message;
     return out;
@@ -172,6 +173,7 @@ void print(const json& info) {
                  node["messages"]["sent_unmatched"].get<uint64_t>(), node["messages"]["received"].get<uint64_t>(), node["messages"]["received_unmatched"].get<uint64_t>());
     fmt::print("  calls     {} call sites patched, {} left to the catch-all\n", node["call_sites"]["patched"].get<uint64_t>(), node["call_sites"]["left_to_catch_all"].get<uint64_t>());
     fmt::print("  ended     {}\n", node["ended"].get<std::string>());
+    if (node.contains("notice")) fmt::print("  notice    {}\n", node["notice"].get<std::string>());
   }
   for (const auto& pair : info["messages"])
     fmt::print("messages {} -> {}: {} ({} bytes)\n", pair["from"].get<int>(), pair["to"].get<int>(), pair["messages"].get<uint64_t>(), pair["bytes"].get<uint64_t>());

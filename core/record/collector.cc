@@ -27,6 +27,7 @@
 #include "core/base/files.h"
 #include "core/base/processes.h"
 #include "core/record/instrumentable.h"
+#include "core/trace/record.h"
 
 namespace friday {
 
@@ -147,6 +148,7 @@ Result<std::unique_ptr<Collector>> Collector::create(CollectorOptions options) {
       return fail_errno(errno, fmt::format("cannot create {}{}", options.recording, part));
   std::unique_ptr<Collector> collector(new Collector(std::move(options)));
   FRIDAY_TRY_VOID(collector->open_tokens());
+  collector->outsiders_.start(collector->tokens_.get());
   return collector;
 }
 
@@ -306,6 +308,7 @@ Result<void> Collector::serve(int timeout_ms, int extra_fd) {
   }
   if (extra_fd >= 0) set.push_back({extra_fd, POLLIN, 0});
   if (!waiting.empty()) set.push_back({packer_.wake_fd(), POLLIN, 0});
+  set.push_back({outsiders_.wake_fd(), POLLIN, 0});
   if (due != INT64_MAX) {
     const int until = static_cast<int>(std::max<int64_t>(0, due - now_ns(CLOCK_MONOTONIC)) / 1000000) + 1;
     timeout_ms = timeout_ms < 0 ? until : std::min(timeout_ms, until);
@@ -318,7 +321,17 @@ Result<void> Collector::serve(int timeout_ms, int extra_fd) {
   for (Node* node : waiting)
     if (!node->closed) give_room(*node);
   if (due != INT64_MAX) do_due();
+  if (ready > 0 && set.back().revents) tell_outsiders();
   return {};
+}
+
+void Collector::tell_outsiders() {
+  for (const Outsider& outsider : outsiders_.take())
+    for (const auto& node : nodes_) {
+      if (!outsider.sharers.contains(node->pid)) continue;
+      node->notice += (node->notice.empty() ? "" : "; ") + outsider.text;
+      if (!node->closed) describe_soon(*node);
+    }
 }
 
 void Collector::handle(Node& node) {
@@ -357,7 +370,7 @@ void Collector::handle(Node& node) {
       describe_soon(node);
       break;
     case shim::kNotice:
-      node.notice.assign(request.text, strnlen(request.text, sizeof request.text));
+      node.notice = bounded_text(request.text, sizeof request.text);
       write_description(node);
       break;
     case shim::kEnding:
@@ -617,6 +630,7 @@ void Collector::close_node(Node& node) {
 }
 
 void Collector::finish(bool hurry) {
+  tell_outsiders();
   for (size_t i = 0; i < nodes_.size(); i++) close_node(*nodes_[i]);
   UniqueFd directory(open(options_.recording.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (directory && tokens_ && flock(directory.get(), LOCK_EX) == 0 && flock(tokens_.get(), LOCK_EX | LOCK_NB) == 0)

@@ -2,7 +2,8 @@
 // them, copies the files they map, and writes down how each node ended. The programs store into shared pages of the trace
 // files by themselves, so killing the collector or a program loses nothing that was stored.
 //
-// One thread, one poll loop, and a second thread of low priority that compresses what the programs have left behind (packer.h).
+// One thread, one poll loop, and two of low priority: one compresses what the programs have left behind (packer.h), the other looks
+// for unrecorded processes that write to the programs' memory (outsiders.h).
 // Nothing here is on the path of a recorded system call.
 #pragma once
 
@@ -17,6 +18,7 @@
 #include "core/base/error.h"
 #include "core/base/fd.h"
 #include "core/record/file_store.h"
+#include "core/record/outsiders.h"
 #include "core/record/packer.h"
 #include "core/shim/shim_abi.h"
 
@@ -98,6 +100,7 @@ class Collector {
   void close_node(Node& node);
   void describe_soon(Node& node);
   void do_due();
+  void tell_outsiders();
   void write_description(Node& node);
 
   CollectorOptions options_;
@@ -111,6 +114,7 @@ class Collector {
   std::string boot_id_;
   UniqueFd tokens_;        // the TokenArea (shim_abi.h), locked shared while this collector lives
   uint64_t sharing_ = 0;   // its session
+  Outsiders outsiders_;
   bool must_stop_ = false;
   size_t left_out_ = 0;
   std::string left_out_because_;

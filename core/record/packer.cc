@@ -3,12 +3,12 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
+
+#include "core/base/background.h"
 
 namespace friday {
 
@@ -39,15 +39,7 @@ void Packer::send(const Message& message) {
     reading_.reset(ends[0]);
     writing_.reset(ends[1]);
     woken_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    // Signals are the collector's.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    thread_ = std::thread([this] {
-      setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 19);
-      run();
-    });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    thread_ = background_thread([this] { run(); });
   }
   // A full pipe holds thousands of messages: what this one asks for is asked again with the next room, or stays plain.
   if (write(writing_.get(), &message, sizeof message) == sizeof message) asked_++;

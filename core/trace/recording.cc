@@ -96,6 +96,7 @@ void read_node_json(const std::string& path, NodeInfo& node) {
   node.started_ns = field<int64_t>(object, "started_ns", 0);
   node.strict = field<bool>(object, "strict", false);
   node.dropped = field<uint64_t>(object, "dropped", 0);
+  node.notice = field<std::string>(object, "notice", "");
   node.lineage = strings(object, "lineage");
   node.end = end_from_json(object);
   if (auto end = object.find("recording_end"); end != object.end() && end->is_object() && field<uint32_t>(*end, "reason", 0) == format::kEndExec)

@@ -58,6 +58,7 @@ struct NodeInfo {
   uint64_t recorder_start = 0;
   int64_t started_ns = 0;   // CLOCK_REALTIME
   NodeEnd end;
+  std::string notice;       // what its recorder noticed that readers should know; empty: nothing
   bool strict = false;
   uint64_t dropped = 0;
   uint64_t events = 0;      // as the trace's header says

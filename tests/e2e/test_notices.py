@@ -1,6 +1,8 @@
 """What `friday record` says of programs that run, but not as they would alone."""
 
 import json
+import mmap
+import os
 import re
 import signal
 
@@ -45,3 +47,21 @@ def test_a_loop_that_keeps_others_waiting_is_named(counting, recorder):
     # The registers alone would name a point, a wrong one: there is no such event.
     events = recorder.run([recorder.friday, "dump", "--node", "it", recording.path]).stdout
     assert " yield " not in events and "clone" in events
+
+
+def test_memory_that_an_unrecorded_process_writes(recorder, targets, tmp_path):
+    """It is named, and what it stored is not taken for what the program did: its replay diverges."""
+    path = tmp_path / "shared"
+    path.write_bytes(bytes(4096))
+    with open(path, "r+b") as file, mmap.mmap(file.fileno(), 4096) as outside:
+        running = recorder.start_record([targets / "shared_outside", path], name="it")
+        description = running.recording / "nodes" / "0" / "node.json"
+        wait_until(lambda: description.exists() and json.loads(description.read_text()).get("notice"), "nothing was said", seconds=40)
+        outside[0:1] = b"x"
+        recording = recorder.finish_record(running)
+    assert recording.stdout == "x\nSUCCESS\n"
+    sentence = rf"process {os.getpid()} \(.*\) is not recorded and can write to {re.escape(str(path))}"
+    assert re.search(sentence, recording.stderr)
+    assert re.search(sentence, recorder.run([recorder.friday, "info", recording.path]).stdout)
+    replayed = recorder.replay(recording)
+    assert replayed.returncode == 3 and "divergence: node 0" in replayed.stdout

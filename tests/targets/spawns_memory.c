@@ -136,7 +136,8 @@ static void spawn_with_all(void) {
   CHECK(close(ends[1]) == 0 && read(ends[0], line, sizeof line) == 5 && strcmp(line, "/usr\n") == 0);
   int status = status_of(child);
   CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGUSR1 && close(ends[0]) == 0);
-  // Errors come back through the memory that the child shares.
+  // Errors come back through the memory that the child shares. A directory in PATH that may not be looked into would be another.
+  CHECK(setenv("PATH", "/usr/bin:/bin", 1) == 0);
   CHECK(posix_spawn_file_actions_adddup2(&actions, 77, 78) == 0);
   CHECK(posix_spawnp(&child, "sh", &actions, &how, arguments, environ) == EBADF);
   CHECK(posix_spawnp(&child, "absent-program", NULL, NULL, arguments, environ) == ENOENT);

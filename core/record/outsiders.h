@@ -1,0 +1,55 @@
+// Who else can write to the memory that recorded programs share: processes that are not recorded and have one of the files or
+// segments mapped for writing. What they store is in no trace, so whoever reads the recording is told.
+//
+// A thread of its own looks through /proc when something new is shared and then less and less often. It sees what this user
+// may see, and only processes that live when it looks.
+#pragma once
+
+#include <sys/types.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/base/fd.h"
+#include "core/shim/shim_abi.h"
+
+namespace friday {
+
+struct Outsider {
+  std::string text;         // a sentence for people
+  std::set<pid_t> sharers;  // recorded processes with the same mapping, as /proc numbers them
+};
+
+class Outsiders {
+ public:
+  Outsiders() = default;
+  ~Outsiders();
+  Outsiders(const Outsiders&) = delete;
+
+  // `tokens`: the recording's TokenArea; mapped while this object lives. Without it nothing is looked for.
+  void start(int tokens);
+  // Readable when take() has something.
+  int wake_fd() const { return told_.get(); }
+  // What was found since the last time; each process and thing once.
+  std::vector<Outsider> take();
+
+ private:
+  void run();
+  void look();
+
+  const shim::TokenArea* area_ = nullptr;
+  std::set<std::pair<pid_t, uint32_t>> known_;  // process and object; of the thread alone
+  std::mutex guard_;
+  std::condition_variable wake_;
+  std::vector<Outsider> found_;
+  UniqueFd told_;
+  bool ends_ = false;
+  std::thread thread_;
+};
+
+}  // namespace friday
