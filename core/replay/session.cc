@@ -128,9 +128,7 @@ uint32_t killed_while_computing(const ReplayNode& node) {
 }
 
 // It died at an instruction of its own behind its last event: no replay gets to another event.
-bool ended_by_fault(const ReplayNode& node) {
-  return node.reader().header().running == format::kFaulted && node.info().end.how == NodeEnd::How::signal;
-}
+bool ended_by_fault(const ReplayNode& node) { return node.reader().header().running == format::kFaulted; }
 
 }  // namespace
 
