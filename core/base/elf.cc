@@ -22,6 +22,33 @@ std::vector<uint8_t> find_build_id(const Elf& elf, uint64_t offset, uint64_t siz
   return {};
 }
 
+void add_symbols(const Elf& elf, std::vector<uint64_t>& starts) {
+  for (const Elf64_Shdr& s : elf.sections()) {
+    if (s.sh_type != SHT_SYMTAB && s.sh_type != SHT_DYNSYM) continue;
+    const auto* symbols = elf.at<Elf64_Sym>(s.sh_offset, s.sh_size / sizeof(Elf64_Sym));
+    if (!symbols) continue;
+    for (uint64_t k = 0; k < s.sh_size / sizeof(Elf64_Sym); k++) {
+      unsigned type = ELF64_ST_TYPE(symbols[k].st_info);
+      if ((type == STT_FUNC || type == STT_GNU_IFUNC) && symbols[k].st_shndx != SHN_UNDEF) starts.push_back(symbols[k].st_value);
+    }
+  }
+}
+
+// The sorted table of .eh_frame_hdr: where each unwind entry's code begins (Linux Standard Base, .eh_frame_hdr).
+void add_unwind_entries(const Elf& elf, std::vector<uint64_t>& starts) {
+  for (const auto& s : elf.segments) {
+    if (s.p_type != PT_GNU_EH_FRAME) continue;
+    const auto* bytes = elf.at<uint8_t>(s.p_offset, 12);
+    constexpr uint8_t kPcRelData4 = 0x1b, kData4 = 0x03, kDataRelData4 = 0x3b;
+    if (!bytes || bytes[0] != 1 || bytes[1] != kPcRelData4 || bytes[2] != kData4 || bytes[3] != kDataRelData4) continue;
+    uint32_t count;
+    memcpy(&count, bytes + 8, 4);
+    const auto* table = elf.at<int32_t>(s.p_offset + 12, uint64_t{count} * 2);
+    if (!table) continue;
+    for (uint32_t i = 0; i < count; i++) starts.push_back(s.p_vaddr + static_cast<int64_t>(table[2 * i]));
+  }
+}
+
 }  // namespace
 
 Elf::Elf(std::string_view file) : content(file) {
@@ -75,6 +102,16 @@ bool Elf::executable(uint64_t address) const {
   return std::ranges::any_of(segments, [&](const auto& s) {
     return s.p_type == PT_LOAD && (s.p_flags & PF_X) && address >= s.p_vaddr && address < s.p_vaddr + s.p_filesz;
   });
+}
+
+std::vector<uint64_t> Elf::function_starts() const {
+  std::vector<uint64_t> starts;
+  add_symbols(*this, starts);
+  add_unwind_entries(*this, starts);
+  std::erase_if(starts, [&](uint64_t a) { return !executable(a); });
+  std::sort(starts.begin(), starts.end());
+  starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
+  return starts;
 }
 
 }  // namespace friday

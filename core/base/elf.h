@@ -33,6 +33,9 @@ struct Elf {
   // File offset of a virtual address, or ~0.
   uint64_t offset_of(uint64_t address) const;
   bool executable(uint64_t address) const;
+  // Where functions begin, by symbols and by unwind entries: in address order, each once, in executable segments only. A stripped
+  // file still has its unwind entries.
+  std::vector<uint64_t> function_starts() const;
 };
 
 }  // namespace friday

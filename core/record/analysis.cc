@@ -15,33 +15,6 @@ namespace {
 
 using shim::Site;
 
-void add_symbols(const Elf& elf, std::vector<uint64_t>& starts) {
-  for (const Elf64_Shdr& s : elf.sections()) {
-    if (s.sh_type != SHT_SYMTAB && s.sh_type != SHT_DYNSYM) continue;
-    const auto* symbols = elf.at<Elf64_Sym>(s.sh_offset, s.sh_size / sizeof(Elf64_Sym));
-    if (!symbols) continue;
-    for (uint64_t k = 0; k < s.sh_size / sizeof(Elf64_Sym); k++) {
-      unsigned type = ELF64_ST_TYPE(symbols[k].st_info);
-      if ((type == STT_FUNC || type == STT_GNU_IFUNC) && symbols[k].st_shndx != SHN_UNDEF) starts.push_back(symbols[k].st_value);
-    }
-  }
-}
-
-// The sorted table of .eh_frame_hdr: where each unwind entry's code begins (Linux Standard Base, .eh_frame_hdr).
-void add_unwind_entries(const Elf& elf, std::vector<uint64_t>& starts) {
-  for (const auto& s : elf.segments) {
-    if (s.p_type != PT_GNU_EH_FRAME) continue;
-    const auto* bytes = elf.at<uint8_t>(s.p_offset, 12);
-    constexpr uint8_t kPcRelData4 = 0x1b, kData4 = 0x03, kDataRelData4 = 0x3b;
-    if (!bytes || bytes[0] != 1 || bytes[1] != kPcRelData4 || bytes[2] != kData4 || bytes[3] != kDataRelData4) continue;
-    uint32_t count;
-    memcpy(&count, bytes + 8, 4);
-    const auto* table = elf.at<int32_t>(s.p_offset + 12, uint64_t{count} * 2);
-    if (!table) continue;
-    for (uint32_t i = 0; i < count; i++) starts.push_back(s.p_vaddr + static_cast<int64_t>(table[2 * i]));
-  }
-}
-
 struct Instruction {
   uint64_t address;
   uint8_t length;
@@ -66,12 +39,7 @@ class Scanner {
   }
 
   std::vector<Site> run() {
-    std::vector<uint64_t> starts;
-    add_symbols(elf_, starts);
-    add_unwind_entries(elf_, starts);
-    std::erase_if(starts, [&](uint64_t a) { return !elf_.executable(a); });
-    std::sort(starts.begin(), starts.end());
-    starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
+    const std::vector<uint64_t> starts = elf_.function_starts();
     for (size_t i = 0; i < starts.size(); i++) decode(starts[i], i + 1 < starts.size() ? starts[i + 1] : ~0ull);
     std::vector<Site> sites;
     for (const auto& run : runs_) choose(run, sites);
