@@ -214,6 +214,8 @@ class Session {
     }
     return low < event_count(node) ? std::optional(low) : std::nullopt;
   }
+  bool patch_stores() { return debugger().patches_stores(); }
+  void set_patch_stores(bool on) { check_or_raise(debugger().patch_stores(on)); }
   std::string sync() { return replay().sync() == SyncMode::clock ? "clock" : replay().sync() == SyncMode::causal ? "causal" : "free"; }
 
   // The last messages (of a node, or of all) that were sent or received by now.
@@ -543,6 +545,8 @@ void bind_session(py::module_& module) {
       .def("clock_span", &Session::clock_span)
       .def("find_clock", &Session::find_clock)
       .def("sync", &Session::sync)
+      .def("patch_stores", &Session::patch_stores)
+      .def("set_patch_stores", &Session::set_patch_stores, py::arg("on"))
       .def("messages", &Session::messages, py::arg("node") = py::none(), py::arg("limit") = 20)
       .def("message", &Session::message)
       .def("progress", &Session::progress)

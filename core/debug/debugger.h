@@ -59,6 +59,7 @@ constexpr size_t kManyNodes = 16;
 struct DebuggerOptions {
   ReplayOptions replay;
   GdbStart gdb = GdbStart::background;
+  bool patch_stores = true;    // stores that hit watched pages in vain are patched (core/stop/patched_stores.h)
 };
 
 class Debugger final : public Pump, public RspHost {
@@ -103,6 +104,8 @@ class Debugger final : public Pump, public RspHost {
   Result<void> enable(uint32_t id, bool on);
   Result<void> ignore(uint32_t id, uint64_t count);
   Result<void> condition(uint32_t id, const std::string& text);
+  Result<void> patch_stores(bool on);
+  bool patches_stores() const { return options_.patch_stores; }
   const StopPoints& stop_points() const { return points_; }
 
   // ---- running (run.cc)

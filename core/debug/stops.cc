@@ -127,6 +127,7 @@ Result<void> Debugger::arm_breakpoint(StopPoint& point, ReplayNode& node) {
 
 Result<void> Debugger::arm_watch(StopPoint& point, ReplayNode& node) {
   FRIDAY_TRY(thread, scope_thread(node.id()));
+  FRIDAY_TRY_VOID(node.make_pad_areas());  // for stores that will be patched
   auto& watched = state(node.id()).watches[point.id.value];
   watched.clear();
   node.watches().disarm(point.id);
@@ -218,6 +219,16 @@ Result<void> Debugger::ignore(uint32_t number, uint64_t count) {
 Result<void> Debugger::condition(uint32_t number, const std::string& text) {
   FRIDAY_TRY(point, points_.get({number}));
   point->condition = clean(text);
+  return {};
+}
+
+Result<void> Debugger::patch_stores(bool on) {
+  options_.patch_stores = on;
+  for (NodeId id : session_->nodes())
+    if (ReplayNode* node = session_->find(id); node->has_process() && node->state() == NodeState::live) {
+      FRIDAY_TRY_VOID(node->stop_threads());
+      FRIDAY_TRY_VOID(node->watches().stores().enable(on));
+    }
   return {};
 }
 

@@ -465,8 +465,13 @@ Result<void> ReplayNode::read_raw(Addr address, std::span<std::byte> out) {
 
 Result<void> ReplayNode::write_raw(Addr address, std::span<const std::byte> data) {
   if (!process_) return fail(ErrorCode::node_not_started, "node {} has not started yet", info_.id);
-  if (!process_->write(address.value, data.data(), data.size()))
-    return fail(ErrorCode::bad_address, "cannot write memory at address {}", address);
+  for (size_t at = 0; at < data.size();) {
+    const Addr place = address.plus(static_cast<int64_t>(at));
+    const size_t size = std::min<size_t>(data.size() - at, 4096 - place.value % 4096);
+    if (!process_->write(watches_.stores().writable(place.value), data.data() + at, size))
+      return fail(ErrorCode::bad_address, "cannot write memory at address {}", address);
+    at += size;
+  }
   return {};
 }
 
@@ -478,6 +483,7 @@ Result<void> ReplayNode::read(Addr address, std::span<std::byte> out) {
 
 Result<void> ReplayNode::write(Addr address, std::span<const std::byte> data) {
   std::vector<std::byte> bytes(data.begin(), data.end());
+  watches_.stores().remove_between(address, address.plus(static_cast<int64_t>(data.size())));
   patched_.keep_patches(address, bytes);
   FRIDAY_TRY_VOID(write_raw(address, bytes));
   if (watches_.size()) FRIDAY_TRY_VOID(watches_.note_write(address, data.size()));
@@ -501,15 +507,17 @@ Result<std::vector<Mapping>> ReplayNode::mappings() {
     if (sscanf(p, "%lx-%lx %4s %lx %*s %lu %n", &low, &high, rights, &offset, &inode, &consumed) < 5) break;
     const char* end = strchr(p, '\n');
     Mapping m;
-    m.low = low, m.high = high;
+    m.low = low, m.high = high, m.offset = offset;
     m.protection = (rights[0] == 'r' ? PROT_READ : 0u) | (rights[1] == 'w' ? PROT_WRITE : 0u) | (rights[2] == 'x' ? PROT_EXEC : 0u);
     m.shared = rights[3] == 's';
     const char* stop = end ? end : p + strlen(p);
     m.path.assign(std::min(p + consumed, stop), stop);  // %n passes the newline when there is no path
+    if (const auto* was = watches_.stores().mapped_at(low)) m.shared = false, m.path = was->first, m.offset = was->second;
     for (uint64_t rsp : stacks) m.stack |= rsp >= low && rsp < high;
     const bool ours = (low >= format::kWindowAddress && low < format::kWindowAddress + format::kWindowSize) ||
                       (low >= shim::kStubAddress && low < shim::kStubAddress + shim::kStubSize) ||
-                      (low >= shim::kAreasAddress && low <= shim::kScheduleAddress) || low == shim::kWorkspaceAddress;
+                      (low >= shim::kAreasAddress && low <= shim::kScheduleAddress) || low == shim::kWorkspaceAddress ||
+                      (low >= store_area && low < store_area + store_area_size) || breakpoints_.in_pad_area(Addr{low});
     if (auto original = watches_.program_protection(Addr{low})) m.protection = *original;
     // What a watch split is one mapping to the program.
     const bool continues = !list.empty() && list.back().high == m.low && list.back().protection == m.protection &&

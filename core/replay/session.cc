@@ -31,7 +31,7 @@ ReplaySession::~ReplaySession() {
 }
 
 void ReplaySession::discard() {
-  for (auto& [pid, node] : forked_) (void)TracedProcess::adopt(pid);  // its destructor ends the process
+  for (auto& [pid, forked] : forked_) (void)TracedProcess::adopt(pid);  // its destructor ends the process
   forked_.clear();
   nodes_.clear();
   by_tid_.clear();
@@ -260,9 +260,19 @@ void ReplaySession::resume_all() {
   for (auto& [id, node] : nodes_) {
     if (node->state() != NodeState::live) continue;
     (void)node->flush_watches();
-    for (auto& [tid, thread] : node->threads_by_tid())
-      if (thread.stopped && !thread.held && !thread.detour) resume_thread(*node, thread);
+    resume_node(*node);
   }
+}
+
+// In the middle of a run: whoever asks for the layout of a node stops all its threads.
+void ReplaySession::go_on(ReplayNode& node, ReplayNode::Thread& thread) {
+  if (thread.detour) (void)resume_thread(node, thread);
+  else resume_node(node);
+}
+
+void ReplaySession::resume_node(ReplayNode& node) {
+  for (auto& [tid, thread] : node.threads_by_tid())
+    if (thread.stopped && !thread.held && !thread.detour) resume_thread(node, thread);
 }
 
 bool ReplaySession::all_ended() const {
@@ -354,7 +364,7 @@ std::optional<ReplayStop> ReplaySession::handle(pid_t tid, int status) {
     if (WIFSTOPPED(status)) {
       if (forked_.contains(tid)) {
         user_regs_struct r;
-        ReplayNode& parent = *forked_[tid];
+        ReplayNode& parent = *forked_.at(tid).parent;
         const bool trap = !(status >> 16) && WSTOPSIG(status) == SIGTRAP && TracedProcess::registers(tid, r) && r.rip == parent.control().trap_instruction + 1;
         if (trap) return adopt_fork(tid);
         const int signal = (status >> 16) || WSTOPSIG(status) == SIGSTOP ? 0 : WSTOPSIG(status);
@@ -389,7 +399,9 @@ std::optional<ReplayStop> ReplaySession::handle_event(ReplayNode& node, ReplayNo
       node.thread_of(child)->stopped = waiting;
       if (waiting) resume_thread(node, *node.thread_of(child));
     } else {
-      forked_[child] = &node;
+      auto pages = node.watches().stores().snapshot();
+      if (!pages) return end_node(node, ThreadId{thread.number}, {NodeOutcome::How::failed, 0, pages.error().message});
+      forked_[child] = {&node, std::move(*pages)};
       if (waiting) ptrace(PTRACE_CONT, child, 0, 0);
     }
   }
@@ -519,11 +531,17 @@ std::optional<ReplayStop> ReplaySession::handle_shim_trap(ReplayNode& node, Repl
     case shim::kTrapObject:
       if (auto offered = offer_object(node, c.object); !offered) return end_node(node, id, {NodeOutcome::How::failed, 0, offered.error().message});
       break;
-    case shim::kTrapMappingBegins: (void)node.watches().open_for_mapping_call(Addr{c.mapping_low}, Addr{c.mapping_high}); break;
+    case shim::kTrapMappingBegins:
+      (void)node.watches().open_for_mapping_call(Addr{c.mapping_low}, Addr{c.mapping_high});
+      go_on(node, thread);
+      return std::nullopt;
     case shim::kTrapMappingDone: {
       auto hits = node.watches().mapping_call_done(Addr{c.mapping_low}, Addr{c.mapping_high});
       (void)node.flush_watches();
-      if (!hits || hits->empty()) break;
+      if (!hits || hits->empty()) {
+        go_on(node, thread);
+        return std::nullopt;
+      }
       ReplayStop stop = stop_of(ReplayStop::Kind::watch, node, thread);
       stop.pc = Addr{node.call_site(id)};
       stop.hits = std::move(*hits);
@@ -546,11 +564,13 @@ std::optional<ReplayStop> ReplaySession::handle_fault(ReplayNode& node, ReplayNo
   if (signal == SIGSEGV && node.watches().protects(address)) {
     // A recorded output that the shim copies into a watched page faults in the shim: there its own registers are meant.
     node.show_hardware(node.in_shim(r.rip));
-    auto outcome = node.watches().on_fault(ThreadId{thread.number}, address);
+    const bool in_program = !node.in_shim(r.rip);
+    auto outcome = node.watches().on_fault(ThreadId{thread.number}, address, in_program);
     node.show_hardware(false);
     if (outcome && outcome->how != FaultOutcome::How::not_ours) {
       if (outcome->hits.empty()) {
-        resume_thread(node, thread);
+        if (outcome->patched) (void)node.flush_watches();
+        go_on(node, thread);
         return std::nullopt;
       }
       ReplayStop stop = stop_of(ReplayStop::Kind::watch, node, thread);
@@ -559,6 +579,11 @@ std::optional<ReplayStop> ReplaySession::handle_fault(ReplayNode& node, ReplayNo
       // The store may have been the last instruction before a breakpoint: it is hit when the thread goes on.
       return stop;
     }
+  }
+  // A fault of the program's own in code that Friday moved is one in the place where the program has it.
+  if (node.breakpoints().in_pad(Addr{r.rip})) {
+    (void)node.breakpoints().leave_pad(ThreadId{thread.number});
+    TracedProcess::registers(thread.tid, r);
   }
   // SIGILL may be an instruction the shim planted; the program's own handler, if it has one, is entered by the shim too.
   if (signal == SIGILL && node.carried_out_at(Addr{r.rip})) {
@@ -594,8 +619,9 @@ std::optional<ReplayStop> ReplaySession::handle_fault(ReplayNode& node, ReplayNo
 }
 
 std::optional<ReplayStop> ReplaySession::adopt_fork(pid_t pid) {
-  ReplayNode& parent = *forked_[pid];
+  const Forked forked = std::move(forked_.at(pid));
   forked_.erase(pid);
+  ReplayNode& parent = *forked.parent;
   auto adopted = TracedProcess::adopt(pid);
   if (!adopted) return std::nullopt;
   // The child's control block is a copy of its parent's, which stands just behind the forking event.
@@ -614,7 +640,7 @@ std::optional<ReplayStop> ReplaySession::adopt_fork(pid_t pid) {
     child->add_thread(pid);
     by_tid_[pid] = child;
     child->breakpoints().copy_from(parent.breakpoints());
-    child->watches().copy_from(parent.watches());
+    FRIDAY_TRY_VOID(child->watches().copy_from(parent.watches(), forked.pages));
     FRIDAY_TRY_VOID(map_trace(child->process(), pid, child->control().syscall_instruction, child->reader()));
     bool ok = child->set_control(&Control::trace_end, child->reader().end_offset()) &&
               child->set_control(&Control::cursor, uint64_t{child->reader().first_offset()}) &&

@@ -115,6 +115,8 @@ class ReplaySession {
   Result<void> run_to_start(ReplayNode& node);
   void resume_all();
   bool resume_thread(ReplayNode& node, ReplayNode::Thread& thread);
+  void resume_node(ReplayNode& node);
+  void go_on(ReplayNode& node, ReplayNode::Thread& thread);
   std::optional<ReplayStop> handle(pid_t tid, int status);
   std::optional<ReplayStop> handle_held();
   std::optional<ReplayStop> handle_event(ReplayNode& node, ReplayNode::Thread& thread, int status);
@@ -149,7 +151,11 @@ class ReplaySession {
   std::map<NodeId, std::unique_ptr<ReplayNode>> nodes_;
   std::map<pid_t, ReplayNode*> by_tid_;
   std::map<pid_t, int> unclaimed_;        // children that stopped before their parent's event told of them
-  std::map<pid_t, ReplayNode*> forked_;   // child processes not yet at their fork trap: who forked them
+  struct Forked {
+    ReplayNode* parent;
+    PatchedStores::Snapshot pages;
+  };
+  std::map<pid_t, Forked> forked_;        // child processes not yet at their fork trap: who forked them
   std::unique_ptr<ScheduleMemory> memory_;
   std::map<std::pair<uint64_t, uint64_t>, UniqueFd> shared_;  // shared objects, by FileHeader::sharing and number
   std::optional<Divergence> divergence_;

@@ -1,5 +1,8 @@
 #include "core/stop/breakpoints.h"
 
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -37,7 +40,57 @@ void Breakpoints::add_pad_area(PadArea area) {
   uint64_t base = (area.base.value + pad_size - 1) / pad_size * pad_size;
   uint64_t lost = base - area.base.value;
   if (area.size < lost + pad_size) return;
-  areas_.push_back({.area = {Addr{base}, area.size - lost}, .used = 0});
+  areas_.push_back({.area = {Addr{base}, area.size - lost}, .used = 0, .data = {}});
+}
+
+bool Breakpoints::in_pad_area(Addr address) const {
+  return std::ranges::any_of(areas_, [&](const Area& each) {
+    const uint64_t high = (each.data ? each.data->value + 4096 : each.area.base.value + each.area.size);
+    return address.value >= each.area.base.value && address.value < high;
+  });
+}
+
+// The nearest one with room for so many bytes.
+Breakpoints::Area* Breakpoints::area_near(uint64_t address, size_t size) {
+  Area* best = nullptr;
+  for (Area& each : areas_) {
+    if (each.used + size > each.area.size) continue;
+    if (!best || distance(each.area.base.value, address) < distance(best->area.base.value, address)) best = &each;
+  }
+  return best;
+}
+
+Result<void> Breakpoints::make_data_page(Area& area) {
+  const uint64_t page = (area.area.base.value + area.area.size) / 4096 * 4096 - 4096;
+  if (page < area.area.base.value + area.used) return fail(ErrorCode::unsupported, "the area for pads at {} is full", area.area.base);
+  const uint64_t arguments[] = {page, 4096, PROT_READ | PROT_WRITE};
+  FRIDAY_TRY(done, node_.inject(SYS_mprotect, arguments));
+  if (done < 0) return fail(ErrorCode::io, "cannot make a page of the area for pads writable: {}", strerror(static_cast<int>(-done)));
+  area.area.size = page - area.area.base.value;
+  area.data = Addr{page};
+  return {};
+}
+
+Result<std::optional<Addr>> Breakpoints::place_code(Addr near_to, size_t size, const std::function<std::optional<PadCode>(Addr, Addr)>& build) {
+  size = (size + pad_size - 1) / pad_size * pad_size;
+  Area* area = area_near(near_to.value, size + 4096);
+  if (!area || distance(area->area.base.value + area->used, near_to.value) > reach) return std::optional<Addr>{};
+  if (!area->data) FRIDAY_TRY_VOID(make_data_page(*area));
+  const Addr place{area->area.base.value + area->used};
+  auto code = build(place, *area->data);
+  if (!code) return std::optional<Addr>{};
+  FRIDAY_CHECK(code->code.size() <= size) << code->code.size() << " bytes near " << near_to.value;
+  FRIDAY_TRY_VOID(node_.write_raw(place, code->code));
+  const uint64_t used = (code->code.size() + pad_size - 1) / pad_size * pad_size;
+  area->used += used;
+  pads_[place.value] = Pad{.size = used, .meaning = std::move(code->meaning)};
+  return std::optional(place);
+}
+
+// Takes away a patch of a store that covers `address`.
+void Breakpoints::clear_window(Addr address, bool first_byte_too) {
+  const PatchWindow* window = patches_.window_at(address);
+  if (window && window->kind == PatchKind::watch_store && take_away && (first_byte_too || window->low != address.value)) take_away(Addr{window->low});
 }
 
 Result<void> Breakpoints::write_byte(Addr address, std::byte byte) { return node_.write_raw(address, {&byte, 1}); }
@@ -50,6 +103,7 @@ Result<void> Breakpoints::insert(Addr address, BreakpointOwner owner) {
   }
   if (in_pad(address))
     return fail(ErrorCode::unsupported, "cannot set a breakpoint at {}: Friday's own code stands there", address);
+  clear_window(address, false);
   std::byte under;
   if (auto read = node_.read_raw(address, {&under, 1}); !read)
     return fail(ErrorCode::bad_address, "cannot set a breakpoint at {}: no code is mapped there", address);
@@ -146,11 +200,7 @@ Result<bool> Breakpoints::make_pad(Code& code) {
   const ZydisDecodedOperand* relative = rip_operand(code.instruction);
   uint64_t near_to = relative ? effective_address(code.instruction, *relative, user_regs_struct{})
                               : code.instruction.address;
-  Area* best = nullptr;
-  for (Area& each : areas_) {
-    if (each.used + pad_size > each.area.size) continue;
-    if (!best || distance(each.area.base.value, near_to) < distance(best->area.base.value, near_to)) best = &each;
-  }
+  Area* best = area_near(near_to, pad_size);
   if (!best || (relative && distance(best->area.base.value + best->used, near_to) > reach)) return false;
   uint64_t base = best->area.base.value + best->used;
   auto pad = build_pad(code.instruction, Addr{base});
@@ -194,6 +244,7 @@ Result<StepOver> Breakpoints::step_over(ThreadId thread, user_regs_struct& regis
 Result<void> Breakpoints::step_one(ThreadId thread) {
   FRIDAY_TRY(registers, node_.registers(thread));
   Addr address{registers.rip};
+  clear_window(address, true);
   if (!contains(address)) return step_clean(thread, registers);
   FRIDAY_TRY_VOID(write_byte(address, patches_.under_breakpoint(address)));
   auto stepped = step_clean(thread, registers);
@@ -244,6 +295,7 @@ Result<void> Breakpoints::leave_pad(ThreadId thread) {
   for (;;) {
     FRIDAY_TRY(registers, node_.registers(thread));
     if (auto address = program_address(Addr{registers.rip})) {
+      clear_window(*address, false);  // what it displaced stands in its place again
       if (address->value == registers.rip) return {};
       registers.rip = address->value;
       return node_.set_registers(thread, registers);
@@ -273,7 +325,7 @@ std::vector<std::pair<Addr, BreakpointOwner>> Breakpoints::forget(Addr low, Addr
 }
 
 void Breakpoints::copy_from(const Breakpoints& parent) {
-  patches_.copy_breakpoints(parent.patches_);
+  patches_.copy_from(parent.patches_);
   sites_ = parent.sites_;
   codes_ = parent.codes_;
   pads_ = parent.pads_;

@@ -15,6 +15,7 @@
 #include <sys/user.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -25,6 +26,7 @@
 #include "core/base/ids.h"
 #include "core/stop/instruction.h"
 #include "core/stop/node_control.h"
+#include "core/stop/pad.h"
 #include "core/stop/patched_bytes.h"
 #include "core/stop/stop_points.h"
 
@@ -54,6 +56,15 @@ class Breakpoints {
   Breakpoints(NodeControl& node, PatchedBytes& patches) : node_(node), patches_(patches) {}
 
   void add_pad_area(PadArea area);
+  bool in_pad_area(Addr address) const;
+  // Puts other code of Friday's into a pad area near `near_to`, with the same promises as a pad: program_address() and
+  // leave_pad() know it. `build` is given the place and returns the code, at most `size` bytes of it; none: nothing is done.
+  // The answer is where it stands, or none when there is no room or no code.
+  Result<std::optional<Addr>> place_code(Addr near_to, size_t size, const std::function<std::optional<PadCode>(Addr place, Addr data)>& build);
+
+  PatchedBytes& patches() { return patches_; }
+  // Told before a breakpoint is set or a thread is stepped inside a window of kind watch_store: it must be taken away.
+  std::function<void(Addr low)> take_away;
 
   // The same owner may insert at one address several times; it counts once. Fails on memory that cannot be written, and
   // inside a patch of Friday's own.
@@ -110,8 +121,12 @@ class Breakpoints {
   struct Area {
     PadArea area;
     uint64_t used = 0;
+    std::optional<Addr> data;  // a page at its end that the code in it may write
   };
 
+  Area* area_near(uint64_t address, size_t size);
+  Result<void> make_data_page(Area& area);
+  void clear_window(Addr address, bool first_byte_too);
   Result<void> refresh(Addr address, Code& code);
   Result<void> choose_way(Code& code);
   Result<bool> make_pad(Code& code);

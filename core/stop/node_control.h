@@ -39,7 +39,8 @@ struct Mapping {
   uint32_t protection = 0;  // PROT_ bits
   bool shared = false;
   bool stack = false;       // holds a thread's stack pointer, or is the main stack
-  std::string path;
+  std::string path;         // of the file on this machine
+  uint64_t offset = 0;      // in it, of `low`
 };
 
 class NodeControl {

@@ -54,9 +54,9 @@ class PatchedBytes {
   // them, so that the result can be written as it is.
   void keep_patches(Addr address, std::span<std::byte> bytes);
 
-  // Takes over the breakpoints of `parent`, of whose node this one's memory is a copy (fork). Windows are read from memory,
-  // where an int3 may have stood.
-  void copy_breakpoints(const PatchedBytes& parent);
+  // Takes over the breakpoints and the patched stores of `parent`, of whose node this one's memory is a copy (fork). Call sites
+  // are read from memory, where an int3 may have stood.
+  void copy_from(const PatchedBytes& parent);
 
   // The program unmapped [low, high): nothing of Friday's stands there any more.
   void forget(Addr low, Addr high);

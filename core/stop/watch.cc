@@ -31,7 +31,11 @@ struct WatchSet::Access final : StoreAccess {
     uint64_t high = address + data.size();
     for (uint64_t page = page_of(address); page < high; page += page_size)
       if (!set_.program_may_write(page)) return false;
-    if (!set_.node_.write_raw(Addr{address}, data)) return false;
+    for (uint64_t at = address; at < high;) {
+      const uint64_t end = std::min(high, page_of(at) + page_size);
+      if (!set_.node_.write_raw(Addr{set_.stores_.writable(at)}, data.subspan(at - address, end - at))) return false;
+      at = end;
+    }
     if (!written.empty() && written.back().second == address) {
       written.back().second = high;
     } else {
@@ -104,7 +108,7 @@ const std::vector<std::byte>* WatchSet::bytes_of(StopPointId id, uint32_t index)
   return it == slot_of_.end() ? nullptr : &ranges_.at(it->second).bytes;
 }
 
-Result<FaultOutcome> WatchSet::on_fault(ThreadId thread, Addr address) {
+Result<FaultOutcome> WatchSet::on_fault(ThreadId thread, Addr address, bool patch) {
   FaultOutcome outcome;
   uint64_t page = page_of(address.value);
   if (!protects(address)) return outcome;
@@ -133,13 +137,37 @@ Result<FaultOutcome> WatchSet::on_fault(ThreadId thread, Addr address) {
     outcome.how = FaultOutcome::How::stepped;
     ++statistics_.stepped;
   } else {
-    FRIDAY_TRY_VOID(node_.set_registers(thread, registers));
     for (auto [low, high] : access.written) FRIDAY_TRY_VOID(compare(low, high, true, outcome.hits));
+    if (patch && outcome.hits.empty() && emulated == Emulated::done) after_miss(*instruction, address, outcome);
+    // Behind a patched store may stand what its patch displaced: whoever looks at a hit shall see the program as it is.
+    if (registers.rip == instruction->next() && stores_.next_of(*instruction) != registers.rip) {
+      if (outcome.hits.empty()) registers.rip = stores_.next_of(*instruction);
+      else stores_.remove(outcome.pc);
+    }
+    FRIDAY_TRY_VOID(node_.set_registers(thread, registers));
     outcome.how = emulated == Emulated::done ? FaultOutcome::How::emulated : FaultOutcome::How::partial;
     ++statistics_.emulated;
   }
   statistics_.hits += outcome.hits.size();
   return outcome;
+}
+
+// A hot site, or a hot page of patched sites, is made cheaper. What cannot be done is left as it is.
+void WatchSet::after_miss(const Instruction& store, Addr address, FaultOutcome& outcome) {
+  const uint64_t page = page_of(address.value);
+  if (stores_.missed(outcome.pc)) {
+    if (!load_layout()) return;
+    const Mapping* code = mapping_at(store.address);
+    if (!code) {  // of a file that was mapped meanwhile
+      layout_known_ = false;
+      code = load_layout() ? mapping_at(store.address) : nullptr;
+    }
+    outcome.patched = code && stores_.patch(store, *code);
+  }
+  if (!stores_.wants(outcome.pc, page) || page_use(Addr{page}) != PageUse::ordinary) return;
+  const Mapping& mapping = *mapping_at(page);
+  if (mapping.shared) return;
+  if (stores_.give_second(page, *pages_.at(page).program & ~static_cast<uint32_t>(PROT_WRITE), mapping)) (void)update_second(page);
 }
 
 // Decoding costs about as much as a read; stores that fault come again and again. The bytes are read each time, since
@@ -212,13 +240,14 @@ Result<void> WatchSet::compare(uint64_t low, uint64_t high, bool written, std::v
   return {};
 }
 
-void WatchSet::copy_from(const WatchSet& parent) {
+Result<void> WatchSet::copy_from(const WatchSet& parent, const PatchedStores::Snapshot& pages) {
   ranges_ = parent.ranges_;
   slot_of_ = parent.slot_of_;
   pages_ = parent.pages_;
   dirty_ = parent.dirty_;
   next_slot_ = parent.next_slot_;
   layout_known_ = false;
+  return stores_.copy_from(parent.stores_, pages);
 }
 
 }  // namespace friday

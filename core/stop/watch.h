@@ -7,6 +7,8 @@
 //   SIGSEGV of a thread at `address`: protects(address) ? on_fault(thread, address) : it is the program's own;
 //   writes of its own into the node (user, gdb, replay from outside): note_write(low, size) afterwards;
 //   mapping calls of the program: open_for_mapping_call(...) before and mapping_call_done(...) after the call, then flush().
+// A store that faults in vain again and again is patched (patched_stores.h): it then tests by itself whether it touches anything
+// watched, and faults only if it may.
 // A watch never changes what the program computes: a store to a page that the program itself made read-only still
 // faults, and one that straddles into such a page is left to the processor.
 #pragma once
@@ -23,6 +25,7 @@
 #include "core/base/ids.h"
 #include "core/stop/breakpoints.h"
 #include "core/stop/node_control.h"
+#include "core/stop/patched_stores.h"
 #include "core/stop/stop_points.h"
 
 namespace friday {
@@ -61,6 +64,7 @@ struct FaultOutcome {
   How how = How::not_ours;
   Addr pc{};                   // of the storing instruction, in the program
   std::vector<WatchHit> hits;  // empty with how != not_ours: a false positive
+  bool patched = false;        // code was patched: bounds() may be other ones
 };
 
 struct WatchStatistics {
@@ -69,7 +73,7 @@ struct WatchStatistics {
 
 class WatchSet {
  public:
-  WatchSet(NodeControl& node, Breakpoints& breakpoints) : node_(node), breakpoints_(breakpoints) {}
+  WatchSet(NodeControl& node, Breakpoints& breakpoints) : node_(node), breakpoints_(breakpoints), stores_(node, breakpoints) {}
 
   // Fails with bad_address when a byte is not mapped, with unsupported when a page holds a stack or a thread block (the
   // message names the thread and the cost) unless `allow_any_page`. (id, index) that is armed already is moved.
@@ -84,8 +88,9 @@ class WatchSet {
 
   // Whether `address` lies on a page that a watch protects now.
   bool protects(Addr address) const;
-  // A write fault at `address`. A thread that stands in a pad of a breakpoint is understood and brought out of it.
-  Result<FaultOutcome> on_fault(ThreadId thread, Addr address);
+  // A write fault at `address`. A thread that stands in a pad of a breakpoint is understood and brought out of it. `patch`: the
+  // code that stores is the program's and may be patched.
+  Result<FaultOutcome> on_fault(ThreadId thread, Addr address, bool patch = true);
 
   // [low, low + size) was written by Friday itself (through NodeControl, or by the replay): the changes are returned as
   // hits, for the caller to report or to drop, and the new bytes are the known ones from here on.
@@ -101,7 +106,7 @@ class WatchSet {
   Result<void> open_for_mapping_call(Addr low, Addr high);
   // It has changed them: what is mapped there now is learnt, as by on_mapping_changed().
   Result<std::vector<WatchHit>> mapping_call_done(Addr low, Addr high);
-  // Bounds of all watched pages, empty when there are none.
+  // Bounds of all watched pages and patched code, empty when there are none.
   std::pair<Addr, Addr> bounds() const;
 
   // The protection that the program gave to the page of `address`, when a watch has it; for NodeControl::mappings().
@@ -112,8 +117,12 @@ class WatchSet {
   // The known bytes of an armed range, or nullptr.
   const std::vector<std::byte>* bytes_of(StopPointId id, uint32_t index) const;
 
-  // Takes over the state of `parent`, of which this node's memory and protections are a copy.
-  void copy_from(const WatchSet& parent);
+  PatchedStores& stores() { return stores_; }
+  const PatchedStores& stores() const { return stores_; }
+
+  // Takes over the state of `parent`, of which this node's memory and protections are a copy; `pages`: the parent's
+  // stores().snapshot() from when the copy was made.
+  Result<void> copy_from(const WatchSet& parent, const PatchedStores::Snapshot& pages);
 
  private:
   struct Armed {
@@ -133,6 +142,7 @@ class WatchSet {
   // watch.cc
   Result<const Instruction*> decode_at(Addr pc);
   std::vector<uint32_t> overlapping(uint64_t low, uint64_t high) const;
+  void after_miss(const Instruction& store, Addr address, FaultOutcome& outcome);
   Result<void> compare(uint64_t low, uint64_t high, bool written, std::vector<WatchHit>& hits);
   // watch_pages.cc
   Result<void> load_layout();
@@ -147,6 +157,7 @@ class WatchSet {
                                       const user_regs_struct& registers) const;
   Result<std::vector<uint64_t>> step_open(ThreadId thread, const Instruction* instruction, uint64_t page,
                                           const user_regs_struct& registers);
+  Result<void> update_second(uint64_t page);
   Result<void> revisit(uint32_t slot, std::vector<WatchHit>& hits);
 
   NodeControl& node_;
@@ -162,6 +173,7 @@ class WatchSet {
   std::unordered_map<uint64_t, Instruction> decoded_;  // storing instructions seen, by address
   std::vector<std::byte> scratch_;
   WatchStatistics statistics_;
+  PatchedStores stores_;
 };
 
 }  // namespace friday

@@ -99,12 +99,14 @@ Result<void> WatchSet::protect(uint64_t low, uint64_t high, uint32_t protection)
 
 Result<void> WatchSet::flush() {
   if (dirty_.empty()) return {};
+  if (ranges_.empty()) FRIDAY_TRY_VOID(stores_.remove_all());
   std::vector<uint64_t> changed;
   for (uint64_t page : dirty_) {
     auto it = pages_.find(page);
     if (it == pages_.end()) continue;
     Page& here = it->second;
     bool want = !here.slots.empty() && !here.lent && here.program && (*here.program & PROT_WRITE);
+    if (stores_.has_second(page)) FRIDAY_TRY_VOID(want ? update_second(page) : stores_.give_back(page));
     if (want != here.closed) changed.push_back(page);
     else if (here.slots.empty()) pages_.erase(it);
   }
@@ -201,10 +203,23 @@ Result<std::vector<WatchHit>> WatchSet::on_mapping_changed(Addr low, Addr high, 
   return hits;
 }
 
+// Tells the patched stores which bytes of a page are watched.
+Result<void> WatchSet::update_second(uint64_t page) {
+  std::vector<std::pair<uint32_t, uint32_t>> watched;
+  for (uint32_t slot : pages_.at(page).slots) {
+    const Armed& armed = ranges_.at(slot);
+    const uint64_t low = std::max(page, armed.range.low.value), high = std::min(page + page_size, armed.high());
+    watched.emplace_back(low - page, high - page);
+  }
+  return stores_.set_watched(page, watched);
+}
+
 Result<void> WatchSet::open_for_mapping_call(Addr low, Addr high) {
+  stores_.remove_between(low, high);
   for (auto& [page, here] : pages_) {
     if (page < low.value || page >= high.value) continue;
     here.lent = true;
+    FRIDAY_TRY_VOID(stores_.give_back(page));
     if (!std::exchange(here.closed, false)) continue;
     FRIDAY_TRY_VOID(protect(page, page + page_size, *here.program));
   }
@@ -232,6 +247,7 @@ std::pair<Addr, Addr> WatchSet::bounds() const {
   uint64_t low = ~uint64_t{0}, high = 0;
   for (const auto& [page, here] : pages_)
     if (!here.slots.empty()) low = std::min(low, page), high = std::max(high, page + page_size);
+  if (auto [code_low, code_high] = stores_.bounds(); code_high) low = std::min(low, code_low), high = std::max(high, code_high);
   return high ? std::pair{Addr{low}, Addr{high}} : std::pair{Addr{0}, Addr{0}};
 }
 

@@ -176,6 +176,9 @@ class Backend(Protocol):
         `resume`; node None: to the end. An event that is done already raises UsageError."""
     def interrupt(self) -> None:
         """Makes a running `resume` return; the one method that any thread may call."""
+    def patch_stores(self) -> bool:
+        """Whether stores that fault on watched pages in vain are patched."""
+    def set_patch_stores(self, on: bool) -> None: ...
     def restart(self, sync: str | None = None) -> None:
         """Back to the start of the recording, with another order if one is given; stop points stay, altered marks go."""
     def gdb_start(self, when: str | None = None) -> str:

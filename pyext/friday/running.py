@@ -247,6 +247,9 @@ def _set(session: "Session", command: Command, filename: str | None, out: Output
             raise UsageError("set gdb lazy|background")
         out(f"gdbs start {session.backend.gdb_start(value.strip() or None)}")
         return
+    if what == "patch-stores":
+        _set_patch_stores(session, command, value.strip(), out)
+        return
     if what != "sync":
         forward(session, command, out)
         return
@@ -258,6 +261,14 @@ def _set(session: "Session", command: Command, filename: str | None, out: Output
         raise UsageError("set sync clock|causal|free")
     session.restart(value)
     out(f"sync is {value}: {_restarted(session)}")
+
+
+def _set_patch_stores(session: "Session", command: Command, value: str, out: Output) -> None:
+    if value not in ("", "on", "off") or command.nodes is not None:
+        raise UsageError("set patch-stores on|off")
+    if value:
+        session.backend.set_patch_stores(value == "on")
+    out(f"patch-stores is {'on' if session.backend.patch_stores() else 'off'}")
 
 
 def _restarted(session: "Session") -> str:

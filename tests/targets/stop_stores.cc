@@ -13,6 +13,7 @@ alignas(4096) unsigned char arena[arena_pages * 4096];
 alignas(4096) uint64_t results[4096 * 16];
 alignas(64) unsigned char source[256];
 uint64_t result_count;
+uint64_t places_behind = 5;  // read behind each store, by code that a patch displaces
 [[gnu::noinline]] void start_marker() { asm volatile(""); }
 [[gnu::noinline]] void end_marker() { asm volatile(""); }
 void run_form(void (*form)(), void* place, const void* from, uint64_t* out, uint64_t flags);
@@ -22,6 +23,7 @@ void run_form(void (*form)(), void* place, const void* from, uint64_t* out, uint
 asm(R"(
 .text
 .globl run_form
+.type run_form, @function
 run_form:
   push %rbx
   push %rbp
@@ -74,7 +76,8 @@ struct Form {
 };
 
 #define FORM(name, ...) extern "C" void form_##name(); \
-  asm(".text\n.globl form_" #name "\nform_" #name ":\n" __VA_ARGS__ "\nret\n");
+  asm(".text\n.globl form_" #name "\n.type form_" #name ", @function\nform_" #name ":\n" __VA_ARGS__ \
+      "\n lea 0x1234(%r15), %r15\n mov places_behind(%rip), %r15\n ret\n.size form_" #name ", . - form_" #name "\n");
 #include "tests/targets/stop_store_forms.inc"
 #undef FORM
 

@@ -101,6 +101,7 @@ class FakeBackend:
         self.final = FakeStop("end")
         self.pause = False
         self.order = "clock"
+        self.patching = True
         self.notices = []
 
     # -- setting up --------------------------------------------------------------------------------------------------
@@ -360,6 +361,12 @@ class FakeBackend:
 
     def interrupt(self):
         pass
+
+    def patch_stores(self):
+        return self.patching
+
+    def set_patch_stores(self, on):
+        self.patching = on
 
     def restart(self, sync=None):
         self.order = sync or self.order

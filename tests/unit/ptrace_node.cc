@@ -423,7 +423,7 @@ Result<std::vector<Mapping>> PtraceNode::mappings() {
     Mapping map;
     char bits[5] = "";
     int name = 0;
-    if (sscanf(line.c_str(), "%lx-%lx %4s %*x %*s %*d %n", &map.low, &map.high, bits, &name) < 3) continue;
+    if (sscanf(line.c_str(), "%lx-%lx %4s %lx %*s %*d %n", &map.low, &map.high, bits, &map.offset, &name) < 4) continue;
     map.protection = (bits[0] == 'r' ? PROT_READ : 0) | (bits[1] == 'w' ? PROT_WRITE : 0) | (bits[2] == 'x' ? PROT_EXEC : 0);
     map.shared = bits[3] == 's';
     map.path = line.substr(static_cast<size_t>(name));

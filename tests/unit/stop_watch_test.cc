@@ -29,6 +29,7 @@ void PrintTo(const Change& change, std::ostream* out) {
 
 struct Outcome {
   std::vector<Change> changes;
+  PatchedStoreStatistics patched;
   std::vector<uint64_t> results;
   std::vector<std::byte> arena;
   WatchStatistics statistics;
@@ -92,15 +93,17 @@ void record(const FaultOutcome& fault, Outcome& outcome) {
 }
 
 // The same under the engine. `break_on_stores`: a breakpoint on every instruction that the oracle saw change something.
-Outcome watched(bool break_on_stores, size_t* breakpoint_hits = nullptr) {
+// `patch_after`: how many vain faults make a store be patched.
+Outcome watched(bool break_on_stores, size_t* breakpoint_hits = nullptr, uint32_t patch_after = 1u << 30) {
   Debuggee program({STOP_STORES});
+  program.watches.stores().set_threshold(patch_after);
   Outcome outcome;
   auto ranges = watched_ranges(program);
   program.run_to(program.symbol("start_marker"));
   for (uint32_t i = 0; i < ranges.size(); ++i)
     EXPECT_TRUE(program.watches.arm({watch_id, i, Addr{ranges[i].first}, ranges[i].second}));
+  if (break_on_stores || patch_after < 1000) program.breakpoints.add_pad_area(program.map_pads(program.symbol("main")));
   if (break_on_stores) {
-    program.breakpoints.add_pad_area(program.map_pads(program.symbol("main")));
     for (const Change& change : oracle().changes)
       EXPECT_TRUE(program.breakpoints.insert(Addr{change.pc}, {BreakpointOwner::Kind::stop_point, 1}));
   }
@@ -112,7 +115,10 @@ Outcome watched(bool break_on_stores, size_t* breakpoint_hits = nullptr) {
   EXPECT_EQ(program.registers().rip, end) << "stopped by signal " << program.last.signal;
   collect_state(program, outcome);
   outcome.statistics = program.watches.statistics();
+  outcome.patched = program.watches.stores().statistics();
   program.watches.disarm(watch_id);
+  EXPECT_TRUE(program.watches.flush());
+  EXPECT_TRUE(program.watches.stores().empty()) << "nothing is left when nothing is watched";
   outcome.output = program.finish();
   return outcome;
 }
@@ -139,6 +145,20 @@ TEST(Watch, ABreakpointOnTheVeryStoreChangesNothing) {
   size_t hits = 0;
   Outcome got = watched(true, &hits);
   expect_same(got);
+  EXPECT_GT(hits, 500u);
+}
+
+TEST(Watch, PatchedStoresAreSeenAsSingleSteppingSeesThem) {
+  Outcome plain = watched(false), got = watched(false, nullptr, 1);
+  expect_same(got);
+  EXPECT_GT(got.patched.patched, 45u);
+  EXPECT_GE(got.patched.pages, 2u);
+  EXPECT_LT(got.statistics.faults, plain.statistics.faults) << "patched stores that miss do not fault";
+}
+
+TEST(Watch, PatchedStoresAndBreakpointsOnThemLiveTogether) {
+  size_t hits = 0;
+  expect_same(watched(true, &hits, 1));
   EXPECT_GT(hits, 500u);
 }
 

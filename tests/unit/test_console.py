@@ -139,7 +139,7 @@ def test_ctrl_c_forgets_a_block():
     ("r", "Use instead: restart"), ("target remote :1", "refused"), ("define f", "refused"), ("2 attach 7", "refused"),
     ("goto", "goto SECONDS | event N"), ("goto event", "goto SECONDS | event N"), ("goto event 0 x", "no node is called `x`"),
     ("goto event 5", "node 0 (a) has no event 5"), ("goto 7", "over by 7 s; `goto end`"), ("goto -1", "goto SECONDS"),
-    ("0-1 goto event 1", "moves one node"), ("set sync never", "set sync clock|causal|free"), ("0 set sync free", "set sync clock"),
+    ("0-1 goto event 1", "moves one node"), ("set sync never", "set sync clock|causal|free"), ("set patch-stores perhaps", "set patch-stores on|off"), ("0 set sync free", "set sync clock"),
     ("cont", ""),
 ])
 def test_errors_are_said_and_the_console_lives(text, message, capsys):

@@ -1,0 +1,58 @@
+// Writes machine code for one place, byte by byte, and notes where a pc in it means an address of the program.
+#pragma once
+
+#include <cstring>
+#include <initializer_list>
+#include <limits>
+#include <span>
+#include <utility>
+
+#include "core/stop/pad.h"
+
+namespace friday {
+
+class PadWriter {
+ public:
+  explicit PadWriter(uint64_t base) : base_(base) {}
+
+  uint64_t here() const { return base_ + pad_.code.size(); }
+  void means(uint64_t program) { pad_.meaning.emplace_back(pad_.code.size(), program); }
+  void bytes(std::span<const std::byte> data) { pad_.code.insert(pad_.code.end(), data.begin(), data.end()); }
+  void bytes(std::initializer_list<uint8_t> data) {
+    for (uint8_t byte : data) pad_.code.push_back(std::byte{byte});
+  }
+  template <typename T>
+  void number(T value) {
+    bytes(std::as_bytes(std::span(&value, 1)));
+  }
+  // jmp *0(%rip) with the target behind it: reaches everywhere and changes no register.
+  void jump(uint64_t target) {
+    means(target);
+    bytes({0xff, 0x25, 0, 0, 0, 0});
+    number(target);
+  }
+  // The instruction itself, its rip-relative displacement made to mean the same from here.
+  bool relocated(const Instruction& instruction) {
+    size_t at = pad_.code.size();
+    int64_t moved = static_cast<int64_t>(instruction.address - here());
+    bytes(instruction.code());
+    const ZydisDecodedOperand* operand = rip_operand(instruction);
+    return !operand || set_displacement(at + instruction.decoded.raw.disp.offset, operand->mem.disp.value + moved);
+  }
+  bool set_displacement(size_t at, int64_t value) {
+    if (value < std::numeric_limits<int32_t>::min() || value > std::numeric_limits<int32_t>::max()) return false;
+    auto narrow = static_cast<int32_t>(value);
+    std::memcpy(pad_.code.data() + at, &narrow, sizeof narrow);
+    return true;
+  }
+  void flip(size_t at, std::byte bits) { pad_.code[at] ^= bits; }
+  void set_byte(size_t at, uint8_t value) { pad_.code[at] = std::byte{value}; }
+  size_t size() const { return pad_.code.size(); }
+  PadCode finish() { return std::move(pad_); }
+
+ private:
+  uint64_t base_;
+  PadCode pad_;
+};
+
+}  // namespace friday

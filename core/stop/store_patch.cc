@@ -1,0 +1,287 @@
+#include "core/stop/store_patch.h"
+
+#include <array>
+#include <initializer_list>
+
+#include "core/stop/pad_writer.h"
+#include "core/stop/watch_pages.h"
+
+namespace friday {
+
+namespace {
+
+using Operand = ZydisEncoderOperand;
+
+ZydisRegister whole(ZydisRegister reg) { return ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg); }
+ZydisRegister half(ZydisRegister reg) {
+  return ZydisRegisterEncode(ZYDIS_REGCLASS_GPR32, static_cast<ZyanU8>(ZydisRegisterGetId(reg)));
+}
+
+bool uses(const Instruction& instruction, ZydisRegister reg) {
+  for (unsigned i = 0; i < instruction.decoded.operand_count; ++i) {
+    const ZydisDecodedOperand& each = instruction.operand(i);
+    if (each.type == ZYDIS_OPERAND_TYPE_REGISTER && whole(each.reg.value) == reg) return true;
+    if (each.type == ZYDIS_OPERAND_TYPE_MEMORY && (whole(each.mem.base) == reg || whole(each.mem.index) == reg)) return true;
+  }
+  return false;
+}
+
+// Index of the one memory operand, or -1 when there is not exactly one.
+int memory_operand(const Instruction& instruction) {
+  int found = -1;
+  for (unsigned i = 0; i < instruction.decoded.operand_count; ++i) {
+    if (instruction.operand(i).type != ZYDIS_OPERAND_TYPE_MEMORY) continue;
+    if (found >= 0) return -1;
+    found = static_cast<int>(i);
+  }
+  return found;
+}
+
+Operand reg(ZydisRegister value) {
+  Operand operand{};
+  operand.type = ZYDIS_OPERAND_TYPE_REGISTER;
+  operand.reg.value = value;
+  return operand;
+}
+Operand number(int64_t value) {
+  Operand operand{};
+  operand.type = ZYDIS_OPERAND_TYPE_IMMEDIATE;
+  operand.imm.s = value;
+  return operand;
+}
+Operand memory(ZydisRegister base, int64_t displacement, uint16_t size = 8, ZydisRegister index = ZYDIS_REGISTER_NONE, uint8_t scale = 0) {
+  Operand operand{};
+  operand.type = ZYDIS_OPERAND_TYPE_MEMORY;
+  operand.mem = {base, index, index == ZYDIS_REGISTER_NONE ? uint8_t{0} : scale, displacement, size};
+  return operand;
+}
+
+class StoreWriter {
+ public:
+  StoreWriter(std::span<const Instruction> window, Addr base, Addr save) : window_(window), pad_(base.value), save_(save.value) {}
+
+  bool write() {
+    const Instruction& store = window_.front();
+    at_ = memory_operand(store);
+    size_ = store.operand(static_cast<unsigned>(at_)).size / 8u;
+    if (!choose_registers(store)) return false;
+    pad_.means(store.address);
+    look_up(store);
+    pad_.bytes(rewritten_);
+    load(address_, 0);
+    if (!failed_) pad_.bytes({0xeb, 0});  // jmp short after
+    const size_t over = pad_.size();
+    for (size_t from : slow_jumps_) pad_.set_displacement(from - 4, static_cast<int64_t>(pad_.size() - from));
+    put_back();
+    load(address_, 0);
+    pad_.means(store.address);
+    if (!pad_.relocated(store)) return false;
+    pad_.set_byte(over - 1, static_cast<uint8_t>(pad_.size() - over));
+    for (const Instruction& each : window_.subspan(1)) {
+      pad_.means(each.address);
+      if (!pad_.relocated(each)) return false;
+    }
+    pad_.jump(window_.back().next());
+    return !failed_ && pad_.size() <= store_patch_size;
+  }
+
+  PadCode finish() { return pad_.finish(); }
+
+ private:
+  // A register for the address that the store itself does not use and can be encoded with, and two more.
+  bool choose_registers(const Instruction& store) {
+    static constexpr std::array candidates{ZYDIS_REGISTER_RDX, ZYDIS_REGISTER_RSI, ZYDIS_REGISTER_RDI, ZYDIS_REGISTER_RBX,
+                                           ZYDIS_REGISTER_R8,  ZYDIS_REGISTER_R9,  ZYDIS_REGISTER_R10, ZYDIS_REGISTER_R11};
+    for (ZydisRegister candidate : candidates) {
+      if (uses(store, candidate) || !rewrite(store, candidate)) continue;
+      address_ = candidate;
+      entry_ = candidate == ZYDIS_REGISTER_R8 ? ZYDIS_REGISTER_R9 : ZYDIS_REGISTER_R8;
+      bits_ = candidate == ZYDIS_REGISTER_R10 ? ZYDIS_REGISTER_R11 : ZYDIS_REGISTER_R10;
+      return true;
+    }
+    return false;
+  }
+
+  // The store with [base] for its memory operand, checked by decoding it again.
+  bool rewrite(const Instruction& store, ZydisRegister base) {
+    ZydisEncoderRequest request;
+    if (ZYAN_FAILED(ZydisEncoderDecodedInstructionToEncoderRequest(&store.decoded, store.operands.data(), store.decoded.operand_count_visible, &request)))
+      return false;
+    auto& operand = request.operands[at_].mem;
+    operand.base = base;
+    operand.index = ZYDIS_REGISTER_NONE;
+    operand.scale = 0;
+    operand.displacement = 0;
+    std::array<std::byte, max_instruction_length> buffer;
+    ZyanUSize length = buffer.size();
+    if (ZYAN_FAILED(ZydisEncoderEncodeInstruction(&request, buffer.data(), &length))) return false;
+    auto again = decode_instruction(Addr{store.address}, std::span(buffer).first(length));
+    if (!again || !same_but_address(store, *again, base)) return false;
+    rewritten_.assign(buffer.begin(), buffer.begin() + static_cast<ptrdiff_t>(length));
+    return true;
+  }
+
+  bool same_but_address(const Instruction& a, const Instruction& b, ZydisRegister base) const {
+    constexpr auto prefixes = ZYDIS_ATTRIB_HAS_LOCK | ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPNE;
+    if (a.decoded.mnemonic != b.decoded.mnemonic || a.decoded.operand_count != b.decoded.operand_count ||
+        a.decoded.operand_width != b.decoded.operand_width || (a.decoded.attributes & prefixes) != (b.decoded.attributes & prefixes) ||
+        a.decoded.avx.mask.reg != b.decoded.avx.mask.reg || a.decoded.avx.mask.mode != b.decoded.avx.mask.mode)
+      return false;
+    for (unsigned i = 0; i < a.decoded.operand_count; ++i) {
+      const ZydisDecodedOperand &x = a.operand(i), &y = b.operand(i);
+      if (x.type != y.type || x.size != y.size || x.actions != y.actions) return false;
+      if (x.type == ZYDIS_OPERAND_TYPE_REGISTER && x.reg.value != y.reg.value) return false;
+      if (x.type == ZYDIS_OPERAND_TYPE_IMMEDIATE && x.imm.value.u != y.imm.value.u) return false;
+      if (x.type == ZYDIS_OPERAND_TYPE_MEMORY &&
+          (y.mem.base != base || y.mem.index != ZYDIS_REGISTER_NONE || y.mem.disp.value != 0 || y.mem.segment == ZYDIS_REGISTER_FS || y.mem.segment == ZYDIS_REGISTER_GS))
+        return false;
+    }
+    return true;
+  }
+
+  void look_up(const Instruction& store) {
+    const auto& to = store.operand(static_cast<unsigned>(at_)).mem;
+    const ZydisRegister rax = ZYDIS_REGISTER_RAX, rcx = ZYDIS_REGISTER_RCX;
+    save(address_, 0);
+    if (to.base == ZYDIS_REGISTER_RIP) {
+      emit(ZYDIS_MNEMONIC_MOV, {reg(address_), number(static_cast<int64_t>(store.next() + static_cast<uint64_t>(to.disp.value)))});
+    } else {
+      emit(ZYDIS_MNEMONIC_LEA, {reg(address_), memory(to.base, to.disp.value, 8, to.index, to.scale)});
+    }
+    save(rax, 1);
+    save(rcx, 2);
+    save(entry_, 3);
+    save(bits_, 4);
+    pad_.bytes({0x9f, 0x0f, 0x90, 0xc0});  // lahf; seto %al
+    emit(ZYDIS_MNEMONIC_MOV, {reg(entry_), reg(address_)});
+    emit(ZYDIS_MNEMONIC_SHR, {reg(entry_), number(12)});
+    emit(ZYDIS_MNEMONIC_AND, {reg(half(entry_)), number(store_table_entries - 1)});
+    emit(ZYDIS_MNEMONIC_SHL, {reg(entry_), number(10)});
+    emit(ZYDIS_MNEMONIC_ADD, {reg(entry_), saved(5)});
+    emit(ZYDIS_MNEMONIC_SUB, {reg(address_), memory(entry_, offsetof(StoreTableEntry, page))});
+    emit(ZYDIS_MNEMONIC_CMP, {reg(address_), number(static_cast<int64_t>(page_size - size_))});
+    jump_slow(0x87);  // ja
+    emit(ZYDIS_MNEMONIC_MOV, {reg(bits_), reg(address_)});
+    emit(ZYDIS_MNEMONIC_SHR, {reg(bits_), number(3)});
+    emit(ZYDIS_MNEMONIC_MOV, {reg(bits_), memory(entry_, offsetof(StoreTableEntry, watched), 8, bits_, 1)});
+    emit(ZYDIS_MNEMONIC_MOV, {reg(half(rcx)), reg(half(address_))});
+    emit(ZYDIS_MNEMONIC_AND, {reg(half(rcx)), number(7)});
+    emit(ZYDIS_MNEMONIC_SHR, {reg(bits_), reg(ZYDIS_REGISTER_CL)});
+    emit(ZYDIS_MNEMONIC_TEST, {reg(half(bits_)), number(size_ == 32 ? -1 : static_cast<int64_t>((uint64_t{1} << size_) - 1))});
+    jump_slow(0x85);  // jne
+    if (may_need_alignment(store)) {
+      emit(ZYDIS_MNEMONIC_TEST, {reg(half(address_)), number(static_cast<int64_t>(size_ - 1))});
+      jump_slow(0x85);
+    }
+    emit(ZYDIS_MNEMONIC_ADD, {reg(address_), memory(entry_, offsetof(StoreTableEntry, writable))});
+    put_back();
+  }
+
+  // Stores that fault at an odd address must do so where the program has them.
+  bool may_need_alignment(const Instruction& store) const {
+    if (size_ < 16) return false;
+    switch (store.decoded.mnemonic) {
+      case ZYDIS_MNEMONIC_MOVUPS: case ZYDIS_MNEMONIC_MOVUPD: case ZYDIS_MNEMONIC_MOVDQU:
+      case ZYDIS_MNEMONIC_VMOVUPS: case ZYDIS_MNEMONIC_VMOVUPD: case ZYDIS_MNEMONIC_VMOVDQU:
+      case ZYDIS_MNEMONIC_VMOVDQU8: case ZYDIS_MNEMONIC_VMOVDQU16: case ZYDIS_MNEMONIC_VMOVDQU32: case ZYDIS_MNEMONIC_VMOVDQU64:
+        return false;
+      default: return true;
+    }
+  }
+
+  // Flags and all registers but the one of the address.
+  void put_back() {
+    pad_.bytes({0x04, 0x7f, 0x9e});  // add $0x7f, %al (sets OF if it is 1); sahf
+    load(bits_, 4);
+    load(entry_, 3);
+    load(ZYDIS_REGISTER_RCX, 2);
+    load(ZYDIS_REGISTER_RAX, 1);
+  }
+
+  Operand saved(unsigned word) const { return memory(ZYDIS_REGISTER_RIP, static_cast<int64_t>(save_ + 8 * word)); }
+  void save(ZydisRegister from, unsigned word) { emit(ZYDIS_MNEMONIC_MOV, {saved(word), reg(from)}); }
+  void load(ZydisRegister to, unsigned word) { emit(ZYDIS_MNEMONIC_MOV, {reg(to), saved(word)}); }
+
+  void jump_slow(uint8_t condition) {
+    pad_.bytes({0x0f, condition, 0, 0, 0, 0});
+    slow_jumps_.push_back(pad_.size());
+  }
+
+  void emit(ZydisMnemonic mnemonic, std::initializer_list<Operand> operands) {
+    ZydisEncoderRequest request{};
+    request.machine_mode = ZYDIS_MACHINE_MODE_LONG_64;
+    request.mnemonic = mnemonic;
+    for (const Operand& each : operands) request.operands[request.operand_count++] = each;
+    std::array<std::byte, max_instruction_length> buffer;
+    ZyanUSize length = buffer.size();
+    if (ZYAN_FAILED(ZydisEncoderEncodeInstructionAbsolute(&request, buffer.data(), &length, pad_.here()))) {
+      failed_ = true;
+      return;
+    }
+    pad_.bytes(std::span<const std::byte>(buffer).first(length));
+  }
+
+  std::span<const Instruction> window_;
+  PadWriter pad_;
+  uint64_t save_;
+  int at_ = 0;
+  uint64_t size_ = 0;
+  ZydisRegister address_{}, entry_{}, bits_{};
+  std::vector<std::byte> rewritten_;
+  std::vector<size_t> slow_jumps_;
+  bool failed_ = false;
+};
+
+// Kinds that store more, less or elsewhere than their operand says, or touch state that a second execution would see.
+bool is_special(const Instruction& instruction) {
+  switch (instruction.decoded.mnemonic) {
+    case ZYDIS_MNEMONIC_BTS: case ZYDIS_MNEMONIC_BTR: case ZYDIS_MNEMONIC_BTC:
+      return instruction.operand(1).type != ZYDIS_OPERAND_TYPE_IMMEDIATE;
+    default: break;
+  }
+  switch (instruction.decoded.meta.category) {
+    case ZYDIS_CATEGORY_CALL: case ZYDIS_CATEGORY_UNCOND_BR: case ZYDIS_CATEGORY_COND_BR: case ZYDIS_CATEGORY_RET:
+    case ZYDIS_CATEGORY_STRINGOP: case ZYDIS_CATEGORY_PUSH: case ZYDIS_CATEGORY_POP: case ZYDIS_CATEGORY_SYSTEM:
+    case ZYDIS_CATEGORY_X87_ALU: case ZYDIS_CATEGORY_XSAVE: case ZYDIS_CATEGORY_XSAVEOPT: case ZYDIS_CATEGORY_SCATTER:
+      return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+bool is_patchable_store(const Instruction& instruction) {
+  const int at = memory_operand(instruction);
+  if (at < 0 || is_special(instruction) || instruction.decoded.address_width != 64) return false;
+  const ZydisDecodedOperand& to = instruction.operand(static_cast<unsigned>(at));
+  if (to.visibility != ZYDIS_OPERAND_VISIBILITY_EXPLICIT || to.mem.type != ZYDIS_MEMOP_TYPE_MEM || !(to.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE)) return false;
+  if (to.mem.segment == ZYDIS_REGISTER_FS || to.mem.segment == ZYDIS_REGISTER_GS || to.mem.base == ZYDIS_REGISTER_EIP) return false;
+  const size_t size = to.size / 8u;
+  return size > 0 && size <= widest_patched_store;
+}
+
+bool is_displaceable(const Instruction& instruction) {
+  switch (instruction.decoded.meta.category) {
+    case ZYDIS_CATEGORY_CALL: case ZYDIS_CATEGORY_UNCOND_BR: case ZYDIS_CATEGORY_COND_BR: case ZYDIS_CATEGORY_RET:
+    case ZYDIS_CATEGORY_SYSCALL: case ZYDIS_CATEGORY_SYSRET: case ZYDIS_CATEGORY_SYSTEM: case ZYDIS_CATEGORY_INTERRUPT:
+      return false;
+    default: break;
+  }
+  switch (instruction.decoded.mnemonic) {
+    // endbr64 says that somebody jumps here; the others are carried out by the shim, or end what a processor began.
+    case ZYDIS_MNEMONIC_ENDBR64: case ZYDIS_MNEMONIC_PAUSE: case ZYDIS_MNEMONIC_RDTSC: case ZYDIS_MNEMONIC_RDTSCP: case ZYDIS_MNEMONIC_CPUID:
+    case ZYDIS_MNEMONIC_RDRAND: case ZYDIS_MNEMONIC_RDSEED: case ZYDIS_MNEMONIC_XBEGIN: case ZYDIS_MNEMONIC_XEND: case ZYDIS_MNEMONIC_XABORT:
+    case ZYDIS_MNEMONIC_UD0: case ZYDIS_MNEMONIC_UD1: case ZYDIS_MNEMONIC_UD2: case ZYDIS_MNEMONIC_HLT: case ZYDIS_MNEMONIC_POPF:
+    case ZYDIS_MNEMONIC_POPFQ: case ZYDIS_MNEMONIC_PUSHF: case ZYDIS_MNEMONIC_PUSHFQ:
+      return false;
+    default: return true;
+  }
+}
+
+std::optional<PadCode> build_store_patch(std::span<const Instruction> window, Addr base, Addr save) {
+  StoreWriter writer(window, base, save);
+  if (!writer.write()) return std::nullopt;
+  return writer.finish();
+}
+
+}  // namespace friday

@@ -1,0 +1,59 @@
+"""Stores that hit a watched page again and again: they are patched, and nothing that the program does shows it."""
+
+import pytest
+from debug_support import BUILD, final_state, friday, opened, record_once, run_to_end  # noqa: F401
+
+pytestmark = pytest.mark.limit(60)
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory):
+    return record_once("hot_stores", lambda recorder: recorder.record([BUILD / "targets" / "hot_stores"]), tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def plain_end(stores):
+    with friday.Session(stores.path) as session:
+        return final_state(session)
+
+
+def end_without_points(session):
+    run_to_end(session)
+    for point in list(session.points):
+        session.delete(point)
+    return {int(node): (session.backend.event(node) + 1, session.backend.state_hash(node)) for node in session.nodes}
+
+
+@pytest.mark.parametrize("expression", ["block->watched", "fixed.watched", "*(char (*)[4096])&fixed"])
+def test_the_end_is_the_same(stores, opened, plain_end, expression):
+    session = opened(stores)
+    session.watch(expression, lambda: None)
+    assert end_without_points(session) == plain_end
+
+
+def test_every_change_is_seen_where_it_happens(stores, opened, plain_end):
+    """`changed` is called behind each change of what is watched: it and the watch must say the same."""
+    session = opened(stores)
+    seen = {int(node): [] for node in session.nodes}
+    told = {int(node): [] for node in session.nodes}
+    session.watch("block->watched", lambda hit: seen[int(hit.node)].append(hit.new))
+    session.breakpoint("changed", lambda hit: told[int(hit.node)].append(hit.node.read("block->watched")))
+    assert end_without_points(session) == plain_end
+    for node, values in told.items():
+        assert len(values) >= 3
+        heard = [value for value in seen[node] if value is not None]
+        rest = iter(heard)
+        assert all(any(value == other for other in rest) or value in heard for value in values), (node, values, heard)
+
+
+def test_steps_and_breakpoints_among_patched_stores(stores, opened, plain_end):
+    session = opened(stores)
+    session.watch("fixed.watched", lambda: None)
+    hot = session.breakpoint("store_to", nodes=0)
+    for _ in range(40):
+        assert session.run().ids == (hot.id,)
+    for command in ("stepi", "stepi", "stepi", "next", "step", "finish"):
+        assert session.step(0, command).kind in ("step", "breakpoint")
+    assert "store_to" in session.gdb("disassemble store_to", nodes=0)[session.nodes[0]]
+    hot.delete()
+    assert end_without_points(session) == plain_end
