@@ -1,4 +1,4 @@
-"""What a stop and a read cost in a session, and in plain gdb/MI on the same program in the same run."""
+"""What a read costs in a session, and in plain gdb/MI on the same program in the same run."""
 from __future__ import annotations
 
 import importlib
@@ -13,10 +13,6 @@ from support import Bench, Key, Number, Unavailable, median, trace_sizes
 
 NAME = "console"
 KEYS = {
-    "breakpoint_null_us": Key("us", "6-7 and Python's call", "a breakpoint with a Python handler that does nothing, a hit"),
-    "gdb_breakpoint_null_us": Key("us", "", "plain gdb/MI: from -exec-continue to *stopped, a hit"),
-    "watch_null_us": Key("us", "8-17 and Python's call", "a watchpoint with a Python handler that does nothing, a hit"),
-    "gdb_watch_null_us": Key("us", "", "plain gdb/MI with a hardware watchpoint, a hit"),
     "read_us": Key("us", "about 1", "a read, over 64 expressions and 4 nodes in turn"),
     "gdb_read_us": Key("us", "", "plain gdb/MI: -data-evaluate-expression, over the same expressions and 4 gdbs"),
     "read_first_us": Key("us", "", "the first read of an expression on a node, which compiles it"),
@@ -37,48 +33,6 @@ def load_friday(bench: Bench) -> Any:
 
 
 # -- in a session ------------------------------------------------------------------------------------------------------
-def record_steps(bench: Bench, count: int) -> pathlib.Path:
-    recording = bench.path("steps-rec")
-    bench.run(bench.record_command(recording, [bench.compile("steps.c"), count]))
-    return recording
-
-
-def time_run(session: Any) -> float:
-    session.restart()
-    start = time.perf_counter()
-    stop = session.run()
-    if stop.kind != "end":
-        raise RuntimeError(f"the group stopped early: {stop.kind}")
-    return time.perf_counter() - start
-
-
-def hit_us(session: Any, add: Callable[[Callable[[], None]], Any], count: int, times: int) -> Number:
-    """What `count` hits add to a run without any stop point, by hit."""
-    found = []
-    for _ in range(times):
-        bare = time_run(session)
-        hits = 0
-
-        def handler() -> None:
-            nonlocal hits
-            hits += 1
-
-        point = add(handler)
-        full = time_run(session)
-        point.delete()
-        if hits != count:
-            raise RuntimeError(f"{hits} hits instead of {count}")
-        found.append((full - bare) / count * 1e6)
-    return median(found)
-
-
-def session_stops(bench: Bench, friday: Any, times: int) -> dict[str, Number]:
-    count = 1_000 if bench.quick else 20_000
-    with friday.Session(str(record_steps(bench, count))) as session:
-        return {"breakpoint_null_us": hit_us(session, lambda run: session.breakpoint("tick", run), count, times),
-                "watch_null_us": hit_us(session, lambda run: session.watch("counter", run), count, times)}
-
-
 def record_waiting(bench: Bench) -> pathlib.Path:
     """Four nodes that stay alive; recording ends when the last has come to wait."""
     program = str(bench.compile("steps.c"))
@@ -133,28 +87,6 @@ def expected(read: Callable[[int, str], int]) -> None:
 
 
 # -- plain gdb ---------------------------------------------------------------------------------------------------------
-def gdb_hits(bench: Bench, arm: Callable[[Gdb], None], count: int, times: int) -> Number:
-    found = []
-    for _ in range(times):
-        gdb = Gdb(bench, [bench.compile("steps.c"), count + 10])
-        gdb.command("-break-insert -t main")
-        gdb.resume("-exec-run")
-        arm(gdb)
-        gdb.resume()
-        start = time.perf_counter()
-        for _ in range(count):
-            gdb.resume()
-        found.append((time.perf_counter() - start) / count * 1e6)
-        gdb.close()
-    return median(found)
-
-
-def arm_watch(gdb: Gdb) -> None:
-    gdb.command("-break-watch counter")
-    if b'type="hw watchpoint"' not in gdb.command("-break-list"):
-        raise RuntimeError("gdb has no hardware watchpoint here")
-
-
 def gdb_reads(bench: Bench, times: int) -> Number:
     gdbs = [Gdb(bench, [bench.compile("steps.c"), 10]) for _ in range(NODES)]
     for gdb in gdbs:
@@ -169,12 +101,10 @@ def gdb_reads(bench: Bench, times: int) -> Number:
 
 def run(bench: Bench) -> dict[str, Number]:
     times = 1 if bench.quick else 5
-    hits = 50 if bench.quick else 500
-    numbers = {"gdb_breakpoint_null_us": gdb_hits(bench, lambda gdb: gdb.command("-break-insert tick") and None, hits, times),
-               "gdb_watch_null_us": gdb_hits(bench, arm_watch, hits, times), "gdb_read_us": gdb_reads(bench, times)}
+    numbers = {"gdb_read_us": gdb_reads(bench, times)}
     try:
         friday = load_friday(bench)
     except Unavailable as error:
         bench.note(f"only plain gdb was measured: {error}")
         return numbers
-    return {**numbers, **session_stops(bench, friday, times), **session_reads(bench, friday, times)}
+    return {**numbers, **session_reads(bench, friday, times)}

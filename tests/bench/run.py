@@ -3,7 +3,7 @@
 
     run.py [NAME...] [--json FILE] [--markdown docs/performance.md]
 
-Names: record, fidelity, replay, console (all without a name). --json writes {"NAME": {"KEY": number}}, --markdown replaces the table
+Names: record, fidelity, replay, stops, console (all without a name). --json writes {"NAME": {"KEY": number}}, --markdown replaces the table
 between the markers of that page; rows of benchmarks that did not run stay. The build is that of $FRIDAY_BUILD, or
 build/release. Exit code 0 when every benchmark ran, 1 when one could not.
 """
@@ -21,9 +21,10 @@ import console  # noqa: E402
 import fidelity  # noqa: E402
 import record  # noqa: E402
 import replay  # noqa: E402
+import stops  # noqa: E402
 from support import Bench, Number, Unavailable  # noqa: E402
 
-BENCHMARKS = {module.NAME: module for module in (record, fidelity, replay, console)}
+BENCHMARKS = {module.NAME: module for module in (record, fidelity, replay, stops, console)}
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
 
 
