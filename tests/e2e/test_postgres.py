@@ -60,3 +60,45 @@ def test_pgbench(recorder, ports, place, transactions):  # noqa: F811
     recording = postgres.end()
     assert len(recording.nodes()) >= 10
     check(recorder, recording)
+
+
+@pytest.mark.full
+@pytest.mark.limit(900)
+def test_a_backend_is_killed(recorder, ports, place):  # noqa: F811
+    """The postmaster ends all its other children, makes the shared memory anew and recovers from the log; what was committed stays."""
+    postgres = Postgres(recorder, ports, place)
+    postgres.sql("create table kept (n int)")
+    postgres.sql("insert into kept select generate_series(1, 1000)")
+    sleeper = recorder.start([f"{BIN}/psql", "-h", "127.0.0.1", "-p", postgres.port, "-U", "tester", "-d", "postgres", "-c", "select pg_sleep(300)"])
+    backend = "select pid from pg_stat_activity where query = 'select pg_sleep(300)'"
+    os.kill(int(wait_until(lambda: postgres.sql(backend), "the backend does not sleep")), 9)
+    assert sleeper.finish().returncode != 0
+    wait_until(lambda: recorder.run([f"{BIN}/psql", "-h", "127.0.0.1", "-p", postgres.port, "-U", "tester", "-d", "postgres", "-c", "select 1"]).returncode == 0,
+               "not recovered", 60)
+    assert postgres.sql("select count(*), sum(n) from kept") == "1000|500500"
+    postgres.sql("insert into kept values (1001)")
+    recording = postgres.end()
+    assert "all server processes terminated; reinitializing" in recording.stderr
+    check(recorder, recording)
+
+
+@pytest.mark.full
+@pytest.mark.limit(900)
+def test_all_of_it_is_killed(recorder, ports, place):  # noqa: F811
+    """Two recordings: one that ends wherever each process stood, one of the server that finds the log and recovers."""
+    postgres = Postgres(recorder, ports, place)
+    postgres.client("pgbench", "-i", "-q", "-s", "1", "postgres")
+    postgres.bench(4, 50)
+    before = postgres.sql("select sum(abalance) from pgbench_accounts")
+    pids = [int(pid) for pid in postgres.sql("select pid from pg_stat_activity where pid <> pg_backend_pid()").split()]
+    postmaster = int((place / "data" / "postmaster.pid").read_text().split()[0])
+    for pid in [postmaster, *pids]:
+        os.kill(pid, 9)
+    killed = postgres.server.finish(137)
+    recorder.verify(killed, "--times", "5", timeout=600)
+    (place / "data" / "postmaster.pid").unlink()
+    postgres.server = postgres.start()
+    assert postgres.sql("select sum(abalance) from pgbench_accounts") == before
+    recovered = postgres.end()
+    assert "automatic recovery in progress" in recovered.stderr
+    check(recorder, recovered)
