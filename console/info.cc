@@ -9,6 +9,7 @@
 #include "console/live.h"
 #include "core/trace/index.h"
 #include "core/trace/logical_time.h"
+#include "core/trace/node_end.h"
 #include "core/trace/recording.h"
 
 namespace friday {
@@ -57,7 +58,7 @@ double seconds_of(const Schedule& schedule, NodeId id) {
 json describe_node(const Recording& recording, const Schedule* schedule, const NodeInfo& node) {
   json out = {{"id", node.id.value}, {"name", node.name}, {"lineage", node.lineage}, {"program", node.program}, {"argv", node.argv},
               {"build_id", node.build_id}, {"host", node.host}, {"pid", node.pid}, {"events", node.events}, {"trace_bytes", node.trace_bytes},
-              {"ended", describe(node.end)}};
+              {"ended", describe(schedule && is_scheduled(*schedule, node.id) ? end_of(recording, *schedule, node) : node.end)}};
   if (node.parent) out["parent"] = node.parent->value;
   if (node.spawned_by) out["spawned_by"] = node.spawned_by->value;
   if (node.replaces) out["replaces"] = node.replaces->value;

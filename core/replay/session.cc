@@ -16,6 +16,7 @@
 #include <filesystem>
 
 #include "core/base/check.h"
+#include "core/trace/node_end.h"
 
 namespace friday {
 
@@ -106,7 +107,9 @@ Result<void> ReplaySession::build_all() {
   for (NodeId id : ids_) {
     FRIDAY_TRY(reader, TraceReader::open(recording_, id));
     FRIDAY_TRY_VOID(reader.check());
-    nodes_[id] = std::make_unique<ReplayNode>(*recording_.find(id), std::move(reader));
+    NodeInfo info = *recording_.find(id);
+    info.end = end_of(recording_, schedule_, info);
+    nodes_[id] = std::make_unique<ReplayNode>(std::move(info), std::move(reader));
   }
   for (auto& [id, node] : nodes_)
     if (!(node->reader().header().features & format::kFeatureForkChild)) FRIDAY_TRY_VOID(build_node(*node));

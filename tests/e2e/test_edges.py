@@ -1,5 +1,6 @@
 """What orders two processes of a host in `causal`: each way of waiting for another is recorded, the call that waits is found to come
 behind the call that lets it go, and is not when that one kind of edge is left out. The calls overlap, so no clock tells."""
+import json
 import subprocess
 
 import pytest
@@ -29,3 +30,9 @@ def test_only_its_edge_orders_them(way, recorder, targets, ordered, tmp_path):
     assert not ordered(recording, WAYS[way]), "something else orders them too"
     for sync in ("clock", "causal"):
         recorder.verify(recording, "--sync", sync)
+
+
+def test_only_the_parent_knows_how_a_child_was_killed(recorder, targets):
+    recording = recorder.record([targets / "signals_stop"], name="it")
+    ended = {node["name"]: node["ended"] for node in json.loads(recorder.run([recorder.friday, "info", "--json", recording.path]).stdout)["nodes"]}
+    assert ended == {"it": "exited with 0", "it/child-1": "exited with 3", "it/child-2": "killed by SIGKILL"}
