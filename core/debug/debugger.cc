@@ -194,6 +194,7 @@ Result<void> Debugger::restart() {
     }
   for (auto& [id, s] : states_) {
     s.watches.clear();
+    s.frames.clear();
     s.workspace = s.staged = 0;
   }
   for (StopPointId id : points_.ids()) points_.find(id)->instances.clear();
@@ -227,7 +228,7 @@ void Debugger::mark_altered(NodeId node) {
 }
 
 std::vector<std::string> Debugger::take_notices() {
-  std::vector<std::string> notices;
+  std::vector<std::string> notices = std::exchange(notices_, {});
   for (auto& [id, s] : states_)
     if (s.link && s.link->take_replaced())
       notices.push_back(fmt::format("node {}: its gdb had died; another one is in its place, without the settings and values made in the old one", id));

@@ -38,6 +38,17 @@ struct RawValue {
   std::optional<uint64_t> address;
 };
 
+// A function's frame on a thread's stack.
+struct FrameLife {
+  ThreadId thread{};
+  uint64_t end = 0;   // the stack pointer when it has returned; its return address stands below
+  uint64_t back = 0;  // where it returns to
+  std::string function;
+};
+
+// FUNC and the rest of FUNC::LOCAL...; none when the expression does not look like it.
+std::optional<std::pair<std::string, std::string>> split_local(const std::string& expression);
+
 struct DebugStop {
   enum class Kind { breakpoint, watch, timer, exit, end, divergence, interrupt, pause, step, signal, reached };
   Kind kind = Kind::end;
@@ -128,14 +139,25 @@ class Debugger final : public Pump, public RspHost {
   NodeId here() const { return here_; }
 
  private:
+  struct FrameShape {  // of the frame of a thread that stands at an instruction
+    bool has_outer = false, by_base = false;
+    uint64_t offset = 0;  // of its end, from the base or the stack pointer
+    std::string function;
+  };
   struct Watched {
+    std::string expression;              // as the user wrote it
+    std::optional<FrameLife> frame;      // it lives as long as this one
+    std::unique_ptr<NodeControl> frozen; // where its locals were found
+    NodeControl& seen_from(ReplayNode& node) const;
     std::unique_ptr<ChainWatch> chain;
     uint32_t type = 0;  // of the value, in the TypeRegistry
   };
   // What the debugger knows of one node.
   struct NodeContext {
     std::unique_ptr<GdbLink> link;
-    std::map<uint32_t, std::vector<Watched>> watches;  // by stop point: one an expression
+    std::map<uint32_t, std::vector<Watched>> watches;  // by stop point: one an expression, of locals one an activation
+    std::unordered_map<uint64_t, FrameShape> frames;   // by pc
+    uint32_t next_index = 0;                           // of a watched range
     // Plans by scope, then by expression. One that names a local variable is of its pc alone (where the variable is, or
     // that it is a constant, may change with each instruction), any other holds in the whole block.
     std::unordered_map<uint64_t, CodeScope> scopes;  // by pc
@@ -196,7 +218,16 @@ class Debugger final : public Pump, public RspHost {
   void disarm(StopPoint& point, ReplayNode& node);
   void arm_all(ReplayNode& node);
   bool condition_holds(const StopPoint& point, NodeId node, std::string& note);
-  std::optional<DebugStop> judge_breakpoint(const ReplayStop& stop);
+  Result<void> watch_expression(StopPoint& point, ReplayNode& node, const std::string& shown, const std::string& text, bool local, bool may_ask);
+  // frames.cc
+  Result<std::optional<FrameLife>> current_frame(ReplayNode& node, bool may_ask);
+  static bool lives(ReplayNode& node, const FrameLife& frame);
+  Result<void> tie_to_frame(StopPoint& point, ReplayNode& node, Watched& watched, bool may_ask);
+  Result<void> arm_entries(StopPoint& point, ReplayNode& node, const std::string& function);
+  void enter_frame(StopPoint& point, ReplayNode& node, bool may_ask);
+  void leave_frames(StopPoint& point, ReplayNode& node, const ReplayStop& stop);
+  bool follow_frames(ReplayStop& stop, bool may_ask);
+  std::optional<DebugStop> judge_breakpoint(ReplayStop stop);
   std::optional<DebugStop> judge_watch(const ReplayStop& stop);
   bool count(StopPoint& point);
 
@@ -230,6 +261,7 @@ class Debugger final : public Pump, public RspHost {
   std::map<NodeId, NodeContext> states_;
   TypeRegistry types_;
   StopPoints points_;
+  std::vector<std::string> notices_;             // for take_notices()
   std::map<uint32_t, Timer> timers_;
   std::optional<NodeId> timer_node_;            // parked for the next timer
   bool passing_ = false;                         // run_to runs

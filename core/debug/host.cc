@@ -45,11 +45,16 @@ Result<void> Debugger::resume(NodeId id, const ResumeRequest& request) {
   auto stop = stepping ? step_range(id, *stepping, *action) : session_->run();
   // What other nodes do and what conditions refuse is passed over, as in a run of the user's.
   while (stop && (stop->kind == ReplayStop::Kind::breakpoint || stop->kind == ReplayStop::Kind::watch)) {
+    bool passed_over = false;
+    if (std::ranges::any_of(stop->owners, [&](const BreakpointOwner& o) { return o.kind == BreakpointOwner::Kind::stop_point; })) {
+      group_moved(*stop);
+      passed_over = follow_frames(*stop, false);
+    }
     bool for_client = stop->node == id && stop->kind == ReplayStop::Kind::watch && client_watches_.size();
     for (const auto& owner : stop->owners) for_client |= stop->node == id && owner == client(id);
     bool for_user = stop->kind == ReplayStop::Kind::watch && !for_client;
     for (const auto& owner : stop->owners) for_user |= owner.kind == BreakpointOwner::Kind::stop_point;
-    if (for_user && !for_client && refused(*stop)) {
+    if (passed_over || (for_user && !for_client && refused(*stop))) {
       if (stepping) {
         state(id).stopped = *stepping;
         state(id).link->moved(*stepping);
@@ -92,7 +97,7 @@ Result<ReplayStop> Debugger::run_call(NodeId id, ThreadId thread) {
     if (stop->kind == ReplayStop::Kind::watch) {
       ReplayNode& node = *session_->find(id);
       for (auto& [number, chains] : state(id).watches)
-        for (auto& watched : chains) (void)watched.chain->update(stop->hits, node, thread, node.watches());
+        for (auto& watched : chains) (void)watched.chain->update(stop->hits, watched.seen_from(node), thread, node.watches());
       continue;
     }
     const bool others = stop->kind == ReplayStop::Kind::breakpoint && std::find(stop->owners.begin(), stop->owners.end(), client(id)) == stop->owners.end();

@@ -16,6 +16,22 @@ std::string clean(std::string text) {
   return from == std::string::npos ? "" : text.substr(from);
 }
 
+// `-l EXPR`, `-page EXPR` and `-writes EXPR`, in any order, before the first expression; they are meant for all.
+Result<void> take_options(StopPoint& point) {
+  std::string& first = point.expressions.front();
+  while (first.starts_with('-') && first.size() > 1 && isalpha(static_cast<unsigned char>(first[1]))) {
+    const size_t end = std::min(first.find(' '), first.size());
+    const std::string option = first.substr(0, end);
+    if (option == "-l" || option == "-location") point.by_place = true;
+    else if (option == "-page") point.any_page = true;
+    else if (option == "-writes") point.any_write = true;
+    else return fail(ErrorCode::usage, "watch has no option {}: there are -l (the memory that EXPR means now), -page (protect pages of stacks too) and -writes (writes of the same value too)", option);
+    first = clean(first.substr(end));
+    if (first.empty()) return fail(ErrorCode::usage, "watch {} needs an expression behind it", option);
+  }
+  return {};
+}
+
 // The links of a pointer chain, outermost first: a->b->c gives a, a->b, a->b->c. Only plain chains of names are split.
 std::vector<std::string> links_of(const std::string& expression) {
   std::vector<std::string> links;
@@ -76,6 +92,7 @@ Result<uint32_t> Debugger::add_watch(const std::vector<NodeId>& nodes, const std
   point.kind = StopKind::watchpoint;
   point.nodes.ids = nodes;
   for (const auto& e : expressions) point.expressions.push_back(clean(e));
+  FRIDAY_TRY_VOID(take_options(point));
   point.condition = clean(condition);
   FRIDAY_TRY(id, points_.add(std::move(point)));
   StopPoint& added = *points_.find(id);
@@ -126,35 +143,68 @@ Result<void> Debugger::arm_breakpoint(StopPoint& point, ReplayNode& node) {
 }
 
 Result<void> Debugger::arm_watch(StopPoint& point, ReplayNode& node) {
-  FRIDAY_TRY(thread, scope_thread(node.id()));
   FRIDAY_TRY_VOID(node.make_pad_areas());  // for stores that will be patched
-  auto& watched = state(node.id()).watches[point.id.value];
-  watched.clear();
+  state(node.id()).watches[point.id.value].clear();
   node.watches().disarm(point.id);
-  uint32_t index = 0;
+  point.instances[node.id()].clear();
   for (const auto& expression : point.expressions) {
     const std::string text = expression.starts_with("*0x") ? "*(int*)" + expression.substr(1) : expression;
-    std::vector<std::shared_ptr<const ExpressionPlan>> plans;
-    for (const auto& link_text : links_of(text)) {
-      FRIDAY_TRY(p, plan(node.id(), link_text));
-      if (!p.plan->place && link_text != text && p.plan->kind == ExpressionPlan::Kind::value && is_constant(*p.plan)) continue;
-      if (p.plan->kind == ExpressionPlan::Kind::gdb) {
-        FRIDAY_TRY(fixed, place_now(node.id(), link_text, p.plan->reason));
-        p.plan = std::move(fixed);
-      }
-      if (!p.plan->place) return fail(ErrorCode::unsupported, "node {}: {} cannot be watched: it has no place in memory", node.id(), link_text);
-      plans.push_back(p.plan);
-    }
-    const uint32_t type = types_.add(*plans.back(), plans.back()->type), first = index;
-    index += static_cast<uint32_t>(plans.size());
-    watched.push_back({std::make_unique<ChainWatch>(point.id, std::move(plans), first, point.any_write), type});
-    auto armed = watched.back().chain->arm(node, thread, node.watches());
+    auto armed = watch_expression(point, node, expression, text, false, true);
+    // FUNC::LOCAL, unless the name means a variable that is always there.
+    const auto local = split_local(text);
+    if (!armed && local && !point.by_place && locate(node.id(), local->first)) armed = arm_entries(point, node, local->first);
     if (!armed) {
-      node.watches().disarm(point.id);
-      watched.clear();
+      disarm(point, node);
       return armed;
     }
   }
+  return {};
+}
+
+// `shown` is what the user wrote, `text` what is evaluated; `local`: it is a variable of the function just entered.
+Result<void> Debugger::watch_expression(StopPoint& point, ReplayNode& node, const std::string& shown, const std::string& text, bool local, bool may_ask) {
+  FRIDAY_TRY(thread, scope_thread(node.id()));
+  std::vector<std::shared_ptr<const ExpressionPlan>> plans;
+  bool in_frame = local;
+  if (point.by_place) {
+    FRIDAY_TRY(fixed, place_now(node.id(), text, ""));
+    plans.push_back(std::move(fixed));
+  }
+  for (const auto& link_text : point.by_place ? std::vector<std::string>{} : links_of(text)) {
+    const KnownPlan* known = may_ask ? nullptr : known_plan(state(node.id()), link_text);
+    if (!may_ask && (!known || known->refusal)) return fail(ErrorCode::unsupported, "gdb is busy with a step, and was not asked about it before");
+    KnownPlan p;
+    if (known) {
+      p = *known;
+    } else {
+      FRIDAY_TRY(made, plan(node.id(), link_text));
+      p = std::move(made);
+    }
+    if (!p.plan->place && link_text != text && p.plan->kind == ExpressionPlan::Kind::value && is_constant(*p.plan)) continue;
+    if (p.plan->kind == ExpressionPlan::Kind::gdb) {
+      if (!may_ask) return fail(ErrorCode::unsupported, "gdb is busy with a step");
+      if (!local && split_local(shown)) return fail(ErrorCode::unsupported, "{} is a variable of a function", shown);
+      FRIDAY_TRY(fixed, place_now(node.id(), link_text, p.plan->reason));
+      p.plan = std::move(fixed);
+    }
+    if (!p.plan->place) return fail(ErrorCode::unsupported, "node {}: {} cannot be watched: it has no place in memory", node.id(), link_text);
+    in_frame = in_frame || !p.plan->registers.empty();
+    plans.push_back(p.plan);
+  }
+  NodeContext& s = state(node.id());
+  const uint32_t type = types_.add(*plans.back(), plans.back()->type), first = s.next_index;
+  s.next_index += static_cast<uint32_t>(plans.size());
+  Watched watched;
+  watched.expression = shown;
+  watched.type = type;
+  if (in_frame) FRIDAY_TRY_VOID(tie_to_frame(point, node, watched, may_ask));
+  watched.chain = std::make_unique<ChainWatch>(point.id, std::move(plans), first, point.any_write);
+  auto armed = watched.chain->arm(watched.seen_from(node), thread, node.watches(), point.any_page);
+  if (!armed) {
+    watched.chain->disarm(node.watches());
+    return armed;
+  }
+  s.watches[point.id.value].push_back(std::move(watched));
   return {};
 }
 
@@ -168,7 +218,7 @@ void Debugger::disarm(StopPoint& point, ReplayNode& node) {
 
 // A forked node is a copy of its parent: a breakpoint stands where it stands there, and no gdb need be asked.
 bool Debugger::arm_as_in_parent(StopPoint& point, ReplayNode& node) {
-  if (!node.info().parent || !point.enabled) return false;
+  if (!node.info().parent || !point.enabled || point.kind != StopKind::breakpoint) return false;
   auto known = point.instances.find(*node.info().parent);
   if (known == point.instances.end() || known->second.empty()) return false;
   for (const StopInstance& instance : known->second)
@@ -244,8 +294,8 @@ bool Debugger::condition_holds(const StopPoint& point, NodeId node, std::string&
 
 bool Debugger::count(StopPoint& point) { return points_.count_hit(point.id) == HitVerdict::run_handlers; }
 
-std::optional<DebugStop> Debugger::judge_breakpoint(const ReplayStop& stop) {
-  if (passing_) return std::nullopt;
+std::optional<DebugStop> Debugger::judge_breakpoint(ReplayStop stop) {
+  if (follow_frames(stop, true) || passing_) return std::nullopt;
   DebugStop out = base_stop(stop, DebugStop::Kind::breakpoint);
   out.pc = stop.pc.value;
   std::vector<uint32_t> ids;
@@ -269,16 +319,21 @@ std::optional<DebugStop> Debugger::judge_watch(const ReplayStop& stop) {
     // Every chain is brought up to date; the first that changed is what is told.
     std::optional<ChainChange> told;
     size_t which = 0;
+    std::erase_if(watched, [&](Watched& each) {
+      if (!each.frame || lives(node, *each.frame)) return false;
+      each.chain->disarm(node.watches());
+      return true;
+    });
     for (size_t i = 0; i < watched.size(); i++) {
-      auto change = watched[i].chain->update(stop.hits, node, stop.thread, node.watches());
-      if (!change || !*change || !(*change)->value_changed || told) continue;
+      auto change = watched[i].chain->update(stop.hits, watched[i].seen_from(node), stop.thread, node.watches());
+      if (!change || !*change || !((*change)->value_changed || point->any_write) || told) continue;
       told = std::move(**change);
       which = i;
     }
     if (!told || passing_ || !condition_holds(*point, stop.node, out.message) || !count(*point)) continue;
     out.ids.push_back(number);
     if (!out.expression.empty()) continue;
-    out.expression = point->expressions[which];
+    out.expression = watched[which].expression;
     const auto address = told->address ? std::optional(told->address->value) : std::nullopt;
     if (told->old_value) out.old_value = RawValue{watched[which].type, *told->old_value, address};
     if (told->new_value) out.new_value = RawValue{watched[which].type, *told->new_value, address};

@@ -58,6 +58,10 @@
 #
 # -friday-symbols PREFIX [LIMIT] {"candidates": [...], "truncated": bool}: completions of an expression ending in PREFIX
 #
+# -friday-frame                  the function that the innermost frame belongs to, inlined ones left out, and how it is left
+#   {"function", "frame": ADDRESS (the stack pointer when it has returned), "back": ADDRESS (where it returns to),
+#    "pc", "sp", "bp"}         null when there is no outer frame
+#
 # -friday-console TEXT           commands of gdb's command line that have lines of their own
 import json
 import re
@@ -673,6 +677,22 @@ class Source(JsonCommand):
         return (name, int(offset)) if plus else (words, 0)
 
 
+class Frame(JsonCommand):
+    """-friday-frame"""
+
+    def answer(self, argv):
+        frame = gdb.newest_frame()
+        registers = {name: int(frame.read_register(name)) & MASK for name in ("rsp", "rbp")}
+        pc = frame.pc()
+        while frame.type() == gdb.INLINE_FRAME:
+            frame = frame.older()
+        outer = frame.older()
+        if outer is None:
+            return None
+        return {"function": frame.name(), "frame": int(outer.read_register("rsp")) & MASK, "back": outer.pc(), "pc": pc,
+                "sp": registers["rsp"], "bp": registers["rbp"]}
+
+
 class Symbols(JsonCommand):
     """-friday-symbols PREFIX [LIMIT]"""
 
@@ -754,4 +774,5 @@ Value("-friday-value")
 Locate("-friday-locate")
 Source("-friday-source")
 Symbols("-friday-symbols")
+Frame("-friday-frame")
 Console("-friday-console")

@@ -399,7 +399,7 @@ Result<void> ReplayNode::set_registers(ThreadId id, const user_regs_struct& want
   FRIDAY_TRY(thread, stopped_thread(id));
   FRIDAY_TRY(now, hardware(*thread));
   auto a = area(id.value);
-  auto frame = !thread->detour && a && in_shim(now.rip) ? frame_of(*a) : std::nullopt;
+  auto frame = !thread->detour && !show_hardware_ && a && in_shim(now.rip) ? frame_of(*a) : std::nullopt;
   if (!frame) {
     if (!TracedProcess::set_registers(thread->tid, wanted)) return std::unexpected(gone(info_.id));
     return {};
@@ -441,14 +441,60 @@ Result<int64_t> ReplayNode::inject(long number, std::span<const uint64_t> argume
   return process_->inject(any->tid, control_.syscall_instruction, number, arguments);
 }
 
+namespace {
+
+size_t debug_register(size_t number) { return offsetof(user, u_debugreg) + number * sizeof(user::u_debugreg[0]); }
+
+// Which slots the last debug exception of a thread was about, and none from now on. DR6 keeps its bits until it is cleared.
+uint32_t take_debug_status(pid_t tid) {
+  errno = 0;
+  const long status = ptrace(PTRACE_PEEKUSER, tid, debug_register(6), 0);
+  if (errno != 0 || !(status & 15)) return 0;
+  ptrace(PTRACE_POKEUSER, tid, debug_register(6), 0);
+  return static_cast<uint32_t>(status & 15);
+}
+
+}  // namespace
+
+Result<void> ReplayNode::set_debug_slots(const DebugSlots& slots) {
+  FRIDAY_TRY_VOID(stop_threads());  // who runs would keep the old ones
+  debug_slots_ = slots;
+  debug_version_++;
+  return {};
+}
+
+uint32_t ReplayNode::take_debug_hits(ThreadId id) {
+  Thread* thread = thread_of(id);
+  if (!thread || !thread->stopped) return 0;
+  return std::exchange(thread->debug_hits, 0) | take_debug_status(thread->tid);
+}
+
+// DR7: bit 2n enables slot n for the thread, bits 16 + 4n say "on writes" (1), bits 18 + 4n the size (Intel SDM, volume 3, 18.2.4).
+void ReplayNode::load_debug_slots(Thread& thread) {
+  if (thread.debug_version == debug_version_) return;
+  thread.debug_version = debug_version_;
+  unsigned long control = 0;
+  ptrace(PTRACE_POKEUSER, thread.tid, debug_register(7), 0);
+  ptrace(PTRACE_POKEUSER, thread.tid, debug_register(6), 0);
+  for (unsigned i = 0; i < debug_slots_.size(); i++) {
+    const auto [address, size] = debug_slots_[i];
+    if (!size || ptrace(PTRACE_POKEUSER, thread.tid, debug_register(i), address) != 0) continue;
+    const unsigned long length = size == 8 ? 2 : size - 1;
+    control |= 1ul << (2 * i) | (1ul | length << 2) << (16 + 4 * i);
+  }
+  if (control) ptrace(PTRACE_POKEUSER, thread.tid, debug_register(7), control);
+}
+
 Result<void> ReplayNode::single_step(ThreadId id) {
   FRIDAY_TRY(thread, stopped_thread(id));
+  load_debug_slots(*thread);
   int status = 0;
   do {  // an interrupt that was still on its way stops the thread before it has stepped
     if (ptrace(PTRACE_SINGLESTEP, thread->tid, 0, 0) != 0) return fail_errno(errno, "cannot step");
     while (waitpid(thread->tid, &status, __WALL) < 0 && errno == EINTR) {}
     if (!WIFSTOPPED(status)) return std::unexpected(gone(info_.id));
   } while ((status >> 16) == PTRACE_EVENT_STOP);
+  if (debug_version_) thread->debug_hits |= take_debug_status(thread->tid);
   // A fault leaves the registers as they were and is the next stop the session sees.
   if ((status >> 16) == 0 && WSTOPSIG(status) != SIGTRAP) thread->held = status;
   return {};

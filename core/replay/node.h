@@ -54,6 +54,8 @@ class ReplayNode final : public NodeControl {
   Result<void> set_extended_state(ThreadId thread, std::span<const std::byte> state) override;
   Result<int64_t> inject(long number, std::span<const uint64_t> arguments) override;
   Result<void> single_step(ThreadId thread) override;
+  Result<void> set_debug_slots(const DebugSlots& slots) override;
+  uint32_t take_debug_hits(ThreadId thread) override;
   Result<std::vector<Mapping>> mappings() override;
   Result<std::vector<std::byte>> auxv() override;
   std::string executable() override;
@@ -74,6 +76,8 @@ class ReplayNode final : public NodeControl {
     bool at_breakpoint = false;
     int deliver = 0;          // signal to hand to the process when it goes on
     std::optional<int> held;  // wait status that arrived while another one was awaited
+    uint32_t debug_version = 0;  // of the debug registers it has
+    uint32_t debug_hits = 0;     // of steps that Friday made
     // The thread executes a function that a debugger calls: what to go back to.
     struct Detour {
       user_regs_struct hardware, view;
@@ -129,6 +133,8 @@ class ReplayNode final : public NodeControl {
   // The thread that holds the token.
   ThreadId current() const;
 
+  // Gives a stopped thread the debug registers that are wanted, before it goes on.
+  void load_debug_slots(Thread& thread);
   // Stops every running thread; other stops that arrive meanwhile are held.
   Result<void> stop_threads();
   // Whether rip is in the shim or its stubs: then the program stands at a call.
@@ -185,6 +191,8 @@ class ReplayNode final : public NodeControl {
   ReplayNode* parent_ = nullptr;
   std::string sysroot_ = "/";
   bool show_hardware_ = false;
+  DebugSlots debug_slots_{};
+  uint32_t debug_version_ = 0;
   PatchedBytes patched_;
   Breakpoints breakpoints_{*this, patched_};
   WatchSet watches_{*this, breakpoints_};

@@ -251,9 +251,12 @@ bool ReplaySession::resume_thread(ReplayNode& node, ReplayNode::Thread& thread) 
     if (TracedProcess::registers(thread.tid, r) && node.breakpoints().contains(Addr{r.rip})) {
       auto how = node.breakpoints().step_over(ThreadId{thread.number}, r);
       if (how && *how == StepOver::in_registers) TracedProcess::set_registers(thread.tid, r);
+      // What the step wrote, if a debug register watches it, is looked at as if the thread had stopped by itself.
+      if (thread.debug_hits && !thread.held) thread.held = W_STOPCODE(SIGTRAP);
       if (thread.held) return true;
     }
   }
+  node.load_debug_slots(thread);
   thread.stopped = false;
   const int signal = std::exchange(thread.deliver, 0);
   return ptrace(PTRACE_CONT, thread.tid, 0, signal) == 0;
@@ -490,6 +493,10 @@ std::optional<ReplayStop> ReplaySession::handle_signal(ReplayNode& node, ReplayN
 }
 
 std::optional<ReplayStop> ReplaySession::handle_trap(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct& r) {
+  if (auto debug = debug_stop(node, thread)) {
+    if (!*debug) go_on(node, thread);
+    return *debug;
+  }
   if (r.rip == node.control().trap_instruction + 1) return handle_shim_trap(node, thread, r);
   if (auto owners = node.breakpoints().hit(r)) {
     TracedProcess::set_registers(thread.tid, r);
@@ -508,6 +515,23 @@ std::optional<ReplayStop> ReplaySession::handle_trap(ReplayNode& node, ReplayNod
   }
   // An int3 of the program's own, or a trap flag it set: its signal.
   return handle_fault(node, thread, SIGTRAP);
+}
+
+// A store to what a debug register watches, and the stop if it changed something; none when it is no such thing.
+std::optional<std::optional<ReplayStop>> ReplaySession::debug_stop(ReplayNode& node, ReplayNode::Thread& thread) {
+  user_regs_struct r;
+  if (!TracedProcess::registers(thread.tid, r)) return std::nullopt;
+  node.show_hardware(node.in_shim(r.rip));
+  auto outcome = node.watches().on_debug_trap(ThreadId{thread.number});
+  node.show_hardware(false);
+  if (!outcome || !*outcome) return std::nullopt;
+  if ((*outcome)->hits.empty()) return std::optional<ReplayStop>{};
+  if (node.breakpoints().in_pad(Addr{r.rip})) (void)node.breakpoints().leave_pad(ThreadId{thread.number});
+  thread.at_breakpoint = TracedProcess::registers(thread.tid, r) && node.breakpoints().contains(Addr{r.rip});
+  ReplayStop stop = stop_of(ReplayStop::Kind::watch, node, thread);
+  stop.pc = node.in_shim(r.rip) ? Addr{node.call_site(ThreadId{thread.number})} : (*outcome)->pc;
+  stop.hits = std::move((*outcome)->hits);
+  return std::optional(std::move(stop));
 }
 
 std::optional<ReplayStop> ReplaySession::handle_shim_trap(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct&) {

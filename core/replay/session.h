@@ -126,6 +126,7 @@ class ReplaySession {
   Result<void> expect_spin(ReplayNode& node);
   static bool is_spin(const BreakpointOwner& owner);
   Result<bool> yield_at_spin(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct& r);
+  std::optional<std::optional<ReplayStop>> debug_stop(ReplayNode& node, ReplayNode::Thread& thread);
   std::optional<ReplayStop> handle_shim_trap(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct& registers);
   std::optional<ReplayStop> handle_fault(ReplayNode& node, ReplayNode::Thread& thread, int signal);
   std::optional<ReplayStop> handle_exit(ReplayNode& node, pid_t tid, int status);

@@ -1,6 +1,7 @@
 #include "core/stop/chain.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "core/base/check.h"
 
@@ -46,9 +47,16 @@ void ChainWatch::take_value(const WatchSet& watches) {
   auto bytes = watches.bytes_of(id_, first_index_ + static_cast<uint32_t>(links_.size()) - 1);
   value_ = place_ && bytes && !bytes->empty() ? std::optional(*bytes) : std::nullopt;
   if (!value_ || place_->bits == 0) return;
-  for (size_t bit = 0; bit < value_->size() * 8; ++bit)
-    if (bit < place_->bit || bit >= place_->bit + place_->bits)
-      (*value_)[bit / 8] &= ~(std::byte{1} << static_cast<int>(bit % 8));
+  // A bit-field: its value, in as many bytes as its type has.
+  const PlanType& type = links_.back()->result_type();
+  uint64_t bits = 0;
+  for (size_t bit = 0; bit < std::min<uint64_t>(place_->bits, 64); ++bit) {
+    const size_t from = place_->bit + bit;
+    bits |= (static_cast<uint64_t>((*value_)[from / 8]) >> from % 8 & 1) << bit;
+  }
+  if (type.is_signed && place_->bits < 64 && bits >> (place_->bits - 1) & 1) bits |= ~uint64_t{0} << place_->bits;
+  value_->assign(std::min<uint64_t>(type.size, sizeof bits), std::byte{0});
+  std::memcpy(value_->data(), &bits, value_->size());
 }
 
 Result<std::optional<ChainChange>> ChainWatch::update(std::span<const WatchHit> hits, NodeControl& node,

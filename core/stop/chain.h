@@ -21,7 +21,7 @@ struct ChainChange {
   bool value_changed = false;               // also true when it became defined or undefined
   std::optional<std::vector<std::byte>> old_value, new_value;  // none: undefined
   std::optional<Addr> address;              // where the value is now
-  // Values are the bytes of the object; of a bit-field, of the bytes it touches, with all other bits 0.
+  // Values are the bytes of the object; of a bit-field, its value in as many bytes as its type has.
 };
 
 class ChainWatch {

@@ -23,6 +23,7 @@
 
 #include "core/base/error.h"
 #include "core/base/ids.h"
+#include "core/stop/debug_registers.h"
 
 namespace friday {
 
@@ -70,6 +71,13 @@ class NodeControl {
 
   // Executes one instruction of `thread`, with no breakpoint under it. Other threads do not move.
   virtual Result<void> single_step(ThreadId thread) = 0;
+
+  // What the processor shall watch in all threads, those of later too, from when they next go on.
+  virtual Result<void> set_debug_slots(const DebugSlots&) {
+    return fail(ErrorCode::unsupported, "this node has no debug registers to offer");
+  }
+  // Slots that `thread` has written to since the last time this was asked, a bit each. It stands behind the store.
+  virtual uint32_t take_debug_hits(ThreadId) { return 0; }
 
   virtual Result<std::vector<Mapping>> mappings() = 0;
   virtual Result<std::vector<std::byte>> auxv() = 0;

@@ -58,6 +58,8 @@ struct StopPoint {
   bool enabled = true;
   bool temporary = false;                 // deleted by its first stop
   bool any_write = false;                 // a watch that also reports a write of the same value
+  bool any_page = false;                  // a watch that protects pages of stacks and thread blocks too
+  bool by_place = false;                  // a watch of the memory that the expressions mean now
   // Per node; a node of `nodes` without an entry is pending there, with the reason in `pending` when one is known.
   std::map<NodeId, std::vector<StopInstance>> instances;
   std::map<NodeId, std::string> pending;

@@ -62,20 +62,26 @@ Result<void> WatchSet::arm(const WatchRange& range, bool allow_any_page) {
   if (range.size == 0 || high < low)
     return fail(ErrorCode::usage, "cannot watch {} bytes at {}", range.size, range.low);
   FRIDAY_TRY_VOID(load_layout());
+  PageUse use = PageUse::ordinary;
   for (uint64_t page = page_of(low); page < high; page += page_size) {
     if (!mapping_at(page))
       return fail(ErrorCode::bad_address, "cannot watch {} bytes at {}: nothing is mapped at {:#x}", range.size,
                   range.low, std::max(page, low));
-    if (!allow_any_page) FRIDAY_TRY_VOID(refuse_special(page, range));
+    if (use == PageUse::ordinary && !allow_any_page) use = page_use(Addr{page});
   }
   Armed armed{range, std::vector<std::byte>(range.size)};
   if (auto read = node_.read(range.low, armed.bytes); !read)
     return fail(ErrorCode::bad_address, "cannot watch {} bytes at {}: {}", range.size, range.low, read.error().message);
   disarm(range.id, range.index);
   uint32_t slot = next_slot_++;
+  if (use != PageUse::ordinary) {
+    FRIDAY_TRY_VOID(take_debug_registers(slot, range, use));
+    armed.by_processor = true;
+  }
+  const bool by_processor = armed.by_processor;
   ranges_.emplace(slot, std::move(armed));
   slot_of_[key_of(range.id, range.index)] = slot;
-  link(slot);
+  if (!by_processor) link(slot);
   return {};
 }
 
@@ -192,6 +198,29 @@ Result<const Instruction*> WatchSet::decode_at(Addr pc) {
   return &(decoded_[pc.value] = *instruction);
 }
 
+Result<std::optional<FaultOutcome>> WatchSet::on_debug_trap(ThreadId thread) {
+  if (debug_.empty()) return std::optional<FaultOutcome>{};
+  const uint32_t written = node_.take_debug_hits(thread);
+  if (!written) return std::optional<FaultOutcome>{};
+  FaultOutcome outcome;
+  outcome.how = FaultOutcome::How::stepped;
+  FRIDAY_TRY(registers, node_.registers(thread));
+  outcome.pc = breakpoints_.program_address(Addr{registers.rip}).value_or(Addr{registers.rip});
+  // A rep instruction stops after each iteration: it is one store, and done as such.
+  FRIDAY_TRY(instruction, decode_at(outcome.pc));
+  if (instruction && instruction->decoded.meta.category == ZYDIS_CATEGORY_STRINGOP && registers.rcx != 0 && registers.rip == outcome.pc.value) {
+    Access access(*this, thread);
+    if (emulate_store(*instruction, registers, access) != Emulated::no) FRIDAY_TRY_VOID(node_.set_registers(thread, registers));
+    for (auto [low, high] : access.written) FRIDAY_TRY_VOID(compare(low, high, true, outcome.hits));
+  }
+  for (unsigned i = 0; i < debug_.slots().size(); ++i) {
+    const DebugSlot& slot = debug_.slots()[i];
+    if (written >> i & 1 && slot.size) FRIDAY_TRY_VOID(compare(slot.address, slot.address + slot.size, true, outcome.hits));
+  }
+  statistics_.hits += outcome.hits.size();
+  return std::optional(std::move(outcome));
+}
+
 Result<std::vector<WatchHit>> WatchSet::note_write(Addr low, uint64_t size) {
   std::vector<WatchHit> hits;
   FRIDAY_TRY_VOID(compare(low.value, low.value + size, true, hits));
@@ -201,6 +230,8 @@ Result<std::vector<WatchHit>> WatchSet::note_write(Addr low, uint64_t size) {
 // Slots of the ranges that overlap [low, high), each once.
 std::vector<uint32_t> WatchSet::overlapping(uint64_t low, uint64_t high) const {
   std::vector<uint32_t> slots;
+  for (uint32_t owner : debug_.owners())
+    if (owner && low_of(owner) < high && ranges_.at(owner).high() > low) slots.push_back(owner);
   for (uint64_t page = page_of(low); page < high; page += page_size) {
     auto it = pages_.find(page);
     if (it == pages_.end()) continue;
@@ -243,6 +274,8 @@ Result<void> WatchSet::compare(uint64_t low, uint64_t high, bool written, std::v
 Result<void> WatchSet::copy_from(const WatchSet& parent, const PatchedStores::Snapshot& pages) {
   ranges_ = parent.ranges_;
   slot_of_ = parent.slot_of_;
+  debug_ = parent.debug_;
+  debug_changed_ = true;
   pages_ = parent.pages_;
   dirty_ = parent.dirty_;
   next_slot_ = parent.next_slot_;

@@ -75,8 +75,9 @@ class WatchSet {
  public:
   WatchSet(NodeControl& node, Breakpoints& breakpoints) : node_(node), breakpoints_(breakpoints), stores_(node, breakpoints) {}
 
-  // Fails with bad_address when a byte is not mapped, with unsupported when a page holds a stack or a thread block (the
-  // message names the thread and the cost) unless `allow_any_page`. (id, index) that is armed already is moved.
+  // Fails with bad_address when a byte is not mapped. A range on a page that holds a stack or a thread block is given to the
+  // debug registers, and refused (unsupported) when they do not suffice, unless `allow_any_page`: then its pages are protected
+  // like all others. (id, index) that is armed already is moved.
   Result<void> arm(const WatchRange& range, bool allow_any_page = false);
   void disarm(StopPointId id);
   void disarm(StopPointId id, uint32_t index);
@@ -91,6 +92,9 @@ class WatchSet {
   // A write fault at `address`. A thread that stands in a pad of a breakpoint is understood and brought out of it. `patch`: the
   // code that stores is the program's and may be patched.
   Result<FaultOutcome> on_fault(ThreadId thread, Addr address, bool patch = true);
+
+  // `thread` stopped because of a debug register, or may have: what the store changed. None when it did not.
+  Result<std::optional<FaultOutcome>> on_debug_trap(ThreadId thread);
 
   // [low, low + size) was written by Friday itself (through NodeControl, or by the replay): the changes are returned as
   // hits, for the caller to report or to drop, and the new bytes are the known ones from here on.
@@ -128,6 +132,7 @@ class WatchSet {
   struct Armed {
     WatchRange range;
     std::vector<std::byte> bytes;  // last known; empty while unmapped
+    bool by_processor = false;     // a debug register watches it, no page
     uint64_t high() const { return range.low.value + range.size; }
   };
   struct Page {
@@ -147,7 +152,7 @@ class WatchSet {
   // watch_pages.cc
   Result<void> load_layout();
   const Mapping* mapping_at(uint64_t address) const;
-  Result<void> refuse_special(uint64_t page, const WatchRange& range);
+  Result<void> take_debug_registers(uint32_t slot, const WatchRange& range, PageUse use);
   uint64_t low_of(uint32_t slot) const;
   void link(uint32_t slot);
   void unlink(uint32_t slot);
@@ -172,6 +177,8 @@ class WatchSet {
   std::vector<std::pair<uint64_t, ThreadId>> thread_blocks_;  // fs_base
   std::unordered_map<uint64_t, Instruction> decoded_;  // storing instructions seen, by address
   std::vector<std::byte> scratch_;
+  DebugRegisters debug_;
+  bool debug_changed_ = false;
   WatchStatistics statistics_;
   PatchedStores stores_;
 };

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 #include <iterator>
+#include <string>
 #include <utility>
 
 #include "core/stop/watch.h"
@@ -51,14 +52,19 @@ PageUse WatchSet::page_use(Addr address) {
   return mapping->stack ? PageUse::stack : PageUse::ordinary;
 }
 
-Result<void> WatchSet::refuse_special(uint64_t page, const WatchRange& range) {
-  PageUse use = page_use(Addr{page});
-  if (use == PageUse::ordinary) return {};
+Result<void> WatchSet::take_debug_registers(uint32_t slot, const WatchRange& range, PageUse use) {
+  if (debug_.take(slot, range.low.value, range.size)) {
+    debug_changed_ = true;
+    return {};
+  }
   const char* what = use == PageUse::stack ? "the stack of a thread" : "the thread-local variables and control block of a thread";
+  const size_t wanted = DebugRegisters::pieces(range.low.value, range.size).size();
   return fail(ErrorCode::unsupported,
-              "cannot watch {} bytes at {} by protecting its page: the page holds {}, and every call and local variable "
-              "there would fault; ask for the page to be protected nevertheless if that cost is acceptable",
-              range.size, range.low, what);
+              "cannot watch {} bytes at {}: they lie on {}, where the processor's four debug registers watch, 8 bytes each; {} of "
+              "them {} needed and {} free. `watch -page` protects the page instead, where every call and local variable then costs "
+              "10 us or more",
+              range.size, range.low, what, wanted > 4 ? "more than four" : std::to_string(wanted), wanted == 1 ? "is" : "are",
+              std::ranges::count(debug_.owners(), 0u));
 }
 
 uint64_t WatchSet::low_of(uint32_t slot) const { return ranges_.at(slot).range.low.value; }
@@ -79,6 +85,11 @@ void WatchSet::link(uint32_t slot) {
 
 void WatchSet::unlink(uint32_t slot) {
   const Armed& armed = ranges_.at(slot);
+  if (armed.by_processor) {
+    debug_.give_back(slot);
+    debug_changed_ = true;
+    return;
+  }
   for (uint64_t page = page_of(armed.range.low.value); page < armed.high(); page += page_size) {
     auto it = pages_.find(page);
     if (it == pages_.end()) continue;
@@ -98,6 +109,10 @@ Result<void> WatchSet::protect(uint64_t low, uint64_t high, uint32_t protection)
 }
 
 Result<void> WatchSet::flush() {
+  if (debug_changed_) {
+    FRIDAY_TRY_VOID(node_.set_debug_slots(debug_.slots()));
+    debug_changed_ = false;
+  }
   if (dirty_.empty()) return {};
   if (ranges_.empty()) FRIDAY_TRY_VOID(stores_.remove_all());
   std::vector<uint64_t> changed;

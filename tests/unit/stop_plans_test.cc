@@ -165,7 +165,7 @@ TEST(Chain, FollowsEveryLink) {
 
 TEST(Chain, OfABitFieldLooksAtItsBitsOnly) {
   size_t links_changed = 0;
-  EXPECT_EQ(chain_values({"n2.low"}, links_changed), std::vector<std::string>{"01"});
+  EXPECT_EQ(chain_values({"n2.low"}, links_changed), std::vector<std::string>{"01000000"});
 }
 
 }  // namespace

@@ -234,15 +234,23 @@ TEST_F(WatchTest, TenThousandRangesOnFewPages) {
   EXPECT_EQ(faults[0].hits.size(), 5u);
 }
 
-TEST_F(WatchTest, StacksAndThreadBlocksAreRefusedByName) {
+TEST_F(WatchTest, StacksAndThreadBlocksHaveTheDebugRegistersAndNoMore) {
   auto values = program.registers();
-  auto on_stack = program.watches.arm({watch_id, 0, Addr{values.rsp}, 8});
-  ASSERT_FALSE(on_stack);
-  EXPECT_EQ(on_stack.error().code, ErrorCode::unsupported);
-  EXPECT_NE(on_stack.error().message.find("stack"), std::string::npos) << on_stack.error().message;
-  auto thread_block = program.watches.arm({watch_id, 0, Addr{values.fs_base + 0x28}, 8});
+  const uint64_t stack = values.rsp & ~uint64_t{63};
+  auto large = program.watches.arm({watch_id, 0, Addr{stack}, 40});
+  ASSERT_FALSE(large);
+  EXPECT_EQ(large.error().code, ErrorCode::unsupported);
+  EXPECT_NE(large.error().message.find("stack"), std::string::npos) << large.error().message;
+  EXPECT_NE(large.error().message.find("watch -page"), std::string::npos) << large.error().message;
+  EXPECT_TRUE(program.watches.arm({watch_id, 1, Addr{stack}, 8}));
+  EXPECT_TRUE(program.watches.arm({watch_id, 2, Addr{stack + 9}, 3})) << "one and two bytes";
+  auto thread_block = program.watches.arm({watch_id, 3, Addr{values.fs_base + 0x28}, 16});
   ASSERT_FALSE(thread_block);
   EXPECT_NE(thread_block.error().message.find("thread-local"), std::string::npos) << thread_block.error().message;
+  EXPECT_NE(thread_block.error().message.find("2 of them are needed and 1 free"), std::string::npos) << thread_block.error().message;
+  program.watches.disarm(watch_id, 2);
+  EXPECT_TRUE(program.watches.arm({watch_id, 3, Addr{values.fs_base + 0x28}, 16}));
+  program.watches.disarm(watch_id);
   auto unmapped = program.watches.arm({watch_id, 0, Addr{0x10}, 8});
   ASSERT_FALSE(unmapped);
   EXPECT_EQ(unmapped.error().code, ErrorCode::bad_address);

@@ -1,0 +1,167 @@
+// Watches of local variables. Such a watch lives as long as the frame that the variable is in: a breakpoint where the function
+// returns to ends it. `watch FUNC::LOCAL` has a breakpoint at each place where FUNC is entered and watches the variable of each
+// activation that has begun since. Both kinds of breakpoint belong to the watch and are never told as stops.
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include <nlohmann/json.hpp>
+
+#include "core/debug/debugger.h"
+
+namespace friday {
+
+namespace {
+
+// A node whose thread stands as it did when a frame was met: where locals are must not depend on where a store to them stands.
+class FrozenFrame final : public NodeControl {
+ public:
+  FrozenFrame(NodeControl& node, const user_regs_struct& registers) : node_(node), registers_(registers) {}
+  NodeId id() const override { return node_.id(); }
+  std::vector<ThreadInfo> threads() override { return node_.threads(); }
+  Result<void> read(Addr address, std::span<std::byte> out) override { return node_.read(address, out); }
+  Result<void> write(Addr address, std::span<const std::byte> data) override { return node_.write(address, data); }
+  Result<void> read_raw(Addr address, std::span<std::byte> out) override { return node_.read_raw(address, out); }
+  Result<void> write_raw(Addr address, std::span<const std::byte> data) override { return node_.write_raw(address, data); }
+  Result<user_regs_struct> registers(ThreadId) override { return registers_; }
+  Result<void> set_registers(ThreadId thread, const user_regs_struct& registers) override { return node_.set_registers(thread, registers); }
+  Result<std::vector<std::byte>> extended_state(ThreadId thread) override { return node_.extended_state(thread); }
+  Result<void> set_extended_state(ThreadId thread, std::span<const std::byte> state) override { return node_.set_extended_state(thread, state); }
+  Result<int64_t> inject(long number, std::span<const uint64_t> arguments) override { return node_.inject(number, arguments); }
+  Result<void> single_step(ThreadId thread) override { return node_.single_step(thread); }
+  Result<std::vector<Mapping>> mappings() override { return node_.mappings(); }
+  Result<std::vector<std::byte>> auxv() override { return node_.auxv(); }
+  std::string executable() override { return node_.executable(); }
+  std::string sysroot() override { return node_.sysroot(); }
+
+ private:
+  NodeControl& node_;
+  user_regs_struct registers_;
+};
+
+bool is_word(char c) { return isalnum(static_cast<unsigned char>(c)) || c == '_'; }
+
+}  // namespace
+
+// FUNC and the rest of FUNC::LOCAL, FUNC::LOCAL->member and so on. C++ names have :: too: what they mean is looked up first.
+std::optional<std::pair<std::string, std::string>> split_local(const std::string& expression) {
+  size_t end = 0, last = std::string::npos;
+  while (end < expression.size() && (is_word(expression[end]) || expression[end] == ':' || expression[end] == '~')) {
+    if (expression.compare(end, 2, "::") == 0) last = end++;
+    end++;
+  }
+  if (last == std::string::npos || last == 0 || last + 2 >= end || isdigit(static_cast<unsigned char>(expression[0]))) return std::nullopt;
+  return std::pair{expression.substr(0, last), expression.substr(last + 2)};
+}
+
+// The frame that the stopped thread is in. What gdb said of one that stood at the same instruction holds for the next.
+Result<std::optional<FrameLife>> Debugger::current_frame(ReplayNode& node, bool may_ask) {
+  NodeContext& s = state(node.id());
+  FRIDAY_TRY(thread, scope_thread(node.id()));
+  FRIDAY_TRY(registers, node.registers(thread));
+  auto shape = s.frames.find(s.pc);
+  if (shape == s.frames.end()) {
+    if (!may_ask) return fail(ErrorCode::unsupported, "gdb is busy with a step");
+    FRIDAY_TRY(l, link(node.id()));
+    FRIDAY_TRY(answer, l->ask("-friday-frame", *this));
+    const auto json = nlohmann::json::parse(answer, nullptr, false);
+    if (json.is_discarded()) return fail(ErrorCode::bad_input, "node {}: gdb does not know the frame", node.id());
+    FrameShape fresh;
+    if (json.is_object()) {
+      const uint64_t frame = json["frame"];
+      fresh.has_outer = true;
+      fresh.by_base = frame - registers.rbp == 16;  // push %rbp; mov %rsp, %rbp
+      fresh.offset = frame - (fresh.by_base ? registers.rbp : registers.rsp);
+      fresh.function = json["function"].is_string() ? json["function"].get<std::string>() : "";
+    }
+    shape = s.frames.emplace(s.pc, std::move(fresh)).first;
+  }
+  if (!shape->second.has_outer) return std::optional<FrameLife>{};
+  FrameLife frame{thread, (shape->second.by_base ? registers.rbp : registers.rsp) + shape->second.offset, 0, shape->second.function};
+  FRIDAY_TRY_VOID(node.read(Addr{frame.end - 8}, std::as_writable_bytes(std::span(&frame.back, 1))));
+  return std::optional(std::move(frame));
+}
+
+// The frame's return address stands where it stood: neither a jump out of it nor another frame has taken its place.
+bool Debugger::lives(ReplayNode& node, const FrameLife& frame) {
+  uint64_t back = 0;
+  return node.read(Addr{frame.end - 8}, std::as_writable_bytes(std::span(&back, 1))) && back == frame.back;
+}
+
+NodeControl& Debugger::Watched::seen_from(ReplayNode& node) const { return frozen ? *frozen : static_cast<NodeControl&>(node); }
+
+// Ties a watch to the frame that the stopped thread is in, before it is armed.
+Result<void> Debugger::tie_to_frame(StopPoint& point, ReplayNode& node, Watched& watched, bool may_ask) {
+  FRIDAY_TRY(thread, scope_thread(node.id()));
+  FRIDAY_TRY(registers, node.registers(thread));
+  FRIDAY_TRY(frame, current_frame(node, may_ask));
+  watched.frozen = std::make_unique<FrozenFrame>(node, registers);
+  watched.frame = std::move(frame);
+  if (!watched.frame) return {};
+  FRIDAY_TRY_VOID(node.make_pad_areas());
+  return node.breakpoints().insert(Addr{watched.frame->back}, {BreakpointOwner::Kind::stop_point, point.id.value});
+}
+
+// Breakpoints at all places where the function is entered.
+Result<void> Debugger::arm_entries(StopPoint& point, ReplayNode& node, const std::string& function) {
+  FRIDAY_TRY(locations, locate(node.id(), function));
+  auto& instances = point.instances[node.id()];
+  for (const CodeLocation& location : locations) {
+    const Addr address{address_of(node.id(), location)};
+    FRIDAY_TRY_VOID(node.breakpoints().insert(address, {BreakpointOwner::Kind::stop_point, point.id.value}));
+    instances.push_back({address, 0, static_cast<uint32_t>(instances.size()), location.text});
+  }
+  return {};
+}
+
+// A function whose local is watched was entered.
+void Debugger::enter_frame(StopPoint& point, ReplayNode& node, bool may_ask) {
+  for (const auto& expression : point.expressions) {
+    const auto local = split_local(expression);
+    if (!local) continue;
+    if (auto armed = watch_expression(point, node, expression, local->second, true, may_ask); !armed)
+      notices_.push_back(fmt::format("watch {}: {} is not watched in this call of {} on node {}: {}", point.id.value, expression, local->first, node.id(), armed.error().message));
+  }
+}
+
+// The group stopped at a breakpoint that belongs to watches of locals, among others maybe. Takes those from the stop's owners;
+// true when no other is left.
+bool Debugger::follow_frames(ReplayStop& stop, bool may_ask) {
+  if (stop.kind != ReplayStop::Kind::breakpoint) return false;
+  std::vector<StopPoint*> mine;
+  std::erase_if(stop.owners, [&](const BreakpointOwner& owner) {
+    StopPoint* point = owner.kind == BreakpointOwner::Kind::stop_point ? points_.find({owner.id}) : nullptr;
+    if (!point || point->kind != StopKind::watchpoint) return false;
+    mine.push_back(point);
+    return true;
+  });
+  if (mine.empty()) return false;
+  ReplayNode& node = *session_->find(stop.node);
+  for (StopPoint* point : mine) {
+    leave_frames(*point, node, stop);
+    const auto& entries = point->instances[node.id()];
+    if (std::ranges::any_of(entries, [&](const StopInstance& each) { return each.address == stop.pc; })) enter_frame(*point, node, may_ask);
+  }
+  return stop.owners.empty();
+}
+
+void Debugger::leave_frames(StopPoint& point, ReplayNode& node, const ReplayStop& stop) {
+  auto watches = state(node.id()).watches.find(point.id.value);
+  auto registers = node.registers(stop.thread);
+  if (watches == state(node.id()).watches.end() || !registers) return;
+  auto& all = watches->second;
+  std::erase_if(all, [&](Watched& each) {
+    if (!each.frame || each.frame->back != stop.pc.value || each.frame->thread != stop.thread || registers->rsp < each.frame->end) return false;
+    each.chain->disarm(node.watches());
+    if (!split_local(each.expression))
+      notices_.push_back(fmt::format("watch {}: {} is gone on node {}: {} has returned", point.id.value, each.expression, node.id(),
+                                     each.frame->function.empty() ? "its function" : each.frame->function));
+    return true;
+  });
+  const bool waits = std::ranges::any_of(all, [&](const Watched& each) { return each.frame && each.frame->back == stop.pc.value; });
+  const auto& entries = point.instances[node.id()];
+  const bool enters = std::ranges::any_of(entries, [&](const StopInstance& each) { return each.address == stop.pc; });
+  if (!waits && !enters) (void)node.breakpoints().remove(stop.pc, {BreakpointOwner::Kind::stop_point, point.id.value});
+}
+
+}  // namespace friday

@@ -1,0 +1,117 @@
+"""Watches of local variables, of thread-local ones, of parts of objects, and what is refused."""
+
+import pytest
+from debug_support import BUILD, break_at, final_state, friday, opened, record_once, run_to_end  # noqa: F401
+
+pytestmark = pytest.mark.limit(60)
+
+
+@pytest.fixture(scope="module")
+def locals_(tmp_path_factory):
+    return record_once("watch_locals", lambda recorder: recorder.record([BUILD / "targets" / "watch_locals"]), tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def plain_end(locals_):
+    with friday.Session(locals_.path) as session:
+        return final_state(session)
+
+
+def changes(session, expression):
+    """(old, new) of each hit up to the end."""
+    seen = []
+    point = session.watch(expression, lambda hit: seen.append((hit.old, hit.new)))
+    run_to_end(session)
+    session.delete(point)
+    return seen
+
+
+def state(session):
+    return {int(node): (session.backend.event(node) + 1, session.backend.state_hash(node)) for node in session.nodes}
+
+
+def test_each_entry_of_a_function_is_watched(locals_, opened, plain_end):
+    session = opened(locals_)
+    new = [value for _, value in changes(session, "count::total")]
+    runs = [[1, 3, 6, 10], [1, 3], [1, 3, 6], [1, 3, 6]]
+    assert [value for value in new if value] == [value for run in runs for value in run]
+    assert state(session) == plain_end
+
+
+def test_recursion_watches_each_activation(locals_, opened, plain_end):
+    session = opened(locals_)
+    seen = [(old, new) for old, new in changes(session, "nest::here") if new % 10 == 1]
+    assert [new for _, new in seen][:3] == [1, 11, 21], "nest(2)"
+    assert all(old == new - 1 for old, new in seen)
+    assert state(session) == plain_end
+
+
+def test_more_activations_than_debug_registers_are_named(locals_, opened, plain_end):
+    session = opened(locals_)
+    changes(session, "nest::here")
+    told = session.backend.take_notices()
+    assert any("nest::here is not watched in this call of nest" in text and "watch -page" in text for text in told), told
+
+
+def test_what_a_call_stores_in_a_local(locals_, opened, plain_end):
+    session = opened(locals_)
+    assert [new for _, new in changes(session, "take::value") if new > 0] == [5, 6, 7]
+    session.restart()
+    assert changes(session, "taken[2]") == [(0, 3)], "and in memory that is watched by its page"
+    assert state(session) == plain_end
+
+
+def test_a_local_of_the_frame_where_the_node_stands(locals_, opened, plain_end):
+    session = opened(locals_)
+    break_at(session, "count")
+    assert [new for _, new in changes(session, "total") if new] == [1, 3, 6, 10], "this call only"
+    assert any("total is gone" in text and "count" in text for text in session.backend.take_notices())
+    assert state(session) == plain_end
+
+
+def test_a_jump_out_of_the_function_ends_the_watch(locals_, opened, plain_end):
+    session = opened(locals_)
+    assert [new for _, new in changes(session, "leap::inside") if new >= 30] == [30, 31]
+    assert state(session) == plain_end
+
+
+@pytest.mark.parametrize("expression, values", [("structs::p.x", [1, 2, 3]), ("structs::p.width", [1, 2, 3]), ("structs::text[2]", [2])])
+def test_parts_of_local_objects(locals_, opened, expression, values):
+    session = opened(locals_)
+    assert [int(new) for _, new in changes(session, expression) if int(new)][:3] == values
+
+
+def test_a_large_local_needs_its_page(locals_, opened, plain_end):
+    session = opened(locals_)
+    break_at(session, "structs")
+    with pytest.raises(friday.Error, match="watch -page"):
+        session.watch("text")
+    seen = changes(session, "-page text")
+    assert len(seen) >= 3
+    assert state(session) == plain_end
+
+
+def test_thread_local_variables(locals_, opened, plain_end):
+    session = opened(locals_)
+    break_at(session, "worker")
+    first = session.read(None, "(long)argument") * 100
+    assert [new for _, new in changes(session, "own")] == [first + 1, first + 2, first + 3], "of the thread that stood there"
+    assert state(session) == plain_end
+
+
+def test_slices_places_and_writes_of_the_same_value(locals_, opened):
+    session = opened(locals_)
+    assert len(changes(session, "numbers[2]@3")) == 3
+    session.restart()
+    assert [new for _, new in changes(session, "-l numbers[4]")] == [5]
+    session.restart()
+    assert [(old, new) for old, new in changes(session, "-writes numbers[4]")] == [(0, 5), (5, 5)]
+
+
+@pytest.mark.parametrize("expression, words", [("-quick numbers", "no option -quick"), ("-page", "needs an expression"), ("$rax", "no place in memory"),
+                                               ("numbers[1] + 2", "no place"), ("nothing_there", "nothing_there")])
+def test_what_is_refused(locals_, opened, plain_end, expression, words):
+    session = opened(locals_)
+    with pytest.raises(friday.Error, match=words):
+        session.watch(expression)
+    assert final_state(session) == plain_end
