@@ -61,6 +61,7 @@ std::string parts_text(const EventView& event, const Peers& peers) {
       text += fmt::format("  maps {} bytes at {} of its file", content->length, content->offset);
     } else if (const auto* map = part.shared_map()) {
       text += map->flags & format::kUnmapped ? fmt::format("  detaches shared memory at {:#x}", map->address)
+           : map->flags & format::kInherited ? fmt::format("  {} bytes shared with children to come", map->length)
                                              : fmt::format("  shared memory {}, {} bytes at {} of it{}", map->object, map->length, map->offset, map->flags & format::kObjectIsNew ? ", new" : "");
     } else if (const auto* change = part.shared_write()) {
       static constexpr const char* kDone[] = {"changes", "writes", "clears", "sets size", "allocates", "copies"};

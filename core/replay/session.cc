@@ -2,6 +2,7 @@
 
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -135,10 +136,19 @@ bool ended_by_fault(const ReplayNode& node) { return node.reader().header().runn
 
 }  // namespace
 
+// As far as this process may by itself. False: it cannot go up.
+static bool raise_descriptor_limit() {
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return false;
+  limit.rlim_cur = limit.rlim_max;
+  return setrlimit(RLIMIT_NOFILE, &limit) == 0;
+}
+
 // What the nodes map as a shared object: a file in memory, the same for all nodes that recorded it under that number.
 Result<void> ReplaySession::offer_object(ReplayNode& node, uint64_t object) {
   UniqueFd& fd = shared_[{node.reader().header().sharing, object}];
   if (!fd) fd.reset(memfd_create("friday-shared", MFD_CLOEXEC));
+  if (!fd && errno == EMFILE && raise_descriptor_limit()) fd.reset(memfd_create("friday-shared", MFD_CLOEXEC));
   if (!fd) return fail_errno(errno, fmt::format("cannot make a file in memory for shared object {}", object));
   const std::string path = fmt::format("/proc/{}/fd/{}", getpid(), fd.get());
   char name[sizeof(Control::shared)]{};

@@ -182,8 +182,8 @@ bool group_enter(ThreadArea* area, ThreadArea* in_call);    // true: no other pr
 void group_leave();                                         // for good: this process's recording has ended
 bool group_forked();                                        // in the child, which has no turn yet; false: no room for it
 // The process maps a thing that others may map: it is in their group from now on. Its number, 0: no room.
-// Device and inode 0: anonymous memory, a new thing each time.
 uint32_t group_share(uint64_t device, uint64_t inode, bool* fresh);
+bool group_share_inherited();                               // anonymous memory, which only children will share; false: no room
 uint32_t group_object(uint64_t device, uint64_t inode);     // its number if it is shared, else 0
 uint32_t group_files();                                     // how many files are shared: grows
 

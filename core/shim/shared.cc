@@ -127,19 +127,20 @@ bool shared_wanted(const uint64_t* a, const FileStat& st) {
 }
 
 bool shared_record_map(uint64_t device, uint64_t inode, int fd, uint64_t offset, uint64_t address, uint64_t length, bool readable, SharedMapPart* part) {
-  bool fresh;
-  const uint32_t object = group_share(device, inode, &fresh);
-  if (!object) {
+  const bool named = device || inode;
+  bool fresh = true;
+  const uint32_t object = named ? group_share(device, inode, &fresh) : 0;
+  if (named ? !object : !group_share_inherited()) {
     end_without_room();
     return false;
   }
-  *part = {object, offset, length, address, offset + length, fresh ? kObjectIsNew : 0u, 0};
+  *part = {object, offset, length, address, offset + length, (fresh ? kObjectIsNew : 0u) | (named ? 0u : kInherited), 0};
   if (fd >= 0) {
     FileStat st = {};
     native(5, fd, &st);
     part->size = (uint64_t)st.size;
     write_file(object, fd, offset, min(part->size, offset + length));
-  } else if (inode && readable) {
+  } else if (named && readable) {
     write_memory(object, offset, address, length);
   }
   return control.mode == kModeRecord;
@@ -150,7 +151,8 @@ const SharedMapPart* shared_part(const EventRecord* event) {
 }
 
 long shared_replay_map(const SharedMapPart* part, uint64_t length, uint64_t protection, bool fixed) {
-  const int fd = open_object(part->object);
+  const int fd = part->flags & kInherited ? (int)native(319 /* memfd_create */, "friday-shared", 1 /* MFD_CLOEXEC */) : open_object(part->object);
+  if (fd < 0) replay_fail("a file in memory cannot be made", fd);
   if (part->flags & kObjectIsNew) set_size(fd, 0);
   set_size(fd, part->size);
   fill_pages(fd, part->object);

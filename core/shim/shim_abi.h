@@ -231,9 +231,9 @@ struct TokenGroup {
   uint64_t reserved[3];
 };
 
-// Something that can be mapped by several processes: a file, a System V segment, or anonymous memory that children inherit.
+// Something that several processes can map by its name: a file or a System V segment.
 struct SharedObject {
-  uint64_t device, inode;  // 0, 0: anonymous; kSegmentDevice: a System V segment and its id
+  uint64_t device, inode;  // kSegmentDevice: a System V segment and its id
   uint32_t group, reserved;
 };
 inline constexpr uint64_t kSegmentDevice = ~0ull;

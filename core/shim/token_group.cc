@@ -274,19 +274,34 @@ uint32_t group_object(uint64_t device, uint64_t inode) {
 
 uint32_t group_files() { return mapped ? look(tokens->files) : 0; }
 
+static bool can_share() {
+  if (!mapped || (!mine && !become_member())) return false;
+  trace_header()->features |= kFeatureSharedMemory;
+  return true;
+}
+
+bool group_share_inherited() {
+  if (!can_share()) return false;
+  if (group) return true;
+  lock(&tokens->guard);
+  group = new_group();
+  unlock(&tokens->guard);
+  if (group) note_turn(0);
+  return group != 0;
+}
+
 uint32_t group_share(uint64_t device, uint64_t inode, bool* fresh) {
   *fresh = false;
-  if (!mapped || (!mine && !become_member())) return 0;
-  trace_header()->features |= kFeatureSharedMemory;
+  if (!can_share()) return 0;
   lock(&tokens->guard);
-  uint32_t number = inode || device ? group_object(device, inode) : 0;
+  uint32_t number = group_object(device, inode);
   const bool alone = !group;
   if (alone) group = number ? tokens->object[number].group : new_group();
   if (!number && group && tokens->objects + 1 < kMaxObjects) {
     *fresh = true;
     number = tokens->objects + 1;
     tokens->object[number] = {device, inode, group, 0};
-    if (inode && device != kSegmentDevice) tokens->files++;
+    if (device != kSegmentDevice) tokens->files++;
     __atomic_store_n(&tokens->objects, number, __ATOMIC_SEQ_CST);
   }
   unlock(&tokens->guard);

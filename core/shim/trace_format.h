@@ -272,9 +272,13 @@ struct StatePart {
   uint32_t stack_bytes, memory_bytes;  // 0: not looked at
 };
 
-enum SharedFlag : uint32_t { kObjectIsNew = 1, kUnmapped = 2 };
+enum SharedFlag : uint32_t {
+  kObjectIsNew = 1,
+  kUnmapped = 2,
+  kInherited = 4,  // anonymous: without a number, and only children of the process will ever have it
+};
 struct SharedMapPart {
-  uint64_t object;           // number, from 1
+  uint64_t object;           // number, from 1; 0 if kInherited
   uint64_t offset, length;   // in the object; whole pages
   uint64_t address;
   uint64_t size;             // bytes that the object holds now: what is mapped in pages behind them faults
