@@ -50,7 +50,7 @@ std::string transfer_flags(const format::TransferPart& transfer) {
 }
 
 std::string parts_text(const EventView& event, const Peers& peers) {
-  std::string text;
+  std::string text = clock_text(event);
   for (PartView part : event.parts()) {
     if (const auto* t = part.transfer()) {
       text += fmt::format("  {} channel {} at {}, {} bytes{}", t->direction == format::kIn ? "<-" : "->", t->channel, t->offset, t->length, transfer_flags(*t));
@@ -96,9 +96,10 @@ void print_event(const EventView& event, uint64_t first_ticks, double ticks_per_
 void print_json(const EventView& event, uint64_t first_ticks, double ticks_per_second, const Peers& peers) {
   json out = {{"seconds", seconds_since(event->entry_ticks, first_ticks, ticks_per_second)},
               {"event", event->index}, {"thread", event.thread()}, {"thread_sequence", event->thread_seq}, {"type", record_type_name(event.type())},
-              {"entry_ticks", event->entry_ticks}, {"return_ticks", event->return_ticks}, {"result", event->result},
-              {"input_hash", fmt::format("{:016x}", event->input_hash)}, {"arguments", json::array()}, {"parts", json::array()}};
+              {"entry_ticks", event->entry_ticks}, {"return_ticks", event.return_ticks()}, {"result", event->result},
+              {"input_hash", fmt::format("{:016x}", event.input_hash())}, {"arguments", json::array()}, {"parts", json::array()}};
   if (event.has_call()) out["call"] = call_text(event->call);
+  if (event.is_clock()) out["clock"] = {{"address", event.clock_address()}, {"seconds", event.clock_seconds()}, {"fraction", event.clock_fraction()}};
   if (event.type() == format::kSignal) out["signal"] = signal_text(event->call);
   for (uint64_t a : event.arguments()) out["arguments"].push_back(a);
   for (PartView part : event.parts()) {

@@ -220,7 +220,7 @@ Result<void> Collector::create_trace(Node& node, bool forked) {
   memcpy(header.magic, format::kMagic, sizeof header.magic);
   header.version = format::kVersion;
   header.header_size = format::kHeaderSize;
-  header.features = format::kFeatureChecksums;
+  header.features = format::kFeatureChecksums | format::kFeatureClockWords;
   header.features |= forked ? format::kFeatureForkChild : format::kFeatureImage;
   header.clock_kind = clock_kind_;
   header.abi_version = shim::kAbiVersion;

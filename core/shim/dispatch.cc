@@ -494,8 +494,14 @@ bool record_clock(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   bool read = false;
   if (!probed([&] { read = read_clock(frame, &result); }) || !read) return false;
   EventWriter writer(kCall, area, (uint16_t)frame->rax, arguments_of(frame), info.arity);
-  write_outputs(writer, info, frame, result, nullptr);
-  writer.commit(result, 0, now, now);
+  const uint64_t* words = (const uint64_t*)arguments_of(frame)[clock_argument((uint16_t)frame->rax)];
+  const bool plain = frame->rax == 228 || (frame->rax == 96 && !frame->rsi /* no time zone */);
+  if (plain && result == 0 && words) {
+    writer.commit_clock(words, now);
+  } else {
+    write_outputs(writer, info, frame, result, nullptr);
+    writer.commit(result, 0, now, now);
+  }
   frame->rax = (uint64_t)result;
   if (signals_pending(area)) signals_deliver(frame, area, Moment::after_call);
   return true;

@@ -110,6 +110,10 @@ const void* replay_part(const EventRecord* event, PartKind kind, unsigned nth, P
 }
 
 void replay_apply(const EventRecord* event) {
+  if (event->header.flags & kFlagClock) {
+    const uint64_t words[] = {event->input_hash, event->return_ticks};
+    friday_copy_out((void*)((const uint64_t*)(event + 1))[clock_argument(event->call)], words, sizeof words);
+  }
   const char* p = (const char*)(event + 1) + event->argument_count * 8;
   for (unsigned i = 0; i < event->part_count; i++) {
     const PartHeader* part = (const PartHeader*)p;
@@ -190,7 +194,8 @@ EventRecord* replay_expect(CallFrame* frame, ThreadArea* area, RecordType type, 
       if (want[i] != got[i]) diverge(event, kDivergedArgument, i, want[i], got[i], frame, area, type);
   if (type == kCall) {
     uint64_t hash = input_hash(call_info(call), frame);
-    if (hash != event->input_hash) diverge(event, kDivergedInput, 0, event->input_hash, hash, frame, area, type);
+    const uint64_t expected = event->header.flags & kFlagClock ? 0 : event->input_hash;
+    if (hash != expected) diverge(event, kDivergedInput, 0, expected, hash, frame, area, type);
   }
   if (event->header.flags & kFlagState) {
     uint64_t want, got = 0;

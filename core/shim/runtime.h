@@ -136,6 +136,10 @@ struct EventWriter {
   void* part_space(format::PartKind kind, size_t size, uint64_t address = 0);
   void memory(const void* address, size_t size) { if (address && size) part(format::kMemory, address, size, (uint64_t)address); }
   void commit(long result, uint64_t hash, uint64_t entry, uint64_t exit);
+  void commit_clock(const uint64_t* words, uint64_t now);  // kFlagClock
+
+ private:
+  void finish(uint64_t now);
 };
 void record_native(ThreadArea* area, uint16_t call, const uint64_t* arguments, unsigned count, long result, uint64_t entry);  // without parts
 void* record_begin(format::RecordType type, size_t size);  // not an event

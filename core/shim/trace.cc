@@ -277,11 +277,24 @@ void EventWriter::commit(long result, uint64_t hash, uint64_t entry, uint64_t ex
   event->input_hash = hash;
   event->entry_ticks = entry;
   event->return_ticks = exit;
+  finish(exit);
+}
+
+void EventWriter::commit_clock(const uint64_t* words, uint64_t now) {
+  event->header.flags |= kFlagClock;
+  event->result = 0;
+  event->input_hash = words[0];
+  event->entry_ticks = now;
+  event->return_ticks = words[1];
+  finish(now);
+}
+
+void EventWriter::finish(uint64_t now) {
   if ((char*)event == overflow) return;
   area_of(event->header.thread)->sequence++;
   header->events++;
   record_commit(event);
-  if (exit > next_clock) clock_calibrate();
+  if (now > next_clock) clock_calibrate();
 }
 
 void record_native(ThreadArea* area, uint16_t call, const uint64_t* arguments, unsigned count, long result, uint64_t entry) {

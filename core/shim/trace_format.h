@@ -29,6 +29,7 @@ enum Feature : uint64_t {
   kFeatureForkChild = 1 << 1,    // begins as a fork of another node; has no image of its own
   kFeatureChecksums = 1 << 2,    // every record's checksum is valid
   kFeatureSharedMemory = 1 << 3, // shares writable memory with other processes, or could have
+  kFeatureClockWords = 1 << 4,   // readings of clocks stand in the events themselves (kFlagClock)
 };
 
 // Where the process is between its last event and the next: of a process that was killed this says whether what it did
@@ -107,7 +108,10 @@ enum EventFlag : uint16_t {
   kFlagNative = 1 << 1,     // executed natively at replay too (memory mapping calls)
   kFlagAtEntry = 1 << 2,    // kSignal: delivered before the call at which the thread stood was made
   kFlagState = 1 << 3,      // has a kState part
+  kFlagClock = 1 << 4,      // a clock was read: `input_hash` and `return_ticks` are the two words stored at argument clock_argument()
 };
+// A third of what many servers record are readings of clocks, and it is bytes that recording costs.
+inline constexpr unsigned clock_argument(uint16_t call) { return call == 228 /* clock_gettime */ ? 1 : 0 /* gettimeofday */; }
 
 // An event: this header, then argument_count 64-bit argument values, then part_count parts.
 struct EventRecord {

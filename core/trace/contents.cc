@@ -85,7 +85,7 @@ class NodeSurvey {
 
  private:
   void on_event(EventView event) {
-    uint64_t memory = 0, received = 0;
+    uint64_t memory = event.is_clock() ? 16 : 0, received = 0;
     std::string path;
     for (PartView part : event.parts()) {
       if (part.kind() == format::kMemory) memory += part.bytes().size();

@@ -53,10 +53,16 @@ std::string result_text(const EventView& event) {
   return fmt::format(" = {}", r);
 }
 
+std::string clock_text(const EventView& event) {
+  if (!event.is_clock()) return {};
+  return fmt::format("  {}.{:0{}}", event.clock_seconds(), event.clock_fraction(), event->call == 96 /* gettimeofday */ ? 6 : 9);
+}
+
 std::string event_line(const EventView& event) {
   constexpr size_t kGlance = 32;
   const std::string what = what_text(event);
   std::string text = fmt::format("thread {} {}{}{}{}", event.thread(), record_type_name(event.type()), what.empty() ? "" : " ", what, result_text(event));
+  text += clock_text(event);
   for (PartView part : event.parts()) {
     if (part.kind() == format::kPath) return text + fmt::format("  \"{}\"", part.text());
     if (part.kind() == format::kMemory && !part.bytes().empty()) return text + fmt::format("  \"{}\"", preview(part.bytes(), kGlance));

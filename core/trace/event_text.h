@@ -23,6 +23,9 @@ std::string what_text(const EventView& event);
 // " = 13", " = -1 ENOENT", " ..." for the entry of a call that let the token go; empty for what has no result.
 std::string result_text(const EventView& event);
 
+// "  1763728612.000123456" for a clock that was read; empty for all else.
+std::string clock_text(const EventView& event);
+
 // "thread 0 call openat(0xffffff9c, 0x7ffd1000, 0, 0) = 3 "/etc/hosts"": path or first bytes, if there are any.
 std::string event_line(const EventView& event);
 

@@ -185,7 +185,7 @@ void NodeWalk::stamp(EventView event) {
   uint64_t floor = times.empty() ? 0 : times.back().back;
   floor = std::max(floor, std::exchange(turn_time_, 0));
   uint64_t index = times.size();
-  uint64_t entry = event->entry_ticks, back = event->return_ticks;
+  uint64_t entry = event->entry_ticks, back = event.return_ticks();
   if (is_return(event)) entry = back;
   constexpr uint64_t kMost = ~uint64_t{0} >> 1;
   entry = std::min(std::max(entry, floor), kMost);

@@ -15,7 +15,7 @@ using namespace format;
 
 namespace {
 
-constexpr uint64_t kKnownFeatures = kFeatureImage | kFeatureForkChild | kFeatureChecksums | kFeatureSharedMemory;
+constexpr uint64_t kKnownFeatures = kFeatureImage | kFeatureForkChild | kFeatureChecksums | kFeatureSharedMemory | kFeatureClockWords;
 
 uint64_t minimum_size(uint16_t type) {
   if (is_event(type)) return sizeof(EventRecord);
@@ -55,6 +55,8 @@ const char* event_problem(const EventRecord& event) {
   uint64_t size = event.header.size;
   uint64_t at = sizeof(EventRecord) + uint64_t{event.argument_count} * 8;
   if (at > size) return "its arguments do not fit into it";
+  if ((event.header.flags & kFlagClock) && (event.header.type != kCall || event.argument_count <= clock_argument(event.call)))
+    return "it is marked as the reading of a clock, and is none";
   const auto* base = reinterpret_cast<const std::byte*>(&event);
   for (unsigned n = 0; n < event.part_count; ++n) {
     if (size - at < sizeof(PartHeader)) return "a part does not fit into it";

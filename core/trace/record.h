@@ -113,6 +113,14 @@ class EventView {
   PartRange parts() const {
     return {reinterpret_cast<const std::byte*>(arguments().data() + record_->argument_count), record_->part_count};
   }
+  // The clock that was read: seconds, and nanoseconds or (gettimeofday) microseconds.
+  bool is_clock() const { return record_->header.flags & format::kFlagClock; }
+  uint64_t clock_address() const { return argument(format::clock_argument(record_->call)); }
+  uint64_t clock_seconds() const { return record_->input_hash; }
+  uint64_t clock_fraction() const { return record_->return_ticks; }
+  // What is in these fields of all other events.
+  uint64_t input_hash() const { return is_clock() ? 0 : record_->input_hash; }
+  uint64_t return_ticks() const { return is_clock() ? record_->entry_ticks : record_->return_ticks; }
 
  private:
   const format::EventRecord* record_ = nullptr;

@@ -107,7 +107,7 @@ Result<Walked> walk(const Recording& recording, NodeId id) {
       continue;
     }
     // A return counts from when the node took it up: what stands before it in the trace came before.
-    latest = std::max(latest, event->return_ticks);
+    latest = std::max(latest, event.return_ticks());
     deed.returned = latest;
     if (event.type() == kReturn && releases.contains(event.thread())) entry = releases[event.thread()];
     for (PartView part : event.parts()) {

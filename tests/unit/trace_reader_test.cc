@@ -5,6 +5,7 @@
 #include <functional>
 #include <random>
 
+#include "core/trace/event_text.h"
 #include "core/trace/index.h"
 #include "core/trace/recording.h"
 #include "tests/unit/trace_support.h"
@@ -285,6 +286,34 @@ TEST(TraceReader, SkipsRecordTypesItDoesNotKnow) {
   ASSERT_TRUE(reader);
   EXPECT_TRUE(reader->check());
   EXPECT_EQ(TraceIndex::build(*reader)->event_count(), 2u);
+}
+
+TEST(TraceReader, ReadsClocksThatStandInTheEvent) {
+  EventSpec reading{.call = SYS_clock_gettime, .flags = format::kFlagClock, .arguments = {1, 0x7000}, .input_hash = 1700000000, .entry_ticks = 40, .return_ticks = 5};
+  TemporaryRecording recording;
+  Script node(0);
+  node.writer.add(reading);
+  recording.save(node.writer);
+  auto reader = TraceReader::open(recording.path(), NodeId{0});
+  ASSERT_TRUE(reader && reader->check());
+  RecordCursor cursor = reader->records();
+  while (cursor.next() && !cursor.record().is_event()) {}
+  const EventView event = cursor.record().event();
+  EXPECT_EQ(event.clock_address(), 0x7000u);
+  EXPECT_EQ(clock_text(event), "  1700000000.000000005");
+  EXPECT_EQ(event.input_hash(), 0u);
+  EXPECT_EQ(event.return_ticks(), 40u);
+
+  reading.arguments = {1};  // and where it was stored is not known
+  TemporaryRecording other;
+  Script damaged(0);
+  damaged.writer.add(reading);
+  other.save(damaged.writer);
+  auto refused = TraceReader::open(other.path(), NodeId{0});
+  ASSERT_TRUE(refused);
+  const auto checked = refused->check();
+  ASSERT_FALSE(checked);
+  EXPECT_NE(checked.error().message.find("reading of a clock"), std::string::npos) << checked.error().message;
 }
 
 // Random damage with checksums resealed, so that every check behind them is reached: errors or none, never a crash.

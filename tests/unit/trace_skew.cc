@@ -49,7 +49,7 @@ void skew_trace(std::string& trace, const Skew& skew) {
     } else if (is_event(record->type)) {
       auto* event = reinterpret_cast<EventRecord*>(record);
       move(event->entry_ticks);
-      move(event->return_ticks);
+      if (!(record->flags & kFlagClock)) move(event->return_ticks);
     }
     record->checksum = record_checksum(std::as_bytes(std::span(trace).subspan(at, record->size)), at);
   });
