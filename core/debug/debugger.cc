@@ -49,6 +49,7 @@ void Debugger::node_started(ReplayNode& node) {
   // A forked process has what stood in its parent, for whichever nodes that was meant.
   (void)node.breakpoints().clear();
   node.watches().disarm_all();
+  watch_loader(node);
   arm_all(node);
   starting_.reset();
   park_for_target();
@@ -113,6 +114,10 @@ Result<GdbLink*> Debugger::link(NodeId id) {
   FRIDAY_TRY_VOID(session_->readable(id));
   NodeContext& s = state(id);
   if (!s.link) return fail(ErrorCode::node_not_started, "node {} has not started yet at this point of the replay", id);
+  if (std::exchange(s.loaded, false)) {
+    if (!std::exchange(s.linked, true)) session_->link_loaded(*session_->find(id));
+    s.link->libraries_changed();
+  }
   FRIDAY_TRY_VOID(s.link->ensure_ready(*this));
   return s.link.get();
 }

@@ -157,6 +157,10 @@ class Debugger final : public Pump, public RspHost {
     std::unique_ptr<GdbLink> link;
     std::map<uint32_t, std::vector<Watched>> watches;  // by stop point: one an expression, of locals one an activation
     std::unordered_map<uint64_t, FrameShape> frames;   // by pc
+    uint64_t r_debug = 0;         // of the node's loader
+    bool loader_missed = false;   // it changed its list while gdb could not be asked
+    bool loaded = false;          // it changed its list since gdb was asked something
+    bool linked = false;          // gdb finds the files of all libraries
     uint32_t next_index = 0;                           // of a watched range
     // Plans by scope, then by expression. One that names a local variable is of its pc alone (where the variable is, or
     // that it is a constant, may change with each instruction), any other holds in the whole block.
@@ -219,6 +223,11 @@ class Debugger final : public Pump, public RspHost {
   void arm_all(ReplayNode& node);
   bool condition_holds(const StopPoint& point, NodeId node, std::string& note);
   Result<void> watch_expression(StopPoint& point, ReplayNode& node, const std::string& shown, const std::string& text, bool local, bool may_ask);
+  // libraries.cc
+  void watch_loader(ReplayNode& node);
+  bool follow_loader(ReplayStop& stop, bool may_ask);
+  void libraries_changed(ReplayNode& node);
+  Result<void> check_place(ReplayNode& node, Addr address, bool typed);
   // frames.cc
   Result<std::optional<FrameLife>> current_frame(ReplayNode& node, bool may_ask);
   static bool lives(ReplayNode& node, const FrameLife& frame);

@@ -45,6 +45,9 @@ class GdbLink {
     thread_ = stopped;
   }
 
+  // The node's libraries are other ones than gdb knows.
+  void libraries_changed() { stale_ = libraries_changed_ = true; }
+
   // MI command in the scope of the stopped thread.
   Result<ResultRecord> run(std::string_view command, Pump& pump);
   // The JSON answer of a -friday- command.
@@ -73,6 +76,7 @@ class GdbLink {
   bool started_ = false, connected_ = false, stale_ = false, replaced_ = false;
   bool asked_ = false;          // since it was started
   bool threads_known_ = false;  // gdb may know threads besides the first
+  bool libraries_changed_ = false;
   size_t patches_known_ = 0;    // of the node when gdb last looked for libraries
   MiToken connecting_ = 0;
   ThreadId thread_{0};

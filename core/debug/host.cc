@@ -46,9 +46,9 @@ Result<void> Debugger::resume(NodeId id, const ResumeRequest& request) {
   // What other nodes do and what conditions refuse is passed over, as in a run of the user's.
   while (stop && (stop->kind == ReplayStop::Kind::breakpoint || stop->kind == ReplayStop::Kind::watch)) {
     bool passed_over = false;
-    if (std::ranges::any_of(stop->owners, [&](const BreakpointOwner& o) { return o.kind == BreakpointOwner::Kind::stop_point; })) {
+    if (std::ranges::any_of(stop->owners, [&](const BreakpointOwner& o) { return o.kind != BreakpointOwner::Kind::rsp_client; })) {
       group_moved(*stop);
-      passed_over = follow_frames(*stop, false);
+      passed_over = follow_loader(*stop, false) || follow_frames(*stop, false);
     }
     bool for_client = stop->node == id && stop->kind == ReplayStop::Kind::watch && client_watches_.size();
     for (const auto& owner : stop->owners) for_client |= stop->node == id && owner == client(id);

@@ -39,6 +39,7 @@ Result<Debugger::NodeContext*> Debugger::placed(NodeId id) {
   // A library came or went: names may mean something else now.
   s.scopes.clear();
   s.plans.clear();
+  s.frames.clear();
   s.program = &programs_[layout.key()];
   s.layout = std::move(layout);
   return &s;

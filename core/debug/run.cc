@@ -172,6 +172,8 @@ Result<DebugStop> Debugger::resume(std::optional<double> timeout) {
     std::atomic<bool>& flag;
     ~Forget() { flag = false; }
   } forget{interrupted_};
+  for (auto& [id, s] : states_)
+    if (ReplayNode* node = s.loader_missed ? session_->find(id) : nullptr; node && node->has_process()) libraries_changed(*node);
   if (pending_stop_) {
     ReplayStop stop = std::move(*pending_stop_);
     pending_stop_.reset();

@@ -67,6 +67,10 @@ Result<uint32_t> Debugger::add_breakpoint(const std::vector<NodeId>& nodes, cons
   point.kind = StopKind::breakpoint;
   point.nodes.ids = nodes;
   point.location = clean(location);
+  if (constexpr std::string_view waits = "-pending "; point.location.starts_with(waits)) {
+    point.may_wait = true;
+    point.location = clean(point.location.substr(waits.size()));
+  }
   point.condition = clean(condition);
   FRIDAY_TRY(id, points_.add(std::move(point)));
   StopPoint& added = *points_.find(id);
@@ -79,7 +83,7 @@ Result<uint32_t> Debugger::add_breakpoint(const std::vector<NodeId>& nodes, cons
     if (done) placed++;
     else if (!failure) failure = done.error();
   }
-  if (placed == 0 && failure) {
+  if (placed == 0 && failure && !added.may_wait) {
     (void)points_.remove(id);
     return std::unexpected(*failure);
   }
@@ -134,11 +138,17 @@ Result<void> Debugger::arm_breakpoint(StopPoint& point, ReplayNode& node) {
   FRIDAY_TRY_VOID(node.make_pad_areas());
   auto& instances = point.instances[node.id()];
   instances.clear();
+  std::optional<Error> refused;
   for (const CodeLocation& location : locations) {
     const Addr address{address_of(node.id(), location)};
+    if (auto fit = check_place(node, address, point.location.starts_with('*')); !fit) {
+      refused = fit.error();  // of a function's several places, the shim's own are none
+      continue;
+    }
     FRIDAY_TRY_VOID(node.breakpoints().insert(address, {BreakpointOwner::Kind::stop_point, point.id.value}));
     instances.push_back({address, 0, static_cast<uint32_t>(instances.size()), location.text});
   }
+  if (instances.empty() && refused) return std::unexpected(*refused);
   return {};
 }
 
@@ -295,7 +305,7 @@ bool Debugger::condition_holds(const StopPoint& point, NodeId node, std::string&
 bool Debugger::count(StopPoint& point) { return points_.count_hit(point.id) == HitVerdict::run_handlers; }
 
 std::optional<DebugStop> Debugger::judge_breakpoint(ReplayStop stop) {
-  if (follow_frames(stop, true) || passing_) return std::nullopt;
+  if (follow_loader(stop, true) || follow_frames(stop, true) || passing_) return std::nullopt;
   DebugStop out = base_stop(stop, DebugStop::Kind::breakpoint);
   out.pc = stop.pc.value;
   std::vector<uint32_t> ids;

@@ -195,29 +195,43 @@ Result<void> ReplaySession::build_node(ReplayNode& node) {
 }
 
 // gdb opens the program's files below the sysroot by the names the program knew them by.
+void ReplaySession::link_file(const std::string& root, const std::string& name, const uint8_t (&file)[16]) {
+  namespace fs = std::filesystem;
+  if (name.empty() || name[0] != '/') return;
+  std::error_code ignored;
+  fs::path place = root + name;
+  fs::create_directories(place.parent_path(), ignored);
+  fs::create_symlink(recording_.file_copy(file), place, ignored);
+  // The name that programs have for their loader.
+  if (constexpr const char* loader = "/ld-linux-x86-64.so.2"; name.ends_with(loader)) {
+    fs::create_directories(root + "/lib64", ignored);
+    fs::create_symlink(recording_.file_copy(file), root + "/lib64" + loader, ignored);
+  }
+  // /lib is a link to /usr/lib on most systems, and the loader's own list uses the short name.
+  if (!name.starts_with("/usr/lib")) return;
+  fs::path alias = root + name.substr(4);
+  fs::create_directories(alias.parent_path(), ignored);
+  fs::create_symlink(recording_.file_copy(file), alias, ignored);
+}
+
+void ReplaySession::link_loaded(ReplayNode& node) {
+  const uint8_t none[16]{};
+  for (RecordCursor cursor = node.reader().records(); cursor.next();) {
+    if (!cursor.record().is_event()) continue;
+    const format::MapContentPart* mapped = nullptr;
+    for (PartView part : cursor.record().event().parts()) {
+      if (part.map_content()) mapped = part.map_content();
+      if (mapped && memcmp(mapped->file, none, sizeof none) != 0 && part.kind() == format::kPath) link_file(node.sysroot(), std::string(part.text()), mapped->file);
+    }
+  }
+}
+
 void ReplaySession::make_sysroot(ReplayNode& node) {
   namespace fs = std::filesystem;
   std::string root = fmt::format("{}/{}", directory_, node.id());
   std::error_code ignored;
-  auto link = [&](const std::string& name, const uint8_t (&file)[16]) {
-    if (name.empty() || name[0] != '/') return;
-    fs::path place = root + name;
-    fs::create_directories(place.parent_path(), ignored);
-    fs::create_symlink(recording_.file_copy(file), place, ignored);
-    // /lib is a link to /usr/lib on most systems, and the loader's own list uses the short name.
-    if (name.starts_with("/usr/lib")) {
-      fs::path alias = root + name.substr(4);
-      fs::create_directories(alias.parent_path(), ignored);
-      fs::create_symlink(recording_.file_copy(file), alias, ignored);
-    }
-    // Programs name their loader by the ABI's name for it.
-    if (const std::string loader = place.filename(); loader.starts_with("ld-linux")) {
-      fs::create_directories(root + "/lib64", ignored);
-      fs::create_symlink(recording_.file_copy(file), root + "/lib64/" + loader, ignored);
-    }
-  };
   if (auto image = node.reader().image())
-    for (const auto* module : image->modules) link(std::string(bounded_text(module->path, sizeof module->path)), module->file);
+    for (const auto* module : image->modules) link_file(root, std::string(bounded_text(module->path, sizeof module->path)), module->file);
   // Separate debug information, where gdb looks for it: by build id.
   if (fs::is_directory(recording_.path() + "/debug/.build-id", ignored)) {
     fs::create_directories(root + "/usr/lib/debug", ignored);
@@ -574,6 +588,7 @@ std::optional<ReplayStop> ReplaySession::handle_shim_trap(ReplayNode& node, Repl
       return std::nullopt;
     case shim::kTrapMappingDone: {
       auto hits = node.watches().mapping_call_done(Addr{c.mapping_low}, Addr{c.mapping_high});
+      node.breakpoints().forget_gone(Addr{c.mapping_low}, Addr{c.mapping_high});
       (void)node.flush_watches();
       if (!hits || hits->empty()) {
         go_on(node, thread);

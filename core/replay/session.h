@@ -100,6 +100,9 @@ class ReplaySession {
   // Park the node before this event; ~0: never.
   Result<void> stop_at(NodeId id, uint64_t event);
 
+  // Puts what the node loads in its life where gdb looks for it (sysroot): walks its trace.
+  void link_loaded(ReplayNode& node);
+
   // Hash of all memory the program can write, stacks below the stack pointer left out: equal states have equal hashes.
   Result<uint64_t> state_hash(NodeId id);
 
@@ -140,6 +143,7 @@ class ReplaySession {
   size_t slot_of(NodeId id) const;
   ThreadId number_of(ReplayNode& node, ReplayNode::Thread& thread);
   void make_sysroot(ReplayNode& node);
+  void link_file(const std::string& root, const std::string& name, const uint8_t (&file)[16]);
   void discard();
 
   Recording recording_;

@@ -309,19 +309,33 @@ Result<void> Breakpoints::leave_pad(ThreadId thread) {
   }
 }
 
-std::vector<std::pair<Addr, BreakpointOwner>> Breakpoints::forget(Addr low, Addr high) {
-  std::vector<std::pair<Addr, BreakpointOwner>> lost;
+void Breakpoints::forget_gone(Addr low, Addr high) {
   for (auto it = sites_.begin(); it != sites_.end();) {
-    if (it->first < low.value || it->first >= high.value) {
+    std::byte there{};
+    const bool stays = it->first < low.value || it->first >= high.value || (node_.read_raw(Addr{it->first}, {&there, 1}) && there == int3);
+    if (stays) {
       ++it;
       continue;
     }
-    for (BreakpointOwner owner : it->second) lost.emplace_back(Addr{it->first}, owner);
+    patches_.remove_breakpoint(Addr{it->first});
     it = sites_.erase(it);
   }
+  for (const PatchWindow& window : patches_.windows_between(low, high)) {
+    std::vector<std::byte> there(window.patched.size());
+    const bool read = node_.read_raw(Addr{window.low}, there).has_value();
+    patches_.hide_breakpoints(Addr{window.low}, there);
+    if (!read || there != window.patched) patches_.remove_window(Addr{window.low});
+  }
   std::erase_if(codes_, [&](const auto& each) { return each.first >= low.value && each.first < high.value; });
-  patches_.forget(low, high);
-  return lost;
+}
+
+std::pair<uint64_t, uint64_t> Breakpoints::bounds() const {
+  uint64_t low = ~uint64_t{0}, high = 0;
+  for (const auto& [address, owners] : sites_) {
+    const bool own = std::ranges::all_of(owners, [](const BreakpointOwner& o) { return o.kind == BreakpointOwner::Kind::internal; });
+    if (!own) low = std::min(low, address), high = std::max(high, address + 1);
+  }
+  return high ? std::pair{low, high} : std::pair{uint64_t{0}, uint64_t{0}};
 }
 
 void Breakpoints::copy_from(const Breakpoints& parent) {

@@ -97,9 +97,11 @@ class Breakpoints {
   // Steps `thread` until its rip means a program address and sets rip to that.
   Result<void> leave_pad(ThreadId thread);
 
-  // The program unmapped or remapped [low, high): its breakpoints are gone. Returns their owners and addresses, so that
-  // they can become pending.
-  std::vector<std::pair<Addr, BreakpointOwner>> forget(Addr low, Addr high);
+  // The program has changed mappings in [low, high): what no longer stands there is forgotten, patches too. contains() says
+  // what is left.
+  void forget_gone(Addr low, Addr high);
+  // Bounds of all breakpoints but internal ones, empty when there are none.
+  std::pair<uint64_t, uint64_t> bounds() const;
 
   // Takes over the state of `parent`, of which this node's memory is a copy (fork, checkpoint), with the breakpoints in the
   // table of patched bytes.

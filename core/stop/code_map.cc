@@ -94,6 +94,11 @@ std::optional<uint64_t> CodeMap::address_of(uint64_t file_offset) const {
   return std::nullopt;
 }
 
+std::optional<uint64_t> CodeMap::function_at(uint64_t address) const {
+  const uint32_t index = index_of(address);
+  return index < functions_.size() ? std::optional(functions_[index].low) : std::nullopt;
+}
+
 bool CodeMap::is_straight(uint64_t low, uint64_t high) const {
   const uint32_t index = index_of(low);
   if (index >= functions_.size() || high > functions_[index].high || functions_[group_of(index)].open) return false;

@@ -25,6 +25,8 @@ class CodeMap {
   explicit CodeMap(std::string_view file);
 
   std::optional<uint64_t> address_of(uint64_t file_offset) const;
+  // Where the function that holds the address begins.
+  std::optional<uint64_t> function_at(uint64_t address) const;
   // Whether the only way into [low + 1, high) is through the instruction at `low`.
   bool is_straight(uint64_t low, uint64_t high) const;
 

@@ -106,9 +106,10 @@ void PatchedBytes::copy_from(const PatchedBytes& parent) {
     if (auto window = windows_.find(address); window != windows_.end()) window->second.patched[0] = under;
 }
 
-void PatchedBytes::forget(Addr low, Addr high) {
-  breakpoints_.erase(breakpoints_.lower_bound(low.value), breakpoints_.lower_bound(high.value));
-  windows_.erase(first_window(windows_, low.value), windows_.lower_bound(high.value));
+std::vector<PatchWindow> PatchedBytes::windows_between(Addr low, Addr high) const {
+  std::vector<PatchWindow> found;
+  for (auto it = first_window(windows_, low.value); it != windows_.end() && it->first < high.value; ++it) found.push_back(it->second);
+  return found;
 }
 
 }  // namespace friday

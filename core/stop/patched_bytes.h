@@ -58,8 +58,7 @@ class PatchedBytes {
   // are read from memory, where an int3 may have stood.
   void copy_from(const PatchedBytes& parent);
 
-  // The program unmapped [low, high): nothing of Friday's stands there any more.
-  void forget(Addr low, Addr high);
+  std::vector<PatchWindow> windows_between(Addr low, Addr high) const;
 
   bool empty() const { return windows_.empty() && breakpoints_.empty(); }
 

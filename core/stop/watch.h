@@ -110,7 +110,7 @@ class WatchSet {
   Result<void> open_for_mapping_call(Addr low, Addr high);
   // It has changed them: what is mapped there now is learnt, as by on_mapping_changed().
   Result<std::vector<WatchHit>> mapping_call_done(Addr low, Addr high);
-  // Bounds of all watched pages and patched code, empty when there are none.
+  // Bounds of all watched pages, patched code and breakpoints, empty when there are none.
   std::pair<Addr, Addr> bounds() const;
 
   // The protection that the program gave to the page of `address`, when a watch has it; for NodeControl::mappings().

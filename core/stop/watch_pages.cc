@@ -243,6 +243,7 @@ Result<void> WatchSet::open_for_mapping_call(Addr low, Addr high) {
 
 Result<std::vector<WatchHit>> WatchSet::mapping_call_done(Addr low, Addr high) {
   layout_known_ = false;
+  if (pages_.empty()) return std::vector<WatchHit>{};
   FRIDAY_TRY_VOID(load_layout());
   std::vector<std::pair<uint64_t, std::optional<uint32_t>>> now;
   for (const auto& [page, here] : pages_)
@@ -263,6 +264,7 @@ std::pair<Addr, Addr> WatchSet::bounds() const {
   for (const auto& [page, here] : pages_)
     if (!here.slots.empty()) low = std::min(low, page), high = std::max(high, page + page_size);
   if (auto [code_low, code_high] = stores_.bounds(); code_high) low = std::min(low, code_low), high = std::max(high, code_high);
+  if (auto [code_low, code_high] = breakpoints_.bounds(); code_high) low = std::min(low, code_low), high = std::max(high, code_high);
   return high ? std::pair{Addr{low}, Addr{high}} : std::pair{Addr{0}, Addr{0}};
 }
 

@@ -45,6 +45,22 @@ def test_the_end_is_the_same(ring, opened, plain_end, sync, count):
     assert all(point.hits == 0 for point in session.points.values())
 
 
+@pytest.mark.parametrize("count", [1, 100, 10_000])
+def test_the_end_is_the_same_with_many_ranges(ring, opened, plain_end, count):
+    """Ranges all over the programs' variables: each byte of some pages in its own watch, or in several."""
+    session = opened(ring)
+    hits = [0]
+
+    def hit():
+        hits[0] += 1
+
+    for turn in range(max(count // 100, 1)):
+        places = [f"*((char*)&srv + {(turn * 100 + i) * 3 % 4000})" for i in range(min(count, 100))]
+        session.watch(places, hit)
+    assert end_of(session) == plain_end
+    assert hits[0] > 0
+
+
 def test_points_that_come_and_go(ring, opened, plain_end):
     """Set, disabled, enabled and deleted at stops in the middle of the run."""
     session = opened(ring)

@@ -56,7 +56,9 @@ TEST(PatchedBytes, RefusesWhatWouldBreakAPatch) {
   EXPECT_TRUE(table.add_window({0x0ffe, PatchKind::watch_store, bytes({5, 6}), bytes({7, 8})}));
   ASSERT_TRUE(table.add_breakpoint(Addr{0x2001}, std::byte{0}));
   EXPECT_FALSE(table.add_window({0x2000, PatchKind::watch_store, bytes({5, 6}), bytes({7, 8})}));
-  table.forget(Addr{0}, Addr{0x10000});
+  EXPECT_EQ(table.windows_between(Addr{0x1001}, Addr{0x2000}).size(), 1u);
+  for (const PatchWindow& window : table.windows_between(Addr{0}, Addr{0x10000})) table.remove_window(Addr{window.low});
+  for (uint64_t address : {0x1000u, 0x1005u, 0x2001u}) table.remove_breakpoint(Addr{address});
   EXPECT_TRUE(table.empty());
 }
 

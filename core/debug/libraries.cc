@@ -1,0 +1,119 @@
+// Stop points and the libraries that come and go. The loader calls a function of its own before and behind each change of its
+// list (r_debug, <link.h>); a breakpoint there has stop points that could not be placed tried again, and finds those whose code
+// was unloaded. Also whether an address is one where a breakpoint may stand.
+#include <elf.h>
+#include <link.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "core/debug/debugger.h"
+#include "core/stop/code_map.h"
+#include "core/stop/instruction.h"
+
+namespace friday {
+
+namespace {
+
+constexpr BreakpointOwner kLoaderOwner{BreakpointOwner::Kind::internal, 3};
+
+template <typename T>
+Result<T> read_value(NodeControl& node, uint64_t address) {
+  T value;
+  FRIDAY_TRY_VOID(node.read(Addr{address}, std::as_writable_bytes(std::span(&value, 1))));
+  return value;
+}
+
+// Where the loader keeps its r_debug: by the program headers that the auxiliary vector names.
+Result<uint64_t> find_r_debug(ReplayNode& node) {
+  FRIDAY_TRY(auxv, node.auxv());
+  uint64_t headers = 0, count = 0;
+  for (size_t i = 0; i + sizeof(Elf64_auxv_t) <= auxv.size(); i += sizeof(Elf64_auxv_t)) {
+    Elf64_auxv_t entry;
+    memcpy(&entry, &auxv[i], sizeof entry);
+    if (entry.a_type == AT_PHDR) headers = entry.a_un.a_val;
+    if (entry.a_type == AT_PHNUM) count = entry.a_un.a_val;
+  }
+  std::optional<uint64_t> base, dynamic;
+  for (uint64_t i = 0; i < std::min<uint64_t>(count, 64); ++i) {
+    FRIDAY_TRY(header, read_value<Elf64_Phdr>(node, headers + i * sizeof(Elf64_Phdr)));
+    if (header.p_type == PT_PHDR) base = headers - header.p_vaddr;
+    if (header.p_type == PT_DYNAMIC) dynamic = header.p_vaddr;
+  }
+  if (!dynamic) return fail(ErrorCode::not_found, "node {}: the program has no dynamic section", node.id());
+  for (uint64_t at = base.value_or(0) + *dynamic;; at += sizeof(Elf64_Dyn)) {
+    FRIDAY_TRY(entry, read_value<Elf64_Dyn>(node, at));
+    if (entry.d_tag == DT_DEBUG && entry.d_un.d_ptr) return entry.d_un.d_ptr;
+    if (entry.d_tag == DT_NULL) return fail(ErrorCode::not_found, "node {}: the loader has set no r_debug", node.id());
+  }
+}
+
+}  // namespace
+
+// From now on the node's stop points follow its libraries.
+void Debugger::watch_loader(ReplayNode& node) {
+  auto place = find_r_debug(node);
+  if (!place) return;
+  state(node.id()).r_debug = *place;
+  auto loader = read_value<r_debug>(node, *place);
+  if (loader && loader->r_brk) (void)node.breakpoints().insert(Addr{loader->r_brk}, kLoaderOwner);
+}
+
+// The loader has changed its list, or is about to. True when that was all there is to the stop.
+bool Debugger::follow_loader(ReplayStop& stop, bool may_ask) {
+  if (stop.kind != ReplayStop::Kind::breakpoint || !std::erase(stop.owners, kLoaderOwner)) return false;
+  ReplayNode& node = *session_->find(stop.node);
+  auto loader = read_value<r_debug>(node, state(stop.node).r_debug);
+  if (loader && loader->r_state == r_debug::RT_CONSISTENT) {
+    state(stop.node).loaded = true;
+    if (may_ask) libraries_changed(node);
+    else state(stop.node).loader_missed = true;
+  }
+  return stop.owners.empty();
+}
+
+void Debugger::libraries_changed(ReplayNode& node) {
+  NodeContext& s = state(node.id());
+  s.loader_missed = false;
+  for (StopPointId id : points_.ids()) {
+    StopPoint& point = *points_.find(id);
+    if (point.kind == StopKind::breakpoint)
+      if (auto placed = point.instances.find(node.id()); placed != point.instances.end()) {
+        const size_t before = placed->second.size();
+        std::erase_if(placed->second, [&](const StopInstance& each) { return !node.breakpoints().contains(each.address); });
+        if (before && placed->second.empty()) point.pending[node.id()] = "its library was unloaded";
+      }
+    if (!point.pending.contains(node.id()) || !point.enabled) continue;
+    (void)arm(point, node);
+  }
+}
+
+// Whether an instruction of the program begins at the address. `typed`: the user gave the address itself.
+Result<void> Debugger::check_place(ReplayNode& node, Addr address, bool typed) {
+  if ((address.value >= node.shim_low() && address.value < node.shim_high()) || node.in_shim(address.value) || node.breakpoints().in_pad_area(address))
+    return fail(ErrorCode::unsupported, "node {}: {} is in Friday's own code, which is no part of the program", node.id(), address);
+  if (!typed) return {};
+  FRIDAY_TRY(maps, node.mappings());
+  const auto map = std::ranges::find_if(maps, [&](const Mapping& m) { return address.value >= m.low && address.value < m.high; });
+  if (map == maps.end() || !(map->protection & PROT_EXEC))
+    return fail(ErrorCode::bad_address, "node {}: there is no code at {}; addresses differ from node to node: name a function or a line, or set it on one node (NODE break *ADDRESS)",
+                node.id(), address);
+  const auto code = map->path.starts_with('/') ? CodeMap::of(map->path) : nullptr;
+  const auto linked = code ? code->address_of(map->offset + (address.value - map->low)) : std::nullopt;
+  const auto start = linked ? code->function_at(*linked) : std::nullopt;
+  if (!start) return {};
+  for (uint64_t at = address.value - (*linked - *start); at < address.value;) {
+    std::array<std::byte, max_instruction_length> bytes;
+    if (!node.read(Addr{at}, bytes)) return {};
+    const auto instruction = decode_instruction(Addr{at}, bytes);
+    if (!instruction) return {};
+    if (instruction->next() > address.value)
+      return fail(ErrorCode::bad_address, "node {}: {} is in the middle of an instruction, which goes from {:#x} to {:#x}", node.id(), address, at, instruction->next());
+    at = instruction->next();
+  }
+  return {};
+}
+
+}  // namespace friday

@@ -1,0 +1,57 @@
+"""Where breakpoints can stand: in libraries that come and go, at instructions, in the program's own code."""
+
+import pytest
+from debug_support import BUILD, break_at, final_state, friday, opened, record_once, run_to_end  # noqa: F401
+
+pytestmark = pytest.mark.limit(60)
+
+
+@pytest.fixture(scope="module")
+def loads(tmp_path_factory):
+    return record_once("load_library", lambda recorder: recorder.record([BUILD / "targets" / "load_library"]), tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def plain_end(loads):
+    with friday.Session(loads.path) as session:
+        return final_state(session)
+
+
+def test_a_breakpoint_waits_for_its_library_each_time(loads, opened, plain_end):
+    """The library is loaded, used and unloaded five times."""
+    session = opened(loads)
+    with pytest.raises(friday.NoSymbol):
+        session.breakpoint("part_times")
+    hits = []
+    waiting = session.breakpoint("-pending part_times", lambda hit: hits.append(int(hit.node.read("count"))))
+    session.breakpoint("-pending nobody_has_this", lambda: hits.append("nobody"))
+    run_to_end(session)
+    assert hits == [1000] * 5
+    session.restart()
+    waiting.disable()
+    assert final_state(session) == plain_end and len(hits) == 5
+
+
+def test_a_breakpoint_set_in_a_library_that_goes(loads, opened, plain_end):
+    session = opened(loads)
+    waiting = session.breakpoint("-pending part_times")
+    assert session.run().ids == (waiting.id,)
+    hits = []
+    session.breakpoint("part_pid", lambda: hits.append(session.backend.event(0)))
+    waiting.delete()
+    assert final_state(session) == plain_end
+    assert len(hits) == 4 and hits == sorted(set(hits)), "in the four that are loaded later"
+
+
+def test_addresses_where_no_breakpoint_can_stand(loads, opened, plain_end):
+    session = opened(loads)
+    place = int(session.gdb("output/u (unsigned long)&main", nodes=0)[session.nodes[0]])
+    code = session.gdb("disassemble /r main", nodes=0)[session.nodes[0]].splitlines()
+    long = next(line for line in code if "<+" in line and len(line.split(":", 1)[1].split("\t")[1].split()) > 4)
+    inside = int(long.split()[0], 16) + 1
+    for location, words in ((f"*{inside:#x}", "in the middle of an instruction"), ("*0x10", "no code at"), (f"*{place - 0x10000000:#x}", "no code at"),
+                            ("friday_dispatch", "Friday's own code|not defined")):
+        with pytest.raises(friday.Error, match=words):
+            session.breakpoint(location)
+    session.breakpoint(f"*{place:#x}", lambda: None)
+    assert final_state(session) == plain_end
