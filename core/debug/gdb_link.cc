@@ -84,10 +84,8 @@ Result<void> GdbLink::refresh(MiSession& gdb, Pump& pump) {
   // Libraries that came (or, at a restart, went) while gdb was not told.
   if (const size_t patches = node_->load_patches(); patches != patches_known_ || libraries_changed_) {
     // gdb 13 keeps a list of its own, which only a run under its control brings up to date: it has to forget it first.
-    if (patches_known_) {
-      FRIDAY_TRY_VOID(gdb.console("nosharedlibrary", pump));
-      FRIDAY_TRY_VOID(gdb.console("sharedlibrary", pump));
-    }
+    if (patches_known_ && libraries_changed_) FRIDAY_TRY_VOID(gdb.console("nosharedlibrary", pump));
+    if (patches_known_) FRIDAY_TRY_VOID(gdb.console("sharedlibrary", pump));
     patches_known_ = patches;
     libraries_changed_ = false;
   }

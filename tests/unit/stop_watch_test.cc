@@ -3,6 +3,7 @@
 #include <sys/syscall.h>
 
 #include <map>
+#include <random>
 
 #include "tests/unit/stop_support.h"
 
@@ -160,6 +161,121 @@ TEST(Watch, PatchedStoresAndBreakpointsOnThemLiveTogether) {
   size_t hits = 0;
   expect_same(watched(true, &hits, 1));
   EXPECT_GT(hits, 500u);
+}
+
+// Programs of random stores under random watches: each runs three times from the same start, single-stepped, watched, and
+// watched with stores patched at once. FRIDAY_RANDOM_PROGRAMS says how many (1500 in a full run of the tests).
+struct RandomProgram {
+  struct Step {
+    uint32_t form, offset;
+  };
+  std::vector<Step> steps;
+  std::vector<std::pair<uint64_t, uint64_t>> ranges;  // offsets in the arena, sizes
+};
+
+RandomProgram random_program(std::mt19937_64& random, uint64_t forms) {
+  auto below = [&](uint64_t limit) { return std::uniform_int_distribution<uint64_t>(0, limit - 1)(random); };
+  RandomProgram program;
+  const uint64_t few = 1 + below(8), loops = 1 + below(6);
+  for (uint64_t i = 0; i < 1 + below(5); ++i) program.ranges.emplace_back(4096 + below(3 * 4096), 1 + below(below(4) ? 16 : 600));
+  std::vector<RandomProgram::Step> body;
+  for (uint64_t i = 0; i < few; ++i) {
+    const uint64_t at = below(3) ? program.ranges[below(program.ranges.size())].first + below(40) - 20 : 4096 + below(3 * 4096);
+    body.push_back({static_cast<uint32_t>(below(forms)), static_cast<uint32_t>(at)});
+  }
+  for (uint64_t i = 0; i < loops; ++i)
+    for (RandomProgram::Step step : body) {
+      if (below(4) == 0) step.offset = static_cast<uint32_t>(4096 + below(3 * 4096));
+      program.steps.push_back(step);
+    }
+  return program;
+}
+
+struct Runner {
+  Debuggee program{{STOP_STORES, "script"}};
+  uint64_t arena = program.symbol("arena"), start = program.symbol("start_marker"), end = program.symbol("end_marker");
+
+  Runner() { program.breakpoints.add_pad_area(program.map_pads(program.symbol("main"), 1 << 22)); }
+
+  void load(const RandomProgram& what) {
+    program.run_to(start);
+    for (size_t i = 0; i < what.steps.size(); ++i) program.put(program.symbol("script") + 8 * i, what.steps[i]);
+    program.put<uint64_t>(program.symbol("script_steps"), what.steps.size());
+  }
+  void collect(Outcome& outcome, size_t steps) {
+    outcome.results.resize(steps * 8);
+    outcome.arena.resize(6 * 4096);
+    EXPECT_TRUE(program.node.read(Addr{program.symbol("results")}, std::as_writable_bytes(std::span(outcome.results))));
+    EXPECT_TRUE(program.node.read(Addr{arena}, outcome.arena));
+  }
+  Outcome stepped(const RandomProgram& what) {
+    load(what);
+    Outcome outcome;
+    std::vector<std::byte> before(3 * 4096 + 1024), now(before.size());
+    EXPECT_TRUE(program.node.read(Addr{arena + 4096}, before));
+    uint64_t pc = program.registers().rip;
+    while (pc != end && program.breakpoints.step_one(program.thread)) {
+      const uint64_t next = program.registers().rip;
+      if (next == pc) continue;
+      EXPECT_TRUE(program.node.read(Addr{arena + 4096}, now));
+      if (now != before)
+        for (uint32_t i = 0; i < what.ranges.size(); ++i) {
+          auto part = [&](const std::vector<std::byte>& of) {
+            auto from = of.begin() + static_cast<ptrdiff_t>(what.ranges[i].first - 4096);
+            return std::vector<std::byte>(from, from + static_cast<ptrdiff_t>(what.ranges[i].second));
+          };
+          if (part(before) != part(now)) outcome.changes.push_back({pc, i, part(before), part(now)});
+        }
+      before = now;
+      pc = next;
+    }
+    collect(outcome, what.steps.size());
+    return outcome;
+  }
+  Outcome watched(const RandomProgram& what, uint32_t patch_after) {
+    load(what);
+    Outcome outcome;
+    program.watches.stores().set_threshold(patch_after);
+    for (uint32_t i = 0; i < what.ranges.size(); ++i)
+      EXPECT_TRUE(program.watches.arm({watch_id, i, Addr{arena + what.ranges[i].first}, what.ranges[i].second}));
+    program.on_watch = [&](const FaultOutcome& fault) { record(fault, outcome); };
+    EXPECT_TRUE(program.breakpoints.insert(Addr{end}, {BreakpointOwner::Kind::internal, 1}));
+    EXPECT_TRUE(program.go());
+    EXPECT_EQ(program.registers().rip, end) << "signal " << program.last.signal;
+    EXPECT_TRUE(program.breakpoints.remove(Addr{end}, {BreakpointOwner::Kind::internal, 1}));
+    program.watches.disarm(watch_id);
+    EXPECT_TRUE(program.watches.flush());
+    collect(outcome, what.steps.size());
+    return outcome;
+  }
+};
+
+TEST(Watch, RandomProgramsAreSeenAsSingleSteppingSeesThem) {
+  const char* wanted = getenv("FRIDAY_RANDOM_PROGRAMS");
+  const unsigned long count = wanted && *wanted ? strtoul(wanted, nullptr, 10) : 100;
+  auto runner = std::make_unique<Runner>();
+  const auto forms = runner->program.get<uint64_t>(runner->program.symbol("script_forms"));
+  size_t changes = 0;
+  uint64_t patched = 0;
+  for (unsigned long seed = 1; seed <= count; ++seed) {
+    if (seed % 200 == 0) {  // pads are never given back
+      patched += runner->program.watches.stores().statistics().patched;
+      runner = std::make_unique<Runner>();
+    }
+    std::mt19937_64 random(seed);
+    const RandomProgram what = random_program(random, forms);
+    const Outcome expected = runner->stepped(what);
+    for (uint32_t patch_after : {1u << 30, 1u}) {
+      const Outcome got = runner->watched(what, patch_after);
+      ASSERT_EQ(got.changes, expected.changes) << "seed " << seed << " patch after " << patch_after;
+      ASSERT_EQ(got.results, expected.results) << "seed " << seed << " patch after " << patch_after;
+      ASSERT_EQ(got.arena, expected.arena) << "seed " << seed << " patch after " << patch_after;
+    }
+    changes += expected.changes.size();
+  }
+  patched += runner->program.watches.stores().statistics().patched;
+  EXPECT_GT(changes, count);
+  EXPECT_GT(patched, count / 4);
 }
 
 struct WatchTest : testing::Test {
