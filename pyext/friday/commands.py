@@ -158,6 +158,7 @@ def forward(session: "Session", command: Command, out: Output) -> None:
         try:
             answers[node] = session.backend.gdb(int(node), text)
         except Error as error:
+            error = session.names.teach(int(node), command.rest, error)
             answers[node] = error.message
             failures.append(error)
     if failures and len(failures) == len(answers) and len(set(answers.values())) == 1:
@@ -276,7 +277,7 @@ def check_condition(session: "Session", point: StopPoint, condition: str | None)
         except (NodeNotStarted, NoNode):
             continue
         except Error as error:
-            failure = error
+            failure = session.names.teach(int(node), condition, error)
             continue
         session.backend.gdb(int(node), "delete $bpnum")  # gdb's own: it was never in the program
         return

@@ -22,7 +22,7 @@ import friday
 from . import commands, completion
 from .answers import Output, mark
 from .commands import Command, Quit
-from .errors import ComponentDied, Divergence, Error, NodeNotStarted, UsageError
+from .errors import ComponentDied, Divergence, Error, NodeNotStarted, OutOfScope, UsageError
 from .handlers import compile_script
 from .running import ended_line
 from .runner import BAD_INPUT, DIED, DIVERGED, Refused, open_session
@@ -211,7 +211,7 @@ class Console:
             self._output_gone()
         except BaseException as error:
             code = DIVERGED if isinstance(error, Divergence) else DIED if isinstance(error, ComponentDied) else BAD_INPUT
-            self._failed(explain(error), code)
+            self._failed(explain(error, self.session), code)
         try:
             for text in self.session.backend.take_notices():
                 self.out(text)
@@ -264,12 +264,14 @@ def _is_plain(error: Error) -> bool:
     return len(frames) == 1 and name.startswith("<py ") and sum(map(bool, map(str.strip, linecache.getlines(name)))) == 1
 
 
-def explain(error: BaseException) -> str:
+def explain(error: BaseException, session: Session | None = None) -> str:
     """An exception for the user: with the lines of his own Python if it came from there, else its message."""
     place = getattr(error, "place", None)
     prefix = f"{place}: " if place else ""
     if isinstance(error, Error) and _is_plain(error):
         hint = f"; {_HINTS[type(error)]}" if type(error) in _HINTS else ""
+        if isinstance(error, OutOfScope) and session is not None and (way := session.names.hint(error)):
+            hint = f"; {way}"
         if isinstance(error, ComponentDied) and error.message.startswith("gdb cannot answer"):
             hint = "; the node is unharmed, and the next question starts another gdb"
         return "\n".join([f"{prefix}{error}{hint}", *getattr(error, "__notes__", ())])

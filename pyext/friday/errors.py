@@ -50,8 +50,13 @@ class NoSymbol(Error):
 
 
 class OutOfScope(Error):
-    """The variable exists but not in the frame where the node stands."""
+    """The variable exists but not in the frame where the node stands; `scopes` are the functions that have it."""
     code = "out_of_scope"
+
+    def __init__(self, message: str = "", *, scopes: Sequence[str] = (), node: int | None = None,
+                 event: int | None = None) -> None:
+        super().__init__(message, node=node, event=event)
+        self.scopes = tuple(scopes)
 
 
 class OptimizedOut(Error):

@@ -9,6 +9,7 @@ import math
 from typing import TYPE_CHECKING, Any, Callable, Sequence
 
 from . import at
+from .errors import NoSymbol
 from .handlers import SET_SUITE, cont
 from .nodes import Node
 from .values import Bytes, Enum, Float, Pointer, Snapshot, Str, c_escape, c_quote, castable
@@ -62,7 +63,10 @@ def make_read(session: "Session") -> Callable[..., Any]:
             where = int(nodes[node])
         if pieces is not None:
             text = fill(session, where, text, pieces, kinds)
-        type_id, data, address = backend_read(where, plans[text])
+        try:
+            type_id, data, address = backend_read(where, plans[text])
+        except NoSymbol as error:
+            raise session.names.teach(where, text, error) from None
         if ended and where in ended:
             session.note_ended(where)
         return decoders[type_id](data, address, where)
@@ -75,7 +79,10 @@ def make_write(session: "Session") -> Callable[..., None]:
         where = session.id_of(node)
         if pieces is not None:
             target, value = fill(session, where, target + "\0" + value, pieces, kinds).split("\0")
-        session.backend.write(where, target, value)
+        try:
+            session.backend.write(where, target, value)
+        except NoSymbol as error:
+            raise session.names.teach(where, f"{target} = {value}", error) from None
     return write
 
 

@@ -23,10 +23,11 @@ import time
 from typing import Any, Callable, Sequence
 
 from .backend import Backend, Stop
-from .errors import Divergence, UsageError
+from .errors import Divergence, NoSymbol, UsageError
 from .handlers import Continue, Handler, compile_script, cont, register_source
 from .language import Decoders, Plans, c_text, hidden_names, make_read
 from .nodes import Node, NodeMap, Nodes
+from .teaching import Names
 from .values import Array, Raw, Struct, TypeTable
 from .violations import Violated, Violation, collect_evidence
 
@@ -174,6 +175,7 @@ class Session:
         self.decoders = Decoders(self)
         self.ended: set[int] = set()
         self.nodes = Nodes(self, backend.nodes(), backend.states)
+        self.names = Names(self)
         self.here: int = next(iter(backend.alive()), 0)  # the node that a bare @() means
         self.last_stop: Stop | None = None
         self.read = make_read(self)
@@ -298,7 +300,10 @@ class Session:
         """Sets a breakpoint (FUNC, FILE:LINE, *ADDR); `condition` is C. Without a handler it stops the group; as a
         decorator it takes the function. Raises NoSymbol, NoNode."""
         chosen = self.choose(nodes)
-        id_ = self.backend.add_breakpoint([int(n) for n in chosen], location, condition)
+        try:
+            id_ = self.backend.add_breakpoint([int(n) for n in chosen], location, condition)
+        except NoSymbol as error:
+            raise self.names.teach(int(chosen[0]), location, error) from None
         return self._added(StopPoint(self, "breakpoint", id_, location, chosen, condition, temporary), handler)
 
     def watch(self, expressions: str | Sequence[str], handler: Callable[..., Any] | None = None, *, nodes: Any = None,
@@ -308,6 +313,9 @@ class Session:
         texts = split_expressions(expressions) if isinstance(expressions, str) else list(expressions)
         if not texts:
             raise UsageError("watch needs an expression")
+        for text in texts:
+            if "::" in text:
+                self.names.check_local([int(n) for n in chosen], text)
         id_ = self.backend.add_watch([int(n) for n in chosen], texts, condition)
         return self._added(StopPoint(self, "watch", id_, ", ".join(texts), chosen, condition, False), handler)
 

@@ -1,4 +1,5 @@
 """The console without a terminal: lines, blocks, node lists, answers, stops, errors, completion, and the table of commands."""
+import json
 import pathlib
 import re
 import time
@@ -11,6 +12,7 @@ import friday
 from friday import table
 from friday.answers import Output, ranges
 from friday.console import Console
+from friday.teaching import LIST_NAMES
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -189,6 +191,70 @@ def test_source_says_where_and_stops_there(tmp_path, capsys):
     script.write_text("import friday\nseen = []\n@session.watch('x')\ndef f():\n    seen.append(@(x))\n")
     console.source(str(script))
     assert console.session.points[2].what == "x" and capsys.readouterr().err == ""
+
+
+NAMES = {"serve": [["", "/src/s.c", 10, True]], "main": [["", "/src/s.c", 30, True]], "server": [["", "/src/s.c", 1, False]],
+         "packet_id": [["serve", "/src/s.c", 11, False], ["send", "/src/net.c", 7, False]], "end": [["run", "/src/s.c", 5, False]]}
+
+
+def unknown(console, command, message, text):
+    """Has gdb answer a command with an error."""
+    console.session.backend.answers[command] = friday.NoSymbol(message)
+    feed(console, text)
+
+
+@pytest.mark.parametrize("command,text,message,said", [
+    ("print sever", "0 print sever", 'No symbol "sever" in current context.', 'No symbol "sever" in current context; the nearest is `server`'),
+    ("print end", "1 print end", 'No symbol "end" in current context.',
+     "node 1: `end` is not in scope here: it is a variable of run (s.c:5); run is frame 1 of the node's stack: `1 frame 1`"),
+    ("print packet_id", "1 print packet_id", 'No symbol "packet_id" in current context.',
+     "it is a variable of serve (s.c:11), send (net.c:7); `break serve` stops where it is in scope"),
+    ("print server.idd", "1 print server.idd", "There is no member named idd.", "There is no member named idd; the nearest is `id`"),
+    ("print zzzzz", "1 print zzzzz", 'No symbol "zzzzz" in current context.', 'No symbol "zzzzz" in current context.\n'),
+    ("tbreak serve if packett_id", "break serve if packett_id", 'No symbol "packett_id" in current context.', "the nearest is `packet_id`"),
+])
+def test_an_unknown_name_has_its_nearest_and_one_out_of_scope_its_place(command, text, message, said, capsys):
+    console, backend = make()
+    backend.answers |= {LIST_NAMES: json.dumps(NAMES), "complete print server.": "print server.id\nprint server.next\n"}
+    backend.backtrace = lambda node: "#0  0x7f in poll (n=1)\n#1  0x55 in run (end=0) at s.c:5\n"
+    unknown(console, command, message, text)
+    assert said in capsys.readouterr().err
+    assert sum(entry == (0, "gdb " + LIST_NAMES) for entry in backend.log) <= 1
+
+
+def test_names_are_asked_once_a_program_and_reads_raise_the_better_error():
+    backend = Answering()
+    backend.answers[LIST_NAMES] = json.dumps(NAMES)
+
+    def read(node, plan):
+        raise friday.NoSymbol(f'No symbol "{backend.plans[plan]}" in current context.')
+    backend.read = read
+    session = friday.Session(backend)
+    for _ in range(3):
+        with pytest.raises(friday.OutOfScope) as found:
+            session.nodes[1].read("packet_id")
+    assert found.value.scopes == ("serve", "send") and found.value.node == 1
+    with pytest.raises(friday.NoSymbol) as found:
+        session.nodes[0].read("servr")
+    assert found.value.nearest in ("server", "serve")
+    assert len([entry for entry in backend.log if LIST_NAMES in entry[1]]) == 1
+
+
+def test_a_program_without_debug_information_says_so(capsys):
+    console, backend = make()
+    backend.answers[LIST_NAMES] = "{}"
+    unknown(console, "print x", 'No symbol "x" in current context.', "0 print x")
+    assert "prog has no debug information; `friday pack REC --symbols DIR` adds it" in capsys.readouterr().err
+
+
+def test_a_local_that_the_function_does_not_have_is_not_watched():
+    console, backend = make()
+    backend.answers[LIST_NAMES] = json.dumps(NAMES)
+    with pytest.raises(friday.NoSymbol, match="serve has no variable `packet_it`; the nearest is `packet_id`"):
+        console.session.watch("serve::packet_it")
+    console.session.watch("serve::packet_id")
+    console.session.watch("Type::member")  # not a function of the program: gdb knows
+    assert len(backend.points) == 2
 
 
 # -- answers ----------------------------------------------------------------------------------------------------------

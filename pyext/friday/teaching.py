@@ -1,0 +1,191 @@
+"""Errors that teach: what an unknown name may have meant, and where a variable that is not in scope is.
+
+The names come from the program's debug information, asked of a node's gdb once a program (`Names`): those of its own
+source files, since a library's are many and seldom meant.
+"""
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Iterable
+
+from .errors import Error, NoSymbol, OutOfScope
+
+if TYPE_CHECKING:
+    from .sessions import Session
+
+# What gdb runs. It prints {NAME: [[FUNCTION or "", FILE, LINE, is function], ...]} of the program's own source files, and
+# nothing more than true when the program has no debug information. `info sources` names the files without reading
+# what they hold, and a block of a function is found by the lines in it: gdb 13 cannot list blocks from the outside.
+_LIST_NAMES = r'''
+import gdb, json, re
+def friday_names():
+    program, found, blocks = gdb.current_progspace().filename, {}, set()
+    def add(symbol, function):
+        if symbol.is_variable or symbol.is_argument or symbol.is_constant or symbol.is_function:
+            place = [function, symbol.symtab.filename if symbol.symtab else "", symbol.line, symbol.is_function]
+            places = found.setdefault(symbol.name.split("(")[0], [])
+            if place not in places:
+                places.append(place)
+    def add_block(block):
+        around = block
+        while around.function is None and not around.is_static and not around.is_global:
+            around = around.superblock
+        function = "" if around.function is None else around.function.name.split("(")[0]
+        key = (block.start, block.end, function)
+        if key in blocks:
+            return False
+        blocks.add(key)
+        for symbol in block:
+            add(symbol, function)
+        return True
+    listed = gdb.execute("info sources", to_string=True)
+    start = listed.find(program + ":\n")
+    text = listed[start + len(program) + 2:] if start >= 0 else ""
+    following = re.search(r"\n\n(?=\S[^\n]*:\n)", text)
+    text = text[:following.start()] if following else text
+    for name in re.findall(r"[^,\n]+", re.sub(r"\([^\n]*\)\n|\[[^\n]*\]\n", "", text)):
+        try:
+            places = gdb.decode_line("'%s':1" % name.strip())[1] or ()
+        except gdb.error:
+            continue
+        for symtab in {place.symtab for place in places if place.symtab}:
+            if symtab.objfile.filename != program and symtab.objfile.owner is None:
+                continue
+            add_block(symtab.global_block())
+            add_block(symtab.static_block())
+            for line in symtab.linetable():
+                block = gdb.block_for_pc(line.pc)
+                while block and not block.is_static and not block.is_global and add_block(block):
+                    block = block.superblock
+    return found
+print(json.dumps(friday_names()))
+'''
+LIST_NAMES = f"python exec({_LIST_NAMES!r})"
+
+_UNKNOWN = re.compile(r'No symbol "([^"]+)" in (?:current context|specified context)')
+_NO_FUNCTION = re.compile(r'Function "([^"]+)" not defined|no function `([^`]+)`')
+_NO_MEMBER = re.compile(r"here is no member named ([^\s.]+)\.?|has no member named ['`\"]?(\w+)")
+_LOCAL = re.compile(r"\s*(?:-\w+\s+)*([A-Za-z_][\w:]*)::([A-Za-z_]\w*)\b")
+_SHOWN = 4  # places of one name
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a name of the program is declared; `function` is "" for what is visible everywhere or in one file."""
+    function: str
+    file: str
+    line: int
+    is_function: bool
+
+    def __str__(self) -> str:
+        return f"{self.function} ({self.file.rpartition('/')[2]}:{self.line})"
+
+
+class Names:
+    """The names of each program of a session."""
+
+    def __init__(self, session: "Session") -> None:
+        self._session = session
+        self._of_program: dict[str, dict[str, list[Place]]] = {}
+
+    def of(self, node: int) -> dict[str, list[Place]]:
+        """The names of a node's program; none when it has no debug information or gdb cannot be asked."""
+        program = self._session.nodes[node].info.program
+        if program not in self._of_program:
+            try:
+                table = json.loads(self._session.backend.gdb(node, LIST_NAMES))
+            except (Error, ValueError):
+                return {}
+            self._of_program[program] = {name: [Place(*place) for place in places] for name, places in table.items()}
+        return self._of_program[program]
+
+    def teach(self, node: int, text: str, error: Error) -> Error:
+        """The error of an expression or a location, with what the program has instead. `text` is what was asked."""
+        if not isinstance(error, NoSymbol) or error.nearest:
+            return error
+        if found := _NO_MEMBER.search(error.message):
+            return self._member(node, text, error, found[1] or found[2])
+        if found := _NO_FUNCTION.search(error.message):
+            name = found[1] or found[2]
+            functions = [known for known, places in self.of(node).items() if any(place.is_function for place in places)]
+            return _with_nearest(error, name, functions)
+        if found := _UNKNOWN.search(error.message):
+            return self._unknown(node, error, found[1])
+        return error
+
+    def _unknown(self, node: int, error: NoSymbol, name: str) -> Error:
+        names = self.of(node)
+        if not names:
+            program = self._session.nodes[node].info.program
+            if program in self._of_program:
+                return NoSymbol(f"{error.message.rstrip('.')}: {program.rpartition('/')[2]} has no debug information; `friday pack REC --symbols DIR` adds it",
+                                node=error.node, event=error.event)
+            return error
+        places = names.get(name.partition("(")[0])
+        if places:
+            return OutOfScope(f"`{name}` is not in scope here: it is a variable of {_listed(places)}", node=node, event=error.event,
+                              scopes=tuple(place.function for place in places if place.function))
+        return _with_nearest(error, name, names)
+
+    def _member(self, node: int, text: str, error: NoSymbol, name: str) -> Error:
+        found = re.search(rf"^(.*(?:\.|->)\s*){re.escape(name)}\b", text, re.S)
+        if not found:
+            return error
+        before = found[1]
+        try:
+            lines = self._session.backend.gdb(node, f"complete print {before}").splitlines()
+        except Error:
+            return error
+        head = len("print ") + len(before)
+        return _with_nearest(error, name, [line[head:] for line in lines])
+
+    def check_local(self, nodes: Iterable[int], expression: str) -> None:
+        """Raises NoSymbol for FUNC::LOCAL when FUNC is a function of the program that has no such variable."""
+        found = _LOCAL.match(expression)
+        if not found:
+            return
+        function, local = found[1], found[2]
+        failure: NoSymbol | None = None
+        for node in {self._session.nodes[node].info.program: node for node in nodes}.values():
+            names = self.of(node)
+            if not any(place.is_function for place in names.get(function, ())):
+                return
+            locals_ = [name for name, places in names.items() if any(place.function == function for place in places)]
+            if local in locals_:
+                return
+            error = NoSymbol(f"{function} has no variable `{local}`")
+            failure = _with_nearest(error, local, locals_) if locals_ else error
+        if failure is not None:
+            raise failure
+
+    def hint(self, error: OutOfScope) -> str:
+        """How to see a variable that is not in scope: in a frame further out, or by stopping in its function."""
+        if not error.scopes or error.node is None:
+            return ""
+        try:
+            stack = self._session.backend.backtrace(error.node)
+        except Error:
+            stack = ""
+        frames = re.findall(r"^#(\d+)\s+(?:0x[0-9a-f]+ in )?([\w:~]+)", stack, re.M)
+        for number, function in frames:
+            if function in error.scopes:
+                return f"{function} is frame {number} of the node's stack: `{int(error.node)} frame {number}`, then `{int(error.node)} print ...`"
+        return f"`break {error.scopes[0]}` stops where it is in scope"
+
+
+def _listed(places: list[Place]) -> str:
+    shown = [str(place) for place in places if place.function][:_SHOWN]
+    more = len([place for place in places if place.function]) - len(shown)
+    if not shown:
+        return f"{places[0].file.rpartition('/')[2]}:{places[0].line}"
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+
+
+def _with_nearest(error: NoSymbol, name: str, known: Iterable[str]) -> NoSymbol:
+    near = difflib.get_close_matches(name, list(known), 1)
+    if not near:
+        return error
+    return NoSymbol(error.message.rstrip("."), nearest=near[0], node=error.node, event=error.event)
