@@ -5,80 +5,98 @@ last. What is known at the moment of a suspect change (the message being process
 the violation is reported when the break turns out to last. Its values: `id` of the node, `link`, `value` (the id it
 holds), `other` (the id of the node that it skips or that has ended), `since` (seconds), `unexplained`, and of a suspect
 change `after` (sender, type and seq of the message; None in a timer), `broken_at` (logical time) and `stack`.
+
+The names are those of tests/apps/chord unless others are given: `-- --id EXPR --successor EXPR --predecessor EXPR`.
 """
 
+from __future__ import annotations
+
+from typing import Any, Iterable
+
+from predicates.check import Check, Expression, Row, main
+from predicates.names import read, watched
+from predicates.ring_state import Break, RingState
+
 import friday
-from ring_state import RingState
 
 CHECK = 0.5  # seconds of the recording between two looks at what lasts
 
-ring = None
-nodes = {}
-latest = 0.0  # real time never runs backwards here, though hosts' clocks may differ
+
+class Ring(Check):
+    """Each node's successor is the next live node of the ring and its predecessor the one before, but for transients.
+
+    id: the node's place on the ring, an int of `bits` bits. successor, predecessor: the ids of its neighbours. period:
+    milliseconds between two rounds of stabilisation, from which follows how long a transient may take. sender, type, seq: what the
+    program knows of the message that it processes, for the evidence; type 0 means none. nodes, watch, at: as in Check."""
+
+    name = "ring"
+    of_states = False  # a state alone does not tell a transient
+    optional = frozenset({"successor", "predecessor"})
+
+    def __init__(self, session: friday.Session, *, id: Expression = "srv.node.id", successor: Expression = "srv.successor->id",
+                 predecessor: Expression = "srv.predecessor->id", period: Expression = "srv.period", bits: int = 64,
+                 sender: Expression = "srv.last_message.sender", type: Expression = "srv.last_message.type",
+                 seq: Expression = "srv.last_message.seq", **options: Any) -> None:
+        self._period, self._bits, self._message = period, bits, (sender, type, seq)
+        if options.get("watch") is None and options.get("at") is None:
+            options["watch"] = watched([successor, predecessor])
+        super().__init__(session, {"id": id, "successor": successor, "predecessor": predecessor}, **options)
+
+    def reset(self) -> None:
+        self.state: RingState | None = None
+        self._known: dict[str, friday.Node] = {}
+
+    def _arm_times(self) -> None:
+        self.session.every(self.pass_time, seconds=CHECK)
+        self.session.at_end(self.finish)
+
+    def now(self) -> float:
+        """Real time; it never runs back here, though hosts' clocks may differ."""
+        return max(self._latest, self.session.real_time)
+
+    def changed(self, node: friday.Node, row: Row) -> Iterable[Any]:
+        time = self.now()
+        if self.state is None:
+            self.state = RingState(period=read(node, self._period) / 1000, bits=self._bits)
+        self._known[node.name] = node
+        self._note_ended(time)
+        for suspect in self.state.update(node.name, row["id"], successor=row["successor"], predecessor=row["predecessor"], time=time):
+            suspect.evidence = self._evidence(node)
+        return ()
+
+    def look(self, counts: bool = False) -> None:
+        self.looks += counts
+        time = self._latest = self.now()
+        if self.state is not None:
+            self._note_ended(time)
+            self._report(self.state.advance(time), time)
+
+    def finish(self) -> None:
+        self._tell_if_idle()
+        if self.state is not None:
+            self._report(self.state.finish(self._latest), self._latest)
+
+    def _note_ended(self, time: float) -> None:
+        alive = {node.name for node in self.session.all_nodes}
+        for name in self.state.alive():
+            if name not in alive:
+                self.state.ended(name, time)
+
+    def _evidence(self, node: friday.Node) -> dict[str, Any]:
+        """What led to the change that was just made."""
+        sender, kind, seq = (read(node, expression) for expression in self._message)
+        after = {"sender": f"{sender:016x}", "type": str(kind).removeprefix("PACKET_"), "seq": seq} if kind else None
+        return {"after": after, "broken_at": str(self.session.logical_time), "stack": node.backtrace()}
+
+    def _report(self, breaks: list[Break], time: float) -> None:
+        for b in breaks:
+            self.session.violation(
+                self.name, nodes=[self._known[b.node]], message=b.message(time), id=f"{b.id:016x}", link=b.link, kind=b.kind,
+                value=f"{b.value:016x}", other=f"{b.other_id:016x}", since=b.since, unexplained=b.unexplained, **b.evidence)
+
+    def summary(self) -> str:
+        return f"{self.name}: {len(self.state.violations) if self.state else 0} violations"
 
 
-def now():
-    global latest
-    latest = max(latest, __REALCLOCK__)
-    return latest
-
-
-def links():
-    """The ids of successor and predecessor; None for a link that is not set."""
-    return {
-        "successor": @(srv.successor->id) if @(srv.successor) else None,
-        "predecessor": @(srv.predecessor->id) if @(srv.predecessor) else None,
-    }
-
-
-def evidence():
-    """What led to the change that was just made."""
-    header = @(srv.last_message.type)
-    after = None
-    if header:
-        sender, seq = @(srv.last_message.sender), @(srv.last_message.seq)
-        after = {"sender": f"{sender:016x}", "type": str(header).removeprefix("PACKET_"), "seq": seq}
-    return {"after": after, "broken_at": str(__LOGICALCLOCK__), "stack": __NODE__.backtrace()}
-
-
-def report(breaks, time):
-    for b in breaks:
-        friday.violation(
-            "ring", nodes=[nodes[b.node]], message=b.message(time), id=f"{b.id:016x}", link=b.link, kind=b.kind,
-            value=f"{b.value:016x}", other=f"{b.other_id:016x}", since=b.since, unexplained=b.unexplained, **b.evidence)
-
-
-def note_ended(time):
-    alive = {node.name for node in __ALL__}
-    for name in ring.alive():
-        if name not in alive:
-            ring.ended(name, time)
-
-
-def on_link_change():
-    global ring
-    time, name = now(), __NODE__.name
-    if ring is None:
-        ring = RingState(period=@(srv.period) / 1000)
-    nodes[name] = __NODE__
-    note_ended(time)
-    for suspect in ring.update(name, @(srv.node.id), time=time, **links()):
-        suspect.evidence = evidence()
-    report(ring.advance(time), time)
-
-
-def on_time():
-    if ring is not None:
-        time = now()
-        note_ended(time)
-        report(ring.advance(time), time)
-
-
-def on_end():
-    if ring is not None:
-        report(ring.finish(latest), latest)
-
-
-friday.session.watch("srv.successor, srv.predecessor", on_link_change)
-friday.session.every(on_time, seconds=CHECK)
-friday.session.at_end(on_end)
+if __name__ == "__main__":
+    main(Ring)

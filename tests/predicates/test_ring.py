@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests" / "unit"), str(ROOT / "tests" / "apps" / "chord"), str(ROOT / "predicates")]  # both of the last hold a ring.py: the first is meant
+sys.path[:0] = [str(ROOT / "tests" / "unit"), str(ROOT / "tests" / "apps" / "chord"), str(ROOT)]
 import ring as chord  # noqa: E402  (the planner of rings)
 from fake_backend import Event, FakeBackend  # noqa: E402  (makes friday importable)
-from ring_state import RingState, is_between  # noqa: E402
+from predicates.ring_state import RingState, is_between  # noqa: E402
 
 import friday  # noqa: E402
 

@@ -53,6 +53,17 @@ class Info:
 
 
 @dataclass
+class Message:
+    number: int
+    source: "int | None"
+    target: "int | None"
+    received: int
+    target_event: int = 0
+    bytes: int = 8
+    is_received: bool = True
+
+
+@dataclass
 class FakeStop:
     kind: str
     ids: tuple = ()
@@ -103,6 +114,7 @@ class FakeBackend:
         self.order = "clock"
         self.patching = True
         self.notices = []
+        self.sent = []  # Message
 
     # -- setting up --------------------------------------------------------------------------------------------------
     def raw(self, value, type_name=None, address=None):
@@ -251,6 +263,11 @@ class FakeBackend:
 
     def backtrace(self, node):
         return "#0 main () at prog.c:1\n"
+
+    def messages(self, node, limit):
+        """Those of `sent` that were received by now; tests put them there."""
+        done = [m for m in self.sent if m.received <= self.done and (node is None or node in (m.source, m.target))]
+        return done[-limit:]
 
     def take_notices(self):
         notices, self.notices = self.notices, []

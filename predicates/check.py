@@ -1,0 +1,296 @@
+"""The common form of the predicates: a Check sets its own stop points on a session, keeps a shadow of the values that it
+is about, and reports violations with their evidence.
+
+At each hit of a stop point the triggering node's row is read anew (one read a name, however many nodes there are), and
+the predicate is looked at over the rows of all nodes. A subclass says what is wrong in one or both of two ways:
+
+    faults()             what is wrong in the rows now: a state, that may heal; the judges (timing.py) decide
+    changed(node, row)   what this change shows to be wrong for ever: two leaders of one term; reported at once
+
+What is known of the moment at which a fault begins (the message received last, the stack) is taken then, and kept until
+the fault is reported. A node takes part from the first hit on it until it ends. All nodes must be replayed in `clock`
+order: only then do the rows stand at one consistent cut.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import inspect
+import sys
+from typing import Any, Callable, Hashable, Iterable, Mapping, Sequence
+
+import friday
+from predicates.names import Expression, Row, read, read_row, watched
+from predicates.timing import AtOnce, Judge, Lapse, Lasting, ShareOfTime, TimeInState, WithinEvents
+
+WORST = 5  # faults that the evidence of a share of time names
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong. `key` tells it from others and stays the same while it lasts; `message` is a sentence for a
+    person; `nodes` are those concerned, `values` show it."""
+
+    key: Hashable
+    message: str
+    nodes: tuple[Any, ...]
+    values: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+class Check:
+    """A predicate on a session.
+
+    names: abstract names with their expressions; a row holds their values. optional: names that may be None in a row; a
+    node of which any other is None does not take part. watch: the expressions whose change is a hit; by default those of
+    `names`. at: instead, one or more places in the code (FUNC, FILE:LINE) at which a node's state is to be looked at, for
+    predicates that do not hold between two stores. nodes: a node list. judge: one or several. armed: False sets no stop
+    points. Raises UsageError when the session does not replay in clock order, NoSymbol for what the program lacks."""
+
+    name = "check"
+    optional: frozenset[str] = frozenset()
+    of_states = True  # False: it needs the events on the way, a look at one state says nothing
+
+    def __init__(self, session: friday.Session, names: Mapping[str, Expression | None], *, watch: str | Sequence[str] | None = None,
+                 at: str | Sequence[str] | None = None, nodes: Any = None, judge: Judge | Sequence[Judge] | None = None,
+                 armed: bool = True) -> None:
+        if session.backend.sync() != "clock":
+            raise friday.UsageError(f"{self.name} compares nodes, and the session replays in {session.backend.sync()} order: use clock")
+        self.session = session
+        self.names: dict[str, Expression] = {name: expression for name, expression in names.items() if expression is not None}
+        self.nodes = nodes
+        self.judges: tuple[Judge, ...] = (judge,) if isinstance(judge, Judge) else tuple(judge or (AtOnce(),))
+        self.reported: list[Fault] = []
+        self._begin()
+        if armed:
+            self._arm(watch, at)
+
+    # -- for subclasses ----------------------------------------------------------------------------------------------
+    def reset(self) -> None:
+        """Forgets what was learnt: the session begins anew."""
+
+    def faults(self) -> Iterable[Fault]:
+        """What is wrong in `self.rows` now."""
+        return ()
+
+    def changed(self, node: friday.Node, row: Row) -> Iterable[Fault]:
+        """A node's row was read anew: what that shows to be wrong, whatever comes later."""
+        return ()
+
+    def now(self) -> float:
+        """Seconds of logical time."""
+        return float(self.session.logical_time)
+
+    def here(self) -> str:
+        """Where the group stands, as evidence for later."""
+        node = self.session.node
+        return f"{self.session.logical_time} s, event {self.session.backend.event(int(node))} of {node.name}"
+
+    # -- stop points -------------------------------------------------------------------------------------------------
+    def _arm(self, watch: str | Sequence[str] | None, at: str | Sequence[str] | None) -> None:
+        session = self.session
+        if at is None or watch is not None:
+            session.watch(watched(self.names.values()) if watch is None else watch, self.hit, nodes=self.nodes)
+        for place in [at] if isinstance(at, str) else at or ():
+            session.breakpoint(place, self.hit, nodes=self.nodes)
+        self._arm_times()
+
+    def _arm_times(self) -> None:
+        periods = [judge.period for judge in self.judges if judge.period]
+        if periods:
+            self.session.every(self.pass_time, seconds=min(periods))
+        self.session.at_end(self.finish)
+
+    def hit(self) -> None:
+        """The handler of the stop points."""
+        if self.now() < self._latest:
+            self._begin()  # the session was restarted
+        node = self.session.node
+        row = read_row(node, self.names)
+        if any(value is None and name not in self.optional for name, value in row.items()):
+            self.rows.pop(node, None)
+        else:
+            self.rows[node] = row
+            for fault in self.changed(node, row):
+                self.report(fault)
+        self.look(counts=True)
+
+    def pass_time(self) -> None:
+        """The handler of the timer: nothing changed, but it lasts longer."""
+        if self.now() < self._latest:
+            self._begin()
+        self.look()
+
+    # -- judging -----------------------------------------------------------------------------------------------------
+    def _begin(self) -> None:
+        self.rows: dict[friday.Node, Row] = {}
+        self.times = TimeInState()  # "holds" and "broken"
+        self.lapses: list[Lapse] = []  # those that are over, too
+        self._open: dict[Hashable, Lapse] = {}
+        self._once: set[Hashable] = set()
+        self._latest = 0.0
+        self.looks = 0  # hits of the stop points
+        self.reset()
+
+    def look(self, counts: bool = False) -> None:
+        """Looks at all rows; `counts`: as one of the events that WithinEvents counts."""
+        now = self._latest = max(self._latest, self.now())
+        self.looks += counts
+        for node in self.session.ended & self.rows.keys():
+            del self.rows[node]
+        current = {fault.key: fault for fault in self.faults()}
+        for key in self._open.keys() - current.keys():
+            self._open.pop(key).until = now
+        for key, fault in current.items():
+            lapse = self._open.get(key)
+            if lapse is None:
+                lapse = self._open[key] = Lapse(fault, now, self.origin())
+                self.lapses.append(lapse)
+            lapse.checks += counts
+        self.times.enter("broken" if current else "holds", now)
+        self._judge(now)
+
+    def _judge(self, now: float) -> None:
+        for lapse in self._open.values():
+            for index, judge in enumerate(self.judges):
+                reason = judge.due(lapse, now) if index not in lapse.judged else None
+                if reason is not None:
+                    lapse.judged.add(index)
+                    began = {"since": lapse.since, **lapse.origin} if lapse.since < now else {"after": lapse.origin["after"]}
+                    self._tell(lapse.fault, ", ".join(filter(None, [lapse.fault.message, reason])), began)
+
+    def finish(self) -> None:
+        """The recording has ended."""
+        self._tell_if_idle()
+        now = max(self._latest, self.now())
+        self.times.finish(now)
+        self._judge(now)
+        for judge in self.judges:
+            reason = judge.at_end(self.times)
+            if reason is not None:
+                self._tell(*self._share_evidence(reason, now))
+
+    def _tell_if_idle(self) -> None:
+        """A predicate that was never looked at has not held either: most often a name is mapped wrongly."""
+        if not self.looks:
+            self.session.notice(f"{self.name}: nothing was checked: its stop points were never hit")
+
+    def _share_evidence(self, reason: str, now: float) -> tuple[Fault, str, dict[str, Any]]:
+        worst = sorted(self.lapses, key=lambda lapse: -lapse.length(now))[:WORST]
+        low, high = self.times.longest("broken") or (now, now)
+        values = {"share": self.times.share("holds"), "held": self.times.total("holds"), "broken": self.times.total("broken"),
+                  "longest": f"{high - low:.3f} s from {low:.3f} to {high:.3f}",
+                  "worst": [f"{lapse.fault.message}: {lapse.length(now):.3f} s from {lapse.since:.3f}" for lapse in worst]}
+        return Fault("share", reason, worst[0].fault.nodes if worst else (), values), reason, {}
+
+    def report(self, fault: Fault) -> None:
+        """Reports a fault that no time heals, once."""
+        if fault.key not in self._once:
+            self._once.add(fault.key)
+            self._tell(fault, fault.message, {"after": self.origin(stack=False)["after"]})
+
+    def _tell(self, fault: Fault, message: str, more: Mapping[str, Any]) -> None:
+        self.reported.append(fault)
+        self.session.violation(self.name, nodes=fault.nodes or None, message=message, **{**more, **fault.values})
+
+    def origin(self, stack: bool = True) -> dict[str, Any]:
+        """What led here: the place in time, the message that the triggering node received last, its stack."""
+        node = self.session.node
+        received = [m for m in self.session.backend.messages(int(node), 8) if m.target == node and m.is_received]
+        after = None
+        if received:
+            last = received[-1]
+            source = "an unrecorded peer" if last.source is None else self.session.nodes[last.source].name
+            after = f"message {last.number} from {source}, {last.bytes} bytes, received at {last.received} s by event {last.target_event} of {node.name}"
+        found = {"began": self.here(), "after": after}
+        if stack:
+            try:
+                found["stack"] = node.backtrace()
+            except friday.Error as error:
+                found["stack"] = f"no backtrace: {error}"
+        return found
+
+    # -- now ---------------------------------------------------------------------------------------------------------
+    @classmethod
+    def validate(cls, session: friday.Session, **names: Any) -> None:
+        """Looks at the present state of all live nodes, once; for the prompt and for handlers. Takes what the class takes.
+        Raises friday.Violated with the evidence of the first fault, UsageError for a predicate about events."""
+        if not cls.of_states:
+            raise friday.UsageError(f"{cls.name} is about what happens on the way: set it up and run, a look at one state says nothing")
+        check = cls(session, armed=False, **names)
+        here = session.here
+        found: list[Fault] = []
+        try:
+            for node in session.all_nodes if check.nodes is None else set(session.all_nodes) & set(session.choose(check.nodes)):
+                session.here = int(node)
+                row = read_row(node, check.names)
+                if all(value is not None or name in cls.optional for name, value in row.items()):
+                    check.rows[node] = row
+                    found += check.changed(node, row)
+        finally:
+            session.here = here
+        found += check.faults()
+        if found:
+            fault = found[0]
+            raise friday.Violated(fault.message, predicate=cls.name, nodes=fault.nodes, **fault.values)
+
+    def summary(self) -> str:
+        """One line for a person: how long it held."""
+        broken = self.times.total("broken")
+        return f"{self.name}: held for {self.times.share('holds'):.1%} of {self.times.total('holds') + broken:.3f} s, broken {len(self.lapses)} times, {len(self.reported)} violations"
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {len(self.rows)} nodes, {len(self._open)} faults now, {len(self.reported)} reported>"
+
+
+def name_of(node: friday.Node) -> str:
+    """Who a node is across restarts: its name without the count of its lives."""
+    return node.name.partition("#")[0]
+
+
+# -- a predicate from the command line ---------------------------------------------------------------------------------
+_KINDS: dict[str, Callable[[str], Any]] = {"int": int, "float": float, "float | None": float}
+
+
+def _parser(check: type[Check]) -> argparse.ArgumentParser:
+    """Options from the class's own parameters, and those that all predicates have."""
+    parser = argparse.ArgumentParser(prog=f"friday run {sys.argv[0]} REC --", description=inspect.getdoc(check),
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parameters = inspect.signature(check.__init__).parameters
+    for parameter in parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY and parameter.name != "at":
+            required = parameter.default is parameter.empty
+            option = "--" + parameter.name.replace("_", "-")
+            if parameter.annotation == "bool":
+                parser.add_argument(option, action="store_true")
+            else:
+                parser.add_argument(option, required=required, default=None if required else parameter.default,
+                                    type=_KINDS.get(parameter.annotation, str), metavar="N" if parameter.annotation in _KINDS else "EXPR",
+                                    help=None if required or parameter.default is None else f"default: {parameter.default}")
+    parser.add_argument("--watch", metavar="EXPRS", help="what to watch instead of the expressions themselves")
+    must = "at" in parameters and parameters["at"].default is inspect.Parameter.empty
+    parser.add_argument("--at", action="append", metavar="LOC", required=must, help="look when a node comes to this place; may be repeated")
+    parser.add_argument("--nodes", metavar="LIST", help="the nodes that take part, all by default")
+    parser.add_argument("--lasting", type=float, metavar="SECONDS", help="a violation only when broken for longer than this")
+    parser.add_argument("--within", type=int, metavar="EVENTS", help="a violation only when still broken so many events later")
+    parser.add_argument("--share", type=float, metavar="PART", help="a violation when it held for a smaller part of the time, 0 to 1")
+    parser.add_argument("--summary", action="store_true", help="say at the end how long it held")
+    return parser
+
+
+def main(check: type[Check]) -> Check:
+    """`friday run predicates/NAME.py REC -- OPTIONS`: the predicate on the session that runs."""
+    options = vars(_parser(check).parse_args(sys.argv[1:]))
+    chosen = [make(options.pop(name)) if options.get(name) is not None else options.pop(name) for name, make in (
+        ("lasting", lambda s: Lasting(seconds=s)), ("within", lambda n: WithinEvents(events=n)), ("share", lambda p: ShareOfTime(share=p)))]
+    judges = [judge for judge in chosen if judge is not None]
+    tell = options.pop("summary")
+    if friday.session is None:
+        raise friday.UsageError("a predicate runs on a session: friday run predicates/NAME.py REC -- OPTIONS")
+    made = check(friday.session, **({"judge": judges} if judges else {}), **options)
+    if tell:
+        friday.session.at_end(lambda: print(made.summary()))
+    return made
+
+
+__all__ = ["Check", "Expression", "Fault", "Row", "main", "name_of", "read"]

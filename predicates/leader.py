@@ -1,0 +1,45 @@
+"""friday run predicates/leader.py REC -- --term EXPR --leads EXPR: at most one leader a term.
+
+Election safety (Ongaro and Ousterhout, "In Search of an Understandable Consensus Algorithm", USENIX ATC 2014, section 5.2):
+at most one node leads in a given term, whenever each of them held itself for the leader. What the term is called (epoch,
+view, ballot) and how a program says that it leads is its own affair:
+
+    friday run predicates/leader.py REC -- --term raft.term --leads 'raft.role == LEADER'
+"""
+
+from __future__ import annotations
+
+from typing import Iterable
+
+from predicates.check import Check, Expression, Fault, Row, main, name_of
+
+import friday
+
+
+class OneLeader(Check):
+    """At most one leader a term.
+
+    term: the node's current term, any hashable value. leads: true while the node holds itself for the leader of that term.
+    A node that is restarted under its name is the same candidate. The rest as Check; the fault never heals.
+    Evidence: the term, both leaders, and when the first of them was seen."""
+
+    name = "one_leader"
+
+    def __init__(self, session: friday.Session, *, term: Expression, leads: Expression, **options: object) -> None:
+        super().__init__(session, {"term": term, "leads": leads}, **options)
+
+    def reset(self) -> None:
+        self._leaders: dict[object, tuple[friday.Node, str]] = {}
+
+    def changed(self, node: friday.Node, row: Row) -> Iterable[Fault]:
+        if not row["leads"]:
+            return
+        term = row["term"]
+        first, when = self._leaders.setdefault(term, (node, self.here()))
+        if name_of(first) != name_of(node):
+            yield Fault((term, name_of(node)), f"{node.name} leads in term {term}, and {first.name} has led in it since {when}",
+                        (node, first), {"term": term, "leaders": [first.name, node.name], "first": when})
+
+
+if __name__ == "__main__":
+    main(OneLeader)

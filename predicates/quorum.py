@@ -1,0 +1,102 @@
+"""friday run predicates/quorum.py REC -- --members EXPR --needed EXPR: any two quorums have a node in common.
+
+What makes a majority, or any quorum system, safe (Gifford, "Weighted Voting for Replicated Data", SOSP 1979; Lamport, "The
+Part-Time Parliament", TOCS 1998, condition B2). It breaks when nodes disagree about who is a member: two halves can
+then decide without each other.
+
+    friday run predicates/quorum.py REC -- --members conf.members --needed 'conf.size / 2 + 1' --lasting 1
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, Collection, Hashable, Iterable
+
+from predicates.check import Check, Expression, Fault, Row, main
+from predicates.names import fields, items, watched
+
+import friday
+
+
+def can_miss(a: Collection[Hashable], needed_a: int, b: Collection[Hashable], needed_b: int) -> bool:
+    """Can a quorum of needed_a of the members a, and one of needed_b of b, have no member in common?
+
+    >>> can_miss("abc", 2, "abc", 2), can_miss("abc", 2, "cde", 2), can_miss("abcd", 2, "abcd", 3)
+    (False, True, False)
+    """
+    a, b = set(a), set(b)
+    if needed_a > len(a) or needed_b > len(b):
+        return False  # no such quorum
+    from_both = max(0, needed_a - len(a - b)) + max(0, needed_b - len(b - a))
+    return from_both <= len(a & b)
+
+
+def members_of(value: Any) -> frozenset[Hashable]:
+    """Members from a bit mask (the numbers of its bits) or from a collection."""
+    if isinstance(value, int):
+        return frozenset(bit for bit in range(int(value).bit_length()) if value >> bit & 1)
+    return frozenset(value)
+
+
+class QuorumIntersection(Check):
+    """Any quorum that one node would accept meets any that another would.
+
+    members: whom the node counts as voters: a bit mask, or a collection (names.py has the forms) whose elements, or their
+    field `member`, are identifiers. needed: how many votes it wants. The rest as Check; a state, so judges apply: in a change of
+    configuration it may be broken for a moment unless the protocol forbids it. Evidence: both configurations."""
+
+    name = "quorum_intersection"
+
+    def __init__(self, session: friday.Session, *, members: Expression, needed: Expression, member: str = "", **options: Any) -> None:
+        self._member = member
+        mask = isinstance(members, str) and ".." not in members and "[:" not in members
+        whole = items(members) if not mask else members
+        if options.get("watch") is None and options.get("at") is None:
+            options["watch"] = watched([members, needed])
+        super().__init__(session, {"members": whole, "needed": needed}, **options)
+
+    def faults(self) -> Iterable[Fault]:
+        kinds: dict[tuple[frozenset[Hashable], int], list[friday.Node]] = {}
+        for node, row in self.rows.items():
+            kinds.setdefault((self._members(row), int(row["needed"])), []).append(node)
+        for (a, needed_a), (b, needed_b) in itertools.combinations_with_replacement(kinds, 2):
+            if can_miss(a, needed_a, b, needed_b):
+                first, second = kinds[a, needed_a][0], kinds[b, needed_b][-1]
+                text = f"{needed_a} of {sorted(a)} ({first.name}) and {needed_b} of {sorted(b)} ({second.name}) can decide without a common node"
+                yield Fault((a, needed_a, b, needed_b), text, tuple(dict.fromkeys((first, second))), {
+                    "configurations": {node.name: f"{needed} of {sorted(members)}" for (members, needed), found in kinds.items() for node in found}})
+
+    def _members(self, row: Row) -> frozenset[Hashable]:
+        value = row["members"]
+        return members_of(value) if isinstance(value, int) else members_of(fields(element, self._member) for element in value)
+
+
+class DecidedQuorums(Check):
+    """The quorums by which decisions were really taken meet each other.
+
+    at: where a node takes a decision. decision: what tells it from others (slot, term). voters: who voted for it, as
+    `members` of QuorumIntersection. same: only compare quorums for one decision, not of all. The fault never heals.
+    Evidence: both decisions with their voters."""
+
+    name = "decided_quorums"
+    of_states = False
+
+    def __init__(self, session: friday.Session, *, at: str, decision: Expression, voters: Expression, same: bool = False, **options: Any) -> None:
+        self._same = same
+        super().__init__(session, {"decision": decision, "voters": voters}, at=at, **options)
+
+    def reset(self) -> None:
+        self._decided: dict[tuple[Any, frozenset[Hashable]], tuple[friday.Node, str]] = {}
+
+    def changed(self, node: friday.Node, row: Row) -> Iterable[Fault]:
+        decision, voters = row["decision"], members_of(row["voters"])
+        for (earlier, others), (other, when) in self._decided.items():
+            if not voters & others and (earlier == decision or not self._same):
+                yield Fault((decision, voters, earlier, others),
+                            f"{node.name} decided {decision} by {sorted(voters)}, and {other.name} {earlier} by {sorted(others)}: no common node",
+                            (node, other), {"decision": decision, "voters": sorted(voters), "earlier": earlier, "earlier_voters": sorted(others), "earlier_at": when})
+        self._decided.setdefault((decision, voters), (node, self.here()))
+
+
+if __name__ == "__main__":
+    main(QuorumIntersection)
