@@ -11,6 +11,7 @@ bool contains(const std::string& text, const char* part) { return text.find(part
 // gdb's words decide among the errors of expressions; it has no codes.
 const char* class_of(const Error& error, bool expression) {
   const std::string& m = error.message;
+  if (error.code == ErrorCode::call_failed) return "call_failed";
   if (expression) {
     if (m.starts_with("No symbol") || contains(m, "has no member named") || contains(m, "There is no member named")) return "no_symbol";
     if (m.starts_with("Function \"") || m.starts_with("No function contains") || m.starts_with("No source file named") || m.starts_with("No line ")) return "no_symbol";
@@ -30,6 +31,7 @@ const char* class_of(const Error& error, bool expression) {
     case ErrorCode::component_died: return "component_died";
     case ErrorCode::diverged: return "diverged";
     case ErrorCode::io: return expression ? "bad_expression" : "error";
+    case ErrorCode::call_failed: return "call_failed";
     case ErrorCode::interrupted: return "error";
   }
   return "error";
@@ -47,6 +49,7 @@ void raise(const Error& error, bool expression) {
   py::dict options;
   if (error.node) options["node"] = *error.node;
   if (error.event) options["event"] = *error.event;
+  if (!error.how.empty()) options["how"] = error.how;
   py::object instance = kind(error.message, **options);
   PyErr_SetObject(kind.ptr(), instance.ptr());
   throw py::error_already_set();

@@ -302,6 +302,11 @@ class Session {
     }
     return value_or_raise(std::move(result), true);
   }
+  double call_timeout() { return std::chrono::duration<double>(debugger().call_timeout()).count(); }
+  void set_call_timeout(double seconds) {
+    if (!(seconds > 0 && seconds < 1e6)) raise({ErrorCode::usage, fmt::format("a called function needs a time above 0 s, not {}", seconds)});
+    debugger().set_call_timeout(std::chrono::milliseconds(std::max<int64_t>(1, static_cast<int64_t>(seconds * 1000))));
+  }
   void prepare(const std::vector<uint32_t>& nodes) {
     Result<void> result;
     {
@@ -580,6 +585,8 @@ void bind_session(py::module_& module) {
       .def("close", &Session::close)
       .def("fds", &Session::fds)
       .def("pump", &Session::pump, py::arg("timeout") = 0.0)
+      .def("call_timeout", &Session::call_timeout)
+      .def("set_call_timeout", &Session::set_call_timeout, py::arg("seconds"))
       .def("prepare", &Session::prepare, py::arg("nodes"))
       .def("gdb_count", &Session::gdb_count)
       .def("gdb_start", &Session::gdb_start, py::arg("when") = py::none())

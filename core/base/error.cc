@@ -23,6 +23,7 @@ const char* name_of(ErrorCode code) {
     case ErrorCode::component_died: return "component died";
     case ErrorCode::diverged: return "diverged";
     case ErrorCode::interrupted: return "interrupted";
+    case ErrorCode::call_failed: return "call_failed";
   }
   return "unknown";
 }

@@ -26,6 +26,7 @@ enum class ErrorCode {
   component_died,   // gdb, a node's process or the collector ended by itself
   diverged,         // a divergence, where only an Error can be returned
   interrupted,      // Ctrl-C
+  call_failed,      // a called function of the program did not come back
 };
 
 struct Error {
@@ -33,6 +34,8 @@ struct Error {
   std::string message;
   std::optional<uint32_t> node{};   // id of the node concerned
   std::optional<uint64_t> event{};  // index of the event concerned
+  std::optional<uint64_t> address{};  // bad_address: where
+  std::string how{};                // call_failed: "crashed", "blocked" or "looped"
 };
 
 template <typename T>

@@ -17,6 +17,9 @@ Result<std::unique_ptr<Debugger>> Debugger::open(const std::string& recording, D
   debugger->directory_ = name;
   debugger->session_->on_node_started = [d = debugger.get()](ReplayNode& node) { d->node_started(node); };
   debugger->session_->report_node_ends = true;
+  debugger->session_->on_call_output = [d = debugger.get()](NodeId node, std::string_view text) {
+    d->notices_.push_back(fmt::format("node {}: the called function wrote: {}", node, text));
+  };
   for (NodeId id : debugger->session_->nodes())
     if (ReplayNode* node = debugger->session_->find(id); node->has_process()) debugger->node_started(*node);
   debugger->here_ = debugger->session_->nodes().front();
@@ -226,10 +229,15 @@ std::optional<LogicalTime> Debugger::altered_since(NodeId node) const {
   return it->second;
 }
 
-void Debugger::mark_altered(NodeId node) {
-  altered_.try_emplace(node, session_->time(node));
-  epoch_++;
+// Memory of the node has changed, not where it stands.
+void Debugger::note_change(NodeId node) {
+  if (!altered_.contains(node)) altered_.emplace(node, session_->time(node));
   if (NodeContext& s = state(node); s.link) s.link->moved(s.stopped);
+}
+
+void Debugger::mark_altered(NodeId node) {
+  note_change(node);
+  epoch_++;
 }
 
 std::vector<std::string> Debugger::take_notices() {

@@ -26,6 +26,7 @@
 #include "core/replay/session.h"
 #include "core/rsp/host.h"
 #include "core/stop/chain.h"
+#include "core/stop/effects.h"
 #include "core/stop/plan.h"
 #include "core/stop/stop_points.h"
 
@@ -99,6 +100,9 @@ class Debugger final : public Pump, public RspHost {
   Result<void> write_bytes(NodeId node, const std::string& target, std::span<const std::byte> data);
   Result<std::string> read_string(NodeId node, uint64_t address);
   Result<uint64_t> stage(NodeId node, std::span<const std::byte> data);
+  // How long a called function may take.
+  std::chrono::milliseconds call_timeout() const { return call_timeout_; }
+  void set_call_timeout(std::chrono::milliseconds limit) { call_timeout_ = limit; }
   std::string types(uint32_t id) const { return types_.table(id); }
   Result<std::string> gdb(NodeId node, const std::string& command);
   Result<std::vector<std::string>> complete(NodeId node, const std::string& prefix);
@@ -169,6 +173,7 @@ class Debugger final : public Pump, public RspHost {
     Program* program = nullptr;  // in programs_; of `layout`
     Layout layout;
     uint64_t layout_epoch = 0;
+    std::unordered_map<uint64_t, FunctionEffects> effects;  // by address
     uint64_t workspace = 0, staged = 0;
     ThreadId stopped{0};
     uint64_t pc = 0;      // of the stopped thread; valid if pc_epoch is the current one
@@ -198,6 +203,23 @@ class Debugger final : public Pump, public RspHost {
   Result<std::vector<CodeLocation>> ask_locations(NodeId node, const std::string& location);
   Result<std::string> ask_source(NodeId node, uint64_t pc);
 
+  // calls.cc
+  class CallUndo;
+  const FunctionEffects& effects(ReplayNode& node, uint64_t function);
+  void resync_watches(ReplayNode& node);
+  Error failed_call(ReplayNode& node, const std::string& what, const Result<void>& undone);
+  Result<ReplayStop> run_guarded(ReplayNode& node, ThreadId thread);
+  Result<void> enter_call(ReplayNode& node, ThreadId thread, const ExpressionPlan::Call& call, const CallValues& values, user_regs_struct registers);
+  Result<uint64_t> call_result(ReplayNode& node, ThreadId thread, const ExpressionPlan::Call& call);
+  Result<RawValue> call_by_plan(ReplayNode& node, const KnownPlan& plan);
+  // gdb's failure of a call, as the core knows it.
+  template <typename T>
+  Result<T> explained(Result<T> result) {
+    auto error = std::exchange(call_error_, std::nullopt);
+    if (!result && error && result.error().code != ErrorCode::interrupted) return std::unexpected(std::move(*error));
+    return result;
+  }
+
   // expressions.cc
   Result<ReplayNode*> started_node(NodeId node);
   Result<KnownPlan> plan(NodeId node, const std::string& expression);
@@ -212,6 +234,8 @@ class Debugger final : public Pump, public RspHost {
   Result<uint64_t> workspace(ReplayNode& node);
   Result<std::string> with_workspace(ReplayNode& node, std::string expression);
   void mark_altered(NodeId node);
+  void note_change(NodeId node);
+  Result<bool> assign(ReplayNode& node, const std::string& target, const std::string& value);
 
   // stops.cc
   Result<void> arm(StopPoint& point, ReplayNode& node);
@@ -283,6 +307,8 @@ class Debugger final : public Pump, public RspHost {
   // A stop of the user's that came while a gdb ran the group for a step.
   std::optional<ReplayStop> pending_stop_;
   std::optional<ReplayStop> last_client_stop_;
+  std::optional<Error> call_error_;              // of a call that gdb made
+  std::chrono::milliseconds call_timeout_{5000};
   uint64_t epoch_ = 1;                           // counts moves of the group
   NodeId here_{};
   std::string directory_;

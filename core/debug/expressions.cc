@@ -222,16 +222,23 @@ Result<KnownPlan> Debugger::plan(NodeId id, const std::string& expression) {
 Result<RawValue> Debugger::read(NodeId id, const std::string& expression) {
   FRIDAY_TRY(node, started_node(id));
   if (find_word(expression, kWorkspaceName) != std::string::npos) return read_through_gdb(id, expression);
-  FRIDAY_TRY(p, plan(id, expression));
-  if (p.plan->kind == ExpressionPlan::Kind::gdb) return read_through_gdb(id, expression);
-  return read_by_plan(*node, p);
+  // String literals are arguments of calls: they lie in the workspace, and are written there each time.
+  const bool stages = expression.find('"') != std::string::npos && node->state() != NodeState::ended;
+  auto text = stages ? with_workspace(*node, expression) : Result<std::string>(expression);
+  if (!text) return std::unexpected(text.error());
+  FRIDAY_TRY(p, plan(id, *text));
+  if (p.plan->kind == ExpressionPlan::Kind::gdb) return read_through_gdb(id, *text);
+  if (p.plan->kind != ExpressionPlan::Kind::call) return read_by_plan(*node, p);
+  auto value = call_by_plan(*node, p);
+  state(id).staged = 0;
+  return value;
 }
 
 Result<std::optional<RawValue>> Debugger::read_quickly(NodeId id, const std::string& expression) {
   FRIDAY_TRY(node, started_node(id));
   FRIDAY_TRY_VOID(scope_thread(id));
   const KnownPlan* known = known_plan(state(id), expression);
-  if (!known || known->refusal || known->plan->kind == ExpressionPlan::Kind::gdb) return std::nullopt;
+  if (!known || known->refusal || known->plan->kind == ExpressionPlan::Kind::gdb || known->plan->kind == ExpressionPlan::Kind::call) return std::nullopt;
   FRIDAY_TRY(value, read_by_plan(*node, *known));
   return std::optional(std::move(value));
 }
@@ -250,7 +257,7 @@ Result<RawValue> Debugger::read_through_gdb(NodeId id, const std::string& expres
     return fail(ErrorCode::node_ended, "node {} has ended: its functions cannot be called any more", id);
   FRIDAY_TRY(text, with_workspace(*node, expression));
   FRIDAY_TRY(l, link(id));
-  auto answer = l->ask("-friday-value " + mi_quote(text), *this);
+  auto answer = explained(l->ask("-friday-value " + mi_quote(text), *this));
   state(id).staged = 0;
   if (!answer) return std::unexpected(answer.error());
   auto json = nlohmann::json::parse(*answer, nullptr, false);
@@ -330,6 +337,87 @@ Result<std::string> Debugger::with_workspace(ReplayNode& node, std::string expre
 
 // ---- Writing
 
+namespace {
+
+struct Number {
+  bool is_float = false;
+  uint64_t whole = 0;
+  double real = 0;
+};
+
+// A number as C writes it, when it is nothing else.
+std::optional<Number> literal(const std::string& text) {
+  const char *begin = text.c_str(), *digits = begin + (*begin == '-');
+  if (!isdigit(static_cast<unsigned char>(*digits))) return std::nullopt;
+  if (*digits == '0' && isdigit(static_cast<unsigned char>(digits[1]))) return std::nullopt;  // octal
+  char* end;
+  errno = 0;
+  const uint64_t whole = strtoull(digits, &end, 0);
+  if (!*end && !errno) return Number{false, *begin == '-' ? 0 - whole : whole, 0};
+  errno = 0;
+  const double real = strtod(begin, &end);
+  if (*end || errno) return std::nullopt;
+  return Number{true, 0, real};
+}
+
+// The value as an object of the type has it; none when the type is no scalar, or the conversion is not for us.
+std::optional<std::vector<std::byte>> encoded(const Number& number, const PlanType& type) {
+  std::vector<std::byte> bytes(type.size);
+  const auto put = [&](const auto& value) {
+    memcpy(bytes.data(), &value, std::min(bytes.size(), sizeof value));
+    return bytes;
+  };
+  switch (type.kind) {
+    case TypeKind::integer: case TypeKind::enumeration: case TypeKind::pointer:
+      if (number.is_float || type.size > 8) return std::nullopt;
+      return put(number.whole);
+    case TypeKind::boolean:
+      if (number.is_float) return std::nullopt;
+      return put(uint64_t{number.whole != 0});
+    case TypeKind::floating: {
+      const double value = number.is_float ? number.real : static_cast<double>(static_cast<int64_t>(number.whole));
+      if (type.format == PlanType::Float::ieee64) return put(value);
+      if (type.format == PlanType::Float::ieee32) return put(static_cast<float>(value));
+      return std::nullopt;
+    }
+    default: return std::nullopt;
+  }
+}
+
+}  // namespace
+
+// `target = value` without gdb, where both are plain; false when gdb must do it.
+Result<bool> Debugger::assign(ReplayNode& node, const std::string& target, const std::string& value) {
+  FRIDAY_TRY(p, plan(node.id(), target));
+  if (!p.plan->place || p.plan->kind == ExpressionPlan::Kind::gdb) return false;
+  std::optional<Number> number = literal(value);
+  if (!number) {
+    FRIDAY_TRY(from, plan(node.id(), value));
+    if (from.plan->kind != ExpressionPlan::Kind::value) return false;
+    FRIDAY_TRY(got, evaluate(*from.plan, node, state(node.id()).stopped));
+    const PlanType& type = from.plan->result_type();
+    number = Number{false, got.as_unsigned(), 0};
+    if (type.is_signed && type.size < 8 && number->whole >> (8 * type.size - 1)) number->whole |= ~0ull << (8 * type.size);
+  }
+  auto bytes = encoded(*number, p.plan->result_type());
+  if (!bytes) return false;
+  FRIDAY_TRY(place, evaluate_place(*p.plan, node, state(node.id()).stopped));
+  if (place.bits) {
+    if (place.bits + place.bit > 64 || place.size > 8) return false;
+    uint64_t old = 0;
+    const uint64_t mask = (place.bits == 64 ? ~0ull : (1ull << place.bits) - 1) << place.bit;
+    FRIDAY_TRY_VOID(node.read(place.address, std::as_writable_bytes(std::span(&old, 1)).first(place.size)));
+    old = (old & ~mask) | (number->whole << place.bit & mask);
+    bytes->resize(place.size);
+    memcpy(bytes->data(), &old, place.size);
+  }
+  if (bytes->size() != place.size) return false;
+  if (!node.write(place.address, *bytes)) return fail(ErrorCode::bad_address, "{}: cannot write {} bytes at {}", target, place.size, place.address);
+  resync_watches(node);
+  note_change(node.id());
+  return true;
+}
+
 Result<void> Debugger::write(NodeId id, const std::string& target, const std::string& value) {
   FRIDAY_TRY(node, started_node(id));
   if (node->state() == NodeState::ended) return fail(ErrorCode::node_ended, "node {} has ended: its state can be read, not changed", id);
@@ -341,10 +429,14 @@ Result<void> Debugger::write(NodeId id, const std::string& target, const std::st
     FRIDAY_TRY(base, workspace(*node));
     left = fmt::format("*({}*){:#x}", target.substr(1, close - 1), base);
   }
+  if (!workspace_write && value.find('"') == std::string::npos) {
+    FRIDAY_TRY(done, assign(*node, target, value));
+    if (done) return {};
+  }
   FRIDAY_TRY(left_text, with_workspace(*node, left));
   FRIDAY_TRY(right_text, with_workspace(*node, value));
   FRIDAY_TRY(l, link(id));
-  auto done = l->run("-data-evaluate-expression " + mi_quote(fmt::format("{} = {}", left_text, right_text)), *this);
+  auto done = explained(l->run("-data-evaluate-expression " + mi_quote(fmt::format("{} = {}", left_text, right_text)), *this));
   state(id).staged = 0;
   if (!done) return std::unexpected(done.error());
   if (!workspace_write) mark_altered(id);
@@ -364,7 +456,8 @@ Result<void> Debugger::write_bytes(NodeId id, const std::string& target, std::sp
   if (place.bits || place.size != data.size())
     return fail(ErrorCode::usage, "{} has {} bytes, {} were given", target, place.size, data.size());
   FRIDAY_TRY_VOID(node->write(place.address, data));
-  mark_altered(id);
+  resync_watches(*node);
+  note_change(id);
   return {};
 }
 
@@ -386,8 +479,10 @@ Result<std::string> Debugger::read_string(NodeId id, uint64_t address) {
 Result<std::string> Debugger::gdb(NodeId id, const std::string& command) {
   FRIDAY_TRY(l, link(id));
   l->view().take_changed();
-  auto text = l->console(command, *this);
-  if (l->view().take_changed()) mark_altered(id);
+  auto said = l->console(command, *this);
+  const bool undone = call_error_ && !altered_.contains(id);
+  auto text = explained(std::move(said));
+  if (l->view().take_changed() && !undone) mark_altered(id);
   return text;
 }
 

@@ -9,8 +9,6 @@
 namespace friday {
 
 namespace {
-constexpr std::chrono::seconds kCallTimeout{20};
-
 BreakpointOwner client(NodeId node) { return {BreakpointOwner::Kind::rsp_client, node.value}; }
 }  // namespace
 
@@ -28,8 +26,7 @@ Result<void> Debugger::resume(NodeId id, const ResumeRequest& request) {
   FRIDAY_TRY_VOID(state(id).link->view().commit());
   for (auto& [tid, thread] : node->threads_by_tid())
     if (thread.detour) {
-      mark_altered(id);
-      auto stop = run_call(id, ThreadId{thread.number});
+      auto stop = run_guarded(*node, ThreadId{thread.number});
       epoch_++;
       report(id, stop, ThreadId{thread.number});
       return {};
@@ -89,7 +86,7 @@ bool Debugger::refused(const ReplayStop& stop) {
 
 // Runs a function that gdb calls: alone, in native mode. Stop points do not stop it, but watches learn what it writes.
 Result<ReplayStop> Debugger::run_call(NodeId id, ThreadId thread) {
-  const auto deadline = std::chrono::steady_clock::now() + kCallTimeout;
+  const auto deadline = std::chrono::steady_clock::now() + call_timeout_;
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     auto stop = session_->run_detour(id, thread, static_cast<int>(std::max<int64_t>(left.count(), 0)));

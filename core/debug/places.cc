@@ -40,6 +40,7 @@ Result<Debugger::NodeContext*> Debugger::placed(NodeId id) {
   s.scopes.clear();
   s.plans.clear();
   s.frames.clear();
+  s.effects.clear();
   s.program = &programs_[layout.key()];
   s.layout = std::move(layout);
   return &s;

@@ -92,6 +92,11 @@ std::shared_ptr<const ExpressionPlan> moved(const std::shared_ptr<const Expressi
   if (!plan->movable) return nullptr;
   auto copy = std::make_shared<ExpressionPlan>(*plan);
   if (!move_addresses(copy->bytecode, copy->addresses, from, to)) return nullptr;
+  if (copy->call) {
+    if (!move_addresses(copy->call->function.bytecode, copy->call->function.addresses, from, to)) return nullptr;
+    for (auto& argument : copy->call->arguments)
+      if (!move_addresses(argument.value.bytecode, argument.value.addresses, from, to)) return nullptr;
+  }
   if (copy->place && !move_addresses(copy->place->bytecode, copy->place->addresses, from, to)) return nullptr;
   return copy;
 }

@@ -6,6 +6,7 @@
 #
 # -friday-plan EXPR              how to evaluate EXPR, in the scope of the selected frame, without asking gdb again
 #   {"kind": "agent",            bytecode can do it; or
+#    "kind": "call",             a call of a function that the core can make: see gdb_calls.py; or
 #    "kind": "gdb",              only gdb can (calls, assignments, thread-local storage, values of floating-point
 #                                arithmetic, frames above 0, ...): "reason" says why in words; only "expression" and
 #                                "scope" follow
@@ -110,6 +111,7 @@ OPCODES = {
 }
 MASK = (1 << 64) - 1
 LOWEST_MOVED = 1 << 40  # no position-independent code is loaded below it
+WORKSPACE = 0x180000000000  # of Friday's in each node (core/shim/shim_abi.h), at the same address in all
 
 
 class Unplannable(Exception):
@@ -141,7 +143,7 @@ class Code:
         for name, operand in self.operations:
             if name == "const64" and operand & MASK in known:
                 found.append(at + 1)
-            elif name == "const64" and LOWEST_MOVED <= operand & MASK < 1 << 47:
+            elif name == "const64" and LOWEST_MOVED <= operand & MASK < 1 << 47 and operand >> 20 != WORKSPACE >> 20:
                 return None
             at += 1 + OPCODES[name][1]
         return found
@@ -171,7 +173,8 @@ def static_addresses(expression):
     """The addresses of functions and static variables that the expression names; none when it also holds numbers that may
     be addresses."""
     code = re.sub(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'', "", expression)
-    if re.search(r"\b0[xX][0-9a-fA-F]{10,}|\b[0-9]{13,}", code):
+    numbers = re.findall(r"\b0[xX][0-9a-fA-F]{10,}|\b[0-9]{13,}", code)
+    if any(int(number, 0) >> 20 != WORKSPACE >> 20 for number in numbers):
         return set()
     found = set()
     for name in set(re.findall(r"(?:::)?[A-Za-z_]\w*(?:::\w+)*", code)):
@@ -539,6 +542,11 @@ class Plan(JsonCommand):
             answer.update(self.plan(expression))
             answer["kind"] = "agent"
         except (gdb.error, Unplannable) as problem:
+            try:
+                answer.update(call_plan(expression))
+                return answer
+            except (gdb.error, Unplannable):
+                pass
             try:
                 gdb.execute("whatis " + expression, to_string=True)  # an error of the expression itself is told as such
             except gdb.MemoryError:

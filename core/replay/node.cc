@@ -361,7 +361,9 @@ Result<void> ReplayNode::begin_call(ThreadId id, const user_regs_struct& wanted)
   FRIDAY_TRY(extended, extended_state(id));
   auto a = area(id.value);
   if (!a) return std::unexpected(gone(info_.id));
-  thread->detour = std::make_unique<Thread::Detour>(Thread::Detour{now, view, *a, std::move(extended), thread->at_breakpoint});
+  uint64_t back = 0;
+  (void)process_->read(wanted.rsp, &back, sizeof back);
+  thread->detour = std::make_unique<Thread::Detour>(Thread::Detour{now, view, *a, std::move(extended), thread->at_breakpoint, back, wanted.rsp + 8});
   thread->at_breakpoint = false;
   ThreadArea changed = *a;
   changed.native = 1;

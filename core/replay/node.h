@@ -84,6 +84,8 @@ class ReplayNode final : public NodeControl {
       shim::ThreadArea area;
       std::vector<std::byte> extended;
       bool at_breakpoint;
+      uint64_t return_address, return_rsp;  // where the function comes back to
+      std::optional<int64_t> answer = {};   // to the system call under way, which is not made
     };
     std::unique_ptr<Detour> detour;
   };

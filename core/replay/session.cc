@@ -283,7 +283,7 @@ bool ReplaySession::resume_thread(ReplayNode& node, ReplayNode::Thread& thread) 
   node.load_debug_slots(thread);
   thread.stopped = false;
   const int signal = std::exchange(thread.deliver, 0);
-  return ptrace(PTRACE_CONT, thread.tid, 0, signal) == 0;
+  return ptrace(thread.detour ? PTRACE_SYSCALL : PTRACE_CONT, thread.tid, 0, signal) == 0;
 }
 
 void ReplaySession::resume_all() {

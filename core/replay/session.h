@@ -58,6 +58,12 @@ struct ReplayStop {
   std::string text;
 };
 
+// Why a function that a debugger called will not come back.
+struct CallFailure {
+  std::string how;   // "crashed", "blocked" or "looped"
+  std::string text;  // a sentence's predicate: "raised SIGSEGV at ..."
+};
+
 class ReplaySession {
  public:
   static Result<std::unique_ptr<ReplaySession>> open(const std::string& recording, ReplayOptions options);
@@ -73,8 +79,10 @@ class ReplaySession {
   std::optional<std::chrono::steady_clock::time_point> deadline;
   // Executes one instruction of a thread; what the program calls runs whole, others following in the recorded order.
   Result<ReplayStop> step(NodeId node, ThreadId thread);
-  // Runs one thread alone, native (a debugger's function call), until it stops; at most `timeout_ms`.
+  // Runs one thread alone, native (a debugger's function call), until it stops; at most `timeout_ms`. A call that has come
+  // back stops with the signal that its return address raises. One that never will says why in call_failure().
   Result<ReplayStop> run_detour(NodeId node, ThreadId thread, int timeout_ms);
+  const std::optional<CallFailure>& call_failure() const { return call_failure_; }
   void interrupt();
   void clear_interrupt() { interrupt_ = false; }
 
@@ -108,6 +116,8 @@ class ReplaySession {
 
   // A node's process exists now (at its start or fork): breakpoints can be set in it.
   std::function<void(ReplayNode&)> on_node_started;
+  // What a called function writes to its standard output or error.
+  std::function<void(NodeId, std::string_view)> on_call_output;
 
  private:
   explicit ReplaySession(Recording recording, ReplayOptions options);
@@ -135,6 +145,10 @@ class ReplaySession {
   std::optional<ReplayStop> handle_exit(ReplayNode& node, pid_t tid, int status);
   std::optional<ReplayStop> end_node(ReplayNode& node, ThreadId thread, NodeOutcome outcome);
   std::optional<ReplayStop> adopt_fork(pid_t pid);
+  // calls.cc
+  ReplayStop give_up_call(ReplayNode& node, ReplayNode::Thread& thread, CallFailure failure);
+  CallFailure describe_waiting(const ReplayNode::Thread& thread) const;
+  std::optional<CallFailure> native_call(ReplayNode& node, ReplayNode::Thread& thread);
   ReplayStop diverge(ReplayNode& node, const ReplayNode::Thread& thread, Divergence divergence);
   bool dies_as_recorded(const ReplayNode& node, int signal) const;
   Result<void> stop_group();
@@ -164,6 +178,7 @@ class ReplaySession {
   std::unique_ptr<ScheduleMemory> memory_;
   std::map<std::pair<uint64_t, uint64_t>, UniqueFd> shared_;  // shared objects, by FileHeader::sharing and number
   std::optional<Divergence> divergence_;
+  std::optional<CallFailure> call_failure_;  // of the last run_detour()
   std::string directory_;                 // temporary: symlink trees that gdb uses as sysroots
   pid_t group_ = 0;
   std::atomic<bool> interrupt_ = false;

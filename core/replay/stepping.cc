@@ -1,11 +1,8 @@
-// Execution that gdb asks for: one instruction, or a function of the program called by the user. Kept apart from the run
-// loop, whose every line is on the path of a replayed event.
-#include <poll.h>
+// One instruction, for gdb. Kept apart from the run loop, whose every line is on the path of a replayed event.
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 
 #include "core/replay/session.h"
@@ -60,38 +57,6 @@ Result<ReplayStop> ReplaySession::step(NodeId id, ThreadId thread_id) {
       if (stop->owners.empty()) stop->kind = ReplayStop::Kind::step;
     }
     return stop;
-  }
-}
-
-Result<ReplayStop> ReplaySession::run_detour(NodeId id, ThreadId thread_id, int timeout_ms) {
-  FRIDAY_TRY(found, readable(id));
-  ReplayNode& node = *found;
-  ReplayNode::Thread* thread = node.thread_of(thread_id);
-  if (!thread || !thread->detour) return fail(ErrorCode::usage, "node {}: thread {} is not in a call", id, thread_id.value);
-  FRIDAY_TRY_VOID(node.watches().flush());
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
-  const pid_t tid = thread->tid;
-  if (!resume_thread(node, *thread)) return fail(ErrorCode::component_died, "node {}: its process is gone", id);
-  for (;;) {
-    int status = 0;
-    pid_t got = waitpid(tid, &status, __WALL | WNOHANG);
-    if (got == 0) {
-      if (std::chrono::steady_clock::now() > deadline || interrupt_.exchange(false)) {
-        FRIDAY_TRY_VOID(node.stop_threads());
-        ReplayStop stop = stop_of(ReplayStop::Kind::interrupted, node, *thread);
-        stop.text = "the call did not come back";
-        return stop;
-      }
-      sched_yield();
-      continue;
-    }
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0 || !WIFSTOPPED(status)) {
-      if (got > 0)
-        if (auto stop = handle_exit(node, tid, status)) return *stop;
-      return fail(ErrorCode::component_died, "node {}: the call ended its process", id);
-    }
-    if (auto stop = handle(tid, status)) return *stop;
   }
 }
 

@@ -87,6 +87,22 @@ std::vector<uint32_t> addresses_of(const Json& code) {
   return code.contains("addresses") ? code.at("addresses").get<std::vector<uint32_t>>() : std::vector<uint32_t>();
 }
 
+ExpressionPlan::Code parse_code(const Json& json) { return {from_hex(json.at("agent").get<std::string>()), addresses_of(json)}; }
+
+ExpressionPlan::Passing passing_of(const std::string& name) {
+  return name == "float" ? ExpressionPlan::Passing::single : name == "double" ? ExpressionPlan::Passing::double_ : ExpressionPlan::Passing::integer;
+}
+
+ExpressionPlan::Call parse_call(const Json& json) {
+  ExpressionPlan::Call call;
+  call.function = parse_code(json.at("function"));
+  for (const Json& argument : json.at("arguments"))
+    call.arguments.push_back({parse_code(argument), passing_of(argument.at("passing").get<std::string>())});
+  if (!json.at("result").is_null()) call.result = passing_of(json.at("result").get<std::string>());
+  call.reference = json.value("reference", false);
+  return call;
+}
+
 ExpressionPlan from_json(const Json& json) {
   ExpressionPlan plan;
   plan.expression = json.at("expression").get<std::string>();
@@ -94,10 +110,15 @@ ExpressionPlan from_json(const Json& json) {
     plan.reason = json.at("reason").get<std::string>();
     return plan;
   }
-  if (json.at("kind") != "agent") throw std::runtime_error("unknown kind of plan");
-  plan.kind = json.at("result") == "value" ? ExpressionPlan::Kind::value : ExpressionPlan::Kind::address;
-  plan.bytecode = from_hex(json.at("agent").get<std::string>());
-  if (const Json& place = json.at("place"); !place.is_null())
+  if (json.at("kind") == "call") {
+    plan.kind = ExpressionPlan::Kind::call;
+    plan.call = parse_call(json.at("call"));
+  } else {
+    if (json.at("kind") != "agent") throw std::runtime_error("unknown kind of plan");
+    plan.kind = json.at("result") == "value" ? ExpressionPlan::Kind::value : ExpressionPlan::Kind::address;
+    plan.bytecode = from_hex(json.at("agent").get<std::string>());
+  }
+  if (const Json place = json.value("place", Json()); !place.is_null())
     plan.place = ExpressionPlan::Place{from_hex(place.at("agent").get<std::string>()), addresses_of(place),
                                        place.at("size").get<uint64_t>(), place.value("bit", 0u), place.value("bits", 0u)};
   plan.movable = json.value("movable", false);
@@ -149,6 +170,7 @@ Result<ExpressionPlan> parse_plan(std::string_view json) {
 Result<PlanValue> evaluate(const ExpressionPlan& plan, NodeControl& node, ThreadId thread) {
   if (plan.kind == ExpressionPlan::Kind::gdb)
     return fail(ErrorCode::unsupported, "only gdb can evaluate `{}`: {}", plan.expression, plan.reason);
+  if (plan.kind == ExpressionPlan::Kind::call) return fail(ErrorCode::unsupported, "`{}` calls a function", plan.expression);
   auto result = run(plan, plan.bytecode, node, thread);
   if (!result) return about(plan, result.error());
   PlanValue value{plan.type, std::vector<std::byte>(plan.result_type().size), std::nullopt};
@@ -161,6 +183,19 @@ Result<PlanValue> evaluate(const ExpressionPlan& plan, NodeControl& node, Thread
     return about(plan, {ErrorCode::bad_address,
                         fmt::format("cannot read {} bytes at {}", value.bytes.size(), *value.address)});
   return value;
+}
+
+Result<CallValues> evaluate_call(const ExpressionPlan& plan, NodeControl& node, ThreadId thread) {
+  CallValues values;
+  auto function = run(plan, plan.call->function.bytecode, node, thread);
+  if (!function) return about(plan, function.error());
+  values.function = *function;
+  for (const auto& argument : plan.call->arguments) {
+    auto value = run(plan, argument.value.bytecode, node, thread);
+    if (!value) return about(plan, value.error());
+    values.arguments.push_back(*value);
+  }
+  return values;
 }
 
 Result<PlaceValue> evaluate_place(const ExpressionPlan& plan, NodeControl& node, ThreadId thread) {

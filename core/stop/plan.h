@@ -63,7 +63,23 @@ struct ExpressionPlan {
   enum class Kind : uint8_t {
     value,    // the bytecode yields a scalar, whose low bytes are the value
     address,  // the bytecode yields the address of an object of the type
+    call,     // a call of a function of the program: `call` says what with
     gdb,      // only gdb can evaluate it (`reason` says why)
+  };
+  enum class Passing : uint8_t { integer, single, double_ };  // in a general register, or in a vector register as a float
+  struct Code {
+    std::vector<std::byte> bytecode;
+    std::vector<uint32_t> addresses;
+  };
+  struct Call {
+    struct Argument {
+      Code value;
+      Passing passing = Passing::integer;
+    };
+    Code function;
+    std::vector<Argument> arguments;
+    std::optional<Passing> result;  // none: void
+    bool reference = false;         // the result is the address of the value
   };
   struct Place {
     std::vector<std::byte> bytecode;  // yields the address of the first byte
@@ -76,6 +92,7 @@ struct ExpressionPlan {
   std::vector<std::byte> bytecode;
   bool movable = false;              // all addresses in the bytecode are known: `addresses`
   std::vector<uint32_t> addresses;   // where in the bytecode addresses of symbols stand, eight big-endian bytes each
+  std::optional<Call> call;
   std::optional<Place> place;        // none: the expression has no address
   std::vector<uint32_t> registers;   // that the bytecode reads; not empty: the plan holds at the pc it was made at only
   bool verified = false;             // gdb ran it when it was made, and it agreed with gdb
@@ -106,6 +123,12 @@ Result<ExpressionPlan> parse_plan(std::string_view json);
 // `thread` gives the registers that locals are found by. Fails with bad_address (as C would fault), with unsupported for
 // Kind::gdb.
 Result<PlanValue> evaluate(const ExpressionPlan& plan, NodeControl& node, ThreadId thread);
+// What a plan of Kind::call calls: its address, and the arguments as register contents.
+struct CallValues {
+  uint64_t function = 0;
+  std::vector<uint64_t> arguments;
+};
+Result<CallValues> evaluate_call(const ExpressionPlan& plan, NodeControl& node, ThreadId thread);
 // Where the value stands in memory, for a watch or a write. unsupported when it has no place.
 Result<PlaceValue> evaluate_place(const ExpressionPlan& plan, NodeControl& node, ThreadId thread);
 

@@ -130,6 +130,9 @@ class Backend(Protocol):
     def types(self, type_id: int | str) -> str:
         """The JSON table {"types": {ID: ...}} that holds the type and all types it refers to, in the form that the head
         of values.py gives. Ids are unique in the session; nodes of one program share them. Asked once an id."""
+    def call_timeout(self) -> float:
+        """Seconds that a called function may take."""
+    def set_call_timeout(self, seconds: float) -> None: ...
     def prepare(self, nodes: Sequence[int]) -> None:
         """Starts the gdbs of nodes that are all about to be asked something: they then start at the same time."""
     def gdb(self, node: int, command: str) -> str:

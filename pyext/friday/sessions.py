@@ -258,6 +258,15 @@ class Session:
         where = self.id_of(node)
         return self.read(where, f"{function}({', '.join(c_text(self, where, value) for value in arguments)})")
 
+    @property
+    def call_timeout(self) -> float:
+        """Seconds that a called function of the program may take; then it is stopped and undone."""
+        return self.backend.call_timeout()
+
+    @call_timeout.setter
+    def call_timeout(self, seconds: float) -> None:
+        self.backend.set_call_timeout(float(seconds))
+
     def assign(self, node: Any, target: str, value: Any) -> None:
         """Assigns a Python value or a snapshot on a node."""
         where = self.id_of(node)

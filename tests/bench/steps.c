@@ -1,5 +1,5 @@
 // A program to be stopped often: calls tick() and so changes `counter` COUNT times, calls ready(), and with `wait` stays until
-// it is told to end. Its table gives a debugger many different expressions to read.
+// it is told to end. Its table gives a debugger many different expressions to read; sum() and add_to() are there to be called.
 //
 //   steps COUNT [wait]
 #include <signal.h>
@@ -13,13 +13,15 @@ struct Entry {
 };
 
 enum { kEntries = 64 };
-volatile long counter;
+volatile long counter, scratch, scratches[8];
 struct Entry table[kEntries];
 static volatile sig_atomic_t told;
 
 static void stop(int signal_number) { told = signal_number; }
 
 __attribute__((noinline)) void tick(long i) { counter = i; }
+__attribute__((noinline, used)) long sum(long a, long b) { return a + b; }
+__attribute__((noinline, used)) void add_to(volatile long* to, long what) { *to += what; }
 __attribute__((noinline)) void ready(void) { __asm__ volatile(""); }
 
 int main(int argc, char** argv) {

@@ -1,7 +1,10 @@
 // Four named threads that take turns: each counts in a thread-local variable and in a global one. For the debugger there are
-// functions besides that nobody calls: one that crashes, one that blocks, one that never ends, one that makes system calls.
+// functions besides that nobody calls: some that fail in every way, some that make system calls, some that only compute.
+#include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 
 #include "check.h"
 
@@ -48,6 +51,39 @@ __attribute__((used)) int spin_now(void) {
 }
 
 __attribute__((used)) int abort_now(void) { abort(); }
+
+__attribute__((used)) int exit_now(void) {
+  total = -3;
+  exit(3);
+}
+
+__attribute__((used)) int lock_now(void) {
+  total = -4;
+  return pthread_mutex_lock(&lock);
+}
+
+// Changes all kinds of memory, and the mappings, before it crashes.
+__attribute__((used)) int change_all_now(int* nowhere) {
+  char* page = mmap(NULL, 1 << 16, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  char* block = malloc(1 << 18);
+  memset(page, 1, 1 << 16);
+  memset(block, 2, 1 << 18);
+  own = total = -5;
+  return *nowhere;
+}
+
+__attribute__((used)) int say_now(const char* text) { return write(1, text, strlen(text)) == (ssize_t)strlen(text); }
+__attribute__((used)) int ids_now(int which) { return which == 0 ? getpid() : which == 1 ? gettid() : getppid(); }
+__attribute__((used)) int touch_now(void) { return open("/tmp/friday-touched", O_CREAT | O_WRONLY, 0600) < 0 ? errno : 0; }
+__attribute__((used)) int reach_now(void) { return socket(AF_INET, SOCK_STREAM, 0) < 0 ? errno : 0; }
+__attribute__((used)) int signal_now(void) { return kill(getppid(), 0) < 0 ? errno : 0; }
+
+__attribute__((used, noinline)) long sum_of(long a, signed char b, unsigned short c, int d, unsigned e, _Bool f) { return a + b + c + d + e + f; }
+__attribute__((used, noinline)) double half_of(double x, float y) { return x / 2 + (double)y; }
+__attribute__((used, noinline)) float third_of(float x) { return x / 3; }
+__attribute__((used, noinline)) void add_now(long what) { total += what; }
+__attribute__((used, noinline)) long length_of(const char* text) { return (long)strlen(text); }
+__attribute__((used, noinline)) long nested_of(long a) { return sum_of(a, 1, 2, 3, 4, 1) + sum_of(a, 0, 0, 0, 0, 0); }
 
 // The number of calls that did as they should: of five.
 __attribute__((used)) int calls_now(void) {

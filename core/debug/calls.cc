@@ -1,0 +1,172 @@
+// Calls of functions of the program. What a plan can say (scalars in registers) is called here in some 20 us; anything else gdb
+// calls through its endpoint (host.cc). Both run in native mode of one thread (core/replay/calls.cc) with watches in force, and both
+// are undone when the function crashes, blocks or does not end: the node is then as it was before.
+#include <cstring>
+
+#include "core/debug/debugger.h"
+#include "core/replay/memory_copy.h"
+
+namespace friday {
+namespace {
+
+constexpr uint64_t kRedZone = 128;
+constexpr uint64_t kGap = 4096;   // above the function's frame, which may reach a little beyond it (core/stop/effects.h)
+constexpr uint64_t kDead = 4096;  // of the stack below, put back although nothing may look at it
+constexpr size_t kXmm = 160, kStateBits = 512;  // in an XSAVE area
+
+}  // namespace
+
+// What a call may change: some places when the function's code tells them, else all memory.
+class Debugger::CallUndo {
+ public:
+  static Result<CallUndo> prepare(ReplayNode& node, const FunctionEffects& effects, uint64_t stack) {
+    CallUndo undo;
+    bool all = !effects.known || !undo.keep(node, stack - kDead, kDead + 16);
+    for (const auto& [address, size] : effects.stores) all = all || !undo.keep(node, address, size);
+    if (all) {
+      FRIDAY_TRY(copy, MemoryCopy::take(node));
+      undo.all_ = std::move(copy);
+    }
+    return undo;
+  }
+  Result<void> restore(ReplayNode& node) {
+    if (all_) FRIDAY_TRY_VOID(all_->restore(node));
+    else
+      for (const auto& [address, bytes] : pieces_) FRIDAY_TRY_VOID(node.write(Addr{address}, bytes));
+    return {};
+  }
+  // The function has come back, and only its variables are to stay as they are.
+  Result<void> clear_stack(ReplayNode& node) {
+    if (all_) return {};
+    return node.write_raw(Addr{pieces_.front().first}, pieces_.front().second);
+  }
+
+ private:
+  bool keep(ReplayNode& node, uint64_t address, uint64_t size) {
+    std::vector<std::byte> bytes(size);
+    if (!node.read(Addr{address}, bytes)) return false;
+    pieces_.emplace_back(address, std::move(bytes));
+    return true;
+  }
+  std::optional<MemoryCopy> all_;
+  std::vector<std::pair<uint64_t, std::vector<std::byte>>> pieces_;
+};
+
+// Of a function of the program's files; others may change.
+const FunctionEffects& Debugger::effects(ReplayNode& node, uint64_t function) {
+  static const FunctionEffects unknown;
+  NodeContext& s = state(node.id());
+  if (!s.layout.place(function)) return unknown;
+  auto known = s.effects.find(function);
+  if (known == s.effects.end()) known = s.effects.emplace(function, effects_of(node, Addr{function})).first;
+  return known->second;
+}
+
+// The watches of a node follow what was changed behind their backs.
+void Debugger::resync_watches(ReplayNode& node) {
+  for (auto& [number, watched] : state(node.id()).watches)
+    for (auto& each : watched) (void)each.chain->arm(node, state(node.id()).stopped, node.watches());
+}
+
+Error Debugger::failed_call(ReplayNode& node, const std::string& what, const Result<void>& undone) {
+  if (interrupted_.exchange(false)) return {ErrorCode::interrupted, "interrupted"};
+  const CallFailure failure = *session_->call_failure();
+  Error error{ErrorCode::call_failed, fmt::format("{} {}; it was stopped, and the node is as it was before the call", what, failure.text), node.id().value};
+  if (!undone) error.message = fmt::format("{} {}; it was stopped, but what it has changed stays: {}", what, failure.text, undone.error().message);
+  error.how = failure.how;
+  return error;
+}
+
+// Runs a function that gdb calls, with all memory kept for the case that it fails.
+Result<ReplayStop> Debugger::run_guarded(ReplayNode& node, ThreadId thread) {
+  auto copy = MemoryCopy::take(node);
+  auto stop = run_call(node.id(), thread);
+  if (!stop || !session_->call_failure()) {
+    mark_altered(node.id());
+    return stop;
+  }
+  Result<void> undone = copy ? Result<void>() : std::unexpected(copy.error());
+  if (copy)
+    if (auto restored = copy->restore(node); !restored) undone = std::unexpected(restored.error());
+  resync_watches(node);
+  if (!undone) mark_altered(node.id());
+  call_error_ = failed_call(node, "the function", undone);
+  // gdb takes a signal as the call's end and goes back to where it was.
+  stop->kind = ReplayStop::Kind::signal;
+  stop->signal = SIGABRT;
+  return stop;
+}
+
+// Sends the thread into the function.
+Result<void> Debugger::enter_call(ReplayNode& node, ThreadId thread, const ExpressionPlan::Call& call, const CallValues& values, user_regs_struct registers) {
+  unsigned long long* const general[] = {&registers.rdi, &registers.rsi, &registers.rdx, &registers.rcx, &registers.r8, &registers.r9};
+  std::vector<uint64_t> vectors;
+  size_t next = 0;
+  for (size_t i = 0; i < values.arguments.size(); i++) {
+    if (call.arguments[i].passing == ExpressionPlan::Passing::integer) *general[next++] = values.arguments[i];
+    else vectors.push_back(values.arguments[i]);
+  }
+  registers.rip = values.function;
+  registers.rax = vectors.size();
+  registers.eflags &= ~uint64_t{0x500};  // direction and trap flag
+  const uint64_t back = node.control().trap_instruction;
+  FRIDAY_TRY_VOID(node.write_raw(Addr{registers.rsp}, std::as_bytes(std::span(&back, 1))));
+  FRIDAY_TRY_VOID(node.begin_call(thread, registers));
+  if (vectors.empty()) return {};
+  FRIDAY_TRY(extended, node.extended_state(thread));
+  for (size_t i = 0; i < vectors.size(); i++) {
+    memset(&extended[kXmm + 16 * i], 0, 16);
+    memcpy(&extended[kXmm + 16 * i], &vectors[i], 8);
+  }
+  extended[kStateBits] |= std::byte{2};
+  return node.set_extended_state(thread, extended);
+}
+
+// What the function returned: the bytes of a scalar, or the address of what it refers to.
+Result<uint64_t> Debugger::call_result(ReplayNode& node, ThreadId thread, const ExpressionPlan::Call& call) {
+  if (!call.result) return 0;
+  if (*call.result == ExpressionPlan::Passing::integer) {
+    FRIDAY_TRY(registers, node.registers(thread));
+    return uint64_t{registers.rax};
+  }
+  FRIDAY_TRY(extended, node.extended_state(thread));
+  uint64_t value = 0;
+  memcpy(&value, &extended[kXmm], 8);
+  return value;
+}
+
+Result<RawValue> Debugger::call_by_plan(ReplayNode& node, const KnownPlan& p) {
+  if (node.state() == NodeState::ended) return fail(ErrorCode::node_ended, "node {} has ended: its functions cannot be called any more", node.id());
+  FRIDAY_TRY(thread, scope_thread(node.id()));
+  const ExpressionPlan::Call& call = *p.plan->call;
+  FRIDAY_TRY(values, evaluate_call(*p.plan, node, thread));
+  FRIDAY_TRY(registers, node.registers(thread));
+  registers.rsp = ((registers.rsp - kRedZone - kGap) & ~15ull) - 8;
+  const FunctionEffects& effect = effects(node, values.function);
+  FRIDAY_TRY(undo, CallUndo::prepare(node, effect, registers.rsp));
+  FRIDAY_TRY_VOID(enter_call(node, thread, call, values, registers));
+  auto stop = run_call(node.id(), thread);
+  if (!stop) return std::unexpected(stop.error());
+  const bool failed = session_->call_failure().has_value();
+  auto result = failed ? Result<uint64_t>(0) : call_result(node, thread, call);
+  FRIDAY_TRY_VOID(node.end_call(thread));
+  if (failed) {
+    auto undone = undo.restore(node);
+    resync_watches(node);
+    if (!undone) mark_altered(node.id());
+    return std::unexpected(failed_call(node, p.plan->expression, undone));
+  }
+  if (!result) return std::unexpected(result.error());
+  FRIDAY_TRY_VOID(undo.clear_stack(node));
+  if (!effect.pure()) note_change(node.id());
+  RawValue out{p.type, std::vector<std::byte>(p.plan->result_type().size), std::nullopt};
+  if (!call.reference) {
+    memcpy(out.bytes.data(), &*result, std::min(out.bytes.size(), sizeof *result));
+    return out;
+  }
+  out.address = *result;
+  FRIDAY_TRY_VOID(node.read(Addr{*result}, out.bytes));
+  return out;
+}
+
+}  // namespace friday

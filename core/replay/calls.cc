@@ -1,0 +1,261 @@
+// A function of the program that a debugger calls: one thread runs it alone, natively, while all others stand. The program is a
+// replayed one: there are no native descriptors, its pids are the recording's, and nothing outside of it may notice the call. So
+// each system call that the function makes is looked at before the kernel sees it.
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+
+#include "core/base/files.h"
+#include "core/replay/session.h"
+
+namespace friday {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr auto kSpin = std::chrono::milliseconds(1);  // a call that takes longer may be waited for less eagerly
+constexpr int kSyscallStop = SIGTRAP | 0x80;
+
+bool changes_files(uint64_t number, const uint64_t* a) {
+  constexpr uint64_t kWrites = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC;
+  switch (number) {
+    case SYS_open: return a[1] & kWrites;
+    case SYS_openat: return a[2] & kWrites;
+    case SYS_openat2: case SYS_creat: case SYS_truncate: case SYS_unlink: case SYS_unlinkat: case SYS_rename: case SYS_renameat:
+    case SYS_renameat2: case SYS_mkdir: case SYS_mkdirat: case SYS_rmdir: case SYS_link: case SYS_linkat: case SYS_symlink:
+    case SYS_symlinkat: case SYS_mknod: case SYS_mknodat: case SYS_chmod: case SYS_fchmodat: case SYS_chown: case SYS_lchown:
+    case SYS_fchownat: case SYS_utime: case SYS_utimes: case SYS_utimensat: case SYS_futimesat: case SYS_setxattr: case SYS_lsetxattr:
+    case SYS_removexattr: case SYS_lremovexattr:
+      return true;
+    default: return false;
+  }
+}
+
+bool reaches_outside(uint64_t number) {
+  switch (number) {
+    case SYS_socket: case SYS_execve: case SYS_execveat: case SYS_ptrace: case SYS_mount: case SYS_umount2: case SYS_shmget: case SYS_msgget:
+    case SYS_semget: case SYS_reboot: case SYS_kexec_load: case SYS_process_vm_writev: case SYS_mq_open: case SYS_mq_unlink:
+      return true;
+    default: return false;
+  }
+}
+
+// The signal that a call sends, and to whom (0: to the caller's own process).
+struct Sent {
+  int64_t process = 0, thread = 0;
+  int signal = 0;
+};
+std::optional<Sent> sent_signal(uint64_t number, const uint64_t* a) {
+  auto at = [&](int i) { return static_cast<int64_t>(static_cast<int32_t>(a[i])); };
+  switch (number) {
+    case SYS_kill: case SYS_rt_sigqueueinfo: return Sent{at(0), 0, static_cast<int>(a[1])};
+    case SYS_tkill: return Sent{0, at(0), static_cast<int>(a[1])};
+    case SYS_tgkill: case SYS_rt_tgsigqueueinfo: return Sent{at(0), at(1), static_cast<int>(a[2])};
+    case SYS_pidfd_send_signal: return Sent{-1, 0, static_cast<int>(a[1])};
+    default: return std::nullopt;
+  }
+}
+
+// Whether the call waits on a futex without end: nobody else runs who could end it.
+bool waits_for_ever(const ReplayNode& node, uint64_t number, const uint64_t* a) {
+  if (number == SYS_pause || number == SYS_rt_sigsuspend) return true;
+  if (number != SYS_futex) return false;
+  const uint64_t command = a[1] & FUTEX_CMD_MASK;
+  if (command == FUTEX_LOCK_PI) return a[3] == 0;
+  if (command != FUTEX_WAIT && command != FUTEX_WAIT_BITSET) return false;
+  uint32_t value = 0;
+  return a[3] == 0 && const_cast<ReplayNode&>(node).process().read(a[0], &value, sizeof value) && value == static_cast<uint32_t>(a[2]);
+}
+
+// "for the lock at 0x... that thread 3 holds", as far as glibc's mutexes can be recognised.
+std::string what_for(ReplayNode& node, uint64_t number, const uint64_t* a) {
+  if (number != SYS_futex) return "for a signal";
+  uint32_t owner = 0;
+  if (node.process().read(a[0] + 8, &owner, sizeof owner) && owner)
+    for (const ThreadInfo& thread : node.threads())
+      if (thread.tid == owner) return fmt::format("for the lock at {:#x} that thread {} ({}) holds", a[0], thread.id.value, thread.name);
+  return fmt::format("on the futex at {:#x}, and no other thread runs meanwhile", a[0]);
+}
+
+// The function has returned to where it was called from: a place that cannot be executed, or the shim's trap.
+bool has_come_back(ReplayNode& node, const ReplayNode::Thread& thread, int status) {
+  const int signal = WSTOPSIG(status);
+  if (status >> 16 || (signal != SIGSEGV && signal != SIGTRAP)) return false;
+  user_regs_struct r;
+  if (!TracedProcess::registers(thread.tid, r) || r.rsp != thread.detour->return_rsp) return false;
+  const uint64_t back = thread.detour->return_address;
+  return signal == SIGSEGV ? r.rip == back : back == node.control().trap_instruction && r.rip == back + 1;
+}
+
+// A thread that stands before a system call goes behind it, without making it: there it can be sent elsewhere.
+void leave_syscall(pid_t tid) {
+  user_regs_struct r;
+  if (!TracedProcess::registers(tid, r)) return;
+  r.orig_rax = ~0ull;
+  int status = 0;
+  if (!TracedProcess::set_registers(tid, r) || ptrace(PTRACE_SYSCALL, tid, 0, 0) != 0) return;
+  while (waitpid(tid, &status, __WALL) < 0 && errno == EINTR) {}
+}
+
+// The tracer on the processor of the nodes, which all are on one in clock order: a stop costs a third there.
+class BesideIt {
+ public:
+  explicit BesideIt(int processor) {
+    if (processor < 0 || sched_getcpu() == processor || sched_getaffinity(0, sizeof before_, &before_) != 0) return;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<unsigned>(processor), &one);
+    pinned_ = sched_setaffinity(0, sizeof one, &one) == 0;
+  }
+  ~BesideIt() {
+    if (pinned_) (void)sched_setaffinity(0, sizeof before_, &before_);
+  }
+  BesideIt(const BesideIt&) = delete;
+  BesideIt& operator=(const BesideIt&) = delete;
+
+ private:
+  cpu_set_t before_;
+  bool pinned_ = false;
+};
+
+}  // namespace
+
+ReplayStop ReplaySession::give_up_call(ReplayNode& node, ReplayNode::Thread& thread, CallFailure failure) {
+  (void)node.stop_threads();
+  ReplayStop stop = stop_of(ReplayStop::Kind::interrupted, node, thread);
+  stop.text = failure.text;
+  call_failure_ = std::move(failure);
+  return stop;
+}
+
+// A thread that has not come back in time either sleeps in the kernel or computes.
+CallFailure ReplaySession::describe_waiting(const ReplayNode::Thread& thread) const {
+  auto stat = read_file(fmt::format("/proc/{}/stat", thread.tid));
+  const size_t state = stat ? stat->rfind(") ") : std::string::npos;
+  if (state != std::string::npos && (*stat)[state + 2] != 'R') {
+    auto call = read_file(fmt::format("/proc/{}/syscall", thread.tid));
+    const int number = call ? atoi(call->c_str()) : -1;
+    return {"blocked", fmt::format("waits in the kernel (system call {})", number)};
+  }
+  return {"looped", "still computes"};
+}
+
+// A system call of the function, before the kernel makes it: it is made, or answered here, or the function is given up.
+std::optional<CallFailure> ReplaySession::native_call(ReplayNode& node, ReplayNode::Thread& thread) {
+  user_regs_struct r;
+  if (!TracedProcess::registers(thread.tid, r)) return std::nullopt;
+  auto& detour = *thread.detour;
+  if (detour.answer) {  // at the end of one that was not made
+    r.rax = static_cast<uint64_t>(*detour.answer);
+    detour.answer.reset();
+    TracedProcess::set_registers(thread.tid, r);
+    return std::nullopt;
+  }
+  if (static_cast<int64_t>(r.rax) != -ENOSYS) return std::nullopt;  // at the end of one that was
+  const uint64_t number = r.orig_rax, a[] = {r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9};
+  std::optional<int64_t> answer;
+  const auto& header = node.reader().header();
+  switch (number) {
+    case SYS_exit: case SYS_exit_group: return CallFailure{"crashed", fmt::format("would have ended the process: exit({})", static_cast<int>(a[0]))};
+    case SYS_getpid: answer = header.pid; break;
+    case SYS_getppid: answer = header.parent_pid ? header.parent_pid : 1; break;  // of a node that nobody recorded forked
+    case SYS_gettid: answer = detour.area.tid; break;
+    case SYS_nanosleep: case SYS_clock_nanosleep: answer = 0; break;  // the group's time stands
+    case SYS_write: case SYS_writev: {
+      if (a[0] != 1 && a[0] != 2) break;
+      std::vector<iovec> parts{{reinterpret_cast<void*>(a[1]), a[2]}};
+      if (number == SYS_writev) {
+        parts.resize(std::min<uint64_t>(a[2], 1024));
+        if (!node.process().read(a[1], parts.data(), parts.size() * sizeof(iovec))) return std::nullopt;
+      }
+      std::string text;
+      for (const iovec& part : parts) {
+        std::string piece(std::min<size_t>(part.iov_len, 1 << 20), '\0');
+        piece.resize(node.process().read_some(reinterpret_cast<uint64_t>(part.iov_base), piece.data(), piece.size()));
+        text += piece;
+      }
+      answer = static_cast<int64_t>(text.size());
+      if (on_call_output) on_call_output(node.id(), text);
+      break;
+    }
+    default: break;
+  }
+  if (auto sent = sent_signal(number, a)) {
+    const bool own = (sent->process == 0 || sent->process == header.pid) && (sent->thread == 0 || sent->thread == detour.area.tid);
+    if (own && sent->signal) return CallFailure{"crashed", fmt::format("sent itself signal {} ({})", sent->signal, strsignal(sent->signal))};
+    answer = own ? 0 : -EPERM;
+  }
+  if (changes_files(number, a)) answer = -EROFS;
+  if (reaches_outside(number)) answer = -EPERM;
+  if (!answer && waits_for_ever(node, number, a)) return CallFailure{"blocked", "waits " + what_for(node, number, a)};
+  if (!answer) return std::nullopt;
+  detour.answer = answer;
+  r.orig_rax = ~0ull;  // no call
+  TracedProcess::set_registers(thread.tid, r);
+  return std::nullopt;
+}
+
+Result<ReplayStop> ReplaySession::run_detour(NodeId id, ThreadId thread_id, int timeout_ms) {
+  call_failure_.reset();
+  FRIDAY_TRY(found, readable(id));
+  ReplayNode& node = *found;
+  ReplayNode::Thread* thread = node.thread_of(thread_id);
+  if (!thread || !thread->detour) return fail(ErrorCode::usage, "node {}: thread {} is not in a call", id, thread_id.value);
+  BesideIt beside(processor_);
+  FRIDAY_TRY_VOID(node.watches().flush());
+  const auto start = Clock::now(), deadline = start + std::chrono::milliseconds(timeout_ms);
+  const pid_t tid = thread->tid;
+  if (!resume_thread(node, *thread)) return fail(ErrorCode::component_died, "node {}: its process is gone", id);
+  for (;;) {
+    int status = 0;
+    pid_t got = waitpid(tid, &status, __WALL | WNOHANG);
+    if (got == 0) {
+      const auto now = Clock::now();
+      if (interrupt_.exchange(false)) return give_up_call(node, *thread, {"looped", "was interrupted"});
+      if (now > deadline) return give_up_call(node, *thread, describe_waiting(*thread));
+      if (now < start + kSpin) sched_yield();
+      else usleep(100);
+      continue;
+    }
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 || !WIFSTOPPED(status)) {
+      if (got > 0)
+        if (auto stop = handle_exit(node, tid, status)) return *stop;
+      return fail(ErrorCode::component_died, "node {}: the call ended its process", id);
+    }
+    if (WSTOPSIG(status) == kSyscallStop && !(status >> 16)) {
+      thread->stopped = true;
+      if (auto failure = native_call(node, *thread)) {
+        leave_syscall(tid);
+        return give_up_call(node, *thread, std::move(*failure));
+      }
+      if (!resume_thread(node, *thread)) return fail(ErrorCode::component_died, "node {}: its process is gone", id);
+      continue;
+    }
+    if (has_come_back(node, *thread, status)) {
+      thread->stopped = true;
+      ReplayStop stop = stop_of(ReplayStop::Kind::signal, node, *thread);
+      stop.signal = WSTOPSIG(status);
+      stop.pc = Addr{thread->detour->return_address};
+      return stop;
+    }
+    auto stop = handle(tid, status);
+    if (!stop) continue;
+    if (stop->kind == ReplayStop::Kind::signal)
+      call_failure_ = CallFailure{"crashed", fmt::format("raised signal {} ({}) at {}", stop->signal, strsignal(stop->signal), stop->pc)};
+    return *stop;
+  }
+}
+
+}  // namespace friday

@@ -1,0 +1,157 @@
+#include "core/replay/memory_copy.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "core/base/fd.h"
+#include "core/base/files.h"
+#include "core/shim/trace_format.h"
+
+namespace friday {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t kMost = 512ull << 20;  // bytes copied for one call
+
+bool is_ours(uint64_t low) {
+  using namespace shim;
+  return (low >= format::kWindowAddress && low < format::kWindowAddress + format::kWindowSize) || (low >= kStubAddress && low < kStubAddress + kStubSize) ||
+         (low >= kScheduleAddress && low < kWorkspaceAddress) || low >= 0x800000000000;
+}
+
+// Calls `use(from, to)` for runs of pages in [low, high) that the process has, or that are swapped out.
+template <typename Use>
+Result<void> each_present(int pagemap, uint64_t low, uint64_t high, Use use) {
+  std::vector<uint64_t> entries;
+  constexpr uint64_t kSome = 64 << 10;
+  for (uint64_t at = low; at < high;) {
+    const uint64_t count = std::min((high - at) / kPage, kSome);
+    entries.resize(count);
+    const ssize_t got = pread(pagemap, entries.data(), count * 8, static_cast<off_t>(at / kPage * 8));
+    if (got != static_cast<ssize_t>(count * 8)) return fail(ErrorCode::io, "the pages of a node's process cannot be listed");
+    for (uint64_t i = 0; i < count;) {
+      uint64_t end = i;
+      while (end < count && entries[end] >> 62) end++;
+      if (end > i) FRIDAY_TRY_VOID(use(at + i * kPage, at + end * kPage));
+      i = std::max(end, i + 1);
+    }
+    at += count * kPage;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<MemoryCopy::Range>> MemoryCopy::ranges_of(ReplayNode& node) {
+  FRIDAY_TRY(text, read_file(fmt::format("/proc/{}/maps", node.process().pid())));
+  std::vector<Range> ranges;
+  for (const char* line = text.c_str(); *line;) {
+    const char* end = strchrnul(line, '\n');
+    unsigned long low, high, inode;
+    char rights[5];
+    if (sscanf(line, "%lx-%lx %4s %*x %*s %lu", &low, &high, rights, &inode) == 4 && !is_ours(low)) {
+      uint32_t protection = (rights[0] == 'r' ? PROT_READ : 0u) | (rights[1] == 'w' ? PROT_WRITE : 0u) | (rights[2] == 'x' ? PROT_EXEC : 0u);
+      bool writable = protection & PROT_WRITE;
+      if (auto programs = node.watches().program_protection(Addr{low})) writable |= (*programs & PROT_WRITE) != 0;
+      ranges.push_back({low, high, protection, writable, inode == 0 && rights[3] == 'p'});
+    }
+    line = *end ? end + 1 : end;
+  }
+  return ranges;
+}
+
+Result<MemoryCopy> MemoryCopy::take(ReplayNode& node) {
+  MemoryCopy copy;
+  FRIDAY_TRY(ranges, ranges_of(node));
+  copy.ranges_ = std::move(ranges);
+  UniqueFd pagemap(open(fmt::format("/proc/{}/pagemap", node.process().pid()).c_str(), O_RDONLY | O_CLOEXEC));
+  if (!pagemap) return fail(ErrorCode::component_died, "node {}: its process is gone", node.id());
+  uint64_t total = 0;
+  auto keep = [&](uint64_t low, uint64_t high) -> Result<void> {
+    if ((total += high - low) > kMost)
+      return fail(ErrorCode::unsupported, "node {} has more than {} MiB of memory that a call could change: it could not be undone", node.id(), kMost >> 20);
+    Run run{low, std::vector<std::byte>(high - low)};
+    if (!node.process().read(low, run.bytes.data(), run.bytes.size())) return fail(ErrorCode::io, "node {}: memory at {:#x} cannot be copied", node.id(), low);
+    copy.runs_.push_back(std::move(run));
+    return {};
+  };
+  for (const Range& range : copy.ranges_) {
+    if (!range.writable) continue;
+    if (range.sparse) FRIDAY_TRY_VOID(each_present(pagemap.get(), range.low, range.high, keep));
+    else FRIDAY_TRY_VOID(keep(range.low, range.high));
+  }
+  return copy;
+}
+
+// What the call mapped goes, what it unmapped comes back empty, to be filled.
+Result<void> MemoryCopy::restore_mappings(ReplayNode& node) const {
+  FRIDAY_TRY(now, ranges_of(node));
+  std::vector<uint64_t> bounds;
+  for (const std::vector<Range>* list : {&ranges_, &std::as_const(now)})
+    for (const Range& range : *list) bounds.insert(bounds.end(), {range.low, range.high});
+  std::sort(bounds.begin(), bounds.end());
+  bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());
+  auto at = [](const std::vector<Range>& list, uint64_t address) -> const Range* {
+    auto it = std::upper_bound(list.begin(), list.end(), address, [](uint64_t a, const Range& r) { return a < r.low; });
+    return it == list.begin() || address >= (--it)->high ? nullptr : &*it;
+  };
+  for (size_t i = 0; i + 1 < bounds.size(); i++) {
+    const uint64_t low = bounds[i], size = bounds[i + 1] - low;
+    const Range *before = at(ranges_, low), *after = at(now, low);
+    Result<int64_t> done = 0;
+    if (after && !before) {
+      const uint64_t arguments[] = {low, size};
+      done = node.inject(SYS_munmap, arguments);
+    } else if (before && !after) {
+      const uint64_t arguments[] = {low, size, before->protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, ~0ull, 0};
+      done = node.inject(SYS_mmap, arguments);
+    } else if (before && before->protection != after->protection) {
+      const uint64_t arguments[] = {low, size, before->protection};
+      done = node.inject(SYS_mprotect, arguments);
+    }
+    if (!done) return std::unexpected(done.error());
+    if (*done < 0 && *done > -4096) return fail(ErrorCode::io, "node {}: a mapping at {:#x} cannot be put back (error {})", node.id(), low, -*done);
+  }
+  return {};
+}
+
+Result<size_t> MemoryCopy::restore(ReplayNode& node) const {
+  FRIDAY_TRY_VOID(restore_mappings(node));
+  size_t restored = 0;
+  std::vector<std::byte> page(kPage);
+  auto put = [&](uint64_t address, const std::byte* old) -> Result<void> {
+    if (!node.process().read(address, page.data(), kPage)) return fail(ErrorCode::io, "node {}: memory at {:#x} cannot be read", node.id(), address);
+    if (memcmp(page.data(), old, kPage) == 0) return {};
+    if (!node.process().write(address, old, kPage))
+      return fail(ErrorCode::io, "node {}: memory at {:#x} cannot be put back", node.id(), address);
+    restored++;
+    if (node.watches().size()) (void)node.watches().note_write(Addr{address}, kPage);
+    return {};
+  };
+  for (const Run& run : runs_)
+    for (size_t i = 0; i < run.bytes.size(); i += kPage) FRIDAY_TRY_VOID(put(run.low + i, &run.bytes[i]));
+  // Pages that the call touched first held zeros.
+  UniqueFd pagemap(open(fmt::format("/proc/{}/pagemap", node.process().pid()).c_str(), O_RDONLY | O_CLOEXEC));
+  if (!pagemap) return fail(ErrorCode::component_died, "node {}: its process is gone", node.id());
+  const std::vector<std::byte> zeros(kPage);
+  auto known = runs_.begin();
+  for (const Range& range : ranges_) {
+    if (!range.writable || !range.sparse) continue;
+    FRIDAY_TRY_VOID(each_present(pagemap.get(), range.low, range.high, [&](uint64_t low, uint64_t high) -> Result<void> {
+      for (; low < high; low += kPage) {
+        while (known != runs_.end() && known->low + known->bytes.size() <= low) ++known;
+        if (known == runs_.end() || low < known->low) FRIDAY_TRY_VOID(put(low, zeros.data()));
+      }
+      return {};
+    }));
+  }
+  return restored;
+}
+
+}  // namespace friday

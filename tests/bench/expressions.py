@@ -1,0 +1,212 @@
+"""What reading, writing and calling costs in a session, and how many gdbs 128 nodes can have; plain gdb/MI beside it.
+
+Part of the benchmark `stops`. A handler at each hit of tick() reads, writes or calls; its cost is (time of a whole replay with it -
+with a handler that does nothing) / operations. `counter` changes at each hit, and node and expression alternate.
+"""
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import time
+from typing import Any, Callable
+
+from console import load_friday
+from mi import Gdb
+from replay import group_file
+from support import Bench, Key, Number, children_of, median, trace_sizes
+
+GROUP, MANY = 62, 128
+KEYS = {
+    "read_us": Key("us", "<= 3", "a value of one node in a handler, nodes and expressions in turn"),
+    "gdb_read_us": Key("us", "", "plain gdb/MI: -data-evaluate-expression"),
+    "write_us": Key("us", "<= 3", "a value written to one node, in turn"),
+    "gdb_write_us": Key("us", "", "plain gdb/MI: -data-evaluate-expression with an assignment"),
+    "read62_us": Key("us", "<= 200", "a value of each of 62 nodes, in one handler"),
+    "write62_us": Key("us", "<= 200", "a value written to each of 62 nodes, in one handler"),
+    "call_us": Key("us", "<= 30", "a call of a function that adds two numbers, on one node"),
+    "gdb_call_us": Key("us", "", "the same by plain gdb/MI"),
+    "call62_us": Key("us", "<= 2000", "the same on each of 62 nodes, in one handler"),
+    "call_copy_us": Key("us", "", "a call of a function that stores through a pointer: all memory it could change is kept"),
+    "nodes128_breakpoint_s": Key("s", "<= 10", "a distributed breakpoint on 128 nodes of a program with 10 MB of DWARF, from the opened session"),
+    "nodes128_backtrace_s": Key("s", "<= 20", "then a backtrace on each, with 128 gdbs alive at the end"),
+    "nodes128_pss_gib": Key("GiB", "<= 6", "proportional set size of these gdbs"),
+    "gdb_nodes128_backtrace_s": Key("s", "", "one plain gdb on that program, from its start to a backtrace at the breakpoint, times 128"),
+}
+
+
+def record_group(bench: Bench, program: pathlib.Path, count: int, nodes: int, stop_after: float) -> pathlib.Path:
+    recording = bench.path("group-rec")
+    group = group_file(bench, [{"name": f"s{i}", "command": [str(program), str(count), "wait"]} for i in range(nodes)], stop_after=stop_after)
+    bench.run([bench.friday, "record", "-o", recording, "--group", group], timeout=180)
+    if len(trace_sizes(recording)) != nodes:
+        raise RuntimeError(f"{recording} should hold {nodes} nodes")
+    return recording
+
+
+# -- in a session ------------------------------------------------------------------------------------------------------
+def replay_seconds(session: Any, handler: Callable[[], None]) -> float:
+    """Of a whole replay with this handler at each tick()."""
+    session.restart()
+    point = session.breakpoint("tick", handler)
+    start = time.perf_counter()
+    stop = session.run()
+    taken = time.perf_counter() - start
+    point.delete()
+    if stop.kind != "end":
+        raise RuntimeError(f"the group stopped early: {stop.kind}")
+    return taken
+
+
+class Work:
+    """The handlers: each does one kind of operation on one node, or on all, and counts them."""
+
+    def __init__(self, session: Any) -> None:
+        self.session, self.hits, self.done = session, 0, 0
+        self.texts = ["counter", "table[3].value + 1", "table[7].next->value", "counter * 2"]
+
+    def targets(self, all_nodes: bool) -> list[Any]:
+        alive = self.session.all_nodes
+        self.hits += 1
+        chosen = list(alive) if all_nodes else [alive[self.hits % len(alive)]]
+        self.done += len(chosen)
+        return chosen
+
+    def nothing(self) -> None:
+        self.hits += 1
+
+    def read(self, all_nodes: bool) -> Callable[[], None]:
+        def handler() -> None:
+            text = self.texts[self.hits % len(self.texts)]
+            for node in self.targets(all_nodes):
+                node.read(text)
+        return handler
+
+    def write(self, all_nodes: bool) -> Callable[[], None]:
+        def handler() -> None:
+            target = ("scratch", "scratches[5]")[self.hits % 2]
+            for node in self.targets(all_nodes):
+                node.write(target, self.hits)
+        return handler
+
+    def call(self, all_nodes: bool, text: str = "sum(counter, 4)") -> Callable[[], None]:
+        def handler() -> None:
+            for node in self.targets(all_nodes):
+                node.read(text)
+        return handler
+
+
+def costs(bench: Bench, friday: Any) -> dict[str, Number]:
+    ticks, times = (5, 1) if bench.quick else (40, 5)
+    numbers: dict[str, Number] = {}
+    with friday.Session(str(record_group(bench, bench.compile("steps.c"), ticks, GROUP, 2.0))) as session:
+        session.breakpoint("tick", lambda: check(session))
+        session.run()  # compiles, and checks what is read
+        session.delete(next(iter(session.points)))
+        work = Work(session)
+        kinds = {"read": work.read, "write": work.write, "call": work.call, "call_copy": lambda every: work.call(every, "add_to(&scratch, 3)")}
+        for name, kind in kinds.items():
+            for every, suffix in ((False, ""), (True, str(GROUP))):
+                if name == "call_copy" and every:
+                    continue
+                handler, found = kind(every), []
+                replay_seconds(session, handler)
+                for _ in range(times):
+                    bare = replay_seconds(session, work.nothing)
+                    work.done = 0
+                    full = replay_seconds(session, handler)
+                    found.append((full - bare) / work.done * (GROUP if every else 1) * 1e6)
+                numbers[f"{name}{suffix}_us"] = median(found)
+    return numbers
+
+
+def check(session: Any) -> None:
+    node = session.node
+    if node.read("table[3].value + 1") != 10 or node.read("sum(counter, 4)") != node.read("counter") + 4:
+        raise RuntimeError("what is read is not what the program holds")
+
+
+# -- 128 nodes ---------------------------------------------------------------------------------------------------------
+def big_program(bench: Bench) -> pathlib.Path:
+    """A program like steps.c with some 10 MB of debug information."""
+    source, program = bench.directory / "big.c", bench.directory / "big"
+    count = 300 if bench.quick else 4500
+    text = (pathlib.Path(__file__).parent / "steps.c").read_text().replace("int main(", "static int first_main(")
+    for i in range(count):
+        fields = " ".join(f"int field_{i}_{j}; struct S{max(0, i - 1 - j % 7)}* link_{i}_{j};" for j in range(48))
+        text += f"struct S{i} {{ {fields} }};\n" + (
+            f"static int work_{i}(struct S{i}* s, int a, long b) {{ int local_{i} = a * {i}; for (int k = 0; k < a; k++) "
+            f"{{ long inner_{i} = b + k; s->field_{i}_3 += (int)inner_{i} + local_{i}; }} return s->field_{i}_{i % 48}; }}\n")
+    text += "int (*const all[])() = {" + ",".join(f"(int (*)())work_{i}" for i in range(count)) + "};\n"
+    text += "int main(int argc, char** argv) { return first_main(argc, argv) + (all[0] == 0); }\n"
+    source.write_text(text)
+    bench.run(["cc", "-g", "-O0", "-w", "-o", program, source], timeout=300)
+    return program
+
+
+def pss_gib(pids: list[int]) -> float:
+    total = 0
+    for pid in pids:
+        text = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
+        total += int(re.search(r"^Pss:\s+(\d+)", text, re.M)[1])  # type: ignore[index]
+    return total / (1 << 20)
+
+
+def gdbs_of_this() -> list[int]:
+    return [pid for pid in children_of(os.getpid()) if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == "gdb"]
+
+
+def many_nodes(bench: Bench, friday: Any) -> dict[str, Number]:
+    nodes = 20 if bench.quick else MANY
+    program = big_program(bench)
+    with friday.Session(str(record_group(bench, program, 3, nodes, 5.0))) as session:
+        start = time.perf_counter()
+        session.breakpoint("ready")
+        set_up = time.perf_counter() - start
+        for _ in range(nodes):
+            session.run()
+        start = time.perf_counter()
+        frames = session.gdb("backtrace", nodes="0-127" if nodes == MANY else None)
+        backtrace = time.perf_counter() - start
+        if len(frames) != nodes or not all("main" in text for text in frames.values()):
+            raise RuntimeError("a backtrace is not what it should be")
+        gdbs = gdbs_of_this()
+        if len(gdbs) < nodes:
+            raise RuntimeError(f"{len(gdbs)} gdbs are alive instead of {nodes}")
+        memory = pss_gib(gdbs)
+    start = time.perf_counter()
+    gdb = Gdb(bench, [program, 3])
+    gdb.command("-break-insert ready")
+    gdb.resume("-exec-run")
+    gdb.command("-stack-list-frames")
+    plain = (time.perf_counter() - start) * nodes
+    gdb.close()
+    return {"nodes128_breakpoint_s": Number(set_up), "nodes128_backtrace_s": Number(backtrace), "nodes128_pss_gib": Number(memory),
+            "gdb_nodes128_backtrace_s": Number(plain)}
+
+
+# -- plain gdb ---------------------------------------------------------------------------------------------------------
+def plain_gdb(bench: Bench) -> dict[str, Number]:
+    gdb = Gdb(bench, [bench.compile("steps.c"), 10])
+    gdb.command("-break-insert ready")
+    gdb.resume("-exec-run")
+    rounds = 5 if bench.quick else 200
+    texts = {"gdb_read_us": ["counter", "table[3].value + 1", "table[7].next->value", "counter * 2"],
+             "gdb_write_us": ["scratch = %d", "scratches[5] = %d"], "gdb_call_us": ["sum(counter, 4)"]}
+    numbers = {}
+    for key, chosen in texts.items():
+        found = []
+        for _ in range(5):
+            start = time.perf_counter()
+            for i in range(rounds):
+                text = chosen[i % len(chosen)]
+                gdb.read(text % i if "%" in text else text)
+            found.append((time.perf_counter() - start) / rounds * 1e6)
+        numbers[key] = median(found)
+    gdb.close()
+    return numbers
+
+
+def run(bench: Bench) -> dict[str, Number]:
+    friday = load_friday(bench)
+    return {**plain_gdb(bench), **costs(bench, friday), **many_nodes(bench, friday)}

@@ -1,0 +1,138 @@
+"""Functions of the program called by the debugger: by the core itself and by gdb, what their system calls are answered, and that
+a call which fails leaves no trace.
+"""
+
+import os
+import re
+
+import pytest
+from debug_support import BUILD, break_at, final_state, friday, opened, record_once  # noqa: F401
+
+pytestmark = pytest.mark.limit(60)
+BY_CORE, BY_GDB = "{}", "{} + 0"  # arithmetic on a result is more than the core does
+
+
+@pytest.fixture(scope="module")
+def workers(tmp_path_factory):
+    return record_once("workers", lambda recorder: recorder.record([BUILD / "targets" / "workers"]), tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def plain_end(workers):
+    with friday.Session(workers.path) as session:
+        return final_state(session)
+
+
+@pytest.fixture
+def node(workers, opened):
+    """A node that stands in a worker's turn."""
+    session = opened(workers)
+    break_at(session, "turn", condition="number == 2 && i == 3")
+    return session.node
+
+
+def same_end(node, plain_end, form=BY_CORE):
+    """Whether the replay ends as without the debugger. gdb writes below the stack pointer, where nothing counts but the hash."""
+    ended = final_state(node.session)
+    return ended == plain_end if form == BY_CORE else [e for e, _ in ended.values()] == [e for e, _ in plain_end.values()]
+
+
+def test_functions_that_only_compute_leave_no_trace(node, plain_end):
+    assert node.read("sum_of(1000, -1, 65535, -5, 7, 1)") == 1000 - 1 + 65535 - 5 + 7 + 1
+    assert node.read("sum_of(number, 0, 0, i, 0, 0)") == 2 + 3
+    assert node.call("nested_of", 5) == 5 + 1 + 2 + 3 + 4 + 1 + 5
+    assert node.read("half_of(9.0, 0.25f)") == 4.75
+    assert abs(node.read("third_of(1)") - 1 / 3) < 1e-7
+    assert node.altered is None
+    assert same_end(node, plain_end)
+
+
+def test_a_function_that_changes_a_variable_is_seen_by_its_watch(node):
+    hits = []
+    node.session.watch("total", lambda: hits.append((int(node.session.hit.old), int(node.session.hit.new))))
+    before = int(node.read("total"))
+    assert node.read("add_now(7)") is not None and node.read("total") == before + 7
+    assert node.altered is not None and hits == [], "a change of the user's is no hit"
+    with pytest.raises(friday.Divergence):
+        node.session.run()
+    assert hits and hits[0] == (before + 7, before + 7 + 2), "the next change is one, from the value that the call left"
+
+
+def test_strings_lie_in_the_workspace(node, plain_end):
+    assert node.call("length_of", "friday") == 6
+    assert node.read('length_of("a \\"quoted\\" one")') == len('a "quoted" one')
+    assert [node.call("length_of", "x" * n) for n in (0, 1, 5000)] == [0, 1, 5000]
+    assert same_end(node, plain_end, BY_GDB)
+
+
+@pytest.mark.parametrize("form", [BY_CORE, BY_GDB])
+@pytest.mark.parametrize("call, how, words", [
+    ("crash_now((int*)0)", "crashed", "signal 11"), ("abort_now()", "crashed", "signal 6"), ("exit_now()", "crashed", r"exit\(3\)"),
+    ("block_now()", "blocked", "signal"), ("change_all_now((int*)0)", "crashed", "signal 11")])
+def test_a_call_that_fails_is_undone(node, plain_end, call, how, words, form):
+    registers, frames, maps = node.gdb("info registers"), node.backtrace(), maps_of(node)
+    for _ in range(2):
+        with pytest.raises(friday.CallFailed, match=words) as failed:
+            node.read(form.format(call))
+        assert failed.value.how == how and "as it was before" in str(failed.value)
+        assert node.gdb("info registers") == registers and node.backtrace() == frames and maps_of(node) == maps
+    assert node.altered is None and same_end(node, plain_end, form)
+
+
+def maps_of(node):
+    """Where the node has memory that it can write, but for the workspace."""
+    with open(f"/proc/{replayed()}/maps") as maps:
+        text = maps.read()
+    return re.findall(r"^(\w+-\w+ rw\S+)(?! .*1800000)", text, re.M)
+
+
+def replayed():
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            try:
+                stat = open(f"/proc/{entry.name}/stat").read()
+            except OSError:
+                continue
+            if "(friday-stub)" in stat and int(stat.rpartition(")")[2].split()[1]) == os.getpid():
+                return entry.name
+    raise AssertionError("there is no replayed process")
+
+
+@pytest.mark.parametrize("form", [BY_CORE, BY_GDB])
+def test_a_call_that_computes_for_ever_is_stopped_at_the_deadline(node, plain_end, form):
+    node.session.call_timeout = 0.3
+    with pytest.raises(friday.CallFailed, match="still computes") as failed:
+        node.read(form.format("spin_now()"))
+    assert failed.value.how == "looped"
+    assert same_end(node, plain_end, form)
+
+
+def test_a_lock_that_a_parked_thread_holds_is_named(workers, opened, plain_end):
+    session = opened(workers)
+    session.watch("total")
+    stop = session.run()  # in the middle of a turn, the lock held
+    assert stop.kind == "watch"
+    node = session.node
+    with pytest.raises(friday.CallFailed, match=rf"lock at 0x\w+ that thread {stop.thread} ") as failed:
+        node.read("lock_now()")
+    assert failed.value.how == "blocked"
+    number = next(line.split()[0] for line in node.gdb("info threads").splitlines() if '"workers"' in line)
+    node.gdb(f"thread {number}")
+    with pytest.raises(friday.CallFailed, match=rf"lock at 0x\w+ that thread {stop.thread} "):
+        node.gdb("print lock_now()")
+    for point in list(session.points):
+        session.delete(point)
+    assert node.altered is None and same_end(node, plain_end, BY_GDB)
+
+
+def test_what_its_system_calls_are_answered(node, plain_end):
+    recorded = node.session.nodes[0]
+    pid, tid = int(node.read("ids_now(0)")), int(node.read("ids_now(1)"))
+    assert f"tid {tid}" in recorded.gdb("info threads") and pid < tid and node.read("ids_now(2)") > 0
+    assert os.strerror(int(node.read("touch_now()"))) == "Read-only file system" and not os.path.exists("/tmp/friday-touched")
+    assert os.strerror(int(node.read("reach_now()"))) == "Operation not permitted"
+    assert os.strerror(int(node.read("signal_now()"))) == "Operation not permitted"
+    node.session.backend.take_notices()
+    assert node.call("say_now", "hello from a call") == 1
+    assert any("hello from a call" in notice for notice in node.session.backend.take_notices())
+    assert same_end(node, plain_end, BY_GDB)
