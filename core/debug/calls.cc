@@ -64,8 +64,10 @@ const FunctionEffects& Debugger::effects(ReplayNode& node, uint64_t function) {
 
 // The watches of a node follow what was changed behind their backs.
 void Debugger::resync_watches(ReplayNode& node) {
-  for (auto& [number, watched] : state(node.id()).watches)
-    for (auto& each : watched) (void)each.chain->arm(node, state(node.id()).stopped, node.watches());
+  for (auto& [number, watched] : state(node.id()).watches) {
+    const StopPoint* point = points_.find({number});
+    for (auto& each : watched) (void)each.chain->arm(each.seen_from(node), state(node.id()).stopped, node.watches(), point && point->any_page);
+  }
 }
 
 Error Debugger::failed_call(ReplayNode& node, const std::string& what, const Result<void>& undone) {

@@ -675,8 +675,18 @@ class Source(JsonCommand):
         block = gdb.block_for_pc(address)
         while block is not None and block.function is None:
             block = block.superblock
-        if block is not None:
-            return block.function.print_name, address - block.start
+        outer = around = block
+        while around is not None:  # parts of a function may be inlined into it again
+            if around.function is not None and around.function.print_name == block.function.print_name:
+                outer = around
+            around = around.superblock
+        name, offset = Source.symbol_at(address)
+        if block is None or (offset is not None and offset == address - outer.start):
+            return name, offset  # by the linker's name: libc's own for write is __GI___libc_write
+        return block.function.print_name, address - block.start
+
+    @staticmethod
+    def symbol_at(address):
         # No debug information: "memcpy + 12 in section .text of /lib/libc.so.6", or "No symbol matches ...".
         words = gdb.execute("info symbol %d" % address, to_string=True).split(" in section ")[0].strip()
         if words.startswith("No symbol matches"):

@@ -5,7 +5,8 @@ import os
 
 import gdb
 
-gdb.execute("source " + os.environ["FRIDAY_GDB_SCRIPT"])
+for script in os.environ["FRIDAY_GDB_SCRIPT"].split(":"):
+    gdb.execute("source " + script)
 plan_command = Plan("-friday-plan-for-test")  # noqa: F821 (defined by the script)
 
 
