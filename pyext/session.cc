@@ -1,9 +1,11 @@
 // _friday.Session: one replayed group, method for method as pyext/friday/backend.py documents it.
 #include <dlfcn.h>
+#include <sys/syscall.h>
 
 #include <csignal>
 #include <filesystem>
 
+#include "core/trace/event_text.h"
 #include "core/trace/messages.h"
 #include "pyext/bindings.h"
 
@@ -186,6 +188,33 @@ class Session {
       progress_events_ = done;
     }
     return {total ? static_cast<double>(done) / static_cast<double>(total) : 1.0, rate_};
+  }
+
+  const TraceReader& trace(uint32_t node) {
+    ReplayNode* found = replay().find(known_node(node));
+    if (!found) raise({ErrorCode::usage, fmt::format("node {} is not replayed", node)});
+    return found->reader();
+  }
+  // (index, text) of events.
+  std::vector<std::pair<uint64_t, std::string>> events(uint32_t node, uint64_t first, uint64_t count) {
+    std::vector<std::pair<uint64_t, std::string>> list;
+    for (RecordCursor cursor = trace(node).records(); list.size() < count && cursor.next();) {
+      if (!cursor.record().is_event()) continue;
+      const EventView event = cursor.record().event();
+      if (event->index >= first) list.emplace_back(event->index, event_line(event));
+    }
+    return list;
+  }
+  // Events that write to standard output or error.
+  std::vector<uint64_t> outputs(uint32_t node) {
+    std::vector<uint64_t> list;
+    for (RecordCursor cursor = trace(node).records(); cursor.next();) {
+      if (!cursor.record().is_event()) continue;
+      const EventView event = cursor.record().event();
+      if (!event.has_call() || (event->call != SYS_write && event->call != SYS_writev) || event->result <= 0) continue;
+      if (event.argument(0) == 1 || event.argument(0) == 2) list.push_back(event->index);
+    }
+    return list;
   }
 
   uint64_t event_count(uint32_t node) { return replay().schedule().event_count(known_node(node)); }
@@ -546,6 +575,8 @@ void bind_session(py::module_& module) {
       .def("real_time", &Session::real_time)
       .def("event", &Session::event)
       .def("event_count", &Session::event_count)
+      .def("events", &Session::events)
+      .def("outputs", &Session::outputs)
       .def("find_time", &Session::find_time)
       .def("clock_span", &Session::clock_span)
       .def("find_clock", &Session::find_clock)

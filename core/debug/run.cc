@@ -157,7 +157,7 @@ Result<DebugStop> Debugger::run_group(std::optional<double> timeout) {
     session_->deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(static_cast<int64_t>(*timeout * 1e9));
   }
   for (;;) {
-    if (!timers_.empty()) set_next_timer();
+    if (!timers_.empty() || timer_node_) set_next_timer();  // the last one deleted leaves its node to be parked
     auto stop = session_->run();
     if (!stop) return std::unexpected(stop.error());
     group_moved(*stop);

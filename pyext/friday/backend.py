@@ -93,6 +93,10 @@ class Backend(Protocol):
         """Index of the node's last event done."""
     def event_count(self, node: int) -> int:
         """How many events the node has in the recording."""
+    def events(self, node: int, first: int, count: int) -> Sequence[tuple[int, str]]:
+        """(index, text) of at most so many of the node's events, from `first` on."""
+    def outputs(self, node: int) -> Sequence[int]:
+        """The node's events that write to its standard output or error, ascending."""
     def find_time(self, seconds: float) -> tuple[int, int] | None:
         """(node, event) of the group's first event at or after a logical time; None when there is none."""
     def clock_span(self, node: int) -> tuple[float, float]:

@@ -97,11 +97,16 @@ def words(line: str, session: "Session | None") -> tuple[str | None, str, str]:
     first, *rest = line.split(None, 1)
     if rest and resolve(first) is None and _NODE_LIST.match(first):
         if first[0].isdigit() or first[0] == "*" or session is not None and _is_node_list(first, session):
-            return first, *_verb(rest[0])
-    return None, *_verb(line)
+            return first, *_verb(rest[0], session)
+    return None, *_verb(line, session)
 
 
-def _verb(text: str) -> tuple[str, str]:
+def _verb(text: str, session: "Session | None") -> tuple[str, str]:
+    for _ in range(len(session.aliases) if session is not None else 0):  # one alias may use another
+        first, _, rest = text.partition(" ")
+        if first not in session.aliases:
+            break
+        text = f"{session.aliases[first]} {rest}".rstrip()
     if text.startswith("@"):
         return "py", text
     if text[0] in "!|":  # gdb takes these without a blank
@@ -215,8 +220,8 @@ def _quit(session: "Session", command: Command, filename: str | None, out: Outpu
 @functools.cache
 def verbs() -> "dict[str, Verb]":
     """What carries out each owned command."""
-    from . import info, running  # they are written on top of this module
-    return _VERBS | running.VERBS | info.VERBS
+    from . import info, keeping, questions, running  # they are written on top of this module
+    return _VERBS | running.VERBS | info.VERBS | questions.VERBS | keeping.VERBS
 
 
 def _py(session: "Session", command: Command, filename: str | None, show: Callable[[str], Any]) -> None:

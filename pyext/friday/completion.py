@@ -52,8 +52,22 @@ def _arguments(session: "Session", verb: str, rest: str, command: str, line: str
         case "goto":
             words_typed = [*rest.split(), *([""] if line[-1:].isspace() else [])]
             if len(words_typed) == 1:
-                return _starting(typed, ["end", "event", "message"]), True
-            return (_nodes(session, typed) if words_typed[0] == "event" and len(words_typed) == 3 else []), True
+                return _starting(typed, ["end", "event", "message", "output"]), True
+            return (_nodes(session, typed) if words_typed[0] == "event" and len(words_typed) == 3 or words_typed[0] == "output" and len(words_typed) == 2 else []), True
+        case "why":
+            return _nodes(session, typed), True
+        case "diff" if rest.count(" ") + line[-1:].isspace() < 2:
+            return _nodes(session, typed), True
+        case "diff":  # gdb completes an expression
+            return _starting(typed, _after(_gdb(session, f"print {typed}"), f"print {typed}", typed)), False
+        case "alias":
+            return _starting(typed, session.aliases), True
+        case "save":
+            return None if rest.startswith("session") and line[-1:].isspace() or " " in rest else (_starting(typed, {"session"}), True)
+        case "continue" if rest == "until" and line[-1:].isspace() or rest.startswith("until "):
+            return _python(session, line, start)
+        case "continue":
+            return _starting(typed, {"until"}), True
         case "set" if rest == "sync" and line[-1:].isspace() or rest.startswith("sync "):
             return _starting(typed, SYNCS), False
         case "set" if rest == "gdb" and line[-1:].isspace() or rest.startswith("gdb "):
@@ -66,7 +80,7 @@ def _arguments(session: "Session", verb: str, rest: str, command: str, line: str
             return _starting(typed, map(str, session.points)), True
         case "info" if " " not in rest:
             return _starting(typed, {*TOPICS, *_after(_gdb(session, command), command, typed)} - {*REFUSED_TOPICS}), True
-        case "quit" | "restart" | "continue":
+        case "quit" | "restart":
             return [], False
     return _starting(typed, _after(_gdb(session, command), command, typed)), False
 

@@ -131,7 +131,8 @@ def _end(session: "Session", node: int | None, event: int | None, time_: Any, do
 
 def _output(session: "Session", command: Command, out: Output) -> None:
     out("A recording keeps lengths and hashes of what a program writes, not the text. See the text where it is written: "
-        "`break write if $rdi == 1`, `continue`, `print *(char*)$rsi@$rdx`")
+        "`break write if $rdi == 1`, `continue`, `print *(char*)$rsi@$rdx`; `goto output NODE /REGEX/` goes to a write whose "
+        "text a regular expression finds")
 
 
 TOPICS: "dict[str, tuple[int, Callable[[Session, Command, Output], None]]]" = {  # name -> (fewest letters, what shows it)

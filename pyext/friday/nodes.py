@@ -185,10 +185,11 @@ class NodeMap:
     EXPR is evaluated at each look-up. It may be a mapping from identifiers to nodes, or from nodes (keys that came from
     `__NODE__`) to identifiers, or, with a bare `@()` in it, the identifier of each node alive."""
 
-    def __init__(self, session: "Session", name: str, code: CodeType) -> None:
+    def __init__(self, session: "Session", name: str, code: CodeType, expression: str = "") -> None:
         self._session = session
         self._name = name
         self._code = code
+        self.expression = expression
 
     def __getitem__(self, key: Any) -> Node:
         session = self._session

@@ -5,11 +5,12 @@ import contextlib
 import re
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Collection
 
 from .answers import Output, named, seconds
 from .commands import Command, Verb, forward
 from .errors import Error, UsageError
+from .handlers import compile_script, register_source
 from .progress import ProgressLine
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ _SOURCE = re.compile(r"\d+\t")
 _PLACE = re.compile(r" at (\S+):(\d+)\Z")
 _SECONDS = re.compile(r"\d+(\.\d*)?s?\Z")
 _CLOCK = re.compile(r"(?:(\d{4})-(\d\d)-(\d\d)\s+)?(\d{1,2}):(\d\d)(?::(\d\d(?:\.\d*)?))?\Z")
+_OUTPUT = re.compile(r"output\s+(\S+)\s+/(.+)/\Z")
 SYNCS = ("clock", "causal", "free")
 
 
@@ -54,8 +56,8 @@ def caller_of(session: "Session", node: int) -> str:
     return ""
 
 
-def stop_lines(session: "Session", stop: "Stop") -> list[str]:
-    """A stop in words."""
+def stop_lines(session: "Session", stop: "Stop", hidden: Collection[int] = ()) -> list[str]:
+    """A stop in words, without the ids of hidden stop points."""
     node = session.nodes.all[stop.node]
     if stop.kind == "end":
         return [f"the recording ends here, at {seconds(session.logical_time)}; `restart` goes back to its start"]
@@ -75,8 +77,8 @@ def stop_lines(session: "Session", stop: "Stop") -> list[str]:
         return lines + ([source] if source else [])
     thread = None if stop.kind == "interrupt" or stop.thread is None else f"thread {stop.thread}"
     where = ", ".join(filter(None, [place, thread, seconds(session.logical_time)]))
-    if stop.ids:
-        ids = ", ".join(f"{stop.kind} {id_}" for id_ in stop.ids)
+    if shown := [id_ for id_ in stop.ids if id_ not in hidden]:
+        ids = ", ".join(f"{stop.kind} {id_}" for id_ in shown)
         lines = [f"{named(node)} stopped at {ids}, {where}"]
     elif stop.kind == "interrupt":
         lines = [f"interrupted; {named(node)} is in {where}"]
@@ -102,11 +104,11 @@ def ended_line(session: "Session", stop: "Stop") -> str:
     return f"{named(session.nodes.all[stop.node])} ended at {seconds(stop.logical_time)}: {stop.message or 'no more events'}"
 
 
-def tell(session: "Session", stop: "Stop", out: Output) -> None:
+def tell(session: "Session", stop: "Stop", out: Output, hidden: Collection[int] = ()) -> None:
     """Says why the group stands; the node that stopped is the selected one now."""
     if stop.ids:
         session.here = stop.node
-    for line in stop_lines(session, stop):
+    for line in stop_lines(session, stop, hidden):
         out(line)
 
 
@@ -123,9 +125,13 @@ def _watched(session: "Session", out: Output) -> Any:
 
 
 def _continue(session: "Session", command: Command, filename: str | None, out: Output) -> None:
+    word, _, expression = command.rest.partition(" ")
+    if word == "until" and expression.strip():
+        _continue_until(session, expression.strip(), out)
+        return
     if command.rest:
         if not command.rest.isdigit() or int(command.rest) == 0:
-            raise UsageError("continue [COUNT]")
+            raise UsageError("continue [COUNT | until PYTHON-EXPR]")
         if session.last_stop is None or not session.last_stop.ids:
             raise UsageError("continue COUNT passes hits of the stop points where the group stands: it stands at none")
         for id_ in session.last_stop.ids:
@@ -134,6 +140,22 @@ def _continue(session: "Session", command: Command, filename: str | None, out: O
     with _watched(session, out):
         stop = session.run()
     tell(session, stop, out)
+
+
+def _continue_until(session: "Session", expression: str, out: Output) -> None:
+    name = f"<until {expression}>"
+    register_source(name, expression)
+    code = compile_script(expression, name, mode="eval")
+    with _watched(session, out):
+        stop, until = session.run_until(lambda: eval(code, session.namespace))
+    if stop is None:
+        out("it is true here already")
+        return
+    if until.holds:
+        out(f"true now: {expression}")
+    elif stop.kind == "end":
+        out(f"never true from there to the end: {expression}")
+    tell(session, stop, out, until.ids)
 
 
 def one_node(session: "Session", command: Command) -> "Node":
@@ -189,6 +211,9 @@ def _goto(session: "Session", command: Command, filename: str | None, out: Outpu
             stop = session.goto_end()
         tell(session, stop, out)
         return
+    if output := _OUTPUT.match(command.rest):
+        _goto_output(session, session.nodes[output[1]], output[2], out)
+        return
     if words[:1] == ["message"] and len(words) == 2 and words[1].isdigit():
         node, event = _message_place(session, int(words[1]), out)
     elif words[:1] == ["event"] and 2 <= len(words) <= 3 and words[1].isdigit():
@@ -203,12 +228,39 @@ def _goto(session: "Session", command: Command, filename: str | None, out: Outpu
             raise UsageError(f"the recording is over by {command.rest.rstrip('s')} s; `goto end` goes to its end")
         node, event = session.nodes.all[found[0]], found[1]
     else:
-        raise UsageError("goto SECONDS | event N [NODE] | message N | HH:MM:SS | end")
+        raise UsageError("goto SECONDS | event N [NODE] | message N | HH:MM:SS | output NODE /REGEX/ | end")
     if session.backend.event(int(node)) >= event:
         out("going back: replayed from the start")
     with _watched(session, out):
         stop = session.goto(event, node=node)
     tell(session, stop, out)
+
+
+def _goto_output(session: "Session", node: "Node", pattern: str, out: Output) -> None:
+    """To the next write of a node to its standard output or error whose text a pattern finds. A recording holds no such text, so
+    each write is gone to and looked at."""
+    try:
+        wanted = re.compile(pattern.encode())
+    except re.error as error:
+        raise UsageError(f"/{pattern}/ is no regular expression of Python's: {error}") from None
+    done = session.backend.event(int(node))
+    ahead = [event for event in session.backend.outputs(int(node)) if event > done + 1]  # + 1: the group may stand before one
+    with _watched(session, out):
+        for event in ahead:
+            stop = session.goto(event, node=node)
+            if stop.kind != "reached" or wanted.search(written(session, node)):
+                tell(session, stop, out)
+                return
+    raise UsageError(f"none of the {len(ahead)} writes of {named(node)} from there on has /{pattern}/; `restart` to look from the start")
+
+
+def written(session: "Session", node: "Node") -> bytes:
+    """What a node that stands before a write or writev is about to write."""
+    if not int(node.read("$rax")) == 20:
+        size = int(node.read("$rdx"))
+        return node.read(f"*(unsigned char *)$rsi@{size}").bytes
+    pieces = node.read(f"*(unsigned long *)$rsi@{2 * int(node.read('$rdx'))}")
+    return b"".join(node.read(f"*(unsigned char *){at}@{size}").bytes for at, size in zip(pieces[::2], pieces[1::2]) if size)
 
 
 def _message_place(session: "Session", number: int, out: Output) -> "tuple[Node, int]":

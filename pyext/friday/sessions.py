@@ -28,6 +28,7 @@ from .handlers import Continue, Handler, compile_script, cont, register_source
 from .language import Decoders, Plans, c_text, hidden_names, make_read
 from .nodes import Node, NodeMap, Nodes
 from .teaching import Names
+from .until import Until
 from .values import Array, Raw, Struct, TypeTable
 from .violations import Violated, Violation, collect_evidence
 
@@ -176,6 +177,7 @@ class Session:
         self.ended: set[int] = set()
         self.nodes = Nodes(self, backend.nodes(), backend.states)
         self.names = Names(self)
+        self.aliases: dict[str, str] = {}  # words of the console's that stand for the start of a command
         self.here: int = next(iter(backend.alive()), 0)  # the node that a bare @() means
         self.last_stop: Stop | None = None
         self.read = make_read(self)
@@ -290,7 +292,7 @@ class Session:
         if not name.isidentifier():
             raise UsageError(f"`{name}` is no name: map NAME PYTHON-EXPRESSION")
         code = compile_script(expression, f"<map {name}>", mode="eval")
-        self.namespace[name] = NodeMap(self, name, code)
+        self.namespace[name] = NodeMap(self, name, code, expression)
         self._declare()
 
     def note_ended(self, node: int) -> None:
@@ -432,6 +434,13 @@ class Session:
         if self._running:
             raise UsageError("the group is running: a handler cannot resume it (leave the handler instead)")
         return self._until_stop(self.backend.resume, progress or self.on_progress, interval)
+
+    def run_until(self, predicate: Callable[[], Any]) -> "tuple[Stop | None, Until]":
+        """Runs up to the first state in which predicate() is true; other stop points stop the group as ever. Returns the
+        stop, None when it is true already, and the run, whose `holds` says whether it is true now. What predicate reads of the
+        nodes is watched; see until.py for what cannot be. Raises what `run` and predicate raise."""
+        until = Until(self, predicate)
+        return until.run(self.run), until
 
     def goto(self, event: int, *, node: Any = None) -> Stop:
         """Brings the group to where a node stands before its event, over `restart` when that lies behind. Stop points on

@@ -39,8 +39,11 @@ OWNED: dict[str, Owned] = {
                        "condition 1 packet_id == 7"),
     "commands": Owned(4, "commands ID ... end", "Gives a stop point a handler in Python; an empty one takes it away.",
                       "commands 1\nprint(@(packet_id))\ncont\nend"),
-    "continue": Owned(1, "continue [COUNT]", "Runs the group until a stop point stops it, Ctrl-C or the end. With "
-                      "COUNT, the stop points of the last stop let COUNT-1 hits pass.", "continue", repeats=True),
+    "continue": Owned(1, "continue [COUNT | until PYTHON-EXPR]", "Runs the group until a stop point stops it, Ctrl-C or the end. With "
+                      "COUNT, the stop points of the last stop let COUNT-1 hits pass. With until, it also stops in the first "
+                      "state in which a Python expression is true: after each write that changes what the expression reads of "
+                      "the nodes it is looked at again.",
+                      "continue until @2(srv.successor->id) == @4(srv.node.id)", repeats=True),
     "step": Owned(1, "[NODE] step [COUNT]", "Steps the selected node to another source line, into functions; the other "
                   "nodes follow in logical time.", "3 step", nodes=True, repeats=True),
     "next": Owned(1, "[NODE] next [COUNT]", "Like step, but over functions.", "next 5", nodes=True, repeats=True),
@@ -53,9 +56,10 @@ OWNED: dict[str, Owned] = {
                      nodes=True),
     "restart": Owned(4, "restart", "Goes back to the start of the recording. Stop points and Python's names stay, "
                      "altered marks go.", "restart"),
-    "goto": Owned(2, "[NODE] goto SECONDS | event N [NODE] | message N | HH:MM:SS | end", "Goes to a place in the recording: the "
+    "goto": Owned(2, "[NODE] goto SECONDS | event N [NODE] | message N | HH:MM:SS | output NODE /REGEX/ | end", "Goes to a place in the recording: the "
                   "first event at or after a logical time or the node's wall clock, where a node is about to make its event "
-                  "N, where message N (of `info messages`) is about to be received, or the end. What lies behind is reached "
+                  "N, where message N (of `info messages`) is about to be received, the next write of a node to its standard output or error that a "
+                  "regular expression finds, or the end. What lies behind is reached "
                   "from the start, as after restart. Stop points on the way neither stop nor run their handlers.",
                   "goto 5.212", nodes=True),
     "set": Owned(3, "set sync clock|causal|free, set gdb background|lazy, set patch-stores on|off", "sync: restarts the replay in "
@@ -75,6 +79,14 @@ OWNED: dict[str, Owned] = {
                 "py [@n(srv.successor->id) for n in __ALL__]", nodes=True),
     "python": Owned(6, "python ... end", "The lines up to `end` as Python; with a statement like py.",
                     "python\ntotal = 0\ndef twice(x): return 2 * x\nend", nodes=True),
+    "why": Owned(3, "[NODE] why [NODE]", "Shows what led to where a node stands: its last events, and the last message it "
+                 "received, the last that its sender had received before, and so on.", "why 3", nodes=True),
+    "diff": Owned(4, "diff NODE NODE EXPR", "Where a value differs between two nodes: structs and arrays field by field.",
+                  "diff 1 2 srv"),
+    "alias": Owned(5, "alias [NAME = COMMAND ...]", "A word that stands for the start of a command; without COMMAND it is "
+                   "forgotten; alone, lists them.", "alias sx = print srv.successor->id"),
+    "save": Owned(2, "save session FILE", "Writes what was set up to a file that `source` carries out: stop points with their "
+                  "handlers, Python's names, aliases, maps and the place.", "save session ring.friday"),
     "source": Owned(2, "source FILE", "Carries out the commands of a file; a file *.py is Python in Friday's dialect.",
                     "source ring.friday"),
     "help": Owned(1, "help [COMMAND]", "Lists the commands, or explains one of Friday's or gdb's.", "help watch"),
@@ -117,7 +129,6 @@ REFUSED: dict[str, tuple[int, str, str]] = {  # name -> (fewest letters, why, wh
     "trace": (5, _STOPS, "break with a handler that ends in `cont`"),
     "tstart": (4, _STOPS, "break with a handler that ends in `cont`"),
     "clear": (2, _STOPS, "delete ID"),
-    "save": (2, _STOPS, "a file of commands, and source FILE"),
     "display": (4, "stops are Friday's, so gdb would never show it", "a handler that prints"),
     "jump": (1, _RUNS, "goto"),
     "signal": (3, _RUNS, "nothing: signals come from the recording"),

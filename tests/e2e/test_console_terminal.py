@@ -266,6 +266,42 @@ goto end
     assert "sync is causal: at the start" in out and "sync causal\n" in out and out.count("the recording ends here") == 2, out
 
 
+def test_continue_until_stops_at_the_change_that_the_program_prints(piped, ring):  # noqa: F811
+    node, before, (printed, old, new) = next((node, earlier, change) for node in range(4) for changes in [ring.changes(node, "predecessor")]
+                                             for earlier, change in zip([(0, None, None), *changes], changes) if change[1] and change[2])
+    done = piped(f"""
+py def predecessor(n): return @n(srv.predecessor->id) if @n(srv.predecessor) else None
+continue until __LOGICALCLOCK__ is not None and predecessor({node}) == {new}
+py print("there", __NODE__.id, predecessor({node}) == {new}, session.real_time)
+delete
+continue until predecessor({node}) == 1
+""")
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    assert "true now: __LOGICALCLOCK__" in done.stdout and "->" in done.stdout and "never true from there to the end" in done.stdout
+    found = re.search(rf"^there {node} True ([\d.]+)$", done.stdout, re.M)
+    assert found and before[0] - 0.01 <= float(found[1]) <= printed + 0.01, (done.stdout, before, printed)
+
+
+def test_why_ends_at_the_message_that_goto_shows(piped):
+    done = piped("break process_data\ncontinue\nwhy\npy n, e = __NODE__, session.backend.event(__NODE__)\n"
+                 "py print('event', e, session.backend.events(n, e, 1)[0][1])\n")
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    out = done.stdout
+    first = re.search(r"messages that led here.*\n.*\n  (\d+) .* (n\d) +(\d+) +\d\.\d+ s +304 +datagram", out)
+    assert first and f"event {first[3]} thread 0 call recvfrom(" in out, out  # the packet that is processed here
+    assert f"`goto message {first[1]}`" in out
+
+
+def test_goto_output_finds_what_the_program_prints(piped, ring):  # noqa: F811
+    lines = [line for line in ring.output(1).splitlines() if " finger up " in line]
+    assert len(lines) >= 2
+    done = piped("goto output n1 / finger up/\npy import friday.running\npy print(friday.running.written(session, __NODE__))\n"
+                 "goto output n1 / finger\\s+up /\npy print(friday.running.written(session, __NODE__))\ngoto output 1 /no such text/\n")
+    said = re.findall(r"^b'(.*)\\n'$", done.stdout, re.M)
+    assert said == lines[:2], (done.stdout, lines)
+    assert re.search(r"none of the \d+ writes of node 1 \(n1\) from there on has /no such text/", done.stderr), done.stderr
+
+
 def test_goto_and_messages_of_forked_nodes_and_pipes(piped, recorder):
     recording = recorder.record(["/bin/bash", "-c", "for i in 1 2; do /bin/echo child $i; done | cat"])
     nodes = {node["name"]: node["id"] for node in recorder.info(recording)["nodes"]}

@@ -40,6 +40,10 @@ class Answering(FakeBackend):
         self.answers = {}
         self.sent = []
 
+    def outputs(self, node):
+        return [i for i, event in enumerate(e for e in self.events if e.node == node) if event.at == "write"]
+
+
     def gdb(self, node, command):
         self.log.append((node, "gdb " + command))
         answer = self.answers.get(command, f"gdb {command}\n")
@@ -49,6 +53,7 @@ class Answering(FakeBackend):
         return answer
 
     def messages(self, node, limit):
+        assert limit > 0
         return [m for m in self.sent if (m.is_sent or m.is_received) and (node is None or node in (m.source, m.target))][-limit:]
 
     def message(self, number):
@@ -134,7 +139,7 @@ def test_ctrl_c_forgets_a_block():
     ("  x = 1", "takes none; a command begins at the left margin"),
     ("delete\n  x = 1", "takes none"),
     ("step 0x", "step [COUNT]"), ("0-1 step", "`step` moves one node, and `0-1` are 2"), ("advance", "advance LOC"),
-    ("finish 2", "finish takes no argument"), ("continue -1", "continue [COUNT]"), ("continue 2", "it stands at none"),
+    ("finish 2", "finish takes no argument"), ("continue -1", "continue [COUNT | until PYTHON-EXPR]"), ("continue 2", "it stands at none"),
     ("1 delete", "`delete` takes no node list"), ("source", "source FILE"), ("source /no/file", "cannot read /no/file: No such"),
     ("info", "info nodes|time|"), ("info program", "`info nodes` tells of the replay"), ("node x", "no node is called `x`"),
     ("9 print x", "no node 9"), ("kill", "`kill` is refused: it would end a node"), ("!ls", "`!` is refused"), ("|bt|cat", "refused"), ("! ls -l", "refused"), ("2 !ls", "refused"), ("!2 !ls", "refused"), ("!ls -l", "refused"),
@@ -394,6 +399,106 @@ def test_set_sync_restarts_and_other_settings_are_gdbs(out):
     assert (0, "gdb set print pretty on") in backend.log and (0, "gdb set var x = 1") in backend.log
 
 
+# -- predicates, questions, keeping -------------------------------------------------------------------------------------
+def until_session(events, text, lets=()):
+    console, backend = make(events=events)
+    for node, variables in lets:
+        backend.let(node, variables)
+    feed(console, text)
+    return console, backend
+
+
+def test_continue_until_watches_what_the_expression_reads_also_in_functions(out):
+    events = [Event(0, None, {"x": 1}), Event(1, None, {"y": 5}), Event(1, None, {"x": 9}), Event(0, None, {"x": 4}), Event(2, None, {"x": 7})]
+    lets = [(node, {"x": 0, "y": 0}) for node in range(3)]
+    console, backend = until_session(events, "py def most(): return max(@n(x) for n in __ALL__)\ncontinue until most() >= 9", lets)
+    assert backend.done == 3 and not backend.points and not console.session.points
+    said = out()
+    assert "true now: most() >= 9\nnode 1 (b): gdb frame, thread 0, 3.000 s\n  x: 0 -> 9\n" in said
+    feed(console, "continue until most() >= 9\ncontinue until @0(x) == 4 and @2(x) == 7\ncontinue until @0(x) == 1")
+    said = out()
+    assert said.startswith("it is true here already\n") and backend.done == 5
+    assert "never true from there to the end: @0(x) == 1" in said
+
+
+def test_continue_until_what_reads_nothing_or_fails_for_now_is_looked_at_on_the_way(out, capsys):
+    events = [Event(0), Event(1, starts=True), Event(1, None, {"x": 3}), Event(0)]
+    console, backend = make(names=("a", "b"), events=events, started=[0])
+    backend.let(1, {"x": 0})
+    feed(console, "continue until @1(x) == 3")
+    assert backend.done == 3 and "true now: @1(x) == 3" in out()
+    console, backend = make(events=[Event(0)] * 5)
+    feed(console, "continue until session.backend.done >= 2")
+    assert backend.done == 2 and not backend.points
+    feed(console, "continue until nonsense\ncontinue until 1 +")
+    assert "NameError" in (said := capsys.readouterr().err) and "SyntaxError" in said and not backend.points
+
+
+def test_other_stop_points_stop_a_continue_until(out):
+    console, backend = until_session([Event(0, "f"), Event(0, "g", {"x": 2})], "break f\ncontinue until @0(x) == 2", [(0, {"x": 0})])
+    said = out()
+    assert backend.done == 1 and "stopped at breakpoint 1, gdb frame" in said and "true now" not in said
+    assert list(console.session.points) == [1]
+
+
+def test_why_follows_the_messages_back(out):
+    console, backend = make(events=[Event(0), Event(1), Event(2)] * 4)
+    backend.done = 12
+    backend.sent = [Message(1, 1, 0, 1, 0, 0, 1), Message(2, 0, 1, 2, 2, 1, 3), Message(3, 0, 2, 4, 2, 3, 6), Message(4, 2, 3, 5, 1, 3, 7)]
+    backend.events = lambda node, first, count: [(i, f"call {i}") for i in range(first, first + count)]
+    backend.event = lambda node: 3
+    feed(console, "why 1\n2 why")
+    said = out()
+    assert "node 1 (b) has done its event 3" in said and "         0  call 0\n" in said and "         3  call 3\n" in said
+    rows = [line.split() for line in said.partition("\n2 why")[0].split("first")[0].splitlines() if line.lstrip()[:1] in "1234" and "datagram" in line]
+    assert [row[0] for row in rows] == ["4", "2", "1"]  # 3 came after node 2 had sent 4
+    assert "goto message 4" in said and said.count("goto message 3") == 1
+
+
+def test_diff_shows_the_fields_that_differ(out):
+    console, backend = make()
+    backend.let(0, {"n": backend.raw(bytes([1]) + bytes(15), "struct Node"), "v": backend.raw(bytes(12), "int [3]"), "x": 5})
+    backend.let(1, {"n": backend.raw(bytes([2]) + bytes(15), "struct Node"), "v": backend.raw(bytes(8) + bytes([9, 0, 0, 0]), "int [3]"), "x": 5})
+    feed(console, "diff a b n\ndiff 0 1 v\ndiff 0 b x")
+    assert out() == ("      a  b\nn.id  1  2\n" "      a  b\nv[2]  0  9\n" "equal on node 0 (a) and node 1 (b): 5\n")
+
+
+def test_aliases_stand_for_the_start_of_a_command(out, capsys):
+    console, backend = make()
+    feed(console, "alias px = print x\nalias px2 = px +\npx\n1 px2 2\nalias\nalias px =\nalias\n")
+    assert ("1", "gdb print x + 2") not in backend.log and (1, "gdb print x + 2") in backend.log and (2, "gdb print x") in backend.log
+    assert "alias px = print x\nalias px2 = px +\n" in out()
+    feed(console, "alias break = print\nalias a b\nalias p =")
+    said = capsys.readouterr().err
+    assert "`break` is a command of Friday's" in said and "alias [NAME = COMMAND ...]" in said and "no alias is called `p`" in said
+    feed(console, "alias loop = loop\nloop")
+    assert (0, "gdb loop") in backend.log
+
+
+def test_a_saved_session_comes_back(tmp_path, out):
+    file = tmp_path / "s.friday"
+    console, backend = make(events=[Event(0, "f", {"x": 1})] * 3)
+    backend.let(0, {"x": 0})
+    feed(console, "py import math\npy counts = {1: [2]}\npy def twice(n):\n  return 2 * @(x)\n\nalias px = print x\nmap by @(x)\n"
+                  "break f if x > 0\n  counts[1] = twice(1)\n  cont\n0-1 watch x\ntbreak g\ndisable 2\npy open_file = open('/dev/null')")
+    console.session.every(lambda: None, seconds=5.0)
+    feed(console, f"save session {file}")
+    assert "4 stop points" in out()
+    again, other = make(events=[Event(0, "f", {"x": 1})] * 3)
+    other.conditions["x > 0"] = lambda node: True
+    other.let(0, {"x": 0})
+    feed(again, f"source {file}")
+    first, second, third = again.session.points.values()
+    assert (first.what, first.condition, first.handler.source) == ("f", "x > 0", "  counts[1] = twice(1)\n  cont")
+    assert (second.what, [int(node) for node in second.nodes], second.enabled) == ("x", [0, 1], False) and third.temporary
+    space = again.session.namespace
+    assert space["counts"] == {1: [2]} and space["math"].pi > 3 and again.session.aliases == {"px": "print x"} and space["by"][0] == 0
+    text = file.read_text()
+    assert "# py open_file is a TextIOWrapper: not saved" in text and "timer 4 (every 5 s) was set by Python" in text
+    feed(again, "continue")
+    assert space["counts"] == {1: 2}
+
+
 # -- info and help ----------------------------------------------------------------------------------------------------
 def test_info_nodes_time_and_messages(capsys):
     out = lambda: capsys.readouterr().out  # noqa: E731
@@ -496,7 +601,8 @@ def test_the_page_of_commands_has_the_table():
     ("break proc", ["process_data"]), ("py total_", ["total_hits"]), ("py x = max(total_", ["max(total_hits"]),
     ("@(srv.su", ["@(srv.successor", "@(srv.sum"]), ("py y = @1(srv.su", ["@1(srv.successor", "@1(srv.sum"]),
     ('py @"re', ['@"red-1"', '@"red-2"']), ("py @total_", ["@total_hits"]), ("py session.every_n", ["session.every_node"]), ("help adv", ["advance"]),
-    ("continue ", []), ("quit ", []), ("goto ", ["end", "event", "message"]), ("goto ev", ["event"]), ("goto event 5 red", ["red-1", "red-2"]),
+    ("continue ", ["until"]), ("continue until total_", ["total_hits"]), ("why re", ["red-1", "red-2"]), ("diff a re", ["red-1", "red-2"]), ("diff a red-1 srv.su", ["srv.successor", "srv.sum"]),
+    ("save ", ["session"]), ("quit ", []), ("goto ", ["end", "event", "message", "output"]), ("goto output re", ["red-1", "red-2"]), ("goto ev", ["event"]), ("goto event 5 red", ["red-1", "red-2"]),
     ("goto message ", []), ("set sy", ["sync"]), ("set sync c", ["causal", "clock"]), ("info messages red", ["red-1", "red-2"]),
     ("info mess a", ["a"]), ("info ou", ["output"]), ("info prog", []), ("break sto", ["store_get"]),
 ])

@@ -1,0 +1,125 @@
+"""Commands that ask about nodes: `why` (what led to where a node stands) and `diff` (where two nodes' values differ)."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Iterator
+
+from .answers import Output, named, seconds, table
+from .commands import Command, Verb
+from .errors import UsageError
+from .running import frame_of, one_node
+from .values import Array, Struct
+
+if TYPE_CHECKING:
+    from .backend import Message
+    from .nodes import Node
+    from .sessions import Session
+
+_EVENTS = 6  # of the node itself
+_STEPS = 8  # messages back
+_SHOWN = 100  # differences
+_RECEIVED = 64  # messages of a node that are looked at in one turn; doubled until the one that is sought is among them
+
+
+def _why(session: "Session", command: Command, filename: str | None, out: Output) -> None:
+    if command.rest and command.nodes is not None:
+        raise UsageError("why [NODE]")
+    node = session.nodes[command.rest] if command.rest else one_node(session, command)
+    if node.state == "not started":
+        out(f"{named(node)} has not started yet: nothing has led anywhere")
+        return
+    backend = session.backend
+    last = backend.event(int(node))
+    place, _ = frame_of(session, int(node))
+    out(", ".join(filter(None, [f"{named(node)} has {'ended' if node.state == 'ended' else f'done its event {last}'}", place])))
+    out("its last events:")
+    first = max(last - _EVENTS + 1, 0)
+    for index, text in backend.events(int(node), first, last - first + 1):
+        out(f"  {index:>8}  {text}")
+    rows = [("message", "from", "event", "sent", "to", "event", "received", "bytes", "channel")]
+    for message in chain(session, int(node), last):
+        rows.append((str(message.number), _name(session, message.source), _event(message.source_event), seconds(message.sent) if message.sent else "",
+                     _name(session, message.target), str(message.target_event), seconds(message.received), str(message.bytes), message.channel))
+    if len(rows) == 1:
+        out("no message has reached it")
+        return
+    out("messages that led here, each the last that reached the sender of the one above it:")
+    for line in table(rows):
+        out(f"  {line}")
+    out(f"`goto message {rows[1][0]}` goes to where it is about to receive the first")
+
+
+def chain(session: "Session", node: int, event: int) -> "Iterator[Message]":
+    """The last message that a node had received at its event, then the last that its sender had received before it sent
+    that one, and so on."""
+    for _ in range(_STEPS):
+        message = _last_received(session, node, event)
+        if message is None:
+            return
+        yield message
+        if message.source is None or message.source_event is None:
+            return
+        node, event = message.source, message.source_event - 1
+
+
+def _last_received(session: "Session", node: int, event: int) -> "Message | None":
+    limit = _RECEIVED
+    while True:
+        messages = session.backend.messages(node, limit)
+        for message in reversed(messages):
+            if message.target == node and message.target_event is not None and message.target_event <= event:
+                return message
+        if len(messages) < limit:
+            return None
+        limit *= 2
+
+
+def _name(session: "Session", node: int | None) -> str:
+    return "elsewhere" if node is None else session.nodes.all[node].name
+
+
+def _event(event: int | None) -> str:
+    return "" if event is None else str(event)
+
+
+def _diff(session: "Session", command: Command, filename: str | None, out: Output) -> None:
+    words = command.rest.split(None, 2)
+    if len(words) != 3:
+        raise UsageError("diff NODE NODE EXPR")
+    left, right = session.nodes[words[0]], session.nodes[words[1]]
+    values = [node.read(words[2]) for node in (left, right)]
+    rows = [("", left.name, right.name)]
+    more = 0
+    for path, a, b in differences(words[2], *values):
+        if len(rows) > _SHOWN:
+            more += 1
+        else:
+            rows.append((path, a, b))
+    if len(rows) == 1:
+        out(f"equal on {named(left)} and {named(right)}: {values[0]}")
+        return
+    for line in table(rows):
+        out(line)
+    if more:
+        out(f"and {more} more")
+
+
+def differences(path: str, a: Any, b: Any) -> Iterator[tuple[str, str, str]]:
+    """The places in two values, down to fields and elements, where they differ; a place that one lacks is "none"."""
+    if isinstance(a, Struct) and isinstance(b, Struct) and a.type.kind == b.type.kind == "struct":
+        left, right = dict(a), dict(b)
+        for name in {**left, **right}:
+            if name in left and name in right:
+                yield from differences(f"{path}.{name}", left[name], right[name])
+            else:
+                yield f"{path}.{name}", str(left.get(name, "none")), str(right.get(name, "none"))
+    elif isinstance(a, Array) and isinstance(b, Array):
+        for i in range(max(len(a), len(b))):
+            if i < len(a) and i < len(b):
+                yield from differences(f"{path}[{i}]", a[i], b[i])
+            else:
+                yield f"{path}[{i}]", str(a[i]) if i < len(a) else "none", str(b[i]) if i < len(b) else "none"
+    elif a != b:
+        yield path, str(a), str(b)
+
+
+VERBS: dict[str, Verb] = {"why": _why, "diff": _diff}
