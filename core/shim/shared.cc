@@ -285,7 +285,12 @@ void shared_replay_change(const EventRecord* event, const CallFrame* frame) {
   const int fd = open_object(part->object);
   switch (part->change) {
     case kChangeZero: native(kFallocate, fd, 3 /* PUNCH_HOLE|KEEP_SIZE */, part->offset, part->length); break;
-    case kChangeAllocate: must(!failed(native(kFallocate, fd, 0, part->offset, part->length)), "shared memory cannot have its size"); break;
+    case kChangeAllocate: {
+      FileStat now = {};
+      native(5, fd, &now);
+      if ((uint64_t)now.size < part->offset + part->length) set_size(fd, part->offset + part->length);
+      break;
+    }
     case kChangeSize: set_size(fd, part->length); break;
     case kChangePages: fill_pages(fd, part->object); break;
     case kChangeWrite: {
