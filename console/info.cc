@@ -70,6 +70,7 @@ json describe_node(const Recording& recording, const Schedule* schedule, const N
   const Modules modules = modules_of(recording, node.id);
   out["threads"] = modules.threads;
   out["call_sites"] = {{"patched", modules.patched}, {"left_to_catch_all", modules.trapped}};
+  out["calls_caught"] = node.trapped;
   if (!schedule || !is_scheduled(*schedule, node.id)) return out;
   out["seconds"] = seconds_of(*schedule, node.id);
   const NodeTraffic& traffic = schedule->traffic_of(node.id);
@@ -172,7 +173,8 @@ void print(const json& info) {
     if (node.contains("messages"))
       fmt::print("  messages  {} sent ({} to nobody recorded), {} received ({} from nobody recorded)\n", node["messages"]["sent"].get<uint64_t>(),
                  node["messages"]["sent_unmatched"].get<uint64_t>(), node["messages"]["received"].get<uint64_t>(), node["messages"]["received_unmatched"].get<uint64_t>());
-    fmt::print("  calls     {} call sites patched, {} left to the catch-all\n", node["call_sites"]["patched"].get<uint64_t>(), node["call_sites"]["left_to_catch_all"].get<uint64_t>());
+    fmt::print("  calls     {} call sites patched, {} left to the catch-all; {} calls came through it\n", node["call_sites"]["patched"].get<uint64_t>(), node["call_sites"]["left_to_catch_all"].get<uint64_t>(),
+               node["calls_caught"].get<uint64_t>());
     fmt::print("  ended     {}\n", node["ended"].get<std::string>());
     if (node.contains("notice")) fmt::print("  notice    {}\n", node["notice"].get<std::string>());
   }

@@ -13,7 +13,7 @@
 namespace friday::shim {
 
 inline constexpr uint64_t kControlMagic = 0x4c4f52544e4f4346;  // "FCONTROL"
-inline constexpr uint32_t kAbiVersion = 7;
+inline constexpr uint32_t kAbiVersion = 8;
 
 // Fixed places in the address space, the same at record and replay, far from where the kernel puts anything by itself.
 inline constexpr uint64_t kStubAddress = 0x130000000000;      // replay only: the stub that rebuilds the image
@@ -171,8 +171,6 @@ struct Control {
   uint64_t output_fd, output_address, output_length;
   uint64_t watched_low, watched_high;  // set by the core: between them lie all watched pages; empty when nothing is watched
   uint64_t mapping_low, mapping_high;
-  // Counters.
-  uint64_t trapped_calls;         // came through SIGSYS
   uint64_t program_brk;
 };
 

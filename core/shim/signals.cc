@@ -287,7 +287,7 @@ void on_dispatch(int signal, void* info, void* context) {
   }
   ThreadArea* area = me();
   area->trap_rip = c.rip;
-  control.trapped_calls++;
+  if (control.mode == kModeRecord) trace_header()->trapped++;
   c.rip = (uint64_t)friday_enter_trap;
 }
 

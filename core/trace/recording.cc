@@ -171,6 +171,7 @@ void read_trace_facts(const std::string& path, NodeInfo& node) {
   node.boot_id = to_uuid(header.boot_id);
   node.pid = header.pid;
   node.events = header.events;
+  node.trapped = header.trapped;
   node.trace_bytes = reader->end_offset();
   node.fork_event = header.fork_event;
   read_first_records(*reader, node);

@@ -62,6 +62,7 @@ struct NodeInfo {
   bool strict = false;
   uint64_t dropped = 0;
   uint64_t events = 0;      // as the trace's header says
+  uint64_t trapped = 0;     // calls from code that was not patched
   uint64_t trace_bytes = 0; // committed
   uint64_t fork_event = 0;  // of the one it comes from: the event that made it
   std::string build_id;     // of the program, hex; empty if unknown

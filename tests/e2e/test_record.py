@@ -550,3 +550,10 @@ def test_low_descriptor_limit(recorder):
     recording = recorder.record(["/bin/sh", "-c", "echo low"], prefix=["/usr/bin/prlimit", "--nofile=20"])
     assert (recording.returncode, recording.stdout) == (0, "low\n"), recording.stderr
     recorder.verify(recording)
+
+
+def test_calls_that_came_through_the_catch_all_are_counted(recorder, targets):
+    """Code made at run time makes 302 calls; all others come from code that was patched, or trapped ones are few."""
+    few = recorder.info(recorder.record([targets / "output"], name="it"))["nodes"][0]["calls_caught"]
+    many = recorder.info(recorder.record([targets / "jit"], name="it"))["nodes"][0]["calls_caught"]
+    assert few < 50 and 302 <= many < 352
