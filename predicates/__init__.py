@@ -3,7 +3,7 @@
 Each module is a script, `friday run predicates/leader.py REC -- --term EXPR --leads EXPR`, and a class for scripts of your own:
 
     from predicates.leader import OneLeader
-    OneLeader(friday.session, term="raft.term", leads="raft.role == LEADER")
+    OneLeader(friday.session, term="raft.term", leads="raft.role", leader="LEADER")
 
 names.py maps a predicate's names to the program's expressions, timing.py says when a system is too inconsistent, check.py
 is what they have in common and what a predicate of your own begins with.

@@ -78,8 +78,8 @@ class Check:
         return ()
 
     def now(self) -> float:
-        """Seconds of logical time."""
-        return float(self.session.logical_time)
+        """Seconds of logical time; never runs back."""
+        return max(self._latest, float(self.session.logical_time))
 
     def here(self) -> str:
         """Where the group stands, as evidence for later."""
@@ -90,10 +90,17 @@ class Check:
     def _arm(self, watch: str | Sequence[str] | None, at: str | Sequence[str] | None) -> None:
         session = self.session
         if at is None or watch is not None:
-            session.watch(watched(self.names.values()) if watch is None else watch, self.hit, nodes=self.nodes)
+            self._watch(watched(self.names.values()) if watch is None else watch)
         for place in [at] if isinstance(at, str) else at or ():
             session.breakpoint(place, self.hit, nodes=self.nodes)
         self._arm_times()
+
+    def _watch(self, expressions: str | Sequence[str]) -> None:
+        try:
+            self.session.watch(expressions, self.hit, nodes=self.nodes)
+        except friday.Error as error:
+            error.add_note(f"{self.name} watches {expressions}: give watch= with the variables that these depend on, or at= with a place in the code")
+            raise
 
     def _arm_times(self) -> None:
         periods = [judge.period for judge in self.judges if judge.period]
@@ -103,8 +110,7 @@ class Check:
 
     def hit(self) -> None:
         """The handler of the stop points."""
-        if self.now() < self._latest:
-            self._begin()  # the session was restarted
+        self.follow_restart()
         node = self.session.node
         row = read_row(node, self.names)
         if any(value is None and name not in self.optional for name, value in row.items()):
@@ -115,10 +121,14 @@ class Check:
                 self.report(fault)
         self.look(counts=True)
 
+    def follow_restart(self) -> None:
+        """Begins anew when the session did. Every handler of a predicate does this first."""
+        if self.session.restarts != self._restarts:
+            self._begin()
+
     def pass_time(self) -> None:
         """The handler of the timer: nothing changed, but it lasts longer."""
-        if self.now() < self._latest:
-            self._begin()
+        self.follow_restart()
         self.look()
 
     # -- judging -----------------------------------------------------------------------------------------------------
@@ -129,12 +139,13 @@ class Check:
         self._open: dict[Hashable, Lapse] = {}
         self._once: set[Hashable] = set()
         self._latest = 0.0
+        self._restarts = self.session.restarts
         self.looks = 0  # hits of the stop points
         self.reset()
 
     def look(self, counts: bool = False) -> None:
         """Looks at all rows; `counts`: as one of the events that WithinEvents counts."""
-        now = self._latest = max(self._latest, self.now())
+        now = self._latest = self.now()
         self.looks += counts
         for node in self.session.ended & self.rows.keys():
             del self.rows[node]
@@ -162,7 +173,7 @@ class Check:
     def finish(self) -> None:
         """The recording has ended."""
         self._tell_if_idle()
-        now = max(self._latest, self.now())
+        now = self.now()
         self.times.finish(now)
         self._judge(now)
         for judge in self.judges:

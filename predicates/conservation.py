@@ -5,8 +5,8 @@ example of Chandy and Lamport, "Distributed Snapshots", TOCS 1985, section 2). A
 looked at: `sent_at` must stand where the amount has left the sender's account and not yet, or just, gone out, `received_at`
 where it has been added to the receiver's.
 
-    friday run predicates/conservation.py REC -- --held balance --amount amount --transfer number \
-        --sent-at 'send_transfer' --received-at 'transfer.c:88'
+    friday run predicates/conservation.py REC -- --held balance --sent-at transfer.c:34 --amount transfer.amount \
+        --received-at credited --amount-received 'transfer->amount'
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class Sent:
 class Conservation(Check):
     """What the nodes hold and what is on its way never changes in sum.
 
-    held: what the node holds, a number. amount: what is sent or received, in the frame of sent_at and received_at.
-    transfer: what tells one transfer from all others, on both sides the same (by default only the amount does, which cannot
-    tell a transfer that comes twice from another of the same size). sent_at, received_at: places in the code. lost_after: the
-    seconds after which a transfer that has not arrived is lost. The rest as Check; at= adds places to compare `held` at.
+    held: what the node holds, a number. sent_at, received_at: places in the code. amount: what is sent, in the frame of sent_at.
+    transfer: a number that tells it from all other transfers (without one only the amount does, which cannot tell a transfer
+    that comes twice from another of the same size). amount_received, transfer_received: the same two in the frame of
+    received_at, where they are called otherwise. lost_after: the seconds after which a transfer that has not arrived is lost. The rest as Check; at= adds places to compare `held` at.
 
     Each node's account is compared with its own transfers, so the fault names the node and the moment at which the sum
     changed. Evidence: what it holds and should hold, the sum over all, what is on its way. A transfer that is received and
@@ -51,8 +51,12 @@ class Conservation(Check):
     of_states = False
 
     def __init__(self, session: friday.Session, *, held: Expression, amount: Expression, sent_at: str, received_at: str,
-                 transfer: Expression | None = None, lost_after: float = 2.0, at: str | list[str] | None = None, **options: Any) -> None:
-        self._held, self._amount, self._transfer, self._lost_after = held, amount, transfer, lost_after
+                 transfer: Expression | None = None, amount_received: Expression | None = None, transfer_received: Expression | None = None, lost_after: float = 2.0, at: str | list[str] | None = None, **options: Any) -> None:
+        if transfer is None and transfer_received is not None:
+            raise friday.UsageError("transfer_received is what transfer is called where it is received: give transfer too")
+        self._held, self._lost_after = held, lost_after
+        self._at_send = amount, transfer
+        self._at_receipt = amount_received or amount, transfer_received or transfer
         super().__init__(session, {}, at=at or [], **options)
         if options.get("armed", True):
             session.breakpoint(sent_at, self._sent, nodes=self.nodes)
@@ -69,18 +73,21 @@ class Conservation(Check):
 
     # -- the account of a node -----------------------------------------------------------------------------------------
     def hit(self) -> None:
+        self.follow_restart()
         self._account(self.session.node, 0)
         self.look(counts=True)
 
     def _sent(self) -> None:
-        node, amount, key = self._transfer_here()
+        self.follow_restart()
+        node, amount, key = self._transfer_here(*self._at_send)
         sent = Sent(amount, key, node, self.now(), self.here())
         self.on_the_way.setdefault(key, collections.deque()).append(sent)
         self._account(node, -amount)
         self.look(counts=True)
 
     def _received(self) -> None:
-        node, amount, key = self._transfer_here()
+        self.follow_restart()
+        node, amount, key = self._transfer_here(*self._at_receipt)
         waiting = self.on_the_way.get(key)
         if waiting:
             sent = waiting.popleft()
@@ -92,15 +99,15 @@ class Conservation(Check):
         else:
             why = "for the second time" if key in self._done else "that nobody had sent"
             self._wrong(f"{node.name} received {amount} ({key}) {why}", (node,), amount=amount, transfer=key)
-        if self._transfer is not None:
+        if self._at_send[1] is not None:
             self._done.add(key)
         self._account(node, amount)
         self.look(counts=True)
 
-    def _transfer_here(self) -> tuple[friday.Node, Any, Hashable]:
+    def _transfer_here(self, amount: Expression, transfer: Expression | None) -> tuple[friday.Node, Any, Hashable]:
         node = self.session.node
-        amount = read(node, self._amount)
-        return node, amount, amount if self._transfer is None else read(node, self._transfer)
+        value = read(node, amount)
+        return node, value, value if transfer is None else read(node, transfer)
 
     def _account(self, node: friday.Node, change: Any) -> None:
         """The node has taken part in a transfer of `change`; does it hold what it should?"""
@@ -127,6 +134,10 @@ class Conservation(Check):
                 "sum": held + way}
 
     # -- what does not arrive ------------------------------------------------------------------------------------------
+    def finish(self) -> None:
+        self.look()
+        super().finish()
+
     def faults(self) -> Iterable[Fault]:
         now = self.now()
         for queue in self.on_the_way.values():

@@ -4,12 +4,12 @@ Election safety (Ongaro and Ousterhout, "In Search of an Understandable Consensu
 at most one node leads in a given term, whenever each of them held itself for the leader. What the term is called (epoch,
 view, ballot) and how a program says that it leads is its own affair:
 
-    friday run predicates/leader.py REC -- --term raft.term --leads 'raft.role == LEADER'
+    friday run predicates/leader.py REC -- --term raft.term --leads raft.role --leader LEADER
 """
 
 from __future__ import annotations
 
-from typing import Iterable
+from typing import Any, Iterable
 
 from predicates.check import Check, Expression, Fault, Row, main, name_of
 
@@ -19,20 +19,22 @@ import friday
 class OneLeader(Check):
     """At most one leader a term.
 
-    term: the node's current term, any hashable value. leads: true while the node holds itself for the leader of that term.
+    term: the node's current term, any hashable value. leads: true while the node holds itself for the leader of that term,
+    or, when `leader` is given, a variable that has this value then: an enumerator's name, a number or a text.
     A node that is restarted under its name is the same candidate. The rest as Check; the fault never heals.
     Evidence: the term, both leaders, and when the first of them was seen."""
 
     name = "one_leader"
 
-    def __init__(self, session: friday.Session, *, term: Expression, leads: Expression, **options: object) -> None:
+    def __init__(self, session: friday.Session, *, term: Expression, leads: Expression, leader: str | None = None, **options: Any) -> None:
+        self._leader = leader
         super().__init__(session, {"term": term, "leads": leads}, **options)
 
     def reset(self) -> None:
         self._leaders: dict[object, tuple[friday.Node, str]] = {}
 
     def changed(self, node: friday.Node, row: Row) -> Iterable[Fault]:
-        if not row["leads"]:
+        if not row["leads"] if self._leader is None else str(row["leads"]) != self._leader:
             return
         term = row["term"]
         first, when = self._leaders.setdefault(term, (node, self.here()))

@@ -71,6 +71,7 @@ class Misdelivered(Check):
             self._members[node] = self.now()
 
     def _served(self) -> None:
+        self.follow_restart()
         self.look(counts=True)
         node = self.session.node
         self.requests += 1

@@ -91,8 +91,7 @@ class Oscillation(Check):
         return ()
 
     def _moved(self, what: Expression, went: bool) -> None:
-        if self.now() < self._latest:
-            self._begin()
+        self.follow_restart()
         node = self.session.node
         self._note(node, read(node, what), went)
         self.look(counts=True)

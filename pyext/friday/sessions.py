@@ -189,6 +189,7 @@ class Session:
         self._in_handler = False
         self.stop_asked = False
         self.finished = False
+        self.restarts = 0  # how often the group went back to the start: what handlers have gathered is then of another run
         self.namespace: dict[str, Any] = {"__name__": "__friday__", "__builtins__": __builtins__, "session": self,
                                           "watchpoint": self._watchpoint, "breakpoint": self._breakpoint}
         self.namespace["friday"] = sys.modules[__package__]
@@ -599,6 +600,7 @@ class Session:
         replay in this order, "clock", "causal" or "free"."""
         self.backend.restart(sync)
         self.last_stop, self.finished = None, False
+        self.restarts += 1
         self._refresh_ended()
 
     def close(self) -> None:

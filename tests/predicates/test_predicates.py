@@ -52,6 +52,14 @@ def test_two_leaders_of_one_term_at_different_times():
     assert violation.values["leaders"] == ["a", "b"] and [node.name for node in violation.nodes] == ["a", "b"]
 
 
+def test_a_leader_by_the_value_of_a_variable():
+    up = lambda backend, value: backend.raw(value.to_bytes(4, "little"), "enum state")  # noqa: E731
+    session = session_of([])
+    session.backend.events = changes(*((node, {"term": 1, "role": up(session.backend, value)}) for node, value in ((0, 1), (1, 0), (1, 1))))
+    OneLeader(session, term="term", leads="role", leader="UP")
+    assert run(session) == ["b leads in term 1, and a has led in it since 1.0 s, event 0 of a"]
+
+
 def test_a_leader_that_is_restarted_is_the_same():
     session = session_of(elections((0, 1, True), (1, 1, True)), names=("a", "a#2"))
     OneLeader(session, **LEADER)

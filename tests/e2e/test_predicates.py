@@ -1,0 +1,136 @@
+"""Predicates on real recordings, checked by `friday run`: elections and transfers, whole and with a planted fault, of which the
+programs themselves print the truth; and a ring, on which the predicates count what the nodes printed."""
+
+import collections
+import json
+import re
+
+import pytest
+from debug_support import ROOT, line_of, opened, ring, run_to_end  # noqa: F401
+from ports import free_ports
+from predicates.misdelivered import Misdelivered
+from predicates.oscillation import Oscillation
+from predicates.ring_times import RingTimes
+from predicates.timing import Lasting
+
+NODES, SECONDS = 5, 4
+LEADER = ["--term", "self.term", "--leads", "self.role", "--leader", "LEADER"]
+
+
+def recorded(recorder, build, app, fault):
+    """The recording of NODES nodes, and the lines that each printed."""
+    ports = ",".join(map(str, free_ports(NODES)))
+    nodes = [{"name": f"n{i}", "stdout": f"n{i}.out",
+              "command": [str(build / "apps" / app), str(i), ports, str(SECONDS), "5", *(["fault"] if fault else [])]} for i in range(NODES)]
+    recording = recorder.record({"node": nodes})
+    assert recording.returncode == 0, recording.stderr
+    return recording, [(recording.path / f"n{i}.out").read_text().splitlines() for i in range(NODES)]
+
+
+def check(recorder, recording, name, *options):
+    """`friday run predicates/NAME.py`: (exit code, violations)."""
+    found = recorder.directory / f"{name}.json"
+    done = recorder.run([recorder.friday, "run", ROOT / "predicates" / f"{name}.py", recording.path, "--json", found, "--", *options])
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    assert "nothing was checked" not in done.stderr, done.stderr
+    return done.returncode, json.loads(found.read_text())["violations"]
+
+
+def leaders_printed(output):
+    """For each term who said that it leads."""
+    found = collections.defaultdict(list)
+    for node, lines in enumerate(output):
+        for line in lines:
+            if match := re.fullmatch(r"n\d leads in term (\d+)", line):
+                found[int(match[1])].append(f"n{node}")
+    return found
+
+
+def test_elections_have_one_leader_a_term(recorder, build):
+    recording, output = recorded(recorder, build, "election", False)
+    assert len(leaders_printed(output)) > 3
+    assert check(recorder, recording, "leader", *LEADER) == (0, [])
+    assert check(recorder, recording, "monotonic", "--counter", "self.term") == (0, [])
+
+
+def test_two_leaders_are_found_in_each_term_that_has_them(recorder, build):
+    recording, output = recorded(recorder, build, "election", True)
+    twice = {term: names for term, names in leaders_printed(output).items() if len(names) > 1}
+    assert twice, output
+    code, violations = check(recorder, recording, "leader", *LEADER)
+    found = collections.defaultdict(set)
+    for violation in violations:
+        found[violation["values"]["term"]] |= set(violation["values"]["leaders"])
+    assert code == 1 and found == {term: set(names) for term, names in twice.items()}
+    assert len(violations) == sum(len(names) - 1 for names in twice.values())
+    first = violations[0]
+    assert re.match(r"message \d+ from n\d, 16 bytes, received at ", first["values"]["after"])
+    assert first["values"]["self.role"] == {"old": "CANDIDATE", "new": "LEADER"}
+    assert any("lead ()" in stack for stack in first["backtraces"].values())
+
+
+@pytest.fixture
+def accounts(build):
+    """The options of the conservation of transfers."""
+    source = (ROOT / "tests" / "apps" / "peers" / "transfer.c").read_text().splitlines()
+    line = next(number for number, text in enumerate(source, 1) if "send_to_peer(sock" in text)
+    return ["--held", "balance", "--sent-at", f"transfer.c:{line}", "--amount", "transfer.amount", "--received-at", "credited",
+            "--amount-received", "transfer->amount", "--transfer", "transfer.from * 1000000 + transfer.number",
+            "--transfer-received", "transfer->from * 1000000 + transfer->number", "--lost-after", "1"]
+
+
+def test_transfers_conserve(recorder, build, accounts):
+    recording, output = recorded(recorder, build, "transfer", False)
+    assert sum(int(lines[-1].split()[-1]) for lines in output) == NODES * 1000
+    assert check(recorder, recording, "conservation", *accounts) == (0, [])
+    assert check(recorder, recording, "monotonic", "--counter", "sent") == (0, [])
+    code, violations = check(recorder, recording, "monotonic", "--counter", "balance")
+    assert code == 1 and re.fullmatch(r"n\d: `balance` fell back to \d+ from \d+", violations[0]["message"])
+
+
+def test_each_loss_is_found(recorder, build, accounts):
+    recording, output = recorded(recorder, build, "transfer", True)
+    code, violations = check(recorder, recording, "conservation", *accounts)
+    shrunk = [violation for violation in violations if "that no transfer explains" in violation["message"]]
+    lost = [violation for violation in violations if "has not arrived" in violation["message"]]
+    assert code == 1 and len(shrunk) + len(lost) == len(violations)
+    said = [line for line in output[1] if "loses" in line]
+    assert len(shrunk) == len(said) > 3
+    assert [violation["values"]["sum"] for violation in shrunk] == [held_by_seen(violation) - i - 1 for i, violation in enumerate(shrunk)]
+    forgotten = {(int(n), int(k)) for n, k in re.findall(r"of n(\d) number (\d+)", "\n".join(output[2]))}
+    assert forgotten and {divmod(violation["values"]["transfer"], 1000000) for violation in lost} == forgotten
+
+
+def held_by_seen(violation):
+    """What the nodes that were seen by then began with."""
+    return 1000 * len(violation["values"]["held"])
+
+
+# ---- A ring
+
+def test_ring_times_agree_with_the_links_at_the_end(ring, opened):
+    session = opened(ring)
+    times = RingTimes(session, judge=Lasting(seconds=2))
+    run_to_end(session)
+    assert {node.name for node in times.by_node} == {node.name for node in session.nodes}
+    truth = json.loads((ring.path.parent / "truth.json").read_text())
+    assert truth["node"] in {node.name for violation in session.violations for node in violation.nodes}
+    assert 0 < times.times.share("holds") < 1 and times.summary().count("consistent for") == len(session.nodes)
+
+
+def test_deliveries_are_all_asked_for(ring, opened):
+    session = opened(ring)
+    check = Misdelivered(session, at="process_data", key="packet_id", id="srv.node.id", member="srv.successor", settled=1.0)
+    run_to_end(session)
+    assert check.requests == sum(int(node.read("srv.puts")) + int(node.read("srv.gets")) for node in session.nodes)
+    assert check.misdelivered == len(session.violations)
+
+
+def test_oscillation_sees_each_finger(ring, opened):
+    session = opened(ring)
+    check = Oscillation(session, down_at="remove_finger", down="f->node.addr", up_at=line_of("finger.c", "finger up"), up="addr", times=1, seconds=60)
+    run_to_end(session)
+    up, down = ([(int(node), addr) for node in session.nodes for addr in ring.fingers(node, way)] for way in ("up", "down"))
+    assert check.events == len(up) + len(down) > 10
+    returned = sum(max(0, up.count(key) - 1) for key in set(up) & set(down))
+    assert len(session.violations) == returned
