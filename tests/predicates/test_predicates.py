@@ -6,7 +6,7 @@ import itertools
 import random
 
 import pytest
-from support import ROOT, Event, changes, friday, run, run_script, session_of
+from support import ROOT, Event, Message, changes, friday, run, run_script, session_of
 
 from predicates import connectivity, quorum, routes
 from predicates.connectivity import DisjointPaths, vertex_disjoint_paths
@@ -19,6 +19,7 @@ from predicates.oscillation import Oscillation
 from predicates.quorum import DecidedQuorums, QuorumIntersection, can_miss, members_of
 from predicates.ring_times import RingTimes
 from predicates.routes import Routes, find_black_holes, find_loops, walk
+from predicates.shadow import Reads, Shadow
 from predicates.timing import Lasting
 
 MODULES = sorted(path.stem for path in (ROOT / "predicates").glob("*.py"))
@@ -444,7 +445,8 @@ SCRIPTS = {
     "conservation": ["--held", "a", "--amount", "b", "--sent-at", "f", "--received-at", "g", "--lost-after", "3"],
     "quorum": ["--members", "a", "--needed", "b", "--lasting", "1"], "routes": ["--id", "a", "--routes", "b[:n]", "--lasting", "2"],
     "connectivity": ["--id", "a", "--neighbours", "b", "--k", "2", "--share", "0.9"], "oscillation": ["--value", "a", "--times", "4"],
-    "misdelivered": ["--at", "f", "--key", "k", "--id", "a", "--settled", "1"], "ring_times": ["--share", "0.95", "--summary"], "ring": []}
+    "misdelivered": ["--at", "f", "--key", "k", "--id", "a", "--settled", "1"], "ring_times": ["--share", "0.95", "--summary"], "ring": [],
+    "shadow": ["--write-at", "f", "--read-at", "g", "--key", "k", "--value", "v"]}
 
 
 def test_every_predicate_is_a_script():
@@ -462,3 +464,39 @@ def test_predicates_as_scripts(tmp_path, name, capsys):
     assert run_script(tmp_path, name, session_of([]), "--no-such-option")[0] == 2
     run_script(tmp_path, name, session_of([]), "--help")
     assert "usage: friday run" in capsys.readouterr().out
+
+
+# -- shadow state ------------------------------------------------------------------------------------------------------
+def test_a_shadow_keeps_what_the_program_forgets():
+    session = session_of(changes((0, {"owner": 1}), (1, {"owner": 1}), (1, {"owner": 4}), (0, {"owner": 4}), (0, {"owner": 1})))
+    session.backend.sent = [Message(1, 1, 0, received=4)]
+    shadow = Shadow(session, {"owner": "owner"})
+    assert run(session) == []
+    assert {node.name: value for node, value in shadow.values("owner").items()} == {"a": 1, "b": 4}
+    assert [(node.name, change.time) for node, change in shadow.first("owner", 4).items()] == [("b", 3.0), ("a", 4.0)]
+    assert [(change.old, change.new) for change in shadow.history("a", "owner")] == [(None, 1), (1, 4), (4, 1)]
+    assert str(shadow.history("a", "owner")[1]) == (
+        "4.000000 s a: owner 1 -> 4, after message 1 from b, 8 bytes, received at 4 s by event 0 of a")
+
+
+def test_a_shadow_has_bounds():
+    session = session_of(changes(*((0, {"n": n}) for n in range(10))))
+    shadow = Shadow(session, {"n": "n"}, keep=4)
+    run(session)
+    assert len(shadow.changes) == 4 and shadow.dropped == 6 and shadow.values("n") == {0: 9}
+
+
+def store(*steps):
+    """Events from (node, "put" or "get", key, value)."""
+    return [Event(node, at, {"key": key, "value": value}) for node, at, key, value in steps]
+
+
+@pytest.mark.parametrize("steps, options, found", [
+    ([(0, "put", 7, 1), (1, "get", 7, 1), (2, "put", 7, 2), (1, "get", 7, 2), (1, "get", 8, 0)], {}, []),
+    ([(0, "put", 7, 1), (2, "put", 7, 2), (1, "get", 7, 1)], {}, ["b read 1 of 7, and c had written 2"]),
+    ([(0, "put", 7, 1), (2, "put", 7, 2), (1, "get", 7, 1), (1, "get", 7, 1)], {"fresh": 1.0}, ["b read 1 of 7, and c had written 2"]),
+    ([(0, "get", 7, 0), (0, "get", 7, 5)], {"unwritten": "0"}, ["a read 5 of 7, which nobody has written"])])
+def test_reads_of_what_was_written(steps, options, found):
+    session = session_of(store(*steps))
+    check = Reads(session, write_at="put", read_at="get", key="key", value="value", **options)
+    assert run(session) == found and check.wrong == len(found)

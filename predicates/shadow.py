@@ -1,0 +1,144 @@
+"""Shadow state: what a script keeps beside the program, to ask later what the program itself has forgotten.
+
+    from predicates.shadow import Shadow
+    shadow = Shadow(friday.session, {"owner": "slots[77].owner"})
+    ...
+    shadow.values("owner")            what each live node holds now, without a read
+    shadow.first("owner", 4)          when each node first held 4: who learned of it when
+    shadow.history(node, "owner")     all changes on a node, each with the message that the node had received last
+
+and `friday run predicates/shadow.py REC -- --write-at LOC --read-at LOC --key EXPR --value EXPR`: every read returns what was
+written last. The shadow is then a copy of what a store should hold, kept from the writes and compared at the reads.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Hashable, Iterable, Mapping
+
+from predicates.check import Check, Expression, Fault, Row, main
+from predicates.names import read
+
+import friday
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """A value that a node took: `time` in seconds of logical time, `old` None at first, `after` the message received last."""
+
+    node: friday.Node
+    name: str
+    old: Any
+    new: Any
+    time: float
+    after: str | None
+
+    def __str__(self) -> str:
+        return f"{self.time:.6f} s {self.node.name}: {self.name} {self.old} -> {self.new}" + (f", after {self.after}" if self.after else "")
+
+
+class Shadow(Check):
+    """A copy of some values of all nodes, with their history. It finds nothing wrong.
+
+    names: names of your choice with their expressions. keep: how many changes to remember in all. The rest as Check."""
+
+    name = "shadow"
+
+    def __init__(self, session: friday.Session, names: Mapping[str, Expression], *, keep: int = 100_000, **options: Any) -> None:
+        self._keep = keep
+        super().__init__(session, names, **options)
+
+    def reset(self) -> None:
+        self.changes: list[Change] = []
+        self.dropped = 0  # changes that were too many to keep
+        self._last: dict[tuple[friday.Node, str], Any] = {}
+
+    def changed(self, node: friday.Node, row: Row) -> Iterable[Fault]:
+        for name, value in row.items():
+            old = self._last.get((node, name))
+            if value != old or (node, name) not in self._last:
+                self._last[node, name] = value
+                if len(self.changes) < self._keep:
+                    self.changes.append(Change(node, name, old, value, self.now(), self.origin(stack=False)["after"]))
+                else:
+                    self.dropped += 1
+        return ()
+
+    def values(self, name: str) -> dict[friday.Node, Any]:
+        """What each live node that was seen holds now."""
+        return {node: row[name] for node, row in self.rows.items() if node not in self.session.ended}
+
+    def first(self, name: str, value: Any) -> dict[friday.Node, Change]:
+        """The change by which each node first took a value, in order of time."""
+        found: dict[friday.Node, Change] = {}
+        for change in self.changes:
+            if change.name == name and change.new == value:
+                found.setdefault(change.node, change)
+        return found
+
+    def history(self, node: Any, name: str) -> list[Change]:
+        """All changes of one value on a node."""
+        wanted = self.session.nodes[node]
+        return [change for change in self.changes if change.node == wanted and change.name == name]
+
+
+class Reads(Check):
+    """Every read of a store returns the value that was written last, whichever nodes served the two.
+
+    write_at, read_at: where a write takes effect, and where a read has its result. key, value: of the write, in the frame of
+    write_at. key_read, value_read: the same two in the frame of read_at, where they are called otherwise. fresh: seconds after
+    a write in which the value before it may still be read. unwritten: what a read of a key that was never written returns;
+    such reads are not judged without it. Evidence: who wrote the value that was to be read, when, and the node that served
+    the read."""
+
+    name = "reads"
+    of_states = False
+
+    def __init__(self, session: friday.Session, *, write_at: str, read_at: str, key: Expression, value: Expression,
+                 key_read: Expression | None = None, value_read: Expression | None = None, fresh: float = 0.0, unwritten: str | None = None,
+                 **options: Any) -> None:
+        self._fresh, self._unwritten = fresh, unwritten
+        super().__init__(session, {}, **{**options, "at": options.get("at") or []})
+        session.breakpoint(write_at, lambda: self._write(key, value), nodes=self.nodes)
+        session.breakpoint(read_at, lambda: self._read(key_read or key, value_read or value), nodes=self.nodes)
+
+    def reset(self) -> None:
+        self.reads = self.wrong = 0
+        self.written: dict[Hashable, tuple[Any, friday.Node, float, str]] = {}
+        self._before: dict[Hashable, Any] = {}
+
+    def _write(self, key: Expression, value: Expression) -> None:
+        self.follow_restart()
+        node = self.session.node
+        name = read(node, key)
+        if name in self.written:
+            self._before[name] = self.written[name][0]
+        self.written[name] = read(node, value), node, self.now(), self.here()
+        self.look(counts=True)
+
+    def _read(self, key: Expression, value: Expression) -> None:
+        self.follow_restart()
+        node = self.session.node
+        name, found = read(node, key), read(node, value)
+        self.reads += 1
+        self.look(counts=True)
+        if name not in self.written:
+            if self._unwritten is not None and str(found) != self._unwritten:
+                self._tell_wrong(f"{node.name} read {found} of {name}, which nobody has written", (node,), key=name, read=found)
+            return
+        expected, writer, time, when = self.written[name]
+        late = self.now() - time <= self._fresh and found == self._before.get(name)
+        if found != expected and not late:
+            self._tell_wrong(f"{node.name} read {found} of {name}, and {writer.name} had written {expected}", (node, writer),
+                             key=name, read=found, written=expected, written_at=when)
+
+    def _tell_wrong(self, message: str, nodes: tuple[friday.Node, ...], **values: Any) -> None:
+        self.wrong += 1
+        self.report(Fault(self.wrong, message, nodes, values))
+
+    def summary(self) -> str:
+        return f"{self.name}: {self.wrong} of {self.reads} reads were wrong"
+
+
+if __name__ == "__main__":
+    main(Reads)
