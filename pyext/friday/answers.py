@@ -1,10 +1,16 @@
 """Where the console's answers go: labelled lines, identical answers of several nodes folded on a terminal."""
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import shlex
 import shutil
+import signal
+import subprocess
+import sys
 import textwrap
-from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, Sequence
 
 if TYPE_CHECKING:
     from .nodes import Node
@@ -19,15 +25,17 @@ class Output:
         self._line = line
         self.fold = fold
         self.colour = colour
+        self.paging = False
+        self._kept: list[str] | None = None
 
     def __call__(self, text: str) -> None:
-        self._line(text)
+        self._put(text)
 
     def prose(self, text: str, indent: str = "") -> None:
         """A sentence; on a terminal broken between words, with the further lines indented."""
         width = shutil.get_terminal_size().columns if self.fold else 0
         for line in textwrap.wrap(text, max(width - 1, 30), subsequent_indent=indent, break_long_words=False) if width else [text]:
-            self._line(line)
+            self._put(line)
 
     def error(self, text: str) -> None:
         self._line(self._paint("31", text))
@@ -35,17 +43,57 @@ class Output:
     def _paint(self, code: str, text: str) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if self.colour else text
 
+    @contextlib.contextmanager
+    def paged(self) -> Iterator[None]:
+        """While it lasts, lines are kept; more than the terminal shows at once then go through $PAGER (less). Only where answers
+        are folded, and never for what comes while the group runs."""
+        if not self.paging or not self.fold or self._kept is not None:
+            yield
+            return
+        kept = self._kept = []
+        try:
+            yield
+        finally:
+            self._kept = None
+            size = shutil.get_terminal_size()
+            rows = sum(max(1, -(-len(line) // max(size.columns, 1))) for line in kept)
+            if rows < size.lines or not _page("\n".join(kept) + "\n"):
+                for line in kept:
+                    self._line(line)
+
+    def _put(self, text: str) -> None:
+        if self._kept is None:
+            self._line(text)
+        else:
+            self._kept.extend(text.split("\n"))
+
     def answers(self, answers: "Mapping[Node, str]") -> None:
         """What several nodes say. Each line has the label of its nodes; in a pipe every node has lines of its own."""
         if not self.fold:
             for node, answer in answers.items():
                 for line in answer.splitlines():
-                    self._line(f"[{node.name}{mark(node)}] {line}")
+                    self._put(f"[{node.name}{mark(node)}] {line}")
             return
         for nodes, answer in folded(answers):
             label = self._paint("36", f"{label_of(nodes)}{mark(nodes[0])}:")
             for line in answer.splitlines():
-                self._line(f"{label} {line}")
+                self._put(f"{label} {line}")
+
+
+def _page(text: str) -> bool:
+    """Shows a text in the user's pager; whether there is one. Ctrl-C is the pager's while it runs."""
+    command = shlex.split(os.environ.get("PAGER") or "less")
+    if not command or shutil.which(command[0]) is None:
+        return False
+    sys.stdout.flush()
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        subprocess.run(command, input=text.encode("utf-8", "replace"), env={"LESS": "FRX"} | dict(os.environ), check=False)
+    except OSError:
+        return False
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return True
 
 
 def mark(node: "Node") -> str:

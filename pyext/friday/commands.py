@@ -148,6 +148,12 @@ def run_command(session: "Session", command: Command, *, filename: str | None = 
     verbs()[name](session, command, filename, out)
 
 
+def only_answers(command: Command) -> bool:
+    """Whether a command says what there is, and nothing runs meanwhile: its answer may wait until it is whole."""
+    name = resolve(command.verb)
+    return name in ("info", "help", "why", "diff", "list") or name is None
+
+
 def forward(session: "Session", command: Command, out: Output) -> None:
     """Asks the gdbs of the nodes one after the other: by default of all alive, where none is of all that have ended, at
     the start of all. A node's error is its answer. Raises when all fail with the same."""
@@ -161,7 +167,7 @@ def forward(session: "Session", command: Command, out: Output) -> None:
     session.backend.prepare([int(node) for node in nodes])
     for node in nodes:
         try:
-            answers[node] = session.backend.gdb(int(node), text)
+            answers[node] = session.backend.gdb(int(node), _list_of(session, node) if text in ("list", "l") else text)
         except Error as error:
             error = session.names.teach(int(node), command.rest, error)
             answers[node] = error.message
@@ -171,6 +177,18 @@ def forward(session: "Session", command: Command, out: Output) -> None:
             raise _unknown(command)
         raise failures[0] if len(nodes) == 1 else type(failures[0])(failures[0].message)
     out.answers(answers)
+
+
+def _list_of(session: "Session", node: Any) -> str:
+    """What a bare `list` asks of a node's gdb: where the node stands in a library without source, the lines of the innermost
+    caller that has some. Given again at the same place it goes on."""
+    from .running import source_place  # written on top of this module
+    here = (session.logical_time, session.backend.event(int(node)))
+    if session.listed.get(int(node)) == here:
+        return "list"
+    session.listed[int(node)] = here
+    place = source_place(session, int(node))
+    return f"list {place}" if place else "list"
 
 
 def _unknown(command: Command) -> UsageError:

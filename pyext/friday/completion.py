@@ -73,7 +73,7 @@ def _arguments(session: "Session", verb: str, rest: str, command: str, line: str
         case "set" if rest == "gdb" and line[-1:].isspace() or rest.startswith("gdb "):
             return _starting(typed, {"background", "lazy"}), False
         case "set" if " " not in rest:
-            return _starting(typed, {"sync", "gdb", "patch-stores", *_after(_gdb(session, command), command, typed)}), True
+            return _starting(typed, {"sync", "gdb", "pager", "patch-stores", *_after(_gdb(session, command), command, typed)}), True
         case "info" if resolve_topic(rest.partition(" ")[0]) == "messages" and (" " in rest or line[-1:].isspace()):
             return _nodes(session, typed), True
         case "delete" | "enable" | "disable" | "ignore" | "condition" | "commands":

@@ -52,6 +52,7 @@ class Console:
         self.code = 0
         colour = terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM", "dumb") != "dumb"
         self.out = Output(print, fold=terminal, colour=colour)
+        self.out.paging = terminal and os.environ.get("TERM", "dumb") != "dumb"
         self._block: _Block | None = None
         self._last_point: StopPoint | None = None
         self._repeat = ""
@@ -194,7 +195,8 @@ class Console:
 
     def _run_command(self, command: Command, block: str) -> None:
         command.block = block
-        commands.run_command(self.session, command, show=self.out)
+        with self.out.paged() if commands.only_answers(command) else contextlib.nullcontext():
+            commands.run_command(self.session, command, show=self.out)
 
     # -- errors ------------------------------------------------------------------------------------------------------
     def _guard(self, function: Callable[..., Any], *args: Any) -> None:
@@ -275,6 +277,9 @@ def explain(error: BaseException, session: Session | None = None) -> str:
         if isinstance(error, ComponentDied) and error.message.startswith("gdb cannot answer"):
             hint = "; the node is unharmed, and the next question starts another gdb"
         return "\n".join([f"{prefix}{error}{hint}", *getattr(error, "__notes__", ())])
+    if isinstance(error, TypeError) and "operand type(s) for @:" in str(error):
+        error.add_note("`a @(b)` is Python's matrix product, since a value stands before the `@`; to read a node, put an operator or a "
+                       "comma between them")
     if isinstance(error, SyntaxError) or user_frames(error):
         return user_traceback(error).rstrip("\n")
     return f"{prefix}a bug of Friday's, please report it:\n" + "".join(traceback.format_exception(error)).rstrip("\n")

@@ -56,6 +56,14 @@ def caller_of(session: "Session", node: int) -> str:
     return ""
 
 
+def source_place(session: "Session", node: int) -> str:
+    """FILE:LINE of the innermost frame outside of libraries, when the frame where the node stands has no source; else "". gdb
+    then knows the selected frame as the place to list."""
+    _, source = frame_of(session, node)
+    found = None if source else _PLACE.search(caller_of(session, node))
+    return f"{found[1]}:{found[2]}" if found else ""
+
+
 def stop_lines(session: "Session", stop: "Stop", hidden: Collection[int] = ()) -> list[str]:
     """A stop in words, without the ids of hidden stop points."""
     node = session.nodes.all[stop.node]
@@ -298,6 +306,12 @@ def _set(session: "Session", command: Command, filename: str | None, out: Output
         if value.strip() not in ("", "lazy", "background") or command.nodes is not None:
             raise UsageError("set gdb lazy|background")
         out(f"gdbs start {session.backend.gdb_start(value.strip() or None)}")
+        return
+    if what == "pager":
+        if value.strip() not in ("", "on", "off") or command.nodes is not None:
+            raise UsageError("set pager on|off")
+        out.paging = out.paging if not value.strip() else value.strip() == "on"
+        out(f"pager is {'on' if out.paging else 'off'}")
         return
     if what == "patch-stores":
         _set_patch_stores(session, command, value.strip(), out)

@@ -177,6 +177,7 @@ class Session:
         self.ended: set[int] = set()
         self.nodes = Nodes(self, backend.nodes(), backend.states)
         self.names = Names(self)
+        self.listed: dict[int, Any] = {}  # where each node stood when `list` was last given
         self.aliases: dict[str, str] = {}  # words of the console's that stand for the start of a command
         self.here: int = next(iter(backend.alive()), 0)  # the node that a bare @() means
         self.last_stop: Stop | None = None

@@ -62,10 +62,10 @@ OWNED: dict[str, Owned] = {
                   "regular expression finds, or the end. What lies behind is reached "
                   "from the start, as after restart. Stop points on the way neither stop nor run their handlers.",
                   "goto 5.212", nodes=True),
-    "set": Owned(3, "set sync clock|causal|free, set gdb background|lazy, set patch-stores on|off", "sync: restarts the replay in "
+    "set": Owned(3, "set sync clock|causal|free, set gdb background|lazy, set patch-stores on|off, set pager on|off", "sync: restarts the replay in "
                  "another order: by the clock (all nodes in one order), by what caused what, or none. gdb: starts each node's gdb at "
                  "once, or when it is first asked. patch-stores: whether a store that often hits a watched page in vain is replaced by "
-                 "code that looks first (on unless set). All other settings are gdb's, of each node.", "set sync causal", nodes=True),
+                 "code that looks first (on unless set). pager: whether answers longer than the terminal go through $PAGER. All other settings are gdb's, of each node.", "set sync causal", nodes=True),
     "node": Owned(2, "node [NODE]", "Selects the node that a bare @() means and that is stepped; without NODE shows it.",
                   "node redis-1"),
     "map": Owned(3, "map NAME EXPR", "Names nodes by an identifier of the program: NAME[key] is the node whose value "

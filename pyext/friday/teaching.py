@@ -106,6 +106,8 @@ class Names:
         """The error of an expression or a location, with what the program has instead. `text` is what was asked."""
         if not isinstance(error, NoSymbol) or error.nearest:
             return error
+        if error.message.startswith("No symbol table is loaded"):
+            return self._no_information(node, error)
         if found := _NO_MEMBER.search(error.message):
             return self._member(node, text, error, found[1] or found[2])
         if found := _NO_FUNCTION.search(error.message):
@@ -119,16 +121,18 @@ class Names:
     def _unknown(self, node: int, error: NoSymbol, name: str) -> Error:
         names = self.of(node)
         if not names:
-            program = self._session.nodes[node].info.program
-            if program in self._of_program:
-                return NoSymbol(f"{error.message.rstrip('.')}: {program.rpartition('/')[2]} has no debug information; `friday pack REC --symbols DIR` adds it",
-                                node=error.node, event=error.event)
-            return error
+            known = self._session.nodes[node].info.program in self._of_program
+            return self._no_information(node, error) if known else error
         places = names.get(name.partition("(")[0])
         if places:
             return OutOfScope(f"`{name}` is not in scope here: it is a variable of {_listed(places)}", node=node, event=error.event,
                               scopes=tuple(place.function for place in places if place.function))
         return _with_nearest(error, name, names)
+
+    def _no_information(self, node: int, error: NoSymbol) -> NoSymbol:
+        program = self._session.nodes[node].info.program.rpartition("/")[2]
+        return NoSymbol(f"{error.message.partition('.')[0]}: {program} has no debug information; `friday pack REC --symbols DIR` adds it",
+                        node=error.node, event=error.event)
 
     def _member(self, node: int, text: str, error: NoSymbol, name: str) -> Error:
         found = re.search(rf"^(.*(?:\.|->)\s*){re.escape(name)}\b", text, re.S)

@@ -379,7 +379,7 @@ def test_blocks_have_a_prompt_of_their_own(terminal):
 def test_completion(terminal):
     terminal.send("tbr\t")
     terminal.expect(r"tbreak $")
-    terminal.send("process_d\t\r")
+    terminal.send("process_da\t\r")  # ld.so has a process_dl_debug
     assert "breakpoint 1 (process_data) on all nodes" in terminal.expect(PROMPT)
     terminal.command("c")
     terminal.send("n2 print srv.succe\t")
@@ -393,6 +393,21 @@ def test_completion(terminal):
     terminal.command("py long_name_of_mine = 5")
     assert terminal.command("py long_na\t + 1") .split("\n")[-2:] == ["6", ""]
     assert re.search(r"= 150", terminal.command("node_list_0,1 print 1\x15n0,1 print srv.peri\t"))
+
+
+def test_long_answers_go_through_the_pager(recorder, ring):  # noqa: F811
+    with Terminal(recorder, [recorder.friday, "replay", ring.path], env={"PAGER": "less", "LESS": ""}) as terminal:
+        terminal.expect(PROMPT)
+        terminal.send("0 info functions s[ti]\r")
+        shown = terminal.expect(r"^:$")  # less waits for a key; Ctrl-C does not end it, nor the console
+        terminal.send("\x03")
+        wait_until(lambda: terminal._read(0.1) and "\a" in terminal.raw, "less's answer to Ctrl-C")
+        terminal.send("q")
+        terminal.expect(PROMPT)
+        assert terminal.command("set pager off") == "pager is off\n"
+        whole = terminal.command("0 info functions s[ti]")
+        assert "store_get" in shown + whole and whole.count("\n") > 40 > shown.count("\n")
+    recorder.none_left()
 
 
 def test_history_is_kept_and_searched(recorder, ring):  # noqa: F811

@@ -1,5 +1,6 @@
 """The console without a terminal: lines, blocks, node lists, answers, stops, errors, completion, and the table of commands."""
 import json
+import os
 import pathlib
 import re
 import time
@@ -249,7 +250,8 @@ def test_a_program_without_debug_information_says_so(capsys):
     console, backend = make()
     backend.answers[LIST_NAMES] = "{}"
     unknown(console, "print x", 'No symbol "x" in current context.', "0 print x")
-    assert "prog has no debug information; `friday pack REC --symbols DIR` adds it" in capsys.readouterr().err
+    unknown(console, "print y", 'No symbol table is loaded.  Use the "file" command.', "0 print y")
+    assert capsys.readouterr().err.count("prog has no debug information; `friday pack REC --symbols DIR` adds it") == 2
 
 
 def test_a_local_that_the_function_does_not_have_is_not_watched():
@@ -295,6 +297,44 @@ def test_without_a_node_alive_gdb_is_asked_of_those_that_ended_or_have_not_start
 
 def test_ranges():
     assert ranges([0, 1, 2, 4, 6, 7]) == "0-2,4,6-7" and ranges([5]) == "5"
+
+
+def test_a_bare_list_shows_the_innermost_source_of_a_node_in_a_library(out):
+    console, backend = make(("a", "b"))
+    backend.answers = {
+        "frame": {0: "#0  poll (n=1) at ../linux/poll.c:29\n29\tin ../linux/poll.c\n", 1: "#0  f () at /src/a.c:5\n5\t  x = 1;\n"},
+        "backtrace 20": "#0  poll (n=1) at ../linux/poll.c:29\n#1  0x55 in run (end=0) at /src/a.c:79\n"}
+    feed(console, "list\n0 l\n0 list f")
+    asked = [entry for entry in backend.log if entry[1].startswith("gdb list")]
+    assert asked == [(0, "gdb list /src/a.c:79"), (1, "gdb list"), (0, "gdb list"), (0, "gdb list f")]
+
+
+def test_long_answers_are_paged_on_a_terminal_only(tmp_path, monkeypatch, out):
+    shown = tmp_path / "shown"
+    monkeypatch.setenv("PAGER", f"/usr/bin/tee {shown}")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("shutil.get_terminal_size", lambda *a: os.terminal_size((80, 10)))
+    console, backend = make(("a",), terminal=True)
+    backend.answers = {"print big": "line\n" * 30, "print small": "line\n" * 3}
+    feed(console, "print small")
+    assert not shown.exists() and out().count("line") == 3
+    feed(console, "print big")
+    assert shown.read_text() == "node 0: line\n" * 30 and "line" not in out()
+    feed(console, "set pager off\nprint big")
+    assert out().count("line") == 30
+    monkeypatch.setenv("PAGER", "/no/such/pager")
+    feed(console, "set pager on\nprint big")
+    assert out().count("line") == 30
+    console, backend = make(("a",))
+    backend.answers = {"print big": "line\n" * 30}
+    feed(console, "print big")
+    assert out().count("line") == 30
+
+
+def test_a_matrix_product_by_mistake_says_what_it_is(capsys):
+    console, _ = make()
+    feed(console, "py 3 @(4)")
+    assert "is Python's matrix product, since a value stands before the `@`" in capsys.readouterr().err
 
 
 # -- stops ------------------------------------------------------------------------------------------------------------
@@ -587,7 +627,7 @@ def test_the_page_of_commands_has_the_table():
         row = next(line for line in page.splitlines() if line.startswith(f"| `{cell(owned.usage)}` |"))
         assert cell(owned.text) in row and f"`{cell(owned.example.splitlines()[0])}`" in row, name
     console = page.split("\n## friday ")[0]  # the sections on other commands have tables of their own
-    assert console.count("\n| `") == len(table.OWNED) + len({why[1:] for why in table.REFUSED.values()}) + 3
+    assert console.count("\n| `") == len(table.OWNED) + len({why[1:] for why in table.REFUSED.values()}) + 4
     for name, (_, why, instead) in table.REFUSED.items():
         row = next(line for line in page.splitlines() if line.endswith(f"| {why} | {instead} |") and f"`{cell(name)}`" in line)
         assert row.startswith("| `")
