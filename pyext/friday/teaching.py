@@ -16,14 +16,18 @@ from .errors import Error, NoSymbol, OutOfScope
 if TYPE_CHECKING:
     from .sessions import Session
 
-# What gdb runs. It prints {NAME: [[FUNCTION or "", FILE, LINE, is function], ...]} of the program's own source files, and
-# nothing more than true when the program has no debug information. `info sources` names the files without reading
-# what they hold, and a block of a function is found by the lines in it: gdb 13 cannot list blocks from the outside.
+# What gdb runs. It prints {"whole": ..., "names": {NAME: [[FUNCTION or "", FILE, LINE, is function], ...]}} of the program's own
+# source files. `info sources` names the files without reading what they hold, and a block of a function is found by the
+# lines in it: gdb 13 cannot list blocks from the outside. A program of 2.5 MB of C++ takes a minute, so there is a limit, and the
+# files of the frames where the node stands come first.
 _LIST_NAMES = r'''
-import gdb, json, re
+import gdb, json, re, time
 def friday_names():
     program, found, blocks = gdb.current_progspace().filename, {}, set()
+    end = time.monotonic() + 2
     def add(symbol, function):
+        if symbol.symtab and symbol.symtab.filename.startswith("/usr/"):
+            return
         if symbol.is_variable or symbol.is_argument or symbol.is_constant or symbol.is_function:
             place = [function, symbol.symtab.filename if symbol.symtab else "", symbol.line, symbol.is_function]
             places = found.setdefault(symbol.name.split("(")[0], [])
@@ -46,9 +50,19 @@ def friday_names():
     text = listed[start + len(program) + 2:] if start >= 0 else ""
     following = re.search(r"\n\n(?=\S[^\n]*:\n)", text)
     text = text[:following.start()] if following else text
-    for name in re.findall(r"[^,\n]+", re.sub(r"\([^\n]*\)\n|\[[^\n]*\]\n", "", text)):
+    names = [name.strip() for name in re.findall(r"[^,\n]+", re.sub(r"\([^\n]*\)\n|\[[^\n]*\]\n", "", text))]
+    names = [name for name in names if name and not name.startswith(("/usr/", "<"))]
+    first = set()
+    try:
+        frame = gdb.newest_frame()
+        while frame and len(first) < 8:
+            first.add(frame.find_sal().symtab and frame.find_sal().symtab.fullname())
+            frame = frame.older()
+    except gdb.error:
+        pass
+    for name in sorted(names, key=lambda name: name not in first):
         try:
-            places = gdb.decode_line("'%s':1" % name.strip())[1] or ()
+            places = gdb.decode_line("'%s':1" % name)[1] or ()
         except gdb.error:
             continue
         for symtab in {place.symtab for place in places if place.symtab}:
@@ -57,11 +71,15 @@ def friday_names():
             add_block(symtab.global_block())
             add_block(symtab.static_block())
             for line in symtab.linetable():
+                if time.monotonic() > end:
+                    return False, found
                 block = gdb.block_for_pc(line.pc)
                 while block and not block.is_static and not block.is_global and add_block(block):
                     block = block.superblock
-    return found
-print(json.dumps(friday_names()))
+        if time.monotonic() > end:
+            return False, found
+    return True, found
+print(json.dumps(dict(zip(("whole", "names"), friday_names()))))
 '''
 LIST_NAMES = f"python exec({_LIST_NAMES!r})"
 
@@ -90,6 +108,7 @@ class Names:
     def __init__(self, session: "Session") -> None:
         self._session = session
         self._of_program: dict[str, dict[str, list[Place]]] = {}
+        self._in_part: set[str] = set()  # programs that are too large for all their names
 
     def of(self, node: int) -> dict[str, list[Place]]:
         """The names of a node's program; none when it has no debug information or gdb cannot be asked."""
@@ -97,9 +116,12 @@ class Names:
         if program not in self._of_program:
             try:
                 table = json.loads(self._session.backend.gdb(node, LIST_NAMES))
-            except (Error, ValueError):
+                names = table["names"]
+            except (Error, ValueError, TypeError, KeyError):
                 return {}
-            self._of_program[program] = {name: [Place(*place) for place in places] for name, places in table.items()}
+            if not table["whole"]:
+                self._in_part.add(program)
+            self._of_program[program] = {name: [Place(*place) for place in places] for name, places in names.items()}
         return self._of_program[program]
 
     def teach(self, node: int, text: str, error: Error) -> Error:
@@ -121,7 +143,8 @@ class Names:
     def _unknown(self, node: int, error: NoSymbol, name: str) -> Error:
         names = self.of(node)
         if not names:
-            known = self._session.nodes[node].info.program in self._of_program
+            program = self._session.nodes[node].info.program
+            known = program in self._of_program and program not in self._in_part
             return self._no_information(node, error) if known else error
         places = names.get(name.partition("(")[0])
         if places:
@@ -155,7 +178,7 @@ class Names:
         failure: NoSymbol | None = None
         for node in {self._session.nodes[node].info.program: node for node in nodes}.values():
             names = self.of(node)
-            if not any(place.is_function for place in names.get(function, ())):
+            if self._session.nodes[node].info.program in self._in_part or not any(place.is_function for place in names.get(function, ())):
                 return
             locals_ = [name for name, places in names.items() if any(place.function == function for place in places)]
             if local in locals_:

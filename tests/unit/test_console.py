@@ -221,7 +221,7 @@ def unknown(console, command, message, text):
 ])
 def test_an_unknown_name_has_its_nearest_and_one_out_of_scope_its_place(command, text, message, said, capsys):
     console, backend = make()
-    backend.answers |= {LIST_NAMES: json.dumps(NAMES), "complete print server.": "print server.id\nprint server.next\n"}
+    backend.answers |= {LIST_NAMES: json.dumps({"whole": True, "names": NAMES}), "complete print server.": "print server.id\nprint server.next\n"}
     backend.backtrace = lambda node: "#0  0x7f in poll (n=1)\n#1  0x55 in run (end=0) at s.c:5\n"
     unknown(console, command, message, text)
     assert said in capsys.readouterr().err
@@ -230,7 +230,7 @@ def test_an_unknown_name_has_its_nearest_and_one_out_of_scope_its_place(command,
 
 def test_names_are_asked_once_a_program_and_reads_raise_the_better_error():
     backend = Answering()
-    backend.answers[LIST_NAMES] = json.dumps(NAMES)
+    backend.answers[LIST_NAMES] = json.dumps({"whole": True, "names": NAMES})
 
     def read(node, plan):
         raise friday.NoSymbol(f'No symbol "{backend.plans[plan]}" in current context.')
@@ -248,7 +248,7 @@ def test_names_are_asked_once_a_program_and_reads_raise_the_better_error():
 
 def test_a_program_without_debug_information_says_so(capsys):
     console, backend = make()
-    backend.answers[LIST_NAMES] = "{}"
+    backend.answers[LIST_NAMES] = '{"whole": true, "names": {}}'
     unknown(console, "print x", 'No symbol "x" in current context.', "0 print x")
     unknown(console, "print y", 'No symbol table is loaded.  Use the "file" command.', "0 print y")
     assert capsys.readouterr().err.count("prog has no debug information; `friday pack REC --symbols DIR` adds it") == 2
@@ -256,10 +256,13 @@ def test_a_program_without_debug_information_says_so(capsys):
 
 def test_a_local_that_the_function_does_not_have_is_not_watched():
     console, backend = make()
-    backend.answers[LIST_NAMES] = json.dumps(NAMES)
+    backend.answers[LIST_NAMES] = json.dumps({"whole": True, "names": NAMES})
     with pytest.raises(friday.NoSymbol, match="serve has no variable `packet_it`; the nearest is `packet_id`"):
         console.session.watch("serve::packet_it")
     console.session.watch("serve::packet_id")
+    half = Answering()
+    half.answers[LIST_NAMES] = json.dumps({"whole": False, "names": NAMES})
+    friday.Session(half).watch("serve::packet_it")  # not all names are known: gdb decides
     console.session.watch("Type::member")  # not a function of the program: gdb knows
     assert len(backend.points) == 2
 
