@@ -246,9 +246,12 @@ class Check:
             raise friday.Violated(fault.message, predicate=cls.name, nodes=fault.nodes, **fault.values)
 
     def summary(self) -> str:
-        """One line for a person: how long it held."""
-        broken = self.times.total("broken")
-        return f"{self.name}: held for {self.times.share('holds'):.1%} of {self.times.total('holds') + broken:.3f} s, broken {len(self.lapses)} times, {len(self.reported)} violations"
+        """One line for a person: what was found, and of a predicate about states how long it held."""
+        text = f"{self.name}: {len(self.reported)} violations in {self.looks} looks"
+        if type(self).faults is Check.faults:
+            return text
+        whole = self.times.total("holds") + self.times.total("broken")
+        return f"{text}; held for {self.times.share('holds'):.1%} of {whole:.3f} s, broken {len(self.lapses)} times"
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {len(self.rows)} nodes, {len(self._open)} faults now, {len(self.reported)} reported>"

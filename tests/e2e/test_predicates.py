@@ -8,9 +8,11 @@ import re
 import pytest
 from debug_support import ROOT, line_of, opened, ring, run_to_end  # noqa: F401
 from ports import free_ports
+from predicates.connectivity import DisjointPaths
 from predicates.misdelivered import Misdelivered
 from predicates.oscillation import Oscillation
 from predicates.ring_times import RingTimes
+from predicates.shadow import Reads
 from predicates.timing import Lasting
 
 NODES, SECONDS = 5, 4
@@ -51,6 +53,7 @@ def test_elections_have_one_leader_a_term(recorder, build):
     assert len(leaders_printed(output)) > 3
     assert check(recorder, recording, "leader", *LEADER) == (0, [])
     assert check(recorder, recording, "monotonic", "--counter", "self.term") == (0, [])
+    assert check(recorder, recording, "decided_quorums", "--at", "lead", "--decision", "self.term", "--voters", "self.votes") == (0, [])
 
 
 def test_two_leaders_are_found_in_each_term_that_has_them(recorder, build):
@@ -124,6 +127,33 @@ def test_deliveries_are_all_asked_for(ring, opened):
     run_to_end(session)
     assert check.requests == sum(int(node.read("srv.puts")) + int(node.read("srv.gets")) for node in session.nodes)
     assert check.misdelivered == len(session.violations)
+
+
+def test_reads_that_miss_what_was_written(ring, opened):
+    session = opened(ring)
+    written, read = line_of("process.c", "store_put(packet_id"), line_of("process.c", "srv.gets++")
+    check = Reads(session, write_at=written, read_at=read, key="packet_id", value="packet->version", value_read="item->version", fresh=0.5)
+    missed = []
+    session.breakpoint(read, lambda: missed.append(1), condition="!item")
+    run_to_end(session)
+    assert check.reads == sum(int(node.read("srv.gets")) for node in session.nodes)
+    assert len([v for v in session.violations if v.values["read"] is None]) <= len(missed) <= check.reads
+
+
+def test_disjoint_paths_over_fingers(ring, opened):
+    """A linked list is read whole: at the end the graph has the edges that the nodes printed."""
+    session = opened(ring)
+    places = [line_of("finger.c", "finger up"), line_of("finger.c", "finger down")]
+    graph = DisjointPaths(session, id="srv.node.addr", neighbours="srv.fingers..next", neighbour="node.addr", at=places, judge=Lasting(seconds=60))
+    run_to_end(session)
+    for node, row in graph.rows.items():
+        assert row["neighbours"] == set(ring.fingers(node, "up")) - set(last_gone(ring, node))
+
+
+def last_gone(ring, node):
+    """The addresses whose finger went down last."""
+    last = dict(reversed(pair) for pair in re.findall(r"finger (up|down) (\S+)", ring.output(node)))
+    return [addr for addr, way in last.items() if way == "down"]
 
 
 def test_oscillation_sees_each_finger(ring, opened):

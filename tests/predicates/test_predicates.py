@@ -8,15 +8,15 @@ import random
 import pytest
 from support import ROOT, Event, Message, changes, friday, run, run_script, session_of
 
-from predicates import connectivity, quorum, routes
 from predicates.connectivity import DisjointPaths, vertex_disjoint_paths
 from predicates.conservation import Conservation
+from predicates.decided_quorums import DecidedQuorums
 from predicates.leader import OneLeader
 from predicates.log_prefix import LogPrefix
 from predicates.misdelivered import Misdelivered, clockwise, numeric, xor
 from predicates.monotonic import Monotonic
 from predicates.oscillation import Oscillation
-from predicates.quorum import DecidedQuorums, QuorumIntersection, can_miss, members_of
+from predicates.quorum import QuorumIntersection, can_miss, members_of
 from predicates.ring_times import RingTimes
 from predicates.routes import Routes, find_black_holes, find_loops, walk
 from predicates.shadow import Reads, Shadow
@@ -446,7 +446,7 @@ SCRIPTS = {
     "quorum": ["--members", "a", "--needed", "b", "--lasting", "1"], "routes": ["--id", "a", "--routes", "b[:n]", "--lasting", "2"],
     "connectivity": ["--id", "a", "--neighbours", "b", "--k", "2", "--share", "0.9"], "oscillation": ["--value", "a", "--times", "4"],
     "misdelivered": ["--at", "f", "--key", "k", "--id", "a", "--settled", "1"], "ring_times": ["--share", "0.95", "--summary"], "ring": [],
-    "shadow": ["--write-at", "f", "--read-at", "g", "--key", "k", "--value", "v"]}
+    "decided_quorums": ["--at", "f", "--decision", "d", "--voters", "v"], "shadow": ["--write-at", "f", "--read-at", "g", "--key", "k", "--value", "v"]}
 
 
 def test_every_predicate_is_a_script():
