@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import io
 import itertools
 import random
 
@@ -500,3 +501,12 @@ def test_reads_of_what_was_written(steps, options, found):
     session = session_of(store(*steps))
     check = Reads(session, write_at="put", read_at="get", key="key", value="value", **options)
     assert run(session) == found and check.wrong == len(found)
+
+
+def test_the_example_of_ones_own_predicate_in_the_docs(tmp_path):
+    page = (ROOT / "docs" / "predicates.md").read_text()
+    script = tmp_path / "one_owner.py"
+    script.write_text(page.rpartition("```python\n")[2].partition("```")[0])
+    session = session_of(changes((0, {"lock": 1}), (0, {"lock": 0}), (1, {"lock": 1}), (2, {"lock": 1})))
+    assert friday.run_script(str(script), session, ["--holds", "lock"], out=io.StringIO()) == 1
+    assert [violation.message for violation in session.violations] == ["b, c hold the lock"]
