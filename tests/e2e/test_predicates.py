@@ -109,6 +109,28 @@ def held_by_seen(violation):
     return 1000 * len(violation["values"]["held"])
 
 
+LOG = ["--log", "journal.log", "--committed", "journal.committed", "--entry", "index, command"]
+
+
+def test_logs_agree(recorder, build):
+    recording, output = recorded(recorder, build, "journal", False)
+    assert all(int(lines[-1].split()[3]) > 20 for lines in output), output
+    assert check(recorder, recording, "log_prefix", *LOG) == (0, [])
+
+
+def test_each_entry_that_differs_is_found(recorder, build):
+    recording, output = recorded(recorder, build, "journal", True)
+    committed = int(output[2][-1].split()[3])
+    said = {int(entry): int(command) for command, entry in re.findall(r"n2 appends (\d+) as entry (\d+)", "\n".join(output[2]))}
+    code, violations = check(recorder, recording, "log_prefix", *LOG)
+    found = {violation["values"]["index"]: violation["values"] for violation in violations}
+    wrong = {entry: command for entry, command in said.items() if entry < committed}
+    assert code == 1 and wrong and found.keys() <= wrong.keys()
+    assert len(found) >= len(wrong) - 1, "a wrong command is the right one by chance once in a thousand"
+    assert all(wrong[entry] in (values["entry"][1], values["first"][1]) for entry, values in found.items())
+    assert all("n2" in [node["name"] for node in violation["nodes"]] for violation in violations)
+
+
 # ---- A ring
 
 def test_ring_times_agree_with_the_links_at_the_end(ring, opened):
