@@ -43,15 +43,17 @@ class Check:
 
     names: abstract names with their expressions; a row holds their values. optional: names that may be None in a row; a
     node of which any other is None does not take part. watch: the expressions whose change is a hit; by default those of
-    `names`. at: instead, one or more places in the code (FUNC, FILE:LINE) at which a node's state is to be looked at, for
-    predicates that do not hold between two stores. nodes: a node list. judge: one or several. armed: False sets no stop
-    points. Raises UsageError when the session does not replay in clock order, NoSymbol for what the program lacks."""
+    `names`, or of `follow` where a subclass reads more than it need watch. at: instead, one or more places in the code
+    (FUNC, FILE:LINE) at which a node's state is to be looked at, for predicates that do not hold between two stores. nodes:
+    a node list. judge: one or several. armed: False sets no stop points. Raises UsageError when the session does not
+    replay in clock order, NoSymbol for what the program lacks."""
 
     name = "check"
     optional: frozenset[str] = frozenset()
     of_states = True  # False: it needs the events on the way, a look at one state says nothing
 
-    def __init__(self, session: friday.Session, names: Mapping[str, Expression | None], *, watch: str | Sequence[str] | None = None,
+    def __init__(self, session: friday.Session, names: Mapping[str, Expression | None], *,
+                 follow: Sequence[Expression] | None = None, watch: str | Sequence[str] | None = None,
                  at: str | Sequence[str] | None = None, nodes: Any = None, judge: Judge | Sequence[Judge] | None = None,
                  armed: bool = True) -> None:
         if session.backend.sync() != "clock":
@@ -63,7 +65,7 @@ class Check:
         self.reported: list[Fault] = []
         self._begin()
         if armed:
-            self._arm(watch, at)
+            self._arm(watched(self.names.values() if follow is None else follow) if watch is None and at is None else watch, at)
 
     # -- for subclasses ----------------------------------------------------------------------------------------------
     def reset(self) -> None:
@@ -89,8 +91,8 @@ class Check:
     # -- stop points -------------------------------------------------------------------------------------------------
     def _arm(self, watch: str | Sequence[str] | None, at: str | Sequence[str] | None) -> None:
         session = self.session
-        if at is None or watch is not None:
-            self._watch(watched(self.names.values()) if watch is None else watch)
+        if watch is not None:
+            self._watch(watch)
         for place in [at] if isinstance(at, str) else at or ():
             session.breakpoint(place, self.hit, nodes=self.nodes)
         self._arm_times()

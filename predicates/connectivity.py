@@ -13,7 +13,7 @@ import collections
 from typing import Any, Callable, Hashable, Iterable, Mapping
 
 from predicates.check import Check, Expression, Fault, main
-from predicates.names import field, items, watched
+from predicates.names import field, items
 
 import friday
 
@@ -95,9 +95,7 @@ class DisjointPaths(Check):
     def __init__(self, session: friday.Session, *, id: Expression, neighbours: Expression, neighbour: str = "", usable: str = "", k: int = 1,
                  **options: Any) -> None:
         self.k = k
-        if options.get("watch") is None and options.get("at") is None:
-            options["watch"] = watched([id, neighbours])
-        super().__init__(session, {"id": id, "neighbours": self._reader(neighbours, neighbour, usable)}, **options)
+        super().__init__(session, {"id": id, "neighbours": self._reader(neighbours, neighbour, usable)}, follow=[id, neighbours], **options)
 
     @staticmethod
     def _reader(neighbours: Expression, neighbour: str, usable: str) -> Callable[[friday.Node], frozenset[Id]]:

@@ -30,9 +30,7 @@ class LogPrefix(Check):
     def __init__(self, session: friday.Session, *, log: Expression, committed: Expression, entry: str = "",
                  base: Expression | None = None, **options: Any) -> None:
         self._log, self._entry = items(log), entry
-        if options.get("watch") is None and options.get("at") is None:
-            options["watch"] = [committed] if isinstance(committed, str) else None
-        super().__init__(session, {"committed": committed, "base": base}, **options)
+        super().__init__(session, {"committed": committed, "base": base}, follow=[committed], **options)
 
     def reset(self) -> None:
         self._known: dict[int, tuple[Any, friday.Node, str]] = {}

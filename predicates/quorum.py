@@ -13,7 +13,7 @@ import itertools
 from typing import Any, Collection, Hashable, Iterable
 
 from predicates.check import Check, Expression, Fault, Row, main
-from predicates.names import fields, items, watched
+from predicates.names import fields, items
 
 import friday
 
@@ -51,9 +51,7 @@ class QuorumIntersection(Check):
         self._member = member
         mask = isinstance(members, str) and ".." not in members and "[:" not in members
         whole = items(members) if not mask else members
-        if options.get("watch") is None and options.get("at") is None:
-            options["watch"] = watched([members, needed])
-        super().__init__(session, {"members": whole, "needed": needed}, **options)
+        super().__init__(session, {"members": whole, "needed": needed}, follow=[members, needed], **options)
 
     def faults(self) -> Iterable[Fault]:
         kinds: dict[tuple[frozenset[Hashable], int], list[friday.Node]] = {}

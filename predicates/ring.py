@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any, Iterable
 
 from predicates.check import Check, Expression, Row, main
-from predicates.names import read, watched
+from predicates.names import read
 from predicates.ring_state import Break, RingState
 
 import friday
@@ -38,9 +38,7 @@ class Ring(Check):
                  sender: Expression = "srv.last_message.sender", type: Expression = "srv.last_message.type",
                  seq: Expression = "srv.last_message.seq", **options: Any) -> None:
         self._period, self._bits, self._message = period, bits, (sender, type, seq)
-        if options.get("watch") is None and options.get("at") is None:
-            options["watch"] = watched([successor, predecessor])
-        super().__init__(session, {"id": id, "successor": successor, "predecessor": predecessor}, **options)
+        super().__init__(session, {"id": id, "successor": successor, "predecessor": predecessor}, follow=[successor, predecessor], **options)
 
     def reset(self) -> None:
         self.state: RingState | None = None

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any, Callable, Hashable, Iterable, Mapping
 
 from predicates.check import Check, Expression, Fault, main
-from predicates.names import field, items, watched
+from predicates.names import field, items
 
 import friday
 
@@ -81,9 +81,7 @@ class Routes(Check):
     def __init__(self, session: friday.Session, *, id: Expression, routes: Expression, destination: str = "destination",
                  next_hop: str = "next_hop", usable: str = "", **options: Any) -> None:
         table = routes if callable(routes) else self._table(routes, destination, next_hop, usable)
-        if options.get("watch") is None and options.get("at") is None:
-            options["watch"] = watched([id, routes])
-        super().__init__(session, {"id": id, "routes": table}, **options)
+        super().__init__(session, {"id": id, "routes": table}, follow=[id, routes], **options)
 
     @staticmethod
     def _table(routes: str, destination: str, next_hop: str, usable: str) -> Callable[[friday.Node], dict[Id, Id]]:
