@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -12,6 +13,11 @@ inline void add_recording_options(CLI::App& command, std::string& recording, std
   command.add_option("--node", nodes, "Only these nodes, e.g. 0-3,!2 or redis-*");
   command.add_option("--sync", sync, "Order of the nodes: clock (full), causal (what caused what), free")
       ->check(CLI::IsMember({"clock", "causal", "free"}));
+}
+
+inline void add_symbols_option(CLI::App& command, std::vector<std::string>& symbols) {
+  command.add_option("--symbols", symbols, "Directory with .build-id/ of separate debug information, searched before /usr/lib/debug; may be repeated")
+      ->allow_extra_args(false);
 }
 
 }  // namespace friday

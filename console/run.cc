@@ -15,7 +15,7 @@ namespace {
 
 struct RunOptions {
   std::string script, recording, nodes, sync = "clock", json;
-  std::vector<std::string> args;
+  std::vector<std::string> args, symbols;
 };
 
 py::object text_or_none(const std::string& text) { return text.empty() ? py::object(py::none()) : py::object(py::str(text)); }
@@ -24,7 +24,7 @@ int run_script(const RunOptions& options) {
   return with_python("run", "friday.runner", [&](py::module_& runner) {
     using namespace py::literals;
     return runner.attr("main")(options.script, options.recording, "nodes"_a = text_or_none(options.nodes), "sync"_a = options.sync,
-                               "json_path"_a = text_or_none(options.json), "args"_a = options.args)
+                               "json_path"_a = text_or_none(options.json), "args"_a = options.args, "symbols"_a = options.symbols)
         .cast<int>();
   });
 }
@@ -38,6 +38,7 @@ void add_run_command(CLI::App& app, int* status) {
   command->add_option("script", options->script, "The script; friday.session is the session, and it may use @")->required();
   add_recording_options(*command, options->recording, options->nodes, options->sync);
   command->add_option("--json", options->json, "Write the violations, with their evidence, to this file");
+  add_symbols_option(*command, options->symbols);
   command->add_option("args", options->args, "Arguments for the script (sys.argv), after --");
   command->footer("Example:\n  friday run predicates/ring.py REC --json found.json -- --verbose");
   command->callback([options, status] { *status = run_script(*options); });

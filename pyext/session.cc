@@ -105,8 +105,16 @@ void leave_idle(const Session* session);  // the input hook forgets it
 
 class Session {
  public:
-  Session(const std::string& recording, std::optional<std::string> nodes, const std::string& sync) {
+  Session(const std::string& recording, std::optional<std::string> nodes, const std::string& sync, const std::vector<std::string>& symbols) {
     DebuggerOptions options;
+    for (const std::string& directory : symbols) {
+      std::error_code error;
+      const auto whole = std::filesystem::canonical(directory, error);
+      if (error) raise({ErrorCode::usage, fmt::format("no symbols in {}: {}", directory, error.message())});
+      if (!std::filesystem::is_directory(whole / ".build-id", error))
+        raise({ErrorCode::usage, fmt::format("no symbols in {}: it has no directory .build-id; `friday pack` takes files of any name", directory)});
+      options.symbols.push_back(whole.string());
+    }
     options.replay.library_directory = default_library_directory();
     options.replay.sync = sync_mode(sync);
     if (nodes) {
@@ -567,7 +575,8 @@ void bind_session(py::module_& module) {
   bind_stop(module);
   bind_message(module);
   py::class_<Session>(module, "Session")
-      .def(py::init<const std::string&, std::optional<std::string>, const std::string&>(), py::arg("recording"), py::arg("nodes") = py::none(), py::arg("sync") = "clock")
+      .def(py::init<const std::string&, std::optional<std::string>, const std::string&, const std::vector<std::string>&>(), py::arg("recording"), py::arg("nodes") = py::none(), py::arg("sync") = "clock",
+           py::arg("symbols") = std::vector<std::string>())
       .def("nodes", &Session::nodes)
       .def("states", &Session::states)
       .def("alive", &Session::alive)

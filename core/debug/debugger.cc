@@ -82,6 +82,15 @@ Result<void> Debugger::prepare_gdbs(const std::vector<NodeId>& nodes) {
   return {};
 }
 
+namespace {
+// Before gdb reads a program. /usr/lib/debug is looked up in the sysroot too, where a packed recording has its own.
+void look_in(const std::vector<std::string>& symbols, MiSessionOptions& options) {
+  if (symbols.empty()) return;
+  options.arguments.push_back("-iex");
+  options.arguments.push_back(fmt::format("set debug-file-directory {}:/usr/lib/debug", fmt::join(symbols, ":")));
+}
+}  // namespace
+
 // The gdb that has loaded the node's program; null when there can be none.
 GdbZygote* Debugger::zygote(ReplayNode& node) {
   std::error_code error;
@@ -94,6 +103,7 @@ GdbZygote* Debugger::zygote(ReplayNode& node) {
     // Copies read the symbols of libraries themselves; the first one leaves an index of them for the others.
     const std::string cache = session_->recording().path() + "/cache/symbols";
     options.arguments = {"-iex", "set index-cache directory " + cache, "-iex", "set index-cache enabled on"};
+    look_in(options_.symbols, options);
     auto started = GdbZygote::start(std::move(options), file.string());
     it->second = started ? std::move(*started) : nullptr;
   }
@@ -110,6 +120,7 @@ Result<std::unique_ptr<MiSession>> Debugger::make_gdb(ReplayNode& node, Pump* pu
   }
   MiSessionOptions options;
   options.sysroot = node.sysroot();
+  look_in(options_.symbols, options);
   return MiSession::start(std::move(options));
 }
 

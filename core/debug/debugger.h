@@ -71,6 +71,7 @@ constexpr size_t kManyNodes = 16;
 struct DebuggerOptions {
   ReplayOptions replay;
   GdbStart gdb = GdbStart::background;
+  std::vector<std::string> symbols{};  // directories with .build-id/ of separate debug information, looked in before /usr/lib/debug
   bool patch_stores = true;    // stores that hit watched pages in vain are patched (core/stop/patched_stores.h)
 };
 

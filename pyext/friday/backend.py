@@ -3,8 +3,8 @@
 `Session` (session.py) is written against the protocol `Backend` only; tests/unit/fake_backend.py is another
 implementation, in memory. The backend knows nothing of handlers, of `@` syntax or of the namespace.
 
-It is made by `_friday.Session(recording: str, nodes: str | None, sync: str)`: the path, a node list or None for all,
-and "clock", "causal" or "free"; it raises BadRecording, NoNode, UsageError and ComponentDied.
+It is made by `_friday.Session(recording: str, nodes: str | None, sync: str, symbols: list[str])`: the path, a node list or None
+for all, "clock", "causal" or "free", and directories of separate debug information; it raises BadRecording, NoNode, UsageError and ComponentDied.
 
 Rules for all methods:
  1. Called from one thread, never concurrently, never from inside `resume`. `resume`, `step`, `restart`, `write` and a

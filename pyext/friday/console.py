@@ -286,10 +286,10 @@ def explain(error: BaseException, session: Session | None = None) -> str:
 
 
 def open_console(recording: str, *, nodes: str | None = None, sync: str = "clock", terminal: bool = False,
-                 batch: bool = False) -> "Console | int":
+                 batch: bool = False, symbols: Sequence[str] = ()) -> "Console | int":
     """The console of a command line, or an exit code when the recording cannot be opened."""
     try:
-        return Console(open_session(recording, nodes, sync, console=True), terminal=terminal, batch=batch)
+        return Console(open_session(recording, nodes, sync, console=True, symbols=symbols), terminal=terminal, batch=batch)
     except Refused as refused:
         print(f"friday: {refused}", file=sys.stderr)
         return refused.code

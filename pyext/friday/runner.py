@@ -23,10 +23,11 @@ class Refused(Exception):
         self.code = code
 
 
-def open_session(recording: str, nodes: str | None, sync: str, *, console: bool = False) -> Session:
+def open_session(recording: str, nodes: str | None, sync: str, *, console: bool = False,
+                 symbols: Sequence[str] = ()) -> Session:
     """The session of a command line. Raises Refused."""
     try:
-        return Session(recording, nodes=nodes, sync=sync, console=console)
+        return Session(recording, nodes=nodes, sync=sync, console=console, symbols=symbols)
     except ImportError as error:
         raise Refused(BAD_INPUT, f"this build has no replay core that Python can load: {error}") from error
     except ComponentDied as error:
@@ -36,7 +37,7 @@ def open_session(recording: str, nodes: str | None, sync: str, *, console: bool 
 
 
 def main(path: str, recording: str, *, nodes: str | None = None, sync: str = "clock", json_path: str | None = None,
-         args: Sequence[str] = ()) -> int:
+         args: Sequence[str] = (), symbols: Sequence[str] = ()) -> int:
     """The command `friday run`: opens the recording, runs the script with a progress line on a terminal, and returns the
     exit code. What keeps the script from running at all is said and written to json_path too."""
     try:
@@ -44,7 +45,7 @@ def main(path: str, recording: str, *, nodes: str | None = None, sync: str = "cl
             open(path, encoding="utf-8").close()
         except OSError as error:
             raise Refused(BAD_INPUT, f"cannot read the script {path}: {error.strerror}") from error
-        session = open_session(recording, nodes, sync)
+        session = open_session(recording, nodes, sync, symbols=symbols)
     except Refused as refused:
         print(f"friday: {refused}", file=sys.stderr)
         if json_path is not None:

@@ -153,14 +153,15 @@ class Session:
     """A replayed group. `backend` is an open one, or the path of a recording.
 
     nodes: the node list to replay (all by default); sync: "clock", "causal" or "free"; console: handlers set by
-    commands stop the group unless they execute `cont`, and `run` returns on Ctrl-C instead of raising. Raises
+    commands stop the group unless they execute `cont`, and `run` returns on Ctrl-C instead of raising; symbols:
+    directories with `.build-id/` of separate debug information, searched before /usr/lib/debug. Raises
     BadRecording, UsageError, NoNode."""
 
     def __init__(self, backend: "Backend | str | os.PathLike[str]", *, nodes: str | None = None, sync: str = "clock",
-                 console: bool = False) -> None:
+                 console: bool = False, symbols: Sequence[str] = ()) -> None:
         if isinstance(backend, (str, os.PathLike)):
             import _friday  # the core; not needed with a backend that is open
-            backend = _friday.Session(os.fspath(backend), nodes, sync)
+            backend = _friday.Session(os.fspath(backend), nodes, sync, list(symbols))
         self.backend: Backend = backend
         self.console = console
         self.collecting = False  # assertions in handlers become violations instead of leaving run()

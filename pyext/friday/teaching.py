@@ -46,10 +46,12 @@ def friday_names():
             add(symbol, function)
         return True
     listed = gdb.execute("info sources", to_string=True)
-    start = listed.find(program + ":\n")
-    text = listed[start + len(program) + 2:] if start >= 0 else ""
-    following = re.search(r"\n\n(?=\S[^\n]*:\n)", text)
-    text = text[:following.start()] if following else text
+    own = {program} | {file.filename for file in gdb.objfiles() if file.owner and file.owner.filename == program}
+    text = ""
+    for part in re.split(r"\n\n(?=\S[^\n]*:\n)", listed):
+        head, _, rest = part.partition(":\n")
+        if head.strip() in own:
+            text += rest + "\n"
     names = [name.strip() for name in re.findall(r"[^,\n]+", re.sub(r"\([^\n]*\)\n|\[[^\n]*\]\n", "", text))]
     names = [name for name in names if name and not name.startswith(("/usr/", "<"))]
     first = set()
@@ -66,7 +68,7 @@ def friday_names():
         except gdb.error:
             continue
         for symtab in {place.symtab for place in places if place.symtab}:
-            if symtab.objfile.filename != program and symtab.objfile.owner is None:
+            if symtab.objfile.filename not in own:
                 continue
             add_block(symtab.global_block())
             add_block(symtab.static_block())
@@ -129,12 +131,15 @@ class Names:
         if not isinstance(error, NoSymbol) or error.nearest:
             return error
         if error.message.startswith("No symbol table is loaded"):
-            return self._no_information(node, error)
+            return self._no_information(node, error) if not self.of(node) else error
         if found := _NO_MEMBER.search(error.message):
             return self._member(node, text, error, found[1] or found[2])
         if found := _NO_FUNCTION.search(error.message):
             name = found[1] or found[2]
-            functions = [known for known, places in self.of(node).items() if any(place.is_function for place in places)]
+            names = self.of(node)
+            if not names:
+                return self._no_information(node, error)
+            functions = [known for known, places in names.items() if any(place.is_function for place in places)]
             return _with_nearest(error, name, functions)
         if found := _UNKNOWN.search(error.message):
             return self._unknown(node, error, found[1])
@@ -143,9 +148,7 @@ class Names:
     def _unknown(self, node: int, error: NoSymbol, name: str) -> Error:
         names = self.of(node)
         if not names:
-            program = self._session.nodes[node].info.program
-            known = program in self._of_program and program not in self._in_part
-            return self._no_information(node, error) if known else error
+            return self._no_information(node, error)
         places = names.get(name.partition("(")[0])
         if places:
             return OutOfScope(f"`{name}` is not in scope here: it is a variable of {_listed(places)}", node=node, event=error.event,
@@ -153,9 +156,13 @@ class Names:
         return _with_nearest(error, name, names)
 
     def _no_information(self, node: int, error: NoSymbol) -> NoSymbol:
-        program = self._session.nodes[node].info.program.rpartition("/")[2]
-        return NoSymbol(f"{error.message.partition('.')[0]}: {program} has no debug information; `friday pack REC --symbols DIR` adds it",
-                        node=error.node, event=error.event)
+        """What to do when a program has no debug information, if that is what is wrong."""
+        path = self._session.nodes[node].info.program
+        if path not in self._of_program or path in self._in_part:
+            return error
+        program = path.rpartition("/")[2]
+        return NoSymbol(f"{error.message.partition('.')[0]}: {program} has no debug information; `friday replay --symbols DIR` and "
+                        "`friday pack` add it", node=error.node, event=error.event)
 
     def _member(self, node: int, text: str, error: NoSymbol, name: str) -> Error:
         found = re.search(rf"^(.*(?:\.|->)\s*){re.escape(name)}\b", text, re.S)

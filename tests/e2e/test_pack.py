@@ -32,8 +32,8 @@ def split_program(directory, name="summing"):
     return program, symbols
 
 
-def asked(recorder, recording):
-    done = recorder.start([recorder.friday, "replay", recording, "--batch"], stdin=subprocess.PIPE)
+def asked(recorder, recording, *options):
+    done = recorder.start([recorder.friday, "replay", recording, "--batch", *options], stdin=subprocess.PIPE)
     done.process.stdin.write("break add\ncontinue\nprint p->second\n")
     done.process.stdin.close()
     done.process.stdin = None
@@ -44,6 +44,27 @@ def pack(recorder, recording, *options):
     done = recorder.run([recorder.friday, "pack", "--json", recording, *options])
     assert done.returncode == 0, done.stderr
     return {file["path"]: file for file in json.loads(done.stdout)["files"]}
+
+
+def test_symbols_of_a_stripped_program_are_found_by_build_id_or_missed_by_name(recorder, tmp_path):
+    program, symbols = split_program(tmp_path / "built")
+    recording = recorder.record([program], name="stripped")
+    done = recorder.run(["/bin/sh", "-c", f"echo 'print nothing_like_it' | '{recorder.friday}' replay '{recording.path}'"])
+    assert "summing has no debug information" in done.stderr, done.stderr
+    done = asked(recorder, recording.path, "--symbols", tmp_path)
+    assert done.returncode == 2 and f"no symbols in {tmp_path}: it has no directory .build-id" in done.stderr
+    id = build_id(program)
+    (tmp_path / ".build-id" / id[:2]).mkdir(parents=True)
+    shutil.move(symbols, tmp_path / ".build-id" / id[:2] / f"{id[2:]}.debug")
+    done = asked(recorder, recording.path, "--symbols", tmp_path)
+    assert done.returncode == 0 and "= 22" in done.stdout, done.stderr
+    done = recorder.run(["/bin/sh", "-c", f"printf 'break ad\\nprint answr\\nwatch add::q\\n' | '{recorder.friday}' replay '{recording.path}' --symbols '{tmp_path}'"])
+    assert [line.rpartition("nearest is ")[2] for line in done.stderr.splitlines()] == ["`add`", "`answer`", "add has no variable `q`"], done.stderr
+    script = tmp_path / "s.py"
+    script.write_text("@friday.session.breakpoint('add')\ndef f():\n    print('second', @(p->second))\n")
+    done = recorder.run([recorder.friday, "run", script, recording.path, "--symbols", tmp_path])
+    assert done.returncode == 0 and done.stdout == "second 22\n", done.stderr
+    recorder.none_left()
 
 
 def test_symbols_move_along(recorder, tmp_path):

@@ -251,7 +251,7 @@ def test_a_program_without_debug_information_says_so(capsys):
     backend.answers[LIST_NAMES] = '{"whole": true, "names": {}}'
     unknown(console, "print x", 'No symbol "x" in current context.', "0 print x")
     unknown(console, "print y", 'No symbol table is loaded.  Use the "file" command.', "0 print y")
-    assert capsys.readouterr().err.count("prog has no debug information; `friday pack REC --symbols DIR` adds it") == 2
+    assert capsys.readouterr().err.count("prog has no debug information; `friday replay --symbols DIR` and `friday pack` add it") == 2
 
 
 def test_a_local_that_the_function_does_not_have_is_not_watched():
