@@ -18,6 +18,7 @@
 #include <cstring>
 
 #include "core/base/files.h"
+#include "core/base/on_processor.h"
 #include "core/replay/session.h"
 
 namespace friday {
@@ -108,27 +109,6 @@ void leave_syscall(pid_t tid) {
   while (waitpid(tid, &status, __WALL) < 0 && errno == EINTR) {}
 }
 
-// The tracer on the processor of the nodes, which all are on one in clock order: a stop costs a third there.
-class BesideIt {
- public:
-  explicit BesideIt(int processor) {
-    if (processor < 0 || sched_getcpu() == processor || sched_getaffinity(0, sizeof before_, &before_) != 0) return;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(static_cast<unsigned>(processor), &one);
-    pinned_ = sched_setaffinity(0, sizeof one, &one) == 0;
-  }
-  ~BesideIt() {
-    if (pinned_) (void)sched_setaffinity(0, sizeof before_, &before_);
-  }
-  BesideIt(const BesideIt&) = delete;
-  BesideIt& operator=(const BesideIt&) = delete;
-
- private:
-  cpu_set_t before_;
-  bool pinned_ = false;
-};
-
 }  // namespace
 
 ReplayStop ReplaySession::give_up_call(ReplayNode& node, ReplayNode::Thread& thread, CallFailure failure) {
@@ -212,7 +192,8 @@ Result<ReplayStop> ReplaySession::run_detour(NodeId id, ThreadId thread_id, int 
   ReplayNode& node = *found;
   ReplayNode::Thread* thread = node.thread_of(thread_id);
   if (!thread || !thread->detour) return fail(ErrorCode::usage, "node {}: thread {} is not in a call", id, thread_id.value);
-  BesideIt beside(processor_);
+  // The tracer on the processor of the nodes, which all are on one in clock order: a stop costs a third there.
+  const OnProcessor beside(sched_getcpu() == processor_ ? -1 : processor_);
   FRIDAY_TRY_VOID(node.watches().flush());
   const auto start = Clock::now(), deadline = start + std::chrono::milliseconds(timeout_ms);
   const pid_t tid = thread->tid;

@@ -17,6 +17,7 @@
 #include <filesystem>
 
 #include "core/base/check.h"
+#include "core/base/on_processor.h"
 #include "core/trace/node_end.h"
 
 namespace friday {
@@ -309,38 +310,22 @@ bool ReplaySession::all_ended() const {
   return std::all_of(nodes_.begin(), nodes_.end(), [](const auto& n) { return n.second->state() == NodeState::ended; });
 }
 
-// In clock order one thread of the group runs at a time, and its tracer while it stands: a stop costs a third when both are on
-// one processor. The caller's own choice of processors is put back.
-class ReplaySession::OnOneProcessor {
- public:
-  explicit OnOneProcessor(ReplaySession& session) {
-    if (session.options_.sync != SyncMode::clock || sched_getaffinity(0, sizeof before_, &before_) != 0) return;
-    const int here = sched_getcpu();
-    if (here < 0) return;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(static_cast<unsigned>(here), &one);
-    pinned_ = sched_setaffinity(0, sizeof one, &one) == 0;
-    if (!pinned_ || session.processor_ == here) return;
-    session.processor_ = here;
-    for (auto& [id, node] : session.nodes_)
-      for (auto& [tid, thread] : node->threads_by_tid()) (void)sched_setaffinity(tid, sizeof one, &one);
-  }
-  ~OnOneProcessor() {
-    if (pinned_) (void)sched_setaffinity(0, sizeof before_, &before_);
-  }
-  OnOneProcessor(const OnOneProcessor&) = delete;
-  OnOneProcessor& operator=(const OnOneProcessor&) = delete;
-
- private:
-  cpu_set_t before_;
-  bool pinned_ = false;
-};
+void ReplaySession::gather_on(int processor) {
+  if (processor_ == processor) return;
+  processor_ = processor;
+  const cpu_set_t one = only(processor);
+  for (auto& [id, node] : nodes_)
+    for (auto& [tid, thread] : node->threads_by_tid()) (void)sched_setaffinity(tid, sizeof one, &one);
+}
 
 Result<ReplayStop> ReplaySession::run() {
   if (divergence_) return ReplayStop{ReplayStop::Kind::diverged, divergence_->node, {}, {}, {}, {}, 0, {}};
   if (all_ended()) return ReplayStop{ReplayStop::Kind::ended, {}, {}, {}, {}, {}, 0, {}};
-  OnOneProcessor together(*this);
+  // In clock order one thread of the group runs at a time, and its tracer while it stands: a stop costs a third when both are on
+  // one processor.
+  const int here = options_.sync == SyncMode::clock ? sched_getcpu() : -1;
+  const OnProcessor together(here);
+  if (together.pinned()) gather_on(here);
   resume_all();
   for (;;) {
     if (interrupt_.exchange(false) || (deadline && std::chrono::steady_clock::now() >= *deadline)) {

@@ -159,9 +159,9 @@ class ReplaySession {
   void make_sysroot(ReplayNode& node);
   void link_file(const std::string& root, const std::string& name, const uint8_t (&file)[16]);
   void discard();
+  void gather_on(int processor);  // all threads of all nodes
 
   Recording recording_;
-  class OnOneProcessor;
   ReplayOptions options_;
   int processor_ = -1;  // all threads of the nodes are on it
   Schedule schedule_;
