@@ -209,11 +209,9 @@ class Check:
     def origin(self, stack: bool = True) -> dict[str, Any]:
         """What led here: the place in time, the message that the triggering node received last, its stack."""
         node = self.session.node
-        received = [m for m in self.session.backend.messages(int(node), 8) if m.target == node and m.is_received]
-        after = None
-        if received:
-            last = received[-1]
-            source = "an unrecorded peer" if last.source is None else self.session.nodes[last.source].name
+        after, last = None, self.session.last_message()
+        if last is not None:
+            source = "an unrecorded peer" if last.source is None else last.source.name
             after = f"message {last.number} from {source}, {last.bytes} bytes, received at {last.received} s by event {last.target_event} of {node.name}"
         found = {"began": self.here(), "after": after}
         if stack:

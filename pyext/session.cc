@@ -74,6 +74,10 @@ const char* kind_text(DebugStop::Kind kind) {
   return "end";
 }
 
+// Whether the time of the stop is that of the event which comes next: all before it in the group's order is done, while the
+// node's own last event may lie far back.
+bool stands_before(DebugStop::Kind kind) { return kind == DebugStop::Kind::reached || kind == DebugStop::Kind::timer; }
+
 // What friday.Divergence is made of (pyext/friday/errors.py).
 py::dict divergence_dict(const Divergence& d) {
   using namespace py::literals;
@@ -275,6 +279,27 @@ class Session {
     for (size_t i = limit; i-- > 0;) out.push_back(message(found[i].second + 1));
     return out;
   }
+  // All messages, or those between some senders and receivers, in the order of receipt.
+  std::vector<PyMessage> find_messages(const std::optional<std::vector<uint32_t>>& sources, const std::optional<std::vector<uint32_t>>& targets) {
+    auto wanted = [](const std::optional<std::vector<uint32_t>>& nodes, const std::optional<MessageEnd>& end) {
+      return !nodes || (end && std::find(nodes->begin(), nodes->end(), end->node.value) != nodes->end());
+    };
+    const auto& list = all_messages();
+    std::vector<PyMessage> out;
+    for (size_t i = 0; i < list.size(); i++)
+      if (wanted(sources, list[i].sent) && wanted(targets, list[i].received)) out.push_back(message(i + 1));
+    return out;
+  }
+  // The last message that a node has received by now.
+  std::optional<PyMessage> last_received(uint32_t node) {
+    const NodeId id = known_node(node);
+    const auto& list = all_messages();
+    const auto& mine = received_[id];
+    const uint64_t done = replay().mark(id).event.value;
+    const auto after = std::partition_point(mine.begin(), mine.end(), [&](size_t i) { return list[i].received->event < done; });
+    if (after == mine.begin()) return std::nullopt;
+    return message(*std::prev(after) + 1);
+  }
   PyMessage message(uint64_t number) {
     const auto& list = all_messages();
     if (number == 0 || number > list.size())
@@ -388,7 +413,9 @@ class Session {
       InterruptGuard guard(debugger());
       result = debugger().resume(timeout);
     }
-    return stopped(std::move(result));
+    DebugStop stop = stopped(std::move(result));
+    if (stop.kind == DebugStop::Kind::timer) reached_ = replay().mark(stop.node);
+    return stop;
   }
   DebugStop step(uint32_t node, const std::string& command) {
     const NodeId id = known_node(node);
@@ -476,14 +503,18 @@ class Session {
   }
   double clock_of(uint32_t node, uint64_t event) { return static_cast<double>(replay().schedule().realtime_ns({node}, {event})) / 1e9; }
   const std::vector<Message>& all_messages() {
-    if (!messages_) messages_ = value_or_raise(messages_of(replay().recording(), replay().schedule()));
+    if (messages_) return *messages_;
+    messages_ = value_or_raise(messages_of(replay().recording(), replay().schedule()));
+    for (size_t i = 0; i < messages_->size(); i++)
+      if (const auto& end = (*messages_)[i].received) received_[end->node].push_back(i);
     return *messages_;
   }
 
   std::unique_ptr<Debugger> debugger_;
   std::vector<std::string> plans_;
   std::optional<std::vector<Message>> messages_;  // gathered when first asked for
-  std::optional<Mark> reached_;                   // by run_to, until the group moves again
+  std::map<NodeId, std::vector<size_t>> received_;  // indexes of messages_ by receiver
+  std::optional<Mark> reached_;                   // the event that a node stands before by run_to or a timer, until the group moves again
   int64_t origin_ = 0;
   std::chrono::steady_clock::time_point progress_time_ = std::chrono::steady_clock::now();
   uint64_t progress_events_ = 0;
@@ -511,7 +542,7 @@ void bind_stop(py::module_& module) {
       .def_property_readonly("expression", [](const PyStop& s) { return optional_text(s.stop.expression); })
       .def_property_readonly("old", [](const PyStop& s) { return optional_value(s.stop.old_value); })
       .def_property_readonly("new", [](const PyStop& s) { return optional_value(s.stop.new_value); })
-      .def_property_readonly("logical_time", [](const PyStop& s) { return s.session->time_of(s.stop.node, s.stop.kind == DebugStop::Kind::reached ? s.event + 1 : s.event); })
+      .def_property_readonly("logical_time", [](const PyStop& s) { return s.session->time_of(s.stop.node, stands_before(s.stop.kind) ? s.event + 1 : s.event); })
       .def_property_readonly("real_time", [](const PyStop& s) {
         auto& order = s.session->replay().schedule();
         const uint64_t count = order.event_count(s.stop.node);
@@ -594,6 +625,8 @@ void bind_session(py::module_& module) {
       .def("set_patch_stores", &Session::set_patch_stores, py::arg("on"))
       .def("messages", &Session::messages, py::arg("node") = py::none(), py::arg("limit") = 20)
       .def("message", &Session::message)
+      .def("find_messages", &Session::find_messages, py::arg("sources") = py::none(), py::arg("targets") = py::none())
+      .def("last_received", &Session::last_received)
       .def("progress", &Session::progress)
       .def("altered", &Session::altered)
       .def("plan", &Session::plan)

@@ -17,9 +17,12 @@ from .at import AtError
 from .backend import Backend, LogicalTime, NodeInfo, Stop
 from .errors import (BadAddress, BadExpression, BadRecording, CallFailed, ComponentDied, Divergence, Error, NodeEnded,
                      NodeNotStarted, NoNode, NoSymbol, OptimizedOut, OutOfScope, Unsupported, UsageError)
+from .messages import Message
 from .nodes import Node, Nodes
 from .runner import run_script
 from .sessions import Hit, Session, StopPoint
+from .teaching import Place
+from .threads import Thread
 from .values import Array, Bool, Bytes, Char, Enum, Float, Int, Pointer, Raw, Snapshot, Str, Struct
 from .violations import Violated, Violation
 

@@ -60,7 +60,8 @@ class Stop(Protocol):
     kind: str
     """breakpoint | watch | timer: `ids` is not empty; exit: `node` ended, the group can go on; end: the end of the
     recording; divergence: nothing can go on; interrupt: Ctrl-C or `interrupt()`; pause: the timeout of `resume`;
-    step: `step` is done; reached: `run_to` is done, `logical_time` is that of the event it stands before."""
+    step: `step` is done; reached: `run_to` is done. At `timer` and `reached` the node stands before an event, and
+    `logical_time` is that event's: all before it in the group's order is done."""
     ids: tuple[int, ...]  # all enabled stop points hit by this event, ascending; conditions held, ignore counts used
     node: int
     thread: int | None  # virtual thread number
@@ -147,6 +148,10 @@ class Backend(Protocol):
         """The last `limit` messages (of a node, or of all) that were sent or received by now, the latest last."""
     def message(self, number: int) -> Message:
         """Any message of the recording. Raises UsageError."""
+    def find_messages(self, sources: Sequence[int] | None, targets: Sequence[int] | None) -> Sequence[Message]:
+        """All messages of the recording in the order of receipt, or those of some senders and receivers."""
+    def last_received(self, node: int) -> Message | None:
+        """The last message that a node has received by now. Hot: each violation has it."""
     def take_notices(self) -> Sequence[str]:
         """What happened beside the commands since the last call and the user should know: a gdb that had to be replaced."""
     def take_output(self) -> Sequence[tuple[int, int, bytes]]:

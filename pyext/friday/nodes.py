@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Callable, Collection, Iterator, Mapping, 
 
 from .backend import NodeInfo
 from .errors import BadAddress, NodeNotStarted, NoNode, NoSymbol, OutOfScope, UsageError
+from .threads import Thread, threads_of
 
 if TYPE_CHECKING:
-    from .session import Session
+    from .sessions import Session
+    from .teaching import Place
 
 _RANGE = re.compile(r"(\d+)-(\d+)\Z")
 
@@ -51,22 +53,40 @@ class Node(int):
         return self.session.backend.altered(int(self))
 
     def eval(self, expression: str) -> Any:
-        """The value of a C or C++ expression, calls included: what `@NODE(EXPR)` means."""
+        """The value of a C or C++ expression, calls included: what `@NODE(EXPR)` means. In the frame where the node stands, then
+        in its program; of an ended node its last value. A snapshot (values.py). Raises NoSymbol, OutOfScope, OptimizedOut,
+        BadExpression, BadAddress, NodeNotStarted, CallFailed."""
         return self.session.read(self, expression)
 
     read = eval
 
     def write(self, target: str, value: Any) -> None:
-        """Assigns a Python value or a snapshot to what target names."""
+        """Assigns a Python value or a snapshot to what the C expression target names; marks the node altered. Raises what
+        `eval` does, and NodeEnded."""
         self.session.assign(self, target, value)
 
     def call(self, function: str, *arguments: Any) -> Any:
-        """Calls a function of the program with Python values or snapshots; returns its value."""
+        """Calls a function of the program with Python values or snapshots; returns its value. Strings and structs are passed
+        in the node's workspace. Raises CallFailed when it crashes, blocks or takes longer than `session.call_timeout`, and
+        what `write` does."""
         return self.session.call(self, function, *arguments)
 
     def backtrace(self) -> str:
-        """The stack of the current thread, one frame a line."""
+        """The stack of the current thread, one frame a line, as gdb shows it. Raises NodeNotStarted."""
         return self.session.backend.backtrace(int(self))
+
+    def threads(self) -> "list[Thread]":
+        """The threads that live now, by number; of an ended node those at its end. Raises NodeNotStarted."""
+        return threads_of(self)
+
+    def symbols(self, pattern: str = "*") -> "dict[str, list[Place]]":
+        """The names of the program's own functions and variables that fit a pattern (`*`, `?`, `[...]`), with the places
+        where each is declared; empty without debug information. Of a very large program, those of its sources near
+        where the node stands. Raises NodeNotStarted."""
+        if self.state == "not started":
+            raise NodeNotStarted(f"{self.name} has not started yet", node=int(self))
+        names = self.session.names.of(int(self))
+        return {name: list(names[name]) for name in sorted(names) if fnmatch.fnmatchcase(name, pattern)}
 
     def gdb(self, command: str) -> str:
         """What the node's gdb prints for a command."""

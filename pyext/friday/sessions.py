@@ -26,6 +26,7 @@ from .backend import Backend, Stop
 from .errors import Divergence, NoSymbol, UsageError
 from .handlers import Continue, Handler, compile_script, cont, register_source
 from .language import Decoders, Plans, c_text, hidden_names, make_read
+from .messages import Message, with_nodes
 from .nodes import Node, NodeMap, Nodes
 from .teaching import Names
 from .until import Until
@@ -256,6 +257,19 @@ class Session:
         if isinstance(nodes, int):
             return (self.nodes[nodes],)
         return tuple(sorted({node for choice in nodes for node in self.choose(choice)}))
+
+    # -- messages ----------------------------------------------------------------------------------------------------
+    def messages(self, *, src: Any = None, dst: Any = None) -> list[Message]:
+        """All messages of the recording in the order of receipt, also those to come; `src` and `dst` choose the nodes that
+        send and receive them (as for a stop point: a node list, an id, several). What nobody replayed received stands where it
+        was sent. Raises NoNode."""
+        source, target = (None if nodes is None else [int(node) for node in self.choose(nodes)] for nodes in (src, dst))
+        return [with_nodes(self, raw) for raw in self.backend.find_messages(source, target)]
+
+    def last_message(self, node: Any = None) -> Message | None:
+        """The last message that a node, by default `node`, has received by now."""
+        raw = self.backend.last_received(self.id_of(node))
+        return None if raw is None else with_nodes(self, raw)
 
     # -- values ------------------------------------------------------------------------------------------------------
     def call(self, node: Any, function: str, *arguments: Any) -> Any:

@@ -10,6 +10,7 @@ from .errors import Error
 from .language import as_json
 
 if TYPE_CHECKING:
+    from .messages import Message
     from .nodes import Node
     from .sessions import Session
 
@@ -30,7 +31,8 @@ class Violated(AssertionError):
 @dataclass(slots=True)
 class Violation:
     """One violation: times are of the moment it was found, `real_time` in seconds since the epoch on the first node's
-    clock, `event` the index of that node's event, `source` the line of the handler, `values` fit for JSON."""
+    clock, `event` the index of that node's event, `source` the line of the handler, `values` fit for JSON, `after` the message
+    that led there: the last one that the first node had received."""
     predicate: str
     nodes: tuple["Node", ...]
     logical_time: Any
@@ -40,11 +42,12 @@ class Violation:
     values: dict[str, Any] = field(default_factory=dict)
     backtraces: dict[str, str] = field(default_factory=dict)
     source: str = ""
+    after: "Message | None" = None
 
     def to_json(self) -> dict[str, Any]:
         return {"predicate": self.predicate, "nodes": as_json(self.nodes), "logical_time": str(self.logical_time),
                 "real_time": self.real_time, "event": self.event, "message": self.message, "values": self.values,
-                "backtraces": self.backtraces, "source": self.source}
+                "backtraces": self.backtraces, "source": self.source, "after": self.after and self.after.to_json()}
 
     def __str__(self) -> str:
         where = ", ".join(f"{node} ({node.name})" for node in self.nodes)
@@ -52,6 +55,7 @@ class Violation:
                  f"  at logical time {self.logical_time}, real time {self.real_time:.6f}, event {self.event}"]
         lines += [f"  {self.message}"] if self.message else []
         lines += [f"  {name} = {str(value).rstrip()}".replace("\n", "\n    ") for name, value in self.values.items()]
+        lines += [f"  after {self.after}"] if self.after and "after" not in self.values else []
         lines += [f"  in {self.source}"] if self.source else []
         for name, text in self.backtraces.items():
             lines += [f"  {name}:", *(f"    {line}" for line in text.splitlines())]
@@ -87,7 +91,7 @@ def collect_evidence(session: "Session", name: str, nodes: "tuple[Node, ...]", m
         source = f"{frame.filename}:{frame.lineno}: {frame.line}"
         message = message or frame.line or ""
     return Violation(name, nodes, backend.logical_time(), backend.real_time(first), backend.event(first), message,
-                     values, {node.name: _backtrace(node) for node in nodes}, source)
+                     values, {node.name: _backtrace(node) for node in nodes}, source, session.last_message(first))
 
 
 def _backtrace(node: "Node") -> str:

@@ -57,10 +57,13 @@ class Message:
     number: int
     source: "int | None"
     target: "int | None"
-    received: int
-    target_event: int = 0
+    received: "int | None"
+    target_event: "int | None" = 0
     bytes: int = 8
     is_received: bool = True
+    source_event: "int | None" = 0
+    sent: "int | None" = None
+    channel: str = "datagram"
 
 
 @dataclass
@@ -268,6 +271,12 @@ class FakeBackend:
         """Those of `sent` that were received by now; tests put them there."""
         done = [m for m in self.sent if m.received <= self.done and (node is None or node in (m.source, m.target))]
         return done[-limit:]
+
+    def find_messages(self, sources, targets):
+        return [m for m in self.sent if (sources is None or m.source in sources) and (targets is None or m.target in targets)]
+
+    def last_received(self, node):
+        return next((m for m in reversed(self.sent) if m.target == node and m.target_event <= self.event(node)), None)
 
     def take_notices(self):
         notices, self.notices = self.notices, []

@@ -3,7 +3,7 @@ import io
 import json
 
 import pytest
-from fake_backend import Event, FakeBackend, FakeStop, Info
+from fake_backend import Event, FakeBackend, FakeStop, Info, Message
 
 import friday
 from friday import commands
@@ -226,6 +226,33 @@ def test_restart_clears_the_marks():
     assert not session.finished and not session.ended and not session.altered
 
 
+# -- messages ---------------------------------------------------------------------------------------------------------
+def test_messages_by_sender_and_receiver():
+    session, backend = make(("a", "b", "c"), [Event(0), Event(1), Event(0)])
+    backend.sent = [Message(1, 1, 0, 1, target_event=0), Message(2, 0, 1, 2, target_event=0, source_event=0),
+                    Message(3, 1, 0, 3, target_event=1), Message(4, 2, None, None, target_event=None)]
+    numbers = lambda **ends: [m.number for m in session.messages(**ends)]  # noqa: E731
+    assert numbers() == [1, 2, 3, 4] and numbers(src="b") == [1, 3] and numbers(src=1, dst="a") == [1, 3]
+    assert numbers(src=["a", 2]) == [2, 4] and numbers(dst="!a") == [2] and numbers(src="c", dst="a") == []
+    with pytest.raises(friday.NoNode):
+        session.messages(src="nobody")
+    first, _, third, fourth = session.messages()
+    assert (first.source.name, first.target, fourth.target) == ("b", session.nodes["a"], None)
+    assert session.last_message("a") is None and not first.is_received
+    session.run()
+    assert first.is_received and third.is_received and not fourth.is_received
+    assert session.last_message("a") == third and session.last_message("c") is None
+
+
+def test_symbols_by_pattern():
+    session, backend = make(started={0})
+    backend.gdb = lambda node, command: json.dumps({"whole": True, "names": {"srv": [["", "/s/a.c", 3, False]], "serve": [["", "/s/a.c", 9, True]]}})
+    assert list(session.nodes[0].symbols()) == ["serve", "srv"]
+    assert session.nodes[0].symbols("sr*") == {"srv": [friday.Place("", "/s/a.c", 3, False)]}
+    with pytest.raises(friday.NodeNotStarted):
+        session.nodes[1].symbols()
+
+
 # -- maps -------------------------------------------------------------------------------------------------------------
 def test_maps_by_id_by_node_and_by_expression():
     session, backend = make(("a", "b", "c"))
@@ -300,13 +327,27 @@ def raised():
     assert first == {
         "predicate": "small", "nodes": [{"id": 1, "name": "b"}], "logical_time": "2", "real_time": 1002.01, "event": 0,
         "message": "5 is too much", "values": {"x": {"old": None, "new": 5}},
-        "backtraces": {"b": "#0 main () at prog.c:1\n"}, "source": f"{tmp_path}/check.py:9: helper(@(x))"}
+        "backtraces": {"b": "#0 main () at prog.c:1\n"}, "source": f"{tmp_path}/check.py:9: helper(@(x))",
+        "after": None}
     assert (second["predicate"], second["message"], second["values"]["link"], second["values"]["at"]) == (
         "ring", "broken", 8, 3)
     assert [n["name"] for n in second["nodes"]] == ["a", "b"] and second["backtraces"].keys() == {"a", "b"}
     assert (third["predicate"], third["values"], third["nodes"][0]["id"]) == ("leader", {"term": 3}, 1)
     assert "violation of small on node 1 (b)\n  at logical time 2, real time 1002.010000, event 0\n" in out
     assert "  5 is too much\n" in out and "    #0 main () at prog.c:1\n" in out
+
+
+def test_the_message_that_led_there_is_evidence(tmp_path):
+    def setup(backend):
+        backend.sent = [Message(1, 1, 0, 1, target_event=0, source_event=4, sent=1), Message(2, None, 0, 3, target_event=2, bytes=5)]
+    code, out, report, _ = run_text(tmp_path, "@session.breakpoint('f')\ndef g(): assert False\n",
+                                    [Event(0), Event(0, "f"), Event(0, "f")], setup=setup)
+    first, second = [violation["after"] for violation in report["violations"]]
+    assert first == {"number": 1, "source": "b", "source_event": 4, "sent": "1", "target": "a", "target_event": 0, "received": "1",
+                     "bytes": 8, "channel": "datagram"}
+    assert (second["number"], second["source"]) == (2, None)
+    assert "  after message 1 from b (event 4, 1 s) to a (event 0, 1 s), 8 bytes\n" in out
+    assert "  after message 2 from elsewhere to a (event 2, 3 s), 5 bytes\n" in out
 
 
 def test_too_many_violations_are_counted(tmp_path):

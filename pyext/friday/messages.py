@@ -1,0 +1,68 @@
+"""Messages between nodes: each transfer through a socket or pipe, with the places where it was sent and received."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .backend import Message as RawMessage
+    from .nodes import Node
+    from .sessions import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One transfer through a socket or pipe. Of a stream: the bytes of one send that one receive got.
+
+    number: from 1, in the order of receipt. source, target: the nodes, None for an end that is not among the replayed nodes or is the
+    same node; source_event, target_event: the index of the call that sends or receives it on that node; sent, received:
+    its logical time. bytes: its length. channel: "stream", "datagram" or "pipe". `session.goto(m.target_event, node=m.target)`
+    goes to where it is about to be received."""
+    number: int
+    source: "Node | None"
+    source_event: int | None
+    sent: Any
+    target: "Node | None"
+    target_event: int | None
+    received: Any
+    bytes: int
+    channel: str
+    _session: "Session" = field(repr=False, compare=False)
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether it was sent by now; False when nobody who is replayed sends it."""
+        return self._done(self.source, self.source_event)
+
+    @property
+    def is_received(self) -> bool:
+        """Whether it was received by now; False when nobody who is replayed receives it."""
+        return self._done(self.target, self.target_event)
+
+    def _done(self, node: "Node | None", event: int | None) -> bool:
+        return node is not None and event is not None and self._session.backend.event(int(node)) >= event
+
+    def to_json(self) -> dict[str, Any]:
+        """Names for nodes, text for logical times."""
+        return {"number": self.number, "source": None if self.source is None else self.source.name, "source_event": self.source_event,
+                "sent": None if self.sent is None else str(self.sent), "target": None if self.target is None else self.target.name,
+                "target_event": self.target_event, "received": None if self.received is None else str(self.received),
+                "bytes": self.bytes, "channel": self.channel}
+
+    def __str__(self) -> str:
+        """"message 13 from n2 (event 40, 5.024 s) to n1 (event 38, 5.027 s), 16 bytes"."""
+        return (f"message {self.number} from {_end(self.source, self.source_event, self.sent)} to "
+                f"{_end(self.target, self.target_event, self.received)}, {self.bytes} bytes")
+
+
+def _end(node: "Node | None", event: int | None, time: Any) -> str:
+    return "elsewhere" if node is None else f"{node.name} (event {event}, {time} s)"
+
+
+def with_nodes(session: "Session", raw: "RawMessage") -> Message:
+    """A message of the backend with nodes in place of ids."""
+    def node(id_: int | None) -> "Node | None":
+        return None if id_ is None else session.nodes[id_]
+
+    return Message(raw.number, node(raw.source), raw.source_event, raw.sent, node(raw.target), raw.target_event, raw.received,
+                   raw.bytes, raw.channel, session)

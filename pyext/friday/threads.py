@@ -1,0 +1,63 @@
+"""The threads of a node, as its gdb sees them."""
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .errors import ComponentDied
+
+if TYPE_CHECKING:
+    from .nodes import Node
+
+# The number of a thread is one less than that of the protocol, which has no thread 0.
+_LIST_THREADS = r'''
+import gdb, json
+def friday_threads():
+    chosen, found = gdb.selected_thread(), []
+    for thread in sorted(gdb.selected_inferior().threads(), key=lambda thread: thread.ptid[1]):
+        thread.switch()
+        frame = gdb.newest_frame()
+        place = frame.find_sal()
+        found.append([thread.ptid[1] - 1, thread.name or "", thread.details or "", frame.pc(), frame.name() or "",
+                      place.symtab.filename if place.symtab else "", place.line if place.symtab else 0, thread == chosen])
+    if chosen is not None:
+        chosen.switch()
+    print(json.dumps(found))
+friday_threads()
+'''
+
+
+@dataclass(frozen=True)
+class Thread:
+    """A thread of a node where it stands. number: as in `hit.thread`, from 0 in the order of their start; tid: its recorded
+    thread id; parked: it waits in a call or for its turn; address, function, file, line: of its innermost frame, "" and 0
+    where it is not known; current: it is the one that the node's expressions and backtrace are about."""
+    number: int
+    name: str
+    tid: int
+    parked: bool
+    address: int
+    function: str
+    file: str
+    line: int
+    current: bool
+
+    def __str__(self) -> str:
+        place = f" at {self.file}:{self.line}" if self.file else ""
+        return f"thread {self.number} {self.name}: {self.function or hex(self.address)}{place}"
+
+
+def threads_of(node: "Node") -> list[Thread]:
+    """Asks the node's gdb. Raises NodeNotStarted, NodeEnded and ComponentDied."""
+    text = node.gdb(f"python exec({_LIST_THREADS!r})")
+    try:
+        return [_thread(*row) for row in json.loads(text)]
+    except (ValueError, TypeError):
+        raise ComponentDied(f"gdb's list of threads cannot be read: {text[:200]!r}", node=int(node)) from None
+
+
+def _thread(number: int, name: str, details: str, address: int, function: str, file: str, line: int, current: bool) -> Thread:
+    """`details` is what the endpoint says of a thread: "tid 12044, parked"."""
+    words = details.replace(",", "").split()
+    return Thread(number, name, int(words[1]), "parked" in words, address, function, file, line, current)

@@ -1,0 +1,59 @@
+"""What scripts ask of a session on real recordings: messages, threads, symbols, and that time does not run back."""
+
+import pytest
+from debug_support import BUILD, break_at, friday, opened, record_once, ring, run_to_end  # noqa: F401
+
+
+@pytest.fixture(scope="module")
+def workers(tmp_path_factory):
+    return record_once("workers", lambda recorder: recorder.record([BUILD / "targets" / "workers"]), tmp_path_factory)
+
+
+def test_threads_and_symbols(workers, opened):
+    session = opened(workers)
+    stop = break_at(session, "turn", condition="number == 3")
+    node = session.node
+    threads = node.threads()
+    assert [(t.number, t.name) for t in threads] == [(0, "workers"), *((n, f"worker-{n}") for n in range(1, 5))]
+    current = [t for t in threads if t.current]
+    assert [(t.number, t.function, t.parked) for t in current] == [(stop.thread, "turn", False)]
+    assert f"{current[0].file.rpartition('/')[2]}:{current[0].line}" in stop.location and current[0].address == node.read("$pc")
+    assert all(t.parked for t in threads if not t.current) and len({t.tid for t in threads}) == 5
+    assert node.threads() == threads and "turn (" in node.backtrace(), "asking changes no selection"
+    assert [place.is_function for place in node.symbols("sum_*")["sum_of"]] == [True]
+    assert [place.is_function for place in node.symbols("total")["total"]] == [False]
+    run_to_end(session)
+    assert [t.number for t in node.threads()] == [0]
+
+
+def test_messages_have_both_places(ring, opened):
+    session = opened(ring)
+    between = session.messages(src=1, dst="n2")
+    everything = session.messages()
+    assert between and between == [m for m in everything if m.source == 1 and m.target == 2]
+    assert [m.number for m in everything] == list(range(1, len(everything) + 1))
+    assert all(m.sent <= m.received and m.channel == "datagram" for m in between)
+    message = between[len(between) // 2]
+    session.goto(message.target_event, node=message.target)
+    assert message.is_sent and not message.is_received and session.last_message(2) != message
+    session.goto(message.target_event + 1, node=message.target)
+    assert message.is_received and session.last_message("n2") == message
+    run_to_end(session)
+    assert {m.number: m.is_received for m in everything} == {m.number: m.target is not None for m in everything}
+
+
+def test_time_never_runs_back_between_hits_and_timers(ring, opened):
+    session = opened(ring)
+    seen = []
+
+    def note():
+        seen.append((session.logical_time, session.hit.point.kind, session.hit.stop.logical_time))
+    session.every(note, seconds=0.01)
+    session.watch("srv.successor", note)
+    session.breakpoint("process_packet", note)
+    run_to_end(session)
+    assert {kind for _, kind, _ in seen} == {"timer", "watch", "breakpoint"}
+    assert [(before, after) for before, after in zip(seen, seen[1:]) if after[0] < before[0]] == []
+    assert all(now == stop for now, _, stop in seen)
+    ticks = [float(now) for now, kind, _ in seen if kind == "timer"]
+    assert all(after > before for before, after in zip(ticks, ticks[1:]))
