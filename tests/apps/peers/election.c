@@ -37,11 +37,11 @@ static void send_all(Kind kind) {
 }
 
 static void follow(uint64_t term) {
+  self.role = FOLLOWER; /* first: who looks between two stores must not see a leader of the new term */
   if (term > self.term) {
     self.voted_for = -1;
     self.term = term;
   }
-  self.role = FOLLOWER;
   self.due = now_ms() + PATIENCE + next_random(&options.seed) % SPREAD;
 }
 
