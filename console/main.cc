@@ -28,10 +28,11 @@ int main(int argc, char** argv) {
   CLI::App app{"Friday: record distributed programs, replay them as one, question the whole system's state"};
   app.require_subcommand(1);
   int status = 0;
+  auto script_args = friday::take_script_args(argc, argv);
   friday::add_record_command(app, &status);
   friday::add_verify_command(app, &status);
   friday::add_replay_command(app, &status);
-  friday::add_run_command(app, &status);
+  friday::add_run_command(app, &status, std::move(script_args));
   friday::add_info_command(app, &status);
   friday::add_merge_command(app, &status);
   friday::add_pack_command(app, &status);

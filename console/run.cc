@@ -1,10 +1,16 @@
 #include "console/run.h"
 
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <csignal>
 #include <memory>
+#include <string_view>
 
 #include <pybind11/stl.h>
 
 #include "console/options.h"
+#include "console/paths.h"
 #include "console/python.h"
 
 namespace friday {
@@ -14,34 +20,56 @@ namespace py = pybind11;
 namespace {
 
 struct RunOptions {
-  std::string script, recording, nodes, sync = "clock", json;
-  std::vector<std::string> args, symbols;
+  std::string script, nodes, sync = "clock", json, junit;
+  std::vector<std::string> scripts, recordings, args, symbols;
+  int jobs = 0, worker = -1;
+  bool stop_at_first = false;
 };
 
 py::object text_or_none(const std::string& text) { return text.empty() ? py::object(py::none()) : py::object(py::str(text)); }
 
-int run_script(const RunOptions& options) {
+int run_scripts(RunOptions options) {
+  if (options.worker >= 0) (void)prctl(PR_SET_PDEATHSIG, SIGKILL);  // a run of a batch is nothing without it
+  options.scripts.insert(options.scripts.begin(), options.script);
   return with_python("run", "friday.runner", [&](py::module_& runner) {
     using namespace py::literals;
-    return runner.attr("main")(options.script, options.recording, "nodes"_a = text_or_none(options.nodes), "sync"_a = options.sync,
-                               "json_path"_a = text_or_none(options.json), "args"_a = options.args, "symbols"_a = options.symbols)
+    return runner
+        .attr("main")(options.scripts, options.recordings, "nodes"_a = text_or_none(options.nodes), "sync"_a = options.sync,
+                      "json_path"_a = text_or_none(options.json), "junit_path"_a = text_or_none(options.junit), "args"_a = options.args,
+                      "symbols"_a = options.symbols, "stop_at_first"_a = options.stop_at_first,
+                      "jobs"_a = options.jobs ? py::object(py::int_(options.jobs)) : py::object(py::none()),
+                      "worker"_a = options.worker >= 0 ? py::object(py::int_(options.worker)) : py::object(py::none()), "executable"_a = executable_path())
         .cast<int>();
   });
 }
 
 }  // namespace
 
-void add_run_command(CLI::App& app, int* status) {
+std::vector<std::string> take_script_args(int& argc, char** argv) {
+  const auto end = argv + argc, dashes = std::find_if(argv, end, [](const char* word) { return std::string_view(word) == "--"; });
+  if (argc < 2 || std::string_view(argv[1]) != "run" || dashes == end) return {};
+  argc = static_cast<int>(dashes - argv);
+  return {dashes + 1, end};
+}
+
+void add_run_command(CLI::App& app, int* status, std::vector<std::string> script_args) {
   auto options = std::make_shared<RunOptions>();
+  options->args = std::move(script_args);
   auto* command = app.add_subcommand(
-      "run", "Replay under a Python script: exit 0 if all it checks held, 1 if not, 2 bad input, 3 diverged, 4 a component died");
+      "run", "Replay under Python scripts: exit 0 if all they check held, 1 if not, 2 bad input, 3 diverged, 4 a component died");
   command->add_option("script", options->script, "The script; friday.session is the session, and it may use @")->required();
-  add_recording_options(*command, options->recording, options->nodes, options->sync);
+  command->add_option("recordings", options->recordings, "The recordings. Each script runs on each of them, on its own and in a process of its own")->required();
+  command->add_option("-s,--script", options->scripts, "One more script; may be repeated")->allow_extra_args(false);
+  add_replay_options(*command, options->nodes, options->sync);
+  command->add_option("-j,--jobs", options->jobs, "How many runs at a time (default: the number of processors)")->check(CLI::Range(1, 10000));
+  command->add_flag("--stop-at-first", options->stop_at_first, "End each run at its first violation");
   command->add_option("--json", options->json, "Write the violations, with their evidence, to this file");
+  command->add_option("--junit", options->junit, "Write a JUnit report to this file: a test suite a script, a test case a recording");
   add_symbols_option(*command, options->symbols);
-  command->add_option("args", options->args, "Arguments for the script (sys.argv), after --");
-  command->footer("Example:\n  friday run predicates/ring.py REC --json found.json -- --verbose");
-  command->callback([options, status] { *status = run_script(*options); });
+  command->add_option("--worker", options->worker)->group("");  // of batch.py: the descriptor that it listens to
+  command->footer("What follows -- are arguments for the scripts (sys.argv).\n\nExamples:\n  friday run predicates/ring.py REC --json found.json -- --verbose\n"
+                  "  friday run checks.py -s predicates/ring.py recordings/* --junit report.xml -j 4");
+  command->callback([options, status] { *status = run_scripts(*options); });
 }
 
 }  // namespace friday

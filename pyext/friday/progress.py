@@ -12,7 +12,7 @@ _WIDTH = 30
 
 
 class ProgressLine:
-    """Called with (part done, events per second). On a stream that is no terminal it does nothing."""
+    """Called with (part done, events per second) and what is to stand before them. On a stream that is no terminal it does nothing."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -20,14 +20,14 @@ class ProgressLine:
         self._drawn = False
         self._began = time.monotonic()
 
-    def __call__(self, part: float, rate: float) -> None:
+    def __call__(self, part: float, rate: float, more: str = "") -> None:
         if not self._on:
             return
         part = min(max(part, 0.0), 1.0)
         done = int(part * _WIDTH)
         spent = time.monotonic() - self._began
         left = f", {spent * (1 - part) / part:.0f} s left" if part > 0.02 and spent > 1 else ""
-        text = f"[{'#' * done}{'.' * (_WIDTH - done)}] {part:5.1%}  {_count(rate)} events/s{left}"
+        text = f"[{'#' * done}{'.' * (_WIDTH - done)}] {part:5.1%}  {more + ', ' if more else ''}{_count(rate)} events/s{left}"
         self._drawn = True  # first: Ctrl-C may come while it is drawn
         self._stream.write("\r" + text[:shutil.get_terminal_size().columns - 1] + "\x1b[K")
         self._stream.flush()

@@ -1,18 +1,20 @@
-"""`friday run SCRIPT REC`: a script against a session, its violations, and the exit code."""
+"""`friday run SCRIPT REC`: a script against a session, its violations, and the exit code. Several scripts or recordings are
+runs in processes of their own (batch.py)."""
 from __future__ import annotations
 
-import json
 import os
 import sys
-from typing import Any, Sequence, TextIO
+import time
+from typing import Any, Callable, Sequence, TextIO
 
+from . import reports
+from .batch import Batch, Channel
 from .errors import ComponentDied, Divergence, Error
 from .handlers import compile_script, register_source
 from .progress import ProgressLine
+from .reports import BAD_INPUT, DIED, DIVERGED, HELD, INTERRUPTED, VIOLATED, Outcome
 from .sessions import Progress, Session
 from .violations import Violation, user_traceback
-
-HELD, VIOLATED, BAD_INPUT, DIVERGED, DIED = 0, 1, 2, 3, 4
 
 
 class Refused(Exception):
@@ -21,6 +23,10 @@ class Refused(Exception):
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+class FirstViolation(BaseException):
+    """Ends a run at its first violation (--stop-at-first)."""
 
 
 def open_session(recording: str, nodes: str | None, sync: str, *, console: bool = False,
@@ -36,78 +42,143 @@ def open_session(recording: str, nodes: str | None, sync: str, *, console: bool 
         raise Refused(BAD_INPUT, str(error)) from error
 
 
-def main(path: str, recording: str, *, nodes: str | None = None, sync: str = "clock", json_path: str | None = None,
-         args: Sequence[str] = (), symbols: Sequence[str] = ()) -> int:
-    """The command `friday run`: opens the recording, runs the script with a progress line on a terminal, and returns the
-    exit code. What keeps the script from running at all is said and written to json_path too."""
-    try:
+def main(scripts: Sequence[str], recordings: Sequence[str], *, nodes: str | None = None, sync: str = "clock",
+         json_path: str | None = None, junit_path: str | None = None, args: Sequence[str] = (), symbols: Sequence[str] = (),
+         stop_at_first: bool = False, jobs: int | None = None, worker: int | None = None, executable: str = "") -> int:
+    """The command `friday run`: each script on each recording, with a progress line on a terminal; returns the exit code.
+    What keeps the scripts from running at all is said and written to json_path too. worker: the descriptor to which this
+    process, one run of a batch, tells how it goes."""
+    began = time.monotonic()
+    pairs = [Outcome(script, recording) for script in scripts for recording in recordings]
+    for path in scripts:
         try:
             open(path, encoding="utf-8").close()
         except OSError as error:
-            raise Refused(BAD_INPUT, f"cannot read the script {path}: {error.strerror}") from error
-        session = open_session(recording, nodes, sync, symbols=symbols)
+            return _refuse(pairs, f"cannot read the script {path}: {error.strerror}", json_path)
+    for path in filter(None, (json_path, junit_path)):
+        try:
+            open(path, "a", encoding="utf-8").close()
+        except OSError as error:
+            return _refuse(pairs, f"cannot write {path}: {error.strerror}", None)
+    if len(pairs) > 1:
+        options = [*(["--node", nodes] if nodes else []), "--sync", sync, *(word for path in symbols for word in ("--symbols", path)),
+                   *(["--stop-at-first"] if stop_at_first else [])]
+        batch = Batch(pairs, lambda pair, fd: [executable, "run", pair.script, pair.recording, "--worker", str(fd), *options, "--", *args])
+        batch.run(jobs or len(os.sched_getaffinity(0)))
+        print("\n".join(reports.summary_lines(pairs, batch.labels, time.monotonic() - began)), file=sys.stderr)
+    else:
+        _run_one(pairs[0], nodes, sync, args, symbols, stop_at_first, Channel(worker) if worker is not None else None)
+    return max(reports.worst(pairs), *(_written(write, path, pairs) for write, path in (
+        (reports.write_json, json_path), (reports.write_junit, junit_path))))
+
+
+def _refuse(pairs: Sequence[Outcome], message: str, json_path: str | None) -> int:
+    print(f"friday: {message}", file=sys.stderr)
+    for pair in pairs:
+        pair.ended(BAD_INPUT, message)
+    return max(BAD_INPUT, _written(reports.write_json, json_path, pairs))
+
+
+def _run_one(run: Outcome, nodes: str | None, sync: str, args: Sequence[str], symbols: Sequence[str], stop_at_first: bool,
+             channel: Channel | None) -> None:
+    """A run in this process."""
+    began = time.monotonic()
+    line = ProgressLine(sys.stderr)
+    try:
+        session = open_session(run.recording, nodes, sync, symbols=symbols)
     except Refused as refused:
         print(f"friday: {refused}", file=sys.stderr)
-        if json_path is not None:
-            _write_report(json_path, _report(refused.code, str(refused)))
-        return refused.code
-    progress = ProgressLine(sys.stderr)
-    with session, progress.shown():
-        return run_script(path, session, args, json_path=json_path, progress=progress)
+        run.ended(refused.code, str(refused))
+    else:
+        with session, line.shown():
+            _carry_out(run, session, args, progress=channel.progress if channel else line, out=sys.stderr,
+                       found=channel.violation if channel else None, stop_at_first=stop_at_first)
+    run.seconds = time.monotonic() - began
+    if channel is not None:
+        channel.end(run)
 
 
 def run_script(path: str, session: Session, args: Sequence[str] = (), *, json_path: str | None = None,
-               progress: Progress | None = None, out: TextIO | None = None) -> int:
+               progress: Progress | None = None, out: TextIO | None = None, stop_at_first: bool = False) -> int:
     """Runs a script in Friday's dialect with `friday.session` set, then the group to the end unless the script did or
-    called `friday.stop()`. Violations go to out (stderr) as they are found, and with all else to json_path.
+    called `friday.stop()`. Violations go to out (stderr) as they are found, and with all else to json_path. stop_at_first:
+    the first violation ends the run.
 
     Returns 0 all held, 1 violated, 2 bad script or an error in it, 3 diverged, 4 a component died."""
+    run, began = Outcome(path, session.recording), time.monotonic()
     stream = out or sys.stderr
+    _carry_out(run, session, args, progress=progress, out=stream, stop_at_first=stop_at_first)
+    run.seconds = time.monotonic() - began
+    return max(run.code, _written(reports.write_json, json_path, [run], stream))
+
+
+def _carry_out(run: Outcome, session: Session, args: Sequence[str], *, out: TextIO, progress: Progress | None = None,
+               found: Callable[[Violation], None] | None = None, stop_at_first: bool = False) -> None:
+    """Runs the script and fills in what became of it. found: told each violation, which is then printed only when it is the
+    first of its predicate."""
+    seen: dict[str, int] = {}
+
+    def tell(violation: Violation) -> None:
+        count = seen[violation.predicate] = seen.get(violation.predicate, 0) + 1
+        if found is None or count == 1:
+            print(_marked(session, violation), file=out)
+        if found is not None:
+            found(violation)
+        if stop_at_first:
+            raise FirstViolation
+
     import friday
     before = friday.session
     friday.session = session
     session.collecting = True
     session.on_progress = progress
-    session.on_violation = lambda violation: print(_marked(session, violation), file=stream)
+    session.on_violation = tell
     try:
-        code, error = _guarded(path, session, args, stream)
+        run.ended(*_guarded(run.script, session, args, out))
     finally:
         friday.session = before
         session.on_violation = session.on_progress = None
-    if session.violations_dropped:
-        print(f"friday: {session.violations_dropped} more violations are not shown", file=stream)
-    if json_path is not None and not _write_json(json_path, session, code, error, stream):
-        code = code if code > VIOLATED else BAD_INPUT
-    return code
+    run.violations = [violation.to_json() for violation in session.violations]
+    run.texts = [str(violation) for violation in session.violations]
+    run.dropped = session.violations_dropped
+    run.altered = [{"id": int(node), "name": node.name, "since": str(since)} for node, since in _altered(session).items()]
+    if found is not None:
+        for predicate, count in seen.items():
+            if count > 1:
+                print(f"friday: {count - 1} more of {predicate}", file=out)
+    if run.dropped:
+        print(f"friday: {run.dropped} more violations are not kept", file=out)
 
 
-def _guarded(path: str, session: Session, args: Sequence[str], stream: TextIO) -> tuple[int, str]:
-    """The exit code and the error that ended the run, if any, already printed."""
-    def failed(code: int, text: str) -> tuple[int, str]:
+def _guarded(path: str, session: Session, args: Sequence[str], stream: TextIO) -> tuple[int, str, str]:
+    """The exit code, the error that ended the run, if any, already printed, and the word for it when the code has another."""
+    def failed(code: int, text: str, word: str = "") -> tuple[int, str, str]:
         print(text.rstrip("\n"), file=stream)
-        return code, text
+        return code, text, word
 
     try:
         _run(path, session, args)
+    except FirstViolation:
+        pass
     except Divergence as error:
         return failed(DIVERGED, f"friday: diverged: {error}")
     except ComponentDied as error:
         return failed(DIED, f"friday: {error}")
     except KeyboardInterrupt:
-        code, text = failed(BAD_INPUT, "friday: interrupted: the recording was not checked to its end")
-        return (VIOLATED if session.violations else code), text
+        text = "friday: interrupted: the recording was not checked to its end"
+        return failed(VIOLATED if session.violations else BAD_INPUT, text, INTERRUPTED)
     except SystemExit as error:
         if isinstance(error.code, str):
             return failed(BAD_INPUT, error.code)
         if error.code:
-            return int(error.code), ""
+            return int(error.code) & 0xff, "", ""
     except OSError as error:
         if error.filename != path:
             return failed(BAD_INPUT, user_traceback(error))
         return failed(BAD_INPUT, f"friday: cannot read the script {path}: {error.strerror}")
     except Exception as error:
         return failed(BAD_INPUT, user_traceback(error))
-    return (VIOLATED if session.violations else HELD), ""
+    return (VIOLATED if session.violations else HELD), "", ""
 
 
 def _run(path: str, session: Session, args: Sequence[str]) -> None:
@@ -137,28 +208,15 @@ def _marked(session: Session, violation: Violation) -> str:
     return "\n".join([*marks, str(violation)])
 
 
-def _write_json(path: str, session: Session, code: int, error: str, stream: TextIO) -> bool:
-    return _write_report(path, _report(code, error) | {
-        "altered": [{"id": int(node), "name": node.name, "since": str(since)}
-                    for node, since in _altered(session).items()],
-        "violations": [violation.to_json() for violation in session.violations],
-        "violations_not_kept": session.violations_dropped,
-    }, stream)
-
-
-def _report(code: int, error: str) -> dict[str, Any]:
-    return {"altered": [], "exit": code, "error": error or None, "violations": [], "violations_not_kept": 0}
-
-
-def _write_report(path: str, report: dict[str, Any], stream: TextIO | None = None) -> bool:
+def _written(write: Callable[[str, Sequence[Outcome]], None], path: str | None, runs: Sequence[Outcome], stream: TextIO | None = None) -> int:
+    """Writes a report, if one is wanted; BAD_INPUT when it cannot be."""
     try:
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(report, file, indent=1)
-            file.write("\n")
-        return True
+        if path is not None:
+            write(path, runs)
+        return HELD
     except OSError as failure:
         print(f"friday: cannot write {path}: {failure.strerror}", file=stream or sys.stderr)
-        return False
+        return BAD_INPUT
 
 
 def _altered(session: Session) -> dict[Any, Any]:

@@ -160,6 +160,7 @@ class Session:
 
     def __init__(self, backend: "Backend | str | os.PathLike[str]", *, nodes: str | None = None, sync: str = "clock",
                  console: bool = False, symbols: Sequence[str] = ()) -> None:
+        self.recording = os.fspath(backend) if isinstance(backend, (str, os.PathLike)) else ""
         if isinstance(backend, (str, os.PathLike)):
             import _friday  # the core; not needed with a backend that is open
             backend = _friday.Session(os.fspath(backend), nodes, sync, list(symbols))

@@ -300,7 +300,9 @@ breakpoint("f")
 """, [Event(0, None, {"x": 1}), Event(0, "f"), Event(1, None, {"x": 9})], ["5"])
     assert (code, out) == (0, "") and session.namespace["seen"] == [1] and session.namespace["__name__"] == "__main__"
     assert session.finished
-    assert report == {"altered": [], "exit": 0, "error": None, "violations": [], "violations_not_kept": 0}
+    assert report.pop("seconds") > 0
+    assert report == {"script": str(tmp_path / "check.py"), "recording": "", "altered": [], "exit": 0, "outcome": "held", "error": None,
+                      "violations": [], "violations_not_kept": 0}
 
 
 def test_violations_have_their_evidence(tmp_path):
