@@ -41,6 +41,8 @@ class Debugger::CallUndo {
     return node.write_raw(Addr{pieces_.front().first}, pieces_.front().second);
   }
 
+  const MemoryCopy* all() const { return all_ ? &*all_ : nullptr; }
+
  private:
   bool keep(ReplayNode& node, uint64_t address, uint64_t size) {
     std::vector<std::byte> bytes(size);
@@ -79,12 +81,20 @@ Error Debugger::failed_call(ReplayNode& node, const std::string& what, const Res
   return error;
 }
 
+// A function that has come back and made no system call may have changed memory only.
+bool Debugger::left_no_trace(ReplayNode& node, ThreadId thread, const MemoryCopy& before) {
+  const auto* caller = node.thread_of(thread);
+  if (!caller || !caller->detour || caller->detour->asked_kernel) return false;
+  auto same = before.unchanged(node, caller->detour->view.rsp);
+  return same && *same;
+}
+
 // Runs a function that gdb calls, with all memory kept for the case that it fails.
 Result<ReplayStop> Debugger::run_guarded(ReplayNode& node, ThreadId thread) {
   auto copy = MemoryCopy::take(node);
   auto stop = run_call(node.id(), thread);
   if (!stop || !session_->call_failure()) {
-    mark_altered(node.id());
+    if (!copy || !left_no_trace(node, thread, *copy)) mark_altered(node.id());
     return stop;
   }
   Result<void> undone = copy ? Result<void>() : std::unexpected(copy.error());
@@ -151,6 +161,7 @@ Result<RawValue> Debugger::call_by_plan(ReplayNode& node, const KnownPlan& p) {
   if (!stop) return std::unexpected(stop.error());
   const bool failed = session_->call_failure().has_value();
   auto result = failed ? Result<uint64_t>(0) : call_result(node, thread, call);
+  const bool changes = !failed && !effect.pure() && !(undo.all() && left_no_trace(node, thread, *undo.all()));
   FRIDAY_TRY_VOID(node.end_call(thread));
   if (failed) {
     auto undone = undo.restore(node);
@@ -160,7 +171,7 @@ Result<RawValue> Debugger::call_by_plan(ReplayNode& node, const KnownPlan& p) {
   }
   if (!result) return std::unexpected(result.error());
   FRIDAY_TRY_VOID(undo.clear_stack(node));
-  if (!effect.pure()) note_change(node.id());
+  if (changes) note_change(node.id());
   RawValue out{p.type, std::vector<std::byte>(p.plan->result_type().size), std::nullopt};
   if (!call.reference) {
     memcpy(out.bytes.data(), &*result, std::min(out.bytes.size(), sizeof *result));

@@ -75,6 +75,8 @@ struct DebuggerOptions {
   bool patch_stores = true;    // stores that hit watched pages in vain are patched (core/stop/patched_stores.h)
 };
 
+class MemoryCopy;
+
 class Debugger final : public Pump, public RspHost {
  public:
   static Result<std::unique_ptr<Debugger>> open(const std::string& recording, DebuggerOptions options);
@@ -209,6 +211,7 @@ class Debugger final : public Pump, public RspHost {
   const FunctionEffects& effects(ReplayNode& node, uint64_t function);
   void resync_watches(ReplayNode& node);
   Error failed_call(ReplayNode& node, const std::string& what, const Result<void>& undone);
+  bool left_no_trace(ReplayNode& node, ThreadId thread, const MemoryCopy& before);
   Result<ReplayStop> run_guarded(ReplayNode& node, ThreadId thread);
   Result<void> enter_call(ReplayNode& node, ThreadId thread, const ExpressionPlan::Call& call, const CallValues& values, user_regs_struct registers);
   Result<uint64_t> call_result(ReplayNode& node, ThreadId thread, const ExpressionPlan::Call& call);

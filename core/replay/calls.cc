@@ -179,7 +179,10 @@ std::optional<CallFailure> ReplaySession::native_call(ReplayNode& node, ReplayNo
   if (changes_files(number, a)) answer = -EROFS;
   if (reaches_outside(number)) answer = -EPERM;
   if (!answer && waits_for_ever(node, number, a)) return CallFailure{"blocked", "waits " + what_for(node, number, a)};
-  if (!answer) return std::nullopt;
+  if (!answer) {
+    detour.asked_kernel = true;
+    return std::nullopt;
+  }
   detour.answer = answer;
   r.orig_rax = ~0ull;  // no call
   TracedProcess::set_registers(thread.tid, r);

@@ -18,6 +18,9 @@ namespace {
 
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kMost = 512ull << 20;  // bytes copied for one call
+constexpr uint64_t kRedZone = 128;        // below the stack pointer, and still the program's
+constexpr uint64_t kDeadStack = 64 << 10; // below that; what a called function used of it is no change
+constexpr uint64_t kOwnEnd = shim::kWorkspaceAddress + (1ull << 40);  // of the addresses that are Friday's
 
 bool is_ours(uint64_t low) {
   using namespace shim;
@@ -121,37 +124,61 @@ Result<void> MemoryCopy::restore_mappings(ReplayNode& node) const {
   return {};
 }
 
-Result<size_t> MemoryCopy::restore(ReplayNode& node) const {
-  FRIDAY_TRY_VOID(restore_mappings(node));
-  size_t restored = 0;
+template <typename Use>
+Result<void> MemoryCopy::each_changed(ReplayNode& node, Use use) const {
   std::vector<std::byte> page(kPage);
-  auto put = [&](uint64_t address, const std::byte* old) -> Result<void> {
+  bool more = true;
+  auto compare = [&](uint64_t address, const std::byte* then) -> Result<void> {
     if (!node.process().read(address, page.data(), kPage)) return fail(ErrorCode::io, "node {}: memory at {:#x} cannot be read", node.id(), address);
-    if (memcmp(page.data(), old, kPage) == 0) return {};
-    if (!node.process().write(address, old, kPage))
-      return fail(ErrorCode::io, "node {}: memory at {:#x} cannot be put back", node.id(), address);
-    restored++;
-    if (node.watches().size()) (void)node.watches().note_write(Addr{address}, kPage);
+    if (memcmp(page.data(), then, kPage) == 0) return {};
+    FRIDAY_TRY(go_on, use(address, page.data(), then));
+    more = go_on;
     return {};
   };
   for (const Run& run : runs_)
-    for (size_t i = 0; i < run.bytes.size(); i += kPage) FRIDAY_TRY_VOID(put(run.low + i, &run.bytes[i]));
+    for (size_t i = 0; more && i < run.bytes.size(); i += kPage) FRIDAY_TRY_VOID(compare(run.low + i, &run.bytes[i]));
   // Pages that the call touched first held zeros.
   UniqueFd pagemap(open(fmt::format("/proc/{}/pagemap", node.process().pid()).c_str(), O_RDONLY | O_CLOEXEC));
   if (!pagemap) return fail(ErrorCode::component_died, "node {}: its process is gone", node.id());
   const std::vector<std::byte> zeros(kPage);
   auto known = runs_.begin();
   for (const Range& range : ranges_) {
-    if (!range.writable || !range.sparse) continue;
+    if (!range.writable || !range.sparse || !more) continue;
     FRIDAY_TRY_VOID(each_present(pagemap.get(), range.low, range.high, [&](uint64_t low, uint64_t high) -> Result<void> {
-      for (; low < high; low += kPage) {
+      for (; more && low < high; low += kPage) {
         while (known != runs_.end() && known->low + known->bytes.size() <= low) ++known;
-        if (known == runs_.end() || low < known->low) FRIDAY_TRY_VOID(put(low, zeros.data()));
+        if (known == runs_.end() || low < known->low) FRIDAY_TRY_VOID(compare(low, zeros.data()));
       }
       return {};
     }));
   }
+  return {};
+}
+
+Result<size_t> MemoryCopy::restore(ReplayNode& node) const {
+  FRIDAY_TRY_VOID(restore_mappings(node));
+  size_t restored = 0;
+  FRIDAY_TRY_VOID(each_changed(node, [&](uint64_t address, const std::byte*, const std::byte* then) -> Result<bool> {
+    if (!node.process().write(address, then, kPage))
+      return fail(ErrorCode::io, "node {}: memory at {:#x} cannot be put back", node.id(), address);
+    restored++;
+    if (node.watches().size()) (void)node.watches().note_write(Addr{address}, kPage);
+    return true;
+  }));
   return restored;
+}
+
+Result<bool> MemoryCopy::unchanged(ReplayNode& node, uint64_t stack_pointer) const {
+  FRIDAY_TRY(now, ranges_of(node));
+  if (now != ranges_) return false;
+  bool same = true;
+  FRIDAY_TRY_VOID(each_changed(node, [&](uint64_t address, const std::byte* is, const std::byte* was) -> Result<bool> {
+    const bool own = (address >= format::kWindowAddress && address < kOwnEnd) || (address >= node.shim_low() && address < node.shim_high());
+    const uint64_t live = stack_pointer - kRedZone;
+    const size_t dead = address < live && address + kDeadStack >= live ? std::min(kPage, live - address) : 0;
+    return same = own || memcmp(is + dead, was + dead, kPage - dead) == 0;
+  }));
+  return same;
 }
 
 }  // namespace friday

@@ -86,6 +86,7 @@ class ReplayNode final : public NodeControl {
       bool at_breakpoint;
       uint64_t return_address, return_rsp;  // where the function comes back to
       std::optional<int64_t> answer = {};   // to the system call under way, which is not made
+      bool asked_kernel = false;            // a system call was made
     };
     std::unique_ptr<Detour> detour;
   };

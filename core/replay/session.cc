@@ -501,6 +501,15 @@ std::optional<ReplayStop> ReplaySession::handle_signal(ReplayNode& node, ReplayN
   return std::nullopt;
 }
 
+// An int3 that is there no more: a breakpoint of several nodes was deleted at the stop of one of them, while this trap was on its way.
+static bool is_late_trap(ReplayNode& node, const ReplayNode::Thread& thread, const user_regs_struct& r) {
+  siginfo_t info;
+  uint8_t code[2];
+  if (ptrace(PTRACE_GETSIGINFO, thread.tid, 0, &info) != 0 || info.si_code != SI_KERNEL) return false;
+  if (!node.process().read(r.rip - 2, code, sizeof code)) return false;
+  return code[1] != 0xcc && !(code[0] == 0xcd && code[1] == 3);
+}
+
 std::optional<ReplayStop> ReplaySession::handle_trap(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct& r) {
   if (auto debug = debug_stop(node, thread)) {
     if (!*debug) go_on(node, thread);
@@ -519,6 +528,12 @@ std::optional<ReplayStop> ReplaySession::handle_trap(ReplayNode& node, ReplayNod
       if (*yields) stop.owners.clear();
     }
     if (!stop.owners.empty()) return stop;
+    resume_thread(node, thread);
+    return std::nullopt;
+  }
+  if (is_late_trap(node, thread, r)) {
+    r.rip--;
+    TracedProcess::set_registers(thread.tid, r);
     resume_thread(node, thread);
     return std::nullopt;
   }

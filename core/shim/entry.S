@@ -11,7 +11,7 @@
   .hidden friday_interruptible_call, friday_interruptible_abort, friday_enter, friday_enter_trap, friday_leave
   .hidden friday_clone, friday_trap_instruction, friday_trap_site, friday_copy_out, friday_copy_instruction
   .hidden friday_snapshot, friday_xsave, friday_xrstor, friday_signal_return, friday_probe, friday_exit_thread
-  .hidden friday_dispatch, friday_thread_main, friday_image_registers_taken
+  .hidden friday_start, friday_replay_start, friday_at_start, friday_dispatch, friday_thread_main, friday_image_registers_taken
 
 # long friday_syscall(number, a, b, c, d, e, f)
 friday_syscall:
@@ -176,6 +176,36 @@ friday_clone:
   mov %r12, %rdi
   call friday_thread_main
   ud2
+
+# The constructor: notes in friday_at_start (64 bytes before its frame) what it was called with, for the time when a replayed node
+# waits in the shim and is to look as if it stood behind this call.
+friday_construct:
+  lea 64+friday_at_start(%rip), %rax
+  mov %rbx, 56(%rax)
+  mov %rbp, 64(%rax)
+  mov %r12, 72(%rax)
+  mov %r13, 80(%rax)
+  mov %r14, 88(%rax)
+  mov %r15, 96(%rax)
+  mov (%rsp), %rcx
+  mov %rcx, 120(%rax)
+  movq $0x246, 128(%rax)
+  lea 8(%rsp), %rcx
+  mov %rcx, 136(%rax)
+  sub $8, %rsp
+  call friday_start
+  add $8, %rsp
+  test %al, %al
+  jnz 1f
+  ret
+1:
+  mov %gs:0, %rsp
+  call friday_replay_start
+  ud2
+
+  .section .init_array, "aw"
+  .quad friday_construct
+  .text
 
 friday_exit_thread:
   mov %rdx, %r8

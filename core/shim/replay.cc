@@ -165,6 +165,11 @@ void replay_wait(ThreadArea* area) {
     native(202, &area->go, 128 /* FUTEX_WAIT_PRIVATE */, 0, 0, 0, 0);
 }
 
+// The program's way to its first event belongs to the turn of that event: what it does there is done at its time too.
+void replay_start() {
+  if (replay_peek()) pass_gates();
+}
+
 void replay_begin(ThreadArea* area) {
   replay_wait(area);
   while (!replay_peek()) trap(kTrapEndOfTrace, 0);

@@ -230,6 +230,7 @@ void spin_look_later(ThreadArea* area);
 void spin_tell(const ThreadArea* area, uint64_t rip);
 
 // ---- replay.cc
+void replay_start();                                        // before the program runs: waits until its first event may happen
 void replay_wait(ThreadArea* area);                         // until it is this thread's turn
 format::EventRecord* replay_expect(CallFrame* frame, ThreadArea* area, format::RecordType type, uint16_t call);
 format::EventRecord* replay_peek();

@@ -107,7 +107,7 @@ void clear_dead_stack() {
   asm volatile("lea 0(,%%rcx,8), %%rdi\n\tneg %%rdi\n\tadd %%rsp, %%rdi\n\trep stosq" : : "a"(0), "c"(words) : "rdi", "memory");
 }
 
-// True when the program is recorded or replayed from here on.
+// True when the program is replayed from here on.
 __attribute__((noinline)) bool begin(char** environment) {
   const char* socket = variable(environment, kSocketVariable);
   if (!socket) return false;
@@ -146,14 +146,33 @@ __attribute__((noinline)) bool begin(char** environment) {
   signals_install();
   thread_arm(area);
   clear_vectors();
-  if (replayed) trap(kTrapStarted, 0);
-  return true;
+  return replayed;
+}
+
+// The registers with which the loader called the constructor (entry.S); friday_leave() may need the words below them.
+extern "C" {
+struct {
+  uint64_t below[8];
+  CallFrame frame;
+} friday_at_start;
 }
 
 // glibc calls constructors with what main gets; musl gives them nothing, and then whatever the registers hold stands here.
-__attribute__((constructor)) void start(int count, char** arguments, char** environment) {
-  if (count < 0 || !arguments || environment != arguments + count + 1) return;
-  if (begin(environment)) clear_dead_stack();
+extern "C" bool friday_start(int count, char** arguments, char** environment) {
+  if (count < 0 || !arguments || environment != arguments + count + 1) return false;
+  const bool replayed = begin(environment);
+  if (control.mode) clear_dead_stack();
+  return replayed;
+}
+
+// A replayed node waits for its time on the shim's stack, and looks as if it stood behind the call of the constructor.
+extern "C" [[noreturn]] void friday_replay_start() {
+  static_assert(offsetof(decltype(friday_at_start), frame) == 64);
+  me()->frame = &friday_at_start.frame;
+  trap(kTrapStarted, 0);
+  replay_start();
+  me()->frame = nullptr;
+  friday_leave(&friday_at_start.frame);
 }
 
 }  // namespace

@@ -65,6 +65,13 @@ def test_strings_lie_in_the_workspace(node, plain_end):
     assert same_end(node, plain_end, BY_GDB)
 
 
+@pytest.mark.parametrize("call, alters", [("add_now(7)", True), ("change_by_text_now(\"7\")", True), ("first_of(\"7\")", False)])
+def test_a_call_alters_its_node_if_it_changes_memory_whoever_makes_it(node, plain_end, call, alters):
+    node.read(call)
+    assert (node.altered is not None) == alters
+    assert alters or same_end(node, plain_end, BY_GDB)
+
+
 @pytest.mark.parametrize("form", [BY_CORE, BY_GDB])
 @pytest.mark.parametrize("call, how, words", [
     ("crash_now((int*)0)", "crashed", "signal 11"), ("abort_now()", "crashed", "signal 6"), ("exit_now()", "crashed", r"exit\(3\)"),

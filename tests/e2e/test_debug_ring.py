@@ -125,6 +125,25 @@ def test_locations_that_do_not_exist(ring, opened):
     run_to_end(session)
 
 
+@pytest.mark.parametrize("sync", ["clock", "causal", "free"])
+def test_the_way_to_the_first_event_belongs_to_its_turn(ring, opened, plain_end, sync):
+    session = opened(ring, sync=sync)
+    seen = []
+    session.breakpoint("main", lambda hit: seen.append((int(hit.node), [int(node) for node in session.nodes if node.state != "not started"])))
+    assert final_state(session) == plain_end
+    assert sorted(node for node, _ in seen) == list(range(NODES))
+    if sync == "clock":
+        assert seen == [(node, list(range(node + 1))) for node in range(NODES)], "each when its time has come"
+
+
+@pytest.mark.parametrize("sync", ["clock", "causal", "free"])
+def test_a_breakpoint_deleted_at_its_first_hit_leaves_no_trap_behind(ring, opened, plain_end, sync):
+    session = opened(ring, sync=sync)
+    for location in ("main", "process_packet"):
+        break_at(session, location)
+    assert final_state(session) == plain_end
+
+
 # ---- Watchpoints
 
 def test_watch_reports_each_change_with_its_values(ring, opened):

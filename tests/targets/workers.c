@@ -82,6 +82,8 @@ __attribute__((used, noinline)) long sum_of(long a, signed char b, unsigned shor
 __attribute__((used, noinline)) double half_of(double x, float y) { return x / 2 + (double)y; }
 __attribute__((used, noinline)) float third_of(float x) { return x / 3; }
 __attribute__((used, noinline)) void add_now(long what) { total += what; }
+__attribute__((used, noinline)) long change_by_text_now(const char* text) { return total += *text; }
+__attribute__((used, noinline)) long first_of(const char* text) { return *text; }
 __attribute__((used, noinline)) long length_of(const char* text) { return (long)strlen(text); }
 __attribute__((used, noinline)) long nested_of(long a) { return sum_of(a, 1, 2, 3, 4, 1) + sum_of(a, 0, 0, 0, 0, 0); }
 
