@@ -203,7 +203,8 @@ class NodeMap:
     """`map NAME EXPR`: `NAME[key]` is the node with an identifier of the application's.
 
     EXPR is evaluated at each look-up. It may be a mapping from identifiers to nodes, or from nodes (keys that came from
-    `__NODE__`) to identifiers, or, with a bare `@()` in it, the identifier of each node alive."""
+    `__NODE__`) to identifiers, or, with a bare `@()` in it, the identifier of each node alive (when none is, of each that has
+    ended)."""
 
     def __init__(self, session: "Session", name: str, code: CodeType, expression: str = "") -> None:
         self._session = session
@@ -215,11 +216,11 @@ class NodeMap:
         session = self._session
         here = session.here
         try:
-            for node in session.all_nodes:
+            for node in session.all_nodes or session.nodes.all:
                 session.here = int(node)
                 try:
                     value = eval(self._code, session.namespace)
-                except (NoSymbol, OutOfScope, BadAddress):
+                except (NodeNotStarted, NoSymbol, OutOfScope, BadAddress):
                     continue  # a node of another program, or not ready yet
                 if isinstance(value, Mapping):
                     return self._look_up(value, key)
@@ -227,7 +228,7 @@ class NodeMap:
                     return node
         finally:
             session.here = here
-        raise NoNode(f"no node alive has {self._name}[{key!r}]")
+        raise NoNode(f"no node has {self._name}[{key!r}]")
 
     def _look_up(self, mapping: Mapping[Any, Any], key: Any) -> Node:
         if any(isinstance(node, Node) for node in mapping):
