@@ -26,6 +26,7 @@ export FRIDAY_APPS="$PWD/build/release/apps"
 
 echo "== recording eight nodes for 12 seconds"
 build/release/bin/friday record -q -o "$work/recording" --group "$work/ring.toml"
+grep -e miss "$work/recording/client.out" | sed 's/^client [0-9.]* /the client saw: /' || true
 echo "== replaying it as one, in the recorded order"
 build/release/bin/friday verify "$work/recording"
 echo "== checking the ring at every change of a link"
@@ -38,3 +39,4 @@ fi
 /usr/bin/python3 console/demo_report.py "$work/found.json" "$work/truth.json"
 echo
 echo "The recording is $work/recording; question it with: build/release/bin/friday replay $work/recording"
+echo "docs/tutorial.md finds the fault from what the client saw, step by step"

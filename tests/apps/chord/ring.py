@@ -172,7 +172,7 @@ def make_plan(
     if client:
         peers = ",".join(f"127.0.0.1:{port}" for port in ports)
         asking = seconds - together - 1.2  # the client waits a second for its last answers
-        args = ("--nodes", peers, "--rate", f"{rate:g}", "--seconds", f"{asking:.3f}", "--seed", str(seed))
+        args = ("--nodes", peers, "--rate", f"{rate:g}", "--seconds", f"{asking:.3f}", "--seed", str(seed), "--verbose")
         asker = Node(name="client", program="chordclient", args=args, start=together, record=record_client)
     return Plan(
         nodes=tuple(one(i) for i in range(nodes)), client=asker, seconds=seconds, seed=seed, fault=fault, victim=victim,

@@ -1,0 +1,153 @@
+"""The transcripts of docs/tutorial.md and docs/language.md: what is typed there is typed here, and what it shows must be what the
+page shows, numbers apart.
+
+A fenced block that has lines `$ COMMAND` is a shell's; one marked `console` is a session: `$ ... friday replay ring` begins it, and
+the blocks that follow go on in it. A block marked `python` is the file that the words before it name (`Save this as NAME`). A line
+`...` stands for any lines, `...` at the end of a line for any rest. What comes behind `<!-- not replayed -->` is only read.
+
+FRIDAY_WRITE_DOCS=1 puts what was shown into the blocks that differ.
+"""
+
+import os
+import re
+import shlex
+
+import pytest
+from conftest import ROOT
+from console_support import BLOCK, PROMPT, Terminal
+from debug_support import BUILD, record_once
+
+pytestmark = pytest.mark.limit(240)
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+_TYPED = re.compile(r"^(?:\(friday \d+[^)\n]* @\d+\.\d+s\)|>) ?(.*)$")
+_NUMBER = re.compile(r"\b0x[0-9a-f]+\b|(?<![\w.])\d+(\.\d+)?(?=s?(?!\w))")
+_SOURCE = re.compile(r"\d+\t")
+
+
+def masked(line):
+    """A line without what differs from recording to recording."""
+    line = re.sub(r"\S*/(?=tests/apps/)", "", line)
+    return re.sub(r"\s+", " ", _NUMBER.sub("N", line)).strip()
+
+
+def matches(expected, shown):
+    """Whether lines are those of the page. Where sources lie elsewhere than the compiler was told, stops show no line of them."""
+    expected = [masked(line) for line in expected if line.strip() and not _SOURCE.match(line)]
+    shown = [masked(line) for line in shown if line.strip() and not _SOURCE.match(line)]
+    pattern = ""
+    for line in expected:
+        pattern += "(.*\n)*" if line == "..." else re.escape(line.removesuffix("...")) + (".*\n" if line.endswith("...") else "\n")
+    return re.fullmatch(pattern, "".join(f"{line}\n" for line in shown)) is not None
+
+
+class Page:
+    """A page whose blocks are carried out in `directory`."""
+
+    def __init__(self, name, recorder, directory, failing):
+        self.path = ROOT / "docs" / name
+        self.text = self.path.read_text()
+        end = self.text.find("<!-- not replayed -->")
+        self.replayed = self.text if end < 0 else self.text[:end]
+        self._recorder, self._directory = recorder, directory
+        noted = re.search(r"GET ([0-9a-f]{16}) by \S+ miss", self.text)
+        self._ids = (noted[1], failing) if noted else ("", "")
+        self._terminal = None
+        self.different = []
+
+    def run(self):
+        try:
+            for fence in _FENCE.finditer(self.replayed):
+                kind, block = fence[1], fence[2]
+                if kind == "python":
+                    name = re.search(r"(?s).*Save this as `([\w.]+)`", self.replayed[:fence.start()])[1]
+                    (self._directory / name).write_text(self._here(block))
+                elif kind == "console":
+                    self._check(fence, self._console(block))
+                elif block.startswith("$ "):
+                    self._check(fence, self._shell(block))
+        finally:
+            if self._terminal is not None:
+                self._terminal.__exit__()
+
+    def _here(self, text):
+        """What is typed, with the id of the request that failed in this recording."""
+        there, here = self._ids
+        return text.replace(there, here) if there else text
+
+    def _check(self, fence, shown):
+        expected, got = self._here(fence[2]).splitlines(), "".join(shown).splitlines()
+        if not matches(expected, got):
+            self.different.append((fence, "\n".join(line.rstrip() for line in got)))
+
+    def _shell(self, block):
+        for line in self._here(block).splitlines():
+            if not line.startswith("$ "):
+                continue
+            yield line + "\n"
+            if "friday record" in line or "/ring.py" in line and "--output" not in line and " -o " in line:
+                continue  # the fixture has done it
+            done = self._recorder.run(["/bin/sh", "-c", line[2:]], cwd=self._directory, timeout=120)
+            yield done.stdout + done.stderr
+
+    def _console(self, block):
+        for line in self._here(block).splitlines():
+            if line.startswith("$ "):
+                if self._terminal is not None:
+                    self._terminal.__exit__()
+                self._terminal = Terminal(self._recorder, shlex.split(line[2:]), cwd=self._directory, columns=200)
+                self._prompt = self._terminal.expect(PROMPT, 60)
+                yield f"{line}\n{re.sub(PROMPT, '', self._prompt, flags=re.M)}"
+                self._prompt = self._prompt.splitlines()[-1]
+            elif typed := _TYPED.match(line):
+                yield f"{self._prompt}{typed[1]}\n"
+                self._terminal.send(typed[1] + "\r")
+                if typed[1] == "quit":
+                    assert self._terminal.finish() == 0
+                    continue
+                shown = self._terminal.expect(f"({PROMPT})|({BLOCK})", 60).partition("\n")[2]
+                yield shown[:shown.rfind("\n") + 1]
+                self._prompt = shown.splitlines()[-1]
+
+    def write(self):
+        text = self.text
+        for fence, got in reversed(self.different):
+            there, here = self._ids
+            got = re.sub(rf"{re.escape(str(ROOT))}/|\.\./\.\./(?=tests/)", "", got.replace(here, there) if there else got)
+            text = text[:fence.start(2)] + got + "\n" + text[fence.end(2):]
+        self.path.write_text(text)
+
+    def report(self):
+        return "\n\n".join(f"{self.path.name}:{self.text[:fence.start()].count(chr(10)) + 1}: the page has\n{fence[2]}--- and it was\n{got}"
+                           for fence, got in self.different)
+
+
+def tutorial_ring(recorder):
+    """The tutorial's own recording, made as it says."""
+    directory = recorder.directory
+    for name in ("tests", "predicates"):
+        (directory / name).symlink_to(ROOT / name)
+    (directory / "build").mkdir()
+    (directory / "build" / "release").symlink_to(BUILD)
+    block = next(fence[2] for fence in _FENCE.finditer((ROOT / "docs" / "tutorial.md").read_text()) if "friday record" in fence[2])
+    for line in block.splitlines():
+        if line.startswith("$ "):
+            done = recorder.run(["/bin/sh", "-c", line[2:]], cwd=directory, env={"FRIDAY_APPS": str(BUILD / "apps")}, timeout=60)
+            assert done.returncode == 0, done.stderr
+    return directory
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return record_once("tutorial", tutorial_ring, tmp_path_factory)
+
+
+@pytest.mark.parametrize("name", ["tutorial.md"])
+def test_what_the_page_shows_is_what_is_shown(recorder, place, name):
+    missed = re.search(r"GET ([0-9a-f]{16}) by \S+ miss", (place / "ring" / "client.out").read_text())
+    assert missed, "no get has missed: the recording lacks the tutorial's symptom"
+    page = Page(name, recorder, place, missed[1])
+    page.run()
+    if os.environ.get("FRIDAY_WRITE_DOCS"):
+        page.write()
+    assert not page.different, page.report()
+    recorder.none_left()
