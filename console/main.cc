@@ -2,12 +2,14 @@
 #include <fcntl.h>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include "console/doctor.h"
 #include "console/dump.h"
 #include "console/info.h"
 #include "console/merge.h"
 #include "console/pack.h"
+#include "console/paths.h"
 #include "console/record.h"
 #include "console/replay.h"
 #include "console/run.h"
@@ -38,6 +40,10 @@ int main(int argc, char** argv) {
   friday::add_pack_command(app, &status);
   friday::add_dump_command(app, &status);
   friday::add_doctor_command(app, &status);
+  app.add_flag_callback("--python-path", [] {
+    fmt::print("{}\n", friday::package_directory());
+    throw CLI::Success();
+  }, "Print the directory of the package friday, for PYTHONPATH: import friday and the pytest plugin");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

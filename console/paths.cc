@@ -13,8 +13,15 @@ std::string executable_path() {
   return n > 0 ? std::string(path, static_cast<size_t>(n)) : std::string();
 }
 
-std::string library_directory() {
-  return (std::filesystem::path(executable_path()).parent_path().parent_path() / "lib").string();
+namespace {
+
+std::string beside(const char* directory) {
+  return (std::filesystem::path(executable_path()).parent_path().parent_path() / directory).string();
 }
+
+}  // namespace
+
+std::string library_directory() { return beside("lib"); }
+std::string package_directory() { return beside("python"); }
 
 }  // namespace friday

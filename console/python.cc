@@ -1,7 +1,6 @@
 #include "console/python.h"
 
 #include <cstdlib>
-#include <filesystem>
 #include <sstream>
 
 #include "console/paths.h"
@@ -14,10 +13,6 @@ namespace {
 
 // The program's name decides where Python looks for its standard library: that of the one this build was made for.
 constexpr const char* kPython = "/usr/bin/python3";
-
-std::string package_directory() {
-  return (std::filesystem::path(executable_path()).parent_path().parent_path() / "python").string();
-}
 
 Result<void> initialize() {
   PyConfig config;

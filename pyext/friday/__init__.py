@@ -1,18 +1,22 @@
 """Friday: replay a distributed system as one group and ask Python about its global state.
 
     import friday
-    with friday.Session("ring.rec") as session:
+    with friday.open("ring.rec") as session:
         @session.watch("srv.successor")
         def check():
             assert session.node.read("srv.successor->id") != session.node.read("srv.node.id")
         session.run()
 
-In `friday run SCRIPT REC` the session is `friday.session`, and the script may use `@4(srv.successor->id)`.
+In `friday run SCRIPT REC` the session is `friday.session`, and the script may use `@4(srv.successor->id)`; so may modules named
+*.fri.py, which `import` finds once friday is imported. In pytest it is the fixture `friday_session` (pytest_plugin.py).
 """
 from __future__ import annotations
 
-from typing import Any
+import os
+import sys
+from typing import Any, Sequence
 
+from . import modules
 from .at import AtError
 from .backend import Backend, LogicalTime, NodeInfo, Stop
 from .errors import (BadAddress, BadExpression, BadRecording, CallFailed, ComponentDied, Divergence, Error, NodeEnded,
@@ -34,8 +38,19 @@ session: Session | None = None
 
 def _current() -> Session:
     if session is None:
-        raise UsageError("no session: friday.session is set by `friday run` and by the console; else use your own "
-                         "Session's methods, or set it")
+        raise UsageError("no session: friday.session is set by `friday run`, by the console and by friday.open(REC); else use "
+                         "your own Session's methods, or set it")
+    return session
+
+
+def open(recording: str | os.PathLike[str], *, nodes: str | None = None, sync: str = "clock", symbols: Sequence[str] = ()) -> Session:
+    """A Session on a recording, at its start, which becomes `friday.session`: for an interpreter of your own, cell by cell.
+    The options and what is raised as of Session."""
+    global session
+    session = Session(recording, nodes=nodes, sync=sync, symbols=symbols)
+    if hasattr(sys, "ps1") or sys.flags.interactive:  # the nodes' gdbs connect while the prompt waits
+        import _friday
+        _friday.pump_while_idle(session.backend)
     return session
 
 
@@ -47,3 +62,6 @@ def stop() -> None:
 def violation(predicate: Any, *, nodes: Any = None, message: str = "", **evidence: Any) -> Violation | None:
     """Reports that a predicate does not hold now; see Session.violation."""
     return _current().violation(predicate, nodes=nodes, message=message, **evidence)
+
+
+modules.install()

@@ -20,7 +20,7 @@ import time
 from typing import Any, Callable, Sequence
 
 from .progress import ProgressLine
-from .reports import BAD_INPUT, DIED, INTERRUPTED, NOT_RUN, VIOLATED, Outcome
+from .reports import BAD_INPUT, DIED, INTERRUPTED, NOT_RUN, VIOLATED, Outcome, short_names
 from .violations import Violation
 
 GRACE = 5.0  # seconds from an interrupt to the kill
@@ -224,13 +224,8 @@ class Batch:
 
 
 def _labels(runs: Sequence[Outcome]) -> list[str]:
-    """What each run is called: the name of the recording, and of the script where there are several; all of a path where
-    names do not tell them apart."""
-    def short(paths: list[str]) -> list[str]:
-        names = {path: os.path.basename(os.path.normpath(path)) for path in paths}
-        return [names[path] if list(names.values()).count(names[path]) == 1 else path for path in paths]
-
-    recordings, scripts = short([run.recording for run in runs]), short([run.script for run in runs])
+    """What each run is called: the name of the recording, and of the script where there are several."""
+    recordings = short_names([run.recording for run in runs])
     if len({run.script for run in runs}) == 1:
         return recordings
-    return [f"{script} {recording}" for script, recording in zip(scripts, recordings)]
+    return [f"{script} {recording}" for script, recording in zip(short_names([run.script for run in runs]), recordings)]

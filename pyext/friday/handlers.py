@@ -263,14 +263,24 @@ def cell_values(function: Callable[..., Any]) -> dict[str, Any]:
     return found
 
 
-def compile_script(source: str, filename: str, *, first_line: int = 1, declared: Collection[str] = (),
-                   mode: str = "exec") -> CodeType:
-    """A script, a `py` statement or (mode "eval") an expression. Names that it binds at its top level count as declared
-    by the session for the suites in it."""
+def script_tree(source: str, filename: str, *, first_line: int = 1, declared: Collection[str] = (), mode: str = "exec") -> ast.AST:
+    """The tree of a script, a `py` statement or (mode "eval") an expression, as Python can compile it. Names that it binds at its top
+    level count as declared by the session for the suites in it. Raises AtError and SyntaxError."""
     module = parse(source, filename, mode, first_line)
     if mode == "exec":
         top = {*declared, *bound_names(module.body)}
         module = _Suites(top, filename).visit(module)
     elif mode == "single":
         module = _Suites(declared, filename).visit(module)
-    return compile(module, filename, mode, dont_inherit=True)
+    return module
+
+
+def compile_tree(tree: ast.AST, filename: str, mode: str = "exec") -> CodeType:
+    """The code of a script_tree."""
+    return compile(tree, filename, mode, dont_inherit=True)
+
+
+def compile_script(source: str, filename: str, *, first_line: int = 1, declared: Collection[str] = (),
+                   mode: str = "exec") -> CodeType:
+    """The code of a script, a `py` statement or (mode "eval") an expression; see script_tree."""
+    return compile_tree(script_tree(source, filename, first_line=first_line, declared=declared, mode=mode), filename, mode)

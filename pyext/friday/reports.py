@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 import xml.etree.ElementTree as xml
@@ -48,6 +49,12 @@ class Outcome:
         return {"script": self.script, "recording": self.recording, "exit": self.code, "outcome": self.word,
                 "error": self.error or None, "seconds": round(self.seconds, 6), "altered": self.altered,
                 "violations": self.violations, "violations_not_kept": self.dropped}
+
+
+def short_names(paths: Sequence[str]) -> list[str]:
+    """The last part of each path; all of those that it does not tell apart."""
+    names = {path: os.path.basename(os.path.normpath(path)) for path in paths}
+    return [names[path] if list(names.values()).count(names[path]) == 1 else path for path in paths]
 
 
 def worst(outcomes: Iterable[Outcome]) -> int:

@@ -187,7 +187,7 @@ class Session:
         self.read = make_read(self)
         self._point: StopPoint | None = None
         self._ended_noted: set[int] = set()
-        self._at_end: list[Callable[[], Any]] = []
+        self.at_end_functions: list[Callable[[], Any]] = []
         self._executed = 0
         self._running = False
         self._in_handler = False
@@ -357,7 +357,7 @@ class Session:
 
     def at_end(self, function: Callable[[], Any]) -> Callable[[], Any]:
         """Runs a function when the recording ends; a decorator."""
-        self._at_end.append(function)
+        self.at_end_functions.append(function)
         return function
 
     def _added(self, point: StopPoint, handler: Callable[..., Any] | None) -> StopPoint:
@@ -584,7 +584,7 @@ class Session:
             raise KeyboardInterrupt
         if stop.kind == "end":
             self.finished = True
-            functions, self._at_end = self._at_end, []
+            functions, self.at_end_functions = self.at_end_functions, []
             for function in functions:
                 try:
                     function()

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from .nodes import Node
     from .sessions import Session
 
-_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+# Of the frames of this package.
+PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 class Violated(AssertionError):
@@ -64,13 +65,13 @@ class Violation:
 
 def user_frames(error: BaseException) -> list[traceback.FrameSummary]:
     """The frames of an exception without those of this package."""
-    return [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_PACKAGE)]
+    return [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(PACKAGE)]
 
 
 def user_traceback(error: BaseException) -> str:
     """The exception as Python shows it, without the frames of this package."""
     shown = traceback.TracebackException.from_exception(error)
-    frames = [frame for frame in shown.stack if not frame.filename.startswith(_PACKAGE)]
+    frames = [frame for frame in shown.stack if not frame.filename.startswith(PACKAGE)]
     shown.stack = traceback.StackSummary.from_list(frames) if frames else None  # None: no header
     return "".join(shown.format())
 
