@@ -20,7 +20,7 @@ def session_of(events=(), **variables):
 def place(tmp_path, monkeypatch):
     """A directory to import from; what is imported from it is forgotten."""
     monkeypatch.syspath_prepend(str(tmp_path))
-    before = set(sys.modules)
+    before, friday.session = set(sys.modules), None
     yield tmp_path
     for name in set(sys.modules) - before:
         del sys.modules[name]
