@@ -140,6 +140,21 @@ class Session {
     return *debugger_;
   }
   ReplaySession& replay() { return debugger().session(); }
+  // Does what may take long without the interpreter's lock; that the session is closed is said with it.
+  template <typename Function>
+  auto unlocked(Function&& function) {
+    Debugger& d = debugger();
+    py::gil_scoped_release release;
+    return function(d);
+  }
+  // The same where Ctrl-C ends it.
+  template <typename Function>
+  auto interruptible(Function&& function) {
+    return unlocked([&](Debugger& d) {
+      InterruptGuard guard(d);
+      return function(d);
+    });
+  }
 
   std::vector<PyNode> nodes() {
     std::vector<PyNode> list;
@@ -330,21 +345,13 @@ class Session {
     const NodeId id = known_node(node);
     auto quick = value_or_raise(debugger().read_quickly(id, plans_[plan]), true);
     if (quick) return to_python(*quick);
-    auto result = [&] {
-      py::gil_scoped_release release;
-      InterruptGuard guard(debugger());
-      return debugger().read(id, plans_[plan]);
-    }();
+    auto result = interruptible([&](Debugger& d) { return d.read(id, plans_[plan]); });
     if (!result) raise(result.error(), true);
     return to_python(*result);
   }
   void write(uint32_t node, const std::string& target, const std::string& value) {
     const NodeId id = known_node(node);
-    Result<void> result;
-    {
-      py::gil_scoped_release release;
-      result = debugger().write(id, target, value);
-    }
+    auto result = unlocked([&](Debugger& d) { return d.write(id, target, value); });
     check_or_raise(std::move(result), true);
   }
   void write_bytes(uint32_t node, const std::string& target, const std::string& data) {
@@ -356,12 +363,7 @@ class Session {
 
   std::string gdb(uint32_t node, const std::string& command) {
     const NodeId id = known_node(node);
-    Result<std::string> result;
-    {
-      py::gil_scoped_release release;
-      InterruptGuard guard(debugger());
-      result = debugger().gdb(id, command);
-    }
+    auto result = interruptible([&](Debugger& d) { return d.gdb(id, command); });
     return value_or_raise(std::move(result), true);
   }
   double call_timeout() { return std::chrono::duration<double>(debugger().call_timeout()).count(); }
@@ -370,12 +372,7 @@ class Session {
     debugger().set_call_timeout(std::chrono::milliseconds(std::max<int64_t>(1, static_cast<int64_t>(seconds * 1000))));
   }
   void prepare(const std::vector<uint32_t>& nodes) {
-    Result<void> result;
-    {
-      py::gil_scoped_release release;
-      InterruptGuard guard(debugger());
-      result = debugger().prepare_gdbs(ids(nodes));
-    }
+    auto result = interruptible([&](Debugger& d) { return d.prepare_gdbs(ids(nodes)); });
     check_or_raise(std::move(result));
   }
   std::string backtrace(uint32_t node) { return gdb(node, "backtrace"); }
@@ -384,19 +381,11 @@ class Session {
   std::vector<py::object> take_output() { return {}; }
 
   uint32_t add_breakpoint(const std::vector<uint32_t>& nodes, const std::string& location, const std::optional<std::string>& condition) {
-    Result<uint32_t> result;
-    {
-      py::gil_scoped_release release;
-      result = debugger().add_breakpoint(ids(nodes), location, condition.value_or(""));
-    }
+    auto result = unlocked([&](Debugger& d) { return d.add_breakpoint(ids(nodes), location, condition.value_or("")); });
     return value_or_raise(std::move(result), true);
   }
   uint32_t add_watch(const std::vector<uint32_t>& nodes, const std::vector<std::string>& expressions, const std::optional<std::string>& condition) {
-    Result<uint32_t> result;
-    {
-      py::gil_scoped_release release;
-      result = debugger().add_watch(ids(nodes), expressions, condition.value_or(""));
-    }
+    auto result = unlocked([&](Debugger& d) { return d.add_watch(ids(nodes), expressions, condition.value_or("")); });
     return value_or_raise(std::move(result), true);
   }
   uint32_t add_timer(double seconds) { return value_or_raise(debugger().add_timer(seconds)); }
@@ -406,50 +395,31 @@ class Session {
   void condition(uint32_t id, const std::optional<std::string>& text) { check_or_raise(known(debugger().condition(id, text.value_or("")))); }
 
   DebugStop resume(std::optional<double> timeout) {
-    Result<DebugStop> result;
     reached_.reset();
-    {
-      py::gil_scoped_release release;
-      InterruptGuard guard(debugger());
-      result = debugger().resume(timeout);
-    }
+    auto result = interruptible([&](Debugger& d) { return d.resume(timeout); });
     DebugStop stop = stopped(std::move(result));
     if (stop.kind == DebugStop::Kind::timer) reached_ = replay().mark(stop.node);
     return stop;
   }
   DebugStop step(uint32_t node, const std::string& command) {
     const NodeId id = known_node(node);
-    Result<DebugStop> result;
     reached_.reset();
-    {
-      py::gil_scoped_release release;
-      InterruptGuard guard(debugger());
-      result = debugger().step(id, command);
-    }
+    auto result = interruptible([&](Debugger& d) { return d.step(id, command); });
     return value_or_raise(std::move(result));
   }
   DebugStop run_to(std::optional<uint32_t> node, uint64_t event, std::optional<double> timeout) {
     const auto target = node ? std::optional(Mark{known_node(*node), {event}, 0}) : std::nullopt;
-    Result<DebugStop> result;
     reached_.reset();
-    {
-      py::gil_scoped_release release;
-      InterruptGuard guard(debugger());
-      result = debugger().run_to(target, timeout);
-    }
+    auto result = interruptible([&](Debugger& d) { return d.run_to(target, timeout); });
     DebugStop stop = stopped(std::move(result));
     if (stop.kind == DebugStop::Kind::reached) reached_ = target;
     return stop;
   }
   void interrupt() { debugger().interrupt(); }
   void restart(const std::optional<std::string>& sync) {
-    Result<void> result;
     const SyncMode mode = sync ? sync_mode(*sync) : replay().sync();
     reached_.reset();
-    {
-      py::gil_scoped_release release;
-      result = debugger().restart(mode);
-    }
+    auto result = unlocked([&](Debugger& d) { return d.restart(mode); });
     check_or_raise(std::move(result));
   }
   ~Session() { close(); }
@@ -461,11 +431,7 @@ class Session {
 
   std::vector<int> fds() { return debugger().fds(); }
   void pump(double timeout) {
-    Result<void> result;
-    {
-      py::gil_scoped_release release;
-      result = debugger().pump_once(static_cast<int>(timeout * 1000));
-    }
+    auto result = unlocked([&](Debugger& d) { return d.pump_once(static_cast<int>(timeout * 1000)); });
     check_or_raise(std::move(result));
   }
   size_t gdb_count() { return debugger().gdb_count(); }

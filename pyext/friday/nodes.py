@@ -73,23 +73,29 @@ class Node(int):
 
     def backtrace(self) -> str:
         """The stack of the current thread, one frame a line, as gdb shows it. Raises NodeNotStarted."""
+        self._check_started()
         return self.session.backend.backtrace(int(self))
 
     def threads(self) -> "list[Thread]":
         """The threads that live now, by number; of an ended node those at its end. Raises NodeNotStarted."""
+        self._check_started()
         return threads_of(self)
 
     def symbols(self, pattern: str = "*") -> "dict[str, list[Place]]":
         """The names of the program's own functions and variables that fit a pattern (`*`, `?`, `[...]`), with the places
         where each is declared; empty without debug information. Of a very large program, those of its sources near
         where the node stands. Raises NodeNotStarted."""
-        if self.state == "not started":
-            raise NodeNotStarted(f"{self.name} has not started yet", node=int(self))
+        self._check_started()
         names = self.session.names.of(int(self))
         return {name: list(names[name]) for name in sorted(names) if fnmatch.fnmatchcase(name, pattern)}
 
+    def _check_started(self) -> None:
+        if self.state == "not started":
+            raise NodeNotStarted(f"{self.name} has not started yet", node=int(self))
+
     def gdb(self, command: str) -> str:
-        """What the node's gdb prints for a command."""
+        """What the node's gdb prints for a command. Before its start a node's process waits in its first lines, which gdb
+        shows. Raises BadExpression with gdb's message."""
         return self.session.backend.gdb(int(self), command)
 
     def __repr__(self) -> str:

@@ -615,6 +615,8 @@ class Session:
     def restart(self, sync: str | None = None) -> None:
         """Back to the start of the recording; stop points and the namespace stay, altered marks go. `sync`: from now on
         replay in this order, "clock", "causal" or "free"."""
+        if self._running:
+            raise UsageError("the group is running: a handler cannot restart it (friday.stop(), then restart)")
         self.backend.restart(sync)
         self.last_stop, self.finished = None, False
         self.restarts += 1
