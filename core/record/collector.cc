@@ -105,11 +105,13 @@ struct Collector::Node {
   int forked_children = 0;
   // The program that it was about to execute when there were so many events, and why that cannot be recorded.
   std::string executes, execution_problem;
-  std::string notice;
+  std::string shim_notice, outsiders_notice;  // what readers should know, by who noticed it
   uint64_t execution_event = 0;
   // What is due, in nanoseconds of CLOCK_MONOTONIC; 0: nothing.
   int64_t describe_at = 0;  // node.json does not say all there is
   int64_t close_at = 0;     // its process has ended, and somebody still has its socket
+
+  std::string notice() const { return shim_notice + (shim_notice.empty() || outsiders_notice.empty() ? "" : "; ") + outsiders_notice; }
 };
 
 Collector::Collector(CollectorOptions options) : options_(std::move(options)), files_(options_.recording + "/files") {
@@ -329,7 +331,7 @@ void Collector::tell_outsiders() {
   for (const Outsider& outsider : outsiders_.take())
     for (const auto& node : nodes_) {
       if (!outsider.sharers.contains(node->pid)) continue;
-      node->notice += (node->notice.empty() ? "" : "; ") + outsider.text;
+      node->outsiders_notice += (node->outsiders_notice.empty() ? "" : "; ") + outsider.text;
       if (!node->closed) describe_soon(*node);
     }
 }
@@ -370,7 +372,7 @@ void Collector::handle(Node& node) {
       describe_soon(node);
       break;
     case shim::kNotice:
-      node.notice = bounded_text(request.text, sizeof request.text);
+      node.shim_notice = bounded_text(request.text, sizeof request.text);
       write_description(node);
       break;
     case shim::kEnding:
@@ -674,7 +676,7 @@ void Collector::write_description(Node& node) {
                       {"started_ns", node.started_ns}, {"strict", options_.strict},
                       {"ended", ending(node.wait_status, node.closed, node.end_reason, node.end_detail)},
                       {"recording_end", {{"reason", node.end_reason}, {"detail", node.end_detail}, {"text", node.end_reason == format::kEndExec && !node.execution_problem.empty() ? node.execution_problem : node.end_text}}},
-                      {"instrumented", node.hello}, {"notice", node.notice}};
+                      {"instrumented", node.hello}, {"notice", node.notice()}};
   // A description that cannot be written costs names, no events: readers derive the rest from the trace.
   (void)write_file_atomically(node.directory + "/node.json", d.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
@@ -712,7 +714,7 @@ std::vector<NodeSummary> Collector::summaries() const {
       auto how = ending(node->wait_status, node->closed, node->end_reason, node->end_detail);
       s.ended = how["how"] == "exec" ? "replaced by exec" : fmt::format("{} {}", how["how"].get<std::string>(), how["detail"].get<int>());
     }
-    if (!node->notice.empty()) s.ended += "; " + node->notice, s.complete = false;
+    if (auto notice = node->notice(); !notice.empty()) s.ended += "; " + notice, s.complete = false;
     list.push_back(std::move(s));
   }
   return list;

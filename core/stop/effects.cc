@@ -83,16 +83,10 @@ class Reader {
 
   // Only instructions of the kinds that plain computation is made of.
   static bool is_plain(const Instruction& code) {
+    if (!only_computes(code) || code.decoded.mnemonic == ZYDIS_MNEMONIC_ENTER) return false;
     switch (code.decoded.meta.category) {
-      case ZYDIS_CATEGORY_SYSCALL: case ZYDIS_CATEGORY_SYSTEM: case ZYDIS_CATEGORY_INTERRUPT: case ZYDIS_CATEGORY_IO:
       case ZYDIS_CATEGORY_STRINGOP: case ZYDIS_CATEGORY_XSAVE: case ZYDIS_CATEGORY_XSAVEOPT: case ZYDIS_CATEGORY_SEGOP:
-      case ZYDIS_CATEGORY_SYSRET: case ZYDIS_CATEGORY_RDWRFSGS: case ZYDIS_CATEGORY_IOSTRINGOP: case ZYDIS_CATEGORY_SCATTER:
-        return false;
-      default: break;
-    }
-    switch (code.decoded.mnemonic) {
-      case ZYDIS_MNEMONIC_PAUSE: case ZYDIS_MNEMONIC_RDTSC: case ZYDIS_MNEMONIC_RDTSCP: case ZYDIS_MNEMONIC_CPUID: case ZYDIS_MNEMONIC_UD2:
-      case ZYDIS_MNEMONIC_INT3: case ZYDIS_MNEMONIC_ENTER: case ZYDIS_MNEMONIC_XBEGIN: case ZYDIS_MNEMONIC_RDRAND: case ZYDIS_MNEMONIC_RDSEED:
+      case ZYDIS_CATEGORY_RDWRFSGS: case ZYDIS_CATEGORY_SCATTER:
         return false;
       default: return true;
     }

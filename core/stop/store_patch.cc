@@ -261,18 +261,14 @@ bool is_patchable_store(const Instruction& instruction) {
 }
 
 bool is_displaceable(const Instruction& instruction) {
+  if (!only_computes(instruction)) return false;
   switch (instruction.decoded.meta.category) {
-    case ZYDIS_CATEGORY_CALL: case ZYDIS_CATEGORY_UNCOND_BR: case ZYDIS_CATEGORY_COND_BR: case ZYDIS_CATEGORY_RET:
-    case ZYDIS_CATEGORY_SYSCALL: case ZYDIS_CATEGORY_SYSRET: case ZYDIS_CATEGORY_SYSTEM: case ZYDIS_CATEGORY_INTERRUPT:
-      return false;
+    case ZYDIS_CATEGORY_CALL: case ZYDIS_CATEGORY_UNCOND_BR: case ZYDIS_CATEGORY_COND_BR: case ZYDIS_CATEGORY_RET: return false;
     default: break;
   }
   switch (instruction.decoded.mnemonic) {
-    // endbr64 says that somebody jumps here; the others are carried out by the shim, or end what a processor began.
-    case ZYDIS_MNEMONIC_ENDBR64: case ZYDIS_MNEMONIC_PAUSE: case ZYDIS_MNEMONIC_RDTSC: case ZYDIS_MNEMONIC_RDTSCP: case ZYDIS_MNEMONIC_CPUID:
-    case ZYDIS_MNEMONIC_RDRAND: case ZYDIS_MNEMONIC_RDSEED: case ZYDIS_MNEMONIC_XBEGIN: case ZYDIS_MNEMONIC_XEND: case ZYDIS_MNEMONIC_XABORT:
-    case ZYDIS_MNEMONIC_UD0: case ZYDIS_MNEMONIC_UD1: case ZYDIS_MNEMONIC_UD2: case ZYDIS_MNEMONIC_HLT: case ZYDIS_MNEMONIC_POPF:
-    case ZYDIS_MNEMONIC_POPFQ: case ZYDIS_MNEMONIC_PUSHF: case ZYDIS_MNEMONIC_PUSHFQ:
+    // endbr64 says that somebody jumps here; the flags as a whole hold the trap flag.
+    case ZYDIS_MNEMONIC_ENDBR64: case ZYDIS_MNEMONIC_POPF: case ZYDIS_MNEMONIC_POPFQ: case ZYDIS_MNEMONIC_PUSHF: case ZYDIS_MNEMONIC_PUSHFQ:
       return false;
     default: return true;
   }
