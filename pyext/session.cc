@@ -415,6 +415,9 @@ class Session {
     if (stop.kind == DebugStop::Kind::reached) reached_ = target;
     return stop;
   }
+  void settle() {
+    if (debugger_) debugger_->settle();
+  }
   void interrupt() { debugger().interrupt(); }
   void restart(const std::optional<std::string>& sync) {
     const SyncMode mode = sync ? sync_mode(*sync) : replay().sync();
@@ -619,6 +622,7 @@ void bind_session(py::module_& module) {
       .def("resume", [](py::object self, std::optional<double> timeout) { return make_stop(self, self.cast<Session&>().resume(timeout)); }, py::arg("timeout") = py::none())
       .def("step", [](py::object self, uint32_t node, const std::string& command) { return make_stop(self, self.cast<Session&>().step(node, command)); })
       .def("run_to", [](py::object self, std::optional<uint32_t> node, uint64_t event, std::optional<double> timeout) { return make_stop(self, self.cast<Session&>().run_to(node, event, timeout)); }, py::arg("node"), py::arg("event"), py::arg("timeout") = py::none())
+      .def("settle", &Session::settle)
       .def("interrupt", &Session::interrupt)
       .def("restart", &Session::restart, py::arg("sync") = py::none())
       .def("close", &Session::close)

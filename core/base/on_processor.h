@@ -1,7 +1,9 @@
-// Keeps the calling thread on one processor for a while. Its own choice of processors is put back at the end.
+// Keeps the thread that makes it on one processor for a while. Its own choice of processors is put back at the end, whichever
+// thread ends it.
 #pragma once
 
 #include <sched.h>
+#include <unistd.h>
 
 namespace friday {
 
@@ -17,20 +19,22 @@ class OnProcessor {
  public:
   // Negative: nothing is changed.
   explicit OnProcessor(int processor) {
-    if (processor < 0 || sched_getaffinity(0, sizeof before_, &before_) != 0) return;
+    if (processor < 0 || sched_getaffinity(thread_, sizeof before_, &before_) != 0) return;
     const cpu_set_t one = only(processor);
-    pinned_ = sched_setaffinity(0, sizeof one, &one) == 0;
+    pinned_ = sched_setaffinity(thread_, sizeof one, &one) == 0;
   }
   ~OnProcessor() {
-    if (pinned_) (void)sched_setaffinity(0, sizeof before_, &before_);
+    if (pinned_) (void)sched_setaffinity(thread_, sizeof before_, &before_);
   }
   OnProcessor(const OnProcessor&) = delete;
   OnProcessor& operator=(const OnProcessor&) = delete;
 
   // False where the processor may not be chosen.
   bool pinned() const { return pinned_; }
+  pid_t thread() const { return thread_; }
 
  private:
+  const pid_t thread_ = gettid();
   cpu_set_t before_;
   bool pinned_ = false;
 };

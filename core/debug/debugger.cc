@@ -111,6 +111,7 @@ GdbZygote* Debugger::zygote(ReplayNode& node) {
 }
 
 Result<std::unique_ptr<MiSession>> Debugger::make_gdb(ReplayNode& node, Pump* pump) {
+  session_->leave_processor();  // which a process that starts now would keep to
   if (many()) {
     if (!pump) return nullptr;
     if (GdbZygote* from = zygote(node)) {

@@ -104,6 +104,8 @@ class Debugger final : public Pump, public RspHost {
   Result<std::string> read_string(NodeId node, uint64_t address);
   Result<uint64_t> stage(NodeId node, std::span<const std::byte> data);
   // How long a called function may take.
+  // The group stands until further notice: the calling thread may use all processors again.
+  void settle() { session_->leave_processor(); }
   std::chrono::milliseconds call_timeout() const { return call_timeout_; }
   void set_call_timeout(std::chrono::milliseconds limit) { call_timeout_ = limit; }
   std::string types(uint32_t id) const { return types_.table(id); }

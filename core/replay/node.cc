@@ -310,7 +310,7 @@ void ReplayNode::leave_entry_code(Thread& thread) {
     if (!TracedProcess::registers(thread.tid, r) || !in_shim(r.rip)) return;
     auto a = area(thread.number);
     if (!a || a->frame) return;
-    if (ptrace(PTRACE_SINGLESTEP, thread.tid, 0, 0) != 0) return;
+    if (!TracedProcess::single_step(thread.tid)) return;
     int status;
     while (waitpid(thread.tid, &status, __WALL) < 0 && errno == EINTR) {}
     if (!WIFSTOPPED(status)) return;
@@ -492,7 +492,7 @@ Result<void> ReplayNode::single_step(ThreadId id) {
   load_debug_slots(*thread);
   int status = 0;
   do {  // an interrupt that was still on its way stops the thread before it has stepped
-    if (ptrace(PTRACE_SINGLESTEP, thread->tid, 0, 0) != 0) return fail_errno(errno, "cannot step");
+    if (!TracedProcess::single_step(thread->tid)) return fail_errno(errno, "cannot step");
     while (waitpid(thread->tid, &status, __WALL) < 0 && errno == EINTR) {}
     if (!WIFSTOPPED(status)) return std::unexpected(gone(info_.id));
   } while ((status >> 16) == PTRACE_EVENT_STOP);

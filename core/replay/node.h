@@ -74,6 +74,10 @@ class ReplayNode final : public NodeControl {
     bool stopped = true;
     bool requested = false;   // an interrupt is on its way
     bool at_breakpoint = false;
+    struct {
+      user_regs_struct registers{};
+      uint64_t changes = 0;  // TracedProcess::register_changes() then
+    } hit;                   // the last breakpoint's
     int deliver = 0;          // signal to hand to the process when it goes on
     std::optional<int> held;  // wait status that arrived while another one was awaited
     uint32_t debug_version = 0;  // of the debug registers it has

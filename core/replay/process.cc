@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -161,7 +162,21 @@ bool TracedProcess::write(uint64_t address, const void* from, size_t size) const
 }
 
 bool TracedProcess::registers(pid_t tid, user_regs_struct& out) { return ptrace(PTRACE_GETREGS, tid, 0, &out) == 0; }
-bool TracedProcess::set_registers(pid_t tid, const user_regs_struct& in) { return ptrace(PTRACE_SETREGS, tid, 0, &in) == 0; }
+namespace {
+std::atomic<uint64_t> changes_of_registers{1};
+}
+
+bool TracedProcess::set_registers(pid_t tid, const user_regs_struct& in) {
+  changes_of_registers++;
+  return ptrace(PTRACE_SETREGS, tid, 0, &in) == 0;
+}
+
+bool TracedProcess::single_step(pid_t tid) {
+  changes_of_registers++;
+  return ptrace(PTRACE_SINGLESTEP, tid, 0, 0) == 0;
+}
+
+uint64_t TracedProcess::register_changes() { return changes_of_registers; }
 
 Result<int64_t> TracedProcess::inject(pid_t tid, uint64_t instruction, long number, std::span<const uint64_t> arguments) const {
   user_regs_struct saved, now;
@@ -176,7 +191,7 @@ Result<int64_t> TracedProcess::inject(pid_t tid, uint64_t instruction, long numb
   now.eflags &= ~0x100ull;
   if (!set_registers(tid, now)) return fail(ErrorCode::component_died, "thread {} is gone", tid);
   for (;;) {
-    if (ptrace(PTRACE_SINGLESTEP, tid, 0, 0) != 0) return fail_errno(errno, "cannot step a node's thread");
+    if (!single_step(tid)) return fail_errno(errno, "cannot step a node's thread");
     int status = wait_for(tid);
     if (!WIFSTOPPED(status)) return fail(ErrorCode::component_died, "a node's process died during an injected call");
     if ((status >> 16) == 0 && WSTOPSIG(status) == SIGTRAP) break;

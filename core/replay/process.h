@@ -54,6 +54,8 @@ class TracedProcess {
   // `tid` must be stopped. False when the thread is gone.
   static bool registers(pid_t tid, user_regs_struct& out);
   static bool set_registers(pid_t tid, const user_regs_struct& in);
+  static bool single_step(pid_t tid);
+  static uint64_t register_changes();  // how often set_registers and single_step were called, from 1
 
   // Runs one system call in stopped thread `tid` at `instruction` (a syscall followed by anything), restoring registers.
   Result<int64_t> inject(pid_t tid, uint64_t instruction, long number, std::span<const uint64_t> arguments) const;

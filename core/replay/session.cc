@@ -17,7 +17,6 @@
 #include <filesystem>
 
 #include "core/base/check.h"
-#include "core/base/on_processor.h"
 #include "core/trace/node_end.h"
 
 namespace friday {
@@ -272,8 +271,10 @@ void ReplaySession::interrupt() {
 bool ReplaySession::resume_thread(ReplayNode& node, ReplayNode::Thread& thread) {
   if (thread.at_breakpoint) {
     thread.at_breakpoint = false;
-    user_regs_struct r;
-    if (TracedProcess::registers(thread.tid, r) && node.breakpoints().contains(Addr{r.rip})) {
+    // As it was left at the hit, unless the registers of any thread were changed since.
+    user_regs_struct r = thread.hit.registers;
+    const bool known = thread.hit.changes == TracedProcess::register_changes() || TracedProcess::registers(thread.tid, r);
+    if (known && node.breakpoints().contains(Addr{r.rip})) {
       auto how = node.breakpoints().step_over(ThreadId{thread.number}, r);
       if (how && *how == StepOver::in_registers) TracedProcess::set_registers(thread.tid, r);
       // What the step wrote, if a debug register watches it, is looked at as if the thread had stopped by itself.
@@ -310,10 +311,16 @@ bool ReplaySession::all_ended() const {
   return std::all_of(nodes_.begin(), nodes_.end(), [](const auto& n) { return n.second->state() == NodeState::ended; });
 }
 
-void ReplaySession::gather_on(int processor) {
-  if (processor_ == processor) return;
-  processor_ = processor;
-  const cpu_set_t one = only(processor);
+// In clock order one thread of the group runs at a time, and its tracer while it stands: a stop costs a third when both are on one
+// processor. Four calls to go there and back at each stop would be a fifth of it.
+void ReplaySession::gather() {
+  if (together_ && together_->thread() == gettid()) return;
+  together_.reset();
+  const int here = sched_getcpu();
+  together_.emplace(here);
+  if (!together_->pinned() || processor_ == here) return;
+  processor_ = here;
+  const cpu_set_t one = only(here);
   for (auto& [id, node] : nodes_)
     for (auto& [tid, thread] : node->threads_by_tid()) (void)sched_setaffinity(tid, sizeof one, &one);
 }
@@ -321,11 +328,7 @@ void ReplaySession::gather_on(int processor) {
 Result<ReplayStop> ReplaySession::run() {
   if (divergence_) return ReplayStop{ReplayStop::Kind::diverged, divergence_->node, {}, {}, {}, {}, 0, {}};
   if (all_ended()) return ReplayStop{ReplayStop::Kind::ended, {}, {}, {}, {}, {}, 0, {}};
-  // In clock order one thread of the group runs at a time, and its tracer while it stands: a stop costs a third when both are on
-  // one processor.
-  const int here = options_.sync == SyncMode::clock ? sched_getcpu() : -1;
-  const OnProcessor together(here);
-  if (together.pinned()) gather_on(here);
+  if (options_.sync == SyncMode::clock) gather();
   resume_all();
   for (;;) {
     if (interrupt_.exchange(false) || (deadline && std::chrono::steady_clock::now() >= *deadline)) {
@@ -511,7 +514,7 @@ static bool is_late_trap(ReplayNode& node, const ReplayNode::Thread& thread, con
 }
 
 std::optional<ReplayStop> ReplaySession::handle_trap(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct& r) {
-  if (auto debug = debug_stop(node, thread)) {
+  if (auto debug = debug_stop(node, thread, r)) {
     if (!*debug) go_on(node, thread);
     return *debug;
   }
@@ -519,6 +522,7 @@ std::optional<ReplayStop> ReplaySession::handle_trap(ReplayNode& node, ReplayNod
   if (auto owners = node.breakpoints().hit(r)) {
     TracedProcess::set_registers(thread.tid, r);
     thread.at_breakpoint = true;
+    thread.hit = {r, TracedProcess::register_changes()};
     ReplayStop stop = stop_of(ReplayStop::Kind::breakpoint, node, thread);
     stop.pc = Addr{r.rip};
     stop.owners.assign(owners->begin(), owners->end());
@@ -542,9 +546,7 @@ std::optional<ReplayStop> ReplaySession::handle_trap(ReplayNode& node, ReplayNod
 }
 
 // A store to what a debug register watches, and the stop if it changed something; none when it is no such thing.
-std::optional<std::optional<ReplayStop>> ReplaySession::debug_stop(ReplayNode& node, ReplayNode::Thread& thread) {
-  user_regs_struct r;
-  if (!TracedProcess::registers(thread.tid, r)) return std::nullopt;
+std::optional<std::optional<ReplayStop>> ReplaySession::debug_stop(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct r) {
   node.show_hardware(node.in_shim(r.rip));
   auto outcome = node.watches().on_debug_trap(ThreadId{thread.number});
   node.show_hardware(false);

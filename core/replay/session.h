@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "core/base/fd.h"
+#include "core/base/on_processor.h"
 #include "core/replay/divergence.h"
 #include "core/replay/image.h"
 #include "core/replay/node.h"
@@ -72,8 +73,10 @@ class ReplaySession {
   // Builds all processes anew; the group stands at its start. open() has done so once.
   Result<void> restart();
 
-  // Runs until something happens that the caller must know. A node's end is reported only if `report_node_ends`.
+  // Runs until something happens that the caller must know. A node's end is reported only if `report_node_ends`. In clock order
+  // the calling thread stays on the processor of the nodes, for the next run, until leave_processor().
   Result<ReplayStop> run();
+  void leave_processor() { together_.reset(); }
   bool report_node_ends = false;
   // run() comes back with `interrupted` some time after this moment of this machine's clock.
   std::optional<std::chrono::steady_clock::time_point> deadline;
@@ -139,7 +142,7 @@ class ReplaySession {
   Result<void> expect_spin(ReplayNode& node);
   static bool is_spin(const BreakpointOwner& owner);
   Result<bool> yield_at_spin(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct& r);
-  std::optional<std::optional<ReplayStop>> debug_stop(ReplayNode& node, ReplayNode::Thread& thread);
+  std::optional<std::optional<ReplayStop>> debug_stop(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct registers);
   std::optional<ReplayStop> handle_shim_trap(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct& registers);
   std::optional<ReplayStop> handle_fault(ReplayNode& node, ReplayNode::Thread& thread, int signal);
   std::optional<ReplayStop> handle_exit(ReplayNode& node, pid_t tid, int status);
@@ -159,11 +162,12 @@ class ReplaySession {
   void make_sysroot(ReplayNode& node);
   void link_file(const std::string& root, const std::string& name, const uint8_t (&file)[16]);
   void discard();
-  void gather_on(int processor);  // all threads of all nodes
+  void gather();  // all threads of all nodes, and this one, on one processor
 
   Recording recording_;
   ReplayOptions options_;
   int processor_ = -1;  // all threads of the nodes are on it
+  std::optional<OnProcessor> together_;
   Schedule schedule_;
   std::optional<std::vector<HostEdge>> host_edges_;  // once `causal` order has asked for them
   std::vector<NodeId> ids_;

@@ -32,7 +32,7 @@ Result<ReplayStop> ReplaySession::step(NodeId id, ThreadId thread_id) {
       if (auto stop = handle(thread->tid, status)) return finish(std::move(*stop));
     }
     if (thread->debug_hits)
-      if (auto debug = debug_stop(node, *thread); debug && *debug) return finish(std::move(**debug));
+      if (auto debug = debug_stop(node, *thread, hardware); debug && *debug) return finish(std::move(**debug));
     if (thread->detour || !node.in_shim(hardware.rip)) {
       thread->at_breakpoint = node.breakpoints().contains(Addr{hardware.rip});
       ReplayStop stop = stop_of(ReplayStop::Kind::step, node, *thread);

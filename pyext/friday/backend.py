@@ -186,6 +186,8 @@ class Backend(Protocol):
     def run_to(self, node: int | None, event: int, timeout: float | None) -> Stop:
         """Runs forward, over stop points, until the node stands before its event: `reached`, or what came before it, as
         `resume`; node None: to the end. An event that is done already raises UsageError."""
+    def settle(self) -> None:
+        """The group stands for longer: what one `resume` keeps for the next, the one processor of all nodes, is given up."""
     def interrupt(self) -> None:
         """Makes a running `resume` return; the one method that any thread may call."""
     def patch_stores(self) -> bool:

@@ -495,6 +495,7 @@ class Session:
                     self.backend.interrupt()
         finally:
             self._running = self._in_handler = False
+            self.backend.settle()
             self._refresh_ended()
 
     def _run(self, resume: Callable[[float | None], Stop], progress: Progress | None, interval: float | None) -> Stop:
@@ -596,7 +597,10 @@ class Session:
         """Steps one node by gdb's step, next, stepi, nexti or finish. Handlers of stop points on the way run."""
         if self._running:
             raise UsageError("the group is running: a handler cannot step it")
-        stop = self.backend.step(self.id_of(node), command)
+        try:
+            stop = self.backend.step(self.id_of(node), command)
+        finally:
+            self.backend.settle()
         if stop.ids:
             self._running = True
             try:

@@ -385,6 +385,9 @@ class FakeBackend:
             self.points = points
         return FakeStop("reached", node=node, event=event - 1 if event else None, logical_time=self.done + 1)
 
+    def settle(self):
+        pass
+
     def interrupt(self):
         pass
 
