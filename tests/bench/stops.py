@@ -1,4 +1,5 @@
-"""What a stop costs, and a store beside what is watched: in a session, and in plain gdb/MI on the same program in the same run.
+"""What a stop costs, and a store beside what is watched: in a session, and in plain gdb/MI on the same program in the same run. What
+a handler does at a stop is expressions.py, and part of this benchmark.
 
 A cost is (time of a whole replay with the stop point - without) / events, the replays close together.
 """
@@ -8,6 +9,7 @@ import pathlib
 import time
 from typing import Any, Callable
 
+import expressions
 from console import load_friday
 from mi import Gdb
 from support import Bench, Key, Number, Unavailable, median
@@ -20,8 +22,10 @@ KEYS = {
     "watch_null_us": Key("us", "<= 50", "a watchpoint with a Python handler that does nothing, a hit"),
     "gdb_watch_null_us": Key("us", "", "plain gdb/MI with a hardware watchpoint, a hit"),
     "breakpoint_null_us": Key("us", "<= 15", "a breakpoint with a Python handler that does nothing, a hit"),
+    "ptrace_stop_us": Key("us", "", "the limit: a child at an int3, its tracer waits, reads and writes the registers and lets it go on"),
     "gdb_breakpoint_null_us": Key("us", "", "plain gdb/MI: from -exec-continue to *stopped, a hit"),
     "software_watch_ratio": Key("x", "", "plain gdb with a software watchpoint: time of a slice of these stores / without it"),
+    **expressions.KEYS,
 }
 PLACES = 64  # in stores.c
 
@@ -151,10 +155,11 @@ def run(bench: Bench) -> dict[str, Number]:
     times = 1 if bench.quick else 5
     hits = 50 if bench.quick else 500
     numbers = {"gdb_breakpoint_null_us": gdb_hits(bench, lambda gdb: gdb.command("-break-insert tick") and None, hits, times),
-               "gdb_watch_null_us": gdb_hits(bench, arm_watch, hits, times), **gdb_false_positive(bench, times)}
+               "gdb_watch_null_us": gdb_hits(bench, arm_watch, hits, times), **gdb_false_positive(bench, times),
+               "ptrace_stop_us": Number(float(bench.run([bench.compile("trap.c"), 1_000 if bench.quick else 20_000])) / 1e3)}
     try:
         friday = load_friday(bench)
     except Unavailable as error:
         bench.note(f"only plain gdb was measured: {error}")
         return numbers
-    return {**numbers, **session_stores(bench, friday, times), **session_stops(bench, friday, times)}
+    return {**numbers, **session_stores(bench, friday, times), **session_stops(bench, friday, times), **expressions.run(bench)}
