@@ -15,6 +15,8 @@ namespace py = pybind11;
 
 namespace {
 
+constexpr uint64_t kMostMemory = 64 << 20;  // bytes read at once
+
 std::atomic<Debugger*> running{nullptr};  // whose resume Ctrl-C interrupts
 
 // While the group runs without the interpreter's lock, Ctrl-C stops the group instead of raising somewhere later.
@@ -358,6 +360,12 @@ class Session {
     check_or_raise(debugger().write_bytes(known_node(node), target, std::as_bytes(std::span(data))), true);
   }
   py::bytes read_string(uint32_t node, uint64_t address) { return value_or_raise(debugger().read_string(known_node(node), address)); }
+  py::bytes read_memory(uint32_t node, uint64_t address, uint64_t size) {
+    if (size > kMostMemory) raise(Error{ErrorCode::usage, fmt::format("{} bytes are too many to read at once", size)}, true);
+    std::string bytes(size, '\0');
+    check_or_raise(debugger().read_memory(known_node(node), address, std::as_writable_bytes(std::span(bytes))), true);
+    return bytes;
+  }
   uint64_t stage(uint32_t node, const std::string& data) { return value_or_raise(debugger().stage(known_node(node), std::as_bytes(std::span(data)))); }
   std::string types(uint32_t id) { return debugger().types(id); }
 
@@ -604,6 +612,7 @@ void bind_session(py::module_& module) {
       .def("write", &Session::write)
       .def("write_bytes", [](Session& s, uint32_t node, const std::string& target, const py::bytes& data) { s.write_bytes(node, target, data); })
       .def("read_string", &Session::read_string)
+      .def("read_memory", &Session::read_memory)
       .def("stage", [](Session& s, uint32_t node, const py::bytes& data) { return s.stage(node, data); })
       .def("types", &Session::types)
       .def("gdb", &Session::gdb)

@@ -102,6 +102,7 @@ class Debugger final : public Pump, public RspHost {
   Result<void> write(NodeId node, const std::string& target, const std::string& value);
   Result<void> write_bytes(NodeId node, const std::string& target, std::span<const std::byte> data);
   Result<std::string> read_string(NodeId node, uint64_t address);
+  Result<void> read_memory(NodeId node, uint64_t address, std::span<std::byte> out);  // all of it, or bad_address
   Result<uint64_t> stage(NodeId node, std::span<const std::byte> data);
   // How long a called function may take.
   // The group stands until further notice: the calling thread may use all processors again.

@@ -461,6 +461,11 @@ Result<void> Debugger::write_bytes(NodeId id, const std::string& target, std::sp
   return {};
 }
 
+Result<void> Debugger::read_memory(NodeId id, uint64_t address, std::span<std::byte> out) {
+  FRIDAY_TRY(node, session_->readable(id));
+  return node->read(Addr{address}, out);
+}
+
 Result<std::string> Debugger::read_string(NodeId id, uint64_t address) {
   FRIDAY_TRY(node, session_->readable(id));
   std::string text;

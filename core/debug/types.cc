@@ -35,8 +35,18 @@ uint32_t TypeRegistry::intern(std::string text, std::vector<uint32_t> refers, ui
   return it->second;
 }
 
-uint32_t TypeRegistry::add(const ExpressionPlan& plan, uint32_t index) {
-  const PlanType& type = plan.types.at(index);
+uint32_t TypeRegistry::add_forward(const ExpressionPlan& plan, const PlanType& type) {
+  json layout = json::array();
+  for (const auto& field : type.fields)
+    if (field.offset) layout.push_back({field.name, *field.offset, plan.types.at(field.type).name, plan.types.at(field.type).size});
+  json entry = {{"kind", "forward"}, {"name", type.name}, {"size", type.size}, {"layout", std::move(layout)}};
+  return intern(entry.dump(-1, ' ', false, json::error_handler_t::replace), {}, type.size);
+}
+
+uint32_t TypeRegistry::add(Walk& walk, uint32_t index) {
+  if (auto known = walk.done.find(index); known != walk.done.end()) return known->second;
+  const PlanType& type = walk.plan.types.at(index);
+  if (!walk.open.insert(index).second) return add_forward(walk.plan, type);
   json entry = {{"kind", kind_of(type)}, {"name", type.name}, {"size", type.size}};
   std::vector<uint32_t> refers;
   auto refer = [&](uint32_t id) {
@@ -58,22 +68,27 @@ uint32_t TypeRegistry::add(const ExpressionPlan& plan, uint32_t index) {
       break;
     }
     case TypeKind::array:
-      entry["element"] = refer(add(plan, type.element));
+      entry["element"] = refer(add(walk, type.element));
       entry["count"] = type.count;
       break;
     case TypeKind::structure: case TypeKind::union_:
       entry["fields"] = json::array();
       for (const auto& field : type.fields) {
         if (!field.offset) continue;  // a virtual base: only gdb can find it
-        json f = {{"name", field.name}, {"type", refer(add(plan, field.type))}, {"offset", *field.offset}};
+        json f = {{"name", field.name}, {"type", refer(add(walk, field.type))}, {"offset", *field.offset}};
         if (field.bits) f["bit_offset"] = field.bit, f["bit_size"] = field.bits;
         if (field.base_class) f["base"] = true;
         entry["fields"].push_back(std::move(f));
       }
+      if (!type.standard.empty()) entry["standard"] = type.standard;
+      if (type.item) entry["item"] = refer(add(walk, *type.item));
       break;
     default: break;
   }
-  return intern(entry.dump(-1, ' ', false, json::error_handler_t::replace), std::move(refers), type.size);
+  const uint32_t id = intern(entry.dump(-1, ' ', false, json::error_handler_t::replace), std::move(refers), type.size);
+  walk.open.erase(index);
+  walk.done[index] = id;
+  return id;
 }
 
 std::string TypeRegistry::table(uint32_t id) const {

@@ -1,9 +1,11 @@
 // Types of the program as Python sees them: every type that any plan yielded has an id, unique in the session, and a JSON
-// entry. Equal types have equal ids, whichever plan they came with.
+// entry. Equal types have equal ids, whichever plan they came with. A class that holds itself through a container is an entry
+// of kind "forward" where it is met again: it stands for the struct of that name, size and "layout" in the same table.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,7 +16,10 @@ namespace friday {
 class TypeRegistry {
  public:
   // Registers type `index` of a plan, with all it refers to.
-  uint32_t add(const ExpressionPlan& plan, uint32_t index);
+  uint32_t add(const ExpressionPlan& plan, uint32_t index) {
+    Walk walk{plan, {}, {}};
+    return add(walk, index);
+  }
   // {"types": {ID: ENTRY}} with the entry of `id` and of what it refers to; empty for an unknown id.
   std::string table(uint32_t id) const;
   uint64_t size_of(uint32_t id) const { return entries_.at(id - 1).size; }
@@ -26,6 +31,13 @@ class TypeRegistry {
     std::vector<uint32_t> refers;
     uint64_t size;
   };
+  struct Walk {
+    const ExpressionPlan& plan;
+    std::map<uint32_t, uint32_t> done;  // index -> id
+    std::set<uint32_t> open;            // indexes on the way from the first one
+  };
+  uint32_t add(Walk& walk, uint32_t index);
+  uint32_t add_forward(const ExpressionPlan& plan, const PlanType& type);
   uint32_t intern(std::string json, std::vector<uint32_t> refers, uint64_t size);
 
   std::vector<Entry> entries_;           // id - 1

@@ -43,7 +43,8 @@
 #   array    "element" (ID), "count", "lower" (first index), "char" (of character data)
 #   struct, union   "fields": [{"name" (null: anonymous), "type": ID, "offset": BYTES, "base": bool, "artificial": bool,
 #            and for bit-fields "bit" and "bits" as above}]; classes are structs, static members are left out, the
-#            offset of a virtual base is null: ask gdb for what is in it
+#            offset of a virtual base is null: ask gdb for what is in it. Of a class of libstdc++ that holds other values,
+#            "standard" is its template's name ("vector"), and "item" (ID) what its allocator allocates
 #   function, void, other   "other" only gdb can print (complex, decimal, members' pointers, ...)
 #
 # -friday-scope PC               the "scope" of an instruction, wherever the program stands
@@ -64,9 +65,11 @@
 #    "pc", "sp", "bp"}         null when there is no outer frame
 #
 # -friday-console TEXT           commands of gdb's command line that have lines of their own
+import glob
 import json
 import re
 import struct
+import sys
 
 import gdb
 
@@ -274,6 +277,17 @@ SCALARS = ("int", "bool", "enum", "pointer")
 CHARACTERS = ("char", "char8_t", "char16_t", "char32_t", "wchar_t")
 
 
+def load_standard_printers():
+    """libstdc++'s printers and its operators on containers, as the library's package has them. A gdb on its own finds them by the
+    library's path, which a node's sysroot changes. Without the package values show as they are laid out."""
+    sys.path.extend(glob.glob("/usr/share/gcc*/python"))
+    try:
+        from libstdcxx.v6 import register_libstdcxx_printers
+    except ImportError:
+        return
+    register_libstdcxx_printers(None)
+
+
 def bare(type):
     return type.strip_typedefs().unqualified()
 
@@ -284,6 +298,24 @@ def is_character(type):
 
 def is_bitfield(field):
     return field.bitsize > 0 and (field.bitsize != 8 * field.type.sizeof or field.bitpos % 8 != 0)
+
+
+STANDARD = re.compile(r"(?:std|__gnu_cxx)::(?:__\w+::)?(vector|deque|list|forward_list|(?:unordered_)?(?:multi)?(?:set|map)|basic_string|basic_string_view|"
+                      r"array|tuple|optional|variant|unique_ptr|shared_ptr|weak_ptr|atomic|queue|stack|priority_queue|__aligned_(?:membuf|buffer))<")
+
+
+def allocated(type):
+    """What a container is for: by the allocator among its template's arguments, or by the first one; None if neither says it."""
+    if "::__aligned_" in type.name.partition("<")[0]:
+        return type.template_argument(0)
+    for number in range(8):
+        try:
+            argument = type.template_argument(number)
+        except (RuntimeError, gdb.error):
+            return None
+        if isinstance(argument, gdb.Type) and re.match(r"std::(?:__\w+::)?allocator<", bare(argument).name or ""):
+            return argument.template_argument(0)
+    return None
 
 
 class TypeTable:
@@ -332,6 +364,12 @@ class TypeTable:
         elif code in RECORDS:
             entry.update(kind="struct" if code == gdb.TYPE_CODE_STRUCT else "union",
                          fields=[self.describe_field(field) for field in type.fields() if hasattr(field, "bitpos")])
+            standard = STANDARD.match(type.name or "")
+            if standard:
+                entry.update(standard=standard[1])
+                item = allocated(type)
+                if item is not None:
+                    entry.update(item=self.add(item))
         elif code in (gdb.TYPE_CODE_FUNC, gdb.TYPE_CODE_VOID):
             entry.update(kind="function" if code == gdb.TYPE_CODE_FUNC else "void")
 
@@ -358,7 +396,7 @@ def type_of(expression):
         return gdb.parse_and_eval(expression).type
     except gdb.MemoryError:
         # A pointer on the way is bad now. `whatis` does not follow it but gives words, which are read back.
-        return type_named(gdb.execute("whatis " + expression, to_string=True).strip()[len("type = "):])
+        return type_named(gdb.execute("whatis/r " + expression, to_string=True).strip()[len("type = "):])
 
 
 def type_named(words):
@@ -786,6 +824,7 @@ class Value(JsonCommand):
         return (int(value) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
 
 
+load_standard_printers()
 Plan("-friday-plan")
 Scope("-friday-scope")
 Value("-friday-value")

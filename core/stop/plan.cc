@@ -67,6 +67,8 @@ PlanType parse_type(const Json& json) {
   type.element = json.value("element", 0u);
   type.count = json.value("count", uint64_t{0});
   type.lower = json.value("lower", int64_t{0});
+  type.standard = json.value("standard", std::string());
+  if (json.contains("item")) type.item = json.at("item").get<uint32_t>();
   if (json.contains("fields"))
     for (const Json& field : json.at("fields")) type.fields.push_back(parse_field(field));
   if (json.contains("values"))
@@ -78,7 +80,7 @@ PlanType parse_type(const Json& json) {
 bool table_is_closed(const ExpressionPlan& plan) {
   auto good = [&](uint32_t index) { return index < plan.types.size(); };
   return good(plan.type) && std::ranges::all_of(plan.types, [&](const PlanType& type) {
-    return (type.kind != TypeKind::array || good(type.element)) &&
+    return (type.kind != TypeKind::array || good(type.element)) && (!type.item || good(*type.item)) &&
            std::ranges::all_of(type.fields, [&](const PlanType::Field& field) { return good(field.type); });
   });
 }

@@ -56,6 +56,8 @@ struct PlanType {
   uint64_t count = 0;
   int64_t lower = 0;                  // first index
   std::vector<Field> fields;
+  std::string standard;               // of a class of libstdc++: its template's name
+  std::optional<uint32_t> item;       // what such a container holds
   std::vector<std::pair<std::string, int64_t>> enumerators;
 };
 

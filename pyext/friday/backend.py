@@ -129,6 +129,8 @@ class Backend(Protocol):
         """Overwrites the object that target names; the sizes must be equal. Marks as `write` does."""
     def read_string(self, node: int, address: int) -> bytes:
         """The bytes from address up to a NUL, without it, 64 KiB at most. Raises BadAddress."""
+    def read_memory(self, node: int, address: int, size: int) -> bytes:
+        """The bytes there, all of them. Raises BadAddress."""
     def stage(self, node: int, data: bytes) -> int:
         """Copies data into the node's workspace, 16-byte aligned, where neither the user's own use of it nor `stage`
         touches it until the next `read` or `write` of the node is done; returns the address. For struct arguments."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Callable, Sequence
 
-from . import at
+from . import at, containers
 from .errors import NoSymbol
 from .handlers import SET_SUITE, cont
 from .nodes import Node
@@ -45,8 +45,13 @@ class Decoders(dict[Any, Callable[..., Any]]):
 
     def __missing__(self, type_id: Any) -> Callable[..., Any]:
         session = self._session
-        decoder = self[type_id] = session.types.decoder(type_id, session.backend.read_string)
-        return decoder
+        type_ = session.types[type_id].resolved
+        if type_.containers:
+            found = containers.decoder(type_, session.backend.read_memory)
+        else:
+            found = session.types.decoder(type_id, session.backend.read_string)
+        self[type_id] = found
+        return found
 
 
 def make_read(session: "Session") -> Callable[..., Any]:
@@ -126,6 +131,8 @@ def c_text(session: "Session", node: int, value: Any) -> str:
         return float.__repr__(float(value)) + ("f" if isinstance(value, Float) and value.type.size == 4 else "")
     if isinstance(value, (Str, Bytes, str, bytes)):
         return c_quote(value)
+    if isinstance(value, (containers.Items, containers.Map)):
+        raise ValueError(f"a {value.type.name} cannot be given back to the program, only what it holds")
     if isinstance(value, Snapshot):
         address = session.backend.stage(node, value.bytes)
         type_ = value.type
@@ -168,7 +175,9 @@ def as_json(value: Any) -> Any:
         return int(value)
     if isinstance(value, float):
         return float(value)
-    if isinstance(value, Snapshot) and value.type.kind in ("struct", "union"):
+    if isinstance(value, containers.Map):
+        value = dict(value)
+    if isinstance(value, Snapshot) and value.type.kind in ("struct", "union") and not isinstance(value, containers.Items):
         return {name: as_json(field) for name, field in value}
     if isinstance(value, dict):
         return {str(key): as_json(item) for key, item in value.items()}

@@ -8,6 +8,7 @@
     char*, char[]               Str (str, up to NUL), Bytes (bytes) when it is not UTF-8; a NULL char* is a Pointer
     structs, unions, objects    Struct: fields by attribute or ["name"], decoded from the copied bytes when asked for
     other arrays                Array: a sequence, decoded likewise
+    containers, smart pointers  see containers.py
     anything else               Raw
 
 Each has `.bytes` (the copied bytes), `.type` (Type) and, but for numbers, `.address` (where it was read, or None). A
@@ -20,7 +21,9 @@ Types come as JSON: {"types": {ID: TYPE, ...}}, where an ID is a number or a tex
     name      as C or C++ writes it;  size  in bytes;  signed  of int, char, enum
     target    ID, of pointer, reference, typedef;  element  ID and  count, of array
     fields    of struct and union: [{name, type: ID, offset in bytes, bit_offset from there and bit_size of a bit-field
-              (0 or absent otherwise), base: true for a base class}]; name "" or null for an anonymous member
+              (0 or absent otherwise), base: true for a base class}]; name "" or null for an anonymous member; and of a
+              container of libstdc++ standard, its template's name, and item, the ID of what its allocator allocates
+    layout    of forward, which stands for the struct of that name and size whose fields are [name, offset, type's name, size]
     values    of enum: {NAME: number}
 
 The long words of the core (integer, boolean, character, floating, enumeration, structure) are understood too, and a
@@ -165,13 +168,16 @@ class Struct(_Copied):
         field = self.type.members.get(name)
         if field is None:
             raise AttributeError(f"{self.type.name} has no field `{name}`; it has: {', '.join(self.type.members)}")
-        return field.decode(self.bytes, self.address)
+        return self._field(field)
 
     def __getitem__(self, name: str) -> Any:
-        try:
-            return self.type.members[name].decode(self.bytes, self.address)
-        except KeyError:
-            raise KeyError(f"{self.type.name} has no field `{name}`") from None
+        field = self.type.members.get(name)
+        if field is None:
+            raise KeyError(f"{self.type.name} has no field `{name}`")
+        return self._field(field)
+
+    def _field(self, field: "Member") -> Any:
+        return field.decode(self.bytes, self.address)
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         return ((name, self[name]) for name in self.type.members)
@@ -210,12 +216,12 @@ class Array(_Copied, Sequence):
 
 
 class Member:
-    """Where a field lies in its struct; `bit_size` 0 when it is no bit field."""
-    __slots__ = ("name", "offset", "type", "bit_offset", "bit_size")
+    """Where a field lies in its struct; `bit_size` 0 when it is no bit field; `base`: it is a base class."""
+    __slots__ = ("name", "offset", "type", "bit_offset", "bit_size", "base")
 
-    def __init__(self, name: str, offset: int, type_: "Type", bit_offset: int = 0, bit_size: int = 0) -> None:
+    def __init__(self, name: str, offset: int, type_: "Type", bit_offset: int = 0, bit_size: int = 0, base: bool = False) -> None:
         self.name, self.offset, self.type = name, offset, type_
-        self.bit_offset, self.bit_size = bit_offset, bit_size
+        self.bit_offset, self.bit_size, self.base = bit_offset, bit_size, base
 
     def decode(self, data: bytes, address: int | None) -> Any:
         """The field's value in the bytes of its struct, which stood at address."""
@@ -285,7 +291,11 @@ class Type:
             self.enumerators.setdefault(int(value), name)
         self._table = table
         self._entry = entry
+        self.standard: str = entry.get("standard") or ""
+        self._own: list[Member] | None = None
         self._members: dict[str, Member] | None = None
+        self._containers: tuple[tuple[int, Type], ...] | None = None
+        self._classes: dict[type, type] = {}
         self._key: tuple | None = None
         self.value_class: Any = None
         self.decode: Callable[..., Any] = self._first_decode
@@ -295,24 +305,55 @@ class Type:
 
     @property
     def target(self) -> "Type":
-        return self._table[self._entry["target"]]
+        return self._table.struct_like(self._entry) if self.kind == "forward" else self._table[self._entry["target"]]
 
     @property
     def element(self) -> "Type":
         return self._table[self._entry["element" if "element" in self._entry else "target"]]
 
     @property
-    def members(self) -> dict[str, Member]:
-        if self._members is None:
-            own: dict[str, Member] = {}
-            inner: dict[str, Member] = {}
+    def item(self) -> "Type":
+        """What a container of the standard library allocates."""
+        return self._table[self._entry["item"]].resolved
+
+    @property
+    def own(self) -> list[Member]:
+        """The fields of a struct or union as they are declared, base classes and anonymous members among them."""
+        if self._own is None:
+            self._own = []
             for field in self._entry.get("fields", ()):
                 offset, bit_offset = field.get("offset"), field.get("bit_offset") or 0
                 if offset is None:
                     offset, bit_offset = divmod(bit_offset, 8)
-                member = Member(field.get("name") or "", offset, self._table[field["type"]], bit_offset,
-                                field.get("bit_size") or 0)
-                if field.get("base") or not member.name:
+                self._own.append(Member(field.get("name") or "", offset, self._table[field["type"]], bit_offset,
+                                        field.get("bit_size") or 0, bool(field.get("base"))))
+        return self._own
+
+    @property
+    def containers(self) -> "tuple[tuple[int, Type], ...]":
+        """Where containers of the standard library lie in an object of the type, itself among them: (offset, type)."""
+        if self.kind in ("typedef", "forward"):
+            return self.resolved.containers
+        if self._containers is None:
+            found: list[tuple[int, Type]] = []
+            if self.standard:
+                found.append((0, self))
+            elif self.kind == "struct":  # which member of a union holds is not known
+                for field in self.own:
+                    found += [(field.offset + offset, type_) for offset, type_ in field.type.containers]
+            elif self.kind == "array":
+                each, size = self.element.containers, self.element.size
+                found += [(i * size + offset, type_) for i in range(self.count if each else 0) for offset, type_ in each]
+            self._containers = tuple(found)
+        return self._containers
+
+    @property
+    def members(self) -> dict[str, Member]:
+        if self._members is None:
+            own: dict[str, Member] = {}
+            inner: dict[str, Member] = {}
+            for member in self.own:
+                if member.base or not member.name:
                     for name, m in member.type.members.items():
                         inner.setdefault(name, Member(name, member.offset + m.offset, m.type, m.bit_offset, m.bit_size))
                 if member.name:
@@ -347,7 +388,7 @@ class Type:
     def resolved(self) -> "Type":
         """Without typedefs."""
         type_ = self
-        while type_.kind == "typedef":
+        while type_.kind in ("typedef", "forward"):
             type_ = type_.target
         return type_
 
@@ -356,7 +397,7 @@ class Type:
         return self.decode(data, address)
 
     def _make_decode(self) -> Callable[..., Any]:
-        if self.kind == "typedef":
+        if self.kind in ("typedef", "forward"):
             return self.resolved.decode
         if self.kind in _NUMBERS:
             return self._number_decode(_NUMBERS[self.kind])
@@ -365,14 +406,17 @@ class Type:
         if self.kind == "array" and self.element.resolved.is_text:
             return self.decode_text
         base = {"struct": Struct, "union": Struct, "array": Array}.get(self.kind, Raw)
-        self.value_class = self._subclass(base)
+        self.value_class = self.subclass(base)
         return self.value_class
 
-    def _subclass(self, base: type) -> type:
-        return type(base.__name__, (base,), {"__slots__": (), "type": self, "__module__": __name__})
+    def subclass(self, base: type) -> type:
+        """The class of this type's values that is like `base`."""
+        if base not in self._classes:
+            self._classes[base] = type(base.__name__, (base,), {"__slots__": (), "type": self, "__module__": __name__})
+        return self._classes[base]
 
     def _number_decode(self, base: type[Int]) -> Callable[..., Any]:
-        self.value_class = self._subclass(base)
+        self.value_class = self.subclass(base)
         from_bytes, signed = self.value_class.from_bytes, self.signed
 
         def decode(data: bytes, address: int | None = None, node: int = 0) -> Any:
@@ -380,7 +424,7 @@ class Type:
         return decode
 
     def _float_decode(self) -> Callable[..., Any]:
-        self.value_class = self._subclass(Float)
+        self.value_class = self.subclass(Float)
         make, name = self.value_class, self.name
 
         def decode(data: bytes, address: int | None = None, node: int = 0) -> Any:
@@ -389,9 +433,9 @@ class Type:
             return value
         return decode
 
-    def decode_text(self, data: bytes, address: int | None = None, node: int = 0) -> "Str | Bytes":
-        """char bytes as Str up to NUL, or as Bytes when they are not UTF-8."""
-        text = bytes(data).partition(b"\0")[0]
+    def decode_text(self, data: bytes, address: int | None = None, node: int = 0, *, whole: bool = False) -> "Str | Bytes":
+        """char bytes as Str, up to NUL unless `whole`, or as Bytes when they are not UTF-8."""
+        text = bytes(data) if whole else bytes(data).partition(b"\0")[0]
         value: Str | Bytes
         try:
             value = Str(text, "utf-8")
@@ -422,6 +466,14 @@ class TypeTable:
         if key not in self._types and self._fetch is not None:
             self.add(self._fetch(key))
         return self._types[key]
+
+    def struct_like(self, entry: Mapping[str, Any]) -> Type:
+        """The struct that a forward entry stands for: it came in the same table."""
+        for type_ in self._types.values():
+            if type_.kind == "struct" and type_.name == entry["name"] and type_.size == entry["size"]:
+                if [[m.name, m.offset, m.type.name, m.type.size] for m in type_.own] == entry["layout"]:
+                    return type_
+        raise KeyError(f"no struct {entry['name']} is known")
 
     def decoder(self, id_: TypeId, read_string: Callable[[int, int], bytes]) -> Decoder:
         """The function that makes values of a type that is read as a whole; a char* is followed by read_string(node,

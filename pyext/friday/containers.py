@@ -1,0 +1,437 @@
+"""Containers of the C++ standard library (libstdc++) as values.
+
+    std::string, string_view, unique_ptr, ...   Python
+    string, string_view of char                 Str, or Bytes when it is not UTF-8; of other characters: Items of numbers
+    vector, deque, list, forward_list, array,   Items: a tuple
+      set, multiset, tuple, their unordered_
+      forms, queue, stack, priority_queue
+    map, unordered_map                          Map: a mapping, in the container's order
+    multimap, unordered_multimap                Items of (key, value)
+    unique_ptr, shared_ptr, weak_ptr            Pointer: what it points to is not copied
+    optional                                    its value, or None
+    variant                                     the alternative that it holds, or None when it lost its value
+    atomic                                      its value
+
+A container is copied with all that it holds when it is read, so that it is a snapshot like every other value: `follow` makes it of
+the object's bytes and the node's memory. Containers inside a struct are copied with it. What stands in memory is the program's,
+and may be no container yet (before its constructor) or no longer: then `Unreadable` says what is wrong with it. The layouts are those
+of GCC 5 to 14 (the new ABI of strings and lists).
+"""
+from __future__ import annotations
+
+from typing import Any, Callable, Iterator, Mapping
+
+from .errors import BadAddress, BadExpression
+from .values import Array, Decoder, Member, Snapshot, Struct, Type
+
+Memory = Callable[[int, int], bytes]  # (address, size) -> the bytes there; raises BadAddress
+MOST_ITEMS = 1_000_000
+MOST_BYTES = 64 << 20
+
+
+class Unreadable(Exception):
+    """What stands there is no good container; the text is a predicate: "holds -3 items"."""
+
+
+class Items(tuple, Snapshot):
+    """The items of a container, in its order: a tuple that knows its `.type`, its `.address` and the bytes of the object."""
+
+    def __init__(self, *_: Any) -> None:
+        self.bytes: bytes = b""
+        self.address: int | None = None
+
+    def __repr__(self) -> str:
+        more = ", ..." if len(self) > 200 else ""
+        return "{" + ", ".join(repr(value) for value in self[:200]) + more + "}"
+
+    __str__ = __repr__
+
+
+class Map(Mapping[Any, Any], Snapshot):
+    """The pairs of a map, in its order: a mapping that can be a key itself."""
+
+    def __init__(self, pairs: Any) -> None:
+        self._pairs = dict(pairs)
+        self.bytes: bytes = b""
+        self.address: int | None = None
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._pairs[key]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._pairs)
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._pairs.items()))
+
+    def __repr__(self) -> str:
+        shown = [f"[{key!r}] = {value!r}" for key, value, _ in zip(self._pairs, self._pairs.values(), range(200))]
+        return "{" + ", ".join(shown + ["..."] * (len(self) > 200)) + "}"
+
+
+class _Holding:
+    """Of a struct or array that holds containers: what they held, by offset in the object."""
+    __slots__ = ()
+
+    def _piece(self, type_: Type, offset: int, size: int) -> Any:
+        data, address = self.bytes[offset:offset + size], self._at(offset)  # type: ignore[attr-defined]
+        type_ = type_.resolved
+        if offset in self.inside and type_.standard:  # type: ignore[attr-defined]
+            return self.inside[offset]  # type: ignore[attr-defined]
+        if type_.standard or not type_.containers:
+            return type_.decode(data, address)
+        within = {at - offset: value for at, value in self.inside.items() if offset <= at < offset + size}  # type: ignore[attr-defined]
+        return _holding(type_, data, address, within)
+
+
+class HoldingStruct(_Holding, Struct):
+    """A struct with containers in it. It equals another one when their fields do, wherever the containers keep their items."""
+    __slots__ = ("inside",)
+
+    def _field(self, field: Member) -> Any:
+        return super()._field(field) if field.bit_size else self._piece(field.type, field.offset, field.type.size)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, HoldingStruct):
+            return NotImplemented
+        return self.type.name == other.type.name and list(self) == list(other)
+
+    def __hash__(self) -> int:
+        return hash((self.type.name, tuple(self)))
+
+
+class HoldingArray(_Holding, Array):
+    """An array of what holds containers."""
+    __slots__ = ("inside",)
+
+    def _element(self, index: int) -> Any:
+        size = self.type.element.size
+        return self._piece(self.type.element, index * size, size)
+
+    def __eq__(self, other: object) -> bool:
+        return self[:] == other[:] if isinstance(other, HoldingArray) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self[:])
+
+
+def _holding(type_: Type, data: bytes, address: int | None, inside: dict[int, Any]) -> Any:
+    value = type_.subclass(HoldingArray if type_.kind == "array" else HoldingStruct)(data, address)
+    object.__setattr__(value, "inside", inside)
+    return value
+
+
+class Object:
+    """An object in the node: its type, its copied bytes, where it stood, and the memory around."""
+
+    def __init__(self, type_: Type, data: bytes, address: int | None, memory: Memory) -> None:
+        self.type, self.data, self.address, self.memory = type_, data, address, memory
+
+    def raw(self) -> Any:
+        """As the struct that it is."""
+        return self.type.decode(self.data, self.address)
+
+    def part(self, type_: Type, offset: int) -> Any:
+        """The value of that type at an offset in the object."""
+        return make(type_, self.data[offset:offset + type_.size], None if self.address is None else self.address + offset, self.memory)
+
+    def items_at(self, type_: Type, address: int, count: int) -> tuple[Any, ...]:
+        check(0 <= count <= MOST_ITEMS and count * type_.size <= MOST_BYTES, f"holds {count} items")
+        if not count:
+            return ()
+        size = type_.size
+        data = self.memory(address, count * size)
+        return tuple(make(type_, data[i * size:(i + 1) * size], address + i * size, self.memory) for i in range(count))
+
+    def word(self, address: int) -> int:
+        return int.from_bytes(self.memory(address, 8), "little")
+
+
+class Nodes:
+    """The nodes of a list, tree or hash table, each read at once: links of `header` bytes, then the item."""
+
+    def __init__(self, object_: Object, header: int) -> None:
+        self.object, self.item = object_, object_.type.item
+        self.offset = _rounded(header, alignment(self.item))
+        self.size = self.offset + self.item.size
+
+    def read(self, address: int) -> bytes:
+        return self.object.memory(address, self.size)
+
+    def value(self, address: int, data: bytes) -> Any:
+        return make(self.item, data[self.offset:], address + self.offset, self.object.memory)
+
+    def chain(self, first: int, end: int, most: int = MOST_ITEMS) -> Iterator[Any]:
+        """The items from the node `first` to before `end`; each node begins with the address of the next."""
+        node, count = first, 0
+        while node != end:
+            check(count < most, f"does not end after {count} items")
+            data = self.read(node)
+            yield self.value(node, data)
+            node, count = int.from_bytes(data[:8], "little"), count + 1
+
+    def tree(self, root: int, count: int) -> Iterator[Any]:
+        """The items of a red-black tree, in order: colour, parent, left, right, 8 bytes each."""
+        check(0 <= count <= MOST_ITEMS, f"holds {count} items")
+        left_of: list[tuple[int, bytes]] = []
+        node, found = root, 0
+        while left_of or node:
+            while node:
+                check(len(left_of) < 128, "is deeper than a balanced tree is")
+                left_of.append((node, self.read(node)))
+                node = int.from_bytes(left_of[-1][1][16:24], "little")
+            node, data = left_of.pop()
+            check(found < count, f"has more than the {count} items that it says")
+            yield self.value(node, data)
+            found += 1
+            node = int.from_bytes(data[24:32], "little")
+        check(found == count, f"says that it holds {count} items and has {found}")
+
+
+def check(good: bool, what: str) -> None:
+    if not good:
+        raise Unreadable(what)
+
+
+def _rounded(size: int, to: int) -> int:
+    return (size + to - 1) // to * to
+
+
+def alignment(type_: Type) -> int:
+    """Of a type in memory, in bytes."""
+    type_ = type_.resolved
+    if type_.kind in ("struct", "union"):
+        return max((alignment(field.type) for field in type_.own), default=1)
+    return alignment(type_.element) if type_.kind == "array" else max(1, min(type_.size, 16))
+
+
+def make(type_: Type, data: bytes, address: int | None, memory: Memory) -> Any:
+    """The value of an object with the containers in it. Raises Unreadable for a container that is none; one inside a struct
+    stays as it is laid out."""
+    type_ = type_.resolved
+    if not type_.containers:
+        return type_.decode(data, address)
+    if type_.standard:
+        return follow(type_, data, address, memory)
+    inside = {}
+    for offset, container in type_.containers:
+        try:
+            inside[offset] = follow(container, data[offset:offset + container.size], None if address is None else address + offset, memory)
+        except (Unreadable, BadAddress):
+            pass
+    return _holding(type_, data, address, inside)
+
+
+def follow(type_: Type, data: bytes, address: int | None, memory: Memory) -> Any:
+    """The value of a container. Raises Unreadable."""
+    reader = READERS[type_.standard]
+    try:
+        value = reader(Object(type_, data, address, memory))
+    except (KeyError, AttributeError) as error:
+        raise Unreadable(f"has a layout that is not known: {error}") from None
+    except BadAddress as error:
+        raise Unreadable(f"leads to memory that cannot be read: {error}") from None
+    if isinstance(value, (Items, Map)):
+        value.bytes, value.address = bytes(data), address
+    return value
+
+
+def _items(object_: Object, values: Any) -> Items:
+    return object_.type.subclass(Items)(values)
+
+
+def _pairs(object_: Object, found: Any) -> Any:
+    """A Map of the pairs found, or Items of them where a key may be there more than once."""
+    pairs = [(pair["first"], pair["second"]) for pair in found]
+    return _items(object_, pairs) if "multi" in object_.type.standard else object_.type.subclass(Map)(pairs)
+
+
+# -- one behind the other ----------------------------------------------------------------------------------------------
+def _vector(object_: Object) -> Any:
+    parts = object_.raw()._M_impl
+    start, finish = parts._M_start, parts._M_finish
+    if hasattr(start, "_M_offset"):
+        return _items(object_, _bits(object_, start, finish))
+    start, finish, size = int(start), int(finish), object_.type.item.size
+    check(start <= finish and (finish - start) % size == 0, f"ends at {finish:#x} and starts at {start:#x}")
+    return _items(object_, object_.items_at(object_.type.item, start, (finish - start) // size))
+
+
+def _bits(object_: Object, start: Any, finish: Any) -> tuple[bool, ...]:
+    first, last = int(start._M_p), int(finish._M_p)
+    count = (last - first) * 8 + int(finish._M_offset) - int(start._M_offset)
+    check(0 <= count <= MOST_ITEMS, f"holds {count} bits")
+    data = int.from_bytes(object_.memory(first, count // 8 + 8), "little") if count else 0
+    return tuple(bool(data >> int(start._M_offset) + i & 1) for i in range(count))
+
+
+def _deque(object_: Object) -> Any:
+    parts = object_.raw()._M_impl
+    item = object_.type.item
+    block = max(1, 512 // item.size)
+    start, finish = parts._M_start, parts._M_finish
+    blocks = (int(finish._M_node) - int(start._M_node)) // 8
+    check(0 <= blocks <= MOST_ITEMS, f"has {blocks} blocks")
+    if not blocks:
+        return _items(object_, object_.items_at(item, int(start._M_cur), (int(finish._M_cur) - int(start._M_cur)) // item.size))
+    found = object_.items_at(item, int(start._M_cur), (int(start._M_last) - int(start._M_cur)) // item.size)
+    for i in range(1, blocks):
+        found += object_.items_at(item, object_.word(int(start._M_node) + 8 * i), block)
+    return _items(object_, found + object_.items_at(item, int(finish._M_first), (int(finish._M_cur) - int(finish._M_first)) // item.size))
+
+
+def _array(object_: Object) -> Any:
+    member = object_.type.members.get("_M_elems")
+    if member is None or member.type.resolved.kind != "array":  # array<T, 0>
+        return _items(object_, ())
+    array = member.type.resolved
+    item = array.element
+    parts = [object_.data[member.offset + i * item.size:member.offset + (i + 1) * item.size] for i in range(array.count)]
+    where = [None if object_.address is None else object_.address + member.offset + i * item.size for i in range(array.count)]
+    return _items(object_, (make(item, data, at, object_.memory) for data, at in zip(parts, where)))
+
+
+def _string(object_: Object) -> Any:
+    raw, members = object_.raw(), object_.type.members
+    if object_.type.standard == "basic_string_view":
+        pointer, length = members["_M_str"], int(raw._M_len)
+        address = int(raw._M_str)
+    else:
+        pointer, length = object_.type.members["_M_dataplus"].type.resolved.members["_M_p"], int(raw._M_string_length)
+        address = int(raw._M_dataplus._M_p)
+    character = pointer.type.resolved.target.resolved
+    size = character.size or 1
+    check(0 <= length * size <= MOST_BYTES, f"has {length} characters")
+    data = object_.memory(address, length * size) if length else b""
+    if size != 1:
+        return _items(object_, (int.from_bytes(data[i:i + size], "little") for i in range(0, len(data), size)))
+    return object_.type.decode_text(data, address, whole=True)
+
+
+# -- linked ------------------------------------------------------------------------------------------------------------
+def _list(object_: Object) -> Any:
+    check(object_.address is not None, "has no place in memory")
+    head, _ = _find(object_.type, ("_M_node",))
+    first = int(object_.raw()._M_impl._M_node._M_next)
+    return _items(object_, Nodes(object_, 16).chain(first, object_.address + head))  # type: ignore[operator]
+
+
+def _forward_list(object_: Object) -> Any:
+    return _items(object_, Nodes(object_, 8).chain(int(object_.raw()._M_impl._M_head._M_next), 0))
+
+
+def _in_tree(object_: Object) -> Iterator[Any]:
+    impl = object_.raw()._M_t._M_impl
+    return Nodes(object_, 32).tree(int(impl._M_header._M_parent), int(impl._M_node_count))
+
+
+def _in_hash_table(object_: Object) -> Iterator[Any]:
+    table = object_.raw()._M_h
+    count = int(table._M_element_count)
+    check(0 <= count <= MOST_ITEMS, f"holds {count} items")
+    return Nodes(object_, 8).chain(int(table._M_before_begin._M_nxt), 0, count)
+
+
+# -- of one value or a few ---------------------------------------------------------------------------------------------
+def _find(type_: Type, names: tuple[str, ...]) -> tuple[int, Type]:
+    """The outermost member of one of these names, in members and base classes: (offset, type). Raises KeyError."""
+    level = [(0, type_.resolved)]
+    while level:
+        deeper = []
+        for offset, each in level:
+            for field in each.own:
+                if field.name in names and not field.base:
+                    return offset + field.offset, field.type
+                if field.type.resolved.kind in ("struct", "union"):
+                    deeper.append((offset + field.offset, field.type.resolved))
+        level = deeper
+    raise KeyError(names[0])
+
+
+def _heads(type_: Type, offset: int = 0) -> Iterator[tuple[int, int, Type]]:
+    """(index, offset, type) of the values of a tuple: each is the member, or an empty class the base, of a _Head_base<I, T>, which
+    is a base of _Tuple_impl<I, T, ...> beside _Tuple_impl<I + 1, ...>."""
+    for field in type_.own:
+        inner, at = field.type.resolved, offset + field.offset
+        template, _, arguments = inner.name.partition("<")
+        if template.endswith("_Head_base"):
+            for held in inner.own:
+                yield int(arguments.partition(",")[0].rstrip("ulULzZ")), at + held.offset, held.type
+        elif inner.kind == "struct":
+            yield from _heads(inner, at)
+
+
+def _tuple(object_: Object) -> Any:
+    heads = sorted(_heads(object_.type), key=lambda head: head[0])
+    return _items(object_, (object_.part(type_, offset) for _, offset, type_ in heads))
+
+
+def _unique(object_: Object) -> Any:
+    for index, offset, type_ in _heads(object_.type):  # a tuple of the pointer and the deleter
+        if index == 0:
+            return object_.part(type_, offset)
+    raise KeyError("_M_head_impl")
+
+
+def _shared(object_: Object) -> Any:
+    offset, type_ = _find(object_.type, ("_M_ptr",))
+    return object_.part(type_, offset)
+
+
+def _optional(object_: Object) -> Any:
+    engaged, _ = _find(object_.type, ("_M_engaged",))
+    offset, type_ = _find(object_.type, ("_M_value",))
+    return object_.part(type_, offset) if object_.data[engaged] else None
+
+
+def _variant(object_: Object) -> Any:
+    """A union of the first alternative and a union of the rest, and so on."""
+    index_at, index_type = _find(object_.type, ("_M_index",))
+    index = int.from_bytes(object_.data[index_at:index_at + index_type.size], "little")
+    if index == (1 << 8 * index_type.size) - 1:
+        return None
+    offset, type_ = _find(object_.type, ("_M_u",))
+    for name in ["_M_rest"] * index + ["_M_first", "_M_storage"]:
+        deeper, type_ = _find(type_, (name,))
+        offset += deeper
+    return object_.part(type_, offset)
+
+
+def _atomic(object_: Object) -> Any:
+    offset, type_ = _find(object_.type, ("_M_i", "_M_p", "_M_fp"))
+    return object_.part(type_, offset)
+
+
+def _adapter(object_: Object) -> Any:
+    offset, type_ = _find(object_.type, ("c",))
+    return object_.part(type_, offset)
+
+
+def _buffer(object_: Object) -> Any:
+    return object_.part(object_.type.item, 0)
+
+
+READERS: dict[str, Callable[[Object], Any]] = {
+    "vector": _vector, "deque": _deque, "list": _list, "forward_list": _forward_list, "array": _array,
+    **dict.fromkeys(("set", "multiset"), lambda o: _items(o, _in_tree(o))),
+    **dict.fromkeys(("map", "multimap"), lambda o: _pairs(o, _in_tree(o))),
+    **dict.fromkeys(("unordered_set", "unordered_multiset"), lambda o: _items(o, _in_hash_table(o))),
+    **dict.fromkeys(("unordered_map", "unordered_multimap"), lambda o: _pairs(o, _in_hash_table(o))),
+    **dict.fromkeys(("basic_string", "basic_string_view"), _string),
+    **dict.fromkeys(("queue", "stack", "priority_queue"), _adapter),
+    **dict.fromkeys(("shared_ptr", "weak_ptr"), _shared), **dict.fromkeys(("__aligned_membuf", "__aligned_buffer"), _buffer),
+    "unique_ptr": _unique, "tuple": _tuple, "optional": _optional, "variant": _variant, "atomic": _atomic,
+}
+
+
+def decoder(type_: Type, memory: Callable[[int, int, int], bytes]) -> Decoder:
+    """The function that makes values of a type with containers; `memory` is given (node, address, size)."""
+    def decode(data: bytes, address: int | None, node: int) -> Any:
+        try:
+            return make(type_, data, address, lambda at, size: memory(node, at, size))
+        except Unreadable as error:
+            raise BadExpression(f"this {type_.standard} of node {node} {error}: it is not made yet, no longer, or damaged; `print` shows how it is laid out") from None
+    return decode

@@ -1,0 +1,98 @@
+"""Containers and smart pointers of the C++ standard library as values, in expressions and as gdb prints them."""
+
+import pytest
+from debug_support import BUILD, break_at, friday, opened, record_once  # noqa: F401
+from friday.language import as_json
+
+pytestmark = pytest.mark.limit(60)
+
+
+@pytest.fixture(scope="module", params=["containers", "containers_o0"])
+def containers(request, tmp_path_factory):
+    return record_once(request.param, lambda recorder: recorder.record([BUILD / "targets" / request.param]), tmp_path_factory)
+
+
+@pytest.fixture
+def node(containers, opened):  # noqa: F811
+    session = opened(containers)
+    break_at(session, "ready")
+    return session.node
+
+
+VALUES = {
+    "names": ("one", "", "a name that is longer than fifteen characters"),
+    "flags": tuple(i not in (3, 68) for i in range(70)),
+    "rows": ((1, 2), (), (3,)),
+    "empty": (), "few": (1, 2, 3), "many": tuple(range(1000)),
+    "chain": ("x", "y"), "no_chain": (), "forward": (5, 6, 7), "pair_of": ("left", "right"), "none_of": (),
+    "set": (1, 2, 3), "letters": tuple(map(ord, "abb")),
+    "ages": {"anna": 30, "bert": 40}, "votes": ((1, "yes"), (1, "perhaps"), (2, "no")),
+    "large": {i: i * i for i in range(1000)}, "tall": {i * 7 % 1000: i for i in range(1000)},
+    "text": "short", "with_nul": "a\0b", "not_utf8": b"\xff\xfe", "long_text": "q" * 5000, "wide_text": tuple(map(ord, "h\u00e9")),
+    "view": "a view of it", "part": "view",
+    "nobody": 0, "closed": 0, "where": 0, "some": 4, "nothing": None, "some_text": "given",
+    "choice": "chosen", "number": 3, "plain_choice": 2.5, "triple": (1, "two", ord("3")), "count": 42, "ready": True,
+    "queue": (1, 2), "stack": (3, 4), "heap": (9, 1),
+}
+
+
+def test_each_kind_of_container_is_a_value(node):
+    read = {name: node.read(f"all.{name}") for name in VALUES}
+    assert read == VALUES
+    assert set(node.read("all.words")) == {"alpha", "beta"} and sorted(node.read("all.twice")) == [(1, 10), (1, 11)]
+    assert as_json([node.read("all.ages"), node.read("all.names")[:2], node.read("all.single")]) == [
+        {"anna": 30, "bert": 40}, ["one", ""], {"id": 11, "balance": 11.5, "owner": "gerd"}]
+    with pytest.raises(ValueError, match="cannot be given back"):
+        node.call("ready", node.read("all.ages"))
+    assert list(node.read("all.tall")) == list(range(1000)), "in the map's order"
+    assert node.read("all.wide")[1].value == 2.5
+    for name, value in read.items():
+        assert value is None or hash(value) == hash(node.read(f"all.{name}"))
+
+
+def test_what_containers_hold_is_copied_with_them(node):
+    accounts, index, single, several, tree = (node.read(f"all.{name}") for name in ("accounts", "index", "single", "several", "tree"))
+    everything, names, owner = node.read("all"), node.read("all.names"), node.read("all.single.owner")
+    ages = node.read("all.ages")
+    break_at(node.session, "ready")
+    assert node.read("all.accounts")[0].balance == 100 and node.read("all.names") == ("one", "")
+    assert node.read("all.ages") == {"anna": 30, "bert": 40, "carl": 50} and node.read("all.large") == {}
+    assert node.read("*unmade") == (1, 2, 3) and node.read("all.single.owner") == "another"
+    assert [(a.id, a.balance, a.owner) for a in accounts] == [(1, 1.5, "anna"), (2, -2, "bert")]
+    assert index[7].owner == "carl" and index[8].owner == "dora" and single.owner == "gerd" and owner == "gerd"
+    assert [a.owner for a in several] == ["hans", "ida"]
+    assert names[2].startswith("a name") and ages == {"anna": 30, "bert": 40}
+    assert everything.text == "short" and everything.accounts == accounts and everything.single == single and everything.tree == tree
+    assert everything.single != node.read("all.single") and everything.several == several == node.read("all.several")
+    assert tree.name == "root" and [c.name for c in tree.children] == ["left", "right"]
+    assert tree.children[1].children[0].name == "leaf" and tree.by_number[5].name == "five"
+    assert [a.id for a in node.read("all.big")] == list(range(280, 300))
+
+
+def test_operators_of_smart_pointers_and_vectors_work_in_expressions(node):
+    assert node.read("all.owned->owner") == "emil" and node.read("all.shared->id") == 10 and node.read("all.owned->balance * 2") == 19
+    assert node.read("all.accounts[1].owner") == "bert" and node.read("all.names[0]") == "one" and node.read("all.many[999]") == 999
+    assert node.read("*all.owned").owner == "emil" and node.read("all.weak") == node.read("all.shared")
+    assert node.read("all.accounts.size()") == 2 and node.altered is None
+
+
+def test_an_object_that_is_not_made_yet_is_said_to_be_none(node):
+    with pytest.raises(friday.BadExpression, match=r"this vector of node 0 .*not made yet"):
+        node.read("*unmade")
+    assert node.read("unmade->_M_impl._M_start") == 0xc1c2c3c4c5c6c7c8
+
+
+def test_gdb_prints_them_as_gdb_does(node):
+    assert node.gdb("print all.ages").strip().endswith('std::map with 2 elements = {["anna"] = 30, ["bert"] = 40}')
+    assert "std::vector of length 2, capacity 2" in node.gdb("print all.accounts")
+    assert 'get() = 0x' in node.gdb("print all.owned")
+
+
+def test_a_watch_of_a_size_sees_each_change(containers, opened):  # noqa: F811
+    session = opened(containers)
+    break_at(session, "ready")
+    seen = []
+    session.watch("all.ages._M_t._M_impl._M_node_count", lambda hit: seen.append((hit.old, hit.new)))
+    session.watch("all.single.owner._M_string_length", lambda hit: seen.append((hit.old, hit.new, session.node.read("all.single.owner"))))
+    break_at(session, "ready")
+    assert seen[0] == (2, 3) and seen[1][:2] == (4, 7) and len(seen) == 2

@@ -1,0 +1,84 @@
+"""Containers that a damaged memory holds: each is refused in a sentence, none is followed for ever. Good ones are in
+tests/e2e/test_debug_containers.py, on a program."""
+import struct
+
+import pytest
+from fake_backend import FakeBackend  # noqa: F401
+
+from friday.containers import Unreadable, make
+from friday.errors import BadAddress
+from friday.values import TypeTable
+
+INT, LONG, POINTER = 1, 2, 3
+PLAIN = {INT: {"kind": "int", "name": "int", "size": 4, "signed": True}, LONG: {"kind": "int", "name": "unsigned long", "size": 8},
+         POINTER: {"kind": "pointer", "name": "void *", "size": 8, "target": INT}}
+
+
+def record(name, size, *fields, **more):
+    return {"kind": "struct", "name": name, "size": size, "fields": [{"name": n, "type": t, "offset": o} for n, t, o in fields], **more}
+
+
+TYPES = {
+    **PLAIN,
+    10: record("vector<int>::_Vector_impl", 24, ("_M_start", POINTER, 0), ("_M_finish", POINTER, 8)),
+    11: record("vector<int>", 24, ("_M_impl", 10, 0), standard="vector", item=INT),
+    20: record("_List_node_base", 16, ("_M_next", POINTER, 0), ("_M_prev", POINTER, 8)),
+    21: record("list<int>::_List_impl", 16, ("_M_node", 20, 0)),
+    22: record("list<int>", 16, ("_M_impl", 21, 0), standard="list", item=INT),
+    30: record("_Rb_tree_node_base", 32, ("_M_color", LONG, 0), ("_M_parent", POINTER, 8), ("_M_left", POINTER, 16), ("_M_right", POINTER, 24)),
+    31: record("_Rb_tree_impl", 48, ("_M_header", 30, 8), ("_M_node_count", LONG, 40)),
+    32: record("_Rb_tree", 48, ("_M_impl", 31, 0)),
+    33: record("set<int>", 48, ("_M_t", 32, 0), standard="set", item=INT),
+    40: record("Holder", 72, ("set", 33, 0), ("list", 22, 48), ("number", INT, 64)),
+    50: record("vector<short>", 24, ("_M_begin", POINTER, 0), standard="vector", item=INT),
+}
+AT = 0x1000
+
+
+class Memory:
+    def __init__(self, words):
+        self.words, self.reads = words, 0
+
+    def __call__(self, address, size):
+        self.reads += 1
+        data = b"".join(struct.pack("<Q", self.words.get(at, 0)) for at in range(address & ~7, address + size + 8, 8))
+        if not any(at in self.words for at in range(address & ~7, address + size, 8)):
+            raise BadAddress(f"cannot read {address:#x}")
+        return data[address & 7:][:size]
+
+
+def value(type_id, words, memory):
+    table = TypeTable()
+    table.add({"types": TYPES})
+    type_ = table[type_id]
+    return make(type_, struct.pack(f"<{len(words)}Q", *words), AT, Memory(memory))
+
+
+def test_good_ones():
+    assert value(11, [0x2000, 0x2008, 0], {0x2000: 5 | 6 << 32}) == (5, 6)
+    assert value(22, [0x2000, 0x2000], {0x2000: AT, 0x2010: 7}) == (7,)
+    assert value(33, [0, 0, 0x2000, 0, 0, 1], {0x2000: 0, 0x2010: 0, 0x2018: 0, 0x2020: 9}) == (9,)
+
+
+@pytest.mark.parametrize("type_id, words, memory, why", [
+    (11, [0x2010, 0x2000, 0], {}, "ends at 0x2000 and starts at 0x2010"),
+    (11, [0x2000, 0x2003, 0], {}, "ends at"),
+    (11, [0, 1 << 46, 0], {}, "holds .* items"),
+    (11, [0x2000, 0x2008, 0], {}, "cannot be read"),
+    (22, [0x2000, 0x2000], {0x2000: 0x2000, 0x2010: 1}, "does not end after 1000000 items"),
+    (22, [0, 0], {}, "cannot be read"),
+    (33, [0, 0, 0x2000, 0, 0, 1], {0x2000: 0, 0x2010: 0x2000, 0x2018: 0, 0x2020: 1}, "deeper than a balanced tree"),
+    (33, [0, 0, 0x2000, 0, 0, 1], {0x2000: 0, 0x2010: 0, 0x2018: 0x2000, 0x2020: 1}, "more than the 1 items"),
+    (33, [0, 0, 0x2000, 0, 0, 2], {0x2000: 0, 0x2010: 0, 0x2018: 0, 0x2020: 1}, "holds 2 items and has 1"),
+    (33, [0, 0, 0, 0, 0, (1 << 64) - 1], {}, "holds"),
+    (50, [0, 0, 0], {}, "layout that is not known"),
+])
+def test_what_is_none_is_refused(type_id, words, memory, why):
+    with pytest.raises(Unreadable, match=why):
+        value(type_id, words, memory)
+
+
+def test_one_in_a_struct_that_is_none_stays_as_it_is_laid_out():
+    holder = value(40, [0, 0, 0, 0, 0, 5, 0x2000, 0x2000, 77], {0x2000: AT + 48, 0x2010: 3})
+    assert holder.list == (3,) and holder.number == 77
+    assert holder.set._M_t._M_impl._M_node_count == 5
