@@ -11,11 +11,12 @@ wanted=(cmake ninja-build g++ binutils pkg-config python3-dev pybind11-dev libbo
 servers=(mosquitto mosquitto-clients libzmq3-dev nginx-light apache2 apache2-utils postgresql-15 musl-tools)
 # What the fuzz targets are built with, also for the full run only.
 fuzzing=(clang-19 libclang-rt-19-dev)
+checking=(mypy)
 
 list=
 for option; do
   case "$option" in
-    --full) wanted+=("${servers[@]}" "${fuzzing[@]}") ;;
+    --full) wanted+=("${servers[@]}" "${fuzzing[@]}" "${checking[@]}") ;;
     --list) list=yes ;;
     *) echo "usage: console/setup.sh [--full] [--list]" >&2; exit 2 ;;
   esac

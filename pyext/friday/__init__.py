@@ -19,7 +19,7 @@ from typing import Any, Sequence
 from . import modules
 from .at import AtError
 from .backend import Backend, LogicalTime, NodeInfo, Stop
-from .errors import (BadAddress, BadExpression, BadRecording, CallFailed, ComponentDied, Divergence, Error, NodeEnded,
+from .errors import (BadAddress, BadExpression, BadRecording, CallFailed, CodePlace, ComponentDied, Divergence, Error, NearEvent, NodeEnded,
                      NodeNotStarted, NoNode, NoSymbol, OptimizedOut, OutOfScope, Unsupported, UsageError)
 from .messages import Message
 from .nodes import Node, Nodes

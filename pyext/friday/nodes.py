@@ -21,7 +21,7 @@ _RANGE = re.compile(r"(\d+)-(\d+)\Z")
 class Node(int):
     """One replayed process. It is its id: an int, equal to it and usable wherever an id is."""
 
-    info: NodeInfo
+    info: NodeInfo  # what the recording says of it
     session: "Session"
 
     def __new__(cls, session: "Session", info: NodeInfo) -> "Node":
@@ -31,10 +31,12 @@ class Node(int):
 
     @property
     def id(self) -> int:
+        """A plain int."""
         return int(self)
 
     @property
     def name(self) -> str:
+        """"redis-1"; of a forked process "redis-1/child-1", of one started again under the name "redis-1#2"."""
         return self.info.name
 
     @property
@@ -54,7 +56,7 @@ class Node(int):
 
     def eval(self, expression: str) -> Any:
         """The value of a C or C++ expression, calls included: what `@NODE(EXPR)` means. In the frame where the node stands, then
-        in its program; of an ended node its last value. A snapshot (values.py). Raises NoSymbol, OutOfScope, OptimizedOut,
+        in its program; of an ended node its last value. The value is a snapshot. Raises NoSymbol, OutOfScope, OptimizedOut,
         BadExpression, BadAddress, NodeNotStarted, CallFailed."""
         return self.session.read(self, expression)
 
@@ -138,6 +140,7 @@ class Nodes:
 
     @property
     def all(self) -> tuple[Node, ...]:
+        """By id."""
         return self._all
 
     def __getitem__(self, key: Any) -> Node:

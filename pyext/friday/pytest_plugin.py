@@ -10,7 +10,12 @@ A test that has not run the group has it run to its end when it returns. An asse
 report, does not end the run: at the end of the test the violations found make it fail, with their evidence. In modules
 named test_*.fri.py `@` may be used.
 
-pytest finds this plugin by itself where the directory that `friday --python-path` prints is on PYTHONPATH.
+    $ PYTHONPATH=$(friday --python-path) /usr/bin/python3 -m pytest --recording monday --recording tuesday
+
+`--recording REC` may be repeated: each test runs on each. Without it the tests are skipped, unless a conftest.py defines the fixture
+`friday_recording` that returns a path. `--friday-symbols DIR` is as `friday run --symbols`. Markers: `friday_nodes("0-3,!2")`
+replays only these nodes, `friday_sync("causal")` in another order. pytest finds the plugin by itself where the directory that
+`friday --python-path` prints is on PYTHONPATH.
 """
 from __future__ import annotations
 

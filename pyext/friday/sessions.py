@@ -45,31 +45,37 @@ class Hit:
 
     @property
     def id(self) -> int | None:
+        """The global id of the stop point; None for one that was set beside the session."""
         return self.point.id if self.point else None
 
     @property
     def node(self) -> Node:
+        """The node that triggered."""
         return self._session.nodes[self.stop.node]
 
     @property
     def expression(self) -> str | None:
-        """watch: the expression that changed."""
+        """watch: the expression that changed, the first of several."""
         return self.stop.expression
 
     @property
     def old(self) -> Any:
+        """watch: its value before the write; None where it could not be read."""
         return self._decode(self.stop.old)
 
     @property
     def new(self) -> Any:
+        """watch: its value after the write; None where it cannot be read."""
         return self._decode(self.stop.new)
 
     @property
     def thread(self) -> int | None:
+        """The number of the thread, from 0 in the order of their start."""
         return self.stop.thread
 
     @property
     def location(self) -> str | None:
+        """"process_data at chord.c:58", or the address."""
         return self.stop.location
 
     def _decode(self, raw: Any) -> Any:
@@ -86,17 +92,17 @@ class StopPoint:
     def __init__(self, session: "Session", kind: str, id_: int, what: str, nodes: tuple[Node, ...],
                  condition: str | None, temporary: bool) -> None:
         self.session = session
-        self.kind = kind
-        self.id = id_
-        self.what = what
+        self.kind = kind  # "breakpoint", "watch" or "timer"
+        self.id = id_  # of one sequence for all kinds and nodes
+        self.what = what  # location or expressions, as given
         self.nodes = nodes
-        self.condition = condition
-        self.temporary = temporary
+        self.condition = condition  # in C
+        self.temporary = temporary  # deleted when it is hit
         self.enabled = True
         self.deleted = False
-        self.hits = 0
-        self.stops = True  # the group, unless the handler executes `cont`
-        self.handler: Handler | Callable[..., Any] | None = None
+        self.hits = 0  # how often it was hit, conditions held
+        self.stops = True  # it stops the group, unless the handler executes `cont`
+        self.handler: Handler | Callable[..., Any] | None = None  # what a hit runs
         self.run: Callable[[], Any] | None = None
 
     def set_handler(self, handler: "Handler | Callable[..., Any] | None", stops: bool) -> None:
@@ -115,15 +121,19 @@ class StopPoint:
 
     @property
     def label(self) -> str:
+        """"watch 2 (srv.successor)"."""
         return f"{self.kind} {self.id} ({self.what})"
 
     def delete(self) -> None:
+        """Forgets it; its handler may do that."""
         self.session.delete(self.id)
 
     def enable(self, on: bool = True) -> None:
+        """Switches it on, or off."""
         self.session.enable(self.id, on)
 
     def disable(self) -> None:
+        """Switches it off; it keeps its id and handler."""
         self.session.enable(self.id, False)
 
     def ignore(self, count: int) -> None:
@@ -131,6 +141,7 @@ class StopPoint:
         self.session.backend.ignore(self.id, count)
 
     def set_condition(self, condition: str | None) -> None:
+        """Sets the condition, in C, or takes it away. Raises BadExpression."""
         self.session.backend.condition(self.id, condition)
         self.condition = condition
 
@@ -160,30 +171,30 @@ class Session:
 
     def __init__(self, backend: "Backend | str | os.PathLike[str]", *, nodes: str | None = None, sync: str = "clock",
                  console: bool = False, symbols: Sequence[str] = ()) -> None:
-        self.recording = os.fspath(backend) if isinstance(backend, (str, os.PathLike)) else ""
+        self.recording: str = os.fspath(backend) if isinstance(backend, (str, os.PathLike)) else ""  # its path
         if isinstance(backend, (str, os.PathLike)):
             import _friday  # the core; not needed with a backend that is open
             backend = _friday.Session(os.fspath(backend), nodes, sync, list(symbols))
         self.backend: Backend = backend
         self.console = console
         self.collecting = False  # assertions in handlers become violations instead of leaving run()
-        self.violations: list[Violation] = []
-        self.violations_dropped = 0
+        self.violations: list[Violation] = []  # those found, at most max_violations
+        self.violations_dropped = 0  # how many more there were
         self.max_violations = 1000
-        self.on_violation: Callable[[Violation], None] | None = None
-        self.on_progress: Progress | None = None
-        self.on_exit: Callable[[Stop], None] | None = None  # a node has ended; the group goes on
-        self.points: dict[int, StopPoint] = {}
+        self.on_violation: Callable[[Violation], None] | None = None  # called with each as it is found
+        self.on_progress: Progress | None = None  # as `progress` of run(), for all runs
+        self.on_exit: Callable[[Stop], None] | None = None  # called when a node has ended; the group goes on
+        self.points: dict[int, StopPoint] = {}  # the stop points by their global ids
         self.types = TypeTable(backend.types)
         self.plans = Plans(backend)
         self.decoders = Decoders(self)
-        self.ended: set[int] = set()
-        self.nodes = Nodes(self, backend.nodes(), backend.states)
+        self.ended: set[int] = set()  # ids of the nodes that have ended
+        self.nodes = Nodes(self, backend.nodes(), backend.states)  # all nodes of the recording
         self.names = Names(self)
         self.listed: dict[int, Any] = {}  # where each node stood when `list` was last given
         self.aliases: dict[str, str] = {}  # words of the console's that stand for the start of a command
         self.here: int = next(iter(backend.alive()), 0)  # the node that a bare @() means
-        self.last_stop: Stop | None = None
+        self.last_stop: Stop | None = None  # why the group stands; None before the first run
         self.read = make_read(self)
         self._point: StopPoint | None = None
         self._ended_noted: set[int] = set()
@@ -192,10 +203,11 @@ class Session:
         self._running = False
         self._in_handler = False
         self.stop_asked = False
-        self.finished = False
+        self.finished = False  # the group is at the end of the recording
         self.restarts = 0  # how often the group went back to the start: what handlers have gathered is then of another run
-        self.namespace: dict[str, Any] = {"__name__": "__friday__", "__builtins__": __builtins__, "session": self,
-                                          "watchpoint": self._watchpoint, "breakpoint": self._breakpoint}
+        self.namespace: dict[str, Any] = {"session": self}  # what the console's `py` and scripts see
+        self.namespace.update({"__name__": "__friday__", "__builtins__": __builtins__,
+                               "watchpoint": self._watchpoint, "breakpoint": self._breakpoint})
         self.namespace["friday"] = sys.modules[__package__]
         self.namespace.update(hidden_names(self))
         self._preset = frozenset(self.namespace)
@@ -274,7 +286,7 @@ class Session:
 
     # -- values ------------------------------------------------------------------------------------------------------
     def call(self, node: Any, function: str, *arguments: Any) -> Any:
-        """Calls a function of the program on a node with Python values or snapshots."""
+        """Calls a function of the program on a node with Python values or snapshots; see Node.call."""
         where = self.id_of(node)
         return self.read(where, f"{function}({', '.join(c_text(self, where, value) for value in arguments)})")
 
@@ -288,7 +300,7 @@ class Session:
         self.backend.set_call_timeout(float(seconds))
 
     def assign(self, node: Any, target: str, value: Any) -> None:
-        """Assigns a Python value or a snapshot on a node."""
+        """Assigns a Python value or a snapshot on a node; see Node.write."""
         where = self.id_of(node)
         if isinstance(value, (Struct, Array, Raw)):
             self.backend.write_bytes(where, target, value.bytes)
@@ -300,13 +312,15 @@ class Session:
         return self.backend.backtrace(self.id_of(node))
 
     def gdb(self, command: str, *, nodes: Any = None) -> dict[Node, str]:
-        """What the gdb of each node prints for a command; all alive by default."""
+        """What the gdb of each node prints for a command; of all nodes alive by default. Raises BadExpression with gdb's message."""
         chosen = self.all_nodes if nodes is None else self.choose(nodes)
         self.backend.prepare([int(node) for node in chosen])
         return {node: self.backend.gdb(int(node), command) for node in chosen}
 
     def map(self, name: str, expression: str) -> None:
-        """`map NAME EXPR`: makes `NAME[key]` the node with an identifier of the application's; see NodeMap."""
+        """`map NAME EXPR`: makes `NAME[key]` the node with an identifier of the application's, in code that this session runs. The
+        expression is evaluated at each look-up: a mapping of identifiers and nodes, or one with a bare `@()`, whose value on
+        each node alive is its identifier. Raises UsageError; NAME[key] raises NoNode."""
         if not name.isidentifier():
             raise UsageError(f"`{name}` is no name: map NAME PYTHON-EXPRESSION")
         code = compile_script(expression, f"<map {name}>", mode="eval")
@@ -326,8 +340,10 @@ class Session:
     # -- stop points -------------------------------------------------------------------------------------------------
     def breakpoint(self, location: str, handler: Callable[..., Any] | None = None, *, nodes: Any = None,
                    condition: str | None = None, temporary: bool = False) -> StopPoint:
-        """Sets a breakpoint (FUNC, FILE:LINE, *ADDR); `condition` is C. Without a handler it stops the group; as a
-        decorator it takes the function. Raises NoSymbol, NoNode."""
+        """Sets a breakpoint (FUNC, FILE:LINE, *ADDR) on nodes (a node list, an id, several; all by default); `condition` is C.
+        Without a handler it stops the group; as a decorator it takes the function, which is called at each hit, with the Hit if
+        it has a parameter, and the group goes on unless it calls `friday.stop()`. temporary: deleted when it is hit. Raises
+        NoSymbol, NoNode, BadExpression for the condition."""
         chosen = self.choose(nodes)
         try:
             id_ = self.backend.add_breakpoint([int(n) for n in chosen], location, condition)
@@ -337,7 +353,9 @@ class Session:
 
     def watch(self, expressions: str | Sequence[str], handler: Callable[..., Any] | None = None, *, nodes: Any = None,
               condition: str | None = None) -> StopPoint:
-        """Sets a watchpoint on C expressions, given one by one or as "a, b"; see `breakpoint`."""
+        """Sets a watchpoint on C expressions, given one by one or as "a, b": hit after each write that changes the value of one.
+        `FUNC::LOCAL` is armed at each entry of FUNC. Nodes, condition and handler as of `breakpoint`. Raises NoSymbol, OutOfScope,
+        NoNode, UsageError."""
         chosen = self.choose(nodes)
         texts = split_expressions(expressions) if isinstance(expressions, str) else list(expressions)
         if not texts:
@@ -349,14 +367,15 @@ class Session:
         return self._added(StopPoint(self, "watch", id_, ", ".join(texts), chosen, condition, False), handler)
 
     def every(self, handler: Callable[..., Any] | None = None, *, seconds: float) -> StopPoint:
-        """Runs a handler each time so many seconds of the recording have gone by; a decorator."""
+        """Runs a handler each time so many seconds of logical time have gone by; a decorator. The group stands before the first
+        event at or after that time, whose time is then `logical_time`. Raises UsageError."""
         if not seconds > 0:
             raise UsageError(f"every() needs a time in seconds above 0, got {seconds}")
         id_ = self.backend.add_timer(float(seconds))
         return self._added(StopPoint(self, "timer", id_, f"every {seconds:g} s", self.nodes.all, None, False), handler)
 
     def at_end(self, function: Callable[[], Any]) -> Callable[[], Any]:
-        """Runs a function when the recording ends; a decorator."""
+        """Runs a function once when the recording ends; a decorator. The nodes then show their last values."""
         self.at_end_functions.append(function)
         return function
 
@@ -402,13 +421,14 @@ class Session:
                              f"{', '.join(map(str, self.points)) or 'none'}") from None
 
     def delete(self, id_: Any) -> None:
-        """Deletes a stop point; a handler may delete its own."""
+        """Deletes a stop point by its global id; a handler may delete its own. Raises UsageError."""
         point = self.point(id_)
         self.backend.delete(point.id)
         point.deleted = True
         del self.points[point.id]
 
     def enable(self, id_: Any, on: bool = True) -> None:
+        """Switches a stop point on or off by its global id. Raises UsageError."""
         point = self.point(id_)
         self.backend.enable(point.id, on)
         point.enabled = on
@@ -462,7 +482,8 @@ class Session:
 
     def goto(self, event: int, *, node: Any = None) -> Stop:
         """Brings the group to where a node stands before its event, over `restart` when that lies behind. Stop points on
-        the way neither stop the group nor run their handlers. The stop's kind is "reached", or what came before."""
+        the way neither stop the group nor run their handlers. The stop's kind is "reached", or what came before. Raises
+        UsageError, Divergence, ComponentDied."""
         if self._running:
             raise UsageError("the group is running: a handler cannot move it")
         where = self.id_of(node)
@@ -594,7 +615,9 @@ class Session:
         return stop
 
     def step(self, node: Any = None, command: str = "step") -> Stop:
-        """Steps one node by gdb's step, next, stepi, nexti or finish. Handlers of stop points on the way run."""
+        """Steps one node (by default `node`) by gdb's step, next, stepi, nexti, finish or "until LOC"; the others follow in logical
+        time. Handlers of stop points on the way run. The stop's kind is "step", or what came before. Raises NodeEnded, UsageError,
+        Divergence, ComponentDied."""
         if self._running:
             raise UsageError("the group is running: a handler cannot step it")
         try:
@@ -618,7 +641,7 @@ class Session:
 
     def restart(self, sync: str | None = None) -> None:
         """Back to the start of the recording; stop points and the namespace stay, altered marks go. `sync`: from now on
-        replay in this order, "clock", "causal" or "free"."""
+        replay in this order, "clock", "causal" or "free". Raises UsageError in a handler."""
         if self._running:
             raise UsageError("the group is running: a handler cannot restart it (friday.stop(), then restart)")
         self.backend.restart(sync)

@@ -76,6 +76,7 @@ class Char(Int):
 
     @property
     def char(self) -> str:
+        """The character of this number."""
         return chr(int(self) & (1 << 8 * self.type.size) - 1)
 
 
@@ -95,6 +96,7 @@ class Enum(Int):
 
     @property
     def name(self) -> str:
+        """Its name in the program."""
         names = self.type.enumerators
         if int(self) in names:
             return names[int(self)]

@@ -46,6 +46,7 @@ class Violation:
     after: "Message | None" = None
 
     def to_json(self) -> dict[str, Any]:
+        """As --json writes it."""
         return {"predicate": self.predicate, "nodes": as_json(self.nodes), "logical_time": str(self.logical_time),
                 "real_time": self.real_time, "event": self.event, "message": self.message, "values": self.values,
                 "backtraces": self.backtraces, "source": self.source, "after": self.after and self.after.to_json()}

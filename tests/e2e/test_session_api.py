@@ -1,12 +1,23 @@
 """What scripts ask of a session on real recordings: messages, threads, symbols, and that time does not run back."""
 
+import ast
+
 import pytest
-from debug_support import BUILD, break_at, friday, opened, record_once, ring, run_to_end  # noqa: F401
+from debug_support import BUILD, ROOT, break_at, friday, opened, record_once, ring, run_to_end  # noqa: F401
 
 
 @pytest.fixture(scope="module")
 def workers(tmp_path_factory):
     return record_once("workers", lambda recorder: recorder.record([BUILD / "targets" / "workers"]), tmp_path_factory)
+
+
+def test_the_core_has_what_the_contract_says():
+    """_friday.Session against the protocol and the stub of its module."""
+    import _friday
+    from friday.backend import Backend
+    stub = next(node for node in ast.parse((ROOT / "pyext" / "_friday.pyi").read_text()).body if isinstance(node, ast.ClassDef))
+    written = {name for name in vars(Backend) if not name.startswith("_")} | {item.name for item in stub.body if isinstance(item, ast.FunctionDef)} - {"__init__"}
+    assert {name for name in dir(_friday.Session) if not name.startswith("_")} == written
 
 
 def test_threads_and_symbols(workers, opened):
