@@ -29,7 +29,7 @@ SECTIONS = {
     "Sessions": ["open", "Session", "StopPoint", "Hit"],
     "Nodes": ["Node", "Nodes", "Thread", "Place"],
     "Messages": ["Message"],
-    "Values": ["Snapshot", "Int", "Bool", "Char", "Enum", "Pointer", "Float", "Str", "Bytes", "Struct", "Array", "Raw"],
+    "Values": ["Snapshot", "Int", "Bool", "Char", "Enum", "Pointer", "Float", "Str", "Bytes", "Struct", "Array", "Items", "Map", "Raw"],
     "Violations": ["violation", "stop", "Violation", "Violated", "run_script"],
     "Errors": ["Error", "UsageError", "NoNode", "NoSymbol", "OutOfScope", "OptimizedOut", "BadExpression", "BadAddress", "NodeEnded", "NodeNotStarted",
                "CallFailed", "Divergence", "CodePlace", "NearEvent", "BadRecording", "ComponentDied", "Unsupported", "AtError"],
@@ -41,6 +41,7 @@ HIDDEN = {"note_ended", "set_block", "set_suite", "report_assertion", "declared"
 MADE = {"Session", "Violated"}  # by users: the page shows how
 UNSHOWN = {"Backend"}  # in the stub only
 ALIASES = {"Progress": "Callable[[float, float], None]"}
+GENERIC = {"Sequence": "Sequence[Any]", "tuple": "tuple[Any, ...]"}  # bases without their types
 KEPT_DUNDERS = {"__init__", "__new__", "__getitem__", "__getattr__", "__call__", "__iter__", "__len__", "__enter__", "__exit__", "__lt__", "__index__"}
 _TYPING = {name for name in ("Any", "Callable", "Hashable", "Iterator", "Mapping", "Protocol", "Sequence", "TextIO")}
 
@@ -122,7 +123,7 @@ class Reader:
         bases: list[str] = []
         members = self.members(node, self.names[name].__module__, bases)
         inherited = {member.name for base in bases if base in self.names for member in self.read(base).members if member.kind == "attribute"}
-        return Public(name, node, ["Sequence[Any]" if base == "Sequence" else base for base in bases],
+        return Public(name, node, [GENERIC.get(base, base) for base in bases],
                       [member for member in members if member.kind != "property" or member.name not in inherited])
 
     def members(self, node: ast.ClassDef, module: str, bases: list[str]) -> list[Member]:
@@ -133,7 +134,7 @@ class Reader:
             private = find(text, module) if text not in self.names else None
             if private is not None:
                 found += self.members(private, module, bases)
-            elif text in self.known or text in dir(builtins):
+            elif text.partition("[")[0] in self.known:
                 bases.append(text)
         for statement, following in zip(node.body, [*node.body[1:], None]):
             own = self.member(statement, module)
@@ -284,7 +285,7 @@ def page_class(public: Public) -> list[str]:
 
 
 def page(all_names: dict[str, Public]) -> str:
-    from friday import modules, values
+    from friday import containers, modules, values
     lines = ["# The Python package", "", "<!-- Written by pyext/make_reference.py from the docstrings: change those, and run it. -->", "",
              inspect.getdoc(friday) or "", "", "## Forms", "", "### Scripts", "", "`friday run SCRIPT.py REC...` runs scripts on recordings, in parallel, with exit codes and reports for "
              "CI: [commands.md](commands.md#friday-run). Ready invariants are in [predicates.md](predicates.md).", "", "### In a plain interpreter, and cell by cell", "",
@@ -293,7 +294,7 @@ def page(all_names: dict[str, Public]) -> str:
     for section, names in SECTIONS.items():
         lines += [f"## {section}", ""]
         if section == "Values":
-            lines += [(inspect.getdoc(values) or "").partition("\n\nTypes come as JSON")[0], ""]
+            lines += [(inspect.getdoc(values) or "").partition("\n\nTypes come as JSON")[0], "", inspect.getdoc(containers) or "", ""]
         for name in (name for name in names if name not in UNSHOWN):
             public = all_names[name]
             if isinstance(public.node, ast.ClassDef):

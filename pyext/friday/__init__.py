@@ -19,6 +19,7 @@ from typing import Any, Sequence
 from . import modules
 from .at import AtError
 from .backend import Backend, LogicalTime, NodeInfo, Stop
+from .containers import Items, Map
 from .errors import (BadAddress, BadExpression, BadRecording, CallFailed, CodePlace, ComponentDied, Divergence, Error, NearEvent, NodeEnded,
                      NodeNotStarted, NoNode, NoSymbol, OptimizedOut, OutOfScope, Unsupported, UsageError)
 from .messages import Message

@@ -510,6 +510,33 @@ class Array(Snapshot, Sequence[Any]):
         ...
 
 
+class Items(tuple[Any, ...], Snapshot):
+    """The items of a container, in its order: a tuple that knows its `.type`, its `.address` and the bytes of the object."""
+    bytes: bytes
+    address: int | None
+
+    def __init__(self, *_: Any) -> None:
+        ...
+
+
+class Map(Mapping[Any, Any], Snapshot):
+    """The pairs of a map, in its order: a mapping that can be a key itself."""
+    bytes: bytes
+    address: int | None
+
+    def __init__(self, pairs: Any) -> None:
+        ...
+
+    def __getitem__(self, key: Any) -> Any:
+        ...
+
+    def __iter__(self) -> Iterator[Any]:
+        ...
+
+    def __len__(self) -> int:
+        ...
+
+
 class Raw(Snapshot):
     """Bytes of a type that Friday does not decode."""
 
@@ -819,6 +846,9 @@ class Backend(Protocol):
     def read_string(self, node: int, address: int) -> bytes:
         """The bytes from address up to a NUL, without it, 64 KiB at most. Raises BadAddress."""
 
+    def read_memory(self, node: int, address: int, size: int) -> bytes:
+        """The bytes there, all of them. Raises BadAddress."""
+
     def stage(self, node: int, data: bytes) -> int:
         """Copies data into the node's workspace, 16-byte aligned, where neither the user's own use of it nor `stage`
         touches it until the next `read` or `write` of the node is done; returns the address. For struct arguments."""
@@ -896,6 +926,9 @@ class Backend(Protocol):
     def run_to(self, node: int | None, event: int, timeout: float | None) -> Stop:
         """Runs forward, over stop points, until the node stands before its event: `reached`, or what came before it, as
         `resume`; node None: to the end. An event that is done already raises UsageError."""
+
+    def settle(self) -> None:
+        """The group stands for longer: what one `resume` keeps for the next, the one processor of all nodes, is given up."""
 
     def interrupt(self) -> None:
         """Makes a running `resume` return; the one method that any thread may call."""
