@@ -173,6 +173,24 @@ def test_invariants_in_pytest(recorder, workers, environment, suite):
     recorder.none_left()
 
 
+def test_installed(recorder, workers, suite):
+    """From a directory of its own, with nothing of the build; the plugin may also be named."""
+    place = recorder.directory / "installed"
+    done = recorder.run(["cmake", "--install", BUILD, "--prefix", place])
+    assert done.returncode == 0, done.stderr
+    found = {str(path.relative_to(place)) for path in place.rglob("*")}
+    assert {"bin/friday", "lib/friday-shim.so", "lib/friday-stub", "python/friday/__init__.pyi", "python/friday/py.typed", "python/predicates/leader.py"} <= found
+    assert not [path for path in place.rglob("*") if path.is_symlink() or path.name == "__pycache__"]
+    path = recorder.run([place / "bin" / "friday", "--python-path"]).stdout.strip()
+    assert path == str(place / "python")
+    code, out, cases = pytests(recorder, suite, {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": ""}, "-p", "friday.pytest_plugin",
+                               "--recording", workers.path, "-k", "holds")
+    assert code == 0 and list(cases.values()) == [("passed", "")], out
+    recording = recorder.directory / "rec"
+    assert recorder.run([place / "bin" / "friday", "record", "-o", recording, "--", "/bin/echo", "installed"]).stdout == "installed\n"
+    assert recorder.run([place / "bin" / "friday", "verify", recording]).returncode == 0
+
+
 def test_each_recording_and_none(recorder, workers, environment, suite):
     (suite / "other").symlink_to(workers.path)
     code, out, found = pytests(recorder, suite, environment, "--recording", workers.path, "--recording", "other", "-k", "markers")

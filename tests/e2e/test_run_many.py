@@ -13,7 +13,7 @@ from debug_support import BUILD, record_once
 
 pytestmark = pytest.mark.limit(90)
 
-HOLDS = "import sys\nassert sys.argv[1:] == ['--word', 'x'], sys.argv\nseen = []\n@session.watch('total')\ndef total():\n    seen.append(@(total))\n" \
+HOLDS = "import sys\nimport helper\nassert sys.argv[1:] == ['--word', 'x'], sys.argv\nseen = []\n@session.watch('total')\ndef total():\n    seen.append(helper.total())\n" \
         "@session.at_end\ndef end():\n    print('writes', len(seen))\n"
 FAILS = "@session.watch('total')\ndef small():\n    assert @(total) < 20\n"
 # Says that it is there, then computes for ever inside a handler.
@@ -28,7 +28,8 @@ def workers(tmp_path_factory):
 @pytest.fixture
 def scripts(tmp_path):
     """A directory with the scripts, and with several names for one recording."""
-    for name, text in {"holds.py": HOLDS, "fails.py": FAILS, "loops.py": LOOPS, "bad.py": "1 / 0\n"}.items():
+    for name, text in {"holds.py": HOLDS, "fails.py": FAILS, "loops.py": LOOPS, "bad.py": "1 / 0\n",
+                       "helper.fri.py": "def total(): return @(total)\n"}.items():
         (tmp_path / name).write_text(text)
     return tmp_path
 
