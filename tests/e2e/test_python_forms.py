@@ -6,7 +6,7 @@ import xml.etree.ElementTree as xml
 
 import pytest
 from console_support import Terminal
-from debug_support import BUILD, record_once
+from debug_support import BUILD, friday, record_once
 
 pytestmark = pytest.mark.limit(90)
 WRITES = 100  # of workers: each of its four threads adds 25 times
@@ -78,6 +78,51 @@ def test_typed_at_the_prompt(recorder, workers, environment):
     for said in SAID:
         assert re.search("^" + re.escape(said), terminal.raw.replace("\r", ""), re.M), said
     recorder.none_left()
+
+
+# -- all forms --------------------------------------------------------------------------------------------------------
+DECORATORS = """
+counts = {"turn": 0, "total": 0, "tick": 0}
+@session.breakpoint("turn", nodes="workers", condition="number == 1")
+def turn(hit):
+    counts[hit.location.split(" ")[0]] += 1
+@session.watch("total")
+def total():
+    counts[session.hit.expression] += 1
+@session.every(seconds=0.0002)
+def tick():
+    counts["tick"] += 1
+@session.at_end
+def end():
+    print("counted", *counts.values())
+"""
+
+
+@pytest.mark.parametrize("form", ["friday run", "friday run of a module", "console", "console source", "interpreter", "pytest", "pytest dialect"])
+def test_decorators_mean_the_same_in_all_forms(recorder, workers, environment, form):
+    place = recorder.directory / "forms"
+    place.mkdir()
+    (place / "deco.fri.py").write_text("import friday\nsession = friday.session\n" + DECORATORS)
+    (place / "deco_script.py").write_text(DECORATORS if form != "friday run of a module" else "import deco\n")
+    test = "def test(friday_session):\n    session = friday_session\n" + DECORATORS.replace("\n", "\n    ")
+    (place / "test_deco.py").write_text(test)
+    (place / "test_deco.fri.py").write_text(test)
+    fed = {"console": f"python\n{DECORATORS}end\ncontinue\n", "console source": f"source {place}/deco_script.py\ncontinue\n"}.get(form)
+    if fed is not None:
+        (place / "input").write_text(fed)
+    command = {"friday run": [recorder.friday, "run", place / "deco_script.py", workers.path], "console": [recorder.friday, "replay", workers.path, "-x", place / "input", "--batch"],
+               "interpreter": ["/usr/bin/python3", "-c", f"import friday\nsession = friday.open({str(workers.path)!r})\n{DECORATORS}session.run()"],
+               "pytest": ["/usr/bin/python3", "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", "--recording", workers.path,
+                          place / ("test_deco.fri.py" if form == "pytest dialect" else "test_deco.py")]}[form.partition(" of")[0].partition(" source")[0].partition(" dialect")[0]]
+    done = recorder.run(command, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = re.search(r"^\.?counted (\d+ \d+ \d+)", done.stdout, re.M)[1]
+    with friday.Session(workers.path) as session:
+        said = []
+        space = {"session": session, "print": lambda word, *counts: said.extend(counts)}
+        exec(DECORATORS, space)
+        session.run()
+    assert said[:2] == [25, WRITES] and said[2] > 2 and list(map(int, found.split())) == said
 
 
 # -- pytest -----------------------------------------------------------------------------------------------------------
