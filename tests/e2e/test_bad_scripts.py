@@ -10,6 +10,7 @@ from conftest import wait_until
 from debug_support import BUILD, break_at, final_state, friday, opened, record_once, ring, run_to_end  # noqa: F401
 
 pytestmark = pytest.mark.limit(60)
+full = pytest.mark.full
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +42,8 @@ def run_script(recorder, workers, text):
 
 
 # -- for ever ---------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("loop", ["while True: pass", "[None for _ in iter(int, 1)]", "while True: session.nodes[0].read('total')"])
+@pytest.mark.parametrize("loop", ["while True: pass", pytest.param("[None for _ in iter(int, 1)]", marks=full),
+                                  pytest.param("while True: session.nodes[0].read('total')", marks=full)])
 def test_ctrl_c_ends_a_handler_that_never_ends(workers, opened, plain_end, loop):
     session = opened(workers)
     inside = threading.Event()
@@ -66,6 +68,7 @@ def test_ctrl_c_ends_a_script_that_never_ends(recorder, workers):
     recorder.none_left()
 
 
+@full
 def test_ctrl_c_while_the_group_runs_and_a_handler_swallows_it(workers, opened, plain_end):
     """A bare except in a handler eats the exception; the next Ctrl-C comes through."""
     session = opened(workers)
@@ -83,8 +86,9 @@ def test_ctrl_c_while_the_group_runs_and_a_handler_swallows_it(workers, opened, 
 
 
 # -- exceptions -------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("text, kind", [("1 / 0", ZeroDivisionError), ("f()", RecursionError), ("raise SystemExit(3)", SystemExit),
-                                        ("session.nodes[0].read('no_such')", friday.NoSymbol)])
+@pytest.mark.parametrize("text, kind", [("1 / 0", ZeroDivisionError), pytest.param("f()", RecursionError, marks=full),
+                                        pytest.param("raise SystemExit(3)", SystemExit, marks=full),
+                                        pytest.param("session.nodes[0].read('no_such')", friday.NoSymbol, marks=full)])
 def test_a_handler_that_always_raises(workers, opened, plain_end, text, kind):
     session = opened(workers)
     space = {"session": session}
@@ -127,6 +131,7 @@ def test_a_handler_that_deletes_its_own_stop_point_and_those_of_others(workers, 
     assert lives(session, plain_end)
 
 
+@full
 def test_a_handler_that_sets_stop_points_at_each_hit(workers, opened, plain_end):
     session = opened(workers)
     inner = []
@@ -136,7 +141,8 @@ def test_a_handler_that_sets_stop_points_at_each_hit(workers, opened, plain_end)
     assert lives(session, plain_end)
 
 
-@pytest.mark.parametrize("name, words", [("run", "cannot resume it"), ("step", "cannot step it"), ("restart", "cannot restart it"), ("goto_end", "cannot move it")])
+@pytest.mark.parametrize("name, words", [("restart", "cannot restart it"), *(pytest.param(*pair, marks=full) for pair in (
+    ("run", "cannot resume it"), ("step", "cannot step it"), ("goto_end", "cannot move it")))])
 def test_a_handler_that_moves_the_group(workers, opened, plain_end, name, words):
     session = opened(workers)
     session.breakpoint("turn", lambda: getattr(session, name)())
@@ -223,6 +229,7 @@ def test_nodes_that_have_ended_or_not_started(ring, opened, recorder):
     run_to_end(session)
 
 
+@full
 def test_huge_outputs(recorder, workers):
     """A script that prints without measure, through the pipe of a batch too."""
     (recorder.directory / "again").symlink_to(workers.path)
@@ -234,6 +241,7 @@ def test_huge_outputs(recorder, workers):
     recorder.none_left()
 
 
+@full
 def test_a_handler_that_kills_its_own_process(recorder, workers):
     script = recorder.directory / "kills.py"
     script.write_text("import os\n@session.breakpoint('turn')\ndef end(): os._exit(7)\n")

@@ -98,7 +98,8 @@ def end():
 """
 
 
-@pytest.mark.parametrize("form", ["friday run", "friday run of a module", "console", "console source", "interpreter", "pytest", "pytest dialect"])
+@pytest.mark.parametrize("form", ["friday run", "console", "pytest dialect", *(pytest.param(form, marks=pytest.mark.full) for form in (
+    "friday run of a module", "console source", "interpreter", "pytest"))])
 def test_decorators_mean_the_same_in_all_forms(recorder, workers, environment, form):
     place = recorder.directory / "forms"
     place.mkdir()
@@ -218,6 +219,7 @@ def test_invariants_in_pytest(recorder, workers, environment, suite):
     recorder.none_left()
 
 
+@pytest.mark.full
 def test_installed(recorder, workers, suite):
     """From a directory of its own, with nothing of the build; the plugin may also be named."""
     place = recorder.directory / "installed"

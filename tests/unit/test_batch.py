@@ -81,8 +81,8 @@ for run in runs:
     print(run.word, '|', run.error)
 """
 WAITS = """
-print('up', flush=True)
 try:
+    print('up', flush=True)
     time.sleep(60)
 except KeyboardInterrupt:
     tell({'end': {'code': 2, 'word': 'interrupted', 'error': 'friday: interrupted', 'altered': [], 'dropped': 0}})
