@@ -141,7 +141,7 @@ def place(tmp_path_factory):
     return record_once("tutorial", tutorial_ring, tmp_path_factory)
 
 
-@pytest.mark.parametrize("name", ["tutorial.md"])
+@pytest.mark.parametrize("name", ["tutorial.md", "language.md"])
 def test_what_the_page_shows_is_what_is_shown(recorder, place, name):
     missed = re.search(r"GET ([0-9a-f]{16}) by \S+ miss", (place / "ring" / "client.out").read_text())
     assert missed, "no get has missed: the recording lacks the tutorial's symptom"
