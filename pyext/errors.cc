@@ -45,10 +45,12 @@ void raise(const Error& error, bool expression) {
     throw py::error_already_set();
   }
   py::object table = py::module_::import("friday.errors").attr("by_code");
-  py::object kind = table[class_of(error, expression)];
+  const std::string name = class_of(error, expression);
+  py::object kind = table[name.c_str()];
   py::dict options;
   if (error.node) options["node"] = *error.node;
   if (error.event) options["event"] = *error.event;
+  if (error.address && name == "bad_address") options["address"] = *error.address;
   if (!error.how.empty()) options["how"] = error.how;
   py::object instance = kind(error.message, **options);
   PyErr_SetObject(kind.ptr(), instance.ptr());

@@ -7,6 +7,7 @@
 
 #include "core/trace/event_text.h"
 #include "core/trace/messages.h"
+#include "core/trace/pack.h"
 #include "pyext/bindings.h"
 
 namespace friday {
@@ -121,6 +122,7 @@ class Session {
         raise({ErrorCode::usage, fmt::format("no symbols in {}: it has no directory .build-id; `friday pack` takes files of any name", directory)});
       options.symbols.push_back(whole.string());
     }
+    symbols_ = options.symbols;
     options.replay.library_directory = default_library_directory();
     options.replay.sync = sync_mode(sync);
     if (nodes) {
@@ -156,6 +158,15 @@ class Session {
       InterruptGuard guard(d);
       return function(d);
     });
+  }
+
+  // Ids of nodes without debug information.
+  std::vector<uint32_t> undescribed() {
+    std::vector<std::string> directories = symbols_;
+    directories.push_back("/usr/lib/debug");
+    std::vector<uint32_t> ids;
+    for (NodeId id : nodes_without_debug_information(replay().recording(), directories)) ids.push_back(id.value);
+    return ids;
   }
 
   std::vector<PyNode> nodes() {
@@ -493,6 +504,7 @@ class Session {
   std::map<NodeId, std::vector<size_t>> received_;  // indexes of messages_ by receiver
   std::optional<Mark> reached_;                   // the event that a node stands before by run_to or a timer, until the group moves again
   int64_t origin_ = 0;
+  std::vector<std::string> symbols_;
   std::chrono::steady_clock::time_point progress_time_ = std::chrono::steady_clock::now();
   uint64_t progress_events_ = 0;
   double rate_ = 0;
@@ -606,6 +618,7 @@ void bind_session(py::module_& module) {
       .def("last_received", &Session::last_received)
       .def("progress", &Session::progress)
       .def("altered", &Session::altered)
+      .def("undescribed", &Session::undescribed)
       .def("plan", &Session::plan)
       .def("forget", &Session::forget)
       .def("read", &Session::read)

@@ -412,7 +412,9 @@ Result<bool> Debugger::assign(ReplayNode& node, const std::string& target, const
     memcpy(bytes->data(), &old, place.size);
   }
   if (bytes->size() != place.size) return false;
-  if (!node.write(place.address, *bytes)) return fail(ErrorCode::bad_address, "{}: cannot write {} bytes at {}", target, place.size, place.address);
+  if (!node.write(place.address, *bytes))
+    return std::unexpected(Error{.code = ErrorCode::bad_address, .message = fmt::format("{}: cannot write {} bytes at {}", target, place.size, place.address),
+                                 .address = place.address.value});
   resync_watches(node);
   note_change(node.id());
   return true;

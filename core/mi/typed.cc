@@ -198,7 +198,11 @@ Error error_of(const ResultRecord& record) {
   else if (message.starts_with("No symbol ") || message.ends_with(" not defined.")) code = ErrorCode::not_found;
   else if (record.fields.text_of("code") == "undefined-command") code = ErrorCode::usage;
   if (message.empty()) message = "gdb refused the command without a reason";
-  return {.code = code, .message = std::move(message)};
+  Error error{.code = code, .message = std::move(message)};
+  constexpr std::string_view kWhere = "address 0x";  // "Cannot access memory at address 0x10"
+  if (const size_t at = error.message.find(kWhere); code == ErrorCode::bad_address && at != std::string::npos)
+    error.address = strtoull(error.message.c_str() + at + kWhere.size(), nullptr, 16);
+  return error;
 }
 
 }  // namespace friday

@@ -507,7 +507,7 @@ Result<void> ReplayNode::single_step(ThreadId id) {
 Result<void> ReplayNode::read_raw(Addr address, std::span<std::byte> out) {
   if (!process_) return fail(ErrorCode::node_not_started, "node {} has not started yet", info_.id);
   if (!process_->read(address.value, out.data(), out.size()))
-    return fail(ErrorCode::bad_address, "cannot access memory at address {}", address);
+    return std::unexpected(Error{.code = ErrorCode::bad_address, .message = fmt::format("cannot access memory at address {}", address), .address = address.value});
   return {};
 }
 
@@ -517,7 +517,7 @@ Result<void> ReplayNode::write_raw(Addr address, std::span<const std::byte> data
     const Addr place = address.plus(static_cast<int64_t>(at));
     const size_t size = std::min<size_t>(data.size() - at, 4096 - place.value % 4096);
     if (!process_->write(watches_.stores().writable(place.value), data.data() + at, size))
-      return fail(ErrorCode::bad_address, "cannot write memory at address {}", address);
+      return std::unexpected(Error{.code = ErrorCode::bad_address, .message = fmt::format("cannot write memory at address {}", address), .address = address.value});
     at += size;
   }
   return {};

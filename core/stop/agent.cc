@@ -112,7 +112,7 @@ class Machine {
   Result<void> reference(size_t size) {
     uint64_t address = pop(), value = 0;
     auto read = memory_.read(Addr{address}, std::as_writable_bytes(std::span(&value, 1)).first(size));
-    if (!read) return fail(ErrorCode::bad_address, "cannot read {} bytes at {:#x}", size, address);
+    if (!read) return std::unexpected(Error{.code = ErrorCode::bad_address, .message = fmt::format("cannot read {} bytes at {:#x}", size, address), .address = address});
     push(value);
     return {};
   }

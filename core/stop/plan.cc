@@ -182,8 +182,9 @@ Result<PlanValue> evaluate(const ExpressionPlan& plan, NodeControl& node, Thread
   }
   value.address = Addr{*result};
   if (!node.read(*value.address, value.bytes))
-    return about(plan, {ErrorCode::bad_address,
-                        fmt::format("cannot read {} bytes at {}", value.bytes.size(), *value.address)});
+    return about(plan, {.code = ErrorCode::bad_address,
+                        .message = fmt::format("cannot read {} bytes at {}", value.bytes.size(), *value.address),
+                        .address = value.address->value});
   return value;
 }
 

@@ -2,7 +2,9 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "core/base/elf.h"
 #include "core/base/files.h"
@@ -168,6 +170,50 @@ std::map<std::string, std::string> paths_of_copies(const Recording& recording) {
     }
   }
   return paths;
+}
+
+namespace {
+
+// The copy of the file that a node's process began with: its name, empty for a forked node, which has no start image.
+std::string copy_of_program(const Recording& recording, const NodeInfo& node) {
+  auto reader = TraceReader::open(recording, node.id);
+  if (!reader) return {};
+  for (RecordCursor cursor = reader->records(); cursor.next() && !cursor.record().is_event();) {
+    const auto* map = cursor.record().image_map();
+    if (map && bounded_text(map->path, sizeof map->path) == node.program) return name_of_copy(map->file);
+  }
+  return {};
+}
+
+bool is_described(const Recording& recording, const std::string& copy, const std::vector<std::string>& directories) {
+  auto content = read_file(recording.files_directory() + "/" + copy);
+  if (!content) return true;
+  const Elf elf(*content);
+  const std::string build_id = build_id_of(elf);
+  if (!elf.header || has_debug_information(elf)) return true;
+  auto in = [&](const std::string& directory) {
+    std::error_code error;
+    return fs::is_regular_file(directory + "/.build-id/" + place_of(build_id), error);
+  };
+  return build_id.size() >= 4 && (in(recording.path() + "/debug") || std::ranges::any_of(directories, in));
+}
+
+}  // namespace
+
+std::vector<NodeId> nodes_without_debug_information(const Recording& recording, const std::vector<std::string>& directories) {
+  std::map<std::string, bool> known;  // by copy
+  std::map<NodeId, std::string> copies;
+  std::vector<NodeId> found;
+  for (const NodeInfo& node : recording.nodes()) {
+    std::string& copy = copies[node.id];
+    copy = copy_of_program(recording, node);
+    if (copy.empty() && node.parent) copy = copies[*node.parent];
+    if (copy.empty()) continue;
+    auto it = known.find(copy);
+    if (it == known.end()) it = known.emplace(copy, is_described(recording, copy, directories)).first;
+    if (!it->second) found.push_back(node.id);
+  }
+  return found;
 }
 
 Result<std::vector<PackedFile>> pack_symbols(const Recording& recording, const PackOptions& options) {

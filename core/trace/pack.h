@@ -36,6 +36,10 @@ struct PackedFile {
 // By path. Fails when a directory of `symbols` cannot be read, or the recording cannot be written.
 Result<std::vector<PackedFile>> pack_symbols(const Recording& recording, const PackOptions& options);
 
+// The nodes whose program has debug information neither in itself nor in the recording nor in DIRECTORY/.build-id: ascending. Those
+// whose program's copy cannot be looked at are not among them.
+std::vector<NodeId> nodes_without_debug_information(const Recording& recording, const std::vector<std::string>& directories);
+
 // Paths under which the nodes' programs knew the copied files, by name of the copy (the hash in hex). Damaged traces are left out.
 std::map<std::string, std::string> paths_of_copies(const Recording& recording);
 

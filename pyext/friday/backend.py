@@ -84,6 +84,8 @@ class Backend(Protocol):
         """All nodes of the recording by ascending id, whether started or not."""
     def states(self) -> Sequence[str]:
         """For each node of `nodes()`: "not started", "alive" or "ended", at the current logical time."""
+    def undescribed(self) -> Sequence[int]:
+        """Ids of the nodes whose program has no debug information anywhere, ascending."""
     def alive(self) -> Sequence[int]:
         """Ids of the nodes alive now, ascending. Hot: `__ALL__`."""
     def logical_time(self) -> LogicalTime:

@@ -130,9 +130,24 @@ def _end(session: "Session", node: int | None, event: int | None, time_: Any, do
 
 
 def _output(session: "Session", command: Command, out: Output) -> None:
-    out("A recording keeps lengths and hashes of what a program writes, not the text. See the text where it is written: "
-        "`break write if $rdi == 1`, `continue`, `print *(char*)$rsi@$rdx`; `goto output NODE /REGEX/` goes to a write whose "
-        "text a regular expression finds")
+    words = command.rest.split()[1:]
+    count = int(words.pop()) if words and words[-1].isdigit() and (len(words) == 2 or command.nodes is not None) else 0
+    if len(words) > 1 or words and command.nodes is not None:
+        raise UsageError("info output [NODES] [COUNT]")
+    text = command.nodes or (words[0] if words else None)
+    chosen = session.nodes.all if text is None else session.nodes.parse(text, every=True)
+    rows = [("node", "event", "call")]
+    for node in chosen:
+        backend, last = session.backend, session.backend.event(int(node)) if node.state != "not started" else -1
+        done = [event for event in backend.outputs(int(node)) if event <= last]
+        rows += [(node.name, *map(str, backend.events(int(node), event, 1)[0])) for event in done[-(count or (10 if len(chosen) == 1 else 2)):]]
+    if len(rows) == 1:
+        out("nothing was written to standard output or error up to here")
+    else:
+        for line in table(rows):
+            out(line)
+    out.prose("A recording keeps lengths and hashes of what a program writes, not the text. See it where it is written: `goto event N NODE`, "
+              "`NODE print *(char*)$rsi@$rdx`; or go to the next write whose text a regular expression finds: `goto output NODE /REGEX/`")
 
 
 TOPICS: "dict[str, tuple[int, Callable[[Session, Command, Output], None]]]" = {  # name -> (fewest letters, what shows it)

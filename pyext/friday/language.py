@@ -149,7 +149,7 @@ def hidden_names(session: "Session") -> dict[str, Any]:
     def gdb(text: str, pieces: Sequence[Any] | None = None, kinds: str = "") -> None:
         if pieces is not None:
             text = fill(session, session.here, text, pieces, kinds)
-        print(session.backend.gdb(session.here, text), end="")
+        print(session._ask_gdb(session.here, text), end="")
 
     return {
         at.READ: session.read,

@@ -97,8 +97,8 @@ class Node(int):
 
     def gdb(self, command: str) -> str:
         """What the node's gdb prints for a command. Before its start a node's process waits in its first lines, which gdb
-        shows. Raises BadExpression with gdb's message."""
-        return self.session.backend.gdb(int(self), command)
+        shows. Raises BadExpression with gdb's message, NoSymbol and OutOfScope."""
+        return self.session._ask_gdb(int(self), command)
 
     def __repr__(self) -> str:
         return f"<node {int(self)} {self.name}>"

@@ -302,10 +302,13 @@ class Session:
     def assign(self, node: Any, target: str, value: Any) -> None:
         """Assigns a Python value or a snapshot on a node; see Node.write."""
         where = self.id_of(node)
-        if isinstance(value, (Struct, Array, Raw)):
-            self.backend.write_bytes(where, target, value.bytes)
-        else:
-            self.backend.write(where, target, c_text(self, where, value))
+        try:
+            if isinstance(value, (Struct, Array, Raw)):
+                self.backend.write_bytes(where, target, value.bytes)
+            else:
+                self.backend.write(where, target, c_text(self, where, value))
+        except NoSymbol as error:
+            raise self.names.teach(where, target, error) from None
 
     def backtrace(self, node: Any = None) -> str:
         """The stack of a node's current thread, one frame a line; of `node` by default."""
@@ -315,7 +318,14 @@ class Session:
         """What the gdb of each node prints for a command; of all nodes alive by default. Raises BadExpression with gdb's message."""
         chosen = self.all_nodes if nodes is None else self.choose(nodes)
         self.backend.prepare([int(node) for node in chosen])
-        return {node: self.backend.gdb(int(node), command) for node in chosen}
+        return {node: self._ask_gdb(int(node), command) for node in chosen}
+
+    def _ask_gdb(self, node: int, command: str) -> str:
+        """What the gdb of one node prints. Raises BadExpression, and NoSymbol and OutOfScope with what may have been meant."""
+        try:
+            return self.backend.gdb(node, command)
+        except NoSymbol as error:
+            raise self.names.teach(node, command.partition(" ")[2], error) from None
 
     def map(self, name: str, expression: str) -> None:
         """`map NAME EXPR`: makes `NAME[key]` the node with an identifier of the application's, in code that this session runs. The
@@ -363,7 +373,10 @@ class Session:
         for text in texts:
             if "::" in text:
                 self.names.check_local([int(n) for n in chosen], text)
-        id_ = self.backend.add_watch([int(n) for n in chosen], texts, condition)
+        try:
+            id_ = self.backend.add_watch([int(n) for n in chosen], texts, condition)
+        except NoSymbol as error:
+            raise self.names.teach(int(chosen[0]), ", ".join(texts), error) from None
         return self._added(StopPoint(self, "watch", id_, ", ".join(texts), chosen, condition, False), handler)
 
     def every(self, handler: Callable[..., Any] | None = None, *, seconds: float) -> StopPoint:

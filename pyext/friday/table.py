@@ -62,7 +62,7 @@ OWNED: dict[str, Owned] = {
                   "regular expression finds, or the end. What lies behind is reached "
                   "from the start, as after restart. Stop points on the way neither stop nor run their handlers.",
                   "goto 5.212", nodes=True),
-    "set": Owned(3, "set sync clock|causal|free, set gdb background|lazy, set patch-stores on|off, set pager on|off", "sync: restarts the replay in "
+    "set": Owned(3, "set sync clock|causal|free, set gdb background|lazy, set patch-stores on|off, set pager on|off", "Settings of the replay. sync: restarts the replay in "
                  "another order: by the clock (all nodes in one order), by what caused what, or none. gdb: starts each node's gdb at "
                  "once, or when it is first asked. patch-stores: whether a store that often hits a watched page in vain is replaced by "
                  "code that looks first (on unless set). pager: whether answers longer than the terminal go through $PAGER. All other settings are gdb's, of each node.", "set sync causal", nodes=True),
@@ -72,7 +72,7 @@ OWNED: dict[str, Owned] = {
                  "of the Python expression is key; also a dictionary from nodes to identifiers.",
                  "map chord @(srv.node.id)"),
     "info": Owned(1, "[NODES] info nodes|breakpoints|watchpoints|time|messages|output|...", "Shows what Friday knows; "
-                  "messages: the last ones sent and received by now, for goto message. Other words (threads, locals, "
+                  "messages: the last ones sent and received by now, for goto message; output: the last writes to standard output and error. Other words (threads, locals, "
                   "registers, ...) go to gdb.", "info messages redis-1 5", nodes=True),
     "py": Owned(2, "[NODES] py STATEMENT", "Executes Python in the session's namespace, which stays; @NODE(EXPR) reads "
                 "a node. Shows the value of an expression. With a node list, once on each node.",

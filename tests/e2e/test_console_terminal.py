@@ -292,6 +292,77 @@ def test_why_ends_at_the_message_that_goto_shows(piped):
     assert f"`goto message {first[1]}`" in out
 
 
+def test_goto_a_time_of_day_of_a_node_and_a_place_that_is_not_there(piped, ring):  # noqa: F811
+    at, _, _ = ring.changes(2, "successor")[1]
+    clock = time.strftime("%H:%M:%S", time.localtime(at)) + f"{at % 1:.3f}"[1:]
+    done = piped(f"2 goto {clock}\npy print('there', __NODE__.name, __NODE__.real_time)\ngoto {time.strftime('%Y-%m-%d', time.localtime(at))} {clock}\n"
+                 "goto 99:00\ngoto 2001-01-01 10:00\ngoto 1e5\ngoto nowhere\n")
+    found = re.search(r"^there n2 ([\d.]+)$", done.stdout, re.M)
+    assert found and at - 0.2 < float(found[1]) <= at + 0.001, (done.stdout, at)
+    assert done.stdout.count("stands before its event") == 2 and [line.partition(" ")[0] for line in done.stderr.splitlines()] == ["`99:00`", "node", "goto", "goto"]
+
+
+def test_diff_shows_the_fields_in_which_nodes_differ(piped, ring):  # noqa: F811
+    done = piped("goto 2\ndiff 1 2 srv\ndiff 1 2 srv.period\ndiff 0 1 srv.node.addr\ndiff 0 9 srv\n")
+    assert re.search(r"^ +n1 +n2$", done.stdout, re.M), done.stdout
+    assert re.search(rf"^srv\.node\.id +{ring.plan.nodes[1].id} +{ring.plan.nodes[2].id}$", done.stdout, re.M) and "\nsrv.period " not in done.stdout
+    assert "equal on node 1 (n1) and node 2 (n2): 150" in done.stdout and re.search(r"^srv\.node\.addr +127\.0\.0\.1:\d+ +127\.0\.0\.1:\d+$", done.stdout, re.M)
+    assert done.stderr.startswith("no node 9")
+
+
+def test_a_saved_session_is_the_same_again(piped, recorder):
+    file = recorder.directory / "kept.friday"
+    first = piped(f"""py import collections
+py seen = collections.Counter(a=1)
+py def name(n): return @n(srv.name)
+alias where = info time
+map chord @(srv.node.id)
+1-2 watch srv.successor if srv.successor != 0
+  seen[__NODE__.name] += 1
+  cont
+break process_data if packet_header == PACKET_GET
+ignore 2 1
+disable 2
+goto 2
+py seen = dict(seen)
+save session {file}
+py print("state", sorted(seen.items()), name(1), {{int(n): session.backend.event(n) for n in __ALL__}})
+""")
+    assert first.returncode == 0 and first.stderr == "", first.stderr
+    second = piped(f"""source {file}
+py print("state", sorted(seen.items()), name(1), {{int(n): session.backend.event(n) for n in __ALL__}})
+where
+py print(chord[@2(srv.node.id)].name)
+info breakpoints
+""")
+    assert second.returncode == 0 and second.stderr == "", second.stderr
+    state = [re.search(r"^state .*$", done.stdout, re.M)[0] for done in (first, second)]
+    assert state[0] == state[1] and "logical time 2." in second.stdout and "\nn2\n" in second.stdout
+    assert re.search(r"^1 +watch +yes +\d+ +n1, n2 +srv\.successor if srv\.successor != 0$", second.stdout, re.M), second.stdout
+    assert re.search(r"^2 +breakpoint +no +0 +all nodes +process_data if packet_header == PACKET_GET$", second.stdout, re.M) and "seen[__NODE__.name] += 1" in second.stdout
+
+
+def test_a_step_of_one_node_takes_the_others_along(piped):
+    done = piped("""goto 2
+node 2
+py before = {int(n): session.backend.event(n) for n in __ALL__}
+2 advance process_packet
+2 step
+2 next
+2 finish
+2 until
+py after = {int(n): session.backend.event(n) for n in __ALL__}
+py now = session.logical_time
+py print("at", __NODE__.name, sorted(n for n in after if after[n] > before[n]), all(after[n] >= before[n] for n in after))
+goto 2.9
+py print("later", now < session.logical_time)
+""")
+    places = re.findall(r"^node 2 \(n2\)(?: stopped at breakpoint 1,|:) (\w+) \(", done.stdout, re.M)
+    assert done.returncode == 0 and places == ["process_packet", "note_sender", "note_sender", "process_packet", "process_packet"], done.stdout
+    moved = re.search(r"^at n2 \[(.*)\] True$", done.stdout, re.M)
+    assert moved and "2" in moved[1] and "," in moved[1] and "later True" in done.stdout, done.stdout
+
+
 def test_goto_output_finds_what_the_program_prints(piped, ring):  # noqa: F811
     lines = [line for line in ring.output(1).splitlines() if " finger up " in line]
     assert len(lines) >= 2
@@ -321,10 +392,15 @@ def test_messages_are_those_that_matching_found(piped, recorder, ring):  # noqa:
 
 
 def test_what_a_program_writes_can_be_seen_as_info_output_says(piped, ring):  # noqa: F811
-    done = piped("info output\nbreak write if $rdi == 1\ncontinue\npy print(__NODE__.name, repr(__NODE__.gdb('print *(char*)$rsi@$rdx')))\n")
-    how = re.search(r"`break write if \$rdi == 1`, `continue`, `print \*\(char\*\)\$rsi@\$rdx`", done.stdout)
-    shown = re.search(r"^(n\d) '\$\d+ = \"(.*?)\\\\n", done.stdout, re.M)
-    assert how and shown and ring.output(shown[1][1:]).startswith(shown[2]), done.stdout + done.stderr
+    done = piped("info output\ngoto 1\ninfo output\n1 info output 1\n")
+    assert "nothing was written to standard output or error up to here" in done.stdout
+    assert "`goto event N NODE`, `NODE print *(char*)$rsi@$rdx`" in done.stdout, done.stdout
+    rows = re.findall(r"^(n\d) +(\d+) +thread 0 call write\(1, ", done.stdout, re.M)
+    assert {name for name, _ in rows[:-1]} == {"n0", "n1", "n2", "n3"} and rows[-1] == [row for row in rows if row[0] == "n1"][-1]
+    name, event = rows[-1]
+    done = piped(f"goto event {event} {name}\n1 print *(char*)$rsi@$rdx\n")
+    shown = re.search(r'= "(n1 [\d.]+ .*?)\\n"', done.stdout)
+    assert shown and shown[1] in ring.output(1), done.stdout + done.stderr
 
 
 # -- at a terminal ----------------------------------------------------------------------------------------------------
@@ -386,6 +462,8 @@ def test_completion(terminal):
     terminal.expect(r"n2 print srv\.successor$")
     terminal.send("\x03")
     terminal.expect(PROMPT)
+    assert terminal.command("0 whatis srv.node.ad\t") == "node 0: type = char [24]\n"
+    assert terminal.command("0 whatis srv.predecessor->i\t") == "node 0: type = chordID\n"
     terminal.send("info \t\t")
     assert "messages" in terminal.expect(r"watchpoints[^$]*info $")
     terminal.send("mes\tn3\t 2\r")

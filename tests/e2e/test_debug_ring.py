@@ -386,3 +386,36 @@ def test_subset_of_nodes(ring, opened, plain_end):
         assert (session.backend.event(node) + 1, session.backend.state_hash(node)) == plain_end[node]
     with pytest.raises(friday.NoNode):
         session.read(0, "srv")
+
+
+# ---- Errors that teach
+
+def test_errors_say_what_is_near_where_it_is_and_which_address(ring, opened):
+    session = opened(ring)
+    break_at(session, "stabilize")
+    node = session.node
+
+    def raised(kind, ask, *arguments):
+        with pytest.raises(kind) as caught:
+            ask(*arguments)
+        assert type(caught.value) is kind
+        return caught.value
+
+    assert raised(friday.NoSymbol, node.read, "srv.sucessor->id").nearest == "successor"
+    assert raised(friday.NoSymbol, node.read, "srvv.successor").nearest == "srv"
+    assert raised(friday.NoSymbol, node.write, "srv.sucessor", 1).nearest == "successor"
+    assert raised(friday.NoSymbol, node.gdb, "print srv.perod + 0.5").nearest == "period"
+    assert raised(friday.NoSymbol, session.breakpoint, "stabilise").nearest == "stabilize"
+    assert raised(friday.NoSymbol, session.watch, "srv.sucessor").nearest == "successor"
+    assert raised(friday.NoSymbol, node.read, "completely_unlike_anything").nearest is None
+    for ask in (node.read, node.gdb):
+        scope = raised(friday.OutOfScope, ask, "packet_id" if ask == node.read else "print packet_id")
+        assert scope.scopes == ("process_data", "route_data") and "process.c:" in str(scope)
+    assert raised(friday.BadAddress, node.read, "*(int*)16").address == 16
+    assert raised(friday.BadAddress, node.read, "((Node*)0)->id").address == 0
+    assert raised(friday.BadAddress, node.read, "((Node*)64)->id + 0.5").address == 64
+    assert raised(friday.BadAddress, node.read, "*(Node*)4096").address == 4096
+    assert raised(friday.BadAddress, node.write, "*(int*)16", 1).address == 16
+    assert raised(friday.BadAddress, node.gdb, "x 16").address == 16
+    assert raised(friday.AtError, session.execute, "x = @((char)@(srv.period))").readings == (
+        "gdb's array operator (write `@ (n)` with a blank)", "a cast of a nested read (write `((T)(@(x)))`)")

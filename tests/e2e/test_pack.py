@@ -7,6 +7,7 @@ import subprocess
 import threading
 
 import pytest
+from console_support import PROMPT, Terminal
 
 SOURCE = r"""
 #include <stdio.h>
@@ -56,6 +57,10 @@ def test_symbols_of_a_stripped_program_are_found_by_build_id_or_missed_by_name(r
     id = build_id(program)
     (tmp_path / ".build-id" / id[:2]).mkdir(parents=True)
     shutil.move(symbols, tmp_path / ".build-id" / id[:2] / f"{id[2:]}.debug")
+    warning = "Without debug information: node 0 (summing). Functions are known by name, variables and lines are not; `friday replay --symbols DIR`"
+    for options, warned in ((), True), (("--symbols", tmp_path), False):
+        with Terminal(recorder, [recorder.friday, "replay", recording.path, *options], columns=250) as terminal:
+            assert (warning in terminal.expect(PROMPT)) == warned
     done = asked(recorder, recording.path, "--symbols", tmp_path)
     assert done.returncode == 0 and "= 22" in done.stdout, done.stderr
     done = recorder.run(["/bin/sh", "-c", f"printf 'break ad\\nprint answr\\nwatch add::q\\n' | '{recorder.friday}' replay '{recording.path}' --symbols '{tmp_path}'"])

@@ -117,6 +117,7 @@ class FakeBackend:
         self.order = "clock"
         self.patching = True
         self.notices = []
+        self.stripped = []  # ids of nodes without debug information
         self.sent = []  # Message
 
     # -- setting up --------------------------------------------------------------------------------------------------
@@ -152,6 +153,9 @@ class FakeBackend:
 
     def states(self):
         return list(self.state)
+
+    def undescribed(self):
+        return self.stripped
 
     def alive(self):
         return [i for i, state in enumerate(self.state) if state == "alive"]
