@@ -343,7 +343,7 @@ class Node(int):
 
     def gdb(self, command: str) -> str:
         """What the node's gdb prints for a command. Before its start a node's process waits in its first lines, which gdb
-        shows. Raises BadExpression with gdb's message."""
+        shows. Raises BadExpression with gdb's message, NoSymbol and OutOfScope."""
 
 
 class Nodes:
@@ -783,6 +783,9 @@ class Backend(Protocol):
 
     def states(self) -> Sequence[str]:
         """For each node of `nodes()`: "not started", "alive" or "ended", at the current logical time."""
+
+    def undescribed(self) -> Sequence[int]:
+        """Ids of the nodes whose program has no debug information anywhere, ascending."""
 
     def alive(self) -> Sequence[int]:
         """Ids of the nodes alive now, ascending. Hot: `__ALL__`."""
