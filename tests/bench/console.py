@@ -1,9 +1,12 @@
-"""What a read costs in a session, and in plain gdb/MI on the same program in the same run."""
+"""What a read costs in a session, and in plain gdb/MI on the same program in the same run; how soon Ctrl-C stops a group."""
 from __future__ import annotations
 
 import importlib
+import os
 import pathlib
+import signal
 import sys
+import threading
 import time
 from typing import Any, Callable
 
@@ -16,6 +19,8 @@ KEYS = {
     "read_us": Key("us", "about 1", "a read, over 64 expressions and 4 nodes in turn"),
     "gdb_read_us": Key("us", "", "plain gdb/MI: -data-evaluate-expression, over the same expressions and 4 gdbs"),
     "read_first_us": Key("us", "", "the first read of an expression on a node, which compiles it"),
+    "interrupt_ms": Key("ms", "<= 100", "from Ctrl-C to a stop of 10 nodes that compute, the longest of some"),
+    "interrupt_62_ms": Key("ms", "<= 100", "the same with 62 nodes"),
 }
 NODES = 4
 EXPRESSIONS = [f"table[{i}].{member}" for i in range(16) for member in ("value", "next->value", "next->next->key", "key + 1")]
@@ -86,6 +91,36 @@ def expected(read: Callable[[int, str], int]) -> None:
                 raise RuntimeError(f"{text} on node {node} is {got}, not {right}")
 
 
+# -- Ctrl-C ------------------------------------------------------------------------------------------------------------
+def interrupt_ms(bench: Bench, friday: Any, nodes: int, rounds: int, times: int) -> Number:
+    """The longest time from SIGINT to the group's stop, at moments all over a replay in which somebody always computes."""
+    recording = bench.path("compute-rec")
+    program = str(bench.compile("compute.c"))
+    bench.run([bench.friday, "record", "-o", recording, "--group", group_file(bench, [{"name": f"c{i}", "command": [program, str(rounds)]} for i in range(nodes)])])
+    taken: list[float] = []
+    with friday.Session(str(recording), console=True) as session:
+        seconds = time.perf_counter()
+        if session.run().kind != "end":
+            raise RuntimeError("the group did not run to its end")
+        seconds = time.perf_counter() - seconds
+        session.restart()
+        for _ in range(times):
+            sent = [0.0]
+
+            def interrupt() -> None:
+                sent[0] = time.perf_counter()
+                os.kill(os.getpid(), signal.SIGINT)
+
+            timer = threading.Timer(seconds / (times + 2), interrupt)
+            timer.start()
+            stop = session.run()
+            taken.append((time.perf_counter() - sent[0]) * 1e3)
+            timer.join()
+            if stop.kind != "interrupt":
+                raise RuntimeError(f"the group stopped because of {stop.kind}")
+    return Number(max(taken), median(taken).spread, len(taken))
+
+
 # -- plain gdb ---------------------------------------------------------------------------------------------------------
 def gdb_reads(bench: Bench, times: int) -> Number:
     gdbs = [Gdb(bench, [bench.compile("steps.c"), 10]) for _ in range(NODES)]
@@ -107,4 +142,7 @@ def run(bench: Bench) -> dict[str, Number]:
     except Unavailable as error:
         bench.note(f"only plain gdb was measured: {error}")
         return numbers
-    return {**numbers, **session_reads(bench, friday, times)}
+    interrupts = {"interrupt_ms": interrupt_ms(bench, friday, 10, 30 if bench.quick else 200, 3 if bench.quick else 20)}
+    if not bench.quick:
+        interrupts["interrupt_62_ms"] = interrupt_ms(bench, friday, 62, 40, 20)
+    return {**numbers, **session_reads(bench, friday, times), **interrupts}
