@@ -4,7 +4,7 @@ The pipe carries a JSON object a line: {"progress": [part, events per second]}, 
 found, and at the end {"end": {...}}. So what a run has found is known even when its process is killed, and a run without
 an end has died. What a run prints is passed on, each line with the run's name before it.
 
-Ctrl-C, SIGTERM and SIGHUP end the runs in good order: they are interrupted, and killed when they have not ended GRACE seconds
+Ctrl-C, SIGTERM, SIGHUP and a closed output end the runs in good order: they are interrupted, and killed when they have not ended GRACE seconds
 later or the signal comes again. A run's process asks the kernel to be killed with this one, and the replayed processes and gdbs
 end with theirs.
 """
@@ -181,11 +181,21 @@ class Batch:
 
     def _start(self, run: Outcome, selector: selectors.BaseSelector) -> None:
         label = self._label[id(run)]
-        running = _Running(run, self._command, lambda line, is_error: print(
-            f"[{label}] {line}", file=sys.stderr if is_error else sys.stdout, flush=True))
+        running = _Running(run, self._command, lambda line, is_error: self._show(f"[{label}] {line}", is_error))
         self._running.append(running)
         for descriptor in (*running.readers, running.exited):
             selector.register(descriptor, selectors.EVENT_READ, running)
+
+    def _show(self, line: str, is_error: bool) -> None:
+        """Prints a line of a run; where nobody reads it any more the batch ends as after a signal."""
+        stream = sys.stderr if is_error else sys.stdout
+        try:
+            print(line, file=stream, flush=True)
+        except OSError:
+            self._signals += 1
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, stream.fileno())  # for what is still to be flushed
+            os.close(null)
 
     def _serve(self, running: _Running, descriptor: int, selector: selectors.BaseSelector) -> None:
         if running not in self._running:
@@ -200,7 +210,7 @@ class Batch:
         running.finish()
         self._running.remove(running)
         self._done += 1
-        print(f"[{self._label[id(running.run)]}] {running.run.summary} in {running.run.seconds:.1f} s ({self._done} of {len(self.runs)})", file=sys.stderr)
+        self._show(f"[{self._label[id(running.run)]}] {running.run.summary} in {running.run.seconds:.1f} s ({self._done} of {len(self.runs)})", True)
 
     def _end_those_asked(self) -> None:
         """After a signal: interrupts the runs, and kills them later."""

@@ -76,9 +76,9 @@ SCRIPT = """
 import sys
 sys.path.insert(0, {unit!r})
 import test_batch
-runs, labels = test_batch.batch([test_batch.WAITS, test_batch.DEAF, test_batch.HELD], jobs=2)
+runs, labels = test_batch.batch([{texts}], jobs=2)
 for run in runs:
-    print(run.word, '|', run.error)
+    print(run.word, '|', run.error, file=sys.stderr)
 """
 WAITS = """
 try:
@@ -90,11 +90,15 @@ except KeyboardInterrupt:
 DEAF = "import signal\nsignal.signal(2, signal.SIG_IGN)\nprint('up', flush=True)\ntime.sleep(60)\n"
 
 
+def batch_process(texts):
+    return subprocess.Popen(["/usr/bin/python3", "-c", SCRIPT.format(unit=str(pathlib.Path(__file__).parent), texts=texts)], stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True)
+
+
 @pytest.mark.parametrize("numbers", [[signal.SIGINT, signal.SIGINT], [signal.SIGTERM, signal.SIGINT], [signal.SIGHUP, signal.SIGTERM]])
 def test_signals_end_all_runs(numbers):
     """The first one asks; the second kills who does not listen. What was not begun is said to be so."""
-    process = subprocess.Popen(["/usr/bin/python3", "-c", SCRIPT.format(unit=str(pathlib.Path(__file__).parent))], stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True)
+    process = batch_process("test_batch.WAITS, test_batch.DEAF, test_batch.HELD")
     up = [process.stdout.readline(), process.stdout.readline()]
     assert sorted(up) == ["[rec0] up\n", "[rec1] up\n"]
     process.send_signal(numbers[0])
@@ -102,8 +106,17 @@ def test_signals_end_all_runs(numbers):
         assert line, "it ended without an answer"
     process.send_signal(numbers[1])
     out, err = process.communicate(timeout=30)
-    assert out.splitlines() == ["interrupted | friday: interrupted", "interrupted | interrupted: killed by signal 9 (SIGKILL)",
+    assert err.splitlines()[-3:] == ["interrupted | friday: interrupted", "interrupted | interrupted: killed by signal 9 (SIGKILL)",
                                 "not run | interrupted before it began"], out + err
+
+
+def test_a_reader_that_goes_away_ends_all_runs():
+    """As in `friday run ... | head -1`."""
+    process = batch_process("'while True: print(1, flush=True)', test_batch.WAITS")
+    assert process.stdout.readline().endswith(("] 1\n", "] up\n"))
+    process.stdout.close()
+    err = process.communicate(timeout=30)[1]
+    assert "Traceback" not in err.replace("[rec0] Traceback", "") and [line.split(" | ")[0] for line in err.splitlines()[-2:]] == ["interrupted", "interrupted"], err
 
 
 @pytest.mark.parametrize("paths, scripts, labels", [
