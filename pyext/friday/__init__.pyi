@@ -554,9 +554,9 @@ def stop() -> None:
 
 @dataclass(slots=True)
 class Violation:
-    """One violation: times are of the moment it was found, `real_time` in seconds since the epoch on the first node's
-    clock, `event` the index of that node's event, `source` the line of the handler, `values` fit for JSON, `after` the message
-    that led there: the last one that the first node had received."""
+    """One violation: times are of the moment it was found. `node` is the one of the nodes that triggered, or the first of them: of
+    it are `real_time`, in seconds since the epoch on its clock, `event`, the index of its last event, and `after`, the message that
+    led there, the last one it had received. `source` is the line of the handler, `values` are fit for JSON."""
     predicate: str
     nodes: tuple[Node, ...]
     logical_time: Any
@@ -566,6 +566,7 @@ class Violation:
     values: dict[str, Any]
     backtraces: dict[str, str]
     source: str
+    node: Node | None
     after: Message | None
 
     def to_json(self) -> dict[str, Any]:

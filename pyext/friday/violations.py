@@ -31,9 +31,9 @@ class Violated(AssertionError):
 
 @dataclass(slots=True)
 class Violation:
-    """One violation: times are of the moment it was found, `real_time` in seconds since the epoch on the first node's
-    clock, `event` the index of that node's event, `source` the line of the handler, `values` fit for JSON, `after` the message
-    that led there: the last one that the first node had received."""
+    """One violation: times are of the moment it was found. `node` is the one of the nodes that triggered, or the first of them: of
+    it are `real_time`, in seconds since the epoch on its clock, `event`, the index of its last event, and `after`, the message that
+    led there, the last one it had received. `source` is the line of the handler, `values` are fit for JSON."""
     predicate: str
     nodes: tuple["Node", ...]
     logical_time: Any
@@ -43,11 +43,12 @@ class Violation:
     values: dict[str, Any] = field(default_factory=dict)
     backtraces: dict[str, str] = field(default_factory=dict)
     source: str = ""
+    node: "Node | None" = None
     after: "Message | None" = None
 
     def to_json(self) -> dict[str, Any]:
         """As --json writes it."""
-        return {"predicate": self.predicate, "nodes": as_json(self.nodes), "logical_time": str(self.logical_time),
+        return {"predicate": self.predicate, "nodes": as_json(self.nodes), "node": as_json(self.node), "logical_time": str(self.logical_time),
                 "real_time": self.real_time, "event": self.event, "message": self.message, "values": self.values,
                 "backtraces": self.backtraces, "source": self.source, "after": self.after and self.after.to_json()}
 
@@ -81,7 +82,9 @@ def collect_evidence(session: "Session", name: str, nodes: "tuple[Node, ...]", m
                      error: BaseException | None) -> Violation:
     """The record of a violation that is found now."""
     backend = session.backend
-    first = next((int(node) for node in nodes if node.state != "not started"), session.here)
+    node = session.node
+    if node not in nodes or node.state == "not started":
+        node = next((each for each in nodes if each.state != "not started"), node)
     values = {key: as_json(value) for key, value in evidence.items()}
     hit = session.hit
     if hit is not None and hit.expression is not None and not session.finished:
@@ -92,8 +95,8 @@ def collect_evidence(session: "Session", name: str, nodes: "tuple[Node, ...]", m
         frame = frames[0]  # the handler's own line
         source = f"{frame.filename}:{frame.lineno}: {frame.line}"
         message = message or frame.line or ""
-    return Violation(name, nodes, backend.logical_time(), backend.real_time(first), backend.event(first), message,
-                     values, {node.name: _backtrace(node) for node in nodes}, source, session.last_message(first))
+    return Violation(name, nodes, backend.logical_time(), node.real_time, backend.event(int(node)), message, values,
+                     {each.name: _backtrace(each) for each in nodes}, source, node, session.last_message(node))
 
 
 def _backtrace(node: "Node") -> str:

@@ -68,6 +68,8 @@ def test_two_leaders_are_found_in_each_term_that_has_them(recorder, build):
     assert len(violations) == sum(len(names) - 1 for names in twice.values())
     first = violations[0]
     assert re.match(r"message \d+ from n\d, 16 bytes, received at ", first["values"]["after"])
+    assert first["after"]["target"] == first["node"]["name"] and f"message {first['after']['number']} from {first['after']['source']}, " in first["values"]["after"]
+    assert first["after"]["target_event"] <= first["event"] and first["after"]["bytes"] == 16
     assert first["values"]["self.role"] == {"old": "CANDIDATE", "new": "LEADER"}
     assert any("lead ()" in stack for stack in first["backtraces"].values())
 

@@ -327,12 +327,13 @@ def raised():
     assert code == 1 and report["exit"] == 1
     first, second, third = report["violations"]
     assert first == {
-        "predicate": "small", "nodes": [{"id": 1, "name": "b"}], "logical_time": "2", "real_time": 1002.01, "event": 0,
+        "predicate": "small", "nodes": [{"id": 1, "name": "b"}], "node": {"id": 1, "name": "b"}, "logical_time": "2", "real_time": 1002.01, "event": 0,
         "message": "5 is too much", "values": {"x": {"old": None, "new": 5}},
         "backtraces": {"b": "#0 main () at prog.c:1\n"}, "source": f"{tmp_path}/check.py:9: helper(@(x))",
         "after": None}
     assert (second["predicate"], second["message"], second["values"]["link"], second["values"]["at"]) == (
         "ring", "broken", 8, 3)
+    assert second["node"] == {"id": 1, "name": "b"} and second["event"] == 1 and third["node"]["name"] == "b"
     assert [n["name"] for n in second["nodes"]] == ["a", "b"] and second["backtraces"].keys() == {"a", "b"}
     assert (third["predicate"], third["values"], third["nodes"][0]["id"]) == ("leader", {"term": 3}, 1)
     assert "violation of small on node 1 (b)\n  at logical time 2, real time 1002.010000, event 0\n" in out
