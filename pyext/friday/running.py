@@ -185,6 +185,8 @@ def _step(session: "Session", command: Command, filename: str | None, out: Outpu
         if not rest.isdigit() or verb == "finish":
             raise UsageError(f"{verb} [COUNT]" if verb != "finish" else "finish takes no argument")
         count = int(rest)
+        if count == 0:
+            raise UsageError(f"{verb} 0 goes nowhere: the least is 1")
     session.here = int(node)
     for _ in range(count):
         stop = session.step(node, verb)

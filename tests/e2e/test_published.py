@@ -7,7 +7,7 @@ Lines that an example takes for granted (`failing_id`, a dictionary with an entr
 import re
 
 import pytest
-from debug_support import NODES, friday, opened, ring  # noqa: F401
+from debug_support import BUILD, NODES, friday, opened, ring  # noqa: F401
 from friday.commands import execute
 
 pytestmark = pytest.mark.limit(120)
@@ -25,6 +25,17 @@ py nodes = {}
 watch srv.node.id
   nodes[@(srv.node.id)] = __NODE__
   cont
+"""
+
+SWAP = """
+break here
+# swap x here and y there
+  tempX = @(x)
+  tempY = @other(y)
+  @(x=%(tempY)d)
+  @other(y=%(tempX)d)
+  @(add_finger(@(f), %(n)d))
+  safe @(is_between(@(a), @(b), @(c)))
 """
 
 PUT_AND_GET = """
@@ -126,6 +137,18 @@ def test_nodes_by_application_id(typed, ring):  # noqa: F811
     assert session.namespace["nodes"] == {node.id: node.index for node in ring.plan.nodes}
     execute(session, "map chord nodes")
     assert [session.namespace["chord"][node.id].name for node in ring.plan.nodes] == [node.name for node in ring.plan.nodes]
+
+
+def test_swap_x_here_and_y_there(recorder, opened):  # noqa: F811
+    program = BUILD / "targets" / "swap"
+    recording = recorder.group({"group": {}, "node": [{"name": name, "command": [program], "start_delay": delay} for name, delay in (("other", 0), ("here", 0.1))]})
+    session = opened(recording, console=True)
+    execute(session, "py other = session.nodes['other']\npy n = 12\n" + SWAP.replace("break here", "1 break here") + "  cont\n", show=lambda line: None)
+    with pytest.raises(friday.Divergence, match="altered"):  # the program looks at its variables
+        session.run()
+    other, here = session.nodes
+    assert (here.read("x"), here.read("y"), other.read("x"), other.read("y")) == (4, 4, 3, 3)
+    assert here.read("fingers").count == 1 and here.read("fingers.hops[0]") == 12 and set(session.altered) == {here, other}
 
 
 def served(session):
