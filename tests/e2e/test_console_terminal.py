@@ -546,6 +546,27 @@ def test_ctrl_c_while_the_group_runs_stops_it_at_once_and_it_goes_on(recorder):
     recorder.none_left()
 
 
+def test_ctrl_c_stops_a_group_that_computes_and_it_stands_until_it_goes_on(recorder):
+    program = ["/usr/bin/awk", "BEGIN { for (k = 0; k < 100; k++) { for (i = 0; i < 1e5; i++) x += i; print k; fflush() } }"]
+    recording = recorder.group({"group": {}, "node": [{"name": f"w{i}", "command": program, "stdout": f"w{i}.out"} for i in range(6)]}, timeout=90)
+    with Terminal(recorder, [recorder.friday, "replay", recording.path]) as terminal:
+        terminal.expect(PROMPT)
+        seen = []
+        for _ in range(3):
+            terminal.send("c\r")
+            terminal.expect("events/s")
+            terminal.send("\x03")
+            assert "interrupted" in terminal.expect(PROMPT)
+            shown = terminal.command("py [session.backend.event(n) for n in __ALL__], str(session.logical_time)")
+            events, now = re.match(r"\(\[(.*)\], '([\d.]+)'\)", shown).groups()
+            again = terminal.command("py [session.backend.event(n) for n in __ALL__], str(session.logical_time)")
+            assert shown == again, "the group stands"
+            seen.append((float(now), sum(map(int, events.split(", ")))))
+        assert seen == sorted(seen) and len({done for _, done in seen}) == 3
+        assert "the recording ends here" in terminal.command("c", 60)
+    recorder.none_left()
+
+
 @pytest.mark.parametrize("env,columns", [({"TERM": "dumb"}, 120), ({"XDG_STATE_HOME": "/dev/null"}, 120), ({}, 38)],
                          ids=["a dumb terminal", "no place for the history", "a narrow terminal"])
 def test_odd_terminals(recorder, ring, env, columns):  # noqa: F811
