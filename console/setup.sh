@@ -11,6 +11,7 @@ wanted=(cmake ninja-build g++ binutils pkg-config python3-dev pybind11-dev libbo
 servers=(mosquitto mosquitto-clients libzmq3-dev nginx-light apache2 apache2-utils postgresql-15 musl-tools)
 # What the fuzz targets are built with, also for the full run only.
 fuzzing=(clang-19 libclang-rt-19-dev)
+# What checks that the package's types serve scripts, for the full run.
 checking=(mypy)
 
 list=

@@ -21,6 +21,8 @@ class Session:
     BadRecording, UsageError, NoNode."""
     recording: str
     """its path"""
+    backend: Backend
+    """the core itself"""
     console: bool
     collecting: bool
     """assertions in handlers become violations instead of leaving run()"""
@@ -45,6 +47,8 @@ class Session:
     """the node that a bare @() means"""
     last_stop: Stop | None
     """why the group stands; None before the first run"""
+    read: Callable[..., Any]
+    """(node or None for the current one, a C expression): its value"""
     finished: bool
     """the group is at the end of the recording"""
     restarts: int

@@ -36,7 +36,7 @@ class Channel:
         os.set_inheritable(descriptor, False)
         self._stream = os.fdopen(descriptor, "w", encoding="utf-8", buffering=1)
         for stream in (sys.stdout, sys.stderr):
-            stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+            stream.reconfigure(line_buffering=True)  # type: ignore[attr-defined]
 
     def progress(self, part: float, rate: float) -> None:
         self._tell({"progress": [part, rate]})

@@ -68,8 +68,7 @@ def main(scripts: Sequence[str], recordings: Sequence[str], *, nodes: str | None
         print("\n".join(reports.summary_lines(pairs, batch.labels, time.monotonic() - began)), file=sys.stderr)
     else:
         _run_one(pairs[0], nodes, sync, args, symbols, stop_at_first, Channel(worker) if worker is not None else None)
-    return max(reports.worst(pairs), *(_written(write, path, pairs) for write, path in (
-        (reports.write_json, json_path), (reports.write_junit, junit_path))))
+    return max(reports.worst(pairs), _written(reports.write_json, json_path, pairs), _written(reports.write_junit, junit_path, pairs))
 
 
 def _refuse(pairs: Sequence[Outcome], message: str, json_path: str | None) -> int:

@@ -175,7 +175,7 @@ class Session:
         if isinstance(backend, (str, os.PathLike)):
             import _friday  # the core; not needed with a backend that is open
             backend = _friday.Session(os.fspath(backend), nodes, sync, list(symbols))
-        self.backend: Backend = backend
+        self.backend: Backend = backend  # the core itself
         self.console = console
         self.collecting = False  # assertions in handlers become violations instead of leaving run()
         self.violations: list[Violation] = []  # those found, at most max_violations
@@ -195,7 +195,7 @@ class Session:
         self.aliases: dict[str, str] = {}  # words of the console's that stand for the start of a command
         self.here: int = next(iter(backend.alive()), 0)  # the node that a bare @() means
         self.last_stop: Stop | None = None  # why the group stands; None before the first run
-        self.read = make_read(self)
+        self.read: Callable[..., Any] = make_read(self)  # (node or None for the current one, a C expression): its value
         self._point: StopPoint | None = None
         self._ended_noted: set[int] = set()
         self.at_end_functions: list[Callable[[], Any]] = []
