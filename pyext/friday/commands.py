@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _TAKES_BLOCK = {"break", "tbreak", "watch", "commands", "py", "python"}
 _CONDITION = re.compile(r"(?:^|\s+)if\b\s*(.*)\Z", re.S)
+_BEFORE_START = re.compile(r"^(#\d+ .* _dl_start_user \(\).*\n)(?:#\d+ .*\n?)+", re.M)  # the loader's first frame has no caller, but gdb goes on
+_OF_A_FRAME = re.compile(r"(?:backtrace|bt|where|frame|f|up|down|(?:info|i) (?:locals|args|frame|lo|f))\b")
 _NODE_LIST = re.compile(r"(?=\S*[\w*?])[\w*?\[\]!#/.,:+-]+\Z")
 
 
@@ -162,12 +164,15 @@ def forward(session: "Session", command: Command, out: Output) -> None:
     else:
         nodes = session.all_nodes or tuple(n for n in session.nodes if n.state == "ended") or session.nodes.all
     text = f"{command.verb} {command.rest}".strip()
+    if command.nodes is None and _OF_A_FRAME.match(text) and all(node.state == "not started" for node in nodes):
+        raise UsageError("no node has started yet: all wait in the loader. `tbreak main` and `continue`, or `goto 1`, bring them to code of their own; "
+                             "`0 backtrace` shows where node 0 waits")
     answers: dict[Any, str] = {}
     failures: list[Error] = []
     session.backend.prepare([int(node) for node in nodes])
     for node in nodes:
         try:
-            answers[node] = session.backend.gdb(int(node), _list_of(session, node) if text in ("list", "l") else text)
+            answers[node] = _BEFORE_START.sub(r"\1", session.backend.gdb(int(node), _list_of(session, node) if text in ("list", "l") else text))
         except Error as error:
             error = session.names.teach(int(node), command.rest, error)
             answers[node] = error.message
@@ -187,7 +192,7 @@ def _list_of(session: "Session", node: Any) -> str:
     if session.listed.get(int(node)) == here:
         return "list"
     session.listed[int(node)] = here
-    place = source_place(session, int(node))
+    place = source_place(session, int(node)) or ("main" if node.state == "not started" else "")
     return f"list {place}" if place else "list"
 
 

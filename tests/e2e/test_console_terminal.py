@@ -162,6 +162,13 @@ def test_what_is_wrong_is_said_in_one_line_and_the_session_goes_on(piped):
     assert done.returncode == 2 and done.stdout == "" and done.stderr.startswith("`kill` is refused")
 
 
+def test_what_is_asked_of_the_stack_before_anybody_has_started(piped):
+    done = piped("bt\nlist\ninfo locals\n0 bt\n0 up\nprint srv.period\n")
+    assert done.returncode == 0 and len(done.stderr.splitlines()) == 2 and done.stderr.startswith("no node has started yet: all wait in the loader. `tbreak main`")
+    assert "int main(int argc, char **argv) {" in done.stdout and "_dl_start_user ()" in done.stdout and "??" not in done.stdout
+    assert done.stdout.count("not started] $") == 5 and "[n0 not started] #1" in done.stdout
+
+
 def test_a_handler_that_raises_shows_its_line_and_the_group_stands_there(piped):
     done = piped("break stabilize\n  x = 1\n  x / 0\nc\npy print('at', session.hit.id, __NODE__.state)\ndelete\ngoto end\n")
     assert re.search(r'"<breakpoint 1>", line 2, in breakpoint 1\n    x / 0\n[ ~^]+\nZeroDivisionError: division by zero\n'

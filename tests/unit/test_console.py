@@ -295,7 +295,7 @@ def test_without_a_node_alive_gdb_is_asked_of_those_that_ended_or_have_not_start
     console.feed("list")
     backend.state[1] = "ended"
     console.feed("list")
-    assert out() == "[a not started] gdb list\n[b not started] gdb list\n[b ended] gdb list\n"
+    assert out() == "[a not started] gdb list main\n[b not started] gdb list main\n[b ended] gdb list\n"
 
 
 def test_ranges():
