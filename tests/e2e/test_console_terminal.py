@@ -495,6 +495,18 @@ def test_long_answers_go_through_the_pager(recorder, ring):  # noqa: F811
     recorder.none_left()
 
 
+def test_huge_answers_arrive_whole_and_ctrl_c_ends_them(terminal):
+    terminal.command("set pager off")
+    shown = terminal.command("py print('\\n'.join('x' * 70 for i in range(30000)))", 60)
+    assert shown.count("x" * 70 + "\n") == 30000
+    assert terminal.command("0 info functions st", 60).count("\n") > 200
+    terminal.send("py while True: print('y' * 70)\r")
+    terminal.expect("^y{70}\n")
+    terminal.send("\x03")
+    terminal.expect(r"interrupted\n" + PROMPT)
+    assert terminal.command("py 6 * 7").endswith("42\n")
+
+
 def test_history_is_kept_and_searched(recorder, ring):  # noqa: F811
     history = recorder.directory / "state" / "friday" / "history"
     with Terminal(recorder, [recorder.friday, "replay", ring.path]) as terminal:
