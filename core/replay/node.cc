@@ -100,10 +100,12 @@ size_t ReplayNode::load_patches() {
   return patches_.size();
 }
 
-bool ReplayNode::carried_out_at(Addr address) {
-  if (patched_.window_at(address)) return true;
+bool ReplayNode::carried_out_at(Addr address) { return patched_.window_at(address) || planted_at(address); }
+
+const shim::Patch* ReplayNode::planted_at(Addr address) {
   load_patches();  // code that was loaded since
-  return std::any_of(patches_.begin(), patches_.end(), [&](const auto& p) { return p.start == address.value && p.kind >= shim::kSiteRdtsc; });
+  auto it = std::ranges::find_if(patches_, [&](const shim::Patch& p) { return p.start == address.value && p.kind >= shim::kSiteRdtsc; });
+  return it == patches_.end() ? nullptr : &*it;
 }
 
 // ---- Threads

@@ -59,6 +59,7 @@ class ReplayNode final : public NodeControl {
   Result<std::vector<Mapping>> mappings() override;
   Result<std::vector<std::byte>> auxv() override;
   std::string executable() override;
+  bool is_fridays(Addr address) override { return address.value >= shim_low_ && address.value < shim_high_; }
   std::string sysroot() override { return sysroot_; }
 
   // ---- The session's side
@@ -169,6 +170,7 @@ class ReplayNode final : public NodeControl {
   size_t load_patches();
   // Has the shim put an instruction there that it carries out itself?
   bool carried_out_at(Addr address);
+  const shim::Patch* planted_at(Addr address);
   // Gives the breakpoints room for their pads beside the modules there are; a hit then costs no single step.
   Result<void> make_pad_areas();
   PatchedBytes& patched_bytes() { return patched_; }

@@ -269,6 +269,7 @@ void ReplaySession::interrupt() {
 }
 
 bool ReplaySession::resume_thread(ReplayNode& node, ReplayNode::Thread& thread) {
+  if (stepped_) return true;
   if (thread.at_breakpoint) {
     thread.at_breakpoint = false;
     // As it was left at the hit, unless the registers of any thread were changed since.

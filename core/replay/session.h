@@ -185,6 +185,7 @@ class ReplaySession {
   std::optional<CallFailure> call_failure_;  // of the last run_detour()
   std::string directory_;                 // temporary: symlink trees that gdb uses as sysroots
   pid_t group_ = 0;
+  pid_t stepped_ = 0;                     // a thread that step() has stepped: it is looked at, and nobody goes on
   std::atomic<bool> interrupt_ = false;
   pid_t thread_ = 0;                      // the one that traces
 };

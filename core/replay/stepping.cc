@@ -23,27 +23,35 @@ Result<ReplayStop> ReplaySession::step(NodeId id, ThreadId thread_id) {
   user_regs_struct hardware;
   if (!TracedProcess::registers(thread->tid, hardware)) return fail(ErrorCode::component_died, "node {}: its process is gone", id);
   const bool parked = !thread->detour && node.in_shim(hardware.rip);
-  if (!parked) {
+  const shim::Patch* planted = parked || thread->detour ? nullptr : node.planted_at(Addr{hardware.rip});
+  if (!parked && !planted) {
     FRIDAY_TRY_VOID(node.breakpoints().step_one(thread_id));
     thread->at_breakpoint = false;
     if (!TracedProcess::registers(thread->tid, hardware)) return fail(ErrorCode::component_died, "node {}: its process is gone", id);
     if (thread->held) {
+      // A fault: a store to a watched page, which is carried out, or a signal that the program handles.
       const int status = *std::exchange(thread->held, std::nullopt);
-      if (auto stop = handle(thread->tid, status)) return finish(std::move(*stop));
+      stepped_ = thread->tid;
+      auto stop = handle(thread->tid, status);
+      stepped_ = 0;
+      if (stop) return finish(std::move(*stop));
+      if (!TracedProcess::registers(thread->tid, hardware)) return fail(ErrorCode::component_died, "node {}: its process is gone", id);
     }
     if (thread->debug_hits)
       if (auto debug = debug_stop(node, *thread, hardware); debug && *debug) return finish(std::move(**debug));
-    if (thread->detour || !node.in_shim(hardware.rip)) {
+    if (thread->detour || (!thread->deliver && !node.in_shim(hardware.rip))) {
       thread->at_breakpoint = node.breakpoints().contains(Addr{hardware.rip});
       ReplayStop stop = stop_of(ReplayStop::Kind::step, node, *thread);
       stop.pc = Addr{hardware.rip};
       return stop;
     }
   }
-  // The step led into a system call (or starts inside one): the call runs whole, and the others follow the recorded order.
+  // The step led into a system call (or starts inside one), or to an instruction that the shim carries out: that is done whole,
+  // and the others follow the recorded order. A handler of the program's runs to where it comes back.
   uint64_t back;
   const shim::Patch* patch = parked ? nullptr : node.patch_by_stub(hardware.rip);
-  if (patch) back = patch->resume ? patch->start + patch->length : patch->syscall + 2;
+  if (planted) back = planted->start + planted->length;
+  else if (patch) back = patch->resume ? patch->start + patch->length : patch->syscall + 2;
   else back = before.rip;
   FRIDAY_TRY_VOID(node.breakpoints().insert(Addr{back}, kStepOwner));
   for (;;) {

@@ -82,6 +82,7 @@ class NodeControl {
   virtual Result<std::vector<Mapping>> mappings() = 0;
   virtual Result<std::vector<std::byte>> auxv() = 0;
   virtual std::string executable() = 0;  // path of the program's file, as gdb shall open it (below sysroot())
+  virtual bool is_fridays(Addr) { return false; }  // code or data of Friday's own in the process
   virtual std::string sysroot() = 0;     // directory that gdb uses as `set sysroot`; "/" for live processes
 };
 
