@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "core/rsp/text.h"
 
@@ -31,12 +32,15 @@ void append_big_endian(std::string& out, uint64_t value, int bytes) {
   for (int shift = 8 * (bytes - 1); shift >= 0; shift -= 8) out += static_cast<char>(value >> shift);
 }
 
-// Resolves `path` with `root` as "/", also for symbolic links and "..".
+// Resolves `path` with `root` as "/", also for symbolic links and "..". Any other root than the machine's own is a tree of links
+// to the recording's files, which lead out of it.
 UniqueFd open_below(const std::string& root, std::string path) {
+  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+  if (root != "/") return UniqueFd(::open((root + std::filesystem::path("/" + path).lexically_normal().string()).c_str(), kFlags));
   UniqueFd directory(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!directory) return {};
   path.erase(0, path.find_first_not_of('/'));
-  open_how how{.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
+  open_how how{.flags = kFlags,
                .mode = 0,
                .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
   return UniqueFd(static_cast<int>(syscall(SYS_openat2, directory.get(), path.c_str(), &how, sizeof how)));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/rsp/libraries.h"
 #include "core/rsp/signals.h"
 #include "core/rsp/tls.h"
 
@@ -11,20 +12,6 @@ namespace friday {
 namespace {
 
 constexpr size_t kMostBytes = (kRspPacketSize - 16) / 2;  // of memory or binary data in one reply, escaped or in hex
-
-std::string escape_xml(std::string_view text) {
-  std::string out;
-  for (char c : text) {
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += c >= 0 && c < ' ' ? '?' : c;
-    }
-  }
-  return out;
-}
 
 }  // namespace
 
@@ -114,7 +101,7 @@ RspSession::Reply RspSession::supported(TextCursor& cursor) {
   }
   std::string reply = fmt::format(
       "PacketSize={:x};QStartNoAckMode+;multiprocess+;swbreak+;hwbreak+;vContSupported+;qXfer:features:read+;"
-      "qXfer:auxv:read+;qXfer:exec-file:read+;qXfer:threads:read+;qXfer:siginfo:read+",
+      "qXfer:auxv:read+;qXfer:exec-file:read+;qXfer:libraries-svr4:read+;qXfer:threads:read+;qXfer:siginfo:read+",
       kRspPacketSize);
   RspAbilities abilities = host_.abilities(node_.id());
   if (abilities.conditions) reply += ";ConditionalBreakpoints+";
@@ -225,6 +212,7 @@ Result<std::string> RspSession::object(std::string_view name, std::string_view a
   if (name == "features" && annex == "target.xml") return target_description();
   if (name == "threads") return thread_list();
   if (name == "exec-file") return node_.executable();
+  if (name == "libraries-svr4") return library_list(node_);
   if (name == "auxv") {
     FRIDAY_TRY(auxv, node_.auxv());
     return text_of(auxv);

@@ -38,6 +38,20 @@ std::optional<std::vector<std::byte>> from_hex(std::string_view text) {
   return bytes;
 }
 
+std::string escape_xml(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    switch (c) {
+      case '&': out += "&amp;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '"': out += "&quot;"; break;
+      default: out += c >= 0 && c < ' ' ? '?' : c;
+    }
+  }
+  return out;
+}
+
 bool TextCursor::take(std::string_view prefix) {
   if (!rest_.starts_with(prefix)) return false;
   rest_.remove_prefix(prefix.size());

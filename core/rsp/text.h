@@ -22,6 +22,8 @@ std::string to_hex(std::string_view text);
 // Empty when `text` is not an even number of hexadecimal digits.
 std::optional<std::vector<std::byte>> from_hex(std::string_view text);
 
+std::string escape_xml(std::string_view text);
+
 class TextCursor {
  public:
   explicit TextCursor(std::string_view text) : rest_(text) {}

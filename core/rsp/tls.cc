@@ -5,17 +5,12 @@
 #include <array>
 #include <string_view>
 
+#include "core/rsp/libraries.h"
+
 namespace friday {
 namespace {
 
 constexpr size_t kMostLibraries = 4096, kMostDynamicEntries = 512, kMostChain = 4096;
-
-template <typename T>
-Result<T> read_value(NodeControl& node, uint64_t address) {
-  T value;
-  FRIDAY_TRY_VOID(node.read(Addr{address}, std::as_writable_bytes(std::span(&value, 1))));
-  return value;
-}
 
 // The part of struct link_map that <link.h> makes public.
 struct LinkMap {
