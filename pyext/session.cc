@@ -453,10 +453,14 @@ class Session {
 
   std::vector<int> fds() { return debugger().fds(); }
   void pump(double timeout) {
-    auto result = unlocked([&](Debugger& d) { return d.pump_once(static_cast<int>(timeout * 1000)); });
+    auto result = unlocked([&](Debugger& d) { return d.serve(static_cast<int>(timeout * 1000)); });
     check_or_raise(std::move(result));
   }
   size_t gdb_count() { return debugger().gdb_count(); }
+  std::string endpoint(uint32_t node) {
+    const NodeId id = known_node(node);
+    return value_or_raise(debugger().endpoint(id));
+  }
   std::string gdb_start(const std::optional<std::string>& when) {
     if (when) {
       if (*when != "background" && *when != "lazy") raise({ErrorCode::usage, fmt::format("gdbs start \"background\" or \"lazy\", not \"{}\"", *when)});
@@ -574,7 +578,7 @@ py::object make_stop(py::object self, DebugStop stop) {
 // While a prompt waits for input the gdbs go on connecting: readline calls this hook when it is idle.
 Session* idle_session = nullptr;
 int pump_idle() {
-  if (idle_session) (void)idle_session->debugger().pump_once(0);
+  if (idle_session) (void)idle_session->debugger().serve(0);
   return 0;
 }
 
@@ -629,6 +633,7 @@ void bind_session(py::module_& module) {
       .def("stage", [](Session& s, uint32_t node, const py::bytes& data) { return s.stage(node, data); })
       .def("types", &Session::types)
       .def("gdb", &Session::gdb)
+      .def("endpoint", &Session::endpoint)
       .def("backtrace", &Session::backtrace)
       .def("complete", &Session::complete)
       .def("location", &Session::location)

@@ -90,9 +90,9 @@ bool Debugger::left_no_trace(ReplayNode& node, ThreadId thread, const MemoryCopy
 }
 
 // Runs a function that gdb calls, with all memory kept for the case that it fails.
-Result<ReplayStop> Debugger::run_guarded(ReplayNode& node, ThreadId thread) {
+Result<ReplayStop> Debugger::run_guarded(ReplayNode& node, ThreadId thread, const Client& client) {
   auto copy = MemoryCopy::take(node);
-  auto stop = run_call(node.id(), thread);
+  auto stop = run_call(node.id(), thread, &client);
   if (!stop || !session_->call_failure()) {
     if (!copy || !left_no_trace(node, thread, *copy)) mark_altered(node.id());
     return stop;

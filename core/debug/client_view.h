@@ -49,6 +49,7 @@ class ClientView final : public NodeControl {
   Result<std::vector<Mapping>> mappings() override { return node_->mappings(); }
   Result<std::vector<std::byte>> auxv() override { return node_->auxv(); }
   std::string executable() override { return node_->executable(); }
+  bool is_fridays(Addr address) override { return node_->is_fridays(address); }
   std::string sysroot() override { return node_->sysroot(); }
 
  private:

@@ -39,11 +39,13 @@ Debugger::~Debugger() {
 
 void Debugger::node_started(ReplayNode& node) {
   NodeContext& s = state(node.id());
+  if (s.users) s.users->view().rebind(node), s.users->watches.clear();
   if (s.link) s.link->rebind(node);
   else
-    s.link = std::make_unique<GdbLink>(node, *this, gdbs_, fmt::format("{}/node-{}", directory_, node.id()),
+    s.link = std::make_unique<GdbLink>(node, *this, next_client_++, gdbs_, fmt::format("{}/node-{}", directory_, node.id()),
                                        [this](ReplayNode& n, Pump* pump) { return make_gdb(n, pump); });
   s.stopped = node.current();
+  name_libraries(node);
   start_in_background(node);
   // The group may be running: only this node's gdb is served meanwhile, since the questions of another stop its node, and
   // a Ctrl-C is left to the run.
@@ -131,6 +133,7 @@ Result<GdbLink*> Debugger::link(NodeId id) {
   if (!s.link) return fail(ErrorCode::node_not_started, "node {} has not started yet at this point of the replay", id);
   if (std::exchange(s.loaded, false)) {
     if (!std::exchange(s.linked, true)) session_->link_loaded(*session_->find(id));
+    name_libraries(*session_->find(id));
     s.link->libraries_changed();
   }
   FRIDAY_TRY_VOID(s.link->ensure_ready(*this));
@@ -142,12 +145,21 @@ std::vector<int> Debugger::fds() const {
   for (const auto& [file, zygote] : zygotes_)
     if (zygote && zygote->session().is_alive()) all.push_back(zygote->session().fd());
   for (const auto& [id, s] : states_)
-    if (s.link)
-      for (const pollfd& p : s.link->endpoint().fds()) all.push_back(p.fd);
+    for (Client* client : {s.link ? &s.link->client() : nullptr, s.users.get()})
+      if (client)
+        for (const pollfd& p : client->endpoint().fds()) all.push_back(p.fd);
   return all;
 }
 
-Result<void> Debugger::pump_once(int timeout_ms) {
+Result<void> Debugger::pump_once(int timeout_ms) { return pump(timeout_ms, false); }
+
+Result<void> Debugger::serve(int timeout_ms) {
+  auto served = pump(timeout_ms, true);
+  settle();  // a gdb of the user's may have run the group
+  return served;
+}
+
+Result<void> Debugger::pump(int timeout_ms, bool users) {
   std::vector<pollfd> set;
   const std::vector<int> gdb_fds = gdbs_.fds();
   for (int fd : gdb_fds) set.push_back({fd, POLLIN, 0});
@@ -160,11 +172,12 @@ Result<void> Debugger::pump_once(int timeout_ms) {
   const size_t first_endpoint = set.size();
   std::vector<RspEndpoint*> owners;
   for (auto& [id, s] : states_)
-    if (s.link && starting_.value_or(id) == id)
-      for (const pollfd& p : s.link->endpoint().fds()) {
-        set.push_back(p);
-        owners.push_back(&s.link->endpoint());
-      }
+    for (Client* client : {s.link && starting_.value_or(id) == id ? &s.link->client() : nullptr, users ? s.users.get() : nullptr})
+      if (client)
+        for (const pollfd& p : client->endpoint().fds()) {
+          set.push_back(p);
+          owners.push_back(&client->endpoint());
+        }
   int ready = poll(set.data(), set.size(), timeout_ms);
   if (!starting_ && interrupted_.exchange(false)) {
     session_->clear_interrupt();
@@ -211,6 +224,7 @@ Result<void> Debugger::restart() {
     if (ReplayNode* node = session_->find(id); node->info().parent) {
       gdbs_.remove(id);
       state(id).link.reset();
+      state(id).users.reset();
     }
   for (auto& [id, s] : states_) {
     s.watches.clear();
@@ -222,7 +236,6 @@ Result<void> Debugger::restart() {
   timer_node_.reset();
   pending_stop_.reset();
   last_client_stop_.reset();
-  client_watches_.clear();
   altered_.clear();
   seen_.clear();
   epoch_++;

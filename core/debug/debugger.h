@@ -18,13 +18,13 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/debug/client.h"
 #include "core/debug/gdb_link.h"
 #include "core/debug/programs.h"
 #include "core/debug/types.h"
 #include "core/mi/multiplexer.h"
 #include "core/mi/zygote.h"
 #include "core/replay/session.h"
-#include "core/rsp/host.h"
 #include "core/stop/chain.h"
 #include "core/stop/effects.h"
 #include "core/stop/plan.h"
@@ -77,7 +77,7 @@ struct DebuggerOptions {
 
 class MemoryCopy;
 
-class Debugger final : public Pump, public RspHost {
+class Debugger final : public Pump, public ClientOwner {
  public:
   static Result<std::unique_ptr<Debugger>> open(const std::string& recording, DebuggerOptions options);
   ~Debugger() override;
@@ -94,6 +94,10 @@ class Debugger final : public Pump, public RspHost {
   // ---- reactor
   std::vector<int> fds() const;
   Result<void> pump_once(int timeout_ms) override;
+  // The same while nobody waits for an answer of Friday's: gdbs of the user's are served too, and may run the group.
+  Result<void> serve(int timeout_ms);
+  // A socket for `target remote`, where a gdb of the user's, or another front end, finds the node. One client at a time.
+  Result<std::string> endpoint(NodeId node);
 
   // ---- expressions (expressions.cc)
   Result<RawValue> read(NodeId node, const std::string& expression);
@@ -165,6 +169,7 @@ class Debugger final : public Pump, public RspHost {
   // What the debugger knows of one node.
   struct NodeContext {
     std::unique_ptr<GdbLink> link;
+    std::unique_ptr<Client> users;  // where a gdb of the user's connects, once it was asked for
     std::map<uint32_t, std::vector<Watched>> watches;  // by stop point: one an expression, of locals one an activation
     std::unordered_map<uint64_t, FrameShape> frames;   // by pc
     uint64_t r_debug = 0;         // of the node's loader
@@ -196,6 +201,8 @@ class Debugger final : public Pump, public RspHost {
   void start_in_background(ReplayNode& node);
   GdbZygote* zygote(ReplayNode& node);
   Result<std::unique_ptr<MiSession>> make_gdb(ReplayNode& node, Pump* pump);
+  Result<void> pump(int timeout_ms, bool users);
+  std::optional<DebugStop> take_pending();
   Result<GdbLink*> link(NodeId node);
   NodeContext& state(NodeId node) { return states_[node]; }
   void group_moved(const ReplayStop& stop);
@@ -215,7 +222,7 @@ class Debugger final : public Pump, public RspHost {
   void resync_watches(ReplayNode& node);
   Error failed_call(ReplayNode& node, const std::string& what, const Result<void>& undone);
   bool left_no_trace(ReplayNode& node, ThreadId thread, const MemoryCopy& before);
-  Result<ReplayStop> run_guarded(ReplayNode& node, ThreadId thread);
+  Result<ReplayStop> run_guarded(ReplayNode& node, ThreadId thread, const Client& client);
   Result<void> enter_call(ReplayNode& node, ThreadId thread, const ExpressionPlan::Call& call, const CallValues& values, user_regs_struct registers);
   Result<uint64_t> call_result(ReplayNode& node, ThreadId thread, const ExpressionPlan::Call& call);
   Result<RawValue> call_by_plan(ReplayNode& node, const KnownPlan& plan);
@@ -258,6 +265,7 @@ class Debugger final : public Pump, public RspHost {
   void watch_loader(ReplayNode& node);
   bool follow_loader(ReplayStop& stop, bool may_ask);
   void libraries_changed(ReplayNode& node);
+  static void name_libraries(ReplayNode& node);
   Result<void> check_place(ReplayNode& node, Addr address, bool typed);
   // frames.cc
   Result<std::optional<FrameLife>> current_frame(ReplayNode& node, bool may_ask);
@@ -280,18 +288,19 @@ class Debugger final : public Pump, public RspHost {
   std::optional<DebugStop> judge(const ReplayStop& stop);
   DebugStop base_stop(const ReplayStop& stop, DebugStop::Kind kind);
 
-  // RspHost (host.cc)
-  RspAbilities abilities(NodeId) const override { return {}; }
-  Result<void> resume(NodeId node, const ResumeRequest& request) override;
-  void interrupt(NodeId) override { session_->interrupt(); }
-  Result<void> set_stop_point(NodeId node, const StopPointRequest& request) override;
-  Result<void> clear_stop_point(NodeId node, const StopPointRequest& request) override;
-  Result<std::string> monitor(NodeId node, std::string_view command) override;
-  Result<void> kill(NodeId node) override;
-  void disconnected(NodeId) override {}
-  void report(NodeId node, const Result<ReplayStop>& stop, std::optional<ThreadId> wanted);
+  // ClientOwner (host.cc)
+  Result<void> resume(Client& client, const ResumeRequest& request) override;
+  void interrupt(Client&) override { session_->interrupt(); }
+  Result<void> set_stop_point(Client& client, const StopPointRequest& request) override;
+  Result<void> clear_stop_point(Client& client, const StopPointRequest& request) override;
+  Result<std::string> monitor(Client& client, std::string_view command) override;
+  Result<ReplayStop> run_for(Client& client, const ResumeRequest& request, std::optional<ThreadId>& wanted);
+  static bool hits(const Client& client, const ReplayStop& stop);
+  static Addr watched_place(const Client& client, const ReplayStop& stop);
+  void report(Client& client, const Result<ReplayStop>& stop, std::optional<ThreadId> wanted);
+  Result<void> settle_users();
   bool refused(const ReplayStop& stop);
-  Result<ReplayStop> run_call(NodeId node, ThreadId thread);
+  Result<ReplayStop> run_call(NodeId node, ThreadId thread, const Client* client = nullptr);
   Result<ReplayStop> step_range(NodeId node, ThreadId thread, const ThreadAction& action);
 
   DebuggerOptions options_;
@@ -309,8 +318,8 @@ class Debugger final : public Pump, public RspHost {
   std::map<NodeId, LogicalTime> altered_;
   std::set<NodeId> seen_;                        // nodes that stopped in their own code: they run, whatever they have done
   std::map<std::string, Program> programs_;      // by the layout's key
-  std::map<std::pair<NodeId, std::pair<uint64_t, uint64_t>>, StopPointId> client_watches_;
   uint32_t next_client_watch_ = 1u << 30;
+  uint32_t next_client_ = 1;
   // A stop of the user's that came while a gdb ran the group for a step.
   std::optional<ReplayStop> pending_stop_;
   std::optional<ReplayStop> last_client_stop_;

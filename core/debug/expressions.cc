@@ -485,11 +485,11 @@ Result<std::string> Debugger::read_string(NodeId id, uint64_t address) {
 
 Result<std::string> Debugger::gdb(NodeId id, const std::string& command) {
   FRIDAY_TRY(l, link(id));
-  l->view().take_changed();
+  l->client().view().take_changed();
   auto said = l->console(command, *this);
   const bool undone = call_error_ && !altered_.contains(id);
   auto text = explained(std::move(said));
-  if (l->view().take_changed() && !undone) mark_altered(id);
+  if (l->client().view().take_changed() && !undone) mark_altered(id);
   return text;
 }
 

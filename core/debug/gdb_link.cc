@@ -8,7 +8,7 @@ Result<void> GdbLink::start(Pump* pump) {
   if (started_) return {};
   FRIDAY_TRY(gdb, maker_(*node_, pump));
   if (!gdb || started_) return {};  // the pump may have come here too
-  FRIDAY_TRY_VOID(endpoint_.listen_unix(socket_path_));
+  FRIDAY_TRY_VOID(client_.endpoint().listen_unix(socket_path_));
   MiSession* raw = gdb.get();
   gdbs_.add(node_->id(), std::move(gdb));
   started_ = true;
@@ -27,7 +27,7 @@ void GdbLink::stop_idle() {
 
 void GdbLink::rebind(ReplayNode& node) {
   node_ = &node;
-  view_.rebind(node);
+  client_.view().rebind(node);
   stale_ = true;
 }
 
@@ -105,7 +105,7 @@ Result<MiSession*> GdbLink::refreshed(Pump& pump) {
 
 // What gdb changed takes effect, and a call that did not come back is given up.
 Result<void> GdbLink::settle() {
-  FRIDAY_TRY(lost, view_.settle());
+  FRIDAY_TRY(lost, client_.view().settle());
   if (!lost) return {};
   stale_ = true;
   return fail(ErrorCode::unsupported, "node {}: the function did not come back, its call was given up; what it had changed by then is changed", node_->id());

@@ -10,10 +10,9 @@
 #include <string>
 #include <utility>
 
-#include "core/debug/client_view.h"
+#include "core/debug/client.h"
 #include "core/mi/multiplexer.h"
 #include "core/replay/node.h"
-#include "core/rsp/endpoint.h"
 
 namespace friday {
 
@@ -22,8 +21,8 @@ class GdbLink {
   // Makes a gdb for a node; without a pump at once, or not at all (null).
   using Maker = std::function<Result<std::unique_ptr<MiSession>>(ReplayNode&, Pump*)>;
 
-  GdbLink(ReplayNode& node, RspHost& host, MiMultiplexer& gdbs, std::string socket_path, Maker maker)
-      : node_(&node), gdbs_(gdbs), socket_path_(std::move(socket_path)), maker_(std::move(maker)), view_(node), endpoint_(view_, host) {}
+  GdbLink(ReplayNode& node, ClientOwner& owner, uint32_t number, MiMultiplexer& gdbs, std::string socket_path, Maker maker)
+      : node_(&node), gdbs_(gdbs), socket_path_(std::move(socket_path)), maker_(std::move(maker)), client_(node, owner, number, false) {}
 
   // The node was built anew, at its start: gdb stays.
   void rebind(ReplayNode& node);
@@ -57,8 +56,7 @@ class GdbLink {
   // Lets gdb run its target (-exec-next and so on); returns when gdb has seen the stop.
   Result<void> execute(std::string_view command, Pump& pump);
 
-  RspEndpoint& endpoint() { return endpoint_; }
-  ClientView& view() { return view_; }
+  Client& client() { return client_; }
   const std::string& socket_path() const { return socket_path_; }
 
  private:
@@ -71,8 +69,7 @@ class GdbLink {
   MiMultiplexer& gdbs_;
   std::string socket_path_;
   Maker maker_;
-  ClientView view_;
-  RspEndpoint endpoint_;
+  Client client_;
   bool started_ = false, connected_ = false, stale_ = false, replaced_ = false;
   bool asked_ = false;          // since it was started
   bool threads_known_ = false;  // gdb may know threads besides the first

@@ -4,59 +4,66 @@
 #include <chrono>
 #include <csignal>
 
+#include "core/debug/client_wait.h"
 #include "core/debug/debugger.h"
 
 namespace friday {
 
-namespace {
-BreakpointOwner client(NodeId node) { return {BreakpointOwner::Kind::rsp_client, node.value}; }
-}  // namespace
-
-Result<void> Debugger::resume(NodeId id, const ResumeRequest& request) {
+// A gdb of the user's may have the run interrupted, or go away, while it lasts.
+Result<void> Debugger::resume(Client& client, const ResumeRequest& request) {
   if (request.direction != ResumeRequest::Direction::forward)
     return fail(ErrorCode::unsupported, "reverse execution is not there yet; use restart and a breakpoint");
-  FRIDAY_TRY(node, session_->readable(id));
-  if (node->state() == NodeState::ended && request.moved.empty()) {
-    ReplayStop stop;
-    stop.kind = ReplayStop::Kind::node_ended;
-    stop.node = id;
-    report(id, stop, std::nullopt);
+  FRIDAY_TRY(node, session_->readable(client.node()));
+  if (node->state() == NodeState::ended) {
+    StopReport nothing{.kind = StopReport::Kind::history_end, .thread = state(client.node()).stopped};
+    if (!request.moved.empty()) {
+      nothing.kind = StopReport::Kind::signal, nothing.signal = SIGABRT;  // gdb takes a signal as the end of the call
+      client.endpoint().say(fmt::format("node {} has ended: its functions cannot be called any more\n", client.node()));
+    }
+    client.endpoint().report(nothing);
     return {};
   }
-  FRIDAY_TRY_VOID(state(id).link->view().commit());
-  for (auto& [tid, thread] : node->threads_by_tid())
+  FRIDAY_TRY_VOID(client.view().commit());
+  std::optional<ClientWait> wait;
+  if (client.is_users()) wait.emplace(client.endpoint().client_socket(), [this] { session_->interrupt(); });
+  std::optional<ThreadId> wanted;
+  auto stop = run_for(client, request, wanted);
+  if (wait && wait->ended_it()) session_->clear_interrupt();
+  report(client, stop, wanted);
+  return {};
+}
+
+// `wanted`: the thread that is stepped, or that gdb calls a function in.
+Result<ReplayStop> Debugger::run_for(Client& client, const ResumeRequest& request, std::optional<ThreadId>& wanted) {
+  const NodeId id = client.node();
+  ReplayNode& node = *session_->find(id);
+  for (auto& [tid, thread] : node.threads_by_tid())
     if (thread.detour) {
-      auto stop = run_guarded(*node, ThreadId{thread.number});
+      wanted = ThreadId{thread.number};
+      auto stop = run_guarded(node, *wanted, client);
       epoch_++;
-      report(id, stop, ThreadId{thread.number});
-      return {};
+      return stop;
     }
-  std::optional<ThreadId> stepping;
-  const ThreadAction* action = nullptr;
-  for (const auto& a : request.actions)
-    if (a.kind != ThreadAction::Kind::go) {
-      action = &a;
-      stepping = a.thread ? *a.thread : state(id).stopped;
-      break;
-    }
-  auto stop = stepping ? step_range(id, *stepping, *action) : session_->run();
+  const auto action = std::ranges::find_if(request.actions, [](const ThreadAction& a) { return a.kind != ThreadAction::Kind::go; });
+  if (action != request.actions.end()) wanted = action->thread ? *action->thread : state(id).stopped;
+  auto go_on = [&] { return wanted ? step_range(id, *wanted, *action) : session_->run(); };
+  auto stop = go_on();
   // What other nodes do and what conditions refuse is passed over, as in a run of the user's.
   while (stop && (stop->kind == ReplayStop::Kind::breakpoint || stop->kind == ReplayStop::Kind::watch)) {
+    const auto of_kind = [&](BreakpointOwner::Kind kind) { return std::ranges::any_of(stop->owners, [&](const BreakpointOwner& o) { return o.kind == kind; }); };
     bool passed_over = false;
-    if (std::ranges::any_of(stop->owners, [&](const BreakpointOwner& o) { return o.kind != BreakpointOwner::Kind::rsp_client; })) {
+    if (of_kind(BreakpointOwner::Kind::stop_point) || of_kind(BreakpointOwner::Kind::internal)) {
       group_moved(*stop);
       passed_over = follow_loader(*stop, false) || follow_frames(*stop, false);
     }
-    bool for_client = stop->node == id && stop->kind == ReplayStop::Kind::watch && client_watches_.size();
-    for (const auto& owner : stop->owners) for_client |= stop->node == id && owner == client(id);
-    bool for_user = stop->kind == ReplayStop::Kind::watch && !for_client;
-    for (const auto& owner : stop->owners) for_user |= owner.kind == BreakpointOwner::Kind::stop_point;
+    const bool for_client = hits(client, *stop);
+    const bool for_user = of_kind(BreakpointOwner::Kind::stop_point) || (stop->kind == ReplayStop::Kind::watch && !for_client);
     if (passed_over || (for_user && !for_client && refused(*stop))) {
-      if (stepping) {
-        state(id).stopped = *stepping;
-        state(id).link->moved(*stepping);
+      if (wanted) {
+        state(id).stopped = *wanted;
+        state(id).link->moved(*wanted);
       }
-      stop = stepping ? step_range(id, *stepping, *action) : session_->run();
+      stop = go_on();
       continue;
     }
     if (for_user) pending_stop_ = *stop;
@@ -64,8 +71,16 @@ Result<void> Debugger::resume(NodeId id, const ResumeRequest& request) {
     stop = session_->run();
   }
   while (stop && stop->kind == ReplayStop::Kind::node_ended && stop->node != id) stop = session_->run();
-  report(id, stop, stepping);
-  return {};
+  return stop;
+}
+
+// Whether a stop is one that the client has set.
+bool Debugger::hits(const Client& client, const ReplayStop& stop) {
+  if (stop.node != client.node()) return false;
+  if (std::ranges::find(stop.owners, client.breakpoint_owner()) != stop.owners.end()) return true;
+  return std::ranges::any_of(stop.hits, [&](const WatchHit& hit) {
+    return std::ranges::any_of(client.watches, [&](const auto& watch) { return watch.second == hit.id; });
+  });
 }
 
 // Whether the conditions of all breakpoints that were hit are known not to hold. Asked while gdb waits for the node, so
@@ -85,7 +100,7 @@ bool Debugger::refused(const ReplayStop& stop) {
 }
 
 // Runs a function that gdb calls: alone, in native mode. Stop points do not stop it, but watches learn what it writes.
-Result<ReplayStop> Debugger::run_call(NodeId id, ThreadId thread) {
+Result<ReplayStop> Debugger::run_call(NodeId id, ThreadId thread, const Client* client) {
   const auto deadline = std::chrono::steady_clock::now() + call_timeout_;
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
@@ -97,8 +112,7 @@ Result<ReplayStop> Debugger::run_call(NodeId id, ThreadId thread) {
         for (auto& watched : chains) (void)watched.chain->update(stop->hits, watched.seen_from(node), thread, node.watches());
       continue;
     }
-    const bool others = stop->kind == ReplayStop::Kind::breakpoint && std::find(stop->owners.begin(), stop->owners.end(), client(id)) == stop->owners.end();
-    if (!others) return stop;
+    if (stop->kind != ReplayStop::Kind::breakpoint || (client && hits(*client, *stop))) return stop;
   }
 }
 
@@ -113,25 +127,26 @@ Result<ReplayStop> Debugger::step_range(NodeId id, ThreadId thread, const Thread
   }
 }
 
-void Debugger::report(NodeId id, const Result<ReplayStop>& stop, std::optional<ThreadId> wanted) {
+void Debugger::report(Client& client, const Result<ReplayStop>& stop, std::optional<ThreadId> wanted) {
+  const NodeId id = client.node();
   NodeContext& s = state(id);
-  if (!s.link) return;
   StopReport out;
   epoch_++;
   if (!stop) {
     out.kind = StopReport::Kind::signal;
     out.signal = SIGABRT;
     out.thread = s.stopped;
-    s.link->endpoint().report(out);
+    client.endpoint().report(out);
     return;
   }
   const ReplayNode* node = session_->find(id);
-  last_client_stop_ = *stop;
+  if (!client.is_users()) last_client_stop_ = *stop;
   here_ = stop->node;
   if (stop->kind == ReplayStop::Kind::breakpoint || stop->kind == ReplayStop::Kind::watch || stop->kind == ReplayStop::Kind::step) seen_.insert(stop->node);
-  for (auto& [other, each] : states_)
-    if (each.link && other != id) each.link->moved(session_->find(other)->current());
   s.stopped = stop->node == id ? stop->thread : wanted.value_or(s.stopped);
+  for (auto& [other, each] : states_)
+    if (each.link && (other != id || client.is_users()))
+      if (ReplayNode* moved = session_->find(other)) each.link->moved(other == id ? s.stopped : moved->current());
   out.thread = s.stopped;
   if (node->state() == NodeState::ended && node->outcome().how == NodeOutcome::How::exited) {
     // The process stands at its last call: gdb may go on looking at it, and is told that nothing follows.
@@ -142,12 +157,11 @@ void Debugger::report(NodeId id, const Result<ReplayStop>& stop, std::optional<T
     switch (stop->kind) {
       case ReplayStop::Kind::breakpoint:
         // gdb passes over a breakpoint that it knows nothing of, and would go on with its step.
-        out.kind = std::find(stop->owners.begin(), stop->owners.end(), client(id)) == stop->owners.end() ? StopReport::Kind::interrupted
-                                                                                                         : StopReport::Kind::breakpoint;
+        out.kind = hits(client, *stop) ? StopReport::Kind::breakpoint : StopReport::Kind::interrupted;
         break;
       case ReplayStop::Kind::watch:
-        out.kind = StopReport::Kind::write_watch;
-        out.address = stop->hits.empty() ? Addr{} : stop->hits.front().low;
+        out.kind = hits(client, *stop) ? StopReport::Kind::write_watch : StopReport::Kind::interrupted;
+        out.address = watched_place(client, *stop);
         break;
       case ReplayStop::Kind::step: out.kind = StopReport::Kind::step; break;
       case ReplayStop::Kind::signal: out.kind = StopReport::Kind::signal, out.signal = stop->signal; break;
@@ -155,37 +169,48 @@ void Debugger::report(NodeId id, const Result<ReplayStop>& stop, std::optional<T
       default: out.kind = StopReport::Kind::interrupted; break;
     }
   }
-  s.link->endpoint().report(out);
+  if (client.is_users() && pending_stop_) client.endpoint().say("a stop point of Friday's; its handler runs when Friday goes on\n");
+  client.endpoint().report(out);
 }
 
-Result<void> Debugger::set_stop_point(NodeId id, const StopPointRequest& request) {
-  FRIDAY_TRY(node, session_->readable(id));
+// Of the first range of the client's that was hit.
+Addr Debugger::watched_place(const Client& client, const ReplayStop& stop) {
+  for (const WatchHit& hit : stop.hits)
+    for (const auto& [range, id] : client.watches)
+      if (id == hit.id) return hit.low;
+  return {};
+}
+
+Result<void> Debugger::set_stop_point(Client& client, const StopPointRequest& request) {
+  FRIDAY_TRY(node, session_->readable(client.node()));
   switch (request.kind) {
     case StopPointRequest::Kind::software: case StopPointRequest::Kind::hardware:
-      return node->breakpoints().insert(request.address, client(id));
+      return node->breakpoints().insert(request.address, client.breakpoint_owner());
     case StopPointRequest::Kind::write_watch: {
-      StopPointId watch{next_client_watch_++};
-      FRIDAY_TRY_VOID(node->watches().arm({watch, 0, request.address, request.length, false}));
-      client_watches_[{id, {request.address.value, request.length}}] = watch;
-      return {};
+      const auto [place, fresh] = client.watches.try_emplace({request.address.value, request.length}, StopPointId{next_client_watch_});
+      if (fresh) next_client_watch_++;
+      auto armed = node->watches().arm({place->second, 0, request.address, request.length, false});
+      if (!armed) client.watches.erase(place);
+      return armed;
     }
     default: return fail(ErrorCode::unsupported, "read watchpoints are not there yet");
   }
 }
 
-Result<void> Debugger::clear_stop_point(NodeId id, const StopPointRequest& request) {
+Result<void> Debugger::clear_stop_point(Client& client, const StopPointRequest& request) {
   if (closing_) return {};
-  FRIDAY_TRY(node, session_->readable(id));
+  FRIDAY_TRY(node, session_->readable(client.node()));
   if (request.kind == StopPointRequest::Kind::software || request.kind == StopPointRequest::Kind::hardware)
-    return node->breakpoints().remove(request.address, client(id));
-  auto it = client_watches_.find({id, {request.address.value, request.length}});
-  if (it == client_watches_.end()) return {};
+    return node->breakpoints().remove(request.address, client.breakpoint_owner());
+  auto it = client.watches.find({request.address.value, request.length});
+  if (it == client.watches.end()) return {};
   node->watches().disarm(it->second);
-  client_watches_.erase(it);
+  client.watches.erase(it);
   return {};
 }
 
-Result<std::string> Debugger::monitor(NodeId id, std::string_view command) {
+Result<std::string> Debugger::monitor(Client& client, std::string_view command) {
+  const NodeId id = client.node();
   if (command == "where") {
     LogicalTime t = session_->time(id);
     return fmt::format("node {}, event {}, logical time {}.{}\n", id, session_->mark(id).event.value, t.l, t.c);
@@ -193,8 +218,25 @@ Result<std::string> Debugger::monitor(NodeId id, std::string_view command) {
   return fail(ErrorCode::usage, "monitor knows: where");
 }
 
-Result<void> Debugger::kill(NodeId id) {
-  return fail(ErrorCode::unsupported, "node {} is replayed: killing it would end the replay of the group; use quit", id);
+// ---- gdbs of the user's
+
+Result<std::string> Debugger::endpoint(NodeId id) {
+  FRIDAY_TRY(node, session_->readable(id));
+  NodeContext& s = state(id);
+  const std::string path = fmt::format("{}/gdb-{}", directory_, id);
+  if (s.users) return path;
+  session_->link_loaded(*node);
+  name_libraries(*node);
+  auto users = std::make_unique<Client>(*node, *this, next_client_++, true);
+  FRIDAY_TRY_VOID(users->endpoint().listen_unix(path));
+  s.users = std::move(users);
+  return path;
+}
+
+Result<void> Debugger::settle_users() {
+  for (auto& [id, s] : states_)
+    if (s.users) FRIDAY_TRY_VOID(s.users->view().settle());
+  return {};
 }
 
 }  // namespace friday

@@ -1,15 +1,16 @@
 // Stop points and the libraries that come and go. The loader calls a function of its own before and behind each change of its
 // list (r_debug, <link.h>); a breakpoint there has stop points that could not be placed tried again, and finds those whose code
 // was unloaded. Also whether an address is one where a breakpoint may stand.
-#include <elf.h>
 #include <link.h>
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <filesystem>
 
 #include "core/debug/debugger.h"
+#include "core/rsp/libraries.h"
 #include "core/stop/code_map.h"
 #include "core/stop/instruction.h"
 
@@ -18,37 +19,6 @@ namespace friday {
 namespace {
 
 constexpr BreakpointOwner kLoaderOwner{BreakpointOwner::Kind::internal, 3};
-
-template <typename T>
-Result<T> read_value(NodeControl& node, uint64_t address) {
-  T value;
-  FRIDAY_TRY_VOID(node.read(Addr{address}, std::as_writable_bytes(std::span(&value, 1))));
-  return value;
-}
-
-// Where the loader keeps its r_debug: by the program headers that the auxiliary vector names.
-Result<uint64_t> find_r_debug(ReplayNode& node) {
-  FRIDAY_TRY(auxv, node.auxv());
-  uint64_t headers = 0, count = 0;
-  for (size_t i = 0; i + sizeof(Elf64_auxv_t) <= auxv.size(); i += sizeof(Elf64_auxv_t)) {
-    Elf64_auxv_t entry;
-    memcpy(&entry, &auxv[i], sizeof entry);
-    if (entry.a_type == AT_PHDR) headers = entry.a_un.a_val;
-    if (entry.a_type == AT_PHNUM) count = entry.a_un.a_val;
-  }
-  std::optional<uint64_t> base, dynamic;
-  for (uint64_t i = 0; i < std::min<uint64_t>(count, 64); ++i) {
-    FRIDAY_TRY(header, read_value<Elf64_Phdr>(node, headers + i * sizeof(Elf64_Phdr)));
-    if (header.p_type == PT_PHDR) base = headers - header.p_vaddr;
-    if (header.p_type == PT_DYNAMIC) dynamic = header.p_vaddr;
-  }
-  if (!dynamic) return fail(ErrorCode::not_found, "node {}: the program has no dynamic section", node.id());
-  for (uint64_t at = base.value_or(0) + *dynamic;; at += sizeof(Elf64_Dyn)) {
-    FRIDAY_TRY(entry, read_value<Elf64_Dyn>(node, at));
-    if (entry.d_tag == DT_DEBUG && entry.d_un.d_ptr) return entry.d_un.d_ptr;
-    if (entry.d_tag == DT_NULL) return fail(ErrorCode::not_found, "node {}: the loader has set no r_debug", node.id());
-  }
-}
 
 }  // namespace
 
@@ -59,6 +29,22 @@ void Debugger::watch_loader(ReplayNode& node) {
   state(node.id()).r_debug = *place;
   auto loader = read_value<r_debug>(node, *place);
   if (loader && loader->r_brk) (void)node.breakpoints().insert(Addr{loader->r_brk}, kLoaderOwner);
+}
+
+// The loader may know a library by another name than its file has, by a link: gdb opens it by that name, below the sysroot.
+void Debugger::name_libraries(ReplayNode& node) {
+  namespace fs = std::filesystem;
+  auto loaded = loaded_libraries(node);
+  auto maps = node.mappings();
+  if (!loaded || !maps) return;
+  std::error_code ignored;
+  for (const LoadedLibrary& library : loaded->libraries) {
+    const fs::path place = node.sysroot() + fs::path("/" + library.name).lexically_normal().string();
+    const auto map = std::ranges::find_if(*maps, [&](const Mapping& m) { return library.base >= m.low && library.base < m.high; });
+    if (map == maps->end() || !map->path.starts_with('/') || fs::exists(place, ignored)) continue;
+    fs::create_directories(place.parent_path(), ignored);
+    fs::create_symlink(map->path, place, ignored);
+  }
 }
 
 // The loader has changed its list, or is about to. True when that was all there is to the stop.

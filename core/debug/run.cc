@@ -167,6 +167,14 @@ Result<DebugStop> Debugger::run_group(std::optional<double> timeout) {
   }
 }
 
+// The stop of a stop point that a gdb ran into, and what it means.
+std::optional<DebugStop> Debugger::take_pending() {
+  if (!pending_stop_) return std::nullopt;
+  const ReplayStop stop = *std::exchange(pending_stop_, std::nullopt);
+  group_moved(stop);
+  return judge(stop);
+}
+
 Result<DebugStop> Debugger::resume(std::optional<double> timeout) {
   struct Forget {  // Ctrl-C during a run is the run's; it must not end a later question
     std::atomic<bool>& flag;
@@ -174,12 +182,8 @@ Result<DebugStop> Debugger::resume(std::optional<double> timeout) {
   } forget{interrupted_};
   for (auto& [id, s] : states_)
     if (ReplayNode* node = s.loader_missed ? session_->find(id) : nullptr; node && node->has_process()) libraries_changed(*node);
-  if (pending_stop_) {
-    ReplayStop stop = std::move(*pending_stop_);
-    pending_stop_.reset();
-    group_moved(stop);
-    if (auto judged = judge(stop)) return std::move(*judged);
-  }
+  FRIDAY_TRY_VOID(settle_users());
+  if (auto stop = take_pending()) return std::move(*stop);
   return run_group(timeout);
 }
 
@@ -199,6 +203,7 @@ Result<DebugStop> Debugger::run_to(std::optional<Mark> target, std::optional<dou
       d.passing_ = d.interrupted_ = false;
     }
   } passing{*this};
+  FRIDAY_TRY_VOID(settle_users());
   passing_ = true;
   target_ = target;
   pending_stop_.reset();
@@ -213,8 +218,9 @@ Result<DebugStop> Debugger::step(NodeId id, const std::string& command) {
   if (node->state() == NodeState::ended) return fail(ErrorCode::node_ended, "node {} has ended: there is nothing left to step", id);
   FRIDAY_TRY_VOID(scope_thread(id));
   FRIDAY_TRY(l, link(id));
+  FRIDAY_TRY_VOID(settle_users());
+  if (auto stop = take_pending()) return std::move(*stop);  // a gdb of the user's has come to it
   last_client_stop_.reset();
-  pending_stop_.reset();
   const std::string mi = command == "step" ? "-exec-step" : command == "next" ? "-exec-next" : command == "stepi" ? "-exec-step-instruction"
                          : command == "nexti" ? "-exec-next-instruction" : command == "finish" ? "-exec-finish" : "";
   if (mi.empty() && !command.starts_with("until") && !command.starts_with("advance"))
@@ -224,12 +230,7 @@ Result<DebugStop> Debugger::step(NodeId id, const std::string& command) {
     if (done.error().code != ErrorCode::bad_input) return std::unexpected(done.error());
     return fail(ErrorCode::unsupported, "node {} cannot {} here: {}", id, command, done.error().message);
   }
-  if (pending_stop_) {
-    ReplayStop stop = std::move(*pending_stop_);
-    pending_stop_.reset();
-    group_moved(stop);
-    if (auto judged = judge(stop)) return std::move(*judged);
-  }
+  if (auto stop = take_pending()) return std::move(*stop);
   if (last_client_stop_)
     switch (last_client_stop_->kind) {
       case ReplayStop::Kind::node_ended: case ReplayStop::Kind::ended: case ReplayStop::Kind::diverged: case ReplayStop::Kind::signal:

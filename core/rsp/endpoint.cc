@@ -152,6 +152,11 @@ void RspEndpoint::report(const StopReport& report) {
     if (connection->session) connection->session->report(report);
 }
 
+void RspEndpoint::say(std::string_view text) {
+  for (auto& connection : connections_)
+    if (connection->session) connection->session->say(text);
+}
+
 // Not while a connection's own code runs: only on_ready() calls this, and last.
 void RspEndpoint::drop_dead() {
   for (size_t i = 0; i < connections_.size();) {
@@ -168,6 +173,11 @@ void RspEndpoint::drop_dead() {
 bool RspEndpoint::has_client() const {
   return std::any_of(connections_.begin(), connections_.end(),
                      [](const auto& connection) { return connection->session && !connection->dead; });
+}
+
+int RspEndpoint::client_socket() const {
+  auto client = std::ranges::find_if(connections_, [](const auto& connection) { return connection->session && !connection->dead; });
+  return client == connections_.end() ? -1 : (*client)->socket.get();
 }
 
 bool RspEndpoint::client_waits() const {

@@ -35,7 +35,11 @@ class RspEndpoint {
   // The node stopped. The client hears of it if it waits for that; otherwise only a later client does.
   void report(const StopReport& report);
 
+  // Text for the client's console; it can be told only while it waits for the node to stop.
+  void say(std::string_view text);
+
   bool has_client() const;
+  int client_socket() const;  // -1: there is no client
   bool client_waits() const;  // the node runs (or is to run) on the client's behalf
 
  private:

@@ -32,6 +32,7 @@ class RspSession {
   void handle(std::string_view packet);
   void interrupt();                       // the byte 0x03
   void report(const StopReport& report);  // the node stopped; told to the client only if it waits for that
+  void say(std::string_view text);        // printed by a client that waits for the node
   void close();                           // the client is gone: takes its stop points back
 
   bool waiting() const { return waiting_; }  // a stop reply is owed

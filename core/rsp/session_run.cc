@@ -176,6 +176,10 @@ void RspSession::report(const StopReport& report) {
   send_(stop_reply(report));
 }
 
+void RspSession::say(std::string_view text) {
+  if (waiting_) send_("O" + to_hex(text));
+}
+
 std::string RspSession::stop_reply(const StopReport& report) {
   const char* process = multiprocess_ ? ";process:1" : "";
   if (report.kind == StopReport::Kind::exited) return fmt::format("W{:02x}{}", report.status & 0xff, process);

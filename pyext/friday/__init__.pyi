@@ -349,6 +349,11 @@ class Node(int):
         """What the node's gdb prints for a command. Before its start a node's process waits in its first lines, which gdb
         shows. Raises BadExpression with gdb's message, NoSymbol and OutOfScope."""
 
+    @property
+    def endpoint(self) -> str:
+        """The path of a socket where a gdb of your own finds the node, by `target remote PATH`, while a prompt waits or
+        `session.backend.pump` is called."""
+
 
 class Nodes:
     """All nodes of a recording: `nodes[4]`, `nodes["redis-1"]` (the one alive now), iteration in id order."""
@@ -876,6 +881,9 @@ class Backend(Protocol):
 
     def gdb(self, node: int, command: str) -> str:
         """The text that the node's gdb prints for a command. Raises BadExpression with gdb's message."""
+
+    def endpoint(self, node: int) -> str:
+        """The path of a socket where another gdb finds the node: `target remote PATH`. It is served by `pump`."""
 
     def backtrace(self, node: int) -> str:
         """The current thread's stack as text, one frame a line."""

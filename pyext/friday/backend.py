@@ -146,6 +146,8 @@ class Backend(Protocol):
         """Starts the gdbs of nodes that are all about to be asked something: they then start at the same time."""
     def gdb(self, node: int, command: str) -> str:
         """The text that the node's gdb prints for a command. Raises BadExpression with gdb's message."""
+    def endpoint(self, node: int) -> str:
+        """The path of a socket where another gdb finds the node: `target remote PATH`. It is served by `pump`."""
     def backtrace(self, node: int) -> str:
         """The current thread's stack as text, one frame a line."""
     def messages(self, node: int | None, limit: int) -> Sequence[Message]:

@@ -66,6 +66,12 @@ def _time(session: "Session", command: Command, out: Output) -> None:
         out(line)
 
 
+def _endpoints(session: "Session", command: Command, out: Output) -> None:
+    for node in _chosen(session, command):
+        if node.state != "not started":
+            out(f"node {node} ({node.name}): gdb -ex 'target remote {node.endpoint}'")
+
+
 def _points(kinds: tuple[str, ...], what: str) -> "Callable[[Session, Command, Output], None]":
     def show(session: "Session", command: Command, out: Output) -> None:
         points = [point for point in session.points.values() if point.kind in kinds]
@@ -157,6 +163,7 @@ TOPICS: "dict[str, tuple[int, Callable[[Session, Command, Output], None]]]" = { 
     "watchpoints": (3, _points(("watch",), "watchpoints")),
     "messages": (3, _messages),
     "output": (3, _output),
+    "endpoints": (3, _endpoints),
 }
 
 

@@ -100,6 +100,12 @@ class Node(int):
         shows. Raises BadExpression with gdb's message, NoSymbol and OutOfScope."""
         return self.session._ask_gdb(int(self), command)
 
+    @property
+    def endpoint(self) -> str:
+        """The path of a socket where a gdb of your own finds the node, by `target remote PATH`, while a prompt waits or
+        `session.backend.pump` is called."""
+        return self.session.backend.endpoint(int(self))
+
     def __repr__(self) -> str:
         return f"<node {int(self)} {self.name}>"
 

@@ -71,8 +71,8 @@ OWNED: dict[str, Owned] = {
     "map": Owned(3, "map NAME EXPR", "Names nodes by an identifier of the program: NAME[key] is the node whose value "
                  "of the Python expression is key; also a dictionary from nodes to identifiers.",
                  "map chord @(srv.node.id)"),
-    "info": Owned(1, "[NODES] info nodes|breakpoints|watchpoints|time|messages|output|...", "Shows what Friday knows; "
-                  "messages: the last ones sent and received by now, for goto message; output: the last writes to standard output and error. Other words (threads, locals, "
+    "info": Owned(1, "[NODES] info nodes|breakpoints|watchpoints|time|messages|output|endpoints|...", "Shows what Friday knows; "
+                  "messages: the last ones sent and received by now, for goto message; output: the last writes to standard output and error; endpoints: where a gdb of your own finds a node. Other words (threads, locals, "
                   "registers, ...) go to gdb.", "info messages redis-1 5", nodes=True),
     "py": Owned(2, "[NODES] py STATEMENT", "Executes Python in the session's namespace, which stays; @NODE(EXPR) reads "
                 "a node. Shows the value of an expression. With a node list, once on each node.",

@@ -268,6 +268,9 @@ class FakeBackend:
         self.log.append((node, "gdb " + command))
         return f"gdb {command}\n"
 
+    def endpoint(self, node):
+        return f"/tmp/endpoint-{node}"
+
     def backtrace(self, node):
         return "#0 main () at prog.c:1\n"
 

@@ -1,0 +1,64 @@
+// A gdb's side of a node: the endpoint it connects to, the changes it has not made yet, and the stop points it has set. Each
+// node has one for Friday's own gdb, and another one when the user asks for a place where a gdb of the user's can connect.
+//
+// Used on the session's thread. The owner outlives its clients.
+#pragma once
+
+#include <map>
+#include <utility>
+
+#include "core/debug/client_view.h"
+#include "core/rsp/endpoint.h"
+#include "core/stop/breakpoints.h"
+
+namespace friday {
+
+class Client;
+
+// What a client's gdb asks of the group; RspHost says what each means.
+class ClientOwner {
+ public:
+  virtual ~ClientOwner() = default;
+  virtual Result<void> resume(Client& client, const ResumeRequest& request) = 0;
+  virtual void interrupt(Client& client) = 0;
+  virtual Result<void> set_stop_point(Client& client, const StopPointRequest& request) = 0;
+  virtual Result<void> clear_stop_point(Client& client, const StopPointRequest& request) = 0;
+  virtual Result<std::string> monitor(Client& client, std::string_view command) = 0;
+};
+
+class Client final : public RspHost {
+ public:
+  // `number`: of this client alone.
+  Client(ReplayNode& node, ClientOwner& owner, uint32_t number, bool is_users)
+      : node_(node.id()), owner_(owner), number_(number), is_users_(is_users), view_(node), endpoint_(view_, *this) {}
+
+  NodeId node() const { return node_; }
+  bool is_users() const { return is_users_; }
+  ClientView& view() { return view_; }
+  RspEndpoint& endpoint() { return endpoint_; }
+  // Who its breakpoints belong to.
+  BreakpointOwner breakpoint_owner() const { return {BreakpointOwner::Kind::rsp_client, number_}; }
+  // Its watched ranges, by address and length.
+  std::map<std::pair<uint64_t, uint64_t>, StopPointId> watches;
+
+ private:
+  RspAbilities abilities(NodeId) const override { return {}; }
+  Result<void> resume(NodeId, const ResumeRequest& request) override { return owner_.resume(*this, request); }
+  void interrupt(NodeId) override { owner_.interrupt(*this); }
+  Result<void> set_stop_point(NodeId, const StopPointRequest& request) override { return owner_.set_stop_point(*this, request); }
+  Result<void> clear_stop_point(NodeId, const StopPointRequest& request) override { return owner_.clear_stop_point(*this, request); }
+  Result<std::string> monitor(NodeId, std::string_view command) override { return owner_.monitor(*this, command); }
+  Result<void> kill(NodeId node) override {
+    return fail(ErrorCode::unsupported, "node {} is replayed: killing it would end the replay of the group; use quit", node);
+  }
+  void disconnected(NodeId) override {}
+
+  NodeId node_;
+  ClientOwner& owner_;
+  uint32_t number_;
+  bool is_users_;
+  ClientView view_;
+  RspEndpoint endpoint_;  // last: as it goes it takes its client's stop points back
+};
+
+}  // namespace friday

@@ -1,0 +1,55 @@
+#include "core/debug/client_wait.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <cstring>
+
+namespace friday {
+
+namespace {
+constexpr int kAgain = 20;  // ms: an interrupt that comes just before the tracer sleeps is lost, so it is repeated
+
+// Whether the client interrupts or has gone; false: what it sent is something else.
+bool wants_end(int socket) {
+  char bytes[256];
+  const ssize_t got = recv(socket, bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
+  return got == 0 || (got > 0 && memchr(bytes, 3, static_cast<size_t>(got)));
+}
+}  // namespace
+
+ClientWait::ClientWait(int socket, std::function<void()> interrupt) : interrupt_(std::move(interrupt)), done_(eventfd(0, EFD_CLOEXEC)) {
+  // Signals are for the program's own threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this, socket] { look(socket); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+ClientWait::~ClientWait() { ended_it(); }
+
+bool ClientWait::ended_it() {
+  if (thread_.joinable()) {
+    eventfd_write(done_.get(), 1);
+    thread_.join();
+  }
+  return called_;
+}
+
+void ClientWait::look(int socket) {
+  pollfd set[] = {{done_.get(), POLLIN, 0}, {socket, POLLIN, 0}};
+  for (;;) {
+    if (poll(set, 2, -1) < 0) continue;
+    if (set[0].revents) return;
+    if (called_ || wants_end(socket)) {
+      called_ = true;
+      interrupt_();
+    }
+    if (poll(set, 1, kAgain) > 0) return;  // what was sent stays in the socket
+  }
+}
+
+}  // namespace friday
