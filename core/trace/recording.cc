@@ -243,6 +243,14 @@ void name_node(std::vector<NodeInfo>& nodes, size_t index, std::vector<int>& sta
   state[index] = 2;
 }
 
+// A recording in a directory that is none, where somebody meant all of them.
+std::string recording_within(const std::string& path) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error))
+    if (std::error_code unseen; std::filesystem::exists(entry->path() / "recording.json", unseen)) return entry->path().filename().string();
+  return {};
+}
+
 Result<int64_t> read_recording_json(const std::string& path) {
   struct stat status;
   if (::stat(path.c_str(), &status) != 0)
@@ -250,6 +258,8 @@ Result<int64_t> read_recording_json(const std::string& path) {
   if (!S_ISDIR(status.st_mode))
     return fail(ErrorCode::bad_input, "{} is no recording: a recording is a directory made by `friday record -o`", path);
   auto text = read_file(path + "/recording.json");
+  if (std::string one; !text && !(one = recording_within(path)).empty())
+    return fail(ErrorCode::bad_input, "{} is no recording, but holds some, such as {}/{}; name each of them", path, path, one);
   if (!text)
     return fail(ErrorCode::bad_input, "{} is no recording: {}. Give a directory made by `friday record -o`", path,
                 text.error().message);

@@ -54,7 +54,8 @@ def main(scripts: Sequence[str], recordings: Sequence[str], *, nodes: str | None
         try:
             open(path, encoding="utf-8").close()
         except OSError as error:
-            return _refuse(pairs, f"cannot read the script {path}: {error.strerror}", json_path)
+            order = "; the scripts come first, then the recordings" if os.path.isdir(path) else ""
+            return _refuse(pairs, f"cannot read the script {path}: {error.strerror}{order}", json_path)
     for path in filter(None, (json_path, junit_path)):
         try:
             open(path, "a", encoding="utf-8").close()

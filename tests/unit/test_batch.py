@@ -169,7 +169,7 @@ def test_what_keeps_a_run_from_beginning(tmp_path, capsys):
     assert main(["/no/script.py"], ["a", "b"], json_path=str(tmp_path / "j")) == 2
     report = json.loads((tmp_path / "j").read_text())
     assert [run["error"] for run in report["runs"]] == ["cannot read the script /no/script.py: No such file or directory"] * 2
-    assert main([str(tmp_path)], ["a"]) == 2 and "Is a directory" in capsys.readouterr().err
+    assert main([str(tmp_path)], ["a"]) == 2 and "Is a directory; the scripts come first" in capsys.readouterr().err
     (tmp_path / "s.py").write_text("")
     assert main([str(tmp_path / "s.py")], ["a"], junit_path="/no/dir/x") == 2
     assert capsys.readouterr().err == "friday: cannot write /no/dir/x: No such file or directory\n"
