@@ -379,12 +379,13 @@ TEST(Recording, SaysWhatIsWrongWithADirectoryThatIsNone) {
   };
   EXPECT_NE(message("/nonexistent/rec").find("no recording"), std::string::npos);
   EXPECT_NE(message("/etc/passwd").find("is a directory"), std::string::npos);
-  EXPECT_NE(message("/tmp").find("recording.json"), std::string::npos);
+  EXPECT_NE(message("/usr").find("recording.json"), std::string::npos);
   EXPECT_NE(message(temporary.path()).find("holds no nodes"), std::string::npos);
   ASSERT_TRUE(write_file_atomically(temporary.path() + "/recording.json", "{\"format\": 2}"));
   EXPECT_NE(message(temporary.path()).find("format 2"), std::string::npos);
   ASSERT_TRUE(write_file_atomically(temporary.path() + "/recording.json", "rubbish"));
   EXPECT_NE(message(temporary.path()).find("damaged"), std::string::npos);
+  EXPECT_NE(message(std::filesystem::path(temporary.path()).parent_path()).find("holds some, such as "), std::string::npos);
 }
 
 TEST(Recording, NamesNodesByLineageAndRestart) {
