@@ -532,9 +532,12 @@ void bind_stop(py::module_& module) {
         if (!s.stop.pc) return py::none();
         return py::str(s.session->location(s.stop.node.value, s.stop.pc));
       })
-      .def_property_readonly("expression", [](const PyStop& s) { return optional_text(s.stop.expression); })
-      .def_property_readonly("old", [](const PyStop& s) { return optional_value(s.stop.old_value); })
-      .def_property_readonly("new", [](const PyStop& s) { return optional_value(s.stop.new_value); })
+      .def_property_readonly("changes", [](const PyStop& s) {
+        py::dict changes;
+        for (const WatchChange& each : s.stop.changes)
+          changes[py::int_(each.id)] = py::make_tuple(each.expression, optional_value(each.old_value), optional_value(each.new_value));
+        return changes;
+      })
       .def_property_readonly("logical_time", [](const PyStop& s) { return s.session->time_of(s.stop.node, stands_before(s.stop.kind) ? s.event + 1 : s.event); })
       .def_property_readonly("real_time", [](const PyStop& s) {
         auto& order = s.session->replay().schedule();

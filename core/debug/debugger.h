@@ -50,6 +50,13 @@ struct FrameLife {
 // FUNC and the rest of FUNC::LOCAL...; none when the expression does not look like it.
 std::optional<std::pair<std::string, std::string>> split_local(const std::string& expression);
 
+// What one store did to a stop point: the first of its expressions that changed.
+struct WatchChange {
+  uint32_t id = 0;
+  std::string expression;
+  std::optional<RawValue> old_value, new_value;  // none: undefined
+};
+
 struct DebugStop {
   enum class Kind { breakpoint, watch, timer, exit, end, divergence, interrupt, pause, step, signal, reached };
   Kind kind = Kind::end;
@@ -57,8 +64,7 @@ struct DebugStop {
   NodeId node{};
   std::optional<ThreadId> thread;
   uint64_t pc = 0;
-  std::string expression;                 // watch
-  std::optional<RawValue> old_value, new_value;
+  std::vector<WatchChange> changes;       // watch: of each of `ids`
   std::string message;
   std::optional<Divergence> divergence;
 };
@@ -260,6 +266,8 @@ class Debugger final : public Pump, public ClientOwner {
   void disarm(StopPoint& point, ReplayNode& node);
   void arm_all(ReplayNode& node);
   bool condition_holds(const StopPoint& point, NodeId node, std::string& note);
+  Result<std::shared_ptr<const ExpressionPlan>> watch_plan(const StopPoint& point, ReplayNode& node, const std::string& shown, const std::string& text, bool local,
+                                                           bool may_ask);
   Result<void> watch_expression(StopPoint& point, ReplayNode& node, const std::string& shown, const std::string& text, bool local, bool may_ask);
   // libraries.cc
   void watch_loader(ReplayNode& node);

@@ -32,27 +32,6 @@ Result<void> take_options(StopPoint& point) {
   return {};
 }
 
-// The links of a pointer chain, outermost first: a->b->c gives a, a->b, a->b->c. Only plain chains of names are split.
-std::vector<std::string> links_of(const std::string& expression) {
-  std::vector<std::string> links;
-  int depth = 0;
-  for (size_t i = 0; i + 1 < expression.size(); i++) {
-    if (expression[i] == '(' || expression[i] == '[') depth++;
-    if (expression[i] == ')' || expression[i] == ']') depth--;
-    if (depth == 0 && expression[i] == '-' && expression[i + 1] == '>') links.push_back(expression.substr(0, i));
-  }
-  links.push_back(expression);
-  return links;
-}
-
-// Whether a value is always the same: it needs neither memory nor registers, as the pointer in ((T*)&variable)->member.
-bool is_constant(const ExpressionPlan& plan) {
-  struct NoMemory final : MemoryReader {
-    Result<void> read(Addr address, std::span<std::byte>) override { return fail(ErrorCode::bad_address, "{} is not to be read", address); }
-  } nothing;
-  return plan.registers.empty() && run_agent(plan.bytecode, nothing, user_regs_struct{}).has_value();
-}
-
 }  // namespace
 
 // Of the nodes that a stop point is for, one at least must be replayed.
@@ -171,44 +150,40 @@ Result<void> Debugger::arm_watch(StopPoint& point, ReplayNode& node) {
   return {};
 }
 
+// How the expression is evaluated whenever what it reads changes. What only gdb can evaluate is taken as the place that it has now.
+Result<std::shared_ptr<const ExpressionPlan>> Debugger::watch_plan(const StopPoint& point, ReplayNode& node, const std::string& shown,
+                                                                   const std::string& text, bool local, bool may_ask) {
+  if (point.by_place) return place_now(node.id(), text, "");
+  const KnownPlan* known = may_ask ? nullptr : known_plan(state(node.id()), text);
+  if (!may_ask && (!known || known->refusal)) return fail(ErrorCode::unsupported, "gdb is busy with a step, and was not asked about it before");
+  std::shared_ptr<const ExpressionPlan> found = known ? known->plan : nullptr;
+  if (!found) {
+    FRIDAY_TRY(made, plan(node.id(), text));
+    found = std::move(made.plan);
+  }
+  if (found->kind == ExpressionPlan::Kind::gdb) {
+    if (!may_ask) return fail(ErrorCode::unsupported, "gdb is busy with a step");
+    if (!local && split_local(shown)) return fail(ErrorCode::unsupported, "{} is a variable of a function", shown);
+    return place_now(node.id(), text, found->reason);
+  }
+  if (!found->place && (found->kind != ExpressionPlan::Kind::value || !found->registers.empty()))
+    return fail(ErrorCode::unsupported, "{} cannot be watched: it has no place in memory", text);
+  return found;
+}
+
 // `shown` is what the user wrote, `text` what is evaluated; `local`: it is a variable of the function just entered.
 Result<void> Debugger::watch_expression(StopPoint& point, ReplayNode& node, const std::string& shown, const std::string& text, bool local, bool may_ask) {
   FRIDAY_TRY(thread, scope_thread(node.id()));
-  std::vector<std::shared_ptr<const ExpressionPlan>> plans;
-  bool in_frame = local;
-  if (point.by_place) {
-    FRIDAY_TRY(fixed, place_now(node.id(), text, ""));
-    plans.push_back(std::move(fixed));
-  }
-  for (const auto& link_text : point.by_place ? std::vector<std::string>{} : links_of(text)) {
-    const KnownPlan* known = may_ask ? nullptr : known_plan(state(node.id()), link_text);
-    if (!may_ask && (!known || known->refusal)) return fail(ErrorCode::unsupported, "gdb is busy with a step, and was not asked about it before");
-    KnownPlan p;
-    if (known) {
-      p = *known;
-    } else {
-      FRIDAY_TRY(made, plan(node.id(), link_text));
-      p = std::move(made);
-    }
-    if (!p.plan->place && link_text != text && p.plan->kind == ExpressionPlan::Kind::value && is_constant(*p.plan)) continue;
-    if (p.plan->kind == ExpressionPlan::Kind::gdb) {
-      if (!may_ask) return fail(ErrorCode::unsupported, "gdb is busy with a step");
-      if (!local && split_local(shown)) return fail(ErrorCode::unsupported, "{} is a variable of a function", shown);
-      FRIDAY_TRY(fixed, place_now(node.id(), link_text, p.plan->reason));
-      p.plan = std::move(fixed);
-    }
-    if (!p.plan->place) return fail(ErrorCode::unsupported, "node {}: {} cannot be watched: it has no place in memory", node.id(), link_text);
-    in_frame = in_frame || !p.plan->registers.empty();
-    plans.push_back(p.plan);
-  }
+  FRIDAY_TRY(plan, watch_plan(point, node, shown, text, local, may_ask));
+  const bool in_frame = local || !plan->registers.empty();
   NodeContext& s = state(node.id());
-  const uint32_t type = types_.add(*plans.back(), plans.back()->type), first = s.next_index;
-  s.next_index += static_cast<uint32_t>(plans.size());
+  const uint32_t type = types_.add(*plan, plan->type), first = s.next_index;
+  s.next_index += ChainWatch::most_links + 1;
   Watched watched;
   watched.expression = shown;
   watched.type = type;
   if (in_frame) FRIDAY_TRY_VOID(tie_to_frame(point, node, watched, may_ask));
-  watched.chain = std::make_unique<ChainWatch>(point.id, std::move(plans), first, point.any_write);
+  watched.chain = std::make_unique<ChainWatch>(point.id, std::move(plan), first, point.any_write);
   auto armed = watched.chain->arm(watched.seen_from(node), thread, node.watches(), point.any_page);
   if (!armed) {
     watched.chain->disarm(node.watches());
@@ -342,11 +317,11 @@ std::optional<DebugStop> Debugger::judge_watch(const ReplayStop& stop) {
     }
     if (!told || passing_ || !condition_holds(*point, stop.node, out.message) || !count(*point)) continue;
     out.ids.push_back(number);
-    if (!out.expression.empty()) continue;
-    out.expression = watched[which].expression;
+    WatchChange change{number, watched[which].expression, std::nullopt, std::nullopt};
     const auto address = told->address ? std::optional(told->address->value) : std::nullopt;
-    if (told->old_value) out.old_value = RawValue{watched[which].type, *told->old_value, address};
-    if (told->new_value) out.new_value = RawValue{watched[which].type, *told->new_value, address};
+    if (told->old_value) change.old_value = RawValue{watched[which].type, *told->old_value, address};
+    if (told->new_value) change.new_value = RawValue{watched[which].type, *told->new_value, address};
+    out.changes.push_back(std::move(change));
   }
   if (out.ids.empty()) return std::nullopt;
   return out;

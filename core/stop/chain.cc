@@ -7,48 +7,82 @@
 
 namespace friday {
 
-ChainWatch::ChainWatch(StopPointId id, std::vector<std::shared_ptr<const ExpressionPlan>> links, uint32_t first_index,
-                       bool any_write)
-    : id_(id), links_(std::move(links)), first_index_(first_index), any_write_(any_write) {
-  FRIDAY_CHECK(!links_.empty()) << "stop point " << id.value;
+ChainWatch::ChainWatch(StopPointId id, std::shared_ptr<const ExpressionPlan> plan, uint32_t first_index, bool any_write)
+    : id_(id), plan_(std::move(plan)), first_index_(first_index), any_write_(any_write) {
+  FRIDAY_CHECK(plan_) << "stop point " << id.value;
 }
 
 bool ChainWatch::owns(const WatchHit& hit) const {
-  return hit.id == id_ && hit.index >= first_index_ && hit.index < first_index_ + links_.size();
+  return hit.id == id_ && hit.index >= first_index_ && hit.index <= first_index_ + most_links;
 }
 
 Result<void> ChainWatch::arm(NodeControl& node, ThreadId thread, WatchSet& watches, bool allow_any_page) {
   allow_any_page_ = allow_any_page;
-  return arm_from(0, node, thread, watches);
+  disarm(watches);
+  FRIDAY_TRY(way, find(node, thread));
+  if (!way.place && way.links.empty())
+    return fail(ErrorCode::unsupported, "{} cannot be watched: it has no place in memory, and reads none", plan_->expression);
+  return follow(std::move(way), watches);
 }
 
-// Memory that cannot be reached ends the chain there: the value is undefined until an earlier link changes.
-Result<void> ChainWatch::arm_from(size_t link, NodeControl& node, ThreadId thread, WatchSet& watches) {
-  for (size_t i = link; i < links_.size(); ++i) watches.disarm(id_, first_index_ + static_cast<uint32_t>(i));
-  armed_ = link;
-  value_.reset();
-  place_.reset();
-  for (; armed_ < links_.size(); ++armed_) {
-    bool last = armed_ + 1 == links_.size();
-    auto place = evaluate_place(*links_[armed_], node, thread);
-    if (!place && place.error().code == ErrorCode::bad_address) return {};
-    if (!place) return std::unexpected(place.error());
-    WatchRange range{id_, first_index_ + static_cast<uint32_t>(armed_), place->address, place->size, last && any_write_};
-    auto armed = watches.arm(range, allow_any_page_);
-    if (!armed && armed.error().code == ErrorCode::bad_address) return {};
-    if (!armed) return armed;
-    if (last) place_ = *place;
+// Memory that cannot be reached ends the way there: the value is undefined until an earlier link changes.
+Result<ChainWatch::Way> ChainWatch::find(NodeControl& node, ThreadId thread) const {
+  Way way;
+  std::optional<Error> error;
+  if (plan_->place) {
+    auto place = evaluate_place(*plan_, node, thread, &way.links);
+    if (place) way.place = *place;
+    else error = place.error();
+  } else {
+    auto value = evaluate(*plan_, node, thread, &way.links);
+    if (value) way.computed = std::move(value->bytes);
+    else error = value.error();
   }
-  take_value(watches);
+  if (error && error->code != ErrorCode::bad_address) return std::unexpected(std::move(*error));
+  // In the order of evaluation, each once.
+  std::vector<MemoryCell> once;
+  for (const MemoryCell& cell : way.links)
+    if (std::ranges::find(once, cell) == once.end()) once.push_back(cell);
+  way.links = std::move(once);
+  if (way.links.size() > most_links)
+    return fail(ErrorCode::unsupported, "`{}` reads memory in {} places; at most {} can be followed", plan_->expression, way.links.size(), most_links);
+  return way;
+}
+
+// False when there is no memory.
+Result<bool> ChainWatch::arm_range(uint32_t index, MemoryCell cell, bool any_write, WatchSet& watches) {
+  auto armed = watches.arm({id_, first_index_ + index, cell.address, cell.size, any_write}, allow_any_page_);
+  if (!armed && armed.error().code == ErrorCode::bad_address) return false;
+  if (!armed) return std::unexpected(armed.error());
+  return true;
+}
+
+// What is the same cell as before stays armed.
+Result<void> ChainWatch::follow(Way way, WatchSet& watches) {
+  for (uint32_t i = 0; i < std::max(way.links.size(), links_.size()); ++i) {
+    if (i < way.links.size() && i < links_.size() && way.links[i] == links_[i]) continue;
+    if (i < links_.size()) watches.disarm(id_, first_index_ + 1 + i);
+    if (i < way.links.size()) FRIDAY_TRY_VOID(arm_range(i + 1, way.links[i], false, watches));
+  }
+  links_ = std::move(way.links);
+  const bool same = place_ && way.place && place_->address == way.place->address && place_->size == way.place->size;
+  if (place_ && !same) watches.disarm(id_, first_index_);
+  if (!same) place_.reset();
+  if (way.place && !same) {
+    FRIDAY_TRY(armed, arm_range(0, {way.place->address, way.place->size}, any_write_, watches));
+    if (armed) place_ = way.place;
+  }
+  if (plan_->place) take_value(watches);
+  else value_ = std::move(way.computed);
   return {};
 }
 
 void ChainWatch::take_value(const WatchSet& watches) {
-  auto bytes = watches.bytes_of(id_, first_index_ + static_cast<uint32_t>(links_.size()) - 1);
-  value_ = place_ && bytes && !bytes->empty() ? std::optional(*bytes) : std::nullopt;
+  const std::vector<std::byte>* bytes = place_ ? watches.bytes_of(id_, first_index_) : nullptr;
+  value_ = bytes && !bytes->empty() ? std::optional(*bytes) : std::nullopt;
   if (!value_ || place_->bits == 0) return;
   // A bit-field: its value, in as many bytes as its type has.
-  const PlanType& type = links_.back()->result_type();
+  const PlanType& type = plan_->result_type();
   uint64_t bits = 0;
   for (size_t bit = 0; bit < std::min<uint64_t>(place_->bits, 64); ++bit) {
     const size_t from = place_->bit + bit;
@@ -61,15 +95,15 @@ void ChainWatch::take_value(const WatchSet& watches) {
 
 Result<std::optional<ChainChange>> ChainWatch::update(std::span<const WatchHit> hits, NodeControl& node,
                                                       ThreadId thread, WatchSet& watches) {
-  size_t first = links_.size();
+  bool any = false, link = false;
   for (const WatchHit& hit : hits)
-    if (owns(hit)) first = std::min<size_t>(first, hit.index - first_index_);
-  if (first == links_.size()) return std::nullopt;
+    if (owns(hit)) any = true, link = link || hit.index != first_index_;
+  if (!any) return std::nullopt;
   ChainChange change;
-  change.link = static_cast<uint32_t>(first);
   change.old_value = value_;
-  if (first + 1 < links_.size()) {
-    FRIDAY_TRY_VOID(arm_from(first + 1, node, thread, watches));
+  if (link) {
+    FRIDAY_TRY(way, find(node, thread));
+    FRIDAY_TRY_VOID(follow(std::move(way), watches));
   } else {
     take_value(watches);
   }
@@ -80,8 +114,11 @@ Result<std::optional<ChainChange>> ChainWatch::update(std::span<const WatchHit> 
 }
 
 void ChainWatch::disarm(WatchSet& watches) {
-  for (size_t i = 0; i < links_.size(); ++i) watches.disarm(id_, first_index_ + static_cast<uint32_t>(i));
-  armed_ = 0;
+  if (place_) watches.disarm(id_, first_index_);
+  for (uint32_t i = 0; i < links_.size(); ++i) watches.disarm(id_, first_index_ + 1 + i);
+  links_.clear();
+  place_.reset();
+  value_.reset();
 }
 
 }  // namespace friday

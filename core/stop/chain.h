@@ -1,8 +1,9 @@
-// A watch over a pointer chain: `watch a->b->c` is one range a link (a, a->b, a->b->c), since each may change what the
-// expression means. When link i changes, the links behind it are found and armed anew before the node resumes; a link
-// that cannot be reached (NULL, unmapped) makes the value undefined, which is no error.
+// A watch over an expression, whatever it reads on the way: `a->b->c`, `table[i].count` and `*(T*)p` are each the object that they
+// mean now, and the memory cells (*links*) whose contents lead there: a and a->b, i, p. When a link changes, the way is gone anew
+// and what has become another cell is armed before the node resumes. A link that cannot be reached (NULL, unmapped) makes the value
+// undefined, which is no error. An expression that is no object but computed, `a + b`, has links only.
 //
-// The session owns it, beside the node's WatchSet. Any watched expression is a chain; one without a pointer has one link.
+// The session owns it, beside the node's WatchSet.
 #pragma once
 
 #include <memory>
@@ -17,7 +18,6 @@ namespace friday {
 
 // What a hit meant for the whole expression.
 struct ChainChange {
-  uint32_t link = 0;                        // first link that changed
   bool value_changed = false;               // also true when it became defined or undefined
   std::optional<std::vector<std::byte>> old_value, new_value;  // none: undefined
   std::optional<Addr> address;              // where the value is now
@@ -26,36 +26,43 @@ struct ChainChange {
 
 class ChainWatch {
  public:
-  // `links` in the order of evaluation, each with a place; the last is the watched value itself. Their ranges get the
-  // indexes first_index, first_index + 1, ... of `id`.
-  ChainWatch(StopPointId id, std::vector<std::shared_ptr<const ExpressionPlan>> links, uint32_t first_index = 0,
-             bool any_write = false);
+  static constexpr uint32_t most_links = 64;
+
+  // The ranges of its links and of its value get the indexes [first_index, first_index + most_links] of `id`.
+  ChainWatch(StopPointId id, std::shared_ptr<const ExpressionPlan> plan, uint32_t first_index = 0, bool any_write = false);
 
   StopPointId id() const { return id_; }
   bool owns(const WatchHit& hit) const;
 
-  // Finds and arms all links. An undefined link is no error; a page that may not be protected is.
+  // Evaluates the expression and arms all that it read. An undefined value is no error; a page that may not be protected is, and an
+  // expression that reads nothing.
   Result<void> arm(NodeControl& node, ThreadId thread, WatchSet& watches, bool allow_any_page = false);
-  // Hits of one store, or of one fault, that belong to this chain (others are passed over). Re-arms what is behind the
-  // first changed link. None when no hit was of this chain.
+  // Hits of one store, or of one fault, that belong to this expression (others are passed over). None when no hit did.
   Result<std::optional<ChainChange>> update(std::span<const WatchHit> hits, NodeControl& node, ThreadId thread,
                                             WatchSet& watches);
   void disarm(WatchSet& watches);
 
   const std::optional<std::vector<std::byte>>& value() const { return value_; }
-  size_t armed_links() const { return armed_; }
+  size_t armed_links() const { return links_.size() + (place_ ? 1 : 0); }  // the value's own range is one
 
  private:
-  Result<void> arm_from(size_t link, NodeControl& node, ThreadId thread, WatchSet& watches);
+  struct Way {  // from the expression to its value, at one moment
+    std::vector<MemoryCell> links;
+    std::optional<PlaceValue> place;
+    std::optional<std::vector<std::byte>> computed;
+  };
+  Result<Way> find(NodeControl& node, ThreadId thread) const;
+  Result<void> follow(Way way, WatchSet& watches);
+  Result<bool> arm_range(uint32_t index, MemoryCell cell, bool any_write, WatchSet& watches);
   void take_value(const WatchSet& watches);
 
   StopPointId id_;
-  std::vector<std::shared_ptr<const ExpressionPlan>> links_;
+  std::shared_ptr<const ExpressionPlan> plan_;
   uint32_t first_index_;
   bool any_write_;
   bool allow_any_page_ = false;
-  size_t armed_ = 0;  // links [0, armed_) are armed
-  std::optional<PlaceValue> place_;  // of the value, when it is defined
+  std::vector<MemoryCell> links_;    // armed ones; link i has the index first_index_ + 1 + i, the value first_index_
+  std::optional<PlaceValue> place_;  // of the value, when it is armed
   std::optional<std::vector<std::byte>> value_;
 };
 

@@ -135,14 +135,30 @@ ExpressionPlan from_json(const Json& json) {
   return plan;
 }
 
+// A node's memory that keeps what was read of it.
+class LoggedMemory final : public MemoryReader {
+ public:
+  LoggedMemory(NodeControl& node, std::vector<MemoryCell>* reads) : memory_(node), reads_(reads) {}
+  Result<void> read(Addr address, std::span<std::byte> out) override {
+    auto done = memory_.read(address, out);
+    if (done && reads_) reads_->push_back({address, out.size()});
+    return done;
+  }
+
+ private:
+  NodeMemory memory_;
+  std::vector<MemoryCell>* reads_;
+};
+
 // Runs bytecode; registers are fetched only for a plan that reads any.
-Result<uint64_t> run(const ExpressionPlan& plan, std::span<const std::byte> bytecode, NodeControl& node, ThreadId thread) {
+Result<uint64_t> run(const ExpressionPlan& plan, std::span<const std::byte> bytecode, NodeControl& node, ThreadId thread,
+                     std::vector<MemoryCell>* reads = nullptr) {
   user_regs_struct registers{};
   if (!plan.registers.empty()) {
     FRIDAY_TRY(now, node.registers(thread));
     registers = now;
   }
-  NodeMemory memory(node);
+  LoggedMemory memory(node, reads);
   FRIDAY_TRY(result, run_agent(bytecode, memory, registers));
   if (result.empty) return fail(ErrorCode::bad_input, "the compiled expression `{}` has no value", plan.expression);
   return result.value;
@@ -169,11 +185,11 @@ Result<ExpressionPlan> parse_plan(std::string_view json) {
   }
 }
 
-Result<PlanValue> evaluate(const ExpressionPlan& plan, NodeControl& node, ThreadId thread) {
+Result<PlanValue> evaluate(const ExpressionPlan& plan, NodeControl& node, ThreadId thread, std::vector<MemoryCell>* reads) {
   if (plan.kind == ExpressionPlan::Kind::gdb)
     return fail(ErrorCode::unsupported, "only gdb can evaluate `{}`: {}", plan.expression, plan.reason);
   if (plan.kind == ExpressionPlan::Kind::call) return fail(ErrorCode::unsupported, "`{}` calls a function", plan.expression);
-  auto result = run(plan, plan.bytecode, node, thread);
+  auto result = run(plan, plan.bytecode, node, thread, reads);
   if (!result) return about(plan, result.error());
   PlanValue value{plan.type, std::vector<std::byte>(plan.result_type().size), std::nullopt};
   if (plan.kind == ExpressionPlan::Kind::value) {
@@ -201,11 +217,11 @@ Result<CallValues> evaluate_call(const ExpressionPlan& plan, NodeControl& node, 
   return values;
 }
 
-Result<PlaceValue> evaluate_place(const ExpressionPlan& plan, NodeControl& node, ThreadId thread) {
+Result<PlaceValue> evaluate_place(const ExpressionPlan& plan, NodeControl& node, ThreadId thread, std::vector<MemoryCell>* reads) {
   if (plan.kind == ExpressionPlan::Kind::gdb)
     return fail(ErrorCode::unsupported, "only gdb can evaluate `{}`: {}", plan.expression, plan.reason);
   if (!plan.place) return fail(ErrorCode::unsupported, "`{}` has no place in memory", plan.expression);
-  auto address = run(plan, plan.place->bytecode, node, thread);
+  auto address = run(plan, plan.place->bytecode, node, thread, reads);
   if (!address) return about(plan, address.error());
   return PlaceValue{Addr{*address}, plan.place->size, plan.place->bit, plan.place->bits};
 }

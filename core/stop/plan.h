@@ -124,7 +124,13 @@ Result<ExpressionPlan> parse_plan(std::string_view json);
 
 // `thread` gives the registers that locals are found by. Fails with bad_address (as C would fault), with unsupported for
 // Kind::gdb.
-Result<PlanValue> evaluate(const ExpressionPlan& plan, NodeControl& node, ThreadId thread);
+// `reads` is told of each piece of memory that the bytecode reads, in order, also when a later one fails.
+struct MemoryCell {
+  Addr address{};
+  uint64_t size = 0;
+  bool operator==(const MemoryCell&) const = default;
+};
+Result<PlanValue> evaluate(const ExpressionPlan& plan, NodeControl& node, ThreadId thread, std::vector<MemoryCell>* reads = nullptr);
 // What a plan of Kind::call calls: its address, and the arguments as register contents.
 struct CallValues {
   uint64_t function = 0;
@@ -132,6 +138,6 @@ struct CallValues {
 };
 Result<CallValues> evaluate_call(const ExpressionPlan& plan, NodeControl& node, ThreadId thread);
 // Where the value stands in memory, for a watch or a write. unsupported when it has no place.
-Result<PlaceValue> evaluate_place(const ExpressionPlan& plan, NodeControl& node, ThreadId thread);
+Result<PlaceValue> evaluate_place(const ExpressionPlan& plan, NodeControl& node, ThreadId thread, std::vector<MemoryCell>* reads = nullptr);
 
 }  // namespace friday

@@ -66,9 +66,8 @@ class Stop(Protocol):
     node: int
     thread: int | None  # virtual thread number
     location: str | None  # "process_data at chord.c:58", or the address
-    expression: str | None  # watch: the expression that changed first
-    old: RawValue | None
-    new: RawValue | None
+    changes: "dict[int, tuple[str, RawValue | None, RawValue | None]]"
+    """watch: of each of `ids` the expression that changed, its old and its new value (None: undefined). Else empty."""
     logical_time: LogicalTime
     real_time: float  # seconds since the epoch on the node's clock, as recorded
     event: int | None  # index of the node's event at or before the stop

@@ -92,9 +92,8 @@ def stop_lines(session: "Session", stop: "Stop", hidden: Collection[int] = ()) -
         lines = [f"interrupted; {named(node)} is in {where}"]
     else:
         lines = [f"{named(node)}: {where}"]
-    if stop.expression is not None:
-        hit = session.hit
-        lines.append(f"  {stop.expression}: {_shown(hit.old)} -> {_shown(hit.new)}")
+    for hit in session.changes(stop):
+        lines.append(f"  {hit.expression}: {_shown(hit.old)} -> {_shown(hit.new)}")
     if stop.message:
         lines += [f"  {line}" for line in stop.message.splitlines()]
     return lines + ([source] if source else [])

@@ -38,15 +38,16 @@ Progress = Callable[[float, float], None]
 
 class Hit:
     """`__HIT__`: what triggered the handler that runs."""
-    __slots__ = ("_session", "stop", "point")
+    __slots__ = ("_session", "stop", "point", "_id")
 
-    def __init__(self, session: "Session", stop: Stop, point: "StopPoint | None") -> None:
+    def __init__(self, session: "Session", stop: Stop, point: "StopPoint | None", id_: int | None = None) -> None:
         self._session, self.stop, self.point = session, stop, point
+        self._id = point.id if point else id_
 
     @property
     def id(self) -> int | None:
         """The global id of the stop point; None for one that was set beside the session."""
-        return self.point.id if self.point else None
+        return self._id
 
     @property
     def node(self) -> Node:
@@ -56,17 +57,23 @@ class Hit:
     @property
     def expression(self) -> str | None:
         """watch: the expression that changed, the first of several."""
-        return self.stop.expression
+        return self._change[0]
 
     @property
     def old(self) -> Any:
         """watch: its value before the write; None where it could not be read."""
-        return self._decode(self.stop.old)
+        return self._decode(self._change[1])
 
     @property
     def new(self) -> Any:
         """watch: its value after the write; None where it cannot be read."""
-        return self._decode(self.stop.new)
+        return self._decode(self._change[2])
+
+    @property
+    def _change(self) -> "tuple[str | None, Any, Any]":
+        """Of this stop point; between handlers, of the stop's first one."""
+        changes = self.stop.changes
+        return changes.get(self._id) or next(iter(changes.values()), (None, None, None))
 
     @property
     def thread(self) -> int | None:
@@ -251,6 +258,10 @@ class Session:
     def hit(self) -> Hit | None:
         """`__HIT__`: what triggered; None before the first stop."""
         return None if self.last_stop is None else Hit(self, self.last_stop, self._point)
+
+    def changes(self, stop: Stop) -> list[Hit]:
+        """What a stop at watchpoints changed, each as its handler sees it."""
+        return [Hit(self, stop, None, id_) for id_ in stop.changes]
 
     @property
     def altered(self) -> dict[Node, Any]:
@@ -603,7 +614,7 @@ class Session:
         if point is None or stop is None or point.run is None:
             return
         error.add_note(f"in the handler of {point.label} on node {self.node} ({self.node.name}) at {stop.logical_time} s"
-                       + (f", {stop.expression} changed" if stop.expression else ""))
+                       + (f", {change[0]} changed" if (change := stop.changes.get(point.id)) else ""))
         own = getattr(getattr(point.run, "__code__", None), "co_freevars", ())
         if isinstance(error, NameError) and error.name in own:
             error.add_note(f"`{error.name}` is the handler's own and has no value yet; `py {error.name} = ...` makes "

@@ -143,7 +143,7 @@ BAD_INPUT = {  # what is typed, and the one line that answers it
     "break process_dat": 'Function "process_dat" not defined; the nearest is `process_data`',
     "@(packet_id)": "`packet_id` is not in scope here: it is a variable of process_data (process.c:",
     "watch process_data::packt": "process_data has no variable `packt`; the nearest is `packet`",
-    "watch 5": "node 0: 5 cannot be watched: it has no place in memory",
+    "watch 5": "5 cannot be watched: it has no place in memory",
     "delete 99": "no stop point 99; there are: ",
     "goto message 1000000": "there is no message 1000000: they have the numbers 1 to ",
     "goto event 100000 n2": "node 2 (n2) has no event 100000: the last is ",

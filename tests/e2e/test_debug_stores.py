@@ -1,7 +1,7 @@
 """Stores that hit a watched page again and again: they are patched, and nothing that the program does shows it."""
 
 import pytest
-from debug_support import BUILD, final_state, friday, opened, record_once, run_to_end  # noqa: F401
+from debug_support import BUILD, break_at, final_state, friday, opened, record_once, run_to_end  # noqa: F401
 
 pytestmark = pytest.mark.limit(60)
 
@@ -57,3 +57,28 @@ def test_steps_and_breakpoints_among_patched_stores(stores, opened, plain_end):
     assert "store_to" in session.gdb("disassemble store_to", nodes=0)[session.nodes[0]]
     hot.delete()
     assert end_without_points(session) == plain_end
+
+
+WAYS = ["chosen[at].value", "((struct Item*)untyped)->value", "(*path)->value", "items[inner[inner[at]]].key", "low + high",
+        "(flags & 6) != 0", "low > high"]
+
+
+@pytest.fixture(scope="module")
+def ways(tmp_path_factory):
+    return record_once("watch_ways", lambda recorder: recorder.record([BUILD / "targets" / "watch_ways"]), tmp_path_factory)
+
+
+@pytest.mark.parametrize("chosen", [*([way] for way in WAYS), WAYS])
+def test_an_expression_is_watched_by_all_that_leads_to_it(ways, opened, chosen):
+    """The hits of each expression are the changes that the program saw itself."""
+    witness = [[int(word) for word in line.split()] for line in ways.stdout.splitlines()]
+    session = opened(ways)
+    break_at(session, "ready")
+    seen = {way: [] for way in chosen}
+    for way in chosen:
+        session.watch(way, lambda hit, way=way: seen[way].append((int(hit.old), int(hit.new))))
+    run_to_end(session)
+    for way in chosen:
+        values = witness[WAYS.index(way)]
+        assert seen[way] == [(old, new) for old, new in zip(values, values[1:]) if old != new], way
+        assert len(seen[way]) >= 5

@@ -73,9 +73,7 @@ class FakeStop:
     node: int = 0
     thread: "int | None" = None
     location: "str | None" = None
-    expression: "str | None" = None
-    old: object = None
-    new: object = None
+    changes: dict = field(default_factory=dict)
     logical_time: int = 0
     real_time: float = 0.0
     event: "int | None" = None
@@ -348,10 +346,10 @@ class FakeBackend:
             self.state[node] = "ended"
             stop.kind, stop.message = "exit", "exited with 0"
             return stop
-        stop.ids = tuple(id_ for id_, point in self.points.items() if point.on and self.hit(point, event, before, stop))
+        stop.ids = tuple(id_ for id_, point in self.points.items() if point.on and self.hit(id_, point, event, before, stop))
         return stop
 
-    def hit(self, point, event, before, stop):
+    def hit(self, id_, point, event, before, stop):
         if point.kind == "timer":
             if self.clock < point.due:
                 return False
@@ -368,11 +366,12 @@ class FakeBackend:
             changed = [e for e in point.what if e in now and now[e][1] != before.get(e, (0, None))[1]]
             if not changed:
                 return False
-            stop.kind, stop.expression = "watch", changed[0]
-            stop.old, stop.new = before.get(changed[0]), now[changed[0]]
+            stop.kind = "watch"
         if point.skip:
             point.skip -= 1
             return False
+        if point.kind == "watch":
+            stop.changes[id_] = (changed[0], before.get(changed[0]), now[changed[0]])
         return True
 
     def step(self, node, command):
