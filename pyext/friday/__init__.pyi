@@ -83,6 +83,9 @@ class Session:
     def hit(self) -> Hit | None:
         """`__HIT__`: what triggered; None before the first stop."""
 
+    def changes(self, stop: Stop) -> list[Hit]:
+        """What a stop at watchpoints changed, each as its handler sees it."""
+
     @property
     def altered(self) -> dict[Node, Any]:
         """The nodes whose program state the user has changed, with the logical time since when."""
@@ -258,7 +261,7 @@ class Hit:
     stop: Stop
     point: StopPoint | None
 
-    def __init__(self, session: Session, stop: Stop, point: StopPoint | None) -> None:
+    def __init__(self, session: Session, stop: Stop, point: StopPoint | None, id_: int | None=None) -> None:
         ...
 
     @property
@@ -750,10 +753,8 @@ class Stop(Protocol):
     """virtual thread number"""
     location: str | None
     """"process_data at chord.c:58", or the address"""
-    expression: str | None
-    """watch: the expression that changed first"""
-    old: Any | None
-    new: Any | None
+    changes: dict[int, tuple[str, Any | None, Any | None]]
+    """watch: of each of `ids` the expression that changed, its old and its new value (None: undefined). Else empty."""
     logical_time: LogicalTime
     real_time: float
     """seconds since the epoch on the node's clock, as recorded"""
