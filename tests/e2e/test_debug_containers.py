@@ -96,3 +96,13 @@ def test_a_watch_of_a_size_sees_each_change(containers, opened):  # noqa: F811
     session.watch("all.single.owner._M_string_length", lambda hit: seen.append((hit.old, hit.new, session.node.read("all.single.owner"))))
     break_at(session, "ready")
     assert seen[0] == (2, 3) and seen[1][:2] == (4, 7) and len(seen) == 2
+
+
+def test_a_watch_of_an_element_says_that_it_stays_where_it_is(containers, opened):  # noqa: F811
+    session = opened(containers)
+    break_at(session, "ready")
+    seen = []
+    session.watch("all.accounts[0].balance", lambda hit: seen.append((hit.old, hit.new)))
+    assert any("all.accounts[0].balance is watched where it stands now" in notice for notice in session.backend.take_notices())
+    break_at(session, "ready")
+    assert seen == [(1.5, 100)]
