@@ -156,7 +156,7 @@ class Reader:
             return own
         decorators = [ast.unparse(decorator) for decorator in statement.decorator_list]
         if any(decorator.endswith(".setter") for decorator in decorators):
-            return own  # its property is there
+            return [*own, Member(f"{statement.name}.setter", self.signature(statement))]
         return [*own, Member(statement.name, self.signature(statement), ast.get_docstring(statement) or "", "property" if "property" in decorators else "function")]
 
     def assigned(self, init: ast.FunctionDef, module: str) -> list[Member]:
@@ -202,44 +202,30 @@ class Reader:
 
 
 # -- the stub ---------------------------------------------------------------------------------------------------------
-def quoted(doc: str, indent: str) -> list[str]:
-    """A docstring as source."""
-    text = doc.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
-    text = text[:-1] + '\\"' if text.endswith('"') else text
-    lines = f'"""{text}"""'.splitlines()
-    return [lines[0] and indent + lines[0], *(line and indent + line for line in lines[1:])] if doc else []
-
-
-def stub_function(node: ast.FunctionDef, doc: str, indent: str = "") -> list[str]:
+def stub_function(node: ast.FunctionDef, indent: str = "") -> list[str]:
     head = ast.FunctionDef(node.name, node.args, [ast.Expr(ast.Constant(...))], node.decorator_list, node.returns, None, lineno=1)
-    lines = ast.unparse(ast.fix_missing_locations(head)).splitlines()
-    if not doc:
-        return [*(indent + line for line in lines[:-1]), indent + "    ..."]
-    return [*(indent + line for line in lines[:-1]), *quoted(doc, indent + "    ")]
+    *lines, end, _ = ast.unparse(ast.fix_missing_locations(head)).splitlines()
+    return [indent + line for line in (*lines, end + " ...")]
 
 
 def stub_class(public: Public) -> list[str]:
     assert isinstance(public.node, ast.ClassDef)
     lines = [f"@{ast.unparse(decorator)}" for decorator in public.node.decorator_list]
-    lines += [f"class {public.name}({', '.join(public.bases)}):" if public.bases else f"class {public.name}:", *quoted(public.doc, "    ")]
-    dataclass_fields = any("dataclass" in line for line in lines[:1])
+    lines += [f"class {public.name}({', '.join(public.bases)}):" if public.bases else f"class {public.name}:"]
     for member in public.members:
-        if member.kind == "attribute" and dataclass_fields and member.name.startswith("_"):
-            continue
         if member.kind in ("attribute", "alias"):
-            lines += ["    " + ast.unparse(ast.fix_missing_locations(member.node)), *quoted(member.doc, "    ")]
+            lines.append("    " + ast.unparse(ast.fix_missing_locations(member.node)))
         else:
             assert isinstance(member.node, ast.FunctionDef)
-            lines += ["", *stub_function(member.node, member.doc, "    ")]
-    return lines if public.members or public.doc else [*lines, "    ..."]
+            lines += stub_function(member.node, "    ")
+    return lines if public.members else [lines[0][:-1] + ": ..."] if len(lines) == 1 else [*lines, "    ..."]
 
 
 def stub(all_names: dict[str, Public]) -> str:
-    lines = ['"""The public names of friday. Written by pyext/make_reference.py."""', "import os", "from dataclasses import dataclass",
+    lines = ['"""The public names of friday and their types; their docstrings are in docs/python.md. Written by pyext/make_reference.py."""', "import os", "from dataclasses import dataclass",
              f"from typing import {', '.join(sorted(_TYPING))}", "", "__version__: str", "session: Session | None"]
     for public in all_names.values():
-        lines += ["", ""]
-        lines += stub_class(public) if isinstance(public.node, ast.ClassDef) else stub_function(public.node, public.doc)
+        lines += ["", *(stub_class(public) if isinstance(public.node, ast.ClassDef) else stub_function(public.node))]
     return "\n".join(lines) + "\n"
 
 

@@ -77,6 +77,12 @@ def ring(tmp_path_factory):
     return record_once("ring", record_ring, tmp_path_factory)
 
 
+@pytest.fixture(scope="module")
+def workers(tmp_path_factory):
+    """tests/targets/workers.c: four threads that take turns."""
+    return record_once("workers", lambda recorder: recorder.record([BUILD / "targets" / "workers"]), tmp_path_factory)
+
+
 @pytest.fixture
 def opened(request):
     """opened(recording, ...): a friday.Session on it, closed at the end of the test."""

@@ -6,15 +6,10 @@ import os
 import re
 
 import pytest
-from debug_support import BUILD, break_at, final_state, friday, opened, record_once  # noqa: F401
+from debug_support import break_at, final_state, friday, opened, workers  # noqa: F401
 
 pytestmark = pytest.mark.limit(60)
 BY_CORE, BY_GDB = "{}", "{} + 0"  # arithmetic on a result is more than the core does
-
-
-@pytest.fixture(scope="module")
-def workers(tmp_path_factory):
-    return record_once("workers", lambda recorder: recorder.record([BUILD / "targets" / "workers"]), tmp_path_factory)
 
 
 @pytest.fixture(scope="module")

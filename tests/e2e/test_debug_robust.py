@@ -10,14 +10,9 @@ import time
 
 import pytest
 from conftest import wait_until
-from debug_support import BUILD, break_at, final_state, friday, opened, record_once, run_to_end  # noqa: F401
+from debug_support import BUILD, break_at, final_state, friday, opened, record_once, run_to_end, workers  # noqa: F401
 
 pytestmark = pytest.mark.limit(60)
-
-
-@pytest.fixture(scope="module")
-def workers(tmp_path_factory):
-    return record_once("workers", lambda recorder: recorder.record([BUILD / "targets" / "workers"]), tmp_path_factory)
 
 
 @pytest.fixture(scope="module")

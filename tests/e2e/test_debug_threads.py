@@ -7,17 +7,12 @@ import threading
 
 import pytest
 from conftest import answers, free_ports, wait_until
-from debug_support import BUILD, break_at, final_state, friday, opened, record_once, run_to_end  # noqa: F401
+from debug_support import break_at, final_state, friday, opened, record_once, run_to_end, workers  # noqa: F401
 from test_memcached import SERVER, Client
 
 pytestmark = pytest.mark.limit(60)
 
 WORKERS, TURNS = 4, 25
-
-
-@pytest.fixture(scope="module")
-def workers(tmp_path_factory):
-    return record_once("workers", lambda recorder: recorder.record([BUILD / "targets" / "workers"]), tmp_path_factory)
 
 
 def events(final):

@@ -6,15 +6,10 @@ import xml.etree.ElementTree as xml
 
 import pytest
 from console_support import Terminal
-from debug_support import BUILD, friday, record_once
+from debug_support import BUILD, friday, workers  # noqa: F401
 
 pytestmark = pytest.mark.limit(90)
 WRITES = 100  # of workers: each of its four threads adds 25 times
-
-
-@pytest.fixture(scope="module")
-def workers(tmp_path_factory):
-    return record_once("workers", lambda recorder: recorder.record([BUILD / "targets" / "workers"]), tmp_path_factory)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import xml.etree.ElementTree as xml
 import pytest
 from conftest import wait_until
 from console_support import Terminal
-from debug_support import BUILD, record_once
+from debug_support import workers  # noqa: F401
 
 pytestmark = pytest.mark.limit(90)
 
@@ -18,11 +18,6 @@ HOLDS = "import sys\nimport helper\nassert sys.argv[1:] == ['--word', 'x'], sys.
 FAILS = "@session.watch('total')\ndef small():\n    assert @(total) < 20\n"
 # Says that it is there, then computes for ever inside a handler.
 LOOPS = "import os\n@session.watch('total')\ndef loop():\n    print('pid', os.getpid(), flush=True)\n    while True: pass\n"
-
-
-@pytest.fixture(scope="module")
-def workers(tmp_path_factory):
-    return record_once("workers", lambda recorder: recorder.record([BUILD / "targets" / "workers"]), tmp_path_factory)
 
 
 @pytest.fixture

@@ -2,13 +2,7 @@
 
 import ast
 
-import pytest
-from debug_support import BUILD, ROOT, break_at, friday, opened, record_once, ring, run_to_end  # noqa: F401
-
-
-@pytest.fixture(scope="module")
-def workers(tmp_path_factory):
-    return record_once("workers", lambda recorder: recorder.record([BUILD / "targets" / "workers"]), tmp_path_factory)
+from debug_support import ROOT, break_at, friday, opened, ring, run_to_end, workers  # noqa: F401
 
 
 def test_the_core_has_what_the_contract_says():
