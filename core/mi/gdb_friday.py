@@ -568,6 +568,23 @@ class Scope(JsonCommand):
         return scope_of(pc, gdb.block_for_pc(pc))
 
 
+def with_unnamed(expression, work):
+    """work(expression). gdb finds static variables of other files from anywhere, but those of an unnamed namespace only from their own
+    file: where it knows no such symbol, they are named in full."""
+    text = expression
+    while True:
+        try:
+            return work(text)
+        except gdb.error as error:
+            unknown = re.match(r'No symbol "(\w+)" in current context', str(error))
+            full = unknown and "(anonymous namespace)::" + unknown[1]
+            if not full or "'%s'" % full in text or gdb.lookup_static_symbol(full) is None:
+                raise
+            text = re.sub(r"(?<![\w.>:'\"])%s(?![\w'\"]|::)" % unknown[1], "'%s'" % full, text)
+            if "'%s'" % full not in text:
+                raise
+
+
 class Plan(JsonCommand):
     """-friday-plan EXPR"""
 
@@ -575,6 +592,9 @@ class Plan(JsonCommand):
         expression = " ".join(argv).strip()
         if not expression:
             raise gdb.GdbError("Usage: -friday-plan EXPR")
+        return dict(with_unnamed(expression, self.planned), expression=expression)
+
+    def planned(self, expression):
         answer = {"kind": "gdb", "expression": expression, "scope": self.scope()}
         try:
             answer.update(self.plan(expression))
@@ -789,7 +809,7 @@ class Value(JsonCommand):
     """-friday-value EXPR"""
 
     def answer(self, argv):
-        value = gdb.parse_and_eval(" ".join(argv))
+        value = with_unnamed(" ".join(argv), gdb.parse_and_eval)
         if value.type.strip_typedefs().code in (gdb.TYPE_CODE_REF, gdb.TYPE_CODE_RVALUE_REF):
             value = value.referenced_value()
         table = TypeTable()

@@ -69,6 +69,14 @@ def test_what_containers_hold_is_copied_with_them(node):
     assert [a.id for a in node.read("all.big")] == list(range(280, 300))
 
 
+def test_names_of_an_unnamed_namespace_are_found_from_everywhere(node):
+    node.session.run()  # to the end, in the C library; what was destroyed is still there to be read
+    assert node.read("all.text") == "changed" and node.read("all.single.id + all.several[1].id") == 11 + 13
+    assert node.read("sizeof(all.count)") == 4
+    with pytest.raises(friday.NoSymbol, match='No symbol "alll"'):
+        node.read("alll.text")
+
+
 def test_operators_of_smart_pointers_and_vectors_work_in_expressions(node):
     assert node.read("all.owned->owner") == "emil" and node.read("all.shared->id") == 10 and node.read("all.owned->balance * 2") == 19
     assert node.read("all.accounts[1].owner") == "bert" and node.read("all.names[0]") == "one" and node.read("all.many[999]") == 999
