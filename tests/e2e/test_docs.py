@@ -2,8 +2,8 @@
 page shows, numbers apart.
 
 A fenced block that has lines `$ COMMAND` is a shell's; one marked `console` is a session: `$ ... friday replay ring` begins it, and
-the blocks that follow go on in it. A block marked `python` is the file that the words before it name (`Save this as NAME`). A line
-`...` stands for any lines, `...` at the end of a line for any rest. What comes behind `<!-- not replayed -->` is only read.
+the blocks that follow go on in it. A block marked `python` is the file that the paragraph before it names (`Save this as NAME`), or only
+read. A line `...` stands for any lines, `...` at the end of a line for any rest. What comes behind `<!-- not replayed -->` is only read.
 
 FRIDAY_WRITE_DOCS=1 puts what was shown into the blocks that differ.
 """
@@ -59,8 +59,8 @@ class Page:
             for fence in _FENCE.finditer(self.replayed):
                 kind, block = fence[1], fence[2]
                 if kind == "python":
-                    name = re.search(r"(?s).*Save this as `([\w.]+)`", self.replayed[:fence.start()])[1]
-                    (self._directory / name).write_text(self._here(block))
+                    if name := re.search(r"Save this as `([\w.]+)`", self.replayed[:fence.start()].rstrip().rpartition("\n\n")[2]):
+                        (self._directory / name[1]).write_text(self._here(block))
                 elif kind == "console":
                     self._check(fence, self._console(block))
                 elif block.startswith("$ "):
