@@ -358,6 +358,7 @@ py before = {int(n): session.backend.event(n) for n in __ALL__}
 2 next
 2 finish
 2 until
+2 next 30
 py after = {int(n): session.backend.event(n) for n in __ALL__}
 py now = session.logical_time
 py print("at", __NODE__.name, sorted(n for n in after if after[n] > before[n]), all(after[n] >= before[n] for n in after))
@@ -365,7 +366,7 @@ goto 2.9
 py print("later", now < session.logical_time)
 """)
     places = re.findall(r"^node 2 \(n2\)(?: stopped at breakpoint 1,|:) (\w+) \(", done.stdout, re.M)
-    assert done.returncode == 0 and places == ["process_packet", "note_sender", "note_sender", "process_packet", "process_packet"], done.stdout
+    assert done.returncode == 0 and places[:5] == ["process_packet", "note_sender", "note_sender", "process_packet", "process_packet"], done.stdout
     moved = re.search(r"^at n2 \[(.*)\] True$", done.stdout, re.M)
     assert moved and "2" in moved[1] and "," in moved[1] and "later True" in done.stdout, done.stdout
 
