@@ -265,7 +265,13 @@ class Debugger final : public Pump, public ClientOwner {
   bool arm_as_in_parent(StopPoint& point, ReplayNode& node);
   void disarm(StopPoint& point, ReplayNode& node);
   void arm_all(ReplayNode& node);
-  bool condition_holds(const StopPoint& point, NodeId node, std::string& note);
+  struct Judgement {  // of the conditions at one stop
+    std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
+    std::string failure;  // of the first that could not be evaluated
+    size_t more_failed = 0;
+    std::string note() const;
+  };
+  bool holds(const StopPoint& point, NodeId node, Judgement& judgement);
   Result<std::shared_ptr<const ExpressionPlan>> watch_plan(const StopPoint& point, ReplayNode& node, const std::string& shown, const std::string& text, bool local,
                                                            bool may_ask);
   Result<void> watch_expression(StopPoint& point, ReplayNode& node, const std::string& shown, const std::string& text, bool local, bool may_ask);

@@ -1,5 +1,6 @@
 // Stop points over all nodes: resolved by each node's gdb, armed in each node, judged when one is hit.
 #include <algorithm>
+#include <chrono>
 
 #include <nlohmann/json.hpp>
 
@@ -9,6 +10,8 @@
 
 namespace friday {
 namespace {
+
+constexpr auto kConditionsTime = std::chrono::seconds(2);
 
 std::string clean(std::string text) {
   while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.pop_back();
@@ -270,14 +273,28 @@ Result<void> Debugger::patch_stores(bool on) {
   return {};
 }
 
-bool Debugger::condition_holds(const StopPoint& point, NodeId node, std::string& note) {
+// The group stops anyhow once a condition has failed: after a while gdb is not asked about thousands of others.
+bool Debugger::holds(const StopPoint& point, NodeId node, Judgement& judgement) {
   if (point.condition.empty()) return true;
-  auto value = read(node, point.condition);
-  if (!value) {
-    note = fmt::format("the condition of {} could not be evaluated: {}", point.id.value, value.error().message);
-    return true;
+  const bool ask = judgement.failure.empty() || std::chrono::steady_clock::now() - judgement.start < kConditionsTime;
+  std::optional<RawValue> value;
+  if (ask) {
+    auto read_now = read(node, point.condition);
+    if (!read_now) {
+      if (judgement.failure.empty()) judgement.failure = fmt::format("the condition of {} could not be evaluated: {}", point.id.value, read_now.error().message);
+      else judgement.more_failed++;
+      return true;
+    }
+    value = std::move(*read_now);
+  } else if (auto quick = read_quickly(node, point.condition)) {
+    value = std::move(*quick);
   }
-  return std::any_of(value->bytes.begin(), value->bytes.end(), [](std::byte b) { return b != std::byte{0}; });
+  if (!value) judgement.more_failed++;
+  return !value || std::ranges::any_of(value->bytes, [](std::byte b) { return b != std::byte{0}; });
+}
+
+std::string Debugger::Judgement::note() const {
+  return more_failed ? fmt::format("{}; nor could those of {} more", failure, more_failed) : failure;
 }
 
 bool Debugger::count(StopPoint& point) { return points_.count_hit(point.id) == HitVerdict::run_handlers; }
@@ -290,10 +307,12 @@ std::optional<DebugStop> Debugger::judge_breakpoint(ReplayStop stop) {
   for (const auto& owner : stop.owners)
     if (owner.kind == BreakpointOwner::Kind::stop_point) ids.push_back(owner.id);
   std::sort(ids.begin(), ids.end());
+  Judgement judgement;
   for (uint32_t id : ids) {
     StopPoint* point = points_.find({id});
-    if (point && point->enabled && condition_holds(*point, stop.node, out.message) && count(*point)) out.ids.push_back(id);
+    if (point && point->enabled && holds(*point, stop.node, judgement) && count(*point)) out.ids.push_back(id);
   }
+  out.message = judgement.note();
   if (out.ids.empty()) return std::nullopt;
   return out;
 }
@@ -301,6 +320,7 @@ std::optional<DebugStop> Debugger::judge_breakpoint(ReplayStop stop) {
 std::optional<DebugStop> Debugger::judge_watch(const ReplayStop& stop) {
   DebugStop out = base_stop(stop, DebugStop::Kind::watch);
   ReplayNode& node = *session_->find(stop.node);
+  Judgement judgement;
   for (auto& [number, watched] : state(stop.node).watches) {
     StopPoint* point = points_.find({number});
     if (!point || !point->enabled) continue;
@@ -318,7 +338,7 @@ std::optional<DebugStop> Debugger::judge_watch(const ReplayStop& stop) {
       told = std::move(**change);
       which = i;
     }
-    if (!told || passing_ || !condition_holds(*point, stop.node, out.message) || !count(*point)) continue;
+    if (!told || passing_ || !holds(*point, stop.node, judgement) || !count(*point)) continue;
     out.ids.push_back(number);
     WatchChange change{number, watched[which].expression, std::nullopt, std::nullopt};
     const auto address = told->address ? std::optional(told->address->value) : std::nullopt;
@@ -327,6 +347,7 @@ std::optional<DebugStop> Debugger::judge_watch(const ReplayStop& stop) {
     out.changes.push_back(std::move(change));
   }
   if (out.ids.empty()) return std::nullopt;
+  out.message = judgement.note();
   return out;
 }
 

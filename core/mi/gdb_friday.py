@@ -585,6 +585,11 @@ def with_unnamed(expression, work):
                 raise
 
 
+def is_unknown_name(problem):
+    """Whether nothing else need be tried: gdb has searched all symbols for a name in vain, which takes it milliseconds."""
+    return str(problem).startswith("No symbol ") and str(problem).endswith(" in current context.")
+
+
 class Plan(JsonCommand):
     """-friday-plan EXPR"""
 
@@ -600,6 +605,8 @@ class Plan(JsonCommand):
             answer.update(self.plan(expression))
             answer["kind"] = "agent"
         except (gdb.error, Unplannable) as problem:
+            if is_unknown_name(problem):
+                raise
             try:
                 answer.update(call_plan(expression))
                 return answer
@@ -630,7 +637,11 @@ class Plan(JsonCommand):
     def plan(self, expression):
         try:
             place = place_of(expression)
-        except (gdb.error, Unplannable):
+        except gdb.error as problem:
+            if is_unknown_name(problem):
+                raise
+            place = None
+        except Unplannable:
             place = None
         table = TypeTable()
         if place is None:
