@@ -457,6 +457,16 @@ class Session {
     check_or_raise(std::move(result));
   }
   size_t gdb_count() { return debugger().gdb_count(); }
+  // (node, address, text) of each place where a breakpoint stands; (node, None, reason) where it has none.
+  std::vector<std::tuple<uint32_t, std::optional<uint64_t>, std::string>> places(uint32_t id) {
+    std::vector<std::tuple<uint32_t, std::optional<uint64_t>, std::string>> list;
+    const StopPoint* point = debugger().stop_points().find({id});
+    if (!point) return list;
+    for (const auto& [node, instances] : point->instances)
+      for (const StopInstance& each : instances) list.emplace_back(node.value, each.address.value, each.place);
+    for (const auto& [node, reason] : point->pending) list.emplace_back(node.value, std::nullopt, reason);
+    return list;
+  }
   std::string endpoint(uint32_t node) {
     const NodeId id = known_node(node);
     return value_or_raise(debugger().endpoint(id));
@@ -637,6 +647,7 @@ void bind_session(py::module_& module) {
       .def("types", &Session::types)
       .def("gdb", &Session::gdb)
       .def("endpoint", &Session::endpoint)
+      .def("places", &Session::places)
       .def("backtrace", &Session::backtrace)
       .def("complete", &Session::complete)
       .def("location", &Session::location)

@@ -175,6 +175,8 @@ class Backend(Protocol):
     def delete(self, id: int) -> None:
         """Forgets a stop point; allowed for one that was just hit. Unknown ids raise UsageError, here and below."""
     def enable(self, id: int, on: bool) -> None: ...
+    def places(self, id: int) -> Sequence[tuple[int, int | None, str]]:
+        """Where a breakpoint stands on the nodes that run: (node, address, "function at file:line"); (node, None, why) where it waits."""
     def ignore(self, id: int, count: int) -> None:
         """Lets the next count hits pass."""
     def condition(self, id: int, condition: str | None) -> None:

@@ -90,9 +90,20 @@ def _points(kinds: tuple[str, ...], what: str) -> "Callable[[Session, Command, O
         out(lines[0])
         for point, line in zip(points, lines[1:]):
             out(line)
+            for text in place_lines(point):
+                out(f"      {text}")
             for text in handler_lines(point):
                 out(f"      {text}")
     return show
+
+
+def place_lines(point: "StopPoint") -> list[str]:
+    """Where a breakpoint stands if that is not one place, and on which nodes it waits."""
+    nodes: dict[tuple[bool, str], list[int]] = {}
+    for node, address, text in point.places if point.kind == "breakpoint" else ():
+        nodes.setdefault((address is not None, text), []).append(node)
+    one = len(nodes) == 1 and all(stands for stands, _ in nodes)
+    return [] if one else [f"{'stands in' if stands else 'waits:'} {text} (nodes {', '.join(map(str, on))})" for (stands, text), on in nodes.items()]
 
 
 def handler_lines(point: "StopPoint") -> list[str]:

@@ -131,6 +131,12 @@ class StopPoint:
         """"watch 2 (srv.successor)"."""
         return f"{self.kind} {self.id} ({self.what})"
 
+    @property
+    def places(self) -> Sequence[tuple[int, int | None, str]]:
+        """Where a breakpoint stands on each node that has started, several places for inlined functions, overloads and templates:
+        (node, address, "function at file:line"); (node, None, why) where it waits."""
+        return self.session.backend.places(self.id)
+
     def delete(self) -> None:
         """Forgets it; its handler may do that."""
         self.session.delete(self.id)

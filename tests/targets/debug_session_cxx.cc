@@ -71,6 +71,7 @@ APART T largest(T a, T b) {
 }
 
 inline long thrice(long x) {
+  measured += x;
   long result = x * 3;
   return result;
 }
@@ -78,7 +79,7 @@ inline long thrice(long x) {
 APART long use_inline(long x) {
   long a = thrice(x);
   long b = thrice(x + 1);
-  return a - b;
+  return a * b;
 }
 
 APART long throws(int which) {
@@ -90,7 +91,7 @@ APART long careful(int which) {
   try {
     return throws(which);
   } catch (const std::runtime_error& error) {
-    total += 1000;
+    total += thrice(300) + 100;
     return static_cast<long>(std::string(error.what()).size());
   }
 }

@@ -266,6 +266,9 @@ class FakeBackend:
         self.log.append((node, "gdb " + command))
         return f"gdb {command}\n"
 
+    def places(self, id):
+        return []
+
     def endpoint(self, node):
         return f"/tmp/endpoint-{node}"
 
