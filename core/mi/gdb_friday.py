@@ -586,8 +586,14 @@ def with_unnamed(expression, work):
 
 
 def is_unknown_name(problem):
-    """Whether nothing else need be tried: gdb has searched all symbols for a name in vain, which takes it milliseconds."""
-    return str(problem).startswith("No symbol ") and str(problem).endswith(" in current context.")
+    """Whether nothing else need be tried: gdb has searched all symbols for a name in vain, which takes it milliseconds. It translates
+    in the scope of the innermost frame, whichever is selected."""
+    if not (str(problem).startswith("No symbol ") and str(problem).endswith(" in current context.")):
+        return False
+    try:
+        return gdb.selected_frame() == gdb.newest_frame()
+    except gdb.error:
+        return True
 
 
 class Plan(JsonCommand):

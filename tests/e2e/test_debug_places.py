@@ -55,3 +55,25 @@ def test_addresses_where_no_breakpoint_can_stand(loads, opened, plain_end):
             session.breakpoint(location)
     session.breakpoint(f"*{place:#x}", lambda: None)
     assert final_state(session) == plain_end
+
+
+# ---- Programs that appear later
+
+def test_a_breakpoint_waits_for_a_program_that_is_executed_later(tmp_path_factory, opened):
+    """A shell forks, and both it and its child become other programs: nodes that do not exist yet when the breakpoint is set."""
+    workers = BUILD / "targets" / "workers"
+    recording = record_once("shell", lambda recorder: recorder.record(["/bin/sh", "-c", f"{workers} & wait; exec {workers}"]), tmp_path_factory)
+    session = opened(recording)
+    plain = {node: events for node, (events, _) in final_state(session).items()}
+    session.restart()
+    hits = {}
+    point = session.breakpoint("turn", lambda hit: hits.setdefault((hit.node.name, hit.thread), []).append(int(hit.node.read("number"))))
+    waiting = {session.nodes[node].name for node, address, _ in point.places if address is None}
+    assert waiting == {"sh"}, "the shell has no such function"
+    final = final_state(session)
+    names = {name for name, _ in hits}
+    assert len(names) == 2 and len(hits) == 8, "four threads of each program"
+    assert all(len(set(numbers)) == 1 and len(numbers) == 25 for numbers in hits.values()), "each stop names its thread"
+    assert point.hits == 200 and point.id == 1, "one id for all of them"
+    assert {node: events for node, (events, _) in final.items()} == plain
+    assert {session.nodes[node].name for node, address, text in point.places if address and text.startswith("turn at workers.c:")} == names
