@@ -478,6 +478,19 @@ class Session {
     }
     return debugger().gdb_start() == GdbStart::lazy ? "lazy" : "background";
   }
+  // Of all nodes since the start: stores that faulted on watched pages, and those that changed what is watched.
+  py::dict watch_statistics() {
+    WatchStatistics sum;
+    for (NodeId id : replay().nodes()) {
+      const WatchStatistics& one = replay().find(id)->watches().statistics();
+      sum.faults += one.faults;
+      sum.hits += one.hits;
+    }
+    py::dict found;
+    found["faults"] = sum.faults;
+    found["hits"] = sum.hits;
+    return found;
+  }
   std::string state_hash(uint32_t node) { return fmt::format("{:016x}", value_or_raise(replay().state_hash(known_node(node)))); }
 
 
@@ -674,7 +687,8 @@ void bind_session(py::module_& module) {
       .def("prepare", &Session::prepare, py::arg("nodes"))
       .def("gdb_count", &Session::gdb_count)
       .def("gdb_start", &Session::gdb_start, py::arg("when") = py::none())
-      .def("state_hash", &Session::state_hash);
+      .def("state_hash", &Session::state_hash)
+      .def("watch_statistics", &Session::watch_statistics);
   module.def("pump_while_idle", [](py::object session) {
     idle_session = session.is_none() ? nullptr : &session.cast<Session&>();
     PyOS_InputHook = idle_session ? pump_idle : nullptr;

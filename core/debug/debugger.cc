@@ -50,6 +50,7 @@ void Debugger::node_started(ReplayNode& node) {
   // The group may be running: only this node's gdb is served meanwhile, since the questions of another stop its node, and
   // a Ctrl-C is left to the run.
   starting_ = node.id();
+  node.watches().stores().share(hot_stores_);
   (void)node.watches().stores().enable(options_.patch_stores);
   // A forked process has what stood in its parent, for whichever nodes that was meant.
   (void)node.breakpoints().clear();

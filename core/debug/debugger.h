@@ -324,6 +324,7 @@ class Debugger final : public Pump, public ClientOwner {
   std::map<NodeId, NodeContext> states_;
   TypeRegistry types_;
   StopPoints points_;
+  std::shared_ptr<HotStores> hot_stores_ = std::make_shared<HotStores>();
   std::vector<std::string> notices_;             // for take_notices()
   std::map<uint32_t, Timer> timers_;
   std::optional<NodeId> timer_node_;            // parked for the next timer

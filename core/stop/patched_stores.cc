@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "core/stop/watch_pages.h"
 
@@ -67,18 +68,25 @@ Result<void> PatchedStores::enable(bool on) {
   return remove_all();
 }
 
-bool PatchedStores::missed(Addr store) {
+bool PatchedStores::counts(Addr store) const {
   if (!enabled_ || failed_ || sites_.contains(store.value)) return false;
-  uint32_t& count = misses_[store.value];
-  if (count == never || ++count < threshold_) return false;
-  count = never;
-  return true;
+  auto it = misses_.find(store.value);
+  return it == misses_.end() || it->second != never;
+}
+
+bool PatchedStores::missed(const Instruction& store, const Mapping& code) {
+  ++misses_[store.address];
+  return hot_->count(code.path, code.offset + (store.address - code.low)) >= threshold_;
 }
 
 bool PatchedStores::patch(const Instruction& store, const Mapping& code) {
-  if (install(store, code)) return true;
-  ++statistics_.refused;
-  return false;
+  const bool known = std::exchange(misses_[store.address], never) < threshold_;
+  if (!install(store, code)) {
+    ++statistics_.refused;
+    return false;
+  }
+  sites_[store.address].known = known;
+  return true;
 }
 
 // The store and what a jump in its place displaces. Code must be what its file holds, and what is displaced must not be entered.
@@ -141,7 +149,7 @@ bool PatchedStores::install(const Instruction& store, const Mapping& mapping) {
     breakpoints_.patches().remove_window(Addr{store.address});
     return false;
   }
-  Site site{high, patch, 0};
+  Site site{high, patch, 0, false};
   for (auto [offset, address] : meaning)
     if (address == store.next()) site.next = patch + offset;
   sites_[store.address] = site;
@@ -193,9 +201,10 @@ std::pair<uint64_t, uint64_t> PatchedStores::bounds() const {
 // ---- Pages
 
 bool PatchedStores::wants(Addr store, uint64_t page) {
-  if (failed_ || !sites_.contains(store.value) || pages_.contains(page) || pages_.size() >= most_pages) return false;
+  auto site = sites_.find(store.value);
+  if (failed_ || site == sites_.end() || pages_.contains(page) || pages_.size() >= most_pages) return false;
   uint32_t& count = page_misses_[page];
-  if (count == never || ++count < threshold_) return false;
+  if (count == never || (++count < threshold_ && !site->second.known)) return false;
   count = never;
   return true;
 }

@@ -16,6 +16,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "core/base/error.h"
@@ -36,6 +37,17 @@ struct PatchedStoreStatistics {
   uint64_t pages = 0;    // with a second mapping
 };
 
+// How often stores faulted in vain, by file and offset. Nodes that run the same program share it: what is hot in all of them
+// together is patched in each, and who comes to such a store later need not find out again.
+class HotStores {
+ public:
+  // Once more; how often by now.
+  uint32_t count(const std::string& path, uint64_t offset) { return ++by_path_[path][offset]; }
+
+ private:
+  std::unordered_map<std::string, std::unordered_map<uint64_t, uint32_t>> by_path_;
+};
+
 class PatchedStores {
  public:
   using PageBytes = std::array<std::byte, 4096>;
@@ -45,12 +57,17 @@ class PatchedStores {
 
   // How often a site, or a patched site on a page without a second mapping, must fault in vain before it is worth a patch.
   void set_threshold(uint32_t misses) { threshold_ = misses; }
+  // From now on misses are counted together with those of the others that share it.
+  void share(std::shared_ptr<HotStores> hot) { hot_ = std::move(hot); }
   // Off: nothing is patched, and what was is as it was. The program's code is then as in its file, but for breakpoints.
   Result<void> enable(bool on);
 
-  // The store at `store` faulted and touched nothing watched. True when it has done so often enough: then patch() follows.
-  bool missed(Addr store);
-  // `code`: the mapping that the store stands in. False when this one cannot be patched; it is not asked for again.
+  // Whether misses of this store are of interest; it is neither patched nor known not to be patchable.
+  bool counts(Addr store) const;
+  // The store faulted and touched nothing watched; `code` is the mapping that it stands in. True when that happened often enough:
+  // then patch() follows.
+  bool missed(const Instruction& store, const Mapping& code);
+  // False when this one cannot be patched; it is not asked for again.
   bool patch(const Instruction& store, const Mapping& code);
   // Whether the page shall have a second mapping now; then give_second() follows.
   bool wants(Addr store, uint64_t page);
@@ -86,6 +103,7 @@ class PatchedStores {
   struct Site {
     uint64_t high = 0, patch = 0;
     uint64_t next = 0;  // in the patch: behind the store
+    bool known = false;  // others found out that it is hot
   };
   struct Second {
     uint32_t slot = 0;
@@ -102,6 +120,7 @@ class PatchedStores {
 
   NodeControl& node_;
   Breakpoints& breakpoints_;
+  std::shared_ptr<HotStores> hot_ = std::make_shared<HotStores>();
   uint32_t threshold_ = 16;
   std::map<uint64_t, Site> sites_;                  // by address of the store
   std::unordered_map<uint64_t, uint32_t> misses_;   // of stores; ~0: never to be patched

@@ -161,14 +161,14 @@ Result<FaultOutcome> WatchSet::on_fault(ThreadId thread, Addr address, bool patc
 // A hot site, or a hot page of patched sites, is made cheaper. What cannot be done is left as it is.
 void WatchSet::after_miss(const Instruction& store, Addr address, FaultOutcome& outcome) {
   const uint64_t page = page_of(address.value);
-  if (stores_.missed(outcome.pc)) {
+  if (stores_.counts(outcome.pc)) {
     if (!load_layout()) return;
     const Mapping* code = mapping_at(store.address);
     if (!code) {  // of a file that was mapped meanwhile
       layout_known_ = false;
       code = load_layout() ? mapping_at(store.address) : nullptr;
     }
-    outcome.patched = code && stores_.patch(store, *code);
+    outcome.patched = code && stores_.missed(store, *code) && stores_.patch(store, *code);
   }
   if (!stores_.wants(outcome.pc, page) || page_use(Addr{page}) != PageUse::ordinary) return;
   const Mapping& mapping = *mapping_at(page);
