@@ -255,7 +255,8 @@ class Debugger final : public Pump, public ClientOwner {
   Result<std::string> with_workspace(ReplayNode& node, std::string expression);
   void mark_altered(NodeId node);
   void note_change(NodeId node);
-  Result<bool> assign(ReplayNode& node, const std::string& target, const std::string& value);
+  Result<std::optional<uint64_t>> whole_number(ReplayNode& node, const KnownPlan& p);
+  Result<bool> assign(ReplayNode& node, const std::string& target, const std::string& value, bool own);
 
   // stops.cc
   Result<void> arm(StopPoint& point, ReplayNode& node);

@@ -221,9 +221,9 @@ Result<KnownPlan> Debugger::plan(NodeId id, const std::string& expression) {
 
 Result<RawValue> Debugger::read(NodeId id, const std::string& expression) {
   FRIDAY_TRY(node, started_node(id));
-  if (find_word(expression, kWorkspaceName) != std::string::npos) return read_through_gdb(id, expression);
   // String literals are arguments of calls: they lie in the workspace, and are written there each time.
-  const bool stages = expression.find('"') != std::string::npos && node->state() != NodeState::ended;
+  const bool stages = expression.find('"') != std::string::npos || find_word(expression, kWorkspaceName) != std::string::npos;
+  if (stages && node->state() == NodeState::ended) return read_through_gdb(id, expression);
   auto text = stages ? with_workspace(*node, expression) : Result<std::string>(expression);
   if (!text) return std::unexpected(text.error());
   FRIDAY_TRY(p, plan(id, *text));
@@ -330,8 +330,16 @@ Result<std::string> Debugger::with_workspace(ReplayNode& node, std::string expre
   }
   if (find_word(out, kWorkspaceName) == std::string::npos) return out;
   FRIDAY_TRY(base, workspace(node));
-  for (size_t at; (at = find_word(out, kWorkspaceName)) != std::string::npos;)
-    out.replace(at, kWorkspaceName.size(), fmt::format("(*(char(*)[{}]){:#x})", kWorkspaceSize, base));
+  for (size_t at; (at = find_word(out, kWorkspaceName)) != std::string::npos;) {
+    // Behind a cast to a pointer its address is enough; of a pointer to an array gdb makes no bytecode.
+    const size_t sign = out.find_last_not_of(' ', at - 1);
+    const size_t from = at > 0 && sign != std::string::npos && out[sign] == '&' ? sign : at;
+    const std::string_view before = std::string_view(out).substr(0, from);
+    const size_t end = before.find_last_not_of(' ');
+    const bool cast = end != std::string_view::npos && end > 0 && before[end] == ')' && before[before.find_last_not_of(' ', end - 1)] == '*';
+    if (cast) out.replace(from, at + kWorkspaceName.size() - from, fmt::format("((char*){:#x})", base));
+    else out.replace(at, kWorkspaceName.size(), fmt::format("(*(char(*)[{}]){:#x})", kWorkspaceSize, base));
+  }
   return out;
 }
 
@@ -386,18 +394,34 @@ std::optional<std::vector<std::byte>> encoded(const Number& number, const PlanTy
 
 }  // namespace
 
-// `target = value` without gdb, where both are plain; false when gdb must do it.
-Result<bool> Debugger::assign(ReplayNode& node, const std::string& target, const std::string& value) {
+// The value of a plan as 64 bits, signs extended; none when it is no whole number, or gdb must evaluate it.
+Result<std::optional<uint64_t>> Debugger::whole_number(ReplayNode& node, const KnownPlan& p) {
+  const bool calls = p.plan->kind == ExpressionPlan::Kind::call;
+  if (!calls && p.plan->kind != ExpressionPlan::Kind::value) return std::nullopt;
+  const PlanType& type = p.plan->result_type();
+  uint64_t whole = 0;
+  if (calls) {
+    if (type.kind == TypeKind::floating || type.size > sizeof whole || p.plan->call->reference) return std::nullopt;
+    FRIDAY_TRY(value, call_by_plan(node, p));
+    memcpy(&whole, value.bytes.data(), value.bytes.size());
+  } else {
+    FRIDAY_TRY(value, evaluate(*p.plan, node, state(node.id()).stopped));
+    whole = value.as_unsigned();
+  }
+  if (type.is_signed && type.size < 8 && whole >> (8 * type.size - 1)) whole |= ~0ull << (8 * type.size);
+  return whole;
+}
+
+// `target = value` without gdb, where both are plain; false when gdb must do it. `own`: the target lies in the workspace.
+Result<bool> Debugger::assign(ReplayNode& node, const std::string& target, const std::string& value, bool own) {
   FRIDAY_TRY(p, plan(node.id(), target));
   if (!p.plan->place || p.plan->kind == ExpressionPlan::Kind::gdb) return false;
   std::optional<Number> number = literal(value);
   if (!number) {
     FRIDAY_TRY(from, plan(node.id(), value));
-    if (from.plan->kind != ExpressionPlan::Kind::value) return false;
-    FRIDAY_TRY(got, evaluate(*from.plan, node, state(node.id()).stopped));
-    const PlanType& type = from.plan->result_type();
-    number = Number{false, got.as_unsigned(), 0};
-    if (type.is_signed && type.size < 8 && number->whole >> (8 * type.size - 1)) number->whole |= ~0ull << (8 * type.size);
+    FRIDAY_TRY(got, whole_number(node, from));
+    if (!got) return false;
+    number = Number{false, *got, 0};
   }
   auto bytes = encoded(*number, p.plan->result_type());
   if (!bytes) return false;
@@ -416,7 +440,7 @@ Result<bool> Debugger::assign(ReplayNode& node, const std::string& target, const
     return std::unexpected(Error{.code = ErrorCode::bad_address, .message = fmt::format("{}: cannot write {} bytes at {}", target, place.size, place.address),
                                  .address = place.address.value});
   resync_watches(node);
-  note_change(node.id());
+  if (!own) note_change(node.id());
   return true;
 }
 
@@ -431,12 +455,12 @@ Result<void> Debugger::write(NodeId id, const std::string& target, const std::st
     FRIDAY_TRY(base, workspace(*node));
     left = fmt::format("*({}*){:#x}", target.substr(1, close - 1), base);
   }
-  if (!workspace_write && value.find('"') == std::string::npos) {
-    FRIDAY_TRY(done, assign(*node, target, value));
-    if (done) return {};
-  }
   FRIDAY_TRY(left_text, with_workspace(*node, left));
   FRIDAY_TRY(right_text, with_workspace(*node, value));
+  auto assigned = assign(*node, left_text, right_text, workspace_write);
+  if (!assigned || *assigned) state(id).staged = 0;
+  if (!assigned) return std::unexpected(assigned.error());
+  if (*assigned) return {};
   FRIDAY_TRY(l, link(id));
   auto done = explained(l->run("-data-evaluate-expression " + mi_quote(fmt::format("{} = {}", left_text, right_text)), *this));
   state(id).staged = 0;

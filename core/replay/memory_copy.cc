@@ -126,17 +126,21 @@ Result<void> MemoryCopy::restore_mappings(ReplayNode& node) const {
 
 template <typename Use>
 Result<void> MemoryCopy::each_changed(ReplayNode& node, Use use) const {
-  std::vector<std::byte> page(kPage);
+  constexpr size_t kSome = 64 * kPage;
+  std::vector<std::byte> now(kSome);
   bool more = true;
-  auto compare = [&](uint64_t address, const std::byte* then) -> Result<void> {
-    if (!node.process().read(address, page.data(), kPage)) return fail(ErrorCode::io, "node {}: memory at {:#x} cannot be read", node.id(), address);
-    if (memcmp(page.data(), then, kPage) == 0) return {};
-    FRIDAY_TRY(go_on, use(address, page.data(), then));
-    more = go_on;
+  auto compare = [&](uint64_t address, const std::byte* then, size_t size = kPage) -> Result<void> {
+    if (!node.process().read(address, now.data(), size)) return fail(ErrorCode::io, "node {}: memory at {:#x} cannot be read", node.id(), address);
+    for (size_t i = 0; more && i < size; i += kPage) {
+      if (memcmp(&now[i], then + i, kPage) == 0) continue;
+      FRIDAY_TRY(go_on, use(address + i, &now[i], then + i));
+      more = go_on;
+    }
     return {};
   };
   for (const Run& run : runs_)
-    for (size_t i = 0; more && i < run.bytes.size(); i += kPage) FRIDAY_TRY_VOID(compare(run.low + i, &run.bytes[i]));
+    for (size_t i = 0; more && i < run.bytes.size(); i += kSome)
+      FRIDAY_TRY_VOID(compare(run.low + i, &run.bytes[i], std::min(kSome, run.bytes.size() - i)));
   // Pages that the call touched first held zeros.
   UniqueFd pagemap(open(fmt::format("/proc/{}/pagemap", node.process().pid()).c_str(), O_RDONLY | O_CLOEXEC));
   if (!pagemap) return fail(ErrorCode::component_died, "node {}: its process is gone", node.id());
