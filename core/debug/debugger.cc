@@ -215,8 +215,7 @@ void Debugger::group_moved(const ReplayStop& stop) {
   using Kind = ReplayStop::Kind;
   if (stop.kind == Kind::breakpoint || stop.kind == Kind::watch || stop.kind == Kind::step) seen_.insert(stop.node);
   for (auto& [id, each] : states_)
-    if (each.link)
-      if (ReplayNode* node = session_->find(id)) each.link->moved(id == stop.node ? stop.thread : node->current());
+    if (each.link) each.link->moved(id == stop.node ? std::optional(stop.thread) : std::nullopt);
 }
 
 // The gdbs stay: addresses and symbols are the same in the nodes built anew. Those of nodes forked later start again.

@@ -74,10 +74,11 @@ Result<void> GdbLink::refresh(MiSession& gdb, Pump& pump) {
   const auto threads = node_->threads();
   if (threads.size() > 1 || threads_known_) {
     threads_known_ = true;
+    const ThreadId selected = thread_.value_or(node_->current());
     // gdb numbers threads by the order in which it met them; its target id has our number.
     FRIDAY_TRY(record, gdb.run("-thread-info", pump));
     for (const auto& thread : threads_of(record))
-      if (thread.target_id == fmt::format("Thread 1.{}", thread_.value + 1)) FRIDAY_TRY_VOID(gdb.run(fmt::format("-thread-select {}", thread.id), pump));
+      if (thread.target_id == fmt::format("Thread 1.{}", selected.value + 1)) FRIDAY_TRY_VOID(gdb.run(fmt::format("-thread-select {}", thread.id), pump));
   }
   // Behind the choice of a thread: the one chosen before may have ended, and has no registers.
   FRIDAY_TRY_VOID(gdb.console("maint flush register-cache", pump));

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -38,8 +39,9 @@ class GdbLink {
   // Whether a gdb that had died was replaced since the last time this was asked.
   bool take_replaced() { return std::exchange(replaced_, false); }
 
-  // The node moved: registers, memory and threads that gdb knows are old. `stopped` becomes gdb's selected thread.
-  void moved(ThreadId stopped) {
+  // The node moved: registers, memory and threads that gdb knows are old. `stopped` becomes gdb's selected thread; none: the one
+  // whose turn it is when gdb is asked.
+  void moved(std::optional<ThreadId> stopped) {
     stale_ = true;
     thread_ = stopped;
   }
@@ -76,7 +78,7 @@ class GdbLink {
   bool libraries_changed_ = false;
   size_t patches_known_ = 0;    // of the node when gdb last looked for libraries
   MiToken connecting_ = 0;
-  ThreadId thread_{0};
+  std::optional<ThreadId> thread_;
 };
 
 }  // namespace friday
