@@ -51,6 +51,7 @@ class Check:
     name = "check"
     optional: frozenset[str] = frozenset()
     of_states = True  # False: it needs the events on the way, a look at one state says nothing
+    of_rows = False  # True: faults() follows from the rows alone, and is asked again only when one has changed
 
     def __init__(self, session: friday.Session, names: Mapping[str, Expression | None], *,
                  follow: Sequence[Expression] | None = None, watch: str | Sequence[str] | None = None,
@@ -116,8 +117,10 @@ class Check:
         node = self.session.node
         row = read_row(node, self.names)
         if any(value is None and name not in self.optional for name, value in row.items()):
+            self._stale = self._stale or node in self.rows
             self.rows.pop(node, None)
         else:
+            self._stale = self._stale or self.rows.get(node) != row
             self.rows[node] = row
             for fault in self.changed(node, row):
                 self.report(fault)
@@ -140,6 +143,7 @@ class Check:
         self.lapses: list[Lapse] = []  # those that are over, too
         self._open: dict[Hashable, Lapse] = {}
         self._once: set[Hashable] = set()
+        self._stale = False  # rows have changed since faults() was asked
         self._latest = 0.0
         self._restarts = self.session.restarts
         self.looks = 0  # hits of the stop points
@@ -151,17 +155,24 @@ class Check:
         self.looks += counts
         for node in self.session.ended & self.rows.keys():
             del self.rows[node]
-        current = {fault.key: fault for fault in self.faults()}
+            self._stale = True
+        if self._stale or not self.of_rows:
+            self._stale = False
+            self._update_lapses({fault.key: fault for fault in self.faults()}, now)
+        if counts:
+            for lapse in self._open.values():
+                lapse.checks += 1
+        self.times.enter("broken" if self._open else "holds", now)
+        self._judge(now)
+
+    def _update_lapses(self, current: dict[Hashable, Fault], now: float) -> None:
+        """Ends the lapses that are over and begins those that are new."""
         for key in self._open.keys() - current.keys():
             self._open.pop(key).until = now
         for key, fault in current.items():
-            lapse = self._open.get(key)
-            if lapse is None:
-                lapse = self._open[key] = Lapse(fault, now, self.origin())
-                self.lapses.append(lapse)
-            lapse.checks += counts
-        self.times.enter("broken" if current else "holds", now)
-        self._judge(now)
+            if key not in self._open:
+                self._open[key] = Lapse(fault, now, self.origin())
+                self.lapses.append(self._open[key])
 
     def _judge(self, now: float) -> None:
         for lapse in self._open.values():

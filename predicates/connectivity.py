@@ -91,6 +91,7 @@ class DisjointPaths(Check):
     neighbours. `found` tells for each pair when it first had k paths, in seconds of logical time."""
 
     name = "disjoint_paths"
+    of_rows = True
 
     def __init__(self, session: friday.Session, *, id: Expression, neighbours: Expression, neighbour: str = "", usable: str = "", k: int = 1,
                  **options: Any) -> None:

@@ -46,6 +46,7 @@ class QuorumIntersection(Check):
     configuration it may be broken for a moment unless the protocol forbids it. Evidence: both configurations."""
 
     name = "quorum_intersection"
+    of_rows = True
 
     def __init__(self, session: friday.Session, *, members: Expression, needed: Expression, member: str = "", **options: Any) -> None:
         self._member = member

@@ -23,6 +23,7 @@ class RingTimes(Check):
     node's times in the states "holds" and "broken"."""
 
     name = "ring_times"
+    of_rows = True
     optional = frozenset({"successor", "predecessor"})
 
     def __init__(self, session: friday.Session, *, id: Expression = "srv.node.id", successor: Expression = "srv.successor->id",

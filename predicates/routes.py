@@ -77,6 +77,7 @@ class Routes(Check):
     destination to next hop. The rest as Check; a state, so judges apply. Evidence: the way a packet takes, and the tables on it."""
 
     name = "routes"
+    of_rows = True
 
     def __init__(self, session: friday.Session, *, id: Expression, routes: Expression, destination: str = "destination",
                  next_hop: str = "next_hop", usable: str = "", **options: Any) -> None:
