@@ -13,11 +13,13 @@ servers=(mosquitto mosquitto-clients libzmq3-dev nginx-light apache2 apache2-uti
 fuzzing=(clang-19 libclang-rt-19-dev)
 # What checks that the package's types serve scripts, for the full run.
 checking=(mypy)
+# What draws the pictures of the benchmarks.
+drawing=(python3-matplotlib)
 
 list=
 for option; do
   case "$option" in
-    --full) wanted+=("${servers[@]}" "${fuzzing[@]}" "${checking[@]}") ;;
+    --full) wanted+=("${servers[@]}" "${fuzzing[@]}" "${checking[@]}" "${drawing[@]}") ;;
     --list) list=yes ;;
     *) echo "usage: console/setup.sh [--full] [--list]" >&2; exit 2 ;;
   esac

@@ -3,7 +3,8 @@
 
     run.py [NAME...] [--json FILE] [--markdown docs/performance.md]
 
-Names: record, fidelity, replay, stops, console (all without a name). --json writes {"NAME": {"KEY": number}}, --markdown replaces the table
+Names: record, fidelity, replay, stops, console (all of these without a name), and evaluation, which takes half an hour (--short: some
+minutes) and writes docs/evaluation.md. --json writes {"NAME": {"KEY": number}}, --markdown replaces the table
 between the markers of that page; rows of benchmarks that did not run stay. The build is that of $FRIDAY_BUILD, or
 build/release. Exit code 0 when every benchmark ran, 1 when one could not.
 """
@@ -18,22 +19,16 @@ import time
 sys.dont_write_bytecode = True
 
 import console  # noqa: E402
+import evaluation  # noqa: E402
 import fidelity  # noqa: E402
 import record  # noqa: E402
 import replay  # noqa: E402
 import stops  # noqa: E402
-from support import Bench, Number, Unavailable  # noqa: E402
+from support import Bench, Number, Unavailable, short  # noqa: E402
 
-BENCHMARKS = {module.NAME: module for module in (record, fidelity, replay, stops, console)}
+BENCHMARKS = {module.NAME: module for module in (record, fidelity, replay, stops, console, evaluation)}
+ASKED_FOR = (evaluation.NAME,)  # takes too long to run unless it is named
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
-
-
-def short(value: float) -> str:
-    """Three significant digits, without an exponent."""
-    if value == 0:
-        return "0"
-    digits = max(0, 2 - len(str(int(abs(value)))) + 1) if abs(value) >= 1 else 3
-    return f"{value:,.{digits}f}" if abs(value) < 1000 else f"{round(value, -len(str(int(abs(value)))) + 3):,.0f}"
 
 
 def rows(name: str, numbers: dict[str, Number]) -> list[str]:
@@ -63,19 +58,20 @@ def update_page(page: pathlib.Path, results: dict[str, dict[str, Number]]) -> No
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Runs benchmarks; see the table in docs/performance.md.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(BENCHMARKS)} (default: all)")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(BENCHMARKS)} (default: all but {', '.join(ASKED_FOR)})")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help='write {"NAME": {"KEY": number}}')
     parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE", help="update the table of this page")
     parser.add_argument("--quick", action="store_true", help="short loops: shows that the benchmarks work, the numbers are worth little")
+    parser.add_argument("--short", action="store_true", help="evaluation: one minute of the recording instead of ten")
     options = parser.parse_args(argv)
     if unknown := [name for name in options.names if name not in BENCHMARKS]:
         parser.error(f"no benchmark {', '.join(unknown)}; there are: {', '.join(BENCHMARKS)}")
     results: dict[str, dict[str, Number]] = {}
     failed = False
-    for name in options.names or BENCHMARKS:
+    for name in options.names or [name for name in BENCHMARKS if name not in ASKED_FOR]:
         started = time.monotonic()
         try:
-            with Bench(quick=options.quick) as bench:
+            with Bench(quick=options.quick, short=options.short) as bench:
                 try:
                     results[name] = BENCHMARKS[name].run(bench)
                 finally:

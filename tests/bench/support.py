@@ -57,6 +57,14 @@ def median(values: Iterable[float]) -> Number:
     return Number(middle, (high - low) / 2, len(values))
 
 
+def short(value: float) -> str:
+    """Three significant digits, without an exponent."""
+    if value == 0:
+        return "0"
+    digits = max(0, 2 - len(str(int(abs(value)))) + 1) if abs(value) >= 1 else 3
+    return f"{value:,.{digits}f}" if abs(value) < 1000 else f"{round(value, -len(str(int(abs(value)))) + 3):,.0f}"
+
+
 def children_of(pid: int) -> list[int]:
     found: list[int] = []
     for file in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
@@ -78,12 +86,12 @@ class Bench:
     """One run of the benchmarks: a temporary directory, the programs, and the processes that were started.
 
     Use it as a context: leaving it ends every process and removes the directory. `quick` shortens all loops: the numbers
-    are then good for nothing but seeing that the benchmarks work.
+    are then good for nothing but seeing that the benchmarks work. `short` shortens what is recorded, for the benchmarks that say so.
     """
 
-    def __init__(self, *, build: pathlib.Path | None = None, quick: bool = False) -> None:
+    def __init__(self, *, build: pathlib.Path | None = None, quick: bool = False, short: bool = False) -> None:
         self.build = build or pathlib.Path(os.environ.get("FRIDAY_BUILD", ROOT / "build" / "release")).resolve()
-        self.quick = quick
+        self.quick, self.short = quick, short
         self.friday = self.build / "bin" / "friday"
         if not self.friday.exists():
             raise Unavailable(f"{self.friday} is not built; name another build directory in FRIDAY_BUILD")

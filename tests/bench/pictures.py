@@ -1,0 +1,167 @@
+#!/usr/bin/python3
+"""Draws the pictures of docs/performance.md: what a hit is made of, what questions to many nodes cost, and what watching many nodes does.
+
+    pictures.py [--to DIRECTORY] [--quick]
+
+They are the paper's figures 3, 4 and 5 ("Friday: Global Comprehension for Distributed Replay"), measured here; the numbers are printed as
+well. The parts of a hit are differences of whole replays, each of which does one thing more than the one before.
+"""
+from __future__ import annotations
+
+import argparse
+import pathlib
+import statistics
+import sys
+from typing import Any, Callable, Sequence
+
+sys.dont_write_bytecode = True
+
+import evaluation  # noqa: E402
+import expressions  # noqa: E402
+import figures  # noqa: E402
+import stops  # noqa: E402
+from console import load_friday  # noqa: E402
+from support import ROOT, Bench, Unavailable  # noqa: E402
+
+COUNTS = (1, 10, 20, 30, 40, 50, 62)
+
+
+# -- the parts of a hit ------------------------------------------------------------------------------------------------
+def best(session: Any, arm: Callable[[], Any], times: int) -> float:
+    """Seconds that a stop point adds to a replay: the best of some pairs."""
+    bare, full = [], []
+    for _ in range(times):
+        bare.append(stops.time_run(session))
+        point = arm()
+        full.append(stops.time_run(session))
+        point.delete()
+    return min(full) - min(bare)
+
+
+def parts_of_a_hit(bench: Bench, friday: Any) -> dict[str, dict[str, float]]:
+    """Microseconds by part, of a hit of a watchpoint and of a breakpoint."""
+    count, passes, times = (500, 10, 1) if bench.quick else (10_000, 200, 7)
+    stores = bench.path("stores-rec")
+    bench.run(bench.record_command(stores, [bench.compile("stores.c"), passes]))
+    with friday.Session(str(stores)) as session:
+        session.backend.set_patch_stores(False)
+        in_vain = best(session, lambda: session.watch("page.watched", lambda: None), times) / (passes * stops.PLACES) * 1e6
+    never = "counter < 0"
+    with friday.Session(str(stops.record_steps(bench, count))) as session:
+        def us(arm: Callable[[], Any]) -> float:
+            return best(session, arm, times) / count * 1e6
+
+        def read() -> None:
+            session.node.read("table[3].value")
+
+        refused = us(lambda: session.breakpoint("tick", lambda: None, condition=never))
+        broken = us(lambda: session.breakpoint("tick", lambda: None))
+        broken_read = us(lambda: session.breakpoint("tick", read))
+        unmet = us(lambda: session.watch("counter", lambda: None, condition=never))
+        watched = us(lambda: session.watch("counter", lambda: None))
+        watched_read = us(lambda: session.watch("counter", read))
+    steps = {"watchpoint": [("fault", refused), ("emulate", in_vain), ("check", unmet), ("Python", watched), ("read", watched_read)],
+             "breakpoint": [("fault", refused), ("Python", broken), ("read", broken_read)]}
+    found: dict[str, dict[str, float]] = {}
+    for name, totals in steps.items():
+        before, found[name] = 0.0, {}
+        for part, total in totals:
+            found[name][part] = max(0.0, total - before)
+            before = max(before, total)
+    return found
+
+
+# -- many nodes --------------------------------------------------------------------------------------------------------
+class Some(expressions.Work):
+    """Operations on the first `count` nodes at each hit."""
+
+    def __init__(self, session: Any, count: int) -> None:
+        super().__init__(session)
+        self.count = count
+
+    def targets(self, all_nodes: bool) -> list[Any]:
+        self.hits += 1
+        return list(self.session.all_nodes)[:self.count]
+
+
+def line_through(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Slope of the line that fits best, and its standard deviation."""
+    x, y = zip(*points)
+    slope, start = statistics.linear_regression(x, y)
+    rest = sum((b - start - slope * a) ** 2 for a, b in points)
+    middle = statistics.mean(x)
+    return slope, (rest / (len(points) - 2) / sum((a - middle) ** 2 for a in x)) ** 0.5
+
+
+def questions(bench: Bench, friday: Any) -> tuple[dict[str, dict[float, float]], dict[str, list[float]]]:
+    """Microseconds of a handler that asks so many nodes, by kind and number, and the deviations of the replays."""
+    ticks, times = (5, 2) if bench.quick else (40, 6)
+    found: dict[str, dict[float, float]] = {"read": {}, "write": {}, "call": {}}
+    spread: dict[str, list[float]] = {name: [] for name in found}
+    with friday.Session(str(expressions.record_group(bench, bench.compile("steps.c"), ticks, expressions.GROUP, 2.0))) as session:
+        nothing = Some(session, 0)
+        expressions.replay_seconds(session, nothing.nothing)
+        for name in found:
+            for count in COUNTS:
+                work = Some(session, count)
+                handler = getattr(work, name)(True)
+                expressions.replay_seconds(session, handler)  # compiles
+                each = []
+                for _ in range(times):
+                    bare, hits = expressions.replay_seconds(session, nothing.nothing), work.hits
+                    each.append((expressions.replay_seconds(session, handler) - bare) / (work.hits - hits) * 1e6)
+                found[name][count] = statistics.median(each)
+                spread[name].append(statistics.stdev(each))
+    return found, spread
+
+
+def shares(bench: Bench, friday: Any) -> dict[str, dict[int, tuple[float, float]]]:
+    """As evaluation.measure_shares(), of a small ring."""
+    if not bench.quick:
+        size = evaluation.Size(nodes=16, seconds=30, kills=1, replays=2, period=500)
+    else:
+        size = evaluation.size_of(bench)
+    ring = evaluation.record_ring(bench, size)
+    with friday.Session(str(ring.recording), sync="clock") as session:
+        replayer = evaluation.Replayer(session, size.together, size.seconds, size.replays)
+        plain = replayer.once(None)
+        for _ in range(3):
+            plain = plain.better(replayer.once(None))
+        return evaluation.measure_shares(replayer, size, plain)
+
+
+def draw(bench: Bench, friday: Any, place: pathlib.Path) -> None:
+    parts = parts_of_a_hit(bench, friday)
+    for name, each in parts.items():
+        print(f"{name}: " + ", ".join(f"{part} {value:.1f} us" for part, value in each.items()))
+    figures.stacks(place / "performance-hit.png", parts, y="us a hit")
+    costs, spread = questions(bench, friday)
+    named = {}
+    for name, points in costs.items():
+        slope, deviation = line_through(list(points.items()))
+        print(f"{name}: {slope:.2f} +- {deviation:.2f} us a node")
+        named[f"{name}: {slope:.1f} ± {deviation:.1f} us a node"] = (points, spread[name])
+    figures.lines(place / "performance-nodes.png", {name: points for name, (points, _) in named.items()}, x="nodes asked", y="us a hit",
+                  spread={name: bars for name, (_, bars) in named.items()})
+    found = shares(bench, friday)
+    for name, points in found.items():
+        print(f"{name}: " + ", ".join(f"{share} %: {rate:.0f}/s, {slow:.2f}" for share, (rate, slow) in points.items()))
+    figures.rates_and_slowdown(place / "performance-share.png", found)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Draws the pictures of docs/performance.md.")
+    parser.add_argument("--to", type=pathlib.Path, default=ROOT / "docs", metavar="DIRECTORY")
+    parser.add_argument("--quick", action="store_true", help="short loops: shows that it works, the pictures are worth little")
+    options = parser.parse_args()
+    try:
+        with Bench(quick=options.quick) as bench:
+            draw(bench, load_friday(bench), options.to)
+    except Unavailable as error:
+        print(f"pictures: not drawn: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
