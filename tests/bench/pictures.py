@@ -23,7 +23,7 @@ import stops  # noqa: E402
 from console import load_friday  # noqa: E402
 from support import ROOT, Bench, Unavailable  # noqa: E402
 
-COUNTS = (1, 10, 20, 30, 40, 50, 62)
+COUNTS = (1, 15, 30, 45, 62)
 
 
 # -- the parts of a hit ------------------------------------------------------------------------------------------------
@@ -90,27 +90,28 @@ def line_through(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
     slope, start = statistics.linear_regression(x, y)
     rest = sum((b - start - slope * a) ** 2 for a, b in points)
     middle = statistics.mean(x)
-    return slope, (rest / (len(points) - 2) / sum((a - middle) ** 2 for a in x)) ** 0.5
+    return slope, (rest / max(1, len(points) - 2) / sum((a - middle) ** 2 for a in x)) ** 0.5
 
 
 def questions(bench: Bench, friday: Any) -> tuple[dict[str, dict[float, float]], dict[str, list[float]]]:
     """Microseconds of a handler that asks so many nodes, by kind and number, and the deviations of the replays."""
-    ticks, times = (5, 2) if bench.quick else (40, 6)
+    ticks, times, nodes = (5, 2, 6) if bench.quick else (40, 4, expressions.GROUP)
     found: dict[str, dict[float, float]] = {"read": {}, "write": {}, "call": {}}
     spread: dict[str, list[float]] = {name: [] for name in found}
-    with friday.Session(str(expressions.record_group(bench, bench.compile("steps.c"), ticks, expressions.GROUP, 2.0))) as session:
+    with friday.Session(str(expressions.record_group(bench, bench.compile("steps.c"), ticks, nodes, 2.0))) as session:
         nothing = Some(session, 0)
         expressions.replay_seconds(session, nothing.nothing)
+        bare = min(expressions.replay_seconds(session, nothing.nothing) for _ in range(times))
         for name in found:
-            for count in COUNTS:
+            for count in sorted({min(count, nodes) for count in COUNTS}):
                 work = Some(session, count)
                 handler = getattr(work, name)(True)
-                expressions.replay_seconds(session, handler)  # compiles
                 each = []
-                for _ in range(times):
-                    bare, hits = expressions.replay_seconds(session, nothing.nothing), work.hits
+                for _ in range(times + 1):
+                    hits = work.hits
                     each.append((expressions.replay_seconds(session, handler) - bare) / (work.hits - hits) * 1e6)
-                found[name][count] = statistics.median(each)
+                each = each[1:]  # the first one compiles
+                found[name][count] = min(each)
                 spread[name].append(statistics.stdev(each))
     return found, spread
 
