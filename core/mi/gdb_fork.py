@@ -7,17 +7,36 @@ import ctypes
 import os
 import signal
 import socket
+import time
 
 CHANNEL = 3
+LONGEST_WAIT = 2  # s, for threads that are about to end
 
 
 class Fork(JsonCommand):
     """-friday-fork"""
 
     def answer(self, argv):
-        if len(os.listdir("/proc/self/task")) > 1:
-            raise gdb.GdbError("this gdb has threads of its own: they would be missing in a copy")
+        # Taken from the channel whatever follows: left there, they would be the next copy's, which would then read the end of a
+        # stream that nobody has any more, and quit.
         streams = self.received()
+        try:
+            self.await_end_of_threads()
+            return {"pid": self.fork(streams)}
+        finally:
+            for fd in streams:
+                os.close(fd)
+
+    @staticmethod
+    def await_end_of_threads():
+        """gdb 13 does not wait for worker threads that it has told to end (`maint set worker-threads 0`)."""
+        end = time.monotonic() + LONGEST_WAIT
+        while len(os.listdir("/proc/self/task")) > 1:
+            if time.monotonic() > end:
+                raise gdb.GdbError("this gdb has threads of its own: they would be missing in a copy")
+            time.sleep(0.001)
+
+    def fork(self, streams):
         owner = os.getppid()
         # Not a child of this gdb, so that who owns both can wait for both. As this holds the interpreter's lock, Python's
         # own work around a fork has nothing to do.
@@ -26,9 +45,7 @@ class Fork(JsonCommand):
             raise gdb.GdbError("clone: " + os.strerror(ctypes.get_errno()))
         if pid == 0:
             self.become_copy(streams, owner)
-        for fd in streams:
-            os.close(fd)
-        return {"pid": pid}
+        return pid
 
     @staticmethod
     def received():
@@ -48,7 +65,6 @@ class Fork(JsonCommand):
         os.setpgid(0, 0)
         for number, fd in enumerate(streams):
             os.dup2(fd, number)
-            os.close(fd)
         os.close(CHANNEL)
         self.renew_pipes()
 

@@ -2,11 +2,16 @@
 they are lazy; what one of them was asked serves all nodes of its program; one that dies is replaced.
 """
 
+import array
 import os
+import re
+import select
 import signal
+import socket
+import subprocess
 
 import pytest
-from conftest import wait_until
+from conftest import ROOT, wait_until
 from debug_support import BUILD, friday, opened, record_once, run_to_end  # noqa: F401
 from test_debug_robust import children, gdbs
 
@@ -99,3 +104,69 @@ def test_lazy_and_background(many, opened):
     assert session.backend.gdb_count() == 4
     with pytest.raises(friday.UsageError):
         session.backend.gdb_start("sometimes")
+
+
+# ---- The gdb that is copied, by itself
+
+class Pipes:
+    """The three streams of a copy; the owner's ends."""
+
+    def __init__(self, channel):
+        ours, its = socket.socketpair()
+        self.output, output = os.pipe()
+        self.errors, errors = os.pipe()
+        channel.sendmsg([b"\0"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [its.fileno(), output, errors]))])
+        its.close()
+        os.close(output)
+        os.close(errors)
+        self.input = ours
+
+    def close(self):
+        self.input.close()
+        os.close(self.output)
+        os.close(self.errors)
+
+
+def answer(fd, token):
+    """The result record of a command."""
+    text, mark = "", re.compile(rf"^{token}\^(.*)\n", re.M)
+    while not mark.search(text):
+        assert select.select([fd], [], [], 20)[0], text
+        data = os.read(fd, 65536)
+        assert data, f"gdb has ended: {text}"
+        text += data.decode()
+    return mark.search(text)[1]
+
+
+def test_a_copy_that_cannot_be_made_leaves_the_next_one_alone(tmp_path):
+    """A gdb with threads of its own (its workers end some time after they were told to) is not copied, and loses nothing by it."""
+    script = tmp_path / "helper.py"
+    script.write_text("".join((ROOT / "core" / "mi" / name).read_text() for name in ("gdb_friday.py", "gdb_calls.py", "gdb_fork.py")))
+    channel, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    gdb = subprocess.Popen(["gdb", "-nx", "-q", "--interpreter=mi3", "-iex", "maint set worker-threads 0"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
+                           preexec_fn=lambda: os.dup2(its.fileno(), 3), close_fds=False, start_new_session=True)
+    copies, pid = [], None
+
+    def ask(token, command):
+        os.write(gdb.stdin.fileno(), f"{token}{command}\n".encode())
+        return answer(gdb.stdout.fileno(), token)
+
+    try:
+        assert ask(1, f'-interpreter-exec console "source {script}"') == "done"
+        assert ask(2, '-interpreter-exec console "python import threading; gate = threading.Event(); threading.Thread(target=gate.wait).start()"') == "done"
+        copies.append(Pipes(channel))
+        assert "threads of its own" in ask(3, "-friday-fork")
+        copies.pop().close()
+        assert ask(4, '-interpreter-exec console "python gate.set()"') == "done"
+        copies.append(Pipes(channel))
+        pid = int(re.search(r'pid\\":(\d+)', ask(5, "-friday-fork"))[1])
+        copies[-1].input.send(b'6-data-evaluate-expression "6 * 7"\n')
+        assert answer(copies[-1].output, 6) == 'done,value="42"'
+    finally:
+        gdb.kill()
+        gdb.wait()
+        for end in (gdb.stdin, gdb.stdout, channel, its, *copies):
+            end.close()
+        if pid:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
