@@ -63,6 +63,8 @@ class Check:
         self.names: dict[str, Expression] = {name: expression for name, expression in names.items() if expression is not None}
         self.nodes = nodes
         self.judges: tuple[Judge, ...] = (judge,) if isinstance(judge, Judge) else tuple(judge or (AtOnce(),))
+        # Who judges by the share of time alone tells of no single lapse: what led to it, and that is a question to gdb, is not needed.
+        self._tells_lapses = any(type(each).due is not Judge.due for each in self.judges)
         self.reported: list[Fault] = []
         self._begin()
         if armed:
@@ -171,7 +173,7 @@ class Check:
             self._open.pop(key).until = now
         for key, fault in current.items():
             if key not in self._open:
-                self._open[key] = Lapse(fault, now, self.origin())
+                self._open[key] = Lapse(fault, now, self.origin() if self._tells_lapses else {})
                 self.lapses.append(self._open[key])
 
     def _judge(self, now: float) -> None:

@@ -323,16 +323,15 @@ def measure_ring(bench: Bench, friday: Any, ring: Ring) -> tuple[dict[str, Numbe
 
 def measure_shares(replayer: Replayer, size: Size, plain: Replay) -> dict[str, dict[int, tuple[float, float]]]:
     """For each kind of stop and share of nodes in percent: (hits or false positives a recorded second, slowdown)."""
-    found: dict[str, dict[int, tuple[float, float]]] = {}
+    taken: dict[str, dict[int, Replay]] = {}
     for name in ("false_positive", "null", "read"):
-        found[name] = {0: (0.0, 1.0)}
+        taken[name] = {}
         for share in (25, 50, 75, 100):
-            chosen = list(range(max(1, size.nodes * share // 100)))
-            limit = KINDS[name] if share == 100 else limited(name, chosen)
-            with_it = min((replayer.once(limit) for _ in range(size.replays - 1 or 1)), key=lambda one: one.total)
-            rate = (with_it.faults if name == "false_positive" else with_it.hits) / size.seconds
-            found[name][share] = (rate, with_it.total / plain.total)
-    return found
+            arm = KINDS[name] if share == 100 else limited(name, range(max(1, size.nodes * share // 100)))
+            pair = replayer.compare(arm, max(1, size.replays - 1))
+            plain, taken[name][share] = plain.better(pair[0]), pair[1]
+    return {name: {0: (0.0, 1.0), **{share: ((one.faults if name == "false_positive" else one.hits) / size.seconds, one.total / plain.total)
+                                     for share, one in shares.items()}} for name, shares in taken.items()}
 
 
 def limited(name: str, nodes: Sequence[int]) -> Arm:

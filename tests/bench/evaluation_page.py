@@ -41,8 +41,7 @@ METHOD = """
 Ratios are times of a replay with it / without, mean ± standard deviation over six periods of {period:g} s of the recording; each
 period's time is the best of {replays} replays, with and without in turn. `_added_us` is the difference over all periods / hits, so false positives,
 reads and Python are in it; setting stop points up and the time in which the ring comes together are not. `plain_speedup` counts the recorded seconds
-of the same periods. The paper's replay was slower than real time, since each of its nodes ran under a gdb that single-stepped and was stopped and resumed
-over a network; its ratios are relative to that. Here the plain replay takes {plain_ms:.2f} ms for a recorded second of {nodes} nodes, so that the same
+of the same periods. The paper's replay was three times slower than real time (0.32), and its ratios are relative to that. Here the plain replay takes {plain_ms:.2f} ms for a recorded second of {nodes} nodes, so that the same
 work at a hit is a larger ratio: compare the added microseconds.
 
 {details}

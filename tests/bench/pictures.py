@@ -27,48 +27,45 @@ COUNTS = (1, 15, 30, 45, 62)
 
 
 # -- the parts of a hit ------------------------------------------------------------------------------------------------
-def best(session: Any, arm: Callable[[], Any], times: int) -> float:
-    """Seconds that a stop point adds to a replay: the best of some pairs."""
-    bare, full = [], []
+def best(session: Any, arms: dict[str, Callable[[], Any]], count: int, times: int) -> dict[str, float]:
+    """Microseconds by event that each stop point adds to a replay without any: the best of replays that are taken in turn."""
+    seconds: dict[str, list[float]] = {"": [], **{name: [] for name in arms}}
     for _ in range(times):
-        bare.append(stops.time_run(session))
-        point = arm()
-        full.append(stops.time_run(session))
-        point.delete()
-    return min(full) - min(bare)
+        for name, taken in seconds.items():
+            point = arms[name]() if name else None
+            taken.append(stops.time_run(session))
+            if point is not None:
+                point.delete()
+    return {name: (min(taken) - min(seconds[""])) / count * 1e6 for name, taken in seconds.items() if name}
 
 
 def parts_of_a_hit(bench: Bench, friday: Any) -> dict[str, dict[str, float]]:
     """Microseconds by part, of a hit of a watchpoint and of a breakpoint."""
-    count, passes, times = (500, 10, 1) if bench.quick else (10_000, 200, 7)
+    count, passes, times = (500, 10, 1) if bench.quick else (10_000, 200, 12)
     stores = bench.path("stores-rec")
     bench.run(bench.record_command(stores, [bench.compile("stores.c"), passes]))
     with friday.Session(str(stores)) as session:
         session.backend.set_patch_stores(False)
-        in_vain = best(session, lambda: session.watch("page.watched", lambda: None), times) / (passes * stops.PLACES) * 1e6
+        beside = best(session, {"emulate": lambda: session.watch("page.watched", lambda: None)}, passes * stops.PLACES, times)
     never = "counter < 0"
     with friday.Session(str(stops.record_steps(bench, count))) as session:
-        def us(arm: Callable[[], Any]) -> float:
-            return best(session, arm, times) / count * 1e6
-
         def read() -> None:
             session.node.read("table[3].value")
 
-        refused = us(lambda: session.breakpoint("tick", lambda: None, condition=never))
-        broken = us(lambda: session.breakpoint("tick", lambda: None))
-        broken_read = us(lambda: session.breakpoint("tick", read))
-        unmet = us(lambda: session.watch("counter", lambda: None, condition=never))
-        watched = us(lambda: session.watch("counter", lambda: None))
-        watched_read = us(lambda: session.watch("counter", read))
-    steps = {"watchpoint": [("fault", refused), ("emulate", in_vain), ("check", unmet), ("Python", watched), ("read", watched_read)],
-             "breakpoint": [("fault", refused), ("Python", broken), ("read", broken_read)]}
-    found: dict[str, dict[str, float]] = {}
+        found = best(session, {
+            "fault": lambda: session.breakpoint("tick", lambda: None, condition=never),
+            "break": lambda: session.breakpoint("tick", lambda: None), "break, read": lambda: session.breakpoint("tick", read),
+            "check": lambda: session.watch("counter", lambda: None, condition=never),
+            "watch": lambda: session.watch("counter", lambda: None), "watch, read": lambda: session.watch("counter", read)}, count, times)
+    steps = {"watchpoint": [("fault, emulate", beside["emulate"]), ("check", found["check"]), ("Python", found["watch"]), ("read", found["watch, read"])],
+             "breakpoint": [("fault, check", found["fault"]), ("Python", found["break"]), ("read", found["break, read"])]}
+    parts: dict[str, dict[str, float]] = {}
     for name, totals in steps.items():
-        before, found[name] = 0.0, {}
+        before, parts[name] = 0.0, {}
         for part, total in totals:
-            found[name][part] = max(0.0, total - before)
+            parts[name][part] = max(0.0, total - before)
             before = max(before, total)
-    return found
+    return parts
 
 
 # -- many nodes --------------------------------------------------------------------------------------------------------
@@ -95,7 +92,7 @@ def line_through(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 def questions(bench: Bench, friday: Any) -> tuple[dict[str, dict[float, float]], dict[str, list[float]]]:
     """Microseconds of a handler that asks so many nodes, by kind and number, and the deviations of the replays."""
-    ticks, times, nodes = (5, 2, 6) if bench.quick else (40, 4, expressions.GROUP)
+    ticks, times, nodes = (5, 2, 6) if bench.quick else (30, 3, expressions.GROUP)
     found: dict[str, dict[float, float]] = {"read": {}, "write": {}, "call": {}}
     spread: dict[str, list[float]] = {name: [] for name in found}
     with friday.Session(str(expressions.record_group(bench, bench.compile("steps.c"), ticks, nodes, 2.0))) as session:
@@ -119,7 +116,7 @@ def questions(bench: Bench, friday: Any) -> tuple[dict[str, dict[float, float]],
 def shares(bench: Bench, friday: Any) -> dict[str, dict[int, tuple[float, float]]]:
     """As evaluation.measure_shares(), of a small ring."""
     if not bench.quick:
-        size = evaluation.Size(nodes=16, seconds=30, kills=1, replays=2, period=500)
+        size = evaluation.Size(nodes=16, seconds=20, kills=1, replays=2, period=500)
     else:
         size = evaluation.size_of(bench)
     ring = evaluation.record_ring(bench, size)
