@@ -57,8 +57,8 @@ def parts_of_a_hit(bench: Bench, friday: Any) -> dict[str, dict[str, float]]:
             "break": lambda: session.breakpoint("tick", lambda: None), "break, read": lambda: session.breakpoint("tick", read),
             "check": lambda: session.watch("counter", lambda: None, condition=never),
             "watch": lambda: session.watch("counter", lambda: None), "watch, read": lambda: session.watch("counter", read)}, count, times)
-    steps = {"watchpoint": [("fault, emulate", beside["emulate"]), ("check", found["check"]), ("Python", found["watch"]), ("read", found["watch, read"])],
-             "breakpoint": [("fault, check", found["fault"]), ("Python", found["break"]), ("read", found["break, read"])]}
+    steps = {"watchpoint": [("stop", beside["emulate"]), ("check", found["check"]), ("Python", found["watch"]), ("read", found["watch, read"])],
+             "breakpoint": [("stop", found["fault"]), ("Python", found["break"]), ("read", found["break, read"])]}
     parts: dict[str, dict[str, float]] = {}
     for name, totals in steps.items():
         before, parts[name] = 0.0, {}
