@@ -257,12 +257,17 @@ std::optional<LogicalTime> Debugger::altered_since(NodeId node) const {
 // Memory of the node has changed, not where it stands.
 void Debugger::note_change(NodeId node) {
   if (!altered_.contains(node)) altered_.emplace(node, session_->time(node));
-  if (NodeContext& s = state(node); s.link) s.link->moved(s.stopped);
+  NodeContext& s = state(node);
+  if (!s.link) return;
+  if (is_elsewhere(node)) s.link->changed();
+  else s.link->moved(s.stopped);
 }
 
 void Debugger::mark_altered(NodeId node) {
   note_change(node);
+  const bool elsewhere = is_elsewhere(node);
   epoch_++;
+  if (elsewhere) state(node).elsewhere_epoch = epoch_;
 }
 
 std::vector<std::string> Debugger::take_notices() {

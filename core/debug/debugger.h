@@ -195,6 +195,7 @@ class Debugger final : public Pump, public ClientOwner {
     ThreadId stopped{0};
     uint64_t pc = 0;      // of the stopped thread; valid if pc_epoch is the current one
     uint64_t pc_epoch = 0;
+    std::optional<uint64_t> elsewhere_epoch;  // then the user has selected another frame or thread in gdb
   };
   struct Timer {
     int64_t period = 0, next = 0;  // ns of logical time
@@ -212,6 +213,8 @@ class Debugger final : public Pump, public ClientOwner {
   Result<GdbLink*> link(NodeId node);
   NodeContext& state(NodeId node) { return states_[node]; }
   void group_moved(const ReplayStop& stop);
+  void note_selection(NodeId id, GdbLink& link);
+  bool is_elsewhere(NodeId id) { return state(id).elsewhere_epoch == epoch_; }
   Result<ThreadId> scope_thread(NodeId node);
 
   // places.cc
@@ -244,6 +247,7 @@ class Debugger final : public Pump, public ClientOwner {
   Result<ReplayNode*> started_node(NodeId node);
   Result<KnownPlan> plan(NodeId node, const std::string& expression);
   Result<KnownPlan> make_plan(NodeId node, const std::string& expression);
+  Result<KnownPlan> plan_elsewhere(NodeId node, const std::string& expression);
   const KnownPlan* known_plan(NodeContext& state, const std::string& expression);
   Result<const CodeScope*> find_scope(NodeId node);
   std::optional<KnownPlan> shared_plan(NodeContext& state, const CodeScope& scope, const std::string& expression);

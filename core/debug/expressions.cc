@@ -203,6 +203,7 @@ Result<KnownPlan> Debugger::make_plan(NodeId id, const std::string& expression) 
 Result<KnownPlan> Debugger::plan(NodeId id, const std::string& expression) {
   FRIDAY_TRY_VOID(scope_thread(id));
   NodeContext& s = state(id);
+  if (is_elsewhere(id)) return plan_elsewhere(id, expression);
   const KnownPlan* known = known_plan(s, expression);
   if (known && !known->refusal) return *known;
   // A name that was not there may have come with a library.
@@ -217,6 +218,18 @@ Result<KnownPlan> Debugger::plan(NodeId id, const std::string& expression) {
   }
   if (plan->refusal) return std::unexpected(*plan->refusal);
   return *plan;
+}
+
+// As it is meant in a frame that the user has selected; registers there are gdb's knowledge.
+Result<KnownPlan> Debugger::plan_elsewhere(NodeId id, const std::string& expression) {
+  FRIDAY_TRY(made, make_plan(id, expression));
+  if (made.refusal) return std::unexpected(*made.refusal);
+  if (made.plan->registers.empty() || made.plan->kind == ExpressionPlan::Kind::gdb) return made;
+  ExpressionPlan by_gdb;
+  by_gdb.expression = expression;
+  by_gdb.reason = "another frame or thread is selected";
+  made.plan = std::make_shared<const ExpressionPlan>(std::move(by_gdb));
+  return made;
 }
 
 Result<RawValue> Debugger::read(NodeId id, const std::string& expression) {
@@ -237,7 +250,7 @@ Result<RawValue> Debugger::read(NodeId id, const std::string& expression) {
 Result<std::optional<RawValue>> Debugger::read_quickly(NodeId id, const std::string& expression) {
   FRIDAY_TRY(node, started_node(id));
   FRIDAY_TRY_VOID(scope_thread(id));
-  const KnownPlan* known = known_plan(state(id), expression);
+  const KnownPlan* known = is_elsewhere(id) ? nullptr : known_plan(state(id), expression);
   if (!known || known->refusal || known->plan->kind == ExpressionPlan::Kind::gdb || known->plan->kind == ExpressionPlan::Kind::call) return std::nullopt;
   FRIDAY_TRY(value, read_by_plan(*node, *known));
   return std::optional(std::move(value));
@@ -514,7 +527,23 @@ Result<std::string> Debugger::gdb(NodeId id, const std::string& command) {
   const bool undone = call_error_ && !altered_.contains(id);
   auto text = explained(std::move(said));
   if (l->client().view().take_changed() && !undone) mark_altered(id);
+  note_selection(id, *l);
   return text;
+}
+
+// Expressions are meant in the frame that is selected, until the group moves. Plans are kept for the innermost frame of the thread
+// that stopped; in another one gdb is asked each time.
+void Debugger::note_selection(NodeId id, GdbLink& link) {
+  NodeContext& s = state(id);
+  s.elsewhere_epoch.reset();
+  auto thread = scope_thread(id);
+  auto answer = link.ask("-friday-selected", *this);
+  const auto selected = nlohmann::json::parse(answer.value_or(""), nullptr, false);
+  if (!thread || !selected.is_object()) return;
+  const uint32_t level = selected["level"], number = selected["thread"];
+  if (level == 0 && number == thread->value + 1) return;
+  s.elsewhere_epoch = epoch_;
+  link.selected(ThreadId{number - 1}, level);
 }
 
 Result<std::vector<std::string>> Debugger::complete(NodeId id, const std::string& prefix) {

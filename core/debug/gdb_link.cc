@@ -90,6 +90,7 @@ Result<void> GdbLink::refresh(MiSession& gdb, Pump& pump) {
     patches_known_ = patches;
     libraries_changed_ = false;
   }
+  if (level_) FRIDAY_TRY_VOID(gdb.run(fmt::format("-stack-select-frame {}", level_), pump));
   stale_ = false;
   return {};
 }

@@ -44,6 +44,14 @@ class GdbLink {
   void moved(std::optional<ThreadId> stopped) {
     stale_ = true;
     thread_ = stopped;
+    level_ = 0;
+  }
+  // The node was changed where it stands: what gdb knows is old, what is selected in it stays.
+  void changed() { stale_ = true; }
+  // The user has selected a thread and one of its frames in gdb.
+  void selected(ThreadId thread, uint32_t level) {
+    thread_ = thread;
+    level_ = level;
   }
 
   // The node's libraries are other ones than gdb knows.
@@ -79,6 +87,7 @@ class GdbLink {
   size_t patches_known_ = 0;    // of the node when gdb last looked for libraries
   MiToken connecting_ = 0;
   std::optional<ThreadId> thread_;
+  uint32_t level_ = 0;
 };
 
 }  // namespace friday

@@ -64,6 +64,8 @@
 #   {"function", "frame": ADDRESS (the stack pointer when it has returned), "back": ADDRESS (where it returns to),
 #    "pc", "sp", "bp"}         null when there is no outer frame
 #
+# -friday-selected               the selected thread, by the number that the target gives it, and frame: {"thread", "level"}; null without one
+#
 # -friday-console TEXT           commands of gdb's command line that have lines of their own
 import glob
 import json
@@ -786,6 +788,14 @@ class Frame(JsonCommand):
                 "sp": registers["rsp"], "bp": registers["rbp"]}
 
 
+class Selected(JsonCommand):
+    """-friday-selected"""
+
+    def answer(self, argv):
+        thread = gdb.selected_thread()
+        return {"thread": thread.ptid[1] or thread.ptid[2], "level": gdb.selected_frame().level()} if thread else None
+
+
 class Symbols(JsonCommand):
     """-friday-symbols PREFIX [LIMIT]"""
 
@@ -869,4 +879,5 @@ Locate("-friday-locate")
 Source("-friday-source")
 Symbols("-friday-symbols")
 Frame("-friday-frame")
+Selected("-friday-selected")
 Console("-friday-console")

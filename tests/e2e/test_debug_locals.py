@@ -1,5 +1,7 @@
 """Watches of local variables, of thread-local ones, of parts of objects, and what is refused."""
 
+import re
+
 import pytest
 from debug_support import BUILD, break_at, final_state, friday, opened, record_once, run_to_end  # noqa: F401
 
@@ -115,3 +117,30 @@ def test_what_is_refused(locals_, opened, plain_end, expression, words):
     with pytest.raises(friday.Error, match=words):
         session.watch(expression)
     assert final_state(session) == plain_end
+
+
+def test_expressions_are_meant_in_the_frame_that_is_selected(locals_, opened):
+    """Also names that were read in the innermost frame before; a move of the group selects that one again."""
+    session = opened(locals_)
+    break_at(session, "changed", condition="value == 20")
+    node = session.node
+    break_at(session, "nest", condition="depth == 0")
+    levels = {int(depth): int(level) for level, depth in re.findall(r"^#(\d+) .*nest \(depth=(?:depth@entry=)?(\d+)\)", node.gdb("backtrace"), re.M)}
+    assert len(levels) >= 3 and levels[0] == 0, node.gdb("backtrace")
+    assert node.read("depth") == 0 and node.read("sizeof(depth)") == 8
+    for depth, level in levels.items():
+        node.gdb(f"frame {level}")
+        assert node.read("depth") == depth and node.read("depth * 2 + 1") == 2 * depth + 1
+        if depth:
+            assert node.read("here") == 10 * depth
+    node.gdb(f"frame {levels[2]}")
+    session.backend.write(int(node), "here", "77")
+    assert node.read("here") == 77 and node.altered is not None
+    node.gdb("down")
+    assert node.read("here") == 10
+    node.gdb("frame 0")
+    assert node.read("depth") == 0
+    node.gdb("up")
+    session.restart()
+    break_at(session, "nest", condition="depth == 1")
+    assert session.node.read("depth") == 1
