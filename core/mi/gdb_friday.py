@@ -114,7 +114,9 @@ OPCODES = {
     "end": (0x27, 0), "dup": (0x28, 0), "pop": (0x29, 0), "zero_ext": (0x2A, 1), "swap": (0x2B, 0), "pick": (0x32, 1),
     "rot": (0x33, 0),
 }
+LITERAL = r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\''  # of C
 MASK = (1 << 64) - 1
+LOWEST_PAGE = 1 << 16  # the kernel maps nothing below it (vm.mmap_min_addr)
 LOWEST_MOVED = 1 << 40  # no position-independent code is loaded below it
 WORKSPACE = 0x180000000000  # of Friday's in each node (core/shim/shim_abi.h), at the same address in all
 
@@ -139,6 +141,17 @@ class Code:
             parts.append(bytes([opcode]) + (operand & ((1 << 8 * size) - 1)).to_bytes(size, "big"))
         return b"".join(parts)
 
+    def with_constant(self, register, value):
+        """The same with a constant for each reading of a register; jumps go where they went."""
+        moved, old, new = {}, 0, 0
+        for name, operand in self.operations:
+            moved[old] = new
+            old += 1 + OPCODES[name][1]
+            new += 9 if (name, operand) == ("reg", register) else 1 + OPCODES[name][1]
+        moved[old] = new
+        return Code([("const64", value) if each == ("reg", register) else (each[0], moved[each[1]]) if each[0] in ("goto", "if_goto") else each
+                     for each in self.operations])
+
     def registers(self):
         return sorted({operand for name, operand in self.operations if name == "reg"})
 
@@ -156,6 +169,44 @@ class Code:
 
 def compile_expression(expression):
     """gdb's bytecode of an expression. Success means that evaluating it has no side effects: gdb translates none."""
+    try:
+        return translated(expression)
+    except gdb.error as refusal:
+        untyped = re.match(r"'(\w+)' has unknown type; cast it to its declared type", str(refusal))
+        code = untyped and with_address_of(untyped[1], expression)
+        if code is None:
+            raise
+        return code
+
+
+def with_address_of(name, expression):
+    """Bytecode of an expression with `&NAME`, where NAME has no debug information: its address is known although gdb 13 refuses to
+    translate it. None when there is more to it. The address takes the place of a register that no variable lives in: a number
+    there would do, if gdb did not take each element of a constant address for 0."""
+    address = untyped_address(name)
+    register = next((each for each in ("$fs_base", "$gs_base") if each not in expression), None)
+    taken = re.compile(LITERAL + r"|(&\s*%s\b(?!\s*(?:\[|\(|\.|->)))" % name)
+    known = taken.sub(lambda found: "((char*)%s)" % register if found[1] else found[0], expression)
+    if address is None or register is None or known == expression:
+        return None
+    try:
+        number = translated(register).operations[0][1]
+        return compile_expression(known).with_constant(number, address)
+    except (gdb.error, Unplannable):
+        return None
+
+
+def untyped_address(name):
+    """The address of a variable that has no debug information; None of anything else."""
+    try:
+        pointer = gdb.parse_and_eval("&" + name)
+        return int(pointer) if pointer.type.target().code == gdb.TYPE_CODE_ERROR else None
+    except (gdb.error, RuntimeError):
+        return None
+
+
+def translated(expression):
+    """What `maint agent-eval` says of an expression."""
     try:
         listing = gdb.execute("maint agent-eval " + expression, to_string=True)
     except KeyboardInterrupt as stop:
@@ -177,7 +228,7 @@ def compile_expression(expression):
 def static_addresses(expression):
     """The addresses of functions and static variables that the expression names; none when it also holds numbers that may
     be addresses."""
-    code = re.sub(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'', "", expression)
+    code = re.sub(LITERAL, "", expression)
     numbers = re.findall(r"\b0[xX][0-9a-fA-F]{10,}|\b[0-9]{13,}", code)
     if any(int(number, 0) >> 20 != WORKSPACE >> 20 for number in numbers):
         return set()
@@ -187,6 +238,8 @@ def static_addresses(expression):
             symbol = gdb.lookup_symbol(name)[0] or gdb.lookup_static_symbol(name)
             if symbol and symbol.addr_class in (gdb.SYMBOL_LOC_STATIC, gdb.SYMBOL_LOC_BLOCK, gdb.SYMBOL_LOC_UNRESOLVED):
                 found.add(int(symbol.value().address))
+            elif symbol is None and untyped_address(name) is not None:
+                found.add(untyped_address(name))
         except (gdb.error, TypeError):
             pass  # the name of a type, a member, ...
     return found
@@ -423,6 +476,10 @@ class Place:
     def size(self):
         return (self.bit + self.bits + 7) // 8 if self.bits else self.type.sizeof
 
+    def is_folded(self):
+        """Whether gdb 13 took an element of a constant address for 0 on the way: nothing is read, and no page can be there."""
+        return not any(name == "reg" or name.startswith("ref") for name, _ in self.code.operations) and run(self.code) < LOWEST_PAGE
+
     def value(self):
         """Code for the value of a scalar that is no bit-field."""
         kind = bare(self.type)
@@ -498,7 +555,7 @@ def find_member(record, name):
 def matching(text, at):
     """Index after the bracket that closes the one at `at`; -1 without one. C literals are skipped."""
     depth = 0
-    for token in re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|[][()]', re.DOTALL).finditer(text, at):
+    for token in re.compile(LITERAL + "|[][()]", re.DOTALL).finditer(text, at):
         depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(token[0], 0)
         if depth == 0:
             return token.end()
@@ -538,7 +595,7 @@ def postfix_end(text, at):
 
 def reads_reference(expression):
     """Whether a path in the expression goes through a reference: in arithmetic gdb 13 takes its pointer for its value."""
-    code = re.sub(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'', lambda literal: " " * len(literal[0]), expression)
+    code = re.sub(LITERAL, lambda literal: " " * len(literal[0]), expression)
     if re.search(r"[)]\s*(\.|->|\[)", code):
         return True  # of a computed base: not looked into
     for name in re.finditer(r"(?<![\w.>:])(?:::)?[A-Za-z_]\w*", code):
@@ -651,6 +708,8 @@ class Plan(JsonCommand):
             place = None
         except Unplannable:
             place = None
+        if place is not None and "[" in expression and place.is_folded():
+            raise Unplannable("gdb does not translate elements of a constant address")
         table = TypeTable()
         if place is None:
             code, type = self.value_without_place(expression)

@@ -184,6 +184,29 @@ def test_a_crash_in_a_called_function_is_not_the_programs(redis, opened, plain_e
     assert "BUG REPORT" not in capfd.readouterr().err
 
 
+def test_what_a_variable_without_debug_information_points_to_is_followed(redis, opened, plain_end):
+    """`server` has an address and no type. Its fourth word is the path of the program, which it finds out at its start."""
+    session = opened(redis)
+    notices, seen = [], []
+    session.notice = notices.append
+    path = "((char**)&server)[3]"
+    address = re.search(r"0x\w+", session.nodes[0].gdb("print &server"))[0]
+    with pytest.raises(friday.Error, match="cannot be watched"):  # gdb takes the element of a number for 0: no watch is better
+        session.watch(f"*((char**){address})[3]", nodes=0)
+    session.watch(f"*{path}", lambda hit: seen.append((hit.old, hit.new)), nodes=0)
+    session.watch("*(int*)&server", lambda hit: seen.append((hit.old, hit.new)), nodes=0)
+    at_reply(session, redis.gets[7])
+    assert session.read(None, path) == "/usr/bin/redis-server"
+    pid = session.read(None, "*(int*)&server")
+    # With a jump in the bytecode behind an address.
+    assert session.read(None, "*(int*)&server > 1 && *(int*)&server != 5") == 1 and session.read(None, "*(int*)&server < 1 || !&server") == 0
+    assert seen == [(None, ord("/")), (0, pid)] or seen == [(0, pid), (None, ord("/"))], seen
+    assert pid == session.read(None, "(int)getpid()") and notices == []
+    with pytest.raises(friday.Error, match="unknown type"):
+        session.read(None, "server + 1")
+    assert final_state(session) == plain_end
+
+
 # ---- The child that saves
 
 def test_stop_points_set_before_a_fork_are_in_force_in_the_child(redis, opened, plain_end):
