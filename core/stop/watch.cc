@@ -61,6 +61,9 @@ Result<void> WatchSet::arm(const WatchRange& range, bool allow_any_page) {
   uint64_t low = range.low.value, high = low + range.size;
   if (range.size == 0 || high < low)
     return fail(ErrorCode::usage, "cannot watch {} bytes at {}", range.size, range.low);
+  bool followed = true;
+  for (uint64_t page = page_of(low); page < high; page += page_size) followed = followed && pages_.contains(page);
+  if (ran_since_ && !followed) layout_known_ = false;
   FRIDAY_TRY_VOID(load_layout());
   PageUse use = PageUse::ordinary;
   for (uint64_t page = page_of(low); page < high; page += page_size) {

@@ -173,6 +173,7 @@ class WatchSet {
   std::unordered_set<uint64_t> dirty_;  // pages whose protection flush() must look at
   uint32_t next_slot_ = 1;
   bool layout_known_ = false;
+  bool ran_since_ = false;  // the program ran since the layout was learnt, and tells only of what it does to watched pages
   std::vector<Mapping> layout_;
   std::vector<std::pair<uint64_t, ThreadId>> thread_blocks_;  // fs_base
   std::unordered_map<uint64_t, Instruction> decoded_;  // storing instructions seen, by address

@@ -31,6 +31,7 @@ Result<void> WatchSet::load_layout() {
     if (auto registers = node_.registers(thread.id); registers && registers->fs_base != 0)
       thread_blocks_.emplace_back(registers->fs_base, thread.id);
   layout_known_ = true;
+  ran_since_ = false;
   return {};
 }
 
@@ -109,6 +110,7 @@ Result<void> WatchSet::protect(uint64_t low, uint64_t high, uint32_t protection)
 }
 
 Result<void> WatchSet::flush() {
+  ran_since_ = true;
   if (debug_changed_) {
     FRIDAY_TRY_VOID(node_.set_debug_slots(debug_.slots()));
     debug_changed_ = false;

@@ -470,6 +470,22 @@ TEST_F(WatchTest, MappingCallsOfTheProgramKeepTheWatchInForce) {
   EXPECT_EQ(run_form("mov64", at + 64).at(0).hits.size(), 1u);
 }
 
+TEST_F(WatchTest, MemoryThatWasMappedAfterAnotherRangeWasArmedIsWatched) {
+  arm(page, 8);
+  ASSERT_TRUE(program.watches.flush());
+  // A call of the program that touches no watched page tells the watches nothing.
+  uint64_t arguments[] = {0, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, ~uint64_t{0}, 0};
+  auto base = program.node.inject(SYS_mmap, arguments);
+  ASSERT_TRUE(base && *base > 0);
+  const auto at = static_cast<uint64_t>(*base);
+  arm(at + 64, 8, 1);
+  ASSERT_TRUE(program.watches.flush());
+  uint64_t writable[] = {at + 4096, 4096, PROT_READ | PROT_WRITE};
+  ASSERT_EQ(program.node.inject(SYS_mprotect, writable), 0);
+  arm(at + 4096 + 64, 8, 2);
+  EXPECT_EQ(run_form("mov64", at + 4096 + 64).at(0).hits.size(), 1u);
+}
+
 TEST_F(WatchTest, FridaysOwnWritesAreNoted) {
   arm(page + 0x100, 8);
   ASSERT_TRUE(program.watches.flush());
