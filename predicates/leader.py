@@ -22,7 +22,7 @@ class OneLeader(Check):
     term: the node's current term, any hashable value. leads: true while the node holds itself for the leader of that term,
     or, when `leader` is given, a variable that has this value then: an enumerator's name, a number or a text.
     A node that is restarted under its name is the same candidate. The rest as Check; the fault never heals.
-    Evidence: the term, both leaders, and when the first of them was seen."""
+    Evidence: the term, both leaders, and when the first of them was seen. `leaders` has the first of each term, and when."""
 
     name = "one_leader"
 
@@ -31,13 +31,13 @@ class OneLeader(Check):
         super().__init__(session, {"term": term, "leads": leads}, **options)
 
     def reset(self) -> None:
-        self._leaders: dict[object, tuple[friday.Node, str]] = {}
+        self.leaders: dict[object, tuple[friday.Node, str]] = {}
 
     def changed(self, node: friday.Node, row: Row) -> Iterable[Fault]:
         if not row["leads"] if self._leader is None else str(row["leads"]) != self._leader:
             return
         term = row["term"]
-        first, when = self._leaders.setdefault(term, (node, self.here()))
+        first, when = self.leaders.setdefault(term, (node, self.here()))
         if name_of(first) != name_of(node):
             yield Fault((term, name_of(node)), f"{node.name} leads in term {term}, and {first.name} has led in it since {when}",
                         (node, first), {"term": term, "leaders": [first.name, node.name], "first": when})

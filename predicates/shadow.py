@@ -24,13 +24,16 @@ import friday
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """A value that a node took: `time` in seconds of logical time, `old` None at first, `after` the message received last."""
+    """A value that a node took: `time` in seconds of logical time, `real_time` in those of its clock since the epoch, `old` None at
+    first, `message` the one received last, and `after` the same in words."""
 
     node: friday.Node
     name: str
     old: Any
     new: Any
     time: float
+    real_time: float
+    message: friday.Message | None
     after: str | None
 
     def __str__(self) -> str:
@@ -59,7 +62,8 @@ class Shadow(Check):
             if value != old or (node, name) not in self._last:
                 self._last[node, name] = value
                 if len(self.changes) < self._keep:
-                    self.changes.append(Change(node, name, old, value, self.now(), self.origin(stack=False)["after"]))
+                    self.changes.append(Change(node, name, old, value, self.now(), self.session.real_time, self.session.last_message(),
+                                               self.origin(stack=False)["after"]))
                 else:
                     self.dropped += 1
         return ()
