@@ -12,15 +12,15 @@ FAIL_AFTER_MS = 3000
 
 
 class Cluster:
-    def __init__(self, recorder, ports, place):  # noqa: F811
+    def __init__(self, recorder, ports, place, *, server=SERVER, options=()):  # noqa: F811
         self.recorder, self.ports = recorder, ports(6)
         nodes = []
         for index, (port, bus) in enumerate(zip(self.ports, ports(6))):
             directory = place / f"data{index}"
             directory.mkdir()
             nodes.append({"name": f"redis-{index}", "cwd": str(directory), "stdout": f"redis-{index}.log", "command": [
-                SERVER, "--port", str(port), "--bind", "127.0.0.1", "--cluster-enabled", "yes", "--cluster-port", str(bus), "--save", "",
-                "--cluster-node-timeout", str(FAIL_AFTER_MS), "--cluster-require-full-coverage", "no", "--repl-diskless-sync-delay", "0"]})
+                server, "--port", str(port), "--bind", "127.0.0.1", "--cluster-enabled", "yes", "--cluster-port", str(bus), "--save", "",
+                "--cluster-node-timeout", str(FAIL_AFTER_MS), "--repl-diskless-sync-delay", "0", *(options or ["--cluster-require-full-coverage", "no"])]})
         self.server = Server(recorder, {"node": nodes}, *self.ports)
         load(recorder, [CLI, "--cluster", "create", *(f"127.0.0.1:{port}" for port in self.ports), "--cluster-replicas", "1", "--cluster-yes"])
         self.wait_until_well(self.ports)
