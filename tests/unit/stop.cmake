@@ -20,7 +20,7 @@ add_executable(stop_test ${CMAKE_CURRENT_LIST_DIR}/stop_support.cc ${CMAKE_CURRE
 target_compile_definitions(stop_test PRIVATE
   STOP_BREAKS="$<TARGET_FILE:stop_breaks>" STOP_STORES="$<TARGET_FILE:stop_stores>"
   STOP_VALUES="$<TARGET_FILE:stop_values>" STOP_PLANS_SCRIPT="${CMAKE_CURRENT_LIST_DIR}/stop_plans.py"
-  FRIDAY_GDB_SCRIPT="${CMAKE_SOURCE_DIR}/core/mi/gdb_friday.py:${CMAKE_SOURCE_DIR}/core/mi/gdb_calls.py")
+  FRIDAY_GDB_SCRIPT="${CMAKE_SOURCE_DIR}/core/mi/gdb_friday.py:${CMAKE_SOURCE_DIR}/core/mi/gdb_calls.py:${CMAKE_SOURCE_DIR}/core/mi/gdb_bytecode.py")
 target_link_libraries(stop_test PRIVATE friday_stop friday_ptrace_node GTest::gtest_main)
 add_dependencies(stop_test stop_breaks stop_stores stop_values)
 gtest_discover_tests(stop_test PROPERTIES TIMEOUT 300)

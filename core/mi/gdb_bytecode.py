@@ -1,0 +1,222 @@
+# The part of Friday's helper that knows bytecode: gdb's translation of an expression, mended where gdb 13 gives none or a wrong one,
+# and the evaluation of it with which plans are verified.
+# Mnemonic -> (opcode, bytes of operand).
+OPCODES = {
+    "float": (0x01, 0), "add": (0x02, 0), "sub": (0x03, 0), "mul": (0x04, 0), "div_signed": (0x05, 0),
+    "div_unsigned": (0x06, 0), "rem_signed": (0x07, 0), "rem_unsigned": (0x08, 0), "lsh": (0x09, 0),
+    "rsh_signed": (0x0A, 0), "rsh_unsigned": (0x0B, 0), "trace": (0x0C, 0), "trace_quick": (0x0D, 1),
+    "log_not": (0x0E, 0), "bit_and": (0x0F, 0), "bit_or": (0x10, 0), "bit_xor": (0x11, 0), "bit_not": (0x12, 0),
+    "equal": (0x13, 0), "less_signed": (0x14, 0), "less_unsigned": (0x15, 0), "ext": (0x16, 1), "ref8": (0x17, 0),
+    "ref16": (0x18, 0), "ref32": (0x19, 0), "ref64": (0x1A, 0), "if_goto": (0x20, 2), "goto": (0x21, 2),
+    "const8": (0x22, 1), "const16": (0x23, 2), "const32": (0x24, 4), "const64": (0x25, 8), "reg": (0x26, 2),
+    "end": (0x27, 0), "dup": (0x28, 0), "pop": (0x29, 0), "zero_ext": (0x2A, 1), "swap": (0x2B, 0), "pick": (0x32, 1),
+    "rot": (0x33, 0),
+}
+LITERAL = r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\''  # of C
+MASK = (1 << 64) - 1
+LOWEST_PAGE = 1 << 16  # the kernel maps nothing below it (vm.mmap_min_addr)
+LOWEST_MOVED = 1 << 40  # no position-independent code is loaded below it
+WORKSPACE = 0x180000000000  # of Friday's in each node (core/shim/shim_abi.h), at the same address in all
+
+
+class Unplannable(Exception):
+    """Why bytecode cannot evaluate an expression."""
+
+
+class Code:
+    """A sequence of (mnemonic, operand), without the final `end`; jumps count bytes from the start, as gdb prints them."""
+
+    def __init__(self, operations):
+        self.operations = operations
+
+    def plus(self, *operations):
+        return Code(self.operations + list(operations))
+
+    def bytes(self):
+        parts = []
+        for name, operand in self.operations + [("end", 0)]:
+            opcode, size = OPCODES[name]
+            parts.append(bytes([opcode]) + (operand & ((1 << 8 * size) - 1)).to_bytes(size, "big"))
+        return b"".join(parts)
+
+    def with_constant(self, register, value):
+        """The same with a constant for each reading of a register; jumps go where they went."""
+        moved, old, new = {}, 0, 0
+        for name, operand in self.operations:
+            moved[old] = new
+            old += 1 + OPCODES[name][1]
+            new += 9 if (name, operand) == ("reg", register) else 1 + OPCODES[name][1]
+        moved[old] = new
+        return Code([("const64", value) if each == ("reg", register) else (each[0], moved[each[1]]) if each[0] in ("goto", "if_goto") else each
+                     for each in self.operations])
+
+    def registers(self):
+        return sorted({operand for name, operand in self.operations if name == "reg"})
+
+    def addresses(self, known):
+        """Offsets of operands that are addresses of the known ones; None when one may be an address of something else."""
+        at, found = 0, []
+        for name, operand in self.operations:
+            if name == "const64" and operand & MASK in known:
+                found.append(at + 1)
+            elif name == "const64" and LOWEST_MOVED <= operand & MASK < 1 << 47 and operand >> 20 != WORKSPACE >> 20:
+                return None
+            at += 1 + OPCODES[name][1]
+        return found
+
+
+def compile_expression(expression):
+    """gdb's bytecode of an expression. Success means that evaluating it has no side effects: gdb translates none."""
+    try:
+        return translated(expression)
+    except gdb.error as refusal:
+        untyped = re.match(r"'(\w+)' has unknown type; cast it to its declared type", str(refusal))
+        code = untyped and with_address_of(untyped[1], expression)
+        if code is None:
+            raise
+        return code
+
+
+def with_address_of(name, expression):
+    """Bytecode of an expression with `&NAME`, where NAME has no debug information: its address is known although gdb 13 refuses to
+    translate it. None when there is more to it. The address takes the place of a register that no variable lives in: a number
+    there would do, if gdb did not take each element of a constant address for 0."""
+    address = untyped_address(name)
+    register = next((each for each in ("$fs_base", "$gs_base") if each not in expression), None)
+    taken = re.compile(LITERAL + r"|(&\s*%s\b(?!\s*(?:\[|\(|\.|->)))" % name)
+    known = taken.sub(lambda found: "((char*)%s)" % register if found[1] else found[0], expression)
+    if address is None or register is None or known == expression:
+        return None
+    try:
+        number = translated(register).operations[0][1]
+        return compile_expression(known).with_constant(number, address)
+    except (gdb.error, Unplannable):
+        return None
+
+
+def untyped_address(name):
+    """The address of a variable that has no debug information; None of anything else."""
+    try:
+        pointer = gdb.parse_and_eval("&" + name)
+        return int(pointer) if pointer.type.target().code == gdb.TYPE_CODE_ERROR else None
+    except (gdb.error, RuntimeError):
+        return None
+
+
+def translated(expression):
+    """What `maint agent-eval` says of an expression."""
+    try:
+        listing = gdb.execute("maint agent-eval " + expression, to_string=True)
+    except KeyboardInterrupt as stop:
+        if str(stop).startswith("Command aborted"):
+            raise Unplannable("gdb failed internally to translate this expression") from None
+        raise
+    operations = []
+    at = 0
+    for offset, name, operand in re.findall(r"^ *(\d+)  (\w+)(?: (-?\d+))?$", listing, re.MULTILINE):
+        if name not in OPCODES or int(offset) != at:
+            raise Unplannable("unknown bytecode %s in gdb's translation" % name)
+        operations.append((name, int(operand or 0)))
+        at += 1 + OPCODES[name][1]
+    if not operations or operations.pop()[0] != "end":
+        raise Unplannable("gdb's translation has no end")
+    return Code(operations)
+
+
+def static_addresses(expression):
+    """The addresses of functions and static variables that the expression names; none when it also holds numbers that may
+    be addresses."""
+    code = re.sub(LITERAL, "", expression)
+    numbers = re.findall(r"\b0[xX][0-9a-fA-F]{10,}|\b[0-9]{13,}", code)
+    if any(int(number, 0) >> 20 != WORKSPACE >> 20 for number in numbers):
+        return set()
+    found = set()
+    for name in set(re.findall(r"(?:::)?[A-Za-z_]\w*(?:::\w+)*", code)):
+        try:
+            symbol = gdb.lookup_symbol(name)[0] or gdb.lookup_static_symbol(name)
+            if symbol and symbol.addr_class in (gdb.SYMBOL_LOC_STATIC, gdb.SYMBOL_LOC_BLOCK, gdb.SYMBOL_LOC_UNRESOLVED):
+                found.add(int(symbol.value().address))
+            elif symbol is None and untyped_address(name) is not None:
+                found.add(untyped_address(name))
+        except (gdb.error, TypeError):
+            pass  # the name of a type, a member, ...
+    return found
+
+
+def signed(value, bits=64):
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value
+
+
+def divide(a, b, remainder=False):
+    if b == 0:
+        raise gdb.error("Division by zero")
+    quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    return a - b * quotient if remainder else quotient
+
+
+BINARY = {
+    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
+    "div_signed": lambda a, b: divide(signed(a), signed(b)), "div_unsigned": divide,
+    "rem_signed": lambda a, b: divide(signed(a), signed(b), True), "rem_unsigned": lambda a, b: divide(a, b, True),
+    "lsh": lambda a, b: a << b if b < 64 else 0, "rsh_signed": lambda a, b: signed(a) >> min(b, 63),
+    "rsh_unsigned": lambda a, b: a >> b, "bit_and": lambda a, b: a & b, "bit_or": lambda a, b: a | b,
+    "bit_xor": lambda a, b: a ^ b, "equal": lambda a, b: int(a == b),
+    "less_signed": lambda a, b: int(signed(a) < signed(b)), "less_unsigned": lambda a, b: int(a < b),
+}
+UNARY = {
+    "log_not": lambda a, _: int(a == 0), "bit_not": lambda a, _: ~a, "ext": signed,
+    "zero_ext": lambda a, bits: a & ((1 << bits) - 1),
+}
+
+
+def run(code):
+    """The value that the bytecode computes here and now; raises gdb.MemoryError as gdb would."""
+    stack = []
+    program = {}
+    at = 0
+    for name, operand in code.operations:
+        size = 1 + OPCODES[name][1]
+        program[at] = (name, operand, at + size)
+        at += size
+    end, at = at, 0
+    while at != end:
+        name, operand, at = program[at]
+        if name in BINARY:
+            right = stack.pop()
+            stack.append(BINARY[name](stack.pop(), right) & MASK)
+        elif name in UNARY:
+            stack.append(UNARY[name](stack.pop(), operand) & MASK)
+        elif name.startswith("const"):
+            stack.append(operand & MASK)
+        elif name.startswith("ref"):
+            stack.append(read_memory(stack.pop(), int(name[3:]) // 8))
+        elif name == "reg":
+            stack.append(read_register(operand))
+        elif name == "goto" or (name == "if_goto" and stack.pop()):
+            at = operand
+        elif name == "dup":
+            stack.append(stack[-1])
+        elif name == "pop":
+            stack.pop()
+        elif name == "swap":
+            stack[-2:] = stack[:-3:-1]
+        elif name == "pick":
+            stack.append(stack[-1 - operand])
+        elif name == "rot":
+            stack[-3:] = [stack[-1], stack[-3], stack[-2]]
+        elif name != "if_goto":
+            raise Unplannable("bytecode %s has no value" % name)
+    return stack[-1]
+
+
+def read_memory(address, size):
+    return int.from_bytes(gdb.selected_inferior().read_memory(address, size).tobytes(), "little")
+
+
+def read_register(number):
+    frame = gdb.newest_frame()
+    for index, register in enumerate(frame.architecture().registers()):
+        if index == number:
+            return int(frame.read_register(register.name)) & MASK
+    raise Unplannable("register %d has no name" % number)
