@@ -14,8 +14,8 @@ from redis_builds import SERVER, server_with_debug_information, symbols_of_strip
 from test_redis_cluster import Cluster
 
 CHECK = pathlib.Path(__file__).parent / "servers" / "redis_cluster_check.py"
-# A node says when all slots are covered again by its own view, and names each message that it handles.
-OPTIONS = ["--cluster-require-full-coverage", "yes", "--loglevel", "debug"]
+# A node says when all slots are covered again by its own view, and names each message that it handles. A busy machine is no dead node.
+OPTIONS = ["--cluster-require-full-coverage", "yes", "--loglevel", "debug", "--cluster-node-timeout", "5000"]
 SPREAD = 30  # seconds in which a change of owners is known to all
 
 
