@@ -26,3 +26,12 @@ def test_every_change_is_seen_and_the_replay_ends_as_recorded(maps, opened):
     assert (2, 0) in seen, "discarded memory"
     assert (4, None) in seen or (4, 0) in seen, "unmapped memory"
     assert final_state(session) == plain
+
+
+def test_memory_that_is_mapped_after_the_watch_was_set(maps, opened):
+    session = opened(maps)
+    seen, stores = [], []
+    session.watch("cell->value", lambda hit: seen.append(hit.new))
+    session.breakpoint("stored", lambda: stores.append((int(session.read(None, "value")), seen[-1:])))
+    run_to_end(session)
+    assert stores == [(value, [value]) for value in range(1, 8)]
