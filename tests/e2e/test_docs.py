@@ -15,13 +15,13 @@ import shlex
 import pytest
 from conftest import ROOT
 from console_support import BLOCK, PROMPT, Terminal
-from debug_support import BUILD, record_once
+from debug_support import BUILD, friday, record_once
 
 pytestmark = pytest.mark.limit(240)
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 _TYPED = re.compile(r"^(?:\(friday \d+[^)\n]* @\d+\.\d+s\)|>) ?(.*)$")
 _NUMBER = re.compile(r"\b0x[0-9a-f]+\b|(?<![\w.])\d+(\.\d+)?(?=s?(?!\w))")
-_SOURCE = re.compile(r"\d+\t")
+_SOURCE = re.compile(r"(?:node \d+: )?\d+\t")
 
 
 def masked(line):
@@ -121,9 +121,35 @@ class Page:
                            for fence, got in self.different)
 
 
+def story(directory):
+    """The id of the tutorial's request: put at n7, then asked of n5, which is not its owner any more. None when no request that missed is of
+    that kind: nodes do not hand over what they hold to one that joins, so some are missed by n7 itself, where it came in late."""
+    served = {}
+    with friday.Session(directory / "ring") as session:
+        session.breakpoint("process_data", lambda: served.setdefault(int(session.node.read("packet_id")), []).append(
+            (session.node.name, session.node.read("packet_header").name)))
+        session.run()
+    for text in re.findall(r"GET ([0-9a-f]{16}) by \S+ miss", (directory / "ring" / "client.out").read_text()):
+        history = served.get(int(text, 16), [])
+        before = [node for node, header in history[:history.index(("n5", "PACKET_GET"))]] if ("n5", "PACKET_GET") in history else []
+        gets = [node for node, header in history if header == "PACKET_GET"]
+        if before and before[-1] == "n7" and gets[0] == "n5":
+            return text
+    return None
+
+
 def tutorial_ring(recorder):
-    """The tutorial's own recording, made as it says."""
-    directory = recorder.directory
+    """The tutorial's own recording, made as it says; again where the late node came in at another moment."""
+    for attempt in range(4):
+        directory = recorder.directory / f"try{attempt}"
+        directory.mkdir()
+        made = record_ring(recorder, directory)
+        if found := story(made):
+            return made, found
+    raise AssertionError("no recording has a request that was put at n7 and missed at n5")
+
+
+def record_ring(recorder, directory):
     for name in ("tests", "predicates"):
         (directory / name).symlink_to(ROOT / name)
     (directory / "build").mkdir()
@@ -143,9 +169,8 @@ def place(tmp_path_factory):
 
 @pytest.mark.parametrize("name", ["tutorial.md", "language.md"])
 def test_what_the_page_shows_is_what_is_shown(recorder, place, name):
-    missed = re.search(r"GET ([0-9a-f]{16}) by \S+ miss", (place / "ring" / "client.out").read_text())
-    assert missed, "no get has missed: the recording lacks the tutorial's symptom"
-    page = Page(name, recorder, place, missed[1])
+    directory, missed = place
+    page = Page(name, recorder, directory, missed)
     page.run()
     if os.environ.get("FRIDAY_WRITE_DOCS"):
         page.write()
