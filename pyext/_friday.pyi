@@ -11,6 +11,8 @@ class Session(Backend):
         """The function, file and line of a code address, or the address."""
     def state_hash(self, node: int) -> str:
         """A hash of the node's memory now, in hex."""
+    def watch_statistics(self) -> dict[str, int]:
+        """Of all nodes since the start: "faults", stores to watched pages that faulted, and "hits", those that changed what is watched."""
 
 def pump_while_idle(session: Session | None) -> None:
     """Serves the session's gdbs while Python waits for a line; None ends it."""
