@@ -166,7 +166,7 @@ Result<std::shared_ptr<const ExpressionPlan>> Debugger::watch_plan(const StopPoi
   }
   if (found->kind == ExpressionPlan::Kind::gdb) {
     if (!may_ask) return fail(ErrorCode::unsupported, "gdb is busy with a step");
-    if (!local && split_local(shown)) return fail(ErrorCode::unsupported, "{} is a variable of a function", shown);
+    if (const auto name = split_local(shown); !local && name && locate(node.id(), name->first)) return fail(ErrorCode::unsupported, "{} is a variable of a function", shown);
     auto place = place_now(node.id(), text, found->reason);
     auto fixed = fmt::format("watch {}: {} is watched where it stands now, as with -l: {}", point.id.value, shown, found->reason);
     if (place && std::ranges::find(notices_, fixed) == notices_.end()) notices_.push_back(std::move(fixed));

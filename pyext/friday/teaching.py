@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Iterable
 
-from .errors import Error, NoSymbol, OutOfScope
+from .errors import Error, NoSymbol, OutOfScope, UsageError
 
 if TYPE_CHECKING:
     from .sessions import Session
@@ -102,6 +102,16 @@ class Place:
 
     def __str__(self) -> str:
         return f"{self.function} ({self.file.rpartition('/')[2]}:{self.line})"
+
+
+_CHANGES = re.compile(r"(?<![=<>!])=(?!=)|<<=|>>=|\+\+|--")
+_LITERAL = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'')
+
+
+def check_condition(condition: str | None) -> None:
+    """Raises UsageError for a condition that would change the program each time it is asked: `=` where `==` is meant."""
+    if condition and (found := _CHANGES.search(_LITERAL.sub("0", condition))):
+        raise UsageError(f"the condition `{condition}` would change the program at each hit, by `{found[0]}`; `==` compares")
 
 
 class Names:

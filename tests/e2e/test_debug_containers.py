@@ -111,6 +111,7 @@ def test_a_watch_of_an_element_says_that_it_stays_where_it_is(containers, opened
     break_at(session, "ready")
     seen = []
     session.watch("all.accounts[0].balance", lambda hit: seen.append((hit.old, hit.new)))
+    session.watch("*app::counter", lambda hit: seen.append((hit.old, hit.new)))
     assert any("all.accounts[0].balance is watched where it stands now" in notice for notice in session.backend.take_notices())
     break_at(session, "ready")
-    assert seen == [(1.5, 100)]
+    assert seen == [(1.5, 100), (1, 2)]

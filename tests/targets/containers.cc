@@ -94,6 +94,10 @@ __attribute__((noinline)) void ready(int time) { asm volatile("" ::"r"(time) : "
 
 }  // namespace
 
+namespace app {
+std::unique_ptr<long> counter = std::make_unique<long>(1);
+}
+
 auto* unmade = reinterpret_cast<std::vector<int>*>(space);
 
 int main() {
@@ -115,6 +119,7 @@ int main() {
   all.text = "changed";
   all.single.owner = "another";
   all.large.clear();
+  *app::counter = 2;
   ready(2);
   printf("%zu %d\n", all.names.size(), unmade->at(0));
   return 0;

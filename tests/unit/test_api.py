@@ -489,3 +489,17 @@ def test_node_ids_may_have_gaps():
     assert [int(node) for node in nodes.parse("*")] == [0, 5]
     with pytest.raises(friday.NoNode, match="0 to 5"):
         nodes[1]
+
+
+@pytest.mark.parametrize("condition", ["x = 3", "x += 1", "x++ > 3", "f(y) && x <<= 1", "--x"])
+def test_a_condition_that_changes_the_program_is_refused(condition):
+    session = friday.Session(FakeBackend())
+    for add in (lambda: session.breakpoint("f", condition=condition), lambda: session.watch("x", condition=condition),
+                lambda: session.breakpoint("f").set_condition(condition)):
+        with pytest.raises(friday.UsageError, match="would change the program at each hit"):
+            add()
+
+
+@pytest.mark.parametrize("condition", ["x == 3", "x <= 1 || y >= 2", "x != '='", 'same(name, "a = b++")', "x - -1 > 2", "x << 1"])
+def test_a_condition_that_asks_is_none_of_these(condition):
+    friday.teaching.check_condition(condition)
