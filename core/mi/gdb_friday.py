@@ -420,6 +420,21 @@ def with_unnamed(expression, work):
                 raise
 
 
+def in_program(expression, work):
+    """work(expression), in C++ where the frame's language, C in the C library, does not know its operators."""
+    try:
+        return with_unnamed(expression, work)
+    except gdb.error as error:
+        operators = re.search(r"Could not find operator|tried to pass to \S+ could not be converted", str(error))
+        if not operators or gdb.parameter("language") != "auto":
+            raise
+    gdb.execute("set language c++", to_string=True)
+    try:
+        return with_unnamed(expression, work)
+    finally:
+        gdb.execute("set language auto", to_string=True)
+
+
 def is_unknown_name(problem):
     """Whether nothing else need be tried: gdb has searched all symbols for a name in vain, which takes it milliseconds. It translates
     in the scope of the innermost frame, whichever is selected."""
@@ -438,7 +453,7 @@ class Plan(JsonCommand):
         expression = " ".join(argv).strip()
         if not expression:
             raise gdb.GdbError("Usage: -friday-plan EXPR")
-        return dict(with_unnamed(expression, self.planned), expression=expression)
+        return dict(in_program(expression, self.planned), expression=expression)
 
     def planned(self, expression):
         answer = {"kind": "gdb", "expression": expression, "scope": self.scope()}
@@ -671,7 +686,7 @@ class Value(JsonCommand):
     """-friday-value EXPR"""
 
     def answer(self, argv):
-        value = with_unnamed(" ".join(argv), gdb.parse_and_eval)
+        value = in_program(" ".join(argv), gdb.parse_and_eval)
         if value.type.strip_typedefs().code in (gdb.TYPE_CODE_REF, gdb.TYPE_CODE_RVALUE_REF):
             value = value.referenced_value()
         table = TypeTable()

@@ -77,6 +77,13 @@ def test_names_of_an_unnamed_namespace_are_found_from_everywhere(node):
         node.read("alll.text")
 
 
+def test_operators_are_known_where_the_node_stands_in_the_c_library(node):
+    break_at(node.session, "malloc")
+    assert "language is \"auto; currently c\"" in node.gdb("show language") or "currently asm" in node.gdb("show language")
+    assert node.read("*all.shared").owner == "frida" and node.read("all.shared->id") == 10 and node.read("all.names[0]") == "one"
+    assert node.read("all.owned->balance * 2") == 19 and "auto" in node.gdb("show language") and node.altered is None
+
+
 def test_operators_of_smart_pointers_and_vectors_work_in_expressions(node):
     assert node.read("all.owned->owner") == "emil" and node.read("all.shared->id") == 10 and node.read("all.owned->balance * 2") == 19
     assert node.read("all.accounts[1].owner") == "bert" and node.read("all.names[0]") == "one" and node.read("all.many[999]") == 999
