@@ -210,6 +210,13 @@ class Recorder:
     def group(self, description, **options):
         return self.record(description, **options)
 
+    def record_nodes(self, commands, **options):
+        """A group of nodes n0, n1, ... that all end well: the recording, and what each printed, in lines."""
+        nodes = [{"name": f"n{i}", "stdout": f"n{i}.out", "command": [str(word) for word in command]} for i, command in enumerate(commands)]
+        recording = self.record({"node": nodes}, **options)
+        assert recording.returncode == 0, recording.stderr
+        return recording, [(recording.path / f"{node['name']}.out").read_text().splitlines() for node in nodes]
+
     # -- asking -------------------------------------------------------------------------------------------------------
     def offers(self, subcommand):
         return self.run([self.friday, subcommand, "--help"]).returncode == 0
@@ -226,6 +233,14 @@ class Recorder:
         done = self.replay(recording, *options, timeout=timeout)
         assert done.returncode == 0, f"verify {' '.join(map(str, options))}: {done.returncode}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
         return done
+
+    def predicate(self, recording, name, *options):
+        """`friday run predicates/NAME.py`: (exit code, violations)."""
+        found = self.directory / f"{name}.json"
+        done = self.run([self.friday, "run", ROOT / "predicates" / f"{name}.py", recording.path, "--json", found, "--", *options])
+        assert done.returncode in (0, 1), done.stdout + done.stderr
+        assert "nothing was checked" not in done.stderr, done.stderr
+        return done.returncode, json.loads(found.read_text())["violations"]
 
     def info(self, recording):
         path = recording.path if isinstance(recording, Recording) else recording

@@ -277,6 +277,7 @@ class Debugger final : public Pump, public ClientOwner {
     std::string note() const;
   };
   bool holds(const StopPoint& point, NodeId node, Judgement& judgement);
+  std::optional<std::string> function_of_local(NodeId node, const std::string& expression);
   Result<std::shared_ptr<const ExpressionPlan>> watch_plan(const StopPoint& point, ReplayNode& node, const std::string& shown, const std::string& text, bool local,
                                                            bool may_ask);
   Result<void> watch_expression(StopPoint& point, ReplayNode& node, const std::string& shown, const std::string& text, bool local, bool may_ask);

@@ -143,14 +143,21 @@ Result<void> Debugger::arm_watch(StopPoint& point, ReplayNode& node) {
     const std::string text = expression.starts_with("*0x") ? "*(int*)" + expression.substr(1) : expression;
     auto armed = watch_expression(point, node, expression, text, false, true);
     // FUNC::LOCAL, unless the name means a variable that is always there.
-    const auto local = split_local(text);
-    if (!armed && local && !point.by_place && locate(node.id(), local->first)) armed = arm_entries(point, node, local->first);
+    if (!armed && !point.by_place)
+      if (const auto function = function_of_local(node.id(), text)) armed = arm_entries(point, node, *function);
     if (!armed) {
       disarm(point, node);
       return armed;
     }
   }
   return {};
+}
+
+// FUNC of FUNC::LOCAL; none where what stands before the :: is no function.
+std::optional<std::string> Debugger::function_of_local(NodeId id, const std::string& expression) {
+  auto local = split_local(expression);
+  if (!local || !locate(id, local->first)) return std::nullopt;
+  return std::move(local->first);
 }
 
 // How the expression is evaluated whenever what it reads changes. What only gdb can evaluate is taken as the place that it has now.
@@ -166,7 +173,7 @@ Result<std::shared_ptr<const ExpressionPlan>> Debugger::watch_plan(const StopPoi
   }
   if (found->kind == ExpressionPlan::Kind::gdb) {
     if (!may_ask) return fail(ErrorCode::unsupported, "gdb is busy with a step");
-    if (const auto name = split_local(shown); !local && name && locate(node.id(), name->first)) return fail(ErrorCode::unsupported, "{} is a variable of a function", shown);
+    if (!local && function_of_local(node.id(), shown)) return fail(ErrorCode::unsupported, "{} is a variable of a function", shown);
     auto place = place_now(node.id(), text, found->reason);
     auto fixed = fmt::format("watch {}: {} is watched where it stands now, as with -l: {}", point.id.value, shown, found->reason);
     if (place && std::ranges::find(notices_, fixed) == notices_.end()) notices_.push_back(std::move(fixed));

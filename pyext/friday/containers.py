@@ -289,9 +289,7 @@ def _array(object_: Object) -> Any:
         return _items(object_, ())
     array = member.type.resolved
     item = array.element
-    parts = [object_.data[member.offset + i * item.size:member.offset + (i + 1) * item.size] for i in range(array.count)]
-    where = [None if object_.address is None else object_.address + member.offset + i * item.size for i in range(array.count)]
-    return _items(object_, (make(item, data, at, object_.memory) for data, at in zip(parts, where)))
+    return _items(object_, (object_.part(item, member.offset + i * item.size) for i in range(array.count)))
 
 
 def _string(object_: Object) -> Any:

@@ -28,7 +28,7 @@ from .handlers import Continue, Handler, compile_script, cont, register_source
 from .language import Decoders, Plans, c_text, hidden_names, make_read
 from .messages import Message, with_nodes
 from .nodes import Node, NodeMap, Nodes
-from .teaching import Names, check_condition
+from .teaching import Names, refuse_changes
 from .until import Until
 from .values import Array, Raw, Struct, TypeTable
 from .violations import Violated, Violation, collect_evidence
@@ -155,7 +155,7 @@ class StopPoint:
 
     def set_condition(self, condition: str | None) -> None:
         """Sets the condition, in C, or takes it away. Raises BadExpression."""
-        check_condition(condition)
+        refuse_changes(condition)
         self.session.backend.condition(self.id, condition)
         self.condition = condition
 
@@ -372,7 +372,7 @@ class Session:
         Without a handler it stops the group; as a decorator it takes the function, which is called at each hit, with the Hit if
         it has a parameter, and the group goes on unless it calls `friday.stop()`. temporary: deleted when it is hit. Raises
         NoSymbol, NoNode, BadExpression for the condition."""
-        check_condition(condition)
+        refuse_changes(condition)
         chosen = self.choose(nodes)
         try:
             id_ = self.backend.add_breakpoint([int(n) for n in chosen], location, condition)
@@ -385,7 +385,7 @@ class Session:
         """Sets a watchpoint on C expressions, given one by one or as "a, b": hit after each write that changes the value of one.
         `FUNC::LOCAL` is armed at each entry of FUNC. Nodes, condition and handler as of `breakpoint`. Raises NoSymbol, OutOfScope,
         NoNode, UsageError."""
-        check_condition(condition)
+        refuse_changes(condition)
         chosen = self.choose(nodes)
         texts = split_expressions(expressions) if isinstance(expressions, str) else list(expressions)
         if not texts:

@@ -108,7 +108,7 @@ _CHANGES = re.compile(r"(?<![=<>!])=(?!=)|<<=|>>=|\+\+|--")
 _LITERAL = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'')
 
 
-def check_condition(condition: str | None) -> None:
+def refuse_changes(condition: str | None) -> None:
     """Raises UsageError for a condition that would change the program each time it is asked: `=` where `==` is meant."""
     if condition and (found := _CHANGES.search(_LITERAL.sub("0", condition))):
         raise UsageError(f"the condition `{condition}` would change the program at each hit, by `{found[0]}`; `==` compares")

@@ -32,20 +32,7 @@ def record(recorder, build, fault="none", seconds=SECONDS):
     """The recording, and what each node printed."""
     ports = ",".join(map(str, free_ports(NODES, socket.SOCK_DGRAM)))
     program = build / "apps" / "pathvector"
-    nodes = [{"name": f"n{i}", "stdout": f"n{i}.out",
-              "command": [str(program), str(i), ports, str(seconds), "1", f"k={K}", f"cut={CUT}@1500", f"fault={fault}"]} for i in range(NODES)]
-    recording = recorder.record({"node": nodes})
-    assert recording.returncode == 0, recording.stderr
-    return recording, [(recording.path / f"n{i}.out").read_text().splitlines() for i in range(NODES)]
-
-
-def check(recorder, recording, name, *options):
-    """`friday run predicates/NAME.py`: (exit code, violations)."""
-    found = recorder.directory / f"{name}.json"
-    done = recorder.run([recorder.friday, "run", ROOT / "predicates" / f"{name}.py", recording.path, "--json", found, "--", *options])
-    assert done.returncode in (0, 1), done.stdout + done.stderr
-    assert "nothing was checked" not in done.stderr, done.stderr
-    return done.returncode, json.loads(found.read_text())["violations"]
+    return recorder.record_nodes([[program, i, ports, seconds, 1, f"k={K}", f"cut={CUT}@1500", f"fault={fault}"] for i in range(NODES)])
 
 
 def said(output):
@@ -59,15 +46,15 @@ def test_a_link_that_is_cut_is_routed_around(recorder, build):
     for end, other in ((3, 4), (4, 3)):
         assert f"n{end} neighbor {other} down" in output[end]
     assert all(f"n{i} reaches {j} by {K} paths" in "\n".join(lines) for i, lines in enumerate(output) for j in range(NODES) if i != j)
-    assert check(recorder, recording, "routes", *ROUTES, "--lasting", "1.5") == (0, [])
-    assert check(recorder, recording, "connectivity", *PATHS, "--lasting", "1.5") == (0, [])
+    assert recorder.predicate(recording, "routes", *ROUTES, "--lasting", "1.5") == (0, [])
+    assert recorder.predicate(recording, "connectivity", *PATHS, "--lasting", "1.5") == (0, [])
 
 
 def test_the_routing_loop_is_found(recorder, build):
     recording, output = record(recorder, build, "loop")
     (line,) = said(output)
     through = int(re.fullmatch(r"n3 fault: packets to 4 go to (\d), which sends them here", line)[1])
-    code, violations = check(recorder, recording, "routes", *ROUTES, "--lasting", "1.5")
+    code, violations = recorder.predicate(recording, "routes", *ROUTES, "--lasting", "1.5")
     assert code == 1
     circle = next(violation for violation in violations if "run in a circle" in violation["message"])
     assert re.match(rf"packets to 4 run in a circle: (3 -> {through} -> 3|{through} -> 3 -> {through}), for ", circle["message"])
@@ -80,7 +67,7 @@ def test_the_routing_loop_is_found(recorder, build):
 def test_the_black_hole_is_found(recorder, build):
     recording, output = record(recorder, build, "hole")
     assert said(output) == ["n3 fault: packets to 4 end here"]
-    code, violations = check(recorder, recording, "routes", *ROUTES, "--lasting", "1.5")
+    code, violations = recorder.predicate(recording, "routes", *ROUTES, "--lasting", "1.5")
     assert code == 1 and len(violations) == 1
     (hole,) = violations
     assert re.match(r"packets to 4 end at 3, which has no route: \d -> 3, for ", hole["message"])
@@ -91,8 +78,8 @@ def test_the_black_hole_is_found(recorder, build):
 def test_the_node_with_one_path_left_is_found(recorder, build):
     recording, output = record(recorder, build, "lone")
     assert said(output) == ["n3 fault: 8 is taken for gone"]
-    assert check(recorder, recording, "routes", *ROUTES, "--lasting", "1.5") == (0, [])
-    code, violations = check(recorder, recording, "connectivity", *PATHS, "--lasting", "1.5")
+    assert recorder.predicate(recording, "routes", *ROUTES, "--lasting", "1.5") == (0, [])
+    code, violations = recorder.predicate(recording, "connectivity", *PATHS, "--lasting", "1.5")
     assert code == 1 and len(violations) == NODES - 1
     for violation in violations:
         assert re.match(rf"n3 has 1 of {K} disjoint paths to n\d, for ", violation["message"])

@@ -22,20 +22,7 @@ LEADER = ["--term", "self.term", "--leads", "self.role", "--leader", "LEADER"]
 def recorded(recorder, build, app, fault):
     """The recording of NODES nodes, and the lines that each printed."""
     ports = ",".join(map(str, free_ports(NODES)))
-    nodes = [{"name": f"n{i}", "stdout": f"n{i}.out",
-              "command": [str(build / "apps" / app), str(i), ports, str(SECONDS), "5", *(["fault"] if fault else [])]} for i in range(NODES)]
-    recording = recorder.record({"node": nodes})
-    assert recording.returncode == 0, recording.stderr
-    return recording, [(recording.path / f"n{i}.out").read_text().splitlines() for i in range(NODES)]
-
-
-def check(recorder, recording, name, *options):
-    """`friday run predicates/NAME.py`: (exit code, violations)."""
-    found = recorder.directory / f"{name}.json"
-    done = recorder.run([recorder.friday, "run", ROOT / "predicates" / f"{name}.py", recording.path, "--json", found, "--", *options])
-    assert done.returncode in (0, 1), done.stdout + done.stderr
-    assert "nothing was checked" not in done.stderr, done.stderr
-    return done.returncode, json.loads(found.read_text())["violations"]
+    return recorder.record_nodes([[build / "apps" / app, i, ports, SECONDS, 5, *(["fault"] if fault else [])] for i in range(NODES)])
 
 
 def leaders_printed(output):
@@ -51,16 +38,16 @@ def leaders_printed(output):
 def test_elections_have_one_leader_a_term(recorder, build):
     recording, output = recorded(recorder, build, "election", False)
     assert len(leaders_printed(output)) > 3
-    assert check(recorder, recording, "leader", *LEADER) == (0, [])
-    assert check(recorder, recording, "monotonic", "--counter", "self.term") == (0, [])
-    assert check(recorder, recording, "decided_quorums", "--at", "lead", "--decision", "self.term", "--voters", "self.votes") == (0, [])
+    assert recorder.predicate(recording, "leader", *LEADER) == (0, [])
+    assert recorder.predicate(recording, "monotonic", "--counter", "self.term") == (0, [])
+    assert recorder.predicate(recording, "decided_quorums", "--at", "lead", "--decision", "self.term", "--voters", "self.votes") == (0, [])
 
 
 def test_two_leaders_are_found_in_each_term_that_has_them(recorder, build):
     recording, output = recorded(recorder, build, "election", True)
     twice = {term: names for term, names in leaders_printed(output).items() if len(names) > 1}
     assert twice, output
-    code, violations = check(recorder, recording, "leader", *LEADER)
+    code, violations = recorder.predicate(recording, "leader", *LEADER)
     found = collections.defaultdict(set)
     for violation in violations:
         found[violation["values"]["term"]] |= set(violation["values"]["leaders"])
@@ -87,15 +74,15 @@ def accounts(build):
 def test_transfers_conserve(recorder, build, accounts):
     recording, output = recorded(recorder, build, "transfer", False)
     assert sum(int(lines[-1].split()[-1]) for lines in output) == NODES * 1000
-    assert check(recorder, recording, "conservation", *accounts) == (0, [])
-    assert check(recorder, recording, "monotonic", "--counter", "sent") == (0, [])
-    code, violations = check(recorder, recording, "monotonic", "--counter", "balance")
+    assert recorder.predicate(recording, "conservation", *accounts) == (0, [])
+    assert recorder.predicate(recording, "monotonic", "--counter", "sent") == (0, [])
+    code, violations = recorder.predicate(recording, "monotonic", "--counter", "balance")
     assert code == 1 and re.fullmatch(r"n\d: `balance` fell back to \d+ from \d+", violations[0]["message"])
 
 
 def test_each_loss_is_found(recorder, build, accounts):
     recording, output = recorded(recorder, build, "transfer", True)
-    code, violations = check(recorder, recording, "conservation", *accounts)
+    code, violations = recorder.predicate(recording, "conservation", *accounts)
     shrunk = [violation for violation in violations if "that no transfer explains" in violation["message"]]
     lost = [violation for violation in violations if "has not arrived" in violation["message"]]
     assert code == 1 and len(shrunk) + len(lost) == len(violations)
@@ -117,14 +104,14 @@ LOG = ["--log", "journal.log", "--committed", "journal.committed", "--entry", "i
 def test_logs_agree(recorder, build):
     recording, output = recorded(recorder, build, "journal", False)
     assert all(int(lines[-1].split()[3]) > 20 for lines in output), output
-    assert check(recorder, recording, "log_prefix", *LOG) == (0, [])
+    assert recorder.predicate(recording, "log_prefix", *LOG) == (0, [])
 
 
 def test_each_entry_that_differs_is_found(recorder, build):
     recording, output = recorded(recorder, build, "journal", True)
     committed = int(output[2][-1].split()[3])
     said = {int(entry): int(command) for command, entry in re.findall(r"n2 appends (\d+) as entry (\d+)", "\n".join(output[2]))}
-    code, violations = check(recorder, recording, "log_prefix", *LOG)
+    code, violations = recorder.predicate(recording, "log_prefix", *LOG)
     found = {violation["values"]["index"]: violation["values"] for violation in violations}
     wrong = {entry: command for entry, command in said.items() if entry < committed}
     assert code == 1 and wrong and found.keys() <= wrong.keys()

@@ -35,11 +35,9 @@ def test_money_and_tokens_are_conserved_at_every_cut(recorder, ports, place, fau
     source = SOURCE.with_name("tokens.cc")
     subprocess.run(["c++", "-std=c++20", "-O1", "-g", "-Wall", "-Wextra", "-o", program, source, "-lzmq"], check=True, timeout=120)
     where = ",".join(map(str, ports(4)))
-    recording = recorder.record({"node": [{"name": f"n{i}", "stdout": f"n{i}.out", "command": [str(program), str(i), where, "3", "1", *(["fault"] if fault else [])]}
-                                          for i in range(4)]}, timeout=120)
-    assert recording.returncode == 0, recording
+    recording, lines = recorder.record_nodes([[program, i, where, 3, 1, *(["fault"] if fault else [])] for i in range(4)], timeout=120)
     check(recorder, recording)
-    said = [(recording.path / f"n{i}.out").read_text() for i in range(4)]
+    said = ["\n".join(each) for each in lines]
     sums = [tuple(map(int, re.search(r"holds (\d+) and (\d+) tokens", text).groups())) for text in said]
     found = recorder.directory / "found.json"
     done = recorder.run([recorder.friday, "run", SOURCE.with_name("tokens_check.py"), recording.path, "--json", found], timeout=120)
