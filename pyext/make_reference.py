@@ -35,7 +35,7 @@ SECTIONS = {
                "CallFailed", "Divergence", "CodePlace", "NearEvent", "BadRecording", "ComponentDied", "Unsupported", "AtError"],
     "What the core tells": ["Stop", "LogicalTime", "NodeInfo", "Backend"],
 }
-ATTRIBUTES_HIDDEN = {"types", "plans", "decoders", "names", "listed", "aliases", "run"}  # in __init__, of no use to a script
+ATTRIBUTES_HIDDEN = {"types", "plans", "decoders", "names", "listed", "aliases", "run", "purpose"}  # in __init__, of no use to a script
 # Of the package itself, public by name only.
 HIDDEN = {"note_ended", "set_block", "set_suite", "report_assertion", "declared", "at_end_functions", "stop_asked", "set_handler"}
 MADE = {"Session", "Violated"}  # by users: the page shows how

@@ -187,7 +187,8 @@ class Session {
     for (const NodeInfo& info : replay().recording().nodes()) {
       ReplayNode* node = replay().find(info.id);
       if (!node || !debugger().started(info.id)) list.push_back("not started");
-      else list.push_back(node->state() == NodeState::ended ? "ended" : "alive");
+      else if (node->state() != NodeState::ended) list.push_back("alive");
+      else list.push_back(node->outcome().how == NodeOutcome::How::diverged ? "diverged" : "ended");
     }
     return list;
   }
@@ -203,6 +204,11 @@ class Session {
 
   PyTime logical_time() {
     if (reached_) return {replay().schedule().time_of(reached_->node, reached_->event), origin_};
+    const uint64_t done = replay().events_done();
+    if (replay().sync() == SyncMode::clock && done > 0) {
+      const Mark last = replay().schedule().at_position(done - 1);
+      return {replay().schedule().time_of(last.node, last.event), origin_};
+    }
     const NodeId here = debugger().here();
     return time_of(here, replay().mark(here).event.value);
   }

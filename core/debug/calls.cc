@@ -148,7 +148,7 @@ Result<uint64_t> Debugger::call_result(ReplayNode& node, ThreadId thread, const 
 }
 
 Result<RawValue> Debugger::call_by_plan(ReplayNode& node, const KnownPlan& p) {
-  if (node.state() == NodeState::ended) return fail(ErrorCode::node_ended, "node {} has ended: its functions cannot be called any more", node.id());
+  FRIDAY_TRY_VOID(node.check_goes_on("its functions cannot be called any more"));
   FRIDAY_TRY(thread, scope_thread(node.id()));
   const ExpressionPlan::Call& call = *p.plan->call;
   FRIDAY_TRY(values, evaluate_call(*p.plan, node, thread));

@@ -266,8 +266,7 @@ Result<RawValue> Debugger::read_by_plan(ReplayNode& node, const KnownPlan& p) {
 // gdb evaluates: its call of a function runs in the node (host.cc), in native mode.
 Result<RawValue> Debugger::read_through_gdb(NodeId id, const std::string& expression) {
   FRIDAY_TRY(node, started_node(id));
-  if (node->state() == NodeState::ended && has_call(expression))
-    return fail(ErrorCode::node_ended, "node {} has ended: its functions cannot be called any more", id);
+  if (has_call(expression)) FRIDAY_TRY_VOID(node->check_goes_on("its functions cannot be called any more"));
   FRIDAY_TRY(text, with_workspace(*node, expression));
   FRIDAY_TRY(l, link(id));
   auto answer = explained(l->ask("-friday-value " + mi_quote(text), *this));
@@ -309,7 +308,7 @@ Result<uint64_t> Debugger::workspace(ReplayNode& node) {
 
 Result<uint64_t> Debugger::stage(NodeId id, std::span<const std::byte> data) {
   FRIDAY_TRY(node, started_node(id));
-  if (node->state() == NodeState::ended) return fail(ErrorCode::node_ended, "node {} has ended", id);
+  FRIDAY_TRY_VOID(node->check_goes_on("nothing can be put into its memory"));
   FRIDAY_TRY(base, workspace(*node));
   NodeContext& s = state(id);
   if (s.staged + data.size() + 16 > kWorkspaceSize) return fail(ErrorCode::unsupported, "arguments of a call take more than {} KiB", kWorkspaceSize >> 10);
@@ -459,7 +458,7 @@ Result<bool> Debugger::assign(ReplayNode& node, const std::string& target, const
 
 Result<void> Debugger::write(NodeId id, const std::string& target, const std::string& value) {
   FRIDAY_TRY(node, started_node(id));
-  if (node->state() == NodeState::ended) return fail(ErrorCode::node_ended, "node {} has ended: its state can be read, not changed", id);
+  FRIDAY_TRY_VOID(node->check_goes_on("its state can be read, not changed"));
   std::string left = target;
   const bool workspace_write = find_word(target, kWorkspaceName) != std::string::npos;
   const size_t close = target.find(')');
@@ -484,7 +483,7 @@ Result<void> Debugger::write(NodeId id, const std::string& target, const std::st
 
 Result<void> Debugger::write_bytes(NodeId id, const std::string& target, std::span<const std::byte> data) {
   FRIDAY_TRY(node, started_node(id));
-  if (node->state() == NodeState::ended) return fail(ErrorCode::node_ended, "node {} has ended: its state can be read, not changed", id);
+  FRIDAY_TRY_VOID(node->check_goes_on("its state can be read, not changed"));
   if (find_word(target, kWorkspaceName) != std::string::npos) {
     FRIDAY_TRY(base, workspace(*node));
     if (data.size() > kWorkspaceSize) return fail(ErrorCode::usage, "{} bytes do not fit the workspace of {} KiB", data.size(), kWorkspaceSize >> 10);

@@ -41,7 +41,7 @@ std::optional<DebugStop> Debugger::judge(const ReplayStop& stop) {
     case ReplayStop::Kind::event: return passing_ ? judge_target(stop) : judge_timer(stop);
     case ReplayStop::Kind::step: case ReplayStop::Kind::started: return base_stop(stop, DebugStop::Kind::step);
     case ReplayStop::Kind::node_ended: case ReplayStop::Kind::signal: {
-      auto out = base_stop(stop, stop.kind == ReplayStop::Kind::signal ? DebugStop::Kind::exit : DebugStop::Kind::exit);
+      auto out = base_stop(stop, DebugStop::Kind::exit);
       out.message = ending_text(*session_->find(stop.node));
       return out;
     }
@@ -215,7 +215,7 @@ Result<DebugStop> Debugger::run_to(std::optional<Mark> target, std::optional<dou
 // gdb steps; the core runs what gdb asks through the endpoint.
 Result<DebugStop> Debugger::step(NodeId id, const std::string& command) {
   FRIDAY_TRY(node, session_->readable(id));
-  if (node->state() == NodeState::ended) return fail(ErrorCode::node_ended, "node {} has ended: there is nothing left to step", id);
+  FRIDAY_TRY_VOID(node->check_goes_on("there is nothing left to step"));
   FRIDAY_TRY_VOID(scope_thread(id));
   FRIDAY_TRY(l, link(id));
   FRIDAY_TRY_VOID(settle_users());

@@ -66,7 +66,8 @@
 #
 # -friday-selected               the selected thread, by the number that the target gives it, and frame: {"thread", "level"}; null without one
 #
-# -friday-console TEXT           commands of gdb's command line that have lines of their own
+# -friday-console TEXT           commands of gdb's command line, expressions in them in the program's language
+import contextlib
 import glob
 import json
 import re
@@ -420,19 +421,26 @@ def with_unnamed(expression, work):
                 raise
 
 
-def in_program(expression, work):
-    """work(expression), in C++ where the frame's language, C in the C library, does not know its operators."""
-    try:
-        return with_unnamed(expression, work)
-    except gdb.error as error:
-        operators = re.search(r"Could not find operator|tried to pass to \S+ could not be converted", str(error))
-        if not operators or gdb.parameter("language") != "auto":
-            raise
+@contextlib.contextmanager
+def language_of_program():
+    """What runs under it is in C++ where a C++ program stands in a function of C, as in the C library. gdb takes the frame's language, and
+    in C it knows neither the names of C++ nor the operators that libstdc++'s package evaluates: it would call them in the node."""
+    main = gdb.lookup_global_symbol("main")
+    as_said = gdb.execute("show language", to_string=True)
+    if main is None or "(" not in main.name or not re.search('"auto; currently (?:c|asm|minimal)"', as_said):
+        yield
+        return
     gdb.execute("set language c++", to_string=True)
     try:
-        return with_unnamed(expression, work)
+        yield
     finally:
         gdb.execute("set language auto", to_string=True)
+
+
+def in_program(expression, work):
+    """work(expression), in the program's language."""
+    with language_of_program():
+        return with_unnamed(expression, work)
 
 
 def is_unknown_name(problem):
@@ -669,17 +677,27 @@ class Symbols(JsonCommand):
 class Console(gdb.MICommand):
     """-friday-console TEXT
 
-    Through -interpreter-exec gdb would read the lines of such a command from its standard input, where Friday's next
-    commands are.
+    Through -interpreter-exec gdb would read the lines of a command with a body from its standard input, where Friday's next
+    commands are; and what evaluates expressions is to do so in the program's language.
     """
 
+    EVALUATES = re.compile(r"\s*(?:p|pri|prin|print|inspect|call|output|printf|x|ptype|whatis|explore)(?![\w-])")
+
     def invoke(self, argv):
+        text = one_argument(argv, "-friday-console TEXT")
         try:
-            gdb.execute(one_argument(argv, "-friday-console TEXT"), from_tty=False, to_string=False)
+            if self.EVALUATES.match(text):
+                in_program(text, self.execute)
+            else:
+                self.execute(text)
         except gdb.error as error:
             raise gdb.GdbError(str(error))
         except KeyboardInterrupt:
             raise gdb.GdbError("Quit")
+
+    @staticmethod
+    def execute(text):
+        gdb.execute(text, from_tty=True, to_string=False)
 
 
 class Value(JsonCommand):

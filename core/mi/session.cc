@@ -424,24 +424,8 @@ Result<void> MiSession::wait_ready(Pump& pump) {
   return *startup();
 }
 
-namespace {
-
-// True for a command that gdb continues to read from its standard input: its name, or what gdb accepts as one.
-bool reads_a_body(std::string_view command) {
-  command.remove_prefix(std::min(command.find_first_not_of(" \t"), command.size()));
-  std::string_view word = command.substr(0, command.find_first_of(" \t/"));
-  for (std::string_view name : {"commands", "define", "define-prefix", "document", "if", "while", "while-stepping", "stepping",
-                                "ws", "python", "py", "python-interactive", "pi", "guile", "gu", "guile-repl", "gr", "compile",
-                                "expression", "actions"})
-    if (word == name || (word.size() >= 3 && name.starts_with(word))) return true;
-  return false;
-}
-
-}  // namespace
-
 std::string MiSession::console_command(std::string_view command) {
-  bool helper = command.find('\n') != std::string_view::npos || reads_a_body(command);
-  return (helper ? "-friday-console " : "-interpreter-exec console ") + mi_quote(command);
+  return "-friday-console " + mi_quote(command);
 }
 
 // --- PollPump ---

@@ -107,8 +107,8 @@ class MiSession {
   Result<std::string> console(std::string_view command, Pump& pump, std::optional<Milliseconds> deadline = {});
   Result<void> wait_ready(Pump& pump);
 
-  // The MI form of a command of gdb's command line. One of several lines, and one that would read its body from gdb's
-  // standard input (where the next MI commands are), goes through the helper's -friday-console.
+  // The MI form of commands of gdb's command line: the helper's -friday-console. Through -interpreter-exec, one that has a body would
+  // read it from gdb's standard input, where the next MI commands are.
   static std::string console_command(std::string_view command);
   // What such a command printed, or its error.
   static Result<std::string> console_result(MiReply reply);

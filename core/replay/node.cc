@@ -68,6 +68,12 @@ Result<void> ReplayNode::attach(TracedProcess process, uint64_t control_address)
   return {};
 }
 
+Result<void> ReplayNode::check_goes_on(std::string_view then) const {
+  if (state_ != NodeState::ended) return {};
+  const bool diverged = outcome_.how == NodeOutcome::How::diverged;
+  return fail(ErrorCode::node_ended, "node {} {}: {}", info_.id, diverged ? "has diverged from its recording" : "has ended", then);
+}
+
 void ReplayNode::end(NodeOutcome outcome) {
   state_ = NodeState::ended;
   outcome_ = std::move(outcome);

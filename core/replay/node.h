@@ -68,6 +68,8 @@ class ReplayNode final : public NodeControl {
   NodeState state() const { return state_; }
   const NodeOutcome& outcome() const { return outcome_; }
   void end(NodeOutcome outcome);
+  // node_ended when it has, or has diverged; `then` says what is not possible any more.
+  Result<void> check_goes_on(std::string_view then) const;
 
   struct Thread {
     pid_t tid = 0;

@@ -16,7 +16,7 @@ constexpr BreakpointOwner kStepOwner{BreakpointOwner::Kind::internal, 1};
 Result<ReplayStop> ReplaySession::step(NodeId id, ThreadId thread_id) {
   FRIDAY_TRY(found, readable(id));
   ReplayNode& node = *found;
-  if (node.state() == NodeState::ended) return fail(ErrorCode::node_ended, "node {} has ended: there is nothing left to step", id);
+  FRIDAY_TRY_VOID(node.check_goes_on("there is nothing left to step"));
   ReplayNode::Thread* thread = node.thread_of(thread_id);
   if (!thread) return fail(ErrorCode::not_found, "node {} has no thread {}", id, thread_id.value);
   FRIDAY_TRY(before, node.registers(thread_id));

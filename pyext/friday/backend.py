@@ -82,7 +82,7 @@ class Backend(Protocol):
     def nodes(self) -> Sequence[NodeInfo]:
         """All nodes of the recording by ascending id, whether started or not."""
     def states(self) -> Sequence[str]:
-        """For each node of `nodes()`: "not started", "alive" or "ended", at the current logical time."""
+        """For each node of `nodes()`: "not started", "alive", "ended" or "diverged", at the current logical time."""
     def undescribed(self) -> Sequence[int]:
         """Ids of the nodes whose program has no debug information anywhere, ascending."""
     def alive(self) -> Sequence[int]:

@@ -17,7 +17,7 @@ import functools
 import os
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Callable, Iterator
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator
 
 from .answers import Output, ranges
 from .errors import Error, NodeNotStarted, NoNode, UsageError
@@ -93,6 +93,12 @@ def needs_end(verb: str, rest: str) -> bool:
     return name == "commands" or name in ("python", "py") and not rest
 
 
+def check_block(session: "Session", command: Command) -> None:
+    """Raises what is wrong with a command before the lines of its block are read."""
+    if resolve(command.verb) == "commands" and command.rest.isdigit():
+        session.point(int(command.rest))
+
+
 def words(line: str, session: "Session | None") -> tuple[str | None, str, str]:
     """Node list, verb and rest of a line."""
     line = line.strip()
@@ -162,7 +168,7 @@ def forward(session: "Session", command: Command, out: Output) -> None:
     if command.nodes is not None:
         nodes = session.nodes.parse(command.nodes)
     else:
-        nodes = session.all_nodes or tuple(n for n in session.nodes if n.state == "ended") or session.nodes.all
+        nodes = session.all_nodes or tuple(n for n in session.nodes if n.state != "not started") or session.nodes.all
     text = f"{command.verb} {command.rest}".strip()
     if command.nodes is None and _OF_A_FRAME.match(text) and all(node.state == "not started" for node in nodes):
         raise UsageError("no node has started yet: all wait in the loader. `tbreak main` and `continue`, or `goto 1`, bring them to code of their own; "
@@ -179,7 +185,7 @@ def forward(session: "Session", command: Command, out: Output) -> None:
             failures.append(error)
     if failures and len(failures) == len(answers) and len(set(answers.values())) == 1:
         if failures[0].message.startswith("Undefined command"):
-            raise _unknown(command)
+            raise _unknown(session, command)
         raise failures[0] if len(nodes) == 1 else type(failures[0])(failures[0].message)
     out.answers(answers)
 
@@ -196,14 +202,24 @@ def _list_of(session: "Session", node: Any) -> str:
     return f"list {place}" if place else "list"
 
 
-def _unknown(command: Command) -> UsageError:
+def _unknown(session: "Session", command: Command) -> UsageError:
     word = command.verb
     text = f"neither Friday nor gdb has a command `{word}`"
     second = command.rest.partition(" ")[0]
     if command.nodes is None and _NODE_LIST.match(word) and (resolve(second) or second in (*GDB_COMMANDS, "p", "bt")):
+        try:
+            session.nodes.parse(word, every=True)
+        except NoNode as error:
+            if "," in word:
+                return UsageError(f"{error}; `info nodes` lists the nodes")
         return UsageError(f"no node is called `{word}`, and neither Friday nor gdb has such a command; `info nodes` lists the nodes")
-    near = difflib.get_close_matches(word, [*OWNED, *GDB_COMMANDS], 1)
-    return UsageError(text + (f"; the nearest is `{near[0]}`" if near else ""))
+    return UsageError(text + nearest(word, [*OWNED, *GDB_COMMANDS]))
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """What a misspelt word may have meant, as the end of a sentence; "" if nothing is close."""
+    near = difflib.get_close_matches(word, list(known), 1)
+    return f"; the nearest is `{near[0]}`" if near else ""
 
 
 class Quit(Exception):

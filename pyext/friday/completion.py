@@ -1,15 +1,18 @@
 """Completion at the prompt: commands, nodes, ids, C expressions and locations by gdb, Python names, files."""
 from __future__ import annotations
 
+import ast
 import builtins
+import functools
 import keyword
+import pathlib
 import re
 from typing import TYPE_CHECKING, Any, Iterable
 
 from .commands import words
 from .errors import Error
-from .info import REFUSED_TOPICS, TOPICS, resolve_topic
-from .running import SYNCS
+from .info import GDB_TOPICS, REFUSED_TOPICS, TOPICS, resolve_topic
+from .running import PLACES, SETTINGS, SYNCS
 from .table import GDB_COMMANDS, OWNED, resolve
 
 if TYPE_CHECKING:
@@ -52,7 +55,7 @@ def _arguments(session: "Session", verb: str, rest: str, command: str, line: str
         case "goto":
             words_typed = [*rest.split(), *([""] if line[-1:].isspace() else [])]
             if len(words_typed) == 1:
-                return _starting(typed, ["end", "event", "message", "output"]), True
+                return _starting(typed, PLACES), True
             return (_nodes(session, typed) if words_typed[0] == "event" and len(words_typed) == 3 or words_typed[0] == "output" and len(words_typed) == 2 else []), True
         case "why":
             return _nodes(session, typed), True
@@ -73,13 +76,13 @@ def _arguments(session: "Session", verb: str, rest: str, command: str, line: str
         case "set" if rest == "gdb" and line[-1:].isspace() or rest.startswith("gdb "):
             return _starting(typed, {"background", "lazy"}), False
         case "set" if " " not in rest:
-            return _starting(typed, {"sync", "gdb", "pager", "patch-stores", *_after(_gdb(session, command), command, typed)}), True
+            return _starting(typed, {*SETTINGS, *(_after(_gdb(session, command), command, typed) if typed else ("var", "print", "listsize", "language"))}), True
         case "info" if resolve_topic(rest.partition(" ")[0]) == "messages" and (" " in rest or line[-1:].isspace()):
             return _nodes(session, typed), True
         case "delete" | "enable" | "disable" | "ignore" | "condition" | "commands":
             return _starting(typed, map(str, session.points)), True
         case "info" if " " not in rest:
-            return _starting(typed, {*TOPICS, *_after(_gdb(session, command), command, typed)} - {*REFUSED_TOPICS}), True
+            return _starting(typed, {*TOPICS, *(_after(_gdb(session, command), command, typed) if typed else GDB_TOPICS)} - {*REFUSED_TOPICS}), True
         case "quit" | "restart":
             return [], False
     return _starting(typed, _after(_gdb(session, command), command, typed)), False
@@ -150,4 +153,17 @@ def _names(session: "Session", path: str) -> Iterable[str]:
     value: Any = session.namespace.get(first, getattr(builtins, first, None))
     for name in rest:
         value = getattr(value, name)
-    return dir(value)
+    return _public().get(type(value).__name__, dir(value)) if type(value).__module__.startswith(__package__) else dir(value)
+
+
+@functools.cache
+def _public() -> dict[str, list[str]]:
+    """The public names of each class of the package, as its stub has them."""
+    stub = ast.parse((pathlib.Path(__file__).parent / "__init__.pyi").read_text(encoding="utf-8"))
+    classes = {part.name: part for part in stub.body if isinstance(part, ast.ClassDef)}
+
+    def names(part: ast.ClassDef) -> set[str]:
+        own = {each.name for each in part.body if isinstance(each, ast.FunctionDef)}
+        own |= {each.target.id for each in part.body if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)}
+        return own.union(*(names(classes[base.id]) for base in part.bases if isinstance(base, ast.Name) and base.id in classes))
+    return {name: sorted(names(part)) for name, part in classes.items()}

@@ -147,6 +147,7 @@ class Console:
         nodes, verb, rest = commands.words(line, self.session)
         command = Command(nodes, verb, rest, "", 1, 2)
         if commands.needs_end(verb, rest):
+            commands.check_block(self.session, command)
             self._block = _Block(lambda text: self._run_command(command, text), None)
         elif resolve(verb) in ("py", "python") and _incomplete(rest):
             self._block = _Block(lambda text: self._run_command(command, text), False)
@@ -158,6 +159,8 @@ class Console:
         block = self._block
         assert block is not None
         blank = not line.strip()
+        if self.terminal and line.strip() in ("cont", "c") and line[0] not in " \t" and block.until_end is False:
+            self.out("at the left margin `cont` is the command `continue`; as a statement of the handler it is indented")
         if block.until_end is None and not blank:
             block.until_end = line[0] not in " \t"
         if line.strip() == "end" or blank and self.terminal and not pasted and block.until_end is False:
@@ -273,7 +276,16 @@ def _is_plain(error: Error) -> bool:
     if not frames:
         return True
     name = frames[0].filename
-    return len(frames) == 1 and name.startswith("<py ") and sum(map(bool, map(str.strip, linecache.getlines(name)))) == 1
+    return len(frames) == 1 and name.startswith(("<py ", "<until ")) and sum(map(bool, map(str.strip, linecache.getlines(name)))) == 1
+
+
+def _node_meant(error: NameError, session: Session) -> str:
+    """The unknown name, where it stands between `@` and `(` and is a node's."""
+    frames = user_frames(error)
+    name = error.name or ""
+    if not frames or f"@{name}(" not in (frames[-1].line or "") or name not in {node.name for node in session.nodes}:
+        return ""
+    return name
 
 
 def explain(error: BaseException, session: Session | None = None) -> str:
@@ -290,6 +302,8 @@ def explain(error: BaseException, session: Session | None = None) -> str:
     if isinstance(error, TypeError) and "operand type(s) for @:" in str(error):
         error.add_note("`a @(b)` is Python's matrix product, since a value stands before the `@`; to read a node, put an operator or a "
                        "comma between them")
+    if isinstance(error, NameError) and session is not None and (node := _node_meant(error, session)):
+        error.add_note(f"`@{node}(...)` reads the node that the Python variable {node} says; the node of that name is `@\"{node}\"(...)`")
     if isinstance(error, SyntaxError) or user_frames(error):
         return user_traceback(error).rstrip("\n")
     return f"{prefix}a bug of Friday's, please report it:\n" + "".join(traceback.format_exception(error)).rstrip("\n")

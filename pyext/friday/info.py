@@ -7,8 +7,8 @@ import time
 from typing import TYPE_CHECKING, Any, Callable
 
 from .answers import Output, seconds, table
-from .commands import Command, Verb, forward, nodes_of
-from .errors import UsageError
+from .commands import Command, Verb, forward, nearest, nodes_of
+from .errors import Error, UsageError
 from .handlers import Handler
 from .table import OWNED, REFUSED, refusal, resolve
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .nodes import Node
     from .sessions import Session, StopPoint
 
+_LISTED = re.compile(r"([\w-]+)( [\w-]+)*(?:, [\w -]+)* -- ")  # of a class of commands
 _SENTENCE = re.compile(r"[.;:(]( |\Z)")
 _MESSAGES = 20  # shown by `info messages` without a count
 
@@ -181,6 +182,11 @@ TOPICS: "dict[str, tuple[int, Callable[[Session, Command, Output], None]]]" = { 
 REFUSED_TOPICS = ("program", "inferiors", "checkpoints", "display", "record")
 
 
+# Of gdb's, those that people ask for here.
+GDB_TOPICS = ("threads", "locals", "args", "frame", "registers", "all-registers", "symbol", "line", "address", "scope", "source", "sources", "functions",
+              "variables", "types", "sharedlibrary", "signals", "files", "auxv", "vector", "float", "macro")
+
+
 def resolve_topic(word: str) -> str | None:
     """The topic of Friday's that a word means; None is gdb's."""
     return next((name for name, (letters, _) in TOPICS.items() if len(word) >= letters and name.startswith(word)), None)
@@ -196,7 +202,12 @@ def _info(session: "Session", command: Command, filename: str | None, out: Outpu
         return
     if word in REFUSED_TOPICS:
         raise UsageError(f"`info {word}` tells of one gdb and its process; `info nodes` tells of the replay")
-    forward(session, command, out)
+    try:
+        forward(session, command, out)
+    except Error as error:
+        if not error.message.startswith("Undefined info command"):
+            raise
+        raise UsageError(f"`info` knows nothing of `{word}`{nearest(word, (*TOPICS, *GDB_TOPICS))}") from None
 
 
 def help_text(name: str) -> list[str]:
@@ -224,9 +235,17 @@ def _help(session: "Session", command: Command, filename: str | None, out: Outpu
     elif name in REFUSED:
         out(refusal(name))
     else:
-        node = (session.all_nodes or [n for n in session.nodes if n.state == "ended"] or session.nodes.all)[0]
+        node = (session.all_nodes or [n for n in session.nodes if n.state != "not started"] or session.nodes.all)[0]
         for line in session.backend.gdb(int(node), f"help {command.rest}").splitlines():
-            out(line)
+            if not _is_refused(line):
+                out(line)
+
+
+def _is_refused(line: str) -> bool:
+    """Whether a line of gdb's help is of a command that is refused here, or of a part of one of Friday's that Friday does not have."""
+    found = _LISTED.match(line)
+    name = resolve(found[1]) if found else None
+    return name in REFUSED or name in OWNED and name != "info" and found is not None and found[2] is not None
 
 
 VERBS: dict[str, Verb] = {"info": _info, "help": _help}

@@ -9,7 +9,7 @@ import math
 from typing import TYPE_CHECKING, Any, Callable, Sequence
 
 from . import at, containers
-from .errors import NoSymbol
+from .errors import BadExpression, NoSymbol
 from .handlers import SET_SUITE, cont
 from .nodes import Node
 from .values import Bytes, Enum, Float, Pointer, Snapshot, Str, c_escape, c_quote, castable
@@ -70,7 +70,7 @@ def make_read(session: "Session") -> Callable[..., Any]:
             text = fill(session, where, text, pieces, kinds)
         try:
             type_id, data, address = backend_read(where, plans[text])
-        except NoSymbol as error:
+        except (NoSymbol, BadExpression) as error:
             raise session.names.teach(where, text, error) from None
         if ended and where in ended:
             session.note_ended(where)
@@ -86,7 +86,7 @@ def make_write(session: "Session") -> Callable[..., None]:
             target, value = fill(session, where, target + "\0" + value, pieces, kinds).split("\0")
         try:
             session.backend.write(where, target, value)
-        except NoSymbol as error:
+        except (NoSymbol, BadExpression) as error:
             raise session.names.teach(where, f"{target} = {value}", error) from None
     return write
 

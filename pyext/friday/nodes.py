@@ -41,7 +41,7 @@ class Node(int):
 
     @property
     def state(self) -> str:
-        """"not started", "alive" or "ended", now."""
+        """"not started", "alive", "ended", or "diverged" where its replay left the recording, now."""
         return self.session.nodes.states()[self]
 
     @property
@@ -141,7 +141,7 @@ class Nodes:
         return f"<nodes {', '.join(f'{node} {node.name}' for node in self._all)}>"
 
     def states(self) -> dict[int, str]:
-        """"not started", "alive" or "ended" of each node, by id, now."""
+        """The state of each node, by id, now."""
         return dict(zip(self._by_id, self._in_order()))
 
     @property

@@ -8,8 +8,8 @@ import time
 from typing import TYPE_CHECKING, Any, Collection
 
 from .answers import Output, named, seconds
-from .commands import Command, Verb, forward
-from .errors import Error, UsageError
+from .commands import Command, Verb, forward, nearest
+from .errors import Error, NoSymbol, UsageError
 from .handlers import compile_script, register_source
 from .progress import ProgressLine
 
@@ -25,6 +25,8 @@ _SECONDS = re.compile(r"\d+(\.\d*)?s?\Z")
 _CLOCK = re.compile(r"(?:(\d{4})-(\d\d)-(\d\d)\s+)?(\d{1,2}):(\d\d)(?::(\d\d(?:\.\d*)?))?\Z")
 _OUTPUT = re.compile(r"output\s+(\S+)\s+/(.+)/\Z")
 SYNCS = ("clock", "causal", "free")
+PLACES = ("event", "message", "output", "end")  # of goto, by name
+SETTINGS = ("sync", "gdb", "patch-stores", "pager")  # Friday's own
 
 
 def frame_of(session: "Session", node: int) -> tuple[str, str]:
@@ -214,7 +216,7 @@ def _restart(session: "Session", command: Command, filename: str | None, out: Ou
 
 
 def _goto(session: "Session", command: Command, filename: str | None, out: Output) -> None:
-    words = command.rest.split()
+    words, behind = command.rest.split(), ""
     if command.rest == "end":
         with _watched(session, out):
             stop = session.goto_end()
@@ -236,13 +238,17 @@ def _goto(session: "Session", command: Command, filename: str | None, out: Outpu
         if found is None:
             raise UsageError(f"the recording is over by {command.rest.rstrip('s')} s; `goto end` goes to its end")
         node, event = session.nodes.all[found[0]], found[1]
+        behind = f"`goto event {event + 1} {node.name}` goes past it"
     else:
-        raise UsageError("goto SECONDS | event N [NODE] | message N | HH:MM:SS | output NODE /REGEX/ | end")
+        usage = "goto SECONDS | event N [NODE] | message N | HH:MM:SS | output NODE /REGEX/ | end"
+        raise UsageError(usage + nearest(words[0], PLACES) if words else usage)
     if session.backend.event(int(node)) >= event:
         out("going back: replayed from the start")
     with _watched(session, out):
         stop = session.goto(event, node=node)
     tell(session, stop, out)
+    if behind and stop.kind == "reached" and event + 1 < session.backend.event_count(int(node)):
+        out(behind)
 
 
 def _goto_output(session: "Session", node: "Node", pattern: str, out: Output) -> None:
@@ -318,7 +324,10 @@ def _set(session: "Session", command: Command, filename: str | None, out: Output
         _set_patch_stores(session, command, value.strip(), out)
         return
     if what != "sync":
-        forward(session, command, out)
+        try:
+            forward(session, command, out)
+        except NoSymbol as error:  # gdb takes what is no setting for an assignment
+            raise UsageError(f"`{what}` is no setting, and no variable{hint}") if (hint := nearest(what, SETTINGS)) and "=" not in value else error
         return
     value = value.strip()
     if not value:

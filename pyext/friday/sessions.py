@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import sys
 import time
 from typing import Any, Callable, Sequence
 
 from .backend import Backend, Stop
-from .errors import Divergence, NoSymbol, UsageError
+from .errors import BadExpression, Divergence, NoSymbol, UsageError
 from .handlers import Continue, Handler, compile_script, cont, register_source
 from .language import Decoders, Plans, c_text, hidden_names, make_read
 from .messages import Message, with_nodes
@@ -111,6 +112,7 @@ class StopPoint:
         self.stops = True  # it stops the group, unless the handler executes `cont`
         self.handler: Handler | Callable[..., Any] | None = None  # what a hit runs
         self.run: Callable[[], Any] | None = None
+        self.purpose = ""  # of one that is not the user's own: the command that set it
 
     def set_handler(self, handler: "Handler | Callable[..., Any] | None", stops: bool) -> None:
         """Attaches what a hit runs: a compiled block, a function without parameters, or one that takes the Hit."""
@@ -128,8 +130,8 @@ class StopPoint:
 
     @property
     def label(self) -> str:
-        """"watch 2 (srv.successor)"."""
-        return f"{self.kind} {self.id} ({self.what})"
+        """"watch 2 (srv.successor)"; of one that is not the user's own the command that set it."""
+        return self.purpose or f"{self.kind} {self.id} ({self.what})"
 
     @property
     def places(self) -> Sequence[tuple[int, int | None, str]]:
@@ -165,6 +167,9 @@ class StopPoint:
     def __repr__(self) -> str:
         state = "" if self.enabled else ", disabled"
         return f"<{self.label}, {self.hits} hits{state}>"
+
+
+_NAMED = re.compile(r"(?:-l\s+)?[A-Za-z_]")  # an expression that begins with a name
 
 
 def _takes_argument(function: Callable[..., Any]) -> bool:
@@ -342,7 +347,7 @@ class Session:
         """What the gdb of one node prints. Raises BadExpression, and NoSymbol and OutOfScope with what may have been meant."""
         try:
             return self.backend.gdb(node, command)
-        except NoSymbol as error:
+        except (NoSymbol, BadExpression) as error:
             raise self.names.teach(node, command.partition(" ")[2], error) from None
 
     def map(self, name: str, expression: str) -> None:
@@ -393,6 +398,8 @@ class Session:
         for text in texts:
             if "::" in text:
                 self.names.check_local([int(n) for n in chosen], text)
+            elif _NAMED.match(text) and all(node.state == "ended" for node in chosen):
+                self._ask_gdb(int(chosen[0]), f"whatis {text.removeprefix('-l ')}")  # nothing is armed that would say what is wrong
         try:
             id_ = self.backend.add_watch([int(n) for n in chosen], texts, condition)
         except NoSymbol as error:
@@ -584,7 +591,7 @@ class Session:
             if point.deleted or not point.enabled:
                 continue
             point.hits += 1
-            if point.temporary:
+            if point.temporary and not stop.message:  # a condition that cannot be evaluated stops, but it is no hit
                 self.delete(point.id)
             run = point.run
             if run is None:
@@ -622,7 +629,7 @@ class Session:
         stop = self.last_stop
         if point is None or stop is None or point.run is None:
             return
-        error.add_note(f"in the handler of {point.label} on node {self.node} ({self.node.name}) at {stop.logical_time} s"
+        error.add_note(f"{'in' if point.purpose else 'in the handler of'} {point.label} on node {self.node} ({self.node.name}) at {stop.logical_time} s"
                        + (f", {change[0]} changed" if (change := stop.changes.get(point.id)) else ""))
         own = getattr(getattr(point.run, "__code__", None), "co_freevars", ())
         if isinstance(error, NameError) and error.name in own:

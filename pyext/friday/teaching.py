@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Iterable
 
-from .errors import Error, NoSymbol, OutOfScope, UsageError
+from .errors import BadExpression, Error, NoSymbol, OutOfScope, UsageError
 
 if TYPE_CHECKING:
     from .sessions import Session
@@ -89,7 +89,10 @@ _UNKNOWN = re.compile(r'No symbol "([^"]+)" in (?:current context|specified cont
 _NO_FUNCTION = re.compile(r'Function "([^"]+)" not defined|no function `([^`]+)`')
 _NO_MEMBER = re.compile(r"here is no member named ([^\s.]+)\.?|has no member named ['`\"]?(\w+)")
 _LOCAL = re.compile(r"\s*(?:-\w+\s+)*([A-Za-z_][\w:]*)::([A-Za-z_]\w*)\b")
+_KEY = re.compile(r'([\w.>()\[\]:-]*[\w)\]])\s*\[\s*("(?:\\.|[^"\\])*")\s*\]')
+_NO_OPERATOR = re.compile(r"Invalid cast|could not be converted|Could not find operator|Cannot resolve (?:method|function)")
 _SHOWN = 4  # places of one name
+_SHOWN_MEMBERS = 12
 
 
 @dataclass(frozen=True)
@@ -138,6 +141,8 @@ class Names:
 
     def teach(self, node: int, text: str, error: Error) -> Error:
         """The error of an expression or a location, with what the program has instead. `text` is what was asked."""
+        if isinstance(error, BadExpression):
+            return _key(text, error)
         if not isinstance(error, NoSymbol) or error.nearest:
             return error
         if error.message.startswith("No symbol table is loaded"):
@@ -184,7 +189,12 @@ class Names:
         except Error:
             return error
         head = len("print ") + len(before)
-        return _with_nearest(error, name, [line[head:] for line in lines])
+        members = [line[head:] for line in lines if "***" not in line]
+        taught = _with_nearest(error, name, members)
+        if taught is error and members:
+            more = f" and {len(members) - _SHOWN_MEMBERS} more" if len(members) > _SHOWN_MEMBERS else ""
+            taught = NoSymbol(f"{error.message.rstrip('.')}; there are {', '.join(members[:_SHOWN_MEMBERS])}{more}", node=error.node, event=error.event)
+        return taught
 
     def check_local(self, nodes: Iterable[int], expression: str) -> None:
         """Raises NoSymbol for FUNC::LOCAL when FUNC is a function of the program that has no such variable."""
@@ -218,6 +228,15 @@ class Names:
             if function in error.scopes:
                 return f"{function} is frame {number} of the node's stack: `{int(error.node)} frame {number}`, then `{int(error.node)} print ...`"
         return f"`break {error.scopes[0]}` stops where it is in scope"
+
+
+def _key(text: str, error: BadExpression) -> BadExpression:
+    """What to write where gdb cannot look up a key in a container."""
+    found = _KEY.search(text)
+    if not found or not _NO_OPERATOR.search(error.message):
+        return error
+    return BadExpression(f"{error.message.rstrip('.')}: gdb cannot look up the key {found[2]}; read the container and look it up in Python: "
+                         f"@({found[1]})[{found[2]}]", node=error.node, event=error.event)
 
 
 def _listed(places: list[Place]) -> str:

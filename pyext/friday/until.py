@@ -68,7 +68,11 @@ class Until:
             complete &= self._watch(node, text)
         if not complete and not self._polls:
             self._polls = True
-            self._points.append(self._session.every(self._check, seconds=POLL))
+            self._add(self._session.every(self._check, seconds=POLL))
+
+    def _add(self, point: "StopPoint") -> None:
+        point.purpose = "continue until"
+        self._points.append(point)
 
     def _evaluate(self, reads: set[tuple[int, str]]) -> Any:
         session = self._session
@@ -87,7 +91,7 @@ class Until:
 
     def _watch(self, node: int, text: str) -> bool:
         try:
-            self._points.append(self._session.watch([text], self._check, nodes=node))
+            self._add(self._session.watch([text], self._check, nodes=node))
             return True
         except Error:
             return False

@@ -129,6 +129,7 @@ def test_bad_usage(recorder, ring, arguments, message):  # noqa: F811
 BAD_INPUT = {  # what is typed, and the one line that answers it
     "7 info threads": "no node 7; the recording has nodes 0 to 4",
     "n77 print x": "no node is called `n77`, and neither Friday nor gdb has such a command; `info nodes` lists the nodes",
+    "n77,1 print x": "no node is called `n77`; `info nodes` lists the nodes",
     "brek stabilize": "neither Friday nor gdb has a command `brek`; the nearest is `break`",
     "kill": "`kill` is refused: it would end a node that lives on in the recording. Use instead: quit, or --node to leave nodes out",
     "print nothing_here": 'No symbol "nothing_here" in current context',
@@ -160,6 +161,31 @@ def test_what_is_wrong_is_said_in_one_line_and_the_session_goes_on(piped):
         assert re.sub(r"^node \d: (?=`)", "", line).startswith(message), text
     done = piped("kill\npy print('alive')\n", "--batch")
     assert done.returncode == 2 and done.stdout == "" and done.stderr.startswith("`kill` is refused")
+
+
+def test_a_condition_that_cannot_be_evaluated_does_not_use_up_a_temporary_breakpoint(piped):
+    done = piped("tbreak process_data if *(int *)0 == 1\nc\npy print(list(session.points))\ncondition 1\nc\npy print(list(session.points))\n")
+    assert done.stderr == "" and "the condition of 1 could not be evaluated: *(int *)0 == 1: cannot read 4 bytes at 0x0" in done.stdout, done.stdout
+    assert re.findall(r"^\[1?\]$", done.stdout, re.M) == ["[1]", "[]"], done.stdout
+
+
+def test_an_expression_of_continue_until_that_is_wrong_is_told_as_such(piped):
+    done = piped("continue until @4(srv.nothing)\n")
+    assert re.fullmatch(r"There is no member named nothing; the nearest is `npings`\nin continue until on node \d \(n\d\) at \d\.\d+ s\n", done.stderr), done.stderr
+
+
+def test_at_the_end_a_watch_of_nothing_is_refused_and_times_agree(piped):
+    done = piped("info time\ngoto end\nwatch srv.nothing\nwatch srv.period\n")
+    assert done.stderr.startswith("There is no member named nothing") and "watch 1 (srv.period)" in done.stdout
+    assert "logical time 0.000000 s" in done.stdout
+    ends = re.findall(r"^node \d \(n\d\) ended at ([\d.]+) s", done.stdout, re.M)
+    assert ends and max(ends) == re.search(r"the recording ends here, at ([\d.]+) s", done.stdout)[1]
+
+
+def test_goto_a_time_says_how_to_go_past_the_event_there(piped):
+    done = piped("goto 2\n")
+    event, node = map(int, re.search(r"`goto event (\d+) n(\d)` goes past it", done.stdout).groups())
+    assert f"node {node} (n{node}) stands before its event {event - 1}," in done.stdout
 
 
 def test_what_is_asked_of_the_stack_before_anybody_has_started(piped):

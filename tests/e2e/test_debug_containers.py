@@ -84,6 +84,14 @@ def test_operators_are_known_where_the_node_stands_in_the_c_library(node):
     assert node.read("all.owned->balance * 2") == 19 and "auto" in node.gdb("show language") and node.altered is None
 
 
+def test_gdb_evaluates_operators_itself_where_the_node_stands_in_the_c_library(node):
+    break_at(node.session, "malloc")
+    assert node.gdb("print all.owned->balance * 2").endswith(" = 19\n") and node.gdb("output all.names[0]").endswith('"one"')
+    assert node.gdb("p (*all.shared).id").endswith(" = 10\n") and "auto" in node.gdb("show language") and node.altered is None
+    with pytest.raises(friday.BadExpression, match=r'gdb cannot look up the key "anna"; .* @\(all.ages\)\["anna"\]'):
+        node.read('all.ages["anna"]')
+
+
 def test_operators_of_smart_pointers_and_vectors_work_in_expressions(node):
     assert node.read("all.owned->owner") == "emil" and node.read("all.shared->id") == 10 and node.read("all.owned->balance * 2") == 19
     assert node.read("all.accounts[1].owner") == "bert" and node.read("all.names[0]") == "one" and node.read("all.many[999]") == 999

@@ -148,7 +148,7 @@ def test_ctrl_c_forgets_a_block():
     ("goto", "goto SECONDS | event N"), ("goto event", "goto SECONDS | event N"), ("goto event 0 x", "no node is called `x`"),
     ("goto event 5", "node 0 (a) has no event 5"), ("goto 7", "over by 7 s; `goto end`"), ("goto -1", "goto SECONDS"),
     ("0-1 goto event 1", "moves one node"), ("set sync never", "set sync clock|causal|free"), ("set patch-stores perhaps", "set patch-stores on|off"), ("0 set sync free", "set sync clock"),
-    ("cont", ""),
+    ("cont", ""), ("commands 99", "no stop point 99; there are: none"), ("goto evnt 3", "the nearest is `event`"),
 ])
 def test_errors_are_said_and_the_console_lives(text, message, capsys):
     console, _ = make()
@@ -167,7 +167,7 @@ def test_an_exception_in_a_handler_shows_its_line_and_stops_the_group(capsys):
 
 @pytest.mark.parametrize("text,message", [
     ("py 1 +", "SyntaxError: invalid syntax"), ("@(x += 1)", "AtError"), ("py @9(x)", "no node 9"),
-    ("py nonsense", "NameError"), ("watch x\n  1 +\nquit", "SyntaxError"),
+    ("py nonsense", "NameError"), ("py @b(x)", 'the node of that name is `@"b"(...)`'), ("watch x\n  1 +\nquit", "SyntaxError"),
 ])
 def test_errors_in_python_are_shown_as_python_shows_them(text, message, capsys):
     console, _ = make()
@@ -216,6 +216,7 @@ def unknown(console, command, message, text):
     ("print packet_id", "1 print packet_id", 'No symbol "packet_id" in current context.',
      "it is a variable of serve (s.c:11), send (net.c:7); `break serve` stops where it is in scope"),
     ("print server.idd", "1 print server.idd", "There is no member named idd.", "There is no member named idd; the nearest is `id`"),
+    ("print server.xyz", "1 print server.xyz", "There is no member named xyz.", "There is no member named xyz; there are id, next\n"),
     ("print zzzzz", "1 print zzzzz", 'No symbol "zzzzz" in current context.', 'No symbol "zzzzz" in current context.\n'),
     ("tbreak serve if packett_id", "break serve if packett_id", 'No symbol "packett_id" in current context.', "the nearest is `packet_id`"),
 ])
@@ -226,6 +227,50 @@ def test_an_unknown_name_has_its_nearest_and_one_out_of_scope_its_place(command,
     unknown(console, command, message, text)
     assert said in capsys.readouterr().err
     assert sum(entry == (0, "gdb " + LIST_NAMES) for entry in backend.log) <= 1
+
+
+def test_a_key_that_gdb_cannot_look_up_is_to_be_looked_up_in_python(capsys):
+    console, backend = make()
+    backend.answers['print app.ages["anna"] + 1'] = friday.BadExpression("Invalid cast.")
+    feed(console, '0 print app.ages["anna"] + 1')
+    assert 'gdb cannot look up the key "anna"; read the container and look it up in Python: @(app.ages)["anna"]\n' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("asked,message,said", [
+    ("info mesages", 'Undefined info command: "mesages".  Try "help info".', "`info` knows nothing of `mesages`; the nearest is `messages`\n"),
+    ("info zzz", 'Undefined info command: "zzz".  Try "help info".', "`info` knows nothing of `zzz`\n"),
+    ("info line 99999", "Line number 99999 is out of range", "Line number 99999 is out of range"),
+    ("set snc clock", 'No symbol "snc" in current context.', "`snc` is no setting, and no variable; the nearest is `sync`\n"),
+    ("set snc = 3", 'No symbol "snc" in current context.', 'No symbol "snc" in current context.\n'),
+])
+def test_a_word_that_a_command_does_not_know_has_its_nearest(asked, message, said, capsys):
+    console, backend = make()
+    backend.answers[asked] = (friday.NoSymbol if "symbol" in message else friday.BadExpression)(message)
+    feed(console, asked)
+    assert said in capsys.readouterr().err
+
+
+def test_help_of_a_class_of_gdbs_leaves_out_what_is_refused(out):
+    console, backend = make()
+    backend.answers["help breakpoints"] = """Making program stop at certain points.
+
+awatch -- Set an access watchpoint for EXPRESSION.
+break, brea, b -- Set breakpoint at specified location.
+catch fork -- Catch calls to fork.
+delete bookmark -- Delete a bookmark from the bookmark list.
+skip file -- Ignore a file while stepping.
+info line -- Core addresses of the code for a source line.
+"""
+    feed(console, "help breakpoints")
+    shown = out()
+    assert all(word in shown for word in ("Making program", "break, brea", "skip file", "info line"))
+    assert not any(word in shown for word in ("awatch", "catch fork", "bookmark"))
+
+
+def test_cont_at_the_left_margin_below_a_handler_says_what_it_is(out):
+    console, _ = make(events=[Event(1, "f")], terminal=True)
+    feed(console, "break f\n  x = 1\ncont")
+    assert "at the left margin `cont` is the command `continue`" in out()
 
 
 def test_names_are_asked_once_a_program_and_reads_raise_the_better_error():
