@@ -204,13 +204,17 @@ class Session {
 
   PyTime logical_time() {
     if (reached_) return {replay().schedule().time_of(reached_->node, reached_->event), origin_};
-    const uint64_t done = replay().events_done();
-    if (replay().sync() == SyncMode::clock && done > 0) {
-      const Mark last = replay().schedule().at_position(done - 1);
-      return {replay().schedule().time_of(last.node, last.event), origin_};
-    }
     const NodeId here = debugger().here();
-    return time_of(here, replay().mark(here).event.value);
+    const uint64_t done = replay().mark(here).event.value;
+    ReplayNode* node = replay().find(here);
+    if (replay().sync() == SyncMode::clock && (done == 0 || !node || node->state() == NodeState::ended)) return time_of_group();
+    return time_of(here, done);
+  }
+  // Of the last event that any node has done; asks all of them.
+  PyTime time_of_group() {
+    const uint64_t done = replay().events_done();
+    const Mark last = replay().schedule().at_position(done == 0 ? 0 : done - 1);
+    return {replay().schedule().time_of(last.node, last.event), origin_};
   }
   // Behind its last event; in its first lines, where the first event stands.
   PyTime time_of(NodeId node, uint64_t done) {
