@@ -1,10 +1,13 @@
 // Calls of functions of the program. What a plan can say (scalars in registers) is called here in some 20 us; anything else gdb
 // calls through its endpoint (host.cc). Both run in native mode of one thread (core/replay/calls.cc) with watches in force, and both
 // are undone when the function crashes, blocks or does not end: the node is then as it was before.
+#include <algorithm>
 #include <cstring>
 
 #include "core/debug/debugger.h"
 #include "core/replay/memory_copy.h"
+#include "core/rsp/dynamic.h"
+#include "core/rsp/tls.h"
 
 namespace friday {
 namespace {
@@ -19,10 +22,12 @@ constexpr size_t kXmm = 160, kStateBits = 512;  // in an XSAVE area
 // What a call may change: some places when the function's code tells them, else all memory.
 class Debugger::CallUndo {
  public:
-  static Result<CallUndo> prepare(ReplayNode& node, const FunctionEffects& effects, uint64_t stack) {
+  // `error`: where the thread's errno is.
+  static Result<CallUndo> prepare(ReplayNode& node, const FunctionEffects& effects, uint64_t stack, std::optional<Addr> error) {
     CallUndo undo;
-    bool all = !effects.known || !undo.keep(node, stack - kDead, kDead + 16);
+    bool all = !effects.known || (effects.sets_errno && !error) || !undo.keep(node, stack - kDead, kDead + 16);
     for (const auto& [address, size] : effects.stores) all = all || !undo.keep(node, address, size);
+    if (effects.sets_errno) all = all || !undo.keep(node, error->value, sizeof(int));
     if (all) {
       FRIDAY_TRY(copy, MemoryCopy::take(node));
       undo.all_ = std::move(copy);
@@ -42,6 +47,13 @@ class Debugger::CallUndo {
   }
 
   const MemoryCopy* all() const { return all_ ? &*all_ : nullptr; }
+  // Whether the places have what they had; the stack aside.
+  bool same(ReplayNode& node) const {
+    return std::ranges::all_of(pieces_.begin() + 1, pieces_.end(), [&](const auto& piece) {
+      std::vector<std::byte> now(piece.second.size());
+      return node.read(Addr{piece.first}, now) && now == piece.second;
+    });
+  }
 
  private:
   bool keep(ReplayNode& node, uint64_t address, uint64_t size) {
@@ -60,8 +72,24 @@ const FunctionEffects& Debugger::effects(ReplayNode& node, uint64_t function) {
   NodeContext& s = state(node.id());
   if (!s.layout.place(function)) return unknown;
   auto known = s.effects.find(function);
-  if (known == s.effects.end()) known = s.effects.emplace(function, effects_of(node, Addr{function})).first;
-  return known->second;
+  if (known != s.effects.end() && known->second.final) return known->second;
+  auto found = effects_of(node, Addr{function}, [&node](uint64_t slot) -> std::optional<std::string> {
+    auto name = libc_function(node, slot);
+    return name ? std::optional(*name) : std::nullopt;
+  });
+  return s.effects.insert_or_assign(function, std::move(found)).first->second;
+}
+
+// Of a thread; the same for as long as it lives.
+std::optional<Addr> Debugger::error_number(ReplayNode& node, ThreadId thread, uint64_t thread_pointer) {
+  auto& known = state(node.id()).errors;
+  auto it = known.find(thread_pointer);
+  if (it == known.end()) {
+    auto address = errno_address(node, thread);
+    if (!address) return std::nullopt;
+    it = known.emplace(thread_pointer, *address).first;
+  }
+  return it->second;
 }
 
 // The watches of a node follow what was changed behind their backs.
@@ -155,13 +183,14 @@ Result<RawValue> Debugger::call_by_plan(ReplayNode& node, const KnownPlan& p) {
   FRIDAY_TRY(registers, node.registers(thread));
   registers.rsp = ((registers.rsp - kRedZone - kGap) & ~15ull) - 8;
   const FunctionEffects& effect = effects(node, values.function);
-  FRIDAY_TRY(undo, CallUndo::prepare(node, effect, registers.rsp));
+  const auto error = effect.sets_errno ? error_number(node, thread, registers.fs_base) : std::nullopt;
+  FRIDAY_TRY(undo, CallUndo::prepare(node, effect, registers.rsp, error));
   FRIDAY_TRY_VOID(enter_call(node, thread, call, values, registers));
   auto stop = run_call(node.id(), thread);
   if (!stop) return std::unexpected(stop.error());
   const bool failed = session_->call_failure().has_value();
   auto result = failed ? Result<uint64_t>(0) : call_result(node, thread, call);
-  const bool changes = !failed && !effect.pure() && !(undo.all() && left_no_trace(node, thread, *undo.all()));
+  const bool changes = !failed && !(undo.all() ? left_no_trace(node, thread, *undo.all()) : undo.same(node));
   FRIDAY_TRY_VOID(node.end_call(thread));
   if (failed) {
     auto undone = undo.restore(node);

@@ -191,6 +191,7 @@ class Debugger final : public Pump, public ClientOwner {
     Layout layout;
     uint64_t layout_epoch = 0;
     std::unordered_map<uint64_t, FunctionEffects> effects;  // by address
+    std::unordered_map<uint64_t, Addr> errors;              // where errno is, by the thread pointer
     uint64_t workspace = 0, staged = 0;
     ThreadId stopped{0};
     uint64_t pc = 0;      // of the stopped thread; valid if pc_epoch is the current one
@@ -228,6 +229,7 @@ class Debugger final : public Pump, public ClientOwner {
   // calls.cc
   class CallUndo;
   const FunctionEffects& effects(ReplayNode& node, uint64_t function);
+  std::optional<Addr> error_number(ReplayNode& node, ThreadId thread, uint64_t thread_pointer);
   void resync_watches(ReplayNode& node);
   Error failed_call(ReplayNode& node, const std::string& what, const Result<void>& undone);
   bool left_no_trace(ReplayNode& node, ThreadId thread, const MemoryCopy& before);

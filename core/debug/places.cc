@@ -41,6 +41,7 @@ Result<Debugger::NodeContext*> Debugger::placed(NodeId id) {
   s.plans.clear();
   s.frames.clear();
   s.effects.clear();
+  s.errors.clear();
   s.program = &programs_[layout.key()];
   s.layout = std::move(layout);
   return &s;

@@ -13,21 +13,20 @@ namespace {
 
 constexpr size_t kMostLibraries = 4096, kLongestName = 4096;
 
-// A NUL-terminated text of the node's; what lies before memory that cannot be read.
-std::string read_name(NodeControl& node, uint64_t address) {
-  std::string name;
+}  // namespace
+
+std::string read_text(NodeControl& node, uint64_t address, size_t most) {
+  std::string text;
   char piece[64];
-  while (name.size() < kLongestName) {
-    const size_t size = sizeof piece - (address + name.size()) % sizeof piece;  // within a page
-    if (!node.read(Addr{address + name.size()}, std::as_writable_bytes(std::span(piece, size)))) return name;
+  while (text.size() < most) {
+    const size_t size = sizeof piece - (address + text.size()) % sizeof piece;  // within a page
+    if (!node.read(Addr{address + text.size()}, std::as_writable_bytes(std::span(piece, size)))) return text;
     const void* end = memchr(piece, 0, size);
-    name.append(piece, end ? static_cast<size_t>(static_cast<const char*>(end) - piece) : size);
+    text.append(piece, end ? static_cast<size_t>(static_cast<const char*>(end) - piece) : size);
     if (end) break;
   }
-  return name;
+  return text;
 }
-
-}  // namespace
 
 Result<uint64_t> find_r_debug(NodeControl& node) {
   FRIDAY_TRY(auxv, node.auxv());
@@ -62,7 +61,7 @@ Result<LoadedLibraries> loaded_libraries(NodeControl& node) {
     for (auto place = reinterpret_cast<uint64_t>(loader.base.r_map); place && count < kMostLibraries; count++) {
       FRIDAY_TRY(library, read_value<link_map>(node, place));
       const auto dynamic = reinterpret_cast<uint64_t>(library.l_ld);
-      std::string name = read_name(node, reinterpret_cast<uint64_t>(library.l_name));
+      std::string name = read_text(node, reinterpret_cast<uint64_t>(library.l_name), kLongestName);
       if (space == first && !library.l_prev) all.program = place;
       else if (!name.empty() && !node.is_fridays(Addr{dynamic})) all.libraries.push_back({std::move(name), place, library.l_addr, dynamic, space});
       place = reinterpret_cast<uint64_t>(library.l_next);

@@ -18,6 +18,9 @@ Result<T> read_value(NodeControl& node, uint64_t address) {
   return value;
 }
 
+// A NUL-terminated text of the node's, of at most so many bytes; what lies before memory that cannot be read.
+std::string read_text(NodeControl& node, uint64_t address, size_t most);
+
 // Where the loader keeps its r_debug: by the program headers that the auxiliary vector names.
 Result<uint64_t> find_r_debug(NodeControl& node);
 

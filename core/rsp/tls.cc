@@ -1,86 +1,27 @@
 #include "core/rsp/tls.h"
 
-#include <elf.h>
-
-#include <array>
 #include <string_view>
 
+#include "core/rsp/dynamic.h"
 #include "core/rsp/libraries.h"
 
 namespace friday {
 namespace {
 
-constexpr size_t kMostLibraries = 4096, kMostDynamicEntries = 512, kMostChain = 4096;
+constexpr size_t kMostLibraries = 4096;
 
 // The part of struct link_map that <link.h> makes public.
 struct LinkMap {
   uint64_t load_bias, name, dynamic, next, previous;
 };
 
-// The exported symbols of one loaded library.
-struct Symbols {
-  uint64_t load_bias = 0, gnu_hash = 0, table = 0, strings = 0;
-};
-
-Result<Symbols> symbols_of(NodeControl& node, const LinkMap& library) {
-  Symbols symbols{.load_bias = library.load_bias};
-  // ld.so relocates these pointers in place, except where the dynamic section is read-only.
-  auto relocated = [&](uint64_t pointer) { return pointer < library.load_bias ? pointer + library.load_bias : pointer; };
-  for (size_t i = 0; i < kMostDynamicEntries; ++i) {
-    FRIDAY_TRY(entry, read_value<Elf64_Dyn>(node, library.dynamic + i * sizeof(Elf64_Dyn)));
-    if (entry.d_tag == DT_NULL) break;
-    if (entry.d_tag == DT_GNU_HASH) symbols.gnu_hash = relocated(entry.d_un.d_ptr);
-    if (entry.d_tag == DT_SYMTAB) symbols.table = relocated(entry.d_un.d_ptr);
-    if (entry.d_tag == DT_STRTAB) symbols.strings = relocated(entry.d_un.d_ptr);
-  }
-  return symbols;
-}
-
-uint32_t gnu_hash(std::string_view name) {
-  uint32_t hash = 5381;
-  for (char c : name) hash = hash * 33 + static_cast<uint8_t>(c);
-  return hash;
-}
-
-Result<bool> has_name(NodeControl& node, uint64_t address, std::string_view name) {
-  std::string found(name.size() + 1, '\0');
-  FRIDAY_TRY_VOID(node.read(Addr{address}, std::as_writable_bytes(std::span(found))));
-  return found.starts_with(name) && found.back() == '\0';
-}
-
-// The address of an exported symbol by the library's own hash table; not_found if it has none of that name.
-Result<Addr> lookup(NodeControl& node, const Symbols& symbols, std::string_view name) {
-  auto missing = [&] { return fail(ErrorCode::not_found, "no symbol {}", name); };
-  if (!symbols.gnu_hash || !symbols.table || !symbols.strings) return missing();
-  struct Header {
-    uint32_t buckets, first_symbol, bloom_words, bloom_shift;
-  };
-  FRIDAY_TRY(header, read_value<Header>(node, symbols.gnu_hash));
-  if (!header.buckets) return missing();
-  uint64_t buckets = symbols.gnu_hash + sizeof(Header) + 8ull * header.bloom_words;
-  uint64_t chains = buckets + 4ull * header.buckets;
-  uint32_t wanted = gnu_hash(name);
-  FRIDAY_TRY(index, read_value<uint32_t>(node, buckets + 4ull * (wanted % header.buckets)));
-  if (index < header.first_symbol) return missing();
-  for (size_t i = 0; i < kMostChain; ++i, ++index) {
-    FRIDAY_TRY(hash, read_value<uint32_t>(node, chains + 4ull * (index - header.first_symbol)));
-    if ((hash | 1) == (wanted | 1)) {
-      FRIDAY_TRY(symbol, read_value<Elf64_Sym>(node, symbols.table + index * sizeof(Elf64_Sym)));
-      FRIDAY_TRY(same, has_name(node, symbols.strings + symbol.st_name, name));
-      if (same) return Addr{symbols.load_bias + symbol.st_value};
-    }
-    if (hash & 1) break;  // the last of its bucket
-  }
-  return missing();
-}
-
 // Where libc says its private fields of struct link_map are.
 struct LinkMapLayout {
   uint32_t module_id = 0, static_offset = 0;  // byte offsets of l_tls_modid and l_tls_offset
 };
 
-Result<uint32_t> field_offset(NodeControl& node, const Symbols& symbols, std::string_view name) {
-  FRIDAY_TRY(address, lookup(node, symbols, name));
+Result<uint32_t> field_offset(NodeControl& node, const DynamicSection& symbols, std::string_view name) {
+  FRIDAY_TRY(address, find_symbol(node, symbols, name));
   struct Descriptor {
     uint32_t bits, count, offset;
   };
@@ -97,7 +38,7 @@ Result<LinkMapLayout> find_layout(NodeControl& node, Addr link_map) {
     library = previous;
   }
   for (size_t i = 0; i < kMostLibraries; ++i) {
-    if (auto symbols = symbols_of(node, library)) {
+    if (auto symbols = dynamic_section(node, library.load_bias, library.dynamic)) {
       auto module_id = field_offset(node, *symbols, "_thread_db_link_map_l_tls_modid");
       auto offset = field_offset(node, *symbols, "_thread_db_link_map_l_tls_offset");
       if (module_id && offset) return LinkMapLayout{*module_id, *offset};
@@ -140,6 +81,16 @@ Result<Addr> thread_local_address(NodeControl& node, ThreadId thread, Addr link_
     if (below && below < kUnallocated - 1) return Addr{thread_pointer - below + offset};
   }
   return fail(ErrorCode::not_found, "thread {} has not allocated this library's thread-local variables yet", thread.value);
+}
+
+Result<Addr> errno_address(NodeControl& node, ThreadId thread) {
+  FRIDAY_TRY(loaded, loaded_libraries(node));
+  for (const LoadedLibrary& each : loaded.libraries) {
+    auto library = dynamic_section(node, each.base, each.dynamic);
+    if (!library) continue;
+    if (auto symbol = find_symbol(node, *library, "errno")) return thread_local_address(node, thread, Addr{each.link_map}, symbol->value - each.base);
+  }
+  return fail(ErrorCode::not_found, "no loaded library has errno");
 }
 
 }  // namespace friday

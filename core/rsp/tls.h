@@ -13,4 +13,7 @@ namespace friday {
 // its module's block. Errors say what is missing: another libc, or a block that the thread has not allocated yet.
 Result<Addr> thread_local_address(NodeControl& node, ThreadId thread, Addr link_map, uint64_t offset);
 
+// The thread's errno, by the symbol of that name that libc.so exports to its own libraries.
+Result<Addr> errno_address(NodeControl& node, ThreadId thread);
+
 }  // namespace friday

@@ -1,8 +1,10 @@
 #include "core/stop/effects.h"
 
+#include <algorithm>
 #include <array>
-#include <optional>
 #include <set>
+#include <span>
+#include <string_view>
 
 #include "core/stop/instruction.h"
 
@@ -12,15 +14,35 @@ namespace {
 constexpr size_t kInstructions = 4000;  // more than this is no small function
 constexpr int64_t kFrame = 2048;        // bytes around the stack pointer that count as the function's own
 
+// What functions of the C library change, as ISO C (7.4, 7.22, 7.24) and the GNU C library manual say. Those with an end pointer store through
+// it, their second argument, unless it is null.
+struct Documented {
+  std::string_view name;
+  bool sets_errno = false, has_end_pointer = false;
+};
+constexpr Documented kDocumented[] = {
+    {"strlen"}, {"strnlen"}, {"strcmp"}, {"strncmp"}, {"strcasecmp"}, {"strncasecmp"}, {"strchr"}, {"strrchr"}, {"strchrnul"}, {"strstr"},
+    {"strspn"}, {"strcspn"}, {"strpbrk"}, {"memcmp"}, {"bcmp"}, {"memchr"}, {"memrchr"}, {"rawmemchr"}, {"memmem"},
+    {"abs"}, {"labs"}, {"llabs"}, {"isalnum"}, {"isalpha"}, {"isdigit"}, {"islower"}, {"isupper"}, {"isspace"}, {"isxdigit"}, {"ispunct"},
+    {"isprint"}, {"isgraph"}, {"iscntrl"}, {"tolower"}, {"toupper"}, {"__ctype_b_loc"}, {"__ctype_tolower_loc"}, {"__ctype_toupper_loc"},
+    {"htonl"}, {"htons"}, {"ntohl"}, {"ntohs"}, {"atoi", true}, {"atol", true}, {"atoll", true},
+    {"strtol", true, true}, {"strtoll", true, true}, {"strtoul", true, true}, {"strtoull", true, true},
+    {"__isoc23_strtol", true, true}, {"__isoc23_strtoll", true, true}, {"__isoc23_strtoul", true, true}, {"__isoc23_strtoull", true, true},
+};
+
 class Reader {
  public:
-  explicit Reader(NodeControl& node) : node_(node) {}
+  Reader(NodeControl& node, const LibcFunction& libc_function) : node_(node), libc_function_(libc_function) {}
 
   FunctionEffects run(uint64_t function) {
     functions_.push_back(function);
     for (size_t i = 0; i < functions_.size(); i++)
-      if (!read_function(functions_[i])) return {};
-    return {true, {stores_.begin(), stores_.end()}};
+      if (!read_function(functions_[i])) {
+        FunctionEffects unknown;
+        unknown.final = final_;
+        return unknown;
+      }
+    return {true, {stores_.begin(), stores_.end()}, sets_errno_, true};
   }
 
  private:
@@ -37,11 +59,13 @@ class Reader {
 
   bool read_function(uint64_t entry) {
     frame_ = keeps_frame(entry);
-    std::set<uint64_t> seen;
+    nulls_.clear();
+    std::set<uint64_t> seen, targets;
     std::vector<uint64_t> work{entry};
     while (!work.empty()) {
       uint64_t at = work.back();
       work.pop_back();
+      null_since_.reset();
       while (seen.insert(at).second) {
         if (++read_ > kInstructions) return false;
         auto code = decode(at);
@@ -49,21 +73,84 @@ class Reader {
         const auto target = target_of(*code);
         const auto category = code->decoded.meta.category;
         if (category == ZYDIS_CATEGORY_RET) break;
-        if (category == ZYDIS_CATEGORY_CALL) {
-          if (!target) return false;
-          if (known_.insert(*target).second) functions_.push_back(*target);
-        } else if (category == ZYDIS_CATEGORY_UNCOND_BR) {
-          if (!target) return false;
-          at = *target;
-          continue;
+        const bool jumps = category == ZYDIS_CATEGORY_UNCOND_BR;
+        if (category == ZYDIS_CATEGORY_CALL || jumps) {
+          if (const auto slot = slot_of(*code, target)) {
+            if (!read_library_call(*slot, at)) return false;
+            if (jumps) break;  // the last thing it does
+          } else if (!target) {
+            return false;
+          } else if (jumps) {
+            targets.insert(*target);
+            at = *target;
+            null_since_.reset();
+            continue;
+          } else if (known_.insert(*target).second) {
+            functions_.push_back(*target);
+          }
+          null_since_.reset();
         } else if (category == ZYDIS_CATEGORY_COND_BR) {
           if (!target) return false;
           work.push_back(*target);
+          targets.insert(*target);
         }
+        note_second_argument(*code);
         at = code->next();
       }
     }
+    // Nobody jumps in between, with something else there.
+    return std::ranges::none_of(nulls_, [&](const auto& each) { return targets.upper_bound(each.first) != targets.upper_bound(each.second); });
+  }
+
+  // The slot of the global offset table that a call or jump goes through, itself or by a stub of the procedure linkage table.
+  std::optional<uint64_t> slot_of(const Instruction& code, std::optional<uint64_t> target) {
+    if (!target) return slot_of(code);
+    auto stub = decode(*target);
+    if (stub && stub->decoded.mnemonic == ZYDIS_MNEMONIC_ENDBR64) stub = decode(stub->next());
+    if (!stub || stub->decoded.meta.category != ZYDIS_CATEGORY_UNCOND_BR) return std::nullopt;
+    return slot_of(*stub);
+  }
+  static std::optional<uint64_t> slot_of(const Instruction& code) {
+    const auto& operand = code.operand(0);
+    if (code.decoded.operand_count_visible == 0 || operand.type != ZYDIS_OPERAND_TYPE_MEMORY || operand.mem.base != ZYDIS_REGISTER_RIP) return std::nullopt;
+    return code.next() + static_cast<uint64_t>(operand.mem.disp.value);
+  }
+
+  bool read_library_call(uint64_t slot, uint64_t at) {
+    const auto name = libc_function_(slot);
+    final_ = final_ && (name || !awaits_binding(slot));
+    const auto found = std::ranges::find(kDocumented, name.value_or(""), &Documented::name);
+    if (!name || found == std::end(kDocumented)) return false;
+    sets_errno_ = sets_errno_ || found->sets_errno;
+    if (!found->has_end_pointer) return true;
+    if (!null_since_) return false;
+    nulls_.emplace_back(*null_since_, at);
     return true;
+  }
+
+  // A slot leads back to its stub, which pushes the slot's number, until it is called for the first time.
+  bool awaits_binding(uint64_t slot) {
+    uint64_t bound = 0;
+    if (!node_.read(Addr{slot}, std::as_writable_bytes(std::span(&bound, 1)))) return false;
+    auto code = decode(bound);
+    if (code && code->decoded.mnemonic == ZYDIS_MNEMONIC_ENDBR64) code = decode(code->next());
+    return code && code->decoded.mnemonic == ZYDIS_MNEMONIC_PUSH && code->operand(0).type == ZYDIS_OPERAND_TYPE_IMMEDIATE;
+  }
+
+  // Whether the register of the second argument holds a null pointer from here on.
+  void note_second_argument(const Instruction& code) {
+    for (unsigned i = 0; i < code.decoded.operand_count; i++) {
+      const auto& operand = code.operand(i);
+      if (operand.type != ZYDIS_OPERAND_TYPE_REGISTER || !(operand.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE)) continue;
+      if (ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, operand.reg.value) != ZYDIS_REGISTER_RSI) continue;
+      const bool whole = operand.size >= 32;  // a write of 32 bits clears the others
+      const auto& source = code.operand(1);
+      const bool cleared = code.decoded.mnemonic == ZYDIS_MNEMONIC_XOR && source.type == ZYDIS_OPERAND_TYPE_REGISTER && source.reg.value == operand.reg.value;
+      const bool loaded = code.decoded.mnemonic == ZYDIS_MNEMONIC_MOV && source.type == ZYDIS_OPERAND_TYPE_IMMEDIATE && source.imm.value.u == 0;
+      if (whole && (cleared || loaded)) null_since_ = code.address;
+      else null_since_.reset();
+      return;
+    }
   }
 
   std::optional<Instruction> decode(uint64_t at) {
@@ -130,6 +217,10 @@ class Reader {
   }
 
   NodeControl& node_;
+  const LibcFunction& libc_function_;
+  std::optional<uint64_t> null_since_;                // the instruction that made the second argument null, in straight code before this
+  std::vector<std::pair<uint64_t, uint64_t>> nulls_;  // and the call for which it has to be, in this function
+  bool sets_errno_ = false, final_ = true;
   std::vector<uint64_t> functions_;
   std::set<uint64_t> known_;
   std::set<std::pair<uint64_t, uint64_t>> stores_;
@@ -139,6 +230,8 @@ class Reader {
 
 }  // namespace
 
-FunctionEffects effects_of(NodeControl& node, Addr function) { return Reader(node).run(function.value); }
+FunctionEffects effects_of(NodeControl& node, Addr function, const LibcFunction& libc_function) {
+  return Reader(node, libc_function).run(function.value);
+}
 
 }  // namespace friday

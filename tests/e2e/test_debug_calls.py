@@ -42,6 +42,13 @@ def test_functions_that_only_compute_leave_no_trace(node, plain_end):
     assert same_end(node, plain_end)
 
 
+def test_a_number_that_is_too_large_sets_errno_and_that_alters_the_node(node):
+    assert [node.call("number_of", text) for text in ("17", "-4", "x")] == [17, -4, 0]
+    assert node.read("errno") == 0 and node.altered is None
+    assert node.call("number_of", "9" * 30) == 2 ** 63 - 1
+    assert node.read("errno") == 34 and node.altered is not None
+
+
 def test_a_function_that_changes_a_variable_is_seen_by_its_watch(node):
     hits = []
     node.session.watch("total", lambda: hits.append((int(node.session.hit.old), int(node.session.hit.new))))

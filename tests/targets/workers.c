@@ -85,6 +85,7 @@ __attribute__((used, noinline)) void add_now(long what) { total += what; }
 __attribute__((used, noinline)) long change_by_text_now(const char* text) { return total += *text; }
 __attribute__((used, noinline)) long first_of(const char* text) { return *text; }
 __attribute__((used, noinline)) long length_of(const char* text) { return (long)strlen(text); }
+__attribute__((used, noinline)) long number_of(const char* text) { return strtol(text, NULL, 10); }
 __attribute__((used, noinline)) long nested_of(long a) { return sum_of(a, 1, 2, 3, 4, 1) + sum_of(a, 0, 0, 0, 0, 0); }
 
 // The number of calls that did as they should: of five.
@@ -102,6 +103,7 @@ __attribute__((used)) int calls_now(void) {
 
 int main(void) {
   pthread_t threads[kThreads];
+  CHECK(number_of("5") == 5);  // strtol is bound from here on
   CHECK(pthread_barrier_init(&together, NULL, kThreads) == 0);
   for (long i = 0; i < kThreads; i++) CHECK(pthread_create(&threads[i], NULL, work, (void*)(i + 1)) == 0);
   for (long i = 0; i < kThreads; i++) CHECK(pthread_join(threads[i], NULL) == 0);
