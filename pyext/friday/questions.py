@@ -1,17 +1,16 @@
 """Commands that ask about nodes: `why` (what led to where a node stands) and `diff` (where two nodes' values differ)."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Iterator
+from typing import TYPE_CHECKING, Iterator
 
 from .answers import Output, named, seconds, table
 from .commands import Command, Verb
 from .errors import UsageError
 from .running import frame_of, one_node
-from .values import Array, Struct
+from .values import differences
 
 if TYPE_CHECKING:
     from .backend import Message
-    from .nodes import Node
     from .sessions import Session
 
 _EVENTS = 6  # of the node itself
@@ -101,25 +100,6 @@ def _diff(session: "Session", command: Command, filename: str | None, out: Outpu
         out(line)
     if more:
         out(f"and {more} more")
-
-
-def differences(path: str, a: Any, b: Any) -> Iterator[tuple[str, str, str]]:
-    """The places in two values, down to fields and elements, where they differ; a place that one lacks is "none"."""
-    if isinstance(a, Struct) and isinstance(b, Struct) and a.type.kind == b.type.kind == "struct":
-        left, right = dict(a), dict(b)
-        for name in {**left, **right}:
-            if name in left and name in right:
-                yield from differences(f"{path}.{name}", left[name], right[name])
-            else:
-                yield f"{path}.{name}", str(left.get(name, "none")), str(right.get(name, "none"))
-    elif isinstance(a, Array) and isinstance(b, Array):
-        for i in range(max(len(a), len(b))):
-            if i < len(a) and i < len(b):
-                yield from differences(f"{path}[{i}]", a[i], b[i])
-            else:
-                yield f"{path}[{i}]", str(a[i]) if i < len(a) else "none", str(b[i]) if i < len(b) else "none"
-    elif a != b:
-        yield path, str(a), str(b)
 
 
 VERBS: dict[str, Verb] = {"why": _why, "diff": _diff}

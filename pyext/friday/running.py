@@ -12,11 +12,12 @@ from .commands import Command, Verb, forward, nearest
 from .errors import Error, NoSymbol, UsageError
 from .handlers import compile_script, register_source
 from .progress import ProgressLine
+from .values import Snapshot, differences
 
 if TYPE_CHECKING:
     from .backend import Stop
     from .nodes import Node
-    from .sessions import Session
+    from .sessions import Hit, Session
 
 _FRAME = re.compile(r"#\d+\s+(?:0x[0-9a-f]+ in )?")
 _SOURCE = re.compile(r"\d+\t")
@@ -24,6 +25,8 @@ _PLACE = re.compile(r" at (\S+):(\d+)\Z")
 _SECONDS = re.compile(r"\d+(\.\d*)?s?\Z")
 _CLOCK = re.compile(r"(?:(\d{4})-(\d\d)-(\d\d)\s+)?(\d{1,2}):(\d\d)(?::(\d\d(?:\.\d*)?))?\Z")
 _OUTPUT = re.compile(r"output\s+(\S+)\s+/(.+)/\Z")
+_WIDE = 200  # characters of a change
+_PLACES = 8  # of a struct or array that changed
 SYNCS = ("clock", "causal", "free")
 PLACES = ("event", "message", "output", "end")  # of goto, by name
 SETTINGS = ("sync", "gdb", "patch-stores", "pager")  # Friday's own
@@ -95,10 +98,31 @@ def stop_lines(session: "Session", stop: "Stop", hidden: Collection[int] = ()) -
     else:
         lines = [f"{named(node)}: {where}"]
     for hit in session.changes(stop):
-        lines.append(f"  {hit.expression}: {_shown(hit.old)} -> {_shown(hit.new)}")
+        lines += change_lines(session, hit)
     if stop.message:
         lines += [f"  {line}" for line in stop.message.splitlines()]
     return lines + ([source] if source else [])
+
+
+def change_lines(session: "Session", hit: "Hit") -> list[str]:
+    """What a watched expression was and is: of a container what it holds now, of a large struct or array the places that differ."""
+    expression, old, new = str(hit.expression), hit.old, hit.new
+    if isinstance(new, Snapshot) and new.type.resolved.standard:
+        try:
+            now = session.read(hit.node, expression)
+            return [_cut(f"  {expression}: now {now!r}" if isinstance(now, str) else f"  {expression}: now {now}")]
+        except Error:
+            pass  # halfway through a change
+    whole = f"  {expression}: {_shown(old)} -> {_shown(new)}"
+    if not isinstance(new, Snapshot) or not isinstance(old, Snapshot) or len(whole) <= _WIDE:
+        return [whole]
+    places = {(path.rpartition(".")[2], a, b): path for path, a, b in reversed(list(differences(expression, old, new)))}  # a base class shows twice
+    lines = [_cut(f"  {path}: {a} -> {b}") for (_, a, b), path in reversed(places.items())]
+    return lines[:_PLACES] + ([f"  and {len(lines) - _PLACES} more places of {expression}"] if len(lines) > _PLACES else [])
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _WIDE else f"{text[:_WIDE]}..."
 
 
 def _event_before(stop: "Stop") -> int:

@@ -1,8 +1,11 @@
 """Containers and smart pointers of the C++ standard library as values, in expressions and as gdb prints them."""
 
+import re
+
 import pytest
 from debug_support import BUILD, break_at, friday, opened, record_once  # noqa: F401
 from friday.language import as_json
+from friday.running import change_lines
 
 pytestmark = pytest.mark.limit(60)
 
@@ -119,6 +122,18 @@ def test_a_watch_of_a_size_sees_each_change(containers, opened):  # noqa: F811
     session.watch("all.single.owner._M_string_length", lambda hit: seen.append((hit.old, hit.new, session.node.read("all.single.owner"))))
     break_at(session, "ready")
     assert seen[0] == (2, 3) and seen[1][:2] == (4, 7) and len(seen) == 2
+
+
+def test_a_stop_tells_what_a_container_holds_now_and_of_a_large_struct_what_differs(containers, opened):  # noqa: F811
+    session = opened(containers)
+    break_at(session, "ready")
+    told = {}
+    session.watch("all.ages, all.single.owner, all", lambda hit: told.setdefault(hit.expression, []).extend(change_lines(session, hit)))
+    break_at(session, "ready")
+    assert "  all.ages: now {['anna'] = 30, ['bert'] = 40, ['carl'] = 0}" in told["all.ages"], told
+    assert "  all.single.owner: now 'another'" in told["all.single.owner"]
+    assert any(re.fullmatch(r"  all\.large\.\S+count: 1000 -> 0", line) for line in told["all"]), told["all"]
+    assert max(len(line) for lines in told.values() for line in lines) < 250
 
 
 def test_a_watch_of_an_element_says_that_it_stays_where_it_is(containers, opened):  # noqa: F811
