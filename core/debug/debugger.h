@@ -271,6 +271,7 @@ class Debugger final : public Pump, public ClientOwner {
   Result<void> any_replayed(const std::vector<NodeId>& nodes);
   bool arm_as_in_parent(StopPoint& point, ReplayNode& node);
   void disarm(StopPoint& point, ReplayNode& node);
+  void disarm_all(StopPoint& point);
   void arm_all(ReplayNode& node);
   struct Judgement {  // of the conditions at one stop
     std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();

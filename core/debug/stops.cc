@@ -66,7 +66,8 @@ Result<uint32_t> Debugger::add_breakpoint(const std::vector<NodeId>& nodes, cons
     else if (!failure) failure = done.error();
   }
   if (placed == 0 && failure && !added.may_wait) {
-    (void)points_.remove(id);
+    disarm_all(added);
+    points_.withdraw(id);
     return std::unexpected(*failure);
   }
   return id.value;
@@ -92,7 +93,8 @@ Result<uint32_t> Debugger::add_watch(const std::vector<NodeId>& nodes, const std
     else if (!failure) failure = done.error();
   }
   if (placed == 0 && failure) {
-    (void)points_.remove(id);
+    disarm_all(added);
+    points_.withdraw(id);
     return std::unexpected(*failure);
   }
   return id.value;
@@ -214,6 +216,11 @@ void Debugger::disarm(StopPoint& point, ReplayNode& node) {
   point.instances.erase(node.id());
 }
 
+void Debugger::disarm_all(StopPoint& point) {
+  for (NodeId id : session_->nodes())
+    if (ReplayNode* node = session_->find(id); node->has_process()) disarm(point, *node);
+}
+
 // A forked node is a copy of its parent: a breakpoint stands where it stands there, and no gdb need be asked.
 bool Debugger::arm_as_in_parent(StopPoint& point, ReplayNode& node) {
   if (!node.info().parent || !point.enabled || point.kind != StopKind::breakpoint) return false;
@@ -238,8 +245,7 @@ void Debugger::arm_all(ReplayNode& node) {
 
 Result<void> Debugger::remove(uint32_t number) {
   FRIDAY_TRY(point, points_.get({number}));
-  for (NodeId id : session_->nodes())
-    if (ReplayNode* node = session_->find(id); node->has_process()) disarm(*point, *node);
+  disarm_all(*point);
   timers_.erase(number);
   return points_.remove({number});
 }

@@ -30,6 +30,10 @@ Result<void> StopPoints::remove(StopPointId id) {
   return {};
 }
 
+void StopPoints::withdraw(StopPointId id) {
+  if (points_.erase(id) > 0 && id.value == last_id_) last_id_--;
+}
+
 StopPoint* StopPoints::find(StopPointId id) {
   auto it = points_.find(id);
   return it == points_.end() ? nullptr : &it->second;

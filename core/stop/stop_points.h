@@ -74,6 +74,8 @@ class StopPoints {
   // `point.id` is given here and returned. Refused when there is neither a location nor an expression.
   Result<StopPointId> add(StopPoint point);
   Result<void> remove(StopPointId id);
+  // Takes back the one added last, which nobody has seen: its id is the next one's.
+  void withdraw(StopPointId id);
 
   StopPoint* find(StopPointId id);
   const StopPoint* find(StopPointId id) const;

@@ -182,6 +182,11 @@ def test_at_the_end_a_watch_of_nothing_is_refused_and_times_agree(piped):
     assert ends and max(ends) == re.search(r"the recording ends here, at ([\d.]+) s", done.stdout)[1]
 
 
+def test_a_stop_point_that_is_refused_uses_up_no_number(piped):
+    done = piped("tbreak stabilize\nc\nbreak no_such_function\nwatch srv.nothing\nwatch 5\nbreak stabilize\n")
+    assert done.stdout.endswith("breakpoint 2 (stabilize) on all nodes\n"), done.stdout
+
+
 def test_goto_a_time_says_how_to_go_past_the_event_there(piped):
     done = piped("goto 2\n")
     event, node = map(int, re.search(r"`goto event (\d+) n(\d)` goes past it", done.stdout).groups())
