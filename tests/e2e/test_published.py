@@ -7,7 +7,7 @@ Lines that an example takes for granted (`failing_id`, a dictionary with an entr
 import re
 
 import pytest
-from debug_support import BUILD, NODES, friday, opened, ring  # noqa: F401
+from debug_support import BUILD, NODES, break_at, friday, opened, ring  # noqa: F401
 from friday.commands import execute
 
 pytestmark = pytest.mark.limit(120)
@@ -210,7 +210,29 @@ def test_4_1_3_asymmetric_links(typed, opened, ring, capsys):  # noqa: F811
     assert said == expected and f"{ring.plan.victim} 's successor link is asymmetric." in said
 
 
-def test_4_1_4_share_of_time_in_an_inconsistent_state(typed, ring):  # noqa: F811
+def times_in_state(session, plan):
+    """Example 4.1.4 in plain Python: ({id: in step at the end}, seconds in step, seconds out of step). Time counts from the first event."""
+    of = {node.id: node.index for node in plan.nodes}
+    break_at(session, "main")
+    state, spent = {node.id: (False, session.nodes.all[0].real_time) for node in plan.nodes}, {True: 0.0, False: 0.0}
+
+    def changed(hit):
+        me = hit.node.read("srv.node.id")
+        after, before = (session.nodes[of[hit.node.read(f"srv.{link}->id")]] for link in ("successor", "predecessor"))
+        mutual = after.read("srv.predecessor->id") == me and before.read("srv.successor->id") == me
+        was, since = state[me]
+        if mutual != was:
+            now = hit.node.real_time
+            spent[was] += now - since
+            state[me] = mutual, now
+    session.watch(["srv.successor", "srv.predecessor"], changed)
+    assert session.run().kind == "end"
+    return {id: mutual for id, (mutual, _) in state.items()}, spent[True], spent[False]
+
+
+def test_4_1_4_share_of_time_in_an_inconsistent_state(typed, opened, ring):  # noqa: F811
+    consistent, in_step, out_of_step = times_in_state(opened(ring), ring.plan)
+    assert not consistent[ring.plan.nodes[ring.plan.victim].id] and in_step > 0 and out_of_step > 0
     start = {node.id: f"consistent[{node.id}], lastEventTime[{node.id}] = False, session.nodes.all[0].real_time"
              for node in ring.plan.nodes}
     given = "".join(f"py nodes[{node.id}] = {node.index}\n" for node in ring.plan.nodes)
@@ -219,14 +241,10 @@ def test_4_1_4_share_of_time_in_an_inconsistent_state(typed, ring):  # noqa: F81
     session = typed(text)
     assert session.run().kind == "breakpoint"
     execute(session, "\n".join([*lines[:3], *(f"py {line}" for line in start.values()), *lines[3:]]), show=lambda line: None)
-    began = session.namespace["lastEventTime"][ring.plan.nodes[0].id]
     assert session.run().kind == "end"
     space = session.namespace
-    last = max(space["lastEventTime"].values())
-    gone = next(node.index for node in ring.plan.nodes if node.dies is not None)
-    assert not space["consistent"][ring.plan.nodes[ring.plan.victim].id] and space["consistentTimes"] > 0
-    total = sum(time - began for time in space["lastEventTime"].values())
-    assert space["consistentTimes"] + space["inconsistentTimes"] == pytest.approx(total) and last > began and gone is not None
+    assert space["consistent"] == consistent
+    assert (space["consistentTimes"], space["inconsistentTimes"]) == pytest.approx((in_step, out_of_step), rel=1e-12)
 
 
 def test_4_1_5_oscillation(typed, ring):  # noqa: F811
