@@ -62,7 +62,7 @@ class QuorumIntersection(Check):
             if can_miss(a, needed_a, b, needed_b):
                 first, second = kinds[a, needed_a][0], kinds[b, needed_b][-1]
                 text = f"{needed_a} of {sorted(a)} ({first.name}) and {needed_b} of {sorted(b)} ({second.name}) can decide without a common node"
-                yield Fault((a, needed_a, b, needed_b), text, tuple(dict.fromkeys((first, second))), {
+                yield Fault(frozenset({(a, needed_a), (b, needed_b)}), text, tuple(dict.fromkeys((first, second))), {
                     "configurations": {node.name: f"{needed} of {sorted(members)}" for (members, needed), found in kinds.items() for node in found}})
 
     def _members(self, row: Row) -> frozenset[Hashable]:

@@ -233,6 +233,13 @@ def test_quorums_that_meet_and_that_miss():
     assert session.violations[0].values["configurations"] == {"a": "2 of [0, 1, 2]", "b": "2 of [0, 1, 2]", "c": "2 of [2, 3, 4]"}
 
 
+def test_quorums_that_miss_are_told_once_while_nodes_come_and_go():
+    alike, other = {"members": 0b111, "needed": 2}, {"members": 0b11100, "needed": 2}
+    session = session_of([*changes((0, alike), (1, other), (2, alike)), Event(0, ends=True), *changes((3, alike))], names="abcd")
+    QuorumIntersection(session, members="members", needed="needed")
+    assert run(session) == ["2 of [0, 1, 2] (a) and 2 of [2, 3, 4] (b) can decide without a common node"]
+
+
 def test_a_majority_that_is_none():
     session = session_of(changes((0, {"members": 0b1111, "needed": 2})))
     QuorumIntersection(session, members="members", needed="needed")
