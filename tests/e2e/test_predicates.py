@@ -2,11 +2,12 @@
 programs themselves print the truth; and a ring, on which the predicates count what the nodes printed."""
 
 import collections
+import itertools
 import json
 import re
 
 import pytest
-from debug_support import ROOT, line_of, opened, ring, run_to_end  # noqa: F401
+from debug_support import ROOT, line_of, opened, record_once, ring, run_to_end  # noqa: F401
 from ports import free_ports
 from predicates.connectivity import DisjointPaths
 from predicates.misdelivered import Misdelivered
@@ -17,34 +18,37 @@ from predicates.timing import Lasting
 
 NODES, SECONDS = 5, 4
 LEADER = ["--term", "self.term", "--leads", "self.role", "--leader", "LEADER"]
+DECIDED = ["--at", "lead", "--decision", "self.term", "--voters", "self.votes"]
+QUORUMS = ["--members", "self.members", "--needed", "self.needed"]
 
 
-def recorded(recorder, build, app, fault):
+def recorded(recorder, build, app, *fault):
     """The recording of NODES nodes, and the lines that each printed."""
     ports = ",".join(map(str, free_ports(NODES)))
-    return recorder.record_nodes([[build / "apps" / app, i, ports, SECONDS, 5, *(["fault"] if fault else [])] for i in range(NODES)])
+    return recorder.record_nodes([[build / "apps" / app, i, ports, SECONDS, 5, *fault] for i in range(NODES)])
 
 
 def leaders_printed(output):
-    """For each term who said that it leads."""
-    found = collections.defaultdict(list)
+    """For each term who said that it leads, and by whose votes: {term: {name: mask}}."""
+    found = collections.defaultdict(dict)
     for node, lines in enumerate(output):
         for line in lines:
-            if match := re.fullmatch(r"n\d leads in term (\d+)", line):
-                found[int(match[1])].append(f"n{node}")
+            if match := re.fullmatch(r"n\d leads in term (\d+) by the votes (0x\w+)", line):
+                found[int(match[1])][f"n{node}"] = int(match[2], 16)
     return found
 
 
 def test_elections_have_one_leader_a_term(recorder, build):
-    recording, output = recorded(recorder, build, "election", False)
+    recording, output = recorded(recorder, build, "election")
     assert len(leaders_printed(output)) > 3
     assert recorder.predicate(recording, "leader", *LEADER) == (0, [])
     assert recorder.predicate(recording, "monotonic", "--counter", "self.term") == (0, [])
-    assert recorder.predicate(recording, "decided_quorums", "--at", "lead", "--decision", "self.term", "--voters", "self.votes") == (0, [])
+    assert recorder.predicate(recording, "decided_quorums", *DECIDED) == (0, [])
+    assert recorder.predicate(recording, "quorum", *QUORUMS) == (0, [])
 
 
 def test_two_leaders_are_found_in_each_term_that_has_them(recorder, build):
-    recording, output = recorded(recorder, build, "election", True)
+    recording, output = recorded(recorder, build, "election", "revotes")
     twice = {term: names for term, names in leaders_printed(output).items() if len(names) > 1}
     assert twice, output
     code, violations = recorder.predicate(recording, "leader", *LEADER)
@@ -59,6 +63,36 @@ def test_two_leaders_are_found_in_each_term_that_has_them(recorder, build):
     assert first["after"]["target_event"] <= first["event"] and first["after"]["bytes"] == 16
     assert first["values"]["self.role"] == {"old": "CANDIDATE", "new": "LEADER"}
     assert any("lead ()" in stack for stack in first["backtraces"].values())
+    assert recorder.predicate(recording, "decided_quorums", *DECIDED) == (0, []), "who votes twice is in both majorities"
+
+
+@pytest.fixture(scope="module")
+def shrunk(tmp_path_factory, build):
+    return record_once("shrunk", lambda recorder: recorded(recorder, build, "election", "shrinks"), tmp_path_factory)
+
+
+def test_a_member_list_that_shrank_makes_quorums_that_miss_each_other(recorder, shrunk):
+    recording, output = shrunk
+    assert output[4].count("n4 takes all but n3 for gone") == 1
+    code, (violation,) = recorder.predicate(recording, "quorum", *QUORUMS)
+    assert code == 1 and violation["node"]["name"] == "n4" and any("shrink ()" in stack for stack in violation["backtraces"].values())
+    narrow, wide = "2 of [3, 4]", "3 of [0, 1, 2, 3, 4]"
+    said = {match[1]: match[2] for match in re.finditer(r"(\d of \[[\d, ]+\]) \((n\d)\)", violation["message"])}
+    assert violation["message"].endswith(" can decide without a common node") and said.keys() == {narrow, wide} and said[narrow] == "n4" != said[wide]
+    assert violation["values"]["configurations"] == {f"n{i}": narrow if i == 4 else wide for i in range(NODES)}
+
+
+def test_decisions_without_a_common_voter_are_found(recorder, shrunk):
+    recording, output = shrunk
+    decisions = [(term, votes) for term, leaders in leaders_printed(output).items() for votes in leaders.values()]
+    missing = {frozenset(pair) for pair in itertools.combinations(decisions, 2) if not pair[0][1] & pair[1][1]}
+    assert missing and all(0x18 in (votes for _, votes in pair) for pair in missing), "n4 is elected by n3 and itself"
+    code, violations = recorder.predicate(recording, "decided_quorums", *DECIDED)
+    mask = lambda voters: sum(1 << voter for voter in voters)  # noqa: E731
+    values = [violation["values"] for violation in violations]
+    found = {frozenset(((v["decision"], mask(v["voters"])), (v["earlier"], mask(v["earlier_voters"])))) for v in values}
+    assert code == 1 and found == missing and len(violations) == len(missing)
+    assert all("n4" in {node["name"] for node in violation["nodes"]} for violation in violations)
 
 
 @pytest.fixture
@@ -72,7 +106,7 @@ def accounts(build):
 
 
 def test_transfers_conserve(recorder, build, accounts):
-    recording, output = recorded(recorder, build, "transfer", False)
+    recording, output = recorded(recorder, build, "transfer")
     assert sum(int(lines[-1].split()[-1]) for lines in output) == NODES * 1000
     assert recorder.predicate(recording, "conservation", *accounts) == (0, [])
     assert recorder.predicate(recording, "monotonic", "--counter", "sent") == (0, [])
@@ -81,7 +115,7 @@ def test_transfers_conserve(recorder, build, accounts):
 
 
 def test_each_loss_is_found(recorder, build, accounts):
-    recording, output = recorded(recorder, build, "transfer", True)
+    recording, output = recorded(recorder, build, "transfer", "fault")
     code, violations = recorder.predicate(recording, "conservation", *accounts)
     shrunk = [violation for violation in violations if "that no transfer explains" in violation["message"]]
     lost = [violation for violation in violations if "has not arrived" in violation["message"]]
@@ -102,13 +136,13 @@ LOG = ["--log", "journal.log", "--committed", "journal.committed", "--entry", "i
 
 
 def test_logs_agree(recorder, build):
-    recording, output = recorded(recorder, build, "journal", False)
+    recording, output = recorded(recorder, build, "journal")
     assert all(int(lines[-1].split()[3]) > 20 for lines in output), output
     assert recorder.predicate(recording, "log_prefix", *LOG) == (0, [])
 
 
 def test_each_entry_that_differs_is_found(recorder, build):
-    recording, output = recorded(recorder, build, "journal", True)
+    recording, output = recorded(recorder, build, "journal", "fault")
     committed = int(output[2][-1].split()[3])
     said = {int(entry): int(command) for command, entry in re.findall(r"n2 appends (\d+) as entry (\d+)", "\n".join(output[2]))}
     code, violations = recorder.predicate(recording, "log_prefix", *LOG)

@@ -1,14 +1,19 @@
 /*
  * Elections: in each term the nodes vote for one leader, as in Raft. A leader steps down after a while, so that there are many.
- * The planted fault: a vote that was given is not remembered, so that a node votes for every candidate of a term; two that
- * stand at the same time then both lead. Each node prints the terms in which it leads.
+ * Each node prints the terms in which it leads, and who voted for it. The planted faults:
+ *
+ *   revotes  A vote that was given is not remembered, so that a node votes for every candidate of a term; two that stand at the
+ *            same time then both lead.
+ *   shrinks  After SHRINK_AFTER ms, when it hears of a leader, the last node takes all but itself and the one before it for gone,
+ *            without asking anybody, and stands: from then on the two votes are a majority for it.
  */
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "peers.h"
 
-enum { BEAT = 40, REIGN = 250, PATIENCE = 60, SPREAD = 80, STORE = 15 }; /* ms */
+enum { BEAT = 40, REIGN = 250, PATIENCE = 60, SPREAD = 80, STORE = 15, SHRINK_AFTER = 1500 }; /* ms */
 
 typedef enum Role { FOLLOWER, CANDIDATE, LEADER } Role;
 typedef enum Kind { REQUEST, VOTE, HEARTBEAT } Kind;
@@ -22,13 +27,20 @@ struct Election {
   uint64_t term;
   Role role;
   int voted_for; /* in this term; -1 for nobody */
-  uint32_t votes; /* a bit for each node */
+  uint32_t votes;   /* a bit for each node */
+  uint32_t members; /* who may vote; a bit for each */
+  int needed;       /* how many votes make a leader */
   int64_t due;   /* when to do something unasked */
   int64_t reign_ends;
 } self = {.voted_for = -1};
 
 static Options options;
 static int sock;
+static int64_t shrink_at = INT64_MAX;
+
+static int has_fault(const char *name) {
+  return options.fault && !strcmp(options.fault, name);
+}
 
 static void send_all(Kind kind) {
   Message message = {kind, options.self, self.term};
@@ -59,14 +71,28 @@ static void lead(void) {
   self.role = LEADER;
   self.reign_ends = now_ms() + REIGN;
   self.due = now_ms() + BEAT;
-  printf("n%d leads in term %llu\n", options.self, (unsigned long long)self.term);
+  printf("n%d leads in term %llu by the votes %#x\n", options.self, (unsigned long long)self.term, self.votes);
 }
 
 static void vote(const Message *request) {
   if (request->term != self.term || (self.voted_for != -1 && self.voted_for != (int)request->from)) return;
-  if (!options.fault) self.voted_for = request->from;
+  if (!has_fault("revotes")) self.voted_for = request->from;
   Message message = {VOTE, options.self, self.term};
   send_to_peer(sock, &options, request->from, &message, sizeof message);
+}
+
+/* A member list that is written before its majority is known has none: nothing can be decided by it. */
+static void begin_members(uint32_t members) {
+  self.needed = MAX_PEERS;
+  self.members = members;
+  self.needed = __builtin_popcount(members) / 2 + 1;
+}
+
+static void shrink(void) {
+  shrink_at = INT64_MAX;
+  begin_members(3u << (options.self - 1));
+  printf("n%d takes all but n%d for gone\n", options.self, options.self - 1);
+  stand();
 }
 
 static void process(const Message *message) {
@@ -75,10 +101,13 @@ static void process(const Message *message) {
   switch (message->kind) {
     case REQUEST: vote(message); break;
     case VOTE:
-      self.votes |= 1u << message->from;
-      if (self.role == CANDIDATE && 2 * __builtin_popcount(self.votes) > options.nodes) lead();
+      self.votes |= self.members & 1u << message->from;
+      if (self.role == CANDIDATE && __builtin_popcount(self.votes) >= self.needed) lead();
       break;
-    default: follow(message->term); break;
+    default:
+      follow(message->term);
+      if (now_ms() >= shrink_at) shrink();
+      break;
   }
 }
 
@@ -96,7 +125,9 @@ static void act(void) {
 int main(int argc, char **argv) {
   options = parse_options(argc, argv);
   sock = open_peers(&options);
-  int64_t end = now_ms() + options.seconds * 1000;
+  int64_t start = now_ms(), end = start + options.seconds * 1000;
+  if (has_fault("shrinks") && options.self == options.nodes - 1) shrink_at = start + SHRINK_AFTER;
+  begin_members((1u << options.nodes) - 1);
   follow(0);
   while (now_ms() < end) {
     Message message;

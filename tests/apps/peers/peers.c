@@ -11,7 +11,7 @@
 Options parse_options(int argc, char **argv) {
   Options options = {0};
   if (argc < 5) {
-    fprintf(stderr, "usage: %s SELF PORT,PORT... SECONDS SEED [fault]\n", argv[0]);
+    fprintf(stderr, "usage: %s SELF PORT,PORT... SECONDS SEED [FAULT]\n", argv[0]);
     exit(2);
   }
   setvbuf(stdout, NULL, _IOLBF, 0);
@@ -19,7 +19,7 @@ Options parse_options(int argc, char **argv) {
   for (char *port = strtok(argv[2], ","); port && options.nodes < MAX_PEERS; port = strtok(NULL, ",")) options.ports[options.nodes++] = atoi(port);
   options.seconds = atoi(argv[3]);
   options.seed = strtoull(argv[4], NULL, 10) * 1000 + options.self + 1;
-  options.fault = argc > 5 && !strcmp(argv[5], "fault");
+  options.fault = argv[5];
   return options;
 }
 

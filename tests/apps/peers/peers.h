@@ -15,10 +15,10 @@ typedef struct Options {
   int ports[MAX_PEERS];
   int64_t seconds;
   uint64_t seed;
-  int fault; /* the planted bug is on */
+  const char *fault; /* the planted bug that is on, or NULL */
 } Options;
 
-/* NAME SELF PORT,PORT... SECONDS SEED [fault]; ends the program with 2 when that is not what it was given. */
+/* NAME SELF PORT,PORT... SECONDS SEED [FAULT]; ends the program with 2 when that is not what it was given. */
 Options parse_options(int argc, char **argv);
 int open_peers(const Options *options);
 void send_to_peer(int sock, const Options *options, int peer, const void *message, size_t size);
