@@ -63,6 +63,10 @@ def record_once(name, make, factory):
 def record_ring(recorder):
     plan = ring_plan.make_plan(nodes=NODES, seconds=SECONDS, seed=SEED, kills=1, gap=0.2, period=150, fault=True,
                                truth=str(recorder.directory / "truth.json"))
+    return record_plan(recorder, plan)
+
+
+def record_plan(recorder, plan):
     group = recorder.directory / "group.toml"
     group.write_text(ring_plan.group_toml(plan, BUILD / "apps"))
     path = recorder.directory / "ring"
