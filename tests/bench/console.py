@@ -1,4 +1,4 @@
-"""What a read costs in a session, and in plain gdb/MI on the same program in the same run; how soon Ctrl-C stops a group."""
+"""What a person waits for at a prompt: the first read of an expression, and the stop after Ctrl-C. (Later reads: expressions.py.)"""
 from __future__ import annotations
 
 import importlib
@@ -8,22 +8,18 @@ import signal
 import sys
 import threading
 import time
-from typing import Any, Callable
+from typing import Any
 
-from mi import Gdb
 from replay import group_file
 from support import Bench, Key, Number, Unavailable, median, trace_sizes
 
 NAME = "console"
 KEYS = {
-    "read_us": Key("us", "about 1", "a read, over 64 expressions and 4 nodes in turn"),
-    "gdb_read_us": Key("us", "", "plain gdb/MI: -data-evaluate-expression, over the same expressions and 4 gdbs"),
     "read_first_us": Key("us", "", "the first read of an expression on a node, which compiles it"),
     "interrupt_ms": Key("ms", "<= 100", "from Ctrl-C to a stop of 10 nodes that compute, the longest of some"),
     "interrupt_62_ms": Key("ms", "<= 100", "the same with 62 nodes"),
 }
 NODES = 4
-EXPRESSIONS = [f"table[{i}].{member}" for i in range(16) for member in ("value", "next->value", "next->next->key", "key + 1")]
 
 
 def load_friday(bench: Bench) -> Any:
@@ -49,7 +45,7 @@ def record_waiting(bench: Bench) -> pathlib.Path:
     return recording
 
 
-def session_reads(bench: Bench, friday: Any, times: int) -> dict[str, Number]:
+def first_read(bench: Bench, friday: Any) -> Number:
     with friday.Session(str(record_waiting(bench))) as session:
         session.breakpoint("ready")
         for _ in range(NODES):
@@ -59,36 +55,12 @@ def session_reads(bench: Bench, friday: Any, times: int) -> dict[str, Number]:
         nodes = list(session.all_nodes)
         if len(nodes) != NODES:
             raise RuntimeError(f"{len(nodes)} nodes are alive instead of {NODES}")
-        expected(lambda node, text: int(nodes[node].read(text)))
-        session.restart()
-        for _ in range(NODES):
-            session.run()
         start = time.perf_counter()
-        for node in nodes:
-            node.read("table[17].value + 1")
-        first = (time.perf_counter() - start) / NODES * 1e6
-        rounds = 2 if bench.quick else 100
-        found = [reads_us(lambda node, text: nodes[node].read(text), rounds) for _ in range(times)]
-    return {"read_us": median(found), "read_first_us": Number(first)}
-
-
-def reads_us(read: Callable[[int, str], Any], rounds: int) -> float:
-    """Every read is of another node and another expression than the one before."""
-    order = [(i % NODES, EXPRESSIONS[(i * 5 + i // len(EXPRESSIONS)) % len(EXPRESSIONS)]) for i in range(len(EXPRESSIONS) * NODES)]
-    start = time.perf_counter()
-    for _ in range(rounds):
-        for node, text in order:
-            read(node, text)
-    return (time.perf_counter() - start) / (rounds * len(order)) * 1e6
-
-
-def expected(read: Callable[[int, str], int]) -> None:
-    """Both sides must read what the program holds, or their times mean nothing."""
-    for node in range(NODES):
-        for i, text in ((3, "table[3].value"), (5, "table[5].next->value")):
-            right = i * i if "next" not in text else (i + 1) ** 2
-            if (got := read(node, text)) != right:
-                raise RuntimeError(f"{text} on node {node} is {got}, not {right}")
+        values = [int(node.read("table[17].value + 1")) for node in nodes]
+        taken = time.perf_counter() - start
+    if values != [17 * 17 + 1] * NODES:
+        raise RuntimeError(f"what was read is not what the program holds: {values}")
+    return Number(taken / NODES * 1e6)
 
 
 # -- Ctrl-C ------------------------------------------------------------------------------------------------------------
@@ -121,28 +93,10 @@ def interrupt_ms(bench: Bench, friday: Any, nodes: int, rounds: int, times: int)
     return Number(max(taken), median(taken).spread, len(taken))
 
 
-# -- plain gdb ---------------------------------------------------------------------------------------------------------
-def gdb_reads(bench: Bench, times: int) -> Number:
-    gdbs = [Gdb(bench, [bench.compile("steps.c"), 10]) for _ in range(NODES)]
-    for gdb in gdbs:
-        gdb.command("-break-insert ready")
-        gdb.resume("-exec-run")
-    expected(lambda node, text: int(gdbs[node].read(text)))
-    found = [reads_us(lambda node, text: gdbs[node].read(text), 1 if bench.quick else 10) for _ in range(times)]
-    for gdb in gdbs:
-        gdb.close()
-    return median(found)
-
-
 def run(bench: Bench) -> dict[str, Number]:
-    times = 1 if bench.quick else 5
-    numbers = {"gdb_read_us": gdb_reads(bench, times)}
-    try:
-        friday = load_friday(bench)
-    except Unavailable as error:
-        bench.note(f"only plain gdb was measured: {error}")
-        return numbers
-    interrupts = {"interrupt_ms": interrupt_ms(bench, friday, 10, 30 if bench.quick else 200, 3 if bench.quick else 20)}
+    friday = load_friday(bench)
+    numbers = {"read_first_us": first_read(bench, friday),
+               "interrupt_ms": interrupt_ms(bench, friday, 10, 30 if bench.quick else 200, 3 if bench.quick else 20)}
     if not bench.quick:
-        interrupts["interrupt_62_ms"] = interrupt_ms(bench, friday, 62, 40, 20)
-    return {**numbers, **session_reads(bench, friday, times), **interrupts}
+        numbers["interrupt_62_ms"] = interrupt_ms(bench, friday, 62, 40, 20)
+    return numbers

@@ -23,15 +23,20 @@ KEYS = {
     "write_us": Key("us", "<= 3", "a value written to one node, in turn"),
     "gdb_write_us": Key("us", "", "plain gdb/MI: -data-evaluate-expression with an assignment"),
     "read62_us": Key("us", "<= 200", "a value of each of 62 nodes, in one handler"),
+    "gdb_read62_us": Key("us", "", "plain gdb/MI: one front end asks 62 gdbs in turn, so 62 times gdb_read_us"),
     "write62_us": Key("us", "<= 200", "a value written to each of 62 nodes, in one handler"),
+    "gdb_write62_us": Key("us", "", "plain gdb/MI: 62 times gdb_write_us"),
     "call_us": Key("us", "<= 30", "a call of a function that adds two numbers, on one node"),
     "gdb_call_us": Key("us", "", "the same by plain gdb/MI"),
     "call62_us": Key("us", "<= 2000", "the same on each of 62 nodes, in one handler"),
+    "gdb_call62_us": Key("us", "", "plain gdb/MI: 62 times gdb_call_us"),
     "call_copy_us": Key("us", "", "a call of a function that stores through a pointer: all memory it could change is kept"),
     "nodes128_breakpoint_s": Key("s", "<= 10", "a distributed breakpoint on 128 nodes of a program with 10 MB of DWARF, from the opened session"),
+    "gdb_nodes128_breakpoint_s": Key("s", "", "plain gdbs on that program, one after another: from the start to the breakpoint set, times 128"),
     "nodes128_backtrace_s": Key("s", "<= 20", "then a backtrace on each, with 128 gdbs alive at the end"),
+    "gdb_nodes128_backtrace_s": Key("s", "", "plain gdbs: from the start of each to its backtrace at the breakpoint, times 128"),
     "nodes128_pss_gib": Key("GiB", "<= 6", "proportional set size of these gdbs"),
-    "gdb_nodes128_backtrace_s": Key("s", "", "one plain gdb on that program, from its start to a backtrace at the breakpoint, times 128"),
+    "gdb_nodes128_pss_gib": Key("GiB", "", "plain gdbs: what each has for itself, times 128, and what they share, once"),
 }
 
 
@@ -144,12 +149,13 @@ def big_program(bench: Bench) -> pathlib.Path:
     return program
 
 
-def pss_gib(pids: list[int]) -> float:
-    total = 0
-    for pid in pids:
-        text = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
-        total += int(re.search(r"^Pss:\s+(\d+)", text, re.M)[1])  # type: ignore[index]
-    return total / (1 << 20)
+def memory_gib(pid: int, *kinds: str) -> float:
+    text = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
+    return sum(int(size) for kind, size in re.findall(r"^(\w+):\s+(\d+) kB", text, re.M) if kind in kinds) / (1 << 20)
+
+
+def own_and_shared_gib(pid: int) -> tuple[float, float]:
+    return memory_gib(pid, "Private_Clean", "Private_Dirty"), memory_gib(pid, "Shared_Clean", "Shared_Dirty")
 
 
 def gdbs_of_this() -> list[int]:
@@ -173,16 +179,9 @@ def many_nodes(bench: Bench, friday: Any) -> dict[str, Number]:
         gdbs = gdbs_of_this()
         if len(gdbs) < nodes:
             raise RuntimeError(f"{len(gdbs)} gdbs are alive instead of {nodes}")
-        memory = pss_gib(gdbs)
-    start = time.perf_counter()
-    gdb = Gdb(bench, [program, 3])
-    gdb.command("-break-insert ready")
-    gdb.resume("-exec-run")
-    gdb.command("-stack-list-frames")
-    plain = (time.perf_counter() - start) * nodes
-    gdb.close()
+        memory = sum(memory_gib(pid, "Pss") for pid in gdbs)
     return {"nodes128_breakpoint_s": Number(set_up), "nodes128_backtrace_s": Number(backtrace), "nodes128_pss_gib": Number(memory),
-            "gdb_nodes128_backtrace_s": Number(plain)}
+            **plain_gdbs(bench, program, nodes)}
 
 
 # -- plain gdb ---------------------------------------------------------------------------------------------------------
@@ -204,7 +203,29 @@ def plain_gdb(bench: Bench) -> dict[str, Number]:
             found.append((time.perf_counter() - start) / rounds * 1e6)
         numbers[key] = median(found)
     gdb.close()
+    for key, one in list(numbers.items()):
+        numbers[key.replace("_us", f"{GROUP}_us")] = Number(one.value * GROUP, one.spread * GROUP, one.count)
     return numbers
+
+
+def plain_gdbs(bench: Bench, program: pathlib.Path, nodes: int) -> dict[str, Number]:
+    """What `nodes` plain gdbs would take one after another, by some that are alive together: so many would not fit into memory."""
+    some, set_up, backtrace = 3, [], []
+    gdbs = []
+    for _ in range(some):
+        start = time.perf_counter()
+        gdbs.append(gdb := Gdb(bench, [program, 3]))
+        gdb.command("-break-insert ready")
+        set_up.append((time.perf_counter() - start) * nodes)
+        gdb.resume("-exec-run")
+        if b'func="main"' not in gdb.command("-stack-list-frames"):
+            raise RuntimeError("a backtrace of plain gdb is not what it should be")
+        backtrace.append((time.perf_counter() - start) * nodes)
+    own, shared = zip(*(own_and_shared_gib(gdb.process.pid) for gdb in gdbs))
+    for gdb in gdbs:
+        gdb.close()
+    return {"gdb_nodes128_breakpoint_s": median(set_up), "gdb_nodes128_backtrace_s": median(backtrace),
+            "gdb_nodes128_pss_gib": Number(sum(own) / some * nodes + sum(shared) / some)}
 
 
 def run(bench: Bench) -> dict[str, Number]:
