@@ -28,7 +28,7 @@ mkdir -p "$results"
 # Every runner is bounded as a whole, besides the bounds of each test; what is left over is killed with its group.
 left() { echo $((minutes * 60 - (SECONDS - started) > 60 ? minutes * 60 - (SECONDS - started) : 60)); }
 status=0
-FRIDAY_RANDOM_PROGRAMS=${full:+1500} timeout -k 20 "$(left)" ctest --test-dir build/release -j "$cores" --timeout 300 --no-tests=error --output-on-failure \
+FRIDAY_RANDOM_PROGRAMS=${full:+1000} timeout -k 20 "$(left)" ctest --test-dir build/release -j "$cores" --timeout 300 --no-tests=error --output-on-failure \
   --output-junit "$PWD/$results/ctest.xml" >"$results/ctest.log" 2>&1 || status=$?
 tail -n 4 "$results/ctest.log"
 

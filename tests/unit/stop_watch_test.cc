@@ -2,8 +2,10 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
+#include <set>
 
 #include "tests/unit/stop_support.h"
 
@@ -35,6 +37,8 @@ struct Outcome {
   std::vector<std::byte> arena;
   WatchStatistics statistics;
   std::string output;
+  std::vector<std::pair<uint64_t, size_t>> path;  // where a stepped program came by, and in which call of run_form
+  std::map<uint64_t, size_t> visits;              // of breakpoints, by address
 };
 
 constexpr StopPointId watch_id{7};
@@ -163,37 +167,61 @@ TEST(Watch, PatchedStoresAndBreakpointsOnThemLiveTogether) {
   EXPECT_GT(hits, 500u);
 }
 
-// Programs of random stores under random watches: each runs three times from the same start, single-stepped, watched, and
-// watched with stores patched at once. FRIDAY_RANDOM_PROGRAMS says how many (1500 in a full run of the tests).
+// Programs of random stores under random watches and breakpoints: each runs three times from the same start, single-stepped, watched,
+// and watched with stores patched at once. FRIDAY_RANDOM_PROGRAMS says how many a case has (1000 in a full run of the tests).
 struct RandomProgram {
   struct Step {
     uint32_t form, offset;
   };
   std::vector<Step> steps;
   std::vector<std::pair<uint64_t, uint64_t>> ranges;  // offsets in the arena, sizes
+  std::set<uint64_t> breakpoints;                     // on a store, behind it, and somewhere
+  size_t break_from = 0;                              // the step before which they are set: what was patched by then is patched
 };
 
+uint64_t below(std::mt19937_64& random, uint64_t limit) { return std::uniform_int_distribution<uint64_t>(0, limit - 1)(random); }
+
 RandomProgram random_program(std::mt19937_64& random, uint64_t forms) {
-  auto below = [&](uint64_t limit) { return std::uniform_int_distribution<uint64_t>(0, limit - 1)(random); };
   RandomProgram program;
-  const uint64_t few = 1 + below(8), loops = 1 + below(6);
-  for (uint64_t i = 0; i < 1 + below(5); ++i) program.ranges.emplace_back(4096 + below(3 * 4096), 1 + below(below(4) ? 16 : 600));
+  const uint64_t few = 1 + below(random, 8), loops = 1 + below(random, 6);
+  for (uint64_t i = 0; i < 1 + below(random, 5); ++i)
+    program.ranges.emplace_back(4096 + below(random, 3 * 4096), 1 + below(random, below(random, 4) ? 16 : 600));
   std::vector<RandomProgram::Step> body;
   for (uint64_t i = 0; i < few; ++i) {
-    const uint64_t at = below(3) ? program.ranges[below(program.ranges.size())].first + below(40) - 20 : 4096 + below(3 * 4096);
-    body.push_back({static_cast<uint32_t>(below(forms)), static_cast<uint32_t>(at)});
+    const uint64_t at = below(random, 3) ? program.ranges[below(random, program.ranges.size())].first + below(random, 40) - 20
+                                         : 4096 + below(random, 3 * 4096);
+    body.push_back({static_cast<uint32_t>(below(random, forms)), static_cast<uint32_t>(at)});
   }
   for (uint64_t i = 0; i < loops; ++i)
     for (RandomProgram::Step step : body) {
-      if (below(4) == 0) step.offset = static_cast<uint32_t>(4096 + below(3 * 4096));
+      if (below(random, 4) == 0) step.offset = static_cast<uint32_t>(4096 + below(random, 3 * 4096));
       program.steps.push_back(step);
     }
   return program;
 }
 
+// Chosen from what the stepped program did; fills in the visits that it would have seen.
+void add_breakpoints(std::mt19937_64& random, RandomProgram& program, Outcome& stepped) {
+  program.break_from = below(random, program.steps.size());
+  const auto& path = stepped.path;
+  auto add = [&](size_t at) {
+    if (at < path.size()) program.breakpoints.insert(path[at].first);
+  };
+  if (!stepped.changes.empty()) {
+    const uint64_t store = stepped.changes[below(random, stepped.changes.size())].pc;
+    const auto found = std::ranges::find(path, store, &std::pair<uint64_t, size_t>::first) - path.begin();
+    add(static_cast<size_t>(found));
+    add(static_cast<size_t>(found) + 1);
+  }
+  if (!path.empty()) add(below(random, path.size()));
+  for (const auto& [pc, call] : path)
+    if (call > program.break_from && program.breakpoints.contains(pc)) ++stepped.visits[pc];
+}
+
 struct Runner {
   Debuggee program{{STOP_STORES, "script"}};
-  uint64_t arena = program.symbol("arena"), start = program.symbol("start_marker"), end = program.symbol("end_marker");
+  uint64_t arena = program.symbol("arena"), start = program.symbol("start_marker"), end = program.symbol("end_marker"),
+           run_form = program.symbol("run_form");
 
   Runner() { program.breakpoints.add_pad_area(program.map_pads(program.symbol("main"), 1 << 22)); }
 
@@ -214,9 +242,12 @@ struct Runner {
     std::vector<std::byte> before(3 * 4096 + 1024), now(before.size());
     EXPECT_TRUE(program.node.read(Addr{arena + 4096}, before));
     uint64_t pc = program.registers().rip;
+    size_t calls = 0;
     while (pc != end && program.breakpoints.step_one(program.thread)) {
       const uint64_t next = program.registers().rip;
       if (next == pc) continue;
+      calls += pc == run_form;
+      if (calls != 0 && pc != run_form) outcome.path.emplace_back(pc, calls);
       EXPECT_TRUE(program.node.read(Addr{arena + 4096}, now));
       if (now != before)
         for (uint32_t i = 0; i < what.ranges.size(); ++i) {
@@ -239,10 +270,22 @@ struct Runner {
     for (uint32_t i = 0; i < what.ranges.size(); ++i)
       EXPECT_TRUE(program.watches.arm({watch_id, i, Addr{arena + what.ranges[i].first}, what.ranges[i].second}));
     program.on_watch = [&](const FaultOutcome& fault) { record(fault, outcome); };
-    EXPECT_TRUE(program.breakpoints.insert(Addr{end}, {BreakpointOwner::Kind::internal, 1}));
-    EXPECT_TRUE(program.go());
+    constexpr BreakpointOwner internal{BreakpointOwner::Kind::internal, 1}, user{BreakpointOwner::Kind::stop_point, 1};
+    for (uint64_t place : {run_form, end}) EXPECT_TRUE(program.breakpoints.insert(Addr{place}, internal));
+    size_t calls = 0;
+    bool set = false;
+    while (program.go() && program.registers().rip != end) {
+      const uint64_t pc = program.registers().rip;
+      if (pc != run_form) {
+        ++outcome.visits[pc];
+      } else if (++calls > what.break_from && !set) {
+        set = true;
+        for (uint64_t place : what.breakpoints) EXPECT_TRUE(program.breakpoints.insert(Addr{place}, user));
+      }
+    }
     EXPECT_EQ(program.registers().rip, end) << "signal " << program.last.signal;
-    EXPECT_TRUE(program.breakpoints.remove(Addr{end}, {BreakpointOwner::Kind::internal, 1}));
+    for (uint64_t place : {run_form, end}) EXPECT_TRUE(program.breakpoints.remove(Addr{place}, internal));
+    for (uint64_t place : set ? what.breakpoints : std::set<uint64_t>{}) EXPECT_TRUE(program.breakpoints.remove(Addr{place}, user));
     program.watches.disarm(watch_id);
     EXPECT_TRUE(program.watches.flush());
     collect(outcome, what.steps.size());
@@ -250,33 +293,41 @@ struct Runner {
   }
 };
 
-TEST(Watch, RandomProgramsAreSeenAsSingleSteppingSeesThem) {
+struct WatchRandom : testing::TestWithParam<unsigned> {};  // cases, so that none takes too long
+
+TEST_P(WatchRandom, ProgramsAreSeenAsSingleSteppingSeesThem) {
   const char* wanted = getenv("FRIDAY_RANDOM_PROGRAMS");
-  const unsigned long count = wanted && *wanted ? strtoul(wanted, nullptr, 10) : 100;
+  const unsigned long count = wanted && *wanted ? strtoul(wanted, nullptr, 10) : 30;
   auto runner = std::make_unique<Runner>();
   const auto forms = runner->program.get<uint64_t>(runner->program.symbol("script_forms"));
-  size_t changes = 0;
+  size_t changes = 0, visits = 0;
   uint64_t patched = 0;
-  for (unsigned long seed = 1; seed <= count; ++seed) {
+  for (unsigned long seed = GetParam() * count + 1; seed <= (GetParam() + 1) * count; ++seed) {
     if (seed % 200 == 0) {  // pads are never given back
       patched += runner->program.watches.stores().statistics().patched;
       runner = std::make_unique<Runner>();
     }
     std::mt19937_64 random(seed);
-    const RandomProgram what = random_program(random, forms);
-    const Outcome expected = runner->stepped(what);
+    RandomProgram what = random_program(random, forms);
+    Outcome expected = runner->stepped(what);
+    add_breakpoints(random, what, expected);
     for (uint32_t patch_after : {1u << 30, 1u}) {
       const Outcome got = runner->watched(what, patch_after);
       ASSERT_EQ(got.changes, expected.changes) << "seed " << seed << " patch after " << patch_after;
       ASSERT_EQ(got.results, expected.results) << "seed " << seed << " patch after " << patch_after;
       ASSERT_EQ(got.arena, expected.arena) << "seed " << seed << " patch after " << patch_after;
+      ASSERT_EQ(got.visits, expected.visits) << "seed " << seed << " patch after " << patch_after;
     }
     changes += expected.changes.size();
+    for (const auto& [pc, times] : expected.visits) visits += times;
   }
   patched += runner->program.watches.stores().statistics().patched;
   EXPECT_GT(changes, count);
+  EXPECT_GT(visits, count);
   EXPECT_GT(patched, count / 4);
 }
+
+INSTANTIATE_TEST_SUITE_P(Case, WatchRandom, testing::Range(0u, 4u));
 
 struct WatchTest : testing::Test {
   Debuggee program{{STOP_STORES}};
