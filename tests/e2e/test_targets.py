@@ -107,6 +107,17 @@ def test_verifications_agree(name, start, recorder):
     assert len(states) == 1, states
 
 
+def test_racy_outcomes_replay_each_its_own(recorder, targets, tmp_path):
+    """Recording does not make a race regular: twenty recordings differ in what they come to, and each replay comes to its own."""
+    outcomes = {}
+    for i in range(20):
+        recording = recorder.record([targets / "shared_processes", "race"], name="it", cwd=tmp_path)
+        assert recording.returncode == 0 and recording.stdout.endswith("SUCCESS\n"), recording
+        recorder.verify(recording)
+        outcomes.setdefault(recording.stdout, recording)
+    assert len(outcomes) > 1, outcomes.keys()
+
+
 @pytest.mark.parametrize("sync", ["clock", "causal", "free"])
 def test_orders_of_replay(sync, start, recorder):
     recording = start(next(t for t in TARGETS if t.name == "fork_pipe"), recorded=True)
