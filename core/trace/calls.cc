@@ -13,9 +13,11 @@ std::string_view call_name(unsigned number) {
 #define CALL(number, name, ...) \
   case number:                  \
     return #name;
+#define SPECIAL(number, name, ...) CALL(number, name)
 #define REFUSE(number, name, why) CALL(number, name)
 #include "core/shim/calls.def"
 #undef REFUSE
+#undef SPECIAL
 #undef CALL
     default:
       return {};
@@ -26,8 +28,7 @@ namespace {
 
 constexpr std::string_view rule_text(std::string_view rule) {
   if (rule == "kEmulated") return "emulated";
-  if (rule == "kNative") return "native";
-  return rule == "kSpecial" ? "special" : "unhandled";
+  return rule == "kNative" ? "native" : "unhandled";
 }
 
 // "OUTS(FIX(1, 144)), INS(STR(0))" without what is empty.
@@ -41,9 +42,11 @@ constexpr std::string_view operands_text(std::string_view text) {
 
 constexpr CallRule kRules[] = {
 #define CALL(number, name, arity, rule, flags, outputs, inputs) {number, #name, arity, rule_text(#rule), operands_text(#outputs ", " #inputs)},
-#define REFUSE(number, name, why) {number, #name, 0, "refused", why},
+#define SPECIAL(number, name, arity, flags, inputs, what) {number, #name, arity, "special", what},
+#define REFUSE(number, name, why) {number, #name, 0, "refused", "ENOSYS: " why},
 #include "core/shim/calls.def"
 #undef REFUSE
+#undef SPECIAL
 #undef CALL
 };
 

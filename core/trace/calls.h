@@ -18,7 +18,7 @@ struct CallRule {
   std::string_view name;
   unsigned arity;
   std::string_view rule;    // "emulated", "native", "special", "refused", "unhandled"
-  std::string_view detail;  // what the kernel reads and writes, as calls.def says; of refused ones, why
+  std::string_view detail;  // what the kernel reads and writes, as calls.def says; of refused ones, what the program sees and why
 };
 std::span<const CallRule> call_rules();
 

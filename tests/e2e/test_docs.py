@@ -176,3 +176,17 @@ def test_what_the_page_shows_is_what_is_shown(recorder, place, name):
         page.write()
     assert not page.different, page.report()
     recorder.none_left()
+
+
+def test_the_page_has_the_table_of_calls(recorder):
+    """docs/determinism.md says of every call what `friday record --list-calls` does."""
+    page = ROOT / "docs" / "determinism.md"
+    before, begin, rest = page.read_text().partition("<!-- calls: ")
+    kept, end, behind = rest.partition("<!-- end of calls -->")
+    listed = [line.split(maxsplit=3) for line in recorder.run([recorder.friday, "record", "--list-calls"]).stdout.splitlines()]
+    rows = "".join(f"| {number} | {name} | {rule} | {''.join(detail)} |\n" for number, name, rule, *detail in listed)
+    table = kept.split("\n", 1)[0] + "\n\n| number | call | rule | |\n|---|---|---|---|\n" + rows + "\n"
+    if os.environ.get("FRIDAY_WRITE_DOCS"):
+        page.write_text(before + begin + table + end + behind)
+    else:
+        assert len(rows) > 10000 and kept == table, "FRIDAY_WRITE_DOCS=1 writes the table anew"
