@@ -664,9 +664,13 @@ void pass_through(CallFrame* frame, ThreadArea* area) {
     frame->rax = (uint64_t)native_mapping(call, a);
     return;
   }
+  const bool executes = call == 59 || call == 322;
+  if (executes) token_spare(area, true);
   long result;
   while ((result = friday_interruptible(area, call, a)) == kNotMade)
-    if (signals_deliver(frame, area, Moment::before_call)) return;
+    if (signals_deliver(frame, area, Moment::before_call)) break;
+  if (executes) token_spare(area, false);
+  if (result == kNotMade) return;
   if (result == -4) signals_note_mask(frame, area);
   frame->rax = (uint64_t)result;
   if (result == -4 && restarts(call_info(call), frame, area)) {

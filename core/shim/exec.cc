@@ -186,7 +186,9 @@ static bool try_exec(CallFrame* frame, ThreadArea* area) {
     writer.commit(0, 0, entry, entry);
     group_lend(nullptr, false);
   }
+  token_spare(area, true);
   const long result = executable ? execute(call, a, area, path) : exec_with_shim(call, a);
+  token_spare(area, false);
   if (executable) group_enter(area, nullptr);
   const bool not_made = result == kNotMade;
   EventWriter writer(executable ? kReturn : kCall, area, call, a, arity);

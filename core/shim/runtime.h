@@ -173,6 +173,9 @@ bool token_wanted();                                        // somebody waits
 bool token_overdue();                                       // and this turn has lasted
 void token_leave(ThreadArea* area);                         // a thread ends
 void token_keep(ThreadArea* area);                          // after a child by vfork has had it in the thread's name
+// The calling thread, which has the token, is about to execute another program, or has failed to: a poke that came to that program,
+// which has no handler for it yet, would kill it. While this is on, none is sent and none is on its way.
+void token_spare(ThreadArea* area, bool on);
 void log_release(ThreadArea* lender);                       // the entry of the call that it is in
 extern volatile uint32_t live_threads;
 
@@ -183,6 +186,7 @@ bool group_wanted();                                        // another process w
 bool group_overdue();                                       // and this one's turn has lasted
 void group_lend(ThreadArea* in_call, bool quick);           // null: not for a call
 bool group_enter(ThreadArea* area, ThreadArea* in_call);    // true: no other process ran since group_lend
+void group_spare(const ThreadArea* area, bool on);          // token_spare(), of the other processes
 void group_leave();                                         // for good: this process's recording has ended
 bool group_forked();                                        // in the child, which has no turn yet; false: no room for it
 // The process maps a thing that others may map: it is in their group from now on. Its number, 0: no room.
@@ -217,7 +221,8 @@ extern SpinFound spin_found;
 // Not one that the kernel itself may send for what an instruction does: two of these at once become one.
 inline constexpr int kPokeSignal = 64;
 inline constexpr uint64_t kPokeValue = 0x656b6f702d6e7073;
-// A waiter, after so many milliseconds at least, asks whether the thread that holds the token turns in circles.
+// A waiter, after so many milliseconds at least, asks whether the thread that holds the token turns in circles. It holds the guard
+// of that token (token_spare).
 void spin_poke(uint32_t pid, uint32_t tid, uint64_t milliseconds);
 void spin_poked(const void* info);   // that thread learns how long the other has waited
 // The poked thread, in its handler: true if it shall go on under the trap flag; then after each instruction.

@@ -211,7 +211,7 @@ struct SharedSchedule {
 // A process that shares memory.
 struct TokenMember {
   uint32_t go;             // futex: the group's token was handed to it
-  uint32_t pid, tid;       // tid: of the thread that ran last
+  uint32_t pid, tid;       // tid: of the thread that ran last; 0: it executes another program
   uint32_t next;           // in its group's queue
   uint64_t pid_namespace;  // inode; pids mean nothing outside
   uint64_t reserved;

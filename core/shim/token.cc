@@ -18,6 +18,7 @@ uint32_t guard;            // spin lock around the queue
 uint32_t waiting;
 uint16_t queue[kMaxThreads];
 uint64_t held_since;       // ticks
+bool spared;               // the holder must not be poked
 
 void lock() {
   while (__atomic_exchange_n(&guard, 1, __ATOMIC_ACQUIRE)) {
@@ -153,9 +154,10 @@ bool token_acquire(ThreadArea* area) {
     unmoved = now == holder && holds_since == held_since ? unmoved + 1 : 0;
     holder = now;
     holds_since = held_since;
-    unlock();
     // Less and less often: a thread that computes is only slowed by it.
-    if (unmoved && (unmoved & (unmoved - 1)) == 0 && (now & ~kWho) == kHeld) spin_poke((uint32_t)native(39), area_of(now & kWho)->kernel_tid, unmoved);
+    const bool ask = unmoved && (unmoved & (unmoved - 1)) == 0 && (now & ~kWho) == kHeld && !spared;
+    if (ask) spin_poke((uint32_t)native(39), area_of(now & kWho)->kernel_tid, unmoved);
+    unlock();
     long timeout[2] = {0, unmoved < 2 ? kTurnNs / 2 : kTurnNs};
     native(202, &area->go, 128 /* FUTEX_WAIT_PRIVATE */, 0, timeout, 0, 0);
   }
@@ -173,6 +175,16 @@ void token_keep(ThreadArea* area) {
   unlock();
   if (ours) group_enter(area, nullptr);
   else token_acquire(area);
+}
+
+void token_spare(ThreadArea* area, bool on) {
+  if (area->borrowed) return;  // a process of its own, which nobody pokes
+  lock();
+  spared = on;
+  unlock();
+  group_spare(area, on);
+  // What was sent before comes on the way back from this call.
+  if (on) native(39);
 }
 
 bool token_wanted() { return __atomic_load_n(&waiting, __ATOMIC_RELAXED) != 0 || group_wanted(); }

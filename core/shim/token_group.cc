@@ -166,8 +166,9 @@ void acquire() {
       unlock(&g.guard);
       continue;  // look once more: the holder may have lent before it saw us wait
     }
+    const TokenMember& holder = tokens->member[now & kWho];
+    if (ask && (now & ~kWho) == kHeld && holder.tid) spin_poke(holder.pid, holder.tid, unmoved);
     unlock(&g.guard);
-    if (ask) spin_poke(tokens->member[now & kWho].pid, tokens->member[now & kWho].tid, unmoved);
     long timeout[2] = {0, unmoved < 2 ? kTurnNs / 2 : kTurnNs};
     native(202, &m.go, kWait, 0, timeout, 0, 0);
   }
@@ -254,6 +255,14 @@ bool group_enter(ThreadArea* area, ThreadArea* in_call) {
   if (in_call && !in_call->call_logged) log_release(in_call);
   if (mine) acquire();
   return false;
+}
+
+void group_spare(const ThreadArea* area, bool on) {
+  if (!mine) return;
+  TokenGroup& g = tokens->group[group];
+  lock(&g.guard);
+  self().tid = on ? 0 : area->kernel_tid;
+  unlock(&g.guard);
 }
 
 void group_leave() {
