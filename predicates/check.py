@@ -65,6 +65,7 @@ class Check:
         self.judges: tuple[Judge, ...] = (judge,) if isinstance(judge, Judge) else tuple(judge or (AtOnce(),))
         # Who judges by the share of time alone tells of no single lapse: what led to it, and that is a question to gdb, is not needed.
         self._tells_lapses = any(type(each).due is not Judge.due for each in self.judges)
+        self._counts_events = any(each.counts_events for each in self.judges)
         self.reported: list[Fault] = []
         self._begin()
         if armed:
@@ -152,7 +153,7 @@ class Check:
         self.reset()
 
     def look(self, counts: bool = False) -> None:
-        """Looks at all rows; `counts`: as one of the events that WithinEvents counts."""
+        """Looks at all rows; `counts`: at a hit of a stop point."""
         now = self._latest = self.now()
         self.looks += counts
         for node in self.session.ended & self.rows.keys():
@@ -161,9 +162,6 @@ class Check:
         if self._stale or not self.of_rows:
             self._stale = False
             self._update_lapses({fault.key: fault for fault in self.faults()}, now)
-        if counts:
-            for lapse in self._open.values():
-                lapse.checks += 1
         self.times.enter("broken" if self._open else "holds", now)
         self._judge(now)
 
@@ -173,11 +171,16 @@ class Check:
             self._open.pop(key).until = now
         for key, fault in current.items():
             if key not in self._open:
-                self._open[key] = Lapse(fault, now, self.origin() if self._tells_lapses else {})
+                self._open[key] = Lapse(fault, now, self.origin() if self._tells_lapses else {}, since_event=self._events_done())
                 self.lapses.append(self._open[key])
 
+    def _events_done(self) -> int:
+        return self.session.backend.events_done() if self._counts_events else 0
+
     def _judge(self, now: float) -> None:
+        done = self._events_done() if self._open else 0
         for lapse in self._open.values():
+            lapse.events = done - lapse.since_event
             for index, judge in enumerate(self.judges):
                 reason = judge.due(lapse, now) if index not in lapse.judged else None
                 if reason is not None:
@@ -299,7 +302,7 @@ def _parser(check: type[Check]) -> argparse.ArgumentParser:
     parser.add_argument("--at", action="append", metavar="LOC", required=must, help="look when a node comes to this place; may be repeated")
     parser.add_argument("--nodes", metavar="LIST", help="the nodes that take part, all by default")
     parser.add_argument("--lasting", type=float, metavar="SECONDS", help="a violation only when broken for longer than this")
-    parser.add_argument("--within", type=int, metavar="EVENTS", help="a violation only when still broken so many events later")
+    parser.add_argument("--within", type=int, metavar="EVENTS", help="a violation only when still broken after so many events more of the group")
     parser.add_argument("--share", type=float, metavar="PART", help="a violation when it held for a smaller part of the time, 0 to 1")
     parser.add_argument("--summary", action="store_true", help="say at the end how long it held")
     return parser

@@ -4,7 +4,7 @@ spends in an inconsistent state):
 
     AtOnce()                  every state that breaks the predicate
     Lasting(seconds=2)        one that stays broken for longer than 2 s
-    WithinEvents(events=50)   one that is still broken at the 50th check after it began
+    WithinEvents(events=50)   one that is still broken when the group has done 50 events more
     ShareOfTime(share=0.95)   when the recording ends and the predicate held for less than 95 % of the time
 
 Several may judge one predicate. Plain Python without a session; times are seconds of one clock that does not run back.
@@ -81,12 +81,14 @@ class TimeInState:
 
 @dataclasses.dataclass(eq=False)
 class Lapse:
-    """One fault while it lasts: since when (seconds), at how many checks it was seen, and what is known of its beginning."""
+    """One fault while it lasts: since when (seconds, and events of the group), how many events ago that is, and what is known of its
+    beginning. Events are only counted when a judge wants them."""
 
     fault: Any
     since: float
     origin: dict[str, Any] = dataclasses.field(default_factory=dict)
-    checks: int = 0
+    since_event: int = 0
+    events: int = 0
     until: float | None = None
     judged: set[int] = dataclasses.field(default_factory=set)
 
@@ -95,9 +97,11 @@ class Lapse:
 
 
 class Judge:
-    """Decides which faults are violations. `period`: it wants to be asked each so many seconds, besides at each check."""
+    """Decides which faults are violations. `period`: it wants to be asked each so many seconds, besides at each check.
+    `counts_events`: it wants to know how many events ago a fault began."""
 
     period: float | None = None
+    counts_events = False
 
     def due(self, lapse: Lapse, now: float) -> str | None:
         """Why this lapse is a violation now, to be added to its message; None while it is not."""
@@ -136,7 +140,9 @@ class Lasting(Judge):
 
 
 class WithinEvents(Judge):
-    """What is broken heals within so many checks: hits of the stop points on which the predicate is looked at."""
+    """What is broken heals before the group has done so many events more, on whichever nodes. It is judged at the next look."""
+
+    counts_events = True
 
     def __init__(self, *, events: int) -> None:
         if events < 1:
@@ -144,8 +150,7 @@ class WithinEvents(Judge):
         self.events = events
 
     def due(self, lapse: Lapse, now: float) -> str | None:
-        later = lapse.checks - 1
-        return f"still after {later} events" if later >= self.events else None
+        return f"still after {lapse.events} events" if lapse.events >= self.events else None
 
     def __repr__(self) -> str:
         return f"WithinEvents(events={self.events})"

@@ -226,6 +226,14 @@ class Session {
     value_or_raise(replay().readable(known_node(node)));
     return static_cast<double>(replay().realtime_ns({node})) / 1e9;
   }
+  // Of the group. In the midst of a recording that is replayed by the clock one node tells it.
+  uint64_t events_done() {
+    const NodeId here = debugger().here();
+    ReplayNode* node = replay().find(here);
+    const uint64_t done = replay().mark(here).event.value;
+    if (replay().sync() != SyncMode::clock || done == 0 || !node || node->state() == NodeState::ended) return replay().events_done();
+    return replay().schedule().position_of(here, {std::min(done, replay().schedule().event_count(here)) - 1}) + 1;
+  }
   int64_t event(uint32_t node) { return static_cast<int64_t>(replay().mark({node}).event.value) - 1; }
 
   std::pair<double, double> progress() {
@@ -642,6 +650,7 @@ void bind_session(py::module_& module) {
       .def("alive", &Session::alive)
       .def("logical_time", &Session::logical_time)
       .def("real_time", &Session::real_time)
+      .def("events_done", &Session::events_done)
       .def("event", &Session::event)
       .def("event_count", &Session::event_count)
       .def("events", &Session::events)

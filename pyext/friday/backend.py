@@ -91,6 +91,8 @@ class Backend(Protocol):
         """Now. Hot."""
     def real_time(self, node: int) -> float:
         """Seconds since the epoch on the node's clock at its current position. Hot."""
+    def events_done(self) -> int:
+        """How many events all nodes have done together."""
     def event(self, node: int) -> int:
         """Index of the node's last event done."""
     def event_count(self, node: int) -> int:

@@ -62,6 +62,23 @@ def test_the_routing_loop_is_found(recorder, build):
     assert circle["values"]["next_hops"] == {"n3": through, f"n{through}": 3} and circle["values"]["destination"] == 4
     assert "plant_fault" in circle["values"]["stack"] and re.search(r"of n3$", circle["values"]["began"])
     assert all(violation["values"]["destination"] == 4 for violation in violations)
+    check_other_judges(recorder, recording, circle["values"])
+
+
+def check_other_judges(recorder, recording, circle):
+    """The circle lasts to the end: it outlives any number of events, and its share of the time is a violation."""
+    code, violations = recorder.predicate(recording, "routes", *ROUTES, "--within", "2000")
+    later = next(violation for violation in violations if "run in a circle" in violation["message"])
+    assert code == 1 and all(later["values"][name] == circle[name] for name in ("since", "began", "next_hops"))
+    done = int(re.search(r"packets to 4 run in a circle: .*, still after (\d+) events$", later["message"])[1])
+    assert 2000 <= done < recorder.info(recording)["events"]
+
+    code, (short,) = recorder.predicate(recording, "routes", *ROUTES, "--share", "0.9")
+    values = short["values"]
+    held = values["held"] / (values["held"] + values["broken"])
+    assert code == 1 and short["message"] == f"held for {held:.1%} of the time, less than 90.0%" and values["share"] == pytest.approx(held)
+    assert values["broken"] >= float(short["logical_time"]) - circle["since"] > 2 and values["worst"][0].startswith("packets to 4 run in a circle: ")
+    assert recorder.predicate(recording, "routes", *ROUTES, "--share", str(held * 0.99)) == (0, [])
 
 
 def test_the_black_hole_is_found(recorder, build):

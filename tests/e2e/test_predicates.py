@@ -157,6 +157,17 @@ def test_each_entry_that_differs_is_found(recorder, build):
 
 # ---- A ring
 
+def test_the_events_of_the_group_are_those_of_all_nodes(ring, opened):
+    """What WithinEvents counts."""
+    session, seen = opened(ring), []
+    session.watch("srv.successor, srv.predecessor", lambda: seen.append(
+        (session.backend.events_done(), sum(session.backend.event(int(node)) + 1 for node in session.every_node))))
+    assert session.backend.events_done() == 0
+    run_to_end(session)
+    assert len(seen) > NODES and all(done == events for done, events in seen) and seen == sorted(set(seen))
+    assert session.backend.events_done() == sum(session.backend.event_count(int(node)) for node in session.every_node) > seen[-1][0]
+
+
 def test_ring_times_agree_with_the_links_at_the_end(ring, opened):
     session = opened(ring)
     times = RingTimes(session, judge=Lasting(seconds=2))

@@ -44,7 +44,7 @@ def test_bad_bounds_are_refused(make, text):
 
 
 def test_what_each_judge_waits_for():
-    lapse = Lapse(None, since=5.0, checks=3)
+    lapse = Lapse(None, since=5.0, events=2)
     assert AtOnce().due(lapse, 5.0) == ""
     assert Lasting(seconds=2).due(lapse, 7.0) is None
     assert Lasting(seconds=2).due(lapse, 7.5) == "for 2.500 s, longer than 2 s"
@@ -96,13 +96,19 @@ def test_lasting_lets_transients_pass():
     assert run(session) == [] and len(check.lapses) == 1
 
 
-def test_within_events_counts_the_looks():
-    heals = changes((0, {"x": 1}), (0, {"x": 2}), (1, {"x": 1}), (1, {"x": 2}))
-    breaks = changes((0, {"x": 1}), (1, {"x": 2}), (1, {"x": 3}), (1, {"x": 4}), (1, {"x": 1}))
-    for events, found in ((heals, []), (breaks, ["x is [1, 2], still after 2 events"])):
-        session = session_of(events)
-        Equal(session, judge=WithinEvents(events=2))
-        assert run(session) == found
+BROKEN_FOR_FOUR = changes((0, {"x": 1}), (1, {"x": 2}), (2, {"y": 1}), (2, {"y": 2}), (2, {"y": 3}), (0, {"x": 2}))
+
+
+@pytest.mark.parametrize("events, within, found", [
+    (BROKEN_FOR_FOUR, 5, []),
+    (BROKEN_FOR_FOUR, 4, []),  # nobody looked in between, and at the fourth it is whole again
+    ([*BROKEN_FOR_FOUR[:-1], *changes((0, {"x": 3}), (0, {"x": 2}))], 4, ["x is [1, 2], still after 4 events"]),
+    ([*BROKEN_FOR_FOUR[:-1], *changes((0, {"x": 3}), (0, {"x": 2}))], 5, []),
+    (BROKEN_FOR_FOUR[:-1], 3, ["x is [1, 2], still after 3 events"])])  # at the end
+def test_within_events_counts_those_of_the_group(events, within, found):
+    session = session_of(events)
+    Equal(session, judge=WithinEvents(events=within))
+    assert run(session) == found
 
 
 def test_share_of_time_names_the_worst():

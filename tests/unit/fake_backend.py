@@ -164,6 +164,9 @@ class FakeBackend:
     def real_time(self, node):
         return self.clock + node / 100
 
+    def events_done(self):
+        return self.done
+
     def event(self, node):
         return sum(1 for event in self.events[:self.done] if event.node == node) - 1
 
