@@ -56,6 +56,15 @@ int main(void) {
   int status;
   CHECK(waitpid(child, &status, 0) == child && status == 0);
   for (ssize_t n = 0, more; n < 14; n += more) CHECK((more = read(master, text, sizeof text)) > 0);
+
+  // The terminal is taken away from whoever has it: a session of its own, which ignores SIGHUP.
+  if ((child = fork()) == 0) {
+    CHECK(setsid() == getpid() && ioctl(slave, TIOCSCTTY, 0) == 0);
+    if (vhangup() == 0) CHECK(read(slave, text, sizeof text) == 0 && write(slave, "x", 1) == -1 && errno == EIO);
+    else CHECK(errno == EPERM && ioctl(slave, TIOCGWINSZ, &got) == 0);
+    _exit(0);
+  }
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
   CHECK(close(slave) == 0 && close(master) == 0);
   return success();
 }
