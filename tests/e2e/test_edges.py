@@ -8,12 +8,15 @@ import pytest
 # How edges.c waits, and the kind of edge that says so.
 WAYS = {"pipe": "pipe", "socketpair": "stream", "passed": "stream", "close": "end of stream", "flock": "lock", "fcntl": "lock",
         "fcntl-close": "lock", "ofd": "lock", "semaphore": "semaphore", "eventfd": "eventfd", "message": "queue", "mqueue": "queue",
-        "sigwait": "signal", "signalfd": "signal"}
+        "sigwait": "signal", "signalfd": "signal", "datagram": "datagram", "connect": "connect", "fifo": "pipe", "wait": "wait",
+        "death": "end of stream", "killed": "end of stream"}
+# Those in which the waiting call cannot begin before the other has returned: the clock tells as well.
+IN_TURN = {"file": "file", "turn": "shared memory", "fork": "fork", "exec": "exec", "handler": "signal"}
 
 
 @pytest.fixture
 def ordered(build):
-    """ordered(recording, [kind]): whether `causal` puts let-go before acquire, without edges of a kind if one is given."""
+    """ordered(recording, kind...): whether `causal` puts let-go before acquire, without edges of these kinds."""
     def ordered(recording, *without):
         done = subprocess.run([build / "bin" / "friday_order_check", recording.path, "let-go", "acquire", *without], capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
@@ -30,6 +33,25 @@ def test_only_its_edge_orders_them(way, recorder, targets, ordered, tmp_path):
     assert not ordered(recording, WAYS[way]), "something else orders them too"
     for sync in ("clock", "causal"):
         recorder.verify(recording, "--sync", sync)
+
+
+@pytest.mark.parametrize("way", IN_TURN)
+def test_only_its_edge_and_the_clock_order_them(way, recorder, targets, ordered, tmp_path):
+    recording = recorder.record([targets / "edges", way], name="it", cwd=tmp_path)
+    assert recording.returncode == 0 and recording.stdout.endswith("SUCCESS\n"), recording
+    assert len(recording.nodes()) == 2
+    assert ordered(recording) and ordered(recording, "host"), "the edge is missing"
+    assert ordered(recording, IN_TURN[way]), "the clock does not tell"
+    assert not ordered(recording, "host", IN_TURN[way]), "something else orders them too"
+    for sync in ("clock", "causal"):
+        recorder.verify(recording, "--sync", sync)
+
+
+@pytest.mark.parametrize("how", ["race", "locks", "spin", "files", "groups", "segments"])
+def test_shared_memory_in_causal_order(how, recorder, targets, tmp_path):
+    recording = recorder.record([targets / "shared_processes", how], name="it", cwd=tmp_path)
+    assert recording.returncode == 0, recording
+    recorder.verify(recording, "--sync", "causal", "--times", "2")
 
 
 def test_only_the_parent_knows_how_a_child_was_killed(recorder, targets):

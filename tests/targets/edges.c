@@ -1,12 +1,16 @@
-// Two processes of which one waits for the other, in the way that the argument names: in the end only that orders them. Each looks
-// for a file just before the call that matters, so that the recording shows which one it is: "let-go" and "acquire".
+// Two processes of which one waits for the other, in the way that the argument names: in the end only that orders them, or that and
+// the clock. Each looks for a file just before the call that matters, so that the recording shows which one it is: "let-go" and
+// "acquire".
 #include <fcntl.h>
 #include <mqueue.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/ipc.h>
+#include <sys/mman.h>
 #include <sys/msg.h>
 #include <sys/sem.h>
 #include <sys/signalfd.h>
@@ -19,6 +23,9 @@
 
 static int ends[2], file, object, passed[2];
 static mqd_t queue;
+
+static struct sockaddr_in place = {.sin_family = AF_INET};
+static volatile int* shared;
 
 static void mark(const char* name) { access(name, F_OK); }
 
@@ -70,6 +77,28 @@ static int take(void) {
   return fd;
 }
 
+// A socket of the loopback interface, whose address is then `place`.
+static int bound(int kind) {
+  socklen_t length = sizeof place;
+  int fd = socket(AF_INET, kind, 0);
+  place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  CHECK(fd >= 0 && bind(fd, (struct sockaddr*)&place, length) == 0 && getsockname(fd, (struct sockaddr*)&place, &length) == 0);
+  return fd;
+}
+static void reach(int kind) {
+  int fd = socket(AF_INET, kind, 0);
+  CHECK(fd >= 0);
+  mark("let-go");
+  if (kind == SOCK_DGRAM) CHECK(sendto(fd, "x", 1, 0, (struct sockaddr*)&place, sizeof place) == 1);
+  else CHECK(connect(fd, (struct sockaddr*)&place, sizeof place) == 0);
+}
+
+static void handler(int number) {
+  (void)number;
+  mark("acquire");
+  getppid();
+}
+
 static sigset_t usr1(void) {
   sigset_t set;
   sigemptyset(&set);
@@ -95,6 +124,12 @@ static void prepare(const char* how) {
     snprintf(name, sizeof name, "/friday-%d", getpid());
     CHECK((queue = mq_open(name, O_RDWR | O_CREAT | O_EXCL, 0600, &attributes)) >= 0 && mq_unlink(name) == 0);
   }
+  if (!strcmp(how, "datagram")) object = bound(SOCK_DGRAM);
+  if (!strcmp(how, "connect")) CHECK(listen(object = bound(SOCK_STREAM), 1) == 0);
+  if (!strcmp(how, "fifo")) CHECK(mkfifo("fifo", 0600) == 0 && (ends[1] = open("fifo", O_RDWR)) >= 0);
+  if (!strcmp(how, "death") || !strcmp(how, "killed")) CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  if (!strcmp(how, "turn")) CHECK((shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) != MAP_FAILED);
+  if (!strcmp(how, "handler")) CHECK(signal(SIGUSR1, handler) != SIG_ERR);
   sigset_t set = usr1();
   if (!strcmp(how, "sigwait") || !strcmp(how, "signalfd")) CHECK(sigprocmask(SIG_BLOCK, &set, NULL) == 0);
   if (!strcmp(how, "signalfd")) CHECK((object = signalfd(-1, &set, 0)) >= 0);
@@ -105,8 +140,15 @@ static void let_go(const char* how, pid_t other) {
     pass();
     await_sleep(other);
   }
+  if (!strcmp(how, "datagram")) return reach(SOCK_DGRAM);
+  if (!strcmp(how, "connect")) return reach(SOCK_STREAM);
   mark("let-go");
   if (!strcmp(how, "pipe")) CHECK(write(ends[1], "x", 1) == 1);
+  if (!strcmp(how, "fifo")) CHECK(write(ends[1], "x", 1) == 1);
+  if (!strcmp(how, "file")) CHECK(pwrite(file, "x", 1, 0) == 1 && (object = creat("written", 0600)) >= 0);
+  if (!strcmp(how, "turn")) *shared = getppid();
+  if (!strcmp(how, "killed")) kill(getpid(), SIGKILL);
+  if (!strcmp(how, "wait") || !strcmp(how, "death")) _exit(0);
   if (!strcmp(how, "socketpair")) CHECK(write(ends[1], "x", 1) == 1);
   if (!strcmp(how, "passed")) CHECK(write(passed[0], "x", 1) == 1);
   if (!strcmp(how, "close")) CHECK(close(ends[1]) == 0);
@@ -118,7 +160,7 @@ static void let_go(const char* how, pid_t other) {
   if (!strcmp(how, "eventfd")) CHECK(eventfd_write(object, 1) == 0);
   if (!strcmp(how, "message")) CHECK(msgsnd(object, &(struct text){1, 'm'}, 1, 0) == 0);
   if (!strcmp(how, "mqueue")) CHECK(mq_send(queue, "m", 1, 0) == 0);
-  if (!strcmp(how, "sigwait") || !strcmp(how, "signalfd")) CHECK(kill(other, SIGUSR1) == 0);
+  if (!strcmp(how, "sigwait") || !strcmp(how, "signalfd") || !strcmp(how, "handler")) CHECK(kill(other, SIGUSR1) == 0);
 }
 
 static void acquire(const char* how) {
@@ -127,10 +169,23 @@ static void acquire(const char* how) {
   siginfo_t info;
   struct text text;
   eventfd_t value;
-  if (!strcmp(how, "close")) CHECK(close(ends[1]) == 0);
+  int status;
+  if (!strcmp(how, "close") || !strcmp(how, "death") || !strcmp(how, "killed")) CHECK(close(ends[1]) == 0);
+  if (!strcmp(how, "fifo")) CHECK((ends[0] = open("fifo", O_RDONLY)) >= 0);
+  if (!strcmp(how, "file")) while (access("written", F_OK) != 0) usleep(500);
+  if (!strcmp(how, "turn")) while (!*shared) sched_yield();
+  if (!strcmp(how, "handler")) CHECK(pause() == -1);
   if (strstr(how, "lock") || strstr(how, "fcntl") || !strcmp(how, "ofd")) open_own();
   int fd = !strcmp(how, "passed") ? take() : ends[0];
+  if (!strcmp(how, "handler")) return;  // which has said so
   mark("acquire");
+  if (!strcmp(how, "datagram")) CHECK(recv(object, buffer, 1, 0) == 1);
+  if (!strcmp(how, "connect")) CHECK(accept(object, NULL, NULL) >= 0);
+  if (!strcmp(how, "fifo")) CHECK(read(ends[0], buffer, 1) == 1);
+  if (!strcmp(how, "file")) CHECK(pread(file, buffer, 1, 0) == 1);
+  if (!strcmp(how, "turn") || !strcmp(how, "fork") || !strcmp(how, "exec")) getppid();
+  if (!strcmp(how, "wait")) CHECK(wait(&status) > 0 && status == 0);
+  if (!strcmp(how, "death") || !strcmp(how, "killed")) CHECK(read(fd, buffer, 1) == 0);
   if (!strcmp(how, "pipe") || !strcmp(how, "socketpair") || !strcmp(how, "passed")) CHECK(read(fd, buffer, 1) == 1);
   if (!strcmp(how, "close")) CHECK(read(fd, buffer, 1) == 0);
   if (!strcmp(how, "flock")) CHECK(flock(file, LOCK_EX) == 0);
@@ -144,22 +199,51 @@ static void acquire(const char* how) {
   if (!strcmp(how, "signalfd")) CHECK(read(object, buffer, 128) == 128);
 }
 
-int main(int argc, char** argv) {
-  CHECK(argc == 2);
-  const char* how = argv[1];
-  prepare(how);
-  pid_t other = fork();
-  CHECK(other >= 0);
-  if (other == 0) {
+// Those by which a new process or program comes behind the call that makes it.
+static int begin(const char* how) {
+  mark("let-go");
+  pid_t child = strcmp(how, "fork") ? 0 : fork();
+  if (child == 0) {
+    if (!strcmp(how, "exec")) execl("/proc/self/exe", "edges", "executed", NULL);
     acquire(how);
     _exit(0);
   }
-  await_sleep(other);
-  let_go(how, other);
   int status;
-  CHECK(waitpid(other, &status, 0) == other && status == 0);
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
+  return success();
+}
+
+int main(int argc, char** argv) {
+  CHECK(argc == 2);
+  const char* how = argv[1];
+  if (!strcmp(how, "fork") || !strcmp(how, "exec")) return begin(how);
+  if (!strcmp(how, "executed")) {
+    acquire("exec");
+    return success();
+  }
+  prepare(how);
+  // With these it is the child's end that the other waits for.
+  const int ends_it = !strcmp(how, "wait") || !strcmp(how, "death") || !strcmp(how, "killed");
+  pid_t other = fork();
+  CHECK(other >= 0);
+  if (other == 0) {
+    if (ends_it) {
+      await_sleep(getppid());
+      let_go(how, getppid());
+    }
+    acquire(how);
+    _exit(0);
+  }
+  int status;
+  if (ends_it) {
+    acquire(how);
+  } else {
+    if (strcmp(how, "file") && strcmp(how, "turn")) await_sleep(other);
+    let_go(how, other);
+  }
+  if (strcmp(how, "wait")) CHECK(waitpid(other, &status, 0) == other && (status == 0 || !strcmp(how, "killed")));
   if (!strcmp(how, "semaphore")) semctl(object, 0, IPC_RMID);
   if (!strcmp(how, "message")) msgctl(object, IPC_RMID, NULL);
-  unlink("locked");
+  unlink("locked"), unlink("fifo"), unlink("written");
   return success();
 }

@@ -8,8 +8,8 @@
 //   - every edge points forward, and none was given up.
 // Prints one JSON object with what was looked at; exit code 1 if anything is wrong.
 //
-// friday_order_check REC FROM TO [KIND]: whether `causal` order puts one event before another: the events that follow the calls which
-// named the paths FROM and TO. With KIND (of an edge, or "host" for the rule of one host's clock) as if such edges did not exist.
+// friday_order_check REC FROM TO KIND...: whether `causal` order puts one event before another: the events that follow the calls which
+// named the paths FROM and TO. With a KIND (of an edge, or "host" for the rule of one host's clock) as if such edges did not exist.
 //
 // friday_order_check --list REC: the order and the edges as JSON, for tests that know the truth from the programs themselves:
 // "turns": [node, first event, events], "edges": [kind, matched by, from node, event, to node, event].
@@ -269,7 +269,7 @@ std::optional<Place> find_mark(const FactSet& facts, std::string_view path) {
 }
 
 // Prints "ordered" or "not ordered".
-int check_pair(const char* path, const char* from_mark, const char* to_mark, std::string_view without) {
+int check_pair(const char* path, const char* from_mark, const char* to_mark, const std::set<std::string_view>& without) {
   auto recording = Recording::open(path);
   if (!recording) return fmt::print(stderr, "{}\n", describe(recording.error())), 2;
   std::vector<NodeId> nodes;
@@ -279,10 +279,10 @@ int check_pair(const char* path, const char* from_mark, const char* to_mark, std
   auto from = find_mark(*facts, from_mark), to = find_mark(*facts, to_mark);
   if (!from || !to) return fmt::print(stderr, "no call names {}\n", from ? to_mark : from_mark), 2;
   std::vector<HostEdge> edges;
-  if (without != "host") edges = host_order(*facts);
+  if (!without.contains("host")) edges = host_order(*facts);
   auto slot_of = [&](NodeId id) { return static_cast<uint32_t>(std::ranges::find(nodes, id) - nodes.begin()); };
   for (const Edge& edge : match(*facts).edges)
-    if (name_of(edge.kind) != without) edges.push_back({slot_of(edge.from), slot_of(edge.to), edge.from_event, edge.to_event});
+    if (!without.contains(name_of(edge.kind))) edges.push_back({slot_of(edge.from), slot_of(edge.to), edge.from_event, edge.to_event});
   // By node: the first event that is known to come behind FROM.
   std::vector<uint64_t> behind(nodes.size(), kNoEvent);
   behind[from->slot] = from->event;
@@ -302,7 +302,7 @@ int check_pair(const char* path, const char* from_mark, const char* to_mark, std
 }  // namespace friday
 
 int main(int argc, char** argv) {
-  if (argc == 4 || argc == 5) return friday::check_pair(argv[1], argv[2], argv[3], argc == 5 ? argv[4] : "");
+  if (argc >= 4) return friday::check_pair(argv[1], argv[2], argv[3], {argv + 4, argv + argc});
   if (argc == 3 && argv[1] == std::string_view("--list")) return friday::list(argv[2]);
   if (argc != 2) return fmt::print(stderr, "usage: friday_order_check [--list] REC\n"), 2;
   return friday::check(argv[1]);
