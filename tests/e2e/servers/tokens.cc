@@ -122,7 +122,7 @@ void take(const Message& message) {
   if (!seen.contains(message.id)) {
     const bool forgets = fault && self == 2 && (message.id & 0xffffffff) % 10 == 5;
     if (!forgets) seen.insert(message.id);
-    else printf("n2 takes %s of n%u number %lu\n", message.kind == Kind::money ? "money" : "a token", message.from, message.id & 0xffffffff);
+    else printf("n2 takes %s %ld as %lu\n", message.kind == Kind::money ? "money" : "token", message.kind == Kind::money ? message.amount : message.token, message.id);
     if (message.kind == Kind::money) {
       bank.balances[message.account] += message.amount;
       took_money(message);
