@@ -11,9 +11,14 @@ namespace {
 constexpr uint64_t kShared = 1, kPrivate = 2, kFixed = 0x10, kAnonymous = 0x20, kFixedNoReplace = 0x100000,
                    kPopulate = 0x8000, kNoReserve = 0x4000, kGrowsDown = 0x100, kStackFlag = 0x20000;
 
+struct Patched {
+  uint32_t patched = 0, trapped = 0;  // call sites
+};
+
 // Notes what a new file mapping holds, and patches code that has just appeared.
 // `reply` is null when there is no collector to ask any more.
-void note_contents(EventWriter& writer, uint64_t address, const uint64_t* a, ModuleReply* reply, uint64_t file_size, const char* path) {
+Patched note_contents(EventWriter& writer, const ModuleView& module, const uint64_t* a, ModuleReply* reply, uint64_t file_size) {
+  Patched sites;
   MapContentPart content = {};
   content.offset = a[5];
   content.length = a[1];
@@ -23,14 +28,13 @@ void note_contents(EventWriter& writer, uint64_t address, const uint64_t* a, Mod
   writer.part(kMapContent, &content, sizeof content);
   if (!copied && (a[2] & 1)) {
     uint64_t there = file_size > a[5] ? min(file_size - a[5], a[1]) : 0;
-    writer.memory((void*)address, there);
+    writer.memory((void*)module.low, there);
   }
   if (reply && reply->site_count) {
-    uint32_t patched, trapped;
-    ModuleView module = {address, address + page_up(a[1]), a[5], path};
-    uint64_t stubs = patch_module(module, reply->sites, reply->site_count, 0, &patched, &trapped);
+    uint64_t stubs = patch_module(module, reply->sites, reply->site_count, 0, &sites.patched, &sites.trapped);
     writer.part(kSites, reply->sites, reply->site_count * sizeof(Site), stubs);
   }
+  return sites;
 }
 
 long record_mmap(CallFrame* frame, ThreadArea* area) {
@@ -56,10 +60,13 @@ long record_mmap(CallFrame* frame, ThreadArea* area) {
   if (control.mode != kModeRecord) return result;
   EventWriter writer(kCall, area, 9, a, 6);
   writer.event->header.flags |= kFlagNative;
+  const ModuleView module = {(uint64_t)result, (uint64_t)result + page_up(a[1]), a[5], path};
+  Patched sites;
   if (shared) writer.part(kSharedMap, &part, sizeof part);
-  else if (regular) note_contents(writer, (uint64_t)result, a, reply, (uint64_t)st.size, path);
+  else if (regular) sites = note_contents(writer, module, a, reply, (uint64_t)st.size);
   if (path[0]) writer.part(kPath, path, length_of(path));
   writer.commit(result, 0, entry, ticks_now());
+  if (reply && a[2] & 4 && control.mode == kModeRecord) module_note(*reply, module, st.device, st.inode, sites.patched, sites.trapped);
   return result;
 }
 

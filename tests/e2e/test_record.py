@@ -517,6 +517,49 @@ def test_mapped_files_are_kept_once(recorder):
     assert sum(f.stat().st_size for f in files) < 8 << 20
 
 
+# Writes each of its files in another way, and reads back what it wrote.
+KEEPER = r"""
+import mmap, os
+with open("mapped", "wb+") as file:
+    file.truncate(8192)
+    with mmap.mmap(file.fileno(), 8192) as shared:
+        shared[0:5] = b"first"
+        os.pwrite(file.fileno(), b"by a call", 4096)
+        shared[100:200] = shared[4096:4196]
+        print(shared[0:5], shared[100:109])
+with open("written", "w") as file:
+    file.write("kept")
+with open("draft", "w") as file:
+    file.write("renamed")
+os.rename("draft", "final")
+with open("short-lived", "w") as file:
+    file.write("gone")
+os.unlink("short-lived")
+print(sorted(os.listdir(".")))
+"""
+
+
+def test_files_that_have_changed_since(recorder, tmp_path):
+    """A replay neither needs the program's files as they were nor touches what is there now."""
+    place = tmp_path / "place"
+    place.mkdir()
+    recording = recorder.record([PYTHON, "-c", KEEPER], name="it", cwd=place)
+    assert recording.returncode == 0 and recording.stdout.endswith("['final', 'mapped', 'written']\n"), recording
+    (place / "mapped").write_bytes(b"another")
+    (place / "written").unlink()
+    (place / "final").rename(place / "draft")
+    (place / "short-lived").mkdir()
+    (place / "final").write_text("of today")
+
+    def state():
+        return {path.name: (path.stat().st_mtime_ns, path.stat().st_ino, path.is_file() and path.read_bytes()) for path in (place, *place.iterdir())}
+
+    today = state()
+    for sync in ("clock", "causal"):
+        recorder.verify(recording, "--sync", sync, "--times", "2")
+    assert state() == today
+
+
 def test_recording_replays_without_its_program(recorder, targets, tmp_path):
     """Program, library and data files may be gone."""
     place = tmp_path / "moved"
@@ -557,3 +600,11 @@ def test_calls_that_came_through_the_catch_all_are_counted(recorder, targets):
     few = recorder.info(recorder.record([targets / "output"], name="it"))["nodes"][0]["calls_caught"]
     many = recorder.info(recorder.record([targets / "jit"], name="it"))["nodes"][0]["calls_caught"]
     assert few < 50 and 302 <= many < 352
+
+
+def test_code_of_libraries_that_come_later_is_patched(recorder, targets):
+    """A library loaded five times makes a thousand calls each time: none through the catch-all, and `friday info` counts its call sites."""
+    before = recorder.info(recorder.record([targets / "output"], name="it"))["nodes"][0]
+    later = recorder.info(recorder.record([targets / "load_library"], name="it"))["nodes"][0]
+    assert later["calls_caught"] < 50
+    assert later["call_sites"]["patched"] >= before["call_sites"]["patched"] + 5
