@@ -9,11 +9,11 @@ using namespace format;
 
 namespace {
 
-constexpr uint64_t kVm = 0x100, kVfork = 0x4000, kThread = 0x10000, kSetTls = 0x80000, kParentSetTid = 0x100000,
+constexpr uint64_t kVm = 0x100, kFiles = 0x400, kVfork = 0x4000, kThread = 0x10000, kSetTls = 0x80000, kParentSetTid = 0x100000,
                    kChildClearTid = 0x200000, kChildSetTid = 0x1000000;
 
 // Flags of a new process that are the kernel's business alone: namespaces, CLONE_FS, CLONE_PARENT, CLONE_SYSVSEM, CLONE_IO,
-// CLONE_PIDFD. Not CLONE_FILES: the child's descriptors of Friday's would replace its parent's.
+// CLONE_PIDFD.
 constexpr uint64_t kPidFd = 0x1000, kPassedOn = 0x20000 | 0x7e000000 | 0x200 | 0x8000 | 0x40000 | 0x80000000 | kPidFd;
 
 void store_tid(uint64_t address, uint32_t tid) {
@@ -296,6 +296,9 @@ long do_clone(CallFrame* frame, ThreadArea* area) {
   if (area->native) return -38;  // a debugger's call in a replayed node makes no processes
   if (c.flags & kThread) return new_thread(frame, area, c);
   if (is_vfork(c) && !area->borrowed) return do_vfork(frame, area, c);
+  // A process whose memory or descriptors are another's at the same time cannot be told apart from it in a trace.
+  if (control.mode == kModeRecord && c.flags & (kVm | kFiles) && !area->borrowed) trace_end(kEndUnhandled, 56, "clone");
+  if (control.mode == kModePassThrough && c.flags & kVm && !area->borrowed) return new_thread(frame, area, c);
   if (control.mode == kModeReplay) return fork_replaying(frame, area, c);
   if (control.mode == kModeRecord) return fork_recording(frame, area, c);
   long pid = native(56, c.flags & ~(kVm | kVfork), c.stack ? 0 : 0, c.parent_tid, c.child_tid, 0);

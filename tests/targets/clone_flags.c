@@ -10,7 +10,36 @@ enum { kPidFd = 0x1000 };
 
 static pid_t make(unsigned long flags, int* stored) { return (pid_t)syscall(SYS_clone, flags | SIGCHLD, 0, stored, 0, 0); }
 
-int main(void) {
+// A child that shares its parent's memory and runs beside it; or its descriptors.
+static volatile int value;
+static char stack[1 << 16] __attribute__((aligned(16)));
+static int store(void* given) {
+  CHECK(given == stack);
+  for (int i = 0; i < 9; i++) value = i + 1, usleep(1000);
+  return 6;
+}
+static int share_memory(void) {
+  int status;
+  pid_t child = clone(store, stack + sizeof stack, CLONE_VM | SIGCHLD, stack);
+  CHECK(child > 0);
+  for (int seen = 0; seen < 9; seen = value) usleep(500);
+  CHECK(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 6);
+  printf("stored %d\n", value);
+  return success();
+}
+static int share_descriptors(void) {
+  int status;
+  pid_t child = make(CLONE_FILES, NULL);
+  CHECK(child >= 0);
+  if (child == 0) _exit(dup2(1, 77) == 77 ? 7 : 1);
+  CHECK(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 7);
+  CHECK(write(77, "", 0) == 0);
+  return success();
+}
+
+int main(int argc, char** argv) {
+  CHECK(getppid() > 0);
+  if (argc > 1) return strcmp(argv[1], "memory") ? share_descriptors() : share_memory();
   char before[256], after[256];
   CHECK(gethostname(before, sizeof before) == 0);
   int status;
