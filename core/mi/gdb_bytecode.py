@@ -13,6 +13,9 @@ OPCODES = {
     "rot": (0x33, 0),
 }
 LITERAL = r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\''  # of C
+# A literal; or a variable with its members and elements, behind its stars if these are no product. It calls and changes nothing.
+OPERAND = re.compile(LITERAL + r"|(?<![\w.>])(?P<operand>(?:(?<![\w)\]])(?<![\w)\]]\s)\*+\s*)?(?:::)?[A-Za-z_]\w*(?:::\w+)*"
+                     r"(?:\s*(?:->|\.)\s*\w+|\s*\[[\w\s*]*\])*)(?!\s*\()")
 MASK = (1 << 64) - 1
 LOWEST_PAGE = 1 << 16  # the kernel maps nothing below it (vm.mmap_min_addr)
 LOWEST_MOVED = 1 << 40  # no position-independent code is loaded below it
@@ -71,10 +74,42 @@ def compile_expression(expression):
         return translated(expression)
     except gdb.error as refusal:
         untyped = re.match(r"'(\w+)' has unknown type; cast it to its declared type", str(refusal))
-        code = untyped and with_address_of(untyped[1], expression)
+        code = with_address_of(untyped[1], expression) if untyped else with_integers(expression)
         if code is None:
             raise
         return code
+
+
+def with_integers(expression):
+    """Bytecode of an expression whose enumerations and booleans are cast to the integers that they are promoted to, and whose characters
+    are numbers: gdb 13 translates no operator for these. None when there are none, or when there is more to it."""
+    if re.search(r"\b(?:sizeof|\w*alignof|\w*typeof\w*|decltype)\b", expression, re.IGNORECASE):
+        return None
+
+    def cast(found):
+        operand = found["operand"]
+        try:
+            if found[0].startswith("'"):
+                return str(int(gdb.parse_and_eval(found[0])))
+            type = operand and bare(type_of(operand))
+            if type and type.code in REFERENCES:
+                type = bare(type.target())
+        except (gdb.error, RuntimeError, ValueError):
+            return found[0]  # a type's name, a function's
+        if not operand or type.code not in (gdb.TYPE_CODE_ENUM, gdb.TYPE_CODE_BOOL):
+            return found[0]
+        promoted = "long" if type.sizeof > 4 else "int"
+        if type.sizeof >= 4 and not type.is_signed:
+            promoted = "unsigned " + promoted
+        return "((%s)(%s))" % (promoted, operand)
+
+    known = OPERAND.sub(cast, expression)
+    if known == expression:
+        return None
+    try:
+        return translated(known)
+    except (gdb.error, Unplannable):
+        return None
 
 
 def with_address_of(name, expression):

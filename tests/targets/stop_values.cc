@@ -3,6 +3,8 @@
 #include <cstdio>
 
 enum Colour : int8_t { red = -1, green, blue = 5 };
+enum Level { low_level = 1, high_level = 0x80000001 };
+enum class State { off, on };
 struct Link {
   long value;
   Link* next;
@@ -34,6 +36,9 @@ unsigned char small = 200;
 uint64_t huge = 0xfedcba9876543210;
 bool flag = true;
 Colour colour = blue;
+Colour* chosen = &colour;
+Level level = high_level;
+State state = State::on;
 float ratio = 0.1f;
 char text[16] = "friday";
 const char* message = "hello";
