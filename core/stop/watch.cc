@@ -139,6 +139,7 @@ Result<FaultOutcome> WatchSet::on_fault(ThreadId thread, Addr address, bool patc
     for (unsigned i = 0; instruction && i < instruction->decoded.operand_count; ++i) {
       const ZydisDecodedOperand& operand = instruction->operand(i);
       if (operand.type != ZYDIS_OPERAND_TYPE_MEMORY || !(operand.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE)) continue;
+      if (operand.mem.type == ZYDIS_MEMOP_TYPE_VSIB) continue;  // a scatter: many places
       uint64_t low = effective_address(*instruction, operand, registers);
       FRIDAY_TRY_VOID(compare(low, low + operand.size / 8, true, outcome.hits));
     }
@@ -157,6 +158,8 @@ Result<FaultOutcome> WatchSet::on_fault(ThreadId thread, Addr address, bool patc
     outcome.how = emulated == Emulated::done ? FaultOutcome::How::emulated : FaultOutcome::How::partial;
     ++statistics_.emulated;
   }
+  // Of one instruction that changes several ranges: in the order in which these were armed, wherever it began to store.
+  std::ranges::sort(outcome.hits, {}, [&](const WatchHit& hit) { return slot_of_.at(key_of(hit.id, hit.index)); });
   statistics_.hits += outcome.hits.size();
   return outcome;
 }
