@@ -78,7 +78,7 @@ void Debugger::libraries_changed(ReplayNode& node) {
 
 // Whether an instruction of the program begins at the address. `typed`: the user gave the address itself.
 Result<void> Debugger::check_place(ReplayNode& node, Addr address, bool typed) {
-  if ((address.value >= node.shim_low() && address.value < node.shim_high()) || node.in_shim(address.value) || node.breakpoints().in_pad_area(address))
+  if ((address.value >= node.shim_low() && address.value < node.shim_high()) || node.in_shim(address.value) || node.is_fridays(address.value))
     return fail(ErrorCode::unsupported, "node {}: {} is in Friday's own code, which is no part of the program", node.id(), address);
   if (!typed) return {};
   FRIDAY_TRY(maps, node.mappings());

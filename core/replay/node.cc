@@ -307,6 +307,13 @@ bool ReplayNode::probing(ThreadId id) const {
   return a && a->probe;
 }
 
+bool ReplayNode::is_fridays(uint64_t at) const {
+  return (at >= format::kWindowAddress && at < format::kWindowAddress + format::kWindowSize) ||
+         (at >= shim::kStubAddress && at < shim::kStubAddress + shim::kStubSize) ||
+         (at >= shim::kAreasAddress && at <= shim::kScheduleAddress) || at == shim::kWorkspaceAddress ||
+         (at >= store_area && at < store_area + store_area_size) || breakpoints_.in_pad_area(Addr{at});
+}
+
 bool ReplayNode::in_shim(uint64_t rip) const {
   return (rip >= control_.text_low && rip < control_.text_high) || patch_by_stub(rip);
 }
@@ -570,10 +577,7 @@ Result<std::vector<Mapping>> ReplayNode::mappings() {
     m.path.assign(std::min(p + consumed, stop), stop);  // %n passes the newline when there is no path
     if (const auto* was = watches_.stores().mapped_at(low)) m.shared = false, m.path = was->first, m.offset = was->second;
     for (uint64_t rsp : stacks) m.stack |= rsp >= low && rsp < high;
-    const bool ours = (low >= format::kWindowAddress && low < format::kWindowAddress + format::kWindowSize) ||
-                      (low >= shim::kStubAddress && low < shim::kStubAddress + shim::kStubSize) ||
-                      (low >= shim::kAreasAddress && low <= shim::kScheduleAddress) || low == shim::kWorkspaceAddress ||
-                      (low >= store_area && low < store_area + store_area_size) || breakpoints_.in_pad_area(Addr{low});
+    const bool ours = is_fridays(low);
     if (auto original = watches_.program_protection(Addr{low})) m.protection = *original;
     // What a watch split is one mapping to the program.
     const bool continues = !list.empty() && list.back().high == m.low && list.back().protection == m.protection &&

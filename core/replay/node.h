@@ -149,6 +149,8 @@ class ReplayNode final : public NodeControl {
   Result<void> stop_threads();
   // Whether rip is in the shim or its stubs: then the program stands at a call.
   bool in_shim(uint64_t rip) const;
+  // Memory that the program does not have: Friday's areas besides the shim.
+  bool is_fridays(uint64_t at) const;
   // Whether the shim follows pointers of the program, which may lead nowhere.
   bool probing(ThreadId id) const;
   const shim::Patch* patch_by_stub(uint64_t rip) const;

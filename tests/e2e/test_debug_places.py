@@ -1,7 +1,10 @@
 """Where breakpoints can stand: in libraries that come and go, at instructions, in the program's own code."""
 
+import pathlib
+
 import pytest
 from debug_support import BUILD, break_at, final_state, friday, opened, record_once, run_to_end  # noqa: F401
+from test_debug_robust import children
 
 pytestmark = pytest.mark.limit(60)
 
@@ -43,6 +46,20 @@ def test_a_breakpoint_set_in_a_library_that_goes(loads, opened, plain_end):
     assert len(hits) == 4 and hits == sorted(set(hits)), "in the four that are loaded later"
 
 
+def own_code():
+    """Where the one replayed process has code of the shim and of the stub: {file: address}."""
+    shim = (BUILD / "lib" / "friday-shim.so").read_bytes()
+    pid = next(pid for pid, name in children().items() if name == "friday-stub")
+    found = {}
+    for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
+        area, rights, *_, path = line.split()
+        if rights == "r-xp" and path.startswith("/") and (path.endswith("/friday-stub") or pathlib.Path(path).read_bytes() == shim):
+            low, high = (int(word, 16) for word in area.split("-"))
+            found[path] = (low + high) // 2
+    assert len(found) == 2, found
+    return found
+
+
 def test_addresses_where_no_breakpoint_can_stand(loads, opened, plain_end):
     session = opened(loads)
     place = int(session.gdb("output/u (unsigned long)&main", nodes=0)[session.nodes[0]])
@@ -53,6 +70,10 @@ def test_addresses_where_no_breakpoint_can_stand(loads, opened, plain_end):
                             ("friday_dispatch", "Friday's own code|not defined")):
         with pytest.raises(friday.Error, match=words):
             session.breakpoint(location)
+    for name, address in own_code().items():
+        with pytest.raises(friday.Error, match="Friday's own code"):
+            session.breakpoint(f"*{address:#x}")
+        assert name and not session.points
     session.breakpoint(f"*{place:#x}", lambda: None)
     assert final_state(session) == plain_end
 
