@@ -1,7 +1,10 @@
 """Stores that hit a watched page again and again: they are patched, and nothing that the program does shows it."""
 
+import re
+
 import pytest
 from debug_support import BUILD, break_at, final_state, friday, opened, record_once, run_to_end  # noqa: F401
+from test_debug_robust import children
 
 pytestmark = pytest.mark.limit(60)
 
@@ -34,16 +37,13 @@ def test_the_end_is_the_same(stores, opened, plain_end, expression):
 def test_every_change_is_seen_where_it_happens(stores, opened, plain_end):
     """`changed` is called behind each change of what is watched: it and the watch must say the same."""
     session = opened(stores)
-    seen = {int(node): [] for node in session.nodes}
+    seen = {int(node): None for node in session.nodes}
     told = {int(node): [] for node in session.nodes}
-    session.watch("block->watched", lambda hit: seen[int(hit.node)].append(hit.new))
-    session.breakpoint("changed", lambda hit: told[int(hit.node)].append(hit.node.read("block->watched")))
+    session.watch("block->watched", lambda hit: seen.update({int(hit.node): hit.new}))
+    session.breakpoint("changed", lambda hit: told[int(hit.node)].append((seen[int(hit.node)], hit.node.read("block->watched"))))
     assert end_without_points(session) == plain_end
     for node, values in told.items():
-        assert len(values) >= 3
-        heard = [value for value in seen[node] if value is not None]
-        rest = iter(heard)
-        assert all(any(value == other for other in rest) or value in heard for value in values), (node, values, heard)
+        assert len(values) >= 3 and all(heard == value for heard, value in values), (node, values)
 
 
 def test_steps_and_breakpoints_among_patched_stores(stores, opened, plain_end):
@@ -57,6 +57,35 @@ def test_steps_and_breakpoints_among_patched_stores(stores, opened, plain_end):
     assert "store_to" in session.gdb("disassemble store_to", nodes=0)[session.nodes[0]]
     hot.delete()
     assert end_without_points(session) == plain_end
+
+
+def test_breakpoints_in_a_window_that_is_patched_already(stores, opened, plain_end):
+    """The first store of `sum_with_carry` has three bytes, so its patch takes a part of what follows. It was made 300 times before the
+    program's second fault, and is made 300 times in each of nine further rounds."""
+    session = opened(stores)
+    session.watch("fixed.watched", lambda: None)
+    handler = session.breakpoint("on_fault", nodes=0)
+    for _ in range(2):
+        assert session.run().ids == (handler.id,)
+    handler.delete()
+    code = re.findall(r"^\s+(0x\w+) <\+\d+>:\s+(.*)$", session.nodes[0].gdb("disassemble sum_with_carry"), re.M)
+    first = next(number for number, (_, text) in enumerate(code) if re.match(r"mov\s+%r\w+,\(%r\w+\)", text))
+    place, behind = (int(address, 16) for address, _ in code[first:first + 2])
+    assert behind == place + 3
+    process, = (pid for pid, name in children().items() if name == "friday-stub")
+
+    def real_bytes():
+        with open(f"/proc/{process}/mem", "rb") as memory:
+            memory.seek(place)
+            return memory.read(4)
+
+    assert real_bytes()[0] == 0xE9, "a jump: it is patched"
+    hits = []
+    for address in (place, behind):
+        session.breakpoint(f"*{address:#x}", lambda hit, address=address: hits.append(address - place), nodes=0)
+    assert real_bytes()[3] == 0xCC and real_bytes()[0] != 0xE9
+    assert end_without_points(session) == plain_end
+    assert hits == [0, 3] * (9 * 300)
 
 
 WAYS = ["chosen[at].value", "((struct Item*)untyped)->value", "(*path)->value", "items[inner[inner[at]]].key", "low + high",
