@@ -6,13 +6,15 @@ import array
 import os
 import re
 import select
+import shutil
 import signal
 import socket
 import subprocess
+import threading
 
 import pytest
 from conftest import ROOT, wait_until
-from debug_support import BUILD, friday, opened, record_once, run_to_end  # noqa: F401
+from debug_support import BUILD, friday, opened, record_once, ring, run_to_end  # noqa: F401
 from test_debug_robust import children, gdbs
 
 pytestmark = pytest.mark.limit(60)
@@ -50,6 +52,80 @@ def test_one_gdb_answers_for_all_nodes_of_a_program(many, opened):
         assert node.read("total") == node.read("*&total")
     assert len(where) > MANY // 2, "the nodes have the program at addresses of their own"
     assert session.backend.gdb_count() < MANY // 2
+
+
+def test_hot_events_wake_no_gdb(ring, opened):  # noqa: F811
+    """All gdbs are stopped once each kind of event has been seen: conditions, reads, watches and their hits go on without them."""
+    session = opened(ring)
+    counts = {"break": 0, "watch": 0, "never": 0}
+
+    def at_data(hit):
+        counts["break"] += 1
+        assert hit.node.read("srv.successor->id") is not None and hit.node.read("packet_id + 1") == hit.node.read("packet_id") + 1
+
+    def at_change(hit):
+        counts["watch"] += 1
+        assert hit.expression == "srv.received" and hit.new == hit.node.read("srv.received")
+
+    session.breakpoint("process_data", at_data, condition="(packet_header == PACKET_GET || packet_header == PACKET_PUT) && srv.name[0] == 'n'")
+    session.breakpoint("process_packet", lambda: counts.update(never=1), condition="srv.received < 0")
+    session.watch("srv.received", at_change)
+    first = session.breakpoint("process_data", condition="srv.received > 20")
+    session.run()
+    first.delete()
+    before, woken = dict(counts), []
+    stopped = gdbs()
+    assert len(stopped) == len(session.nodes) and min(before["break"], before["watch"]) > 0
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+
+    def wake():
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+
+    late = threading.Timer(20, lambda: (woken.append(True), wake()))
+    late.start()
+    try:
+        run_to_end(session)
+    finally:
+        late.cancel()
+        wake()
+    assert not woken, "the run waited for a gdb"
+    assert counts["watch"] > before["watch"] + 100 and counts["break"] > before["break"] + 10 and counts["never"] == 0
+
+
+def test_a_breakpoint_is_resolved_once_for_all_nodes_of_a_program(many, opened, tmp_path, monkeypatch):
+    """Each gdb, and what is copied from one, writes down which of Friday's commands it carries out."""
+    log, hook, wrapper = tmp_path / "log", tmp_path / "hook.py", tmp_path / "gdb"
+    log.touch()
+    hook.write_text(f"""
+import gdb, os
+class Logged(gdb.MICommand):
+    def __init__(self, name, *rest):
+        self.own_name = name
+        super().__init__(name, *rest)
+    def __init_subclass__(cls, **options):
+        super().__init_subclass__(**options)
+        if "invoke" in cls.__dict__:
+            inner = cls.invoke
+            def invoke(self, arguments):
+                with open({str(log)!r}, "a") as file:
+                    file.write(self.own_name + "\\n")
+                return inner(self, arguments)
+            cls.invoke = invoke
+gdb.MICommand = Logged
+""")
+    wrapper.write_text(f"#!/bin/sh\nexec {shutil.which('gdb')} -iex 'source {hook}' \"$@\"\n")
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    session = opened(many)
+    hits = []
+    point = session.breakpoint("turn", lambda hit: hits.append(int(hit.node)))
+    asked = log.read_text().split().count("-friday-locate")
+    assert 1 <= asked <= 2, log.read_text()
+    run_to_end(session)
+    assert len(set(hits)) == MANY and point.hits == 100 * MANY
+    assert log.read_text().split().count("-friday-locate") == asked
 
 
 def test_what_gdb_refuses_is_asked_once(many, opened):
