@@ -6,7 +6,7 @@ import os
 import re
 
 import pytest
-from debug_support import break_at, final_state, friday, opened, workers  # noqa: F401
+from debug_support import BUILD, break_at, final_state, friday, opened, record_once, run_to_end, workers  # noqa: F401
 
 pytestmark = pytest.mark.limit(60)
 BY_CORE, BY_GDB = "{}", "{} + 0"  # arithmetic on a result is more than the core does
@@ -40,6 +40,19 @@ def test_functions_that_only_compute_leave_no_trace(node, plain_end):
     assert abs(node.read("third_of(1)") - 1 / 3) < 1e-7
     assert node.altered is None
     assert same_end(node, plain_end)
+
+
+@pytest.mark.parametrize("program", ["debug_session_O0", "debug_session_O2"])
+def test_structs_are_passed_and_returned(tmp_path_factory, opened, program):
+    session = opened(record_once(program, lambda recorder: recorder.record([BUILD / "targets" / program]), tmp_path_factory))
+    break_at(session, "walk")
+    node, middle = session.node, session.node.read("middle")
+    moved = node.call("shifted", middle, 7)
+    assert (moved.x, moved.y, moved.next, moved.name) == (3 + 7, 4, middle.next, "middle")
+    again = node.call("shifted", moved, -10)
+    assert (again.x, again.y, again.name) == (0, 4, "middle") and node.read("middle") == middle
+    assert node.altered is None
+    run_to_end(session)
 
 
 def test_a_number_that_is_too_large_sets_errno_and_that_alters_the_node(node):

@@ -35,3 +35,16 @@ def test_memory_that_is_mapped_after_the_watch_was_set(maps, opened):
     session.breakpoint("stored", lambda: stores.append((int(session.read(None, "value")), seen[-1:])))
     run_to_end(session)
     assert stores == [(value, [value]) for value in range(1, 8)]
+
+
+def test_a_place_stays_where_it_was_when_the_pointer_moves_on(maps, opened):
+    """`cell` points elsewhere after the fourth store: what is stored there is no hit of a watch of the place it had."""
+    session = opened(maps)
+    break_at(session, "stored")
+    place, seen, whole = int(session.read(None, "&cell->value")), [], []
+    session.watch("-l cell->value", lambda hit: seen.append((hit.old, hit.new, int(hit.node.read("&cell->value")))))
+    session.watch("cell->value", lambda hit: whole.append(hit.new))
+    run_to_end(session)
+    assert [(old, new) for old, new, at in seen if new] == [(1, 2), (0, 3)], "the stores before it moved"
+    assert (2, 0, place) in seen, "discarded memory"
+    assert {4, 5, 6, 7} < set(whole), "the other watch goes along"

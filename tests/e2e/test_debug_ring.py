@@ -144,6 +144,27 @@ def test_a_breakpoint_deleted_at_its_first_hit_leaves_no_trap_behind(ring, opene
     assert final_state(session) == plain_end
 
 
+@pytest.mark.parametrize("sync", ["clock", "causal"])
+def test_nodes_stand_at_a_consistent_cut_at_each_stop(ring, opened, sync):
+    """Whatever one of them has received by then another has sent."""
+    session = opened(ring, sync=sync)
+    messages = [m for m in session.messages() if m.source is not None and m.target is not None]
+    assert len(messages) > 100
+    looks = []
+
+    def look():
+        done = [session.backend.event(node) for node in range(NODES)]
+        received = [m for m in messages if done[int(m.target)] >= m.target_event]
+        sent = sum(done[int(m.source)] >= m.source_event for m in messages)
+        looks.append((len(received), sent))
+        for m in received:
+            assert done[int(m.source)] >= m.source_event, f"{m} is received but not sent"
+
+    session.breakpoint("process_packet", look)
+    run_to_end(session)
+    assert len(looks) > 100 and any(0 < received < sent for received, sent in looks), "some were on their way"
+
+
 # ---- Watchpoints
 
 def test_watch_reports_each_change_with_its_values(ring, opened):
