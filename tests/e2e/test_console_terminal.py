@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import shutil
 import signal
 import time
 
@@ -30,6 +31,26 @@ def terminal(recorder, ring):  # noqa: F811
     with Terminal(recorder, [recorder.friday, "replay", ring.path]) as opened:
         assert "5 nodes: n0, n1, n2, n3, n4." in opened.expect(PROMPT)
         yield opened
+    recorder.none_left()
+
+
+def test_the_console_is_ready_before_gdb(recorder, ring):  # noqa: F811
+    """gdb starts when the gate is opened; what needs none is answered before."""
+    gate, wrapper = recorder.directory / "gate", recorder.directory / "gdb"
+    wrapper.write_text(f"#!/bin/sh\nread line < {gate}\nexec {shutil.which('gdb')} \"$@\"\n")  # a FIFO: blocks until it is opened
+    wrapper.chmod(0o755)
+    os.mkfifo(gate)
+    gates = None
+    with Terminal(recorder, [recorder.friday, "replay", ring.path], env={"PATH": f"{recorder.directory}:{os.environ['PATH']}"}) as terminal:
+        assert "5 nodes: n0, n1, n2, n3, n4." in terminal.expect(PROMPT)
+        answer = terminal.command("info nodes")
+        assert all(f"n{node}" in answer for node in range(5)) and "not started" in answer, answer
+        wait_until(lambda: any(str(wrapper) in line for line in recorder.processes().values()), "no gdb is started")
+        terminal.send("break process_data\r")
+        gates = os.open(gate, os.O_RDWR)  # from now on open for all
+        os.write(gates, b"\n" * 100)
+        assert "breakpoint 1" in terminal.expect(PROMPT).lower()
+    os.close(gates)
     recorder.none_left()
 
 
