@@ -4,8 +4,8 @@
  *
  *   revotes  A vote that was given is not remembered, so that a node votes for every candidate of a term; two that stand at the
  *            same time then both lead.
- *   shrinks  After SHRINK_AFTER ms, when it hears of a leader, the last node takes all but itself and the one before it for gone,
- *            without asking anybody, and stands: from then on the two votes are a majority for it.
+ *   shrinks  After SHRINK_AFTER ms, when it hears of a leader, the last node takes all others for gone, without asking anybody, and
+ *            stands: from then on its own vote is a majority for it.
  */
 #include <stdio.h>
 #include <string.h>
@@ -57,6 +57,17 @@ static void follow(uint64_t term) {
   self.due = now_ms() + PATIENCE + next_random(&options.seed) % SPREAD;
 }
 
+static void lead(void) {
+  self.role = LEADER;
+  self.reign_ends = now_ms() + REIGN;
+  self.due = now_ms() + BEAT;
+  printf("n%d leads in term %llu by the votes %#x\n", options.self, (unsigned long long)self.term, self.votes);
+}
+
+static void lead_if_elected(void) {
+  if (self.role == CANDIDATE && __builtin_popcount(self.votes) >= self.needed) lead();
+}
+
 static void stand(void) {
   follow(self.term + 1);
   self.role = CANDIDATE;
@@ -65,13 +76,7 @@ static void stand(void) {
   struct timespec store = {0, STORE * 1000000}; /* as long as it takes to store the vote */
   nanosleep(&store, NULL);
   send_all(REQUEST);
-}
-
-static void lead(void) {
-  self.role = LEADER;
-  self.reign_ends = now_ms() + REIGN;
-  self.due = now_ms() + BEAT;
-  printf("n%d leads in term %llu by the votes %#x\n", options.self, (unsigned long long)self.term, self.votes);
+  lead_if_elected();
 }
 
 static void vote(const Message *request) {
@@ -90,8 +95,8 @@ static void begin_members(uint32_t members) {
 
 static void shrink(void) {
   shrink_at = INT64_MAX;
-  begin_members(3u << (options.self - 1));
-  printf("n%d takes all but n%d for gone\n", options.self, options.self - 1);
+  begin_members(1u << options.self);
+  printf("n%d takes all others for gone\n", options.self);
   stand();
 }
 
@@ -102,7 +107,7 @@ static void process(const Message *message) {
     case REQUEST: vote(message); break;
     case VOTE:
       self.votes |= self.members & 1u << message->from;
-      if (self.role == CANDIDATE && __builtin_popcount(self.votes) >= self.needed) lead();
+      lead_if_elected();
       break;
     default:
       follow(message->term);
