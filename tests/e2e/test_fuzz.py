@@ -28,9 +28,10 @@ def fuzzers(friday, tmp_path_factory):
 @pytest.mark.limit(3600)
 @pytest.mark.parametrize("target", ["trace", "packed", "recording", "group"])
 def test_fuzz(fuzzers, tmp_path, target):
+    """Goes on from what earlier runs have found."""
     programs, seeds = fuzzers
-    corpus = tmp_path / "corpus"
-    corpus.mkdir()
+    corpus = FUZZ / "corpus" / target
+    corpus.mkdir(parents=True, exist_ok=True)
     done = subprocess.run([programs / f"fuzz_{target}", corpus, seeds / target, f"-max_total_time={SECONDS}", "-timeout=20", "-rss_limit_mb=2048",
                            "-malloc_limit_mb=1024", f"-artifact_prefix={tmp_path}/", "-print_final_stats=1"], capture_output=True, text=True, errors="replace",
                           env={**os.environ, "ASAN_OPTIONS": "detect_leaks=1", "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"})

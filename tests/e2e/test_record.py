@@ -336,6 +336,16 @@ def program_of(recorder, text):
     return wait_until(lambda: [pid for pid, line in recorder.processes().items() if text in line and "record -o" not in line], f"no {text} runs")[0]
 
 
+def test_daemon_outlives_who_started_it(recorder, targets):
+    """The recording goes on until the last of the group has ended."""
+    recording = recorder.record([targets / "daemonise"], name="it")
+    assert (recording.returncode, recording.stdout) == (0, "SUCCESS\n"), recording.stderr
+    ended = {node["name"]: node["ended"]["detail"] for node in recording.nodes()}
+    assert ended == {"it": 0, "it/child-1": 0, "it/child-1/child-1": 7}
+    for sync in ("clock", "causal"):
+        recorder.verify(recording, "--sync", sync)
+
+
 def test_killed_program(recorder, worker):
     command, file = worker()
     running = recorder.start_record(command, name="it")
