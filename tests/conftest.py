@@ -36,6 +36,7 @@ KEPT_BYTES = 256 << 20  # of the recordings of one failed test
 def pytest_configure(config):
     config.addinivalue_line("markers", "full: only run by `tests/run.sh --full`")
     config.addinivalue_line("markers", f"limit(seconds): a test's own time limit; {DEFAULT_LIMIT} s without it")
+    config.addinivalue_line("markers", "mounts: mounts file systems; as an ordinary user in name spaces of its own")
 
 
 class OutOfTime(BaseException):
@@ -57,6 +58,20 @@ def pytest_runtest_call(item):
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    """A test that mounts is run by a pytest of its own where only root may, which is root in its name spaces."""
+    if os.geteuid() == 0 or not pyfuncitem.get_closest_marker("mounts"):
+        return None
+    own = ["unshare", "-Urm"]
+    if subprocess.run([*own, "true"], capture_output=True).returncode:
+        pytest.skip("machine: this user can make no name spaces to mount in")
+    done = subprocess.run([*own, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", ROOT / "tests", "--basetemp",
+                           pyfuncitem.funcargs["tmp_path"] / "own", ROOT / "tests" / pyfuncitem.nodeid], capture_output=True, text=True)
+    assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr
+    return True
 
 
 @pytest.hookimpl(hookwrapper=True)

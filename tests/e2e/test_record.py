@@ -432,8 +432,6 @@ def small_disk(tmp_path):
     mounted = []
 
     def make(size):
-        if os.geteuid() != 0:
-            pytest.skip("machine: only root can mount a small file system")
         place = tmp_path / f"disk{len(mounted)}"
         place.mkdir()
         done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}m", "none", place], capture_output=True, text=True)
@@ -447,12 +445,14 @@ def small_disk(tmp_path):
         subprocess.run(["umount", "-l", place], check=True)
 
 
+@pytest.mark.mounts
 def test_disk_full_before_the_start(recorder, small_disk):
     done = recorder.record(["/bin/echo", "hello"], path=small_disk(4) / "rec")
     assert done.returncode == 2
     said(done, "cannot allocate", "No space left on device")
 
 
+@pytest.mark.mounts
 def test_disk_that_fills_while_recording(recorder, small_disk, tmp_path):
     """The program goes on, the recording ends in good order, says why, and replays to its end."""
     script = tmp_path / "reader.py"
@@ -465,6 +465,7 @@ def test_disk_that_fills_while_recording(recorder, small_disk, tmp_path):
     recorder.verify(recording)
 
 
+@pytest.mark.mounts
 def test_disk_full_when_a_child_is_forked(recorder, small_disk, targets):
     """No room for the child's trace: parent and child go on; only what was recorded replays."""
     recording = recorder.record([targets / "fork_pipe"], name="it", path=small_disk(30) / "rec")
