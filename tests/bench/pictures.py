@@ -46,19 +46,20 @@ def parts_of_a_hit(bench: Bench, friday: Any) -> dict[str, dict[str, float]]:
     bench.run(bench.record_command(stores, [bench.compile("stores.c"), passes]))
     with friday.Session(str(stores)) as session:
         session.backend.set_patch_stores(False)
-        beside = best(session, {"emulate": lambda: session.watch("page.watched", lambda: None)}, passes * stops.PLACES, times)
+        beside = best(session, {"missed": lambda: session.watch("page.watched", lambda: None)}, passes * stops.PLACES, times)
+    fault = min(stops.ptrace_stop_us(bench) for _ in range(times))
     never = "counter < 0"
     with friday.Session(str(stops.record_steps(bench, count))) as session:
         def read() -> None:
             session.node.read("table[3].value")
 
         found = best(session, {
-            "fault": lambda: session.breakpoint("tick", lambda: None, condition=never),
+            "passed": lambda: session.breakpoint("tick", lambda: None, condition=never),
             "break": lambda: session.breakpoint("tick", lambda: None), "break, read": lambda: session.breakpoint("tick", read),
             "check": lambda: session.watch("counter", lambda: None, condition=never),
             "watch": lambda: session.watch("counter", lambda: None), "watch, read": lambda: session.watch("counter", read)}, count, times)
-    steps = {"watchpoint": [("stop", beside["emulate"]), ("check", found["check"]), ("Python", found["watch"]), ("read", found["watch, read"])],
-             "breakpoint": [("stop", found["fault"]), ("Python", found["break"]), ("read", found["break, read"])]}
+    steps = {"watchpoint": [("fault", fault), ("emulate", beside["missed"]), ("check", found["check"]), ("Python", found["watch"]), ("read", found["watch, read"])],
+             "breakpoint": [("fault", fault), ("check", found["passed"]), ("Python", found["break"]), ("read", found["break, read"])]}
     parts: dict[str, dict[str, float]] = {}
     for name, totals in steps.items():
         before, parts[name] = 0.0, {}

@@ -151,12 +151,17 @@ def gdb_false_positive(bench: Bench, times: int) -> dict[str, Number]:
     return {"gdb_false_positive_us": beside, "software_watch_ratio": ratio}
 
 
+def ptrace_stop_us(bench: Bench) -> float:
+    """A fault as a tracer has it, with nothing done about it but what any answer takes: the registers read and written."""
+    return float(bench.run([bench.compile("trap.c"), 1_000 if bench.quick else 20_000])) / 1e3
+
+
 def run(bench: Bench) -> dict[str, Number]:
     times = 1 if bench.quick else 5
     hits = 50 if bench.quick else 500
     numbers = {"gdb_breakpoint_null_us": gdb_hits(bench, lambda gdb: gdb.command("-break-insert tick") and None, hits, times),
                "gdb_watch_null_us": gdb_hits(bench, arm_watch, hits, times), **gdb_false_positive(bench, times),
-               "ptrace_stop_us": Number(float(bench.run([bench.compile("trap.c"), 1_000 if bench.quick else 20_000])) / 1e3)}
+               "ptrace_stop_us": Number(ptrace_stop_us(bench))}
     try:
         friday = load_friday(bench)
     except Unavailable as error:
