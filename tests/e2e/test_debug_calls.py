@@ -7,6 +7,7 @@ import re
 
 import pytest
 from debug_support import BUILD, break_at, final_state, friday, opened, record_once, run_to_end, workers  # noqa: F401
+from test_debug_robust import no_gdb_needed
 
 pytestmark = pytest.mark.limit(60)
 BY_CORE, BY_GDB = "{}", "{} + 0"  # arithmetic on a result is more than the core does
@@ -40,6 +41,21 @@ def test_functions_that_only_compute_leave_no_trace(node, plain_end):
     assert abs(node.read("third_of(1)") - 1 / 3) < 1e-7
     assert node.altered is None
     assert same_end(node, plain_end)
+
+
+def test_what_names_the_workspace_is_planned_once(node):
+    """Values, arguments and results that lie in the workspace: other ones of the same kind need no gdb."""
+    def use(number):
+        node.write("(long)_friday_workspace", number)
+        written = node.read("*(long*)&_friday_workspace")
+        called = node.call("number_of", f"{number + 1}")
+        node.session.execute(f'@((long)_friday_workspace = number_of("{number + 2}"))')
+        return written, called, node.read("*(long*)&_friday_workspace")
+
+    assert use(17) == (17, 18, 19)
+    with no_gdb_needed() as stopped:
+        assert stopped and use(40) == (40, 41, 42) and use(-5) == (-5, -4, -3)
+    assert node.altered is None
 
 
 @pytest.mark.parametrize("program", ["debug_session_O0", "debug_session_O2"])

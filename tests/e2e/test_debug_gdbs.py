@@ -10,12 +10,11 @@ import shutil
 import signal
 import socket
 import subprocess
-import threading
 
 import pytest
 from conftest import ROOT, wait_until
 from debug_support import BUILD, friday, opened, record_once, ring, run_to_end  # noqa: F401
-from test_debug_robust import children, gdbs
+from test_debug_robust import children, gdbs, no_gdb_needed
 
 pytestmark = pytest.mark.limit(60)
 MANY = 20  # more than one gdb each is good for
@@ -73,24 +72,11 @@ def test_hot_events_wake_no_gdb(ring, opened):  # noqa: F811
     first = session.breakpoint("process_data", condition="srv.received > 20")
     session.run()
     first.delete()
-    before, woken = dict(counts), []
-    stopped = gdbs()
-    assert len(stopped) == len(session.nodes) and min(before["break"], before["watch"]) > 0
-    for pid in stopped:
-        os.kill(pid, signal.SIGSTOP)
-
-    def wake():
-        for pid in stopped:
-            os.kill(pid, signal.SIGCONT)
-
-    late = threading.Timer(20, lambda: (woken.append(True), wake()))
-    late.start()
-    try:
+    before = dict(counts)
+    assert min(before["break"], before["watch"]) > 0
+    with no_gdb_needed() as stopped:
+        assert len(stopped) == len(session.nodes)
         run_to_end(session)
-    finally:
-        late.cancel()
-        wake()
-    assert not woken, "the run waited for a gdb"
     assert counts["watch"] > before["watch"] + 100 and counts["break"] > before["break"] + 10 and counts["never"] == 0
 
 

@@ -2,6 +2,7 @@
 goes without a word. Nothing is lost, nothing hangs, no process is left behind.
 """
 
+import contextlib
 import os
 import pathlib
 import signal
@@ -39,6 +40,27 @@ def children():
 
 def gdbs():
     return [pid for pid, name in children().items() if name == "gdb"]
+
+
+@contextlib.contextmanager
+def no_gdb_needed(seconds=20):
+    """All gdbs stand still meanwhile; what has waited for one fails, and hangs no longer than this."""
+    stopped, woken = gdbs(), []
+
+    def wake():
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+
+    late = threading.Timer(seconds, lambda: (woken.append(True), wake()))
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    late.start()
+    try:
+        yield stopped
+    finally:
+        late.cancel()
+        wake()
+    assert not woken, "a gdb was waited for"
 
 
 # ---- gdb

@@ -164,3 +164,21 @@ def test_other_orders_are_refused():
     session.backend.order = "free"
     with pytest.raises(friday.UsageError, match="free order: use clock"):
         Equal(session)
+
+
+@pytest.mark.parametrize("of_rows", [True, False])
+def test_what_follows_from_rows_alone_is_asked_when_one_has_changed(of_rows):
+    session = session_of(changes((0, {"y": 1}), (0, {"y": 2}), (1, {"y": 1}), (0, {"x": 2}), (0, {"y": 3}), (1, {"y": 2}), (1, {"x": 2}), (1, {"y": 4})),
+                         start={"x": 1, "y": 0})
+    asked = []
+
+    class Counting(Equal):
+        def faults(self):
+            asked.append(float(session.logical_time))
+            yield from super().faults()
+
+    Counting.of_rows = of_rows
+    check = Counting(session, watch="x, y", judge=Lasting(seconds=1.5))
+    assert run(session) == ["x is [1, 2], for 2.000 s, longer than 1.5 s"], "it lasts although nobody asked meanwhile"
+    assert check.looks == 8 and (asked == [1.0, 3.0, 4.0, 7.0] if of_rows else {1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0} <= set(asked))
+    assert [(lapse.since, lapse.until) for lapse in check.lapses] == [(4.0, 7.0)]

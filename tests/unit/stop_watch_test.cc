@@ -381,6 +381,46 @@ TEST_F(WatchTest, AWriteOfTheSameValueIsReportedOnlyWhenAskedFor) {
   EXPECT_EQ(run_form("fxsave_aligned", page).at(0).hits.size(), 1u) << "a form that is stepped";
 }
 
+// How often a store must miss in each of some nodes that run it in turn until it is patched there.
+std::vector<int> misses_until_patched(const std::shared_ptr<HotStores>& shared) {
+  std::vector<int> found;
+  std::vector<std::unique_ptr<Debuggee>> alive;
+  for (int node = 0; node < 3; ++node) {
+    Debuggee& program = *alive.emplace_back(std::make_unique<Debuggee>(std::vector<std::string>{STOP_STORES}));
+    program.run_to(program.symbol("start_marker"));
+    program.breakpoints.add_pad_area(program.map_pads(program.symbol("main")));
+    program.watches.stores().set_threshold(5);
+    if (shared) program.watches.stores().share(shared);
+    const uint64_t end = program.symbol("end_marker"), watched = program.symbol("arena") + 4096 + 0x100;
+    EXPECT_TRUE(program.watches.arm({watch_id, 0, Addr{watched}, 8}));
+    EXPECT_TRUE(program.breakpoints.insert(Addr{end}, {BreakpointOwner::Kind::internal, 1}));
+    bool patched = false;
+    int misses = 0;
+    program.on_watch = [&](const FaultOutcome& fault) { patched = fault.patched, ++misses; };
+    // The second node misses twice only, the others until it is patched.
+    for (const int limit = node == 1 ? 2 : 20; !patched && misses < limit;) {
+      auto values = program.registers();
+      values.rsp -= 512;
+      program.put(values.rsp, end);
+      values.rip = program.symbol("form_mov64_imm"), values.rdi = watched + 8;
+      EXPECT_TRUE(program.node.set_registers(program.thread, values));
+      EXPECT_TRUE(program.go_from_here());
+    }
+    found.push_back(patched ? misses : -misses);
+  }
+  return found;
+}
+
+TEST(HotStores, AreCountedTogetherWhereTheyAreShared) {
+  EXPECT_EQ(misses_until_patched(nullptr), (std::vector{5, -2, 5}));
+  EXPECT_EQ(misses_until_patched(std::make_shared<HotStores>()), (std::vector{5, 1, 1})) << "what is hot in one is patched at its first miss";
+  HotStores hot;
+  EXPECT_EQ(hot.count("a", 16), 1u);
+  EXPECT_EQ(hot.count("a", 16), 2u);
+  EXPECT_EQ(hot.count("a", 17), 1u) << "another store";
+  EXPECT_EQ(hot.count("b", 16), 1u) << "of another program";
+}
+
 TEST_F(WatchTest, ManyPagesAreClosedWithOneCallAndOpenedAgain) {
   arm(arena, 6 * 4096);
   ASSERT_TRUE(program.watches.flush());
