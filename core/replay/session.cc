@@ -640,7 +640,7 @@ std::optional<ReplayStop> ReplaySession::handle_fault(ReplayNode& node, ReplayNo
     (void)node.breakpoints().leave_pad(ThreadId{thread.number});
     TracedProcess::registers(thread.tid, r);
   }
-  // SIGILL may be an instruction the shim planted; the program's own handler, if it has one, is entered by the shim too.
+  // An instruction that the shim planted.
   if (signal == SIGILL && node.carried_out_at(Addr{r.rip})) {
     thread.deliver = signal;
     resume_thread(node, thread);
@@ -655,7 +655,7 @@ std::optional<ReplayStop> ReplaySession::handle_fault(ReplayNode& node, ReplayNo
   }
   // The shim reads what the program points at; where that leads nowhere it helps itself.
   const bool expected = signal != SIGILL && node.in_shim(r.rip) && node.probing(ThreadId{thread.number});
-  if (expected || (signal != SIGILL && !thread.detour && !node.in_shim(r.rip) && (caught >> (signal - 1) & 1))) {
+  if (expected || (!thread.detour && !node.in_shim(r.rip) && (caught >> (signal - 1) & 1))) {
     thread.deliver = signal;
     resume_thread(node, thread);
     return std::nullopt;
