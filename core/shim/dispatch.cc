@@ -337,9 +337,7 @@ Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
     area->call_number = (uint32_t)frame->rax;
     token_lend(area, info);
   }
-  area->poked = 0;
-  do done.result = friday_interruptible(area, (long)frame->rax, arguments_of(frame));
-  while (done.result == -4 && __atomic_exchange_n(&area->poked, 0, __ATOMIC_RELAXED) && !signals_pending(area));
+  done.result = interruptible_call(area, frame);
   done.exit = ticks_now();
   if (!done.changed && group_files() != files) done.changed = shared_changed(frame);  // mapped meanwhile
   if (shared) done.stolen = !token_retake(area);
@@ -667,7 +665,7 @@ void pass_through(CallFrame* frame, ThreadArea* area) {
   const bool executes = call == 59 || call == 322;
   if (executes) token_spare(area, true);
   long result;
-  while ((result = friday_interruptible(area, call, a)) == kNotMade)
+  while ((result = executes ? exec_call(area, call, a) : interruptible_call(area, frame)) == kNotMade)
     if (signals_deliver(frame, area, Moment::before_call)) break;
   if (executes) token_spare(area, false);
   if (result == kNotMade) return;

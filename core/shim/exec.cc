@@ -80,7 +80,7 @@ long exec_with_shim(long call, const uint64_t* a) {
   char** given = (char**)(call == 59 ? a[2] : a[3]);
   unsigned count = 0;
   if (!inherited_preload[0] || !probed([&] { while (given && given[count]) count++; }) || count > 8000)
-    return friday_interruptible(me(), call, a);
+    return exec_call(me(), call, a);
   char* list[count + 4];
   const char *preload = nullptr, *tunables = nullptr;
   unsigned kept = 0;
@@ -96,7 +96,7 @@ long exec_with_shim(long call, const uint64_t* a) {
     made = make_entries(entries, preload, tunables);
   });
   if (!readable) return -14;  // EFAULT
-  if (!made) return friday_interruptible(me(), call, a);
+  if (!made) return exec_call(me(), call, a);
   list[kept++] = entries.preload;
   list[kept++] = entries.socket;
   list[kept++] = entries.tunables;
@@ -104,8 +104,7 @@ long exec_with_shim(long call, const uint64_t* a) {
   uint64_t changed[6];
   memcpy(changed, a, sizeof changed);
   changed[call == 59 ? 2 : 3] = (uint64_t)list;
-  // Not with a signal waiting: what the kernel blocks meanwhile would be blocked in the new program.
-  return friday_interruptible(me(), call, changed);
+  return exec_call(me(), call, changed);
 }
 
 // The full name of the program that a call wants to execute; false if it cannot be executed, so that the call will fail.
@@ -170,6 +169,14 @@ void exec_remember(char** environment) {
   for (; *environment; environment++)
     if (names(*environment, "LD_PRELOAD") && length_of(*environment) < sizeof inherited_preload)
       memcpy(inherited_preload, *environment, length_of(*environment) + 1);
+}
+
+long exec_call(ThreadArea* area, long call, const uint64_t* arguments) {
+  signals_before_exec(area);
+  // Not with a signal waiting: what the kernel blocks meanwhile would be blocked in the new program.
+  const long result = friday_interruptible(area, call, arguments);
+  signals_after_exec(area);
+  return result;
 }
 
 // True: a signal came first that nobody has a handler for any more, so the call must be made again.

@@ -115,6 +115,7 @@ long fork_recording(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
     thread_arm(area);
     become_only_thread(area);
     area->pending_head = area->pending_tail;  // its parent's
+    held_forget(area);
     signals_apply_mask(area);
     area->tid = (uint32_t)native(39);
     native(11, kWindowAddress, kWindowSize);

@@ -222,7 +222,7 @@ extern SpinFound spin_found;
 inline constexpr int kPokeSignal = 64;
 inline constexpr uint64_t kPokeValue = 0x656b6f702d6e7073;
 // A waiter, after so many milliseconds at least, asks whether the thread that holds the token turns in circles. It holds the guard
-// of that token (token_spare).
+// of that token (token_spare). Also: there is something for the thread to look at (held.cc).
 void spin_poke(uint32_t pid, uint32_t tid, uint64_t milliseconds);
 void spin_poked(const void* info);   // that thread learns how long the other has waited
 // The poked thread, in its handler: true if it shall go on under the trap flag; then after each instruction.
@@ -290,6 +290,7 @@ void do_futex_inheriting(CallFrame* frame, ThreadArea* area);
 // ---- exec.cc
 void exec_remember(char** environment);  // what a program's exec must find again
 void do_exec(CallFrame* frame, ThreadArea* area);
+long exec_call(ThreadArea* area, long call, const uint64_t* arguments);  // as it is
 
 // ---- process.cc: threads, fork, exit
 // clone(2), fork and vfork, brought to one form.
@@ -303,6 +304,7 @@ void do_exit_group(CallFrame* frame, ThreadArea* area);
 void process_seals(ThreadArea* area);
 ThreadArea* area_create(uint32_t number);
 void thread_arm(ThreadArea* area);  // %gs, signal stack, Syscall User Dispatch of the calling thread
+inline constexpr uint64_t kHeldAt = 0x3000;  // held.cc
 inline constexpr uint64_t kSignalStackAt = 0x4000, kSignalStackSize = 0x10000;  // in a thread's area
 
 // ---- vfork.cc: children that run in their parent's memory, as the thread that made them (ThreadArea::borrowed)
@@ -348,12 +350,26 @@ bool handler_restarts(const ThreadArea* area);
 inline constexpr unsigned kActionWords = 65 * 4;
 void signals_keep(uint64_t* actions);                        // what the program asked to be done with its signals
 void signals_give_back(const uint64_t* actions);
-void signals_apply_mask(const ThreadArea* area);             // the program's mask becomes the kernel's
+void signals_apply_mask(ThreadArea* area);             // the program's mask becomes the kernel's
 void signals_hand_on(ThreadArea* area);                      // what has come for a thread that ends is for the others
 // After a call that sets a mask while it waits (sigsuspend, ppoll, ...) was interrupted.
 void signals_note_mask(const CallFrame* frame, ThreadArea* area);
+void signals_rest(ThreadArea* area);                         // the kernel's mask while no handler is due: the program's, or more of it
+void signals_before_exec(ThreadArea* area);                  // what the shim keeps to itself the kernel is told, for the next program
+void signals_after_exec(ThreadArea* area);                   // which was none
 inline constexpr uint64_t kForcedSignals = (1ull << 30) /* SIGSYS */ | (1ull << 3) /* SIGILL */ | (1ull << 10) /* SIGSEGV */ | (1ull << 6) /* SIGBUS */ |
                                           (1ull << 63) /* kPokeSignal */;
+
+// ---- held.cc: signals that the program blocks and the kernel must not
+void held_add(ThreadArea* area, int signal, const void* info);  // in a handler
+void held_release(ThreadArea* area, uint64_t mask);             // those not in `mask` come once more
+void held_forget(ThreadArea* area);
+void held_hand_on(ThreadArea* area);                            // the thread ends
+// Which blocks them, and what is in `mask`: the thread's own and, of what is held for any thread, `general`.
+void held_to_kernel(ThreadArea* area, uint64_t mask, uint64_t general);
+// The program's call; not made (kNotMade) while a signal waits. What interrupts it and is none of the program's business, such as a
+// signal that it ignores, is not seen.
+long interruptible_call(ThreadArea* area, CallFrame* frame);
 
 // ---- channels.cc
 struct Transfer;

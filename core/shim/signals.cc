@@ -71,19 +71,22 @@ void save_state(uint8_t* area) {
 
 // What the kernel blocks while `area` runs with a mask of `mask`. As long as a signal waits for the next boundary all others with
 // a handler wait in the kernel, which merges and orders them.
+// Not those that an instruction may raise: such a one would kill if it were blocked.
 uint64_t caught() {
   uint64_t mask = 0;
   for (int signal = 1; signal <= 64; signal++)
-    if (actions[signal].handler > 1) mask |= bit(signal);
-  return mask;
+    if (actions[signal].handler > 1 && !synchronous(signal)) mask |= bit(signal);
+  return mask & ~kForcedSignals;
 }
 uint64_t resting_mask(const ThreadArea* area) {
   return (area->signal_mask | (signals_pending(area) ? caught() : 0)) & ~kForcedSignals;
 }
 
-void set_kernel_mask(uint64_t mask) {
-  uint64_t real = mask & ~kForcedSignals;
+// The program's mask has changed.
+void set_kernel_mask(ThreadArea* area) {
+  uint64_t real = area->signal_mask & ~kForcedSignals;
   native(14, 2 /* SIG_SETMASK */, &real, 0, 8);
+  held_release(area, area->signal_mask);
 }
 
 bool on_altstack(const ThreadArea* area, uint64_t rsp) {
@@ -128,7 +131,7 @@ void enter_handler(CallFrame* frame, ThreadArea* area, int signal, const void* i
     actions[signal].handler = 0;
     if (control.mode != kModeReplay || synchronous(signal)) install_for(signal);
   }
-  if (control.mode != kModeReplay) set_kernel_mask(area->signal_mask);
+  if (control.mode != kModeReplay) set_kernel_mask(area);
 }
 
 SpinPoint point_of(const SignalContext& c) {
@@ -149,20 +152,26 @@ void look_for_spin(ThreadArea* area, UserContext* u) {
   u->context.eflags |= kTrapFlag;
 }
 
+// A call that is about to be made is not.
+void abort_call(SignalContext& c) {
+  if (c.rip >= (uint64_t)friday_interruptible_start && c.rip <= (uint64_t)friday_interruptible_call)
+    c.rip = (uint64_t)friday_interruptible_abort;
+}
+
 // The shim's handler for everything the program catches.
 void on_signal(int signal, void* info, void* context) {
   ThreadArea* area = me();
+  // Another one may come meanwhile, of those that are never blocked.
   uint32_t tail = area->pending_tail;
+  while (tail - area->pending_head < 16 && !__atomic_compare_exchange_n(&area->pending_tail, &tail, tail + 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
   if (tail - area->pending_head < 16) {
     auto& slot = area->pending[tail % 16];
     slot.number = (uint32_t)signal;
     memcpy(slot.info, info, sizeof slot.info);
-    area->pending_tail = tail + 1;
   }
   SignalContext& c = ((UserContext*)context)->context;
-  ((UserContext*)context)->mask |= caught() & ~kForcedSignals;
-  if (c.rip >= (uint64_t)friday_interruptible_start && c.rip <= (uint64_t)friday_interruptible_call)
-    c.rip = (uint64_t)friday_interruptible_abort;
+  ((UserContext*)context)->mask |= caught();
+  abort_call(c);
   area->look_delay = 0;
   if (!area->frame) look_for_spin(area, (UserContext*)context);
 }
@@ -198,26 +207,65 @@ void note_fault() {
   if (control.mode == kModeRecord) trace_header()->running = kFaulted;
 }
 
+// By kill(2) and its like (si_code), not by the kernel for what an instruction did.
+bool was_sent(const void* info) { return ((const int*)info)[2] <= 0; }
+
+// The mask that a call sets while it waits; null if none.
+const uint64_t* mask_of(const CallFrame* frame) {
+  const uint64_t* a = arguments_of(frame);
+  switch (frame->rax) {
+    case 130: return (const uint64_t*)a[0];                              // rt_sigsuspend
+    case 270: return a[5] ? *(const uint64_t**)a[5] : nullptr;           // pselect6
+    case 271: return (const uint64_t*)a[3];                              // ppoll
+    case 281: case 441: return (const uint64_t*)a[4];                    // epoll_pwait, epoll_pwait2
+    default: return nullptr;
+  }
+}
+
+// The mask that holds where a handler has interrupted the thread: a call may wait with one of its own.
+uint64_t mask_at(const ThreadArea* area, const SignalContext& c) {
+  uint64_t mask = area->waited ? area->call_mask : area->signal_mask;
+  constexpr uint64_t kCallLength = 2;
+  if (area->frame && c.rip == (uint64_t)friday_interruptible_call + kCallLength)
+    probed([&] {
+      if (const uint64_t* wanted = mask_of(area->frame)) mask = *wanted;
+    });
+  return mask;
+}
+
+// One of those that the shim has to see (kForcedSignals), or that are like them: what the kernel would have done with it.
+void on_sent(int signal, void* info, void* context) {
+  ThreadArea* area = me();
+  UserContext* u = (UserContext*)context;
+  const bool blocked = mask_at(area, u->context) & kForcedSignals & bit(signal);
+  if (!blocked && actions[signal].handler > 1) return on_signal(signal, info, context);
+  area->poked = 1;  // a call of the program's that this one interrupts is made again
+  if (blocked && signal != kPokeSignal) {
+    held_add(area, signal, info);
+    return abort_call(u->context);
+  }
+  if (blocked) u->mask |= bit(signal);
+  else if (actions[signal].handler == 1) return;
+  else let_it_kill(signal);
+  native(297, native(39), native(186), signal, info);  // once more, as it came
+}
+
 // A synchronous fault: of the shim's own reading, or the program's, which its handler gets at once and which otherwise kills
 // as if nobody had been here: the same instruction faults again.
 void on_fault(int signal, void* info, void* context) {
+  if (was_sent(info)) return on_sent(signal, info, context);
   SignalContext& c = ((UserContext*)context)->context;
   ThreadArea* area = me();
   if (leave_probe(area, c)) return;
-  const bool sent = ((const int*)info)[2] <= 0;  // si_code: by kill(2) and its like
-  const bool blocked = area->signal_mask & bit(signal), handled = actions[signal].handler > 1;
-  if (sent && handled && !blocked) return on_signal(signal, info, context);
-  if (sent && !blocked && actions[signal].handler == 1) return;
-  if (!handled || blocked) {
-    if (sent && blocked) ((UserContext*)context)->mask |= bit(signal);
-    else let_it_kill(signal);
-    if (!sent) note_fault();
-    if (sent) native(297, native(39), native(186), signal, info);  // once more, as it came
+  if (actions[signal].handler <= 1 || area->signal_mask & bit(signal)) {
+    let_it_kill(signal);
+    note_fault();
     return;
   }
   CallFrame frame = {};
   copy_registers(&frame, c);
-  uint64_t fault[3] = {c.err, c.trapno, c.cr2};
+  // The address is what the last page fault left, unless this is one.
+  uint64_t fault[3] = {c.err, c.trapno, c.trapno == 14 /* page fault */ ? c.cr2 : 0};
   // The kernel restores extended state from its own frame on our return; the program's copy is what it sees and changes.
   enter_handler(&frame, area, signal, info, fault);
   copy_registers(c, &frame);
@@ -229,16 +277,8 @@ void on_illegal(int signal, void* info, void* context) {
   SignalContext& c = ((UserContext*)context)->context;
   CallFrame frame = {};
   copy_registers(&frame, c);
-  if (emulate_instruction(&frame, (const uint8_t*)c.fpstate)) {
-    copy_registers(c, &frame);
-    return;
-  }
-  if (actions[4].handler > 1) {
-    on_fault(signal, info, context);
-    return;
-  }
-  note_fault();
-  let_it_kill(4);  // returns to the same instruction, which then kills as it would have
+  if (!was_sent(info) && emulate_instruction(&frame, (const uint8_t*)c.fpstate)) copy_registers(c, &frame);
+  else on_fault(signal, info, context);
 }
 
 // An instruction of a loop that may be idle has been executed (spin.cc).
@@ -261,17 +301,22 @@ void on_step(int signal, void*, void* context) {
   copy_registers(c, &frame);
 }
 
-// A thread waits for this one (spin.cc); or a signal that somebody sent to the program, for which this number is any other.
+// A thread waits for this one (spin.cc), or there is something for it to look at (held.cc); or a signal that somebody sent to the program, for which this number is any other.
 void on_poke(int signal, void* info, void* context) {
   if (((const uint64_t*)info)[3] != kPokeValue) return on_fault(signal, info, context);
   ThreadArea* area = me();
   area->poked = 1;
   spin_poked(info);
+  SignalContext& c = ((UserContext*)context)->context;
+  held_release(area, mask_at(area, c));
+  abort_call(c);
   if (!area->frame) look_for_spin(area, (UserContext*)context);
 }
 
 // Syscall User Dispatch: a call that no patch caught. Continue in the shim's entry once this handler has returned.
 void on_dispatch(int signal, void* info, void* context) {
+  // At replay the core lets through what the kernel raised, and that alone.
+  if (was_sent(info) && control.mode != kModeReplay) return on_sent(signal, info, context);
   SignalContext& c = ((UserContext*)context)->context;
   if (((const int*)info)[2] == 1 /* SYS_SECCOMP */) {  // a filter of the program's own; its handler runs behind the call
     c.rax = (uint64_t)-38;
@@ -299,8 +344,11 @@ void install(int signal, void (*handler)(int, void*, void*), uint64_t flags, uin
 // What the kernel shall do with `signal` given what the program asked.
 void install_for(int signal) {
   const KernelAction& wanted = actions[signal];
-  if (signal == 31 || signal == 4) return;
-  if (signal == kPokeSignal) {
+  if (signal == 31) {
+    install(31, on_dispatch, kNoDefer, 0);
+  } else if (signal == 4) {
+    install(4, on_illegal, kNoDefer, 0);
+  } else if (signal == kPokeSignal) {
     install(signal, on_poke, kRestartFlag, 0);
   } else if (signal == 11 || signal == 7 || (signal == 8 && wanted.handler == 0)) {
     install(signal, on_fault, wanted.handler > 1 ? wanted.flags & kNoDefer : 0, 0);
@@ -318,12 +366,20 @@ void install_for(int signal) {
 }  // namespace
 
 void signals_install() {
-  install(31, on_dispatch, kNoDefer, 0);
-  install(4, on_illegal, kNoDefer, 0);
-  install_for(11);
-  install_for(7);
+  for (int signal = 1; signal <= 64; signal++)
+    if (kForcedSignals & bit(signal)) install_for(signal);
   install_for(8);
-  install_for(kPokeSignal);
+}
+
+void signals_before_exec(ThreadArea* area) {
+  for (int signal = 1; signal <= 64; signal++)
+    if (kForcedSignals & bit(signal) && actions[signal].handler == 1 /* SIG_IGN */) native(13, signal, &actions[signal], 0, 8);
+  held_to_kernel(area, area->signal_mask, ~0ull);
+}
+
+void signals_after_exec(ThreadArea* area) {
+  signals_install();
+  signals_rest(area);
 }
 
 void signals_inherit() {
@@ -341,7 +397,11 @@ void signals_give_back(const uint64_t* kept) {
   for (int signal = 1; signal <= 64 && control.mode == kModeReplay; signal++)
     if (synchronous(signal)) install_for(signal);
 }
-void signals_apply_mask(const ThreadArea* area) { set_kernel_mask(area->signal_mask); }
+void signals_apply_mask(ThreadArea* area) { set_kernel_mask(area); }
+void signals_rest(ThreadArea* area) {
+  const uint64_t real = resting_mask(area);
+  native(14, 2 /* SIG_SETMASK */, &real, 0, 8);
+}
 
 bool handler_restarts(const ThreadArea* area) {
   int signal = (int)area->pending[area->pending_head % 16].number;
@@ -355,18 +415,6 @@ static int take_pending(ThreadArea* area, uint8_t* info) {
   memcpy(info, slot.info, sizeof slot.info);
   area->pending_head = area->pending_head + 1;
   return signal;
-}
-
-// The mask that a call sets while it waits; null if none.
-static const uint64_t* mask_of(const CallFrame* frame) {
-  const uint64_t* a = arguments_of(frame);
-  switch (frame->rax) {
-    case 130: return (const uint64_t*)a[0];                              // rt_sigsuspend
-    case 270: return a[5] ? *(const uint64_t**)a[5] : nullptr;           // pselect6
-    case 271: return (const uint64_t*)a[3];                              // ppoll
-    case 281: case 441: return (const uint64_t*)a[4];                    // epoll_pwait, epoll_pwait2
-    default: return nullptr;
-  }
 }
 
 bool signals_deliver(CallFrame* frame, ThreadArea* area, Moment moment) {
@@ -424,6 +472,7 @@ void signals_hand_on(ThreadArea* area) {
     const int signal = take_pending(area, info);
     if (((const int*)info)[2] != -6 /* SI_TKILL: for this thread only */) native(129, native(39), signal, info);
   }
+  held_hand_on(area);
 }
 
 void signals_note_mask(const CallFrame* frame, ThreadArea* area) {
@@ -442,7 +491,7 @@ void do_sigreturn(CallFrame* frame, ThreadArea* area) {
   copy_registers(frame, u->context);
   if (u->context.fpstate) friday_xrstor((const void*)u->context.fpstate, state_mask());
   area->signal_mask = u->mask & ~(bit(9) | bit(19));
-  if (control.mode != kModeReplay) set_kernel_mask(area->signal_mask);
+  if (control.mode != kModeReplay) set_kernel_mask(area);
   frame->eflags = (frame->eflags & 0x50dd5) | 0x202;
   frame->full = 1;
 }
@@ -478,7 +527,7 @@ long do_sigprocmask(CallFrame* frame, ThreadArea* area) {
       case 2: area->signal_mask = set; break;
       default: return -22;
     }
-    if (control.mode != kModeReplay) set_kernel_mask(area->signal_mask);
+    if (control.mode != kModeReplay) set_kernel_mask(area);
   }
   if (a[2]) friday_copy_out((void*)a[2], &old, 8);
   return 0;

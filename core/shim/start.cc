@@ -84,10 +84,6 @@ void take_over_thread(ThreadArea* area) {
   uint64_t mask = 0;
   native(14, 0, 0, &mask, 8);
   area->signal_mask = mask;
-  if (mask & kForcedSignals) {
-    mask &= ~kForcedSignals;
-    native(14, 2, &mask, 0, 8);
-  }
 }
 
 // Brings the vector registers to the state they have in a new process. To a caller of a function they are lost anyway, but what
@@ -145,6 +141,8 @@ __attribute__((noinline)) bool begin(char** environment) {
   const bool replayed = friday_snapshot(&image_registers);
   signals_install();
   thread_arm(area);
+  // Not before: what the program before this one left blocked may be waiting.
+  if (!replayed) signals_apply_mask(area);
   clear_vectors();
   return replayed;
 }

@@ -31,7 +31,7 @@ struct Kept {
   uint8_t node_uuid[16];  // of the program that the child executes
 };
 constexpr uint64_t kKeptAt = 0x1000;
-static_assert(sizeof(ThreadArea) <= kKeptAt && kKeptAt + sizeof(Kept) <= kSignalStackAt);
+static_assert(sizeof(ThreadArea) <= kKeptAt && kKeptAt + sizeof(Kept) <= kHeldAt);
 constexpr uint64_t kChildStackTop = 0x28000;  // the child's part of the shim's stack is below, its parent's above
 
 Kept* kept_of(ThreadArea* area) { return (Kept*)((uint64_t)area + kKeptAt); }
@@ -73,6 +73,7 @@ void give_back(ThreadArea* area) {
 void become_child(ThreadArea* area, uint32_t pid) {
   const CloneRequest& c = kept_of(area)->request;
   area->pending_head = area->pending_tail;
+  held_forget(area);
   area->robust_list = 0;
   area->clear_tid = c.flags & kChildClearTid ? c.child_tid : 0;
   if (c.flags & kParentSetTid) friday_copy_out((void*)c.parent_tid, &pid, 4);

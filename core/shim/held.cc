@@ -1,0 +1,170 @@
+// Signals that somebody sent while the program blocks them, and that the kernel must not block because the shim needs them for itself
+// (kForcedSignals): they come, and are held here, one of each number, for the thread or for all, until the program lets them in.
+//
+// A call may look for what is blocked: sigtimedwait, sigpending, a signalfd, execve. While one is made with a signal held, the kernel
+// has it, and blocks it; what the call leaves comes back here. Recording only: at replay nothing is sent.
+#include "core/shim/runtime.h"
+
+namespace friday::shim {
+
+namespace {
+
+constexpr int kNumbers[] = {4, 7, 11, 31};
+constexpr unsigned kCount = sizeof kNumbers / sizeof *kNumbers;
+
+enum State : uint32_t { kEmpty = 0, kBusy = 1, kFull = 2 };
+struct Slot {
+  uint32_t state, reserved;
+  uint8_t info[128];
+};
+struct Held {
+  Slot of[kCount];
+};
+static_assert(kHeldAt + 2 * sizeof(Held) <= kSignalStackAt);
+
+Held for_all;           // any thread's handler may come here
+uint32_t ever_held;     // so that no call has to look
+uint32_t has_signalfd;  // any descriptor may be one
+
+// A child by vfork has its own beside its parent's.
+Held& held_of(ThreadArea* area) { return ((Held*)((uint64_t)area + kHeldAt))[area->borrowed ? 1 : 0]; }
+
+uint64_t bit(int signal) { return 1ull << (signal - 1); }
+
+bool change(Slot& slot, uint32_t from, uint32_t to) { return __atomic_compare_exchange_n(&slot.state, &from, to, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); }
+
+uint64_t set_of(const Held& held) {
+  uint64_t set = 0;
+  for (unsigned i = 0; i < kCount; i++)
+    if (held.of[i].state == kFull) set |= bit(kNumbers[i]);
+  return set;
+}
+
+// As they came; once more to this thread, or to the whole process but for what was for the thread only.
+void send(Held& held, uint64_t which, bool to_all) {
+  for (unsigned i = 0; i < kCount; i++) {
+    Slot& slot = held.of[i];
+    uint8_t info[128];
+    if (!(which & bit(kNumbers[i])) || !change(slot, kFull, kBusy)) continue;
+    memcpy(info, slot.info, sizeof info);
+    __atomic_store_n(&slot.state, kEmpty, __ATOMIC_RELEASE);
+    if (!to_all) native(297 /* rt_tgsigqueueinfo */, native(39), native(186), kNumbers[i], info);
+    else if (((const int*)info)[2] != -6 /* SI_TKILL */) native(129, native(39), kNumbers[i], info);
+  }
+}
+
+// A word of memory that may not be there yet.
+bool peek(const void* address, uint64_t* word) {
+  const uint64_t to[2] = {(uint64_t)word, 8}, from[2] = {(uint64_t)address, 8};
+  return native(310 /* process_vm_readv */, native(39), to, 1, from, 1, 0) == 8;
+}
+
+// What kill(2) sent is for whichever thread takes it; the kernel, which sees none of them block it, chose one.
+bool for_any_thread(const void* info) { return ((const int*)info)[2] == 0 /* SI_USER */; }
+
+// What it is poked with would kill the program that it executes.
+bool executes(const ThreadArea* other) {
+  const CallFrame* frame = __atomic_load_n(&other->frame, __ATOMIC_RELAXED);
+  uint64_t call;
+  return frame && peek(&frame->rax, &call) && (call == 59 || call == 322);
+}
+
+void have_others_look(const ThreadArea* area) {
+  static_assert(__builtin_offsetof(ThreadArea, alive) == __builtin_offsetof(ThreadArea, kernel_tid) + 4);
+  for (uint32_t n = 0; n < control.thread_count; n++) {
+    const ThreadArea* other = area_of(n);
+    uint64_t word;
+    if (other == area || !peek(&other->kernel_tid, &word) || !(word >> 32) /* alive */ || executes(other)) continue;
+    spin_poke((uint32_t)native(39), (uint32_t)word, 0);
+  }
+}
+
+// Of what is held for all: whether the call looks for it. Else it is left to the other threads, for as long as the call waits.
+uint64_t looked_for(const CallFrame* frame) {
+  uint64_t set = 0;
+  switch (frame->rax) {
+    case 127: return ~0ull;                                                      // rt_sigpending
+    case 128: probed([&] { set = *(const uint64_t*)frame->rdi; }); return set;   // rt_sigtimedwait
+    case 130: case 270: case 271: case 281: case 441: return ~0ull;              // wait with a mask of their own
+    default: return has_signalfd ? ~0ull : 0;
+  }
+}
+
+// rt_sigtimedwait(2) takes what is in its set before a handler gets it: a poke as well, which is not for the program.
+long wait_for_signal(ThreadArea* area, const uint64_t* arguments) {
+  uint64_t info[16], changed[6];
+  memcpy(changed, arguments, sizeof changed);
+  changed[1] = (uint64_t)info;
+  const long result = friday_interruptible(area, 128, changed);
+  if (result == kPokeSignal && info[3] == kPokeValue) {
+    area->poked = 1;
+    return -4;
+  }
+  if (failed(result) || !arguments[1] || probed([&] { memcpy((void*)arguments[1], info, sizeof info); })) return result;
+  return -14;  // EFAULT
+}
+
+long make(ThreadArea* area, CallFrame* frame) {
+  if (frame->rax == 128) return wait_for_signal(area, arguments_of(frame));
+  return friday_interruptible(area, (long)frame->rax, arguments_of(frame));
+}
+
+long call_with_held(ThreadArea* area, CallFrame* frame, uint64_t general) {
+  held_to_kernel(area, area->signal_mask & ~kForcedSignals, general);
+  const long result = make(area, frame);
+  const uint32_t poked = area->poked;
+  signals_rest(area);
+  area->poked = poked;  // not by what has just come back
+  return result;
+}
+
+}  // namespace
+
+void held_add(ThreadArea* area, int signal, const void* info) {
+  const bool any = for_any_thread(info) && !area->borrowed;
+  for (unsigned i = 0; i < kCount; i++) {
+    Slot& slot = (any ? for_all : held_of(area)).of[i];
+    if (kNumbers[i] != signal || !change(slot, kEmpty, kBusy)) continue;
+    memcpy(slot.info, info, sizeof slot.info);
+    __atomic_store_n(&slot.state, kFull, __ATOMIC_RELEASE);
+  }
+  ever_held = 1;
+  if (any) have_others_look(area);
+}
+
+void held_release(ThreadArea* area, uint64_t mask) {
+  if (!ever_held) return;
+  send(held_of(area), ~mask, false);
+  send(for_all, ~mask, false);
+}
+
+void held_forget(ThreadArea* area) {
+  memset(&held_of(area), 0, sizeof(Held));
+  if (!area->borrowed) memset(&for_all, 0, sizeof for_all);
+}
+
+void held_hand_on(ThreadArea* area) {
+  if (ever_held) send(held_of(area), ~0ull, true);
+}
+
+void held_to_kernel(ThreadArea* area, uint64_t mask, uint64_t general) {
+  general &= set_of(for_all);
+  const uint64_t real = mask | general | set_of(held_of(area));
+  native(14, 2 /* SIG_SETMASK */, &real, 0, 8);
+  send(held_of(area), ~0ull, false);
+  send(for_all, general, false);
+}
+
+long interruptible_call(ThreadArea* area, CallFrame* frame) {
+  if (frame->rax == 282 || frame->rax == 289) has_signalfd = 1;
+  for (;;) {
+    area->poked = 0;
+    uint64_t general = 0;
+    const bool held = ever_held && (set_of(held_of(area)) | (general = set_of(for_all) ? looked_for(frame) & set_of(for_all) : 0));
+    const long result = held ? call_with_held(area, frame, general) : make(area, frame);
+    if (result != -4 && result != kNotMade) return result;
+    if (!__atomic_exchange_n(&area->poked, 0, __ATOMIC_RELAXED) || signals_pending(area)) return result;
+  }
+}
+
+}  // namespace friday::shim
