@@ -489,8 +489,12 @@ ReplayStop ReplaySession::stop_of(ReplayStop::Kind kind, ReplayNode& node, const
   return stop;
 }
 
+// By somebody on this machine; not raised by the kernel for what the thread did.
+static bool was_sent(const siginfo_t& info, int signal) { return info.si_signo == signal && info.si_code <= 0; }
+
 std::optional<ReplayStop> ReplaySession::handle_signal(ReplayNode& node, ReplayNode::Thread& thread, int signal) {
   number_of(node, thread);
+  siginfo_t info;
   switch (signal) {
     case SIGTRAP: {
       user_regs_struct r;
@@ -498,7 +502,9 @@ std::optional<ReplayStop> ReplaySession::handle_signal(ReplayNode& node, ReplayN
       return handle_trap(node, thread, r);
     }
     case SIGSEGV: case SIGBUS: case SIGFPE: case SIGILL: return handle_fault(node, thread, signal);
-    case SIGSYS: thread.deliver = SIGSYS; break;  // Syscall User Dispatch: the shim's handler
+    case SIGSYS:  // Syscall User Dispatch: the shim's handler
+      if (ptrace(PTRACE_GETSIGINFO, thread.tid, 0, &info) != 0 || !was_sent(info, signal)) thread.deliver = SIGSYS;
+      break;
     default: break;  // whatever else comes is this machine's, not the recording's
   }
   resume_thread(node, thread);
@@ -615,6 +621,10 @@ std::optional<ReplayStop> ReplaySession::handle_fault(ReplayNode& node, ReplayNo
   siginfo_t info;
   user_regs_struct r;
   if (ptrace(PTRACE_GETSIGINFO, thread.tid, 0, &info) != 0 || !TracedProcess::registers(thread.tid, r)) return std::nullopt;
+  if (was_sent(info, signal)) {
+    resume_thread(node, thread);
+    return std::nullopt;
+  }
   const Addr address{reinterpret_cast<uint64_t>(info.si_addr)};
   if (signal == SIGSEGV && node.watches().protects(address)) {
     // A recorded output that the shim copies into a watched page faults in the shim: there its own registers are meant.
