@@ -14,7 +14,7 @@ OPCODES = {
 }
 LITERAL = r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\''  # of C
 # A literal; or a variable with its members and elements, behind its stars if these are no product. It calls and changes nothing.
-OPERAND = re.compile(LITERAL + r"|(?<![\w.>])(?P<operand>(?:(?<![\w)\]])(?<![\w)\]]\s)\*+\s*)?(?:::)?[A-Za-z_]\w*(?:::\w+)*"
+OPERAND = re.compile(LITERAL + r"|(?<![\w.$])(?<!->)(?P<operand>(?:(?<![\w)\]])(?<![\w)\]]\s)\*+\s*)?(?:::)?[A-Za-z_]\w*(?:::\w+)*"
                      r"(?:\s*(?:->|\.)\s*\w+|\s*\[[\w\s*]*\])*)(?!\s*\()")
 MASK = (1 << 64) - 1
 LOWEST_PAGE = 1 << 16  # the kernel maps nothing below it (vm.mmap_min_addr)

@@ -27,7 +27,7 @@ const std::vector<std::string> scalars = {
     "callback", "$rip != 0", "huge == 0xfedcba9876543210", "huge < 1", "(long)huge < 1",
     "colour == blue", "colour == 5", "red < colour", "colour != red || flag == false", "flag == true && colour > green", "colour & 4",
     "object.letter == 'x'", "callback == 0", "head->low == 5 && colour == blue", "*message == 'h'", "(char)colour == blue", "state == State::on",
-    "state != State::off && flag", "*chosen == green", "level > low_level", "counter == colour"};
+    "state != State::off && flag", "*chosen == green", "level > low_level", "counter == colour", "colour>green", "2 *colour", "small>*chosen"};
 const std::vector<std::string> objects = {"object.real", "ratio", "text", "table", "table[1]", "n4", "*head->next", "object.row"};
 const std::vector<std::string> links = {"head", "head->next", "head->next->value", "n3.next->value", "n2.low", "counter + 1"};
 
