@@ -10,8 +10,8 @@ import threading
 import time
 from typing import Any
 
-from replay import group_file
-from support import Bench, Key, Number, Unavailable, median, trace_sizes
+from replay import group_file, record_waiting
+from support import Bench, Key, Number, Unavailable, median
 
 NAME = "console"
 KEYS = {
@@ -34,19 +34,8 @@ def load_friday(bench: Bench) -> Any:
 
 
 # -- in a session ------------------------------------------------------------------------------------------------------
-def record_waiting(bench: Bench) -> pathlib.Path:
-    """Four nodes that stay alive; recording ends when the last has come to wait."""
-    program = str(bench.compile("steps.c"))
-    recording = bench.path("reads-rec")
-    group = group_file(bench, [{"name": f"s{i}", "command": [program, "10", "wait"], "start_delay": 0.05 * i} for i in range(NODES)], stop_after=1.0)
-    bench.run([bench.friday, "record", "-o", recording, "--group", group])
-    if len(trace_sizes(recording)) != NODES:
-        raise RuntimeError(f"{recording} should hold {NODES} nodes")
-    return recording
-
-
 def first_read(bench: Bench, friday: Any) -> Number:
-    with friday.Session(str(record_waiting(bench))) as session:
+    with friday.Session(str(record_waiting(bench, bench.compile("steps.c"), 10, NODES))) as session:
         session.breakpoint("ready")
         for _ in range(NODES):
             stop = session.run()

@@ -13,8 +13,8 @@ from typing import Any, Callable
 
 from console import load_friday
 from mi import Gdb
-from replay import group_file
-from support import Bench, Key, Number, children_of, median, trace_sizes
+from replay import record_waiting
+from support import Bench, Key, Number, children_of, median
 
 GROUP, MANY = 62, 128
 KEYS = {
@@ -38,15 +38,6 @@ KEYS = {
     "nodes128_pss_gib": Key("GiB", "<= 6", "proportional set size of these gdbs"),
     "gdb_nodes128_pss_gib": Key("GiB", "", "plain gdbs: what each has for itself, times 128, and what they share, once"),
 }
-
-
-def record_group(bench: Bench, program: pathlib.Path, count: int, nodes: int, stop_after: float) -> pathlib.Path:
-    recording = bench.path("group-rec")
-    group = group_file(bench, [{"name": f"s{i}", "command": [str(program), str(count), "wait"]} for i in range(nodes)], stop_after=stop_after)
-    bench.run([bench.friday, "record", "-o", recording, "--group", group], timeout=180)
-    if len(trace_sizes(recording)) != nodes:
-        raise RuntimeError(f"{recording} should hold {nodes} nodes")
-    return recording
 
 
 # -- in a session ------------------------------------------------------------------------------------------------------
@@ -104,7 +95,7 @@ class Work:
 def costs(bench: Bench, friday: Any) -> dict[str, Number]:
     ticks, times = (5, 1) if bench.quick else (40, 5)
     numbers: dict[str, Number] = {}
-    with friday.Session(str(record_group(bench, bench.compile("steps.c"), ticks, GROUP, 2.0))) as session:
+    with friday.Session(str(record_waiting(bench, bench.compile("steps.c"), ticks, GROUP))) as session:
         session.breakpoint("tick", lambda: check(session))
         session.run()  # compiles, and checks what is read
         session.delete(next(iter(session.points)))
@@ -165,7 +156,7 @@ def gdbs_of_this() -> list[int]:
 def many_nodes(bench: Bench, friday: Any) -> dict[str, Number]:
     nodes = 20 if bench.quick else MANY
     program = big_program(bench)
-    with friday.Session(str(record_group(bench, program, 3, nodes, 5.0))) as session:
+    with friday.Session(str(record_waiting(bench, program, 3, nodes))) as session:
         start = time.perf_counter()
         session.breakpoint("ready")
         set_up = time.perf_counter() - start

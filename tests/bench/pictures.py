@@ -21,6 +21,7 @@ import expressions  # noqa: E402
 import figures  # noqa: E402
 import stops  # noqa: E402
 from console import load_friday  # noqa: E402
+from replay import record_waiting  # noqa: E402
 from support import ROOT, Bench, Unavailable  # noqa: E402
 
 COUNTS = (1, 15, 30, 45, 62)
@@ -96,7 +97,7 @@ def questions(bench: Bench, friday: Any) -> tuple[dict[str, dict[float, float]],
     ticks, times, nodes = (5, 2, 6) if bench.quick else (30, 3, expressions.GROUP)
     found: dict[str, dict[float, float]] = {"read": {}, "write": {}, "call": {}}
     spread: dict[str, list[float]] = {name: [] for name in found}
-    with friday.Session(str(expressions.record_group(bench, bench.compile("steps.c"), ticks, nodes, 2.0))) as session:
+    with friday.Session(str(record_waiting(bench, bench.compile("steps.c"), ticks, nodes))) as session:
         nothing = Some(session, 0)
         expressions.replay_seconds(session, nothing.nothing)
         bare = min(expressions.replay_seconds(session, nothing.nothing) for _ in range(times))

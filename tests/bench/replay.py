@@ -40,6 +40,18 @@ def group_file(bench: Bench, nodes: list[dict], **settings: object) -> pathlib.P
     return path
 
 
+def record_waiting(bench: Bench, program: pathlib.Path, count: int, nodes: int) -> pathlib.Path:
+    """So many nodes of steps.c, or of a program like it, that stay alive; recording ends when the last has come to wait."""
+    recording, outputs = bench.path("waiting-rec"), [bench.path("out") for _ in range(nodes)]
+    group = group_file(bench, [{"name": f"s{i}", "command": [str(program), str(count), "wait"], "stdout": str(output)} for i, output in enumerate(outputs)])
+    recorder = bench.start([bench.friday, "record", "-o", recording, "--group", group])
+    wait_until(lambda: recorder.poll() is not None or all(output.exists() and output.read_text() for output in outputs), "the nodes come to wait", 180)
+    recorder.send_signal(signal.SIGINT)
+    if recorder.wait(60) or len(trace_sizes(recording)) != nodes:
+        raise RuntimeError(f"{recording} should hold {nodes} nodes: {recorder.log.read_text()[-2000:]}")
+    return recording
+
+
 def speed(bench: Bench, recording: pathlib.Path, sync: str, times: int, **options) -> tuple[Number, int]:
     """Seconds of a replay (median of some), and its events."""
     results = [bench.verify(recording, sync=sync, **options) for _ in range(times)]

@@ -1,5 +1,5 @@
 // A program to be stopped often: calls tick() and so changes `counter` COUNT times, calls ready(), and with `wait` stays until
-// it is told to end. Its table gives a debugger many different expressions to read; sum() and add_to() are there to be called.
+// it is told to end, having said so. Its table gives a debugger many different expressions to read; sum() and add_to() are there to be called.
 //
 //   steps COUNT [wait]
 #include <signal.h>
@@ -35,7 +35,9 @@ int main(int argc, char** argv) {
   for (long i = 0; i < kEntries; i++) table[i] = (struct Entry){i, i * i, &table[(i + 1) % kEntries]};
   for (long i = 1; i <= count; i++) tick(i);
   ready();
-  if (argc > 2 && !strcmp(argv[2], "wait"))
+  if (argc > 2 && !strcmp(argv[2], "wait")) {
+    if (write(1, "waits\n", 6) != 6) return 1;
     while (!told) pause();
+  }
   return 0;
 }

@@ -1,6 +1,7 @@
 """The benchmarks run: short ones, whose numbers are worth nothing, but all of them are there and no page is touched."""
 
 import json
+import re
 
 import pytest
 from conftest import ROOT
@@ -9,14 +10,18 @@ pytestmark = pytest.mark.full
 
 
 def run_quick(recorder, name, timeout):
-    """The keys and values that `run.py NAME --quick` found."""
-    found = recorder.directory / "numbers.json"
+    """The keys and values that `run.py NAME --quick` found; each has its row in a page."""
+    found, page = recorder.directory / "numbers.json", recorder.directory / "page.md"
+    page.write_text((ROOT / "docs" / "performance.md").read_text())
     docs = {file: file.read_bytes() for file in (ROOT / "docs").iterdir()}
-    done = recorder.run(["/usr/bin/python3", ROOT / "tests" / "bench" / "run.py", name, "--quick", "--json", found], timeout=timeout)
+    done = recorder.run(["/usr/bin/python3", ROOT / "tests" / "bench" / "run.py", name, "--quick", "--json", found, "--markdown", page],
+                        timeout=timeout)
     assert done.returncode == 0, done.stdout + done.stderr
     assert {file: file.read_bytes() for file in (ROOT / "docs").iterdir()} == docs, "a short run is no result"
     recorder.none_left()
-    return json.loads(found.read_text())[name]
+    numbers = json.loads(found.read_text())[name]
+    assert set(re.findall(rf"^\| `{name}` \| `(\w+)` \|", page.read_text(), re.M)) == set(numbers)
+    return numbers
 
 
 def keys_of(recorder, name):
@@ -34,3 +39,15 @@ def test_a_short_run_finds_every_number(recorder, name):
         keys.remove("interrupt_62_ms")  # not in a short run
     assert set(numbers) == set(keys), sorted(set(numbers) ^ set(keys))
     assert all(isinstance(value, float | int) for value in numbers.values()), numbers
+
+
+@pytest.mark.limit(600)
+def test_pictures_are_drawn_where_they_are_asked_for(recorder):
+    place = recorder.directory / "pictures"
+    place.mkdir()
+    done = recorder.run(["/usr/bin/python3", ROOT / "tests" / "bench" / "pictures.py", "--quick", "--to", place], timeout=500)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {file.name for file in place.iterdir()} == {"performance-hit.png", "performance-nodes.png", "performance-share.png"}
+    assert all(file.read_bytes().startswith(b"\x89PNG") for file in place.iterdir())
+    assert "fault" in done.stdout and "emulate" in done.stdout
+    recorder.none_left()
