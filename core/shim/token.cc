@@ -19,6 +19,7 @@ uint32_t waiting;
 uint16_t queue[kMaxThreads];
 uint64_t held_since;       // ticks
 bool spared;               // the holder must not be poked
+uint64_t yields_again;     // ticks: not before then
 
 void lock() {
   while (__atomic_exchange_n(&guard, 1, __ATOMIC_ACQUIRE)) {
@@ -64,12 +65,15 @@ void leave_queue(uint32_t number) {
 
 }  // namespace
 
+// On a busy machine other programs take what is yielded, for 3 ms at a time: who has met them goes to sleep at once for a second.
 void let_holder_run(const uint32_t& word, uint32_t mask, uint32_t held) {
   const uint64_t begun = ticks_now();
+  if (begun < __atomic_load_n(&yields_again, __ATOMIC_RELAXED)) return;
   for (int tries = 0; tries < 4 && !turn_lasted(begun); tries++) {
     native(24 /* sched_yield */);
-    if ((__atomic_load_n(&word, __ATOMIC_RELAXED) & mask) != held) return;
+    if ((__atomic_load_n(&word, __ATOMIC_RELAXED) & mask) != held) break;
   }
+  if (turn_lasted(begun)) __atomic_store_n(&yields_again, ticks_now() + trace_header()->ticks_per_second, __ATOMIC_RELAXED);
 }
 
 // The caller owns the log.

@@ -37,6 +37,8 @@ for _key, (_aim, _meaning) in RATIOS.items():
     KEYS[_key] = Key("", _aim, _meaning + "; one core")
     KEYS[_key + "_multi"] = Key("", "", "the same on all cores")
 KEYS["call_added_ns"] = Key("ns", "<= 60", "what recording adds to one call: the worst of getppid, a read from a pipe, clock_gettime")
+KEYS["waiter_us"] = Key("us", "", "a recorded thread wakes up while another computes or calls: how late it runs, the median, worst of five kinds")
+KEYS["waiter_p99_us"] = Key("us", "<= 2000", "the same: what one in a hundred exceeds")
 KEYS["trace_bytes_per_s"] = Key("bytes/s", "", "of redis's trace under SET, one core")
 
 
@@ -196,6 +198,21 @@ def storm(bench: Bench, kind: str, count: int, pairs: int) -> dict[str, Number]:
     return found
 
 
+def waiters(bench: Bench) -> dict[str, Number]:
+    """How late a thread is served, by what the other does meanwhile (tests/targets/waiter.c)."""
+    program, count = bench.compile("../targets/waiter.c"), 100 if bench.quick else 1_000
+    late: dict[str, list[tuple[float, float]]] = {}
+    for kind in ("calls", "compute", "blocking", "pause", "spin"):
+        ask = lambda command: tuple(map(float, re.search(r"^(\d+) (\d+)$", bench.run(command), re.MULTILINE).groups()))  # type: ignore[union-attr]  # noqa: E731
+        line = [program, kind, count]
+        native, recorded = alternate(1 if bench.quick else 5, lambda: ask(line), lambda: ask(bench.record_command(bench.path("waiter-rec"), line)))
+        late[kind] = recorded
+        bench.note(f"us late while another is in {kind}, native -> recorded: " + ", ".join(
+            f"{what} {median(n[i] for n in native).value:.0f} -> {median(r[i] for r in recorded).value:.0f}" for i, what in enumerate(("median", "p99"))))
+    return {key: max((median(pair[i] for pair in pairs) for pairs in late.values()), key=lambda number: number.value)
+            for i, key in enumerate(("waiter_us", "waiter_p99_us"))}
+
+
 def trace_rate(bench: Bench) -> Number:
     """Bytes a second that redis's trace grows by under SET."""
     server = Server(bench, Redis.command, bench.cores[:1], recorded=True)
@@ -219,5 +236,6 @@ def run(bench: Bench) -> dict[str, Number]:
     for kind, count in (("pingpong", 30_000), ("futex", 5_000), ("fork", 300)):
         numbers |= storm(bench, kind, count, pairs)
     numbers["call_added_ns"] = max(record.call_costs(bench).values(), key=lambda number: number.value)
+    numbers |= waiters(bench)
     numbers["trace_bytes_per_s"] = trace_rate(bench)
     return numbers

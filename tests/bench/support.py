@@ -137,8 +137,8 @@ class Bench:
 
     # -- programs ----------------------------------------------------------------------------------------------------
     def compile(self, source: str) -> pathlib.Path:
-        """The program of a C file beside this one."""
-        program = self.directory / source.removesuffix(".c")
+        """The program of a C file, by its path from here."""
+        program = self.directory / pathlib.Path(source).stem
         if not program.exists():
             subprocess.run(["cc", "-O2", "-g", "-Wall", "-pthread", "-o", program, HERE / source], check=True, timeout=60)
         return program
