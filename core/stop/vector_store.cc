@@ -3,19 +3,22 @@
 #include <cpuid.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
 
 namespace friday {
 
 namespace {
 
-// Components of the XSAVE area: 1 SSE, 2 AVX (upper halves of ymm), 6 upper halves of zmm0-15, 7 zmm16-31.
+// Components of the XSAVE area: 1 SSE, 2 AVX (upper halves of ymm), 5 masks, 6 upper halves of zmm0-15, 7 zmm16-31.
 size_t component_offset(unsigned component) {
   unsigned size = 0, offset = 0, ecx = 0, edx = 0;
   __cpuid_count(0xd, component, size, offset, ecx, edx);
   return offset;
 }
-const size_t ymm_offset = component_offset(2), zmm_upper_offset = component_offset(6), zmm16_offset = component_offset(7);
+const size_t ymm_offset = component_offset(2), zmm_upper_offset = component_offset(6), zmm16_offset = component_offset(7),
+             mask_offset = component_offset(5);
 
 // A component whose bit is clear in XSTATE_BV is in its initial state, zero, whatever the bytes say.
 bool copy_component(std::span<const std::byte> state, unsigned component, size_t offset, std::span<std::byte> out) {
@@ -89,6 +92,100 @@ std::optional<std::span<const std::byte>> vector_store_data(const Instruction& i
   if (!vector_register(state, static_cast<unsigned>(ZydisRegisterGetId(source->reg.value)), size, buffer))
     return std::nullopt;
   return buffer.subspan(form == Form::high_half ? 8 : 0, size);
+}
+
+namespace {
+
+// Bit i: element i of `size` bytes is stored. A mask register's bits, or the highest bits of a vector's elements.
+std::optional<uint64_t> mask_of(const Instruction& instruction, size_t size, std::span<const std::byte> state) {
+  const ZydisRegister mask = instruction.decoded.avx.mask.reg;
+  if (mask >= ZYDIS_REGISTER_K1 && mask <= ZYDIS_REGISTER_K7) {
+    std::array<std::byte, 8> bits;
+    const size_t offset = mask_offset == 0 ? 0 : mask_offset + 8u * static_cast<unsigned>(ZydisRegisterGetId(mask));
+    if (!copy_component(state, 5, offset, bits)) return std::nullopt;
+    return std::bit_cast<uint64_t>(bits);
+  }
+  switch (instruction.decoded.mnemonic) {
+    case ZYDIS_MNEMONIC_MASKMOVDQU: case ZYDIS_MNEMONIC_VMASKMOVDQU:
+    case ZYDIS_MNEMONIC_VPMASKMOVD: case ZYDIS_MNEMONIC_VPMASKMOVQ:
+    case ZYDIS_MNEMONIC_VMASKMOVPS: case ZYDIS_MNEMONIC_VMASKMOVPD: break;
+    default: return std::nullopt;
+  }
+  const ZydisRegister vector = instruction.operand(1).reg.value;
+  const size_t bytes = instruction.operand(1).size / 8u;
+  std::array<std::byte, 64> data;
+  if (bytes > data.size() || !vector_register(state, static_cast<unsigned>(ZydisRegisterGetId(vector)), bytes, data)) return std::nullopt;
+  uint64_t bits = 0;
+  for (size_t i = 0; i < bytes / size; ++i) bits |= uint64_t{std::to_integer<unsigned>(data[(i + 1) * size - 1]) >> 7} << i;
+  return bits;
+}
+
+// Bytes of an element in memory, and in a scatter's vector of indexes.
+size_t element_size(const Instruction& instruction, const ZydisDecodedOperand& memory) {
+  switch (instruction.decoded.mnemonic) {
+    case ZYDIS_MNEMONIC_MASKMOVDQU: case ZYDIS_MNEMONIC_VMASKMOVDQU: return 1;
+    case ZYDIS_MNEMONIC_VPMASKMOVD: case ZYDIS_MNEMONIC_VMASKMOVPS:
+    case ZYDIS_MNEMONIC_VPSCATTERDD: case ZYDIS_MNEMONIC_VPSCATTERQD:
+    case ZYDIS_MNEMONIC_VSCATTERDPS: case ZYDIS_MNEMONIC_VSCATTERQPS: return 4;
+    case ZYDIS_MNEMONIC_VPMASKMOVQ: case ZYDIS_MNEMONIC_VMASKMOVPD:
+    case ZYDIS_MNEMONIC_VPSCATTERDQ: case ZYDIS_MNEMONIC_VPSCATTERQQ:
+    case ZYDIS_MNEMONIC_VSCATTERDPD: case ZYDIS_MNEMONIC_VSCATTERQPD: return 8;
+    default: return memory.element_size / 8u;
+  }
+}
+size_t index_size(ZydisMnemonic mnemonic) {
+  switch (mnemonic) {
+    case ZYDIS_MNEMONIC_VPSCATTERQD: case ZYDIS_MNEMONIC_VPSCATTERQQ:
+    case ZYDIS_MNEMONIC_VSCATTERQPS: case ZYDIS_MNEMONIC_VSCATTERQPD: return 8;
+    default: return 4;
+  }
+}
+
+bool packs(ZydisMnemonic mnemonic) {
+  switch (mnemonic) {
+    case ZYDIS_MNEMONIC_VPCOMPRESSB: case ZYDIS_MNEMONIC_VPCOMPRESSW: case ZYDIS_MNEMONIC_VPCOMPRESSD:
+    case ZYDIS_MNEMONIC_VPCOMPRESSQ: case ZYDIS_MNEMONIC_VCOMPRESSPS: case ZYDIS_MNEMONIC_VCOMPRESSPD: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+std::optional<std::vector<std::pair<uint64_t, uint64_t>>> masked_store_ranges(const Instruction& instruction, const ZydisDecodedOperand& memory,
+                                                                              const user_regs_struct& registers, std::span<const std::byte> state) {
+  const size_t size = element_size(instruction, memory);
+  const auto mask = size == 0 ? std::nullopt : mask_of(instruction, size, state);
+  if (!mask) return std::nullopt;
+  std::vector<std::pair<uint64_t, uint64_t>> ranges;
+  auto add = [&](uint64_t low, uint64_t bytes) { ranges.emplace_back(low, low + bytes); };
+  ZydisDecodedOperand base = memory;
+  if (memory.mem.type == ZYDIS_MEMOP_TYPE_VSIB) {
+    base.mem.index = ZYDIS_REGISTER_NONE;
+    const uint64_t low = effective_address(instruction, base, registers);
+    const size_t wide = index_size(instruction.decoded.mnemonic);
+    const size_t index_bytes = ZydisRegisterGetWidth(ZYDIS_MACHINE_MODE_LONG_64, memory.mem.index) / 8u, data_bytes = instruction.operand(2).size / 8u;
+    std::array<std::byte, 64> indexes;
+    if (!vector_register(state, static_cast<unsigned>(ZydisRegisterGetId(memory.mem.index)), index_bytes, indexes)) return std::nullopt;
+    for (size_t i = 0; i < std::min(index_bytes / wide, data_bytes / size); ++i) {
+      if (!(*mask >> i & 1)) continue;
+      int32_t narrow = 0;
+      int64_t index = 0;
+      std::memcpy(wide == 4 ? static_cast<void*>(&narrow) : &index, indexes.data() + i * wide, wide);
+      if (wide == 4) index = narrow;
+      add(low + static_cast<uint64_t>(index) * memory.mem.scale, size);
+    }
+    return ranges;
+  }
+  const uint64_t low = effective_address(instruction, base, registers);
+  const size_t count = memory.size / 8u / size;
+  const uint64_t bits = count < 64 ? *mask & ((uint64_t{1} << count) - 1) : *mask;
+  if (packs(instruction.decoded.mnemonic)) {
+    add(low, static_cast<uint64_t>(std::popcount(bits)) * size);
+    return ranges;
+  }
+  for (size_t i = 0; i < count; ++i)
+    if (bits >> i & 1) add(low + i * size, size);
+  return ranges;
 }
 
 }  // namespace friday

@@ -9,13 +9,32 @@
 
 #include "core/base/check.h"
 #include "core/stop/emulator.h"
+#include "core/stop/vector_store.h"
 #include "core/stop/watch_pages.h"
 
 namespace friday {
 
 namespace {
 
+using Ranges = std::vector<std::pair<uint64_t, uint64_t>>;
+
 uint64_t key_of(StopPointId id, uint32_t index) { return uint64_t{id.value} << 32 | index; }
+
+// What an instruction will store through its operands.
+Ranges ranges_written(const Instruction& instruction, const user_regs_struct& registers, StoreAccess& access) {
+  Ranges ranges;
+  for (unsigned i = 0; i < instruction.decoded.operand_count; ++i) {
+    const ZydisDecodedOperand& operand = instruction.operand(i);
+    if (operand.type != ZYDIS_OPERAND_TYPE_MEMORY || !(operand.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE)) continue;
+    if (auto masked = masked_store_ranges(instruction, operand, registers, access.extended_state())) {
+      ranges.insert(ranges.end(), masked->begin(), masked->end());
+    } else if (operand.mem.type != ZYDIS_MEMOP_TYPE_VSIB) {
+      const uint64_t low = effective_address(instruction, operand, registers);
+      ranges.emplace_back(low, low + operand.size / 8);
+    }
+  }
+  return ranges;
+}
 
 }  // namespace
 
@@ -135,14 +154,9 @@ Result<FaultOutcome> WatchSet::on_fault(ThreadId thread, Addr address, bool patc
   }
   if (emulated == Emulated::no) {
     registers.rip = stopped_at;
+    const auto written = instruction ? ranges_written(*instruction, registers, access) : Ranges{};
     FRIDAY_TRY(opened, step_open(thread, instruction, page, registers));
-    for (unsigned i = 0; instruction && i < instruction->decoded.operand_count; ++i) {
-      const ZydisDecodedOperand& operand = instruction->operand(i);
-      if (operand.type != ZYDIS_OPERAND_TYPE_MEMORY || !(operand.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE)) continue;
-      if (operand.mem.type == ZYDIS_MEMOP_TYPE_VSIB) continue;  // a scatter: many places
-      uint64_t low = effective_address(*instruction, operand, registers);
-      FRIDAY_TRY_VOID(compare(low, low + operand.size / 8, true, outcome.hits));
-    }
+    for (auto [low, high] : written) FRIDAY_TRY_VOID(compare(low, high, true, outcome.hits));
     for (uint64_t each : opened) FRIDAY_TRY_VOID(compare(each, each + page_size, false, outcome.hits));
     outcome.how = FaultOutcome::How::stepped;
     ++statistics_.stepped;
