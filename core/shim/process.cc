@@ -169,13 +169,17 @@ long fork_replaying(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
     replay_consume(event);
     return result;
   }
-  // The parent is done with the event before the child exists, so that both see the same shim state up to here.
+  // The parent is done with the event before the child exists, so that both see the same shim state up to here. But what it is told
+  // in memory, of the child, the child was not.
+  uint32_t untold = 0;
+  const bool told = c.flags & (kParentSetTid | kPidFd) && probed([&] { untold = *(const uint32_t*)c.parent_tid; });
   replay_apply(event);
   if (c.flags & kParentSetTid) store_tid(c.parent_tid, (uint32_t)result);
   replay_consume(event);
   long pid = native(56, c.flags & 0xff, 0, 0, 0, 0);
   if (failed(pid)) replay_fail("a process could not be forked", pid);
   if (pid) return result;
+  if (told) store_tid(c.parent_tid, untold);
   thread_arm(area);
   become_only_thread(area);
   replay_forked();
@@ -356,6 +360,7 @@ void do_exit_group(CallFrame* frame, ThreadArea* area) {
   }
   if (control.mode == kModeRecord) {
     EventWriter writer(kCall, area, 231, arguments_of(frame), 1);
+    state_final(writer, frame, area);
     uint64_t now = ticks_now();
     writer.commit(0, 0, now, now);
     trace_end(kEndExit, (int)frame->rdi, nullptr);

@@ -56,10 +56,16 @@ int main(int argc, char** argv) {
   int fd = -1;
   child = make(kPidFd, &fd);
   CHECK(child >= 0);
-  if (child == 0) _exit(4);
+  if (child == 0) _exit(fd == -1 ? 4 : 1);  // only the parent is told
   CHECK(fd > 2);
   siginfo_t info;
   CHECK(waitid(3 /* P_PIDFD */, (id_t)fd, &info, WEXITED) == 0 && info.si_pid == child && info.si_status == 4 && close(fd) == 0);
+
+  int pid = 0;
+  child = make(CLONE_PARENT_SETTID, &pid);
+  CHECK(child >= 0);
+  if (child == 0) _exit(pid == 0 ? 4 : 1);
+  CHECK(pid == child && waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 4);
 
   child = make(CLONE_FS, NULL);
   CHECK(child >= 0);
