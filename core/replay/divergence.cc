@@ -69,6 +69,7 @@ std::string state_text(ReplayNode& node, const shim::DivergenceReport& report) {
     for (PartView part : cursor.record().event().parts())
       if (const auto* state = part.state()) {
         if (report.which == shim::kStateStack) return fmt::format("the {} bytes above the stack pointer", state->stack_bytes);
+        if (state->memory != report.expected) continue;  // another of those that the end of a process has
         return fmt::format("{} bytes of data at {:#x}", state->memory_bytes, state->address);
       }
   }

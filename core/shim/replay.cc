@@ -204,8 +204,9 @@ EventRecord* replay_expect(CallFrame* frame, ThreadArea* area, RecordType type, 
   }
   if (event->header.flags & kFlagState) {
     uint64_t want, got = 0;
-    const StatePart* state = (const StatePart*)replay_part(event, kState, 0, nullptr);
-    if (unsigned part = state_differs(state, frame, &want, &got)) diverge(event, kDivergedState, part, want, got, frame, area, type);
+    const StatePart* state;
+    for (unsigned n = 0; (state = (const StatePart*)replay_part(event, kState, n, nullptr)); n++)
+      if (unsigned part = state_differs(state, frame, &want, &got)) diverge(event, kDivergedState, part, want, got, frame, area, type);
   }
   if (!released) return event;
   area->in_call = 1;

@@ -5,7 +5,8 @@
 // Three hashes, so that a report can say what differs: the registers a function call preserves, with rsp and the address that the call returns to;
 // the words above the stack pointer; and a piece of the program's writable data (.data and .bss of its files, the brk heap), the next
 // piece each time, so that in the end all of it has been looked at. Memory that another thread's call or an asynchronous read may be
-// filling is not hashed: replay fills it when that call returns.
+// filling is not hashed: replay fills it when that call returns. With exit_group all of the program's writable memory is hashed that
+// is its own, but for what lies below the stack pointer.
 #include "core/shim/runtime.h"
 
 namespace friday::shim {
@@ -15,12 +16,15 @@ using namespace format;
 namespace {
 
 constexpr uint32_t kStackBytes = 256, kPieceBytes = 1024;
-constexpr unsigned kMostRegions = 64, kMostThreads = 16;
+constexpr uint64_t kFinalBytes = 64 << 20;  // no more is hashed at the end
+constexpr uint64_t kOwnLow = kWindowAddress, kOwnHigh = kWorkspaceAddress + (1ull << 40);  // where Friday's areas are
+constexpr unsigned kMostRegions = 128, kMostThreads = 16;
 
 struct Region {
   uint64_t low, high;
 } regions[kMostRegions];  // writable data of files; the heap is added by its present end
 unsigned region_count;
+uint64_t own_inode;        // the shim's
 unsigned next_region;
 uint64_t next_piece;      // in that region
 
@@ -71,11 +75,11 @@ uint32_t state_every;
 // Lists the program's writable data: mappings of files other than the shim's, and the anonymous one behind each, its .bss.
 void state_prepare() {
   MapLine line;
-  uint64_t data_end = 0, own = 0;  // own: the shim's inode; its code stands before its data
+  uint64_t data_end = 0;
   region_count = 0;
   for (const char* p = read_maps(); (p = parse_map_line(p, &line)) && region_count < kMostRegions;) {
-    if (line.low <= control.text_low && control.text_low < line.high) own = line.inode;
-    const bool data = line.inode ? line.inode != own && !line.shared : line.low == data_end && !line.path[0];
+    if (line.low <= control.text_low && control.text_low < line.high) own_inode = line.inode;  // its code stands before its data
+    const bool data = line.inode ? line.inode != own_inode && !line.shared : line.low == data_end && !line.path[0];
     data_end = data ? line.high : 0;
     if (data && (line.protection & 3) == 3) regions[region_count++] = {line.low, line.high};
   }
@@ -89,10 +93,33 @@ void state_note(const CallFrame* frame, ThreadArea* area) {
   area->state_due = 1;
   StatePart* state = &area->state;
   state->registers = hash_registers(frame);
-  if (!memory_is_quiet(area)) return;
+  // The shim itself changes the word of a futex with priority inheritance, before the call's event.
+  if (!memory_is_quiet(area) || (frame->rax == 202 && futex_inherits(arguments_of(frame)))) return;
   if (hash_range(frame->rsp, kStackBytes, &state->stack)) state->stack_bytes = kStackBytes;
   take_piece(state);
   if (state->memory_bytes && !hash_range(state->address, state->memory_bytes, &state->memory)) state->memory_bytes = 0;
+}
+
+void state_final(EventWriter& writer, const CallFrame* frame, const ThreadArea* area) {
+  if (!state_every || !memory_is_quiet(area)) return;
+  MapLine line;
+  uint64_t own_end = 0;  // of the shim's mappings, its .bss among them
+  region_count = 0;
+  for (const char* p = read_maps(); (p = parse_map_line(p, &line)) && region_count < kMostRegions;) {
+    const bool own = line.inode ? line.inode == own_inode : line.low == own_end;
+    if (own) own_end = line.high;
+    if (own || line.shared || line.protection != 3 || (line.low >= kOwnLow && line.low < kOwnHigh)) continue;
+    if (line.low <= frame->rsp && frame->rsp < line.high) line.low = frame->rsp;
+    regions[region_count++] = {line.low, line.high};
+  }
+  uint64_t left = kFinalBytes;
+  for (unsigned n = 0; n < region_count; n++) {
+    StatePart state = {hash_registers(frame), 0, 0, regions[n].low, 0, (uint32_t)min(regions[n].high - regions[n].low, left)};
+    left -= state.memory_bytes;
+    if (!state.memory_bytes || !hash_range(state.address, state.memory_bytes, &state.memory)) continue;
+    writer.part(kState, &state, sizeof state);
+    writer.event->header.flags |= kFlagState;
+  }
 }
 
 unsigned state_differs(const StatePart* state, const CallFrame* frame, uint64_t* want, uint64_t* got) {

@@ -265,6 +265,15 @@ def test_state_hash_finds_an_altered_stack_at_once(recorder, targets, events, al
     assert (kind, event) == ("state", at) and "256 bytes above the stack pointer" in actual
 
 
+def test_state_hash_looks_at_all_memory_at_the_end(recorder, targets, events, altered):
+    """What no call reads any more, and no piece that was looked at held."""
+    recording = recorder.record([targets / "diverge", "long"], name="it", options=["--state-hash=1000000"])
+    recorder.verify(recording)
+    end = number_of(events(recording), "exit_group", 0)
+    kind, event, actual = altered(recording, end, DATA)
+    assert (kind, event) == ("state", end) and "bytes of data at 0x" in actual
+
+
 @pytest.mark.parametrize("command", [
     ["threads"], ["threads_many"], ["threads_pause"], ["workers"], ["signals_order"], ["signals_jump"], ["fork_many"], ["execs", "2"], ["exceptions"],
     ["load_library"], ["sockets_tcp"], ["aio"], ["memory"]], ids=" ".join)
