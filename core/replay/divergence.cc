@@ -147,12 +147,14 @@ Divergence explain(ReplayNode& node, const Schedule& schedule, const shim::Diver
   return d;
 }
 
-Divergence explain_death(ReplayNode& node, const Schedule& schedule, ThreadId thread, int signal) {
+Divergence explain_death(ReplayNode& node, const Schedule& schedule, ThreadId thread, int signal, std::optional<Addr> recorded) {
   Divergence d = about(node, schedule, node.events_done(), thread, 0);
   d.kind = "end";
   d.call = signal_text(signal);
   if (d.expected.empty()) d.expected = no_more(node);
   d.actual = fmt::format("thread {} dies of {}", thread.value, signal_text(signal));
+  if (recorded) d.expected += fmt::format(" at {:#x}", recorded->value);
+  if (auto r = node.registers(thread); r && recorded) d.actual += fmt::format(" at {:#x}", r->rip);
   return d;
 }
 

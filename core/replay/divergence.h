@@ -44,7 +44,8 @@ Divergence explain(ReplayNode& node, const Schedule& schedule, const shim::Diver
 Divergence explain_overrun(ReplayNode& node, const Schedule& schedule, ThreadId thread);
 
 // Of a thread about to die of a signal that the recording does not have.
-Divergence explain_death(ReplayNode& node, const Schedule& schedule, ThreadId thread, int signal);
+// `recorded`: where the recorded program died of it, if that is known and it dies elsewhere now.
+Divergence explain_death(ReplayNode& node, const Schedule& schedule, ThreadId thread, int signal, std::optional<Addr> recorded);
 
 // Several lines, ending in a newline.
 std::string describe(const Divergence& divergence);

@@ -134,6 +134,12 @@ uint32_t killed_while_computing(const ReplayNode& node) {
 // It died at an instruction of its own behind its last event: no replay gets to another event.
 bool ended_by_fault(const ReplayNode& node) { return node.reader().header().running == format::kFaulted; }
 
+// Where that was; 0: not known, or in the shim, which goes other ways at replay.
+uint64_t place_of_fault(const ReplayNode& node) {
+  const uint64_t place = ended_by_fault(node) ? node.reader().header().faulted_at : 0;
+  return node.in_shim(place) ? 0 : place;
+}
+
 }  // namespace
 
 // As far as this process may by itself. False: it cannot go up.
@@ -674,9 +680,11 @@ std::optional<ReplayStop> ReplaySession::handle_fault(ReplayNode& node, ReplayNo
   stop.signal = signal;
   stop.pc = Addr{r.rip};
   if (thread.detour) return stop;
-  if (!dies_as_recorded(node, signal)) {
+  const bool recorded = dies_as_recorded(node, signal);
+  const uint64_t place = recorded ? place_of_fault(node) : 0;
+  if (!recorded || (place && place != r.rip)) {
     (void)stop_group();
-    return diverge(node, thread, explain_death(node, schedule_, ThreadId{thread.number}, signal));
+    return diverge(node, thread, explain_death(node, schedule_, ThreadId{thread.number}, signal, place ? std::optional(Addr{place}) : std::nullopt));
   }
   auto ended = end_node(node, ThreadId{thread.number}, {NodeOutcome::How::signal, signal, fmt::format("at {:#x}", r.rip)});
   if (ended && ended->kind == ReplayStop::Kind::ended) stop.text = "last";

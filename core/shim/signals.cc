@@ -203,8 +203,10 @@ bool leave_probe(const ThreadArea* area, SignalContext& c) {
 }
 
 // At replay the trace is only read.
-void note_fault() {
-  if (control.mode == kModeRecord) trace_header()->running = kFaulted;
+void note_fault(uint64_t rip) {
+  if (control.mode != kModeRecord) return;
+  trace_header()->faulted_at = rip;
+  trace_header()->running = kFaulted;
 }
 
 // By kill(2) and its like (si_code), not by the kernel for what an instruction did.
@@ -259,7 +261,7 @@ void on_fault(int signal, void* info, void* context) {
   if (leave_probe(area, c)) return;
   if (actions[signal].handler <= 1 || area->signal_mask & bit(signal)) {
     let_it_kill(signal);
-    note_fault();
+    note_fault(c.rip);
     return;
   }
   CallFrame frame = {};

@@ -7,6 +7,8 @@ import shutil
 
 import pytest
 
+FAULTED_AT = 168  # of the trace's header (docs/trace-format.md)
+
 
 @pytest.fixture
 def recording(recorder, targets):
@@ -142,6 +144,24 @@ def test_a_crash_that_does_not_happen_again(recorder, targets, events, edit):
     d = report(recorder, recording)
     assert (d["kind"], d["call"]) == ("end", "getppid")
     assert d["expected"] == "no more events: the program was killed by SIGFPE" and "getppid()" in d["actual"]
+
+
+@pytest.mark.parametrize("options", [(), ("--no-patch",)])
+@pytest.mark.parametrize("how", ["fault", "divide", "illegal", "bus", "overflow"])
+def test_a_crash_at_another_instruction(recorder, targets, how, options):
+    """Where the program died is part of what is replayed: by the same signal, after the same events, but elsewhere is not the same."""
+    recording = recorder.record([targets / "crash", how], name="it", options=options)
+    recorder.verify(recording)
+    trace = recording.path / "nodes/0/trace"
+    with open(trace, "r+b") as file:
+        file.seek(FAULTED_AT)
+        place = int.from_bytes(file.read(8), "little")
+        assert place
+        file.seek(FAULTED_AT)
+        file.write((place - 1).to_bytes(8, "little"))
+    d = report(recorder, recording)
+    assert d["kind"] == "end" and functions(d)[0] == "main"
+    assert d["expected"].endswith(f"{d['call']} at {place - 1:#x}") and d["actual"] == f"thread 0 dies of {d['call']} at {place:#x}"
 
 
 def test_nondeterminism_of_the_program(recorder, targets):
