@@ -116,6 +116,22 @@ def test_a_missing_gdb_is_named(workers, recorder):
 
 # ---- Ctrl-C
 
+def test_signals_sent_to_a_replayed_program_change_nothing(workers, opened):
+    """Whatever somebody on this machine sends it, the signals of faults and of the shim's own among them."""
+    session = opened(workers)
+    undisturbed = final_state(session)
+    session.restart()
+    point = session.breakpoint("turn", condition="number == 2")
+    session.run()
+    programs = [pid for pid, name in children().items() if name != "gdb"]
+    assert programs
+    for pid in programs:
+        for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP, signal.SIGSYS, signal.SIGUSR1, signal.SIGTERM, signal.SIGRTMAX):
+            os.kill(pid, number)
+    point.delete()
+    assert final_state(session) == undisturbed
+
+
 @pytest.mark.parametrize("sync", ["clock", "free"])
 def test_interrupt_stops_the_group_soon(busy, opened, sync):
     session = opened(busy, sync=sync)
