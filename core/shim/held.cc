@@ -7,6 +7,8 @@
 
 namespace friday::shim {
 
+uint32_t ever_held;
+
 namespace {
 
 constexpr int kNumbers[] = {4, 7, 11, 31};
@@ -23,7 +25,6 @@ struct Held {
 static_assert(kHeldAt + 2 * sizeof(Held) <= kSignalStackAt);
 
 Held for_all;           // any thread's handler may come here
-uint32_t ever_held;     // so that no call has to look
 uint32_t has_signalfd;  // any descriptor may be one
 
 // A child by vfork has its own beside its parent's.
@@ -155,16 +156,10 @@ void held_to_kernel(ThreadArea* area, uint64_t mask, uint64_t general) {
   send(for_all, general, false);
 }
 
-long interruptible_call(ThreadArea* area, CallFrame* frame) {
+long held_call(ThreadArea* area, CallFrame* frame) {
   if (frame->rax == 282 || frame->rax == 289) has_signalfd = 1;
-  for (;;) {
-    area->poked = 0;
-    uint64_t general = 0;
-    const bool held = ever_held && (set_of(held_of(area)) | (general = set_of(for_all) ? looked_for(frame) & set_of(for_all) : 0));
-    const long result = held ? call_with_held(area, frame, general) : make(area, frame);
-    if (result != -4 && result != kNotMade) return result;
-    if (!__atomic_exchange_n(&area->poked, 0, __ATOMIC_RELAXED) || signals_pending(area)) return result;
-  }
+  const uint64_t all = set_of(for_all), general = all ? looked_for(frame) & all : 0;
+  return general || set_of(held_of(area)) ? call_with_held(area, frame, general) : make(area, frame);
 }
 
 }  // namespace friday::shim

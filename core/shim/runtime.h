@@ -367,9 +367,20 @@ void held_forget(ThreadArea* area);
 void held_hand_on(ThreadArea* area);                            // the thread ends
 // Which blocks them, and what is in `mask`: the thread's own and, of what is held for any thread, `general`.
 void held_to_kernel(ThreadArea* area, uint64_t mask, uint64_t general);
+extern uint32_t ever_held;                                      // so that no call has to look
+long held_call(ThreadArea* area, CallFrame* frame);             // a call that may look for them
 // The program's call; not made (kNotMade) while a signal waits. What interrupts it and is none of the program's business, such as a
 // signal that it ignores, is not seen.
-long interruptible_call(ThreadArea* area, CallFrame* frame);
+inline long interruptible_call(ThreadArea* area, CallFrame* frame) {
+  const uint64_t call = frame->rax;
+  for (;;) {
+    area->poked = 0;
+    const bool looks = ever_held || call == 128 /* rt_sigtimedwait */ || call == 282 || call == 289 /* signalfd */;
+    const long result = __builtin_expect(looks, 0) ? held_call(area, frame) : friday_interruptible(area, (long)call, arguments_of(frame));
+    if (result != -4 && result != kNotMade) return result;
+    if (!__atomic_exchange_n(&area->poked, 0, __ATOMIC_RELAXED) || signals_pending(area)) return result;
+  }
+}
 
 // ---- channels.cc
 struct Transfer;
