@@ -33,8 +33,6 @@ ReplaySession::~ReplaySession() {
 }
 
 void ReplaySession::discard() {
-  for (auto& [pid, forked] : forked_) (void)TracedProcess::adopt(pid);  // its destructor ends the process
-  forked_.clear();
   nodes_.clear();
   by_tid_.clear();
   unclaimed_.clear();
@@ -386,21 +384,8 @@ std::optional<ReplayStop> ReplaySession::handle_held() {
 std::optional<ReplayStop> ReplaySession::handle(pid_t tid, int status) {
   auto owner = by_tid_.find(tid);
   if (owner == by_tid_.end()) {
-    if (WIFSTOPPED(status)) {
-      if (forked_.contains(tid)) {
-        user_regs_struct r;
-        ReplayNode& parent = *forked_.at(tid).parent;
-        const bool trap = !(status >> 16) && WSTOPSIG(status) == SIGTRAP && TracedProcess::registers(tid, r) && r.rip == parent.control().trap_instruction + 1;
-        if (trap) return adopt_fork(tid);
-        const int signal = (status >> 16) || WSTOPSIG(status) == SIGSTOP ? 0 : WSTOPSIG(status);
-        ptrace(PTRACE_CONT, tid, 0, signal);
-      } else {
-        unclaimed_[tid] = status;
-      }
-    } else {
-      forked_.erase(tid);
-      unclaimed_.erase(tid);
-    }
+    if (WIFSTOPPED(status)) unclaimed_[tid] = status;
+    else unclaimed_.erase(tid);
     return std::nullopt;
   }
   ReplayNode& node = *owner->second;
@@ -423,11 +408,8 @@ std::optional<ReplayStop> ReplaySession::handle_event(ReplayNode& node, ReplayNo
       by_tid_[child] = &node;
       node.thread_of(child)->stopped = waiting;
       if (waiting) resume_thread(node, *node.thread_of(child));
-    } else {
-      auto pages = node.watches().stores().snapshot();
-      if (!pages) return end_node(node, ThreadId{thread.number}, {NodeOutcome::How::failed, 0, pages.error().message});
-      forked_[child] = {&node, std::move(*pages)};
-      if (waiting) ptrace(PTRACE_CONT, child, 0, 0);
+    } else if (run_to_fork_trap(node, child, waiting)) {
+      if (auto stop = adopt_fork(node, child)) return stop;
     }
   }
   if (event == PTRACE_EVENT_STOP) thread.requested = false;
@@ -691,10 +673,24 @@ std::optional<ReplayStop> ReplaySession::handle_fault(ReplayNode& node, ReplayNo
   return stop;
 }
 
-std::optional<ReplayStop> ReplaySession::adopt_fork(pid_t pid) {
-  const Forked forked = std::move(forked_.at(pid));
-  forked_.erase(pid);
-  ReplayNode& parent = *forked.parent;
+// Runs a child, stopped at its first instruction if `waiting`, to where it waits for its trace: a few instructions of the shim that wait for
+// nobody. Its parent stands at the fork meanwhile, so that all that is known of it holds for the copy. False: it has ended.
+bool ReplaySession::run_to_fork_trap(const ReplayNode& parent, pid_t pid, bool waiting) {
+  if (waiting) ptrace(PTRACE_CONT, pid, 0, 0);
+  for (;;) {
+    int status = 0;
+    pid_t found;
+    do found = waitpid(pid, &status, __WALL);
+    while (found < 0 && errno == EINTR);
+    if (found != pid || !WIFSTOPPED(status)) return false;
+    user_regs_struct r;
+    const bool event = (status >> 16) != 0;
+    if (!event && WSTOPSIG(status) == SIGTRAP && TracedProcess::registers(pid, r) && r.rip == parent.control().trap_instruction + 1) return true;
+    ptrace(PTRACE_CONT, pid, 0, event || WSTOPSIG(status) == SIGSTOP ? 0 : WSTOPSIG(status));
+  }
+}
+
+std::optional<ReplayStop> ReplaySession::adopt_fork(ReplayNode& parent, pid_t pid) {
   auto adopted = TracedProcess::adopt(pid);
   if (!adopted) return std::nullopt;
   // The child's control block is a copy of its parent's, which stands just behind the forking event.
@@ -713,7 +709,8 @@ std::optional<ReplayStop> ReplaySession::adopt_fork(pid_t pid) {
     child->add_thread(pid);
     by_tid_[pid] = child;
     child->breakpoints().copy_from(parent.breakpoints());
-    FRIDAY_TRY_VOID(child->watches().copy_from(parent.watches(), forked.pages));
+    FRIDAY_TRY(pages, parent.watches().stores().snapshot());
+    FRIDAY_TRY_VOID(child->watches().copy_from(parent.watches(), pages));
     FRIDAY_TRY_VOID(map_trace(child->process(), pid, child->control().syscall_instruction, child->reader()));
     bool ok = child->set_control(&Control::trace_end, child->reader().end_offset()) &&
               child->set_control(&Control::cursor, uint64_t{child->reader().first_offset()}) &&
@@ -725,6 +722,7 @@ std::optional<ReplayStop> ReplaySession::adopt_fork(pid_t pid) {
   }();
   if (!started) return end_node(*child, ThreadId{0}, {NodeOutcome::How::failed, 0, started.error().message});
   if (on_node_started) on_node_started(*child);
+  if (auto flushed = child->flush_watches(); !flushed) return end_node(*child, ThreadId{0}, {NodeOutcome::How::failed, 0, flushed.error().message});
   resume_thread(*child, *child->thread_of(pid));
   return std::nullopt;
 }

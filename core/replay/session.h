@@ -117,7 +117,7 @@ class ReplaySession {
   // Hash of all memory the program can write, stacks below the stack pointer left out: equal states have equal hashes.
   Result<uint64_t> state_hash(NodeId id);
 
-  // A node's process exists now (at its start or fork): breakpoints can be set in it.
+  // A node's process exists now: breakpoints can be set in it. A forked one is still what its parent is, which stands at the fork.
   std::function<void(ReplayNode&)> on_node_started;
   // What a called function writes to its standard output or error.
   std::function<void(NodeId, std::string_view)> on_call_output;
@@ -147,7 +147,8 @@ class ReplaySession {
   std::optional<ReplayStop> handle_fault(ReplayNode& node, ReplayNode::Thread& thread, int signal);
   std::optional<ReplayStop> handle_exit(ReplayNode& node, pid_t tid, int status);
   std::optional<ReplayStop> end_node(ReplayNode& node, ThreadId thread, NodeOutcome outcome);
-  std::optional<ReplayStop> adopt_fork(pid_t pid);
+  static bool run_to_fork_trap(const ReplayNode& parent, pid_t pid, bool waiting);
+  std::optional<ReplayStop> adopt_fork(ReplayNode& parent, pid_t pid);
   // calls.cc
   ReplayStop give_up_call(ReplayNode& node, ReplayNode::Thread& thread, CallFailure failure);
   CallFailure describe_waiting(const ReplayNode::Thread& thread) const;
@@ -174,11 +175,6 @@ class ReplaySession {
   std::map<NodeId, std::unique_ptr<ReplayNode>> nodes_;
   std::map<pid_t, ReplayNode*> by_tid_;
   std::map<pid_t, int> unclaimed_;        // children that stopped before their parent's event told of them
-  struct Forked {
-    ReplayNode* parent;
-    PatchedStores::Snapshot pages;
-  };
-  std::map<pid_t, Forked> forked_;        // child processes not yet at their fork trap: who forked them
   std::unique_ptr<ScheduleMemory> memory_;
   std::map<std::pair<uint64_t, uint64_t>, UniqueFd> shared_;  // shared objects, by FileHeader::sharing and number
   std::optional<Divergence> divergence_;
