@@ -223,7 +223,9 @@ class Debugger final : public Pump, public ClientOwner {
   Result<std::pair<GdbLink*, const Layout*>> knowing_link(NodeId node);
   Result<std::vector<CodeLocation>> locate(NodeId node, const std::string& location);
   uint64_t address_of(NodeId node, const CodeLocation& location) { return location.place ? state(node).layout.address(*location.place) : location.address; }
-  Result<std::vector<CodeLocation>> ask_locations(NodeId node, const std::string& location);
+  Result<std::vector<CodeLocation>> ask_locations(NodeId node, const std::string& command, bool anywhere);
+  Result<std::vector<CodeLocation>> locate_once(NodeId node, const std::string& command);
+  Result<std::vector<CodeLocation>> locate_local(NodeId node, const std::string& function, const std::string& variable);
   Result<std::string> ask_source(NodeId node, uint64_t pc);
 
   // calls.cc
@@ -272,6 +274,7 @@ class Debugger final : public Pump, public ClientOwner {
   bool arm_as_in_parent(StopPoint& point, ReplayNode& node);
   void disarm(StopPoint& point, ReplayNode& node);
   void disarm_all(StopPoint& point);
+  Result<void> arm_on_nodes(StopPoint& point);
   void arm_all(ReplayNode& node);
   struct Judgement {  // of the conditions at one stop
     std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
@@ -280,9 +283,9 @@ class Debugger final : public Pump, public ClientOwner {
     std::string note() const;
   };
   bool holds(const StopPoint& point, NodeId node, Judgement& judgement);
+  Result<void> arm_expression(StopPoint& point, ReplayNode& node, const std::string& expression, const std::string& text);
   std::optional<std::string> function_of_local(NodeId node, const std::string& expression);
-  Result<std::shared_ptr<const ExpressionPlan>> watch_plan(const StopPoint& point, ReplayNode& node, const std::string& shown, const std::string& text, bool local,
-                                                           bool may_ask);
+  Result<std::shared_ptr<const ExpressionPlan>> watch_plan(const StopPoint& point, ReplayNode& node, const std::string& shown, const std::string& text, bool may_ask);
   Result<void> watch_expression(StopPoint& point, ReplayNode& node, const std::string& shown, const std::string& text, bool local, bool may_ask);
   // libraries.cc
   void watch_loader(ReplayNode& node);
@@ -294,7 +297,9 @@ class Debugger final : public Pump, public ClientOwner {
   Result<std::optional<FrameLife>> current_frame(ReplayNode& node, bool may_ask);
   static bool lives(ReplayNode& node, const FrameLife& frame);
   Result<void> tie_to_frame(StopPoint& point, ReplayNode& node, Watched& watched, bool may_ask);
-  Result<void> arm_entries(StopPoint& point, ReplayNode& node, const std::string& function);
+  Result<bool> inherit_watches(const StopPoint& point, ReplayNode& node, const std::string& expression);
+  bool is_watched(const StopPoint& point, ReplayNode& node, const std::string& expression, bool may_ask);
+  Result<void> arm_entries(StopPoint& point, ReplayNode& node, const std::string& function, const std::string& variable);
   void enter_frame(StopPoint& point, ReplayNode& node, bool may_ask);
   void leave_frames(StopPoint& point, ReplayNode& node, const ReplayStop& stop);
   bool follow_frames(ReplayStop& stop, bool may_ask);

@@ -288,9 +288,15 @@ Result<std::shared_ptr<const ExpressionPlan>> Debugger::place_now(NodeId id, con
   if (has_call(expression)) return refused;
   FRIDAY_TRY(l, link(id));
   auto answer = l->ask("-friday-value " + mi_quote(expression), *this);
-  auto json = nlohmann::json::parse(answer.value_or(""), nullptr, false);
+  if (!answer) {
+    Error error = answer.error();
+    error.message = fmt::format("node {}: {} cannot be watched: {}", id, expression, error.message);
+    return std::unexpected(std::move(error));
+  }
+  auto json = nlohmann::json::parse(*answer, nullptr, false);
   if (json.is_discarded() || !json["address"].is_number()) return refused;
   FRIDAY_TRY(plan, plan_of_value(json, expression));
+  plan.fixed = true;
   return std::make_shared<const ExpressionPlan>(std::move(plan));
 }
 

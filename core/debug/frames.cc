@@ -102,9 +102,48 @@ Result<void> Debugger::tie_to_frame(StopPoint& point, ReplayNode& node, Watched&
   return node.breakpoints().insert(Addr{watched.frame->back}, {BreakpointOwner::Kind::stop_point, point.id.value});
 }
 
-// Breakpoints at all places where the function is entered.
-Result<void> Debugger::arm_entries(StopPoint& point, ReplayNode& node, const std::string& function) {
-  FRIDAY_TRY(locations, locate(node.id(), function));
+// The watches of an expression that a node has from the parent that it is forked from, which stands at the fork; of locals as long as their
+// frame lives. Whether there are any.
+Result<bool> Debugger::inherit_watches(const StopPoint& point, ReplayNode& node, const std::string& expression) {
+  if (starting_ != node.id() || !node.info().parent) return false;
+  const auto& all = state(*node.info().parent).watches;
+  auto of_parent = all.find(point.id.value);
+  if (of_parent == all.end()) return false;
+  FRIDAY_TRY(thread, scope_thread(node.id()));
+  FRIDAY_TRY(registers, node.registers(thread));
+  FRIDAY_TRY(maps, node.mappings());
+  const auto on_stack = [&](uint64_t rsp) {
+    return std::ranges::any_of(maps, [&](const Mapping& map) { return map.low <= registers.rsp && registers.rsp < map.high && map.low <= rsp && rsp < map.high; });
+  };
+  NodeContext& s = state(node.id());
+  bool any = false;
+  for (const Watched& each : of_parent->second) {
+    if (each.expression != expression) continue;
+    Watched watched;
+    watched.expression = expression;
+    watched.type = each.type;
+    if (each.frozen) {
+      FRIDAY_TRY(found_with, each.frozen->registers(thread));
+      if (!on_stack(found_with.rsp)) continue;  // of another thread: its stack is memory that nobody uses
+      watched.frozen = std::make_unique<FrozenFrame>(node, found_with);
+    }
+    if (watched.frame = each.frame; watched.frame) {
+      if (each.frame->end <= registers.rsp || !lives(node, *each.frame)) continue;
+      watched.frame->thread = thread;
+      FRIDAY_TRY_VOID(node.breakpoints().insert(Addr{watched.frame->back}, {BreakpointOwner::Kind::stop_point, point.id.value}));
+    }
+    watched.chain = std::make_unique<ChainWatch>(point.id, each.chain->plan(), s.next_index, point.any_write);
+    s.next_index += ChainWatch::most_links + 1;
+    FRIDAY_TRY_VOID(watched.chain->arm(watched.seen_from(node), thread, node.watches(), point.any_page));
+    s.watches[point.id.value].push_back(std::move(watched));
+    any = true;
+  }
+  return any;
+}
+
+// Breakpoints at all places where the function is entered, or the block of it that declares the variable.
+Result<void> Debugger::arm_entries(StopPoint& point, ReplayNode& node, const std::string& function, const std::string& variable) {
+  FRIDAY_TRY(locations, locate_local(node.id(), function, variable));
   auto& instances = point.instances[node.id()];
   for (const CodeLocation& location : locations) {
     const Addr address{address_of(node.id(), location)};
@@ -114,11 +153,22 @@ Result<void> Debugger::arm_entries(StopPoint& point, ReplayNode& node, const std
   return {};
 }
 
+// Whether a local is watched already in the frame that the stopped thread is in: a block in a loop begins more than once.
+bool Debugger::is_watched(const StopPoint& point, ReplayNode& node, const std::string& expression, bool may_ask) {
+  auto watches = state(node.id()).watches.find(point.id.value);
+  if (watches == state(node.id()).watches.end() || watches->second.empty()) return false;
+  const auto here = current_frame(node, may_ask);
+  if (!here || !*here) return false;
+  return std::ranges::any_of(watches->second, [&](const Watched& each) {
+    return each.expression == expression && each.frame && each.frame->thread == (*here)->thread && each.frame->end == (*here)->end && each.frame->back == (*here)->back;
+  });
+}
+
 // A function whose local is watched was entered.
 void Debugger::enter_frame(StopPoint& point, ReplayNode& node, bool may_ask) {
   for (const auto& expression : point.expressions) {
     const auto local = split_local(expression);
-    if (!local) continue;
+    if (!local || is_watched(point, node, expression, may_ask)) continue;
     if (auto armed = watch_expression(point, node, expression, local->second, true, may_ask); !armed)
       notices_.push_back(fmt::format("watch {}: {} is not watched in this call of {} on node {}: {}", point.id.value, expression, local->first, node.id(), armed.error().message));
   }

@@ -61,8 +61,8 @@ Result<std::pair<GdbLink*, const Layout*>> Debugger::knowing_link(NodeId id) {
   return std::pair{l, &own->layout};
 }
 
-Result<std::vector<CodeLocation>> Debugger::ask_locations(NodeId id, const std::string& location) {
-  const bool anywhere = stands_alone(location);
+// `anywhere`: whichever gdb knows the program may be asked.
+Result<std::vector<CodeLocation>> Debugger::ask_locations(NodeId id, const std::string& command, bool anywhere) {
   std::pair<GdbLink*, const Layout*> asked;
   if (anywhere) {
     FRIDAY_TRY(found, knowing_link(id));
@@ -72,9 +72,9 @@ Result<std::vector<CodeLocation>> Debugger::ask_locations(NodeId id, const std::
     FRIDAY_TRY(l, link(id));
     asked = {l, &own->layout};
   }
-  FRIDAY_TRY(answer, asked.first->ask("-friday-locate " + mi_quote(location), *this));
+  FRIDAY_TRY(answer, asked.first->ask("-friday-locate " + command, *this));
   auto json = nlohmann::json::parse(answer, nullptr, false);
-  if (json.is_discarded() || json.empty()) return fail(ErrorCode::not_found, "node {}: no location for {}", id, location);
+  if (json.is_discarded() || json.empty()) return fail(ErrorCode::not_found, "node {}: no location for {}", id, command);
   std::vector<CodeLocation> list;
   for (const auto& entry : json) {
     if (!entry["address"].is_number()) continue;
@@ -86,15 +86,24 @@ Result<std::vector<CodeLocation>> Debugger::ask_locations(NodeId id, const std::
 
 // Where a breakpoint at a location stands.
 Result<std::vector<CodeLocation>> Debugger::locate(NodeId id, const std::string& location) {
-  if (!stands_alone(location)) return ask_locations(id, location);
+  return stands_alone(location) ? locate_once(id, mi_quote(location)) : ask_locations(id, mi_quote(location), false);
+}
+
+// Where a variable of a function comes into being; `variable` is the beginning of an expression.
+Result<std::vector<CodeLocation>> Debugger::locate_local(NodeId id, const std::string& function, const std::string& variable) {
+  const auto end = std::ranges::find_if_not(variable, [](unsigned char c) { return isalnum(c) || c == '_'; });
+  return locate_once(id, fmt::format("-local {} {}", mi_quote(function), mi_quote(std::string(variable.begin(), end))));
+}
+
+Result<std::vector<CodeLocation>> Debugger::locate_once(NodeId id, const std::string& command) {
   FRIDAY_TRY(s, placed(id));
   Program& program = *s->program;
-  if (auto known = program.locations.find(location); known != program.locations.end()) return known->second;
-  auto asked = ask_locations(id, location);
+  if (auto known = program.locations.find(command); known != program.locations.end()) return known->second;
+  auto asked = ask_locations(id, command, true);
   // What gdb refused is refused for all; that it died, or was interrupted, says nothing of the location.
   const bool keep = asked ? std::all_of(asked->begin(), asked->end(), [](const auto& l) { return l.place.has_value(); })
                           : asked.error().code == ErrorCode::bad_input || asked.error().code == ErrorCode::not_found;
-  if (keep) program.locations.insert_or_assign(location, asked);
+  if (keep) program.locations.insert_or_assign(command, asked);
   return asked;
 }
 

@@ -55,20 +55,9 @@ Result<uint32_t> Debugger::add_breakpoint(const std::vector<NodeId>& nodes, cons
   }
   point.condition = clean(condition);
   FRIDAY_TRY(id, points_.add(std::move(point)));
-  StopPoint& added = *points_.find(id);
-  std::optional<Error> failure;
-  size_t placed = 0;
-  for (NodeId n : nodes) {
-    ReplayNode* node = session_->find(n);
-    if (!node || !node->has_process()) continue;
-    auto done = arm(added, *node);
-    if (done) placed++;
-    else if (!failure) failure = done.error();
-  }
-  if (placed == 0 && failure && !added.may_wait) {
-    disarm_all(added);
+  if (auto armed = arm_on_nodes(*points_.find(id)); !armed) {
     points_.withdraw(id);
-    return std::unexpected(*failure);
+    return std::unexpected(armed.error());
   }
   return id.value;
 }
@@ -82,20 +71,9 @@ Result<uint32_t> Debugger::add_watch(const std::vector<NodeId>& nodes, const std
   FRIDAY_TRY_VOID(take_options(point));
   point.condition = clean(condition);
   FRIDAY_TRY(id, points_.add(std::move(point)));
-  StopPoint& added = *points_.find(id);
-  std::optional<Error> failure;
-  size_t placed = 0;
-  for (NodeId n : nodes) {
-    ReplayNode* node = session_->find(n);
-    if (!node || !node->has_process() || node->state() == NodeState::ended) continue;
-    auto done = arm(added, *node);
-    if (done) placed++;
-    else if (!failure) failure = done.error();
-  }
-  if (placed == 0 && failure) {
-    disarm_all(added);
+  if (auto armed = arm_on_nodes(*points_.find(id)); !armed) {
     points_.withdraw(id);
-    return std::unexpected(*failure);
+    return std::unexpected(armed.error());
   }
   return id.value;
 }
@@ -107,6 +85,23 @@ Result<uint32_t> Debugger::add_timer(double seconds) {
   FRIDAY_TRY(id, points_.add(std::move(point)));
   timers_[id.value] = Timer{static_cast<int64_t>(seconds * 1e9), 0, true};
   return id.value;
+}
+
+// Puts a stop point in force on its nodes. Where that fails, in another program or before a library is loaded, it is pending; an error, and
+// in force nowhere, when it fails everywhere.
+Result<void> Debugger::arm_on_nodes(StopPoint& point) {
+  std::optional<Error> failure;
+  size_t placed = 0;
+  for (NodeId id : point.nodes.ids) {
+    ReplayNode* node = session_->find(id);
+    if (!node || !node->has_process() || (point.kind == StopKind::watchpoint && node->state() == NodeState::ended)) continue;
+    auto done = arm(point, *node);
+    if (done) placed++;
+    else if (!failure) failure = done.error();
+  }
+  if (placed > 0 || !failure || point.may_wait) return {};
+  disarm_all(point);
+  return std::unexpected(std::move(*failure));
 }
 
 Result<void> Debugger::arm(StopPoint& point, ReplayNode& node) {
@@ -143,16 +138,23 @@ Result<void> Debugger::arm_watch(StopPoint& point, ReplayNode& node) {
   point.instances[node.id()].clear();
   for (const auto& expression : point.expressions) {
     const std::string text = expression.starts_with("*0x") ? "*(int*)" + expression.substr(1) : expression;
-    auto armed = watch_expression(point, node, expression, text, false, true);
-    // FUNC::LOCAL, unless the name means a variable that is always there.
-    if (!armed && !point.by_place)
-      if (const auto function = function_of_local(node.id(), text)) armed = arm_entries(point, node, *function);
-    if (!armed) {
+    if (auto armed = arm_expression(point, node, expression, text); !armed) {
       disarm(point, node);
       return armed;
     }
   }
   return {};
+}
+
+Result<void> Debugger::arm_expression(StopPoint& point, ReplayNode& node, const std::string& expression, const std::string& text) {
+  FRIDAY_TRY(inherited, inherit_watches(point, node, expression));
+  const auto& watches = state(node.id()).watches[point.id.value];
+  const auto armed = inherited ? Result<void>() : watch_expression(point, node, expression, text, false, true);
+  if (armed && (watches.empty() || (!watches.back().frame && !watches.back().chain->plan()->fixed))) return {};  // a variable that is always there
+  // FUNC::LOCAL, of the calls of FUNC that are to come.
+  if (!point.by_place)
+    if (const auto function = function_of_local(node.id(), text)) return arm_entries(point, node, *function, split_local(text)->second);
+  return armed;
 }
 
 // FUNC of FUNC::LOCAL; none where what stands before the :: is no function.
@@ -164,7 +166,7 @@ std::optional<std::string> Debugger::function_of_local(NodeId id, const std::str
 
 // How the expression is evaluated whenever what it reads changes. What only gdb can evaluate is taken as the place that it has now.
 Result<std::shared_ptr<const ExpressionPlan>> Debugger::watch_plan(const StopPoint& point, ReplayNode& node, const std::string& shown,
-                                                                   const std::string& text, bool local, bool may_ask) {
+                                                                   const std::string& text, bool may_ask) {
   if (point.by_place) return place_now(node.id(), text, "");
   const KnownPlan* known = may_ask ? nullptr : known_plan(state(node.id()), text);
   if (!may_ask && (!known || known->refusal)) return fail(ErrorCode::unsupported, "gdb is busy with a step, and was not asked about it before");
@@ -175,7 +177,6 @@ Result<std::shared_ptr<const ExpressionPlan>> Debugger::watch_plan(const StopPoi
   }
   if (found->kind == ExpressionPlan::Kind::gdb) {
     if (!may_ask) return fail(ErrorCode::unsupported, "gdb is busy with a step");
-    if (!local && function_of_local(node.id(), shown)) return fail(ErrorCode::unsupported, "{} is a variable of a function", shown);
     auto place = place_now(node.id(), text, found->reason);
     auto fixed = fmt::format("watch {}: {} is watched where it stands now, as with -l: {}", point.id.value, shown, found->reason);
     if (place && std::ranges::find(notices_, fixed) == notices_.end()) notices_.push_back(std::move(fixed));
@@ -189,7 +190,7 @@ Result<std::shared_ptr<const ExpressionPlan>> Debugger::watch_plan(const StopPoi
 // `shown` is what the user wrote, `text` what is evaluated; `local`: it is a variable of the function just entered.
 Result<void> Debugger::watch_expression(StopPoint& point, ReplayNode& node, const std::string& shown, const std::string& text, bool local, bool may_ask) {
   FRIDAY_TRY(thread, scope_thread(node.id()));
-  FRIDAY_TRY(plan, watch_plan(point, node, shown, text, local, may_ask));
+  FRIDAY_TRY(plan, watch_plan(point, node, shown, text, may_ask));
   const bool in_frame = local || !plan->registers.empty();
   NodeContext& s = state(node.id());
   const uint32_t type = types_.add(*plan, plan->type), first = s.next_index;
@@ -255,11 +256,10 @@ Result<void> Debugger::enable(uint32_t number, bool on) {
   if (point->enabled == on) return {};
   point->enabled = on;
   if (auto timer = timers_.find(number); timer != timers_.end()) timer->second.enabled = on;
-  for (NodeId id : point->nodes.ids) {
-    ReplayNode* node = session_->find(id);
-    if (!node || !node->has_process()) continue;
-    if (on) FRIDAY_TRY_VOID(arm(*point, *node));
-    else disarm(*point, *node);
+  if (!on) disarm_all(*point);
+  else if (auto armed = arm_on_nodes(*point); !armed) {
+    point->enabled = false;
+    return armed;
   }
   return {};
 }

@@ -52,6 +52,8 @@
 # -friday-value EXPR             gdb's own evaluation, for what no plan can do: calls of functions of the program included
 #   {"bytes": HEX, "address": NUMBER or null, "type": ID, "types": [...]}
 #
+# -friday-locate -local FUNCTION NAME   where a variable of a function comes into being: the function's entry, or where the blocks that declare
+#                                it begin, in the same form
 # -friday-locate LOCATION        where a breakpoint at LOCATION would stand, every inlined copy and overload included
 #   [{"address", "function", "file", "full_name", "line"}]   the last four may be null
 #
@@ -443,6 +445,16 @@ def in_program(expression, work):
         return with_unnamed(expression, work)
 
 
+def as_value(expression):
+    """In C a function stands for its address."""
+    if not re.fullmatch(r"[(*\s]*[A-Za-z_][\w:]*[\s)]*", expression):
+        return expression
+    try:
+        return "&(%s)" % expression if bare(type_of(expression)).code == gdb.TYPE_CODE_FUNC else expression
+    except gdb.error:
+        return expression  # told when it is evaluated
+
+
 def is_unknown_name(problem):
     """Whether nothing else need be tried: gdb has searched all symbols for a name in vain, which takes it milliseconds. It translates
     in the scope of the innermost frame, whichever is selected."""
@@ -464,6 +476,7 @@ class Plan(JsonCommand):
         return dict(in_program(expression, self.planned), expression=expression)
 
     def planned(self, expression):
+        expression = as_value(expression)
         answer = {"kind": "gdb", "expression": expression, "scope": self.scope()}
         try:
             answer.update(self.plan(expression))
@@ -551,7 +564,11 @@ class Plan(JsonCommand):
             value = gdb.parse_and_eval(expression)
             if bare(value.type).code in REFERENCES:
                 value = value.referenced_value()
+            if value.is_optimized_out:
+                raise gdb.error("value has been optimized out")
             if place is not None and not place.bits:
+                if value.address is None:  # in this frame gdb knows the value, the bytecode is that of another variable of this name
+                    raise Unplannable("gdb computes the value")
                 expected, got = int(value.address), run(place.code)
             else:
                 bits = 8 * type.sizeof
@@ -569,6 +586,8 @@ class Locate(JsonCommand):
     """-friday-locate LOCATION"""
 
     def answer(self, argv):
+        if argv[0] == "-local":
+            return self.local(*argv[1:])
         location = one_argument(argv, "-friday-locate LOCATION")
         rest, _ = gdb.decode_line(location)  # raises "Function ... not defined." where a breakpoint would be pending
         if rest:
@@ -580,6 +599,26 @@ class Locate(JsonCommand):
             return [self.describe(each) for each in breakpoint.locations]
         finally:
             breakpoint.delete()
+
+    def local(self, function, name):
+        entries = self.answer([function])
+        blocks = {}
+        for entry in entries:
+            outer = gdb.block_for_pc(entry["address"])
+            while outer is not None and outer.function is None:
+                outer = outer.superblock
+            if outer is None or any(symbol.name == name for symbol in outer):
+                return entries
+            # gdb 13 cannot list blocks from the outside: they are found by the lines in them.
+            for line in outer.function.symtab.linetable():
+                block = gdb.block_for_pc(line.pc) if outer.start <= line.pc < outer.end else None
+                while block is not None and block.start != outer.start and block.function is None:
+                    if any(symbol.name == name for symbol in block):
+                        blocks[block.start] = dict(entry, address=block.start, line=gdb.find_pc_line(block.start).line)
+                    block = block.superblock
+        if not blocks:
+            raise gdb.GdbError('No symbol "%s" in function "%s".' % (name, function))
+        return list(blocks.values())
 
     @staticmethod
     def describe(location):
@@ -704,7 +743,9 @@ class Value(JsonCommand):
     """-friday-value EXPR"""
 
     def answer(self, argv):
-        value = in_program(" ".join(argv), gdb.parse_and_eval)
+        value = in_program(" ".join(argv), lambda text: gdb.parse_and_eval(as_value(text)))
+        if value.is_optimized_out:
+            raise gdb.error("value has been optimized out")
         if value.type.strip_typedefs().code in (gdb.TYPE_CODE_REF, gdb.TYPE_CODE_RVALUE_REF):
             value = value.referenced_value()
         table = TypeTable()

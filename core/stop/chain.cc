@@ -7,6 +7,12 @@
 
 namespace friday {
 
+namespace {
+
+constexpr uint64_t kLowestMapping = 65536;  // vm.mmap_min_addr
+
+}  // namespace
+
 ChainWatch::ChainWatch(StopPointId id, std::shared_ptr<const ExpressionPlan> plan, uint32_t first_index, bool any_write)
     : id_(id), plan_(std::move(plan)), first_index_(first_index), any_write_(any_write) {
   FRIDAY_CHECK(plan_) << "stop point " << id.value;
@@ -22,6 +28,8 @@ Result<void> ChainWatch::arm(NodeControl& node, ThreadId thread, WatchSet& watch
   FRIDAY_TRY(way, find(node, thread));
   if (!way.place && way.links.empty())
     return fail(ErrorCode::unsupported, "{} cannot be watched: it has no place in memory, and reads none", plan_->expression);
+  if (way.links.empty() && way.place->address.value < kLowestMapping)
+    return fail(ErrorCode::bad_address, "{} cannot be watched: it is at {}, where no program can have memory", plan_->expression, way.place->address);
   return follow(std::move(way), watches);
 }
 
@@ -49,9 +57,11 @@ Result<ChainWatch::Way> ChainWatch::find(NodeControl& node, ThreadId thread) con
   return way;
 }
 
-// False when there is no memory.
+// False when there is no memory, and something else would have to change before it means any: a place that is always the same is
+// waited for.
 Result<bool> ChainWatch::arm_range(uint32_t index, MemoryCell cell, bool any_write, WatchSet& watches) {
-  auto armed = watches.arm({id_, first_index_ + index, cell.address, cell.size, any_write}, allow_any_page_);
+  const bool may_wait = index == 0 && links_.empty();
+  auto armed = watches.arm({id_, first_index_ + index, cell.address, cell.size, any_write}, allow_any_page_, may_wait);
   if (!armed && armed.error().code == ErrorCode::bad_address) return false;
   if (!armed) return std::unexpected(armed.error());
   return true;

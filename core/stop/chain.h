@@ -32,6 +32,7 @@ class ChainWatch {
   ChainWatch(StopPointId id, std::shared_ptr<const ExpressionPlan> plan, uint32_t first_index = 0, bool any_write = false);
 
   StopPointId id() const { return id_; }
+  const std::shared_ptr<const ExpressionPlan>& plan() const { return plan_; }
   bool owns(const WatchHit& hit) const;
 
   // Evaluates the expression and arms all that it read. An undefined value is no error; a page that may not be protected is, and an

@@ -91,6 +91,7 @@ struct ExpressionPlan {
   };
   Kind kind = Kind::gdb;
   std::string expression, reason;
+  bool fixed = false;                // the place that it had once, whatever it means later
   std::vector<std::byte> bytecode;
   bool movable = false;              // all addresses in the bytecode are known: `addresses`
   std::vector<uint32_t> addresses;   // where in the bytecode addresses of symbols stand, eight big-endian bytes each

@@ -76,7 +76,7 @@ struct WatchSet::Access final : StoreAccess {
   std::vector<std::byte> state_;
 };
 
-Result<void> WatchSet::arm(const WatchRange& range, bool allow_any_page) {
+Result<void> WatchSet::arm(const WatchRange& range, bool allow_any_page, bool may_wait) {
   uint64_t low = range.low.value, high = low + range.size;
   if (range.size == 0 || high < low)
     return fail(ErrorCode::usage, "cannot watch {} bytes at {}", range.size, range.low);
@@ -85,15 +85,21 @@ Result<void> WatchSet::arm(const WatchRange& range, bool allow_any_page) {
   if (ran_since_ && !followed) layout_known_ = false;
   FRIDAY_TRY_VOID(load_layout());
   PageUse use = PageUse::ordinary;
+  bool mapped = true;
   for (uint64_t page = page_of(low); page < high; page += page_size) {
-    if (!mapping_at(page))
-      return fail(ErrorCode::bad_address, "cannot watch {} bytes at {}: nothing is mapped at {:#x}", range.size,
-                  range.low, std::max(page, low));
-    if (use == PageUse::ordinary && !allow_any_page) use = page_use(Addr{page});
+    if (!mapping_at(page)) {
+      mapped = false;
+      if (!may_wait)
+        return fail(ErrorCode::bad_address, "cannot watch {} bytes at {}: nothing is mapped at {:#x}", range.size, range.low, std::max(page, low));
+    } else if (use == PageUse::ordinary && !allow_any_page) {
+      use = page_use(Addr{page});
+    }
   }
   Armed armed{range, std::vector<std::byte>(range.size)};
-  if (auto read = node_.read(range.low, armed.bytes); !read)
-    return fail(ErrorCode::bad_address, "cannot watch {} bytes at {}: {}", range.size, range.low, read.error().message);
+  if (auto read = node_.read(range.low, armed.bytes); !read) {
+    if (mapped) return fail(ErrorCode::bad_address, "cannot watch {} bytes at {}: {}", range.size, range.low, read.error().message);
+    armed.bytes.clear();
+  }
   disarm(range.id, range.index);
   uint32_t slot = next_slot_++;
   if (use != PageUse::ordinary) {

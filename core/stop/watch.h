@@ -75,10 +75,10 @@ class WatchSet {
  public:
   WatchSet(NodeControl& node, Breakpoints& breakpoints) : node_(node), breakpoints_(breakpoints), stores_(node, breakpoints) {}
 
-  // Fails with bad_address when a byte is not mapped. A range on a page that holds a stack or a thread block is given to the
+  // Fails with bad_address when a byte is not mapped, unless `may_wait`: then it is undefined until the program maps it. A range on a page that holds a stack or a thread block is given to the
   // debug registers, and refused (unsupported) when they do not suffice, unless `allow_any_page`: then its pages are protected
   // like all others. (id, index) that is armed already is moved.
-  Result<void> arm(const WatchRange& range, bool allow_any_page = false);
+  Result<void> arm(const WatchRange& range, bool allow_any_page = false, bool may_wait = false);
   void disarm(StopPointId id);
   void disarm(StopPointId id, uint32_t index);
   void disarm_all();

@@ -29,16 +29,27 @@ def plain_end(group):
 
 @pytest.mark.parametrize("expression, words", [
     ("no_such_variable", "no_such_variable"), ("head->no_member", "no_member"), ("$rax", "no place in memory"), ("$rip", "no place in memory"), ("1 + 2", "no place in memory"),
-    ("square(3)", "watched|no place"), ("&total", "no place in memory"), ("", "needs an expression|expression"), ("*(long*)16", ".")])
+    ("square(3)", "watched|no place"), ("&total", "no place in memory"), ("", "needs an expression|expression"), ("*(long*)16", "no program can have memory")])
 def test_what_has_no_place_is_refused(group, opened, plain_end, expression, words):
     session = opened(group)
-    if expression == "*(long*)16":  # it may be mapped one day
-        session.watch(expression, lambda: pytest.fail("nothing writes there"), nodes="0,1")
-    else:
-        with pytest.raises(friday.Error, match=words):
-            session.watch(expression, nodes="0,1")
-    assert expression == "*(long*)16" or not session.points
+    with pytest.raises(friday.Error, match=words):
+        session.watch(expression, nodes="0,1")
+    assert not session.points
     assert final_state(session) == plain_end
+
+
+def test_what_is_switched_off_is_switched_on_again_where_it_can_be(group, opened, plain_end):
+    session = opened(group)
+    hits = []
+    points = [session.breakpoint("factorial", lambda: hits.append(("factorial", int(session.node)))), session.watch("ratio", lambda: hits.append(("ratio", int(session.node)))),
+              session.breakpoint("-pending no_such_function")]
+    for point in points:
+        point.disable()
+        point.enable()
+        assert point.enabled
+    assert final_state(session) == plain_end
+    assert {(what, node) for what, node in hits} == {("factorial", 0), ("factorial", 1), ("ratio", 0), ("ratio", 1)}, hits
+    assert hits.count(("factorial", 0)) == hits.count(("factorial", 1)) == 5
 
 
 def test_code_and_what_never_changes(group, opened, plain_end):

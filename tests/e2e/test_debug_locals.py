@@ -40,6 +40,43 @@ def test_each_entry_of_a_function_is_watched(locals_, opened, plain_end):
     assert state(session) == plain_end
 
 
+@pytest.fixture(scope="module")
+def blocks(tmp_path_factory):
+    return record_once("debug_session_O0", lambda recorder: recorder.record([BUILD / "targets" / "debug_session_O0"]), tmp_path_factory)
+
+
+def test_a_variable_of_an_inner_block_is_watched_from_when_the_block_begins(blocks, opened):
+    session = opened(blocks)
+    limits = []
+    session.breakpoint("sum_squares", lambda: limits.append(int(session.read(None, "n"))))
+    new = [value for _, value in changes(session, "sum_squares::i")]
+    assert limits and [value for value in new if value != 1] == [value for limit in limits for value in range(2, limit + 2)], (limits, new)
+    assert session.backend.take_notices() == []
+
+
+@pytest.mark.parametrize("expression, given", [("main::value", "main"), ("value", "here"), ("main::value", "here"), ("-l value", "here")])
+def test_a_local_is_watched_in_the_child_of_a_fork(tmp_path_factory, opened, expression, given):
+    recording = record_once("fork_pipe", lambda recorder: recorder.record([BUILD / "targets" / "fork_pipe"]), tmp_path_factory)
+    session = opened(recording)
+    if given == "here":
+        break_at(session, "pipe")
+        session.node.gdb("frame function main")
+    values = {0: [], 1: []}
+    session.watch(expression, lambda hit: values[int(hit.node)].append(hit.new))
+    run_to_end(session)
+    received = [each for i in range(1000) for each in (i, i * 3 + 1)]
+    seen = [new for old, new in zip([0, *received], received) if new != old]  # of the child, where each is stored over the one before
+    assert values[0][:1000] == [i * 3 + 1 for i in range(1000)], values[0][:9]
+    assert values[1] == seen, values[1][:9]
+
+
+def test_the_calls_to_come_are_watched_also_if_one_is_under_way(locals_, opened):
+    session = opened(locals_)
+    break_at(session, "count")
+    new = [value for _, value in changes(session, "count::total")]
+    assert [value for value in new if value] == [1, 3, 6, 10, 1, 3, 1, 3, 6, 1, 3, 6]
+
+
 def test_recursion_watches_each_activation(locals_, opened, plain_end):
     session = opened(locals_)
     seen = [(old, new) for old, new in changes(session, "nest::here") if new % 10 == 1]
@@ -117,6 +154,28 @@ def test_what_is_refused(locals_, opened, plain_end, expression, words):
     with pytest.raises(friday.Error, match=words):
         session.watch(expression)
     assert final_state(session) == plain_end
+
+
+def test_locals_that_optimised_code_has_lost_are_said_to_be_and_no_others_of_their_name(tmp_path_factory, opened):
+    session = opened(record_once("lost_locals", lambda recorder: recorder.record([BUILD / "targets" / "lost_locals"]), tmp_path_factory))
+    node = session.node
+    break_at(session, "write")
+    assert node.read("shadowed") == 5, "the global"
+    node.gdb("frame function lose")
+    for name in ("gone", "shadowed"):
+        assert "<optimized out>" in node.gdb(f"print {name}")
+        with pytest.raises(friday.OptimizedOut, match="optimized out"):
+            node.read(name)
+        with pytest.raises(friday.Error, match="optimized out"):
+            session.watch(name)
+    assert node.read("computed") == 8 and node.read("n") == 4 and node.read("'lost_locals.c'::shadowed") == 5
+
+
+def test_a_function_stands_for_its_address(locals_, opened):
+    session = opened(locals_)
+    break_at(session, "nest")
+    node = session.node
+    assert node.read("nest") == node.read("&nest") == node.read("*nest") != 0 and node.read("(nest)") == node.read("&nest")
 
 
 def test_expressions_are_meant_in_the_frame_that_is_selected(locals_, opened):

@@ -28,6 +28,19 @@ def test_every_change_is_seen_and_the_replay_ends_as_recorded(maps, opened):
     assert final_state(session) == plain
 
 
+def test_an_address_where_nothing_is_mapped_yet_is_waited_for(maps, opened):
+    session = opened(maps)
+    break_at(session, "stored")
+    cell, size = int(session.node.read("&cell->value")), int(session.node.read("sizeof cell->value"))
+    session.restart()
+    seen, stores = [], []
+    session.watch(f"*(long*){cell:#x}" if size == 8 else f"*(int*){cell:#x}", lambda hit: seen.append(hit.new))
+    session.breakpoint("stored", lambda: stores.append((int(session.read(None, "&cell->value")), int(session.read(None, "value")), seen[-1:])))
+    run_to_end(session)
+    there = [(value, last) for place, value, last in stores if place == cell]
+    assert there and all(last == [value] for value, last in there), stores
+
+
 def test_memory_that_is_mapped_after_the_watch_was_set(maps, opened):
     session = opened(maps)
     seen, stores = [], []
