@@ -47,18 +47,33 @@ def frame_of(session: "Session", node: int) -> tuple[str, str]:
     return _FRAME.sub("", first, count=1), source
 
 
+# The number of the innermost frame in the program's own code, or else in code whose source is here: libraries were built elsewhere.
+_OWN_FRAME = """
+import gdb, os
+def friday_own_frame():
+    frame, number, here = gdb.newest_frame(), 0, ""
+    while frame is not None and number < 20:
+        symtab = frame.find_sal().symtab
+        if symtab is not None:
+            if (symtab.objfile.owner or symtab.objfile).filename == gdb.current_progspace().filename:
+                return number
+            if here == "" and os.path.exists(symtab.fullname()):
+                here = number
+        frame, number = frame.older(), number + 1
+    return here
+print(friday_own_frame())
+"""
+OWN_FRAME = f"python exec({_OWN_FRAME!r})"
+
+
 def caller_of(session: "Session", node: int) -> str:
-    """The innermost frame whose source is the program's own: libraries were built elsewhere, so their paths are relative."""
+    """The innermost frame of the program's own code, as gdb shows it; "" if there is none."""
     try:
-        frames = re.split(r"^#\d+\s+", session.backend.gdb(node, "backtrace 20"), flags=re.M)[1:]
+        number = session.backend.gdb(node, OWN_FRAME).strip()
+        frames = dict(re.findall(r"^#(\d+)\s+(.*(?:\n(?!#).*)*)", session.backend.gdb(node, "backtrace 20") if number else "", flags=re.M))
     except Error:
         return ""
-    for frame in frames:
-        frame = " ".join(re.sub(r"^0x[0-9a-f]+ in ", "", frame).split())
-        place = _PLACE.search(frame)
-        if place and place[1].startswith("/"):
-            return frame
-    return ""
+    return " ".join(re.sub(r"^0x[0-9a-f]+ in ", "", frames.get(number, "")).split())
 
 
 def source_place(session: "Session", node: int) -> str:
@@ -241,6 +256,10 @@ def _restart(session: "Session", command: Command, filename: str | None, out: Ou
 
 def _goto(session: "Session", command: Command, filename: str | None, out: Output) -> None:
     words, behind = command.rest.split(), ""
+    if len(words) > 1 and _CLOCK.match(" ".join(words[:-1])) and not _CLOCK.match(command.rest):
+        if command.nodes is not None:
+            raise UsageError("the node stands before `goto`, or behind the time")
+        command = Command(words[-1], command.verb, " ".join(words[:-1]), "", command.line, command.block_line)
     if command.rest == "end":
         with _watched(session, out):
             stop = session.goto_end()
@@ -264,7 +283,7 @@ def _goto(session: "Session", command: Command, filename: str | None, out: Outpu
         node, event = session.nodes.all[found[0]], found[1]
         behind = f"`goto event {event + 1} {node.name}` goes past it"
     else:
-        usage = "goto SECONDS | event N [NODE] | message N | HH:MM:SS | output NODE /REGEX/ | end"
+        usage = "goto SECONDS | event N [NODE] | message N | HH:MM:SS [NODE] | output NODE /REGEX/ | end"
         raise UsageError(usage + nearest(words[0], PLACES) if words else usage)
     if session.backend.event(int(node)) >= event:
         out("going back: replayed from the start")

@@ -169,6 +169,11 @@ class StopPoint:
         return f"<{self.label}, {self.hits} hits{state}>"
 
 
+def _check_captured(name: str, captured: dict[str, Any]) -> None:
+    if captured:
+        raise UsageError(f"`{', '.join(captured)}` would be a value of the handler's, and there is none: indented lines below `{name}(...)` are its handler")
+
+
 _NAMED = re.compile(r"(?:-l\s+)?[A-Za-z_]")  # an expression that begins with a name
 
 
@@ -444,12 +449,14 @@ class Session:
             point.set_handler(handler, stops=self.console)
         return point
 
-    def _watchpoint(self, expressions: Any, nodes: Any = None, condition: str | None = None) -> StopPoint:
+    def _watchpoint(self, expressions: Any, nodes: Any = None, condition: str | None = None, **captured: Any) -> StopPoint:
         """`watchpoint(...)` that owns no block."""
+        _check_captured("watchpoint", captured)
         return self.set_suite("watch", None, expressions, nodes, condition)
 
-    def _breakpoint(self, location: str, nodes: Any = None, condition: str | None = None) -> StopPoint:
+    def _breakpoint(self, location: str, nodes: Any = None, condition: str | None = None, **captured: Any) -> StopPoint:
         """`breakpoint(...)` that owns no block."""
+        _check_captured("breakpoint", captured)
         return self.set_suite("breakpoint", None, location, nodes, condition)
 
     def point(self, id_: Any) -> StopPoint:

@@ -56,7 +56,7 @@ OWNED: dict[str, Owned] = {
                      nodes=True),
     "restart": Owned(4, "restart", "Goes back to the start of the recording. Stop points and Python's names stay, "
                      "altered marks go.", "restart"),
-    "goto": Owned(2, "[NODE] goto SECONDS | event N [NODE] | message N | HH:MM:SS | output NODE /REGEX/ | end", "Goes to a place in the recording: the "
+    "goto": Owned(2, "[NODE] goto SECONDS | event N [NODE] | message N | HH:MM:SS [NODE] | output NODE /REGEX/ | end", "Goes to a place in the recording: the "
                   "first event at or after a logical time or the node's wall clock, where a node is about to make its event "
                   "N, where message N (of `info messages`) is about to be received, the next write of a node to its standard output or error that a "
                   "regular expression finds, or the end. What lies behind is reached "

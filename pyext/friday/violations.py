@@ -1,6 +1,7 @@
 """What a predicate found: records with their evidence, for people and as JSON."""
 from __future__ import annotations
 
+import ast
 import os
 import traceback
 from dataclasses import dataclass, field
@@ -73,7 +74,7 @@ def user_frames(error: BaseException) -> list[traceback.FrameSummary]:
 def user_traceback(error: BaseException) -> str:
     """The exception as Python shows it, without the frames of this package."""
     shown = traceback.TracebackException.from_exception(error)
-    frames = [frame for frame in shown.stack if not frame.filename.startswith(PACKAGE)]
+    frames = [frame for frame in shown.stack if not frame.filename.startswith(PACKAGE) and frame.filename != ast.__file__]
     shown.stack = traceback.StackSummary.from_list(frames) if frames else None  # None: no header
     return "".join(shown.format())
 

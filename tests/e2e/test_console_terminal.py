@@ -5,6 +5,7 @@ import pathlib
 import re
 import shutil
 import signal
+import subprocess
 import time
 
 import pytest
@@ -168,6 +169,7 @@ BAD_INPUT = {  # what is typed, and the one line that answers it
     "watch 5": "5 cannot be watched: it has no place in memory",
     "delete 99": "no stop point 99; there are: ",
     "goto message 1000000": "there is no message 1000000: they have the numbers 1 to ",
+    "goto 25:00 n2": "`25:00` is no time of day: HH:MM:SS",
     "goto event 100000 n2": "node 2 (n2) has no event 100000: the last is ",
     "source nothing.friday": "cannot read nothing.friday: No such file or directory",
 }
@@ -206,6 +208,14 @@ def test_at_the_end_a_watch_of_nothing_is_refused_and_times_agree(piped):
 def test_a_stop_point_that_is_refused_uses_up_no_number(piped):
     done = piped("tbreak stabilize\nc\nbreak no_such_function\nwatch srv.nothing\nwatch 5\nbreak stabilize\n")
     assert done.stdout.endswith("breakpoint 2 (stabilize) on all nodes\n"), done.stdout
+
+
+def test_a_bare_list_knows_the_programs_own_code_by_a_relative_path(piped, recorder):
+    (recorder.directory / "relative.c").write_text('#include <unistd.h>\nint main(void) {\n  return write(1, "x", 1) != 1;  // here\n}\n')
+    subprocess.run(["cc", "-g", "-o", "relative", "relative.c"], cwd=recorder.directory, check=True)
+    recording = recorder.record([recorder.directory / "relative"])
+    done = piped("break write\nc\nlist\ndelete\ngoto event 2\n", recording=recording.path)
+    assert "[relative] 3\t  return write" in done.stdout, done.stdout + done.stderr
 
 
 def test_goto_a_time_says_how_to_go_past_the_event_there(piped):

@@ -13,6 +13,7 @@ import friday
 from friday import table
 from friday.answers import Output, ranges
 from friday.console import Console
+from friday.running import OWN_FRAME
 from friday.teaching import LIST_NAMES
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -167,13 +168,13 @@ def test_an_exception_in_a_handler_shows_its_line_and_stops_the_group(capsys):
 
 @pytest.mark.parametrize("text,message", [
     ("py 1 +", "SyntaxError: invalid syntax"), ("@(x += 1)", "AtError"), ("py @9(x)", "no node 9"),
-    ("py nonsense", "NameError"), ("py @b(x)", 'the node of that name is `@"b"(...)`'), ("watch x\n  1 +\nquit", "SyntaxError"),
+    ("py nonsense", "NameError"), ("py watchpoint('x', old=1)", "`old` would be a value of the handler's"), ("py __ALL__ = 3", "__ALL__ is a metavariable and cannot be set"), ("py @b(x)", 'the node of that name is `@"b"(...)`'), ("watch x\n  1 +\nquit", "SyntaxError"),
 ])
 def test_errors_in_python_are_shown_as_python_shows_them(text, message, capsys):
     console, _ = make()
     feed(console, text)
     shown = capsys.readouterr().err
-    assert message in shown and "pyext/friday" not in shown
+    assert message in shown and "pyext/friday" not in shown and "ast.py" not in shown
 
 
 def test_batch_ends_at_the_first_error(tmp_path, capsys):
@@ -351,7 +352,7 @@ def test_a_bare_list_shows_the_innermost_source_of_a_node_in_a_library(out):
     console, backend = make(("a", "b"))
     backend.answers = {
         "frame": {0: "#0  poll (n=1) at ../linux/poll.c:29\n29\tin ../linux/poll.c\n", 1: "#0  f () at /src/a.c:5\n5\t  x = 1;\n"},
-        "backtrace 20": "#0  poll (n=1) at ../linux/poll.c:29\n#1  0x55 in run (end=0) at /src/a.c:79\n"}
+        OWN_FRAME: "1\n", "backtrace 20": "#0  poll (n=1) at ../linux/poll.c:29\n#1  0x55 in run (end=0) at /src/a.c:79\n"}
     feed(console, "list\n0 l\n0 list f")
     asked = [entry for entry in backend.log if entry[1].startswith("gdb list")]
     assert asked == [(0, "gdb list /src/a.c:79"), (1, "gdb list"), (0, "gdb list"), (0, "gdb list f")]
