@@ -193,7 +193,7 @@ Result<void> Debugger::set_stop_point(Client& client, const StopPointRequest& re
       if (!armed) client.watches.erase(place);
       return armed;
     }
-    default: return fail(ErrorCode::unsupported, "read watchpoints are not there yet");
+    default: return fail(ErrorCode::unsupported, "reads cannot be watched: Friday sees the stores of a program, not what it loads");
   }
 }
 

@@ -99,6 +99,7 @@ ALIASES = {"bre": "break", "si": "stepi", "ni": "nexti", "exit": "quit", "thbrea
 
 _RECORDED = "a recording has happened already: Friday built the nodes when it opened it"
 _STOPS = "stop points belong to Friday, which sets them in all nodes and moves them when nodes start"
+_READS = "reads cannot be watched: Friday sees the stores of a program, not what it loads"
 _RUNS = "it would move one node and leave the others behind"
 _OUTSIDE = "commands of the system do not belong to the replay; use another terminal"
 _INPUT = "gdb would ask for more lines, and it has no terminal here"
@@ -121,8 +122,8 @@ REFUSED: dict[str, tuple[int, str, str]] = {  # name -> (fewest letters, why, wh
     "clone-inferior": (4, "each node has a gdb of its own, with one inferior", "node NODE"),
     "remove-inferiors": (6, "each node has a gdb of its own, with one inferior", "friday replay REC --node LIST"),
     "rbreak": (3, _STOPS, "break"),
-    "rwatch": (2, _STOPS, "watch"),
-    "awatch": (2, _STOPS, "watch"),
+    "rwatch": (2, _READS, "watch, which stops at each change; break where it is read"),
+    "awatch": (2, _READS, "watch, which stops at each change; break where it is read"),
     "catch": (3, _STOPS, "break on the function of the C library"),
     "tcatch": (3, _STOPS, "tbreak on the function of the C library"),
     "dprintf": (2, _STOPS, "break with a handler that prints and ends in `cont`"),
