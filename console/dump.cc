@@ -66,6 +66,8 @@ std::string parts_text(const EventView& event, const Peers& peers) {
     } else if (const auto* change = part.shared_write()) {
       static constexpr const char* kDone[] = {"changes", "writes", "clears", "sets size", "allocates", "copies"};
       text += fmt::format("  {} {} bytes at {} of shared memory {}", kDone[change->change < std::size(kDone) ? change->change : 0], change->length, change->offset, change->object);
+    } else if (const auto* word = part.owner_died()) {
+      text += fmt::format("  [{:#x}]={:#x}, of a mutex whose owner died", part.address(), word->value);
     } else if (part.kind() == format::kSignalInfo && part.bytes().size() >= 20) {
       int32_t words[5];  // siginfo_t: si_signo, si_errno, si_code, padding, si_pid
       memcpy(words, part.bytes().data(), sizeof words);

@@ -562,6 +562,7 @@ void record_unknown(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
 
 void record_call(CallFrame* frame, ThreadArea* area) {
   if (signals_pending(area) && frame->rax != 15 && signals_deliver(frame, area, Moment::before_call)) return;
+  if (group_member()) robust_mapping_call(frame);
   const CallInfo& info = call_info(frame->rax);
   switch (info.rule) {
     case kEmulated:

@@ -13,7 +13,7 @@ namespace {
 constexpr uint32_t kWaiters = 0x80000000, kOwner = 0x3fffffff;
 enum : uint64_t { kWake = 1, kLock = 6, kUnlock = 7, kTryLock = 8, kWaitBitset = 9, kWaitRequeue = 11, kRequeue = 12, kLock2 = 13 };
 constexpr uint64_t kPrivate = 128, kRealtime = 256;
-constexpr long kAgain = -11, kFault = -14, kPerm = -1, kNoCall = -38, kDeadlock = -35, kSearch = -3, kInterrupted = -4, kTimedOut = -110;
+constexpr long kAgain = -11, kFault = -14, kInvalid = -22, kPerm = -1, kNoCall = -38, kDeadlock = -35, kSearch = -3, kInterrupted = -4, kTimedOut = -110;
 
 bool load(uint64_t address, uint32_t* value) {
   return probed([&] { *value = *(const volatile uint32_t*)address; });
@@ -44,12 +44,30 @@ void finish(CallFrame* frame, ThreadArea* area, long result, uint64_t word = 0) 
   frame->rax = (uint64_t)result;
 }
 
+// A mutex between processes, or a robust one. The kernel wakes nobody who waits for it here when its owner is killed, as it has a
+// list of its own of those who wait for such words: so who waits looks now and then.
+bool looks(const CallFrame* frame) { return !(frame->rsi & kPrivate); }
+
+constexpr long kLookAfter = 50000000, kSecond = 1000000000;  // nanoseconds
+
+// Until when the next wait lasts: up to the program's limit, or to a look before it (true).
+bool limit_wait(ThreadArea* area, const int64_t* limit, long clock) {
+  int64_t until[2] = {};
+  native(228, clock, until);
+  until[1] += kLookAfter;
+  if (until[1] >= kSecond) until[0]++, until[1] -= kSecond;
+  const bool look = !limit || until[0] < limit[0] || (until[0] == limit[0] && until[1] < limit[1]);
+  memcpy(area->wait_until, look ? until : limit, sizeof until);
+  return look;
+}
+
 // Waits while the word is `value`, by a call of its own in the trace. False: a handler comes first, `frame` leads there, and the
 // program's call is made again behind it.
 bool wait(CallFrame* frame, ThreadArea* area, uint32_t value, long* result) {
-  const uint64_t operation = frame->rsi & 127;
+  const bool realtime = (frame->rsi & 127) == kLock || (frame->rsi & kRealtime);
   CallFrame plain = *frame;
-  plain.rsi = kWaitBitset | (frame->rsi & kPrivate) | (operation == kLock || (frame->rsi & kRealtime) ? kRealtime : 0);
+  plain.rsi = kWaitBitset | (frame->rsi & kPrivate) | (realtime ? kRealtime : 0);
+  if (looks(frame)) plain.r10 = (uint64_t)area->wait_until;
   plain.rdx = value;
   plain.r8 = 0;
   plain.r9 = 0xffffffff;
@@ -62,7 +80,16 @@ bool wait(CallFrame* frame, ThreadArea* area, uint32_t value, long* result) {
     const EventRecord* next = replay_peek();
     interrupted = is_signal_of(next, area);
   } else {
-    const Recorded done = make_call(&plain, area, call_info(202));
+    Recorded done;
+    bool look;
+    uint32_t now = value;
+    do {
+      look = looks(frame) && limit_wait(area, (const int64_t*)frame->r10, realtime ? 0 : 1);
+      done = make_call(&plain, area, call_info(202));
+      look = look && done.result == kTimedOut;
+    } while (look && !done.stolen && !signals_pending(area) && load(frame->rdi, &now) && now == value);
+    if (look) done.result = kAgain;
+    if (group_member()) robust_woken(frame->rdi);
     *result = done.result == kNotMade ? kInterrupted : done.result;
     if (control.mode == kModeRecord && (done.result != kNotMade || done.stolen)) {
       EventWriter writer(done.stolen ? kReturn : kCall, area, 202, arguments_of(&plain), 6);
@@ -76,6 +103,9 @@ bool wait(CallFrame* frame, ThreadArea* area, uint32_t value, long* result) {
 
 void lock(CallFrame* frame, ThreadArea* area, bool only_try) {
   const uint64_t word = frame->rdi;
+  int64_t limit[2] = {};
+  if (!only_try && frame->r10 && !probed([&] { memcpy(limit, (const void*)frame->r10, sizeof limit); })) return finish(frame, area, kFault);
+  if (limit[0] < 0 || (uint64_t)limit[1] >= kSecond) return finish(frame, area, kInvalid);
   for (;;) {
     uint32_t value;
     if (!load(word, &value)) return finish(frame, area, kFault);

@@ -102,6 +102,7 @@ void become_only_thread(ThreadArea* area) {
   }
   area->kernel_tid = (uint32_t)native(186);
   area->look_timer = 0;
+  robust_forked(area);
   token_start(area);
 }
 
@@ -205,43 +206,6 @@ long fork_replaying(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
 constexpr uint64_t kAreaKept = 0x1000;
 static_assert(sizeof(ThreadArea) <= kAreaKept);
 
-struct RobustList {
-  RobustList* next;
-};
-struct RobustHead {
-  RobustList list;
-  long futex_offset;
-  RobustList* pending;
-};
-
-// What the kernel does for robust mutexes when a thread ends (kernel/futex/core.c exit_robust_list), on recorded ids.
-void release_robust(ThreadArea* area, uint64_t entry_address, long offset) {
-  uint32_t* word = (uint32_t*)(entry_address + (uint64_t)offset);
-  if ((*word & 0x3fffffff) != area->tid) return;
-  uint32_t now = (*word & 0x80000000) | 0x40000000;
-  const bool waiters = *word & 0x80000000;
-  friday_copy_out(word, &now, 4);
-  if (waiters && control.mode == kModeRecord) native(202, word, 1, 1, 0, 0, 0);
-}
-
-// The lowest bit of an entry's address says that it inherits priority (futex.cc).
-RobustList* plain(RobustList* entry) { return (RobustList*)((uint64_t)entry & ~1ull); }
-
-void walk_robust_list(ThreadArea* area) {
-  if (!area->robust_list) return;
-  probed([&] {
-    const RobustHead* head = (const RobustHead*)area->robust_list;
-    RobustList* const pending = plain(head->pending);
-    RobustList* entry = plain(head->list.next);
-    for (int limit = 2048; (uint64_t)entry != area->robust_list && limit; limit--) {
-      RobustList* next = plain(entry->next);
-      if (entry != pending) release_robust(area, (uint64_t)entry, head->futex_offset);
-      entry = next;
-    }
-    if (pending) release_robust(area, (uint64_t)pending, head->futex_offset);
-  });
-}
-
 }  // namespace
 
 static bool sealed;
@@ -250,7 +214,6 @@ static bool sealed;
 void process_seals(ThreadArea* area) {
   sealed = true;
   if (area->clear_tid) native(218, area->clear_tid);
-  if (area->robust_list) native(273, area->robust_list, 24);
   area->clear_tid = area->robust_list = 0;
 }
 
@@ -320,11 +283,13 @@ void do_thread_exit(CallFrame* frame, ThreadArea* area) {
   const bool replay = control.mode == kModeReplay;
   if (replay) {
     EventRecord* event = replay_expect(frame, area, kThreadExit, 60);
-    walk_robust_list(area);
+    robust_thread_ends(area);
     if (area->clear_tid) store_tid(area->clear_tid, 0);
     replay_consume(event);
   } else {
-    walk_robust_list(area);
+    robust_thread_ends(area);
+    // Its memory may serve another thread when the kernel would look.
+    if (area->robust_list && !sealed) native(273, 0, 24);
     if (area->clear_tid) {
       store_tid(area->clear_tid, 0);
       native(202, area->clear_tid, 1 /* FUTEX_WAKE */, 0x7fffffff, 0, 0, 0);
@@ -335,6 +300,7 @@ void do_thread_exit(CallFrame* frame, ThreadArea* area) {
       writer.commit(0, 0, now, now);
     }
   }
+  area->robust_list = 0;
   area->alive = 0;
   if (__atomic_sub_fetch(&live_threads, 1, __ATOMIC_SEQ_CST) == 0 && !replay) trace_end(kEndExit, (int)frame->rdi, nullptr);
   if (replay) {
@@ -351,16 +317,24 @@ void do_thread_exit(CallFrame* frame, ThreadArea* area) {
   friday_exit_thread((uint64_t)area + kAreaKept, kAreaSize - kAreaKept, code);
 }
 
+// All end with the process, whatever they are doing.
+static void each_thread_ends() {
+  for (uint32_t n = 0; n < control.thread_count; n++)
+    if (area_of(n)->alive) robust_thread_ends(area_of(n));
+}
+
 void do_exit_group(CallFrame* frame, ThreadArea* area) {
   if (area->borrowed) return end_vfork_child(frame, area);
   if (control.mode == kModeReplay) {
     EventRecord* event = replay_expect(frame, area, kCall, 231);
+    each_thread_ends();
     replay_consume(event);
     for (;;) trap(kTrapExit, (int)frame->rdi);
   }
   if (control.mode == kModeRecord) {
     EventWriter writer(kCall, area, 231, arguments_of(frame), 1);
     state_final(writer, frame, area);
+    each_thread_ends();
     uint64_t now = ticks_now();
     writer.commit(0, 0, now, now);
     trace_end(kEndExit, (int)frame->rdi, nullptr);

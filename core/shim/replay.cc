@@ -88,10 +88,12 @@ void replay_forked() { shared_pages = 0; }
 
 void replay_consume(EventRecord* event) {
   shared_pages = 0;
+  robust_apply(event, false);
   control.cursor += event->header.size;
   control.event = event->index + 1;
   area_of(event->header.thread)->sequence++;
   const EventRecord* next = replay_peek();
+  if (next) robust_apply(next, true);
   while (!next && control.cut) trap(kTrapEndOfTrace, 0);
   if (next && next->header.type == kYield && next->call == kYieldSpin) trap(kTrapSpin, 0);
 }

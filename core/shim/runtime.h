@@ -181,7 +181,8 @@ extern volatile uint32_t live_threads;
 
 // ---- token_group.cc: processes that share memory. All but group_attach under the process's own token.
 bool group_attach(int fd);                                  // maps the TokenArea
-bool group_member();                                        // shares memory: what follows does something
+uint32_t group_member();                                    // its number if it shares memory: then what follows does something
+bool group_held();                                          // it is this process's turn
 bool group_wanted();                                        // another process waits
 bool group_overdue();                                       // and this one's turn has lasted
 void group_lend(ThreadArea* in_call, bool quick);           // null: not for a call
@@ -286,6 +287,20 @@ bool local_call(CallFrame* frame, ThreadArea* area);    // computed in process, 
 // ---- futex.cc: futexes with priority inheritance
 bool futex_inherits(const uint64_t* arguments);
 void do_futex_inheriting(CallFrame* frame, ThreadArea* area);
+
+// ---- robust.cc: robust mutexes whose owner ends
+void robust_thread_ends(ThreadArea* area);            // what the kernel does when it ends, by a call of its own
+// While recording, in a process that shares memory.
+void robust_publish(ThreadArea* area);                // the calling thread lets others at what it holds
+enum class Look { turn_begins, turn_ends, at_event };
+void robust_look(Look when);                          // for what the kernel has given back of those that were killed
+void robust_woken(uint64_t address);                  // a wait for this word has ended
+void robust_attach(EventWriter& writer);              // what was found, to the event under way
+void robust_mapping_call(const CallFrame* frame);     // is about to be made
+void robust_mapped();                                 // shared memory has been mapped
+void robust_forked(ThreadArea* area);                 // in the child
+void robust_member_leaves();
+void robust_apply(const format::EventRecord* event, bool before);  // at replay
 
 // ---- exec.cc
 void exec_remember(char** environment);  // what a program's exec must find again

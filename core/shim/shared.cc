@@ -128,6 +128,7 @@ bool shared_wanted(const uint64_t* a, const FileStat& st) {
 
 bool shared_record_map(uint64_t device, uint64_t inode, int fd, uint64_t offset, uint64_t address, uint64_t length, bool readable, SharedMapPart* part) {
   const bool named = device || inode;
+  robust_mapped();
   bool fresh = true;
   const uint32_t object = named ? group_share(device, inode, &fresh) : 0;
   if (named ? !object : !group_share_inherited()) {

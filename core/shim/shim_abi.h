@@ -13,7 +13,7 @@
 namespace friday::shim {
 
 inline constexpr uint64_t kControlMagic = 0x4c4f52544e4f4346;  // "FCONTROL"
-inline constexpr uint32_t kAbiVersion = 8;
+inline constexpr uint32_t kAbiVersion = 9;
 
 // Fixed places in the address space, the same at record and replay, far from where the kernel puts anything by itself.
 inline constexpr uint64_t kStubAddress = 0x130000000000;      // replay only: the stub that rebuilds the image
@@ -80,6 +80,8 @@ struct ThreadArea {
   // The state hash of the call being made, if one is due (state.cc).
   uint32_t state_calls, state_due;
   format::StatePart state;
+  uint64_t wait_until[2]; // when a wait for a mutex between processes looks again (futex.cc)
+  uint64_t held_words;    // of TokenArea::held, those of this thread
   uint64_t probe;         // not 0: the shim reads what the program points at, and a fault there is expected (runtime.h Probe)
 };
 
@@ -236,13 +238,23 @@ struct SharedObject {
 };
 inline constexpr uint64_t kSegmentDevice = ~0ull;
 
-inline constexpr uint32_t kMaxMembers = 1 << 20, kMaxGroups = 1 << 16, kMaxObjects = 1 << 16;
+// The word of a robust mutex that a thread held when it last let others run.
+struct HeldWord {
+  uint32_t member;         // its process; 0: not in use
+  uint32_t owner;          // its id, as the word has it; 0: not filled in yet
+  uint64_t device, inode, offset;  // of what is mapped there, as in /proc/PID/maps
+  uint64_t address;        // in that process
+};
+
+inline constexpr uint32_t kMaxMembers = 1 << 20, kMaxGroups = 1 << 16, kMaxObjects = 1 << 16, kMaxHeldWords = 1 << 10;
 struct TokenArea {
   uint64_t session;        // random; FileHeader::sharing of the traces
   uint32_t guard;          // of what follows
   uint32_t members, groups, objects;  // in use
   uint32_t files;          // of the objects, those that are files
+  uint32_t held_words, held_top;  // in use; index behind the last that ever was
   uint32_t reserved;
+  HeldWord held[kMaxHeldWords];
   TokenGroup group[kMaxGroups];
   SharedObject object[kMaxObjects];
   TokenMember member[kMaxMembers];

@@ -207,6 +207,7 @@ void note_fault(uint64_t rip) {
   if (control.mode != kModeRecord) return;
   trace_header()->faulted_at = rip;
   trace_header()->running = kFaulted;
+  if (group_member() && !me()->frame) robust_publish(me());
 }
 
 // By kill(2) and its like (si_code), not by the kernel for what an instruction did.

@@ -266,6 +266,7 @@ void run_block(CallFrame* frame, ThreadArea* area) {
       else frame->rax = (uint64_t)done.result;
       return;
     }
+    if (frame->rax == 202 && (a[1] & 127) % 9 == 0 && group_member()) robust_woken(a[0]);
     const bool filled = !failed(done.result);
     Block inner = {0, 0, true};
     if (filled && (!out.known || (frame->rax == 16 && !inner_output(a, &inner)))) {
@@ -355,8 +356,9 @@ long local_arch_prctl(CallFrame* frame, ThreadArea*) {
   return native(158, a[0], a[1]);
 }
 long local_robust_list(CallFrame* frame, ThreadArea* area) {
+  if (frame->rsi != 24) return -22;
   area->robust_list = frame->rdi;
-  return frame->rsi == 24 ? 0 : -22;
+  return control.mode == kModeReplay ? 0 : native(273, frame->rdi, 24);
 }
 long local_tid_address(CallFrame* frame, ThreadArea* area) {
   area->clear_tid = frame->rdi;

@@ -73,8 +73,7 @@ void take_over_thread(ThreadArea* area) {
   area->tid = area->kernel_tid = (uint32_t)native(186);
   uint64_t head = 0, size = 0;
   if (!failed(native(274, 0, &head, &size)) && head) {
-    area->robust_list = head;
-    native(273, 0, 24);
+    area->robust_list = head;  // the kernel's too (robust.cc)
   }
   uint64_t address = 0;
   if (!failed(native(157, 40 /* PR_GET_TID_ADDRESS */, &address))) {

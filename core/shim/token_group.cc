@@ -174,6 +174,7 @@ void acquire() {
   }
   unlock(&tokens->group[group].guard);
   note_turn(flags);
+  robust_look(Look::turn_begins);
 }
 
 bool become_member() {
@@ -229,7 +230,9 @@ bool group_attach(int fd) {
   return mapped;
 }
 
-bool group_member() { return mine != 0; }
+uint32_t group_member() { return mine; }
+
+bool group_held() { return mine && look(tokens->group[group].state) == (kHeld | mine); }
 
 bool group_wanted() { return mine && __atomic_load_n(&tokens->group[group].waiting, __ATOMIC_RELAXED); }
 
@@ -237,6 +240,8 @@ bool group_overdue() { return group_wanted() && turn_lasted(tokens->group[group]
 
 void group_lend(ThreadArea* in_call, bool quick) {
   if (!mine) return;
+  robust_publish(me());
+  robust_look(Look::turn_ends);
   TokenGroup& g = tokens->group[group];
   __atomic_store_n(&g.state, kLent | mine, __ATOMIC_SEQ_CST);
   if (!look(g.waiting) || (quick && !turn_lasted(g.since)) || !move(g, kLent | mine, kHeld | mine)) return;
@@ -266,6 +271,8 @@ void group_spare(const ThreadArea* area, bool on) {
 }
 
 void group_leave() {
+  if (!mine) return;
+  robust_member_leaves();
   group_lend(nullptr, false);
   mine = 0;
 }

@@ -290,6 +290,7 @@ void EventWriter::commit_clock(const uint64_t* words, uint64_t now) {
 }
 
 void EventWriter::finish(uint64_t now) {
+  if (group_member()) robust_attach(*this);
   if ((char*)event == overflow) return;
   area_of(event->header.thread)->sequence++;
   header->events++;

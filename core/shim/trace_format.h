@@ -111,6 +111,7 @@ enum EventFlag : uint16_t {
   kFlagAtEntry = 1 << 2,    // kSignal: delivered before the call at which the thread stood was made
   kFlagState = 1 << 3,      // has a kState part
   kFlagClock = 1 << 4,      // a clock was read: `input_hash` and `return_ticks` are the two words stored at argument clock_argument()
+  kFlagOwnerDied = 1 << 5,  // has kOwnerDiedWord parts
 };
 // A third of what many servers record are readings of clocks, and it is bytes that recording costs.
 inline constexpr unsigned clock_argument(uint16_t call) { return call == 228 /* clock_gettime */ ? 1 : 0 /* gettimeofday */; }
@@ -163,6 +164,7 @@ enum PartKind : uint16_t {
   kSharedMap = 12,   // SharedMapPart: shared memory is mapped or unmapped by this call
   kSharedWrite = 13, // SharedWritePart: a file that is mapped as shared memory changes
   kSync = 15,        // SyncPart: which way a call on a lock or semaphore worked, where its arguments do not say
+  kOwnerDiedWord = 16, // OwnerDiedPart: the kernel has changed the word at `address`, that of a robust mutex whose owner died
   kState = 14,       // StatePart: what the program had come to when it made this call
 };
 
@@ -268,6 +270,11 @@ inline uint64_t spin_hash(uint64_t hash, const SpinPoint& point) {
 enum SyncRole : uint32_t { kLetsGo = 1, kAcquires = 2 };
 struct SyncPart {
   uint32_t role, reserved;
+};
+
+enum OwnerDiedFlag : uint32_t { kOwnerDiedBefore = 1 /* before the program went on from the event in front of this one */ };
+struct OwnerDiedPart {
+  uint32_t value, flags;  // OwnerDiedFlag
 };
 
 // Hashes (XXH3-64) of the program's state at the entry of a call, before it was made.

@@ -41,6 +41,7 @@ const char* part_problem(const PartHeader& part) {
     case kMapContent: return part.size < sizeof(MapContentPart) ? "a map content part is too short" : nullptr;
     case kChild: return part.size < sizeof(ChildPart) ? "a child part is too short" : nullptr;
     case kSync: return part.size < sizeof(SyncPart) ? "a sync part is too short" : nullptr;
+    case kOwnerDiedWord: return part.size < sizeof(OwnerDiedPart) ? "an owner died part is too short" : nullptr;
     case kState: return part.size < sizeof(StatePart) ? "a state part is too short" : nullptr;
     case kWait: return part.size < sizeof(WaitPart) ? "a wait part is too short" : nullptr;
     case kSharedMap: return part.size < sizeof(SharedMapPart) ? "a shared map part is too short" : nullptr;

@@ -54,6 +54,7 @@ struct PartView {
   const format::SharedMapPart* shared_map() const { return as<format::SharedMapPart>(format::kSharedMap); }
   const format::SharedWritePart* shared_write() const { return as<format::SharedWritePart>(format::kSharedWrite); }
   const format::SyncPart* sync() const { return as<format::SyncPart>(format::kSync); }
+  const format::OwnerDiedPart* owner_died() const { return as<format::OwnerDiedPart>(format::kOwnerDiedWord); }
   const format::StatePart* state() const { return as<format::StatePart>(format::kState); }
   const format::WaitPart* wait() const { return as<format::WaitPart>(format::kWait); }
   std::span<const format::DescriptorsPart> descriptors() const {

@@ -68,6 +68,18 @@ def functions(d):
     return [place.get("function") for place in d["chain"]]
 
 
+def test_an_owner_that_died(recorder, targets, events, edit):
+    """A mutex whose owner was killed is given back by nobody: who takes it next waits for it at replay, and did not."""
+    owner_died = 16
+    recording = recorder.record([targets / "robust_shared"], name="it")
+    recorder.verify(recording)
+    # What a futex brings may be the doing of an owner that exited: it gives its mutexes back itself, at replay too.
+    told = [e["event"] for e in events(recording) if e.get("call") != "futex" and any(part["kind"] == owner_died for part in e["parts"])]
+    edit(recording, told[0], "owner")
+    d = report(recorder, recording, same_twice=False)
+    assert d["node"] == 0 and told[0] <= d["event"] <= told[0] + 3
+
+
 def test_one_byte_of_what_was_read(recorder, recording, events, edit):
     """The program computes something else from it and says so much later: the first event that differs is that write."""
     before = events(recording)

@@ -127,9 +127,10 @@ def test_racy_outcomes_replay_each_its_own(recorder, targets, tmp_path):
     assert len(outcomes) > 1, outcomes.keys()
 
 
+@pytest.mark.parametrize("name", ["fork_pipe", "robust_shared"])
 @pytest.mark.parametrize("sync", ["clock", "causal", "free"])
-def test_orders_of_replay(sync, start, recorder):
-    recording = start(next(t for t in TARGETS if t.name == "fork_pipe"), recorded=True)
+def test_orders_of_replay(sync, name, start, recorder):
+    recording = start(next(t for t in TARGETS if t.name == name), recorded=True)
     recorder.verify(recording, "--sync", sync)
 
 

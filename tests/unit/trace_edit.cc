@@ -4,6 +4,7 @@
 //   input        another hash of what the call read
 //   argument N V argument N (from 1) becomes V
 //   call V       another call number
+//   owner        no owner of a robust mutex has died there
 //   drop         the event is not there
 #include <cstdio>
 #include <cstdlib>
@@ -87,6 +88,7 @@ int edit(const std::string& path, uint64_t index, const std::string& change, uin
   else if (change == "input") event->input_hash ^= 1;
   else if (change == "argument" && a >= 1 && a <= event->argument_count) reinterpret_cast<uint64_t*>(event + 1)[a - 1] = b;
   else if (change == "call") event->call = static_cast<uint16_t>(a);
+  else if (change == "owner" && (event->header.flags & kFlagOwnerDied)) event->header.flags &= static_cast<uint16_t>(~kFlagOwnerDied);
   else if (change == "drop") editor.drop(index);
   else return fprintf(stderr, "event %lu: cannot do `%s`\n", index, change.c_str()), 2;
   if (!write_file_atomically(path, editor.sealed())) return fprintf(stderr, "cannot write %s\n", path.c_str()), 2;

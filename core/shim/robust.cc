@@ -1,0 +1,230 @@
+// Robust mutexes of a thread that ends. Each thread has a list of those it holds, in its own memory, which the kernel follows when
+// the thread ends without giving them back: a bit of the mutex's word then says that its owner has died, and a waiter is woken.
+//
+// Where a thread or a process ends by a call of its own, the shim does that in the kernel's place, at the event of that call and
+// so at the same point of a replay. While recording the kernel knows the lists too, for those that are killed, crash, or execute
+// another program. It then changes words at a moment that no event of the dead shows, in memory that only others see any more. So:
+//
+// - A thread that lets its process's memory go to others (group_lend) notes the words it holds in the TokenArea.
+// - Whoever has that memory compares, where a turn begins and ends and at each event. A word that has another owner than was noted,
+//   though its owner has not been there, is one that the kernel changed. The event has it as a part (OwnerDiedPart).
+// - At replay the word changes with that event; or, if its new value has been made use of already (kOwnerDiedBefore), with the one
+//   before.
+#include "core/shim/runtime.h"
+
+namespace friday::shim {
+
+using namespace format;
+
+namespace {
+
+constexpr uint32_t kWaiters = 0x80000000, kOwnerDied = 0x40000000, kOwner = 0x3fffffff;
+constexpr int kLongest = 2048;  // entries of a list that the kernel looks at
+
+struct RobustList {
+  RobustList* next;
+};
+struct RobustHead {
+  RobustList list;
+  long futex_offset;
+  RobustList* pending;
+};
+
+// The lowest bit of an entry's address says that it inherits priority (futex.cc).
+RobustList* plain(RobustList* entry) { return (RobustList*)((uint64_t)entry & ~1ull); }
+
+// use(word, is what the thread was about to take or to give back) for each mutex of the thread's list.
+template <typename Use>
+void each_word(const ThreadArea* area, Use&& use) {
+  if (!area->robust_list) return;
+  probed([&] {
+    const RobustHead* head = (const RobustHead*)area->robust_list;
+    RobustList* const pending = plain(head->pending);
+    RobustList* entry = plain(head->list.next);
+    for (int limit = kLongest; (uint64_t)entry != area->robust_list && limit; limit--) {
+      RobustList* next = plain(entry->next);
+      if (entry != pending) use((uint32_t*)((uint64_t)entry + (uint64_t)head->futex_offset), false);
+      entry = next;
+    }
+    if (pending) use((uint32_t*)((uint64_t)pending + (uint64_t)head->futex_offset), !((uint64_t)head->pending & 1));
+  });
+}
+
+// What the kernel does (kernel/futex/core.c handle_futex_death), on recorded ids.
+void give_back(const ThreadArea* area, uint32_t* word, bool pending) {
+  const uint32_t value = *word;
+  const bool wakes = control.mode != kModeReplay;
+  // It may have been woken for a mutex and have ended before it took it: somebody else is to have it.
+  if (pending && !(value & kOwner) && wakes) native(202, word, 1 /* FUTEX_WAKE */, 1, 0, 0, 0);
+  if ((value & kOwner) != area->tid) return;
+  const uint32_t now = (value & kWaiters) | kOwnerDied;
+  friday_copy_out(word, &now, 4);
+  if ((value & kWaiters) && wakes) native(202, word, 1, 1, 0, 0, 0);
+}
+
+// ---- Where words are: by the file that is mapped there, as different processes may have it at different addresses
+
+struct Place {
+  uint64_t address;  // 0: not mapped here
+  uint64_t device, inode, offset;  // inode 0: not shared memory
+};
+Place places[32];  // those asked for last
+unsigned next_place;
+
+const Place& keep(const Place& place) { return places[next_place++ % (sizeof places / sizeof *places)] = place; }
+
+const Place& place_at(uint64_t address) {
+  for (const Place& p : places)
+    if (p.address == address) return p;
+  MapLine line;
+  for (const char* p = read_maps(); (p = parse_map_line(p, &line));)
+    if (address >= line.low && address < line.high && line.shared) return keep({address, line.device, line.inode, line.offset + address - line.low});
+  return keep({address, 0, 0, 0});
+}
+
+uint64_t address_of(uint64_t device, uint64_t inode, uint64_t offset) {
+  for (const Place& p : places)
+    if (p.inode == inode && p.offset == offset && p.device == device) return p.address;
+  MapLine line;
+  for (const char* p = read_maps(); (p = parse_map_line(p, &line));)
+    if (line.shared && line.inode == inode && line.device == device && offset >= line.offset && offset < line.offset + (line.high - line.low))
+      return keep({line.low + offset - line.offset, device, inode, offset}).address;
+  return keep({0, device, inode, offset}).address;
+}
+
+// ---- What processes hold
+
+TokenArea* const tokens = (TokenArea*)kTokensAddress;
+
+void drop(HeldWord& held) {
+  __atomic_store_n(&held.owner, 0, __ATOMIC_SEQ_CST);
+  __atomic_store_n(&held.member, 0, __ATOMIC_SEQ_CST);
+  __atomic_sub_fetch(&tokens->held_words, 1, __ATOMIC_SEQ_CST);
+}
+
+// False: there is no room. Then a replay differs if the owner is killed, and says so.
+bool note_held(const ThreadArea* area, const Place& place) {
+  for (uint32_t i = 0; i < kMaxHeldWords; i++) {
+    HeldWord& held = tokens->held[i];
+    uint32_t nobody = 0;
+    if (held.member || !__atomic_compare_exchange_n(&held.member, &nobody, group_member(), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) continue;
+    held.device = place.device, held.inode = place.inode, held.offset = place.offset, held.address = place.address;
+    __atomic_add_fetch(&tokens->held_words, 1, __ATOMIC_SEQ_CST);
+    for (uint32_t top = tokens->held_top; top <= i && !__atomic_compare_exchange_n(&tokens->held_top, &top, i + 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);) {}
+    __atomic_store_n(&held.owner, area->tid, __ATOMIC_SEQ_CST);
+    return true;
+  }
+  return false;
+}
+
+// Words that the kernel has changed, for the next event.
+struct Change {
+  uint64_t address;
+  OwnerDiedPart part;
+} changes[16];
+unsigned change_count;
+
+void note_change(uint64_t address, uint32_t value, uint32_t flags) {
+  if (change_count < sizeof changes / sizeof *changes) changes[change_count++] = {address, {value, flags}};
+}
+
+}  // namespace
+
+void robust_thread_ends(ThreadArea* area) {
+  each_word(area, [&](uint32_t* word, bool pending) { give_back(area, word, pending); });
+}
+
+void robust_publish(ThreadArea* area) {
+  if (control.mode != kModeRecord || area->borrowed || (!area->robust_list && !area->held_words)) return;
+  uint64_t words[8];
+  unsigned count = 0;
+  each_word(area, [&](uint32_t* word, bool) {
+    if (count < sizeof words / sizeof *words && (*word & kOwner) == area->tid) words[count++] = (uint64_t)word;
+  });
+  if (!count && !area->held_words) return;
+  for (uint32_t i = 0; i < tokens->held_top && area->held_words; i++) {
+    HeldWord& held = tokens->held[i];
+    if (held.member != group_member() || held.owner != area->tid) continue;
+    unsigned n = 0;
+    while (n < count && words[n] != held.address) n++;
+    if (n < count) words[n] = words[--count];
+    else drop(held), area->held_words--;
+  }
+  for (unsigned n = 0; n < count; n++) {
+    const Place& place = place_at(words[n]);
+    if (place.inode && note_held(area, place)) area->held_words++;
+  }
+}
+
+void robust_look(Look when) {
+  if (!__atomic_load_n(&tokens->held_words, __ATOMIC_RELAXED)) return;
+  for (uint32_t i = 0; i < tokens->held_top; i++) {
+    HeldWord& held = tokens->held[i];
+    const uint32_t owner = __atomic_load_n(&held.owner, __ATOMIC_SEQ_CST);
+    if (!owner || held.member == group_member()) continue;
+    const uint64_t address = address_of(held.device, held.inode, held.offset);
+    uint32_t value = owner;
+    if (!address || !probed([&] { value = *(const volatile uint32_t*)address; }) || (value & kOwner) == owner) continue;
+    const bool untouched = (value & kOwnerDied) && !(value & kOwner);
+    if (untouched && when != Look::at_event) continue;  // this process may never get to another event; somebody's will tell
+    // What is otherwise when a turn begins was done by one that was killed before it let others run.
+    if (untouched || when == Look::turn_begins) note_change(address, value, 0);
+    else note_change(address, (value & kWaiters) | kOwnerDied, kOwnerDiedBefore);
+    drop(held);
+  }
+}
+
+void robust_woken(uint64_t address) {
+  uint32_t value = 0;
+  if (!probed([&] { value = *(const volatile uint32_t*)address; }) || !(value & kOwnerDied) || (value & kOwner)) return;
+  robust_look(Look::at_event);
+  for (unsigned n = 0; n < change_count; n++)
+    if (changes[n].address == address) return;
+  note_change(address, value, 0);
+}
+
+void robust_attach(EventWriter& writer) {
+  if (group_held()) robust_look(Look::at_event);  // a release may be written after others have had their turns
+  for (unsigned n = 0; n < change_count; n++) {
+    writer.part(kOwnerDiedWord, &changes[n].part, sizeof changes[n].part, changes[n].address);
+    writer.event->header.flags |= kFlagOwnerDied;
+  }
+  change_count = 0;
+}
+
+static void forget(uint64_t address, uint64_t length) {
+  for (Place& p : places)
+    if (p.address - address < length) p = {};
+}
+
+void robust_mapping_call(const CallFrame* frame) {
+  const uint64_t* a = arguments_of(frame);
+  switch (frame->rax) {
+    case 9: case 11: return forget(a[0], a[1]);  // mmap, munmap
+    case 25: forget(a[0], a[1]); return forget(a[4], a[2]);  // mremap
+    case 30: case 67: return forget(1, ~0ull);  // shmat, shmdt
+  }
+}
+
+void robust_mapped() { forget(0, 1); }
+
+void robust_forked(ThreadArea* area) {
+  area->robust_list = 0;
+  area->held_words = 0;
+  change_count = 0;
+}
+
+void robust_member_leaves() {
+  for (uint32_t i = 0; i < tokens->held_top; i++)
+    if (tokens->held[i].member == group_member()) drop(tokens->held[i]);
+}
+
+// At replay. `before`: what has to be there before the program goes on from the event in front of this one.
+void robust_apply(const EventRecord* event, bool before) {
+  PartHeader header;
+  if (!(event->header.flags & kFlagOwnerDied)) return;
+  for (unsigned n = 0; const OwnerDiedPart* part = (const OwnerDiedPart*)replay_part(event, kOwnerDiedWord, n, &header); n++)
+    if ((part->flags & kOwnerDiedBefore ? true : false) == before) friday_copy_out((void*)header.address, &part->value, 4);
+}
+
+}  // namespace friday::shim
