@@ -181,7 +181,8 @@ extern volatile uint32_t live_threads;
 
 // ---- token_group.cc: processes that share memory. All but group_attach under the process's own token.
 bool group_attach(int fd);                                  // maps the TokenArea
-uint32_t group_member();                                    // its number if it shares memory: then what follows does something
+extern uint32_t group_self;                                 // this process as a member; 0: it shares nothing
+inline uint32_t group_member() { return group_self; }       // shares memory: what follows does something
 bool group_held();                                          // it is this process's turn
 bool group_wanted();                                        // another process waits
 bool group_overdue();                                       // and this one's turn has lasted

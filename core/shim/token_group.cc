@@ -16,6 +16,8 @@ namespace friday::shim {
 
 using namespace format;
 
+uint32_t group_self;
+
 namespace {
 
 constexpr uint32_t kFree = 0, kHeld = 1u << 30, kLent = 2u << 30, kWho = kHeld - 1;
@@ -24,10 +26,9 @@ constexpr int kWait = 0, kWake = 1;  // futex operations, between processes
 TokenArea* const tokens = (TokenArea*)kTokensAddress;
 bool mapped;
 uint32_t own_pid;
-uint32_t mine;   // this process as a member; 0: it shares nothing
 uint32_t group;  // whose token it had last
 
-TokenMember& self() { return tokens->member[mine]; }
+TokenMember& self() { return tokens->member[group_self]; }
 
 template <typename T>
 T look(const T& word) { return __atomic_load_n(&word, __ATOMIC_SEQ_CST); }
@@ -70,18 +71,18 @@ uint32_t root(uint32_t g) {
 
 void enqueue(TokenGroup& g) {
   self().next = 0;
-  if (g.last) tokens->member[g.last].next = mine;
-  else g.first = mine;
-  g.last = mine;
+  if (g.last) tokens->member[g.last].next = group_self;
+  else g.first = group_self;
+  g.last = group_self;
   g.waiting++;
 }
 
 void leave_queue(TokenGroup& g) {
   for (uint32_t at = g.first, before = 0; at; before = at, at = tokens->member[at].next) {
-    if (at != mine) continue;
+    if (at != group_self) continue;
     if (before) tokens->member[before].next = self().next;
     else g.first = self().next;
-    if (g.last == mine) g.last = before;
+    if (g.last == group_self) g.last = before;
     g.waiting--;
     return;
   }
@@ -138,16 +139,16 @@ void acquire() {
       continue;
     }
     const uint32_t now = look(g.state);
-    if (now == (kHeld | mine)) break;  // handed to us
+    if (now == (kHeld | group_self)) break;  // handed to us
     // Its owner takes a lent token back without the guard.
-    bool taken = (now & ~kWho) != kHeld && move(g, now, kHeld | mine);
+    bool taken = (now & ~kWho) != kHeld && move(g, now, kHeld | group_self);
     // Less and less often: a process that computes is only slowed by being looked at.
     unmoved = now == seen && g.turn == seen_turn ? unmoved + 1 : 0;
     seen = now;
     seen_turn = g.turn;
     const bool ask = unmoved && (unmoved & (unmoved - 1)) == 0;
     if (!taken && ask && (now & ~kWho) == kHeld && has_ended(tokens->member[now & kWho]))
-      taken = move(g, now, kHeld | mine), flags = taken ? (uint32_t)kHolderDied : 0;
+      taken = move(g, now, kHeld | group_self), flags = taken ? (uint32_t)kHolderDied : 0;
     if (taken) {
       if (queued_in == group) leave_queue(g);
       count_turn(g);
@@ -183,7 +184,7 @@ bool become_member() {
     trace_end(kEndRefused, 0, "more than 1,048,575 processes share memory");
     return false;
   }
-  mine = number;
+  group_self = number;
   uint64_t about[18] = {};  // struct stat
   native(4, "/proc/self/ns/pid", about);
   self().pid = own_pid;
@@ -196,7 +197,7 @@ bool become_member() {
 uint32_t new_group() {
   const uint32_t number = ++tokens->groups;
   if (number >= kMaxGroups) return 0;
-  begin_turn(tokens->group[number], mine);
+  begin_turn(tokens->group[number], group_self);
   return number;
 }
 
@@ -230,40 +231,38 @@ bool group_attach(int fd) {
   return mapped;
 }
 
-uint32_t group_member() { return mine; }
+bool group_held() { return group_self && look(tokens->group[group].state) == (kHeld | group_self); }
 
-bool group_held() { return mine && look(tokens->group[group].state) == (kHeld | mine); }
-
-bool group_wanted() { return mine && __atomic_load_n(&tokens->group[group].waiting, __ATOMIC_RELAXED); }
+bool group_wanted() { return group_self && __atomic_load_n(&tokens->group[group].waiting, __ATOMIC_RELAXED); }
 
 bool group_overdue() { return group_wanted() && turn_lasted(tokens->group[group].since); }
 
 void group_lend(ThreadArea* in_call, bool quick) {
-  if (!mine) return;
+  if (!group_self) return;
   robust_publish(me());
   robust_look(Look::turn_ends);
   TokenGroup& g = tokens->group[group];
-  __atomic_store_n(&g.state, kLent | mine, __ATOMIC_SEQ_CST);
-  if (!look(g.waiting) || (quick && !turn_lasted(g.since)) || !move(g, kLent | mine, kHeld | mine)) return;
+  __atomic_store_n(&g.state, kLent | group_self, __ATOMIC_SEQ_CST);
+  if (!look(g.waiting) || (quick && !turn_lasted(g.since)) || !move(g, kLent | group_self, kHeld | group_self)) return;
   if (in_call) log_release(in_call);
-  if (!mine) return;  // the recording ended for want of room
+  if (!group_self) return;  // the recording ended for want of room
   lock(&g.guard);
   if (g.waiting) return pass_on(g);
-  __atomic_store_n(&g.state, kLent | mine, __ATOMIC_SEQ_CST);
+  __atomic_store_n(&g.state, kLent | group_self, __ATOMIC_SEQ_CST);
   unlock(&g.guard);
 }
 
 bool group_enter(ThreadArea* area, ThreadArea* in_call) {
-  if (!mine || control.mode != kModeRecord) return true;
+  if (!group_self || control.mode != kModeRecord) return true;
   self().tid = area->kernel_tid;
-  if (move(tokens->group[group], kLent | mine, kHeld | mine)) return true;
+  if (move(tokens->group[group], kLent | group_self, kHeld | group_self)) return true;
   if (in_call && !in_call->call_logged) log_release(in_call);
-  if (mine) acquire();
+  if (group_self) acquire();
   return false;
 }
 
 void group_spare(const ThreadArea* area, bool on) {
-  if (!mine) return;
+  if (!group_self) return;
   TokenGroup& g = tokens->group[group];
   lock(&g.guard);
   self().tid = on ? 0 : area->kernel_tid;
@@ -271,15 +270,15 @@ void group_spare(const ThreadArea* area, bool on) {
 }
 
 void group_leave() {
-  if (!mine) return;
+  if (!group_self) return;
   robust_member_leaves();
   group_lend(nullptr, false);
-  mine = 0;
+  group_self = 0;
 }
 
 bool group_forked() {
   own_pid = (uint32_t)native(39);
-  return !mine || become_member();
+  return !group_self || become_member();
 }
 
 uint32_t group_object(uint64_t device, uint64_t inode) {
@@ -291,7 +290,7 @@ uint32_t group_object(uint64_t device, uint64_t inode) {
 uint32_t group_files() { return mapped ? look(tokens->files) : 0; }
 
 static bool can_share() {
-  if (!mapped || (!mine && !become_member())) return false;
+  if (!mapped || (!group_self && !become_member())) return false;
   trace_header()->features |= kFeatureSharedMemory;
   return true;
 }
