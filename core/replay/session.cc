@@ -1,8 +1,6 @@
 #include "core/replay/session.h"
 
 #include <sched.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -95,39 +93,7 @@ Result<void> ReplaySession::restart() {
   return build_all();
 }
 
-Result<void> ReplaySession::build_all() {
-  processor_ = -1;
-  if (options_.sync == SyncMode::causal && !host_edges_) {
-    FRIDAY_TRY(edges, host_order(recording_, schedule_.nodes()));
-    host_edges_ = std::move(edges);
-  }
-  FRIDAY_TRY(memory, ScheduleMemory::create(make_gates(schedule_, options_.sync, host_edges_ ? *host_edges_ : std::vector<HostEdge>())));
-  memory_ = std::move(memory);
-  for (NodeId id : ids_) {
-    FRIDAY_TRY(reader, TraceReader::open(recording_, id));
-    FRIDAY_TRY_VOID(reader.check());
-    NodeInfo info = *recording_.find(id);
-    info.end = end_of(recording_, schedule_, info);
-    nodes_[id] = std::make_unique<ReplayNode>(std::move(info), std::move(reader));
-  }
-  for (auto& [id, node] : nodes_)
-    if (!(node->reader().header().features & format::kFeatureForkChild)) FRIDAY_TRY_VOID(build_node(*node));
-  for (auto& [id, node] : nodes_)
-    if (node->state() == NodeState::live) FRIDAY_TRY_VOID(run_to_start(*node));
-  return {};
-}
-
 namespace {
-
-// Then nobody knows how far it came behind its last event: its replay ends there. A fault of its own is another matter: the
-// same instruction faults again.
-uint32_t killed_while_computing(const ReplayNode& node) {
-  const format::FileHeader& header = node.reader().header();
-  const NodeEnd& end = node.info().end;
-  if (header.ended || header.running != format::kComputing || end.how == NodeEnd::How::replaced) return 0;
-  constexpr int kOwnFaults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
-  return !(end.how == NodeEnd::How::signal && std::ranges::find(kOwnFaults, end.detail) != std::end(kOwnFaults));
-}
 
 // It died at an instruction of its own behind its last event: no replay gets to another event.
 bool ended_by_fault(const ReplayNode& node) { return node.reader().header().running == format::kFaulted; }
@@ -139,130 +105,6 @@ uint64_t place_of_fault(const ReplayNode& node) {
 }
 
 }  // namespace
-
-// As far as this process may by itself. False: it cannot go up.
-static bool raise_descriptor_limit() {
-  rlimit limit;
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return false;
-  limit.rlim_cur = limit.rlim_max;
-  return setrlimit(RLIMIT_NOFILE, &limit) == 0;
-}
-
-// What the nodes map as a shared object: a file in memory, the same for all nodes that recorded it under that number.
-Result<void> ReplaySession::offer_object(ReplayNode& node, uint64_t object) {
-  UniqueFd& fd = shared_[{node.reader().header().sharing, object}];
-  if (!fd) fd.reset(memfd_create("friday-shared", MFD_CLOEXEC));
-  if (!fd && errno == EMFILE && raise_descriptor_limit()) fd.reset(memfd_create("friday-shared", MFD_CLOEXEC));
-  if (!fd) return fail_errno(errno, fmt::format("cannot make a file in memory for shared object {}", object));
-  const std::string path = fmt::format("/proc/{}/fd/{}", getpid(), fd.get());
-  char name[sizeof(Control::shared)]{};
-  path.copy(name, sizeof name - 1);
-  if (!node.process().write(node.control_address() + offsetof(Control, shared), name, sizeof name))
-    return fail(ErrorCode::component_died, "node {}: its process is gone", node.id());
-  return {};
-}
-
-Result<void> ReplaySession::build_node(ReplayNode& node) {
-  ImageOptions options{options_.library_directory + "/friday-stub", memory_->fd(), memory_->size(), group_};
-  FRIDAY_TRY(process, build_from_image(recording_, node.reader(), options));
-  FRIDAY_TRY(image, node.reader().image());
-  const pid_t pid = process.pid();
-  if (!group_) group_ = pid;
-  node.set_auxv(image.record->auxv_address, image.record->auxv_bytes);
-  // The mappings of the shim's file, and the anonymous one of its .bss behind them.
-  uint64_t shim_low = 0, shim_high = 0;
-  for (const auto* map : image.maps) {
-    const bool shim = bounded_text(map->path, sizeof map->path).ends_with("/friday-shim.so");
-    if (shim && !shim_low) shim_low = map->low;
-    if (shim || (shim_high == map->low && shim_high && !map->inode)) shim_high = map->high;
-  }
-  node.set_shim_range(shim_low, shim_high);
-  FRIDAY_TRY_VOID(node.attach(std::move(process), image.record->control));
-  node.add_thread(pid);
-  by_tid_[pid] = &node;
-  if (recording_.files_directory().size() >= sizeof(Control::files))
-    return fail(ErrorCode::unsupported, "the recording's path is too long: {}", recording_.path());
-  char files[sizeof(Control::files)]{};
-  recording_.files_directory().copy(files, sizeof files - 1);
-  const shim::Control& c = node.control();
-  const uint64_t control = image.record->control;
-  bool ok = node.process().write(control + offsetof(Control, files), files, sizeof files);
-  ok = ok && node.set_control(&Control::mode, static_cast<uint32_t>(shim::kModeReplay)) &&
-       node.set_control(&Control::trace_end, node.reader().end_offset()) &&
-       node.set_control(&Control::cursor, uint64_t{node.reader().first_offset()}) &&
-       node.set_control(&Control::schedule, ScheduleMemory::node_address(slot_of(node.id()))) &&
-       node.set_control(&Control::node_slot, uint64_t{slot_of(node.id())}) && node.set_control(&Control::cut, killed_while_computing(node)) &&
-       node.set_control(&Control::stop_at_event, ~uint64_t{0});
-  if (!ok || c.magic != shim::kControlMagic) return fail(ErrorCode::component_died, "node {}: its process is gone", node.id());
-  make_sysroot(node);
-  return {};
-}
-
-// gdb opens the program's files below the sysroot by the names the program knew them by.
-void ReplaySession::link_file(const std::string& root, const std::string& name, const uint8_t (&file)[16]) {
-  namespace fs = std::filesystem;
-  if (name.empty() || name[0] != '/') return;
-  std::error_code ignored;
-  fs::path place = root + name;
-  fs::create_directories(place.parent_path(), ignored);
-  fs::create_symlink(recording_.file_copy(file), place, ignored);
-  // The name that programs have for their loader.
-  if (constexpr const char* loader = "/ld-linux-x86-64.so.2"; name.ends_with(loader)) {
-    fs::create_directories(root + "/lib64", ignored);
-    fs::create_symlink(recording_.file_copy(file), root + "/lib64" + loader, ignored);
-  }
-  // /lib is a link to /usr/lib on most systems, and the loader's own list uses the short name.
-  if (!name.starts_with("/usr/lib")) return;
-  fs::path alias = root + name.substr(4);
-  fs::create_directories(alias.parent_path(), ignored);
-  fs::create_symlink(recording_.file_copy(file), alias, ignored);
-}
-
-void ReplaySession::link_loaded(ReplayNode& node) {
-  const uint8_t none[16]{};
-  for (RecordCursor cursor = node.reader().records(); cursor.next();) {
-    if (!cursor.record().is_event()) continue;
-    const format::MapContentPart* mapped = nullptr;
-    for (PartView part : cursor.record().event().parts()) {
-      if (part.map_content()) mapped = part.map_content();
-      if (mapped && memcmp(mapped->file, none, sizeof none) != 0 && part.kind() == format::kPath) link_file(node.sysroot(), std::string(part.text()), mapped->file);
-    }
-  }
-}
-
-void ReplaySession::make_sysroot(ReplayNode& node) {
-  namespace fs = std::filesystem;
-  std::string root = fmt::format("{}/{}", directory_, node.id());
-  std::error_code ignored;
-  if (auto image = node.reader().image())
-    for (const auto* module : image->modules) link_file(root, std::string(bounded_text(module->path, sizeof module->path)), module->file);
-  // Separate debug information, where gdb looks for it: by build id.
-  if (fs::is_directory(recording_.path() + "/debug/.build-id", ignored)) {
-    fs::create_directories(root + "/usr/lib/debug", ignored);
-    fs::create_directory_symlink(fs::canonical(recording_.path(), ignored) / "debug/.build-id", root + "/usr/lib/debug/.build-id", ignored);
-  }
-  node.set_sysroot(root);
-}
-
-// From the resume point to the shim's first trap, before any code of the program.
-Result<void> ReplaySession::run_to_start(ReplayNode& node) {
-  const pid_t pid = node.process().pid();
-  for (;;) {
-    if (ptrace(PTRACE_CONT, pid, 0, 0) != 0) return fail(ErrorCode::component_died, "node {}: its process is gone", node.id());
-    int status = 0;
-    while (waitpid(pid, &status, __WALL) < 0 && errno == EINTR) {}
-    if (!WIFSTOPPED(status))
-      return fail(ErrorCode::component_died, "node {}: its process ended while the start image was entered (status {:#x})", node.id(), status);
-    if (status >> 16) continue;
-    user_regs_struct r;
-    TracedProcess::registers(pid, r);
-    if (WSTOPSIG(status) == SIGTRAP && r.rip == node.control().trap_instruction + 1) break;
-    return fail(ErrorCode::component_died, "node {}: signal {} at {:#x} while the start image was entered", node.id(), WSTOPSIG(status), r.rip);
-  }
-  node.refresh_control();
-  if (on_node_started) on_node_started(node);
-  return {};
-}
 
 // ---- Running
 
@@ -671,60 +513,6 @@ std::optional<ReplayStop> ReplaySession::handle_fault(ReplayNode& node, ReplayNo
   auto ended = end_node(node, ThreadId{thread.number}, {NodeOutcome::How::signal, signal, fmt::format("at {:#x}", r.rip)});
   if (ended && ended->kind == ReplayStop::Kind::ended) stop.text = "last";
   return stop;
-}
-
-// Runs a child, stopped at its first instruction if `waiting`, to where it waits for its trace: a few instructions of the shim that wait for
-// nobody. Its parent stands at the fork meanwhile, so that all that is known of it holds for the copy. False: it has ended.
-bool ReplaySession::run_to_fork_trap(const ReplayNode& parent, pid_t pid, bool waiting) {
-  if (waiting) ptrace(PTRACE_CONT, pid, 0, 0);
-  for (;;) {
-    int status = 0;
-    pid_t found;
-    do found = waitpid(pid, &status, __WALL);
-    while (found < 0 && errno == EINTR);
-    if (found != pid || !WIFSTOPPED(status)) return false;
-    user_regs_struct r;
-    const bool event = (status >> 16) != 0;
-    if (!event && WSTOPSIG(status) == SIGTRAP && TracedProcess::registers(pid, r) && r.rip == parent.control().trap_instruction + 1) return true;
-    ptrace(PTRACE_CONT, pid, 0, event || WSTOPSIG(status) == SIGSTOP ? 0 : WSTOPSIG(status));
-  }
-}
-
-std::optional<ReplayStop> ReplaySession::adopt_fork(ReplayNode& parent, pid_t pid) {
-  auto adopted = TracedProcess::adopt(pid);
-  if (!adopted) return std::nullopt;
-  // The child's control block is a copy of its parent's, which stands just behind the forking event.
-  uint64_t event = 0;
-  adopted->read(parent.control_address() + offsetof(Control, event), &event, sizeof event);
-  ReplayNode* child = nullptr;
-  for (auto& [id, node] : nodes_)
-    if (node->state() == NodeState::waiting && node->info().parent == parent.id() && node->reader().header().fork_event + 1 == event) child = node.get();
-  if (!child) return std::nullopt;  // not wanted: `adopted` ends it
-  auto started = [&]() -> Result<void> {
-    FRIDAY_TRY_VOID(child->attach(std::move(*adopted), parent.control_address()));
-    child->set_auxv(parent.auxv_address(), parent.auxv_bytes());
-    child->set_sysroot(parent.sysroot());
-    child->set_parent(parent);
-    child->set_shim_range(parent.shim_low(), parent.shim_high());
-    child->add_thread(pid);
-    by_tid_[pid] = child;
-    child->breakpoints().copy_from(parent.breakpoints());
-    FRIDAY_TRY(pages, parent.watches().stores().snapshot());
-    FRIDAY_TRY_VOID(child->watches().copy_from(parent.watches(), pages));
-    FRIDAY_TRY_VOID(map_trace(child->process(), pid, child->control().syscall_instruction, child->reader()));
-    bool ok = child->set_control(&Control::trace_end, child->reader().end_offset()) &&
-              child->set_control(&Control::cursor, uint64_t{child->reader().first_offset()}) &&
-              child->set_control(&Control::schedule, ScheduleMemory::node_address(slot_of(child->id()))) &&
-              child->set_control(&Control::node_slot, uint64_t{slot_of(child->id())}) &&
-              child->set_control(&Control::cut, killed_while_computing(*child)) && child->set_control(&Control::stop_at_event, ~uint64_t{0});
-    if (!ok) return fail(ErrorCode::component_died, "node {}: its process is gone", child->id());
-    return {};
-  }();
-  if (!started) return end_node(*child, ThreadId{0}, {NodeOutcome::How::failed, 0, started.error().message});
-  if (on_node_started) on_node_started(*child);
-  if (auto flushed = child->flush_watches(); !flushed) return end_node(*child, ThreadId{0}, {NodeOutcome::How::failed, 0, flushed.error().message});
-  resume_thread(*child, *child->thread_of(pid));
-  return std::nullopt;
 }
 
 // ---- Questions
