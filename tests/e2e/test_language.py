@@ -45,6 +45,40 @@ def test_an_address_is_watched_as_an_int_unless_a_type_is_given(typed):
     assert first.handler.values["as_int"].type.size == 4 and second.handler.values["as_byte"] == node.read("srv.seq") % 256
 
 
+def test_an_address_with_a_length_is_so_many_ints(typed):
+    session = typed("tbreak stabilize")
+    session.run()
+    node = session.node
+    address = int(node.read("&srv.seq"))
+    seen = []
+    point = session.watch(f"*{address:#x}@2", lambda hit: seen.append((list(hit.new), node.read("srv.seq"))), nodes=node)
+    run_to_end(session)
+    assert len(seen) > 100 and point.hits == len(seen) and all(len(new) == 2 and new[0] == seq for new, seq in seen), seen[:3]
+
+
+def test_a_handler_changes_the_condition_the_ignore_count_and_the_state_of_stop_points(typed):
+    all_of_them = typed("py gets = []\nbreak process_data\n  gets.append(bool(@(packet_header == PACKET_GET)))\n  cont")
+    run_to_end(all_of_them)
+    gets = all_of_them.namespace["gets"]
+    session = typed("""
+py first, second = [], []
+break process_data
+  first.append(len(second))
+  if len(first) == 3: session.points[1].set_condition("packet_header == PACKET_GET"); session.points[2].ignore(3)
+  if len(first) == 10: session.points[1].disable()
+  cont
+break process_data
+  second.append(bool(@(packet_header == PACKET_GET)))
+  cont
+""")
+    run_to_end(session)
+    first, second = session.namespace["first"], session.namespace["second"]
+    assert second == gets[:3] + gets[6:], "three hits are passed over"
+    assert len(first) == 10 and not session.points[1].enabled and first[:3] == [0, 1, 2]
+    wanted = [i for i, get in enumerate(gets) if i < 3 or get][:10]
+    assert first == [i if i < 3 else max(i - 3, 3) for i in wanted], (first, wanted)
+
+
 def test_handlers_of_one_event_run_in_the_order_of_ids_and_may_change_each_other(typed):
     session = typed("""
 py order = []

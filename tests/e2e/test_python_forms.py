@@ -1,5 +1,6 @@
 """The forms in which one session is used: a plain interpreter cell by cell, also typed at its prompt, and pytest with its plugin."""
 
+import json
 import os
 import re
 import xml.etree.ElementTree as xml
@@ -119,6 +120,40 @@ def test_decorators_mean_the_same_in_all_forms(recorder, workers, environment, f
         exec(DECORATORS, space)
         session.run()
     assert said[:2] == [25, WRITES] and said[2] > 2 and list(map(int, found.split())) == said
+
+
+STOPS = """
+seen = []
+@session.watch("total")
+def total(hit):
+    seen.append(hit.new)
+    if len(seen) == 7:
+        friday.stop()
+"""
+
+
+@pytest.mark.parametrize("form", ["friday run", "pytest"])
+def test_stop_in_a_decorators_handler_ends_the_run_there(recorder, workers, environment, form):
+    script = recorder.directory / "stops.py"
+    script.write_text(f"{STOPS}session.run()\nprint('at', len(seen), seen[-1] == session.nodes[0].read('total'), session.finished)\n")
+    test = recorder.directory / "test_stops.py"
+    test.write_text("import friday\ndef test(friday_session):\n    session = friday_session\n" + script.read_text().replace("\n", "\n    "))
+    command = {"friday run": [recorder.friday, "run", script, workers.path],
+               "pytest": ["/usr/bin/python3", "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", "--recording", workers.path, test]}[form]
+    done = recorder.run(command, env=environment)
+    assert done.returncode == 0 and "at 7 True False" in done.stdout, done.stdout + done.stderr
+
+
+def test_what_was_altered_is_said_before_anything_that_is_found(recorder, workers, environment):
+    script = recorder.directory / "alters.py"
+    script.write_text('@session.breakpoint("turn", condition="number == 2")\ndef turn(hit):\n    hit.point.delete()\n    hit.node.write("total", 1000)\n'
+                      '    friday.violation("mine", message="found")\n    friday.stop()\n')
+    done = recorder.run([recorder.friday, "run", script, workers.path, "--json", recorder.directory / "f.json"], env=environment)
+    report = json.loads((recorder.directory / "f.json").read_text())
+    assert done.returncode == 1 and [(each["id"], each["name"]) for each in report["altered"]] == [(0, "workers")] and float(report["altered"][0]["since"]) >= 0, report
+    lines = done.stderr.splitlines()
+    first = next(i for i, line in enumerate(lines) if "was altered since" in line)
+    assert "violation of mine" in lines[first + 1], done.stderr
 
 
 # -- pytest -----------------------------------------------------------------------------------------------------------
