@@ -71,8 +71,9 @@ void Debugger::libraries_changed(ReplayNode& node) {
         std::erase_if(placed->second, [&](const StopInstance& each) { return !node.breakpoints().contains(each.address); });
         if (before && placed->second.empty()) point.pending[node.id()] = "its library was unloaded";
       }
-    if (!point.pending.contains(node.id()) || !point.enabled) continue;
-    (void)arm(point, node);
+    // A watch that may wait is evaluated anew: what it means may have gone with its library, or have come with it at another place.
+    const bool anew = point.kind == StopKind::watchpoint && point.may_wait;
+    if ((anew || point.pending.contains(node.id())) && point.enabled) (void)arm(point, node);
   }
 }
 

@@ -28,7 +28,8 @@ Result<void> take_options(StopPoint& point) {
     if (option == "-l" || option == "-location") point.by_place = true;
     else if (option == "-page") point.any_page = true;
     else if (option == "-writes") point.any_write = true;
-    else return fail(ErrorCode::usage, "watch has no option {}: there are -l (the memory that EXPR means now), -page (protect pages of stacks too) and -writes (writes of the same value too)", option);
+    else if (option == "-pending") point.may_wait = true;
+    else return fail(ErrorCode::usage, "watch has no option {}: there are -l (the memory that EXPR means now), -page (protect pages of stacks too), -writes (writes of the same value too) and -pending (EXPR may be in a library that is not loaded yet)", option);
     first = clean(first.substr(end));
     if (first.empty()) return fail(ErrorCode::usage, "watch {} needs an expression behind it", option);
   }

@@ -56,7 +56,7 @@ struct StopPoint {
   uint64_t hit_count = 0;                 // hits whose condition held, ignored ones included
   uint64_t ignore_count = 0;              // hits still to be passed over
   bool enabled = true;
-  bool may_wait = false;                  // a breakpoint that no node knows the place of yet
+  bool may_wait = false;                  // what it names may be in a library that no node has loaded yet
   bool temporary = false;                 // deleted by its first stop
   bool any_write = false;                 // a watch that also reports a write of the same value
   bool any_page = false;                  // a watch that protects pages of stacks and thread blocks too

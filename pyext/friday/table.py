@@ -24,10 +24,10 @@ OWNED: dict[str, Owned] = {
                    "0-3 break process_data if packet_id == 7", nodes=True),
     "tbreak": Owned(2, "[NODES] tbreak LOC [if COND]", "A breakpoint that is deleted when it is hit.",
                     "tbreak insert_finger", nodes=True),
-    "watch": Owned(2, "[NODES] watch [-l] [-page] [-writes] EXPR[, EXPR...] [if COND]", "Stops the group after a write that changes an "
+    "watch": Owned(2, "[NODES] watch [-l] [-page] [-writes] [-pending] EXPR[, EXPR...] [if COND]", "Stops the group after a write that changes an "
                    "expression on a node. FUNC::LOCAL is armed at each entry of FUNC; a local lives as long as its frame. -l: the "
                    "memory that EXPR means now. -page: a stack's page is protected when the four debug registers do not suffice. "
-                   "-writes: writes of the same value too. Indented lines that follow are its handler.",
+                   "-writes: writes of the same value too. -pending: EXPR may be in a library that is not loaded yet. Indented lines that follow are its handler.",
                    "watch srv.successor\n  if not @(srv.successor):\n    print(__NODE__, \"is alone\")\n  cont",
                    nodes=True),
     "delete": Owned(1, "delete [ID...]", "Deletes stop points by their global ids; all of them without ids.",

@@ -35,6 +35,21 @@ def test_a_breakpoint_waits_for_its_library_each_time(loads, opened, plain_end):
     assert final_state(session) == plain_end and len(hits) == 5
 
 
+def test_a_watch_waits_for_its_library_each_time(loads, opened, plain_end):
+    session = opened(loads)
+    with pytest.raises(friday.NoSymbol):
+        session.watch("part_used")
+    hits = []
+    waiting = session.watch("-pending part_used", lambda hit: hits.append((hit.old, hit.new, hit.location.split(" ")[0])))
+    session.watch("-pending nobody_has_this", lambda hit: hits.append("nobody"))
+    run_to_end(session)
+    assert [hit for hit in hits if hit[1] == 3] == [(0, 3, "part_pid")] * 5, hits
+    assert all(new in (0, 3, None) for _, new, _ in hits), hits
+    session.restart()
+    waiting.disable()
+    assert final_state(session) == plain_end
+
+
 def test_a_breakpoint_set_in_a_library_that_goes(loads, opened, plain_end):
     session = opened(loads)
     waiting = session.breakpoint("-pending part_times")

@@ -3,8 +3,11 @@
 #include <time.h>
 #include <x86intrin.h>
 
+long part_used;  // of this load
+
 long part_pid(void) {
   long result;
+  part_used += 3;
   __asm__ volatile("syscall" : "=a"(result) : "a"(SYS_getpid) : "rcx", "r11", "memory");
   return result;
 }
