@@ -20,7 +20,7 @@ from typing import Any, Callable, Sequence
 import friday
 
 from . import commands, completion
-from .answers import Output, label_of, mark
+from .answers import Output, mark
 from .commands import Command, Quit
 from .errors import ComponentDied, Divergence, Error, NodeNotStarted, OutOfScope, UsageError
 from .handlers import compile_script
@@ -28,6 +28,7 @@ from .running import ended_line
 from .runner import BAD_INPUT, DIED, DIVERGED, Refused, open_session
 from .sessions import Session, StopPoint
 from .table import OWNED, resolve
+from .teaching import undescribed
 from .violations import user_frames, user_traceback
 
 
@@ -96,16 +97,8 @@ class Console:
         names = ", ".join(node.name for node in nodes[:8]) + (", ..." if len(nodes) > 8 else "")
         self.out(f"{len(nodes)} node{'s' if len(nodes) != 1 else ''}: {names}.")
         self.out.prose("They stand at the start of the recording; `continue` runs them, `help` lists the commands.")
-        self._warn_of_undescribed()
-
-    def _warn_of_undescribed(self) -> None:
-        """Names the nodes of which gdb knows functions at most, but no variables or lines."""
-        replayed = {int(node): node for node in self.session.nodes}
-        nodes = [replayed[id_] for id_ in self.session.backend.undescribed() if id_ in replayed]
-        if nodes:
-            programs = ", ".join(sorted({node.info.program.rpartition("/")[2] for node in nodes}))
-            self.out.prose(f"Without debug information: {label_of(nodes)} ({programs}). Functions are known by name, variables and lines are not; "
-                           "`friday replay --symbols DIR` or `friday pack` adds it.")
+        if text := undescribed(self.session):
+            self.out.prose(text)
 
     # -- lines -------------------------------------------------------------------------------------------------------
     def feed(self, line: str, pasted: bool = False) -> None:
@@ -313,7 +306,10 @@ def open_console(recording: str, *, nodes: str | None = None, sync: str = "clock
                  batch: bool = False, symbols: Sequence[str] = ()) -> "Console | int":
     """The console of a command line, or an exit code when the recording cannot be opened."""
     try:
-        return Console(open_session(recording, nodes, sync, console=True, symbols=symbols), terminal=terminal, batch=batch)
+        session = open_session(recording, nodes, sync, console=True, symbols=symbols)
+        if not terminal and (text := undescribed(session)):
+            print(f"friday: {text}", file=sys.stderr)
+        return Console(session, terminal=terminal, batch=batch)
     except Refused as refused:
         print(f"friday: {refused}", file=sys.stderr)
         return refused.code

@@ -14,6 +14,7 @@ from .handlers import compile_script, register_source
 from .progress import ProgressLine
 from .reports import BAD_INPUT, DIED, DIVERGED, HELD, INTERRUPTED, VIOLATED, Outcome
 from .sessions import Progress, Session
+from .teaching import undescribed
 from .violations import Violation, user_traceback
 
 
@@ -90,6 +91,8 @@ def _run_one(run: Outcome, nodes: str | None, sync: str, args: Sequence[str], sy
         print(f"friday: {refused}", file=sys.stderr)
         run.ended(refused.code, str(refused))
     else:
+        if text := undescribed(session):
+            print(f"friday: {text}", file=sys.stderr)
         with session, line.shown():
             _carry_out(run, session, args, progress=channel.progress if channel else line, out=sys.stderr,
                        found=channel.violation if channel else None, stop_at_first=stop_at_first)

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Iterable
 
+from .answers import label_of
 from .errors import BadExpression, Error, NoSymbol, OutOfScope, UsageError
 
 if TYPE_CHECKING:
@@ -228,6 +229,17 @@ class Names:
             if function in error.scopes:
                 return f"{function} is frame {number} of the node's stack: `{int(error.node)} frame {number}`, then `{int(error.node)} print ...`"
         return f"`break {error.scopes[0]}` stops where it is in scope"
+
+
+def undescribed(session: "Session") -> str:
+    """Names the nodes of which gdb knows functions at most, but no variables or lines; "" if there are none."""
+    replayed = {int(node): node for node in session.nodes}
+    nodes = [replayed[id_] for id_ in session.backend.undescribed() if id_ in replayed]
+    if not nodes:
+        return ""
+    programs = ", ".join(sorted({node.info.program.rpartition("/")[2] for node in nodes}))
+    return (f"Without debug information: {label_of(nodes)} ({programs}). Functions are known by name, variables and lines are not; "
+            "`--symbols DIR` or `friday pack` adds it.")
 
 
 def _key(text: str, error: BadExpression) -> BadExpression:

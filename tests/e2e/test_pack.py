@@ -8,6 +8,7 @@ import threading
 
 import pytest
 from console_support import PROMPT, Terminal
+from debug_support import BUILD
 
 SOURCE = r"""
 #include <stdio.h>
@@ -51,13 +52,17 @@ def test_symbols_of_a_stripped_program_are_found_by_build_id_or_missed_by_name(r
     program, symbols = split_program(tmp_path / "built")
     recording = recorder.record([program], name="stripped")
     done = recorder.run(["/bin/sh", "-c", f"echo 'print nothing_like_it' | '{recorder.friday}' replay '{recording.path}'"])
-    assert "summing has no debug information" in done.stderr, done.stderr
+    assert "summing has no debug information" in done.stderr and done.stderr.startswith("friday: Without debug information: node 0 (summing)."), done.stderr
+    (tmp_path / "empty.py").write_text("")
+    two = recorder.record({"node": [{"name": name, "command": [str(each)]} for name, each in (("a", program), ("b", BUILD / "targets" / "calls"), ("c", program))]}, name="group")
+    done = recorder.run([recorder.friday, "run", tmp_path / "empty.py", two.path])
+    assert done.returncode == 0 and done.stderr.startswith("friday: Without debug information: nodes 0,2 (summing)."), done.stderr
     done = asked(recorder, recording.path, "--symbols", tmp_path)
     assert done.returncode == 2 and f"no symbols in {tmp_path}: it has no directory .build-id" in done.stderr
     id = build_id(program)
     (tmp_path / ".build-id" / id[:2]).mkdir(parents=True)
     shutil.move(symbols, tmp_path / ".build-id" / id[:2] / f"{id[2:]}.debug")
-    warning = "Without debug information: node 0 (summing). Functions are known by name, variables and lines are not; `friday replay --symbols DIR`"
+    warning = "Without debug information: node 0 (summing). Functions are known by name, variables and lines are not; `--symbols DIR`"
     for options, warned in ((), True), (("--symbols", tmp_path), False):
         with Terminal(recorder, [recorder.friday, "replay", recording.path, *options], columns=250) as terminal:
             assert (warning in terminal.expect(PROMPT)) == warned
