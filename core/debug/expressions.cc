@@ -95,7 +95,11 @@ Result<ExpressionPlan> plan_of_value(const nlohmann::json& value, const std::str
 
 bool Debugger::started(NodeId id) {
   ReplayNode* node = session_->find(id);
-  return node && node->has_process() && (node->state() == NodeState::ended || seen_.contains(id) || node->events_done() > 0);
+  if (!node || !node->has_process()) return false;
+  if (node->state() == NodeState::ended || seen_.contains(id)) return true;
+  if (node->events_done() == 0) return false;
+  seen_.insert(id);  // the node is asked no more until it is started anew
+  return true;
 }
 
 // A node whose state can be read: its start image is there before its time has come, but is no state of the group.
