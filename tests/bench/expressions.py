@@ -68,8 +68,12 @@ class Work:
         self.done += len(chosen)
         return chosen
 
-    def nothing(self) -> None:
-        self.hits += 1
+    def nothing(self, all_nodes: bool) -> Callable[[], None]:
+        """Only chooses: what the others are compared with."""
+        def handler() -> None:
+            for _ in self.targets(all_nodes):
+                pass
+        return handler
 
     def read(self, all_nodes: bool) -> Callable[[], None]:
         def handler() -> None:
@@ -108,7 +112,7 @@ def costs(bench: Bench, friday: Any) -> dict[str, Number]:
                 handler, found = kind(every), []
                 replay_seconds(session, handler)
                 for _ in range(times):
-                    bare = replay_seconds(session, work.nothing)
+                    bare = replay_seconds(session, work.nothing(every))
                     work.done = 0
                     full = replay_seconds(session, handler)
                     found.append((full - bare) / work.done * (GROUP if every else 1) * 1e6)

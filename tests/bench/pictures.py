@@ -98,9 +98,8 @@ def questions(bench: Bench, friday: Any) -> tuple[dict[str, dict[float, float]],
     found: dict[str, dict[float, float]] = {"read": {}, "write": {}, "call": {}}
     spread: dict[str, list[float]] = {name: [] for name in found}
     with friday.Session(str(record_waiting(bench, bench.compile("steps.c"), ticks, nodes))) as session:
-        nothing = Some(session, 0)
-        expressions.replay_seconds(session, nothing.nothing)
-        bare = min(expressions.replay_seconds(session, nothing.nothing) for _ in range(times))
+        expressions.replay_seconds(session, lambda: None)
+        bare = min(expressions.replay_seconds(session, lambda: None) for _ in range(times))
         for name in found:
             for count in sorted({min(count, nodes) for count in COUNTS}):
                 work = Some(session, count)
