@@ -206,9 +206,13 @@ class Session {
     if (reached_) return {replay().schedule().time_of(reached_->node, reached_->event), origin_};
     const NodeId here = debugger().here();
     const uint64_t done = replay().mark(here).event.value;
-    ReplayNode* node = replay().find(here);
-    if (replay().sync() == SyncMode::clock && (done == 0 || !node || node->state() == NodeState::ended)) return time_of_group();
+    if (replay().sync() == SyncMode::clock && !tells_of_all(here, done)) return time_of_group();
     return time_of(here, done);
+  }
+  // Whether a node that has done so many events stands in the midst of them: in the order of the clock it then tells where the group is.
+  bool tells_of_all(NodeId id, uint64_t done) {
+    ReplayNode* node = replay().find(id);
+    return done > 0 && node && node->state() != NodeState::ended;
   }
   // Of the last event that any node has done; asks all of them.
   PyTime time_of_group() {
@@ -229,9 +233,8 @@ class Session {
   // Of the group. In the midst of a recording that is replayed by the clock one node tells it.
   uint64_t events_done() {
     const NodeId here = debugger().here();
-    ReplayNode* node = replay().find(here);
     const uint64_t done = replay().mark(here).event.value;
-    if (replay().sync() != SyncMode::clock || done == 0 || !node || node->state() == NodeState::ended) return replay().events_done();
+    if (replay().sync() != SyncMode::clock || !tells_of_all(here, done)) return replay().events_done();
     return replay().schedule().position_of(here, {std::min(done, replay().schedule().event_count(here)) - 1}) + 1;
   }
   int64_t event(uint32_t node) { return static_cast<int64_t>(replay().mark({node}).event.value) - 1; }

@@ -284,7 +284,6 @@ class Debugger final : public Pump, public ClientOwner {
   };
   bool holds(const StopPoint& point, NodeId node, Judgement& judgement);
   Result<void> arm_expression(StopPoint& point, ReplayNode& node, const std::string& expression, const std::string& text);
-  std::optional<std::string> function_of_local(NodeId node, const std::string& expression);
   Result<std::shared_ptr<const ExpressionPlan>> watch_plan(const StopPoint& point, ReplayNode& node, const std::string& shown, const std::string& text, bool may_ask);
   Result<void> watch_expression(StopPoint& point, ReplayNode& node, const std::string& shown, const std::string& text, bool local, bool may_ask);
   // libraries.cc

@@ -153,16 +153,9 @@ Result<void> Debugger::arm_expression(StopPoint& point, ReplayNode& node, const 
   const auto armed = inherited ? Result<void>() : watch_expression(point, node, expression, text, false, true);
   if (armed && (watches.empty() || (!watches.back().frame && !watches.back().chain->plan()->fixed))) return {};  // a variable that is always there
   // FUNC::LOCAL, of the calls of FUNC that are to come.
-  if (!point.by_place)
-    if (const auto function = function_of_local(node.id(), text)) return arm_entries(point, node, *function, split_local(text)->second);
+  const auto local = point.by_place ? std::nullopt : split_local(text);
+  if (local && locate(node.id(), local->first)) return arm_entries(point, node, local->first, local->second);
   return armed;
-}
-
-// FUNC of FUNC::LOCAL; none where what stands before the :: is no function.
-std::optional<std::string> Debugger::function_of_local(NodeId id, const std::string& expression) {
-  auto local = split_local(expression);
-  if (!local || !locate(id, local->first)) return std::nullopt;
-  return std::move(local->first);
 }
 
 // How the expression is evaluated whenever what it reads changes. What only gdb can evaluate is taken as the place that it has now.

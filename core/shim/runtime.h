@@ -449,9 +449,9 @@ bool emulate_instruction(CallFrame* frame, const uint8_t* state);       // an `u
 extern uint32_t state_every;
 void state_prepare();                                      // in the start, once the program's files are mapped
 void state_note(const CallFrame* frame, ThreadArea* area); // recording: the thread is about to make a call
-// StateDifference, with the hashes that differ.
 // With the event that ends the process: hashes of all its writable memory, a part each.
 void state_final(EventWriter& writer, const CallFrame* frame, const ThreadArea* area);
+// StateDifference, with the hashes that differ.
 unsigned state_differs(const format::StatePart* state, const CallFrame* frame, uint64_t* want, uint64_t* got);
 bool aio_under_way();                                      // dispatch.cc
 

@@ -449,7 +449,8 @@ def test_goto_and_messages_of_forked_nodes_and_pipes(piped, recorder):
     cat = next(id for name, id in nodes.items() if name.endswith("/exec-1") and name.count("child") == 1)
     done = piped(f"goto event 3 {cat}\npy print(session.node.id, session.backend.event({cat}))\ngoto end\ninfo messages {cat}\n"
                  f"goto message 2\npy print(session.node.id)\ngoto message 1\npy print(session.node.id)\n", recording=recording.path)
-    assert done.returncode == 0 and done.stderr == "", done.stderr
+    warned = "friday: Without debug information: nodes "  # Debian's bash and cat; a machine with their debug packages has none to warn of
+    assert done.returncode == 0 and all(line.startswith(warned) for line in done.stderr.splitlines()), done.stderr
     assert f"{cat} 2\n" in done.stdout and done.stdout.count(f"\n{cat}\n") == 2, done.stdout
     assert len(re.findall(r"^[12] .* 8 +pipe$", done.stdout, re.M)) == 2, done.stdout
 
