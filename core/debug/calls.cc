@@ -138,7 +138,9 @@ Result<ReplayStop> Debugger::run_guarded(ReplayNode& node, ThreadId thread, cons
 }
 
 // Sends the thread into the function.
-Result<void> Debugger::enter_call(ReplayNode& node, ThreadId thread, const ExpressionPlan::Call& call, const CallValues& values, user_regs_struct registers) {
+Result<void> Debugger::enter_call(ReplayNode& node, ThreadId thread, const ExpressionPlan::Call& call, const CallValues& values,
+                                  const ReplayNode::Standing& from, uint64_t stack) {
+  user_regs_struct registers = from.view;
   unsigned long long* const general[] = {&registers.rdi, &registers.rsi, &registers.rdx, &registers.rcx, &registers.r8, &registers.r9};
   std::vector<uint64_t> vectors;
   size_t next = 0;
@@ -146,12 +148,13 @@ Result<void> Debugger::enter_call(ReplayNode& node, ThreadId thread, const Expre
     if (call.arguments[i].passing == ExpressionPlan::Passing::integer) *general[next++] = values.arguments[i];
     else vectors.push_back(values.arguments[i]);
   }
+  registers.rsp = stack;
   registers.rip = values.function;
   registers.rax = vectors.size();
   registers.eflags &= ~uint64_t{0x500};  // direction and trap flag
   const uint64_t back = node.control().trap_instruction;
   FRIDAY_TRY_VOID(node.write_raw(Addr{registers.rsp}, std::as_bytes(std::span(&back, 1))));
-  FRIDAY_TRY_VOID(node.begin_call(thread, registers));
+  FRIDAY_TRY_VOID(node.begin_call(thread, from, registers));
   if (vectors.empty()) return {};
   FRIDAY_TRY(extended, node.extended_state(thread));
   for (size_t i = 0; i < vectors.size(); i++) {
@@ -180,12 +183,12 @@ Result<RawValue> Debugger::call_by_plan(ReplayNode& node, const KnownPlan& p) {
   FRIDAY_TRY(thread, scope_thread(node.id()));
   const ExpressionPlan::Call& call = *p.plan->call;
   FRIDAY_TRY(values, evaluate_call(*p.plan, node, thread));
-  FRIDAY_TRY(registers, node.registers(thread));
-  registers.rsp = ((registers.rsp - kRedZone - kGap) & ~15ull) - 8;
+  FRIDAY_TRY(from, node.standing(thread));
+  const uint64_t stack = ((from.view.rsp - kRedZone - kGap) & ~15ull) - 8;
   const FunctionEffects& effect = effects(node, values.function);
-  const auto error = effect.sets_errno ? error_number(node, thread, registers.fs_base) : std::nullopt;
-  FRIDAY_TRY(undo, CallUndo::prepare(node, effect, registers.rsp, error));
-  FRIDAY_TRY_VOID(enter_call(node, thread, call, values, registers));
+  const auto error = effect.sets_errno ? error_number(node, thread, from.view.fs_base) : std::nullopt;
+  FRIDAY_TRY(undo, CallUndo::prepare(node, effect, stack, error));
+  FRIDAY_TRY_VOID(enter_call(node, thread, call, values, from, stack));
   auto stop = run_call(node.id(), thread);
   if (!stop) return std::unexpected(stop.error());
   const bool failed = session_->call_failure().has_value();

@@ -38,8 +38,12 @@ Result<void> ClientView::set_extended_state(ThreadId thread, std::span<const std
 Result<void> ClientView::apply(ThreadId thread, const Edit& edit, bool resuming) {
   changed_ |= edit.wanted || edit.extended;
   if (edit.wanted) {
-    if (resuming && edit.wanted->rsp < edit.before->rsp && !node_->call_began_at(thread)) FRIDAY_TRY_VOID(node_->begin_call(thread, *edit.wanted));
-    else FRIDAY_TRY_VOID(node_->set_registers(thread, *edit.wanted));
+    if (resuming && edit.wanted->rsp < edit.before->rsp && !node_->call_began_at(thread)) {
+      FRIDAY_TRY(from, node_->standing(thread));
+      FRIDAY_TRY_VOID(node_->begin_call(thread, from, *edit.wanted));
+    } else {
+      FRIDAY_TRY_VOID(node_->set_registers(thread, *edit.wanted));
+    }
   }
   if (edit.extended) return node_->set_extended_state(thread, *edit.extended);
   return {};

@@ -44,7 +44,7 @@ void Debugger::node_started(ReplayNode& node) {
   else
     s.link = std::make_unique<GdbLink>(node, *this, next_client_++, gdbs_, fmt::format("{}/node-{}", directory_, node.id()),
                                        [this](ReplayNode& n, Pump* pump) { return make_gdb(n, pump); });
-  s.stopped = node.current();
+  s.mean(node.current());
   name_libraries(node);
   start_in_background(node);
   // The group may be running: only this node's gdb is served meanwhile, since the questions of another stop its node, and
@@ -200,10 +200,13 @@ Result<ThreadId> Debugger::scope_thread(NodeId id) {
   FRIDAY_TRY(node, session_->readable(id));
   NodeContext& s = state(id);
   if (s.pc_epoch == epoch_) return s.stopped;
+  const auto waits_at = session_->waits_at(id);
+  if (waits_at && s.pc_waits_at == waits_at) return s.stopped;
   if (id != here_ || !node->thread_of(s.stopped)) s.stopped = node->current();
   FRIDAY_TRY(pc, node->program_counter(s.stopped));
   s.pc = pc;
   s.pc_epoch = epoch_;
+  s.pc_waits_at = waits_at;
   return s.stopped;
 }
 
@@ -211,7 +214,7 @@ void Debugger::group_moved(const ReplayStop& stop) {
   epoch_++;
   here_ = stop.node;
   NodeContext& s = state(stop.node);
-  s.stopped = stop.thread;
+  s.mean(stop.thread);
   using Kind = ReplayStop::Kind;
   if (stop.kind == Kind::breakpoint || stop.kind == Kind::watch || stop.kind == Kind::step) seen_.insert(stop.node);
   for (auto& [id, each] : states_)
@@ -230,6 +233,7 @@ Result<void> Debugger::restart() {
     s.watches.clear();
     s.frames.clear();
     s.workspace = s.staged = 0;
+    s.pc_waits_at.reset();
   }
   for (StopPointId id : points_.ids()) points_.find(id)->instances.clear();
   for (auto& [id, timer] : timers_) timer.next = 0;
@@ -267,6 +271,7 @@ void Debugger::mark_altered(NodeId node) {
   note_change(node);
   const bool elsewhere = is_elsewhere(node);
   epoch_++;
+  state(node).pc_waits_at.reset();
   if (elsewhere) state(node).elsewhere_epoch = epoch_;
 }
 

@@ -194,8 +194,14 @@ class Debugger final : public Pump, public ClientOwner {
     std::unordered_map<uint64_t, Addr> errors;              // where errno is, by the thread pointer
     uint64_t workspace = 0, staged = 0;
     ThreadId stopped{0};
-    uint64_t pc = 0;      // of the stopped thread; valid if pc_epoch is the current one
+    // Of the stopped thread; valid in this epoch, or while the node waits at the same event.
+    uint64_t pc = 0;
     uint64_t pc_epoch = 0;
+    std::optional<uint64_t> pc_waits_at;
+    void mean(ThreadId thread) {
+      stopped = thread;
+      pc_waits_at.reset();
+    }
     std::optional<uint64_t> elsewhere_epoch;  // then the user has selected another frame or thread in gdb
   };
   struct Timer {
@@ -236,7 +242,8 @@ class Debugger final : public Pump, public ClientOwner {
   Error failed_call(ReplayNode& node, const std::string& what, const Result<void>& undone);
   bool left_no_trace(ReplayNode& node, ThreadId thread, const MemoryCopy& before);
   Result<ReplayStop> run_guarded(ReplayNode& node, ThreadId thread, const Client& client);
-  Result<void> enter_call(ReplayNode& node, ThreadId thread, const ExpressionPlan::Call& call, const CallValues& values, user_regs_struct registers);
+  Result<void> enter_call(ReplayNode& node, ThreadId thread, const ExpressionPlan::Call& call, const CallValues& values,
+                          const ReplayNode::Standing& from, uint64_t stack);
   Result<uint64_t> call_result(ReplayNode& node, ThreadId thread, const ExpressionPlan::Call& call);
   Result<RawValue> call_by_plan(ReplayNode& node, const KnownPlan& plan);
   // gdb's failure of a call, as the core knows it.

@@ -97,7 +97,7 @@ bool Debugger::started(NodeId id) {
   ReplayNode* node = session_->find(id);
   if (!node || !node->has_process()) return false;
   if (node->state() == NodeState::ended || seen_.contains(id)) return true;
-  if (node->events_done() == 0) return false;
+  if (session_->waits_at(id).value_or(1) == 0 || node->events_done() == 0) return false;
   seen_.insert(id);  // the node is asked no more until it is started anew
   return true;
 }

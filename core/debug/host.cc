@@ -60,7 +60,7 @@ Result<ReplayStop> Debugger::run_for(Client& client, const ResumeRequest& reques
     const bool for_user = of_kind(BreakpointOwner::Kind::stop_point) || (stop->kind == ReplayStop::Kind::watch && !for_client);
     if (passed_over || (for_user && !for_client && refused(*stop))) {
       if (wanted) {
-        state(id).stopped = *wanted;
+        state(id).mean(*wanted);
         state(id).link->moved(*wanted);
       }
       stop = go_on();
@@ -143,7 +143,7 @@ void Debugger::report(Client& client, const Result<ReplayStop>& stop, std::optio
   if (!client.is_users()) last_client_stop_ = *stop;
   here_ = stop->node;
   if (stop->kind == ReplayStop::Kind::breakpoint || stop->kind == ReplayStop::Kind::watch || stop->kind == ReplayStop::Kind::step) seen_.insert(stop->node);
-  s.stopped = stop->node == id ? stop->thread : wanted.value_or(s.stopped);
+  s.mean(stop->node == id ? stop->thread : wanted.value_or(s.stopped));
   for (auto& [other, each] : states_)
     if (each.link && (other != id || client.is_users()))
       if (ReplayNode* moved = session_->find(other)) each.link->moved(other == id ? s.stopped : moved->current());

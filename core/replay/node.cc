@@ -318,35 +318,38 @@ bool ReplayNode::in_shim(uint64_t rip) const {
   return (rip >= control_.text_low && rip < control_.text_high) || patch_by_stub(rip);
 }
 
-// A thread interrupted in the few instructions between the program and the shim's frame is stepped to one side of them.
-void ReplayNode::leave_entry_code(Thread& thread) {
-  for (int i = 0; i < 400; i++) {
-    user_regs_struct r;
-    if (!TracedProcess::registers(thread.tid, r) || !in_shim(r.rip)) return;
-    auto a = area(thread.number);
-    if (!a || a->frame) return;
-    if (!TracedProcess::single_step(thread.tid)) return;
-    int status;
+// Where a stopped thread stands. One interrupted in the few instructions between the program and the shim's frame is stepped to one
+// side of them.
+Result<ReplayNode::Standing> ReplayNode::standing(const Thread& thread) const {
+  for (int steps = 0;; steps++) {
+    FRIDAY_TRY(now, hardware(thread));
+    if (thread.detour || show_hardware_ || !in_shim(now.rip)) return Standing{now, now, {}};
+    const auto a = area(thread.number);
+    if (!a || a->frame || steps == 400) {
+      auto frame = a ? frame_of(*a) : std::nullopt;
+      if (!frame) return Standing{now, now, {}};
+      if (!frame->site) {
+        // A new thread that has not run yet: it stands behind the clone that made it.
+        const shim::Patch* patch = patch_by_stub(frame->rip);
+        frame->site = patch ? patch->syscall : frame->rip - 2;
+      }
+      return Standing{now, view_of(*frame, now), a};
+    }
+    int status = 0;
+    if (!TracedProcess::single_step(thread.tid)) return std::unexpected(gone(info_.id));
     while (waitpid(thread.tid, &status, __WALL) < 0 && errno == EINTR) {}
-    if (!WIFSTOPPED(status)) return;
+    if (!WIFSTOPPED(status)) return std::unexpected(gone(info_.id));
   }
 }
 
-Result<user_regs_struct> ReplayNode::registers(ThreadId id) {
+Result<ReplayNode::Standing> ReplayNode::standing(ThreadId id) {
   FRIDAY_TRY(thread, stopped_thread(id));
-  FRIDAY_TRY(r, hardware(*thread));
-  if (thread->detour || show_hardware_ || !in_shim(r.rip)) return r;
-  leave_entry_code(*thread);
-  FRIDAY_TRY(now, hardware(*thread));
-  auto a = area(id.value);
-  auto frame = a ? frame_of(*a) : std::nullopt;
-  if (!frame || !in_shim(now.rip)) return now;
-  if (!frame->site) {
-    // A new thread that has not run yet: it stands behind the clone that made it.
-    const shim::Patch* patch = patch_by_stub(frame->rip);
-    frame->site = patch ? patch->syscall : frame->rip - 2;
-  }
-  return view_of(*frame, now);
+  return standing(*thread);
+}
+
+Result<user_regs_struct> ReplayNode::registers(ThreadId id) {
+  FRIDAY_TRY(found, standing(id));
+  return found.view;
 }
 
 Result<uint64_t> ReplayNode::program_counter(ThreadId id) {
@@ -359,9 +362,11 @@ Result<uint64_t> ReplayNode::program_counter(ThreadId id) {
 }
 
 uint64_t ReplayNode::call_site(ThreadId id) {
-  auto a = area(id.value);
-  auto frame = a ? frame_of(*a) : std::nullopt;
-  return frame ? frame->site : 0;
+  uint64_t frame = 0, site = 0;
+  if (!process_ || id.value >= shim::kMaxThreads) return 0;
+  if (process_->read(area_address(id.value) + offsetof(ThreadArea, frame), &frame, sizeof frame) && frame)
+    (void)process_->read(frame + offsetof(CallFrame, site), &site, sizeof site);
+  return site;
 }
 
 const user_regs_struct* ReplayNode::call_began_at(ThreadId id) {
@@ -369,16 +374,15 @@ const user_regs_struct* ReplayNode::call_began_at(ThreadId id) {
   return thread && thread->detour ? &thread->detour->view : nullptr;
 }
 
-Result<void> ReplayNode::begin_call(ThreadId id, const user_regs_struct& wanted) {
-  FRIDAY_TRY(view, registers(id));
+Result<void> ReplayNode::begin_call(ThreadId id, const Standing& from, const user_regs_struct& wanted) {
   FRIDAY_TRY(thread, stopped_thread(id));
-  FRIDAY_TRY(now, hardware(*thread));
+  const user_regs_struct& now = from.hardware;
   FRIDAY_TRY(extended, extended_state(id));
-  auto a = area(id.value);
+  const auto a = from.area ? from.area : area(id.value);
   if (!a) return std::unexpected(gone(info_.id));
   uint64_t back = 0;
   (void)process_->read(wanted.rsp, &back, sizeof back);
-  thread->detour = std::make_unique<Thread::Detour>(Thread::Detour{now, view, *a, std::move(extended), thread->at_breakpoint, back, wanted.rsp + 8});
+  thread->detour = std::make_unique<Thread::Detour>(Thread::Detour{now, from.view, *a, std::move(extended), thread->at_breakpoint, back, wanted.rsp + 8});
   thread->at_breakpoint = false;
   ThreadArea changed = *a;
   changed.native = 1;
@@ -432,11 +436,10 @@ Result<void> ReplayNode::set_registers(ThreadId id, const user_regs_struct& want
 
 Result<std::vector<std::byte>> ReplayNode::extended_state(ThreadId id) {
   FRIDAY_TRY(thread, stopped_thread(id));
-  std::vector<std::byte> state(16384);
-  iovec area{state.data(), state.size()};
+  std::byte state[16384];
+  iovec area{state, sizeof state};
   if (ptrace(PTRACE_GETREGSET, thread->tid, NT_X86_XSTATE, &area) != 0) return fail_errno(errno, "cannot read vector registers");
-  state.resize(area.iov_len);
-  return state;
+  return std::vector<std::byte>(state, state + area.iov_len);
 }
 
 Result<void> ReplayNode::set_extended_state(ThreadId id, std::span<const std::byte> state) {

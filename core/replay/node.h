@@ -163,9 +163,16 @@ class ReplayNode final : public NodeControl {
   // Finds the numbers of threads that are known by their tid only: those that have armed themselves in the shim.
   void number_threads();
 
-  // A function call made by a debugger: the thread goes on with these registers, its system calls are made natively and
-  // are no part of the trace. end_call() puts it back as it was, wherever the function is.
-  Result<void> begin_call(ThreadId id, const user_regs_struct& wanted);
+  // Where a thread stands, which is stopped for it.
+  struct Standing {
+    user_regs_struct hardware, view;      // the processor's registers, and the program's
+    std::optional<shim::ThreadArea> area;  // if the two differ
+  };
+  Result<Standing> standing(ThreadId id);
+
+  // A function call made by a debugger: the thread, which stands there, goes on with these registers, its system calls are made
+  // natively and are no part of the trace. end_call() puts it back as it was, wherever the function is.
+  Result<void> begin_call(ThreadId id, const Standing& from, const user_regs_struct& wanted);
   Result<void> end_call(ThreadId id);
   // The program's registers of a thread in a call as they were before it; null when it is in none.
   const user_regs_struct* call_began_at(ThreadId id);
@@ -188,7 +195,7 @@ class ReplayNode final : public NodeControl {
   std::optional<shim::CallFrame> frame_of(const shim::ThreadArea& area) const;
   Result<Thread*> stopped_thread(ThreadId id);
   Result<user_regs_struct> hardware(const Thread& thread) const;
-  void leave_entry_code(Thread& thread);
+  Result<Standing> standing(const Thread& thread) const;
   void hold(Thread& thread, int status);
 
   NodeInfo info_;

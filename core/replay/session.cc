@@ -37,6 +37,7 @@ void ReplaySession::discard() {
   memory_.reset();
   shared_.clear();
   divergence_.reset();
+  in_turn_.reset();
   group_ = 0;
 }
 
@@ -173,6 +174,7 @@ void ReplaySession::gather() {
 }
 
 Result<ReplayStop> ReplaySession::run() {
+  in_turn_.reset();
   if (divergence_) return ReplayStop{ReplayStop::Kind::diverged, divergence_->node, {}, {}, {}, {}, 0, {}};
   if (all_ended()) return ReplayStop{ReplayStop::Kind::ended, {}, {}, {}, {}, {}, 0, {}};
   if (options_.sync == SyncMode::clock) gather();
@@ -188,7 +190,7 @@ Result<ReplayStop> ReplaySession::run() {
       if (any) stop.node = any->id(), stop.thread = any->current();
       return stop;
     }
-    if (auto stop = handle_held()) return finish(std::move(*stop));
+    if (auto stop = handle_held()) return stopped_on_its_way(std::move(*stop));
     int status;
     pid_t tid = waitpid(-group_, &status, __WALL);
     if (tid < 0) {
@@ -196,8 +198,14 @@ Result<ReplayStop> ReplaySession::run() {
       if (errno == ECHILD) return fail(ErrorCode::component_died, "every process of the replay is gone");
       return fail_errno(errno, "waiting for the nodes failed");
     }
-    if (auto stop = handle(tid, status)) return finish(std::move(*stop));
+    if (auto stop = handle(tid, status)) return stopped_on_its_way(std::move(*stop));
   }
+}
+
+// What the program's own code runs into, it does in its turn.
+ReplayStop ReplaySession::stopped_on_its_way(ReplayStop stop) {
+  if (options_.sync == SyncMode::clock && (stop.kind == ReplayStop::Kind::breakpoint || stop.kind == ReplayStop::Kind::watch)) in_turn_ = stop.node;
+  return finish(std::move(stop));
 }
 
 ReplayStop ReplaySession::finish(ReplayStop stop) {
@@ -550,6 +558,11 @@ int64_t ReplaySession::realtime_ns(NodeId id) {
   uint64_t count = schedule_.event_count(id);
   if (count == 0) return 0;
   return schedule_.realtime_ns(id, {done == 0 ? 0 : std::min(done, count) - 1});
+}
+
+std::optional<uint64_t> ReplaySession::waits_at(NodeId id) const {
+  if (!in_turn_ || *in_turn_ == id) return std::nullopt;
+  return memory_->done(slot_of(id));
 }
 
 uint64_t ReplaySession::events_done() {

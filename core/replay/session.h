@@ -107,6 +107,9 @@ class ReplaySession {
   LogicalTime time(NodeId id);
   int64_t realtime_ns(NodeId id);
   uint64_t events_done();                          // of all nodes
+  // The event at whose entry a node waits for its turn, in shared memory: while that is the same the node has not moved. None where
+  // it may be elsewhere: it stopped on its way, or runs, or the order is not that of the clock.
+  std::optional<uint64_t> waits_at(NodeId id) const;
 
   // Park the node before this event; ~0: never.
   Result<void> stop_at(NodeId id, uint64_t event);
@@ -157,6 +160,7 @@ class ReplaySession {
   bool dies_as_recorded(const ReplayNode& node, int signal) const;
   Result<void> stop_group();
   ReplayStop stop_of(ReplayStop::Kind kind, ReplayNode& node, const ReplayNode::Thread& thread);
+  ReplayStop stopped_on_its_way(ReplayStop stop);
   ReplayStop finish(ReplayStop stop);
   size_t slot_of(NodeId id) const;
   ThreadId number_of(ReplayNode& node, ReplayNode::Thread& thread);
@@ -176,6 +180,7 @@ class ReplaySession {
   std::map<pid_t, ReplayNode*> by_tid_;
   std::map<pid_t, int> unclaimed_;        // children that stopped before their parent's event told of them
   std::unique_ptr<ScheduleMemory> memory_;
+  std::optional<NodeId> in_turn_;         // the node whose turn it is, where the last run has shown that
   std::map<std::pair<uint64_t, uint64_t>, UniqueFd> shared_;  // shared objects, by FileHeader::sharing and number
   std::optional<Divergence> divergence_;
   std::optional<CallFailure> call_failure_;  // of the last run_detour()

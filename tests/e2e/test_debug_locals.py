@@ -203,3 +203,50 @@ def test_expressions_are_meant_in_the_frame_that_is_selected(locals_, opened):
     session.restart()
     break_at(session, "nest", condition="depth == 1")
     assert session.node.read("depth") == 1
+
+
+@pytest.fixture(scope="module")
+def rounds(tmp_path_factory):
+    return record_once("rounds", lambda recorder: recorder.record([BUILD / "targets" / "rounds"]), tmp_path_factory)
+
+
+def look_where_each_stands(session):
+    """Where gdb sees a node wait in one of the two functions, that one's variable has its value, and the other's is not in scope."""
+    looked = 0
+    for node in session.all_nodes:
+        function = re.match(r"#0 .*?\b(even|odd) \(", node.backtrace())
+        if not function or node == session.node:
+            continue
+        here, elsewhere, factor = ("even_number", "odd_number", 2) if function[1] == "even" else ("odd_number", "even_number", 3)
+        number, found, turns = int(node.read("number")), int(node.read(here)), int(node.read("turns"))
+        assert found == factor * (turns - 1) + max(number - 1, 0), (int(node), function[1], number, found, turns)
+        with pytest.raises(friday.OutOfScope):
+            node.read(elsewhere)
+        looked += 1
+    return looked
+
+
+def test_a_variable_is_sought_where_its_node_stands(rounds, opened):
+    """A node that waits is not asked where it stands as long as it has not moved."""
+    session, looked = opened(rounds), 0
+    point = session.breakpoint("pass", nodes=[0])  # the others move without a stop of theirs
+    for hit in range(290):
+        stop = session.run()
+        assert stop.kind == "breakpoint", stop
+        looked += look_where_each_stands(session)
+        if hit % 7 == 3:
+            session.step(session.node, "next")
+            looked += look_where_each_stands(session)
+        if hit % 11 == 5:
+            session.node.write("turns", int(session.node.read("turns")))
+            looked += look_where_each_stands(session)
+        if hit % 13 == 6:
+            session.step(session.node, "finish")
+            looked += look_where_each_stands(session)
+        if hit == 100:
+            session.restart()
+    session.delete(point)
+    for event in range(260, 400, 3):
+        session.goto(event, node=1)
+        looked += look_where_each_stands(session)
+    assert looked > 600, looked
