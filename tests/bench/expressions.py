@@ -41,10 +41,10 @@ KEYS = {
 
 
 # -- in a session ------------------------------------------------------------------------------------------------------
-def replay_seconds(session: Any, handler: Callable[[], None]) -> float:
-    """Of a whole replay with this handler at each tick()."""
+def replay_seconds(session: Any, handler: Callable[[], None], nodes: Any = None) -> float:
+    """Of a whole replay with this handler at each tick() of these nodes, by default all."""
     session.restart()
-    point = session.breakpoint("tick", handler)
+    point = session.breakpoint("tick", handler, nodes=nodes)
     start = time.perf_counter()
     stop = session.run()
     taken = time.perf_counter() - start

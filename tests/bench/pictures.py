@@ -48,17 +48,19 @@ def parts_of_a_hit(bench: Bench, friday: Any) -> dict[str, dict[str, float]]:
     with friday.Session(str(stores)) as session:
         session.backend.set_patch_stores(False)
         beside = best(session, {"missed": lambda: session.watch("page.watched", lambda: None)}, passes * stops.PLACES, times)
-    fault = min(stops.ptrace_stop_us(bench) for _ in range(times))
-    never = "counter < 0"
+    fault = min(stops.limits_us(bench)["ptrace_stop_us"] for _ in range(times))
+    never, always = "counter < 0", "counter >= 0"
     with friday.Session(str(stops.record_steps(bench, count))) as session:
         def read() -> None:
             session.node.read("table[3].value")
 
         found = best(session, {
             "passed": lambda: session.breakpoint("tick", lambda: None, condition=never),
-            "break": lambda: session.breakpoint("tick", lambda: None), "break, read": lambda: session.breakpoint("tick", read),
+            "break": lambda: session.breakpoint("tick", lambda: None, condition=always),
+            "break, read": lambda: session.breakpoint("tick", read, condition=always),
             "check": lambda: session.watch("counter", lambda: None, condition=never),
-            "watch": lambda: session.watch("counter", lambda: None), "watch, read": lambda: session.watch("counter", read)}, count, times)
+            "watch": lambda: session.watch("counter", lambda: None, condition=always),
+            "watch, read": lambda: session.watch("counter", read, condition=always)}, count, times)
     steps = {"watchpoint": [("fault", fault), ("emulate", beside["missed"]), ("check", found["check"]), ("Python", found["watch"]), ("read", found["watch, read"])],
              "breakpoint": [("fault", fault), ("check", found["passed"]), ("Python", found["break"]), ("read", found["break, read"])]}
     parts: dict[str, dict[str, float]] = {}
@@ -92,14 +94,23 @@ def line_through(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
     return slope, (rest / max(1, len(points) - 2) / sum((a - middle) ** 2 for a in x)) ** 0.5
 
 
+def last_to_begin(session: Any) -> int:
+    point = session.breakpoint("ready")
+    last = None
+    while (stop := session.run()).kind == "breakpoint":
+        last = stop.node
+    point.delete()
+    return int(last)
+
+
 def questions(bench: Bench, friday: Any) -> tuple[dict[str, dict[float, float]], dict[str, list[float]]]:
     """Microseconds of a handler that asks so many nodes, by kind and number, and the deviations of the replays."""
-    ticks, times, nodes = (5, 2, 6) if bench.quick else (30, 3, expressions.GROUP)
+    ticks, times, nodes = (5, 2, 6) if bench.quick else (500, 5, expressions.GROUP)
     found: dict[str, dict[float, float]] = {"read": {}, "write": {}, "call": {}}
     spread: dict[str, list[float]] = {name: [] for name in found}
     with friday.Session(str(record_waiting(bench, bench.compile("steps.c"), ticks, nodes))) as session:
-        expressions.replay_seconds(session, lambda: None)
-        bare = min(expressions.replay_seconds(session, lambda: None) for _ in range(times))
+        last = last_to_begin(session)  # while it ticks all are there to be asked
+        bare = min(expressions.replay_seconds(session, lambda: None, [last]) for _ in range(times))
         for name in found:
             for count in sorted({min(count, nodes) for count in COUNTS}):
                 work = Some(session, count)
@@ -107,7 +118,7 @@ def questions(bench: Bench, friday: Any) -> tuple[dict[str, dict[float, float]],
                 each = []
                 for _ in range(times + 1):
                     hits = work.hits
-                    each.append((expressions.replay_seconds(session, handler) - bare) / (work.hits - hits) * 1e6)
+                    each.append((expressions.replay_seconds(session, handler, [last]) - bare) / (work.hits - hits) * 1e6)
                 each = each[1:]  # the first one compiles
                 found[name][count] = min(each)
                 spread[name].append(statistics.stdev(each))

@@ -23,6 +23,8 @@ KEYS = {
     "gdb_watch_null_us": Key("us", "", "plain gdb/MI with a hardware watchpoint, a hit"),
     "breakpoint_null_us": Key("us", "<= 15", "a breakpoint with a Python handler that does nothing, a hit"),
     "ptrace_stop_us": Key("us", "", "the limit: a child at an int3, its tracer waits, reads and writes the registers and lets it go on"),
+    "ptrace_call_us": Key("us", "", "the limit: a child that waits is stopped, sent into a function, and put back with all registers"),
+    "memory_read_us": Key("us", "", "the limit: 8 bytes of a child's memory"),
     "gdb_breakpoint_null_us": Key("us", "", "plain gdb/MI: from -exec-continue to *stopped, a hit"),
     "software_watch_ratio": Key("x", "", "plain gdb with a software watchpoint: time of a slice of these stores / without it"),
     **expressions.KEYS,
@@ -151,9 +153,10 @@ def gdb_false_positive(bench: Bench, times: int) -> dict[str, Number]:
     return {"gdb_false_positive_us": beside, "software_watch_ratio": ratio}
 
 
-def ptrace_stop_us(bench: Bench) -> float:
-    """A fault as a tracer has it, with nothing done about it but what any answer takes: the registers read and written."""
-    return float(bench.run([bench.compile("trap.c"), 1_000 if bench.quick else 20_000])) / 1e3
+def limits_us(bench: Bench) -> dict[str, float]:
+    """What a tracer's work takes with nothing done that is not needed: a stop, a call, a read of memory."""
+    found = bench.run([bench.compile("trap.c"), 1_000 if bench.quick else 20_000]).split()
+    return {key: float(ns) / 1e3 for key, ns in zip(("ptrace_stop_us", "ptrace_call_us", "memory_read_us"), found, strict=True)}
 
 
 def run(bench: Bench) -> dict[str, Number]:
@@ -161,7 +164,7 @@ def run(bench: Bench) -> dict[str, Number]:
     hits = 50 if bench.quick else 500
     numbers = {"gdb_breakpoint_null_us": gdb_hits(bench, lambda gdb: gdb.command("-break-insert tick") and None, hits, times),
                "gdb_watch_null_us": gdb_hits(bench, arm_watch, hits, times), **gdb_false_positive(bench, times),
-               "ptrace_stop_us": Number(ptrace_stop_us(bench))}
+               **{key: Number(us) for key, us in limits_us(bench).items()}}
     try:
         friday = load_friday(bench)
     except Unavailable as error:

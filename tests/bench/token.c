@@ -3,8 +3,8 @@
 //
 //   token PORT NEXT_PORT ROUNDS [first]
 //
-// The first process sends token 0 until it has come round once (the others may not have started yet); every process drops
-// tokens it has seen. Ends after ROUNDS and prints how many tokens it passed on.
+// The first process sends token 0 until it has come round once (the others may not have started yet), and each passes it on as
+// often as it comes; other tokens that were seen are dropped. Ends after ROUNDS and prints how many tokens it passed on.
 #include <arpa/inet.h>
 #include <poll.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ int main(int argc, char** argv) {
   }
   while (seen < rounds - 1) {
     if (recv(fd, &token, sizeof token, 0) != sizeof token) return 1;
-    if (token <= seen) continue;
+    if (token < seen || (token == seen && (first || token > 0))) continue;
     seen = token;
     if (first) token++;
     if (first && token == rounds) break;
