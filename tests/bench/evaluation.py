@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 import pathlib
 import random
 import signal
@@ -78,10 +79,11 @@ def size_of(bench: Bench) -> Size:
 # -- recording ---------------------------------------------------------------------------------------------------------
 @dataclasses.dataclass
 class Ring:
-    """A recorded ring. `load` is what was counted in it, for a second: see measure_load()."""
+    """A recorded ring. `load` is what was counted in it, for a second: see measure_load(); `busy` the machine's load average before."""
     recording: pathlib.Path
     size: Size
     killed: list[str]
+    busy: float
     load: dict[str, float] = dataclasses.field(default_factory=dict)
 
 
@@ -101,7 +103,7 @@ def find_process(recorder: int, program: pathlib.Path, name: str) -> int:
 
 def record_ring(bench: Bench, size: Size) -> Ring:
     """Nodes are killed by SIGKILL, at random, and restarted some seconds later under their name, id and port."""
-    ring, apps = ring_module(), bench.build / "apps"
+    ring, apps, busy = ring_module(), bench.build / "apps", os.getloadavg()[0]
     if not (apps / "chord").exists():
         raise Unavailable(f"{apps}/chord is not built")
     length = size.together + size.seconds
@@ -127,7 +129,7 @@ def record_ring(bench: Bench, size: Size) -> Ring:
     for _, process in restarted:
         process.send_signal(signal.SIGTERM)
         process.wait(30)
-    return Ring(recording, size, killed)
+    return Ring(recording, size, killed, busy)
 
 
 # -- replays -----------------------------------------------------------------------------------------------------------

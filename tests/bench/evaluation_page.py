@@ -1,7 +1,6 @@
 """Writes docs/evaluation.md and its figures from one run of the benchmark `evaluation`."""
 from __future__ import annotations
 
-import os
 import pathlib
 from typing import Any, Mapping
 
@@ -60,10 +59,9 @@ Its figure 6: what that does to the speed of the replay.
 def write(place: pathlib.Path, ring: Any, numbers: Mapping[str, Number], details: Mapping[str, Mapping[str, int]],
           shares: Mapping[str, Mapping[int, tuple[float, float]]], keys: Mapping[str, Key], paper: Mapping[str, str]) -> None:
     size = ring.size
-    load = os.getloadavg()
     text = HEAD.format(nodes=size.nodes, together=size.together, seconds=size.seconds, kills=len(ring.killed), killed=", ".join(ring.killed), rate=size.rate,
                        watched="srv.unanswered", option=" --short" if size.seconds < 600 else "",
-                       busy=f"on which other work ran meanwhile (load {load[2]:.1f})" if load[2] > 2 else "with nothing else running", **ring.load)
+                       busy=f"at a load of {ring.busy:.1f} when it began", **ring.load)
     for key, about in keys.items():
         if key in numbers:
             number = numbers[key]
