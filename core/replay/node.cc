@@ -419,8 +419,8 @@ Result<void> ReplayNode::end_call(ThreadId id) {
 Result<void> ReplayNode::set_registers(ThreadId id, const user_regs_struct& wanted) {
   FRIDAY_TRY(thread, stopped_thread(id));
   FRIDAY_TRY(now, hardware(*thread));
-  auto a = area(id.value);
-  auto frame = !thread->detour && !show_hardware_ && a && in_shim(now.rip) ? frame_of(*a) : std::nullopt;
+  const auto a = !thread->detour && !show_hardware_ && in_shim(now.rip) ? area(id.value) : std::nullopt;
+  auto frame = a ? frame_of(*a) : std::nullopt;
   if (!frame) {
     if (!TracedProcess::set_registers(thread->tid, wanted)) return std::unexpected(gone(info_.id));
     return {};
