@@ -38,8 +38,8 @@ class Client final : public RspHost {
   RspEndpoint& endpoint() { return endpoint_; }
   // Who its breakpoints belong to.
   BreakpointOwner breakpoint_owner() const { return {BreakpointOwner::Kind::rsp_client, number_}; }
-  // Its watched ranges, by address and length.
-  std::map<std::pair<uint64_t, uint64_t>, StopPointId> watches;
+  // Its watched ranges, by kind, address and length.
+  std::map<std::tuple<StopPointRequest::Kind, uint64_t, uint64_t>, StopPointId> watches;
 
  private:
   RspAbilities abilities(NodeId) const override { return {}; }

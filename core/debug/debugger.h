@@ -330,7 +330,7 @@ class Debugger final : public Pump, public ClientOwner {
   Result<std::string> monitor(Client& client, std::string_view command) override;
   Result<ReplayStop> run_for(Client& client, const ResumeRequest& request, std::optional<ThreadId>& wanted);
   static bool hits(const Client& client, const ReplayStop& stop);
-  static Addr watched_place(const Client& client, const ReplayStop& stop);
+  static void tell_watch(const Client& client, const ReplayStop& stop, StopReport& report);
   void report(Client& client, const Result<ReplayStop>& stop, std::optional<ThreadId> wanted);
   Result<void> settle_users();
   bool refused(const ReplayStop& stop);

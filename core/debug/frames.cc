@@ -132,7 +132,7 @@ Result<bool> Debugger::inherit_watches(const StopPoint& point, ReplayNode& node,
       watched.frame->thread = thread;
       FRIDAY_TRY_VOID(node.breakpoints().insert(Addr{watched.frame->back}, {BreakpointOwner::Kind::stop_point, point.id.value}));
     }
-    watched.chain = std::make_unique<ChainWatch>(point.id, each.chain->plan(), s.next_index, point.any_write);
+    watched.chain = std::make_unique<ChainWatch>(point.id, each.chain->plan(), s.next_index, point.any_write, point.access);
     s.next_index += ChainWatch::most_links + 1;
     FRIDAY_TRY_VOID(watched.chain->arm(watched.seen_from(node), thread, node.watches(), point.any_page));
     s.watches[point.id.value].push_back(std::move(watched));

@@ -83,6 +83,18 @@ bool Debugger::hits(const Client& client, const ReplayStop& stop) {
   });
 }
 
+namespace {
+using Request = StopPointRequest::Kind;
+
+StopReport::Kind report_of(Request kind) {
+  return kind == Request::read_watch ? StopReport::Kind::read_watch : kind == Request::access_watch ? StopReport::Kind::access_watch : StopReport::Kind::write_watch;
+}
+
+WatchAccess access_of(Request kind) {
+  return kind == Request::read_watch ? WatchAccess::read : kind == Request::access_watch ? WatchAccess::any : WatchAccess::write;
+}
+}  // namespace
+
 // Whether the conditions of all breakpoints that were hit are known not to hold. Asked while gdb waits for the node, so
 // only of conditions that need no gdb; the others are judged when gdb has ended its step.
 bool Debugger::refused(const ReplayStop& stop) {
@@ -160,8 +172,8 @@ void Debugger::report(Client& client, const Result<ReplayStop>& stop, std::optio
         out.kind = hits(client, *stop) ? StopReport::Kind::breakpoint : StopReport::Kind::interrupted;
         break;
       case ReplayStop::Kind::watch:
-        out.kind = hits(client, *stop) ? StopReport::Kind::write_watch : StopReport::Kind::interrupted;
-        out.address = watched_place(client, *stop);
+        out.kind = StopReport::Kind::interrupted;
+        if (hits(client, *stop)) tell_watch(client, *stop, out);
         break;
       case ReplayStop::Kind::step: out.kind = StopReport::Kind::step; break;
       case ReplayStop::Kind::signal: out.kind = StopReport::Kind::signal, out.signal = stop->signal; break;
@@ -174,27 +186,30 @@ void Debugger::report(Client& client, const Result<ReplayStop>& stop, std::optio
 }
 
 // Of the first range of the client's that was hit.
-Addr Debugger::watched_place(const Client& client, const ReplayStop& stop) {
+void Debugger::tell_watch(const Client& client, const ReplayStop& stop, StopReport& report) {
   for (const WatchHit& hit : stop.hits)
-    for (const auto& [range, id] : client.watches)
-      if (id == hit.id) return hit.low;
-  return {};
+    for (const auto& [range, id] : client.watches) {
+      if (id != hit.id) continue;
+      report.kind = report_of(std::get<Request>(range));
+      report.address = hit.low;
+      return;
+    }
 }
 
 Result<void> Debugger::set_stop_point(Client& client, const StopPointRequest& request) {
   FRIDAY_TRY(node, session_->readable(client.node()));
   switch (request.kind) {
-    case StopPointRequest::Kind::software: case StopPointRequest::Kind::hardware:
+    case Request::software: case Request::hardware:
       return node->breakpoints().insert(request.address, client.breakpoint_owner());
-    case StopPointRequest::Kind::write_watch: {
-      const auto [place, fresh] = client.watches.try_emplace({request.address.value, request.length}, StopPointId{next_client_watch_});
+    case Request::write_watch: case Request::read_watch: case Request::access_watch: {
+      const auto [place, fresh] = client.watches.try_emplace({request.kind, request.address.value, request.length}, StopPointId{next_client_watch_});
       if (fresh) next_client_watch_++;
-      auto armed = node->watches().arm({place->second, 0, request.address, request.length, false});
+      auto armed = node->watches().arm({place->second, 0, request.address, request.length, false, access_of(request.kind)});
       if (!armed) client.watches.erase(place);
       return armed;
     }
-    default: return fail(ErrorCode::unsupported, "reads cannot be watched: Friday sees the stores of a program, not what it loads");
   }
+  return fail(ErrorCode::usage, "gdb asked for a stop point of an unknown kind");
 }
 
 Result<void> Debugger::clear_stop_point(Client& client, const StopPointRequest& request) {
@@ -202,7 +217,7 @@ Result<void> Debugger::clear_stop_point(Client& client, const StopPointRequest& 
   FRIDAY_TRY(node, session_->readable(client.node()));
   if (request.kind == StopPointRequest::Kind::software || request.kind == StopPointRequest::Kind::hardware)
     return node->breakpoints().remove(request.address, client.breakpoint_owner());
-  auto it = client.watches.find({request.address.value, request.length});
+  auto it = client.watches.find({request.kind, request.address.value, request.length});
   if (it == client.watches.end()) return {};
   node->watches().disarm(it->second);
   client.watches.erase(it);

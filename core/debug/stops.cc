@@ -19,7 +19,7 @@ std::string clean(std::string text) {
   return from == std::string::npos ? "" : text.substr(from);
 }
 
-// `-l EXPR`, `-page EXPR` and `-writes EXPR`, in any order, before the first expression; they are meant for all.
+// `-l EXPR`, `-reads EXPR` and their like, in any order, before the first expression; they are meant for all.
 Result<void> take_options(StopPoint& point) {
   std::string& first = point.expressions.front();
   while (first.starts_with('-') && first.size() > 1 && isalpha(static_cast<unsigned char>(first[1]))) {
@@ -28,8 +28,10 @@ Result<void> take_options(StopPoint& point) {
     if (option == "-l" || option == "-location") point.by_place = true;
     else if (option == "-page") point.any_page = true;
     else if (option == "-writes") point.any_write = true;
+    else if (option == "-reads") point.access = WatchAccess::read;
+    else if (option == "-access") point.access = WatchAccess::any;
     else if (option == "-pending") point.may_wait = true;
-    else return fail(ErrorCode::usage, "watch has no option {}: there are -l (the memory that EXPR means now), -page (protect pages of stacks too), -writes (writes of the same value too) and -pending (EXPR may be in a library that is not loaded yet)", option);
+    else return fail(ErrorCode::usage, "watch has no option {}: there are -l (the memory that EXPR means now), -page (protect pages of stacks too), -writes (writes of the same value too), -reads (reads instead of writes), -access (reads and writes) and -pending (EXPR may be in a library that is not loaded yet)", option);
     first = clean(first.substr(end));
     if (first.empty()) return fail(ErrorCode::usage, "watch {} needs an expression behind it", option);
   }
@@ -193,7 +195,7 @@ Result<void> Debugger::watch_expression(StopPoint& point, ReplayNode& node, cons
   watched.expression = shown;
   watched.type = type;
   if (in_frame) FRIDAY_TRY_VOID(tie_to_frame(point, node, watched, may_ask));
-  watched.chain = std::make_unique<ChainWatch>(point.id, std::move(plan), first, point.any_write);
+  watched.chain = std::make_unique<ChainWatch>(point.id, std::move(plan), first, point.any_write, point.access);
   auto armed = watched.chain->arm(watched.seen_from(node), thread, node.watches(), point.any_page);
   if (!armed) {
     watched.chain->disarm(node.watches());
@@ -341,7 +343,7 @@ std::optional<DebugStop> Debugger::judge_watch(const ReplayStop& stop) {
     });
     for (size_t i = 0; i < watched.size(); i++) {
       auto change = watched[i].chain->update(stop.hits, watched[i].seen_from(node), stop.thread, node.watches());
-      if (!change || !*change || !((*change)->value_changed || point->any_write) || told) continue;
+      if (!change || !*change || !((*change)->value_changed || (*change)->accessed || point->any_write) || told) continue;
       told = std::move(**change);
       which = i;
     }

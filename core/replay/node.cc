@@ -489,7 +489,7 @@ uint32_t ReplayNode::take_debug_hits(ThreadId id) {
   return std::exchange(thread->debug_hits, 0) | take_debug_status(thread->tid);
 }
 
-// DR7: bit 2n enables slot n for the thread, bits 16 + 4n say "on writes" (1), bits 18 + 4n the size (Intel SDM, volume 3, 18.2.4).
+// DR7: bit 2n enables slot n for the thread, bits 16 + 4n say "on writes" (1) or "on reads and writes" (3), bits 18 + 4n the size (Intel SDM, volume 3, 18.2.4).
 void ReplayNode::load_debug_slots(Thread& thread) {
   if (thread.debug_version == debug_version_) return;
   thread.debug_version = debug_version_;
@@ -497,10 +497,10 @@ void ReplayNode::load_debug_slots(Thread& thread) {
   ptrace(PTRACE_POKEUSER, thread.tid, debug_register(7), 0);
   ptrace(PTRACE_POKEUSER, thread.tid, debug_register(6), 0);
   for (unsigned i = 0; i < debug_slots_.size(); i++) {
-    const auto [address, size] = debug_slots_[i];
+    const auto [address, size, reads] = debug_slots_[i];
     if (!size || ptrace(PTRACE_POKEUSER, thread.tid, debug_register(i), address) != 0) continue;
-    const unsigned long length = size == 8 ? 2 : size - 1;
-    control |= 1ul << (2 * i) | (1ul | length << 2) << (16 + 4 * i);
+    const unsigned long length = size == 8 ? 2 : size - 1, when = reads ? 3 : 1;
+    control |= 1ul << (2 * i) | (when | length << 2) << (16 + 4 * i);
   }
   if (control) ptrace(PTRACE_POKEUSER, thread.tid, debug_register(7), control);
 }

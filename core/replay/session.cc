@@ -392,8 +392,9 @@ std::optional<ReplayStop> ReplaySession::handle_trap(ReplayNode& node, ReplayNod
 
 // A store to what a debug register watches, and the stop if it changed something; none when it is no such thing.
 std::optional<std::optional<ReplayStop>> ReplaySession::debug_stop(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct r) {
-  node.show_hardware(node.in_shim(r.rip));
-  auto outcome = node.watches().on_debug_trap(ThreadId{thread.number});
+  const bool in_program = !node.in_shim(r.rip);
+  node.show_hardware(!in_program);
+  auto outcome = node.watches().on_debug_trap(ThreadId{thread.number}, in_program);
   node.show_hardware(false);
   if (!outcome || !*outcome) return std::nullopt;
   if ((*outcome)->hits.empty()) return std::optional<ReplayStop>{};
@@ -477,7 +478,7 @@ std::optional<ReplayStop> ReplaySession::handle_fault(ReplayNode& node, ReplayNo
         return std::nullopt;
       }
       ReplayStop stop = stop_of(ReplayStop::Kind::watch, node, thread);
-      stop.pc = outcome->pc;
+      stop.pc = in_program ? outcome->pc : Addr{node.call_site(ThreadId{thread.number})};
       stop.hits = std::move(outcome->hits);
       // The store may have been the last instruction before a breakpoint: it is hit when the thread goes on.
       return stop;

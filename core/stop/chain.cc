@@ -13,8 +13,9 @@ constexpr uint64_t kLowestMapping = 65536;  // vm.mmap_min_addr
 
 }  // namespace
 
-ChainWatch::ChainWatch(StopPointId id, std::shared_ptr<const ExpressionPlan> plan, uint32_t first_index, bool any_write)
-    : id_(id), plan_(std::move(plan)), first_index_(first_index), any_write_(any_write) {
+ChainWatch::ChainWatch(StopPointId id, std::shared_ptr<const ExpressionPlan> plan, uint32_t first_index, bool any_write,
+                       WatchAccess access)
+    : id_(id), plan_(std::move(plan)), first_index_(first_index), any_write_(any_write), access_(access) {
   FRIDAY_CHECK(plan_) << "stop point " << id.value;
 }
 
@@ -25,6 +26,8 @@ bool ChainWatch::owns(const WatchHit& hit) const {
 Result<void> ChainWatch::arm(NodeControl& node, ThreadId thread, WatchSet& watches, bool allow_any_page) {
   allow_any_page_ = allow_any_page;
   disarm(watches);
+  if (access_ != WatchAccess::write && !plan_->place)
+    return fail(ErrorCode::unsupported, "reads of {} cannot be watched: it has no place in memory", plan_->expression);
   FRIDAY_TRY(way, find(node, thread));
   if (!way.place && way.links.empty())
     return fail(ErrorCode::unsupported, "{} cannot be watched: it has no place in memory, and reads none", plan_->expression);
@@ -59,9 +62,9 @@ Result<ChainWatch::Way> ChainWatch::find(NodeControl& node, ThreadId thread) con
 
 // False when there is no memory, and something else would have to change before it means any: a place that is always the same is
 // waited for.
-Result<bool> ChainWatch::arm_range(uint32_t index, MemoryCell cell, bool any_write, WatchSet& watches) {
-  const bool may_wait = index == 0 && links_.empty();
-  auto armed = watches.arm({id_, first_index_ + index, cell.address, cell.size, any_write}, allow_any_page_, may_wait);
+Result<bool> ChainWatch::arm_range(uint32_t index, MemoryCell cell, WatchSet& watches) {
+  const bool may_wait = index == 0 && links_.empty(), last = index == 0;
+  auto armed = watches.arm({id_, first_index_ + index, cell.address, cell.size, last && any_write_, last ? access_ : WatchAccess::write}, allow_any_page_, may_wait);
   if (!armed && armed.error().code == ErrorCode::bad_address) return false;
   if (!armed) return std::unexpected(armed.error());
   return true;
@@ -72,14 +75,14 @@ Result<void> ChainWatch::follow(Way way, WatchSet& watches) {
   for (uint32_t i = 0; i < std::max(way.links.size(), links_.size()); ++i) {
     if (i < way.links.size() && i < links_.size() && way.links[i] == links_[i]) continue;
     if (i < links_.size()) watches.disarm(id_, first_index_ + 1 + i);
-    if (i < way.links.size()) FRIDAY_TRY_VOID(arm_range(i + 1, way.links[i], false, watches));
+    if (i < way.links.size()) FRIDAY_TRY_VOID(arm_range(i + 1, way.links[i], watches));
   }
   links_ = std::move(way.links);
   const bool same = place_ && way.place && place_->address == way.place->address && place_->size == way.place->size;
   if (place_ && !same) watches.disarm(id_, first_index_);
   if (!same) place_.reset();
   if (way.place && !same) {
-    FRIDAY_TRY(armed, arm_range(0, {way.place->address, way.place->size}, any_write_, watches));
+    FRIDAY_TRY(armed, arm_range(0, {way.place->address, way.place->size}, watches));
     if (armed) place_ = way.place;
   }
   if (plan_->place) take_value(watches);
@@ -118,6 +121,8 @@ Result<std::optional<ChainChange>> ChainWatch::update(std::span<const WatchHit> 
     take_value(watches);
   }
   change.new_value = value_;
+  change.accessed = access_ != WatchAccess::write && !link;
+  if (access_ == WatchAccess::read) change.old_value = change.new_value;  // that it has been stored to since is not told
   if (value_ && place_) change.address = place_->address;
   change.value_changed = change.old_value != change.new_value;
   return change;

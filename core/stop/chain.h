@@ -19,6 +19,7 @@ namespace friday {
 // What a hit meant for the whole expression.
 struct ChainChange {
   bool value_changed = false;               // also true when it became defined or undefined
+  bool accessed = false;                    // of one whose reads are watched: the hit was on the value itself
   std::optional<std::vector<std::byte>> old_value, new_value;  // none: undefined
   std::optional<Addr> address;              // where the value is now
   // Values are the bytes of the object; of a bit-field, its value in as many bytes as its type has.
@@ -29,7 +30,8 @@ class ChainWatch {
   static constexpr uint32_t most_links = 64;
 
   // The ranges of its links and of its value get the indexes [first_index, first_index + most_links] of `id`.
-  ChainWatch(StopPointId id, std::shared_ptr<const ExpressionPlan> plan, uint32_t first_index = 0, bool any_write = false);
+  ChainWatch(StopPointId id, std::shared_ptr<const ExpressionPlan> plan, uint32_t first_index = 0, bool any_write = false,
+             WatchAccess access = WatchAccess::write);
 
   StopPointId id() const { return id_; }
   const std::shared_ptr<const ExpressionPlan>& plan() const { return plan_; }
@@ -54,13 +56,14 @@ class ChainWatch {
   };
   Result<Way> find(NodeControl& node, ThreadId thread) const;
   Result<void> follow(Way way, WatchSet& watches);
-  Result<bool> arm_range(uint32_t index, MemoryCell cell, bool any_write, WatchSet& watches);
+  Result<bool> arm_range(uint32_t index, MemoryCell cell, WatchSet& watches);
   void take_value(const WatchSet& watches);
 
   StopPointId id_;
   std::shared_ptr<const ExpressionPlan> plan_;
   uint32_t first_index_;
   bool any_write_;
+  WatchAccess access_;
   bool allow_any_page_ = false;
   std::vector<MemoryCell> links_;    // armed ones; link i has the index first_index_ + 1 + i, the value first_index_
   std::optional<PlaceValue> place_;  // of the value, when it is armed

@@ -26,6 +26,9 @@ struct StopPointId {
 
 enum class StopKind : uint8_t { breakpoint, watchpoint };
 
+// What a watchpoint is about: stores, reads, or both.
+enum class WatchAccess : uint8_t { write, read, any };
+
 // Which nodes a stop point covers. Numbers mean one process each; names follow the process across restarts (NAME covers
 // NAME#2) but not to its children.
 struct NodeSelection {
@@ -58,6 +61,7 @@ struct StopPoint {
   bool enabled = true;
   bool may_wait = false;                  // what it names may be in a library that no node has loaded yet
   bool temporary = false;                 // deleted by its first stop
+  WatchAccess access = WatchAccess::write;
   bool any_write = false;                 // a watch that also reports a write of the same value
   bool any_page = false;                  // a watch that protects pages of stacks and thread blocks too
   bool by_place = false;                  // a watch of the memory that the expressions mean now

@@ -43,6 +43,7 @@ struct WatchSet::Access final : StoreAccess {
   Access(WatchSet& set, ThreadId thread) : set_(set), thread_(thread) {}
 
   bool read(uint64_t address, std::span<std::byte> out) override {
+    if (set_.watches_reads()) was_read.emplace_back(address, address + out.size());
     return set_.node_.read(Addr{address}, out).has_value();
   }
 
@@ -68,7 +69,7 @@ struct WatchSet::Access final : StoreAccess {
     return state_;
   }
 
-  std::vector<std::pair<uint64_t, uint64_t>> written;  // [low, high), in order
+  Ranges written, was_read;  // [low, high), in order; reads only while any are watched
 
  private:
   WatchSet& set_;
@@ -84,6 +85,7 @@ Result<void> WatchSet::arm(const WatchRange& range, bool allow_any_page, bool ma
   for (uint64_t page = page_of(low); page < high; page += page_size) followed = followed && pages_.contains(page);
   if (ran_since_ && !followed) layout_known_ = false;
   FRIDAY_TRY_VOID(load_layout());
+  may_wait = may_wait && range.access == WatchAccess::write;
   PageUse use = PageUse::ordinary;
   bool mapped = true;
   for (uint64_t page = page_of(low); page < high; page += page_size) {
@@ -102,7 +104,7 @@ Result<void> WatchSet::arm(const WatchRange& range, bool allow_any_page, bool ma
   }
   disarm(range.id, range.index);
   uint32_t slot = next_slot_++;
-  if (use != PageUse::ordinary) {
+  if (use != PageUse::ordinary || range.access != WatchAccess::write) {
     FRIDAY_TRY_VOID(take_debug_registers(slot, range, use));
     armed.by_processor = true;
   }
@@ -146,6 +148,7 @@ Result<FaultOutcome> WatchSet::on_fault(ThreadId thread, Addr address, bool patc
   FaultOutcome outcome;
   uint64_t page = page_of(address.value);
   if (!protects(address)) return outcome;
+  stored_.clear();
   ++statistics_.faults;
   FRIDAY_TRY(registers, node_.registers(thread));
   const uint64_t stopped_at = registers.rip;
@@ -164,10 +167,12 @@ Result<FaultOutcome> WatchSet::on_fault(ThreadId thread, Addr address, bool patc
     FRIDAY_TRY(opened, step_open(thread, instruction, page, registers));
     for (auto [low, high] : written) FRIDAY_TRY_VOID(compare(low, high, true, outcome.hits));
     for (uint64_t each : opened) FRIDAY_TRY_VOID(compare(each, each + page_size, false, outcome.hits));
+    if (!debug_.empty()) FRIDAY_TRY_VOID(look_at_slots(node_.take_debug_hits(thread), outcome.hits));
     outcome.how = FaultOutcome::How::stepped;
     ++statistics_.stepped;
   } else {
     for (auto [low, high] : access.written) FRIDAY_TRY_VOID(compare(low, high, true, outcome.hits));
+    for (auto [low, high] : access.was_read) note_read(low, high, outcome.hits);
     if (patch && outcome.hits.empty() && emulated == Emulated::done) after_miss(*instruction, address, outcome);
     // Behind a patched store may stand what its patch displaced: whoever looks at a hit shall see the program as it is.
     if (registers.rip == instruction->next() && stores_.next_of(*instruction) != registers.rip) {
@@ -178,6 +183,7 @@ Result<FaultOutcome> WatchSet::on_fault(ThreadId thread, Addr address, bool patc
     outcome.how = emulated == Emulated::done ? FaultOutcome::How::emulated : FaultOutcome::How::partial;
     ++statistics_.emulated;
   }
+  if (!patch) drop_reads(outcome.hits);
   // Of one instruction that changes several ranges: in the order in which these were armed, wherever it began to store.
   std::ranges::sort(outcome.hits, {}, [&](const WatchHit& hit) { return slot_of_.at(key_of(hit.id, hit.index)); });
   statistics_.hits += outcome.hits.size();
@@ -224,25 +230,24 @@ Result<const Instruction*> WatchSet::decode_at(Addr pc) {
   return &(decoded_[pc.value] = *instruction);
 }
 
-Result<std::optional<FaultOutcome>> WatchSet::on_debug_trap(ThreadId thread) {
+Result<std::optional<FaultOutcome>> WatchSet::on_debug_trap(ThreadId thread, bool in_program) {
   if (debug_.empty()) return std::optional<FaultOutcome>{};
-  const uint32_t written = node_.take_debug_hits(thread);
-  if (!written) return std::optional<FaultOutcome>{};
+  const uint32_t seen = node_.take_debug_hits(thread);
+  if (!seen) return std::optional<FaultOutcome>{};
+  stored_.clear();
   FaultOutcome outcome;
   outcome.how = FaultOutcome::How::stepped;
   FRIDAY_TRY(registers, node_.registers(thread));
   outcome.pc = breakpoints_.program_address(Addr{registers.rip}).value_or(Addr{registers.rip});
   // A rep instruction stops after each iteration: it is one store, and done as such.
   FRIDAY_TRY(instruction, decode_at(outcome.pc));
-  if (instruction && instruction->decoded.meta.category == ZYDIS_CATEGORY_STRINGOP && registers.rcx != 0 && registers.rip == outcome.pc.value) {
-    Access access(*this, thread);
-    if (emulate_store(*instruction, registers, access) != Emulated::no) FRIDAY_TRY_VOID(node_.set_registers(thread, registers));
-    for (auto [low, high] : access.written) FRIDAY_TRY_VOID(compare(low, high, true, outcome.hits));
-  }
-  for (unsigned i = 0; i < debug_.slots().size(); ++i) {
-    const DebugSlot& slot = debug_.slots()[i];
-    if (written >> i & 1 && slot.size) FRIDAY_TRY_VOID(compare(slot.address, slot.address + slot.size, true, outcome.hits));
-  }
+  Access access(*this, thread);
+  if (instruction && instruction->decoded.meta.category == ZYDIS_CATEGORY_STRINGOP && registers.rcx != 0 && registers.rip == outcome.pc.value &&
+      emulate_store(*instruction, registers, access) != Emulated::no)
+    FRIDAY_TRY_VOID(node_.set_registers(thread, registers));
+  FRIDAY_TRY_VOID(look_at_slots(seen, outcome.hits));
+  for (auto [low, high] : access.written) FRIDAY_TRY_VOID(compare(low, high, true, outcome.hits));
+  if (!in_program) drop_reads(outcome.hits);
   statistics_.hits += outcome.hits.size();
   return std::optional(std::move(outcome));
 }
@@ -282,7 +287,12 @@ Result<void> WatchSet::compare(uint64_t low, uint64_t high, bool written, std::v
     FRIDAY_TRY_VOID(node_.read(Addr{from}, scratch_));
     auto known = std::span(armed.bytes).subspan(from - armed.range.low.value, to - from);
     bool changed = !std::ranges::equal(scratch_, known);
-    if (!changed && !(written && armed.range.any_write)) continue;
+    if (!changed && !(written && (armed.range.any_write || armed.range.access != WatchAccess::write))) continue;
+    if (armed.range.access == WatchAccess::read) {
+      if (changed) stored_.push_back(slot);
+      std::ranges::copy(scratch_, known.begin());
+      if (changed || std::ranges::find(stored_, slot) != stored_.end()) continue;
+    }
     // A rep store may have reported this range for an earlier piece: keep the first old value.
     auto same = std::ranges::find_if(hits, [&](const WatchHit& hit) {
       return hit.id == armed.range.id && hit.index == armed.range.index;
@@ -295,6 +305,34 @@ Result<void> WatchSet::compare(uint64_t low, uint64_t high, bool written, std::v
     same->new_bytes = armed.bytes;
   }
   return {};
+}
+
+// What debug registers saw of one instruction, a bit each.
+Result<void> WatchSet::look_at_slots(uint32_t seen, std::vector<WatchHit>& hits) {
+  for (unsigned i = 0; i < debug_.slots().size(); ++i) {
+    const DebugSlot& slot = debug_.slots()[i];
+    if (!(seen >> i & 1) || !slot.size) continue;
+    FRIDAY_TRY_VOID(compare(slot.address, slot.address + slot.size, !slot.reads, hits));
+    if (slot.reads) note_read(slot.address, slot.address + slot.size, hits);
+  }
+  return {};
+}
+
+// What the shim reads, and stores as it was, is no access of the program's.
+void WatchSet::drop_reads(std::vector<WatchHit>& hits) const {
+  std::erase_if(hits, [&](const WatchHit& hit) {
+    return hit.old_bytes == hit.new_bytes && ranges_.at(slot_of_.at(key_of(hit.id, hit.index))).range.access != WatchAccess::write;
+  });
+}
+
+// The ranges whose reads are watched; one that the same instruction has changed is told as that.
+void WatchSet::note_read(uint64_t low, uint64_t high, std::vector<WatchHit>& hits) {
+  for (uint32_t slot : overlapping(low, high)) {
+    const Armed& armed = ranges_.at(slot);
+    if (armed.range.access == WatchAccess::write || armed.bytes.empty() || std::ranges::find(stored_, slot) != stored_.end()) continue;
+    const bool told = std::ranges::any_of(hits, [&](const WatchHit& hit) { return hit.id == armed.range.id && hit.index == armed.range.index; });
+    if (!told) hits.push_back({armed.range.id, armed.range.index, armed.range.low, armed.bytes, armed.bytes});
+  }
 }
 
 Result<void> WatchSet::copy_from(const WatchSet& parent, const PatchedStores::Snapshot& pages) {

@@ -13,6 +13,7 @@
 // faults, and one that straddles into such a page is left to the processor.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -36,6 +37,9 @@ struct WatchRange {
   Addr low{};
   uint64_t size = 0;
   bool any_write = false;  // report writes of the same value too
+  // Reads are seen by debug registers only, at most 32 bytes. They do not tell a read from a store of the same value, which is
+  // reported as a read; one that changes the value is no read. What the shim reads for a system call is not reported.
+  WatchAccess access = WatchAccess::write;
 };
 
 struct WatchHit {
@@ -76,8 +80,8 @@ class WatchSet {
   WatchSet(NodeControl& node, Breakpoints& breakpoints) : node_(node), breakpoints_(breakpoints), stores_(node, breakpoints) {}
 
   // Fails with bad_address when a byte is not mapped, unless `may_wait`: then it is undefined until the program maps it. A range on a page that holds a stack or a thread block is given to the
-  // debug registers, and refused (unsupported) when they do not suffice, unless `allow_any_page`: then its pages are protected
-  // like all others. (id, index) that is armed already is moved.
+  // debug registers, as is one whose reads are watched, and refused (unsupported) when they do not suffice, unless `allow_any_page`:
+  // then its pages are protected like all others. (id, index) that is armed already is moved.
   Result<void> arm(const WatchRange& range, bool allow_any_page = false, bool may_wait = false);
   void disarm(StopPointId id);
   void disarm(StopPointId id, uint32_t index);
@@ -93,8 +97,9 @@ class WatchSet {
   // code that stores is the program's and may be patched.
   Result<FaultOutcome> on_fault(ThreadId thread, Addr address, bool patch = true);
 
-  // `thread` stopped because of a debug register, or may have: what the store changed. None when it did not.
-  Result<std::optional<FaultOutcome>> on_debug_trap(ThreadId thread);
+  // `thread` stopped because of a debug register, or may have: what the store changed, or what was read by the program's own code
+  // (`in_program`). None when it did not.
+  Result<std::optional<FaultOutcome>> on_debug_trap(ThreadId thread, bool in_program = true);
 
   // [low, low + size) was written by Friday itself (through NodeControl, or by the replay): the changes are returned as
   // hits, for the caller to report or to drop, and the new bytes are the known ones from here on.
@@ -149,6 +154,10 @@ class WatchSet {
   std::vector<uint32_t> overlapping(uint64_t low, uint64_t high) const;
   void after_miss(const Instruction& store, Addr address, FaultOutcome& outcome);
   Result<void> compare(uint64_t low, uint64_t high, bool written, std::vector<WatchHit>& hits);
+  bool watches_reads() const { return std::ranges::any_of(debug_.slots(), [](const DebugSlot& slot) { return slot.reads; }); }
+  Result<void> look_at_slots(uint32_t seen, std::vector<WatchHit>& hits);
+  void drop_reads(std::vector<WatchHit>& hits) const;
+  void note_read(uint64_t low, uint64_t high, std::vector<WatchHit>& hits);
   // watch_pages.cc
   Result<void> load_layout();
   const Mapping* mapping_at(uint64_t address) const;
@@ -178,6 +187,7 @@ class WatchSet {
   std::vector<std::pair<uint64_t, ThreadId>> thread_blocks_;  // fs_base
   std::unordered_map<uint64_t, Instruction> decoded_;  // storing instructions seen, by address
   std::vector<std::byte> scratch_;
+  std::vector<uint32_t> stored_;  // ranges whose reads are watched, and that the instruction looked at has changed
   DebugRegisters debug_;
   bool debug_changed_ = false;
   WatchStatistics statistics_;

@@ -54,18 +54,21 @@ PageUse WatchSet::page_use(Addr address) {
 }
 
 Result<void> WatchSet::take_debug_registers(uint32_t slot, const WatchRange& range, PageUse use) {
-  if (debug_.take(slot, range.low.value, range.size)) {
+  const bool reads = range.access != WatchAccess::write;
+  if (debug_.take(slot, range.low.value, range.size, reads)) {
     debug_changed_ = true;
     return {};
   }
-  const char* what = use == PageUse::stack ? "the stack of a thread" : "the thread-local variables and control block of a thread";
   const size_t wanted = DebugRegisters::pieces(range.low.value, range.size).size();
+  const std::string numbers = fmt::format("{} of them {} needed and {} free", wanted > 4 ? "more than four" : std::to_string(wanted), wanted == 1 ? "is" : "are",
+                                          std::ranges::count(debug_.owners(), 0u));
+  if (reads)
+    return fail(ErrorCode::unsupported, "cannot watch reads of {} bytes at {}: the processor's four debug registers do so, 8 bytes each; {}", range.size, range.low, numbers);
+  const char* what = use == PageUse::stack ? "the stack of a thread" : "the thread-local variables and control block of a thread";
   return fail(ErrorCode::unsupported,
-              "cannot watch {} bytes at {}: they lie on {}, where the processor's four debug registers watch, 8 bytes each; {} of "
-              "them {} needed and {} free. `watch -page` protects the page instead, where every call and local variable then costs "
-              "10 us or more",
-              range.size, range.low, what, wanted > 4 ? "more than four" : std::to_string(wanted), wanted == 1 ? "is" : "are",
-              std::ranges::count(debug_.owners(), 0u));
+              "cannot watch {} bytes at {}: they lie on {}, where the processor's four debug registers watch, 8 bytes each; {}. "
+              "`watch -page` protects the page instead, where every call and local variable then costs 10 us or more",
+              range.size, range.low, what, numbers);
 }
 
 uint64_t WatchSet::low_of(uint32_t slot) const { return ranges_.at(slot).range.low.value; }

@@ -27,7 +27,9 @@ from .table import GDB_COMMANDS, OWNED, REFUSED, refusal, resolve
 if TYPE_CHECKING:
     from .sessions import Session
 
-_TAKES_BLOCK = {"break", "tbreak", "watch", "commands", "py", "python"}
+WATCHES = {"watch": "", "rwatch": "-reads ", "awatch": "-access "}  # the verb, and what it puts before the expression
+SETS_POINT = {"break", "tbreak", *WATCHES}
+_TAKES_BLOCK = {*SETS_POINT, "commands", "py", "python"}
 _CONDITION = re.compile(r"(?:^|\s+)if\b\s*(.*)\Z", re.S)
 _BEFORE_START = re.compile(r"^(#\d+ .* _dl_start_user \(\).*\n)(?:#\d+ .*\n?)+", re.M)  # the loader's first frame has no caller, but gdb goes on
 _OF_A_FRAME = re.compile(r"(?:backtrace|bt|where|frame|f|up|down|(?:info|i) (?:locals|args|frame|lo|f))\b")
@@ -290,9 +292,9 @@ def _point(session: "Session", command: Command, filename: str | None, show: Cal
     if found:
         text, condition = text[:found.start()].strip(), found[1].strip()
     if not text or condition == "":
-        raise UsageError(f"{command.verb} {'EXPR[, EXPR...]' if command.verb == 'watch' else 'LOC'} [if COND]")
-    if command.verb == "watch":
-        point = session.watch(text, nodes=command.nodes, condition=condition)
+        raise UsageError(f"{command.verb} {'EXPR[, EXPR...]' if command.verb in WATCHES else 'LOC'} [if COND]")
+    if command.verb in WATCHES:
+        point = session.watch(WATCHES[command.verb] + text, nodes=command.nodes, condition=condition)
     else:
         point = session.breakpoint(text, nodes=command.nodes, condition=condition,
                                    temporary=command.verb == "tbreak")
@@ -399,7 +401,7 @@ def _node(session: "Session", command: Command, filename: str | None, show: Call
 Verb = Callable[["Session", Command, "str | None", Output], None]
 _VERBS: dict[str, Verb] = {
     "py": _py, "python": _py,
-    "break": _point, "tbreak": _point, "watch": _point,
+    **dict.fromkeys(SETS_POINT, _point),
     "delete": _delete, "enable": _enable, "disable": _enable, "ignore": _ignore, "condition": _condition,
     "commands": _commands, "map": _map, "node": _node, "source": _source, "quit": _quit,
 }

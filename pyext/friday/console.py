@@ -195,7 +195,7 @@ class Console:
             self._repeat = line
         before = set(self.session.points)
         self._run_command(Command(nodes, verb, rest, "", 1, 2), "")
-        if name in ("break", "tbreak", "watch"):
+        if name in commands.SETS_POINT:
             new = self.session.points.keys() - before
             self._last_point = self.session.points[max(new)] if new else None
 

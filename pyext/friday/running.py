@@ -26,6 +26,7 @@ _SECONDS = re.compile(r"\d+(\.\d*)?s?\Z")
 _CLOCK = re.compile(r"(?:(\d{4})-(\d\d)-(\d\d)\s+)?(\d{1,2}):(\d\d)(?::(\d\d(?:\.\d*)?))?\Z")
 _OUTPUT = re.compile(r"output\s+(\S+)\s+/(.+)/\Z")
 _WIDE = 200  # characters of a change
+_READS = re.compile(r"(-\w+ +)*-(reads|access) ")
 _PLACES = 8  # of a struct or array that changed
 SYNCS = ("clock", "causal", "free")
 PLACES = ("event", "message", "output", "end")  # of goto, by name
@@ -128,6 +129,8 @@ def change_lines(session: "Session", hit: "Hit") -> list[str]:
             return [_cut(f"  {expression}: now {now!r}" if isinstance(now, str) else f"  {expression}: now {now}")]
         except Error:
             pass  # halfway through a change
+    if _READS.match(session.points[hit.id].what if hit.id in session.points else "") and _shown(old) == _shown(new):
+        return [_cut(f"  {expression}: {_shown(new)}, read or stored unchanged")]
     whole = f"  {expression}: {_shown(old)} -> {_shown(new)}"
     if not isinstance(new, Snapshot) or not isinstance(old, Snapshot) or len(whole) <= _WIDE:
         return [whole]

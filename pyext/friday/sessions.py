@@ -392,7 +392,8 @@ class Session:
 
     def watch(self, expressions: str | Sequence[str], handler: Callable[..., Any] | None = None, *, nodes: Any = None,
               condition: str | None = None) -> StopPoint:
-        """Sets a watchpoint on C expressions, given one by one or as "a, b": hit after each write that changes the value of one.
+        """Sets a watchpoint on C expressions, given one by one or as "a, b": hit after each write that changes the value of one; of
+        "-reads a" after each read, of "-access a" after both (the console's `help watch` has all options).
         `FUNC::LOCAL` is armed at each entry of FUNC. Nodes, condition and handler as of `breakpoint`. Raises NoSymbol, OutOfScope,
         NoNode, UsageError."""
         refuse_changes(condition)

@@ -24,12 +24,16 @@ OWNED: dict[str, Owned] = {
                    "0-3 break process_data if packet_id == 7", nodes=True),
     "tbreak": Owned(2, "[NODES] tbreak LOC [if COND]", "A breakpoint that is deleted when it is hit.",
                     "tbreak insert_finger", nodes=True),
-    "watch": Owned(2, "[NODES] watch [-l] [-page] [-writes] [-pending] EXPR[, EXPR...] [if COND]", "Stops the group after a write that changes an "
+    "watch": Owned(2, "[NODES] watch [-l] [-page] [-writes] [-reads] [-access] [-pending] EXPR[, EXPR...] [if COND]", "Stops the group after a write that changes an "
                    "expression on a node. FUNC::LOCAL is armed at each entry of FUNC; a local lives as long as its frame. -l: the "
                    "memory that EXPR means now. -page: a stack's page is protected when the four debug registers do not suffice. "
-                   "-writes: writes of the same value too. -pending: EXPR may be in a library that is not loaded yet. Indented lines that follow are its handler.",
+                   "-writes: writes of the same value too. -reads, -access: as rwatch and awatch. -pending: EXPR may be in a library that is not loaded yet. Indented lines that follow are its handler.",
                    "watch srv.successor\n  if not @(srv.successor):\n    print(__NODE__, \"is alone\")\n  cont",
                    nodes=True),
+    "rwatch": Owned(2, "[NODES] rwatch EXPR[, EXPR...] [if COND]", "Stops the group after the program has read what an expression means: `watch "
+                    "-reads`. By the four debug registers, 8 bytes each. As in gdb a store that leaves the value as it is counts as a read, and what a "
+                    "system call reads is not seen. Indented lines that follow are its handler.", "2 rwatch srv.seq", nodes=True),
+    "awatch": Owned(2, "[NODES] awatch EXPR[, EXPR...] [if COND]", "As rwatch, but after stores too: `watch -access`.", "2 awatch srv.seq", nodes=True),
     "delete": Owned(1, "delete [ID...]", "Deletes stop points by their global ids; all of them without ids.",
                     "delete 2 3"),
     "enable": Owned(2, "enable [ID...]", "Switches stop points on.", "enable 2"),
@@ -99,7 +103,6 @@ ALIASES = {"bre": "break", "si": "stepi", "ni": "nexti", "exit": "quit", "thbrea
 
 _RECORDED = "a recording has happened already: Friday built the nodes when it opened it"
 _STOPS = "stop points belong to Friday, which sets them in all nodes and moves them when nodes start"
-_READS = "reads cannot be watched: Friday sees the stores of a program, not what it loads"
 _RUNS = "it would move one node and leave the others behind"
 _OUTSIDE = "commands of the system do not belong to the replay; use another terminal"
 _INPUT = "gdb would ask for more lines, and it has no terminal here"
@@ -122,8 +125,6 @@ REFUSED: dict[str, tuple[int, str, str]] = {  # name -> (fewest letters, why, wh
     "clone-inferior": (4, "each node has a gdb of its own, with one inferior", "node NODE"),
     "remove-inferiors": (6, "each node has a gdb of its own, with one inferior", "friday replay REC --node LIST"),
     "rbreak": (3, _STOPS, "break"),
-    "rwatch": (2, _READS, "watch, which stops at each change; break where it is read"),
-    "awatch": (2, _READS, "watch, which stops at each change; break where it is read"),
     "catch": (3, _STOPS, "break on the function of the C library"),
     "tcatch": (3, _STOPS, "tbreak on the function of the C library"),
     "dprintf": (2, _STOPS, "break with a handler that prints and ends in `cont`"),

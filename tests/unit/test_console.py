@@ -145,7 +145,7 @@ def test_ctrl_c_forgets_a_block():
     ("1 delete", "`delete` takes no node list"), ("source", "source FILE"), ("source /no/file", "cannot read /no/file: No such"),
     ("info", "info nodes|time|"), ("info program", "`info nodes` tells of the replay"), ("node x", "no node is called `x`"),
     ("9 print x", "no node 9"), ("kill", "`kill` is refused: it would end a node"), ("!ls", "`!` is refused"), ("|bt|cat", "refused"), ("! ls -l", "refused"), ("2 !ls", "refused"), ("!2 !ls", "refused"), ("!ls -l", "refused"),
-    ("r", "Use instead: restart"), ("awatch x", "reads cannot be watched"), ("target remote :1", "refused"), ("define f", "refused"), ("2 attach 7", "refused"),
+    ("r", "Use instead: restart"), ("rbreak x", "stop points belong to Friday"), ("target remote :1", "refused"), ("define f", "refused"), ("2 attach 7", "refused"),
     ("goto", "goto SECONDS | event N"), ("goto event", "goto SECONDS | event N"), ("goto event 0 x", "no node is called `x`"),
     ("goto event 5", "node 0 (a) has no event 5"), ("goto 7", "over by 7 s; `goto end`"), ("goto -1", "goto SECONDS"),
     ("0-1 goto event 1", "moves one node"), ("set sync never", "set sync clock|causal|free"), ("set patch-stores perhaps", "set patch-stores on|off"), ("0 set sync free", "set sync clock"),
@@ -255,7 +255,7 @@ def test_help_of_a_class_of_gdbs_leaves_out_what_is_refused(out):
     console, backend = make()
     backend.answers["help breakpoints"] = """Making program stop at certain points.
 
-awatch -- Set an access watchpoint for EXPRESSION.
+rbreak -- Set a breakpoint for all functions matching REGEXP.
 break, brea, b -- Set breakpoint at specified location.
 catch fork -- Catch calls to fork.
 delete bookmark -- Delete a bookmark from the bookmark list.
@@ -265,7 +265,7 @@ info line -- Core addresses of the code for a source line.
     feed(console, "help breakpoints")
     shown = out()
     assert all(word in shown for word in ("Making program", "break, brea", "skip file", "info line"))
-    assert not any(word in shown for word in ("awatch", "catch fork", "bookmark"))
+    assert not any(word in shown for word in ("rbreak", "catch fork", "bookmark"))
 
 
 def test_cont_at_the_left_margin_below_a_handler_says_what_it_is(out):
