@@ -95,3 +95,14 @@ def test_a_gdb_of_the_users_own(reads, opened):
     said = gdb.communicate()[0]
     assert "Hardware read watchpoint 1: value" in said and "Value = 1" in said, said
     assert "Hardware access (read/write) watchpoint 2: value" in said and "New value = 5" in said, said
+
+
+def test_reads_are_watched_in_forked_nodes(tmp_path_factory, opened):
+    recording = record_once("rounds", lambda recorder: recorder.record([BUILD / "targets" / "rounds"]), tmp_path_factory)
+    session = opened(recording)
+    seen = []
+    session.watch("-reads turns", lambda hit: seen.append((int(hit.node), int(hit.new))))
+    run_to_end(session)
+    by_node = [[new for node, new in seen if node == each] for each in range(3)]
+    assert by_node[0] == sorted(by_node[0]) and set(by_node[0]) == set(range(200))  # the compiler decides how often a turn is read
+    assert by_node[1] == by_node[2] == by_node[0]
