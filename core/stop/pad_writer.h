@@ -28,6 +28,10 @@ class PadWriter {
   // jmp *0(%rip) with the target behind it: reaches everywhere and changes no register.
   void jump(uint64_t target) {
     means(target);
+    jump_here(target);
+  }
+  // The same as part of an instruction whose meaning was noted.
+  void jump_here(uint64_t target) {
     bytes({0xff, 0x25, 0, 0, 0, 0});
     number(target);
   }

@@ -97,9 +97,10 @@ bool PatchedStores::take_window(const Instruction& store, const Mapping& mapping
     std::array<std::byte, max_instruction_length> bytes;
     if (high + bytes.size() > mapping.high || !node_.read(Addr{high}, bytes)) return false;
     auto next = decode_instruction(Addr{high}, bytes);
-    if (!next || !is_displaceable(*next)) return false;
+    if (!next || (!is_displaceable(*next) && !ends_window(*next))) return false;
     window.push_back(*next);
     high = next->next();
+    if (ends_window(*next) && high < store.address + jump_length) return false;
   }
   if (window.size() == 1) return true;
   auto& map = code_[mapping.path];

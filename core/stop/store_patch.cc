@@ -79,9 +79,10 @@ class StoreWriter {
     pad_.set_byte(over - 1, static_cast<uint8_t>(pad_.size() - over));
     for (const Instruction& each : window_.subspan(1)) {
       pad_.means(each.address);
-      if (!pad_.relocated(each)) return false;
+      if (ends_window(each)) branch(each);
+      else if (!pad_.relocated(each)) return false;
     }
-    pad_.jump(window_.back().next());
+    if (window_.size() == 1 || !ends_window(window_.back())) pad_.jump(window_.back().next());
     return !failed_ && pad_.size() <= store_patch_size;
   }
 
@@ -189,6 +190,20 @@ class StoreWriter {
     }
   }
 
+  // The jump that ends the window: to where it leads, and where it may not be taken to what stands behind it.
+  void branch(const Instruction& jump) {
+    const uint64_t target = jump.next() + static_cast<uint64_t>(jump.operand(0).imm.value.s);
+    if (jump.decoded.meta.category == ZYDIS_CATEGORY_UNCOND_BR) {
+      pad_.jump_here(target);
+      return;
+    }
+    pad_.bytes({0x0f, static_cast<uint8_t>(0x80 | (jump.decoded.opcode & 15)), 0, 0, 0, 0});
+    const size_t from = pad_.size();
+    pad_.jump(jump.next());
+    pad_.set_displacement(from - 4, static_cast<int64_t>(pad_.size() - from));
+    pad_.jump(target);
+  }
+
   // Flags and all registers but the one of the address.
   void put_back() {
     pad_.bytes({0x04, 0x7f, 0x9e});  // add $0x7f, %al (sets OF if it is 1); sahf
@@ -272,6 +287,14 @@ bool is_displaceable(const Instruction& instruction) {
       return false;
     default: return true;
   }
+}
+
+bool ends_window(const Instruction& instruction) {
+  if (instruction.decoded.operand_count == 0 || instruction.operand(0).type != ZYDIS_OPERAND_TYPE_IMMEDIATE || !instruction.operand(0).imm.is_relative) return false;
+  if (instruction.decoded.meta.category == ZYDIS_CATEGORY_COND_BR)
+    return (instruction.decoded.opcode_map == ZYDIS_OPCODE_MAP_DEFAULT && (instruction.decoded.opcode & 0xf0) == 0x70) ||
+           (instruction.decoded.opcode_map == ZYDIS_OPCODE_MAP_0F && (instruction.decoded.opcode & 0xf0) == 0x80);
+  return instruction.decoded.mnemonic == ZYDIS_MNEMONIC_JMP;
 }
 
 std::optional<PadCode> build_store_patch(std::span<const Instruction> window, Addr base, Addr save) {

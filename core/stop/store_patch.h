@@ -8,7 +8,8 @@
 //                                         a watched byte among them, by the page's bit map: slow
 //                                         store to [rdx + second mapping - page]; go to after
 //                                  slow:  the store as it was               means `site`
-//                                  after: instructions that the jump displaced, each with its meaning; jmp back
+//                                  after: instructions that the jump displaced, each with its meaning; jmp back, unless the last
+//                                         of them is a jump itself
 //
 // No stack is used, since what lies below the stack pointer is the program's too: a program that reads a variable it never set
 // must read what it read before. Registers are saved in a page near the code, one set a process: at replay one thread of a process
@@ -47,6 +48,9 @@ constexpr uint64_t store_patch_size = 384;  // no patch is longer
 bool is_patchable_store(const Instruction& instruction);
 // Whether an instruction behind the store may be displaced with it.
 bool is_displaceable(const Instruction& instruction);
+
+// Whether it is a direct jump, conditional or not, which may be the last of those.
+bool ends_window(const Instruction& instruction);
 
 // `window`: the store, and the instructions that the jump displaces with it, in order. None when a form cannot be encoded or a
 // distance is too far.
