@@ -128,7 +128,12 @@ def line_of(file, text):
     return f"{file}:{found[0]}"
 
 
-def final_state(session):
-    """Runs to the end; events done and the hash of the state of each node."""
-    run_to_end(session)
+def state(session):
+    """Events done and the hash of the state of each node, now."""
     return {int(node): (session.backend.event(node) + 1, session.backend.state_hash(node)) for node in session.nodes}
+
+
+def final_state(session):
+    """The same at the end, to which it runs."""
+    run_to_end(session)
+    return state(session)

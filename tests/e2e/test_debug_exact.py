@@ -3,7 +3,7 @@ same events in the same state, in every order of replay.
 """
 
 import pytest
-from debug_support import NODES, friday, opened, ring, run_to_end  # noqa: F401
+from debug_support import NODES, friday, opened, ring, run_to_end, state  # noqa: F401
 
 pytestmark = pytest.mark.limit(60)
 
@@ -27,7 +27,7 @@ def end_of(session):
     run_to_end(session)
     for point in list(session.points):  # a watched page is split off its mapping, which the state shows
         session.delete(point)
-    return {int(node): (session.backend.event(node) + 1, session.backend.state_hash(node)) for node in session.nodes}
+    return state(session)
 
 
 @pytest.fixture(scope="module")

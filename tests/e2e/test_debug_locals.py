@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from debug_support import BUILD, break_at, final_state, friday, opened, record_once, run_to_end  # noqa: F401
+from debug_support import BUILD, break_at, final_state, friday, opened, record_once, run_to_end, state  # noqa: F401
 
 pytestmark = pytest.mark.limit(60)
 
@@ -26,10 +26,6 @@ def changes(session, expression):
     run_to_end(session)
     session.delete(point)
     return seen
-
-
-def state(session):
-    return {int(node): (session.backend.event(node) + 1, session.backend.state_hash(node)) for node in session.nodes}
 
 
 def test_each_entry_of_a_function_is_watched(locals_, opened, plain_end):

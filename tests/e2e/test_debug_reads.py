@@ -3,7 +3,7 @@
 import subprocess
 
 import pytest
-from debug_support import BUILD, final_state, friday, opened, record_once, run_to_end  # noqa: F401
+from debug_support import BUILD, final_state, friday, opened, record_once, run_to_end, state  # noqa: F401
 
 pytestmark = pytest.mark.limit(60)
 
@@ -21,10 +21,6 @@ def reads(tmp_path_factory):
 def plain_end(reads):
     with friday.Session(reads.path) as session:
         return final_state(session)
-
-
-def state(session):
-    return {int(node): (session.backend.event(node) + 1, session.backend.state_hash(node)) for node in session.nodes}
 
 
 def function_of(hit):

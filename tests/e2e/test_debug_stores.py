@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from debug_support import BUILD, break_at, final_state, friday, opened, record_once, run_to_end  # noqa: F401
+from debug_support import BUILD, break_at, final_state, friday, opened, record_once, run_to_end, state  # noqa: F401
 from test_debug_robust import children
 
 pytestmark = pytest.mark.limit(60)
@@ -24,7 +24,7 @@ def end_without_points(session):
     run_to_end(session)
     for point in list(session.points):
         session.delete(point)
-    return {int(node): (session.backend.event(node) + 1, session.backend.state_hash(node)) for node in session.nodes}
+    return state(session)
 
 
 @pytest.mark.parametrize("expression", ["block->watched", "fixed.watched", "*(char (*)[4096])&fixed"])
