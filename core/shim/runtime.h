@@ -149,7 +149,8 @@ bool trace_alive();                 // false once there was no room
 void trace_end(format::EndReason reason, int detail, const char* text);
 uint64_t kernel_ticks();             // when the time-stamp counter is not the clock
 inline constexpr long kTurnNs = 1000000;  // a holder that others wait for hands over at its next call after this long
-bool turn_lasted(uint64_t since);         // that began then, in ticks
+bool elapsed(uint64_t since, long ns);    // `since` in ticks
+inline bool turn_lasted(uint64_t since) { return elapsed(since, kTurnNs); }
 void clock_calibrate();
 extern uint32_t clock_kind;
 inline uint64_t ticks_now() {
@@ -166,9 +167,26 @@ void token_lend(ThreadArea* area, const CallInfo& info);    // the calling threa
 bool token_retake(ThreadArea* area);                        // true: it was never let go
 bool token_acquire(ThreadArea* area);                       // false: other processes may have run meanwhile
 bool token_yield(ThreadArea* area);                         // lets the oldest waiter go first; true: other processes ran
+// A token as one who waits for it sees it: `state` under `mask` is `held` while somebody has it, since `since` (ticks), who was seen on
+// `processor` then; `go` is not 0 once it has been handed over.
+struct Token {
+  const uint32_t& state;
+  uint32_t mask, held;
+  const uint64_t& since;
+  const uint32_t& processor;
+  const uint32_t& go;
+};
+inline constexpr uint32_t kNowhere = ~0u;  // it has been handed over, but who has it did not run yet
+// The caller's, as the kernel keeps it for its vdso in the limit of a segment (arch/x86/include/asm/segment.h, CPUNODE).
+inline uint32_t own_processor() {
+  uint32_t limit = 0;
+  asm volatile("lsl %1, %0" : "+r"(limit) : "r"(15 * 8 + 3) : "cc");
+  return limit & 0xfff;
+}
 // As a rule who has a token is about to lend it, and on the same processor must run first: to let it is cheaper than to sleep and
-// be woken. Returns once `word`, under `mask`, is not `held` any more, or after some tries.
-void let_holder_run(const uint32_t& word, uint32_t mask, uint32_t held);
+// be woken. The caller stands in the queue, as one who is patient. Returns once the token is not held any more, or is the caller's, or
+// after some tries.
+void let_holder_run(const Token& token);
 bool token_wanted();                                        // somebody waits
 bool token_overdue();                                       // and this turn has lasted
 void token_leave(ThreadArea* area);                         // a thread ends

@@ -225,10 +225,12 @@ struct TokenGroup {
   uint32_t state;          // a member, and whether it holds or has lent the token
   uint32_t forward;        // the group this one was joined with
   uint32_t first, last;    // queue of members that wait
-  uint32_t waiting;
+  uint32_t waiting;        // members in it
   uint64_t turn;           // times the token has changed hands
   uint64_t since;          // ticks of the last time
-  uint64_t reserved[3];
+  uint32_t patient;        // those of the waiting that run, and need not be woken; one that was killed meanwhile stays counted
+  uint32_t processor;      // of the member that has it, as seen last; ~0: it did not run yet
+  uint32_t reserved[4];
 };
 
 // Something that several processes can map by its name: a file or a System V segment.

@@ -12,14 +12,18 @@ volatile uint32_t live_threads;
 namespace {
 
 constexpr uint32_t kFree = 0, kHeld = 1u << 16, kLent = 2u << 16, kWho = 0xffff;
+constexpr int kYields = 8;  // of one who is patient
 
 uint32_t state;
 uint32_t guard;            // spin lock around the queue
-uint32_t waiting;
+uint32_t waiting;          // threads in the queue
+uint32_t patient;          // those of them that run, and need not be woken
 uint16_t queue[kMaxThreads];
 uint64_t held_since;       // ticks
+uint32_t held_on;          // processor on which the holder was seen last
 bool spared;               // the holder must not be poked
-uint64_t yields_again;     // ticks: not before then
+uint64_t yields_again;     // ticks: not before then,
+uint64_t pause_of_yields;  // which was so many after the yield that lasted too long
 
 void lock() {
   while (__atomic_exchange_n(&guard, 1, __ATOMIC_ACQUIRE)) {
@@ -46,6 +50,7 @@ void pass_on() {
     for (uint32_t i = 0; i < waiting; i++) queue[i] = queue[i + 1];
     __atomic_store_n(&state, kHeld | next, __ATOMIC_SEQ_CST);
     held_since = ticks_now();
+    held_on = kNowhere;
     unlock();
     wake(area_of(next));
   } else {
@@ -65,15 +70,36 @@ void leave_queue(uint32_t number) {
 
 }  // namespace
 
-// On a busy machine other programs take what is yielded, for 3 ms at a time: who has met them goes to sleep at once for a second.
-void let_holder_run(const uint32_t& word, uint32_t mask, uint32_t held) {
-  const uint64_t begun = ticks_now();
-  if (begun < __atomic_load_n(&yields_again, __ATOMIC_RELAXED)) return;
-  for (int tries = 0; tries < 4 && !turn_lasted(begun); tries++) {
-    native(24 /* sched_yield */);
-    if ((__atomic_load_n(&word, __ATOMIC_RELAXED) & mask) != held) break;
+// Who does not give way when its turn has lasted computes, or does not run: on a busy machine other programs take what is yielded,
+// for 3 ms at a time. Then waiters go to sleep at once for a while, which is the longer the more often it happens.
+static void do_not_yield(uint64_t now) {
+  const uint64_t second = trace_header()->ticks_per_second;
+  const uint64_t longer = 8 * __atomic_load_n(&pause_of_yields, __ATOMIC_RELAXED), least = second / 100;
+  const uint64_t pause = longer < least ? least : min(longer, second);
+  __atomic_store_n(&pause_of_yields, pause, __ATOMIC_RELAXED);
+  __atomic_store_n(&yields_again, now + pause, __ATOMIC_RELAXED);
+}
+
+void let_holder_run(const Token& token) {
+  uint64_t from = ticks_now(), turn = __atomic_load_n(&token.since, __ATOMIC_RELAXED);
+  if (from < __atomic_load_n(&yields_again, __ATOMIC_RELAXED)) return;
+  bool yielded = false;
+  // Where nothing else wants this processor a yield is over at once, and nothing is yielded to a holder on another one: then for as
+  // long as to sleep and be woken takes.
+  for (int tries = 0; tries < kYields || !elapsed(from, kTurnNs / 10); tries++) {
+    if ((__atomic_load_n(&token.state, __ATOMIC_RELAXED) & token.mask) != token.held || __atomic_load_n(&token.go, __ATOMIC_RELAXED)) break;
+    const uint32_t processor = __atomic_load_n(&token.processor, __ATOMIC_RELAXED);
+    if (processor == kNowhere || processor == own_processor()) yielded = true, native(24 /* sched_yield */);
+    else for (int i = 0; i < 20; i++) asm volatile("pause");
+    const uint64_t now = ticks_now(), newest = __atomic_load_n(&token.since, __ATOMIC_RELAXED);
+    if (newest != turn) {
+      turn = newest;
+      from = now;
+    } else if (elapsed(from, 2 * kTurnNs)) {
+      return do_not_yield(now);
+    }
   }
-  if (turn_lasted(begun)) __atomic_store_n(&yields_again, ticks_now() + trace_header()->ticks_per_second, __ATOMIC_RELAXED);
+  if (yielded) __atomic_store_n(&pause_of_yields, __atomic_load_n(&pause_of_yields, __ATOMIC_RELAXED) / 2, __ATOMIC_RELAXED);
 }
 
 // The caller owns the log.
@@ -86,8 +112,9 @@ void log_release(ThreadArea* lender) {
 
 void token_start(ThreadArea* first) {
   state = kHeld | first->number;
-  guard = waiting = 0;
+  guard = waiting = patient = 0;
   held_since = ticks_now();
+  held_on = kNowhere;
   live_threads = 1;
 }
 
@@ -96,9 +123,12 @@ void token_lend(ThreadArea* area, const CallInfo& info) {
   group_lend(area, info.flags & kQuick);
   __atomic_store_n(&state, kLent | area->number, __ATOMIC_SEQ_CST);
   if (!__atomic_load_n(&waiting, __ATOMIC_SEQ_CST)) return;
+  held_on = own_processor();
   // Somebody waits. A call that returns at once as a rule is not worth a hand-over, until this turn has lasted: waiters
-  // look by themselves every millisecond, so a call that blocks after all delays nobody for longer.
-  if ((info.flags & kQuick) && !turn_lasted(held_since)) return;
+  // look by themselves every millisecond, so a call that blocks after all delays nobody for longer. Nor is any call while all
+  // of them are patient, who look as soon as this thread does not run.
+  const bool quick = info.flags & kQuick || __atomic_load_n(&patient, __ATOMIC_SEQ_CST) >= waiting;
+  if (quick && !turn_lasted(held_since)) return;
   lock();
   if (waiting && move(kLent | area->number, kHeld | area->number)) {
     if (!area->call_logged) log_release(area);
@@ -118,12 +148,14 @@ bool token_retake(ThreadArea* area) {
 
 bool token_acquire(ThreadArea* area) {
   area->go = 0;
-  bool queued = false, yielded = false;
+  bool queued = false, is_patient = false;
   uint32_t holder = 0;        // the state word as it was at the last look
   uint64_t holds_since = 0;
   unsigned unmoved = 0;       // looks at which nothing had happened
   for (;;) {
     lock();
+    if (is_patient) __atomic_sub_fetch(&patient, 1, __ATOMIC_SEQ_CST);
+    is_patient = false;
     if (control.mode == kModePassThrough) {  // the recording has ended: nobody hands anything over any more
       if (queued) leave_queue(area->number);
       break;
@@ -143,16 +175,12 @@ bool token_acquire(ThreadArea* area) {
       held_since = ticks_now();
       break;
     }
-    if (!queued && !yielded) {
-      unlock();
-      yielded = true;
-      let_holder_run(state, ~kWho, kHeld);
-      continue;
-    }
     if (!queued) {
       queue[waiting++] = (uint16_t)area->number;
-      queued = true;
+      queued = is_patient = true;
+      __atomic_add_fetch(&patient, 1, __ATOMIC_SEQ_CST);
       unlock();
+      let_holder_run({state, ~kWho, kHeld, held_since, held_on, area->go});
       continue;  // look once more: the holder may have lent before it saw us wait
     }
     unmoved = now == holder && holds_since == held_since ? unmoved + 1 : 0;
@@ -165,6 +193,7 @@ bool token_acquire(ThreadArea* area) {
     long timeout[2] = {0, unmoved < 2 ? kTurnNs / 2 : kTurnNs};
     native(202, &area->go, 128 /* FUTEX_WAIT_PRIVATE */, 0, timeout, 0, 0);
   }
+  held_on = own_processor();
   unlock();
   const bool kept = group_enter(area, nullptr);
   trace_header()->running = format::kComputing;

@@ -106,6 +106,7 @@ void pass_on(TokenGroup& g) {
   g.first = m.next;
   if (!g.first) g.last = 0;
   g.waiting--;
+  g.processor = kNowhere;
   begin_turn(g, next);
   unlock(&g.guard);
   __atomic_store_n(&m.go, 1, __ATOMIC_RELEASE);
@@ -127,9 +128,11 @@ void acquire() {
   TokenMember& m = self();
   uint32_t queued_in = 0, flags = 0, seen = 0;
   uint64_t seen_turn = 0;
-  bool yielded = false;
+  TokenGroup* patient_in = nullptr;
   unsigned unmoved = 0;  // looks at which nothing had happened
   for (;;) {
+    if (patient_in) __atomic_sub_fetch(&patient_in->patient, 1, __ATOMIC_SEQ_CST);
+    patient_in = nullptr;
     __atomic_store_n(&m.go, 0, __ATOMIC_SEQ_CST);
     group = root(group);
     TokenGroup& g = tokens->group[group];
@@ -154,17 +157,14 @@ void acquire() {
       count_turn(g);
       break;
     }
-    if (!queued_in && !yielded) {
-      unlock(&g.guard);
-      yielded = true;
-      seen = 0;
-      let_holder_run(g.state, ~kWho, kHeld);
-      continue;
-    }
     if (queued_in != group) {
       enqueue(g);
       queued_in = group;
+      patient_in = &g;
+      __atomic_add_fetch(&g.patient, 1, __ATOMIC_SEQ_CST);
       unlock(&g.guard);
+      seen = 0;
+      let_holder_run({g.state, ~kWho, kHeld, g.since, g.processor, m.go});
       continue;  // look once more: the holder may have lent before it saw us wait
     }
     const TokenMember& holder = tokens->member[now & kWho];
@@ -173,7 +173,9 @@ void acquire() {
     long timeout[2] = {0, unmoved < 2 ? kTurnNs / 2 : kTurnNs};
     native(202, &m.go, kWait, 0, timeout, 0, 0);
   }
-  unlock(&tokens->group[group].guard);
+  TokenGroup& ours = tokens->group[group];
+  ours.processor = own_processor();
+  unlock(&ours.guard);
   note_turn(flags);
   robust_look(Look::turn_begins);
 }
@@ -243,7 +245,10 @@ void group_lend(ThreadArea* in_call, bool quick) {
   robust_look(Look::turn_ends);
   TokenGroup& g = tokens->group[group];
   __atomic_store_n(&g.state, kLent | group_self, __ATOMIC_SEQ_CST);
-  if (!look(g.waiting) || (quick && !turn_lasted(g.since)) || !move(g, kLent | group_self, kHeld | group_self)) return;
+  quick = quick || look(g.patient) >= look(g.waiting);
+  if (!look(g.waiting)) return;
+  g.processor = own_processor();
+  if ((quick && !turn_lasted(g.since)) || !move(g, kLent | group_self, kHeld | group_self)) return;
   if (in_call) log_release(in_call);
   if (!group_self) return;  // the recording ended for want of room
   lock(&g.guard);

@@ -131,7 +131,7 @@ uint64_t kernel_ticks() {
   return (uint64_t)ns;
 }
 
-bool turn_lasted(uint64_t since) { return ticks_now() - since >= header->ticks_per_second / (1000000000 / kTurnNs); }
+bool elapsed(uint64_t since, long ns) { return ticks_now() - since >= header->ticks_per_second / 1000 * (uint64_t)ns / 1000000; }
 
 // Where a record of so many bytes goes.
 static char* place_for(size_t size) {
