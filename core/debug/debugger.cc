@@ -238,6 +238,7 @@ Result<void> Debugger::restart() {
   for (StopPointId id : points_.ids()) points_.find(id)->instances.clear();
   for (auto& [id, timer] : timers_) timer.next = 0;
   timer_node_.reset();
+  parked_.reset();
   pending_stop_.reset();
   last_client_stop_.reset();
   altered_.clear();

@@ -317,6 +317,7 @@ class Debugger final : public Pump, public ClientOwner {
   void set_next_timer();
   std::optional<DebugStop> judge_timer(const ReplayStop& stop);
   void park_for_target();
+  void forget_target();
   std::optional<DebugStop> judge_target(const ReplayStop& stop);
   Result<DebugStop> run_group(std::optional<double> timeout);
   std::optional<DebugStop> judge(const ReplayStop& stop);
@@ -350,6 +351,7 @@ class Debugger final : public Pump, public ClientOwner {
   std::optional<NodeId> timer_node_;            // parked for the next timer
   bool passing_ = false;                         // run_to runs
   std::optional<Mark> target_;                   // of run_to
+  std::optional<Mark> parked_;                   // whose node is parked for it
   std::map<NodeId, LogicalTime> altered_;
   std::set<NodeId> seen_;                        // nodes that stopped in their own code: they run, whatever they have done
   std::map<std::string, Program> programs_;      // by the layout's key
