@@ -1,5 +1,5 @@
 #!/bin/bash
-# Sets up, builds and tests Friday: `bash tests/run.sh` runs a sample that takes some 25 minutes on two cores, `--full`
+# Sets up, builds and tests Friday: `bash tests/run.sh` runs a sample that takes some 15 minutes on two cores, `--full`
 # everything. The last line says how many tests passed, failed and were skipped; the exit code is 0 only if none failed.
 set -euo pipefail
 
