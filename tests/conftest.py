@@ -39,14 +39,27 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "mounts: mounts file systems; as an ordinary user in name spaces of its own")
 
 
+def limit_of(item):
+    marker = item.get_closest_marker("limit")
+    return marker.args[0] if marker else DEFAULT_LIMIT
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """The files with the longest tests first: two files run at a time, and what is begun last should be short."""
+    longest = {}
+    for item in items:
+        longest[item.path] = max(longest.get(item.path, 0), limit_of(item))
+    items.sort(key=lambda item: -longest[item.path])
+
+
 class OutOfTime(BaseException):
     """Not an Exception, so that no handler in a test takes it for an ordinary failure."""
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item):
-    marker = item.get_closest_marker("limit")
-    seconds = marker.args[0] if marker else DEFAULT_LIMIT
+    seconds = limit_of(item)
 
     def ring(*_):
         raise OutOfTime(f"the test took more than {seconds} s")
