@@ -57,11 +57,13 @@ Answer try_dispatch() {
   return of_errno(prctl(59 /* PR_SET_SYSCALL_USER_DISPATCH */, 0, 0, 0, 0) == 0);
 }
 
+// As much as a small program's trace and the shim take; a program's own limit may be lower than this process's.
 Answer try_addresses() {
-  void* window = mmap(reinterpret_cast<void*>(format::kWindowAddress), format::kWindowSize, PROT_READ | PROT_WRITE,
+  constexpr size_t kLeast = 64 << 20;
+  void* window = mmap(reinterpret_cast<void*>(format::kWindowAddress), kLeast, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
   const Answer answer = of_errno(window != MAP_FAILED);
-  if (window != MAP_FAILED) munmap(window, format::kWindowSize);
+  if (window != MAP_FAILED) munmap(window, kLeast);
   return answer;
 }
 
@@ -172,7 +174,7 @@ GdbTrial try_gdb(const std::string& gdb) {
 Answer try_descriptors() {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
-  return {limit.rlim_cur >= 256, fmt::format("{} allowed", limit.rlim_cur)};
+  return {limit.rlim_max >= 128, fmt::format("{} allowed", limit.rlim_max)};  // replay raises the soft limit
 }
 
 Answer try_affinity() {
@@ -256,7 +258,7 @@ std::vector<MachineCheck> check_machine(const std::string& directory, const std:
   const GdbTrial trial = try_gdb(gdb);
   add("gdb", Refusal::gdb, NeededFor::replay, trial.version);
   add("Python in gdb", Refusal::gdb_python, NeededFor::replay, trial.python);
-  add("open files", Refusal::descriptors, NeededFor::speed, try_descriptors());
+  add("open files", Refusal::descriptors, NeededFor::replay, try_descriptors());
   add("choosing processors", Refusal::affinity, NeededFor::speed, try_affinity());
   add("time-stamp counter", Refusal::tsc, NeededFor::speed, try_tsc());
   add("holes in files", Refusal::punch_hole, NeededFor::speed, try_hole(file));

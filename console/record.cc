@@ -42,6 +42,7 @@ void print_summary(const RecordOptions& options, const LaunchResult& result) {
                node.stored ? fmt::format(" ({} on disk)", readable_size(node.stored)) : "", node.ended);
   if (result.left_out)
     fmt::print(stderr, "friday: {} {} not recorded: {}\n", result.left_out, result.left_out == 1 ? "process was" : "processes were", result.left_out_because);
+  for (const std::string& notice : result.notices) fmt::print(stderr, "friday: {}\n", notice);
   fmt::print(stderr, "friday: recorded in {} (readable by you only: recordings hold whatever the programs saw)\n", options.recording);
 }
 

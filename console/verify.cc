@@ -172,6 +172,7 @@ int run_verify(const VerifyOptions& options) {
     now = outcome_of(**session, options.hash || options.times > 1);
     if (run == 1) first = now;
     else now.problems += difference(first, now);
+    for (const std::string& notice : (*session)->take_notices()) fmt::print(stderr, "friday verify: {}\n", notice);
     if (show) fmt::print(stderr, "\r{} of {} replayed", run, options.times);
   }
   if (show) fmt::print(stderr, "\r\033[K");

@@ -35,6 +35,9 @@ class UniqueFd {
   int fd_ = -1;
 };
 
+// RLIMIT_NOFILE, as far up as this process may by itself. False: it stands there already.
+bool raise_descriptor_limit();
+
 // open(2) with O_CLOEXEC added; the error names the path.
 Result<UniqueFd> open_file(const std::string& path, int flags, mode_t mode = 0600);
 

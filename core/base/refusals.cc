@@ -8,8 +8,8 @@ const RefusalText& refusal_text(Refusal refusal) {
       "It needs Linux 5.11 or newer with CONFIG_GENERIC_ENTRY, and a container's seccomp profile that allows prctl: "
       "--security-opt seccomp=unconfined."};
   static constexpr RefusalText kAddresses{
-      "mappings of 256 GiB of address space", "nothing can be recorded or replayed: the trace has its window there.",
-      "Raise the limit of address space (ulimit -v unlimited), and allow overcommit: sysctl vm.overcommit_memory=0."};
+      "mappings at far addresses", "what has no room there cannot be recorded or replayed: the trace has its window there.",
+      "Raise the limit of address space: ulimit -v unlimited, or LimitAS= of a service."};
   static constexpr RefusalText kDisk{
       "16 MiB of disk for a trace", "no program can be recorded there.", "Make room, raise the limit of file sizes (ulimit -f), or record elsewhere with -o."};
   static constexpr RefusalText kPtrace{
@@ -26,7 +26,7 @@ const RefusalText& refusal_text(Refusal refusal) {
       "Python inside gdb", "friday verify works; friday replay and run cannot ask for symbols and expressions.",
       "Install Debian's package gdb: gdb-minimal has no Python."};
   static constexpr RefusalText kDescriptors{
-      "more than a few open files", "a large group cannot be replayed: each node takes up to ten descriptors of Friday's.",
+      "more than a few open files", "no group or only a small one can be replayed: each node takes up to ten descriptors of Friday's, one of them has number 100.",
       "Raise the limit: ulimit -n 65536, or LimitNOFILE= of a service."};
   static constexpr RefusalText kAffinity{
       "to choose processors (sched_setaffinity)", "replay of several nodes is about five times slower: hand-overs cross processors.",

@@ -278,6 +278,7 @@ void Debugger::mark_altered(NodeId node) {
 
 std::vector<std::string> Debugger::take_notices() {
   std::vector<std::string> notices = std::exchange(notices_, {});
+  for (std::string& notice : session_->take_notices()) notices.push_back(std::move(notice));
   for (auto& [id, s] : states_)
     if (s.link && s.link->take_replaced())
       notices.push_back(fmt::format("node {}: its gdb had died; another one is in its place, without the settings and values made in the old one", id));

@@ -19,6 +19,8 @@
 #include <boost/process/posix.hpp>
 #include <boost/process/search_path.hpp>
 
+#include "core/base/refusals.h"
+
 namespace friday {
 
 namespace bp = boost::process;
@@ -75,10 +77,7 @@ Result<std::string> find_program(const std::string& program) {
   std::string path = program;
   if (program.find('/') == std::string::npos) path = bp::search_path(program).string();
   if (path.empty() || ::access(path.c_str(), X_OK) != 0)
-    return fail(ErrorCode::not_found,
-                "cannot start gdb: there is no program {}; install Debian's package gdb (apt-get install gdb), version 13 or "
-                "newer",
-                program);
+    return fail(ErrorCode::not_found, "{}", describe_refusal(Refusal::gdb, fmt::format("there is no program {}", program)));
   return path;
 }
 

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 
+#include "core/base/refusals.h"
 #include "core/mi/helper_script.h"
 #include "core/mi/typed.h"
 #include "core/mi/value.h"
@@ -98,9 +99,7 @@ void MiSession::send_setting(std::string_view command, bool required) {
       startup_error_ = std::move(reply).error();
     } else if (required) {
       startup_error_ = Error{ErrorCode::unsupported,
-                             fmt::format("gdb ({}) cannot be used: it answered \"{}\"; install Debian's package gdb, version "
-                                         "13 or newer (gdb-minimal has no Python)",
-                                         options_.gdb, reply->record.error_message())};
+                             describe_refusal(Refusal::gdb_python, fmt::format("{} answered \"{}\"", options_.gdb, reply->record.error_message()))};
     }
   });
 }

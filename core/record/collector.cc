@@ -7,6 +7,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -26,6 +27,7 @@
 #include "core/base/check.h"
 #include "core/base/files.h"
 #include "core/base/processes.h"
+#include "core/base/refusals.h"
 #include "core/record/instrumentable.h"
 #include "core/trace/record.h"
 
@@ -47,6 +49,18 @@ int64_t now_ns(clockid_t clock) {
   timespec now;
   clock_gettime(clock, &now);
   return now.tv_sec * 1000000000ll + now.tv_nsec;
+}
+
+std::unexpected<Error> cannot_write(int error, const std::string& path) {
+  if (error == ENOSPC || error == EDQUOT || error == EFBIG) return refused(Refusal::disk, fmt::format("{}: {}", path, strerror(error)));
+  return fail_errno(error, fmt::format("cannot write {}", path));
+}
+
+std::string limit_of_addresses(pid_t pid) {
+  rlimit limit{};
+  if (prlimit(pid, RLIMIT_AS, nullptr, &limit) != 0) getrlimit(RLIMIT_AS, &limit);  // it has ended: most have that of this process
+  if (limit.rlim_cur == RLIM_INFINITY) return "they are taken, or the system has no memory for more";
+  return fmt::format("ulimit -v is {}", limit.rlim_cur >> 10);
 }
 
 // What /proc says of a process that has just executed a program.
@@ -118,6 +132,7 @@ struct Collector::Node {
 
 Collector::Collector(CollectorOptions options) : options_(std::move(options)), files_(options_.recording + "/files") {
   clock_kind_ = tsc_is_the_clock() ? format::kClockTsc : format::kClockMonotonic;
+  if (clock_kind_ != format::kClockTsc) notices_.push_back(describe_refusal(Refusal::tsc, "the kernel does not use it"));
   ticks_per_second_ = clock_kind_ == format::kClockTsc ? measure_tsc_rate() : 1000000000;
   boot_id_ = read_file("/proc/sys/kernel/random/boot_id").value_or("");
 }
@@ -152,7 +167,9 @@ Result<std::unique_ptr<Collector>> Collector::create(CollectorOptions options) {
       return fail_errno(errno, fmt::format("cannot create {}{}", options.recording, part));
   std::unique_ptr<Collector> collector(new Collector(std::move(options)));
   FRIDAY_TRY_VOID(collector->open_tokens());
-  collector->outsiders_.start(collector->tokens_.get());
+  if (!collector->outsiders_.start(collector->tokens_.get()))
+    collector->notices_.push_back("processes that write to shared memory and are not recorded go unnoticed: the system gives no thread to look for them "
+                                  "(limits of processes or of address space)");
   return collector;
 }
 
@@ -173,11 +190,11 @@ Result<void> Collector::open_tokens() {
     while (sharing_ == 0)
       if (getrandom(&sharing_, sizeof sharing_, 0) != sizeof sharing_) return fail(ErrorCode::io, "getrandom failed");
     if (ftruncate(tokens_.get(), sizeof(shim::TokenArea)) != 0 || pwrite(tokens_.get(), &sharing_, sizeof sharing_, offsetof(shim::TokenArea, session)) != sizeof sharing_)
-      return fail_errno(errno, fmt::format("cannot write {}", path));
+      return cannot_write(errno, path);
     // A store to a page without a block would end a program on a full disk: what the first thousands need is there ahead.
     constexpr off_t kAhead = 128 << 10;
     for (off_t array : {off_t{0}, off_t{offsetof(shim::TokenArea, group)}, off_t{offsetof(shim::TokenArea, object)}, off_t{offsetof(shim::TokenArea, member)}})
-      if (int error = posix_fallocate(tokens_.get(), array, kAhead)) return fail_errno(error, fmt::format("cannot allocate {}", path));
+      if (int error = posix_fallocate(tokens_.get(), array, kAhead)) return cannot_write(error, path);
   }
   if (flock(tokens_.get(), LOCK_SH) != 0) return fail_errno(errno, fmt::format("cannot lock {}", path));
   return {};
@@ -219,7 +236,7 @@ Result<void> Collector::create_trace(Node& node, bool forked) {
   const std::string path = node.directory + "/trace";
   FRIDAY_TRY(trace, open_file(path, O_RDWR | O_CREAT | O_EXCL, 0600));
   if (int error = posix_fallocate(trace.get(), 0, static_cast<off_t>(room)))
-    return fail_errno(error, fmt::format("cannot allocate {} MiB for {}", room >> 20, path));
+    return cannot_write(error, path);
   FileHeader header{};
   memcpy(header.magic, format::kMagic, sizeof header.magic);
   header.version = format::kVersion;
@@ -247,7 +264,7 @@ Result<void> Collector::create_trace(Node& node, bool forked) {
   header.packing = options_.compress;
   // Written, not stored through the mapping: the fault of a store reads ahead, which fills and clears up to MiBs of pages that a
   // child which soon ends never uses.
-  if (pwrite(trace.get(), &header, sizeof header, 0) != sizeof header) return fail_errno(errno, fmt::format("cannot write {}", path));
+  if (pwrite(trace.get(), &header, sizeof header, 0) != sizeof header) return cannot_write(errno, path);
   void* mapped = mmap(nullptr, format::kHeaderSize, PROT_READ | PROT_WRITE, MAP_SHARED, trace.get(), 0);
   if (mapped == MAP_FAILED) return fail_errno(errno, "cannot map a trace header");
   node.header = static_cast<FileHeader*>(mapped);
@@ -381,7 +398,8 @@ void Collector::handle(Node& node) {
     case shim::kEnding:
       node.end_reason = request.reason;
       node.end_detail = request.detail;
-      node.end_text.assign(request.text, strnlen(request.text, sizeof request.text));
+      node.end_text = bounded_text(request.text, sizeof request.text);
+      if (node.end_text == shim::kNoAddresses) node.end_text = describe_refusal(Refusal::addresses, limit_of_addresses(node.pid ? node.pid : request.pid));
       if (options_.strict && request.reason != format::kEndExit) must_stop_ = true;
       break;
     default: break;
@@ -695,6 +713,12 @@ void Collector::write_description(Node& node) {
                       {"instrumented", node.hello}, {"notice", node.notice()}};
   // A description that cannot be written costs names, no events: readers derive the rest from the trace.
   (void)write_file_atomically(node.directory + "/node.json", d.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+std::vector<std::string> Collector::notices() const {
+  std::vector<std::string> all = notices_;
+  all.insert(all.end(), packer_.notices().begin(), packer_.notices().end());
+  return all;
 }
 
 std::vector<NodeSummary> Collector::summaries() const {

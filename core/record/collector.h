@@ -77,6 +77,8 @@ class Collector {
   // Processes that got no trace, and why the first of them got none.
   size_t left_out() const { return left_out_; }
   const std::string& left_out_because() const { return left_out_because_; }
+  // What this machine made worse than it could be; complete after finish().
+  std::vector<std::string> notices() const;
   std::vector<NodeSummary> summaries() const;
   std::vector<pid_t> live_pids() const;
 
@@ -116,6 +118,7 @@ class Collector {
   uint64_t sharing_ = 0;   // its session
   Outsiders outsiders_;
   bool must_stop_ = false;
+  std::vector<std::string> notices_;
   size_t left_out_ = 0;
   std::string left_out_because_;
 };

@@ -160,6 +160,7 @@ class Group {
     collector_.finish(stop_level_ == 2);
     result.left_out = collector_.left_out();
     result.left_out_because = collector_.left_out_because();
+    result.notices = collector_.notices();
     result.nodes = collector_.summaries();
     return result;
   }

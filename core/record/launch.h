@@ -42,6 +42,7 @@ struct LaunchResult {
   std::vector<NodeSummary> nodes;
   size_t left_out = 0;          // processes without a trace
   std::string left_out_because;
+  std::vector<std::string> notices;  // what this machine made worse than it could be
 };
 
 // A name must differ from ids, node lists and the names that Friday makes itself (NAME/child-1, NAME#2).

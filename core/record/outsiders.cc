@@ -114,12 +114,13 @@ Outsiders::~Outsiders() {
   if (area_) munmap(const_cast<shim::TokenArea*>(area_), sizeof *area_);
 }
 
-void Outsiders::start(int tokens) {
+bool Outsiders::start(int tokens) {
   void* area = mmap(nullptr, sizeof *area_, PROT_READ, MAP_SHARED, tokens, 0);
-  if (area == MAP_FAILED) return;
+  if (area == MAP_FAILED) return false;
   area_ = static_cast<const shim::TokenArea*>(area);
   told_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   thread_ = background_thread([this] { run(); });
+  return thread_.joinable();
 }
 
 std::vector<Outsider> Outsiders::take() {

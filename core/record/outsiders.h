@@ -31,8 +31,9 @@ class Outsiders {
   ~Outsiders();
   Outsiders(const Outsiders&) = delete;
 
-  // `tokens`: the recording's TokenArea; mapped while this object lives. Without it nothing is looked for.
-  void start(int tokens);
+  // `tokens`: the recording's TokenArea; mapped while this object lives. False: the system gives no
+  // thread or no room for it, and nothing is looked for.
+  bool start(int tokens);
   // Readable when take() has something.
   int wake_fd() const { return told_.get(); }
   // What was found since the last time; each process and thing once.

@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 #include "core/base/background.h"
+#include "core/base/refusals.h"
 
 namespace friday {
 
@@ -40,6 +42,10 @@ void Packer::send(const Message& message) {
     writing_.reset(ends[1]);
     woken_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     thread_ = background_thread([this] { run(); });
+    if (!thread_.joinable()) {
+      if (notices_.empty()) notices_.push_back("traces are not compressed: the system gives no thread for it (limits of processes or of address space)");
+      return;
+    }
   }
   // A full pipe holds thousands of messages: what this one asks for is asked again with the next room, or stays plain.
   if (write(writing_.get(), &message, sizeof message) == sizeof message) asked_++;
@@ -105,6 +111,8 @@ bool Packer::move_block(Trace& trace) {
   // Where holes cannot be made the plain file keeps its size until the end.
   if (fallocate(trace.plain.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(end), static_cast<off_t>(size)) == 0)
     trace.removed += size;
+  else if (notices_.empty())
+    notices_.push_back(describe_refusal(Refusal::punch_hole, strerror(errno)));
   trace.given_up = false;
   return true;
 }

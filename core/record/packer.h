@@ -53,6 +53,9 @@ class Packer {
   int wake_fd() const { return woken_.get(); }
   void settled();
 
+  // What was not done as it should be, and why; complete after finish().
+  const std::vector<std::string>& notices() const { return notices_; }
+
   // Does what is left at the caller's own priority; with `hurry` leaves it as it is, which any reader understands.
   void finish(bool hurry);
 
@@ -81,6 +84,7 @@ class Packer {
   std::deque<Trace*> work_;
   uint64_t taken_ = 0;
   std::vector<std::byte> buffer_;
+  std::vector<std::string> notices_;
 };
 
 }  // namespace friday

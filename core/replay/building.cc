@@ -1,7 +1,6 @@
 // How the processes of nodes come to be: built from their start images, or adopted where a replayed parent forks.
 #include <sys/mman.h>
 #include <sys/ptrace.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,18 +29,11 @@ uint32_t killed_while_computing(const ReplayNode& node) {
   return !(end.how == NodeEnd::How::signal && std::ranges::find(kOwnFaults, end.detail) != std::end(kOwnFaults));
 }
 
-// As far as this process may by itself. False: it cannot go up.
-bool raise_descriptor_limit() {
-  rlimit limit;
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return false;
-  limit.rlim_cur = limit.rlim_max;
-  return setrlimit(RLIMIT_NOFILE, &limit) == 0;
-}
-
 }  // namespace
 
 Result<void> ReplaySession::build_all() {
   processor_ = -1;
+  raise_descriptor_limit();  // each node takes some
   if (options_.sync == SyncMode::causal && !host_edges_) {
     FRIDAY_TRY(edges, host_order(recording_, schedule_.nodes()));
     host_edges_ = std::move(edges);
@@ -66,7 +58,6 @@ Result<void> ReplaySession::build_all() {
 Result<void> ReplaySession::offer_object(ReplayNode& node, uint64_t object) {
   UniqueFd& fd = shared_[{node.reader().header().sharing, object}];
   if (!fd) fd.reset(memfd_create("friday-shared", MFD_CLOEXEC));
-  if (!fd && errno == EMFILE && raise_descriptor_limit()) fd.reset(memfd_create("friday-shared", MFD_CLOEXEC));
   if (!fd) return fail_errno(errno, fmt::format("cannot make a file in memory for shared object {}", object));
   const std::string path = fmt::format("/proc/{}/fd/{}", getpid(), fd.get());
   char name[sizeof(Control::shared)]{};

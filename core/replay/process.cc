@@ -7,6 +7,7 @@
 #include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -88,6 +89,8 @@ Result<void> TracedProcess::open_memory() {
 
 Result<TracedProcess> TracedProcess::start_stub(const std::string& stub, int inherited, pid_t group) {
   FRIDAY_TRY(table, find_table(stub));
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur <= kInheritedFd) return refused(Refusal::descriptors, fmt::format("{} allowed", limit.rlim_cur));
   TracedProcess process;
   const pid_t parent = getpid();
   pid_t pid = fork();

@@ -15,6 +15,7 @@
 #include <filesystem>
 
 #include "core/base/check.h"
+#include "core/base/refusals.h"
 #include "core/trace/node_end.h"
 
 namespace friday {
@@ -166,6 +167,7 @@ void ReplaySession::gather() {
   together_.reset();
   const int here = sched_getcpu();
   together_.emplace(here);
+  if (!together_->pinned() && nodes_.size() > 1 && !std::exchange(noticed_, true)) notices_.push_back(describe_refusal(Refusal::affinity, strerror(errno)));
   if (!together_->pinned() || processor_ == here) return;
   processor_ = here;
   const cpu_set_t one = only(here);

@@ -77,6 +77,8 @@ class ReplaySession {
   // the calling thread stays on the processor of the nodes, for the next run, until leave_processor().
   Result<ReplayStop> run();
   void leave_processor() { together_.reset(); }
+  // What this machine makes slower than it could be; each once.
+  std::vector<std::string> take_notices() { return std::exchange(notices_, {}); }
   bool report_node_ends = false;
   // run() comes back with `interrupted` some time after this moment of this machine's clock.
   std::optional<std::chrono::steady_clock::time_point> deadline;
@@ -173,6 +175,8 @@ class ReplaySession {
   ReplayOptions options_;
   int processor_ = -1;  // all threads of the nodes are on it
   std::optional<OnProcessor> together_;
+  std::vector<std::string> notices_;
+  bool noticed_ = false;
   Schedule schedule_;
   std::optional<std::vector<HostEdge>> host_edges_;  // once `causal` order has asked for them
   std::vector<NodeId> ids_;

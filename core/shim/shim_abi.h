@@ -280,6 +280,8 @@ enum RequestKind : uint32_t {
   kNotice = 10,  // something that whoever reads the recording should know: `text`. No reply
 };
 
+inline constexpr char kNoAddresses[] = "no room at the shim's addresses";  // Request::text of kEnding
+
 struct Request {
   uint32_t kind;
   uint32_t pid;

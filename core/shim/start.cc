@@ -116,7 +116,7 @@ __attribute__((noinline)) bool begin(char** environment) {
   if (!collector_hello(number_of(socket), &hello, &trace_fd, &tokens_fd)) return false;
   ThreadArea* area = area_create(0);
   if (!area || !trace_attach(trace_fd) || !group_attach(tokens_fd)) {
-    collector_send(kEnding, kEndRefused, 0, "the shim's fixed addresses are taken");
+    collector_send(kEnding, kEndRefused, 0, kNoAddresses);
     return false;
   }
   native(3, trace_fd);

@@ -98,6 +98,45 @@ def test_the_same_words_when_it_happens(recorder, doctor, tmp_path):
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.parametrize("name, limit, subcommand", [
+    ("open files", "--nofile=64", "verify"), ("disk space", f"--fsize={8 << 20}", "record"), ("address space for traces", f"--as={40 << 20}", "record")])
+def test_the_same_words_under_limits(recorder, doctor, tmp_path, name, limit, subcommand):
+    prefix = ["/usr/bin/prlimit", limit]
+    check = doctor(prefix=prefix)["by_name"][name]
+    line = ["verify", recorder.record(["/bin/echo", "x"]).path] if subcommand == "verify" else ["record", "-o", tmp_path / "rec", "--", "/bin/echo", "unharmed"]
+    done = recorder.run([*prefix, recorder.friday, *line])
+    assert not check["works"] and f"): {check['costs']} {check['allow']}" in done.stderr, (check, done.stderr)
+    assert "this system refuses " in done.stderr
+    if name == "address space for traces":
+        assert (done.returncode, done.stdout) == (0, "unharmed\n"), done.stderr
+
+
+def test_the_same_words_where_processors_cannot_be_chosen(recorder, doctor, tmp_path):
+    recording, _ = recorder.record_nodes([["/bin/echo", "x"], ["/bin/echo", "y"]])
+    message = doctor(AFFINITY)["by_name"]["choosing processors"]["message"]
+    done = recorder.run([PYTHON, REFUSE, AFFINITY, "--", recorder.friday, "verify", recording.path])
+    assert done.returncode == 0 and done.stderr == f"friday verify: {message}\n", done.stderr
+    (tmp_path / "input").write_text("continue\n")
+    with open(tmp_path / "input") as stdin:
+        done = recorder.start([PYTHON, REFUSE, AFFINITY, "--", recorder.friday, "replay", recording.path], stdin=stdin).finish()
+    assert done.stdout.splitlines().count(message) == 1, done
+
+
+def test_a_recorder_with_little_room_harms_no_program(recorder, tmp_path):
+    """Whatever it cannot have, threads first, the program runs, and what is recorded replays."""
+    recorded, without_thread = [], False
+    for mib in range(30, 120, 6):
+        path = tmp_path / str(mib)
+        done = recorder.run(["/usr/bin/prlimit", f"--as={mib << 20}", recorder.friday, "record", "-o", path, "--", "/bin/echo", "unharmed"])
+        assert "terminate" not in done.stderr, (mib, done.stderr)
+        assert (done.returncode, done.stdout) == (0, "unharmed\n") or mib < 60 and done.returncode in (2, 127), (mib, done)
+        without_thread |= "the system gives no thread" in done.stderr
+        if done.returncode == 0 and "recording ended" not in done.stderr:
+            recorder.verify(path)
+            recorded.append(mib)
+    assert 114 in recorded and without_thread, recorded
+
+
 def test_record_works_where_doctor_says_so(recorder, tmp_path):
     """Without ptrace, memfd and the rest a program is recorded all the same."""
     path = tmp_path / "rec"
@@ -110,11 +149,11 @@ def test_record_works_where_doctor_says_so(recorder, tmp_path):
 def test_doctor_under_limits(doctor):
     answer = doctor(prefix=["/usr/bin/prlimit", f"--fsize={8 << 20}"])
     assert not answer["record"] and answer["replay"] and "File too large" in answer["by_name"]["disk space"]["found"]
-    answer = doctor(prefix=["/usr/bin/prlimit", f"--as={4 << 30}"])
+    answer = doctor(prefix=["/usr/bin/prlimit", f"--as={48 << 20}"])
     assert not answer["record"] and not answer["replay"]
     assert "Cannot allocate memory" in answer["by_name"]["address space for traces"]["found"]
     answer = doctor(prefix=["/usr/bin/prlimit", "--nofile=64"])
-    assert answer["record"] and answer["replay"] and answer["by_name"]["open files"] == answer["by_name"]["open files"] | {"works": False, "found": "64 allowed"}
+    assert answer["record"] and not answer["replay"] and answer["by_name"]["open files"] == answer["by_name"]["open files"] | {"works": False, "found": "64 allowed"}
 
 
 def test_doctor_in_a_namespace(doctor):
