@@ -26,7 +26,8 @@ const RefusalText& refusal_text(Refusal refusal) {
       "Python inside gdb", "friday verify works; friday replay and run cannot ask for symbols and expressions.",
       "Install Debian's package gdb: gdb-minimal has no Python."};
   static constexpr RefusalText kDescriptors{
-      "more than a few open files", "no group or only a small one can be replayed: each node takes up to ten descriptors of Friday's, one of them has number 100.",
+      "more than a few open files", "no group or only a small one can be replayed: "
+      "each node takes up to ten descriptors of Friday's, one of them has number 100.",
       "Raise the limit: ulimit -n 65536, or LimitNOFILE= of a service."};
   static constexpr RefusalText kAffinity{
       "to choose processors (sched_setaffinity)", "replay of several nodes is about five times slower: hand-overs cross processors.",
