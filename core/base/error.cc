@@ -1,16 +1,12 @@
 #include "core/base/error.h"
 
-#include <cerrno>
 #include <cstring>
-
-#include "core/base/refusals.h"
 
 namespace friday {
 
 std::unexpected<Error> fail_errno(int saved_errno, std::string message) {
   message += ": ";
   message += strerror(saved_errno);
-  if (saved_errno == EMFILE || saved_errno == ENFILE) message = describe_refusal(Refusal::descriptors, message);
   return std::unexpected(Error{ErrorCode::io, std::move(message)});
 }
 

@@ -47,7 +47,7 @@ std::unexpected<Error> fail(ErrorCode code, fmt::format_string<Args...> format, 
   return std::unexpected(Error{code, fmt::format(format, std::forward<Args>(args)...)});
 }
 
-// The same with ": <strerror(saved_errno)>" appended; pass errno. What too many open files cost and what allows more is said with it.
+// The same with ": <strerror(saved_errno)>" appended; pass errno.
 std::unexpected<Error> fail_errno(int saved_errno, std::string message);
 
 const char* name_of(ErrorCode code);

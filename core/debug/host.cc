@@ -44,6 +44,7 @@ Result<ReplayStop> Debugger::run_for(Client& client, const ResumeRequest& reques
       epoch_++;
       return stop;
     }
+  if (!passing_) forget_target();
   const auto action = std::ranges::find_if(request.actions, [](const ThreadAction& a) { return a.kind != ThreadAction::Kind::go; });
   if (action != request.actions.end()) wanted = action->thread ? *action->thread : state(id).stopped;
   auto go_on = [&] { return wanted ? step_range(id, *wanted, *action) : session_->run(); };

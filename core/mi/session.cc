@@ -76,21 +76,21 @@ MiSession::MiSession(MiSessionOptions options, GdbProcess process, UniqueFd epol
 
 // The limit of hardware watchpoints is left alone on purpose: any setting of it makes gdb refuse wide or many watches.
 void MiSession::send_startup() {
-  send_setting("-gdb-set mi-async on", true);
+  send_setting("-gdb-set mi-async on", Refusal::gdb);
   for (const char* setting : {"confirm off", "pagination off", "width 0", "height 0", "host-charset UTF-8",
                               "debuginfod enabled off", "breakpoint pending on"})
-    send_setting(fmt::format("-gdb-set {}", setting), false);
+    send_setting(fmt::format("-gdb-set {}", setting), std::nullopt);
   send_sysroot();
   if (!options_.load_helper) return;
   std::string script = python_literal(gdb_helper_script());
   std::string load = fmt::format("python exec(compile({}, 'gdb_friday.py', 'exec'))", script);
-  send_setting("-interpreter-exec console " + mi_quote(load), true);
+  send_setting("-interpreter-exec console " + mi_quote(load), Refusal::gdb_python);
 }
 
 // Taken as it stands up to the end of the line.
-void MiSession::send_sysroot() { send_setting("-gdb-set sysroot " + options_.sysroot, false); }
+void MiSession::send_sysroot() { send_setting("-gdb-set sysroot " + options_.sysroot, std::nullopt); }
 
-void MiSession::send_setting(std::string_view command, bool required) {
+void MiSession::send_setting(std::string_view command, std::optional<Refusal> required) {
   ++startup_left_;
   enqueue(command, [this, required](Result<MiReply> reply) {
     --startup_left_;
@@ -99,7 +99,7 @@ void MiSession::send_setting(std::string_view command, bool required) {
       startup_error_ = std::move(reply).error();
     } else if (required) {
       startup_error_ = Error{ErrorCode::unsupported,
-                             describe_refusal(Refusal::gdb_python, fmt::format("{} answered \"{}\"", options_.gdb, reply->record.error_message()))};
+                             describe_refusal(*required, fmt::format("{} answered \"{}\"", options_.gdb, reply->record.error_message()))};
     }
   });
 }

@@ -23,6 +23,7 @@
 
 #include "core/base/error.h"
 #include "core/base/fd.h"
+#include "core/base/refusals.h"
 #include "core/mi/parser.h"
 #include "core/mi/process.h"
 
@@ -138,7 +139,7 @@ class MiSession {
   static Result<std::unique_ptr<MiSession>> over(MiSessionOptions options, GdbProcess process);
   void send_startup();
   void send_sysroot();
-  void send_setting(std::string_view command, bool required);
+  void send_setting(std::string_view command, std::optional<Refusal> required);  // what it means that gdb has it not
   MiToken enqueue(std::string_view command, Callback callback);
   void write_line(Pending pending, std::string line);
   void flush_input();

@@ -596,10 +596,12 @@ uint64_t Collector::room_left() const {
 }
 
 // Writes zeros where the file has none of its pages in memory. To fill a program's page tables from such pages takes an eighth of the
-// time, in which it holds its token, that the fault takes which makes them one by one. An error leaves it to the fault.
+// time, in which it holds its token, that the fault takes which makes them one by one. What is not reached in time is left to the fault.
 static void fill(int file, uint64_t from, uint64_t size) {
-  static const char zeros[1 << 20] = {};
-  for (const uint64_t end = from + size; from < end;) {
+  constexpr int64_t kLongestNs = 10'000'000;  // others wait for the collector meanwhile
+  static const char zeros[1 << 18] = {};
+  const int64_t begun = now_ns(CLOCK_MONOTONIC);
+  for (const uint64_t end = from + size; from < end && now_ns(CLOCK_MONOTONIC) - begun < kLongestNs;) {
     const ssize_t n = pwrite(file, zeros, std::min<uint64_t>(sizeof zeros, end - from), static_cast<off_t>(from));
     if (n <= 0) return;
     from += static_cast<uint64_t>(n);
@@ -622,7 +624,7 @@ void Collector::give_room(Node& node) {
     node.header->closed = error == EFBIG ? format::kEndSizeLimit : error == ENOSPC || error == EDQUOT ? format::kEndDiskFull : format::kEndRefused;
   } else {
     const int64_t time = now_ns(CLOCK_MONOTONIC);
-    if (time - std::exchange(node.room_given, time) < kSoonUsedNs) fill(node.trace.get(), now, more);
+    if (time - std::exchange(node.room_given, time) < kSoonUsedNs && node.wait_status < 0) fill(node.trace.get(), now, more);
     __atomic_store_n(&node.header->allocated, now + more, __ATOMIC_RELEASE);
   }
   wake(&node.header->room);
@@ -646,10 +648,10 @@ void Collector::close_node(Node& node) {
     node.events = node.header->events;
     node.bytes = gone ? end : node.header->allocated;
     const bool pack = gone && node.packed && end >= format::kHeaderSize + kPackBlock;
-    if (gone && !pack) node.header->packing = 0;
+    if (gone && ftruncate(node.trace.get(), static_cast<off_t>(end)) != 0) node.end_text += " (the trace could not be trimmed)";
+    if (gone && !(pack && packer_.ended(*node.packed, node.trace.get(), end))) node.header->packing = 0;
     munmap(node.header, format::kHeaderSize);
     node.header = nullptr;
-    if (gone && ftruncate(node.trace.get(), static_cast<off_t>(end)) != 0) node.end_text += " (the trace could not be trimmed)";
     if (nothing) {  // a child that was announced and never forked
       unlink((node.directory + "/trace").c_str());
       unlink((node.directory + "/node.json").c_str());
@@ -658,7 +660,6 @@ void Collector::close_node(Node& node) {
       node.bytes = 0;
       return;
     }
-    if (pack) packer_.ended(*node.packed, node.trace.get(), end);
     if (gone) node.trace.reset();
   }
   write_description(node);

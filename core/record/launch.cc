@@ -65,15 +65,14 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   return list;
 }
 
-int socket_number() {
-  rlimit limit;
-  getrlimit(RLIMIT_NOFILE, &limit);
+int socket_number(const rlimit& limit) {
   return limit.rlim_cur > static_cast<rlim_t>(shim::kSocketFd) ? shim::kSocketFd : static_cast<int>(limit.rlim_cur) - 1;
 }
 
 // fork and exec; the child's failure comes back through a pipe, so that "no such file" is one clear message here.
-Result<pid_t> spawn(const ProgramSpec& program, const std::string& path, const LaunchOptions& options, int socket) {
-  const int number = socket >= 0 ? socket_number() : -1;
+// `descriptors`: the program's limit, which is not this process's any more.
+Result<pid_t> spawn(const ProgramSpec& program, const std::string& path, const LaunchOptions& options, int socket, const rlimit& descriptors) {
+  const int number = socket >= 0 ? socket_number(descriptors) : -1;
   auto environment = child_environment(program, options.shim, number);
   auto arguments = program.command;
   auto argv = pointers(arguments), envp = pointers(environment);
@@ -88,6 +87,7 @@ Result<pid_t> spawn(const ProgramSpec& program, const std::string& path, const L
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
     ::signal(SIGXFSZ, SIG_DFL);
+    setrlimit(RLIMIT_NOFILE, &descriptors);
     if (options.own_process_groups) setpgid(0, 0);
     if (out) dup2(out.get(), 1);
     if (err) dup2(err.get(), 2);
@@ -123,7 +123,11 @@ class Group {
     for (int s : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&watched, s);
     sigprocmask(SIG_BLOCK, &watched, &before);
     UniqueFd signals(signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
+    // Each node takes some of this process's, and the programs get what they would have.
+    getrlimit(RLIMIT_NOFILE, &descriptors_);
+    raise_descriptor_limit();
     auto result = loop(signals.get());
+    setrlimit(RLIMIT_NOFILE, &descriptors_);
     if (!result) kill_all(SIGKILL);
     sigprocmask(SIG_SETMASK, &before, nullptr);
     return result;
@@ -179,7 +183,7 @@ class Group {
         FRIDAY_TRY(end, collector_.add_node(origin, &id));
         socket = std::move(end);
       }
-      FRIDAY_TRY(pid, spawn(*r.spec, path, options_, socket.get()));
+      FRIDAY_TRY(pid, spawn(*r.spec, path, options_, socket.get(), descriptors_));
       r.pid = pid;
       if (r.spec->record) collector_.started(id, pid);
     }
@@ -260,6 +264,7 @@ class Group {
   Clock::time_point start_, stopped_;
   int stop_level_ = 0;  // 1: asked to stop, 2: killed
   bool user_stop_ = false;
+  rlimit descriptors_{};  // as this process was given them
 };
 
 Result<LaunchResult> run_recorded(const GroupSpec& group, LaunchOptions options) {

@@ -25,30 +25,37 @@ void Packer::left(Trace& trace, int plain, uint64_t committed) {
   if (committed >= format::kHeaderSize + kPackBlock) hand_over(trace, plain, committed, false);
 }
 
-void Packer::ended(Trace& trace, int plain, uint64_t committed) { hand_over(trace, plain, committed, true); }
+bool Packer::ended(Trace& trace, int plain, uint64_t committed) { return hand_over(trace, plain, committed, true); }
 
 // The descriptor is there before the first message that lets the other thread use it, and is not touched here again.
-void Packer::hand_over(Trace& trace, int plain, uint64_t committed, bool ended) {
+bool Packer::hand_over(Trace& trace, int plain, uint64_t committed, bool ended) {
+  if (!start()) return false;
   if (!trace.handed_over) trace.plain.reset(fcntl(plain, F_DUPFD_CLOEXEC, 3));
   trace.handed_over = true;
-  send({&trace, committed, ended});
+  return send({&trace, committed, ended});
 }
 
-void Packer::send(const Message& message) {
-  if (!thread_.joinable()) {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return;
+// False if there is no thread, which is tried once.
+bool Packer::start() {
+  if (thread_.joinable()) return true;
+  if (!notices_.empty()) return false;
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0) {
     reading_.reset(ends[0]);
     writing_.reset(ends[1]);
     woken_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     thread_ = background_thread([this] { run(); });
-    if (!thread_.joinable()) {
-      if (notices_.empty()) notices_.push_back("traces are not compressed: the system gives no thread for it (limits of processes or of address space)");
-      return;
-    }
   }
+  if (!thread_.joinable())
+    notices_.push_back("traces are not compressed: the system gives no thread or no pipe for it (limits of processes, of open files or of address space)");
+  return thread_.joinable();
+}
+
+bool Packer::send(const Message& message) {
   // A full pipe holds thousands of messages: what this one asks for is asked again with the next room, or stays plain.
-  if (write(writing_.get(), &message, sizeof message) == sizeof message) asked_++;
+  const bool sent = write(writing_.get(), &message, sizeof message) == sizeof message;
+  if (sent) asked_++;
+  return sent;
 }
 
 void Packer::settled() {

@@ -44,8 +44,8 @@ class Packer {
   Trace* add(const std::string& path);
   // The program will not look at anything before `committed` again.
   void left(Trace& trace, int plain, uint64_t committed);
-  // Nobody writes to it any more: the rest follows, then the plain file goes.
-  void ended(Trace& trace, int plain, uint64_t committed);
+  // Nobody writes to it any more: the rest follows, then the plain file goes. False: nobody does it, the trace stays as it is.
+  bool ended(Trace& trace, int plain, uint64_t committed);
 
   // Whether room may still be won.
   bool busy() const { return asked_ != done_.load(std::memory_order_acquire); }
@@ -65,11 +65,11 @@ class Packer {
     uint64_t committed;
     bool ended;
   };
-  void hand_over(Trace& trace, int plain, uint64_t committed, bool ended);
-  void send(const Message& message);
+  bool hand_over(Trace& trace, int plain, uint64_t committed, bool ended);
+  bool start();
+  bool send(const Message& message);
   void run();
   bool take_messages(bool wait);
-  Trace* next();
   void pack(Trace& trace);
   bool move_block(Trace& trace);
   void close(Trace& trace);

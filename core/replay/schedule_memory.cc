@@ -72,7 +72,7 @@ Result<std::unique_ptr<ScheduleMemory>> ScheduleMemory::create(const std::vector
   for (const auto& node : nodes) size += node.gates.size() * sizeof(shim::Gate) + node.posts.size() * sizeof(uint64_t);
   memory->size_ = (size + 4095) & ~4095ull;
   memory->fd_.reset(memfd_create("friday-schedule", MFD_CLOEXEC));
-  if (!memory->fd_) return errno == EMFILE ? fail_errno(errno, "cannot make the schedule's shared memory") : refused(Refusal::memfd, strerror(errno));
+  if (!memory->fd_) return refused(errno == EMFILE ? Refusal::descriptors : Refusal::memfd, strerror(errno));
   if (ftruncate(memory->fd_.get(), static_cast<off_t>(memory->size_)) != 0) return fail_errno(errno, "cannot make the schedule's shared memory");
   void* mapped = mmap(nullptr, memory->size_, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd_.get(), 0);
   if (mapped == MAP_FAILED) return fail_errno(errno, "cannot map the schedule's shared memory");

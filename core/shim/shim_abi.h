@@ -83,6 +83,7 @@ struct ThreadArea {
   uint64_t wait_until[2]; // when a wait for a mutex between processes looks again (futex.cc)
   uint64_t held_words;    // of TokenArea::held, those of this thread
   uint64_t probe;         // not 0: the shim reads what the program points at, and a fault there is expected (runtime.h Probe)
+  uint32_t patient;       // it waits for the token and runs (token.cc)
 };
 
 enum TrapReason : uint32_t {
@@ -216,7 +217,8 @@ struct TokenMember {
   uint32_t pid, tid;       // tid: of the thread that ran last; 0: it executes another program
   uint32_t next;           // in its group's queue
   uint64_t pid_namespace;  // inode; pids mean nothing outside
-  uint64_t reserved;
+  uint32_t patient;        // it is one of the group's
+  uint32_t reserved;
 };
 
 // Processes of which one runs at a time.
@@ -228,7 +230,7 @@ struct TokenGroup {
   uint32_t waiting;        // members in it
   uint64_t turn;           // times the token has changed hands
   uint64_t since;          // ticks of the last time
-  uint32_t patient;        // those of the waiting that run, and need not be woken; one that was killed meanwhile stays counted
+  uint32_t patient;        // those of the waiting that run, and need not be woken
   uint32_t processor;      // of the member that has it, as seen last; ~0: it did not run yet
   uint32_t reserved[4];
 };

@@ -42,12 +42,18 @@ void wake(ThreadArea* area) {
   native(202, &area->go, 129 /* FUTEX_WAKE_PRIVATE */, 1);
 }
 
+// Whoever takes a thread out of the queue, or finds it in there, says so: it may have been killed meanwhile.
+void no_more_patient(ThreadArea* area) {
+  if (__atomic_exchange_n(&area->patient, 0, __ATOMIC_SEQ_CST)) __atomic_sub_fetch(&patient, 1, __ATOMIC_SEQ_CST);
+}
+
 // With the guard held and the token ours (moved out of reach of others): gives it to the oldest waiter, or frees it.
 void pass_on() {
   if (waiting) {
     uint32_t next = queue[0];
     waiting--;
     for (uint32_t i = 0; i < waiting; i++) queue[i] = queue[i + 1];
+    no_more_patient(area_of(next));
     __atomic_store_n(&state, kHeld | next, __ATOMIC_SEQ_CST);
     held_since = ticks_now();
     held_on = kNowhere;
@@ -64,6 +70,7 @@ void leave_queue(uint32_t number) {
     if (queue[i] == number) {
       waiting--;
       for (; i < waiting; i++) queue[i] = queue[i + 1];
+      no_more_patient(area_of(number));
       return;
     }
 }
@@ -73,6 +80,7 @@ void leave_queue(uint32_t number) {
 // Who does not give way when its turn has lasted computes, or does not run: on a busy machine other programs take what is yielded,
 // for 3 ms at a time. Then waiters go to sleep at once for a while, which is the longer the more often it happens.
 static void do_not_yield(uint64_t now) {
+  if (now < __atomic_load_n(&yields_again, __ATOMIC_RELAXED)) return;  // another waiter has met the same
   const uint64_t second = trace_header()->ticks_per_second;
   const uint64_t longer = 8 * __atomic_load_n(&pause_of_yields, __ATOMIC_RELAXED), least = second / 100;
   const uint64_t pause = longer < least ? least : min(longer, second);
@@ -87,7 +95,10 @@ void let_holder_run(const Token& token) {
   // Where nothing else wants this processor a yield is over at once, and nothing is yielded to a holder on another one: then for as
   // long as to sleep and be woken takes.
   for (int tries = 0; tries < kYields || !elapsed(from, kTurnNs / 10); tries++) {
-    if ((__atomic_load_n(&token.state, __ATOMIC_RELAXED) & token.mask) != token.held || __atomic_load_n(&token.go, __ATOMIC_RELAXED)) break;
+    if ((__atomic_load_n(&token.state, __ATOMIC_RELAXED) & token.mask) != token.held || __atomic_load_n(&token.go, __ATOMIC_RELAXED)) {
+      if (yielded) __atomic_store_n(&pause_of_yields, __atomic_load_n(&pause_of_yields, __ATOMIC_RELAXED) / 2, __ATOMIC_RELAXED);
+      return;
+    }
     const uint32_t processor = __atomic_load_n(&token.processor, __ATOMIC_RELAXED);
     if (processor == kNowhere || processor == own_processor()) yielded = true, native(24 /* sched_yield */);
     else for (int i = 0; i < 20; i++) asm volatile("pause");
@@ -96,10 +107,10 @@ void let_holder_run(const Token& token) {
       turn = newest;
       from = now;
     } else if (elapsed(from, 2 * kTurnNs)) {
-      return do_not_yield(now);
+      if (yielded) do_not_yield(now);
+      return;
     }
   }
-  if (yielded) __atomic_store_n(&pause_of_yields, __atomic_load_n(&pause_of_yields, __ATOMIC_RELAXED) / 2, __ATOMIC_RELAXED);
 }
 
 // The caller owns the log.
@@ -112,7 +123,7 @@ void log_release(ThreadArea* lender) {
 
 void token_start(ThreadArea* first) {
   state = kHeld | first->number;
-  guard = waiting = patient = 0;
+  guard = waiting = patient = first->patient = 0;
   held_since = ticks_now();
   held_on = kNowhere;
   live_threads = 1;
@@ -121,9 +132,9 @@ void token_start(ThreadArea* first) {
 void token_lend(ThreadArea* area, const CallInfo& info) {
   area->call_logged = 0;
   group_lend(area, info.flags & kQuick);
+  if (__atomic_load_n(&waiting, __ATOMIC_RELAXED)) held_on = own_processor();
   __atomic_store_n(&state, kLent | area->number, __ATOMIC_SEQ_CST);
   if (!__atomic_load_n(&waiting, __ATOMIC_SEQ_CST)) return;
-  held_on = own_processor();
   // Somebody waits. A call that returns at once as a rule is not worth a hand-over, until this turn has lasted: waiters
   // look by themselves every millisecond, so a call that blocks after all delays nobody for longer. Nor is any call while all
   // of them are patient, who look as soon as this thread does not run.
@@ -148,14 +159,13 @@ bool token_retake(ThreadArea* area) {
 
 bool token_acquire(ThreadArea* area) {
   area->go = 0;
-  bool queued = false, is_patient = false;
+  bool queued = false;
   uint32_t holder = 0;        // the state word as it was at the last look
   uint64_t holds_since = 0;
   unsigned unmoved = 0;       // looks at which nothing had happened
   for (;;) {
     lock();
-    if (is_patient) __atomic_sub_fetch(&patient, 1, __ATOMIC_SEQ_CST);
-    is_patient = false;
+    no_more_patient(area);
     if (control.mode == kModePassThrough) {  // the recording has ended: nobody hands anything over any more
       if (queued) leave_queue(area->number);
       break;
@@ -177,7 +187,8 @@ bool token_acquire(ThreadArea* area) {
     }
     if (!queued) {
       queue[waiting++] = (uint16_t)area->number;
-      queued = is_patient = true;
+      queued = true;
+      area->patient = 1;
       __atomic_add_fetch(&patient, 1, __ATOMIC_SEQ_CST);
       unlock();
       let_holder_run({state, ~kWho, kHeld, held_since, held_on, area->go});
@@ -195,6 +206,7 @@ bool token_acquire(ThreadArea* area) {
   }
   held_on = own_processor();
   unlock();
+  if (control.mode == kModePassThrough) return true;  // there may be no trace
   const bool kept = group_enter(area, nullptr);
   trace_header()->running = format::kComputing;
   return kept;
@@ -234,8 +246,10 @@ bool token_yield(ThreadArea* area) {
 
 void token_leave(ThreadArea* area) {
   (void)area;
-  trace_header()->running = format::kInCall;
-  group_lend(nullptr, false);
+  if (control.mode == kModeRecord) {
+    trace_header()->running = format::kInCall;
+    group_lend(nullptr, false);
+  }
   lock();
   pass_on();
 }

@@ -69,6 +69,11 @@ uint32_t root(uint32_t g) {
 
 // ---- The queue of a group; its guard is held
 
+// By whoever takes a member out of the queue, or by itself: it may have been killed meanwhile.
+void no_more_patient(TokenGroup& g, TokenMember& m) {
+  if (__atomic_exchange_n(&m.patient, 0, __ATOMIC_SEQ_CST)) __atomic_sub_fetch(&g.patient, 1, __ATOMIC_SEQ_CST);
+}
+
 void enqueue(TokenGroup& g) {
   self().next = 0;
   if (g.last) tokens->member[g.last].next = group_self;
@@ -84,6 +89,7 @@ void leave_queue(TokenGroup& g) {
     else g.first = self().next;
     if (g.last == group_self) g.last = before;
     g.waiting--;
+    no_more_patient(g, self());
     return;
   }
 }
@@ -95,6 +101,7 @@ void count_turn(TokenGroup& g) {
 }
 
 void begin_turn(TokenGroup& g, uint32_t member) {
+  g.processor = kNowhere;
   __atomic_store_n(&g.state, kHeld | member, __ATOMIC_SEQ_CST);
   count_turn(g);
 }
@@ -106,7 +113,7 @@ void pass_on(TokenGroup& g) {
   g.first = m.next;
   if (!g.first) g.last = 0;
   g.waiting--;
-  g.processor = kNowhere;
+  no_more_patient(g, m);
   begin_turn(g, next);
   unlock(&g.guard);
   __atomic_store_n(&m.go, 1, __ATOMIC_RELEASE);
@@ -131,7 +138,7 @@ void acquire() {
   TokenGroup* patient_in = nullptr;
   unsigned unmoved = 0;  // looks at which nothing had happened
   for (;;) {
-    if (patient_in) __atomic_sub_fetch(&patient_in->patient, 1, __ATOMIC_SEQ_CST);
+    if (patient_in) no_more_patient(*patient_in, m);
     patient_in = nullptr;
     __atomic_store_n(&m.go, 0, __ATOMIC_SEQ_CST);
     group = root(group);
@@ -161,6 +168,7 @@ void acquire() {
       enqueue(g);
       queued_in = group;
       patient_in = &g;
+      m.patient = 1;
       __atomic_add_fetch(&g.patient, 1, __ATOMIC_SEQ_CST);
       unlock(&g.guard);
       seen = 0;
@@ -244,11 +252,10 @@ void group_lend(ThreadArea* in_call, bool quick) {
   robust_publish(me());
   robust_look(Look::turn_ends);
   TokenGroup& g = tokens->group[group];
+  if (look(g.waiting)) g.processor = own_processor();
   __atomic_store_n(&g.state, kLent | group_self, __ATOMIC_SEQ_CST);
   quick = quick || look(g.patient) >= look(g.waiting);
-  if (!look(g.waiting)) return;
-  g.processor = own_processor();
-  if ((quick && !turn_lasted(g.since)) || !move(g, kLent | group_self, kHeld | group_self)) return;
+  if (!look(g.waiting) || (quick && !turn_lasted(g.since)) || !move(g, kLent | group_self, kHeld | group_self)) return;
   if (in_call) log_release(in_call);
   if (!group_self) return;  // the recording ended for want of room
   lock(&g.guard);

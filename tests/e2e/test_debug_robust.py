@@ -109,7 +109,7 @@ def test_a_missing_gdb_is_named(workers, recorder):
     done = recorder.run(["/usr/bin/python3", "-c", script], env={"PATH": "/nowhere"})
     assert done.returncode == 0, done.stderr
     said, end = done.stdout.splitlines()
-    assert "gdb" in said and "install" in said, said
+    assert "no program gdb" in said and "Install Debian's package gdb" in said, said
     assert end == "end", "the replay itself needs no gdb"
     recorder.none_left()
 

@@ -266,6 +266,22 @@ def test_max_size_and_new_processes(recorder):
     recorder.verify(recording)
 
 
+def test_max_size_and_new_processes_with_threads(recorder):
+    script = ("import os, threading\n"
+              "for i in range(3):\n"
+              "    child = os.fork()\n"
+              "    if child == 0:\n"
+              "        thread = threading.Thread(target=os.write, args=(1, b'in a thread\\n'))\n"
+              "        thread.start()\n"
+              "        thread.join()\n"
+              "        os._exit(0)\n"
+              "    assert os.waitpid(child, 0)[1] == 0\n")
+    recording = recorder.record([PYTHON, "-c", script], name="it", options=["--max-size", "4M"])
+    assert recording.returncode == 0 and recording.stdout == "in a thread\n" * 3, recording.stderr
+    assert "not recorded: the recording has the size" in recording.stderr, recording.stderr
+    recorder.verify(recording)
+
+
 def test_a_record_larger_than_what_is_given_at_once(recorder):
     """One call that fills 200 MB."""
     script = "import os; print(len(os.read(os.open('/dev/zero', os.O_RDONLY), 200_000_000)))"

@@ -449,7 +449,7 @@ def small_disk(tmp_path):
 def test_disk_full_before_the_start(recorder, small_disk):
     done = recorder.record(["/bin/echo", "hello"], path=small_disk(4) / "rec")
     assert done.returncode == 2
-    said(done, "cannot allocate", "No space left on device")
+    said(done, "this system refuses 16 MiB of disk for a trace", "No space left on device", "Make room")
 
 
 @pytest.mark.mounts

@@ -3,6 +3,7 @@ and nothing else. The sample takes two seeds of each kind, --full ten, with kill
 import concurrent.futures
 import json
 import os
+import random
 import subprocess
 import sys
 
@@ -18,11 +19,13 @@ import demo_report  # noqa: E402
 FAULTY, HEALTHY = range(11, 21), range(21, 31)  # seeds of the long ones
 
 
-def record_ring(friday, folder, seed, *, fault, seconds, kills):
-    """A recorded ring: (recording, truth file)."""
+def record_ring(friday, folder, seed, *, fault, seconds, kills, base_port=None):
+    """A recorded ring: (recording, truth file). Rings at the same time need ports that do not meet."""
     build = os.path.dirname(os.path.dirname(friday))
     truth, group, recording = folder / "truth.json", folder / "ring.toml", folder / "recording"
     plan = [sys.executable, RING, "--nodes", "8", "--seconds", str(seconds), "--seed", str(seed), "--kills", str(kills), "-o", group]
+    if base_port:
+        plan += ["--base-port", str(base_port)]
     if fault:
         plan += ["--fault", "--truth", truth]
     subprocess.run(plan, check=True, timeout=30, env={**os.environ, "FRIDAY_APPS": os.path.join(build, "apps")})
@@ -76,8 +79,13 @@ def test_healthy_ring(friday, tmp_path, seed):
 def long_rings(friday, tmp_path_factory, request):
     """{seed: future of (recording, truth file)} of those that were asked for: several are recorded at a time, as they wait most of theirs."""
     seeds = [item.callspec.params["seed"] for item in request.session.items if item.originalname == "test_rings_with_kills"]
-    with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        yield {seed: pool.submit(record_ring, friday, tmp_path_factory.mktemp("ring"), seed, fault=seed in FAULTY, seconds=30, kills=2) for seed in seeds}
+    pool = concurrent.futures.ThreadPoolExecutor(4)
+    first = random.SystemRandom().randrange(10000, 31000)  # of those that the kernel gives to nobody
+    try:
+        yield {seed: pool.submit(record_ring, friday, tmp_path_factory.mktemp("ring"), seed, fault=seed in FAULTY, seconds=30, kills=2, base_port=first + 20 * i)
+               for i, seed in enumerate(seeds)}
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 @pytest.mark.full
