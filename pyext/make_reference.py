@@ -260,7 +260,9 @@ def page_class(public: Public) -> list[str]:
         lines.append("")
     for member in public.members:
         if member.doc and member.kind == "property":
-            lines += [f"**`.{member.name}`** {member.doc}", ""]
+            assert isinstance(member.node, ast.FunctionDef)
+            kind = f": {ast.unparse(member.node.returns)}" if member.node.returns else ""
+            lines += [f"**`.{member.name}{kind}`** {member.doc}", ""]
         elif member.kind == "function" and member.doc and not member.name.startswith("__"):
             assert isinstance(member.node, ast.FunctionDef)
             lines += [f"**`.{shown(member.node, member.name, True)}`**", "", member.doc, ""]
