@@ -81,10 +81,24 @@ def ring(tmp_path_factory):
     return record_once("ring", record_ring, tmp_path_factory)
 
 
-@pytest.fixture(scope="module")
-def workers(tmp_path_factory):
-    """tests/targets/workers.c: four threads that take turns."""
-    return record_once("workers", lambda recorder: recorder.record([BUILD / "targets" / "workers"]), tmp_path_factory)
+def recorded_target(name):
+    """A fixture: a program of tests/targets, recorded once."""
+    @pytest.fixture(scope="module")
+    def recording(tmp_path_factory):
+        return record_once(name, lambda recorder: recorder.record([BUILD / "targets" / name]), tmp_path_factory)
+    return recording
+
+
+def plain_end_of(recording):
+    """A fixture: the final state of the recording that a fixture of that name gives, where nothing was asked on the way."""
+    @pytest.fixture(scope="module")
+    def plain_end(request):
+        with friday.Session(request.getfixturevalue(recording).path) as session:
+            return final_state(session)
+    return plain_end
+
+
+workers = recorded_target("workers")  # four threads that take turns
 
 
 @pytest.fixture
@@ -136,4 +150,12 @@ def state(session):
 def final_state(session):
     """The same at the end, to which it runs."""
     run_to_end(session)
+    return state(session)
+
+
+def end_without_points(session):
+    """The same without stop points: a watched page is split off its mapping, which the state shows."""
+    run_to_end(session)
+    for point in list(session.points):
+        session.delete(point)
     return state(session)

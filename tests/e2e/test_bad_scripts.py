@@ -7,16 +7,13 @@ import threading
 
 import pytest
 from conftest import wait_until
-from debug_support import break_at, final_state, friday, opened, ring, run_to_end, workers  # noqa: F401
+from debug_support import break_at, final_state, friday, opened, plain_end_of, ring, run_to_end, workers  # noqa: F401
 
 pytestmark = pytest.mark.limit(60)
 full = pytest.mark.full
 
 
-@pytest.fixture(scope="module")
-def plain_end(workers):
-    with friday.Session(workers.path) as session:
-        return final_state(session)
+plain_end = plain_end_of("workers")
 
 
 def lives(session, plain_end):

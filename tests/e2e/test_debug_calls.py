@@ -6,17 +6,14 @@ import os
 import re
 
 import pytest
-from debug_support import BUILD, break_at, final_state, friday, opened, record_once, run_to_end, workers  # noqa: F401
+from debug_support import BUILD, break_at, final_state, friday, opened, plain_end_of, record_once, run_to_end, workers  # noqa: F401
 from test_debug_robust import no_gdb_needed
 
 pytestmark = pytest.mark.limit(60)
 BY_CORE, BY_GDB = "{}", "{} + 0"  # arithmetic on a result is more than the core does
 
 
-@pytest.fixture(scope="module")
-def plain_end(workers):
-    with friday.Session(workers.path) as session:
-        return final_state(session)
+plain_end = plain_end_of("workers")
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ same events in the same state, in every order of replay.
 """
 
 import pytest
-from debug_support import NODES, friday, opened, ring, run_to_end, state  # noqa: F401
+from debug_support import NODES, end_without_points, friday, opened, plain_end_of, ring, run_to_end  # noqa: F401
 
 pytestmark = pytest.mark.limit(60)
 
@@ -23,17 +23,7 @@ def set_points(session, count):
             session.watch(PLACES[n // 2 % len(PLACES)], condition=never)
 
 
-def end_of(session):
-    run_to_end(session)
-    for point in list(session.points):  # a watched page is split off its mapping, which the state shows
-        session.delete(point)
-    return state(session)
-
-
-@pytest.fixture(scope="module")
-def plain_end(ring):
-    with friday.Session(ring.path) as session:
-        return end_of(session)
+plain_end = plain_end_of("ring")
 
 
 @pytest.mark.parametrize("sync", ["clock", "causal", "free"])
@@ -41,7 +31,7 @@ def plain_end(ring):
 def test_the_end_is_the_same(ring, opened, plain_end, sync, count):
     session = opened(ring, sync=sync)
     set_points(session, count)
-    assert end_of(session) == plain_end
+    assert end_without_points(session) == plain_end
     assert all(point.hits == 0 for point in session.points.values())
 
 
@@ -57,7 +47,7 @@ def test_the_end_is_the_same_with_many_ranges(ring, opened, plain_end, count):
     for turn in range(max(count // 100, 1)):
         places = [f"*((char*)&srv + {(turn * 100 + i) * 3 % 4000})" for i in range(min(count, 100))]
         session.watch(places, hit)
-    assert end_of(session) == plain_end
+    assert end_without_points(session) == plain_end
     assert hits[0] > 0
 
 
@@ -77,7 +67,7 @@ def test_points_that_come_and_go(ring, opened, plain_end):
         if turn % 4 == 3:
             others.pop(0).delete()
     steady.delete()
-    assert end_of(session) == plain_end
+    assert end_without_points(session) == plain_end
 
 
 @pytest.mark.parametrize("nodes", ["1,3", "4"])

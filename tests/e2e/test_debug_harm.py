@@ -5,7 +5,7 @@ the ground from under themselves. Each has a clear answer, in bounded time, and 
 import re
 
 import pytest
-from debug_support import BUILD, break_at, final_state, friday, opened, record_once, run_to_end  # noqa: F401
+from debug_support import BUILD, break_at, final_state, friday, opened, plain_end_of, record_once, run_to_end  # noqa: F401
 
 pytestmark = pytest.mark.limit(60)
 BAD = ["no_such_name > 3", "x +", "x ==", "*", "x->member", "(struct nothing*)x", "x)", "square", "no_such_function(x)"]
@@ -19,10 +19,7 @@ def group(tmp_path_factory):
     return record_once("harm", lambda recorder: recorder.record({"node": nodes}), tmp_path_factory)
 
 
-@pytest.fixture(scope="module")
-def plain_end(group):
-    with friday.Session(group.path) as session:
-        return final_state(session)
+plain_end = plain_end_of("group")
 
 
 # ---- What cannot be watched, or not usefully

@@ -3,20 +3,13 @@
 import re
 
 import pytest
-from debug_support import BUILD, break_at, final_state, friday, opened, record_once, run_to_end, state  # noqa: F401
+from debug_support import BUILD, break_at, final_state, friday, opened, plain_end_of, record_once, recorded_target, run_to_end, state  # noqa: F401
 
 pytestmark = pytest.mark.limit(60)
 
 
-@pytest.fixture(scope="module")
-def locals_(tmp_path_factory):
-    return record_once("watch_locals", lambda recorder: recorder.record([BUILD / "targets" / "watch_locals"]), tmp_path_factory)
-
-
-@pytest.fixture(scope="module")
-def plain_end(locals_):
-    with friday.Session(locals_.path) as session:
-        return final_state(session)
+locals_ = recorded_target("watch_locals")
+plain_end = plain_end_of("locals_")
 
 
 def changes(session, expression):

@@ -1,14 +1,12 @@
 """A watch on memory that the program itself protects, moves, discards, unmaps and maps again."""
 
 import pytest
-from debug_support import BUILD, break_at, final_state, friday, opened, record_once, run_to_end  # noqa: F401
+from debug_support import break_at, final_state, opened, recorded_target, run_to_end  # noqa: F401
 
 pytestmark = pytest.mark.limit(60)
 
 
-@pytest.fixture(scope="module")
-def maps(tmp_path_factory):
-    return record_once("watch_maps", lambda recorder: recorder.record([BUILD / "targets" / "watch_maps"]), tmp_path_factory)
+maps = recorded_target("watch_maps")
 
 
 def test_every_change_is_seen_and_the_replay_ends_as_recorded(maps, opened):

@@ -3,21 +3,14 @@
 import pathlib
 
 import pytest
-from debug_support import BUILD, break_at, final_state, friday, opened, record_once, run_to_end  # noqa: F401
+from debug_support import BUILD, final_state, friday, opened, plain_end_of, record_once, recorded_target, run_to_end  # noqa: F401
 from test_debug_robust import children
 
 pytestmark = pytest.mark.limit(60)
 
 
-@pytest.fixture(scope="module")
-def loads(tmp_path_factory):
-    return record_once("load_library", lambda recorder: recorder.record([BUILD / "targets" / "load_library"]), tmp_path_factory)
-
-
-@pytest.fixture(scope="module")
-def plain_end(loads):
-    with friday.Session(loads.path) as session:
-        return final_state(session)
+loads = recorded_target("load_library")
+plain_end = plain_end_of("loads")
 
 
 def test_a_breakpoint_waits_for_its_library_each_time(loads, opened, plain_end):

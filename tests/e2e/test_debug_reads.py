@@ -3,7 +3,7 @@
 import subprocess
 
 import pytest
-from debug_support import BUILD, final_state, friday, opened, record_once, run_to_end, state  # noqa: F401
+from debug_support import BUILD, friday, opened, plain_end_of, record_once, recorded_target, run_to_end, state  # noqa: F401
 
 pytestmark = pytest.mark.limit(60)
 
@@ -12,15 +12,8 @@ READS = [("read_it", 1, 1), ("store", 1, 1), ("copy", 5, 5), ("read_it", 5, 5)]
 ACCESSES = [("store", 0, 1), ("read_it", 1, 1), ("store", 1, 1), ("add", 1, 5), ("copy", 5, 5), ("store", 5, 7), ("read", 7, 5), ("read_it", 5, 5)]
 
 
-@pytest.fixture(scope="module")
-def reads(tmp_path_factory):
-    return record_once("watch_reads", lambda recorder: recorder.record([BUILD / "targets" / "watch_reads"]), tmp_path_factory)
-
-
-@pytest.fixture(scope="module")
-def plain_end(reads):
-    with friday.Session(reads.path) as session:
-        return final_state(session)
+reads = recorded_target("watch_reads")
+plain_end = plain_end_of("reads")
 
 
 def function_of(hit):

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 from conftest import free_ports, wait_until
-from debug_support import break_at, final_state, friday, opened, record_once, run_to_end  # noqa: F401
+from debug_support import break_at, end_without_points, final_state, friday, opened, plain_end_of, record_once, run_to_end  # noqa: F401
 from test_redis import Redis
 
 pytestmark = pytest.mark.limit(60)
@@ -53,10 +53,7 @@ def redis(tmp_path_factory):
     return record_once("redis", record_redis, tmp_path_factory)
 
 
-@pytest.fixture(scope="module")
-def plain_end(redis):
-    with friday.Session(redis.path) as session:
-        return final_state(session)
+plain_end = plain_end_of("redis")
 
 
 def register(session, name):
@@ -229,9 +226,7 @@ def test_stop_points_set_before_a_fork_are_in_force_in_the_child(redis, opened, 
     for node in hits:
         own = [(old, new) for at, old, new in changes if at == node]
         assert all(old != new for old, new in own) and all(a[1] == b[0] for a, b in zip(own, own[1:]))
-    for point in list(session.points):
-        session.delete(point)
-    assert {int(node): (session.backend.event(node) + 1, session.backend.state_hash(node)) for node in session.nodes} == plain_end
+    assert end_without_points(session) == plain_end
 
 
 def test_the_child_alone_in_a_breakpoint(redis, opened, plain_end):

@@ -5,7 +5,7 @@ that ends as it was recorded whatever was asked on the way.
 import re
 
 import pytest
-from debug_support import NODES, break_at, final_state, friday, line_of, opened, ring, run_to_end  # noqa: F401
+from debug_support import NODES, break_at, final_state, friday, line_of, opened, plain_end_of, ring, run_to_end  # noqa: F401
 
 pytestmark = pytest.mark.limit(120)
 
@@ -30,11 +30,7 @@ def puts_and_gets(ring):
     return counts
 
 
-@pytest.fixture(scope="module")
-def plain_end(ring):
-    """Events and state of each node at the end of a run in which nothing was asked."""
-    with friday.Session(ring.path) as session:
-        return final_state(session)
+plain_end = plain_end_of("ring")
 
 
 # ---- Breakpoints

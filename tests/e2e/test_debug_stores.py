@@ -3,28 +3,14 @@
 import re
 
 import pytest
-from debug_support import BUILD, break_at, final_state, friday, opened, record_once, run_to_end, state  # noqa: F401
+from debug_support import BUILD, break_at, end_without_points, opened, plain_end_of, record_once, recorded_target, run_to_end  # noqa: F401
 from test_debug_robust import children
 
 pytestmark = pytest.mark.limit(60)
 
 
-@pytest.fixture(scope="module")
-def stores(tmp_path_factory):
-    return record_once("hot_stores", lambda recorder: recorder.record([BUILD / "targets" / "hot_stores"]), tmp_path_factory)
-
-
-@pytest.fixture(scope="module")
-def plain_end(stores):
-    with friday.Session(stores.path) as session:
-        return final_state(session)
-
-
-def end_without_points(session):
-    run_to_end(session)
-    for point in list(session.points):
-        session.delete(point)
-    return state(session)
+stores = recorded_target("hot_stores")
+plain_end = plain_end_of("stores")
 
 
 @pytest.mark.parametrize("expression", ["block->watched", "fixed.watched", "*(char (*)[4096])&fixed"])

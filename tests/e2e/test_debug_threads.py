@@ -7,7 +7,7 @@ import threading
 
 import pytest
 from conftest import answers, free_ports, wait_until
-from debug_support import break_at, final_state, friday, opened, record_once, run_to_end, workers  # noqa: F401
+from debug_support import break_at, final_state, friday, opened, plain_end_of, record_once, run_to_end, workers  # noqa: F401
 from test_memcached import SERVER, Client
 
 pytestmark = pytest.mark.limit(60)
@@ -20,10 +20,7 @@ def events(final):
     return {node: done for node, (done, _) in final.items()}
 
 
-@pytest.fixture(scope="module")
-def plain_end(workers):
-    with friday.Session(workers.path) as session:
-        return final_state(session)
+plain_end = plain_end_of("workers")
 
 
 def thread_lines(session, command="info threads"):
