@@ -187,6 +187,15 @@ inline uint32_t own_processor() {
 // be woken. The caller stands in the queue, as one who is patient. Returns once the token is not held any more, or is the caller's, or
 // after some tries.
 void let_holder_run(const Token& token);
+// A waiter's flag that it is patient, and how many have it. Whoever takes a waiter out of the queue ends its patience, as it does
+// itself: it may have been killed meanwhile.
+inline void begin_patience(uint32_t* waiter, uint32_t* all) {
+  *waiter = 1;
+  __atomic_add_fetch(all, 1, __ATOMIC_SEQ_CST);
+}
+inline void end_patience(uint32_t* waiter, uint32_t* all) {
+  if (__atomic_exchange_n(waiter, 0, __ATOMIC_SEQ_CST)) __atomic_sub_fetch(all, 1, __ATOMIC_SEQ_CST);
+}
 bool token_wanted();                                        // somebody waits
 bool token_overdue();                                       // and this turn has lasted
 void token_leave(ThreadArea* area);                         // a thread ends

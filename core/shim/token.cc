@@ -42,18 +42,13 @@ void wake(ThreadArea* area) {
   native(202, &area->go, 129 /* FUTEX_WAKE_PRIVATE */, 1);
 }
 
-// Whoever takes a thread out of the queue, or finds it in there, says so: it may have been killed meanwhile.
-void no_more_patient(ThreadArea* area) {
-  if (__atomic_exchange_n(&area->patient, 0, __ATOMIC_SEQ_CST)) __atomic_sub_fetch(&patient, 1, __ATOMIC_SEQ_CST);
-}
-
 // With the guard held and the token ours (moved out of reach of others): gives it to the oldest waiter, or frees it.
 void pass_on() {
   if (waiting) {
     uint32_t next = queue[0];
     waiting--;
     for (uint32_t i = 0; i < waiting; i++) queue[i] = queue[i + 1];
-    no_more_patient(area_of(next));
+    end_patience(&area_of(next)->patient, &patient);
     __atomic_store_n(&state, kHeld | next, __ATOMIC_SEQ_CST);
     held_since = ticks_now();
     held_on = kNowhere;
@@ -70,7 +65,7 @@ void leave_queue(uint32_t number) {
     if (queue[i] == number) {
       waiting--;
       for (; i < waiting; i++) queue[i] = queue[i + 1];
-      no_more_patient(area_of(number));
+      end_patience(&area_of(number)->patient, &patient);
       return;
     }
 }
@@ -165,7 +160,7 @@ bool token_acquire(ThreadArea* area) {
   unsigned unmoved = 0;       // looks at which nothing had happened
   for (;;) {
     lock();
-    no_more_patient(area);
+    end_patience(&area->patient, &patient);
     if (control.mode == kModePassThrough) {  // the recording has ended: nobody hands anything over any more
       if (queued) leave_queue(area->number);
       break;
@@ -188,8 +183,7 @@ bool token_acquire(ThreadArea* area) {
     if (!queued) {
       queue[waiting++] = (uint16_t)area->number;
       queued = true;
-      area->patient = 1;
-      __atomic_add_fetch(&patient, 1, __ATOMIC_SEQ_CST);
+      begin_patience(&area->patient, &patient);
       unlock();
       let_holder_run({state, ~kWho, kHeld, held_since, held_on, area->go});
       continue;  // look once more: the holder may have lent before it saw us wait

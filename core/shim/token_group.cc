@@ -69,11 +69,6 @@ uint32_t root(uint32_t g) {
 
 // ---- The queue of a group; its guard is held
 
-// By whoever takes a member out of the queue, or by itself: it may have been killed meanwhile.
-void no_more_patient(TokenGroup& g, TokenMember& m) {
-  if (__atomic_exchange_n(&m.patient, 0, __ATOMIC_SEQ_CST)) __atomic_sub_fetch(&g.patient, 1, __ATOMIC_SEQ_CST);
-}
-
 void enqueue(TokenGroup& g) {
   self().next = 0;
   if (g.last) tokens->member[g.last].next = group_self;
@@ -89,7 +84,7 @@ void leave_queue(TokenGroup& g) {
     else g.first = self().next;
     if (g.last == group_self) g.last = before;
     g.waiting--;
-    no_more_patient(g, self());
+    end_patience(&self().patient, &g.patient);
     return;
   }
 }
@@ -113,7 +108,7 @@ void pass_on(TokenGroup& g) {
   g.first = m.next;
   if (!g.first) g.last = 0;
   g.waiting--;
-  no_more_patient(g, m);
+  end_patience(&m.patient, &g.patient);
   begin_turn(g, next);
   unlock(&g.guard);
   __atomic_store_n(&m.go, 1, __ATOMIC_RELEASE);
@@ -138,7 +133,7 @@ void acquire() {
   TokenGroup* patient_in = nullptr;
   unsigned unmoved = 0;  // looks at which nothing had happened
   for (;;) {
-    if (patient_in) no_more_patient(*patient_in, m);
+    if (patient_in) end_patience(&m.patient, &patient_in->patient);
     patient_in = nullptr;
     __atomic_store_n(&m.go, 0, __ATOMIC_SEQ_CST);
     group = root(group);
@@ -168,8 +163,7 @@ void acquire() {
       enqueue(g);
       queued_in = group;
       patient_in = &g;
-      m.patient = 1;
-      __atomic_add_fetch(&g.patient, 1, __ATOMIC_SEQ_CST);
+      begin_patience(&m.patient, &g.patient);
       unlock(&g.guard);
       seen = 0;
       let_holder_run({g.state, ~kWho, kHeld, g.since, g.processor, m.go});
