@@ -29,11 +29,6 @@ uint64_t parse_decimal(const char*& p) {
   return value;
 }
 
-bool equal(const char* a, const char* b) {
-  for (; *a && *a == *b; a++, b++) {}
-  return *a == *b;
-}
-
 // Ranges that are Friday's or the kernel's and are made anew at replay.
 bool leave_out(const MapLine& map) {
   if (map.low >= kWindowAddress && map.low < kWindowAddress + kWindowSize) return true;

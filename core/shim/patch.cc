@@ -6,6 +6,7 @@
 namespace friday::shim {
 
 bool catch_all_only;
+uint64_t stack_top;
 
 namespace {
 
@@ -51,11 +52,21 @@ void put_entry(uint8_t*& to, uint64_t target) {
 
 constexpr uint64_t kEntrySize = 7 + 6 + 8;
 
+// The main thread's stack grows downwards into room that the kernel keeps from other mappings: what RLIMIT_STACK allows, and at
+// least 128 MiB (mmap_base in arch/x86/mm/mmap.c). The vdso may lie just above the stack, and no place beside it may be there.
+bool in_room_of_stack(uint64_t place) {
+  constexpr uint64_t kLeast = 128ull << 20, kMost = 1ull << 30;
+  uint64_t limit[2] = {0, 0};
+  native(97, 3 /* RLIMIT_STACK */, limit);
+  const uint64_t room = limit[0] < kLeast ? kLeast : min(limit[0], kMost);
+  return place < stack_top && place + kPadSize > stack_top - room;
+}
+
 uint64_t reserve_near(uint64_t low, uint64_t high) {
   for (uint64_t distance = 0x100000; distance < 0x60000000; distance += kPadSize) {
     uint64_t candidates[2] = {(low - kPadSize - distance) & ~0xffffull, (high + distance + 0xffff) & ~0xffffull};
     for (uint64_t place : candidates) {
-      if (place > 0x7fffffffffff - kPadSize) continue;
+      if (place > 0x7fffffffffff - kPadSize || in_room_of_stack(place)) continue;
       long got = native(9, place, kPadSize, 0, 0x104022 /* PRIVATE|ANONYMOUS|NORESERVE|FIXED_NOREPLACE */, -1, 0);
       if (got == (long)place) return place;
       if (!failed(got)) native(11, got, kPadSize);

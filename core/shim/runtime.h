@@ -94,6 +94,10 @@ inline size_t length_of(const char* text) {
   while (text[n]) n++;
   return n;
 }
+inline bool equal(const char* a, const char* b) {
+  for (; *a && *a == *b; a++, b++) {}
+  return *a == *b;
+}
 template <typename T>
 inline T min(T a, T b) { return a < b ? a : b; }
 
@@ -467,6 +471,7 @@ void find_site(CallFrame* frame);                 // fills in CallFrame::site
 const Patch* patch_of_return(uint64_t address);   // by address behind the syscall instruction
 void vdso_redirect(uint64_t low, uint64_t high, const HelloReply& offsets);
 extern bool catch_all_only;
+extern uint64_t stack_top;  // end of the main thread's stack; 0: not known
 uint64_t* register_of(CallFrame* frame, unsigned number);  // as instructions number them
 void emulate_xsave(const uint8_t* code, bool compact, CallFrame* frame, const uint8_t* state);  // xsave.cc
 // `state`: the program's vector state, in the signal frame.

@@ -50,6 +50,7 @@ void instrument(const HelloReply& hello, const uint64_t* auxv) {
     if (*a == 33) vdso_low = a[1];
   for (const char* p = read_maps(); (p = parse_map_line(p, &line));) {
     if (line.low == vdso_low) vdso_high = line.high;
+    if (equal(line.path, "[stack]")) stack_top = line.high;
     const bool ours = (line.low >= kWindowAddress && line.low < kWindowAddress + kWindowSize) || line.low == kTokensAddress;
     if (line.inode && count < 256 && !ours) found[count++].line = line;
   }

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 # What gdb runs. It prints {"whole": ..., "names": {NAME: [[FUNCTION or "", FILE, LINE, is function], ...]}} of the program's own
 # source files. `info sources` names the files without reading what they hold, and a block of a function is found by the
-# lines in it: gdb 13 cannot list blocks from the outside. A program of 2.5 MB of C++ takes a minute, so there is a limit, and the
-# files of the frames where the node stands come first.
+# lines in it: gdb 13 cannot list blocks from the outside. A program of 2.5 MB of C++ takes a minute, so there is a limit, of
+# processor time: what is found shall not depend on what else the machine does. The files of the frames where the node stands come first.
 _LIST_NAMES = r'''
 import gdb, json, re, time
 def friday_names():
     program, found, blocks = gdb.current_progspace().filename, {}, set()
-    end = time.monotonic() + 2
+    end = time.thread_time() + 2
     def add(symbol, function):
         if symbol.symtab and symbol.symtab.filename.startswith("/usr/"):
             return
@@ -74,12 +74,12 @@ def friday_names():
             add_block(symtab.global_block())
             add_block(symtab.static_block())
             for line in symtab.linetable():
-                if time.monotonic() > end:
+                if time.thread_time() > end:
                     return False, found
                 block = gdb.block_for_pc(line.pc)
                 while block and not block.is_static and not block.is_global and add_block(block):
                     block = block.superblock
-        if time.monotonic() > end:
+        if time.thread_time() > end:
             return False, found
     return True, found
 print(json.dumps(dict(zip(("whole", "names"), friday_names()))))
