@@ -1,4 +1,5 @@
-// What a program is started with: arguments, environment, auxiliary vector, its own name, limits, terminal or none.
+// What a program is started with: arguments, environment, auxiliary vector, its own name, limits, terminal or none; and what the
+// loader left in registers that nobody sets, which libraries pass on as arguments of calls that have fewer.
 #include <elf.h>
 #include <stdbool.h>
 #include <sys/auxv.h>
@@ -9,7 +10,20 @@
 
 extern char** environ;
 
+// The first code of the program that runs: before the constructors of its libraries.
+unsigned long left_in_registers[4];
+__attribute__((naked)) static void first(void) {
+  __asm__("mov %r8, left_in_registers(%rip)\n\t"
+          "mov %r9, 8+left_in_registers(%rip)\n\t"
+          "mov %r10, 16+left_in_registers(%rip)\n\t"
+          "mov %r11, 24+left_in_registers(%rip)\n\t"
+          "ret");
+}
+__attribute__((section(".preinit_array"), used)) static void (*const at_first)(void) = first;
+
 int main(int argc, char** argv) {
+  const unsigned long* left = left_in_registers;
+  CHECK(prctl(PR_CAPBSET_READ, 0, left[0], left[1], left[2]) >= 0);
   for (int i = 1; i < argc; i++) printf("argument %d: %s\n", i, argv[i]);
   int known = 0;
   for (char** e = environ; *e; e++)
