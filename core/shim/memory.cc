@@ -9,7 +9,7 @@ using namespace format;
 namespace {
 
 constexpr uint64_t kShared = 1, kPrivate = 2, kFixed = 0x10, kAnonymous = 0x20, kFixedNoReplace = 0x100000,
-                   kPopulate = 0x8000, kNoReserve = 0x4000, kGrowsDown = 0x100, kStackFlag = 0x20000;
+                   kPopulate = 0x8000, kTypes = 0xf, kDroppable = 8, kNoReserve = 0x4000, kGrowsDown = 0x100, kStackFlag = 0x20000;
 
 struct Patched {
   uint32_t patched = 0, trapped = 0;  // call sites
@@ -41,7 +41,8 @@ long record_mmap(CallFrame* frame, ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
   uint64_t entry = ticks_now();
   const bool file = !(a[3] & kAnonymous);
-  long result = native(9, a[0], a[1], a[2], a[3], a[4], a[5]);
+  // Memory that the kernel may clear at any time does not replay: the program sees a kernel before 6.11, which has none.
+  long result = (a[3] & kTypes) == kDroppable ? -22 /* EINVAL */ : native(9, a[0], a[1], a[2], a[3], a[4], a[5]);
   ModuleReply* reply = nullptr;
   FileStat st = {};
   char path[kPathBytes] = "";

@@ -199,7 +199,7 @@ void vdso_redirect(uint64_t low, uint64_t high, const HelloReply& offsets) {
   const struct { uint64_t offset; uint16_t call; } functions[] = {
       {offsets.vdso_clock_gettime, 228}, {offsets.vdso_gettimeofday, 96}, {offsets.vdso_time, 201},
       {offsets.vdso_clock_getres, 229},  {offsets.vdso_getcpu, 309}};
-  Site sites[5];
+  Site sites[6];
   uint32_t count = 0;
   for (const auto& f : functions) {
     if (!f.offset) continue;
@@ -208,8 +208,12 @@ void vdso_redirect(uint64_t low, uint64_t high, const HelloReply& offsets) {
     sites[count++] = Site{f.offset, kSiteBefore, 5, 0};
   }
   if (offsets.vdso_getrandom) {
-    const uint8_t no_such_call[8] = {0x48, 0xc7, 0xc0, 0xda, 0xff, 0xff, 0xff, 0xc3};
-    memcpy((void*)(low + offsets.vdso_getrandom), no_such_call, sizeof no_such_call);
+    // getrandom(buffer, size, flags, state, size of state): asked for the layout of states, size -1, it knows none.
+    const uint8_t code[22] = {0x49, 0x83, 0xf8, 0xff, 0x74, 0x08,                 // cmp $-1, %r8; je 1f
+                              0xb8, 318 & 255, 318 >> 8, 0, 0, 0x0f, 0x05, 0xc3,  // mov $318, %eax; syscall; ret
+                              0x48, 0xc7, 0xc0, 0xda, 0xff, 0xff, 0xff, 0xc3};    // 1: mov $-ENOSYS, %rax; ret
+    memcpy((void*)(low + offsets.vdso_getrandom), code, sizeof code);
+    sites[count++] = Site{offsets.vdso_getrandom + 6, kSiteBefore, 5, 0};
   }
   uint32_t patched, trapped;
   patch_module({low, high, 0, "[vdso]"}, sites, count, 0, &patched, &trapped);
