@@ -76,7 +76,7 @@ Result<std::string> systemd_drop_in(const ServiceRequest& request) {
     text += "# Makes /var/lib/friday, for the service's user and nobody else: a recording holds whatever the program saw.\n"
             "StateDirectory=friday\n"
             "StateDirectoryMode=0700\n";
-  text += "# systemd tells `friday record` to stop, which passes SIGTERM on and waits; what is left then is killed.\n"
+  text += "# systemd's signals go to `friday record`, which passes them on and waits; what is left at the end of TimeoutStopSec= is killed.\n"
           "KillMode=mixed\n"
           "# Time to compress the end of the recording.\n"
           "TimeoutStopSec=120\n"

@@ -70,8 +70,9 @@ int socket_number(const rlimit& limit) {
 }
 
 // fork and exec; the child's failure comes back through a pipe, so that "no such file" is one clear message here.
-// `descriptors`: the program's limit, which is not this process's any more.
-Result<pid_t> spawn(const ProgramSpec& program, const std::string& path, const LaunchOptions& options, int socket, const rlimit& descriptors) {
+// `descriptors`, `mask`: the program's limit and blocked signals, which are not this process's any more.
+Result<pid_t> spawn(const ProgramSpec& program, const std::string& path, const LaunchOptions& options, int socket, const rlimit& descriptors,
+                    const sigset_t& mask) {
   const int number = socket >= 0 ? socket_number(descriptors) : -1;
   auto environment = child_environment(program, options.shim, number);
   auto arguments = program.command;
@@ -83,9 +84,7 @@ Result<pid_t> spawn(const ProgramSpec& program, const std::string& path, const L
   pid_t pid = fork();
   if (pid < 0) return fail_errno(errno, "fork failed");
   if (pid == 0) {
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, nullptr);
+    sigprocmask(SIG_SETMASK, &mask, nullptr);
     ::signal(SIGXFSZ, SIG_DFL);
     setrlimit(RLIMIT_NOFILE, &descriptors);
     if (options.own_process_groups) setpgid(0, 0);
@@ -118,10 +117,15 @@ class Group {
   }
 
   Result<LaunchResult> run() {
-    sigset_t watched, before;
+    sigset_t watched;
     sigemptyset(&watched);
-    for (int s : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&watched, s);
-    sigprocmask(SIG_BLOCK, &watched, &before);
+    for (int s : {SIGCHLD, SIGINT, SIGTERM}) sigaddset(&watched, s);
+    struct sigaction hangup;
+    sigaction(SIGHUP, nullptr, &hangup);
+    if (alone() || hangup.sa_handler != SIG_IGN) sigaddset(&watched, SIGHUP);  // ignored under nohup
+    if (alone())
+      for (int s : {SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH, SIGPWR}) sigaddset(&watched, s);
+    sigprocmask(SIG_BLOCK, &watched, &mask_);
     UniqueFd signals(signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
     // Each node takes some of this process's, and the programs get what they would have.
     getrlimit(RLIMIT_NOFILE, &descriptors_);
@@ -129,7 +133,7 @@ class Group {
     auto result = loop(signals.get());
     setrlimit(RLIMIT_NOFILE, &descriptors_);
     if (!result) kill_all(SIGKILL);
-    sigprocmask(SIG_SETMASK, &before, nullptr);
+    sigprocmask(SIG_SETMASK, &mask_, nullptr);
     return result;
   }
 
@@ -159,7 +163,6 @@ class Group {
     }
     LaunchResult result;
     result.status = running_.empty() ? 0 : running_[0].status;
-    result.stopped_by_user = user_stop_;
     result.strict_stop = collector_.must_stop();
     collector_.finish(stop_level_ == 2);
     result.left_out = collector_.left_out();
@@ -183,7 +186,7 @@ class Group {
         FRIDAY_TRY(end, collector_.add_node(origin, &id));
         socket = std::move(end);
       }
-      FRIDAY_TRY(pid, spawn(*r.spec, path, options_, socket.get(), descriptors_));
+      FRIDAY_TRY(pid, spawn(*r.spec, path, options_, socket.get(), descriptors_, mask_));
       r.pid = pid;
       if (r.spec->record) collector_.started(id, pid);
     }
@@ -209,10 +212,23 @@ class Group {
     signalfd_siginfo info;
     while (read(signals, &info, sizeof info) == sizeof info) {
       if (info.ssi_signo == SIGCHLD) continue;
-      user_stop_ = true;
-      if (stop_level_) kill_all(SIGKILL), stop_level_ = 2;
-      // A terminal's Ctrl-C reached the program as well; a group in process groups of its own is told by us.
-      else stop(options_.own_process_groups || info.ssi_signo != SIGINT);
+      if (alone()) pass_on(static_cast<int>(info.ssi_signo), info.ssi_code == SI_KERNEL);
+      else if (stop_level_) kill_all(SIGKILL), stop_level_ = 2;
+      else stop();
+    }
+  }
+
+  bool alone() const { return !options_.own_process_groups; }
+
+  // What somebody sends to this process is meant for the program, or for the daemons that it has left. Ctrl-C, Ctrl-\ and a new size of the
+  // window (the kernel's) have reached the terminal's program as well; that the terminal is gone may have been told to this process only.
+  void pass_on(int number, bool by_kernel) {
+    const bool by_terminal = by_kernel && number != SIGHUP;
+    const Running& program = running_[0];
+    if (program.started && !program.ended) {
+      if (!by_terminal) ::kill(program.pid, number);
+    } else if (!by_terminal || number != SIGWINCH) {
+      for (pid_t pid : collector_.live_pids()) ::kill(pid, by_terminal ? SIGTERM : number);
     }
   }
 
@@ -229,16 +245,15 @@ class Group {
   void decide() {
     if (stop_level_ == 1 && std::chrono::duration<double>(Clock::now() - stopped_).count() > 10) kill_all(SIGKILL), stop_level_ = 2;
     if (stop_level_) return;
-    if (collector_.must_stop()) stop(true);
-    if (spec_.stop_after > 0 && elapsed() >= spec_.stop_after) stop(true);
+    if (collector_.must_stop()) stop();
+    if (spec_.stop_after > 0 && elapsed() >= spec_.stop_after) stop();
     for (const auto& r : running_)
-      if (r.ended && r.spec->name == spec_.stop_when_ends) stop(true);
+      if (r.ended && r.spec->name == spec_.stop_when_ends) stop();
   }
 
-  void stop(bool tell) {
+  void stop() {
     stop_level_ = 1;
     stopped_ = Clock::now();
-    if (!tell) return;
     for (const auto& r : running_)
       if (r.started && !r.ended) ::kill(r.pid, r.spec->stop_signal);
   }
@@ -263,8 +278,8 @@ class Group {
   std::vector<Running> running_;
   Clock::time_point start_, stopped_;
   int stop_level_ = 0;  // 1: asked to stop, 2: killed
-  bool user_stop_ = false;
-  rlimit descriptors_{};  // as this process was given them
+  rlimit descriptors_{};  // these two as this process was given them
+  sigset_t mask_{};
 };
 
 Result<LaunchResult> run_recorded(const GroupSpec& group, LaunchOptions options) {

@@ -32,12 +32,12 @@ struct GroupSpec {
 struct LaunchOptions {
   CollectorOptions collector;
   std::string shim;             // path of friday-shim.so
+  // Programs of a group file are the recorder's: it stops them. Otherwise one program runs as if its caller had called it directly.
   bool own_process_groups = false;
 };
 
 struct LaunchResult {
   int status = 0;               // wait status of the first program
-  bool stopped_by_user = false;
   bool strict_stop = false;
   std::vector<NodeSummary> nodes;
   size_t left_out = 0;          // processes without a trace
@@ -55,7 +55,8 @@ Result<std::string> find_program(const ProgramSpec& program);
 // "500M", "20G", "1048576": bytes.
 Result<uint64_t> parse_size(const std::string& text);
 
-// Runs the group to its end. Blocks; SIGINT and SIGTERM end the group in good order, a second one at once.
+// Runs the group to its end. Blocks; SIGINT, SIGTERM and SIGHUP end a group in good order, a second one at once. A program on its own gets
+// the signals that are sent to this process, and nothing else.
 Result<LaunchResult> run_group(const GroupSpec& group, const LaunchOptions& options);
 
 }  // namespace friday

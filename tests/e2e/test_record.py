@@ -321,6 +321,61 @@ def test_terminated_recorder_ends_its_program(recorder, worker):
     recorder.verify(recording)
 
 
+TELLER = r"""
+import os, signal, sys
+blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+told = []
+for name in sys.argv[1:]:
+    signal.signal(getattr(signal, name), lambda number, _: told.append(signal.Signals(number).name))
+print("ready", *(s.name for s in blocked), flush=True)
+for name in sys.argv[1:]:
+    while name not in told:
+        signal.pause()
+    print(*told, flush=True)
+"""
+
+
+@pytest.fixture
+def teller(tmp_path):
+    """teller(signal, ...): a command that ends when it got all of them, in this order; it says what it has got after each."""
+    script = tmp_path / "teller.py"
+    script.write_text(TELLER)
+    return lambda *names: [PYTHON, script, *names]
+
+
+def test_signals_to_the_recorder_are_the_programs(recorder, teller):
+    """Each one that a service manager may send; SIGTERM twice over kills nobody."""
+    names = ["SIGHUP", "SIGUSR1", "SIGUSR2", "SIGWINCH", "SIGPWR", "SIGINT", "SIGTERM", "SIGQUIT"]
+    running = recorder.start_record(teller(*names), name="it")
+    assert running.process.stdout.readline() == "ready\n"
+    for count, name in enumerate(names, 1):
+        running.signal(getattr(signal, name))
+        assert running.process.stdout.readline().split() == names[:count]
+    recording = recorder.finish_record(running, 20)
+    assert recording.returncode == 0
+    recorder.verify(recording)
+
+
+def test_program_that_goes_on_after_ctrl_c(recorder, teller, tmp_path):
+    """On a terminal: it gets one signal each time, and the recorder leaves it alone; it blocks what it was started with."""
+    script = "import os, signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2]); os.execvp(sys.argv[1], sys.argv[1:])"
+    command = [PYTHON, "-c", script, recorder.friday, "record", "-o", tmp_path / "rec", "--", *teller("SIGINT", "SIGQUIT", "SIGUSR1")]
+    pid, terminal = os.forkpty()
+    if pid == 0:
+        os.execv(PYTHON, list(map(str, command)))
+    with open(terminal, "r+b", buffering=0) as keys:
+        read = lambda: keys.readline().replace(b"^C", b"").replace(b"^\\", b"").split()  # the terminal's echo
+        assert read() == [b"ready", b"SIGUSR2"]
+        keys.write(b"\x03")
+        assert read()[-1] == b"SIGINT"
+        keys.write(b"\x1c")
+        assert read()[-2:] == [b"SIGINT", b"SIGQUIT"]
+        os.kill(pid, signal.SIGUSR1)
+        assert read() == [b"SIGINT", b"SIGQUIT", b"SIGUSR1"]
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    recorder.verify(tmp_path / "rec")
+
+
 def test_closed_terminal_ends_the_group(recorder, worker):
     command, file = worker()
     running = recorder.start_record({"node": [{"name": "it", "command": list(map(str, command))}]})
