@@ -473,8 +473,11 @@ void vdso_redirect(uint64_t low, uint64_t high, const HelloReply& offsets);
 extern bool catch_all_only;
 extern uint64_t stack_top;  // end of the main thread's stack; 0: not known
 uint64_t* register_of(CallFrame* frame, unsigned number);  // as instructions number them
-void emulate_xsave(const uint8_t* code, bool compact, CallFrame* frame, const uint8_t* state);  // xsave.cc
-// `state`: the program's vector state, in the signal frame.
+
+// ---- vector state (xsave.cc); `state` is the program's, as the kernel put it into a signal frame, in the standard form
+void emulate_xsave(const uint8_t* code, bool compact, CallFrame* frame, const uint8_t* state);
+// Stores the components `wanted` at `to`, which holds none yet, all marked as in use.
+void store_state(uint8_t* to, const uint8_t* state, uint64_t wanted, bool compact);
 bool emulate_instruction(CallFrame* frame, const uint8_t* state);       // an `ud2` planted for rdtsc and friends; false: not ours
 
 // ---- state.cc: the optional state hash

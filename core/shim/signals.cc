@@ -51,14 +51,19 @@ void on_step(int signal, void*, void* context);
 uint64_t state_mask() { return image_registers.xcr0 & 0xe7; }
 uint32_t state_size(uint64_t mask) { return mask & 0xe0 ? 2688 : mask & 4 ? 832 : 576; }
 
+constexpr uint32_t kInitialMxcsr = 0x1f80;
+constexpr uint64_t kMxcsrAt = 24, kPresentAt = 512;
+
 // Saves extended state at `area` in a form that does not depend on which components the processor holds in their initial
-// configuration: all are marked present, absent ones get their initial values.
-void save_state(uint8_t* area) {
+// configuration: all are marked present, absent ones get their initial values. `kernels`: the frame of the shim's own handler that
+// holds the program's state, null where the processor holds it.
+void save_state(uint8_t* area, const uint8_t* kernels) {
   uint64_t mask = state_mask();
   uint32_t size = state_size(mask);
   memset(area, 0, size + 4);
-  friday_xsave(area, mask);
-  uint64_t* present = (uint64_t*)(area + 512);
+  if (kernels) store_state(area, kernels, mask, false);
+  else friday_xsave(area, mask);
+  uint64_t* present = (uint64_t*)(area + kPresentAt);
   if (!(*present & 1)) *(uint16_t*)area = 0x37f;
   *present = mask;
   uint32_t* software = (uint32_t*)(area + 464);
@@ -67,6 +72,15 @@ void save_state(uint8_t* area) {
   *(uint64_t*)(software + 2) = mask;
   software[4] = size;
   *(uint32_t*)(area + size) = 0x46505845;  // FP_XSTATE_MAGIC2
+}
+
+// A handler begins with the initial state, whatever it interrupts (arch/x86/kernel/fpu/core.c, fpu__clear_user_states).
+void clear_state(uint8_t* kernels) {
+  alignas(64) static uint8_t initial[576];
+  uint8_t* area = kernels ? kernels : initial;
+  *(uint32_t*)(area + kMxcsrAt) = kInitialMxcsr;
+  *(uint64_t*)(area + kPresentAt) &= ~state_mask();
+  if (!kernels) friday_xrstor(initial, state_mask());
 }
 
 // What the kernel blocks while `area` runs with a mask of `mask`. As long as a signal waits for the next boundary all others with
@@ -94,8 +108,8 @@ bool on_altstack(const ThreadArea* area, uint64_t rsp) {
 }
 
 // Builds the frame for `signal` below the program's stack pointer; the registers in `frame` are what the handler will
-// return to. Afterwards `frame` leads into the handler.
-void enter_handler(CallFrame* frame, ThreadArea* area, int signal, const void* info, const uint64_t* fault) {
+// return to. Afterwards `frame` leads into the handler. Of a fault, `fault` are err, trapno and cr2, and `kernels` as in save_state().
+void enter_handler(CallFrame* frame, ThreadArea* area, int signal, const void* info, const uint64_t* fault = nullptr, uint8_t* kernels = nullptr) {
   KernelAction action = actions[signal];
   uint64_t top = frame->rsp - 128;
   if ((action.flags & kOnStack) && area->altstack[2] && !(area->altstack[1] & 2) && !on_altstack(area, frame->rsp))
@@ -103,7 +117,8 @@ void enter_handler(CallFrame* frame, ThreadArea* area, int signal, const void* i
   uint8_t* state = (uint8_t*)((top - state_size(state_mask()) - 4) & ~63ull);
   SignalFrame* f = (SignalFrame*)((((uint64_t)state - sizeof(SignalFrame)) & ~15ull) - 8);
   memset(f, 0, sizeof *f);
-  save_state(state);
+  save_state(state, kernels);
+  clear_state(kernels);
   f->return_address = action.restorer;
   UserContext& u = f->context;
   u.flags = 7;  // UC_FP_XSTATE, UC_SIGCONTEXT_SS, UC_STRICT_RESTORE_SS
@@ -269,8 +284,8 @@ void on_fault(int signal, void* info, void* context) {
   copy_registers(&frame, c);
   // The address is what the last page fault left, unless this is one.
   uint64_t fault[3] = {c.err, c.trapno, c.trapno == 14 /* page fault */ ? c.cr2 : 0};
-  // The kernel restores extended state from its own frame on our return; the program's copy is what it sees and changes.
-  enter_handler(&frame, area, signal, info, fault);
+  // The kernel restores extended state from its own frame on our return.
+  enter_handler(&frame, area, signal, info, fault, (uint8_t*)c.fpstate);
   copy_registers(c, &frame);
   // At replay the kernel's mask stays empty: the program's own is only kept in the area.
   if (control.mode != kModeReplay) ((UserContext*)context)->mask = resting_mask(area);
@@ -459,7 +474,7 @@ bool signals_deliver(CallFrame* frame, ThreadArea* area, Moment moment) {
     find_site(frame);
     frame->rip = moment == Moment::after_call ? frame->site + 2 : frame->site;
   }
-  enter_handler(frame, area, signal, info, nullptr);
+  enter_handler(frame, area, signal, info);
   // Others that may be delivered now: each handler before the one that was to run, as the kernel stacks them.
   if (control.mode != kModeReplay) {
     signals_deliver(frame, area, Moment::anywhere);

@@ -49,10 +49,7 @@ void copy_or_clear(uint8_t* to, const uint8_t* from, uint64_t size, bool present
 
 }  // namespace
 
-// `state` is the program's vector state as the kernel put it into the signal frame, in the standard form.
-void emulate_xsave(const uint8_t* code, bool compact, CallFrame* frame, const uint8_t* state) {
-  uint8_t* to = (uint8_t*)operand_of(code, frame);
-  const uint64_t wanted = ((frame->rdx << 32) | (uint32_t)frame->rax) & image_registers.xcr0;
+void store_state(uint8_t* to, const uint8_t* state, uint64_t wanted, bool compact) {
   const uint64_t present = *(const uint64_t*)(state + kLegacyBytes);
   if (wanted & 1) {  // x87: everything below the SSE registers but MXCSR
     copy_or_clear(to, state, 24, present & 1);
@@ -72,6 +69,10 @@ void emulate_xsave(const uint8_t* code, bool compact, CallFrame* frame, const ui
     copy_or_clear(to + (compact ? packed : c.offset), state + c.offset, c.size, present >> i & 1);
     packed += c.size;
   }
+}
+
+void emulate_xsave(const uint8_t* code, bool compact, CallFrame* frame, const uint8_t* state) {
+  store_state((uint8_t*)operand_of(code, frame), state, ((frame->rdx << 32) | (uint32_t)frame->rax) & image_registers.xcr0, compact);
 }
 
 }  // namespace friday::shim
