@@ -209,10 +209,16 @@ static_assert(sizeof(ThreadArea) <= kAreaKept);
 }  // namespace
 
 static bool sealed;
+// Read by the kernel at calls from outside the shim: 1 sends SIGSYS, 0 lets them be made.
+static uint8_t dispatch_blocks = 1;
 
-// What the shim does at a thread's end in the kernel's place the kernel does again.
+// The process is about to install a filter of calls, so nothing may make any that the program does not: the return from a handler is one.
+// What the shim does at a thread's end in the kernel's place the kernel does again; only a thread can tell it so, and where there are others
+// their ends must go on being caught.
 void process_seals(ThreadArea* area) {
   sealed = true;
+  instructions_give_back();
+  if (!catch_all_only && live_threads == 1) dispatch_blocks = 0;
   if (area->clear_tid) native(218, area->clear_tid);
   area->clear_tid = area->robust_list = 0;
 }
@@ -232,7 +238,7 @@ void thread_arm(ThreadArea* area) {
   native(158, 0x1001 /* ARCH_SET_GS */, area);
   uint64_t signal_stack[3] = {(uint64_t)area + kSignalStackAt, 0, kSignalStackSize};
   native(131, signal_stack, 0);
-  native(157, 59 /* PR_SET_SYSCALL_USER_DISPATCH */, 1, control.text_low, control.text_high - control.text_low, 0);
+  native(157, 59 /* PR_SET_SYSCALL_USER_DISPATCH */, 1, control.text_low, control.text_high - control.text_low, &dispatch_blocks);
   area->kernel_tid = (uint32_t)native(186);
 }
 

@@ -479,6 +479,7 @@ void emulate_xsave(const uint8_t* code, bool compact, CallFrame* frame, const ui
 // Stores the components `wanted` at `to`, which holds none yet, all marked as in use.
 void store_state(uint8_t* to, const uint8_t* state, uint64_t wanted, bool compact);
 bool emulate_instruction(CallFrame* frame, const uint8_t* state);       // an `ud2` planted for rdtsc and friends; false: not ours
+void instructions_give_back();                                          // and they run by themselves again
 
 // ---- state.cc: the optional state hash
 extern uint32_t state_every;
