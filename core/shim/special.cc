@@ -236,35 +236,37 @@ Block output_of(const CallFrame* frame) {
 // F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW of fcntl(2), on a struct flock.
 bool is_lock(uint64_t command) { return command == 6 || command == 7 || command == 37 || command == 38; }
 
-void run_block(CallFrame* frame, ThreadArea* area) {
+// False: a handler is entered before the call, which is made again behind it.
+bool run_block(CallFrame* frame, ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
   if (control.mode == kModeReplay) {
     if (frame->rax == 157 && a[0] == 15) native(157, 15, a[1], 0, 0, 0);  // PR_SET_NAME: shown by debuggers
     replay_call(frame, area, call_info(frame->rax));
-    return;
+    return true;
   }
   Block out = output_of(frame);
   if (out.harmful) {
     trace_end(kEndUnhandled, (int)frame->rax, call_info(frame->rax).name);
     pass_through(frame, area);
-    return;
+    return true;
   }
   CallInfo info = call_info(frame->rax);
   if (frame->rax == 202 && (a[1] & 127) % 9 != 0) info.flags |= kQuick;  // only FUTEX_WAIT and FUTEX_WAIT_BITSET wait
   if (frame->rax == 440 || frame->rax == 317 || frame->rax == 31 || frame->rax == 66 || frame->rax == 71 || frame->rax == 250) info.flags |= kQuick;
+  if (frame->rax == 3 || frame->rax == 33 || frame->rax == 292 || frame->rax == 436) info.flags |= kQuick;
   if (frame->rax == 16 || (frame->rax == 72 && a[1] != 7 && a[1] != 38)) info.flags |= kQuick;
   for (;;) {
     Recorded done = make_call(frame, area, info);
     const bool not_made = done.result == kNotMade;
     if (not_made && !done.stolen) {
-      if (signals_deliver(frame, area, Moment::before_call)) return;
+      if (signals_deliver(frame, area, Moment::before_call)) return false;
       continue;
     }
     if (not_made) done.result = -4;
     if (control.mode != kModeRecord) {  // another thread ended the recording meanwhile
       if (not_made) pass_through(frame, area);
       else frame->rax = (uint64_t)done.result;
-      return;
+      return true;
     }
     if (frame->rax == 202 && (a[1] & 127) % 9 == 0 && group_member()) robust_woken(a[0]);
     const bool filled = !failed(done.result);
@@ -272,7 +274,7 @@ void run_block(CallFrame* frame, ThreadArea* area) {
     if (filled && (!out.known || (frame->rax == 16 && !inner_output(a, &inner)))) {
       trace_end(kEndUnhandled, (int)frame->rax, call_info(frame->rax).name);
       frame->rax = (uint64_t)done.result;
-      return;
+      return true;
     }
     if (filled && frame->rax == 157 && a[0] == 40) friday_copy_out((void*)a[1], &area->clear_tid, 8);  // the shim keeps it
     EventWriter writer(done.stolen ? kReturn : kCall, area, (uint16_t)frame->rax, a, info.arity);
@@ -289,61 +291,47 @@ void run_block(CallFrame* frame, ThreadArea* area) {
     if (restart) writer.event->header.flags |= kFlagRestarted;
     writer.commit(done.result, done.hash, done.entry, done.exit);
     if (restart) {
-      if (signals_deliver(frame, area, Moment::before_call)) return;
+      if (signals_deliver(frame, area, Moment::before_call)) return false;
       continue;
     }
     frame->rax = (uint64_t)done.result;
-    return;
+    return true;
   }
 }
 
-// Calls that would disturb the shim's own descriptor: it is not there as far as the program can tell.
-void run_descriptor(CallFrame* frame, ThreadArea* area) {
-  uint64_t* a = &frame->rdi;
-  if (control.mode == kModeReplay) {
-    replay_call(frame, area, call_info(frame->rax));
-    return;
+// A call on the shim's own descriptor, which is not there as far as the program can tell.
+void run_around_own(CallFrame* frame, ThreadArea* area) {
+  const uint64_t* a = arguments_of(frame);
+  const uint64_t own = (uint64_t)own_socket(), entry = ticks_now();
+  long result = -9 /* EBADF */;
+  if (frame->rax == 436) {  // close_range
+    result = a[0] < own ? native(436, a[0], own - 1, a[2]) : 0;
+    if (result == 0 && own < a[1]) result = native(436, own + 1, a[1], a[2]);
   }
-  const CallInfo& info = call_info(frame->rax);
-  const uint16_t call = (uint16_t)frame->rax;
-  uint64_t entry = ticks_now();
-  long result;
-  if (call == 3) {
-    if (collector_owns((int)a[0])) {
-      result = -9;
-    } else {
-      channel_forget((int)a[0]);
-      result = native(3, a[0]);
-    }
-  } else if (call == 436) {
-    // close_range: around our descriptor.
-    uint64_t low = a[0], high = a[1], own = (uint64_t)own_socket();
-    result = 0;
-    if (own >= low && own <= high) {
-      if (low < own) result = native(436, low, own - 1, a[2]);
-      if (result == 0 && own < high) result = native(436, own + 1, high, a[2]);
-    } else {
-      result = native(436, low, high, a[2]);
-    }
-    if (!(a[2] & 4)) for (uint64_t fd = low; fd <= high && fd < 65536; fd++) channel_forget((int)fd);
-  } else {  // dup2, dup3
-    if (collector_owns((int)a[0])) {
-      result = -9;
-    } else {
-      if (collector_owns((int)a[1])) collector_move();
-      result = native(call, a[0], a[1], a[2]);
-      if (!failed(result) && a[0] != a[1]) channel_duplicate((int)a[0], (int)a[1]);
-    }
-  }
-  EventWriter writer(kCall, area, call, a, info.arity);
+  EventWriter writer(kCall, area, (uint16_t)frame->rax, a, call_info(frame->rax).arity);
   writer.commit(result, 0, entry, ticks_now());
   frame->rax = (uint64_t)result;
+}
+
+// close, close_range, dup2, dup3: those that would disturb the shim's own descriptor are not made as they are.
+void run_descriptor(CallFrame* frame, ThreadArea* area) {
+  const uint64_t* a = arguments_of(frame);
+  const uint64_t call = frame->rax, from = a[0], to = a[1], own = (uint64_t)own_socket();
+  const bool range = call == 436, closes = range || call == 3;
+  if (control.mode == kModeReplay) return (void)replay_call(frame, area, call_info(call));
+  if (call == 3 && !collector_owns((int)from)) channel_forget((int)from);
+  constexpr uint64_t kCloexec = 4;
+  if (range && !(a[2] & kCloexec))
+    for (uint64_t fd = from; fd <= to && fd < 65536; fd++) channel_forget((int)fd);
+  if (range ? from <= own && own <= to : collector_owns((int)from)) return run_around_own(frame, area);
+  if (!closes && collector_owns((int)to)) collector_move();
+  if (run_block(frame, area) && !closes && !failed((long)frame->rax) && from != to) channel_duplicate((int)from, (int)to);
 }
 
 // Advice to processes may change this one's memory since kernel 6.13. The program sees an older kernel then.
 void run_process_madvise(CallFrame* frame, ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
-  if (control.mode == kModeReplay || !advice_changes_memory(a[3])) return run_block(frame, area);
+  if (control.mode == kModeReplay || !advice_changes_memory(a[3])) return (void)run_block(frame, area);
   const uint64_t now = ticks_now();
   EventWriter writer(kCall, area, 440, a, 5);
   writer.commit(-22, input_hash(call_info(440), frame), now, now);
