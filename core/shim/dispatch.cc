@@ -203,11 +203,53 @@ uint64_t hash_of_inputs(const CallInfo& info, const uint64_t* a) {
 
 constexpr uint64_t kUnreadable = 0xbad;  // hash of inputs that lead nowhere
 
+// A call that came to a page which is not there has written what lies before it.
+bool reached_in_part(const CallFrame* frame, long result) { return result == -14 /* EFAULT */ || (frame->rax == 27 /* mincore */ && result == -12 /* ENOMEM */); }
+
+// What can be written of `size` bytes at `address`, up to the first page that cannot: that much the kernel may have written.
+void write_reached(EventWriter& writer, uint64_t address, uint64_t size) {
+  if (!readable(address, size)) size = address >= 4096 && address < 0x7ffffffff000 ? 0x7ffffffff000 - address : 0;
+  uint64_t end = address;
+  while (end < address + size && probed([&] { __atomic_fetch_or((uint8_t*)end, 0, __ATOMIC_RELAXED); })) end = min(page_up(end + 1), address + size);
+  if (end != address) writer.memory((void*)address, end - address);
+}
+
+void write_reached(EventWriter& writer, const IoVec* iov, uint64_t count) {
+  for (uint64_t i = 0; i < count; i++) {
+    IoVec one;
+    if (!probed([&] { one = iov[i]; })) return;
+    write_reached(writer, (uint64_t)one.base, one.length);
+  }
+}
+
+void write_reached(EventWriter& writer, const CallInfo& info, const CallFrame* frame) {
+  const uint64_t* a = arguments_of(frame);
+  for (const Operand& out : info.outputs) {
+    const uint64_t address = a[out.argument], other = a[out.other];
+    MsgHeader message;
+    switch (out.shape) {
+      case Shape::none: return;
+      case Shape::ret: write_reached(writer, address, frame->rax == 204 /* sched_getaffinity */ ? a[1] : a[out.argument + 1]); break;
+      case Shape::ret_n: write_reached(writer, address, (uint32_t)other * (uint64_t)out.size); break;
+      case Shape::fix: write_reached(writer, address, out.size); break;
+      case Shape::count: write_reached(writer, address, other * out.size); break;
+      case Shape::ret_cap: case Shape::argument: write_reached(writer, address, other); break;
+      case Shape::pages: write_reached(writer, address, (other + 4095) / 4096); break;
+      case Shape::fdset: write_reached(writer, address, fdset_bytes(a)); break;
+      case Shape::iov: write_reached(writer, (const IoVec*)address, other); break;
+      case Shape::own_iov: if (is_own(a[0])) write_reached(writer, (const IoVec*)address, other); break;
+      case Shape::mmsg: case Shape::msg:
+        if (probed([&] { message = *(const MsgHeader*)address; })) write_reached(writer, (const IoVec*)message.iov, message.iov_count);
+        break;
+      default: break;
+    }
+  }
+}
+
 // How many of its outputs a call has written that came to `result`: as a rule a failed one none.
 unsigned outputs_written(const CallInfo& info, const CallFrame* frame, long result) {
   constexpr unsigned kAll = sizeof info.outputs / sizeof info.outputs[0];
   if (!failed(result)) return kAll;
-  if (result == -14 /* EFAULT */) return 0;
   switch (frame->rax) {
     case 55: return result == -34 /* ERANGE */;               // getsockopt: the length that it would take
     case 125: case 126: return result == -22 /* EINVAL */;    // capget, capset: the version they want
@@ -229,6 +271,7 @@ uint64_t input_hash(const CallInfo& info, const CallFrame* frame) {
 
 // `before`: for value-result lengths, what the program offered: [0] LEN, [1] a message's name length.
 void write_outputs(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result, const uint32_t* before) {
+  if (reached_in_part(frame, result)) return write_reached(writer, info, frame);
   unsigned left = outputs_written(info, frame, result);
   const uint64_t* a = arguments_of(frame);
   for (const Operand& out : info.outputs) {
