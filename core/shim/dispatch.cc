@@ -603,10 +603,9 @@ void record_unknown(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   pass_through(frame, area);
 }
 
-void record_call(CallFrame* frame, ThreadArea* area) {
+void record_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   if (signals_pending(area) && frame->rax != 15 && signals_deliver(frame, area, Moment::before_call)) return;
   if (group_member()) robust_mapping_call(frame);
-  const CallInfo& info = call_info(frame->rax);
   switch (info.rule) {
     case kEmulated:
       if (is_clock(frame->rax) && record_clock(frame, area, info)) break;
@@ -747,17 +746,28 @@ static void replay_dispatch(CallFrame* frame, ThreadArea* area, const CallInfo& 
   if (!frame->full && replay_signal_follows(area)) signals_deliver(frame, area, Moment::after_call);
 }
 
+// Of the others each lends the token; a new process has its own, and behind the return of a handler the registers are not this call's.
+static bool keeps_token(const CallInfo& info, uint64_t call) {
+  return info.rule != kEmulated && info.rule != kUnknown && call != 15 && call != 56 && call != 57 && call != 58;
+}
+
 extern "C" int friday_dispatch(CallFrame* frame) {
   ThreadArea* area = me();
   frame->previous = area->frame;
   area->frame = frame;
   if (control.mode != kModeRecord) find_site(frame);  // for whoever looks at a parked thread
+  const CallInfo& info = call_info(frame->rax);
+  const bool keeps = keeps_token(info, frame->rax);
   switch (area->native ? kModePassThrough : control.mode) {
     case kModeRecord:
       if (state_every) state_note(frame, area);
-      record_call(frame, area);
+      record_call(frame, area, info);
+      if (keeps) yield_behind_call(frame, area);
       break;
-    case kModeReplay: replay_dispatch(frame, area, call_info(frame->rax)); break;
+    case kModeReplay:
+      replay_dispatch(frame, area, info);
+      if (keeps) yield_behind_call(frame, area);
+      break;
     default: pass_through(frame, area); break;
   }
   area->frame = frame->previous;

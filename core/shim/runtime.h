@@ -243,6 +243,7 @@ long do_shmdt(CallFrame* frame, ThreadArea* area);
 
 // ---- yield.cc: handing the token over where the program makes no call
 bool pause_yields(ThreadArea* area);  // counts a `pause`; true if the thread gives its turn away there
+void yield_behind_call(CallFrame* frame, ThreadArea* area);
 void enter_yield(CallFrame* frame, ThreadArea* area, format::YieldKind kind);  // from a signal handler: `frame` leads there
 
 // ---- spin.cc: loops without a call

@@ -138,6 +138,7 @@ enum YieldKind : uint16_t {
   kYieldSpin = 2,   // in a loop that changes nothing; arguments: instructions of an iteration, their hash; a kSpinPoint part
   kYieldInstruction = 3,  // behind the instruction event before it
   kYieldResumed = 4, // the thread that gave its turn away goes on, after other processes ran
+  kYieldCall = 5,    // behind the call before it, one that kept the token
 };
 enum InstructionKind : uint16_t { kRdtsc = 1, kRdtscp = 2, kRdrand = 3, kRdseed = 4, kCpuid = 8 };
 

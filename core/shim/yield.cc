@@ -22,43 +22,59 @@ void enter_yield(CallFrame* frame, ThreadArea* area, YieldKind kind) {
   frame->rip = (uint64_t)friday_enter_yield;
 }
 
+static void record_yield(ThreadArea* area, YieldKind kind) {
+  const bool spin = kind == kYieldSpin;
+  const uint64_t arguments[] = {spin ? spin_found.steps : area->pauses, spin_found.hash};
+  EventWriter writer(kYield, area, (uint16_t)kind, arguments, spin ? 2 : 1);
+  if (spin) writer.part(kSpinPoint, &spin_found.point, sizeof spin_found.point);
+  const uint64_t now = ticks_now();
+  writer.commit(0, 0, now, now);
+  if (!token_wanted() || !token_yield(area)) return;
+  // What the thread does from here on is behind what other processes did: that needs an event to wait at.
+  EventWriter resumed(kYield, area, kYieldResumed, nullptr, 0);
+  const uint64_t back = ticks_now();
+  resumed.commit(0, 0, back, back);
+}
+
+static void replay_yield(CallFrame* frame, ThreadArea* area, YieldKind kind) {
+  EventRecord* event = replay_expect(frame, area, kYield, (uint16_t)kind);
+  const uint64_t want = *(const uint64_t*)(event + 1);
+  if (kind == kYieldPause && want != area->pauses) diverge(event, kDivergedArgument, 0, want, area->pauses, frame, area, kYield);
+  area->go = 0;
+  replay_consume(event);
+  replay_hand_over();
+  replay_wait(area);
+  event = replay_peek();
+  if (!event || event->header.type != kYield || event->call != kYieldResumed) return;
+  replay_begin(area);
+  replay_consume(event);
+}
+
 extern "C" void friday_yield(CallFrame* frame) {
   ThreadArea* area = me();
+  const YieldKind kind = (YieldKind)area->yield_kind;
   frame->previous = area->frame;
   frame->site = frame->rip - 2;
   area->frame = frame;
   if (control.mode == kModeRecord) {
-    const bool spin = area->yield_kind == kYieldSpin;
-    const uint64_t arguments[] = {spin ? spin_found.steps : area->pauses, spin_found.hash};
-    EventWriter writer(kYield, area, (uint16_t)area->yield_kind, arguments, spin ? 2 : 1);
-    if (spin) writer.part(kSpinPoint, &spin_found.point, sizeof spin_found.point);
-    const uint64_t now = ticks_now();
-    writer.commit(0, 0, now, now);
-    if (token_wanted() && token_yield(area)) {
-      // What the thread does from here on is behind what other processes did: that needs an event to wait at.
-      EventWriter resumed(kYield, area, kYieldResumed, nullptr, 0);
-      const uint64_t back = ticks_now();
-      resumed.commit(0, 0, back, back);
-    }
+    record_yield(area, kind);
     if (signals_pending(area)) signals_deliver(frame, area, Moment::anywhere);
   } else if (control.mode == kModeReplay) {
-    EventRecord* event = replay_expect(frame, area, kYield, (uint16_t)area->yield_kind);
-    const uint64_t want = *(const uint64_t*)(event + 1);
-    if (area->yield_kind == kYieldPause && want != area->pauses) diverge(event, kDivergedArgument, 0, want, area->pauses, frame, area, kYield);
-    area->go = 0;
-    replay_consume(event);
-    replay_hand_over();
-    replay_wait(area);
-    const EventRecord* next = replay_peek();
-    if (next && next->header.type == kYield && next->call == kYieldResumed) {
-      event = replay_peek();
-      replay_begin(area);
-      replay_consume(event);
-      next = replay_peek();
-    }
-    if (is_signal_of(next, area)) signals_deliver(frame, area, Moment::anywhere);
+    replay_yield(frame, area, kind);
+    if (is_signal_of(replay_peek(), area)) signals_deliver(frame, area, Moment::anywhere);
   }
   area->frame = frame->previous;
+}
+
+// A thread that makes nothing but calls that keep the token would keep it for ever.
+void yield_behind_call(CallFrame* frame, ThreadArea* area) {
+  if (area->borrowed) return;
+  if (control.mode == kModeRecord) {
+    if (token_overdue()) record_yield(area, kYieldCall);
+  } else if (control.mode == kModeReplay) {
+    const EventRecord* next = replay_peek();
+    if (next && next->header.type == kYield && next->header.thread == area->number && next->call == kYieldCall) replay_yield(frame, area, kYieldCall);
+  }
 }
 
 }  // namespace friday::shim
