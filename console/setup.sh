@@ -8,7 +8,7 @@ wanted=(cmake ninja-build g++ binutils pkg-config python3-dev pybind11-dev libbo
   libreadline-dev libzydis-dev libzycore-dev libzstd-dev libxxhash-dev libdw-dev libfmt-dev libcli11-dev nlohmann-json3-dev
   libtomlplusplus-dev gdb libgtest-dev libgmock-dev python3-pytest python3-pytest-xdist redis-server redis-tools memcached tmux iproute2 nftables)
 # Servers that only the full run of the tests records.
-servers=(mosquitto mosquitto-clients libzmq3-dev nginx-light apache2 apache2-utils postgresql-15 musl-tools)
+servers=(mosquitto mosquitto-clients libzmq3-dev nginx-light apache2 apache2-utils postgresql-15 openssh-server openssh-client musl-tools)
 # What the fuzz targets are built with, also for the full run only.
 fuzzing=(clang-19 libclang-rt-19-dev)
 # What checks that the package's types serve scripts, for the full run.
