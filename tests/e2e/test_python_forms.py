@@ -251,13 +251,16 @@ def test_invariants_in_pytest(recorder, workers, environment, suite):
 
 @pytest.mark.full
 def test_installed(recorder, workers, suite):
-    """From a directory of its own, with nothing of the build; the plugin may also be named."""
+    """From a directory of its own, with nothing of the build, and all libraries but glibc's; the plugin may also be named."""
     place = recorder.directory / "installed"
     done = recorder.run(["cmake", "--install", BUILD, "--prefix", place])
     assert done.returncode == 0, done.stderr
     found = {str(path.relative_to(place)) for path in place.rglob("*")}
     assert {"bin/friday", "lib/friday-shim.so", "lib/friday-stub", "python/friday/__init__.pyi", "python/friday/py.typed", "python/predicates/leader.py"} <= found
-    assert not [path for path in place.rglob("*") if path.is_symlink() or path.name == "__pycache__"]
+    assert not [path for path in place.rglob("*") if path.is_symlink() and not path.resolve().is_relative_to(place) or path.name == "__pycache__"]
+    loaded = recorder.run([place / "bin" / "friday"], env={"LD_TRACE_LOADED_OBJECTS": "1"}).stdout
+    others = [line.split()[0] for line in loaded.splitlines() if "=>" in line and f"{place}/" not in line]
+    assert "libpython3" in loaded and set(others) <= {"libc.so.6", "libm.so.6"}, loaded
     path = recorder.run([place / "bin" / "friday", "--python-path"]).stdout.strip()
     assert path == str(place / "python")
     code, out, cases = pytests(recorder, suite, {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": ""}, "-p", "friday.pytest_plugin",
