@@ -266,10 +266,11 @@ Result<void> ReplayNode::make_pad_areas() {
   std::vector<uint64_t> places;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    unsigned long low, high;
+    unsigned long low, high, inode;
     char rights[5];
-    if (sscanf(line.c_str(), "%lx-%lx %4s", &low, &high, rights) != 3) continue;
-    if (!strcmp(rights, "---p") && low == stubs_end && high - stubs == shim::kPadSize && high - low > size) places.push_back(high - size);
+    if (sscanf(line.c_str(), "%lx-%lx %4s %*x %*x:%*x %lu", &low, &high, rights, &inode) != 4) continue;
+    const bool pad = high - stubs == shim::kPadSize || high - stubs == shim::kFormerPadSize;
+    if (!strcmp(rights, "---p") && inode == 0 && low == stubs_end && pad && high - low >= size) places.push_back(high - size);
     if (!strcmp(rights, "r-xp")) stubs = low, stubs_end = high;
   }
   for (uint64_t place : places) {

@@ -15,7 +15,7 @@ char inherited_preload[1024];  // "LD_PRELOAD=.../friday-shim.so:..." as this pr
 
 // NAME=VALUE entries of the new program's environment that are Friday's, on the stack of whoever makes the call.
 struct Entries {
-  char preload[4096], tunables[1024], socket[32];
+  char preload[4096], tunables[1024], socket[80];
 };
 
 bool names(const char* entry, const char* name) {
@@ -50,12 +50,19 @@ struct Text {
     return *this;
   }
   Text& add(const char* text) { return add(text, length_of(text)); }
+  Text& add(uint64_t number) {
+    char digits[20];
+    unsigned at = sizeof digits;
+    do digits[--at] = (char)('0' + number % 10);
+    while (number /= 10);
+    return add(digits + at, sizeof digits - at);
+  }
 };
 
 constexpr const char kTunable[] = "glibc.pthread.rseq=0";
 
-// The entries as they shall be; `preload` and `tunables`: what the program gives itself, null if nothing.
-bool make_entries(Entries& entries, const char* preload, const char* tunables) {
+// The entries as they shall be; `preload` and `tunables`: what the program gives itself, null if nothing; `limit`: limits_asked(), or null.
+bool make_entries(Entries& entries, const char* preload, const char* tunables, const uint64_t* limit) {
   // The shim stands first in what was inherited.
   size_t shim = 0;
   while (inherited_preload[shim] && inherited_preload[shim] != ':') shim++;
@@ -66,12 +73,9 @@ bool make_entries(Entries& entries, const char* preload, const char* tunables) {
   Text second{entries.tunables, sizeof entries.tunables};
   second.add(tunables ? tunables : "GLIBC_TUNABLES=");
   if (!contains(entries.tunables, kTunable)) second.add(entries.tunables[15] ? ":" : "").add(kTunable);
-  char digits[12];
-  int k = 0;
-  for (unsigned value = (unsigned)own_socket(); k == 0 || value; value /= 10) digits[k++] = (char)('0' + value % 10);
   Text third{entries.socket, sizeof entries.socket};
-  third.add(kSocketVariable).add("=");
-  while (k) third.add(&digits[--k], 1);
+  third.add(kSocketVariable).add("=").add((unsigned)own_socket());
+  if (limit) third.add(",").add(limit[0]).add(",").add(limit[1]);
   return first.fits && second.fits && third.fits;
 }
 
@@ -86,6 +90,8 @@ long exec_with_shim(long call, const uint64_t* a) {
   unsigned kept = 0;
   Entries entries;
   bool made = false;
+  uint64_t limit[2];
+  const bool limited = limits_asked(limit);
   const bool readable = probed([&] {
     for (unsigned i = 0; i < count; i++) {
       char* entry = given[i];
@@ -93,7 +99,7 @@ long exec_with_shim(long call, const uint64_t* a) {
       else if (names(entry, "GLIBC_TUNABLES")) tunables = entry;
       else if (!names(entry, kSocketVariable)) list[kept++] = entry;
     }
-    made = make_entries(entries, preload, tunables);
+    made = make_entries(entries, preload, tunables, limited ? limit : nullptr);
   });
   if (!readable) return -14;  // EFAULT
   if (!made) return exec_call(me(), call, a);
@@ -104,7 +110,10 @@ long exec_with_shim(long call, const uint64_t* a) {
   uint64_t changed[6];
   memcpy(changed, a, sizeof changed);
   changed[call == 59 ? 2 : 3] = (uint64_t)list;
-  return exec_call(me(), call, changed);
+  if (limited) limits_before_exec();
+  const long result = exec_call(me(), call, changed);
+  if (limited) limits_after_exec(limit);
+  return result;
 }
 
 // The full name of the program that a call wants to execute; false if it cannot be executed, so that the call will fail.

@@ -11,6 +11,8 @@ uint64_t stack_top;
 namespace {
 
 constexpr uint32_t kMaxPatches = 8192, kTable = 32768;
+constexpr uint64_t kStubRoom = 64;  // bytes that a site takes at most
+static_assert(kMaxPatches * kStubRoom + 0x1000 + (1 << 20) <= kPadSize);
 Patch patches[kMaxPatches];
 uint16_t by_resume[kTable], by_return[kTable];  // index + 1
 
@@ -63,6 +65,7 @@ bool in_room_of_stack(uint64_t place) {
 }
 
 uint64_t reserve_near(uint64_t low, uint64_t high) {
+  limits_count(kPadSize);
   for (uint64_t distance = 0x100000; distance < 0x60000000; distance += kPadSize) {
     uint64_t candidates[2] = {(low - kPadSize - distance) & ~0xffffull, (high + distance + 0xffff) & ~0xffffull};
     for (uint64_t place : candidates) {
@@ -72,6 +75,7 @@ uint64_t reserve_near(uint64_t low, uint64_t high) {
       if (!failed(got)) native(11, got, kPadSize);
     }
   }
+  limits_count(-(long)kPadSize);
   return 0;
 }
 
@@ -149,25 +153,29 @@ const Patch* patch_of_return(uint64_t address) {
 uint64_t patch_module(const ModuleView& module, const Site* sites, uint32_t count, uint64_t stubs, uint32_t* patched, uint32_t* trapped) {
   control.patches = (uint64_t)patches;
   *patched = *trapped = 0;
-  const uint64_t room = page_up(count * 64ull + 64);
+  const uint64_t room = page_up(min(count, kMaxPatches) * kStubRoom + kStubRoom);
   if (!stubs) stubs = reserve_near(module.low, module.high);
   else native(9, stubs, kPadSize, 0, 0x104022, -1, 0);
-  if (!stubs || room > kPadSize) {
+  if (!stubs) {
     *trapped = count;
     return 0;
   }
   uint8_t* to = (uint8_t*)stubs;
-  native(10, stubs, room, 3);
-  native(10, module.low, module.high - module.low, 3);
+  // What can be written counts for RLIMIT_DATA: where that has no room for all of the code, there may be for a page.
+  const bool stubs_writable = !failed(native(10, stubs, room, 3));
+  const bool all_writable = !failed(native(10, module.low, module.high - module.low, 3));
   for (uint32_t i = 0; i < count; i++) {
     const Site& site = sites[i];
     uint64_t address = module.low + (site.offset - module.offset);
     const bool inside = site.offset >= module.offset && address + site.length + 2 <= module.high;
     const bool wanted = !catch_all_only || site.kind >= kSiteRdtsc;
-    if (inside && wanted && patch_site(site, (uint8_t*)address, to)) ++*patched;
+    const uint64_t page = address & ~4095ull, size = page_up(address + site.length) - page;
+    const bool writable = stubs_writable && inside && wanted && (all_writable || !failed(native(10, page, size, 3)));
+    if (writable && patch_site(site, (uint8_t*)address, to)) ++*patched;
     else ++*trapped;
+    if (writable && !all_writable) native(10, page, size, 5);
   }
-  native(10, module.low, module.high - module.low, 5);
+  if (all_writable) native(10, module.low, module.high - module.low, 5);
   native(10, stubs, room, 5);
   return stubs;
 }

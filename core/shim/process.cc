@@ -71,7 +71,7 @@ long new_thread(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
     child->alive = 0;
     __atomic_fetch_sub(&live_threads, 1, __ATOMIC_SEQ_CST);
     if (event) replay_fail("a thread could not be created", tid);
-    if (give_back_number(number)) native(11, child, kAreaSize);
+    if (give_back_number(number)) native(11, child, kAreaSize), limits_count(-(long)kAreaSize);
   }
   long result = event ? event->result : tid;
   if (plain) return tid;
@@ -119,10 +119,10 @@ long fork_recording(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
     held_forget(area);
     signals_apply_mask(area);
     area->tid = (uint32_t)native(39);
-    native(11, kWindowAddress, kWindowSize);
+    trace_detach();
     if (!follow || !trace_attach(trace_fd)) {
       control.mode = kModePassThrough;
-      if (follow) collector_send(kNotice, 0, 0, "a child process had no address space left for its trace");
+      if (follow) collector_send(kNotice, 0, 0, "a child process had no address space left for its trace, and may lack it for itself: the limit (ulimit -v) counts what Friday maps, too");
       // It is the parent's: a program executed from here must not speak for it.
       native(3, own_socket());
       own_socket() = -1;
@@ -225,8 +225,12 @@ void process_seals(ThreadArea* area) {
 
 ThreadArea* area_create(uint32_t number) {
   ThreadArea* area = area_of(number);
+  limits_count(kAreaSize);
   long place = native(9, area, kAreaSize, 3, 0x100022 /* PRIVATE|ANONYMOUS|FIXED_NOREPLACE */, -1, 0);
-  if (place != (long)area) return nullptr;
+  if (place != (long)area) {
+    limits_count(-(long)kAreaSize);
+    return nullptr;
+  }
   area->self = area;
   area->number = number;
   // [area, signal stack, call stack growing down from the end]
@@ -320,6 +324,7 @@ void do_thread_exit(CallFrame* frame, ThreadArea* area) {
   const uint64_t everything = ~0ull, code = frame->rdi;
   native(14, 0, &everything, 0, 8);
   if (!replay) signals_hand_on(area);
+  limits_count(-(long)(kAreaSize - kAreaKept));
   friday_exit_thread((uint64_t)area + kAreaKept, kAreaSize - kAreaKept, code);
 }
 

@@ -149,6 +149,7 @@ void record_native(ThreadArea* area, uint16_t call, const uint64_t* arguments, u
 void* record_begin(format::RecordType type, size_t size);  // not an event
 void record_commit(void* record);
 bool trace_attach(int fd);          // maps the window and starts writing
+void trace_detach();                // the window is free again
 bool trace_alive();                 // false once there was no room
 void trace_end(format::EndReason reason, int detail, const char* text);
 uint64_t kernel_ticks();             // when the time-stamp counter is not the clock
@@ -334,6 +335,15 @@ void robust_mapped();                                 // shared memory has been 
 void robust_forked(ThreadArea* area);                 // in the child
 void robust_member_leaves();
 void robust_apply(const format::EventRecord* event, bool before);  // at replay
+
+// ---- limits.cc: the limit of the address space
+long local_limit(CallFrame* frame, ThreadArea* area);   // getrlimit, setrlimit, prlimit64, without log
+void do_limit(CallFrame* frame, ThreadArea* area);
+void limits_count(long bytes);                          // the shim is about to map them, or has given them back
+bool limits_asked(uint64_t* asked);                     // what the program has set, for the next one; false: nothing
+void limits_before_exec();                              // room for the next one's shim
+void limits_after_exec(const uint64_t* asked);          // which was none
+void limits_inherit(const char* text);                  // by kSocketVariable, from the program before this one
 
 // ---- exec.cc
 void exec_remember(char** environment);  // what a program's exec must find again

@@ -26,7 +26,8 @@ inline constexpr uint32_t kMaxThreads = 65535;                    // in a proces
 inline constexpr uint64_t kScheduleAddress = 0x160000000000;  // replay only: SharedSchedule
 inline constexpr uint64_t kVdsoAddress = 0x170000000000;      // record only: where the kernel's own vdso is moved
 inline constexpr uint64_t kWorkspaceAddress = 0x180000000000; // replay only: a debugger's scratch memory, mapped when first used
-inline constexpr uint64_t kPadSize = 16u << 20;               // reserved beside each module for stubs and, at replay, jump pads
+inline constexpr uint64_t kPadSize = 2u << 20;                // reserved beside each module for stubs and, in its last MiB at replay, jump pads
+inline constexpr uint64_t kFormerPadSize = 16u << 20;         // of shims in older recordings
 
 enum Mode : uint32_t { kModeOff = 0, kModeRecord = 1, kModeReplay = 2, kModePassThrough = 3 };
 

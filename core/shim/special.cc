@@ -377,7 +377,8 @@ bool special_is_plain(const CallFrame* frame) {
   const uint64_t call = frame->rax;
   if (call == 202) return !futex_inherits(arguments_of(frame));
   return call == 3 || call == 33 || call == 292 || call == 436 || call == 16 || call == 72 || call == 157 || call == 59 ||
-         call == 322 || call == 31 || call == 66 || call == 71 || call == 250 || call == 317 || call == 440;
+         call == 322 || call == 31 || call == 66 || call == 71 || call == 250 || call == 317 || call == 440 || call == 97 ||
+         call == 160 || call == 302;
 }
 
 bool local_call(CallFrame* frame, ThreadArea* area) {
@@ -390,6 +391,7 @@ bool local_call(CallFrame* frame, ThreadArea* area) {
     case 218: function = local_tid_address; break;
     case 273: function = local_robust_list; break;
     case 274: function = local_get_robust_list; break;
+    case 97: case 160: case 302: function = local_limit; break;
     default: return false;
   }
   frame->rax = (uint64_t)function(frame, area);
@@ -430,6 +432,7 @@ bool special_call(CallFrame* frame, ThreadArea* area) {
     case 30: frame->rax = (uint64_t)do_shmat(frame, area); break;
     case 67: frame->rax = (uint64_t)do_shmdt(frame, area); break;
     case 440: run_process_madvise(frame, area); break;
+    case 97: case 160: case 302: do_limit(frame, area); break;
     case 206: frame->rax = (uint64_t)do_io_setup(frame, area); break;
     case 207: frame->rax = (uint64_t)do_io_destroy(frame, area); break;
     case 56: case 57: case 58: frame->rax = (uint64_t)do_clone(frame, area); break;

@@ -133,6 +133,7 @@ __attribute__((noinline)) bool begin(char** environment) {
   take_over_thread(area);
   clock_calibrate();
   instrument(hello, auxv);
+  limits_inherit(socket);
   signals_inherit();
   image_prepare(auxv);
   if (state_every) state_prepare();

@@ -231,6 +231,7 @@ void join(uint32_t other) {
 
 bool group_attach(int fd) {
   own_pid = (uint32_t)native(39);
+  limits_count(sizeof(TokenArea));
   mapped = native(9, kTokensAddress, sizeof(TokenArea), 3, 0x104001 /* SHARED|NORESERVE|FIXED_NOREPLACE */, fd, 0) == (long)kTokensAddress;
   return mapped;
 }

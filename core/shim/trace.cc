@@ -50,11 +50,17 @@ bool map_up_to(uint64_t end) {
   const uint64_t done = offset_of(cursor) & ~(kStep - 1);
   if (done > mapped_low + 2 * kBehind) {
     const uint64_t low = done - kBehind;
-    native(11, kWindowAddress + (mapped_low ? mapped_low : kHeaderSize), low - (mapped_low ? mapped_low : kHeaderSize));
+    const uint64_t from = mapped_low ? mapped_low : kHeaderSize;
+    native(11, kWindowAddress + from, low - from);
+    limits_count(-(long)(low - from));
     mapped_low = low;
   }
-  const long place = (long)(kWindowAddress + mapped_low);
-  if (native(25 /* mremap */, place, mapped_high - mapped_low, end - mapped_low, 0) != place) return false;
+  const long place = (long)(kWindowAddress + mapped_low), more = (long)(end - mapped_high);
+  limits_count(more);
+  if (native(25 /* mremap */, place, mapped_high - mapped_low, end - mapped_low, 0) != place) {
+    limits_count(-more);
+    return false;
+  }
   mapped_high = end;
   return true;
 }
@@ -185,6 +191,7 @@ bool trace_attach(int fd) {
   if (failed(native(5 /* fstat */, fd, &about))) return false;
   mapped_low = 0;
   mapped_high = (uint64_t)about.size;
+  limits_count((long)mapped_high);
   long mapped = native(9, kWindowAddress, mapped_high, 3, 0x100001 /* MAP_SHARED|MAP_FIXED_NOREPLACE */, fd, 0);
   if (mapped != (long)kWindowAddress) return false;
   clock_kind = header->clock_kind;
@@ -194,6 +201,12 @@ bool trace_attach(int fd) {
   left_from = kHeaderSize;
   dropped = false;
   return true;
+}
+
+void trace_detach() {
+  native(11, kWindowAddress, kWindowSize);
+  limits_count(-(long)(mapped_high - mapped_low + (mapped_low ? kHeaderSize : 0)));
+  mapped_low = mapped_high = 0;
 }
 
 void trace_end(EndReason reason, int detail, const char* text) {

@@ -661,6 +661,21 @@ def test_low_descriptor_limit(recorder):
     recorder.verify(recording)
 
 
+def test_limit_of_addresses_is_handed_on(recorder, targets):
+    """A program that is not recorded runs as well; a recorded one has what was asked for."""
+    script = f"ulimit -v 60000; /bin/sh -c 'ulimit -v'; exec {targets / 'static'} thread"
+    recording = recorder.record(["/bin/sh", "-c", script], name="it")
+    assert (recording.returncode, recording.stdout.splitlines()[0]) == (33, "60000"), recording.stderr
+    recorder.verify(recording)
+
+
+def test_small_limit_of_data(recorder):
+    """It counts code that can be written: less than that of libcrypto, which is patched page by page."""
+    recording = recorder.record(["/usr/bin/prlimit", "--data=13000000", PYTHON, "-c", "import ssl; print(1)"])
+    assert (recording.returncode, recording.stdout) == (0, "1\n"), recording.stderr
+    recorder.verify(recording)
+
+
 def test_calls_that_came_through_the_catch_all_are_counted(recorder, targets):
     """Code made at run time makes 302 calls; all others come from code that was patched, or trapped ones are few."""
     few = recorder.info(recorder.record([targets / "output"], name="it"))["nodes"][0]["calls_caught"]
