@@ -480,7 +480,7 @@ void Collector::note_execution(Node& node, const shim::Request& request) {
   const std::string root = fmt::format("/proc/{}/root", node.pid);
   struct stat theirs, ours;
   const bool changed = stat(root.c_str(), &theirs) == 0 && stat("/", &ours) == 0 && (theirs.st_ino != ours.st_ino || theirs.st_dev != ours.st_dev);
-  auto possible = check_instrumentable(node.executes, {request.reason, changed ? root : ""});
+  auto possible = check_instrumentable(node.executes, {request.reason, changed ? root : "", request.detail != 0});
   node.execution_problem = possible ? "" : possible.error().message;
 }
 

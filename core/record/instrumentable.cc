@@ -60,6 +60,11 @@ Result<void> check(const std::string& path, const Executor& by, int depth) {
 
 }  // namespace
 
-Result<void> check_instrumentable(const std::string& path, const Executor& by) { return check(path, by, 0); }
+Result<void> check_instrumentable(const std::string& path, const Executor& by) {
+  FRIDAY_TRY_VOID(check(path, by, 0));
+  if (by.borrows)
+    return fail(ErrorCode::unsupported, "{} was executed by a process whose real and effective user or group differ: the loader ignores LD_PRELOAD then, as for a setuid program", path);
+  return {};
+}
 
 }  // namespace friday

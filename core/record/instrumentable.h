@@ -15,6 +15,7 @@ namespace friday {
 struct Executor {
   uid_t user;
   std::string root;
+  bool borrows = false;  // its effective user or group is not the real one
 };
 Result<void> check_instrumentable(const std::string& path, const Executor& by);
 

@@ -137,11 +137,17 @@ bool collector_fork(ForkReply* reply, int* trace_fd, int* socket_fd) {
   return fds[0] >= 0 && fds[1] >= 0;
 }
 
+// Whose rights the program will have, and whether the kernel tells its loader to distrust the environment (AT_SECURE).
+static void add_executor(Request& request) {
+  request.reason = (uint32_t)native(107 /* geteuid */);
+  request.detail = native(102 /* getuid */) != native(107) || native(104 /* getgid */) != native(108 /* getegid */);
+}
+
 bool collector_spawn(const char* path, ForkReply* reply, int* socket_fd) {
   RoomForDescriptors room;
   Request request = {};
   request.kind = kSpawn;
-  request.reason = (uint32_t)native(107 /* geteuid */);
+  add_executor(request);
   request.pid = (uint32_t)native(39);
   memcpy(request.text, path, min(length_of(path), sizeof request.text - 1));
   int fds[2] = {-1, -1};
@@ -153,7 +159,7 @@ bool collector_spawn(const char* path, ForkReply* reply, int* socket_fd) {
 void collector_executes(const char* path) {
   Request request = {};
   request.kind = kExecutes;
-  request.reason = (uint32_t)native(107);
+  add_executor(request);
   request.pid = (uint32_t)native(39);
   request.offset = trace_header()->events;
   memcpy(request.text, path, min(length_of(path), sizeof request.text - 1));

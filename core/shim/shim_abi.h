@@ -290,7 +290,7 @@ struct Request {
   uint32_t pid;
   uint32_t executable;        // kModule: wants call sites
   uint32_t reason;            // kEnding: EndReason; kSpawn, kExecutes: effective user id
-  int32_t detail;
+  int32_t detail;             // kSpawn, kExecutes: not 0: real and effective user, or group, differ
   uint32_t reserved;
   uint64_t low, high, offset; // kModule: the mapping
   uint64_t device, inode;

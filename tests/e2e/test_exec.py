@@ -91,6 +91,21 @@ def test_program_with_file_capabilities(recorder, tmp_path):
     recorder.verify(recording)
 
 
+@pytest.mark.parametrize("change", ["seteuid", "setegid"])
+@pytest.mark.parametrize("how", ["os.execv(words[0], words)", "sys.exit(os.waitstatus_to_exitcode(os.waitpid(os.posix_spawn(words[0], words, {}), 0)[1]))"],
+                         ids=["exec", "spawn"])
+def test_effective_user_is_not_the_real_one(recorder, change, how):
+    """The kernel has the loader distrust the environment then: no preloading, also by an ordinary program."""
+    needs_root()
+    script = f"import os, sys; os.{change}(65534); words = ['/usr/bin/id', '-{change[4]}']; {how}"
+    recording = recorder.record(["/usr/bin/python3", "-c", script], name="it")
+    assert (recording.returncode, recording.stdout) == (0, "65534\n"), recording.stderr
+    why = "id was executed by a process whose real and effective user or group differ: the loader ignores LD_PRELOAD"
+    assert re.search(f"(recording ended by execve|never recorded): .*{why}", recording.stderr), recording.stderr
+    assert [node for node in recorder.info(recording)["nodes"] if why in node["ended"]]
+    recorder.verify(recording)
+
+
 def test_clean_environment(recorder):
     recording = recorder.record(["/usr/bin/env", "-i", "/bin/sh", "-c", "echo \"<$HOME>\"; exec /usr/bin/env"], name="it")
     assert recording.returncode == 0 and recording.stdout.startswith("<>\n")
