@@ -754,6 +754,8 @@ std::vector<NodeSummary> Collector::summaries() const {
     } else {
       auto how = ending(node->wait_status, node->closed, node->end_reason, node->end_detail);
       s.ended = how["how"] == "exec" ? "replaced by exec" : fmt::format("{} {}", how["how"].get<std::string>(), how["detail"].get<int>());
+      // Of a forked process only its parent is told.
+      if (how["how"] == "unknown") s.ended = node->hung_up ? "killed, or ended without a word" : "it still runs";
     }
     if (auto notice = node->notice(); !notice.empty()) s.ended += "; " + notice, s.complete = false;
     list.push_back(std::move(s));

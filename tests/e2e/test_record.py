@@ -412,6 +412,14 @@ def test_killed_program(recorder, worker):
     recorder.verify(recording)
 
 
+def test_killed_child(recorder):
+    """Its end only its parent is told, whose recording tells it later."""
+    recording = recorder.record(["/bin/bash", "-c", "while :; do :; done & sleep .1; kill $!; wait; exit 3"], name="it")
+    assert recording.returncode == 3
+    assert re.search("friday: node 1 it/child-1: .*; killed, or ended without a word\n", recording.stderr), recording.stderr
+    assert "killed by SIGTERM" in {node["ended"] for node in recorder.info(recording)["nodes"]}
+
+
 def test_killed_recorder(recorder, worker):
     """The program goes on unharmed; what was stored until then replays."""
     command, file = worker(seconds=4)
