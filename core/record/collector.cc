@@ -680,7 +680,7 @@ namespace {
 nlohmann::json ending(int wait_status, bool closed, uint32_t reason, int detail) {
   if (wait_status >= 0 && WIFEXITED(wait_status)) return {{"how", "exit"}, {"detail", WEXITSTATUS(wait_status)}};
   if (wait_status >= 0 && WIFSIGNALED(wait_status)) return {{"how", "signal"}, {"detail", WTERMSIG(wait_status)}};
-  if (reason == format::kEndExit) return {{"how", "exit"}, {"detail", detail}};
+  if (reason == format::kEndExit) return {{"how", "exit"}, {"detail", detail & 0xff}};  // as wait(2) tells it
   if (reason == format::kEndExec) return {{"how", "exec"}, {"detail", 0}};
   return {{"how", closed ? "unknown" : "running"}, {"detail", 0}};
 }

@@ -414,7 +414,7 @@ std::optional<ReplayStop> ReplaySession::handle_shim_trap(ReplayNode& node, Repl
   const ThreadId id{c.trap_thread};
   thread.number = c.trap_thread;
   switch (c.trap_reason) {
-    case shim::kTrapExit: return end_node(node, id, {NodeOutcome::How::exited, c.trap_detail, ""});
+    case shim::kTrapExit: return end_node(node, id, {NodeOutcome::How::exited, c.trap_detail & 0xff, ""});
     case shim::kTrapEndOfTrace:
       if ((node.info().end.how == NodeEnd::How::exit && node.reader().ended_by_exit()) || ended_by_fault(node)) {
         (void)stop_group();

@@ -113,7 +113,7 @@ void apply_end_record(const format::EndRecord& record, NodeEnd& end) {
   std::string text(bounded_text(record.text, sizeof record.text));
   switch (record.reason) {
     case format::kEndExit:
-      if (end.how != NodeEnd::How::signal) end = {NodeEnd::How::exit, record.detail, {}};
+      if (end.how != NodeEnd::How::signal) end = {NodeEnd::How::exit, record.detail & 0xff, {}};  // as wait(2) tells it
       return;
     case format::kEndUnhandled: end = {NodeEnd::How::unhandled, record.detail, text}; return;
     case format::kEndExec:

@@ -420,6 +420,16 @@ def test_killed_child(recorder):
     assert "killed by SIGTERM" in {node["ended"] for node in recorder.info(recording)["nodes"]}
 
 
+def test_exit_code_is_what_wait_tells(recorder):
+    """A child ends with -1."""
+    script = "import ctypes, os; os.fork() or ctypes.CDLL(None)._exit(-1); raise SystemExit(os.waitstatus_to_exitcode(os.wait()[1]))"
+    recording = recorder.record([PYTHON, "-c", script], name="it")
+    assert recording.returncode == 255
+    assert re.findall("; (exit .*)", recording.stderr) == ["exit 255", "exit 255"]
+    assert [node["ended"] for node in recorder.info(recording)["nodes"]] == ["exited with 255"] * 2
+    recorder.verify(recording)
+
+
 def test_killed_recorder(recorder, worker):
     """The program goes on unharmed; what was stored until then replays."""
     command, file = worker(seconds=4)
