@@ -36,10 +36,37 @@ std::string readable_size(uint64_t bytes) {
   return fmt::format("{} MiB", bytes >> 20);
 }
 
+// How much a node, or several, left behind.
+std::string amount(const NodeSummary& node) {
+  return fmt::format("{} events, {}{}", node.events, readable_size(node.bytes), node.stored ? fmt::format(" ({} on disk)", readable_size(node.stored)) : "");
+}
+
+// A line for each node; of many only for those whose end is worth one.
+void print_nodes(const std::vector<NodeSummary>& nodes) {
+  constexpr size_t kMostLines = 12;
+  NodeSummary rest;
+  size_t printed = 0, unprinted = 0, well = 0;
+  for (const auto& node : nodes) {
+    const bool ended_well = node.ended == "exit 0" || node.ended == "replaced by exec";
+    if (nodes.size() > kMostLines && ended_well) {
+      well++;
+      rest.events += node.events;
+      rest.bytes += node.bytes;
+      rest.stored += node.stored ? node.stored : node.bytes;
+    } else if (printed == kMostLines) {
+      unprinted++;
+    } else {
+      printed++;
+      fmt::print(stderr, "friday: node {} {}: {}; {}\n", node.id, node.name, amount(node), node.ended);
+    }
+  }
+  if (unprinted) fmt::print(stderr, "friday: ... and {} more; friday info has all\n", unprinted);
+  if (rest.stored == rest.bytes) rest.stored = 0;
+  if (well) fmt::print(stderr, "friday: {} {}nodes: {}; ended with 0\n", well, printed ? "more " : "", amount(rest));
+}
+
 void print_summary(const RecordOptions& options, const LaunchResult& result) {
-  for (const auto& node : result.nodes)
-    fmt::print(stderr, "friday: node {} {}: {} events, {}{}; {}\n", node.id, node.name, node.events, readable_size(node.bytes),
-               node.stored ? fmt::format(" ({} on disk)", readable_size(node.stored)) : "", node.ended);
+  print_nodes(result.nodes);
   if (result.left_out)
     fmt::print(stderr, "friday: {} {} not recorded: {}\n", result.left_out, result.left_out == 1 ? "process was" : "processes were", result.left_out_because);
   for (const std::string& notice : result.notices) fmt::print(stderr, "friday: {}\n", notice);

@@ -48,7 +48,7 @@ struct NodeSummary {
   std::string name;
   uint64_t events = 0, bytes = 0;
   uint64_t stored = 0;  // bytes on disk, if compressed
-  std::string ended;  // "exit 0", "signal 9", "recording ended at call futex", ...
+  std::string ended;  // "exit 0", "signal 9", "replaced by exec", "recording ended at call futex", ...
   bool complete = true;
 };
 

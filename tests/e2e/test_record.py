@@ -430,6 +430,25 @@ def test_exit_code_is_what_wait_tells(recorder):
     recorder.verify(recording)
 
 
+def test_lines_of_many_nodes_are_folded(recorder):
+    """Of more than 12 only those are named that ended otherwise than well."""
+    def lines(script):
+        recording = recorder.record(["/bin/bash", "-c", script], name="it")
+        nodes = recorder.info(recording)["nodes"]
+        return [line for line in recording.stderr.splitlines() if "recorded in" not in line], nodes
+
+    few, nodes = lines("for i in 1 2 3 4 5 6 7 8 9 10 11; do (:); done")
+    assert len(few) == len(nodes) == 12 and all(re.fullmatch(r"friday: node \d+ it.*; exit 0", line) for line in few)
+    many, nodes = lines("for i in {1..15}; do (:); done; (exit 3); (exit 4); :")
+    assert [line.split("; ")[1] for line in many[:-1]] == ["exit 3", "exit 4"] and len(nodes) == 18
+    events = sum(node["events"] for node in nodes if node["ended"] == "exited with 0")
+    assert re.fullmatch(rf"friday: 16 more nodes: {events} events, \d+ KiB; ended with 0", many[-1])
+    failed, nodes = lines("for i in {1..15}; do (exit 7); done; exit 5")
+    assert len(failed) == 13 and failed[-1] == "friday: ... and 4 more; friday info has all" and len(nodes) == 16
+    well, nodes = lines("for i in {1..13}; do (:); done; :")
+    assert len(well) == 1 and well[0].startswith("friday: 14 nodes: ")
+
+
 def test_killed_recorder(recorder, worker):
     """The program goes on unharmed; what was stored until then replays."""
     command, file = worker(seconds=4)
