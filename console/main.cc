@@ -29,6 +29,7 @@ int main(int argc, char** argv) {
   open_standard_streams();
   CLI::App app{"Friday: record distributed programs, replay them as one, question the whole system's state"};
   app.require_subcommand(1);
+  app.set_version_flag("--version", FRIDAY_VERSION);
   int status = 0;
   auto script_args = friday::take_script_args(argc, argv);
   friday::add_record_command(app, &status);

@@ -21,6 +21,14 @@ def environment(recorder):
     return {"PYTHONPATH": said.stdout.strip(), "PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": ""}
 
 
+def test_version(recorder, environment):
+    """The command's, the package's and that of its metadata, from one place."""
+    code = "import friday, importlib.metadata as m; print(m.version('friday'), friday.__version__)"
+    package = recorder.run(["/usr/bin/python3", "-c", code], env=environment)
+    said = recorder.run([recorder.friday, "--version"])
+    assert said.returncode == 0 and package.stdout.split() == [said.stdout.strip()] * 2
+
+
 # -- a plain interpreter ----------------------------------------------------------------------------------------------
 CELLS = ["import friday",
          "session = friday.open({path!r})",
