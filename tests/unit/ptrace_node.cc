@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <stdexcept>
 
 #include "core/base/files.h"
 
@@ -66,6 +67,14 @@ Result<std::unique_ptr<PtraceNode>> PtraceNode::launch(const std::vector<std::st
   std::unique_ptr<PtraceNode> node(new PtraceNode(std::move(options)));
   FRIDAY_TRY_VOID(node->start(arguments));
   return node;
+}
+
+std::unique_ptr<PtraceNode> PtraceNode::launched(const std::vector<std::string>& arguments) { return launched(arguments, Options{}); }
+
+std::unique_ptr<PtraceNode> PtraceNode::launched(const std::vector<std::string>& arguments, Options options) {
+  auto node = launch(arguments, std::move(options));
+  if (!node) throw std::runtime_error(describe(node.error()));
+  return std::move(*node);
 }
 
 Result<void> PtraceNode::start(const std::vector<std::string>& arguments) {

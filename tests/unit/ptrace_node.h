@@ -48,6 +48,9 @@ class PtraceNode : public NodeControl {
   // Starts the program; it stands at its first instruction (in ld.so when it has one).
   static Result<std::unique_ptr<PtraceNode>> launch(const std::vector<std::string>& arguments, Options options);
   static Result<std::unique_ptr<PtraceNode>> launch(const std::vector<std::string>& arguments);
+  // For a test that cannot go on without it: throws what launch() says, with which the test then fails.
+  static std::unique_ptr<PtraceNode> launched(const std::vector<std::string>& arguments, Options options);
+  static std::unique_ptr<PtraceNode> launched(const std::vector<std::string>& arguments);
   ~PtraceNode() override;
   PtraceNode(const PtraceNode&) = delete;
   PtraceNode& operator=(const PtraceNode&) = delete;

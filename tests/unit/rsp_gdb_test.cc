@@ -88,7 +88,7 @@ class RspGdbTest : public testing::Test {
   std::string path() const { return directory_ + "/node"; }
 
   void launch(const char* mode) {
-    node_ = std::move(*PtraceNode::launch({RSP_TARGET, mode}));
+    node_ = PtraceNode::launched({RSP_TARGET, mode});
     host_ = std::make_unique<RspTestHost>(*node_);
     auto listening = host_->endpoint().listen_unix(path());
     ASSERT_TRUE(listening) << listening.error().message;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <set>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/unit/ptrace_node.h"
@@ -15,9 +16,12 @@ namespace {
 
 std::unique_ptr<PtraceNode> launch(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), RSP_TARGET);
-  auto node = PtraceNode::launch(arguments);
-  EXPECT_TRUE(node) << node.error().message;
-  return std::move(*node);
+  return PtraceNode::launched(arguments);
+}
+
+TEST(PtraceNode, SaysWhyItDidNotStart) {
+  EXPECT_THAT([] { PtraceNode::launched({"/nonexistent/program"}); },
+              testing::ThrowsMessage<std::runtime_error>(testing::HasSubstr("cannot run /nonexistent/program")));
 }
 
 TEST(PtraceNode, RunsToTheEnd) {

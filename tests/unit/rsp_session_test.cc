@@ -28,7 +28,7 @@ class RspSessionTest : public testing::Test {
     session_ = std::make_unique<RspSession>(*node_, *host_, [this](std::string_view reply) { replies_.emplace_back(reply); });
   }
   void start(const char* mode, const char* stop_at) {
-    node_ = std::move(*PtraceNode::launch({RSP_TARGET, mode}));
+    node_ = PtraceNode::launched({RSP_TARGET, mode});
     ASSERT_TRUE(node_->run_to(*node_->symbol(stop_at)));
     host_ = std::make_unique<RspTestHost>(*node_);
     host_->hold = true;
@@ -390,7 +390,7 @@ class RspEndpointTest : public testing::Test {
     ASSERT_TRUE(mkdtemp(directory));
     directory_ = directory;
     path_ = directory_ + "/node";
-    node_ = std::move(*PtraceNode::launch({RSP_TARGET, "plain"}));
+    node_ = PtraceNode::launched({RSP_TARGET, "plain"});
     ASSERT_TRUE(node_->run_to(*node_->symbol("work")));
     host_ = std::make_unique<RspTestHost>(*node_);
     host_->hold = true;

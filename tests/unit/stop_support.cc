@@ -30,12 +30,7 @@ std::unique_ptr<PtraceNode> launch(const std::vector<std::string>& arguments, st
   output_path = name;
   PtraceNode::Options options;
   options.output = name;
-  auto process = PtraceNode::launch(arguments, options);
-  if (!process) {
-    ADD_FAILURE() << describe(process.error());
-    return nullptr;
-  }
-  return std::move(*process);
+  return PtraceNode::launched(arguments, options);
 }
 
 }  // namespace
