@@ -708,7 +708,7 @@ def test_limit_of_addresses_is_handed_on(recorder, targets):
 
 def test_small_limit_of_data(recorder):
     """It counts code that can be written: less than that of libcrypto, which is patched page by page."""
-    recording = recorder.record(["/usr/bin/prlimit", "--data=13000000", PYTHON, "-c", "import ssl; print(1)"])
+    recording = recorder.record(["/usr/bin/prlimit", "--data=12000000", PYTHON, "-c", "import ssl; print(1)"])
     assert (recording.returncode, recording.stdout) == (0, "1\n"), recording.stderr
     recorder.verify(recording)
 
