@@ -1,6 +1,7 @@
 """memcached from Debian with four worker threads and eight concurrent clients, started as root for another user."""
 
 import os
+import signal
 import socket
 from concurrent.futures import ThreadPoolExecutor
 
@@ -66,7 +67,7 @@ def run(recorder, port, turns):
     assert first.get("shared").strip() == str(total)
     first.line("stats")
     first.close()
-    running.interrupt()
+    running.signal(signal.SIGINT)
     recording = recorder.finish_record(running, 60)
     assert recording.returncode == 0, recording.stderr
     assert recording.node("cache")["ended"] == {"how": "exit", "detail": 0}
@@ -97,7 +98,7 @@ def test_many_connections_come_and_go(recorder, ports):
         client.put("key", str(i))
         assert client.get("key") == str(i)
         client.close()
-    running.interrupt()
+    running.signal(signal.SIGINT)
     recording = recorder.finish_record(running, 60)
     assert recording.returncode == 0, recording.stderr
     recorder.verify(recording)
