@@ -4,7 +4,8 @@
 // So the child is no node of its own. It acts as the thread that made it: in its area, with its turn of the token, its events
 // in the same trace. While recording it is a process as the program wants it, on a part of its own of the shim's stack. At
 // replay no process is made: the thread returns from the call as the child, and when the trace says that its parent goes on it
-// returns a second time, with the registers that were kept. The program that the child executes is a node (special.cc).
+// returns a second time, with the registers that were kept, those of vectors and floating point among them. The program that the
+// child executes is a node (special.cc).
 //
 // What the kernel copies for the child although memory is shared (handlers, masks, descriptors) the shim keeps as well.
 #include "core/shim/runtime.h"
@@ -29,10 +30,13 @@ struct Kept {
   uint64_t entry;
   int socket;             // the child's descriptors are its own: here is Friday's among them
   uint8_t node_uuid[16];  // of the program that the child executes
+  alignas(64) uint8_t state[2688];  // at replay, where the child computes in the same thread: x87, SSE, AVX and AVX-512 registers
 };
 constexpr uint64_t kKeptAt = 0x1000;
 static_assert(sizeof(ThreadArea) <= kKeptAt && kKeptAt + sizeof(Kept) <= kHeldAt);
 constexpr uint64_t kChildStackTop = 0x28000;  // the child's part of the shim's stack is below, its parent's above
+
+uint64_t state_components() { return image_registers.xcr0 & 0xe7; }
 
 Kept* kept_of(ThreadArea* area) { return (Kept*)((uint64_t)area + kKeptAt); }
 
@@ -85,6 +89,9 @@ long replay_vfork(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   const long result = event->result;
   if (result == 0) {
     keep(area, frame, c);
+    Kept* k = kept_of(area);
+    memset(k->state, 0, sizeof k->state);
+    friday_xsave(k->state, state_components());
     area->borrowed = 1;
     const ChildPart* child = (const ChildPart*)replay_part(event, kChild, 0, nullptr);
     if (!child) replay_fail("the beginning of a child by vfork without its pid", (long)event->index);
@@ -160,6 +167,7 @@ bool parent_is_due(const ThreadArea* area, const EventRecord* next) {
 
 void resume_parent(CallFrame* frame, ThreadArea* area) {
   give_back(area);
+  friday_xrstor(kept_of(area)->state, state_components());
   EventRecord* event = replay_peek();
   *frame = kept_of(area)->frame;
   frame->rax = (uint64_t)event->result;
