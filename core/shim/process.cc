@@ -56,6 +56,7 @@ long new_thread(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
     return -11;
   }
   child->signal_mask = area->signal_mask;
+  child->altstack[1] = 2;  // SS_DISABLE
   child->clear_tid = !plain && c.flags & kChildClearTid ? c.child_tid : 0;
   CallFrame* start = (CallFrame*)(child->stack_top - sizeof(CallFrame) - 8);
   *start = *frame;

@@ -103,8 +103,12 @@ void set_kernel_mask(ThreadArea* area) {
   held_release(area, area->signal_mask);
 }
 
+// Of ThreadArea::altstack[1], in which the flags stand as the program gave them.
+constexpr uint32_t kStackOn = 1, kStackOff = 2, kAutoDisarm = 1u << 31;  // SS_ONSTACK, SS_DISABLE, SS_AUTODISARM
+
+// One that is switched off for as long as a handler runs may be used again at any time: who has left a handler may be still on it.
 bool on_altstack(const ThreadArea* area, uint64_t rsp) {
-  return area->altstack[2] && rsp > area->altstack[0] && rsp <= area->altstack[0] + area->altstack[2];
+  return area->altstack[2] && !(area->altstack[1] & kAutoDisarm) && rsp > area->altstack[0] && rsp <= area->altstack[0] + area->altstack[2];
 }
 
 // Builds the frame for `signal` below the program's stack pointer; the registers in `frame` are what the handler will
@@ -112,7 +116,7 @@ bool on_altstack(const ThreadArea* area, uint64_t rsp) {
 void enter_handler(CallFrame* frame, ThreadArea* area, int signal, const void* info, const uint64_t* fault = nullptr, uint8_t* kernels = nullptr) {
   KernelAction action = actions[signal];
   uint64_t top = frame->rsp - 128;
-  if ((action.flags & kOnStack) && area->altstack[2] && !(area->altstack[1] & 2) && !on_altstack(area, frame->rsp))
+  if ((action.flags & kOnStack) && area->altstack[2] && !on_altstack(area, frame->rsp))
     top = area->altstack[0] + area->altstack[2];
   uint8_t* state = (uint8_t*)((top - state_size(state_mask()) - 4) & ~63ull);
   SignalFrame* f = (SignalFrame*)((((uint64_t)state - sizeof(SignalFrame)) & ~15ull) - 8);
@@ -123,8 +127,9 @@ void enter_handler(CallFrame* frame, ThreadArea* area, int signal, const void* i
   UserContext& u = f->context;
   u.flags = 7;  // UC_FP_XSTATE, UC_SIGCONTEXT_SS, UC_STRICT_RESTORE_SS
   u.stack_pointer = area->altstack[0];
-  u.stack_flags = area->altstack[2] ? 0 : 2;
+  u.stack_flags = (int32_t)area->altstack[1];
   u.stack_size = area->altstack[2];
+  if (area->altstack[1] & kAutoDisarm) area->altstack[0] = area->altstack[2] = 0, area->altstack[1] = kStackOff;
   u.mask = area->signal_mask;
   u.context = {frame->r8,  frame->r9,  frame->r10, frame->r11, frame->r12, frame->r13, frame->r14, frame->r15, frame->rdi,
                frame->rsi, frame->rbp, frame->rbx, frame->rdx, frame->rax, frame->rcx, frame->rsp, frame->rip, frame->eflags,
@@ -504,12 +509,26 @@ void signals_note_mask(const CallFrame* frame, ThreadArea* area) {
   area->waited = given;
 }
 
+// `wanted` is a stack_t. As do_sigaltstack() of kernel/signal.c.
+static long set_altstack(ThreadArea* area, const uint64_t* wanted, uint64_t rsp) {
+  const uint64_t flags = (uint32_t)wanted[1];
+  const bool off = flags & kStackOff;
+  if (on_altstack(area, rsp)) return -1;
+  if (!off && wanted[2] < 2048) return -12;
+  area->altstack[0] = off ? 0 : wanted[0];
+  area->altstack[1] = flags;
+  area->altstack[2] = off ? 0 : wanted[2];
+  return 0;
+}
+
 void do_sigreturn(CallFrame* frame, ThreadArea* area) {
   const UserContext* u = (const UserContext*)frame->rsp;
   copy_registers(frame, u->context);
   if (u->context.fpstate) friday_xrstor((const void*)u->context.fpstate, state_mask());
   area->signal_mask = u->mask & ~(bit(9) | bit(19));
   if (control.mode != kModeReplay) set_kernel_mask(area);
+  const uint64_t stack[3] = {u->stack_pointer, (uint32_t)u->stack_flags, u->stack_size};
+  set_altstack(area, stack, frame->rsp);  // fails unnoticed, as in the kernel
   frame->eflags = (frame->eflags & 0x50dd5) | 0x202;
   frame->full = 1;
 }
@@ -553,16 +572,10 @@ long do_sigprocmask(CallFrame* frame, ThreadArea* area) {
 
 long do_sigaltstack(CallFrame* frame, ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
-  uint64_t old[3] = {area->altstack[0], area->altstack[2] ? (on_altstack(area, frame->rsp) ? 1ull : 0ull) : 2ull, area->altstack[2]};
-  if (a[0]) {
-    const uint64_t* wanted = (const uint64_t*)a[0];
-    if (on_altstack(area, frame->rsp)) return -1;
-    const bool off = (uint32_t)wanted[1] & 2;
-    if (!off && wanted[2] < 2048) return -12;
-    area->altstack[0] = off ? 0 : wanted[0];
-    area->altstack[1] = 0;
-    area->altstack[2] = off ? 0 : wanted[2];
-  }
+  const uint64_t state = !area->altstack[2] ? kStackOff : on_altstack(area, frame->rsp) ? kStackOn : 0;
+  const uint64_t old[3] = {area->altstack[0], state | (area->altstack[1] & kAutoDisarm), area->altstack[2]};
+  if (a[0])
+    if (const long error = set_altstack(area, (const uint64_t*)a[0], frame->rsp)) return error;
   if (a[1]) friday_copy_out((void*)a[1], old, sizeof old);
   return 0;
 }
