@@ -511,9 +511,10 @@ void signals_note_mask(const CallFrame* frame, ThreadArea* area) {
 
 // `wanted` is a stack_t. As do_sigaltstack() of kernel/signal.c.
 static long set_altstack(ThreadArea* area, const uint64_t* wanted, uint64_t rsp) {
-  const uint64_t flags = (uint32_t)wanted[1];
-  const bool off = flags & kStackOff;
+  const uint32_t flags = (uint32_t)wanted[1], way = flags & ~kAutoDisarm;
+  const bool off = way == kStackOff;
   if (on_altstack(area, rsp)) return -1;
+  if (!off && way != 0 && way != kStackOn) return -22;
   if (!off && wanted[2] < 2048) return -12;
   area->altstack[0] = off ? 0 : wanted[0];
   area->altstack[1] = flags;

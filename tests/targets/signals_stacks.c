@@ -1,5 +1,5 @@
 // Alternate stacks: one that is off while a handler runs, so that it may be left; what a handler changes is undone when it
-// returns.
+// returns; flags there are none of.
 #include <pthread.h>
 #include <signal.h>
 #include <ucontext.h>
@@ -87,11 +87,24 @@ static void* undone(void* unused) {
   return unused;
 }
 
+static void flags(void) {
+  const int wanted[] = {0, SS_ONSTACK, SS_DISABLE, 3, 4, 1 << 30, AUTODISARM | SS_ONSTACK, AUTODISARM | SS_DISABLE, AUTODISARM | 4};
+  for (unsigned i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+    CHECK(set(first, 0) == 0);
+    const int result = set(second, wanted[i]);
+    printf("%x %s\n", (unsigned)wanted[i], result == 0 ? "" : strerror(errno));
+    show("with it");
+  }
+  stack_t small = {.ss_sp = first, .ss_size = 100};
+  CHECK(sigaltstack(&small, NULL) < 0 && errno == ENOMEM);
+}
+
 int main(void) {
   pthread_t thread;
   CHECK(pthread_create(&thread, NULL, undone, NULL) == 0 && pthread_join(thread, NULL) == 0);
   CHECK(set(NULL, SS_DISABLE) == 0);
   undone(NULL);
   left();
+  flags();
   return success();
 }
