@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/user.h>
 
@@ -29,6 +30,7 @@ class Builder {
     add(SYS_close_range, TracedProcess::kInheritedFd + 1, ~0u, 0);
     add(SYS_munmap, kLowest, shim::kStubAddress - kLowest);
     add(SYS_munmap, shim::kStubAddress + shim::kStubSize, kHighest - shim::kStubAddress - shim::kStubSize);
+    FRIDAY_TRY_VOID(limit_stack(*image.record));
     FRIDAY_TRY_VOID(map_window());
     if (options.schedule_fd >= 0)
       add(SYS_mmap, shim::kScheduleAddress, options.schedule_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, TracedProcess::kInheritedFd, 0);
@@ -42,6 +44,16 @@ class Builder {
     for (const auto& pages : image.pages)
       if (!process_.write(pages.address, pages.data, pages.pages * kPageBytes))
         return fail(ErrorCode::bad_input, "node {}: the start image has contents for {:#x}, where it maps nothing", reader_.node(), pages.address);
+    return {};
+  }
+
+  // What the program maps with MAP_GROWSDOWN grows as far as this limit allows. One above the caller's hard limit is not to be had.
+  Result<void> limit_stack(const format::ImageRecord& image) {
+    rlimit limit{};
+    getrlimit(RLIMIT_STACK, &limit);
+    limit.rlim_cur = std::min<rlim_t>(image.rlimits[RLIMIT_STACK][0], limit.rlim_max);
+    FRIDAY_TRY(place, process_.put_scratch(std::as_bytes(std::span(&limit, 1)), scratch_));
+    add(SYS_setrlimit, RLIMIT_STACK, place);
     return {};
   }
 
@@ -82,10 +94,11 @@ class Builder {
     uint64_t low = map.low;
     uint64_t flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
     if (map.kind == format::kMapStack) {
-      // The kernel grew this on demand; here all of what the limit allows is mapped, untouched pages cost nothing.
+      // The kernel grew this on demand; here all of what the limit allows is mapped, untouched pages cost nothing. A program
+      // that makes its stack executable says so with PROT_GROWSDOWN, which memory of another kind refuses.
       uint64_t limit = std::min<uint64_t>(image.rlimits[3][0], kStackLimit);
       low = std::min(low, std::max((map.high - limit) & ~(kPageBytes - 1), previous + (1 << 20)));
-      flags |= MAP_NORESERVE;
+      flags |= MAP_NORESERVE | MAP_GROWSDOWN;
     }
     if (!(map.protection & PROT_WRITE)) flags |= MAP_NORESERVE;
     const bool copied = std::any_of(std::begin(map.file), std::end(map.file), [](uint8_t b) { return b != 0; });

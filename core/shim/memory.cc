@@ -118,7 +118,7 @@ long replay_mmap(CallFrame* frame, ThreadArea* area) {
     const MapContentPart* content = (const MapContentPart*)replay_part(event, kMapContent, 0, &part);
     bool copied = false;
     if (content) for (uint8_t byte : content->file) copied |= byte != 0;
-    uint64_t flags = (a[3] & (kAnonymous | kNoReserve | kStackFlag | kPrivate | kShared)) | ((a[3] & kFixed) ? kFixed : kFixedNoReplace);
+    uint64_t flags = (a[3] & (kAnonymous | kNoReserve | kStackFlag | kGrowsDown | kPrivate | kShared)) | ((a[3] & kFixed) ? kFixed : kFixedNoReplace);
     long got;
     if (copied) {
       int fd = open_copy(content->file);
@@ -231,6 +231,18 @@ long do_madvise(CallFrame* frame, ThreadArea* area) {
   }
   replay_consume(event);
   return result;
+}
+
+// Memory with MAP_GROWSDOWN grows as far as RLIMIT_STACK lets it, at replay too.
+void replay_stack_limit(const CallFrame* frame, const ThreadArea* area) {
+  const uint64_t* a = arguments_of(frame);
+  const bool own = frame->rax == 160 || a[0] == 0 || a[0] == area->tid;  // setrlimit, prlimit64
+  const uint64_t which = frame->rax == 160 ? a[0] : a[1], wanted = frame->rax == 160 ? a[1] : a[2];
+  if (!own || which != 3 /* RLIMIT_STACK */ || !wanted || area->borrowed) return;
+  uint64_t limit[2];
+  native(97, which, limit);
+  limit[0] = min(*(const uint64_t*)wanted, limit[1]);
+  native(160, which, limit);
 }
 
 namespace {

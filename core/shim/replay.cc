@@ -242,6 +242,7 @@ long replay_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
     const bool restart = event->header.flags & kFlagRestarted;
     replay_apply(event);
     shared_replay_change(event, frame);
+    if ((frame->rax == 160 || frame->rax == 302) && result == 0) replay_stack_limit(frame, area);
     replay_consume(event);
     const bool signal = replay_signal_follows(area);
     if (restart) {
