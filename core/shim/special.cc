@@ -328,19 +328,35 @@ void run_descriptor(CallFrame* frame, ThreadArea* area) {
   if (run_block(frame, area) && !closes && !failed((long)frame->rax) && from != to) channel_duplicate((int)from, (int)to);
 }
 
-// Advice to processes may change this one's memory since kernel 6.13. The program sees an older kernel then.
-void run_process_madvise(CallFrame* frame, ThreadArea* area) {
-  const uint64_t* a = arguments_of(frame);
-  if (control.mode == kModeReplay || !advice_changes_memory(a[3])) return (void)run_block(frame, area);
+// What a kernel without it would say of an option.
+void record_invalid(CallFrame* frame, ThreadArea* area) {
+  const CallInfo& info = call_info(frame->rax);
   const uint64_t now = ticks_now();
-  EventWriter writer(kCall, area, 440, a, 5);
-  writer.commit(-22, input_hash(call_info(440), frame), now, now);
+  EventWriter writer(kCall, area, (uint16_t)frame->rax, arguments_of(frame), info.arity);
+  writer.commit(-22, input_hash(info, frame), now, now);
   frame->rax = (uint64_t)-22;
 }
+
+// Advice to processes may change this one's memory since kernel 6.13. The program sees an older kernel then.
+void run_process_madvise(CallFrame* frame, ThreadArea* area) {
+  if (control.mode == kModeReplay || !advice_changes_memory(arguments_of(frame)[3])) run_block(frame, area);
+  else record_invalid(frame, area);
+}
+
+// The shim reads the time-stamp counter all the time: a program cannot forbid it to itself.
+bool forbids_counter(const CallFrame* frame) { return frame->rdi == 26 /* PR_SET_TSC */ && (uint32_t)frame->rsi == 2 /* PR_TSC_SIGSEGV */; }
+
+void run_prctl(CallFrame* frame, ThreadArea* area) {
+  if (control.mode == kModeReplay || !forbids_counter(frame)) run_block(frame, area);
+  else record_invalid(frame, area);
+}
+
+long local_invalid(CallFrame*, ThreadArea*) { return -22; }
 
 long local_arch_prctl(CallFrame* frame, ThreadArea*) {
   const uint64_t* a = arguments_of(frame);
   if (a[0] == 0x1001 || a[0] == 0x1004) return -22;  // ARCH_SET_GS, ARCH_GET_GS: %gs is the shim's
+  if (a[0] == 0x1012) return -19;  // ARCH_SET_CPUID: ENODEV, as where the processor cannot; the shim asks it itself
   return native(158, a[0], a[1]);
 }
 long local_robust_list(CallFrame* frame, ThreadArea* area) {
@@ -387,6 +403,10 @@ bool local_call(CallFrame* frame, ThreadArea* area) {
     case 13: function = do_sigaction; break;
     case 14: function = do_sigprocmask; break;
     case 131: function = do_sigaltstack; break;
+    case 157:
+      if (!forbids_counter(frame)) return false;
+      function = local_invalid;
+      break;
     case 158: function = local_arch_prctl; break;
     case 218: function = local_tid_address; break;
     case 273: function = local_robust_list; break;
@@ -424,11 +444,12 @@ bool special_call(CallFrame* frame, ThreadArea* area) {
       if (!another_handler(frame, area)) sigreturn_finish(frame);
       break;
     }
-    case 16: case 31: case 66: case 71: case 72: case 157: case 250: case 317: run_block(frame, area); break;
+    case 16: case 31: case 66: case 71: case 72: case 250: case 317: run_block(frame, area); break;
     case 202:
       if (futex_inherits(arguments_of(frame))) do_futex_inheriting(frame, area);
       else run_block(frame, area);
       break;
+    case 157: run_prctl(frame, area); break;
     case 30: frame->rax = (uint64_t)do_shmat(frame, area); break;
     case 67: frame->rax = (uint64_t)do_shmdt(frame, area); break;
     case 440: run_process_madvise(frame, area); break;
