@@ -233,12 +233,21 @@ long do_madvise(CallFrame* frame, ThreadArea* area) {
   return result;
 }
 
-// Memory with MAP_GROWSDOWN grows as far as RLIMIT_STACK lets it, at replay too.
-void replay_stack_limit(const CallFrame* frame, const ThreadArea* area) {
+// At replay, of a call that succeeded: what later mappings of the program depend on is as it was.
+void replay_setting(const CallFrame* frame, const ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
-  const bool own = frame->rax == 160 || a[0] == 0 || a[0] == area->tid;  // setrlimit, prlimit64
+  if (area->borrowed) return;  // a child's by vfork, and this is its parent
+  if (frame->rax == 135) {     // personality: what is mapped to be read can be executed
+    constexpr uint64_t kReadImpliesExec = 0x400000, kAsk = 0xffffffff;
+    if ((uint32_t)a[0] == kAsk) return;
+    const uint64_t own = (uint64_t)native(135, kAsk) & ~kReadImpliesExec;
+    native(135, own | (a[0] & kReadImpliesExec));
+    return;
+  }
+  // setrlimit, prlimit64: memory with MAP_GROWSDOWN grows as far as RLIMIT_STACK lets it.
+  const bool own = frame->rax == 160 || a[0] == 0 || a[0] == area->tid;
   const uint64_t which = frame->rax == 160 ? a[0] : a[1], wanted = frame->rax == 160 ? a[1] : a[2];
-  if (!own || which != 3 /* RLIMIT_STACK */ || !wanted || area->borrowed) return;
+  if (!own || which != 3 /* RLIMIT_STACK */ || !wanted) return;
   uint64_t limit[2];
   native(97, which, limit);
   limit[0] = min(*(const uint64_t*)wanted, limit[1]);

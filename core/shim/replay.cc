@@ -233,16 +233,17 @@ long replay_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
       signals_deliver(frame, area, Moment::before_call);
       return 0;
     }
-    event = replay_expect(frame, area, kCall, (uint16_t)frame->rax);
+    const uint64_t call = frame->rax;
+    event = replay_expect(frame, area, kCall, (uint16_t)call);
     long result = event->result;
     if (info.rule == kNative) {
-      long here = native_mapping((long)frame->rax, arguments_of(frame));
+      long here = native_mapping((long)call, arguments_of(frame));
       replay_same(event, (uint64_t)result, (uint64_t)here, frame, area);
     }
     const bool restart = event->header.flags & kFlagRestarted;
     replay_apply(event);
     shared_replay_change(event, frame);
-    if ((frame->rax == 160 || frame->rax == 302) && result == 0) replay_stack_limit(frame, area);
+    if ((call == 135 || call == 160 || call == 302) && !failed(result)) replay_setting(frame, area);
     replay_consume(event);
     const bool signal = replay_signal_follows(area);
     if (restart) {

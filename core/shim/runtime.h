@@ -386,7 +386,7 @@ struct DescriptorLink {  // its name below /proc/self/fd
   explicit DescriptorLink(int fd);
 };
 bool advice_changes_memory(uint64_t advice);             // of madvise(2)
-void replay_stack_limit(const CallFrame* frame, const ThreadArea* area);  // a setrlimit(2) or prlimit(2) that succeeded
+void replay_setting(const CallFrame* frame, const ThreadArea* area);  // personality, setrlimit, prlimit64
 long do_io_setup(CallFrame* frame, ThreadArea* area);    // Linux AIO: its ring is a mapping
 long do_io_destroy(CallFrame* frame, ThreadArea* area);
 long native_mapping(long call, const uint64_t* arguments);  // at replay: a mapping call as it is, with the watches told

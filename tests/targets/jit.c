@@ -1,6 +1,7 @@
 // Code made at run time, as a JIT does: it makes system calls from a page that was written and then made executable, and from one
 // that is written while it runs; both are changed and run again. What they call is recorded like all else.
 #include <sys/mman.h>
+#include <sys/personality.h>
 #include <sys/syscall.h>
 
 #include "check.h"
@@ -42,5 +43,12 @@ int main(void) {
   generate(fresh, SYS_getpid, 0);
   CHECK(pipe(ends) == 0 && write(ends[1], fresh, sizeof fresh) == sizeof fresh && read(ends[0], both, sizeof fresh) == sizeof fresh);
   CHECK(((Function)both)(0, 0, 0) == getpid());
+  // What can be read can be executed, for as long as the program wants it so.
+  const int before = personality(0xffffffff);
+  CHECK(before >= 0 && personality((unsigned long)before | READ_IMPLIES_EXEC) == before);
+  unsigned char* plain = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(plain != MAP_FAILED && personality((unsigned long)before) == (before | READ_IMPLIES_EXEC));
+  generate(plain, SYS_getppid, 3);
+  CHECK(((Function)plain)(0, 0, 0) == getppid() + 3);
   return success();
 }
