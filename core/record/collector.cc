@@ -29,6 +29,7 @@
 #include "core/base/processes.h"
 #include "core/base/refusals.h"
 #include "core/record/instrumentable.h"
+#include "core/trace/calls.h"
 #include "core/trace/record.h"
 
 namespace friday {
@@ -739,7 +740,7 @@ std::vector<NodeSummary> Collector::summaries() const {
       s.ended = "never recorded: the program did not load the shim";
       s.complete = false;
     } else if (node->end_reason == format::kEndUnhandled) {
-      s.ended = fmt::format("recording ended at call {} ({}), which is not handled yet; the program went on", node->end_text, node->end_detail);
+      s.ended = ended_at_call_text(static_cast<unsigned>(node->end_detail));
       s.complete = false;
     } else if (node->end_reason == format::kEndDiskFull) {
       s.ended = "recording ended: the disk is full; the program went on";

@@ -59,6 +59,12 @@ std::string call_text(unsigned number) {
   return name.empty() ? fmt::format("call {}", number) : std::string(name);
 }
 
+std::string ended_at_call_text(unsigned number) {
+  const bool filter = number == SYS_prctl || number == SYS_seccomp;
+  return fmt::format("recording ended at call {} ({}), which {}; the program went on", call_text(number), number,
+                     filter ? "sets a seccomp filter or its like: that would judge Friday's own calls" : "is not handled");
+}
+
 std::string signal_text(int number) {
   const char* name = sigabbrev_np(number);
   return name ? fmt::format("SIG{}", name) : fmt::format("signal {}", number);

@@ -25,6 +25,9 @@ std::span<const CallRule> call_rules();
 // "openat", or "call 437" for a number without a name.
 std::string call_text(unsigned number);
 
+// "recording ended at call uselib (134), which is not handled; the program went on".
+std::string ended_at_call_text(unsigned number);
+
 // "SIGTERM", or "signal 99".
 std::string signal_text(int number);
 
