@@ -515,6 +515,9 @@ inline constexpr unsigned kMaxFileNotes = 1024;
 extern FileNote file_notes[kMaxFileNotes];
 extern unsigned file_note_count;
 extern format::ImageRecord image_registers;
+// The components of vector state that the recording machine had and that we keep: x87, SSE, AVX, AVX-512; and the bytes of all of them.
+inline uint64_t state_mask() { return image_registers.xcr0 & 0xe7; }
+inline constexpr uint32_t kMostState = 2688;
 struct MapLine {
   uint64_t low, high, offset, device, inode;
   uint32_t protection;

@@ -47,9 +47,7 @@ void install(int signal, void (*handler)(int, void*, void*), uint64_t flags, uin
 void install_for(int signal);
 void on_step(int signal, void*, void* context);
 
-// The components of extended state that the recording machine had and that we keep: x87, SSE, AVX, AVX-512.
-uint64_t state_mask() { return image_registers.xcr0 & 0xe7; }
-uint32_t state_size(uint64_t mask) { return mask & 0xe0 ? 2688 : mask & 4 ? 832 : 576; }
+uint32_t state_size(uint64_t mask) { return mask & 0xe0 ? kMostState : mask & 4 ? 832 : 576; }
 
 constexpr uint32_t kInitialMxcsr = 0x1f80;
 constexpr uint64_t kMxcsrAt = 24, kPresentAt = 512;

@@ -30,13 +30,11 @@ struct Kept {
   uint64_t entry;
   int socket;             // the child's descriptors are its own: here is Friday's among them
   uint8_t node_uuid[16];  // of the program that the child executes
-  alignas(64) uint8_t state[2688];  // at replay, where the child computes in the same thread: x87, SSE, AVX and AVX-512 registers
+  alignas(64) uint8_t state[kMostState];  // at replay, where the child computes in the same thread: x87, SSE, AVX and AVX-512 registers
 };
 constexpr uint64_t kKeptAt = 0x1000;
 static_assert(sizeof(ThreadArea) <= kKeptAt && kKeptAt + sizeof(Kept) <= kHeldAt);
 constexpr uint64_t kChildStackTop = 0x28000;  // the child's part of the shim's stack is below, its parent's above
-
-uint64_t state_components() { return image_registers.xcr0 & 0xe7; }
 
 Kept* kept_of(ThreadArea* area) { return (Kept*)((uint64_t)area + kKeptAt); }
 
@@ -91,7 +89,7 @@ long replay_vfork(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
     keep(area, frame, c);
     Kept* k = kept_of(area);
     memset(k->state, 0, sizeof k->state);
-    friday_xsave(k->state, state_components());
+    friday_xsave(k->state, state_mask());
     area->borrowed = 1;
     const ChildPart* child = (const ChildPart*)replay_part(event, kChild, 0, nullptr);
     if (!child) replay_fail("the beginning of a child by vfork without its pid", (long)event->index);
@@ -167,7 +165,7 @@ bool parent_is_due(const ThreadArea* area, const EventRecord* next) {
 
 void resume_parent(CallFrame* frame, ThreadArea* area) {
   give_back(area);
-  friday_xrstor(kept_of(area)->state, state_components());
+  friday_xrstor(kept_of(area)->state, state_mask());
   EventRecord* event = replay_peek();
   *frame = kept_of(area)->frame;
   frame->rax = (uint64_t)event->result;
