@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "core/base/elf.h"
+#include "core/record/loops.h"
 
 namespace friday {
 namespace {
@@ -21,6 +22,7 @@ struct Instruction {
   bool movable;  // means the same elsewhere: no branch, nothing relative to rip
   ZydisMnemonic mnemonic;
   uint8_t detail;  // rdrand: register and width
+  uint64_t target; // of a direct branch; 0: none
 };
 
 // Instructions that the shim carries out in place of the processor.
@@ -43,11 +45,14 @@ class Scanner {
     for (size_t i = 0; i < starts.size(); i++) decode(starts[i], i + 1 < starts.size() ? starts[i + 1] : ~0ull);
     std::vector<Site> sites;
     for (const auto& run : runs_) choose(run, sites);
-    std::sort(sites.begin(), sites.end(), [](const Site& a, const Site& b) { return a.offset < b.offset; });
+    std::sort(sites.begin(), sites.end(), in_order);
+    add_loops(sites);
     return sites;
   }
 
  private:
+  static bool in_order(const Site& a, const Site& b) { return a.offset < b.offset; }
+
   // Decodes from `start` to `end` or the segment's end; keeps only the neighbourhoods of interesting instructions.
   void decode(uint64_t start, uint64_t end) {
     uint64_t offset = elf_.offset_of(start);
@@ -55,7 +60,7 @@ class Scanner {
       if (s.p_type == PT_LOAD && start >= s.p_vaddr && start < s.p_vaddr + s.p_filesz) end = std::min(end, s.p_vaddr + s.p_filesz);
     if (offset == ~0ull || end <= start || !elf_.at<char>(offset, end - start)) return;
     std::vector<Instruction> run;
-    bool interesting = false;
+    bool interesting = false, jumps_unknown = false, loops = false;
     for (uint64_t address = start; address < end;) {
       ZydisDecodedInstruction decoded;
       const char* bytes = elf_.content.data() + offset + (address - start);
@@ -65,8 +70,15 @@ class Scanner {
       const bool branch = category == ZYDIS_CATEGORY_COND_BR || category == ZYDIS_CATEGORY_UNCOND_BR ||
                           category == ZYDIS_CATEGORY_CALL || category == ZYDIS_CATEGORY_RET ||
                           category == ZYDIS_CATEGORY_INTERRUPT || category == ZYDIS_CATEGORY_SYSCALL;
-      if (branch && decoded.raw.imm[0].is_relative) targets_.insert(address + decoded.length + decoded.raw.imm[0].value.s);
-      Instruction in{address, decoded.length, !relative && !branch, decoded.mnemonic, 0};
+      Instruction in{address, decoded.length, !relative && !branch, decoded.mnemonic, 0, 0};
+      if (branch && decoded.raw.imm[0].is_relative) {
+        const uint64_t target = address + decoded.length + static_cast<uint64_t>(decoded.raw.imm[0].value.s);
+        targets_.insert(target);
+        if (category != ZYDIS_CATEGORY_CALL) in.target = target;
+        loops = loops || (in.target >= start && in.target <= address);
+      } else {
+        jumps_unknown = jumps_unknown || category == ZYDIS_CATEGORY_UNCOND_BR;
+      }
       if (decoded.mnemonic == ZYDIS_MNEMONIC_RDRAND || decoded.mnemonic == ZYDIS_MNEMONIC_RDSEED)
         in.detail = static_cast<uint8_t>((decoded.raw.modrm.rm | (decoded.raw.rex.B << 3)) |
                                          (decoded.operand_width == 16 ? 0 : decoded.operand_width == 32 ? 1 : 2) << 4);
@@ -74,7 +86,44 @@ class Scanner {
       run.push_back(in);
       address += decoded.length;
     }
+    if (loops) find_loops(run, offset - start, jumps_unknown);
     if (interesting) runs_.push_back(std::move(run));
+  }
+
+  // `delta` leads from an address of the function to its place in the file.
+  void find_loops(const std::vector<Instruction>& run, uint64_t delta, bool jumps_unknown) {
+    for (const auto& in : run) {
+      const uint64_t end = in.address + in.length;
+      if (in.target < run.front().address || in.target > in.address || end - in.target > kLongestLoop) continue;
+      auto at = std::lower_bound(run.begin(), run.end(), in.target, [](const Instruction& i, uint64_t address) { return i.address < address; });
+      if (at->address != in.target) continue;
+      auto windows = loop_windows(decoder_, elf_.content.substr(in.target + delta, end - in.target), in.target, jumps_unknown);
+      if (!windows.empty()) loops_.push_back(std::move(windows));
+    }
+  }
+
+  // A site in each loop, where nobody jumps into it and no other one stands.
+  void add_loops(std::vector<Site>& sites) const {
+    std::vector<Site> chosen;
+    const auto overlap = [](const Site& a, const Site& b) { return a.offset < b.offset + b.length + 2 && b.offset < a.offset + a.length + 2; };
+    for (const auto& windows : loops_) {
+      for (const LoopWindow& window : windows) {
+        bool whole = true;
+        for (unsigned i = 1; i < window.length; i++) whole = whole && !is_target(window.start + i);
+        if (!whole) continue;
+        const Site site{elf_.offset_of(window.start), shim::kSiteLoop, window.length, window.displacement};
+        auto next = std::lower_bound(sites.begin(), sites.end(), site, in_order);
+        const bool taken = (next != sites.end() && overlap(site, *next)) || (next != sites.begin() && overlap(site, next[-1]));
+        if (!taken) chosen.push_back(site);
+        if (!taken) break;
+      }
+    }
+    std::sort(chosen.begin(), chosen.end(), in_order);
+    const size_t others = sites.size();
+    for (const Site& site : chosen)
+      if (sites.size() == others || !overlap(site, sites.back())) sites.push_back(site);
+    if (sites.size() - others > shim::kMaxLoops) sites.resize(others + shim::kMaxLoops);
+    std::sort(sites.begin(), sites.end(), in_order);
   }
 
   bool is_target(uint64_t address) const { return targets_.contains(address); }
@@ -144,6 +193,7 @@ class Scanner {
   const Elf& elf_;
   ZydisDecoder decoder_;
   std::vector<std::vector<Instruction>> runs_;
+  std::vector<std::vector<LoopWindow>> loops_;
   std::unordered_set<uint64_t> targets_;
 };
 

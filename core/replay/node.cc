@@ -110,7 +110,7 @@ bool ReplayNode::carried_out_at(Addr address) { return patched_.window_at(addres
 
 const shim::Patch* ReplayNode::planted_at(Addr address) {
   load_patches();  // code that was loaded since
-  auto it = std::ranges::find_if(patches_, [&](const shim::Patch& p) { return p.start == address.value && p.kind >= shim::kSiteRdtsc; });
+  auto it = std::ranges::find_if(patches_, [&](const shim::Patch& p) { return p.start == address.value && shim::is_planted(p.kind); });
   return it == patches_.end() ? nullptr : &*it;
 }
 
@@ -300,7 +300,19 @@ const shim::Patch* ReplayNode::patch_by_stub(uint64_t rip) const {
   auto it = std::upper_bound(patches_.begin(), patches_.end(), rip, [](uint64_t a, const shim::Patch& p) { return a < p.stub; });
   if (it == patches_.begin()) return nullptr;
   --it;
-  return it->kind < shim::kSiteRdtsc && rip < it->stub + 80 ? &*it : nullptr;
+  return !shim::is_planted(it->kind) && rip < it->stub + 80 ? &*it : nullptr;
+}
+
+std::optional<Addr> ReplayNode::moved_from(uint64_t rip) const {
+  const shim::Patch* patch = patch_by_stub(rip);
+  if (!patch || patch->kind != shim::kSiteLoop || rip < patch->resume || rip >= patch->resume + patch->length) return std::nullopt;
+  return Addr{patch->start + (rip - patch->resume)};
+}
+
+const shim::Patch* ReplayNode::loop_at(Addr address) {
+  load_patches();
+  auto it = std::ranges::find_if(patches_, [&](const shim::Patch& p) { return p.start == address.value && p.kind == shim::kSiteLoop; });
+  return it == patches_.end() ? nullptr : &*it;
 }
 
 bool ReplayNode::probing(ThreadId id) const {
@@ -411,7 +423,10 @@ Result<void> ReplayNode::end_call(ThreadId id) {
   thread->at_breakpoint = detour->at_breakpoint;
   thread->held.reset();
   thread->deliver = 0;
+  // What it passed of loop sites does not count.
+  constexpr size_t loops = offsetof(ThreadArea, loops_left);
   if (!process_->write(area_address(id.value), &detour->area, offsetof(ThreadArea, pending_head)) ||
+      !process_->write(area_address(id.value) + loops, &detour->area.loops_left, offsetof(ThreadArea, loops_next) - loops) ||
       !TracedProcess::set_registers(thread->tid, back))
     return std::unexpected(gone(info_.id));
   return set_extended_state(id, detour->extended);

@@ -182,6 +182,9 @@ class ReplayNode final : public NodeControl {
   // Has the shim put an instruction there that it carries out itself?
   bool carried_out_at(Addr address);
   const shim::Patch* planted_at(Addr address);
+  // A loop site whose window begins there; and of one of its moved instructions, where the program has it.
+  const shim::Patch* loop_at(Addr address);
+  std::optional<Addr> moved_from(uint64_t rip) const;
   // Gives the breakpoints room for their pads beside the modules there are; a hit then costs no single step.
   Result<void> make_pad_areas();
   PatchedBytes& patched_bytes() { return patched_; }

@@ -403,7 +403,8 @@ std::optional<std::optional<ReplayStop>> ReplaySession::debug_stop(ReplayNode& n
   if (node.breakpoints().in_pad(Addr{r.rip})) (void)node.breakpoints().leave_pad(ThreadId{thread.number});
   thread.at_breakpoint = TracedProcess::registers(thread.tid, r) && node.breakpoints().contains(Addr{r.rip});
   ReplayStop stop = stop_of(ReplayStop::Kind::watch, node, thread);
-  stop.pc = node.in_shim(r.rip) ? Addr{node.call_site(ThreadId{thread.number})} : (*outcome)->pc;
+  const std::optional<Addr> moved = node.moved_from(r.rip);
+  stop.pc = moved ? *moved : node.in_shim(r.rip) ? Addr{node.call_site(ThreadId{thread.number})} : (*outcome)->pc;
   stop.hits = std::move((*outcome)->hits);
   return std::optional(std::move(stop));
 }
@@ -467,6 +468,7 @@ std::optional<ReplayStop> ReplaySession::handle_fault(ReplayNode& node, ReplayNo
     return std::nullopt;
   }
   const Addr address{reinterpret_cast<uint64_t>(info.si_addr)};
+  const std::optional<Addr> moved = node.moved_from(r.rip);  // it is the program's
   if (signal == SIGSEGV && node.watches().protects(address)) {
     // A recorded output that the shim copies into a watched page faults in the shim: there its own registers are meant.
     node.show_hardware(node.in_shim(r.rip));
@@ -480,7 +482,7 @@ std::optional<ReplayStop> ReplaySession::handle_fault(ReplayNode& node, ReplayNo
         return std::nullopt;
       }
       ReplayStop stop = stop_of(ReplayStop::Kind::watch, node, thread);
-      stop.pc = in_program ? outcome->pc : Addr{node.call_site(ThreadId{thread.number})};
+      stop.pc = in_program ? outcome->pc : moved ? *moved : Addr{node.call_site(ThreadId{thread.number})};
       stop.hits = std::move(outcome->hits);
       // The store may have been the last instruction before a breakpoint: it is hit when the thread goes on.
       return stop;
@@ -505,23 +507,24 @@ std::optional<ReplayStop> ReplaySession::handle_fault(ReplayNode& node, ReplayNo
     fclose(status);
   }
   // The shim reads what the program points at; where that leads nowhere it helps itself.
-  const bool expected = signal != SIGILL && node.in_shim(r.rip) && node.probing(ThreadId{thread.number});
-  if (expected || (!thread.detour && !node.in_shim(r.rip) && (caught >> (signal - 1) & 1))) {
+  const bool in_shim = node.in_shim(r.rip) && !moved;
+  const bool expected = signal != SIGILL && in_shim && node.probing(ThreadId{thread.number});
+  if (expected || (!thread.detour && !in_shim && (caught >> (signal - 1) & 1))) {
     thread.deliver = signal;
     resume_thread(node, thread);
     return std::nullopt;
   }
   ReplayStop stop = stop_of(ReplayStop::Kind::signal, node, thread);
   stop.signal = signal;
-  stop.pc = Addr{r.rip};
+  stop.pc = moved.value_or(Addr{r.rip});
   if (thread.detour) return stop;
   const bool recorded = dies_as_recorded(node, signal);
   const uint64_t place = recorded ? place_of_fault(node) : 0;
-  if (!recorded || (place && place != r.rip)) {
+  if (!recorded || (place && place != stop.pc.value)) {
     (void)stop_group();
     return diverge(node, thread, explain_death(node, schedule_, ThreadId{thread.number}, signal, place ? std::optional(Addr{place}) : std::nullopt));
   }
-  auto ended = end_node(node, ThreadId{thread.number}, {NodeOutcome::How::signal, signal, fmt::format("at {:#x}", r.rip)});
+  auto ended = end_node(node, ThreadId{thread.number}, {NodeOutcome::How::signal, signal, fmt::format("at {:#x}", stop.pc.value)});
   if (ended && ended->kind == ReplayStop::Kind::ended) stop.text = "last";
   return stop;
 }

@@ -49,7 +49,7 @@ Result<ReplayStop> ReplaySession::step(NodeId id, ThreadId thread_id) {
   // The step led into a system call (or starts inside one), or to an instruction that the shim carries out: that is done whole,
   // and the others follow the recorded order. A handler of the program's runs to where it comes back.
   uint64_t back;
-  const shim::Patch* patch = parked ? nullptr : node.patch_by_stub(hardware.rip);
+  const shim::Patch* patch = parked ? node.loop_at(Addr{before.rip}) : node.patch_by_stub(hardware.rip);
   if (planted) back = planted->start + planted->length;
   else if (patch) back = patch->resume ? patch->start + patch->length : patch->syscall + 2;
   else back = before.rip;

@@ -9,6 +9,7 @@ using namespace format;
 static_assert(__builtin_offsetof(CallFrame, rip) == 120 && __builtin_offsetof(CallFrame, full) == 152);
 static_assert(__builtin_offsetof(ThreadArea, trap_rip) == 24 && __builtin_offsetof(ThreadArea, frame) == 32);
 static_assert(__builtin_offsetof(ThreadArea, pending_head) == 144 && __builtin_offsetof(ThreadArea, pending_tail) == 148);
+static_assert(__builtin_offsetof(ThreadArea, yield_kind) == 2336 && kYieldLoop == 6);
 static_assert(__builtin_offsetof(ImageRecord, rip) == 16 && __builtin_offsetof(ImageRecord, rsp) == 24);
 
 namespace {

@@ -1,10 +1,11 @@
 # Where the program's calls enter the shim and leave it, and the few instructions that the core must know by address.
 # Offsets of CallFrame and ThreadArea are fixed by shim_abi.h and checked by static_assert in dispatch.cc.
+  .set YIELD_KIND, 2336  # in ThreadArea
   .text
   .globl friday_syscall, friday_syscall_instruction, friday_interruptible, friday_interruptible_start
   .globl friday_interruptible_call, friday_interruptible_abort, friday_enter, friday_enter_trap, friday_leave
-  .globl friday_enter_yield
-  .hidden friday_enter_yield, friday_yield
+  .globl friday_enter_yield, friday_enter_loop
+  .hidden friday_enter_yield, friday_enter_loop, friday_yield
   .globl friday_clone, friday_trap_instruction, friday_trap_site, friday_copy_out, friday_copy_instruction
   .globl friday_snapshot, friday_xsave, friday_xrstor, friday_signal_return, friday_probe, friday_exit_thread
   .hidden friday_syscall, friday_syscall_instruction, friday_interruptible, friday_interruptible_start
@@ -95,6 +96,9 @@ friday_enter:
   mov %rbx, %rdi
   jmp friday_leave
 
+# From the stub of a loop site (loop.cc); 6 is kYieldLoop.
+friday_enter_loop:
+  movq $6, %gs:YIELD_KIND
 # The program is made to wait where it makes no call; %gs:24 is where it goes on. All registers are its own.
 friday_enter_yield:
   mov %rsp, %gs:8

@@ -10,10 +10,12 @@ uint64_t stack_top;
 
 namespace {
 
-constexpr uint32_t kMaxPatches = 8192, kTable = 32768;
-constexpr uint64_t kStubRoom = 64;  // bytes that a site takes at most
+constexpr uint32_t kMaxPatches = 10240, kMostLoops = 2048, kTable = 32768;
+constexpr uint64_t kStubRoom = 80;  // bytes that a site takes at most
 static_assert(kMaxPatches * kStubRoom + 0x1000 + (1 << 20) <= kPadSize);
 Patch patches[kMaxPatches];
+uint16_t loops[kMostLoops];  // indices of those in loops
+uint32_t loop_count;
 uint16_t by_resume[kTable], by_return[kTable];  // index + 1
 
 uint32_t slot(uint64_t address) { return (uint32_t)(address * 0x9e3779b97f4a7c15ull >> 49); }
@@ -91,6 +93,56 @@ bool bytes_are_calls(const Site& site, const uint8_t* at) {
   }
 }
 
+void jump_to_stub(const Patch& patch, uint8_t* at, uint8_t*& to) {
+  to = (uint8_t*)(((uint64_t)to + 15) & ~15ull);
+  uint8_t* p = at;
+  *p++ = 0xe9;
+  put32(p, (int64_t)(patch.stub - ((uint64_t)p + 4)));
+  while (p < at + patch.length) *p++ = 0x90;
+}
+
+// movl $half, %gs:offset
+void put_store(uint8_t*& to, uint32_t offset, uint32_t half) {
+  const uint8_t move[] = {0x65, 0xc7, 0x04, 0x25};
+  put_bytes(to, move, 4);
+  put32(to, (int32_t)offset);
+  put32(to, (int32_t)half);
+}
+
+// The stub of a loop: decq %gs:loops_left; jz 2f; cmp %esp, %esp; 1: what was moved; jmp back; 2: the address of 1 becomes
+// ThreadArea::trap_rip; jmp *friday_enter_loop. The comparison gives the flags, which the program has no use for there, the same
+// values in recording and replay, and changes nothing else.
+bool put_loop(const Site& site, uint8_t* at, uint8_t*& to, Patch& patch) {
+  constexpr uint8_t kDec[] = {0x65, 0x48, 0xff, 0x0c, 0x25}, kSame[] = {0x39, 0xe4}, kJumpBack = 5;
+  uint8_t* const moved = to + sizeof kDec + 4 + 2 + sizeof kSame;
+  int32_t displacement = 0;
+  if (site.detail) memcpy(&displacement, at + site.detail, 4);
+  const int64_t wanted = displacement + ((int64_t)at - (int64_t)moved);
+  if (loop_count == kMostLoops || (site.detail && wanted != (int32_t)wanted) || site.length > sizeof patch.original || site.detail + 4u > site.length) return false;
+  patch.syscall = patch.start;
+  patch.resume = (uint64_t)moved;
+  put_bytes(to, kDec, sizeof kDec);
+  put32(to, __builtin_offsetof(ThreadArea, loops_left));
+  *to++ = 0x74;
+  *to++ = (uint8_t)(sizeof kSame + site.length + kJumpBack);
+  put_bytes(to, kSame, sizeof kSame);
+  put_bytes(to, at, site.length);
+  if (site.detail) {
+    uint8_t* field = moved + site.detail;
+    put32(field, wanted);
+  }
+  *to++ = 0xe9;
+  put32(to, (int64_t)(patch.start + site.length - ((uint64_t)to + 4)));
+  put_store(to, __builtin_offsetof(ThreadArea, trap_rip), (uint32_t)patch.resume);
+  put_store(to, __builtin_offsetof(ThreadArea, trap_rip) + 4, (uint32_t)(patch.resume >> 32));
+  const uint8_t jump[] = {0xff, 0x25, 0, 0, 0, 0};
+  put_bytes(to, jump, 6);
+  const uint64_t entry = (uint64_t)friday_enter_loop;
+  put_bytes(to, &entry, 8);
+  jump_to_stub(patch, at, to);
+  return true;
+}
+
 // One site; `to` is where its stub goes. False: left to the catch-all.
 bool patch_site(const Site& site, uint8_t* at, uint8_t*& to) {
   if (control.patch_count >= kMaxPatches || !bytes_are_calls(site, at)) return false;
@@ -104,13 +156,16 @@ bool patch_site(const Site& site, uint8_t* at, uint8_t*& to) {
   patch.resume = 0;
   memcpy(patch.original, at, site.length);
   const uint16_t index = (uint16_t)control.patch_count;
-  if (site.kind >= kSiteRdtsc) {
+  if (is_planted(site.kind)) {
     patch.syscall = patch.start;
     patch.stub = site.detail;  // which register, how wide
     enter(by_return, patch.start, index);
     at[0] = 0x0f;
     at[1] = 0x0b;
     for (unsigned i = 2; i < site.length; i++) at[i] = 0x90;
+  } else if (site.kind == kSiteLoop) {
+    if (!put_loop(site, at, to, patch)) return false;
+    loops[loop_count++] = index;
   } else {
     if (site.kind == kSiteBefore) {
       patch.syscall = patch.start + site.length;
@@ -126,11 +181,7 @@ bool patch_site(const Site& site, uint8_t* at, uint8_t*& to) {
       enter(by_resume, patch.resume, index);
       enter(by_return, patch.syscall + 2, index);
     }
-    to = (uint8_t*)(((uint64_t)to + 15) & ~15ull);
-    uint8_t* p = at;
-    *p++ = 0xe9;
-    put32(p, (int64_t)(patch.stub - ((uint64_t)p + 4)));
-    while (p < at + site.length) *p++ = 0x90;
+    jump_to_stub(patch, at, to);
   }
   control.patch_count++;
   return true;
@@ -150,6 +201,33 @@ const Patch* patch_of_return(uint64_t address) {
   return find(by_return, address, [=](const Patch& p) { return p.kind == kSiteAfter && p.syscall + 2 == address; });
 }
 
+const Patch* loop_of_stub(uint64_t address) {
+  for (uint32_t i = 0; i < loop_count; i++) {
+    const Patch& patch = patches[loops[i]];
+    if (address - patch.resume < patch.length) return &patch;
+  }
+  return nullptr;
+}
+uint64_t loop_original(uint64_t address) {
+  const Patch* patch = loop_of_stub(address);
+  return patch ? patch->start + (address - patch->resume) : address;
+}
+uint64_t loop_moved(uint64_t address) {
+  for (uint32_t i = 0; i < loop_count; i++) {
+    const Patch& patch = patches[loops[i]];
+    if (address - patch.start - 1 >= patch.length - 1u) continue;
+    // Other code may stand there by now.
+    bool there = false;
+    probed([&] {
+      int32_t distance;
+      memcpy(&distance, (const void*)(patch.start + 1), 4);
+      there = *(const uint8_t*)patch.start == 0xe9 && patch.start + 5 + (uint64_t)(int64_t)distance == patch.stub;
+    });
+    if (there) return patch.resume + (address - patch.start);
+  }
+  return address;
+}
+
 uint64_t patch_module(const ModuleView& module, const Site* sites, uint32_t count, uint64_t stubs, uint32_t* patched, uint32_t* trapped) {
   control.patches = (uint64_t)patches;
   *patched = *trapped = 0;
@@ -157,7 +235,7 @@ uint64_t patch_module(const ModuleView& module, const Site* sites, uint32_t coun
   if (!stubs) stubs = reserve_near(module.low, module.high);
   else native(9, stubs, kPadSize, 0, 0x104022, -1, 0);
   if (!stubs) {
-    *trapped = count;
+    for (uint32_t i = 0; i < count; i++) *trapped += sites[i].kind != kSiteLoop;
     return 0;
   }
   uint8_t* to = (uint8_t*)stubs;
@@ -171,8 +249,8 @@ uint64_t patch_module(const ModuleView& module, const Site* sites, uint32_t coun
     const bool wanted = !catch_all_only || site.kind >= kSiteRdtsc;
     const uint64_t page = address & ~4095ull, size = page_up(address + site.length) - page;
     const bool writable = stubs_writable && inside && wanted && (all_writable || !failed(native(10, page, size, 3)));
-    if (writable && patch_site(site, (uint8_t*)address, to)) ++*patched;
-    else ++*trapped;
+    const bool done = writable && patch_site(site, (uint8_t*)address, to);
+    if (site.kind != kSiteLoop) ++*(done ? patched : trapped);
     if (writable && !all_writable) native(10, page, size, 5);
   }
   if (all_writable) native(10, module.low, module.high - module.low, 5);
@@ -293,7 +371,7 @@ void give_result(const Patch& patch, const InstructionResult& r, CallFrame* fram
 
 bool emulate_instruction(CallFrame* frame, const uint8_t* state) {
   const uint64_t at = frame->rip;
-  const Patch* patch = find(by_return, at, [=](const Patch& p) { return p.kind >= kSiteRdtsc && p.start == at; });
+  const Patch* patch = find(by_return, at, [=](const Patch& p) { return is_planted(p.kind) && p.start == at; });
   if (!patch) return false;
   ThreadArea* area = me();
   if (patch->kind == kSiteXsave) {
@@ -339,7 +417,7 @@ void instructions_give_back() {
     const Patch& patch = patches[i];
     uint8_t* const at = (uint8_t*)patch.start;
     const uint64_t low = patch.start & ~4095ull, size = page_up(patch.start + patch.length) - low;
-    const bool planted = patch.kind >= kSiteRdtsc && probed([&] { (void)*(volatile uint16_t*)at; }) && at[0] == 0x0f && at[1] == 0x0b;
+    const bool planted = is_planted(patch.kind) && probed([&] { (void)*(volatile uint16_t*)at; }) && at[0] == 0x0f && at[1] == 0x0b;
     if (!planted || failed(native(10, low, size, 7))) continue;
     for (unsigned k = 2; k < patch.length; k++) at[k] = patch.original[k];
     uint16_t front;

@@ -103,6 +103,8 @@ void become_only_thread(ThreadArea* area) {
   }
   area->kernel_tid = (uint32_t)native(186);
   area->look_timer = 0;
+  area->loops_next = 0;
+  loops_let(area, 0);
   robust_forked(area);
   token_start(area);
 }
@@ -218,6 +220,7 @@ static uint8_t dispatch_blocks = 1;
 // their ends must go on being caught.
 void process_seals(ThreadArea* area) {
   sealed = true;
+  loops_let(area, 0);
   instructions_give_back();
   if (!catch_all_only && live_threads == 1) dispatch_blocks = 0;
   if (area->clear_tid) native(218, area->clear_tid);

@@ -95,7 +95,9 @@ void replay_consume(EventRecord* event) {
   const EventRecord* next = replay_peek();
   if (next) robust_apply(next, true);
   while (!next && control.cut) trap(kTrapEndOfTrace, 0);
-  if (next && next->header.type == kYield && next->call == kYieldSpin) trap(kTrapSpin, 0);
+  if (!next || next->header.type != kYield) return;
+  if (next->call == kYieldLoop) loops_expect(next);
+  if (next->call == kYieldSpin) trap(kTrapSpin, 0);
 }
 
 const void* replay_part(const EventRecord* event, PartKind kind, unsigned nth, PartHeader* header) {
@@ -169,7 +171,10 @@ void replay_wait(ThreadArea* area) {
 
 // The program's way to its first event belongs to the turn of that event: what it does there is done at its time too.
 void replay_start() {
-  if (replay_peek()) pass_gates();
+  const EventRecord* next = replay_peek();
+  if (!next) return;
+  if (next->header.type == kYield && next->call == kYieldLoop) loops_expect(next);
+  pass_gates();
 }
 
 void replay_begin(ThreadArea* area) {

@@ -28,6 +28,7 @@ long friday_interruptible(ThreadArea* area, long number, const uint64_t* argumen
 extern char friday_interruptible_start[], friday_interruptible_call[], friday_interruptible_abort[];
 void friday_enter();           // where patched call sites arrive
 void friday_enter_yield();     // where a thread is sent that shall wait without a call
+void friday_enter_loop();      // where a loop site arrives at its last pass
 void friday_enter_trap();      // where calls caught by SIGSYS arrive
 [[noreturn]] void friday_exit_thread(uint64_t low, uint64_t size, uint64_t code);  // unmaps [low, low + size) and ends the thread
 [[noreturn]] void friday_leave(CallFrame* frame);  // back to the program, frame->full or not
@@ -202,6 +203,7 @@ inline void end_patience(uint32_t* waiter, uint32_t* all) {
   if (__atomic_exchange_n(waiter, 0, __ATOMIC_SEQ_CST)) __atomic_sub_fetch(all, 1, __ATOMIC_SEQ_CST);
 }
 bool token_wanted();                                        // somebody waits
+bool token_lasted(long ns);                                 // this turn has
 bool token_overdue();                                       // and this turn has lasted
 void token_leave(ThreadArea* area);                         // a thread ends
 void token_keep(ThreadArea* area);                          // after a child by vfork has had it in the thread's name
@@ -247,7 +249,14 @@ bool pause_yields(ThreadArea* area);  // counts a `pause`; true if the thread gi
 void yield_behind_call(CallFrame* frame, ThreadArea* area);
 void enter_yield(CallFrame* frame, ThreadArea* area, format::YieldKind kind);  // from a signal handler: `frame` leads there
 
-// ---- spin.cc: loops without a call
+// ---- loop.cc: sites in loops that may wait
+uint64_t loops_passed(const ThreadArea* area);                // how many `area`'s thread has passed, in recording and replay
+void loops_let(ThreadArea* area, uint64_t passes);            // it stops at the last of so many; 0: never
+void loops_ask(ThreadArea* area);                             // in a handler: the next one that it passes is where it gives way
+bool loops_yield(ThreadArea* area);                           // it has stopped; true: there is something to give way to
+void loops_expect(const format::EventRecord* next);           // at replay: such a yield is the next event
+
+// ---- spin.cc: loops without a call in which nothing changes
 struct SpinFound {
   format::SpinPoint point;
   uint64_t steps, hash;
@@ -481,6 +490,9 @@ uint64_t patch_module(const ModuleView& module, const Site* sites, uint32_t coun
 const Patch* patch_of_resume(uint64_t address);   // by stub continuation
 void find_site(CallFrame* frame);                 // fills in CallFrame::site
 const Patch* patch_of_return(uint64_t address);   // by address behind the syscall instruction
+const Patch* loop_of_stub(uint64_t address);      // whose moved instructions stand there
+uint64_t loop_original(uint64_t address);         // of a moved instruction in the program; of anything else the address itself
+uint64_t loop_moved(uint64_t address);            // the reverse, for what lies behind the first byte of a window
 void vdso_redirect(uint64_t low, uint64_t high, const HelloReply& offsets);
 extern bool catch_all_only;
 extern uint64_t stack_top;  // end of the main thread's stack; 0: not known

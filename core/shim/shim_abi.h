@@ -13,7 +13,7 @@
 namespace friday::shim {
 
 inline constexpr uint64_t kControlMagic = 0x4c4f52544e4f4346;  // "FCONTROL"
-inline constexpr uint32_t kAbiVersion = 9;
+inline constexpr uint32_t kAbiVersion = 10;
 
 // Fixed places in the address space, the same at record and replay, far from where the kernel puts anything by itself.
 inline constexpr uint64_t kStubAddress = 0x130000000000;      // replay only: the stub that rebuilds the image
@@ -85,6 +85,9 @@ struct ThreadArea {
   uint64_t held_words;    // of TokenArea::held, those of this thread
   uint64_t probe;         // not 0: the shim reads what the program points at, and a fault there is expected (runtime.h Probe)
   uint32_t patient;       // it waits for the token and runs (token.cc)
+  // Loop sites (loop.cc): each takes one from `loops_left` and stops the thread at 0. Those passed so far: `loops_base` - `loops_left`.
+  uint64_t loops_left, loops_base;
+  uint64_t loops_next, loops_looked;  // how many it passes until it looks whether somebody waits, 0: it does not; when it looked last
 };
 
 enum TrapReason : uint32_t {
@@ -127,11 +130,11 @@ struct DivergenceReport {
   uint64_t expected, actual;
 };
 
-// A patched call site, for whoever must show the original bytes or translate an address.
+// A patched site, for whoever must show the original bytes or translate an address.
 struct Patch {
   uint64_t start;         // first byte replaced
-  uint64_t syscall;       // address of the syscall instruction
-  uint64_t stub, resume;  // stub code, and where in it the instructions after the call stand (0: behind the call itself)
+  uint64_t syscall;       // address of the syscall instruction; kSiteLoop: `start`
+  uint64_t stub, resume;  // stub code, and where in it the instructions after the call stand (0: behind the call itself); kSiteLoop: the moved ones
   uint8_t length;         // bytes replaced
   uint8_t kind;           // SiteKind
   uint8_t original[14];
@@ -319,7 +322,9 @@ enum SiteKind : uint8_t {
   kSitePause = 8,
   kSiteXsave = 9,                    // `detail` 1: the compact form
   kSiteCpuid = 10,
+  kSiteLoop = 11,                    // instructions of a loop that may wait, moved to the stub; `detail`: where in them a displacement to rip stands, 0: none
 };
+constexpr bool is_planted(unsigned kind) { return kind >= kSiteRdtsc && kind != kSiteLoop; }  // an ud2, which the shim carries out
 
 struct Site {
   uint64_t offset : 48;  // in the file, of the first byte replaced
@@ -330,6 +335,7 @@ struct Site {
 static_assert(sizeof(Site) == 8);
 
 inline constexpr uint32_t kMaxSites = 20000;
+inline constexpr uint32_t kMaxLoops = 1000;  // of them, kSiteLoop
 struct ModuleReply {
   uint8_t file[16];     // zero: no copy could be made
   uint64_t file_size;

@@ -160,6 +160,7 @@ constexpr uint64_t kTrapFlag = 0x100;
 
 // In a handler: the thread goes on under the trap flag, if it may be turning in circles.
 void look_for_spin(ThreadArea* area, UserContext* u) {
+  loops_ask(area);
   if (!spin_begin(area, point_of(u->context))) {
     spin_tell(area, u->context.rip);
     if (signals_pending(area)) spin_look_later(area);
@@ -278,13 +279,15 @@ void on_fault(int signal, void* info, void* context) {
   SignalContext& c = ((UserContext*)context)->context;
   ThreadArea* area = me();
   if (leave_probe(area, c)) return;
+  const uint64_t at = loop_original(c.rip);
   if (actions[signal].handler <= 1 || area->signal_mask & bit(signal)) {
     let_it_kill(signal);
-    note_fault(c.rip);
+    note_fault(at);
     return;
   }
   CallFrame frame = {};
   copy_registers(&frame, c);
+  frame.rip = at;
   // The address is what the last page fault left, unless this is one.
   uint64_t fault[3] = {c.err, c.trapno, c.trapno == 14 /* page fault */ ? c.cr2 : 0};
   // The kernel restores extended state from its own frame on our return.
@@ -532,9 +535,10 @@ void do_sigreturn(CallFrame* frame, ThreadArea* area) {
   frame->full = 1;
 }
 
-// The address behind a call may lie in the middle of its patch: go on in the stub.
+// The address behind a call may lie in the middle of its patch, as may that of an instruction of a loop: go on in the stub.
 void sigreturn_finish(CallFrame* frame) {
   if (const Patch* patch = patch_of_return(frame->rip)) frame->rip = patch->resume;
+  else frame->rip = loop_moved(frame->rip);
 }
 
 long do_sigaction(CallFrame* frame, ThreadArea* area) {

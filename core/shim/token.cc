@@ -228,6 +228,8 @@ void token_spare(ThreadArea* area, bool on) {
 
 bool token_wanted() { return __atomic_load_n(&waiting, __ATOMIC_RELAXED) != 0 || group_wanted(); }
 
+bool token_lasted(long ns) { return elapsed(held_since, ns); }
+
 bool token_overdue() { return (__atomic_load_n(&waiting, __ATOMIC_RELAXED) && turn_lasted(held_since)) || group_overdue(); }
 
 bool token_yield(ThreadArea* area) {

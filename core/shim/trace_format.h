@@ -139,6 +139,7 @@ enum YieldKind : uint16_t {
   kYieldInstruction = 3,  // behind the instruction event before it
   kYieldResumed = 4, // the thread that gave its turn away goes on, after other processes ran
   kYieldCall = 5,    // behind the call before it, one that kept the token
+  kYieldLoop = 6,    // at a loop site; argument 0: how many times the thread has passed one, this time included
 };
 enum InstructionKind : uint16_t { kRdtsc = 1, kRdtscp = 2, kRdrand = 3, kRdseed = 4, kCpuid = 8 };
 

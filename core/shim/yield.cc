@@ -1,5 +1,6 @@
 // Handing the token over where the program makes no call: a thread that waits by `pause` for what another thread shall store
-// would wait for ever, since that other thread does not run. At replay the turn is given away at the same point exactly.
+// would wait for ever, since that other thread does not run. At replay the turn is given away at the same point exactly. So it is in
+// loops that may wait (loop.cc).
 #include "core/shim/runtime.h"
 
 namespace friday::shim {
@@ -24,7 +25,7 @@ void enter_yield(CallFrame* frame, ThreadArea* area, YieldKind kind) {
 
 static void record_yield(ThreadArea* area, YieldKind kind) {
   const bool spin = kind == kYieldSpin;
-  const uint64_t arguments[] = {spin ? spin_found.steps : area->pauses, spin_found.hash};
+  const uint64_t arguments[] = {spin ? spin_found.steps : kind == kYieldLoop ? loops_passed(area) : area->pauses, spin_found.hash};
   EventWriter writer(kYield, area, (uint16_t)kind, arguments, spin ? 2 : 1);
   if (spin) writer.part(kSpinPoint, &spin_found.point, sizeof spin_found.point);
   const uint64_t now = ticks_now();
@@ -39,7 +40,8 @@ static void record_yield(ThreadArea* area, YieldKind kind) {
 static void replay_yield(CallFrame* frame, ThreadArea* area, YieldKind kind) {
   EventRecord* event = replay_expect(frame, area, kYield, (uint16_t)kind);
   const uint64_t want = *(const uint64_t*)(event + 1);
-  if (kind == kYieldPause && want != area->pauses) diverge(event, kDivergedArgument, 0, want, area->pauses, frame, area, kYield);
+  const uint64_t count = kind == kYieldLoop ? loops_passed(area) : area->pauses;
+  if ((kind == kYieldPause || kind == kYieldLoop) && want != count) diverge(event, kDivergedArgument, 0, want, count, frame, area, kYield);
   area->go = 0;
   replay_consume(event);
   replay_hand_over();
@@ -53,16 +55,22 @@ static void replay_yield(CallFrame* frame, ThreadArea* area, YieldKind kind) {
 extern "C" void friday_yield(CallFrame* frame) {
   ThreadArea* area = me();
   const YieldKind kind = (YieldKind)area->yield_kind;
+  // Of a loop's site none of the moved instructions has been executed: whoever looks sees the thread in front of them.
+  const uint64_t back = frame->rip, shown = kind == kYieldLoop ? loop_original(back) : back;
   frame->previous = area->frame;
-  frame->site = frame->rip - 2;
+  frame->site = shown - 2;
+  frame->rip = shown;  // a handler returns there too
   area->frame = frame;
-  if (control.mode == kModeRecord) {
+  bool handler = false;
+  const bool yields = kind != kYieldLoop || loops_yield(area);
+  if (yields && control.mode == kModeRecord) {
     record_yield(area, kind);
-    if (signals_pending(area)) signals_deliver(frame, area, Moment::anywhere);
-  } else if (control.mode == kModeReplay) {
+    handler = signals_pending(area) && signals_deliver(frame, area, Moment::anywhere);
+  } else if (yields && control.mode == kModeReplay) {
     replay_yield(frame, area, kind);
-    if (is_signal_of(replay_peek(), area)) signals_deliver(frame, area, Moment::anywhere);
+    handler = is_signal_of(replay_peek(), area) && signals_deliver(frame, area, Moment::anywhere);
   }
+  if (!handler) frame->rip = back;
   area->frame = frame->previous;
 }
 
