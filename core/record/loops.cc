@@ -129,7 +129,7 @@ class Loop {
     const bool exchanges = writes(o) && (step.in.mnemonic == ZYDIS_MNEMONIC_XCHG || step.in.attributes & ZYDIS_ATTRIB_HAS_LOCK);
     if (!exchanges && stored_to(o)) return {false, false};
     const auto base = general(o.mem.base);
-    const bool local = base && (*base == 4 || *base == 5);  // relative to rsp or rbp
+    const bool local = base && (*base == 4 || (*base == 5 && o.mem.disp.value < 0));  // relative to rsp, or to rbp where it points at a frame
     const bool own = o.mem.segment == ZYDIS_REGISTER_FS || o.mem.segment == ZYDIS_REGISTER_GS;
     return {true, address.waits || (!local && !own)};
   }
