@@ -54,6 +54,8 @@ class Loop {
       step.address = low + at;
       if (ZYAN_FAILED(ZydisDecoderDecodeFull(&decoder, code.data() + at, code.size() - at, &step.in, step.all.data())) || !plain(step)) return;
       at += step.in.length;
+      for (auto& o : std::span(step.all).first(step.in.operand_count))
+        if (is_memory(o) && o.mem.base == ZYDIS_REGISTER_RIP) o.mem.disp.value += static_cast<int64_t>(step.next());  // to compare
       steps_.push_back(step);
     }
     known_ = !steps_.empty();

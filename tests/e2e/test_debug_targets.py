@@ -4,7 +4,7 @@ import pytest
 from debug_support import BUILD, final_state, friday, opened  # noqa: F401
 
 pytestmark = pytest.mark.limit(120)
-TARGETS = {name: [name] for name in ("threads_cancel", "threads_spin", "signals_masks", "signals_jump", "spawns_memory", "aio")}
+TARGETS = {name: [name] for name in ("threads_cancel", "threads_spin", "threads_loops_count", "signals_masks", "signals_jump", "spawns_memory", "aio")}
 TARGETS["shared_locks"] = ["shared_processes", "locks"]
 
 

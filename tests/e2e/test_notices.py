@@ -15,11 +15,12 @@ SOURCE = """
 #include <stdio.h>
 static volatile int flag;
 static volatile long counter;
+__attribute__((noinline)) static int raised(void) { counter++; return flag; }
 static void* raise_flag(void* unused) { flag = 1; return unused; }
 int main(void) {
   pthread_t thread;
   pthread_create(&thread, NULL, raise_flag, NULL);
-  while (!flag) counter++;
+  while (!raised()) {}
   return printf("never\\n");
 }
 """

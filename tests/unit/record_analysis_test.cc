@@ -14,6 +14,7 @@
 
 #include "core/base/files.h"
 #include "core/record/analysis.h"
+#include "core/record/loops.h"
 
 namespace friday {
 namespace {
@@ -97,7 +98,7 @@ void check_sites(const std::string& content, const std::vector<Site>& sites, con
       case shim::kSiteCpuid: EXPECT_EQ(at(start), "cpuid"); break;
       default: break;
     }
-    if (site.kind == shim::kSiteBefore || site.kind == shim::kSiteAfter) {
+    if (site.kind == shim::kSiteBefore || site.kind == shim::kSiteAfter || site.kind == shim::kSiteLoop) {
       EXPECT_GE(site.length, 5u) << "no room for a jump";
       auto target = listing.targets.upper_bound(start);
       EXPECT_FALSE(target != listing.targets.end() && *target < end) << fmt::format("something jumps to {:#x}", *target);
@@ -132,6 +133,41 @@ TEST(Analysis, FindsTheCallsOfTheLoader) {
   EXPECT_GE(count(analysis.sites, {shim::kSiteBefore, shim::kSiteAfter}), 20u);
   EXPECT_GE(count(analysis.sites, {shim::kSiteRdtsc}), 1u);
   check_sites(content, analysis.sites, disassemble(path));
+}
+
+std::vector<LoopWindow> windows_of(std::initializer_list<uint8_t> code, bool jumps_unknown = false) {
+  ZydisDecoder decoder;
+  ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+  const std::string bytes(code.begin(), code.end());
+  return loop_windows(decoder, bytes, 0x1000, jumps_unknown);
+}
+
+TEST(Loops, AreSitesWhereTheyCountWhileTheyWait) {
+  // add $1, %rcx; mov 0x100(%rip), %eax; test %eax, %eax; je
+  auto found = windows_of({0x48, 0x83, 0xc1, 1, 0x8b, 0x05, 0, 1, 0, 0, 0x85, 0xc0, 0x74, 0xf2});
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(found[0].start, 0x1004u);
+  EXPECT_EQ(found[0].length, 6);
+  EXPECT_EQ(found[0].displacement, 2);
+  // sub $1, %eax; je out; mov 0(%rbp), %rdx; test %rdx, %rdx; je: as Redis has it
+  const std::initializer_list<uint8_t> redis = {0x83, 0xe8, 1, 0x74, 0x20, 0x48, 0x8b, 0x55, 0, 0x48, 0x85, 0xd2, 0x74, 0xf2};
+  found = windows_of(redis);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].start, 0x1005u);
+  EXPECT_EQ(found[0].length, 7);
+  EXPECT_TRUE(windows_of(redis, true).empty()) << "two instructions, and jumps to who knows where";
+}
+
+TEST(Loops, AreNoSitesWhereTheyDoNotWait) {
+  EXPECT_TRUE(windows_of({0x48, 0x83, 0xc0, 1, 0x80, 0x38, 0, 0x75, 0xf7}).empty()) << "add $1, %rax; cmpb $0, (%rax); jne: each time elsewhere";
+  EXPECT_TRUE(windows_of({0x48, 0x8b, 0x80, 0, 1, 0, 0, 0x48, 0x85, 0xc0, 0x75, 0xf4}).empty()) << "mov 0x100(%rax), %rax; test; jne: along a list";
+  EXPECT_TRUE(windows_of({0x83, 0x05, 0, 1, 0, 0, 1, 0x83, 0x3d, 0xf9, 0, 0, 0, 9, 0x75, 0xf0}).empty()) << "addl $1, x; cmpl $9, x; jne: its own count";
+}
+
+// adc, which reads the carry of the iteration before: no window in front of it.
+TEST(Loops, KeepFlagsThatAreRead) {
+  // mov 0x100(%rip), %eax; adc $0, %rcx; test %eax, %eax; je
+  EXPECT_TRUE(windows_of({0x8b, 0x05, 0, 1, 0, 0, 0x48, 0x83, 0xd1, 0, 0x85, 0xc0, 0x74, 0xf2}).empty());
 }
 
 // The signal trampoline is how unwinders know a signal frame: its bytes stay.
