@@ -11,7 +11,7 @@ CLI, BENCHMARK, SERVER = "/usr/bin/redis-cli", "/usr/bin/redis-benchmark", "/usr
 class Redis:
     """A recorded group of servers; index 0 is the primary."""
 
-    def __init__(self, recorder, ports, directory):
+    def __init__(self, recorder, ports, directory, *options):
         self.recorder, self.ports = recorder, ports
         nodes = []
         for index, port in enumerate(ports):
@@ -19,7 +19,7 @@ class Redis:
             place.mkdir()
             copies = ["--replicaof", "127.0.0.1", str(ports[0])] if index else []
             nodes.append({"name": f"redis-{index}", "cwd": str(place), "stdout": f"redis-{index}.log", "command": [
-                SERVER, "--port", str(port), "--bind", "127.0.0.1", "--daemonize", "no", "--save", "", "--repl-diskless-sync-delay", "0", *copies]})
+                SERVER, "--port", str(port), "--bind", "127.0.0.1", "--daemonize", "no", "--save", "", "--repl-diskless-sync-delay", "0", *copies, *options]})
         self.running = recorder.start_record({"node": nodes})
         for port in ports:
             wait_until(lambda: answers(port), f"no server at {port}", 30)
@@ -139,3 +139,17 @@ def test_subset_of_nodes(recorder, ports, tmp_path):
         recorder.verify(recording, "--node", name)
     for sync in ("causal", "free"):
         recorder.verify(recording, "--sync", sync)
+
+
+@pytest.mark.full
+@pytest.mark.limit(400)
+def test_threads_that_wait_for_each_other_in_loops(recorder, ports, tmp_path):
+    """With I/O threads: these and the main thread wait without a call, and count meanwhile."""
+    redis = Redis(recorder, ports(1), tmp_path, "--io-threads", "3", "--io-threads-do-reads", "yes")
+    put_and_get(redis)
+    redis.load(2000, "set", "get", "lpush")
+    recording = redis.end()
+    assert "has kept others waiting" not in recording.stderr
+    events = recorder.run([recorder.friday, "dump", "--node", "redis-0", recording.path], timeout=120).stdout
+    assert events.count(" yield ") > 100, "its I/O threads did not take part"
+    recorder.verify(recording, "--times", "5")
