@@ -41,9 +41,9 @@ class Builder {
     }
     add(SYS_close_range, 3, ~0u, 0);
     FRIDAY_TRY_VOID(flush());
-    for (const auto& pages : image.pages)
-      if (!process_.write(pages.address, pages.data, pages.pages * kPageBytes))
-        return fail(ErrorCode::bad_input, "node {}: the start image has contents for {:#x}, where it maps nothing", reader_.node(), pages.address);
+    for (const auto& [address, data] : image.contents)
+      if (!process_.write(address, data.data(), data.size()))
+        return fail(ErrorCode::bad_input, "node {}: the start image has contents for {:#x}, where it maps nothing", reader_.node(), address);
     return {};
   }
 

@@ -71,20 +71,78 @@ void write_pages(uint64_t address, uint64_t pages) {
   }
 }
 
+void write_words(const uint64_t* from, uint64_t words) {
+  ImageBytesRecord* record = (ImageBytesRecord*)record_begin(kImageBytes, sizeof(ImageBytesRecord) + words * 8);
+  if (!trace_alive()) return;
+  record->address = (uint64_t)from;
+  record->bytes = words * 8;
+  memcpy(record + 1, from, words * 8);
+  record_commit(record);
+}
+
+// What a file mapping showed before anybody wrote to it, mapped beside it. Its name may mean another file by now, or none that
+// can be opened: then there is no telling.
+class Original {
+ public:
+  // `file_size` 0: not asked for.
+  Original(const MapLine& map, uint64_t file_size) : low_(map.low) {
+    if (!file_size) return;
+    const int fd = (int)native(2, map.path, 0x80000 | 0x800, 0);
+    if (fd < 0) return;
+    uint64_t stat[18];
+    if (native(5, fd, stat) == 0 && stat[1] == map.inode && file_size > map.offset) {
+      size_ = page_up(min(map.high - map.low, file_size - map.offset));
+      const long mapped = native(9, 0, size_, 1, 2, fd, map.offset);
+      at_ = failed(mapped) ? 0 : (uint64_t)mapped;
+    }
+    native(3, fd);
+  }
+  ~Original() {
+    if (at_) native(11, at_, size_);
+  }
+  Original(const Original&) = delete;
+
+  // Whether the page at `address` could be told by where it differs. Patched code differs in few places.
+  bool write_difference(uint64_t address) const {
+    constexpr uint64_t kWords = 512, kApart = sizeof(ImageBytesRecord) / 8;  // words between two runs, below which one is shorter
+    if (!at_ || address - low_ >= size_) return false;
+    const uint64_t *is = (const uint64_t*)address, *was = (const uint64_t*)(at_ + (address - low_));
+    struct { uint64_t from, to; } runs[32];
+    unsigned count = 0;
+    for (uint64_t i = 0; i < kWords; i++) {
+      if (is[i] == was[i]) continue;
+      if (count && i - runs[count - 1].to <= kApart) runs[count - 1].to = i + 1;
+      else if (count == sizeof runs / sizeof *runs) return false;
+      else runs[count].from = i, runs[count++].to = i + 1;
+    }
+    for (unsigned i = 0; i < count; i++) write_words(is + runs[i].from, runs[i].to - runs[i].from);
+    return true;
+  }
+
+ private:
+  uint64_t low_, size_ = 0, at_ = 0;
+};
+
 // Private pages that differ from what a fresh mapping would show; `all`: every page (no copy of the file exists).
 void write_contents(const MapLine& map, const ImageMapRecord& record, int pagemap, bool all) {
   if (!(map.protection & 1)) return;
+  constexpr uint64_t kPresent = 3ull << 62, kOfFile = 1ull << 61;  // of an entry of pagemap: in memory or swapped out
   const bool file = record.kind == kMapFile || record.kind == kMapSharedFile;
+  const Original original(map, file && !all && (pagemap < 0 || map.protection & 4) ? record.file_size : 0);
   uint64_t run = 0, run_start = 0;
   uint64_t entries[512];
   for (uint64_t at = map.low; at < map.high;) {
     uint64_t count = min<uint64_t>((map.high - at) / 4096, 512);
     long got = native(17, pagemap, entries, count * 8, at / 512) / 8;
-    if (got <= 0) got = (long)count, memset(entries, 0xff, sizeof entries);
+    if (got <= 0) {  // the file of a program that its user may execute and not read: any page may have changed
+      got = (long)count;
+      for (uint64_t& entry : entries) entry = kPresent;
+    }
     for (long i = 0; i < got; i++, at += 4096) {
-      const bool present = entries[i] >> 62, file_page = entries[i] >> 61 & 1;
+      const bool present = entries[i] & kPresent, changed = present && !(entries[i] & kOfFile);
+      const bool in_file = file && at - map.low + map.offset < record.file_size;
       bool keep;
-      if (file) keep = (present && !file_page) || (all && at - map.low + map.offset < record.file_size);
+      if (file) keep = in_file && (all || (changed && !original.write_difference(at)));
       else keep = present && !zero_page((uint64_t*)at);
       if (keep && !run) run_start = at;
       if (keep) run++;

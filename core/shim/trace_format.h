@@ -84,6 +84,7 @@ enum RecordType : uint16_t {
   kEndRecord = 7,        // EndRecord: the recording of this node ends here
   kTurnRecord = 8,       // TurnRecord: the process takes the token of those it shares memory with
   kSharedPages = 9,      // SharedPagesRecord: contents of memory that the next event maps
+  kImageBytes = 10,      // ImageBytesRecord: contents of a part of a page
   // Events, counted from 0 in file order. That order is the order in which the process's thread token was held.
   kCall = 16,            // a system call that kept the token: one point
   kRelease = 17,         // a call that let the token go: its entry
@@ -409,6 +410,13 @@ struct ImagePagesRecord {
   RecordHeader header;
   uint64_t address;
   uint64_t pages;
+};
+
+// Of a page that shows its file's contents otherwise: `bytes` of them for `address`, following this header directly; multiples of 8.
+struct ImageBytesRecord {
+  RecordHeader header;
+  uint64_t address;
+  uint64_t bytes;
 };
 
 }  // namespace friday::format

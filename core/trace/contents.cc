@@ -25,10 +25,10 @@ class ImageMemory {
   explicit ImageMemory(const StartImage& image) : image_(image) {}
 
   std::string bytes(uint64_t address, size_t count) const {
-    for (const StartImage::Pages& pages : image_.pages) {
-      if (address < pages.address || address - pages.address >= pages.pages * kPageBytes) continue;
-      const uint64_t offset = address - pages.address;
-      return {reinterpret_cast<const char*>(pages.data) + offset, std::min<size_t>(count, pages.pages * kPageBytes - offset)};
+    for (const auto& [start, data] : image_.contents) {
+      if (address < start || address - start >= data.size()) continue;
+      const auto found = data.subspan(address - start);
+      return {reinterpret_cast<const char*>(found.data()), std::min(count, found.size())};
     }
     return {};
   }
@@ -71,7 +71,7 @@ class NodeSurvey {
   NodeContents run() {
     if (auto image = reader_.image()) {
       out_.environment = environment_of(*image);
-      for (const auto& pages : image->pages) out_.memory_bytes += pages.pages * kPageBytes;
+      for (const auto& contents : image->contents) out_.memory_bytes += contents.data.size();
     }
     RecordCursor cursor = reader_.records();
     while (cursor.next()) {

@@ -23,6 +23,7 @@ uint64_t minimum_size(uint16_t type) {
     case kImageRecord: return sizeof(ImageRecord);
     case kImageMap: return sizeof(ImageMapRecord);
     case kImagePages: return sizeof(ImagePagesRecord);
+    case kImageBytes: return sizeof(ImageBytesRecord);
     case kChannelRecord: return sizeof(ChannelRecord);
     case kClockRecord: return sizeof(ClockRecord);
     case kModuleRecord: return sizeof(ModuleRecord);
@@ -128,6 +129,7 @@ const char* record_type_name(uint16_t type) {
     case kImageRecord: return "image";
     case kImageMap: return "image map";
     case kImagePages: return "image pages";
+    case kImageBytes: return "image bytes";
     case kChannelRecord: return "channel";
     case kClockRecord: return "clock";
     case kModuleRecord: return "module";
@@ -205,6 +207,8 @@ std::optional<Error> TraceReader::check_record(uint64_t offset) const {
   } else if (const auto* pages = record.image_pages()) {
     uint64_t room = header.size - sizeof(ImagePagesRecord);
     if (room % kPageBytes || pages->pages != room / kPageBytes) return damaged("its page count does not match its size");
+  } else if (const auto* bytes = record.image_bytes()) {
+    if (bytes->bytes != header.size - sizeof(ImageBytesRecord)) return damaged("its count of bytes does not match its size");
   } else if (const auto* module = record.module()) {
     if (module->build_id_size > sizeof module->build_id) return damaged("its build-id is too long");
   } else if (const auto* channel = record.channel()) {
@@ -252,8 +256,9 @@ Result<StartImage> TraceReader::image() const {
     } else if (const auto* map = record.image_map()) {
       image.maps.push_back(map);
     } else if (const auto* pages = record.image_pages()) {
-      image.pages.push_back({pages->address, pages->pages, reinterpret_cast<const std::byte*>(pages + 1),
-                             record.offset() + sizeof(ImagePagesRecord)});
+      image.contents.push_back({pages->address, record.bytes().subspan(sizeof(ImagePagesRecord))});
+    } else if (const auto* bytes = record.image_bytes()) {
+      image.contents.push_back({bytes->address, record.bytes().subspan(sizeof(ImageBytesRecord))});
     } else if (const auto* module = record.module()) {
       image.modules.push_back(module);
     }

@@ -23,15 +23,13 @@ namespace friday {
 
 // What rebuilds the address space at the node's first event. Pointers into the reader's mapping.
 struct StartImage {
-  struct Pages {
+  struct Contents {
     uint64_t address;
-    uint64_t pages;
-    const std::byte* data;
-    uint64_t file_offset;  // of `data` in the trace file; a multiple of 8, not of the page size
+    std::span<const std::byte> data;  // whole pages, or what of a page differs from its file; at least aligned to 8
   };
   const format::ImageRecord* record = nullptr;
   std::vector<const format::ImageMapRecord*> maps;      // in file order
-  std::vector<Pages> pages;
+  std::vector<Contents> contents;
   std::vector<const format::ModuleRecord*> modules;     // modules of the start image
 };
 

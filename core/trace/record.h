@@ -141,6 +141,7 @@ class RecordView {
   const format::ImageRecord* image() const { return as<format::ImageRecord>(format::kImageRecord); }
   const format::ImageMapRecord* image_map() const { return as<format::ImageMapRecord>(format::kImageMap); }
   const format::ImagePagesRecord* image_pages() const { return as<format::ImagePagesRecord>(format::kImagePages); }
+  const format::ImageBytesRecord* image_bytes() const { return as<format::ImageBytesRecord>(format::kImageBytes); }
   const format::ChannelRecord* channel() const { return as<format::ChannelRecord>(format::kChannelRecord); }
   const format::ClockRecord* clock() const { return as<format::ClockRecord>(format::kClockRecord); }
   const format::ModuleRecord* module() const { return as<format::ModuleRecord>(format::kModuleRecord); }

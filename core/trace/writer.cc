@@ -89,6 +89,12 @@ void TraceWriter::add_pages(uint64_t address, std::span<const std::byte> data) {
   append(kImagePages, 0, std::as_bytes(std::span(&pages, 1)), data);
 }
 
+void TraceWriter::add_image_bytes(uint64_t address, std::span<const std::byte> data) {
+  FRIDAY_CHECK(data.size() % 8 == 0) << "image bytes come in words of 8";
+  ImageBytesRecord bytes{{}, address, data.size()};
+  append(kImageBytes, 0, std::as_bytes(std::span(&bytes, 1)), data);
+}
+
 Result<void> TraceWriter::save(const std::string& path) const {
   std::string file(reinterpret_cast<const char*>(&header_), sizeof header_);
   file.resize(kHeaderSize);

@@ -64,6 +64,8 @@ class TraceWriter {
   }
   // Whole pages.
   void add_pages(uint64_t address, std::span<const std::byte> data);
+  // Words of 8 bytes.
+  void add_image_bytes(uint64_t address, std::span<const std::byte> data);
 
   uint64_t events() const { return header_.events; }
   const format::FileHeader& header() const { return header_; }

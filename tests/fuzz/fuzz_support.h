@@ -67,7 +67,7 @@ inline void look_at(const TraceReader& reader) {
     if (cursor.record().is_event()) look_at(cursor.record().event());
   }
   if (auto image = reader.image())
-    for (const auto& pages : image->pages) look_at(std::span(pages.data, pages.pages * 4096));
+    for (const auto& contents : image->contents) look_at(contents.data);
   if (auto index = TraceIndex::build(reader)) {
     for (uint64_t event = 0; event < index->event_count(); event++)
       if (auto found = index->event(reader, event)) look_at(*found);

@@ -110,9 +110,35 @@ TEST(TraceReader, ReadsBackWhatWasWritten) {
   EXPECT_EQ(events, 21u);
   auto image = reader->image();
   ASSERT_TRUE(image);
-  EXPECT_EQ(image->pages.at(0).pages, 2u);
-  EXPECT_EQ(static_cast<char>(image->pages.at(0).data[8191]), 'p');
+  ASSERT_EQ(image->contents.size(), 1u);
+  EXPECT_EQ(image->contents[0].data.size(), 2 * 4096u);
+  EXPECT_EQ(static_cast<char>(image->contents[0].data[8191]), 'p');
   EXPECT_EQ(image->modules.size(), 1u);
+}
+
+TEST(TraceReader, GivesTheBytesThatAnImageHasOfAPage) {
+  TemporaryRecording recording;
+  Script node(0);
+  node.writer.add_record(format::kImageRecord, format::ImageRecord{});
+  node.writer.add_image_bytes(0x403ff8, std::as_bytes(std::span(std::string_view("patched!"))));
+  recording.save(node.writer);
+  auto reader = TraceReader::open_file(recording.trace(0), NodeId{0});
+  ASSERT_TRUE(reader);
+  auto image = reader->image();
+  ASSERT_TRUE(image) << image.error().message;
+  ASSERT_EQ(image->contents.size(), 1u);
+  EXPECT_EQ(image->contents[0].address, 0x403ff8u);
+  EXPECT_EQ(std::string_view(reinterpret_cast<const char*>(image->contents[0].data.data()), image->contents[0].data.size()), "patched!");
+  std::string bytes = slurp(recording.trace(0));
+  const uint64_t last = record_offsets(*reader).back();
+  at<format::ImageBytesRecord>(bytes, last).bytes = 16;
+  reseal(bytes, last);
+  spill(recording.trace(0), bytes);
+  auto damaged = TraceReader::open_file(recording.trace(0), NodeId{0});
+  ASSERT_TRUE(damaged);
+  auto checked = damaged->check();
+  ASSERT_FALSE(checked);
+  EXPECT_NE(checked.error().message.find("count of bytes"), std::string::npos) << checked.error().message;
 }
 
 TEST(TraceReader, IndexFindsEventsAndThreadsAndSurvivesItsCache) {
