@@ -92,6 +92,22 @@ std::vector<uint8_t> Elf::build_id() const {
   return {};
 }
 
+std::string_view Elf::soname() const {
+  uint64_t name = 0, names = 0, names_size = 0;
+  for (const auto& s : segments) {
+    if (s.p_type != PT_DYNAMIC) continue;
+    const uint64_t count = s.p_filesz / sizeof(Elf64_Dyn);
+    const auto* entries = at<Elf64_Dyn>(s.p_offset, count);
+    for (uint64_t i = 0; entries && i < count && entries[i].d_tag != DT_NULL; i++) {
+      if (entries[i].d_tag == DT_SONAME) name = entries[i].d_un.d_val;
+      if (entries[i].d_tag == DT_STRTAB) names = entries[i].d_un.d_ptr;
+      if (entries[i].d_tag == DT_STRSZ) names_size = entries[i].d_un.d_val;
+    }
+  }
+  const char* text = name < names_size ? at<char>(offset_of(names), names_size) : nullptr;
+  return text ? std::string_view(text + name, strnlen(text + name, names_size - name)) : std::string_view();
+}
+
 uint64_t Elf::offset_of(uint64_t address) const {
   for (const auto& s : segments)
     if (s.p_type == PT_LOAD && address >= s.p_vaddr && address < s.p_vaddr + s.p_filesz) return address - s.p_vaddr + s.p_offset;

@@ -30,6 +30,9 @@ struct Elf {
   // NT_GNU_BUILD_ID, at most 20 bytes; empty if the file has none.
   std::vector<uint8_t> build_id() const;
 
+  // What a library is linked by, DT_SONAME; empty if it has none.
+  std::string_view soname() const;
+
   // File offset of a virtual address, or ~0.
   uint64_t offset_of(uint64_t address) const;
   bool executable(uint64_t address) const;

@@ -38,6 +38,10 @@ class Scanner {
  public:
   explicit Scanner(const Elf& elf) : elf_(elf) {
     ZydisDecoderInit(&decoder_, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+    uint64_t end = 0;
+    for (const auto& s : elf_.segments)
+      if (s.p_type == PT_LOAD && s.p_flags & PF_X && elf_.at<char>(s.p_offset, s.p_filesz)) end = std::max(end, s.p_offset + s.p_filesz);
+    targets_.resize(end);
   }
 
   std::vector<Site> run() {
@@ -46,11 +50,17 @@ class Scanner {
     std::vector<Site> sites;
     for (const auto& run : runs_) choose(run, sites);
     std::sort(sites.begin(), sites.end(), in_order);
-    add_loops(sites);
+    if (!waits_by_calls_only()) add_loops(sites);
     return sites;
   }
 
  private:
+  // Every process has the C library and the loader, and where these wait there is a pause or a call.
+  bool waits_by_calls_only() const {
+    const std::string_view name = elf_.soname();
+    return name == "libc.so.6" || name == "ld-linux-x86-64.so.2";
+  }
+
   static bool in_order(const Site& a, const Site& b) { return a.offset < b.offset; }
 
   // Decodes from `start` to `end` or the segment's end; keeps only the neighbourhoods of interesting instructions.
@@ -73,7 +83,7 @@ class Scanner {
       Instruction in{address, decoded.length, !relative && !branch, decoded.mnemonic, 0, 0};
       if (branch && decoded.raw.imm[0].is_relative) {
         const uint64_t target = address + decoded.length + static_cast<uint64_t>(decoded.raw.imm[0].value.s);
-        targets_.insert(target);
+        if (const uint64_t to = elf_.offset_of(target); to < targets_.size()) targets_[to] = true;
         if (category != ZYDIS_CATEGORY_CALL) in.target = target;
         loops = loops || (in.target >= start && in.target <= address);
       } else {
@@ -126,7 +136,10 @@ class Scanner {
     std::sort(sites.begin(), sites.end(), in_order);
   }
 
-  bool is_target(uint64_t address) const { return targets_.contains(address); }
+  bool is_target(uint64_t address) const {
+    const uint64_t at = elf_.offset_of(address);
+    return at < targets_.size() && targets_[at];
+  }
 
   void choose(const std::vector<Instruction>& run, std::vector<Site>& sites) {
     for (size_t i = 0; i < run.size(); i++) {
@@ -194,7 +207,7 @@ class Scanner {
   ZydisDecoder decoder_;
   std::vector<std::vector<Instruction>> runs_;
   std::vector<std::vector<LoopWindow>> loops_;
-  std::unordered_set<uint64_t> targets_;
+  std::vector<bool> targets_;  // of direct branches, by offset in the file
 };
 
 // Whether all code reachable from `entry` by direct branches works on general registers alone.

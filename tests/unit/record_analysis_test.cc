@@ -142,6 +142,16 @@ std::vector<LoopWindow> windows_of(std::initializer_list<uint8_t> code, bool jum
   return loop_windows(decoder, bytes, 0x1000, jumps_unknown);
 }
 
+// A site costs each process that starts; these two have hundreds of loops that look like waiting, and none that waits so.
+TEST(Loops, OfTheCLibraryAreNone) {
+  for (const char* name : {"libc.so.6", "ld-linux-x86-64.so.2"}) {
+    const CodeAnalysis analysis = analyse_code(contents(mapped_library(name)), true);
+    EXPECT_EQ(count(analysis.sites, {shim::kSiteLoop}), 0u) << name;
+  }
+  const CodeAnalysis analysis = analyse_code(contents(mapped_library("libstdc++.so.6")), true);
+  EXPECT_GT(count(analysis.sites, {shim::kSiteLoop}), 0u);
+}
+
 TEST(Loops, AreSitesWhereTheyCountWhileTheyWait) {
   // add $1, %rcx; mov 0x100(%rip), %eax; test %eax, %eax; je
   auto found = windows_of({0x48, 0x83, 0xc1, 1, 0x8b, 0x05, 0, 1, 0, 0, 0x85, 0xc0, 0x74, 0xf2});
