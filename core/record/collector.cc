@@ -122,13 +122,17 @@ struct Collector::Node {
   int forked_children = 0;
   // The program that it was about to execute when there were so many events, and why that cannot be recorded.
   std::string executes, execution_problem;
-  std::string shim_notice, outsiders_notice;  // what readers should know, by who noticed it
+  std::string shim_notice, outsiders_notice, module_notice;  // what readers should know, by who noticed it
   uint64_t execution_event = 0;
   // What is due, in nanoseconds of CLOCK_MONOTONIC; 0: nothing.
   int64_t describe_at = 0;  // node.json does not say all there is
   int64_t close_at = 0;     // its process has ended, and somebody still has its socket
 
-  std::string notice() const { return shim_notice + (shim_notice.empty() || outsiders_notice.empty() ? "" : "; ") + outsiders_notice; }
+  std::string notice() const {
+    std::string text = shim_notice;
+    for (const std::string& more : {outsiders_notice, module_notice}) text += (text.empty() || more.empty() ? "" : "; ") + more;
+    return text;
+  }
 };
 
 Collector::Collector(CollectorOptions options) : options_(std::move(options)), files_(options_.recording + "/files") {
@@ -520,20 +524,23 @@ void Collector::answer_module(Node& node, const shim::Request& request, int fd) 
     fd = opened.get();
   }
   std::vector<char> bytes(sizeof(shim::ModuleReply));
-  if (fd >= 0) {
-    auto file = files_.add(fd, request.executable);
-    if (file) {
-      const auto& sites = (*file)->analysis.sites;
-      const size_t count = request.executable ? sites.size() : 0;
-      bytes.resize(sizeof(shim::ModuleReply) + count * sizeof(shim::Site));
-      auto* reply = reinterpret_cast<shim::ModuleReply*>(bytes.data());
-      memcpy(reply->file, (*file)->hash.data(), 16);
-      reply->file_size = (*file)->size;
-      reply->build_id_size = static_cast<uint32_t>((*file)->analysis.build_id.size());
-      memcpy(reply->build_id, (*file)->analysis.build_id.data(), reply->build_id_size);
-      reply->site_count = static_cast<uint32_t>(count);
-      if (count) memcpy(bytes.data() + sizeof(shim::ModuleReply), sites.data(), count * sizeof(shim::Site));
-    }
+  Result<const StoredFile*> file = fd >= 0 ? files_.add(fd, request.executable) : fail(ErrorCode::io, "it cannot be opened for reading");
+  const std::string problem = file ? (*file)->problem : file.error().message;
+  if (request.executable && !(file && (*file)->analysed) && !problem.empty() && node.module_notice.empty()) {
+    node.module_notice = fmt::format("rdtsc, cpuid, rdrand and pause go unseen in {}: {}", bounded_text(request.text, sizeof request.text), problem);
+    write_description(node);
+  }
+  if (file) {
+    const auto& sites = (*file)->analysis.sites;
+    const size_t count = request.executable ? sites.size() : 0;
+    bytes.resize(sizeof(shim::ModuleReply) + count * sizeof(shim::Site));
+    auto* reply = reinterpret_cast<shim::ModuleReply*>(bytes.data());
+    memcpy(reply->file, (*file)->hash.data(), 16);
+    reply->file_size = (*file)->size;
+    reply->build_id_size = static_cast<uint32_t>((*file)->analysis.build_id.size());
+    memcpy(reply->build_id, (*file)->analysis.build_id.data(), reply->build_id_size);
+    reply->site_count = static_cast<uint32_t>(count);
+    if (count) memcpy(bytes.data() + sizeof(shim::ModuleReply), sites.data(), count * sizeof(shim::Site));
   }
   send_reply(node.socket.get(), bytes.data(), bytes.size(), nullptr, 0);
 }

@@ -32,22 +32,24 @@ Result<const StoredFile*> FileStore::add(int fd, bool want_sites) {
   void* mapped = mmap(nullptr, static_cast<size_t>(st.st_size), PROT_READ, MAP_PRIVATE, fd, 0);
   if (mapped == MAP_FAILED) return fail_errno(errno, "cannot map a file to copy it");
   std::string_view content(static_cast<const char*>(mapped), static_cast<size_t>(st.st_size));
-  Result<void> copied;
+  file.problem.clear();
   if (fresh) {
     XXH128_canonical_t canonical;
     XXH128_canonicalFromHash(&canonical, XXH3_128bits(content.data(), content.size()));
-    copied = copy(content, hex_of(canonical.digest, 16));
-    if (copied) {  // else the next who asks tries again
+    if (auto copied = copy(content, hex_of(canonical.digest, 16))) {
       memcpy(file.hash.data(), canonical.digest, 16);
       file.size = content.size();
+    } else {  // the next who asks tries again
+      file.problem = copied.error().message;
     }
   }
-  if (want_sites || fresh) {
+  if (want_sites || fresh) try {
     file.analysis = analyse_code(content, want_sites);
     file.analysed = want_sites;
+  } catch (const std::bad_alloc&) {  // a limit of memory, which the program need not suffer from
+    file.problem = "no memory is left to read its code";
   }
   munmap(mapped, content.size());
-  if (!copied) return std::unexpected(copied.error());
   return &file;
 }
 

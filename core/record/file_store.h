@@ -15,6 +15,7 @@ struct StoredFile {
   uint64_t size = 0;
   bool analysed = false;
   CodeAnalysis analysis;
+  std::string problem;              // why there is no copy, or no analysis that was asked for
 };
 
 class FileStore {
@@ -22,7 +23,7 @@ class FileStore {
   explicit FileStore(std::string directory) : directory_(std::move(directory)) {}
 
   // Copies the file behind `fd` (any offset) unless a copy with the same content is there. The answer is remembered by
-  // device, inode, size and modification time. `want_sites`: also look for call sites.
+  // device, inode, size and modification time. `want_sites`: also look for call sites. Fails for what is no file to be read.
   Result<const StoredFile*> add(int fd, bool want_sites);
 
  private:

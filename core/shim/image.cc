@@ -253,7 +253,7 @@ void image_prepare(const uint64_t* auxv) {
   }
 }
 
-void module_note(const ModuleReply& reply, const ModuleView& module, uint64_t device, uint64_t inode, uint32_t patched, uint32_t trapped) {
+void module_note(const ModuleReply& reply, const ModuleView& module, uint64_t device, uint64_t inode, const PatchedModule& sites) {
   bool known = false;
   for (unsigned i = 0; i < file_note_count; i++) known |= file_notes[i].device == device && file_notes[i].inode == inode;
   if (!known && file_note_count < kMaxFileNotes) {
@@ -272,8 +272,8 @@ void module_note(const ModuleReply& reply, const ModuleView& module, uint64_t de
   record->inode = inode;
   record->build_id_size = reply.build_id_size;
   memcpy(record->build_id, reply.build_id, sizeof record->build_id);
-  record->sites_patched = patched;
-  record->sites_trapped = trapped;
+  record->sites_patched = sites.patched;
+  record->sites_trapped = sites.trapped;
   memcpy(record->path, module.path, min(length_of(module.path), sizeof record->path - 1));
   record_commit(record);
 }

@@ -11,14 +11,10 @@ namespace {
 constexpr uint64_t kShared = 1, kPrivate = 2, kFixed = 0x10, kAnonymous = 0x20, kFixedNoReplace = 0x100000,
                    kPopulate = 0x8000, kTypes = 0xf, kDroppable = 8, kNoReserve = 0x4000, kGrowsDown = 0x100, kStackFlag = 0x20000;
 
-struct Patched {
-  uint32_t patched = 0, trapped = 0;  // call sites
-};
-
 // Notes what a new file mapping holds, and patches code that has just appeared.
 // `reply` is null when there is no collector to ask any more.
-Patched note_contents(EventWriter& writer, const ModuleView& module, const uint64_t* a, ModuleReply* reply, uint64_t file_size) {
-  Patched sites;
+PatchedModule note_contents(EventWriter& writer, const ModuleView& module, const uint64_t* a, ModuleReply* reply, uint64_t file_size) {
+  PatchedModule sites;
   MapContentPart content = {};
   content.offset = a[5];
   content.length = a[1];
@@ -31,8 +27,8 @@ Patched note_contents(EventWriter& writer, const ModuleView& module, const uint6
     writer.memory((void*)module.low, there);
   }
   if (reply && reply->site_count) {
-    uint64_t stubs = patch_module(module, reply->sites, reply->site_count, 0, &sites.patched, &sites.trapped);
-    writer.part(kSites, reply->sites, reply->site_count * sizeof(Site), stubs);
+    sites = patch_module(module, reply->sites, reply->site_count);
+    writer.part(kSites, reply->sites, sites.done * sizeof(Site), sites.stubs);
   }
   return sites;
 }
@@ -61,13 +57,13 @@ long record_mmap(CallFrame* frame, ThreadArea* area) {
   if (control.mode != kModeRecord) return result;
   EventWriter writer(kCall, area, 9, a, 6);
   writer.event->header.flags |= kFlagNative;
-  const ModuleView module = {(uint64_t)result, (uint64_t)result + page_up(a[1]), a[5], path};
-  Patched sites;
+  const ModuleView module = {(uint64_t)result, (uint64_t)result + page_up(a[1]), a[5], a[2] & 7, path};
+  PatchedModule sites;
   if (shared) writer.part(kSharedMap, &part, sizeof part);
   else if (regular) sites = note_contents(writer, module, a, reply, (uint64_t)st.size);
   if (path[0]) writer.part(kPath, path, length_of(path));
   writer.commit(result, 0, entry, ticks_now());
-  if (reply && a[2] & 4 && control.mode == kModeRecord) module_note(*reply, module, st.device, st.inode, sites.patched, sites.trapped);
+  if (reply && a[2] & 4 && control.mode == kModeRecord) module_note(*reply, module, st.device, st.inode, sites);
   return result;
 }
 
@@ -134,9 +130,8 @@ long replay_mmap(CallFrame* frame, ThreadArea* area) {
     replay_apply(event);
     if (!copied && !(a[3] & kAnonymous)) native(10, result, page_up(a[1]), a[2]);
     if (const Site* sites = (const Site*)replay_part(event, kSites, 0, &part)) {
-      uint32_t patched, trapped;
-      ModuleView module = {(uint64_t)result, (uint64_t)result + page_up(a[1]), a[5], ""};
-      patch_module(module, sites, part.size / sizeof(Site), part.address, &patched, &trapped);
+      ModuleView module = {(uint64_t)result, (uint64_t)result + page_up(a[1]), a[5], a[2] & 7, ""};
+      repatch_module(module, sites, part.size / sizeof(Site), part.address);
     }
   }
   replay_consume(event);

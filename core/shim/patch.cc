@@ -228,34 +228,66 @@ uint64_t loop_moved(uint64_t address) {
   return address;
 }
 
-uint64_t patch_module(const ModuleView& module, const Site* sites, uint32_t count, uint64_t stubs, uint32_t* patched, uint32_t* trapped) {
-  control.patches = (uint64_t)patches;
-  *patched = *trapped = 0;
-  const uint64_t room = page_up(min(count, kMaxPatches) * kStubRoom + kStubRoom);
-  if (!stubs) stubs = reserve_near(module.low, module.high);
-  else native(9, stubs, kPadSize, 0, 0x104022, -1, 0);
-  if (!stubs) {
-    for (uint32_t i = 0; i < count; i++) *trapped += sites[i].kind != kSiteLoop;
-    return 0;
+namespace {
+
+// Calls apply(site, address, stub area's next byte) with the code writable where it can be, and answers which sites that was true for.
+class Patching {
+ public:
+  Patching(const ModuleView& module, uint64_t stubs, uint32_t count) : module_(module), stubs_(stubs), to_((uint8_t*)stubs) {
+    control.patches = (uint64_t)patches;
+    room_ = page_up(min(count, kMaxPatches) * kStubRoom + kStubRoom);
+    // What can be written counts for RLIMIT_DATA: where that has no room for all of the code, there may be for a page.
+    stubs_writable_ = stubs && !failed(native(10, stubs, room_, 3));
+    all_writable_ = !failed(native(10, module.low, module.high - module.low, 3));
   }
-  uint8_t* to = (uint8_t*)stubs;
-  // What can be written counts for RLIMIT_DATA: where that has no room for all of the code, there may be for a page.
-  const bool stubs_writable = !failed(native(10, stubs, room, 3));
-  const bool all_writable = !failed(native(10, module.low, module.high - module.low, 3));
+  ~Patching() {
+    if (all_writable_) native(10, module_.low, module_.high - module_.low, module_.protection);
+    if (stubs_) native(10, stubs_, room_, 5);
+  }
+  Patching(const Patching&) = delete;
+
+  bool inside(const Site& site) const { return site.offset >= module_.offset && address_of(site) + site.length + 2 <= module_.high; }
+  bool apply(const Site& site) {
+    const uint64_t address = address_of(site), page = address & ~4095ull, size = page_up(address + site.length) - page;
+    if (!inside(site) || !(stubs_writable_ || is_planted(site.kind)) || (!all_writable_ && failed(native(10, page, size, 3)))) return false;
+    const bool done = patch_site(site, (uint8_t*)address, to_);
+    if (!all_writable_) native(10, page, size, module_.protection);
+    return done;
+  }
+
+ private:
+  uint64_t address_of(const Site& site) const { return module_.low + (site.offset - module_.offset); }
+
+  const ModuleView& module_;
+  uint64_t stubs_, room_;
+  uint8_t* to_;
+  bool stubs_writable_, all_writable_;
+};
+
+}  // namespace
+
+PatchedModule patch_module(const ModuleView& module, Site* sites, uint32_t count) {
+  PatchedModule result;
+  result.stubs = reserve_near(module.low, module.high);
+  Patching patching(module, result.stubs, count);
+  bool unseen = false;
   for (uint32_t i = 0; i < count; i++) {
-    const Site& site = sites[i];
-    uint64_t address = module.low + (site.offset - module.offset);
-    const bool inside = site.offset >= module.offset && address + site.length + 2 <= module.high;
-    const bool wanted = !catch_all_only || site.kind >= kSiteRdtsc;
-    const uint64_t page = address & ~4095ull, size = page_up(address + site.length) - page;
-    const bool writable = stubs_writable && inside && wanted && (all_writable || !failed(native(10, page, size, 3)));
-    const bool done = writable && patch_site(site, (uint8_t*)address, to);
-    if (site.kind != kSiteLoop) ++*(done ? patched : trapped);
-    if (writable && !all_writable) native(10, page, size, 5);
+    const Site site = sites[i];
+    const bool call = site.kind == kSiteBefore || site.kind == kSiteAfter;
+    const bool done = !(call && catch_all_only) && patching.apply(site);
+    if (done) sites[result.done++] = site;
+    if (is_planted(site.kind)) unseen = unseen || (!done && patching.inside(site));
+    if (site.kind != kSiteLoop) ++(done ? result.patched : result.trapped);
   }
-  if (all_writable) native(10, module.low, module.high - module.low, 5);
-  native(10, stubs, room, 5);
-  return stubs;
+  if (unseen) collector_send(kNotice, 0, 0, "rdtsc, cpuid, rdrand and pause go unseen in code that cannot be patched: too much is loaded, or it may not be written to");
+  return result;
+}
+
+void repatch_module(const ModuleView& module, const Site* sites, uint32_t count, uint64_t stubs) {
+  if (stubs) native(9, stubs, kPadSize, 0, 0x104022, -1, 0);
+  Patching patching(module, stubs, count);
+  for (uint32_t i = 0; i < count; i++)
+    if (!patching.apply(sites[i])) replay_fail("code cannot be patched as it was, in the library at", (long)module.low);
 }
 
 void vdso_redirect(uint64_t low, uint64_t high, const HelloReply& offsets) {
@@ -301,8 +333,7 @@ void vdso_redirect(uint64_t low, uint64_t high, const HelloReply& offsets) {
     memcpy((void*)(low + offsets.vdso_getrandom), code, sizeof code);
     sites[count++] = Site{offsets.vdso_getrandom + 6, kSiteBefore, 5, 0};
   }
-  uint32_t patched, trapped;
-  patch_module({low, high, 0, "[vdso]"}, sites, count, 0, &patched, &trapped);
+  patch_module({low, high, 0, 5, "[vdso]"}, sites, count);
   native(10, low, high - low, 5);
 }
 

@@ -483,10 +483,18 @@ void collector_move();  // get out of the way of dup2(..., own_socket())
 // ---- patch.cc
 struct ModuleView {
   uint64_t low, high, offset;  // executable mapping
+  uint64_t protection;         // PROT_ bits
   const char* path;
 };
-// Applies sites; stubs go to `stubs` (a kPadSize area near the module, 0: allocate). Returns the stub area used.
-uint64_t patch_module(const ModuleView& module, const Site* sites, uint32_t count, uint64_t stubs, uint32_t* patched, uint32_t* trapped);
+struct PatchedModule {
+  uint64_t stubs = 0;                 // a kPadSize area near the module; 0: none was free
+  uint32_t patched = 0, trapped = 0;  // call sites, and those left to the catch-all
+  uint32_t done = 0;                  // sites of all kinds that are patched
+};
+// Applies `sites`, and moves those that it could to their front.
+PatchedModule patch_module(const ModuleView& module, Site* sites, uint32_t count);
+// The same sites again, with stubs at the same place.
+void repatch_module(const ModuleView& module, const Site* sites, uint32_t count, uint64_t stubs);
 const Patch* patch_of_resume(uint64_t address);   // by stub continuation
 void find_site(CallFrame* frame);                 // fills in CallFrame::site
 const Patch* patch_of_return(uint64_t address);   // by address behind the syscall instruction
@@ -517,7 +525,7 @@ bool aio_under_way();                                      // dispatch.cc
 
 // ---- image.cc
 void image_prepare(const uint64_t* auxv);  // what friday_snapshot does not see by itself
-void module_note(const ModuleReply& reply, const ModuleView& module, uint64_t device, uint64_t inode, uint32_t patched, uint32_t trapped);
+void module_note(const ModuleReply& reply, const ModuleView& module, uint64_t device, uint64_t inode, const PatchedModule& sites);
 // The copy that serves a mapping of the start image; zeros if none.
 struct FileNote {
   uint64_t device, inode, size;

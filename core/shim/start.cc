@@ -37,34 +37,26 @@ void fill_control() {
       control.text_low = line.low, control.text_high = line.high;
 }
 
-// A snapshot of the executable and data mappings of files, because asking the collector reuses the buffer of maps.
-struct Found {
-  MapLine line;
-} found[256];
-
 void instrument(const HelloReply& hello, const uint64_t* auxv) {
-  unsigned count = 0;
-  MapLine line;
+  MapLine map;
   uint64_t vdso_low = 0, vdso_high = 0;
   for (const uint64_t* a = auxv; *a; a += 2)
     if (*a == 33) vdso_low = a[1];
-  for (const char* p = read_maps(); (p = parse_map_line(p, &line));) {
-    if (line.low == vdso_low) vdso_high = line.high;
-    if (equal(line.path, "[stack]")) stack_top = line.high;
-    const bool ours = (line.low >= kWindowAddress && line.low < kWindowAddress + kWindowSize) || line.low == kTokensAddress;
-    if (line.inode && count < 256 && !ours) found[count++].line = line;
+  const char* const maps = read_maps();
+  for (const char* p = maps; (p = parse_map_line(p, &map));) {
+    if (map.low == vdso_low) vdso_high = map.high;
+    if (equal(map.path, "[stack]")) stack_top = map.high;
   }
-  for (unsigned i = 0; i < count; i++) {
-    const MapLine& map = found[i].line;
-    const bool own = map.low == control.text_low;
-    const bool code = (map.protection & 4) && !own;
+  for (const char* p = maps; (p = parse_map_line(p, &map));) {
+    const bool ours = (map.low >= kWindowAddress && map.low < kWindowAddress + kWindowSize) || map.low == kTokensAddress;
+    const bool code = (map.protection & 4) && map.low != control.text_low;
     ModuleReply* reply;
-    if (!collector_module(map.low, map.high, map.offset, map.device, map.inode, code, -1, map.path, &reply)) continue;
-    uint32_t patched = 0, trapped = 0;
-    ModuleView module = {map.low, map.high, map.offset, map.path};
+    if (!map.inode || ours || !collector_module(map.low, map.high, map.offset, map.device, map.inode, code, -1, map.path, &reply)) continue;
+    PatchedModule done;
+    const ModuleView module = {map.low, map.high, map.offset, map.protection, map.path};
     // Also without call sites: the place beside it is where a replay's breakpoints have their pads.
-    if (code) patch_module(module, reply->sites, reply->site_count, 0, &patched, &trapped);
-    module_note(*reply, module, map.device, map.inode, patched, trapped);
+    if (code) done = patch_module(module, reply->sites, reply->site_count);
+    module_note(*reply, module, map.device, map.inode, done);
   }
   if (vdso_high) vdso_redirect(vdso_low, vdso_high, hello);
 }

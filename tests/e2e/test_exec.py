@@ -91,6 +91,20 @@ def test_program_with_file_capabilities(recorder, tmp_path):
     recorder.verify(recording)
 
 
+def test_program_that_may_be_executed_and_not_read(recorder, tmp_path):
+    """The kernel hides from such a process which of its pages have changed. An ordinary user's recorder cannot read its code, and says so."""
+    copy = tmp_path / "hidden"
+    shutil.copy("/usr/bin/id", copy)
+    copy.chmod(0o111)
+    open_to_all(copy)
+    command = ["/bin/sh", "-c", f"{copy} -u; exit $?"]
+    recording = recorder.record(as_nobody(command) if os.geteuid() == 0 else command, name="it")
+    assert (recording.returncode, recording.stdout) == (0, "65534\n" if os.geteuid() == 0 else f"{os.geteuid()}\n"), recording.stderr
+    seen = re.search(f"go unseen in {copy}: it cannot be opened for reading", recording.stderr)
+    assert bool(seen) == (os.geteuid() != 0), recording.stderr
+    recorder.verify(recording, "--times", "3")
+
+
 @pytest.mark.parametrize("change", ["seteuid", "setegid"])
 @pytest.mark.parametrize("how", ["os.execv(words[0], words)", "sys.exit(os.waitstatus_to_exitcode(os.waitpid(os.posix_spawn(words[0], words, {}), 0)[1]))"],
                          ids=["exec", "spawn"])

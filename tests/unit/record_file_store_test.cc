@@ -116,13 +116,16 @@ TEST_F(Store, SaysWhenACopyCannotBeMade) {
   fs::remove_all(root_ / "files");
   auto files = store();
   UniqueFd a = file("a", "content");
-  auto failed = files.add(a.get(), false);
-  ASSERT_FALSE(failed);
-  EXPECT_THAT(failed.error().message, testing::HasSubstr("files/"));
+  auto failed = files.add(a.get(), true);
+  ASSERT_TRUE(failed);
+  EXPECT_TRUE((*failed)->analysed) << "its call sites are wanted all the same";
+  EXPECT_EQ((*failed)->hash, (std::array<uint8_t, 16>{}));
+  EXPECT_THAT((*failed)->problem, testing::HasSubstr("files/"));
   fs::create_directory(root_ / "files");
   auto again = files.add(a.get(), false);
   ASSERT_TRUE(again) << "an earlier failure must not be remembered as a success";
   EXPECT_NE((*again)->hash, (std::array<uint8_t, 16>{}));
+  EXPECT_EQ((*again)->problem, "");
   EXPECT_EQ(copies().size(), 1u);
 }
 
