@@ -87,10 +87,10 @@ class Original {
   // `file_size` 0: not asked for.
   Original(const MapLine& map, uint64_t file_size) : low_(map.low) {
     if (!file_size) return;
-    const int fd = (int)native(2, map.path, 0x80000 | 0x800, 0);
+    const int fd = (int)native(2, map.path, 0x80800 /* O_RDONLY | O_CLOEXEC | O_NONBLOCK */, 0);
     if (fd < 0) return;
-    uint64_t stat[18];
-    if (native(5, fd, stat) == 0 && stat[1] == map.inode && file_size > map.offset) {
+    FileStat st;
+    if (native(5, fd, &st) == 0 && st.inode == map.inode && file_size > map.offset) {
       size_ = page_up(min(map.high - map.low, file_size - map.offset));
       const long mapped = native(9, 0, size_, 1, 2, fd, map.offset);
       at_ = failed(mapped) ? 0 : (uint64_t)mapped;
