@@ -508,7 +508,10 @@ uint64_t* register_of(CallFrame* frame, unsigned number);  // as instructions nu
 
 // ---- vector state (xsave.cc); `state` is the program's, as the kernel put it into a signal frame, in the standard form
 void emulate_xsave(const uint8_t* code, bool compact, CallFrame* frame, const uint8_t* state);
-// Stores the components `wanted` at `to`, which holds none yet, all marked as in use.
+void xsave_learn();  // how this processor lays its components out; in a virtual machine it takes long to answer
+// Of the components `wanted` x87, SSE, and those others whose values are not the initial ones.
+uint64_t state_in_use(const uint8_t* state, uint64_t wanted);
+// Stores the components `wanted` at `to`, marked as in use if they are so.
 void store_state(uint8_t* to, const uint8_t* state, uint64_t wanted, bool compact);
 bool emulate_instruction(CallFrame* frame, const uint8_t* state);       // an `ud2` planted for rdtsc and friends; false: not ours
 void instructions_give_back();                                          // and they run by themselves again

@@ -52,9 +52,9 @@ uint32_t state_size(uint64_t mask) { return mask & 0xe0 ? kMostState : mask & 4 
 constexpr uint32_t kInitialMxcsr = 0x1f80;
 constexpr uint64_t kMxcsrAt = 24, kPresentAt = 512;
 
-// Saves extended state at `area` in a form that does not depend on which components the processor holds in their initial
-// configuration: all are marked present, absent ones get their initial values. `kernels`: the frame of the shim's own handler that
-// holds the program's state, null where the processor holds it.
+// Saves extended state at `area` in a form that does not depend on which components the processor takes for used (xsave.cc); absent
+// ones get their initial values. `kernels`: the frame of the shim's own handler that holds the program's state, null where the processor
+// holds it.
 void save_state(uint8_t* area, const uint8_t* kernels) {
   uint64_t mask = state_mask();
   uint32_t size = state_size(mask);
@@ -63,7 +63,7 @@ void save_state(uint8_t* area, const uint8_t* kernels) {
   else friday_xsave(area, mask);
   uint64_t* present = (uint64_t*)(area + kPresentAt);
   if (!(*present & 1)) *(uint16_t*)area = 0x37f;
-  *present = mask;
+  *present = state_in_use(area, mask);
   uint32_t* software = (uint32_t*)(area + 464);
   software[0] = 0x46505853;  // FP_XSTATE_MAGIC1
   software[1] = size + 4;

@@ -132,6 +132,7 @@ __attribute__((noinline)) bool begin(char** environment) {
   token_start(area);
   // At replay execution resumes behind this, in a process that the core has filled; control.mode is kModeReplay by then.
   const bool replayed = friday_snapshot(&image_registers);
+  xsave_learn();
   signals_install();
   thread_arm(area);
   // Not before: what the program before this one left blocked may be waiting.

@@ -1,7 +1,9 @@
 // xsave and xsavec, emulated. They write which components of the vector state are in use, and leave out those that are not; the
 // processor's answer depends on what it last did for whom, so that two runs with the same registers leave different bytes
-// behind (glibc's _dl_runtime_resolve does so on the stack at each first call of a function). Here every component asked for
-// is in use, with its initial value if it has none: the same bytes in every run, and xrstor takes the same values from them.
+// behind (glibc's _dl_runtime_resolve does so on the stack at each first call of a function). Here all components asked for are
+// written, and beyond x87 and SSE those are in use whose values are not the initial ones, zeros: the same bytes in every run, and
+// xrstor takes the same values from them. It must not be told that all are in use: a processor that takes the upper halves
+// of registers for used has each change between SSE and AVX instructions cost 200 ns, until a vzeroupper comes along.
 // Intel SDM volume 1, chapter 13.
 #include "core/shim/runtime.h"
 
@@ -36,10 +38,14 @@ struct Component {
   uint32_t size, offset;
   bool aligned;
 };
-Component component(unsigned number) {
-  uint32_t size, offset, flags, rest;
-  asm volatile("cpuid" : "=a"(size), "=b"(offset), "=c"(flags), "=d"(rest) : "a"(0xd), "c"(number));
-  return {size, offset, (flags & 2) != 0};
+constexpr unsigned kComponents = 20;
+constexpr uint64_t kKnown = (1ull << kComponents) - 1, kLegacyState = 3;  // x87, SSE
+Component components[kComponents];  // from the third on
+
+bool all_zero(const uint8_t* from, uint64_t size) {
+  uint8_t any = 0;
+  for (uint64_t i = 0; i < size; i++) any |= from[i];
+  return !any;
 }
 
 void copy_or_clear(uint8_t* to, const uint8_t* from, uint64_t size, bool present) {
@@ -48,6 +54,22 @@ void copy_or_clear(uint8_t* to, const uint8_t* from, uint64_t size, bool present
 }
 
 }  // namespace
+
+void xsave_learn() {
+  for (unsigned i = 2; i < kComponents; i++) {
+    uint32_t size, offset, flags, rest;
+    asm volatile("cpuid" : "=a"(size), "=b"(offset), "=c"(flags), "=d"(rest) : "a"(0xd), "c"(i));
+    components[i] = {size, offset, (flags & 2) != 0};
+  }
+}
+
+uint64_t state_in_use(const uint8_t* state, uint64_t wanted) {
+  uint64_t found = wanted & kLegacyState;
+  const uint64_t present = *(const uint64_t*)(state + kLegacyBytes) & wanted;
+  for (unsigned i = 2; i < kComponents; i++)
+    if (present >> i & 1 && !all_zero(state + components[i].offset, components[i].size)) found |= 1ull << i;
+  return found;
+}
 
 void store_state(uint8_t* to, const uint8_t* state, uint64_t wanted, bool compact) {
   const uint64_t present = *(const uint64_t*)(state + kLegacyBytes);
@@ -59,12 +81,13 @@ void store_state(uint8_t* to, const uint8_t* state, uint64_t wanted, bool compac
   if (wanted & 6) memcpy(to + 24, state + 24, 8);  // MXCSR and its mask
   if (wanted & 2) copy_or_clear(to + 160, state + 160, 256, present & 2);
   uint64_t* header = (uint64_t*)(to + kLegacyBytes);
-  header[0] = compact ? wanted : header[0] | wanted;
+  const uint64_t found = state_in_use(state, wanted);
+  header[0] = compact ? found : (header[0] & ~wanted) | found;
   if (compact) header[1] = wanted | 1ull << 63;
   uint64_t packed = kHeaderEnd;
-  for (unsigned i = 2; i < 63; i++) {
+  for (unsigned i = 2; i < kComponents; i++) {
     if (!(wanted >> i & 1)) continue;
-    const Component c = component(i);
+    const Component& c = components[i];
     if (c.aligned) packed = (packed + 63) & ~63ull;
     copy_or_clear(to + (compact ? packed : c.offset), state + c.offset, c.size, present >> i & 1);
     packed += c.size;
@@ -72,7 +95,7 @@ void store_state(uint8_t* to, const uint8_t* state, uint64_t wanted, bool compac
 }
 
 void emulate_xsave(const uint8_t* code, bool compact, CallFrame* frame, const uint8_t* state) {
-  store_state((uint8_t*)operand_of(code, frame), state, ((frame->rdx << 32) | (uint32_t)frame->rax) & image_registers.xcr0, compact);
+  store_state((uint8_t*)operand_of(code, frame), state, ((frame->rdx << 32) | (uint32_t)frame->rax) & image_registers.xcr0 & kKnown, compact);
 }
 
 }  // namespace friday::shim
