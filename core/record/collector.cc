@@ -1,5 +1,6 @@
 #include "core/record/collector.h"
 
+#include <cpuid.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -140,6 +141,11 @@ Collector::Collector(CollectorOptions options) : options_(std::move(options)), f
   if (clock_kind_ != format::kClockTsc) notices_.push_back(describe_refusal(Refusal::tsc, "the kernel does not use it"));
   ticks_per_second_ = clock_kind_ == format::kClockTsc ? measure_tsc_rate() : 1000000000;
   boot_id_ = read_file("/proc/sys/kernel/random/boot_id").value_or("");
+  machine_ = describe_vdso();
+  for (unsigned i = 0; i < std::size(format::kCpuidLeaves); i++) {
+    auto& [a, b, c, d] = machine_.cpuid[i];
+    __cpuid_count(format::kCpuidLeaves[i][0], format::kCpuidLeaves[i][1], a, b, c, d);
+  }
 }
 
 Collector::~Collector() { finish(); }
@@ -432,7 +438,7 @@ bool send_reply(int socket, const void* data, size_t size, const int* fds, unsig
 }  // namespace
 
 void Collector::answer_hello(Node& node, const shim::Request& request) {
-  shim::HelloReply reply = describe_vdso();
+  shim::HelloReply reply = machine_;
   Node* fresh = &node;
   if (node.hello) {
     // By the same process: another one that has got hold of this socket is none of the node's.

@@ -114,6 +114,7 @@ class Collector {
   uint32_t clock_kind_;
   uint64_t ticks_per_second_;
   std::string boot_id_;
+  shim::HelloReply machine_;  // what each process is told of it
   UniqueFd tokens_;        // the TokenArea (shim_abi.h), locked shared while this collector lives
   uint64_t sharing_ = 0;   // its session
   Outsiders outsiders_;

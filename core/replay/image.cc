@@ -161,11 +161,10 @@ constexpr FeatureBit kFeatures[] = {
 }  // namespace
 
 Result<void> check_processor(const format::ImageRecord& image) {
-  const unsigned leaves[8][2] = {{0, 0}, {1, 0}, {7, 0}, {7, 1}, {0xd, 1}, {0x80000001, 0}, {0x80000007, 0}, {0x80000008, 0}};
   std::string missing;
   for (const auto& feature : kFeatures) {
     unsigned here[4] = {};
-    __get_cpuid_count(leaves[feature.leaf][0], leaves[feature.leaf][1], &here[0], &here[1], &here[2], &here[3]);
+    __get_cpuid_count(format::kCpuidLeaves[feature.leaf][0], format::kCpuidLeaves[feature.leaf][1], &here[0], &here[1], &here[2], &here[3]);
     const bool wanted = image.cpuid[feature.leaf][feature.reg] >> feature.bit & 1;
     if (wanted && !(here[feature.reg] >> feature.bit & 1)) missing += (missing.empty() ? "" : ", ") + std::string(feature.name);
   }

@@ -179,10 +179,6 @@ void write_map(const MapLine& map, int pagemap) {
   write_contents(map, copy, pagemap, map.inode && !copied);
 }
 
-void cpuid(uint32_t leaf, uint32_t sub, uint32_t* out) {
-  asm volatile("cpuid" : "=a"(out[0]), "=b"(out[1]), "=c"(out[2]), "=d"(out[3]) : "a"(leaf), "c"(sub));
-}
-
 }  // namespace
 
 char* read_maps() {
@@ -220,7 +216,7 @@ const char* parse_map_line(const char* p, MapLine* out) {
   return *p == '\n' ? p + 1 : p;
 }
 
-void image_prepare(const uint64_t* auxv) {
+void image_prepare(const HelloReply& hello, const uint64_t* auxv) {
   ImageRecord& r = image_registers;
   native(158, 0x1003 /* ARCH_GET_FS */, &r.fs_base);
   r.gs_base = (uint64_t)me();
@@ -241,8 +237,7 @@ void image_prepare(const uint64_t* auxv) {
   uint32_t low, high;
   asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   r.xcr0 = (uint64_t)high << 32 | low;
-  const uint32_t leaves[8][2] = {{0, 0}, {1, 0}, {7, 0}, {7, 1}, {0xd, 1}, {0x80000001, 0}, {0x80000007, 0}, {0x80000008, 0}};
-  for (int i = 0; i < 8; i++) cpuid(leaves[i][0], leaves[i][1], r.cpuid[i]);
+  memcpy(r.cpuid, hello.cpuid, sizeof r.cpuid);
   for (unsigned i = 0; i < 16; i++) native(97, i, r.rlimits[i]);
   native(89, "/proc/self/exe", r.exe, sizeof r.exe - 1);
   MapLine line;

@@ -508,7 +508,6 @@ uint64_t* register_of(CallFrame* frame, unsigned number);  // as instructions nu
 
 // ---- vector state (xsave.cc); `state` is the program's, as the kernel put it into a signal frame, in the standard form
 void emulate_xsave(const uint8_t* code, bool compact, CallFrame* frame, const uint8_t* state);
-void xsave_learn();  // how this processor lays its components out; in a virtual machine it takes long to answer
 // Of the components `wanted` x87, SSE, and those others whose values are not the initial ones.
 uint64_t state_in_use(const uint8_t* state, uint64_t wanted);
 // Stores the components `wanted` at `to`, marked as in use if they are so.
@@ -527,7 +526,7 @@ unsigned state_differs(const format::StatePart* state, const CallFrame* frame, u
 bool aio_under_way();                                      // dispatch.cc
 
 // ---- image.cc
-void image_prepare(const uint64_t* auxv);  // what friday_snapshot does not see by itself
+void image_prepare(const HelloReply& hello, const uint64_t* auxv);  // what friday_snapshot does not see by itself
 void module_note(const ModuleReply& reply, const ModuleView& module, uint64_t device, uint64_t inode, const PatchedModule& sites);
 // The copy that serves a mapping of the start image; zeros if none.
 struct FileNote {

@@ -307,6 +307,7 @@ struct HelloReply {
   uint32_t reserved;
   uint64_t vdso_clock_gettime;// offset in the vdso, 0: do not use
   uint64_t vdso_gettimeofday, vdso_time, vdso_getcpu, vdso_clock_getres, vdso_getrandom;
+  uint32_t cpuid[8][4];       // for ImageRecord::cpuid: in a virtual machine each takes its time
 };
 enum HelloFlag : uint32_t {
   kCatchAllOnly = 1,   // patch nothing

@@ -127,12 +127,11 @@ __attribute__((noinline)) bool begin(char** environment) {
   instrument(hello, auxv);
   limits_inherit(socket);
   signals_inherit();
-  image_prepare(auxv);
+  image_prepare(hello, auxv);
   if (state_every) state_prepare();
   token_start(area);
   // At replay execution resumes behind this, in a process that the core has filled; control.mode is kModeReplay by then.
   const bool replayed = friday_snapshot(&image_registers);
-  xsave_learn();
   signals_install();
   thread_arm(area);
   // Not before: what the program before this one left blocked may be waiting.

@@ -372,6 +372,9 @@ struct EndRecord {
 
 // ---- Start image
 
+// Leaf and subleaf of what ImageRecord::cpuid holds.
+inline constexpr uint32_t kCpuidLeaves[8][2] = {{0, 0}, {1, 0}, {7, 0}, {7, 1}, {0xd, 1}, {0x80000001, 0}, {0x80000007, 0}, {0x80000008, 0}};
+
 struct ImageRecord {
   RecordHeader header;
   // Where to resume inside the shim.
@@ -386,7 +389,7 @@ struct ImageRecord {
   uint64_t vdso_low, vdso_high;
   uint32_t mxcsr, fpu_control;
   uint64_t xcr0;
-  uint32_t cpuid[8][4];    // leaves 0, 1, 7.0, 7.1, 0xd.1, 0x80000001, 0x80000007, 0x80000008: eax, ebx, ecx, edx
+  uint32_t cpuid[8][4];    // of kCpuidLeaves: eax, ebx, ecx, edx
   uint64_t rlimits[16][2];
   struct { uint64_t handler, flags, restorer, mask; } actions[65];  // as the kernel holds them, by signal number
   char exe[kPathBytes];

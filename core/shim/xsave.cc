@@ -40,7 +40,18 @@ struct Component {
 };
 constexpr unsigned kComponents = 20;
 constexpr uint64_t kKnown = (1ull << kComponents) - 1, kLegacyState = 3;  // x87, SSE
-Component components[kComponents];  // from the third on
+Component components[kComponents];  // from the third on; empty until somebody asks
+
+// How this processor lays its components out, not the one that recorded. In a virtual machine it takes long to answer, so a program that
+// needs none of it does not wait for it.
+void learn() {
+  for (unsigned i = 2; i < kComponents; i++) {
+    if (!(image_registers.xcr0 >> i & 1)) continue;
+    uint32_t size, offset, flags, rest;
+    asm volatile("cpuid" : "=a"(size), "=b"(offset), "=c"(flags), "=d"(rest) : "a"(0xd), "c"(i));
+    components[i] = {size, offset, (flags & 2) != 0};
+  }
+}
 
 bool all_zero(const uint8_t* from, uint64_t size) {
   uint8_t any = 0;
@@ -55,15 +66,8 @@ void copy_or_clear(uint8_t* to, const uint8_t* from, uint64_t size, bool present
 
 }  // namespace
 
-void xsave_learn() {
-  for (unsigned i = 2; i < kComponents; i++) {
-    uint32_t size, offset, flags, rest;
-    asm volatile("cpuid" : "=a"(size), "=b"(offset), "=c"(flags), "=d"(rest) : "a"(0xd), "c"(i));
-    components[i] = {size, offset, (flags & 2) != 0};
-  }
-}
-
 uint64_t state_in_use(const uint8_t* state, uint64_t wanted) {
+  if (!components[2].size) learn();
   uint64_t found = wanted & kLegacyState;
   const uint64_t present = *(const uint64_t*)(state + kLegacyBytes) & wanted;
   for (unsigned i = 2; i < kComponents; i++)
