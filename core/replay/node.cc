@@ -481,16 +481,34 @@ namespace {
 
 size_t debug_register(size_t number) { return offsetof(user, u_debugreg) + number * sizeof(user::u_debugreg[0]); }
 
-// Which slots the last debug exception of a thread was about, and none from now on. DR6 keeps its bits until it is cleared.
-uint32_t take_debug_status(pid_t tid) {
-  errno = 0;
-  const long status = ptrace(PTRACE_PEEKUSER, tid, debug_register(6), 0);
-  if (errno != 0 || !(status & 15)) return 0;
-  ptrace(PTRACE_POKEUSER, tid, debug_register(6), 0);
-  return static_cast<uint32_t>(status & 15);
+// The thread has stopped at a debug exception of which the processor gives no reason, and not at an int1 of the program's, for which the
+// kernel takes it (arch/x86/kernel/traps.c, exc_debug_user).
+bool is_without_reason(TracedProcess& process, pid_t tid) {
+  constexpr uint8_t kInt1 = 0xf1;
+  siginfo_t info;
+  user_regs_struct r;
+  uint8_t before;
+  return ptrace(PTRACE_GETSIGINFO, tid, 0, &info) == 0 && info.si_signo == SIGTRAP && info.si_code == TRAP_BRKPT && TracedProcess::registers(tid, r) &&
+         process.read(r.rip - 1, &before, 1) && before != kInt1;
 }
 
 }  // namespace
+
+// Which slots the last debug exception of a thread was about, and none from now on. DR6 keeps its bits until it is cleared. A hypervisor
+// that is interrupted at the wrong moment loses them (a nested one, of some 100,000 exceptions one): then it was any, and values tell.
+uint32_t ReplayNode::take_debug_status(pid_t tid) {
+  constexpr long kSlots = 15, kStep = 1 << 14;
+  errno = 0;
+  const long status = ptrace(PTRACE_PEEKUSER, tid, debug_register(6), 0);
+  if (errno != 0) return 0;
+  if (status & kSlots) {
+    ptrace(PTRACE_POKEUSER, tid, debug_register(6), 0);
+    return static_cast<uint32_t>(status & kSlots);
+  }
+  uint32_t any = 0;
+  for (unsigned i = 0; i < debug_slots_.size(); i++) any |= debug_slots_[i].size ? 1u << i : 0;
+  return any && !(status & kStep) && is_without_reason(*process_, tid) ? any : 0;
+}
 
 Result<void> ReplayNode::set_debug_slots(const DebugSlots& slots) {
   FRIDAY_TRY_VOID(stop_threads());  // who runs would keep the old ones

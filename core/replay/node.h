@@ -145,6 +145,7 @@ class ReplayNode final : public NodeControl {
 
   // Gives a stopped thread the debug registers that are wanted, before it goes on.
   void load_debug_slots(Thread& thread);
+  uint32_t take_debug_status(pid_t tid);
   // Stops every running thread; other stops that arrive meanwhile are held.
   Result<void> stop_threads();
   // Whether rip is in the shim or its stubs: then the program stands at a call.
