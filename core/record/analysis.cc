@@ -50,7 +50,7 @@ class Scanner {
     std::vector<Site> sites;
     for (const auto& run : runs_) choose(run, sites);
     std::sort(sites.begin(), sites.end(), in_order);
-    if (!waits_by_calls_only()) add_loops(sites);
+    add_loops(sites);
     return sites;
   }
 
@@ -96,7 +96,7 @@ class Scanner {
       run.push_back(in);
       address += decoded.length;
     }
-    if (loops) find_loops(run, offset - start, jumps_unknown);
+    if (loops && counts_loops_) find_loops(run, offset - start, jumps_unknown);
     if (interesting) runs_.push_back(std::move(run));
   }
 
@@ -204,6 +204,7 @@ class Scanner {
   static bool takes_part(const Instruction& in) { return !is_emulated(in.mnemonic); }
 
   const Elf& elf_;
+  const bool counts_loops_ = !waits_by_calls_only();
   ZydisDecoder decoder_;
   std::vector<std::vector<Instruction>> runs_;
   std::vector<std::vector<LoopWindow>> loops_;

@@ -51,12 +51,6 @@ const FileNote* note_of(const MapLine& map) {
   return nullptr;
 }
 
-bool zero_page(const uint64_t* page) {
-  for (int i = 0; i < 512; i++)
-    if (page[i]) return false;
-  return true;
-}
-
 void write_pages(uint64_t address, uint64_t pages) {
   while (pages) {
     uint64_t n = min<uint64_t>(pages, 256);
@@ -143,7 +137,7 @@ void write_contents(const MapLine& map, const ImageMapRecord& record, int pagema
       const bool in_file = file && at - map.low + map.offset < record.file_size;
       bool keep;
       if (file) keep = in_file && (all || (changed && !original.write_difference(at)));
-      else keep = present && !zero_page((uint64_t*)at);
+      else keep = present && !all_zero((const uint64_t*)at, 512);
       if (keep && !run) run_start = at;
       if (keep) run++;
       if (!keep && run) {

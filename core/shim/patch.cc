@@ -201,16 +201,12 @@ const Patch* patch_of_return(uint64_t address) {
   return find(by_return, address, [=](const Patch& p) { return p.kind == kSiteAfter && p.syscall + 2 == address; });
 }
 
-const Patch* loop_of_stub(uint64_t address) {
+uint64_t loop_original(uint64_t address) {
   for (uint32_t i = 0; i < loop_count; i++) {
     const Patch& patch = patches[loops[i]];
-    if (address - patch.resume < patch.length) return &patch;
+    if (address - patch.resume < patch.length) return patch.start + (address - patch.resume);
   }
-  return nullptr;
-}
-uint64_t loop_original(uint64_t address) {
-  const Patch* patch = loop_of_stub(address);
-  return patch ? patch->start + (address - patch->resume) : address;
+  return address;
 }
 uint64_t loop_moved(uint64_t address) {
   for (uint32_t i = 0; i < loop_count; i++) {

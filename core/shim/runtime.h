@@ -88,6 +88,11 @@ struct FileStat {  // struct stat of stat(2)
 };
 inline bool is_regular(const FileStat& st) { return (st.mode & 0170000) == 0100000; }
 inline ThreadArea* area_of(uint32_t number) { return (ThreadArea*)(kAreasAddress + number * kAreaStride); }
+inline bool all_zero(const uint64_t* words, uint64_t count) {
+  for (uint64_t i = 0; i < count; i++)
+    if (words[i]) return false;
+  return true;
+}
 inline uint64_t align8(uint64_t size) { return (size + 7) & ~7ull; }
 inline uint64_t page_up(uint64_t address) { return (address + 4095) & ~4095ull; }
 inline size_t length_of(const char* text) {
@@ -498,7 +503,6 @@ void repatch_module(const ModuleView& module, const Site* sites, uint32_t count,
 const Patch* patch_of_resume(uint64_t address);   // by stub continuation
 void find_site(CallFrame* frame);                 // fills in CallFrame::site
 const Patch* patch_of_return(uint64_t address);   // by address behind the syscall instruction
-const Patch* loop_of_stub(uint64_t address);      // whose moved instructions stand there
 uint64_t loop_original(uint64_t address);         // of a moved instruction in the program; of anything else the address itself
 uint64_t loop_moved(uint64_t address);            // the reverse, for what lies behind the first byte of a window
 void vdso_redirect(uint64_t low, uint64_t high, const HelloReply& offsets);

@@ -59,11 +59,14 @@ void save_state(uint8_t* area, const uint8_t* kernels) {
   uint64_t mask = state_mask();
   uint32_t size = state_size(mask);
   memset(area, 0, size + 4);
-  if (kernels) store_state(area, kernels, mask, false);
-  else friday_xsave(area, mask);
-  uint64_t* present = (uint64_t*)(area + kPresentAt);
-  if (!(*present & 1)) *(uint16_t*)area = 0x37f;
-  *present = state_in_use(area, mask);
+  if (kernels) {
+    store_state(area, kernels, mask, false);
+  } else {
+    friday_xsave(area, mask);
+    uint64_t* present = (uint64_t*)(area + kPresentAt);
+    if (!(*present & 1)) *(uint16_t*)area = 0x37f;
+    *present = state_in_use(area, mask);
+  }
   uint32_t* software = (uint32_t*)(area + 464);
   software[0] = 0x46505853;  // FP_XSTATE_MAGIC1
   software[1] = size + 4;

@@ -53,12 +53,6 @@ void learn() {
   }
 }
 
-bool all_zero(const uint8_t* from, uint64_t size) {
-  uint8_t any = 0;
-  for (uint64_t i = 0; i < size; i++) any |= from[i];
-  return !any;
-}
-
 void copy_or_clear(uint8_t* to, const uint8_t* from, uint64_t size, bool present) {
   if (present) memcpy(to, from, size);
   else memset(to, 0, size);
@@ -71,7 +65,7 @@ uint64_t state_in_use(const uint8_t* state, uint64_t wanted) {
   uint64_t found = wanted & kLegacyState;
   const uint64_t present = *(const uint64_t*)(state + kLegacyBytes) & wanted;
   for (unsigned i = 2; i < kComponents; i++)
-    if (present >> i & 1 && !all_zero(state + components[i].offset, components[i].size)) found |= 1ull << i;
+    if (present >> i & 1 && !all_zero((const uint64_t*)(state + components[i].offset), components[i].size / 8)) found |= 1ull << i;
   return found;
 }
 
