@@ -369,7 +369,7 @@ def test_stop_points_live_beside_fridays(attached):
 
 
 def test_ctrl_c_in_the_users_gdb_stops_the_group(tmp_path_factory, opened):
-    recording = record_once("perl", lambda recorder: recorder.record(["/usr/bin/perl", "-e", "for ($i = 0; $i < 15e6; $i++) {}"]), tmp_path_factory)
+    recording = record_once("perl", lambda recorder: recorder.record(["/usr/bin/perl", "-e", "for ($i = 0; $i < 40e6; $i++) {}"]), tmp_path_factory)
     session = opened(recording)
     gdb = Gdb(["-ex", "set confirm off", "-ex", f"target remote {session.nodes[0].endpoint}", "-ex", "echo ready\\n"], session)
     try:

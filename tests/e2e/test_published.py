@@ -4,6 +4,7 @@ what it finds is compared with what the programs printed or with the same questi
 Lines that an example takes for granted (`failing_id`, a dictionary with an entry a node) are typed before it.
 """
 
+import os
 import re
 
 import pytest
@@ -141,7 +142,10 @@ def test_nodes_by_application_id(typed, ring):  # noqa: F811
 
 def test_swap_x_here_and_y_there(recorder, opened):  # noqa: F811
     program = BUILD / "targets" / "swap"
-    recording = recorder.group({"group": {}, "node": [{"name": name, "command": [program], "start_delay": delay} for name, delay in (("other", 0), ("here", 0.1))]})
+    for fifo in ("there", "back"):
+        os.mkfifo(recorder.directory / fifo)
+    recording = recorder.group({"group": {}, "node": [{"name": name, "command": [program, which], "cwd": str(recorder.directory)}
+                                                      for name, which in (("other", "first"), ("here", "second"))]})
     session = opened(recording, console=True)
     execute(session, "py other = session.nodes['other']\npy n = 12\n" + SWAP.replace("break here", "1 break here") + "  cont\n", show=lambda line: None)
     with pytest.raises(friday.Divergence, match="altered"):  # the program looks at its variables

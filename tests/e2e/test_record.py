@@ -42,6 +42,11 @@ def worker(tmp_path):
     return make
 
 
+def when(file, then=":"):
+    """A command that does something when the file exists."""
+    return ["/bin/sh", "-c", f"until [ -e {file} ]; do sleep 0.02; done; {then}"]
+
+
 def count_in(file):
     try:
         return int(file.read_text() or 0)
@@ -235,7 +240,7 @@ def test_keys_of_a_group_file(recorder, tmp_path):
     recording = recorder.group({"group": {"stop_after": 30}, "node": [
         {"name": "one", "command": ["/bin/sh", "-c", "pwd; echo $COLOUR; echo error >&2"], "cwd": str(work), "env": {"COLOUR": "dark red"},
          "stdout": "one.out", "stderr": str(tmp_path / "one.err")},
-        {"name": "two", "command": ["/bin/echo", "from two"], "start_delay": 0.3},
+        {"name": "two", "command": ["/bin/echo", "from two"], "start_delay": 2},
         {"name": "helper", "command": ["/bin/echo", "not recorded"], "record": False},
     ]})
     assert recording.returncode == 0, recording.stderr
@@ -243,26 +248,26 @@ def test_keys_of_a_group_file(recorder, tmp_path):
     assert (tmp_path / "one.err").read_text() == "error\n"
     assert sorted(recording.stdout.splitlines()) == ["from two", "not recorded"]
     assert {node["name"] for node in recording.nodes()} == {"one", "two"}
-    assert recording.node("two")["started_ns"] - recording.node("one")["started_ns"] >= 250e6
+    assert recording.node("two")["started_ns"] - recording.node("one")["started_ns"] >= 1e9  # one starts at once, but that takes its time
     recorder.verify(recording)
 
 
 def test_group_stops_after(recorder, worker):
     (command, file), (other, _) = worker("a"), worker("b")
-    running = recorder.start_record({"group": {"stop_after": 1}, "node": [
+    running = recorder.start_record({"group": {"stop_after": 3}, "node": [  # time enough to be ready for its end
         {"name": "a", "command": list(map(str, command)), "stop_signal": "INT"}, {"name": "b", "command": list(map(str, other))}]})
     recording = recorder.finish_record(running)
     assert recording.returncode == 0, recording.stderr
-    assert recording.stdout.count("stopped") == 2 and 0.9 < recording.seconds < 8
+    assert recording.stdout.count("stopped") == 2 and 2.9 < recording.seconds < 12
     assert [node["ended"] for node in recording.nodes()] == [{"how": "exit", "detail": 0}] * 2
     recorder.none_left()
     recorder.verify(recording)
 
 
 def test_group_stops_when_one_ends(recorder, worker):
-    command, _ = worker()
+    command, file = worker()
     recording = recorder.group({"group": {"stop_when_ends": "short"}, "node": [
-        {"name": "long", "command": list(map(str, command))}, {"name": "short", "command": ["/bin/sleep", "0.5"]}]})
+        {"name": "long", "command": list(map(str, command))}, {"name": "short", "command": when(file)}]})
     assert recording.returncode == 0, recording.stderr
     assert "stopped" in recording.stdout
     recorder.none_left()
@@ -499,10 +504,10 @@ print(subprocess.run(["/bin/echo", "from a child"], capture_output=True, text=Tr
 def test_strict_ends_the_group(recorder, targets, worker):
     command, file = worker()
     recording = recorder.record({"node": [{"name": "worker", "command": list(map(str, command))},
-                                          {"name": "it", "command": [str(targets / "unhandled")], "start_delay": 0.5}]}, options=["--strict"])
+                                          {"name": "it", "command": when(file, f"exec {targets / 'unhandled'}")}]}, options=["--strict"])
     assert recording.returncode == 1, recording.stderr
     assert "stopped" in recording.stdout
-    assert recording.ended_at("it") == "seccomp"
+    assert recording.ended_at("it/exec-1") == "seccomp"
     recorder.none_left()
     recorder.verify(recording)
 

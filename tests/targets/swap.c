@@ -1,6 +1,7 @@
 // Variables that a debugger exchanges between two processes, and functions it calls on the way: the published example of writes is
-// typed on it. It waits a while behind `here`, so that a second process comes there while the first one lives.
-#include <unistd.h>
+// typed on it. As the `second` of two it comes to `here` when the `first` is behind it, which lives on until the second one says so;
+// they talk through the FIFOs `there` and `back` of the current directory.
+#include <fcntl.h>
 
 #include "check.h"
 
@@ -26,10 +27,24 @@ __attribute__((used, noinline)) int is_between(struct place around, int point, c
 }
 __attribute__((noinline)) void here(void) { __asm__ volatile(""); }
 
-int main(void) {
+static void tell(const char* fifo) {
+  const int fd = open(fifo, O_WRONLY);
+  CHECK(fd >= 0 && write(fd, "x", 1) == 1 && close(fd) == 0);
+}
+
+static void hear(const char* fifo) {
+  char byte;
+  const int fd = open(fifo, O_RDONLY);
+  CHECK(fd >= 0 && read(fd, &byte, 1) == 1 && close(fd) == 0);
+}
+
+int main(int argc, char** argv) {
+  const int first = argc > 1 && !strcmp(argv[1], "first"), second = argc > 1 && !strcmp(argv[1], "second");
   CHECK(getppid() > 0);
+  if (second) hear("there");
   here();
-  CHECK(usleep(400000) == 0);
+  if (first) tell("there"), hear("back");
+  if (second) tell("back");
   CHECK(x == 3 && y == 4 && fingers.count == 0);
   return success();
 }
