@@ -133,7 +133,7 @@ struct EventRecord {
 static_assert(sizeof(EventRecord) == 64);
 inline constexpr unsigned kMaxParts = 4095;
 
-// EventRecord::call of kYield.
+// EventRecord::call of kYield. Argument 1 of all but 2 and 4: a hash of the address and the general registers at the point (yield.cc).
 enum YieldKind : uint16_t {
   kYieldPause = 1,  // at a `pause`; argument 0: how many of them the thread has executed, this one included
   kYieldSpin = 2,   // in a loop that changes nothing; arguments: instructions of an iteration, their hash; a kSpinPoint part

@@ -23,10 +23,16 @@ void enter_yield(CallFrame* frame, ThreadArea* area, YieldKind kind) {
   frame->rip = (uint64_t)friday_enter_yield;
 }
 
-static void record_yield(ThreadArea* area, YieldKind kind) {
+// What the thread has come to, so that a replay that gives way elsewhere is found there.
+static uint64_t point_hash(const CallFrame* f) {
+  const uint64_t words[] = {f->rip, f->rsp, f->rax, f->rbx, f->rcx, f->rdx, f->rsi, f->rdi, f->rbp, f->r8, f->r9, f->r10, f->r11, f->r12, f->r13, f->r14, f->r15};
+  return hash_bytes(words, sizeof words, 0);
+}
+
+static void record_yield(CallFrame* frame, ThreadArea* area, YieldKind kind) {
   const bool spin = kind == kYieldSpin;
-  const uint64_t arguments[] = {spin ? spin_found.steps : kind == kYieldLoop ? loops_passed(area) : area->pauses, spin_found.hash};
-  EventWriter writer(kYield, area, (uint16_t)kind, arguments, spin ? 2 : 1);
+  const uint64_t arguments[] = {spin ? spin_found.steps : kind == kYieldLoop ? loops_passed(area) : area->pauses, spin ? spin_found.hash : point_hash(frame)};
+  EventWriter writer(kYield, area, (uint16_t)kind, arguments, 2);
   if (spin) writer.part(kSpinPoint, &spin_found.point, sizeof spin_found.point);
   const uint64_t now = ticks_now();
   writer.commit(0, 0, now, now);
@@ -42,6 +48,10 @@ static void replay_yield(CallFrame* frame, ThreadArea* area, YieldKind kind) {
   const uint64_t want = *(const uint64_t*)(event + 1);
   const uint64_t count = kind == kYieldLoop ? loops_passed(area) : area->pauses;
   if ((kind == kYieldPause || kind == kYieldLoop) && want != count) diverge(event, kDivergedArgument, 0, want, count, frame, area, kYield);
+  if (kind != kYieldSpin && event->argument_count > 1) {
+    const uint64_t there = ((const uint64_t*)(event + 1))[1], here = point_hash(frame);
+    if (there != here) diverge(event, kDivergedArgument, 1, there, here, frame, area, kYield);
+  }
   area->go = 0;
   replay_consume(event);
   replay_hand_over();
@@ -64,11 +74,11 @@ extern "C" void friday_yield(CallFrame* frame) {
   bool handler = false;
   const bool yields = kind != kYieldLoop || loops_yield(area);
   if (yields && control.mode == kModeRecord) {
-    record_yield(area, kind);
+    record_yield(frame, area, kind);
     handler = signals_pending(area) && signals_deliver(frame, area, Moment::anywhere);
   } else if (yields && control.mode == kModeReplay) {
     replay_yield(frame, area, kind);
-    handler = is_signal_of(replay_peek(), area) && signals_deliver(frame, area, Moment::anywhere);
+    handler = replay_signal_follows(area) && signals_deliver(frame, area, Moment::anywhere);  // one at the entry of a call comes there
   }
   if (!handler) frame->rip = back;
   area->frame = frame->previous;
@@ -78,7 +88,7 @@ extern "C" void friday_yield(CallFrame* frame) {
 void yield_behind_call(CallFrame* frame, ThreadArea* area) {
   if (area->borrowed) return;
   if (control.mode == kModeRecord) {
-    if (token_overdue()) record_yield(area, kYieldCall);
+    if (token_overdue()) record_yield(frame, area, kYieldCall);
   } else if (control.mode == kModeReplay) {
     const EventRecord* next = replay_peek();
     if (next && next->header.type == kYield && next->header.thread == area->number && next->call == kYieldCall) replay_yield(frame, area, kYieldCall);
