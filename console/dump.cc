@@ -103,6 +103,7 @@ void print_json(const EventView& event, uint64_t first_ticks, double ticks_per_s
   if (event.has_call()) out["call"] = call_text(event->call);
   if (event.is_clock()) out["clock"] = {{"address", event.clock_address()}, {"seconds", event.clock_seconds()}, {"fraction", event.clock_fraction()}};
   if (event.type() == format::kSignal) out["signal"] = signal_text(event->call);
+  if (event.type() == format::kYield) out["yield"] = what_text(event);
   for (uint64_t a : event.arguments()) out["arguments"].push_back(a);
   for (PartView part : event.parts()) {
     json p = {{"kind", part.kind()}, {"size", part.bytes().size()}};

@@ -29,7 +29,25 @@ std::string call_with_arguments(unsigned call, std::span<const uint64_t> argumen
   return text + ")";
 }
 
+namespace {
+
+std::string yield_text(const EventView& event) {
+  const uint64_t count = event.arguments().empty() ? 0 : event.arguments()[0];
+  switch (event->call) {
+    case format::kYieldPause: return fmt::format("at pause {}", count);
+    case format::kYieldSpin: return fmt::format("in a loop of {} instructions", count);
+    case format::kYieldInstruction: return "behind an instruction";
+    case format::kYieldResumed: return "resumed";
+    case format::kYieldCall: return "behind a call";
+    case format::kYieldLoop: return fmt::format("at loop site {}", count);
+    default: return "?";
+  }
+}
+
+}  // namespace
+
 std::string what_text(const EventView& event) {
+  if (event.type() == format::kYield) return yield_text(event);
   if (event.type() == format::kSignal) return signal_text(event->call);
   if (event.type() == format::kInstruction) {
     switch (event->call) {
