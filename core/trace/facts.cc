@@ -19,6 +19,8 @@ using namespace format;
 namespace {
 
 // What a forked child finds: its parent's descriptors and channels at that moment.
+using Locked = std::set<std::pair<uint64_t, uint64_t>>;  // device and inode of files
+
 struct Inheritance {
   struct Inherited {
     uint32_t channel;
@@ -26,8 +28,12 @@ struct Inheritance {
   };
   std::map<int, uint64_t> descriptors;  // fd -> number
   std::unordered_map<uint64_t, Inherited> channels;
+  Locked locked;
 };
-using Inheritances = std::map<Uuid, Inheritance>;
+struct Inheritances {
+  std::map<Uuid, Inheritance> forked;
+  std::map<std::pair<uint32_t, uint32_t>, Locked> executed;  // host and process -> what the program before held
+};
 
 class NodeWalk {
  public:
@@ -70,7 +76,7 @@ class NodeWalk {
   std::unordered_map<uint64_t, uint32_t> numbers_;  // channel number -> index in set_.channels
   std::unordered_map<uint64_t, Inheritance::Inherited> inherited_;
   std::map<int, uint64_t> descriptors_;
-  std::set<std::pair<uint64_t, uint64_t>> locked_;  // device and inode of files that the node has locked
+  Locked locked_;  // by the node, or by whom it was forked from or executed by: an open file's lock is all of theirs
   struct Release {
     uint64_t event, time;
   };
@@ -152,6 +158,7 @@ uint32_t NodeWalk::address_index(const Endpoint& endpoint) {
 void NodeWalk::inherit(const Inheritance& inheritance) {
   inherited_ = inheritance.channels;
   for (auto [fd, number] : inheritance.descriptors) attach(fd, number);
+  locked_ = inheritance.locked;
 }
 
 void NodeWalk::on_channel(const ChannelRecord& record) {
@@ -208,8 +215,9 @@ void NodeWalk::stamp(EventView event) {
 
 void NodeWalk::on_fork(const Uuid& child) {
   node().forks.push_back({out_event_, child});
-  Inheritance& left = inheritances_[child];
+  Inheritance& left = inheritances_.forked[child];
   left.descriptors = descriptors_;
+  left.locked = locked_;
   left.channels = inherited_;
   for (auto [number, index] : numbers_) {
     const Channel& known = set_.channels[index];
@@ -449,7 +457,9 @@ void NodeWalk::on_event(EventView event, uint64_t record) {
 Result<void> NodeWalk::run() {
   const TraceReader& reader = set_.readers[slot_];
   const bool forked = reader.header().features & kFeatureForkChild;
-  if (auto found = inheritances_.find(node().uuid); forked && found != inheritances_.end()) inherit(found->second);
+  if (auto found = inheritances_.forked.find(node().uuid); forked && found != inheritances_.forked.end()) inherit(found->second);
+  const auto process = std::pair(node().host, node().pid);
+  if (auto before = inheritances_.executed.find(process); !forked && before != inheritances_.executed.end()) locked_ = before->second;
   node().times.reserve(std::min<uint64_t>(reader.header().events, (reader.end_offset() - reader.first_offset()) / sizeof(EventRecord)));
   RecordCursor cursor = reader.records();
   while (cursor.next()) {
@@ -462,6 +472,7 @@ Result<void> NodeWalk::run() {
   }
   if (cursor.error()) return std::unexpected(*cursor.error());
   release_locks();
+  if (node().replaced) inheritances_.executed[process] = locked_;
   return {};
 }
 

@@ -6,9 +6,9 @@ import subprocess
 import pytest
 
 # How edges.c waits, and the kind of edge that says so.
-WAYS = {"pipe": "pipe", "socketpair": "stream", "passed": "stream", "close": "end of stream", "flock": "lock", "fcntl": "lock",
+WAYS = {"pipe": "pipe", "socketpair": "stream", "passed": "stream", "close": "end of stream", "shutdown": "end of stream", "flock": "lock", "flock-death": "lock", "flock-exec": "lock", "fcntl": "lock",
         "fcntl-close": "lock", "ofd": "lock", "semaphore": "semaphore", "eventfd": "eventfd", "message": "queue", "mqueue": "queue",
-        "sigwait": "signal", "signalfd": "signal", "datagram": "datagram", "connect": "connect", "fifo": "pipe", "wait": "wait",
+        "sigwait": "signal", "signalfd": "signal", "child": "signal", "datagram": "datagram", "connect": "connect", "fifo": "pipe", "wait": "wait",
         "death": "end of stream", "killed": "end of stream"}
 # Those in which the second call begins only after the first: as a rule the clock tells as well.
 IN_TURN = {"file": "file", "turn": "shared memory", "fork": "fork", "exec": "exec", "handler": "signal"}
@@ -28,7 +28,7 @@ def ordered(build):
 def test_only_its_edge_orders_them(way, recorder, targets, ordered, tmp_path):
     recording = recorder.record([targets / "edges", way], name="it", cwd=tmp_path)
     assert recording.returncode == 0 and recording.stdout.endswith("SUCCESS\n"), recording
-    assert len(recording.nodes()) == 2
+    assert len(recording.nodes()) == (3 if way == "flock-exec" else 2)
     assert ordered(recording), "the edge is missing"
     assert not ordered(recording, WAYS[way]), "something else orders them too"
     for sync in ("clock", "causal"):

@@ -99,10 +99,10 @@ static void handler(int number) {
   getppid();
 }
 
-static sigset_t usr1(void) {
+static sigset_t awaited(const char* how) {
   sigset_t set;
   sigemptyset(&set);
-  sigaddset(&set, SIGUSR1);
+  sigaddset(&set, strcmp(how, "child") ? SIGUSR1 : SIGCHLD);
   return set;
 }
 
@@ -110,9 +110,9 @@ static sigset_t usr1(void) {
 static void prepare(const char* how) {
   CHECK((file = open("locked", O_RDWR | O_CREAT, 0600)) >= 0);
   if (!strcmp(how, "pipe") || !strcmp(how, "close")) CHECK(pipe(ends) == 0);
-  if (!strcmp(how, "socketpair") || !strcmp(how, "passed")) CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  if (!strcmp(how, "socketpair") || !strcmp(how, "shutdown") || !strcmp(how, "passed")) CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
   if (!strcmp(how, "passed")) CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, passed) == 0);
-  if (!strcmp(how, "flock")) CHECK(flock(file, LOCK_EX) == 0);
+  if (!strncmp(how, "flock", 5)) CHECK(flock(file, LOCK_EX) == 0);
   if (!strcmp(how, "fcntl") || !strcmp(how, "fcntl-close")) range(F_SETLK, F_WRLCK);
   if (!strcmp(how, "ofd")) range(F_OFD_SETLK, F_WRLCK);
   if (!strcmp(how, "semaphore")) CHECK((object = semget(IPC_PRIVATE, 1, 0600)) >= 0);
@@ -130,8 +130,8 @@ static void prepare(const char* how) {
   if (!strcmp(how, "death") || !strcmp(how, "killed")) CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
   if (!strcmp(how, "turn")) CHECK((shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) != MAP_FAILED);
   if (!strcmp(how, "handler")) CHECK(signal(SIGUSR1, handler) != SIG_ERR);
-  sigset_t set = usr1();
-  if (!strcmp(how, "sigwait") || !strcmp(how, "signalfd")) CHECK(sigprocmask(SIG_BLOCK, &set, NULL) == 0);
+  sigset_t set = awaited(how);
+  if (!strcmp(how, "sigwait") || !strcmp(how, "signalfd") || !strcmp(how, "child")) CHECK(sigprocmask(SIG_BLOCK, &set, NULL) == 0);
   if (!strcmp(how, "signalfd")) CHECK((object = signalfd(-1, &set, 0)) >= 0);
 }
 
@@ -142,13 +142,15 @@ static void let_go(const char* how, pid_t other) {
   }
   if (!strcmp(how, "datagram")) return reach(SOCK_DGRAM);
   if (!strcmp(how, "connect")) return reach(SOCK_STREAM);
-  mark("let-go");
+  if (strcmp(how, "flock-exec")) mark("let-go");
   if (!strcmp(how, "pipe")) CHECK(write(ends[1], "x", 1) == 1);
   if (!strcmp(how, "fifo")) CHECK(write(ends[1], "x", 1) == 1);
   if (!strcmp(how, "file")) CHECK(pwrite(file, "x", 1, 0) == 1 && (object = creat("written", 0600)) >= 0);
   if (!strcmp(how, "turn")) *shared = getppid();
   if (!strcmp(how, "killed")) kill(getpid(), SIGKILL);
-  if (!strcmp(how, "wait") || !strcmp(how, "death")) _exit(0);
+  if (!strcmp(how, "flock-exec")) execl("/proc/self/exe", "edges", "ended", NULL);
+  if (!strcmp(how, "wait") || strstr(how, "death") || !strcmp(how, "child")) _exit(0);
+  if (!strcmp(how, "shutdown")) CHECK(shutdown(ends[1], SHUT_WR) == 0);
   if (!strcmp(how, "socketpair")) CHECK(write(ends[1], "x", 1) == 1);
   if (!strcmp(how, "passed")) CHECK(write(passed[0], "x", 1) == 1);
   if (!strcmp(how, "close")) CHECK(close(ends[1]) == 0);
@@ -165,7 +167,7 @@ static void let_go(const char* how, pid_t other) {
 
 static void acquire(const char* how) {
   char buffer[256];
-  sigset_t set = usr1();
+  sigset_t set = awaited(how);
   siginfo_t info;
   struct text text;
   eventfd_t value;
@@ -175,6 +177,7 @@ static void acquire(const char* how) {
   if (!strcmp(how, "file")) while (access("written", F_OK) != 0) usleep(500);
   if (!strcmp(how, "turn")) while (!*shared) sched_yield();
   if (!strcmp(how, "handler")) CHECK(pause() == -1);
+  if (strstr(how, "flock-")) CHECK(close(file) == 0);  // which the child holds on to
   if (strstr(how, "lock") || strstr(how, "fcntl") || !strcmp(how, "ofd")) open_own();
   int fd = !strcmp(how, "passed") ? take() : ends[0];
   if (!strcmp(how, "handler")) return;  // which has said so
@@ -187,8 +190,8 @@ static void acquire(const char* how) {
   if (!strcmp(how, "wait")) CHECK(wait(&status) > 0 && status == 0);
   if (!strcmp(how, "death") || !strcmp(how, "killed")) CHECK(read(fd, buffer, 1) == 0);
   if (!strcmp(how, "pipe") || !strcmp(how, "socketpair") || !strcmp(how, "passed")) CHECK(read(fd, buffer, 1) == 1);
-  if (!strcmp(how, "close")) CHECK(read(fd, buffer, 1) == 0);
-  if (!strcmp(how, "flock")) CHECK(flock(file, LOCK_EX) == 0);
+  if (!strcmp(how, "close") || !strcmp(how, "shutdown")) CHECK(read(fd, buffer, 1) == 0);
+  if (!strncmp(how, "flock", 5)) CHECK(flock(file, LOCK_EX) == 0);
   if (strstr(how, "fcntl")) range(F_SETLKW, F_WRLCK);
   if (!strcmp(how, "ofd")) range(F_OFD_SETLKW, F_WRLCK);
   if (!strcmp(how, "semaphore")) change(-1);
@@ -196,6 +199,7 @@ static void acquire(const char* how) {
   if (!strcmp(how, "message")) CHECK(msgrcv(object, &text, 1, 0, 0) == 1);
   if (!strcmp(how, "mqueue")) CHECK(mq_receive(queue, buffer, 8, NULL) == 1);
   if (!strcmp(how, "sigwait")) CHECK(sigwaitinfo(&set, &info) == SIGUSR1);
+  if (!strcmp(how, "child")) CHECK(sigwaitinfo(&set, &info) == SIGCHLD);
   if (!strcmp(how, "signalfd")) CHECK(read(object, buffer, 128) == 128);
 }
 
@@ -221,9 +225,10 @@ int main(int argc, char** argv) {
     acquire("exec");
     return success();
   }
+  if (!strcmp(how, "ended")) return access("let-go", F_OK) == 0;
   prepare(how);
   // With these it is the child's end that the other waits for.
-  const int ends_it = !strcmp(how, "wait") || !strcmp(how, "death") || !strcmp(how, "killed");
+  const int ends_it = !strcmp(how, "wait") || strstr(how, "death") || !strcmp(how, "killed") || !strcmp(how, "child") || !strcmp(how, "flock-exec");
   pid_t other = fork();
   CHECK(other >= 0);
   if (other == 0) {
