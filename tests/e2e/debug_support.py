@@ -16,7 +16,7 @@ import sys
 
 import pytest
 from _pytest.faulthandler import fault_handler_stderr_key
-from conftest import ROOT, Recorder
+from conftest import ROOT, Recorder, limit_of
 
 BUILD = pathlib.Path(os.environ.get("FRIDAY_BUILD", ROOT / "build" / "release")).resolve()
 sys.path[:0] = [str(BUILD / "python"), str(ROOT / "tests" / "apps" / "chord")]
@@ -24,7 +24,7 @@ import friday  # noqa: E402
 import ring as ring_plan  # noqa: E402
 
 NODES, SECONDS, SEED = 5, 6, 3
-HANG = 60  # seconds without the end of a test after which the whole run ends with a traceback
+HANG = 30  # seconds beyond its own limit after which a test that does not end takes the whole run with it, with a traceback
 _recordings = {}
 
 
@@ -106,7 +106,7 @@ def opened(request):
     """opened(recording, ...): a friday.Session on it, closed at the end of the test."""
     sessions = []
     # A core that hangs cannot be reached by a signal handler of Python.
-    faulthandler.dump_traceback_later(HANG, exit=True, file=request.config.stash[fault_handler_stderr_key])
+    faulthandler.dump_traceback_later(limit_of(request.node) + HANG, exit=True, file=request.config.stash[fault_handler_stderr_key])
 
     def open_session(recording, **options):
         path = recording if isinstance(recording, (str, pathlib.Path)) else recording.path

@@ -178,7 +178,7 @@ def check_after_kill(recorder, recording, least):
 @pytest.mark.parametrize("who", ["program", "recorder", "both"])
 @pytest.mark.parametrize("round", range(2))
 def test_killed_at_a_random_moment(recorder, reader, who, round):
-    command, progress = reader(count=1500, pause=0.001)
+    command, progress = reader(count=3000, pause=0.001)
     running = recorder.start_record(command, name="it")
     moment = random.Random(f"{who}{round}{os.getpid()}").randrange(50, 900)  # what is left needs more room than is ever given ahead
     wait_until(at_least(progress, moment // 50 * 50), "the program does not read", 60)
@@ -190,7 +190,7 @@ def test_killed_at_a_random_moment(recorder, reader, who, round):
     out, err = running.process.communicate(timeout=60)
     recorder.none_left(60)
     if who == "recorder":
-        assert out == "150000000\n", "the program was harmed: " + err
+        assert out == "300000000\n", "the program was harmed: " + err
     check_after_kill(recorder, running.recording, moment)
     end = ended(recorder, running.recording)
     assert {"program": "SIGKILL", "recorder": "friday record was gone", "both": "cut off"}[who] in end, end
@@ -198,7 +198,7 @@ def test_killed_at_a_random_moment(recorder, reader, who, round):
 
 def test_recorder_killed_while_it_compresses(recorder, reader):
     """A block that was not through is torn, and the trace still has it."""
-    command, progress = reader("/dev/urandom", 3000, 0.0005)
+    command, progress = reader("/dev/urandom", 30000, 0.0005)
     running = recorder.start_record(command, name="it")
     wait_until(lambda: packed(running.recording).exists() and packed(running.recording).stat().st_size > BLOCK, "nothing is compressed", 60)
     os.kill(program_of(recorder, "reader.py"), signal.SIGSTOP)
@@ -321,7 +321,7 @@ def test_merge_of_compressed_traces(recorder, reader, tmp_path):
 
 def test_merge_of_what_a_killed_recorder_left(recorder, reader, tmp_path):
     """Both forms side by side, with holes in the one."""
-    command, progress = reader("/dev/urandom", 3000, 0.0005)
+    command, progress = reader("/dev/urandom", 30000, 0.0005)
     running = recorder.start_record(command, name="first")
     wait_until(lambda: packed(running.recording).exists() and packed(running.recording).stat().st_size > BLOCK, "nothing is compressed", 60)
     os.kill(running.pid, signal.SIGKILL)

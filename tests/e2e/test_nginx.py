@@ -67,7 +67,7 @@ def test_workers(recorder, ports, place, requests):  # noqa: F811
     ask("/small", "-k")
     ask("/proxied/some/path")
     assert fetch(port, "/large") == (200, large)
-    assert 503 in [fetch(port, "/limited/small")[0] for _ in range(3)]
+    wait_until(lambda: 503 in [fetch(port, "/limited/small")[0] for _ in range(3)], "more than five a second are let through")
     old = workers(master)
     assert len(old) == 4
     os.kill(master, signal.SIGHUP)

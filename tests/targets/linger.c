@@ -14,7 +14,7 @@ static void* read_all(void* unused) {
   for (int i = 0; i < 2; i++) {
     int fd = accept(listener, NULL, NULL);
     CHECK(fd >= 0);
-    usleep(100000);
+    usleep(300000);
     long all = 0;
     for (ssize_t n; (n = read(fd, buffer, sizeof buffer)) > 0;) all += n;
     CHECK(all > 100000 && close(fd) == 0);

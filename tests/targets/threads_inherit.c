@@ -1,4 +1,4 @@
-// Locks of the rarer kinds: with priority inheritance, with a ceiling, robust ones whose owner ends with them, checked and recursive
+// Locks of the rarer kinds: with priority inheritance, robust ones whose owner ends with them, checked and recursive
 // ones; the calls below them; between processes too.
 #include <linux/futex.h>
 #include <pthread.h>
@@ -75,7 +75,7 @@ static void* try_it(void* unused) {
   // A handler that runs while this waits: the wait goes on.
   struct itimerval soon = {{0, 0}, {0, 2000}};
   CHECK(signal(SIGALRM, note) != SIG_ERR && setitimer(ITIMER_REAL, &soon, NULL) == 0);
-  limit = in_milliseconds(CLOCK_REALTIME, 40);
+  limit = in_milliseconds(CLOCK_REALTIME, 200);
   CHECK(pthread_mutex_timedlock(&mutex, &limit) == ETIMEDOUT && handled == SIGALRM);
   return unused;
 }
