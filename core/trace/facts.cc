@@ -18,9 +18,9 @@ using namespace format;
 
 namespace {
 
-// What a forked child finds: its parent's descriptors and channels at that moment.
 using Locked = std::set<std::pair<uint64_t, uint64_t>>;  // device and inode of files
 
+// What a forked child finds: its parent's descriptors and channels at that moment.
 struct Inheritance {
   struct Inherited {
     uint32_t channel;
