@@ -47,8 +47,7 @@ static bool record_yields(ThreadArea* area) {
 
 bool loops_yield(ThreadArea* area) {
   if (control.mode == kModeRecord) return record_yields(area);
-  const EventRecord* next = control.mode == kModeReplay && !area->native ? replay_peek() : nullptr;
-  const bool due = next && next->header.type == kYield && next->header.thread == area->number && next->call == kYieldLoop;
+  const bool due = control.mode == kModeReplay && !area->native && replay_yield_follows(area, kYieldLoop);
   loops_let(area, 0);
   return due;
 }

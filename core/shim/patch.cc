@@ -420,8 +420,7 @@ bool emulate_instruction(CallFrame* frame, const uint8_t* state) {
     format::EventRecord* event = replay_expect(frame, area, format::kInstruction, (uint16_t)(patch->kind - kSiteRdtsc + 1));
     result = {(uint64_t)event->result, event->input_hash};
     replay_consume(event);
-    const format::EventRecord* next = replay_peek();
-    yields = next && next->header.type == format::kYield && next->header.thread == area->number && next->call == format::kYieldInstruction;
+    yields = replay_yield_follows(area, format::kYieldInstruction);
   } else {
     result = execute(*patch, frame);
     if (control.mode == kModeRecord) {

@@ -74,6 +74,11 @@ EventRecord* replay_peek() {
   }
 }
 
+bool replay_yield_follows(const ThreadArea* area, YieldKind kind) {
+  const EventRecord* next = replay_peek();
+  return next && next->header.type == kYield && next->header.thread == area->number && next->call == kind;
+}
+
 const SharedPagesRecord* replay_shared_pages(uint64_t* offset) {
   if (!*offset) *offset = shared_pages;
   while (*offset && *offset < control.cursor) {

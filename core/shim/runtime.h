@@ -297,6 +297,8 @@ void replay_forked();                                       // in the child: not
 void replay_hand_over();
 // The next event is a signal's for this thread, due on the way out of what it does now.
 bool replay_signal_follows(const ThreadArea* area);
+// The next event is this thread's giving its turn away, at a place of this kind.
+bool replay_yield_follows(const ThreadArea* area, format::YieldKind kind);
 inline bool is_signal_of(const format::EventRecord* event, const ThreadArea* area) {
   return event && event->header.type == format::kSignal && event->header.thread == area->number;
 }

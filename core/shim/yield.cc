@@ -12,9 +12,7 @@ bool pause_yields(ThreadArea* area) {
   area->pauses++;
   if (control.mode == kModeRecord) return token_wanted() || signals_pending(area);
   if (control.mode != kModeReplay) return false;
-  const EventRecord* next = replay_peek();
-  return next && next->header.type == kYield && next->header.thread == area->number && next->call == kYieldPause &&
-         *(const uint64_t*)(next + 1) <= area->pauses;
+  return replay_yield_follows(area, kYieldPause) && *(const uint64_t*)(replay_peek() + 1) <= area->pauses;
 }
 
 void enter_yield(CallFrame* frame, ThreadArea* area, YieldKind kind) {
@@ -22,6 +20,9 @@ void enter_yield(CallFrame* frame, ThreadArea* area, YieldKind kind) {
   area->trap_rip = frame->rip;
   frame->rip = (uint64_t)friday_enter_yield;
 }
+
+// How many places of the kind the thread has come by.
+static uint64_t passed(const ThreadArea* area, YieldKind kind) { return kind == kYieldLoop ? loops_passed(area) : area->pauses; }
 
 // What the thread has come to, so that a replay that gives way elsewhere is found there.
 static uint64_t point_hash(const CallFrame* f) {
@@ -31,7 +32,7 @@ static uint64_t point_hash(const CallFrame* f) {
 
 static void record_yield(CallFrame* frame, ThreadArea* area, YieldKind kind) {
   const bool spin = kind == kYieldSpin;
-  const uint64_t arguments[] = {spin ? spin_found.steps : kind == kYieldLoop ? loops_passed(area) : area->pauses, spin ? spin_found.hash : point_hash(frame)};
+  const uint64_t arguments[] = {spin ? spin_found.steps : passed(area, kind), spin ? spin_found.hash : point_hash(frame)};
   EventWriter writer(kYield, area, (uint16_t)kind, arguments, 2);
   if (spin) writer.part(kSpinPoint, &spin_found.point, sizeof spin_found.point);
   const uint64_t now = ticks_now();
@@ -45,8 +46,7 @@ static void record_yield(CallFrame* frame, ThreadArea* area, YieldKind kind) {
 
 static void replay_yield(CallFrame* frame, ThreadArea* area, YieldKind kind) {
   EventRecord* event = replay_expect(frame, area, kYield, (uint16_t)kind);
-  const uint64_t want = *(const uint64_t*)(event + 1);
-  const uint64_t count = kind == kYieldLoop ? loops_passed(area) : area->pauses;
+  const uint64_t want = *(const uint64_t*)(event + 1), count = passed(area, kind);
   if ((kind == kYieldPause || kind == kYieldLoop) && want != count) diverge(event, kDivergedArgument, 0, want, count, frame, area, kYield);
   if (kind != kYieldSpin && event->argument_count > 1) {
     const uint64_t there = ((const uint64_t*)(event + 1))[1], here = point_hash(frame);
@@ -90,8 +90,7 @@ void yield_behind_call(CallFrame* frame, ThreadArea* area) {
   if (control.mode == kModeRecord) {
     if (token_overdue()) record_yield(frame, area, kYieldCall);
   } else if (control.mode == kModeReplay) {
-    const EventRecord* next = replay_peek();
-    if (next && next->header.type == kYield && next->header.thread == area->number && next->call == kYieldCall) replay_yield(frame, area, kYieldCall);
+    if (replay_yield_follows(area, kYieldCall)) replay_yield(frame, area, kYieldCall);
   }
 }
 
