@@ -181,7 +181,7 @@ def test_watch_reports_each_change_with_its_values(ring, opened):
         printed = ring.changes(node, "successor")
         assert [change[1:] for change in seen[node]] == [change[1:] for change in printed]
         for (at, *_), (said, *_) in zip(seen[node], printed):
-            assert abs(at - said) < 0.5
+            assert abs(at - said) < 0.1
     assert sum(map(len, seen.values())) >= 2 * NODES - 2
 
 

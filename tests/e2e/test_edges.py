@@ -7,7 +7,8 @@ import pytest
 
 # How edges.c waits, and the kind of edge that says so.
 WAYS = {"pipe": "pipe", "socketpair": "stream", "passed": "stream", "close": "end of stream", "shutdown": "end of stream",
-        "flock": "lock", "flock-death": "lock", "flock-exec": "lock", "fcntl": "lock", "fcntl-close": "lock", "ofd": "lock", "semaphore": "semaphore", "eventfd": "eventfd", "message": "queue", "mqueue": "queue",
+        "flock": "lock", "flock-death": "lock", "flock-exec": "lock", "fcntl": "lock", "fcntl-close": "lock", "ofd": "lock",
+        "semaphore": "semaphore", "eventfd": "eventfd", "message": "queue", "mqueue": "queue",
         "sigwait": "signal", "signalfd": "signal", "child": "signal", "datagram": "datagram", "connect": "connect", "fifo": "pipe", "wait": "wait",
         "death": "end of stream", "killed": "end of stream"}
 # Those in which the second call begins only after the first: as a rule the clock tells as well.

@@ -289,4 +289,4 @@ def test_the_fault_is_found_where_and_when_it_was_planted(rings, seed):
     assert (found.node, found.link, found.kind) == (truth["node"], "successor", "skips")
     assert (f"{found.id:016x}", f"{found.value:016x}", f"{found.other_id:016x}") == (
         truth["id"], truth["wrong_successor"], truth["skipped"])
-    assert abs(found.since - truth["time"]) < 0.5
+    assert abs(found.since - truth["time"]) < 0.05
