@@ -12,9 +12,6 @@ Result<std::unique_ptr<Debugger>> Debugger::open(const std::string& recording, D
   std::unique_ptr<Debugger> debugger(new Debugger(std::move(options)));
   FRIDAY_TRY(session, ReplaySession::open(recording, debugger->options_.replay));
   debugger->session_ = std::move(session);
-  char name[] = "/tmp/friday-gdb-XXXXXX";
-  if (!mkdtemp(name)) return fail_errno(errno, "cannot make a temporary directory");
-  debugger->directory_ = name;
   debugger->session_->on_node_started = [d = debugger.get()](ReplayNode& node) { d->node_started(node); };
   debugger->session_->report_node_ends = true;
   debugger->session_->on_call_output = [d = debugger.get()](NodeId node, std::string_view text) {
@@ -33,8 +30,6 @@ Debugger::~Debugger() {
   zygotes_.clear();
   states_.clear();
   session_.reset();
-  std::error_code ignored;
-  if (!directory_.empty()) std::filesystem::remove_all(directory_, ignored);
 }
 
 void Debugger::node_started(ReplayNode& node) {
@@ -42,7 +37,7 @@ void Debugger::node_started(ReplayNode& node) {
   if (s.users) s.users->view().rebind(node), s.users->watches.clear();
   if (s.link) s.link->rebind(node);
   else
-    s.link = std::make_unique<GdbLink>(node, *this, next_client_++, gdbs_, fmt::format("{}/node-{}", directory_, node.id()),
+    s.link = std::make_unique<GdbLink>(node, *this, next_client_++, gdbs_, fmt::format("{}/node-{}", session_->directory(), node.id()),
                                        [this](ReplayNode& n, Pump* pump) { return make_gdb(n, pump); });
   s.mean(node.current());
   name_libraries(node);

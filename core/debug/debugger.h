@@ -364,7 +364,6 @@ class Debugger final : public Pump, public ClientOwner {
   std::chrono::milliseconds call_timeout_{5000};
   uint64_t epoch_ = 1;                           // counts moves of the group
   NodeId here_{};
-  std::string directory_;
   std::optional<NodeId> starting_;               // node_started is at it
   bool closing_ = false;
   std::atomic<bool> interrupted_ = false;

@@ -239,7 +239,7 @@ Result<std::string> Debugger::monitor(Client& client, std::string_view command) 
 Result<std::string> Debugger::endpoint(NodeId id) {
   FRIDAY_TRY(node, session_->readable(id));
   NodeContext& s = state(id);
-  const std::string path = fmt::format("{}/gdb-{}", directory_, id);
+  const std::string path = fmt::format("{}/gdb-{}", session_->directory(), id);
   if (s.users) return path;
   session_->link_loaded(*node);
   name_libraries(*node);

@@ -137,7 +137,7 @@ void ReplaySession::link_loaded(ReplayNode& node) {
 
 void ReplaySession::make_sysroot(ReplayNode& node) {
   namespace fs = std::filesystem;
-  std::string root = fmt::format("{}/{}", directory_, node.id());
+  std::string root = fmt::format("{}/{}", directory(), node.id());
   std::error_code ignored;
   if (auto image = node.reader().image())
     for (const auto* module : image->modules) link_file(root, std::string(bounded_text(module->path, sizeof module->path)), module->file);

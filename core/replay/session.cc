@@ -27,8 +27,6 @@ ReplaySession::ReplaySession(Recording recording, ReplayOptions options)
 
 ReplaySession::~ReplaySession() {
   discard();
-  std::error_code ignored;
-  if (!directory_.empty()) std::filesystem::remove_all(directory_, ignored);
 }
 
 void ReplaySession::discard() {
@@ -53,9 +51,8 @@ Result<std::unique_ptr<ReplaySession>> ReplaySession::open(const std::string& pa
   FRIDAY_TRY(schedule, Schedule::load_or_compute(session->recording_, session->ids_));
   session->schedule_ = schedule.restricted_to(session->ids_);
   session->ids_ = session->schedule_.nodes();
-  char name[] = "/tmp/friday-XXXXXX";
-  if (!mkdtemp(name)) return fail_errno(errno, "cannot make a temporary directory");
-  session->directory_ = name;
+  FRIDAY_TRY(directory, ScratchDirectory::make());
+  session->directory_ = std::move(directory);
   FRIDAY_TRY_VOID(session->build_all());
   return session;
 }

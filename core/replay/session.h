@@ -19,6 +19,7 @@
 
 #include "core/base/fd.h"
 #include "core/base/on_processor.h"
+#include "core/base/scratch.h"
 #include "core/replay/divergence.h"
 #include "core/replay/image.h"
 #include "core/replay/node.h"
@@ -93,6 +94,8 @@ class ReplaySession {
 
   const Recording& recording() const { return recording_; }
   const Schedule& schedule() const { return schedule_; }
+  // A directory that is removed with the session, for files and sockets that others find by name.
+  const std::string& directory() const { return directory_.path(); }
   SyncMode sync() const { return options_.sync; }
   // restart() must follow.
   void set_sync(SyncMode sync) { options_.sync = sync; }
@@ -188,7 +191,7 @@ class ReplaySession {
   std::map<std::pair<uint64_t, uint64_t>, UniqueFd> shared_;  // shared objects, by FileHeader::sharing and number
   std::optional<Divergence> divergence_;
   std::optional<CallFailure> call_failure_;  // of the last run_detour()
-  std::string directory_;                 // temporary: symlink trees that gdb uses as sysroots
+  ScratchDirectory directory_;            // holds the symlink trees that gdb uses as sysroots
   pid_t group_ = 0;
   pid_t stepped_ = 0;                     // a thread that step() has stepped: it is looked at, and nobody goes on
   std::atomic<bool> interrupt_ = false;

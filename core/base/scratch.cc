@@ -1,0 +1,73 @@
+#include "core/base/scratch.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <utility>
+
+namespace friday {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kPlace[] = "/tmp";
+constexpr char kPrefix[] = "friday-session-";
+constexpr char kInUse[] = "in-use";
+
+// Whatever has the name but no such file, or is somebody else's, was not made here.
+void remove_if_left_over(const fs::path& path) {
+  UniqueFd directory(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  struct stat about;
+  if (!directory || fstat(directory.get(), &about) != 0 || about.st_uid != geteuid()) return;
+  UniqueFd in_use(openat(directory.get(), kInUse, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  std::error_code ignored;
+  if (in_use && flock(in_use.get(), LOCK_EX | LOCK_NB) == 0) fs::remove_all(path, ignored);
+}
+
+void remove_left_over() {
+  std::error_code ignored;
+  for (fs::directory_iterator entry(kPlace, ignored), end; !ignored && entry != end; entry.increment(ignored))
+    if (entry->path().filename().string().starts_with(kPrefix)) remove_if_left_over(entry->path());
+}
+
+}  // namespace
+
+Result<ScratchDirectory> ScratchDirectory::make() {
+  remove_left_over();
+  for (;;) {
+    std::string name = fmt::format("{}/{}XXXXXX", kPlace, kPrefix);
+    if (!mkdtemp(name.data())) return fail_errno(errno, fmt::format("cannot make a directory in {}", kPlace));
+    ScratchDirectory made;
+    made.path_ = name;
+    FRIDAY_TRY(in_use, open_file(fmt::format("{}/{}", name, kInUse), O_RDWR | O_CREAT | O_EXCL));
+    if (flock(in_use.get(), LOCK_EX) != 0) return fail_errno(errno, fmt::format("cannot lock {}/{}", name, kInUse));
+    // Until then another process may have taken it for left over.
+    struct stat about;
+    if (fstat(in_use.get(), &about) != 0 || about.st_nlink == 0) continue;
+    made.in_use_ = std::move(in_use);
+    return made;
+  }
+}
+
+ScratchDirectory& ScratchDirectory::operator=(ScratchDirectory&& other) noexcept {
+  if (this == &other) return *this;
+  remove();
+  path_ = std::exchange(other.path_, {});
+  in_use_ = std::move(other.in_use_);
+  return *this;
+}
+
+ScratchDirectory::~ScratchDirectory() { remove(); }
+
+void ScratchDirectory::remove() {
+  std::error_code ignored;
+  if (!path_.empty()) fs::remove_all(path_, ignored);
+  path_.clear();
+}
+
+}  // namespace friday
