@@ -83,7 +83,11 @@ void say_what_differs(Divergence& d, ReplayNode& node, const shim::DivergenceRep
     d.actual += fmt::format(fmt::runtime(format), replayed);
   };
   switch (report.kind) {
-    case shim::kDivergedArgument: both(fmt::format("   [argument {} is {{0:#x}} ({{0}})]", report.which + 1), report.expected, report.actual); break;
+    case shim::kDivergedArgument:
+      if (report.actual_type == format::kYield)  // what its arguments are: format::YieldKind
+        return both(report.which == 0 ? "   [it has passed {} such places]" : "   [the registers there hash to {:016x}]", report.expected, report.actual);
+      both(fmt::format("   [argument {} is {{0:#x}} ({{0}})]", report.which + 1), report.expected, report.actual);
+      break;
     case shim::kDivergedInput: both("   [what it reads from memory hashes to {:016x}]", report.expected, report.actual); break;
     case shim::kDivergedNative: both("   [the call gave {:#x}]", report.expected, report.actual); break;
     case shim::kDivergedState: both("   [" + state_text(node, report) + " at the call hash to {:016x}]", report.expected, report.actual); break;

@@ -113,6 +113,21 @@ def test_another_argument(recorder, recording, events, edit):
     assert "lseek(4, 5, 0)" in d["expected"] and "argument 2 is 0x5" in d["expected"] and "lseek(4, 0, 0)" in d["actual"]
 
 
+@pytest.mark.parametrize("argument, told", [(1, "it has passed {} such places"), (2, "the registers there hash to {:016x}")], ids=["place", "registers"])
+def test_a_turn_that_was_given_away_elsewhere(recorder, targets, events, edit, argument, told):
+    """Without a call nothing else would tell: the thread goes on, with what others have stored meanwhile."""
+    recording = recorder.record([targets / "threads_pause"], name="it")
+    recorder.verify(recording)
+    before, given = [e for e in events(recording) if e.get("yield", "").startswith("at pause") and e["thread"] == 0][-2:]
+    was = given["arguments"][argument - 1]
+    other = before["arguments"][0] if argument == 1 else was - 1  # passed already: the turn is given away too early
+    edit(recording, given["event"], "argument", argument, other)
+    d = report(recorder, recording)
+    assert (d["event"], d["kind"]) == (given["event"], "argument")
+    assert told.format(other) in d["expected"]
+    assert argument == 1 or told.format(was) in d["actual"]
+
+
 def test_an_event_that_is_gone(recorder, recording, events, edit):
     event = number_of(events(recording), "read", -1)
     edit(recording, event, "drop")
