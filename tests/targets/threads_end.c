@@ -1,4 +1,4 @@
-// Orders in which threads end: many short ones, detached ones, and the first thread before all others.
+// Orders in which threads end: many short ones, ones detached in each way, and the first thread before all others.
 #include <pthread.h>
 #include <semaphore.h>
 
@@ -18,8 +18,8 @@ static void* brief(void* number) {
   return number;
 }
 
-static void* detached(void* number) {
-  (void)number;
+static void* detached(void* by_itself) {
+  if (by_itself) CHECK(pthread_detach(pthread_self()) == 0);
   sem_post(&ended);
   return NULL;
 }
@@ -49,7 +49,11 @@ int main(void) {
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   for (int i = 0; i < 20; i++) CHECK(pthread_create(&thread, &attributes, detached, NULL) == 0);
-  for (int i = 0; i < 20; i++) CHECK(sem_wait(&ended) == 0);
+  for (int i = 0; i < 20; i++) {
+    CHECK(pthread_create(&thread, NULL, detached, i % 2 ? &ended : NULL) == 0);
+    if (i % 2 == 0) CHECK(pthread_detach(thread) == 0);
+  }
+  for (int i = 0; i < 40; i++) CHECK(sem_wait(&ended) == 0);
   void* result;
   CHECK(pthread_create(&thread, NULL, cancelled, NULL) == 0 && pthread_cancel(thread) == 0);
   CHECK(pthread_join(thread, &result) == 0 && result == PTHREAD_CANCELED);
