@@ -1,7 +1,6 @@
 #include "core/debug/debugger.h"
 
 #include <poll.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
