@@ -54,20 +54,9 @@ Result<ScratchDirectory> ScratchDirectory::make() {
   }
 }
 
-ScratchDirectory& ScratchDirectory::operator=(ScratchDirectory&& other) noexcept {
-  if (this == &other) return *this;
-  remove();
-  path_ = std::exchange(other.path_, {});
-  in_use_ = std::move(other.in_use_);
-  return *this;
-}
-
-ScratchDirectory::~ScratchDirectory() { remove(); }
-
-void ScratchDirectory::remove() {
+ScratchDirectory::~ScratchDirectory() {
   std::error_code ignored;
   if (!path_.empty()) fs::remove_all(path_, ignored);
-  path_.clear();
 }
 
 }  // namespace friday

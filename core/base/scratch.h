@@ -16,15 +16,17 @@ class ScratchDirectory {
 
   ScratchDirectory() = default;
   ScratchDirectory(ScratchDirectory&& other) noexcept : path_(std::exchange(other.path_, {})), in_use_(std::move(other.in_use_)) {}
-  ScratchDirectory& operator=(ScratchDirectory&& other) noexcept;
+  ScratchDirectory& operator=(ScratchDirectory&& other) noexcept {
+    std::swap(path_, other.path_);
+    std::swap(in_use_, other.in_use_);
+    return *this;
+  }
   ~ScratchDirectory();
 
   // Empty: none was made.
   const std::string& path() const { return path_; }
 
  private:
-  void remove();
-
   std::string path_;
   UniqueFd in_use_;
 };
