@@ -12,10 +12,10 @@ if ! [[ $seed =~ ^[0-9]+$ ]]; then
 fi
 cd "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/.."
 
-bash console/setup.sh
+bash console/setup.sh --build
 mkdir -p build
-cmake --preset release >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
-cmake --build --preset release
+cmake --preset demo >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
+cmake --build --preset demo
 
 work=build/demo/seed-$seed
 rm -rf "$work"

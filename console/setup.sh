@@ -1,12 +1,19 @@
 #!/bin/bash
-# Installs the Debian packages that Friday is built from and tested with, those that are missing and nothing else. With --full
-# also those of the servers that only `tests/run.sh --full` records; --list prints the names instead.
+# Installs the Debian packages that Friday is built from and tested with: those that are missing, and nothing else. Nothing that is
+# installed is ever removed. With --build only what building and using Friday needs, with --full also the servers that only
+# `tests/run.sh --full` records; --list prints the names instead.
 # Works as root and as a user with sudo, without a terminal, and starts no service. docs/dependencies.md says why each is here.
 set -euo pipefail
 
-wanted=(cmake ninja-build g++ binutils pkg-config python3-dev pybind11-dev libboost1.81-dev libboost-filesystem1.81-dev
-  libreadline-dev libzydis-dev libzycore-dev libzstd-dev libxxhash-dev libdw-dev libfmt-dev libcli11-dev nlohmann-json3-dev
-  libtomlplusplus-dev gdb libgtest-dev libgmock-dev python3-pytest python3-pytest-xdist redis-server redis-tools memcached tmux iproute2 nftables)
+installed() { [[ $(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null) == installed ]]; }
+
+# Debian has two versions of Boost, which exclude each other. Either serves: the one that is there, else the default.
+boost=libboost-filesystem-dev
+! installed libboost1.81-dev || boost=libboost-filesystem1.81-dev
+building=(cmake ninja-build g++ binutils pkg-config python3-dev pybind11-dev "$boost" libreadline-dev libzydis-dev libzycore-dev
+  libzstd-dev libxxhash-dev libdw-dev libfmt-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev gdb)
+# What the tests are built and run with, and the servers that the sample records.
+testing=(libgtest-dev libgmock-dev python3-pytest python3-pytest-xdist redis-server redis-tools memcached tmux iproute2 nftables)
 # Servers that only the full run of the tests records.
 servers=(mosquitto mosquitto-clients libzmq3-dev nginx-light apache2 apache2-utils postgresql-15 openssh-server openssh-client musl-tools)
 # What the fuzz targets are built with, also for the full run only.
@@ -16,17 +23,18 @@ checking=(mypy)
 # What draws the pictures of the benchmarks.
 drawing=(python3-matplotlib)
 
+wanted=("${building[@]}" "${testing[@]}")
 list=
 for option; do
   case "$option" in
+    --build) wanted=("${building[@]}") ;;
     --full) wanted+=("${servers[@]}" "${fuzzing[@]}" "${checking[@]}" "${drawing[@]}") ;;
     --list) list=yes ;;
-    *) echo "usage: console/setup.sh [--full] [--list]" >&2; exit 2 ;;
+    *) echo "usage: console/setup.sh [--build | --full] [--list]" >&2; exit 2 ;;
   esac
 done
 [[ -z $list ]] || { printf '%s\n' "${wanted[@]}"; exit 0; }
 
-installed() { [[ $(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null) == installed ]]; }
 missing=()
 for package in "${wanted[@]}"; do
   installed "$package" || missing+=("$package")
@@ -43,6 +51,22 @@ if ((EUID != 0)); then
 fi
 echo "setup: installing ${missing[*]}"
 
+apt() { "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q --no-install-recommends -o DPkg::Lock::Timeout=300 "$@" </dev/null; }
+could_install() { apt -s --no-remove install "${missing[@]}" >/dev/null 2>&1; }
+
+# The package lists are only fetched when they are absent or too old to be of use.
+if ! could_install; then
+  apt update
+  if ! could_install; then
+    echo "setup: apt-get cannot install them, and nothing was changed. What it says:" >&2
+    plan=$(apt -s install "${missing[@]}" 2>&1) || true
+    printf '%s\n' "$plan" | tail -n 20 >&2
+    removed=$(awk '$1 == "Remv" { print $2 }' <<<"$plan" | paste -s -d ' ')
+    [[ -z $removed ]] || echo "setup: apt-get would have to remove packages of this machine, which is left to you: $removed" >&2
+    exit 1
+  fi
+fi
+
 # Debian starts a server as soon as it is installed, unless this file says no (invoke-rc.d(8)); one that is already there
 # belongs to the machine and stays.
 policy=/usr/sbin/policy-rc.d
@@ -55,13 +79,10 @@ if [[ ! -e $policy ]]; then
   "${root[@]}" chmod 755 "$policy"
 fi
 
-install() {
-  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends -o DPkg::Lock::Timeout=300 \
-    -o Dpkg::Options::=--force-confold install "${missing[@]}" </dev/null
-}
-# The package lists are only fetched when they are absent or too old to be of use.
-if ! "${root[@]}" apt-get -q -s install "${missing[@]}" >/dev/null 2>&1 || ! install; then
-  "${root[@]}" apt-get -q -o DPkg::Lock::Timeout=300 update </dev/null
+# A package that the lists name may have been replaced in the archive since they were fetched.
+install() { apt -y --no-remove -o Dpkg::Options::=--force-confold install "${missing[@]}"; }
+if ! install; then
+  apt update
   install
 fi
 

@@ -23,7 +23,7 @@ import evaluation_page
 import stops
 from console import load_friday
 from replay import group_file, ring_module
-from support import ROOT, Bench, Key, Number, Unavailable, descendants, free_ports, wait_until
+from support import ROOT, Bench, Key, Number, Unavailable, descendants, free_ports, need, wait_until
 
 NAME = "evaluation"
 PERIODS = 6
@@ -423,6 +423,7 @@ def replay_seconds(session: Any, arm: Arm | None) -> tuple[float, dict[str, int]
 
 # -- all ---------------------------------------------------------------------------------------------------------------
 def run(bench: Bench) -> dict[str, Number]:
+    need("python3-matplotlib")
     friday = load_friday(bench)
     if str(ROOT) not in sys.path:
         sys.path.insert(0, str(ROOT))

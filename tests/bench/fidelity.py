@@ -16,7 +16,7 @@ from typing import Any, Callable, Iterable
 
 import record
 from identity import open_to_all, without_root
-from support import Bench, Key, Number, Redis, Unavailable, alternate, ask, free_ports, load, median, trace_sizes, wait_until
+from support import Bench, Key, Number, Redis, alternate, ask, free_ports, load, median, need, trace_sizes, wait_until
 
 NAME = "fidelity"
 POSTGRES = pathlib.Path("/usr/lib/postgresql/15/bin")
@@ -135,7 +135,6 @@ DocumentRoot {place}
 
 
 def apache(bench: Bench, pairs: int) -> dict[str, Number]:
-    need("/usr/sbin/apache2", "/usr/bin/ab")
     count = 2_000 if bench.quick else 20_000
 
     def command(port: int) -> list[Any]:
@@ -155,7 +154,6 @@ def apache(bench: Bench, pairs: int) -> dict[str, Number]:
 
 
 def pgbench(bench: Bench, pairs: int) -> dict[str, Number]:
-    need(str(POSTGRES / "postgres"))
     count = 200 if bench.quick else 3_000
     open_to_all(bench.directory)
 
@@ -179,12 +177,6 @@ def pgbench(bench: Bench, pairs: int) -> dict[str, Number]:
         return float(re.search(r"tps = ([\d.]+)", client(port, "-n", "-c", 1, "-t", count, cores=cores))[1])  # type: ignore[index]
 
     return compare(bench, "pgbench_ratio", command, rate, pairs=pairs, prepare=prepare)
-
-
-def need(*files: str) -> None:
-    for file in files:
-        if not pathlib.Path(file).exists():
-            raise Unavailable(f"{file} is not installed; console/setup.sh --full installs it")
 
 
 # -- loops -------------------------------------------------------------------------------------------------------------
@@ -250,6 +242,7 @@ def trace_rate(bench: Bench) -> Number:
 
 
 def run(bench: Bench) -> dict[str, Number]:
+    need("redis-server", "redis-tools", "memcached", "apache2", "apache2-utils", "postgresql-15")
     pairs = 3 if bench.quick else 9
     numbers: dict[str, Number] = {}
     for part in (redis, memcached, apache, pgbench):

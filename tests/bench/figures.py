@@ -4,17 +4,12 @@ from __future__ import annotations
 import pathlib
 from typing import Any, Mapping, Sequence
 
-from support import Unavailable
-
 SIZE, DOTS = (6.4, 3.8), 80  # inches, a inch
 
 
 def start() -> tuple[Any, Any]:
     """A figure and its axes."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise Unavailable("python3-matplotlib is not installed: console/setup.sh --full") from None
+    import matplotlib
     matplotlib.use("Agg")
     from matplotlib import pyplot
     figure, axes = pyplot.subplots(figsize=SIZE, dpi=DOTS, layout="constrained")

@@ -22,7 +22,7 @@ import figures  # noqa: E402
 import stops  # noqa: E402
 from console import load_friday  # noqa: E402
 from replay import record_waiting  # noqa: E402
-from support import ROOT, Bench, Unavailable  # noqa: E402
+from support import ROOT, Bench, Unavailable, need  # noqa: E402
 
 COUNTS = (1, 15, 30, 45, 62)
 
@@ -166,6 +166,7 @@ def main() -> int:
     options = parser.parse_args()
     try:
         with Bench(quick=options.quick) as bench:
+            need("python3-matplotlib")
             draw(bench, load_friday(bench), options.to)
     except Unavailable as error:
         print(f"pictures: not drawn: {error}", file=sys.stderr)

@@ -5,7 +5,7 @@ import collections
 import re
 from typing import Any
 
-from support import Bench, Key, Number, Redis, alternate, load, median, trace_sizes
+from support import Bench, Key, Number, Redis, alternate, load, median, need, trace_sizes
 
 NAME = "record"
 KEYS = {
@@ -72,6 +72,7 @@ def redis_ratios(bench: Bench) -> tuple[dict[str, Number], float]:
 
 
 def run(bench: Bench) -> dict[str, Number]:
+    need("redis-server", "redis-tools")
     numbers, bytes_per_event = redis_ratios(bench)
     added = call_costs(bench)
     for kind, number in added.items():

@@ -7,7 +7,7 @@ import signal
 import socket
 import time
 
-from support import ROOT, Bench, Key, Number, Redis, Unavailable, ask, free_ports, load, median, trace_sizes, wait_until
+from support import ROOT, Bench, Key, Number, Redis, Unavailable, ask, free_ports, load, median, need, trace_sizes, wait_until
 
 NAME = "replay"
 KEYS = {
@@ -146,4 +146,5 @@ def handover(bench: Bench, processes: int) -> Number:
 
 
 def run(bench: Bench) -> dict[str, Number]:
+    need("redis-server", "redis-tools")
     return {**ring(bench), **redis(bench), "handover_us": handover(bench, 2), "handover_8_us": handover(bench, 8)}

@@ -33,6 +33,14 @@ class Unavailable(Exception):
     """A benchmark cannot run here: what is missing."""
 
 
+def need(*packages: str) -> None:
+    """Asked before a benchmark begins, so that nothing is measured for minutes in vain. Raises Unavailable with the names of the
+    Debian packages among `packages` that are not installed."""
+    states = {name: subprocess.run(["dpkg-query", "-W", "-f", "${db:Status-Status}", name], capture_output=True, text=True).stdout for name in packages}
+    if missing := [name for name, state in states.items() if state != "installed"]:
+        raise Unavailable(f"Debian's {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed; console/setup.sh --full installs all that benchmarks need")
+
+
 @dataclasses.dataclass(frozen=True)
 class Key:
     """A number's meaning, for the table: unit ("" for a ratio), what it should reach, and how it is measured."""
