@@ -53,7 +53,8 @@ std::string parts_text(const EventView& event, const Peers& peers) {
   std::string text = clock_text(event);
   for (PartView part : event.parts()) {
     if (const auto* t = part.transfer()) {
-      text += fmt::format("  {} channel {} at {}, {} bytes{}", t->direction == format::kIn ? "<-" : "->", t->channel, t->offset, t->length, transfer_flags(*t));
+      text += fmt::format("  {} channel {} at {}, {} bytes{}{}", t->direction == format::kIn ? "<-" : "->", t->channel, t->offset, t->length,
+                          t->representation == format::kHeaderOnly ? " unseen" : "", transfer_flags(*t));
       if (std::string peer = peer_of(part, peers); !peer.empty()) text += fmt::format(", peer {}", peer);
     } else if (const auto* wait = part.wait()) {
       text += fmt::format("  waited for process {}, status {:#x}", wait->pid, wait->status);
@@ -115,6 +116,7 @@ void print_json(const EventView& event, uint64_t first_ticks, double ticks_per_s
       p["direction"] = t->direction == format::kIn ? "in" : "out";
       p["hash"] = fmt::format("{:016x}", t->hash);
       p["flags"] = t->flags;
+      p["unseen"] = t->representation == format::kHeaderOnly;
       if (std::string peer = peer_of(part, peers); !peer.empty()) p["peer"] = peer;
     }
     if (const auto* map = part.shared_map()) p["object"] = map->object, p["offset"] = map->offset, p["length"] = map->length, p["address"] = map->address, p["flags"] = map->flags;

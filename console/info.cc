@@ -74,7 +74,8 @@ json describe_node(const Recording& recording, const Schedule* schedule, const N
   if (!schedule || !is_scheduled(*schedule, node.id)) return out;
   out["seconds"] = seconds_of(*schedule, node.id);
   const NodeTraffic& traffic = schedule->traffic_of(node.id);
-  out["messages"] = {{"sent", traffic.sends}, {"received", traffic.receives}, {"sent_unmatched", traffic.unmatched_sends}, {"received_unmatched", traffic.unmatched_receives}};
+  out["messages"] = {{"sent", traffic.sends}, {"received", traffic.receives}, {"sent_unmatched", traffic.unmatched_sends}, {"received_unmatched", traffic.unmatched_receives},
+                     {"sent_unplaced", traffic.unplaced_sends}, {"received_unplaced", traffic.unplaced_receives}};
   return out;
 }
 
@@ -106,9 +107,13 @@ json describe_matching(const Schedule& schedule) {
   for (const auto& [pair, traffic] : schedule.traffic_between())
     for (size_t n = 0; n < by.size(); ++n) by[n] += traffic.by[n];
   json out = by_way(by);
-  uint64_t unmatched = 0;
-  for (NodeId id : schedule.nodes()) unmatched += schedule.traffic_of(id).unmatched_receives;
+  uint64_t unmatched = 0, unplaced = 0;
+  for (NodeId id : schedule.nodes()) {
+    unmatched += schedule.traffic_of(id).unmatched_receives;
+    unplaced += schedule.traffic_of(id).unplaced_receives;
+  }
   out["unmatched_receives"] = unmatched;
+  out["unplaced_receives"] = unplaced;
   return out;
 }
 
@@ -151,7 +156,17 @@ void print_matching(const json& matched) {
   std::string text;
   for (auto [key, words] : kinds)
     if (const auto count = matched[key].get<uint64_t>()) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, words);
-  fmt::print("messages matched: {}; {} received from nobody recorded\n", text.empty() ? "none" : text, matched["unmatched_receives"].get<uint64_t>());
+  const uint64_t unplaced = matched["unplaced_receives"].get<uint64_t>();
+  fmt::print("messages matched: {}; {} received from nobody recorded{}\n", text.empty() ? "none" : text, matched["unmatched_receives"].get<uint64_t>() - unplaced,
+             unplaced ? fmt::format(", {} of a recorded connection from an unknown place in it", unplaced) : "");
+}
+
+// Unmatched messages are those whose other side is not recorded, and those of a recorded connection whose place in it is not known.
+void print_messages(const json& messages) {
+  auto count = [&](const char* key) { return messages[key].get<uint64_t>(); };
+  auto unknown = [&](const char* key) { return count(key) ? fmt::format(", {} from an unknown place in their connection", count(key)) : ""; };
+  fmt::print("  messages  {} sent ({} to nobody recorded{}), {} received ({} from nobody recorded{})\n", count("sent"), count("sent_unmatched") - count("sent_unplaced"),
+             unknown("sent_unplaced"), count("received"), count("received_unmatched") - count("received_unplaced"), unknown("received_unplaced"));
 }
 
 void print(const json& info) {
@@ -170,9 +185,7 @@ void print(const json& info) {
       continue;
     }
     fmt::print("  events    {} in {} threads, {:.3f} s, {} bytes\n", node["events"].get<uint64_t>(), node["threads"].get<int>(), node.value("seconds", 0.0), node["trace_bytes"].get<uint64_t>());
-    if (node.contains("messages"))
-      fmt::print("  messages  {} sent ({} to nobody recorded), {} received ({} from nobody recorded)\n", node["messages"]["sent"].get<uint64_t>(),
-                 node["messages"]["sent_unmatched"].get<uint64_t>(), node["messages"]["received"].get<uint64_t>(), node["messages"]["received_unmatched"].get<uint64_t>());
+    if (node.contains("messages")) print_messages(node["messages"]);
     fmt::print("  calls     {} call sites patched, {} left to the catch-all; {} calls came through it\n", node["call_sites"]["patched"].get<uint64_t>(), node["call_sites"]["left_to_catch_all"].get<uint64_t>(),
                node["calls_caught"].get<uint64_t>());
     fmt::print("  ended     {}\n", node["ended"].get<std::string>());

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/perf_event.h>
+#include <linux/seccomp.h>
 #include <linux/userfaultfd.h>
 #include <sched.h>
 #include <sys/ioctl.h>
@@ -171,6 +172,11 @@ GdbTrial try_gdb(const std::string& gdb) {
   return trial;
 }
 
+Answer try_filters() {
+  const uint32_t action = SECCOMP_RET_TRAP;
+  return of_errno(syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0);
+}
+
 Answer try_descriptors() {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
@@ -255,6 +261,7 @@ std::vector<MachineCheck> check_machine(const std::string& directory, const std:
   add("disk space", Refusal::disk, NeededFor::record, try_disk(directory, file));
   add("tracing a child (ptrace)", Refusal::ptrace, NeededFor::replay, try_ptrace());
   add("files in memory (memfd)", Refusal::memfd, NeededFor::replay, try_memfd());
+  add("filters of system calls", Refusal::confinement, NeededFor::replay, try_filters());
   const GdbTrial trial = try_gdb(gdb);
   add("gdb", Refusal::gdb, NeededFor::replay, trial.version);
   add("Python in gdb", Refusal::gdb_python, NeededFor::replay, trial.python);

@@ -23,7 +23,7 @@ struct RunOptions {
   std::string script, nodes, sync = "clock", json, junit;
   std::vector<std::string> scripts, recordings, args, symbols;
   int jobs = 0, worker = -1;
-  bool stop_at_first = false;
+  bool stop_at_first = false, unconfined = false;
 };
 
 py::object text_or_none(const std::string& text) { return text.empty() ? py::object(py::none()) : py::object(py::str(text)); }
@@ -36,7 +36,7 @@ int run_scripts(RunOptions options) {
     return runner
         .attr("main")(options.scripts, options.recordings, "nodes"_a = text_or_none(options.nodes), "sync"_a = options.sync,
                       "json_path"_a = text_or_none(options.json), "junit_path"_a = text_or_none(options.junit), "args"_a = options.args,
-                      "symbols"_a = options.symbols, "stop_at_first"_a = options.stop_at_first,
+                      "symbols"_a = options.symbols, "unconfined"_a = options.unconfined, "stop_at_first"_a = options.stop_at_first,
                       "jobs"_a = options.jobs ? py::object(py::int_(options.jobs)) : py::object(py::none()),
                       "worker"_a = options.worker >= 0 ? py::object(py::int_(options.worker)) : py::object(py::none()), "executable"_a = executable_path())
         .cast<int>();
@@ -60,7 +60,7 @@ void add_run_command(CLI::App& app, int* status, std::vector<std::string> script
   command->add_option("script", options->script, "The script; friday.session is the session, and it may use @")->required();
   command->add_option("recordings", options->recordings, "The recordings. Each script runs on each of them, on its own and in a process of its own")->required();
   command->add_option("-s,--script", options->scripts, "One more script; may be repeated")->allow_extra_args(false);
-  add_replay_options(*command, options->nodes, options->sync);
+  add_replay_options(*command, options->nodes, options->sync, options->unconfined);
   command->add_option("-j,--jobs", options->jobs, "How many runs at a time (default: the number of processors)")->check(CLI::Range(1, 10000));
   command->add_flag("--stop-at-first", options->stop_at_first, "End each run at its first violation");
   command->add_option("--json", options->json, "Write the violations, with their evidence, to this file");

@@ -17,7 +17,7 @@ namespace {
 
 struct VerifyOptions {
   std::string recording, nodes, sync = "clock";
-  bool hash = false, json = false;
+  bool hash = false, json = false, unconfined = false;
   uint64_t times = 1;
 };
 
@@ -52,21 +52,12 @@ std::optional<std::string> wrong_end(const ReplayNode& node) {
   return std::nullopt;
 }
 
-json place_json(const CodePlace& place) {
-  json out = {{"address", place.address}, {"text", text(place)}};
-  if (!place.function.empty()) out["function"] = place.function, out["offset"] = place.offset;
-  if (!place.module.empty()) out["module"] = place.module, out["module_offset"] = place.module_offset;
-  if (!place.file.empty()) out["file"] = place.file, out["line"] = place.line;
-  return out;
-}
-
-json divergence_json(const Divergence& d) {
-  json out = {{"text", describe(d)}, {"node", d.node.value}, {"name", d.node_name}, {"thread", d.thread.value}, {"event", d.event.value},
-              {"kind", d.kind}, {"call", d.call}, {"logical_time", d.since_start}, {"real_time", static_cast<double>(d.realtime_ns) / 1e9},
-              {"expected", d.expected}, {"actual", d.actual}, {"chain", json::array()}, {"events", json::array()}};
-  for (const CodePlace& place : d.chain) out["chain"].push_back(place_json(place));
-  for (const NeighbourEvent& event : d.around) out["events"].push_back({{"index", event.index}, {"differs", event.differs}, {"text", event.line}});
-  return out;
+// Of a node whose recording ended before its program did: how. What the program did afterwards nobody knows.
+std::optional<std::string> cut_off(const NodeInfo& node) {
+  switch (node.end.how) {
+    case NodeEnd::How::unhandled: case NodeEnd::How::limited: case NodeEnd::How::collector: return describe(node.end);
+    default: return std::nullopt;
+  }
 }
 
 // What one replay came to.
@@ -75,6 +66,7 @@ struct Outcome {
   uint64_t events = 0;
   std::string problems;  // printed; empty: all repeated
   json divergence;       // null: none
+  std::string failure;   // why the replay did not come to an end, which says nothing of the recording; empty: it did
 };
 
 Outcome outcome_of(ReplaySession& session, bool hash) {
@@ -85,35 +77,36 @@ Outcome outcome_of(ReplaySession& session, bool hash) {
     const uint64_t recorded = session.schedule().event_count(id);
     out.events += done;
     json entry = {{"id", id.value}, {"name", node.info().name}, {"events", done}, {"end", outcome_text(node.outcome())}, {"detail", node.outcome().detail}};
-    if (hash)
+    if (auto cut = cut_off(node.info())) entry["cut_off"] = *cut;
+    if (hash) {
       if (auto state = session.state_hash(id)) entry["hash"] = fmt::format("{:016x}", *state);
-    // After a divergence the others were only stopped.
-    auto wrong = session.divergence() ? std::nullopt : wrong_end(node);
-    if (!wrong && !session.divergence() && done < recorded) wrong = fmt::format("{} of {} events were replayed", done, recorded);
+      else if (state.error().code == ErrorCode::component_died) out.failure = describe(state.error());
+    }
+    // After a divergence or a failure the others were only stopped.
+    const bool cut_short = session.divergence() || session.failure();
+    auto wrong = cut_short ? std::nullopt : wrong_end(node);
+    if (!wrong && !cut_short && done < recorded) wrong = fmt::format("{} of {} events were replayed", done, recorded);
     if (wrong) {
       entry["problem"] = *wrong;
       out.problems += fmt::format("divergence: node {} ({}), event {}: {}\n", id, node.info().name, done, *wrong);
     }
     out.nodes.push_back(std::move(entry));
   }
+  if (session.failure()) out.failure = session.failure()->message;
   if (session.divergence()) {
     out.problems += describe(*session.divergence());
-    out.divergence = divergence_json(*session.divergence());
+    out.divergence = to_json(*session.divergence());
   }
   return out;
 }
 
-// Replays once, to the end or to a divergence. An exit code, 0 when it came that far.
-int replay_once(ReplaySession& session) {
+// Replays once: to the end, to a divergence or to a failure.
+Result<void> replay_once(ReplaySession& session) {
   for (;;) {
-    auto stop = session.run();
-    if (!stop) return complain(stop.error());
-    if (stop->kind == ReplayStop::Kind::ended || stop->kind == ReplayStop::Kind::diverged) return 0;
-    if (stop->kind == ReplayStop::Kind::failed) {
-      fmt::print("failed: node {}: {}\n", stop->node, stop->text);
-      return kDied;
-    }
-    if (stop->kind == ReplayStop::Kind::signal && session.all_ended()) return 0;
+    FRIDAY_TRY(stop, session.run());
+    using Kind = Stop::Kind;
+    if (stop.kind == Kind::end || stop.kind == Kind::divergence || stop.kind == Kind::failure) return {};
+    if (stop.kind == Kind::signal && session.all_ended()) return {};
   }
 }
 
@@ -129,12 +122,17 @@ std::string difference(const Outcome& first, const Outcome& other) {
 }
 
 void print_result(const Outcome& outcome, const VerifyOptions& options, uint64_t runs, double seconds) {
-  const bool held = outcome.problems.empty();
+  const bool held = outcome.problems.empty() && outcome.failure.empty();
   if (options.json) {
     json all = {{"held", held}, {"sync", options.sync}, {"events", outcome.events}, {"seconds", seconds}, {"runs", runs}, {"nodes", outcome.nodes}};
     if (!outcome.divergence.is_null()) all["divergence"] = outcome.divergence;
-    if (!held) all["problem"] = outcome.problems;
+    if (!outcome.problems.empty()) all["problem"] = outcome.problems;
+    if (!outcome.failure.empty()) all["failed"] = outcome.failure;
     fmt::print("{}\n", all.dump(1, ' ', false, json::error_handler_t::replace));
+    return;
+  }
+  if (!outcome.failure.empty()) {
+    fmt::print("failed: {}\nThis says nothing of the recording: replay it again.\n", outcome.failure);
     return;
   }
   if (!held) {
@@ -144,6 +142,9 @@ void print_result(const Outcome& outcome, const VerifyOptions& options, uint64_t
   }
   const std::string times = options.times > 1 ? fmt::format("{} times alike, ", runs) : "";
   fmt::print("verified: {}{} nodes, {} events, {:.3f} s ({} order)\n", times, outcome.nodes.size(), outcome.events, seconds, options.sync);
+  for (const auto& node : outcome.nodes)
+    if (node.contains("cut_off"))
+      fmt::print("node {} {}: as far as it was recorded: {}\n", node["id"].get<int>(), node["name"].get<std::string>(), node["cut_off"].get<std::string>());
   if (options.hash)
     for (const auto& node : outcome.nodes) fmt::print("node {} {}: state {}\n", node["id"].get<int>(), node["name"].get<std::string>(), node.value("hash", "?"));
 }
@@ -152,6 +153,7 @@ int run_verify(const VerifyOptions& options) {
   ReplayOptions replay;
   replay.library_directory = library_directory();
   replay.sync = options.sync == "clock" ? SyncMode::clock : options.sync == "causal" ? SyncMode::causal : SyncMode::free;
+  replay.unconfined = options.unconfined;
   if (!options.nodes.empty()) {
     auto recording = Recording::open(options.recording);
     if (!recording) return complain(recording.error());
@@ -165,27 +167,27 @@ int run_verify(const VerifyOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   Outcome first, now;
   uint64_t run = 0;
-  for (bool held = true; held && run < options.times; held = now.problems.empty()) {
+  for (bool held = true; held && run < options.times; held = now.problems.empty() && now.failure.empty()) {
     if (run++ > 0)
       if (auto again = (*session)->restart(); !again) return complain(again.error());
-    if (const int code = replay_once(**session)) return code;
+    if (auto replayed = replay_once(**session); !replayed) return complain(replayed.error());
     now = outcome_of(**session, options.hash || options.times > 1);
     if (run == 1) first = now;
-    else now.problems += difference(first, now);
+    else if (now.failure.empty()) now.problems += difference(first, now);
     for (const std::string& notice : (*session)->take_notices()) fmt::print(stderr, "friday verify: {}\n", notice);
     if (show) fmt::print(stderr, "\r{} of {} replayed", run, options.times);
   }
   if (show) fmt::print(stderr, "\r\033[K");
   print_result(now, options, run, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  return now.problems.empty() ? 0 : kDiverged;
+  return !now.failure.empty() ? kDied : now.problems.empty() ? 0 : kDiverged;
 }
 
 }  // namespace
 
 void add_verify_command(CLI::App& app, int* status) {
   auto options = std::make_shared<VerifyOptions>();
-  auto* command = app.add_subcommand("verify", "Replay without a debugger: exit 0 if everything repeats, 3 with the first divergence");
-  add_recording_options(*command, options->recording, options->nodes, options->sync);
+  auto* command = app.add_subcommand("verify", "Replay without a debugger: exit 0 if everything repeats, 3 with the first divergence, 4 if the replay itself failed");
+  add_recording_options(*command, options->recording, options->nodes, options->sync, options->unconfined);
   command->add_flag("--hash", options->hash, "Print a hash of each node's final memory");
   command->add_option("--times", options->times, "Replay so often; all must come to the same end, also in memory")->check(CLI::Range(1ul, 1000000000ul));
   command->add_flag("--json", options->json, "Print the result as JSON");

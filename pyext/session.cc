@@ -5,6 +5,8 @@
 #include <csignal>
 #include <filesystem>
 
+#include <nlohmann/json.hpp>
+
 #include "core/trace/event_text.h"
 #include "core/trace/messages.h"
 #include "core/trace/pack.h"
@@ -61,37 +63,13 @@ struct PyStop {
   uint64_t event;
 };
 
-const char* kind_text(DebugStop::Kind kind) {
-  switch (kind) {
-    case DebugStop::Kind::breakpoint: return "breakpoint";
-    case DebugStop::Kind::watch: return "watch";
-    case DebugStop::Kind::timer: return "timer";
-    case DebugStop::Kind::exit: case DebugStop::Kind::signal: return "exit";
-    case DebugStop::Kind::end: return "end";
-    case DebugStop::Kind::divergence: return "divergence";
-    case DebugStop::Kind::interrupt: return "interrupt";
-    case DebugStop::Kind::pause: return "pause";
-    case DebugStop::Kind::step: return "step";
-    case DebugStop::Kind::reached: return "reached";
-  }
-  return "end";
-}
-
 // Whether the time of the stop is that of the event which comes next: all before it in the group's order is done, while the
 // node's own last event may lie far back.
-bool stands_before(DebugStop::Kind kind) { return kind == DebugStop::Kind::reached || kind == DebugStop::Kind::timer; }
+bool stands_before(Stop::Kind kind) { return kind == Stop::Kind::reached || kind == Stop::Kind::timer; }
 
 // What friday.Divergence is made of (pyext/friday/errors.py).
-py::dict divergence_dict(const Divergence& d) {
-  using namespace py::literals;
-  py::list chain, events;
-  for (const CodePlace& p : d.chain)
-    chain.append(py::dict("address"_a = p.address, "function"_a = p.function, "offset"_a = p.offset, "module"_a = p.module,
-                          "module_offset"_a = p.module_offset, "file"_a = p.file, "line"_a = p.line, "text"_a = text(p)));
-  for (const NeighbourEvent& e : d.around) events.append(py::dict("index"_a = e.index, "differs"_a = e.differs, "text"_a = e.line));
-  return py::dict("node"_a = d.node.value, "node_name"_a = d.node_name, "thread"_a = d.thread.value, "event"_a = d.event.value, "kind"_a = d.kind,
-                  "call"_a = d.call, "logical_time"_a = d.since_start, "real_time"_a = static_cast<double>(d.realtime_ns) / 1e9,
-                  "expected"_a = d.expected, "actual"_a = d.actual, "chain"_a = chain, "events"_a = events);
+py::object report_of(const Divergence& divergence) {
+  return py::module_::import("json").attr("loads")(to_json(divergence).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 struct PyMessage {
@@ -112,7 +90,7 @@ void leave_idle(const Session* session);  // the input hook forgets it
 
 class Session {
  public:
-  Session(const std::string& recording, std::optional<std::string> nodes, const std::string& sync, const std::vector<std::string>& symbols) {
+  Session(const std::string& recording, std::optional<std::string> nodes, const std::string& sync, const std::vector<std::string>& symbols, bool unconfined) {
     DebuggerOptions options;
     for (const std::string& directory : symbols) {
       std::error_code error;
@@ -125,6 +103,7 @@ class Session {
     symbols_ = options.symbols;
     options.replay.library_directory = default_library_directory();
     options.replay.sync = sync_mode(sync);
+    options.replay.unconfined = unconfined;
     if (nodes) {
       auto opened = value_or_raise(Recording::open(recording));
       options.replay.nodes = value_or_raise(parse_node_list(opened, *nodes));
@@ -188,7 +167,7 @@ class Session {
       ReplayNode* node = replay().find(info.id);
       if (!node || !debugger().started(info.id)) list.push_back("not started");
       else if (node->state() != NodeState::ended) list.push_back("alive");
-      else list.push_back(node->outcome().how == NodeOutcome::How::diverged ? "diverged" : "ended");
+      else list.push_back(node->outcome().how == NodeOutcome::How::diverged ? "diverged" : node->outcome().how == NodeOutcome::How::failed ? "failed" : "ended");
     }
     return list;
   }
@@ -438,7 +417,7 @@ class Session {
     reached_.reset();
     auto result = interruptible([&](Debugger& d) { return d.resume(timeout); });
     DebugStop stop = stopped(std::move(result));
-    if (stop.kind == DebugStop::Kind::timer) reached_ = replay().mark(stop.node);
+    if (stop.kind == Stop::Kind::timer) reached_ = replay().mark(stop.node);
     return stop;
   }
   DebugStop step(uint32_t node, const std::string& command) {
@@ -452,7 +431,7 @@ class Session {
     reached_.reset();
     auto result = interruptible([&](Debugger& d) { return d.run_to(target, timeout); });
     DebugStop stop = stopped(std::move(result));
-    if (stop.kind == DebugStop::Kind::reached) reached_ = target;
+    if (stop.kind == Stop::Kind::reached) reached_ = target;
     return stop;
   }
   void settle() {
@@ -534,7 +513,7 @@ class Session {
 
   // A second Ctrl-C that came while the first one stopped the group must not end the next run.
   DebugStop stopped(Result<DebugStop> result) {
-    if (result && result->kind == DebugStop::Kind::interrupt) replay().clear_interrupt();
+    if (result && result->kind == Stop::Kind::interrupt) replay().clear_interrupt();
     return value_or_raise(std::move(result));
   }
   double clock_of(uint32_t node, uint64_t event) { return static_cast<double>(replay().schedule().realtime_ns({node}, {event})) / 1e9; }
@@ -563,18 +542,18 @@ py::object optional_text(const std::string& text) { return text.empty() ? py::ob
 
 void bind_stop(py::module_& module) {
   py::class_<PyStop>(module, "Stop")
-      .def_property_readonly("kind", [](const PyStop& s) { return kind_text(s.stop.kind); })
+      .def_property_readonly("kind", [](const PyStop& s) { return name_of(s.stop.kind); })
       .def_property_readonly("ids", [](const PyStop& s) {
         py::tuple ids(s.stop.ids.size());
         for (size_t i = 0; i < s.stop.ids.size(); i++) ids[i] = s.stop.ids[i];
         return ids;
       })
       .def_property_readonly("node", [](const PyStop& s) { return s.stop.node.value; })
-      .def_property_readonly("thread", [](const PyStop& s) -> std::optional<uint32_t> { return s.stop.thread ? std::optional(s.stop.thread->value) : std::nullopt; })
-      .def_property_readonly("pc", [](const PyStop& s) { return s.stop.pc; })
+      .def_property_readonly("thread", [](const PyStop& s) { return s.stop.thread.value; })
+      .def_property_readonly("pc", [](const PyStop& s) { return s.stop.pc.value; })
       .def_property_readonly("location", [](const PyStop& s) -> py::object {
-        if (!s.stop.pc) return py::none();
-        return py::str(s.session->location(s.stop.node.value, s.stop.pc));
+        if (!s.stop.pc.value) return py::none();
+        return py::str(s.session->location(s.stop.node.value, s.stop.pc.value));
       })
       .def_property_readonly("changes", [](const PyStop& s) {
         py::dict changes;
@@ -591,8 +570,8 @@ void bind_stop(py::module_& module) {
       })
       .def_property_readonly("event", [](const PyStop& s) -> std::optional<uint64_t> { return s.event ? std::optional(s.event - 1) : std::nullopt; })
       .def_property_readonly("message", [](const PyStop& s) { return optional_text(s.stop.message); })
-      .def_property_readonly("divergence", [](const PyStop& s) -> py::object { return s.stop.divergence ? py::object(divergence_dict(*s.stop.divergence)) : py::none(); })
-      .def("__repr__", [](const PyStop& s) { return fmt::format("<Stop {} node {} event {}>", kind_text(s.stop.kind), s.stop.node, s.event); });
+      .def_property_readonly("divergence", [](const PyStop& s) -> py::object { return s.stop.divergence ? report_of(*s.stop.divergence) : py::none(); })
+      .def("__repr__", [](const PyStop& s) { return fmt::format("<Stop {} node {} event {}>", name_of(s.stop.kind), s.stop.node, s.event); });
 }
 
 void bind_message(py::module_& module) {
@@ -646,8 +625,8 @@ void bind_session(py::module_& module) {
   bind_stop(module);
   bind_message(module);
   py::class_<Session>(module, "Session")
-      .def(py::init<const std::string&, std::optional<std::string>, const std::string&, const std::vector<std::string>&>(), py::arg("recording"), py::arg("nodes") = py::none(), py::arg("sync") = "clock",
-           py::arg("symbols") = std::vector<std::string>())
+      .def(py::init<const std::string&, std::optional<std::string>, const std::string&, const std::vector<std::string>&, bool>(), py::arg("recording"), py::arg("nodes") = py::none(), py::arg("sync") = "clock",
+           py::arg("symbols") = std::vector<std::string>(), py::arg("unconfined") = false)
       .def("nodes", &Session::nodes)
       .def("states", &Session::states)
       .def("alive", &Session::alive)

@@ -19,6 +19,9 @@ const RefusalText& refusal_text(Refusal refusal) {
   static constexpr RefusalText kMemfd{
       "files in memory (memfd_create)", "friday replay, run and verify cannot work; recording does.",
       "Allow it in the container's seccomp profile: --security-opt seccomp=unconfined."};
+  static constexpr RefusalText kConfinement{
+      "filters of system calls (seccomp)", "nothing is replayed: a replayed process runs code of the recording, and could do whatever you may.",
+      "It needs a kernel with CONFIG_SECCOMP_FILTER. A recording that you trust replays without a filter with --unconfined."};
   static constexpr RefusalText kGdb{
       "to start gdb 13 or newer", "friday verify and break points at addresses work, but nothing knows symbols and expressions.",
       "Install Debian's package gdb."};
@@ -54,6 +57,7 @@ const RefusalText& refusal_text(Refusal refusal) {
     case Refusal::disk: return kDisk;
     case Refusal::ptrace: return kPtrace;
     case Refusal::memfd: return kMemfd;
+    case Refusal::confinement: return kConfinement;
     case Refusal::gdb: return kGdb;
     case Refusal::gdb_python: return kGdbPython;
     case Refusal::descriptors: return kDescriptors;

@@ -15,6 +15,7 @@ enum class Refusal {
   disk,           // room for a trace
   ptrace,
   memfd,
+  confinement,    // a seccomp filter for replayed processes
   gdb,
   gdb_python,
   descriptors,    // few open files

@@ -118,7 +118,7 @@ bool Debugger::left_no_trace(ReplayNode& node, ThreadId thread, const MemoryCopy
 }
 
 // Runs a function that gdb calls, with all memory kept for the case that it fails.
-Result<ReplayStop> Debugger::run_guarded(ReplayNode& node, ThreadId thread, const Client& client) {
+Result<Stop> Debugger::run_guarded(ReplayNode& node, ThreadId thread, const Client& client) {
   auto copy = MemoryCopy::take(node);
   auto stop = run_call(node.id(), thread, &client);
   if (!stop || !session_->call_failure()) {
@@ -132,7 +132,7 @@ Result<ReplayStop> Debugger::run_guarded(ReplayNode& node, ThreadId thread, cons
   if (!undone) mark_altered(node.id());
   call_error_ = failed_call(node, "the function", undone);
   // gdb takes a signal as the call's end and goes back to where it was.
-  stop->kind = ReplayStop::Kind::signal;
+  stop->kind = Stop::Kind::signal;
   stop->signal = SIGABRT;
   return stop;
 }

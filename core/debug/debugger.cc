@@ -1,6 +1,7 @@
 #include "core/debug/debugger.h"
 
 #include <poll.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <filesystem>
@@ -86,6 +87,18 @@ void look_in(const std::vector<std::string>& symbols, MiSessionOptions& options)
   options.arguments.push_back("-iex");
   options.arguments.push_back(fmt::format("set debug-file-directory {}:/usr/lib/debug", fmt::join(symbols, ":")));
 }
+
+// Where gdbs leave indexes of symbols for each other, made if need be. Empty where a link would lead elsewhere, or where none can be made.
+std::string symbol_cache(const std::string& recording) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const std::string cache = recording + "/cache", symbols = cache + "/symbols";
+  for (const std::string& directory : {cache, symbols}) {
+    ::mkdir(directory.c_str(), 0700);
+    if (!fs::is_directory(fs::symlink_status(directory, error))) return {};
+  }
+  return symbols;
+}
 }  // namespace
 
 // The gdb that has loaded the node's program; null when there can be none.
@@ -98,8 +111,9 @@ GdbZygote* Debugger::zygote(ReplayNode& node) {
     MiSessionOptions options;
     options.sysroot = node.sysroot();
     // Copies read the symbols of libraries themselves; the first one leaves an index of them for the others.
-    const std::string cache = session_->recording().path() + "/cache/symbols";
-    options.arguments = {"-iex", "set index-cache directory " + cache, "-iex", "set index-cache enabled on"};
+    options.scratch = symbol_cache(session_->recording().path());
+    if (!options.scratch.empty()) options.arguments = {"-iex", "set index-cache directory " + options.scratch, "-iex", "set index-cache enabled on"};
+    options.confined = !options_.replay.unconfined;
     look_in(options_.symbols, options);
     auto started = GdbZygote::start(std::move(options), file.string());
     it->second = started ? std::move(*started) : nullptr;
@@ -118,6 +132,7 @@ Result<std::unique_ptr<MiSession>> Debugger::make_gdb(ReplayNode& node, Pump* pu
   }
   MiSessionOptions options;
   options.sysroot = node.sysroot();
+  options.confined = !options_.replay.unconfined;
   look_in(options_.symbols, options);
   return MiSession::start(std::move(options));
 }
@@ -204,12 +219,12 @@ Result<ThreadId> Debugger::scope_thread(NodeId id) {
   return s.stopped;
 }
 
-void Debugger::group_moved(const ReplayStop& stop) {
+void Debugger::group_moved(const Stop& stop) {
   epoch_++;
   here_ = stop.node;
   NodeContext& s = state(stop.node);
   s.mean(stop.thread);
-  using Kind = ReplayStop::Kind;
+  using Kind = Stop::Kind;
   if (stop.kind == Kind::breakpoint || stop.kind == Kind::watch || stop.kind == Kind::step) seen_.insert(stop.node);
   for (auto& [id, each] : states_)
     if (each.link) each.link->moved(id == stop.node ? std::optional(stop.thread) : std::nullopt);

@@ -57,16 +57,10 @@ struct WatchChange {
   std::optional<RawValue> old_value, new_value;  // none: undefined
 };
 
-struct DebugStop {
-  enum class Kind { breakpoint, watch, timer, exit, end, divergence, interrupt, pause, step, signal, reached };
-  Kind kind = Kind::end;
-  std::vector<uint32_t> ids;
-  NodeId node{};
-  std::optional<ThreadId> thread;
-  uint64_t pc = 0;
-  std::vector<WatchChange> changes;       // watch: of each of `ids`
-  std::string message;
-  std::optional<Divergence> divergence;
+// What a stop of the replay means to the user; of the replay's kinds `started` and `event` are never seen here.
+struct DebugStop : Stop {
+  std::vector<uint32_t> ids;         // breakpoint, watch, timer: the stop points that were hit
+  std::vector<WatchChange> changes;  // watch: of each of `ids`
 };
 
 // When a node gets its gdb: at once, or when it is first asked something that needs one. A group of more than kManyNodes
@@ -219,7 +213,7 @@ class Debugger final : public Pump, public ClientOwner {
   std::optional<DebugStop> take_pending();
   Result<GdbLink*> link(NodeId node);
   NodeContext& state(NodeId node) { return states_[node]; }
-  void group_moved(const ReplayStop& stop);
+  void group_moved(const Stop& stop);
   void note_selection(NodeId id, GdbLink& link);
   bool is_elsewhere(NodeId id) { return state(id).elsewhere_epoch == epoch_; }
   Result<ThreadId> scope_thread(NodeId node);
@@ -241,7 +235,7 @@ class Debugger final : public Pump, public ClientOwner {
   void resync_watches(ReplayNode& node);
   Error failed_call(ReplayNode& node, const std::string& what, const Result<void>& undone);
   bool left_no_trace(ReplayNode& node, ThreadId thread, const MemoryCopy& before);
-  Result<ReplayStop> run_guarded(ReplayNode& node, ThreadId thread, const Client& client);
+  Result<Stop> run_guarded(ReplayNode& node, ThreadId thread, const Client& client);
   Result<void> enter_call(ReplayNode& node, ThreadId thread, const ExpressionPlan::Call& call, const CallValues& values,
                           const ReplayNode::Standing& from, uint64_t stack);
   Result<uint64_t> call_result(ReplayNode& node, ThreadId thread, const ExpressionPlan::Call& call);
@@ -295,7 +289,7 @@ class Debugger final : public Pump, public ClientOwner {
   Result<void> watch_expression(StopPoint& point, ReplayNode& node, const std::string& shown, const std::string& text, bool local, bool may_ask);
   // libraries.cc
   void watch_loader(ReplayNode& node);
-  bool follow_loader(ReplayStop& stop, bool may_ask);
+  bool follow_loader(Stop& stop, bool may_ask);
   void libraries_changed(ReplayNode& node);
   static void name_libraries(ReplayNode& node);
   Result<void> check_place(ReplayNode& node, Addr address, bool typed);
@@ -307,21 +301,21 @@ class Debugger final : public Pump, public ClientOwner {
   bool is_watched(const StopPoint& point, ReplayNode& node, const std::string& expression, bool may_ask);
   Result<void> arm_entries(StopPoint& point, ReplayNode& node, const std::string& function, const std::string& variable);
   void enter_frame(StopPoint& point, ReplayNode& node, bool may_ask);
-  void leave_frames(StopPoint& point, ReplayNode& node, const ReplayStop& stop);
-  bool follow_frames(ReplayStop& stop, bool may_ask);
-  std::optional<DebugStop> judge_breakpoint(ReplayStop stop);
-  std::optional<DebugStop> judge_watch(const ReplayStop& stop);
+  void leave_frames(StopPoint& point, ReplayNode& node, const Stop& stop);
+  bool follow_frames(Stop& stop, bool may_ask);
+  std::optional<DebugStop> judge_breakpoint(Stop stop);
+  std::optional<DebugStop> judge_watch(Stop stop);
   bool count(StopPoint& point);
 
   // run.cc
   void set_next_timer();
-  std::optional<DebugStop> judge_timer(const ReplayStop& stop);
+  std::optional<DebugStop> judge_timer(Stop stop);
   void park_for_target();
   void forget_target();
-  std::optional<DebugStop> judge_target(const ReplayStop& stop);
+  std::optional<DebugStop> judge_target(Stop stop);
   Result<DebugStop> run_group(std::optional<double> timeout);
-  std::optional<DebugStop> judge(const ReplayStop& stop);
-  DebugStop base_stop(const ReplayStop& stop, DebugStop::Kind kind);
+  DebugStop lost_part(Stop stop);
+  std::optional<DebugStop> judge(Stop stop);
 
   // ClientOwner (host.cc)
   Result<void> resume(Client& client, const ResumeRequest& request) override;
@@ -329,14 +323,14 @@ class Debugger final : public Pump, public ClientOwner {
   Result<void> set_stop_point(Client& client, const StopPointRequest& request) override;
   Result<void> clear_stop_point(Client& client, const StopPointRequest& request) override;
   Result<std::string> monitor(Client& client, std::string_view command) override;
-  Result<ReplayStop> run_for(Client& client, const ResumeRequest& request, std::optional<ThreadId>& wanted);
-  static bool hits(const Client& client, const ReplayStop& stop);
-  static void tell_watch(const Client& client, const ReplayStop& stop, StopReport& report);
-  void report(Client& client, const Result<ReplayStop>& stop, std::optional<ThreadId> wanted);
+  Result<Stop> run_for(Client& client, const ResumeRequest& request, std::optional<ThreadId>& wanted);
+  static bool hits(const Client& client, const Stop& stop);
+  static void tell_watch(const Client& client, const Stop& stop, StopReport& report);
+  void report(Client& client, const Result<Stop>& stop, std::optional<ThreadId> wanted);
   Result<void> settle_users();
-  bool refused(const ReplayStop& stop);
-  Result<ReplayStop> run_call(NodeId node, ThreadId thread, const Client* client = nullptr);
-  Result<ReplayStop> step_range(NodeId node, ThreadId thread, const ThreadAction& action);
+  bool refused(const Stop& stop);
+  Result<Stop> run_call(NodeId node, ThreadId thread, const Client* client = nullptr);
+  Result<Stop> step_range(NodeId node, ThreadId thread, const ThreadAction& action);
 
   DebuggerOptions options_;
   std::unique_ptr<ReplaySession> session_;
@@ -358,8 +352,9 @@ class Debugger final : public Pump, public ClientOwner {
   uint32_t next_client_watch_ = 1u << 30;
   uint32_t next_client_ = 1;
   // A stop of the user's that came while a gdb ran the group for a step.
-  std::optional<ReplayStop> pending_stop_;
-  std::optional<ReplayStop> last_client_stop_;
+  std::optional<Stop> pending_stop_;
+  std::optional<Stop> last_client_stop_;
+  std::optional<std::string> lost_part_;         // what a part of Friday that died has kept from being asked
   std::optional<Error> call_error_;              // of a call that gdb made
   std::chrono::milliseconds call_timeout_{5000};
   uint64_t epoch_ = 1;                           // counts moves of the group

@@ -176,8 +176,8 @@ void Debugger::enter_frame(StopPoint& point, ReplayNode& node, bool may_ask) {
 
 // The group stopped at a breakpoint that belongs to watches of locals, among others maybe. Takes those from the stop's owners;
 // true when no other is left.
-bool Debugger::follow_frames(ReplayStop& stop, bool may_ask) {
-  if (stop.kind != ReplayStop::Kind::breakpoint) return false;
+bool Debugger::follow_frames(Stop& stop, bool may_ask) {
+  if (stop.kind != Stop::Kind::breakpoint) return false;
   std::vector<StopPoint*> mine;
   std::erase_if(stop.owners, [&](const BreakpointOwner& owner) {
     StopPoint* point = owner.kind == BreakpointOwner::Kind::stop_point ? points_.find({owner.id}) : nullptr;
@@ -195,7 +195,7 @@ bool Debugger::follow_frames(ReplayStop& stop, bool may_ask) {
   return stop.owners.empty();
 }
 
-void Debugger::leave_frames(StopPoint& point, ReplayNode& node, const ReplayStop& stop) {
+void Debugger::leave_frames(StopPoint& point, ReplayNode& node, const Stop& stop) {
   auto watches = state(node.id()).watches.find(point.id.value);
   auto registers = node.registers(stop.thread);
   if (watches == state(node.id()).watches.end() || !registers) return;

@@ -34,7 +34,7 @@ Result<void> Debugger::resume(Client& client, const ResumeRequest& request) {
 }
 
 // `wanted`: the thread that is stepped, or that gdb calls a function in.
-Result<ReplayStop> Debugger::run_for(Client& client, const ResumeRequest& request, std::optional<ThreadId>& wanted) {
+Result<Stop> Debugger::run_for(Client& client, const ResumeRequest& request, std::optional<ThreadId>& wanted) {
   const NodeId id = client.node();
   ReplayNode& node = *session_->find(id);
   for (auto& [tid, thread] : node.threads_by_tid())
@@ -50,7 +50,7 @@ Result<ReplayStop> Debugger::run_for(Client& client, const ResumeRequest& reques
   auto go_on = [&] { return wanted ? step_range(id, *wanted, *action) : session_->run(); };
   auto stop = go_on();
   // What other nodes do and what conditions refuse is passed over, as in a run of the user's.
-  while (stop && (stop->kind == ReplayStop::Kind::breakpoint || stop->kind == ReplayStop::Kind::watch)) {
+  while (stop && (stop->kind == Stop::Kind::breakpoint || stop->kind == Stop::Kind::watch)) {
     const auto of_kind = [&](BreakpointOwner::Kind kind) { return std::ranges::any_of(stop->owners, [&](const BreakpointOwner& o) { return o.kind == kind; }); };
     bool passed_over = false;
     if (of_kind(BreakpointOwner::Kind::stop_point) || of_kind(BreakpointOwner::Kind::internal)) {
@@ -58,7 +58,7 @@ Result<ReplayStop> Debugger::run_for(Client& client, const ResumeRequest& reques
       passed_over = follow_loader(*stop, false) || follow_frames(*stop, false);
     }
     const bool for_client = hits(client, *stop);
-    const bool for_user = of_kind(BreakpointOwner::Kind::stop_point) || (stop->kind == ReplayStop::Kind::watch && !for_client);
+    const bool for_user = of_kind(BreakpointOwner::Kind::stop_point) || (stop->kind == Stop::Kind::watch && !for_client);
     if (passed_over || (for_user && !for_client && refused(*stop))) {
       if (wanted) {
         state(id).mean(*wanted);
@@ -71,12 +71,12 @@ Result<ReplayStop> Debugger::run_for(Client& client, const ResumeRequest& reques
     if (for_client || for_user) break;
     stop = session_->run();
   }
-  while (stop && stop->kind == ReplayStop::Kind::node_ended && stop->node != id) stop = session_->run();
+  while (stop && stop->kind == Stop::Kind::exit && stop->node != id) stop = session_->run();
   return stop;
 }
 
 // Whether a stop is one that the client has set.
-bool Debugger::hits(const Client& client, const ReplayStop& stop) {
+bool Debugger::hits(const Client& client, const Stop& stop) {
   if (stop.node != client.node()) return false;
   if (std::ranges::find(stop.owners, client.breakpoint_owner()) != stop.owners.end()) return true;
   return std::ranges::any_of(stop.hits, [&](const WatchHit& hit) {
@@ -98,8 +98,8 @@ WatchAccess access_of(Request kind) {
 
 // Whether the conditions of all breakpoints that were hit are known not to hold. Asked while gdb waits for the node, so
 // only of conditions that need no gdb; the others are judged when gdb has ended its step.
-bool Debugger::refused(const ReplayStop& stop) {
-  if (stop.kind != ReplayStop::Kind::breakpoint) return false;
+bool Debugger::refused(const Stop& stop) {
+  if (stop.kind != Stop::Kind::breakpoint) return false;
   group_moved(stop);
   for (const auto& owner : stop.owners) {
     const StopPoint* point = points_.find({owner.id});
@@ -113,34 +113,34 @@ bool Debugger::refused(const ReplayStop& stop) {
 }
 
 // Runs a function that gdb calls: alone, in native mode. Stop points do not stop it, but watches learn what it writes.
-Result<ReplayStop> Debugger::run_call(NodeId id, ThreadId thread, const Client* client) {
+Result<Stop> Debugger::run_call(NodeId id, ThreadId thread, const Client* client) {
   const auto deadline = std::chrono::steady_clock::now() + call_timeout_;
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     auto stop = session_->run_detour(id, thread, static_cast<int>(std::max<int64_t>(left.count(), 0)));
     if (!stop) return stop;
-    if (stop->kind == ReplayStop::Kind::watch) {
+    if (stop->kind == Stop::Kind::watch) {
       ReplayNode& node = *session_->find(id);
       for (auto& [number, chains] : state(id).watches)
         for (auto& watched : chains) (void)watched.chain->update(stop->hits, watched.seen_from(node), thread, node.watches());
       continue;
     }
-    if (stop->kind != ReplayStop::Kind::breakpoint || (client && hits(*client, *stop))) return stop;
+    if (stop->kind != Stop::Kind::breakpoint || (client && hits(*client, *stop))) return stop;
   }
 }
 
 // Steps while the thread's pc stays in the range (once, for a plain step).
-Result<ReplayStop> Debugger::step_range(NodeId id, ThreadId thread, const ThreadAction& action) {
+Result<Stop> Debugger::step_range(NodeId id, ThreadId thread, const ThreadAction& action) {
   for (;;) {
     auto stop = session_->step(id, thread);
-    if (!stop || stop->kind != ReplayStop::Kind::step || action.kind == ThreadAction::Kind::step) return stop;
+    if (!stop || stop->kind != Stop::Kind::step || action.kind == ThreadAction::Kind::step) return stop;
     FRIDAY_TRY(node, session_->readable(id));
     FRIDAY_TRY(pc, node->program_counter(thread));
     if (pc < action.low.value || pc >= action.high.value || node->breakpoints().contains(Addr{pc})) return stop;
   }
 }
 
-void Debugger::report(Client& client, const Result<ReplayStop>& stop, std::optional<ThreadId> wanted) {
+void Debugger::report(Client& client, const Result<Stop>& stop, std::optional<ThreadId> wanted) {
   const NodeId id = client.node();
   NodeContext& s = state(id);
   StopReport out;
@@ -155,7 +155,7 @@ void Debugger::report(Client& client, const Result<ReplayStop>& stop, std::optio
   const ReplayNode* node = session_->find(id);
   if (!client.is_users()) last_client_stop_ = *stop;
   here_ = stop->node;
-  if (stop->kind == ReplayStop::Kind::breakpoint || stop->kind == ReplayStop::Kind::watch || stop->kind == ReplayStop::Kind::step) seen_.insert(stop->node);
+  if (stop->kind == Stop::Kind::breakpoint || stop->kind == Stop::Kind::watch || stop->kind == Stop::Kind::step) seen_.insert(stop->node);
   s.mean(stop->node == id ? stop->thread : wanted.value_or(s.stopped));
   for (auto& [other, each] : states_)
     if (each.link && (other != id || client.is_users()))
@@ -168,17 +168,17 @@ void Debugger::report(Client& client, const Result<ReplayStop>& stop, std::optio
     out.kind = StopReport::Kind::interrupted;
   } else {
     switch (stop->kind) {
-      case ReplayStop::Kind::breakpoint:
+      case Stop::Kind::breakpoint:
         // gdb passes over a breakpoint that it knows nothing of, and would go on with its step.
         out.kind = hits(client, *stop) ? StopReport::Kind::breakpoint : StopReport::Kind::interrupted;
         break;
-      case ReplayStop::Kind::watch:
+      case Stop::Kind::watch:
         out.kind = StopReport::Kind::interrupted;
         if (hits(client, *stop)) tell_watch(client, *stop, out);
         break;
-      case ReplayStop::Kind::step: out.kind = StopReport::Kind::step; break;
-      case ReplayStop::Kind::signal: out.kind = StopReport::Kind::signal, out.signal = stop->signal; break;
-      case ReplayStop::Kind::node_ended: case ReplayStop::Kind::ended: out.kind = StopReport::Kind::history_end; break;
+      case Stop::Kind::step: out.kind = StopReport::Kind::step; break;
+      case Stop::Kind::signal: out.kind = StopReport::Kind::signal, out.signal = stop->signal; break;
+      case Stop::Kind::exit: case Stop::Kind::end: out.kind = StopReport::Kind::history_end; break;
       default: out.kind = StopReport::Kind::interrupted; break;
     }
   }
@@ -187,7 +187,7 @@ void Debugger::report(Client& client, const Result<ReplayStop>& stop, std::optio
 }
 
 // Of the first range of the client's that was hit.
-void Debugger::tell_watch(const Client& client, const ReplayStop& stop, StopReport& report) {
+void Debugger::tell_watch(const Client& client, const Stop& stop, StopReport& report) {
   for (const WatchHit& hit : stop.hits)
     for (const auto& [range, id] : client.watches) {
       if (id != hit.id) continue;

@@ -48,8 +48,8 @@ void Debugger::name_libraries(ReplayNode& node) {
 }
 
 // The loader has changed its list, or is about to. True when that was all there is to the stop.
-bool Debugger::follow_loader(ReplayStop& stop, bool may_ask) {
-  if (stop.kind != ReplayStop::Kind::breakpoint || !std::erase(stop.owners, kLoaderOwner)) return false;
+bool Debugger::follow_loader(Stop& stop, bool may_ask) {
+  if (stop.kind != Stop::Kind::breakpoint || !std::erase(stop.owners, kLoaderOwner)) return false;
   ReplayNode& node = *session_->find(stop.node);
   auto loader = read_value<r_debug>(node, state(stop.node).r_debug);
   if (loader && loader->r_state == r_debug::RT_CONSISTENT) {

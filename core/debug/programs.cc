@@ -6,6 +6,7 @@
 
 #include "core/base/elf.h"
 #include "core/base/files.h"
+#include "core/replay/process.h"
 
 namespace friday {
 namespace {
@@ -50,7 +51,7 @@ bool move_addresses(std::vector<std::byte>& code, const std::vector<uint32_t>& a
 }  // namespace
 
 Result<Layout> Layout::of(pid_t pid) {
-  FRIDAY_TRY(text, read_file(fmt::format("/proc/{}/maps", pid)));
+  FRIDAY_TRY(text, read_file(memory_directory(pid) + "/maps"));
   Layout layout;
   std::map<std::string, uint64_t> bases;  // of the first mapping of a file's first byte
   std::set<std::string> code;             // files with executable mappings

@@ -11,56 +11,39 @@
 
 namespace friday {
 
-DebugStop Debugger::base_stop(const ReplayStop& stop, DebugStop::Kind kind) {
-  DebugStop out;
+namespace {
+DebugStop with_kind(Stop stop, Stop::Kind kind) {
+  DebugStop out{std::move(stop), {}, {}};
   out.kind = kind;
-  out.node = stop.node;
-  out.thread = stop.thread;
-  out.pc = stop.pc.value;
   return out;
 }
 
-namespace {
 std::string ending_text(const ReplayNode& node) {
   const NodeOutcome& outcome = node.outcome();
   switch (outcome.how) {
     case NodeOutcome::How::exited: return fmt::format("exited with {}", outcome.detail);
     case NodeOutcome::How::signal: return fmt::format("killed by signal {} ({}) {}", outcome.detail, strsignal(outcome.detail), outcome.text);
     case NodeOutcome::How::end_of_recording: return "the recording of this node ends here: " + describe(node.info().end);
-    case NodeOutcome::How::failed: return outcome.text;
     default: return "ended";
   }
 }
 }  // namespace
 
 // What a stop of the replay means to the user; none: nothing, go on.
-std::optional<DebugStop> Debugger::judge(const ReplayStop& stop) {
+std::optional<DebugStop> Debugger::judge(Stop stop) {
   switch (stop.kind) {
-    case ReplayStop::Kind::breakpoint: return judge_breakpoint(stop);
-    case ReplayStop::Kind::watch: return judge_watch(stop);
-    case ReplayStop::Kind::event: return passing_ ? judge_target(stop) : judge_timer(stop);
-    case ReplayStop::Kind::step: case ReplayStop::Kind::started: return base_stop(stop, DebugStop::Kind::step);
-    case ReplayStop::Kind::node_ended: case ReplayStop::Kind::signal: {
-      auto out = base_stop(stop, DebugStop::Kind::exit);
-      out.message = ending_text(*session_->find(stop.node));
-      return out;
-    }
-    case ReplayStop::Kind::ended: return base_stop(stop, DebugStop::Kind::end);
-    case ReplayStop::Kind::interrupted: return base_stop(stop, DebugStop::Kind::interrupt);
-    case ReplayStop::Kind::diverged: {
-      auto out = base_stop(stop, DebugStop::Kind::divergence);
-      const Divergence& d = *session_->divergence();
-      out.message = describe(d);
-      out.divergence = d;
-      return out;
-    }
-    case ReplayStop::Kind::failed: {
-      auto out = base_stop(stop, DebugStop::Kind::divergence);
-      out.message = stop.text;
-      return out;
-    }
+    case Stop::Kind::breakpoint: return judge_breakpoint(std::move(stop));
+    case Stop::Kind::watch: return judge_watch(std::move(stop));
+    case Stop::Kind::event: return passing_ ? judge_target(std::move(stop)) : judge_timer(std::move(stop));
+    case Stop::Kind::started: return with_kind(std::move(stop), Stop::Kind::step);
+    case Stop::Kind::exit: case Stop::Kind::signal:
+      stop.message = ending_text(*session_->find(stop.node));
+      return with_kind(std::move(stop), Stop::Kind::exit);
+    case Stop::Kind::divergence:
+      stop.message = describe(*stop.divergence);
+      return with_kind(std::move(stop), Stop::Kind::divergence);
+    default: return DebugStop{std::move(stop), {}, {}};
   }
-  return std::nullopt;
 }
 
 namespace {
@@ -114,12 +97,12 @@ void Debugger::set_next_timer() {
   }
 }
 
-std::optional<DebugStop> Debugger::judge_timer(const ReplayStop& stop) {
+std::optional<DebugStop> Debugger::judge_timer(Stop stop) {
   const Schedule& order = session_->schedule();
   const uint64_t event = session_->mark(stop.node).event.value;
   if (event >= order.event_count(stop.node)) return std::nullopt;
   const int64_t now = order.time_of(stop.node, {event}).l;
-  DebugStop out = base_stop(stop, DebugStop::Kind::timer);
+  DebugStop out = with_kind(std::move(stop), Stop::Kind::timer);
   for (auto& [id, timer] : timers_) {
     if (!timer.enabled || timer.next > now) continue;
     out.ids.push_back(id);
@@ -141,13 +124,13 @@ void Debugger::forget_target() {
   parked_.reset();
 }
 
-std::optional<DebugStop> Debugger::judge_target(const ReplayStop& stop) {
+std::optional<DebugStop> Debugger::judge_target(Stop stop) {
   if (!target_ || stop.node != target_->node || session_->mark(stop.node).event < target_->event) return std::nullopt;
   // Timers whose time was passed over are due a whole period later than now.
   const int64_t now = session_->schedule().time_of(stop.node, target_->event).l;
   for (auto& [id, timer] : timers_)
     while (timer.next && timer.next <= now) timer.next += timer.period;
-  return base_stop(stop, DebugStop::Kind::reached);
+  return with_kind(std::move(stop), Stop::Kind::reached);
 }
 
 Result<DebugStop> Debugger::run_group(std::optional<double> timeout) {
@@ -166,16 +149,26 @@ Result<DebugStop> Debugger::run_group(std::optional<double> timeout) {
     auto stop = session_->run();
     if (!stop) return std::unexpected(stop.error());
     group_moved(*stop);
-    if (timeout && stop->kind == ReplayStop::Kind::interrupted && std::chrono::steady_clock::now() >= *session_->deadline)
-      return base_stop(*stop, DebugStop::Kind::pause);
-    if (auto judged = judge(*stop)) return std::move(*judged);
+    if (lost_part_) return lost_part(std::move(*stop));
+    if (timeout && stop->kind == Stop::Kind::interrupt && std::chrono::steady_clock::now() >= *session_->deadline)
+      return with_kind(std::move(*stop), Stop::Kind::pause);
+    auto judged = judge(*stop);
+    if (lost_part_) return lost_part(std::move(*stop));
+    if (judged) return std::move(*judged);
   }
+}
+
+// A stop point was not put in force, or a condition not judged, since the gdb that had to be asked died, and another one after it: what
+// follows would look as if nothing had been hit.
+DebugStop Debugger::lost_part(Stop stop) {
+  stop.message = std::exchange(lost_part_, std::nullopt).value();
+  return with_kind(std::move(stop), Stop::Kind::failure);
 }
 
 // The stop of a stop point that a gdb ran into, and what it means.
 std::optional<DebugStop> Debugger::take_pending() {
   if (!pending_stop_) return std::nullopt;
-  const ReplayStop stop = *std::exchange(pending_stop_, std::nullopt);
+  const Stop stop = *std::exchange(pending_stop_, std::nullopt);
   group_moved(stop);
   return judge(stop);
 }
@@ -217,7 +210,7 @@ Result<DebugStop> Debugger::run_to(std::optional<Mark> target, std::optional<dou
   park_for_target();
   auto stop = run_group(timeout);
   // In `clock` order nodes go on by themselves behind the end of one. Who asks for the same target again finds it parked still.
-  if (!stop || stop->kind != DebugStop::Kind::exit) forget_target();
+  if (!stop || stop->kind != Stop::Kind::exit) forget_target();
   return stop;
 }
 
@@ -243,17 +236,17 @@ Result<DebugStop> Debugger::step(NodeId id, const std::string& command) {
   if (auto stop = take_pending()) return std::move(*stop);
   if (last_client_stop_)
     switch (last_client_stop_->kind) {
-      case ReplayStop::Kind::node_ended: case ReplayStop::Kind::ended: case ReplayStop::Kind::diverged: case ReplayStop::Kind::signal:
-      case ReplayStop::Kind::interrupted: case ReplayStop::Kind::failed:
+      case Stop::Kind::exit: case Stop::Kind::end: case Stop::Kind::divergence: case Stop::Kind::signal:
+      case Stop::Kind::interrupt: case Stop::Kind::failure:
         if (auto judged = judge(*last_client_stop_)) return std::move(*judged);
         break;
       default: break;
     }
   DebugStop out;
-  out.kind = DebugStop::Kind::step;
+  out.kind = Stop::Kind::step;
   out.node = id;
   out.thread = state(id).stopped;
-  if (auto pc = node->program_counter(state(id).stopped)) out.pc = *pc;
+  if (auto pc = node->program_counter(state(id).stopped)) out.pc = Addr{*pc};
   return out;
 }
 

@@ -104,13 +104,18 @@ Result<void> Debugger::arm_on_nodes(StopPoint& point) {
   }
   if (placed > 0 || !failure || point.may_wait) return {};
   disarm_all(point);
+  lost_part_.reset();  // who asked for it is told
   return std::unexpected(std::move(*failure));
 }
 
 Result<void> Debugger::arm(StopPoint& point, ReplayNode& node) {
   if (!point.enabled || timers_.contains(point.id.value)) return {};
   point.pending.erase(node.id());
-  auto done = point.kind == StopKind::breakpoint ? arm_breakpoint(point, node) : arm_watch(point, node);
+  auto try_arm = [&] { return point.kind == StopKind::breakpoint ? arm_breakpoint(point, node) : arm_watch(point, node); };
+  auto done = try_arm();
+  if (!done && done.error().code == ErrorCode::component_died) done = try_arm();  // another gdb is in the place of one that died
+  if (!done && done.error().code == ErrorCode::component_died)
+    lost_part_ = fmt::format("node {} ({}): stop point {} could not be set: {}", node.id(), node.info().name, point.id.value, done.error().message);
   if (!done) point.pending[node.id()] = done.error().message;
   return done;
 }
@@ -289,6 +294,9 @@ bool Debugger::holds(const StopPoint& point, NodeId node, Judgement& judgement) 
   std::optional<RawValue> value;
   if (ask) {
     auto read_now = read(node, point.condition);
+    if (!read_now && read_now.error().code == ErrorCode::component_died) read_now = read(node, point.condition);  // by another gdb
+    if (!read_now && read_now.error().code == ErrorCode::component_died)
+      lost_part_ = fmt::format("node {}: the condition of {} could not be judged: {}", node, point.id.value, read_now.error().message);
     if (!read_now) {
       if (judgement.failure.empty()) judgement.failure = fmt::format("the condition of {} could not be evaluated: {}", point.id.value, read_now.error().message);
       else judgement.more_failed++;
@@ -308,29 +316,28 @@ std::string Debugger::Judgement::note() const {
 
 bool Debugger::count(StopPoint& point) { return points_.count_hit(point.id) == HitVerdict::run_handlers; }
 
-std::optional<DebugStop> Debugger::judge_breakpoint(ReplayStop stop) {
+std::optional<DebugStop> Debugger::judge_breakpoint(Stop stop) {
   if (follow_loader(stop, true) || follow_frames(stop, true) || passing_) return std::nullopt;
-  DebugStop out = base_stop(stop, DebugStop::Kind::breakpoint);
-  out.pc = stop.pc.value;
+  DebugStop out{std::move(stop), {}, {}};
   std::vector<uint32_t> ids;
-  for (const auto& owner : stop.owners)
+  for (const auto& owner : out.owners)
     if (owner.kind == BreakpointOwner::Kind::stop_point) ids.push_back(owner.id);
   std::sort(ids.begin(), ids.end());
   Judgement judgement;
   for (uint32_t id : ids) {
     StopPoint* point = points_.find({id});
-    if (point && point->enabled && holds(*point, stop.node, judgement) && count(*point)) out.ids.push_back(id);
+    if (point && point->enabled && holds(*point, out.node, judgement) && count(*point)) out.ids.push_back(id);
   }
   out.message = judgement.note();
   if (out.ids.empty()) return std::nullopt;
   return out;
 }
 
-std::optional<DebugStop> Debugger::judge_watch(const ReplayStop& stop) {
-  DebugStop out = base_stop(stop, DebugStop::Kind::watch);
-  ReplayNode& node = *session_->find(stop.node);
+std::optional<DebugStop> Debugger::judge_watch(Stop stop) {
+  DebugStop out{std::move(stop), {}, {}};
+  ReplayNode& node = *session_->find(out.node);
   Judgement judgement;
-  for (auto& [number, watched] : state(stop.node).watches) {
+  for (auto& [number, watched] : state(out.node).watches) {
     StopPoint* point = points_.find({number});
     if (!point || !point->enabled) continue;
     // Every chain is brought up to date; the first that changed is what is told.
@@ -342,12 +349,12 @@ std::optional<DebugStop> Debugger::judge_watch(const ReplayStop& stop) {
       return true;
     });
     for (size_t i = 0; i < watched.size(); i++) {
-      auto change = watched[i].chain->update(stop.hits, watched[i].seen_from(node), stop.thread, node.watches());
+      auto change = watched[i].chain->update(out.hits, watched[i].seen_from(node), out.thread, node.watches());
       if (!change || !*change || !((*change)->value_changed || (*change)->accessed || point->any_write) || told) continue;
       told = std::move(**change);
       which = i;
     }
-    if (!told || passing_ || !holds(*point, stop.node, judgement) || !count(*point)) continue;
+    if (!told || passing_ || !holds(*point, out.node, judgement) || !count(*point)) continue;
     out.ids.push_back(number);
     WatchChange change{number, watched[which].expression, std::nullopt, std::nullopt};
     const auto address = told->address ? std::optional(told->address->value) : std::nullopt;

@@ -57,6 +57,7 @@ Result<void> set_nonblocking(int fd) {
 struct CleanChild : bp::extend::handler {
   pid_t owner = ::getpid();
   int channel = -1;
+  const GdbConfinement* confinement = nullptr;
 
   template <typename Executor>
   void on_exec_setup(Executor&) const {
@@ -70,6 +71,7 @@ struct CleanChild : bp::extend::handler {
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
     for (int signal : {SIGPIPE, SIGINT, SIGQUIT, SIGCHLD, SIGTERM, SIGHUP, SIGTSTP, SIGTTIN, SIGTTOU})
       ::signal(signal, SIG_DFL);
+    if (confinement) confinement->apply();
   }
 };
 
@@ -85,6 +87,7 @@ bp::environment gdb_environment() {
   bp::environment environment = boost::this_process::environment();
   environment.erase("LINES");
   environment.erase("COLUMNS");
+  environment.erase("DEBUGINFOD_URLS");  // a stranger's build ids are no reason to ask a network
   environment["LC_ALL"] = "C.UTF-8";  // messages and strings in one known form
   return environment;
 }
@@ -98,11 +101,13 @@ Result<GdbPipes> GdbPipes::make() {
   return GdbPipes{std::move(input), std::move(output), std::move(errors)};
 }
 
-Result<GdbProcess> GdbProcess::start(const std::string& program, const std::vector<std::string>& arguments, int channel) {
+Result<GdbProcess> GdbProcess::start(const std::string& program, const std::vector<std::string>& arguments, int channel,
+                                      const GdbConfinement* confinement) {
   FRIDAY_TRY(path, find_program(program));
   FRIDAY_TRY(pipes, GdbPipes::make());
   CleanChild clean;
   clean.channel = channel;
+  clean.confinement = confinement;
   std::error_code error;
   bp::child child(bp::exe = path, bp::args = arguments, gdb_environment(),
                   bp::posix::fd.bind(STDIN_FILENO, pipes.input.read.get()),

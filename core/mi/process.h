@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/base/fd.h"
+#include "core/mi/confinement.h"
 
 namespace friday {
 
@@ -25,8 +26,9 @@ struct GdbPipes {
 class GdbProcess {
  public:
   // `program` is a path, or a name looked up on PATH. A program that does not exist is not_found, with the package to install.
-  // `channel`, if there is one, is gdb's descriptor 3.
-  static Result<GdbProcess> start(const std::string& program, const std::vector<std::string>& arguments, int channel = -1);
+  // `channel`, if there is one, is gdb's descriptor 3. `confinement`: null for none.
+  static Result<GdbProcess> start(const std::string& program, const std::vector<std::string>& arguments, int channel = -1,
+                                  const GdbConfinement* confinement = nullptr);
   // A child that runs already, on these pipes.
   static Result<GdbProcess> adopt(int pid, GdbPipes pipes);
 

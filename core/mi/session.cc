@@ -46,9 +46,12 @@ std::string python_literal(std::string_view text) {
 }  // namespace
 
 Result<std::unique_ptr<MiSession>> MiSession::start(MiSessionOptions options) {
-  std::vector<std::string> arguments{"-nx", "-q", "--interpreter=mi3"};
+  // No script comes out of a program's files, wherever they lie.
+  std::vector<std::string> arguments{"-nx", "-q", "--interpreter=mi3", "-iex", "set auto-load off"};
   arguments.insert(arguments.end(), options.arguments.begin(), options.arguments.end());
-  FRIDAY_TRY(process, GdbProcess::start(options.gdb, arguments, options.channel));
+  std::optional<GdbConfinement> confinement;
+  if (options.confined) confinement = GdbConfinement::prepare(options.scratch);
+  FRIDAY_TRY(process, GdbProcess::start(options.gdb, arguments, options.channel, confinement ? &*confinement : nullptr));
   FRIDAY_TRY(session, over(std::move(options), std::move(process)));
   session->send_startup();
   return std::move(session);

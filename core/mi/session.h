@@ -50,6 +50,8 @@ struct MiSessionOptions {
   std::vector<std::string> arguments{};  // after the fixed ones, e.g. the program
   std::string sysroot = "/";            // where gdb finds the program's and the libraries' files
   bool load_helper = true;             // core/mi/gdb_*.py
+  bool confined = false;               // by GdbConfinement, as the gdbs of nodes are
+  std::string scratch{};               // the one directory where a confined gdb may write; empty: nowhere
   int channel = -1;                    // a descriptor that gdb gets as its number 3
   std::chrono::milliseconds deadline{60'000};  // of a command, unless the call gives another
 };

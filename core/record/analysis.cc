@@ -21,7 +21,7 @@ struct Instruction {
   uint8_t length;
   bool movable;  // means the same elsewhere: no branch, nothing relative to rip
   ZydisMnemonic mnemonic;
-  uint8_t detail;  // rdrand: register and width
+  uint8_t detail;  // rdrand: register and width; lsl: 1 if its selector is in a register
   uint64_t target; // of a direct branch; 0: none
 };
 
@@ -29,7 +29,8 @@ struct Instruction {
 bool is_emulated(ZydisMnemonic mnemonic) {
   switch (mnemonic) {
     case ZYDIS_MNEMONIC_RDTSC: case ZYDIS_MNEMONIC_RDTSCP: case ZYDIS_MNEMONIC_RDRAND: case ZYDIS_MNEMONIC_RDSEED: case ZYDIS_MNEMONIC_PAUSE: case ZYDIS_MNEMONIC_CPUID:
-    case ZYDIS_MNEMONIC_XSAVE: case ZYDIS_MNEMONIC_XSAVE64: case ZYDIS_MNEMONIC_XSAVEC: case ZYDIS_MNEMONIC_XSAVEC64: return true;
+    case ZYDIS_MNEMONIC_XSAVE: case ZYDIS_MNEMONIC_XSAVE64: case ZYDIS_MNEMONIC_XSAVEC: case ZYDIS_MNEMONIC_XSAVEC64: case ZYDIS_MNEMONIC_RDPID:
+    case ZYDIS_MNEMONIC_LSL: case ZYDIS_MNEMONIC_XGETBV: return true;
     default: return false;
   }
 }
@@ -92,6 +93,7 @@ class Scanner {
       if (decoded.mnemonic == ZYDIS_MNEMONIC_RDRAND || decoded.mnemonic == ZYDIS_MNEMONIC_RDSEED)
         in.detail = static_cast<uint8_t>((decoded.raw.modrm.rm | (decoded.raw.rex.B << 3)) |
                                          (decoded.operand_width == 16 ? 0 : decoded.operand_width == 32 ? 1 : 2) << 4);
+      if (decoded.mnemonic == ZYDIS_MNEMONIC_LSL) in.detail = decoded.raw.modrm.mod == 3;
       interesting = interesting || decoded.mnemonic == ZYDIS_MNEMONIC_SYSCALL || is_emulated(decoded.mnemonic);
       run.push_back(in);
       address += decoded.length;
@@ -158,6 +160,11 @@ class Scanner {
         case ZYDIS_MNEMONIC_RDTSC: add(in.address, shim::kSiteRdtsc, in.length, 0); break;
         case ZYDIS_MNEMONIC_RDTSCP: add(in.address, shim::kSiteRdtscp, in.length, 0); break;
         case ZYDIS_MNEMONIC_CPUID: add(in.address, shim::kSiteCpuid, in.length, 0); break;
+        case ZYDIS_MNEMONIC_RDPID: add(in.address, shim::kSiteRdpid, in.length, 0); break;
+        case ZYDIS_MNEMONIC_XGETBV: add(in.address, shim::kSiteXgetbv, in.length, 0); break;
+        case ZYDIS_MNEMONIC_LSL:
+          if (in.detail) add(in.address, shim::kSiteLsl, in.length, 0);
+          break;
         case ZYDIS_MNEMONIC_RDRAND: add(in.address, shim::kSiteRdrand, in.length, in.detail); break;
         case ZYDIS_MNEMONIC_RDSEED: add(in.address, shim::kSiteRdseed, in.length, in.detail); break;
         case ZYDIS_MNEMONIC_SYSCALL:

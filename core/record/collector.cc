@@ -753,7 +753,7 @@ std::vector<NodeSummary> Collector::summaries() const {
       s.ended = "never recorded: the program did not load the shim";
       s.complete = false;
     } else if (node->end_reason == format::kEndUnhandled) {
-      s.ended = ended_at_call_text(static_cast<unsigned>(node->end_detail));
+      s.ended = ended_at_call_text(static_cast<unsigned>(node->end_detail), node->end_text);
       s.complete = false;
     } else if (node->end_reason == format::kEndDiskFull) {
       s.ended = "recording ended: the disk is full; the program went on";

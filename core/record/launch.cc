@@ -12,10 +12,13 @@
 #include <charconv>
 #include <chrono>
 #include <cstring>
+#include <optional>
+#include <utility>
 
 #include "core/base/fd.h"
 #include "core/base/refusals.h"
 #include "core/record/instrumentable.h"
+#include "core/record/witness.h"
 
 extern char** environ;
 
@@ -69,6 +72,42 @@ int socket_number(const rlimit& limit) {
   return limit.rlim_cur > static_cast<rlim_t>(shim::kSocketFd) ? shim::kSocketFd : static_cast<int>(limit.rlim_cur) - 1;
 }
 
+// A process that makes a process group and is its leader until this goes. The program itself must not be: setsid(2) refuses the leader of
+// a group, and a program that is started by a shell's script is none.
+class GroupLeader {
+ public:
+  static Result<GroupLeader> make() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return fail_errno(errno, "pipe failed");
+    GroupLeader leader;
+    UniqueFd reading(ends[0]);
+    leader.writing_.reset(ends[1]);
+    leader.pid_ = fork();
+    if (leader.pid_ < 0) return fail_errno(errno, "fork failed");
+    if (leader.pid_ == 0) {
+      dup2(reading.get(), 0);
+      close_range(1, ~0u, 0);  // others wait to see some of them closed
+      char none;
+      (void)!read(0, &none, 1);
+      _exit(0);
+    }
+    setpgid(leader.pid_, leader.pid_);
+    return leader;
+  }
+  GroupLeader(GroupLeader&& other) noexcept : pid_(std::exchange(other.pid_, 0)), writing_(std::move(other.writing_)) {}
+  ~GroupLeader() {
+    writing_.reset();
+    if (pid_ > 0)
+      while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {}
+  }
+  pid_t group() const { return pid_; }
+
+ private:
+  GroupLeader() = default;
+  pid_t pid_ = 0;
+  UniqueFd writing_;
+};
+
 // fork and exec; the child's failure comes back through a pipe, so that "no such file" is one clear message here.
 // `descriptors`, `mask`: the program's limit and blocked signals, which are not this process's any more.
 Result<pid_t> spawn(const ProgramSpec& program, const std::string& path, const LaunchOptions& options, int socket, const rlimit& descriptors,
@@ -81,13 +120,18 @@ Result<pid_t> spawn(const ProgramSpec& program, const std::string& path, const L
   int report[2];
   if (pipe2(report, O_CLOEXEC) != 0) return fail_errno(errno, "pipe failed");
   UniqueFd reading(report[0]), writing(report[1]);
+  std::optional<GroupLeader> leader;
+  if (options.own_process_groups) {
+    FRIDAY_TRY(made, GroupLeader::make());
+    leader.emplace(std::move(made));
+  }
   pid_t pid = fork();
   if (pid < 0) return fail_errno(errno, "fork failed");
   if (pid == 0) {
     sigprocmask(SIG_SETMASK, &mask, nullptr);
     ::signal(SIGXFSZ, SIG_DFL);
     setrlimit(RLIMIT_NOFILE, &descriptors);
-    if (options.own_process_groups) setpgid(0, 0);
+    if (leader) setpgid(0, leader->group());
     if (out) dup2(out.get(), 1);
     if (err) dup2(err.get(), 2);
     if (socket >= 0 && dup2(socket, number) < 0) _exit(127);
@@ -123,9 +167,12 @@ class Group {
     struct sigaction hangup;
     sigaction(SIGHUP, nullptr, &hangup);
     if (alone() || hangup.sa_handler != SIG_IGN) sigaddset(&watched, SIGHUP);  // ignored under nohup
-    if (alone())
-      for (int s : {SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH, SIGPWR}) sigaddset(&watched, s);
+    if (alone()) watch_all(watched);
     sigprocmask(SIG_BLOCK, &watched, &mask_);
+    if (alone()) {
+      FRIDAY_TRY(witness, GroupWitness::start());
+      witness_ = std::move(witness);
+    }
     UniqueFd signals(signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
     // Each node takes some of this process's, and the programs get what they would have.
     getrlimit(RLIMIT_NOFILE, &descriptors_);
@@ -208,6 +255,13 @@ class Group {
     return std::max(0, static_cast<int>(wait * 1000) + 1);
   }
 
+  // The recorder of a program is in its process group, and outlives whatever the program sends there, but for what nobody can block. It
+  // stops and continues with the others.
+  static void watch_all(sigset_t& watched) {
+    sigfillset(&watched);
+    for (int s : {SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT}) sigdelset(&watched, s);
+  }
+
   void take_signals(int signals) {
     signalfd_siginfo info;
     while (read(signals, &info, sizeof info) == sizeof info) {
@@ -220,15 +274,20 @@ class Group {
 
   bool alone() const { return !options_.own_process_groups; }
 
-  // What somebody sends to this process is meant for the program, or for the daemons that it has left. Ctrl-C, Ctrl-\ and a new size of the
-  // window (the kernel's) have reached the terminal's program as well; that the terminal is gone may have been told to this process only.
+  // What somebody sends to this process is meant for the program, or for the daemons that it has left. What came to its process group has
+  // reached those that are in it, as Ctrl-C and what the program sends by kill(0, ...); of that only what did not come from the terminal is
+  // for those that have left the group.
   void pass_on(int number, bool by_kernel) {
-    const bool by_terminal = by_kernel && number != SIGHUP;
+    const bool to_group = witness_.saw(number), by_terminal = to_group && by_kernel;
+    const auto reached = [&](pid_t pid) { return to_group && getpgid(pid) == getpgrp(); };
     const Running& program = running_[0];
     if (program.started && !program.ended) {
-      if (!by_terminal) ::kill(program.pid, number);
-    } else if (!by_terminal || number != SIGWINCH) {
-      for (pid_t pid : collector_.live_pids()) ::kill(pid, by_terminal ? SIGTERM : number);
+      if (!by_terminal && !reached(program.pid)) ::kill(program.pid, number);
+    } else if (!by_terminal) {
+      for (pid_t pid : collector_.live_pids())
+        if (!reached(pid)) ::kill(pid, number);
+    } else if (number != SIGWINCH) {
+      for (pid_t pid : collector_.live_pids()) ::kill(pid, SIGTERM);
     }
   }
 
@@ -236,6 +295,7 @@ class Group {
     int status;
     pid_t pid;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+      witness_.ended(pid);
       for (auto& r : running_)
         if (r.pid == pid) r.ended = true, r.status = status;
       collector_.ended(pid, status);
@@ -275,6 +335,7 @@ class Group {
   const GroupSpec& spec_;
   const LaunchOptions& options_;
   Collector& collector_;
+  GroupWitness witness_;
   std::vector<Running> running_;
   Clock::time_point start_, stopped_;
   int stop_level_ = 0;  // 1: asked to stop, 2: killed

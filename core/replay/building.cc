@@ -10,6 +10,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "core/replay/confinement.h"
+#include "core/replay/memory_guard.h"
 #include "core/replay/session.h"
 #include "core/trace/node_end.h"
 
@@ -51,15 +53,30 @@ Result<void> ReplaySession::build_all() {
     if (!(node->reader().header().features & format::kFeatureForkChild)) FRIDAY_TRY_VOID(build_node(*node));
   for (auto& [id, node] : nodes_)
     if (node->state() == NodeState::live) FRIDAY_TRY_VOID(run_to_start(*node));
+  give_up_orphans();
   return {};
 }
+
+// A parent that was killed while it forked may not have come to note the fork: then nothing in its replay makes the child.
+void ReplaySession::give_up_orphans() {
+  for (auto& [id, node] : nodes_) {
+    if (node->state() != NodeState::waiting || !node->info().parent) continue;
+    const NodeId parent = *node->info().parent;
+    if (node->reader().header().fork_event < schedule_.event_count(parent)) continue;
+    node->end({NodeOutcome::How::failed, 0, fmt::format("node {} was killed before it had noted the fork that made this one: it cannot be replayed", parent)});
+    memory_->finish(slot_of(id));
+  }
+}
+
+// The name by which it is offered.
+std::string ReplaySession::path_of_object(const UniqueFd& object) { return fmt::format("/proc/{}/fd/{}", getpid(), object.get()); }
 
 // What the nodes map as a shared object: a file in memory, the same for all nodes that recorded it under that number.
 Result<void> ReplaySession::offer_object(ReplayNode& node, uint64_t object) {
   UniqueFd& fd = shared_[{node.reader().header().sharing, object}];
   if (!fd) fd.reset(memfd_create("friday-shared", MFD_CLOEXEC));
   if (!fd) return fail_errno(errno, fmt::format("cannot make a file in memory for shared object {}", object));
-  const std::string path = fmt::format("/proc/{}/fd/{}", getpid(), fd.get());
+  const std::string path = path_of_object(fd);
   char name[sizeof(Control::shared)]{};
   path.copy(name, sizeof name - 1);
   if (!node.process().write(node.control_address() + offsetof(Control, shared), name, sizeof name))
@@ -68,7 +85,7 @@ Result<void> ReplaySession::offer_object(ReplayNode& node, uint64_t object) {
 }
 
 Result<void> ReplaySession::build_node(ReplayNode& node) {
-  ImageOptions options{options_.library_directory + "/friday-stub", memory_->fd(), memory_->size(), group_};
+  ImageOptions options{options_.library_directory + "/friday-stub", memory_->fd(), memory_->size(), group_, &*channel_, !options_.unconfined};
   FRIDAY_TRY(process, build_from_image(recording_, node.reader(), options));
   FRIDAY_TRY(image, node.reader().image());
   const pid_t pid = process.pid();
@@ -82,9 +99,11 @@ Result<void> ReplaySession::build_node(ReplayNode& node) {
     if (shim || (shim_high == map->low && shim_high && !map->inode)) shim_high = map->high;
   }
   node.set_shim_range(shim_low, shim_high);
+  node.set_channel(*channel_);
   FRIDAY_TRY_VOID(node.attach(std::move(process), image.record->control));
   node.add_thread(pid);
   by_tid_[pid] = &node;
+  memory_guard_->watch(pid);
   if (recording_.files_directory().size() >= sizeof(Control::files))
     return fail(ErrorCode::unsupported, "the recording's path is too long: {}", recording_.path());
   char files[sizeof(Control::files)]{};
@@ -104,9 +123,10 @@ Result<void> ReplaySession::build_node(ReplayNode& node) {
 }
 
 // gdb opens the program's files below the sysroot by the names the program knew them by.
-void ReplaySession::link_file(const std::string& root, const std::string& name, const uint8_t (&file)[16]) {
+void ReplaySession::link_file(const std::string& root, const std::string& recorded, const uint8_t (&file)[16]) {
   namespace fs = std::filesystem;
-  if (name.empty() || name[0] != '/') return;
+  if (recorded.empty() || recorded[0] != '/') return;
+  const std::string name = fs::path(recorded).lexically_normal();  // whatever a recording says: no ".." leads out of `root`
   std::error_code ignored;
   fs::path place = root + name;
   fs::create_directories(place.parent_path(), ignored);
@@ -162,6 +182,8 @@ Result<void> ReplaySession::run_to_start(ReplayNode& node) {
     user_regs_struct r;
     TracedProcess::registers(pid, r);
     if (WSTOPSIG(status) == SIGTRAP && r.rip == node.control().trap_instruction + 1) break;
+    siginfo_t info;
+    if (ptrace(PTRACE_GETSIGINFO, pid, 0, &info) == 0 && is_refused_call(info)) return refused_to(node, "made " + describe_refused_call(info, r));
     return fail(ErrorCode::component_died, "node {}: signal {} at {:#x} while the start image was entered", node.id(), WSTOPSIG(status), r.rip);
   }
   node.refresh_control();
@@ -171,45 +193,68 @@ Result<void> ReplaySession::run_to_start(ReplayNode& node) {
 
 // ---- Forks
 
-// Runs a child, stopped at its first instruction if `waiting`, to where it waits for its trace: a few instructions of the shim that wait for
-// nobody. Its parent stands at the fork meanwhile, so that all that is known of it holds for the copy. False: it has ended.
-bool ReplaySession::run_to_fork_trap(const ReplayNode& parent, pid_t pid, bool waiting) {
-  if (waiting) ptrace(PTRACE_CONT, pid, 0, 0);
-  for (;;) {
-    int status = 0;
-    pid_t found;
-    do found = waitpid(pid, &status, __WALL);
-    while (found < 0 && errno == EINTR);
-    if (found != pid || !WIFSTOPPED(status)) return false;
-    user_regs_struct r;
-    const bool event = (status >> 16) != 0;
-    if (!event && WSTOPSIG(status) == SIGTRAP && TracedProcess::registers(pid, r) && r.rip == parent.control().trap_instruction + 1) return true;
-    ptrace(PTRACE_CONT, pid, 0, event || WSTOPSIG(status) == SIGSTOP ? 0 : WSTOPSIG(status));
+// One that is traced, and no node's.
+void ReplaySession::end_process(pid_t pid) {
+  if (kill(pid, SIGKILL) != 0) return;
+  for (int status = 0;;) {
+    const pid_t found = waitpid(pid, &status, __WALL);
+    if ((found < 0 && errno != EINTR) || (found == pid && !WIFSTOPPED(status))) return;
   }
 }
 
-std::optional<ReplayStop> ReplaySession::adopt_fork(ReplayNode& parent, pid_t pid) {
-  auto adopted = TracedProcess::adopt(pid);
-  if (!adopted) return std::nullopt;
-  // The child's control block is a copy of its parent's, which stands just behind the forking event.
-  uint64_t event = 0;
-  adopted->read(parent.control_address() + offsetof(Control, event), &event, sizeof event);
-  ReplayNode* child = nullptr;
+// Runs a child, stopped at its first instruction if `waiting`, to where it waits for its trace: a few instructions of the shim that wait for
+// nobody. Its parent stands at the fork meanwhile, so that all that is known of it holds for the copy. If it ends on the way: how. An
+// error says what it does instead.
+Result<std::optional<int>> ReplaySession::run_to_fork_trap(const ReplayNode& parent, pid_t pid, bool waiting) {
+  if (waiting) ptrace(PTRACE_CONT, pid, 0, 0);
+  for (;;) {
+    int status = 0;
+    const pid_t found = waitpid(pid, &status, __WALL);
+    if (found < 0 && errno == EINTR) {
+      if (interrupt_) return fail(ErrorCode::interrupted, "it was interrupted while it made a process");
+      continue;
+    }
+    if (found != pid) return W_EXITCODE(0, SIGKILL);  // somebody else has reaped it
+    if (!WIFSTOPPED(status)) return status;
+    user_regs_struct r;
+    siginfo_t info;
+    const int event = status >> 16, signal = event ? 0 : WSTOPSIG(status);
+    if (event == PTRACE_EVENT_FORK || event == PTRACE_EVENT_VFORK || event == PTRACE_EVENT_CLONE) {
+      unsigned long grandchild = 0;
+      if (ptrace(PTRACE_GETEVENTMSG, pid, 0, &grandchild) == 0) end_process(static_cast<pid_t>(grandchild));
+      return refused_to(parent, "forked in the middle of a fork");
+    }
+    if (signal == SIGTRAP && TracedProcess::registers(pid, r) && r.rip == parent.control().trap_instruction + 1) return std::nullopt;
+    if (signal == SIGSYS && ptrace(PTRACE_GETSIGINFO, pid, 0, &info) == 0 && is_refused_call(info) && TracedProcess::registers(pid, r))
+      return refused_to(parent, "made " + describe_refused_call(info, r));
+    ptrace(PTRACE_CONT, pid, 0, signal == SIGSTOP ? 0 : signal);
+  }
+}
+
+// The replayed node that its parent, which stands just behind the forking event, has forked; null when it is not wanted.
+ReplayNode* ReplaySession::forked_now(const ReplayNode& parent) {
   for (auto& [id, node] : nodes_)
-    if (node->state() == NodeState::waiting && node->info().parent == parent.id() && node->reader().header().fork_event + 1 == event) child = node.get();
-  if (!child) return std::nullopt;  // not wanted: `adopted` ends it
+    if (node->state() == NodeState::waiting && node->info().parent == parent.id() && node->reader().header().fork_event + 1 == parent.events_done()) return node.get();
+  return nullptr;
+}
+
+std::optional<Stop> ReplaySession::adopt_fork(ReplayNode& parent, ReplayNode& node, pid_t pid) {
+  ReplayNode* child = &node;
   auto started = [&]() -> Result<void> {
-    FRIDAY_TRY_VOID(child->attach(std::move(*adopted), parent.control_address()));
+    FRIDAY_TRY(adopted, TracedProcess::adopt(pid));
+    child->set_channel(*channel_);
+    FRIDAY_TRY_VOID(child->attach(std::move(adopted), parent.control_address()));
     child->set_auxv(parent.auxv_address(), parent.auxv_bytes());
     child->set_sysroot(parent.sysroot());
     child->set_parent(parent);
     child->set_shim_range(parent.shim_low(), parent.shim_high());
     child->add_thread(pid);
     by_tid_[pid] = child;
+    memory_guard_->watch(pid);
     child->breakpoints().copy_from(parent.breakpoints());
     FRIDAY_TRY(pages, parent.watches().stores().snapshot());
     FRIDAY_TRY_VOID(child->watches().copy_from(parent.watches(), pages));
-    FRIDAY_TRY_VOID(map_trace(child->process(), pid, child->control().syscall_instruction, child->reader()));
+    FRIDAY_TRY_VOID(map_trace(child->process(), pid, child->receiver(), *channel_, child->reader()));
     bool ok = child->set_control(&Control::trace_end, child->reader().end_offset()) &&
               child->set_control(&Control::cursor, uint64_t{child->reader().first_offset()}) &&
               child->set_control(&Control::schedule, ScheduleMemory::node_address(slot_of(child->id()))) &&
@@ -218,9 +263,9 @@ std::optional<ReplayStop> ReplaySession::adopt_fork(ReplayNode& parent, pid_t pi
     if (!ok) return fail(ErrorCode::component_died, "node {}: its process is gone", child->id());
     return {};
   }();
-  if (!started) return end_node(*child, ThreadId{0}, {NodeOutcome::How::failed, 0, started.error().message});
+  if (!started) return fail_node(*child, ThreadId{0}, started.error().message);
   if (on_node_started) on_node_started(*child);
-  if (auto flushed = child->flush_watches(); !flushed) return end_node(*child, ThreadId{0}, {NodeOutcome::How::failed, 0, flushed.error().message});
+  if (auto flushed = child->flush_watches(); !flushed) return fail_node(*child, ThreadId{0}, flushed.error().message);
   resume_thread(*child, *child->thread_of(pid));
   return std::nullopt;
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <ctime>
 
+#include <nlohmann/json.hpp>
+
 #include "core/replay/node.h"
 #include "core/trace/calls.h"
 #include "core/trace/event_text.h"
@@ -183,6 +185,18 @@ std::string describe(const Divergence& d) {
   out += fmt::format("- recorded: {}\n+ replayed: {}\n", d.expected, d.actual);
   out += "events of this node around it (-> is the one that differs):\n";
   for (const NeighbourEvent& event : d.around) out += fmt::format("{} {:>8}  {}\n", event.differs ? "->" : "  ", event.index, event.line);
+  return out;
+}
+
+nlohmann::json to_json(const Divergence& d) {
+  using nlohmann::json;
+  json out = {{"text", describe(d)}, {"node", d.node.value}, {"name", d.node_name}, {"thread", d.thread.value}, {"event", d.event.value},
+              {"kind", d.kind}, {"call", d.call}, {"logical_time", d.since_start}, {"real_time", static_cast<double>(d.realtime_ns) / 1e9},
+              {"expected", d.expected}, {"actual", d.actual}, {"chain", json::array()}, {"events", json::array()}};
+  for (const CodePlace& p : d.chain)
+    out["chain"].push_back({{"address", p.address}, {"function", p.function}, {"offset", p.offset}, {"module", p.module},
+                            {"module_offset", p.module_offset}, {"file", p.file}, {"line", p.line}, {"text", text(p)}});
+  for (const NeighbourEvent& event : d.around) out["events"].push_back({{"index", event.index}, {"differs", event.differs}, {"text", event.line}});
   return out;
 }
 

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "core/base/ids.h"
 #include "core/replay/symbols.h"
 #include "core/shim/shim_abi.h"
@@ -49,5 +51,8 @@ Divergence explain_death(ReplayNode& node, const Schedule& schedule, ThreadId th
 
 // Several lines, ending in a newline.
 std::string describe(const Divergence& divergence);
+
+// For reports and for Python (pyext/friday/errors.py, Divergence._of). What is not known of a place is empty or 0.
+nlohmann::json to_json(const Divergence& divergence);
 
 }  // namespace friday

@@ -2,6 +2,8 @@
 
 #include <cpuid.h>
 #include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/seccomp.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
@@ -11,6 +13,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/base/refusals.h"
+#include "core/replay/confinement.h"
 #include "core/shim/shim_abi.h"
 
 namespace friday {
@@ -26,25 +30,26 @@ class Builder {
   Builder(const Recording& recording, const TraceReader& reader, TracedProcess& process) : recording_(recording), reader_(reader), process_(process) {}
 
   Result<void> run(const StartImage& image, const ImageOptions& options) {
-    add(SYS_close_range, 3, TracedProcess::kInheritedFd - 1, 0);
-    add(SYS_close_range, TracedProcess::kInheritedFd + 1, ~0u, 0);
+    add(SYS_close_range, 0, TracedProcess::kScheduleFd - 1, 0);
+    add(SYS_close_range, TracedProcess::kChannelFd + 1, ~0u, 0);
     add(SYS_munmap, kLowest, shim::kStubAddress - kLowest);
     add(SYS_munmap, shim::kStubAddress + shim::kStubSize, kHighest - shim::kStubAddress - shim::kStubSize);
     FRIDAY_TRY_VOID(limit_stack(*image.record));
     FRIDAY_TRY_VOID(map_window());
     if (options.schedule_fd >= 0)
-      add(SYS_mmap, shim::kScheduleAddress, options.schedule_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, TracedProcess::kInheritedFd, 0);
+      add(SYS_mmap, shim::kScheduleAddress, options.schedule_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, TracedProcess::kScheduleFd, 0);
     uint64_t previous = kLowest;
     for (const auto* map : image.maps) {
       FRIDAY_TRY_VOID(add_map(*map, *image.record, previous));
       previous = map->high;
     }
-    add(SYS_close_range, 3, ~0u, 0);
+    add(SYS_close_range, 0, TracedProcess::kChannelFd - 1, 0);
     FRIDAY_TRY_VOID(flush());
     for (const auto& [address, data] : image.contents)
       if (!process_.write(address, data.data(), data.size()))
         return fail(ErrorCode::bad_input, "node {}: the start image has contents for {:#x}, where it maps nothing", reader_.node(), address);
-    return {};
+    FRIDAY_TRY_VOID(drop_capabilities());
+    return options.confined ? install_filter() : Result<void>();
   }
 
   // What the program maps with MAP_GROWSDOWN grows as far as this limit allows. One above the caller's hard limit is not to be had.
@@ -63,6 +68,30 @@ class Builder {
     const uint64_t fd = next_fd_++;
     add(SYS_open, path, O_RDONLY, 0);
     add(SYS_mmap, format::kWindowAddress, padded_page(reader_.end_offset()), PROT_READ, MAP_PRIVATE | MAP_FIXED_NOREPLACE, fd, 0);
+    return {};
+  }
+
+  // What root may do to the machine without a descriptor, as to spoil its memory, the replayed process may not.
+  Result<void> drop_capabilities() {
+    const __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    const __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3]{};
+    FRIDAY_TRY(where, process_.put_scratch(std::as_bytes(std::span(&header, 1)), scratch_));
+    FRIDAY_TRY(what, process_.put_scratch(std::as_bytes(std::span(none)), scratch_));
+    add(SYS_capset, where, what);
+    return flush();
+  }
+
+  // The last call of the stub's: what follows is the recording's code.
+  Result<void> install_filter() {
+    const auto code = replay_filter(TracedProcess::kChannelFd);
+    FRIDAY_TRY(place, process_.put_scratch(std::as_bytes(std::span(code)), scratch_));
+    const sock_fprog program{static_cast<unsigned short>(code.size()), reinterpret_cast<sock_filter*>(place)};
+    FRIDAY_TRY(argument, process_.put_scratch(std::as_bytes(std::span(&program, 1)), scratch_));
+    // Without the flag kernels before 5.16 slow down the processor for whoever has a filter.
+    add(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW, argument);
+    FRIDAY_TRY_VOID(process_.run_stub(calls_));
+    const int64_t result = calls_.back().result;
+    if (result != 0) return refused(Refusal::confinement, strerror(static_cast<int>(-result)));
     return {};
   }
 
@@ -94,10 +123,11 @@ class Builder {
     uint64_t low = map.low;
     uint64_t flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
     if (map.kind == format::kMapStack) {
-      // The kernel grew this on demand; here all of what the limit allows is mapped, untouched pages cost nothing. A program
-      // that makes its stack executable says so with PROT_GROWSDOWN, which memory of another kind refuses.
-      uint64_t limit = std::min<uint64_t>(image.rlimits[3][0], kStackLimit);
-      low = std::min(low, std::max((map.high - limit) & ~(kPageBytes - 1), previous + (1 << 20)));
+      // It grows on demand, as far as the program's limit allows at that time. Who may not have that limit gets all of it mapped now.
+      rlimit here{};
+      getrlimit(RLIMIT_STACK, &here);
+      const uint64_t limit = std::min<uint64_t>(image.rlimits[RLIMIT_STACK][0], kStackLimit);
+      if (here.rlim_max < image.rlimits[RLIMIT_STACK][0]) low = std::min(low, std::max((map.high - limit) & ~(kPageBytes - 1), previous + (1 << 20)));
       flags |= MAP_NORESERVE | MAP_GROWSDOWN;
     }
     if (!(map.protection & PROT_WRITE)) flags |= MAP_NORESERVE;
@@ -120,7 +150,7 @@ class Builder {
   TracedProcess& process_;
   std::vector<Call> calls_;
   uint64_t scratch_ = 0;
-  uint64_t next_fd_ = 3;  // the stub starts with kInheritedFd at most, so these are the numbers open returns
+  uint64_t next_fd_ = 0;  // the stub has none below kScheduleFd, so these are the numbers open returns
 };
 
 Result<void> enter(TracedProcess& process, const format::ImageRecord& image, NodeId node) {
@@ -177,26 +207,21 @@ Result<TracedProcess> build_from_image(const Recording& recording, const TraceRe
   FRIDAY_TRY(image, reader.image());
   if (!image.record) return fail(ErrorCode::bad_input, "node {}: its trace has no start image", reader.node());
   FRIDAY_TRY_VOID(check_processor(*image.record));
-  FRIDAY_TRY(process, TracedProcess::start_stub(options.stub, options.schedule_fd, options.group));
+  FRIDAY_TRY(process, TracedProcess::start_stub(options.stub, options.schedule_fd, options.channel->inner(), options.group));
   Builder builder(recording, reader, process);
   FRIDAY_TRY_VOID(builder.run(image, options));
   FRIDAY_TRY_VOID(enter(process, *image.record, reader.node()));
   return std::move(process);
 }
 
-Result<void> map_trace(TracedProcess& process, pid_t tid, uint64_t syscall_instruction, const TraceReader& reader) {
-  // The path is put where no program data is: below the stack pointer of the shim's own stack.
-  user_regs_struct r;
-  if (!TracedProcess::registers(tid, r)) return fail(ErrorCode::component_died, "node {}: its process is gone", reader.node());
+Result<void> map_trace(TracedProcess& process, pid_t tid, DescriptorChannel::Receiver receiver, const DescriptorChannel& channel, const TraceReader& reader) {
   FRIDAY_TRY(path, reader.open_path());
-  uint64_t place = (r.rsp - 0x1000 - path.size()) & ~15ull;
-  if (!process.write(place, path.c_str(), path.size() + 1)) return fail(ErrorCode::component_died, "node {}: its stack cannot be written", reader.node());
+  FRIDAY_TRY(trace, open_file(path, O_RDONLY));
   auto call = [&](long number, std::initializer_list<uint64_t> arguments) {
-    return process.inject(tid, syscall_instruction, number, std::vector<uint64_t>(arguments));
+    return process.inject(tid, receiver.instruction, number, std::vector<uint64_t>(arguments));
   };
   FRIDAY_TRY_VOID(call(SYS_munmap, {format::kWindowAddress, format::kWindowSize}));
-  FRIDAY_TRY(fd, call(SYS_open, {place, O_RDONLY, 0}));
-  if (fd < 0) return fail_errno(static_cast<int>(-fd), fmt::format("node {}: cannot open {}", reader.node(), path));
+  FRIDAY_TRY(fd, channel.hand_over(process, tid, receiver, trace.get()));
   const uint64_t size = (reader.end_offset() + kPageBytes - 1) & ~(kPageBytes - 1);
   FRIDAY_TRY(mapped, call(SYS_mmap, {format::kWindowAddress, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, static_cast<uint64_t>(fd), 0}));
   FRIDAY_TRY_VOID(call(SYS_close, {static_cast<uint64_t>(fd)}));

@@ -52,7 +52,7 @@ Result<void> each_present(int pagemap, uint64_t low, uint64_t high, Use use) {
 }  // namespace
 
 Result<std::vector<MemoryCopy::Range>> MemoryCopy::ranges_of(ReplayNode& node) {
-  FRIDAY_TRY(text, read_file(fmt::format("/proc/{}/maps", node.process().pid())));
+  FRIDAY_TRY(text, read_file(memory_directory(node.process().pid()) + "/maps"));
   std::vector<Range> ranges;
   for (const char* line = text.c_str(); *line;) {
     const char* end = strchrnul(line, '\n');
@@ -73,7 +73,7 @@ Result<MemoryCopy> MemoryCopy::take(ReplayNode& node) {
   MemoryCopy copy;
   FRIDAY_TRY(ranges, ranges_of(node));
   copy.ranges_ = std::move(ranges);
-  UniqueFd pagemap(open(fmt::format("/proc/{}/pagemap", node.process().pid()).c_str(), O_RDONLY | O_CLOEXEC));
+  UniqueFd pagemap(open((memory_directory(node.process().pid()) + "/pagemap").c_str(), O_RDONLY | O_CLOEXEC));
   if (!pagemap) return fail(ErrorCode::component_died, "node {}: its process is gone", node.id());
   uint64_t total = 0;
   auto keep = [&](uint64_t low, uint64_t high) -> Result<void> {
@@ -142,7 +142,7 @@ Result<void> MemoryCopy::each_changed(ReplayNode& node, Use use) const {
     for (size_t i = 0; more && i < run.bytes.size(); i += kSome)
       FRIDAY_TRY_VOID(compare(run.low + i, &run.bytes[i], std::min(kSome, run.bytes.size() - i)));
   // Pages that the call touched first held zeros.
-  UniqueFd pagemap(open(fmt::format("/proc/{}/pagemap", node.process().pid()).c_str(), O_RDONLY | O_CLOEXEC));
+  UniqueFd pagemap(open((memory_directory(node.process().pid()) + "/pagemap").c_str(), O_RDONLY | O_CLOEXEC));
   if (!pagemap) return fail(ErrorCode::component_died, "node {}: its process is gone", node.id());
   const std::vector<std::byte> zeros(kPage);
   auto known = runs_.begin();

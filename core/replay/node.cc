@@ -70,8 +70,9 @@ Result<void> ReplayNode::attach(TracedProcess process, uint64_t control_address)
 
 Result<void> ReplayNode::check_goes_on(std::string_view then) const {
   if (state_ != NodeState::ended) return {};
-  const bool diverged = outcome_.how == NodeOutcome::How::diverged;
-  return fail(ErrorCode::node_ended, "node {} {}: {}", info_.id, diverged ? "has diverged from its recording" : "has ended", then);
+  const NodeOutcome::How how = outcome_.how;
+  const char* what = how == NodeOutcome::How::diverged ? "has diverged from its recording" : how == NodeOutcome::How::failed ? "has failed" : "has ended";
+  return fail(ErrorCode::node_ended, "node {} {}: {}", info_.id, what, then);
 }
 
 void ReplayNode::end(NodeOutcome outcome) {
@@ -82,17 +83,18 @@ void ReplayNode::end(NodeOutcome outcome) {
 bool ReplayNode::refresh_control() { return process_ && process_->read(control_address_, &control_, sizeof control_); }
 
 uint64_t ReplayNode::events_done() const {
-  uint64_t event = 0;
-  if (process_) process_->read(control_address_ + offsetof(shim::Control, event), &event, sizeof event);
-  return event;
+  if (process_) process_->read(control_address_ + offsetof(shim::Control, event), &events_seen_, sizeof events_seen_);
+  return events_seen_;
 }
 
 size_t ReplayNode::load_patches() {
   uint64_t where[2];
   if (!process_->read(control_address_ + offsetof(shim::Control, patches), where, sizeof where)) return patches_.size();
-  if (where[1] == patches_.size() || where[1] > 65536) return patches_.size();
+  if (where[1] <= patches_.size() || where[1] > 65536) return patches_.size();
   std::vector<shim::Patch> all(where[1]);
   if (!process_->read(where[0], all.data(), where[1] * sizeof(shim::Patch))) return patches_.size();
+  // The program's code may have written there.
+  if (std::ranges::any_of(all, [](const shim::Patch& p) { return p.length > sizeof p.original; })) return patches_.size();
   const size_t known = std::exchange(patches_, std::move(all)).size();
   for (size_t i = known; i < patches_.size(); i++) {  // the shim appends
     const auto& patch = patches_[i];
@@ -201,16 +203,32 @@ std::vector<ThreadInfo> ReplayNode::threads() {
 void ReplayNode::hold(Thread& thread, int status) {
   if (!(status >> 16)) {
     user_regs_struct r;
-    siginfo_t info;
     if (WSTOPSIG(status) == SIGTRAP && TracedProcess::registers(thread.tid, r) && r.rip != control_.trap_instruction + 1 && breakpoints_.hit(r)) {
       TracedProcess::set_registers(thread.tid, r);
       return;
     }
-    if (WSTOPSIG(status) == SIGSEGV && ptrace(PTRACE_GETSIGINFO, thread.tid, 0, &info) == 0 &&
-        watches_.protects(Addr{reinterpret_cast<uint64_t>(info.si_addr)}))
-      return;
+    if (undo_fault(thread, status)) return;
   }
   thread.held = status;
+}
+
+// What an instruction raised, and nobody has looked at yet, would be lost if the thread were made to do something else: the thread is set
+// to run into it again.
+bool ReplayNode::undo_fault(const Thread& thread, int status) {
+  siginfo_t info;
+  if (status >> 16 || ptrace(PTRACE_GETSIGINFO, thread.tid, 0, &info) != 0 || info.si_code <= 0) return false;
+  switch (WSTOPSIG(status)) {
+    case SIGSEGV: case SIGBUS: case SIGILL: case SIGFPE: return true;
+    case SIGSYS: {  // Syscall User Dispatch: the thread stands behind the call, with its number in rax
+      constexpr int kCallLength = 2;
+      user_regs_struct r;
+      if (!TracedProcess::registers(thread.tid, r)) return false;
+      r.rip -= kCallLength;
+      r.orig_rax = ~0ull;
+      return TracedProcess::set_registers(thread.tid, r);
+    }
+    default: return false;
+  }
 }
 
 Result<void> ReplayNode::stop_threads() {
@@ -220,12 +238,7 @@ Result<void> ReplayNode::stop_threads() {
   std::vector<pid_t> ended;
   for (auto& [tid, thread] : threads_) {
     if (thread.stopped) continue;
-    int status = 0;
-    while (waitpid(tid, &status, __WALL) < 0)
-      if (errno != EINTR) {
-        status = 0;
-        break;
-      }
+    const int status = process_->wait(tid);
     if (!WIFSTOPPED(status)) {
       ended.push_back(tid);
       continue;
@@ -260,7 +273,7 @@ Result<void> ReplayNode::flush_watches() {
 Result<void> ReplayNode::make_pad_areas() {
   if (pads_for_ == patches_.size()) return {};
   pads_for_ = patches_.size();
-  FRIDAY_TRY(text, read_file(fmt::format("/proc/{}/maps", process_->pid())));
+  FRIDAY_TRY(text, read_file(memory_directory(process_->pid()) + "/maps"));
   constexpr uint64_t size = 1 << 20;
   uint64_t stubs = 0, stubs_end = 0;
   std::vector<uint64_t> places;
@@ -281,9 +294,14 @@ Result<void> ReplayNode::make_pad_areas() {
   return {};
 }
 
+Error ReplayNode::no_thread(ThreadId id) const {
+  if (process_ && process_->is_gone()) return gone(info_.id);
+  return Error{ErrorCode::not_found, fmt::format("node {} has no thread {}", info_.id, id.value)};
+}
+
 Result<ReplayNode::Thread*> ReplayNode::stopped_thread(ThreadId id) {
   Thread* thread = thread_of(id);
-  if (!thread) return fail(ErrorCode::not_found, "node {} has no thread {}", info_.id, id.value);
+  if (!thread) return std::unexpected(no_thread(id));
   if (!thread->stopped) FRIDAY_TRY_VOID(stop_threads());
   thread = thread_of(id);
   if (!thread) return std::unexpected(gone(info_.id));
@@ -333,7 +351,7 @@ bool ReplayNode::in_shim(uint64_t rip) const {
 
 // Where a stopped thread stands. One interrupted in the few instructions between the program and the shim's frame is stepped to one
 // side of them.
-Result<ReplayNode::Standing> ReplayNode::standing(const Thread& thread) const {
+Result<ReplayNode::Standing> ReplayNode::standing(const Thread& thread) {
   for (int steps = 0;; steps++) {
     FRIDAY_TRY(now, hardware(thread));
     if (thread.detour || show_hardware_ || !in_shim(now.rip)) return Standing{now, now, {}};
@@ -348,10 +366,7 @@ Result<ReplayNode::Standing> ReplayNode::standing(const Thread& thread) const {
       }
       return Standing{now, view_of(*frame, now), a};
     }
-    int status = 0;
-    if (!TracedProcess::single_step(thread.tid)) return std::unexpected(gone(info_.id));
-    while (waitpid(thread.tid, &status, __WALL) < 0 && errno == EINTR) {}
-    if (!WIFSTOPPED(status)) return std::unexpected(gone(info_.id));
+    if (!TracedProcess::single_step(thread.tid) || !WIFSTOPPED(process_->wait(thread.tid))) return std::unexpected(gone(info_.id));
   }
 }
 
@@ -367,7 +382,7 @@ Result<user_regs_struct> ReplayNode::registers(ThreadId id) {
 
 Result<uint64_t> ReplayNode::program_counter(ThreadId id) {
   Thread* thread = thread_of(id);
-  if (!thread) return fail(ErrorCode::not_found, "node {} has no thread {}", info_.id, id.value);
+  if (!thread) return std::unexpected(no_thread(id));
   if (!thread->detour)
     if (uint64_t site = call_site(id)) return site + 2;
   FRIDAY_TRY(r, registers(id));
@@ -474,6 +489,13 @@ Result<int64_t> ReplayNode::inject(long number, std::span<const uint64_t> argume
       if (!any || thread.number == current().value) any = &thread;
   }
   if (!any) return std::unexpected(gone(info_.id));
+  if (any->held && undo_fault(*any, *any->held)) any->held.reset();
+  if (number == SYS_memfd_create) {  // refused to a replayed process, whoever asks
+    UniqueFd memory(memfd_create("friday-pages", MFD_CLOEXEC));
+    if (!memory) return fail_errno(errno, "cannot make a file in memory");
+    FRIDAY_TRY(there, receive(any->tid, memory.get()));
+    return static_cast<int64_t>(there);
+  }
   return process_->inject(any->tid, control_.syscall_instruction, number, arguments);
 }
 
@@ -544,8 +566,8 @@ Result<void> ReplayNode::single_step(ThreadId id) {
   load_debug_slots(*thread);
   int status = 0;
   do {  // an interrupt that was still on its way stops the thread before it has stepped
-    if (!TracedProcess::single_step(thread->tid)) return fail_errno(errno, "cannot step");
-    while (waitpid(thread->tid, &status, __WALL) < 0 && errno == EINTR) {}
+    if (!TracedProcess::single_step(thread->tid)) return std::unexpected(gone(info_.id));
+    status = process_->wait(thread->tid);
     if (!WIFSTOPPED(status)) return std::unexpected(gone(info_.id));
   } while ((status >> 16) == PTRACE_EVENT_STOP);
   if (debug_version_) thread->debug_hits |= take_debug_status(thread->tid);
@@ -558,8 +580,10 @@ Result<void> ReplayNode::single_step(ThreadId id) {
 
 Result<void> ReplayNode::read_raw(Addr address, std::span<std::byte> out) {
   if (!process_) return fail(ErrorCode::node_not_started, "node {} has not started yet", info_.id);
-  if (!process_->read(address.value, out.data(), out.size()))
+  if (!process_->read(address.value, out.data(), out.size())) {
+    if (process_->is_gone()) return std::unexpected(gone(info_.id));
     return std::unexpected(Error{.code = ErrorCode::bad_address, .message = fmt::format("cannot access memory at address {}", address), .address = address.value});
+  }
   return {};
 }
 
@@ -568,8 +592,10 @@ Result<void> ReplayNode::write_raw(Addr address, std::span<const std::byte> data
   for (size_t at = 0; at < data.size();) {
     const Addr place = address.plus(static_cast<int64_t>(at));
     const size_t size = std::min<size_t>(data.size() - at, 4096 - place.value % 4096);
-    if (!process_->write(watches_.stores().writable(place.value), data.data() + at, size))
+    if (!process_->write(watches_.stores().writable(place.value), data.data() + at, size)) {
+      if (process_->is_gone()) return std::unexpected(gone(info_.id));
       return std::unexpected(Error{.code = ErrorCode::bad_address, .message = fmt::format("cannot write memory at address {}", address), .address = address.value});
+    }
     at += size;
   }
   return {};
@@ -591,7 +617,7 @@ Result<void> ReplayNode::write(Addr address, std::span<const std::byte> data) {
 }
 
 Result<std::vector<Mapping>> ReplayNode::mappings() {
-  FRIDAY_TRY(text, read_file(fmt::format("/proc/{}/maps", process_ ? process_->pid() : 0)));
+  FRIDAY_TRY(text, read_file(memory_directory(process_ ? process_->pid() : 0) + "/maps"));
   std::vector<Mapping> list;
   std::vector<uint64_t> stacks;
   for (auto& info : threads())

@@ -13,6 +13,7 @@
 
 #include "core/base/error.h"
 #include "core/base/ids.h"
+#include "core/replay/descriptor_channel.h"
 #include "core/replay/process.h"
 #include "core/shim/shim_abi.h"
 #include "core/stop/breakpoints.h"
@@ -68,7 +69,7 @@ class ReplayNode final : public NodeControl {
   NodeState state() const { return state_; }
   const NodeOutcome& outcome() const { return outcome_; }
   void end(NodeOutcome outcome);
-  // node_ended when it has, or has diverged; `then` says what is not possible any more.
+  // node_ended when it has, has diverged or has failed; `then` says what is not possible any more.
   Result<void> check_goes_on(std::string_view then) const;
 
   struct Thread {
@@ -107,8 +108,12 @@ class ReplayNode final : public NodeControl {
   };
   std::optional<Spin> spin;
 
+  uint64_t forks = 0;  // processes it has made
+
   // The process, stopped in the shim right after the image was entered. `share`: where the schedule memory comes from.
   Result<void> attach(TracedProcess process, uint64_t control_address);
+  // How it gets descriptors.
+  void set_channel(const DescriptorChannel& channel) { channel_ = &channel; }
   // Whose files a forked node has mapped.
   void set_parent(ReplayNode& parent) { parent_ = &parent; }
   ReplayNode* parent() const { return parent_; }
@@ -118,12 +123,17 @@ class ReplayNode final : public NodeControl {
   uint64_t auxv_address() const { return auxv_address_; }
   uint64_t auxv_bytes() const { return auxv_bytes_; }
   uint64_t control_address() const { return control_address_; }
+  DescriptorChannel::Receiver receiver() const { return DescriptorChannel::receiver(control_, control_address_); }
+  // The number of `fd` in the process, which `tid`, a stopped thread of it, takes from the core.
+  Result<int> receive(pid_t tid, int fd) { return channel_->hand_over(*process_, tid, receiver(), fd); }
   // Where the shim's own data lies: no part of the program's state.
   void set_shim_range(uint64_t low, uint64_t high) { shim_low_ = low, shim_high_ = high; }
   uint64_t shim_low() const { return shim_low_; }
   uint64_t shim_high() const { return shim_high_; }
   TracedProcess& process() { return *process_; }
   bool has_process() const { return process_.has_value(); }
+  // How its process ended under the replay, where somebody has seen that; the recording's end ends no process.
+  std::optional<int> killed() const { return process_ && state_ == NodeState::live ? process_->end_status() : std::nullopt; }
 
   const shim::Control& control() const { return control_; }  // as of the last refresh
   bool refresh_control();
@@ -133,7 +143,7 @@ class ReplayNode final : public NodeControl {
     auto offset = reinterpret_cast<const char*>(&(control_.*field)) - reinterpret_cast<const char*>(&control_);
     return process_->write(control_address_ + static_cast<uint64_t>(offset), &value, sizeof value);
   }
-  uint64_t events_done() const;
+  uint64_t events_done() const;  // of a process that is gone: as far as was seen
 
   std::map<pid_t, Thread>& threads_by_tid() { return threads_; }
   Thread* thread_of(pid_t tid);
@@ -197,22 +207,27 @@ class ReplayNode final : public NodeControl {
  private:
   std::optional<shim::ThreadArea> area(uint32_t number) const;
   std::optional<shim::CallFrame> frame_of(const shim::ThreadArea& area) const;
+  // Why there is none of this number: the process has gone, or never had one.
+  Error no_thread(ThreadId id) const;
   Result<Thread*> stopped_thread(ThreadId id);
   Result<user_regs_struct> hardware(const Thread& thread) const;
-  Result<Standing> standing(const Thread& thread) const;
+  Result<Standing> standing(const Thread& thread);
   void hold(Thread& thread, int status);
+  bool undo_fault(const Thread& thread, int status);
 
   NodeInfo info_;
   TraceReader reader_;
   std::optional<TracedProcess> process_;
   uint64_t control_address_ = 0, auxv_address_ = 0, auxv_bytes_ = 0, shim_low_ = 0, shim_high_ = 0;
   shim::Control control_{};
+  mutable uint64_t events_seen_ = 0;
   std::vector<shim::Patch> patches_;   // by stub address
   size_t pads_for_ = 0;                // patches there were when pad areas were last looked for
   std::map<pid_t, Thread> threads_;
   NodeState state_ = NodeState::waiting;
   NodeOutcome outcome_;
   ReplayNode* parent_ = nullptr;
+  const DescriptorChannel* channel_ = nullptr;
   std::string sysroot_ = "/";
   bool show_hardware_ = false;
   DebugSlots debug_slots_{};

@@ -22,6 +22,7 @@
 #include "core/base/check.h"
 #include "core/base/files.h"
 #include "core/base/refusals.h"
+#include "core/replay/confinement.h"
 
 namespace friday {
 namespace {
@@ -47,7 +48,7 @@ Result<uint64_t> find_table(const std::string& stub) {
   return fail(ErrorCode::io, "{} has no data segment; build Friday again", stub);
 }
 
-[[noreturn]] void become_stub(const std::string& stub, int inherited, pid_t group, pid_t parent) {
+[[noreturn]] void become_stub(const std::string& stub, int schedule, int channel, pid_t group, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);
   setpgid(0, group);  // a terminal's Ctrl-C is for Friday, not for its nodes
@@ -55,7 +56,11 @@ Result<uint64_t> find_table(const std::string& stub) {
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   for (int s = 1; s < 65; s++) signal(s, SIG_DFL);
-  if (inherited >= 0) dup2(inherited, TracedProcess::kInheritedFd);
+  // First out of each other's way.
+  schedule = fcntl(schedule, F_DUPFD_CLOEXEC, TracedProcess::kChannelFd + 1);
+  channel = fcntl(channel, F_DUPFD_CLOEXEC, TracedProcess::kChannelFd + 1);
+  if (dup2(schedule, TracedProcess::kScheduleFd) < 0 || dup2(channel, TracedProcess::kChannelFd) < 0) _exit(127);
+  give_up_rights();
   raise(SIGSTOP);
   char name[] = "friday-node";
   char* arguments[] = {name, nullptr};
@@ -64,16 +69,41 @@ Result<uint64_t> find_table(const std::string& stub) {
   _exit(127);
 }
 
+bool has_ended(pid_t tid) {
+  auto stat = read_file(fmt::format("/proc/{}/stat", tid));
+  const size_t name = stat ? stat->rfind(") ") : std::string::npos;
+  return name == std::string::npos || (*stat)[name + 2] == 'Z' || (*stat)[name + 2] == 'X';
+}
+
+std::vector<pid_t> other_threads(pid_t pid) {
+  std::vector<pid_t> threads;
+  if (DIR* tasks = opendir(fmt::format("/proc/{}/task", pid).c_str())) {
+    while (dirent* entry = readdir(tasks))
+      if (pid_t tid = atoi(entry->d_name); tid > 0 && tid != pid) threads.push_back(tid);
+    closedir(tasks);
+  }
+  return threads;
+}
+
 }  // namespace
 
+std::string memory_directory(pid_t pid) {
+  if (has_ended(pid))
+    for (pid_t tid : other_threads(pid))
+      if (!has_ended(tid)) return fmt::format("/proc/{}/task/{}", pid, tid);
+  return fmt::format("/proc/{}", pid);
+}
+
 TracedProcess::TracedProcess(TracedProcess&& other) noexcept
-    : pid_(std::exchange(other.pid_, -1)), memory_(std::move(other.memory_)), table_(other.table_) {}
+    : pid_(std::exchange(other.pid_, -1)), end_status_(other.end_status_), memory_(std::move(other.memory_)), group_(other.group_), table_(other.table_) {}
 
 TracedProcess& TracedProcess::operator=(TracedProcess&& other) noexcept {
   if (this != &other) {
     kill();
     pid_ = std::exchange(other.pid_, -1);
+    end_status_ = other.end_status_;
     memory_ = std::move(other.memory_);
+    group_ = other.group_;
     table_ = other.table_;
   }
   return *this;
@@ -84,18 +114,19 @@ TracedProcess::~TracedProcess() { kill(); }
 Result<void> TracedProcess::open_memory() {
   FRIDAY_TRY(fd, open_file(fmt::format("/proc/{}/mem", pid_), O_RDWR));
   memory_ = std::move(fd);
+  group_ = getpgid(pid_);
   return {};
 }
 
-Result<TracedProcess> TracedProcess::start_stub(const std::string& stub, int inherited, pid_t group) {
+Result<TracedProcess> TracedProcess::start_stub(const std::string& stub, int schedule, int channel, pid_t group) {
   FRIDAY_TRY(table, find_table(stub));
   rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur <= kInheritedFd) return refused(Refusal::descriptors, fmt::format("{} allowed", limit.rlim_cur));
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur <= kChannelFd + 2) return refused(Refusal::descriptors, fmt::format("{} allowed", limit.rlim_cur));
   TracedProcess process;
   const pid_t parent = getpid();
   pid_t pid = fork();
   if (pid < 0) return fail_errno(errno, "cannot fork a process for a node");
-  if (pid == 0) become_stub(stub, inherited, group, parent);
+  if (pid == 0) become_stub(stub, schedule, channel, group, parent);
   setpgid(pid, group);  // whoever of the two comes first
   process.pid_ = pid;
   process.table_ = table;
@@ -181,7 +212,7 @@ bool TracedProcess::single_step(pid_t tid) {
 
 uint64_t TracedProcess::register_changes() { return changes_of_registers; }
 
-Result<int64_t> TracedProcess::inject(pid_t tid, uint64_t instruction, long number, std::span<const uint64_t> arguments) const {
+Result<int64_t> TracedProcess::inject(pid_t tid, uint64_t instruction, long number, std::span<const uint64_t> arguments) {
   user_regs_struct saved, now;
   if (!registers(tid, saved)) return fail(ErrorCode::component_died, "thread {} is gone", tid);
   now = saved;
@@ -193,11 +224,18 @@ Result<int64_t> TracedProcess::inject(pid_t tid, uint64_t instruction, long numb
   now.rdi = a[0], now.rsi = a[1], now.rdx = a[2], now.r10 = a[3], now.r8 = a[4], now.r9 = a[5];
   now.eflags &= ~0x100ull;
   if (!set_registers(tid, now)) return fail(ErrorCode::component_died, "thread {} is gone", tid);
-  for (;;) {
-    if (!single_step(tid)) return fail_errno(errno, "cannot step a node's thread");
-    int status = wait_for(tid);
+  constexpr int kMostSignals = 100;
+  for (int signals = 0;;) {
+    if (!single_step(tid)) return fail(ErrorCode::component_died, "thread {} is gone", tid);
+    const int status = wait(tid);
     if (!WIFSTOPPED(status)) return fail(ErrorCode::component_died, "a node's process died during an injected call");
-    if ((status >> 16) == 0 && WSTOPSIG(status) == SIGTRAP) break;
+    const int signal = (status >> 16) == 0 ? WSTOPSIG(status) : 0;
+    if (signal == SIGTRAP) break;
+    // One may have been on its way. Where no call stands, the same instruction would fault for ever.
+    if (signal && ++signals == kMostSignals) {
+      set_registers(tid, saved);
+      return fail(ErrorCode::component_died, "a node has no system call at {:#x}, where its shim says there is one (signal {})", instruction, signal);
+    }
   }
   if (!registers(tid, now)) return fail(ErrorCode::component_died, "thread {} is gone", tid);
   // A thread that was caught inside a blocking call has its number in orig_rax: make it come back from that call with
@@ -211,15 +249,40 @@ Result<int64_t> TracedProcess::inject(pid_t tid, uint64_t instruction, long numb
   return static_cast<int64_t>(now.rax);
 }
 
+// A read at an address of a process that has given up its memory comes to the end of the file; elsewhere it fails.
+bool TracedProcess::is_gone() const {
+  char byte;
+  return pid_ <= 0 || pread(memory_.get(), &byte, 1, 0) == 0;
+}
+
+int TracedProcess::wait(pid_t tid) {
+  const bool first = tid == pid_;
+  for (unsigned tries = 0;;) {
+    // Of a first thread that has ended before the others nobody is told until they have: there is nothing to wait for. Else until anything
+    // happens to any process of the replay: if this one is killed, then to one of its threads.
+    siginfo_t about;
+    if (first && tries++ && has_ended(tid) && !is_gone()) return 0;
+    if (first && tries > 1) (void)waitid(P_PGID, static_cast<id_t>(group_), &about, WEXITED | WSTOPPED | WNOWAIT | __WALL);
+    int status = 0;
+    const pid_t got = waitpid(tid, &status, __WALL | (first ? WNOHANG : 0));
+    if (got == tid) {
+      if (first && !WIFSTOPPED(status)) note_end(status);
+      return status;
+    }
+    if (got < 0 && errno != EINTR) return 0;
+    if (got != 0) continue;
+    if (is_gone()) {
+      kill();
+      return end_status_.value_or(0);
+    }
+    sched_yield();
+  }
+}
+
 void TracedProcess::kill() {
   if (pid_ <= 0) return;
   // The leader of a traced group is not waitable before its other threads have been reaped.
-  std::vector<pid_t> threads;
-  if (DIR* tasks = opendir(fmt::format("/proc/{}/task", pid_).c_str())) {
-    while (dirent* entry = readdir(tasks))
-      if (pid_t tid = atoi(entry->d_name); tid > 0 && tid != pid_) threads.push_back(tid);
-    closedir(tasks);
-  }
+  std::vector<pid_t> threads = other_threads(pid_);
   ::kill(pid_, SIGKILL);
   threads.push_back(pid_);
   for (pid_t tid : threads) {
@@ -227,6 +290,7 @@ void TracedProcess::kill() {
     for (;;) {
       pid_t got = waitpid(tid, &status, __WALL);
       if (got < 0 && errno == EINTR) continue;
+      if (tid == pid_ && got == tid && !WIFSTOPPED(status)) end_status_ = status;
       if (got < 0 || WIFEXITED(status) || WIFSIGNALED(status)) break;
     }
   }

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,14 +20,18 @@
 
 namespace friday {
 
+// The directory of /proc that tells of the memory of process `pid`: its own, or a thread's of it, as that of a main thread which has
+// ended before the others tells nothing.
+std::string memory_directory(pid_t pid);
+
 class TracedProcess {
  public:
-  // Starts `stub` as a traced child, stopped, its only descriptor `inherited` at number kInheritedFd (if >= 0). It joins
-  // process group `group` (0: makes one), so that one waitpid serves all nodes and nothing else.
-  static Result<TracedProcess> start_stub(const std::string& stub, int inherited, pid_t group);
+  // Starts `stub` as a traced child, stopped, with `schedule` at number kScheduleFd and `channel` at kChannelFd; it is told to close all
+  // others. It joins process group `group` (0: makes one), so that one waitpid serves all nodes and nothing else.
+  static Result<TracedProcess> start_stub(const std::string& stub, int schedule, int channel, pid_t group);
   // Takes over a process that is traced already (a forked child).
   static Result<TracedProcess> adopt(pid_t pid);
-  static constexpr int kInheritedFd = 100;
+  static constexpr int kScheduleFd = 100, kChannelFd = 101;
 
   TracedProcess(TracedProcess&& other) noexcept;
   TracedProcess& operator=(TracedProcess&& other) noexcept;
@@ -44,7 +49,10 @@ class TracedProcess {
   Result<uint64_t> put_scratch(std::span<const std::byte> data, uint64_t& used);
 
   pid_t pid() const { return pid_; }
-  bool alive() const { return pid_ > 0; }
+  // Its memory is gone: it was killed, reaped or not.
+  bool is_gone() const;
+  // How it ended, as waitpid has it, once somebody has waited for it.
+  std::optional<int> end_status() const { return end_status_; }
 
   bool read(uint64_t address, void* to, size_t size) const;
   // How many bytes from `address` could be read, at most `size`.
@@ -57,18 +65,24 @@ class TracedProcess {
   static bool single_step(pid_t tid);
   static uint64_t register_changes();  // how often set_registers and single_step were called, from 1
 
-  // Runs one system call in stopped thread `tid` at `instruction` (a syscall followed by anything), restoring registers.
-  Result<int64_t> inject(pid_t tid, uint64_t instruction, long number, std::span<const uint64_t> arguments) const;
+  // Runs one system call in stopped thread `tid` at `instruction` (a syscall followed by anything), restoring registers. Fails where
+  // something else than such an instruction stands there, or the filter refuses the call.
+  Result<int64_t> inject(pid_t tid, uint64_t instruction, long number, std::span<const uint64_t> arguments);
 
+  // Waits until a thread of the process stops or ends; its status, 0 when there is no such thread any more. Comes back also when somebody
+  // kills the process meanwhile, though its first thread cannot be reaped before all others.
+  int wait(pid_t tid);
   void kill();    // SIGKILL and reap
-  void release() { pid_ = -1; }  // ended by itself and reaped
+  void note_end(int status) { end_status_ = status, pid_ = -1; }  // it has ended and was reaped
 
  private:
   TracedProcess() = default;
   Result<void> open_memory();
 
   pid_t pid_ = -1;
+  std::optional<int> end_status_;
   UniqueFd memory_;
+  pid_t group_ = 0;
   uint64_t table_ = 0;
 };
 

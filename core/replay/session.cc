@@ -16,26 +16,47 @@
 
 #include "core/base/check.h"
 #include "core/base/refusals.h"
+#include "core/replay/confinement.h"
+#include "core/replay/memory_guard.h"
 #include "core/trace/node_end.h"
 
 namespace friday {
 
 using shim::Control;
 
+namespace {
+
+// What interrupt() sends is to bring waitpid back, which a signal without a handler does not.
+void hear_interrupts() {
+  struct sigaction now;
+  if (sigaction(SIGURG, nullptr, &now) != 0 || (now.sa_flags & SA_SIGINFO) || now.sa_handler != SIG_DFL) return;
+  now = {};
+  now.sa_handler = [](int) {};
+  sigaction(SIGURG, &now, nullptr);
+}
+
+}  // namespace
+
 ReplaySession::ReplaySession(Recording recording, ReplayOptions options)
-    : recording_(std::move(recording)), options_(std::move(options)), thread_(static_cast<pid_t>(syscall(SYS_gettid))) {}
+    : recording_(std::move(recording)), options_(std::move(options)), thread_(static_cast<pid_t>(syscall(SYS_gettid))) {
+  hear_interrupts();
+  memory_guard_ = std::make_unique<MemoryGuard>([this] { interrupt(); });
+}
 
 ReplaySession::~ReplaySession() {
   discard();
 }
 
 void ReplaySession::discard() {
+  memory_guard_->forget_all();
+  for (const auto& [pid, status] : unclaimed_) end_process(pid);
   nodes_.clear();
   by_tid_.clear();
   unclaimed_.clear();
   memory_.reset();
   shared_.clear();
   divergence_.reset();
+  failure_.reset();
   in_turn_.reset();
   group_ = 0;
 }
@@ -53,8 +74,17 @@ Result<std::unique_ptr<ReplaySession>> ReplaySession::open(const std::string& pa
   session->ids_ = session->schedule_.nodes();
   FRIDAY_TRY(directory, ScratchDirectory::make());
   session->directory_ = std::move(directory);
+  FRIDAY_TRY(channel, DescriptorChannel::make());
+  session->channel_ = std::move(channel);
   FRIDAY_TRY_VOID(session->build_all());
   return session;
+}
+
+// A program that died of a fault before its first call has no event, but a start, and an end.
+static bool crashed_at_once(const Recording& recording, const NodeInfo& node) {
+  if (node.events || node.end.how != NodeEnd::How::signal) return false;
+  auto reader = TraceReader::open(recording, node.id);
+  return reader && (reader->header().features & format::kFeatureImage);
 }
 
 Result<void> ReplaySession::choose_nodes() {
@@ -63,7 +93,7 @@ Result<void> ReplaySession::choose_nodes() {
     for (const auto& node : recording_.nodes()) {
       // A damaged node is never left out in silence: name the others with --node to replay without it.
       if (node.problem) return std::unexpected(*node.problem);
-      if (node.events) chosen.insert(node.id);
+      if (node.events || crashed_at_once(recording_, node)) chosen.insert(node.id);
     }
   // A forked node begins as a copy of its parent, so its ancestors are replayed too.
   for (bool more = true; more;) {
@@ -94,6 +124,12 @@ Result<void> ReplaySession::restart() {
 
 namespace {
 
+std::string death_text(int status) {
+  if (!WIFSIGNALED(status)) return fmt::format("its process ended with exit code {}, which the recording does not hold", WEXITSTATUS(status));
+  const char* name = sigabbrev_np(WTERMSIG(status));
+  return fmt::format("its process was killed by {}, which the recording does not hold", name ? fmt::format("SIG{}", name) : fmt::format("signal {}", WTERMSIG(status)));
+}
+
 // It died at an instruction of its own behind its last event: no replay gets to another event.
 bool ended_by_fault(const ReplayNode& node) { return node.reader().header().running == format::kFaulted; }
 
@@ -104,6 +140,9 @@ uint64_t place_of_fault(const ReplayNode& node) {
 }
 
 }  // namespace
+
+// Of all nodes together, at a time. A machine has numbers for 32,768 threads as a rule, and others need some.
+constexpr size_t kMostThreads = 16384;
 
 // ---- Running
 
@@ -134,12 +173,14 @@ bool ReplaySession::resume_thread(ReplayNode& node, ReplayNode::Thread& thread) 
   return ptrace(thread.detour ? PTRACE_SYSCALL : PTRACE_CONT, thread.tid, 0, signal) == 0;
 }
 
-void ReplaySession::resume_all() {
+// A stop: a node that would run without its watches does not run.
+std::optional<Stop> ReplaySession::resume_all() {
   for (auto& [id, node] : nodes_) {
     if (node->state() != NodeState::live) continue;
-    (void)node->flush_watches();
+    if (auto flushed = node->flush_watches(); !flushed) return fail_node(*node, node->current(), flushed.error().message);
     resume_node(*node);
   }
+  return std::nullopt;
 }
 
 // In the middle of a run: whoever asks for the layout of a node stops all its threads.
@@ -172,24 +213,28 @@ void ReplaySession::gather() {
     for (auto& [tid, thread] : node->threads_by_tid()) (void)sched_setaffinity(tid, sizeof one, &one);
 }
 
-Result<ReplayStop> ReplaySession::run() {
+Result<Stop> ReplaySession::run() {
   in_turn_.reset();
-  if (divergence_) return ReplayStop{ReplayStop::Kind::diverged, divergence_->node, {}, {}, {}, {}, 0, {}};
-  if (all_ended()) return ReplayStop{ReplayStop::Kind::ended, {}, {}, {}, {}, {}, 0, {}};
+  if (divergence_) return Stop{.kind = Stop::Kind::divergence, .node = divergence_->node, .divergence = divergence_};
+  if (failure_) return *failure_;
+  if (all_ended()) return Stop{.kind = Stop::Kind::end};
   if (options_.sync == SyncMode::clock) gather();
-  resume_all();
+  if (auto stop = resume_all()) return *stop;
   for (;;) {
     if (interrupt_.exchange(false) || (deadline && std::chrono::steady_clock::now() >= *deadline)) {
       FRIDAY_TRY_VOID(stop_group());
       ReplayNode* any = nullptr;
       for (auto& [id, node] : nodes_)
         if (node->state() == NodeState::live && !any) any = node.get();
-      ReplayStop stop;
-      stop.kind = ReplayStop::Kind::interrupted;
+      Stop stop;
+      stop.kind = Stop::Kind::interrupt;
       if (any) stop.node = any->id(), stop.thread = any->current();
+      if (any && memory_guard_->exceeded()) return fail_node(*any, stop.thread, memory_guard_->describe());
       return stop;
     }
     if (auto stop = handle_held()) return stopped_on_its_way(std::move(*stop));
+    if (auto stop = find_killed()) return *stop;
+    FRIDAY_TRY_VOID(check_progress());
     int status;
     pid_t tid = waitpid(-group_, &status, __WALL);
     if (tid < 0) {
@@ -202,14 +247,14 @@ Result<ReplayStop> ReplaySession::run() {
 }
 
 // What the program's own code runs into, it does in its turn.
-ReplayStop ReplaySession::stopped_on_its_way(ReplayStop stop) {
-  if (options_.sync == SyncMode::clock && (stop.kind == ReplayStop::Kind::breakpoint || stop.kind == ReplayStop::Kind::watch)) in_turn_ = stop.node;
+Stop ReplaySession::stopped_on_its_way(Stop stop) {
+  if (options_.sync == SyncMode::clock && (stop.kind == Stop::Kind::breakpoint || stop.kind == Stop::Kind::watch)) in_turn_ = stop.node;
   return finish(std::move(stop));
 }
 
-ReplayStop ReplaySession::finish(ReplayStop stop) {
+Stop ReplaySession::finish(Stop stop) {
   // In `clock` order the others stand at their gates by themselves.
-  if (options_.sync != SyncMode::clock && stop.kind != ReplayStop::Kind::ended) (void)stop_group();
+  if (options_.sync != SyncMode::clock && stop.kind != Stop::Kind::end) (void)stop_group();
   return stop;
 }
 
@@ -219,7 +264,7 @@ Result<void> ReplaySession::stop_group() {
   return {};
 }
 
-std::optional<ReplayStop> ReplaySession::handle_held() {
+std::optional<Stop> ReplaySession::handle_held() {
   for (auto& [id, node] : nodes_)
     for (auto& [tid, thread] : node->threads_by_tid())
       if (thread.held && !thread.detour && node->state() == NodeState::live) {
@@ -230,7 +275,7 @@ std::optional<ReplayStop> ReplaySession::handle_held() {
   return std::nullopt;
 }
 
-std::optional<ReplayStop> ReplaySession::handle(pid_t tid, int status) {
+std::optional<Stop> ReplaySession::handle(pid_t tid, int status) {
   auto owner = by_tid_.find(tid);
   if (owner == by_tid_.end()) {
     if (WIFSTOPPED(status)) unclaimed_[tid] = status;
@@ -245,7 +290,7 @@ std::optional<ReplayStop> ReplaySession::handle(pid_t tid, int status) {
   return handle_signal(node, thread, WSTOPSIG(status));
 }
 
-std::optional<ReplayStop> ReplaySession::handle_event(ReplayNode& node, ReplayNode::Thread& thread, int status) {
+std::optional<Stop> ReplaySession::handle_event(ReplayNode& node, ReplayNode::Thread& thread, int status) {
   const int event = status >> 16;
   unsigned long message = 0;
   ptrace(PTRACE_GETEVENTMSG, thread.tid, 0, &message);
@@ -253,12 +298,14 @@ std::optional<ReplayStop> ReplaySession::handle_event(ReplayNode& node, ReplayNo
   if (event == PTRACE_EVENT_CLONE || event == PTRACE_EVENT_FORK || event == PTRACE_EVENT_VFORK) {
     const bool waiting = unclaimed_.erase(child);
     if (event == PTRACE_EVENT_CLONE) {
+      if (by_tid_.size() == kMostThreads)
+        return fail_node(node, ThreadId{thread.number}, refused_to(node, fmt::format("made more threads than the {} that there may be", kMostThreads)).error().message);
       node.add_thread(child);
       by_tid_[child] = &node;
       node.thread_of(child)->stopped = waiting;
       if (waiting) resume_thread(node, *node.thread_of(child));
-    } else if (run_to_fork_trap(node, child, waiting)) {
-      if (auto stop = adopt_fork(node, child)) return stop;
+    } else if (auto stop = take_fork(node, thread, child, waiting)) {
+      return stop;
     }
   }
   if (event == PTRACE_EVENT_STOP) thread.requested = false;
@@ -266,43 +313,82 @@ std::optional<ReplayStop> ReplaySession::handle_event(ReplayNode& node, ReplayNo
   return std::nullopt;
 }
 
-std::optional<ReplayStop> ReplaySession::handle_exit(ReplayNode& node, pid_t tid, int status) {
+// The event of a fork is there: the child becomes its node, or is ended.
+std::optional<Stop> ReplaySession::take_fork(ReplayNode& parent, ReplayNode::Thread& thread, pid_t pid, bool waiting) {
+  auto ended = run_to_fork_trap(parent, pid, waiting);
+  if (ended && !*ended && ++parent.forks > schedule_.event_count(parent.id())) ended = refused_to(parent, "forked more often than anything happened");
+  if (!ended) {
+    end_process(pid);
+    return fail_node(parent, ThreadId{thread.number}, ended.error().message);
+  }
+  ReplayNode* forked = forked_now(parent);
+  if (*ended) return forked ? std::optional(fail_node(*forked, ThreadId{0}, death_text(**ended))) : std::nullopt;
+  if (forked) return adopt_fork(parent, *forked, pid);
+  end_process(pid);  // not wanted
+  return std::nullopt;
+}
+
+std::optional<Stop> ReplaySession::handle_exit(ReplayNode& node, pid_t tid, int status) {
   by_tid_.erase(tid);
   const bool leader = node.has_process() && tid == node.process().pid();
   node.remove_thread(tid);
-  if (!leader || node.state() == NodeState::ended) return std::nullopt;
-  node.process().release();
-  NodeOutcome outcome{NodeOutcome::How::failed, 0, ""};
-  if (WIFSIGNALED(status)) outcome = {NodeOutcome::How::signal, WTERMSIG(status), ""};
-  else outcome.text = fmt::format("its process ended with {} before the end of its recording", WEXITSTATUS(status));
-  return end_node(node, ThreadId{0}, std::move(outcome));
+  if (leader) node.process().note_end(status);
+  return std::nullopt;  // find_killed() looks at it
 }
 
-std::optional<ReplayStop> ReplaySession::end_node(ReplayNode& node, ThreadId thread, NodeOutcome outcome) {
-  const bool failed = outcome.how == NodeOutcome::How::failed;
+// A node whose process has ended under the replay, which lets none end: what the recording holds of a node's end stops its process.
+std::optional<Stop> ReplaySession::find_killed() {
+  for (auto& [id, node] : nodes_)
+    if (const auto status = node->killed()) return fail_node(*node, ThreadId{0}, death_text(*status));
+  return std::nullopt;
+}
+
+// What has not begun is forked by what runs.
+Result<void> ReplaySession::check_progress() const {
+  const ReplayNode* waiting = nullptr;
+  for (const auto& [id, node] : nodes_) {
+    if (node->state() == NodeState::live) return {};
+    if (node->state() == NodeState::waiting && !waiting) waiting = node.get();
+  }
+  if (!waiting) return {};
+  return fail(ErrorCode::bad_input, "node {} ({}) cannot be replayed: the recording of node {}, which forked it, ends before that call; choose nodes without it",
+              waiting->id(), waiting->info().name, waiting->info().parent.value_or(NodeId{}));
+}
+
+// The recording has nothing to do with it, so nobody goes on: others would wait for this node, or do without what it did next.
+Stop ReplaySession::fail_node(ReplayNode& node, ThreadId thread, std::string reason) {
+  if (node.has_process() && node.process().is_gone()) {  // whatever did not succeed, that is why
+    node.process().kill();
+    if (const auto status = node.process().end_status()) reason = death_text(*status);
+  }
+  node.end({NodeOutcome::How::failed, 0, reason});
+  (void)stop_group();
+  failure_ = Stop{.kind = Stop::Kind::failure, .node = node.id(), .thread = thread,
+                  .message = fmt::format("node {} ({}) failed: {}", node.id(), node.info().name, reason)};
+  return *failure_;
+}
+
+std::optional<Stop> ReplaySession::end_node(ReplayNode& node, ThreadId thread, NodeOutcome outcome) {
   node.end(std::move(outcome));
   memory_->finish(slot_of(node.id()));
-  ReplayStop stop;
+  Stop stop;
   stop.node = node.id();
   stop.thread = thread;
-  if (failed) {
-    stop.kind = ReplayStop::Kind::failed;
-    stop.text = node.outcome().text;
-    return stop;
-  }
   if (report_node_ends) {
-    stop.kind = ReplayStop::Kind::node_ended;
+    stop.kind = Stop::Kind::exit;
     return stop;
   }
   if (!all_ended()) return std::nullopt;
-  stop.kind = ReplayStop::Kind::ended;
+  stop.kind = Stop::Kind::end;
   return stop;
 }
 
-ReplayStop ReplaySession::diverge(ReplayNode& node, const ReplayNode::Thread& thread, Divergence divergence) {
-  divergence_ = std::move(divergence);
+Stop ReplaySession::diverge(ReplayNode& node, const ReplayNode::Thread& thread, Divergence divergence) {
+  divergence_ = std::make_shared<const Divergence>(std::move(divergence));
   node.end({NodeOutcome::How::diverged, 0, ""});
-  return stop_of(ReplayStop::Kind::diverged, node, thread);
+  Stop stop = stop_of(Stop::Kind::divergence, node, thread);
+  stop.divergence = divergence_;
+  return stop;
 }
 
 // A program that was killed from outside, or whose recording was cut, may get further here than it did.
@@ -318,8 +404,8 @@ ThreadId ReplaySession::number_of(ReplayNode& node, ReplayNode::Thread& thread) 
   return {thread.number};
 }
 
-ReplayStop ReplaySession::stop_of(ReplayStop::Kind kind, ReplayNode& node, const ReplayNode::Thread& thread) {
-  ReplayStop stop;
+Stop ReplaySession::stop_of(Stop::Kind kind, ReplayNode& node, const ReplayNode::Thread& thread) {
+  Stop stop;
   stop.kind = kind;
   stop.node = node.id();
   stop.thread = {thread.number};
@@ -329,7 +415,7 @@ ReplayStop ReplaySession::stop_of(ReplayStop::Kind kind, ReplayNode& node, const
 // By somebody on this machine; not raised by the kernel for what the thread did.
 static bool was_sent(const siginfo_t& info, int signal) { return info.si_signo == signal && info.si_code <= 0; }
 
-std::optional<ReplayStop> ReplaySession::handle_signal(ReplayNode& node, ReplayNode::Thread& thread, int signal) {
+std::optional<Stop> ReplaySession::handle_signal(ReplayNode& node, ReplayNode::Thread& thread, int signal) {
   number_of(node, thread);
   siginfo_t info;
   switch (signal) {
@@ -340,7 +426,9 @@ std::optional<ReplayStop> ReplaySession::handle_signal(ReplayNode& node, ReplayN
     }
     case SIGSEGV: case SIGBUS: case SIGFPE: case SIGILL: return handle_fault(node, thread, signal);
     case SIGSYS:  // Syscall User Dispatch: the shim's handler
-      if (ptrace(PTRACE_GETSIGINFO, thread.tid, 0, &info) != 0 || !was_sent(info, signal)) thread.deliver = SIGSYS;
+      if (ptrace(PTRACE_GETSIGINFO, thread.tid, 0, &info) != 0) return std::nullopt;
+      if (is_refused_call(info)) return answer_refused_call(node, thread, info);
+      if (!was_sent(info, signal)) thread.deliver = SIGSYS;
       break;
     default: break;  // whatever else comes is this machine's, not the recording's
   }
@@ -357,22 +445,26 @@ static bool is_late_trap(ReplayNode& node, const ReplayNode::Thread& thread, con
   return code[1] != 0xcc && !(code[0] == 0xcd && code[1] == 3);
 }
 
-std::optional<ReplayStop> ReplaySession::handle_trap(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct& r) {
-  if (auto debug = debug_stop(node, thread, r)) {
-    if (!*debug) go_on(node, thread);
-    return *debug;
+std::optional<Stop> ReplaySession::handle_trap(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct& r) {
+  Stop watched;
+  auto trapped = debug_trap(node, thread, r, watched);
+  if (!trapped) return fail_node(node, ThreadId{thread.number}, trapped.error().message);
+  switch (*trapped) {
+    case DebugTrap::hit: return watched;
+    case DebugTrap::in_vain: go_on(node, thread); return std::nullopt;
+    case DebugTrap::not_ours: break;
   }
   if (r.rip == node.control().trap_instruction + 1) return handle_shim_trap(node, thread, r);
   if (auto owners = node.breakpoints().hit(r)) {
     TracedProcess::set_registers(thread.tid, r);
     thread.at_breakpoint = true;
     thread.hit = {r, TracedProcess::register_changes()};
-    ReplayStop stop = stop_of(ReplayStop::Kind::breakpoint, node, thread);
+    Stop stop = stop_of(Stop::Kind::breakpoint, node, thread);
     stop.pc = Addr{r.rip};
     stop.owners.assign(owners->begin(), owners->end());
     if (std::erase_if(stop.owners, is_spin)) {
       auto yields = yield_at_spin(node, thread, r);
-      if (!yields) return end_node(node, ThreadId{thread.number}, {NodeOutcome::How::failed, 0, yields.error().message});
+      if (!yields) return fail_node(node, ThreadId{thread.number}, yields.error().message);
       if (*yields) stop.owners.clear();
     }
     if (!stop.owners.empty()) return stop;
@@ -389,24 +481,25 @@ std::optional<ReplayStop> ReplaySession::handle_trap(ReplayNode& node, ReplayNod
   return handle_fault(node, thread, SIGTRAP);
 }
 
-// A store to what a debug register watches, and the stop if it changed something; none when it is no such thing.
-std::optional<std::optional<ReplayStop>> ReplaySession::debug_stop(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct r) {
+// `stop` is set when an access to what a debug register watches was a hit.
+Result<ReplaySession::DebugTrap> ReplaySession::debug_trap(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct r, Stop& stop) {
   const bool in_program = !node.in_shim(r.rip);
   node.show_hardware(!in_program);
   auto outcome = node.watches().on_debug_trap(ThreadId{thread.number}, in_program);
   node.show_hardware(false);
-  if (!outcome || !*outcome) return std::nullopt;
-  if ((*outcome)->hits.empty()) return std::optional<ReplayStop>{};
+  if (!outcome) return std::unexpected(outcome.error());
+  if (!*outcome) return DebugTrap::not_ours;
+  if ((*outcome)->hits.empty()) return DebugTrap::in_vain;
   if (node.breakpoints().in_pad(Addr{r.rip})) (void)node.breakpoints().leave_pad(ThreadId{thread.number});
   thread.at_breakpoint = TracedProcess::registers(thread.tid, r) && node.breakpoints().contains(Addr{r.rip});
-  ReplayStop stop = stop_of(ReplayStop::Kind::watch, node, thread);
+  stop = stop_of(Stop::Kind::watch, node, thread);
   const std::optional<Addr> moved = node.moved_from(r.rip);
   stop.pc = moved ? *moved : node.in_shim(r.rip) ? Addr{node.call_site(ThreadId{thread.number})} : (*outcome)->pc;
   stop.hits = std::move((*outcome)->hits);
-  return std::optional(std::move(stop));
+  return DebugTrap::hit;
 }
 
-std::optional<ReplayStop> ReplaySession::handle_shim_trap(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct&) {
+std::optional<Stop> ReplaySession::handle_shim_trap(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct&) {
   node.refresh_control();
   const Control& c = node.control();
   const ThreadId id{c.trap_thread};
@@ -419,44 +512,44 @@ std::optional<ReplayStop> ReplaySession::handle_shim_trap(ReplayNode& node, Repl
         return diverge(node, thread, explain_overrun(node, schedule_, id));
       }
       return end_node(node, id, {NodeOutcome::How::end_of_recording, 0, ""});
-    case shim::kTrapStopEvent: case shim::kTrapParked: return stop_of(ReplayStop::Kind::event, node, thread);
+    case shim::kTrapStopEvent: case shim::kTrapParked: return stop_of(Stop::Kind::event, node, thread);
     case shim::kTrapDiverged: {
       (void)stop_group();
       return diverge(node, thread, explain(node, schedule_, c.divergence, id));
     }
     case shim::kTrapSpin:
-      if (auto expected = expect_spin(node); !expected) return end_node(node, id, {NodeOutcome::How::failed, 0, expected.error().message});
+      if (auto expected = expect_spin(node); !expected) return fail_node(node, id, expected.error().message);
       break;
     case shim::kTrapObject:
-      if (auto offered = offer_object(node, c.object); !offered) return end_node(node, id, {NodeOutcome::How::failed, 0, offered.error().message});
+      if (auto offered = offer_object(node, c.object); !offered) return fail_node(node, id, offered.error().message);
       break;
     case shim::kTrapMappingBegins:
-      (void)node.watches().open_for_mapping_call(Addr{c.mapping_low}, Addr{c.mapping_high});
+      if (auto opened = node.watches().open_for_mapping_call(Addr{c.mapping_low}, Addr{c.mapping_high}); !opened) return fail_node(node, id, opened.error().message);
       go_on(node, thread);
       return std::nullopt;
     case shim::kTrapMappingDone: {
       auto hits = node.watches().mapping_call_done(Addr{c.mapping_low}, Addr{c.mapping_high});
       node.breakpoints().forget_gone(Addr{c.mapping_low}, Addr{c.mapping_high});
-      (void)node.flush_watches();
-      if (!hits || hits->empty()) {
+      if (!hits) return fail_node(node, id, hits.error().message);
+      if (auto flushed = node.flush_watches(); !flushed) return fail_node(node, id, flushed.error().message);
+      if (hits->empty()) {
         go_on(node, thread);
         return std::nullopt;
       }
-      ReplayStop stop = stop_of(ReplayStop::Kind::watch, node, thread);
+      Stop stop = stop_of(Stop::Kind::watch, node, thread);
       stop.pc = Addr{node.call_site(id)};
       stop.hits = std::move(*hits);
       return stop;
     }
     case shim::kTrapFailed:
-      return end_node(node, id, {NodeOutcome::How::failed, c.trap_detail,
-                                 fmt::format("{} ({})", std::string(c.text, strnlen(c.text, sizeof c.text)), c.trap_detail)});
+      return fail_node(node, id, fmt::format("{} ({})", std::string(c.text, strnlen(c.text, sizeof c.text)), c.trap_detail));
     default: break;
   }
   resume_thread(node, thread);
   return std::nullopt;
 }
 
-std::optional<ReplayStop> ReplaySession::handle_fault(ReplayNode& node, ReplayNode::Thread& thread, int signal) {
+std::optional<Stop> ReplaySession::handle_fault(ReplayNode& node, ReplayNode::Thread& thread, int signal) {
   siginfo_t info;
   user_regs_struct r;
   if (ptrace(PTRACE_GETSIGINFO, thread.tid, 0, &info) != 0 || !TracedProcess::registers(thread.tid, r)) return std::nullopt;
@@ -472,13 +565,14 @@ std::optional<ReplayStop> ReplaySession::handle_fault(ReplayNode& node, ReplayNo
     const bool in_program = !node.in_shim(r.rip);
     auto outcome = node.watches().on_fault(ThreadId{thread.number}, address, in_program);
     node.show_hardware(false);
-    if (outcome && outcome->how != FaultOutcome::How::not_ours) {
+    if (!outcome) return fail_node(node, ThreadId{thread.number}, outcome.error().message);
+    if (outcome->how != FaultOutcome::How::not_ours) {
       if (outcome->hits.empty()) {
-        if (outcome->patched) (void)node.flush_watches();
+        if (auto flushed = outcome->patched ? node.flush_watches() : Result<void>(); !flushed) return fail_node(node, ThreadId{thread.number}, flushed.error().message);
         go_on(node, thread);
         return std::nullopt;
       }
-      ReplayStop stop = stop_of(ReplayStop::Kind::watch, node, thread);
+      Stop stop = stop_of(Stop::Kind::watch, node, thread);
       stop.pc = in_program ? outcome->pc : moved ? *moved : Addr{node.call_site(ThreadId{thread.number})};
       stop.hits = std::move(outcome->hits);
       // The store may have been the last instruction before a breakpoint: it is hit when the thread goes on.
@@ -511,7 +605,7 @@ std::optional<ReplayStop> ReplaySession::handle_fault(ReplayNode& node, ReplayNo
     resume_thread(node, thread);
     return std::nullopt;
   }
-  ReplayStop stop = stop_of(ReplayStop::Kind::signal, node, thread);
+  Stop stop = stop_of(Stop::Kind::signal, node, thread);
   stop.signal = signal;
   stop.pc = moved.value_or(Addr{r.rip});
   if (thread.detour) return stop;
@@ -521,8 +615,7 @@ std::optional<ReplayStop> ReplaySession::handle_fault(ReplayNode& node, ReplayNo
     (void)stop_group();
     return diverge(node, thread, explain_death(node, schedule_, ThreadId{thread.number}, signal, place ? std::optional(Addr{place}) : std::nullopt));
   }
-  auto ended = end_node(node, ThreadId{thread.number}, {NodeOutcome::How::signal, signal, fmt::format("at {:#x}", stop.pc.value)});
-  if (ended && ended->kind == ReplayStop::Kind::ended) stop.text = "last";
+  (void)end_node(node, ThreadId{thread.number}, {NodeOutcome::How::signal, signal, fmt::format("at {:#x}", stop.pc.value)});
   return stop;
 }
 
@@ -582,6 +675,7 @@ Result<void> ReplaySession::stop_at(NodeId id, uint64_t event) {
 
 Result<uint64_t> ReplaySession::state_hash(NodeId id) {
   FRIDAY_TRY(found, readable(id));
+  if (found->process().is_gone()) return fail(ErrorCode::component_died, "node {}: its process is gone, and its memory with it", id);
   FRIDAY_TRY(maps, found->mappings());
   XXH3_state_t state;
   XXH3_64bits_reset(&state);

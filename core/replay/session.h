@@ -7,6 +7,8 @@
 // parked before its next event; in the other orders it was stopped where it was.
 #pragma once
 
+#include <signal.h>
+
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -20,10 +22,10 @@
 #include "core/base/fd.h"
 #include "core/base/on_processor.h"
 #include "core/base/scratch.h"
-#include "core/replay/divergence.h"
 #include "core/replay/image.h"
 #include "core/replay/node.h"
 #include "core/replay/schedule_memory.h"
+#include "core/replay/stop.h"
 #include "core/trace/logical_time.h"
 #include "core/trace/mark.h"
 #include "core/trace/recording.h"
@@ -34,30 +36,7 @@ struct ReplayOptions {
   std::string library_directory;     // where friday-stub lies
   std::vector<NodeId> nodes;         // empty: all; ancestors of forked nodes are added
   SyncMode sync = SyncMode::clock;
-};
-
-struct ReplayStop {
-  enum class Kind {
-    started,      // all nodes stand at their start
-    breakpoint,   // `owners`, rip on the breakpoint
-    watch,        // `hits`, just after the store
-    step,         // step() is done
-    signal,       // the program's own fault, about to end the node: `signal`
-    node_ended,   // one node's replay is over: see its outcome()
-    ended,        // every node's is
-    event,        // stop_at was reached
-    interrupted,
-    diverged,     // `divergence`
-    failed,       // `text`: replay cannot go on
-  };
-  Kind kind = Kind::started;
-  NodeId node{};
-  ThreadId thread{};
-  Addr pc{};
-  std::vector<BreakpointOwner> owners;
-  std::vector<WatchHit> hits;
-  int signal = 0;
-  std::string text;
+  bool unconfined = false;           // no filter of system calls: for recordings that are trusted, where the kernel has none
 };
 
 // Why a function that a debugger called will not come back.
@@ -65,6 +44,8 @@ struct CallFailure {
   std::string how;   // "crashed", "blocked" or "looped"
   std::string text;  // a sentence's predicate: "raised SIGSEGV at ..."
 };
+
+class MemoryGuard;
 
 class ReplaySession {
  public:
@@ -76,7 +57,7 @@ class ReplaySession {
 
   // Runs until something happens that the caller must know. A node's end is reported only if `report_node_ends`. In clock order
   // the calling thread stays on the processor of the nodes, for the next run, until leave_processor().
-  Result<ReplayStop> run();
+  Result<Stop> run();
   void leave_processor() { together_.reset(); }
   // What this machine makes slower than it could be; each once.
   std::vector<std::string> take_notices() { return std::exchange(notices_, {}); }
@@ -84,10 +65,10 @@ class ReplaySession {
   // run() comes back with `interrupted` some time after this moment of this machine's clock.
   std::optional<std::chrono::steady_clock::time_point> deadline;
   // Executes one instruction of a thread; what the program calls runs whole, others following in the recorded order.
-  Result<ReplayStop> step(NodeId node, ThreadId thread);
+  Result<Stop> step(NodeId node, ThreadId thread);
   // Runs one thread alone, native (a debugger's function call), until it stops; at most `timeout_ms`. A call that has come
   // back stops with the signal that its return address raises. One that never will says why in call_failure().
-  Result<ReplayStop> run_detour(NodeId node, ThreadId thread, int timeout_ms);
+  Result<Stop> run_detour(NodeId node, ThreadId thread, int timeout_ms);
   const std::optional<CallFailure>& call_failure() const { return call_failure_; }
   void interrupt();
   void clear_interrupt() { interrupt_ = false; }
@@ -104,7 +85,9 @@ class ReplaySession {
   Result<ReplayNode*> node(NodeId id);             // with a clear error
   Result<ReplayNode*> readable(NodeId id);         // has started
   bool all_ended() const;
-  const std::optional<Divergence>& divergence() const { return divergence_; }
+  const Divergence* divergence() const { return divergence_.get(); }
+  // Why the replay cannot go on, once it cannot for a reason that the recording does not hold: every run comes back with it.
+  const std::optional<Stop>& failure() const { return failure_; }
 
   // Where a node stands: behind its last event.
   Mark mark(NodeId id);
@@ -136,41 +119,60 @@ class ReplaySession {
   Result<void> build_all();
   Result<void> offer_object(ReplayNode& node, uint64_t object);
   Result<void> build_node(ReplayNode& node);
+  void give_up_orphans();
   Result<void> run_to_start(ReplayNode& node);
-  void resume_all();
+  std::optional<Stop> resume_all();
   bool resume_thread(ReplayNode& node, ReplayNode::Thread& thread);
   void resume_node(ReplayNode& node);
   void go_on(ReplayNode& node, ReplayNode::Thread& thread);
-  std::optional<ReplayStop> handle(pid_t tid, int status);
-  std::optional<ReplayStop> handle_held();
-  std::optional<ReplayStop> handle_event(ReplayNode& node, ReplayNode::Thread& thread, int status);
-  std::optional<ReplayStop> handle_signal(ReplayNode& node, ReplayNode::Thread& thread, int signal);
-  std::optional<ReplayStop> handle_trap(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct& registers);
+  std::optional<Stop> handle(pid_t tid, int status);
+  std::optional<Stop> handle_held();
+  std::optional<Stop> handle_event(ReplayNode& node, ReplayNode::Thread& thread, int status);
+  std::optional<Stop> handle_signal(ReplayNode& node, ReplayNode::Thread& thread, int signal);
+  std::optional<Stop> handle_trap(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct& registers);
   // spin.cc
   Result<void> expect_spin(ReplayNode& node);
   static bool is_spin(const BreakpointOwner& owner);
   Result<bool> yield_at_spin(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct& r);
-  std::optional<std::optional<ReplayStop>> debug_stop(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct registers);
-  std::optional<ReplayStop> handle_shim_trap(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct& registers);
-  std::optional<ReplayStop> handle_fault(ReplayNode& node, ReplayNode::Thread& thread, int signal);
-  std::optional<ReplayStop> handle_exit(ReplayNode& node, pid_t tid, int status);
-  std::optional<ReplayStop> end_node(ReplayNode& node, ThreadId thread, NodeOutcome outcome);
-  static bool run_to_fork_trap(const ReplayNode& parent, pid_t pid, bool waiting);
-  std::optional<ReplayStop> adopt_fork(ReplayNode& parent, pid_t pid);
+  // What a trap was that a debug register may have raised.
+  enum class DebugTrap {
+    not_ours,
+    in_vain,  // nothing that is watched has changed
+    hit,
+  };
+  Result<DebugTrap> debug_trap(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct registers, Stop& stop);
+  std::optional<Stop> handle_shim_trap(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct& registers);
+  std::optional<Stop> handle_fault(ReplayNode& node, ReplayNode::Thread& thread, int signal);
+  std::optional<Stop> handle_exit(ReplayNode& node, pid_t tid, int status);
+  std::optional<Stop> end_node(ReplayNode& node, ThreadId thread, NodeOutcome outcome);
+  Stop fail_node(ReplayNode& node, ThreadId thread, std::string reason);
+  std::optional<Stop> find_killed();
+  Result<void> check_progress() const;
+  ReplayNode* forked_now(const ReplayNode& parent);
+  static void end_process(pid_t pid);
+  Result<std::optional<int>> run_to_fork_trap(const ReplayNode& parent, pid_t pid, bool waiting);
+  std::optional<Stop> take_fork(ReplayNode& parent, ReplayNode::Thread& thread, pid_t pid, bool waiting);
+  std::optional<Stop> adopt_fork(ReplayNode& parent, ReplayNode& child, pid_t pid);
+  // requests.cc
+  Result<std::optional<UniqueFd>> wanted_file(ReplayNode& node, const std::string& path) const;
+  Result<std::optional<UniqueFd>> wanted_descriptor(ReplayNode& node, const siginfo_t& info, const user_regs_struct& registers) const;
+  std::optional<Stop> answer_refused_call(ReplayNode& node, ReplayNode::Thread& thread, const siginfo_t& info);
+  static std::unexpected<Error> refused_to(const ReplayNode& node, const std::string& what);
+  static std::string path_of_object(const UniqueFd& object);
   // calls.cc
-  ReplayStop give_up_call(ReplayNode& node, ReplayNode::Thread& thread, CallFailure failure);
+  Stop give_up_call(ReplayNode& node, ReplayNode::Thread& thread, CallFailure failure);
   CallFailure describe_waiting(const ReplayNode::Thread& thread) const;
   std::optional<CallFailure> native_call(ReplayNode& node, ReplayNode::Thread& thread);
-  ReplayStop diverge(ReplayNode& node, const ReplayNode::Thread& thread, Divergence divergence);
+  Stop diverge(ReplayNode& node, const ReplayNode::Thread& thread, Divergence divergence);
   bool dies_as_recorded(const ReplayNode& node, int signal) const;
   Result<void> stop_group();
-  ReplayStop stop_of(ReplayStop::Kind kind, ReplayNode& node, const ReplayNode::Thread& thread);
-  ReplayStop stopped_on_its_way(ReplayStop stop);
-  ReplayStop finish(ReplayStop stop);
+  Stop stop_of(Stop::Kind kind, ReplayNode& node, const ReplayNode::Thread& thread);
+  Stop stopped_on_its_way(Stop stop);
+  Stop finish(Stop stop);
   size_t slot_of(NodeId id) const;
   ThreadId number_of(ReplayNode& node, ReplayNode::Thread& thread);
   void make_sysroot(ReplayNode& node);
-  void link_file(const std::string& root, const std::string& name, const uint8_t (&file)[16]);
+  void link_file(const std::string& root, const std::string& recorded, const uint8_t (&file)[16]);
   void discard();
   void gather();  // all threads of all nodes, and this one, on one processor
 
@@ -187,15 +189,18 @@ class ReplaySession {
   std::map<pid_t, ReplayNode*> by_tid_;
   std::map<pid_t, int> unclaimed_;        // children that stopped before their parent's event told of them
   std::unique_ptr<ScheduleMemory> memory_;
+  std::optional<DescriptorChannel> channel_;
   std::optional<NodeId> in_turn_;         // the node whose turn it is, where the last run has shown that
   std::map<std::pair<uint64_t, uint64_t>, UniqueFd> shared_;  // shared objects, by FileHeader::sharing and number
-  std::optional<Divergence> divergence_;
+  std::shared_ptr<const Divergence> divergence_;
+  std::optional<Stop> failure_;
   std::optional<CallFailure> call_failure_;  // of the last run_detour()
   ScratchDirectory directory_;            // holds the symlink trees that gdb uses as sysroots
   pid_t group_ = 0;
   pid_t stepped_ = 0;                     // a thread that step() has stepped: it is looked at, and nobody goes on
   std::atomic<bool> interrupt_ = false;
   pid_t thread_ = 0;                      // the one that traces
+  std::unique_ptr<MemoryGuard> memory_guard_;  // goes first: it interrupts
 };
 
 }  // namespace friday

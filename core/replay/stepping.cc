@@ -13,7 +13,7 @@ namespace {
 constexpr BreakpointOwner kStepOwner{BreakpointOwner::Kind::internal, 1};
 }
 
-Result<ReplayStop> ReplaySession::step(NodeId id, ThreadId thread_id) {
+Result<Stop> ReplaySession::step(NodeId id, ThreadId thread_id) {
   FRIDAY_TRY(found, readable(id));
   ReplayNode& node = *found;
   FRIDAY_TRY_VOID(node.check_goes_on("there is nothing left to step"));
@@ -37,11 +37,14 @@ Result<ReplayStop> ReplaySession::step(NodeId id, ThreadId thread_id) {
       if (stop) return finish(std::move(*stop));
       if (!TracedProcess::registers(thread->tid, hardware)) return fail(ErrorCode::component_died, "node {}: its process is gone", id);
     }
-    if (thread->debug_hits)
-      if (auto debug = debug_stop(node, *thread, hardware); debug && *debug) return finish(std::move(**debug));
+    if (thread->debug_hits) {
+      Stop watched;
+      FRIDAY_TRY(trapped, debug_trap(node, *thread, hardware, watched));
+      if (trapped == DebugTrap::hit) return finish(std::move(watched));
+    }
     if (thread->detour || (!thread->deliver && !node.in_shim(hardware.rip))) {
       thread->at_breakpoint = node.breakpoints().contains(Addr{hardware.rip});
-      ReplayStop stop = stop_of(ReplayStop::Kind::step, node, *thread);
+      Stop stop = stop_of(Stop::Kind::step, node, *thread);
       stop.pc = Addr{hardware.rip};
       return stop;
     }
@@ -56,13 +59,13 @@ Result<ReplayStop> ReplaySession::step(NodeId id, ThreadId thread_id) {
   FRIDAY_TRY_VOID(node.breakpoints().insert(Addr{back}, kStepOwner));
   for (;;) {
     auto stop = run();
-    const bool mine = stop && stop->kind == ReplayStop::Kind::breakpoint && stop->node == id && stop->pc.value == back;
+    const bool mine = stop && stop->kind == Stop::Kind::breakpoint && stop->node == id && stop->pc.value == back;
     if (mine && stop->thread != thread_id && stop->owners.size() == 1) continue;
     (void)node.breakpoints().remove(Addr{back}, kStepOwner);
     if (!stop) return stop;
     if (mine && stop->thread == thread_id) {
       std::erase(stop->owners, kStepOwner);
-      if (stop->owners.empty()) stop->kind = ReplayStop::Kind::step;
+      if (stop->owners.empty()) stop->kind = Stop::Kind::step;
     }
     return stop;
   }

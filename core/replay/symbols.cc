@@ -98,7 +98,7 @@ class Symbols {
           memcpy(file.data(), module->file, file.size());
           names.try_emplace(hex_text(file), base_name(bounded_text(module->path, sizeof module->path)));
         }
-    auto maps = read_file(fmt::format("/proc/{}/maps", node_.process().pid()));
+    auto maps = read_file(memory_directory(node_.process().pid()) + "/maps");
     if (!maps) return;
     dwfl_report_begin(dwfl_.get());
     std::string last;

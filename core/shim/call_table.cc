@@ -28,6 +28,11 @@ constexpr Operand NODES(uint8_t a, uint8_t b) { return {Shape::nodes, a, b, 0}; 
 constexpr Operand OWNIOV(uint8_t a, uint8_t b) { return {Shape::own_iov, a, b, 0}; }
 constexpr Operand SPLICED(uint8_t a, uint8_t b) { return {Shape::spliced, a, b, 0}; }
 constexpr Operand XATTR(uint8_t a) { return {Shape::xattr, a, 0, 0}; }
+constexpr Operand ROOM(uint8_t a) { return {Shape::msg_room, a, 0, 0}; }
+constexpr Operand MROOM(uint8_t a, uint8_t b) { return {Shape::mmsg_room, a, b, 0}; }
+constexpr Operand SIZED(uint8_t a) { return {Shape::sized, a, 0, 0}; }
+constexpr Operand MASK(uint8_t a) { return {Shape::mask, a, 0, 0}; }
+constexpr Operand CODED() { return {Shape::coded, 0, 0, 0}; }
 
 #define OUTS(...) {__VA_ARGS__}
 #define INS(...) {__VA_ARGS__}

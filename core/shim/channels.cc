@@ -14,6 +14,7 @@ struct Channel {
   uint32_t references;
   uint64_t in_bytes, out_bytes, out_hash;
   bool stale;  // bound or connected since its record was written
+  bool raw;    // an IPv4 socket whose datagrams have their IP header in front when they come, and when they go if it says so
 };
 
 constexpr int kMaxDescriptors = 65536;
@@ -32,7 +33,7 @@ Channel* take_slot(int fd) {
     uint16_t slot = free_hint++;
     if (!free_hint) free_hint = 1;
     if (slot && !channels[slot].references) {
-      channels[slot] = {next_number++, kChannelUnknown, 1, 0, 0, 0, true};
+      channels[slot] = {next_number++, kChannelUnknown, 1, 0, 0, 0, true, false};
       slot_of[fd] = slot;
       return &channels[slot];
     }
@@ -53,7 +54,8 @@ void classify_socket(int fd, ChannelRecord* record) {
   const bool listening = option(fd, 30);  // SO_ACCEPTCONN
   record->kind = listening ? kChannelListen
                  : record->type == 1 ? kChannelStream : record->type == 2 ? kChannelDatagram
-                 : record->type == 5 ? kChannelSeqpacket : kChannelUnknown;
+                 : record->type == 5 ? kChannelSeqpacket
+                 : record->type == 3 && (record->domain == 2 || record->domain == 10) ? kChannelDatagram : kChannelUnknown;  // raw: AF_INET, AF_INET6
   record->local.length = record->remote.length = kEndpointBytes;
   if (failed(native(51, fd, record->local.bytes, &record->local.length))) record->local.length = 0;
   if (failed(native(52, fd, record->remote.bytes, &record->remote.length))) record->remote.length = 0;
@@ -84,19 +86,18 @@ void write_channel(int fd, Channel* channel) {
   if ((st.mode & 0170000) == 0140000) classify_socket(fd, record);
   else record->kind = kind_of_mode(st.mode);
   channel->kind = record->kind;
+  channel->raw = record->kind == kChannelDatagram && record->type == 3 && record->domain == 2;
   channel->stale = false;
   record_commit(record);
 }
 
 }  // namespace
 
-uint64_t channel_prepare(int fd) {
-  if (!in_table(fd)) return 0;
+void channel_prepare(int fd) {
+  if (!in_table(fd)) return;
   Channel* channel = channel_of(fd);
   if (!channel) channel = take_slot(fd);
-  if (!channel) return 0;
-  if (channel->stale) write_channel(fd, channel);
-  return channel->number;
+  if (channel && channel->stale) write_channel(fd, channel);
 }
 
 void channel_opened(EventWriter& writer, int fd) {
@@ -125,41 +126,47 @@ void channel_changed(int fd) {
   if (Channel* channel = channel_of(fd)) channel->stale = true;
 }
 
-bool channel_is_stream(int fd) {
-  Channel* channel = channel_of(fd);
-  return channel && (channel->kind == kChannelStream || channel->kind == kChannelPipe);
-}
 bool channel_is_datagram(int fd) {
   Channel* channel = channel_of(fd);
   return channel && (channel->kind == kChannelDatagram || channel->kind == kChannelSeqpacket);
+}
+bool channel_sends_header(int fd) {
+  Channel* channel = channel_of(fd);
+  uint32_t value = 0, size = sizeof value;
+  return channel && channel->raw && !failed(native(55, fd, 0 /* IPPROTO_IP */, 3 /* IP_HDRINCL */, &value, &size)) && value;
+}
+uint64_t channel_number(int fd) {
+  Channel* channel = channel_of(fd);
+  return channel ? channel->number : 0;
 }
 uint64_t channel_hash(int fd) {
   Channel* channel = channel_of(fd);
   return channel ? channel->out_hash : 0;
 }
 
-void channel_transfer(EventWriter& writer, uint64_t number, int fd, bool in, long length, uint64_t hash, const void* peer, uint32_t peer_length, uint16_t flags, uint32_t message) {
+void channel_transfer(EventWriter& writer, int fd, const Moved& moved) {
   Channel* channel = channel_of(fd);
   if (!channel || channel->kind == kChannelEvent || channel->kind == kChannelDevice) return;
-  TransferPart* part = (TransferPart*)writer.part_space(kTransfer, peer_length ? sizeof(TransferPart) : kTransferBytes);
+  TransferPart* part = (TransferPart*)writer.part_space(kTransfer, moved.peer_length ? sizeof(TransferPart) : kTransferBytes);
   if (!part) return;
-  part->channel = number;
+  const bool in = moved.direction == format::kIn;
+  part->channel = channel->number;
   part->offset = in ? channel->in_bytes : channel->out_bytes;
-  part->hash = hash;
-  part->length = part->true_length = (uint64_t)length;
-  part->direction = in ? format::kIn : format::kOut;
-  part->representation = in ? kInline : kHashOnly;
-  part->flags = flags;
-  part->message = message;
-  if (peer_length) {
-    part->peer.length = min(peer_length, kEndpointBytes);
+  part->hash = moved.seen ? moved.hash : in ? 0 : channel->out_hash;
+  part->length = part->true_length = moved.length;
+  part->direction = moved.direction;
+  part->representation = !moved.seen ? kHeaderOnly : in ? kInline : kHashOnly;
+  part->flags = moved.flags;
+  part->message = moved.message;
+  if (moved.peer_length) {
+    part->peer.length = min(moved.peer_length, kEndpointBytes);
     memset(part->peer.bytes, 0, kEndpointBytes);
-    memcpy(part->peer.bytes, peer, part->peer.length);
+    memcpy(part->peer.bytes, moved.peer, part->peer.length);
   }
-  if (in && !(flags & kPeek)) channel->in_bytes += (uint64_t)length;
+  if (in && !(moved.flags & kPeek)) channel->in_bytes += moved.length;
   if (!in) {
-    channel->out_bytes += (uint64_t)length;
-    channel->out_hash = hash;
+    channel->out_bytes += moved.length;
+    channel->out_hash = part->hash;
   }
 }
 

@@ -1,5 +1,6 @@
 // One system call of the program, from its saved registers to its result: recorded, replayed, or passed through. What the
 // table (calls.def) says in full is done here; the rest is in special.cc and its neighbours.
+#include "core/shim/kernel_structs.h"
 #include "core/shim/runtime.h"
 
 namespace friday::shim {
@@ -12,59 +13,6 @@ static_assert(__builtin_offsetof(ThreadArea, pending_head) == 144 && __builtin_o
 static_assert(__builtin_offsetof(ThreadArea, yield_kind) == 2336 && kYieldLoop == 6);
 static_assert(__builtin_offsetof(ImageRecord, rip) == 16 && __builtin_offsetof(ImageRecord, rsp) == 24);
 
-namespace {
-
-struct IoVec {
-  uint64_t base, length;
-};
-struct MsgHeader {
-  uint64_t name;
-  uint32_t name_length, pad0;
-  uint64_t iov, iov_count;
-  uint64_t control, control_length;
-  uint32_t flags, pad1;
-};
-struct MmsgHeader {
-  MsgHeader header;
-  uint32_t length, pad;
-};
-
-struct AioControl {  // struct iocb, include/uapi/linux/aio_abi.h
-  uint64_t data;
-  uint32_t key, flags;
-  uint16_t opcode, priority;
-  uint32_t fd;
-  uint64_t buffer, bytes, offset, reserved;
-  uint32_t more_flags, event_fd;
-};
-struct AioEvent {
-  uint64_t data, control;
-  int64_t result, result2;
-};
-enum : uint16_t { kAioRead = 0, kAioWrite = 1, kAioReadVector = 7, kAioWriteVector = 8 };
-
-uint64_t fdset_bytes(const uint64_t* a) { return (a[0] + 63) / 64 * 8; }
-
-uint64_t hash_iov(const IoVec* iov, uint64_t count, uint64_t seed) {
-  for (uint64_t i = 0; i < count; i++)
-    if (iov[i].length) seed = hash_bytes((void*)iov[i].base, iov[i].length, seed);
-  return seed;
-}
-
-// Pointers that are plainly none, NULL above all. A program may pass others that lead nowhere, to which the kernel answers
-// EFAULT: whatever reads before a call has succeeded is probed() besides.
-bool readable(uint64_t address, uint64_t size) {
-  if (address < 4096 || address + size < address || address + size > 0x7ffffffff000) return false;
-  return true;
-}
-
-uint64_t hash_message(const MsgHeader* m, uint64_t hash) {
-  if (m->name && m->name_length) hash = hash_bytes((void*)m->name, m->name_length, hash);
-  hash = hash_iov((const IoVec*)m->iov, m->iov_count, hash);
-  if (m->control && m->control_length) hash = hash_bytes((void*)m->control, m->control_length, hash);
-  return hash;
-}
-
 void write_iov(EventWriter& writer, const IoVec* iov, uint64_t count, long result) {
   uint64_t left = result > 0 ? (uint64_t)result : 0;
   for (uint64_t i = 0; i < count && left; i++) {
@@ -73,6 +21,10 @@ void write_iov(EventWriter& writer, const IoVec* iov, uint64_t count, long resul
     left -= n;
   }
 }
+
+namespace {
+
+enum : uint64_t { kMsgOutOfBand = 1, kMsgPeek = 2, kMsgTruncated = 0x20, kMsgErrorQueue = 0x2000 };  // MSG_OOB, MSG_PEEK, MSG_TRUNC, MSG_ERRQUEUE
 
 void write_message(EventWriter& writer, const MsgHeader* m, long result, uint32_t name_room) {
   write_iov(writer, (const IoVec*)m->iov, m->iov_count, result);
@@ -99,110 +51,6 @@ bool is_own(uint64_t pid) {
     if (area_of(n)->alive && area_of(n)->tid == pid) return true;
   return false;
 }
-
-struct XattrArguments {
-  uint64_t value;
-  uint32_t size, flags;
-};
-
-// The kernel stores a key into each control block that it has taken.
-void write_keys(EventWriter& writer, uint64_t list, uint64_t count, long result) {
-  for (uint64_t i = 0; i < count && (long)i <= (result > 0 ? result : 0); i++) {
-    AioControl* c = nullptr;
-    uint32_t key = 0;
-    if (probed([&] { c = ((AioControl**)list)[i], key = c->key; })) writer.part(kMemory, &key, 4, (uint64_t)&c->key);
-  }
-}
-
-uint64_t handle_bytes(uint64_t address) { return 8 + *(const uint32_t*)address; }
-
-uint64_t hash_aio(uint64_t list, uint64_t count, uint64_t hash) {
-  for (uint64_t i = 0; i < count; i++) {
-    const AioControl* c = ((const AioControl**)list)[i];
-    hash = hash_bytes(c, sizeof *c, hash);
-    if (c->opcode == kAioWrite) hash = hash_bytes((void*)c->buffer, c->bytes, hash);
-    if (c->opcode == kAioWriteVector) hash = hash_iov((IoVec*)c->buffer, c->bytes, hash);
-  }
-  return hash;
-}
-
-// What was asked for by requests that are under way: their control blocks are the program's again once they are submitted.
-struct AioRequest {
-  uint64_t control, buffer, bytes;
-  uint16_t opcode;
-};
-AioRequest requests[1024];
-uint32_t request_count;
-
-void note_submitted(const uint64_t* a) {
-  probed([&] {
-    for (uint64_t i = 0; i < a[1]; i++) {
-      const AioControl* c = ((const AioControl**)a[2])[i];
-      uint32_t slot = 0;
-      while (slot < request_count && requests[slot].control != (uint64_t)c) slot++;
-      if (slot == sizeof requests / sizeof *requests) return;
-      requests[slot] = {(uint64_t)c, c->buffer, c->bytes, c->opcode};
-      if (slot == request_count) request_count++;
-    }
-  });
-}
-
-AioRequest take_submitted(uint64_t control) {
-  for (uint32_t slot = 0; slot < request_count; slot++)
-    if (requests[slot].control == control) {
-      AioRequest found = requests[slot];
-      requests[slot] = requests[--request_count];
-      return found;
-    }
-  const AioControl* c = (const AioControl*)control;  // more are under way than we note
-  AioRequest read = {};
-  return probed([&] { read = {control, c->buffer, c->bytes, c->opcode}; }) ? read : AioRequest{};
-}
-
-void write_aio(EventWriter& writer, const AioEvent* events, long count) {
-  writer.memory(events, (size_t)count * sizeof *events);
-  for (long i = 0; i < count; i++) {
-    const AioRequest r = take_submitted(events[i].control);
-    if (!r.control || events[i].result <= 0) continue;
-    if (r.opcode == kAioRead) writer.memory((void*)r.buffer, (size_t)events[i].result);
-    if (r.opcode == kAioReadVector) write_iov(writer, (IoVec*)r.buffer, r.bytes, events[i].result);
-  }
-}
-
-uint64_t hash_of_inputs(const CallInfo& info, const uint64_t* a) {
-  uint64_t hash = 0;
-  for (const Operand& in : info.inputs) {
-    if (in.shape == Shape::none) break;
-    uint64_t address = a[in.argument];
-    if (!readable(address, 1)) continue;
-    switch (in.shape) {
-      case Shape::buffer:
-        if (a[in.other]) hash = hash_bytes((void*)address, a[in.other], hash);
-        break;
-      case Shape::string: hash = hash_bytes((void*)address, length_of((char*)address), hash); break;
-      case Shape::fix: hash = hash_bytes((void*)address, in.size, hash); break;
-      case Shape::count: hash = hash_bytes((void*)address, a[in.other] * in.size, hash); break;
-      case Shape::iov: hash = hash_iov((IoVec*)address, a[in.other], hash); break;
-      case Shape::fdset: hash = hash_bytes((void*)address, fdset_bytes(a), hash); break;
-      case Shape::msg: hash = hash_message((MsgHeader*)address, hash); break;
-      case Shape::mmsg:
-        for (uint64_t i = 0; i < a[in.other]; i++) hash = hash_message(&((MmsgHeader*)address)[i].header, hash);
-        break;
-      case Shape::handle: hash = hash_bytes((void*)address, handle_bytes(address), hash); break;
-      case Shape::iocbs: hash = hash_aio(address, a[in.other], hash); break;
-      case Shape::message_text: hash = hash_bytes((void*)address, a[in.other] + 8, hash); break;
-      case Shape::xattr: {
-        const XattrArguments* x = (const XattrArguments*)address;
-        if (x->value && x->size) hash = hash_bytes((void*)x->value, x->size, hash);
-        break;
-      }
-      default: break;
-    }
-  }
-  return hash;
-}
-
-constexpr uint64_t kUnreadable = 0xbad;  // hash of inputs that lead nowhere
 
 // A call that came to a page which is not there has written what lies before it.
 bool reached_in_part(const CallFrame* frame, long result) { return result == -14 /* EFAULT */ || (frame->rax == 27 /* mincore */ && result == -12 /* ENOMEM */); }
@@ -247,6 +95,17 @@ void write_reached(EventWriter& writer, const CallInfo& info, const CallFrame* f
   }
 }
 
+// A value-result length, and the bytes that it counts: `offered` was room for so many. The kernel tells the length also where no address is given.
+void write_length(EventWriter& writer, const CallFrame* frame, const Operand& out, uint32_t offered) {
+  const uint64_t* a = arguments_of(frame);
+  const uint32_t* length = (const uint32_t*)a[out.other];
+  if (!readable((uint64_t)length, 4)) return;
+  writer.memory(length, 4);
+  if (!readable(a[out.argument], 1)) return;
+  const bool filter = frame->rax == 55 && a[1] == 1 /* SOL_SOCKET */ && a[2] == 26 /* SO_GET_FILTER: counts instructions */;
+  writer.memory((void*)a[out.argument], (size_t)min(*length, offered) * (filter ? 8 : 1));
+}
+
 // How many of its outputs a call has written that came to `result`: as a rule a failed one none.
 unsigned outputs_written(const CallInfo& info, const CallFrame* frame, long result) {
   constexpr unsigned kAll = sizeof info.outputs / sizeof info.outputs[0];
@@ -262,14 +121,6 @@ unsigned outputs_written(const CallInfo& info, const CallFrame* frame, long resu
 
 }  // namespace
 
-bool aio_under_way() { return request_count != 0; }
-
-uint64_t input_hash(const CallInfo& info, const CallFrame* frame) {
-  if (info.inputs[0].shape == Shape::none) return 0;
-  uint64_t hash;
-  return probed([&] { hash = hash_of_inputs(info, arguments_of(frame)); }) ? hash : kUnreadable;
-}
-
 // `before`: for value-result lengths, what the program offered: [0] LEN, [1] a message's name length.
 void write_outputs(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result, const uint32_t* before) {
   if (reached_in_part(frame, result)) return write_reached(writer, info, frame);
@@ -278,7 +129,8 @@ void write_outputs(EventWriter& writer, const CallInfo& info, const CallFrame* f
   for (const Operand& out : info.outputs) {
     if (out.shape == Shape::none || left-- == 0) break;
     uint64_t address = a[out.argument];
-    if (!readable(address, 1)) continue;
+    if (out.shape == Shape::length) write_length(writer, frame, out, before[0]);
+    if (out.shape == Shape::length || !readable(address, 1)) continue;
     void* p = (void*)address;
     switch (out.shape) {
       case Shape::ret: if (result > 0) writer.memory(p, (size_t)result); break;
@@ -289,14 +141,6 @@ void write_outputs(EventWriter& writer, const CallInfo& info, const CallFrame* f
       case Shape::argument: writer.memory(p, a[out.other]); break;
       case Shape::pages: writer.memory(p, (a[out.other] + 4095) / 4096); break;
       case Shape::fdset: writer.memory(p, fdset_bytes(a)); break;
-      case Shape::length: {
-        uint32_t* length = (uint32_t*)a[out.other];
-        if (!readable((uint64_t)length, 4)) break;
-        writer.memory(length, 4);
-        const bool filter = frame->rax == 55 && a[1] == 1 /* SOL_SOCKET */ && a[2] == 26 /* SO_GET_FILTER: counts instructions */;
-        writer.memory(p, (size_t)min(*length, before[0]) * (filter ? 8 : 1));
-        break;
-      }
       case Shape::iov: write_iov(writer, (IoVec*)p, a[out.other], result); break;
       case Shape::msg: write_message(writer, (MsgHeader*)p, result, before[1]); break;
       case Shape::mmsg_len:
@@ -316,9 +160,9 @@ void write_outputs(EventWriter& writer, const CallInfo& info, const CallFrame* f
         writer.memory((void*)a[3], a[4] & 1 /* AT_HANDLE_MNT_ID_UNIQUE */ ? 8 : 4);
       }
         break;
-      case Shape::aio_events: if (result > 0) write_aio(writer, (AioEvent*)p, result); break;
-      case Shape::iocbs: write_keys(writer, address, a[out.other], result); break;
-      case Shape::nodes: writer.memory(p, (a[out.other] + 62) / 64 * 8); break;
+      case Shape::aio_events: if (result > 0) aio_write_events(writer, p, result); break;
+      case Shape::iocbs: aio_write_keys(writer, address, a[out.other], result); break;
+      case Shape::nodes: writer.memory(p, nodes_bytes(a[out.other])); break;
       case Shape::spliced: if (fills((int)a[0])) write_iov(writer, (IoVec*)p, a[out.other], result); break;
       case Shape::own_iov: if (is_own(a[0])) write_iov(writer, (IoVec*)p, a[out.other], result); break;
       case Shape::xattr: {
@@ -326,7 +170,7 @@ void write_outputs(EventWriter& writer, const CallInfo& info, const CallFrame* f
         if (result > 0) writer.memory((void*)x->value, min((uint32_t)result, x->size));
         break;
       }
-      case Shape::caps: writer.memory(p, *(uint32_t*)a[0] == 0x19980330 ? 12 : 24); break;
+      case Shape::caps: writer.memory(p, *(uint32_t*)a[0] == kCapabilitiesOne ? 12 : 24); break;
       default: break;
     }
   }
@@ -391,66 +235,102 @@ Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
 
 namespace {
 
-// Bytes of a transfer to note: which peer, how many, flags.
-void note_transfer(EventWriter& writer, const CallInfo& info, const CallFrame* frame, const Recorded& done, uint64_t channel) {
-  if (!channel) return;
-  const uint64_t* a = arguments_of(frame);
-  const bool in = info.flags & kIn;
-  const void* peer = nullptr;
-  uint32_t peer_length = 0;
-  uint16_t flags = 0;
-  long call = (long)frame->rax;
-  if (call == 44 && a[4]) peer = (void*)a[4], peer_length = (uint32_t)a[5];
-  if (call == 45 && a[4] && a[5]) peer = (void*)a[4], peer_length = *(uint32_t*)a[5];
-  if (call == 46 || call == 47) {
-    const MsgHeader* m = (const MsgHeader*)a[1];
-    peer = (void*)m->name;
-    peer_length = m->name ? m->name_length : 0;
-    if (call == 47 && (m->flags & 0x20)) flags |= kTruncated;
-  }
-  uint64_t message_flags = call == 44 || call == 45 ? a[3] : call == 46 || call == 47 ? a[2] : 0;
-  if (message_flags & 2) flags |= kPeek;
-  if (message_flags & 1) flags |= kOutOfBand;
-  if (in && done.result == 0) flags |= kEndOfStream;
-  uint64_t hash = 0;
-  if (call == 307 || call == 299) {
-    const MmsgHeader* m = (const MmsgHeader*)a[1];
-    const bool datagrams = channel_is_datagram((int)a[0]);
-    flags = (a[3] & 2 ? kPeek : 0) | (a[3] & 1 ? kOutOfBand : 0);
-    for (long i = 0; i < done.result; i++) {
-      const MsgHeader& h = m[i].header;
-      if (!in || datagrams)
-        hash = hash_gathered((uint64_t*)h.iov, h.iov_count, m[i].length, datagrams ? 0 : channel_hash((int)a[0]));
-      const uint16_t cut = in && (h.flags & 0x20 /* MSG_TRUNC */) ? kTruncated : 0;
-      const uint16_t end = in && !datagrams && !m[i].length ? kEndOfStream : 0;
-      channel_transfer(writer, channel, (int)a[0], in, m[i].length, hash, (void*)h.name, h.name ? h.name_length : 0, flags | cut | end, (uint32_t)i);
-    }
-    return;
-  }
-  if (!in || channel_is_datagram((int)a[0])) {
-    uint64_t seed = in || channel_is_datagram((int)a[0]) ? 0 : channel_hash((int)a[0]);
-    uint64_t n = (uint64_t)done.result;
-    if (call == 46 || call == 47 || call == 20 || call == 19 || call == 295 || call == 296 || call == 327 || call == 328) {
-      const bool message = call == 46 || call == 47;
-      const IoVec* iov = message ? (IoVec*)((MsgHeader*)a[1])->iov : (IoVec*)a[1];
-      uint64_t count = message ? ((MsgHeader*)a[1])->iov_count : a[2];
-      // A transfer gathered from several buffers is one run of bytes: hash it as such.
-      if (count == 1) {
-        hash = hash_run((char*)iov[0].base, min(n, iov[0].length), seed);
-      } else {
-        hash = hash_gathered(&iov[0].base, count, n, seed);
-      }
-    } else {
-      hash = hash_run((char*)a[1], min(n, a[2]), seed);
-    }
-  }
-  channel_transfer(writer, channel, (int)a[0], in, done.result, hash, peer, peer_length, flags, 0);
+// The hash of the `bytes` that a call has moved, chained to `seed`. What was gathered from several buffers is one run of bytes.
+uint64_t hash_of_moved(const Operand& payload, const uint64_t* a, uint64_t bytes, uint64_t seed) {
+  if (payload.shape != Shape::iov && payload.shape != Shape::msg) return hash_run((char*)a[payload.argument], min(bytes, a[2]), seed);
+  const MsgHeader* m = payload.shape == Shape::msg ? (const MsgHeader*)a[payload.argument] : nullptr;
+  const IoVec* iov = m ? (const IoVec*)m->iov : (const IoVec*)a[payload.argument];
+  const uint64_t count = m ? m->iov_count : a[payload.other];
+  if (count == 1) return hash_run((char*)iov[0].base, min(bytes, iov[0].length), seed);
+  return hash_gathered(&iov[0].base, count, bytes, seed);
 }
 
-// accept, accept4, open, openat, creat; mq_open and eventfd, whose objects are known by this descriptor only.
-bool names_an_object(long call) {
-  return call == 43 || call == 288 || call == 2 || call == 257 || call == 85 || call == 240 || call == 284 || call == 290;
+// Of a datagram that the program sends with its IP header, which the kernel completes, what follows that header; `bytes` becomes its length.
+uint64_t hash_behind_header(const Operand& payload, const uint64_t* a, uint64_t* bytes) {
+  static char datagram[1 << 16];
+  const IoVec whole = {a[payload.argument], *bytes};
+  const MsgHeader* m = payload.shape == Shape::msg ? (const MsgHeader*)a[payload.argument] : nullptr;
+  const IoVec* iov = m ? (const IoVec*)m->iov : payload.shape == Shape::iov ? (const IoVec*)a[payload.argument] : &whole;
+  const uint64_t count = m ? m->iov_count : payload.shape == Shape::iov ? a[payload.other] : 1;
+  uint64_t filled = 0;
+  for (uint64_t i = 0; i < count && filled < sizeof datagram; i++) {
+    const uint64_t n = min(iov[i].length, sizeof datagram - filled);
+    memcpy(datagram + filled, (const void*)iov[i].base, n);
+    filled += n;
+  }
+  const uint64_t header = filled ? (uint64_t)(datagram[0] & 15) * 4 : 0;
+  if (header > filled) return 0;
+  *bytes = filled - header;
+  return hash_run(datagram + header, filled - header, 0);
 }
+
+// sendmmsg(2), recvmmsg(2): each message is a transfer.
+void note_messages(EventWriter& writer, const MmsgHeader* m, int fd, long count, Moved moved) {
+  const bool datagrams = channel_is_datagram(fd), in = moved.direction == format::kIn;
+  const uint16_t flags = moved.flags;
+  for (long i = 0; i < count; i++) {
+    const MsgHeader& h = m[i].header;
+    if (!in || datagrams) moved.hash = hash_gathered((uint64_t*)h.iov, h.iov_count, m[i].length, datagrams ? 0 : channel_hash(fd));
+    const uint16_t cut = in && (h.flags & kMsgTruncated) ? kTruncated : 0;
+    const uint16_t end = in && !datagrams && !m[i].length ? kEndOfStream : 0;
+    moved.flags = flags | cut | end;
+    moved.length = m[i].length;
+    moved.peer = (void*)h.name;
+    moved.peer_length = h.name ? h.name_length : 0;
+    moved.message = (uint32_t)i;
+    channel_transfer(writer, fd, moved);
+  }
+}
+
+// Which way the bytes went: that of vmsplice(2) the pipe's mode says.
+bool is_incoming(const CallInfo& info, const uint64_t* a) { return (info.flags & kOut) && (info.flags & kIn) ? fills((int)a[0]) : info.flags & kIn; }
+
+// The bytes that a call has moved through the channel behind argument 0: how many, their hash, from or to whom.
+void note_transfer(EventWriter& writer, const CallInfo& info, const CallFrame* frame, const Recorded& done) {
+  const uint64_t* a = arguments_of(frame);
+  const int fd = (int)a[0];
+  const bool in = is_incoming(info, a);
+  const Operand& payload = in ? info.outputs[0] : info.inputs[0];
+  const Operand& address = in ? info.outputs[1] : info.inputs[1];
+  const uint64_t asked = info.flags & kFlags3 ? a[3] : info.flags & kFlags2 ? a[2] : 0;
+  if (asked & kMsgErrorQueue) return;  // what stands there is no part of what the other side sent
+  Moved moved = {in ? format::kIn : format::kOut, (uint64_t)done.result};
+  moved.flags = (asked & kMsgPeek ? kPeek : 0) | (asked & kMsgOutOfBand ? kOutOfBand : 0);
+  if (payload.shape == Shape::mmsg) return note_messages(writer, (const MmsgHeader*)a[payload.argument], fd, done.result, moved);
+  if (payload.shape == Shape::msg) {
+    const MsgHeader* m = (const MsgHeader*)a[payload.argument];
+    moved.peer = (void*)m->name;
+    moved.peer_length = m->name ? m->name_length : 0;
+    if (in && (m->flags & kMsgTruncated)) moved.flags |= kTruncated;
+  } else if (address.shape == Shape::buffer && a[address.argument]) {
+    moved.peer = (void*)a[address.argument], moved.peer_length = (uint32_t)a[address.other];
+  } else if (address.shape == Shape::length && a[address.argument] && a[address.other]) {
+    moved.peer = (void*)a[address.argument], moved.peer_length = *(uint32_t*)a[address.other];
+  }
+  const bool datagrams = channel_is_datagram(fd), buffer = payload.shape == Shape::ret || payload.shape == Shape::ret_cap;
+  if (in && done.result == 0 && !(buffer && a[2] == 0)) moved.flags |= kEndOfStream;
+  // TCP drops what it is told to cut off. What vmsplice(2) lends to a pipe the program may still change.
+  moved.seen = in ? datagrams || !(asked & kMsgTruncated) : !(info.flags & kIn);
+  if (!in && channel_sends_header(fd)) moved.hash = hash_behind_header(payload, a, &moved.length);
+  else if (moved.seen && (!in || datagrams)) moved.hash = hash_of_moved(payload, a, moved.length, datagrams ? 0 : channel_hash(fd));
+  channel_transfer(writer, fd, moved);
+}
+
+// Bytes that the kernel has moved from one channel to another, and the program has not seen.
+void note_copy(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result) {
+  const uint64_t* a = arguments_of(frame);
+  if (a[copies_length(info.flags)] == 0) return;
+  Moved moved = {format::kIn, (uint64_t)result};
+  moved.seen = false;
+  moved.flags = (info.flags & kKeepsSource ? kPeek : 0) | (result == 0 ? kEndOfStream : 0);
+  channel_transfer(writer, (int)a[copies_from(info.flags)], moved);
+  moved.direction = format::kOut;
+  moved.flags = 0;
+  if (result) channel_transfer(writer, (int)a[copies_to(info.flags)], moved);
+}
+
+// The two descriptors that pipe(2) or socketpair(2) has made.
+const int* new_pair(const CallInfo& info, const uint64_t* a) { return (const int*)a[info.outputs[0].argument]; }
 
 // semop(2), semtimedop(2): raising a semaphore lets others go on, all else waits for them.
 void note_semaphores(EventWriter& writer, const uint64_t* a) {
@@ -469,15 +349,11 @@ void note_descriptors(EventWriter& writer, const CallInfo& info, const CallFrame
   const uint64_t* a = arguments_of(frame);
   long call = (long)frame->rax;
   if (call == 65 || call == 220) note_semaphores(writer, a);
-  if (info.flags & kOpens) {
-    if (call == 32) channel_duplicate((int)a[0], (int)result);
-    if (names_an_object(call)) channel_opened(writer, (int)result);
-  }
-  if (call == 42 || call == 49) channel_opened(writer, (int)a[0]);
-  if (call == 22 || call == 293 || call == 53) {
-    const int* fds = (const int*)(call == 53 ? a[3] : a[0]);
-    for (int i = 0; i < 2; i++) channel_opened(writer, fds[i]);
-  }
+  if (info.flags & kDuplicates) channel_duplicate((int)a[0], (int)result);
+  if (info.flags & kNamed) channel_opened(writer, (int)result);
+  if (info.flags & kBinds) channel_opened(writer, (int)a[0]);
+  if (info.flags & kOpensPair)
+    for (int i = 0; i < 2; i++) channel_opened(writer, new_pair(info, a)[i]);
   if (call == 61 && result > 0) {
     WaitPart wait = {(uint32_t)result, a[1] ? *(uint32_t*)a[1] : 0};
     writer.part(kWait, &wait, sizeof wait);
@@ -499,7 +375,7 @@ bool has_timeout(int fd, bool in) {
 }
 
 // A ChannelRecord is a record of its own and must stand before the event that uses it.
-uint64_t prepare_channels(const CallInfo& info, const CallFrame* frame, long result) {
+void prepare_channels(const CallInfo& info, const CallFrame* frame, long result) {
   const uint64_t* a = arguments_of(frame);
   long call = (long)frame->rax;
   if (failed(result)) {
@@ -509,22 +385,23 @@ uint64_t prepare_channels(const CallInfo& info, const CallFrame* frame, long res
       channel_prepare((int)a[0]);
       channel_changed((int)a[0]);
     }
-    return 0;
+    return;
   }
   if (info.flags & (kIn | kOut)) return channel_prepare((int)a[0]);
-  if (call == 42 || call == 49 || call == 50) {
+  if (info.inputs[0].shape == Shape::iocbs) return aio_prepare_channels(a, result);
+  if (info.flags & kCopies) {
+    channel_prepare((int)a[copies_from(info.flags)]);
+    channel_prepare((int)a[copies_to(info.flags)]);
+    return;
+  }
+  if (info.flags & kBinds) {
     channel_changed((int)a[0]);
-    return channel_prepare((int)a[0]);
+    channel_prepare((int)a[0]);
   }
-  if (info.flags & kOpens) {
-    if (call != 32) channel_forget((int)result);
-    if (names_an_object(call)) return channel_prepare((int)result);
-  }
-  if (call == 22 || call == 293 || call == 53) {
-    const int* fds = (const int*)(call == 53 ? a[3] : a[0]);
-    for (int i = 0; i < 2; i++) channel_forget(fds[i]), channel_prepare(fds[i]);
-  }
-  return 0;
+  if (info.flags & kOpens) channel_forget((int)result);
+  if (info.flags & kNamed) channel_prepare((int)result);
+  if (info.flags & kOpensPair)
+    for (int i = 0; i < 2; i++) channel_forget(new_pair(info, a)[i]), channel_prepare(new_pair(info, a)[i]);
 }
 
 // A clock that is read without the kernel: nothing blocks, so the token is not lent, and it is one point in time. False: it has
@@ -553,9 +430,11 @@ bool record_clock(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
 bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   uint32_t before[2];
   note_lengths(info, frame, before);
-  if (frame->rax == 209) note_submitted(arguments_of(frame));
+  if (info.inputs[0].shape == Shape::iocbs) aio_note_submitted(arguments_of(frame));
+  if (frame->rax == 26 /* msync */) state_synced(frame, area);
   Recorded done = make_call(frame, area, info);
   const bool not_made = done.result == kNotMade;
+  if (info.inputs[0].shape == Shape::iocbs) aio_forget_refused(arguments_of(frame), done.result);
   if (not_made && !done.stolen) return !signals_deliver(frame, area, Moment::before_call);
   if (not_made) done.result = -4;  // its entry is in the log: it counts as interrupted, and is made again
   if (control.mode != kModeRecord) {  // another thread ended the recording meanwhile
@@ -564,7 +443,7 @@ bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
     return false;
   }
   if (done.result == -4 && !not_made) signals_note_mask(frame, area);
-  uint64_t channel = prepare_channels(info, frame, done.result);
+  prepare_channels(info, frame, done.result);
   SharedWritePart change = {};
   if (done.changed && !failed(done.result)) change = shared_record_change(frame, done.changed, done.result);
   EventWriter writer(done.stolen ? kReturn : kCall, area, (uint16_t)frame->rax, arguments_of(frame), info.arity);
@@ -575,7 +454,8 @@ bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
     if (readable((uint64_t)path, 1) && probed([&] { length = length_of(path); })) writer.part(kPath, path, length);
   }
   if (!failed(done.result)) {
-    if (info.flags & (kIn | kOut)) note_transfer(writer, info, frame, done, channel);
+    if (info.flags & (kIn | kOut)) note_transfer(writer, info, frame, done);
+    if (info.flags & kCopies) note_copy(writer, info, frame, done.result);
     note_descriptors(writer, info, frame, done.result);
     if (change.change) writer.part(kSharedWrite, &change, sizeof change);
   }
@@ -604,21 +484,27 @@ void record_unknown(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   pass_through(frame, area);
 }
 
+// TCP_ZEROCOPY_RECEIVE puts bytes where nothing but its argument says, and into pages of the socket: the program sees a kernel before 4.18.
+bool is_zerocopy(const CallFrame* frame) { return frame->rsi == 6 /* IPPROTO_TCP */ && frame->rdx == 35; }
+
 void record_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   if (signals_pending(area) && frame->rax != 15 && signals_deliver(frame, area, Moment::before_call)) return;
   if (group_member()) robust_mapping_call(frame);
+  if (info.rule != kEmulated)
+    if (const char* why = reason_to_leave(frame); why && can_leave(area)) {
+      trace_end(kEndRefused, 0, why);
+      leave_at_call();
+    }
   switch (info.rule) {
     case kEmulated:
+      if (frame->rax == 55 && is_zerocopy(frame)) {
+        record_failed(frame, area, -92 /* ENOPROTOOPT */);
+        break;
+      }
       if (is_clock(frame->rax) && record_clock(frame, area, info)) break;
       while (record_once(frame, area, info)) {}
       break;
-    case kRefuse: {
-      EventWriter writer(kCall, area, (uint16_t)frame->rax, arguments_of(frame), info.arity);
-      uint64_t now = ticks_now();
-      writer.commit(-38, 0, now, now);
-      frame->rax = (uint64_t)-38;
-      break;
-    }
+    case kRefuse: record_failed(frame, area, -38 /* ENOSYS */); break;
     case kNative: {
       uint64_t entry = ticks_now();
       const uint64_t* a = arguments_of(frame);
@@ -636,6 +522,14 @@ void record_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
 }
 
 }  // namespace
+
+void record_failed(CallFrame* frame, ThreadArea* area, long error) {
+  const CallInfo& info = call_info(frame->rax);
+  const uint64_t now = ticks_now();
+  EventWriter writer(kCall, area, (uint16_t)frame->rax, arguments_of(frame), info.arity);
+  writer.commit(error, input_hash(info, frame), now, now);
+  frame->rax = (uint64_t)error;
+}
 
 bool restarts(const CallInfo& info, const CallFrame* frame, const ThreadArea* area) {
   if (!(info.flags & kRestart) || !signals_pending(area) || !handler_restarts(area)) return false;
@@ -681,7 +575,19 @@ uint64_t hash_gathered(const uint64_t* iov_words, uint64_t count, uint64_t limit
 void pass_through(CallFrame* frame, ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
   long call = (long)frame->rax;
-  if (call == 317 || (call == 157 && a[0] == 22 /* PR_SET_SECCOMP */)) process_seals(area);
+  if (shim_has_left()) {  // where its code could not be given back
+    frame->rax = (uint64_t)native(call, a[0], a[1], a[2], a[3], a[4], a[5]);
+    return;
+  }
+  if (!area->native && rules_calls(frame)) {
+    if (const long said = control.mode == kModePassThrough ? rules_refused(frame) : 0) {
+      frame->rax = said == kRulesAsBefore ? 0 : (uint64_t)said;
+      return;
+    }
+    if (can_leave(area)) leave_at_call();
+    process_seals(area);
+  }
+  if (reason_to_leave(frame) && can_leave(area)) leave_at_call();
   if (call == 56 || call == 57 || call == 58) {
     frame->rax = (uint64_t)do_clone(frame, area);
     return;

@@ -11,6 +11,7 @@ using namespace format;
 
 namespace {
 
+char* socket_entry;             // "FRIDAY_SOCKET=..." in the environment that this program was given
 char inherited_preload[1024];  // "LD_PRELOAD=.../friday-shim.so:..." as this program found it
 
 // NAME=VALUE entries of the new program's environment that are Friday's, on the stack of whoever makes the call.
@@ -175,9 +176,17 @@ long execute(long call, const uint64_t* a, ThreadArea* area, const char* path) {
 }  // namespace
 
 void exec_remember(char** environment) {
-  for (; *environment; environment++)
+  for (; *environment; environment++) {
+    if (names(*environment, kSocketVariable)) socket_entry = *environment;
     if (names(*environment, "LD_PRELOAD") && length_of(*environment) < sizeof inherited_preload)
       memcpy(inherited_preload, *environment, length_of(*environment) + 1);
+  }
+}
+
+void exec_forget() {
+  probed([] {
+    if (socket_entry && names(socket_entry, kSocketVariable)) *socket_entry = '_';
+  });
 }
 
 long exec_call(ThreadArea* area, long call, const uint64_t* arguments) {
@@ -193,13 +202,13 @@ static bool try_exec(CallFrame* frame, ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
   const uint16_t call = (uint16_t)frame->rax;
   const unsigned arity = call_info(call).arity;
-  const uint64_t entry = ticks_now();
+  const uint64_t entry = ticks_now(), hash = input_hash(call_info(call), frame);
   char path[kPathBytes] = "";
   const bool executable = program_named(call, a, path, sizeof path);
   if (executable) {
     EventWriter writer(kRelease, area, call, a, arity);
     writer.part(kPath, path, length_of(path));
-    writer.commit(0, 0, entry, entry);
+    writer.commit(0, hash, entry, entry);
     group_lend(nullptr, false);
   }
   token_spare(area, true);
@@ -209,7 +218,7 @@ static bool try_exec(CallFrame* frame, ThreadArea* area) {
   const bool not_made = result == kNotMade;
   EventWriter writer(executable ? kReturn : kCall, area, call, a, arity);
   if (not_made) writer.event->header.flags |= kFlagRestarted;
-  writer.commit(not_made ? -4 : result, 0, entry, ticks_now());
+  writer.commit(not_made ? -4 : result, hash, entry, ticks_now());
   if (not_made) return !signals_deliver(frame, area, Moment::before_call);
   frame->rax = (uint64_t)result;
   return false;

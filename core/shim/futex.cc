@@ -93,7 +93,7 @@ bool wait(CallFrame* frame, ThreadArea* area, uint32_t value, long* result) {
     *result = done.result == kNotMade ? kInterrupted : done.result;
     if (control.mode == kModeRecord) {  // one that was not made too: a signal then comes behind this wait, not behind the one before
       EventWriter writer(done.stolen ? kReturn : kCall, area, 202, arguments_of(&plain), 6);
-      writer.commit(*result, 0, done.entry, done.exit);
+      writer.commit(*result, done.hash, done.entry, done.exit);
     }
     interrupted = signals_pending(area);
   }

@@ -49,8 +49,7 @@ void send(Held& held, uint64_t which, bool to_all) {
     if (!(which & bit(kNumbers[i])) || !change(slot, kFull, kBusy)) continue;
     memcpy(info, slot.info, sizeof info);
     __atomic_store_n(&slot.state, kEmpty, __ATOMIC_RELEASE);
-    if (!to_all) native(297 /* rt_tgsigqueueinfo */, native(39), native(186), kNumbers[i], info);
-    else if (((const int*)info)[2] != -6 /* SI_TKILL */) native(129, native(39), kNumbers[i], info);
+    if (!to_all || ((const int*)info)[2] != -6 /* SI_TKILL */) signals_send_own(kNumbers[i], info, to_all);
   }
 }
 
@@ -60,8 +59,8 @@ bool peek(const void* address, uint64_t* word) {
   return native(310 /* process_vm_readv */, native(39), to, 1, from, 1, 0) == 8;
 }
 
-// What kill(2) sent is for whichever thread takes it; the kernel, which sees none of them block it, chose one.
-bool for_any_thread(const void* info) { return ((const int*)info)[2] == 0 /* SI_USER */; }
+// What kill(2) sent, or tells of a child's end, is for whichever thread takes it; the kernel, which sees none of them block it, chose one.
+bool for_any_thread(const void* info) { return ((const int*)info)[2] >= 0 /* SI_USER, CLD_EXITED and its like */; }
 
 // What it is poked with would kill the program that it executes.
 bool executes(const ThreadArea* other) {
@@ -101,12 +100,16 @@ long wait_for_signal(ThreadArea* area, const uint64_t* arguments) {
     area->poked = 1;
     return -4;
   }
+  signals_unmask(info);
   if (failed(result) || !arguments[1] || probed([&] { memcpy((void*)arguments[1], info, sizeof info); })) return result;
   return -14;  // EFAULT
 }
 
 long make(ThreadArea* area, CallFrame* frame) {
-  if (frame->rax == 128) return wait_for_signal(area, arguments_of(frame));
+  switch (frame->rax) {
+    case 128: return wait_for_signal(area, arguments_of(frame));
+    case 129: case 297: case 424: return signals_queue(area, frame);
+  }
   return friday_interruptible(area, (long)frame->rax, arguments_of(frame));
 }
 

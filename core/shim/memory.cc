@@ -33,12 +33,32 @@ PatchedModule note_contents(EventWriter& writer, const ModuleView& module, const
   return sites;
 }
 
+// /dev/zero: memory like that of an anonymous mapping.
+bool is_zero_device(const FileStat& st) { return (st.mode & 0170000) == 0020000 && st.rdev == 0x105; }
+
+// Memory that the kernel or a device writes whenever it likes.
+const char* describe_foreign(const FileStat& st, const char* path) {
+  static char text[64];
+  if ((st.mode & 0170000) == 0140000) return "of a socket, whose ring the kernel writes at any time";
+  constexpr char kAbout[] = "of the device ";
+  memcpy(text, kAbout, sizeof kAbout);
+  memcpy(text + sizeof kAbout - 1, path, min(length_of(path) + 1, sizeof text - sizeof kAbout));
+  return text;
+}
+
+// Pages of a TCP socket, for TCP_ZEROCOPY_RECEIVE: the program sees a kernel before 4.18, where such a socket cannot be mapped.
+bool maps_tcp(const uint64_t* a) {
+  constexpr uint32_t kTcp = 6;
+  uint32_t protocol = 0, size = sizeof protocol;
+  return !(a[3] & kAnonymous) && !failed(native(55, a[4], 1 /* SOL_SOCKET */, 38 /* SO_PROTOCOL */, &protocol, &size)) && protocol == kTcp;
+}
+
 long record_mmap(CallFrame* frame, ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
   uint64_t entry = ticks_now();
   const bool file = !(a[3] & kAnonymous);
   // Memory that the kernel may clear at any time does not replay: the program sees a kernel before 6.11, which has none.
-  long result = (a[3] & kTypes) == kDroppable ? -22 /* EINVAL */ : native(9, a[0], a[1], a[2], a[3], a[4], a[5]);
+  long result = (a[3] & kTypes) == kDroppable ? -22 /* EINVAL */ : maps_tcp(a) ? -19 /* ENODEV */ : native(9, a[0], a[1], a[2], a[3], a[4], a[5]);
   ModuleReply* reply = nullptr;
   FileStat st = {};
   char path[kPathBytes] = "";
@@ -53,6 +73,10 @@ long record_mmap(CallFrame* frame, ThreadArea* area) {
       collector_module((uint64_t)result, (uint64_t)result + page_up(a[1]), a[5], st.device, st.inode, a[2] & 4, (int)a[4], path, &reply);
   }
   if (!file && !failed(result)) shared = shared_wanted(a, st);
+  if (file && !failed(result) && !regular && !is_zero_device(st)) {
+    trace_end(kEndUnhandled, 9, describe_foreign(st, path));
+    return result;
+  }
   if (shared) shared = shared_record_map(st.device, st.inode, file ? (int)a[4] : -1, a[5], (uint64_t)result, page_up(a[1]), a[2] & 1, &part);
   if (control.mode != kModeRecord) return result;
   EventWriter writer(kCall, area, 9, a, 6);
@@ -182,12 +206,38 @@ long do_brk(CallFrame* frame, ThreadArea* area) {
   return (long)wanted;
 }
 
+// At replay each mapping of a file has an open file of its own, so that neighbours which were one mapping while recording are several, and
+// the kernel moves one at a time: whatever lies in [from, from + size) goes to `to`, and the last of it gets what is `more`.
+long move_by_pieces(uint64_t from, uint64_t size, uint64_t to, uint64_t more, uint64_t flags) {
+  constexpr uint64_t kMayMoveFixed = 3, kDontUnmap = 4;
+  MapLine line;
+  uint64_t at = from;
+  for (const char* p = read_maps(); at < from + size && (p = parse_map_line(p, &line));) {
+    if (line.high <= at) continue;
+    if (line.low > at) return -14;  // EFAULT, as the kernel says of a hole
+    const uint64_t piece = min(line.high, from + size) - at, grown = piece + (at + piece == from + size ? more : 0), place = to + (at - from);
+    if (place != at || grown != piece) {
+      const long got = place == at ? native(25, at, piece, grown, 0) : native(25, at, piece, grown, kMayMoveFixed | (flags & kDontUnmap), place);
+      if (got != (long)place) return got;
+    }
+    at += piece;
+  }
+  return at == from + size ? (long)to : -14;
+}
+
 long do_mremap(CallFrame* frame, ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
   uint64_t entry = ticks_now();
   if (control.mode != kModeReplay) {
-    long result = native(25, a[0], a[1], a[2], a[3], a[4]);
-    record_native(area, 25, a, 5, result, entry);
+    const long result = native(25, a[0], a[1], a[2], a[3], a[4]);
+    const uint64_t before = page_up(a[1]), after = page_up(a[2]);
+    SharedMapPart part;
+    const bool grown = !failed(result) && before && after > before && shared_record_growth((uint64_t)result + before, after - before, &part);
+    if (control.mode != kModeRecord) return result;
+    EventWriter writer(kCall, area, 25, a, 5);
+    writer.event->header.flags |= kFlagNative;
+    if (grown) writer.part(kSharedMap, &part, sizeof part);
+    writer.commit(result, 0, entry, ticks_now());
     return result;
   }
   EventRecord* event = replay_expect(frame, area, kCall, 25);
@@ -196,7 +246,10 @@ long do_mremap(CallFrame* frame, ThreadArea* area) {
     WatchedCall from(a[0], a[1]), to((uint64_t)result, a[2]);
     long got = (uint64_t)result == a[0] ? native(25, a[0], a[1], a[2], 0)
                                         : native(25, a[0], a[1], a[2], 3 /* MAYMOVE|FIXED */ | (a[3] & 4), result);
+    const uint64_t size = page_up(a[1]), wanted = page_up(a[2]);
+    if (got == -14 /* EFAULT */ && wanted >= size) got = move_by_pieces(a[0], size, (uint64_t)result, wanted - size, a[3]);
     replay_same(event, (uint64_t)result, (uint64_t)got, frame, area);
+    if (const SharedMapPart* part = shared_part(event)) shared_replay_growth(part);
   }
   replay_consume(event);
   return result;
@@ -279,7 +332,7 @@ long do_io_setup(CallFrame* frame, ThreadArea* area) {
     replay_consume(event);
     return result;
   }
-  const uint64_t entry = ticks_now();
+  const uint64_t entry = ticks_now(), hash = input_hash(call_info(206), frame);
   const long result = native(206, a[0], a[1]);
   EventWriter writer(kCall, area, 206, a, 2);
   writer.event->header.flags |= kFlagNative;
@@ -293,7 +346,7 @@ long do_io_setup(CallFrame* frame, ThreadArea* area) {
     writer.memory((void*)a[1], 8);
     writer.memory(ring, sizeof *ring);
   }
-  writer.commit(result, 0, entry, ticks_now());
+  writer.commit(result, hash, entry, ticks_now());
   return result;
 }
 

@@ -6,7 +6,7 @@
 namespace friday::shim {
 
 bool catch_all_only;
-uint64_t stack_top;
+uint64_t stack_top, vdso_was_at;
 
 namespace {
 
@@ -89,6 +89,7 @@ bool bytes_are_calls(const Site& site, const uint8_t* at) {
     case kSiteCpuid: return at[0] == 0x0f && at[1] == 0xa2;
     case kSitePause: return at[0] == 0xf3 && at[1] == 0x90;
     case kSiteRdtscp: return at[0] == 0x0f && at[1] == 0x01 && at[2] == 0xf9;
+    case kSiteXgetbv: return at[0] == 0x0f && at[1] == 0x01 && at[2] == 0xd0;
     default: return true;
   }
 }
@@ -301,6 +302,10 @@ void vdso_redirect(uint64_t low, uint64_t high, const HelloReply& offsets) {
   }
   uint64_t real = kVdsoAddress + (low - data_low);
   if (moved) {
+    vdso_was_at = data_low;
+    // Where the data was nothing else may come: it goes back there if the shim leaves.
+    limits_count((long)(low - data_low));
+    if (low > data_low) native(9, data_low, low - data_low, 0, 0x104022 /* PRIVATE|ANONYMOUS|NORESERVE|FIXED_NOREPLACE */, -1, 0);
     if (native(9, low, high - low, 3, 0x100022, -1, 0) != (long)low) return;
     memcpy((void*)low, (void*)real, high - low);
     const bool callable = (offsets.flags & kVdsoCallable) && clock_kind == format::kClockTsc;
@@ -340,6 +345,26 @@ uint64_t* register_of(CallFrame* f, unsigned number) {
 }
 
 namespace {
+// Register operands of an instruction with a ModRM byte behind a two-byte opcode 0f xx: `reg`, `rm`, and how wide (0: 16 bits, 1: 32, 2: 64).
+struct RegisterOperands {
+  unsigned reg, rm, width = 1;
+  explicit RegisterOperands(const uint8_t* code) {
+    uint8_t rex = 0;
+    for (; *code != 0x0f; code++) {
+      if (*code == 0x66) width = 0;
+      if ((*code & 0xf0) == 0x40) rex = *code;
+    }
+    if (rex & 8) width = 2;
+    reg = (unsigned)(code[2] >> 3 & 7) | (rex & 4u) << 1;
+    rm = (unsigned)(code[2] & 7) | (rex & 1u) << 3;
+  }
+};
+
+void put_register(CallFrame* frame, unsigned number, unsigned width, uint64_t value) {
+  uint64_t* to = register_of(frame, number);
+  *to = width == 0 ? (*to & ~0xffffull) | (value & 0xffff) : width == 1 ? (uint32_t)value : value;
+}
+
 struct InstructionResult {
   uint64_t value, extra;
 };
@@ -370,6 +395,16 @@ InstructionResult execute(const Patch& patch, const CallFrame* frame) {
       r.value = (uint64_t)b << 32 | a;
       r.extra = (uint64_t)high << 32 | low;
       break;
+    case kSiteRdpid:  // the number of the processor, which rdtscp reads from the same register
+      asm volatile("rdtscp" : "=a"(low), "=d"(high), "=c"(aux));
+      r.value = aux;
+      break;
+    case kSiteLsl:  // where the kernel keeps the number of the processor, too: in the limit of a segment of its own
+      low = 0;
+      asm volatile("lsl %2, %0; setz %1" : "+r"(low), "=qm"(ok) : "r"((uint32_t)*register_of((CallFrame*)frame, RegisterOperands(patch.original).rm)) : "cc");
+      r.value = low;
+      r.extra = ok;
+      break;
   }
   return r;
 }
@@ -388,10 +423,18 @@ void give_result(const Patch& patch, const InstructionResult& r, CallFrame* fram
     frame->rdx = r.extra >> 32;
     return;
   }
-  uint64_t* to = register_of(frame, (unsigned)patch.stub & 15);
-  const unsigned width = (unsigned)patch.stub >> 4;  // 0: 16 bits, 1: 32, 2: 64
-  uint64_t value = r.extra ? r.value : 0;
-  *to = width == 0 ? (*to & ~0xffffull) | (value & 0xffff) : width == 1 ? (uint32_t)value : value;
+  if (patch.kind == kSiteRdpid) {
+    put_register(frame, RegisterOperands(patch.original).rm, 2, r.value);
+    return;
+  }
+  if (patch.kind == kSiteLsl) {
+    constexpr uint64_t kZero = 0x40;
+    const RegisterOperands operands(patch.original);
+    if (r.extra) put_register(frame, operands.reg, operands.width, r.value);
+    frame->eflags = (frame->eflags & ~kZero) | (r.extra ? kZero : 0);
+    return;
+  }
+  put_register(frame, (unsigned)patch.stub & 15, (unsigned)patch.stub >> 4, r.extra ? r.value : 0);
   frame->eflags = (frame->eflags & ~0x8d5ull) | (r.extra & 1);
 }
 }  // namespace
@@ -403,6 +446,15 @@ bool emulate_instruction(CallFrame* frame, const uint8_t* state) {
   ThreadArea* area = me();
   if (patch->kind == kSiteXsave) {
     emulate_xsave(patch->original, patch->stub == 1, frame, state);
+    frame->rip += patch->length;
+    return true;
+  }
+  if (patch->kind == kSiteXgetbv) {
+    if ((uint32_t)frame->rcx > 1) return false;  // of others the processor says that there are none
+    // Which components there are is the same always; which are in use the processor takes from what it did before (xsave.cc).
+    const uint64_t value = (uint32_t)frame->rcx ? state_in_use(state, image_registers.xcr0) : image_registers.xcr0;
+    frame->rax = (uint32_t)value;
+    frame->rdx = value >> 32;
     frame->rip += patch->length;
     return true;
   }
@@ -435,6 +487,37 @@ bool emulate_instruction(CallFrame* frame, const uint8_t* state) {
   area->frame = outer;
   if (yields) enter_yield(frame, area, format::kYieldInstruction);
   return true;
+}
+
+// A patch that stands where it was put: other code may be there by now.
+static bool still_there(const Patch& patch) {
+  const uint8_t* const at = (const uint8_t*)patch.start;
+  bool there = false;
+  probed([&] {
+    int32_t distance;
+    memcpy(&distance, at + 1, 4);
+    there = is_planted(patch.kind) ? at[0] == 0x0f && at[1] == 0x0b : at[0] == 0xe9 && patch.start + 5 + (uint64_t)(int64_t)distance == patch.stub;
+  });
+  return there;
+}
+
+bool code_give_back() {
+  bool all = true;
+  uint64_t low = 0, size = 0;  // what is open for writing
+  for (uint64_t i = 0; i < control.patch_count; i++) {
+    const Patch& patch = patches[i];
+    if (!still_there(patch)) continue;
+    const uint64_t from = patch.start & ~4095ull, bytes = page_up(patch.start + patch.length) - from;
+    if (from != low || bytes != size) {
+      if (size) native(10, low, size, 5);
+      low = from, size = bytes;
+      if (failed(native(10, low, size, 7))) size = 0;
+    }
+    if (size) memcpy((void*)patch.start, patch.original, patch.length);
+    else all = false, low = 0;
+  }
+  if (size) native(10, low, size, 5);
+  return all;
 }
 
 // Other threads may be at them: the trap at the front goes last.

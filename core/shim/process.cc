@@ -32,6 +32,14 @@ bool give_back_number(uint32_t number) {
   return __atomic_compare_exchange_n(&control.thread_count, &next, number, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
+long thread_refused(const CallFrame* frame, ThreadArea* area, uint64_t entry, long error) {
+  if (control.mode == kModeRecord) {
+    EventWriter writer(kCall, area, (uint16_t)frame->rax, arguments_of(frame), call_info(frame->rax).arity);
+    writer.commit(error, 0, entry, ticks_now());
+  }
+  return error;
+}
+
 long new_thread(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   const uint64_t entry = ticks_now();
   EventRecord* event = nullptr;
@@ -49,11 +57,7 @@ long new_thread(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   if (!child) {
     if (event) replay_fail("there is no room for a thread", number);
     give_back_number(number);
-    if (control.mode == kModeRecord) {
-      EventWriter writer(kCall, area, (uint16_t)frame->rax, arguments_of(frame), call_info(frame->rax).arity);
-      writer.commit(-11 /* EAGAIN */, 0, entry, ticks_now());
-    }
-    return -11;
+    return thread_refused(frame, area, entry, -11 /* EAGAIN */);
   }
   child->signal_mask = area->signal_mask;
   child->altstack[1] = 2;  // SS_DISABLE
@@ -66,27 +70,30 @@ long new_thread(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   child->frame = start;
   child->alive = 1;
   __atomic_fetch_add(&live_threads, 1, __ATOMIC_SEQ_CST);
-  const uint64_t own = plain ? 0 : kParentSetTid | kChildClearTid | kChildSetTid;
-  long tid = friday_clone((long)(c.flags & ~own), start, child, plain ? (long)c.parent_tid : 0, plain ? (long)c.child_tid : 0, (long)c.tls);
+  // At replay there are no descriptors.
+  const uint64_t own = plain ? 0 : kParentSetTid | kChildClearTid | kChildSetTid | (event ? kPidFd : 0);
+  const bool tells = plain || (c.flags & ~own & kPidFd);
+  long tid = friday_clone((long)(c.flags & ~own), start, child, tells ? (long)c.parent_tid : 0, plain ? (long)c.child_tid : 0, (long)c.tls);
   if (failed(tid)) {
     child->alive = 0;
     __atomic_fetch_sub(&live_threads, 1, __ATOMIC_SEQ_CST);
     if (event) replay_fail("a thread could not be created", tid);
     if (give_back_number(number)) native(11, child, kAreaSize), limits_count(-(long)kAreaSize);
+    return thread_refused(frame, area, entry, tid);
   }
   long result = event ? event->result : tid;
   if (plain) return tid;
-  if (!failed(result)) child->tid = (uint32_t)result;
-  if (!failed(result)) {
-    if (c.flags & kParentSetTid) store_tid(c.parent_tid, child->tid);
-    if (c.flags & kChildSetTid) store_tid(c.child_tid, child->tid);
-  }
+  child->tid = (uint32_t)result;
+  if (c.flags & kParentSetTid) store_tid(c.parent_tid, child->tid);
+  if (c.flags & kChildSetTid) store_tid(c.child_tid, child->tid);
   if (event) {
+    replay_apply(event);
     replay_consume(event);
   } else if (control.mode == kModeRecord) {
     EventWriter writer(kCall, area, (uint16_t)frame->rax, arguments_of(frame), call_info(frame->rax).arity);
     ChildPart part = {number, child->tid, {}};
-    if (!failed(result)) writer.part(kChild, &part, sizeof part);
+    writer.part(kChild, &part, sizeof part);
+    if (c.flags & kPidFd) writer.memory((void*)c.parent_tid, 4);
     writer.commit(result, 0, entry, ticks_now());
   }
   return result;
@@ -109,11 +116,23 @@ void become_only_thread(ThreadArea* area) {
   token_start(area);
 }
 
+// Out of the way of descriptors that the program is about to get: it may expect the lowest number that is free.
+void move_up(int* fd) {
+  const long high = native(72, *fd, 0 /* F_DUPFD */, own_socket() + 1);
+  if (failed(high)) return;
+  native(3, *fd);
+  *fd = (int)high;
+}
+
 long fork_recording(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   const uint64_t entry = ticks_now();
   ForkReply reply = {};
   int trace_fd = -1, socket_fd = -1;
   const bool follow = collector_fork(&reply, &trace_fd, &socket_fd);
+  if (follow && c.flags & kPidFd) move_up(&trace_fd), move_up(&socket_fd);
+  // The child may be gone at once, and its exit signal may kill this process: not before the fork stands in the trace.
+  const uint64_t everything = ~0ull;
+  native(14, 2 /* SIG_SETMASK */, &everything, 0, 8);
   long pid = native(56, c.flags & (kPassedOn | 0xff), 0, c.flags & kPidFd ? c.parent_tid : 0, 0, 0);
   if (pid == 0) {
     thread_arm(area);
@@ -162,6 +181,7 @@ long fork_recording(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
     if (c.flags & kPidFd) writer.memory((void*)c.parent_tid, 4);
   }
   writer.commit(pid, 0, entry, ticks_now());
+  signals_rest(area);
   if (!follow && !failed(pid)) collector_send(kNotice, 0, 0, "a child process is not recorded: no descriptor was left for its trace");
   return pid;
 }
@@ -179,10 +199,18 @@ long fork_replaying(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   const bool told = c.flags & (kParentSetTid | kPidFd) && probed([&] { untold = *(const uint32_t*)c.parent_tid; });
   replay_apply(event);
   if (c.flags & kParentSetTid) store_tid(c.parent_tid, (uint32_t)result);
+  // The parent may have been killed behind this event: it makes the child all the same.
+  const uint32_t cut = control.cut;
+  control.cut = 0;
   replay_consume(event);
-  long pid = native(56, c.flags & 0xff, 0, 0, 0, 0);
+  // Whatever signal shall tell of the child's end: the kernel reports only a clone(2) with SIGCHLD as a fork to the core.
+  long pid = native(56, 17 /* SIGCHLD */, 0, 0, 0, 0);
   if (failed(pid)) replay_fail("a process could not be forked", pid);
-  if (pid) return result;
+  if (pid) {
+    control.cut = cut;
+    replay_end_if_cut();
+    return result;
+  }
   if (told) store_tid(c.parent_tid, untold);
   thread_arm(area);
   become_only_thread(area);
@@ -277,6 +305,7 @@ long do_clone(CallFrame* frame, ThreadArea* area) {
   CloneRequest c = request_of(frame);
   if (area->native) return -38;  // a debugger's call in a replayed node makes no processes
   if (c.flags & kThread) return new_thread(frame, area, c);
+  if (control.mode != kModeReplay) signals_expect_exit((int)(c.flags & 0xff));
   if (is_vfork(c) && !area->borrowed) return do_vfork(frame, area, c);
   // A process whose memory or descriptors are another's at the same time cannot be told apart from it in a trace.
   if (control.mode == kModeRecord && c.flags & (kVm | kFiles) && !area->borrowed) trace_end(kEndUnhandled, 56, "clone");

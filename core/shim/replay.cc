@@ -91,6 +91,10 @@ const SharedPagesRecord* replay_shared_pages(uint64_t* offset) {
 
 void replay_forked() { shared_pages = 0; }
 
+void replay_end_if_cut() {
+  while (control.cut && !replay_peek()) trap(kTrapEndOfTrace, 0);
+}
+
 void replay_consume(EventRecord* event) {
   shared_pages = 0;
   robust_apply(event, false);
@@ -99,7 +103,7 @@ void replay_consume(EventRecord* event) {
   area_of(event->header.thread)->sequence++;
   const EventRecord* next = replay_peek();
   if (next) robust_apply(next, true);
-  while (!next && control.cut) trap(kTrapEndOfTrace, 0);
+  if (!next) replay_end_if_cut();
   if (!next || next->header.type != kYield) return;
   if (next->call == kYieldLoop) loops_expect(next);
   if (next->call == kYieldSpin) trap(kTrapSpin, 0);

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/shim/call_flags.h"
 #include "core/shim/shim_abi.h"
 
 extern "C" {
@@ -111,9 +112,8 @@ extern Control control;
 
 // ---- calls (call_table.cc): calls.def as data
 enum Rule : uint8_t { kUnknown, kEmulated, kNative, kSpecial, kRefuse };
-enum CallFlag : uint8_t { kQuick = 1, kRestart = 2, kIn = 4, kOut = 8, kOpens = 16, kCloses = 32, kAlways = 64, kPathIn = 128 };
 enum class Shape : uint8_t { none, ret, ret_n, ret_cap, fix, count, length, iov, msg, mmsg, mmsg_len, fdset, buffer, string, argument, pages, caps,
-                                message_text, handle, aio_events, iocbs, nodes, own_iov, spliced, xattr };
+                                message_text, handle, aio_events, iocbs, nodes, own_iov, spliced, xattr, msg_room, mmsg_room, sized, mask, coded };
 struct Operand {
   Shape shape;
   uint8_t argument, other;
@@ -123,8 +123,8 @@ struct CallInfo {
   const char* name;
   uint8_t arity;
   Rule rule;
-  uint8_t flags;
-  Operand outputs[4], inputs[3];
+  uint32_t flags;  // CallFlag
+  Operand outputs[4], inputs[5];
 };
 inline constexpr unsigned kCallCount = 471;
 struct CallTable {
@@ -151,7 +151,7 @@ struct EventWriter {
  private:
   void finish(uint64_t now);
 };
-void record_native(ThreadArea* area, uint16_t call, const uint64_t* arguments, unsigned count, long result, uint64_t entry);  // without parts
+void record_native(ThreadArea* area, uint16_t call, const uint64_t* arguments, unsigned count, long result, uint64_t entry, uint64_t hash = 0);  // without parts
 void* record_begin(format::RecordType type, size_t size);  // not an event
 void record_commit(void* record);
 bool trace_attach(int fd);          // maps the window and starts writing
@@ -241,6 +241,9 @@ uint32_t group_files();                                     // how many files ar
 bool shared_record_map(uint64_t device, uint64_t inode, int fd, uint64_t offset, uint64_t address, uint64_t length, bool readable, format::SharedMapPart* part);
 bool shared_wanted(const uint64_t* a, const FileStat& st);  // of mmap(2); st: zeros if it is no file
 const format::SharedMapPart* shared_part(const format::EventRecord* event);
+// A mapping has grown by mremap(2), by `length` at `address`: notes what is seen there. False: it is not shared, or the recording has ended.
+bool shared_record_growth(uint64_t address, uint64_t length, format::SharedMapPart* part);
+void shared_replay_growth(const format::SharedMapPart* part);
 long shared_replay_map(const format::SharedMapPart* part, uint64_t length, uint64_t protection, bool fixed);
 uint32_t shared_changed(const CallFrame* frame);            // the number of the mapped file that a call would change, else 0
 // What it changed. Contents that the program never had go into the trace.
@@ -290,6 +293,7 @@ format::EventRecord* replay_expect(CallFrame* frame, ThreadArea* area, format::R
 format::EventRecord* replay_peek();
 void replay_begin(ThreadArea* area);                        // waits until the next event is this thread's and may happen
 void replay_consume(format::EventRecord* event);
+void replay_end_if_cut();                                   // Control::cut: not behind the last event
 void replay_apply(const format::EventRecord* event);
 // Contents of shared memory in front of the event at the cursor: the next record of them from `offset` on (0: the first).
 const format::SharedPagesRecord* replay_shared_pages(uint64_t* offset);
@@ -312,12 +316,14 @@ void diverge(format::EventRecord* expected, uint32_t kind, uint32_t which, uint6
 
 // ---- dispatch.cc
 uint64_t hash_run(const char* data, uint64_t size, uint64_t seed);
+struct IoVec;
+void write_iov(EventWriter& writer, const IoVec* iov, uint64_t count, long result);
 uint64_t hash_gathered(const uint64_t* iov, uint64_t count, uint64_t limit, uint64_t seed);
-uint64_t input_hash(const CallInfo& info, const CallFrame* frame);
 void write_outputs(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result, const uint32_t* before);
 // After a call of the program's was interrupted: is it made again behind a handler with SA_RESTART?
 bool restarts(const CallInfo& info, const CallFrame* frame, const ThreadArea* area);
 void pass_through(CallFrame* frame, ThreadArea* area);
+void record_failed(CallFrame* frame, ThreadArea* area, long error);  // a call that is not made: what a kernel without it would say
 inline const uint64_t* arguments_of(const CallFrame* frame) { return &frame->rdi; }
 
 struct Recorded {  // what a native call made while recording came to
@@ -327,6 +333,22 @@ struct Recorded {  // what a native call made while recording came to
   uint64_t hash, entry, exit;
 };
 Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info);
+
+// ---- inputs.cc
+uint64_t input_hash(const CallInfo& info, const CallFrame* frame);  // of what a call reads from memory; 0: nothing
+
+// ---- ioctls.cc
+// Outputs of a call decided by its code argument: one block of memory, and for ioctl(2) one that its argument leads to.
+struct Block {
+  uint64_t address, size;
+  bool known;                // false: the recording ends, unless the call fails and so has written nothing
+  bool by_result = false;    // no more than the result says
+  bool harmful = false;      // not to be made while recording
+};
+int ioctl_output_bytes(uint64_t code);                       // written at the argument; -1: not known
+bool ioctl_inner_output(const uint64_t* a, Block* inner);    // once it has succeeded; false: not known
+uint64_t ioctl_input_hash(const uint64_t* a);
+const char* ioctl_describe(const uint64_t* a, char* text);   // into 64 bytes: which request, and which command of one that has many
 
 // ---- special.cc
 // Handles a kSpecial call in both modes; frame->rax becomes the result. True: leave with every register restored.
@@ -361,7 +383,20 @@ void limits_before_exec();                              // room for the next one
 void limits_after_exec(const uint64_t* asked);          // which was none
 void limits_inherit(const char* text);                  // by kSocketVariable, from the program before this one
 
+// ---- leave.cc: the process goes on without the shim
+inline constexpr char kUsesGs[] = "it sets the base of %gs, where Friday keeps what belongs to a thread";
+inline constexpr long kRulesAsBefore = 1;
+bool rules_calls(const CallFrame* frame);               // the call wants to filter or dispatch calls
+long rules_refused(const CallFrame* frame);             // what the kernel would say to it: 0 if it agrees; kRulesAsBefore: it agrees, and nothing changes
+const char* reason_to_leave(const CallFrame* frame);    // of another call: why the shim cannot stay; null if it can
+bool can_leave(const ThreadArea* area);
+[[noreturn]] void leave_at_call();                      // the recording has ended: the program itself makes the call under way
+bool leave_is_due();                                    // in the handler of kPokeSignal
+bool shim_has_left();
+void leave_process(ThreadArea* area);                   // in a handler: all but signals
+
 // ---- exec.cc
+void exec_forget();                      // programs that this process executes are not recorded
 void exec_remember(char** environment);  // what a program's exec must find again
 void do_exec(CallFrame* frame, ThreadArea* area);
 long exec_call(ThreadArea* area, long call, const uint64_t* arguments);  // as it is
@@ -414,6 +449,7 @@ long do_sigaction(CallFrame* frame, ThreadArea* area);
 long do_sigprocmask(CallFrame* frame, ThreadArea* area);
 long do_sigaltstack(CallFrame* frame, ThreadArea* area);
 void do_sigreturn(CallFrame* frame, ThreadArea* area);
+uint64_t signal_frame_hash(const CallFrame* frame);  // of what it reads
 // Where a handler may be entered: behind a call (its result is in frame->rax), before it (the call is made when the handler
 // returns), or anywhere else: the registers it returns to are in the frame.
 enum class Moment { after_call, before_call, anywhere };
@@ -432,6 +468,22 @@ void signals_note_mask(const CallFrame* frame, ThreadArea* area);
 void signals_rest(ThreadArea* area);                         // the kernel's mask while no handler is due: the program's, or more of it
 void signals_before_exec(ThreadArea* area);                  // what the shim keeps to itself the kernel is told, for the next program
 void signals_after_exec(ThreadArea* area);                   // which was none
+// The end of a child will be told by this signal, with a si_code that a fault may have.
+void signals_expect_exit(int signal);
+// Sends a signal with this siginfo_t, which may look like a fault's, to the calling thread, or to any thread of the process.
+void signals_send_own(int signal, const void* info, bool to_any_thread);
+// What rt_sigqueueinfo(2), rt_tgsigqueueinfo(2) and pidfd_send_signal(2) come to.
+long signals_queue(ThreadArea* area, const CallFrame* frame);
+// A signal that the process itself sent with a positive si_code travels with kPretended instead, and its own si_code behind, so that nobody
+// takes it for a fault. True: `info` was of that kind, and is now as it was sent.
+inline constexpr int kPretended = -0x46726964;
+inline bool signals_unmask(void* info) {
+  int* const words = (int*)info;
+  if (words[2] != kPretended) return false;
+  words[2] = words[3];
+  words[3] = 0;
+  return true;
+}
 inline constexpr uint64_t kForcedSignals = (1ull << 30) /* SIGSYS */ | (1ull << 3) /* SIGILL */ | (1ull << 10) /* SIGSEGV */ | (1ull << 6) /* SIGBUS */ |
                                           (1ull << 63) /* kPokeSignal */;
 
@@ -446,11 +498,17 @@ extern uint32_t ever_held;                                      // so that no ca
 long held_call(ThreadArea* area, CallFrame* frame);             // a call that may look for them
 // The program's call; not made (kNotMade) while a signal waits. What interrupts it and is none of the program's business, such as a
 // signal that it ignores, is not seen.
+inline bool concerns_held(uint64_t call) {
+  switch (call) {
+    case 128: case 129: case 282: case 289: case 297: case 424: return true;  // rt_sigtimedwait, rt_[tg]sigqueueinfo, signalfd, pidfd_send_signal
+    default: return false;
+  }
+}
 inline long interruptible_call(ThreadArea* area, CallFrame* frame) {
   const uint64_t call = frame->rax;
   for (;;) {
     area->poked = 0;
-    const bool looks = ever_held || call == 128 /* rt_sigtimedwait */ || call == 282 || call == 289 /* signalfd */;
+    const bool looks = ever_held || concerns_held(call);
     const long result = __builtin_expect(looks, 0) ? held_call(area, frame) : friday_interruptible(area, (long)call, arguments_of(frame));
     if (result != -4 && result != kNotMade) return result;
     if (!__atomic_exchange_n(&area->poked, 0, __ATOMIC_RELAXED) || signals_pending(area)) return result;
@@ -463,14 +521,21 @@ void channel_opened(EventWriter& writer, int fd);                     // emits a
 void channel_forget(int fd);
 void channel_duplicate(int from, int to);
 void channel_changed(int fd);                                         // bound or connected
-uint64_t channel_prepare(int fd);                                     // number; writes its ChannelRecord if new
-struct TransferSide {
-  int fd;
+void channel_prepare(int fd);                                         // writes its ChannelRecord if it is new or has changed
+struct Moved {
   format::Direction direction;
+  uint64_t length;
+  uint64_t hash = 0;
+  uint16_t flags = 0;       // TransferFlag
+  bool seen = true;         // false: the bytes never were in the program's memory, so that only their number is known
+  uint32_t peer_length = 0; // 0: the call does not name the other side
+  const void* peer = nullptr;
+  uint32_t message = 0;
 };
-void channel_transfer(EventWriter& writer, uint64_t channel, int fd, bool in, long length, uint64_t hash, const void* peer, uint32_t peer_length, uint16_t flags, uint32_t message);
-bool channel_is_stream(int fd);
+void channel_transfer(EventWriter& writer, int fd, const Moved& moved);
 bool channel_is_datagram(int fd);
+bool channel_sends_header(int fd);                                    // an IPv4 header stands in front of what is sent through it
+uint64_t channel_number(int fd);                                      // 0: none
 uint64_t channel_hash(int fd);                                        // seed of the next outgoing transfer
 
 // ---- collector.cc
@@ -508,6 +573,8 @@ const Patch* patch_of_return(uint64_t address);   // by address behind the sysca
 uint64_t loop_original(uint64_t address);         // of a moved instruction in the program; of anything else the address itself
 uint64_t loop_moved(uint64_t address);            // the reverse, for what lies behind the first byte of a window
 void vdso_redirect(uint64_t low, uint64_t high, const HelloReply& offsets);
+extern uint64_t vdso_was_at;                      // where the first of the mappings was that are at kVdsoAddress now; 0: none are
+bool code_give_back();                            // all code is as in its files again; false: not everywhere
 extern bool catch_all_only;
 extern uint64_t stack_top;  // end of the main thread's stack; 0: not known
 uint64_t* register_of(CallFrame* frame, unsigned number);  // as instructions number them
@@ -525,11 +592,23 @@ void instructions_give_back();                                          // and t
 extern uint32_t state_every;
 void state_prepare();                                      // in the start, once the program's files are mapped
 void state_note(const CallFrame* frame, ThreadArea* area); // recording: the thread is about to make a call
+void state_synced(const CallFrame* frame, ThreadArea* area);  // the call is msync(2); whether or not there are hashes otherwise
 // With the event that ends the process: hashes of all its writable memory, a part each.
 void state_final(EventWriter& writer, const CallFrame* frame, const ThreadArea* area);
 // StateDifference, with the hashes that differ.
 unsigned state_differs(const format::StatePart* state, const CallFrame* frame, uint64_t* want, uint64_t* got);
-bool aio_under_way();                                      // dispatch.cc
+
+// ---- aio.cc
+bool aio_under_way();
+// Around io_submit(2): what it asks for, of which requests the kernel took `taken`, and the channels of those.
+void aio_note_submitted(const uint64_t* arguments);
+void aio_forget_refused(const uint64_t* arguments, long taken);
+void aio_prepare_channels(const uint64_t* arguments, long taken);
+void aio_write_keys(EventWriter& writer, uint64_t list, uint64_t count, long result);
+void aio_write_events(EventWriter& writer, const void* events, long count);  // of io_getevents(2), and what the requests have moved
+
+// ---- hidden.cc
+void hide_data(const uint64_t* auxv);  // from those who ask the loader what is loaded where
 
 // ---- image.cc
 void image_prepare(const HelloReply& hello, const uint64_t* auxv);  // what friday_snapshot does not see by itself

@@ -93,21 +93,34 @@ void fill(int fd, uint64_t offset, const char* data, uint64_t bytes) {
   must(native(18 /* pwrite64 */, fd, data, bytes, offset) == (long)bytes, "shared memory cannot be filled");
 }
 
-// Contents that stand before the event, of one object.
-void fill_pages(int fd, uint64_t object) {
+// Contents that stand before the event, of one object; none behind `end`.
+void fill_pages(int fd, uint64_t object, uint64_t end = ~0ull) {
   uint64_t next = 0;
   while (const SharedPagesRecord* pages = replay_shared_pages(&next))
-    if (pages->object == object) fill(fd, pages->offset, (const char*)(pages + 1), pages->bytes);
+    if (pages->object == object && pages->offset < end) fill(fd, pages->offset, (const char*)(pages + 1), min(pages->bytes, end - pages->offset));
 }
 
 void set_size(int fd, uint64_t bytes) { must(!failed(native(77 /* ftruncate */, fd, bytes)), "shared memory cannot have its size"); }
 
-// A System V segment that is attached, by its address: only the kernel knows how long it is.
-uint64_t segment_length(uint64_t address) {
+// Calls see(address, length) for what is left of the System V segment attached at `address`: a program may have unmapped parts of it. Only
+// the kernel knows how long it was.
+template <typename See>
+void each_piece(uint64_t address, See&& see) {
   MapLine line;
-  for (const char* p = read_maps(); (p = parse_map_line(p, &line));)
-    if (line.low == address && line.shared && memcmp(line.path, "/SYSV", 5) == 0) return line.high - line.low;
-  return 0;
+  uint64_t inode = 0;
+  bool any = false;
+  for (const char* p = read_maps(); (p = parse_map_line(p, &line));) {
+    if (!line.shared || memcmp(line.path, "/SYSV", 5) != 0 || line.low - address != line.offset || (any && line.inode != inode)) continue;
+    any = true;
+    inode = line.inode;
+    see(line.low, line.high - line.low);
+  }
+}
+
+uint64_t segment_length(uint64_t address) {
+  uint64_t found = 0;
+  each_piece(address, [&](uint64_t low, uint64_t length) { found = low == address ? length : found; });
+  return found;
 }
 
 void end_without_room() {
@@ -162,6 +175,32 @@ long shared_replay_map(const SharedMapPart* part, uint64_t length, uint64_t prot
   return got;
 }
 
+bool shared_record_growth(uint64_t address, uint64_t length, SharedMapPart* part) {
+  MapLine line;
+  const char* p = read_maps();
+  while ((p = parse_map_line(p, &line)) && line.high <= address) {}
+  const uint32_t object = p && line.shared && line.inode ? group_object(line.device, line.inode) : 0;
+  if (!object) return false;
+  const uint64_t offset = line.offset + (address - line.low);
+  uint64_t there = 0;  // what lies behind the file's end cannot be read
+  write_pages(object, offset, length, [&](char* place, uint64_t at, uint64_t bytes) {
+    const uint64_t to[2] = {(uint64_t)place, bytes}, from[2] = {address + (at - offset), bytes};
+    const long got = native(310 /* process_vm_readv */, native(39), to, 1, from, 1, 0);
+    if (got > 0) there = at - offset + (uint64_t)got;
+  });
+  *part = {object, offset, length, address, offset + there, 0, 0};
+  return control.mode == kModeRecord;
+}
+
+void shared_replay_growth(const SharedMapPart* part) {
+  const int fd = open_object(part->object);
+  FileStat now = {};
+  native(5, fd, &now);
+  if ((uint64_t)now.size < part->size) set_size(fd, part->size);
+  fill_pages(fd, part->object, part->size);
+  native(3, fd);
+}
+
 // ---- System V segments
 
 long do_shmat(CallFrame* frame, ThreadArea* area) {
@@ -194,7 +233,7 @@ long do_shmdt(CallFrame* frame, ThreadArea* area) {
   if (control.mode == kModeReplay) {
     EventRecord* event = replay_expect(frame, area, kCall, 67);
     const long result = event->result;
-    if (const SharedMapPart* part = shared_part(event)) {
+    for (unsigned n = 0; const SharedMapPart* part = (const SharedMapPart*)replay_part(event, kSharedMap, n, nullptr); n++) {
       const uint64_t range[6] = {part->address, part->length};
       native_mapping(11, range);
     }
@@ -202,11 +241,13 @@ long do_shmdt(CallFrame* frame, ThreadArea* area) {
     return result;
   }
   const uint64_t entry = ticks_now();
-  SharedMapPart part = {0, 0, segment_length(a[0]), a[0], 0, kUnmapped, 0};
-  const long result = native(67, a[0]);
   EventWriter writer(kCall, area, 67, a, 1);
   writer.event->header.flags |= kFlagNative;
-  if (!failed(result)) writer.part(kSharedMap, &part, sizeof part);
+  each_piece(a[0], [&](uint64_t low, uint64_t length) {
+    const SharedMapPart part = {0, low - a[0], length, low, 0, kUnmapped, 0};
+    writer.part(kSharedMap, &part, sizeof part);
+  });
+  const long result = native(67, a[0]);
   writer.commit(result, 0, entry, ticks_now());
   return result;
 }

@@ -13,7 +13,7 @@
 namespace friday::shim {
 
 inline constexpr uint64_t kControlMagic = 0x4c4f52544e4f4346;  // "FCONTROL"
-inline constexpr uint32_t kAbiVersion = 10;
+inline constexpr uint32_t kAbiVersion = 11;
 
 // Fixed places in the address space, the same at record and replay, far from where the kernel puts anything by itself.
 inline constexpr uint64_t kStubAddress = 0x130000000000;      // replay only: the stub that rebuilds the image
@@ -179,6 +179,7 @@ struct Control {
   uint64_t watched_low, watched_high;  // set by the core: between them lie all watched pages; empty when nothing is watched
   uint64_t mapping_low, mapping_high;
   uint64_t program_brk;
+  uint64_t message[16];           // replay: through it a thread receives a descriptor from the core
 };
 
 // ---- The schedule of a replayed group, in memory shared by the core and all nodes
@@ -324,6 +325,8 @@ enum SiteKind : uint8_t {
   kSiteXsave = 9,                    // `detail` 1: the compact form
   kSiteCpuid = 10,
   kSiteLoop = 11,                    // instructions of a loop that may wait, moved to the stub; `detail`: where in them a displacement to rip stands, 0: none
+  kSiteRdpid = 12, kSiteLsl = 13,    // `detail` of kSiteLsl: none, both registers stand in the instruction
+  kSiteXgetbv = 14,
 };
 constexpr bool is_planted(unsigned kind) { return kind >= kSiteRdtsc && kind != kSiteLoop; }  // an ud2, which the shim carries out
 

@@ -42,10 +42,12 @@ struct SignalFrame {
 
 uint64_t bit(int signal) { return 1ull << (signal - 1); }
 bool synchronous(int signal) { return signal == 11 || signal == 7 || signal == 8 || signal == 5; }
+// Those that the kernel also raises for what an instruction does; SIGSYS for the calls that are caught.
+bool may_be_raised(int signal) { return synchronous(signal) || signal == 4 || signal == 31; }
 
 void install(int signal, void (*handler)(int, void*, void*), uint64_t flags, uint64_t mask);
 void install_for(int signal);
-void on_step(int signal, void*, void* context);
+void on_step(int signal, void* info, void* context);
 
 uint32_t state_size(uint64_t mask) { return mask & 0xe0 ? kMostState : mask & 4 ? 832 : 576; }
 
@@ -180,24 +182,6 @@ void abort_call(SignalContext& c) {
     c.rip = (uint64_t)friday_interruptible_abort;
 }
 
-// The shim's handler for everything the program catches.
-void on_signal(int signal, void* info, void* context) {
-  ThreadArea* area = me();
-  // Another one may come meanwhile, of those that are never blocked.
-  uint32_t tail = area->pending_tail;
-  while (tail - area->pending_head < 16 && !__atomic_compare_exchange_n(&area->pending_tail, &tail, tail + 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
-  if (tail - area->pending_head < 16) {
-    auto& slot = area->pending[tail % 16];
-    slot.number = (uint32_t)signal;
-    memcpy(slot.info, info, sizeof slot.info);
-  }
-  SignalContext& c = ((UserContext*)context)->context;
-  ((UserContext*)context)->mask |= caught();
-  abort_call(c);
-  area->look_delay = 0;
-  if (!area->frame) look_for_spin(area, (UserContext*)context);
-}
-
 void copy_registers(CallFrame* to, const SignalContext& c) {
   to->rax = c.rax; to->rdi = c.rdi; to->rsi = c.rsi; to->rdx = c.rdx; to->r10 = c.r10; to->r8 = c.r8; to->r9 = c.r9;
   to->rbx = c.rbx; to->rbp = c.rbp; to->r12 = c.r12; to->r13 = c.r13; to->r14 = c.r14; to->r15 = c.r15;
@@ -209,6 +193,35 @@ void copy_registers(SignalContext& to, const CallFrame* c) {
   to.rcx = c->rcx; to.r11 = c->r11; to.rip = c->rip; to.eflags = c->eflags; to.rsp = c->rsp;
 }
 
+bool in_shim(uint64_t rip) { return (rip >= control.text_low && rip < control.text_high) || (rip >= kVdsoAddress && rip < kVdsoAddress + 0x10000000); }
+
+// The shim's handler for everything the program catches.
+void on_signal(int signal, void* info, void* context) {
+  ThreadArea* area = me();
+  SignalContext& c = ((UserContext*)context)->context;
+  // Nothing is recorded any more: the thread may make no call for long.
+  if (control.mode == kModePassThrough && !area->frame && !signals_pending(area) && !in_shim(c.rip)) {
+    CallFrame frame = {};
+    copy_registers(&frame, c);
+    enter_handler(&frame, area, signal, info, nullptr, (uint8_t*)c.fpstate);
+    copy_registers(c, &frame);
+    ((UserContext*)context)->mask = resting_mask(area);
+    return;
+  }
+  // Another one may come meanwhile, of those that are never blocked.
+  uint32_t tail = area->pending_tail;
+  while (tail - area->pending_head < 16 && !__atomic_compare_exchange_n(&area->pending_tail, &tail, tail + 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
+  if (tail - area->pending_head < 16) {
+    auto& slot = area->pending[tail % 16];
+    slot.number = (uint32_t)signal;
+    memcpy(slot.info, info, sizeof slot.info);
+  }
+  ((UserContext*)context)->mask |= caught();
+  abort_call(c);
+  area->look_delay = 0;
+  if (!area->frame) look_for_spin(area, (UserContext*)context);
+}
+
 void let_it_kill(int signal) {
   KernelAction fatal = {0, kRestorer, (uint64_t)friday_signal_return, 0};
   native(13, signal, &fatal, 0, 8);
@@ -216,8 +229,7 @@ void let_it_kill(int signal) {
 
 // The shim read where a pointer of the program leads, and it leads nowhere (runtime.h, probed()).
 bool leave_probe(const ThreadArea* area, SignalContext& c) {
-  const bool ours = (c.rip >= control.text_low && c.rip < control.text_high) || (c.rip >= kVdsoAddress && c.rip < kVdsoAddress + 0x10000000);
-  if (!area->probe || !ours) return false;
+  if (!area->probe || !in_shim(c.rip)) return false;
   const Probe& p = *(const Probe*)area->probe;
   c.rbx = p.rbx, c.rbp = p.rbp, c.r12 = p.r12, c.r13 = p.r13, c.r14 = p.r14, c.r15 = p.r15;
   c.rsp = p.rsp, c.rip = p.rip, c.rax = 1;
@@ -232,8 +244,23 @@ void note_fault(uint64_t rip) {
   if (group_member() && !me()->frame) robust_publish(me());
 }
 
-// By kill(2) and its like (si_code), not by the kernel for what an instruction did.
-bool was_sent(const void* info) { return ((const int*)info)[2] <= 0; }
+uint64_t exit_signals;  // by which children tell of their end, other than SIGCHLD
+
+// Whether the kernel raised the signal for the instruction that was interrupted, of one that may as well tell of a child's end: there the
+// siginfo_t has pid and user where a fault's has its address.
+bool raised_there(int signal, const void* info, const SignalContext& c) {
+  const uint64_t address = ((const uint64_t*)info)[2];
+  const bool of_page = c.trapno == 14 && c.cr2 == address, unaligned = c.trapno == 17 && address == 0;
+  return signal == 11 ? of_page : signal == 7 ? of_page || unaligned : address == c.rip;
+}
+
+// By somebody, not raised by the kernel for what an instruction did.
+bool was_sent(int signal, void* info, const SignalContext& c) {
+  if (signals_unmask(info)) return true;
+  const int code = ((const int*)info)[2];
+  if (code <= 0) return true;
+  return code <= 6 /* CLD_CONTINUED */ && exit_signals & bit(signal) && !raised_there(signal, info, c);
+}
 
 // The mask that a call sets while it waits; null if none.
 const uint64_t* mask_of(const CallFrame* frame) {
@@ -272,14 +299,23 @@ void on_sent(int signal, void* info, void* context) {
   if (blocked) u->mask |= bit(signal);
   else if (actions[signal].handler == 1) return;
   else let_it_kill(signal);
-  native(297, native(39), native(186), signal, info);  // once more, as it came
+  signals_send_own(signal, info, false);  // once more, as it came
+}
+
+// Whether the page was there is the kernel's business: it depends on huge pages, on swapping, and on who else uses a file. So the bit that
+// says it tells instead whether there is a mapping that forbids the access.
+uint64_t error_code(uint64_t err, const void* info) {
+  constexpr int kMapError = 1;  // SEGV_MAPERR
+  constexpr uint64_t kPresent = 1;
+  const int* words = (const int*)info;
+  return (err & ~kPresent) | (words[0] == 11 && words[2] != kMapError ? kPresent : 0);
 }
 
 // A synchronous fault: of the shim's own reading, or the program's, which its handler gets at once and which otherwise kills
 // as if nobody had been here: the same instruction faults again.
 void on_fault(int signal, void* info, void* context) {
-  if (was_sent(info)) return on_sent(signal, info, context);
   SignalContext& c = ((UserContext*)context)->context;
+  if (was_sent(signal, info, c)) return on_sent(signal, info, context);
   ThreadArea* area = me();
   if (leave_probe(area, c)) return;
   const uint64_t at = loop_original(c.rip);
@@ -292,7 +328,8 @@ void on_fault(int signal, void* info, void* context) {
   copy_registers(&frame, c);
   frame.rip = at;
   // The address is what the last page fault left, unless this is one.
-  uint64_t fault[3] = {c.err, c.trapno, c.trapno == 14 /* page fault */ ? c.cr2 : 0};
+  const bool page_fault = c.trapno == 14;
+  uint64_t fault[3] = {page_fault ? error_code(c.err, info) : c.err, c.trapno, page_fault ? c.cr2 : 0};
   // The kernel restores extended state from its own frame on our return.
   enter_handler(&frame, area, signal, info, fault, (uint8_t*)c.fpstate);
   copy_registers(c, &frame);
@@ -302,15 +339,17 @@ void on_fault(int signal, void* info, void* context) {
 
 void on_illegal(int signal, void* info, void* context) {
   SignalContext& c = ((UserContext*)context)->context;
+  if (was_sent(signal, info, c)) return on_sent(signal, info, context);
   CallFrame frame = {};
   copy_registers(&frame, c);
-  if (!was_sent(info) && emulate_instruction(&frame, (const uint8_t*)c.fpstate)) copy_registers(c, &frame);
+  if (emulate_instruction(&frame, (const uint8_t*)c.fpstate)) copy_registers(c, &frame);
   else on_fault(signal, info, context);
 }
 
 // An instruction of a loop that may be idle has been executed (spin.cc).
-void on_step(int signal, void*, void* context) {
+void on_step(int signal, void* info, void* context) {
   SignalContext& c = ((UserContext*)context)->context;
+  if (was_sent(signal, info, c)) return on_sent(signal, info, context);
   const Spin found = spin_step(point_of(c));
   if (found == Spin::searching) return;
   ThreadArea* area = me();
@@ -328,9 +367,45 @@ void on_step(int signal, void*, void* context) {
   copy_registers(c, &frame);
 }
 
+// The oldest signal that has come for the thread and waits.
+int take_pending(ThreadArea* area, uint8_t* info) {
+  auto& slot = area->pending[area->pending_head % 16];
+  const int signal = (int)slot.number;
+  memcpy(info, slot.info, sizeof slot.info);
+  area->pending_head = area->pending_head + 1;
+  return signal;
+}
+
+// The shim's last handler: what it returns to is the program alone (leave.cc).
+void leave(UserContext* u, ThreadArea* area) {
+  const uint64_t everything = ~0ull;
+  native(14, 2 /* SIG_SETMASK */, &everything, 0, 8);
+  if (CallFrame* frame = area->frame) {
+    find_site(frame);
+    copy_registers(u->context, frame);
+    u->context.rip = frame->site;
+  }
+  for (int signal = 1; signal <= 64; signal++)
+    if (signal != 9 && signal != 19) native(13, signal, &actions[signal], 0, 8);
+  while (signals_pending(area)) {
+    uint8_t info[128];
+    const int signal = take_pending(area, info);
+    native(297, native(39), native(186), signal, info);
+  }
+  held_release(area, 0);
+  u->mask = area->signal_mask;
+  u->stack_pointer = area->altstack[0];
+  u->stack_flags = (int32_t)(area->altstack[2] ? area->altstack[1] : kStackOff);
+  u->stack_size = area->altstack[2];
+  leave_process(area);
+}
+
+constexpr char kSteps[] = "it single-steps itself (trap flag) into a call";
+
 // A thread waits for this one (spin.cc), or there is something for it to look at (held.cc); or a signal that somebody sent to the program, for which this number is any other.
 void on_poke(int signal, void* info, void* context) {
-  if (((const uint64_t*)info)[3] != kPokeValue) return on_fault(signal, info, context);
+  if (leave_is_due()) return leave((UserContext*)context, me());
+  if (((const uint64_t*)info)[3] != kPokeValue) return on_sent(signal, info, context);
   ThreadArea* area = me();
   area->poked = 1;
   spin_poked(info);
@@ -340,24 +415,49 @@ void on_poke(int signal, void* info, void* context) {
   if (!area->frame) look_for_spin(area, (UserContext*)context);
 }
 
+// A filter of the program's own traps a call (SECCOMP_RET_TRAP), in a process that the shim has not left. The handler finds the call where
+// the program has it, and decides what it comes to: sandboxes compare the address and the number.
+void on_filtered(int signal, void* info, UserContext* u) {
+  ThreadArea* area = me();
+  CallFrame frame = {};
+  copy_registers(&frame, u->context);
+  if (const CallFrame* made = area->frame) {
+    frame = *made;
+    find_site(&frame);
+    frame.rip = frame.rcx = frame.site + 2;
+    ((uint64_t*)info)[2] = frame.rip;  // si_call_addr
+    area->frame = made->previous;
+  }
+  if (actions[signal].handler <= 1 || area->signal_mask & bit(signal)) {
+    let_it_kill(signal);
+    native(234 /* tgkill */, native(39), native(186), signal);
+    return;
+  }
+  enter_handler(&frame, area, signal, info, nullptr, (uint8_t*)u->context.fpstate);
+  copy_registers(u->context, &frame);
+  u->mask = resting_mask(area);
+}
+
 // Syscall User Dispatch: a call that no patch caught. Continue in the shim's entry once this handler has returned.
 void on_dispatch(int signal, void* info, void* context) {
   // At replay the core lets through what the kernel raised, and that alone.
-  if (was_sent(info) && control.mode != kModeReplay) return on_sent(signal, info, context);
   SignalContext& c = ((UserContext*)context)->context;
-  if (((const int*)info)[2] == 1 /* SYS_SECCOMP */) {  // a filter of the program's own; its handler runs behind the call
-    c.rax = (uint64_t)-38;
-    if (actions[signal].handler > 1) return on_signal(signal, info, context);
-    let_it_kill(signal);
-    native(234, native(39), native(186), signal);
-    return;
-  }
+  if (control.mode != kModeReplay && was_sent(signal, info, c)) return on_sent(signal, info, context);
+  if (((const int*)info)[2] == 1 /* SYS_SECCOMP */) return on_filtered(signal, info, (UserContext*)context);
   if (c.rip >= kVdsoAddress && c.rip < kVdsoAddress + 0x10000000) {
     // The real vdso, called by the shim, fell back to the kernel: its clock source has changed.
     c.rax = (uint64_t)friday_syscall((long)c.rax, (long)c.rdi, (long)c.rsi, (long)c.rdx, (long)c.r10, (long)c.r8, (long)c.r9);
     return;
   }
   ThreadArea* area = me();
+  // The kernel has set rip behind the call, of two bytes, and restored rax: the program makes it once more, by itself.
+  constexpr uint32_t kArchI386 = 0x40000003;  // AUDIT_ARCH_I386
+  const bool other_table = ((const uint32_t*)info)[7] == kArchI386;
+  if ((other_table || c.eflags & kTrapFlag) && can_leave(area)) {
+    trace_end(kEndRefused, 0, other_table ? "it makes 32-bit calls (int 0x80)" : kSteps);
+    c.rip -= 2;
+    return leave((UserContext*)context, area);
+  }
   area->trap_rip = c.rip;
   if (control.mode == kModeRecord) trace_header()->trapped++;
   c.rip = (uint64_t)friday_enter_trap;
@@ -391,6 +491,51 @@ void install_for(int signal) {
 }
 
 }  // namespace
+
+void signals_expect_exit(int signal) {
+  if (signal >= 1 && signal <= 64 && may_be_raised(signal)) exit_signals |= bit(signal);
+}
+
+// `info` as it is to travel.
+static void pretend(int signal, const void* info, int* marked) {
+  constexpr size_t kUsed = 48;  // of the 128 bytes of siginfo_t; the kernel wants those behind to be zero for a si_code that it does not know
+  memset(marked, 0, 128);
+  memcpy(marked, info, kUsed);
+  if (!may_be_raised(signal) || marked[2] <= 0 || shim_has_left()) return;
+  marked[3] = marked[2];
+  marked[2] = kPretended;
+}
+
+void signals_send_own(int signal, const void* info, bool to_any_thread) {
+  int marked[32];
+  pretend(signal, info, marked);
+  if (to_any_thread) native(129, native(39), signal, marked);
+  else native(297, native(39), native(186), signal, marked);
+}
+
+long signals_queue(ThreadArea* area, const CallFrame* frame) {
+  const long call = (long)frame->rax;
+  const unsigned number_at = call == 297 ? 2 : 1, info_at = number_at + 1;
+  uint64_t a[6];
+  memcpy(a, arguments_of(frame), sizeof a);
+  int info[32] = {}, marked[32];
+  const int signal = (int)a[number_at];
+  const bool pretends = may_be_raised(signal) && probed([&] { memcpy(info, (const void*)a[info_at], 48); }) && info[2] > 0;
+  if (pretends) {
+    // Who may send such a thing the kernel says when it is asked to send nothing: only to the process itself.
+    uint64_t nothing[6];
+    memcpy(nothing, a, sizeof nothing);
+    memcpy(marked, info, sizeof marked);
+    marked[0] = 0;
+    nothing[number_at] = 0;
+    nothing[info_at] = (uint64_t)marked;
+    if (!failed(native(call, nothing[0], nothing[1], nothing[2], nothing[3]))) {
+      pretend(signal, info, marked);
+      a[info_at] = (uint64_t)marked;
+    }
+  }
+  return friday_interruptible(area, call, a);
+}
 
 void signals_install() {
   for (int signal = 1; signal <= 64; signal++)
@@ -435,15 +580,6 @@ bool handler_restarts(const ThreadArea* area) {
   return actions[signal].handler <= 1 || (actions[signal].flags & kRestartFlag);
 }
 
-// The oldest signal that has come for the thread and waits.
-static int take_pending(ThreadArea* area, uint8_t* info) {
-  auto& slot = area->pending[area->pending_head % 16];
-  const int signal = (int)slot.number;
-  memcpy(info, slot.info, sizeof slot.info);
-  area->pending_head = area->pending_head + 1;
-  return signal;
-}
-
 bool signals_deliver(CallFrame* frame, ThreadArea* area, Moment moment) {
   int signal;
   uint8_t info[128];
@@ -468,7 +604,7 @@ bool signals_deliver(CallFrame* frame, ThreadArea* area, Moment moment) {
       if (actions[signal].handler > 1 && !(mask & bit(signal))) break;
       // Its handler is gone, or it has been blocked since: let the kernel see to it.
       signals_apply_mask(area);
-      if (actions[signal].handler != 1) native(297, native(39), native(186), signal, info);
+      if (actions[signal].handler != 1) signals_send_own(signal, info, false);
     }
     if (control.mode == kModeRecord) {
       EventWriter writer(kSignal, area, (uint16_t)signal, nullptr, 0);
@@ -536,6 +672,12 @@ void do_sigreturn(CallFrame* frame, ThreadArea* area) {
   set_altstack(area, stack, frame->rsp);  // fails unnoticed, as in the kernel
   frame->eflags = (frame->eflags & 0x50dd5) | 0x202;
   frame->full = 1;
+}
+
+uint64_t signal_frame_hash(const CallFrame* frame) {
+  const UserContext* u = (const UserContext*)frame->rsp;
+  const uint64_t hash = hash_bytes(u, sizeof *u, 0);
+  return u->context.fpstate ? hash_bytes((const void*)u->context.fpstate, state_size(state_mask()), hash) : hash;
 }
 
 // The address behind a call may lie in the middle of its patch, as may that of an instruction of a loop: go on in the stub.

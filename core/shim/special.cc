@@ -28,114 +28,16 @@ void run_local(CallFrame* frame, ThreadArea* area, Local function) {
     frame->rax = (uint64_t)result;
     return;
   }
-  uint64_t entry = ticks_now();
+  const uint64_t entry = ticks_now(), hash = input_hash(info, frame);
   uint64_t arguments[6];
   memcpy(arguments, arguments_of(frame), sizeof arguments);
   long result = reached(function, frame, area);
-  record_native(area, call, arguments, info.arity, result, entry);
+  record_native(area, call, arguments, info.arity, result, entry, hash);
   frame->rax = (uint64_t)result;
 }
 
-// Outputs of a call decided by its code argument: one block of memory, and what write_inner() knows.
-struct Block {
-  uint64_t address, size;
-  bool known;                // false: the recording ends, unless the call fails and so has written nothing
-  bool by_result = false;    // no more than the result says
-  bool harmful = false;      // not to be made while recording
-};
-
-// Bytes that an ioctl(2) writes where its argument leads, of codes that do not say it themselves; -1: not known.
-// Terminals: asm-generic/ioctls.h. Sockets and interfaces: linux/sockios.h. Files: linux/fs.h.
-int ioctl_bytes(uint64_t code) {
-  switch (code) {
-    case 0x5402: case 0x5403: case 0x5404: case 0x5406: case 0x5407: case 0x5408: case 0x5409: case 0x540a: case 0x540b:
-    case 0x540c: case 0x540d: case 0x540e: case 0x5410: case 0x5412: case 0x5414: case 0x5416: case 0x5417: case 0x5418:
-    case 0x541a: case 0x541d: case 0x541f: case 0x5420: case 0x5421: case 0x5422: case 0x5423: case 0x5425: case 0x5427:
-    case 0x5428: case 0x5437: case 0x5441: case 0x5450: case 0x5451: case 0x5452: case 0x5457:
-      return 0;                // TCSETS*, TCSBRK, TCFLSH, TIOCSCTTY, TIOCSWINSZ, FIONBIO, TIOCGPTPEER, FIOCLEX, FIOASYNC, ...
-    case 0x540f: case 0x5411: case 0x5415: case 0x5419: case 0x541b: case 0x5424: case 0x5429:
-      return 4;                // TIOCGPGRP, TIOCOUTQ, TIOCMGET, TIOCGSOFTCAR, FIONREAD, TIOCGETD, TIOCGSID
-    case 0x5401: case 0x5456: return 36;  // TCGETS, TIOCGLCKTRMIOS
-    case 0x5405: return 18;    // TCGETA
-    case 0x5413: case 0x5460: return 8;   // TIOCGWINSZ, FIOQSIZE
-    case 0x541e: return 72;    // TIOCGSERIAL
-    case 0x545d: return 80;    // TIOCGICOUNT
-    case 0x8901: case 0x8902: case 0x890b: case 0x890c: case 0x8914: case 0x8916: case 0x8918: case 0x891a: case 0x891c: case 0x891e:
-    case 0x8920: case 0x8922: case 0x8923: case 0x8924: case 0x8926: case 0x8930: case 0x8931: case 0x8932: case 0x8934: case 0x8936:
-    case 0x8937: case 0x8943: case 0x8949: case 0x894c: case 0x8953: case 0x8955: case 0x8971: case 0x89a0: case 0x89a1: case 0x89a2:
-    case 0x89a3:
-      return 0;                // FIOSETOWN, SIOCADDRT, SIOCSIF*, SIOCSMIIREG, SIOCGSKNS, SIOCSARP, SIOCBRADDBR, ...
-    case 0x8903: case 0x8904: case 0x8905: case 0x894b: return 4;  // FIOGETOWN, SIOCGPGRP, SIOCATMARK, SIOCOUTQNSD
-    case 0x8906: case 0x8907: case 0x8912: return 16;  // SIOCGSTAMP, SIOCGSTAMPNS, SIOCGIFCONF
-    case 0x8910: case 0x8913: case 0x8915: case 0x8917: case 0x8919: case 0x891b: case 0x891d: case 0x891f: case 0x8921: case 0x8925:
-    case 0x8927: case 0x8929: case 0x8933: case 0x8935: case 0x8938: case 0x8942: case 0x8947: case 0x8948: case 0x8970: case 0x89b0:
-    case 0x89b1: case 0x8946: case 0x400454ca: case 0x800454d2:
-      return 40;               // SIOCGIF*, SIOCGMIIPHY, SIOCETHTOOL, TUNSETIFF, TUNGETIFF: struct ifreq
-    case 0x8954: return 68;    // SIOCGARP
-    case 0x1: case 0x2: case 0x125e: case 0x1268: case 0x1278: case 0x1279: case 0x127a: case 0x127b: case 0x127c: case 0xb704:
-      return 4;                // FIBMAP, FIGETBSZ, BLKROGET, BLKSSZGET, BLKIOMIN, ..., NS_GET_OWNER_UID
-    case 0x1260: case 0x1263: case 0x1265: return 8;   // BLKGETSIZE, BLKRAGET, BLKFRAGET
-    case 0x1267: case 0x127e: return 2;                // BLKSECTGET, BLKROTATIONAL
-    case 0x125d: case 0x1261: case 0x1262: case 0x1264: case 0x1277: case 0x127d: case 0x127f: case 0xb701: case 0xb702: case 0xb703:
-      return 0;                // BLKROSET, BLKFLSBUF, BLKDISCARD, ..., NS_GET_USERNS, NS_GET_PARENT, NS_GET_NSTYPE
-  }
-  if (code >= 0xff01 && code <= 0xff0a) return 0;      // PIDFD_GET_*_NAMESPACE
-  // Codes that say themselves what they move (_IOR, _IOW, _IOWR).
-  const uint64_t direction = code >> 30 & 3, size = code >> 16 & 0x3fff;
-  return direction & 2 ? (int)size : direction ? 0 : -1;
-}
-
-// Bytes that an ethtool command writes (linux/ethtool.h), once it has been made; -1: not known.
-int ethtool_bytes(const uint32_t* about) {
-  switch (about[0]) {
-    case 0x1: return 44;                               // GSET
-    case 0x3: return 196;                              // GDRVINFO
-    case 0x5: return 20;                               // GWOL
-    case 0x7: case 0xa: case 0x14: case 0x16: case 0x18: case 0x1e: case 0x21: case 0x23: case 0x25: case 0x27: case 0x2b:
-      return 8;                                        // GMSGLVL, GLINK, GTSO and the like: struct ethtool_value
-    case 0xe: return 92;                               // GCOALESCE
-    case 0x10: case 0x3c: return 36;                   // GRINGPARAM, GCHANNELS
-    case 0x12: return 16;                              // GPAUSEPARAM
-    case 0x1b: return 12 + (int)about[2] * 32;         // GSTRINGS
-    case 0x1d: return 8 + (int)about[1] * 8;           // GSTATS
-    case 0x20: return 8 + (int)about[1];               // GPERMADDR
-    case 0x37: {                                       // GSSET_INFO: a word for each bit of the mask
-      int bytes = 16;
-      for (uint64_t mask = *(const uint64_t*)(about + 2); mask; mask &= mask - 1) bytes += 4;
-      return bytes;
-    }
-    case 0x3a: return 8 + (int)about[1] * 16;          // GFEATURES
-    case 0x41: return 44;                              // GET_TS_INFO
-    case 0x4c: return 48 + (int8_t)(about[4] & 0xff) * 12;  // GLINKSETTINGS: what it would take, negative, or three masks
-    case 0x2: case 0x6: case 0x8: case 0xf: case 0x11: case 0x13: case 0x15: case 0x17: case 0x19: case 0x1f: case 0x22: case 0x24:
-    case 0x26: case 0x28: case 0x2c: case 0x3b: case 0x3d: case 0x4d:
-      return 0;                                        // what sets something
-    default: return -1;
-  }
-}
-
-// What a successful ioctl has written through pointers in its argument. False: not known.
-bool inner_output(const uint64_t* a, Block* inner) {
-  *inner = {0, 0, true};
-  const uint64_t* about = (const uint64_t*)a[2];
-  switch (a[1] & 0xffffffff) {
-    case 0x8912: *inner = {about[1], (uint32_t)about[0], true}; break;                     // SIOCGIFCONF: struct ifconf
-    case 0x89b0: case 0x89b1: *inner = {about[2], 12, true}; break;                        // SIOC[GS]HWTSTAMP
-    case 0xc020660b:                                                                       // FS_IOC_FIEMAP: the extents behind
-      if (((const uint32_t*)about)[6]) *inner = {a[2] + 32, ((const uint32_t*)about)[5] * 56ull, true};
-      break;
-    case 0xc0189436: *inner = {a[2] + 24, (about[2] & 0xffff) * 32, true}; break;          // FIDEDUPERANGE: the targets behind
-    case 0x8946: {                                                                         // SIOCETHTOOL
-      const int bytes = ethtool_bytes((const uint32_t*)about[2]);
-      *inner = {about[2], (uint64_t)(bytes < 0 ? 0 : bytes), bytes >= 0};
-      break;
-    }
-  }
-  return inner->known;
-}
-
 Block ioctl_output(uint64_t code, uint64_t address) {
-  const int bytes = ioctl_bytes(code);
+  const int bytes = ioctl_output_bytes(code);
   return {address, (uint64_t)(bytes < 0 ? 0 : bytes), bytes >= 0};
 }
 
@@ -236,6 +138,21 @@ Block output_of(const CallFrame* frame) {
 // F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW of fcntl(2), on a struct flock.
 bool is_lock(uint64_t command) { return command == 6 || command == 7 || command == 37 || command == 38; }
 
+// A filter of calls would judge those of the shim: the recording ends, unless the kernel refuses the filter.
+void record_rules(CallFrame* frame, ThreadArea* area) {
+  const uint64_t entry = ticks_now();
+  const long said = rules_refused(frame);
+  if (said) {
+    EventWriter writer(kCall, area, (uint16_t)frame->rax, arguments_of(frame), call_info(frame->rax).arity);
+    writer.commit(said == kRulesAsBefore ? 0 : said, 0, entry, ticks_now());
+    frame->rax = said == kRulesAsBefore ? 0 : (uint64_t)said;
+    return;
+  }
+  trace_end(kEndUnhandled, (int)frame->rax, call_info(frame->rax).name);
+  if (can_leave(area)) leave_at_call();
+  pass_through(frame, area);
+}
+
 // False: a handler is entered before the call, which is made again behind it.
 bool run_block(CallFrame* frame, ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
@@ -246,8 +163,7 @@ bool run_block(CallFrame* frame, ThreadArea* area) {
   }
   Block out = output_of(frame);
   if (out.harmful) {
-    trace_end(kEndUnhandled, (int)frame->rax, call_info(frame->rax).name);
-    pass_through(frame, area);
+    record_rules(frame, area);
     return true;
   }
   CallInfo info = call_info(frame->rax);
@@ -271,8 +187,9 @@ bool run_block(CallFrame* frame, ThreadArea* area) {
     if (frame->rax == 202 && (a[1] & 127) % 9 == 0 && group_member()) robust_woken(a[0]);
     const bool filled = !failed(done.result);
     Block inner = {0, 0, true};
-    if (filled && (!out.known || (frame->rax == 16 && !inner_output(a, &inner)))) {
-      trace_end(kEndUnhandled, (int)frame->rax, call_info(frame->rax).name);
+    if (filled && (!out.known || (frame->rax == 16 && !ioctl_inner_output(a, &inner)))) {
+      char about[64];
+      trace_end(kEndUnhandled, (int)frame->rax, frame->rax == 16 ? ioctl_describe(a, about) : call_info(frame->rax).name);
       frame->rax = (uint64_t)done.result;
       return true;
     }
@@ -328,19 +245,10 @@ void run_descriptor(CallFrame* frame, ThreadArea* area) {
   if (run_block(frame, area) && !closes && !failed((long)frame->rax) && from != to) channel_duplicate((int)from, (int)to);
 }
 
-// What a kernel without it would say of an option.
-void record_invalid(CallFrame* frame, ThreadArea* area) {
-  const CallInfo& info = call_info(frame->rax);
-  const uint64_t now = ticks_now();
-  EventWriter writer(kCall, area, (uint16_t)frame->rax, arguments_of(frame), info.arity);
-  writer.commit(-22, input_hash(info, frame), now, now);
-  frame->rax = (uint64_t)-22;
-}
-
 // Advice to processes may change this one's memory since kernel 6.13. The program sees an older kernel then.
 void run_process_madvise(CallFrame* frame, ThreadArea* area) {
   if (control.mode == kModeReplay || !advice_changes_memory(arguments_of(frame)[3])) run_block(frame, area);
-  else record_invalid(frame, area);
+  else record_failed(frame, area, -22 /* EINVAL */);
 }
 
 // The shim reads the time-stamp counter all the time: a program cannot forbid it to itself.
@@ -348,14 +256,20 @@ bool forbids_counter(const CallFrame* frame) { return frame->rdi == 26 /* PR_SET
 
 void run_prctl(CallFrame* frame, ThreadArea* area) {
   if (control.mode == kModeReplay || !forbids_counter(frame)) run_block(frame, area);
-  else record_invalid(frame, area);
+  else record_failed(frame, area, -22 /* EINVAL */);
 }
 
 long local_invalid(CallFrame*, ThreadArea*) { return -22; }
 
 long local_arch_prctl(CallFrame* frame, ThreadArea*) {
   const uint64_t* a = arguments_of(frame);
-  if (a[0] == 0x1001 || a[0] == 0x1004) return -22;  // ARCH_SET_GS, ARCH_GET_GS: %gs is the shim's
+  // ARCH_SET_GS, ARCH_GET_GS: %gs is the shim's, and 0 as far as the program can tell.
+  if (a[0] == 0x1001) return a[1] ? -22 : 0;
+  if (a[0] == 0x1004) {
+    const uint64_t base = 0;
+    friday_copy_out((void*)a[1], &base, sizeof base);
+    return 0;
+  }
   if (a[0] == 0x1012) return -19;  // ARCH_SET_CPUID: ENODEV, as where the processor cannot; the shim asks it itself
   return native(158, a[0], a[1]);
 }
@@ -438,7 +352,7 @@ bool special_call(CallFrame* frame, ThreadArea* area) {
       } else {
         EventWriter writer(kCall, area, 15, nullptr, 0);
         uint64_t now = ticks_now();
-        writer.commit(0, 0, now, now);
+        writer.commit(0, input_hash(call_info(15), frame), now, now);
       }
       do_sigreturn(frame, area);
       if (!another_handler(frame, area)) sigreturn_finish(frame);

@@ -125,6 +125,7 @@ __attribute__((noinline)) bool begin(char** environment) {
   take_over_thread(area);
   clock_calibrate();
   instrument(hello, auxv);
+  hide_data(auxv);
   limits_inherit(socket);
   signals_inherit();
   image_prepare(hello, auxv);

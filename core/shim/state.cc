@@ -17,6 +17,7 @@ namespace {
 
 constexpr uint32_t kStackBytes = 256, kPieceBytes = 1024;
 constexpr uint64_t kFinalBytes = 64 << 20;  // no more is hashed at the end
+constexpr uint64_t kSyncedBytes = 1 << 20;  // nor at one msync(2)
 constexpr uint64_t kOwnLow = kWindowAddress, kOwnHigh = kWorkspaceAddress + (1ull << 40);  // where Friday's areas are
 constexpr unsigned kMostRegions = 128, kMostThreads = 16;
 
@@ -98,6 +99,20 @@ void state_note(const CallFrame* frame, ThreadArea* area) {
   if (hash_range(frame->rsp, kStackBytes, &state->stack)) state->stack_bytes = kStackBytes;
   take_piece(state);
   if (state->memory_bytes && !hash_range(state->address, state->memory_bytes, &state->memory)) state->memory_bytes = 0;
+}
+
+// What the program has stored into a shared file becomes an output where it asks for it, as what it passes to write(2) is. Of a large
+// range one piece is looked at, another one each time.
+void state_synced(const CallFrame* frame, ThreadArea* area) {
+  static uint64_t calls;
+  const uint64_t* a = arguments_of(frame);
+  const uint64_t pieces = (a[1] + kSyncedBytes - 1) / kSyncedBytes;
+  if (!pieces || !memory_is_quiet(area)) return;
+  StatePart state = {hash_registers(frame), 0, 0, a[0] + calls++ % pieces * kSyncedBytes, 0, 0};
+  state.memory_bytes = (uint32_t)min(a[0] + a[1] - state.address, kSyncedBytes);
+  if (!hash_range(state.address, state.memory_bytes, &state.memory)) return;
+  area->state = state;
+  area->state_due = 1;
 }
 
 void state_final(EventWriter& writer, const CallFrame* frame, const ThreadArea* area) {

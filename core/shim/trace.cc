@@ -311,10 +311,10 @@ void EventWriter::finish(uint64_t now) {
   if (now > next_clock) clock_calibrate();
 }
 
-void record_native(ThreadArea* area, uint16_t call, const uint64_t* arguments, unsigned count, long result, uint64_t entry) {
+void record_native(ThreadArea* area, uint16_t call, const uint64_t* arguments, unsigned count, long result, uint64_t entry, uint64_t hash) {
   EventWriter writer(kCall, area, call, arguments, count);
   writer.event->header.flags |= kFlagNative;
-  writer.commit(result, 0, entry, ticks_now());
+  writer.commit(result, hash, entry, ticks_now());
 }
 
 }  // namespace friday::shim

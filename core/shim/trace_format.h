@@ -92,7 +92,7 @@ enum RecordType : uint16_t {
   kSignal = 19,          // a signal handler is entered at a call boundary
   kThreadStart = 20,     // first turn of a new thread; of a forked child: its first event
   kThreadExit = 21,      // last turn of a thread
-  kInstruction = 22,     // result of rdtsc, rdtscp, rdrand, rdseed, cpuid
+  kInstruction = 22,     // result of rdtsc, rdtscp, rdrand, rdseed, cpuid, rdpid, lsl
   kYield = 23,           // the token was handed over without a call
   // Reserved for later work, so that old readers skip them by name.
   kBranches = 64, kCutValue = 65, kSchedule = 66, kStack = 67, kProcessImage = 68,
@@ -126,7 +126,7 @@ struct EventRecord {
   uint16_t argument_count : 4;  // arguments recorded (the call's arity)
   uint16_t part_count : 12;     // kMaxParts at most
   int64_t result;          // return value or -errno
-  uint64_t input_hash;     // XXH3-64 of what the call reads from memory; 0 if nothing. kInstruction: second result (tsc_aux, carry, ecx and edx)
+  uint64_t input_hash;     // XXH3-64 of what the call reads from memory; 0 if nothing. kInstruction: second result (tsc_aux, carry, ecx and edx, zero flag)
   uint64_t entry_ticks;
   uint64_t return_ticks;   // equals entry_ticks for kRelease
 };
@@ -142,7 +142,7 @@ enum YieldKind : uint16_t {
   kYieldCall = 5,    // behind the call before it, one that kept the token
   kYieldLoop = 6,    // at a loop site; argument 0: how many times the thread has passed one, this time included
 };
-enum InstructionKind : uint16_t { kRdtsc = 1, kRdtscp = 2, kRdrand = 3, kRdseed = 4, kCpuid = 8 };
+enum InstructionKind : uint16_t { kRdtsc = 1, kRdtscp = 2, kRdrand = 3, kRdseed = 4, kCpuid = 8, kRdpid = 10, kLsl = 11 };
 
 // A part: this header, then `size` bytes padded to 8.
 struct PartHeader {

@@ -2,9 +2,12 @@
 
 #include <sys/syscall.h>
 
+#include <array>
 #include <cstring>
 
 #include <fmt/format.h>
+
+#include "core/shim/call_flags.h"
 
 namespace friday {
 
@@ -42,7 +45,7 @@ constexpr std::string_view operands_text(std::string_view text) {
 
 constexpr CallRule kRules[] = {
 #define CALL(number, name, arity, rule, flags, outputs, inputs) {number, #name, arity, rule_text(#rule), operands_text(#outputs ", " #inputs)},
-#define SPECIAL(number, name, arity, flags, inputs, what) {number, #name, arity, "special", what},
+#define SPECIAL(number, name, arity, flags, inputs, what) {number, #name, arity, "special", operands_text(what ", " #inputs)},
 #define REFUSE(number, name, why) {number, #name, 0, "refused", "ENOSYS: " why},
 #include "core/shim/calls.def"
 #undef REFUSE
@@ -59,9 +62,10 @@ std::string call_text(unsigned number) {
   return name.empty() ? fmt::format("call {}", number) : std::string(name);
 }
 
-std::string ended_at_call_text(unsigned number) {
+std::string ended_at_call_text(unsigned number, std::string_view about) {
   const bool filter = number == SYS_prctl || number == SYS_seccomp;
-  return fmt::format("recording ended at call {} ({}), which {}; the program went on", call_text(number), number,
+  const std::string more = about.empty() || about == call_name(number) || about == "unknown" ? "" : fmt::format(", {}", about);
+  return fmt::format("recording ended at call {} ({}){}, which {}; the program went on", call_text(number), number, more,
                      filter ? "sets a seccomp filter or its like: that would judge Friday's own calls" : "is not handled");
 }
 
@@ -75,25 +79,26 @@ std::string errno_text(int number) {
   return name ? name : fmt::format("errno {}", number);
 }
 
-bool has_outgoing_effect(unsigned call) {
-  switch (call) {
-    case SYS_write: case SYS_pwrite64: case SYS_writev: case SYS_pwritev: case SYS_pwritev2:
-    case SYS_sendto: case SYS_sendmsg: case SYS_sendmmsg: case SYS_sendfile: case SYS_splice: case SYS_tee:
-    case SYS_vmsplice: case SYS_copy_file_range:
-    case SYS_connect: case SYS_shutdown: case SYS_close: case SYS_close_range: case SYS_dup2: case SYS_dup3:
-    case SYS_listen: case SYS_bind:
-    case SYS_kill: case SYS_tkill: case SYS_tgkill: case SYS_rt_sigqueueinfo: case SYS_rt_tgsigqueueinfo:
-    case SYS_fork: case SYS_vfork: case SYS_clone: case SYS_clone3: case SYS_execve: case SYS_execveat:
-    case SYS_exit: case SYS_exit_group:
-    case SYS_rename: case SYS_renameat: case SYS_renameat2: case SYS_unlink: case SYS_unlinkat: case SYS_link:
-    case SYS_linkat: case SYS_symlink: case SYS_symlinkat: case SYS_mkdir: case SYS_mkdirat: case SYS_rmdir:
-    case SYS_truncate: case SYS_ftruncate: case SYS_fallocate: case SYS_chmod: case SYS_fchmod: case SYS_fchmodat:
-    case SYS_utimensat: case SYS_setxattr: case SYS_fsetxattr:
-    case SYS_mq_timedsend: case SYS_msgsnd:
-      return true;
-    default:
-      return false;
-  }
-}
+namespace {
+
+using namespace shim;
+
+constexpr auto kFlagsOfCalls = [] {
+  std::array<uint32_t, 1024> table{};
+#define CALL(number, name, arity, rule, flags, outputs, inputs) table[number] = flags;
+#define SPECIAL(number, name, arity, flags, inputs, what) table[number] = flags;
+#define REFUSE(number, name, why)
+#include "core/shim/calls.def"
+#undef REFUSE
+#undef SPECIAL
+#undef CALL
+  return table;
+}();
+
+}  // namespace
+
+uint32_t call_flags(unsigned number) { return number < kFlagsOfCalls.size() ? kFlagsOfCalls[number] : 0; }
+
+bool has_outgoing_effect(unsigned call) { return is_outgoing(call_flags(call)); }
 
 }  // namespace friday

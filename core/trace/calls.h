@@ -25,14 +25,18 @@ std::span<const CallRule> call_rules();
 // "openat", or "call 437" for a number without a name.
 std::string call_text(unsigned number);
 
-// "recording ended at call uselib (134), which is not handled; the program went on".
-std::string ended_at_call_text(unsigned number);
+// "recording ended at call ioctl (16), ioctl request 0x8946, ethtool command 0x4b, which is not handled; the program went on". `about` is
+// what the shim said of it: the call's name, or more.
+std::string ended_at_call_text(unsigned number, std::string_view about);
 
 // "SIGTERM", or "signal 99".
 std::string signal_text(int number);
 
 // "ENOENT", or "errno 999".
 std::string errno_text(int number);
+
+// What calls.def says of the call besides its operands: shim::CallFlag bits (core/shim/call_flags.h), 0 for a number that it does not list.
+uint32_t call_flags(unsigned number);
 
 // Whether the call's effect on the world outside its process takes place at its entry (send, write, close, kill, rename)
 // rather than becoming visible to the caller at its return (receive, wait, read, stat).

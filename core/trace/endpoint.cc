@@ -29,6 +29,11 @@ bool Address::is_loopback() const {
   return family == AF_INET6 && name == std::string(15, '\0') + '\1';
 }
 
+bool Address::is_many() const {
+  if (family == AF_INET && name.size() == 4) return (static_cast<uint8_t>(name[0]) & 0xf0) == 0xe0 || name == "\xff\xff\xff\xff";
+  return family == AF_INET6 && name.size() == 16 && static_cast<uint8_t>(name[0]) == 0xff;
+}
+
 Address parse_address(const format::Endpoint& endpoint) {
   Address address;
   const uint8_t* bytes = endpoint.bytes;

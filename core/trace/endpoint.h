@@ -20,6 +20,7 @@ struct Address {
   bool is_inet() const;
   bool is_wildcard() const;  // 0.0.0.0 or ::
   bool is_loopback() const;
+  bool is_many() const;      // multicast, or the broadcast 255.255.255.255: no socket's own, and of many
 };
 
 Address parse_address(const format::Endpoint& endpoint);

@@ -56,6 +56,8 @@ std::string what_text(const EventView& event) {
       case format::kRdrand: return "rdrand";
       case format::kRdseed: return "rdseed";
       case format::kCpuid: return "cpuid";
+      case format::kRdpid: return "rdpid";
+      case format::kLsl: return "lsl";
       default: return "?";
     }
   }

@@ -3,13 +3,14 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/sem.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
 #include <set>
-#include <set>
 #include <utility>
 
+#include "core/shim/call_flags.h"
 #include "core/trace/calls.h"
 
 namespace friday {
@@ -57,6 +58,8 @@ class NodeWalk {
   void use(Shared kind, uint64_t device, uint64_t inode, bool lets_go);
   void use_object(EventView event, Shared kind, uint64_t device, uint64_t inode, bool lets_go);
   void release_locks();
+  void on_submit(EventView event);
+  void at_its_submission(EventView event, uint32_t which, bool out, Transfer* transfer);
   void on_pair(EventView event);
   void on_fork(const Uuid& child);
   void on_signal(EventView event);
@@ -67,6 +70,7 @@ class NodeWalk {
   uint32_t make_channel(uint64_t number);
   void attach(int fd, uint64_t number);
   void detach(int fd);
+  void detach_range(uint64_t first, uint64_t last);
   uint32_t address_index(const Endpoint& endpoint);
 
   FactSet& set_;
@@ -81,6 +85,11 @@ class NodeWalk {
     uint64_t event, time;
   };
   std::unordered_map<uint32_t, Release> releases_;  // by thread: the call it is in
+  struct Submission {
+    uint64_t event, time, entered;
+  };
+  std::unordered_map<uint64_t, Submission> submissions_;  // Linux AIO, by the address of the control block
+  std::vector<uint64_t> asynchronous_;                    // until when each of the threads is busy that requests are given to
   std::set<uint32_t> borrowed_;  // threads that a child by vfork acts as: its descriptors are its own
   // Of the event being walked: where and when its outgoing and incoming effects take place.
   uint64_t out_event_ = 0, out_time_ = 0, in_event_ = 0, in_time_ = 0;
@@ -177,6 +186,8 @@ void NodeWalk::on_channel(const ChannelRecord& record) {
   known->can_write = (record.open_flags & O_ACCMODE) != O_RDONLY;
   if (record.local.length) known->local = parse_address(record.local);
   if (record.remote.length) known->remote = parse_address(record.remote);
+  // A raw socket has the number of its protocol where others have a port, in some of the places that name it.
+  if (known->is_datagram() && known->socket_type == SOCK_RAW) known->local.port = known->remote.port = static_cast<uint16_t>(record.protocol);
   attach(record.fd, known->number);
 }
 
@@ -225,6 +236,25 @@ void NodeWalk::on_fork(const Uuid& child) {
   }
 }
 
+// What a raw IPv4 socket has received begins with the IP header, which its sender did not hash.
+void leave_out_header(EventView event, Transfer& transfer) {
+  for (PartView part : event.parts()) {
+    if (part.kind() != kMemory || part.bytes().size() < transfer.length || part.bytes().empty()) continue;
+    const size_t header = (std::to_integer<unsigned>(part.bytes()[0]) & 15) * 4;
+    if (header > transfer.length) return;
+    transfer.length -= static_cast<uint32_t>(header);
+    transfer.hash = run_hash(part.bytes().subspan(header, transfer.length), 0);
+    return;
+  }
+}
+
+// The address of the other side as a raw socket's channel has its own: with the number of the protocol for a port.
+Endpoint with_protocol(Endpoint peer, uint16_t protocol) {
+  peer.bytes[2] = static_cast<uint8_t>(protocol >> 8);
+  peer.bytes[3] = static_cast<uint8_t>(protocol);
+  return peer;
+}
+
 void NodeWalk::on_transfer(EventView event, PartView part, uint64_t record, uint32_t ordinal) {
   const TransferPart& moved = *part.transfer();
   Channel* through = channel(moved.channel);
@@ -237,6 +267,9 @@ void NodeWalk::on_transfer(EventView event, PartView part, uint64_t record, uint
   Transfer transfer{};
   transfer.event = out ? out_event_ : in_event_;
   transfer.time = out ? out_time_ : in_time_;
+  transfer.entered = event->entry_ticks;
+  transfer.returned = std::max(event.return_ticks(), transfer.entered);
+  transfer.thread = event.thread();
   transfer.offset = moved.offset;
   transfer.hash = moved.hash;
   transfer.record = record;
@@ -244,9 +277,44 @@ void NodeWalk::on_transfer(EventView event, PartView part, uint64_t record, uint
   transfer.part = ordinal;
   transfer.flags = moved.flags;
   transfer.is_inline = moved.representation == kInline;
-  if (const Endpoint* peer = part.peer()) transfer.peer = address_index(*peer);
+  transfer.is_unseen = moved.representation == kHeaderOnly;
+  const bool raw = through->is_datagram() && through->socket_type == SOCK_RAW;
+  if (raw && through->domain == AF_INET && !out && !(moved.flags & kTruncated)) leave_out_header(event, transfer);
+  if (const Endpoint* peer = part.peer()) transfer.peer = address_index(raw ? with_protocol(*peer, through->local.port) : *peer);
+  if (event->call == SYS_io_getevents) at_its_submission(event, moved.message, out, &transfer);
   (out ? through->out : through->in).push_back(transfer);
-  if (out) node().times[event->index].outgoing = !is_return(event);
+  if (out && transfer.event == out_event_) node().times[event->index].outgoing = !is_return(event);
+}
+
+constexpr uint64_t kKeyOffset = 8, kEventBytes = 32, kControlOffset = 8;  // struct iocb, struct io_event: linux/aio_abi.h
+constexpr uint32_t kFirstAsynchronous = 1u << 31;                       // no thread of a program has such a number
+
+// io_submit(2) stores a key into each request that it takes.
+void NodeWalk::on_submit(EventView event) {
+  for (PartView part : event.parts())
+    if (part.kind() == kMemory) submissions_[part.address() - kKeyOffset] = {out_event_, out_time_, event->entry_ticks};
+}
+
+// A request moves its bytes at some time after it was submitted, whatever its thread did meanwhile.
+void NodeWalk::at_its_submission(EventView event, uint32_t which, bool out, Transfer* transfer) {
+  for (PartView part : event.parts()) {
+    if (part.kind() != kMemory || part.address() != event.argument(3) || part.bytes().size() < (which + uint64_t{1}) * kEventBytes) continue;
+    uint64_t control = 0;
+    memcpy(&control, part.bytes().data() + which * kEventBytes + kControlOffset, sizeof control);
+    auto submitted = submissions_.find(control);
+    if (submitted == submissions_.end()) return;
+    transfer->entered = submitted->second.entered;
+    if (out) {
+      transfer->event = submitted->second.event;
+      transfer->time = submitted->second.time;
+      node().times[transfer->event].outgoing = true;
+    }
+    auto idle = std::ranges::find_if(asynchronous_, [&](uint64_t busy) { return busy < transfer->entered; });
+    transfer->thread = kFirstAsynchronous + static_cast<uint32_t>(idle - asynchronous_.begin());
+    if (idle == asynchronous_.end()) asynchronous_.push_back(transfer->returned);
+    else *idle = transfer->returned;
+    return;
+  }
 }
 
 void NodeWalk::on_parts(EventView event, uint64_t record) {
@@ -275,7 +343,7 @@ void NodeWalk::on_pair(EventView event) {
     if (part.kind() != kMemory || part.bytes().size() != 8) continue;
     int fds[2];
     memcpy(fds, part.bytes().data(), sizeof fds);
-    if (event->call != SYS_socketpair || !descriptors_.contains(fds[0]) || !descriptors_.contains(fds[1])) return;
+    if (!descriptors_.contains(fds[0]) || !descriptors_.contains(fds[1])) return;
     Channel* first = channel_of_fd(static_cast<uint64_t>(fds[0]));
     Channel* second = channel_of_fd(static_cast<uint64_t>(fds[1]));
     if (!first || !second || first == second) return;
@@ -285,34 +353,40 @@ void NodeWalk::on_pair(EventView event) {
   }
 }
 
-// Calls that make, copy and end descriptors, by call number.
+// Of a range of descriptors that ends all that are held.
+void NodeWalk::detach_range(uint64_t first, uint64_t last) {
+  auto held = descriptors_.lower_bound(static_cast<int>(std::min<uint64_t>(first, INT32_MAX)));
+  while (held != descriptors_.end() && static_cast<uint64_t>(held->first) <= last) {
+    const int number = held->first;
+    ++held;
+    detach(number);
+  }
+}
+
+// Calls that make, copy and end descriptors, and those that change what a connection is.
 void NodeWalk::on_descriptor_call(EventView event) {
-  uint64_t fd = event.argument(0);
-  int64_t result = event->result;
-  auto copy_to = [&](int64_t to) {
+  const uint32_t flags = call_flags(event->call);
+  const uint64_t fd = event.argument(0);
+  const int64_t result = event->result;
+  const bool duplicates = event->call == SYS_fcntl ? event.argument(1) == F_DUPFD || event.argument(1) == F_DUPFD_CLOEXEC
+                                                   : (flags & shim::kDuplicates) != 0;
+  if (duplicates && result >= 0 && static_cast<uint64_t>(result) != fd) {
     auto from = descriptors_.find(static_cast<int>(fd));
-    if (from != descriptors_.end()) attach(static_cast<int>(to), from->second);
-    else detach(static_cast<int>(to));
-  };
-  switch (event->call) {
-    case SYS_close:
-      detach(static_cast<int>(fd));
-      break;
-    case SYS_close_range: {
-      if (result != 0 || (event.argument(2) & 4 /* CLOSE_RANGE_CLOEXEC */)) break;
-      auto held = descriptors_.lower_bound(static_cast<int>(std::min<uint64_t>(fd, INT32_MAX)));
-      while (held != descriptors_.end() && static_cast<uint64_t>(held->first) <= event.argument(1)) {
-        int number = held->first;
-        ++held;
-        detach(number);
-      }
-      break;
+    if (from != descriptors_.end()) attach(static_cast<int>(result), from->second);
+    else detach(static_cast<int>(result));
+  }
+  if ((flags & shim::kAccepts) && result >= 0)
+    if (Channel* known = channel_of_fd(static_cast<uint64_t>(result))) {
+      known->accept_event = in_event_;
+      known->accept_time = in_time_;
     }
-    case SYS_dup: case SYS_dup2: case SYS_dup3:
-      if (result >= 0 && static_cast<uint64_t>(result) != fd) copy_to(result);
+  switch (event->call) {
+    case SYS_close: detach(static_cast<int>(fd)); break;
+    case SYS_socketpair:
+      if (result == 0) on_pair(event);
       break;
-    case SYS_fcntl:
-      if (result >= 0 && (event.argument(1) == F_DUPFD || event.argument(1) == F_DUPFD_CLOEXEC)) copy_to(result);
+    case SYS_close_range:
+      if (result == 0 && !(event.argument(2) & 4 /* CLOSE_RANGE_CLOEXEC */)) detach_range(fd, event.argument(1));
       break;
     case SYS_shutdown:
       if (Channel* known = channel_of_fd(fd); known && result == 0 && event.argument(1) != 0 && known->close_event == kNoEvent) {
@@ -326,15 +400,6 @@ void NodeWalk::on_descriptor_call(EventView event) {
         known->connect_event = out_event_;
         known->connect_time = out_time_;
       }
-      break;
-    case SYS_accept: case SYS_accept4:
-      if (Channel* known = result >= 0 ? channel_of_fd(static_cast<uint64_t>(result)) : nullptr) {
-        known->accept_event = in_event_;
-        known->accept_time = in_time_;
-      }
-      break;
-    case SYS_socketpair:
-      if (result == 0) on_pair(event);
       break;
   }
 }
@@ -408,6 +473,7 @@ void NodeWalk::on_sync_call(EventView event) {
       if (known && known->inode) use_object(event, Shared::queue, known->device, known->inode, event->call == SYS_mq_timedsend);
       break;
     case SYS_rt_sigtimedwait: on_signal(event); break;
+    case SYS_io_submit: on_submit(event); break;
   }
 }
 
@@ -526,7 +592,8 @@ void unify_clock_kinds(FactSet& set, uint32_t host) {
       for (uint64_t* time : {&channel.first_time, &channel.connect_time, &channel.accept_time, &channel.close_time})
         *time = convert(*time);
       for (auto* list : {&channel.out, &channel.in})
-        for (Transfer& transfer : *list) transfer.time = convert(transfer.time);
+        for (Transfer& transfer : *list)
+          for (uint64_t* time : {&transfer.time, &transfer.entered, &transfer.returned}) *time = convert(*time);
     }
   }
   joint.finish(kClockMonotonic, 1'000'000'000);
@@ -568,7 +635,7 @@ std::vector<std::span<const std::byte>> FactSet::payload(const Channel& channel,
   // Payloads are the event's first memory parts, transfer after transfer.
   std::vector<uint64_t> lengths;
   for (PartView part : event.parts())
-    if (part.transfer() && lengths.size() <= transfer.part) lengths.push_back(part.transfer()->length);
+    if (part.transfer() && lengths.size() <= transfer.part) lengths.push_back(part.transfer()->representation == kInline ? part.transfer()->length : 0);
   uint32_t current = 0;
   for (PartView part : event.parts()) {
     if (part.kind() != kMemory) continue;

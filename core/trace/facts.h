@@ -37,12 +37,15 @@ static_assert(sizeof(EventTime) == 16);
 struct Transfer {
   uint64_t event;      // sends: where the call was entered; receives: where it returned
   uint64_t time;       // ticks of that
+  uint64_t entered, returned;  // the call's own, whatever the node did meanwhile
   uint64_t offset, hash;
   uint64_t record;     // offset in the trace of the event that holds the payload
   uint64_t length;     // true length of a datagram
   uint32_t part;       // which transfer of that event
+  uint32_t thread;
   uint16_t flags;      // format::TransferFlag
-  bool is_inline;
+  bool is_inline;      // the payload is in the trace
+  bool is_unseen;      // of its contents nothing is known: they never were in the program's memory. `hash` is that of the transfer before
   uint32_t peer;       // index in FactSet::addresses, or 0: not named by the call
 };
 

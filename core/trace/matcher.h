@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/trace/facts.h"
 #include "core/trace/matching.h"
+#include "core/trace/stream_order.h"
 
 namespace friday {
 
@@ -48,10 +50,10 @@ class Matcher {
   void match_unix_streams();
   void match_translated();
   int64_t opened_ns(const StreamEnd& end) const;
-  // Whether what `from` sent can be what `to` received, by the senders' hash chains over at most `limit` bytes. Adds the
-  // edges of what fits if `commit`.
-  Verdict follow(const StreamEnd& from, const StreamEnd& to, EdgeKind kind, uint64_t limit, bool commit);
-  Verdict follow_both(const StreamEnd& a, const StreamEnd& b, uint64_t limit);
+  // How the bytes that `from` sent lie in those that `to` received, at most `limit` of them; `to_the_end`: also behind what contradicts.
+  StreamOrder follow(const StreamEnd& from, const StreamEnd& to, uint64_t limit, bool to_the_end) const;
+  void take_over(const StreamOrder& order, EdgeKind kind);
+  Verdict follow_both(const StreamEnd& a, const StreamEnd& b, uint64_t limit) const;
   void follow_packets(const StreamEnd& from, const StreamEnd& to);
   bool opened_in_order(const StreamEnd& a, const StreamEnd& b) const;
   void join(StreamEnd& a, StreamEnd& b);

@@ -12,9 +12,11 @@
 #include <vector>
 
 #include "core/base/ids.h"
-#include "core/trace/facts.h"
+#include "core/trace/clock.h"
 
 namespace friday {
+
+struct FactSet;
 
 enum class EdgeKind : uint32_t { stream, datagram, pipe, connect, end_of_stream, fork, exec, wait, signal, file, turn, lock, semaphore, eventfd, queue };
 const char* name_of(EdgeKind kind);
@@ -44,6 +46,8 @@ struct Edge {
 struct NodeTraffic {
   uint64_t sends = 0, receives = 0;                      // transfers of sockets and pipes
   uint64_t unmatched_sends = 0, unmatched_receives = 0;  // whose other side was not found in the recording
+  // Of these: the other end of the connection is recorded, but not known is which of its bytes these were.
+  uint64_t unplaced_sends = 0, unplaced_receives = 0;
 };
 
 struct Matches {

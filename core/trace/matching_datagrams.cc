@@ -143,7 +143,7 @@ void Matcher::match_datagrams(Purpose purpose) {
     if (!send.destination->is_inet() && !same_host) return false;
     if (pass == Pass::content) return true;
     if (!could_equal(*send.destination, *receive.destination) || (send.destination->is_loopback() && !same_host)) return false;
-    if (known.says_no(receive.channel, *send.destination)) return false;
+    if (!send.destination->is_many() && known.says_no(receive.channel, *send.destination)) return false;
     if (pass == Pass::any_source) return true;
     if (known.says_no(send.channel, *receive.source)) return false;
     return could_equal(*send.source, *receive.source) && (same_host || !receive.source->is_loopback());
@@ -163,7 +163,7 @@ void Matcher::match_datagrams(Purpose purpose) {
   auto learn = [&](std::span<Sorted> sends, std::span<Sorted> receives) {
     const Packet &send = *sends[0].packet, &receive = *receives[0].packet;
     if (!is_single(sends, receives, Pass::strict)) return;
-    known.learn(receive.channel, send.destination);
+    if (!send.destination->is_many()) known.learn(receive.channel, send.destination);
     known.learn(send.channel, receive.source);
     if (purpose == Purpose::learn_by_address) note_cross(send.node, send.transfer->time, receive.node, receive.transfer->time);
   };
@@ -185,9 +185,10 @@ void Matcher::match_datagrams(Purpose purpose) {
         if (!send.done && !lost && compatible(send, receive, pass)) connect(send, receive, first_of[send.channel], false);
         if (send.done || (lost && one_clock)) open.close(n);
       }
-      // The network's duplicate, or one of many receivers of a multicast: after the first send that fits.
-      for (size_t n = 0; n < std::min(sends.size(), kMostTried) && !receive.done && pass == Pass::strict; ++n)
-        if (compatible(*sends[n].packet, receive, pass)) connect(*sends[n].packet, receive, first_of[sends[n].packet->channel], true);
+      // The network's duplicate, or one of many receivers of a multicast: after the first send that fits. A sender with several
+      // networks may be known by its address in another one than this.
+      for (size_t n = 0; n < std::min(sends.size(), kMostTried) && !receive.done && pass != Pass::content; ++n)
+        if ((pass == Pass::strict || sends[n].packet->destination->is_many()) && compatible(*sends[n].packet, receive, pass)) connect(*sends[n].packet, receive, first_of[sends[n].packet->channel], true);
     }
   };
 

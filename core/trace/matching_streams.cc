@@ -1,10 +1,9 @@
-// Connections: TCP, Unix sockets, socketpairs, pipes. First the two ends are found, then the bytes are laid side by side:
-// the sender's chunks, each with a hash chained to the one before, against what the receiver got inline.
+// Connections: TCP, Unix sockets, socketpairs, pipes. First the two ends are found, then the bytes are laid side by side
+// (stream_order.h).
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <set>
 
 #include "core/trace/matcher.h"
@@ -22,110 +21,12 @@ constexpr uint64_t kLeastContent = 16;          // bytes that must agree before 
 // A proxy that has not passed on a connection by then has given it up.
 constexpr int64_t kLongestOpeningNs = 60'000'000'000;
 
-struct Part {
-  uint32_t channel;
-  const Transfer* transfer;
-  uint64_t start;  // in the stream
-  uint64_t end() const { return start + transfer->length; }
-};
-
-// All bytes one end received, in order.
-class ReceivedBytes {
- public:
-  ReceivedBytes(const FactSet& facts, const StreamEnd& end) : facts_(facts) {
-    int readers = 0;
-    for (uint32_t index : end.channels) {
-      const Channel& channel = facts.channel(index);
-      readers += !channel.in.empty();
-      for (const Transfer& transfer : channel.in)
-        if (!(transfer.flags & kOutOfBand) && transfer.length > 0) parts_.push_back({index, &transfer, 0});
-    }
-    // Several processes that read one end take turns.
-    if (readers > 1) std::ranges::stable_sort(parts_, {}, [](const Part& part) { return part.transfer->time; });
-    std::erase_if(parts_, [&](Part& part) {
-      part.start = size_;
-      if (part.transfer->flags & kPeek) {
-        peeks_.push_back(part);
-        return true;
-      }
-      size_ += part.transfer->length;
-      return false;
-    });
-  }
-
-  uint64_t size() const { return size_; }
-  const std::vector<Part>& peeks() const { return peeks_; }
-
-  // Index of the part that holds the byte at `position`, which must be below size().
-  size_t part_at(uint64_t position) const {
-    auto after = std::ranges::upper_bound(parts_, position, {}, &Part::start);
-    return static_cast<size_t>(after - parts_.begin()) - 1;
-  }
-  const std::vector<Part>& parts() const { return parts_; }
-
-  // run_hash of [position, position + length); nothing if some of it was not kept or lies past the end.
-  std::optional<uint64_t> hash(uint64_t position, uint64_t length, uint64_t seed) {
-    if (length > size_ || position > size_ - length) return std::nullopt;
-    size_t index = part_at(position);
-    load(index);
-    if (position + length <= parts_[index].end() && pieces_.size() == 1 && pieces_[0].size() == parts_[index].transfer->length)
-      return run_hash(pieces_[0].subspan(position - parts_[index].start, length), seed);
-    buffer_.clear();
-    for (uint64_t at = position; buffer_.size() < length; ++index) {
-      if (index >= parts_.size()) return std::nullopt;
-      load(index);
-      uint64_t skip = at - parts_[index].start, before = buffer_.size();
-      for (std::span<const std::byte> piece : pieces_) {
-        uint64_t dropped = std::min<uint64_t>(skip, piece.size());
-        skip -= dropped;
-        piece = piece.subspan(dropped);
-        piece = piece.first(std::min<uint64_t>(piece.size(), length - buffer_.size()));
-        buffer_.insert(buffer_.end(), piece.begin(), piece.end());
-      }
-      at = parts_[index].end();
-      if (buffer_.size() - before != std::min(at, position + length) - (position + before)) return std::nullopt;
-    }
-    return run_hash(buffer_, seed);
-  }
-
- private:
-  void load(size_t index) {
-    if (index == loaded_) return;
-    pieces_ = facts_.payload(facts_.channel(parts_[index].channel), *parts_[index].transfer);
-    loaded_ = index;
-  }
-
-  const FactSet& facts_;
-  std::vector<Part> parts_, peeks_;
-  uint64_t size_ = 0;
-  size_t loaded_ = ~size_t{0};
-  std::vector<std::span<const std::byte>> pieces_;
-  std::vector<std::byte> buffer_;
-};
-
-// One process's sends of an end, in order.
-struct Writer {
-  uint32_t channel;
-  const std::vector<Transfer>* sends;
-  size_t next = 0;
-  uint64_t seed;
-
-  const Transfer* peek() {
-    while (next < sends->size()) {
-      const Transfer& send = (*sends)[next];
-      if (send.flags & kOutOfBand) {
-        ++next;
-      } else if (send.length == 0) {
-        seed = send.hash;
-        ++next;
-      } else {
-        return &send;
-      }
-    }
-    return nullptr;
-  }
-  void advance() { seed = (*sends)[next++].hash; }
-};
+// What a channel sent first, if that can be the first of its stream and says something about it.
+const Transfer* first_send(const Channel& channel) {
+  if (channel.out.empty() || channel.out_seed != 0) return nullptr;
+  const Transfer& first = channel.out.front();
+  return first.length == 0 || first.is_unseen || (first.flags & kOutOfBand) ? nullptr : &first;
+}
 
 bool is_initiator(const StreamEnd& end) { return end.connect_event != kNoEvent; }
 bool is_acceptor(const StreamEnd& end) { return end.accept_event != kNoEvent; }
@@ -172,68 +73,43 @@ void Matcher::gather_ends() {
   }
 }
 
-Matcher::Verdict Matcher::follow(const StreamEnd& from, const StreamEnd& to, EdgeKind kind, uint64_t limit, bool commit) {
-  Verdict verdict;
-  ReceivedBytes received(facts_, to);
-  std::vector<Writer> writers;
-  for (uint32_t index : from.channels)
-    if (const Channel& channel = facts_.channel(index); !channel.out.empty()) writers.push_back({index, &channel.out, 0, channel.out_seed});
-  std::vector<bool> part_matched(received.parts().size());
-  size_t peek = 0;
-  uint64_t position = 0;
-  while (position < received.size() && position < limit) {
-    size_t first_part = received.part_at(position);
-    const Part& reader = received.parts()[first_part];
-    uint32_t reader_node = facts_.channel(reader.channel).node;
-    // Of several writers the one whose next chunk stands here; the earliest if more than one could.
-    Writer* chosen = nullptr;
-    bool proven = false;
-    for (Writer& writer : writers) {
-      const Transfer* send = writer.peek();
-      if (!send || !may_precede(facts_.channel(writer.channel).node, send->time, reader_node, reader.transfer->time)) continue;
-      auto hash = received.hash(position, send->length, writer.seed);
-      if (hash && *hash != send->hash) continue;
-      bool better = !chosen || (hash && !proven) ||
-                    (hash.has_value() == proven && send->time < (*chosen->sends)[chosen->next].time);
-      if (!better) continue;
-      chosen = &writer;
-      proven = hash.has_value();
-    }
-    if (!chosen) {
-      // Nothing left to send is no contradiction: a killed sender's last call has no return on record.
-      verdict.fits = std::ranges::all_of(writers, [](Writer& writer) { return !writer.peek(); });
-      break;
-    }
-    const Transfer& send = *chosen->peek();
-    uint64_t end = position + send.length;
-    if (proven) verdict.verified += send.length;
-    if (commit) {
-      const Channel& source = facts_.channel(chosen->channel);
-      ++matched_sends_[source.node];
-      for (size_t n = first_part; n < received.parts().size() && received.parts()[n].start < end; ++n) {
-        const Part& part = received.parts()[n];
-        uint32_t node = facts_.channel(part.channel).node;
-        uint64_t overlap = std::min(end, part.end()) - std::max(position, part.start);
-        add(source.node, send.event, node, part.transfer->event, kind, overlap);
-        note_cross(source.node, send.time, node, part.transfer->time);
-        if (!part_matched[n]) ++matched_receives_[node];
-        part_matched[n] = true;
-      }
-      for (; peek < received.peeks().size() && received.peeks()[peek].start < end; ++peek) {
-        const Part& part = received.peeks()[peek];
-        add(source.node, send.event, facts_.channel(part.channel).node, part.transfer->event, kind, 0);
-      }
-    }
-    chosen->advance();
-    position = end;
-  }
-  return verdict;
+StreamOrder Matcher::follow(const StreamEnd& from, const StreamEnd& to, uint64_t limit, bool to_the_end) const {
+  return order_stream({facts_, from.channels, to.channels, limit, to_the_end, [this](uint32_t a, uint64_t then, uint32_t b, uint64_t now) {
+    return may_precede(a, then, b, now);
+  }});
 }
 
-Matcher::Verdict Matcher::follow_both(const StreamEnd& a, const StreamEnd& b, uint64_t limit) {
-  Verdict forth = follow(a, b, EdgeKind::stream, limit, false);
-  if (!forth.fits) return forth;
-  Verdict back = follow(b, a, EdgeKind::stream, limit, false);
+// Edges of what was placed, and counts of what was not.
+void Matcher::take_over(const StreamOrder& order, EdgeKind kind) {
+  const std::vector<PlacedTransfer>& receives = order.receives;
+  size_t reached = 0, peek = 0;  // receives and peeks that end, or begin, before are done with
+  std::vector<bool> matched(receives.size());
+  for (const PlacedTransfer& send : order.sends) {
+    const uint32_t source = facts_.channel(send.channel).node;
+    ++matched_sends_[source];
+    while (reached < receives.size() && receives[reached].end() <= send.start) ++reached;
+    for (size_t n = reached; n < receives.size() && receives[n].start < send.end(); ++n) {
+      const uint32_t node = facts_.channel(receives[n].channel).node;
+      const uint64_t overlap = std::min(send.end(), receives[n].end()) - std::max(send.start, receives[n].start);
+      add(source, send.transfer->event, node, receives[n].transfer->event, kind, overlap);
+      note_cross(source, send.transfer->time, node, receives[n].transfer->time);
+      if (!matched[n]) ++matched_receives_[node];
+      matched[n] = true;
+    }
+    for (; peek < order.peeks.size() && order.peeks[peek].start < send.end(); ++peek)
+      add(source, send.transfer->event, facts_.channel(order.peeks[peek].channel).node, order.peeks[peek].transfer->event, kind, 0);
+  }
+  if (order.sends.empty()) return;
+  for (const PlacedTransfer& send : order.skipped) ++result_.traffic[facts_.channel(send.channel).node].unplaced_sends;
+  const uint64_t known = order.gave_up ? kNoLimit : order.sends.back().end();
+  for (size_t n = 0; n < receives.size() && receives[n].start < known; ++n)
+    if (!matched[n]) ++result_.traffic[facts_.channel(receives[n].channel).node].unplaced_receives;
+}
+
+Matcher::Verdict Matcher::follow_both(const StreamEnd& a, const StreamEnd& b, uint64_t limit) const {
+  const StreamOrder forth = follow(a, b, limit, false);
+  if (!forth.fits) return {false, 0};
+  const StreamOrder back = follow(b, a, limit, false);
   return {back.fits, forth.verified + back.verified};
 }
 
@@ -305,7 +181,7 @@ void Matcher::join(StreamEnd& a, StreamEnd& b) {
       note_cross(from->connect_node, from->connect_time, to->accept_node, to->accept_time);
     }
     if (packets) follow_packets(*from, *to);
-    else follow(*from, *to, EdgeKind::stream, kNoLimit, true);
+    else take_over(follow(*from, *to, kNoLimit, true), EdgeKind::stream);
     end_of_stream(*from, *to);
   }
 }
@@ -328,7 +204,7 @@ void Matcher::match_pipes() {
       pipes[{facts_.nodes[channel.node].host, channel.device, channel.inode}].channels.push_back(index);
   }
   for (const auto& [key, all] : pipes) {
-    follow(all, all, EdgeKind::pipe, kNoLimit, true);
+    take_over(follow(all, all, kNoLimit, true), EdgeKind::pipe);
     StreamEnd writers;
     for (uint32_t index : all.channels)
       if (facts_.channel(index).can_write || !facts_.channel(index).out.empty()) writers.channels.push_back(index);
@@ -374,14 +250,15 @@ void Matcher::match_inet_streams() {
   auto sooner = [](const StreamEnd* end) { return end->opened; };
   for (auto& [address, list] : by_local) std::ranges::stable_sort(list, {}, sooner);
   std::ranges::stable_sort(ends, {}, sooner);
-  auto pair_up = [&](auto&& may_be_ends) {
+  auto agree = [&](const StreamEnd& end, const StreamEnd& other) { return follow_both(end, other, kProbeBytes).fits; };
+  auto pair_up = [&](auto&& may_be_ends, auto&& agree) {
     for (StreamEnd* end : ends) {
       if (end->joined || !end->remote.known()) continue;
       auto candidates = by_local.find(place(*end, end->remote));
       if (candidates == by_local.end()) continue;
       for (StreamEnd* other : candidates->second) {
         if (other == end || other->joined || !may_be_ends(*end, *other)) continue;
-        if (!opened_in_order(*end, *other) || !follow_both(*end, *other, kProbeBytes).fits) continue;
+        if (!opened_in_order(*end, *other) || !agree(*end, *other)) continue;
         join(*end, *other);
         break;
       }
@@ -391,10 +268,18 @@ void Matcher::match_inet_streams() {
   pair_up([](const StreamEnd& end, const StreamEnd& other) {
     // A connection in progress did not know its peer's name yet.
     return other.remote.known() ? other.remote == end.local : is_initiator(other);
-  });
+  }, agree);
+  // Two that name each other, and nobody else does: where their bytes part, somebody who is not recorded wrote or read some of them.
+  auto namesakes = [&](const StreamEnd& end) {
+    return std::ranges::count_if(by_local[place(end, end.local)], [&](const StreamEnd* other) { return other->remote == end.remote; });
+  };
+  pair_up([&](const StreamEnd& end, const StreamEnd& other) { return other.remote == end.local && namesakes(end) == 1 && namesakes(other) == 1; },
+          [&](const StreamEnd& end, const StreamEnd& other) {
+            return follow(end, other, kTranslatedBytes, true).verified + follow(other, end, kTranslatedBytes, true).verified >= kLeastContent;
+          });
   // Where the address connected to is rewritten on the way (DNAT), the acceptor still names the initiator.
   by_ = MatchedBy::one_address;
-  pair_up([](const StreamEnd& end, const StreamEnd& other) { return is_acceptor(end) && is_initiator(other); });
+  pair_up([](const StreamEnd& end, const StreamEnd& other) { return is_acceptor(end) && is_initiator(other); }, agree);
 }
 
 // When the connection was asked for, or taken. On the reference line where hosts can be compared, else on its own host's.
@@ -422,15 +307,14 @@ void Matcher::match_translated() {
   constexpr size_t kMaxLengths = 64, kMaxCandidates = 16;
   for (StreamEnd* end : left) {
     for (uint32_t index : end->channels) {
-      Writer writer{index, &facts_.channel(index).out, 0, facts_.channel(index).out_seed};
-      const Transfer* first = writer.peek();
-      if (!first || writer.seed != 0 || (lengths.size() >= kMaxLengths && !lengths.contains(first->length))) continue;
+      const Transfer* first = first_send(facts_.channel(index));
+      if (!first || (lengths.size() >= kMaxLengths && !lengths.contains(first->length))) continue;
       lengths.insert(first->length);
       by_first_chunk[{first->length, first->hash}].push_back(end);
     }
   }
   for (StreamEnd* end : left) {
-    ReceivedBytes received(facts_, *end);
+    ReceivedBytes received(facts_, end->channels);
     StreamEnd* best = nullptr;
     uint64_t most = 0;  // bytes verified; of equals the first opened
     size_t tried = 0;

@@ -294,7 +294,7 @@ std::string describe(const NodeEnd& end) {
     case NodeEnd::How::collector:
       return end.detail ? fmt::format("stopped by friday record with {}", signal_text(static_cast<int>(end.detail)))
                         : "stopped by friday record";
-    case NodeEnd::How::unhandled: return ended_at_call_text(static_cast<unsigned>(end.detail));
+    case NodeEnd::How::unhandled: return ended_at_call_text(static_cast<unsigned>(end.detail), end.text);
     case NodeEnd::How::replaced: 
       if (end.detail) return fmt::format("executed a program that is not recorded: {}", end.text);
       return end.text.empty() ? "replaced by another program (execve)" : fmt::format("replaced by {} (execve)", end.text);

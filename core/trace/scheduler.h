@@ -9,6 +9,7 @@
 #include <queue>
 #include <vector>
 
+#include "core/trace/facts.h"
 #include "core/trace/logical_time.h"
 
 namespace friday {

@@ -44,11 +44,12 @@ def _current() -> Session:
     return session
 
 
-def open(recording: str | os.PathLike[str], *, nodes: str | None = None, sync: str = "clock", symbols: Sequence[str] = ()) -> Session:
+def open(recording: str | os.PathLike[str], *, nodes: str | None = None, sync: str = "clock", symbols: Sequence[str] = (),
+         unconfined: bool = False) -> Session:
     """A Session on a recording, at its start, which becomes `friday.session`: for an interpreter of your own, cell by cell.
     The options and what is raised as of Session."""
     global session
-    session = Session(recording, nodes=nodes, sync=sync, symbols=symbols)
+    session = Session(recording, nodes=nodes, sync=sync, symbols=symbols, unconfined=unconfined)
     if hasattr(sys, "ps1") or sys.flags.interactive:  # the nodes' gdbs connect while the prompt waits
         import _friday
         _friday.pump_while_idle(session.backend)

@@ -6,7 +6,7 @@ from typing import Any, Callable, Hashable, Iterator, Mapping, Protocol, Sequenc
 __version__: str
 session: Session | None
 
-def open(recording: str | os.PathLike[str], *, nodes: str | None=None, sync: str='clock', symbols: Sequence[str]=()) -> Session: ...
+def open(recording: str | os.PathLike[str], *, nodes: str | None=None, sync: str='clock', symbols: Sequence[str]=(), unconfined: bool=False) -> Session: ...
 
 class Session:
     recording: str
@@ -28,7 +28,7 @@ class Session:
     finished: bool
     restarts: int
     namespace: dict[str, Any]
-    def __init__(self, backend: Backend | str | os.PathLike[str], *, nodes: str | None=None, sync: str='clock', console: bool=False, symbols: Sequence[str]=()) -> None: ...
+    def __init__(self, backend: Backend | str | os.PathLike[str], *, nodes: str | None=None, sync: str='clock', console: bool=False, symbols: Sequence[str]=(), unconfined: bool=False) -> None: ...
     @property
     def node(self) -> Node: ...
     @node.setter

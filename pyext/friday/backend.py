@@ -3,7 +3,7 @@
 `Session` (session.py) is written against the protocol `Backend` only; tests/unit/fake_backend.py is another
 implementation, in memory. The backend knows nothing of handlers, of `@` syntax or of the namespace.
 
-It is made by `_friday.Session(recording: str, nodes: str | None, sync: str, symbols: list[str])`: the path, a node list or None
+It is made by `_friday.Session(recording: str, nodes: str | None, sync: str, symbols: list[str], unconfined: bool)`: the path, a node list or None
 for all, "clock", "causal" or "free", and directories of separate debug information; it raises BadRecording, NoNode, UsageError and ComponentDied.
 
 Rules for all methods:
@@ -59,7 +59,7 @@ class Stop(Protocol):
     """Why `resume` returned. Attributes that make no sense for the kind are None, `ids` is then empty."""
     kind: str
     """breakpoint | watch | timer: `ids` is not empty; exit: `node` ended, the group can go on; end: the end of the
-    recording; divergence: nothing can go on; interrupt: Ctrl-C or `interrupt()`; pause: the timeout of `resume`;
+    recording; divergence: nothing can go on; failure: the same, but the recording has nothing to do with it; interrupt: Ctrl-C or `interrupt()`; pause: the timeout of `resume`;
     step: `step` is done; reached: `run_to` is done. At `timer` and `reached` the node stands before an event, and
     `logical_time` is that event's: all before it in the group's order is done."""
     ids: tuple[int, ...]  # all enabled stop points hit by this event, ascending; conditions held, ignore counts used
@@ -71,7 +71,7 @@ class Stop(Protocol):
     logical_time: LogicalTime
     real_time: float  # seconds since the epoch on the node's clock, as recorded
     event: int | None  # index of the node's event at or before the stop
-    message: str | None  # exit: how it ended; divergence: the diff; else what the user should know (a bad condition)
+    message: str | None  # exit: how it ended; divergence: the diff; failure: what is lost; else what the user should know (a bad condition)
     divergence: Mapping[str, Any] | None  # what `errors.Divergence` takes besides its message
 
 
@@ -82,7 +82,7 @@ class Backend(Protocol):
     def nodes(self) -> Sequence[NodeInfo]:
         """All nodes of the recording by ascending id, whether started or not."""
     def states(self) -> Sequence[str]:
-        """For each node of `nodes()`: "not started", "alive", "ended" or "diverged", at the current logical time."""
+        """For each node of `nodes()`: "not started", "alive", "ended", "diverged" or "failed", at the current logical time."""
     def undescribed(self) -> Sequence[int]:
         """Ids of the nodes whose program has no debug information anywhere, ascending."""
     def alive(self) -> Sequence[int]:

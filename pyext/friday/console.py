@@ -303,10 +303,10 @@ def explain(error: BaseException, session: Session | None = None) -> str:
 
 
 def open_console(recording: str, *, nodes: str | None = None, sync: str = "clock", terminal: bool = False,
-                 batch: bool = False, symbols: Sequence[str] = ()) -> "Console | int":
+                 batch: bool = False, symbols: Sequence[str] = (), unconfined: bool = False) -> "Console | int":
     """The console of a command line, or an exit code when the recording cannot be opened."""
     try:
-        session = open_session(recording, nodes, sync, console=True, symbols=symbols)
+        session = open_session(recording, nodes, sync, console=True, symbols=symbols, unconfined=unconfined)
         if not terminal and (text := undescribed(session)):
             print(f"friday: {text}", file=sys.stderr)
         return Console(session, terminal=terminal, batch=batch)

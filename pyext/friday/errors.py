@@ -143,6 +143,11 @@ class Divergence(Error):
         self.chain = [CodePlace(**place) for place in chain]
         self.events = [NearEvent(**near) for near in events]
 
+    @classmethod
+    def _of(cls, message: str, report: Mapping[str, Any]) -> "Divergence":
+        """From the core's report, the one that `friday verify --json` prints too."""
+        return cls(message, **{"node_name" if key == "name" else key: value for key, value in report.items() if key != "text"})
+
     def __str__(self) -> str:
         return self.message or super().__str__()
 
@@ -153,8 +158,12 @@ class BadRecording(Error):
 
 
 class ComponentDied(Error):
-    """gdb, a node's process or another part of Friday ended by itself."""
+    """gdb, a node's process or another part of Friday ended, which the recording has nothing to do with: the replay has failed, it has
+    neither ended nor diverged."""
     code = "component_died"
+
+    def __str__(self) -> str:
+        return self.message if self.message.startswith("node ") else super().__str__()
 
 
 class Unsupported(Error):

@@ -41,7 +41,7 @@ class Node(int):
 
     @property
     def state(self) -> str:
-        """"not started", "alive", "ended", or "diverged" where its replay left the recording, now."""
+        """"not started", "alive", "ended", "diverged" where its replay left the recording, or "failed" where its process was lost, now."""
         return self.session.nodes.states()[self]
 
     @property

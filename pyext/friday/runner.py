@@ -31,10 +31,10 @@ class FirstViolation(BaseException):
 
 
 def open_session(recording: str, nodes: str | None, sync: str, *, console: bool = False,
-                 symbols: Sequence[str] = ()) -> Session:
+                 symbols: Sequence[str] = (), unconfined: bool = False) -> Session:
     """The session of a command line. Raises Refused."""
     try:
-        return Session(recording, nodes=nodes, sync=sync, console=console, symbols=symbols)
+        return Session(recording, nodes=nodes, sync=sync, console=console, symbols=symbols, unconfined=unconfined)
     except ImportError as error:
         raise Refused(BAD_INPUT, f"this build has no replay core that Python can load: {error}") from error
     except ComponentDied as error:
@@ -45,7 +45,7 @@ def open_session(recording: str, nodes: str | None, sync: str, *, console: bool 
 
 def main(scripts: Sequence[str], recordings: Sequence[str], *, nodes: str | None = None, sync: str = "clock",
          json_path: str | None = None, junit_path: str | None = None, args: Sequence[str] = (), symbols: Sequence[str] = (),
-         stop_at_first: bool = False, jobs: int | None = None, worker: int | None = None, executable: str = "") -> int:
+         unconfined: bool = False, stop_at_first: bool = False, jobs: int | None = None, worker: int | None = None, executable: str = "") -> int:
     """The command `friday run`: each script on each recording, with a progress line on a terminal; returns the exit code.
     What keeps the scripts from running at all is said and written to json_path too. worker: the descriptor to which this
     process, one run of a batch, tells how it goes."""
@@ -64,12 +64,12 @@ def main(scripts: Sequence[str], recordings: Sequence[str], *, nodes: str | None
             return _refuse(pairs, f"cannot write {path}: {error.strerror}", None)
     if len(pairs) > 1:
         options = [*(["--node", nodes] if nodes else []), "--sync", sync, *(word for path in symbols for word in ("--symbols", path)),
-                   *(["--stop-at-first"] if stop_at_first else [])]
+                   *(["--unconfined"] if unconfined else []), *(["--stop-at-first"] if stop_at_first else [])]
         batch = Batch(pairs, lambda pair, fd: [executable, "run", pair.script, pair.recording, "--worker", str(fd), *options, "--", *args])
         batch.run(jobs or len(os.sched_getaffinity(0)))
         print("\n".join(reports.summary_lines(pairs, batch.labels, time.monotonic() - began)), file=sys.stderr)
     else:
-        _run_one(pairs[0], nodes, sync, args, symbols, stop_at_first, Channel(worker) if worker is not None else None)
+        _run_one(pairs[0], nodes, sync, args, symbols, unconfined, stop_at_first, Channel(worker) if worker is not None else None)
     return max(reports.worst(pairs), _written(reports.write_json, json_path, pairs), _written(reports.write_junit, junit_path, pairs))
 
 
@@ -80,13 +80,13 @@ def _refuse(pairs: Sequence[Outcome], message: str, json_path: str | None) -> in
     return max(BAD_INPUT, _written(reports.write_json, json_path, pairs))
 
 
-def _run_one(run: Outcome, nodes: str | None, sync: str, args: Sequence[str], symbols: Sequence[str], stop_at_first: bool,
-             channel: Channel | None) -> None:
+def _run_one(run: Outcome, nodes: str | None, sync: str, args: Sequence[str], symbols: Sequence[str], unconfined: bool,
+             stop_at_first: bool, channel: Channel | None) -> None:
     """A run in this process."""
     began = time.monotonic()
     line = ProgressLine(sys.stderr)
     try:
-        session = open_session(run.recording, nodes, sync, symbols=symbols)
+        session = open_session(run.recording, nodes, sync, symbols=symbols, unconfined=unconfined)
     except Refused as refused:
         print(f"friday: {refused}", file=sys.stderr)
         run.ended(refused.code, str(refused))

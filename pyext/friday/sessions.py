@@ -24,7 +24,7 @@ import time
 from typing import Any, Callable, Sequence
 
 from .backend import Backend, Stop
-from .errors import BadExpression, Divergence, NoSymbol, UsageError
+from .errors import BadExpression, ComponentDied, Divergence, NoSymbol, UsageError
 from .handlers import Continue, Handler, compile_script, cont, register_source
 from .language import Decoders, Plans, c_text, hidden_names, make_read
 from .messages import Message, with_nodes
@@ -190,15 +190,16 @@ class Session:
 
     nodes: the node list to replay (all by default); sync: "clock", "causal" or "free"; console: handlers set by
     commands stop the group unless they execute `cont`, and `run` returns on Ctrl-C instead of raising; symbols:
-    directories with `.build-id/` of separate debug information, searched before /usr/lib/debug. Raises
-    BadRecording, UsageError, NoNode."""
+    directories with `.build-id/` of separate debug information, searched before /usr/lib/debug; unconfined: without the
+    filter of system calls that keeps what the recording runs from this machine (docs/security.md), for one that is
+    trusted. Raises BadRecording, UsageError, NoNode."""
 
     def __init__(self, backend: "Backend | str | os.PathLike[str]", *, nodes: str | None = None, sync: str = "clock",
-                 console: bool = False, symbols: Sequence[str] = ()) -> None:
+                 console: bool = False, symbols: Sequence[str] = (), unconfined: bool = False) -> None:
         self.recording: str = os.fspath(backend) if isinstance(backend, (str, os.PathLike)) else ""  # its path
         if isinstance(backend, (str, os.PathLike)):
             import _friday  # the core; not needed with a backend that is open
-            backend = _friday.Session(os.fspath(backend), nodes, sync, list(symbols))
+            backend = _friday.Session(os.fspath(backend), nodes, sync, list(symbols), unconfined)
         self.backend: Backend = backend  # the core itself
         self.console = console
         self.collecting = False  # assertions in handlers become violations instead of leaving run()
@@ -649,7 +650,11 @@ class Session:
         if stop.kind == "divergence":
             altered = "".join(f"{node!r} was altered since {since}\n" for node, since in self.altered.items())
             about = stop.divergence or {"node": stop.node, "event": stop.event}
-            raise Divergence(altered + (stop.message or "the replay diverged"), **about)
+            raise Divergence._of(altered + (stop.message or "the replay diverged"), about)
+        if stop.kind == "failure":
+            error = ComponentDied(stop.message or "the replay cannot go on")
+            error.node, error.event = stop.node, stop.event
+            raise error
         if stop.kind == "interrupt" and not self.console:
             raise KeyboardInterrupt
         if stop.kind == "end":

@@ -13,6 +13,7 @@ import time
 
 import pytest
 from debug_support import BUILD, friday, opened, record_once, run_to_end  # noqa: F401
+from native_gdb import no_calls
 
 pytestmark = pytest.mark.limit(120)
 
@@ -169,7 +170,7 @@ def test_steps(program, opened):
 def inside(program):
     """(functions to break at, expressions to read there)"""
     if "cxx" in program[0].name:
-        return {"measure(int)": ["x"], "measure(double)": ["x"], "measure(shapes::Shape const&)": ["shape.sides", "shape.name.size()", "shape"],
+        return {"measure(int)": ["x"], "measure(double)": ["x"], "measure(shapes::Shape const&)": ["shape.sides", *([] if no_calls() else ["shape.name.size()"]), "shape"],
                 "shapes::Shape::Shape": ["count"], "shapes::Square::area": ["edge", "*this", "this->sides"], "shapes::inner::area": ["a", "b", "a*b"],
                 "largest<long>": ["a", "b"], "thrice": ["x"], "throws": ["which"], "shapes::Shape::operator+=": ["more", "sides"], "all_started": ["total"]}
     return {"square": ["x", "x + 1", "$rdi"], "sum_squares": ["n"], "factorial": ["n", "n == 2"], "scale": ["by", "ratio", "by * 2"], "move": ["*point", "point->name", "by"],
@@ -236,6 +237,9 @@ def calls(program):
 
 
 def test_calls(program, opened):
+    if no_calls():
+        pytest.skip(no_calls())
+
     def script(gdb):
         cxx = "cxx" in program[0].name
         gdb.ask("-break-insert use_inline" if cxx else "-break-insert walk")
@@ -291,7 +295,7 @@ def command_lines(program):
     cxx = "cxx" in program[0].name
     lines = ["break main", RUN, "info line", "next", "step", f"advance {'measure' if cxx else 'factorial'}", "info args", "backtrace", "finish", "next",
              f"tbreak {'shapes::inner::area' if cxx else 'walk'}", "continue", "backtrace", "up", "info locals", "down", "watch total", "continue", "continue",
-             "info watchpoints", "delete 3", "print total", "ptype total", *[f"print {call}".replace('\\"', '"') for call in calls(program)], "advance all_started", "thread apply all -q -s print own", "until", "next", "info symbol all_started", "output total"]
+             "info watchpoints", "delete 3", "print total", "ptype total", *[f"print {call}".replace('\\"', '"') for call in ([] if no_calls() else calls(program))], "advance all_started", "thread apply all -q -s print own", "until", "next", "info symbol all_started", "output total"]
     return lines
 
 
@@ -321,7 +325,7 @@ def test_the_command_line(program, opened):
     session = opened(program[1])
     replay = cli(program, opened, session.nodes[0].endpoint, session)
     assert replay == native
-    assert any("Old value" in line for line in native) and len(native) > 50
+    assert any("Old value" in line for line in native) and len(native) > 40
 
 
 # ---- Beside Friday

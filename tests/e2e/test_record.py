@@ -379,6 +379,35 @@ def test_program_that_goes_on_after_ctrl_c(recorder, teller, tmp_path):
     recorder.verify(tmp_path / "rec")
 
 
+def test_nodes_of_a_group_may_make_sessions(recorder, targets, tmp_path):
+    """No node leads its process group, so setsid(2) is not refused; what has left it so is ended with the group all the same."""
+    file = tmp_path / "told"
+    running = recorder.start_record({"node": [{"name": "it", "command": [str(targets / "sessions"), "daemon", str(file)]},
+                                              {"name": "other", "command": [str(targets / "sessions")]}]})
+    wait_until(lambda: file.exists() and file.read_text() == "begun ", "the daemon does not begin")
+    running.interrupt()
+    recording = recorder.finish_record(running, 30)
+    assert recording.returncode == 0 and recording.stdout == "SUCCESS\n" * 2, recording.stderr
+    assert file.read_text() == "begun ended"
+    recorder.none_left()
+    sessions = [recorder.run([recorder.friday, "dump", recording.path, "--node", name]).stdout for name in ("it", "other")]
+    assert all(re.search(r"setsid\(\) = \d", text) for text in sessions), "each node is the leader of its group"
+    recorder.verify(recording)
+
+
+def test_signal_to_the_group_is_the_groups(recorder, teller):
+    """What the whole process group is sent the program has got; it is not passed on once more. What only the recorder is sent is."""
+    running = recorder.start_record(teller("SIGUSR1", "SIGUSR2"), name="it")
+    assert running.process.stdout.readline() == "ready\n"
+    os.killpg(running.pid, signal.SIGUSR1)
+    assert running.process.stdout.readline() == "SIGUSR1\n"
+    running.signal(signal.SIGUSR2)
+    assert running.process.stdout.readline() == "SIGUSR1 SIGUSR2\n"
+    recording = recorder.finish_record(running, 20)
+    assert recording.returncode == 0 and recording.stdout == ""
+    recorder.verify(recording)
+
+
 def test_closed_terminal_ends_the_group(recorder, worker):
     command, file = worker()
     running = recorder.start_record({"node": [{"name": "it", "command": list(map(str, command))}]})

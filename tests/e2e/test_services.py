@@ -13,7 +13,7 @@ from conftest import wait_until
 
 PYTHON = "/usr/bin/python3"
 REFUSE = pathlib.Path(__file__).with_name("refuse_calls.py")
-PTRACE, PERSONALITY, MEMFD, PRCTL, PERF, AFFINITY, UFFD = 101, 135, 319, 157, 298, 203, 323
+PTRACE, PERSONALITY, MEMFD, PRCTL, PERF, AFFINITY, UFFD, SECCOMP = 101, 135, 319, 157, 298, 203, 323, 317
 DISPATCH = f"{PRCTL}=59"
 
 # Works until it is told to stop; each round reads 1000 bytes.
@@ -75,7 +75,7 @@ def test_doctor_finds_that_this_machine_works(recorder, doctor):
 
 @pytest.mark.parametrize("call, name, record, replay", [
     (PTRACE, "tracing a child (ptrace)", True, False), (MEMFD, "files in memory (memfd)", True, False),
-    (DISPATCH, "Syscall User Dispatch", False, False), (AFFINITY, "choosing processors", True, True),
+    (SECCOMP, "filters of system calls", True, False), (DISPATCH, "Syscall User Dispatch", False, False), (AFFINITY, "choosing processors", True, True),
     (PERSONALITY, "personality", True, True), (PERF, "hardware counters", True, True), (UFFD, "userfaultfd", True, True)])
 def test_doctor_under_a_filter(doctor, call, name, record, replay):
     before, answer = doctor(), doctor(call)
@@ -88,7 +88,7 @@ def test_doctor_under_a_filter(doctor, call, name, record, replay):
 def test_the_same_words_when_it_happens(recorder, doctor, tmp_path):
     """What doctor says in advance is what record and replay say then."""
     recording = recorder.record(["/bin/echo", "x"], name="it")
-    for call, name in (PTRACE, "tracing a child (ptrace)"), (MEMFD, "files in memory (memfd)"):
+    for call, name in (PTRACE, "tracing a child (ptrace)"), (MEMFD, "files in memory (memfd)"), (SECCOMP, "filters of system calls"):
         message = doctor(call)["by_name"][name]["message"]
         done = recorder.run([PYTHON, REFUSE, str(call), "--", recorder.friday, "verify", recording.path])
         assert done.returncode == 2 and message in done.stderr, done.stderr
@@ -146,6 +146,14 @@ def test_a_recorder_that_gets_no_thread_goes_on(recorder, tmp_path):
     node = path / "nodes" / "0"
     assert not (node / "trace.zst").exists() and (node / "trace").read_bytes()[208:212] == bytes(4), "readers must not think that it is being compressed"
     recorder.verify(path)
+
+
+def test_without_filters_only_what_is_trusted_replays(recorder):
+    recording = recorder.record(["/bin/echo", "x"])
+    refusing = [PYTHON, REFUSE, str(SECCOMP), "--", recorder.friday, "verify", recording.path]
+    assert recorder.run(refusing).returncode == 2
+    done = recorder.run([*refusing, "--unconfined"])
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_record_works_where_doctor_says_so(recorder, tmp_path):

@@ -27,6 +27,7 @@ def test_router_and_workers(recorder, ports, place, count):  # noqa: F811
     check(recorder, recording)
 
 
+@pytest.mark.full
 @pytest.mark.limit(200)
 @pytest.mark.parametrize("fault", [False, True])
 def test_money_and_tokens_are_conserved_at_every_cut(recorder, ports, place, fault):  # noqa: F811

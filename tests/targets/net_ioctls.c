@@ -71,6 +71,39 @@ static void about_device(int fd) {
   printf("driver '%s' link %u features %u times %u\n", driver.driver, link.data, set.count, times.so_timestamping);
 }
 
+// Queries that some devices answer, of all that there are.
+static void about_all_devices(int fd) {
+  static struct {
+    struct ethtool_rxnfc head;
+    unsigned rules[64];
+  } rings = {.head = {.cmd = ETHTOOL_GRXRINGS}}, hashes = {.head = {.cmd = ETHTOOL_GRXFH, .flow_type = TCP_V4_FLOW}}, count = {.head = {.cmd = ETHTOOL_GRXCLSRLCNT}};
+  static struct {
+    struct ethtool_rxfh head;
+    unsigned table[256];
+  } spread = {.head = {.cmd = ETHTOOL_GRSSH}};
+  static struct {
+    struct ethtool_rxfh_indir head;
+    unsigned table[256];
+  } indirect = {.head = {.cmd = ETHTOOL_GRXFHINDIR}};
+  struct ethtool_eee energy = {.cmd = ETHTOOL_GEEE};
+  struct ethtool_fecparam correction = {.cmd = ETHTOOL_GFECPARAM};
+  struct ethtool_modinfo module = {.cmd = ETHTOOL_GMODULEINFO};
+  void* commands[] = {&rings, &hashes, &count, &spread, &indirect, &energy, &correction, &module};
+  struct if_nameindex* all = if_nameindex();
+  CHECK(all);
+  unsigned long sum = 0;
+  for (struct if_nameindex* each = all; each->if_index; each++)
+    for (unsigned i = 0; i < sizeof commands / sizeof *commands; i++) {
+      struct ifreq request = {.ifr_data = commands[i]};
+      strncpy(request.ifr_name, each->if_name, IFNAMSIZ - 1);
+      sum = sum * 31 + (unsigned long)ioctl(fd, SIOCETHTOOL, &request);
+      for (unsigned n = 0; n < 16; n++) sum = sum * 31 + ((unsigned char*)commands[i])[n];
+    }
+  if_freenameindex(all);
+  const int quiet = open("/dev/null", O_WRONLY);
+  CHECK(quiet >= 0 && write(quiet, &sum, sizeof sum) == sizeof sum && close(quiet) == 0);
+}
+
 static void netlink(void) {
   int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
   struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
@@ -212,6 +245,7 @@ int main(void) {
   CHECK(fd >= 0);
   interfaces(fd);
   about_device(fd);
+  about_all_devices(fd);
   close(fd);
   netlink();
   raw();

@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
 
 #include "check.h"
 
@@ -88,13 +90,13 @@ __attribute__((used, noinline)) long length_of(const char* text) { return (long)
 __attribute__((used, noinline)) long number_of(const char* text) { return strtol(text, NULL, 10); }
 __attribute__((used, noinline)) long nested_of(long a) { return sum_of(a, 1, 2, 3, 4, 1) + sum_of(a, 0, 0, 0, 0, 0); }
 
-// The number of calls that did as they should: of five.
+// The number of calls that did as they should where nothing may be had from outside the process: of five.
 __attribute__((used)) int calls_now(void) {
   int p[2], good = 0;
-  char text[8] = "";
-  good += pipe(p) == 0;
-  good += write(p[1], "native", 6) == 6 && read(p[0], text, sizeof text) == 6 && strcmp(text, "native") == 0;
-  good += close(p[0]) == 0 && close(p[1]) == 0;
+  struct timespec now = {0, 0};
+  good += pipe(p) == -1 && errno == EPERM;
+  good += open("/dev/null", O_RDONLY) == -1 && errno == EPERM;
+  good += syscall(SYS_clock_gettime, CLOCK_REALTIME, &now) == 0 && now.tv_sec > 0;
   void* page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   good += page != MAP_FAILED && munmap(page, 4096) == 0;
   good += fork() == -1;

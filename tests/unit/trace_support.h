@@ -150,6 +150,9 @@ class Script {
     return part;
   }
 
+  // What the next send is chained to.
+  void set_chain(uint64_t channel, uint64_t hash) { out_[channel].hash = hash; }
+
   // `at` is the return; the call entered `waited` earlier.
   uint64_t receive(uint64_t at, uint64_t channel, const std::string& text, const format::Endpoint* from = nullptr,
                    uint16_t flags = 0, uint64_t waited = 10) {

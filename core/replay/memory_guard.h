@@ -1,0 +1,44 @@
+// Looks after the memory of all replayed processes together: a recording is a stranger's, and one process that takes all there is takes
+// it from the user's own. A thread of its own looks a few times a second and tells the owner once.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+
+namespace friday {
+
+class MemoryGuard {
+ public:
+  // `exceeded` is called on the guard's thread, once.
+  explicit MemoryGuard(std::function<void()> exceeded);
+  ~MemoryGuard();
+
+  // Any thread.
+  void watch(pid_t process);
+  void forget_all();
+  bool exceeded() const { return exceeded_; }
+  std::string describe() const;  // a sentence, once exceeded
+
+ private:
+  void look();
+  uint64_t held_by_all(const std::set<pid_t>& processes) const;
+
+  std::function<void()> tell_;
+  const uint64_t limit_;  // bytes
+  std::atomic<bool> exceeded_ = false;
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stop_ = false;
+  std::set<pid_t> processes_;
+  std::thread thread_;  // the last: what it uses is there before it. Not joinable where the system gives none: then nobody looks
+};
+
+}  // namespace friday

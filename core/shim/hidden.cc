@@ -1,0 +1,86 @@
+// What the loader tells the program about the shim. It stands in the loader's list, as every library does, and dl_iterate_phdr(3) shows it.
+// A program that looks there for memory to read, as a garbage collector does for roots, would find the shim's data, which is not the
+// same at replay. So the loader is given program headers of the shim in which nothing can be written.
+#include "core/shim/runtime.h"
+
+namespace friday::shim {
+
+namespace {
+
+struct Header {  // Elf64_Ehdr, as far as it is needed
+  uint8_t ident[16];
+  uint16_t type, machine;
+  uint32_t version;
+  uint64_t entry, program_headers, sections;
+  uint32_t flags;
+  uint16_t size, program_header_size, program_header_count;
+};
+struct ProgramHeader {  // Elf64_Phdr
+  uint32_t type, flags;
+  uint64_t offset, address, physical, file_size, memory_size, align;
+};
+constexpr uint32_t kNull = 0, kLoad = 1, kDynamic = 2, kPhdr = 6, kRelro = 0x6474e552, kWritable = 2;
+
+struct Dynamic {
+  int64_t tag;
+  uint64_t value;
+};
+constexpr int64_t kDebug = 21;
+
+// struct r_debug and struct link_map of <link.h>; musl's struct dso begins with the same fields.
+struct LinkMap {
+  uint64_t base;
+  const char* name;
+  const Dynamic* dynamic;
+  LinkMap *next, *previous;
+};
+struct Debug {
+  int version;
+  LinkMap* first;
+};
+
+constexpr unsigned kMostHeaders = 16;
+ProgramHeader shown[kMostHeaders];
+
+LinkMap* first_library(const uint64_t* auxv) {
+  const ProgramHeader* headers = nullptr;
+  uint64_t count = 0, base = 0;
+  for (; *auxv; auxv += 2) {
+    if (auxv[0] == 3 /* AT_PHDR */) headers = (const ProgramHeader*)auxv[1];
+    if (auxv[0] == 5 /* AT_PHNUM */) count = auxv[1];
+  }
+  for (uint64_t i = 0; i < count; i++)
+    if (headers[i].type == kPhdr) base = (uint64_t)headers - headers[i].address;
+  for (uint64_t i = 0; i < count; i++) {
+    if (headers[i].type != kDynamic) continue;
+    for (const Dynamic* d = (const Dynamic*)(base + headers[i].address); d->tag; d++)
+      if (d->tag == kDebug && d->value) return ((const Debug*)d->value)->first;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void hide_data(const uint64_t* auxv) {
+  const Header* header = (const Header*)__ehdr_start;
+  const ProgramHeader* own = (const ProgramHeader*)(__ehdr_start + header->program_headers);
+  if (header->program_header_count > kMostHeaders) return;
+  for (unsigned i = 0; i < header->program_header_count; i++) {
+    shown[i] = own[i];
+    if ((own[i].type == kLoad && own[i].flags & kWritable) || own[i].type == kRelro) shown[i].type = kNull;
+  }
+  LinkMap* library = first_library(auxv);
+  while (library && library->base != (uint64_t)__ehdr_start) library = library->next;
+  if (!library) return;
+  // Where behind its public fields the loader keeps the address of the headers depends on its version.
+  uint64_t words[160];
+  const uint64_t to[2] = {(uint64_t)words, sizeof words}, from[2] = {(uint64_t)(library + 1), sizeof words};
+  const long got = native(310 /* process_vm_readv */, native(39), to, 1, from, 1, 0);
+  for (long i = 0; i < got / 8; i++)
+    if (words[i] == (uint64_t)own) {
+      ((uint64_t*)(library + 1))[i] = (uint64_t)shown;
+      return;
+    }
+}
+
+}  // namespace friday::shim

@@ -1,0 +1,206 @@
+// What a call reads from the program's memory, as a hash: stored with the call's event while recording and compared at replay. What
+// is read follows from the call's number (calls.def, INS) or, for CODED ones, from a code among its arguments.
+#include "core/shim/kernel_structs.h"
+#include "core/shim/runtime.h"
+
+namespace friday::shim {
+
+namespace {
+
+constexpr uint64_t kUnreadable = 0xbad;  // hash of inputs that lead nowhere
+
+uint64_t hash_iov(const IoVec* iov, uint64_t count, uint64_t seed) {
+  for (uint64_t i = 0; i < count; i++)
+    if (iov[i].length) seed = hash_bytes((void*)iov[i].base, iov[i].length, seed);
+  return seed;
+}
+
+uint64_t hash_message(const MsgHeader* m, uint64_t hash) {
+  if (m->name && m->name_length) hash = hash_bytes((void*)m->name, m->name_length, hash);
+  hash = hash_iov((const IoVec*)m->iov, m->iov_count, hash);
+  if (m->control && m->control_length) hash = hash_bytes((void*)m->control, m->control_length, hash);
+  return hash;
+}
+
+// The room that a message is given, not what is in it.
+uint64_t hash_room(const MsgHeader* m, uint64_t hash) {
+  const uint64_t words[] = {m->name, m->name ? m->name_length : 0, m->iov, m->iov_count, m->control, m->control_length};
+  hash = hash_bytes(words, sizeof words, hash);
+  return m->iov_count ? hash_bytes((void*)m->iov, m->iov_count * sizeof(IoVec), hash) : hash;
+}
+
+uint64_t hash_aio(uint64_t list, uint64_t count, uint64_t hash) {
+  for (uint64_t i = 0; i < count; i++) {
+    const AioControl* c = ((const AioControl**)list)[i];
+    hash = hash_bytes(c, sizeof *c, hash);
+    if (c->opcode == kAioWrite) hash = hash_bytes((void*)c->buffer, c->bytes, hash);
+    if (c->opcode == kAioWriteVector) hash = hash_iov((IoVec*)c->buffer, c->bytes, hash);
+  }
+  return hash;
+}
+
+uint64_t hash_string(uint64_t address, uint64_t hash) {
+  return readable(address, 1) ? hash_bytes((void*)address, length_of((char*)address), hash) : hash;
+}
+
+uint64_t hash_at(uint64_t address, uint64_t size, uint64_t hash) {
+  return size && readable(address, 1) ? hash_bytes((void*)address, size, hash) : hash;
+}
+
+// A list of strings that ends with NULL, as those of execve(2).
+uint64_t hash_strings(uint64_t list, uint64_t hash) {
+  if (!readable(list, 8)) return hash;
+  uint64_t count = 0;
+  for (const uint64_t* each = (const uint64_t*)list; *each; each++, count++) hash = hash_string(*each, hash);
+  return hash_bytes(&count, sizeof count, hash);
+}
+
+// ---- By a code among the arguments
+
+uint64_t hash_fcntl(const uint64_t* a) {
+  switch ((uint32_t)a[1]) {
+    case 5: case 6: case 7: case 36: case 37: case 38: return hash_at(a[2], 32, 0);  // F_GETLK, F_SETLK, F_SETLKW and F_OFD_*
+    case 15: case 1036: case 1038: return hash_at(a[2], 8, 0);  // F_SETOWN_EX, F_SET_RW_HINT, F_SET_FILE_RW_HINT
+    default: return 0;
+  }
+}
+
+uint64_t hash_prctl(const uint64_t* a) {
+  switch (a[0]) {
+    case 15: return hash_string(a[1], 0);  // PR_SET_NAME
+    case 35: return a[1] == 12 || a[1] == 14 ? hash_at(a[2], a[3], 0) : 0;  // PR_SET_MM: PR_SET_MM_AUXV, PR_SET_MM_MAP
+    case 0x53564d41: return hash_string(a[4], 0);  // PR_SET_VMA: the name
+    default: return 0;
+  }
+}
+
+// Whether a futex(2) has a timeout. One that the shim gives itself (futex.cc) is not the program's.
+bool has_timeout(const uint64_t* a) {
+  const uint64_t operation = a[1] & 127;
+  const bool waits = operation == 0 || operation == 9;  // FUTEX_WAIT, FUTEX_WAIT_BITSET
+  const bool own = a[3] - kAreasAddress < (uint64_t)kMaxThreads * kAreaStride;
+  return waits && a[3] && !own;
+}
+
+// System V IPC: include/uapi/linux/ipc.h, sem.h, shm.h, msg.h.
+uint64_t hash_control(uint64_t command, uint64_t address, uint64_t size) { return (command & 0xff) == 1 /* IPC_SET */ ? hash_at(address, size, 0) : 0; }
+
+uint64_t hash_semctl(const uint64_t* a) {
+  if ((a[2] & 0xff) != 17 /* SETALL: one short a semaphore */) return hash_control(a[2], a[3], 104);
+  // How many semaphores the set has no kernel can be asked at replay: the first one stands for all.
+  return hash_at(a[3], 2, 0);
+}
+
+uint64_t hash_keyctl(const uint64_t* a) {
+  switch (a[0]) {
+    case 1: return hash_string(a[1], 0);                               // JOIN_SESSION_KEYRING
+    case 2: case 12: return hash_at(a[2], a[3], 0);                    // UPDATE, INSTANTIATE
+    case 10: return hash_string(a[3], hash_string(a[2], 0));           // SEARCH
+    case 20: return hash_at(a[2], a[3] * sizeof(IoVec), 0);            // INSTANTIATE_IOV
+    case 23: return hash_at(a[1], 12, 0);                              // DH_COMPUTE
+    case 24: return hash_string(a[3], 0);                              // PKEY_QUERY
+    case 25: case 26: case 27: case 28: return hash_string(a[2], hash_at(a[1], 20, 0));  // PKEY_ENCRYPT, ...
+    case 29: return hash_string(a[3], hash_string(a[2], 0));           // RESTRICT_KEYRING
+    default: return 0;
+  }
+}
+
+uint64_t hash_fsconfig(const uint64_t* a) {
+  const uint64_t hash = hash_string(a[2], 0);
+  switch ((uint32_t)a[1]) {
+    case 1: case 3: case 4: return hash_string(a[3], hash);  // FSCONFIG_SET_STRING, SET_PATH, SET_PATH_EMPTY
+    case 2: return hash_at(a[3], (uint32_t)a[4], hash);      // FSCONFIG_SET_BINARY
+    default: return hash;
+  }
+}
+
+// The length that is offered, and what a few options read first.
+uint64_t hash_getsockopt(const uint64_t* a) {
+  if (!readable(a[4], 4)) return 0;
+  const uint32_t length = *(const uint32_t*)a[4];
+  constexpr uint32_t kMost = 64;
+  return hash_at(a[3], min(length, kMost), hash_bytes(&length, sizeof length, 0));
+}
+
+uint64_t hash_coded(const CallFrame* frame) {
+  const uint64_t* a = arguments_of(frame);
+  switch (frame->rax) {
+    case 15: return signal_frame_hash(frame);
+    case 16: return ioctl_input_hash(a);
+    case 31: return hash_control(a[1], a[2], 112);
+    case 55: return hash_getsockopt(a);
+    case 59: return hash_strings(a[2], hash_strings(a[1], hash_string(a[0], 0)));
+    case 66: return hash_semctl(a);
+    case 71: return hash_control(a[1], a[2], 120);
+    case 72: return hash_fcntl(a);
+    case 157: return hash_prctl(a);
+    case 202: return hash_at(a[3], 16, 0);
+    case 240: return hash_at(a[1] & 0100 /* O_CREAT */ ? a[3] : 0, 64, hash_string(a[0], 0));
+    case 250: return hash_keyctl(a);
+    case 322: return hash_strings(a[3], hash_strings(a[2], hash_string(a[1], 0)));
+    case 431: return hash_fsconfig(a);
+    case 445: return hash_at(a[2], a[1] == 2 /* LANDLOCK_RULE_NET_PORT */ ? 16 : 12, 0);
+    default: return 0;
+  }
+}
+
+uint64_t hash_of_inputs(const CallInfo& info, const CallFrame* frame) {
+  const uint64_t* a = arguments_of(frame);
+  uint64_t hash = 0;
+  for (const Operand& in : info.inputs) {
+    if (in.shape == Shape::none) break;
+    if (in.shape == Shape::coded) return hash_coded(frame);
+    uint64_t address = a[in.argument];
+    if (!readable(address, 1)) continue;
+    switch (in.shape) {
+      case Shape::buffer:
+        if (a[in.other]) hash = hash_bytes((void*)address, a[in.other], hash);
+        break;
+      case Shape::string: hash = hash_bytes((void*)address, length_of((char*)address), hash); break;
+      case Shape::fix: hash = hash_bytes((void*)address, in.size, hash); break;
+      case Shape::count: hash = hash_bytes((void*)address, a[in.other] * in.size, hash); break;
+      case Shape::iov: hash = hash_iov((IoVec*)address, a[in.other], hash); break;
+      case Shape::fdset: hash = hash_bytes((void*)address, fdset_bytes(a), hash); break;
+      case Shape::nodes: hash = hash_bytes((void*)address, nodes_bytes(a[in.other]), hash); break;
+      case Shape::msg: hash = hash_message((MsgHeader*)address, hash); break;
+      case Shape::mmsg:
+        for (uint64_t i = 0; i < a[in.other]; i++) hash = hash_message(&((MmsgHeader*)address)[i].header, hash);
+        break;
+      case Shape::msg_room: hash = hash_room((MsgHeader*)address, hash); break;
+      case Shape::mmsg_room:
+        for (uint64_t i = 0; i < a[in.other]; i++) hash = hash_room(&((MmsgHeader*)address)[i].header, hash);
+        break;
+      case Shape::handle: hash = hash_bytes((void*)address, handle_bytes(address), hash); break;
+      case Shape::iocbs: hash = hash_aio(address, a[in.other], hash); break;
+      case Shape::message_text: hash = hash_bytes((void*)address, a[in.other] + 8, hash); break;
+      case Shape::sized: {
+        const uint32_t size = *(const uint32_t*)address;
+        hash = hash_bytes((void*)address, size < 4 ? 4 : min(size, 4096u), hash);
+        break;
+      }
+      case Shape::caps: hash = hash_bytes((void*)address, *(uint32_t*)a[0] == kCapabilitiesOne ? 12 : 24, hash); break;
+      case Shape::mask: {  // of pselect6(2): a pointer and its size
+        const uint64_t* mask = (const uint64_t*)address;
+        hash = hash_at(mask[0], 8, hash_bytes(mask, 16, hash));
+        break;
+      }
+      case Shape::xattr: {
+        const XattrArguments* x = (const XattrArguments*)address;
+        if (x->value && x->size) hash = hash_bytes((void*)x->value, x->size, hash);
+        break;
+      }
+      default: break;
+    }
+  }
+  return hash;
+}
+
+}  // namespace
+
+uint64_t input_hash(const CallInfo& info, const CallFrame* frame) {
+  if (info.inputs[0].shape == Shape::none || (frame->rax == 202 && !has_timeout(arguments_of(frame)))) return 0;
+  uint64_t hash;
+  return probed([&] { hash = hash_of_inputs(info, frame); }) ? hash : kUnreadable;
+}
+
+}  // namespace friday::shim

@@ -1,0 +1,114 @@
+"""A recording is a stranger's: what it makes a replayed process do stays in that process. Each test changes the recorded code
+(tests/targets/hostile.c) so that it attacks at replay, with all hashes and checksums right, and looks that nothing outside has
+changed and that `friday verify` names what was tried.
+"""
+import socket
+import struct
+
+import pytest
+from crafting import change_file
+
+MARK = b"attack no.: "
+NOTHING_TRIED = 99
+
+
+@pytest.fixture
+def outside(recorder, tmp_path):
+    """What an attack is after: a path, a port and a process, and whether it has got there."""
+    class Outside:
+        path = tmp_path / "reached"
+
+        def __init__(self):
+            self.listener = socket.create_server(("127.0.0.1", 0))
+            self.port = self.listener.getsockname()[1]
+            self.victim = recorder.start(["sleep", "600"])
+
+        def untouched(self):
+            self.listener.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                self.listener.accept()
+            return self.victim.alive() and not self.path.exists()
+
+    found = Outside()
+    yield found
+    found.listener.close()
+
+
+def stub_words(build):
+    """Where the stub's loop and its table stand: behind the int3 at its entry, and its only segment that can be written."""
+    image = (build / "lib" / "friday-stub").read_bytes()
+    entry, headers = struct.unpack_from("<QQ", image, 24)
+    size, count = struct.unpack_from("<HH", image, 54)
+    segments = [struct.unpack_from("<IIQQ", image, headers + n * size) for n in range(count)]
+    return entry + 1, next(address for kind, flags, _, address in segments if kind == 1 and flags & 2)
+
+
+@pytest.fixture
+def crafted(recorder, build, targets, outside):
+    """crafted(NUMBER): a recording that makes this attack when it is replayed."""
+    def make(number):
+        recording = recorder.record([targets / "hostile", outside.path, outside.port, outside.victim.pid, *map(hex, stub_words(build))])
+        assert recording.returncode == 0, recording.stderr
+        change_file(recording.path, MARK, lambda code: code.replace(MARK + bytes(4), MARK + struct.pack("<I", number)))
+        return recording
+    return make
+
+
+def test_a_changed_copy_is_what_is_replayed(recorder, crafted):
+    """Else the attacks below would prove nothing: hashes and checksums are right, and it is replayed as any other."""
+    recorder.verify(crafted(NOTHING_TRIED))
+
+
+ATTACKS = {
+    1: ("creates a file by the shim's own call", "open"),
+    2: ("connects to a port", "socket"),
+    3: ("creates a file by a call of its own, with Syscall User Dispatch off", "open"),
+    4: ("creates a file by int 0x80", "32-bit"),
+    5: ("creates a file by sysenter", None),  # where the processor has none, it is an invalid instruction
+    6: ("forks a child that creates a file", None),
+    7: ("executes a shell", "execve"),
+    8: ("kills another process", "kill"),
+    9: ("traces another process", "ptrace"),
+    10: ("opens its own memory file", "open"),
+    11: ("makes an io_uring", "io_uring_setup"),
+    12: ("creates a file by a number of the x32 calls", "open"),
+    13: ("creates a file by the words of the stub", "open"),
+    14: ("writes to the descriptors that it finds", "write"),
+    15: ("forks a child that nobody traces", "clone"),
+    16: ("reads the time by the vsyscall page", None),
+    17: ("reads a file", "openat"),
+    18: ("signals another process", "tgkill"),
+    19: ("leaves its session", "setsid"),
+    20: ("lets go of its owner", "prctl"),
+    22: ("forks without end", None),
+    23: ("kills Friday", "getppid"),
+}
+
+
+@pytest.mark.parametrize("number", ATTACKS, ids=lambda number: ATTACKS[number][0].replace(" ", "-"))
+def test_attack(recorder, crafted, outside, tmp_path, number):
+    recording = crafted(number)
+    out = tmp_path / "out"
+    with open(out, "w") as stdout:
+        done = recorder.run(["sh", "-c", f'exec "$0" verify "$1" > "{out}"', recorder.friday, recording.path], timeout=60)
+    said = out.read_text() + done.stderr
+    assert outside.untouched()
+    assert done.returncode in (3, 4) and "verified" not in said, (done.returncode, said)
+    assert "changed by a replayed process" not in said
+    call = ATTACKS[number][1]
+    assert call is None or f"system call {call}" in said or f"{call} system call" in said, said
+    outside.victim.process.kill()
+    recorder.none_left()
+
+
+def test_only_who_asks_for_it_runs_it_unconfined(recorder, crafted, outside):
+    """The attack does work: without the filter the file is there."""
+    recorder.verify(crafted(1), "--unconfined")
+    assert outside.path.exists()
+
+
+def test_memory_without_end(recorder, crafted):
+    """The replayed process takes what there is: it is stopped at the limit, here one of the user's."""
+    recording = crafted(21)
+    done = recorder.run(["prlimit", f"--rss={256 << 20}", recorder.friday, "verify", recording.path], timeout=100)
+    assert done.returncode == 4 and "hold more than 256 MiB of memory" in done.stdout + done.stderr, done

@@ -1,0 +1,40 @@
+"""A process whose main thread has ended before the others: it can be stopped, its memory read and compared."""
+import json
+
+import pytest
+
+SCRIPT = """
+import friday
+node = friday.session.nodes[0]
+for at in ({first}, {second}):
+    friday.session.goto(at)
+    print(node.eval("counter") > 0, node.eval("kept[5]"), node.gdb("info symbol &counter").split()[0])
+"""
+
+
+@pytest.fixture
+def recorded(recorder, targets):
+    def recorded(number):
+        recording = recorder.record([targets / "main_exits", str(number)], name="it")
+        assert recording.returncode == 0, recording.stderr
+        return recording
+    return recorded
+
+
+def test_its_memory_is_hashed(recorder, recorded):
+    hashes = set()
+    for number in (1, 2):
+        done = recorder.verify(recorded(number), "--hash", "--json")
+        hashes.add(json.loads(done.stdout)["nodes"][0]["hash"])
+    assert len(hashes) == 2, "a hash of nothing"
+
+
+@pytest.mark.parametrize("sync", ["clock", "free"])
+def test_it_can_be_stopped(recorder, recorded, tmp_path, sync):
+    recording = recorded(7)
+    events = json.loads(recorder.verify(recording, "--json").stdout)["events"]
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(first=events // 2, second=events - 20))
+    done = recorder.run([recorder.friday, "run", "--sync", sync, script, recording.path], timeout=60)
+    assert done.returncode == 0, done
+    assert done.stdout.splitlines() == ["True 7 counter", "True 7 counter"]
