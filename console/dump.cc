@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "console/complain.h"
 #include "core/trace/calls.h"
 #include "core/trace/endpoint.h"
 #include "core/trace/event_text.h"
@@ -22,13 +23,6 @@ struct DumpOptions {
   std::string recording, node;
   bool as_json = false;
 };
-
-constexpr int kBadInput = 2;
-
-int complain(const Error& error) {
-  fmt::print(stderr, "friday dump: {}\n", describe(error));
-  return kBadInput;
-}
 
 // What the channels described so far are connected to.
 using Peers = std::map<uint64_t, std::string>;
@@ -148,14 +142,14 @@ Result<void> dump_node(const TraceReader& reader, bool as_json) {
 
 int run_dump(const DumpOptions& options) {
   auto recording = Recording::open(options.recording);
-  if (!recording) return complain(recording.error());
+  if (!recording) return complain("dump", recording.error());
   auto nodes = parse_node_list(*recording, options.node);
-  if (!nodes) return complain(nodes.error());
+  if (!nodes) return complain("dump", nodes.error());
   for (NodeId id : *nodes) {
     auto reader = TraceReader::open(*recording, id);
-    if (!reader) return complain(reader.error());
+    if (!reader) return complain("dump", reader.error());
     if (nodes->size() > 1 && !options.as_json) fmt::print("node {} {}\n", id, recording->find(id)->name);
-    if (auto printed = dump_node(*reader, options.as_json); !printed) return complain(printed.error());
+    if (auto printed = dump_node(*reader, options.as_json); !printed) return complain("dump", printed.error());
   }
   return 0;
 }

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "console/complain.h"
 #include "console/live.h"
 #include "core/trace/index.h"
 #include "core/trace/logical_time.h"
@@ -21,13 +22,6 @@ struct InfoOptions {
   std::string recording;
   bool as_json = false, live = false;
 };
-
-constexpr int kBadInput = 2;
-
-int complain(const Error& error) {
-  fmt::print(stderr, "friday info: {}\n", describe(error));
-  return kBadInput;
-}
 
 struct Modules {
   uint64_t patched = 0, trapped = 0;
@@ -169,7 +163,7 @@ void print_messages(const json& messages) {
              unknown("sent_unplaced"), count("received"), count("received_unmatched") - count("received_unplaced"), unknown("received_unplaced"));
 }
 
-void print(const json& info) {
+void print_info(const json& info) {
   fmt::print("{}\n", info["path"].get<std::string>());
   for (const auto& node : info["nodes"]) {
     fmt::print("node {} {}\n", node["id"].get<int>(), node["name"].get<std::string>());
@@ -204,13 +198,13 @@ void print(const json& info) {
 int run_info(const InfoOptions& options) {
   if (options.live) return show_live(options.recording, options.as_json);
   auto recording = Recording::open(options.recording);
-  if (!recording) return complain(recording.error());
+  if (!recording) return complain("info", recording.error());
   auto schedule = Schedule::load_or_compute(*recording);
   json info = describe_all(*recording, schedule ? &*schedule : nullptr);
   if (!schedule) info["problem"] = describe(schedule.error());
   if (options.as_json) fmt::print("{}\n", info.dump(1, ' ', false, json::error_handler_t::replace));
-  else print(info);
-  if (!schedule) return complain(schedule.error());
+  else print_info(info);
+  if (!schedule) return complain("info", schedule.error());
   return 0;
 }
 

@@ -117,7 +117,7 @@ json to_json(const Recording& recording, const std::vector<LiveNode>& nodes) {
   return out;
 }
 
-void print(const json& live) {
+void print_live(const json& live) {
   if (live["recording"].get<bool>()) {
     std::string pids;
     for (const auto& pid : live["recorders"]) pids += fmt::format("{}{}", pids.empty() ? "" : ", ", pid.get<uint32_t>());
@@ -145,7 +145,7 @@ int show_live(const std::string& path, bool as_json) {
   }
   const json live = to_json(*recording, look(*recording));
   if (as_json) fmt::print("{}\n", live.dump(1, ' ', false, json::error_handler_t::replace));
-  else print(live);
+  else print_live(live);
   return 0;
 }
 

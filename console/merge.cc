@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "console/complain.h"
 #include "core/trace/merge.h"
 
 namespace friday {
@@ -11,18 +12,11 @@ namespace {
 
 using nlohmann::json;
 
-struct Options {
+struct MergeArguments {
   std::vector<std::string> recordings;
   MergeOptions merge;
   bool as_json = false;
 };
-
-constexpr int kBadInput = 2;
-
-int complain(const Error& error) {
-  fmt::print(stderr, "friday merge: {}\n", describe(error));
-  return kBadInput;
-}
 
 json as_json(const MergeOptions& options, const MergeReport& report) {
   json out = {{"path", options.output}, {"hosts", report.hosts}, {"files", report.files}, {"bytes", report.bytes}, {"nodes", json::array()}, {"left_out", json::array()}};
@@ -43,14 +37,14 @@ void print(const MergeOptions& options, const MergeReport& report) {
              options.output, report.nodes.size(), report.hosts, options.output);
 }
 
-int run_merge(Options& options) {
+int run_merge(MergeArguments& options) {
   for (const std::string& text : options.recordings) {
     auto input = parse_merge_input(text);
-    if (!input) return complain(input.error());
+    if (!input) return complain("merge", input.error());
     options.merge.inputs.push_back(*std::move(input));
   }
   auto report = merge_recordings(options.merge);
-  if (!report) return complain(report.error());
+  if (!report) return complain("merge", report.error());
   if (options.as_json) fmt::print("{}\n", as_json(options.merge, *report).dump(1, ' ', false, json::error_handler_t::replace));
   else print(options.merge, *report);
   return 0;
@@ -59,7 +53,7 @@ int run_merge(Options& options) {
 }  // namespace
 
 void add_merge_command(CLI::App& app, int* status) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<MergeArguments>();
   auto* command = app.add_subcommand("merge", "Join recordings of several hosts into one, which all other commands take");
   command->add_option("-o,--output", options->merge.output, "The recording to make; it must not exist")->required();
   command->add_option("recording", options->recordings, "The recordings; PREFIX=REC makes node NAME of REC PREFIX.NAME")->required();

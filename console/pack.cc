@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "console/complain.h"
 #include "core/trace/contents.h"
 #include "core/trace/pack.h"
 
@@ -13,19 +14,13 @@ namespace {
 
 using nlohmann::json;
 
-struct Options {
+struct PackArguments {
   std::string recording;
   PackOptions pack;
   bool check = false, as_json = false;
 };
 
-constexpr int kBadInput = 2;
 constexpr size_t kShown = 8;  // names of a kind; --json has all
-
-int complain(const Error& error) {
-  fmt::print(stderr, "friday pack: {}\n", describe(error));
-  return kBadInput;
-}
 
 std::string size_text(uint64_t bytes) {
   if (bytes < 10 * 1024) return fmt::format("{} bytes", bytes);
@@ -64,9 +59,9 @@ void print_packed(const std::vector<PackedFile>& files) {
                "directories with --symbols\n", missing, files.size());
 }
 
-int run_symbols(const Recording& recording, const Options& options) {
+int run_symbols(const Recording& recording, const PackArguments& options) {
   auto files = pack_symbols(recording, options.pack);
-  if (!files) return complain(files.error());
+  if (!files) return complain("pack", files.error());
   if (!options.as_json) return print_packed(*files), 0;
   json list = json::array();
   for (const PackedFile& file : *files)
@@ -165,25 +160,25 @@ void print_contents(const Recording& recording, const Contents& contents) {
   fmt::print("Nothing can be taken out of a recording and leave it replayable. To hand on less, record test data, or fewer nodes.\n");
 }
 
-int run_check(const Recording& recording, const Options& options) {
+int run_check(const Recording& recording, const PackArguments& options) {
   const Contents contents = survey(recording);
   if (options.as_json) print_json(contents_json(recording, contents));
   else print_contents(recording, contents);
   return 0;
 }
 
-int run_pack(const Options& options) {
+int run_pack(const PackArguments& options) {
   if (options.check && !options.pack.symbols.empty())
-    return complain({ErrorCode::usage, "--check only looks; leave --symbols away, or run friday pack twice"});
+    return complain("pack", {ErrorCode::usage, "--check only looks; leave --symbols away, or run friday pack twice"});
   auto recording = Recording::open(options.recording);
-  if (!recording) return complain(recording.error());
+  if (!recording) return complain("pack", recording.error());
   return options.check ? run_check(*recording, options) : run_symbols(*recording, options);
 }
 
 }  // namespace
 
 void add_pack_command(CLI::App& app, int* status) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PackArguments>();
   auto* command = app.add_subcommand("pack", "Add debug information to a recording, or say what it holds, before it is handed on");
   command->add_option("recording", options->recording, "The recording")->required();
   command->add_option("--symbols", options->pack.symbols, "Directory with files of separate debug information, searched before /usr/lib/debug; may be repeated")->allow_extra_args(false);

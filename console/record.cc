@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "console/complain.h"
 #include "console/paths.h"
 #include "console/service_text.h"
 #include "core/record/group.h"
@@ -22,13 +23,6 @@ struct RecordOptions {
   bool strict = false, quiet = false, catch_all = false, list_calls = false, no_compress = false;
   bool print_systemd = false, print_container = false;
 };
-
-constexpr int kUsage = 2;
-
-int complain(const Error& error) {
-  fmt::print(stderr, "friday record: {}\n", describe(error));
-  return kUsage;
-}
 
 std::string readable_size(uint64_t bytes) {
   if (bytes < 10 * 1024) return fmt::format("{} B", bytes);
@@ -81,24 +75,24 @@ int list_calls() {
 
 int print_service(const RecordOptions& options) {
   if (!options.group.empty() || options.command.empty())
-    return complain({ErrorCode::usage, "a service is one program: give `-- PROGRAM ARG...` as its unit or image has it, and its name with --node"});
+    return complain("record", {ErrorCode::usage, "a service is one program: give `-- PROGRAM ARG...` as its unit or image has it, and its name with --node"});
   ProgramSpec program;
   program.command = options.command;
   program.name = options.name.empty() ? std::filesystem::path(options.command[0]).filename().string() : options.name;
-  if (auto named = check_node_name(program.name); !named) return complain(named.error());
+  if (auto named = check_node_name(program.name); !named) return complain("record", named.error());
   ServiceRequest request{executable_path(), {}, program.name, options.max_size, {}, options.command};
   if (!options.recording.empty()) request.recording = std::filesystem::absolute(options.recording).lexically_normal().string();
   if (!options.max_size.empty())
-    if (auto size = parse_size(options.max_size); !size) return complain(size.error());
+    if (auto size = parse_size(options.max_size); !size) return complain("record", size.error());
   // A program that is not here may be in the container.
-  if (auto path = find_program(program); !path && options.print_systemd) return complain(path.error());
+  if (auto path = find_program(program); !path && options.print_systemd) return complain("record", path.error());
   // Not resolved any further: some programs choose by the name they are called by what they do.
   if (request.command[0].find('/') != std::string::npos)
     request.command[0] = std::filesystem::absolute(request.command[0]).lexically_normal().string();
   if (options.strict) request.options.push_back("--strict");
   if (options.no_compress) request.options.push_back("--no-compress");
   auto text = options.print_systemd ? systemd_drop_in(request) : container_entry_point(request);
-  if (!text) return complain(text.error());
+  if (!text) return complain("record", text.error());
   fmt::print("{}", *text);
   return 0;
 }
@@ -106,15 +100,15 @@ int print_service(const RecordOptions& options) {
 int run_record(const RecordOptions& options) {
   if (options.list_calls) return list_calls();
   if (options.print_systemd || options.print_container) return print_service(options);
-  if (options.recording.empty()) return complain({ErrorCode::usage, "say where with -o REC: a directory, made if it does not exist"});
+  if (options.recording.empty()) return complain("record", {ErrorCode::usage, "say where with -o REC: a directory, made if it does not exist"});
   GroupSpec group;
   if (!options.group.empty()) {
-    if (!options.command.empty()) return complain({ErrorCode::usage, "give either --group or a program, not both"});
+    if (!options.command.empty()) return complain("record", {ErrorCode::usage, "give either --group or a program, not both"});
     auto read = read_group(options.group);
-    if (!read) return complain(read.error());
+    if (!read) return complain("record", read.error());
     group = std::move(*read);
   } else {
-    if (options.command.empty()) return complain({ErrorCode::usage, "nothing to record: give `-- PROGRAM ARG...` or --group GROUP.toml"});
+    if (options.command.empty()) return complain("record", {ErrorCode::usage, "nothing to record: give `-- PROGRAM ARG...` or --group GROUP.toml"});
     ProgramSpec program;
     program.command = options.command;
     program.name = options.name.empty() ? std::filesystem::path(options.command[0]).filename().string() : options.name;
@@ -129,13 +123,13 @@ int run_record(const RecordOptions& options) {
   launch.collector.compress = !options.no_compress;
   if (!options.max_size.empty()) {
     auto size = parse_size(options.max_size);
-    if (!size) return complain(size.error());
+    if (!size) return complain("record", size.error());
     launch.collector.max_size = *size;
   }
   launch.shim = library_directory() + "/friday-shim.so";
   launch.own_process_groups = !options.group.empty();
   auto result = run_group(group, launch);
-  if (!result) return complain(result.error());
+  if (!result) return complain("record", result.error());
   if (!options.quiet) print_summary(options, *result);
   if (result->strict_stop) return 1;
   if (!options.group.empty()) return 0;

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "console/complain.h"
 #include "console/options.h"
 #include "console/paths.h"
 #include "core/replay/session.h"
@@ -22,13 +23,6 @@ struct VerifyOptions {
 };
 
 using nlohmann::json;
-
-constexpr int kBadInput = 2, kDiverged = 3, kDied = 4;
-
-int complain(const Error& error) {
-  fmt::print(stderr, "friday verify: {}\n", describe(error));
-  return error.code == ErrorCode::component_died ? kDied : kBadInput;
-}
 
 const char* outcome_text(const NodeOutcome& outcome) {
   switch (outcome.how) {
@@ -156,21 +150,21 @@ int run_verify(const VerifyOptions& options) {
   replay.unconfined = options.unconfined;
   if (!options.nodes.empty()) {
     auto recording = Recording::open(options.recording);
-    if (!recording) return complain(recording.error());
+    if (!recording) return complain("verify", recording.error());
     auto list = parse_node_list(*recording, options.nodes);
-    if (!list) return complain(list.error());
+    if (!list) return complain("verify", list.error());
     replay.nodes = std::move(*list);
   }
   auto session = ReplaySession::open(options.recording, replay);
-  if (!session) return complain(session.error());
+  if (!session) return complain("verify", session.error());
   const bool show = options.times > 1 && isatty(STDERR_FILENO);
   const auto start = std::chrono::steady_clock::now();
   Outcome first, now;
   uint64_t run = 0;
   for (bool held = true; held && run < options.times; held = now.problems.empty() && now.failure.empty()) {
     if (run++ > 0)
-      if (auto again = (*session)->restart(); !again) return complain(again.error());
-    if (auto replayed = replay_once(**session); !replayed) return complain(replayed.error());
+      if (auto again = (*session)->restart(); !again) return complain("verify", again.error());
+    if (auto replayed = replay_once(**session); !replayed) return complain("verify", replayed.error());
     now = outcome_of(**session, options.hash || options.times > 1);
     if (run == 1) first = now;
     else if (now.failure.empty()) now.problems += difference(first, now);

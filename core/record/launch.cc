@@ -88,7 +88,7 @@ class GroupLeader {
       dup2(reading.get(), 0);
       close_range(1, ~0u, 0);  // others wait to see some of them closed
       char none;
-      (void)!read(0, &none, 1);
+      (void)!::read(0, &none, 1);
       _exit(0);
     }
     setpgid(leader.pid_, leader.pid_);
@@ -144,7 +144,7 @@ Result<pid_t> spawn(const ProgramSpec& program, const std::string& path, const L
   }
   writing.reset();
   int error = 0;
-  if (read(reading.get(), &error, sizeof error) == sizeof error) {
+  if (::read(reading.get(), &error, sizeof error) == sizeof error) {
     waitpid(pid, nullptr, 0);
     return fail_errno(error, fmt::format("cannot start {}{}", path, program.cwd.empty() ? "" : " in " + program.cwd));
   }
@@ -264,7 +264,7 @@ class Group {
 
   void take_signals(int signals) {
     signalfd_siginfo info;
-    while (read(signals, &info, sizeof info) == sizeof info) {
+    while (::read(signals, &info, sizeof info) == sizeof info) {
       if (info.ssi_signo == SIGCHLD) continue;
       if (alone()) pass_on(static_cast<int>(info.ssi_signo), info.ssi_code == SI_KERNEL);
       else if (stop_level_) kill_all(SIGKILL), stop_level_ = 2;

@@ -126,7 +126,7 @@ bool Outsiders::start(int tokens) {
 std::vector<Outsider> Outsiders::take() {
   std::lock_guard lock(guard_);
   uint64_t times;
-  (void)!read(told_.get(), &times, sizeof times);
+  (void)!::read(told_.get(), &times, sizeof times);
   return std::exchange(found_, {});
 }
 

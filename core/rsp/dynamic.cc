@@ -11,7 +11,7 @@
 namespace friday {
 namespace {
 
-constexpr size_t kMostEntries = 512, kMostChain = 4096, kMostRelocations = 1 << 20, kLongestName = 512;
+constexpr size_t kMostEntries = 512, kMostChain = 4096, kMostRelocations = 1 << 20, kLongestSymbol = 512;
 
 uint32_t gnu_hash(std::string_view name) {
   uint32_t hash = 5381;
@@ -101,7 +101,7 @@ Result<std::string> name_of_slot(NodeControl& node, const DynamicSection& librar
     FRIDAY_TRY(found, relocation_of(node, library, where, slot));
     if (!found) continue;
     FRIDAY_TRY(symbol, read_value<Elf64_Sym>(node, library.symbols + ELF64_R_SYM(found->r_info) * sizeof(Elf64_Sym)));
-    return read_text(node, library.strings + symbol.st_name, kLongestName);
+    return read_text(node, library.strings + symbol.st_name, kLongestSymbol);
   }
   return fail(ErrorCode::not_found, "no import at {:#x}", slot);
 }

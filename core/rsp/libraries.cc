@@ -11,7 +11,7 @@
 namespace friday {
 namespace {
 
-constexpr size_t kMostLibraries = 4096, kLongestName = 4096;
+constexpr size_t kMostLibraries = 4096, kLongestPath = 4096;
 
 }  // namespace
 
@@ -61,7 +61,7 @@ Result<LoadedLibraries> loaded_libraries(NodeControl& node) {
     for (auto place = reinterpret_cast<uint64_t>(loader.base.r_map); place && count < kMostLibraries; count++) {
       FRIDAY_TRY(library, read_value<link_map>(node, place));
       const auto dynamic = reinterpret_cast<uint64_t>(library.l_ld);
-      std::string name = read_text(node, reinterpret_cast<uint64_t>(library.l_name), kLongestName);
+      std::string name = read_text(node, reinterpret_cast<uint64_t>(library.l_name), kLongestPath);
       if (space == first && !library.l_prev) all.program = place;
       else if (!name.empty() && !node.is_fridays(Addr{dynamic})) all.libraries.push_back({std::move(name), place, library.l_addr, dynamic, space});
       place = reinterpret_cast<uint64_t>(library.l_next);

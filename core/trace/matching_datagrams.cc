@@ -17,7 +17,7 @@ namespace {
 // A datagram that is older than this was lost (twice the lifetime of a segment, RFC 9293).
 constexpr int64_t kLongestFlightNs = 240'000'000'000;
 // Shorter ones are too common for content alone to name them.
-constexpr uint64_t kLeastContent = 8;
+constexpr uint64_t kLeastDatagram = 8;
 
 // How many identical sends are looked at for one that may have been delivered twice.
 constexpr size_t kMostTried = 1000;
@@ -57,7 +57,7 @@ struct Sorted {
 std::vector<Sorted> sorted(std::vector<Packet>& packets, Pass pass) {
   std::vector<Sorted> list;
   for (Packet& packet : packets)
-    if (!packet.done && (pass != Pass::content || packet.transfer->length >= kLeastContent))
+    if (!packet.done && (pass != Pass::content || packet.transfer->length >= kLeastDatagram))
       list.push_back({key_of(packet, pass), &packet});
   std::ranges::stable_sort(list, [](const Sorted& a, const Sorted& b) {
     return a.key != b.key ? a.key < b.key : a.packet->ns < b.packet->ns;

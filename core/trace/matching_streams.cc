@@ -17,7 +17,7 @@ namespace {
 constexpr uint64_t kNoLimit = ~uint64_t{0};
 constexpr uint64_t kProbeBytes = 64 << 10;      // enough to tell two connections apart
 constexpr uint64_t kTranslatedBytes = 1 << 20;
-constexpr uint64_t kLeastContent = 16;          // bytes that must agree before content alone counts as proof
+constexpr uint64_t kLeastStream = 16;          // bytes that must agree before content alone counts as proof
 // A proxy that has not passed on a connection by then has given it up.
 constexpr int64_t kLongestOpeningNs = 60'000'000'000;
 
@@ -275,7 +275,7 @@ void Matcher::match_inet_streams() {
   };
   pair_up([&](const StreamEnd& end, const StreamEnd& other) { return other.remote == end.local && namesakes(end) == 1 && namesakes(other) == 1; },
           [&](const StreamEnd& end, const StreamEnd& other) {
-            return follow(end, other, kTranslatedBytes, true).verified + follow(other, end, kTranslatedBytes, true).verified >= kLeastContent;
+            return follow(end, other, kTranslatedBytes, true).verified + follow(other, end, kTranslatedBytes, true).verified >= kLeastStream;
           });
   // Where the address connected to is rewritten on the way (DNAT), the acceptor still names the initiator.
   by_ = MatchedBy::one_address;
@@ -326,7 +326,7 @@ void Matcher::match_translated() {
         bool roles = (is_initiator(*end) && is_acceptor(*other)) || (is_initiator(*other) && is_acceptor(*end));
         if (!roles || other->joined || other == end || !opened_in_order(*end, *other) || ++tried > kMaxCandidates) continue;
         Verdict verdict = follow_both(*end, *other, kTranslatedBytes);
-        if (!verdict.fits || verdict.verified < kLeastContent) continue;
+        if (!verdict.fits || verdict.verified < kLeastStream) continue;
         if (is_comparable(end->node, other->node) && std::abs(opened_ns(*end) - opened_ns(*other)) > kLongestOpeningNs) continue;
         if (best && verdict.verified <= most) continue;
         best = other;
