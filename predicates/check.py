@@ -99,6 +99,7 @@ class Check:
             self._watch(watch)
         for place in [at] if isinstance(at, str) else at or ():
             session.breakpoint(place, self.hit, nodes=self.nodes)
+        session.at_exit(self.node_ended)
         self._arm_times()
 
     def _watch(self, expressions: str | Sequence[str]) -> None:
@@ -128,6 +129,11 @@ class Check:
             for fault in self.changed(node, row):
                 self.report(fault)
         self.look(counts=True)
+
+    def node_ended(self, stop: friday.Stop) -> None:
+        """A node has ended: it is no more among those that live, and the others may still count on it."""
+        self.follow_restart()
+        self.look()
 
     def follow_restart(self) -> None:
         """Begins anew when the session did. Every handler of a predicate does this first."""

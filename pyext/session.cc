@@ -193,11 +193,14 @@ class Session {
     ReplayNode* node = replay().find(id);
     return done > 0 && node && node->state() != NodeState::ended;
   }
-  // Of the last event that any node has done; asks all of them.
+  // Of the last event that any node has done, or of the end of one that has ended since; asks all of them.
   PyTime time_of_group() {
     const uint64_t done = replay().events_done();
     const Mark last = replay().schedule().at_position(done == 0 ? 0 : done - 1);
-    return {replay().schedule().time_of(last.node, last.event), origin_};
+    LogicalTime now = replay().schedule().time_of(last.node, last.event);
+    for (NodeId id : replay().nodes())
+      if (const EndPlace* end = replay().end_reached(id)) now = std::max(now, end->time);
+    return {now, origin_};
   }
   // Behind its last event; in its first lines, where the first event stands.
   PyTime time_of(NodeId node, uint64_t done) {
@@ -205,6 +208,7 @@ class Session {
     if (count == 0) return {{0, 0, node, 0}, origin_};
     return {replay().schedule().time_of(node, {done == 0 ? 0 : std::min(done, count) - 1}), origin_};
   }
+  PyTime time_of_end(NodeId node) { return {replay().time(node), origin_}; }
   double real_time(uint32_t node) {
     value_or_raise(replay().readable(known_node(node)));
     return static_cast<double>(replay().realtime_ns({node})) / 1e9;
@@ -561,8 +565,11 @@ void bind_stop(py::module_& module) {
           changes[py::int_(each.id)] = py::make_tuple(each.expression, optional_value(each.old_value), optional_value(each.new_value));
         return changes;
       })
-      .def_property_readonly("logical_time", [](const PyStop& s) { return s.session->time_of(s.stop.node, stands_before(s.stop.kind) ? s.event + 1 : s.event); })
+      .def_property_readonly("logical_time", [](const PyStop& s) {
+        return s.stop.kind == Stop::Kind::exit ? s.session->time_of_end(s.stop.node) : s.session->time_of(s.stop.node, stands_before(s.stop.kind) ? s.event + 1 : s.event);
+      })
       .def_property_readonly("real_time", [](const PyStop& s) {
+        if (s.stop.kind == Stop::Kind::exit) return static_cast<double>(s.session->replay().realtime_ns(s.stop.node)) / 1e9;
         auto& order = s.session->replay().schedule();
         const uint64_t count = order.event_count(s.stop.node);
         if (!count) return 0.0;

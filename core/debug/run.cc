@@ -201,7 +201,6 @@ Result<DebugStop> Debugger::run_to(std::optional<Mark> target, std::optional<dou
       d.passing_ = d.interrupted_ = false;
     }
   } passing{*this};
-  if (parked_ != target) forget_target();
   FRIDAY_TRY_VOID(settle_users());
   passing_ = true;
   target_ = target;
@@ -209,8 +208,7 @@ Result<DebugStop> Debugger::run_to(std::optional<Mark> target, std::optional<dou
   set_next_timer();
   park_for_target();
   auto stop = run_group(timeout);
-  // In `clock` order nodes go on by themselves behind the end of one. Who asks for the same target again finds it parked still.
-  if (!stop || stop->kind != Stop::Kind::exit) forget_target();
+  forget_target();
   return stop;
 }
 

@@ -117,6 +117,7 @@ struct Collector::Node {
   uint64_t events = 0, bytes = 0;  // once closed
   int64_t started_ns = 0;
   int wait_status = -1;
+  int64_t ended_ns = 0;  // when its process was seen to have ended, by CLOCK_MONOTONIC
   uint32_t end_reason = 0;
   int end_detail = 0;
   std::string end_text;
@@ -309,6 +310,7 @@ void Collector::ended(pid_t pid, int wait_status) {
     if (found == open_.end()) return;
     Node& node = **found;
     node.wait_status = wait_status;
+    if (!node.ended_ns) node.ended_ns = now_ns(CLOCK_MONOTONIC);
     const auto waiting = [&] { return recv(node.socket.get(), nullptr, 0, MSG_PEEK | MSG_DONTWAIT | MSG_TRUNC); };
     while (!node.hung_up && waiting() > 0) handle(node);
     node.hung_up |= !node.closed && waiting() == 0;
@@ -380,6 +382,7 @@ void Collector::handle(Node& node) {
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
   if (got != sizeof request) {  // the last holder of the other end is gone
     node.hung_up = true;
+    if (!node.ended_ns) node.ended_ns = now_ns(CLOCK_MONOTONIC);
     if (!node.direct_child) close_node(node);
     return;
   }
@@ -722,7 +725,7 @@ void Collector::write_description(Node& node) {
                       {"program", node.origin.program}, {"argv", node.origin.arguments}, {"cwd", node.origin.cwd},
                       {"host", host}, {"boot_id", boot_id_.substr(0, boot_id_.find('\n'))}, {"pid", node.pid},
                       {"recorder", {{"pid", getpid()}, {"start", process_start(getpid())}}},
-                      {"started_ns", node.started_ns}, {"strict", options_.strict},
+                      {"started_ns", node.started_ns}, {"ended_ns", node.ended_ns}, {"strict", options_.strict},
                       {"ended", ending(node.wait_status, node.closed, node.end_reason, node.end_detail)},
                       {"recording_end", {{"reason", node.end_reason}, {"detail", node.end_detail}, {"text", node.end_reason == format::kEndExec && !node.execution_problem.empty() ? node.execution_problem : node.end_text}}},
                       {"instrumented", node.hello}, {"notice", node.notice()}};

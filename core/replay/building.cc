@@ -40,7 +40,7 @@ Result<void> ReplaySession::build_all() {
     FRIDAY_TRY(edges, host_order(recording_, schedule_.nodes()));
     host_edges_ = std::move(edges);
   }
-  FRIDAY_TRY(memory, ScheduleMemory::create(make_gates(schedule_, options_.sync, host_edges_ ? *host_edges_ : std::vector<HostEdge>())));
+  FRIDAY_TRY(memory, ScheduleMemory::create(make_gates(schedule_, options_.sync, ends_, host_edges_ ? *host_edges_ : std::vector<HostEdge>())));
   memory_ = std::move(memory);
   for (NodeId id : ids_) {
     FRIDAY_TRY(reader, TraceReader::open(recording_, id));

@@ -68,6 +68,8 @@ class ReplayNode final : public NodeControl {
   const TraceReader& reader() const { return reader_; }
   NodeState state() const { return state_; }
   const NodeOutcome& outcome() const { return outcome_; }
+  // Not where its replay left the recording, or could not go on.
+  bool has_ended_as_recorded() const { return state_ == NodeState::ended && outcome_.how != NodeOutcome::How::diverged && outcome_.how != NodeOutcome::How::failed; }
   void end(NodeOutcome outcome);
   // node_ended when it has, has diverged or has failed; `then` says what is not possible any more.
   Result<void> check_goes_on(std::string_view then) const;

@@ -2,6 +2,7 @@
 // in make_gates(), a pure function; the class only lays its result out.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "core/shim/shim_abi.h"
 #include "core/trace/host_order.h"
 #include "core/trace/logical_time.h"
+#include "core/trace/node_end.h"
 
 namespace friday {
 
@@ -25,8 +27,9 @@ struct NodeGates {
   std::vector<uint64_t> posts;    // by event
 };
 
-// Gates of each node of `order.nodes()`, by slot. `host_edges`: for `causal`, what one host's clock orders.
-std::vector<NodeGates> make_gates(const Schedule& order, SyncMode mode, std::span<const HostEdge> host_edges = {});
+// Gates of each node of `order.nodes()`, by slot. `ends`: in `clock` order what comes behind the end of a node waits for it, and a node
+// that was killed waits for its end. `host_edges`: for `causal`, what one host's clock orders.
+std::vector<NodeGates> make_gates(const Schedule& order, SyncMode mode, const std::map<NodeId, EndPlace>& ends, std::span<const HostEdge> host_edges = {});
 
 class ScheduleMemory {
  public:

@@ -58,6 +58,7 @@ void ReplaySession::discard() {
   divergence_.reset();
   failure_.reset();
   in_turn_.reset();
+  ended_now_.clear();
   group_ = 0;
 }
 
@@ -72,6 +73,7 @@ Result<std::unique_ptr<ReplaySession>> ReplaySession::open(const std::string& pa
   FRIDAY_TRY(schedule, Schedule::load_or_compute(session->recording_, session->ids_));
   session->schedule_ = schedule.restricted_to(session->ids_);
   session->ids_ = session->schedule_.nodes();
+  session->ends_ = places_of_ends(session->recording_, session->schedule_);
   FRIDAY_TRY(directory, ScratchDirectory::make());
   session->directory_ = std::move(directory);
   FRIDAY_TRY(channel, DescriptorChannel::make());
@@ -219,6 +221,7 @@ Result<Stop> ReplaySession::run() {
   if (failure_) return *failure_;
   if (all_ended()) return Stop{.kind = Stop::Kind::end};
   if (options_.sync == SyncMode::clock) gather();
+  for (NodeId id : std::exchange(ended_now_, {})) memory_->finish(slot_of(id));
   if (auto stop = resume_all()) return *stop;
   for (;;) {
     if (interrupt_.exchange(false) || (deadline && std::chrono::steady_clock::now() >= *deadline)) {
@@ -370,7 +373,8 @@ Stop ReplaySession::fail_node(ReplayNode& node, ThreadId thread, std::string rea
 
 std::optional<Stop> ReplaySession::end_node(ReplayNode& node, ThreadId thread, NodeOutcome outcome) {
   node.end(std::move(outcome));
-  memory_->finish(slot_of(node.id()));
+  if (report_node_ends) ended_now_.push_back(node.id());
+  else memory_->finish(slot_of(node.id()));
   Stop stop;
   stop.node = node.id();
   stop.thread = thread;
@@ -643,7 +647,15 @@ Mark ReplaySession::mark(NodeId id) {
   return {id, {found ? found->events_done() : 0}, 0};
 }
 
+const EndPlace* ReplaySession::end_reached(NodeId id) {
+  ReplayNode* found = find(id);
+  if (!found || !found->has_ended_as_recorded()) return nullptr;
+  auto end = ends_.find(id);
+  return end == ends_.end() ? nullptr : &end->second;
+}
+
 LogicalTime ReplaySession::time(NodeId id) {
+  if (const EndPlace* end = end_reached(id)) return end->time;
   uint64_t done = mark(id).event.value;
   if (done == 0 || done > schedule_.event_count(id)) return {0, 0, id, 0};
   return schedule_.time_of(id, {done - 1});
@@ -653,7 +665,9 @@ int64_t ReplaySession::realtime_ns(NodeId id) {
   uint64_t done = mark(id).event.value;
   uint64_t count = schedule_.event_count(id);
   if (count == 0) return 0;
-  return schedule_.realtime_ns(id, {done == 0 ? 0 : std::min(done, count) - 1});
+  const EventIndex last{done == 0 ? 0 : std::min(done, count) - 1};
+  const EndPlace* end = end_reached(id);
+  return schedule_.realtime_ns(id, last) + (end ? end->time.l - schedule_.time_of(id, last).l : 0);
 }
 
 std::optional<uint64_t> ReplaySession::waits_at(NodeId id) const {

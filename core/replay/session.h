@@ -28,6 +28,7 @@
 #include "core/replay/stop.h"
 #include "core/trace/logical_time.h"
 #include "core/trace/mark.h"
+#include "core/trace/node_end.h"
 #include "core/trace/recording.h"
 
 namespace friday {
@@ -55,7 +56,8 @@ class ReplaySession {
   // Builds all processes anew; the group stands at its start. open() has done so once.
   Result<void> restart();
 
-  // Runs until something happens that the caller must know. A node's end is reported only if `report_node_ends`. In clock order
+  // Runs until something happens that the caller must know. A node's end is reported only if `report_node_ends`; in `clock` order
+  // whatever comes behind it has not happened then. In clock order
   // the calling thread stays on the processor of the nodes, for the next run, until leave_processor().
   Result<Stop> run();
   void leave_processor() { together_.reset(); }
@@ -91,8 +93,10 @@ class ReplaySession {
 
   // Where a node stands: behind its last event.
   Mark mark(NodeId id);
-  // Logical time of the group: of the last event done by the node that runs, or of `id`.
+  // Logical time of a node: of the last event that it has done, or of its end.
   LogicalTime time(NodeId id);
+  // Of a node that has ended as its recording has it; else null.
+  const EndPlace* end_reached(NodeId id);
   int64_t realtime_ns(NodeId id);
   uint64_t events_done();                          // of all nodes
   // The event at whose entry a node waits for its turn, in shared memory: while that is the same the node has not moved. None where
@@ -185,6 +189,8 @@ class ReplaySession {
   Schedule schedule_;
   std::optional<std::vector<HostEdge>> host_edges_;  // once `causal` order has asked for them
   std::vector<NodeId> ids_;
+  std::map<NodeId, EndPlace> ends_;
+  std::vector<NodeId> ended_now_;         // whose end was reported: those who wait for it go on in the next run
   std::map<NodeId, std::unique_ptr<ReplayNode>> nodes_;
   std::map<pid_t, ReplayNode*> by_tid_;
   std::map<pid_t, int> unclaimed_;        // children that stopped before their parent's event told of them

@@ -91,8 +91,14 @@ const SharedPagesRecord* replay_shared_pages(uint64_t* offset) {
 
 void replay_forked() { shared_pages = 0; }
 
+// The end of a node is a place in the group's order, like an event: behind what others did before.
+static void end_of_trace() {
+  pass_gates();
+  trap(kTrapEndOfTrace, 0);
+}
+
 void replay_end_if_cut() {
-  while (control.cut && !replay_peek()) trap(kTrapEndOfTrace, 0);
+  while (control.cut && !replay_peek()) end_of_trace();
 }
 
 void replay_consume(EventRecord* event) {
@@ -162,9 +168,7 @@ bool replay_signal_follows(const ThreadArea* area) {
 
 void replay_hand_over() {
   EventRecord* next = replay_peek();
-  while (!next) {
-    trap(kTrapEndOfTrace, 0);
-  }
+  while (!next) end_of_trace();
   ThreadArea* area = area_of(next->header.thread);
   if (next->header.thread >= control.thread_count || !area->alive)
     diverge(next, kDivergedAbsent, 0, next->header.thread, me()->number, me()->frame, me(), me()->in_call ? kRelease : kThreadExit);
@@ -188,7 +192,7 @@ void replay_start() {
 
 void replay_begin(ThreadArea* area) {
   replay_wait(area);
-  while (!replay_peek()) trap(kTrapEndOfTrace, 0);
+  while (!replay_peek()) end_of_trace();
   pass_gates();
   while (control.park || control.event >= control.stop_at_event) {
     if (control.park) trap(kTrapParked, 0);

@@ -57,6 +57,7 @@ struct NodeInfo {
   uint32_t recorder_pid = 0;     // of the `friday record` that recorded it, and that process's start (process_start)
   uint64_t recorder_start = 0;
   int64_t started_ns = 0;   // CLOCK_REALTIME
+  int64_t ended_ns = 0;     // CLOCK_MONOTONIC of its host when its recorder saw its process end; 0: it did not
   NodeEnd end;
   std::string notice;       // what its recorder noticed that readers should know; empty: nothing
   bool strict = false;

@@ -208,7 +208,7 @@ class Session:
         self.max_violations = 1000
         self.on_violation: Callable[[Violation], None] | None = None  # called with each as it is found
         self.on_progress: Progress | None = None  # as `progress` of run(), for all runs
-        self.on_exit: Callable[[Stop], None] | None = None  # called when a node has ended; the group goes on
+        self.on_exit: Callable[[Stop], None] | None = None  # called when a node has ended, behind what `at_exit` has set; the group goes on unless it calls `stop()`
         self.points: dict[int, StopPoint] = {}  # the stop points by their global ids
         self.types = TypeTable(backend.types)
         self.plans = Plans(backend)
@@ -224,6 +224,7 @@ class Session:
         self._point: StopPoint | None = None
         self._ended_noted: set[int] = set()
         self.at_end_functions: list[Callable[[], Any]] = []
+        self.at_exit_functions: list[Callable[[Stop], Any]] = []
         self._executed = 0
         self._running = False
         self._in_handler = False
@@ -426,6 +427,13 @@ class Session:
         self.at_end_functions.append(function)
         return function
 
+    def at_exit(self, function: Callable[[Stop], Any]) -> Callable[[Stop], Any]:
+        """Runs a function with the stop each time a node has ended; a decorator. The end of a node has its place in the group's order as
+        an event has, the same in every run; in `clock` order nothing that comes behind it has happened then. `node` is the one that
+        ended, with its last values, and `all_nodes` are without it. The group goes on unless the function calls `friday.stop()`."""
+        self.at_exit_functions.append(function)
+        return function
+
     def _added(self, point: StopPoint, handler: Callable[..., Any] | None) -> StopPoint:
         self.points[point.id] = point
         if handler is not None:
@@ -576,14 +584,30 @@ class Session:
                 if self._dispatch(stop, stop.ids):
                     return stop
             elif stop.kind == "exit":
-                self.ended.add(stop.node)
+                if self._node_ended(stop):
+                    return stop
                 if self.on_exit is not None:
                     self.on_exit(stop)
+                    if self.stop_asked:
+                        return stop
             elif stop.kind != "pause":
                 return self._stopped(stop)
             if progress is not None and time.monotonic() >= due:
                 progress(*self.backend.progress())
                 due = time.monotonic() + interval
+
+    def _node_ended(self, stop: Stop) -> bool:
+        """Runs what is to run at the end of a node; whether the group stops."""
+        self.ended.add(stop.node)
+        self.here, self.last_stop, self._point = stop.node, stop, None
+        self._in_handler = True
+        for function in list(self.at_exit_functions):
+            try:
+                function(stop)
+            except AssertionError as error:
+                self.report_assertion(None, error, "at_exit")
+        self._in_handler = False
+        return self.stop_asked
 
     def _dispatch(self, stop: Stop, ids: tuple[int, ...]) -> bool:
         """Runs the handlers of one event in id order; whether the group stops."""
@@ -619,12 +643,12 @@ class Session:
         self._in_handler = False
         return halt or self.stop_asked
 
-    def report_assertion(self, point: StopPoint | None, error: AssertionError) -> None:
+    def report_assertion(self, point: StopPoint | None, error: AssertionError, label: str = "at_end") -> None:
         """An assertion that failed in a handler (point None: elsewhere): a violation when collecting, else raised."""
         if not self.collecting:
             self._explain(point, error)
             raise error
-        label = point.label if point else "at_end"
+        label = point.label if point else label
         handler = point.handler if point else None
         if callable(handler):
             label = getattr(handler, "__name__", label)
@@ -683,6 +707,8 @@ class Session:
                 self._dispatch(stop, stop.ids)
             finally:
                 self._running = self._in_handler = False
+        elif stop.kind == "exit":
+            self._node_ended(stop)
         else:
             self._stopped(stop)
         self._refresh_ended()

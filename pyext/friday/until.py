@@ -4,7 +4,7 @@ The predicate is any Python. What it reads of the nodes is seen while it is eval
 watched on its node: the predicate is evaluated again after every write that changes one of them. Reads that appear
 later (another branch, another node) are watched from then on. What cannot be watched (calls, locals out of scope), a predicate
 that fails for now (a node that has not started), and one that reads nothing are looked at every `POLL` seconds of the recording
-as well.
+as well. The end of a node changes who is alive: the predicate is evaluated there, too.
 """
 from __future__ import annotations
 
@@ -41,10 +41,18 @@ class Until:
 
     def run(self, resume: "Callable[[], Stop]") -> "Stop | None":
         """None: the predicate holds already. Raises what the predicate raises, but for what may be another time."""
+        def node_ended(_: "Stop") -> None:
+            self._check()
+
         try:
             self._check()
-            return None if self.holds else resume()
+            if self.holds:
+                return None
+            self._session.at_exit(node_ended)
+            return resume()
         finally:
+            if node_ended in self._session.at_exit_functions:
+                self._session.at_exit_functions.remove(node_ended)
             for point in self._points:
                 if not point.deleted:
                     point.delete()

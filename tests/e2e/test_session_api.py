@@ -3,7 +3,6 @@
 import ast
 import os
 
-from conftest import wait_until
 from debug_support import ROOT, break_at, friday, opened, ring, run_to_end, workers  # noqa: F401
 
 
@@ -66,7 +65,7 @@ def test_time_never_runs_back_between_hits_and_timers(ring, opened):
     assert all(after > before for before, after in zip(ticks, ticks[1:]))
 
 
-def test_goto_stops_where_it_shall_though_nodes_run_on_behind_the_end_of_one(recorder, opened):
+def test_nobody_runs_on_behind_the_end_of_a_node_before_it_was_told(recorder, opened):
     fifo = recorder.directory / "fifo"
     os.mkfifo(fifo)
     recording, _ = recorder.record_nodes([["/usr/bin/perl", "-e", f"open F, '>', '{fifo}'; print F 'word'"],
@@ -74,9 +73,10 @@ def test_goto_stops_where_it_shall_though_nodes_run_on_behind_the_end_of_one(rec
                                          env={"LD_BIND_NOW": "1"})  # else the core is needed where a call is bound
     session = opened(recording)
     message, = [m for m in session.messages() if m.source is not None and m.target is not None]
-    session.on_exit = lambda stop: stop.node == message.source and wait_until(
-        lambda: session.backend.event(message.target) >= message.target_event - 1, "the receiver does not run on")
+    stood = []
+    session.on_exit = lambda stop: stop.node == message.source and stood.append(session.backend.event(message.target))
     assert session.goto(message.target_event, node=message.target).kind == "reached"
     assert session.backend.event(message.target) == message.target_event - 1
+    assert len(stood) == 1 and stood[0] < message.target_event - 1, "it waits in select when the sender ends"
     assert session.goto(message.target_event + 1, node=message.target).kind == "reached"
     run_to_end(session)
