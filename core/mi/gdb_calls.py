@@ -118,8 +118,8 @@ def call_plan(expression):
     all_codes = [target] + [code for code, _ in codes]
     addresses = [code.addresses(known) for code in all_codes]
     registers = sorted({number for code in all_codes for number in code.registers()})
-    if registers and gdb.selected_frame().level() > 0:
-        raise Unplannable("bytecode reads the registers of the innermost frame only")
+    if registers:
+        refuse_other_frames(expression)
     table = TypeTable()
     number = table.add(result.target() if reference else given)
     described = [{"agent": code.bytes().hex(), "addresses": found or []} for code, found in zip(all_codes, addresses)]

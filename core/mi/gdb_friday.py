@@ -138,6 +138,9 @@ STANDARD = re.compile(r"(?:std|__gnu_cxx)::(?:__\w+::)?(vector|deque|list|forwar
                       r"array|tuple|optional|variant|unique_ptr|shared_ptr|weak_ptr|atomic|queue|stack|priority_queue|__aligned_(?:membuf|buffer))<")
 
 
+SMART = re.compile(r"std::(?:__\w+::)?(?:unique_ptr|shared_ptr)<")
+
+
 def allocated(type):
     """What a container is for: by the allocator among its template's arguments, or by the first one; None if neither says it."""
     if "::__aligned_" in type.name.partition("<")[0]:
@@ -279,7 +282,7 @@ def place_of(expression):
     try:
         code = compile_expression("&(%s)" % expression)
     except (gdb.error, Unplannable):
-        place = member_place(expression)
+        place = member_place(expression) or pointed_place(expression) or element_place(expression)
         if place is None:
             raise
         return place
@@ -300,9 +303,10 @@ def member_place(expression):
     record = bare(place.type)
     code = place.code
     if arrow:
-        if record.code != gdb.TYPE_CODE_PTR:
+        place = pointed_by(place)
+        if place is None:
             return None
-        record, code = bare(record.target()), place.value()
+        record, code = bare(place.type), place.code
     found = find_member(record, name) if record.code in RECORDS else None
     if found is None:
         return None
@@ -312,6 +316,61 @@ def member_place(expression):
     if bare(field.type).code in REFERENCES:
         return Place(code.plus(("ref64", 0)), bare(field.type).target())
     return Place(code, field.type, position % 8, field.bitsize) if is_bitfield(field) else Place(code, field.type)
+
+
+def pointed_by(place):
+    """The place that a pointer points to, or a smart pointer of libstdc++, whose -> and * are operators of C++; None of anything else."""
+    held = bare(place.type)
+    if held.code == gdb.TYPE_CODE_PTR:
+        return Place(place.value(), held.target())
+    found = held_pointer(held) if held.code in RECORDS and SMART.match(held.name or "") else None
+    if found is None:
+        return None
+    offset, type = found
+    code = place.code.plus(("const32", offset), ("add", 0)) if offset else place.code
+    return Place(code.plus(("ref64", 0)), bare(type).target())
+
+
+def held_pointer(record):
+    """(offset in bytes, type) of the pointer in a smart pointer: of a unique_ptr the first of a tuple of it and what deletes."""
+    for field in record.fields():
+        if getattr(field, "bitpos", None) is None:
+            continue
+        type = bare(field.type)
+        if not field.is_base_class and field.name == "_M_ptr" or type.code == gdb.TYPE_CODE_PTR and re.match(r"std::(?:__\w+::)?_Head_base<0[uUlL]*,", record.name or ""):
+            return (field.bitpos // 8, type) if type.code == gdb.TYPE_CODE_PTR else None
+        if type.code in RECORDS and field.name != "_M_refcount":
+            found = held_pointer(type)
+            if found:
+                return field.bitpos // 8 + found[0], found[1]
+    return None
+
+
+def pointed_place(expression):
+    """The place of *SMART_POINTER."""
+    text = strip_parentheses(expression)
+    base = text[1:].strip()
+    if not text.startswith("*") or postfix_end(base, 0) != len(base):
+        return None
+    return pointed_by(place_of(base))
+
+
+def element_place(expression):
+    """The place of BASE[INDEX], where BASE lies behind a smart pointer."""
+    text = strip_parentheses(expression)
+    starts = [end for end in postfix_steps(text, 0) if text[end:].lstrip().startswith("[")]
+    if not starts or matching(text, text.index("[", starts[-1])) != len(text):
+        return None
+    place = place_of(text[:starts[-1]])
+    record = bare(place.type)
+    if place.bits or record.code not in (gdb.TYPE_CODE_ARRAY, gdb.TYPE_CODE_PTR):
+        return None
+    element = record.target()
+    index = compile_expression(text[text.index("[", starts[-1]) + 1:-1])
+    code = place.code if record.code == gdb.TYPE_CODE_ARRAY else place.value()
+    if any(name in ("goto", "if_goto") for name, _ in index.operations):
+        return None  # its jumps count from the start
+    return Place(Code(code.operations + index.operations + [("const64", element.sizeof), ("mul", 0), ("add", 0)]), element)
 
 
 def find_member(record, name):
@@ -466,6 +525,27 @@ def is_unknown_name(problem):
         return True
 
 
+def declared_as(symbol):
+    """What two objects of one symbol have in common: gdb 13 makes a new one each time, and compares them by identity."""
+    return symbol.print_name, symbol.line, symbol.symtab.filename
+
+
+def refuse_other_frames(expression):
+    """Raises Unplannable when an expression that reads registers is not about the innermost frame alone: bytecode has the registers of
+    that one. A name FUNCTION::VARIABLE is about the frame of FUNCTION, wherever that is."""
+    if gdb.selected_frame().level() > 0:
+        raise Unplannable("bytecode reads the registers of the innermost frame only")
+    innermost = gdb.newest_frame().function()
+    code = re.sub(LITERAL, "", expression)
+    for name in re.findall(r"(?:::)?([A-Za-z_~][\w~]*(?:::[A-Za-z_~][\w~]*)+)", code):
+        function = name.rpartition("::")[0]
+        symbol = gdb.lookup_symbol(function)[0] or gdb.lookup_static_symbol(function)
+        if symbol is None or not symbol.is_function:
+            continue  # of a class or a namespace
+        if innermost is None or declared_as(innermost) != declared_as(symbol):
+            raise Unplannable("%s is a variable of the frame of %s, and bytecode reads the registers of the innermost frame only" % (name, function))
+
+
 class Plan(JsonCommand):
     """-friday-plan EXPR"""
 
@@ -535,8 +615,8 @@ class Plan(JsonCommand):
         if place is not None and scalar:
             code = compile_expression(expression) if place.bits else place.value()
         registers = code.registers()
-        if registers and gdb.selected_frame().level() > 0:
-            raise Unplannable("bytecode reads the registers of the innermost frame only")
+        if registers:
+            refuse_other_frames(expression)
         known = static_addresses(expression)
         addresses, place_addresses = code.addresses(known), place.code.addresses(known) if place else []
         return {"agent": code.bytes().hex(), "movable": addresses is not None and place_addresses is not None,

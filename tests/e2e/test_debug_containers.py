@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from debug_support import BUILD, break_at, friday, opened, record_once  # noqa: F401
+from debug_support import BUILD, break_at, friday, opened, record_once, run_to_end  # noqa: F401
 from friday.language import as_json
 from friday.running import change_lines
 
@@ -134,6 +134,54 @@ def test_a_stop_tells_what_a_container_holds_now_and_of_a_large_struct_what_diff
     assert "  all.single.owner: now 'another'" in told["all.single.owner"]
     assert any(re.fullmatch(r"  all\.large\.\S+count: 1000 -> 0", line) for line in told["all"]), told["all"]
     assert max(len(line) for lines in told.values() for line in lines) < 250
+
+
+def test_hits_of_containers_have_values_or_say_that_they_are_not_known(containers, opened):  # noqa: F811
+    session = opened(containers)
+    break_at(session, "ready")
+    counts, texts, vectors, kept = [], [], [], []
+    session.watch("all.count", lambda hit: counts.append((hit.old, hit.new, change_lines(session, hit))))
+    session.watch("all.text", lambda hit: texts.append((hit.old, hit.new)))
+    @session.watch("all.names")
+    def names(hit):
+        kept.append(hit)
+        with pytest.raises(friday.BadExpression, match="what this vector of node 0 held is not known.*the value before the write is asked for"):
+            hit.old
+        vectors.append(hit.new)
+    break_at(session, "ready")
+    assert counts == [(42, 0, ["  all.count: 42 -> 0"]), (0, 7, ["  all.count: 0 -> 7"])]
+    assert texts[0][0] == "short" and texts[-1][1] == "changed", texts
+    assert vectors == [("one", "")]
+    with pytest.raises(friday.BadExpression, match="the group has gone on since"):
+        kept[0].new
+
+
+def test_conditions_on_what_has_no_truth_are_said(containers, opened, capsys):  # noqa: F811
+    session = opened(containers)
+    break_at(session, "ready")
+    counts = []
+    session.watch("all.count", lambda hit: counts.append(hit.new), condition="all.count")
+    text = session.watch("all.text", lambda: None, condition="all.text")
+    break_at(session, "ready")
+    assert counts == [7] and text.hits
+    said = capsys.readouterr().err
+    assert f"the condition of {text.id} is neither true nor false: `all.text` is a std::" in said and said.count("it counts as true") == 1
+
+
+POINTERS = {"all.nobody->balance": 3.5, "all.nothing_shared->id": 4, "(*all.nobody).id": 5, "all.nobody->owner._M_string_length": 6}
+
+
+def test_a_watch_through_a_null_smart_pointer_is_undefined_until_it_points_somewhere(containers, opened):  # noqa: F811
+    session = opened(containers)
+    break_at(session, "ready")
+    seen = {}
+    for expression in POINTERS:
+        session.watch(expression, lambda hit: seen.setdefault(hit.expression, []).append((hit.old, hit.new)))
+    assert not [notice for notice in session.backend.take_notices() if "watched where it stands" in notice]
+    run_to_end(session)
+    for expression, last in POINTERS.items():
+        assert seen[expression][0][0] is None and seen[expression][0][1] is not None, seen
+        assert any(new == last for _, new in seen[expression]), (expression, seen)
 
 
 def test_a_watch_of_an_element_says_that_it_stays_where_it_is(containers, opened):  # noqa: F811

@@ -66,6 +66,32 @@ def test_the_calls_to_come_are_watched_also_if_one_is_under_way(locals_, opened)
     assert [value for value in new if value] == [1, 3, 6, 10, 1, 3, 1, 3, 6, 1, 3, 6]
 
 
+def test_a_local_of_a_frame_further_out_is_what_gdb_says(locals_, opened):
+    """A plan would read it by the registers of the innermost frame, where gdb refuses it or finds another value."""
+    session = opened(locals_)
+    compared = set()
+    for place in ("changed", "write"):
+        break_at(session, place)
+        node, outer = session.node, re.findall(r"^#[1-9]\d* +(?:0x[0-9a-f]+ in )?(\w+) \(", session.node.gdb("backtrace"), re.M)
+        for function in outer:
+            names = re.findall(r"^(\w+) =", node.gdb(f"frame function {function}") and node.gdb("info locals") + node.gdb("info args"), re.M)
+            node.gdb("frame 0")
+            for name in names:
+                expression = f"{function}::{name}"
+                try:
+                    wanted = node.gdb(f"output/x {expression}")
+                except friday.Error as error:
+                    with pytest.raises(type(error)):
+                        node.read(expression)
+                    compared.add("refused")
+                    continue
+                if re.fullmatch(r"0x[0-9a-f]+", wanted):
+                    value = node.read(expression)
+                    assert int.from_bytes(value.bytes, "little") == int(wanted, 16), expression
+                    compared.add("read")
+    assert "read" in compared
+
+
 def test_recursion_watches_each_activation(locals_, opened, plain_end):
     session = opened(locals_)
     seen = [(old, new) for old, new in changes(session, "nest::here") if new % 10 == 1]

@@ -70,6 +70,7 @@ struct Everything {
   std::unique_ptr<Account> owned = std::make_unique<Account>(Account{9, 9.5, "emil"}), nobody;
   std::unique_ptr<FILE, int (*)(FILE*)> closed{nullptr, fclose};
   std::shared_ptr<Account> shared = std::make_shared<Account>(Account{10, 10.5, "frida"});
+  std::shared_ptr<Account> nothing_shared;
   std::weak_ptr<Account> weak = shared;
   std::optional<int> some = 4, nothing;
   std::optional<std::string> some_text = "given";
@@ -120,7 +121,12 @@ int main() {
   all.single.owner = "another";
   all.large.clear();
   *app::counter = 2;
+  all.count = 0;
+  all.count = 7;
   ready(2);
+  all.nobody = std::make_unique<Account>(Account{5, 0, "nobody"});
+  all.nobody->balance = 3.5;
+  all.nothing_shared = std::make_shared<Account>(Account{4, 0, "shared"});
   printf("%zu %d\n", all.names.size(), unmade->at(0));
   return 0;
 }
