@@ -39,6 +39,7 @@ void Debugger::node_started(ReplayNode& node) {
   else
     s.link = std::make_unique<GdbLink>(node, *this, next_client_++, gdbs_, fmt::format("{}/node-{}", session_->directory(), node.id()),
                                        [this](ReplayNode& n, Pump* pump) { return make_gdb(n, pump); });
+  s.loaded = std::exchange(s.loaded_ever, false);  // gdb knows the list as it was before the restart
   s.mean(node.current());
   name_libraries(node);
   start_in_background(node);

@@ -174,14 +174,18 @@ class Debugger final : public Pump, public ClientOwner {
     std::unordered_map<uint64_t, FrameShape> frames;   // by pc
     uint64_t r_debug = 0;         // of the node's loader
     bool loader_missed = false;   // it changed its list while gdb could not be asked
+    bool loading = false;         // it is changing its list: what gdb knows of it is not what another node's gdb knows
+    std::optional<std::string> libraries;  // the loader's list, in its order; none when it has to be read
     bool loaded = false;          // it changed its list since gdb was asked something
+    bool loaded_ever = false;     // it changed its list since the node was built
     bool linked = false;          // gdb finds the files of all libraries
     uint32_t next_index = 0;                           // of a watched range
     // Plans by scope, then by expression. One that names a local variable is of its pc alone (where the variable is, or
     // that it is a constant, may change with each instruction), any other holds in the whole block.
     std::unordered_map<uint64_t, CodeScope> scopes;  // by pc
     std::unordered_map<std::string, std::unordered_map<std::string, KnownPlan>> plans;
-    Program* program = nullptr;  // in programs_; of `layout`
+    Program* program = nullptr;  // of `layout`: in programs_, or `unshared`
+    Program unshared;            // while `loading`
     Layout layout;
     uint64_t layout_epoch = 0;
     std::unordered_map<uint64_t, FunctionEffects> effects;  // by address
@@ -192,6 +196,16 @@ class Debugger final : public Pump, public ClientOwner {
     uint64_t pc = 0;
     uint64_t pc_epoch = 0;
     std::optional<uint64_t> pc_waits_at;
+    // Code came or went: names and addresses may mean something else now.
+    void forget_code() {
+      scopes.clear();
+      plans.clear();
+      frames.clear();
+      effects.clear();
+      errors.clear();
+      program = nullptr;
+      libraries.reset();
+    }
     void mean(ThreadId thread) {
       stopped = thread;
       pc_waits_at.reset();
@@ -220,6 +234,7 @@ class Debugger final : public Pump, public ClientOwner {
 
   // places.cc
   Result<NodeContext*> placed(NodeId node);
+  const std::string& libraries_of(ReplayNode& node);
   Result<std::pair<GdbLink*, const Layout*>> knowing_link(NodeId node);
   Result<std::vector<CodeLocation>> locate(NodeId node, const std::string& location);
   uint64_t address_of(NodeId node, const CodeLocation& location) { return location.place ? state(node).layout.address(*location.place) : location.address; }
@@ -348,7 +363,7 @@ class Debugger final : public Pump, public ClientOwner {
   std::optional<Mark> parked_;                   // whose node is parked for it
   std::map<NodeId, LogicalTime> altered_;
   std::set<NodeId> seen_;                        // nodes that stopped in their own code: they run, whatever they have done
-  std::map<std::string, Program> programs_;      // by the layout's key
+  std::map<std::string, Program> programs_;      // by the layout's key and the loader's list
   uint32_t next_client_watch_ = 1u << 30;
   uint32_t next_client_ = 1;
   // A stop of the user's that came while a gdb ran the group for a step.

@@ -12,6 +12,7 @@ Result<void> GdbLink::start(Pump* pump) {
   MiSession* raw = gdb.get();
   gdbs_.add(node_->id(), std::move(gdb));
   started_ = true;
+  libraries_changed_ = false;  // it reads the list when it connects, from now on
   // gdb must not keep what it read: the core changes memory without telling it.
   for (const char* setting : {"-gdb-set stack-cache off", "-gdb-set code-cache off", "-gdb-set remotetimeout 60", "-gdb-set unwindonsignal on"})
     raw->send(setting, [](Result<MiReply>) {});  // the answer says nothing
@@ -82,14 +83,14 @@ Result<void> GdbLink::refresh(MiSession& gdb, Pump& pump) {
   }
   // Behind the choice of a thread: the one chosen before may have ended, and has no registers.
   FRIDAY_TRY_VOID(gdb.console("maint flush register-cache", pump));
-  // Libraries that came (or, at a restart, went) while gdb was not told.
-  if (const size_t patches = node_->load_patches(); patches != patches_known_ || libraries_changed_) {
-    // gdb 13 keeps a list of its own, which only a run under its control brings up to date: it has to forget it first.
-    if (patches_known_ && libraries_changed_) FRIDAY_TRY_VOID(gdb.console("nosharedlibrary", pump));
-    if (patches_known_) FRIDAY_TRY_VOID(gdb.console("sharedlibrary", pump));
-    patches_known_ = patches;
-    libraries_changed_ = false;
-  }
+  // Libraries that came (or, at a restart, went) while gdb was not told: since it connected, also when nothing was asked of it yet.
+  const size_t patches = node_->load_patches();
+  const bool patched = patches_known_ && patches != patches_known_;
+  // gdb 13 keeps a list of its own, which only a run under its control brings up to date: it has to forget it first.
+  if (libraries_changed_) FRIDAY_TRY_VOID(gdb.console("nosharedlibrary", pump));
+  if (libraries_changed_ || patched) FRIDAY_TRY_VOID(gdb.console("sharedlibrary", pump));
+  patches_known_ = patches;
+  libraries_changed_ = false;
   if (level_) FRIDAY_TRY_VOID(gdb.run(fmt::format("-stack-select-frame {}", level_), pump));
   stale_ = false;
   return {};

@@ -26,8 +26,11 @@ constexpr BreakpointOwner kLoaderOwner{BreakpointOwner::Kind::internal, 3};
 void Debugger::watch_loader(ReplayNode& node) {
   auto place = find_r_debug(node);
   if (!place) return;
-  state(node.id()).r_debug = *place;
+  NodeContext& s = state(node.id());
+  s.r_debug = *place;
   auto loader = read_value<r_debug>(node, *place);
+  s.loading = loader && loader->r_state != r_debug::RT_CONSISTENT;  // of a process forked by a constructor
+  s.forget_code();
   if (loader && loader->r_brk) (void)node.breakpoints().insert(Addr{loader->r_brk}, kLoaderOwner);
 }
 
@@ -41,7 +44,9 @@ void Debugger::name_libraries(ReplayNode& node) {
   for (const LoadedLibrary& library : loaded->libraries) {
     const fs::path place = node.sysroot() + fs::path("/" + library.name).lexically_normal().string();
     const auto map = std::ranges::find_if(*maps, [&](const Mapping& m) { return library.base >= m.low && library.base < m.high; });
-    if (map == maps->end() || !map->path.starts_with('/') || fs::exists(place, ignored)) continue;
+    if (map == maps->end() || !map->path.starts_with('/') || fs::equivalent(place, map->path, ignored)) continue;
+    // Another file of this name was there at another time, or in the process that this one is forked from.
+    if (fs::is_symlink(fs::symlink_status(place, ignored))) fs::remove(place, ignored);
     fs::create_directories(place.parent_path(), ignored);
     fs::create_symlink(map->path, place, ignored);
   }
@@ -51,11 +56,14 @@ void Debugger::name_libraries(ReplayNode& node) {
 bool Debugger::follow_loader(Stop& stop, bool may_ask) {
   if (stop.kind != Stop::Kind::breakpoint || !std::erase(stop.owners, kLoaderOwner)) return false;
   ReplayNode& node = *session_->find(stop.node);
-  auto loader = read_value<r_debug>(node, state(stop.node).r_debug);
-  if (loader && loader->r_state == r_debug::RT_CONSISTENT) {
-    state(stop.node).loaded = true;
+  NodeContext& s = state(stop.node);
+  auto loader = read_value<r_debug>(node, s.r_debug);
+  s.loading = loader && loader->r_state != r_debug::RT_CONSISTENT;
+  s.forget_code();
+  if (loader && !s.loading) {
+    s.loaded = s.loaded_ever = true;
     if (may_ask) libraries_changed(node);
-    else state(stop.node).loader_missed = true;
+    else s.loader_missed = true;
   }
   return stop.owners.empty();
 }
@@ -71,8 +79,9 @@ void Debugger::libraries_changed(ReplayNode& node) {
         std::erase_if(placed->second, [&](const StopInstance& each) { return !node.breakpoints().contains(each.address); });
         if (before && placed->second.empty()) point.pending[node.id()] = "its library was unloaded";
       }
-    // A watch that may wait is evaluated anew: what it means may have gone with its library, or have come with it at another place.
-    const bool anew = point.kind == StopKind::watchpoint && point.may_wait;
+    // One that may wait is placed anew: what it means may have gone with its library, have come with it at another place, or, of a
+    // breakpoint, be at one more place now.
+    const bool anew = point.may_wait && std::ranges::find(point.nodes.ids, node.id()) != point.nodes.ids.end();
     if ((anew || point.pending.contains(node.id())) && point.enabled) (void)arm(point, node);
   }
 }

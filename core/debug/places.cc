@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/debug/debugger.h"
+#include "core/rsp/libraries.h"
 #include "core/mi/value.h"
 
 namespace friday {
@@ -35,16 +36,31 @@ Result<Debugger::NodeContext*> Debugger::placed(NodeId id) {
   if (s.program && s.layout_epoch == epoch_) return &s;
   FRIDAY_TRY(layout, Layout::of(node->process().pid()));
   s.layout_epoch = epoch_;
-  if (s.program && layout.key() == s.layout.key()) return &s;
-  // A library came or went: names may mean something else now.
-  s.scopes.clear();
-  s.plans.clear();
-  s.frames.clear();
-  s.effects.clear();
-  s.errors.clear();
-  s.program = &programs_[layout.key()];
+  if (s.program && layout.key() == s.layout.key() && (!s.loading || s.program == &s.unshared)) return &s;
+  s.forget_code();
   s.layout = std::move(layout);
+  if (s.loading) {
+    s.unshared = Program();
+    s.program = &s.unshared;
+  } else {
+    // The order decides which one of two variables of one name gdb means.
+    s.program = &programs_[fmt::format("{}\n{}", s.layout.key(), libraries_of(*node))];
+  }
   return &s;
+}
+
+// The files of the libraries that the loader has loaded, in its order; empty when it says nothing.
+const std::string& Debugger::libraries_of(ReplayNode& node) {
+  NodeContext& s = state(node.id());
+  if (s.libraries) return *s.libraries;
+  s.libraries.emplace();
+  auto loaded = loaded_libraries(node);
+  if (!loaded) return *s.libraries;
+  for (const LoadedLibrary& each : loaded->libraries) {
+    const auto place = s.layout.place(each.dynamic);
+    *s.libraries += place ? fmt::format("{} ", place->first) : fmt::format("{} at {:#x} ", each.name, each.base);
+  }
+  return *s.libraries;
 }
 
 // A gdb that knows the node's program, if possible one that is connected already, and where the program stands there.
