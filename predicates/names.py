@@ -43,9 +43,15 @@ def read_row(node: friday.Node, names: Mapping[str, Expression]) -> Row:
 
 
 def field(element: Any, path: str) -> Any:
-    """The field of a struct by its path, `node.id`; the element itself for the empty path. Raises AttributeError."""
+    """The field of a struct by its path, `node.id`; the element itself for the empty path. What a snapshot knows of itself (`type`,
+    `bytes`, `address`) is no field of the program's. Raises UsageError for a field that is not there."""
     for name in path.split(".") if path else ():
-        element = element[name] if isinstance(element, Mapping) else getattr(element, name)
+        try:
+            if isinstance(element, friday.Snapshot) and not isinstance(element, (friday.Struct, Mapping)):
+                raise AttributeError(f"a value of type {element.type.name} has no fields")
+            element = element[name] if isinstance(element, (friday.Struct, Mapping)) else getattr(element, name)
+        except (AttributeError, KeyError) as error:
+            raise friday.UsageError(f"`{path}` cannot be read: {error.args[0]}") from None
     return element
 
 

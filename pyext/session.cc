@@ -413,7 +413,10 @@ class Session {
   }
   uint32_t add_timer(double seconds) { return value_or_raise(debugger().add_timer(seconds)); }
   void remove(uint32_t id) { check_or_raise(known(debugger().remove(id))); }
-  void enable(uint32_t id, bool on) { check_or_raise(known(debugger().enable(id, on))); }
+  void enable(uint32_t id, bool on) {
+    if (!debugger().stop_points().find({id})) return check_or_raise(known(debugger().enable(id, on)));
+    check_or_raise(unlocked([&](Debugger& d) { return d.enable(id, on); }), true);  // gdb may be asked where it stands
+  }
   void ignore(uint32_t id, uint64_t count) { check_or_raise(known(debugger().ignore(id, count))); }
   void condition(uint32_t id, const std::optional<std::string>& text) { check_or_raise(known(debugger().condition(id, text.value_or("")))); }
 
@@ -428,7 +431,7 @@ class Session {
     const NodeId id = known_node(node);
     reached_.reset();
     auto result = interruptible([&](Debugger& d) { return d.step(id, command); });
-    return value_or_raise(std::move(result));
+    return value_or_raise(std::move(result), true);
   }
   DebugStop run_to(std::optional<uint32_t> node, uint64_t event, std::optional<double> timeout) {
     const auto target = node ? std::optional(Mark{known_node(*node), {event}, 0}) : std::nullopt;
@@ -470,6 +473,10 @@ class Session {
       for (const StopInstance& each : instances) list.emplace_back(node.value, each.address.value, each.place);
     for (const auto& [node, reason] : point->pending) list.emplace_back(node.value, std::nullopt, reason);
     return list;
+  }
+  bool was_placed(uint32_t id) {
+    const StopPoint* point = debugger().stop_points().find({id});
+    return point && point->placed;
   }
   std::string endpoint(uint32_t node) {
     const NodeId id = known_node(node);
@@ -669,6 +676,7 @@ void bind_session(py::module_& module) {
       .def("gdb", &Session::gdb)
       .def("endpoint", &Session::endpoint)
       .def("places", &Session::places)
+      .def("was_placed", &Session::was_placed)
       .def("backtrace", &Session::backtrace)
       .def("complete", &Session::complete)
       .def("location", &Session::location)

@@ -107,7 +107,7 @@ bool Debugger::refused(const Stop& stop) {
     if (point->condition.empty()) return false;
     auto value = read_quickly(stop.node, point->condition);
     if (!value || !*value) return false;
-    if (std::any_of((*value)->bytes.begin(), (*value)->bytes.end(), [](std::byte b) { return b != std::byte{0}; })) return false;
+    if (types_.truth_of((*value)->type, (*value)->bytes).value_or(true)) return false;
   }
   return true;
 }

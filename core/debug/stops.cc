@@ -116,7 +116,8 @@ Result<void> Debugger::arm(StopPoint& point, ReplayNode& node) {
   if (!done && done.error().code == ErrorCode::component_died) done = try_arm();  // another gdb is in the place of one that died
   if (!done && done.error().code == ErrorCode::component_died)
     lost_part_ = fmt::format("node {} ({}): stop point {} could not be set: {}", node.id(), node.info().name, point.id.value, done.error().message);
-  if (!done) point.pending[node.id()] = done.error().message;
+  if (done) point.placed = true;
+  else point.pending[node.id()] = done.error().message;
   return done;
 }
 
@@ -125,6 +126,7 @@ Result<void> Debugger::arm_breakpoint(StopPoint& point, ReplayNode& node) {
   FRIDAY_TRY_VOID(node.make_pad_areas());
   auto& instances = point.instances[node.id()];
   instances.clear();
+  (void)node.breakpoints().remove_all({BreakpointOwner::Kind::stop_point, point.id.value});  // of one that is placed anew
   std::optional<Error> refused;
   for (const CodeLocation& location : locations) {
     const Addr address{address_of(node.id(), location)};
@@ -179,6 +181,13 @@ Result<std::shared_ptr<const ExpressionPlan>> Debugger::watch_plan(const StopPoi
   if (found->kind == ExpressionPlan::Kind::gdb) {
     if (!may_ask) return fail(ErrorCode::unsupported, "gdb is busy with a step");
     auto place = place_now(node.id(), text, found->reason);
+    if (const auto local = split_local(text); local && !is_elsewhere(node.id()) && locate(node.id(), local->first)) {
+      // A variable of a call of FUNC that has called others: its frame is not the innermost one, and its end would not be seen. Who has
+      // selected that frame means it.
+      if (place) notices_.push_back(fmt::format("watch {}: {} is watched in the calls of {} that are to come, not in the one under way on node {}: {}",
+                                                point.id.value, shown, local->first, node.id(), found->reason));
+      return fail(ErrorCode::unsupported, "{} cannot be watched where another function runs", text);
+    }
     auto fixed = fmt::format("watch {}: {} is watched where it stands now, as with -l: {}", point.id.value, shown, found->reason);
     if (place && std::ranges::find(notices_, fixed) == notices_.end()) notices_.push_back(std::move(fixed));
     return place;
@@ -232,6 +241,7 @@ bool Debugger::arm_as_in_parent(StopPoint& point, ReplayNode& node) {
     if (!node.breakpoints().insert(instance.address, {BreakpointOwner::Kind::stop_point, point.id.value})) return false;
   const auto instances = known->second;
   point.instances[node.id()] = instances;
+  point.placed = true;
   return true;
 }
 
@@ -306,8 +316,15 @@ bool Debugger::holds(const StopPoint& point, NodeId node, Judgement& judgement) 
   } else if (auto quick = read_quickly(node, point.condition)) {
     value = std::move(*quick);
   }
-  if (!value) judgement.more_failed++;
-  return !value || std::ranges::any_of(value->bytes, [](std::byte b) { return b != std::byte{0}; });
+  if (!value) {
+    judgement.more_failed++;
+    return true;
+  }
+  const auto truth = types_.truth_of(value->type, value->bytes);
+  if (truth) return *truth;
+  if (judgement.failure.empty()) judgement.failure = fmt::format("the condition of {} is neither true nor false: `{}` is a {}", point.id.value, point.condition, types_.name_of(value->type));
+  else judgement.more_failed++;
+  return true;
 }
 
 std::string Debugger::Judgement::note() const {

@@ -1,5 +1,6 @@
 #include "core/debug/types.h"
 
+#include <algorithm>
 #include <set>
 
 #include <nlohmann/json.hpp>
@@ -29,10 +30,47 @@ const char* kind_of(const PlanType& type) {
 
 }  // namespace
 
-uint32_t TypeRegistry::intern(std::string text, std::vector<uint32_t> refers, uint64_t size) {
+uint32_t TypeRegistry::intern(std::string text, std::vector<uint32_t> refers, uint64_t size, std::string name, Truth truth) {
   auto [it, fresh] = ids_.try_emplace(text, static_cast<uint32_t>(entries_.size() + 1));
-  if (fresh) entries_.push_back(Entry{std::move(text), std::move(refers), size});
+  if (fresh) entries_.push_back(Entry{std::move(text), std::move(refers), size, std::move(name), truth});
   return it->second;
+}
+
+TypeRegistry::Truth TypeRegistry::truth_in(const PlanType& type) {
+  switch (type.kind) {
+    case TypeKind::integer: case TypeKind::boolean: case TypeKind::enumeration: case TypeKind::pointer: case TypeKind::reference: return Truth::bytes;
+    case TypeKind::floating:
+      switch (type.format) {
+        case PlanType::Float::ieee32: return Truth::ieee32;
+        case PlanType::Float::ieee64: return Truth::ieee64;
+        case PlanType::Float::ieee128: return Truth::ieee128;
+        case PlanType::Float::x87: return Truth::x87;
+        default: return Truth::none;
+      }
+    case TypeKind::array: case TypeKind::function: return Truth::always;  // its address
+    case TypeKind::structure: return type.standard == "atomic" && type.size <= 8 ? Truth::bytes : Truth::none;
+    default: return Truth::none;
+  }
+}
+
+std::optional<bool> TypeRegistry::truth_of(uint32_t id, std::span<const std::byte> value) const {
+  // A float is 0 whatever its sign, which is its highest bit; of the 16 bytes of an x87 one, 10 are the number.
+  const auto number = [&](size_t bytes) {
+    bytes = std::min(bytes, value.size());
+    for (size_t i = 0; i < bytes; i++)
+      if ((value[i] & (i + 1 == bytes ? std::byte{0x7f} : std::byte{0xff})) != std::byte{0}) return true;
+    return false;
+  };
+  switch (entries_.at(id - 1).truth) {
+    case Truth::none: return std::nullopt;
+    case Truth::always: return true;
+    case Truth::bytes: return std::ranges::any_of(value, [](std::byte b) { return b != std::byte{0}; });
+    case Truth::ieee32: return number(4);
+    case Truth::ieee64: return number(8);
+    case Truth::ieee128: return number(16);
+    case Truth::x87: return number(10);
+  }
+  return std::nullopt;
 }
 
 uint32_t TypeRegistry::add_forward(const ExpressionPlan& plan, const PlanType& type) {
@@ -85,7 +123,7 @@ uint32_t TypeRegistry::add(Walk& walk, uint32_t index) {
       break;
     default: break;
   }
-  const uint32_t id = intern(entry.dump(-1, ' ', false, json::error_handler_t::replace), std::move(refers), type.size);
+  const uint32_t id = intern(entry.dump(-1, ' ', false, json::error_handler_t::replace), std::move(refers), type.size, type.name, truth_in(type));
   walk.open.erase(index);
   walk.done[index] = id;
   return id;

@@ -68,6 +68,7 @@ struct StopPoint {
   // Per node; a node of `nodes` without an entry is pending there, with the reason in `pending` when one is known.
   std::map<NodeId, std::vector<StopInstance>> instances;
   std::map<NodeId, std::string> pending;
+  bool placed = false;                    // it has been in force on some node
 };
 
 // What one hit means for the group, before any handler runs.

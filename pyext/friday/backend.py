@@ -179,6 +179,8 @@ class Backend(Protocol):
     def enable(self, id: int, on: bool) -> None: ...
     def places(self, id: int) -> Sequence[tuple[int, int | None, str]]:
         """Where a breakpoint stands on the nodes that run: (node, address, "function at file:line"); (node, None, why) where it waits."""
+    def was_placed(self, id: int) -> bool:
+        """Whether a stop point has stood anywhere since it was set: one that waits for a library that never comes has not."""
     def ignore(self, id: int, count: int) -> None:
         """Lets the next count hits pass."""
     def condition(self, id: int, condition: str | None) -> None:

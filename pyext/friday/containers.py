@@ -33,6 +33,10 @@ class Unreadable(Exception):
     """What stands there is no good container; the text is a predicate: "holds -3 items"."""
 
 
+class Gone(Exception):
+    """Memory is needed as it was at another time than now; the text says why it is not known."""
+
+
 class Items(tuple, Snapshot):
     """The items of a container, in its order: a tuple that knows its `.type`, its `.address` and the bytes of the object."""
 
@@ -73,26 +77,26 @@ class Map(Mapping[Any, Any], Snapshot):
 
 
 class _Holding:
-    """Of a struct or array that holds containers: what they held, by offset in the object."""
+    """Of a struct or array that holds containers: what they held, by offset in the object. Its names are none that a field has."""
     __slots__ = ()
 
-    def _piece(self, type_: Type, offset: int, size: int) -> Any:
-        data, address = self.bytes[offset:offset + size], self._at(offset)  # type: ignore[attr-defined]
+    def _friday_piece(self, type_: Type, offset: int, size: int) -> Any:
+        data, address = self.bytes[offset:offset + size], self._friday_at(offset)  # type: ignore[attr-defined]
         type_ = type_.resolved
-        if offset in self.inside and type_.standard:  # type: ignore[attr-defined]
-            return self.inside[offset]  # type: ignore[attr-defined]
+        if offset in self._friday_inside and type_.standard:  # type: ignore[attr-defined]
+            return self._friday_inside[offset]  # type: ignore[attr-defined]
         if type_.standard or not type_.containers:
             return type_.decode(data, address)
-        within = {at - offset: value for at, value in self.inside.items() if offset <= at < offset + size}  # type: ignore[attr-defined]
+        within = {at - offset: value for at, value in self._friday_inside.items() if offset <= at < offset + size}  # type: ignore[attr-defined]
         return _holding(type_, data, address, within)
 
 
 class HoldingStruct(_Holding, Struct):
     """A struct with containers in it. It equals another one when their fields do, wherever the containers keep their items."""
-    __slots__ = ("inside",)
+    __slots__ = ("_friday_inside",)
 
-    def _field(self, field: Member) -> Any:
-        return super()._field(field) if field.bit_size else self._piece(field.type, field.offset, field.type.size)
+    def _friday_field(self, field: Member) -> Any:
+        return super()._friday_field(field) if field.bit_size else self._friday_piece(field.type, field.offset, field.type.size)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, HoldingStruct):
@@ -105,11 +109,11 @@ class HoldingStruct(_Holding, Struct):
 
 class HoldingArray(_Holding, Array):
     """An array of what holds containers."""
-    __slots__ = ("inside",)
+    __slots__ = ("_friday_inside",)
 
     def _element(self, index: int) -> Any:
         size = self.type.element.size
-        return self._piece(self.type.element, index * size, size)
+        return self._friday_piece(self.type.element, index * size, size)
 
     def __eq__(self, other: object) -> bool:
         return self[:] == other[:] if isinstance(other, HoldingArray) else NotImplemented
@@ -120,7 +124,7 @@ class HoldingArray(_Holding, Array):
 
 def _holding(type_: Type, data: bytes, address: int | None, inside: dict[int, Any]) -> Any:
     value = type_.subclass(HoldingArray if type_.kind == "array" else HoldingStruct)(data, address)
-    object.__setattr__(value, "inside", inside)
+    object.__setattr__(value, "_friday_inside", inside)
     return value
 
 
@@ -220,7 +224,7 @@ def make(type_: Type, data: bytes, address: int | None, memory: Memory) -> Any:
     for offset, container in type_.containers:
         try:
             inside[offset] = follow(container, data[offset:offset + container.size], None if address is None else address + offset, memory)
-        except (Unreadable, BadAddress):
+        except (Unreadable, BadAddress, Gone):
             pass
     return _holding(type_, data, address, inside)
 
@@ -425,11 +429,23 @@ READERS: dict[str, Callable[[Object], Any]] = {
 }
 
 
+def value_of(type_: Type, data: bytes, address: int | None, memory: Memory, node: int) -> Any:
+    """The value of an object that holds containers, of which the bytes are known; `memory` is asked for what lies outside of them.
+    Raises BadExpression."""
+    def around(at: int, size: int) -> bytes:
+        if address is not None and address <= at and at + size <= address + len(data):
+            return data[at - address:at - address + size]  # a short string lies in the object itself
+        return memory(at, size)
+
+    try:
+        return make(type_, data, address, around)
+    except Unreadable as error:
+        raise BadExpression(f"this {type_.standard} of node {node} {error}: it is not made yet, no longer, or damaged; `print` shows how it is laid out") from None
+    except Gone as error:
+        raise BadExpression(f"what this {type_.standard} of node {node} held is not known: it keeps that elsewhere in memory, and {error}; "
+                            "read what it holds where the group stands") from None
+
+
 def decoder(type_: Type, memory: Callable[[int, int, int], bytes]) -> Decoder:
     """The function that makes values of a type with containers; `memory` is given (node, address, size)."""
-    def decode(data: bytes, address: int | None, node: int) -> Any:
-        try:
-            return make(type_, data, address, lambda at, size: memory(node, at, size))
-        except Unreadable as error:
-            raise BadExpression(f"this {type_.standard} of node {node} {error}: it is not made yet, no longer, or damaged; `print` shows how it is laid out") from None
-    return decode
+    return lambda data, address, node: value_of(type_, data, address, lambda at, size: memory(node, at, size), node)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Collection
 
 from .answers import Output, named, seconds
 from .commands import Command, Verb, forward, nearest
+from .containers import Items, Map
 from .errors import Error, NoSymbol, UsageError
 from .handlers import compile_script, register_source
 from .progress import ProgressLine
@@ -122,8 +123,14 @@ def stop_lines(session: "Session", stop: "Stop", hidden: Collection[int] = ()) -
 
 def change_lines(session: "Session", hit: "Hit") -> list[str]:
     """What a watched expression was and is: of a container what it holds now, of a large struct or array the places that differ."""
-    expression, old, new = str(hit.expression), hit.old, hit.new
+    expression, (old, new) = str(hit.expression), hit.raw
     if isinstance(new, Snapshot) and new.type.resolved.standard:
+        try:
+            values = hit.old, hit.new
+            if not any(isinstance(value, (Items, Map, str, bytes)) for value in values):  # std::atomic, a smart pointer, ...
+                return [_cut(f"  {expression}: {_shown(values[0])} -> {_shown(values[1])}")]
+        except Error:
+            pass
         try:
             now = session.read(hit.node, expression)
             return [_cut(f"  {expression}: now {now!r}" if isinstance(now, str) else f"  {expression}: now {now}")]

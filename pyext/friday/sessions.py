@@ -23,6 +23,7 @@ import sys
 import time
 from typing import Any, Callable, Sequence
 
+from . import containers
 from .backend import Backend, Stop
 from .errors import BadExpression, ComponentDied, Divergence, NoSymbol, UsageError
 from .handlers import Continue, Handler, compile_script, cont, register_source
@@ -62,13 +63,20 @@ class Hit:
 
     @property
     def old(self) -> Any:
-        """watch: its value before the write; None where it could not be read."""
-        return self._decode(self._change[1])
+        """watch: its value before the write; None where it could not be read. Raises BadExpression for a container that kept its
+        items elsewhere: what they were is not known any more."""
+        return self._decode(self._change[1], self._no_memory)
 
     @property
     def new(self) -> Any:
-        """watch: its value after the write; None where it cannot be read."""
-        return self._decode(self._change[2])
+        """watch: its value after the write; None where it cannot be read. Raises BadExpression for a container that is halfway
+        through a change, and for one that is asked for when the group has gone on."""
+        return self._decode(self._change[2], self._memory)
+
+    @property
+    def raw(self) -> tuple[Any, Any]:
+        """watch: the value before and after the write, containers as the structs that they are."""
+        return tuple(None if raw is None else self._session.types[raw[0]].decode(raw[1], raw[2]) for raw in self._change[1:])
 
     @property
     def _change(self) -> "tuple[str | None, Any, Any]":
@@ -86,11 +94,25 @@ class Hit:
         """"process_data at chord.c:58", or the address."""
         return self.stop.location
 
-    def _decode(self, raw: Any) -> Any:
-        return None if raw is None else self._session.types[raw[0]].decode(raw[1], raw[2])
+    def _decode(self, raw: Any, memory: Callable[[int, int], bytes]) -> Any:
+        if raw is None:
+            return None
+        type_ = self._session.types[raw[0]].resolved
+        if not type_.containers:
+            return type_.decode(raw[1], raw[2])
+        return containers.value_of(type_, raw[1], raw[2], memory, self.stop.node)
+
+    def _memory(self, address: int, size: int) -> bytes:
+        if not self._session.stands_at(self.stop):
+            raise containers.Gone("the group has gone on since")
+        return self._session.backend.read_memory(self.stop.node, address, size)
+
+    def _no_memory(self, address: int, size: int) -> bytes:
+        raise containers.Gone("the value before the write is asked for")
 
     def __repr__(self) -> str:
-        what = f" {self.expression}: {self.old!r} -> {self.new!r}" if self.expression else ""
+        old, new = self.raw
+        what = f" {self.expression}: {old!r} -> {new!r}" if self.expression else ""
         return f"<hit {self.id} on {self.node!r} at {self.location}{what}>"
 
 
@@ -222,6 +244,8 @@ class Session:
         self.last_stop: Stop | None = None  # why the group stands; None before the first run
         self.read: Callable[..., Any] = make_read(self)  # (node or None for the current one, a C expression): its value
         self._point: StopPoint | None = None
+        self._standing: Stop | None = None  # the group has not gone on since
+        self._told: set[int] = set()  # stop points with a condition that could not be evaluated, which has been said
         self._ended_noted: set[int] = set()
         self.at_end_functions: list[Callable[[], Any]] = []
         self.at_exit_functions: list[Callable[[Stop], Any]] = []
@@ -272,6 +296,10 @@ class Session:
     def real_time(self) -> float:
         """`__REALCLOCK__`: seconds since the epoch on the clock of `node`."""
         return self.backend.real_time(self.here)
+
+    def stands_at(self, stop: Stop) -> bool:
+        """Whether the group has not gone on since that stop."""
+        return self._standing is stop
 
     @property
     def hit(self) -> Hit | None:
@@ -389,7 +417,7 @@ class Session:
         try:
             id_ = self.backend.add_breakpoint([int(n) for n in chosen], location, condition)
         except NoSymbol as error:
-            raise self.names.teach(int(chosen[0]), location, error) from None
+            raise self.names.teach_place([int(n) for n in chosen], location, error) from None
         return self._added(StopPoint(self, "breakpoint", id_, location, chosen, condition, temporary), handler)
 
     def watch(self, expressions: str | Sequence[str], handler: Callable[..., Any] | None = None, *, nodes: Any = None,
@@ -411,7 +439,7 @@ class Session:
         try:
             id_ = self.backend.add_watch([int(n) for n in chosen], texts, condition)
         except NoSymbol as error:
-            raise self.names.teach(int(chosen[0]), ", ".join(texts), error) from None
+            raise self.names.teach_place([int(n) for n in chosen], ", ".join(texts), error) from None
         return self._added(StopPoint(self, "watch", id_, ", ".join(texts), chosen, condition, False), handler)
 
     def every(self, handler: Callable[..., Any] | None = None, *, seconds: float) -> StopPoint:
@@ -579,7 +607,8 @@ class Session:
     def _run(self, resume: Callable[[float | None], Stop], progress: Progress | None, interval: float | None) -> Stop:
         due = time.monotonic() + (interval or 0.0)
         while True:
-            stop = resume(interval)
+            self._standing = None
+            stop = self._standing = resume(interval)
             if stop.ids:
                 if self._dispatch(stop, stop.ids):
                     return stop
@@ -641,7 +670,16 @@ class Session:
                 self._explain(point, error)
                 raise
         self._in_handler = False
-        return halt or self.stop_asked
+        halt = halt or self.stop_asked
+        if stop.message and not (halt and self.console):
+            self._tell_condition(stop)
+        return halt
+
+    def _tell_condition(self, stop: Stop) -> None:
+        """Says once a stop point that its condition could not be evaluated, and counted as true."""
+        if not self._told.issuperset(stop.ids):
+            self._told.update(stop.ids)
+            self.notice(f"{stop.message}; it counts as true (at {stop.logical_time} s on node {stop.node})")
 
     def report_assertion(self, point: StopPoint | None, error: AssertionError, label: str = "at_end") -> None:
         """An assertion that failed in a handler (point None: elsewhere): a violation when collecting, else raised."""
@@ -683,6 +721,7 @@ class Session:
             raise KeyboardInterrupt
         if stop.kind == "end":
             self.finished = True
+            self._tell_unplaced()
             functions, self.at_end_functions = self.at_end_functions, []
             for function in functions:
                 try:
@@ -691,14 +730,23 @@ class Session:
                     self.report_assertion(None, error)
         return stop
 
+    def _tell_unplaced(self) -> None:
+        """Says at the end of the recording which stop points have never had a place: they were not hit for that."""
+        for point in self.points.values():
+            if point.kind != "timer" and point.enabled and not self.backend.was_placed(point.id):
+                reasons = dict.fromkeys(text for _, address, text in point.places if address is None)
+                why = f": {'; '.join(reasons)}" if reasons else ": none of its nodes has run"
+                self.notice(f"{point.label} never had a place{why}")
+
     def step(self, node: Any = None, command: str = "step") -> Stop:
         """Steps one node (by default `node`) by gdb's step, next, stepi, nexti, finish or "until LOC"; the others follow in logical
         time. Handlers of stop points on the way run. The stop's kind is "step", or what came before. Raises NodeEnded, UsageError,
         Divergence, ComponentDied."""
         if self._running:
             raise UsageError("the group is running: a handler cannot step it")
+        self._standing = None
         try:
-            stop = self.backend.step(self.id_of(node), command)
+            stop = self._standing = self.backend.step(self.id_of(node), command)
         finally:
             self.backend.settle()
         if stop.ids:
@@ -724,7 +772,7 @@ class Session:
         if self._running:
             raise UsageError("the group is running: a handler cannot restart it (friday.stop(), then restart)")
         self.backend.restart(sync)
-        self.last_stop, self.finished = None, False
+        self.last_stop, self._standing, self.finished = None, None, False
         self.restarts += 1
         self._refresh_ended()
 

@@ -20,7 +20,7 @@ class Owned:
 
 OWNED: dict[str, Owned] = {
     "break": Owned(1, "[NODES] break [-pending] LOC [if COND]", "Stops the group where a node comes to LOC: FUNC, FILE:LINE or "
-                   "*ADDR. -pending: LOC may be in a library that no node has loaded yet. Indented lines that follow are its handler, in Python.",
+                   "*ADDR. -pending: LOC may be in a library that is not loaded yet, and stands in each one that comes. Indented lines that follow are its handler, in Python.",
                    "0-3 break process_data if packet_id == 7", nodes=True),
     "tbreak": Owned(2, "[NODES] tbreak LOC [if COND]", "A breakpoint that is deleted when it is hit.",
                     "tbreak insert_finger", nodes=True),

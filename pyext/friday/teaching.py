@@ -9,7 +9,7 @@ import difflib
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Iterable
+from typing import TYPE_CHECKING, Iterable, Sequence
 
 from .answers import label_of
 from .errors import BadExpression, Error, NoSymbol, OutOfScope, UsageError
@@ -89,6 +89,7 @@ LIST_NAMES = f"python exec({_LIST_NAMES!r})"
 _UNKNOWN = re.compile(r'No symbol "([^"]+)" in (?:current context|specified context)')
 _NO_FUNCTION = re.compile(r'Function "([^"]+)" not defined|no function `([^`]+)`')
 _NO_MEMBER = re.compile(r"here is no member named ([^\s.]+)\.?|has no member named ['`\"]?(\w+)")
+_MAY_COME = re.compile(rf"{_UNKNOWN.pattern}|{_NO_FUNCTION.pattern}|No source file named")
 _LOCAL = re.compile(r"\s*(?:-\w+\s+)*([A-Za-z_][\w:]*)::([A-Za-z_]\w*)\b")
 _KEY = re.compile(r'([\w.>()\[\]:-]*[\w)\]])\s*\[\s*("(?:\\.|[^"\\])*")\s*\]')
 _NO_OPERATOR = re.compile(r"Invalid cast|could not be converted|Could not find operator|Cannot resolve (?:method|function)")
@@ -161,6 +162,24 @@ class Names:
             return self._unknown(node, error, found[1])
         return error
 
+    def teach_place(self, nodes: Sequence[int], text: str, error: NoSymbol) -> Error:
+        """The same of what is to be stopped at or watched on several nodes: each program that does not have it is named, and how to
+        wait for a library that may have it."""
+        programs: dict[str, int] = {}
+        for node in nodes:
+            programs.setdefault(self._session.nodes[node].info.program, node)
+        taught = [self.teach(node, text, error) for node in programs.values()]
+        found = next((each for each in taught if not isinstance(each, NoSymbol) or each.nearest), taught[0])
+        if not isinstance(found, NoSymbol) or not _MAY_COME.search(error.message):
+            return found
+        message = found.message
+        if len(programs) > 1:
+            message = f"{message.rstrip('.')}; that was asked of {', '.join(path.rpartition('/')[2] for path in programs)}"
+        message = f"{message.rstrip('.')}; `-pending {text}` waits for a library that has it"
+        more = NoSymbol(message, node=found.node, event=found.event)
+        more.nearest = found.nearest
+        return more
+
     def _unknown(self, node: int, error: NoSymbol, name: str) -> Error:
         names = self.of(node)
         if not names:
@@ -177,7 +196,8 @@ class Names:
         if path not in self._of_program or path in self._in_part:
             return error
         program = path.rpartition("/")[2]
-        return NoSymbol(f"{error.message.partition('.')[0]}: {program} has no debug information; `friday replay --symbols DIR` and "
+        said = error.message.partition(".  ")[0].removesuffix(".")  # gdb's first sentence; names may have dots
+        return NoSymbol(f"{said}: {program} has no debug information; `friday replay --symbols DIR` and "
                         "`friday pack` add it", node=error.node, event=error.event)
 
     def _member(self, node: int, text: str, error: NoSymbol, name: str) -> Error:

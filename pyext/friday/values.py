@@ -149,7 +149,7 @@ class _Copied(Snapshot):
     def __hash__(self) -> int:
         return hash((self.type.name, self.bytes))
 
-    def _at(self, offset: int) -> int | None:
+    def _friday_at(self, offset: int) -> int | None:
         return None if self.address is None else self.address + offset
 
 
@@ -162,23 +162,24 @@ class Raw(_Copied):
 
 
 class Struct(_Copied):
-    """A struct, union or C++ object. Fields are attributes, or items where the name is taken (`v["bytes"]`); members of
-    base classes and of anonymous structs and unions are found like own ones. Iterates over (name, value)."""
+    """A struct, union or C++ object. Fields are items (`v["type"]`), and attributes but for those called `bytes`, `type` and
+    `address`, which are the snapshot's own: code for programs that it does not know reads items. Members of base classes and
+    of anonymous structs and unions are found like own ones. Iterates over (name, value)."""
     __slots__ = ()
 
     def __getattr__(self, name: str) -> Any:
         field = self.type.members.get(name)
         if field is None:
             raise AttributeError(f"{self.type.name} has no field `{name}`; it has: {', '.join(self.type.members)}")
-        return self._field(field)
+        return self._friday_field(field)
 
     def __getitem__(self, name: str) -> Any:
         field = self.type.members.get(name)
         if field is None:
-            raise KeyError(f"{self.type.name} has no field `{name}`")
-        return self._field(field)
+            raise KeyError(f"{self.type.name} has no field `{name}`; it has: {', '.join(self.type.members)}")
+        return self._friday_field(field)
 
-    def _field(self, field: "Member") -> Any:
+    def _friday_field(self, field: "Member") -> Any:
         return field.decode(self.bytes, self.address)
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
@@ -210,7 +211,7 @@ class Array(_Copied, Sequence):
     def _element(self, index: int) -> Any:
         element = self.type.element
         offset = index * element.size
-        return element.decode(self.bytes[offset:offset + element.size], self._at(offset))
+        return element.decode(self.bytes[offset:offset + element.size], self._friday_at(offset))
 
     def __repr__(self) -> str:
         more = ", ..." if len(self) > 200 else ""

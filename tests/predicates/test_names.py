@@ -1,5 +1,7 @@
 """Expressions and collections: what a predicate's names may be mapped to."""
 
+import struct
+
 import pytest
 from support import friday, session_of
 
@@ -54,6 +56,18 @@ def test_fields_by_path():
         node, up = Inner(), True
     assert field(Outer, "node.id") == 4 and field(Outer, "") is Outer and fields(Outer, "node.id, up") == (4, True)
     assert field({"a": {"b": 1}}, "a.b") == 1 and fields(7, "") == 7
+
+
+def test_fields_that_are_called_as_what_a_snapshot_knows_of_itself(node):
+    backend = node.session.backend
+    backend.let(0, {"entry": backend.raw(struct.pack("<4i", 1, 2, 3, 4), "struct Entry", address=0x500)})
+    entry = node.read("entry")
+    assert fields(entry, "type, address, bytes, term") == (1, 2, 3, 4)
+    assert (entry.type.name, entry.address, len(entry.bytes)) == ("struct Entry", 0x500, 16) and entry["type"] == 1
+    with pytest.raises(friday.UsageError, match="`length` cannot be read: struct Entry has no field `length`; it has: type, address, bytes, term"):
+        field(entry, "length")
+    with pytest.raises(friday.UsageError, match="`term.type` cannot be read: a value of type int has no fields"):
+        field(entry, "term.type")
 
 
 def test_what_is_watched():

@@ -5,6 +5,7 @@ import importlib
 import io
 import itertools
 import random
+import struct
 
 import pytest
 from support import ROOT, Event, Message, changes, friday, run, run_script, session_of
@@ -108,6 +109,15 @@ def test_logs_that_differ():
     LogPrefix(session, log=logs(session, a="xy", b="xQ"), committed="commit")
     assert run(session) == ["b has committed Q as entry 1, and a y"]
     assert session.violations[0].values["committed_at"] == "1.0 s, event 0 of a"
+
+
+def test_entries_that_differ_in_a_field_called_type():
+    session = session_of(changes((0, {"commit": 1}), (1, {"commit": 1})))
+    of = [struct.pack("<4i", type_, 0, 0, 7) for type_ in (1, 2)]
+    for node, data in enumerate(of):
+        session.backend.let(node, {"entry": session.backend.raw(data, "struct Entry")})
+    LogPrefix(session, log=lambda node: [node.read("entry")], committed="commit", entry="type, term")
+    assert run(session) == ["b has committed (2, 7) as entry 0, and a (1, 7)"]
 
 
 def test_a_committed_entry_that_is_rewritten_is_found_at_the_end():

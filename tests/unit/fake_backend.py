@@ -27,6 +27,8 @@ TYPES = {
     "8": {"kind": "array", "name": "char [8]", "size": 8, "element": "2", "count": 8},
     "9": {"kind": "array", "name": "int [3]", "size": 12, "element": "1", "count": 3},
     "10": {"kind": "bool", "name": "bool", "size": 1, "signed": False},
+    "11": {"kind": "struct", "name": "struct Entry", "size": 16, "fields": [
+        {"name": name, "offset": 4 * i, "type": "1"} for i, name in enumerate(("type", "address", "bytes", "term"))]},
 }
 NAMES = {entry["name"]: id_ for id_, entry in TYPES.items()}
 FORMATS = {"int": "<i", "double": "<d", "enum state": "<I", "bool": "<B"}
@@ -270,7 +272,10 @@ class FakeBackend:
         return f"gdb {command}\n"
 
     def places(self, id):
-        return []
+        return [(0, None, "it is not there")] if "-pending" in str(self.points[id].what[0]) else []
+
+    def was_placed(self, id):
+        return "-pending" not in str(self.points[id].what[0])
 
     def endpoint(self, node):
         return f"/tmp/endpoint-{node}"

@@ -503,3 +503,43 @@ def test_a_condition_that_changes_the_program_is_refused(condition):
 @pytest.mark.parametrize("condition", ["x == 3", "x <= 1 || y >= 2", "x != '='", 'same(name, "a = b++")', "x - -1 > 2", "x << 1"])
 def test_a_condition_that_asks_is_none_of_these(condition):
     friday.teaching.refuse_changes(condition)
+
+
+def test_a_stop_point_that_never_had_a_place_is_said_at_the_end(capsys):
+    session = friday.Session(FakeBackend(events=[Event(0, at="f"), Event(0, at="g")]))
+    session.breakpoint("-pending nowhere_at_all", lambda: None)
+    session.breakpoint("f", lambda: None)
+    assert session.run().kind == "end"
+    assert capsys.readouterr().err == "friday: breakpoint 1 (-pending nowhere_at_all) never had a place: it is not there\n"
+
+
+@pytest.mark.parametrize("console", [False, True])
+def test_a_condition_that_could_not_be_evaluated_is_said_once_where_the_group_goes_on(capsys, console):
+    backend = FakeBackend(events=[Event(0, at="f"), Event(0, at="f"), Event(0, at="g")])
+    backend.conditions["text"] = lambda node: True
+    session, hits = friday.Session(backend, console=console), []
+    session.breakpoint("f", lambda: hits.append(1), condition="text")
+    resume = backend.resume
+
+    def failing(timeout):
+        stop = resume(timeout)
+        stop.message = "the condition of 1 is neither true nor false" if stop.ids else None
+        return stop
+    backend.resume = failing
+    assert session.run().kind == "end" and hits == [1, 1]
+    assert capsys.readouterr().err.count("the condition of 1 is neither true nor false; it counts as true (at 1 s on node 0)") == 1
+
+
+def test_where_a_stop_point_cannot_be_each_program_is_named():
+    backend = FakeBackend(names=["a", "b"])
+    backend.infos[0].program, backend.infos[1].program = "/bin/server", "/opt/client"
+    backend.add_breakpoint = refuse = lambda *_: (_ for _ in ()).throw(friday.NoSymbol('Function "main.main" not defined.'))
+    session = friday.Session(backend)
+    for nodes, asked in ((None, "; that was asked of server, client"), ([1], "")):
+        with pytest.raises(friday.NoSymbol) as error:
+            session.breakpoint("main.main", nodes=nodes)
+        assert error.value.message == f'Function "main.main" not defined{asked}; `-pending main.main` waits for a library that has it'
+    backend.add_watch = refuse
+    session.names._of_program = {"/bin/server": {}, "/opt/client": {}}
+    with pytest.raises(friday.NoSymbol, match='^Function "main.main" not defined: client has no debug information'):
+        session.watch("main.main", nodes=[1])

@@ -5,8 +5,8 @@ import struct
 import pytest
 from fake_backend import FakeBackend  # noqa: F401
 
-from friday.containers import Unreadable, make
-from friday.errors import BadAddress
+from friday.containers import Gone, Unreadable, make, value_of
+from friday.errors import BadAddress, BadExpression
 from friday.values import TypeTable
 
 INT, LONG, POINTER = 1, 2, 3
@@ -30,6 +30,7 @@ TYPES = {
     32: record("_Rb_tree", 48, ("_M_impl", 31, 0)),
     33: record("set<int>", 48, ("_M_t", 32, 0), standard="set", item=INT),
     40: record("Holder", 72, ("set", 33, 0), ("list", 22, 48), ("number", INT, 64)),
+    41: record("Clash", 48, ("inside", 22, 0), ("_at", INT, 16), ("_field", INT, 20), ("_piece", INT, 24), ("type", INT, 28)),
     50: record("vector<short>", 24, ("_M_begin", POINTER, 0), standard="vector", item=INT),
 }
 AT = 0x1000
@@ -82,3 +83,19 @@ def test_one_in_a_struct_that_is_none_stays_as_it_is_laid_out():
     holder = value(40, [0, 0, 0, 0, 0, 5, 0x2000, 0x2000, 77], {0x2000: AT + 48, 0x2010: 3})
     assert holder.list == (3,) and holder.number == 77
     assert holder.set._M_t._M_impl._M_node_count == 5
+
+
+def test_fields_are_never_hidden_by_what_a_value_is_made_with():
+    clash = value(41, [0x2000, 0x2000, 1 | 2 << 32, 3 | 4 << 32, 0, 0], {0x2000: AT, 0x2010: 9})
+    assert (clash.inside, clash._at, clash._field, clash._piece, clash["type"]) == ((9,), 1, 2, 3, 4)
+
+
+def test_what_lay_outside_of_the_bytes_is_not_known_later():
+    def gone(address, size):
+        raise Gone("the group has gone on since")
+    table = TypeTable()
+    table.add({"types": TYPES})
+    with pytest.raises(BadExpression, match="what this vector of node 3 held is not known: it keeps that elsewhere in memory, and the group has gone on"):
+        value_of(table[11], struct.pack("<3Q", 0x2000, 0x2008, 0), AT, gone, 3)
+    assert value_of(table[11], struct.pack("<3Q", 0x2000, 0x2000, 0), AT, gone, 3) == ()
+    assert value_of(table[22], struct.pack("<2Q", AT, AT), AT, gone, 3) == ()
