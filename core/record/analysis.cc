@@ -30,7 +30,7 @@ bool is_emulated(ZydisMnemonic mnemonic) {
   switch (mnemonic) {
     case ZYDIS_MNEMONIC_RDTSC: case ZYDIS_MNEMONIC_RDTSCP: case ZYDIS_MNEMONIC_RDRAND: case ZYDIS_MNEMONIC_RDSEED: case ZYDIS_MNEMONIC_PAUSE: case ZYDIS_MNEMONIC_CPUID:
     case ZYDIS_MNEMONIC_XSAVE: case ZYDIS_MNEMONIC_XSAVE64: case ZYDIS_MNEMONIC_XSAVEC: case ZYDIS_MNEMONIC_XSAVEC64: case ZYDIS_MNEMONIC_RDPID:
-    case ZYDIS_MNEMONIC_LSL: case ZYDIS_MNEMONIC_XGETBV: return true;
+    case ZYDIS_MNEMONIC_LSL: case ZYDIS_MNEMONIC_XGETBV: case ZYDIS_MNEMONIC_RDGSBASE: case ZYDIS_MNEMONIC_WRGSBASE: return true;
     default: return false;
   }
 }
@@ -162,6 +162,8 @@ class Scanner {
         case ZYDIS_MNEMONIC_CPUID: add(in.address, shim::kSiteCpuid, in.length, 0); break;
         case ZYDIS_MNEMONIC_RDPID: add(in.address, shim::kSiteRdpid, in.length, 0); break;
         case ZYDIS_MNEMONIC_XGETBV: add(in.address, shim::kSiteXgetbv, in.length, 0); break;
+        case ZYDIS_MNEMONIC_RDGSBASE: add(in.address, shim::kSiteGsBase, in.length, 0); break;
+        case ZYDIS_MNEMONIC_WRGSBASE: add(in.address, shim::kSiteGsBase, in.length, 1); break;
         case ZYDIS_MNEMONIC_LSL:
           if (in.detail) add(in.address, shim::kSiteLsl, in.length, 0);
           break;

@@ -604,7 +604,9 @@ std::optional<Stop> ReplaySession::handle_fault(ReplayNode& node, ReplayNode::Th
   // The shim reads what the program points at; where that leads nowhere it helps itself.
   const bool in_shim = node.in_shim(r.rip) && !moved;
   const bool expected = signal != SIGILL && in_shim && node.probing(ThreadId{thread.number});
-  if (expected || (!thread.detour && !in_shim && (caught >> (signal - 1) & 1))) {
+  // A program that single-steps itself has stepped into the shim, whose handler hides it.
+  const bool stepped = signal == SIGTRAP && info.si_code == TRAP_TRACE;
+  if (expected || (!thread.detour && (!in_shim || stepped) && (caught >> (signal - 1) & 1))) {
     thread.deliver = signal;
     resume_thread(node, thread);
     return std::nullopt;

@@ -662,6 +662,7 @@ extern "C" int friday_dispatch(CallFrame* frame) {
   ThreadArea* area = me();
   frame->previous = area->frame;
   area->frame = frame;
+  signals_step_on(frame, area);
   if (control.mode != kModeRecord) find_site(frame);  // for whoever looks at a parked thread
   const CallInfo& info = call_info(frame->rax);
   const bool keeps = keeps_token(info, frame->rax);

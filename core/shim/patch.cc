@@ -209,6 +209,11 @@ uint64_t loop_original(uint64_t address) {
   }
   return address;
 }
+bool in_stub(uint64_t address) {
+  for (uint64_t i = 0; i < control.patch_count; i++)
+    if (!is_planted(patches[i].kind) && address - patches[i].stub < kStubRoom) return true;
+  return false;
+}
 uint64_t loop_moved(uint64_t address) {
   for (uint32_t i = 0; i < loop_count; i++) {
     const Patch& patch = patches[loops[i]];
@@ -439,6 +444,10 @@ void give_result(const Patch& patch, const InstructionResult& r, CallFrame* fram
 }
 }  // namespace
 
+bool writes_gs(uint64_t at) {
+  return find(by_return, at, [=](const Patch& p) { return p.kind == kSiteGsBase && p.stub && p.start == at; }) != nullptr;
+}
+
 bool emulate_instruction(CallFrame* frame, const uint8_t* state) {
   const uint64_t at = frame->rip;
   const Patch* patch = find(by_return, at, [=](const Patch& p) { return is_planted(p.kind) && p.start == at; });
@@ -455,6 +464,13 @@ bool emulate_instruction(CallFrame* frame, const uint8_t* state) {
     const uint64_t value = (uint32_t)frame->rcx ? state_in_use(state, image_registers.xcr0) : image_registers.xcr0;
     frame->rax = (uint32_t)value;
     frame->rdx = value >> 32;
+    frame->rip += patch->length;
+    return true;
+  }
+  if (patch->kind == kSiteGsBase) {  // the program has set none
+    if (patch->stub) return false;
+    const RegisterOperands operands(patch->original);
+    put_register(frame, operands.rm, operands.width, 0);
     frame->rip += patch->length;
     return true;
   }

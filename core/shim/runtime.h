@@ -470,6 +470,7 @@ void signals_before_exec(ThreadArea* area);                  // what the shim ke
 void signals_after_exec(ThreadArea* area);                   // which was none
 // The end of a child will be told by this signal, with a si_code that a fault may have.
 void signals_expect_exit(int signal);
+void signals_step_on(CallFrame* frame, ThreadArea* area);  // where a program that single-steps itself goes on behind the shim: with its trap flag
 // Sends a signal with this siginfo_t, which may look like a fault's, to the calling thread, or to any thread of the process.
 void signals_send_own(int signal, const void* info, bool to_any_thread);
 // What rt_sigqueueinfo(2), rt_tgsigqueueinfo(2) and pidfd_send_signal(2) come to.
@@ -571,6 +572,7 @@ const Patch* patch_of_resume(uint64_t address);   // by stub continuation
 void find_site(CallFrame* frame);                 // fills in CallFrame::site
 const Patch* patch_of_return(uint64_t address);   // by address behind the syscall instruction
 uint64_t loop_original(uint64_t address);         // of a moved instruction in the program; of anything else the address itself
+bool in_stub(uint64_t address);                   // of a call or a loop: code that is executed in place of the program's own
 uint64_t loop_moved(uint64_t address);            // the reverse, for what lies behind the first byte of a window
 void vdso_redirect(uint64_t low, uint64_t high, const HelloReply& offsets);
 extern uint64_t vdso_was_at;                      // where the first of the mappings was that are at kVdsoAddress now; 0: none are
@@ -585,6 +587,7 @@ void emulate_xsave(const uint8_t* code, bool compact, CallFrame* frame, const ui
 uint64_t state_in_use(const uint8_t* state, uint64_t wanted);
 // Stores the components `wanted` at `to`, marked as in use if they are so.
 void store_state(uint8_t* to, const uint8_t* state, uint64_t wanted, bool compact);
+bool writes_gs(uint64_t address);  // an `ud2` planted for wrgsbase, which is not carried out
 bool emulate_instruction(CallFrame* frame, const uint8_t* state);       // an `ud2` planted for rdtsc and friends; false: not ours
 void instructions_give_back();                                          // and they run by themselves again
 

@@ -85,6 +85,7 @@ struct ThreadArea {
   uint64_t held_words;    // of TokenArea::held, those of this thread
   uint64_t probe;         // not 0: the shim reads what the program points at, and a fault there is expected (runtime.h Probe)
   uint32_t patient;       // it waits for the token and runs (token.cc)
+  uint32_t stepped;       // the program single-steps itself (trap flag), and stepped into the shim (signals.cc)
   // Loop sites (loop.cc): each takes one from `loops_left` and stops the thread at 0. Those passed so far: `loops_base` - `loops_left`.
   uint64_t loops_left, loops_base;
   uint64_t loops_next, loops_looked;  // how many it passes until it looks whether somebody waits, 0: it does not; when it looked last
@@ -327,6 +328,7 @@ enum SiteKind : uint8_t {
   kSiteLoop = 11,                    // instructions of a loop that may wait, moved to the stub; `detail`: where in them a displacement to rip stands, 0: none
   kSiteRdpid = 12, kSiteLsl = 13,    // `detail` of kSiteLsl: none, both registers stand in the instruction
   kSiteXgetbv = 14,
+  kSiteGsBase = 15,                  // `detail` 0: rdgsbase, 1: wrgsbase
 };
 constexpr bool is_planted(unsigned kind) { return kind >= kSiteRdtsc && kind != kSiteLoop; }  // an ud2, which the shim carries out
 

@@ -48,6 +48,7 @@ bool may_be_raised(int signal) { return synchronous(signal) || signal == 4 || si
 void install(int signal, void (*handler)(int, void*, void*), uint64_t flags, uint64_t mask);
 void install_for(int signal);
 void on_step(int signal, void* info, void* context);
+void leave(UserContext* u, ThreadArea* area);
 
 uint32_t state_size(uint64_t mask) { return mask & 0xe0 ? kMostState : mask & 4 ? 832 : 576; }
 
@@ -165,6 +166,7 @@ constexpr uint64_t kTrapFlag = 0x100;
 
 // In a handler: the thread goes on under the trap flag, if it may be turning in circles.
 void look_for_spin(ThreadArea* area, UserContext* u) {
+  if (u->context.eflags & kTrapFlag) return;  // the program's own, which takes the signal after each instruction
   loops_ask(area);
   if (!spin_begin(area, point_of(u->context))) {
     spin_tell(area, u->context.rip);
@@ -311,11 +313,24 @@ uint64_t error_code(uint64_t err, const void* info) {
   return (err & ~kPresent) | (words[0] == 11 && words[2] != kMapError ? kPresent : 0);
 }
 
+// The program single-steps itself, and the instruction that has just been executed is the shim's. What is executed in place of the
+// program's own is one step with it: its handler could not return into the middle of that. In the shim itself the flag waits until
+// the program goes on (signals_step_on).
+bool hide_step(int signal, const void* info, SignalContext& c) {
+  constexpr int kTrace = 2;  // TRAP_TRACE
+  if (signal != 5 || ((const int*)info)[2] != kTrace) return false;
+  if (!in_shim(c.rip)) return in_stub(c.rip);
+  c.eflags &= ~kTrapFlag;
+  me()->stepped = 1;
+  return true;
+}
+
 // A synchronous fault: of the shim's own reading, or the program's, which its handler gets at once and which otherwise kills
 // as if nobody had been here: the same instruction faults again.
 void on_fault(int signal, void* info, void* context) {
   SignalContext& c = ((UserContext*)context)->context;
   if (was_sent(signal, info, c)) return on_sent(signal, info, context);
+  if (hide_step(signal, info, c)) return;
   ThreadArea* area = me();
   if (leave_probe(area, c)) return;
   const uint64_t at = loop_original(c.rip);
@@ -340,6 +355,13 @@ void on_fault(int signal, void* info, void* context) {
 void on_illegal(int signal, void* info, void* context) {
   SignalContext& c = ((UserContext*)context)->context;
   if (was_sent(signal, info, c)) return on_sent(signal, info, context);
+  if (writes_gs(c.rip)) {
+    if (can_leave(me())) {
+      trace_end(kEndRefused, 0, kUsesGs);
+      return leave((UserContext*)context, me());
+    }
+    while (control.mode == kModeReplay && !replay_peek()) trap(kTrapEndOfTrace, 0);  // there the shim left
+  }
   CallFrame frame = {};
   copy_registers(&frame, c);
   if (emulate_instruction(&frame, (const uint8_t*)c.fpstate)) copy_registers(c, &frame);
@@ -400,8 +422,6 @@ void leave(UserContext* u, ThreadArea* area) {
   leave_process(area);
 }
 
-constexpr char kSteps[] = "it single-steps itself (trap flag) into a call";
-
 // A thread waits for this one (spin.cc), or there is something for it to look at (held.cc); or a signal that somebody sent to the program, for which this number is any other.
 void on_poke(int signal, void* info, void* context) {
   if (leave_is_due()) return leave((UserContext*)context, me());
@@ -453,8 +473,8 @@ void on_dispatch(int signal, void* info, void* context) {
   // The kernel has set rip behind the call, of two bytes, and restored rax: the program makes it once more, by itself.
   constexpr uint32_t kArchI386 = 0x40000003;  // AUDIT_ARCH_I386
   const bool other_table = ((const uint32_t*)info)[7] == kArchI386;
-  if ((other_table || c.eflags & kTrapFlag) && can_leave(area)) {
-    trace_end(kEndRefused, 0, other_table ? "it makes 32-bit calls (int 0x80)" : kSteps);
+  if (other_table && can_leave(area)) {
+    trace_end(kEndRefused, 0, "it makes 32-bit calls (int 0x80)");
     c.rip -= 2;
     return leave((UserContext*)context, area);
   }
@@ -491,6 +511,13 @@ void install_for(int signal) {
 }
 
 }  // namespace
+
+void signals_step_on(CallFrame* frame, ThreadArea* area) {
+  if (!area->stepped) return;
+  area->stepped = 0;
+  frame->eflags |= kTrapFlag;
+  frame->full = 1;
+}
 
 void signals_expect_exit(int signal) {
   if (signal >= 1 && signal <= 64 && may_be_raised(signal)) exit_signals |= bit(signal);

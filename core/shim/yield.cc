@@ -71,6 +71,7 @@ extern "C" void friday_yield(CallFrame* frame) {
   frame->site = shown - 2;
   frame->rip = shown;  // a handler returns there too
   area->frame = frame;
+  signals_step_on(frame, area);
   bool handler = false;
   const bool yields = kind != kYieldLoop || loops_yield(area);
   if (yields && control.mode == kModeRecord) {

@@ -1,8 +1,9 @@
 // What the shim cannot live with, as its argument says: Syscall User Dispatch by the program (`dispatch`, as Wine has it), a base of %gs (`gs`),
-// a mapping where Friday has its own (`map`), 32-bit calls (`int80`). The program is not to notice.
+// by its own instruction (`wrgsbase`), a mapping where Friday has its own (`map`), 32-bit calls (`int80`). The program is not to notice.
 #include <asm/prctl.h>
 #include <signal.h>
 #include <stdint.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -44,6 +45,22 @@ static void base_of_gs(void) {
   CHECK(words[0] == 0 && words[1] == 0 && words[3] == 0);
 }
 
+// As base_of_gs() where the kernel lets programs use the instructions (CR4.FSGSBASE; HWCAP2_FSGSBASE of getauxval(3)).
+static void base_by_instruction(void) {
+  static uint64_t words[4] = {0, 0, 77, 0};
+  uint64_t base, word;
+  if (!(getauxval(AT_HWCAP2) & 2)) return;
+  __asm__ volatile("rdgsbase %0" : "=r"(base));
+  CHECK(base == 0);
+  __asm__ volatile("wrgsbase %0" ::"r"(words));
+  for (int i = 0; i < 100; i++) {
+    __asm__ volatile("mov %%gs:16, %0" : "=r"(word));
+    __asm__ volatile("rdgsbase %0" : "=r"(base));
+    CHECK(word == 77 && base == (uint64_t)words && getppid() > 0);
+  }
+  CHECK(words[0] == 0 && words[1] == 0 && words[3] == 0);
+}
+
 static void map(void) {
   const uint64_t places[] = {0x100000000000, 0x100000400000, 0x150000000000};
   for (unsigned i = 0; i < sizeof places / sizeof *places; i++) {
@@ -66,6 +83,7 @@ int main(int argc, char** argv) {
   CHECK(argc > 1 && getppid() > 0);
   if (strcmp(argv[1], "dispatch") == 0) dispatch();
   if (strcmp(argv[1], "gs") == 0) base_of_gs();
+  if (strcmp(argv[1], "wrgsbase") == 0) base_by_instruction();
   if (strcmp(argv[1], "map") == 0) map();
   if (strcmp(argv[1], "int80") == 0) calls_of_32_bits();
   struct timespec now;
