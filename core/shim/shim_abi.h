@@ -229,7 +229,7 @@ struct TokenMember {
 
 // Processes of which one runs at a time.
 struct TokenGroup {
-  uint32_t guard;          // pid of the process that changes the queue
+  uint32_t guard;          // the member that changes the queue
   uint32_t state;          // a member, and whether it holds or has lent the token
   uint32_t forward;        // the group this one was joined with
   uint32_t first, last;    // queue of members that wait
@@ -259,7 +259,7 @@ struct HeldWord {
 inline constexpr uint32_t kMaxMembers = 1 << 20, kMaxGroups = 1 << 16, kMaxObjects = 1 << 16, kMaxHeldWords = 1 << 10;
 struct TokenArea {
   uint64_t session;        // random; FileHeader::sharing of the traces
-  uint32_t guard;          // of what follows
+  uint32_t guard;          // the member that changes what follows, or joins groups
   uint32_t members, groups, objects;  // in use
   uint32_t files;          // of the objects, those that are files
   uint32_t held_words, held_top;  // in use; index behind the last that ever was

@@ -1,7 +1,7 @@
 // The second half of the token: of the processes that can write to the same memory one runs at a time, as one thread of a
 // process does. Which processes those are is decided when memory is shared (shared.cc): each such process is a member of a
 // group, and groups that come to share something are joined. Groups, members and the list of what is shared lie in a file
-// that all recorded processes map (shim_abi.h TokenArea).
+// that all recorded processes map (shim_abi.h TokenArea). How they hand the token over is written in token_protocol.h.
 //
 // The thread that has its process's token takes the group's (group_enter) before the program's code runs, and lends it
 // (group_lend) before its process's goes. A lent token is there for the taking. What is logged, each in the process's own
@@ -11,6 +11,7 @@
 //
 // A process may be killed at any moment. Who waits looks now and then whether the holder lives.
 #include "core/shim/runtime.h"
+#include "core/shim/token_protocol.h"
 
 namespace friday::shim {
 
@@ -20,165 +21,95 @@ uint32_t group_self;
 
 namespace {
 
-constexpr uint32_t kFree = 0, kHeld = 1u << 30, kLent = 2u << 30, kWho = kHeld - 1;
-constexpr int kWait = 0, kWake = 1;  // futex operations, between processes
-
 TokenArea* const tokens = (TokenArea*)kTokensAddress;
 bool mapped;
-uint32_t own_pid;
-uint32_t group;  // whose token it had last
+uint32_t group;         // whose token it had last
+ThreadArea* lends_for;  // whose call it is, while the token is lent for one
 
-TokenMember& self() { return tokens->member[group_self]; }
-
-template <typename T>
-T look(const T& word) { return __atomic_load_n(&word, __ATOMIC_SEQ_CST); }
-
-bool move(TokenGroup& g, uint32_t from, uint32_t to) {
-  return __atomic_compare_exchange_n(&g.state, &from, to, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-}
-
-// Ended, or about to: a zombie counts as ended.
-bool has_ended(uint32_t pid) {
-  const long fd = native(434 /* pidfd_open */, pid, 0);
-  if (fd == -3 /* ESRCH */) return true;
-  if (failed(fd)) return false;
-  struct { int fd; short events, revents; } ended = {(int)fd, 1 /* POLLIN */, 0};
-  const bool gone = native(7, &ended, 1, 0) == 1;
-  native(3, fd);
-  return gone;
-}
-
-bool has_ended(const TokenMember& m) { return m.pid_namespace == self().pid_namespace && has_ended(m.pid); }
-
-// Locks are held for some instructions, but a process may be killed between any two.
-void lock(uint32_t* guard) {
-  for (unsigned tries = 1;; tries++) {
-    uint32_t owner = 0;
-    if (__atomic_compare_exchange_n(guard, &owner, own_pid, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return;
-    for (int i = 0; i < 100 && __atomic_load_n(guard, __ATOMIC_RELAXED); i++) asm volatile("pause");
-    if (__atomic_load_n(guard, __ATOMIC_RELAXED)) native(24 /* sched_yield */);
-    if (tries % 1024 == 0 && has_ended(owner)) __atomic_compare_exchange_n(guard, &owner, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-  }
-}
-void unlock(uint32_t* guard) { __atomic_store_n(guard, 0, __ATOMIC_RELEASE); }
-
-uint32_t root(uint32_t g) {
-  while (uint32_t next = look(tokens->group[g].forward)) g = next;
-  return g;
-}
-
-// ---- The queue of a group; its guard is held
-
-void enqueue(TokenGroup& g) {
-  self().next = 0;
-  if (g.last) tokens->member[g.last].next = group_self;
-  else g.first = group_self;
-  g.last = group_self;
-  g.waiting++;
-}
-
-void leave_queue(TokenGroup& g) {
-  for (uint32_t at = g.first, before = 0; at; before = at, at = tokens->member[at].next) {
-    if (at != group_self) continue;
-    if (before) tokens->member[before].next = self().next;
-    else g.first = self().next;
-    if (g.last == group_self) g.last = before;
-    g.waiting--;
-    end_patience(&self().patient, &g.patient);
-    return;
-  }
-}
-
-// A turn of who has just become the holder.
-void count_turn(TokenGroup& g) {
-  g.turn++;
-  g.since = ticks_now();
-}
-
-void begin_turn(TokenGroup& g, uint32_t member) {
-  g.processor = kNowhere;
-  __atomic_store_n(&g.state, kHeld | member, __ATOMIC_SEQ_CST);
-  count_turn(g);
-}
-
-// Gives the token, which is ours, to the member that has waited longest. Takes the guard back.
-void pass_on(TokenGroup& g) {
-  const uint32_t next = g.first;
-  TokenMember& m = tokens->member[next];
-  g.first = m.next;
-  if (!g.first) g.last = 0;
-  g.waiting--;
-  end_patience(&m.patient, &g.patient);
-  begin_turn(g, next);
-  unlock(&g.guard);
-  __atomic_store_n(&m.go, 1, __ATOMIC_RELEASE);
-  native(202, &m.go, kWake, 1, 0, 0, 0);
-}
-
-void note_turn(uint32_t flags) {
+void note_turn(uint32_t of, uint64_t number, uint32_t flags) {
   TurnRecord* record = (TurnRecord*)record_begin(kTurnRecord, sizeof(TurnRecord));
   record->event = trace_header()->events;
-  record->turn = tokens->group[group].turn;
+  record->turn = number;
   record->ticks = ticks_now();
-  record->group = group;
+  record->group = of;
   record->flags = flags;
   record_commit(record);
 }
 
+// What the protocol asks of the processor, the kernel and the trace.
+struct Shim {
+  uint32_t self() const { return group_self; }
+  uint32_t& group() { return shim::group; }
+  TokenGroup& at(uint32_t number) { return tokens->group[number]; }
+  TokenMember& member(uint32_t number) { return tokens->member[number]; }
+  uint32_t& area_guard() { return tokens->guard; }
+
+  template <typename T> T load(const T& word) { return __atomic_load_n(&word, __ATOMIC_SEQ_CST); }
+  template <typename T> void store(T& word, T value) { __atomic_store_n(&word, value, __ATOMIC_SEQ_CST); }
+  template <typename T> T get(const T& word) { return __atomic_load_n(&word, __ATOMIC_RELAXED); }
+  template <typename T> void put(T& word, T value) { __atomic_store_n(&word, value, __ATOMIC_RELAXED); }
+  bool swap(uint32_t& word, uint32_t from, uint32_t to) {
+    return __atomic_compare_exchange_n(&word, &from, to, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+  }
+  uint32_t exchange(uint32_t& word, uint32_t value) { return __atomic_exchange_n(&word, value, __ATOMIC_SEQ_CST); }
+  void add(uint32_t& word, int more) { __atomic_add_fetch(&word, (uint32_t)more, __ATOMIC_SEQ_CST); }
+
+  // It is held for some instructions, but a process may be killed between any two.
+  bool lock(uint32_t& guard) {
+    for (unsigned tries = 1;; tries++) {
+      if (swap(guard, 0, group_self)) return false;
+      for (int i = 0; i < 100 && get(guard); i++) asm volatile("pause");
+      const uint32_t owner = get(guard);
+      if (owner) native(24 /* sched_yield */);
+      if (owner && tries % 1024 == 0 && has_ended(owner) && swap(guard, owner, group_self)) return true;
+    }
+  }
+  void unlock(uint32_t& guard) { __atomic_store_n(&guard, 0, __ATOMIC_RELEASE); }
+
+  // Ended, or about to: a zombie counts as ended.
+  bool has_ended(uint32_t number) {
+    const TokenMember& m = member(number);
+    if (m.pid_namespace != member(group_self).pid_namespace) return false;  // its pid means nothing here
+    const long fd = native(434 /* pidfd_open */, m.pid, 0);
+    if (fd == -3 /* ESRCH */) return true;
+    if (failed(fd)) return false;
+    struct { int fd; short events, revents; } ended = {(int)fd, 1 /* POLLIN */, 0};
+    const bool gone = native(7, &ended, 1, 0) == 1;
+    native(3, fd);
+    return gone;
+  }
+
+  void sleep(uint32_t& go, unsigned looks) {
+    const long timeout[2] = {0, looks < 2 ? kTurnNs / 2 : kTurnNs};
+    native(202, &go, 0 /* FUTEX_WAIT, between processes */, 0, timeout, 0, 0);
+  }
+  void wake(uint32_t& go) { native(202, &go, 1 /* FUTEX_WAKE */, 1, 0, 0, 0); }
+  void let_holder_run(const TokenGroup& g, const TokenMember& m) {
+    shim::let_holder_run({g.state, ~GroupToken<Shim>::kWho, GroupToken<Shim>::kHeld, g.since, g.processor, m.go});
+  }
+  void poke(uint32_t holder, unsigned looks) {
+    const TokenMember& m = member(holder);
+    if (m.tid) spin_poke(m.pid, m.tid, looks);
+  }
+  unsigned more_looks(unsigned looks) { return looks + 1; }
+  uint64_t now() { return ticks_now(); }
+  uint32_t processor() { return own_processor(); }
+  bool lasted(uint64_t since) { return turn_lasted(since); }
+
+  bool hands_over() {
+    if (lends_for) log_release(lends_for);
+    return group_self != 0;  // the recording may have ended for want of room
+  }
+  void note_join(uint32_t other, uint64_t turn) { note_turn(other, turn, kJoins); }
+  template <typename... Values> void looks_anew(Values...) {}
+};
+
+GroupToken<Shim> token{Shim{}};
+
 // Waits for the token of this process's group, whichever that is by then.
 void acquire() {
-  TokenMember& m = self();
-  uint32_t queued_in = 0, flags = 0, seen = 0;
-  uint64_t seen_turn = 0;
-  TokenGroup* patient_in = nullptr;
-  unsigned unmoved = 0;  // looks at which nothing had happened
-  for (;;) {
-    if (patient_in) end_patience(&m.patient, &patient_in->patient);
-    patient_in = nullptr;
-    __atomic_store_n(&m.go, 0, __ATOMIC_SEQ_CST);
-    group = root(group);
-    TokenGroup& g = tokens->group[group];
-    lock(&g.guard);
-    if (look(g.forward)) {  // joined with another one meanwhile
-      unlock(&g.guard);
-      continue;
-    }
-    const uint32_t now = look(g.state);
-    if (now == (kHeld | group_self)) break;  // handed to us
-    // Its owner takes a lent token back without the guard.
-    bool taken = (now & ~kWho) != kHeld && move(g, now, kHeld | group_self);
-    // Less and less often: a process that computes is only slowed by being looked at.
-    unmoved = now == seen && g.turn == seen_turn ? unmoved + 1 : 0;
-    seen = now;
-    seen_turn = g.turn;
-    const bool ask = unmoved && (unmoved & (unmoved - 1)) == 0;
-    if (!taken && ask && (now & ~kWho) == kHeld && has_ended(tokens->member[now & kWho]))
-      taken = move(g, now, kHeld | group_self), flags = taken ? (uint32_t)kHolderDied : 0;
-    if (taken) {
-      if (queued_in == group) leave_queue(g);
-      count_turn(g);
-      break;
-    }
-    if (queued_in != group) {
-      enqueue(g);
-      queued_in = group;
-      patient_in = &g;
-      begin_patience(&m.patient, &g.patient);
-      unlock(&g.guard);
-      seen = 0;
-      let_holder_run({g.state, ~kWho, kHeld, g.since, g.processor, m.go});
-      continue;  // look once more: the holder may have lent before it saw us wait
-    }
-    const TokenMember& holder = tokens->member[now & kWho];
-    if (ask && (now & ~kWho) == kHeld && holder.tid) spin_poke(holder.pid, holder.tid, unmoved);
-    unlock(&g.guard);
-    long timeout[2] = {0, unmoved < 2 ? kTurnNs / 2 : kTurnNs};
-    native(202, &m.go, kWait, 0, timeout, 0, 0);
-  }
-  TokenGroup& ours = tokens->group[group];
-  ours.processor = own_processor();
-  unlock(&ours.guard);
-  note_turn(flags);
+  const bool holder_died = token.acquire();
+  note_turn(group, tokens->group[group].turn, holder_died ? (uint32_t)kHolderDied : 0);
   robust_look(Look::turn_begins);
 }
 
@@ -191,54 +122,32 @@ bool become_member() {
   group_self = number;
   uint64_t about[18] = {};  // struct stat
   native(4, "/proc/self/ns/pid", about);
-  self().pid = own_pid;
-  self().tid = me()->kernel_tid;
-  self().pid_namespace = about[1];
+  TokenMember& self = tokens->member[number];
+  self.pid = (uint32_t)native(39);
+  self.tid = me()->kernel_tid;
+  self.pid_namespace = about[1];
   return true;
 }
 
-// A group of which this process is the only member, holding its token.
-uint32_t new_group() {
+// A group of which this process is the only member, holding its token. The area's guard is held. False: no room.
+bool new_group() {
   const uint32_t number = ++tokens->groups;
-  if (number >= kMaxGroups) return 0;
-  begin_turn(tokens->group[number], group_self);
-  return number;
-}
-
-// The process has the token of `group`, and now shares something with those of `other`. The one with the higher number goes
-// into the other; it is waited for only while holding a lower one, so nobody waits in a circle.
-void join(uint32_t other) {
-  other = root(other);
-  if (other == group) return;
-  const uint32_t low = min(group, other), high = group + other - low, had = group;
-  if (high != had) {
-    group = high;
-    acquire();
-    if (group == had) return;  // joined by its holder meanwhile
-    tokens->group[had].turn++;  // goes on in the lower one, in a turn that begins here
-  }
-  TokenGroup& g = tokens->group[high];
-  lock(&g.guard);
-  __atomic_store_n(&g.forward, low, __ATOMIC_SEQ_CST);
-  g.first = g.last = g.waiting = 0;  // they look by themselves
-  unlock(&g.guard);
-  group = low;
-  if (high == had) acquire();
-  else note_turn(0);
+  if (number >= kMaxGroups) return false;
+  token.begin(number);
+  return true;
 }
 
 }  // namespace
 
 bool group_attach(int fd) {
-  own_pid = (uint32_t)native(39);
   limits_count(sizeof(TokenArea));
   mapped = native(9, kTokensAddress, sizeof(TokenArea), 3, 0x104001 /* SHARED|NORESERVE|FIXED_NOREPLACE */, fd, 0) == (long)kTokensAddress;
   return mapped;
 }
 
-bool group_held() { return group_self && look(tokens->group[group].state) == (kHeld | group_self); }
+bool group_held() { return group_self && token.held(); }
 
-bool group_wanted() { return group_self && __atomic_load_n(&tokens->group[group].waiting, __ATOMIC_RELAXED); }
+bool group_wanted() { return group_self && token.wanted(); }
 
 bool group_overdue() { return group_wanted() && turn_lasted(tokens->group[group].since); }
 
@@ -246,23 +155,14 @@ void group_lend(ThreadArea* in_call, bool quick) {
   if (!group_self) return;
   robust_publish(me());
   robust_look(Look::turn_ends);
-  TokenGroup& g = tokens->group[group];
-  if (look(g.waiting)) g.processor = own_processor();
-  __atomic_store_n(&g.state, kLent | group_self, __ATOMIC_SEQ_CST);
-  quick = quick || look(g.patient) >= look(g.waiting);
-  if (!look(g.waiting) || (quick && !turn_lasted(g.since)) || !move(g, kLent | group_self, kHeld | group_self)) return;
-  if (in_call) log_release(in_call);
-  if (!group_self) return;  // the recording ended for want of room
-  lock(&g.guard);
-  if (g.waiting) return pass_on(g);
-  __atomic_store_n(&g.state, kLent | group_self, __ATOMIC_SEQ_CST);
-  unlock(&g.guard);
+  lends_for = in_call;
+  token.lend(quick);
 }
 
 bool group_enter(ThreadArea* area, ThreadArea* in_call) {
   if (!group_self || control.mode != kModeRecord) return true;
-  self().tid = area->kernel_tid;
-  if (move(tokens->group[group], kLent | group_self, kHeld | group_self)) return true;
+  tokens->member[group_self].tid = area->kernel_tid;
+  if (token.take_back()) return true;
   if (in_call && !in_call->call_logged) log_release(in_call);
   if (group_self) acquire();
   return false;
@@ -271,9 +171,9 @@ bool group_enter(ThreadArea* area, ThreadArea* in_call) {
 void group_spare(const ThreadArea* area, bool on) {
   if (!group_self) return;
   TokenGroup& g = tokens->group[group];
-  lock(&g.guard);
-  self().tid = on ? 0 : area->kernel_tid;
-  unlock(&g.guard);
+  token.lock(g);
+  tokens->member[group_self].tid = on ? 0 : area->kernel_tid;
+  token.system().unlock(g.guard);
 }
 
 void group_leave() {
@@ -283,18 +183,16 @@ void group_leave() {
   group_self = 0;
 }
 
-bool group_forked() {
-  own_pid = (uint32_t)native(39);
-  return !group_self || become_member();
-}
+bool group_forked() { return !group_self || become_member(); }
 
 uint32_t group_object(uint64_t device, uint64_t inode) {
-  for (uint32_t n = 1; n <= look(tokens->objects); n++)
+  const uint32_t objects = __atomic_load_n(&tokens->objects, __ATOMIC_SEQ_CST);
+  for (uint32_t n = 1; n <= objects; n++)
     if (tokens->object[n].inode == inode && tokens->object[n].device == device) return n;
   return 0;
 }
 
-uint32_t group_files() { return mapped ? look(tokens->files) : 0; }
+uint32_t group_files() { return mapped ? __atomic_load_n(&tokens->files, __ATOMIC_SEQ_CST) : 0; }
 
 static bool can_share() {
   if (!mapped || (!group_self && !become_member())) return false;
@@ -302,35 +200,41 @@ static bool can_share() {
   return true;
 }
 
+static void note_first_turn() { note_turn(group, tokens->group[group].turn, 0); }
+
 bool group_share_inherited() {
   if (!can_share()) return false;
   if (group) return true;
-  lock(&tokens->guard);
-  group = new_group();
-  unlock(&tokens->guard);
-  if (group) note_turn(0);
-  return group != 0;
+  token.system().lock(tokens->guard);
+  const bool made = new_group();
+  token.system().unlock(tokens->guard);
+  if (made) note_first_turn();
+  return made;
 }
 
 uint32_t group_share(uint64_t device, uint64_t inode, bool* fresh) {
   *fresh = false;
   if (!can_share()) return 0;
-  lock(&tokens->guard);
+  token.system().lock(tokens->guard);
   uint32_t number = group_object(device, inode);
   const bool alone = !group;
-  if (alone) group = number ? tokens->object[number].group : new_group();
-  if (!number && group && tokens->objects + 1 < kMaxObjects) {
+  if (number && alone) group = tokens->object[number].group;
+  if (!number && (group || new_group()) && tokens->objects + 1 < kMaxObjects) {
     *fresh = true;
     number = tokens->objects + 1;
     tokens->object[number] = {device, inode, group, 0};
     if (device != kSegmentDevice) tokens->files++;
     __atomic_store_n(&tokens->objects, number, __ATOMIC_SEQ_CST);
   }
-  unlock(&tokens->guard);
+  token.system().unlock(tokens->guard);
   if (!number || !group) return 0;
-  if (!alone) join(tokens->object[number].group);
-  else if (*fresh) note_turn(0);
-  else acquire();
+  if (!alone) {
+    if (token.join(tokens->object[number].group)) acquire();
+  } else if (*fresh) {
+    note_first_turn();
+  } else {
+    acquire();
+  }
   return number;
 }
 

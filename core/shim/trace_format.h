@@ -313,7 +313,10 @@ struct SharedWritePart {
   uint32_t change, reserved;
 };
 
-enum TurnFlag : uint32_t { kHolderDied = 1 /* the process before was killed while it ran: its last stores are not known */ };
+enum TurnFlag : uint32_t {
+  kHolderDied = 1,  // the process before was killed while it ran: its last stores are not known
+  kJoins = 2,       // no turn begins: the process's group becomes part of `group`, and all before event `event` comes before the turns behind `turn`
+};
 // From event `event` on, the process runs in turn number `turn` of its group, until another process's turn begins.
 struct TurnRecord {
   RecordHeader header;

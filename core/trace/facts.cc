@@ -193,6 +193,10 @@ void NodeWalk::on_channel(const ChannelRecord& record) {
 
 // A call that came back while another process had the turn counts from when this one took it up.
 void NodeWalk::on_turn(const TurnRecord& record) {
+  if (record.flags & kJoins) {
+    node().joins.push_back({record.group, record.turn, node().times.size()});
+    return;
+  }
   node().turns.push_back({record.group, record.turn, node().times.size()});
   turn_time_ = record.ticks;
 }

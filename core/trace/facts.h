@@ -121,6 +121,7 @@ struct NodeFacts {
   std::vector<WaitFact> waits;
   uint64_t sharing = 0;           // space of the groups' numbers
   std::vector<TurnFact> turns;    // as they followed each other
+  std::vector<TurnFact> joins;    // what came before `first` came before the group's turns behind `turn`
   std::vector<uint32_t> threads;  // tids seen, for tgkill
 };
 

@@ -281,6 +281,15 @@ void Matcher::match_turns() {
     if (before.sharing != next.sharing || before.group != next.group) continue;
     add(before.node, before.end - 1, next.node, next.first, EdgeKind::turn);
   }
+  // A group that became part of another one: its processes go on in turns of that one, behind all that it did by itself.
+  for (uint32_t slot = 0; slot < facts_.nodes.size(); ++slot) {
+    const NodeFacts& node = facts_.nodes[slot];
+    for (const TurnFact& join : node.joins) {
+      const auto next = std::ranges::upper_bound(all, std::tuple(node.sharing, join.group, join.turn), {}, &Turn::key);
+      if (join.first && next != all.end() && next->sharing == node.sharing && next->group == join.group)
+        add(slot, join.first - 1, next->node, next->first, EdgeKind::turn);
+    }
+  }
 }
 
 void Matcher::align() {
