@@ -92,13 +92,15 @@ const SharedPagesRecord* replay_shared_pages(uint64_t* offset) {
 void replay_forked() { shared_pages = 0; }
 
 // The end of a node is a place in the group's order, like an event: behind what others did before.
-static void end_of_trace() {
-  pass_gates();
-  trap(kTrapEndOfTrace, 0);
+void replay_end_of_trace() {
+  while (!replay_peek()) {
+    pass_gates();
+    trap(kTrapEndOfTrace, 0);
+  }
 }
 
 void replay_end_if_cut() {
-  while (control.cut && !replay_peek()) end_of_trace();
+  if (control.cut) replay_end_of_trace();
 }
 
 void replay_consume(EventRecord* event) {
@@ -167,8 +169,8 @@ bool replay_signal_follows(const ThreadArea* area) {
 }
 
 void replay_hand_over() {
+  replay_end_of_trace();
   EventRecord* next = replay_peek();
-  while (!next) end_of_trace();
   ThreadArea* area = area_of(next->header.thread);
   if (next->header.thread >= control.thread_count || !area->alive)
     diverge(next, kDivergedAbsent, 0, next->header.thread, me()->number, me()->frame, me(), me()->in_call ? kRelease : kThreadExit);
@@ -192,7 +194,7 @@ void replay_start() {
 
 void replay_begin(ThreadArea* area) {
   replay_wait(area);
-  while (!replay_peek()) end_of_trace();
+  replay_end_of_trace();
   pass_gates();
   while (control.park || control.event >= control.stop_at_event) {
     if (control.park) trap(kTrapParked, 0);

@@ -291,6 +291,7 @@ void replay_start();                                        // before the progra
 void replay_wait(ThreadArea* area);                         // until it is this thread's turn
 format::EventRecord* replay_expect(CallFrame* frame, ThreadArea* area, format::RecordType type, uint16_t call);
 format::EventRecord* replay_peek();
+void replay_end_of_trace();  // stands there, behind what others did before, if nothing follows
 void replay_begin(ThreadArea* area);                        // waits until the next event is this thread's and may happen
 void replay_consume(format::EventRecord* event);
 void replay_end_if_cut();                                   // Control::cut: not behind the last event

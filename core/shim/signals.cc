@@ -360,7 +360,7 @@ void on_illegal(int signal, void* info, void* context) {
       trace_end(kEndRefused, 0, kUsesGs);
       return leave((UserContext*)context, me());
     }
-    while (control.mode == kModeReplay && !replay_peek()) trap(kTrapEndOfTrace, 0);  // there the shim left
+    if (control.mode == kModeReplay) replay_end_of_trace();  // there the shim left
   }
   CallFrame frame = {};
   copy_registers(&frame, c);
