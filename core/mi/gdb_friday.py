@@ -120,6 +120,13 @@ def load_standard_printers():
     except ImportError:
         return
     register_libstdcxx_printers(None)
+    for matcher in gdb.xmethods:
+        matcher.match = named_only(matcher.match)
+
+
+def named_only(match):
+    """A matcher of operators that is not asked about classes without a name, as those of lambdas: libstdc++'s fail there."""
+    return lambda class_type, method: match(class_type, method) if class_type.tag else None
 
 
 def bare(type):
@@ -574,8 +581,11 @@ class Plan(JsonCommand):
             except gdb.MemoryError:
                 pass  # gdb 13 follows references here, although it is to read nothing
             except gdb.error as refusal:
-                # To gdb 13 a function written in assembler (getpid) returns nothing, until it is called.
-                if str(refusal) != "Invalid cast.":
+                # To gdb 13 a function written in assembler (getpid) returns nothing, until it is called. Of several things that are
+                # wrong gdb says another one first when it evaluates; what calls nothing can be evaluated to hear it.
+                if not re.search(r"[\w>]\s*\(", re.sub(LITERAL, "", expression)):
+                    gdb.parse_and_eval(expression)
+                elif str(refusal) != "Invalid cast.":
                     raise
             answer["reason"] = str(problem)
         return answer
