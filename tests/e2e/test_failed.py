@@ -36,6 +36,13 @@ def replayed(root=None):
     return sorted(pid for pid, name in names.items() if name.startswith("friday-") and name != "friday" and below(parents[pid]))
 
 
+def is_gone(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
 def seconds_used(pid):
     try:
         fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -91,7 +98,9 @@ def test_a_question_meets_it_first(rounds, opened):
     session.breakpoint("pass", nodes=1)
     session.run()
     place = int(session.nodes[0].read("&turns"))
-    os.kill(replayed()[1], signal.SIGKILL)
+    victim = replayed()[1]
+    os.kill(victim, signal.SIGKILL)
+    wait_until(lambda: is_gone(victim), "the kill has no effect")
     for question in (lambda: session.nodes[1].read("turns"), lambda: session.backend.read_memory(1, place, 8),
                      lambda: session.backend.state_hash(1), lambda: session.step(1, "stepi")):
         with pytest.raises(friday.ComponentDied):
