@@ -70,8 +70,12 @@ Result<std::unique_ptr<ReplaySession>> ReplaySession::open(const std::string& pa
   std::unique_ptr<ReplaySession> session(new ReplaySession(std::move(recording), std::move(options)));
   FRIDAY_TRY_VOID(session->recording_.check_copies());
   FRIDAY_TRY_VOID(session->choose_nodes());
-  FRIDAY_TRY(schedule, Schedule::load_or_compute(session->recording_, session->ids_));
-  session->schedule_ = schedule.restricted_to(session->ids_);
+  auto schedule = Schedule::load_or_compute(session->recording_);
+  if (!schedule) schedule = Schedule::load_or_compute(session->recording_, session->ids_);  // another node may be damaged
+  if (!schedule) return std::unexpected(schedule.error());
+  session->schedule_ = *std::move(schedule);
+  FRIDAY_TRY_VOID(session->add_sharers());
+  session->schedule_ = session->schedule_.restricted_to(session->ids_);
   session->ids_ = session->schedule_.nodes();
   session->ends_ = places_of_ends(session->recording_, session->schedule_);
   FRIDAY_TRY(directory, ScratchDirectory::make());
@@ -97,7 +101,14 @@ Result<void> ReplaySession::choose_nodes() {
       if (node.problem) return std::unexpected(*node.problem);
       if (node.events || crashed_at_once(recording_, node)) chosen.insert(node.id);
     }
-  // A forked node begins as a copy of its parent, so its ancestors are replayed too.
+  FRIDAY_TRY_VOID(add_ancestors(chosen));
+  ids_.assign(chosen.begin(), chosen.end());
+  if (ids_.empty()) return fail(ErrorCode::bad_input, "{} holds no events to replay", recording_.path());
+  return {};
+}
+
+// A forked node begins as a copy of its parent, so its ancestors are replayed too.
+Result<void> ReplaySession::add_ancestors(std::set<NodeId>& chosen) const {
   for (bool more = true; more;) {
     more = false;
     for (NodeId id : chosen) {
@@ -110,8 +121,24 @@ Result<void> ReplaySession::choose_nodes() {
       }
     }
   }
+  return {};
+}
+
+// What a node reads in memory that it shares is what others have stored there, so these are replayed too.
+Result<void> ReplaySession::add_sharers() {
+  std::set<NodeId> chosen(ids_.begin(), ids_.end());
+  for (size_t before = 0; before != chosen.size();) {
+    before = chosen.size();
+    for (const Edge& edge : schedule_.edges()) {
+      if (edge.kind != EdgeKind::turn || chosen.contains(edge.from) == chosen.contains(edge.to)) continue;
+      const auto [known, other] = chosen.contains(edge.from) ? std::pair(edge.from, edge.to) : std::pair(edge.to, edge.from);
+      chosen.insert(other);
+      notices_.push_back(fmt::format("node {} ({}) is replayed too: it shares memory with node {} ({})", other, recording_.find(other)->name,
+                                     known, recording_.find(known)->name));
+    }
+    FRIDAY_TRY_VOID(add_ancestors(chosen));
+  }
   ids_.assign(chosen.begin(), chosen.end());
-  if (ids_.empty()) return fail(ErrorCode::bad_input, "{} holds no events to replay", recording_.path());
   return {};
 }
 

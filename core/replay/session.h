@@ -35,7 +35,7 @@ namespace friday {
 
 struct ReplayOptions {
   std::string library_directory;     // where friday-stub lies
-  std::vector<NodeId> nodes;         // empty: all; ancestors of forked nodes are added
+  std::vector<NodeId> nodes;         // empty: all; added are ancestors of forked nodes, and those that share memory with these
   SyncMode sync = SyncMode::clock;
   bool unconfined = false;           // no filter of system calls: for recordings that are trusted, where the kernel has none
 };
@@ -61,7 +61,7 @@ class ReplaySession {
   // the calling thread stays on the processor of the nodes, for the next run, until leave_processor().
   Result<Stop> run();
   void leave_processor() { together_.reset(); }
-  // What this machine makes slower than it could be; each once.
+  // What the user should know of this replay: which nodes were added, what this machine makes slower than it could be; each once.
   std::vector<std::string> take_notices() { return std::exchange(notices_, {}); }
   bool report_node_ends = false;
   // run() comes back with `interrupted` some time after this moment of this machine's clock.
@@ -120,6 +120,8 @@ class ReplaySession {
  private:
   explicit ReplaySession(Recording recording, ReplayOptions options);
   Result<void> choose_nodes();
+  Result<void> add_ancestors(std::set<NodeId>& chosen) const;
+  Result<void> add_sharers();
   Result<void> build_all();
   Result<void> offer_object(ReplayNode& node, uint64_t object);
   Result<void> build_node(ReplayNode& node);
