@@ -183,7 +183,7 @@ class Session {
 
   PyTime logical_time() {
     if (reached_) return {replay().schedule().time_of(reached_->node, reached_->event), origin_};
-    const NodeId here = debugger().here();
+    const NodeId here = debugger().moved_last();
     const uint64_t done = replay().mark(here).event.value;
     if (replay().sync() == SyncMode::clock && !tells_of_all(here, done)) return time_of_group();
     return time_of(here, done);
@@ -215,7 +215,7 @@ class Session {
   }
   // Of the group. In the midst of a recording that is replayed by the clock one node tells it.
   uint64_t events_done() {
-    const NodeId here = debugger().here();
+    const NodeId here = debugger().moved_last();
     const uint64_t done = replay().mark(here).event.value;
     if (replay().sync() != SyncMode::clock || !tells_of_all(here, done)) return replay().events_done();
     return replay().schedule().position_of(here, {std::min(done, replay().schedule().event_count(here)) - 1}) + 1;
@@ -561,6 +561,10 @@ void bind_stop(py::module_& module) {
       })
       .def_property_readonly("node", [](const PyStop& s) { return s.stop.node.value; })
       .def_property_readonly("thread", [](const PyStop& s) { return s.stop.thread.value; })
+      .def_property_readonly("writer", [](const PyStop& s) -> py::object {
+        if (!s.stop.writer) return py::none();
+        return py::make_tuple(s.stop.writer->node.value, s.stop.writer->thread.value, s.session->location(s.stop.writer->node.value, s.stop.writer->pc.value));
+      })
       .def_property_readonly("pc", [](const PyStop& s) { return s.stop.pc.value; })
       .def_property_readonly("location", [](const PyStop& s) -> py::object {
         if (!s.stop.pc.value) return py::none();
@@ -573,6 +577,7 @@ void bind_stop(py::module_& module) {
         return changes;
       })
       .def_property_readonly("logical_time", [](const PyStop& s) {
+        if (s.stop.writer) return s.session->time_of(s.stop.writer->node, s.stop.writer->events);
         return s.stop.kind == Stop::Kind::exit ? s.session->time_of_end(s.stop.node) : s.session->time_of(s.stop.node, stands_before(s.stop.kind) ? s.event + 1 : s.event);
       })
       .def_property_readonly("real_time", [](const PyStop& s) {

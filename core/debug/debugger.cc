@@ -223,6 +223,7 @@ Result<ThreadId> Debugger::scope_thread(NodeId id) {
 void Debugger::group_moved(const Stop& stop) {
   epoch_++;
   here_ = stop.node;
+  wrote_ = stop.writer ? std::optional(stop.writer->node) : std::nullopt;
   NodeContext& s = state(stop.node);
   s.mean(stop.thread);
   using Kind = Stop::Kind;

@@ -151,6 +151,8 @@ class Debugger final : public Pump, public ClientOwner {
   bool altered(NodeId node) const { return altered_.contains(node); }
   std::optional<LogicalTime> altered_since(NodeId node) const;
   NodeId here() const { return here_; }
+  // The node that moved last: here(), or the one that stored to memory which that one shares.
+  NodeId moved_last() const { return wrote_.value_or(here_); }
 
  private:
   struct FrameShape {  // of the frame of a thread that stands at an instruction
@@ -374,6 +376,7 @@ class Debugger final : public Pump, public ClientOwner {
   std::chrono::milliseconds call_timeout_{5000};
   uint64_t epoch_ = 1;                           // counts moves of the group
   NodeId here_{};
+  std::optional<NodeId> wrote_;
   std::optional<NodeId> starting_;               // node_started is at it
   bool closing_ = false;
   std::atomic<bool> interrupted_ = false;

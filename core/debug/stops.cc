@@ -367,7 +367,7 @@ std::optional<DebugStop> Debugger::judge_watch(Stop stop) {
     });
     for (size_t i = 0; i < watched.size(); i++) {
       auto change = watched[i].chain->update(out.hits, watched[i].seen_from(node), out.thread, node.watches());
-      if (!change || !*change || !((*change)->value_changed || (*change)->accessed || point->any_write) || told) continue;
+      if (!change || !*change || !((*change)->value_changed || (*change)->accessed || point->any_write) || told || std::ranges::find(out.told, point->id) != out.told.end()) continue;
       told = std::move(**change);
       which = i;
     }

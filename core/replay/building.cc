@@ -265,6 +265,14 @@ std::optional<Stop> ReplaySession::adopt_fork(ReplayNode& parent, ReplayNode& no
   }();
   if (!started) return fail_node(*child, ThreadId{0}, started.error().message);
   if (on_node_started) on_node_started(*child);
+  shared_watches_.note_copy();
+  auto followed = shared_watches_.follow(notices_);
+  if (!followed) return fail_node(*child, ThreadId{0}, followed.error().message);
+  for (ReplayNode* other : *followed)
+    if (other != child) {
+      if (auto flushed = other->flush_watches(); !flushed) return fail_node(*other, other->current(), flushed.error().message);
+      if (other != &parent) resume_node(*other);
+    }
   if (auto flushed = child->flush_watches(); !flushed) return fail_node(*child, ThreadId{0}, flushed.error().message);
   resume_thread(*child, *child->thread_of(pid));
   return std::nullopt;

@@ -59,6 +59,8 @@ void ReplaySession::discard() {
   failure_.reset();
   in_turn_.reset();
   ended_now_.clear();
+  shared_watches_.clear();
+  pending_.clear();
   group_ = 0;
 }
 
@@ -204,6 +206,7 @@ bool ReplaySession::resume_thread(ReplayNode& node, ReplayNode::Thread& thread) 
 
 // A stop: a node that would run without its watches does not run.
 std::optional<Stop> ReplaySession::resume_all() {
+  if (auto followed = shared_watches_.follow(notices_); !followed) return fail_node(*nodes_.begin()->second, ThreadId{0}, followed.error().message);
   for (auto& [id, node] : nodes_) {
     if (node->state() != NodeState::live) continue;
     if (auto flushed = node->flush_watches(); !flushed) return fail_node(*node, node->current(), flushed.error().message);
@@ -246,6 +249,11 @@ Result<Stop> ReplaySession::run() {
   in_turn_.reset();
   if (divergence_) return Stop{.kind = Stop::Kind::divergence, .node = divergence_->node, .divergence = divergence_};
   if (failure_) return *failure_;
+  if (!pending_.empty()) {
+    Stop next = std::move(pending_.front());
+    pending_.pop_front();
+    return stopped_on_its_way(std::move(next));
+  }
   if (all_ended()) return Stop{.kind = Stop::Kind::end};
   if (options_.sync == SyncMode::clock) gather();
   for (NodeId id : std::exchange(ended_now_, {})) memory_->finish(slot_of(id));
@@ -278,7 +286,7 @@ Result<Stop> ReplaySession::run() {
 
 // What the program's own code runs into, it does in its turn.
 Stop ReplaySession::stopped_on_its_way(Stop stop) {
-  if (options_.sync == SyncMode::clock && (stop.kind == Stop::Kind::breakpoint || stop.kind == Stop::Kind::watch)) in_turn_ = stop.node;
+  if (options_.sync == SyncMode::clock && (stop.kind == Stop::Kind::breakpoint || stop.kind == Stop::Kind::watch)) in_turn_ = stop.writer ? stop.writer->node : stop.node;
   return finish(std::move(stop));
 }
 
@@ -306,6 +314,41 @@ std::optional<Stop> ReplaySession::handle_held() {
 }
 
 std::optional<Stop> ReplaySession::handle(pid_t tid, int status) {
+  auto stop = handle_status(tid, status);
+  if (!stop || stop->kind != Stop::Kind::watch) return stop;
+  ReplayNode& node = *find(stop->node);
+  auto told = tell_sharers(node, shared_watches_.judge(std::move(*stop), node));
+  if (!told)
+    if (ReplayNode::Thread* thread = node.thread_of(tid)) go_on(node, *thread);
+  return told;
+}
+
+// The first of the stops at those whom a store concerns; the others come next.
+std::optional<Stop> ReplaySession::tell_sharers(ReplayNode& node, Result<std::vector<Stop>> stops) {
+  if (!stops) return fail_node(node, node.current(), stops.error().message);
+  if (stops->empty()) return std::nullopt;
+  Stop first = std::move(stops->front());
+  pending_.insert(pending_.end(), std::make_move_iterator(stops->begin() + 1), std::make_move_iterator(stops->end()));
+  return first;
+}
+
+// A node has mapped something shared, or its call has changed the contents of such a thing.
+std::optional<Stop> ReplaySession::shared_changed(ReplayNode& node, ReplayNode::Thread& thread, bool mapped) {
+  if (mapped) {
+    shared_watches_.note_mapping();
+    auto changed = shared_watches_.follow(notices_);
+    if (!changed) return fail_node(node, ThreadId{thread.number}, changed.error().message);
+    for (ReplayNode* other : *changed) {
+      if (auto flushed = other->flush_watches(); !flushed) return fail_node(*other, other->current(), flushed.error().message);
+      if (other != &node) resume_node(*other);
+    }
+  }
+  Stop at = stop_of(Stop::Kind::watch, node, thread);
+  at.pc = Addr{node.call_site(ThreadId{thread.number})};
+  return tell_sharers(node, shared_watches_.look_at_all(at, node));
+}
+
+std::optional<Stop> ReplaySession::handle_status(pid_t tid, int status) {
   auto owner = by_tid_.find(tid);
   if (owner == by_tid_.end()) {
     if (WIFSTOPPED(status)) unclaimed_[tid] = status;
@@ -554,6 +597,10 @@ std::optional<Stop> ReplaySession::handle_shim_trap(ReplayNode& node, ReplayNode
     case shim::kTrapObject:
       if (auto offered = offer_object(node, c.object); !offered) return fail_node(node, id, offered.error().message);
       break;
+    case shim::kTrapShared:
+      if (auto stop = shared_changed(node, thread, c.trap_detail)) return stop;
+      go_on(node, thread);
+      return std::nullopt;
     case shim::kTrapMappingBegins:
       if (auto opened = node.watches().open_for_mapping_call(Addr{c.mapping_low}, Addr{c.mapping_high}); !opened) return fail_node(node, id, opened.error().message);
       go_on(node, thread);

@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -25,6 +26,7 @@
 #include "core/replay/image.h"
 #include "core/replay/node.h"
 #include "core/replay/schedule_memory.h"
+#include "core/replay/shared_watches.h"
 #include "core/replay/stop.h"
 #include "core/trace/logical_time.h"
 #include "core/trace/mark.h"
@@ -132,6 +134,9 @@ class ReplaySession {
   void resume_node(ReplayNode& node);
   void go_on(ReplayNode& node, ReplayNode::Thread& thread);
   std::optional<Stop> handle(pid_t tid, int status);
+  std::optional<Stop> handle_status(pid_t tid, int status);
+  std::optional<Stop> tell_sharers(ReplayNode& node, Result<std::vector<Stop>> stops);
+  std::optional<Stop> shared_changed(ReplayNode& node, ReplayNode::Thread& thread, bool mapped);
   std::optional<Stop> handle_held();
   std::optional<Stop> handle_event(ReplayNode& node, ReplayNode::Thread& thread, int status);
   std::optional<Stop> handle_signal(ReplayNode& node, ReplayNode::Thread& thread, int signal);
@@ -200,6 +205,8 @@ class ReplaySession {
   std::optional<DescriptorChannel> channel_;
   std::optional<NodeId> in_turn_;         // the node whose turn it is, where the last run has shown that
   std::map<std::pair<uint64_t, uint64_t>, UniqueFd> shared_;  // shared objects, by FileHeader::sharing and number
+  SharedWatches shared_watches_{nodes_};
+  std::deque<Stop> pending_;              // of one store, at nodes that share what it went to: told one after the other
   std::shared_ptr<const Divergence> divergence_;
   std::optional<Stop> failure_;
   std::optional<CallFailure> call_failure_;  // of the last run_detour()

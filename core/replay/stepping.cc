@@ -40,7 +40,8 @@ Result<Stop> ReplaySession::step(NodeId id, ThreadId thread_id) {
     if (thread->debug_hits) {
       Stop watched;
       FRIDAY_TRY(trapped, debug_trap(node, *thread, hardware, watched));
-      if (trapped == DebugTrap::hit) return finish(std::move(watched));
+      if (trapped == DebugTrap::hit)
+        if (auto told = tell_sharers(node, shared_watches_.judge(std::move(watched), node))) return finish(std::move(*told));
     }
     if (thread->detour || (!thread->deliver && !node.in_shim(hardware.rip))) {
       thread->at_breakpoint = node.breakpoints().contains(Addr{hardware.rip});

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,14 @@
 #include "core/stop/watch.h"
 
 namespace friday {
+
+// Who stored to memory that several nodes share: where it stands, and how many events it had done.
+struct StopWriter {
+  NodeId node{};
+  ThreadId thread{};
+  Addr pc{};
+  uint64_t events = 0;
+};
 
 struct Stop {
   enum class Kind {
@@ -38,6 +47,8 @@ struct Stop {
   Addr pc{};
   std::vector<BreakpointOwner> owners{};
   std::vector<WatchHit> hits{};
+  std::optional<StopWriter> writer{};    // watch: another node than `node` has stored
+  std::vector<StopPointId> told{};       // watch: stop points that the writer's own stop has told of
   int signal = 0;
   std::string message{};
   std::shared_ptr<const Divergence> divergence{};

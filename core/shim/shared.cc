@@ -172,6 +172,7 @@ long shared_replay_map(const SharedMapPart* part, uint64_t length, uint64_t prot
   fill_pages(fd, part->object);
   const long got = native(9, part->address, length, protection, kShared | (fixed ? 0x10 : 0x100000), fd, part->offset);
   native(3, fd);
+  trap(kTrapShared, 1);
   return got;
 }
 
@@ -199,6 +200,7 @@ void shared_replay_growth(const SharedMapPart* part) {
   if ((uint64_t)now.size < part->size) set_size(fd, part->size);
   fill_pages(fd, part->object, part->size);
   native(3, fd);
+  trap(kTrapShared, 1);
 }
 
 // ---- System V segments
@@ -351,6 +353,7 @@ void shared_replay_change(const EventRecord* event, const CallFrame* frame) {
     }
   }
   native(3, fd);
+  if (control.tell_shared) trap(kTrapShared, 0);
 }
 
 }  // namespace friday::shim

@@ -103,6 +103,7 @@ enum TrapReason : uint32_t {
   kTrapStarted = 8,       // resumed from the start image; about to run the program
   kTrapSpin = 12,         // the next event is a yield in a loop without a call: the core finds the point (Control::yield_entry)
   kTrapObject = 13,       // Control::object needs its file
+  kTrapShared = 14,       // something shared is mapped now (detail 1), or a call has changed contents of such a thing (0)
   kTrapMappingBegins = 10,// a call is about to change mappings in Control::mapping_low .. mapping_high, where something is watched
   kTrapMappingDone = 11,  // and has done so
   kTrapOutput = 9,        // the program wrote to a terminal, a log file or a pipe nobody recorded: see Control::output_*
@@ -160,7 +161,7 @@ struct Control {
   uint64_t stop_at_event;         // park before this event; ~0: never
   uint32_t park;                  // park at the next event
   uint32_t cut;                   // the process was killed on the way to its next event: nothing is executed behind the last one
-  uint32_t reserved;
+  uint32_t tell_shared;           // kTrapShared at calls that change contents too
   uint32_t show_output;           // trap on output to standard output and error
   char files[1024];               // directory of the recording's file copies
   uint64_t object;                // of shared memory, by its number: whose file `shared` names

@@ -108,6 +108,7 @@ Result<void> WatchSet::arm(const WatchRange& range, bool allow_any_page, bool ma
     FRIDAY_TRY_VOID(take_debug_registers(slot, range, use));
     armed.by_processor = true;
   }
+  version_ += range.id != kMirrorId;
   const bool by_processor = armed.by_processor;
   ranges_.emplace(slot, std::move(armed));
   slot_of_[key_of(range.id, range.index)] = slot;
@@ -125,6 +126,7 @@ void WatchSet::disarm(StopPointId id) {
 void WatchSet::disarm(StopPointId id, uint32_t index) {
   auto it = slot_of_.find(key_of(id, index));
   if (it == slot_of_.end()) return;
+  version_ += id != kMirrorId;
   unlink(it->second);
   ranges_.erase(it->second);
   slot_of_.erase(it);
@@ -132,6 +134,7 @@ void WatchSet::disarm(StopPointId id, uint32_t index) {
 }
 
 void WatchSet::disarm_all() {
+  version_++;
   for (const auto& [key, slot] : std::exchange(slot_of_, {})) {
     unlink(slot);
     ranges_.erase(slot);
@@ -254,6 +257,7 @@ Result<std::optional<FaultOutcome>> WatchSet::on_debug_trap(ThreadId thread, boo
 
 Result<std::vector<WatchHit>> WatchSet::note_write(Addr low, uint64_t size) {
   std::vector<WatchHit> hits;
+  stored_.clear();
   FRIDAY_TRY_VOID(compare(low.value, low.value + size, true, hits));
   return hits;
 }

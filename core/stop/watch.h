@@ -42,6 +42,9 @@ struct WatchRange {
   WatchAccess access = WatchAccess::write;
 };
 
+// Of ranges that the replay has beside those of stop points (core/replay/shared_watches.h).
+inline constexpr StopPointId kMirrorId{~0u};
+
 struct WatchHit {
   StopPointId id{};
   uint32_t index = 0;
@@ -122,6 +125,14 @@ class WatchSet {
   std::optional<uint32_t> program_protection(Addr address) const;
 
   size_t size() const { return ranges_.size(); }
+  // Another one whenever a range of a stop point was armed or disarmed.
+  uint64_t version() const { return version_; }
+  // Calls see(range) for the ranges of stop points.
+  template <typename See>
+  void each_range(See&& see) const {
+    for (const auto& [slot, armed] : ranges_)
+      if (armed.range.id != kMirrorId) see(armed.range);
+  }
   const WatchStatistics& statistics() const { return statistics_; }
   // The known bytes of an armed range, or nullptr.
   const std::vector<std::byte>* bytes_of(StopPointId id, uint32_t index) const;
@@ -181,6 +192,7 @@ class WatchSet {
   std::unordered_map<uint64_t, Page> pages_;
   std::unordered_set<uint64_t> dirty_;  // pages whose protection flush() must look at
   uint32_t next_slot_ = 1;
+  uint64_t version_ = 0;
   bool layout_known_ = false;
   bool ran_since_ = false;  // the program ran since the layout was learnt, and tells only of what it does to watched pages
   std::vector<Mapping> layout_;

@@ -126,6 +126,8 @@ class Hit:
     @property
     def raw(self) -> tuple[Any, Any]: ...
     @property
+    def writer(self) -> Node: ...
+    @property
     def thread(self) -> int | None: ...
     @property
     def location(self) -> str | None: ...
@@ -364,6 +366,7 @@ class Stop(Protocol):
     thread: int | None
     location: str | None
     changes: dict[int, tuple[str, Any | None, Any | None]]
+    writer: tuple[int, int, str] | None
     logical_time: LogicalTime
     real_time: float
     event: int | None

@@ -68,6 +68,8 @@ class Stop(Protocol):
     location: str | None  # "process_data at chord.c:58", or the address
     changes: "dict[int, tuple[str, RawValue | None, RawValue | None]]"
     """watch: of each of `ids` the expression that changed, its old and its new value (None: undefined). Else empty."""
+    writer: "tuple[int, int, str] | None"
+    """watch: another node has stored to memory that it shares with `node`: its id, its thread and the place. Else None."""
     logical_time: LogicalTime
     real_time: float  # seconds since the epoch on the node's clock, as recorded
     event: int | None  # index of the node's event at or before the stop

@@ -116,6 +116,9 @@ def stop_lines(session: "Session", stop: "Stop", hidden: Collection[int] = ()) -
         lines = [f"{named(node)}: {where}"]
     for hit in session.changes(stop):
         lines += change_lines(session, hit)
+    if stop.kind == "watch" and stop.writer is not None:
+        writer, thread, place = stop.writer
+        lines.append(f"  stored by {named(session.nodes.all[writer])}, thread {thread}, in {place}; the two share this memory")
     if stop.message:
         lines += [f"  {line}" for line in stop.message.splitlines()]
     return lines + ([source] if source else [])

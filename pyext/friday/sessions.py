@@ -79,6 +79,11 @@ class Hit:
         return tuple(None if raw is None else self._session.types[raw[0]].decode(raw[1], raw[2]) for raw in self._change[1:])
 
     @property
+    def writer(self) -> Node:
+        """watch: the node that has stored: another one than `node` where the two share the memory."""
+        return self._session.nodes[self.stop.node if self.stop.writer is None else self.stop.writer[0]]
+
+    @property
     def _change(self) -> "tuple[str | None, Any, Any]":
         """Of this stop point; between handlers, of the stop's first one."""
         changes = self.stop.changes

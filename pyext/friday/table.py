@@ -27,7 +27,8 @@ OWNED: dict[str, Owned] = {
     "watch": Owned(2, "[NODES] watch [-l] [-page] [-writes] [-reads] [-access] [-pending] EXPR[, EXPR...] [if COND]", "Stops the group after a write that changes an "
                    "expression on a node. FUNC::LOCAL is armed at each entry of FUNC; a local lives as long as its frame. -l: the "
                    "memory that EXPR means now. -page: a stack's page is protected when the four debug registers do not suffice. "
-                   "-writes: writes of the same value too. -reads, -access: as rwatch and awatch. -pending: EXPR may be in a library that is not loaded yet. Indented lines that follow are its handler.",
+                   "-writes: writes of the same value too. -reads, -access: as rwatch and awatch. -pending: EXPR may be in a library that is not loaded yet. Memory that "
+                   "nodes share is watched in all of them. Indented lines that follow are its handler.",
                    "watch srv.successor\n  if not @(srv.successor):\n    print(__NODE__, \"is alone\")\n  cont",
                    nodes=True),
     "rwatch": Owned(2, "[NODES] rwatch EXPR[, EXPR...] [if COND]", "Stops the group after the program has read what an expression means: `watch "

@@ -75,6 +75,7 @@ class FakeStop:
     node: int = 0
     thread: "int | None" = None
     location: "str | None" = None
+    writer: tuple | None = None
     changes: dict = field(default_factory=dict)
     logical_time: int = 0
     real_time: float = 0.0
