@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "console/complain.h"
+#include "console/say.h"
 #include "core/trace/calls.h"
 #include "core/trace/endpoint.h"
 #include "core/trace/event_text.h"
@@ -87,7 +88,7 @@ double seconds_since(uint64_t ticks, uint64_t first_ticks, double ticks_per_seco
 void print_event(const EventView& event, uint64_t first_ticks, double ticks_per_second, const Peers& peers) {
   const double at = seconds_since(event->entry_ticks, first_ticks, ticks_per_second);
   std::string line = fmt::format("{:>8} {:>12.6f} thread {:<3} {:<8} {}{}{}", event->index, at, event.thread(), record_type_name(event.type()), what_text(event), result_text(event), parts_text(event, peers));
-  fmt::print("{}\n", line);
+  say("{}\n", line);
 }
 
 void print_json(const EventView& event, uint64_t first_ticks, double ticks_per_second, const Peers& peers) {
@@ -119,7 +120,7 @@ void print_json(const EventView& event, uint64_t first_ticks, double ticks_per_s
     if (const auto* child = part.child()) p["thread"] = child->thread, p["pid"] = child->pid;
     out["parts"].push_back(std::move(p));
   }
-  fmt::print("{}\n", out.dump(-1, ' ', false, json::error_handler_t::replace));
+  say_json(out, -1);
 }
 
 Result<void> dump_node(const TraceReader& reader, bool as_json) {
@@ -148,7 +149,7 @@ int run_dump(const DumpOptions& options) {
   for (NodeId id : *nodes) {
     auto reader = TraceReader::open(*recording, id);
     if (!reader) return complain("dump", reader.error());
-    if (nodes->size() > 1 && !options.as_json) fmt::print("node {} {}\n", id, recording->find(id)->name);
+    if (nodes->size() > 1 && !options.as_json) say("node {} {}\n", id, recording->find(id)->name);
     if (auto printed = dump_node(*reader, options.as_json); !printed) return complain("dump", printed.error());
   }
   return 0;

@@ -8,6 +8,7 @@
 
 #include "console/complain.h"
 #include "console/live.h"
+#include "console/say.h"
 #include "core/trace/index.h"
 #include "core/trace/logical_time.h"
 #include "core/trace/node_end.h"
@@ -129,16 +130,16 @@ json describe_all(const Recording& recording, const Schedule* schedule) {
 void print_host(const json& host) {
   std::string nodes;
   for (const auto& node : host["nodes"]) nodes += fmt::format(" {}", node.get<int>());
-  fmt::print("host {} {}: node{}{}", host["id"].get<int>(), host.value("name", "?"), host["nodes"].size() == 1 ? "" : "s", nodes);
+  say("host {} {}: node{}{}", host["id"].get<int>(), host.value("name", "?"), host["nodes"].size() == 1 ? "" : "s", nodes);
   if (host["id"] == 0) {
-    fmt::print("; the others' clocks are measured by its own\n");
+    say("; the others' clocks are measured by its own\n");
   } else if (!host["related"].get<bool>() && !host.contains("placed_by")) {
-    fmt::print("; no message relates it to the hosts before it, so its wall clock places it\n");
+    say("; no message relates it to the hosts before it, so its wall clock places it\n");
   } else {
     const json& by = host["placed_by"];
     const auto ahead = static_cast<double>(host["ahead_ns"].get<int64_t>()) / 1e9;
     const double gains = host["gains_ppm"].get<double>();
-    fmt::print("; clock {:.6f} s {} host 0's, {} {:.1f} ppm, by {} messages from host {} and {} to it, {}\n", std::abs(ahead), ahead < 0 ? "behind" : "ahead of",
+    say("; clock {:.6f} s {} host 0's, {} {:.1f} ppm, by {} messages from host {} and {} to it, {}\n", std::abs(ahead), ahead < 0 ? "behind" : "ahead of",
                gains < 0 ? "loses" : "gains", std::abs(gains), by["messages_to"].get<uint64_t>(), by["host"].get<int>(), by["messages_from"].get<uint64_t>(),
                by["margin_ns"].get<int64_t>() < 0 ? "which contradict each other" : fmt::format("within {:.3f} ms", static_cast<double>(by["margin_ns"].get<int64_t>()) / 1e6));
   }
@@ -151,7 +152,7 @@ void print_matching(const json& matched) {
   for (auto [key, words] : kinds)
     if (const auto count = matched[key].get<uint64_t>()) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, words);
   const uint64_t unplaced = matched["unplaced_receives"].get<uint64_t>();
-  fmt::print("messages matched: {}; {} received from nobody recorded{}\n", text.empty() ? "none" : text, matched["unmatched_receives"].get<uint64_t>() - unplaced,
+  say("messages matched: {}; {} received from nobody recorded{}\n", text.empty() ? "none" : text, matched["unmatched_receives"].get<uint64_t>() - unplaced,
              unplaced ? fmt::format(", {} of a recorded connection from an unknown place in it", unplaced) : "");
 }
 
@@ -159,39 +160,39 @@ void print_matching(const json& matched) {
 void print_messages(const json& messages) {
   auto count = [&](const char* key) { return messages[key].get<uint64_t>(); };
   auto unknown = [&](const char* key) { return count(key) ? fmt::format(", {} from an unknown place in their connection", count(key)) : ""; };
-  fmt::print("  messages  {} sent ({} to nobody recorded{}), {} received ({} from nobody recorded{})\n", count("sent"), count("sent_unmatched") - count("sent_unplaced"),
+  say("  messages  {} sent ({} to nobody recorded{}), {} received ({} from nobody recorded{})\n", count("sent"), count("sent_unmatched") - count("sent_unplaced"),
              unknown("sent_unplaced"), count("received"), count("received_unmatched") - count("received_unplaced"), unknown("received_unplaced"));
 }
 
 void print_info(const json& info) {
-  fmt::print("{}\n", info["path"].get<std::string>());
+  say("{}\n", info["path"].get<std::string>());
   for (const auto& node : info["nodes"]) {
-    fmt::print("node {} {}\n", node["id"].get<int>(), node["name"].get<std::string>());
+    say("node {} {}\n", node["id"].get<int>(), node["name"].get<std::string>());
     std::string command;
     for (const auto& word : node["argv"]) command += (command.empty() ? "" : " ") + word.get<std::string>();
-    fmt::print("  program   {}{}\n", node["program"].get<std::string>(), node["build_id"] == "" ? "" : " (build-id " + node["build_id"].get<std::string>() + ")");
-    if (!command.empty()) fmt::print("  command   {}\n", command);
-    if (node.contains("parent")) fmt::print("  forked by node {}\n", node["parent"].get<int>());
-    if (node.contains("spawned_by")) fmt::print("  spawned by node {} (vfork and execve)\n", node["spawned_by"].get<int>());
-    if (node.contains("replaces")) fmt::print("  took the place of node {} (execve)\n", node["replaces"].get<int>());
+    say("  program   {}{}\n", node["program"].get<std::string>(), node["build_id"] == "" ? "" : " (build-id " + node["build_id"].get<std::string>() + ")");
+    if (!command.empty()) say("  command   {}\n", command);
+    if (node.contains("parent")) say("  forked by node {}\n", node["parent"].get<int>());
+    if (node.contains("spawned_by")) say("  spawned by node {} (vfork and execve)\n", node["spawned_by"].get<int>());
+    if (node.contains("replaces")) say("  took the place of node {} (execve)\n", node["replaces"].get<int>());
     if (node.contains("problem")) {
-      fmt::print("  problem   {}\n", node["problem"].get<std::string>());
+      say("  problem   {}\n", node["problem"].get<std::string>());
       continue;
     }
-    fmt::print("  events    {} in {} threads, {:.3f} s, {} bytes\n", node["events"].get<uint64_t>(), node["threads"].get<int>(), node.value("seconds", 0.0), node["trace_bytes"].get<uint64_t>());
+    say("  events    {} in {} threads, {:.3f} s, {} bytes\n", node["events"].get<uint64_t>(), node["threads"].get<int>(), node.value("seconds", 0.0), node["trace_bytes"].get<uint64_t>());
     if (node.contains("messages")) print_messages(node["messages"]);
-    fmt::print("  calls     {} call sites patched, {} left to the catch-all; {} calls came through it\n", node["call_sites"]["patched"].get<uint64_t>(), node["call_sites"]["left_to_catch_all"].get<uint64_t>(),
+    say("  calls     {} call sites patched, {} left to the catch-all; {} calls came through it\n", node["call_sites"]["patched"].get<uint64_t>(), node["call_sites"]["left_to_catch_all"].get<uint64_t>(),
                node["calls_caught"].get<uint64_t>());
-    fmt::print("  ended     {}\n", node["ended"].get<std::string>());
-    if (node.contains("notice")) fmt::print("  notice    {}\n", node["notice"].get<std::string>());
+    say("  ended     {}\n", node["ended"].get<std::string>());
+    if (node.contains("notice")) say("  notice    {}\n", node["notice"].get<std::string>());
   }
   for (const auto& pair : info["messages"])
-    fmt::print("messages {} -> {}: {} ({} bytes)\n", pair["from"].get<int>(), pair["to"].get<int>(), pair["messages"].get<uint64_t>(), pair["bytes"].get<uint64_t>());
+    say("messages {} -> {}: {} ({} bytes)\n", pair["from"].get<int>(), pair["to"].get<int>(), pair["messages"].get<uint64_t>(), pair["bytes"].get<uint64_t>());
   if (info.contains("matched")) print_matching(info["matched"]);
   if (info.contains("hosts") && info["hosts"].size() > 1)
     for (const auto& host : info["hosts"]) print_host(host);
-  if (info.value("contradictions", 0) > 0) fmt::print("{} matched messages contradicted the rest and were dropped\n", info["contradictions"].get<int>());
-  fmt::print("A recording holds whatever the programs saw, secrets too; {}.\n",
+  if (info.value("contradictions", 0) > 0) say("{} matched messages contradicted the rest and were dropped\n", info["contradictions"].get<int>());
+  say("A recording holds whatever the programs saw, secrets too; {}.\n",
              info["readable_by_others"].get<bool>() ? "others on this machine can read this one: chmod -R go= it" : "its files are readable by you only");
 }
 
@@ -202,7 +203,7 @@ int run_info(const InfoOptions& options) {
   auto schedule = Schedule::load_or_compute(*recording);
   json info = describe_all(*recording, schedule ? &*schedule : nullptr);
   if (!schedule) info["problem"] = describe(schedule.error());
-  if (options.as_json) fmt::print("{}\n", info.dump(1, ' ', false, json::error_handler_t::replace));
+  if (options.as_json) say_json(info);
   else print_info(info);
   if (!schedule) return complain("info", schedule.error());
   return 0;

@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "console/say.h"
 #include "core/trace/packed.h"
 #include "core/trace/recording.h"
 #include "core/trace/trace_file.h"
@@ -36,7 +37,7 @@ uint64_t disk_bytes(const std::string& path) {
   uint64_t bytes = 0;
   struct stat status;
   for (const std::string& file : {path, packed_path(path)})
-    if (stat(file.c_str(), &status) == 0) bytes += static_cast<uint64_t>(status.st_blocks) * 512;
+    if (lstat(file.c_str(), &status) == 0) bytes += static_cast<uint64_t>(status.st_blocks) * 512;
   return bytes;
 }
 
@@ -49,14 +50,14 @@ double hours_of(const Recording& recording, const NodeInfo& node, State state) {
   using namespace std::chrono;
   int64_t end = duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count();
   struct stat status;
-  if (state == State::ended && stat(stored_path(recording.trace_path(node.id)).c_str(), &status) == 0)
+  if (state == State::ended && lstat(stored_path(recording.trace(node.id).path()).c_str(), &status) == 0)
     end = status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec;
   return static_cast<double>(end - node.started_ns) / 3.6e12;
 }
 
 LiveNode look_at(const Recording& recording, const NodeInfo& node) {
-  LiveNode live{&node, State::ended, {}, disk_bytes(recording.trace_path(node.id)), 0, {}};
-  auto header = read_header(recording.trace_path(node.id));
+  LiveNode live{&node, State::ended, {}, disk_bytes(recording.trace(node.id).path()), 0, {}};
+  auto header = read_header(recording.trace(node.id));
   if (!header) return live;
   live.header = *header;
   live.state = state_of(node, *header);
@@ -74,7 +75,7 @@ std::vector<LiveNode> look(const Recording& recording) {
   const auto start = std::chrono::steady_clock::now();
   std::this_thread::sleep_for(kSample);
   for (auto& node : nodes) {
-    auto header = read_header(recording.trace_path(node.info->id));
+    auto header = read_header(recording.trace(node.info->id));
     if (node.state != State::recording || !header) continue;
     const double hours = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / 3600;
     node.now = static_cast<double>(header->committed - node.header.committed) / kMega / hours;
@@ -121,17 +122,17 @@ void print_live(const json& live) {
   if (live["recording"].get<bool>()) {
     std::string pids;
     for (const auto& pid : live["recorders"]) pids += fmt::format("{}{}", pids.empty() ? "" : ", ", pid.get<uint32_t>());
-    fmt::print("{}: being recorded by {}\n", live["path"].get<std::string>(), pids);
+    say("{}: being recorded by {}\n", live["path"].get<std::string>(), pids);
   } else {
-    fmt::print("{}: not being recorded\n", live["path"].get<std::string>());
+    say("{}: not being recorded\n", live["path"].get<std::string>());
   }
   for (const auto& node : live["nodes"]) {
-    fmt::print("node {} {}: {}\n", node["id"].get<uint32_t>(), node["name"].get<std::string>(), node["text"].get<std::string>());
-    fmt::print("  {} events, {:.1f} MB ({:.1f} MB on disk), {:.1f} MB/h on average{}\n", node["events"].get<uint64_t>(),
+    say("node {} {}: {}\n", node["id"].get<uint32_t>(), node["name"].get<std::string>(), node["text"].get<std::string>());
+    say("  {} events, {:.1f} MB ({:.1f} MB on disk), {:.1f} MB/h on average{}\n", node["events"].get<uint64_t>(),
                node["trace_bytes"].get<double>() / kMega, node["disk_bytes"].get<double>() / kMega, node["mb_per_hour"].get<double>(),
                node.contains("mb_per_hour_now") ? fmt::format(", {:.1f} MB/h now", node["mb_per_hour_now"].get<double>()) : "");
   }
-  fmt::print("in all {:.1f} MB ({:.1f} MB on disk){}\n", live["trace_bytes"].get<double>() / kMega, live["disk_bytes"].get<double>() / kMega,
+  say("in all {:.1f} MB ({:.1f} MB on disk){}\n", live["trace_bytes"].get<double>() / kMega, live["disk_bytes"].get<double>() / kMega,
              live["recording"].get<bool>() ? fmt::format(", {:.1f} MB/h now", live["mb_per_hour_now"].get<double>()) : "");
 }
 
@@ -140,11 +141,11 @@ void print_live(const json& live) {
 int show_live(const std::string& path, bool as_json) {
   auto recording = Recording::open(path);
   if (!recording) {
-    fmt::print(stderr, "friday info: {}\n", describe(recording.error()));
+    say(stderr, "friday info: {}\n", describe(recording.error()));
     return 2;
   }
   const json live = to_json(*recording, look(*recording));
-  if (as_json) fmt::print("{}\n", live.dump(1, ' ', false, json::error_handler_t::replace));
+  if (as_json) say_json(live);
   else print_live(live);
   return 0;
 }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "console/complain.h"
+#include "console/say.h"
 #include "core/trace/merge.h"
 
 namespace friday {
@@ -28,12 +29,12 @@ json as_json(const MergeOptions& options, const MergeReport& report) {
 
 void print(const MergeOptions& options, const MergeReport& report) {
   for (const auto& node : report.nodes)
-    fmt::print("node {} {}: node {} of {}\n", node.id, node.name, node.original, options.inputs[node.input].path);
-  for (const Error& error : report.left_out) fmt::print(stderr, "friday merge: left out: {}\n", describe(error));
+    say("node {} {}: node {} of {}\n", node.id, node.name, node.original, options.inputs[node.input].path);
+  for (const Error& error : report.left_out) say(stderr, "friday merge: left out: {}\n", describe(error));
   for (auto [a, b] : report.share_a_host)
-    fmt::print("{} and {} were recorded on one host (equal boot ids): their clocks count as one. If these are copies of one virtual machine, merge them "
+    say("{} and {} were recorded on one host (equal boot ids): their clocks count as one. If these are copies of one virtual machine, merge them "
                "with --separate-hosts\n", options.inputs[a].path, options.inputs[b].path);
-  fmt::print("merged {} recordings into {}: {} nodes, {} hosts. `friday info {}` says which messages found their sender\n", options.inputs.size(),
+  say("merged {} recordings into {}: {} nodes, {} hosts. `friday info {}` says which messages found their sender\n", options.inputs.size(),
              options.output, report.nodes.size(), report.hosts, options.output);
 }
 
@@ -45,7 +46,7 @@ int run_merge(MergeArguments& options) {
   }
   auto report = merge_recordings(options.merge);
   if (!report) return complain("merge", report.error());
-  if (options.as_json) fmt::print("{}\n", as_json(options.merge, *report).dump(1, ' ', false, json::error_handler_t::replace));
+  if (options.as_json) say_json(as_json(options.merge, *report));
   else print(options.merge, *report);
   return 0;
 }

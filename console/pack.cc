@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "console/complain.h"
+#include "console/say.h"
 #include "core/trace/contents.h"
 #include "core/trace/pack.h"
 
@@ -27,8 +28,6 @@ std::string size_text(uint64_t bytes) {
   if (bytes < 10u << 20) return fmt::format("{} KiB", bytes >> 10);
   return fmt::format("{} MiB", bytes >> 20);
 }
-
-void print_json(const json& value) { fmt::print("{}\n", value.dump(1, ' ', false, json::error_handler_t::replace)); }
 
 // -- adding debug information --------------------------------------------------------------------------------------------------
 
@@ -52,10 +51,10 @@ void print_packed(const std::vector<PackedFile>& files) {
     if (file.state == PackedFile::State::complete) more = " (it holds its debug information itself)";
     if (file.state == PackedFile::State::missing) more = fmt::format(" (build-id {})", file.build_id);
     missing += file.state == PackedFile::State::missing || file.state == PackedFile::State::nameless;
-    fmt::print("{:<12} {}{}\n", state_text(file.state), file.path, more);
+    say("{:<12} {}{}\n", state_text(file.state), file.path, more);
   }
   if (missing)
-    fmt::print("{} of {} files stay without debug information: functions by name only, no lines and variables. Install their -dbgsym packages, or name "
+    say("{} of {} files stay without debug information: functions by name only, no lines and variables. Install their -dbgsym packages, or name "
                "directories with --symbols\n", missing, files.size());
 }
 
@@ -66,7 +65,7 @@ int run_symbols(const Recording& recording, const PackArguments& options) {
   json list = json::array();
   for (const PackedFile& file : *files)
     list.push_back({{"path", file.path}, {"build_id", file.build_id}, {"state", state_text(file.state)}, {"source", file.source}, {"bytes", file.bytes}});
-  print_json({{"path", recording.path()}, {"files", list}});
+  say_json({{"path", recording.path()}, {"files", list}});
   return 0;
 }
 
@@ -113,17 +112,17 @@ uint64_t sum(const std::map<std::string, uint64_t>& amounts) {
 void print_node(const NodeContents& node) {
   std::string command;
   for (const std::string& word : node.argv) command += " " + word;
-  fmt::print("\nnode {} {}{}\n", node.id, node.name, node.host.empty() ? "" : " on host " + node.host);
-  if (!node.problem.empty()) fmt::print("  NOT READ TO ITS END, so there may be more: {}\n", node.problem);
-  if (!command.empty()) fmt::print("  command line    {}{}\n", command.substr(1), node.cwd.empty() ? "" : ", in " + node.cwd);
-  if (!node.environment.empty()) fmt::print("  environment     {} variables with their values: {}\n", node.environment.size(), first_of(node.environment));
-  fmt::print("  memory          {} as the program began; all it held later is computed again by a replay\n", size_text(node.memory_bytes));
-  if (!node.file_bytes.empty()) fmt::print("  read from files {}: {}\n", size_text(sum(node.file_bytes)), largest(node.file_bytes));
-  if (!node.peer_bytes.empty()) fmt::print("  received        {}: {}\n", size_text(sum(node.peer_bytes)), largest(node.peer_bytes));
-  if (node.device_bytes) fmt::print("  typed or read   {} from terminals and devices\n", size_text(node.device_bytes));
-  fmt::print("  other results   {} of system calls: names of files, addresses, times, random numbers\n", size_text(node.other_bytes));
-  if (node.sent_bytes) fmt::print("  sent, written   {}; not stored, but a replay computes it again\n", size_text(node.sent_bytes));
-  if (!node.paths.empty()) fmt::print("  paths named     {}: {}\n", node.paths.size(), first_of(node.paths));
+  say("\nnode {} {}{}\n", node.id, node.name, node.host.empty() ? "" : " on host " + node.host);
+  if (!node.problem.empty()) say("  NOT READ TO ITS END, so there may be more: {}\n", node.problem);
+  if (!command.empty()) say("  command line    {}{}\n", command.substr(1), node.cwd.empty() ? "" : ", in " + node.cwd);
+  if (!node.environment.empty()) say("  environment     {} variables with their values: {}\n", node.environment.size(), first_of(node.environment));
+  say("  memory          {} as the program began; all it held later is computed again by a replay\n", size_text(node.memory_bytes));
+  if (!node.file_bytes.empty()) say("  read from files {}: {}\n", size_text(sum(node.file_bytes)), largest(node.file_bytes));
+  if (!node.peer_bytes.empty()) say("  received        {}: {}\n", size_text(sum(node.peer_bytes)), largest(node.peer_bytes));
+  if (node.device_bytes) say("  typed or read   {} from terminals and devices\n", size_text(node.device_bytes));
+  say("  other results   {} of system calls: names of files, addresses, times, random numbers\n", size_text(node.other_bytes));
+  if (node.sent_bytes) say("  sent, written   {}; not stored, but a replay computes it again\n", size_text(node.sent_bytes));
+  if (!node.paths.empty()) say("  paths named     {}: {}\n", node.paths.size(), first_of(node.paths));
 }
 
 // Everything whose name suggests a secret.
@@ -143,27 +142,28 @@ std::vector<std::string> suspects(const Contents& contents) {
 }
 
 void print_contents(const Recording& recording, const Contents& contents) {
-  fmt::print("{}: {}. Whoever has it can read what follows, and by replaying it everything the programs ever held in memory:\n"
+  say("{}: {}. Whoever has it can read what follows, and by replaying it everything the programs ever held in memory:\n"
              "keys and passwords they used, data of their users, also where it travelled encrypted.\n", recording.path(), size_text(contents.total_bytes));
   for (const NodeContents& node : contents.nodes) print_node(node);
   std::map<std::string, uint64_t> code, data;
   for (const CopyContents& copy : contents.copies) (copy.is_code ? code : data)[copy.path] += copy.bytes;
-  fmt::print("\nwhole copies of {} programs and libraries, {}: {}\n", code.size(), size_text(sum(code)), largest(code));
-  if (!data.empty()) fmt::print("whole copies of {} other mapped files, {}: {}\n", data.size(), size_text(sum(data)), largest(data));
-  if (contents.symbol_bytes) fmt::print("debug information, {}: names, types and source paths of the programs\n", size_text(contents.symbol_bytes));
-  if (!contents.others.empty()) fmt::print("further files, not needed for a replay: {}\n", largest(contents.others));
+  say("\nwhole copies of {} programs and libraries, {}: {}\n", code.size(), size_text(sum(code)), largest(code));
+  if (!data.empty()) say("whole copies of {} other mapped files, {}: {}\n", data.size(), size_text(sum(data)), largest(data));
+  if (contents.symbol_bytes) say("debug information, {}: names, types and source paths of the programs\n", size_text(contents.symbol_bytes));
+  if (!contents.others.empty()) say("further files, not needed for a replay: {}\n", largest(contents.others));
   const std::vector<std::string> found = suspects(contents);
-  fmt::print("\n{}\n", found.empty() ? "No name here sounds like a secret's. That proves nothing: contents were not searched."
+  say("\n{}\n", found.empty() ? "No name here sounds like a secret's. That proves nothing: contents were not searched."
                                      : "Look at these first; by their names they are secrets (contents were not searched):");
-  for (const std::string& suspect : found) fmt::print("  {}\n", suspect);
-  if (contents.readable_by_others) fmt::print("Others on this machine can read the recording: chmod -R go= {}\n", recording.path());
-  fmt::print("Nothing can be taken out of a recording and leave it replayable. To hand on less, record test data, or fewer nodes.\n");
+  for (const std::string& suspect : found) say("  {}\n", suspect);
+  if (contents.readable_by_others) say("Others on this machine can read the recording: chmod -R go= {}\n", recording.path());
+  say("Nothing can be taken out of a recording and leave it replayable. To hand on less, record test data, or fewer nodes.\n");
 }
 
 int run_check(const Recording& recording, const PackArguments& options) {
-  const Contents contents = survey(recording);
-  if (options.as_json) print_json(contents_json(recording, contents));
-  else print_contents(recording, contents);
+  const auto contents = survey(recording);
+  if (!contents) return complain("pack", contents.error());
+  if (options.as_json) say_json(contents_json(recording, *contents));
+  else print_contents(recording, *contents);
   return 0;
 }
 

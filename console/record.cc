@@ -8,6 +8,7 @@
 
 #include "console/complain.h"
 #include "console/paths.h"
+#include "console/say.h"
 #include "console/service_text.h"
 #include "core/record/group.h"
 #include "core/record/launch.h"
@@ -51,7 +52,7 @@ void print_nodes(const std::vector<NodeSummary>& nodes) {
       unprinted++;
     } else {
       printed++;
-      fmt::print(stderr, "friday: node {} {}: {}; {}\n", node.id, node.name, amount(node), node.ended);
+      say(stderr, "friday: node {} {}: {}; {}\n", node.id, node.name, amount(node), node.ended);
     }
   }
   if (unprinted) fmt::print(stderr, "friday: ... and {} more; friday info has all\n", unprinted);
@@ -62,8 +63,8 @@ void print_nodes(const std::vector<NodeSummary>& nodes) {
 void print_summary(const RecordOptions& options, const LaunchResult& result) {
   print_nodes(result.nodes);
   if (result.left_out)
-    fmt::print(stderr, "friday: {} {} not recorded: {}\n", result.left_out, result.left_out == 1 ? "process was" : "processes were", result.left_out_because);
-  for (const std::string& notice : result.notices) fmt::print(stderr, "friday: {}\n", notice);
+    say(stderr, "friday: {} {} not recorded: {}\n", result.left_out, result.left_out == 1 ? "process was" : "processes were", result.left_out_because);
+  for (const std::string& notice : result.notices) say(stderr, "friday: {}\n", notice);
   fmt::print(stderr, "friday: recorded in {} (readable by you only: recordings hold whatever the programs saw)\n", options.recording);
 }
 

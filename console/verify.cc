@@ -10,6 +10,7 @@
 #include "console/complain.h"
 #include "console/options.h"
 #include "console/paths.h"
+#include "console/say.h"
 #include "core/replay/session.h"
 #include "core/trace/node_list.h"
 
@@ -82,7 +83,7 @@ Outcome outcome_of(ReplaySession& session, bool hash) {
     if (!wrong && !cut_short && done < recorded) wrong = fmt::format("{} of {} events were replayed", done, recorded);
     if (wrong) {
       entry["problem"] = *wrong;
-      out.problems += fmt::format("divergence: node {} ({}), event {}: {}\n", id, node.info().name, done, *wrong);
+      out.problems += fmt::format("divergence: node {} ({}), event {}: {}\n", id, printable(node.info().name), done, *wrong);
     }
     out.nodes.push_back(std::move(entry));
   }
@@ -109,7 +110,7 @@ std::string difference(const Outcome& first, const Outcome& other) {
   for (size_t n = 0; n < first.nodes.size(); n++)
     for (const char* key : {"events", "end", "detail", "hash"})
       if (first.nodes[n].value(key, json()) != other.nodes[n].value(key, json()))
-        return fmt::format("node {} ({}): {} is {}, in the first run it was {}\n", first.nodes[n]["id"].dump(), first.nodes[n]["name"].get<std::string>(),
+        return fmt::format("node {} ({}): {} is {}, in the first run it was {}\n", first.nodes[n]["id"].dump(), printable(first.nodes[n]["name"].get<std::string>()),
                            std::string_view(key) == "hash" ? "the hash of its memory" : key, other.nodes[n].value(key, json()).dump(),
                            first.nodes[n].value(key, json()).dump());
   return {};
@@ -122,25 +123,25 @@ void print_result(const Outcome& outcome, const VerifyOptions& options, uint64_t
     if (!outcome.divergence.is_null()) all["divergence"] = outcome.divergence;
     if (!outcome.problems.empty()) all["problem"] = outcome.problems;
     if (!outcome.failure.empty()) all["failed"] = outcome.failure;
-    fmt::print("{}\n", all.dump(1, ' ', false, json::error_handler_t::replace));
+    say_json(all);
     return;
   }
   if (!outcome.failure.empty()) {
-    fmt::print("failed: {}\nThis says nothing of the recording: replay it again.\n", outcome.failure);
+    fmt::print("failed: {}\nThis says nothing of the recording: replay it again.\n", printable_lines(outcome.failure));
     return;
   }
   if (!held) {
-    if (options.times > 1) fmt::print("run {} of {} differs:\n", runs, options.times);
-    fmt::print("{}", outcome.problems);
+    if (options.times > 1) say("run {} of {} differs:\n", runs, options.times);
+    fmt::print("{}", printable_lines(outcome.problems));
     return;
   }
   const std::string times = options.times > 1 ? fmt::format("{} times alike, ", runs) : "";
-  fmt::print("verified: {}{} nodes, {} events, {:.3f} s ({} order)\n", times, outcome.nodes.size(), outcome.events, seconds, options.sync);
+  say("verified: {}{} nodes, {} events, {:.3f} s ({} order)\n", times, outcome.nodes.size(), outcome.events, seconds, options.sync);
   for (const auto& node : outcome.nodes)
     if (node.contains("cut_off"))
-      fmt::print("node {} {}: as far as it was recorded: {}\n", node["id"].get<int>(), node["name"].get<std::string>(), node["cut_off"].get<std::string>());
+      say("node {} {}: as far as it was recorded: {}\n", node["id"].get<int>(), node["name"].get<std::string>(), node["cut_off"].get<std::string>());
   if (options.hash)
-    for (const auto& node : outcome.nodes) fmt::print("node {} {}: state {}\n", node["id"].get<int>(), node["name"].get<std::string>(), node.value("hash", "?"));
+    for (const auto& node : outcome.nodes) say("node {} {}: state {}\n", node["id"].get<int>(), node["name"].get<std::string>(), node.value("hash", "?"));
 }
 
 int run_verify(const VerifyOptions& options) {
@@ -168,8 +169,8 @@ int run_verify(const VerifyOptions& options) {
     now = outcome_of(**session, options.hash || options.times > 1);
     if (run == 1) first = now;
     else if (now.failure.empty()) now.problems += difference(first, now);
-    for (const std::string& notice : (*session)->take_notices()) fmt::print(stderr, "friday verify: {}\n", notice);
-    if (show) fmt::print(stderr, "\r{} of {} replayed", run, options.times);
+    for (const std::string& notice : (*session)->take_notices()) say(stderr, "friday verify: {}\n", notice);
+    if (show) say(stderr, "\r{} of {} replayed", run, options.times);
   }
   if (show) fmt::print(stderr, "\r\033[K");
   print_result(now, options, run, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());

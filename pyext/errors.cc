@@ -1,3 +1,4 @@
+#include "core/base/printable.h"
 #include "pyext/bindings.h"
 
 namespace friday {
@@ -52,7 +53,7 @@ void raise(const Error& error, bool expression) {
   if (error.event) options["event"] = *error.event;
   if (error.address && name == "bad_address") options["address"] = *error.address;
   if (!error.how.empty()) options["how"] = error.how;
-  py::object instance = kind(error.message, **options);
+  py::object instance = kind(printable_lines(error.message), **options);
   PyErr_SetObject(kind.ptr(), instance.ptr());
   throw py::error_already_set();
 }

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/printable.h"
 #include "core/trace/event_text.h"
 #include "core/trace/messages.h"
 #include "core/trace/pack.h"
@@ -152,7 +153,7 @@ class Session {
     std::vector<PyNode> list;
     std::map<std::string, uint32_t> last;
     for (const NodeInfo& info : replay().recording().nodes()) {
-      PyNode node{info.id.value, info.name, info.program, std::nullopt, std::nullopt};
+      PyNode node{info.id.value, printable(info.name), printable(info.program), std::nullopt, std::nullopt};
       if (info.parent) node.parent = info.parent->value;
       if (auto it = last.find(info.given_name); it != last.end() && !info.parent) node.previous = it->second;
       if (!info.parent) last[info.given_name] = info.id.value;

@@ -14,7 +14,7 @@ _xxh.XXH3_128bits.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
 _xxh.XXH3_64bits_withSeed.restype = ctypes.c_uint64
 _xxh.XXH3_64bits_withSeed.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint64]
 
-HEADER_SIZE, COMMITTED = 12, 128  # offsets in the trace's header
+HEADER_SIZE, COMMITTED, CHECKSUM, HEADER_BYTES = 12, 128, 216, 256  # offsets in the trace's header, and its size
 
 
 def hash_of_file(content):
@@ -39,6 +39,11 @@ def seal(data):
         struct.pack_into("<I", data, at + 8, _xxh.XXH3_64bits_withSeed(bytes(data[at:at + size]), size, at) & 0xffffffff)
 
 
+def clear_checksum(data):
+    """As a recorder that was killed leaves the header."""
+    struct.pack_into("<Q", data, CHECKSUM, 0)
+
+
 def change_file(recording, place, change):
     """Replaces the copy that contains the bytes `place` by change(its contents), under its new name, in the files and in all traces."""
     path, content = next((path, content) for path in (recording / "files").iterdir() if place in (content := path.read_bytes()))
@@ -51,3 +56,40 @@ def change_file(recording, place, change):
         data = bytearray(trace.read_bytes().replace(before, after))
         seal(data)
         trace.write_bytes(data)
+
+
+# -- The compressed form
+
+_zstd = ctypes.CDLL("libzstd.so.1")
+_zstd.ZSTD_compress.restype = ctypes.c_size_t
+_zstd.ZSTD_compress.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int]
+_xxh.XXH3_64bits.restype = ctypes.c_uint64
+_xxh.XXH3_64bits.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+
+PAGE, BLOCK = 4096, 4 << 20
+
+
+def zstd(data):
+    out = ctypes.create_string_buffer(len(data) + (len(data) >> 7) + 1024)
+    size = _zstd.ZSTD_compress(out, len(out), data, len(data), 1)
+    return out.raw[:size]
+
+
+def block(offset, data, *, frame=None, size=None, stored=None):
+    """A block of the compressed form that holds these bytes of the trace, or says so."""
+    frame = zstd(data) if frame is None else frame
+    head = struct.pack("<II8sQQQQ", 0x184d2a50, 40, b"FRIDAYZ1", offset, len(data) if size is None else size, len(frame) if stored is None else stored,
+                       _xxh.XXH3_64bits_withSeed(data, len(data), offset))
+    return head + frame
+
+
+def last_block(data):
+    """The end of the compressed form, with the header page of a trace."""
+    page = bytes(data[:PAGE])
+    return struct.pack("<II8sQ", 0x184d2a51, PAGE + 16, b"FRIDAYZE", _xxh.XXH3_64bits(page, PAGE)) + page
+
+
+def packed(data):
+    """A whole trace, compressed."""
+    data = bytes(data)
+    return b"".join(block(at, data[at:at + BLOCK]) for at in range(PAGE, len(data), BLOCK)) + last_block(data)

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "core/base/printable.h"
+
 namespace friday {
 
 std::unexpected<Error> fail_errno(int saved_errno, std::string message) {
@@ -33,7 +35,7 @@ std::string describe(const Error& error) {
   if (error.node) text += fmt::format("node {}", *error.node);
   if (error.event) text += fmt::format("{}event {}", text.empty() ? "" : ", ", *error.event);
   if (!text.empty()) text += ": ";
-  return text + error.message;
+  return text + printable_lines(error.message);
 }
 
 }  // namespace friday

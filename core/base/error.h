@@ -52,7 +52,7 @@ std::unexpected<Error> fail_errno(int saved_errno, std::string message);
 
 const char* name_of(ErrorCode code);
 
-// "node 4, event 1234: message" with the parts that are known.
+// "node 4, event 1234: message" with the parts that are known, fit for a terminal (printable.h).
 std::string describe(const Error& error);
 
 // Evaluates a Result; returns its error from the enclosing function, else yields its value.

@@ -1,7 +1,6 @@
 #include "core/debug/debugger.h"
 
 #include <poll.h>
-#include <sys/stat.h>
 
 #include <cerrno>
 #include <filesystem>
@@ -89,16 +88,11 @@ void look_in(const std::vector<std::string>& symbols, MiSessionOptions& options)
   options.arguments.push_back(fmt::format("set debug-file-directory {}:/usr/lib/debug", fmt::join(symbols, ":")));
 }
 
-// Where gdbs leave indexes of symbols for each other, made if need be. Empty where a link would lead elsewhere, or where none can be made.
-std::string symbol_cache(const std::string& recording) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  const std::string cache = recording + "/cache", symbols = cache + "/symbols";
-  for (const std::string& directory : {cache, symbols}) {
-    ::mkdir(directory.c_str(), 0700);
-    if (!fs::is_directory(fs::symlink_status(directory, error))) return {};
-  }
-  return symbols;
+// Where gdbs leave indexes of symbols for each other, made if need be. Empty where a link would lead elsewhere, where something lies that
+// is no file (a gdb that opens a FIFO waits for ever), or where none can be made.
+std::string symbol_cache(const Recording& recording) {
+  const Beneath symbols = recording.inside("cache/symbols");
+  return make_directory_beneath(symbols) && check_below(symbols) ? symbols.path() : std::string();
 }
 }  // namespace
 
@@ -112,7 +106,7 @@ GdbZygote* Debugger::zygote(ReplayNode& node) {
     MiSessionOptions options;
     options.sysroot = node.sysroot();
     // Copies read the symbols of libraries themselves; the first one leaves an index of them for the others.
-    options.scratch = symbol_cache(session_->recording().path());
+    options.scratch = symbol_cache(session_->recording());
     if (!options.scratch.empty()) options.arguments = {"-iex", "set index-cache directory " + options.scratch, "-iex", "set index-cache enabled on"};
     options.confined = !options_.replay.unconfined;
     look_in(options_.symbols, options);

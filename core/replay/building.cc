@@ -130,17 +130,17 @@ void ReplaySession::link_file(const std::string& root, const std::string& record
   std::error_code ignored;
   fs::path place = root + name;
   fs::create_directories(place.parent_path(), ignored);
-  fs::create_symlink(recording_.file_copy(file), place, ignored);
+  fs::create_symlink(recording_.file_copy(file).path(), place, ignored);
   // The name that programs have for their loader.
   if (constexpr const char* loader = "/ld-linux-x86-64.so.2"; name.ends_with(loader)) {
     fs::create_directories(root + "/lib64", ignored);
-    fs::create_symlink(recording_.file_copy(file), root + "/lib64" + loader, ignored);
+    fs::create_symlink(recording_.file_copy(file).path(), root + "/lib64" + loader, ignored);
   }
   // /lib is a link to /usr/lib on most systems, and the loader's own list uses the short name.
   if (!name.starts_with("/usr/lib")) return;
   fs::path alias = root + name.substr(4);
   fs::create_directories(alias.parent_path(), ignored);
-  fs::create_symlink(recording_.file_copy(file), alias, ignored);
+  fs::create_symlink(recording_.file_copy(file).path(), alias, ignored);
 }
 
 void ReplaySession::link_loaded(ReplayNode& node) {

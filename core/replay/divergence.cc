@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/printable.h"
 #include "core/replay/node.h"
 #include "core/trace/calls.h"
 #include "core/trace/event_text.h"
@@ -178,7 +179,7 @@ Divergence explain_overrun(ReplayNode& node, const Schedule& schedule, ThreadId 
 }
 
 std::string describe(const Divergence& d) {
-  std::string out = fmt::format("divergence: node {} ({}), thread {}, event {} ({}): the {} differs\n", d.node, d.node_name, d.thread.value, d.event.value, d.call,
+  std::string out = fmt::format("divergence: node {} ({}), thread {}, event {} ({}): the {} differs\n", d.node, printable(d.node_name), d.thread.value, d.event.value, d.call,
                                 d.kind);
   out += fmt::format("  at {:.6f} s of logical time, {}\n", d.since_start, utc(d.realtime_ns));
   for (size_t n = 0; n < d.chain.size(); n++) out += fmt::format("  {} {}\n", n == 0 ? "in       " : "called by", text(d.chain[n]));

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/user.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -63,10 +64,9 @@ class Builder {
   }
 
   Result<void> map_window() {
-    FRIDAY_TRY(trace, reader_.open_path());
-    FRIDAY_TRY(path, text(trace));
+    FRIDAY_TRY(trace, reader_.descriptor());
     const uint64_t fd = next_fd_++;
-    add(SYS_open, path, O_RDONLY, 0);
+    FRIDAY_TRY_VOID(add_open(std::move(trace)));
     add(SYS_mmap, format::kWindowAddress, padded_page(reader_.end_offset()), PROT_READ, MAP_PRIVATE | MAP_FIXED_NOREPLACE, fd, 0);
     return {};
   }
@@ -102,6 +102,7 @@ class Builder {
         return fail(ErrorCode::io, "node {}: cannot rebuild the start image: call {}({:#x}, {:#x}, ...) answered {}", reader_.node(), call.number,
                     call.arguments[0], call.arguments[1], strerror(static_cast<int>(-call.result)));
     calls_.clear();
+    opened_.clear();
     scratch_ = 0;
     return {};
   }
@@ -113,8 +114,13 @@ class Builder {
     calls_.push_back(Call{number, {a, b, c, d, e, f}, 0});
   }
 
-  Result<uint64_t> text(const std::string& s) {
-    return process_.put_scratch(std::as_bytes(std::span(s.c_str(), s.size() + 1)), scratch_);
+  // The process opens what the core has opened, whose names are a stranger's.
+  Result<void> add_open(UniqueFd file) {
+    const std::string path = fmt::format("/proc/{}/fd/{}", getpid(), file.get());
+    FRIDAY_TRY(place, process_.put_scratch(std::as_bytes(std::span(path.c_str(), path.size() + 1)), scratch_));
+    add(SYS_open, place, O_RDONLY, 0);
+    opened_.push_back(std::move(file));
+    return {};
   }
 
   Result<void> add_map(const format::ImageMapRecord& map, const format::ImageRecord& image, uint64_t previous) {
@@ -136,12 +142,11 @@ class Builder {
       add(SYS_mmap, low, map.high - low, map.protection, flags, ~0ull, 0);
       return {};
     }
-    std::string copy = recording_.file_copy(map.file);
-    FRIDAY_TRY(path, text(copy));
-    add(SYS_open, path, O_RDONLY, 0);
+    FRIDAY_TRY(copy, open_beneath(recording_.file_copy(map.file)));
+    FRIDAY_TRY_VOID(add_open(std::move(copy)));
     add(SYS_mmap, low, map.high - low, map.protection, MAP_PRIVATE | MAP_FIXED_NOREPLACE, next_fd_, map.offset);
     add(SYS_close, next_fd_);
-    if (calls_.size() > 3000) return flush();
+    if (opened_.size() > 200) return flush();
     return {};
   }
 
@@ -149,6 +154,7 @@ class Builder {
   const TraceReader& reader_;
   TracedProcess& process_;
   std::vector<Call> calls_;
+  std::vector<UniqueFd> opened_;  // of calls_
   uint64_t scratch_ = 0;
   uint64_t next_fd_ = 0;  // the stub has none below kScheduleFd, so these are the numbers open returns
 };
@@ -215,8 +221,7 @@ Result<TracedProcess> build_from_image(const Recording& recording, const TraceRe
 }
 
 Result<void> map_trace(TracedProcess& process, pid_t tid, DescriptorChannel::Receiver receiver, const DescriptorChannel& channel, const TraceReader& reader) {
-  FRIDAY_TRY(path, reader.open_path());
-  FRIDAY_TRY(trace, open_file(path, O_RDONLY));
+  FRIDAY_TRY(trace, reader.descriptor());
   auto call = [&](long number, std::initializer_list<uint64_t> arguments) {
     return process.inject(tid, receiver.instruction, number, std::vector<uint64_t>(arguments));
   };

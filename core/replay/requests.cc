@@ -40,7 +40,7 @@ Result<std::optional<UniqueFd>> ReplaySession::wanted_file(ReplayNode& node, con
   }
   const std::string directory = recording_.files_directory() + "/";
   if (path.starts_with(directory) && is_file_name(std::string_view(path).substr(directory.size()))) {
-    FRIDAY_TRY(file, open_file(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK));
+    FRIDAY_TRY(file, open_beneath(recording_.inside("files/" + path.substr(directory.size()))));
     return std::optional(std::move(file));
   }
   for (const auto& [object, fd] : shared_)

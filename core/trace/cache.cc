@@ -6,7 +6,7 @@
 
 #include <xxhash.h>
 
-#include "core/base/files.h"
+#include "core/base/beneath.h"
 #include "core/trace/packed.h"
 
 namespace friday {
@@ -25,7 +25,7 @@ uint64_t fingerprint(const Recording& recording, std::span<const NodeId> nodes) 
   uint64_t hash = kCacheMagic;
   for (NodeId id : nodes) {
     struct stat status {};
-    ::stat(stored_path(recording.trace_path(id)).c_str(), &status);
+    ::lstat(stored_path(recording.trace(id).path()).c_str(), &status);
     const NodeInfo* node = recording.find(id);
     uint64_t facts[] = {id.value, static_cast<uint64_t>(status.st_size), static_cast<uint64_t>(status.st_ino),
                         static_cast<uint64_t>(status.st_mtim.tv_sec), static_cast<uint64_t>(status.st_mtim.tv_nsec),
@@ -40,15 +40,16 @@ void CacheWriter::append(const void* bytes, size_t size) {
 }
 
 Result<void> CacheWriter::write(const Recording& recording, const std::string& name, uint64_t fingerprint) {
-  ::mkdir(recording.cache_directory().c_str(), 0700);
   CacheHeader header{kCacheMagic, fingerprint, data_.size(), XXH3_64bits(data_.data(), data_.size())};
   data_.insert(0, reinterpret_cast<const char*>(&header), sizeof header);
-  return write_file_atomically(recording.cache_directory() + "/" + name, data_);
+  return write_beneath(recording.inside("cache/" + name), data_);
 }
 
 Result<CacheReader> CacheReader::open(const Recording& recording, const std::string& name, uint64_t fingerprint) {
   CacheReader reader;
-  FRIDAY_TRY(data, read_file(recording.cache_directory() + "/" + name));
+  uint64_t most = 16u << 20;
+  for (const NodeInfo& node : recording.nodes()) most += node.trace_bytes * 4;  // what is derived of an event takes less than that
+  FRIDAY_TRY(data, read_beneath(recording.inside("cache/" + name), most));
   reader.data_ = std::move(data);
   CacheHeader header;
   auto unusable = [&] { return fail(ErrorCode::bad_input, "the cache {} is stale or damaged", name); };

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "core/base/elf.h"
-#include "core/base/files.h"
+#include "core/base/mapped_file.h"
 #include "core/trace/endpoint.h"
 #include "core/trace/pack.h"
 #include "core/trace/reader.h"
@@ -132,9 +132,9 @@ void survey_copies(const Recording& recording, Contents& out) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(recording.files_directory(), error)) {
     auto known = paths.find(entry.path().filename().string());
-    auto content = read_file(entry.path().string());
+    auto content = MappedFile::open(recording.inside("files/" + entry.path().filename().string()));
     if (!content) continue;
-    out.copies.push_back({known == paths.end() ? "?" : known->second, content->size(), Elf(*content).header != nullptr});
+    out.copies.push_back({known == paths.end() ? "?" : known->second, content->text().size(), Elf(content->text()).header != nullptr});
   }
   std::ranges::sort(out.copies, {}, [](const CopyContents& copy) { return std::pair(copy.path, copy.bytes); });
 }
@@ -143,7 +143,12 @@ void survey_sizes(const Recording& recording, Contents& out) {
   const fs::path root(recording.path());
   std::error_code error;
   for (const auto& entry : fs::recursive_directory_iterator(root, error)) {
-    if (!entry.is_regular_file(error)) continue;
+    const fs::file_type type = entry.symlink_status(error).type();
+    if (type == fs::file_type::directory) continue;
+    if (type != fs::file_type::regular) {
+      out.others[entry.path().lexically_relative(root).string() + ", no regular file"] = 0;
+      continue;
+    }
     const uint64_t size = entry.file_size(error);
     const fs::path inside = entry.path().lexically_relative(root);
     const std::string top = inside.begin()->string();
@@ -164,7 +169,8 @@ bool sounds_secret(const std::string& name) {
   return lower.ends_with("_key") || lower.ends_with(".key") || lower.ends_with("_auth") || lower.ends_with("_pass");
 }
 
-Contents survey(const Recording& recording) {
+Result<Contents> survey(const Recording& recording) {
+  for (const char* folder : {"files", "debug"}) FRIDAY_TRY_VOID(check_below(recording.inside(folder)));
   Contents out;
   out.readable_by_others = recording.readable_by_others();
   for (const NodeInfo& node : recording.nodes()) {

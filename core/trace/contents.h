@@ -42,7 +42,7 @@ struct Contents {
   bool readable_by_others = false;
 };
 
-Contents survey(const Recording& recording);
+Result<Contents> survey(const Recording& recording);
 
 // Whether a name suggests a secret: of an environment variable, a file, or an argument.
 bool sounds_secret(const std::string& name);

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/printable.h"
 #include "core/trace/calls.h"
 
 namespace friday {
@@ -84,7 +85,7 @@ std::string event_line(const EventView& event) {
   std::string text = fmt::format("thread {} {}{}{}{}", event.thread(), record_type_name(event.type()), what.empty() ? "" : " ", what, result_text(event));
   text += clock_text(event);
   for (PartView part : event.parts()) {
-    if (part.kind() == format::kPath) return text + fmt::format("  \"{}\"", part.text());
+    if (part.kind() == format::kPath) return text + fmt::format("  \"{}\"", printable(part.text()));
     if (part.kind() == format::kMemory && !part.bytes().empty()) return text + fmt::format("  \"{}\"", preview(part.bytes(), kGlance));
   }
   return text;

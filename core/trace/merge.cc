@@ -18,6 +18,7 @@
 
 #include "core/base/fd.h"
 #include "core/base/files.h"
+#include "core/trace/json_file.h"
 #include "core/trace/packed.h"
 #include "core/trace/reader.h"
 #include "core/trace/recording.h"
@@ -91,11 +92,11 @@ class Merger {
   Uuid boot_of(size_t input, const Uuid& boot) const;
 
   Result<void> copy_node(const std::string& target, const MergeReport::Node& node);
-  Result<void> copy_trace(const std::string& from, const std::string& to, size_t input, const NodeInfo& node);
-  Result<void> copy_packed_trace(const std::string& from, const std::string& to, size_t input, const NodeInfo& node);
+  Result<void> copy_trace(const Beneath& from, const std::string& to, size_t input, const NodeInfo& node);
+  Result<void> copy_packed_trace(const Beneath& from, const std::string& to, size_t input, const NodeInfo& node);
   Result<void> describe_node(const std::string& path, const MergeReport::Node& node, const NodeInfo& info);
   Result<void> copy_shared(const std::string& target, const Recording& recording, const char* folder);
-  Result<void> copy_file(const std::string& from, const std::string& to);
+  Result<void> copy_file(const Beneath& from, const std::string& to);
   Result<void> describe_group(const std::string& target) const;
   Result<void> check(const std::string& target);
 
@@ -175,6 +176,7 @@ Result<void> Merger::open_inputs() {
 
 std::optional<Error> Merger::problem_of(const Recording& recording, const NodeInfo& node) const {
   std::optional<Error> problem = node.problem;
+  if (auto regular = check_below(recording.node_directory(node.id)); !problem && !regular) problem = regular.error();
   if (!problem) {
     auto reader = TraceReader::open(recording, node.id);
     auto whole = reader ? reader->check() : Result<void>(std::unexpected(reader.error()));
@@ -235,17 +237,17 @@ void Merger::find_hosts() {
   report_.share_a_host.assign(pairs.begin(), pairs.end());
 }
 
-Result<void> Merger::copy_file(const std::string& from, const std::string& to) {
-  FRIDAY_TRY(source, open_file(from, O_RDONLY));
+Result<void> Merger::copy_file(const Beneath& from, const std::string& to) {
+  FRIDAY_TRY(source, open_beneath(from));
   FRIDAY_TRY(target, open_file(to, O_WRONLY | O_CREAT | O_EXCL, 0600));
   std::vector<std::byte> buffer(1 << 20);
   for (;;) {
     ssize_t got = ::read(source.get(), buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return fail_errno(errno, fmt::format("cannot read {}", from));
+    if (got < 0) return fail_errno(errno, fmt::format("cannot read {}", from.path()));
     if (got == 0) break;
     auto written = write_all(target.get(), std::span(buffer).first(static_cast<size_t>(got)));
-    if (!written) return fail(written.error().code, "cannot copy {} to {}: {}", from, to, written.error().message);
+    if (!written) return fail(written.error().code, "cannot copy {} to {}: {}", from.path(), to, written.error().message);
     report_.bytes += static_cast<uint64_t>(got);
   }
   ++report_.files;
@@ -253,7 +255,7 @@ Result<void> Merger::copy_file(const std::string& from, const std::string& to) {
 }
 
 // As committed: room that a killed collector left behind it is no data.
-Result<void> Merger::copy_trace(const std::string& from, const std::string& to, size_t input, const NodeInfo& node) {
+Result<void> Merger::copy_trace(const Beneath& from, const std::string& to, size_t input, const NodeInfo& node) {
   FRIDAY_TRY_VOID(copy_file(from, to));
   FRIDAY_TRY(file, open_file(to, O_RDWR));
   struct stat status;
@@ -267,7 +269,7 @@ Result<void> Merger::copy_trace(const std::string& from, const std::string& to, 
   return {};
 }
 
-Result<void> Merger::copy_packed_trace(const std::string& from, const std::string& to, size_t input, const NodeInfo& node) {
+Result<void> Merger::copy_packed_trace(const Beneath& from, const std::string& to, size_t input, const NodeInfo& node) {
   FRIDAY_TRY_VOID(copy_file(from, to));
   FRIDAY_TRY(file, open_file(to, O_RDONLY));
   FRIDAY_TRY(list, list_packed(file.get(), to));
@@ -280,8 +282,7 @@ Result<void> Merger::copy_packed_trace(const std::string& from, const std::strin
 // Names and ids anew; the rest of node.json stays, also what this version does not know.
 Result<void> Merger::describe_node(const std::string& path, const MergeReport::Node& node, const NodeInfo& info) {
   json object = json::object();
-  if (auto text = read_file(recordings_[node.input].node_directory(node.original) + "/node.json"))
-    if (json parsed = json::parse(*text, nullptr, false); parsed.is_object()) object = std::move(parsed);
+  if (auto read = read_json(recordings_[node.input].node_directory(node.original).below("node.json")); read && read->is_object()) object = *std::move(read);
   object["id"] = node.id.value;
   object["name"] = prefixed(node.input, info.given_name);
   if (options_.separate_hosts) object["boot_id"] = hex_text(boot_of(node.input, info.boot_id));
@@ -297,12 +298,13 @@ Result<void> Merger::copy_node(const std::string& target, const MergeReport::Nod
   std::string directory = fmt::format("{}/nodes/{}", target, node.id);
   if (::mkdir(directory.c_str(), 0700) != 0) return fail_errno(errno, fmt::format("cannot create {}", directory));
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(recording.node_directory(node.original), error)) {
+  const Beneath here = recording.node_directory(node.original);
+  for (const auto& entry : fs::directory_iterator(here.path(), error)) {
     std::string name = entry.path().filename().string();
-    if (name.starts_with("node.json") || !entry.is_regular_file(error)) continue;
-    if (name == "trace") FRIDAY_TRY_VOID(copy_trace(entry.path().string(), directory + "/" + name, node.input, info));
-    else if (name == "trace.zst") FRIDAY_TRY_VOID(copy_packed_trace(entry.path().string(), directory + "/" + name, node.input, info));
-    else FRIDAY_TRY_VOID(copy_file(entry.path().string(), directory + "/" + name));
+    if (name.starts_with("node.json") || entry.symlink_status(error).type() == fs::file_type::directory) continue;
+    if (name == "trace") FRIDAY_TRY_VOID(copy_trace(here.below(name), directory + "/" + name, node.input, info));
+    else if (name == "trace.zst") FRIDAY_TRY_VOID(copy_packed_trace(here.below(name), directory + "/" + name, node.input, info));
+    else FRIDAY_TRY_VOID(copy_file(here.below(name), directory + "/" + name));
   }
   return describe_node(directory + "/node.json", node, info);
 }
@@ -314,11 +316,11 @@ Result<void> Merger::copy_shared(const std::string& target, const Recording& rec
   if (!fs::is_directory(from, error)) return {};
   fs::create_directories(to, error);
   for (const auto& entry : fs::recursive_directory_iterator(from, error)) {
-    fs::path place = to / entry.path().lexically_relative(from);
-    if (entry.is_directory(error)) {
+    const fs::path name = entry.path().lexically_relative(from), place = to / name;
+    if (entry.symlink_status(error).type() == fs::file_type::directory) {
       if (::mkdir(place.c_str(), 0700) != 0 && errno != EEXIST) return fail_errno(errno, fmt::format("cannot create {}", place.string()));
-    } else if (entry.is_regular_file(error) && !place.string().ends_with(".tmp") && !fs::exists(place, error)) {
-      FRIDAY_TRY_VOID(copy_file(entry.path().string(), place.string()));
+    } else if (!place.string().ends_with(".tmp") && !fs::exists(place, error)) {
+      FRIDAY_TRY_VOID(copy_file(recording.inside(folder).below(name.string()), place.string()));
     }
   }
   if (error) return fail(ErrorCode::io, "cannot read {}: {}", from.string(), error.message());

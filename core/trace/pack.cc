@@ -1,13 +1,12 @@
 #include "core/trace/pack.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <map>
 
 #include "core/base/elf.h"
 #include "core/base/files.h"
+#include "core/base/mapped_file.h"
 #include "core/trace/reader.h"
 
 namespace friday {
@@ -93,7 +92,7 @@ class SymbolSearch {
 
 class Packer {
  public:
-  Packer(const Recording& recording, SymbolSearch search) : folder_(recording.path() + "/debug"), search_(std::move(search)) {}
+  Packer(const Recording& recording, SymbolSearch search) : recording_(recording), search_(std::move(search)) {}
 
   Result<PackedFile> pack(const std::string& path, std::string_view content) {
     Elf elf(content);
@@ -108,28 +107,26 @@ class Packer {
  private:
   enum class Shared { follow, ignore };
   Result<void> fetch(const std::string& build_id, PackedFile& file, Shared parts = Shared::follow) {
-    const std::string place = folder_ + "/.build-id/" + place_of(build_id);
-    std::string content;
-    if (auto kept = read_file(place)) {
-      file.state = PackedFile::State::present;
-      content = *std::move(kept);
-    } else {
+    const Beneath place = recording_.inside("debug/.build-id/" + place_of(build_id));
+    auto kept = MappedFile::open(place);
+    if (!kept && kept.error().code == ErrorCode::bad_input) return std::unexpected(kept.error());
+    if (!kept) {
       const std::string source = search_.find(build_id);
       if (source.empty()) return {};
       FRIDAY_TRY(found, read_file(source));
       Elf elf(found);
       if (build_id_of(elf) != build_id) return {};  // misnamed: another build's symbols would show wrong values
-      std::error_code error;
-      fs::create_directories(fs::path(place).parent_path(), error);
-      for (fs::path made = fs::path(place).parent_path(); made.string().size() >= folder_.size(); made = made.parent_path()) ::chmod(made.c_str(), 0700);
-      FRIDAY_TRY_VOID(write_file_atomically(place, found));
+      FRIDAY_TRY_VOID(write_beneath(place, found));
       file.state = PackedFile::State::added;
       file.source = source;
-      content = std::move(found);
+      kept = MappedFile::open(place);
+      if (!kept) return std::unexpected(kept.error());
+    } else {
+      file.state = PackedFile::State::present;
     }
-    file.bytes += content.size();
+    file.bytes += kept->text().size();
     if (parts == Shared::ignore) return {};
-    if (std::string shared = shared_part_of(Elf(content)); shared.size() >= 4) FRIDAY_TRY_VOID(fetch_shared(shared, file));
+    if (std::string shared = shared_part_of(Elf(kept->text())); shared.size() >= 4) FRIDAY_TRY_VOID(fetch_shared(shared, file));
     return {};
   }
 
@@ -142,7 +139,7 @@ class Packer {
     return {};
   }
 
-  std::string folder_;
+  const Recording& recording_;
   SymbolSearch search_;
 };
 
@@ -186,9 +183,9 @@ std::string copy_of_program(const Recording& recording, const NodeInfo& node) {
 }
 
 bool is_described(const Recording& recording, const std::string& copy, const std::vector<std::string>& directories) {
-  auto content = read_file(recording.files_directory() + "/" + copy);
+  auto content = MappedFile::open(recording.inside("files/" + copy));
   if (!content) return true;
-  const Elf elf(*content);
+  const Elf elf(content->text());
   const std::string build_id = build_id_of(elf);
   if (!elf.header || has_debug_information(elf)) return true;
   auto in = [&](const std::string& directory) {
@@ -221,9 +218,10 @@ Result<std::vector<PackedFile>> pack_symbols(const Recording& recording, const P
   Packer packer(recording, std::move(search));
   std::map<std::string, PackedFile> files;  // by path and copy
   for (const auto& [copy, path] : paths_of_copies(recording)) {
-    auto content = read_file(recording.files_directory() + "/" + copy);
-    if (!content || !Elf(*content).header) continue;
-    FRIDAY_TRY(file, packer.pack(path, *content));
+    auto content = MappedFile::open(recording.inside("files/" + copy));
+    if (!content && content.error().code == ErrorCode::bad_input) return std::unexpected(content.error());
+    if (!content || !Elf(content->text()).header) continue;
+    FRIDAY_TRY(file, packer.pack(path, content->text()));
     files.emplace(path + '\0' + copy, std::move(file));
   }
   std::vector<PackedFile> list;

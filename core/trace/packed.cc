@@ -35,12 +35,13 @@ struct EndHead {
 bool has_frame(const BlockHead& head, uint64_t end, uint64_t left) {
   return head.magic == kBlockMagic && head.length == sizeof head - 8 && memcmp(head.tag, kBlockTag, sizeof head.tag) == 0 &&
          head.offset == end && head.size > 0 && head.size <= kPackBlock && head.size <= format::kWindowSize - end &&
-         head.stored <= left;
+         head.stored <= left && head.stored <= ZSTD_compressBound(kPackBlock);
 }
 
 }  // namespace
 
 std::string packed_path(const std::string& path) { return path + ".zst"; }
+Beneath packed(const Beneath& trace) { return {trace.root, packed_path(trace.name)}; }
 
 std::string stored_path(const std::string& path) {
   return ::access(path.c_str(), F_OK) != 0 && ::access(packed_path(path).c_str(), F_OK) == 0 ? packed_path(path) : path;
@@ -99,7 +100,7 @@ std::vector<std::byte> end_frame(std::span<const std::byte> header) {
 }  // namespace
 
 Result<void> replace_packed_header(const std::string& path, std::span<const std::byte> header) {
-  FRIDAY_TRY(fd, open_file(path, O_RDWR));
+  FRIDAY_TRY(fd, open_beneath(path, O_RDWR));
   FRIDAY_TRY(list, list_packed(fd.get(), path));
   if (!list.header) return fail(ErrorCode::bad_input, "{} is truncated or damaged. Copy the recording again", path);
   const auto bytes = end_frame(header);

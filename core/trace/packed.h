@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/beneath.h"
 #include "core/base/error.h"
 #include "core/base/fd.h"
 #include "core/shim/trace_format.h"
@@ -22,8 +23,9 @@ namespace friday {
 
 inline constexpr uint64_t kPackBlock = 4u << 20;
 
-// Path of the compressed form of the trace `path`.
+// Of the compressed form of the trace `path`.
 std::string packed_path(const std::string& path);
+Beneath packed(const Beneath& trace);
 
 // Of these two the one that exists, `path` if both do; what a cache's fingerprint looks at.
 std::string stored_path(const std::string& path);

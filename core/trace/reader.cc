@@ -157,7 +157,7 @@ Result<TraceReader> TraceReader::open(const Recording& recording, NodeId node) {
   const NodeInfo* info = recording.find(node);
   if (!info) return fail(ErrorCode::not_found, "the recording {} has no node {}", recording.path(), node);
   if (info->problem) return std::unexpected(*info->problem);
-  return open_file(recording.trace_path(node), node);
+  return open_file(recording.trace(node), node);
 }
 
 Result<TraceReader> TraceReader::open(const std::string& recording_path, NodeId node) {
@@ -165,8 +165,9 @@ Result<TraceReader> TraceReader::open(const std::string& recording_path, NodeId 
   return open(recording, node);
 }
 
-Result<TraceReader> TraceReader::open_file(const std::string& path, NodeId node) {
-  FRIDAY_TRY(file, TraceFile::open(path, node));
+Result<TraceReader> TraceReader::open_file(const Beneath& trace, NodeId node) {
+  const std::string path = trace.path();
+  FRIDAY_TRY(file, TraceFile::open(trace, node));
   const FileHeader& header = file->header();
   if (auto problem = file_problem(header, file->size(), path, node)) return std::unexpected(*std::move(problem));
   TraceReader reader;

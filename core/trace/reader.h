@@ -40,7 +40,7 @@ class TraceReader {
   static Result<TraceReader> open(const Recording& recording, NodeId node);
   static Result<TraceReader> open(const std::string& recording_path, NodeId node);
   // A trace file by itself; `node` only labels errors.
-  static Result<TraceReader> open_file(const std::string& path, NodeId node);
+  static Result<TraceReader> open_file(const Beneath& trace, NodeId node);
 
   NodeId node() const { return node_; }
   const std::string& path() const { return path_; }
@@ -70,7 +70,7 @@ class TraceReader {
   Result<void> check() const;
 
   // A path under which a process of the replay can open the whole trace while this reader lives.
-  Result<std::string> open_path() const { return file_->open_path(); }
+  Result<UniqueFd> descriptor() const { return file_->descriptor(); }
 
  private:
   friend class RecordCursor;

@@ -9,13 +9,16 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <set>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "core/base/files.h"
 #include "core/base/processes.h"
 #include "core/trace/calls.h"
+#include "core/trace/json_file.h"
 #include "core/trace/reader.h"
 
 namespace friday {
@@ -83,11 +86,12 @@ NodeEnd end_from_json(const json& object) {
 }
 
 // node.json may be missing or stale after a kill -9 of the collector: it is advice, the trace decides.
-void read_node_json(const std::string& path, NodeInfo& node) {
-  auto text = read_file(path);
-  if (!text) return;
-  json object = json::parse(*text, nullptr, false);
-  if (!object.is_object()) return;
+// One that is no file, or too large to be one of Friday's, is another matter: somebody put it there.
+Result<void> read_node_json(const Beneath& file, NodeInfo& node) {
+  auto read = read_json(file);
+  if (!read && read.error().code == ErrorCode::bad_input) return std::unexpected(read.error());
+  if (!read || !read->is_object()) return {};
+  const json& object = *read;
   node.given_name = field<std::string>(object, "name", "");
   node.program = field<std::string>(object, "program", "");
   node.argv = strings(object, "argv");
@@ -106,6 +110,7 @@ void read_node_json(const std::string& path, NodeInfo& node) {
     node.recorder_pid = field<uint32_t>(*recorder, "pid", 0);
     node.recorder_start = field<uint64_t>(*recorder, "start", 0);
   }
+  return {};
 }
 
 bool on_this_boot(const NodeInfo& node) { return hex_text(node.boot_id) == this_boot_id(); }
@@ -159,8 +164,8 @@ void read_first_records(const TraceReader& reader, NodeInfo& node) {
   if (auto found = build_ids.find(exe); found != build_ids.end()) node.build_id = found->second;
 }
 
-void read_trace_facts(const std::string& path, NodeInfo& node) {
-  auto reader = TraceReader::open_file(path, node.id);
+void read_trace_facts(const Beneath& trace, NodeInfo& node) {
+  auto reader = TraceReader::open_file(trace, node.id);
   if (!reader) {
     node.problem = reader.error();
     return;
@@ -181,11 +186,15 @@ void read_trace_facts(const std::string& path, NodeInfo& node) {
   if (node.end.how == NodeEnd::How::running && on_this_boot(node) && !program_lives(node) && !recorder_lives(node)) node.end = {};
 }
 
-Result<std::vector<NodeId>> list_node_ids(const std::string& path) {
-  DIR* directory = ::opendir(path.c_str());
+Result<std::vector<NodeId>> list_node_ids(const Beneath& nodes) {
+  const std::string path = nodes.path();
+  auto opened = open_directory_beneath(nodes);
+  if (!opened && opened.error().code == ErrorCode::bad_input) return std::unexpected(opened.error());
+  DIR* directory = opened ? ::fdopendir(opened->get()) : nullptr;
   if (!directory)
     return fail(ErrorCode::bad_input, "{} holds no nodes ({}). Record one with `friday record -o REC -- PROGRAM`", path,
-                errno_text(errno));
+                opened ? errno_text(errno) : opened.error().message);
+  opened->release();  // closedir closes it
   std::vector<NodeId> ids;
   while (const dirent* entry = ::readdir(directory)) {
     std::string_view name = entry->d_name;
@@ -244,6 +253,22 @@ void name_node(std::vector<NodeInfo>& nodes, size_t index, std::vector<int>& sta
   state[index] = 2;
 }
 
+// In pieces: a file of a stranger's may be larger than the memory.
+Result<XXH128_hash_t> hash_file(int fd) {
+  struct stat status;
+  if (::fstat(fd, &status) != 0) return fail_errno(errno, "cannot examine a file");
+  std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(), XXH3_freeState);
+  XXH3_128bits_reset(state.get());
+  std::vector<std::byte> buffer(1u << 20);
+  for (uint64_t at = 0, size = static_cast<uint64_t>(status.st_size); at < size;) {
+    auto part = std::span(buffer).first(std::min<uint64_t>(buffer.size(), size - at));
+    FRIDAY_TRY_VOID(read_exactly(fd, part, at));
+    XXH3_128bits_update(state.get(), part.data(), part.size());
+    at += part.size();
+  }
+  return XXH3_128bits_digest(state.get());
+}
+
 // A recording in a directory that is none, where somebody meant all of them.
 std::string recording_within(const std::string& path) {
   std::error_code error;
@@ -258,13 +283,13 @@ Result<int64_t> read_recording_json(const std::string& path) {
     return fail(ErrorCode::bad_input, "there is no recording {}: {}", path, strerror(errno));
   if (!S_ISDIR(status.st_mode))
     return fail(ErrorCode::bad_input, "{} is no recording: a recording is a directory made by `friday record -o`", path);
-  auto text = read_file(path + "/recording.json");
+  auto text = read_json({path, "recording.json"});
   if (std::string one; !text && !(one = recording_within(path)).empty())
     return fail(ErrorCode::bad_input, "{} is no recording, but holds some, such as {}/{}; name each of them", path, path, one);
   if (!text)
     return fail(ErrorCode::bad_input, "{} is no recording: {}. Give a directory made by `friday record -o`", path,
                 text.error().message);
-  json object = json::parse(*text, nullptr, false);
+  const json& object = *text;
   if (!object.is_object())
     return fail(ErrorCode::bad_input, "{}/recording.json is damaged: it is no JSON object. Copy the recording again", path);
   auto version = field<int64_t>(object, "format", -1);
@@ -312,12 +337,13 @@ Result<Recording> Recording::open(const std::string& path) {
   while (recording.path_.size() > 1 && recording.path_.back() == '/') recording.path_.pop_back();
   FRIDAY_TRY(created, read_recording_json(recording.path_));
   recording.created_ns_ = created;
-  FRIDAY_TRY(ids, list_node_ids(recording.path_ + "/nodes"));
+  FRIDAY_TRY(ids, list_node_ids(recording.inside("nodes")));
   for (NodeId id : ids) {
     NodeInfo node;
     node.id = id;
-    read_node_json(recording.node_directory(id) + "/node.json", node);
-    read_trace_facts(recording.trace_path(id), node);
+    auto described = read_node_json(recording.inside(fmt::format("nodes/{}/node.json", id)), node);
+    read_trace_facts(recording.trace(id), node);
+    if (!described && !node.problem) node.problem = Error{ErrorCode::bad_input, described.error().message, id.value};
     recording.nodes_.push_back(std::move(node));
   }
   std::vector<int> state(ids.size());
@@ -352,16 +378,18 @@ Result<NodeId> Recording::resolve(const std::string& name) const {
   return fail(ErrorCode::not_found, "there is no node {}; the recording has {}", name, known);
 }
 
-std::string Recording::node_directory(NodeId id) const { return fmt::format("{}/nodes/{}", path_, id); }
-std::string Recording::trace_path(NodeId id) const { return node_directory(id) + "/trace"; }
+Beneath Recording::node_directory(NodeId id) const { return {path_, fmt::format("nodes/{}", id)}; }
+Beneath Recording::trace(NodeId id) const { return {path_, fmt::format("nodes/{}/trace", id)}; }
 Result<void> Recording::check_copies() const {
+  for (const char* folder : {"files", "debug"}) FRIDAY_TRY_VOID(check_below(inside(folder)));  // gdb reads them by name
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(files_directory(), error)) {
     const std::string name = entry.path().filename().string();
     if (name.size() != 32 || name.find_first_not_of("0123456789abcdef") != std::string::npos) continue;
-    FRIDAY_TRY(content, read_file(entry.path().string()));
+    FRIDAY_TRY(file, open_beneath(inside("files/" + name)));
+    FRIDAY_TRY(found, hash_file(file.get()));
     XXH128_canonical_t hash;
-    XXH128_canonicalFromHash(&hash, XXH3_128bits(content.data(), content.size()));
+    XXH128_canonicalFromHash(&hash, found);
     if (hex(hash.digest, 16) != name)
       return fail(ErrorCode::bad_input,
                   "{} is not the file that was recorded (code and symbols come from it): its contents have another hash than its "
@@ -371,6 +399,6 @@ Result<void> Recording::check_copies() const {
   return {};
 }
 
-std::string Recording::file_copy(const uint8_t (&file)[16]) const { return files_directory() + "/" + hex(file, 16); }
+Beneath Recording::file_copy(const uint8_t (&file)[16]) const { return {path_, "files/" + hex(file, 16)}; }
 
 }  // namespace friday

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/beneath.h"
 #include "core/base/error.h"
 #include "core/base/ids.h"
 
@@ -89,13 +90,15 @@ class Recording {
   Result<NodeId> resolve(const std::string& name) const;
   const NodeInfo* find_uuid(const Uuid& uuid) const;
 
-  std::string node_directory(NodeId id) const;
-  std::string trace_path(NodeId id) const;
+  // Files are opened by these names, with open_beneath: whoever filled the directory is a stranger.
+  Beneath node_directory(NodeId id) const;
+  Beneath trace(NodeId id) const;  // in its plain form, which need not be there (packed.h)
+  Beneath inside(std::string name) const { return {path_, std::move(name)}; }
   std::string files_directory() const { return path_ + "/files"; }
-  std::string cache_directory() const { return path_ + "/cache"; }
-  // Path of the copy with this XXH3-128.
-  std::string file_copy(const uint8_t (&file)[16]) const;
-  // Whether every copy still is what its name says: the programs' code and symbols come from them. Reads them all.
+  // The copy with this XXH3-128.
+  Beneath file_copy(const uint8_t (&file)[16]) const;
+  // Whether every copy still is what its name says, and no other thing than a file lies there: the programs' code and symbols come from
+  // them. Reads them all.
   Result<void> check_copies() const;
 
   // True if someone other than the owner may read the recording.

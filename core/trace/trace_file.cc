@@ -70,29 +70,31 @@ Error bad_file(NodeId node, std::string message) {
   return Error{ErrorCode::bad_input, std::move(message), node.value, std::nullopt};
 }
 
-Result<FileHeader> read_header(const std::string& path) {
+Result<FileHeader> read_header(const Beneath& trace) {
   FileHeader header;
-  auto plain = open_file(path, O_RDONLY);
+  auto plain = open_beneath(trace);
   uint64_t at = 0;
   if (!plain) {
-    plain = open_file(packed_path(path), O_RDONLY);
+    plain = open_beneath(packed(trace));
     if (!plain) return std::unexpected(plain.error());
     const off_t size = ::lseek(plain->get(), 0, SEEK_END);
     at = size > static_cast<off_t>(kHeaderSize) ? static_cast<uint64_t>(size) - kHeaderSize : 0;
   }
   FRIDAY_TRY_VOID(read_exactly(plain->get(), std::as_writable_bytes(std::span(&header, 1)), at));
-  if (memcmp(header.magic, kMagic, sizeof kMagic) != 0) return fail(ErrorCode::bad_input, "{} is no whole trace", path);
+  if (memcmp(header.magic, kMagic, sizeof kMagic) != 0) return fail(ErrorCode::bad_input, "{} is no whole trace", trace.path());
   return header;
 }
 
-Result<std::shared_ptr<const TraceFile>> TraceFile::open(const std::string& path, NodeId node) {
-  auto plain = open_file(path, O_RDONLY);
-  auto packed = open_file(packed_path(path), O_RDONLY);
+Result<std::shared_ptr<const TraceFile>> TraceFile::open(const Beneath& trace, NodeId node) {
+  auto plain = open_beneath(trace);
+  auto compressed = open_beneath(packed(trace));
   // The recorder may have finished the one and dropped the other between the two.
-  if (!plain && !packed) packed = open_file(packed_path(path), O_RDONLY);
-  if (!plain && packed) return open_packed(path, node, std::move(*packed));
+  if (!plain && !compressed) compressed = open_beneath(packed(trace));
+  for (const auto* form : {&plain, &compressed})
+    if (!*form && form->error().code == ErrorCode::bad_input) return std::unexpected(bad_file(node, form->error().message));
+  if (!plain && compressed) return open_packed(trace, node, std::move(*compressed));
   if (!plain) return std::unexpected(no_trace(node, plain.error().message));
-  FRIDAY_TRY(file, open_plain(path, node, std::move(*plain)));
+  FRIDAY_TRY(file, open_plain(trace, node, std::move(*plain)));
   return std::shared_ptr<const TraceFile>(std::move(file));
 }
 
@@ -100,13 +102,14 @@ TraceFile::~TraceFile() {
   if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
-Result<std::shared_ptr<TraceFile>> TraceFile::open_plain(const std::string& path, NodeId node, UniqueFd fd) {
-  std::shared_ptr<TraceFile> file(new TraceFile);
-  file->path_ = path;
+Result<std::shared_ptr<TraceFile>> TraceFile::open_plain(const Beneath& trace, NodeId node, UniqueFd fd) {
+  std::shared_ptr<TraceFile> file(new TraceFile(trace));
+  const std::string& path = file->path_;
   struct stat status;
   if (::fstat(fd.get(), &status) != 0) return fail_errno(errno, fmt::format("cannot examine {}", path));
   file->size_ = static_cast<uint64_t>(status.st_size);
-  if (!S_ISREG(status.st_mode) || file->size_ < sizeof(FileHeader))
+  file->device_ = status.st_dev, file->inode_ = status.st_ino;
+  if (file->size_ < sizeof(FileHeader))
     return std::unexpected(bad_file(node, fmt::format("{} is {}, not a trace. Recording of this node never began; leave it "
                                                       "out with --node, or record it again",
                                                       path, file->size_ == 0 ? "empty" : "too short")));
@@ -120,7 +123,8 @@ Result<std::shared_ptr<TraceFile>> TraceFile::open_plain(const std::string& path
   return file;
 }
 
-Result<std::shared_ptr<const TraceFile>> TraceFile::open_packed(const std::string& path, NodeId node, UniqueFd packed) {
+Result<std::shared_ptr<const TraceFile>> TraceFile::open_packed(const Beneath& trace, NodeId node, UniqueFd packed) {
+  const std::string path = trace.path();
   struct stat status;
   if (::fstat(packed.get(), &status) != 0) return fail_errno(errno, fmt::format("cannot examine {}", packed_path(path)));
   if (auto known = kept().find(path, status)) return known;
@@ -129,8 +133,7 @@ Result<std::shared_ptr<const TraceFile>> TraceFile::open_packed(const std::strin
     return std::unexpected(bad_file(node, fmt::format("{} is truncated or damaged behind byte {} of the trace, and {} is not there. Copy "
                                                       "the recording again, or leave this node out with --node",
                                                       packed_path(path), list.end(), path)));
-  std::shared_ptr<TraceFile> file(new TraceFile);
-  file->path_ = path;
+  std::shared_ptr<TraceFile> file(new TraceFile(trace));
   file->packed_ = std::move(packed);
   file->size_ = list.end();
   file->list_ = std::move(list);
@@ -147,7 +150,8 @@ Result<std::shared_ptr<const TraceFile>> TraceFile::open_packed(const std::strin
 Result<void> TraceFile::snapshot(UniqueFd plain) {
   auto list_now = [this]() -> Result<PackedList> {
     if (!packed_) {
-      auto opened = open_file(packed_path(path_), O_RDONLY);
+      auto opened = open_beneath(packed(place_));
+      if (!opened && opened.error().code != ErrorCode::not_found) return std::unexpected(opened.error());
       if (!opened) return PackedList{};  // not begun
       packed_ = std::move(*opened);
     }
@@ -182,10 +186,10 @@ Result<void> TraceFile::snapshot(UniqueFd plain) {
 
 // In the node's directory, where there is room for a recording, else in memory.
 Result<void> TraceFile::make_scratch() {
-  const std::string directory = path_.substr(0, path_.rfind('/') + 1);
+  FRIDAY_TRY(directory, open_directory_beneath(place_.directory()));
   struct statvfs disk;
-  if (::statvfs(directory.empty() ? "." : directory.c_str(), &disk) == 0 && disk.f_bavail * disk.f_frsize > size_ + (size_ >> 3))
-    scratch_.reset(::open(directory.empty() ? "." : directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (::fstatvfs(directory.get(), &disk) == 0 && disk.f_bavail * disk.f_frsize > size_ + (size_ >> 3))
+    scratch_.reset(::openat(directory.get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (!scratch_) scratch_.reset(::memfd_create("friday-trace", MFD_CLOEXEC));
   if (!scratch_) return fail_errno(errno, fmt::format("no place to uncompress {} to", packed_path(path_)));
   if (::ftruncate(scratch_.get(), static_cast<off_t>(size_)) != 0) return fail_errno(errno, fmt::format("cannot uncompress {}", packed_path(path_)));
@@ -219,9 +223,14 @@ std::optional<std::string> TraceFile::fill(uint64_t from, uint64_t to) const {
   return std::nullopt;
 }
 
-Result<std::string> TraceFile::open_path() const {
+Result<UniqueFd> TraceFile::descriptor() const {
   if (auto problem = need(0, size_)) return fail(ErrorCode::bad_input, "{}: {}", path_, *problem);
-  return scratch_ ? fmt::format("/proc/{}/fd/{}", ::getpid(), scratch_.get()) : path_;
+  if (scratch_) return open_file(fmt::format("/proc/self/fd/{}", scratch_.get()), O_RDONLY);
+  FRIDAY_TRY(fd, open_beneath(place_));
+  struct stat status;
+  if (::fstat(fd.get(), &status) != 0) return fail_errno(errno, fmt::format("cannot examine {}", path_));
+  if (status.st_dev != device_ || status.st_ino != inode_) return fail(ErrorCode::bad_input, "{} was replaced while it was read. Begin again", path_);
+  return std::move(fd);
 }
 
 }  // namespace friday

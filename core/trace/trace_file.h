@@ -3,12 +3,15 @@
 // it; safe to use by several threads at once. Of a live trace it shows what was committed when it was opened.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 
+#include "core/base/beneath.h"
 #include "core/base/error.h"
 #include "core/base/fd.h"
 #include "core/base/ids.h"
@@ -18,14 +21,14 @@
 namespace friday {
 
 // The header of the trace `path` in either form, as of now; nothing else is read, and nothing checked but that it is one.
-Result<format::FileHeader> read_header(const std::string& path);
+Result<format::FileHeader> read_header(const Beneath& trace);
 
 Error bad_file(NodeId node, std::string message);
 
 class TraceFile {
  public:
-  // `path` is that of the plain form, also where only the compressed one exists; `node` labels errors.
-  static Result<std::shared_ptr<const TraceFile>> open(const std::string& path, NodeId node);
+  // `trace` names the plain form, also where only the compressed one exists; `node` labels errors.
+  static Result<std::shared_ptr<const TraceFile>> open(const Beneath& trace, NodeId node);
   ~TraceFile();
   TraceFile(const TraceFile&) = delete;
 
@@ -38,20 +41,23 @@ class TraceFile {
     return list_.blocks.empty() ? std::nullopt : fill(from, to);
   }
 
-  // A path under which another process of this user can open the whole trace while this object lives.
-  Result<std::string> open_path() const;
+  // The whole trace for another process to map: a descriptor that can only be read.
+  Result<UniqueFd> descriptor() const;
 
  private:
-  TraceFile() = default;
-  static Result<std::shared_ptr<TraceFile>> open_plain(const std::string& path, NodeId node, UniqueFd fd);
-  static Result<std::shared_ptr<const TraceFile>> open_packed(const std::string& path, NodeId node, UniqueFd packed);
+  explicit TraceFile(const Beneath& trace) : place_(trace), path_(trace.path()) {}
+  static Result<std::shared_ptr<TraceFile>> open_plain(const Beneath& trace, NodeId node, UniqueFd fd);
+  static Result<std::shared_ptr<const TraceFile>> open_packed(const Beneath& trace, NodeId node, UniqueFd packed);
   Result<void> snapshot(UniqueFd plain);
   Result<void> make_scratch();
   Result<void> map(int fd);
   void begin_filling();
   std::optional<std::string> fill(uint64_t from, uint64_t to) const;
 
+  Beneath place_;
   std::string path_;
+  dev_t device_ = 0;  // of the plain form
+  ino_t inode_ = 0;
   const std::byte* data_ = nullptr;
   uint64_t size_ = 0;
   format::FileHeader header_{};

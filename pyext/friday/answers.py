@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from .nodes import Node
 
 _HISTORY = re.compile(r"^\$\d+ = ", re.M)
+# What a terminal obeys instead of showing it, as in core/base/printable.h; lines and tabs stay.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff\U000e0000-\U000e007f]")
+
+
+def printable(text: str) -> str:
+    """Text that a recording may have chosen (names, paths, strings), with its control characters as escapes."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
 
 
 class Output:
@@ -29,16 +36,17 @@ class Output:
         self._kept: list[str] | None = None
 
     def __call__(self, text: str) -> None:
-        self._put(text)
+        self._put(printable(text))
 
     def prose(self, text: str, indent: str = "") -> None:
         """A sentence; on a terminal broken between words, with the further lines indented."""
+        text = printable(text)
         width = shutil.get_terminal_size().columns if self.fold else 0
         for line in textwrap.wrap(text, max(width - 1, 30), subsequent_indent=indent, break_long_words=False) if width else [text]:
             self._put(line)
 
     def error(self, text: str) -> None:
-        self._line(self._paint("31", text))
+        self._line(self._paint("31", printable(text)))
 
     def _paint(self, code: str, text: str) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if self.colour else text
@@ -72,12 +80,12 @@ class Output:
         if not self.fold:
             for node, answer in answers.items():
                 for line in answer.splitlines():
-                    self._put(f"[{node.name}{mark(node)}] {line}")
+                    self._put(printable(f"[{node.name}{mark(node)}] {line}"))
             return
         for nodes, answer in folded(answers):
             label = self._paint("36", f"{label_of(nodes)}{mark(nodes[0])}:")
             for line in answer.splitlines():
-                self._put(f"{label} {line}")
+                self._put(f"{label} {printable(line)}")
 
 
 def _page(text: str) -> bool:

@@ -148,7 +148,7 @@ TEST(TraceReader, IndexFindsEventsAndThreadsAndSurvivesItsCache) {
   ASSERT_TRUE(recording);
   auto reader = TraceReader::open(*recording, NodeId{0});
   ASSERT_TRUE(reader);
-  std::string cache = recording->cache_directory() + "/index-0";
+  std::string cache = recording->inside("cache").path() + "/index-0";
   for (const char* round : {"built", "cached", "damaged"}) {
     auto index = TraceIndex::load_or_build(*recording, *reader);
     ASSERT_TRUE(index) << round;

@@ -58,12 +58,12 @@ void skew_trace(std::string& trace, const Skew& skew) {
 Result<void> skew_recording(const char* path, Skew skew) {
   FRIDAY_TRY(recording, Recording::open(path));
   for (const NodeInfo& node : recording.nodes()) {
-    FRIDAY_TRY(trace, read_file(recording.trace_path(node.id)));
+    FRIDAY_TRY(trace, read_file(recording.trace(node.id).path()));
     for_each_record(trace, [&](RecordHeader* record, uint64_t) {
       if (record->type == kClockRecord && skew.origin == 0) skew.origin = reinterpret_cast<ClockRecord*>(record)->monotonic_ns;
     });
     skew_trace(trace, skew);
-    FRIDAY_TRY_VOID(write_file_atomically(recording.trace_path(node.id), trace));
+    FRIDAY_TRY_VOID(write_file_atomically(recording.trace(node.id).path(), trace));
   }
   return {};
 }

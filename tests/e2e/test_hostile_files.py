@@ -1,0 +1,346 @@
+"""Files of a recording that a stranger made: what is no regular file, leads elsewhere, has no end or grows without one, or holds what a
+terminal obeys. Whatever command looks at it comes to its end soon and in little memory, says which file it refuses, and writes nowhere else.
+"""
+import json
+import os
+import re
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import threading
+
+import pytest
+from crafting import BLOCK, COMMITTED, PAGE, block, clear_checksum, last_block, packed, seal, zstd
+
+READERS = ("info", "live", "dump", "verify", "replay", "check", "merge", "python")
+SECONDS, MEMORY = 40, 1 << 30
+SESSION = "import sys, friday\ntry:\n    friday.Session(sys.argv[1]).close()\nexcept friday.Error as error:\n    sys.exit(f'friday: {error}')\n"
+TERA = 1 << 40
+
+
+class Answer:
+    """How a command ended: its exit code, what it said, and the memory of the largest process of it."""
+
+    def __init__(self, command, environment, directory):
+        out = directory / "said"
+        with open(out, "wb") as stream:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, env=environment, start_new_session=True)
+            late = threading.Event()
+            timer = threading.Timer(SECONDS, lambda: (late.set(), process.kill()))
+            timer.start()
+            _, status, used = os.wait4(process.pid, 0)
+            timer.cancel()
+        process.returncode = self.code = os.waitstatus_to_exitcode(status)
+        self.raw = out.read_bytes()
+        self.said = self.raw.decode("utf-8", "surrogateescape")
+        assert not late.is_set(), (command, "took too long", self.said[-2000:])
+        assert used.ru_maxrss << 10 < MEMORY, (command, "took too much memory", used.ru_maxrss)
+        assert self.code >= 0, (command, "was ended by a signal", self.code, self.said[-2000:])
+        for word in ("Traceback", "bad_alloc", "length_error", "terminate called", "a bug of Friday's"):
+            assert word not in self.said, (command, self.said[-2000:])
+        assert not re.search(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\xa8-\xae]", self.raw), (command, "speaks to the terminal", self.raw)
+
+    def refuses(self, reader, name):
+        """Whether it did not do what was asked, and named this. Two commands go on with what else there is to tell."""
+        return (self.code != 0 or reader in ("info", "check")) and str(name) in self.said
+
+
+class Victim:
+    """A recording that a test spoils, what lies outside of it, and the commands that look at it."""
+
+    def __init__(self, friday, original, directory):
+        self.friday, self.directory = friday, directory
+        self.path, self.other, self.outside = directory / "recording", directory / "other", directory / "outside"
+        shutil.copytree(original / "one", self.path)
+        shutil.copytree(original / "two", self.other)
+        self.outside.mkdir()
+        (self.outside / "secret").write_text("of nobody's concern")
+        self.python_path = subprocess.run([friday, "--python-path"], capture_output=True, text=True, check=True).stdout.strip()
+
+    @property
+    def trace(self):
+        return self.path / "nodes" / "0" / "trace"
+
+    @property
+    def copy(self):
+        return max((self.path / "files").iterdir(), key=lambda path: path.stat().st_size)
+
+    def change_trace(self, change):
+        data = bytearray(self.trace.read_bytes())
+        self.trace.write_bytes(change(data) or data)
+
+    def describe(self, **fields):
+        path = self.path / "nodes" / "0" / "node.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+
+    def command(self, reader):
+        return {"info": ["info", self.path], "live": ["info", "--live", self.path], "dump": ["dump", "--node", "0", self.path], "verify": ["verify", self.path],
+                "replay": ["replay", "--batch", self.path], "check": ["pack", "--check", self.path], "json": ["info", "--json", self.path],
+                "merge": ["merge", "--separate-hosts", "-o", self.directory / "merged", f"a={self.path}", f"b={self.other}"]}[reader]
+
+    def look(self, reader):
+        """What this reader makes of it; nothing outside has changed by it."""
+        before = self.what_lies_outside()
+        command = [sys.executable, "-c", SESSION, self.path] if reader == "python" else [self.friday, *self.command(reader)]
+        answer = Answer(command, {**os.environ, "PYTHONPATH": self.python_path, "XDG_STATE_HOME": str(self.directory)}, self.directory)
+        shutil.rmtree(self.directory / "merged", ignore_errors=True)
+        assert self.what_lies_outside() == before, (reader, answer.said)
+        return answer
+
+    def what_lies_outside(self):
+        return {path.name: path.read_bytes() for path in self.outside.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def original(friday, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("original")
+    for name in ("one", "two"):
+        subprocess.run([friday, "record", "-q", "-o", directory / name, "--", "/bin/cat", "/etc/hostname"], check=True, stdout=subprocess.DEVNULL)
+    return directory
+
+
+@pytest.fixture
+def victim(friday, original, tmp_path):
+    return Victim(friday, original, tmp_path)
+
+
+def replace(make):
+    """The file is replaced by something else: make(path, victim)."""
+    def change(victim, path):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        make(path, victim)
+    return change
+
+
+def moved_out(victim, path):
+    """The true contents, behind a link."""
+    target = victim.directory / "moved"
+    path.rename(target)
+    path.symlink_to(target)
+
+
+def make_socket(path, victim):
+    here = os.getcwd()
+    os.chdir(path.parent)  # such names are short
+    try:
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(path.name)
+    finally:
+        os.chdir(here)
+
+
+def grow(size):
+    def change(victim, path):
+        os.truncate(path, size)
+    return change
+
+
+FIFO, SOCKET = replace(lambda path, victim: os.mkfifo(path)), replace(make_socket)
+ENDLESS = replace(lambda path, victim: path.symlink_to("/dev/zero"))
+DIRECTORY = replace(lambda path, victim: path.mkdir())
+ALL, READ_TRACES, READ_COPIES = READERS, ("info", "dump", "verify", "replay", "merge", "python"), ("verify", "replay", "check", "merge", "python")
+
+# What is spoiled, how, and which commands must refuse it by name. The others may do without it.
+THINGS = {
+    "a FIFO as the trace": ("nodes/0/trace", FIFO, READ_TRACES),
+    "a socket as the trace": ("nodes/0/trace", SOCKET, READ_TRACES),
+    "a link to /dev/zero as the trace": ("nodes/0/trace", ENDLESS, READ_TRACES),
+    "a directory as the trace": ("nodes/0/trace", DIRECTORY, READ_TRACES),
+    "the trace behind a link": ("nodes/0/trace", moved_out, READ_TRACES),
+    "a FIFO as the compressed trace": ("nodes/0/trace.zst", FIFO, READ_TRACES),
+    "a FIFO as the node's description": ("nodes/0/node.json", FIFO, READ_TRACES),
+    "a link to /dev/zero as the node's description": ("nodes/0/node.json", ENDLESS, READ_TRACES),
+    "a description of a terabyte": ("nodes/0/node.json", grow(TERA), READ_TRACES),
+    "a FIFO as the recording's description": ("recording.json", FIFO, ALL),
+    "a link to /dev/zero as the recording's description": ("recording.json", ENDLESS, ALL),
+    "a recording's description of a terabyte": ("recording.json", grow(TERA), ALL),
+    "a FIFO as the directory of nodes": ("nodes", FIFO, ALL),
+    "the nodes behind a link": ("nodes", moved_out, ALL),
+    "a node behind a link": ("nodes/0", moved_out, READ_TRACES),
+    "a FIFO as a file's copy": ("COPY", FIFO, READ_COPIES),
+    "a link to /dev/zero as a file's copy": ("COPY", ENDLESS, READ_COPIES),
+    "a file's copy behind a link": ("COPY", moved_out, READ_COPIES),
+    "the copies behind a link": ("files", moved_out, READ_COPIES),
+    "a FIFO among the debug information": ("debug/.build-id/ab/cd.debug", FIFO, READ_COPIES),
+    "the debug information behind a link": ("debug", replace(lambda path, victim: path.symlink_to(victim.outside)), READ_COPIES),
+}
+
+
+@pytest.mark.parametrize("case", THINGS, ids=lambda case: case.replace(" ", "-").replace("/", "-"))
+def test_what_is_no_file_is_refused_by_name(victim, case):
+    name, change, refusing = THINGS[case]
+    path = victim.copy if name == "COPY" else victim.path / name
+    change(victim, path)
+    for reader in READERS:
+        answer = victim.look(reader)
+        if reader in refusing:
+            assert answer.refuses(reader, path), (reader, answer.code, answer.said)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes devices")
+def test_a_device_as_the_trace(victim):
+    victim.trace.unlink()
+    os.mknod(victim.trace, 0o600 | 0o020000, os.makedev(1, 5))  # /dev/zero
+    for reader in READ_TRACES:
+        answer = victim.look(reader)
+        assert answer.refuses(reader, f"{victim.trace} is a device"), (reader, answer.said)
+
+
+CACHES = {
+    "a link out": lambda cache, outside: cache.symlink_to(outside),
+    "a FIFO": lambda cache, outside: os.mkfifo(cache),
+    "links inside": lambda cache, outside: (cache.mkdir(), (cache / "symbols").symlink_to(outside), *[(cache / name).symlink_to(outside / name) for name in ("schedule", "index-0")]),
+    "FIFOs inside": lambda cache, outside: (cache.mkdir(), *[os.mkfifo(cache / name) for name in ("schedule", "index-0")]),
+    "a FIFO among the symbols": lambda cache, outside: ((cache / "symbols").mkdir(parents=True), os.mkfifo(cache / "symbols" / "aabb.gdb-index")),
+}
+
+
+@pytest.mark.parametrize("case", CACHES, ids=lambda case: case.replace(" ", "-"))
+def test_the_cache_is_never_written_through(victim, case):
+    """A cache that cannot be used costs time, nothing else: each command does what it does without."""
+    cache = victim.path / "cache"
+    names = [path.relative_to(cache) for path in cache.rglob("*")] if cache.exists() else []
+    shutil.rmtree(cache, ignore_errors=True)
+    CACHES[case](cache, victim.outside)
+    for reader in READERS:
+        answer = victim.look(reader)
+        assert answer.code == 0, (reader, names, answer.said)
+
+
+def test_the_names_of_caches_above_are_true(victim):
+    victim.look("info")
+    assert {"schedule", "index-0"} <= {path.name for path in (victim.path / "cache").iterdir()}, list((victim.path / "cache").iterdir())
+
+
+# -- What grows
+
+def put_compressed(victim, make):
+    """make(trace): the bytes of the compressed form, in place of the plain one."""
+    data = bytes(victim.trace.read_bytes())
+    victim.trace.unlink()
+    (victim.trace.parent / "trace.zst").write_bytes(make(data))
+
+
+def test_a_compressed_trace_is_taken_as_the_plain_one(victim):
+    """Else what follows would prove nothing."""
+    put_compressed(victim, packed)
+    for reader in READERS:
+        assert (answer := victim.look(reader)).code == 0, (reader, answer.said)
+
+
+def with_committed(page, committed):
+    page = bytearray(page)
+    struct.pack_into("<Q", page, COMMITTED, committed)
+    clear_checksum(page)
+    return page
+
+
+FRAME = zstd(bytes(BLOCK))
+BOMBS = {
+    "blocks of zeros behind the last record": lambda data: packed(bytes(with_committed(data, len(data) + 64 * BLOCK)) + bytes(64 * BLOCK)),
+    "a block that says to be larger than it is": lambda data: block(PAGE, data[PAGE:], size=BLOCK) + last_block(data),
+    "a block that says to be smaller than it is": lambda data: block(PAGE, data[PAGE:], size=4096) + last_block(with_committed(data, 8192)),
+    "a frame of 4 GiB in a block of 4 MiB": lambda data: block(PAGE, data[PAGE:], frame=FRAME * 1024, size=BLOCK) + last_block(with_committed(data, PAGE + BLOCK)),
+    "200 GiB in 50,000 blocks": lambda data: b"".join(block(PAGE + n * BLOCK, b"", frame=FRAME, size=BLOCK) for n in range(50_000)) + last_block(with_committed(data, PAGE + 50_000 * BLOCK)),
+    "a million blocks of a byte": lambda data: b"".join(block(PAGE + n, b"", frame=FRAME, size=1) for n in range(1_000_000)) + last_block(with_committed(data, PAGE + 1_000_000)),
+}
+
+
+@pytest.mark.parametrize("case", BOMBS, ids=lambda case: case.replace(" ", "-").replace(",", ""))
+def test_a_compressed_trace_grows_to_no_more_than_it_says(victim, case):
+    put_compressed(victim, BOMBS[case])
+    free = shutil.disk_usage(victim.path).free
+    for reader in ("info", "dump", "verify", "check", "merge", "python"):
+        answer = victim.look(reader)
+        assert answer.refuses(reader, victim.trace), (reader, answer.code, answer.said)
+    assert shutil.disk_usage(victim.path).free > free - (1 << 30)
+
+
+def test_a_frame_that_takes_a_terabyte_of_the_file(victim):
+    put_compressed(victim, lambda data: block(PAGE, data[PAGE:], frame=b"", size=BLOCK, stored=TERA - 4096))
+    os.truncate(victim.trace.parent / "trace.zst", TERA)
+    for reader in ("info", "dump", "verify", "merge", "python"):
+        answer = victim.look(reader)
+        assert answer.refuses(reader, victim.trace), (reader, answer.said)
+
+
+def test_a_plain_trace_of_a_terabyte(victim):
+    """Its header says that all of it is committed: the first record of zeros is the end."""
+    victim.change_trace(lambda data: with_committed(data, TERA))
+    os.truncate(victim.trace, TERA)
+    for reader in ("info", "dump", "verify", "merge", "python"):
+        answer = victim.look(reader)
+        assert answer.refuses(reader, victim.trace), (reader, answer.said)
+
+
+def test_a_description_nested_deeper_than_memory(victim):
+    (victim.trace.parent / "node.json").write_text("[" * (15 << 20))
+    for reader in READERS:
+        assert (answer := victim.look(reader)).code == 0, (reader, answer.said)
+
+
+@pytest.mark.parametrize("reader", ["info", "dump", "check", "merge"])
+def test_little_memory_is_said_in_words(victim, reader):
+    """A limit of the user's that leaves too little, for a description that can be read in more."""
+    victim.describe(argv=["x"] * 300_000)
+    limits = ["prlimit", f"--as={150 << 20}", victim.friday]
+    answer = Answer([*limits, *victim.command(reader)], dict(os.environ), victim.directory)
+    assert answer.code in (0, 2), answer.said
+
+
+# -- What a terminal obeys
+
+EVIL = "\x1b]0;title\x07\x1b[2J\x9b31m\u202emoc.elpmaxe\nnode 9 forged\r\x7f"
+
+
+def test_names_are_shown_and_not_obeyed(victim):
+    """Answer looks at every byte that each command says."""
+    victim.describe(name=EVIL, lineage=[EVIL], argv=[EVIL, EVIL], host=EVIL, cwd=EVIL, notice=EVIL, program=EVIL)
+    for reader in ("info", "live", "verify", "check", "merge", "python", "replay"):
+        answer = victim.look(reader)
+        assert answer.code == 0, (reader, answer.said)
+        assert not re.search(r"^node 9", answer.said, re.M), (reader, answer.said)
+        if reader in ("info", "live", "check", "merge"):
+            assert r"\x1b]0;title\x07" in answer.said and r"\u202e" in answer.said and r"\nnode 9 forged\x0d\x7f" in answer.said, answer.said
+
+
+def test_json_tells_names_as_they_are(victim):
+    victim.describe(name=EVIL, argv=[EVIL])
+    answer = victim.look("json")
+    node = json.loads(answer.said)["nodes"][0]
+    assert node["name"] == EVIL and node["argv"] == [EVIL]
+
+
+def test_paths_in_events_and_files(victim):
+    """What the trace itself tells, also where it is no UTF-8."""
+    before, after = b"/etc/hostname", b"/\x1b[2J\x9b\xff\xe2\x80\xae\r\nx"
+
+    def change(data):
+        assert before in data and len(before) == len(after)
+        data[:] = data.replace(before, after)
+        seal(data)
+
+    victim.change_trace(change)
+    dump = victim.look("dump")
+    assert r"/\x1b[2J\x9b\xff\u202e\x0d\nx" in dump.said, dump.said
+    for reader in READERS:
+        victim.look(reader)
+
+
+def test_a_program_whose_path_is_no_text(victim):
+    """The node's name, where its description is lost."""
+    (victim.trace.parent / "node.json").unlink()
+
+    def change(data):
+        data[:] = data.replace(b"/usr/bin/cat\0", b"/usr/\x1b[2J\xff\xfe\0\0")
+        seal(data)
+
+    victim.change_trace(change)
+    for reader in READERS:
+        victim.look(reader)
