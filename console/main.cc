@@ -1,6 +1,8 @@
 // The friday command: one subcommand a file.
 #include <fcntl.h>
 
+#include <new>
+
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
@@ -50,6 +52,10 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     int code = app.exit(error);
     return code == 0 ? 0 : 2;
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "friday: there is not enough memory for this, by what the machine has or by a limit (ulimit -v). If the recording is a stranger's, its files may ask for "
+                       "more than they need\n");
+    return 2;
   }
   return status;
 }

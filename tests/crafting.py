@@ -14,6 +14,9 @@ _xxh.XXH3_128bits.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
 _xxh.XXH3_64bits_withSeed.restype = ctypes.c_uint64
 _xxh.XXH3_64bits_withSeed.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint64]
 
+_xxh.XXH3_64bits.restype = ctypes.c_uint64
+_xxh.XXH3_64bits.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+
 HEADER_SIZE, COMMITTED, CHECKSUM, HEADER_BYTES = 12, 128, 216, 256  # offsets in the trace's header, and its size
 
 
@@ -33,10 +36,12 @@ def records(data):
 
 
 def seal(data):
-    """Gives each record of a trace (a bytearray) its checksum."""
+    """Gives each record of a trace (a bytearray) its checksum, and the header its own."""
     for at, size in records(data):
         struct.pack_into("<I", data, at + 8, 0)
         struct.pack_into("<I", data, at + 8, _xxh.XXH3_64bits_withSeed(bytes(data[at:at + size]), size, at) & 0xffffffff)
+    clear_checksum(data)
+    struct.pack_into("<Q", data, CHECKSUM, _xxh.XXH3_64bits(bytes(data[:4096]), 4096))
 
 
 def clear_checksum(data):
@@ -63,8 +68,6 @@ def change_file(recording, place, change):
 _zstd = ctypes.CDLL("libzstd.so.1")
 _zstd.ZSTD_compress.restype = ctypes.c_size_t
 _zstd.ZSTD_compress.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int]
-_xxh.XXH3_64bits.restype = ctypes.c_uint64
-_xxh.XXH3_64bits.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
 
 PAGE, BLOCK = 4096, 4 << 20
 

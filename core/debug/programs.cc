@@ -6,6 +6,7 @@
 
 #include "core/base/elf.h"
 #include "core/base/files.h"
+#include "core/base/mapped_file.h"
 #include "core/replay/process.h"
 
 namespace friday {
@@ -16,9 +17,9 @@ uint64_t loaded_size(const std::string& path) {
   static std::map<std::string, uint64_t> known;  // files of recordings never change
   auto [it, fresh] = known.try_emplace(path, 0);
   if (!fresh) return it->second;
-  auto content = read_file(path);
+  auto content = MappedFile::open(path);
   if (!content) return 0;
-  const Elf elf(*content);
+  const Elf elf(content->text());
   for (const Elf64_Phdr& segment : elf.segments)
     if (segment.p_type == PT_LOAD) it->second = std::max<uint64_t>(it->second, segment.p_vaddr + segment.p_memsz);
   if (elf.header && elf.header->e_type == ET_EXEC) {

@@ -666,7 +666,10 @@ void Collector::close_node(Node& node) {
     node.bytes = gone ? end : node.header->allocated;
     const bool pack = gone && node.packed && end >= format::kHeaderSize + kPackBlock;
     if (gone && ftruncate(node.trace.get(), static_cast<off_t>(end)) != 0) node.end_text += " (the trace could not be trimmed)";
-    if (gone && !(pack && packer_.ended(*node.packed, node.trace.get(), end))) node.header->packing = 0;
+    if (gone && !(pack && packer_.ended(*node.packed, node.trace.get(), end))) {
+      node.header->packing = 0;
+      seal_header(std::as_writable_bytes(std::span(reinterpret_cast<char*>(node.header), format::kHeaderSize)));
+    }
     munmap(node.header, format::kHeaderSize);
     node.header = nullptr;
     if (nothing) {  // a child that was announced and never forked

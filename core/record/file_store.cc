@@ -10,6 +10,8 @@
 #include <cstring>
 
 #include "core/base/fd.h"
+#include "core/base/sparse.h"
+#include "core/trace/file_hash.h"
 
 namespace friday {
 
@@ -34,9 +36,10 @@ Result<const StoredFile*> FileStore::add(int fd, bool want_sites) {
   std::string_view content(static_cast<const char*>(mapped), static_cast<size_t>(st.st_size));
   file.problem.clear();
   if (fresh) {
-    XXH128_canonical_t canonical;
-    XXH128_canonicalFromHash(&canonical, XXH3_128bits(content.data(), content.size()));
-    if (auto copied = copy(content, hex_of(canonical.digest, 16))) {
+    XXH128_canonical_t canonical{};
+    auto hash = hash_of_contents(fd, content.size());
+    if (hash) XXH128_canonicalFromHash(&canonical, *hash);
+    if (auto copied = hash ? copy(fd, content.size(), hex_of(canonical.digest, 16)) : Result<void>(std::unexpected(hash.error()))) {
       memcpy(file.hash.data(), canonical.digest, 16);
       file.size = content.size();
     } else {  // the next who asks tries again
@@ -53,13 +56,13 @@ Result<const StoredFile*> FileStore::add(int fd, bool want_sites) {
   return &file;
 }
 
-Result<void> FileStore::copy(std::string_view content, const std::string& name) {
+Result<void> FileStore::copy(int fd, uint64_t size, const std::string& name) {
   std::string path = directory_ + "/" + name;
   struct stat st;
-  if (stat(path.c_str(), &st) == 0 && static_cast<size_t>(st.st_size) == content.size()) return {};
+  if (stat(path.c_str(), &st) == 0 && static_cast<uint64_t>(st.st_size) == size) return {};
   std::string temporary = fmt::format("{}.{}.tmp", path, getpid());
   FRIDAY_TRY(out, open_file(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0600));
-  auto written = write_all(out.get(), std::as_bytes(std::span(content.data(), content.size())));
+  auto written = copy_contents(fd, out.get(), size);
   if (!written || rename(temporary.c_str(), path.c_str()) != 0) {
     int saved = errno;
     unlink(temporary.c_str());

@@ -27,7 +27,7 @@ class FileStore {
   Result<const StoredFile*> add(int fd, bool want_sites);
 
  private:
-  Result<void> copy(std::string_view content, const std::string& name);
+  Result<void> copy(int fd, uint64_t size, const std::string& name);
 
   std::string directory_;
   std::map<std::array<uint64_t, 4>, StoredFile> known_;

@@ -11,6 +11,7 @@
 
 #include "core/base/background.h"
 #include "core/base/refusals.h"
+#include "core/trace/record.h"
 
 namespace friday {
 
@@ -132,6 +133,7 @@ void Packer::close(Trace& trace) {
   auto* header = reinterpret_cast<format::FileHeader*>(page.data());
   header->allocated = header->committed;
   header->packing = 0;
+  seal_header(page);
   if (!trace.writer->finish(page)) return;
   unlink(trace.path.c_str());
   trace.removed = trace.writer->end();

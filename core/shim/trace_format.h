@@ -70,6 +70,7 @@ struct FileHeader {
   uint32_t room;            // futex: bumped when `allocated` has moved or never will again
   uint32_t closed;          // why no more room will come: 0, or EndReason
   uint32_t packing;         // 1: blocks that the program has left may move to the compressed file
+  uint64_t checksum;        // once the node has ended: XXH3-64 of the header page with this field zero; 0: there is none
 };
 static_assert(sizeof(FileHeader) <= kHeaderSize);
 

@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "core/base/elf.h"
-#include "core/base/files.h"
+#include "core/base/mapped_file.h"
 
 namespace friday {
 
@@ -16,9 +16,9 @@ std::shared_ptr<const CodeMap> CodeMap::of(const std::string& path) {
   static std::map<std::string, std::weak_ptr<const CodeMap>> known;
   std::lock_guard lock(guard);
   if (auto map = known[path].lock()) return map;
-  auto content = read_file(path);
-  if (!content || !Elf(*content).header) return nullptr;
-  auto map = std::make_shared<const CodeMap>(*content);
+  auto content = MappedFile::open(path);
+  if (!content || !Elf(content->text()).header) return nullptr;
+  auto map = std::make_shared<const CodeMap>(content->text());
   known[path] = map;
   return map;
 }

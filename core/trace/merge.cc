@@ -18,6 +18,7 @@
 
 #include "core/base/fd.h"
 #include "core/base/files.h"
+#include "core/base/sparse.h"
 #include "core/trace/json_file.h"
 #include "core/trace/packed.h"
 #include "core/trace/reader.h"
@@ -240,18 +241,20 @@ void Merger::find_hosts() {
 Result<void> Merger::copy_file(const Beneath& from, const std::string& to) {
   FRIDAY_TRY(source, open_beneath(from));
   FRIDAY_TRY(target, open_file(to, O_WRONLY | O_CREAT | O_EXCL, 0600));
-  std::vector<std::byte> buffer(1 << 20);
-  for (;;) {
-    ssize_t got = ::read(source.get(), buffer.data(), buffer.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return fail_errno(errno, fmt::format("cannot read {}", from.path()));
-    if (got == 0) break;
-    auto written = write_all(target.get(), std::span(buffer).first(static_cast<size_t>(got)));
-    if (!written) return fail(written.error().code, "cannot copy {} to {}: {}", from.path(), to, written.error().message);
-    report_.bytes += static_cast<uint64_t>(got);
-  }
+  struct stat status;
+  if (::fstat(source.get(), &status) != 0) return fail_errno(errno, fmt::format("cannot examine {}", from.path()));
+  const auto size = static_cast<uint64_t>(status.st_size);
+  auto copied = copy_contents(source.get(), target.get(), size);
+  if (!copied) return fail(copied.error().code, "cannot copy {} to {}: {}", from.path(), to, copied.error().message);
+  report_.bytes += size;
   ++report_.files;
   return {};
+}
+
+void change_boot(std::span<std::byte> page, const Uuid& boot) {
+  auto* header = reinterpret_cast<format::FileHeader*>(page.data());
+  memcpy(header->boot_id, boot.data(), boot.size());
+  if (header->checksum) seal_header(page);
 }
 
 // As committed: room that a killed collector left behind it is no data.
@@ -264,8 +267,10 @@ Result<void> Merger::copy_trace(const Beneath& from, const std::string& to, size
   if (status.st_size > end && ::ftruncate(file.get(), end) != 0) return fail_errno(errno, fmt::format("cannot cut {}", to));
   Uuid boot = boot_of(input, node.boot_id);
   if (boot == node.boot_id) return {};
-  if (::pwrite(file.get(), boot.data(), boot.size(), offsetof(format::FileHeader, boot_id)) != static_cast<ssize_t>(boot.size()))
-    return fail_errno(errno, fmt::format("cannot write {}", to));
+  std::vector<std::byte> page(format::kHeaderSize);
+  FRIDAY_TRY_VOID(read_exactly(file.get(), page, 0));
+  change_boot(page, boot);
+  if (::pwrite(file.get(), page.data(), page.size(), 0) != static_cast<ssize_t>(page.size())) return fail_errno(errno, fmt::format("cannot write {}", to));
   return {};
 }
 
@@ -275,7 +280,7 @@ Result<void> Merger::copy_packed_trace(const Beneath& from, const std::string& t
   FRIDAY_TRY(list, list_packed(file.get(), to));
   if (!list.header) return {};  // the plain file beside it has the header
   Uuid boot = boot_of(input, node.boot_id);
-  memcpy(list.header->data() + offsetof(format::FileHeader, boot_id), boot.data(), boot.size());
+  change_boot(std::as_writable_bytes(std::span(*list.header)), boot);
   return replace_packed_header(to, std::as_bytes(std::span(*list.header)));
 }
 

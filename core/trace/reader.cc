@@ -78,8 +78,9 @@ const char* header_problem(const FileHeader& header) {
   return nullptr;
 }
 
-// What is wrong with a trace whose header is `header` and whose file has `size` bytes.
-std::optional<Error> file_problem(const FileHeader& header, uint64_t size, const std::string& path, NodeId node) {
+// What is wrong with a trace as a whole.
+std::optional<Error> file_problem(const TraceFile& file, const std::string& path, NodeId node) {
+  const FileHeader& header = file.header();
   if (memcmp(header.magic, kMagic, sizeof kMagic) != 0)
     return bad_file(node, fmt::format("{} is not a Friday trace: it does not begin with FRIDAYT1. Record the node again", path));
   if (header.version != kVersion)
@@ -88,10 +89,11 @@ std::optional<Error> file_problem(const FileHeader& header, uint64_t size, const
   if (uint64_t unknown = header.features & ~kKnownFeatures)
     return bad_file(node, fmt::format("{} uses features {:#x} that this Friday does not know. Use the Friday that recorded it",
                                       path, unknown));
+  if (!file.header_holds()) return bad_file(node, fmt::format("{} has a damaged header: its checksum is another one. Copy the recording again", path));
   if (const char* problem = header_problem(header))
     return bad_file(node, fmt::format("{} has a damaged header: {}. Copy the recording again", path, problem));
   uint64_t needed = std::max<uint64_t>(header.committed, header.header_size);
-  if (needed > size)
+  if (const uint64_t size = file.size(); needed > size)
     return bad_file(node, fmt::format("{} is truncated: {} bytes were recorded, the file has {}. Copy the recording again, "
                                       "or leave this node out with --node", path, needed, size));
   return std::nullopt;
@@ -117,6 +119,19 @@ uint32_t record_checksum(std::span<const std::byte> record, uint64_t offset) {
   XXH3_64bits_update(&state, &header, sizeof header);
   XXH3_64bits_update(&state, record.data() + sizeof header, record.size() - sizeof header);
   return static_cast<uint32_t>(XXH3_64bits_digest(&state));
+}
+
+uint64_t header_checksum(std::span<const std::byte> page) {
+  std::byte copy[kHeaderSize];
+  memcpy(copy, page.data(), sizeof copy);
+  memset(copy + offsetof(FileHeader, checksum), 0, sizeof(FileHeader::checksum));
+  const uint64_t found = XXH3_64bits(copy, sizeof copy);
+  return found ? found : 1;
+}
+
+void seal_header(std::span<std::byte> page) {
+  const uint64_t checksum = header_checksum(page);
+  memcpy(page.data() + offsetof(FileHeader, checksum), &checksum, sizeof checksum);
 }
 
 uint64_t run_hash(std::span<const std::byte> data, uint64_t seed) {
@@ -169,7 +184,7 @@ Result<TraceReader> TraceReader::open_file(const Beneath& trace, NodeId node) {
   const std::string path = trace.path();
   FRIDAY_TRY(file, TraceFile::open(trace, node));
   const FileHeader& header = file->header();
-  if (auto problem = file_problem(header, file->size(), path, node)) return std::unexpected(*std::move(problem));
+  if (auto problem = file_problem(*file, path, node)) return std::unexpected(*std::move(problem));
   TraceReader reader;
   reader.node_ = node;
   reader.path_ = path;

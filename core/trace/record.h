@@ -19,6 +19,11 @@ inline constexpr uint64_t kPageBytes = 4096;
 // The checksum a record should carry. `record` is the whole record, at `offset` of its file.
 uint32_t record_checksum(std::span<const std::byte> record, uint64_t offset);
 
+// The checksum that a header page should carry (FileHeader::checksum); never 0. The page has kHeaderSize bytes.
+uint64_t header_checksum(std::span<const std::byte> page);
+// Gives the page its checksum: the last that is done to it.
+void seal_header(std::span<std::byte> page);
+
 // The hash of a transfer (trace_format.h, TransferPart): XXH3-64 over blocks of kHashBlock bytes, each block's hash the
 // seed of the next; the last block has 1 to kHashBlock bytes, or none if there is no data.
 uint64_t run_hash(std::span<const std::byte> data, uint64_t seed);

@@ -18,6 +18,7 @@
 #include "core/base/files.h"
 #include "core/base/processes.h"
 #include "core/trace/calls.h"
+#include "core/trace/file_hash.h"
 #include "core/trace/json_file.h"
 #include "core/trace/reader.h"
 
@@ -253,22 +254,6 @@ void name_node(std::vector<NodeInfo>& nodes, size_t index, std::vector<int>& sta
   state[index] = 2;
 }
 
-// In pieces: a file of a stranger's may be larger than the memory.
-Result<XXH128_hash_t> hash_file(int fd) {
-  struct stat status;
-  if (::fstat(fd, &status) != 0) return fail_errno(errno, "cannot examine a file");
-  std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(), XXH3_freeState);
-  XXH3_128bits_reset(state.get());
-  std::vector<std::byte> buffer(1u << 20);
-  for (uint64_t at = 0, size = static_cast<uint64_t>(status.st_size); at < size;) {
-    auto part = std::span(buffer).first(std::min<uint64_t>(buffer.size(), size - at));
-    FRIDAY_TRY_VOID(read_exactly(fd, part, at));
-    XXH3_128bits_update(state.get(), part.data(), part.size());
-    at += part.size();
-  }
-  return XXH3_128bits_digest(state.get());
-}
-
 // A recording in a directory that is none, where somebody meant all of them.
 std::string recording_within(const std::string& path) {
   std::error_code error;
@@ -387,7 +372,7 @@ Result<void> Recording::check_copies() const {
     const std::string name = entry.path().filename().string();
     if (name.size() != 32 || name.find_first_not_of("0123456789abcdef") != std::string::npos) continue;
     FRIDAY_TRY(file, open_beneath(inside("files/" + name)));
-    FRIDAY_TRY(found, hash_file(file.get()));
+    FRIDAY_TRY(found, hash_of_contents(file.get(), entry.file_size(error)));
     XXH128_canonical_t hash;
     XXH128_canonicalFromHash(&hash, found);
     if (hex(hash.digest, 16) != name)

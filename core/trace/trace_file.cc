@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -11,6 +12,8 @@
 #include <cstring>
 #include <list>
 #include <vector>
+
+#include "core/trace/record.h"
 
 namespace friday {
 
@@ -117,8 +120,11 @@ Result<std::shared_ptr<TraceFile>> TraceFile::open_plain(const Beneath& trace, N
   // committed first: everything before it was stored before it.
   auto* live = reinterpret_cast<const FileHeader*>(file->data_);
   const uint64_t committed = __atomic_load_n(&live->committed, __ATOMIC_ACQUIRE);
-  memcpy(&file->header_, live, sizeof(FileHeader));
-  file->header_.committed = committed;
+  // The checksum comes last: if it had come while this page was read, it holds for the page as it is now.
+  file->take_header(file->data_);
+  if (!file->header_holds_) file->take_header(file->data_);
+  file->header_.committed = file->header_.checksum ? file->header_.committed : committed;
+  if (!file->header_holds_) return file;
   if (file->header_.packing) FRIDAY_TRY_VOID(file->snapshot(std::move(fd)));
   return file;
 }
@@ -137,13 +143,21 @@ Result<std::shared_ptr<const TraceFile>> TraceFile::open_packed(const Beneath& t
   file->packed_ = std::move(packed);
   file->size_ = list.end();
   file->list_ = std::move(list);
-  memcpy(&file->header_, file->list_.header->data(), sizeof(FileHeader));
+  file->take_header(reinterpret_cast<const std::byte*>(file->list_.header->data()));
   FRIDAY_TRY_VOID(file->make_scratch());
   FRIDAY_TRY_VOID(write_all(file->scratch_.get(), std::as_bytes(std::span(*file->list_.header))));
   FRIDAY_TRY_VOID(file->map(file->scratch_.get()));
   file->begin_filling();
   kept().keep(path, status, file);
   return file;
+}
+
+// A file may end inside the page that it should begin with: then the checksum fails.
+void TraceFile::take_header(const std::byte* from) {
+  std::byte page[kHeaderSize]{};
+  memcpy(page, from, std::min<uint64_t>(sizeof page, list_.header ? sizeof page : size_));
+  memcpy(&header_, page, sizeof header_);
+  header_holds_ = header_.checksum == 0 || header_.checksum == header_checksum(page);
 }
 
 // A trace from which blocks are being taken out: a copy of what is still there, made so that no block can slip away between.
@@ -190,6 +204,12 @@ Result<void> TraceFile::make_scratch() {
   struct statvfs disk;
   if (::fstatvfs(directory.get(), &disk) == 0 && disk.f_bavail * disk.f_frsize > size_ + (size_ >> 3))
     scratch_.reset(::openat(directory.get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  const uint64_t memory = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  rlimit files{RLIM_INFINITY, RLIM_INFINITY};
+  ::getrlimit(RLIMIT_FSIZE, &files);
+  if ((!scratch_ && size_ > memory / 2) || size_ > files.rlim_cur)
+    return fail(ErrorCode::io, "{} holds {} MiB of a trace, and there is no place to uncompress so much to: neither beside it, nor in half of the memory, nor in a file "
+                               "larger than `ulimit -f` allows. Copy the recording to where there is room, if you trust it", packed_path(path_), size_ >> 20);
   if (!scratch_) scratch_.reset(::memfd_create("friday-trace", MFD_CLOEXEC));
   if (!scratch_) return fail_errno(errno, fmt::format("no place to uncompress {} to", packed_path(path_)));
   if (::ftruncate(scratch_.get(), static_cast<off_t>(size_)) != 0) return fail_errno(errno, fmt::format("cannot uncompress {}", packed_path(path_)));

@@ -35,6 +35,7 @@ class TraceFile {
   const std::byte* data() const { return data_; }
   uint64_t size() const { return size_; }
   const format::FileHeader& header() const { return header_; }  // as of the time of opening
+  bool header_holds() const { return header_holds_; }           // false: it has a checksum, and that of another page
 
   // Must be asked before bytes [from, to) of data() are read. The text says why they cannot be had.
   std::optional<std::string> need(uint64_t from, uint64_t to) const {
@@ -51,6 +52,7 @@ class TraceFile {
   Result<void> snapshot(UniqueFd plain);
   Result<void> make_scratch();
   Result<void> map(int fd);
+  void take_header(const std::byte* page);
   void begin_filling();
   std::optional<std::string> fill(uint64_t from, uint64_t to) const;
 
@@ -61,6 +63,7 @@ class TraceFile {
   const std::byte* data_ = nullptr;
   uint64_t size_ = 0;
   format::FileHeader header_{};
+  bool header_holds_ = true;
   // Of a compressed trace: the file, its blocks, and where they are uncompressed to.
   UniqueFd packed_, scratch_;
   PackedList list_;

@@ -6,6 +6,7 @@ import pytest
 
 HEADER = 4096
 COMMITTED = 128  # offset of FileHeader::committed (core/shim/trace_format.h)
+CHECKSUM = 216  # of FileHeader::checksum
 CALL = 16
 
 
@@ -32,6 +33,7 @@ def recording(recorder):
 def damage(recording, change):
     path = trace_of(recording)
     data = bytearray(path.read_bytes())
+    struct.pack_into("<Q", data, CHECKSUM, 0)  # the damage that is meant is found by itself
     data = change(data)
     path.write_bytes(data)
 

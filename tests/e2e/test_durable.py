@@ -12,7 +12,7 @@ import pytest
 from conftest import wait_until
 
 PYTHON = "/usr/bin/python3"
-BLOCK, HEADER, COMMITTED = 4 << 20, 4096, 128
+BLOCK, HEADER, COMMITTED, CHECKSUM = 4 << 20, 4096, 128, 216
 HEAD = struct.Struct("<II8sQQQQ")  # a compressed block's skippable frame (docs/trace-format.md)
 
 # Reads a device in pieces, slowly enough for the recorder's thread if asked, and says how far it is.
@@ -221,6 +221,7 @@ def test_torn_last_record(recorder):
         recorder.verify(recording)
     # And one inside the committed range is told with its place.
     struct.pack_into("<Q", data, COMMITTED, end + 40)
+    struct.pack_into("<Q", data, CHECKSUM, 0)
     trace(recording).write_bytes(data[:end] + struct.pack("<IHHII", 200, 16, 0, 0, 0) + bytes(24))
     done = recorder.replay(recording)
     assert done.returncode == 2 and "exceeds the 40 bytes left" in done.stderr + done.stdout, done

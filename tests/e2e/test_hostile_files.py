@@ -12,7 +12,7 @@ import sys
 import threading
 
 import pytest
-from crafting import BLOCK, COMMITTED, PAGE, block, clear_checksum, last_block, packed, seal, zstd
+from crafting import BLOCK, CHECKSUM, COMMITTED, PAGE, block, clear_checksum, last_block, packed, seal, zstd
 
 READERS = ("info", "live", "dump", "verify", "replay", "check", "merge", "python")
 SECONDS, MEMORY = 40, 1 << 30
@@ -344,3 +344,52 @@ def test_a_program_whose_path_is_no_text(victim):
     victim.change_trace(change)
     for reader in READERS:
         victim.look(reader)
+
+
+# -- The header
+
+@pytest.mark.parametrize("place", range(0, 224, 8))
+def test_a_header_with_a_flipped_bit(victim, place):
+    """No byte of a header is believed that is not what the recorder wrote."""
+    victim.change_trace(lambda data: data.__setitem__(place + place // 8 % 8, data[place + place // 8 % 8] ^ 0x20))
+    for reader in ("info", "dump", "verify", "merge"):
+        answer = victim.look(reader)
+        assert answer.refuses(reader, victim.trace), (reader, answer.code, answer.said)
+
+
+def test_a_trace_of_a_time_before_the_checksum(victim):
+    victim.change_trace(clear_checksum)
+    for reader in READERS:
+        assert (answer := victim.look(reader)).code == 0, (reader, answer.said)
+
+
+def test_a_merged_recording_has_a_header_that_holds(victim):
+    """merge --separate-hosts changes the header of each trace."""
+    merged = victim.directory / "both"
+    done = subprocess.run([victim.friday, "merge", "--separate-hosts", "-o", merged, f"a={victim.path}", f"b={victim.other}"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for trace in merged.glob("nodes/*/trace"):
+        before, data = trace.read_bytes(), bytearray(trace.read_bytes())
+        seal(data)
+        assert data == before and any(data[CHECKSUM:CHECKSUM + 8]), trace
+    victim.path = merged
+    assert (answer := victim.look("verify")).code == 0, answer.said
+
+
+# -- Holes
+
+def test_a_hole_costs_neither_disk_nor_silence(recorder, victim):
+    """A program maps a file of 8 GiB that holds 3 bytes of data: so does the copy, and that of a merge."""
+    large = victim.outside.parent / "large"
+    with open(large, "wb") as file:
+        file.seek((8 << 30) - 3)
+        file.write(b"end")
+    code = f"import mmap, os; m = mmap.mmap(os.open({str(large)!r}, os.O_RDONLY), 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ); print(m[-3:])"
+    recording = recorder.record([sys.executable, "-S", "-c", code])
+    assert recording.stdout == "b'end'\n", recording
+    recorder.verify(recording)
+    merged = victim.directory / "both"
+    subprocess.run([victim.friday, "merge", "-o", merged, f"a={recording.path}", f"b={victim.other}"], check=True, capture_output=True)
+    for directory in (recording.path, merged):
+        copies = [path.stat() for path in (directory / "files").iterdir() if path.stat().st_size == 8 << 30]
+        assert len(copies) == 1 and copies[0].st_blocks * 512 < 1 << 20, copies

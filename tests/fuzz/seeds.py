@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-HEADER, FEATURES, COMMITTED, EVENTS, ALLOCATED = 4096, 16, 128, 136, 192
+HEADER, FEATURES, COMMITTED, EVENTS, ALLOCATED, CHECKSUM = 4096, 16, 128, 136, 192, 216
 IMAGE_TYPES, CHECKSUMS, MOST = (1, 2, 3, 6), 4, 24000
 IMAGE_SHARE = 12000
 
@@ -64,6 +64,7 @@ def small(data, image=False, last=False):
     struct.pack_into("<Q", header, EVENTS, events)
     struct.pack_into("<Q", header, ALLOCATED, HEADER + len(body))
     struct.pack_into("<I", header, ALLOCATED + 16, 0)
+    struct.pack_into("<Q", header, CHECKSUM, 0)
     return bytes(header) + body
 
 

@@ -60,6 +60,7 @@ class Editor {
     }
     header_.committed = out.size();
     memcpy(out.data(), &header_, sizeof header_);
+    seal_header(std::as_writable_bytes(std::span(out).first(kHeaderSize)));
     return out;
   }
 

@@ -34,6 +34,7 @@ void for_each_record(std::string& trace, F f) {
 
 void skew_trace(std::string& trace, const Skew& skew) {
   auto* header = reinterpret_cast<FileHeader*>(trace.data());
+  header->checksum = 0;
   const bool ticks_are_ns = header->clock_kind == kClockMonotonic;
   auto move = [&](uint64_t& ticks) {
     if (ticks_are_ns) ticks = static_cast<uint64_t>(skew(static_cast<int64_t>(ticks)));

@@ -1,0 +1,33 @@
+#include "core/trace/file_hash.h"
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "core/base/fd.h"
+#include "core/base/sparse.h"
+
+namespace friday {
+
+Result<XXH128_hash_t> hash_of_contents(int fd, uint64_t size) {
+  static constexpr std::byte kZeros[64 << 10]{};  // stays in the processor's nearest cache
+  std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(), XXH3_freeState);
+  XXH3_128bits_reset(state.get());
+  std::vector<std::byte> buffer(1u << 20);
+  for (uint64_t at = 0; at < size;) {
+    const Extent data = next_data(fd, at, size);
+    for (uint64_t more; at < data.from; at += more) {
+      more = std::min<uint64_t>(sizeof kZeros, data.from - at);
+      XXH3_128bits_update(state.get(), kZeros, more);
+    }
+    while (at < data.to) {
+      auto piece = std::span(buffer).first(std::min<uint64_t>(buffer.size(), data.to - at));
+      FRIDAY_TRY_VOID(read_exactly(fd, piece, at));
+      XXH3_128bits_update(state.get(), piece.data(), piece.size());
+      at += piece.size();
+    }
+  }
+  return XXH3_128bits_digest(state.get());
+}
+
+}  // namespace friday

@@ -1,0 +1,15 @@
+// The hash by which a recording names the copy of a file (docs/trace-format.md).
+#pragma once
+
+#include <cstdint>
+
+#include <xxhash.h>
+
+#include "core/base/error.h"
+
+namespace friday {
+
+// XXH3-128 of the first `size` bytes. In pieces, whatever the size; what is a hole is not read.
+Result<XXH128_hash_t> hash_of_contents(int fd, uint64_t size);
+
+}  // namespace friday
