@@ -17,6 +17,7 @@
 
 #include "core/base/fd.h"
 #include "core/base/refusals.h"
+#include "core/base/scratch.h"
 #include "core/record/instrumentable.h"
 #include "core/record/witness.h"
 
@@ -343,7 +344,19 @@ class Group {
   sigset_t mask_{};
 };
 
+// The loader takes spaces and colons in LD_PRELOAD for ends of names, and $ for the beginning of one of its own (ld.so(8)): a shim that lies
+// at such a path is preloaded by a link, which other users may follow. Empty where none is needed.
+Result<ScratchDirectory> make_preloadable(std::string& shim) {
+  if (shim.find_first_of(" :$") == std::string::npos) return ScratchDirectory();
+  FRIDAY_TRY(directory, ScratchDirectory::make());
+  const std::string link = directory.path() + shim.substr(shim.rfind('/'));
+  if (chmod(directory.path().c_str(), 0711) != 0 || symlink(shim.c_str(), link.c_str()) != 0) return fail_errno(errno, "cannot make the link " + link);
+  shim = link;
+  return std::move(directory);
+}
+
 Result<LaunchResult> run_recorded(const GroupSpec& group, LaunchOptions options) {
+  FRIDAY_TRY(place_of_link, make_preloadable(options.shim));
   FRIDAY_TRY(collector, Collector::create(options.collector));
   char full[PATH_MAX];
   if (realpath(options.collector.recording.c_str(), full)) options.collector.recording = full;

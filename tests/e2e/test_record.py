@@ -172,6 +172,20 @@ def test_unwritable_directory(recorder, tmp_path):
     said(done, "cannot create the recording")
 
 
+@pytest.mark.parametrize("name", ["with a space", "with:a colon", "$ORIGIN"])
+def test_an_installation_that_the_loader_cannot_name(recorder, tmp_path, name):
+    """The loader takes LD_PRELOAD for several names where a path has a space or a colon, and expands what begins with $."""
+    place = tmp_path / name
+    for part in ("bin/friday", "lib/friday-shim.so", "lib/friday-stub"):
+        (place / part).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(pathlib.Path(recorder.friday).parents[1] / part, place / part)
+    friday, recording = place / "bin" / "friday", tmp_path / "rec"
+    done = recorder.run([friday, "record", "-o", recording, "--", "/bin/sh", "-c", "/bin/echo from another program"])
+    assert done.returncode == 0 and done.stdout == "from another program\n", done.stderr
+    done = recorder.run([friday, "verify", recording])
+    assert done.returncode == 0 and "verified: 2 nodes" in done.stdout, done.stdout + done.stderr
+
+
 def test_relative_paths(recorder, tmp_path):
     work = tmp_path / "work"
     (work / "bin").mkdir(parents=True)
