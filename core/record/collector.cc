@@ -369,6 +369,17 @@ void Collector::tell_outsiders() {
     }
 }
 
+// What another process stored is not in the trace of the one that was written to.
+void Collector::note_reached(const Node& by, pid_t pid) {
+  for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
+    if ((*node)->pid != pid) continue;
+    (*node)->outsiders_notice += fmt::format("{}process {} has written into its memory (process_vm_writev): what it reads there from then on is not in the recording",
+                                             (*node)->outsiders_notice.empty() ? "" : "; ", by.pid);
+    write_description(**node);  // it may have ended already: of several sockets any is read first
+    return;
+  }
+}
+
 void Collector::handle(Node& node) {
   shim::Request request{};
   iovec data{&request, sizeof request};
@@ -405,6 +416,7 @@ void Collector::handle(Node& node) {
       node.pid = request.detail;
       describe_soon(node);
       break;
+    case shim::kReached: note_reached(node, request.detail); break;
     case shim::kNotice:
       node.shim_notice = bounded_text(request.text, sizeof request.text);
       write_description(node);

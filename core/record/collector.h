@@ -103,6 +103,7 @@ class Collector {
   void describe_soon(Node& node);
   void do_due();
   void tell_outsiders();
+  void note_reached(const Node& by, pid_t pid);
   void write_description(Node& node);
 
   CollectorOptions options_;

@@ -426,6 +426,28 @@ bool record_clock(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   return true;
 }
 
+// A call that reaches memory which no trace shows changing: another process's, or a process's by its file in /proc. Null: it does not, else
+// what it is called. It has been made.
+const char* reaches_foreign_memory(const CallFrame* frame, const CallInfo& info, long result) {
+  const uint64_t call = frame->rax;
+  if (call == 311 /* process_vm_writev */) return result > 0 && !is_own(arguments_of(frame)[0]) ? info.name : nullptr;
+  const bool opens = call == 2 || call == 85 || call == 257 || call == 437;  // open, creat, openat, openat2
+  if (!opens || failed(result) || !(native(72, result, 3 /* F_GETFL */, 0) & 3 /* O_WRONLY, O_RDWR */)) return nullptr;
+  uint64_t about[15] = {};  // struct statfs
+  if (failed(native(138, result, about)) || about[0] != 0x9fa0 /* PROC_SUPER_MAGIC */) return nullptr;
+  static char path[kPathBytes];
+  path_of_descriptor((int)result, path, sizeof path);
+  const size_t length = length_of(path);
+  constexpr char kFile[] = "/mem";
+  if (length < 4 || memcmp(path + length - 4, kFile, 4) != 0) return nullptr;
+  static char text[64];
+  size_t at = 0;
+  const char* const parts[] = {info.name, " (a process's memory, for writing)"};
+  for (const char* part : parts)
+    for (; *part && at + 1 < sizeof text; part++) text[at++] = *part;
+  return text;
+}
+
 // One try at a table call. True: the call must be made again (interrupted, no handler was due after all).
 bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   uint32_t before[2];
@@ -440,6 +462,12 @@ bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   if (control.mode != kModeRecord) {  // another thread ended the recording meanwhile
     if (not_made) pass_through(frame, area);
     else frame->rax = (uint64_t)done.result;
+    return false;
+  }
+  if (const char* what = reaches_foreign_memory(frame, info, done.result)) {
+    if (frame->rax == 311) collector_send(kReached, 0, (int)frame->rdi, nullptr);
+    trace_end(kEndUnhandled, (int)frame->rax, what);
+    frame->rax = (uint64_t)done.result;
     return false;
   }
   if (done.result == -4 && !not_made) signals_note_mask(frame, area);

@@ -286,6 +286,7 @@ enum RequestKind : uint32_t {
   kSpawn = 7,    // a child by vfork will execute the program `text`; reply: ForkReply with the descriptor of its socket
   kExecutes = 8, // this process will execute the program `text`, behind the event before `offset`. No reply
   kNotExecuted = 9, // by a child by vfork, on the socket it was given: there will be no such node. No reply
+  kReached = 11,  // this process has written into the memory of the process `detail`. No reply
   kNotice = 10,  // something that whoever reads the recording should know: `text`. No reply
 };
 

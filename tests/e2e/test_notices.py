@@ -66,3 +66,11 @@ def test_memory_that_an_unrecorded_process_writes(recorder, targets, tmp_path):
     assert re.search(sentence, recorder.run([recorder.friday, "info", recording.path]).stdout)
     replayed = recorder.replay(recording)
     assert replayed.returncode == 3 and "divergence: node 0" in replayed.stdout
+
+
+def test_memory_that_another_recorded_process_writes(recorder, targets):
+    """The recording of the one that writes ends there, by name; the other one's says that it does not have what was written."""
+    recording = recorder.record([targets / "foreign_memory", "child"], name="it")
+    assert recording.returncode == 0 and recording.stdout.endswith("SUCCESS\n"), recording
+    assert recording.ended_at("it/child-1") == "process_vm_writev"
+    assert re.search(r"process \d+ has written into its memory \(process_vm_writev\)", recording.stderr), recording.stderr
