@@ -845,6 +845,8 @@ class Value(JsonCommand):
             data = self.bytes_of(value)
         else:
             data = bytes(gdb.selected_inferior().read_memory(address, value.type.sizeof)) if value.type.sizeof else b""
+            if bare(value.type).code in INTEGERS and data != self.bytes_of(value):
+                address, data = None, self.bytes_of(value)  # a bit-field: gdb gives the address of what it is a part of
         return {"bytes": data.hex(), "address": address, "type": number, "types": table.entries}
 
     def bytes_of(self, value):

@@ -68,6 +68,16 @@ def test_values_after_one_library_has_gone_and_another_has_come(variants, opened
     assert seen["both"] == [13, 320] and seen["turned"] == [320, 320] and seen["ordered"] == [13, 13]
 
 
+def test_a_bit_field_of_a_frame_further_out(variants, opened):
+    """gdb reads it, and says where the whole stands that it is a part of."""
+    session = opened(variants)
+    session.breakpoint("-pending choose", nodes="first")
+    assert session.run().kind == "breakpoint"
+    assert (session.read(None, "main::parts.first"), session.read(None, "main::parts.second")) == (5, 9)
+    with pytest.raises(friday.Error, match="cannot be watched"):
+        session.watch("-l main::parts.second")
+
+
 def test_libraries_are_known_on_nodes_without_a_stop_point(variants, opened):
     session = opened(variants)
     session.backend.pump(1.0)  # gdbs connect before the libraries come

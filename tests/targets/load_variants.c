@@ -10,6 +10,9 @@ static long sum;
 __attribute__((noinline)) static void between(const char* name) { __asm__ volatile("" : "+r"(name), "+m"(sum)); }
 
 int main(int argc, char** argv) {
+  volatile struct {
+    unsigned first : 3, second : 5;
+  } parts = {5, 9};
   for (int i = 1; i < argc; i++) {
     const int unload = argv[i][0] == '-';
     char path[4096];
@@ -23,6 +26,7 @@ int main(int argc, char** argv) {
     between(argv[i]);
     if (unload) CHECK(dlclose(library) == 0);
   }
+  sum += parts.first;
   between("end");
   return success();
 }
