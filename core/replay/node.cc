@@ -191,7 +191,8 @@ std::vector<ThreadInfo> ReplayNode::threads() {
       info.name = *comm;
       while (!info.name.empty() && info.name.back() == '\n') info.name.pop_back();
     }
-    if (n == 0 && info.name == "friday-stub") info.name = info_.program.substr(info_.program.rfind('/') + 1).substr(0, 15);
+    // Who takes no name of its own has that of the program, which the kernel hands on from thread to thread.
+    if (info.name == "friday-stub") info.name = info_.program.substr(info_.program.rfind('/') + 1).substr(0, 15);
     if (n == first.value) list.insert(list.begin(), std::move(info));
     else list.push_back(std::move(info));
   }

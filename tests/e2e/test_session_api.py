@@ -32,6 +32,12 @@ def test_threads_and_symbols(workers, opened):
     assert [t.number for t in node.threads()] == [0]
 
 
+def test_threads_without_a_name_of_their_own_have_the_program_s(recorder, opened, build):
+    session = opened(recorder.record([build / "targets" / "linger"], name="it"))
+    break_at(session, "read_all")
+    assert [(t.number, t.name) for t in sorted(session.node.threads(), key=lambda t: t.number)] == [(0, "linger"), (1, "linger")]
+
+
 def test_messages_have_both_places(ring, opened):
     session = opened(ring)
     between = session.messages(src=1, dst="n2")
