@@ -1,5 +1,6 @@
 #include "core/trace/node_end.h"
 
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -17,6 +18,8 @@ std::optional<int> status_in(const Recording& recording, NodeId parent, uint64_t
   if (!index || event >= index->event_count()) return std::nullopt;
   auto view = index->event(*reader, event);
   if (!view) return std::nullopt;
+  // Who passes no place for the status is told of none.
+  if ((*view)->call == SYS_wait4 && (*view)->argument_count > 1 && view->argument(1) == 0) return std::nullopt;
   for (PartView part : view->parts())
     if (const auto* wait = part.wait()) return static_cast<int>(wait->status);
   return std::nullopt;

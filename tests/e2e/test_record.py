@@ -772,3 +772,12 @@ def test_code_of_libraries_that_come_later_is_patched(recorder, targets):
     later = recorder.info(recorder.record([targets / "load_library"], name="it"))["nodes"][0]
     assert later["calls_caught"] < 50
     assert later["call_sites"]["patched"] >= before["call_sites"]["patched"] + 5
+
+
+def test_an_end_of_which_nobody_was_told_is_not_called_an_exit(recorder):
+    """waitpid(pid, NULL, 0) gives the parent no status."""
+    script = "import ctypes, os, signal\nr, w = os.pipe()\np = os.fork()\nif not p: os.write(w, b'x'), signal.pause()\nos.read(r, 1)\nos.kill(p, signal.SIGKILL)\nctypes.CDLL(None).waitpid(p, {}, 0)"
+    for place, end in (("None", "unknown (recording was cut off)"), ("ctypes.byref(ctypes.c_int())", "killed by SIGKILL")):
+        recording = recorder.record(["/usr/bin/python3", "-c", script.format(place)], name="it")
+        told = recorder.run([recorder.friday, "info", recording.path]).stdout
+        assert re.findall(r"^  ended +(.*)$", told, flags=re.M) == ["exited with 0", end], told
