@@ -53,7 +53,7 @@ std::map<std::string, Answer> ask_gdb() {
   file.close();
   setenv("FRIDAY_EXPRESSIONS", list, 1);
   setenv("FRIDAY_GDB_SCRIPT", FRIDAY_GDB_SCRIPT, 1);
-  FILE* gdb = popen("gdb -nx -batch -ex 'break *stop_place' -ex run -x " STOP_PLANS_SCRIPT " " STOP_VALUES " 2>&1", "r");
+  FILE* gdb = popen("gdb -nx -batch -ex 'break *stop_place' -ex run -x '" STOP_PLANS_SCRIPT "' '" STOP_VALUES "' 2>&1", "r");
   std::string output;
   char buffer[4096];
   for (size_t got; (got = fread(buffer, 1, sizeof buffer, gdb)) > 0;) output.append(buffer, got);
