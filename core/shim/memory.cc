@@ -33,9 +33,6 @@ PatchedModule note_contents(EventWriter& writer, const ModuleView& module, const
   return sites;
 }
 
-// /dev/zero: memory like that of an anonymous mapping.
-bool is_zero_device(const FileStat& st) { return (st.mode & 0170000) == 0020000 && st.rdev == 0x105; }
-
 // Memory that the kernel or a device writes whenever it likes.
 const char* describe_foreign(const FileStat& st, const char* path) {
   static char text[64];
@@ -77,7 +74,8 @@ long record_mmap(CallFrame* frame, ThreadArea* area) {
     trace_end(kEndUnhandled, 9, describe_foreign(st, path));
     return result;
   }
-  if (shared) shared = shared_record_map(st.device, st.inode, file ? (int)a[4] : -1, a[5], (uint64_t)result, page_up(a[1]), a[2] & 1, &part);
+  if (shared) shared = regular ? shared_record_map(st.device, st.inode, (int)a[4], a[5], (uint64_t)result, page_up(a[1]), a[2] & 1, &part)
+                               : shared_record_inherited((uint64_t)result, page_up(a[1]), is_zero_device(st) ? a[5] : 0, &part);
   if (control.mode != kModeRecord) return result;
   EventWriter writer(kCall, area, 9, a, 6);
   writer.event->header.flags |= kFlagNative;

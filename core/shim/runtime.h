@@ -88,6 +88,7 @@ struct FileStat {  // struct stat of stat(2)
   int64_t size, block_size, blocks, times[6], reserved[3];
 };
 inline bool is_regular(const FileStat& st) { return (st.mode & 0170000) == 0100000; }
+inline bool is_zero_device(const FileStat& st) { return (st.mode & 0170000) == 0020000 && st.rdev == 0x105; }  // /dev/zero
 inline ThreadArea* area_of(uint32_t number) { return (ThreadArea*)(kAreasAddress + number * kAreaStride); }
 inline bool all_zero(const uint64_t* words, uint64_t count) {
   for (uint64_t i = 0; i < count; i++)
@@ -239,6 +240,8 @@ uint32_t group_files();                                     // how many files ar
 // ---- shared.cc: memory that several processes map
 // What the kernel mapped at `address` is shared: notes contents, joins the group. False: the recording has ended.
 bool shared_record_map(uint64_t device, uint64_t inode, int fd, uint64_t offset, uint64_t address, uint64_t length, bool readable, format::SharedMapPart* part);
+// The same of memory without a name, which only forked children will have: anonymous, or of /dev/zero, which has an offset.
+bool shared_record_inherited(uint64_t address, uint64_t length, uint64_t offset, format::SharedMapPart* part);
 bool shared_wanted(const uint64_t* a, const FileStat& st);  // of mmap(2); st: zeros if it is no file
 const format::SharedMapPart* shared_part(const format::EventRecord* event);
 // A mapping has grown by mremap(2), by `length` at `address`: notes what is seen there. False: it is not shared, or the recording has ended.

@@ -132,7 +132,7 @@ void end_without_room() {
 bool shared_wanted(const uint64_t* a, const FileStat& st) {
   const uint64_t type = a[3] & kTypeMask;
   if (type != kShared && type != kSharedValidate) return false;
-  if (a[3] & kAnonymous) return true;
+  if (a[3] & kAnonymous || is_zero_device(st)) return true;
   if (!is_regular(st)) return false;
   // A file that is only read from, and that nobody else can be expected to change by a mapping, is as good as private.
   const bool writable = (native(72, a[4], 3 /* F_GETFL */, 0) & 3) == 2 /* O_RDWR */;
@@ -140,23 +140,33 @@ bool shared_wanted(const uint64_t* a, const FileStat& st) {
 }
 
 bool shared_record_map(uint64_t device, uint64_t inode, int fd, uint64_t offset, uint64_t address, uint64_t length, bool readable, SharedMapPart* part) {
-  const bool named = device || inode;
   robust_mapped();
   bool fresh = true;
-  const uint32_t object = named ? group_share(device, inode, &fresh) : 0;
-  if (named ? !object : !group_share_inherited()) {
+  const uint32_t object = group_share(device, inode, &fresh);
+  if (!object) {
     end_without_room();
     return false;
   }
-  *part = {object, offset, length, address, offset + length, (fresh ? kObjectIsNew : 0u) | (named ? 0u : kInherited), 0};
+  *part = {object, offset, length, address, offset + length, fresh ? kObjectIsNew : 0u, 0};
   if (fd >= 0) {
     FileStat st = {};
     native(5, fd, &st);
     part->size = (uint64_t)st.size;
     write_file(object, fd, offset, min(part->size, offset + length));
-  } else if (named && readable) {
+  } else if (readable) {
     write_memory(object, offset, address, length);
   }
+  return control.mode == kModeRecord;
+}
+
+bool shared_record_inherited(uint64_t address, uint64_t length, uint64_t offset, SharedMapPart* part) {
+  robust_mapped();
+  if (!group_share_inherited()) {
+    end_without_room();
+    return false;
+  }
+  // The file in memory that the kernel makes for /dev/zero is as long as the mapping, whatever the offset: what lies behind its end faults.
+  *part = {0, offset, length, address, length, kObjectIsNew | kInherited, 0};
   return control.mode == kModeRecord;
 }
 

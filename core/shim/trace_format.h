@@ -292,7 +292,7 @@ struct StatePart {
 enum SharedFlag : uint32_t {
   kObjectIsNew = 1,
   kUnmapped = 2,
-  kInherited = 4,  // anonymous: without a number, and only children of the process will ever have it
+  kInherited = 4,  // anonymous, or of /dev/zero: without a number, and only children of the process will ever have it
 };
 struct SharedMapPart {
   uint64_t object;           // number, from 1; 0 if kInherited

@@ -32,6 +32,25 @@ static struct Shared* anonymous(void) {
   return s;
 }
 
+// As programs had it before MAP_ANONYMOUS. The file in memory behind it is as long as the mapping.
+static struct Shared* of_zero_device(void) {
+  int fd = open("/dev/zero", O_RDWR);
+  struct Shared* s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  CHECK(fd >= 0 && s != MAP_FAILED);
+  volatile char* behind = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 4096);
+  CHECK(behind != MAP_FAILED && close(fd) == 0);
+  pid_t pid = fork();
+  CHECK(pid >= 0);
+  if (!pid) {
+    behind[0] = 42;
+    behind[4096] = 43;
+    _exit(0);
+  }
+  int status;
+  CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS && behind[0] == 42);
+  return s;
+}
+
 static void run(int processes, void (*child)(struct Shared*, int), struct Shared* s) {
   for (int i = 0; i < processes; i++) {
     pid_t pid = fork();
@@ -190,8 +209,8 @@ static void killed(struct Shared* s) {
 int main(int count, char** arguments) {
   CHECK(count == 2);
   const char* what = arguments[1];
-  struct Shared* s = anonymous();
-  if (!strcmp(what, "race")) {
+  struct Shared* s = !strcmp(what, "zero") ? of_zero_device() : anonymous();
+  if (!strcmp(what, "race") || !strcmp(what, "zero")) {
     run(kProcesses, race, s);
     printf("%016lx %d\n", (unsigned long)hash_of(s), s->count);
   } else if (!strcmp(what, "locks")) {
