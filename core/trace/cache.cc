@@ -13,7 +13,7 @@ namespace friday {
 
 namespace {
 
-constexpr uint64_t kCacheMagic = 0x3543594144495246;  // "FRIDAYC5"; counts up when the meaning of any cache changes
+constexpr uint64_t kCacheMagic = 0x3643594144495246;  // "FRIDAYC6"; counts up when the meaning of any cache changes
 
 struct CacheHeader {
   uint64_t magic, fingerprint, size, checksum;

@@ -12,6 +12,7 @@
 
 #include "core/shim/call_flags.h"
 #include "core/trace/calls.h"
+#include "core/trace/told_signals.h"
 
 namespace friday {
 
@@ -62,7 +63,7 @@ class NodeWalk {
   void at_its_submission(EventView event, uint32_t which, bool out, Transfer* transfer);
   void on_pair(EventView event);
   void on_fork(const Uuid& child);
-  void on_signal(EventView event);
+  void on_signals(EventView event);
   void stamp(EventView event);
 
   Channel* channel(uint64_t number);
@@ -437,13 +438,8 @@ void NodeWalk::on_event_descriptor(EventView event) {
   for (PartView part : event.parts()) {
     if (part.kind() != kMemory || part.bytes().size() < 8) continue;
     if (part.bytes().size() == 8) use(Shared::eventfd, 0, uint64_t{root} + 1, false);
-    constexpr size_t kSignalfdInfo = 128;  // signalfd(2): ssi_signo, ssi_errno, ssi_code, ssi_pid, ...
-    for (size_t at = 0; at + kSignalfdInfo <= part.bytes().size(); at += kSignalfdInfo) {
-      int32_t words[4];
-      memcpy(words, part.bytes().data() + at, sizeof words);
-      node().signals.push_back({in_event_, in_time_, words[0], words[2], static_cast<uint32_t>(words[3])});
-    }
   }
+  on_signals(event);
 }
 
 // Locks, semaphores, eventfds, message queues, signals that are waited for.
@@ -476,20 +472,13 @@ void NodeWalk::on_sync_call(EventView event) {
       known = channel_of_fd(object);
       if (known && known->inode) use_object(event, Shared::queue, known->device, known->inode, event->call == SYS_mq_timedsend);
       break;
-    case SYS_rt_sigtimedwait: on_signal(event); break;
+    case SYS_rt_sigtimedwait: on_signals(event); break;
     case SYS_io_submit: on_submit(event); break;
   }
 }
 
-void NodeWalk::on_signal(EventView event) {
-  const uint16_t holder = event.type() == kSignal ? kSignalInfo : kMemory;
-  for (PartView part : event.parts()) {
-    if (part.kind() != holder || part.bytes().size() < 16) continue;
-    // siginfo_t: si_signo, si_errno, si_code, then (for user and SIGCHLD) si_pid at 16.
-    int32_t words[5] = {};
-    memcpy(words, part.bytes().data(), std::min(part.bytes().size(), sizeof words));
-    node().signals.push_back({in_event_, in_time_, words[0], words[2], static_cast<uint32_t>(words[4])});
-  }
+void NodeWalk::on_signals(EventView event) {
+  for (const ToldSignal& told : signals_told(event)) node().signals.push_back({in_event_, in_time_, told.signal, told.code, told.sender});
 }
 
 void NodeWalk::on_call(EventView event, uint64_t record) {
@@ -518,7 +507,7 @@ void NodeWalk::on_event(EventView event, uint64_t record) {
   if (event.type() == kCall || event.type() == kReturn) {
     on_call(event, record);
   } else if (event.type() == kSignal) {
-    on_signal(event);
+    on_signals(event);
   } else if (event.type() != kRelease) {
     on_parts(event, record);
   }

@@ -184,7 +184,7 @@ void Matcher::match_signals() {
       if (sender == kNoChannel || sender == slot) continue;
       const NodeFacts& from = facts_.nodes[sender];
       if (child_ended) {
-        if (from.times.back().entry <= got.time) add(sender, from.times.size() - 1, slot, got.event, EdgeKind::signal);
+        if (from.times.back().entry <= got.time) add(sender, from.times.size() - 1, slot, got.event, EdgeKind::wait);
         continue;
       }
       std::vector<bool>& taken = used[{sender, slot}];

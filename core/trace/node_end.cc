@@ -6,22 +6,28 @@
 #include <algorithm>
 
 #include "core/trace/index.h"
+#include "core/trace/told_signals.h"
 
 namespace friday {
 
 namespace {
 
-std::optional<int> status_in(const Recording& recording, NodeId parent, uint64_t event) {
+// What the parent's event told of the end of its child `pid`.
+std::optional<int> status_in(const Recording& recording, NodeId parent, uint64_t event, uint32_t pid) {
   auto reader = TraceReader::open(recording, parent);
   if (!reader) return std::nullopt;
   auto index = TraceIndex::load_or_build(recording, *reader);
   if (!index || event >= index->event_count()) return std::nullopt;
   auto view = index->event(*reader, event);
   if (!view) return std::nullopt;
-  // Who passes no place for the status is told of none.
-  if ((*view)->call == SYS_wait4 && (*view)->argument_count > 1 && view->argument(1) == 0) return std::nullopt;
-  for (PartView part : view->parts())
-    if (const auto* wait = part.wait()) return static_cast<int>(wait->status);
+  for (PartView part : view->parts()) {
+    const auto* wait = part.wait();
+    // Who passes no place for the status is told of none.
+    if (wait && !((*view)->call == SYS_wait4 && (*view)->argument_count > 1 && view->argument(1) == 0)) return static_cast<int>(wait->status);
+  }
+  for (const ToldSignal& told : signals_told(*view))
+    if (told.sender == pid)
+      if (const auto status = told.ended_with()) return status;
   return std::nullopt;
 }
 
@@ -35,11 +41,12 @@ bool was_killed(const TraceReader& reader, const NodeEnd& end) {
 
 NodeEnd end_of(const Recording& recording, const Schedule& schedule, const NodeInfo& node) {
   if (node.end.how != NodeEnd::How::unknown) return node.end;
-  const auto edge = std::ranges::find_if(schedule.edges(), [&](const Edge& e) { return e.kind == EdgeKind::wait && e.from == node.id; });
-  if (edge == schedule.edges().end()) return node.end;
-  const auto status = status_in(recording, edge->to, edge->to_event);
-  if (status && WIFSIGNALED(*status)) return {NodeEnd::How::signal, WTERMSIG(*status), ""};
-  if (status && WIFEXITED(*status)) return {NodeEnd::How::exit, WEXITSTATUS(*status), ""};
+  for (const Edge& edge : schedule.edges()) {
+    if (edge.kind != EdgeKind::wait || edge.from != node.id) continue;
+    const auto status = status_in(recording, edge.to, edge.to_event, node.pid);
+    if (status && WIFSIGNALED(*status)) return {NodeEnd::How::signal, WTERMSIG(*status), ""};
+    if (status && WIFEXITED(*status)) return {NodeEnd::How::exit, WEXITSTATUS(*status), ""};
+  }
   return node.end;
 }
 

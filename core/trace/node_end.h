@@ -9,7 +9,7 @@
 
 namespace friday {
 
-// `node.end`, or where that is unknown what the recorded parent that waited for the process got from wait(2).
+// `node.end`, or where that is unknown what the process's recorded parent was told: by wait(2), or with SIGCHLD.
 NodeEnd end_of(const Recording& recording, const Schedule& schedule, const NodeInfo& node);
 
 // Where the end of a node lies in the group's order: behind so many of its events, and at this time.

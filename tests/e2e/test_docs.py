@@ -190,3 +190,11 @@ def test_the_page_has_the_table_of_calls(recorder):
         page.write_text(before + begin + table + end + behind)
     else:
         assert len(rows) > 10000 and kept == table, "FRIDAY_WRITE_DOCS=1 writes the table anew"
+
+
+def test_the_page_of_the_format_names_what_files_begin_with(recorder):
+    recording = recorder.record(["/bin/true"], name="it")
+    recorder.info(recording)  # makes the caches
+    page = (ROOT / "docs" / "trace-format.md").read_text()
+    files = [*(recording.path / "cache").iterdir(), *recording.path.glob("nodes/*/trace")]
+    assert {file.read_bytes()[:8].decode() for file in files if file.is_file()} <= set(re.findall("`(FRIDAY..)`", page)), files

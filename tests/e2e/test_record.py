@@ -781,3 +781,31 @@ def test_an_end_of_which_nobody_was_told_is_not_called_an_exit(recorder):
         recording = recorder.record(["/usr/bin/python3", "-c", script.format(place)], name="it")
         told = recorder.run([recorder.friday, "info", recording.path]).stdout
         assert re.findall(r"^  ended +(.*)$", told, flags=re.M) == ["exited with 0", end], told
+
+
+@pytest.mark.parametrize("told_by", ["handler", "sigwaitinfo", "signalfd"])
+@pytest.mark.parametrize(("ending", "end"), [("os.abort()", "killed by SIGABRT"), ("os.kill(os.getpid(), signal.SIGKILL)", "killed by SIGKILL"), ("os._exit(7)", "exited with 7")])
+def test_an_end_is_known_by_the_signal_that_told_the_parent(recorder, told_by, ending, end):
+    """Of a child that nobody waits for, or whose parent asks wait(2) for no status, SIGCHLD says how it ended."""
+    script = f"""
+import ctypes, os, select, signal
+libc, how = ctypes.CDLL(None), {told_by!r}
+if how == "handler":
+    r, w = os.pipe()
+    os.set_blocking(w, False)
+    signal.set_wakeup_fd(w)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+else:
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+    r = libc.signalfd(-1, (ctypes.c_uint64 * 16)(1 << signal.SIGCHLD - 1), 0)
+child = os.fork()
+if child == 0:
+    {ending}
+if how == "sigwaitinfo": signal.sigwaitinfo([signal.SIGCHLD])
+else: os.read(r, 128)
+libc.waitpid(child, None, 0)
+"""
+    recording = recorder.record(["/usr/bin/python3", "-c", script], name="it")
+    told = recorder.run([recorder.friday, "info", recording.path]).stdout
+    assert re.findall(r"^  ended +(.*)$", told, flags=re.M) == ["exited with 0", end], told
+    recorder.verify(recording)
