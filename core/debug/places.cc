@@ -49,7 +49,8 @@ Result<Debugger::NodeContext*> Debugger::placed(NodeId id) {
   return &s;
 }
 
-// The files of the libraries that the loader has loaded, in its order; empty when it says nothing.
+// The files of the libraries that the loader has loaded, in its order; empty when it says nothing. One without a file, as the kernel's own
+// (vdso(7)), is told by its name: where it lies differs between the nodes of one program.
 const std::string& Debugger::libraries_of(ReplayNode& node) {
   NodeContext& s = state(node.id());
   if (s.libraries) return *s.libraries;
@@ -58,7 +59,7 @@ const std::string& Debugger::libraries_of(ReplayNode& node) {
   if (!loaded) return *s.libraries;
   for (const LoadedLibrary& each : loaded->libraries) {
     const auto place = s.layout.place(each.dynamic);
-    *s.libraries += place ? fmt::format("{} ", place->first) : fmt::format("{} at {:#x} ", each.name, each.base);
+    *s.libraries += place ? fmt::format("{} ", place->first) : each.name + " ";
   }
   return *s.libraries;
 }

@@ -356,7 +356,8 @@ Result<ScratchDirectory> make_preloadable(std::string& shim) {
 }
 
 Result<LaunchResult> run_recorded(const GroupSpec& group, LaunchOptions options) {
-  FRIDAY_TRY(place_of_link, make_preloadable(options.shim));
+  const auto link = make_preloadable(options.shim);  // until the last program has ended
+  if (!link) return std::unexpected(link.error());
   FRIDAY_TRY(collector, Collector::create(options.collector));
   char full[PATH_MAX];
   if (realpath(options.collector.recording.c_str(), full)) options.collector.recording = full;

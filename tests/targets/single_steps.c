@@ -1,8 +1,6 @@
 // A program that single-steps itself by the trap flag, as packers and in-process tracers do, also over its calls: each call does what it
 // should, and the handler runs for the instructions around it. How many of them there are is printed: a call and what was moved with it
 // count as one step while it is recorded, and the replay must count the same.
-#define _GNU_SOURCE
-
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
