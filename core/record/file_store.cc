@@ -35,22 +35,22 @@ Result<const StoredFile*> FileStore::add(int fd, bool want_sites) {
   if (mapped == MAP_FAILED) return fail_errno(errno, "cannot map a file to copy it");
   std::string_view content(static_cast<const char*>(mapped), static_cast<size_t>(st.st_size));
   file.problem.clear();
-  if (fresh) {
-    XXH128_canonical_t canonical{};
-    auto hash = hash_of_contents(fd, content.size());
-    if (hash) XXH128_canonicalFromHash(&canonical, *hash);
-    if (auto copied = hash ? copy(fd, content.size(), hex_of(canonical.digest, 16)) : Result<void>(std::unexpected(hash.error()))) {
-      memcpy(file.hash.data(), canonical.digest, 16);
-      file.size = content.size();
-    } else {  // the next who asks tries again
-      file.problem = copied.error().message;
+  try {
+    if (fresh) {
+      XXH128_canonical_t canonical{};
+      auto hash = hash_of_contents(fd, content.size());
+      if (hash) XXH128_canonicalFromHash(&canonical, *hash);
+      if (auto copied = hash ? copy(fd, content.size(), hex_of(canonical.digest, 16)) : Result<void>(std::unexpected(hash.error()))) {
+        memcpy(file.hash.data(), canonical.digest, 16);
+        file.size = content.size();
+      } else {  // the next who asks tries again
+        file.problem = copied.error().message;
+      }
     }
-  }
-  if (want_sites || fresh) try {
     file.analysis = analyse_code(content, want_sites);
     file.analysed = want_sites;
   } catch (const std::bad_alloc&) {  // a limit of memory, which the program need not suffer from
-    file.problem = "no memory is left to read its code";
+    file.problem = "no memory is left to copy it and to read its code";
   }
   munmap(mapped, content.size());
   return &file;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "core/base/fd.h"
@@ -12,8 +13,9 @@ namespace friday {
 Result<XXH128_hash_t> hash_of_contents(int fd, uint64_t size) {
   static constexpr std::byte kZeros[64 << 10]{};  // stays in the processor's nearest cache
   std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(), XXH3_freeState);
+  if (!state) throw std::bad_alloc();
   XXH3_128bits_reset(state.get());
-  std::vector<std::byte> buffer(1u << 20);
+  std::vector<std::byte> buffer(256u << 10);
   for (uint64_t at = 0; at < size;) {
     const Extent data = next_data(fd, at, size);
     for (uint64_t more; at < data.from; at += more) {

@@ -26,7 +26,7 @@ def run(directory, **options):
 
 def assert_ended_well(plan, result):
     assert set(result.codes) == {program.name for program in plan.programs}
-    assert set(result.codes.values()) == {0}, result.codes
+    assert {name: (code, result.err[name]) for name, code in result.codes.items() if code} == {}
     assert len(result.summary) == len(plan.nodes)
 
 

@@ -193,12 +193,13 @@ def group_toml(plan: Plan, apps: str | os.PathLike) -> str:
 
 @dataclasses.dataclass
 class NativeRun:
-    """What a ring left behind: output by name, summaries by index, exit codes and real time of the end by name.
+    """What a ring left behind: output and errors by name, summaries by index, exit codes and real time of the end by name.
 
     `stopped` is the real time at which the nodes that were left were told to stop.
     """
 
     out: dict[str, str]
+    err: dict[str, str]
     summary: dict[int, dict[str, str]]
     codes: dict[str, int]
     ended: dict[str, float]
@@ -248,10 +249,11 @@ def run_native(plan: Plan, *, apps: str | os.PathLike, directory: str | os.PathL
                 process.wait()
         reap()
     out = {name: (directory / f"{name}.out").read_text() for name in running}
+    err = {name: (directory / f"{name}.err").read_text() for name in running}
     summary = {node.index: fields for node in plan.nodes if (fields := last_line(out.get(node.name, ""), "summary "))}
     client = {key: int(value) for key, value in last_line(out.get("client", ""), "client put=").items()}
     codes = {name: process.returncode for name, process in running.items()}
-    return NativeRun(out=out, summary=summary, codes=codes, ended=ended, stopped=stopped, client=client)
+    return NativeRun(out=out, err=err, summary=summary, codes=codes, ended=ended, stopped=stopped, client=client)
 
 
 def links_wrong(run: NativeRun, plan: Plan) -> list[str]:
