@@ -1,6 +1,7 @@
 """Where breakpoints can stand: in libraries that come and go, at instructions, in the program's own code."""
 
 import pathlib
+import shlex
 
 import pytest
 from debug_support import BUILD, final_state, friday, opened, plain_end_of, record_once, recorded_target, run_to_end  # noqa: F401
@@ -60,7 +61,8 @@ def own_code():
     pid = next(pid for pid, name in children().items() if name == "friday-stub")
     found = {}
     for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
-        area, rights, *_, path = line.split()
+        area, rights, _, _, _, *path = line.split(maxsplit=5)  # proc_pid_maps(5)
+        path = path[0] if path else ""
         if rights == "r-xp" and path.startswith("/") and (path.endswith("/friday-stub") or pathlib.Path(path).read_bytes() == shim):
             low, high = (int(word, 16) for word in area.split("-"))
             found[path] = (low + high) // 2
@@ -90,7 +92,7 @@ def test_addresses_where_no_breakpoint_can_stand(loads, opened, plain_end):
 
 def test_a_breakpoint_waits_for_a_program_that_is_executed_later(tmp_path_factory, opened):
     """A shell forks, and both it and its child become other programs: nodes that do not exist yet when the breakpoint is set."""
-    workers = BUILD / "targets" / "workers"
+    workers = shlex.quote(str(BUILD / "targets" / "workers"))
     recording = record_once("shell", lambda recorder: recorder.record(["/bin/sh", "-c", f"{workers} & wait; exec {workers}"]), tmp_path_factory)
     session = opened(recording)
     plain = {node: events for node, (events, _) in final_state(session).items()}

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 
 import pytest
@@ -40,7 +41,7 @@ def test_static_program(recorder, targets):
 
 
 def test_the_program_itself_executes_a_static_one(recorder, targets):
-    recording = recorder.record(["/bin/sh", "-c", f"exec {targets / 'static'} thread"], name="it")
+    recording = recorder.record(["/bin/sh", "-c", f"exec {shlex.quote(str(targets / 'static'))} thread"], name="it")
     assert recording.returncode == 33
     assert "recording ended by execve" in recording.stderr and "statically linked" in recording.stderr
     assert "statically linked" in recorder.info(recording)["nodes"][0]["ended"]

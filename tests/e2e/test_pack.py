@@ -1,6 +1,7 @@
 """`friday pack`: a recording brings its debug information along, and says what it holds before it is handed on."""
 
 import json
+import shlex
 import shutil
 import socket
 import subprocess
@@ -119,7 +120,7 @@ def test_symbols_of_the_system_and_shared_parts(recorder, tmp_path):
     (system / ".dwz").mkdir()
     shutil.move(shared_symbols, system / ".dwz" / "part.debug")
     recording = recorder.record([program], name="it")
-    done = recorder.run(["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", f"mount --bind {system} /usr/lib/debug && exec {recorder.friday} pack --json {recording.path}"])
+    done = recorder.run(["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", f"mount --bind {system} /usr/lib/debug && exec {shlex.quote(str(recorder.friday))} pack --json {recording.path}"])
     if "unshare failed" in done.stderr:
         pytest.skip(f"machine: it gives an ordinary user no namespaces: {done.stderr.strip()}")
     assert done.returncode == 0, done.stderr

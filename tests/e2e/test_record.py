@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import stat
@@ -547,7 +548,7 @@ print(subprocess.run(["/bin/echo", "from a child"], capture_output=True, text=Tr
 def test_strict_ends_the_group(recorder, targets, worker):
     command, file = worker()
     recording = recorder.record({"node": [{"name": "worker", "command": list(map(str, command))},
-                                          {"name": "it", "command": when(file, f"exec {targets / 'unhandled'}")}]}, options=["--strict"])
+                                          {"name": "it", "command": when(file, f"exec {shlex.quote(str(targets / 'unhandled'))}")}]}, options=["--strict"])
     assert recording.returncode == 1, recording.stderr
     assert "stopped" in recording.stdout
     assert recording.ended_at("it/exec-1") == "seccomp"
@@ -746,7 +747,7 @@ def test_low_descriptor_limit(recorder):
 
 def test_limit_of_addresses_is_handed_on(recorder, targets):
     """A program that is not recorded runs as well; a recorded one has what was asked for."""
-    script = f"ulimit -v 60000; /bin/sh -c 'ulimit -v'; exec {targets / 'static'} thread"
+    script = f"ulimit -v 60000; /bin/sh -c 'ulimit -v'; exec {shlex.quote(str(targets / 'static'))} thread"
     recording = recorder.record(["/bin/sh", "-c", script], name="it")
     assert (recording.returncode, recording.stdout.splitlines()[0]) == (33, "60000"), recording.stderr
     recorder.verify(recording)

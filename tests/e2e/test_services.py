@@ -283,7 +283,8 @@ def test_systemd_drop_in(recorder, tmp_path):
     unit = unit_of(done.stdout)
     first, line = unit["ExecStart"]
     assert first == "", "a drop-in replaces a command only behind an empty one"
-    assert line == (f'{recorder.friday} record -q -o /var/lib/friday/web --node web --max-size 2G --strict -- '
+    friday = f'"{recorder.friday}"' if " " in str(recorder.friday) else recorder.friday
+    assert line == (f'{friday} record -q -o /var/lib/friday/web --node web --max-size 2G --strict -- '
                     r'/usr/bin/env -i "two words" 50%% $$HOME "a\"b\\c" ""')
     assert unit["StateDirectory"] == ["friday"] and unit["KillMode"] == ["mixed"]
     assert "/etc/systemd/system/web.service.d/friday.conf" in done.stdout
