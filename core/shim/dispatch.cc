@@ -215,9 +215,9 @@ Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   done.entry = ticks_now();
   const bool member = group_member();
   const uint32_t files = group_files();
-  done.changed = files ? shared_changed(frame) : 0;
+  done.changed = files ? shared_changed(frame) : ChangedFile{};
   // A change of a file that is mapped takes place while nobody looks.
-  const bool shared = (live_threads > 1 || member) && !(member && done.changed);
+  const bool shared = (live_threads > 1 || member) && !(member && done.changed.object);
   trace_header()->running = kInCall;
   if (shared) {
     area->call_hash = done.hash;
@@ -227,7 +227,7 @@ Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   }
   done.result = interruptible_call(area, frame);
   done.exit = ticks_now();
-  if (!done.changed && group_files() != files) done.changed = shared_changed(frame);  // mapped meanwhile
+  if (!done.changed.object && group_files() != files) done.changed = shared_changed(frame);  // mapped meanwhile
   if (shared) done.stolen = !token_retake(area);
   else trace_header()->running = kComputing;
   return done;
@@ -427,7 +427,7 @@ bool record_clock(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
 }
 
 // A call that reaches memory which no trace shows changing: another process's, or a process's by its file in /proc. Null: it does not, else
-// what it is called. It has been made.
+// what is said of it where the recording ends. It has been made.
 const char* reaches_foreign_memory(const CallFrame* frame, const CallInfo& info, long result) {
   const uint64_t call = frame->rax;
   if (call == 311 /* process_vm_writev */) return result > 0 && !is_own(arguments_of(frame)[0]) ? info.name : nullptr;
@@ -440,12 +440,7 @@ const char* reaches_foreign_memory(const CallFrame* frame, const CallInfo& info,
   const size_t length = length_of(path);
   constexpr char kFile[] = "/mem";
   if (length < 4 || memcmp(path + length - 4, kFile, 4) != 0) return nullptr;
-  static char text[64];
-  size_t at = 0;
-  const char* const parts[] = {info.name, " (a process's memory, for writing)"};
-  for (const char* part : parts)
-    for (; *part && at + 1 < sizeof text; part++) text[at++] = *part;
-  return text;
+  return "of a process's memory, for writing";
 }
 
 // One try at a table call. True: the call must be made again (interrupted, no handler was due after all).
@@ -472,8 +467,13 @@ bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   }
   if (done.result == -4 && !not_made) signals_note_mask(frame, area);
   prepare_channels(info, frame, done.result);
-  SharedWritePart change = {};
-  if (done.changed && !failed(done.result)) change = shared_record_change(frame, done.changed, done.result);
+  SharedChanges changes;
+  if (done.changed.object && !failed(done.result)) changes = shared_record_changes(frame, done.changed, done.result);
+  if (!changes.known) {
+    trace_end(kEndUnhandled, (int)frame->rax, "into a mapped file that cannot be read back");
+    frame->rax = (uint64_t)done.result;
+    return false;
+  }
   EventWriter writer(done.stolen ? kReturn : kCall, area, (uint16_t)frame->rax, arguments_of(frame), info.arity);
   write_outputs(writer, info, frame, done.result, before);
   if (info.flags & kPathIn) {
@@ -485,7 +485,7 @@ bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
     if (info.flags & (kIn | kOut)) note_transfer(writer, info, frame, done);
     if (info.flags & kCopies) note_copy(writer, info, frame, done.result);
     note_descriptors(writer, info, frame, done.result);
-    if (change.change) writer.part(kSharedWrite, &change, sizeof change);
+    for (unsigned n = 0; n < changes.count; n++) writer.part(kSharedWrite, &changes.steps[n], sizeof changes.steps[n]);
   }
   const bool restart = not_made || (done.result == -4 && restarts(info, frame, area));
   if (restart) writer.event->header.flags |= kFlagRestarted;

@@ -262,7 +262,7 @@ long replay_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
     }
     const bool restart = event->header.flags & kFlagRestarted;
     replay_apply(event);
-    shared_replay_change(event, frame);
+    shared_replay_changes(event, frame);
     if ((call == 135 || call == 160 || call == 302) && !failed(result)) replay_setting(frame, area);
     replay_consume(event);
     const bool signal = replay_signal_follows(area);

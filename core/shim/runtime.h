@@ -248,10 +248,20 @@ const format::SharedMapPart* shared_part(const format::EventRecord* event);
 bool shared_record_growth(uint64_t address, uint64_t length, format::SharedMapPart* part);
 void shared_replay_growth(const format::SharedMapPart* part);
 long shared_replay_map(const format::SharedMapPart* part, uint64_t length, uint64_t protection, bool fixed);
-uint32_t shared_changed(const CallFrame* frame);            // the number of the mapped file that a call would change, else 0
-// What it changed. Contents that the program never had go into the trace.
-format::SharedWritePart shared_record_change(const CallFrame* frame, uint32_t object, long result);
-void shared_replay_change(const format::EventRecord* event, const CallFrame* frame);
+struct ChangedFile {
+  uint32_t object;  // its number; 0: none
+  uint64_t size;    // before the change
+};
+ChangedFile shared_changed(const CallFrame* frame);         // the mapped file that a call would change
+// What it changed, step by step. Contents that the program never had go into the trace.
+struct SharedChanges {
+  format::SharedWritePart steps[5];
+  unsigned count = 0;
+  bool known = true;  // false: what the call has put into the file cannot be read back
+  void add(uint32_t object, uint64_t offset, uint64_t length, format::SharedChange change);
+};
+SharedChanges shared_record_changes(const CallFrame* frame, ChangedFile file, long result);
+void shared_replay_changes(const format::EventRecord* event, const CallFrame* frame);
 long do_shmat(CallFrame* frame, ThreadArea* area);
 long do_shmdt(CallFrame* frame, ThreadArea* area);
 
@@ -333,7 +343,7 @@ inline const uint64_t* arguments_of(const CallFrame* frame) { return &frame->rdi
 struct Recorded {  // what a native call made while recording came to
   long result;
   bool stolen;
-  uint32_t changed;  // number of the mapped file that it changes; 0: none
+  ChangedFile changed;
   uint64_t hash, entry, exit;
 };
 Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info);

@@ -20,6 +20,12 @@ bool in_memory_only(int fd) {
   return about[0] == 0x01021994 /* TMPFS_MAGIC */ || about[0] == 0x958458f6 /* HUGETLBFS_MAGIC */;
 }
 
+uint64_t size_of(uint64_t fd) {
+  FileStat st = {};
+  native(5, fd, &st);
+  return (uint64_t)st.size;
+}
+
 // A record of contents, filled by read(place, offset, bytes); what that does not give is zero.
 template <typename Read>
 void write_pages(uint64_t object, uint64_t offset, uint64_t length, Read&& read) {
@@ -37,15 +43,19 @@ void write_pages(uint64_t object, uint64_t offset, uint64_t length, Read&& read)
   }
 }
 
-// What a file holds within [from, to), its holes left out.
-void write_file(uint64_t object, int fd, uint64_t from, uint64_t to) {
+// What a file holds within [from, to), its holes left out. False: it cannot be read.
+bool write_file(uint64_t object, int fd, uint64_t from, uint64_t to) {
   // A description of its own: looking for data moves the position.
   const long own = native(2, DescriptorLink(fd).text, 0x80000 /* O_RDONLY|O_CLOEXEC */, 0);
+  if (failed(own)) {
+    const long flags = native(72, fd, 3 /* F_GETFL */, 0);
+    if (failed(flags) || (flags & 3) == 1 /* O_WRONLY */) return false;
+  }
   while (from < to) {
     long data = failed(own) ? (long)from : native(8, own, from, 3 /* SEEK_DATA */);
     if (failed(data) || (uint64_t)data >= to) break;
     long hole = failed(own) ? (long)to : native(8, own, data, 4 /* SEEK_HOLE */);
-    const uint64_t begin = (uint64_t)data & ~4095ull, end = failed(hole) ? to : min((uint64_t)hole, to);
+    const uint64_t begin = (uint64_t)data, end = failed(hole) ? to : min((uint64_t)hole, to);
     write_pages(object, begin, end - begin, [&](char* place, uint64_t offset, uint64_t bytes) {
       for (uint64_t got = 0; got < bytes;) {
         const long more = native(17, failed(own) ? fd : own, place + got, bytes - got, offset + got);
@@ -56,6 +66,7 @@ void write_file(uint64_t object, int fd, uint64_t from, uint64_t to) {
     from = end;
   }
   if (!failed(own)) native(3, own);
+  return true;
 }
 
 // What a mapping holds, pages that were never touched left out.
@@ -149,9 +160,7 @@ bool shared_record_map(uint64_t device, uint64_t inode, int fd, uint64_t offset,
   }
   *part = {object, offset, length, address, offset + length, fresh ? kObjectIsNew : 0u, 0};
   if (fd >= 0) {
-    FileStat st = {};
-    native(5, fd, &st);
-    part->size = (uint64_t)st.size;
+    part->size = size_of((uint64_t)fd);
     write_file(object, fd, offset, min(part->size, offset + length));
   } else if (readable) {
     write_memory(object, offset, address, length);
@@ -205,9 +214,7 @@ bool shared_record_growth(uint64_t address, uint64_t length, SharedMapPart* part
 
 void shared_replay_growth(const SharedMapPart* part) {
   const int fd = open_object(part->object);
-  FileStat now = {};
-  native(5, fd, &now);
-  if ((uint64_t)now.size < part->size) set_size(fd, part->size);
+  if (size_of((uint64_t)fd) < part->size) set_size(fd, part->size);
   fill_pages(fd, part->object, part->size);
   native(3, fd);
   trap(kTrapShared, 1);
@@ -271,16 +278,16 @@ namespace {
 enum : uint64_t { kWrite = 1, kPwrite = 18, kWritev = 20, kSendfile = 40, kTruncate = 76, kFtruncate = 77, kSplice = 275, kFallocate = 285,
                   kPwritev = 296, kCopyRange = 326, kPwritev2 = 328 };
 
-uint32_t object_of(const FileStat& st) { return is_regular(st) ? group_object(st.device, st.inode) : 0; }
+ChangedFile file_of(const FileStat& st) { return {is_regular(st) ? group_object(st.device, st.inode) : 0, (uint64_t)st.size}; }
 
-uint32_t object_of(int fd) {
+ChangedFile file_behind(int fd) {
   FileStat st;
-  return failed(native(5, fd, &st)) ? 0 : object_of(st);
+  return failed(native(5, fd, &st)) ? ChangedFile{} : file_of(st);
 }
 
-uint32_t object_at(int directory, uint64_t path) {
+ChangedFile file_at(int directory, uint64_t path) {
   FileStat st;
-  return failed(native(262 /* newfstatat */, directory, path, &st, 0)) ? 0 : object_of(st);
+  return failed(native(262 /* newfstatat */, directory, path, &st, 0)) ? ChangedFile{} : file_of(st);
 }
 
 // An open file whose contents the call changes, -1: none.
@@ -294,72 +301,132 @@ int changed_file(const CallFrame* frame) {
 
 uint64_t position_behind(uint64_t fd) { return (uint64_t)native(8, fd, 0, 1 /* SEEK_CUR */); }
 
-SharedWritePart change_of(const CallFrame* frame, uint32_t object, long result) {
+// Where a write of `done` bytes has put them. What appends puts them at the file's end, whatever offset it was given.
+uint64_t written_at(const CallFrame* frame, uint64_t done) {
+  constexpr uint64_t kAppend = 02000, kAppendThis = 0x10, kAppendNot = 0x20;  // O_APPEND, RWF_APPEND, RWF_NOAPPEND
+  const uint64_t* a = arguments_of(frame);
+  if (frame->rax == kWrite || frame->rax == kWritev) return position_behind(a[0]) - done;
+  const uint64_t flags = frame->rax == kPwritev2 ? a[5] : 0;
+  if (frame->rax == kPwritev2 && (long)a[3] == -1) return position_behind(a[0]) - done;
+  const bool appends = flags & kAppendThis || (!(flags & kAppendNot) && (uint64_t)native(72, a[0], 3 /* F_GETFL */, 0) & kAppend);
+  return appends ? size_of(a[0]) - done : a[3];
+}
+
+// Bytes that the kernel has taken from somewhere else. It may have shared a hole with another file.
+void note_copied(uint32_t object, uint64_t offset, uint64_t length, SharedChanges* changes) {
+  if (!length) return;
+  changes->add(object, offset, length, kChangeZero);
+  changes->add(object, offset, length, kChangeAllocate);
+  changes->add(object, offset, length, kChangePages);
+}
+
+void note_fallocate(const uint64_t* a, uint32_t object, SharedChanges* changes) {
+  constexpr uint64_t kKeepSize = 1, kPunchHole = 2, kCollapse = 8, kZeroRange = 0x10, kInsert = 0x20, kWriteZeroes = 0x80;  // FALLOC_FL_*
+  const uint64_t mode = a[1], offset = a[2], length = a[3];
+  if (mode & (kCollapse | kInsert)) {  // all that lies behind has moved
+    const uint64_t size = size_of(a[0]);
+    changes->add(object, offset, size + length - offset, kChangeZero);
+    changes->add(object, 0, size, kChangeSize);
+    changes->add(object, offset, size - offset, kChangePages);
+    return;
+  }
+  if (mode & (kPunchHole | kZeroRange | kWriteZeroes)) changes->add(object, offset, length, kChangeZero);
+  if (!(mode & kKeepSize)) changes->add(object, offset, length, kChangeAllocate);
+}
+
+// What stood in memory behind the file's end, in its last page, is part of it now: file systems on disks have cleared it, others have not.
+void note_grown(ChangedFile file, uint64_t size, SharedChanges* changes) {
+  if (changes->count == 0) return;
+  const SharedWritePart& first = changes->steps[0];
+  const uint64_t end = min(first.change == kChangeWrite ? min(first.offset, size) : size, page_up(file.size));
+  if (end <= file.size) return;
+  changes->add(file.object, file.size, end - file.size, kChangeZero);
+  changes->add(file.object, file.size, end - file.size, kChangePages);
+}
+
+void note_changes(const CallFrame* frame, uint32_t object, long result, SharedChanges* changes) {
   const uint64_t* a = arguments_of(frame);
   const uint64_t done = (uint64_t)result;
   switch (frame->rax) {
-    case kWrite: case kWritev: return {object, position_behind(a[0]) - done, done, kChangeWrite, 0};
-    case kPwrite: return {object, a[3], done, kChangeWrite, 0};
-    case kPwritev: case kPwritev2: return {object, (long)a[3] < 0 ? position_behind(a[0]) - done : a[3], done, kChangeWrite, 0};
-    case kSendfile: return {object, position_behind(a[0]) - done, done, kChangePages, 0};
+    case kWrite: case kWritev: case kPwrite: case kPwritev: case kPwritev2: changes->add(object, written_at(frame, done), done, kChangeWrite); break;
+    case kSendfile: note_copied(object, position_behind(a[0]) - done, done, changes); break;
     // The offset behind the pointer, if there is one, has been moved on by the kernel.
-    case kSplice: case kCopyRange: return {object, (a[3] ? *(const uint64_t*)a[3] : position_behind(a[2])) - done, done, kChangePages, 0};
-    case kTruncate: case kFtruncate: return {object, 0, a[1], kChangeSize, 0};
-    case kFallocate: return {object, a[2], a[3], a[1] & 0x12 /* PUNCH_HOLE, ZERO_RANGE */ ? kChangeZero : a[1] & 1 /* KEEP_SIZE */ ? 0u : kChangeAllocate, 0};
-    default: return {object, 0, 0, kChangeSize, 0};  // opened with O_TRUNC
+    case kSplice: case kCopyRange: note_copied(object, (a[3] ? *(const uint64_t*)a[3] : position_behind(a[2])) - done, done, changes); break;
+    case kTruncate: case kFtruncate: changes->add(object, 0, a[1], kChangeSize); break;
+    case kFallocate: note_fallocate(a, object, changes); break;
+    default: changes->add(object, 0, 0, kChangeSize);  // opened with O_TRUNC
   }
 }
 
 }  // namespace
 
-uint32_t shared_changed(const CallFrame* frame) {
+void SharedChanges::add(uint32_t object, uint64_t offset, uint64_t length, SharedChange change) { steps[count++] = {object, offset, length, change, 0}; }
+
+ChangedFile shared_changed(const CallFrame* frame) {
   const uint64_t* a = arguments_of(frame);
-  constexpr uint64_t kTrunc = 01000, kHere = (uint64_t)-100;
+  constexpr uint64_t kTrunc = 01000;
+  constexpr int kHere = -100;
   switch (frame->rax) {
-    case 2: return a[1] & kTrunc ? object_at((int)kHere, a[0]) : 0;
-    case 85: case kTruncate: return object_at((int)kHere, a[0]);
-    case 257: return a[2] & kTrunc ? object_at((int)a[0], a[1]) : 0;
+    case 2: return a[1] & kTrunc ? file_at(kHere, a[0]) : ChangedFile{};
+    case 85: case kTruncate: return file_at(kHere, a[0]);
+    case 257: return a[2] & kTrunc ? file_at((int)a[0], a[1]) : ChangedFile{};
+    case 437: {  // openat2: flags are the first word of struct open_how
+      uint64_t flags = 0;
+      return probed([&] { flags = *(const uint64_t*)a[2]; }) && flags & kTrunc ? file_at((int)a[0], a[1]) : ChangedFile{};
+    }
     default: {
       const int fd = changed_file(frame);
-      return fd < 0 ? 0 : object_of(fd);
+      return fd < 0 ? ChangedFile{} : file_behind(fd);
     }
   }
 }
 
-SharedWritePart shared_record_change(const CallFrame* frame, uint32_t object, long result) {
-  const SharedWritePart part = change_of(frame, object, result);
-  if (part.change == kChangePages) write_file(object, changed_file(frame), part.offset, part.offset + part.length);
-  return part;
+SharedChanges shared_record_changes(const CallFrame* frame, ChangedFile file, long result) {
+  SharedChanges changes;
+  note_changes(frame, file.object, result, &changes);
+  const bool by_path = frame->rax == kTruncate;
+  const int fd = by_path ? (int)native(2, frame->rdi, 0x80000 /* O_RDONLY|O_CLOEXEC */, 0) : changed_file(frame);
+  note_grown(file, by_path ? frame->rsi : fd < 0 ? 0 : size_of((uint64_t)fd), &changes);
+  for (unsigned n = 0; n < changes.count; n++) {
+    const SharedWritePart& step = changes.steps[n];
+    if (step.change == kChangePages) changes.known &= write_file(file.object, fd, step.offset, step.offset + step.length);
+  }
+  if (by_path && fd >= 0) native(3, fd);
+  return changes;
 }
 
-void shared_replay_change(const EventRecord* event, const CallFrame* frame) {
+namespace {
+
+// What the program wrote, which stands in its memory still.
+void write_again(int fd, const SharedWritePart& part, const CallFrame* frame) {
+  const uint64_t* a = arguments_of(frame);
+  if (frame->rax == kWrite || frame->rax == kPwrite) return fill(fd, part.offset, (const char*)a[1], part.length);
+  uint64_t done = 0;
+  for (uint64_t i = 0; i < a[2] && done < part.length; i++) {
+    const uint64_t* iov = (const uint64_t*)a[1] + 2 * i;
+    const uint64_t bytes = min(iov[1], part.length - done);
+    if (bytes) fill(fd, part.offset + done, (const char*)iov[0], bytes);
+    done += bytes;
+  }
+}
+
+}  // namespace
+
+void shared_replay_changes(const EventRecord* event, const CallFrame* frame) {
   const SharedWritePart* part = (const SharedWritePart*)replay_part(event, kSharedWrite, 0, nullptr);
   if (!part) return;
-  const uint64_t* a = arguments_of(frame);
   const int fd = open_object(part->object);
-  switch (part->change) {
-    case kChangeZero: native(kFallocate, fd, 3 /* PUNCH_HOLE|KEEP_SIZE */, part->offset, part->length); break;
-    case kChangeAllocate: {
-      FileStat now = {};
-      native(5, fd, &now);
-      if ((uint64_t)now.size < part->offset + part->length) set_size(fd, part->offset + part->length);
-      break;
-    }
-    case kChangeSize: set_size(fd, part->length); break;
-    case kChangePages: fill_pages(fd, part->object); break;
-    case kChangeWrite: {
-      if (frame->rax == kWrite || frame->rax == kPwrite) {
-        fill(fd, part->offset, (const char*)a[1], part->length);
+  for (unsigned n = 0; (part = (const SharedWritePart*)replay_part(event, kSharedWrite, n, nullptr)); n++) {
+    switch (part->change) {
+      case kChangeZero:
+        must(!failed(native(kFallocate, fd, 3 /* PUNCH_HOLE|KEEP_SIZE */, part->offset, part->length)), "shared memory cannot be cleared");
         break;
-      }
-      uint64_t done = 0;
-      for (uint64_t i = 0; i < a[2] && done < part->length; i++) {
-        const uint64_t* iov = (const uint64_t*)a[1] + 2 * i;
-        const uint64_t bytes = min(iov[1], part->length - done);
-        if (bytes) fill(fd, part->offset + done, (const char*)iov[0], bytes);
-        done += bytes;
-      }
-      break;
+      case kChangeAllocate:
+        if (size_of((uint64_t)fd) < part->offset + part->length) set_size(fd, part->offset + part->length);
+        break;
+      case kChangeSize: set_size(fd, part->length); break;
+      case kChangePages: fill_pages(fd, part->object); break;
+      case kChangeWrite: write_again(fd, *part, frame); break;
     }
   }
   native(3, fd);
