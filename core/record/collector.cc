@@ -30,6 +30,7 @@
 #include "core/base/processes.h"
 #include "core/base/refusals.h"
 #include "core/record/instrumentable.h"
+#include "core/record/ticks.h"
 #include "core/trace/calls.h"
 #include "core/trace/record.h"
 
@@ -85,21 +86,6 @@ void wake(uint32_t* word) {
   syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
 }
 
-// Ticks of the time-stamp counter are the group's clock only where the kernel itself trusts it.
-bool tsc_is_the_clock() {
-  auto source = read_file("/sys/devices/system/clocksource/clocksource0/current_clocksource");
-  return source && source->starts_with("tsc");
-}
-
-uint64_t measure_tsc_rate() {
-  auto mono = [] { return now_ns(CLOCK_MONOTONIC); };
-  int64_t start = mono();
-  uint64_t first = __rdtsc();
-  while (mono() - start < 5000000) {}
-  uint64_t ticks = __rdtsc() - first;
-  return static_cast<uint64_t>(static_cast<double>(ticks) * 1e9 / static_cast<double>(mono() - start));
-}
-
 }  // namespace
 
 struct Collector::Node {
@@ -124,7 +110,7 @@ struct Collector::Node {
   int forked_children = 0;
   // The program that it was about to execute when there were so many events, and why that cannot be recorded.
   std::string executes, execution_problem;
-  std::string shim_notice, outsiders_notice, module_notice;  // what readers should know, by who noticed it
+  std::string shim_notice, outsiders_notice, module_notice, children_notice;  // what readers should know, by who noticed it
   uint64_t execution_event = 0;
   // What is due, in nanoseconds of CLOCK_MONOTONIC; 0: nothing.
   int64_t describe_at = 0;  // node.json does not say all there is
@@ -132,7 +118,7 @@ struct Collector::Node {
 
   std::string notice() const {
     std::string text = shim_notice;
-    for (const std::string& more : {outsiders_notice, module_notice}) text += (text.empty() || more.empty() ? "" : "; ") + more;
+    for (const std::string& more : {outsiders_notice, module_notice, children_notice}) text += (text.empty() || more.empty() ? "" : "; ") + more;
     return text;
   }
 };
@@ -287,10 +273,15 @@ Result<void> Collector::create_trace(Node& node, bool forked) {
 
 Result<UniqueFd> Collector::add_node(const NodeOrigin& origin, uint32_t* id) {
   FRIDAY_TRY(node, create_node(origin));
+  *id = node->id;
+  return connect(*node);
+}
+
+// The end of the node's socket that its program gets.
+Result<UniqueFd> Collector::connect(Node& node) {
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return fail_errno(errno, "socketpair failed");
-  node->socket.reset(pair[0]);
-  *id = node->id;
+  node.socket.reset(pair[0]);
   return UniqueFd(pair[1]);
 }
 
@@ -485,7 +476,7 @@ Collector::Node* Collector::restart_after_exec(Node& node) {
   describe_process(node.pid, origin);
   auto fresh = create_node(origin, &node);
   if (!fresh) {
-    leave_out(fresh.error());
+    leave_out(node, fresh.error());
     return nullptr;
   }
   (*fresh)->socket = std::move(node.socket);
@@ -530,8 +521,12 @@ void Collector::end_by_execution(Node& node, const std::string& text) {
   node.header->ended = 1;
 }
 
-void Collector::leave_out(const Error& error) {
+// A process that `parent` makes gets no trace.
+void Collector::leave_out(Node& parent, const Error& error) {
   if (left_out_++ == 0) left_out_because_ = error.message;
+  if (!parent.children_notice.empty()) return;
+  parent.children_notice = fmt::format("a process that it made is not recorded: {}", error.message);
+  describe_soon(parent);
 }
 
 void Collector::answer_module(Node& node, const shim::Request& request, int fd) {
@@ -572,18 +567,16 @@ void Collector::answer_fork(Node& node) {
   origin.name = fmt::format("{}/child-{}", node.origin.lineage.back(), ++node.forked_children);
   origin.lineage.push_back(origin.name);
   auto child = create_node(origin, &node, true);
-  int pair[2];
-  if (!child) leave_out(child.error());
-  if (!child || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+  auto theirs = child ? connect(**child) : std::unexpected(child.error());
+  if (!theirs) {
+    leave_out(node, theirs.error());
     send_reply(node.socket.get(), &reply, sizeof reply, nullptr, 0);
     return;
   }
-  (*child)->socket.reset(pair[0]);
-  UniqueFd theirs(pair[1]);
   (*child)->hello = true;
   reply.ok = 1;
   memcpy(reply.node_uuid, (*child)->uuid, 16);
-  int fds[2] = {(*child)->trace.get(), theirs.get()};
+  int fds[2] = {(*child)->trace.get(), theirs->get()};
   send_reply(node.socket.get(), &reply, sizeof reply, fds, 2);
 }
 
@@ -596,20 +589,18 @@ void Collector::answer_spawn(Node& node, const shim::Request& request) {
   origin.program.assign(request.text, strnlen(request.text, sizeof request.text));
   origin.arguments.clear();
   auto child = create_node(origin, &node);
-  if (!child) leave_out(child.error());
-  int pair[2];
-  if (!child || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+  auto theirs = child ? connect(**child) : std::unexpected(child.error());
+  if (!theirs) {
+    leave_out(node, theirs.error());
     send_reply(node.socket.get(), &reply, sizeof reply, nullptr, 0);
     return;
   }
-  (*child)->socket.reset(pair[0]);
-  UniqueFd theirs(pair[1]);
   (*child)->pid = static_cast<pid_t>(request.pid);
   (*child)->spawned = true;
   note_execution(**child, request);
   reply.ok = 1;
   memcpy(reply.node_uuid, (*child)->uuid, 16);
-  int fd = theirs.get();
+  int fd = theirs->get();
   send_reply(node.socket.get(), &reply, sizeof reply, &fd, 1);
 }
 

@@ -88,6 +88,7 @@ class Collector {
   Result<void> open_tokens();
   Result<Node*> create_node(const NodeOrigin& origin, const Node* parent = nullptr, bool forked = false);
   Result<void> create_trace(Node& node, bool forked);
+  Result<UniqueFd> connect(Node& node);
   void handle(Node& node);
   void answer_hello(Node& node, const shim::Request& request);
   void answer_module(Node& node, const shim::Request& request, int fd);
@@ -98,7 +99,7 @@ class Collector {
   Node* restart_after_exec(Node& node);
   void give_room(Node& node);
   uint64_t room_left() const;
-  void leave_out(const Error& error);
+  void leave_out(Node& parent, const Error& error);
   void close_node(Node& node);
   void describe_soon(Node& node);
   void do_due();

@@ -54,9 +54,16 @@ class Objects {
   std::multimap<uint64_t, std::pair<uint64_t, uint32_t>> by_inode_;
 };
 
-// What a process has mapped shared and for writing, of the objects: number and name.
-std::map<uint32_t, std::string> writable_in(pid_t pid, const Objects& objects) {
-  std::map<uint32_t, std::string> found;
+// What a process has mapped.
+struct Mapped {
+  std::map<uint32_t, std::string> objects;  // shared and for writing: number and name
+  // The recording's TokenArea, as each process has that the shim records: also a child that has just been forked, one by vfork, and one
+  // that sees no /proc or numbers processes in its own way.
+  bool tokens = false;
+};
+
+Mapped mapped_in(pid_t pid, const Objects& objects, uint64_t tokens_inode) {
+  Mapped found;
   FILE* maps = fopen(fmt::format("/proc/{}/maps", pid).c_str(), "re");
   if (!maps) return found;
   char* line = nullptr;
@@ -64,34 +71,25 @@ std::map<uint32_t, std::string> writable_in(pid_t pid, const Objects& objects) {
   for (ssize_t length; (length = getline(&line, &room, maps)) > 0;) {
     char rights[5];
     unsigned major, minor;
-    unsigned long inode;
+    unsigned long start, inode;
     int path = 0;
     line[length - 1] = 0;
-    if (sscanf(line, "%*x-%*x %4s %*x %x:%x %lu %n", rights, &major, &minor, &inode, &path) != 4 || !path) continue;
+    if (sscanf(line, "%lx-%*x %4s %*x %x:%x %lu %n", &start, rights, &major, &minor, &inode, &path) != 5 || !path) continue;
     if (rights[1] != 'w' || rights[3] != 's' || !inode) continue;
-    if (uint32_t object = objects.find(makedev(major, minor), inode, line + path)) found.emplace(object, line + path);
+    if (start == shim::kTokensAddress && inode == tokens_inode) found.tokens = true;
+    else if (uint32_t object = objects.find(makedev(major, minor), inode, line + path)) found.objects.emplace(object, line + path);
   }
   free(line);
   fclose(maps);
   return found;
 }
 
-// As TokenMember has it: the pid that the process itself sees, and its pid namespace.
-std::pair<uint64_t, uint32_t> own_name(pid_t pid) {
-  struct stat space;
-  if (stat(fmt::format("/proc/{}/ns/pid", pid).c_str(), &space) != 0) return {0, 0};
+// The number that the process has for itself, as nodes are described.
+pid_t own_number(pid_t pid) {
   const std::string status = read_file(fmt::format("/proc/{}/status", pid)).value_or("");
   const size_t line = status.find("\nNSpid:"), end = status.find('\n', line + 1);
-  if (line == std::string::npos || end == std::string::npos) return {space.st_ino, static_cast<uint32_t>(pid)};
-  const size_t last = status.find_last_of(" \t", end);
-  return {space.st_ino, static_cast<uint32_t>(strtoul(status.c_str() + last, nullptr, 10))};
-}
-
-std::set<std::pair<uint64_t, uint32_t>> members_of(const shim::TokenArea& area) {
-  std::set<std::pair<uint64_t, uint32_t>> members;
-  const uint32_t count = __atomic_load_n(&area.members, __ATOMIC_ACQUIRE);
-  for (uint32_t n = 1; n <= count && n < shim::kMaxMembers; n++) members.insert({area.member[n].pid_namespace, area.member[n].pid});
-  return members;
+  if (line == std::string::npos || end == std::string::npos) return pid;
+  return atoi(status.c_str() + status.find_last_of(" \t", end));
 }
 
 std::string name_of(pid_t pid) {
@@ -115,6 +113,9 @@ Outsiders::~Outsiders() {
 }
 
 bool Outsiders::start(int tokens) {
+  struct stat st;
+  if (fstat(tokens, &st) != 0) return false;
+  tokens_inode_ = st.st_ino;
   void* area = mmap(nullptr, sizeof *area_, PROT_READ, MAP_SHARED, tokens, 0);
   if (area == MAP_FAILED) return false;
   area_ = static_cast<const shim::TokenArea*>(area);
@@ -149,18 +150,17 @@ void Outsiders::run() {
 
 void Outsiders::look() {
   const Objects objects(*area_);
-  const auto members = members_of(*area_);
   std::map<uint32_t, std::set<pid_t>> sharers;
   std::map<std::pair<pid_t, uint32_t>, std::string> others;
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
     const pid_t pid = atoi(entry.path().filename().c_str());
     if (pid <= 0 || pid == getpid()) continue;
-    const auto shared = writable_in(pid, objects);
-    if (shared.empty()) continue;
-    const bool recorded = members.contains(own_name(pid));
-    for (const auto& [object, path] : shared) {
-      if (recorded) sharers[object].insert(pid);
+    const Mapped mapped = mapped_in(pid, objects, tokens_inode_);
+    if (mapped.objects.empty()) continue;
+    const pid_t number = mapped.tokens ? own_number(pid) : 0;
+    for (const auto& [object, path] : mapped.objects) {
+      if (mapped.tokens) sharers[object].insert(number);
       else others.emplace(std::pair{pid, object}, path);
     }
   }
@@ -168,8 +168,8 @@ void Outsiders::look() {
     const auto with = sharers.find(who.second);
     if (with == sharers.end() || !known_.insert(who).second) continue;
     std::lock_guard lock(guard_);
-    found_.push_back({fmt::format("process {} ({}) is not recorded and can write to {}, which this one has mapped: what it stores there is "
-                                  "not in the recording; record it too", who.first, name_of(who.first), path), with->second});
+    found_.push_back({fmt::format("process {} ({}) is not in this recording and can write to {}, which this one has mapped: what it stores there is "
+                                  "not in the recording; record it too, in the same group", who.first, name_of(who.first), path), with->second});
     const uint64_t once = 1;
     (void)!write(told_.get(), &once, sizeof once);
   }

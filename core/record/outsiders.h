@@ -22,7 +22,7 @@ namespace friday {
 
 struct Outsider {
   std::string text;         // a sentence for people
-  std::set<pid_t> sharers;  // recorded processes with the same mapping, as /proc numbers them
+  std::set<pid_t> sharers;  // recorded processes with the same mapping, by the numbers that they have for themselves
 };
 
 class Outsiders {
@@ -44,6 +44,7 @@ class Outsiders {
   void look();
 
   const shim::TokenArea* area_ = nullptr;
+  uint64_t tokens_inode_ = 0;
   std::set<std::pair<pid_t, uint32_t>> known_;  // process and object; of the thread alone
   std::mutex guard_;
   std::condition_variable wake_;

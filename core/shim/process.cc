@@ -144,6 +144,7 @@ long fork_recording(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
     trace_detach();
     if (!follow || !trace_attach(trace_fd)) {
       control.mode = kModePassThrough;
+      group_forget();
       if (follow) collector_send(kNotice, 0, 0, "a child process had no address space left for its trace, and may lack it for itself: the limit (ulimit -v) counts what Friday maps, too");
       // It is the parent's: a program executed from here must not speak for it.
       native(3, own_socket());
@@ -182,7 +183,8 @@ long fork_recording(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   }
   writer.commit(pid, 0, entry, ticks_now());
   signals_rest(area);
-  if (!follow && !failed(pid)) collector_send(kNotice, 0, 0, "a child process is not recorded: no descriptor was left for its trace");
+  // Why it made no trace the collector says itself.
+  if (!follow && reply.ok && !failed(pid)) collector_send(kNotice, 0, 0, "a child process is not recorded: no descriptor was left for its trace");
   return pid;
 }
 

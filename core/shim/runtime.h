@@ -230,6 +230,7 @@ void group_lend(ThreadArea* in_call, bool quick);           // null: not for a c
 bool group_enter(ThreadArea* area, ThreadArea* in_call);    // true: no other process ran since group_lend
 void group_spare(const ThreadArea* area, bool on);          // token_spare(), of the other processes
 void group_leave();                                         // for good: this process's recording has ended
+void group_forget();                                        // in a child that is not recorded: it is no part of the recording
 bool group_forked();                                        // in the child, which has no turn yet; false: no room for it
 // The process maps a thing that others may map: it is in their group from now on. Its number, 0: no room.
 uint32_t group_share(uint64_t device, uint64_t inode, bool* fresh);

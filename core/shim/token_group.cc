@@ -183,9 +183,16 @@ void group_leave() {
   group_self = 0;
 }
 
+void group_forget() {
+  group_self = 0;
+  if (mapped) native(11, kTokensAddress, sizeof(TokenArea));
+  mapped = false;
+}
+
 bool group_forked() { return !group_self || become_member(); }
 
 uint32_t group_object(uint64_t device, uint64_t inode) {
+  if (!mapped) return 0;
   const uint32_t objects = __atomic_load_n(&tokens->objects, __ATOMIC_SEQ_CST);
   for (uint32_t n = 1; n <= objects; n++)
     if (tokens->object[n].inode == inode && tokens->object[n].device == device) return n;

@@ -280,6 +280,9 @@ def test_max_size_and_new_processes_with_threads(recorder):
     recording = recorder.record([PYTHON, "-c", script], name="it", options=["--max-size", "4M"])
     assert recording.returncode == 0 and recording.stdout == "in a thread\n" * 3, recording.stderr
     assert "not recorded: the recording has the size" in recording.stderr, recording.stderr
+    assert "descriptor" not in recording.stderr, recording.stderr
+    notices = [node.get("notice", "") for node in recorder.info(recording)["nodes"]]
+    assert "a process that it made is not recorded: the recording has the size that --max-size allows" in notices, notices
     recorder.verify(recording)
 
 

@@ -61,7 +61,7 @@ def test_memory_that_an_unrecorded_process_writes(recorder, targets, tmp_path):
         outside[0:1] = b"x"
         recording = recorder.finish_record(running)
     assert recording.stdout == "x\nSUCCESS\n"
-    sentence = rf"process {os.getpid()} \(.*\) is not recorded and can write to {re.escape(str(path))}"
+    sentence = rf"process {os.getpid()} \(.*\) is not in this recording and can write to {re.escape(str(path))}"
     assert re.search(sentence, recording.stderr)
     assert re.search(sentence, recorder.run([recorder.friday, "info", recording.path]).stdout)
     replayed = recorder.replay(recording)
@@ -74,3 +74,24 @@ def test_memory_that_another_recorded_process_writes(recorder, targets):
     assert recording.returncode == 0 and recording.stdout.endswith("SUCCESS\n"), recording
     assert recording.ended_at("it/child-1") == "process_vm_writev"
     assert re.search(r"process \d+ has written into its memory \(process_vm_writev\)", recording.stderr), recording.stderr
+
+
+@pytest.mark.parametrize("how", ["vfork", "chroot", "pids"])
+def test_memory_that_recorded_processes_share_is_no_notice(recorder, targets, tmp_path, how):
+    """One that sees no /proc, one that numbers processes in its own way, and a child by vfork are recorded as others are."""
+    path = tmp_path / "shared"
+    path.write_bytes(bytes(4096))
+    with open(path, "r+b") as file, mmap.mmap(file.fileno(), 4096):  # somebody to be found, so that one knows when others were looked for
+        running = recorder.start_record([targets / "shared_insiders", how, path, tmp_path], name="it")
+
+        def notices():
+            return [json.loads(file.read_text()).get("notice", "") for file in running.recording.glob("nodes/*/node.json")]
+
+        wait_until(lambda: any(notices()) or running.process.poll() is not None, "nothing was said", seconds=40)
+        (tmp_path / "done").touch()
+        recording = recorder.finish_record(running, 30)
+    if recording.returncode == 77:
+        pytest.skip(f"machine: {recording.stdout}")
+    assert recording.stdout.endswith("SUCCESS\n"), recording
+    assert re.findall(r"process (\d+) \(.*?\) is not in this recording", "; ".join(notices())) == [str(os.getpid())], notices()
+    recorder.verify(recording)

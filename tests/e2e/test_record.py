@@ -609,6 +609,7 @@ def test_disk_full_when_a_child_is_forked(recorder, small_disk, targets):
     """No room for the child's trace: parent and child go on; only what was recorded replays."""
     recording = recorder.record([targets / "fork_pipe"], name="it", path=small_disk(30) / "rec")
     assert recording.returncode == 0 and recording.stdout == "SUCCESS\n", recording.stderr
+    assert "No space left on device" in recording.stderr and "descriptor was left" not in recording.stderr, recording.stderr
     recorder.none_left()
 
 
