@@ -208,24 +208,45 @@ static bool read_clock(const CallFrame* frame, long* result) {
   return false;
 }
 
+static void lend_for_call(const CallFrame* frame, ThreadArea* area, const CallInfo& info, const Recorded& done) {
+  area->call_hash = done.hash;
+  area->call_ticks = done.entry;
+  area->call_number = (uint32_t)frame->rax;
+  token_lend(area, info);
+}
+
+// A change of a file that is mapped takes place while nobody looks. But what splice(2) takes from a pipe somebody may have to write first: others
+// are let go on until it is there. If one did, the call is made anew.
+static long make_change(CallFrame* frame, ThreadArea* area, const CallInfo& info, Recorded* done) {
+  constexpr uint64_t kNonBlocking = 2 /* SPLICE_F_NONBLOCK */;
+  const uint64_t* a = arguments_of(frame);
+  const bool waits = frame->rax == 275 && !(a[5] & kNonBlocking) && !(native(72, a[0], 3 /* F_GETFL */, 0) & 04000 /* O_NONBLOCK */);
+  if (!waits) return interruptible_call(area, frame);
+  const uint64_t at_once[6] = {a[0], a[1], a[2], a[3], a[4], a[5] | kNonBlocking};
+  for (;;) {
+    const long result = unless_poked(area, [&] { return friday_interruptible(area, 275, at_once); });
+    if (result != -11 /* EAGAIN */) return result;
+    struct { int fd; short events, revents; } pipe = {(int)a[0], 1 /* POLLIN */, 0};
+    const uint64_t wait[6] = {(uint64_t)&pipe, 1, (uint64_t)-1};
+    lend_for_call(frame, area, info, *done);
+    const long ready = unless_poked(area, [&] { return friday_interruptible(area, 7 /* poll */, wait); });
+    done->stolen = !token_retake(area);
+    if (failed(ready) || ready == kNotMade) return ready;
+    if (done->stolen) return kNotMade;
+  }
+}
+
 Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   Recorded done;
+  const uint32_t files = group_files();
+  done.changed = files ? shared_to_change(frame) : ChangedFile{};
   done.hash = input_hash(info, frame);
   done.stolen = false;
   done.entry = ticks_now();
-  const bool member = group_member();
-  const uint32_t files = group_files();
-  done.changed = files ? shared_changed(frame) : ChangedFile{};
-  // A change of a file that is mapped takes place while nobody looks.
-  const bool shared = (live_threads > 1 || member) && !(member && done.changed.object);
   trace_header()->running = kInCall;
-  if (shared) {
-    area->call_hash = done.hash;
-    area->call_ticks = done.entry;
-    area->call_number = (uint32_t)frame->rax;
-    token_lend(area, info);
-  }
-  done.result = interruptible_call(area, frame);
+  const bool shared = (live_threads > 1 || group_member()) && !done.changed.object;
+  if (shared) lend_for_call(frame, area, info, done);
+  done.result = done.changed.object ? make_change(frame, area, info, &done) : interruptible_call(area, frame);
   done.exit = ticks_now();
   if (!done.changed.object && group_files() != files) done.changed = shared_changed(frame);  // mapped meanwhile
   if (shared) done.stolen = !token_retake(area);

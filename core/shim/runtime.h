@@ -236,6 +236,8 @@ bool group_forked();                                        // in the child, whi
 uint32_t group_share(uint64_t device, uint64_t inode, bool* fresh);
 bool group_share_inherited();                               // anonymous memory, which only children will share; false: no room
 uint32_t group_object(uint64_t device, uint64_t inode);     // its number if it is shared, else 0
+bool group_has(uint32_t object);                            // this process runs in turn with those who have mapped it
+bool group_join(uint32_t object);                           // from now on it does; false: no room
 uint32_t group_files();                                     // how many files are shared: grows
 
 // ---- shared.cc: memory that several processes map
@@ -254,6 +256,7 @@ struct ChangedFile {
   uint64_t size;    // before the change
 };
 ChangedFile shared_changed(const CallFrame* frame);         // the mapped file that a call would change
+ChangedFile shared_to_change(const CallFrame* frame);       // the same, for a call that is about to be made: it is this process's turn then
 // What it changed, step by step. Contents that the program never had go into the trace.
 struct SharedChanges {
   format::SharedWritePart steps[5];
@@ -520,15 +523,22 @@ inline bool concerns_held(uint64_t call) {
     default: return false;
   }
 }
-inline long interruptible_call(ThreadArea* area, CallFrame* frame) {
-  const uint64_t call = frame->rax;
+// A call that only a waiter's poke has interrupted (spin.cc) is made again.
+template <typename Make>
+inline long unless_poked(ThreadArea* area, Make&& make) {
   for (;;) {
     area->poked = 0;
-    const bool looks = ever_held || concerns_held(call);
-    const long result = __builtin_expect(looks, 0) ? held_call(area, frame) : friday_interruptible(area, (long)call, arguments_of(frame));
+    const long result = make();
     if (result != -4 && result != kNotMade) return result;
     if (!__atomic_exchange_n(&area->poked, 0, __ATOMIC_RELAXED) || signals_pending(area)) return result;
   }
+}
+inline long interruptible_call(ThreadArea* area, CallFrame* frame) {
+  const uint64_t call = frame->rax;
+  return unless_poked(area, [&] {
+    const bool looks = ever_held || concerns_held(call);
+    return __builtin_expect(looks, 0) ? held_call(area, frame) : friday_interruptible(area, (long)call, arguments_of(frame));
+  });
 }
 
 // ---- channels.cc

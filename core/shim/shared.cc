@@ -381,6 +381,14 @@ ChangedFile shared_changed(const CallFrame* frame) {
   }
 }
 
+// Who writes to a file that others have mapped, and has not mapped it, would else do so while they run: no trace could tell what they saw.
+ChangedFile shared_to_change(const CallFrame* frame) {
+  const ChangedFile file = shared_changed(frame);
+  if (!file.object || group_has(file.object)) return file;
+  if (!group_join(file.object)) end_without_room();
+  return shared_changed(frame);  // others may have changed it until it was this process's turn
+}
+
 SharedChanges shared_record_changes(const CallFrame* frame, ChangedFile file, long result) {
   SharedChanges changes;
   note_changes(frame, file.object, result, &changes);

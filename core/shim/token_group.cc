@@ -245,4 +245,11 @@ uint32_t group_share(uint64_t device, uint64_t inode, bool* fresh) {
   return number;
 }
 
+bool group_has(uint32_t object) { return group && token.root(tokens->object[object].group) == token.root(group); }
+
+bool group_join(uint32_t object) {
+  bool fresh;
+  return group_share(tokens->object[object].device, tokens->object[object].inode, &fresh) != 0;
+}
+
 }  // namespace friday::shim

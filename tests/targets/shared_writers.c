@@ -1,0 +1,86 @@
+// Files that one process has mapped and another one writes to: what is seen there, and in which order, is as it was. Nobody stands still.
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "check.h"
+
+enum { kWrites = 500 };
+
+static char name[] = "writers-XXXXXX";
+static int file;
+
+static volatile int* map(void) {
+  volatile int* m = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  CHECK(m != MAP_FAILED);
+  return m;
+}
+
+static pid_t child(void) {
+  pid_t pid = fork();
+  CHECK(pid >= 0);
+  return pid;
+}
+
+static void join(pid_t pid) {
+  int status;
+  CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
+// The writer has not mapped the file. How many of its numbers are seen, and which, differs from run to run.
+static void looks(void) {
+  const pid_t pid = child();
+  if (!pid) {
+    for (int i = 1; i <= kWrites; i++) {
+      CHECK(pwrite(file, &i, sizeof i, 0) == sizeof i);
+      if (i % 50 == 0) usleep(100);
+    }
+    _exit(0);
+  }
+  const volatile int* m = map();
+  uint64_t hash = 14695981039346656037u;
+  int last = 0;
+  while (last != kWrites) {
+    for (int k = 0; k < 1000 && last != kWrites; k++)
+      if (*m != last) hash = (hash ^ (uint64_t)(last = *m)) * 1099511628211u;
+    usleep(1);
+  }
+  printf("%016lx\n", (unsigned long)hash);
+  join(pid);
+}
+
+// What is spliced into the file the other one writes only when it has stored something there.
+static int pipes[2];
+
+static void* fill(void* mapped) {
+  usleep(20000);
+  ((volatile char*)mapped)[100] = 'c';
+  CHECK(write(pipes[1], "hello", 5) == 5);
+  return NULL;
+}
+
+static void waits(int thread) {
+  CHECK(pipe(pipes) == 0 && ftruncate(file, 0) == 0 && ftruncate(file, 4096) == 0);
+  char* m = (char*)map();
+  pthread_t other;
+  pid_t pid = 0;
+  if (thread) CHECK(pthread_create(&other, NULL, fill, m) == 0);
+  else if (!(pid = child())) fill(m), _exit(0);
+  loff_t to = 0;
+  CHECK(splice(pipes[0], NULL, file, &to, 5, 0) == 5 && !memcmp(m, "hello", 5) && m[100] == 'c');
+  if (thread) CHECK(pthread_join(other, NULL) == 0);
+  else join(pid);
+  CHECK(splice(pipes[0], NULL, file, &to, 5, SPLICE_F_NONBLOCK) == -1 && errno == EAGAIN);
+  CHECK(close(pipes[1]) == 0 && splice(pipes[0], NULL, file, &to, 5, 0) == 0 && close(pipes[0]) == 0);
+}
+
+int main(void) {
+  file = mkstemp(name);
+  CHECK(file >= 0 && unlink(name) == 0 && ftruncate(file, 4096) == 0);
+  waits(1);
+  waits(0);
+  looks();
+  return success();
+}
