@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
@@ -12,8 +13,10 @@
 #include "core/trace/calls.h"
 #include "core/trace/endpoint.h"
 #include "core/trace/event_text.h"
+#include "core/trace/logical_time.h"
 #include "core/trace/node_list.h"
 #include "core/trace/reader.h"
+#include "core/trace/told.h"
 
 namespace friday {
 namespace {
@@ -52,7 +55,8 @@ std::string parts_text(const EventView& event, const Peers& peers) {
                           t->representation == format::kHeaderOnly ? " unseen" : "", transfer_flags(*t));
       if (std::string peer = peer_of(part, peers); !peer.empty()) text += fmt::format(", peer {}", peer);
     } else if (const auto* wait = part.wait()) {
-      text += fmt::format("  waited for process {}, status {:#x}", wait->pid, wait->status);
+      const auto status = status_told(event);
+      text += fmt::format("  waited for process {}, {}", wait->pid, status ? fmt::format("status {:#x}", *status) : "of whose status it was not told");
     } else if (const auto* content = part.map_content()) {
       text += fmt::format("  maps {} bytes at {} of its file", content->length, content->offset);
     } else if (const auto* map = part.shared_map()) {
@@ -80,19 +84,20 @@ std::string parts_text(const EventView& event, const Peers& peers) {
   return text;
 }
 
-// Seconds since the first event; a release is written after events that the lender's call outlasted, so it may lie before.
-double seconds_since(uint64_t ticks, uint64_t first_ticks, double ticks_per_second) {
-  return static_cast<double>(static_cast<int64_t>(ticks - first_ticks)) / ticks_per_second;
+// An event's place in logical time, as everywhere else; none where the group has no order, or the order was made before the event.
+std::optional<double> seconds_at(const Schedule* schedule, NodeId node, const EventView& event) {
+  if (!schedule || std::ranges::find(schedule->nodes(), node) == schedule->nodes().end() || event->index >= schedule->event_count(node)) return std::nullopt;
+  return schedule->seconds_of(node, {event->index});
 }
 
-void print_event(const EventView& event, uint64_t first_ticks, double ticks_per_second, const Peers& peers) {
-  const double at = seconds_since(event->entry_ticks, first_ticks, ticks_per_second);
-  std::string line = fmt::format("{:>8} {:>12.6f} thread {:<3} {:<8} {}{}{}", event->index, at, event.thread(), record_type_name(event.type()), what_text(event), result_text(event), parts_text(event, peers));
+void print_event(const EventView& event, std::optional<double> seconds, const Peers& peers) {
+  const std::string at = seconds ? fmt::format("{:.6f}", *seconds) : "-";
+  std::string line = fmt::format("{:>8} {:>12} thread {:<3} {:<8} {}{}{}", event->index, at, event.thread(), record_type_name(event.type()), what_text(event), result_text(event), parts_text(event, peers));
   say("{}\n", line);
 }
 
-void print_json(const EventView& event, uint64_t first_ticks, double ticks_per_second, const Peers& peers) {
-  json out = {{"seconds", seconds_since(event->entry_ticks, first_ticks, ticks_per_second)},
+void print_json(const EventView& event, std::optional<double> seconds, const Peers& peers) {
+  json out = {{"seconds", seconds ? json(*seconds) : json()},
               {"event", event->index}, {"thread", event.thread()}, {"thread_sequence", event->thread_seq}, {"type", record_type_name(event.type())},
               {"entry_ticks", event->entry_ticks}, {"return_ticks", event.return_ticks()}, {"result", event->result},
               {"input_hash", fmt::format("{:016x}", event.input_hash())}, {"arguments", json::array()}, {"parts", json::array()}};
@@ -116,26 +121,27 @@ void print_json(const EventView& event, uint64_t first_ticks, double ticks_per_s
     }
     if (const auto* map = part.shared_map()) p["object"] = map->object, p["offset"] = map->offset, p["length"] = map->length, p["address"] = map->address, p["flags"] = map->flags;
     if (const auto* change = part.shared_write()) p["object"] = change->object, p["offset"] = change->offset, p["length"] = change->length, p["change"] = change->change;
-    if (const auto* wait = part.wait()) p["pid"] = wait->pid, p["status"] = wait->status;
+    if (const auto* wait = part.wait()) {
+      const auto status = status_told(event);
+      p["pid"] = wait->pid, p["status"] = status ? json(*status) : json();
+    }
     if (const auto* child = part.child()) p["thread"] = child->thread, p["pid"] = child->pid;
     out["parts"].push_back(std::move(p));
   }
   say_json(out, -1);
 }
 
-Result<void> dump_node(const TraceReader& reader, bool as_json) {
-  const auto rate = static_cast<double>(reader.header().ticks_per_second);
+Result<void> dump_node(const TraceReader& reader, const Schedule* schedule, bool as_json) {
   Peers peers;
-  uint64_t first = 0;
   RecordCursor cursor = reader.records();
   while (cursor.next()) {
     if (const auto* channel = cursor.record().channel(); channel && channel->remote.length)
       if (const Address remote = parse_address(channel->remote); remote.known()) peers[channel->channel] = friday::text(remote);
     if (!cursor.record().is_event()) continue;
     const EventView event = cursor.record().event();
-    if (!first) first = event->entry_ticks;
-    if (as_json) print_json(event, first, rate, peers);
-    else print_event(event, first, rate, peers);
+    const auto seconds = seconds_at(schedule, reader.node(), event);
+    if (as_json) print_json(event, seconds, peers);
+    else print_event(event, seconds, peers);
   }
   if (cursor.error()) return std::unexpected(*cursor.error());
   return {};
@@ -146,11 +152,13 @@ int run_dump(const DumpOptions& options) {
   if (!recording) return complain("dump", recording.error());
   auto nodes = parse_node_list(*recording, options.node);
   if (!nodes) return complain("dump", nodes.error());
+  auto schedule = Schedule::load_or_compute(*recording);
+  if (!schedule) (void)complain("dump", {schedule.error().code, "no times are shown, as the group's events have no order: " + schedule.error().message, schedule.error().node});
   for (NodeId id : *nodes) {
     auto reader = TraceReader::open(*recording, id);
     if (!reader) return complain("dump", reader.error());
     if (nodes->size() > 1 && !options.as_json) say("node {} {}\n", id, recording->find(id)->name);
-    if (auto printed = dump_node(*reader, options.as_json); !printed) return complain("dump", printed.error());
+    if (auto printed = dump_node(*reader, schedule ? &*schedule : nullptr, options.as_json); !printed) return complain("dump", printed.error());
   }
   return 0;
 }

@@ -115,8 +115,7 @@ class Session {
       result = Debugger::open(recording, std::move(options));
     }
     debugger_ = value_or_raise(std::move(result));
-    const auto& order = debugger_->session().schedule();
-    if (!order.turns().empty()) origin_ = order.time_of(order.turns().front().node, {order.turns().front().first}).l;
+    origin_ = debugger_->session().schedule().origin();
   }
 
   Debugger& debugger() {

@@ -110,8 +110,7 @@ Divergence about(ReplayNode& node, const Schedule& schedule, uint64_t event, Thr
     const EventIndex shown{std::min(event, count - 1)};
     d.time = schedule.time_of(d.node, shown);
     d.realtime_ns = schedule.realtime_ns(d.node, shown);
-    const Turn& first = schedule.turns().front();
-    d.since_start = static_cast<double>(d.time.l - schedule.time_of(first.node, {first.first}).l) / 1e9;
+    d.since_start = schedule.seconds_of(d.node, shown);
   }
   d.chain = call_chain(node, thread, site, kLongestChain);
   for (RecordCursor cursor = node.reader().records(); cursor.next();) {

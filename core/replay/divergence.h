@@ -32,7 +32,7 @@ struct Divergence {
   std::string kind;              // "type", "call", "thread", "argument", "input", "result", "state", "damaged", "end"
   std::string call;              // what the thread did instead, by name: "write", "SIGSEGV"
   LogicalTime time;              // of the event as recorded
-  double since_start = 0;        // the same in seconds since the group's first event
+  double since_start = 0;        // the same in seconds since the recording's first event
   int64_t realtime_ns = 0;       // on the clock of the node's host
   std::vector<CodePlace> chain;  // the call site, then its callers
   std::string expected, actual;  // one line each

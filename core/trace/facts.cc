@@ -5,6 +5,7 @@
 #include <sys/sem.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include <algorithm>
 #include <set>
@@ -12,7 +13,7 @@
 
 #include "core/shim/call_flags.h"
 #include "core/trace/calls.h"
-#include "core/trace/told_signals.h"
+#include "core/trace/told.h"
 
 namespace friday {
 
@@ -334,7 +335,9 @@ void NodeWalk::on_parts(EventView event, uint64_t record) {
       if (!is_zero(uuid)) on_fork(uuid);
       else node().threads.push_back(child->pid);
     } else if (const WaitPart* wait = part.wait()) {
-      node().waits.push_back({in_event_, in_time_, wait->pid, wait->status});
+      // Without a status: it has ended, unless stopped or continued children were waited for as well.
+      const auto status = status_told(event);
+      if (status || !(event.argument(2) & (WUNTRACED | WCONTINUED))) node().waits.push_back({in_event_, in_time_, wait->pid, static_cast<uint32_t>(status.value_or(0))});
     } else if (const FileIdentityPart* file = part.file_identity()) {
       use(Shared::file, file->device, file->inode, false);
     } else {

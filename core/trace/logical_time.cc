@@ -69,6 +69,7 @@ Schedule Schedule::restricted_to(std::span<const NodeId> nodes) const {
     part.host_of_.push_back(host_of_[slot]);
   }
   part.hosts_ = hosts_;
+  part.origin_ = origin_;
   for (const Turn& turn : turns_) {
     if (!wanted(turn.node)) continue;
     part.total_ += turn.count;
@@ -92,6 +93,7 @@ void Schedule::build_positions() {
     position += turns_[n].count;
     node_turns_[slot_of(turns_[n].node)].push_back(n);
   }
+  if (!origin_ && !turns_.empty()) origin_ = time_of(turns_.front().node, {turns_.front().first}).l;
 }
 
 size_t Schedule::slot_of(NodeId node) const {

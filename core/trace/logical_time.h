@@ -11,6 +11,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -56,6 +57,10 @@ class Schedule {
   Schedule restricted_to(std::span<const NodeId> nodes) const;
 
   LogicalTime time_of(NodeId node, EventIndex event) const;
+  // Where logical time begins: at the first event of the recording, also where only some of its nodes are scheduled (if the others' traces
+  // could be read). People see logical times as seconds since then.
+  int64_t origin() const { return origin_.value_or(0); }
+  double seconds_of(NodeId node, EventIndex event) const { return static_cast<double>(time_of(node, event).l - origin()) / 1e9; }
   // Wall clock of the node's host around the event, in ns since 1970.
   int64_t realtime_ns(NodeId node, EventIndex event) const;
   // Of the event in the total order, from 0; and back (position below event_count()).
@@ -84,6 +89,7 @@ class Schedule {
 
   std::vector<NodeId> nodes_;
   uint64_t total_ = 0;
+  std::optional<int64_t> origin_;                    // none: there is no event
   std::vector<Turn> turns_;
   std::vector<Edge> edges_, broken_;
   std::vector<NodeTraffic> traffic_;                 // by slot

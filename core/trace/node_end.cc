@@ -1,12 +1,11 @@
 #include "core/trace/node_end.h"
 
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 
 #include "core/trace/index.h"
-#include "core/trace/told_signals.h"
+#include "core/trace/told.h"
 
 namespace friday {
 
@@ -20,11 +19,7 @@ std::optional<int> status_in(const Recording& recording, NodeId parent, uint64_t
   if (!index || event >= index->event_count()) return std::nullopt;
   auto view = index->event(*reader, event);
   if (!view) return std::nullopt;
-  for (PartView part : view->parts()) {
-    const auto* wait = part.wait();
-    // Who passes no place for the status is told of none.
-    if (wait && !((*view)->call == SYS_wait4 && (*view)->argument_count > 1 && view->argument(1) == 0)) return static_cast<int>(wait->status);
-  }
+  if (const auto status = status_told(*view)) return status;
   for (const ToldSignal& told : signals_told(*view))
     if (told.sender == pid)
       if (const auto status = told.ended_with()) return status;

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from conftest import ROOT
+from debug_support import friday
 
 RING = ROOT / "tests" / "apps" / "chord" / "ring.py"
 
@@ -87,3 +88,44 @@ def test_ring(recorder, build):
     assert done.returncode == 0, done.stderr
     seen = check(build, recorder.directory / "rec")
     assert seen["packets"] > 500 and seen["edges"]["datagram"] >= seen["packets"]
+
+
+def dumped(recorder, recording, node):
+    out = recorder.run([recorder.friday, "dump", recording.path, "--node", node, "--json"]).stdout
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_there_is_one_time_of_an_event(recorder):
+    """What `dump`, `info` and a session say of it: seconds since the recording's first event, those of a `return` when it came back."""
+    waits = ("import ctypes, os, threading, time\n"
+             "r, w = os.pipe()\n"
+             "thread = threading.Thread(target=lambda: (time.sleep(.1), os.write(w, b'x'), time.sleep(.01)))\n"
+             "thread.start(); os.read(r, 1); thread.join()\n"
+             "child = os.fork() or os._exit(3)\n"
+             "ctypes.CDLL(None).waitpid(child, None, 0)\n")
+    recording = recorder.group({"node": [{"name": "late", "command": [sys.executable, "-c", waits], "start_delay": 0.3},
+                                         {"name": "early", "command": ["/bin/true"]}]})
+    late, early = dumped(recorder, recording, "late"), dumped(recorder, recording, "early")
+    assert early[0]["seconds"] == 0 and late[0]["seconds"] > 0.2
+    times = [event["seconds"] for event in late]
+    assert times == sorted(times)
+    reads = {event["type"]: event["seconds"] for event in late if event.get("call") == "read" and event["type"] != "call"}
+    assert reads["return"] - reads["release"] > 0.09
+    told = {node["name"]: node["seconds"] for node in recorder.info(recording)["nodes"]}
+    assert told["late"] == pytest.approx(times[-1] - times[0], abs=1e-6) and told["early"] == pytest.approx(early[-1]["seconds"], abs=1e-6)
+    with friday.Session(recording.path, nodes="late") as session:
+        assert float(session.logical_time) == pytest.approx(times[0], abs=1e-6)
+    waited = [part for event in late if event.get("call") == "wait4" for part in event["parts"] if "status" in part]
+    assert waited == [{**waited[0], "status": None}], "no place was given for a status"
+
+
+def test_without_an_order_there_is_no_time(recorder):
+    """Of a recording of which another node's trace is damaged the events are shown, and why they have no times."""
+    recording = recorder.group({"node": [{"name": name, "command": ["/bin/true"]} for name in ("whole", "broken")]}, options=["--no-compress"])
+    trace = recording.path / "nodes" / str(recording.node("broken")["id"]) / "trace"
+    damaged = bytearray(trace.read_bytes())
+    damaged[-200:-196] = b"\xff\xff\xff\xff"
+    trace.write_bytes(damaged)
+    done = recorder.run([recorder.friday, "dump", recording.path, "--node", "whole", "--json"])
+    assert done.returncode == 0 and "no times are shown" in done.stderr and "damaged" in done.stderr, done.stderr
+    assert {json.loads(line)["seconds"] for line in done.stdout.splitlines()} == {None}

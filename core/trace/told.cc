@@ -1,4 +1,4 @@
-#include "core/trace/told_signals.h"
+#include "core/trace/told.h"
 
 #include <signal.h>
 #include <sys/signalfd.h>
@@ -39,6 +39,14 @@ std::vector<ToldSignal> signals_told(EventView event) {
     }
   }
   return told;
+}
+
+std::optional<int> status_told(EventView event) {
+  const std::span<const uint64_t> arguments = event.arguments();
+  if (event.has_call() && event->call == SYS_wait4 && arguments.size() > 1 && arguments[1] == 0) return std::nullopt;
+  for (PartView part : event.parts())
+    if (const auto* wait = part.wait()) return static_cast<int>(wait->status);
+  return std::nullopt;
 }
 
 }  // namespace friday

@@ -1,4 +1,5 @@
-// What an event tells its process of signals: by the siginfo of a handler or of sigtimedwait(2), or by what a signalfd gave.
+// What an event tells its process of the ends of others: the status that it waited for, and signals, by the siginfo of a handler or of
+// sigtimedwait(2) or by what a signalfd gave.
 #pragma once
 
 #include <cstdint>
@@ -20,5 +21,8 @@ struct ToldSignal {
 
 // Of a read(2) only if it gave whole signalfd_siginfo: the caller knows whether the descriptor was a signalfd.
 std::vector<ToldSignal> signals_told(EventView event);
+
+// The status that a call of wait(2) or its kin gave; none if the caller gave no place for it.
+std::optional<int> status_told(EventView event);
 
 }  // namespace friday
