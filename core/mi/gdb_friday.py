@@ -234,6 +234,17 @@ class TypeTable:
         return entry
 
 
+@contextlib.contextmanager
+def no_calls():
+    """gdb calls no function of the program under it, neither one that an expression names nor malloc for what it wants to keep there."""
+    allowed = gdb.parameter("may-call-functions")
+    gdb.execute("set may-call-functions off", to_string=True)
+    try:
+        yield
+    finally:
+        gdb.execute("set may-call-functions %s" % ("on" if allowed else "off"), to_string=True)
+
+
 def type_of(expression):
     """Static type of an expression without side effects; does not read the object itself."""
     try:
@@ -422,7 +433,7 @@ def postfix_steps(text, at):
     if text.startswith("(", at):
         at = matching(text, at)
     else:
-        name = re.compile(r"(?:::)?[$A-Za-z_]\w*").match(text, at)
+        name = re.compile(r"(?:::)?[$A-Za-z_]\w*|'[^']*'").match(text, at)
         at = name.end() if name else -1
     while at >= 0:
         yield at
@@ -521,6 +532,53 @@ def as_value(expression):
         return expression  # told when it is evaluated
 
 
+def calls_by_name(expression):
+    """Whether something stands before a parenthesis that may be a function. A cast to a pointer of an array or a function counts, too."""
+    return re.search(r"[\w>]\s*\(", re.sub(LITERAL, "", expression)) is not None
+
+
+def may_use_operators(expression):
+    """Whether an operator of a class may be meant: a path in the expression leads to an object of one. A name may stand in quotes
+    ('(anonymous namespace)::variable')."""
+    if "c++" not in gdb.execute("show language", to_string=True):
+        return False
+    code = re.sub(r'"(?:\\.|[^"\\])*"', lambda literal: " " * len(literal[0]), expression)
+    for name in re.finditer(r"(?<![\w.>:])(?:(?:::)?[A-Za-z_]\w*|'[^']*')", code):
+        for end in postfix_steps(code, name.start()):
+            try:
+                type = bare(type_of(expression[name.start():end]))
+                if type.code in REFERENCES:
+                    type = bare(type.target())
+                if type.code in (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION):
+                    return True
+            except gdb.error:
+                pass  # the name of a type, a namespace, ...
+    return False
+
+
+def is_refused_call(refusal):
+    return "may-call-functions" in str(refusal)
+
+
+def evaluated(expression):
+    """gdb's own value. To compute with an array that lies in registers, gdb would copy it into memory that it has the program's malloc
+    give: a program that is only read is not changed, so this is refused. Functions run where the expression calls them by name, or by an
+    operator of C++."""
+    if calls_by_name(expression):
+        return gdb.parse_and_eval(expression)
+    try:
+        with no_calls():
+            return gdb.parse_and_eval(expression)
+    except gdb.error as refusal:
+        if not is_refused_call(refusal):
+            raise
+        with no_calls():
+            operators = may_use_operators(expression)
+        if not operators:
+            raise gdb.error("a part of it lies in registers, and gdb would have to copy it into memory that the program allocates")
+    return gdb.parse_and_eval(expression)
+
+
 def is_unknown_name(problem):
     """Whether nothing else need be tried: gdb has searched all symbols for a name in vain, which takes it milliseconds. It translates
     in the scope of the innermost frame, whichever is selected."""
@@ -560,7 +618,8 @@ class Plan(JsonCommand):
         expression = " ".join(argv).strip()
         if not expression:
             raise gdb.GdbError("Usage: -friday-plan EXPR")
-        return dict(in_program(expression, self.planned), expression=expression)
+        with no_calls():
+            return dict(in_program(expression, self.planned), expression=expression)
 
     def planned(self, expression):
         expression = as_value(expression)
@@ -581,14 +640,24 @@ class Plan(JsonCommand):
             except gdb.MemoryError:
                 pass  # gdb 13 follows references here, although it is to read nothing
             except gdb.error as refusal:
-                # To gdb 13 a function written in assembler (getpid) returns nothing, until it is called. Of several things that are
-                # wrong gdb says another one first when it evaluates; what calls nothing can be evaluated to hear it.
-                if not re.search(r"[\w>]\s*\(", re.sub(LITERAL, "", expression)):
-                    gdb.parse_and_eval(expression)
-                elif str(refusal) != "Invalid cast.":
-                    raise
+                self.tell(refusal, expression)
             answer["reason"] = str(problem)
         return answer
+
+    @staticmethod
+    def tell(refusal, expression):
+        """Raises what is wrong with the expression itself; what `whatis` refuses otherwise gdb is left to evaluate."""
+        if is_refused_call(refusal):
+            return
+        if calls_by_name(expression):
+            if str(refusal) == "Invalid cast.":  # to gdb 13 a function written in assembler (getpid) returns nothing, until it is called
+                return
+            raise refusal
+        try:  # of several things that are wrong gdb says another one first when it evaluates
+            gdb.parse_and_eval(expression)
+        except gdb.error as said:
+            if not is_refused_call(said):
+                raise
 
     @staticmethod
     def scope():
@@ -833,7 +902,7 @@ class Value(JsonCommand):
     """-friday-value EXPR"""
 
     def answer(self, argv):
-        value = in_program(" ".join(argv), lambda text: gdb.parse_and_eval(as_value(text)))
+        value = in_program(" ".join(argv), lambda text: evaluated(as_value(text)))
         if value.is_optimized_out:
             raise gdb.error("value has been optimized out")
         if value.type.strip_typedefs().code in (gdb.TYPE_CODE_REF, gdb.TYPE_CODE_RVALUE_REF):
