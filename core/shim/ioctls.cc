@@ -184,22 +184,10 @@ uint64_t ioctl_input_hash(const uint64_t* a) {
   }
 }
 
-const char* ioctl_describe(const uint64_t* a, char* text) {
-  char* to = text;
-  const auto add = [&](const char* words) { while (*words) *to++ = *words++; };
-  const auto hex = [&](uint64_t number) {
-    int shift = 60;
-    while (shift && !(number >> shift)) shift -= 4;
-    for (add("0x"); shift >= 0; shift -= 4) *to++ = "0123456789abcdef"[number >> shift & 15];
-  };
-  add("ioctl request ");
-  hex(a[1] & 0xffffffff);
-  if (uint32_t command = 0; (a[1] & 0xffffffff) == 0x8946 && probed([&] { command = **(const uint32_t**)(a[2] + 16); })) {
-    add(", ethtool command ");
-    hex(command);
-  }
-  *to = 0;
-  return text;
+uint32_t ioctl_command(const uint64_t* a) {
+  uint32_t command = 0;
+  if ((a[1] & 0xffffffff) == 0x8946 /* SIOCETHTOOL */) probed([&] { command = **(const uint32_t**)(a[2] + 16); });
+  return command;
 }
 
 }  // namespace friday::shim

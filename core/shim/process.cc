@@ -310,7 +310,7 @@ long do_clone(CallFrame* frame, ThreadArea* area) {
   if (control.mode != kModeReplay) signals_expect_exit((int)(c.flags & 0xff));
   if (is_vfork(c) && !area->borrowed) return do_vfork(frame, area, c);
   // A process whose memory or descriptors are another's at the same time cannot be told apart from it in a trace.
-  if (control.mode == kModeRecord && c.flags & (kVm | kFiles) && !area->borrowed) trace_end(kEndUnhandled, 56, "clone");
+  if (control.mode == kModeRecord && c.flags & (kVm | kFiles) && !area->borrowed) end_at_call(frame);
   if (control.mode == kModePassThrough && c.flags & kVm && !area->borrowed) return new_thread(frame, area, c);
   if (control.mode == kModeReplay) return fork_replaying(frame, area, c);
   if (control.mode == kModeRecord) return fork_recording(frame, area, c);

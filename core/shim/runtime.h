@@ -159,6 +159,7 @@ bool trace_attach(int fd);          // maps the window and starts writing
 void trace_detach();                // the window is free again
 bool trace_alive();                 // false once there was no room
 void trace_end(format::EndReason reason, int detail, const char* text);
+void end_at_call(const CallFrame* frame);  // one that is not handled: trace_end, with what it was asked to do
 uint64_t kernel_ticks();             // when the time-stamp counter is not the clock
 inline constexpr long kTurnNs = 1000000;  // a holder that others wait for hands over at its next call after this long
 bool elapsed(uint64_t since, long ns);    // `since` in ticks
@@ -366,7 +367,7 @@ struct Block {
 int ioctl_output_bytes(uint64_t code);                       // written at the argument; -1: not known
 bool ioctl_inner_output(const uint64_t* a, Block* inner);    // once it has succeeded; false: not known
 uint64_t ioctl_input_hash(const uint64_t* a);
-const char* ioctl_describe(const uint64_t* a, char* text);   // into 64 bytes: which request, and which command of one that has many
+uint32_t ioctl_command(const uint64_t* a);                   // of a request that has many; 0: none
 
 // ---- special.cc
 // Handles a kSpecial call in both modes; frame->rax becomes the result. True: leave with every register restored.

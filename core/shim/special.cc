@@ -148,7 +148,7 @@ void record_rules(CallFrame* frame, ThreadArea* area) {
     frame->rax = said == kRulesAsBefore ? 0 : (uint64_t)said;
     return;
   }
-  trace_end(kEndUnhandled, (int)frame->rax, call_info(frame->rax).name);
+  end_at_call(frame);
   if (can_leave(area)) leave_at_call();
   pass_through(frame, area);
 }
@@ -188,8 +188,7 @@ bool run_block(CallFrame* frame, ThreadArea* area) {
     const bool filled = !failed(done.result);
     Block inner = {0, 0, true};
     if (filled && (!out.known || (frame->rax == 16 && !ioctl_inner_output(a, &inner)))) {
-      char about[64];
-      trace_end(kEndUnhandled, (int)frame->rax, frame->rax == 16 ? ioctl_describe(a, about) : call_info(frame->rax).name);
+      end_at_call(frame);
       frame->rax = (uint64_t)done.result;
       return true;
     }
@@ -303,6 +302,30 @@ bool another_handler(CallFrame* frame, ThreadArea* area) {
 
 }  // namespace
 
+// What the call is asked to do stands in codes among its arguments, which go into the record as numbers; readers have the names.
+void end_at_call(const CallFrame* frame) {
+  const uint64_t* a = arguments_of(frame);
+  uint64_t codes[2] = {0, 0};
+  switch (frame->rax) {
+    case 16: codes[0] = a[1] & 0xffffffff, codes[1] = ioctl_command(a); break;
+    case 56: codes[0] = a[0] & ~0xffull; break;  // without the exit signal
+    case 72: codes[0] = a[1] & 0xffffffff; break;
+    case 157: case 317: codes[0] = a[0]; break;
+    case 202: codes[0] = a[1] & 127; break;
+    default: return trace_end(kEndUnhandled, (int)frame->rax, call_info(frame->rax).name);
+  }
+  char text[48], *to = text;
+  for (int n = 0; n < (codes[1] ? 2 : 1); n++) {
+    if (n) *to++ = ' ';
+    *to++ = '0', *to++ = 'x';
+    int shift = 60;
+    while (shift && !(codes[n] >> shift)) shift -= 4;
+    for (; shift >= 0; shift -= 4) *to++ = "0123456789abcdef"[codes[n] >> shift & 15];
+  }
+  *to = 0;
+  trace_end(kEndUnhandled, (int)frame->rax, text);
+}
+
 bool special_is_plain(const CallFrame* frame) {
   const uint64_t call = frame->rax;
   if (call == 202) return !futex_inherits(arguments_of(frame));
@@ -375,7 +398,7 @@ bool special_call(CallFrame* frame, ThreadArea* area) {
     case 231: do_exit_group(frame, area); break;
     case 59: case 322: do_exec(frame, area); break;
     default: {
-      trace_end(kEndUnhandled, (int)frame->rax, call_info(frame->rax).name);
+      end_at_call(frame);
       pass_through(frame, area);
     }
   }

@@ -3,11 +3,14 @@
 #include <sys/syscall.h>
 
 #include <array>
+#include <charconv>
 #include <cstring>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "core/shim/call_flags.h"
+#include "core/trace/code_names.h"
 
 namespace friday {
 
@@ -62,9 +65,28 @@ std::string call_text(unsigned number) {
   return name.empty() ? fmt::format("call {}", number) : std::string(name);
 }
 
+namespace {
+
+// "0x8946 0x4b", as an end record has them.
+std::vector<uint64_t> codes_in(std::string_view text) {
+  std::vector<uint64_t> codes;
+  while (text.starts_with("0x")) {
+    uint64_t code = 0;
+    const auto [end, error] = std::from_chars(text.data() + 2, text.data() + text.size(), code, 16);
+    if (error != std::errc{}) break;
+    codes.push_back(code);
+    text.remove_prefix(static_cast<size_t>(end - text.data()));
+    if (text.starts_with(' ')) text.remove_prefix(1);
+  }
+  return codes;
+}
+
+}  // namespace
+
 std::string ended_at_call_text(unsigned number, std::string_view about) {
   const bool filter = number == SYS_prctl || number == SYS_seccomp;
-  const std::string more = about.empty() || about == call_name(number) || about == "unknown" ? "" : fmt::format(", {}", about);
+  const std::string what = about.starts_with("0x") ? code_text(number, codes_in(about)) : std::string(about);
+  const std::string more = what.empty() || what == call_name(number) || what == "unknown" ? "" : fmt::format(", {}", what);
   return fmt::format("recording ended at call {} ({}){}, which {}; the program went on", call_text(number), number, more,
                      filter ? "sets a seccomp filter or its like: that would judge Friday's own calls" : "is not handled");
 }

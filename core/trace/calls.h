@@ -25,8 +25,8 @@ std::span<const CallRule> call_rules();
 // "openat", or "call 437" for a number without a name.
 std::string call_text(unsigned number);
 
-// "recording ended at call ioctl (16), ioctl request 0x8946, ethtool command 0x4b, which is not handled; the program went on". `about` is
-// what the shim said of it: the call's name, or more.
+// "recording ended at call ioctl (16), SIOCETHTOOL, command ETHTOOL_PERQUEUE, which is not handled; the program went on". `about` is what
+// the shim said of it: the call's name, codes among its arguments, or words.
 std::string ended_at_call_text(unsigned number, std::string_view about);
 
 // "SIGTERM", or "signal 99".

@@ -237,7 +237,7 @@ def test_a_recording_that_was_cut_off(recorder, targets):
     """What was recorded repeats; that it is not all the program did is said."""
     recording = recorder.record([targets / "unhandled"], name="it")
     cut = json.loads(recorder.verify(recording, "--json").stdout)["nodes"][0]["cut_off"]
-    assert cut.startswith("recording ended at call seccomp (317), which sets a seccomp filter")
+    assert cut.startswith("recording ended at call seccomp (317), SECCOMP_SET_MODE_FILTER, which sets a seccomp filter")
     assert f"node 0 it: as far as it was recorded: {cut}\n" in recorder.verify(recording).stdout
     whole = recorder.record([targets / "calls"], name="it")
     assert "cut_off" not in json.loads(recorder.verify(whole, "--json").stdout)["nodes"][0]

@@ -5,6 +5,7 @@ import mmap
 import os
 import re
 import signal
+import subprocess
 
 import pytest
 from conftest import wait_until
@@ -95,3 +96,32 @@ def test_memory_that_recorded_processes_share_is_no_notice(recorder, targets, tm
     assert recording.stdout.endswith("SUCCESS\n"), recording
     assert re.findall(r"process (\d+) \(.*?\) is not in this recording", "; ".join(notices())) == [str(os.getpid())], notices()
     recorder.verify(recording)
+
+
+SOCKET_FILE = """
+import fcntl, os, socket
+s = socket.socket(socket.AF_UNIX)
+s.bind("here")
+os.close(fcntl.ioctl(s, 0x89e0))  # SIOCUNIXFILE
+"""
+
+
+@pytest.mark.parametrize(("program", "asked"), [
+    (["unhandled"], "seccomp (317), SECCOMP_SET_MODE_FILTER"),
+    (["unwelcome", "dispatch"], "prctl (157), PR_SET_SYSCALL_USER_DISPATCH"),
+    (["clone_flags", "memory"], "clone (56), CLONE_VM"),
+    (["clone_flags", "descriptors"], "clone (56), CLONE_FILES"),
+    (SOCKET_FILE, "ioctl (16), SIOCPROTOPRIVATE"),
+])
+def test_a_call_that_is_not_handled_is_named(recorder, targets, tmp_path, program, asked):
+    """By what it was asked to do, where that is a code among its arguments."""
+    prefix = ()
+    command = [targets / program[0], *program[1:]]
+    if program == SOCKET_FILE:
+        command, prefix = ["/usr/bin/python3", "-c", program], ["unshare", "--user", "--map-root-user", "--net"]
+        if subprocess.run([*prefix, "true"], capture_output=True).returncode:
+            pytest.skip("machine: it gives this user no network of its own")
+    recording = recorder.record(command, name="it", cwd=tmp_path, prefix=prefix)
+    assert recording.returncode == 0, recording.stderr
+    for said in (recording.stderr, recorder.run([recorder.friday, "info", recording.path]).stdout):
+        assert f"recording ended at call {asked}, " in said, said

@@ -1,4 +1,5 @@
 // Recordings and traces: what is read back, and that damage of any kind becomes an error instead of a crash.
+#include "core/trace/calls.h"
 #include "core/trace/reader.h"
 
 #include <fstream>
@@ -447,6 +448,23 @@ TEST(Recording, NamesNodesByLineageAndRestart) {
   EXPECT_EQ(recording->resolve("3")->value, 3u);
   EXPECT_EQ(recording->resolve("web").error().code, ErrorCode::not_found);
   EXPECT_FALSE(recording->readable_by_others());
+}
+
+// What the shim keeps of the call are numbers; an older shim kept words.
+TEST(Calls, OneThatIsNotHandledIsNamedByWhatItWasAskedToDo) {
+  auto said = [](unsigned call, std::string_view about) {
+    const std::string text = ended_at_call_text(call, about);
+    return text.substr(0, text.find(", which "));
+  };
+  EXPECT_EQ(said(SYS_ioctl, "0x8946 0x4b"), "recording ended at call ioctl (16), SIOCETHTOOL, command ETHTOOL_PERQUEUE");
+  EXPECT_EQ(said(SYS_ioctl, "0x8946 0x7777"), "recording ended at call ioctl (16), SIOCETHTOOL, command of ethtool 0x7777");
+  EXPECT_EQ(said(SYS_ioctl, "0xae01"), "recording ended at call ioctl (16), KVM_CREATE_VM");
+  EXPECT_EQ(said(SYS_ioctl, "0xffffffffffff"), "recording ended at call ioctl (16), request 0xffffffffffff");
+  EXPECT_EQ(said(SYS_futex, "0x2"), "recording ended at call futex (202), FUTEX_FD");
+  EXPECT_EQ(said(SYS_clone, "0x500"), "recording ended at call clone (56), CLONE_VM|CLONE_FILES");
+  EXPECT_EQ(said(SYS_ioctl, "0x"), "recording ended at call ioctl (16)");
+  EXPECT_EQ(said(SYS_mmap, "of a socket"), "recording ended at call mmap (9), of a socket");
+  EXPECT_EQ(said(SYS_openat, "openat"), "recording ended at call openat (257)");
 }
 
 TEST(Recording, FindsTheBuildIdWhereverTheModuleStands) {
