@@ -619,6 +619,11 @@ std::optional<Stop> ReplaySession::handle_shim_trap(ReplayNode& node, ReplayNode
       stop.hits = std::move(*hits);
       return stop;
     }
+    case shim::kTrapDies: {
+      const auto registers = node.registers(id);
+      if (!registers) return fail_node(node, id, registers.error().message);
+      return die(node, thread, c.trap_detail, Addr{registers->rip});
+    }
     case shim::kTrapFailed:
       return fail_node(node, id, fmt::format("{} ({})", std::string(c.text, strnlen(c.text, sizeof c.text)), c.trap_detail));
     default: break;
@@ -685,9 +690,14 @@ std::optional<Stop> ReplaySession::handle_fault(ReplayNode& node, ReplayNode::Th
     resume_thread(node, thread);
     return std::nullopt;
   }
+  return die(node, thread, signal, moved.value_or(Addr{r.rip}));
+}
+
+// A signal ends the program, unless it was raised in what a debugger has the thread do.
+Stop ReplaySession::die(ReplayNode& node, const ReplayNode::Thread& thread, int signal, Addr pc) {
   Stop stop = stop_of(Stop::Kind::signal, node, thread);
   stop.signal = signal;
-  stop.pc = moved.value_or(Addr{r.rip});
+  stop.pc = pc;
   if (thread.detour) return stop;
   const bool recorded = dies_as_recorded(node, signal);
   const uint64_t place = recorded ? place_of_fault(node) : 0;

@@ -154,6 +154,7 @@ class ReplaySession {
   Result<DebugTrap> debug_trap(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct registers, Stop& stop);
   std::optional<Stop> handle_shim_trap(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct& registers);
   std::optional<Stop> handle_fault(ReplayNode& node, ReplayNode::Thread& thread, int signal);
+  Stop die(ReplayNode& node, const ReplayNode::Thread& thread, int signal, Addr pc);
   std::optional<Stop> handle_exit(ReplayNode& node, pid_t tid, int status);
   std::optional<Stop> end_node(ReplayNode& node, ThreadId thread, NodeOutcome outcome);
   Stop fail_node(ReplayNode& node, ThreadId thread, std::string reason);

@@ -106,6 +106,7 @@ enum TrapReason : uint32_t {
   kTrapShared = 14,       // something shared is mapped now (detail 1), or a call has changed contents of such a thing (0)
   kTrapMappingBegins = 10,// a call is about to change mappings in Control::mapping_low .. mapping_high, where something is watched
   kTrapMappingDone = 11,  // and has done so
+  kTrapDies = 15,         // the program has no memory for the frame of its handler: the thread dies of the signal `detail`, where its CallFrame stands
   kTrapOutput = 9,        // the program wrote to a terminal, a log file or a pipe nobody recorded: see Control::output_*
 };
 

@@ -115,15 +115,30 @@ bool on_altstack(const ThreadArea* area, uint64_t rsp) {
   return area->altstack[2] && !(area->altstack[1] & kAutoDisarm) && rsp > area->altstack[0] && rsp <= area->altstack[0] + area->altstack[2];
 }
 
+// Whether the program could store there. In a handler of the shim's the faults that tell it may be blocked: `in_handler`.
+bool writable(uint64_t from, uint64_t to, bool in_handler) {
+  const uint64_t faults = bit(11) | bit(7);
+  if (in_handler) native(14, 1 /* SIG_UNBLOCK */, &faults, 0, 8);  // until the handler returns
+  return from < to && probed([&] {
+    for (uint64_t at = from; at < to; at = (at | 4095) + 1) __atomic_fetch_or((uint8_t*)at, 0, __ATOMIC_RELAXED);
+  });
+}
+
 // Builds the frame for `signal` below the program's stack pointer; the registers in `frame` are what the handler will
 // return to. Afterwards `frame` leads into the handler. Of a fault, `fault` are err, trapno and cr2, and `kernels` as in save_state().
-void enter_handler(CallFrame* frame, ThreadArea* area, int signal, const void* info, const uint64_t* fault = nullptr, uint8_t* kernels = nullptr) {
+// False: the program has no memory there.
+bool build_frame(CallFrame* frame, ThreadArea* area, int signal, const void* info, const uint64_t* fault, uint8_t* kernels) {
   KernelAction action = actions[signal];
+  if (action.flags & kResetHand) {
+    actions[signal].handler = 0;
+    if (control.mode != kModeReplay || synchronous(signal)) install_for(signal);
+  }
   uint64_t top = frame->rsp - 128;
   if ((action.flags & kOnStack) && area->altstack[2] && !on_altstack(area, frame->rsp))
     top = area->altstack[0] + area->altstack[2];
   uint8_t* state = (uint8_t*)((top - state_size(state_mask()) - 4) & ~63ull);
   SignalFrame* f = (SignalFrame*)((((uint64_t)state - sizeof(SignalFrame)) & ~15ull) - 8);
+  if (!writable((uint64_t)f, (uint64_t)state + state_size(state_mask()) + 4, kernels)) return false;
   memset(f, 0, sizeof *f);
   save_state(state, kernels);
   clear_state(kernels);
@@ -151,11 +166,45 @@ void enter_handler(CallFrame* frame, ThreadArea* area, int signal, const void* i
   if (area->waited) area->signal_mask = area->call_mask;
   area->waited = 0;
   area->signal_mask = (area->signal_mask | action.mask | (action.flags & kNoDefer ? 0 : bit(signal))) & ~(bit(9) | bit(19));
-  if (action.flags & kResetHand) {
-    actions[signal].handler = 0;
-    if (control.mode != kModeReplay || synchronous(signal)) install_for(signal);
-  }
   if (control.mode != kModeReplay) set_kernel_mask(area);
+  return true;
+}
+
+void let_it_kill(int signal) {
+  KernelAction fatal = {0, kRestorer, (uint64_t)friday_signal_return, 0};
+  native(13, signal, &fatal, 0, 8);
+}
+
+// At replay the trace is only read.
+void note_fault(uint64_t rip) {
+  if (control.mode != kModeRecord) return;
+  trace_header()->faulted_at = rip;
+  trace_header()->running = kFaulted;
+  if (group_member() && !me()->frame) robust_publish(me());
+}
+
+// The thread dies of SIGSEGV, where `frame` stands. `again`: it comes to it by itself.
+void die(CallFrame* frame, ThreadArea* area, const void* info, bool again) {
+  let_it_kill(11);
+  note_fault(frame->rip);
+  if (control.mode == kModeReplay) {
+    frame->full = 1;
+    area->frame = frame;
+    for (;;) trap(kTrapDies, 11);
+  }
+  if (!again) native(297 /* rt_tgsigqueueinfo */, native(39), native(186), 11, info);
+}
+
+// As build_frame(). If there is no place for the frame, what the kernel does (force_sigsegv() of kernel/signal.c): the thread gets SIGSEGV
+// instead, for which it may have a stack of its own. If that has no place either, or it was that signal, the thread dies of it: false.
+bool enter_handler(CallFrame* frame, ThreadArea* area, int signal, const void* info, const uint64_t* fault = nullptr, uint8_t* kernels = nullptr) {
+  if (build_frame(frame, area, signal, info, fault, kernels)) return true;
+  constexpr int kByKernel = 0x80;  // SI_KERNEL
+  const int forced[32] = {11, 0, kByKernel};
+  const bool handled = signal != 11 && actions[11].handler > 1 && !(area->signal_mask & bit(11));
+  if (handled && build_frame(frame, area, 11, forced, fault, kernels)) return true;
+  die(frame, area, forced, fault && signal == 11);
+  return false;
 }
 
 SpinPoint point_of(const SignalContext& c) {
@@ -224,11 +273,6 @@ void on_signal(int signal, void* info, void* context) {
   if (!area->frame) look_for_spin(area, (UserContext*)context);
 }
 
-void let_it_kill(int signal) {
-  KernelAction fatal = {0, kRestorer, (uint64_t)friday_signal_return, 0};
-  native(13, signal, &fatal, 0, 8);
-}
-
 // The shim read where a pointer of the program leads, and it leads nowhere (runtime.h, probed()).
 bool leave_probe(const ThreadArea* area, SignalContext& c) {
   if (!area->probe || !in_shim(c.rip)) return false;
@@ -236,14 +280,6 @@ bool leave_probe(const ThreadArea* area, SignalContext& c) {
   c.rbx = p.rbx, c.rbp = p.rbp, c.r12 = p.r12, c.r13 = p.r13, c.r14 = p.r14, c.r15 = p.r15;
   c.rsp = p.rsp, c.rip = p.rip, c.rax = 1;
   return true;
-}
-
-// At replay the trace is only read.
-void note_fault(uint64_t rip) {
-  if (control.mode != kModeRecord) return;
-  trace_header()->faulted_at = rip;
-  trace_header()->running = kFaulted;
-  if (group_member() && !me()->frame) robust_publish(me());
 }
 
 uint64_t exit_signals;  // by which children tell of their end, other than SIGCHLD
@@ -346,7 +382,7 @@ void on_fault(int signal, void* info, void* context) {
   const bool page_fault = c.trapno == 14;
   uint64_t fault[3] = {page_fault ? error_code(c.err, info) : c.err, c.trapno, page_fault ? c.cr2 : 0};
   // The kernel restores extended state from its own frame on our return.
-  enter_handler(&frame, area, signal, info, fault, (uint8_t*)c.fpstate);
+  if (!enter_handler(&frame, area, signal, info, fault, (uint8_t*)c.fpstate)) return;
   copy_registers(c, &frame);
   // At replay the kernel's mask stays empty: the program's own is only kept in the area.
   if (control.mode != kModeReplay) ((UserContext*)context)->mask = resting_mask(area);

@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 #include "check.h"
 
@@ -12,11 +13,23 @@ static void* exit_here(void* unused) {
 
 static void on_signal(int signal) { (void)signal; }
 
-// The handler finds no place for its frame.
-static int without_a_stack(int divides) {
-  signal(SIGSEGV, on_signal);
-  signal(SIGFPE, on_signal);
-  if (divides) __asm__ volatile("mov $4096, %%rsp; xor %%ecx, %%ecx; xor %%edx, %%edx; div %%ecx" : : "a"(1) : "rcx", "rdx", "memory");
+static void on_spare_stack(int signal, siginfo_t* info, void* context) {
+  (void)signal, (void)context;
+  _exit(info->si_code == SI_KERNEL && !info->si_addr ? 45 : 46);
+}
+
+// A handler finds no place for its frame, where the stack pointer leads nowhere: of a store, a division, an instruction that is none, or a signal
+// that was sent. With `spare` SIGSEGV has a stack of its own.
+static int without_a_stack(const char* how, int spare) {
+  static char stack[65536];
+  const stack_t spare_stack = {.ss_sp = stack, .ss_size = sizeof stack};
+  const struct sigaction plain = {.sa_handler = on_signal}, on_stack = {.sa_sigaction = on_spare_stack, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+  CHECK(sigaltstack(&spare_stack, NULL) == 0 && sigaction(SIGSEGV, spare ? &on_stack : &plain, NULL) == 0);
+  CHECK(sigaction(SIGFPE, &plain, NULL) == 0 && sigaction(SIGILL, &plain, NULL) == 0 && sigaction(SIGUSR1, &plain, NULL) == 0);
+  const long pid = getpid();
+  if (!strcmp(how, "divide")) __asm__ volatile("mov $4096, %%rsp; xor %%ecx, %%ecx; xor %%edx, %%edx; div %%ecx" : : "a"(1) : "rcx", "rdx", "memory");
+  else if (!strcmp(how, "illegal")) __asm__ volatile("mov $4096, %%rsp; ud2" : : : "memory");
+  else if (!strcmp(how, "sent")) __asm__ volatile("mov $4096, %%rsp; syscall" : : "a"((long)SYS_kill), "D"(pid), "S"(SIGUSR1) : "rcx", "r11", "memory");
   else __asm__ volatile("mov $4096, %%rsp; movl $1, 16" : : : "memory");
   __builtin_unreachable();
 }
@@ -28,7 +41,7 @@ int main(int argc, char** argv) {
   fflush(stdout);
   for (int i = 0; i < 1000; i++) CHECK(getppid() > 0);
   if (strcmp(how, "fault") == 0) *(volatile int*)16 = 1;
-  if (strcmp(how, "stack") == 0 || strcmp(how, "stack divide") == 0) return without_a_stack(how[5] == ' ');
+  if (strcmp(how, "stack") == 0) return without_a_stack(argc > 2 ? argv[2] : "store", argc > 3);
   if (strcmp(how, "abort") == 0) abort();
   if (strcmp(how, "term") == 0) kill(getpid(), SIGTERM);
   if (strcmp(how, "kill") == 0) kill(getpid(), SIGKILL);
