@@ -1,0 +1,110 @@
+"""Programs of MPI, four processes that wait for each other by spinning on shared memory, on two processors or fewer: with messages, and
+with one-sided transfers into windows. Recorded under MPICH and OpenMPI, each in bounded time, and verified."""
+
+import re
+import subprocess
+
+import pytest
+from programs import need
+
+pytestmark = [pytest.mark.full, pytest.mark.limit(240)]
+
+PROGRAM = r"""
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int rank, size;
+static void check(int holds) { if (!holds) MPI_Abort(MPI_COMM_WORLD, 1); }
+
+static void messages(void) {
+  enum { kMany = 1 << 18 };  // more than is copied through shared memory
+  const int before = (rank + size - 1) % size, behind = (rank + 1) % size;
+  int *many = malloc(kMany * sizeof(int)), sum, seen;
+  for (int round = 0; round < 20; round++) {
+    for (int i = 0; i < kMany; i++) many[i] = rank * 1000 + round;
+    MPI_Sendrecv_replace(many, round % 4 ? 1 : kMany, MPI_INT, behind, 0, before, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    check(many[0] == before * 1000 + round && many[kMany - 1] == (round % 4 ? rank : before) * 1000 + round);
+    if (rank == 0) MPI_Send(&round, 1, MPI_INT, behind, 1, MPI_COMM_WORLD);
+    MPI_Recv(&seen, 1, MPI_INT, before, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (rank) MPI_Send(&seen, 1, MPI_INT, behind, 1, MPI_COMM_WORLD);
+    MPI_Allreduce(&many[0], &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    check(seen == round && sum == 6000 + size * round);
+  }
+}
+
+static void transfers(int own_memory) {
+  int *base = malloc(size * sizeof(int)), got;
+  MPI_Win window;
+  if (own_memory) MPI_Win_create(base, size * sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+  else MPI_Win_allocate(size * sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &base, &window);
+  memset(base, 0, size * sizeof(int));
+  MPI_Win_fence(0, window);
+  for (int round = 1; round <= 10; round++) {
+    const int mine = rank * 100 + round;
+    for (int to = 0; to < size; to++) MPI_Put(&mine, 1, MPI_INT, to, rank, 1, MPI_INT, window);
+    MPI_Win_fence(0, window);
+    for (int from = 0; from < size; from++) check(base[from] == from * 100 + round);
+    MPI_Get(&got, 1, MPI_INT, (rank + 1) % size, (rank + 2) % size, 1, MPI_INT, window);
+    MPI_Win_fence(0, window);
+    check(got == (rank + 2) % size * 100 + round);
+  }
+  MPI_Win_free(&window);
+}
+
+int main(int argc, char **argv) {
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (!strcmp(argv[1], "messages")) messages();
+  else transfers(!strcmp(argv[1], "created window"));
+  printf("rank %d of %d is done\n", rank, size);
+  MPI_Finalize();
+  return 0;
+}
+"""
+PACKAGES = {"mpich": ["mpich", "libmpich-dev"], "openmpi": ["openmpi-bin", "libopenmpi-dev"]}
+DONE = [f"rank {rank} of 4 is done" for rank in range(4)]
+
+
+@pytest.fixture
+def run_mpi(recorder, tmp_path):
+    """run_mpi(WHICH, PROGRAM'S ARGUMENT, OPTIONS of mpirun): the recording."""
+    def run(which, what, *options):
+        need(*PACKAGES[which])
+        program = tmp_path / which
+        subprocess.run([f"mpicc.{which}", "-O1", "-x", "c", "-o", program, "-"], input=PROGRAM, text=True, check=True, timeout=60)
+        if which == "openmpi":
+            options = ("--oversubscribe", *options)
+        root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        recording = recorder.record([f"mpirun.{which}", *options, "-np", "4", program, what], name="mpi", env=root, timeout=90)
+        assert recording.returncode == 0 and sorted(recording.stdout.splitlines()) == DONE, recording
+        return recording
+    return run
+
+
+@pytest.mark.parametrize("what", ["messages", "window", "created window"])
+def test_mpich(recorder, run_mpi, what):
+    recording = run_mpi("mpich", what)
+    assert "recording ended" not in recording.stderr, recording.stderr
+    recorder.verify(recording)
+    recorder.verify(recording, "--sync", "causal")
+
+
+# Into memory that the program has allocated itself OpenMPI's component `rdma` writes with process_vm_writev; its other ones do not.
+@pytest.mark.parametrize(("what", "options"), [("messages", ()), ("window", ()), ("created window", ("--mca", "osc", "^rdma"))])
+def test_openmpi(recorder, run_mpi, what, options):
+    recording = run_mpi("openmpi", what, *options)
+    assert "recording ended" not in recording.stderr, recording.stderr
+    recorder.verify(recording)
+    recorder.verify(recording, "--sync", "causal")
+
+
+def test_openmpi_that_writes_into_other_processes(recorder, run_mpi):
+    """The ranks run to their end; the recording of each ends at the call by its name, and is good up to there."""
+    recording = run_mpi("openmpi", "created window")
+    ended = re.findall(r"recording ended at call (\w+)", recording.stderr)
+    assert ended and set(ended) == {"process_vm_writev"}, recording.stderr
+    assert re.search(r"process \d+ has written into its memory \(process_vm_writev\)", recording.stderr), recording.stderr
+    recorder.verify(recording)
