@@ -85,10 +85,18 @@ bool has_timeout(const uint64_t* a) {
 // System V IPC: include/uapi/linux/ipc.h, sem.h, shm.h, msg.h.
 uint64_t hash_control(uint64_t command, uint64_t address, uint64_t size) { return (command & 0xff) == 1 /* IPC_SET */ ? hash_at(address, size, 0) : 0; }
 
+// SETALL reads one short a semaphore. How many the set has no kernel can be asked at replay, so the upper bits of the hash say it. What the
+// program may set but not look at is compared in its first one.
 uint64_t hash_semctl(const uint64_t* a) {
-  if ((a[2] & 0xff) != 17 /* SETALL: one short a semaphore */) return hash_control(a[2], a[3], 104);
-  // How many semaphores the set has no kernel can be asked at replay: the first one stands for all.
-  return hash_at(a[3], 2, 0);
+  constexpr unsigned kCountAt = 48;
+  constexpr uint64_t kMostSemaphores = 0xffff;
+  if ((a[2] & 0xff) != 17 /* SETALL */) return hash_control(a[2], a[3], 104);
+  uint64_t about[13] = {};  // struct semid64_ds
+  if (control.mode == kModeReplay) about[10] = replay_peek()->input_hash >> kCountAt;
+  else if (failed(native(66, a[0], 0, 2 /* IPC_STAT */, about))) about[10] = 1;
+  if (!about[10]) about[10] = kMostSemaphores;  // at replay of kUnreadable
+  const uint64_t count = min(about[10] /* sem_nsems */, kMostSemaphores);
+  return (hash_at(a[3], 2 * count, 0) & ((1ull << kCountAt) - 1)) | count << kCountAt;
 }
 
 uint64_t hash_keyctl(const uint64_t* a) {

@@ -214,13 +214,13 @@ static void ownership(void) {
 }
 
 static void messages(void) {
-  const int shared = shmget(IPC_PRIVATE, 4096, 0600), queue = msgget(IPC_PRIVATE, 0600), set = semget(IPC_PRIVATE, 1, 0600);
+  const int shared = shmget(IPC_PRIVATE, 4096, 0600), queue = msgget(IPC_PRIVATE, 0600), set = semget(IPC_PRIVATE, 3, 0600);
   struct shmid_ds about;
   CHECK(shared >= 0 && queue >= 0 && set >= 0 && shmctl(shared, IPC_STAT, &about) == 0);
   syscall(SYS_shmctl, -1, IPC_SET, bytes(0));
   syscall(SYS_msgctl, -1, IPC_SET, bytes(0));
   syscall(SYS_semctl, -1, 0, IPC_SET, bytes(0));
-  syscall(SYS_semctl, set, 0, SETALL, bytes(0));
+  syscall(SYS_semctl, set, 0, SETALL, bytes(4));  // the last of them
   syscall(SYS_semop, -1, bytes(4), 1);
   syscall(SYS_semtimedop, -1, bytes(4), 1, NULL);
   syscall(SYS_msgsnd, -1, bytes(8), 1, 0);

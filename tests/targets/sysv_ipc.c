@@ -30,6 +30,7 @@ static void semaphores(void) {
   struct semid_ds about;
   struct seminfo info;
   CHECK(semctl(set, 0, SETALL, (union semun){.array = values}) == 0);
+  CHECK(semctl(set, 0, SETALL, (union semun){.array = (unsigned short*)16}) == -1 && errno == EFAULT);
   CHECK(semctl(set, 0, GETALL, (union semun){.array = got}) == 0 && memcmp(values, got, sizeof got) == 0);
   CHECK(semctl(set, 3, GETVAL) == 65 && semctl(set, 3, SETVAL, (union semun){.val = 66}) == 0 && semctl(set, 3, GETVAL) == 66);
   CHECK(semctl(set, 0, IPC_STAT, (union semun){.buf = &about}) == 0 && about.sem_nsems == 5 && (about.sem_perm.mode & 0777) == 0600);
