@@ -129,6 +129,7 @@ int run_record(const RecordOptions& options) {
   }
   launch.shim = library_directory() + "/friday-shim.so";
   launch.own_process_groups = !options.group.empty();
+  if (!options.quiet) launch.tell = [](const std::string& news) { say(stderr, "friday: {}\n", news); };
   auto result = run_group(group, launch);
   if (!result) return complain("record", result.error());
   if (!options.quiet) print_summary(options, *result);
@@ -149,7 +150,7 @@ void add_record_command(CLI::App& app, int* status) {
   command->add_flag("--strict", options->strict, "End the whole group when a program makes a call that is not handled");
   command->add_option("--max-size", options->max_size, "End the recording when its traces take this much of the disk (500M, 20G); the programs go on");
   command->add_flag("--no-compress", options->no_compress, "Do not compress what the programs have left behind");
-  command->add_flag("-q,--quiet", options->quiet, "Print nothing at the end");
+  command->add_flag("-q,--quiet", options->quiet, "Say nothing of the recording, also at its end");
   command->add_flag("--no-patch", options->catch_all, "Patch no call sites: every call goes through Syscall User Dispatch (slow; for tests)");
   command->add_flag("--state-hash{16}", options->state_every, "Keep a hash of the program's state at every 16th call of a thread, or every N-th (--state-hash=N)")
       ->check(CLI::Range(1u, 1000000u));

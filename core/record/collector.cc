@@ -352,12 +352,21 @@ Result<void> Collector::serve(int timeout_ms, int extra_fd) {
 }
 
 void Collector::tell_outsiders() {
-  for (const Outsider& outsider : outsiders_.take())
-    for (const auto& node : nodes_) {
-      if (!outsider.sharers.contains(node->pid)) continue;
-      node->outsiders_notice += (node->outsiders_notice.empty() ? "" : "; ") + outsider.text;
-      if (!node->closed) describe_soon(*node);
-    }
+  const Outsiders::Found found = outsiders_.take();
+  for (const auto& node : nodes_) {
+    for (const Outsider& outsider : found.outsiders)
+      if (outsider.sharers.contains(node->pid)) add_notice(*node, outsider.text);
+    for (const KeptToken& kept : found.kept)
+      if (kept.holder == node->pid && !node->closed && !(kept.runs && !node->shim_notice.empty())) {
+        add_notice(*node, kept.text);
+        news_.push_back(kept.text);
+      }
+  }
+}
+
+void Collector::add_notice(Node& node, const std::string& text) {
+  node.outsiders_notice += (node.outsiders_notice.empty() ? "" : "; ") + text;
+  if (!node.closed) describe_soon(node);
 }
 
 // What another process stored is not in the trace of the one that was written to.
@@ -410,6 +419,7 @@ void Collector::handle(Node& node) {
     case shim::kReached: note_reached(node, request.detail); break;
     case shim::kNotice:
       node.shim_notice = bounded_text(request.text, sizeof request.text);
+      news_.push_back(fmt::format("node {} {}: {}", node.id, node.origin.name, node.shim_notice));
       write_description(node);
       break;
     case shim::kEnding:

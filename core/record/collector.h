@@ -3,7 +3,7 @@
 // files by themselves, so killing the collector or a program loses nothing that was stored.
 //
 // One thread, one poll loop, and two of low priority: one compresses what the programs have left behind (packer.h), the other looks
-// for unrecorded processes that write to the programs' memory (outsiders.h).
+// for unrecorded processes that write to the programs' memory (outsiders.h), and for recorded ones that keep others waiting.
 // Nothing here is on the path of a recorded system call.
 #pragma once
 
@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.h"
@@ -77,6 +78,8 @@ class Collector {
   // Processes that got no trace, and why the first of them got none.
   size_t left_out() const { return left_out_; }
   const std::string& left_out_because() const { return left_out_because_; }
+  // What somebody should know while the programs run, since the last time.
+  std::vector<std::string> take_news() { return std::exchange(news_, {}); }
   // What this machine made worse than it could be; complete after finish().
   std::vector<std::string> notices() const;
   std::vector<NodeSummary> summaries() const;
@@ -104,6 +107,7 @@ class Collector {
   void describe_soon(Node& node);
   void do_due();
   void tell_outsiders();
+  void add_notice(Node& node, const std::string& text);
   void note_reached(const Node& by, pid_t pid);
   void write_description(Node& node);
 
@@ -121,7 +125,7 @@ class Collector {
   uint64_t sharing_ = 0;   // its session
   Outsiders outsiders_;
   bool must_stop_ = false;
-  std::vector<std::string> notices_;
+  std::vector<std::string> notices_, news_;
   size_t left_out_ = 0;
   std::string left_out_because_;
 };

@@ -186,19 +186,25 @@ class Group {
   }
 
  private:
+  Result<void> serve(int timeout_ms, int signals) {
+    FRIDAY_TRY_VOID(collector_.serve(timeout_ms, signals));
+    for (const std::string& news : collector_.take_news()) options_.tell(news);
+    return {};
+  }
+
   Result<LaunchResult> loop(int signals) {
     start_ = Clock::now();
     while (true) {
       FRIDAY_TRY_VOID(start_due());
       if (done()) break;
-      FRIDAY_TRY_VOID(collector_.serve(next_timeout(), signals));
+      FRIDAY_TRY_VOID(serve(next_timeout(), signals));
       take_signals(signals);
       reap();
       decide();
     }
     // Processes that outlive their parents (daemons) are recorded to their end.
     while (collector_.alive() && stop_level_ < 2) {
-      FRIDAY_TRY_VOID(collector_.serve(200, signals));
+      FRIDAY_TRY_VOID(serve(200, signals));
       take_signals(signals);
       reap();
       if (stop_level_ == 1) stop_orphans();
@@ -206,7 +212,7 @@ class Group {
     // Killed: children and daemons too, and nobody is left who still stores into a trace.
     for (const auto killed = Clock::now(); stop_level_ == 2 && collector_.alive() && Clock::now() - killed < kLongestDeath;) {
       for (pid_t pid : collector_.live_pids()) ::kill(pid, SIGKILL);
-      FRIDAY_TRY_VOID(collector_.serve(20, signals));
+      FRIDAY_TRY_VOID(serve(20, signals));
       reap();
     }
     LaunchResult result;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <csignal>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -34,6 +35,8 @@ struct LaunchOptions {
   std::string shim;             // path of friday-shim.so
   // Programs of a group file are the recorder's: it stops them. Otherwise one program runs as if its caller had called it directly.
   bool own_process_groups = false;
+  // Told at once what somebody should know while the programs run, such as that one keeps others waiting.
+  std::function<void(const std::string&)> tell = [](const std::string&) {};
 };
 
 struct LaunchResult {

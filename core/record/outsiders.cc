@@ -6,24 +6,26 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <map>
 
 #include <fmt/format.h>
 
 #include "core/base/background.h"
-#include "core/base/files.h"
+#include "core/record/proc_files.h"
 
 namespace friday {
 
 namespace {
 
 using std::chrono::milliseconds;
-constexpr milliseconds kTick{250};      // to see that something new is shared
+constexpr milliseconds kTick{1000 / Standstill::kLooksPerSecond};  // also to see that something new is shared
 constexpr milliseconds kLongest{30000};  // between two looks
 
 // The objects of a TokenArea by what /proc/PID/maps says of them.
@@ -84,20 +86,6 @@ Mapped mapped_in(pid_t pid, const Objects& objects, uint64_t tokens_inode) {
   return found;
 }
 
-// The number that the process has for itself, as nodes are described.
-pid_t own_number(pid_t pid) {
-  const std::string status = read_file(fmt::format("/proc/{}/status", pid)).value_or("");
-  const size_t line = status.find("\nNSpid:"), end = status.find('\n', line + 1);
-  if (line == std::string::npos || end == std::string::npos) return pid;
-  return atoi(status.c_str() + status.find_last_of(" \t", end));
-}
-
-std::string name_of(pid_t pid) {
-  std::string name = read_file(fmt::format("/proc/{}/comm", pid)).value_or("?");
-  if (name.ends_with('\n')) name.pop_back();
-  return name;
-}
-
 }  // namespace
 
 Outsiders::~Outsiders() {
@@ -124,11 +112,11 @@ bool Outsiders::start(int tokens) {
   return thread_.joinable();
 }
 
-std::vector<Outsider> Outsiders::take() {
+Outsiders::Found Outsiders::take() {
   std::lock_guard lock(guard_);
   uint64_t times;
   (void)!::read(told_.get(), &times, sizeof times);
-  return std::exchange(found_, {});
+  return {std::exchange(found_, {}), std::exchange(kept_, {})};
 }
 
 void Outsiders::run() {
@@ -136,6 +124,10 @@ void Outsiders::run() {
   milliseconds wait = kTick, left{0};
   std::unique_lock lock(guard_);
   while (!wake_.wait_for(lock, kTick, [this] { return ends_; })) {
+    if (auto kept = standstill_.look(*area_); !kept.empty()) {
+      std::ranges::move(kept, std::back_inserter(kept_));
+      tell();
+    }
     const uint32_t objects = __atomic_load_n(&area_->objects, __ATOMIC_ACQUIRE);
     if (objects == 0) continue;
     if (objects != seen) wait = kTick, left = milliseconds{0};
@@ -169,10 +161,14 @@ void Outsiders::look() {
     if (with == sharers.end() || !known_.insert(who).second) continue;
     std::lock_guard lock(guard_);
     found_.push_back({fmt::format("process {} ({}) is not in this recording and can write to {}, which this one has mapped: what it stores there is "
-                                  "not in the recording; record it too, in the same group", who.first, name_of(who.first), path), with->second});
-    const uint64_t once = 1;
-    (void)!write(told_.get(), &once, sizeof once);
+                                  "not in the recording; record it too, in the same group", who.first, process_name(who.first), path), with->second});
+    tell();
   }
+}
+
+void Outsiders::tell() {
+  const uint64_t once = 1;
+  (void)!write(told_.get(), &once, sizeof once);
 }
 
 }  // namespace friday

@@ -2,7 +2,7 @@
 // segments mapped for writing. What they store is in no trace, so whoever reads the recording is told.
 //
 // A thread of its own looks through /proc when something new is shared and then less and less often. It sees what this user
-// may see, and only processes that live when it looks.
+// may see, and only processes that live when it looks. Four times a second it also looks whether those that share memory stand still (standstill.h).
 #pragma once
 
 #include <sys/types.h>
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/base/fd.h"
+#include "core/record/standstill.h"
 #include "core/shim/shim_abi.h"
 
 namespace friday {
@@ -37,11 +38,16 @@ class Outsiders {
   // Readable when take() has something.
   int wake_fd() const { return told_.get(); }
   // What was found since the last time; each process and thing once.
-  std::vector<Outsider> take();
+  struct Found {
+    std::vector<Outsider> outsiders;
+    std::vector<KeptToken> kept;
+  };
+  Found take();
 
  private:
   void run();
   void look();
+  void tell();  // with the guard
 
   const shim::TokenArea* area_ = nullptr;
   uint64_t tokens_inode_ = 0;
@@ -49,6 +55,8 @@ class Outsiders {
   std::mutex guard_;
   std::condition_variable wake_;
   std::vector<Outsider> found_;
+  std::vector<KeptToken> kept_;
+  Standstill standstill_;  // of the thread alone
   UniqueFd told_;
   bool ends_ = false;
   std::thread thread_;

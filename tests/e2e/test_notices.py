@@ -51,6 +51,25 @@ def test_a_loop_that_keeps_others_waiting_is_named(counting, recorder):
     assert " yield " not in events and "clone" in events
 
 
+def test_a_process_that_keeps_others_waiting_is_named(recorder, targets, tmp_path):
+    """While they wait, though it can do nothing about it: it is stopped. Then it goes on, and so do they."""
+    computes = tmp_path / "computes"
+    running = recorder.start_record([targets / "keeps_turn", computes], name="it")
+    wait_until(lambda: computes.exists() and computes.read_text().endswith("\n"), "it does not compute")
+    pid = int(computes.read_text())
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        description = running.recording / "nodes" / "1" / "node.json"
+        wait_until(lambda: description.exists() and json.loads(description.read_text()).get("notice"), "nothing was said", seconds=40)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    recording = recorder.finish_record(running)
+    assert recording.returncode == 0 and recording.stdout == "SUCCESS\n", recording
+    sentence = rf"process {pid} \(keeps_turn\), thread {pid}, has kept process \d+ \(keeps_turn\) waiting for 4 seconds .*it is stopped: `kill -CONT {pid}`"
+    assert len(re.findall(sentence, recording.stderr)) == 2, recording.stderr  # at once, and at the end
+    recorder.verify(recording)
+
+
 def test_memory_that_an_unrecorded_process_writes(recorder, targets, tmp_path):
     """It is named, and what it stored is not taken for what the program did: its replay diverges."""
     path = tmp_path / "shared"

@@ -1,0 +1,87 @@
+#include "core/record/standstill.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "core/record/proc_files.h"
+#include "core/shim/token_protocol.h"
+
+namespace friday {
+
+namespace {
+
+struct NoSystem {};
+using Token = shim::GroupToken<NoSystem>;
+
+template <typename T>
+T read(const T& word) {
+  return __atomic_load_n(&word, __ATOMIC_RELAXED);
+}
+
+struct Process {
+  pid_t own = 0, thread = 0;
+  std::optional<pid_t> here;  // its number in this namespace, if it can be seen
+  char state = 0;             // of the thread that ran last
+
+  Process(const shim::TokenMember& member)
+      : own(static_cast<pid_t>(read(member.pid))), thread(static_cast<pid_t>(read(member.tid))), here(find_process(own, read(member.pid_namespace))) {
+    if (here) state = thread_state(*here, *here == own && thread ? thread : *here);
+  }
+  bool is_stopped() const { return state == 'T' || state == 't'; }
+  std::string text() const { return here ? fmt::format("process {} ({})", *here, process_name(*here)) : fmt::format("process {} of another PID namespace", own); }
+};
+
+// Members that wait in `group`, the first of them first.
+std::vector<uint32_t> waiting_in(const shim::TokenArea& area, const shim::TokenGroup& group) {
+  constexpr size_t kMost = 8;
+  std::vector<uint32_t> found;
+  for (uint32_t at = read(group.first); at && at < shim::kMaxMembers && found.size() < kMost; at = read(area.member[at].next)) found.push_back(at);
+  return found;
+}
+
+std::string advice(const Process& holder) {
+  const pid_t pid = holder.here.value_or(holder.own);
+  switch (holder.state) {
+    case 'T': return fmt::format("it is stopped: `kill -CONT {}` lets it go on", pid);
+    case 't': return "a debugger has stopped it: let it go on there";
+    case 'R': return fmt::format("it runs and makes no call: see with `gdb -p {}` where, and have it make one, such as sched_yield(2), while it waits", pid);
+    case 'Z': case 'X': case 0: return holder.here ? "it has ended: end those that wait for it" : "it cannot be seen from here";
+    default: return fmt::format("it sleeps in the kernel: see with `gdb -p {}` where", pid);
+  }
+}
+
+}  // namespace
+
+std::vector<KeptToken> Standstill::look(const shim::TokenArea& area) {
+  std::vector<KeptToken> found;
+  const uint32_t groups = std::min(__atomic_load_n(&area.groups, __ATOMIC_ACQUIRE), shim::kMaxGroups - 1);
+  for (uint32_t number = 1; number <= groups; number++) {
+    const shim::TokenGroup& group = area.group[number];
+    const uint32_t state = read(group.state), waiting = read(group.waiting);
+    const uint64_t turn = read(group.turn);
+    if (read(group.forward) || !waiting || (state & ~Token::kWho) != Token::kHeld) {
+      seen_.erase(number);
+      continue;
+    }
+    Seen& seen = seen_[number];
+    seen.looks = seen.state == state && seen.turn == turn ? seen.looks + 1 : 0;
+    seen.state = state;
+    seen.turn = turn;
+    const uint32_t member = state & Token::kWho;
+    if (seen.looks < kSeconds * kLooksPerSecond || member >= shim::kMaxMembers || told_.contains(member)) continue;
+    const Process holder(area.member[member]);
+    // All of them have been stopped together, by whoever wanted that.
+    const auto waiters = waiting_in(area, group);
+    const auto runs = std::find_if(waiters.begin(), waiters.end(), [&](uint32_t n) { return !Process(area.member[n]).is_stopped(); });
+    if (runs == waiters.end()) continue;
+    told_.insert(member);
+    const std::string thread = holder.thread && holder.here == holder.own ? fmt::format(", thread {},", holder.thread) : "";
+    const std::string more = waiting > 1 ? fmt::format(" and {} more", waiting - 1) : "";
+    found.push_back({fmt::format("{}{} has kept {}{} waiting for {} seconds (they share memory, so that one of them runs at a time): {}", holder.text(), thread,
+                                 Process(area.member[*runs]).text(), more, kSeconds, advice(holder)), holder.own, holder.state == 'R'});
+  }
+  return found;
+}
+
+}  // namespace friday

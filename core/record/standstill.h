@@ -1,0 +1,41 @@
+// Whether processes that share memory stand still: of them one runs at a time, the one that has their group's token (shim_abi.h TokenGroup),
+// and it has kept it over several looks while others wait for it. Neither the holder nor who waits has a part in finding that: it may
+// be stopped, or what the shim does about it may not work. So it is seen from outside, and told once for each holder.
+//
+// It reads words that others change meanwhile, without a lock: a sentence may name a waiter that waits no more.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/shim/shim_abi.h"
+
+namespace friday {
+
+struct KeptToken {
+  std::string text;  // a sentence for people
+  pid_t holder;      // by the number that the process has for itself
+  bool runs;         // it may have said so itself, and where it is (core/shim/spin.cc)
+};
+
+class Standstill {
+ public:
+  static constexpr unsigned kLooksPerSecond = 4, kSeconds = 4;  // how often look() is to be called; when it is long
+
+  // What this look is the first to find.
+  std::vector<KeptToken> look(const shim::TokenArea& area);
+
+ private:
+  struct Seen {
+    uint32_t state = 0;
+    uint64_t turn = 0;
+    unsigned looks = 0;  // at which others waited in this turn, one after the other
+  };
+  std::map<uint32_t, Seen> seen_;  // by group
+  std::set<uint32_t> told_;        // members
+};
+
+}  // namespace friday

@@ -1,0 +1,125 @@
+// Processes that keep a token while others wait for it: who is named, when, and what is said to do.
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "core/record/proc_files.h"
+#include "core/record/standstill.h"
+
+namespace friday {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr uint32_t kHeld = 1u << 30, kLent = 2u << 30;
+constexpr unsigned kLong = Standstill::kSeconds * Standstill::kLooksPerSecond;
+
+class StandstillTest : public testing::Test {
+ protected:
+  StandstillTest() {
+    area_ = static_cast<shim::TokenArea*>(mmap(nullptr, sizeof *area_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    struct stat space;
+    EXPECT_EQ(stat("/proc/self/ns/pid", &space), 0);
+    space_ = space.st_ino;
+    area_->groups = 1;
+    group().turn = 7;
+  }
+  ~StandstillTest() override {
+    for (pid_t pid : children_) kill(pid, SIGKILL), waitpid(pid, nullptr, 0);
+    munmap(area_, sizeof *area_);
+  }
+
+  shim::TokenGroup& group() { return area_->group[1]; }
+
+  // A process that waits for its end, or is stopped.
+  pid_t child(bool stopped) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      if (stopped) raise(SIGSTOP);
+      for (;;) pause();
+    }
+    children_.push_back(pid);
+    while (thread_state(pid, pid) != (stopped ? 'T' : 'S')) usleep(1000);
+    return pid;
+  }
+  uint32_t member(pid_t pid) {
+    const uint32_t number = ++area_->members;
+    area_->member[number].pid = area_->member[number].tid = static_cast<uint32_t>(pid);
+    area_->member[number].pid_namespace = space_;
+    return number;
+  }
+  void holds(uint32_t number) { group().state = kHeld | number; }
+  void waits(uint32_t number) {
+    area_->member[number].next = group().first;
+    group().first = number;
+    group().waiting++;
+  }
+  // What so many looks find.
+  std::vector<KeptToken> look(unsigned times) {
+    std::vector<KeptToken> found;
+    for (unsigned i = 0; i < times; i++)
+      for (auto& kept : standstill_.look(*area_)) found.push_back(std::move(kept));
+    return found;
+  }
+
+  shim::TokenArea* area_;
+  uint64_t space_;
+  std::vector<pid_t> children_;
+  Standstill standstill_;
+};
+
+TEST_F(StandstillTest, NamesAStoppedHolderOnce) {
+  const pid_t stopped = child(true), waiting = child(false);
+  holds(member(stopped));
+  waits(member(waiting));
+  EXPECT_THAT(look(kLong), IsEmpty());
+  const auto found = look(1);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].holder, stopped);
+  EXPECT_THAT(found[0].text, AllOf(HasSubstr("process " + std::to_string(stopped) + " ("), HasSubstr("thread " + std::to_string(stopped)),
+                                   HasSubstr("has kept process " + std::to_string(waiting) + " ("), HasSubstr("kill -CONT " + std::to_string(stopped))));
+  EXPECT_THAT(look(2 * kLong), IsEmpty());
+}
+
+TEST_F(StandstillTest, NamesAHolderThatSleepsInTheKernel) {
+  holds(member(child(false)));
+  waits(member(child(false)));
+  waits(member(child(false)));
+  const auto found = look(kLong + 1);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_THAT(found[0].text, AllOf(HasSubstr("sleeps in the kernel"), HasSubstr("and 1 more waiting")));
+}
+
+TEST_F(StandstillTest, SaysNothingWhereTurnsChange) {
+  holds(member(child(false)));
+  waits(member(child(false)));
+  for (unsigned i = 0; i < 3 * kLong; i++) {
+    if (i % kLong == 0) group().turn++;
+    EXPECT_THAT(look(1), IsEmpty());
+  }
+}
+
+TEST_F(StandstillTest, SaysNothingOfATokenThatIsLentOrThatNobodyWaitsFor) {
+  const uint32_t holder = member(child(true));
+  holds(holder);
+  EXPECT_THAT(look(2 * kLong), IsEmpty());
+  waits(member(child(false)));
+  group().state = kLent | holder;
+  EXPECT_THAT(look(2 * kLong), IsEmpty());
+}
+
+TEST_F(StandstillTest, SaysNothingWhereAllAreStopped) {
+  holds(member(child(true)));
+  waits(member(child(true)));
+  EXPECT_THAT(look(2 * kLong), IsEmpty());
+}
+
+}  // namespace
+}  // namespace friday
