@@ -121,6 +121,38 @@ Result<UniqueFd> open_beneath(const Beneath& file, int access) {
 Result<UniqueFd> open_directory_beneath(const Beneath& directory) { return open_directory(directory, false); }
 Result<UniqueFd> make_directory_beneath(const Beneath& directory) { return open_directory(directory, true); }
 
+namespace {
+
+std::string last_part(const Beneath& file) { return file.name.substr(file.name.rfind('/') + 1); }
+
+}  // namespace
+
+Result<bool> make_new_directory_beneath(const Beneath& directory) {
+  FRIDAY_TRY(parent, open_directory_beneath(directory.directory()));
+  if (::mkdirat(parent.get(), last_part(directory).c_str(), 0700) == 0) return true;
+  if (errno == EEXIST) return false;
+  return fail_errno(errno, fmt::format("cannot create {}", directory.path()));
+}
+
+Result<UniqueFd> create_beneath(const Beneath& file) {
+  FRIDAY_TRY(directory, open_directory_beneath(file.directory()));
+  UniqueFd fd(::openat(directory.get(), last_part(file).c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!fd) return fail_errno(errno, fmt::format("cannot make {}", file.path()));
+  return fd;
+}
+
+Result<void> rename_beneath(const Beneath& from, std::string_view to) {
+  FRIDAY_TRY(directory, open_directory_beneath(from.directory()));
+  if (::renameat(directory.get(), last_part(from).c_str(), directory.get(), std::string(to).c_str()) == 0) return {};
+  return fail_errno(errno, fmt::format("cannot rename {} to {}", from.path(), to));
+}
+
+void remove_beneath(const Beneath& file) {
+  const auto directory = open_directory_beneath(file.directory());
+  if (directory && ::unlinkat(directory->get(), last_part(file).c_str(), 0) != 0 && errno == EISDIR)
+    ::unlinkat(directory->get(), last_part(file).c_str(), AT_REMOVEDIR);
+}
+
 Result<std::string> read_beneath(const Beneath& file, uint64_t most) {
   FRIDAY_TRY(fd, open_beneath(file));
   struct stat status;
@@ -135,15 +167,13 @@ Result<std::string> read_beneath(const Beneath& file, uint64_t most) {
 }
 
 Result<void> write_beneath(const Beneath& file, std::string_view text) {
-  FRIDAY_TRY(directory, make_directory_beneath(file.directory()));
-  const std::string name = file.name.substr(file.name.rfind('/') + 1), temporary = fmt::format("{}.{}.tmp", name, ::getpid());
-  ::unlinkat(directory.get(), temporary.c_str(), 0);  // left over, or a link put there
-  UniqueFd fd(::openat(directory.get(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!fd) return fail_errno(errno, fmt::format("cannot make {}", file.beside(temporary).path()));
+  if (auto made = make_directory_beneath(file.directory()); !made) return std::unexpected(made.error());
+  const Beneath temporary = file.beside(fmt::format("{}.{}.tmp", last_part(file), ::getpid()));
+  remove_beneath(temporary);  // left over, or a link put there
+  FRIDAY_TRY(fd, create_beneath(temporary));
   auto written = write_all(fd.get(), std::as_bytes(std::span(text.data(), text.size())));
-  if (written && ::renameat(directory.get(), temporary.c_str(), directory.get(), name.c_str()) != 0)
-    written = fail_errno(errno, fmt::format("cannot rename {} to {}", temporary, file.path()));
-  if (!written) ::unlinkat(directory.get(), temporary.c_str(), 0);
+  if (written) written = rename_beneath(temporary, last_part(file));
+  if (!written) remove_beneath(temporary);
   return written;
 }
 

@@ -37,6 +37,15 @@ Result<UniqueFd> open_directory_beneath(const Beneath& directory);
 // Makes what is missing of it, for its owner alone.
 Result<UniqueFd> make_directory_beneath(const Beneath& directory);
 
+// Makes the last directory of the name, for its owner alone. False: something of that name is there.
+Result<bool> make_new_directory_beneath(const Beneath& directory);
+// A new file, for its owner alone, to be read and written. Fails where something of that name is there, or its directory is not.
+Result<UniqueFd> create_beneath(const Beneath& file);
+// Gives a file the name `to` in its directory, in the place of what has that name.
+Result<void> rename_beneath(const Beneath& from, std::string_view to);
+// Removes the name, of a file or an empty directory; what cannot be removed stays.
+void remove_beneath(const Beneath& file);
+
 // The whole file, unless it is larger than `most` bytes.
 Result<std::string> read_beneath(const Beneath& file, uint64_t most);
 // Writes to a temporary name and renames it, so that readers see old or new, whole. The directory is made if need be.

@@ -25,6 +25,7 @@
 #include <nlohmann/json.hpp>
 #include <xxhash.h>
 
+#include "core/base/beneath.h"
 #include "core/base/check.h"
 #include "core/base/files.h"
 #include "core/base/processes.h"
@@ -91,7 +92,7 @@ void wake(uint32_t* word) {
 struct Collector::Node {
   uint32_t id = 0;
   NodeOrigin origin;
-  std::string directory;
+  Beneath directory{"", ""};
   uint8_t uuid[16]{}, parent_uuid[16]{};
   UniqueFd trace, socket, peer;  // peer: the program's end until it is handed out
   FileHeader* header = nullptr;
@@ -123,7 +124,7 @@ struct Collector::Node {
   }
 };
 
-Collector::Collector(CollectorOptions options) : options_(std::move(options)), files_(options_.recording + "/files") {
+Collector::Collector(CollectorOptions options) : options_(std::move(options)), files_(Beneath(options_.recording, "files")) {
   clock_kind_ = tsc_is_the_clock() ? format::kClockTsc : format::kClockMonotonic;
   if (clock_kind_ != format::kClockTsc) notices_.push_back(describe_refusal(Refusal::tsc, "the kernel does not use it"));
   ticks_per_second_ = clock_kind_ == format::kClockTsc ? measure_tsc_rate() : 1000000000;
@@ -143,9 +144,12 @@ Result<std::unique_ptr<Collector>> Collector::create(CollectorOptions options) {
   char resolved[PATH_MAX];
   if (!realpath(options.recording.c_str(), resolved)) return fail_errno(errno, fmt::format("cannot resolve {}", options.recording));
   options.recording = resolved;
-  const std::string marker = options.recording + "/recording.json";
-  struct stat st;
-  if (stat(marker.c_str(), &st) != 0) {
+  // What is there already a stranger may have put there.
+  const auto inside = [&](const char* name) { return Beneath(options.recording, name); };
+  const Beneath marker = inside("recording.json");
+  const auto there = open_beneath(marker);
+  if (!there && there.error().code != ErrorCode::not_found) return std::unexpected(there.error());
+  if (!there) {
     if (DIR* d = opendir(options.recording.c_str())) {
       // Another collector may be making the same recording right now.
       bool foreign = false;
@@ -158,11 +162,10 @@ Result<std::unique_ptr<Collector>> Collector::create(CollectorOptions options) {
         return fail(ErrorCode::bad_input, "{} exists and is not a recording; name a new or empty directory", options.recording);
     }
     nlohmann::json description = {{"format", 1}, {"created", now_ns(CLOCK_REALTIME)}};
-    FRIDAY_TRY_VOID(write_file_atomically(marker, description.dump() + "\n"));
+    FRIDAY_TRY_VOID(write_beneath(marker, description.dump() + "\n"));
   }
-  for (const char* part : {"/nodes", "/files"})
-    if (mkdir((options.recording + part).c_str(), 0700) != 0 && errno != EEXIST)
-      return fail_errno(errno, fmt::format("cannot create {}{}", options.recording, part));
+  for (const char* part : {"nodes", "files"})
+    if (auto made = make_directory_beneath(inside(part)); !made) return std::unexpected(made.error());
   std::unique_ptr<Collector> collector(new Collector(std::move(options)));
   FRIDAY_TRY_VOID(collector->open_tokens());
   if (!collector->outsiders_.start(collector->tokens_.get()))
@@ -174,27 +177,29 @@ Result<std::unique_ptr<Collector>> Collector::create(CollectorOptions options) {
 // The file is that of the collectors that record into this directory now. One that nobody has locked is left over; programs
 // of a collector that was killed may still have it mapped, so it is replaced and not used again.
 Result<void> Collector::open_tokens() {
-  const std::string path = options_.recording + "/tokens";
+  const Beneath file(options_.recording, "tokens");
   FRIDAY_TRY(directory, open_file(options_.recording, O_RDONLY | O_DIRECTORY));
   if (flock(directory.get(), LOCK_EX) != 0) return fail_errno(errno, fmt::format("cannot lock {}", options_.recording));
-  tokens_.reset(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  auto opened = open_beneath(file, O_RDWR);
+  if (!opened && opened.error().code == ErrorCode::bad_input) return std::unexpected(opened.error());
+  if (opened) tokens_ = std::move(*opened);
   const bool in_use = tokens_ && flock(tokens_.get(), LOCK_EX | LOCK_NB) != 0;
   if (in_use) {
     FRIDAY_TRY_VOID(read_exactly(tokens_.get(), std::as_writable_bytes(std::span(&sharing_, 1)), offsetof(shim::TokenArea, session)));
   } else {
-    unlink(path.c_str());
-    FRIDAY_TRY(made, open_file(path, O_RDWR | O_CREAT | O_EXCL, 0600));
+    remove_beneath(file);
+    FRIDAY_TRY(made, create_beneath(file));
     tokens_ = std::move(made);
     while (sharing_ == 0)
       if (getrandom(&sharing_, sizeof sharing_, 0) != sizeof sharing_) return fail(ErrorCode::io, "getrandom failed");
     if (ftruncate(tokens_.get(), sizeof(shim::TokenArea)) != 0 || pwrite(tokens_.get(), &sharing_, sizeof sharing_, offsetof(shim::TokenArea, session)) != sizeof sharing_)
-      return cannot_write(errno, path);
+      return cannot_write(errno, file.path());
     // A store to a page without a block would end a program on a full disk: what the first thousands need is there ahead.
     constexpr off_t kAhead = 128 << 10;
     for (off_t array : {off_t{0}, off_t{offsetof(shim::TokenArea, group)}, off_t{offsetof(shim::TokenArea, object)}, off_t{offsetof(shim::TokenArea, member)}})
-      if (int error = posix_fallocate(tokens_.get(), array, kAhead)) return cannot_write(error, path);
+      if (int error = posix_fallocate(tokens_.get(), array, kAhead)) return cannot_write(error, file.path());
   }
-  if (flock(tokens_.get(), LOCK_SH) != 0) return fail_errno(errno, fmt::format("cannot lock {}", path));
+  if (flock(tokens_.get(), LOCK_SH) != 0) return fail_errno(errno, fmt::format("cannot lock {}", file.path()));
   return {};
 }
 
@@ -205,16 +210,16 @@ Result<Collector::Node*> Collector::create_node(const NodeOrigin& origin, const 
   // when its node came to nothing (close_node).
   for (bool made = false; !made; next_id_++) {
     node->id = next_id_;
-    node->directory = fmt::format("{}/nodes/{}", options_.recording, node->id);
-    made = mkdir(node->directory.c_str(), 0700) == 0;
-    if (!made && errno != EEXIST) return fail_errno(errno, fmt::format("cannot create {}", node->directory));
+    node->directory = Beneath(options_.recording, fmt::format("nodes/{}", node->id));
+    FRIDAY_TRY(mine, make_new_directory_beneath(node->directory));
+    made = mine;
   }
   if (getrandom(node->uuid, sizeof node->uuid, 0) != sizeof node->uuid) return fail(ErrorCode::io, "getrandom failed");
   if (parent) memcpy(node->parent_uuid, parent->uuid, sizeof node->parent_uuid);
   node->started_ns = now_ns(CLOCK_REALTIME);
   if (auto created = create_trace(*node, forked); !created) {
-    unlink((node->directory + "/trace").c_str());
-    rmdir(node->directory.c_str());
+    remove_beneath(node->directory.below("trace"));
+    remove_beneath(node->directory);
     return std::unexpected(created.error());
   }
   if (parent) {
@@ -231,8 +236,9 @@ Result<Collector::Node*> Collector::create_node(const NodeOrigin& origin, const 
 Result<void> Collector::create_trace(Node& node, bool forked) {
   const uint64_t room = std::min(kRoom, room_left());
   if (room < kLeastRoom) return fail(ErrorCode::io, "the recording has the size that --max-size allows");
-  const std::string path = node.directory + "/trace";
-  FRIDAY_TRY(trace, open_file(path, O_RDWR | O_CREAT | O_EXCL, 0600));
+  const Beneath file = node.directory.below("trace");
+  const std::string path = file.path();
+  FRIDAY_TRY(trace, create_beneath(file));
   if (int error = posix_fallocate(trace.get(), 0, static_cast<off_t>(room)))
     return cannot_write(error, path);
   FileHeader header{};
@@ -267,7 +273,7 @@ Result<void> Collector::create_trace(Node& node, bool forked) {
   if (mapped == MAP_FAILED) return fail_errno(errno, "cannot map a trace header");
   node.header = static_cast<FileHeader*>(mapped);
   node.trace = std::move(trace);
-  if (options_.compress) node.packed = packer_.add(path);
+  if (options_.compress) node.packed = packer_.add(file);
   return {};
 }
 
@@ -686,9 +692,8 @@ void Collector::close_node(Node& node) {
     munmap(node.header, format::kHeaderSize);
     node.header = nullptr;
     if (nothing) {  // a child that was announced and never forked
-      unlink((node.directory + "/trace").c_str());
-      unlink((node.directory + "/node.json").c_str());
-      rmdir(node.directory.c_str());
+      for (const char* name : {"trace", "node.json"}) remove_beneath(node.directory.below(name));
+      remove_beneath(node.directory);
       node.dropped = true;
       node.bytes = 0;
       return;
@@ -704,7 +709,7 @@ void Collector::finish(bool hurry) {
   for (size_t i = 0; i < nodes_.size(); i++) close_node(*nodes_[i]);
   UniqueFd directory(open(options_.recording.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (directory && tokens_ && flock(directory.get(), LOCK_EX) == 0 && flock(tokens_.get(), LOCK_EX | LOCK_NB) == 0)
-    unlink((options_.recording + "/tokens").c_str());
+    remove_beneath({options_.recording, "tokens"});
   tokens_.reset();
   packer_.finish(hurry);
 }
@@ -746,7 +751,7 @@ void Collector::write_description(Node& node) {
                       {"recording_end", {{"reason", node.end_reason}, {"detail", node.end_detail}, {"text", node.end_reason == format::kEndExec && !node.execution_problem.empty() ? node.execution_problem : node.end_text}}},
                       {"instrumented", node.hello}, {"notice", node.notice()}};
   // A description that cannot be written costs names, no events: readers derive the rest from the trace.
-  (void)write_file_atomically(node.directory + "/node.json", d.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  (void)write_beneath(node.directory.below("node.json"), d.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 std::vector<std::string> Collector::notices() const {

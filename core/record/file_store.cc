@@ -57,19 +57,18 @@ Result<const StoredFile*> FileStore::add(int fd, bool want_sites) {
 }
 
 Result<void> FileStore::copy(int fd, uint64_t size, const std::string& name) {
-  std::string path = directory_ + "/" + name;
+  const Beneath file = directory_.below(name);
+  auto there = open_beneath(file);
   struct stat st;
-  if (stat(path.c_str(), &st) == 0 && static_cast<uint64_t>(st.st_size) == size) return {};
-  std::string temporary = fmt::format("{}.{}.tmp", path, getpid());
-  FRIDAY_TRY(out, open_file(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0600));
+  if (there && fstat(there->get(), &st) == 0 && static_cast<uint64_t>(st.st_size) == size) return {};
+  if (!there && there.error().code != ErrorCode::not_found) return std::unexpected(there.error());
+  const Beneath temporary = directory_.below(fmt::format("{}.{}.tmp", name, getpid()));
+  remove_beneath(temporary);  // left over, or a link put there
+  FRIDAY_TRY(out, create_beneath(temporary));
   auto written = copy_contents(fd, out.get(), size);
-  if (!written || rename(temporary.c_str(), path.c_str()) != 0) {
-    int saved = errno;
-    unlink(temporary.c_str());
-    if (!written) return written;
-    return fail_errno(saved, fmt::format("cannot create {}", path));
-  }
-  return {};
+  if (written) written = rename_beneath(temporary, name);
+  if (!written) remove_beneath(temporary);
+  return written;
 }
 
 }  // namespace friday

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 
+#include "core/base/beneath.h"
 #include "core/record/analysis.h"
 
 namespace friday {
@@ -20,7 +21,7 @@ struct StoredFile {
 
 class FileStore {
  public:
-  explicit FileStore(std::string directory) : directory_(std::move(directory)) {}
+  explicit FileStore(Beneath directory) : directory_(std::move(directory)) {}
 
   // Copies the file behind `fd` (any offset) unless a copy with the same content is there. The answer is remembered by
   // device, inode, size and modification time. `want_sites`: also look for call sites. Fails for what is no file to be read.
@@ -29,7 +30,7 @@ class FileStore {
  private:
   Result<void> copy(int fd, uint64_t size, const std::string& name);
 
-  std::string directory_;
+  Beneath directory_;
   std::map<std::array<uint64_t, 4>, StoredFile> known_;
 };
 

@@ -15,9 +15,8 @@
 
 namespace friday {
 
-Packer::Trace* Packer::add(const std::string& path) {
-  auto trace = std::make_unique<Trace>();
-  trace->path = path;
+Packer::Trace* Packer::add(const Beneath& file) {
+  auto trace = std::make_unique<Trace>(file);
   traces_.push_back(std::move(trace));
   return traces_.back().get();
 }
@@ -109,7 +108,7 @@ bool Packer::move_block(Trace& trace) {
   if (trace.given_up || size == 0 || (size < kPackBlock && !trace.finish)) return false;
   trace.given_up = true;  // until the block is through
   if (!trace.writer) {
-    auto writer = PackedWriter::create(packed_path(trace.path));
+    auto writer = PackedWriter::create(packed(trace.file));
     if (!writer) return false;
     trace.writer.emplace(std::move(*writer));
   }
@@ -135,7 +134,7 @@ void Packer::close(Trace& trace) {
   header->packing = 0;
   seal_header(page);
   if (!trace.writer->finish(page)) return;
-  unlink(trace.path.c_str());
+  remove_beneath(trace.file);
   trace.removed = trace.writer->end();
   trace.stored = trace.writer->stored();
   trace.writer.reset();

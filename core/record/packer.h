@@ -23,13 +23,14 @@ class Packer {
  public:
   // One trace. What is public may be read by the collector at any time.
   struct Trace {
+    explicit Trace(Beneath plain_form) : file(std::move(plain_form)) {}
     std::atomic<uint64_t> removed = 0;  // bytes taken out of the plain file
     std::atomic<uint64_t> stored = 0;   // bytes of the compressed one
 
    private:
     friend class Packer;
     bool handed_over = false;  // of the collector alone
-    std::string path;
+    Beneath file;
     UniqueFd plain;
     std::optional<PackedWriter> writer;
     uint64_t goal = 0;
@@ -41,7 +42,7 @@ class Packer {
   Packer(const Packer&) = delete;
 
   // `plain` is the trace's descriptor in what follows; it is duplicated when the first block moves.
-  Trace* add(const std::string& path);
+  Trace* add(const Beneath& file);
   // The program will not look at anything before `committed` again.
   void left(Trace& trace, int plain, uint64_t committed);
   // Nobody writes to it any more: the rest follows, then the plain file goes. False: nobody does it, the trace stays as it is.

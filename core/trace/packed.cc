@@ -110,13 +110,13 @@ Result<void> replace_packed_header(const std::string& path, std::span<const std:
 
 void PackedWriter::FreeContext::operator()(ZSTD_CCtx_s* context) const { ZSTD_freeCCtx(context); }
 
-Result<PackedWriter> PackedWriter::create(const std::string& path) {
+Result<PackedWriter> PackedWriter::create(const Beneath& file) {
   PackedWriter writer;
-  writer.path_ = path;
-  FRIDAY_TRY(fd, open_file(path, O_RDWR | O_CREAT | O_EXCL, 0600));
+  writer.path_ = file.path();
+  FRIDAY_TRY(fd, create_beneath(file));
   writer.fd_ = std::move(fd);
   writer.context_.reset(ZSTD_createCCtx());
-  if (!writer.context_) return fail(ErrorCode::io, "no memory to compress {}", path);
+  if (!writer.context_) return fail(ErrorCode::io, "no memory to compress {}", writer.path_);
   writer.buffer_.resize(sizeof(BlockHead) + ZSTD_compressBound(kPackBlock));
   return writer;
 }

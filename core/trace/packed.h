@@ -55,7 +55,7 @@ Result<void> replace_packed_header(const std::string& path, std::span<const std:
 
 class PackedWriter {
  public:
-  static Result<PackedWriter> create(const std::string& path);  // of the compressed file
+  static Result<PackedWriter> create(const Beneath& file);  // of the compressed file
   PackedWriter(PackedWriter&&) = default;
 
   uint64_t end() const { return end_; }          // of the trace, how much is in the file

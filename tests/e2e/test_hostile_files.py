@@ -90,7 +90,7 @@ class Victim:
         return answer
 
     def what_lies_outside(self):
-        return {path.name: path.read_bytes() for path in self.outside.iterdir()}
+        return {path.name: path.is_file() and path.read_bytes() for path in self.outside.rglob("*")}
 
 
 @pytest.fixture(scope="module")
@@ -393,3 +393,30 @@ def test_a_hole_costs_neither_disk_nor_silence(recorder, victim):
     for directory in (recording.path, merged):
         copies = [path.stat() for path in (directory / "files").iterdir() if path.stat().st_size == 8 << 30]
         assert len(copies) == 1 and copies[0].st_blocks * 512 < 1 << 20, copies
+
+
+# -- a second recorder adds to it -----------------------------------------------------------------------------------------
+def to_outside(victim, path):
+    """What was there has its place outside, behind a link."""
+    if path.exists():
+        path.rename(victim.outside / path.name)
+    else:
+        (victim.outside / path.name).write_bytes(bytes(8192))
+    path.symlink_to(victim.outside / path.name)
+
+
+@pytest.mark.parametrize(("name", "change"), [
+    *((name, to_outside) for name in ("tokens", "recording.json", "nodes", "files", "files/*")),
+    ("tokens", FIFO), ("tokens", DIRECTORY), ("recording.json", FIFO), ("nodes", SOCKET), ("files", FIFO)])
+def test_nothing_outside_is_written_by_a_recorder_that_adds_to_it(victim, name, change):
+    """It is refused by name; without a copy of a file, which it does not trust, its contents stand in the trace."""
+    path = victim.copy if name == "files/*" else victim.path / name
+    change(victim, path)
+    before = victim.what_lies_outside()
+    answer = Answer([victim.friday, "record", "-o", victim.path, "--", "/bin/cat", "/etc/hostname"], dict(os.environ), victim.directory)
+    assert victim.what_lies_outside() == before, answer.said
+    if name == "files/*":
+        path.unlink()
+        assert answer.code == 0 and "verified" in Answer([victim.friday, "verify", "--node", "1", victim.path], dict(os.environ), victim.directory).said
+    else:
+        assert answer.code == 2 and f"{path} is a" in answer.said, answer.said
