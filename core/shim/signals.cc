@@ -183,8 +183,22 @@ void note_fault(uint64_t rip) {
   if (group_member() && !me()->frame) robust_publish(me());
 }
 
-// The thread dies of SIGSEGV, where `frame` stands. `again`: it comes to it by itself.
-void die(CallFrame* frame, ThreadArea* area, const void* info, bool again) {
+// At replay a child by vfork is the thread that made it (vfork.cc), and has no process that could die: the thread goes on as the parent, at its
+// next call, which is as good as any.
+bool ends_as_child(ThreadArea* area, uint64_t* rax, uint64_t* rip) {
+  if (control.mode != kModeReplay || !parent_is_due(area, replay_peek())) return false;
+  area->trap_rip = *rip;
+  *rax = 24 /* sched_yield */;
+  *rip = (uint64_t)friday_enter_trap;
+  return true;
+}
+
+// The thread dies of SIGSEGV, where `frame` stands. `again`: it comes to it by itself. True: a parent goes on, as `frame` says.
+bool die(CallFrame* frame, ThreadArea* area, const void* info, bool again) {
+  if (ends_as_child(area, &frame->rax, &frame->rip)) {
+    frame->full = 1;
+    return true;
+  }
   let_it_kill(11);
   note_fault(frame->rip);
   if (control.mode == kModeReplay) {
@@ -193,6 +207,7 @@ void die(CallFrame* frame, ThreadArea* area, const void* info, bool again) {
     for (;;) trap(kTrapDies, 11);
   }
   if (!again) native(297 /* rt_tgsigqueueinfo */, native(39), native(186), 11, info);
+  return false;
 }
 
 // As build_frame(). If there is no place for the frame, what the kernel does (force_sigsegv() of kernel/signal.c): the thread gets SIGSEGV
@@ -203,8 +218,7 @@ bool enter_handler(CallFrame* frame, ThreadArea* area, int signal, const void* i
   const int forced[32] = {11, 0, kByKernel};
   const bool handled = signal != 11 && actions[11].handler > 1 && !(area->signal_mask & bit(11));
   if (handled && build_frame(frame, area, 11, forced, fault, kernels)) return true;
-  die(frame, area, forced, fault && signal == 11);
-  return false;
+  return die(frame, area, forced, fault && signal == 11);
 }
 
 SpinPoint point_of(const SignalContext& c) {
@@ -371,6 +385,11 @@ void on_fault(int signal, void* info, void* context) {
   if (leave_probe(area, c)) return;
   const uint64_t at = loop_original(c.rip);
   if (actions[signal].handler <= 1 || area->signal_mask & bit(signal)) {
+    uint64_t rip = at;
+    if (ends_as_child(area, &c.rax, &rip)) {
+      c.rip = rip;
+      return;
+    }
     let_it_kill(signal);
     note_fault(at);
     return;

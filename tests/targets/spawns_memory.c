@@ -73,6 +73,37 @@ static void children_of_vfork(void) {
   status = status_of(child);
   CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 
+  // One that dies of what it does.
+  child = vfork();
+  if (child == 0) {
+    local = 6;
+    *(volatile int*)16 = 1;
+  }
+  status = status_of(child);
+  CHECK(local == 6 && WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+  child = vfork();
+  if (child == 0) {
+    local = 7;
+    __builtin_trap();
+  }
+  status = status_of(child);
+  CHECK(local == 7 && WIFSIGNALED(status) && WTERMSIG(status) == SIGILL);
+  child = vfork();
+  if (child == 0) {
+    volatile int zero = 0;
+    local = 8;
+    local = 9 / zero;
+  }
+  status = status_of(child);
+  CHECK(local == 8 && WIFSIGNALED(status) && WTERMSIG(status) == SIGFPE);
+  child = vfork();
+  if (child == 0) {
+    signal(SIGFPE, note);
+    __asm__ volatile("mov $4096, %%rsp; xor %%ecx, %%ecx; xor %%edx, %%edx; div %%ecx" : : "a"(1) : "rcx", "rdx", "memory");
+  }
+  status = status_of(child);
+  CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+
   // A child of a child; a fork of a child.
   child = vfork();
   if (child == 0) {
