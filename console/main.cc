@@ -16,6 +16,7 @@
 #include "console/replay.h"
 #include "console/run.h"
 #include "console/verify.h"
+#include "core/base/refusals.h"
 
 namespace {
 
@@ -53,8 +54,7 @@ int main(int argc, char** argv) {
     int code = app.exit(error);
     return code == 0 ? 0 : 2;
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "friday: there is not enough memory for this, by what the machine has or by a limit (ulimit -v). If the recording is a stranger's, its files may ask for "
-                       "more than they need\n");
+    fmt::print(stderr, "friday: {}\n", friday::kNoMemory);
     return 2;
   }
   return status;

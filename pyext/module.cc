@@ -1,6 +1,8 @@
 // The extension module _friday: the replay core as pyext/friday/backend.py wants it.
 #include <csignal>
+#include <new>
 
+#include "core/base/refusals.h"
 #include "pyext/bindings.h"
 
 PYBIND11_MODULE(_friday, module) {
@@ -9,6 +11,13 @@ PYBIND11_MODULE(_friday, module) {
   struct sigaction quiet {};
   quiet.sa_handler = [](int) {};
   sigaction(SIGURG, &quiet, nullptr);
+  pybind11::register_exception_translator([](std::exception_ptr thrown) {
+    try {
+      if (thrown) std::rethrow_exception(thrown);
+    } catch (const std::bad_alloc&) {
+      PyErr_SetString(PyExc_MemoryError, friday::kNoMemory);
+    }
+  });
   friday::bind_values(module);
   friday::bind_session(module);
 }

@@ -41,4 +41,8 @@ const RefusalText& refusal_text(Refusal refusal);
 std::string describe_refusal(Refusal refusal, std::string_view found);
 std::unexpected<Error> refused(Refusal refusal, std::string_view found);
 
+// Of std::bad_alloc, wherever a program meets it.
+inline constexpr char kNoMemory[] = "there is not enough memory for this, by what the machine has or by a limit (ulimit -v). If the recording is a stranger's, "
+                                    "its files may ask for more than they need";
+
 }  // namespace friday

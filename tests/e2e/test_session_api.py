@@ -2,8 +2,10 @@
 
 import ast
 import os
+import subprocess
+import sys
 
-from debug_support import ROOT, break_at, friday, opened, ring, run_to_end, workers  # noqa: F401
+from debug_support import BUILD, ROOT, break_at, friday, opened, ring, run_to_end, workers  # noqa: F401
 
 
 def test_the_core_has_what_the_contract_says():
@@ -86,3 +88,31 @@ def test_nobody_runs_on_behind_the_end_of_a_node_before_it_was_told(recorder, op
     assert len(stood) == 1 and stood[0] < message.target_event - 1, "it waits in select when the sender ends"
     assert session.goto(message.target_event + 1, node=message.target).kind == "reached"
     run_to_end(session)
+
+
+# Opens and runs a session with ever more memory, until it is enough.
+LITTLE_MEMORY = """
+import resource, sys
+import friday, _friday
+for mib in range(8, 4096, 8):
+    used = int(open("/proc/self/statm").read().split()[0]) * 4096
+    resource.setrlimit(resource.RLIMIT_AS, (used + (mib << 20), -1))
+    try:
+        with friday.Session(sys.argv[1]) as session:
+            session.run()
+        print("enough")
+        break
+    except (MemoryError, friday.Error) as error:
+        print(type(error).__name__, error)
+"""
+
+
+def test_too_little_memory_is_an_exception(recorder):
+    """One with words, of which the process does not die."""
+    opens = "for i in range(30000): open('/dev/null').close()"
+    recording = recorder.record([sys.executable, "-c", opens], name="it")
+    python_path = subprocess.run([BUILD / "bin" / "friday", "--python-path"], capture_output=True, text=True, check=True).stdout.strip()
+    done = recorder.run([sys.executable, "-c", LITTLE_MEMORY, recording.path], env={"PYTHONPATH": python_path})
+    assert done.returncode == 0, done.stderr
+    *refused, last = done.stdout.splitlines()
+    assert last == "enough" and any(line.startswith("MemoryError there is not enough memory for this") for line in refused), done.stdout
