@@ -464,6 +464,15 @@ const char* reaches_foreign_memory(const CallFrame* frame, const CallInfo& info,
   return "of a process's memory, for writing";
 }
 
+}  // namespace
+
+void end_at_call(CallFrame* frame, long result, const char* why) {
+  trace_end(kEndUnhandled, (int)frame->rax, why);
+  frame->rax = (uint64_t)result;
+}
+
+namespace {
+
 // One try at a table call. True: the call must be made again (interrupted, no handler was due after all).
 bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   uint32_t before[2];
@@ -482,8 +491,7 @@ bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   }
   if (const char* what = reaches_foreign_memory(frame, info, done.result)) {
     if (frame->rax == 311) collector_send(kReached, 0, (int)frame->rdi, nullptr);
-    trace_end(kEndUnhandled, (int)frame->rax, what);
-    frame->rax = (uint64_t)done.result;
+    end_at_call(frame, done.result, what);
     return false;
   }
   if (done.result == -4 && !not_made) signals_note_mask(frame, area);
@@ -491,22 +499,27 @@ bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   SharedChanges changes;
   if (done.changed.object && !failed(done.result)) changes = shared_record_changes(frame, done.changed, done.result);
   if (!changes.known) {
-    trace_end(kEndUnhandled, (int)frame->rax, "into a mapped file that cannot be read back");
-    frame->rax = (uint64_t)done.result;
+    end_at_call(frame, done.result, "into a mapped file that cannot be read back");
     return false;
   }
   EventWriter writer(done.stolen ? kReturn : kCall, area, (uint16_t)frame->rax, arguments_of(frame), info.arity);
-  write_outputs(writer, info, frame, done.result, before);
-  if (info.flags & kPathIn) {
-    const char* path = (const char*)arguments_of(frame)[info.inputs[0].argument];
-    size_t length = 0;
-    if (readable((uint64_t)path, 1) && probed([&] { length = length_of(path); })) writer.part(kPath, path, length);
-  }
-  if (!failed(done.result)) {
-    if (info.flags & (kIn | kOut)) note_transfer(writer, info, frame, done);
-    if (info.flags & kCopies) note_copy(writer, info, frame, done.result);
-    note_descriptors(writer, info, frame, done.result);
-    for (unsigned n = 0; n < changes.count; n++) writer.part(kSharedWrite, &changes.steps[n], sizeof changes.steps[n]);
+  const bool seen = probed([&] {
+    write_outputs(writer, info, frame, done.result, before);
+    if (info.flags & kPathIn) {
+      const char* path = (const char*)arguments_of(frame)[info.inputs[0].argument];
+      size_t length = 0;
+      if (readable((uint64_t)path, 1) && probed([&] { length = length_of(path); })) writer.part(kPath, path, length);
+    }
+    if (!failed(done.result)) {
+      if (info.flags & (kIn | kOut)) note_transfer(writer, info, frame, done);
+      if (info.flags & kCopies) note_copy(writer, info, frame, done.result);
+      note_descriptors(writer, info, frame, done.result);
+      for (unsigned n = 0; n < changes.count; n++) writer.part(kSharedWrite, &changes.steps[n], sizeof changes.steps[n]);
+    }
+  });
+  if (!seen) {
+    end_at_call(frame, done.result, kGone);
+    return false;
   }
   const bool restart = not_made || (done.result == -4 && restarts(info, frame, area));
   if (restart) writer.event->header.flags |= kFlagRestarted;

@@ -352,6 +352,9 @@ struct Recorded {  // what a native call made while recording came to
   uint64_t hash, entry, exit;
 };
 Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info);
+void end_at_call(CallFrame* frame, long result, const char* why);  // the recording; the call has been made
+// Others have unmapped what a call wrote to, or cut off the file behind it, before it was this thread's turn again.
+inline constexpr char kGone[] = "into memory that was gone before it was seen";
 
 // ---- inputs.cc
 uint64_t input_hash(const CallInfo& info, const CallFrame* frame);  // of what a call reads from memory; 0: nothing

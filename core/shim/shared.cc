@@ -208,7 +208,7 @@ bool shared_record_growth(uint64_t address, uint64_t length, SharedMapPart* part
     const long got = native(310 /* process_vm_readv */, native(39), to, 1, from, 1, 0);
     if (got > 0) there = at - offset + (uint64_t)got;
   });
-  *part = {object, offset, length, address, offset + there, 0, 0};
+  *part = {object, offset, length, address, there ? offset + there : 0, 0, 0};
   return control.mode == kModeRecord;
 }
 

@@ -195,11 +195,16 @@ bool run_block(CallFrame* frame, ThreadArea* area) {
     if (filled && frame->rax == 157 && a[0] == 40) friday_copy_out((void*)a[1], &area->clear_tid, 8);  // the shim keeps it
     EventWriter writer(done.stolen ? kReturn : kCall, area, (uint16_t)frame->rax, a, info.arity);
     if (out.by_result && filled) out.size = min(out.size, (uint64_t)done.result);
-    if (filled && out.address) writer.memory((void*)out.address, out.size);
-    if (filled && inner.address) writer.memory((void*)inner.address, inner.size);
-    if (!failed(done.result) && frame->rax == 72 && is_lock(a[1])) {
+    const bool seen = probed([&] {
+      if (filled && out.address) writer.memory((void*)out.address, out.size);
+      if (filled && inner.address) writer.memory((void*)inner.address, inner.size);
+      if (failed(done.result) || frame->rax != 72 || !is_lock(a[1])) return;
       SyncPart part = {*(const int16_t*)a[2] == 2 /* F_UNLCK */ ? kLetsGo : kAcquires, 0};
       writer.part(kSync, &part, sizeof part);
+    });
+    if (!seen) {
+      end_at_call(frame, done.result, kGone);
+      return true;
     }
     if (!failed(done.result) && frame->rax == 72 && ((a[1] & 0xffffffff) == 0 || (a[1] & 0xffffffff) == 1030))
       channel_duplicate((int)a[0], (int)done.result);

@@ -2,6 +2,8 @@
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <linux/openat2.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
@@ -91,6 +93,22 @@ static void grows(void) {
   }
 }
 
+static sigjmp_buf back;
+static void on_bus(int signal) { (void)signal, siglongjmp(back, 1); }
+
+// A mapping that grows does not make its file longer.
+static void larger_mapping(void) {
+  fresh(0);
+  CHECK(signal(SIGBUS, on_bus) != SIG_ERR && munmap(mapped + 4 * kPage, (kPages - 4) * kPage) == 0);
+  char* larger = mremap(mapped, 4 * kPage, kPages * kPage, MREMAP_MAYMOVE);
+  CHECK(larger != MAP_FAILED && pwrite(file, "short", 5, kPage) == 5);
+  mapped = larger;
+  volatile int fault = 0;
+  if (sigsetjmp(back, 1)) fault = 1;
+  else mapped[2 * kPage] = 1;
+  CHECK(fault && mapped[kPage] == 's');
+}
+
 static void copies(void) {
   fresh(2 * kPage);
   memset(mapped, 'o', 2 * kPage);
@@ -135,6 +153,7 @@ int main(int count, char** arguments) {
     appends();
     allocations();
     grows();
+    larger_mapping();
     copies();
     cut_off();
   }

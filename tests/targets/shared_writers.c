@@ -1,4 +1,5 @@
-// Files that one process has mapped and another one writes to: what is seen there, and in which order, is as it was. Nobody stands still.
+// Files that one process has mapped and another one writes to: what is seen there, and in which order, is as it was. Nobody stands still. With an argument: what is
+// read into the mapping is cut off before the reader has its turn.
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -76,9 +77,31 @@ static void waits(int thread) {
   CHECK(close(pipes[1]) == 0 && splice(pipes[0], NULL, file, &to, 5, 0) == 0 && close(pipes[0]) == 0);
 }
 
-int main(void) {
+// What a call has read is gone before the process has its turn again: the file behind the memory has been cut off.
+static void goes(void) {
+  CHECK(pipe(pipes) == 0);
+  char* m = (char*)map();
+  const pid_t pid = child();
+  if (!pid) {
+    usleep(20000);  // the other one waits in its call
+    CHECK(write(pipes[1], "hello", 5) == 5);
+    for (volatile int i = 0; i < 200000000; i++) {}  // it has been given the bytes, and has no turn
+    CHECK(ftruncate(file, 0) == 0);
+    _exit(0);
+  }
+  CHECK(read(pipes[0], m, 5) == 5);
+  join(pid);
+  CHECK(ftruncate(file, 4096) == 0 && m[0] == 0);
+}
+
+int main(int count, char** arguments) {
+  (void)arguments;
   file = mkstemp(name);
   CHECK(file >= 0 && unlink(name) == 0 && ftruncate(file, 4096) == 0);
+  if (count == 2) {
+    goes();
+    return success();
+  }
   waits(1);
   waits(0);
   looks();
