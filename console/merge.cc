@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "console/complain.h"
+#include "console/progress.h"
 #include "console/say.h"
 #include "core/trace/merge.h"
 
@@ -44,6 +45,7 @@ int run_merge(MergeArguments& options) {
     if (!input) return complain("merge", input.error());
     options.merge.inputs.push_back(*std::move(input));
   }
+  options.merge.tell = tell_as("merge");
   auto report = merge_recordings(options.merge);
   if (!report) return complain("merge", report.error());
   if (options.as_json) say_json(as_json(options.merge, *report));

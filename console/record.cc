@@ -8,6 +8,7 @@
 
 #include "console/complain.h"
 #include "console/paths.h"
+#include "console/progress.h"
 #include "console/say.h"
 #include "console/service_text.h"
 #include "core/record/group.h"
@@ -122,6 +123,7 @@ int run_record(const RecordOptions& options) {
   launch.collector.catch_all_only = options.catch_all;
   launch.collector.state_every = options.state_every;
   launch.collector.compress = !options.no_compress;
+  if (!options.quiet) launch.collector.tell = tell_as("record");
   if (!options.max_size.empty()) {
     auto size = parse_size(options.max_size);
     if (!size) return complain("record", size.error());

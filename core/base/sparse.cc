@@ -23,14 +23,16 @@ Extent next_data(int fd, uint64_t at, uint64_t size) {
 namespace {
 
 // By the kernel, from one file system to another too; by hand where it cannot.
-Result<void> copy_extent(int from, int to, Extent part, std::vector<std::byte>& buffer) {
+Result<void> copy_extent(int from, int to, Extent part, std::vector<std::byte>& buffer, Progress& progress) {
+  constexpr uint64_t kStep = 64u << 20;  // for progress
   while (part.from < part.to) {
     off_t in = static_cast<off_t>(part.from), out = in;
-    const ssize_t moved = ::copy_file_range(from, &in, to, &out, part.to - part.from, 0);
+    const ssize_t moved = ::copy_file_range(from, &in, to, &out, std::min(kStep, part.to - part.from), 0);
     if (moved < 0 && errno == EINTR) continue;
     if (moved < 0 && errno != EXDEV && errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP && errno != EPERM) return fail_errno(errno, "copying failed");
     if (moved <= 0) break;
     part.from += static_cast<uint64_t>(moved);
+    progress.add(static_cast<uint64_t>(moved));
   }
   buffer.resize(1u << 20);
   while (part.from < part.to) {
@@ -39,16 +41,24 @@ Result<void> copy_extent(int from, int to, Extent part, std::vector<std::byte>& 
     if (::lseek(to, static_cast<off_t>(part.from), SEEK_SET) < 0) return fail_errno(errno, "seeking failed");
     FRIDAY_TRY_VOID(write_all(to, piece));
     part.from += piece.size();
+    progress.add(piece.size());
   }
   return {};
 }
 
 }  // namespace
 
-Result<void> copy_contents(int from, int to, uint64_t size) {
+Result<void> copy_contents(int from, int to, uint64_t size, Progress* progress) {
+  Progress untold({});
+  Progress& told = progress ? *progress : untold;
   if (::ioctl(to, FICLONE, from) != 0) {
     std::vector<std::byte> buffer;
-    for (Extent part = next_data(from, 0, size); part.from < part.to; part = next_data(from, part.to, size)) FRIDAY_TRY_VOID(copy_extent(from, to, part, buffer));
+    uint64_t done = 0;
+    for (Extent part = next_data(from, 0, size); part.from < part.to; part = next_data(from, part.to, size)) {
+      told.add(part.from - done);  // a hole
+      FRIDAY_TRY_VOID(copy_extent(from, to, part, buffer, told));
+      done = part.to;
+    }
   }
   if (::ftruncate(to, static_cast<off_t>(size)) != 0) return fail_errno(errno, "the copy cannot have its size");
   return {};

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "core/base/error.h"
+#include "core/base/progress.h"
 
 namespace friday {
 
@@ -16,7 +17,7 @@ struct Extent {
 Extent next_data(int fd, uint64_t at, uint64_t size);
 
 // Copies `size` bytes of `from` to the empty file `to`. Holes stay holes, and where the file system lets files share their blocks nothing is
-// copied at all.
-Result<void> copy_contents(int from, int to, uint64_t size);
+// copied at all. `progress` (if given) is told of `size` bytes.
+Result<void> copy_contents(int from, int to, uint64_t size, Progress* progress = nullptr);
 
 }  // namespace friday

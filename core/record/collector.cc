@@ -124,7 +124,7 @@ struct Collector::Node {
   }
 };
 
-Collector::Collector(CollectorOptions options) : options_(std::move(options)), files_(Beneath(options_.recording, "files")) {
+Collector::Collector(CollectorOptions options) : options_(std::move(options)), files_(Beneath(options_.recording, "files"), options_.tell) {
   clock_kind_ = tsc_is_the_clock() ? format::kClockTsc : format::kClockMonotonic;
   if (clock_kind_ != format::kClockTsc) notices_.push_back(describe_refusal(Refusal::tsc, "the kernel does not use it"));
   ticks_per_second_ = clock_kind_ == format::kClockTsc ? measure_tsc_rate() : 1000000000;

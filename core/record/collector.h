@@ -18,6 +18,7 @@
 
 #include "core/base/error.h"
 #include "core/base/fd.h"
+#include "core/base/progress.h"
 #include "core/record/file_store.h"
 #include "core/record/outsiders.h"
 #include "core/record/packer.h"
@@ -40,6 +41,7 @@ struct CollectorOptions {
   uint32_t state_every = 0;  // a state hash at each n-th call of a thread; 0: none
   bool compress = true;
   uint64_t max_size = 0;       // bytes on disk at which the recording ends; 0: no limit
+  Progress::Tell tell;         // who is told of copies that take long, while programs wait for them; may be empty
 };
 
 inline constexpr uint64_t kLeastMaxSize = 4u << 20;

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 #include "core/base/fd.h"
 #include "core/base/sparse.h"
@@ -20,6 +21,16 @@ std::string hex_of(const uint8_t* bytes, size_t count) {
   for (size_t i = 0; i < count; i++) text += fmt::format("{:02x}", bytes[i]);
   return text;
 }
+
+namespace {
+
+std::string path_of(int fd) {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", fd), error);
+  return error ? "a mapped file" : path.string();
+}
+
+}  // namespace
 
 Result<const StoredFile*> FileStore::add(int fd, bool want_sites) {
   struct stat st;
@@ -38,9 +49,11 @@ Result<const StoredFile*> FileStore::add(int fd, bool want_sites) {
   try {
     if (fresh) {
       XXH128_canonical_t canonical{};
-      auto hash = hash_of_contents(fd, content.size());
+      Progress progress(tell_);
+      progress.begin(fmt::format("copying {} into the recording", path_of(fd)), 2 * content.size());  // it is read for its name, then copied
+      auto hash = hash_of_contents(fd, content.size(), &progress);
       if (hash) XXH128_canonicalFromHash(&canonical, *hash);
-      if (auto copied = hash ? copy(fd, content.size(), hex_of(canonical.digest, 16)) : Result<void>(std::unexpected(hash.error()))) {
+      if (auto copied = hash ? copy(fd, content.size(), hex_of(canonical.digest, 16), progress) : Result<void>(std::unexpected(hash.error()))) {
         memcpy(file.hash.data(), canonical.digest, 16);
         file.size = content.size();
       } else {  // the next who asks tries again
@@ -56,7 +69,7 @@ Result<const StoredFile*> FileStore::add(int fd, bool want_sites) {
   return &file;
 }
 
-Result<void> FileStore::copy(int fd, uint64_t size, const std::string& name) {
+Result<void> FileStore::copy(int fd, uint64_t size, const std::string& name, Progress& progress) {
   const Beneath file = directory_.below(name);
   auto there = open_beneath(file);
   struct stat st;
@@ -65,7 +78,7 @@ Result<void> FileStore::copy(int fd, uint64_t size, const std::string& name) {
   const Beneath temporary = directory_.below(fmt::format("{}.{}.tmp", name, getpid()));
   remove_beneath(temporary);  // left over, or a link put there
   FRIDAY_TRY(out, create_beneath(temporary));
-  auto written = copy_contents(fd, out.get(), size);
+  auto written = copy_contents(fd, out.get(), size, &progress);
   if (written) written = rename_beneath(temporary, name);
   if (!written) remove_beneath(temporary);
   return written;

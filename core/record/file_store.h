@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/base/beneath.h"
+#include "core/base/progress.h"
 #include "core/record/analysis.h"
 
 namespace friday {
@@ -21,16 +22,18 @@ struct StoredFile {
 
 class FileStore {
  public:
-  explicit FileStore(Beneath directory) : directory_(std::move(directory)) {}
+  // `tell`: who is told of copies that take long; may be empty.
+  explicit FileStore(Beneath directory, Progress::Tell tell = {}) : directory_(std::move(directory)), tell_(std::move(tell)) {}
 
   // Copies the file behind `fd` (any offset) unless a copy with the same content is there. The answer is remembered by
   // device, inode, size and modification time. `want_sites`: also look for call sites. Fails for what is no file to be read.
   Result<const StoredFile*> add(int fd, bool want_sites);
 
  private:
-  Result<void> copy(int fd, uint64_t size, const std::string& name);
+  Result<void> copy(int fd, uint64_t size, const std::string& name, Progress& progress);
 
   Beneath directory_;
+  Progress::Tell tell_;
   std::map<std::array<uint64_t, 4>, StoredFile> known_;
 };
 

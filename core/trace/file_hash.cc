@@ -10,7 +10,7 @@
 
 namespace friday {
 
-Result<XXH128_hash_t> hash_of_contents(int fd, uint64_t size) {
+Result<XXH128_hash_t> hash_of_contents(int fd, uint64_t size, Progress* progress) {
   static constexpr std::byte kZeros[64 << 10]{};  // stays in the processor's nearest cache
   std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(), XXH3_freeState);
   if (!state) throw std::bad_alloc();
@@ -21,12 +21,14 @@ Result<XXH128_hash_t> hash_of_contents(int fd, uint64_t size) {
     for (uint64_t more; at < data.from; at += more) {
       more = std::min<uint64_t>(sizeof kZeros, data.from - at);
       XXH3_128bits_update(state.get(), kZeros, more);
+      if (progress) progress->add(more);
     }
     while (at < data.to) {
       auto piece = std::span(buffer).first(std::min<uint64_t>(buffer.size(), data.to - at));
       FRIDAY_TRY_VOID(read_exactly(fd, piece, at));
       XXH3_128bits_update(state.get(), piece.data(), piece.size());
       at += piece.size();
+      if (progress) progress->add(piece.size());
     }
   }
   return XXH3_128bits_digest(state.get());

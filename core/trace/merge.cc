@@ -74,7 +74,7 @@ class Draft {
 
 class Merger {
  public:
-  explicit Merger(const MergeOptions& options) : options_(options) {}
+  explicit Merger(const MergeOptions& options) : options_(options), progress_(options.tell) {}
   Result<MergeReport> run();
 
  private:
@@ -104,6 +104,7 @@ class Merger {
   const MergeOptions& options_;
   std::vector<Recording> recordings_;
   MergeReport report_;
+  Progress progress_;
 };
 
 Result<void> Merger::check_place() const {
@@ -244,7 +245,8 @@ Result<void> Merger::copy_file(const Beneath& from, const std::string& to) {
   struct stat status;
   if (::fstat(source.get(), &status) != 0) return fail_errno(errno, fmt::format("cannot examine {}", from.path()));
   const auto size = static_cast<uint64_t>(status.st_size);
-  auto copied = copy_contents(source.get(), target.get(), size);
+  progress_.begin("copying " + from.path(), size);
+  auto copied = copy_contents(source.get(), target.get(), size, &progress_);
   if (!copied) return fail(copied.error().code, "cannot copy {} to {}: {}", from.path(), to, copied.error().message);
   report_.bytes += size;
   ++report_.files;

@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/base/ids.h"
+#include "core/base/progress.h"
 
 namespace friday {
 
@@ -28,6 +29,7 @@ struct MergeOptions {
   bool separate_hosts = false;
   // Nodes whose traces cannot be used are left out. Without it the first of them is an error.
   bool leave_out_damaged = false;
+  Progress::Tell tell;  // who is told how far it has come, if that takes long; may be empty
 };
 
 struct MergeReport {

@@ -8,6 +8,8 @@ import shutil
 import signal
 import stat
 import subprocess
+import tempfile
+import time
 
 import pytest
 from conftest import wait_until
@@ -811,3 +813,27 @@ libc.waitpid(child, None, 0)
     told = recorder.run([recorder.friday, "info", recording.path]).stdout
     assert re.findall(r"^  ended +(.*)$", told, flags=re.M) == ["exited with 0", end], told
     recorder.verify(recording)
+
+
+@pytest.mark.full
+@pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="machine: it has no /dev/shm")
+def test_a_copy_that_takes_long_is_told_of(recorder, tmp_path):
+    """The recorder is stopped while it copies, until it has been at it for as long as it is quiet."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+        large = os.path.join(directory, "large")
+        with open(large, "wb") as file:
+            for _ in range(1024):
+                file.write(b"x" * (1 << 20))
+        running = recorder.start_record([PYTHON, "-c", f"import mmap; file = open({large!r}); mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)"], name="it")
+
+        def copying():
+            return [part for part in running.recording.glob("files/*.tmp") if part.exists() and part.stat().st_size > 64 << 20]
+
+        wait_until(copying, "nothing large is copied")
+        began = time.monotonic()
+        os.kill(running.pid, signal.SIGSTOP)
+        wait_until(lambda: time.monotonic() - began > 2.1, "time stands still")
+        os.kill(running.pid, signal.SIGCONT)
+        recording = recorder.finish_record(running, 60)
+    assert recording.returncode == 0
+    assert re.search(rf"^friday record: copying {re.escape(large)} into the recording: 1\.\d of 2\.0 GiB$", recording.stderr, re.M), recording.stderr

@@ -10,7 +10,9 @@
 
 #include "core/base/fd.h"
 #include "core/base/files.h"
+#include "core/base/sparse.h"
 #include "core/record/file_store.h"
+#include "core/trace/file_hash.h"
 
 namespace friday {
 namespace {
@@ -127,6 +129,34 @@ TEST_F(Store, SaysWhenACopyCannotBeMade) {
   EXPECT_NE((*again)->hash, (std::array<uint8_t, 16>{}));
   EXPECT_EQ((*again)->problem, "");
   EXPECT_EQ(copies().size(), 1u);
+}
+
+TEST_F(Store, TellsHowFarACopyHasComeAndIsQuietAboutShortOnes) {
+  constexpr uint64_t kSize = 5u << 20, kHole = 64u << 20;
+  UniqueFd from = file("a", std::string(kSize, 'x'));
+  UniqueFd whole(open((root_ / "a").c_str(), O_RDWR | O_CLOEXEC)), to(open((root_ / "b").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_EQ(ftruncate(whole.get(), kSize + kHole), 0);
+  ASSERT_EQ(pwrite(whole.get(), "end", 3, kSize + kHole), 3);
+  std::vector<uint64_t> told;
+  const auto tell = [&](const std::string& what, uint64_t done, uint64_t total) {
+    EXPECT_EQ(what, "reading a");
+    EXPECT_EQ(total, kSize + kHole + 3);
+    told.push_back(done);
+  };
+  Progress often(tell, std::chrono::milliseconds(0)), seldom(tell);
+  often.begin("reading a", kSize + kHole + 3);
+  ASSERT_TRUE(hash_of_contents(whole.get(), kSize + kHole + 3, &often));
+  ASSERT_GT(told.size(), 20u);
+  EXPECT_TRUE(std::ranges::is_sorted(told));
+  EXPECT_EQ(told.back(), kSize + kHole + 3) << "holes are part of it";
+  told.clear();
+  often.begin("reading a", kSize + kHole + 3);
+  ASSERT_TRUE(copy_contents(whole.get(), to.get(), kSize + kHole + 3, &often));
+  EXPECT_TRUE(told.empty() || told.back() == kSize + kHole + 3) << "none where the file system shares the blocks";
+  told.clear();
+  seldom.begin("reading a", kSize + kHole + 3);
+  ASSERT_TRUE(hash_of_contents(whole.get(), kSize + kHole + 3, &seldom));
+  EXPECT_TRUE(told.empty());
 }
 
 }  // namespace
