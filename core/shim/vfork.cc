@@ -28,6 +28,7 @@ struct Kept {
   uint64_t actions[kActionWords];
   CloneRequest request;
   uint64_t entry;
+  uint64_t thread_pointer;  // at replay, where the child has one of its own (CLONE_SETTLS)
   int socket;             // the child's descriptors are its own: here is Friday's among them
   uint8_t node_uuid[16];  // of the program that the child executes
   alignas(64) uint8_t state[kMostState];  // at replay, where the child computes in the same thread: x87, SSE, AVX and AVX-512 registers
@@ -95,6 +96,10 @@ long replay_vfork(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
     if (!child) replay_fail("the beginning of a child by vfork without its pid", (long)event->index);
     replay_apply(event);
     become_child(area, child->pid);
+    if (c.flags & kSetTls) {
+      native(158, 0x1003 /* ARCH_GET_FS */, &k->thread_pointer);
+      native(158, 0x1002 /* ARCH_SET_FS */, c.tls);
+    }
     if (c.stack) frame->rsp = c.stack;
   }
   replay_consume(event);
@@ -104,7 +109,7 @@ long replay_vfork(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
 }  // namespace
 
 // Not what shares more than memory with its parent.
-bool is_vfork(const CloneRequest& c) { return (c.flags & (kVm | kVfork | kFiles | kHandlers | kSetTls)) == (kVm | kVfork); }
+bool is_vfork(const CloneRequest& c) { return (c.flags & (kVm | kVfork | kFiles | kHandlers)) == (kVm | kVfork); }
 
 int& vfork_socket(ThreadArea* area) { return kept_of(area)->socket; }
 uint8_t* vfork_node(ThreadArea* area) { return kept_of(area)->node_uuid; }
@@ -166,6 +171,7 @@ bool parent_is_due(const ThreadArea* area, const EventRecord* next) {
 void resume_parent(CallFrame* frame, ThreadArea* area) {
   give_back(area);
   friday_xrstor(kept_of(area)->state, state_mask());
+  if (kept_of(area)->request.flags & kSetTls) native(158, 0x1002, kept_of(area)->thread_pointer);
   EventRecord* event = replay_peek();
   *frame = kept_of(area)->frame;
   frame->rax = (uint64_t)event->result;

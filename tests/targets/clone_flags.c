@@ -37,9 +37,35 @@ static int share_descriptors(void) {
   return success();
 }
 
+
+// As Chromium's sandbox changes its directory: a child that borrows the memory, the working directory, and a thread pointer of its own.
+static __thread volatile int of_thread = 3;
+static unsigned long pointer[512], found, round_of_child;
+static int leave_for_root(void* given) {
+  __asm__("mov %%fs:0, %0" : "=r"(found));
+  of_thread = 99;  // somewhere in `pointer`
+  round_of_child = found + (unsigned long)given;
+  syscall(SYS_exit_group, syscall(SYS_chdir, "/") == 0 ? 5 : 1);
+  return 1;
+}
+static int own_thread_pointer(void) {
+  char where[256];
+  for (unsigned i = 0; i < 20; i++) {
+    int status;
+    pointer[256] = 40 + i;
+    CHECK(chdir("/tmp") == 0);
+    const pid_t child = clone(leave_for_root, stack + sizeof stack, CLONE_VM | CLONE_VFORK | CLONE_FS | CLONE_SETTLS | SIGCHLD, (void*)2, NULL, pointer + 256);
+    CHECK(child > 0 && of_thread == 3 && found == 40ul + i && round_of_child == 42ul + i);
+    CHECK(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 5);
+    CHECK(getcwd(where, sizeof where) && strcmp(where, "/") == 0);
+  }
+  printf("found %d\n", (int)found);
+  return success();
+}
+
 int main(int argc, char** argv) {
   CHECK(getppid() > 0);
-  if (argc > 1) return strcmp(argv[1], "memory") ? share_descriptors() : share_memory();
+  if (argc > 1) return *argv[1] == 'm' ? share_memory() : *argv[1] == 'd' ? share_descriptors() : own_thread_pointer();
   char before[256], after[256];
   CHECK(gethostname(before, sizeof before) == 0);
   int status;
