@@ -47,14 +47,6 @@ std::optional<std::string> wrong_end(const ReplayNode& node) {
   return std::nullopt;
 }
 
-// Of a node whose recording ended before its program did: how. What the program did afterwards nobody knows.
-std::optional<std::string> cut_off(const NodeInfo& node) {
-  switch (node.end.how) {
-    case NodeEnd::How::unhandled: case NodeEnd::How::limited: case NodeEnd::How::collector: return describe(node.end);
-    default: return std::nullopt;
-  }
-}
-
 // What one replay came to.
 struct Outcome {
   json nodes = json::array();
@@ -72,7 +64,7 @@ Outcome outcome_of(ReplaySession& session, bool hash) {
     const uint64_t recorded = session.schedule().event_count(id);
     out.events += done;
     json entry = {{"id", id.value}, {"name", node.info().name}, {"events", done}, {"end", outcome_text(node.outcome())}, {"detail", node.outcome().detail}};
-    if (auto cut = cut_off(node.info())) entry["cut_off"] = *cut;
+    if (is_cut_off(node.info().end)) entry["cut_off"] = describe(node.info().end);
     if (hash) {
       if (auto state = session.state_hash(id)) entry["hash"] = fmt::format("{:016x}", *state);
       else if (state.error().code == ErrorCode::component_died) out.failure = describe(state.error());

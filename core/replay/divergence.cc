@@ -10,6 +10,7 @@
 #include "core/trace/calls.h"
 #include "core/trace/event_text.h"
 #include "core/trace/logical_time.h"
+#include "core/trace/recording.h"
 
 namespace friday {
 namespace {
@@ -177,6 +178,19 @@ Divergence explain_overrun(ReplayNode& node, const Schedule& schedule, ThreadId 
   return d;
 }
 
+std::vector<std::string> possible_causes(const Recording& recording, const Schedule& schedule, NodeId node) {
+  std::vector<std::string> causes;
+  if (const NodeInfo* info = recording.find(node); info && !info->notice.empty()) causes.push_back(info->notice);
+  const bool shares = std::ranges::any_of(schedule.edges(), [&](const Edge& edge) { return edge.kind == EdgeKind::turn && (edge.from == node || edge.to == node); });
+  std::string outlived;
+  for (const NodeInfo& other : recording.nodes())
+    if (shares && other.id != node && is_cut_off(other.end)) outlived += fmt::format("{}{} ({})", outlived.empty() ? "" : ", ", other.id, printable(other.name));
+  if (!outlived.empty())
+    causes.push_back(fmt::format("node {} shares memory with other processes, and what these programs stored in such memory after their recording had ended is not "
+                                 "in it: node {}", node, outlived));
+  return causes;
+}
+
 std::string describe(const Divergence& d) {
   std::string out = fmt::format("divergence: node {} ({}), thread {}, event {} ({}): the {} differs\n", d.node, printable(d.node_name), d.thread.value, d.event.value, d.call,
                                 d.kind);
@@ -185,6 +199,7 @@ std::string describe(const Divergence& d) {
   out += fmt::format("- recorded: {}\n+ replayed: {}\n", d.expected, d.actual);
   out += "events of this node around it (-> is the one that differs):\n";
   for (const NeighbourEvent& event : d.around) out += fmt::format("{} {:>8}  {}\n", event.differs ? "->" : "  ", event.index, event.line);
+  for (const std::string& cause : d.causes) out += fmt::format("This may be why: {}\n", cause);
   return out;
 }
 
@@ -192,7 +207,7 @@ nlohmann::json to_json(const Divergence& d) {
   using nlohmann::json;
   json out = {{"text", describe(d)}, {"node", d.node.value}, {"name", d.node_name}, {"thread", d.thread.value}, {"event", d.event.value},
               {"kind", d.kind}, {"call", d.call}, {"logical_time", d.since_start}, {"real_time", static_cast<double>(d.realtime_ns) / 1e9},
-              {"expected", d.expected}, {"actual", d.actual}, {"chain", json::array()}, {"events", json::array()}};
+              {"expected", d.expected}, {"actual", d.actual}, {"causes", d.causes}, {"chain", json::array()}, {"events", json::array()}};
   for (const CodePlace& p : d.chain)
     out["chain"].push_back({{"address", p.address}, {"function", p.function}, {"offset", p.offset}, {"module", p.module},
                             {"module_offset", p.module_offset}, {"file", p.file}, {"line", p.line}, {"text", text(p)}});

@@ -15,6 +15,7 @@
 
 namespace friday {
 
+class Recording;
 class Schedule;
 
 // An event of the recording beside the one that differs.
@@ -37,6 +38,7 @@ struct Divergence {
   std::vector<CodePlace> chain;  // the call site, then its callers
   std::string expected, actual;  // one line each
   std::vector<NeighbourEvent> around;
+  std::vector<std::string> causes;  // what the recording does not hold and may be why; a sentence each
 };
 
 // Of a thread that stopped in the shim with a report.
@@ -48,6 +50,9 @@ Divergence explain_overrun(ReplayNode& node, const Schedule& schedule, ThreadId 
 // Of a thread about to die of a signal that the recording does not have.
 // `recorded`: where the recorded program died of it, if that is known and it dies elsewhere now.
 Divergence explain_death(ReplayNode& node, const Schedule& schedule, ThreadId thread, int signal, std::optional<Addr> recorded);
+
+// What is known of writers of the node's memory that the recording does not hold: processes outside, and programs that outlived their recording.
+std::vector<std::string> possible_causes(const Recording& recording, const Schedule& schedule, NodeId node);
 
 // Several lines, ending in a newline.
 std::string describe(const Divergence& divergence);

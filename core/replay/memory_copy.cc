@@ -20,7 +20,6 @@ constexpr uint64_t kPage = 4096;
 constexpr uint64_t kMost = 512ull << 20;  // bytes copied for one call
 constexpr uint64_t kRedZone = 128;        // below the stack pointer, and still the program's
 constexpr uint64_t kDeadStack = 64 << 10; // below that; what a called function used of it is no change
-constexpr uint64_t kOwnEnd = shim::kWorkspaceAddress + (1ull << 40);  // of the addresses that are Friday's
 
 bool is_ours(uint64_t low) {
   using namespace shim;
@@ -177,7 +176,7 @@ Result<bool> MemoryCopy::unchanged(ReplayNode& node, uint64_t stack_pointer) con
   if (now != ranges_) return false;
   bool same = true;
   FRIDAY_TRY_VOID(each_changed(node, [&](uint64_t address, const std::byte* is, const std::byte* was) -> Result<bool> {
-    const bool own = (address >= format::kWindowAddress && address < kOwnEnd) || (address >= node.shim_low() && address < node.shim_high());
+    const bool own = (address >= format::kWindowAddress && address < shim::kOwnEnd) || (address >= node.shim_low() && address < node.shim_high());
     const uint64_t live = stack_pointer - kRedZone;
     const size_t dead = address < live && address + kDeadStack >= live ? std::min(kPage, live - address) : 0;
     return same = own || memcmp(is + dead, was + dead, kPage - dead) == 0;

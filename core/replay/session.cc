@@ -458,6 +458,7 @@ std::optional<Stop> ReplaySession::end_node(ReplayNode& node, ThreadId thread, N
 }
 
 Stop ReplaySession::diverge(ReplayNode& node, const ReplayNode::Thread& thread, Divergence divergence) {
+  divergence.causes = possible_causes(recording_, schedule_, node.id());
   divergence_ = std::make_shared<const Divergence>(std::move(divergence));
   node.end({NodeOutcome::How::diverged, 0, ""});
   Stop stop = stop_of(Stop::Kind::divergence, node, thread);

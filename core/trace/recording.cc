@@ -298,6 +298,10 @@ bool recorder_lives(const NodeInfo& node) {
   return on_this_boot(node) && node.recorder_start != 0 && process_start(static_cast<pid_t>(node.recorder_pid)) == node.recorder_start;
 }
 
+bool is_cut_off(const NodeEnd& end) {
+  return end.how == NodeEnd::How::unhandled || end.how == NodeEnd::How::limited || end.how == NodeEnd::How::collector;
+}
+
 std::string describe(const NodeEnd& end) {
   switch (end.how) {
     case NodeEnd::How::exit: return fmt::format("exited with {}", end.detail);

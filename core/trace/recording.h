@@ -41,6 +41,9 @@ struct NodeEnd {
 // "exited with 0", "killed by SIGKILL", "recording ended at call io_uring_enter".
 std::string describe(const NodeEnd& end);
 
+// Whether the recording ended before the program did. What it did afterwards nobody knows.
+bool is_cut_off(const NodeEnd& end);
+
 struct NodeInfo {
   NodeId id;
   std::string name;         // unique: NAME, NAME#2 (the same name started again), NAME/child-1 (forked)

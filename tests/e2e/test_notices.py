@@ -86,6 +86,16 @@ def test_memory_that_an_unrecorded_process_writes(recorder, targets, tmp_path):
     assert re.search(sentence, recorder.run([recorder.friday, "info", recording.path]).stdout)
     replayed = recorder.replay(recording)
     assert replayed.returncode == 3 and "divergence: node 0" in replayed.stdout
+    assert re.search("This may be why: " + sentence, replayed.stdout)
+
+
+def test_memory_that_is_written_after_its_writers_recording(recorder, targets, tmp_path):
+    path = tmp_path / "shared"
+    path.write_bytes(bytes(4096))
+    recording = recorder.record([targets / "shared_outside", path, "sealed"], name="it")
+    assert recording.returncode == 0 and recording.stdout == "x\nSUCCESS\n" and recording.ended_at("it/child-1") in ("prctl", "seccomp"), recording.stderr
+    replayed = recorder.replay(recording)
+    assert replayed.returncode == 3 and re.search(r"This may be why: node 0 shares memory .* node 1 \(it/child-1\)$", replayed.stdout, re.M), replayed.stdout
 
 
 def test_memory_that_another_recorded_process_writes(recorder, targets):
