@@ -553,7 +553,8 @@ void record_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   if (signals_pending(area) && frame->rax != 15 && signals_deliver(frame, area, Moment::before_call)) return;
   if (group_member()) robust_mapping_call(frame);
   if (info.rule != kEmulated)
-    if (const char* why = reason_to_leave(frame); why && can_leave(area)) {
+    if (const char* why = reason_to_leave(frame)) {
+      if (!can_leave(area)) return record_failed(frame, area, refuse_instead(frame, why));
       trace_end(kEndRefused, 0, why);
       leave_at_call();
     }
@@ -649,7 +650,11 @@ void pass_through(CallFrame* frame, ThreadArea* area) {
     if (can_leave(area)) leave_at_call();
     process_seals(area);
   }
-  if (reason_to_leave(frame) && can_leave(area)) leave_at_call();
+  if (const char* why = area->native ? nullptr : reason_to_leave(frame)) {
+    if (can_leave(area)) leave_at_call();
+    frame->rax = (uint64_t)refuse_instead(frame, why);
+    return;
+  }
   if (call == 56 || call == 57 || call == 58) {
     frame->rax = (uint64_t)do_clone(frame, area);
     return;

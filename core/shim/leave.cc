@@ -14,19 +14,16 @@ namespace {
 
 bool leaving, left;
 
-constexpr uint64_t kMapFixed = 0x10, kNoReplace = 0x100000;
-constexpr uint64_t kOwnLow = kWindowAddress, kOwnHigh = kVdsoAddress + 0x10000000;
-
-bool is_own(uint64_t low, uint64_t size) { return size && low < kOwnHigh && low + size > kOwnLow; }
+constexpr uint64_t kMapFixed = 0x10;
 
 // Whether a call maps, unmaps or protects what is Friday's.
 bool wants_own_addresses(uint64_t call, const uint64_t* a) {
   constexpr uint64_t kRemapFixed = 2, kShmRemap = 040000;
   switch (call) {
-    case 9: return a[3] & (kMapFixed | kNoReplace) && is_own(a[0], a[1]);
-    case 10: case 11: case 28: return is_own(a[0], a[1]);
-    case 25: return is_own(a[0], a[1]) || (a[3] & kRemapFixed && is_own(a[4], a[2]));
-    case 30: return a[2] & kShmRemap && is_own(a[1], 1);
+    case 9: return a[3] & kMapFixed && is_fridays(a[0], a[1]);
+    case 10: case 11: case 28: return is_fridays(a[0], a[1]);
+    case 25: return is_fridays(a[0], a[1]) || (a[3] & kRemapFixed && is_fridays(a[4], a[2]));
+    case 30: return a[2] & kShmRemap && is_fridays(a[1], 1);
     default: return false;
   }
 }
@@ -35,7 +32,7 @@ bool wants_own_addresses(uint64_t call, const uint64_t* a) {
 void give_back_vdso() {
   MapLine line;
   for (const char* p = read_maps(); (p = parse_map_line(p, &line));) {
-    if (line.low < kVdsoAddress || line.low >= kOwnHigh) continue;
+    if (line.low < kVdsoAddress || line.low >= kOwnEnd) continue;
     native(25 /* mremap */, line.low, line.high - line.low, line.high - line.low, 3 /* MAYMOVE|FIXED */, vdso_was_at + (line.low - kVdsoAddress));
   }
 }
@@ -72,6 +69,8 @@ long try_in_child(const CallFrame* frame) {
 
 }  // namespace
 
+bool is_fridays(uint64_t low, uint64_t size) { return size && low < kOwnEnd && low + size > kOwnLow; }
+
 bool rules_calls(const CallFrame* frame) {
   const uint64_t* a = arguments_of(frame);
   if (frame->rax == 157) return a[0] == 22 /* PR_SET_SECCOMP */ || a[0] == 59 /* PR_SET_SYSCALL_USER_DISPATCH */;
@@ -90,6 +89,18 @@ const char* reason_to_leave(const CallFrame* frame) {
   const uint64_t* a = arguments_of(frame);
   if (frame->rax == 158) return a[0] == 0x1001 /* ARCH_SET_GS */ && a[1] ? kUsesGs : nullptr;
   return wants_own_addresses(frame->rax, a) ? "it maps or unmaps addresses that Friday uses" : nullptr;
+}
+
+long refuse_instead(const CallFrame* frame, const char* why) {
+  static bool told;
+  if (control.mode == kModeRecord && !__atomic_exchange_n(&told, true, __ATOMIC_RELAXED)) {
+    char text[sizeof Request::text] = "because of Friday a call failed in a process of several threads (of one with a single thread the recording would have ended there): ";
+    const size_t length = length_of(text);
+    memcpy(text + length, why, min(length_of(why) + 1, sizeof text - length));
+    text[sizeof text - 1] = 0;
+    collector_send(kNotice, 0, 0, text);
+  }
+  return frame->rax == 158 ? -22 /* EINVAL */ : -12 /* ENOMEM */;
 }
 
 void leave_at_call() {

@@ -50,12 +50,19 @@ bool maps_tcp(const uint64_t* a) {
   return !(a[3] & kAnonymous) && !failed(native(55, a[4], 1 /* SOL_SOCKET */, 38 /* SO_PROTOCOL */, &protocol, &size)) && protocol == kTcp;
 }
 
+// mmap(2), but that what Friday uses or will use at replay is taken: a hint that leads there finds another place.
+long map_beside_own(const uint64_t* a) {
+  const bool taken = !(a[3] & kFixed) && is_fridays(a[0], a[1]);
+  if (taken && a[3] & kFixedNoReplace) return -17;  // EEXIST
+  return native(9, taken ? 0 : a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
 long record_mmap(CallFrame* frame, ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
   uint64_t entry = ticks_now();
   const bool file = !(a[3] & kAnonymous);
   // Memory that the kernel may clear at any time does not replay: the program sees a kernel before 6.11, which has none.
-  long result = (a[3] & kTypes) == kDroppable ? -22 /* EINVAL */ : maps_tcp(a) ? -19 /* ENODEV */ : native(9, a[0], a[1], a[2], a[3], a[4], a[5]);
+  long result = (a[3] & kTypes) == kDroppable ? -22 /* EINVAL */ : maps_tcp(a) ? -19 /* ENODEV */ : map_beside_own(a);
   ModuleReply* reply = nullptr;
   FileStat st = {};
   char path[kPathBytes] = "";

@@ -412,6 +412,8 @@ bool rules_calls(const CallFrame* frame);               // the call wants to fil
 long rules_refused(const CallFrame* frame);             // what the kernel would say to it: 0 if it agrees; kRulesAsBefore: it agrees, and nothing changes
 const char* reason_to_leave(const CallFrame* frame);    // of another call: why the shim cannot stay; null if it can
 bool can_leave(const ThreadArea* area);
+long refuse_instead(const CallFrame* frame, const char* why);  // where it cannot: the error of the call, which is not made; a notice says so
+bool is_fridays(uint64_t low, uint64_t size);           // some of the addresses are Friday's
 [[noreturn]] void leave_at_call();                      // the recording has ended: the program itself makes the call under way
 bool leave_is_due();                                    // in the handler of kPokeSignal
 bool shim_has_left();

@@ -236,7 +236,7 @@ long do_shmat(CallFrame* frame, ThreadArea* area) {
     return result;
   }
   const uint64_t entry = ticks_now();
-  const long result = native(30, a[0], a[1], a[2]);
+  const long result = is_fridays(a[1], 1) ? -22 /* EINVAL */ : native(30, a[0], a[1], a[2]);
   SharedMapPart part = {};
   const bool known = !failed(result) && shared_record_map(kSegmentDevice, a[0], -1, 0, (uint64_t)result, segment_length((uint64_t)result), true, &part);
   if (control.mode != kModeRecord) return result;

@@ -26,6 +26,7 @@ inline constexpr uint32_t kMaxThreads = 65535;                    // in a proces
 inline constexpr uint64_t kScheduleAddress = 0x160000000000;  // replay only: SharedSchedule
 inline constexpr uint64_t kVdsoAddress = 0x170000000000;      // record only: where the kernel's own vdso is moved
 inline constexpr uint64_t kWorkspaceAddress = 0x180000000000; // replay only: a debugger's scratch memory, mapped when first used
+inline constexpr uint64_t kOwnLow = format::kWindowAddress, kOwnEnd = kWorkspaceAddress + (1ull << 40);  // of all these: no memory of the program is there
 inline constexpr uint64_t kPadSize = 2u << 20;                // reserved beside each module for stubs and, in its last MiB at replay, jump pads
 inline constexpr uint64_t kFormerPadSize = 16u << 20;         // of shims in older recordings
 

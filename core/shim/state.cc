@@ -18,7 +18,6 @@ namespace {
 constexpr uint32_t kStackBytes = 256, kPieceBytes = 1024;
 constexpr uint64_t kFinalBytes = 64 << 20;  // no more is hashed at the end
 constexpr uint64_t kSyncedBytes = 1 << 20;  // nor at one msync(2)
-constexpr uint64_t kOwnLow = kWindowAddress, kOwnHigh = kWorkspaceAddress + (1ull << 40);  // where Friday's areas are
 constexpr unsigned kMostRegions = 128, kMostThreads = 16;
 
 struct Region {
@@ -123,7 +122,7 @@ void state_final(EventWriter& writer, const CallFrame* frame, const ThreadArea* 
   for (const char* p = read_maps(); (p = parse_map_line(p, &line)) && region_count < kMostRegions;) {
     const bool own = line.inode ? line.inode == own_inode : line.low == own_end;
     if (own) own_end = line.high;
-    if (own || line.shared || line.protection != 3 || (line.low >= kOwnLow && line.low < kOwnHigh)) continue;
+    if (own || line.shared || line.protection != 3 || (line.low >= kOwnLow && line.low < kOwnEnd)) continue;
     if (line.low <= frame->rsp && frame->rsp < line.high) line.low = frame->rsp;
     regions[region_count++] = {line.low, line.high};
   }

@@ -149,6 +149,21 @@ static void in_a_huge_page(void) {
   tell((unsigned long)error);
 }
 
+// Addresses that allocators draw by lot (PartitionAlloc, V8) and only wish for: some are those that Friday uses itself.
+static void wished_places(void) {
+  const uintptr_t wishes[] = {0x100000000000, 0x10ff00000000, 0x118000000000, 0x130000000000, 0x130800000000, 0x14ff00000000, 0x160000000000, 0x18f000000000, 0x200000000000};
+  for (unsigned i = 0; i < sizeof wishes / sizeof *wishes; i++) {
+    char* got = mmap((void*)wishes[i], 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(got != MAP_FAILED && mprotect(got + kPage, 2 * kPage, PROT_READ | PROT_WRITE) == 0);
+    memset(got + kPage, (int)i + 1, 2 * kPage);
+    CHECK(madvise(got + kPage, kPage, MADV_DONTNEED) == 0 && got[kPage] == 0 && got[2 * kPage] == (char)(i + 1));
+    if (i % 2) CHECK(munmap(got, kPage) == 0 && munmap(got + 3 * kPage, (1 << 20) - 3 * kPage) == 0);
+    // Where something is, another wish finds another place.
+    CHECK(mmap((void*)wishes[i], kPage, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == MAP_FAILED ? errno == EEXIST : got != (void*)wishes[i] || i % 2);
+    tell((unsigned char)got[2 * kPage]);
+  }
+}
+
 int main(int count, char** arguments) {
   CHECK(count == 2);
   if (!strcmp(arguments[1], "neighbours")) two_neighbours();
@@ -156,6 +171,7 @@ int main(int count, char** arguments) {
   else if (!strcmp(arguments[1], "loaded")) what_is_loaded();
   else if (!strcmp(arguments[1], "stack")) own_stack();
   else if (!strcmp(arguments[1], "fault")) in_a_huge_page();
+  else if (!strcmp(arguments[1], "wishes")) wished_places();
   else CHECK(!"known");
   return success();
 }

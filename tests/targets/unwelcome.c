@@ -1,6 +1,7 @@
 // What the shim cannot live with, as its argument says: Syscall User Dispatch by the program (`dispatch`, as Wine has it), a base of %gs (`gs`),
 // by its own instruction (`wrgsbase`), a mapping where Friday has its own (`map`), 32-bit calls (`int80`). The program is not to notice.
 #include <asm/prctl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <sys/auxv.h>
@@ -79,12 +80,35 @@ static void calls_of_32_bits(void) {
   }
 }
 
+// A process of several threads cannot be left by Friday at one call of one of them: these calls fail there, and a notice says so.
+static void* beside(void* arg) {
+  pthread_barrier_wait(arg);
+  pthread_barrier_wait(arg);
+  return NULL;
+}
+static void in_a_crowd(void) {
+  pthread_t thread;
+  pthread_barrier_t barrier;
+  CHECK(pthread_barrier_init(&barrier, NULL, 2) == 0 && pthread_create(&thread, NULL, beside, &barrier) == 0);
+  pthread_barrier_wait(&barrier);
+  char* place = (char*)0x100000400000;
+  char* got = mmap(place, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  CHECK(got == place || (got == MAP_FAILED && errno == ENOMEM));
+  printf("mapped %d\n", got == place);
+  fflush(stdout);
+  for (int i = 0; i < 100; i++) CHECK(getppid() > 0);
+  CHECK(mprotect(place, 4096, PROT_READ) == 0 || errno == ENOMEM);
+  pthread_barrier_wait(&barrier);
+  CHECK(pthread_join(thread, NULL) == 0);
+}
+
 int main(int argc, char** argv) {
   CHECK(argc > 1 && getppid() > 0);
   if (strcmp(argv[1], "dispatch") == 0) dispatch();
   if (strcmp(argv[1], "gs") == 0) base_of_gs();
   if (strcmp(argv[1], "wrgsbase") == 0) base_by_instruction();
   if (strcmp(argv[1], "map") == 0) map();
+  if (strcmp(argv[1], "crowd") == 0) in_a_crowd();
   if (strcmp(argv[1], "int80") == 0) calls_of_32_bits();
   struct timespec now;
   for (int i = 0; i < 100; i++) CHECK(getppid() > 0 && clock_gettime(CLOCK_MONOTONIC, &now) == 0);
