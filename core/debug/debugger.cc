@@ -245,6 +245,7 @@ Result<void> Debugger::restart() {
   timer_node_.reset();
   parked_.reset();
   pending_stop_.reset();
+  pending_ends_.clear();
   last_client_stop_.reset();
   altered_.clear();
   seen_.clear();

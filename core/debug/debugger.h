@@ -227,6 +227,7 @@ class Debugger final : public Pump, public ClientOwner {
   Result<std::unique_ptr<MiSession>> make_gdb(ReplayNode& node, Pump* pump);
   Result<void> pump(int timeout_ms, bool users);
   std::optional<DebugStop> take_pending();
+  std::optional<DebugStop> take_pending_end();
   Result<GdbLink*> link(NodeId node);
   NodeContext& state(NodeId node) { return states_[node]; }
   void group_moved(const Stop& stop);
@@ -370,6 +371,7 @@ class Debugger final : public Pump, public ClientOwner {
   uint32_t next_client_ = 1;
   // A stop of the user's that came while a gdb ran the group for a step.
   std::optional<Stop> pending_stop_;
+  std::deque<Stop> pending_ends_;                // of nodes that ended while a gdb of the user's ran the group
   std::optional<Stop> last_client_stop_;
   std::optional<std::string> lost_part_;         // what a part of Friday that died has kept from being asked
   std::optional<Error> call_error_;              // of a call that gdb made

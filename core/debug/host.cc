@@ -71,7 +71,8 @@ Result<Stop> Debugger::run_for(Client& client, const ResumeRequest& request, std
     if (for_client || for_user) break;
     stop = session_->run();
   }
-  while (stop && stop->kind == Stop::Kind::exit && stop->node != id) stop = session_->run();
+  // The end of another node is an event of the group, as in any run: a step ends there. Friday learns of it when the user's gdb lets it go on.
+  if (stop && stop->kind == Stop::Kind::exit && stop->node != id && client.is_users()) pending_ends_.push_back(*stop);
   return stop;
 }
 
@@ -182,6 +183,8 @@ void Debugger::report(Client& client, const Result<Stop>& stop, std::optional<Th
       default: out.kind = StopReport::Kind::interrupted; break;
     }
   }
+  if (client.is_users() && stop->kind == Stop::Kind::exit && stop->node != id)
+    client.endpoint().say(fmt::format("node {} ({}) has ended\n", stop->node, session_->find(stop->node)->info().name));
   if (client.is_users() && pending_stop_) client.endpoint().say("a stop point of Friday's; its handler runs when Friday goes on\n");
   client.endpoint().report(out);
 }

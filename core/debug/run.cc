@@ -165,12 +165,21 @@ DebugStop Debugger::lost_part(Stop stop) {
   return with_kind(std::move(stop), Stop::Kind::failure);
 }
 
-// The stop of a stop point that a gdb ran into, and what it means.
+// The end of a node, or the stop of a stop point, that a gdb of the user's ran into, and what it means.
 std::optional<DebugStop> Debugger::take_pending() {
+  if (auto ended = take_pending_end()) return ended;
   if (!pending_stop_) return std::nullopt;
   const Stop stop = *std::exchange(pending_stop_, std::nullopt);
   group_moved(stop);
   return judge(stop);
+}
+
+std::optional<DebugStop> Debugger::take_pending_end() {
+  if (pending_ends_.empty()) return std::nullopt;
+  Stop stop = std::move(pending_ends_.front());
+  pending_ends_.pop_front();
+  group_moved(stop);
+  return judge(std::move(stop));
 }
 
 Result<DebugStop> Debugger::resume(std::optional<double> timeout) {
@@ -202,6 +211,7 @@ Result<DebugStop> Debugger::run_to(std::optional<Mark> target, std::optional<dou
     }
   } passing{*this};
   FRIDAY_TRY_VOID(settle_users());
+  if (auto ended = take_pending_end()) return std::move(*ended);
   passing_ = true;
   target_ = target;
   pending_stop_.reset();

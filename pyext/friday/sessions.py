@@ -745,13 +745,14 @@ class Session:
 
     def step(self, node: Any = None, command: str = "step") -> Stop:
         """Steps one node (by default `node`) by gdb's step, next, stepi, nexti, finish or "until LOC"; the others follow in logical
-        time. Handlers of stop points on the way run. The stop's kind is "step", or what came before. Raises NodeEnded, UsageError,
-        Divergence, ComponentDied."""
+        time. Handlers of stop points on the way run. The stop's kind is "step", or what came before: also "exit", when another node
+        has ended meanwhile. Raises NodeEnded, UsageError, Divergence, ComponentDied."""
         if self._running:
             raise UsageError("the group is running: a handler cannot step it")
         self._standing = None
+        where = self.id_of(node)
         try:
-            stop = self._standing = self.backend.step(self.id_of(node), command)
+            stop = self._standing = self.backend.step(where, command)
         finally:
             self.backend.settle()
         if stop.ids:
@@ -761,7 +762,12 @@ class Session:
             finally:
                 self._running = self._in_handler = False
         elif stop.kind == "exit":
-            self._node_ended(stop)
+            self._running = True
+            try:
+                self._node_ended(stop)
+            finally:
+                self._running = self._in_handler = False
+            self.here = where
         else:
             self._stopped(stop)
         self._refresh_ended()

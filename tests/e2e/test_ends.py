@@ -85,3 +85,21 @@ def test_continue_until_sees_who_lives(ends, opened):
     assert until.holds and (stop.kind, stop.node) == ("exit", 2) and not session.at_exit_functions
     stop, until = session.run_until(lambda: False)
     assert stop.kind == "end" and not until.holds and not session.at_exit_functions
+
+
+def test_the_ends_of_other_nodes_are_seen_while_one_is_stepped(ends, opened):
+    """At the same instants, by who looks at them: a step ends there."""
+    whole = opened(ends)
+    expected = ends_seen(whole)
+    run_to_end(whole)
+    session = opened(ends)
+    seen = ends_seen(session)
+    session.breakpoint("nap", nodes="0", temporary=True)
+    session.run()
+    stops = []
+    while not stops or stops[-1] not in (("exit", 0), ("end", 0)):
+        stop = session.step(0, "next")
+        stops.append((stop.kind, stop.node))
+        assert int(session.node) == 0, "the node that is stepped stays the selected one"
+    assert seen == expected
+    assert [node for kind, node in stops if kind == "exit"] == [1, 2, 0]
