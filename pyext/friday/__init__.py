@@ -24,8 +24,9 @@ from .errors import (BadAddress, BadExpression, BadRecording, CallFailed, CodePl
                      NodeNotStarted, NoNode, NoSymbol, OptimizedOut, OutOfScope, Unsupported, UsageError)
 from .messages import Message
 from .nodes import Node, Nodes
+from .points import Hit, StopPoint
 from .runner import run_script
-from .sessions import Hit, Session, StopPoint
+from .sessions import Session
 from .teaching import Place
 from .threads import Thread
 from .values import Array, Bool, Bytes, Char, Enum, Float, Int, Pointer, Raw, Snapshot, Str, Struct

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator
 
 from .answers import Output, ranges
 from .errors import Error, NodeNotStarted, NoNode, UsageError
-from .sessions import StopPoint
+from .points import StopPoint
 from .table import GDB_COMMANDS, OWNED, REFUSED, refusal, resolve
 
 if TYPE_CHECKING:

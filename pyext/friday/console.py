@@ -26,7 +26,8 @@ from .errors import ComponentDied, Divergence, Error, NodeNotStarted, OutOfScope
 from .handlers import compile_script
 from .running import ended_line
 from .runner import BAD_INPUT, DIED, DIVERGED, Refused, open_session
-from .sessions import Session, StopPoint
+from .points import StopPoint
+from .sessions import Session
 from .table import OWNED, resolve
 from .teaching import undescribed
 from .violations import user_frames, user_traceback

@@ -15,7 +15,8 @@ from .table import OWNED, REFUSED, refusal, resolve
 if TYPE_CHECKING:
     from .backend import Message
     from .nodes import Node
-    from .sessions import Session, StopPoint
+    from .points import StopPoint
+    from .sessions import Session
 
 _LISTED = re.compile(r"([\w-]+)( [\w-]+)*(?:, [\w -]+)* -- ")  # of a class of commands
 _SENTENCE = re.compile(r"[.;:(]( |\Z)")

@@ -22,7 +22,8 @@ from .nodes import NodeMap
 from .table import OWNED, REFUSED
 
 if TYPE_CHECKING:
-    from .sessions import Session, StopPoint
+    from .points import StopPoint
+    from .sessions import Session
 
 
 def _alias(session: "Session", command: Command, filename: str | None, out: Output) -> None:

@@ -18,7 +18,8 @@ from .values import Snapshot, differences
 if TYPE_CHECKING:
     from .backend import Stop
     from .nodes import Node
-    from .sessions import Hit, Session
+    from .points import Hit
+    from .sessions import Session
 
 _FRAME = re.compile(r"#\d+\s+(?:0x[0-9a-f]+ in )?")
 _SOURCE = re.compile(r"\d+\t")

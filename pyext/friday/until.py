@@ -16,7 +16,8 @@ from .language import fill
 
 if TYPE_CHECKING:
     from .backend import Stop
-    from .sessions import Session, StopPoint
+    from .points import StopPoint
+    from .sessions import Session
 
 POLL = 0.01
 

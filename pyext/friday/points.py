@@ -1,0 +1,180 @@
+"""Stop points of a session, and what a handler learns of the hit that it runs for."""
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, Callable, Sequence
+
+from . import containers
+from .backend import Stop
+from .handlers import Handler
+from .nodes import Node
+from .teaching import refuse_changes
+
+if TYPE_CHECKING:
+    from .sessions import Session
+
+
+class Hit:
+    """`__HIT__`: what triggered the handler that runs."""
+    __slots__ = ("_session", "stop", "point", "_id")
+
+    def __init__(self, session: Session, stop: Stop, point: StopPoint | None, id_: int | None = None) -> None:
+        self._session, self.stop, self.point = session, stop, point
+        self._id = point.id if point else id_
+
+    @property
+    def id(self) -> int | None:
+        """The global id of the stop point; None for one that was set beside the session."""
+        return self._id
+
+    @property
+    def node(self) -> Node:
+        """The node that triggered."""
+        return self._session.nodes[self.stop.node]
+
+    @property
+    def expression(self) -> str | None:
+        """watch: the expression that changed, the first of several."""
+        return self._change[0]
+
+    @property
+    def old(self) -> Any:
+        """watch: its value before the write; None where it could not be read. Raises BadExpression for a container that kept its
+        items elsewhere: what they were is not known any more."""
+        return self._decode(self._change[1], self._no_memory)
+
+    @property
+    def new(self) -> Any:
+        """watch: its value after the write; None where it cannot be read. Raises BadExpression for a container that is halfway
+        through a change, and for one that is asked for when the group has gone on."""
+        return self._decode(self._change[2], self._memory)
+
+    @property
+    def raw(self) -> tuple[Any, Any]:
+        """watch: the value before and after the write, containers as the structs that they are."""
+        return tuple(None if raw is None else self._session.types[raw[0]].decode(raw[1], raw[2]) for raw in self._change[1:])
+
+    @property
+    def writer(self) -> Node:
+        """watch: the node that has stored: another one than `node` where the two share the memory."""
+        return self._session.nodes[self.stop.node if self.stop.writer is None else self.stop.writer[0]]
+
+    @property
+    def _change(self) -> tuple[str | None, Any, Any]:
+        """Of this stop point; between handlers, of the stop's first one."""
+        changes = self.stop.changes
+        return changes.get(self._id) or next(iter(changes.values()), (None, None, None))
+
+    @property
+    def thread(self) -> int | None:
+        """The number of the thread, from 0 in the order of their start."""
+        return self.stop.thread
+
+    @property
+    def location(self) -> str | None:
+        """"process_data at chord.c:58", or the address."""
+        return self.stop.location
+
+    def _decode(self, raw: Any, memory: Callable[[int, int], bytes]) -> Any:
+        if raw is None:
+            return None
+        type_ = self._session.types[raw[0]].resolved
+        if not type_.containers:
+            return type_.decode(raw[1], raw[2])
+        return containers.value_of(type_, raw[1], raw[2], memory, self.stop.node)
+
+    def _memory(self, address: int, size: int) -> bytes:
+        if not self._session.stands_at(self.stop):
+            raise containers.Gone("the group has gone on since")
+        return self._session.backend.read_memory(self.stop.node, address, size)
+
+    def _no_memory(self, address: int, size: int) -> bytes:
+        raise containers.Gone("the value before the write is asked for")
+
+    def __repr__(self) -> str:
+        old, new = self.raw
+        what = f" {self.expression}: {old!r} -> {new!r}" if self.expression else ""
+        return f"<hit {self.id} on {self.node!r} at {self.location}{what}>"
+
+
+class StopPoint:
+    """A breakpoint, watchpoint or timer with its global id. As a decorator it takes the function as its handler."""
+
+    def __init__(self, session: Session, kind: str, id_: int, what: str, nodes: tuple[Node, ...],
+                 condition: str | None, temporary: bool) -> None:
+        self.session = session
+        self.kind = kind  # "breakpoint", "watch" or "timer"
+        self.id = id_  # of one sequence for all kinds and nodes
+        self.what = what  # location or expressions, as given
+        self.nodes = nodes
+        self.condition = condition  # in C
+        self.temporary = temporary  # deleted when it is hit
+        self.enabled = True
+        self.deleted = False
+        self.hits = 0  # how often it was hit, conditions held
+        self.stops = True  # it stops the group, unless the handler executes `cont`
+        self.handler: Handler | Callable[..., Any] | None = None  # what a hit runs
+        self.run: Callable[[], Any] | None = None
+        self.purpose = ""  # of one that is not the user's own: the command that set it
+
+    def set_handler(self, handler: Handler | Callable[..., Any] | None, stops: bool) -> None:
+        """Attaches what a hit runs: a compiled block, a function without parameters, or one that takes the Hit."""
+        self.handler, self.stops = handler, stops
+        if handler is None or isinstance(handler, Handler):
+            self.run = handler.run if handler else None
+        elif _takes_argument(handler):
+            self.run = lambda: handler(self.session.hit)
+        else:
+            self.run = handler
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        self.set_handler(function, stops=False)
+        return function
+
+    @property
+    def label(self) -> str:
+        """"watch 2 (srv.successor)"; of one that is not the user's own the command that set it."""
+        return self.purpose or f"{self.kind} {self.id} ({self.what})"
+
+    @property
+    def places(self) -> Sequence[tuple[int, int | None, str]]:
+        """Where a breakpoint stands on each node that has started, several places for inlined functions, overloads and templates:
+        (node, address, "function at file:line"); (node, None, why) where it waits."""
+        return self.session.backend.places(self.id)
+
+    def delete(self) -> None:
+        """Forgets it; its handler may do that."""
+        self.session.delete(self.id)
+
+    def enable(self, on: bool = True) -> None:
+        """Switches it on, or off."""
+        self.session.enable(self.id, on)
+
+    def disable(self) -> None:
+        """Switches it off; it keeps its id and handler."""
+        self.session.enable(self.id, False)
+
+    def ignore(self, count: int) -> None:
+        """Lets the next count hits pass."""
+        self.session.backend.ignore(self.id, count)
+
+    def set_condition(self, condition: str | None) -> None:
+        """Sets the condition, in C, or takes it away. Raises BadExpression."""
+        refuse_changes(condition)
+        self.session.backend.condition(self.id, condition)
+        self.condition = condition
+
+    def __index__(self) -> int:
+        return self.id
+
+    def __repr__(self) -> str:
+        state = "" if self.enabled else ", disabled"
+        return f"<{self.label}, {self.hits} hits{state}>"
+
+
+def _takes_argument(function: Callable[..., Any]) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty for p in parameters)
