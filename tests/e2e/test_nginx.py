@@ -77,3 +77,41 @@ def test_workers(recorder, ports, place, requests):  # noqa: F811
     recording = server.finish()
     assert len(recording.nodes()) >= 1 + 4 + 4
     check(recorder, recording)
+
+
+CLIENT = """
+import http.client, sys
+connection = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]), timeout=60)
+bytes_read = 0
+for turn in range(30):
+    connection.request("GET", f"/{turn % 10}")
+    answer = connection.getresponse()
+    body = answer.read()
+    assert answer.status == 200 and len(body) == 7 ** (turn % 10 % 7) and connection.sock, (turn, len(body))
+    bytes_read += len(body)
+print(bytes_read)
+"""
+
+
+@pytest.mark.full
+def test_a_connection_that_is_kept(recorder, ports, place):  # noqa: F811
+    """Headers are written, bodies are sent by sendfile, thirty of them on one connection: a recorded client has all of it from the server."""
+    need("nginx-light")
+    port, behind = ports(2)
+    (place / "www").mkdir()
+    for n in range(10):
+        (place / "www" / str(n)).write_bytes(bytes((n + i) % 251 for i in range(7 ** (n % 7))))
+    config = place / "nginx.conf"
+    config.write_text(CONFIG.format(place=place, port=port, behind=behind, user="user nobody nogroup;" if os.geteuid() == 0 else "").replace("gzip on", "gzip off"))
+    server = Server(recorder, ["/usr/sbin/nginx", "-p", place, "-e", place / "error.log", "-c", config], port, behind)
+    done = recorder.run([recorder.friday, "record", "-o", server.running.recording, "--node", "client", "--", "/usr/bin/python3", "-c", CLIENT, port])
+    assert (done.returncode, done.stdout) == (0, f"{3 * sum(7 ** (n % 7) for n in range(10))}\n"), done.stderr
+    os.kill(int((place / "nginx.pid").read_text()), signal.SIGQUIT)
+    recording = server.finish()
+    info = recorder.info(recording)
+    client = next(node for node in info["nodes"] if node["name"] == "client")
+    worker = next(pair["from"] for pair in info["messages"] if pair["to"] == client["id"])
+    assert [client["messages"][key] for key in ("received_unmatched", "received_unplaced", "sent_unplaced")] == [0, 0, 0], client["messages"]
+    carried = {(pair["from"], pair["to"]): pair["bytes"] for pair in info["messages"]}
+    assert carried[worker, client["id"]] > int(done.stdout) and carried[client["id"], worker] > 30 * 40, carried
+    check(recorder, recording)
