@@ -46,11 +46,22 @@ class Builder {
     }
     add(SYS_close_range, 0, TracedProcess::kChannelFd - 1, 0);
     FRIDAY_TRY_VOID(flush());
-    for (const auto& [address, data] : image.contents)
-      if (!process_.write(address, data.data(), data.size()))
-        return fail(ErrorCode::bad_input, "node {}: the start image has contents for {:#x}, where it maps nothing", reader_.node(), address);
     FRIDAY_TRY_VOID(drop_capabilities());
-    return options.confined ? install_filter() : Result<void>();
+    if (options.confined) FRIDAY_TRY_VOID(install_filter());
+    return put_contents(image);
+  }
+
+  // Behind the filter: until it is there, nothing of the recording's is what the process executes, or what the stub reads.
+  Result<void> put_contents(const StartImage& image) {
+    std::vector<const format::ImageMapRecord*> maps = image.maps;
+    std::ranges::sort(maps, {}, &format::ImageMapRecord::low);
+    for (const auto& [address, data] : image.contents) {
+      auto next = std::ranges::upper_bound(maps, address, {}, &format::ImageMapRecord::low);
+      const bool mapped = next != maps.begin() && address < next[-1]->high && data.size() <= next[-1]->high - address;
+      if (!mapped || !process_.write(address, data.data(), data.size()))
+        return fail(ErrorCode::bad_input, "node {}: the start image has contents for {:#x}, where it maps nothing", reader_.node(), address);
+    }
+    return {};
   }
 
   // What the program maps with MAP_GROWSDOWN grows as far as this limit allows. One above the caller's hard limit is not to be had.
@@ -81,7 +92,7 @@ class Builder {
     return flush();
   }
 
-  // The last call of the stub's: what follows is the recording's code.
+  // The last call of the stub's.
   Result<void> install_filter() {
     const auto code = replay_filter(TracedProcess::kChannelFd);
     FRIDAY_TRY(place, process_.put_scratch(std::as_bytes(std::span(code)), scratch_));

@@ -2,14 +2,16 @@
 (tests/targets/hostile.c) so that it attacks at replay, with all hashes and checksums right, and looks that nothing outside has
 changed and that `friday verify` names what was tried.
 """
+import os
 import socket
 import struct
 
 import pytest
-from crafting import change_file
+from crafting import change_file, records, seal
 
 MARK = b"attack no.: "
 NOTHING_TRIED = 99
+IMAGE_PAGES = 3  # kImagePages of trace_format.h
 
 
 @pytest.fixture
@@ -112,3 +114,25 @@ def test_memory_without_end(recorder, crafted):
     recording = crafted(21)
     done = recorder.run(["prlimit", f"--rss={256 << 20}", recorder.friday, "verify", recording.path], timeout=100)
     assert done.returncode == 4 and "hold more than 256 MiB of memory" in done.stdout + done.stderr, done
+
+
+def test_a_start_image_with_contents_for_the_stub(recorder, build, outside):
+    """The stub that builds the process executes before the filter is there: nothing of the recording's may come to lie in it."""
+    recording = recorder.record(["/bin/cat", "/etc/hostname"])
+    loop, _ = stub_words(build)
+    page = loop & ~0xfff
+    path = page + 0x200
+    attack = (b"\xb8" + struct.pack("<I", 2) + b"\x48\xbf" + struct.pack("<Q", path) + b"\xbe" + struct.pack("<I", os.O_CREAT | os.O_WRONLY)
+              + b"\xba" + struct.pack("<I", 0o600) + b"\x0f\x05\xeb\xfe")  # open(path, O_CREAT | O_WRONLY, 0600), and then a loop
+    code = bytearray(b"\x90" * 0x200 + os.fsencode(outside.path) + b"\0").ljust(4096, b"\0")
+    code[0x200 - len(attack):0x200] = attack
+    trace = recording.path / "nodes" / "0" / "trace"
+    data = bytearray(trace.read_bytes())
+    at = next(at for at, size in records(data) if struct.unpack_from("<H", data, at + 4)[0] == IMAGE_PAGES and size == 32 + 4096)
+    struct.pack_into("<Q", data, at + 16, page)
+    data[at + 32:at + 32 + 4096] = code
+    seal(data)
+    trace.write_bytes(data)
+    done = recorder.replay(recording, timeout=30)
+    assert outside.untouched()
+    assert done.returncode == 2 and f"contents for {page:#x}, where it maps nothing" in done.stderr, done
