@@ -30,9 +30,19 @@ bool is_emulated(ZydisMnemonic mnemonic) {
   switch (mnemonic) {
     case ZYDIS_MNEMONIC_RDTSC: case ZYDIS_MNEMONIC_RDTSCP: case ZYDIS_MNEMONIC_RDRAND: case ZYDIS_MNEMONIC_RDSEED: case ZYDIS_MNEMONIC_PAUSE: case ZYDIS_MNEMONIC_CPUID:
     case ZYDIS_MNEMONIC_XSAVE: case ZYDIS_MNEMONIC_XSAVE64: case ZYDIS_MNEMONIC_XSAVEC: case ZYDIS_MNEMONIC_XSAVEC64: case ZYDIS_MNEMONIC_RDPID:
-    case ZYDIS_MNEMONIC_LSL: case ZYDIS_MNEMONIC_XGETBV: case ZYDIS_MNEMONIC_RDGSBASE: case ZYDIS_MNEMONIC_WRGSBASE: return true;
+    case ZYDIS_MNEMONIC_LSL: case ZYDIS_MNEMONIC_XGETBV: case ZYDIS_MNEMONIC_RDGSBASE: case ZYDIS_MNEMONIC_WRGSBASE: case ZYDIS_MNEMONIC_LGS:
+    case ZYDIS_MNEMONIC_XSAVEOPT: case ZYDIS_MNEMONIC_XSAVEOPT64: case ZYDIS_MNEMONIC_XBEGIN: return true;
     default: return false;
   }
+}
+
+constexpr unsigned kXbeginLength = 6;  // c7 f8 and 4 bytes to where an abort leads; compilers write no other form
+
+// mov to %gs and pop %gs.
+bool loads_gs(const ZydisDecodedInstruction& in) {
+  constexpr unsigned kGs = 5;
+  if (in.mnemonic == ZYDIS_MNEMONIC_MOV) return in.opcode_map == ZYDIS_OPCODE_MAP_DEFAULT && in.opcode == 0x8e && in.raw.modrm.reg == kGs;
+  return in.mnemonic == ZYDIS_MNEMONIC_POP && in.opcode_map == ZYDIS_OPCODE_MAP_0F && in.opcode == 0xa9;
 }
 
 class Scanner {
@@ -93,8 +103,9 @@ class Scanner {
       if (decoded.mnemonic == ZYDIS_MNEMONIC_RDRAND || decoded.mnemonic == ZYDIS_MNEMONIC_RDSEED)
         in.detail = static_cast<uint8_t>((decoded.raw.modrm.rm | (decoded.raw.rex.B << 3)) |
                                          (decoded.operand_width == 16 ? 0 : decoded.operand_width == 32 ? 1 : 2) << 4);
+      if (loads_gs(decoded)) in.mnemonic = ZYDIS_MNEMONIC_WRGSBASE;
       if (decoded.mnemonic == ZYDIS_MNEMONIC_LSL) in.detail = decoded.raw.modrm.mod == 3;
-      interesting = interesting || decoded.mnemonic == ZYDIS_MNEMONIC_SYSCALL || is_emulated(decoded.mnemonic);
+      interesting = interesting || decoded.mnemonic == ZYDIS_MNEMONIC_SYSCALL || is_emulated(in.mnemonic);
       run.push_back(in);
       address += decoded.length;
     }
@@ -150,7 +161,7 @@ class Scanner {
         sites.push_back(Site{elf_.offset_of(address), kind, length, detail});
       };
       switch (in.mnemonic) {
-        case ZYDIS_MNEMONIC_XSAVE: case ZYDIS_MNEMONIC_XSAVE64:
+        case ZYDIS_MNEMONIC_XSAVE: case ZYDIS_MNEMONIC_XSAVE64: case ZYDIS_MNEMONIC_XSAVEOPT: case ZYDIS_MNEMONIC_XSAVEOPT64:
           if (in.movable && in.length <= sizeof(shim::Patch::original)) add(in.address, shim::kSiteXsave, in.length, 0);
           break;
         case ZYDIS_MNEMONIC_XSAVEC: case ZYDIS_MNEMONIC_XSAVEC64:
@@ -163,7 +174,10 @@ class Scanner {
         case ZYDIS_MNEMONIC_RDPID: add(in.address, shim::kSiteRdpid, in.length, 0); break;
         case ZYDIS_MNEMONIC_XGETBV: add(in.address, shim::kSiteXgetbv, in.length, 0); break;
         case ZYDIS_MNEMONIC_RDGSBASE: add(in.address, shim::kSiteGsBase, in.length, 0); break;
-        case ZYDIS_MNEMONIC_WRGSBASE: add(in.address, shim::kSiteGsBase, in.length, 1); break;
+        case ZYDIS_MNEMONIC_WRGSBASE: case ZYDIS_MNEMONIC_LGS: add(in.address, shim::kSiteGsBase, in.length, 1); break;
+        case ZYDIS_MNEMONIC_XBEGIN:
+          if (in.length == kXbeginLength) add(in.address, shim::kSiteXbegin, in.length, 0);
+          break;
         case ZYDIS_MNEMONIC_LSL:
           if (in.detail) add(in.address, shim::kSiteLsl, in.length, 0);
           break;

@@ -260,6 +260,50 @@ long do_mremap(CallFrame* frame, ThreadArea* area) {
   return result;
 }
 
+namespace {
+
+// How much of [start, start + size) an mprotect(2) that failed has changed: the kernel goes from mapping to mapping, and stops at the one that
+// does not allow the access. What it has changed can be changed again, so the largest size that succeeds is looked for.
+uint64_t protected_part(uint64_t start, uint64_t size, uint64_t access) {
+  constexpr uint64_t kPage = 4096;
+  uint64_t done = 0, refused = page_up(size);
+  while (refused - done > kPage) {
+    const uint64_t middle = done + (refused - done) / kPage / 2 * kPage;
+    (failed(native(10, start, middle, access)) ? refused : done) = middle;
+  }
+  return done;
+}
+
+}  // namespace
+
+// Why an mprotect(2) fails may lie outside what is replayed: how a file was opened, where it was mounted, limits, PR_SET_MDWE. One that
+// failed is therefore not made again, only what it had changed before.
+long do_mprotect(CallFrame* frame, ThreadArea* area) {
+  const uint64_t* a = arguments_of(frame);
+  if (control.mode != kModeReplay) {
+    const uint64_t entry = ticks_now();
+    const long result = native(10, a[0], a[1], a[2]);
+    EventWriter writer(kCall, area, 10, a, 3);
+    writer.event->header.flags |= kFlagNative;
+    if (failed(result) && result != -22 /* EINVAL: nothing was done */) {
+      MapContentPart changed = {};
+      changed.offset = a[0];
+      changed.length = protected_part(a[0], a[1], a[2]);
+      if (changed.length) writer.part(kMapContent, &changed, sizeof changed);
+    }
+    writer.commit(result, 0, entry, ticks_now());
+    return result;
+  }
+  EventRecord* event = replay_expect(frame, area, kCall, 10);
+  const long result = event->result;
+  PartHeader part;
+  const MapContentPart* changed = (const MapContentPart*)replay_part(event, kMapContent, 0, &part);
+  const uint64_t arguments[6] = {a[0], changed ? changed->length : a[1], a[2], 0, 0, 0};
+  if (changed || !failed(result)) replay_same(event, 0, (uint64_t)native_mapping(10, arguments), frame, area);
+  replay_consume(event);
+  return result;
+}
+
 // DONTNEED, REMOVE, DONTFORK, DOFORK, WIPEONFORK, KEEPONFORK, DONTNEED_LOCKED, GUARD_INSTALL, GUARD_REMOVE
 bool advice_changes_memory(uint64_t advice) {
   return advice == 4 || advice == 8 /* FREE */ || (advice >= 9 && advice <= 11) || advice == 18 || advice == 19 || advice == 24 || advice == 102 || advice == 103;

@@ -90,6 +90,7 @@ bool bytes_are_calls(const Site& site, const uint8_t* at) {
     case kSitePause: return at[0] == 0xf3 && at[1] == 0x90;
     case kSiteRdtscp: return at[0] == 0x0f && at[1] == 0x01 && at[2] == 0xf9;
     case kSiteXgetbv: return at[0] == 0x0f && at[1] == 0x01 && at[2] == 0xd0;
+    case kSiteXbegin: return at[0] == 0xc7 && at[1] == 0xf8;
     default: return true;
   }
 }
@@ -373,6 +374,8 @@ void put_register(CallFrame* frame, unsigned number, unsigned width, uint64_t va
 struct InstructionResult {
   uint64_t value, extra;
 };
+constexpr uint32_t kTransactions = 1 << 4 | 1 << 11;  // HLE and RTM, in ebx of cpuid's leaf 7
+
 InstructionResult execute(const Patch& patch, const CallFrame* frame) {
   InstructionResult r = {};
   uint32_t low, high, aux = 0, a, b;
@@ -397,6 +400,7 @@ InstructionResult execute(const Patch& patch, const CallFrame* frame) {
       break;
     case kSiteCpuid:  // tells, among much that is the same always, the number of the processor it runs on
       asm volatile("cpuid" : "=a"(a), "=b"(b), "=c"(low), "=d"(high) : "a"((uint32_t)frame->rax), "c"((uint32_t)frame->rcx));
+      if ((uint32_t)frame->rax == 7 && (uint32_t)frame->rcx == 0) b &= ~kTransactions;
       r.value = (uint64_t)b << 32 | a;
       r.extra = (uint64_t)high << 32 | low;
       break;
@@ -472,6 +476,13 @@ bool emulate_instruction(CallFrame* frame, const uint8_t* state) {
     const RegisterOperands operands(patch->original);
     put_register(frame, operands.rm, operands.width, 0);
     frame->rip += patch->length;
+    return true;
+  }
+  if (patch->kind == kSiteXbegin) {  // which transactions abort depends on interrupts: none starts, and nothing says that another try would help
+    int32_t distance;
+    memcpy(&distance, patch->original + 2, sizeof distance);
+    frame->rax = 0;
+    frame->rip += patch->length + (uint64_t)(int64_t)distance;
     return true;
   }
   if (patch->kind == kSitePause) {

@@ -454,6 +454,7 @@ uint8_t* vfork_node(ThreadArea* area);      // uuid of the node that the child b
 long do_mmap(CallFrame* frame, ThreadArea* area);
 long do_brk(CallFrame* frame, ThreadArea* area);
 long do_mremap(CallFrame* frame, ThreadArea* area);
+long do_mprotect(CallFrame* frame, ThreadArea* area);
 long do_madvise(CallFrame* frame, ThreadArea* area);
 void path_of_descriptor(int fd, char* out, size_t size);  // empty if it has none
 struct DescriptorLink {  // its name below /proc/self/fd

@@ -325,14 +325,14 @@ enum SiteKind : uint8_t {
   kSiteAfter = 2,    // the syscall and the bytes after it are replaced, `length` in all
   kSiteRdtsc = 3, kSiteRdtscp = 4,
   kSiteRdrand = 5, kSiteRdseed = 6,  // `detail`: register number and operand size
-  kSiteVsyscall = 7,
+  kSiteXbegin = 7,                   // a transaction, which never starts
   kSitePause = 8,
   kSiteXsave = 9,                    // `detail` 1: the compact form
   kSiteCpuid = 10,
   kSiteLoop = 11,                    // instructions of a loop that may wait, moved to the stub; `detail`: where in them a displacement to rip stands, 0: none
   kSiteRdpid = 12, kSiteLsl = 13,    // `detail` of kSiteLsl: none, both registers stand in the instruction
   kSiteXgetbv = 14,
-  kSiteGsBase = 15,                  // `detail` 0: rdgsbase, 1: wrgsbase
+  kSiteGsBase = 15,                  // `detail` 0: rdgsbase, 1: wrgsbase and what loads %gs, which sets its base too
 };
 constexpr bool is_planted(unsigned kind) { return kind >= kSiteRdtsc && kind != kSiteLoop; }  // an ud2, which the shim carries out
 

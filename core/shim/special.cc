@@ -364,6 +364,7 @@ bool special_call(CallFrame* frame, ThreadArea* area) {
   switch (frame->rax) {
     case 3: case 33: case 292: case 436: run_descriptor(frame, area); break;
     case 9: frame->rax = (uint64_t)do_mmap(frame, area); break;
+    case 10: frame->rax = (uint64_t)do_mprotect(frame, area); break;
     case 12: frame->rax = (uint64_t)do_brk(frame, area); break;
     case 25: frame->rax = (uint64_t)do_mremap(frame, area); break;
     case 28: frame->rax = (uint64_t)do_madvise(frame, area); break;

@@ -1,9 +1,10 @@
-// xsave and xsavec, emulated. They write which components of the vector state are in use, and leave out those that are not; the
+// xsave, xsavec and xsaveopt, emulated. They write which components of the vector state are in use, and leave out those that are not; the
 // processor's answer depends on what it last did for whom, so that two runs with the same registers leave different bytes
 // behind (glibc's _dl_runtime_resolve does so on the stack at each first call of a function). Here all components asked for are
 // written, and beyond x87 and SSE those are in use whose values are not the initial ones, zeros: the same bytes in every run, and
-// xrstor takes the same values from them. It must not be told that all are in use: a processor that takes the upper halves
-// of registers for used has each change between SSE and AVX instructions cost 200 ns, until a vzeroupper comes along.
+// xrstor takes the same values from them; xsaveopt, which may leave out what did not change since, does as xsave. It must not be
+// told that all are in use: a processor that takes the upper halves of registers for used has each change between SSE and AVX
+// instructions cost 200 ns, until a vzeroupper comes along.
 // Intel SDM volume 1, chapter 13.
 #include "core/shim/runtime.h"
 

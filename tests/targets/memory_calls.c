@@ -1,6 +1,8 @@
 // Calls about memory that calls of their own leave as it is, and those that do not: locks, residency, advice, policies, memfds.
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <linux/membarrier.h>
@@ -55,6 +57,26 @@ static void advice(void) {
   CHECK(close(self) == 0 || self < 0);
 }
 
+// Access that the kernel refuses for reasons that lie outside the memory: a file that was opened for reading only, and a process that forbids
+// itself to make what it wrote executable. What stands before the refused page has the new access then, what stands behind it has not.
+static void protections(void) {
+  char *p = pages(16);
+  const int file = open("/proc/self/exe", O_RDONLY);
+  CHECK(file >= 0 && mmap(p + 11 * PAGE, PAGE, PROT_READ, MAP_SHARED | MAP_FIXED, file, 0) == p + 11 * PAGE && close(file) == 0);
+  CHECK(mprotect(p, 11 * PAGE, PROT_READ) == 0 && mprotect(p + 12 * PAGE, PAGE, PROT_READ) == 0);
+  CHECK(mprotect(p + 11 * PAGE, PAGE, PROT_READ | PROT_WRITE) == -1 && errno == EACCES);
+  CHECK(mprotect(p, 16 * PAGE, PROT_READ | PROT_WRITE) == -1 && errno == EACCES);
+  for (int i = 0; i < 11; i++) p[i * PAGE] = 'p';
+  const int bytes = memfd_create("bytes", 0);
+  CHECK(bytes >= 0 && write(bytes, "12", 2) == 2 && lseek(bytes, 0, SEEK_SET) == 0);
+  CHECK(read(bytes, p + 12 * PAGE, 1) == -1 && errno == EFAULT && read(bytes, p + 10 * PAGE, 1) == 1 && close(bytes) == 0);
+  if (prctl(65 /* PR_SET_MDWE */, 1, 0, 0, 0) != 0) return;  // kernels before 6.3
+  CHECK(mprotect(p, 2 * PAGE, PROT_READ | PROT_EXEC) == -1 && errno == EACCES);
+  p[0] = 'q';
+  CHECK(mmap(NULL, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED && errno == EACCES);
+  CHECK(munmap(p, 16 * PAGE) == 0);
+}
+
 static void policies(void) {
   char *p = pages(2);
   unsigned long nodes[16], mode_nodes = 1;
@@ -91,5 +113,6 @@ int main(void) {
   advice();
   policies();
   others();
+  protections();
   return success();
 }

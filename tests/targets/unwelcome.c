@@ -1,5 +1,6 @@
 // What the shim cannot live with, as its argument says: Syscall User Dispatch by the program (`dispatch`, as Wine has it), a base of %gs (`gs`),
-// by its own instruction (`wrgsbase`), a mapping where Friday has its own (`map`), 32-bit calls (`int80`). The program is not to notice.
+// by its own instruction (`wrgsbase`) or by a selector (`selector`), a mapping where Friday has its own (`map`),
+// 32-bit calls (`int80`). The program is not to notice.
 #include <asm/prctl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -62,6 +63,18 @@ static void base_by_instruction(void) {
   CHECK(words[0] == 0 && words[1] == 0 && words[3] == 0);
 }
 
+// A selector brings a base along, of 0 here.
+static void base_by_selector(void) {
+  unsigned selector = 0x2b;  // the segment of data that each process has
+  __asm__ volatile("mov %0, %%gs" ::"r"(selector));
+  for (int i = 0; i < 100; i++) {
+    __asm__ volatile("mov %%gs, %0" : "=r"(selector));
+    CHECK(selector == 0x2b && getppid() > 0);
+  }
+  __asm__ volatile("push $0; pop %%gs; mov %%gs, %0" : "=r"(selector));
+  CHECK(selector == 0 && getppid() > 0);
+}
+
 static void map(void) {
   const uint64_t places[] = {0x100000000000, 0x100000400000, 0x150000000000};
   for (unsigned i = 0; i < sizeof places / sizeof *places; i++) {
@@ -107,6 +120,7 @@ int main(int argc, char** argv) {
   if (strcmp(argv[1], "dispatch") == 0) dispatch();
   if (strcmp(argv[1], "gs") == 0) base_of_gs();
   if (strcmp(argv[1], "wrgsbase") == 0) base_by_instruction();
+  if (strcmp(argv[1], "selector") == 0) base_by_selector();
   if (strcmp(argv[1], "map") == 0) map();
   if (strcmp(argv[1], "crowd") == 0) in_a_crowd();
   if (strcmp(argv[1], "int80") == 0) calls_of_32_bits();
