@@ -22,32 +22,38 @@ uint64_t number_after(const std::string& text, std::string_view key, uint64_t ot
   return at == std::string::npos ? otherwise : strtoull(text.c_str() + at + key.size(), nullptr, 10);
 }
 
-// Three quarters of what this machine has, or of what its control group allows; or what the user does (ulimit -m), which Linux leaves to
-// whoever wants to look.
-uint64_t sensible_limit() {
-  uint64_t bytes = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+// A file of this process's control group, where it has one of the unified hierarchy, else of the root's.
+std::string of_control_group(const char* name) {
   auto group = read_file("/proc/self/cgroup");
   const size_t at = group ? group->find("0::") : std::string::npos;
   const std::string own = at == std::string::npos ? "" : group->substr(at + 3, group->find('\n', at) - at - 3);
   for (const std::string& place : {"/sys/fs/cgroup" + own, std::string("/sys/fs/cgroup")})
-    if (auto text = read_file(place + "/memory.max"))
-      if (const uint64_t most = strtoull(text->c_str(), nullptr, 10)) bytes = std::min(bytes, most);  // "max": 0
+    if (auto text = read_file(fmt::format("{}/{}", place, name))) return *text;
+  return {};
+}
+
+// Three quarters of what this machine has, or of what its control group allows; or what the user does (ulimit -m), which Linux leaves to
+// whoever wants to look.
+uint64_t sensible_limit() {
+  uint64_t bytes = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  if (const uint64_t most = strtoull(of_control_group("memory.max").c_str(), nullptr, 10)) bytes = std::min(bytes, most);  // "max": 0
   rlimit users{};
   const bool limited = getrlimit(RLIMIT_RSS, &users) == 0 && users.rlim_cur != RLIM_INFINITY;
   return limited ? std::min<uint64_t>(users.rlim_cur, bytes / 4 * 3) : bytes / 4 * 3;
 }
 
-// Pages in memory, files' included.
-uint64_t resident(pid_t process) {
-  unsigned long size = 0, pages = 0;
-  auto text = read_file(fmt::format("/proc/{}/statm", process));
-  return text && sscanf(text->c_str(), "%lu %lu", &size, &pages) == 2 ? pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) : 0;
+// Shared memory and files in memory, whether anybody has them mapped or not: of the control group, else of the machine.
+uint64_t shared_memory_here() {
+  const std::string group = of_control_group("memory.stat");
+  if (const uint64_t bytes = number_after(group, "\nshmem ", ~0ull); bytes != ~0ull) return bytes;
+  auto machine = read_file("/proc/meminfo");
+  return machine ? number_after(*machine, "\nShmem:", 0) << 10 : 0;
 }
 
 }  // namespace
 
 MemoryGuard::MemoryGuard(std::function<void()> exceeded)
-    : tell_(std::move(exceeded)), limit_(sensible_limit()), thread_(background_thread([this] { look(); })) {}
+    : tell_(std::move(exceeded)), limit_(sensible_limit()), shared_before_(shared_memory_here()), thread_(background_thread([this] { look(); })) {}
 
 MemoryGuard::~MemoryGuard() {
   {
@@ -70,23 +76,23 @@ void MemoryGuard::forget_all() {
 }
 
 std::string MemoryGuard::describe() const {
-  return fmt::format("the replayed processes together hold more than {} MiB of memory: they were stopped before others lack it. That is three quarters of "
-                     "what there is here, or your limit (ulimit -m). Replay fewer nodes (--node), or on a larger machine",
+  return fmt::format("the replayed processes together hold more than {} MiB of memory (with page tables, and shared memory made here meanwhile): they were stopped "
+                     "before others lack it. That is three quarters of what there is here, or your limit (ulimit -m). Replay fewer nodes (--node), or on a larger machine",
                      limit_ >> 20);
 }
 
-// What is in files' pages the kernel can take back, and pages that are shared are counted once.
+// Not what is in files' pages, which the kernel can take back. Pages that are shared are counted once, and those too that no process has mapped
+// any more while their file lives; the tables of a process's pages can be larger than its pages, where it only reads what it never wrote.
 uint64_t MemoryGuard::held_by_all(const std::set<pid_t>& processes) const {
-  uint64_t rough = 0, own = 0, shared = 0;
-  for (pid_t process : processes) rough += resident(process);
-  if (rough <= limit_) return rough;
+  uint64_t own = 0, shared = 0;
   for (pid_t process : processes) {
     auto text = read_file(fmt::format("/proc/{}/status", process));
     if (!text) continue;
-    own += number_after(*text, "RssAnon:", 0) << 10;
-    shared = std::max(shared, number_after(*text, "RssShmem:", 0) << 10);
+    for (const char* key : {"\nRssAnon:", "\nVmPTE:", "\nVmSwap:", "\nHugetlbPages:"}) own += number_after(*text, key, 0) << 10;
+    shared = std::max(shared, number_after(*text, "\nRssShmem:", 0) << 10);
   }
-  return own + shared;
+  const uint64_t now = shared_memory_here();
+  return own + std::max(shared, now > shared_before_ ? now - shared_before_ : 0);
 }
 
 void MemoryGuard::look() {

@@ -33,6 +33,7 @@ class MemoryGuard {
 
   std::function<void()> tell_;
   const uint64_t limit_;  // bytes
+  const uint64_t shared_before_;
   std::atomic<bool> exceeded_ = false;
   mutable std::mutex mutex_;
   std::condition_variable wake_;

@@ -109,9 +109,10 @@ def test_only_who_asks_for_it_runs_it_unconfined(recorder, crafted, outside):
     assert outside.path.exists()
 
 
-def test_memory_without_end(recorder, crafted):
+@pytest.mark.parametrize("number", [21, 24, 25], ids=["its own", "shared and mapped no more", "page tables"])
+def test_memory_without_end(recorder, crafted, number):
     """The replayed process takes what there is: it is stopped at the limit, here one of the user's."""
-    recording = crafted(21)
+    recording = crafted(number)
     done = recorder.run(["prlimit", f"--rss={256 << 20}", recorder.friday, "verify", recording.path], timeout=100)
     assert done.returncode == 4 and "hold more than 256 MiB of memory" in done.stdout + done.stderr, done
 

@@ -118,6 +118,26 @@ static void grow(void) {
   for (;;) {}
 }
 
+// What no process has mapped any more: shared memory whose pages are let go of, while its file lives.
+static void grow_unseen(void) {
+  const size_t size = 16 << 20;
+  for (int i = 0; i < 64; i++) {
+    char* more = (char*)KERNEL(SYS_mmap, 0, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    for (size_t at = 0; at < size; at += 4096) more[at] = 1;
+    KERNEL(SYS_madvise, more, size, MADV_DONTNEED, 0, 0, 0);
+  }
+  for (;;) {}
+}
+
+// The tables of pages that are the kernel's page of zeros: none of them is this process's memory.
+static void grow_tables(void) {
+  const size_t size = 512ull << 30, step = 2 << 20;
+  char* more = (char*)KERNEL(SYS_mmap, 0, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  KERNEL(SYS_madvise, more, size, MADV_NOHUGEPAGE, 0, 0, 0);
+  for (size_t at = 0; at < size; at += step) (void)*(volatile char*)(more + at);
+  for (;;) {}
+}
+
 static void fork_on(void) {
   for (;;) KERNEL(SYS_clone, SIGCHLD, 0, 0, 0, 0, 0);
 }
@@ -155,6 +175,8 @@ static void attacked(void) {
     case 21: grow(); break;
     case 22: fork_on(); break;
     case 23: KERNEL(SYS_kill, KERNEL(SYS_getppid, 0, 0, 0, 0, 0, 0), SIGKILL, 0, 0, 0, 0); break;
+    case 24: grow_unseen(); break;
+    case 25: grow_tables(); break;
     default: break;
   }
 }
