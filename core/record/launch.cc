@@ -402,6 +402,10 @@ Result<std::string> find_program(const ProgramSpec& program) {
   if (path.empty() || !realpath(path.c_str(), resolved))
     return fail(ErrorCode::not_found, "node {}: the program {} was not found; give its path, or check PATH", program.name, name);
   if (program.record) FRIDAY_TRY_VOID(check_instrumentable(resolved, {geteuid(), ""}));
+  constexpr int kGetMdwe = 66;  // PR_GET_MDWE: an error before Linux 6.3
+  if (program.record && prctl(kGetMdwe, 0, 0, 0, 0) > 0)
+    return fail(ErrorCode::unsupported, "node {}: who started friday record has forbidden it and its children to execute memory that they wrote (PR_SET_MDWE), so code cannot be "
+                "patched to record it; start it from elsewhere, for a service of systemd with MemoryDenyWriteExecute=no", program.name);
   return std::string(resolved);
 }
 

@@ -276,7 +276,7 @@ uint64_t protected_part(uint64_t start, uint64_t size, uint64_t access) {
 
 }  // namespace
 
-// Why an mprotect(2) fails may lie outside what is replayed: how a file was opened, where it was mounted, limits, PR_SET_MDWE. One that
+// Why an mprotect(2) fails may lie outside what is replayed: how a file was opened, where it was mounted, a limit. One that
 // failed is therefore not made again, only what it had changed before.
 long do_mprotect(CallFrame* frame, ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);

@@ -255,11 +255,14 @@ void run_process_madvise(CallFrame* frame, ThreadArea* area) {
   else record_failed(frame, area, -22 /* EINVAL */);
 }
 
-// The shim reads the time-stamp counter all the time: a program cannot forbid it to itself.
-bool forbids_counter(const CallFrame* frame) { return frame->rdi == 26 /* PR_SET_TSC */ && (uint32_t)frame->rsi == 2 /* PR_TSC_SIGSEGV */; }
+// The shim reads the time-stamp counter all the time, and changes code that it has made writable: a program cannot forbid either to itself.
+// PR_SET_MDWE lasts, also over execve(2); it is refused as by kernels before 6.3.
+bool forbids_shim(const CallFrame* frame) {
+  return frame->rdi == 65 /* PR_SET_MDWE */ || (frame->rdi == 26 /* PR_SET_TSC */ && (uint32_t)frame->rsi == 2 /* PR_TSC_SIGSEGV */);
+}
 
 void run_prctl(CallFrame* frame, ThreadArea* area) {
-  if (control.mode == kModeReplay || !forbids_counter(frame)) run_block(frame, area);
+  if (control.mode == kModeReplay || !forbids_shim(frame)) run_block(frame, area);
   else record_failed(frame, area, -22 /* EINVAL */);
 }
 
@@ -346,7 +349,7 @@ bool local_call(CallFrame* frame, ThreadArea* area) {
     case 14: function = do_sigprocmask; break;
     case 131: function = do_sigaltstack; break;
     case 157:
-      if (!forbids_counter(frame)) return false;
+      if (!forbids_shim(frame)) return false;
       function = local_invalid;
       break;
     case 158: function = local_arch_prctl; break;

@@ -101,6 +101,17 @@ def test_static_program(recorder, targets):
     said(done, "statically linked", "link it dynamically")
 
 
+def test_who_may_not_execute_what_it_wrote_records_nothing(recorder):
+    """PR_SET_MDWE, which systemd's MemoryDenyWriteExecute= sets: no code could be patched. It is inherited, so it is set before the recorder starts."""
+    forbid = ("import ctypes, os, sys; os.execvp(sys.argv[1], sys.argv[1:]) "
+              "if ctypes.CDLL(None).prctl(65, 1, 0, 0, 0) == 0 else sys.exit(99)")
+    done = recorder.record(["/bin/echo", "hello"], prefix=["/usr/bin/python3", "-c", forbid])
+    if done.returncode == 99:
+        pytest.skip("machine: its kernel is older than 6.3 and has no PR_SET_MDWE")
+    assert done.returncode == 2
+    said(done, "PR_SET_MDWE", "MemoryDenyWriteExecute=no")
+
+
 @pytest.mark.parametrize("content, words", [
     (b"", "no program"), (b"MZ" + bytes(100), "neither an ELF program nor a script"), (b"\x7fELF" + bytes(100), "not an x86-64"),
     (b"#!\n" + bytes(100), "interpreter"), (b"#!/absent/interpreter\n" + bytes(100), "/absent/interpreter"),

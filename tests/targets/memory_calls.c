@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <linux/membarrier.h>
@@ -57,8 +56,7 @@ static void advice(void) {
   CHECK(close(self) == 0 || self < 0);
 }
 
-// Access that the kernel refuses for reasons that lie outside the memory: a file that was opened for reading only, and a process that forbids
-// itself to make what it wrote executable. What stands before the refused page has the new access then, what stands behind it has not.
+// Access that the kernel refuses for a reason that lies outside the memory: a file that was opened for reading only. What stands before the refused page has the new access then, what stands behind it has not.
 static void protections(void) {
   char *p = pages(16);
   const int file = open("/proc/self/exe", O_RDONLY);
@@ -70,10 +68,6 @@ static void protections(void) {
   const int bytes = memfd_create("bytes", 0);
   CHECK(bytes >= 0 && write(bytes, "12", 2) == 2 && lseek(bytes, 0, SEEK_SET) == 0);
   CHECK(read(bytes, p + 12 * PAGE, 1) == -1 && errno == EFAULT && read(bytes, p + 10 * PAGE, 1) == 1 && close(bytes) == 0);
-  if (prctl(65 /* PR_SET_MDWE */, 1, 0, 0, 0) != 0) return;  // kernels before 6.3
-  CHECK(mprotect(p, 2 * PAGE, PROT_READ | PROT_EXEC) == -1 && errno == EACCES);
-  p[0] = 'q';
-  CHECK(mmap(NULL, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED && errno == EACCES);
   CHECK(munmap(p, 16 * PAGE) == 0);
 }
 

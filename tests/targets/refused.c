@@ -1,6 +1,7 @@
-// What programs can do without and while recording is not to be had, so that they fall back: io_uring, and instructions that fault
-// because the program wants them to.
+// What programs can do without and while recording is not to be had, so that they fall back: io_uring, instructions that
+// fault because the program wants them to, and memory that is not executed once it was written.
 #include <cpuid.h>
+#include <dlfcn.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -37,5 +38,11 @@ int main(void) {
   const int hidden = syscall(SYS_arch_prctl, 0x1012 /* ARCH_SET_CPUID */, 0) == 0;
   CHECK(hidden || errno == ENODEV);
   CHECK(faults(read_processor) == hidden && (!hidden || syscall(SYS_arch_prctl, 0x1012, 1) == 0) && !faults(read_processor));
+
+  // Who may not execute what it wrote still loads libraries and executes programs.
+  const int denied = prctl(65 /* PR_SET_MDWE */, 1, 0, 0, 0);
+  CHECK(denied == 0 || errno == EINVAL);
+  printf("written memory is %s\n", denied == 0 ? "not executed" : "executed");
+  CHECK(dlopen("libresolv.so.2", RTLD_NOW) != NULL);
   return success();
 }
