@@ -501,6 +501,7 @@ Collector::Node* Collector::restart_after_exec(Node& node) {
   node.executes.clear();
   if (node.end_reason == 0) end_by_execution(node, origin.program);  // else its recording had ended before
   node.replaced = true;
+  node.execution_problem.clear();  // it is recorded, though its file could not be looked at: a memfd, or one that was removed
   close_node(node);
   return *fresh;
 }

@@ -141,3 +141,14 @@ def test_spawned_program_follows_its_spawn(recorder):
     assert [node.get("spawned_by") for node in nodes] == [None, 0]
     for sync in ("clock", "causal"):
         recorder.verify(recording, "--sync", sync)
+
+
+def test_a_program_without_a_path(recorder):
+    """A program in a memfd, as container runtimes copy themselves into, is recorded as others are, and nothing says that it was not."""
+    copy = ("import os; it = os.memfd_create('it', 0); os.write(it, open('/bin/echo', 'rb').read()); "
+            "os.execve(it, ['echo', 'hello'], os.environ)")
+    recording = recorder.record(["/usr/bin/python3", "-c", copy], name="it")
+    assert recording.returncode == 0 and recording.stdout == "hello\n", recording.stderr
+    nodes = recorder.info(recording)["nodes"]
+    assert len(nodes) == 2 and "memfd:it" in nodes[0]["ended"] and "cannot stat" not in nodes[0]["ended"] + recording.stderr, nodes
+    recorder.verify(recording)
