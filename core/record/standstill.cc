@@ -24,8 +24,8 @@ struct Process {
   std::optional<pid_t> here;  // its number in this namespace, if it can be seen
   char state = 0;             // of the thread that ran last
 
-  Process(const shim::TokenMember& member)
-      : own(static_cast<pid_t>(read(member.pid))), thread(static_cast<pid_t>(read(member.tid))), here(find_process(own, read(member.pid_namespace))) {
+  Process(const shim::TokenMember& member) : Process(read(member.pid), read(member.tid), read(member.pid_namespace)) {}
+  Process(uint32_t pid, uint32_t tid, uint64_t space) : own(static_cast<pid_t>(pid)), thread(static_cast<pid_t>(tid)), here(find_process(own, space)) {
     if (here) state = thread_state(*here, *here == own && thread ? thread : *here);
   }
   bool is_stopped() const { return state == 'T' || state == 't'; }
@@ -55,6 +55,12 @@ std::string advice(const Process& holder) {
 
 std::vector<KeptToken> Standstill::look(const shim::TokenArea& area) {
   std::vector<KeptToken> found;
+  look_at_groups(area, found);
+  look_at_threads(area, found);
+  return found;
+}
+
+void Standstill::look_at_groups(const shim::TokenArea& area, std::vector<KeptToken>& found) {
   const uint32_t groups = std::min(__atomic_load_n(&area.groups, __ATOMIC_ACQUIRE), shim::kMaxGroups - 1);
   for (uint32_t number = 1; number <= groups; number++) {
     const shim::TokenGroup& group = area.group[number];
@@ -81,7 +87,23 @@ std::vector<KeptToken> Standstill::look(const shim::TokenArea& area) {
     found.push_back({fmt::format("{}{} has kept {}{} waiting for {} seconds (they share memory, so that one of them runs at a time): {}", holder.text(), thread,
                                  Process(area.member[*runs]).text(), more, kSeconds, advice(holder)), holder.own, holder.state == 'R'});
   }
-  return found;
+}
+
+// Here a thread that waits has counted: only the process itself knows who has its token.
+void Standstill::look_at_threads(const shim::TokenArea& area, std::vector<KeptToken>& found) {
+  for (const shim::KeptThread& kept : area.kept) {
+    const uint32_t pid = __atomic_load_n(&kept.pid, __ATOMIC_ACQUIRE), thread = read(kept.tid);
+    if (!pid || __atomic_load_n(&kept.looks, __ATOMIC_ACQUIRE) < kSeconds * 1000 || told_threads_.contains({pid, thread})) continue;
+    const uint64_t space = read(kept.pid_namespace);
+    const Process process(pid, thread, space), child(thread, thread, space);
+    const bool by_vfork = process.here && !process.state;  // which acts as the thread that made it
+    if (by_vfork && !child.state) continue;                // it has ended, with all that waited
+    told_threads_.insert({pid, thread});
+    const std::string who = by_vfork ? fmt::format("{}, a child by vfork of {},", child.text(), process.text()) : fmt::format("{}, thread {},", process.text(), thread);
+    const Process& holder = by_vfork ? child : process;
+    found.push_back({fmt::format("{} has kept other threads waiting for {} seconds (one of a process runs at a time): {}", who, kSeconds, advice(holder)), process.own,
+                     holder.state == 'R'});
+  }
 }
 
 }  // namespace friday

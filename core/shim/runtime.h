@@ -232,6 +232,9 @@ bool group_enter(ThreadArea* area, ThreadArea* in_call);    // true: no other pr
 void group_spare(const ThreadArea* area, bool on);          // token_spare(), of the other processes
 void group_leave();                                         // for good: this process's recording has ended
 void group_forget();                                        // in a child that is not recorded: it is no part of the recording
+// For who looks from outside (core/record/standstill.h): thread `tid` of this process has kept its token over so many looks of one that waits.
+// 0: no more. Under the guard of that token.
+void group_note_kept(uint32_t tid, uint32_t looks);
 bool group_forked();                                        // in the child, which has no turn yet; false: no room for it
 // The process maps a thing that others may map: it is in their group from now on. Its number, 0: no room.
 uint32_t group_share(uint64_t device, uint64_t inode, bool* fresh);

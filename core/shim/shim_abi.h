@@ -259,6 +259,15 @@ struct HeldWord {
   uint64_t address;        // in that process
 };
 
+// A process in which a thread has kept the token (token.cc) for long while others wait for it; `pid` 0: not in use.
+struct KeptThread {
+  uint32_t pid, tid;       // as the process sees them
+  uint64_t pid_namespace;
+  uint32_t looks;          // of one that waits, about one a millisecond, at which nothing had happened
+  uint32_t reserved;
+};
+
+inline constexpr uint32_t kMaxKept = 1 << 8;
 inline constexpr uint32_t kMaxMembers = 1 << 20, kMaxGroups = 1 << 16, kMaxObjects = 1 << 16, kMaxHeldWords = 1 << 10;
 struct TokenArea {
   uint64_t session;        // random; FileHeader::sharing of the traces
@@ -267,6 +276,7 @@ struct TokenArea {
   uint32_t files;          // of the objects, those that are files
   uint32_t held_words, held_top;  // in use; index behind the last that ever was
   uint32_t reserved;
+  KeptThread kept[kMaxKept];
   HeldWord held[kMaxHeldWords];
   TokenGroup group[kMaxGroups];
   SharedObject object[kMaxObjects];

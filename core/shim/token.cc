@@ -13,6 +13,7 @@ namespace {
 
 constexpr uint32_t kFree = 0, kHeld = 1u << 16, kLent = 2u << 16, kWho = 0xffff;
 constexpr int kYields = 8;  // of one who is patient
+constexpr unsigned kLongKept = 1000;  // looks, one a millisecond
 
 uint32_t state;
 uint32_t guard;            // spin lock around the queue
@@ -158,6 +159,7 @@ bool token_acquire(ThreadArea* area) {
   uint32_t holder = 0;        // the state word as it was at the last look
   uint64_t holds_since = 0;
   unsigned unmoved = 0;       // looks at which nothing had happened
+  bool noted = false;         // who has the token, for others to see
   for (;;) {
     lock();
     end_patience(&area->patient, &patient);
@@ -191,6 +193,10 @@ bool token_acquire(ThreadArea* area) {
     unmoved = now == holder && holds_since == held_since ? unmoved + 1 : 0;
     holder = now;
     holds_since = held_since;
+    if (unmoved >= kLongKept && (now & ~kWho) == kHeld) {
+      group_note_kept(area_of(now & kWho)->kernel_tid, unmoved);
+      noted = true;
+    }
     // Less and less often: a thread that computes is only slowed by it.
     const bool ask = unmoved && (unmoved & (unmoved - 1)) == 0 && (now & ~kWho) == kHeld && !spared;
     if (ask) spin_poke((uint32_t)native(39), area_of(now & kWho)->kernel_tid, unmoved);
@@ -198,6 +204,7 @@ bool token_acquire(ThreadArea* area) {
     long timeout[2] = {0, unmoved < 2 ? kTurnNs / 2 : kTurnNs};
     native(202, &area->go, 128 /* FUTEX_WAIT_PRIVATE */, 0, timeout, 0, 0);
   }
+  if (noted) group_note_kept(0, 0);
   held_on = own_processor();
   unlock();
   if (control.mode == kModePassThrough) return true;  // there may be no trace

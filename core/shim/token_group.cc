@@ -21,6 +21,8 @@ uint32_t group_self;
 
 namespace {
 
+KeptThread* kept;       // this process's, while it has one
+
 TokenArea* const tokens = (TokenArea*)kTokensAddress;
 bool mapped;
 uint32_t group;         // whose token it had last
@@ -113,6 +115,12 @@ void acquire() {
   robust_look(Look::turn_begins);
 }
 
+uint64_t own_pid_namespace() {
+  uint64_t about[18] = {};  // struct stat
+  native(4, "/proc/self/ns/pid", about);
+  return about[1];
+}
+
 bool become_member() {
   uint32_t number = __atomic_add_fetch(&tokens->members, 1, __ATOMIC_SEQ_CST);
   if (number >= kMaxMembers) {
@@ -120,12 +128,10 @@ bool become_member() {
     return false;
   }
   group_self = number;
-  uint64_t about[18] = {};  // struct stat
-  native(4, "/proc/self/ns/pid", about);
   TokenMember& self = tokens->member[number];
   self.pid = (uint32_t)native(39);
   self.tid = me()->kernel_tid;
-  self.pid_namespace = about[1];
+  self.pid_namespace = own_pid_namespace();
   return true;
 }
 
@@ -187,6 +193,23 @@ void group_forget() {
   group_self = 0;
   if (mapped) native(11, kTokensAddress, sizeof(TokenArea));
   mapped = false;
+}
+
+void group_note_kept(uint32_t tid, uint32_t looks) {
+  const uint32_t pid = (uint32_t)native(39);
+  if (kept && kept->pid != pid) kept = nullptr;  // the parent's
+  for (uint32_t n = 0; mapped && !kept && looks && n < kMaxKept; n++) {
+    uint32_t nobody = 0;
+    if (!__atomic_compare_exchange_n(&tokens->kept[n].pid, &nobody, pid, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) continue;
+    kept = &tokens->kept[n];
+    kept->pid_namespace = own_pid_namespace();
+  }
+  if (!kept) return;
+  kept->tid = tid;
+  __atomic_store_n(&kept->looks, looks, __ATOMIC_RELEASE);
+  if (looks) return;
+  __atomic_store_n(&kept->pid, 0, __ATOMIC_RELEASE);
+  kept = nullptr;
 }
 
 bool group_forked() { return !group_self || become_member(); }

@@ -14,10 +14,11 @@ from conftest import wait_until
 SOURCE = """
 #include <pthread.h>
 #include <stdio.h>
+#include <unistd.h>
 static volatile int flag;
 static volatile long counter;
 __attribute__((noinline)) static int raised(void) { counter++; return flag; }
-static void* raise_flag(void* unused) { flag = 1; return unused; }
+static void* raise_flag(void* unused) { while (!counter) usleep(100); flag = 1; return unused; }
 int main(void) {
   pthread_t thread;
   pthread_create(&thread, NULL, raise_flag, NULL);
@@ -51,21 +52,26 @@ def test_a_loop_that_keeps_others_waiting_is_named(counting, recorder):
     assert " yield " not in events and "clone" in events
 
 
-def test_a_process_that_keeps_others_waiting_is_named(recorder, targets, tmp_path):
-    """While they wait, though it can do nothing about it: it is stopped. Then it goes on, and so do they."""
+@pytest.mark.parametrize(("who", "node"), [("processes", 1), ("threads", 0)])
+def test_who_keeps_others_waiting_is_named_from_outside(recorder, targets, tmp_path, who, node):
+    """While they wait, though the one that has the turn can do nothing about it: it is stopped. Then it goes on, and so do they."""
     computes = tmp_path / "computes"
-    running = recorder.start_record([targets / "keeps_turn", computes], name="it")
+    running = recorder.start_record([targets / "keeps_turn", who, computes], name="it")
     wait_until(lambda: computes.exists() and computes.read_text().endswith("\n"), "it does not compute")
     pid = int(computes.read_text())
     os.kill(pid, signal.SIGSTOP)
     try:
-        description = running.recording / "nodes" / "1" / "node.json"
+        description = running.recording / "nodes" / str(node) / "node.json"
         wait_until(lambda: description.exists() and json.loads(description.read_text()).get("notice"), "nothing was said", seconds=40)
     finally:
         os.kill(pid, signal.SIGCONT)
     recording = recorder.finish_record(running)
     assert recording.returncode == 0 and recording.stdout == "SUCCESS\n", recording
-    sentence = rf"process {pid} \(keeps_turn\), thread {pid}, has kept process \d+ \(keeps_turn\) waiting for 4 seconds .*it is stopped: `kill -CONT {pid}`"
+    if who == "processes":
+        sentence = rf"process {pid} \(keeps_turn\), thread {pid}, has kept process \d+ \(keeps_turn\) waiting for 4 seconds .*it is stopped: `kill -CONT {pid}`"
+    else:
+        sentence = (rf"process {pid} \(keeps_turn\), a child by vfork of process \d+ \(keeps_turn\), has kept other threads waiting for 4 seconds "
+                    rf".*it is stopped: `kill -CONT {pid}`")
     assert len(re.findall(sentence, recording.stderr)) == 2, recording.stderr  # at once, and at the end
     recorder.verify(recording)
 

@@ -97,6 +97,27 @@ TEST_F(StandstillTest, NamesAHolderThatSleepsInTheKernel) {
   EXPECT_THAT(found[0].text, AllOf(HasSubstr("sleeps in the kernel"), HasSubstr("and 1 more waiting")));
 }
 
+TEST_F(StandstillTest, NamesAThreadThatOthersOfItsProcessWaitFor) {
+  const pid_t process = child(false);
+  area_->kept[3] = {static_cast<uint32_t>(process), static_cast<uint32_t>(process), space_, 1000 * Standstill::kSeconds - 1, 0};
+  EXPECT_THAT(look(1), IsEmpty());
+  area_->kept[3].looks++;
+  const auto found = look(2);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].holder, process);
+  EXPECT_THAT(found[0].text, AllOf(HasSubstr("thread " + std::to_string(process) + ", has kept other threads waiting"), HasSubstr("sleeps in the kernel")));
+}
+
+TEST_F(StandstillTest, NamesAChildByVforkThatHasItsParentsTurn) {
+  const pid_t process = child(false), by_vfork = child(true);
+  area_->kept[0] = {static_cast<uint32_t>(process), static_cast<uint32_t>(by_vfork), space_, 1000 * Standstill::kSeconds, 0};
+  const auto found = look(1);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].holder, process);
+  EXPECT_THAT(found[0].text, AllOf(HasSubstr("process " + std::to_string(by_vfork) + " ("), HasSubstr("a child by vfork of process " + std::to_string(process)),
+                                   HasSubstr("kill -CONT " + std::to_string(by_vfork))));
+}
+
 TEST_F(StandstillTest, SaysNothingWhereTurnsChange) {
   holds(member(child(false)));
   waits(member(child(false)));
