@@ -4,7 +4,9 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "check.h"
 
@@ -77,19 +79,40 @@ static void waits(int thread) {
   CHECK(close(pipes[1]) == 0 && splice(pipes[0], NULL, file, &to, 5, 0) == 0 && close(pipes[0]) == 0);
 }
 
-// What a call has read is gone before the process has its turn again: the file behind the memory has been cut off.
+static long microseconds(void) {
+  struct timespec now;
+  CHECK(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
+  return now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+static void compute(long times) {
+  for (volatile long i = 0; i < times; i++) {}
+}
+
+// What a call has read is gone before the process has its turn again: while it waits in the call the other one takes the turn, computes until
+// after the timer, and cuts off the file behind the memory.
 static void goes(void) {
-  CHECK(pipe(pipes) == 0);
+  const int timer = timerfd_create(CLOCK_MONOTONIC, 0);
+  const struct itimerspec soon = {.it_value.tv_nsec = 300000000};
+  CHECK(timer >= 0);
   char* m = (char*)map();
   const pid_t pid = child();
   if (!pid) {
-    usleep(20000);  // the other one waits in its call
-    CHECK(write(pipes[1], "hello", 5) == 5);
-    for (volatile int i = 0; i < 200000000; i++) {}  // it has been given the bytes, and has no turn
+    const long some = 2000000;
+    long took = 1000000;  // where nothing else ran meanwhile
+    for (int i = 0; i < 20; i++) {
+      const long from = microseconds();
+      compute(some);
+      const long now = microseconds() - from + 1;
+      took = now < took ? now : took;
+    }
+    struct itimerspec left = {0};
+    while (!left.it_value.tv_nsec) CHECK(timerfd_gettime(timer, &left) == 0 && usleep(50000) == 0);  // and the other one waits in its call
+    compute(some * (800000 / took + 1));
     CHECK(ftruncate(file, 0) == 0);
     _exit(0);
   }
-  CHECK(read(pipes[0], m, 5) == 5);
+  CHECK(timerfd_settime(timer, 0, &soon, NULL) == 0 && read(timer, m, sizeof(uint64_t)) == sizeof(uint64_t));
   join(pid);
   CHECK(ftruncate(file, 4096) == 0 && m[0] == 0);
 }
