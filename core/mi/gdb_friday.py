@@ -172,8 +172,9 @@ class TypeTable:
         elif code == gdb.TYPE_CODE_BOOL:
             entry.update(kind="bool")
         elif code == gdb.TYPE_CODE_ENUM:
+            # gdb gives an enumerator of 64 bits without a sign as a negative one; is_signed is what it reads values by.
             values = {field.name: field.enumval for field in type.fields()}
-            entry.update(kind="enum", signed=any(value < 0 for value in values.values()), values=values)
+            entry.update(kind="enum", signed=type.is_signed, values=values)
         elif code == gdb.TYPE_CODE_FLT:
             self.describe_float(entry, type)
         elif code == gdb.TYPE_CODE_PTR:

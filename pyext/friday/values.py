@@ -291,7 +291,10 @@ class Type:
         pairs = values.items() if isinstance(values, Mapping) else values
         self.enumerators: dict[int, str] = {}
         for name, value in pairs:
-            self.enumerators.setdefault(int(value), name)
+            number = int(value)
+            if number < 0 and not self.signed:  # one of 64 bits: the core counts in numbers that have a sign
+                number += 1 << 8 * self.size
+            self.enumerators.setdefault(number, name)
         self._table = table
         self._entry = entry
         self.standard: str = entry.get("standard") or ""

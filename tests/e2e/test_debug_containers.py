@@ -53,6 +53,11 @@ def test_each_kind_of_container_is_a_value(node):
         assert value is None or hash(value) == hash(node.read(f"all.{name}"))
 
 
+def test_an_enumerator_of_64_bits_without_a_sign(node):
+    mask = node.read("mask")
+    assert mask == 2**64 - 1 and mask.name == "Mask::all"
+
+
 def test_what_containers_hold_is_copied_with_them(node):
     accounts, index, single, several, tree = (node.read(f"all.{name}") for name in ("accounts", "index", "single", "several", "tree"))
     everything, names, owner = node.read("all"), node.read("all.names"), node.read("all.single.owner")

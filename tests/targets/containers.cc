@@ -95,6 +95,9 @@ __attribute__((noinline)) void ready(int time) { asm volatile("" ::"r"(time) : "
 
 }  // namespace
 
+enum class Mask : unsigned long long { nothing, all = ~0ull };
+Mask mask = Mask::all;
+
 namespace app {
 std::unique_ptr<long> counter = std::make_unique<long>(1);
 }
