@@ -682,6 +682,8 @@ void Collector::close_node(Node& node) {
     // A process that still lives goes on storing: it would lose what it stores behind the end of the file, and its life.
     const bool gone = node.hung_up || node.replaced || nothing;
     if (!gone) __atomic_store_n(&node.header->closed, uint32_t{format::kEndStopped}, __ATOMIC_RELEASE);
+    const int own_death = static_cast<int>(node.header->dies_of);  // where only somebody else's parent is told
+    if (node.hung_up && !node.header->ended && node.wait_status < 0 && own_death > 0 && own_death <= SIGRTMAX) node.wait_status = W_EXITCODE(0, own_death);
     node.events = node.header->events;
     node.bytes = gone ? end : node.header->allocated;
     const bool pack = gone && node.packed && end >= format::kHeaderSize + kPackBlock;

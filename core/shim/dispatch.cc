@@ -244,10 +244,12 @@ Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   done.stolen = false;
   done.entry = ticks_now();
   trace_header()->running = kInCall;
+  trace_header()->dies_of = signals_own_death(frame, area);
   const bool shared = (live_threads > 1 || group_member()) && !done.changed.object;
   if (shared) lend_for_call(frame, area, info, done);
   done.result = done.changed.object ? make_change(frame, area, info, &done) : interruptible_call(area, frame);
   done.exit = ticks_now();
+  trace_header()->dies_of = 0;
   if (!done.changed.object && group_files() != files) done.changed = shared_changed(frame);  // mapped meanwhile
   if (shared) done.stolen = !token_retake(area);
   else trace_header()->running = kComputing;

@@ -498,6 +498,7 @@ void signals_before_exec(ThreadArea* area);                  // what the shim ke
 void signals_after_exec(ThreadArea* area);                   // which was none
 // The end of a child will be told by this signal, with a si_code that a fault may have.
 void signals_expect_exit(int signal);
+uint32_t signals_own_death(const CallFrame* frame, const ThreadArea* area);  // the signal by which a call kills the process that makes it; 0: none
 void signals_step_on(CallFrame* frame, ThreadArea* area);  // where a program that single-steps itself goes on behind the shim: with its trap flag
 // Sends a signal with this siginfo_t, which may look like a fault's, to the calling thread, or to any thread of the process.
 void signals_send_own(int signal, const void* info, bool to_any_thread);

@@ -176,8 +176,9 @@ void let_it_kill(int signal) {
 }
 
 // At replay the trace is only read.
-void note_fault(uint64_t rip) {
+void note_fault(int signal, uint64_t rip) {
   if (control.mode != kModeRecord) return;
+  trace_header()->dies_of = (uint32_t)signal;
   trace_header()->faulted_at = rip;
   trace_header()->running = kFaulted;
   if (group_member() && !me()->frame) robust_publish(me());
@@ -200,7 +201,7 @@ bool die(CallFrame* frame, ThreadArea* area, const void* info, bool again) {
     return true;
   }
   let_it_kill(11);
-  note_fault(frame->rip);
+  note_fault(11, frame->rip);
   if (control.mode == kModeReplay) {
     frame->full = 1;
     area->frame = frame;
@@ -391,7 +392,7 @@ void on_fault(int signal, void* info, void* context) {
       return;
     }
     let_it_kill(signal);
-    note_fault(at);
+    note_fault(signal, at);
     return;
   }
   CallFrame frame = {};
@@ -572,6 +573,23 @@ void signals_step_on(CallFrame* frame, ThreadArea* area) {
   area->stepped = 0;
   frame->eflags |= kTrapFlag;
   frame->full = 1;
+}
+
+// Whether nothing but the death of the process comes of such a signal, if it is not blocked.
+static bool kills(uint64_t signal) {
+  const uint64_t harmless = bit(17) | bit(18) | bit(19) | bit(20) | bit(21) | bit(22) | bit(23) | bit(28);  // CHLD, CONT, STOP, TSTP, TTIN, TTOU, URG, WINCH
+  return signal >= 1 && signal <= 64 && actions[signal].handler == 0 && !(harmless & bit((int)signal));
+}
+
+uint32_t signals_own_death(const CallFrame* frame, const ThreadArea* area) {
+  const uint64_t* a = arguments_of(frame);
+  const uint32_t to = (uint32_t)a[0], process = trace_header()->pid;
+  switch (frame->rax) {
+    case 62: case 129: return to == process && kills(a[1]) ? (uint32_t)a[1] : 0;   // kill, rt_sigqueueinfo
+    case 200: return to == area->tid && kills(a[1]) ? (uint32_t)a[1] : 0;          // tkill
+    case 234: case 297: return to == process && kills(a[2]) ? (uint32_t)a[2] : 0;  // tgkill, rt_tgsigqueueinfo
+    default: return 0;
+  }
 }
 
 void signals_expect_exit(int signal) {

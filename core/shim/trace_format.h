@@ -65,6 +65,7 @@ struct FileHeader {
   uint32_t running;         // RunState
   uint64_t trapped;         // calls from code that was not patched, caught by Syscall User Dispatch
   uint64_t faulted_at;      // kFaulted: that instruction; 0: not known
+  uint32_t dies_of;         // the signal that the fault raised, or that the process sends itself in the call that it is in; 0: none
   // Written by the collector.
   alignas(64) uint64_t allocated;  // bytes of the file that can be stored to without a fault
   uint32_t room;            // futex: bumped when `allocated` has moved or never will again

@@ -185,6 +185,8 @@ void read_trace_facts(const Beneath& trace, NodeInfo& node) {
   if (const auto* end = last_end_record(*reader)) apply_end_record(*end, node.end);
   // A collector that was killed leaves "running" behind.
   if (node.end.how == NodeEnd::How::running && on_this_boot(node) && !program_lives(node) && !recorder_lives(node)) node.end = {};
+  // Nobody had to tell: it killed itself.
+  if (node.end.how == NodeEnd::How::unknown && !header.ended && header.dies_of) node.end = {NodeEnd::How::signal, header.dies_of, ""};
 }
 
 Result<std::vector<NodeId>> list_node_ids(const Beneath& nodes) {

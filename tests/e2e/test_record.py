@@ -798,6 +798,37 @@ def test_an_end_of_which_nobody_was_told_is_not_called_an_exit(recorder):
         assert re.findall(r"^  ended +(.*)$", told, flags=re.M) == ["exited with 0", end], told
 
 
+@pytest.mark.parametrize(("ending", "end"), [
+    ("os.abort()", "killed by SIGABRT"), ("ctypes.string_at(0)", "killed by SIGSEGV"), ("os.kill(os.getpid(), signal.SIGTERM)", "killed by SIGTERM"),
+    ("threading.Thread(target=os.abort).start(), signal.pause()", "killed by SIGABRT"), ("os.kill(os.getpid(), signal.SIGSEGV)", "killed by SIGSEGV"),
+    ("signal.pthread_kill(threading.get_ident(), signal.SIGCONT), os.kill(os.getpid(), signal.SIGUSR1)", "killed by SIGUSR1"),
+    ("signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM]), os.kill(os.getpid(), signal.SIGTERM), os.write(w, b'x'), signal.pause()", "unknown (recording was cut off)"),
+    ("os._exit(5)", "exited with 5")])
+def test_how_a_daemon_kills_itself_is_known(recorder, ending, end):
+    """The process that forked it has ended: nobody is told by the kernel who is recorded. One that others kill is unknown."""
+    script = f"""
+import ctypes, os, signal, threading
+r, w = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    if (daemon := os.fork()) == 0:
+        os.close(r)
+        {ending}
+    os.write(w, b"%d " % daemon)
+    os._exit(0)
+os.close(w)
+os.wait()
+told = b""
+while not (b"x" in told and b" " in told) and (got := os.read(r, 100)):
+    told += got
+if b"x" in told: os.kill(int(told.replace(b"x", b"").split()[0]), signal.SIGKILL)
+"""
+    recording = recorder.record(["/usr/bin/python3", "-c", script], name="it")
+    told = recorder.run([recorder.friday, "info", recording.path]).stdout
+    assert re.findall(r"^  ended +(.*)$", told, flags=re.M) == ["exited with 0", "exited with 0", end], told
+    recorder.verify(recording)
+
+
 @pytest.mark.parametrize("told_by", ["handler", "sigwaitinfo", "signalfd"])
 @pytest.mark.parametrize(("ending", "end"), [("os.abort()", "killed by SIGABRT"), ("os.kill(os.getpid(), signal.SIGKILL)", "killed by SIGKILL"), ("os._exit(7)", "exited with 7")])
 def test_an_end_is_known_by_the_signal_that_told_the_parent(recorder, told_by, ending, end):
