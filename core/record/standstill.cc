@@ -5,14 +5,10 @@
 #include <fmt/format.h>
 
 #include "core/record/proc_files.h"
-#include "core/shim/token_protocol.h"
 
 namespace friday {
 
 namespace {
-
-struct NoSystem {};
-using Token = shim::GroupToken<NoSystem>;
 
 template <typename T>
 T read(const T& word) {
@@ -66,7 +62,7 @@ void Standstill::look_at_groups(const shim::TokenArea& area, std::vector<KeptTok
     const shim::TokenGroup& group = area.group[number];
     const uint32_t state = read(group.state), waiting = read(group.waiting);
     const uint64_t turn = read(group.turn);
-    if (read(group.forward) || !waiting || (state & ~Token::kWho) != Token::kHeld) {
+    if (read(group.forward) || !waiting || (state & ~shim::kTokenWho) != shim::kTokenHeld) {
       seen_.erase(number);
       continue;
     }
@@ -74,7 +70,7 @@ void Standstill::look_at_groups(const shim::TokenArea& area, std::vector<KeptTok
     seen.looks = seen.state == state && seen.turn == turn ? seen.looks + 1 : 0;
     seen.state = state;
     seen.turn = turn;
-    const uint32_t member = state & Token::kWho;
+    const uint32_t member = state & shim::kTokenWho;
     if (seen.looks < kSeconds * kLooksPerSecond || member >= shim::kMaxMembers || told_.contains(member)) continue;
     const Process holder(area.member[member]);
     // All of them have been stopped together, by whoever wanted that.

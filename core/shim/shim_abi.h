@@ -244,6 +244,9 @@ struct TokenGroup {
   uint32_t reserved[4];
 };
 
+// TokenGroup::state: a member, and what it has of the token. A lent token is there for the taking.
+inline constexpr uint32_t kTokenHeld = 1u << 30, kTokenLent = 2u << 30, kTokenWho = kTokenHeld - 1;
+
 // Something that several processes can map by its name: a file or a System V segment.
 struct SharedObject {
   uint64_t device, inode;  // kSegmentDevice: a System V segment and its id

@@ -27,8 +27,7 @@ namespace friday::shim {
 template <typename System>
 class GroupToken {
  public:
-  // A TokenGroup's state: the member, and whether it holds the token or has lent it. A lent token is there for the taking.
-  static constexpr uint32_t kHeld = 1u << 30, kLent = 2u << 30, kWho = kHeld - 1;
+  static constexpr uint32_t kHeld = kTokenHeld, kLent = kTokenLent, kWho = kTokenWho;
 
   explicit GroupToken(System system) : s_(system) {}
   auto& system() { return s_; }

@@ -18,7 +18,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr uint32_t kHeld = 1u << 30, kLent = 2u << 30;
 constexpr unsigned kLong = Standstill::kSeconds * Standstill::kLooksPerSecond;
 
 class StandstillTest : public testing::Test {
@@ -55,7 +54,7 @@ class StandstillTest : public testing::Test {
     area_->member[number].pid_namespace = space_;
     return number;
   }
-  void holds(uint32_t number) { group().state = kHeld | number; }
+  void holds(uint32_t number) { group().state = shim::kTokenHeld | number; }
   void waits(uint32_t number) {
     area_->member[number].next = group().first;
     group().first = number;
@@ -132,7 +131,7 @@ TEST_F(StandstillTest, SaysNothingOfATokenThatIsLentOrThatNobodyWaitsFor) {
   holds(holder);
   EXPECT_THAT(look(2 * kLong), IsEmpty());
   waits(member(child(false)));
-  group().state = kLent | holder;
+  group().state = shim::kTokenLent | holder;
   EXPECT_THAT(look(2 * kLong), IsEmpty());
 }
 
