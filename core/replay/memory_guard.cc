@@ -7,6 +7,9 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string_view>
 
 #include "core/base/background.h"
 #include "core/base/files.h"
@@ -15,6 +18,8 @@ namespace friday {
 namespace {
 
 constexpr auto kInterval = std::chrono::milliseconds(200);
+constexpr unsigned kLooksForStandstill = 5;  // one in so many is for a standstill too
+constexpr auto kBetweenLooks = std::chrono::milliseconds(20);
 
 // The number behind `key`, or `otherwise`.
 uint64_t number_after(const std::string& text, std::string_view key, uint64_t otherwise) {
@@ -50,10 +55,37 @@ uint64_t shared_memory_here() {
   return machine ? number_after(*machine, "\nShmem:", 0) << 10 : 0;
 }
 
+// How often the threads of a process have gone to sleep; none: one is awake. Those that have ended do not count.
+std::optional<uint64_t> sleeps_of(pid_t process) {
+  uint64_t sum = 0;
+  std::error_code gone;
+  for (std::filesystem::directory_iterator task(fmt::format("/proc/{}/task", process), gone), end; !gone && task != end; task.increment(gone)) {
+    constexpr std::string_view kState = "\nState:\t";
+    auto text = read_file(task->path().string() + "/status");
+    const size_t at = text ? text->find(kState) : std::string::npos;
+    const char state = at == std::string::npos ? 'X' : (*text)[at + kState.size()];
+    if (state == 'Z' || state == 'X') continue;
+    if (state != 'S') return std::nullopt;
+    sum += 1 + number_after(*text, "\nvoluntary_ctxt_switches:", 0) + number_after(*text, "\nnonvoluntary_ctxt_switches:", 0);
+  }
+  return sum;
+}
+
+// 0: one of them is awake, or none is left.
+uint64_t sleeps_of_all(const std::set<pid_t>& processes) {
+  uint64_t all = 0;
+  for (pid_t process : processes) {
+    const auto some = sleeps_of(process);
+    if (!some) return 0;
+    all += *some;
+  }
+  return all;
+}
+
 }  // namespace
 
-MemoryGuard::MemoryGuard(std::function<void()> exceeded)
-    : tell_(std::move(exceeded)), limit_(sensible_limit()), shared_before_(shared_memory_here()), thread_(background_thread([this] { look(); })) {}
+MemoryGuard::MemoryGuard(std::function<void()> tell)
+    : tell_(std::move(tell)), limit_(sensible_limit()), shared_before_(shared_memory_here()), thread_(background_thread([this] { look(); })) {}
 
 MemoryGuard::~MemoryGuard() {
   {
@@ -72,7 +104,7 @@ void MemoryGuard::watch(pid_t process) {
 void MemoryGuard::forget_all() {
   const std::lock_guard lock(mutex_);
   processes_.clear();
-  exceeded_ = false;
+  exceeded_ = still_ = false;
 }
 
 std::string MemoryGuard::describe() const {
@@ -95,13 +127,26 @@ uint64_t MemoryGuard::held_by_all(const std::set<pid_t>& processes) const {
   return own + std::max(shared, now > shared_before_ ? now - shared_before_ : 0);
 }
 
+// Twice the same, while the owner waited for one thing: no thread has woken up between, so all have slept at one time.
+void MemoryGuard::look_for_standstill(const std::set<pid_t>& processes) {
+  const uint64_t waits = waits_;
+  if (waits % 2 == 0) return;
+  const uint64_t sleeps = sleeps_of_all(processes);
+  if (!sleeps) return;
+  std::this_thread::sleep_for(kBetweenLooks);
+  if (sleeps_of_all(processes) != sleeps || waits_ != waits) return;
+  still_ = true;
+  tell_();
+}
+
 void MemoryGuard::look() {
   std::unique_lock lock(mutex_);
-  while (!wake_.wait_for(lock, kInterval, [this] { return stop_; })) {
+  for (unsigned n = 1; !wake_.wait_for(lock, kInterval, [this] { return stop_; }); n++) {
     if (exceeded_ || processes_.empty()) continue;
     const std::set<pid_t> processes = processes_;
     lock.unlock();
     const bool more = held_by_all(processes) > limit_;
+    if (n % kLooksForStandstill == 0 && !still_) look_for_standstill(processes);
     lock.lock();
     if (!more || processes != processes_) continue;
     exceeded_ = true;

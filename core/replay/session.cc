@@ -117,6 +117,9 @@ Result<void> ReplaySession::add_ancestors(std::set<NodeId>& chosen) const {
       const NodeInfo* info = recording_.find(id);
       if (!info) return fail(ErrorCode::not_found, "node {}: the recording has no such node", id);
       if (info->problem) return std::unexpected(*info->problem);
+      if (info->forked && !info->parent)
+        return fail(ErrorCode::bad_input, "node {} ({}) begins as a copy of a node that forked it, and the recording does not hold that one: choose nodes without it "
+                                          "(--node), or copy the recording again", id, info->name);
       if (info->parent && chosen.insert(*info->parent).second) {
         more = true;
         break;
@@ -268,13 +271,20 @@ Result<Stop> ReplaySession::run() {
       stop.kind = Stop::Kind::interrupt;
       if (any) stop.node = any->id(), stop.thread = any->current();
       if (any && memory_guard_->exceeded()) return fail_node(*any, stop.thread, memory_guard_->describe());
+      if (any && memory_guard_->stand_still())
+        return fail_node(*any, stop.thread, "it waits, as all others do, and none is left that could end that: the order in this recording cannot be followed. "
+                                            "The recording is damaged, or its code is not what was recorded. Copy it again");
       return stop;
     }
     if (auto stop = handle_held()) return stopped_on_its_way(std::move(*stop));
     if (auto stop = find_killed()) return *stop;
     FRIDAY_TRY_VOID(check_progress());
     int status;
-    pid_t tid = waitpid(-group_, &status, __WALL);
+    memory_guard_->waits();
+    const pid_t tid = waitpid(-group_, &status, __WALL);
+    const int error = errno;
+    memory_guard_->waits();
+    errno = error;
     if (tid < 0) {
       if (errno == EINTR) continue;
       if (errno == ECHILD) return fail(ErrorCode::component_died, "every process of the replay is gone");

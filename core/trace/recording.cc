@@ -203,7 +203,8 @@ Result<std::vector<NodeId>> list_node_ids(const Beneath& nodes) {
     std::string_view name = entry->d_name;
     NodeId id;
     auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), id.value);
-    if (error == std::errc{} && end == name.data() + name.size()) ids.push_back(id);
+    const bool whole = error == std::errc{} && end == name.data() + name.size();
+    if (whole && (name.size() == 1 || name[0] != '0')) ids.push_back(id);  // one name for each
   }
   ::closedir(directory);
   std::ranges::sort(ids);

@@ -420,3 +420,37 @@ def test_nothing_outside_is_written_by_a_recorder_that_adds_to_it(victim, name, 
         assert answer.code == 0 and "verified" in Answer([victim.friday, "verify", "--node", "1", victim.path], dict(os.environ), victim.directory).said
     else:
         assert answer.code == 2 and f"{path} is a" in answer.said, answer.said
+
+
+# -- What nobody ends: nodes that wait for each other ------------------------------------------------------------------------
+PARENT_UUID, FORK_EVENT = 64, 80  # offsets in the trace's header
+
+
+@pytest.fixture(scope="module")
+def forked(friday, tmp_path_factory):
+    path = tmp_path_factory.mktemp("forked") / "recording"
+    subprocess.run([friday, "record", "-q", "-o", path, "--", "/bin/sh", "-c", "(echo child); echo parent"], check=True, stdout=subprocess.DEVNULL)
+    return path
+
+
+ORPHANS = {
+    "of a parent that is not there": (lambda data: data.__setitem__(slice(PARENT_UUID, PARENT_UUID + 16), b"nobody's child.."), 2, "does not hold that one"),
+    "of itself": (lambda data: data.__setitem__(slice(PARENT_UUID, PARENT_UUID + 16), data[48:64]), 2, "does not hold that one"),
+    "of an event that forks nobody": (lambda data: struct.pack_into("<Q", data, FORK_EVENT, 3), 4, "the order in this recording cannot be followed"),
+}
+
+
+@pytest.mark.parametrize("case", ORPHANS, ids=lambda case: case.replace(" ", "-"))
+@pytest.mark.parametrize("command", [["verify"], ["run", "script"]], ids=lambda command: command[0])
+def test_a_child_that_nothing_forks(friday, forked, tmp_path, command, case):
+    """What its parent does behind the fork comes after what the child does, which never begins."""
+    change, code, words = ORPHANS[case]
+    shutil.copytree(forked, tmp_path / "recording")
+    (tmp_path / "script").write_text("import friday\nfriday.session.run()\n")
+    trace = tmp_path / "recording" / "nodes" / "1" / "trace"
+    data = bytearray(trace.read_bytes())
+    change(data)
+    seal(data)
+    trace.write_bytes(data)
+    answer = Answer([friday, *(word.replace("script", str(tmp_path / "script")) for word in command), tmp_path / "recording"], dict(os.environ), tmp_path)
+    assert answer.code == code and words in answer.said, (answer.code, answer.said)
