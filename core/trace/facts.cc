@@ -542,7 +542,7 @@ Result<void> NodeWalk::run() {
 std::vector<uint32_t> parents_first(const Recording& recording, std::span<const NodeId> nodes) {
   std::vector<uint32_t> order(nodes.size());
   for (uint32_t slot = 0; slot < nodes.size(); ++slot) order[slot] = slot;
-  std::ranges::stable_sort(order, {}, [&](uint32_t slot) { return recording.find(nodes[slot])->lineage.size(); });
+  std::ranges::stable_sort(order, {}, [&](uint32_t slot) { return recording.find(nodes[slot])->generation; });
   return order;
 }
 

@@ -222,40 +222,86 @@ void inherit(const NodeInfo& parent, NodeInfo& child) {
   if (child.host.empty()) child.host = parent.host;
 }
 
-// Parents first: a merged recording may number a child before its parent. A node that claims to be its own ancestor has none.
-void name_node(std::vector<NodeInfo>& nodes, size_t index, std::vector<int>& state, std::set<std::string>& taken,
-               std::map<NodeId, int>& children) {
-  if (state[index] != 0) return;
-  state[index] = 1;
-  NodeInfo& node = nodes[index];
-  size_t parent = nodes.size();
-  if (!is_zero(node.parent_uuid))
-    for (size_t n = 0; n < nodes.size(); ++n)
-      if (n != index && nodes[n].uuid == node.parent_uuid) parent = n;
-  if (parent < nodes.size() && state[parent] != 1) {
-    name_node(nodes, parent, state, taken, children);
-    const bool replaces = !node.forked && node.pid == nodes[parent].pid;
-    if (node.forked) inherit(nodes[parent], node);
-    if (node.forked) node.parent = nodes[parent].id;
-    else if (replaces) node.replaces = nodes[parent].id;
-    else node.spawned_by = nodes[parent].id;
-    node.lineage = nodes[parent].lineage;
-    if (replaces) node.name = fmt::format("{}/exec-1", nodes[parent].name);
-    else node.name = fmt::format("{}/child-{}", nodes[parent].name, ++children[nodes[parent].id]);
-  } else {
+// Gives nodes their names. Parents first: a merged recording may number a child before its parent. A node that claims to be its own
+// ancestor has none.
+class Namer {
+ public:
+  explicit Namer(std::vector<NodeInfo>& nodes) : nodes_(nodes), state_(nodes.size()) {
+    for (size_t n = 0; n < nodes.size(); ++n) by_uuid_[nodes[n].uuid].push_back(n);
+  }
+
+  void name_all() {
+    std::vector<size_t> line;  // of ancestors, the youngest first
+    for (size_t n = 0; n < nodes_.size(); ++n) {
+      for (size_t at = n; at < nodes_.size() && state_[at] == State::unseen; at = parent_of(at)) {
+        state_[at] = State::begun;
+        line.push_back(at);
+      }
+      for (; !line.empty(); line.pop_back()) name(line.back());
+    }
+  }
+
+ private:
+  enum class State { unseen, begun, named };
+  // Names grow with each generation, and every node keeps those of all before it: no honest recording comes near, and of others a few
+  // megabytes would take all memory. What is deeper has a name of its own, and forgets its ancestors but the first and these.
+  static constexpr size_t kDeepest = 100;
+
+  // The number of nodes: it has none.
+  size_t parent_of(size_t index) const {
+    const auto found = is_zero(nodes_[index].parent_uuid) ? by_uuid_.end() : by_uuid_.find(nodes_[index].parent_uuid);
+    if (found == by_uuid_.end()) return nodes_.size();
+    for (auto n = found->second.rbegin(); n != found->second.rend(); ++n)
+      if (*n != index) return *n;
+    return nodes_.size();
+  }
+
+  void name(size_t index) {
+    NodeInfo& node = nodes_[index];
+    const size_t parent = parent_of(index);
+    if (parent < nodes_.size() && state_[parent] == State::named) name_child(node, nodes_[parent]);
+    else name_first(node);
+    if (node.given_name.empty()) node.given_name = node.name;
+    taken_.insert(node.name);
+    node.lineage.push_back(node.name);
+    state_[index] = State::named;
+  }
+
+  void name_child(NodeInfo& node, const NodeInfo& parent) {
+    const bool replaces = !node.forked && node.pid == parent.pid;
+    if (node.forked) inherit(parent, node);
+    if (node.forked) node.parent = parent.id;
+    else if (replaces) node.replaces = parent.id;
+    else node.spawned_by = parent.id;
+    node.generation = parent.generation + 1;
+    node.lineage = parent.lineage;
+    if (node.lineage.size() > kDeepest) node.lineage.erase(node.lineage.begin() + 1);
+    if (node.generation > kDeepest) node.name = unused(fmt::format("node-{}", node.id));
+    else if (replaces) node.name = fmt::format("{}/exec-1", parent.name);
+    else node.name = fmt::format("{}/child-{}", parent.name, ++children_[parent.id]);
+  }
+
+  void name_first(NodeInfo& node) {
     // A program that took another's place by execve names its ancestors itself.
     if (!node.lineage.empty()) node.lineage.pop_back();
     std::string base = node.given_name;
     if (base.empty()) base = node.program.substr(node.program.rfind('/') + 1);
     if (base.empty()) base = fmt::format("node-{}", node.id);
-    node.name = base;
-    for (int n = 2; taken.contains(node.name); ++n) node.name = fmt::format("{}#{}", base, n);
+    node.name = unused(base);
   }
-  if (node.given_name.empty()) node.given_name = node.name;
-  taken.insert(node.name);
-  node.lineage.push_back(node.name);
-  state[index] = 2;
-}
+
+  std::string unused(const std::string& base) const {
+    std::string name = base;
+    for (int n = 2; taken_.contains(name); ++n) name = fmt::format("{}#{}", base, n);
+    return name;
+  }
+
+  std::vector<NodeInfo>& nodes_;
+  std::vector<State> state_;
+  std::map<Uuid, std::vector<size_t>> by_uuid_;
+  std::set<std::string> taken_;
+  std::map<NodeId, int> children_;
+};
 
 // A recording in a directory that is none, where somebody meant all of them.
 std::string recording_within(const std::string& path) {
@@ -338,10 +384,7 @@ Result<Recording> Recording::open(const std::string& path) {
     if (!described && !node.problem) node.problem = Error{ErrorCode::bad_input, described.error().message, id.value};
     recording.nodes_.push_back(std::move(node));
   }
-  std::vector<int> state(ids.size());
-  std::set<std::string> taken;
-  std::map<NodeId, int> children;
-  for (size_t n = 0; n < ids.size(); ++n) name_node(recording.nodes_, n, state, taken, children);
+  Namer(recording.nodes_).name_all();
   struct stat status;
   recording.readable_by_others_ = ::stat(recording.path_.c_str(), &status) == 0 && (status.st_mode & 077) != 0;
   return recording;

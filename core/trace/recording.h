@@ -54,6 +54,7 @@ struct NodeInfo {
   bool forked = false;
   Uuid uuid{}, parent_uuid{}, boot_id{};
   std::vector<std::string> lineage;  // names from the first ancestor to this node
+  size_t generation = 0;    // how many nodes of the recording it comes from, one by one
   std::string program;      // path of the executable
   std::vector<std::string> argv;
   std::string cwd, host;

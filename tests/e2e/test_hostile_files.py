@@ -454,3 +454,20 @@ def test_a_child_that_nothing_forks(friday, forked, tmp_path, command, case):
     trace.write_bytes(data)
     answer = Answer([friday, *(word.replace("script", str(tmp_path / "script")) for word in command), tmp_path / "recording"], dict(os.environ), tmp_path)
     assert answer.code == code and words in answer.said, (answer.code, answer.said)
+
+
+def test_generations_without_end(victim):
+    """Thousands of nodes, each the child of the one before: 20 MB of recording, and names that grow with each generation."""
+    page = bytearray(victim.trace.read_bytes()[:PAGE])
+    struct.pack_into("<QQ", page, COMMITTED, PAGE, 0)  # no record, and no event
+    parent = bytes(page[48:64])
+    for number in range(1, 5001):
+        uuid = struct.pack("<QQ", number, 1)
+        page[48:64], page[PARENT_UUID:PARENT_UUID + 16] = uuid, parent
+        seal(page)
+        directory = victim.path / "nodes" / str(number)
+        directory.mkdir()
+        (directory / "trace").write_bytes(page)
+        parent = uuid
+    for reader in ("info", "dump", "verify"):
+        assert (answer := victim.look(reader)).code == 0, (reader, answer.said[-2000:])
