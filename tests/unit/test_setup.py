@@ -1,5 +1,6 @@
 """console/setup.sh on machines of which only what dpkg-query and apt-get answer exists."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -57,3 +58,10 @@ def test_a_benchmark_names_the_packages_that_it_lacks(monkeypatch):
     support.need("dpkg")
     with pytest.raises(support.Unavailable, match="no-such-thing and neither-this are not installed; console/setup.sh --full"):
         support.need("dpkg", "no-such-thing", "neither-this")
+
+
+def test_a_build_for_the_demo_leaves_no_setting_behind():
+    """Both build in one directory, whose cache keeps what no preset sets: one source at a time is what the tests are compiled as."""
+    presets = {preset["name"]: preset["cacheVariables"] for preset in json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"]}
+    switches = {name for name, value in presets["demo"].items() if value in ("ON", "OFF")}
+    assert {name: presets["release"].get(name) for name in switches} == {"FRIDAY_TESTS": "ON", "CMAKE_UNITY_BUILD": "OFF"}
