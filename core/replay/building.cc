@@ -1,6 +1,7 @@
 // How the processes of nodes come to be: built from their start images, or adopted where a replayed parent forks.
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +21,8 @@ namespace friday {
 using shim::Control;
 
 namespace {
+
+constexpr rlim_t kSecondsToStart = 5;  // of processor time, which a start image takes to be entered: a thousand times what any needs
 
 // Then nobody knows how far it came behind its last event: its replay ends there. A fault of its own is another matter: the
 // same instruction faults again.
@@ -169,9 +172,12 @@ void ReplaySession::make_sysroot(ReplayNode& node) {
   node.set_sysroot(root);
 }
 
-// From the resume point to the shim's first trap, before any code of the program.
+// From the resume point to the shim's first trap, before any code of the program: some hundred instructions, unless the recording is made to
+// have others there. The kernel bounds them, since nobody can interrupt a session that is being opened.
 Result<void> ReplaySession::run_to_start(ReplayNode& node) {
   const pid_t pid = node.process().pid();
+  const rlimit bounded{kSecondsToStart, RLIM_INFINITY}, unbounded{RLIM_INFINITY, RLIM_INFINITY};
+  prlimit(pid, RLIMIT_CPU, &bounded, nullptr);
   for (;;) {
     if (ptrace(PTRACE_CONT, pid, 0, 0) != 0) return fail(ErrorCode::component_died, "node {}: its process is gone", node.id());
     int status = 0;
@@ -184,8 +190,11 @@ Result<void> ReplaySession::run_to_start(ReplayNode& node) {
     if (WSTOPSIG(status) == SIGTRAP && r.rip == node.control().trap_instruction + 1) break;
     siginfo_t info;
     if (ptrace(PTRACE_GETSIGINFO, pid, 0, &info) == 0 && is_refused_call(info)) return refused_to(node, "made " + describe_refused_call(info, r));
+    if (WSTOPSIG(status) == SIGXCPU)
+      return fail(ErrorCode::component_died, "node {}: its start image computes without an end, at {:#x}: the recording is damaged, or was made to do so", node.id(), r.rip);
     return fail(ErrorCode::component_died, "node {}: signal {} at {:#x} while the start image was entered", node.id(), WSTOPSIG(status), r.rip);
   }
+  prlimit(pid, RLIMIT_CPU, &unbounded, nullptr);
   node.refresh_control();
   if (on_node_started) on_node_started(node);
   return {};

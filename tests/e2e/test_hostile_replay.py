@@ -11,7 +11,7 @@ from crafting import change_file, records, seal
 
 MARK = b"attack no.: "
 NOTHING_TRIED = 99
-IMAGE_PAGES = 3  # kImagePages of trace_format.h
+IMAGE_REGISTERS, IMAGE_MAP, IMAGE_PAGES = 1, 2, 3  # kImageRecord, kImageMap, kImagePages of trace_format.h
 
 
 @pytest.fixture
@@ -137,3 +137,25 @@ def test_a_start_image_with_contents_for_the_stub(recorder, build, outside):
     done = recorder.replay(recording, timeout=30)
     assert outside.untouched()
     assert done.returncode == 2 and f"contents for {page:#x}, where it maps nothing" in done.stderr, done
+
+
+def test_a_start_image_that_never_arrives(recorder, tmp_path):
+    """The first instruction that is entered jumps to itself, where no Ctrl-C reaches it yet."""
+    recording = recorder.record(["/bin/cat", "/etc/hostname"])
+    trace = recording.path / "nodes" / "0" / "trace"
+    data = bytearray(trace.read_bytes())
+    kinds = [(struct.unpack_from("<H", data, at + 4)[0], at) for at, _ in records(data)]
+    start = next(at for kind, at in kinds if kind == IMAGE_REGISTERS)
+    which = next(n for n, (kind, _) in enumerate(kinds) if kind == IMAGE_PAGES)
+    mapped, pages = next(at for kind, at in reversed(kinds[:which]) if kind == IMAGE_MAP), kinds[which][1]
+    data[pages + 32:pages + 34] = b"\xeb\xfe"
+    struct.pack_into("<I", data, mapped + 56, 7)  # it may be executed
+    struct.pack_into("<Q", data, start + 16, struct.unpack_from("<Q", data, pages + 16)[0])
+    seal(data)
+    trace.write_bytes(data)
+    script = tmp_path / "script.py"
+    script.write_text("pass\n")
+    for command in (["verify", recording.path], ["run", script, recording.path]):
+        done = recorder.run([recorder.friday, *command], timeout=60)
+        assert done.returncode not in (0, 3) and "computes without an end" in done.stdout + done.stderr, done
+    recorder.none_left()
