@@ -13,6 +13,7 @@ namespace {
 
 constexpr BreakpointOwner kSpinOwner{BreakpointOwner::Kind::internal, 2};
 constexpr uint64_t kMostLooks = 1'000'000;  // a look costs some microseconds
+constexpr uint64_t kMostSteps = 4096;       // of an iteration; the shim looks at loops of 64 instructions at most
 
 format::SpinPoint point_of(const user_regs_struct& r) {
   return {r.rip, r.eflags & format::kSpinFlags, r.rsp, r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15};
@@ -30,6 +31,8 @@ Result<void> ReplaySession::expect_spin(ReplayNode& node) {
     if (part.kind() == format::kSpinPoint && part.header->size == sizeof *point) point = reinterpret_cast<const format::SpinPoint*>(part.header + 1);
   if (!point || event.arguments().size() != 2)
     return fail(ErrorCode::bad_input, "node {}, event {}: a yield without its point", node.id(), event->index);
+  if (event.argument(0) > kMostSteps)
+    return fail(ErrorCode::bad_input, "node {}, event {}: a yield in a loop of {} instructions, which no recorder makes", node.id(), event->index, event.argument(0));
   node.spin = ReplayNode::Spin{event.thread(), *point, event.argument(0), event.argument(1), 0};
   return node.breakpoints().insert(Addr{point->rip}, kSpinOwner);
 }
