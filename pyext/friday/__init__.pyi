@@ -320,6 +320,7 @@ class CallFailed(Error):
     def __init__(self, message: str='', *, how: str='crashed', node: int | None=None, event: int | None=None) -> None: ...
 
 class Divergence(Error):
+    causes: Any
     node_name: str
     thread: int | None
     kind: str
@@ -330,7 +331,7 @@ class Divergence(Error):
     actual: str
     chain: Any
     events: Any
-    def __init__(self, message: str='', *, node: int | None=None, event: int | None=None, node_name: str='', thread: int | None=None, kind: str='', call: str='', logical_time: float=0.0, real_time: float=0.0, expected: str='', actual: str='', chain: Sequence[Mapping[str, Any]]=(), events: Sequence[Mapping[str, Any]]=()) -> None: ...
+    def __init__(self, message: str='', *, node: int | None=None, event: int | None=None, node_name: str='', thread: int | None=None, kind: str='', call: str='', logical_time: float=0.0, real_time: float=0.0, expected: str='', actual: str='', chain: Sequence[Mapping[str, Any]]=(), events: Sequence[Mapping[str, Any]]=(), causes: Sequence[str]=()) -> None: ...
 
 @dataclass(frozen=True)
 class CodePlace:
