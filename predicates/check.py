@@ -172,9 +172,12 @@ class Check:
         self._judge(now)
 
     def _update_lapses(self, current: dict[Hashable, Fault], now: float) -> None:
-        """Ends the lapses that are over and begins those that are new."""
+        """Ends the lapses that are over and begins those that are new. One that is over lasted until now, and is judged a last time: nobody
+        need have looked since it became a violation."""
         for key in self._open.keys() - current.keys():
-            self._open.pop(key).until = now
+            lapse = self._open.pop(key)
+            lapse.until = now
+            self._judge_lapse(lapse, now, self._events_done())
         for key, fault in current.items():
             if key not in self._open:
                 self._open[key] = Lapse(fault, now, self.origin() if self._tells_lapses else {}, since_event=self._events_done())
@@ -186,13 +189,16 @@ class Check:
     def _judge(self, now: float) -> None:
         done = self._events_done() if self._open else 0
         for lapse in self._open.values():
-            lapse.events = done - lapse.since_event
-            for index, judge in enumerate(self.judges):
-                reason = judge.due(lapse, now) if index not in lapse.judged else None
-                if reason is not None:
-                    lapse.judged.add(index)
-                    began = {"since": lapse.since, **lapse.origin} if lapse.since < now else {"after": lapse.origin["after"]}
-                    self._tell(lapse.fault, ", ".join(filter(None, [lapse.fault.message, reason])), began)
+            self._judge_lapse(lapse, now, done)
+
+    def _judge_lapse(self, lapse: Lapse, now: float, done: int) -> None:
+        lapse.events = done - lapse.since_event
+        for index, judge in enumerate(self.judges):
+            reason = judge.due(lapse, now) if index not in lapse.judged else None
+            if reason is not None:
+                lapse.judged.add(index)
+                began = {"since": lapse.since, **lapse.origin} if lapse.since < now else {"after": lapse.origin["after"]}
+                self._tell(lapse.fault, ", ".join(filter(None, [lapse.fault.message, reason])), began)
 
     def finish(self) -> None:
         """The recording has ended."""

@@ -140,7 +140,8 @@ class Lasting(Judge):
 
 
 class WithinEvents(Judge):
-    """What is broken heals before the group has done so many events more, on whichever nodes. It is judged at the next look."""
+    """What is broken heals before the group has done so many events more, on whichever nodes. It is judged at the next look,
+    and when it is over."""
 
     counts_events = True
 
@@ -150,6 +151,8 @@ class WithinEvents(Judge):
         self.events = events
 
     def due(self, lapse: Lapse, now: float) -> str | None:
+        if lapse.until is not None:  # by the last of these events, when it was whole again
+            return f"over only after {lapse.events} events" if lapse.events > self.events else None
         return f"still after {lapse.events} events" if lapse.events >= self.events else None
 
     def __repr__(self) -> str:

@@ -1,5 +1,7 @@
 """The judges of "too inconsistent", and the times they go by; then a predicate under each of them."""
 
+import re
+
 import pytest
 from support import Event, Message, changes, friday, run, session_of
 
@@ -102,6 +104,7 @@ BROKEN_FOR_FOUR = changes((0, {"x": 1}), (1, {"x": 2}), (2, {"y": 1}), (2, {"y":
 @pytest.mark.parametrize("events, within, found", [
     (BROKEN_FOR_FOUR, 5, []),
     (BROKEN_FOR_FOUR, 4, []),  # nobody looked in between, and at the fourth it is whole again
+    (BROKEN_FOR_FOUR, 3, ["x is [1, 2], over only after 4 events"]),
     ([*BROKEN_FOR_FOUR[:-1], *changes((0, {"x": 3}), (0, {"x": 2}))], 4, ["x is [1, 2], still after 4 events"]),
     ([*BROKEN_FOR_FOUR[:-1], *changes((0, {"x": 3}), (0, {"x": 2}))], 5, []),
     (BROKEN_FOR_FOUR[:-1], 3, ["x is [1, 2], still after 3 events"])])  # at the end
@@ -109,6 +112,16 @@ def test_within_events_counts_those_of_the_group(events, within, found):
     session = session_of(events)
     Equal(session, judge=WithinEvents(events=within))
     assert run(session) == found
+
+
+def test_a_lapse_is_judged_when_it_is_over():
+    """Nobody looked while it lasted, and it is too long already."""
+    session = session_of([*changes((0, {"x": 1}), (1, {"x": 2})), *changes(*[(2, {"y": n}) for n in range(8)]), *changes((0, {"x": 2}))])
+    judge = Lasting(seconds=2)
+    judge.period = None
+    Equal(session, judge=judge)
+    (found,) = run(session)
+    assert re.fullmatch(r"x is \[1, 2\], for \d\.\d{3} s, longer than 2 s", found)
 
 
 def test_share_of_time_names_the_worst():
