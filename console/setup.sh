@@ -13,7 +13,7 @@ boost=libboost-filesystem-dev
 building=(cmake ninja-build g++ binutils pkg-config python3-dev pybind11-dev "$boost" libreadline-dev libzydis-dev libzycore-dev
   libzstd-dev libxxhash-dev libdw-dev libfmt-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev gdb)
 # What the tests are built and run with, and the servers that the sample records.
-testing=(libgtest-dev libgmock-dev libc6-dbg python3-pytest python3-pytest-xdist redis-server redis-tools memcached tmux iproute2 nftables)
+testing=(libgtest-dev libgmock-dev libc6-dbg python3-pytest python3-pytest-xdist redis-server redis-tools memcached tmux less iproute2 nftables)
 # Servers, and other programs, that only the full run of the tests records.
 servers=(mosquitto mosquitto-clients libzmq3-dev nginx-light apache2 apache2-utils postgresql-15 openssh-server openssh-client musl-tools
   mpich libmpich-dev openmpi-bin libopenmpi-dev)
