@@ -177,7 +177,6 @@ class Debugger final : public Pump, public ClientOwner {
     uint64_t r_debug = 0;         // of the node's loader
     bool loader_missed = false;   // it changed its list while gdb could not be asked
     bool loading = false;         // it is changing its list: what gdb knows of it is not what another node's gdb knows
-    std::optional<std::string> libraries;  // the loader's list, in its order; none when it has to be read
     bool loaded = false;          // it changed its list since gdb was asked something
     bool loaded_ever = false;     // it changed its list since the node was built
     bool linked = false;          // gdb finds the files of all libraries
@@ -206,7 +205,6 @@ class Debugger final : public Pump, public ClientOwner {
       effects.clear();
       errors.clear();
       program = nullptr;
-      libraries.reset();
     }
     void mean(ThreadId thread) {
       stopped = thread;
@@ -237,7 +235,6 @@ class Debugger final : public Pump, public ClientOwner {
 
   // places.cc
   Result<NodeContext*> placed(NodeId node);
-  const std::string& libraries_of(ReplayNode& node);
   Result<std::pair<GdbLink*, const Layout*>> knowing_link(NodeId node);
   Result<std::vector<CodeLocation>> locate(NodeId node, const std::string& location);
   uint64_t address_of(NodeId node, const CodeLocation& location) { return location.place ? state(node).layout.address(*location.place) : location.address; }

@@ -27,6 +27,19 @@ bool stands_alone(const std::string& location) {
   return !location.empty() && (isalpha(static_cast<unsigned char>(location[0])) || location[0] == '_' || location[0] == ':' || location[0] == '/');
 }
 
+// The files of the libraries that the loader has loaded, in its order; empty when it says nothing. One without a file, as the kernel's own
+// (vdso(7)), is told by its name: where it lies differs between the nodes of one program.
+std::string libraries_of(ReplayNode& node, const Layout& layout) {
+  std::string list;
+  auto loaded = loaded_libraries(node);
+  if (!loaded) return list;
+  for (const LoadedLibrary& each : loaded->libraries) {
+    const auto place = layout.place(each.dynamic);
+    list += place ? fmt::format("{} ", place->first) : each.name + " ";
+  }
+  return list;
+}
+
 }  // namespace
 
 // The node's context with layout and program as of now.
@@ -44,24 +57,9 @@ Result<Debugger::NodeContext*> Debugger::placed(NodeId id) {
     s.program = &s.unshared;
   } else {
     // The order decides which one of two variables of one name gdb means.
-    s.program = &programs_[fmt::format("{}\n{}", s.layout.key(), libraries_of(*node))];
+    s.program = &programs_[fmt::format("{}\n{}", s.layout.key(), libraries_of(*node, s.layout))];
   }
   return &s;
-}
-
-// The files of the libraries that the loader has loaded, in its order; empty when it says nothing. One without a file, as the kernel's own
-// (vdso(7)), is told by its name: where it lies differs between the nodes of one program.
-const std::string& Debugger::libraries_of(ReplayNode& node) {
-  NodeContext& s = state(node.id());
-  if (s.libraries) return *s.libraries;
-  s.libraries.emplace();
-  auto loaded = loaded_libraries(node);
-  if (!loaded) return *s.libraries;
-  for (const LoadedLibrary& each : loaded->libraries) {
-    const auto place = s.layout.place(each.dynamic);
-    *s.libraries += place ? fmt::format("{} ", place->first) : each.name + " ";
-  }
-  return *s.libraries;
 }
 
 // A gdb that knows the node's program, if possible one that is connected already, and where the program stands there.
