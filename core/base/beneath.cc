@@ -125,6 +125,13 @@ namespace {
 
 std::string last_part(const Beneath& file) { return file.name.substr(file.name.rfind('/') + 1); }
 
+// Gives a file the name `to` in its directory, in the place of what has that name.
+Result<void> rename_beneath(const Beneath& from, const std::string& to) {
+  FRIDAY_TRY(directory, open_directory_beneath(from.directory()));
+  if (::renameat(directory.get(), last_part(from).c_str(), directory.get(), to.c_str()) == 0) return {};
+  return fail_errno(errno, fmt::format("cannot rename {} to {}", from.path(), to));
+}
+
 }  // namespace
 
 Result<bool> make_new_directory_beneath(const Beneath& directory) {
@@ -139,12 +146,6 @@ Result<UniqueFd> create_beneath(const Beneath& file) {
   UniqueFd fd(::openat(directory.get(), last_part(file).c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!fd) return fail_errno(errno, fmt::format("cannot make {}", file.path()));
   return fd;
-}
-
-Result<void> rename_beneath(const Beneath& from, std::string_view to) {
-  FRIDAY_TRY(directory, open_directory_beneath(from.directory()));
-  if (::renameat(directory.get(), last_part(from).c_str(), directory.get(), std::string(to).c_str()) == 0) return {};
-  return fail_errno(errno, fmt::format("cannot rename {} to {}", from.path(), to));
 }
 
 void remove_beneath(const Beneath& file) {
@@ -166,15 +167,19 @@ Result<std::string> read_beneath(const Beneath& file, uint64_t most) {
   return text;
 }
 
-Result<void> write_beneath(const Beneath& file, std::string_view text) {
-  if (auto made = make_directory_beneath(file.directory()); !made) return std::unexpected(made.error());
+Result<void> replace_beneath(const Beneath& file, const std::function<Result<void>(int fd)>& fill) {
   const Beneath temporary = file.beside(fmt::format("{}.{}.tmp", last_part(file), ::getpid()));
   remove_beneath(temporary);  // left over, or a link put there
   FRIDAY_TRY(fd, create_beneath(temporary));
-  auto written = write_all(fd.get(), std::as_bytes(std::span(text.data(), text.size())));
+  auto written = fill(fd.get());
   if (written) written = rename_beneath(temporary, last_part(file));
   if (!written) remove_beneath(temporary);
   return written;
+}
+
+Result<void> write_beneath(const Beneath& file, std::string_view text) {
+  if (auto made = make_directory_beneath(file.directory()); !made) return std::unexpected(made.error());
+  return replace_beneath(file, [&](int fd) { return write_all(fd, std::as_bytes(std::span(text.data(), text.size()))); });
 }
 
 Result<void> check_below(const Beneath& directory) {

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -41,14 +42,14 @@ Result<UniqueFd> make_directory_beneath(const Beneath& directory);
 Result<bool> make_new_directory_beneath(const Beneath& directory);
 // A new file, for its owner alone, to be read and written. Fails where something of that name is there, or its directory is not.
 Result<UniqueFd> create_beneath(const Beneath& file);
-// Gives a file the name `to` in its directory, in the place of what has that name.
-Result<void> rename_beneath(const Beneath& from, std::string_view to);
 // Removes the name, of a file or an empty directory; what cannot be removed stays.
 void remove_beneath(const Beneath& file);
 
 // The whole file, unless it is larger than `most` bytes.
 Result<std::string> read_beneath(const Beneath& file, uint64_t most);
-// Writes to a temporary name and renames it, so that readers see old or new, whole. The directory is made if need be.
+// `fill` writes to a temporary name, which is then renamed, so that readers see old or new, whole; or nothing new where it fails.
+Result<void> replace_beneath(const Beneath& file, const std::function<Result<void>(int fd)>& fill);
+// The same with a text. The directory is made if need be.
 Result<void> write_beneath(const Beneath& file, std::string_view text);
 
 // Fails if anything below the directory, at any depth, is neither a regular file nor a directory: for readers that open by path. A

@@ -75,13 +75,7 @@ Result<void> FileStore::copy(int fd, uint64_t size, const std::string& name, Pro
   struct stat st;
   if (there && fstat(there->get(), &st) == 0 && static_cast<uint64_t>(st.st_size) == size) return {};
   if (!there && there.error().code != ErrorCode::not_found) return std::unexpected(there.error());
-  const Beneath temporary = directory_.below(fmt::format("{}.{}.tmp", name, getpid()));
-  remove_beneath(temporary);  // left over, or a link put there
-  FRIDAY_TRY(out, create_beneath(temporary));
-  auto written = copy_contents(fd, out.get(), size, &progress);
-  if (written) written = rename_beneath(temporary, name);
-  if (!written) remove_beneath(temporary);
-  return written;
+  return replace_beneath(file, [&](int out) { return copy_contents(fd, out, size, &progress); });
 }
 
 }  // namespace friday
