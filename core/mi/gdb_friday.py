@@ -434,19 +434,23 @@ def postfix_end(text, at):
     return end
 
 
+def types_on_paths(expression, code):
+    """The types of all paths (names, members, elements) in an expression, of longer and longer ones. `code`: the expression, blank where no
+    name is to be looked for; a name may stand in quotes there."""
+    for name in re.finditer(r"(?<![\w.>:])(?:(?:::)?[A-Za-z_]\w*|'[^']*')", code):
+        for end in postfix_steps(code, name.start()):
+            try:
+                yield bare(type_of(expression[name.start():end]))
+            except gdb.error:
+                pass  # the name of a type, a namespace, ...
+
+
 def reads_reference(expression):
     """Whether a path in the expression goes through a reference: in arithmetic gdb 13 takes its pointer for its value."""
     code = re.sub(LITERAL, lambda literal: " " * len(literal[0]), expression)
     if re.search(r"[)]\s*(\.|->|\[)", code):
         return True  # of a computed base: not looked into
-    for name in re.finditer(r"(?<![\w.>:])(?:::)?[A-Za-z_]\w*", code):
-        for end in postfix_steps(code, name.start()):
-            try:
-                if bare(type_of(expression[name.start():end])).code in REFERENCES:
-                    return True
-            except gdb.error:
-                pass  # the name of a type, a namespace, ...
-    return False
+    return any(type.code in REFERENCES for type in types_on_paths(expression, code))
 
 
 def scope_of(pc, block, function=None, level=0):
@@ -528,17 +532,8 @@ def may_use_operators(expression):
     if "c++" not in gdb.execute("show language", to_string=True):
         return False
     code = re.sub(r'"(?:\\.|[^"\\])*"', lambda literal: " " * len(literal[0]), expression)
-    for name in re.finditer(r"(?<![\w.>:])(?:(?:::)?[A-Za-z_]\w*|'[^']*')", code):
-        for end in postfix_steps(code, name.start()):
-            try:
-                type = bare(type_of(expression[name.start():end]))
-                if type.code in REFERENCES:
-                    type = bare(type.target())
-                if type.code in (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION):
-                    return True
-            except gdb.error:
-                pass  # the name of a type, a namespace, ...
-    return False
+    objects = (bare(type.target()) if type.code in REFERENCES else type for type in types_on_paths(expression, code))
+    return any(type.code in (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION) for type in objects)
 
 
 def is_refused_call(refusal):
