@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 
 #include "core/replay/confinement.h"
@@ -176,7 +177,10 @@ void ReplaySession::make_sysroot(ReplayNode& node) {
 // have others there. The kernel bounds them, since nobody can interrupt a session that is being opened.
 Result<void> ReplaySession::run_to_start(ReplayNode& node) {
   const pid_t pid = node.process().pid();
-  const rlimit bounded{kSecondsToStart, RLIM_INFINITY}, unbounded{RLIM_INFINITY, RLIM_INFINITY};
+  clockid_t clock;
+  timespec used{};  // by the stub, for an image of any size
+  if (clock_getcpuclockid(pid, &clock) == 0) clock_gettime(clock, &used);
+  const rlimit bounded{static_cast<rlim_t>(used.tv_sec) + kSecondsToStart, RLIM_INFINITY}, unbounded{RLIM_INFINITY, RLIM_INFINITY};
   prlimit(pid, RLIMIT_CPU, &bounded, nullptr);
   for (;;) {
     if (ptrace(PTRACE_CONT, pid, 0, 0) != 0) return fail(ErrorCode::component_died, "node {}: its process is gone", node.id());
@@ -275,15 +279,21 @@ std::optional<Stop> ReplaySession::adopt_fork(ReplayNode& parent, ReplayNode& no
   if (!started) return fail_node(*child, ThreadId{0}, started.error().message);
   if (on_node_started) on_node_started(*child);
   shared_watches_.note_copy();
-  auto followed = shared_watches_.follow(notices_);
-  if (!followed) return fail_node(*child, ThreadId{0}, followed.error().message);
-  for (ReplayNode* other : *followed)
-    if (other != child) {
-      if (auto flushed = other->flush_watches(); !flushed) return fail_node(*other, other->current(), flushed.error().message);
-      if (other != &parent) resume_node(*other);
-    }
+  if (auto failed = follow_shared(parent, ThreadId{0}, child)) return failed;
   if (auto flushed = child->flush_watches(); !flushed) return fail_node(*child, ThreadId{0}, flushed.error().message);
   resume_thread(*child, *child->thread_of(pid));
+  return std::nullopt;
+}
+
+// Watches on shared memory follow a change of who maps it, which `standing` has made. Of a node that has just been made nothing is flushed yet.
+std::optional<Stop> ReplaySession::follow_shared(ReplayNode& standing, ThreadId thread, ReplayNode* made) {
+  auto changed = shared_watches_.follow(notices_);
+  if (!changed) return fail_node(made ? *made : standing, thread, changed.error().message);
+  for (ReplayNode* other : *changed) {
+    if (other == made) continue;
+    if (auto flushed = other->flush_watches(); !flushed) return fail_node(*other, other->current(), flushed.error().message);
+    if (other != &standing) resume_node(*other);
+  }
   return std::nullopt;
 }
 

@@ -346,12 +346,7 @@ std::optional<Stop> ReplaySession::tell_sharers(ReplayNode& node, Result<std::ve
 std::optional<Stop> ReplaySession::shared_changed(ReplayNode& node, ReplayNode::Thread& thread, bool mapped) {
   if (mapped) {
     shared_watches_.note_mapping();
-    auto changed = shared_watches_.follow(notices_);
-    if (!changed) return fail_node(node, ThreadId{thread.number}, changed.error().message);
-    for (ReplayNode* other : *changed) {
-      if (auto flushed = other->flush_watches(); !flushed) return fail_node(*other, other->current(), flushed.error().message);
-      if (other != &node) resume_node(*other);
-    }
+    if (auto failed = follow_shared(node, ThreadId{thread.number})) return failed;
   }
   Stop at = stop_of(Stop::Kind::watch, node, thread);
   at.pc = Addr{node.call_site(ThreadId{thread.number})};

@@ -136,6 +136,7 @@ class ReplaySession {
   std::optional<Stop> handle(pid_t tid, int status);
   std::optional<Stop> handle_status(pid_t tid, int status);
   std::optional<Stop> tell_sharers(ReplayNode& node, Result<std::vector<Stop>> stops);
+  std::optional<Stop> follow_shared(ReplayNode& standing, ThreadId thread, ReplayNode* made = nullptr);
   std::optional<Stop> shared_changed(ReplayNode& node, ReplayNode::Thread& thread, bool mapped);
   std::optional<Stop> handle_held();
   std::optional<Stop> handle_event(ReplayNode& node, ReplayNode::Thread& thread, int status);
