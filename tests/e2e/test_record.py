@@ -1,5 +1,6 @@
 """`friday record` when things go wrong, and what it promises: bad input, kills, Ctrl-C, full disks, two at once, file modes."""
 
+import json
 import os
 import pathlib
 import re
@@ -413,6 +414,12 @@ def test_nodes_of_a_group_may_make_sessions(recorder, targets, tmp_path):
     running = recorder.start_record({"node": [{"name": "it", "command": [str(targets / "sessions"), "daemon", str(file)]},
                                               {"name": "other", "command": [str(targets / "sessions")]}]})
     wait_until(lambda: file.exists() and file.read_text() == "begun ", "the daemon does not begin")
+
+    def ended():
+        descriptions = [json.loads(each.read_text()) for each in running.recording.glob("nodes/*/node.json")]
+        return sum(each["ended"]["how"] == "exit" for each in descriptions) == 2
+
+    wait_until(ended, "the group's own programs do not end")  # who makes a daemon may do so behind its beginning
     running.interrupt()
     recording = recorder.finish_record(running, 30)
     assert recording.returncode == 0 and recording.stdout == "SUCCESS\n" * 2, recording.stderr
