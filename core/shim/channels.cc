@@ -1,5 +1,9 @@
 // What stands behind the program's descriptors: open file descriptions get a channel number the first time they move
 // bytes, so that sender and receiver can be matched after recording. Used while recording only.
+#include <asm/socket.h>
+#include <linux/fcntl.h>
+#include <linux/in.h>
+
 #include "core/shim/runtime.h"
 
 namespace friday::shim {
@@ -43,7 +47,7 @@ Channel* take_slot(int fd) {
 
 uint32_t option(int fd, int name) {
   uint32_t value = 0, size = sizeof value;
-  native(55, fd, 1 /* SOL_SOCKET */, name, &value, &size);
+  native(sys::getsockopt, fd, SOL_SOCKET, name, &value, &size);
   return value;
 }
 
@@ -57,8 +61,8 @@ void classify_socket(int fd, ChannelRecord* record) {
                  : record->type == 5 ? kChannelSeqpacket
                  : record->type == 3 && (record->domain == 2 || record->domain == 10) ? kChannelDatagram : kChannelUnknown;  // raw: AF_INET, AF_INET6
   record->local.length = record->remote.length = kEndpointBytes;
-  if (failed(native(51, fd, record->local.bytes, &record->local.length))) record->local.length = 0;
-  if (failed(native(52, fd, record->remote.bytes, &record->remote.length))) record->remote.length = 0;
+  if (failed(native(sys::getsockname, fd, record->local.bytes, &record->local.length))) record->local.length = 0;
+  if (failed(native(sys::getpeername, fd, record->remote.bytes, &record->remote.length))) record->remote.length = 0;
   record->local.length = min(record->local.length, kEndpointBytes);
   record->remote.length = min(record->remote.length, kEndpointBytes);
 }
@@ -75,14 +79,14 @@ uint32_t kind_of_mode(uint32_t mode) {
 
 void write_channel(int fd, Channel* channel) {
   FileStat st = {};
-  if (failed(native(5, fd, &st))) return;
+  if (failed(native(sys::fstat, fd, &st))) return;
   ChannelRecord* record = (ChannelRecord*)record_begin(kChannelRecord, sizeof(ChannelRecord));
   record->channel = channel->number;
   record->event = trace_header()->events;
   record->fd = fd;
   record->device = st.device;
   record->inode = st.inode;
-  record->open_flags = (uint32_t)native(72, fd, 3 /* F_GETFL */, 0);
+  record->open_flags = (uint32_t)native(sys::fcntl, fd, F_GETFL, 0);
   if ((st.mode & 0170000) == 0140000) classify_socket(fd, record);
   else record->kind = kind_of_mode(st.mode);
   channel->kind = record->kind;
@@ -133,7 +137,7 @@ bool channel_is_datagram(int fd) {
 bool channel_sends_header(int fd) {
   Channel* channel = channel_of(fd);
   uint32_t value = 0, size = sizeof value;
-  return channel && channel->raw && !failed(native(55, fd, 0 /* IPPROTO_IP */, 3 /* IP_HDRINCL */, &value, &size)) && value;
+  return channel && channel->raw && !failed(native(sys::getsockopt, fd, IPPROTO_IP, IP_HDRINCL, &value, &size)) && value;
 }
 uint64_t channel_number(int fd) {
   Channel* channel = channel_of(fd);

@@ -1,5 +1,8 @@
 // Talking to the collector over the inherited socket: requests are rare (start, new code, forks, room), never on the path of
 // an ordinary call. The descriptor is kept out of the program's reach.
+#include <linux/fcntl.h>
+#include <linux/resource.h>
+
 #include "core/shim/runtime.h"
 
 namespace friday::shim {
@@ -34,8 +37,8 @@ bool send_request(const Request& request, int fd) {
   Rights rights = {sizeof(size_t) + 8 + 4, 1, 1 /* SCM_RIGHTS */, {fd, 0}};
   Message message = {nullptr, 0, 0, &data, 1, fd >= 0 ? &rights : nullptr, fd >= 0 ? sizeof rights : 0, 0, 0};
   long sent;
-  do sent = native(46, own_socket(), &message, 0x4000 /* MSG_NOSIGNAL */);
-  while (sent == -4);
+  do sent = native(sys::sendmsg, own_socket(), &message, 0x4000 /* MSG_NOSIGNAL */);
+  while (sent == -EINTR);
   return sent == sizeof request;
 }
 
@@ -45,12 +48,12 @@ struct RoomForDescriptors {
   bool raised = false;
   RoomForDescriptors() {
     constexpr uint64_t kMore = 16;
-    if (failed(native(97, 7 /* RLIMIT_NOFILE */, limit))) return;
+    if (failed(native(sys::getrlimit, RLIMIT_NOFILE, limit))) return;
     const uint64_t soft[2] = {min(limit[0] + kMore, limit[1]), limit[1]}, hard[2] = {limit[0] + kMore, limit[1] + kMore};
-    raised = limit[0] < limit[1] ? !failed(native(160, 7, soft)) : !failed(native(160, 7, hard));  // the latter is root's
+    raised = limit[0] < limit[1] ? !failed(native(sys::setrlimit, 7, soft)) : !failed(native(sys::setrlimit, 7, hard));  // the latter is root's
   }
   ~RoomForDescriptors() {
-    if (raised) native(160, 7, limit);
+    if (raised) native(sys::setrlimit, 7, limit);
   }
 };
 
@@ -61,12 +64,12 @@ long receive(void* buffer, size_t size, int* fds) {
   long got;
   do {
     message.control_length = sizeof rights;
-    got = native(47, own_socket(), &message, 0x40000000 /* MSG_CMSG_CLOEXEC */);
-  } while (got == -4);
+    got = native(sys::recvmsg, own_socket(), &message, 0x40000000 /* MSG_CMSG_CLOEXEC */);
+  } while (got == -EINTR);
   unsigned count = message.control_length >= 20 ? (unsigned)((rights.length - 16) / 4) : 0;
   for (unsigned i = 0; i < 2; i++) {
     if (fds) fds[i] = i < count ? rights.fds[i] : -1;
-    else if (i < count) native(3, rights.fds[i]);
+    else if (i < count) native(sys::close, rights.fds[i]);
   }
   return got;
 }
@@ -79,20 +82,20 @@ bool collector_owns(int fd) { return fd == own_socket() && fd >= 0; }
 
 void collector_move() {
   int& socket = own_socket();
-  long moved = native(72, socket, 0 /* F_DUPFD */, socket + 1);
-  if (failed(moved)) moved = native(72, socket, 0, 3);
+  long moved = native(sys::fcntl, socket, F_DUPFD, socket + 1);
+  if (failed(moved)) moved = native(sys::fcntl, socket, 0, 3);
   if (failed(moved)) return;
-  native(3, socket);
+  native(sys::close, socket);
   socket = (int)moved;
 }
 
 // The number of its parent's, out of the program's way, unless a limit is below it by now.
 void collector_adopt(int socket) {
-  if (failed(native(33, socket, own_socket()))) {
-    native(3, own_socket());
+  if (failed(native(sys::dup2, socket, own_socket()))) {
+    native(sys::close, own_socket());
     own_socket() = socket;
   } else {
-    native(3, socket);
+    native(sys::close, socket);
   }
 }
 
@@ -100,7 +103,7 @@ bool collector_hello(int socket, HelloReply* reply, int* trace_fd, int* tokens_f
   collector_socket = socket;
   Request request = {};
   request.kind = kHello;
-  request.pid = (uint32_t)native(39);
+  request.pid = (uint32_t)native(sys::getpid);
   int fds[2];
   if (!send_request(request, -1) || receive(reply, sizeof *reply, fds) != sizeof *reply) return false;
   *trace_fd = fds[0];
@@ -139,8 +142,8 @@ bool collector_fork(ForkReply* reply, int* trace_fd, int* socket_fd) {
 
 // Whose rights the program will have, and whether the kernel tells its loader to distrust the environment (AT_SECURE).
 static void add_executor(Request& request) {
-  request.reason = (uint32_t)native(107 /* geteuid */);
-  request.detail = native(102 /* getuid */) != native(107) || native(104 /* getgid */) != native(108 /* getegid */);
+  request.reason = (uint32_t)native(sys::geteuid);
+  request.detail = native(sys::getuid) != native(sys::geteuid) || native(sys::getgid) != native(sys::getegid);
 }
 
 bool collector_spawn(const char* path, ForkReply* reply, int* socket_fd) {
@@ -148,7 +151,7 @@ bool collector_spawn(const char* path, ForkReply* reply, int* socket_fd) {
   Request request = {};
   request.kind = kSpawn;
   add_executor(request);
-  request.pid = (uint32_t)native(39);
+  request.pid = (uint32_t)native(sys::getpid);
   memcpy(request.text, path, min(length_of(path), sizeof request.text - 1));
   int fds[2] = {-1, -1};
   if (!send_request(request, -1) || receive(reply, sizeof *reply, fds) != sizeof *reply || !reply->ok) return false;
@@ -160,7 +163,7 @@ void collector_executes(const char* path) {
   Request request = {};
   request.kind = kExecutes;
   add_executor(request);
-  request.pid = (uint32_t)native(39);
+  request.pid = (uint32_t)native(sys::getpid);
   request.offset = trace_header()->events;
   memcpy(request.text, path, min(length_of(path), sizeof request.text - 1));
   send_request(request, -1);
@@ -171,7 +174,7 @@ void collector_send(RequestKind kind, uint32_t reason, int detail, const char* t
   request.kind = kind;
   request.reason = reason;
   request.detail = detail;
-  request.pid = (uint32_t)native(39);
+  request.pid = (uint32_t)native(sys::getpid);
   if (text) memcpy(request.text, text, min(length_of(text), sizeof request.text - 1));
   send_request(request, -1);
 }

@@ -1,5 +1,11 @@
 // One system call of the program, from its saved registers to its result: recorded, replayed, or passed through. What the
 // table (calls.def) says in full is done here; the rest is in special.cc and its neighbours.
+#include <asm/poll.h>
+#include <asm/socket.h>
+#include <linux/fcntl.h>
+#include <linux/in.h>
+#include <linux/magic.h>
+
 #include "core/shim/kernel_structs.h"
 #include "core/shim/runtime.h"
 
@@ -43,17 +49,17 @@ void write_about(EventWriter& writer, const MsgHeader& m) {
 }
 
 // The pipe fills the buffers of a vmsplice(2) that reads from it; the other way it only looks at them.
-bool fills(int pipe) { return (native(72, pipe, 3 /* F_GETFL */, 0) & 3 /* O_ACCMODE */) == 0; }
+bool fills(int pipe) { return (native(sys::fcntl, pipe, F_GETFL, 0) & O_ACCMODE) == 0; }
 
 bool is_own(uint64_t pid) {
-  if (pid == (uint64_t)native(39)) return true;
+  if (pid == (uint64_t)native(sys::getpid)) return true;
   for (uint32_t n = 0; n < control.thread_count; n++)
     if (area_of(n)->alive && area_of(n)->tid == pid) return true;
   return false;
 }
 
 // A call that came to a page which is not there has written what lies before it.
-bool reached_in_part(const CallFrame* frame, long result) { return result == -14 /* EFAULT */ || (frame->rax == 27 /* mincore */ && result == -12 /* ENOMEM */); }
+bool reached_in_part(const CallFrame* frame, long result) { return result == -EFAULT || (frame->rax == sys::mincore && result == -ENOMEM); }
 
 // What can be written of `size` bytes at `address`, up to the first page that cannot: that much the kernel may have written.
 void write_reached(EventWriter& writer, uint64_t address, uint64_t size) {
@@ -78,7 +84,7 @@ void write_reached(EventWriter& writer, const CallInfo& info, const CallFrame* f
     MsgHeader message;
     switch (out.shape) {
       case Shape::none: return;
-      case Shape::ret: write_reached(writer, address, frame->rax == 204 /* sched_getaffinity */ ? a[1] : a[out.argument + 1]); break;
+      case Shape::ret: write_reached(writer, address, frame->rax == sys::sched_getaffinity ? a[1] : a[out.argument + 1]); break;
       case Shape::ret_n: write_reached(writer, address, (uint32_t)other * (uint64_t)out.size); break;
       case Shape::fix: write_reached(writer, address, out.size); break;
       case Shape::count: write_reached(writer, address, other * out.size); break;
@@ -102,7 +108,7 @@ void write_length(EventWriter& writer, const CallFrame* frame, const Operand& ou
   if (!readable((uint64_t)length, 4)) return;
   writer.memory(length, 4);
   if (!readable(a[out.argument], 1)) return;
-  const bool filter = frame->rax == 55 && a[1] == 1 /* SOL_SOCKET */ && a[2] == 26 /* SO_GET_FILTER: counts instructions */;
+  const bool filter = frame->rax == sys::getsockopt && a[1] == SOL_SOCKET && a[2] == SO_GET_FILTER /* counts instructions */;
   writer.memory((void*)a[out.argument], (size_t)min(*length, offered) * (filter ? 8 : 1));
 }
 
@@ -111,12 +117,12 @@ unsigned outputs_written(const CallInfo& info, const CallFrame* frame, long resu
   constexpr unsigned kAll = sizeof info.outputs / sizeof info.outputs[0];
   if (!failed(result)) return kAll;
   switch (frame->rax) {
-    case 55: return result == -34 /* ERANGE */;               // getsockopt: the length that it would take
-    case 125: case 126: return result == -22 /* EINVAL */;    // capget, capset: the version they want
-    case 314: return result == -7 /* E2BIG */;                // sched_setattr: the size
-    case 209: case 247: return 1;                             // io_submit, waitid: siginfo_t of nobody
+    case sys::getsockopt: return result == -ERANGE;  // the length that it would take
+    case sys::capget: case sys::capset: return result == -EINVAL;  // the version they want
+    case sys::sched_setattr: return result == -E2BIG;  // the size
+    case sys::io_submit: case sys::waitid: return 1;  // of waitid a siginfo_t of nobody
   }
-  return (info.flags & kAlways) && result != -22 ? kAll : 0;
+  return (info.flags & kAlways) && result != -EINVAL ? kAll : 0;
 }
 
 }  // namespace
@@ -155,7 +161,7 @@ void write_outputs(EventWriter& writer, const CallInfo& info, const CallFrame* f
         for (long i = 0; i < result; i++) write_about(writer, ((MmsgHeader*)p)[i].header);
         break;
       case Shape::message_text: if (result >= 0) writer.memory(p, (size_t)result + 8); break;
-      case Shape::handle: if (!failed(result) || result == -75 /* EOVERFLOW */) {
+      case Shape::handle: if (!failed(result) || result == -EOVERFLOW) {
         writer.memory(p, result ? 8 : handle_bytes(address));
         writer.memory((void*)a[3], a[4] & 1 /* AT_HANDLE_MNT_ID_UNIQUE */ ? 8 : 4);
       }
@@ -187,20 +193,20 @@ static void note_lengths(const CallInfo& info, const CallFrame* frame, uint32_t*
   }
 }
 
-static bool is_clock(uint64_t call) { return call == 228 || call == 96 || call == 201; }
+static bool is_clock(uint64_t call) { return call == sys::clock_gettime || call == sys::gettimeofday || call == sys::time; }
 
 // The clocks that the real vdso answers without entering the kernel. False: it has to be asked, which also tells EFAULT.
 static bool read_clock(const CallFrame* frame, long* result) {
   switch (frame->rax) {
-    case 228:
+    case sys::clock_gettime:
       if (!vdso_clock_gettime || frame->rdi > 1) return false;
       *result = vdso_clock_gettime((long)frame->rdi, (void*)frame->rsi);
       return true;
-    case 96:
+    case sys::gettimeofday:
       if (!vdso_gettimeofday) return false;
       *result = vdso_gettimeofday((void*)frame->rdi, (void*)frame->rsi);
       return true;
-    case 201:
+    case sys::time:
       if (!vdso_time) return false;
       *result = vdso_time((void*)frame->rdi);
       return true;
@@ -220,16 +226,16 @@ static void lend_for_call(const CallFrame* frame, ThreadArea* area, const CallIn
 static long make_change(CallFrame* frame, ThreadArea* area, const CallInfo& info, Recorded* done) {
   constexpr uint64_t kNonBlocking = 2 /* SPLICE_F_NONBLOCK */;
   const uint64_t* a = arguments_of(frame);
-  const bool waits = frame->rax == 275 && !(a[5] & kNonBlocking) && !(native(72, a[0], 3 /* F_GETFL */, 0) & 04000 /* O_NONBLOCK */);
+  const bool waits = frame->rax == sys::splice && !(a[5] & kNonBlocking) && !(native(sys::fcntl, a[0], F_GETFL, 0) & O_NONBLOCK);
   if (!waits) return interruptible_call(area, frame);
   const uint64_t at_once[6] = {a[0], a[1], a[2], a[3], a[4], a[5] | kNonBlocking};
   for (;;) {
-    const long result = unless_poked(area, [&] { return friday_interruptible(area, 275, at_once); });
-    if (result != -11 /* EAGAIN */) return result;
-    struct { int fd; short events, revents; } pipe = {(int)a[0], 1 /* POLLIN */, 0};
+    const long result = unless_poked(area, [&] { return friday_interruptible(area, sys::splice, at_once); });
+    if (result != -EAGAIN) return result;
+    struct { int fd; short events, revents; } pipe = {(int)a[0], POLLIN, 0};
     const uint64_t wait[6] = {(uint64_t)&pipe, 1, (uint64_t)-1};
     lend_for_call(frame, area, info, *done);
-    const long ready = unless_poked(area, [&] { return friday_interruptible(area, 7 /* poll */, wait); });
+    const long ready = unless_poked(area, [&] { return friday_interruptible(area, sys::poll, wait); });
     done->stolen = !token_retake(area);
     if (failed(ready) || ready == kNotMade) return ready;
     if (done->stolen) return kNotMade;
@@ -371,17 +377,17 @@ void note_semaphores(EventWriter& writer, const uint64_t* a) {
 void note_descriptors(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result) {
   const uint64_t* a = arguments_of(frame);
   long call = (long)frame->rax;
-  if (call == 65 || call == 220) note_semaphores(writer, a);
+  if (call == sys::semop || call == sys::semtimedop) note_semaphores(writer, a);
   if (info.flags & kDuplicates) channel_duplicate((int)a[0], (int)result);
   if (info.flags & kNamed) channel_opened(writer, (int)result);
   if (info.flags & kBinds) channel_opened(writer, (int)a[0]);
   if (info.flags & kOpensPair)
     for (int i = 0; i < 2; i++) channel_opened(writer, new_pair(info, a)[i]);
-  if (call == 61 && result > 0) {
+  if (call == sys::wait4 && result > 0) {
     WaitPart wait = {(uint32_t)result, a[1] ? *(uint32_t*)a[1] : 0};
     writer.part(kWait, &wait, sizeof wait);
   }
-  if (call == 247 && readable(a[2], 128)) {
+  if (call == sys::waitid && readable(a[2], 128)) {
     const int* about = (const int*)a[2];  // siginfo_t: si_signo, si_errno, si_code, -, si_pid, si_uid, si_status
     const int how = about[2], status = about[6];
     if (!about[4] || how < 1 || how > 3) return;  // CLD_EXITED, CLD_KILLED, CLD_DUMPED
@@ -394,7 +400,7 @@ void note_descriptors(EventWriter& writer, const CallInfo& info, const CallFrame
 bool has_timeout(int fd, bool in) {
   uint64_t time[2] = {0, 0};
   uint32_t size = sizeof time;
-  return !failed(native(55, fd, 1 /* SOL_SOCKET */, in ? 20 /* SO_RCVTIMEO */ : 21, time, &size)) && (time[0] || time[1]);
+  return !failed(native(sys::getsockopt, fd, SOL_SOCKET, in ? SO_RCVTIMEO : 21, time, &size)) && (time[0] || time[1]);
 }
 
 // A ChannelRecord is a record of its own and must stand before the event that uses it.
@@ -402,7 +408,7 @@ void prepare_channels(const CallInfo& info, const CallFrame* frame, long result)
   const uint64_t* a = arguments_of(frame);
   long call = (long)frame->rax;
   if (failed(result)) {
-    if (call == 42 && result == -115 /* EINPROGRESS */) {
+    if (call == sys::connect && result == -EINPROGRESS) {
       // The peer is not known yet: the next transfer writes the record once more.
       channel_changed((int)a[0]);
       channel_prepare((int)a[0]);
@@ -437,7 +443,7 @@ bool record_clock(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   if (!probed([&] { read = read_clock(frame, &result); }) || !read) return false;
   EventWriter writer(kCall, area, (uint16_t)frame->rax, arguments_of(frame), info.arity);
   const uint64_t* words = (const uint64_t*)arguments_of(frame)[clock_argument((uint16_t)frame->rax)];
-  const bool plain = frame->rax == 228 || (frame->rax == 96 && !frame->rsi /* no time zone */);
+  const bool plain = frame->rax == sys::clock_gettime || (frame->rax == sys::gettimeofday && !frame->rsi /* no time zone */);
   if (plain && result == 0 && words) {
     writer.commit_clock(words, now);
   } else {
@@ -453,11 +459,11 @@ bool record_clock(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
 // what is said of it where the recording ends. It has been made.
 const char* reaches_foreign_memory(const CallFrame* frame, const CallInfo& info, long result) {
   const uint64_t call = frame->rax;
-  if (call == 311 /* process_vm_writev */) return result > 0 && !is_own(arguments_of(frame)[0]) ? info.name : nullptr;
-  const bool opens = call == 2 || call == 85 || call == 257 || call == 437;  // open, creat, openat, openat2
-  if (!opens || failed(result) || !(native(72, result, 3 /* F_GETFL */, 0) & 3 /* O_WRONLY, O_RDWR */)) return nullptr;
+  if (call == sys::process_vm_writev) return result > 0 && !is_own(arguments_of(frame)[0]) ? info.name : nullptr;
+  const bool opens = call == sys::open || call == sys::creat || call == sys::openat || call == sys::openat2;
+  if (!opens || failed(result) || !(native(sys::fcntl, result, F_GETFL, 0) & 3 /* O_WRONLY, O_RDWR */)) return nullptr;
   uint64_t about[15] = {};  // struct statfs
-  if (failed(native(138, result, about)) || about[0] != 0x9fa0 /* PROC_SUPER_MAGIC */) return nullptr;
+  if (failed(native(sys::fstatfs, result, about)) || about[0] != PROC_SUPER_MAGIC) return nullptr;
   static char path[kPathBytes];
   path_of_descriptor((int)result, path, sizeof path);
   const size_t length = length_of(path);
@@ -480,23 +486,23 @@ bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   uint32_t before[2];
   note_lengths(info, frame, before);
   if (info.inputs[0].shape == Shape::iocbs) aio_note_submitted(arguments_of(frame));
-  if (frame->rax == 26 /* msync */) state_synced(frame, area);
+  if (frame->rax == sys::msync) state_synced(frame, area);
   Recorded done = make_call(frame, area, info);
   const bool not_made = done.result == kNotMade;
   if (info.inputs[0].shape == Shape::iocbs) aio_forget_refused(arguments_of(frame), done.result);
   if (not_made && !done.stolen) return !signals_deliver(frame, area, Moment::before_call);
-  if (not_made) done.result = -4;  // its entry is in the log: it counts as interrupted, and is made again
+  if (not_made) done.result = -EINTR;  // its entry is in the log: it counts as interrupted, and is made again
   if (control.mode != kModeRecord) {  // another thread ended the recording meanwhile
     if (not_made) pass_through(frame, area);
     else frame->rax = (uint64_t)done.result;
     return false;
   }
   if (const char* what = reaches_foreign_memory(frame, info, done.result)) {
-    if (frame->rax == 311) collector_send(kReached, 0, (int)frame->rdi, nullptr);
+    if (frame->rax == sys::process_vm_writev) collector_send(kReached, 0, (int)frame->rdi, nullptr);
     end_at_call(frame, done.result, what);
     return false;
   }
-  if (done.result == -4 && !not_made) signals_note_mask(frame, area);
+  if (done.result == -EINTR && !not_made) signals_note_mask(frame, area);
   prepare_channels(info, frame, done.result);
   SharedChanges changes;
   if (done.changed.object && !failed(done.result)) changes = shared_record_changes(frame, done.changed, done.result);
@@ -523,7 +529,7 @@ bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
     end_at_call(frame, done.result, kGone);
     return false;
   }
-  const bool restart = not_made || (done.result == -4 && restarts(info, frame, area));
+  const bool restart = not_made || (done.result == -EINTR && restarts(info, frame, area));
   if (restart) writer.event->header.flags |= kFlagRestarted;
   writer.commit(done.result, done.hash, done.entry, done.exit);
   if (restart) return !signals_deliver(frame, area, Moment::before_call);
@@ -537,9 +543,9 @@ void record_unknown(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   if (info.arity == 0) {
     const uint64_t* a = arguments_of(frame);
     uint64_t entry = ticks_now();
-    if (native((long)frame->rax, a[0], a[1], a[2], a[3], a[4], a[5]) == -38) {
+    if (native((long)frame->rax, a[0], a[1], a[2], a[3], a[4], a[5]) == -ENOSYS) {
       EventWriter writer(kCall, area, (uint16_t)frame->rax, a, 0);
-      writer.commit(-38, 0, entry, ticks_now());
+      writer.commit(-ENOSYS, 0, entry, ticks_now());
       frame->rax = (uint64_t)-38;
       return;
     }
@@ -549,10 +555,10 @@ void record_unknown(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
 }
 
 // TCP_ZEROCOPY_RECEIVE puts bytes where nothing but its argument says, and into pages of the socket: the program sees a kernel before 4.18.
-bool is_zerocopy(const CallFrame* frame) { return frame->rsi == 6 /* IPPROTO_TCP */ && frame->rdx == 35; }
+bool is_zerocopy(const CallFrame* frame) { return frame->rsi == IPPROTO_TCP && frame->rdx == 35; }
 
 void record_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
-  if (signals_pending(area) && frame->rax != 15 && signals_deliver(frame, area, Moment::before_call)) return;
+  if (signals_pending(area) && frame->rax != sys::rt_sigreturn && signals_deliver(frame, area, Moment::before_call)) return;
   if (group_member()) robust_mapping_call(frame);
   if (info.rule != kEmulated)
     if (const char* why = reason_to_leave(frame)) {
@@ -562,14 +568,14 @@ void record_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
     }
   switch (info.rule) {
     case kEmulated:
-      if (frame->rax == 55 && is_zerocopy(frame)) {
-        record_failed(frame, area, -92 /* ENOPROTOOPT */);
+      if (frame->rax == sys::getsockopt && is_zerocopy(frame)) {
+        record_failed(frame, area, -ENOPROTOOPT);
         break;
       }
       if (is_clock(frame->rax) && record_clock(frame, area, info)) break;
       while (record_once(frame, area, info)) {}
       break;
-    case kRefuse: record_failed(frame, area, -38 /* ENOSYS */); break;
+    case kRefuse: record_failed(frame, area, -ENOSYS); break;
     case kNative: {
       uint64_t entry = ticks_now();
       const uint64_t* a = arguments_of(frame);
@@ -600,9 +606,9 @@ bool restarts(const CallInfo& info, const CallFrame* frame, const ThreadArea* ar
   if (!(info.flags & kRestart) || !signals_pending(area) || !handler_restarts(area)) return false;
   const uint64_t* a = arguments_of(frame);
   switch (frame->rax) {
-    case 202: return a[3] == 0 || (a[1] & 127) % 9 != 0;                            // futex: waits without a timeout
-    case 43: case 288: case 299: return !has_timeout((int)a[0], true);              // accept, accept4, recvmmsg
-    case 42: return !has_timeout((int)a[0], false);                                 // connect
+    case sys::futex: return a[3] == 0 || !futex_waits(a);  // without a timeout
+    case sys::accept: case sys::accept4: case sys::recvmmsg: return !has_timeout((int)a[0], true);
+    case sys::connect: return !has_timeout((int)a[0], false);
     default: return !(info.flags & (kIn | kOut)) || !has_timeout((int)a[0], info.flags & kIn);
   }
 }
@@ -657,7 +663,7 @@ void pass_through(CallFrame* frame, ThreadArea* area) {
     frame->rax = (uint64_t)refuse_instead(frame, why);
     return;
   }
-  if (call == 56 || call == 57 || call == 58) {
+  if (call == sys::clone || call == sys::fork || call == sys::vfork) {
     frame->rax = (uint64_t)do_clone(frame, area);
     return;
   }
@@ -666,7 +672,7 @@ void pass_through(CallFrame* frame, ThreadArea* area) {
     return;
   }
   // What the shim keeps itself stays its own: the kernel knows nothing of the program's masks and handlers.
-  if (call == 15) {
+  if (call == sys::rt_sigreturn) {
     do_sigreturn(frame, area);
     if (!signals_pending(area) || !signals_deliver(frame, area, Moment::anywhere)) sigreturn_finish(frame);
     return;
@@ -682,22 +688,22 @@ void pass_through(CallFrame* frame, ThreadArea* area) {
     frame->rax = (uint64_t)now;
     return;
   }
-  if (call == 60) do_thread_exit(frame, area);
-  if (call == 202 && futex_inherits(a)) return do_futex_inheriting(frame, area);  // words and waiters are in that form
-  if (area->native && (call == 9 || call == 10 || call == 11 || call == 25 || call == 28)) {
+  if (call == sys::exit) do_thread_exit(frame, area);
+  if (call == sys::futex && futex_inherits(a)) return do_futex_inheriting(frame, area);  // words and waiters are in that form
+  if (area->native && (call == sys::mmap || call == sys::mprotect || call == sys::munmap || call == sys::mremap || call == sys::madvise)) {
     frame->rax = (uint64_t)native_mapping(call, a);
     return;
   }
-  const bool executes = call == 59 || call == 322;
+  const bool executes = call == sys::execve || call == sys::execveat;
   if (executes) token_spare(area, true);
   long result;
   while ((result = executes ? exec_call(area, call, a) : interruptible_call(area, frame)) == kNotMade)
     if (signals_deliver(frame, area, Moment::before_call)) break;
   if (executes) token_spare(area, false);
   if (result == kNotMade) return;
-  if (result == -4) signals_note_mask(frame, area);
+  if (result == -EINTR) signals_note_mask(frame, area);
   frame->rax = (uint64_t)result;
-  if (result == -4 && restarts(call_info(call), frame, area)) {
+  if (result == -EINTR && restarts(call_info(call), frame, area)) {
     frame->rax = (uint64_t)call;
     signals_deliver(frame, area, Moment::before_call);
   } else if (signals_pending(area)) {
@@ -724,7 +730,7 @@ static void replay_dispatch(CallFrame* frame, ThreadArea* area, const CallInfo& 
 
 // Of the others each lends the token; a new process has its own, and behind the return of a handler the registers are not this call's.
 static bool keeps_token(const CallInfo& info, uint64_t call) {
-  return info.rule != kEmulated && info.rule != kUnknown && call != 15 && call != 56 && call != 57 && call != 58;
+  return info.rule != kEmulated && info.rule != kUnknown && call != sys::rt_sigreturn && call != sys::clone && call != sys::fork && call != sys::vfork;
 }
 
 extern "C" int friday_dispatch(CallFrame* frame) {

@@ -1,5 +1,7 @@
 # Where the program's calls enter the shim and leave it, and the few instructions that the core must know by address.
 # Offsets of CallFrame and ThreadArea are fixed by shim_abi.h and checked by static_assert in dispatch.cc.
+#include <asm/unistd_64.h>
+
   .set YIELD_KIND, 2336  # in ThreadArea
   .text
   .globl friday_syscall, friday_syscall_instruction, friday_interruptible, friday_interruptible_start
@@ -169,7 +171,7 @@ friday_clone:
   mov %rcx, %rdx
   mov %r8, %r10
   mov %r9, %r8
-  mov $56, %eax
+  mov $__NR_clone, %eax
   syscall
   test %rax, %rax
   jz 1f
@@ -223,10 +225,10 @@ friday_construct:
 
 friday_exit_thread:
   mov %rdx, %r8
-  mov $11, %eax
+  mov $__NR_munmap, %eax
   syscall
   mov %r8, %rdi
-  mov $60, %eax
+  mov $__NR_exit, %eax
   syscall
   ud2
 
@@ -260,7 +262,7 @@ friday_probe:
 
 # Restorer of the shim's own handlers: inside the exempt range, so the kernel sees the call.
 friday_signal_return:
-  mov $15, %rax
+  mov $__NR_rt_sigreturn, %rax
   syscall
 
 # int friday_snapshot(image): like setjmp; the start image resumes behind the call with 1.

@@ -3,6 +3,8 @@
 //
 // The call's entry is an event of its own: after a successful call there is nobody left to write one. What comes behind it in
 // the trace is the return, if the call failed; the parent's return from vfork(2), if a child by vfork made it; or nothing.
+#include <linux/fcntl.h>
+
 #include "core/shim/runtime.h"
 
 namespace friday::shim {
@@ -82,7 +84,7 @@ bool make_entries(Entries& entries, const char* preload, const char* tunables, c
 
 // execve(2), or execveat(2) whose arguments stand one later.
 long exec_with_shim(long call, const uint64_t* a) {
-  char** given = (char**)(call == 59 ? a[2] : a[3]);
+  char** given = (char**)(call == sys::execve ? a[2] : a[3]);
   unsigned count = 0;
   if (!inherited_preload[0] || !probed([&] { while (given && given[count]) count++; }) || count > 8000)
     return exec_call(me(), call, a);
@@ -102,7 +104,7 @@ long exec_with_shim(long call, const uint64_t* a) {
     }
     made = make_entries(entries, preload, tunables, limited ? limit : nullptr);
   });
-  if (!readable) return -14;  // EFAULT
+  if (!readable) return -EFAULT;
   if (!made) return exec_call(me(), call, a);
   list[kept++] = entries.preload;
   list[kept++] = entries.socket;
@@ -110,7 +112,7 @@ long exec_with_shim(long call, const uint64_t* a) {
   list[kept] = nullptr;
   uint64_t changed[6];
   memcpy(changed, a, sizeof changed);
-  changed[call == 59 ? 2 : 3] = (uint64_t)list;
+  changed[call == sys::execve ? 2 : 3] = (uint64_t)list;
   if (limited) limits_before_exec();
   const long result = exec_call(me(), call, changed);
   if (limited) limits_after_exec(limit);
@@ -119,18 +121,18 @@ long exec_with_shim(long call, const uint64_t* a) {
 
 // The full name of the program that a call wants to execute; false if it cannot be executed, so that the call will fail.
 bool program_named(long call, const uint64_t* a, char* out, size_t size) {
-  constexpr long kHere = -100, kEmptyPath = 0x1000, kNoFollow = 0x100;
-  const long directory = call == 59 ? kHere : (long)(int)a[0];
-  const char* path = (const char*)(call == 59 ? a[0] : a[1]);
-  const long flags = call == 59 ? 0 : (long)(a[4] & (kEmptyPath | kNoFollow));
+  constexpr long kExecutable = 1;  // X_OK
+  const long directory = call == sys::execve ? AT_FDCWD : (long)(int)a[0];
+  const char* path = (const char*)(call == sys::execve ? a[0] : a[1]);
+  const long flags = call == sys::execve ? 0 : (long)(a[4] & (AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW));
   size_t length = 0;
   if (!probed([&] { length = length_of(path); })) return false;
-  const bool by_descriptor = length == 0 && (flags & kEmptyPath);
-  if (!by_descriptor && failed(native(269 /* faccessat */, directory, path, 1 /* X_OK */))) return false;
-  const long fd = by_descriptor ? directory : native(257, directory, path, 0x280000 /* O_PATH | O_CLOEXEC */, 0);
+  const bool by_descriptor = length == 0 && (flags & AT_EMPTY_PATH);
+  if (!by_descriptor && failed(native(sys::faccessat, directory, path, kExecutable))) return false;
+  const long fd = by_descriptor ? directory : native(sys::openat, directory, path, O_PATH | O_CLOEXEC, 0);
   out[0] = 0;
   if (!failed(fd)) path_of_descriptor((int)fd, out, size);
-  if (!by_descriptor && !failed(fd)) native(3, fd);
+  if (!by_descriptor && !failed(fd)) native(sys::close, fd);
   if (!out[0]) memcpy(out, path, min(length + 1, size - 1));
   return true;
 }
@@ -142,21 +144,21 @@ struct OwnNode {
     ForkReply reply = {};
     int socket = -1;
     if (!collector_spawn(path, &reply, &socket)) {
-      native(72, before, 2 /* F_SETFD */, 1);  // the new program is not to speak in its parent's name
+      native(sys::fcntl, before, F_SETFD, 1);  // the new program is not to speak in its parent's name
       return;
     }
-    const long high = native(72, socket, 0 /* F_DUPFD */, before + 1);
-    if (!failed(high)) native(3, socket);
+    const long high = native(sys::fcntl, socket, F_DUPFD, before + 1);
+    if (!failed(high)) native(sys::close, socket);
     own_socket() = failed(high) ? socket : (int)high;
-    native(72, before, 2 /* F_SETFD */, 1);
+    native(sys::fcntl, before, F_SETFD, 1);
     memcpy(vfork_node(area), reply.node_uuid, sizeof reply.node_uuid);
   }
   // The call has failed.
   void give_up(ThreadArea* area) {
-    native(72, before, 2, 0);
+    native(sys::fcntl, before, 2, 0);
     if (own_socket() == before) return;
     collector_send(kNotExecuted, 0, 0, nullptr);
-    native(3, own_socket());
+    native(sys::close, own_socket());
     own_socket() = before;
     memset(vfork_node(area), 0, 16);
   }
@@ -218,7 +220,7 @@ static bool try_exec(CallFrame* frame, ThreadArea* area) {
   const bool not_made = result == kNotMade;
   EventWriter writer(executable ? kReturn : kCall, area, call, a, arity);
   if (not_made) writer.event->header.flags |= kFlagRestarted;
-  writer.commit(not_made ? -4 : result, hash, entry, ticks_now());
+  writer.commit(not_made ? -EINTR : result, hash, entry, ticks_now());
   if (not_made) return !signals_deliver(frame, area, Moment::before_call);
   frame->rax = (uint64_t)result;
   return false;

@@ -10,11 +10,6 @@ using namespace format;
 
 namespace {
 
-constexpr uint32_t kWaiters = 0x80000000, kOwner = 0x3fffffff;
-enum : uint64_t { kWake = 1, kLock = 6, kUnlock = 7, kTryLock = 8, kWaitBitset = 9, kWaitRequeue = 11, kRequeue = 12, kLock2 = 13 };
-constexpr uint64_t kPrivate = 128, kRealtime = 256;
-constexpr long kAgain = -11, kFault = -14, kInvalid = -22, kPerm = -1, kNoCall = -38, kDeadlock = -35, kSearch = -3, kInterrupted = -4, kTimedOut = -110;
-
 bool load(uint64_t address, uint32_t* value) {
   return probed([&] { *value = *(const volatile uint32_t*)address; });
 }
@@ -30,13 +25,13 @@ bool lives(uint32_t tid) {
 // and that does not follow from what was there, 0 if none.
 void finish(CallFrame* frame, ThreadArea* area, long result, uint64_t word = 0) {
   if (control.mode == kModeReplay) {
-    EventRecord* event = replay_expect(frame, area, kCall, 202);
+    EventRecord* event = replay_expect(frame, area, kCall, sys::futex);
     replay_same(event, (uint64_t)event->result, (uint64_t)result, frame, area);
     replay_apply(event);
     replay_consume(event);
   } else if (control.mode == kModeRecord) {
     const uint64_t now = ticks_now();
-    EventWriter writer(kCall, area, 202, arguments_of(frame), 6);
+    EventWriter writer(kCall, area, sys::futex, arguments_of(frame), 6);
     writer.event->header.flags |= kFlagNative;
     if (word) writer.memory((void*)word, 4);
     writer.commit(result, 0, now, now);
@@ -46,14 +41,14 @@ void finish(CallFrame* frame, ThreadArea* area, long result, uint64_t word = 0) 
 
 // A mutex between processes, or a robust one. The kernel wakes nobody who waits for it here when its owner is killed, as it has a
 // list of its own of those who wait for such words: so who waits looks now and then.
-bool looks(const CallFrame* frame) { return !(frame->rsi & kPrivate); }
+bool looks(const CallFrame* frame) { return !(frame->rsi & FUTEX_PRIVATE_FLAG); }
 
 constexpr long kLookAfter = 50000000, kSecond = 1000000000;  // nanoseconds
 
 // Until when the next wait lasts: up to the program's limit, or to a look before it (true).
 bool limit_wait(ThreadArea* area, const int64_t* limit, long clock) {
   int64_t until[2] = {};
-  native(228, clock, until);
+  native(sys::clock_gettime, clock, until);
   until[1] += kLookAfter;
   if (until[1] >= kSecond) until[0]++, until[1] -= kSecond;
   const bool look = !limit || until[0] < limit[0] || (until[0] == limit[0] && until[1] < limit[1]);
@@ -64,9 +59,9 @@ bool limit_wait(ThreadArea* area, const int64_t* limit, long clock) {
 // Waits while the word is `value`, by a call of its own in the trace. False: a handler comes first, `frame` leads there, and the
 // program's call is made again behind it.
 bool wait(CallFrame* frame, ThreadArea* area, uint32_t value, long* result) {
-  const bool realtime = (frame->rsi & 127) == kLock || (frame->rsi & kRealtime);
+  const bool realtime = (frame->rsi & kFutexCommand) == FUTEX_LOCK_PI || (frame->rsi & FUTEX_CLOCK_REALTIME);
   CallFrame plain = *frame;
-  plain.rsi = kWaitBitset | (frame->rsi & kPrivate) | (realtime ? kRealtime : 0);
+  plain.rsi = FUTEX_WAIT_BITSET | (frame->rsi & FUTEX_PRIVATE_FLAG) | (realtime ? FUTEX_CLOCK_REALTIME : 0);
   if (looks(frame)) plain.r10 = (uint64_t)area->wait_until;
   plain.rdx = value;
   plain.r8 = 0;
@@ -74,7 +69,7 @@ bool wait(CallFrame* frame, ThreadArea* area, uint32_t value, long* result) {
   area->frame = &plain;
   bool interrupted = false;
   if (control.mode == kModeReplay) {
-    EventRecord* event = replay_expect(&plain, area, kCall, 202);
+    EventRecord* event = replay_expect(&plain, area, kCall, sys::futex);
     *result = event->result;
     replay_consume(event);
     const EventRecord* next = replay_peek();
@@ -85,14 +80,14 @@ bool wait(CallFrame* frame, ThreadArea* area, uint32_t value, long* result) {
     uint32_t now = value;
     do {
       look = looks(frame) && limit_wait(area, (const int64_t*)frame->r10, realtime ? 0 : 1);
-      done = make_call(&plain, area, call_info(202));
-      look = look && done.result == kTimedOut;
+      done = make_call(&plain, area, call_info(sys::futex));
+      look = look && done.result == -ETIMEDOUT;
     } while (look && !done.stolen && !signals_pending(area) && load(frame->rdi, &now) && now == value);
-    if (look) done.result = kAgain;
+    if (look) done.result = -EAGAIN;
     if (group_member()) robust_woken(frame->rdi);
-    *result = done.result == kNotMade ? kInterrupted : done.result;
+    *result = done.result == kNotMade ? -EINTR : done.result;
     if (control.mode == kModeRecord) {  // one that was not made too: a signal then comes behind this wait, not behind the one before
-      EventWriter writer(done.stolen ? kReturn : kCall, area, 202, arguments_of(&plain), 6);
+      EventWriter writer(done.stolen ? kReturn : kCall, area, sys::futex, arguments_of(&plain), 6);
       writer.commit(*result, done.hash, done.entry, done.exit);
     }
     interrupted = signals_pending(area);
@@ -104,35 +99,35 @@ bool wait(CallFrame* frame, ThreadArea* area, uint32_t value, long* result) {
 void lock(CallFrame* frame, ThreadArea* area, bool only_try) {
   const uint64_t word = frame->rdi;
   int64_t limit[2] = {};
-  if (!only_try && frame->r10 && !probed([&] { memcpy(limit, (const void*)frame->r10, sizeof limit); })) return finish(frame, area, kFault);
-  if (limit[0] < 0 || (uint64_t)limit[1] >= kSecond) return finish(frame, area, kInvalid);
+  if (!only_try && frame->r10 && !probed([&] { memcpy(limit, (const void*)frame->r10, sizeof limit); })) return finish(frame, area, -EFAULT);
+  if (limit[0] < 0 || (uint64_t)limit[1] >= kSecond) return finish(frame, area, -EINVAL);
   for (;;) {
     uint32_t value;
-    if (!load(word, &value)) return finish(frame, area, kFault);
-    const uint32_t owner = value & kOwner;
+    if (!load(word, &value)) return finish(frame, area, -EFAULT);
+    const uint32_t owner = value & FUTEX_TID_MASK;
     if (!owner) {
       store(word, value | area->tid);
       return finish(frame, area, 0);
     }
-    if (owner == area->tid) return finish(frame, area, kDeadlock);
-    if (only_try) return finish(frame, area, kAgain);
-    if ((frame->rsi & kPrivate) && !lives(owner)) return finish(frame, area, kSearch);
-    store(word, value | kWaiters);
+    if (owner == area->tid) return finish(frame, area, -EDEADLK);
+    if (only_try) return finish(frame, area, -EAGAIN);
+    if ((frame->rsi & FUTEX_PRIVATE_FLAG) && !lives(owner)) return finish(frame, area, -ESRCH);
+    store(word, value | FUTEX_WAITERS);
     long result;
-    if (!wait(frame, area, value | kWaiters, &result)) return;
-    if (result == kTimedOut || (failed(result) && result != kAgain && result != kInterrupted)) return finish(frame, area, result);
+    if (!wait(frame, area, value | FUTEX_WAITERS, &result)) return;
+    if (result == -ETIMEDOUT || (failed(result) && result != -EAGAIN && result != -EINTR)) return finish(frame, area, result);
   }
 }
 
 void unlock(CallFrame* frame, ThreadArea* area) {
   const uint64_t word = frame->rdi;
   uint32_t value;
-  if (!load(word, &value)) return finish(frame, area, kFault);
-  if ((value & kOwner) != area->tid) return finish(frame, area, kPerm);
+  if (!load(word, &value)) return finish(frame, area, -EFAULT);
+  if ((value & FUTEX_TID_MASK) != area->tid) return finish(frame, area, -EPERM);
   // Whoever is woken takes it, or somebody else who comes first; one that is about to wait sees that the word has changed.
   if (control.mode != kModeReplay) {
-    store(word, value & kWaiters);
-    if ((value & kWaiters) && native(202, word, kWake | (frame->rsi & kPrivate), 1, 0, 0, 0) <= 0) store(word, 0);
+    store(word, value & FUTEX_WAITERS);
+    if ((value & FUTEX_WAITERS) && native(sys::futex, word, FUTEX_WAKE | (frame->rsi & FUTEX_PRIVATE_FLAG), 1, 0, 0, 0) <= 0) store(word, 0);
   }
   finish(frame, area, 0, word);
 }
@@ -140,16 +135,16 @@ void unlock(CallFrame* frame, ThreadArea* area) {
 }  // namespace
 
 bool futex_inherits(const uint64_t* a) {
-  const uint64_t operation = a[1] & 127;
-  return operation == kLock || operation == kLock2 || operation == kUnlock || operation == kTryLock || operation == kWaitRequeue || operation == kRequeue;
+  const uint64_t operation = a[1] & kFutexCommand;
+  return operation == FUTEX_LOCK_PI || operation == FUTEX_LOCK_PI2 || operation == FUTEX_UNLOCK_PI || operation == FUTEX_TRYLOCK_PI || operation == FUTEX_WAIT_REQUEUE_PI || operation == FUTEX_CMP_REQUEUE_PI;
 }
 
 void do_futex_inheriting(CallFrame* frame, ThreadArea* area) {
-  switch (frame->rsi & 127) {
-    case kLock: case kLock2: return lock(frame, area, false);
-    case kTryLock: return lock(frame, area, true);
-    case kUnlock: return unlock(frame, area);
-    default: return finish(frame, area, kNoCall);  // requeueing, which the C library has not used since 2.25
+  switch (frame->rsi & kFutexCommand) {
+    case FUTEX_LOCK_PI: case FUTEX_LOCK_PI2: return lock(frame, area, false);
+    case FUTEX_TRYLOCK_PI: return lock(frame, area, true);
+    case FUTEX_UNLOCK_PI: return unlock(frame, area);
+    default: return finish(frame, area, -ENOSYS);  // requeueing, which the C library has not used since 2.25
   }
 }
 

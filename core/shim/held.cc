@@ -3,6 +3,8 @@
 //
 // A call may look for what is blocked: sigtimedwait, sigpending, a signalfd, execve. While one is made with a signal held, the kernel
 // has it, and blocks it; what the call leaves comes back here. Recording only: at replay nothing is sent.
+#include <linux/signal.h>
+
 #include "core/shim/runtime.h"
 
 namespace friday::shim {
@@ -49,14 +51,14 @@ void send(Held& held, uint64_t which, bool to_all) {
     if (!(which & bit(kNumbers[i])) || !change(slot, kFull, kBusy)) continue;
     memcpy(info, slot.info, sizeof info);
     __atomic_store_n(&slot.state, kEmpty, __ATOMIC_RELEASE);
-    if (!to_all || ((const int*)info)[2] != -6 /* SI_TKILL */) signals_send_own(kNumbers[i], info, to_all);
+    if (!to_all || ((const int*)info)[2] != SI_TKILL) signals_send_own(kNumbers[i], info, to_all);
   }
 }
 
 // A word of memory that may not be there yet.
 bool peek(const void* address, uint64_t* word) {
   const uint64_t to[2] = {(uint64_t)word, 8}, from[2] = {(uint64_t)address, 8};
-  return native(310 /* process_vm_readv */, native(39), to, 1, from, 1, 0) == 8;
+  return native(sys::process_vm_readv, native(sys::getpid), to, 1, from, 1, 0) == 8;
 }
 
 // What kill(2) sent, or tells of a child's end, is for whichever thread takes it; the kernel, which sees none of them block it, chose one.
@@ -66,7 +68,7 @@ bool for_any_thread(const void* info) { return ((const int*)info)[2] >= 0 /* SI_
 bool executes(const ThreadArea* other) {
   const CallFrame* frame = __atomic_load_n(&other->frame, __ATOMIC_RELAXED);
   uint64_t call;
-  return frame && peek(&frame->rax, &call) && (call == 59 || call == 322);
+  return frame && peek(&frame->rax, &call) && (call == sys::execve || call == sys::execveat);
 }
 
 void have_others_look(const ThreadArea* area) {
@@ -75,7 +77,7 @@ void have_others_look(const ThreadArea* area) {
     const ThreadArea* other = area_of(n);
     uint64_t word;
     if (other == area || !peek(&other->kernel_tid, &word) || !(word >> 32) /* alive */ || executes(other)) continue;
-    spin_poke((uint32_t)native(39), (uint32_t)word, 0);
+    spin_poke((uint32_t)native(sys::getpid), (uint32_t)word, 0);
   }
 }
 
@@ -83,9 +85,9 @@ void have_others_look(const ThreadArea* area) {
 uint64_t looked_for(const CallFrame* frame) {
   uint64_t set = 0;
   switch (frame->rax) {
-    case 127: return ~0ull;                                                      // rt_sigpending
-    case 128: probed([&] { set = *(const uint64_t*)frame->rdi; }); return set;   // rt_sigtimedwait
-    case 130: case 270: case 271: case 281: case 441: return ~0ull;              // wait with a mask of their own
+    case sys::rt_sigpending: return ~0ull;
+    case sys::rt_sigtimedwait: probed([&] { set = *(const uint64_t*)frame->rdi; }); return set;
+    case sys::rt_sigsuspend: case sys::pselect6: case sys::ppoll: case sys::epoll_pwait: case sys::epoll_pwait2: return ~0ull;  // wait with a mask of their own
     default: return has_signalfd ? ~0ull : 0;
   }
 }
@@ -95,20 +97,20 @@ long wait_for_signal(ThreadArea* area, const uint64_t* arguments) {
   uint64_t info[16], changed[6];
   memcpy(changed, arguments, sizeof changed);
   changed[1] = (uint64_t)info;
-  const long result = friday_interruptible(area, 128, changed);
+  const long result = friday_interruptible(area, sys::rt_sigtimedwait, changed);
   if (result == kPokeSignal && info[3] == kPokeValue) {
     area->poked = 1;
-    return -4;
+    return -EINTR;
   }
   signals_unmask(info);
   if (failed(result) || !arguments[1] || probed([&] { memcpy((void*)arguments[1], info, sizeof info); })) return result;
-  return -14;  // EFAULT
+  return -EFAULT;
 }
 
 long make(ThreadArea* area, CallFrame* frame) {
   switch (frame->rax) {
-    case 128: return wait_for_signal(area, arguments_of(frame));
-    case 129: case 297: case 424: return signals_queue(area, frame);
+    case sys::rt_sigtimedwait: return wait_for_signal(area, arguments_of(frame));
+    case sys::rt_sigqueueinfo: case sys::rt_tgsigqueueinfo: case sys::pidfd_send_signal: return signals_queue(area, frame);
   }
   return friday_interruptible(area, (long)frame->rax, arguments_of(frame));
 }
@@ -154,13 +156,13 @@ void held_hand_on(ThreadArea* area) {
 void held_to_kernel(ThreadArea* area, uint64_t mask, uint64_t general) {
   general &= set_of(for_all);
   const uint64_t real = mask | general | set_of(held_of(area));
-  native(14, 2 /* SIG_SETMASK */, &real, 0, 8);
+  native(sys::rt_sigprocmask, SIG_SETMASK, &real, 0, 8);
   send(held_of(area), ~0ull, false);
   send(for_all, general, false);
 }
 
 long held_call(ThreadArea* area, CallFrame* frame) {
-  if (frame->rax == 282 || frame->rax == 289) has_signalfd = 1;
+  if (frame->rax == sys::signalfd || frame->rax == sys::signalfd4) has_signalfd = 1;
   const uint64_t all = set_of(for_all), general = all ? looked_for(frame) & all : 0;
   return general || set_of(held_of(area)) ? call_with_held(area, frame, general) : make(area, frame);
 }

@@ -1,6 +1,8 @@
 // What the loader tells the program about the shim. It stands in the loader's list, as every library does, and dl_iterate_phdr(3) shows it.
 // A program that looks there for memory to read, as a garbage collector does for roots, would find the shim's data, which is not the
 // same at replay. So the loader is given program headers of the shim in which nothing can be written.
+#include <linux/auxvec.h>
+
 #include "core/shim/runtime.h"
 
 namespace friday::shim {
@@ -46,8 +48,8 @@ LinkMap* first_library(const uint64_t* auxv) {
   const ProgramHeader* headers = nullptr;
   uint64_t count = 0, base = 0;
   for (; *auxv; auxv += 2) {
-    if (auxv[0] == 3 /* AT_PHDR */) headers = (const ProgramHeader*)auxv[1];
-    if (auxv[0] == 5 /* AT_PHNUM */) count = auxv[1];
+    if (auxv[0] == AT_PHDR) headers = (const ProgramHeader*)auxv[1];
+    if (auxv[0] == AT_PHNUM) count = auxv[1];
   }
   for (uint64_t i = 0; i < count; i++)
     if (headers[i].type == kPhdr) base = (uint64_t)headers - headers[i].address;
@@ -75,7 +77,7 @@ void hide_data(const uint64_t* auxv) {
   // Where behind its public fields the loader keeps the address of the headers depends on its version.
   uint64_t words[160];
   const uint64_t to[2] = {(uint64_t)words, sizeof words}, from[2] = {(uint64_t)(library + 1), sizeof words};
-  const long got = native(310 /* process_vm_readv */, native(39), to, 1, from, 1, 0);
+  const long got = native(sys::process_vm_readv, native(sys::getpid), to, 1, from, 1, 0);
   for (long i = 0; i < got / 8; i++)
     if (words[i] == (uint64_t)own) {
       ((uint64_t*)(library + 1))[i] = (uint64_t)shown;

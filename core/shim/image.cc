@@ -1,5 +1,8 @@
 // The start image: everything replay needs to rebuild this address space elsewhere. Taken once, at the end of the shim's
 // start, before the program's first instruction that is recorded.
+#include <asm/prctl.h>
+#include <linux/fcntl.h>
+
 #include "core/shim/runtime.h"
 
 namespace friday::shim {
@@ -81,18 +84,18 @@ class Original {
   // `file_size` 0: not asked for.
   Original(const MapLine& map, uint64_t file_size) : low_(map.low) {
     if (!file_size) return;
-    const int fd = (int)native(2, map.path, 0x80800 /* O_RDONLY | O_CLOEXEC | O_NONBLOCK */, 0);
+    const int fd = (int)native(sys::open, map.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
     if (fd < 0) return;
     FileStat st;
-    if (native(5, fd, &st) == 0 && st.inode == map.inode && file_size > map.offset) {
+    if (native(sys::fstat, fd, &st) == 0 && st.inode == map.inode && file_size > map.offset) {
       size_ = page_up(min(map.high - map.low, file_size - map.offset));
-      const long mapped = native(9, 0, size_, 1, 2, fd, map.offset);
+      const long mapped = native(sys::mmap, 0, size_, 1, 2, fd, map.offset);
       at_ = failed(mapped) ? 0 : (uint64_t)mapped;
     }
-    native(3, fd);
+    native(sys::close, fd);
   }
   ~Original() {
-    if (at_) native(11, at_, size_);
+    if (at_) native(sys::munmap, at_, size_);
   }
   Original(const Original&) = delete;
 
@@ -127,7 +130,7 @@ void write_contents(const MapLine& map, const ImageMapRecord& record, int pagema
   uint64_t entries[512];
   for (uint64_t at = map.low; at < map.high;) {
     uint64_t count = min<uint64_t>((map.high - at) / 4096, 512);
-    long got = native(17, pagemap, entries, count * 8, at / 512) / 8;
+    long got = native(sys::pread64, pagemap, entries, count * 8, at / 512) / 8;
     if (got <= 0) {  // the file of a program that its user may execute and not read: any page may have changed
       got = (long)count;
       for (uint64_t& entry : entries) entry = kPresent;
@@ -176,12 +179,12 @@ void write_map(const MapLine& map, int pagemap) {
 }  // namespace
 
 char* read_maps() {
-  int fd = (int)native(2, "/proc/self/maps", 0x80000, 0);
+  int fd = (int)native(sys::open, "/proc/self/maps", 0x80000, 0);
   size_t filled = 0;
   long got;
-  while (filled < sizeof maps_text - 1 && (got = native(0, fd, maps_text + filled, sizeof maps_text - 1 - filled)) > 0) filled += (size_t)got;
+  while (filled < sizeof maps_text - 1 && (got = native(sys::read, fd, maps_text + filled, sizeof maps_text - 1 - filled)) > 0) filled += (size_t)got;
   maps_text[filled] = 0;
-  native(3, fd);
+  native(sys::close, fd);
   return maps_text;
 }
 
@@ -212,12 +215,12 @@ const char* parse_map_line(const char* p, MapLine* out) {
 
 void image_prepare(const HelloReply& hello, const uint64_t* auxv) {
   ImageRecord& r = image_registers;
-  native(158, 0x1003 /* ARCH_GET_FS */, &r.fs_base);
+  native(sys::arch_prctl, ARCH_GET_FS, &r.fs_base);
   r.gs_base = (uint64_t)me();
   r.control = (uint64_t)&control;
-  r.brk_end = (uint64_t)native(12, 0);
+  r.brk_end = (uint64_t)native(sys::brk, 0);
   control.program_brk = r.brk_end;
-  native(14, 0, 0, &r.signal_mask, 8);
+  native(sys::rt_sigprocmask, 0, 0, &r.signal_mask, 8);
   r.auxv_address = (uint64_t)auxv;
   r.auxv_bytes = 16;
   for (const uint64_t* a = auxv; *a; a += 2) {
@@ -232,8 +235,8 @@ void image_prepare(const HelloReply& hello, const uint64_t* auxv) {
   asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   r.xcr0 = (uint64_t)high << 32 | low;
   memcpy(r.cpuid, hello.cpuid, sizeof r.cpuid);
-  for (unsigned i = 0; i < 16; i++) native(97, i, r.rlimits[i]);
-  native(89, "/proc/self/exe", r.exe, sizeof r.exe - 1);
+  for (unsigned i = 0; i < 16; i++) native(sys::getrlimit, i, r.rlimits[i]);
+  native(sys::readlink, "/proc/self/exe", r.exe, sizeof r.exe - 1);
   MapLine line;
   for (const char* p = read_maps(); (p = parse_map_line(p, &line));) {
     if (equal(line.path, "[stack]")) r.stack_low = line.low, r.stack_high = line.high;
@@ -274,11 +277,11 @@ extern "C" void friday_image_registers_taken() {
   memcpy(record, &image_registers, sizeof image_registers);
   record->header = header;
   record_commit(record);
-  int pagemap = (int)native(2, "/proc/self/pagemap", 0x80000, 0);
+  int pagemap = (int)native(sys::open, "/proc/self/pagemap", 0x80000, 0);
   MapLine line;
   for (const char* p = read_maps(); (p = parse_map_line(p, &line));)
     if (!leave_out(line) && trace_alive()) write_map(line, pagemap);
-  native(3, pagemap);
+  native(sys::close, pagemap);
 }
 
 }  // namespace friday::shim

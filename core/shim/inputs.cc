@@ -1,5 +1,11 @@
 // What a call reads from the program's memory, as a hash: stored with the call's event while recording and compared at replay. What
 // is read follows from the call's number (calls.def, INS) or, for CODED ones, from a code among its arguments.
+#include <linux/fcntl.h>
+#include <linux/keyctl.h>
+#include <linux/mount.h>
+#include <linux/prctl.h>
+#include <linux/sem.h>
+
 #include "core/shim/kernel_structs.h"
 #include "core/shim/runtime.h"
 
@@ -59,41 +65,39 @@ uint64_t hash_strings(uint64_t list, uint64_t hash) {
 
 uint64_t hash_fcntl(const uint64_t* a) {
   switch ((uint32_t)a[1]) {
-    case 5: case 6: case 7: case 36: case 37: case 38: return hash_at(a[2], 32, 0);  // F_GETLK, F_SETLK, F_SETLKW and F_OFD_*
-    case 15: case 1036: case 1038: return hash_at(a[2], 8, 0);  // F_SETOWN_EX, F_SET_RW_HINT, F_SET_FILE_RW_HINT
+    case F_GETLK: case F_SETLK: case F_SETLKW: case F_OFD_GETLK: case F_OFD_SETLK: case F_OFD_SETLKW: return hash_at(a[2], 32, 0);  // struct flock
+    case F_SETOWN_EX: case F_SET_RW_HINT: case F_SET_FILE_RW_HINT: return hash_at(a[2], 8, 0);
     default: return 0;
   }
 }
 
 uint64_t hash_prctl(const uint64_t* a) {
   switch (a[0]) {
-    case 15: return hash_string(a[1], 0);  // PR_SET_NAME
-    case 35: return a[1] == 12 || a[1] == 14 ? hash_at(a[2], a[3], 0) : 0;  // PR_SET_MM: PR_SET_MM_AUXV, PR_SET_MM_MAP
-    case 0x53564d41: return hash_string(a[4], 0);  // PR_SET_VMA: the name
+    case PR_SET_NAME: return hash_string(a[1], 0);
+    case PR_SET_MM: return a[1] == PR_SET_MM_AUXV || a[1] == PR_SET_MM_MAP ? hash_at(a[2], a[3], 0) : 0;
+    case PR_SET_VMA: return hash_string(a[4], 0);  // the name
     default: return 0;
   }
 }
 
 // Whether a futex(2) has a timeout. One that the shim gives itself (futex.cc) is not the program's.
 bool has_timeout(const uint64_t* a) {
-  const uint64_t operation = a[1] & 127;
-  const bool waits = operation == 0 || operation == 9;  // FUTEX_WAIT, FUTEX_WAIT_BITSET
   const bool own = a[3] - kAreasAddress < (uint64_t)kMaxThreads * kAreaStride;
-  return waits && a[3] && !own;
+  return futex_waits(a) && a[3] && !own;
 }
 
 // System V IPC: include/uapi/linux/ipc.h, sem.h, shm.h, msg.h.
-uint64_t hash_control(uint64_t command, uint64_t address, uint64_t size) { return (command & 0xff) == 1 /* IPC_SET */ ? hash_at(address, size, 0) : 0; }
+uint64_t hash_control(uint64_t command, uint64_t address, uint64_t size) { return (command & 0xff) == IPC_SET ? hash_at(address, size, 0) : 0; }
 
 // SETALL reads one short a semaphore. How many the set has no kernel can be asked at replay, so the upper bits of the hash say it. What the
 // program may set but not look at is compared in its first one.
 uint64_t hash_semctl(const uint64_t* a) {
   constexpr unsigned kCountAt = 48;
   constexpr uint64_t kMostSemaphores = 0xffff;
-  if ((a[2] & 0xff) != 17 /* SETALL */) return hash_control(a[2], a[3], 104);
+  if ((a[2] & 0xff) != SETALL) return hash_control(a[2], a[3], 104);
   uint64_t about[13] = {};  // struct semid64_ds
   if (control.mode == kModeReplay) about[10] = replay_peek()->input_hash >> kCountAt;
-  else if (failed(native(66, a[0], 0, 2 /* IPC_STAT */, about))) about[10] = 1;
+  else if (failed(native(sys::semctl, a[0], 0, IPC_STAT, about))) about[10] = 1;
   if (!about[10]) about[10] = kMostSemaphores;  // at replay of kUnreadable
   const uint64_t count = min(about[10] /* sem_nsems */, kMostSemaphores);
   return (hash_at(a[3], 2 * count, 0) & ((1ull << kCountAt) - 1)) | count << kCountAt;
@@ -101,14 +105,14 @@ uint64_t hash_semctl(const uint64_t* a) {
 
 uint64_t hash_keyctl(const uint64_t* a) {
   switch (a[0]) {
-    case 1: return hash_string(a[1], 0);                               // JOIN_SESSION_KEYRING
-    case 2: case 12: return hash_at(a[2], a[3], 0);                    // UPDATE, INSTANTIATE
-    case 10: return hash_string(a[3], hash_string(a[2], 0));           // SEARCH
-    case 20: return hash_at(a[2], a[3] * sizeof(IoVec), 0);            // INSTANTIATE_IOV
-    case 23: return hash_at(a[1], 12, 0);                              // DH_COMPUTE
-    case 24: return hash_string(a[3], 0);                              // PKEY_QUERY
-    case 25: case 26: case 27: case 28: return hash_string(a[2], hash_at(a[1], 20, 0));  // PKEY_ENCRYPT, ...
-    case 29: return hash_string(a[3], hash_string(a[2], 0));           // RESTRICT_KEYRING
+    case KEYCTL_JOIN_SESSION_KEYRING: return hash_string(a[1], 0);
+    case KEYCTL_UPDATE: case KEYCTL_INSTANTIATE: return hash_at(a[2], a[3], 0);
+    case KEYCTL_SEARCH: return hash_string(a[3], hash_string(a[2], 0));
+    case KEYCTL_INSTANTIATE_IOV: return hash_at(a[2], a[3] * sizeof(IoVec), 0);
+    case KEYCTL_DH_COMPUTE: return hash_at(a[1], 12, 0);
+    case KEYCTL_PKEY_QUERY: return hash_string(a[3], 0);
+    case KEYCTL_PKEY_ENCRYPT: case KEYCTL_PKEY_DECRYPT: case KEYCTL_PKEY_SIGN: case KEYCTL_PKEY_VERIFY: return hash_string(a[2], hash_at(a[1], 20, 0));
+    case KEYCTL_RESTRICT_KEYRING: return hash_string(a[3], hash_string(a[2], 0));
     default: return 0;
   }
 }
@@ -116,8 +120,8 @@ uint64_t hash_keyctl(const uint64_t* a) {
 uint64_t hash_fsconfig(const uint64_t* a) {
   const uint64_t hash = hash_string(a[2], 0);
   switch ((uint32_t)a[1]) {
-    case 1: case 3: case 4: return hash_string(a[3], hash);  // FSCONFIG_SET_STRING, SET_PATH, SET_PATH_EMPTY
-    case 2: return hash_at(a[3], (uint32_t)a[4], hash);      // FSCONFIG_SET_BINARY
+    case FSCONFIG_SET_STRING: case FSCONFIG_SET_PATH: case FSCONFIG_SET_PATH_EMPTY: return hash_string(a[3], hash);
+    case FSCONFIG_SET_BINARY: return hash_at(a[3], (uint32_t)a[4], hash);
     default: return hash;
   }
 }
@@ -133,21 +137,21 @@ uint64_t hash_getsockopt(const uint64_t* a) {
 uint64_t hash_coded(const CallFrame* frame) {
   const uint64_t* a = arguments_of(frame);
   switch (frame->rax) {
-    case 15: return signal_frame_hash(frame);
-    case 16: return ioctl_input_hash(a);
-    case 31: return hash_control(a[1], a[2], 112);
-    case 55: return hash_getsockopt(a);
-    case 59: return hash_strings(a[2], hash_strings(a[1], hash_string(a[0], 0)));
-    case 66: return hash_semctl(a);
-    case 71: return hash_control(a[1], a[2], 120);
-    case 72: return hash_fcntl(a);
-    case 157: return hash_prctl(a);
-    case 202: return hash_at(a[3], 16, 0);
-    case 240: return hash_at(a[1] & 0100 /* O_CREAT */ ? a[3] : 0, 64, hash_string(a[0], 0));
-    case 250: return hash_keyctl(a);
-    case 322: return hash_strings(a[3], hash_strings(a[2], hash_string(a[1], 0)));
-    case 431: return hash_fsconfig(a);
-    case 445: return hash_at(a[2], a[1] == 2 /* LANDLOCK_RULE_NET_PORT */ ? 16 : 12, 0);
+    case sys::rt_sigreturn: return signal_frame_hash(frame);
+    case sys::ioctl: return ioctl_input_hash(a);
+    case sys::shmctl: return hash_control(a[1], a[2], 112);
+    case sys::getsockopt: return hash_getsockopt(a);
+    case sys::execve: return hash_strings(a[2], hash_strings(a[1], hash_string(a[0], 0)));
+    case sys::semctl: return hash_semctl(a);
+    case sys::msgctl: return hash_control(a[1], a[2], 120);
+    case sys::fcntl: return hash_fcntl(a);
+    case sys::prctl: return hash_prctl(a);
+    case sys::futex: return hash_at(a[3], 16, 0);
+    case sys::mq_open: return hash_at(a[1] & O_CREAT ? a[3] : 0, 64, hash_string(a[0], 0));
+    case sys::keyctl: return hash_keyctl(a);
+    case sys::execveat: return hash_strings(a[3], hash_strings(a[2], hash_string(a[1], 0)));
+    case sys::fsconfig: return hash_fsconfig(a);
+    case sys::landlock_add_rule: return hash_at(a[2], a[1] == 2 /* LANDLOCK_RULE_NET_PORT */ ? 16 : 12, 0);
     default: return 0;
   }
 }
@@ -206,7 +210,7 @@ uint64_t hash_of_inputs(const CallInfo& info, const CallFrame* frame) {
 }  // namespace
 
 uint64_t input_hash(const CallInfo& info, const CallFrame* frame) {
-  if (info.inputs[0].shape == Shape::none || (frame->rax == 202 && !has_timeout(arguments_of(frame)))) return 0;
+  if (info.inputs[0].shape == Shape::none || (frame->rax == sys::futex && !has_timeout(arguments_of(frame)))) return 0;
   uint64_t hash;
   return probed([&] { hash = hash_of_inputs(info, frame); }) ? hash : kUnreadable;
 }

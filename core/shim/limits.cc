@@ -3,6 +3,8 @@
 // anew whenever that changes, and the program is told what it asked for.
 //
 // Only of limits that the program sets by itself. One that it was started with, or that another process gave it, is what it is.
+#include <linux/resource.h>
+
 #include "core/shim/runtime.h"
 
 namespace friday::shim {
@@ -13,7 +15,6 @@ extern "C" __attribute__((visibility("hidden"))) char _end[];
 
 namespace {
 
-constexpr long kGet = 97, kSet = 160, kBoth = 302, kAddressSpace = 9 /* RLIMIT_AS */;
 constexpr uint64_t kUnlimited = ~0ull;
 // The hard limit is told to be larger by this much, since an ordinary user cannot raise it again. A program that is executed gets as much
 // in its soft limit until its shim has mapped what it needs; one that is not recorded keeps it.
@@ -36,7 +37,7 @@ uint64_t added(uint64_t limit, uint64_t bytes) { return limit > kUnlimited - byt
 
 Limit of_kernel() {
   Limit limit;
-  native(kGet, kAddressSpace, &limit);
+  native(sys::getrlimit, RLIMIT_AS, &limit);
   return limit;
 }
 
@@ -49,7 +50,7 @@ const Told* told(const Limit& kernel) {
 uint64_t share() { return (uint64_t)(_end - __ehdr_start) + __atomic_load_n(&mapped, __ATOMIC_RELAXED); }
 
 long set(const Limit& wanted) {
-  if (wanted.soft > wanted.hard) return native(kSet, kAddressSpace, &wanted);  // the kernel knows what to say
+  if (wanted.soft > wanted.hard) return native(sys::setrlimit, RLIMIT_AS, &wanted);  // the kernel knows what to say
   const Limit kernel = of_kernel();
   const Told* before = told(kernel);
   const uint64_t hard = before ? before->asked.hard : kernel.hard;
@@ -57,30 +58,30 @@ long set(const Limit& wanted) {
   if (wanted.hard > hard) next.hard = added(wanted.hard, kReserve);
   if (wanted.hard < hard) next.hard = min(added(wanted.hard, kReserve), kernel.hard);
   next.soft = min(added(wanted.soft, share()), next.hard);
-  const long result = native(kSet, kAddressSpace, &next);
+  const long result = native(sys::setrlimit, RLIMIT_AS, &next);
   if (!failed(result)) (me()->borrowed ? of_vfork_child : of_process) = {wanted, next, true};
   return result;
 }
 
 // What setrlimit(2), getrlimit(2) and prlimit64(2) say of this process's address space. Memory of the program is read and written.
 long address_space(const uint64_t* a, uint64_t call) {
-  const uint64_t wanted = call == kSet ? a[1] : call == kBoth ? a[2] : 0;
-  const uint64_t out = call == kGet ? a[1] : call == kBoth ? a[3] : 0;
+  const uint64_t wanted = call == sys::setrlimit ? a[1] : call == sys::prlimit64 ? a[2] : 0;
+  const uint64_t out = call == sys::getrlimit ? a[1] : call == sys::prlimit64 ? a[3] : 0;
   const Limit kernel = of_kernel();
   const Told* now = told(kernel);
   const Limit old = now ? now->asked : kernel;
-  if (wanted || call == kSet) {
+  if (wanted || call == sys::setrlimit) {
     Limit limit;
     memcpy(&limit, (const void*)wanted, sizeof limit);
     if (const long result = set(limit); failed(result)) return result;
   }
-  if (out || call == kGet) friday_copy_out((void*)out, &old, sizeof old);
+  if (out || call == sys::getrlimit) friday_copy_out((void*)out, &old, sizeof old);
   return 0;
 }
 
 bool is_own_address_space(const uint64_t* a, uint64_t call) {
-  if (call != kBoth) return (uint32_t)a[0] == kAddressSpace;
-  return (uint32_t)a[1] == kAddressSpace && (a[0] == 0 || (long)a[0] == native(39));
+  if (call != sys::prlimit64) return (uint32_t)a[0] == RLIMIT_AS;
+  return (uint32_t)a[1] == RLIMIT_AS && (a[0] == 0 || (long)a[0] == native(sys::getpid));
 }
 
 const char* number_behind(const char* text, uint64_t* number) {
@@ -95,7 +96,7 @@ void tell(uint64_t bytes) {
   if (!of_process.any || control.mode == kModeReplay || of_kernel() != of_process.kernel) return;
   Limit next = of_process.kernel;
   next.soft = min(added(of_process.asked.soft, bytes), next.hard);
-  if (!failed(native(kSet, kAddressSpace, &next))) of_process.kernel = next;
+  if (!failed(native(sys::setrlimit, RLIMIT_AS, &next))) of_process.kernel = next;
 }
 
 }  // namespace
@@ -104,7 +105,7 @@ long local_limit(CallFrame* frame, ThreadArea*) {
   const uint64_t* a = arguments_of(frame);
   if (control.mode == kModeReplay || !is_own_address_space(a, frame->rax)) return native((long)frame->rax, a[0], a[1], a[2], a[3]);
   long result;
-  return probed([&] { result = address_space(a, frame->rax); }) ? result : -14 /* EFAULT */;
+  return probed([&] { result = address_space(a, frame->rax); }) ? result : -EFAULT;
 }
 
 void do_limit(CallFrame* frame, ThreadArea* area) {
@@ -116,7 +117,7 @@ void do_limit(CallFrame* frame, ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
   const uint64_t hash = input_hash(info, frame), entry = ticks_now();
   const long result = local_limit(frame, area);
-  const uint64_t out = frame->rax == kGet ? a[1] : frame->rax == kBoth ? a[3] : 0;
+  const uint64_t out = frame->rax == sys::getrlimit ? a[1] : frame->rax == sys::prlimit64 ? a[3] : 0;
   EventWriter writer(kCall, area, (uint16_t)frame->rax, a, info.arity);
   if (!failed(result)) writer.memory((void*)out, sizeof(Limit));
   writer.commit(result, hash, entry, ticks_now());
@@ -139,12 +140,12 @@ void limits_before_exec() {
   const Told* now = told(kernel);
   if (!now) return;
   const Limit next = {min(added(now->asked.soft, kReserve), kernel.hard), kernel.hard};
-  native(kSet, kAddressSpace, &next);  // not noted: a child by vfork shares its parent's notes
+  native(sys::setrlimit, RLIMIT_AS, &next);  // not noted: a child by vfork shares its parent's notes
 }
 
 void limits_after_exec(const uint64_t* asked) {
   const bool child = of_vfork_child.any && memcmp(&of_vfork_child.asked, asked, sizeof(Limit)) == 0;
-  native(kSet, kAddressSpace, child ? &of_vfork_child.kernel : &of_process.kernel);
+  native(sys::setrlimit, RLIMIT_AS, child ? &of_vfork_child.kernel : &of_process.kernel);
 }
 
 void limits_inherit(const char* text) {

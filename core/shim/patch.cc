@@ -1,6 +1,9 @@
 // Turning the call sites that the collector found into jumps to stubs, redirecting the vdso, and emulating the few
 // instructions that read what no trace can know. Bytes are checked before they are replaced: a byte that differs from the
 // file (a debugger's breakpoint) is left alone, and that site stays with the catch-all.
+#include <linux/mman.h>
+#include <linux/resource.h>
+
 #include "core/shim/runtime.h"
 
 namespace friday::shim {
@@ -61,7 +64,7 @@ constexpr uint64_t kEntrySize = 7 + 6 + 8;
 bool in_room_of_stack(uint64_t place) {
   constexpr uint64_t kLeast = 128ull << 20, kMost = 1ull << 30;
   uint64_t limit[2] = {0, 0};
-  native(97, 3 /* RLIMIT_STACK */, limit);
+  native(sys::getrlimit, RLIMIT_STACK, limit);
   const uint64_t room = limit[0] < kLeast ? kLeast : min(limit[0], kMost);
   return place < stack_top && place + kPadSize > stack_top - room;
 }
@@ -72,9 +75,9 @@ uint64_t reserve_near(uint64_t low, uint64_t high) {
     uint64_t candidates[2] = {(low - kPadSize - distance) & ~0xffffull, (high + distance + 0xffff) & ~0xffffull};
     for (uint64_t place : candidates) {
       if (place > 0x7fffffffffff - kPadSize || in_room_of_stack(place)) continue;
-      long got = native(9, place, kPadSize, 0, 0x104022 /* PRIVATE|ANONYMOUS|NORESERVE|FIXED_NOREPLACE */, -1, 0);
+      long got = native(sys::mmap, place, kPadSize, 0, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
       if (got == (long)place) return place;
-      if (!failed(got)) native(11, got, kPadSize);
+      if (!failed(got)) native(sys::munmap, got, kPadSize);
     }
   }
   limits_count(-(long)kPadSize);
@@ -240,21 +243,21 @@ class Patching {
     control.patches = (uint64_t)patches;
     room_ = page_up(min(count, kMaxPatches) * kStubRoom + kStubRoom);
     // What can be written counts for RLIMIT_DATA: where that has no room for all of the code, there may be for a page.
-    stubs_writable_ = stubs && !failed(native(10, stubs, room_, 3));
-    all_writable_ = !failed(native(10, module.low, module.high - module.low, 3));
+    stubs_writable_ = stubs && !failed(native(sys::mprotect, stubs, room_, 3));
+    all_writable_ = !failed(native(sys::mprotect, module.low, module.high - module.low, 3));
   }
   ~Patching() {
-    if (all_writable_) native(10, module_.low, module_.high - module_.low, module_.protection);
-    if (stubs_) native(10, stubs_, room_, 5);
+    if (all_writable_) native(sys::mprotect, module_.low, module_.high - module_.low, module_.protection);
+    if (stubs_) native(sys::mprotect, stubs_, room_, 5);
   }
   Patching(const Patching&) = delete;
 
   bool inside(const Site& site) const { return site.offset >= module_.offset && address_of(site) + site.length + 2 <= module_.high; }
   bool apply(const Site& site) {
     const uint64_t address = address_of(site), page = address & ~4095ull, size = page_up(address + site.length) - page;
-    if (!inside(site) || !(stubs_writable_ || is_planted(site.kind)) || (!all_writable_ && failed(native(10, page, size, 3)))) return false;
+    if (!inside(site) || !(stubs_writable_ || is_planted(site.kind)) || (!all_writable_ && failed(native(sys::mprotect, page, size, 3)))) return false;
     const bool done = patch_site(site, (uint8_t*)address, to_);
-    if (!all_writable_) native(10, page, size, module_.protection);
+    if (!all_writable_) native(sys::mprotect, page, size, module_.protection);
     return done;
   }
 
@@ -287,7 +290,7 @@ PatchedModule patch_module(const ModuleView& module, Site* sites, uint32_t count
 }
 
 void repatch_module(const ModuleView& module, const Site* sites, uint32_t count, uint64_t stubs) {
-  if (stubs) native(9, stubs, kPadSize, 0, 0x104022, -1, 0);
+  if (stubs) native(sys::mmap, stubs, kPadSize, 0, 0x104022, -1, 0);
   Patching patching(module, stubs, count);
   for (uint32_t i = 0; i < count; i++)
     if (!patching.apply(sites[i])) replay_fail("code cannot be patched as it was, in the library at", (long)module.low);
@@ -304,21 +307,21 @@ void vdso_redirect(uint64_t low, uint64_t high, const HelloReply& offsets) {
   for (const char* p = read_maps(); (p = parse_map_line(p, &line));) {
     if (line.low < data_low || line.high > high) continue;
     uint64_t to = kVdsoAddress + (line.low - data_low);
-    moved = moved && native(25, line.low, line.high - line.low, line.high - line.low, 3, to) == (long)to;
+    moved = moved && native(sys::mremap, line.low, line.high - line.low, line.high - line.low, 3, to) == (long)to;
   }
   uint64_t real = kVdsoAddress + (low - data_low);
   if (moved) {
     vdso_was_at = data_low;
     // Where the data was nothing else may come: it goes back there if the shim leaves.
     limits_count((long)(low - data_low));
-    if (low > data_low) native(9, data_low, low - data_low, 0, 0x104022 /* PRIVATE|ANONYMOUS|NORESERVE|FIXED_NOREPLACE */, -1, 0);
-    if (native(9, low, high - low, 3, 0x100022, -1, 0) != (long)low) return;
+    if (low > data_low) native(sys::mmap, data_low, low - data_low, 0, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (native(sys::mmap, low, high - low, 3, 0x100022, -1, 0) != (long)low) return;
     memcpy((void*)low, (void*)real, high - low);
     const bool callable = (offsets.flags & kVdsoCallable) && clock_kind == format::kClockTsc;
     if (callable) vdso_clock_gettime = (long (*)(long, void*))(real + offsets.vdso_clock_gettime);
     if (callable) vdso_gettimeofday = (long (*)(void*, void*))(real + offsets.vdso_gettimeofday);
     if (callable) vdso_time = (long (*)(void*))(real + offsets.vdso_time);
-  } else if (failed(native(10, low, high - low, 7))) {
+  } else if (failed(native(sys::mprotect, low, high - low, 7))) {
     return;  // the whole mapping must be named at once, or the kernel says EINVAL; if even that fails, SUD sees its calls
   }
   const struct { uint64_t offset; uint16_t call; } functions[] = {
@@ -341,7 +344,7 @@ void vdso_redirect(uint64_t low, uint64_t high, const HelloReply& offsets) {
     sites[count++] = Site{offsets.vdso_getrandom + 6, kSiteBefore, 5, 0};
   }
   patch_module({low, high, 0, 5, "[vdso]"}, sites, count);
-  native(10, low, high - low, 5);
+  native(sys::mprotect, low, high - low, 5);
 }
 
 uint64_t* register_of(CallFrame* f, unsigned number) {
@@ -536,14 +539,14 @@ bool code_give_back() {
     if (!still_there(patch)) continue;
     const uint64_t from = patch.start & ~4095ull, bytes = page_up(patch.start + patch.length) - from;
     if (from != low || bytes != size) {
-      if (size) native(10, low, size, 5);
+      if (size) native(sys::mprotect, low, size, 5);
       low = from, size = bytes;
-      if (failed(native(10, low, size, 7))) size = 0;
+      if (failed(native(sys::mprotect, low, size, 7))) size = 0;
     }
     if (size) memcpy((void*)patch.start, patch.original, patch.length);
     else all = false, low = 0;
   }
-  if (size) native(10, low, size, 5);
+  if (size) native(sys::mprotect, low, size, 5);
   return all;
 }
 
@@ -554,12 +557,12 @@ void instructions_give_back() {
     uint8_t* const at = (uint8_t*)patch.start;
     const uint64_t low = patch.start & ~4095ull, size = page_up(patch.start + patch.length) - low;
     const bool planted = is_planted(patch.kind) && probed([&] { (void)*(volatile uint16_t*)at; }) && at[0] == 0x0f && at[1] == 0x0b;
-    if (!planted || failed(native(10, low, size, 7))) continue;
+    if (!planted || failed(native(sys::mprotect, low, size, 7))) continue;
     for (unsigned k = 2; k < patch.length; k++) at[k] = patch.original[k];
     uint16_t front;
     memcpy(&front, patch.original, sizeof front);
     __atomic_store_n((uint16_t*)at, front, __ATOMIC_RELEASE);
-    native(10, low, size, 5);
+    native(sys::mprotect, low, size, 5);
   }
 }
 

@@ -1,6 +1,13 @@
 // Threads and processes come and go. A new thread starts natively in the shim, takes its first turn of the token, and only
 // then enters the program. Thread ids in the program's memory are the recorded ones, in both modes: flags that make the
 // kernel store ids are taken out and the stores done here. A forked child gets a trace of its own.
+#include <asm/prctl.h>
+#include <linux/fcntl.h>
+#include <linux/mman.h>
+#include <linux/prctl.h>
+#include <linux/sched.h>
+#include <linux/signal.h>
+
 #include "core/shim/runtime.h"
 
 namespace friday::shim {
@@ -9,20 +16,17 @@ using namespace format;
 
 namespace {
 
-constexpr uint64_t kVm = 0x100, kFiles = 0x400, kVfork = 0x4000, kThread = 0x10000, kSetTls = 0x80000, kParentSetTid = 0x100000,
-                   kChildClearTid = 0x200000, kChildSetTid = 0x1000000;
-
-// Flags of a new process that are the kernel's business alone: namespaces, CLONE_FS, CLONE_PARENT, CLONE_SYSVSEM, CLONE_IO,
-// CLONE_PIDFD.
-constexpr uint64_t kPidFd = 0x1000, kPassedOn = 0x20000 | 0x7e000000 | 0x200 | 0x8000 | 0x40000 | 0x80000000 | kPidFd;
+// Flags of a new process that are the kernel's business alone.
+constexpr uint64_t kNamespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
+constexpr uint64_t kPassedOn = kNamespaces | CLONE_FS | CLONE_PARENT | CLONE_SYSVSEM | CLONE_IO | CLONE_PIDFD;
 
 void store_tid(uint64_t address, uint32_t tid) {
   if (address) friday_copy_out((void*)address, &tid, 4);
 }
 
 CloneRequest request_of(const CallFrame* frame) {
-  if (frame->rax == 58) return {kVm | kVfork | 17 /* SIGCHLD */, 0, 0, 0, 0};
-  if (frame->rax == 57) return {17, 0, 0, 0, 0};
+  if (frame->rax == sys::vfork) return {CLONE_VM | CLONE_VFORK | SIGCHLD, 0, 0, 0, 0};
+  if (frame->rax == sys::fork) return {SIGCHLD, 0, 0, 0, 0};
   return {frame->rdi, frame->rsi, frame->rdx, frame->r10, frame->r8};
 }
 
@@ -57,11 +61,11 @@ long new_thread(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   if (!child) {
     if (event) replay_fail("there is no room for a thread", number);
     give_back_number(number);
-    return thread_refused(frame, area, entry, -11 /* EAGAIN */);
+    return thread_refused(frame, area, entry, -EAGAIN);
   }
   child->signal_mask = area->signal_mask;
   child->altstack[1] = 2;  // SS_DISABLE
-  child->clear_tid = !plain && c.flags & kChildClearTid ? c.child_tid : 0;
+  child->clear_tid = !plain && c.flags & CLONE_CHILD_CLEARTID ? c.child_tid : 0;
   CallFrame* start = (CallFrame*)(child->stack_top - sizeof(CallFrame) - 8);
   *start = *frame;
   start->rax = 0;
@@ -71,21 +75,21 @@ long new_thread(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   child->alive = 1;
   __atomic_fetch_add(&live_threads, 1, __ATOMIC_SEQ_CST);
   // At replay there are no descriptors.
-  const uint64_t own = plain ? 0 : kParentSetTid | kChildClearTid | kChildSetTid | (event ? kPidFd : 0);
-  const bool tells = plain || (c.flags & ~own & kPidFd);
+  const uint64_t own = plain ? 0 : CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID | (event ? CLONE_PIDFD : 0);
+  const bool tells = plain || (c.flags & ~own & CLONE_PIDFD);
   long tid = friday_clone((long)(c.flags & ~own), start, child, tells ? (long)c.parent_tid : 0, plain ? (long)c.child_tid : 0, (long)c.tls);
   if (failed(tid)) {
     child->alive = 0;
     __atomic_fetch_sub(&live_threads, 1, __ATOMIC_SEQ_CST);
     if (event) replay_fail("a thread could not be created", tid);
-    if (give_back_number(number)) native(11, child, kAreaSize), limits_count(-(long)kAreaSize);
+    if (give_back_number(number)) native(sys::munmap, child, kAreaSize), limits_count(-(long)kAreaSize);
     return thread_refused(frame, area, entry, tid);
   }
   long result = event ? event->result : tid;
   if (plain) return tid;
   child->tid = (uint32_t)result;
-  if (c.flags & kParentSetTid) store_tid(c.parent_tid, child->tid);
-  if (c.flags & kChildSetTid) store_tid(c.child_tid, child->tid);
+  if (c.flags & CLONE_PARENT_SETTID) store_tid(c.parent_tid, child->tid);
+  if (c.flags & CLONE_CHILD_SETTID) store_tid(c.child_tid, child->tid);
   if (event) {
     replay_apply(event);
     replay_consume(event);
@@ -93,7 +97,7 @@ long new_thread(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
     EventWriter writer(kCall, area, (uint16_t)frame->rax, arguments_of(frame), call_info(frame->rax).arity);
     ChildPart part = {number, child->tid, {}};
     writer.part(kChild, &part, sizeof part);
-    if (c.flags & kPidFd) writer.memory((void*)c.parent_tid, 4);
+    if (c.flags & CLONE_PIDFD) writer.memory((void*)c.parent_tid, 4);
     writer.commit(result, 0, entry, ticks_now());
   }
   return result;
@@ -108,7 +112,7 @@ void become_only_thread(ThreadArea* area) {
     area->borrowed = 0;
     own_socket() = socket;
   }
-  area->kernel_tid = (uint32_t)native(186);
+  area->kernel_tid = (uint32_t)native(sys::gettid);
   area->look_timer = 0;
   area->loops_next = 0;
   loops_let(area, 0);
@@ -118,9 +122,9 @@ void become_only_thread(ThreadArea* area) {
 
 // Out of the way of descriptors that the program is about to get: it may expect the lowest number that is free.
 void move_up(int* fd) {
-  const long high = native(72, *fd, 0 /* F_DUPFD */, own_socket() + 1);
+  const long high = native(sys::fcntl, *fd, F_DUPFD, own_socket() + 1);
   if (failed(high)) return;
-  native(3, *fd);
+  native(sys::close, *fd);
   *fd = (int)high;
 }
 
@@ -129,29 +133,29 @@ long fork_recording(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   ForkReply reply = {};
   int trace_fd = -1, socket_fd = -1;
   const bool follow = collector_fork(&reply, &trace_fd, &socket_fd);
-  if (follow && c.flags & kPidFd) move_up(&trace_fd), move_up(&socket_fd);
+  if (follow && c.flags & CLONE_PIDFD) move_up(&trace_fd), move_up(&socket_fd);
   // The child may be gone at once, and its exit signal may kill this process: not before the fork stands in the trace.
   const uint64_t everything = ~0ull;
-  native(14, 2 /* SIG_SETMASK */, &everything, 0, 8);
-  long pid = native(56, c.flags & (kPassedOn | 0xff), 0, c.flags & kPidFd ? c.parent_tid : 0, 0, 0);
+  native(sys::rt_sigprocmask, SIG_SETMASK, &everything, 0, 8);
+  long pid = native(sys::clone, c.flags & (kPassedOn | 0xff), 0, c.flags & CLONE_PIDFD ? c.parent_tid : 0, 0, 0);
   if (pid == 0) {
     thread_arm(area);
     become_only_thread(area);
     area->pending_head = area->pending_tail;  // its parent's
     held_forget(area);
     signals_apply_mask(area);
-    area->tid = (uint32_t)native(39);
+    area->tid = (uint32_t)native(sys::getpid);
     trace_detach();
     if (!follow || !trace_attach(trace_fd)) {
       control.mode = kModePassThrough;
       group_forget();
       if (follow) collector_send(kNotice, 0, 0, "a child process had no address space left for its trace, and may lack it for itself: the limit (ulimit -v) counts what Friday maps, too");
       // It is the parent's: a program executed from here must not speak for it.
-      native(3, own_socket());
+      native(sys::close, own_socket());
       own_socket() = -1;
     } else if (group_forked()) {
       collector_adopt(socket_fd);
-      native(3, trace_fd);
+      native(sys::close, trace_fd);
       trace_header()->pid = area->tid;
       trace_header()->running = kComputing;
       collector_send(kForked, 0, (int)area->tid, nullptr);
@@ -164,22 +168,22 @@ long fork_recording(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
       uint64_t now = ticks_now();
       writer.commit((long)area->tid, 0, now, now);
     }
-    if (c.flags & kChildSetTid) store_tid(c.child_tid, area->tid);
-    if (c.flags & kChildClearTid) area->clear_tid = c.child_tid;
+    if (c.flags & CLONE_CHILD_SETTID) store_tid(c.child_tid, area->tid);
+    if (c.flags & CLONE_CHILD_CLEARTID) area->clear_tid = c.child_tid;
     if (c.stack) frame->rsp = c.stack;
     return 0;
   }
   if (follow) {
-    native(3, trace_fd);
-    native(3, socket_fd);
+    native(sys::close, trace_fd);
+    native(sys::close, socket_fd);
   }
-  if (!failed(pid) && (c.flags & kParentSetTid)) store_tid(c.parent_tid, (uint32_t)pid);
+  if (!failed(pid) && (c.flags & CLONE_PARENT_SETTID)) store_tid(c.parent_tid, (uint32_t)pid);
   EventWriter writer(kCall, area, (uint16_t)frame->rax, arguments_of(frame), call_info(frame->rax).arity);
   if (!failed(pid)) {
     ChildPart part = {0, (uint32_t)pid, {}};
     memcpy(part.node_uuid, reply.node_uuid, sizeof part.node_uuid);
     writer.part(kChild, &part, sizeof part);
-    if (c.flags & kPidFd) writer.memory((void*)c.parent_tid, 4);
+    if (c.flags & CLONE_PIDFD) writer.memory((void*)c.parent_tid, 4);
   }
   writer.commit(pid, 0, entry, ticks_now());
   signals_rest(area);
@@ -198,15 +202,15 @@ long fork_replaying(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   // The parent is done with the event before the child exists, so that both see the same shim state up to here. But what it is told
   // in memory, of the child, the child was not.
   uint32_t untold = 0;
-  const bool told = c.flags & (kParentSetTid | kPidFd) && probed([&] { untold = *(const uint32_t*)c.parent_tid; });
+  const bool told = c.flags & (CLONE_PARENT_SETTID | CLONE_PIDFD) && probed([&] { untold = *(const uint32_t*)c.parent_tid; });
   replay_apply(event);
-  if (c.flags & kParentSetTid) store_tid(c.parent_tid, (uint32_t)result);
+  if (c.flags & CLONE_PARENT_SETTID) store_tid(c.parent_tid, (uint32_t)result);
   // The parent may have been killed behind this event: it makes the child all the same.
   const uint32_t cut = control.cut;
   control.cut = 0;
   replay_consume(event);
   // Whatever signal shall tell of the child's end: the kernel reports only a clone(2) with SIGCHLD as a fork to the core.
-  long pid = native(56, 17 /* SIGCHLD */, 0, 0, 0, 0);
+  long pid = native(sys::clone, SIGCHLD, 0, 0, 0, 0);
   if (failed(pid)) replay_fail("a process could not be forked", pid);
   if (pid) {
     control.cut = cut;
@@ -229,8 +233,8 @@ long fork_replaying(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   if (event->header.type != kThreadStart) diverge(event, kDivergedType, 0, event->header.type, kThreadStart, frame, area, kThreadStart);
   area->tid = (uint32_t)event->result;
   replay_consume(event);
-  if (c.flags & kChildSetTid) store_tid(c.child_tid, area->tid);
-  if (c.flags & kChildClearTid) area->clear_tid = c.child_tid;
+  if (c.flags & CLONE_CHILD_SETTID) store_tid(c.child_tid, area->tid);
+  if (c.flags & CLONE_CHILD_CLEARTID) area->clear_tid = c.child_tid;
   if (c.stack) frame->rsp = c.stack;
   return 0;
 }
@@ -253,14 +257,14 @@ void process_seals(ThreadArea* area) {
   loops_let(area, 0);
   instructions_give_back();
   if (!catch_all_only && live_threads == 1) dispatch_blocks = 0;
-  if (area->clear_tid) native(218, area->clear_tid);
+  if (area->clear_tid) native(sys::set_tid_address, area->clear_tid);
   area->clear_tid = area->robust_list = 0;
 }
 
 ThreadArea* area_create(uint32_t number) {
   ThreadArea* area = area_of(number);
   limits_count(kAreaSize);
-  long place = native(9, area, kAreaSize, 3, 0x100022 /* PRIVATE|ANONYMOUS|FIXED_NOREPLACE */, -1, 0);
+  long place = native(sys::mmap, area, kAreaSize, 3, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   if (place != (long)area) {
     limits_count(-(long)kAreaSize);
     return nullptr;
@@ -273,11 +277,11 @@ ThreadArea* area_create(uint32_t number) {
 }
 
 void thread_arm(ThreadArea* area) {
-  native(158, 0x1001 /* ARCH_SET_GS */, area);
+  native(sys::arch_prctl, ARCH_SET_GS, area);
   uint64_t signal_stack[3] = {(uint64_t)area + kSignalStackAt, 0, kSignalStackSize};
-  native(131, signal_stack, 0);
-  native(157, 59 /* PR_SET_SYSCALL_USER_DISPATCH */, 1, control.text_low, control.text_high - control.text_low, &dispatch_blocks);
-  area->kernel_tid = (uint32_t)native(186);
+  native(sys::sigaltstack, signal_stack, 0);
+  native(sys::prctl, PR_SET_SYSCALL_USER_DISPATCH, 1, control.text_low, control.text_high - control.text_low, &dispatch_blocks);
+  area->kernel_tid = (uint32_t)native(sys::gettid);
 }
 
 extern "C" void friday_thread_main(ThreadArea* area) {
@@ -294,7 +298,7 @@ extern "C" void friday_thread_main(ThreadArea* area) {
   } else {
     token_acquire(area);
     if (control.mode == kModeRecord) {
-      EventWriter writer(kThreadStart, area, 56, nullptr, 0);
+      EventWriter writer(kThreadStart, area, sys::clone, nullptr, 0);
       uint64_t now = ticks_now();
       writer.commit((long)area->tid, 0, now, now);
     }
@@ -305,16 +309,16 @@ extern "C" void friday_thread_main(ThreadArea* area) {
 
 long do_clone(CallFrame* frame, ThreadArea* area) {
   CloneRequest c = request_of(frame);
-  if (area->native) return -38;  // a debugger's call in a replayed node makes no processes
-  if (c.flags & kThread) return new_thread(frame, area, c);
+  if (area->native) return -ENOSYS;  // a debugger's call in a replayed node makes no processes
+  if (c.flags & CLONE_THREAD) return new_thread(frame, area, c);
   if (control.mode != kModeReplay) signals_expect_exit((int)(c.flags & 0xff));
   if (is_vfork(c) && !area->borrowed) return do_vfork(frame, area, c);
   // A process whose memory or descriptors are another's at the same time cannot be told apart from it in a trace.
-  if (control.mode == kModeRecord && c.flags & (kVm | kFiles) && !area->borrowed) end_at_call(frame);
-  if (control.mode == kModePassThrough && c.flags & kVm && !area->borrowed) return new_thread(frame, area, c);
+  if (control.mode == kModeRecord && c.flags & (CLONE_VM | CLONE_FILES) && !area->borrowed) end_at_call(frame);
+  if (control.mode == kModePassThrough && c.flags & CLONE_VM && !area->borrowed) return new_thread(frame, area, c);
   if (control.mode == kModeReplay) return fork_replaying(frame, area, c);
   if (control.mode == kModeRecord) return fork_recording(frame, area, c);
-  long pid = native(56, c.flags & ~(kVm | kVfork), c.stack ? 0 : 0, c.parent_tid, c.child_tid, 0);
+  long pid = native(sys::clone, c.flags & ~(CLONE_VM | CLONE_VFORK), c.stack ? 0 : 0, c.parent_tid, c.child_tid, 0);
   if (pid == 0) {
     thread_arm(area);
     become_only_thread(area);
@@ -327,20 +331,20 @@ void do_thread_exit(CallFrame* frame, ThreadArea* area) {
   if (area->borrowed) return end_vfork_child(frame, area);
   const bool replay = control.mode == kModeReplay;
   if (replay) {
-    EventRecord* event = replay_expect(frame, area, kThreadExit, 60);
+    EventRecord* event = replay_expect(frame, area, kThreadExit, sys::exit);
     robust_thread_ends(area);
     if (area->clear_tid) store_tid(area->clear_tid, 0);
     replay_consume(event);
   } else {
     robust_thread_ends(area);
     // Its memory may serve another thread when the kernel would look.
-    if (area->robust_list && !sealed) native(273, 0, 24);
+    if (area->robust_list && !sealed) native(sys::set_robust_list, 0, 24);
     if (area->clear_tid) {
       store_tid(area->clear_tid, 0);
-      native(202, area->clear_tid, 1 /* FUTEX_WAKE */, 0x7fffffff, 0, 0, 0);
+      native(sys::futex, area->clear_tid, FUTEX_WAKE, 0x7fffffff, 0, 0, 0);
     }
     if (control.mode == kModeRecord) {
-      EventWriter writer(kThreadExit, area, 60, arguments_of(frame), 1);
+      EventWriter writer(kThreadExit, area, sys::exit, arguments_of(frame), 1);
       uint64_t now = ticks_now();
       writer.commit(0, 0, now, now);
     }
@@ -354,10 +358,10 @@ void do_thread_exit(CallFrame* frame, ThreadArea* area) {
   } else if (!sealed) {
     token_leave(area);
   }
-  if (sealed) native(60, frame->rdi);
+  if (sealed) native(sys::exit, frame->rdi);
   // Its stacks go with it, by code that needs none; nothing may be delivered on them any more.
   const uint64_t everything = ~0ull, code = frame->rdi;
-  native(14, 0, &everything, 0, 8);
+  native(sys::rt_sigprocmask, 0, &everything, 0, 8);
   if (!replay) signals_hand_on(area);
   limits_count(-(long)(kAreaSize - kAreaKept));
   friday_exit_thread((uint64_t)area + kAreaKept, kAreaSize - kAreaKept, code);
@@ -372,13 +376,13 @@ static void each_thread_ends() {
 void do_exit_group(CallFrame* frame, ThreadArea* area) {
   if (area->borrowed) return end_vfork_child(frame, area);
   if (control.mode == kModeReplay) {
-    EventRecord* event = replay_expect(frame, area, kCall, 231);
+    EventRecord* event = replay_expect(frame, area, kCall, sys::exit_group);
     each_thread_ends();
     replay_consume(event);
     for (;;) trap(kTrapExit, (int)frame->rdi);
   }
   if (control.mode == kModeRecord) {
-    EventWriter writer(kCall, area, 231, arguments_of(frame), 1);
+    EventWriter writer(kCall, area, sys::exit_group, arguments_of(frame), 1);
     state_final(writer, frame, area);
     each_thread_ends();
     uint64_t now = ticks_now();
@@ -386,7 +390,7 @@ void do_exit_group(CallFrame* frame, ThreadArea* area) {
     trace_end(kEndExit, (int)frame->rdi, nullptr);
     group_leave();
   }
-  native(231, frame->rdi);
+  native(sys::exit_group, frame->rdi);
 }
 
 }  // namespace friday::shim

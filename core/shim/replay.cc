@@ -18,7 +18,7 @@ void publish(uint64_t done) {
   Progress& mine = shared->progress[control.node_slot];
   __atomic_store_n(&mine.done, done, __ATOMIC_RELEASE);
   __atomic_fetch_add(&mine.futex, 1, __ATOMIC_SEQ_CST);
-  if (__atomic_load_n(&mine.waiters, __ATOMIC_SEQ_CST)) native(202, &mine.futex, 1 /* FUTEX_WAKE */, 0x7fffffff);
+  if (__atomic_load_n(&mine.waiters, __ATOMIC_SEQ_CST)) native(sys::futex, &mine.futex, FUTEX_WAKE, 0x7fffffff);
 }
 
 void wait_for(const Gate& gate) {
@@ -27,7 +27,7 @@ void wait_for(const Gate& gate) {
     __atomic_fetch_add(&other.waiters, 1, __ATOMIC_SEQ_CST);
     uint32_t seen = __atomic_load_n(&other.futex, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&other.done, __ATOMIC_ACQUIRE) < gate.done)
-      native(202, &other.futex, 0 /* FUTEX_WAIT */, seen, 0, 0, 0);
+      native(sys::futex, &other.futex, FUTEX_WAIT, seen, 0, 0, 0);
     __atomic_fetch_sub(&other.waiters, 1, __ATOMIC_SEQ_CST);
   }
 }
@@ -176,12 +176,12 @@ void replay_hand_over() {
     diverge(next, kDivergedAbsent, 0, next->header.thread, me()->number, me()->frame, me(), me()->in_call ? kRelease : kThreadExit);
   control.turn = next->header.thread;
   __atomic_store_n(&area->go, 1, __ATOMIC_RELEASE);
-  if (area != me()) native(202, &area->go, 129 /* FUTEX_WAKE_PRIVATE */, 1);
+  if (area != me()) native(sys::futex, &area->go, FUTEX_WAKE_PRIVATE, 1);
 }
 
 void replay_wait(ThreadArea* area) {
   while (control.turn != area->number || !__atomic_load_n(&area->go, __ATOMIC_ACQUIRE))
-    native(202, &area->go, 128 /* FUTEX_WAIT_PRIVATE */, 0, 0, 0, 0);
+    native(sys::futex, &area->go, FUTEX_WAIT_PRIVATE, 0, 0, 0, 0);
 }
 
 // The program's way to its first event belongs to the turn of that event: what it does there is done at its time too.
@@ -263,7 +263,7 @@ long replay_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
     const bool restart = event->header.flags & kFlagRestarted;
     replay_apply(event);
     shared_replay_changes(event, frame);
-    if ((call == 135 || call == 160 || call == 302) && !failed(result)) replay_setting(frame, area);
+    if ((call == sys::personality || call == sys::setrlimit || call == sys::prlimit64) && !failed(result)) replay_setting(frame, area);
     replay_consume(event);
     const bool signal = replay_signal_follows(area);
     if (restart) {
@@ -273,7 +273,7 @@ long replay_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
       }
       continue;
     }
-    if (signal && result == -4) signals_note_mask(frame, area);
+    if (signal && result == -EINTR) signals_note_mask(frame, area);
     frame->rax = (uint64_t)result;
     if (signal) signals_deliver(frame, area, Moment::after_call);
     return result;

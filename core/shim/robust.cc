@@ -18,7 +18,6 @@ using namespace format;
 
 namespace {
 
-constexpr uint32_t kWaiters = 0x80000000, kOwnerDied = 0x40000000, kOwner = 0x3fffffff;
 constexpr int kLongest = 2048;  // entries of a list that the kernel looks at
 
 struct RobustList {
@@ -55,11 +54,11 @@ void give_back(const ThreadArea* area, uint32_t* word, bool pending) {
   const uint32_t value = *word;
   const bool wakes = control.mode != kModeReplay;
   // It may have been woken for a mutex and have ended before it took it: somebody else is to have it.
-  if (pending && !(value & kOwner) && wakes) native(202, word, 1 /* FUTEX_WAKE */, 1, 0, 0, 0);
-  if ((value & kOwner) != area->tid) return;
-  const uint32_t now = (value & kWaiters) | kOwnerDied;
+  if (pending && !(value & FUTEX_TID_MASK) && wakes) native(sys::futex, word, FUTEX_WAKE, 1, 0, 0, 0);
+  if ((value & FUTEX_TID_MASK) != area->tid) return;
+  const uint32_t now = (value & FUTEX_WAITERS) | FUTEX_OWNER_DIED;
   friday_copy_out(word, &now, 4);
-  if ((value & kWaiters) && wakes) native(202, word, 1, 1, 0, 0, 0);
+  if ((value & FUTEX_WAITERS) && wakes) native(sys::futex, word, 1, 1, 0, 0, 0);
 }
 
 // ---- Where words are: by the file that is mapped there, as different processes may have it at different addresses
@@ -139,7 +138,7 @@ void robust_publish(ThreadArea* area) {
   uint64_t words[8];
   unsigned count = 0;
   each_word(area, [&](uint32_t* word, bool) {
-    if (count < sizeof words / sizeof *words && (*word & kOwner) == area->tid) words[count++] = (uint64_t)word;
+    if (count < sizeof words / sizeof *words && (*word & FUTEX_TID_MASK) == area->tid) words[count++] = (uint64_t)word;
   });
   if (!count && !area->held_words) return;
   for (uint32_t i = 0; i < tokens->held_top && area->held_words; i++) {
@@ -164,19 +163,19 @@ void robust_look(Look when) {
     if (!owner || held.member == group_member()) continue;
     const uint64_t address = address_of(held.device, held.inode, held.offset);
     uint32_t value = owner;
-    if (!address || !probed([&] { value = *(const volatile uint32_t*)address; }) || (value & kOwner) == owner) continue;
-    const bool untouched = (value & kOwnerDied) && !(value & kOwner);
+    if (!address || !probed([&] { value = *(const volatile uint32_t*)address; }) || (value & FUTEX_TID_MASK) == owner) continue;
+    const bool untouched = (value & FUTEX_OWNER_DIED) && !(value & FUTEX_TID_MASK);
     if (untouched && when != Look::at_event) continue;  // this process may never get to another event; somebody's will tell
     // What is otherwise when a turn begins was done by one that was killed before it let others run.
     if (untouched || when == Look::turn_begins) note_change(address, value, 0);
-    else note_change(address, (value & kWaiters) | kOwnerDied, kOwnerDiedBefore);
+    else note_change(address, (value & FUTEX_WAITERS) | FUTEX_OWNER_DIED, kOwnerDiedBefore);
     drop(held);
   }
 }
 
 void robust_woken(uint64_t address) {
   uint32_t value = 0;
-  if (!probed([&] { value = *(const volatile uint32_t*)address; }) || !(value & kOwnerDied) || (value & kOwner)) return;
+  if (!probed([&] { value = *(const volatile uint32_t*)address; }) || !(value & FUTEX_OWNER_DIED) || (value & FUTEX_TID_MASK)) return;
   robust_look(Look::at_event);
   for (unsigned n = 0; n < change_count; n++)
     if (changes[n].address == address) return;
@@ -200,9 +199,9 @@ static void forget(uint64_t address, uint64_t length) {
 void robust_mapping_call(const CallFrame* frame) {
   const uint64_t* a = arguments_of(frame);
   switch (frame->rax) {
-    case 9: case 11: return forget(a[0], a[1]);  // mmap, munmap
-    case 25: forget(a[0], a[1]); return forget(a[4], a[2]);  // mremap
-    case 30: case 67: return forget(1, ~0ull);  // shmat, shmdt
+    case sys::mmap: case sys::munmap: return forget(a[0], a[1]);
+    case sys::mremap: forget(a[0], a[1]); return forget(a[4], a[2]);
+    case sys::shmat: case sys::shmdt: return forget(1, ~0ull);
   }
 }
 

@@ -9,7 +9,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <asm/errno.h>
+#include <linux/futex.h>
+
 #include "core/shim/call_flags.h"
+#include "core/shim/call_numbers.h"
 #include "core/shim/shim_abi.h"
 
 extern "C" {
@@ -136,6 +140,12 @@ inline const CallInfo& call_info(uint64_t number) { return call_storage.calls[nu
 
 uint64_t hash_bytes(const void* data, size_t size, uint64_t seed);
 uint32_t record_checksum(const void* record, size_t size, uint64_t offset);
+
+inline constexpr uint64_t kFutexCommand = 127;  // of a futex(2)'s operation, without FUTEX_PRIVATE_FLAG and FUTEX_CLOCK_REALTIME
+inline bool futex_waits(const uint64_t* arguments) {
+  const uint64_t command = arguments[1] & kFutexCommand;
+  return command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET;
+}
 
 // ---- trace.cc: the log, written or read
 struct EventWriter {
@@ -530,7 +540,7 @@ long held_call(ThreadArea* area, CallFrame* frame);             // a call that m
 // signal that it ignores, is not seen.
 inline bool concerns_held(uint64_t call) {
   switch (call) {
-    case 128: case 129: case 282: case 289: case 297: case 424: return true;  // rt_sigtimedwait, rt_[tg]sigqueueinfo, signalfd, pidfd_send_signal
+    case sys::rt_sigtimedwait: case sys::rt_sigqueueinfo: case sys::signalfd: case sys::signalfd4: case sys::rt_tgsigqueueinfo: case sys::pidfd_send_signal: return true;
     default: return false;
   }
 }
@@ -540,7 +550,7 @@ inline long unless_poked(ThreadArea* area, Make&& make) {
   for (;;) {
     area->poked = 0;
     const long result = make();
-    if (result != -4 && result != kNotMade) return result;
+    if (result != -EINTR && result != kNotMade) return result;
     if (!__atomic_exchange_n(&area->poked, 0, __ATOMIC_RELAXED) || signals_pending(area)) return result;
   }
 }

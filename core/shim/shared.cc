@@ -3,6 +3,14 @@
 // those that run one at a time (token_group.cc). At replay each such thing is a file in memory of the core's, as long as the thing, which
 // all nodes map: stores of one are seen by the others, what lies behind its end faults, and nothing of the user's is touched. What
 // calls change in a mapped file is changed in that one.
+#include <linux/falloc.h>
+#include <linux/fcntl.h>
+#include <linux/fs.h>
+#include <linux/magic.h>
+#include <linux/memfd.h>
+#include <linux/mman.h>
+#include <linux/shm.h>
+
 #include "core/shim/runtime.h"
 
 namespace friday::shim {
@@ -11,18 +19,17 @@ using namespace format;
 
 namespace {
 
-constexpr uint64_t kTypeMask = 0xf, kShared = 1, kSharedValidate = 3, kAnonymous = 0x20;
 constexpr uint64_t kPiece = 1 << 20;  // of contents, in one record
 
 bool in_memory_only(int fd) {
   uint64_t about[15] = {};  // struct statfs
-  if (failed(native(138, fd, about))) return false;
-  return about[0] == 0x01021994 /* TMPFS_MAGIC */ || about[0] == 0x958458f6 /* HUGETLBFS_MAGIC */;
+  if (failed(native(sys::fstatfs, fd, about))) return false;
+  return about[0] == TMPFS_MAGIC || about[0] == HUGETLBFS_MAGIC;
 }
 
 uint64_t size_of(uint64_t fd) {
   FileStat st = {};
-  native(5, fd, &st);
+  native(sys::fstat, fd, &st);
   return (uint64_t)st.size;
 }
 
@@ -46,26 +53,26 @@ void write_pages(uint64_t object, uint64_t offset, uint64_t length, Read&& read)
 // What a file holds within [from, to), its holes left out. False: it cannot be read.
 bool write_file(uint64_t object, int fd, uint64_t from, uint64_t to) {
   // A description of its own: looking for data moves the position.
-  const long own = native(2, DescriptorLink(fd).text, 0x80000 /* O_RDONLY|O_CLOEXEC */, 0);
+  const long own = native(sys::open, DescriptorLink(fd).text, O_RDONLY | O_CLOEXEC, 0);
   if (failed(own)) {
-    const long flags = native(72, fd, 3 /* F_GETFL */, 0);
-    if (failed(flags) || (flags & 3) == 1 /* O_WRONLY */) return false;
+    const long flags = native(sys::fcntl, fd, F_GETFL, 0);
+    if (failed(flags) || (flags & 3) == O_WRONLY) return false;
   }
   while (from < to) {
-    long data = failed(own) ? (long)from : native(8, own, from, 3 /* SEEK_DATA */);
+    long data = failed(own) ? (long)from : native(sys::lseek, own, from, SEEK_DATA);
     if (failed(data) || (uint64_t)data >= to) break;
-    long hole = failed(own) ? (long)to : native(8, own, data, 4 /* SEEK_HOLE */);
+    long hole = failed(own) ? (long)to : native(sys::lseek, own, data, SEEK_HOLE);
     const uint64_t begin = (uint64_t)data, end = failed(hole) ? to : min((uint64_t)hole, to);
     write_pages(object, begin, end - begin, [&](char* place, uint64_t offset, uint64_t bytes) {
       for (uint64_t got = 0; got < bytes;) {
-        const long more = native(17, failed(own) ? fd : own, place + got, bytes - got, offset + got);
+        const long more = native(sys::pread64, failed(own) ? fd : own, place + got, bytes - got, offset + got);
         if (more <= 0) break;
         got += (uint64_t)more;
       }
     });
     from = end;
   }
-  if (!failed(own)) native(3, own);
+  if (!failed(own)) native(sys::close, own);
   return true;
 }
 
@@ -74,7 +81,7 @@ void write_memory(uint64_t object, uint64_t offset, uint64_t address, uint64_t l
   uint8_t resident[256];
   for (uint64_t at = 0; at < length; at += sizeof resident * 4096) {
     const uint64_t pages = min<uint64_t>(length - at, sizeof resident * 4096) / 4096;
-    if (failed(native(27 /* mincore */, address + at, pages * 4096, resident))) memset(resident, 1, sizeof resident);
+    if (failed(native(sys::mincore, address + at, pages * 4096, resident))) memset(resident, 1, sizeof resident);
     for (uint64_t n = 0, run; n < pages; n += run) {
       for (run = 1; n + run < pages && (resident[n + run] & 1) == (resident[n] & 1); run++) {}
       if (!(resident[n] & 1)) continue;
@@ -91,7 +98,7 @@ int open_object(uint64_t object) {
     control.object = object;
     trap(kTrapObject, 0);
   }
-  const long fd = native(2, control.shared, 0x80002 /* O_RDWR|O_CLOEXEC */, 0);
+  const long fd = native(sys::open, control.shared, O_RDWR | O_CLOEXEC, 0);
   if (failed(fd)) replay_fail("the memory that nodes share cannot be opened", fd);
   return (int)fd;
 }
@@ -101,7 +108,7 @@ void must(bool done, const char* what) {
 }
 
 void fill(int fd, uint64_t offset, const char* data, uint64_t bytes) {
-  must(native(18 /* pwrite64 */, fd, data, bytes, offset) == (long)bytes, "shared memory cannot be filled");
+  must(native(sys::pwrite64, fd, data, bytes, offset) == (long)bytes, "shared memory cannot be filled");
 }
 
 // Contents that stand before the event, of one object; none behind `end`.
@@ -111,7 +118,7 @@ void fill_pages(int fd, uint64_t object, uint64_t end = ~0ull) {
     if (pages->object == object && pages->offset < end) fill(fd, pages->offset, (const char*)(pages + 1), min(pages->bytes, end - pages->offset));
 }
 
-void set_size(int fd, uint64_t bytes) { must(!failed(native(77 /* ftruncate */, fd, bytes)), "shared memory cannot have its size"); }
+void set_size(int fd, uint64_t bytes) { must(!failed(native(sys::ftruncate, fd, bytes)), "shared memory cannot have its size"); }
 
 // Calls see(address, length) for what is left of the System V segment attached at `address`: a program may have unmapped parts of it. Only
 // the kernel knows how long it was.
@@ -141,12 +148,12 @@ void end_without_room() {
 }  // namespace
 
 bool shared_wanted(const uint64_t* a, const FileStat& st) {
-  const uint64_t type = a[3] & kTypeMask;
-  if (type != kShared && type != kSharedValidate) return false;
-  if (a[3] & kAnonymous || is_zero_device(st)) return true;
+  const uint64_t type = a[3] & MAP_TYPE;
+  if (type != MAP_SHARED && type != MAP_SHARED_VALIDATE) return false;
+  if (a[3] & MAP_ANONYMOUS || is_zero_device(st)) return true;
   if (!is_regular(st)) return false;
   // A file that is only read from, and that nobody else can be expected to change by a mapping, is as good as private.
-  const bool writable = (native(72, a[4], 3 /* F_GETFL */, 0) & 3) == 2 /* O_RDWR */;
+  const bool writable = (native(sys::fcntl, a[4], F_GETFL, 0) & 3) == O_RDWR;
   return writable || (a[2] & 2) || in_memory_only((int)a[4]) || group_object(st.device, st.inode);
 }
 
@@ -184,13 +191,13 @@ const SharedMapPart* shared_part(const EventRecord* event) {
 }
 
 long shared_replay_map(const SharedMapPart* part, uint64_t length, uint64_t protection, bool fixed) {
-  const int fd = part->flags & kInherited ? (int)native(319 /* memfd_create */, "friday-shared", 1 /* MFD_CLOEXEC */) : open_object(part->object);
+  const int fd = part->flags & kInherited ? (int)native(sys::memfd_create, "friday-shared", MFD_CLOEXEC) : open_object(part->object);
   if (fd < 0) replay_fail("a file in memory cannot be made", fd);
   if (part->flags & kObjectIsNew) set_size(fd, 0);
   set_size(fd, part->size);
   fill_pages(fd, part->object);
-  const long got = native(9, part->address, length, protection, kShared | (fixed ? 0x10 : 0x100000), fd, part->offset);
-  native(3, fd);
+  const long got = native(sys::mmap, part->address, length, protection, MAP_SHARED | (fixed ? 0x10 : 0x100000), fd, part->offset);
+  native(sys::close, fd);
   trap(kTrapShared, 1);
   return got;
 }
@@ -205,7 +212,7 @@ bool shared_record_growth(uint64_t address, uint64_t length, SharedMapPart* part
   uint64_t there = 0;  // what lies behind the file's end cannot be read
   write_pages(object, offset, length, [&](char* place, uint64_t at, uint64_t bytes) {
     const uint64_t to[2] = {(uint64_t)place, bytes}, from[2] = {address + (at - offset), bytes};
-    const long got = native(310 /* process_vm_readv */, native(39), to, 1, from, 1, 0);
+    const long got = native(sys::process_vm_readv, native(sys::getpid), to, 1, from, 1, 0);
     if (got > 0) there = at - offset + (uint64_t)got;
   });
   *part = {object, offset, length, address, there ? offset + there : 0, 0, 0};
@@ -216,7 +223,7 @@ void shared_replay_growth(const SharedMapPart* part) {
   const int fd = open_object(part->object);
   if (size_of((uint64_t)fd) < part->size) set_size(fd, part->size);
   fill_pages(fd, part->object, part->size);
-  native(3, fd);
+  native(sys::close, fd);
   trap(kTrapShared, 1);
 }
 
@@ -225,22 +232,22 @@ void shared_replay_growth(const SharedMapPart* part) {
 long do_shmat(CallFrame* frame, ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
   if (control.mode == kModeReplay) {
-    EventRecord* event = replay_expect(frame, area, kCall, 30);
+    EventRecord* event = replay_expect(frame, area, kCall, sys::shmat);
     const long result = event->result;
     if (const SharedMapPart* part = shared_part(event)) {
-      const uint64_t protection = (a[2] & 010000 /* SHM_RDONLY */ ? 1 : 3) | (a[2] & 0100000 /* SHM_EXEC */ ? 4 : 0);
-      const long got = shared_replay_map(part, part->length, protection, a[2] & 040000 /* SHM_REMAP */);
+      const uint64_t protection = (a[2] & SHM_RDONLY ? 1 : 3) | (a[2] & SHM_EXEC ? 4 : 0);
+      const long got = shared_replay_map(part, part->length, protection, a[2] & SHM_REMAP);
       replay_same(event, (uint64_t)result, (uint64_t)got, frame, area);
     }
     replay_consume(event);
     return result;
   }
   const uint64_t entry = ticks_now();
-  const long result = is_fridays(a[1], 1) ? -22 /* EINVAL */ : native(30, a[0], a[1], a[2]);
+  const long result = is_fridays(a[1], 1) ? -EINVAL : native(sys::shmat, a[0], a[1], a[2]);
   SharedMapPart part = {};
   const bool known = !failed(result) && shared_record_map(kSegmentDevice, a[0], -1, 0, (uint64_t)result, segment_length((uint64_t)result), true, &part);
   if (control.mode != kModeRecord) return result;
-  EventWriter writer(kCall, area, 30, a, 3);
+  EventWriter writer(kCall, area, sys::shmat, a, 3);
   writer.event->header.flags |= kFlagNative;
   if (known) writer.part(kSharedMap, &part, sizeof part);
   writer.commit(result, 0, entry, ticks_now());
@@ -250,23 +257,23 @@ long do_shmat(CallFrame* frame, ThreadArea* area) {
 long do_shmdt(CallFrame* frame, ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
   if (control.mode == kModeReplay) {
-    EventRecord* event = replay_expect(frame, area, kCall, 67);
+    EventRecord* event = replay_expect(frame, area, kCall, sys::shmdt);
     const long result = event->result;
     for (unsigned n = 0; const SharedMapPart* part = (const SharedMapPart*)replay_part(event, kSharedMap, n, nullptr); n++) {
       const uint64_t range[6] = {part->address, part->length};
-      native_mapping(11, range);
+      native_mapping(sys::munmap, range);
     }
     replay_consume(event);
     return result;
   }
   const uint64_t entry = ticks_now();
-  EventWriter writer(kCall, area, 67, a, 1);
+  EventWriter writer(kCall, area, sys::shmdt, a, 1);
   writer.event->header.flags |= kFlagNative;
   each_piece(a[0], [&](uint64_t low, uint64_t length) {
     const SharedMapPart part = {0, low - a[0], length, low, 0, kUnmapped, 0};
     writer.part(kSharedMap, &part, sizeof part);
   });
-  const long result = native(67, a[0]);
+  const long result = native(sys::shmdt, a[0]);
   writer.commit(result, 0, entry, ticks_now());
   return result;
 }
@@ -275,40 +282,37 @@ long do_shmdt(CallFrame* frame, ThreadArea* area) {
 
 namespace {
 
-enum : uint64_t { kWrite = 1, kPwrite = 18, kWritev = 20, kSendfile = 40, kTruncate = 76, kFtruncate = 77, kSplice = 275, kFallocate = 285,
-                  kPwritev = 296, kCopyRange = 326, kPwritev2 = 328 };
-
 ChangedFile file_of(const FileStat& st) { return {is_regular(st) ? group_object(st.device, st.inode) : 0, (uint64_t)st.size}; }
 
 ChangedFile file_behind(int fd) {
   FileStat st;
-  return failed(native(5, fd, &st)) ? ChangedFile{} : file_of(st);
+  return failed(native(sys::fstat, fd, &st)) ? ChangedFile{} : file_of(st);
 }
 
 ChangedFile file_at(int directory, uint64_t path) {
   FileStat st;
-  return failed(native(262 /* newfstatat */, directory, path, &st, 0)) ? ChangedFile{} : file_of(st);
+  return failed(native(sys::newfstatat, directory, path, &st, 0)) ? ChangedFile{} : file_of(st);
 }
 
 // An open file whose contents the call changes, -1: none.
 int changed_file(const CallFrame* frame) {
   switch (frame->rax) {
-    case kWrite: case kPwrite: case kWritev: case kPwritev: case kPwritev2: case kFtruncate: case kFallocate: case kSendfile: return (int)frame->rdi;
-    case kSplice: case kCopyRange: return (int)frame->rdx;
+    case sys::write: case sys::pwrite64: case sys::writev: case sys::pwritev: case sys::pwritev2: case sys::ftruncate: case sys::fallocate: case sys::sendfile: return (int)frame->rdi;
+    case sys::splice: case sys::copy_file_range: return (int)frame->rdx;
     default: return -1;
   }
 }
 
-uint64_t position_behind(uint64_t fd) { return (uint64_t)native(8, fd, 0, 1 /* SEEK_CUR */); }
+uint64_t position_behind(uint64_t fd) { return (uint64_t)native(sys::lseek, fd, 0, SEEK_CUR); }
 
 // Where a write of `done` bytes has put them. What appends puts them at the file's end, whatever offset it was given.
 uint64_t written_at(const CallFrame* frame, uint64_t done) {
-  constexpr uint64_t kAppend = 02000, kAppendThis = 0x10, kAppendNot = 0x20;  // O_APPEND, RWF_APPEND, RWF_NOAPPEND
+  constexpr uint64_t kAppendNot = 0x20;  // RWF_NOAPPEND, kernel 6.9
   const uint64_t* a = arguments_of(frame);
-  if (frame->rax == kWrite || frame->rax == kWritev) return position_behind(a[0]) - done;
-  const uint64_t flags = frame->rax == kPwritev2 ? a[5] : 0;
-  if (frame->rax == kPwritev2 && (long)a[3] == -1) return position_behind(a[0]) - done;
-  const bool appends = flags & kAppendThis || (!(flags & kAppendNot) && (uint64_t)native(72, a[0], 3 /* F_GETFL */, 0) & kAppend);
+  if (frame->rax == sys::write || frame->rax == sys::writev) return position_behind(a[0]) - done;
+  const uint64_t flags = frame->rax == sys::pwritev2 ? a[5] : 0;
+  if (frame->rax == sys::pwritev2 && (long)a[3] == -1) return position_behind(a[0]) - done;
+  const bool appends = flags & RWF_APPEND || (!(flags & kAppendNot) && (uint64_t)native(sys::fcntl, a[0], F_GETFL, 0) & O_APPEND);
   return appends ? size_of(a[0]) - done : a[3];
 }
 
@@ -321,17 +325,17 @@ void note_copied(uint32_t object, uint64_t offset, uint64_t length, SharedChange
 }
 
 void note_fallocate(const uint64_t* a, uint32_t object, SharedChanges* changes) {
-  constexpr uint64_t kKeepSize = 1, kPunchHole = 2, kCollapse = 8, kZeroRange = 0x10, kInsert = 0x20, kWriteZeroes = 0x80;  // FALLOC_FL_*
+  constexpr uint64_t kWriteZeroes = 0x80;  // FALLOC_FL_WRITE_ZEROES, kernel 6.17
   const uint64_t mode = a[1], offset = a[2], length = a[3];
-  if (mode & (kCollapse | kInsert)) {  // all that lies behind has moved
+  if (mode & (FALLOC_FL_COLLAPSE_RANGE | FALLOC_FL_INSERT_RANGE)) {  // all that lies behind has moved
     const uint64_t size = size_of(a[0]);
     changes->add(object, offset, size + length - offset, kChangeZero);
     changes->add(object, 0, size, kChangeSize);
     changes->add(object, offset, size - offset, kChangePages);
     return;
   }
-  if (mode & (kPunchHole | kZeroRange | kWriteZeroes)) changes->add(object, offset, length, kChangeZero);
-  if (!(mode & kKeepSize)) changes->add(object, offset, length, kChangeAllocate);
+  if (mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE | kWriteZeroes)) changes->add(object, offset, length, kChangeZero);
+  if (!(mode & FALLOC_FL_KEEP_SIZE)) changes->add(object, offset, length, kChangeAllocate);
 }
 
 // What stood in memory behind the file's end, in its last page, is part of it now: file systems on disks have cleared it, others have not.
@@ -348,12 +352,12 @@ void note_changes(const CallFrame* frame, uint32_t object, long result, SharedCh
   const uint64_t* a = arguments_of(frame);
   const uint64_t done = (uint64_t)result;
   switch (frame->rax) {
-    case kWrite: case kWritev: case kPwrite: case kPwritev: case kPwritev2: changes->add(object, written_at(frame, done), done, kChangeWrite); break;
-    case kSendfile: note_copied(object, position_behind(a[0]) - done, done, changes); break;
+    case sys::write: case sys::writev: case sys::pwrite64: case sys::pwritev: case sys::pwritev2: changes->add(object, written_at(frame, done), done, kChangeWrite); break;
+    case sys::sendfile: note_copied(object, position_behind(a[0]) - done, done, changes); break;
     // The offset behind the pointer, if there is one, has been moved on by the kernel.
-    case kSplice: case kCopyRange: note_copied(object, (a[3] ? *(const uint64_t*)a[3] : position_behind(a[2])) - done, done, changes); break;
-    case kTruncate: case kFtruncate: changes->add(object, 0, a[1], kChangeSize); break;
-    case kFallocate: note_fallocate(a, object, changes); break;
+    case sys::splice: case sys::copy_file_range: note_copied(object, (a[3] ? *(const uint64_t*)a[3] : position_behind(a[2])) - done, done, changes); break;
+    case sys::truncate: case sys::ftruncate: changes->add(object, 0, a[1], kChangeSize); break;
+    case sys::fallocate: note_fallocate(a, object, changes); break;
     default: changes->add(object, 0, 0, kChangeSize);  // opened with O_TRUNC
   }
 }
@@ -364,15 +368,13 @@ void SharedChanges::add(uint32_t object, uint64_t offset, uint64_t length, Share
 
 ChangedFile shared_changed(const CallFrame* frame) {
   const uint64_t* a = arguments_of(frame);
-  constexpr uint64_t kTrunc = 01000;
-  constexpr int kHere = -100;
   switch (frame->rax) {
-    case 2: return a[1] & kTrunc ? file_at(kHere, a[0]) : ChangedFile{};
-    case 85: case kTruncate: return file_at(kHere, a[0]);
-    case 257: return a[2] & kTrunc ? file_at((int)a[0], a[1]) : ChangedFile{};
-    case 437: {  // openat2: flags are the first word of struct open_how
+    case sys::open: return a[1] & O_TRUNC ? file_at(AT_FDCWD, a[0]) : ChangedFile{};
+    case sys::creat: case sys::truncate: return file_at(AT_FDCWD, a[0]);
+    case sys::openat: return a[2] & O_TRUNC ? file_at((int)a[0], a[1]) : ChangedFile{};
+    case sys::openat2: {  // flags are the first word of struct open_how
       uint64_t flags = 0;
-      return probed([&] { flags = *(const uint64_t*)a[2]; }) && flags & kTrunc ? file_at((int)a[0], a[1]) : ChangedFile{};
+      return probed([&] { flags = *(const uint64_t*)a[2]; }) && flags & O_TRUNC ? file_at((int)a[0], a[1]) : ChangedFile{};
     }
     default: {
       const int fd = changed_file(frame);
@@ -392,14 +394,14 @@ ChangedFile shared_to_change(const CallFrame* frame) {
 SharedChanges shared_record_changes(const CallFrame* frame, ChangedFile file, long result) {
   SharedChanges changes;
   note_changes(frame, file.object, result, &changes);
-  const bool by_path = frame->rax == kTruncate;
-  const int fd = by_path ? (int)native(2, frame->rdi, 0x80000 /* O_RDONLY|O_CLOEXEC */, 0) : changed_file(frame);
+  const bool by_path = frame->rax == sys::truncate;
+  const int fd = by_path ? (int)native(sys::open, frame->rdi, O_RDONLY | O_CLOEXEC, 0) : changed_file(frame);
   note_grown(file, by_path ? frame->rsi : fd < 0 ? 0 : size_of((uint64_t)fd), &changes);
   for (unsigned n = 0; n < changes.count; n++) {
     const SharedWritePart& step = changes.steps[n];
     if (step.change == kChangePages) changes.known &= write_file(file.object, fd, step.offset, step.offset + step.length);
   }
-  if (by_path && fd >= 0) native(3, fd);
+  if (by_path && fd >= 0) native(sys::close, fd);
   return changes;
 }
 
@@ -408,7 +410,7 @@ namespace {
 // What the program wrote, which stands in its memory still.
 void write_again(int fd, const SharedWritePart& part, const CallFrame* frame) {
   const uint64_t* a = arguments_of(frame);
-  if (frame->rax == kWrite || frame->rax == kPwrite) return fill(fd, part.offset, (const char*)a[1], part.length);
+  if (frame->rax == sys::write || frame->rax == sys::pwrite64) return fill(fd, part.offset, (const char*)a[1], part.length);
   uint64_t done = 0;
   for (uint64_t i = 0; i < a[2] && done < part.length; i++) {
     const uint64_t* iov = (const uint64_t*)a[1] + 2 * i;
@@ -427,7 +429,7 @@ void shared_replay_changes(const EventRecord* event, const CallFrame* frame) {
   for (unsigned n = 0; (part = (const SharedWritePart*)replay_part(event, kSharedWrite, n, nullptr)); n++) {
     switch (part->change) {
       case kChangeZero:
-        must(!failed(native(kFallocate, fd, 3 /* PUNCH_HOLE|KEEP_SIZE */, part->offset, part->length)), "shared memory cannot be cleared");
+        must(!failed(native(sys::fallocate, fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, part->offset, part->length)), "shared memory cannot be cleared");
         break;
       case kChangeAllocate:
         if (size_of((uint64_t)fd) < part->offset + part->length) set_size(fd, part->offset + part->length);
@@ -437,7 +439,7 @@ void shared_replay_changes(const EventRecord* event, const CallFrame* frame) {
       case kChangeWrite: write_again(fd, *part, frame); break;
     }
   }
-  native(3, fd);
+  native(sys::close, fd);
   if (control.tell_shared) trap(kTrapShared, 0);
 }
 

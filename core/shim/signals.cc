@@ -5,6 +5,8 @@
 //
 // One signal waits in the ring, as a rule: while it does all others with a handler are blocked, so that the kernel keeps them. A
 // thread that makes no call gets it where it turns in circles, if it does (spin.cc).
+#include <linux/signal.h>
+
 #include "core/shim/runtime.h"
 
 namespace friday::shim {
@@ -18,6 +20,7 @@ struct KernelAction {
 };
 constexpr uint64_t kOnStack = 0x08000000, kRestartFlag = 0x10000000, kNoDefer = 0x40000000, kResetHand = 0x80000000,
                    kSigInfo = 4, kRestorer = 0x04000000;
+constexpr uint64_t kIgnored = 1;  // SIG_IGN
 KernelAction actions[65];  // what the program asked for
 
 // The kernel's frame (arch/x86/include/uapi/asm/sigcontext.h, asm-generic/ucontext.h).
@@ -103,7 +106,7 @@ uint64_t resting_mask(const ThreadArea* area) {
 // The program's mask has changed.
 void set_kernel_mask(ThreadArea* area) {
   uint64_t real = area->signal_mask & ~kForcedSignals;
-  native(14, 2 /* SIG_SETMASK */, &real, 0, 8);
+  native(sys::rt_sigprocmask, SIG_SETMASK, &real, 0, 8);
   held_release(area, area->signal_mask);
 }
 
@@ -118,7 +121,7 @@ bool on_altstack(const ThreadArea* area, uint64_t rsp) {
 // Whether the program could store there. In a handler of the shim's the faults that tell it may be blocked: `in_handler`.
 bool writable(uint64_t from, uint64_t to, bool in_handler) {
   const uint64_t faults = bit(11) | bit(7);
-  if (in_handler) native(14, 1 /* SIG_UNBLOCK */, &faults, 0, 8);  // until the handler returns
+  if (in_handler) native(sys::rt_sigprocmask, SIG_UNBLOCK, &faults, 0, 8);  // until the handler returns
   return from < to && probed([&] {
     for (uint64_t at = from; at < to; at = (at | 4095) + 1) __atomic_fetch_or((uint8_t*)at, 0, __ATOMIC_RELAXED);
   });
@@ -172,7 +175,7 @@ bool build_frame(CallFrame* frame, ThreadArea* area, int signal, const void* inf
 
 void let_it_kill(int signal) {
   KernelAction fatal = {0, kRestorer, (uint64_t)friday_signal_return, 0};
-  native(13, signal, &fatal, 0, 8);
+  native(sys::rt_sigaction, signal, &fatal, 0, 8);
 }
 
 // At replay the trace is only read.
@@ -207,7 +210,7 @@ bool die(CallFrame* frame, ThreadArea* area, const void* info, bool again) {
     area->frame = frame;
     for (;;) trap(kTrapDies, 11);
   }
-  if (!again) native(297 /* rt_tgsigqueueinfo */, native(39), native(186), 11, info);
+  if (!again) native(sys::rt_tgsigqueueinfo, native(sys::getpid), native(sys::gettid), 11, info);
   return false;
 }
 
@@ -312,17 +315,17 @@ bool was_sent(int signal, void* info, const SignalContext& c) {
   if (signals_unmask(info)) return true;
   const int code = ((const int*)info)[2];
   if (code <= 0) return true;
-  return code <= 6 /* CLD_CONTINUED */ && exit_signals & bit(signal) && !raised_there(signal, info, c);
+  return code <= CLD_CONTINUED && exit_signals & bit(signal) && !raised_there(signal, info, c);
 }
 
 // The mask that a call sets while it waits; null if none.
 const uint64_t* mask_of(const CallFrame* frame) {
   const uint64_t* a = arguments_of(frame);
   switch (frame->rax) {
-    case 130: return (const uint64_t*)a[0];                              // rt_sigsuspend
-    case 270: return a[5] ? *(const uint64_t**)a[5] : nullptr;           // pselect6
-    case 271: return (const uint64_t*)a[3];                              // ppoll
-    case 281: case 441: return (const uint64_t*)a[4];                    // epoll_pwait, epoll_pwait2
+    case sys::rt_sigsuspend: return (const uint64_t*)a[0];
+    case sys::pselect6: return a[5] ? *(const uint64_t**)a[5] : nullptr;
+    case sys::ppoll: return (const uint64_t*)a[3];
+    case sys::epoll_pwait: case sys::epoll_pwait2: return (const uint64_t*)a[4];
     default: return nullptr;
   }
 }
@@ -457,18 +460,18 @@ int take_pending(ThreadArea* area, uint8_t* info) {
 // The shim's last handler: what it returns to is the program alone (leave.cc).
 void leave(UserContext* u, ThreadArea* area) {
   const uint64_t everything = ~0ull;
-  native(14, 2 /* SIG_SETMASK */, &everything, 0, 8);
+  native(sys::rt_sigprocmask, SIG_SETMASK, &everything, 0, 8);
   if (CallFrame* frame = area->frame) {
     find_site(frame);
     copy_registers(u->context, frame);
     u->context.rip = frame->site;
   }
   for (int signal = 1; signal <= 64; signal++)
-    if (signal != 9 && signal != 19) native(13, signal, &actions[signal], 0, 8);
+    if (signal != 9 && signal != 19) native(sys::rt_sigaction, signal, &actions[signal], 0, 8);
   while (signals_pending(area)) {
     uint8_t info[128];
     const int signal = take_pending(area, info);
-    native(297, native(39), native(186), signal, info);
+    native(sys::rt_tgsigqueueinfo, native(sys::getpid), native(sys::gettid), signal, info);
   }
   held_release(area, 0);
   u->mask = area->signal_mask;
@@ -506,7 +509,7 @@ void on_filtered(int signal, void* info, UserContext* u) {
   }
   if (actions[signal].handler <= 1 || area->signal_mask & bit(signal)) {
     let_it_kill(signal);
-    native(234 /* tgkill */, native(39), native(186), signal);
+    native(sys::tgkill, native(sys::getpid), native(sys::gettid), signal);
     return;
   }
   enter_handler(&frame, area, signal, info, nullptr, (uint8_t*)u->context.fpstate);
@@ -519,7 +522,7 @@ void on_dispatch(int signal, void* info, void* context) {
   // At replay the core lets through what the kernel raised, and that alone.
   SignalContext& c = ((UserContext*)context)->context;
   if (control.mode != kModeReplay && was_sent(signal, info, c)) return on_sent(signal, info, context);
-  if (((const int*)info)[2] == 1 /* SYS_SECCOMP */) return on_filtered(signal, info, (UserContext*)context);
+  if (((const int*)info)[2] == SYS_SECCOMP) return on_filtered(signal, info, (UserContext*)context);
   if (c.rip >= kVdsoAddress && c.rip < kVdsoAddress + 0x10000000) {
     // The real vdso, called by the shim, fell back to the kernel: its clock source has changed.
     c.rax = (uint64_t)friday_syscall((long)c.rax, (long)c.rdi, (long)c.rsi, (long)c.rdx, (long)c.r10, (long)c.r8, (long)c.r9);
@@ -541,7 +544,7 @@ void on_dispatch(int signal, void* info, void* context) {
 
 void install(int signal, void (*handler)(int, void*, void*), uint64_t flags, uint64_t mask) {
   KernelAction action = {(uint64_t)handler, kSigInfo | kRestorer | kOnStack | flags, (uint64_t)friday_signal_return, mask};
-  native(13, signal, &action, 0, 8);
+  native(sys::rt_sigaction, signal, &action, 0, 8);
 }
 
 // What the kernel shall do with `signal` given what the program asked.
@@ -557,7 +560,7 @@ void install_for(int signal) {
     install(signal, on_fault, wanted.handler > 1 ? wanted.flags & kNoDefer : 0, 0);
   } else if (wanted.handler <= 1) {  // default or ignored: the kernel's own
     KernelAction plain = {wanted.handler, (wanted.flags & ~kRestartFlag) | kRestorer, (uint64_t)friday_signal_return, 0};
-    native(13, signal, &plain, 0, 8);
+    native(sys::rt_sigaction, signal, &plain, 0, 8);
   } else if (synchronous(signal)) {
     install(signal, on_fault, wanted.flags & kNoDefer, 0);
   } else {
@@ -585,9 +588,9 @@ uint32_t signals_own_death(const CallFrame* frame, const ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
   const uint32_t to = (uint32_t)a[0], process = trace_header()->pid;
   switch (frame->rax) {
-    case 62: case 129: return to == process && kills(a[1]) ? (uint32_t)a[1] : 0;   // kill, rt_sigqueueinfo
-    case 200: return to == area->tid && kills(a[1]) ? (uint32_t)a[1] : 0;          // tkill
-    case 234: case 297: return to == process && kills(a[2]) ? (uint32_t)a[2] : 0;  // tgkill, rt_tgsigqueueinfo
+    case sys::kill: case sys::rt_sigqueueinfo: return to == process && kills(a[1]) ? (uint32_t)a[1] : 0;
+    case sys::tkill: return to == area->tid && kills(a[1]) ? (uint32_t)a[1] : 0;
+    case sys::tgkill: case sys::rt_tgsigqueueinfo: return to == process && kills(a[2]) ? (uint32_t)a[2] : 0;
     default: return 0;
   }
 }
@@ -609,13 +612,13 @@ static void pretend(int signal, const void* info, int* marked) {
 void signals_send_own(int signal, const void* info, bool to_any_thread) {
   int marked[32];
   pretend(signal, info, marked);
-  if (to_any_thread) native(129, native(39), signal, marked);
-  else native(297, native(39), native(186), signal, marked);
+  if (to_any_thread) native(sys::rt_sigqueueinfo, native(sys::getpid), signal, marked);
+  else native(sys::rt_tgsigqueueinfo, native(sys::getpid), native(sys::gettid), signal, marked);
 }
 
 long signals_queue(ThreadArea* area, const CallFrame* frame) {
   const long call = (long)frame->rax;
-  const unsigned number_at = call == 297 ? 2 : 1, info_at = number_at + 1;
+  const unsigned number_at = call == sys::rt_tgsigqueueinfo ? 2 : 1, info_at = number_at + 1;
   uint64_t a[6];
   memcpy(a, arguments_of(frame), sizeof a);
   int info[32] = {}, marked[32];
@@ -645,7 +648,7 @@ void signals_install() {
 
 void signals_before_exec(ThreadArea* area) {
   for (int signal = 1; signal <= 64; signal++)
-    if (kForcedSignals & bit(signal) && actions[signal].handler == 1 /* SIG_IGN */) native(13, signal, &actions[signal], 0, 8);
+    if (kForcedSignals & bit(signal) && actions[signal].handler == kIgnored) native(sys::rt_sigaction, signal, &actions[signal], 0, 8);
   held_to_kernel(area, area->signal_mask, ~0ull);
 }
 
@@ -656,7 +659,7 @@ void signals_after_exec(ThreadArea* area) {
 
 void signals_inherit() {
   for (int signal = 1; signal <= 64; signal++) {
-    native(13, signal, 0, &actions[signal], 8);
+    native(sys::rt_sigaction, signal, 0, &actions[signal], 8);
     memcpy(&image_registers.actions[signal], &actions[signal], sizeof actions[signal]);
   }
 }
@@ -672,7 +675,7 @@ void signals_give_back(const uint64_t* kept) {
 void signals_apply_mask(ThreadArea* area) { set_kernel_mask(area); }
 void signals_rest(ThreadArea* area) {
   const uint64_t real = resting_mask(area);
-  native(14, 2 /* SIG_SETMASK */, &real, 0, 8);
+  native(sys::rt_sigprocmask, SIG_SETMASK, &real, 0, 8);
 }
 
 bool handler_restarts(const ThreadArea* area) {
@@ -733,7 +736,7 @@ void signals_hand_on(ThreadArea* area) {
   uint8_t info[128];
   while (signals_pending(area)) {
     const int signal = take_pending(area, info);
-    if (((const int*)info)[2] != -6 /* SI_TKILL: for this thread only */) native(129, native(39), signal, info);
+    if (((const int*)info)[2] != SI_TKILL /* for this thread only */) native(sys::rt_sigqueueinfo, native(sys::getpid), signal, info);
   }
   held_hand_on(area);
 }
@@ -753,9 +756,9 @@ void signals_note_mask(const CallFrame* frame, ThreadArea* area) {
 static long set_altstack(ThreadArea* area, const uint64_t* wanted, uint64_t rsp) {
   const uint32_t flags = (uint32_t)wanted[1], way = flags & ~kAutoDisarm;
   const bool off = way == kStackOff;
-  if (on_altstack(area, rsp)) return -1;
-  if (!off && way != 0 && way != kStackOn) return -22;
-  if (!off && wanted[2] < 2048) return -12;
+  if (on_altstack(area, rsp)) return -EPERM;
+  if (!off && way != 0 && way != kStackOn) return -EINVAL;
+  if (!off && wanted[2] < 2048) return -ENOMEM;
   area->altstack[0] = off ? 0 : wanted[0];
   area->altstack[1] = flags;
   area->altstack[2] = off ? 0 : wanted[2];
@@ -790,7 +793,7 @@ long do_sigaction(CallFrame* frame, ThreadArea* area) {
   (void)area;
   const uint64_t* a = arguments_of(frame);
   uint64_t signal = a[0];
-  if (signal < 1 || signal > 64 || a[3] != 8 || (a[1] && (signal == 9 || signal == 19))) return -22;
+  if (signal < 1 || signal > 64 || a[3] != 8 || (a[1] && (signal == 9 || signal == 19))) return -EINVAL;
   KernelAction old = actions[signal];
   if (a[1]) {
     actions[signal] = *(const KernelAction*)a[1];
@@ -802,7 +805,7 @@ long do_sigaction(CallFrame* frame, ThreadArea* area) {
 
 long do_sigprocmask(CallFrame* frame, ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
-  if (a[3] != 8) return -22;
+  if (a[3] != 8) return -EINVAL;
   uint64_t old = area->signal_mask;
   if (a[1]) {
     uint64_t set = *(const uint64_t*)a[1] & ~(bit(9) | bit(19));
@@ -810,7 +813,7 @@ long do_sigprocmask(CallFrame* frame, ThreadArea* area) {
       case 0: area->signal_mask |= set; break;
       case 1: area->signal_mask &= ~set; break;
       case 2: area->signal_mask = set; break;
-      default: return -22;
+      default: return -EINVAL;
     }
     if (control.mode != kModeReplay) set_kernel_mask(area);
   }

@@ -5,6 +5,9 @@
 // looks for such a loop at the same instruction with the same registers (core/replay/spin.cc).
 //
 // A loop that counts in memory is not of this kind, however idle it looks: how often it went round is part of its state.
+#include <linux/resource.h>
+#include <linux/signal.h>
+
 #include "core/shim/runtime.h"
 
 namespace friday::shim {
@@ -100,7 +103,7 @@ void spin_poke(uint32_t pid, uint32_t tid, uint64_t milliseconds) {
   info[1] = (uint32_t)-1;
   info[3] = kPokeValue;
   info[4] = milliseconds;
-  native(297, pid, tid, kPokeSignal, info);
+  native(sys::rt_tgsigqueueinfo, pid, tid, kPokeSignal, info);
 }
 
 // A loop that counts how often it goes round while it waits keeps the others waiting for ever; so may any long computation.
@@ -132,14 +135,14 @@ void spin_look_later(ThreadArea* area) {
   constexpr uint64_t kFirst = 1000000;
   if (area->borrowed || control.mode != kModeRecord) return;
   if (!area->look_timer) {
-    struct { uint64_t value; int32_t signal, notify, thread; int32_t rest[11]; } event = {kPokeValue, kPokeSignal, 4 /* SIGEV_THREAD_ID */, (int32_t)area->kernel_tid, {}};
+    struct { uint64_t value; int32_t signal, notify, thread; int32_t rest[11]; } event = {kPokeValue, kPokeSignal, SIGEV_THREAD_ID, (int32_t)area->kernel_tid, {}};
     int32_t timer = 0;
-    if (failed(native(222, 3 /* CLOCK_THREAD_CPUTIME_ID */, &event, &timer))) return;
+    if (failed(native(sys::timer_create, CLOCK_THREAD_CPUTIME_ID, &event, &timer))) return;
     area->look_timer = (uint32_t)timer + 1;
   }
   area->look_delay = area->look_delay ? min(area->look_delay * 2, kLongestDelay) : kFirst;
   const uint64_t when[4] = {0, 0, area->look_delay / 1000000000, area->look_delay % 1000000000};
-  native(223, area->look_timer - 1, 0, when, 0);
+  native(sys::timer_settime, area->look_timer - 1, 0, when, 0);
 }
 
 Spin spin_step(const SpinPoint& now) {

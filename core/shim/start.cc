@@ -1,6 +1,8 @@
 // The shim's start: the first constructor to run in the process (-z initfirst). If a collector asked for it, patches the
 // code that is there, takes the start image, and lets the program begin recorded; at replay, execution resumes in the
 // middle of here.
+#include <linux/prctl.h>
+
 #include "core/shim/runtime.h"
 
 namespace friday::shim {
@@ -63,18 +65,18 @@ void instrument(const HelloReply& hello, const uint64_t* auxv) {
 
 // What ld.so registered with the kernel for the main thread becomes ours to do.
 void take_over_thread(ThreadArea* area) {
-  area->tid = area->kernel_tid = (uint32_t)native(186);
+  area->tid = area->kernel_tid = (uint32_t)native(sys::gettid);
   uint64_t head = 0, size = 0;
-  if (!failed(native(274, 0, &head, &size)) && head) {
+  if (!failed(native(sys::get_robust_list, 0, &head, &size)) && head) {
     area->robust_list = head;  // the kernel's too (robust.cc)
   }
   uint64_t address = 0;
-  if (!failed(native(157, 40 /* PR_GET_TID_ADDRESS */, &address))) {
+  if (!failed(native(sys::prctl, PR_GET_TID_ADDRESS, &address))) {
     area->clear_tid = address;
-    native(218, 0);
+    native(sys::set_tid_address, 0);
   }
   uint64_t mask = 0;
-  native(14, 0, 0, &mask, 8);
+  native(sys::rt_sigprocmask, 0, 0, &mask, 8);
   area->signal_mask = mask;
 }
 
@@ -112,11 +114,11 @@ __attribute__((noinline)) bool begin(char** environment) {
     collector_send(kEnding, kEndRefused, 0, kNoAddresses);
     return false;
   }
-  native(3, trace_fd);
-  native(3, tokens_fd);
+  native(sys::close, trace_fd);
+  native(sys::close, tokens_fd);
   catch_all_only = hello.flags & kCatchAllOnly;
   state_every = hello.state_every;
-  native(158, 0x1001, area);
+  native(sys::arch_prctl, 0x1001, area);
   area->alive = 1;
   area->go = 1;
   fill_control();

@@ -94,7 +94,7 @@ void state_note(const CallFrame* frame, ThreadArea* area) {
   StatePart* state = &area->state;
   state->registers = hash_registers(frame);
   // The shim itself changes the word of a futex with priority inheritance, before the call's event.
-  if (!memory_is_quiet(area) || (frame->rax == 202 && futex_inherits(arguments_of(frame)))) return;
+  if (!memory_is_quiet(area) || (frame->rax == sys::futex && futex_inherits(arguments_of(frame)))) return;
   if (hash_range(frame->rsp, kStackBytes, &state->stack)) state->stack_bytes = kStackBytes;
   take_piece(state);
   if (state->memory_bytes && !hash_range(state->address, state->memory_bytes, &state->memory)) state->memory_bytes = 0;

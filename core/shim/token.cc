@@ -29,7 +29,7 @@ uint64_t pause_of_yields;  // which was so many after the yield that lasted too 
 void lock() {
   while (__atomic_exchange_n(&guard, 1, __ATOMIC_ACQUIRE)) {
     for (int i = 0; i < 100 && __atomic_load_n(&guard, __ATOMIC_RELAXED); i++) asm volatile("pause");
-    if (__atomic_load_n(&guard, __ATOMIC_RELAXED)) native(24 /* sched_yield */);
+    if (__atomic_load_n(&guard, __ATOMIC_RELAXED)) native(sys::sched_yield);
   }
 }
 void unlock() { __atomic_store_n(&guard, 0, __ATOMIC_RELEASE); }
@@ -40,7 +40,7 @@ bool move(uint32_t from, uint32_t to) {
 
 void wake(ThreadArea* area) {
   __atomic_store_n(&area->go, 1, __ATOMIC_RELEASE);
-  native(202, &area->go, 129 /* FUTEX_WAKE_PRIVATE */, 1);
+  native(sys::futex, &area->go, FUTEX_WAKE_PRIVATE, 1);
 }
 
 // With the guard held and the token ours (moved out of reach of others): gives it to the oldest waiter, or frees it.
@@ -96,7 +96,7 @@ void let_holder_run(const Token& token) {
       return;
     }
     const uint32_t processor = __atomic_load_n(&token.processor, __ATOMIC_RELAXED);
-    if (processor == kNowhere || processor == own_processor()) yielded = true, native(24 /* sched_yield */);
+    if (processor == kNowhere || processor == own_processor()) yielded = true, native(sys::sched_yield);
     else for (int i = 0; i < 20; i++) asm volatile("pause");
     const uint64_t now = ticks_now(), newest = __atomic_load_n(&token.since, __ATOMIC_RELAXED);
     if (newest != turn) {
@@ -199,10 +199,10 @@ bool token_acquire(ThreadArea* area) {
     }
     // Less and less often: a thread that computes is only slowed by it.
     const bool ask = unmoved && (unmoved & (unmoved - 1)) == 0 && (now & ~kWho) == kHeld && !spared;
-    if (ask) spin_poke((uint32_t)native(39), area_of(now & kWho)->kernel_tid, unmoved);
+    if (ask) spin_poke((uint32_t)native(sys::getpid), area_of(now & kWho)->kernel_tid, unmoved);
     unlock();
     long timeout[2] = {0, unmoved < 2 ? kTurnNs / 2 : kTurnNs};
-    native(202, &area->go, 128 /* FUTEX_WAIT_PRIVATE */, 0, timeout, 0, 0);
+    native(sys::futex, &area->go, FUTEX_WAIT_PRIVATE, 0, timeout, 0, 0);
   }
   if (noted) group_note_kept(0, 0);
   held_on = own_processor();
@@ -230,7 +230,7 @@ void token_spare(ThreadArea* area, bool on) {
   unlock();
   group_spare(area, on);
   // What was sent before comes on the way back from this call.
-  if (on) native(39);
+  if (on) native(sys::getpid);
 }
 
 bool token_wanted() { return __atomic_load_n(&waiting, __ATOMIC_RELAXED) != 0 || group_wanted(); }

@@ -10,6 +10,9 @@
 // order of the turns, and with it that of all events between the processes, known (core/trace/matching.cc, match_turns).
 //
 // A process may be killed at any moment. Who waits looks now and then whether the holder lives.
+#include <asm/poll.h>
+#include <linux/mman.h>
+
 #include "core/shim/runtime.h"
 #include "core/shim/token_protocol.h"
 
@@ -62,7 +65,7 @@ struct Shim {
       if (swap(guard, 0, group_self)) return false;
       for (int i = 0; i < 100 && get(guard); i++) asm volatile("pause");
       const uint32_t owner = get(guard);
-      if (owner) native(24 /* sched_yield */);
+      if (owner) native(sys::sched_yield);
       if (owner && tries % 1024 == 0 && has_ended(owner) && swap(guard, owner, group_self)) return true;
     }
   }
@@ -72,20 +75,20 @@ struct Shim {
   bool has_ended(uint32_t number) {
     const TokenMember& m = member(number);
     if (m.pid_namespace != member(group_self).pid_namespace) return false;  // its pid means nothing here
-    const long fd = native(434 /* pidfd_open */, m.pid, 0);
-    if (fd == -3 /* ESRCH */) return true;
+    const long fd = native(sys::pidfd_open, m.pid, 0);
+    if (fd == -ESRCH) return true;
     if (failed(fd)) return false;
-    struct { int fd; short events, revents; } ended = {(int)fd, 1 /* POLLIN */, 0};
-    const bool gone = native(7, &ended, 1, 0) == 1;
-    native(3, fd);
+    struct { int fd; short events, revents; } ended = {(int)fd, POLLIN, 0};
+    const bool gone = native(sys::poll, &ended, 1, 0) == 1;
+    native(sys::close, fd);
     return gone;
   }
 
   void sleep(uint32_t& go, unsigned looks) {
     const long timeout[2] = {0, looks < 2 ? kTurnNs / 2 : kTurnNs};
-    native(202, &go, 0 /* FUTEX_WAIT, between processes */, 0, timeout, 0, 0);
+    native(sys::futex, &go, 0 /* FUTEX_WAIT, between processes */, 0, timeout, 0, 0);
   }
-  void wake(uint32_t& go) { native(202, &go, 1 /* FUTEX_WAKE */, 1, 0, 0, 0); }
+  void wake(uint32_t& go) { native(sys::futex, &go, FUTEX_WAKE, 1, 0, 0, 0); }
   void let_holder_run(const TokenGroup& g, const TokenMember& m) {
     shim::let_holder_run({g.state, ~GroupToken<Shim>::kWho, GroupToken<Shim>::kHeld, g.since, g.processor, m.go});
   }
@@ -117,7 +120,7 @@ void acquire() {
 
 uint64_t own_pid_namespace() {
   uint64_t about[18] = {};  // struct stat
-  native(4, "/proc/self/ns/pid", about);
+  native(sys::stat, "/proc/self/ns/pid", about);
   return about[1];
 }
 
@@ -129,7 +132,7 @@ bool become_member() {
   }
   group_self = number;
   TokenMember& self = tokens->member[number];
-  self.pid = (uint32_t)native(39);
+  self.pid = (uint32_t)native(sys::getpid);
   self.tid = me()->kernel_tid;
   self.pid_namespace = own_pid_namespace();
   return true;
@@ -147,7 +150,7 @@ bool new_group() {
 
 bool group_attach(int fd) {
   limits_count(sizeof(TokenArea));
-  mapped = native(9, kTokensAddress, sizeof(TokenArea), 3, 0x104001 /* SHARED|NORESERVE|FIXED_NOREPLACE */, fd, 0) == (long)kTokensAddress;
+  mapped = native(sys::mmap, kTokensAddress, sizeof(TokenArea), 3, MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, fd, 0) == (long)kTokensAddress;
   return mapped;
 }
 
@@ -191,12 +194,12 @@ void group_leave() {
 
 void group_forget() {
   group_self = 0;
-  if (mapped) native(11, kTokensAddress, sizeof(TokenArea));
+  if (mapped) native(sys::munmap, kTokensAddress, sizeof(TokenArea));
   mapped = false;
 }
 
 void group_note_kept(uint32_t tid, uint32_t looks) {
-  const uint32_t pid = (uint32_t)native(39);
+  const uint32_t pid = (uint32_t)native(sys::getpid);
   if (kept && kept->pid != pid) kept = nullptr;  // the parent's
   for (uint32_t n = 0; mapped && !kept && looks && n < kMaxKept; n++) {
     uint32_t nobody = 0;

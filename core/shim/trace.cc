@@ -1,5 +1,8 @@
 // Writing the log: records are built in place in the mapped trace file and become part of it when `committed` moves past
 // them. Room is asked of the collector ahead of need; pages are populated a step ahead, so that a store never faults.
+#include <asm/poll.h>
+#include <linux/mman.h>
+
 #include "core/shim/runtime.h"
 
 namespace friday::shim {
@@ -11,7 +14,6 @@ constexpr uint64_t kStep = 1 << 20;           // pages are populated in steps of
 constexpr uint64_t kFirstStep = 16 << 10;     // and smaller ones at the beginning: a forked child may end at once
 constexpr uint64_t kReadAhead = 128 << 10;    // from here on the kernel may fill pages far ahead
 constexpr uint64_t kAskBelow = 4u << 20;      // ask for room when less than this is left
-constexpr long kMadvNormal = 0, kMadvRandom = 1, kMadvDontneed = 4, kMadvPopulateWrite = 23;
 
 FileHeader* const header = (FileHeader*)kWindowAddress;
 char* cursor;         // where the next record starts
@@ -36,10 +38,10 @@ void wait_for_room(uint64_t end) {
       collector_send(kRoom, 0, 0, nullptr);
     }
     long timeout[2] = {1, 0};
-    native(202, &header->room, 0 /* FUTEX_WAIT, shared */, seen, timeout, 0, 0);
+    native(sys::futex, &header->room, 0 /* FUTEX_WAIT, shared */, seen, timeout, 0, 0);
     // A collector that was killed answers no more; its end of the socket is closed.
-    struct { int fd; short events, revents; } poll_socket = {own_socket(), 0x2000 /* POLLRDHUP */, 0};
-    if (native(7, &poll_socket, 1, 0) == 1 && (poll_socket.revents & 0x2018)) header->closed = kEndCollectorGone;
+    struct { int fd; short events, revents; } poll_socket = {own_socket(), POLLRDHUP, 0};
+    if (native(sys::poll, &poll_socket, 1, 0) == 1 && (poll_socket.revents & 0x2018)) header->closed = kEndCollectorGone;
   }
 }
 
@@ -51,13 +53,13 @@ bool map_up_to(uint64_t end) {
   if (done > mapped_low + 2 * kBehind) {
     const uint64_t low = done - kBehind;
     const uint64_t from = mapped_low ? mapped_low : kHeaderSize;
-    native(11, kWindowAddress + from, low - from);
+    native(sys::munmap, kWindowAddress + from, low - from);
     limits_count(-(long)(low - from));
     mapped_low = low;
   }
   const long place = (long)(kWindowAddress + mapped_low), more = (long)(end - mapped_high);
   limits_count(more);
-  if (native(25 /* mremap */, place, mapped_high - mapped_low, end - mapped_low, 0) != place) {
+  if (native(sys::mremap, place, mapped_high - mapped_low, end - mapped_low, 0) != place) {
     limits_count(-more);
     return false;
   }
@@ -71,13 +73,13 @@ void populate(uint64_t end, uint64_t limit) {
   const uint64_t step = ahead < kStep ? kFirstStep : kStep;
   uint64_t target = min(limit, (end + ahead) & ~(step - 1));
   if (target < page_up(end)) target = page_up(end);
-  if (populated < kReadAhead && target >= kReadAhead) native(28, kWindowAddress, mapped_high, kMadvNormal);
-  native(28, kWindowAddress + populated, target - populated, kMadvPopulateWrite);
+  if (populated < kReadAhead && target >= kReadAhead) native(sys::madvise, kWindowAddress, mapped_high, MADV_NORMAL);
+  native(sys::madvise, kWindowAddress + populated, target - populated, MADV_POPULATE_WRITE);
   populated = target;
   constexpr uint64_t kKept = 3 * kStep;
   if (left_from < mapped_low) left_from = mapped_low;
   if (populated < left_from + kKept + kStep) return;
-  native(28, kWindowAddress + left_from, populated - kKept - left_from, kMadvDontneed);
+  native(sys::madvise, kWindowAddress + left_from, populated - kKept - left_from, MADV_DONTNEED);
   left_from = populated - kKept;
 }
 
@@ -127,7 +129,7 @@ bool trace_alive() { return !dropped; }
 
 static void kernel_time(long clock, int64_t* ns) {
   long time[2];
-  native(228, clock, time);
+  native(sys::clock_gettime, clock, time);
   *ns = time[0] * 1000000000 + time[1];
 }
 
@@ -188,15 +190,15 @@ void clock_calibrate() {
 // Maps the trace file over its window and takes over writing at `committed`.
 bool trace_attach(int fd) {
   struct { uint64_t device, inode, links; uint32_t mode, uid, gid, pad; uint64_t rdev; int64_t size, rest[11]; } about;
-  if (failed(native(5 /* fstat */, fd, &about))) return false;
+  if (failed(native(sys::fstat, fd, &about))) return false;
   mapped_low = 0;
   mapped_high = (uint64_t)about.size;
   limits_count((long)mapped_high);
-  long mapped = native(9, kWindowAddress, mapped_high, 3, 0x100001 /* MAP_SHARED|MAP_FIXED_NOREPLACE */, fd, 0);
+  long mapped = native(sys::mmap, kWindowAddress, mapped_high, 3, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0);
   if (mapped != (long)kWindowAddress) return false;
   clock_kind = header->clock_kind;
   cursor = (char*)kWindowAddress + header->committed;
-  native(28, kWindowAddress, mapped_high, kMadvRandom);
+  native(sys::madvise, kWindowAddress, mapped_high, MADV_RANDOM);
   populated = ready = asked = 0;
   left_from = kHeaderSize;
   dropped = false;
@@ -204,7 +206,7 @@ bool trace_attach(int fd) {
 }
 
 void trace_detach() {
-  native(11, kWindowAddress, kWindowSize);
+  native(sys::munmap, kWindowAddress, kWindowSize);
   limits_count(-(long)(mapped_high - mapped_low + (mapped_low ? kHeaderSize : 0)));
   mapped_low = mapped_high = 0;
 }

@@ -14,6 +14,8 @@
 
 #include <stdint.h>
 
+#include "core/shim/call_numbers.h"
+
 namespace friday::format {
 
 inline constexpr char kMagic[8] = {'F', 'R', 'I', 'D', 'A', 'Y', 'T', '1'};
@@ -117,7 +119,7 @@ enum EventFlag : uint16_t {
   kFlagOwnerDied = 1 << 5,  // has kOwnerDiedWord parts
 };
 // A third of what many servers record are readings of clocks, and it is bytes that recording costs.
-inline constexpr unsigned clock_argument(uint16_t call) { return call == 228 /* clock_gettime */ ? 1 : 0 /* gettimeofday */; }
+inline constexpr unsigned clock_argument(uint16_t call) { return call == shim::sys::clock_gettime ? 1 : 0 /* gettimeofday */; }
 
 // An event: this header, then argument_count 64-bit argument values, then part_count parts.
 struct EventRecord {

@@ -8,6 +8,10 @@
 // child executes is a node (special.cc).
 //
 // What the kernel copies for the child although memory is shared (handlers, masks, descriptors) the shim keeps as well.
+#include <asm/prctl.h>
+#include <linux/sched.h>
+#include <linux/signal.h>
+
 #include "core/shim/runtime.h"
 
 namespace friday::shim {
@@ -15,9 +19,6 @@ namespace friday::shim {
 using namespace format;
 
 namespace {
-
-constexpr uint64_t kVm = 0x100, kFiles = 0x400, kHandlers = 0x800, kPidFd = 0x1000, kVfork = 0x4000, kSetTls = 0x80000, kParentSetTid = 0x100000,
-                   kChildClearTid = 0x200000, kChildSetTid = 0x1000000;
 
 // What the parent goes on with. In its thread's area, between the ThreadArea and the signal stack.
 struct Kept {
@@ -78,9 +79,9 @@ void become_child(ThreadArea* area, uint32_t pid) {
   area->pending_head = area->pending_tail;
   held_forget(area);
   area->robust_list = 0;
-  area->clear_tid = c.flags & kChildClearTid ? c.child_tid : 0;
-  if (c.flags & kParentSetTid) friday_copy_out((void*)c.parent_tid, &pid, 4);
-  if (c.flags & kChildSetTid) friday_copy_out((void*)c.child_tid, &pid, 4);
+  area->clear_tid = c.flags & CLONE_CHILD_CLEARTID ? c.child_tid : 0;
+  if (c.flags & CLONE_PARENT_SETTID) friday_copy_out((void*)c.parent_tid, &pid, 4);
+  if (c.flags & CLONE_CHILD_SETTID) friday_copy_out((void*)c.child_tid, &pid, 4);
 }
 
 long replay_vfork(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
@@ -96,9 +97,9 @@ long replay_vfork(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
     if (!child) replay_fail("the beginning of a child by vfork without its pid", (long)event->index);
     replay_apply(event);
     become_child(area, child->pid);
-    if (c.flags & kSetTls) {
-      native(158, 0x1003 /* ARCH_GET_FS */, &k->thread_pointer);
-      native(158, 0x1002 /* ARCH_SET_FS */, c.tls);
+    if (c.flags & CLONE_SETTLS) {
+      native(sys::arch_prctl, ARCH_GET_FS, &k->thread_pointer);
+      native(sys::arch_prctl, ARCH_SET_FS, c.tls);
     }
     if (c.stack) frame->rsp = c.stack;
   }
@@ -109,7 +110,7 @@ long replay_vfork(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
 }  // namespace
 
 // Not what shares more than memory with its parent.
-bool is_vfork(const CloneRequest& c) { return (c.flags & (kVm | kVfork | kFiles | kHandlers)) == (kVm | kVfork); }
+bool is_vfork(const CloneRequest& c) { return (c.flags & (CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_SIGHAND)) == (CLONE_VM | CLONE_VFORK); }
 
 int& vfork_socket(ThreadArea* area) { return kept_of(area)->socket; }
 uint8_t* vfork_node(ThreadArea* area) { return kept_of(area)->node_uuid; }
@@ -127,9 +128,9 @@ long do_vfork(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   if (c.stack) start->rsp = c.stack;
   area->borrowed = 1;
   const uint64_t everything = ~0ull;
-  native(14, 2 /* SIG_SETMASK */, &everything, 0, 8);
-  const uint64_t own = kParentSetTid | kChildClearTid | kChildSetTid;
-  const long pid = friday_clone((long)(c.flags & ~own), start, area, c.flags & kPidFd ? (long)c.parent_tid : 0, 0, (long)c.tls);
+  native(sys::rt_sigprocmask, SIG_SETMASK, &everything, 0, 8);
+  const uint64_t own = CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID;
+  const long pid = friday_clone((long)(c.flags & ~own), start, area, c.flags & CLONE_PIDFD ? (long)c.parent_tid : 0, 0, (long)c.tls);
   // Only now does the child use this memory no more.
   give_back(area);
   area->frame = frame;
@@ -147,7 +148,7 @@ long do_vfork(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
 // The child's first steps, on its own stack in the shim.
 void vfork_child(ThreadArea* area) {
   thread_arm(area);
-  const uint32_t pid = (uint32_t)native(39);
+  const uint32_t pid = (uint32_t)native(sys::getpid);
   const Kept* k = kept_of(area);
   CallFrame* start = (CallFrame*)(area->stack_top - sizeof(CallFrame) - 8);
   become_child(area, pid);
@@ -155,7 +156,7 @@ void vfork_child(ThreadArea* area) {
     EventWriter writer(kCall, area, (uint16_t)k->frame.rax, arguments_of(&k->frame), call_info(k->frame.rax).arity);
     ChildPart part = {0, pid, {}};
     writer.part(kChild, &part, sizeof part);
-    if (k->request.flags & kPidFd) writer.memory((void*)k->request.parent_tid, 4);
+    if (k->request.flags & CLONE_PIDFD) writer.memory((void*)k->request.parent_tid, 4);
     writer.commit(0, 0, k->entry, ticks_now());
   }
   area->frame = nullptr;
@@ -171,7 +172,7 @@ bool parent_is_due(const ThreadArea* area, const EventRecord* next) {
 void resume_parent(CallFrame* frame, ThreadArea* area) {
   give_back(area);
   friday_xrstor(kept_of(area)->state, state_mask());
-  if (kept_of(area)->request.flags & kSetTls) native(158, 0x1002, kept_of(area)->thread_pointer);
+  if (kept_of(area)->request.flags & CLONE_SETTLS) native(sys::arch_prctl, 0x1002, kept_of(area)->thread_pointer);
   EventRecord* event = replay_peek();
   *frame = kept_of(area)->frame;
   frame->rax = (uint64_t)event->result;
