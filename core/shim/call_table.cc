@@ -40,12 +40,7 @@ constexpr CallTable build() {
   CallTable table;
   for (CallInfo& info : table.calls) info.name = "unknown";
 #define CALL(number, name, arity, rule, flags, outs, ins) table.calls[number] = CallInfo{#name, arity, rule, flags, outs, ins};
-#define SPECIAL(number, name, arity, flags, ins, what) CALL(number, name, arity, kSpecial, flags, OUTS(), ins)
-#define REFUSE(number, name, why) table.calls[number] = CallInfo{#name, 0, kRefuse, kQuick, {}, {}};
 #include "core/shim/calls.def"
-#undef CALL
-#undef SPECIAL
-#undef REFUSE
   return table;
 }
 }  // namespace

@@ -218,7 +218,7 @@ static void lend_for_call(const CallFrame* frame, ThreadArea* area, const CallIn
   area->call_hash = done.hash;
   area->call_ticks = done.entry;
   area->call_number = (uint32_t)frame->rax;
-  token_lend(area, info);
+  token_lend(area, info.flags & kQuick && !(is_coded(info) && waits_by_code(frame)));
 }
 
 // A change of a file that is mapped takes place while nobody looks. But what splice(2) takes from a pipe somebody may have to write first: others
@@ -378,6 +378,7 @@ void note_descriptors(EventWriter& writer, const CallInfo& info, const CallFrame
   const uint64_t* a = arguments_of(frame);
   long call = (long)frame->rax;
   if (call == sys::semop || call == sys::semtimedop) note_semaphores(writer, a);
+  if (call == sys::fcntl) note_fcntl(writer, a, result);
   if (info.flags & kDuplicates) channel_duplicate((int)a[0], (int)result);
   if (info.flags & kNamed) channel_opened(writer, (int)result);
   if (info.flags & kBinds) channel_opened(writer, (int)a[0]);
@@ -485,6 +486,8 @@ namespace {
 bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   uint32_t before[2];
   note_lengths(info, frame, before);
+  const bool coded = is_coded(info);
+  Block out = coded ? coded_output(frame) : Block(), inner;
   if (info.inputs[0].shape == Shape::iocbs) aio_note_submitted(arguments_of(frame));
   if (frame->rax == sys::msync) state_synced(frame, area);
   Recorded done = make_call(frame, area, info);
@@ -502,6 +505,12 @@ bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
     end_at_call(frame, done.result, what);
     return false;
   }
+  if (frame->rax == sys::futex && futex_waits(arguments_of(frame)) && group_member()) robust_woken(arguments_of(frame)[0]);
+  if (coded && !failed(done.result) && !coded_complete(frame, area, done.result, &out, &inner)) {
+    end_at_call(frame);
+    frame->rax = (uint64_t)done.result;
+    return false;
+  }
   if (done.result == -EINTR && !not_made) signals_note_mask(frame, area);
   prepare_channels(info, frame, done.result);
   SharedChanges changes;
@@ -512,7 +521,11 @@ bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   }
   EventWriter writer(done.stolen ? kReturn : kCall, area, (uint16_t)frame->rax, arguments_of(frame), info.arity);
   const bool seen = probed([&] {
-    write_outputs(writer, info, frame, done.result, before);
+    if (coded && !failed(done.result)) {
+      writer.memory((void*)out.address, out.size);
+      writer.memory((void*)inner.address, inner.size);
+    }
+    if (!coded) write_outputs(writer, info, frame, done.result, before);
     if (info.flags & kPathIn) {
       const char* path = (const char*)arguments_of(frame)[info.inputs[0].argument];
       size_t length = 0;
@@ -554,8 +567,28 @@ void record_unknown(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   pass_through(frame, area);
 }
 
-// TCP_ZEROCOPY_RECEIVE puts bytes where nothing but its argument says, and into pages of the socket: the program sees a kernel before 4.18.
-bool is_zerocopy(const CallFrame* frame) { return frame->rsi == IPPROTO_TCP && frame->rdx == 35; }
+// A filter of calls would judge those of the shim: the recording ends, unless the kernel refuses the filter.
+void record_rules(CallFrame* frame, ThreadArea* area) {
+  const uint64_t entry = ticks_now();
+  const long said = rules_refused(frame);
+  if (said) {
+    EventWriter writer(kCall, area, (uint16_t)frame->rax, arguments_of(frame), call_info(frame->rax).arity);
+    writer.commit(said == kRulesAsBefore ? 0 : said, 0, entry, ticks_now());
+    frame->rax = said == kRulesAsBefore ? 0 : (uint64_t)said;
+    return;
+  }
+  end_at_call(frame);
+  if (can_leave(area)) leave_at_call();
+  pass_through(frame, area);
+}
+
+// What is done in place of a call whose code says that it would harm the recording. False: nothing.
+bool record_instead(CallFrame* frame, ThreadArea* area) {
+  if (const long error = refused_for_shim(frame)) record_failed(frame, area, error);
+  else if (rules_calls(frame)) record_rules(frame, area);
+  else return false;
+  return true;
+}
 
 void record_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   if (signals_pending(area) && frame->rax != sys::rt_sigreturn && signals_deliver(frame, area, Moment::before_call)) return;
@@ -568,12 +601,9 @@ void record_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
     }
   switch (info.rule) {
     case kEmulated:
-      if (frame->rax == sys::getsockopt && is_zerocopy(frame)) {
-        record_failed(frame, area, -ENOPROTOOPT);
-        break;
-      }
+      if ((is_coded(info) || info.inputs[0].shape == Shape::coded) && record_instead(frame, area)) break;
       if (is_clock(frame->rax) && record_clock(frame, area, info)) break;
-      while (record_once(frame, area, info)) {}
+      record_described(frame, area, info);
       break;
     case kRefuse: record_failed(frame, area, -ENOSYS); break;
     case kNative: {
@@ -593,6 +623,10 @@ void record_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
 }
 
 }  // namespace
+
+void record_described(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
+  while (record_once(frame, area, info)) {}
+}
 
 void record_failed(CallFrame* frame, ThreadArea* area, long error) {
   const CallInfo& info = call_info(frame->rax);

@@ -1,5 +1,7 @@
 // Feeding the recorded results back: which thread may run, whether the next event may happen yet (gates), whether the
 // program does what it did, and the outputs it got. Everything here runs under the replayed token (Control::turn).
+#include <linux/prctl.h>
+
 #include "core/shim/runtime.h"
 
 namespace friday::shim {
@@ -264,6 +266,7 @@ long replay_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
     replay_apply(event);
     shared_replay_changes(event, frame);
     if ((call == sys::personality || call == sys::setrlimit || call == sys::prlimit64) && !failed(result)) replay_setting(frame, area);
+    if (call == sys::prctl && !failed(result) && arguments_of(frame)[0] == PR_SET_NAME) native(sys::prctl, PR_SET_NAME, arguments_of(frame)[1]);  // debuggers show it
     replay_consume(event);
     const bool signal = replay_signal_follows(area);
     if (restart) {

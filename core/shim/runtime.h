@@ -186,7 +186,7 @@ inline format::FileHeader* trace_header() { return (format::FileHeader*)format::
 
 // ---- token.cc
 void token_start(ThreadArea* first);
-void token_lend(ThreadArea* area, const CallInfo& info);    // the calling thread goes into a native call
+void token_lend(ThreadArea* area, bool returns_at_once);    // the calling thread goes into a native call
 bool token_retake(ThreadArea* area);                        // true: it was never let go
 bool token_acquire(ThreadArea* area);                       // false: other processes may have run meanwhile
 bool token_yield(ThreadArea* area);                         // lets the oldest waiter go first; true: other processes ran
@@ -355,6 +355,7 @@ void write_outputs(EventWriter& writer, const CallInfo& info, const CallFrame* f
 // After a call of the program's was interrupted: is it made again behind a handler with SA_RESTART?
 bool restarts(const CallInfo& info, const CallFrame* frame, const ThreadArea* area);
 void pass_through(CallFrame* frame, ThreadArea* area);
+void record_described(CallFrame* frame, ThreadArea* area, const CallInfo& info);  // made, and recorded as the table says
 void record_failed(CallFrame* frame, ThreadArea* area, long error);  // a call that is not made: what a kernel without it would say
 inline const uint64_t* arguments_of(const CallFrame* frame) { return &frame->rdi; }
 
@@ -372,14 +373,22 @@ inline constexpr char kGone[] = "into memory that was gone before it was seen";
 // ---- inputs.cc
 uint64_t input_hash(const CallInfo& info, const CallFrame* frame);  // of what a call reads from memory; 0: nothing
 
-// ---- ioctls.cc
+// ---- codes.cc
 // Outputs of a call decided by its code argument: one block of memory, and for ioctl(2) one that its argument leads to.
 struct Block {
-  uint64_t address, size;
-  bool known;                // false: the recording ends, unless the call fails and so has written nothing
+  uint64_t address = 0, size = 0;
+  bool known = true;         // false: the recording ends, unless the call fails and so has written nothing
   bool by_result = false;    // no more than the result says
-  bool harmful = false;      // not to be made while recording
 };
+inline bool is_coded(const CallInfo& info) { return info.outputs[0].shape == Shape::coded; }
+Block coded_output(const CallFrame* frame);             // before the call
+// Behind one that has succeeded: completes `out`, and fills in `inner`. False: where it has written is not known.
+bool coded_complete(const CallFrame* frame, const ThreadArea* area, long result, Block* out, Block* inner);
+bool waits_by_code(const CallFrame* frame);             // one that is kQuick by the table may wait all the same
+void note_fcntl(EventWriter& writer, const uint64_t* arguments, long result);
+long refused_for_shim(const CallFrame* frame);          // the error that the program sees of a call that would harm the recording; 0: none
+
+// ---- ioctls.cc
 int ioctl_output_bytes(uint64_t code);                       // written at the argument; -1: not known
 bool ioctl_inner_output(const uint64_t* a, Block* inner);    // once it has succeeded; false: not known
 uint64_t ioctl_input_hash(const uint64_t* a);

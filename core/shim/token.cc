@@ -125,16 +125,16 @@ void token_start(ThreadArea* first) {
   live_threads = 1;
 }
 
-void token_lend(ThreadArea* area, const CallInfo& info) {
+void token_lend(ThreadArea* area, bool returns_at_once) {
   area->call_logged = 0;
-  group_lend(area, info.flags & kQuick);
+  group_lend(area, returns_at_once);
   if (__atomic_load_n(&waiting, __ATOMIC_RELAXED)) held_on = own_processor();
   __atomic_store_n(&state, kLent | area->number, __ATOMIC_SEQ_CST);
   if (!__atomic_load_n(&waiting, __ATOMIC_SEQ_CST)) return;
   // Somebody waits. A call that returns at once as a rule is not worth a hand-over, until this turn has lasted: waiters
   // look by themselves every millisecond, so a call that blocks after all delays nobody for longer. Nor is any call while all
   // of them are patient, who look as soon as this thread does not run.
-  const bool quick = info.flags & kQuick || __atomic_load_n(&patient, __ATOMIC_SEQ_CST) >= waiting;
+  const bool quick = returns_at_once || __atomic_load_n(&patient, __ATOMIC_SEQ_CST) >= waiting;
   if (quick && !turn_lasted(held_since)) return;
   lock();
   if (waiting && move(kLent | area->number, kHeld | area->number)) {

@@ -19,12 +19,7 @@ std::string_view call_name(unsigned number) {
 #define CALL(number, name, ...) \
   case number:                  \
     return #name;
-#define SPECIAL(number, name, ...) CALL(number, name)
-#define REFUSE(number, name, why) CALL(number, name)
 #include "core/shim/calls.def"
-#undef REFUSE
-#undef SPECIAL
-#undef CALL
     default:
       return {};
   }
@@ -48,12 +43,10 @@ constexpr std::string_view operands_text(std::string_view text) {
 
 constexpr CallRule kRules[] = {
 #define CALL(number, name, arity, rule, flags, outputs, inputs) {number, #name, arity, rule_text(#rule), operands_text(#outputs ", " #inputs)},
+#define BY_CODE(number, name, arity, flags, inputs, what) {number, #name, arity, "emulated", operands_text(what ", " #inputs)},
 #define SPECIAL(number, name, arity, flags, inputs, what) {number, #name, arity, "special", operands_text(what ", " #inputs)},
 #define REFUSE(number, name, why) {number, #name, 0, "refused", "ENOSYS: " why},
 #include "core/shim/calls.def"
-#undef REFUSE
-#undef SPECIAL
-#undef CALL
 };
 
 }  // namespace
@@ -108,12 +101,7 @@ using namespace shim;
 constexpr auto kFlagsOfCalls = [] {
   std::array<uint32_t, 1024> table{};
 #define CALL(number, name, arity, rule, flags, outputs, inputs) table[number] = flags;
-#define SPECIAL(number, name, arity, flags, inputs, what) table[number] = flags;
-#define REFUSE(number, name, why)
 #include "core/shim/calls.def"
-#undef REFUSE
-#undef SPECIAL
-#undef CALL
   return table;
 }();
 
