@@ -40,17 +40,23 @@ void print(const std::vector<MachineCheck>& checks) {
     if (*text.cure) fmt::print("{:28} allow: {}\n", "", text.cure);
   }
   const bool record = possible(checks, NeededFor::record), replay = possible(checks, NeededFor::replay);
-  fmt::print("\nrecord {}, replay {}\n", record ? "will work" : "will not work", replay ? "will work" : "will not work");
+  fmt::print("\nrecord {}, replay {}\n", record ? "will work" : "will not work",
+             replay ? "will work" : "will not work");
 }
 
 void print_json(const std::vector<MachineCheck>& checks) {
-  json out = {{"record", possible(checks, NeededFor::record)}, {"replay", possible(checks, NeededFor::replay)}, {"machine", json::object()},
+  json out = {{"record", possible(checks, NeededFor::record)},
+              {"replay", possible(checks, NeededFor::replay)},
+              {"machine", json::object()},
               {"checks", json::array()}};
   for (const auto& [key, value] : describe_machine()) out["machine"][key] = value;
   for (const auto& check : checks) {
     const RefusalText& text = refusal_text(check.refusal);
-    json entry = {{"name", check.name}, {"works", check.works}, {"needed_for", name_of(check.needed)}, {"found", check.found}};
-    if (!check.works) entry["message"] = describe_refusal(check.refusal, check.found), entry["costs"] = text.cost, entry["allow"] = text.cure;
+    json entry = {
+        {"name", check.name}, {"works", check.works}, {"needed_for", name_of(check.needed)}, {"found", check.found}};
+    if (!check.works)
+      entry["message"] = describe_refusal(check.refusal, check.found), entry["costs"] = text.cost,
+      entry["allow"] = text.cure;
     out["checks"].push_back(std::move(entry));
   }
   fmt::print("{}\n", out.dump(1, ' ', false, json::error_handler_t::replace));
@@ -68,7 +74,8 @@ int run_doctor(const DoctorOptions& options) {
 
 void add_doctor_command(CLI::App& app, int* status) {
   auto options = std::make_shared<DoctorOptions>();
-  auto* command = app.add_subcommand("doctor", "Try what record and replay need, and say what this machine or container refuses");
+  auto* command =
+      app.add_subcommand("doctor", "Try what record and replay need, and say what this machine or container refuses");
   command->add_option("directory", options->directory, "Where recordings are to be made (default: here)");
   command->add_option("--gdb", options->gdb, "The gdb to try");
   command->add_flag("--json", options->as_json, "Print JSON");

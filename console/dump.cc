@@ -39,8 +39,10 @@ std::string peer_of(PartView part, const Peers& peers) {
 }
 
 std::string transfer_flags(const format::TransferPart& transfer) {
-  static constexpr std::pair<uint16_t, const char*> kNames[] = {
-      {format::kPeek, ", peek"}, {format::kTruncated, ", truncated"}, {format::kOutOfBand, ", out of band"}, {format::kEndOfStream, ", end of stream"}};
+  static constexpr std::pair<uint16_t, const char*> kNames[] = {{format::kPeek, ", peek"},
+                                                                {format::kTruncated, ", truncated"},
+                                                                {format::kOutOfBand, ", out of band"},
+                                                                {format::kEndOfStream, ", end of stream"}};
   std::string text;
   for (auto [flag, name] : kNames)
     if (transfer.flags & flag) text += name;
@@ -51,21 +53,27 @@ std::string parts_text(const EventView& event, const Peers& peers) {
   std::string text = clock_text(event);
   for (PartView part : event.parts()) {
     if (const auto* t = part.transfer()) {
-      text += fmt::format("  {} channel {} at {}, {} bytes{}{}", t->direction == format::kIn ? "<-" : "->", t->channel, t->offset, t->length,
-                          t->representation == format::kHeaderOnly ? " unseen" : "", transfer_flags(*t));
+      text += fmt::format("  {} channel {} at {}, {} bytes{}{}", t->direction == format::kIn ? "<-" : "->", t->channel,
+                          t->offset, t->length, t->representation == format::kHeaderOnly ? " unseen" : "",
+                          transfer_flags(*t));
       if (std::string peer = peer_of(part, peers); !peer.empty()) text += fmt::format(", peer {}", peer);
     } else if (const auto* wait = part.wait()) {
       const auto status = status_told(event);
-      text += fmt::format("  waited for process {}, {}", wait->pid, status ? fmt::format("status {:#x}", *status) : "of whose status it was not told");
+      text += fmt::format("  waited for process {}, {}", wait->pid,
+                          status ? fmt::format("status {:#x}", *status) : "of whose status it was not told");
     } else if (const auto* content = part.map_content()) {
       text += fmt::format("  maps {} bytes at {} of its file", content->length, content->offset);
     } else if (const auto* map = part.shared_map()) {
       text += map->flags & format::kUnmapped ? fmt::format("  detaches shared memory at {:#x}", map->address)
-           : map->flags & format::kInherited ? fmt::format("  {} bytes shared with children to come", map->length)
-                                             : fmt::format("  shared memory {}, {} bytes at {} of it{}", map->object, map->length, map->offset, map->flags & format::kObjectIsNew ? ", new" : "");
+              : map->flags & format::kInherited
+                  ? fmt::format("  {} bytes shared with children to come", map->length)
+                  : fmt::format("  shared memory {}, {} bytes at {} of it{}", map->object, map->length, map->offset,
+                                map->flags & format::kObjectIsNew ? ", new" : "");
     } else if (const auto* change = part.shared_write()) {
       static constexpr const char* kDone[] = {"changes", "writes", "clears", "sets size", "allocates", "copies"};
-      text += fmt::format("  {} {} bytes at {} of shared memory {}", kDone[change->change < std::size(kDone) ? change->change : 0], change->length, change->offset, change->object);
+      text += fmt::format("  {} {} bytes at {} of shared memory {}",
+                          kDone[change->change < std::size(kDone) ? change->change : 0], change->length, change->offset,
+                          change->object);
     } else if (const auto* word = part.owner_died()) {
       text += fmt::format("  [{:#x}]={:#x}, of a mutex whose owner died", part.address(), word->value);
     } else if (part.kind() == format::kSignalInfo && part.bytes().size() >= 20) {
@@ -77,32 +85,47 @@ std::string parts_text(const EventView& event, const Peers& peers) {
     } else if (part.kind() == format::kPath) {
       text += fmt::format("  \"{}\"", part.text());
     } else if (const auto* child = part.child()) {
-      text += child->thread ? fmt::format("  thread {} (tid {})", child->thread, child->pid) : fmt::format("  process {}", child->pid);
+      text += child->thread ? fmt::format("  thread {} (tid {})", child->thread, child->pid)
+                            : fmt::format("  process {}", child->pid);
     }
     if (text.size() > 400) return text + "  ...";
   }
   return text;
 }
 
-// An event's place in logical time, as everywhere else; none where the group has no order, or the order was made before the event.
+// An event's place in logical time, as everywhere else; none where the group has no order, or the order was made before
+// the event.
 std::optional<double> seconds_at(const Schedule* schedule, NodeId node, const EventView& event) {
-  if (!schedule || std::ranges::find(schedule->nodes(), node) == schedule->nodes().end() || event->index >= schedule->event_count(node)) return std::nullopt;
+  if (!schedule || std::ranges::find(schedule->nodes(), node) == schedule->nodes().end() ||
+      event->index >= schedule->event_count(node))
+    return std::nullopt;
   return schedule->seconds_of(node, {event->index});
 }
 
 void print_event(const EventView& event, std::optional<double> seconds, const Peers& peers) {
   const std::string at = seconds ? fmt::format("{:.6f}", *seconds) : "-";
-  std::string line = fmt::format("{:>8} {:>12} thread {:<3} {:<8} {}{}{}", event->index, at, event.thread(), record_type_name(event.type()), what_text(event), result_text(event), parts_text(event, peers));
+  std::string line =
+      fmt::format("{:>8} {:>12} thread {:<3} {:<8} {}{}{}", event->index, at, event.thread(),
+                  record_type_name(event.type()), what_text(event), result_text(event), parts_text(event, peers));
   say("{}\n", line);
 }
 
 void print_json(const EventView& event, std::optional<double> seconds, const Peers& peers) {
   json out = {{"seconds", seconds ? json(*seconds) : json()},
-              {"event", event->index}, {"thread", event.thread()}, {"thread_sequence", event->thread_seq}, {"type", record_type_name(event.type())},
-              {"entry_ticks", event->entry_ticks}, {"return_ticks", event.return_ticks()}, {"result", event->result},
-              {"input_hash", fmt::format("{:016x}", event.input_hash())}, {"arguments", json::array()}, {"parts", json::array()}};
+              {"event", event->index},
+              {"thread", event.thread()},
+              {"thread_sequence", event->thread_seq},
+              {"type", record_type_name(event.type())},
+              {"entry_ticks", event->entry_ticks},
+              {"return_ticks", event.return_ticks()},
+              {"result", event->result},
+              {"input_hash", fmt::format("{:016x}", event.input_hash())},
+              {"arguments", json::array()},
+              {"parts", json::array()}};
   if (event.has_call()) out["call"] = call_text(event->call);
-  if (event.is_clock()) out["clock"] = {{"address", event.clock_address()}, {"seconds", event.clock_seconds()}, {"fraction", event.clock_fraction()}};
+  if (event.is_clock())
+    out["clock"] = {
+        {"address", event.clock_address()}, {"seconds", event.clock_seconds()}, {"fraction", event.clock_fraction()}};
   if (event.type() == format::kSignal) out["signal"] = signal_text(event->call);
   if (event.type() == format::kYield) out["yield"] = what_text(event);
   for (uint64_t a : event.arguments()) out["arguments"].push_back(a);
@@ -119,8 +142,12 @@ void print_json(const EventView& event, std::optional<double> seconds, const Pee
       p["unseen"] = t->representation == format::kHeaderOnly;
       if (std::string peer = peer_of(part, peers); !peer.empty()) p["peer"] = peer;
     }
-    if (const auto* map = part.shared_map()) p["object"] = map->object, p["offset"] = map->offset, p["length"] = map->length, p["address"] = map->address, p["flags"] = map->flags;
-    if (const auto* change = part.shared_write()) p["object"] = change->object, p["offset"] = change->offset, p["length"] = change->length, p["change"] = change->change;
+    if (const auto* map = part.shared_map())
+      p["object"] = map->object, p["offset"] = map->offset, p["length"] = map->length, p["address"] = map->address,
+      p["flags"] = map->flags;
+    if (const auto* change = part.shared_write())
+      p["object"] = change->object, p["offset"] = change->offset, p["length"] = change->length,
+      p["change"] = change->change;
     if (const auto* wait = part.wait()) {
       const auto status = status_told(event);
       p["pid"] = wait->pid, p["status"] = status ? json(*status) : json();
@@ -136,7 +163,8 @@ Result<void> dump_node(const TraceReader& reader, const Schedule* schedule, bool
   RecordCursor cursor = reader.records();
   while (cursor.next()) {
     if (const auto* channel = cursor.record().channel(); channel && channel->remote.length)
-      if (const Address remote = parse_address(channel->remote); remote.known()) peers[channel->channel] = friday::text(remote);
+      if (const Address remote = parse_address(channel->remote); remote.known())
+        peers[channel->channel] = friday::text(remote);
     if (!cursor.record().is_event()) continue;
     const EventView event = cursor.record().event();
     const auto seconds = seconds_at(schedule, reader.node(), event);
@@ -153,12 +181,16 @@ int run_dump(const DumpOptions& options) {
   auto nodes = parse_node_list(*recording, options.node);
   if (!nodes) return complain("dump", nodes.error());
   auto schedule = Schedule::load_or_compute(*recording);
-  if (!schedule) (void)complain("dump", {schedule.error().code, "no times are shown, as the group's events have no order: " + schedule.error().message, schedule.error().node});
+  if (!schedule)
+    (void)complain("dump", {schedule.error().code,
+                            "no times are shown, as the group's events have no order: " + schedule.error().message,
+                            schedule.error().node});
   for (NodeId id : *nodes) {
     auto reader = TraceReader::open(*recording, id);
     if (!reader) return complain("dump", reader.error());
     if (nodes->size() > 1 && !options.as_json) say("node {} {}\n", id, recording->find(id)->name);
-    if (auto printed = dump_node(*reader, schedule ? &*schedule : nullptr, options.as_json); !printed) return complain("dump", printed.error());
+    if (auto printed = dump_node(*reader, schedule ? &*schedule : nullptr, options.as_json); !printed)
+      return complain("dump", printed.error());
   }
   return 0;
 }

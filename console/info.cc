@@ -42,7 +42,9 @@ Modules modules_of(const Recording& recording, NodeId id) {
   return out;
 }
 
-bool is_scheduled(const Schedule& schedule, NodeId id) { return std::ranges::find(schedule.nodes(), id) != schedule.nodes().end(); }
+bool is_scheduled(const Schedule& schedule, NodeId id) {
+  return std::ranges::find(schedule.nodes(), id) != schedule.nodes().end();
+}
 
 double seconds_of(const Schedule& schedule, NodeId id) {
   const uint64_t count = schedule.event_count(id);
@@ -51,9 +53,18 @@ double seconds_of(const Schedule& schedule, NodeId id) {
 }
 
 json describe_node(const Recording& recording, const Schedule* schedule, const NodeInfo& node) {
-  json out = {{"id", node.id.value}, {"name", node.name}, {"lineage", node.lineage}, {"program", node.program}, {"argv", node.argv},
-              {"build_id", node.build_id}, {"host", node.host}, {"pid", node.pid}, {"events", node.events}, {"trace_bytes", node.trace_bytes},
-              {"ended", describe(schedule && is_scheduled(*schedule, node.id) ? end_of(recording, *schedule, node) : node.end)}};
+  json out = {{"id", node.id.value},
+              {"name", node.name},
+              {"lineage", node.lineage},
+              {"program", node.program},
+              {"argv", node.argv},
+              {"build_id", node.build_id},
+              {"host", node.host},
+              {"pid", node.pid},
+              {"events", node.events},
+              {"trace_bytes", node.trace_bytes},
+              {"ended",
+               describe(schedule && is_scheduled(*schedule, node.id) ? end_of(recording, *schedule, node) : node.end)}};
   if (node.parent) out["parent"] = node.parent->value;
   if (node.spawned_by) out["spawned_by"] = node.spawned_by->value;
   if (node.replaces) out["replaces"] = node.replaces->value;
@@ -69,8 +80,12 @@ json describe_node(const Recording& recording, const Schedule* schedule, const N
   if (!schedule || !is_scheduled(*schedule, node.id)) return out;
   out["seconds"] = seconds_of(*schedule, node.id);
   const NodeTraffic& traffic = schedule->traffic_of(node.id);
-  out["messages"] = {{"sent", traffic.sends}, {"received", traffic.receives}, {"sent_unmatched", traffic.unmatched_sends}, {"received_unmatched", traffic.unmatched_receives},
-                     {"sent_unplaced", traffic.unplaced_sends}, {"received_unplaced", traffic.unplaced_receives}};
+  out["messages"] = {{"sent", traffic.sends},
+                     {"received", traffic.receives},
+                     {"sent_unmatched", traffic.unmatched_sends},
+                     {"received_unmatched", traffic.unmatched_receives},
+                     {"sent_unplaced", traffic.unplaced_sends},
+                     {"received_unplaced", traffic.unplaced_receives}};
   return out;
 }
 
@@ -86,7 +101,9 @@ json describe_host(const Recording& recording, const Schedule& schedule, uint32_
   const int64_t zero = schedule.hosts()[0].map(0);
   out["ahead_ns"] = host.map.origin_local - (host.map.origin_reference - zero);
   out["gains_ppm"] = (1 / host.map.rate - 1) * 1e6;
-  if (host.by != index) out["placed_by"] = {{"host", host.by}, {"messages_to", host.to}, {"messages_from", host.from}, {"margin_ns", host.margin_ns}};
+  if (host.by != index)
+    out["placed_by"] = {
+        {"host", host.by}, {"messages_to", host.to}, {"messages_from", host.from}, {"margin_ns", host.margin_ns}};
   return out;
 }
 
@@ -113,24 +130,34 @@ json describe_matching(const Schedule& schedule) {
 }
 
 json describe_all(const Recording& recording, const Schedule* schedule) {
-  json out = {{"path", recording.path()}, {"created_ns", recording.created_ns()}, {"nodes", json::array()}, {"messages", json::array()},
+  json out = {{"path", recording.path()},
+              {"created_ns", recording.created_ns()},
+              {"nodes", json::array()},
+              {"messages", json::array()},
               {"readable_by_others", recording.readable_by_others()}};
   for (const auto& node : recording.nodes()) out["nodes"].push_back(describe_node(recording, schedule, node));
   if (!schedule) return out;
   out["events"] = schedule->event_count();
   out["contradictions"] = schedule->broken().size();
   out["hosts"] = json::array();
-  for (uint32_t host = 0; host < schedule->hosts().size(); ++host) out["hosts"].push_back(describe_host(recording, *schedule, host));
+  for (uint32_t host = 0; host < schedule->hosts().size(); ++host)
+    out["hosts"].push_back(describe_host(recording, *schedule, host));
   out["matched"] = describe_matching(*schedule);
   for (const auto& [pair, traffic] : schedule->traffic_between())
-    out["messages"].push_back({{"from", pair.first.value}, {"to", pair.second.value}, {"messages", traffic.messages}, {"bytes", traffic.bytes}, {"duplicates", traffic.duplicates}, {"by", by_way(traffic.by)}});
+    out["messages"].push_back({{"from", pair.first.value},
+                               {"to", pair.second.value},
+                               {"messages", traffic.messages},
+                               {"bytes", traffic.bytes},
+                               {"duplicates", traffic.duplicates},
+                               {"by", by_way(traffic.by)}});
   return out;
 }
 
 void print_host(const json& host) {
   std::string nodes;
   for (const auto& node : host["nodes"]) nodes += fmt::format(" {}", node.get<int>());
-  say("host {} {}: node{}{}", host["id"].get<int>(), host.value("name", "?"), host["nodes"].size() == 1 ? "" : "s", nodes);
+  say("host {} {}: node{}{}", host["id"].get<int>(), host.value("name", "?"), host["nodes"].size() == 1 ? "" : "s",
+      nodes);
   if (host["id"] == 0) {
     say("; the others' clocks are measured by its own\n");
   } else if (!host["related"].get<bool>() && !host.contains("placed_by")) {
@@ -139,29 +166,41 @@ void print_host(const json& host) {
     const json& by = host["placed_by"];
     const auto ahead = static_cast<double>(host["ahead_ns"].get<int64_t>()) / 1e9;
     const double gains = host["gains_ppm"].get<double>();
-    say("; clock {:.6f} s {} host 0's, {} {:.1f} ppm, by {} messages from host {} and {} to it, {}\n", std::abs(ahead), ahead < 0 ? "behind" : "ahead of",
-               gains < 0 ? "loses" : "gains", std::abs(gains), by["messages_to"].get<uint64_t>(), by["host"].get<int>(), by["messages_from"].get<uint64_t>(),
-               by["margin_ns"].get<int64_t>() < 0 ? "which contradict each other" : fmt::format("within {:.3f} ms", static_cast<double>(by["margin_ns"].get<int64_t>()) / 1e6));
+    say("; clock {:.6f} s {} host 0's, {} {:.1f} ppm, by {} messages from host {} and {} to it, {}\n", std::abs(ahead),
+        ahead < 0 ? "behind" : "ahead of", gains < 0 ? "loses" : "gains", std::abs(gains),
+        by["messages_to"].get<uint64_t>(), by["host"].get<int>(), by["messages_from"].get<uint64_t>(),
+        by["margin_ns"].get<int64_t>() < 0
+            ? "which contradict each other"
+            : fmt::format("within {:.3f} ms", static_cast<double>(by["margin_ns"].get<int64_t>()) / 1e6));
   }
 }
 
 void print_matching(const json& matched) {
-  static const std::pair<const char*, const char*> kinds[] = {{"address", "by both addresses"}, {"one_address", "by one address (the other end did not ask, or it was rewritten)"},
-                                                              {"content", "by content and time (addresses were rewritten)"}, {"object", "through a pipe or local socket"}};
+  static const std::pair<const char*, const char*> kinds[] = {
+      {"address", "by both addresses"},
+      {"one_address", "by one address (the other end did not ask, or it was rewritten)"},
+      {"content", "by content and time (addresses were rewritten)"},
+      {"object", "through a pipe or local socket"}};
   std::string text;
   for (auto [key, words] : kinds)
-    if (const auto count = matched[key].get<uint64_t>()) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, words);
+    if (const auto count = matched[key].get<uint64_t>())
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, words);
   const uint64_t unplaced = matched["unplaced_receives"].get<uint64_t>();
-  say("messages matched: {}; {} received from nobody recorded{}\n", text.empty() ? "none" : text, matched["unmatched_receives"].get<uint64_t>() - unplaced,
-             unplaced ? fmt::format(", {} of a recorded connection from an unknown place in it", unplaced) : "");
+  say("messages matched: {}; {} received from nobody recorded{}\n", text.empty() ? "none" : text,
+      matched["unmatched_receives"].get<uint64_t>() - unplaced,
+      unplaced ? fmt::format(", {} of a recorded connection from an unknown place in it", unplaced) : "");
 }
 
-// Unmatched messages are those whose other side is not recorded, and those of a recorded connection whose place in it is not known.
+// Unmatched messages are those whose other side is not recorded, and those of a recorded connection whose place in it
+// is not known.
 void print_messages(const json& messages) {
   auto count = [&](const char* key) { return messages[key].get<uint64_t>(); };
-  auto unknown = [&](const char* key) { return count(key) ? fmt::format(", {} from an unknown place in their connection", count(key)) : ""; };
-  say("  messages  {} sent ({} to nobody recorded{}), {} received ({} from nobody recorded{})\n", count("sent"), count("sent_unmatched") - count("sent_unplaced"),
-             unknown("sent_unplaced"), count("received"), count("received_unmatched") - count("received_unplaced"), unknown("received_unplaced"));
+  auto unknown = [&](const char* key) {
+    return count(key) ? fmt::format(", {} from an unknown place in their connection", count(key)) : "";
+  };
+  say("  messages  {} sent ({} to nobody recorded{}), {} received ({} from nobody recorded{})\n", count("sent"),
+      count("sent_unmatched") - count("sent_unplaced"), unknown("sent_unplaced"), count("received"),
+      count("received_unmatched") - count("received_unplaced"), unknown("received_unplaced"));
 }
 
 void print_info(const json& info) {
@@ -170,7 +209,8 @@ void print_info(const json& info) {
     say("node {} {}\n", node["id"].get<int>(), node["name"].get<std::string>());
     std::string command;
     for (const auto& word : node["argv"]) command += (command.empty() ? "" : " ") + word.get<std::string>();
-    say("  program   {}{}\n", node["program"].get<std::string>(), node["build_id"] == "" ? "" : " (build-id " + node["build_id"].get<std::string>() + ")");
+    say("  program   {}{}\n", node["program"].get<std::string>(),
+        node["build_id"] == "" ? "" : " (build-id " + node["build_id"].get<std::string>() + ")");
     if (!command.empty()) say("  command   {}\n", command);
     if (node.contains("parent")) say("  forked by node {}\n", node["parent"].get<int>());
     if (node.contains("spawned_by")) say("  spawned by node {} (vfork and execve)\n", node["spawned_by"].get<int>());
@@ -179,21 +219,26 @@ void print_info(const json& info) {
       say("  problem   {}\n", node["problem"].get<std::string>());
       continue;
     }
-    say("  events    {} in {} threads, {:.3f} s, {} bytes\n", node["events"].get<uint64_t>(), node["threads"].get<int>(), node.value("seconds", 0.0), node["trace_bytes"].get<uint64_t>());
+    say("  events    {} in {} threads, {:.3f} s, {} bytes\n", node["events"].get<uint64_t>(),
+        node["threads"].get<int>(), node.value("seconds", 0.0), node["trace_bytes"].get<uint64_t>());
     if (node.contains("messages")) print_messages(node["messages"]);
-    say("  calls     {} call sites patched, {} left to the catch-all; {} calls came through it\n", node["call_sites"]["patched"].get<uint64_t>(), node["call_sites"]["left_to_catch_all"].get<uint64_t>(),
-               node["calls_caught"].get<uint64_t>());
+    say("  calls     {} call sites patched, {} left to the catch-all; {} calls came through it\n",
+        node["call_sites"]["patched"].get<uint64_t>(), node["call_sites"]["left_to_catch_all"].get<uint64_t>(),
+        node["calls_caught"].get<uint64_t>());
     say("  ended     {}\n", node["ended"].get<std::string>());
     if (node.contains("notice")) say("  notice    {}\n", node["notice"].get<std::string>());
   }
   for (const auto& pair : info["messages"])
-    say("messages {} -> {}: {} ({} bytes)\n", pair["from"].get<int>(), pair["to"].get<int>(), pair["messages"].get<uint64_t>(), pair["bytes"].get<uint64_t>());
+    say("messages {} -> {}: {} ({} bytes)\n", pair["from"].get<int>(), pair["to"].get<int>(),
+        pair["messages"].get<uint64_t>(), pair["bytes"].get<uint64_t>());
   if (info.contains("matched")) print_matching(info["matched"]);
   if (info.contains("hosts") && info["hosts"].size() > 1)
     for (const auto& host : info["hosts"]) print_host(host);
-  if (info.value("contradictions", 0) > 0) say("{} matched messages contradicted the rest and were dropped\n", info["contradictions"].get<int>());
+  if (info.value("contradictions", 0) > 0)
+    say("{} matched messages contradicted the rest and were dropped\n", info["contradictions"].get<int>());
   say("A recording holds whatever the programs saw, secrets too; {}.\n",
-             info["readable_by_others"].get<bool>() ? "others on this machine can read this one: chmod -R go= it" : "its files are readable by you only");
+      info["readable_by_others"].get<bool>() ? "others on this machine can read this one: chmod -R go= it"
+                                             : "its files are readable by you only");
 }
 
 int run_info(const InfoOptions& options) {
@@ -213,9 +258,11 @@ int run_info(const InfoOptions& options) {
 
 void add_info_command(CLI::App& app, int* status) {
   auto options = std::make_shared<InfoOptions>();
-  auto* command = app.add_subcommand("info", "Show what a recording holds: nodes, programs, events, messages, how each node ended");
+  auto* command =
+      app.add_subcommand("info", "Show what a recording holds: nodes, programs, events, messages, how each node ended");
   command->add_option("recording", options->recording, "The recording")->required();
-  command->add_flag("--live", options->live, "Whether it is being recorded right now, by which process, how much, how fast");
+  command->add_flag("--live", options->live,
+                    "Whether it is being recorded right now, by which process, how much, how fast");
   command->add_flag("--json", options->as_json, "Print JSON");
   command->footer("Examples:\n  friday info REC\n  friday info --live REC");
   command->callback([options, status] { *status = run_info(*options); });

@@ -28,9 +28,9 @@ struct LiveNode {
   const NodeInfo* info;
   State state;
   format::FileHeader header;
-  uint64_t disk = 0;         // bytes
-  double average = 0;        // MB an hour since the start
-  std::optional<double> now; // MB an hour, of a node that is being recorded
+  uint64_t disk = 0;          // bytes
+  double average = 0;         // MB an hour since the start
+  std::optional<double> now;  // MB an hour, of a node that is being recorded
 };
 
 uint64_t disk_bytes(const std::string& path) {
@@ -42,7 +42,8 @@ uint64_t disk_bytes(const std::string& path) {
 }
 
 State state_of(const NodeInfo& node, const format::FileHeader& header) {
-  if (header.ended || header.closed || node.end.how != NodeEnd::How::running || !program_lives(node)) return State::ended;
+  if (header.ended || header.closed || node.end.how != NodeEnd::How::running || !program_lives(node))
+    return State::ended;
   return recorder_lives(node) ? State::recording : State::orphan;
 }
 
@@ -89,14 +90,18 @@ std::string describe_state(const LiveNode& node) {
   switch (node.state) {
     case State::recording: return fmt::format("recording (program {}, recorder {})", info.pid, info.recorder_pid);
     case State::orphan:
-      return fmt::format("its recorder ({}) is dead; the program ({}) goes on, and stores until {:.1f} MB more are used", info.recorder_pid, info.pid,
-                         static_cast<double>(node.header.allocated - std::min(node.header.allocated, node.header.committed)) / kMega);
+      return fmt::format(
+          "its recorder ({}) is dead; the program ({}) goes on, and stores until {:.1f} MB more are used",
+          info.recorder_pid, info.pid,
+          static_cast<double>(node.header.allocated - std::min(node.header.allocated, node.header.committed)) / kMega);
     case State::ended: return info.end.how == NodeEnd::How::running ? "ended just now" : describe(info.end);
   }
   return "";
 }
 
-const char* name_of(State state) { return state == State::recording ? "recording" : state == State::orphan ? "recorder dead" : "ended"; }
+const char* name_of(State state) {
+  return state == State::recording ? "recording" : state == State::orphan ? "recorder dead" : "ended";
+}
 
 json to_json(const Recording& recording, const std::vector<LiveNode>& nodes) {
   std::set<uint32_t> recorders;
@@ -106,9 +111,16 @@ json to_json(const Recording& recording, const std::vector<LiveNode>& nodes) {
   for (const auto& node : nodes) {
     if (node.state == State::recording) recorders.insert(node.info->recorder_pid);
     bytes += node.header.committed, disk += node.disk, now += node.now.value_or(0);
-    json entry = {{"id", node.info->id.value}, {"name", node.info->name}, {"state", name_of(node.state)}, {"pid", node.info->pid},
-                  {"recorder_pid", node.info->recorder_pid}, {"text", describe_state(node)}, {"events", node.header.events},
-                  {"trace_bytes", node.header.committed}, {"disk_bytes", node.disk}, {"mb_per_hour", node.average}};
+    json entry = {{"id", node.info->id.value},
+                  {"name", node.info->name},
+                  {"state", name_of(node.state)},
+                  {"pid", node.info->pid},
+                  {"recorder_pid", node.info->recorder_pid},
+                  {"text", describe_state(node)},
+                  {"events", node.header.events},
+                  {"trace_bytes", node.header.committed},
+                  {"disk_bytes", node.disk},
+                  {"mb_per_hour", node.average}};
     if (node.now) entry["mb_per_hour_now"] = *node.now;
     out["nodes"].push_back(std::move(entry));
   }
@@ -121,19 +133,24 @@ json to_json(const Recording& recording, const std::vector<LiveNode>& nodes) {
 void print_live(const json& live) {
   if (live["recording"].get<bool>()) {
     std::string pids;
-    for (const auto& pid : live["recorders"]) pids += fmt::format("{}{}", pids.empty() ? "" : ", ", pid.get<uint32_t>());
+    for (const auto& pid : live["recorders"])
+      pids += fmt::format("{}{}", pids.empty() ? "" : ", ", pid.get<uint32_t>());
     say("{}: being recorded by {}\n", live["path"].get<std::string>(), pids);
   } else {
     say("{}: not being recorded\n", live["path"].get<std::string>());
   }
   for (const auto& node : live["nodes"]) {
-    say("node {} {}: {}\n", node["id"].get<uint32_t>(), node["name"].get<std::string>(), node["text"].get<std::string>());
+    say("node {} {}: {}\n", node["id"].get<uint32_t>(), node["name"].get<std::string>(),
+        node["text"].get<std::string>());
     say("  {} events, {:.1f} MB ({:.1f} MB on disk), {:.1f} MB/h on average{}\n", node["events"].get<uint64_t>(),
-               node["trace_bytes"].get<double>() / kMega, node["disk_bytes"].get<double>() / kMega, node["mb_per_hour"].get<double>(),
-               node.contains("mb_per_hour_now") ? fmt::format(", {:.1f} MB/h now", node["mb_per_hour_now"].get<double>()) : "");
+        node["trace_bytes"].get<double>() / kMega, node["disk_bytes"].get<double>() / kMega,
+        node["mb_per_hour"].get<double>(),
+        node.contains("mb_per_hour_now") ? fmt::format(", {:.1f} MB/h now", node["mb_per_hour_now"].get<double>())
+                                         : "");
   }
-  say("in all {:.1f} MB ({:.1f} MB on disk){}\n", live["trace_bytes"].get<double>() / kMega, live["disk_bytes"].get<double>() / kMega,
-             live["recording"].get<bool>() ? fmt::format(", {:.1f} MB/h now", live["mb_per_hour_now"].get<double>()) : "");
+  say("in all {:.1f} MB ({:.1f} MB on disk){}\n", live["trace_bytes"].get<double>() / kMega,
+      live["disk_bytes"].get<double>() / kMega,
+      live["recording"].get<bool>() ? fmt::format(", {:.1f} MB/h now", live["mb_per_hour_now"].get<double>()) : "");
 }
 
 }  // namespace

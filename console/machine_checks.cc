@@ -149,7 +149,8 @@ GdbTrial try_gdb(const std::string& gdb) {
     alarm(30);
     dup2(writing.get(), 1);
     dup2(writing.get(), 2);
-    execlp(gdb.c_str(), gdb.c_str(), "-nx", "--batch", "-ex", "show version", "-ex", "python print('friday', 6 * 7)", nullptr);
+    execlp(gdb.c_str(), gdb.c_str(), "-nx", "--batch", "-ex", "show version", "-ex", "python print('friday', 6 * 7)",
+           nullptr);
     dprintf(1, "cannot start: %s\n", strerror(errno));
     _exit(127);
   }
@@ -166,7 +167,8 @@ GdbTrial try_gdb(const std::string& gdb) {
   const std::string first = text.substr(0, text.find('\n'));
   std::smatch match;
   GdbTrial trial{{false, first.empty() ? "it says nothing" : first}, {text.find("friday 42") != std::string::npos, ""}};
-  if (std::regex_search(first, match, std::regex("GNU gdb .*?([0-9]+)\\.[0-9]+"))) trial.version = {std::stoi(match[1]) >= 13, first};
+  if (std::regex_search(first, match, std::regex("GNU gdb .*?([0-9]+)\\.[0-9]+")))
+    trial.version = {std::stoi(match[1]) >= 13, first};
   if (trial.python.works) trial.python.found = "yes";
   else trial.python.found = trial.version.works ? "gdb was built without it" : trial.version.found;
   return trial;
@@ -214,7 +216,8 @@ Answer try_userfaultfd() {
 Answer try_locked_memory() {
   rlimit limit{};
   getrlimit(RLIMIT_MEMLOCK, &limit);
-  const std::string text = limit.rlim_cur == RLIM_INFINITY ? "no limit" : fmt::format("up to {} KiB", limit.rlim_cur >> 10);
+  const std::string text =
+      limit.rlim_cur == RLIM_INFINITY ? "no limit" : fmt::format("up to {} KiB", limit.rlim_cur >> 10);
   alignas(4096) static char page[4096];
   if (mlock(page, sizeof page) != 0) return {false, fmt::format("{}, {}", strerror(errno), text)};
   munlock(page, sizeof page);
@@ -269,10 +272,12 @@ std::vector<MachineCheck> check_machine(const std::string& directory, const std:
   add("choosing processors", Refusal::affinity, NeededFor::speed, try_affinity());
   add("time-stamp counter", Refusal::tsc, NeededFor::speed, try_tsc());
   add("holes in files", Refusal::punch_hole, NeededFor::speed, try_hole(file));
-  add("personality", Refusal::personality, NeededFor::nothing, in_child([] { return personality(ADDR_NO_RANDOMIZE) < 0 ? errno : 0; }));
+  add("personality", Refusal::personality, NeededFor::nothing,
+      in_child([] { return personality(ADDR_NO_RANDOMIZE) < 0 ? errno : 0; }));
   add("hardware counters", Refusal::perf_events, NeededFor::nothing, try_perf());
   add("userfaultfd", Refusal::userfaultfd, NeededFor::nothing, try_userfaultfd());
-  add("user namespaces", Refusal::user_namespaces, NeededFor::nothing, in_child([] { return unshare(CLONE_NEWUSER) != 0 ? errno : 0; }));
+  add("user namespaces", Refusal::user_namespaces, NeededFor::nothing,
+      in_child([] { return unshare(CLONE_NEWUSER) != 0 ? errno : 0; }));
   add("locked memory", Refusal::locked_memory, NeededFor::nothing, try_locked_memory());
   return list;
 }
@@ -280,12 +285,15 @@ std::vector<MachineCheck> check_machine(const std::string& directory, const std:
 std::vector<std::pair<std::string, std::string>> describe_machine() {
   utsname name{};
   uname(&name);
-  const std::string yama = setting("/proc/sys/kernel/yama/ptrace_scope"), filter = line_of("/proc/self/status", "Seccomp:");
+  const std::string yama = setting("/proc/sys/kernel/yama/ptrace_scope"),
+                    filter = line_of("/proc/self/status", "Seccomp:");
   return {{"kernel", fmt::format("{} {}", name.sysname, name.release)},
           {"user", fmt::format("{}{}", geteuid(), geteuid() == 0 ? " (root)" : "")},
           {"kernel.yama.ptrace_scope", yama.empty() ? "not there" : yama},
           {"kernel.perf_event_paranoid", setting("/proc/sys/kernel/perf_event_paranoid")},
-          {"seccomp", filter == "2" ? "a filter restricts this process" : filter == "0" ? "none" : filter},
+          {"seccomp", filter == "2"   ? "a filter restricts this process"
+                      : filter == "0" ? "none"
+                                      : filter},
           {"no_new_privs", line_of("/proc/self/status", "NoNewPrivs:")}};
 }
 

@@ -3,8 +3,8 @@
 
 #include <new>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "console/doctor.h"
 #include "console/dump.h"
@@ -44,10 +44,13 @@ int main(int argc, char** argv) {
   friday::add_pack_command(app, &status);
   friday::add_dump_command(app, &status);
   friday::add_doctor_command(app, &status);
-  app.add_flag_callback("--python-path", [] {
-    fmt::print("{}\n", friday::package_directory());
-    throw CLI::Success();
-  }, "Print the directory of the package friday, for PYTHONPATH: import friday and the pytest plugin");
+  app.add_flag_callback(
+      "--python-path",
+      [] {
+        fmt::print("{}\n", friday::package_directory());
+        throw CLI::Success();
+      },
+      "Print the directory of the package friday, for PYTHONPATH: import friday and the pytest plugin");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -21,9 +21,13 @@ struct MergeArguments {
 };
 
 json as_json(const MergeOptions& options, const MergeReport& report) {
-  json out = {{"path", options.output}, {"hosts", report.hosts}, {"files", report.files}, {"bytes", report.bytes}, {"nodes", json::array()}, {"left_out", json::array()}};
+  json out = {{"path", options.output}, {"hosts", report.hosts},  {"files", report.files},
+              {"bytes", report.bytes},  {"nodes", json::array()}, {"left_out", json::array()}};
   for (const auto& node : report.nodes)
-    out["nodes"].push_back({{"id", node.id.value}, {"name", node.name}, {"from", options.inputs[node.input].path}, {"id_there", node.original.value}});
+    out["nodes"].push_back({{"id", node.id.value},
+                            {"name", node.name},
+                            {"from", options.inputs[node.input].path},
+                            {"id_there", node.original.value}});
   for (const Error& error : report.left_out) out["left_out"].push_back(describe(error));
   return out;
 }
@@ -33,10 +37,12 @@ void print(const MergeOptions& options, const MergeReport& report) {
     say("node {} {}: node {} of {}\n", node.id, node.name, node.original, options.inputs[node.input].path);
   for (const Error& error : report.left_out) say(stderr, "friday merge: left out: {}\n", describe(error));
   for (auto [a, b] : report.share_a_host)
-    say("{} and {} were recorded on one host (equal boot ids): their clocks count as one. If these are copies of one virtual machine, merge them "
-               "with --separate-hosts\n", options.inputs[a].path, options.inputs[b].path);
-  say("merged {} recordings into {}: {} nodes, {} hosts. `friday info {}` says which messages found their sender\n", options.inputs.size(),
-             options.output, report.nodes.size(), report.hosts, options.output);
+    say("{} and {} were recorded on one host (equal boot ids): their clocks count as one. If these are copies of one "
+        "virtual machine, merge them "
+        "with --separate-hosts\n",
+        options.inputs[a].path, options.inputs[b].path);
+  say("merged {} recordings into {}: {} nodes, {} hosts. `friday info {}` says which messages found their sender\n",
+      options.inputs.size(), options.output, report.nodes.size(), report.hosts, options.output);
 }
 
 int run_merge(MergeArguments& options) {
@@ -57,12 +63,16 @@ int run_merge(MergeArguments& options) {
 
 void add_merge_command(CLI::App& app, int* status) {
   auto options = std::make_shared<MergeArguments>();
-  auto* command = app.add_subcommand("merge", "Join recordings of several hosts into one, which all other commands take");
+  auto* command =
+      app.add_subcommand("merge", "Join recordings of several hosts into one, which all other commands take");
   command->add_option("-o,--output", options->merge.output, "The recording to make; it must not exist")->required();
-  command->add_option("recording", options->recordings, "The recordings; PREFIX=REC makes node NAME of REC PREFIX.NAME")->required();
+  command->add_option("recording", options->recordings, "The recordings; PREFIX=REC makes node NAME of REC PREFIX.NAME")
+      ->required();
   command->add_flag("--separate-hosts", options->merge.separate_hosts,
-                    "Compare no clocks between recordings, also where boot ids are equal (copies of one virtual machine, time namespaces)");
-  command->add_flag("--leave-out-damaged", options->merge.leave_out_damaged, "Merge without nodes whose traces cannot be used");
+                    "Compare no clocks between recordings, also where boot ids are equal (copies of one virtual "
+                    "machine, time namespaces)");
+  command->add_flag("--leave-out-damaged", options->merge.leave_out_damaged,
+                    "Merge without nodes whose traces cannot be used");
   command->add_flag("--json", options->as_json, "Print the result as JSON");
   command->footer("Examples:\n  friday merge -o ALL REC1 REC2 REC3\n  friday merge -o ALL web1=REC1 web2=REC2");
   command->callback([options, status] { *status = run_merge(*options); });

@@ -12,16 +12,22 @@ inline void add_replay_options(CLI::App& command, std::string& nodes, std::strin
   command.add_option("--node", nodes, "Only these nodes, e.g. 0-3,!2 or redis-*");
   command.add_option("--sync", sync, "Order of the nodes: clock (full), causal (what caused what), free")
       ->check(CLI::IsMember({"clock", "causal", "free"}));
-  command.add_flag("--unconfined", unconfined, "Let replayed processes make any system call: for a recording that you trust, where the kernel has no seccomp filters");
+  command.add_flag("--unconfined", unconfined,
+                   "Let replayed processes make any system call: for a recording that you trust, where the kernel has "
+                   "no seccomp filters");
 }
 
-inline void add_recording_options(CLI::App& command, std::string& recording, std::string& nodes, std::string& sync, bool& unconfined) {
+inline void add_recording_options(CLI::App& command, std::string& recording, std::string& nodes, std::string& sync,
+                                  bool& unconfined) {
   command.add_option("recording", recording, "The recording")->required();
   add_replay_options(command, nodes, sync, unconfined);
 }
 
 inline void add_symbols_option(CLI::App& command, std::vector<std::string>& symbols) {
-  command.add_option("--symbols", symbols, "Directory with .build-id/ of separate debug information, searched before /usr/lib/debug; may be repeated")
+  command
+      .add_option(
+          "--symbols", symbols,
+          "Directory with .build-id/ of separate debug information, searched before /usr/lib/debug; may be repeated")
       ->allow_extra_args(false);
 }
 

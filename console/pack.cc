@@ -29,7 +29,8 @@ std::string size_text(uint64_t bytes) {
   return fmt::format("{} MiB", bytes >> 20);
 }
 
-// -- adding debug information --------------------------------------------------------------------------------------------------
+// -- adding debug information
+// --------------------------------------------------------------------------------------------------
 
 const char* state_text(PackedFile::State state) {
   switch (state) {
@@ -54,8 +55,10 @@ void print_packed(const std::vector<PackedFile>& files) {
     say("{:<12} {}{}\n", state_text(file.state), file.path, more);
   }
   if (missing)
-    say("{} of {} files stay without debug information: functions by name only, no lines and variables. Install their -dbgsym packages, or name "
-               "directories with --symbols\n", missing, files.size());
+    say("{} of {} files stay without debug information: functions by name only, no lines and variables. Install their "
+        "-dbgsym packages, or name "
+        "directories with --symbols\n",
+        missing, files.size());
 }
 
 int run_symbols(const Recording& recording, const PackArguments& options) {
@@ -64,24 +67,46 @@ int run_symbols(const Recording& recording, const PackArguments& options) {
   if (!options.as_json) return print_packed(*files), 0;
   json list = json::array();
   for (const PackedFile& file : *files)
-    list.push_back({{"path", file.path}, {"build_id", file.build_id}, {"state", state_text(file.state)}, {"source", file.source}, {"bytes", file.bytes}});
+    list.push_back({{"path", file.path},
+                    {"build_id", file.build_id},
+                    {"state", state_text(file.state)},
+                    {"source", file.source},
+                    {"bytes", file.bytes}});
   say_json({{"path", recording.path()}, {"files", list}});
   return 0;
 }
 
-// -- what it holds -------------------------------------------------------------------------------------------------------------
+// -- what it holds
+// -------------------------------------------------------------------------------------------------------------
 
 json contents_json(const Recording& recording, const Contents& contents) {
-  json out = {{"path", recording.path()}, {"bytes", contents.total_bytes}, {"readable_by_others", contents.readable_by_others}, {"symbol_bytes", contents.symbol_bytes},
-              {"other_files", contents.others}, {"nodes", json::array()}, {"copies", json::array()}};
+  json out = {{"path", recording.path()},
+              {"bytes", contents.total_bytes},
+              {"readable_by_others", contents.readable_by_others},
+              {"symbol_bytes", contents.symbol_bytes},
+              {"other_files", contents.others},
+              {"nodes", json::array()},
+              {"copies", json::array()}};
   for (const NodeContents& node : contents.nodes) {
-    json entry = {{"id", node.id.value}, {"name", node.name}, {"host", node.host}, {"program", node.program}, {"argv", node.argv}, {"cwd", node.cwd},
-                  {"environment", node.environment}, {"memory_bytes", node.memory_bytes}, {"file_bytes", node.file_bytes}, {"peer_bytes", node.peer_bytes},
-                  {"device_bytes", node.device_bytes}, {"other_bytes", node.other_bytes}, {"sent_bytes", node.sent_bytes}, {"paths", node.paths}};
+    json entry = {{"id", node.id.value},
+                  {"name", node.name},
+                  {"host", node.host},
+                  {"program", node.program},
+                  {"argv", node.argv},
+                  {"cwd", node.cwd},
+                  {"environment", node.environment},
+                  {"memory_bytes", node.memory_bytes},
+                  {"file_bytes", node.file_bytes},
+                  {"peer_bytes", node.peer_bytes},
+                  {"device_bytes", node.device_bytes},
+                  {"other_bytes", node.other_bytes},
+                  {"sent_bytes", node.sent_bytes},
+                  {"paths", node.paths}};
     if (!node.problem.empty()) entry["problem"] = node.problem;
     out["nodes"].push_back(entry);
   }
-  for (const CopyContents& copy : contents.copies) out["copies"].push_back({{"path", copy.path}, {"bytes", copy.bytes}, {"code", copy.is_code}});
+  for (const CopyContents& copy : contents.copies)
+    out["copies"].push_back({{"path", copy.path}, {"bytes", copy.bytes}, {"code", copy.is_code}});
   return out;
 }
 
@@ -91,7 +116,8 @@ std::string largest(const std::map<std::string, uint64_t>& amounts) {
   for (const auto& [name, bytes] : amounts) order.emplace_back(bytes, name);
   std::ranges::sort(order, std::greater<>());
   std::string list;
-  for (size_t n = 0; n < std::min(order.size(), kShown); ++n) list += fmt::format("{}{} ({})", n ? ", " : "", order[n].second, size_text(order[n].first));
+  for (size_t n = 0; n < std::min(order.size(), kShown); ++n)
+    list += fmt::format("{}{} ({})", n ? ", " : "", order[n].second, size_text(order[n].first));
   if (order.size() > kShown) list += fmt::format(" and {} more", order.size() - kShown);
   return list;
 }
@@ -115,13 +141,19 @@ void print_node(const NodeContents& node) {
   say("\nnode {} {}{}\n", node.id, node.name, node.host.empty() ? "" : " on host " + node.host);
   if (!node.problem.empty()) say("  NOT READ TO ITS END, so there may be more: {}\n", node.problem);
   if (!command.empty()) say("  command line    {}{}\n", command.substr(1), node.cwd.empty() ? "" : ", in " + node.cwd);
-  if (!node.environment.empty()) say("  environment     {} variables with their values: {}\n", node.environment.size(), first_of(node.environment));
-  say("  memory          {} as the program began; all it held later is computed again by a replay\n", size_text(node.memory_bytes));
-  if (!node.file_bytes.empty()) say("  read from files {}: {}\n", size_text(sum(node.file_bytes)), largest(node.file_bytes));
-  if (!node.peer_bytes.empty()) say("  received        {}: {}\n", size_text(sum(node.peer_bytes)), largest(node.peer_bytes));
+  if (!node.environment.empty())
+    say("  environment     {} variables with their values: {}\n", node.environment.size(), first_of(node.environment));
+  say("  memory          {} as the program began; all it held later is computed again by a replay\n",
+      size_text(node.memory_bytes));
+  if (!node.file_bytes.empty())
+    say("  read from files {}: {}\n", size_text(sum(node.file_bytes)), largest(node.file_bytes));
+  if (!node.peer_bytes.empty())
+    say("  received        {}: {}\n", size_text(sum(node.peer_bytes)), largest(node.peer_bytes));
   if (node.device_bytes) say("  typed or read   {} from terminals and devices\n", size_text(node.device_bytes));
-  say("  other results   {} of system calls: names of files, addresses, times, random numbers\n", size_text(node.other_bytes));
-  if (node.sent_bytes) say("  sent, written   {}; not stored, but a replay computes it again\n", size_text(node.sent_bytes));
+  say("  other results   {} of system calls: names of files, addresses, times, random numbers\n",
+      size_text(node.other_bytes));
+  if (node.sent_bytes)
+    say("  sent, written   {}; not stored, but a replay computes it again\n", size_text(node.sent_bytes));
   if (!node.paths.empty()) say("  paths named     {}: {}\n", node.paths.size(), first_of(node.paths));
 }
 
@@ -130,11 +162,15 @@ std::vector<std::string> suspects(const Contents& contents) {
   std::vector<std::string> list;
   for (const NodeContents& node : contents.nodes) {
     for (const std::string& name : node.environment)
-      if (sounds_secret(name)) list.push_back(fmt::format("node {} ({}): environment variable {}", node.id, node.name, name));
+      if (sounds_secret(name))
+        list.push_back(fmt::format("node {} ({}): environment variable {}", node.id, node.name, name));
     for (const std::string& word : node.argv)
-      if (sounds_secret(word)) list.push_back(fmt::format("node {} ({}): the command line has an argument like a secret's", node.id, node.name));
+      if (sounds_secret(word))
+        list.push_back(
+            fmt::format("node {} ({}): the command line has an argument like a secret's", node.id, node.name));
     for (const auto& [path, bytes] : node.file_bytes)
-      if (sounds_secret(path)) list.push_back(fmt::format("node {} ({}): {} of {}", node.id, node.name, size_text(bytes), path));
+      if (sounds_secret(path))
+        list.push_back(fmt::format("node {} ({}): {} of {}", node.id, node.name, size_text(bytes), path));
   }
   for (const CopyContents& copy : contents.copies)
     if (sounds_secret(copy.path)) list.push_back(fmt::format("a copy of {}", copy.path));
@@ -143,20 +179,25 @@ std::vector<std::string> suspects(const Contents& contents) {
 
 void print_contents(const Recording& recording, const Contents& contents) {
   say("{}: {}. Whoever has it can read what follows, and by replaying it everything the programs ever held in memory:\n"
-             "keys and passwords they used, data of their users, also where it travelled encrypted.\n", recording.path(), size_text(contents.total_bytes));
+      "keys and passwords they used, data of their users, also where it travelled encrypted.\n",
+      recording.path(), size_text(contents.total_bytes));
   for (const NodeContents& node : contents.nodes) print_node(node);
   std::map<std::string, uint64_t> code, data;
   for (const CopyContents& copy : contents.copies) (copy.is_code ? code : data)[copy.path] += copy.bytes;
   say("\nwhole copies of {} programs and libraries, {}: {}\n", code.size(), size_text(sum(code)), largest(code));
-  if (!data.empty()) say("whole copies of {} other mapped files, {}: {}\n", data.size(), size_text(sum(data)), largest(data));
-  if (contents.symbol_bytes) say("debug information, {}: names, types and source paths of the programs\n", size_text(contents.symbol_bytes));
+  if (!data.empty())
+    say("whole copies of {} other mapped files, {}: {}\n", data.size(), size_text(sum(data)), largest(data));
+  if (contents.symbol_bytes)
+    say("debug information, {}: names, types and source paths of the programs\n", size_text(contents.symbol_bytes));
   if (!contents.others.empty()) say("further files, not needed for a replay: {}\n", largest(contents.others));
   const std::vector<std::string> found = suspects(contents);
   say("\n{}\n", found.empty() ? "No name here sounds like a secret's. That proves nothing: contents were not searched."
-                                     : "Look at these first; by their names they are secrets (contents were not searched):");
+                              : "Look at these first; by their names they are secrets (contents were not searched):");
   for (const std::string& suspect : found) say("  {}\n", suspect);
-  if (contents.readable_by_others) say("Others on this machine can read the recording: chmod -R go= {}\n", recording.path());
-  say("Nothing can be taken out of a recording and leave it replayable. To hand on less, record test data, or fewer nodes.\n");
+  if (contents.readable_by_others)
+    say("Others on this machine can read the recording: chmod -R go= {}\n", recording.path());
+  say("Nothing can be taken out of a recording and leave it replayable. To hand on less, record test data, or fewer "
+      "nodes.\n");
 }
 
 int run_check(const Recording& recording, const PackArguments& options) {
@@ -179,9 +220,14 @@ int run_pack(const PackArguments& options) {
 
 void add_pack_command(CLI::App& app, int* status) {
   auto options = std::make_shared<PackArguments>();
-  auto* command = app.add_subcommand("pack", "Add debug information to a recording, or say what it holds, before it is handed on");
+  auto* command =
+      app.add_subcommand("pack", "Add debug information to a recording, or say what it holds, before it is handed on");
   command->add_option("recording", options->recording, "The recording")->required();
-  command->add_option("--symbols", options->pack.symbols, "Directory with files of separate debug information, searched before /usr/lib/debug; may be repeated")->allow_extra_args(false);
+  command
+      ->add_option(
+          "--symbols", options->pack.symbols,
+          "Directory with files of separate debug information, searched before /usr/lib/debug; may be repeated")
+      ->allow_extra_args(false);
   command->add_flag("--check", options->check, "Change nothing; say what the recording holds and gives away");
   command->add_flag("--json", options->as_json, "Print JSON");
   command->footer("Examples:\n  friday pack REC --symbols ~/build/symbols\n  friday pack --check REC");

@@ -10,7 +10,8 @@ namespace friday {
 inline Progress::Tell tell_as(std::string command) {
   return [command = std::move(command)](const std::string& what, uint64_t done, uint64_t total) {
     constexpr double kGiB = 1 << 30;
-    say(stderr, "friday {}: {}: {:.1f} of {:.1f} GiB\n", command, what, static_cast<double>(done) / kGiB, static_cast<double>(total) / kGiB);
+    say(stderr, "friday {}: {}: {:.1f} of {:.1f} GiB\n", command, what, static_cast<double>(done) / kGiB,
+        static_cast<double>(total) / kGiB);
   };
 }
 

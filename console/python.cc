@@ -22,8 +22,8 @@ Result<void> initialize() {
   if (!PyStatus_Exception(status)) status = Py_InitializeFromConfig(&config);
   PyConfig_Clear(&config);
   if (PyStatus_Exception(status))
-    return fail(ErrorCode::component_died, "Python {}.{} does not start: {}; is the package python3 whole?", PY_MAJOR_VERSION, PY_MINOR_VERSION,
-                status.err_msg ? status.err_msg : "no reason given");
+    return fail(ErrorCode::component_died, "Python {}.{} does not start: {}; is the package python3 whole?",
+                PY_MAJOR_VERSION, PY_MINOR_VERSION, status.err_msg ? status.err_msg : "no reason given");
   return {};
 }
 
@@ -42,7 +42,8 @@ void extend_path() {
 // What the locale's encoding lacks is shown as an escape, for programs may hold any text.
 void prepare_streams() {
   for (const char* name : {"stdout", "stderr"})
-    if (py::object stream = py::module_::import("sys").attr(name); !stream.is_none()) stream.attr("reconfigure")(py::arg("errors") = "backslashreplace");
+    if (py::object stream = py::module_::import("sys").attr(name); !stream.is_none())
+      stream.attr("reconfigure")(py::arg("errors") = "backslashreplace");
 }
 
 }  // namespace
@@ -70,7 +71,8 @@ Result<py::module_> PythonRuntime::import(const char* name) {
   try {
     return py::module_::import(name);
   } catch (const py::error_already_set& error) {
-    return fail(ErrorCode::bad_input, "Friday's Python part cannot be loaded from {}: {}", package_directory(), summary(error));
+    return fail(ErrorCode::bad_input, "Friday's Python part cannot be loaded from {}: {}", package_directory(),
+                summary(error));
   }
 }
 

@@ -1,5 +1,6 @@
-// The Python interpreter inside the friday command: Debian's, isolated from the user's environment and site packages, with the
-// package friday of this build first on its path. FRIDAY_PYTHON may name more directories ("a:b"), which come before it.
+// The Python interpreter inside the friday command: Debian's, isolated from the user's environment and site packages,
+// with the package friday of this build first on its path. FRIDAY_PYTHON may name more directories ("a:b"), which come
+// before it.
 //
 // One interpreter a process, made by the subcommands that need it (replay, run) on the main thread, which holds the
 // interpreter's lock as long as the object lives. Python's own handler of Ctrl-C is installed.
@@ -31,7 +32,8 @@ class PythonRuntime {
 // The last line of a Python exception, "ModuleNotFoundError: No module named 'friday'".
 std::string summary(const pybind11::error_already_set& error);
 
-// What a subcommand does in Python, with all that may go wrong outside of the package turned into a message and an exit code.
+// What a subcommand does in Python, with all that may go wrong outside of the package turned into a message and an exit
+// code.
 template <typename Function>
 int with_python(const char* subcommand, const char* module, Function&& function) {
   auto runtime = PythonRuntime::start();

@@ -34,7 +34,8 @@ std::string readable_size(uint64_t bytes) {
 
 // How much a node, or several, left behind.
 std::string amount(const NodeSummary& node) {
-  return fmt::format("{} events, {}{}", node.events, readable_size(node.bytes), node.stored ? fmt::format(" ({} on disk)", readable_size(node.stored)) : "");
+  return fmt::format("{} events, {}{}", node.events, readable_size(node.bytes),
+                     node.stored ? fmt::format(" ({} on disk)", readable_size(node.stored)) : "");
 }
 
 // A line for each node; of many only for those whose end is worth one.
@@ -64,9 +65,11 @@ void print_nodes(const std::vector<NodeSummary>& nodes) {
 void print_summary(const RecordOptions& options, const LaunchResult& result) {
   print_nodes(result.nodes);
   if (result.left_out)
-    say(stderr, "friday: {} {} not recorded: {}\n", result.left_out, result.left_out == 1 ? "process was" : "processes were", result.left_out_because);
+    say(stderr, "friday: {} {} not recorded: {}\n", result.left_out,
+        result.left_out == 1 ? "process was" : "processes were", result.left_out_because);
   for (const std::string& notice : result.notices) say(stderr, "friday: {}\n", notice);
-  fmt::print(stderr, "friday: recorded in {} (readable by you only: recordings hold whatever the programs saw)\n", options.recording);
+  fmt::print(stderr, "friday: recorded in {} (readable by you only: recordings hold whatever the programs saw)\n",
+             options.recording);
 }
 
 int list_calls() {
@@ -77,13 +80,17 @@ int list_calls() {
 
 int print_service(const RecordOptions& options) {
   if (!options.group.empty() || options.command.empty())
-    return complain("record", {ErrorCode::usage, "a service is one program: give `-- PROGRAM ARG...` as its unit or image has it, and its name with --node"});
+    return complain(
+        "record",
+        {ErrorCode::usage,
+         "a service is one program: give `-- PROGRAM ARG...` as its unit or image has it, and its name with --node"});
   ProgramSpec program;
   program.command = options.command;
   program.name = options.name.empty() ? std::filesystem::path(options.command[0]).filename().string() : options.name;
   if (auto named = check_node_name(program.name); !named) return complain("record", named.error());
   ServiceRequest request{executable_path(), {}, program.name, options.max_size, {}, options.command};
-  if (!options.recording.empty()) request.recording = std::filesystem::absolute(options.recording).lexically_normal().string();
+  if (!options.recording.empty())
+    request.recording = std::filesystem::absolute(options.recording).lexically_normal().string();
   if (!options.max_size.empty())
     if (auto size = parse_size(options.max_size); !size) return complain("record", size.error());
   // A program that is not here may be in the container.
@@ -102,15 +109,19 @@ int print_service(const RecordOptions& options) {
 int run_record(const RecordOptions& options) {
   if (options.list_calls) return list_calls();
   if (options.print_systemd || options.print_container) return print_service(options);
-  if (options.recording.empty()) return complain("record", {ErrorCode::usage, "say where with -o REC: a directory, made if it does not exist"});
+  if (options.recording.empty())
+    return complain("record", {ErrorCode::usage, "say where with -o REC: a directory, made if it does not exist"});
   GroupSpec group;
   if (!options.group.empty()) {
-    if (!options.command.empty()) return complain("record", {ErrorCode::usage, "give either --group or a program, not both"});
+    if (!options.command.empty())
+      return complain("record", {ErrorCode::usage, "give either --group or a program, not both"});
     auto read = read_group(options.group);
     if (!read) return complain("record", read.error());
     group = std::move(*read);
   } else {
-    if (options.command.empty()) return complain("record", {ErrorCode::usage, "nothing to record: give `-- PROGRAM ARG...` or --group GROUP.toml"});
+    if (options.command.empty())
+      return complain("record",
+                      {ErrorCode::usage, "nothing to record: give `-- PROGRAM ARG...` or --group GROUP.toml"});
     ProgramSpec program;
     program.command = options.command;
     program.name = options.name.empty() ? std::filesystem::path(options.command[0]).filename().string() : options.name;
@@ -146,21 +157,29 @@ int run_record(const RecordOptions& options) {
 void add_record_command(CLI::App& app, int* status) {
   auto options = std::make_shared<RecordOptions>();
   auto* command = app.add_subcommand("record", "Record a program, or a whole group of programs, as it runs");
-  command->add_option("-o,--output", options->recording, "The recording: a directory, made if it does not exist; several may add to one");
+  command->add_option("-o,--output", options->recording,
+                      "The recording: a directory, made if it does not exist; several may add to one");
   command->add_option("--node", options->name, "Name of the node (default: the program's name)");
   command->add_option("--group", options->group, "Start, record and stop the programs that this TOML file describes");
   command->add_flag("--strict", options->strict, "End the whole group when a program makes a call that is not handled");
-  command->add_option("--max-size", options->max_size, "End the recording when its traces take this much of the disk (500M, 20G); the programs go on");
+  command->add_option("--max-size", options->max_size,
+                      "End the recording when its traces take this much of the disk (500M, 20G); the programs go on");
   command->add_flag("--no-compress", options->no_compress, "Do not compress what the programs have left behind");
   command->add_flag("-q,--quiet", options->quiet, "Say nothing of the recording, also at its end");
-  command->add_flag("--no-patch", options->catch_all, "Patch no call sites: every call goes through Syscall User Dispatch (slow; for tests)");
-  command->add_flag("--state-hash{16}", options->state_every, "Keep a hash of the program's state at every 16th call of a thread, or every N-th (--state-hash=N)")
+  command->add_flag("--no-patch", options->catch_all,
+                    "Patch no call sites: every call goes through Syscall User Dispatch (slow; for tests)");
+  command
+      ->add_flag("--state-hash{16}", options->state_every,
+                 "Keep a hash of the program's state at every 16th call of a thread, or every N-th (--state-hash=N)")
       ->check(CLI::Range(1u, 1000000u));
-  command->add_flag("--print-systemd", options->print_systemd, "Record nothing, but print a systemd drop-in that records the program as a service");
+  command->add_flag("--print-systemd", options->print_systemd,
+                    "Record nothing, but print a systemd drop-in that records the program as a service");
   command->add_flag("--print-container", options->print_container, "The same for a container: its entry point");
   command->add_flag("--list-calls", options->list_calls, "Print every system call and how it is recorded and replayed");
   command->add_option("program", options->command, "The program and its arguments, after --");
-  command->footer("Examples:\n  friday record -o REC --node primary -- redis-server --port 7000\n  friday record -o REC --group ring.toml\n  friday record --list-calls");
+  command->footer(
+      "Examples:\n  friday record -o REC --node primary -- redis-server --port 7000\n  friday record -o REC --group "
+      "ring.toml\n  friday record --list-calls");
   command->callback([options, status] { *status = run_record(*options); });
 }
 

@@ -26,7 +26,7 @@ namespace {
 
 constexpr int kHistoryLines = 10000;
 
-Repl* the_repl = nullptr;   // readline's callbacks take no argument
+Repl* the_repl = nullptr;  // readline's callbacks take no argument
 int wake_fd = -1;
 
 void on_signal(int number) {
@@ -51,7 +51,8 @@ class SignalsToLoop {
   }
 
  private:
-  struct sigaction interrupt_ {}, continue_ {};
+  struct sigaction interrupt_ {
+  }, continue_{};
 };
 
 // $XDG_STATE_HOME/friday/history, readable by the user only: what is typed may hold what the programs saw.
@@ -125,7 +126,8 @@ bool Repl::turn() {
 // A paste arrives as one line with line breaks in it.
 void Repl::feed(const std::string& text) {
   size_t from = 0;
-  for (size_t to; (to = text.find('\n', from)) != std::string::npos; from = to + 1) feed_line(text.substr(from, to - from), true);
+  for (size_t to; (to = text.find('\n', from)) != std::string::npos; from = to + 1)
+    feed_line(text.substr(from, to - from), true);
   feed_line(text.substr(from), false);
 }
 
@@ -252,7 +254,8 @@ Repl::Event Repl::await_piped(std::string& line) {
 char** Repl::on_complete(const char* word, int start, int end) {
   rl_attempted_completion_over = 1;
   const std::string line(rl_line_buffer, static_cast<size_t>(end));
-  if (!py::reinterpret_steal<py::object>(PyUnicode_DecodeUTF8(line.data(), static_cast<Py_ssize_t>(line.size()), nullptr))) {
+  if (!py::reinterpret_steal<py::object>(
+          PyUnicode_DecodeUTF8(line.data(), static_cast<Py_ssize_t>(line.size()), nullptr))) {
     PyErr_Clear();  // in the middle of a character, or of another encoding
     return nullptr;
   }
@@ -270,7 +273,8 @@ char** Repl::on_complete(const char* word, int start, int end) {
     while (same < common && same < candidate.size() && candidate[same] == candidates[0][same]) same++;
     common = same;
   }
-  const std::string shared = candidates.size() == 1 ? candidates[0] : candidates[0].substr(0, std::max(common, std::strlen(word)));
+  const std::string shared =
+      candidates.size() == 1 ? candidates[0] : candidates[0].substr(0, std::max(common, std::strlen(word)));
   auto** list = static_cast<char**>(std::malloc((candidates.size() + 2) * sizeof(char*)));
   size_t n = 0;
   list[n++] = strdup(shared.c_str());

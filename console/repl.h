@@ -1,9 +1,9 @@
-// The loop of `friday replay`: lines from a terminal (GNU readline: editing, history, completion) or from a pipe go to the
-// Python object that carries them out (pyext/friday/console.py: feed, prompt, complete, fds, pump). While it waits for a
-// line, the gdbs of the nodes are served, so that they connect in the background.
+// The loop of `friday replay`: lines from a terminal (GNU readline: editing, history, completion) or from a pipe go to
+// the Python object that carries them out (pyext/friday/console.py: feed, prompt, complete, fds, pump). While it waits
+// for a line, the gdbs of the nodes are served, so that they connect in the background.
 //
-// Main thread only, which holds the interpreter's lock. While a line is awaited Ctrl-C takes back what was typed; while a
-// command runs it is Python's or, inside the core, the session's.
+// Main thread only, which holds the interpreter's lock. While a line is awaited Ctrl-C takes back what was typed; while
+// a command runs it is Python's or, inside the core, the session's.
 #pragma once
 
 #include <deque>
@@ -41,13 +41,13 @@ class Repl {
 
   pybind11::object console_;
   bool terminal_;
-  bool pumping_ = true;            // off once a pump has failed, until the next line
-  std::string history_;            // path, empty: none
-  std::string buffer_;             // piped input not yet cut into lines
+  bool pumping_ = true;  // off once a pump has failed, until the next line
+  std::string history_;  // path, empty: none
+  std::string buffer_;   // piped input not yet cut into lines
   bool input_ended_ = false;
   std::optional<std::string> typed_;
   bool typed_end_ = false;
-  int wake_[2] = {-1, -1};         // signals while a line is awaited: one byte each
+  int wake_[2] = {-1, -1};  // signals while a line is awaited: one byte each
 };
 
 }  // namespace friday

@@ -27,8 +27,9 @@ int replay(const ReplayCommandOptions& options) {
   return with_python("replay", "friday.console", [&](py::module_& module) {
     using namespace py::literals;
     py::object nodes = options.nodes.empty() ? py::object(py::none()) : py::object(py::str(options.nodes));
-    py::object console = module.attr("open_console")(options.recording, "nodes"_a = nodes, "sync"_a = options.sync, "terminal"_a = terminal,
-                                                     "batch"_a = options.batch, "symbols"_a = options.symbols, "unconfined"_a = options.unconfined);
+    py::object console = module.attr("open_console")(
+        options.recording, "nodes"_a = nodes, "sync"_a = options.sync, "terminal"_a = terminal,
+        "batch"_a = options.batch, "symbols"_a = options.symbols, "unconfined"_a = options.unconfined);
     if (py::isinstance<py::int_>(console)) return console.cast<int>();
     if (terminal) console.attr("greet")();
     for (const std::string& file : options.files)
@@ -42,11 +43,15 @@ int replay(const ReplayCommandOptions& options) {
 
 void add_replay_command(CLI::App& app, int* status) {
   auto options = std::make_shared<ReplayCommandOptions>();
-  auto* command = app.add_subcommand("replay", "Replay a recording in a console: stop points and gdb on all nodes, with Python handlers");
+  auto* command = app.add_subcommand(
+      "replay", "Replay a recording in a console: stop points and gdb on all nodes, with Python handlers");
   add_recording_options(*command, options->recording, options->nodes, options->sync, options->unconfined);
-  command->add_option("-x,--command", options->files, "Carry out the commands of this file first; may be given several times");
+  command->add_option("-x,--command", options->files,
+                      "Carry out the commands of this file first; may be given several times");
   add_symbols_option(*command, options->symbols);
-  command->add_flag("--batch", options->batch, "No prompt: end after the files, or with the input; the first error ends it with exit code 2, 3 or 4");
+  command->add_flag(
+      "--batch", options->batch,
+      "No prompt: end after the files, or with the input; the first error ends it with exit code 2, 3 or 4");
   command->footer("Examples:\n  friday replay REC\n  friday replay REC --batch -x checks.friday");
   command->callback([options, status] { *status = replay(*options); });
 }

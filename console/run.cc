@@ -26,7 +26,9 @@ struct RunOptions {
   bool stop_at_first = false, unconfined = false;
 };
 
-py::object text_or_none(const std::string& text) { return text.empty() ? py::object(py::none()) : py::object(py::str(text)); }
+py::object text_or_none(const std::string& text) {
+  return text.empty() ? py::object(py::none()) : py::object(py::str(text));
+}
 
 int run_scripts(RunOptions options) {
   if (options.worker >= 0) (void)prctl(PR_SET_PDEATHSIG, SIGKILL);  // a run of a batch is nothing without it
@@ -34,11 +36,14 @@ int run_scripts(RunOptions options) {
   return with_python("run", "friday.runner", [&](py::module_& runner) {
     using namespace py::literals;
     return runner
-        .attr("main")(options.scripts, options.recordings, "nodes"_a = text_or_none(options.nodes), "sync"_a = options.sync,
-                      "json_path"_a = text_or_none(options.json), "junit_path"_a = text_or_none(options.junit), "args"_a = options.args,
-                      "symbols"_a = options.symbols, "unconfined"_a = options.unconfined, "stop_at_first"_a = options.stop_at_first,
+        .attr("main")(options.scripts, options.recordings, "nodes"_a = text_or_none(options.nodes),
+                      "sync"_a = options.sync, "json_path"_a = text_or_none(options.json),
+                      "junit_path"_a = text_or_none(options.junit), "args"_a = options.args,
+                      "symbols"_a = options.symbols, "unconfined"_a = options.unconfined,
+                      "stop_at_first"_a = options.stop_at_first,
                       "jobs"_a = options.jobs ? py::object(py::int_(options.jobs)) : py::object(py::none()),
-                      "worker"_a = options.worker >= 0 ? py::object(py::int_(options.worker)) : py::object(py::none()), "executable"_a = executable_path())
+                      "worker"_a = options.worker >= 0 ? py::object(py::int_(options.worker)) : py::object(py::none()),
+                      "executable"_a = executable_path())
         .cast<int>();
   });
 }
@@ -46,7 +51,8 @@ int run_scripts(RunOptions options) {
 }  // namespace
 
 std::vector<std::string> take_script_args(int& argc, char** argv) {
-  const auto end = argv + argc, dashes = std::find_if(argv, end, [](const char* word) { return std::string_view(word) == "--"; });
+  const auto end = argv + argc,
+             dashes = std::find_if(argv, end, [](const char*word) { return std::string_view(word) == "--"; });
   if (argc < 2 || std::string_view(argv[1]) != "run" || dashes == end) return {};
   argc = static_cast<int>(dashes - argv);
   return {dashes + 1, end};
@@ -55,20 +61,29 @@ std::vector<std::string> take_script_args(int& argc, char** argv) {
 void add_run_command(CLI::App& app, int* status, std::vector<std::string> script_args) {
   auto options = std::make_shared<RunOptions>();
   options->args = std::move(script_args);
-  auto* command = app.add_subcommand(
-      "run", "Replay under Python scripts: exit 0 if all they check held, 1 if not, 2 bad input, 3 diverged, 4 a component died");
-  command->add_option("script", options->script, "The script; friday.session is the session, and it may use @")->required();
-  command->add_option("recordings", options->recordings, "The recordings. Each script runs on each of them, on its own and in a process of its own")->required();
+  auto* command = app.add_subcommand("run",
+                                     "Replay under Python scripts: exit 0 if all they check held, 1 if not, 2 bad "
+                                     "input, 3 diverged, 4 a component died");
+  command->add_option("script", options->script, "The script; friday.session is the session, and it may use @")
+      ->required();
+  command
+      ->add_option("recordings", options->recordings,
+                   "The recordings. Each script runs on each of them, on its own and in a process of its own")
+      ->required();
   command->add_option("-s,--script", options->scripts, "One more script; may be repeated")->allow_extra_args(false);
   add_replay_options(*command, options->nodes, options->sync, options->unconfined);
-  command->add_option("-j,--jobs", options->jobs, "How many runs at a time (default: the number of processors)")->check(CLI::Range(1, 10000));
+  command->add_option("-j,--jobs", options->jobs, "How many runs at a time (default: the number of processors)")
+      ->check(CLI::Range(1, 10000));
   command->add_flag("--stop-at-first", options->stop_at_first, "End each run at its first violation");
   command->add_option("--json", options->json, "Write the violations, with their evidence, to this file");
-  command->add_option("--junit", options->junit, "Write a JUnit report to this file: a test suite a script, a test case a recording");
+  command->add_option("--junit", options->junit,
+                      "Write a JUnit report to this file: a test suite a script, a test case a recording");
   add_symbols_option(*command, options->symbols);
   command->add_option("--worker", options->worker)->group("");  // of batch.py: the descriptor that it listens to
-  command->footer("What follows -- are arguments for the scripts (sys.argv).\n\nExamples:\n  friday run predicates/ring.py REC --json found.json -- --verbose\n"
-                  "  friday run checks.py -s predicates/ring.py recordings/* --junit report.xml -j 4");
+  command->footer(
+      "What follows -- are arguments for the scripts (sys.argv).\n\nExamples:\n  friday run predicates/ring.py REC "
+      "--json found.json -- --verbose\n"
+      "  friday run checks.py -s predicates/ring.py recordings/* --junit report.xml -j 4");
   command->callback([options, status] { *status = run_scripts(*options); });
 }
 

@@ -1,5 +1,6 @@
-// How commands print: fmt::print, with each text among the arguments made printable (core/base/printable.h), as names and paths in a
-// recording are a stranger's. What a command has put together itself and spans lines goes through printable_lines instead.
+// How commands print: fmt::print, with each text among the arguments made printable (core/base/printable.h), as names
+// and paths in a recording are a stranger's. What a command has put together itself and spans lines goes through
+// printable_lines instead.
 #pragma once
 
 #include <cstdio>

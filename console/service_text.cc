@@ -34,8 +34,10 @@ std::string shell_word(const std::string& word) {
 }
 
 std::vector<std::string> recording_command(const ServiceRequest& request, const std::string& recording) {
-  std::vector<std::string> words = {request.friday, "record", "-q", "-o", recording, "--node", request.name, "--max-size",
-                                    request.max_size.empty() ? kDefaultSize : request.max_size};
+  std::vector<std::string> words = {
+      request.friday, "record",     "-q",
+      "-o",           recording,    "--node",
+      request.name,   "--max-size", request.max_size.empty() ? kDefaultSize : request.max_size};
   words.insert(words.end(), request.options.begin(), request.options.end());
   words.push_back("--");
   words.insert(words.end(), request.command.begin(), request.command.end());
@@ -51,7 +53,9 @@ std::string joined(const std::vector<std::string>& words, const std::function<st
 Result<void> check(const ServiceRequest& request) {
   for (const auto& word : request.command)
     if (word.find_first_of("\n\r") != std::string::npos)
-      return fail(ErrorCode::usage, "an argument of the command holds a new line, which neither systemd nor a Dockerfile can carry: put the command into a script");
+      return fail(ErrorCode::usage,
+                  "an argument of the command holds a new line, which neither systemd nor a Dockerfile can carry: put "
+                  "the command into a script");
   return {};
 }
 
@@ -67,24 +71,28 @@ Result<std::string> systemd_drop_in(const ServiceRequest& request) {
       "#   {2} info --live {1}\n"
       "# To record no longer remove the file and do the same again.\n"
       "[Service]\n"
-      "# The unit's own command, under `friday record`. The recording ends at --max-size, the service goes on. The program has to\n"
+      "# The unit's own command, under `friday record`. The recording ends at --max-size, the service goes on. The "
+      "program has to\n"
       "# stay in the foreground: for a unit of Type=forking give it the option for that, and set Type=simple here.\n"
       "ExecStart=\n"
       "ExecStart={3}\n",
       request.name, recording, request.friday, joined(recording_command(request, recording), systemd_word));
   if (request.recording.empty())
-    text += "# Makes /var/lib/friday, for the service's user and nobody else: a recording holds whatever the program saw.\n"
-            "StateDirectory=friday\n"
-            "StateDirectoryMode=0700\n";
-  text += "# systemd's signals go to `friday record`, which passes them on and waits; what is left at the end of TimeoutStopSec= is killed.\n"
-          "KillMode=mixed\n"
-          "# Time to compress the end of the recording.\n"
-          "TimeoutStopSec=120\n"
-          "# Messages of a Type=notify service come from a child of `friday record`.\n"
-          "NotifyAccess=all\n"
-          "# The call sites of the program are patched, which this setting of some units forbids.\n"
-          "MemoryDenyWriteExecute=no\n"
-          "# A SystemCallFilter= of the unit must allow what `friday doctor`, run under it, finds refused.\n";
+    text +=
+        "# Makes /var/lib/friday, for the service's user and nobody else: a recording holds whatever the program saw.\n"
+        "StateDirectory=friday\n"
+        "StateDirectoryMode=0700\n";
+  text +=
+      "# systemd's signals go to `friday record`, which passes them on and waits; what is left at the end of "
+      "TimeoutStopSec= is killed.\n"
+      "KillMode=mixed\n"
+      "# Time to compress the end of the recording.\n"
+      "TimeoutStopSec=120\n"
+      "# Messages of a Type=notify service come from a child of `friday record`.\n"
+      "NotifyAccess=all\n"
+      "# The call sites of the program are patched, which this setting of some units forbids.\n"
+      "MemoryDenyWriteExecute=no\n"
+      "# A SystemCallFilter= of the unit must allow what `friday doctor`, run under it, finds refused.\n";
   return text;
 }
 

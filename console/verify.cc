@@ -37,12 +37,14 @@ const char* outcome_text(const NodeOutcome& outcome) {
   return "?";
 }
 
-// A node that was recorded to its end must come to the same end; one whose recording was cut may end anywhere behind it.
+// A node that was recorded to its end must come to the same end; one whose recording was cut may end anywhere behind
+// it.
 std::optional<std::string> wrong_end(const ReplayNode& node) {
   const NodeEnd& recorded = node.info().end;
   const NodeOutcome& replayed = node.outcome();
   if (replayed.how == NodeOutcome::How::none) return "never ran";
-  if (replayed.how == NodeOutcome::How::exited && recorded.how == NodeEnd::How::exit && replayed.detail != recorded.detail)
+  if (replayed.how == NodeOutcome::How::exited && recorded.how == NodeEnd::How::exit &&
+      replayed.detail != recorded.detail)
     return fmt::format("exit code {} recorded, {} replayed", recorded.detail, replayed.detail);
   return std::nullopt;
 }
@@ -63,7 +65,11 @@ Outcome outcome_of(ReplaySession& session, bool hash) {
     const uint64_t done = node.has_process() ? node.events_done() : 0;
     const uint64_t recorded = session.schedule().event_count(id);
     out.events += done;
-    json entry = {{"id", id.value}, {"name", node.info().name}, {"events", done}, {"end", outcome_text(node.outcome())}, {"detail", node.outcome().detail}};
+    json entry = {{"id", id.value},
+                  {"name", node.info().name},
+                  {"events", done},
+                  {"end", outcome_text(node.outcome())},
+                  {"detail", node.outcome().detail}};
     if (is_cut_off(node.info().end)) entry["cut_off"] = describe(node.info().end);
     if (hash) {
       if (auto state = session.state_hash(id)) entry["hash"] = fmt::format("{:016x}", *state);
@@ -75,7 +81,8 @@ Outcome outcome_of(ReplaySession& session, bool hash) {
     if (!wrong && !cut_short && done < recorded) wrong = fmt::format("{} of {} events were replayed", done, recorded);
     if (wrong) {
       entry["problem"] = *wrong;
-      out.problems += fmt::format("divergence: node {} ({}), event {}: {}\n", id, printable(node.info().name), done, *wrong);
+      out.problems +=
+          fmt::format("divergence: node {} ({}), event {}: {}\n", id, printable(node.info().name), done, *wrong);
     }
     out.nodes.push_back(std::move(entry));
   }
@@ -102,16 +109,18 @@ std::string difference(const Outcome& first, const Outcome& other) {
   for (size_t n = 0; n < first.nodes.size(); n++)
     for (const char* key : {"events", "end", "detail", "hash"})
       if (first.nodes[n].value(key, json()) != other.nodes[n].value(key, json()))
-        return fmt::format("node {} ({}): {} is {}, in the first run it was {}\n", first.nodes[n]["id"].dump(), printable(first.nodes[n]["name"].get<std::string>()),
-                           std::string_view(key) == "hash" ? "the hash of its memory" : key, other.nodes[n].value(key, json()).dump(),
-                           first.nodes[n].value(key, json()).dump());
+        return fmt::format("node {} ({}): {} is {}, in the first run it was {}\n", first.nodes[n]["id"].dump(),
+                           printable(first.nodes[n]["name"].get<std::string>()),
+                           std::string_view(key) == "hash" ? "the hash of its memory" : key,
+                           other.nodes[n].value(key, json()).dump(), first.nodes[n].value(key, json()).dump());
   return {};
 }
 
 void print_result(const Outcome& outcome, const VerifyOptions& options, uint64_t runs, double seconds) {
   const bool held = outcome.problems.empty() && outcome.failure.empty();
   if (options.json) {
-    json all = {{"held", held}, {"sync", options.sync}, {"events", outcome.events}, {"seconds", seconds}, {"runs", runs}, {"nodes", outcome.nodes}};
+    json all = {{"held", held},       {"sync", options.sync}, {"events", outcome.events},
+                {"seconds", seconds}, {"runs", runs},         {"nodes", outcome.nodes}};
     if (!outcome.divergence.is_null()) all["divergence"] = outcome.divergence;
     if (!outcome.problems.empty()) all["problem"] = outcome.problems;
     if (!outcome.failure.empty()) all["failed"] = outcome.failure;
@@ -128,18 +137,23 @@ void print_result(const Outcome& outcome, const VerifyOptions& options, uint64_t
     return;
   }
   const std::string times = options.times > 1 ? fmt::format("{} times alike, ", runs) : "";
-  say("verified: {}{} nodes, {} events, {:.3f} s ({} order)\n", times, outcome.nodes.size(), outcome.events, seconds, options.sync);
+  say("verified: {}{} nodes, {} events, {:.3f} s ({} order)\n", times, outcome.nodes.size(), outcome.events, seconds,
+      options.sync);
   for (const auto& node : outcome.nodes)
     if (node.contains("cut_off"))
-      say("node {} {}: as far as it was recorded: {}\n", node["id"].get<int>(), node["name"].get<std::string>(), node["cut_off"].get<std::string>());
+      say("node {} {}: as far as it was recorded: {}\n", node["id"].get<int>(), node["name"].get<std::string>(),
+          node["cut_off"].get<std::string>());
   if (options.hash)
-    for (const auto& node : outcome.nodes) say("node {} {}: state {}\n", node["id"].get<int>(), node["name"].get<std::string>(), node.value("hash", "?"));
+    for (const auto& node : outcome.nodes)
+      say("node {} {}: state {}\n", node["id"].get<int>(), node["name"].get<std::string>(), node.value("hash", "?"));
 }
 
 int run_verify(const VerifyOptions& options) {
   ReplayOptions replay;
   replay.library_directory = library_directory();
-  replay.sync = options.sync == "clock" ? SyncMode::clock : options.sync == "causal" ? SyncMode::causal : SyncMode::free;
+  replay.sync = options.sync == "clock"    ? SyncMode::clock
+                : options.sync == "causal" ? SyncMode::causal
+                                           : SyncMode::free;
   replay.unconfined = options.unconfined;
   if (!options.nodes.empty()) {
     auto recording = Recording::open(options.recording);
@@ -173,10 +187,13 @@ int run_verify(const VerifyOptions& options) {
 
 void add_verify_command(CLI::App& app, int* status) {
   auto options = std::make_shared<VerifyOptions>();
-  auto* command = app.add_subcommand("verify", "Replay without a debugger: exit 0 if everything repeats, 3 with the first divergence, 4 if the replay itself failed");
+  auto* command = app.add_subcommand("verify",
+                                     "Replay without a debugger: exit 0 if everything repeats, 3 with the first "
+                                     "divergence, 4 if the replay itself failed");
   add_recording_options(*command, options->recording, options->nodes, options->sync, options->unconfined);
   command->add_flag("--hash", options->hash, "Print a hash of each node's final memory");
-  command->add_option("--times", options->times, "Replay so often; all must come to the same end, also in memory")->check(CLI::Range(1ul, 1000000000ul));
+  command->add_option("--times", options->times, "Replay so often; all must come to the same end, also in memory")
+      ->check(CLI::Range(1ul, 1000000000ul));
   command->add_flag("--json", options->json, "Print the result as JSON");
   command->footer("Example:\n  friday verify REC --sync causal --node 0-3");
   command->callback([options, status] { *status = run_verify(*options); });

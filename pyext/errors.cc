@@ -14,12 +14,16 @@ const char* class_of(const Error& error, bool expression) {
   const std::string& m = error.message;
   if (error.code == ErrorCode::call_failed) return "call_failed";
   if (expression) {
-    if (m.starts_with("No symbol") || contains(m, "has no member named") || contains(m, "There is no member named")) return "no_symbol";
-    if (m.starts_with("Function \"") || m.starts_with("No function contains") || m.starts_with("No source file named") || m.starts_with("No line ")) return "no_symbol";
+    if (m.starts_with("No symbol") || contains(m, "has no member named") || contains(m, "There is no member named"))
+      return "no_symbol";
+    if (m.starts_with("Function \"") || m.starts_with("No function contains") ||
+        m.starts_with("No source file named") || m.starts_with("No line "))
+      return "no_symbol";
     if (contains(m, "optimized out")) return "optimized_out";
     if (contains(m, "annot access memory")) return "bad_address";
     if (contains(m, "No frame")) return "out_of_scope";
-    if (contains(m, "while in a function called from GDB") || contains(m, "The program being debugged")) return "call_failed";
+    if (contains(m, "while in a function called from GDB") || contains(m, "The program being debugged"))
+      return "call_failed";
   }
   switch (error.code) {
     case ErrorCode::usage: return expression ? "bad_expression" : "usage";

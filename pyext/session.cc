@@ -64,13 +64,14 @@ struct PyStop {
   uint64_t event;
 };
 
-// Whether the time of the stop is that of the event which comes next: all before it in the group's order is done, while the
-// node's own last event may lie far back.
+// Whether the time of the stop is that of the event which comes next: all before it in the group's order is done, while
+// the node's own last event may lie far back.
 bool stands_before(Stop::Kind kind) { return kind == Stop::Kind::reached || kind == Stop::Kind::timer; }
 
 // What friday.Divergence is made of (pyext/friday/errors.py).
 py::object report_of(const Divergence& divergence) {
-  return py::module_::import("json").attr("loads")(to_json(divergence).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  return py::module_::import("json").attr("loads")(
+      to_json(divergence).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 struct PyMessage {
@@ -91,14 +92,17 @@ void leave_idle(const Session* session);  // the input hook forgets it
 
 class Session {
  public:
-  Session(const std::string& recording, std::optional<std::string> nodes, const std::string& sync, const std::vector<std::string>& symbols, bool unconfined) {
+  Session(const std::string& recording, std::optional<std::string> nodes, const std::string& sync,
+          const std::vector<std::string>& symbols, bool unconfined) {
     DebuggerOptions options;
     for (const std::string& directory : symbols) {
       std::error_code error;
       const auto whole = std::filesystem::canonical(directory, error);
       if (error) raise({ErrorCode::usage, fmt::format("no symbols in {}: {}", directory, error.message())});
       if (!std::filesystem::is_directory(whole / ".build-id", error))
-        raise({ErrorCode::usage, fmt::format("no symbols in {}: it has no directory .build-id; `friday pack` takes files of any name", directory)});
+        raise({ErrorCode::usage,
+               fmt::format("no symbols in {}: it has no directory .build-id; `friday pack` takes files of any name",
+                           directory)});
       options.symbols.push_back(whole.string());
     }
     symbols_ = options.symbols;
@@ -167,7 +171,10 @@ class Session {
       ReplayNode* node = replay().find(info.id);
       if (!node || !debugger().started(info.id)) list.push_back("not started");
       else if (node->state() != NodeState::ended) list.push_back("alive");
-      else list.push_back(node->outcome().how == NodeOutcome::How::diverged ? "diverged" : node->outcome().how == NodeOutcome::How::failed ? "failed" : "ended");
+      else
+        list.push_back(node->outcome().how == NodeOutcome::How::diverged ? "diverged"
+                       : node->outcome().how == NodeOutcome::How::failed ? "failed"
+                                                                         : "ended");
     }
     return list;
   }
@@ -188,7 +195,8 @@ class Session {
     if (replay().sync() == SyncMode::clock && !tells_of_all(here, done)) return time_of_group();
     return time_of(here, done);
   }
-  // Whether a node that has done so many events stands in the midst of them: in the order of the clock it then tells where the group is.
+  // Whether a node that has done so many events stands in the midst of them: in the order of the clock it then tells
+  // where the group is.
   bool tells_of_all(NodeId id, uint64_t done) {
     ReplayNode* node = replay().find(id);
     return done > 0 && node && node->state() != NodeState::ended;
@@ -262,7 +270,8 @@ class Session {
   }
 
   uint64_t event_count(uint32_t node) { return replay().schedule().event_count(known_node(node)); }
-  // (node, event) of the first event at or after so many seconds; times are typed as they are shown, to the microsecond.
+  // (node, event) of the first event at or after so many seconds; times are typed as they are shown, to the
+  // microsecond.
   std::optional<std::pair<uint32_t, uint64_t>> find_time(double seconds) {
     const auto& order = replay().schedule();
     const double ns = seconds * 1e9 - 500;
@@ -289,7 +298,9 @@ class Session {
   }
   bool patch_stores() { return debugger().patches_stores(); }
   void set_patch_stores(bool on) { check_or_raise(debugger().patch_stores(on)); }
-  std::string sync() { return replay().sync() == SyncMode::clock ? "clock" : replay().sync() == SyncMode::causal ? "causal" : "free"; }
+  std::string sync() {
+    return replay().sync() == SyncMode::clock ? "clock" : replay().sync() == SyncMode::causal ? "causal" : "free";
+  }
 
   // The last messages (of a node, or of all) that were sent or received by now.
   std::vector<PyMessage> messages(std::optional<uint32_t> node, size_t limit) {
@@ -301,8 +312,11 @@ class Session {
     const auto& list = all_messages();
     for (size_t i = 0; i < list.size(); i++) {
       const Message& m = list[i];
-      if (node && !(m.sent && m.sent->node.value == *node) && !(m.received && m.received->node.value == *node)) continue;
-      const MessageEnd* last = m.received && m.received->event < done[m.received->node] ? &*m.received : m.sent && m.sent->event < done[m.sent->node] ? &*m.sent : nullptr;
+      if (node && !(m.sent && m.sent->node.value == *node) && !(m.received && m.received->node.value == *node))
+        continue;
+      const MessageEnd* last = m.received && m.received->event < done[m.received->node] ? &*m.received
+                               : m.sent && m.sent->event < done[m.sent->node]           ? &*m.sent
+                                                                                        : nullptr;
       if (last) found.emplace_back(order.position_of(last->node, {last->event}), i);
     }
     limit = std::min(limit, found.size());
@@ -312,7 +326,8 @@ class Session {
     return out;
   }
   // All messages, or those between some senders and receivers, in the order of receipt.
-  std::vector<PyMessage> find_messages(const std::optional<std::vector<uint32_t>>& sources, const std::optional<std::vector<uint32_t>>& targets) {
+  std::vector<PyMessage> find_messages(const std::optional<std::vector<uint32_t>>& sources,
+                                       const std::optional<std::vector<uint32_t>>& targets) {
     auto wanted = [](const std::optional<std::vector<uint32_t>>& nodes, const std::optional<MessageEnd>& end) {
       return !nodes || (end && std::find(nodes->begin(), nodes->end(), end->node.value) != nodes->end());
     };
@@ -328,19 +343,24 @@ class Session {
     const auto& list = all_messages();
     const auto& mine = received_[id];
     const uint64_t done = replay().mark(id).event.value;
-    const auto after = std::partition_point(mine.begin(), mine.end(), [&](size_t i) { return list[i].received->event < done; });
+    const auto after =
+        std::partition_point(mine.begin(), mine.end(), [&](size_t i) { return list[i].received->event < done; });
     if (after == mine.begin()) return std::nullopt;
     return message(*std::prev(after) + 1);
   }
   PyMessage message(uint64_t number) {
     const auto& list = all_messages();
     if (number == 0 || number > list.size())
-      raise({ErrorCode::usage, fmt::format("there is no message {}: {}", number, list.empty() ? "no node sends or receives any" : fmt::format("they have the numbers 1 to {}", list.size()))});
+      raise({ErrorCode::usage, fmt::format("there is no message {}: {}", number,
+                                           list.empty() ? "no node sends or receives any"
+                                                        : fmt::format("they have the numbers 1 to {}", list.size()))});
     const Message& m = list[number - 1];
     auto time = [&](const std::optional<MessageEnd>& end) {
       return end ? std::optional(PyTime{replay().schedule().time_of(end->node, {end->event}), origin_}) : std::nullopt;
     };
-    auto done = [&](const std::optional<MessageEnd>& end) { return end && end->event < replay().mark(end->node).event.value; };
+    auto done = [&](const std::optional<MessageEnd>& end) {
+      return end && end->event < replay().mark(end->node).event.value;
+    };
     return {number, m, time(m.sent), time(m.received), done(m.sent), done(m.received)};
   }
 
@@ -374,14 +394,19 @@ class Session {
   void write_bytes(uint32_t node, const std::string& target, const std::string& data) {
     check_or_raise(debugger().write_bytes(known_node(node), target, std::as_bytes(std::span(data))), true);
   }
-  py::bytes read_string(uint32_t node, uint64_t address) { return value_or_raise(debugger().read_string(known_node(node), address)); }
+  py::bytes read_string(uint32_t node, uint64_t address) {
+    return value_or_raise(debugger().read_string(known_node(node), address));
+  }
   py::bytes read_memory(uint32_t node, uint64_t address, uint64_t size) {
-    if (size > kMostMemory) raise(Error{ErrorCode::usage, fmt::format("{} bytes are too many to read at once", size)}, true);
+    if (size > kMostMemory)
+      raise(Error{ErrorCode::usage, fmt::format("{} bytes are too many to read at once", size)}, true);
     std::string bytes(size, '\0');
     check_or_raise(debugger().read_memory(known_node(node), address, std::as_writable_bytes(std::span(bytes))), true);
     return bytes;
   }
-  uint64_t stage(uint32_t node, const std::string& data) { return value_or_raise(debugger().stage(known_node(node), std::as_bytes(std::span(data)))); }
+  uint64_t stage(uint32_t node, const std::string& data) {
+    return value_or_raise(debugger().stage(known_node(node), std::as_bytes(std::span(data))));
+  }
   std::string types(uint32_t id) { return debugger().types(id); }
 
   std::string gdb(uint32_t node, const std::string& command) {
@@ -391,7 +416,8 @@ class Session {
   }
   double call_timeout() { return std::chrono::duration<double>(debugger().call_timeout()).count(); }
   void set_call_timeout(double seconds) {
-    if (!(seconds > 0 && seconds < 1e6)) raise({ErrorCode::usage, fmt::format("a called function needs a time above 0 s, not {}", seconds)});
+    if (!(seconds > 0 && seconds < 1e6))
+      raise({ErrorCode::usage, fmt::format("a called function needs a time above 0 s, not {}", seconds)});
     debugger().set_call_timeout(std::chrono::milliseconds(std::max<int64_t>(1, static_cast<int64_t>(seconds * 1000))));
   }
   void prepare(const std::vector<uint32_t>& nodes) {
@@ -399,15 +425,19 @@ class Session {
     check_or_raise(std::move(result));
   }
   std::string backtrace(uint32_t node) { return gdb(node, "backtrace"); }
-  std::vector<std::string> complete(uint32_t node, const std::string& prefix) { return value_or_raise(debugger().complete(known_node(node), prefix), true); }
+  std::vector<std::string> complete(uint32_t node, const std::string& prefix) {
+    return value_or_raise(debugger().complete(known_node(node), prefix), true);
+  }
   std::string location(uint32_t node, uint64_t pc) { return debugger().location(known_node(node), pc); }
   std::vector<py::object> take_output() { return {}; }
 
-  uint32_t add_breakpoint(const std::vector<uint32_t>& nodes, const std::string& location, const std::optional<std::string>& condition) {
+  uint32_t add_breakpoint(const std::vector<uint32_t>& nodes, const std::string& location,
+                          const std::optional<std::string>& condition) {
     auto result = unlocked([&](Debugger& d) { return d.add_breakpoint(ids(nodes), location, condition.value_or("")); });
     return value_or_raise(std::move(result), true);
   }
-  uint32_t add_watch(const std::vector<uint32_t>& nodes, const std::vector<std::string>& expressions, const std::optional<std::string>& condition) {
+  uint32_t add_watch(const std::vector<uint32_t>& nodes, const std::vector<std::string>& expressions,
+                     const std::optional<std::string>& condition) {
     auto result = unlocked([&](Debugger& d) { return d.add_watch(ids(nodes), expressions, condition.value_or("")); });
     return value_or_raise(std::move(result), true);
   }
@@ -418,7 +448,9 @@ class Session {
     check_or_raise(unlocked([&](Debugger& d) { return d.enable(id, on); }), true);  // gdb may be asked where it stands
   }
   void ignore(uint32_t id, uint64_t count) { check_or_raise(known(debugger().ignore(id, count))); }
-  void condition(uint32_t id, const std::optional<std::string>& text) { check_or_raise(known(debugger().condition(id, text.value_or("")))); }
+  void condition(uint32_t id, const std::optional<std::string>& text) {
+    check_or_raise(known(debugger().condition(id, text.value_or(""))));
+  }
 
   DebugStop resume(std::optional<double> timeout) {
     reached_.reset();
@@ -484,7 +516,8 @@ class Session {
   }
   std::string gdb_start(const std::optional<std::string>& when) {
     if (when) {
-      if (*when != "background" && *when != "lazy") raise({ErrorCode::usage, fmt::format("gdbs start \"background\" or \"lazy\", not \"{}\"", *when)});
+      if (*when != "background" && *when != "lazy")
+        raise({ErrorCode::usage, fmt::format("gdbs start \"background\" or \"lazy\", not \"{}\"", *when)});
       debugger().set_gdb_start(*when == "lazy" ? GdbStart::lazy : GdbStart::background);
     }
     return debugger().gdb_start() == GdbStart::lazy ? "lazy" : "background";
@@ -502,8 +535,9 @@ class Session {
     found["hits"] = sum.hits;
     return found;
   }
-  std::string state_hash(uint32_t node) { return fmt::format("{:016x}", value_or_raise(replay().state_hash(known_node(node)))); }
-
+  std::string state_hash(uint32_t node) {
+    return fmt::format("{:016x}", value_or_raise(replay().state_hash(known_node(node))));
+  }
 
  private:
   NodeId known_node(uint32_t node) {
@@ -527,7 +561,9 @@ class Session {
     if (result && result->kind == Stop::Kind::interrupt) replay().clear_interrupt();
     return value_or_raise(std::move(result));
   }
-  double clock_of(uint32_t node, uint64_t event) { return static_cast<double>(replay().schedule().realtime_ns({node}, {event})) / 1e9; }
+  double clock_of(uint32_t node, uint64_t event) {
+    return static_cast<double>(replay().schedule().realtime_ns({node}, {event})) / 1e9;
+  }
   const std::vector<Message>& all_messages() {
     if (messages_) return *messages_;
     messages_ = value_or_raise(messages_of(replay().recording(), replay().schedule()));
@@ -538,9 +574,10 @@ class Session {
 
   std::unique_ptr<Debugger> debugger_;
   std::vector<std::string> plans_;
-  std::optional<std::vector<Message>> messages_;  // gathered when first asked for
+  std::optional<std::vector<Message>> messages_;    // gathered when first asked for
   std::map<NodeId, std::vector<size_t>> received_;  // indexes of messages_ by receiver
-  std::optional<Mark> reached_;                   // the event that a node stands before by run_to or a timer, until the group moves again
+  std::optional<Mark>
+      reached_;  // the event that a node stands before by run_to or a timer, until the group moves again
   int64_t origin_ = 0;
   std::vector<std::string> symbols_;
   std::chrono::steady_clock::time_point progress_time_ = std::chrono::steady_clock::now();
@@ -548,49 +585,75 @@ class Session {
   double rate_ = 0;
 };
 
-py::object optional_value(const std::optional<RawValue>& value) { return value ? py::object(to_python(*value)) : py::object(py::none()); }
-py::object optional_text(const std::string& text) { return text.empty() ? py::object(py::none()) : py::object(py::str(text)); }
+py::object optional_value(const std::optional<RawValue>& value) {
+  return value ? py::object(to_python(*value)) : py::object(py::none());
+}
+py::object optional_text(const std::string& text) {
+  return text.empty() ? py::object(py::none()) : py::object(py::str(text));
+}
 
 void bind_stop(py::module_& module) {
   py::class_<PyStop>(module, "Stop")
       .def_property_readonly("kind", [](const PyStop& s) { return name_of(s.stop.kind); })
-      .def_property_readonly("ids", [](const PyStop& s) {
-        py::tuple ids(s.stop.ids.size());
-        for (size_t i = 0; i < s.stop.ids.size(); i++) ids[i] = s.stop.ids[i];
-        return ids;
-      })
+      .def_property_readonly("ids",
+                             [](const PyStop& s) {
+                               py::tuple ids(s.stop.ids.size());
+                               for (size_t i = 0; i < s.stop.ids.size(); i++) ids[i] = s.stop.ids[i];
+                               return ids;
+                             })
       .def_property_readonly("node", [](const PyStop& s) { return s.stop.node.value; })
       .def_property_readonly("thread", [](const PyStop& s) { return s.stop.thread.value; })
-      .def_property_readonly("writer", [](const PyStop& s) -> py::object {
-        if (!s.stop.writer) return py::none();
-        return py::make_tuple(s.stop.writer->node.value, s.stop.writer->thread.value, s.session->location(s.stop.writer->node.value, s.stop.writer->pc.value));
-      })
+      .def_property_readonly("writer",
+                             [](const PyStop& s) -> py::object {
+                               if (!s.stop.writer) return py::none();
+                               return py::make_tuple(
+                                   s.stop.writer->node.value, s.stop.writer->thread.value,
+                                   s.session->location(s.stop.writer->node.value, s.stop.writer->pc.value));
+                             })
       .def_property_readonly("pc", [](const PyStop& s) { return s.stop.pc.value; })
-      .def_property_readonly("location", [](const PyStop& s) -> py::object {
-        if (!s.stop.pc.value) return py::none();
-        return py::str(s.session->location(s.stop.node.value, s.stop.pc.value));
-      })
-      .def_property_readonly("changes", [](const PyStop& s) {
-        py::dict changes;
-        for (const WatchChange& each : s.stop.changes)
-          changes[py::int_(each.id)] = py::make_tuple(each.expression, optional_value(each.old_value), optional_value(each.new_value));
-        return changes;
-      })
-      .def_property_readonly("logical_time", [](const PyStop& s) {
-        if (s.stop.writer) return s.session->time_of(s.stop.writer->node, s.stop.writer->events);
-        return s.stop.kind == Stop::Kind::exit ? s.session->time_of_end(s.stop.node) : s.session->time_of(s.stop.node, stands_before(s.stop.kind) ? s.event + 1 : s.event);
-      })
-      .def_property_readonly("real_time", [](const PyStop& s) {
-        if (s.stop.kind == Stop::Kind::exit) return static_cast<double>(s.session->replay().realtime_ns(s.stop.node)) / 1e9;
-        auto& order = s.session->replay().schedule();
-        const uint64_t count = order.event_count(s.stop.node);
-        if (!count) return 0.0;
-        return static_cast<double>(order.realtime_ns(s.stop.node, {s.event ? std::min(s.event, count) - 1 : 0})) / 1e9;
-      })
-      .def_property_readonly("event", [](const PyStop& s) -> std::optional<uint64_t> { return s.event ? std::optional(s.event - 1) : std::nullopt; })
+      .def_property_readonly("location",
+                             [](const PyStop& s) -> py::object {
+                               if (!s.stop.pc.value) return py::none();
+                               return py::str(s.session->location(s.stop.node.value, s.stop.pc.value));
+                             })
+      .def_property_readonly("changes",
+                             [](const PyStop& s) {
+                               py::dict changes;
+                               for (const WatchChange& each : s.stop.changes)
+                                 changes[py::int_(each.id)] = py::make_tuple(
+                                     each.expression, optional_value(each.old_value), optional_value(each.new_value));
+                               return changes;
+                             })
+      .def_property_readonly("logical_time",
+                             [](const PyStop& s) {
+                               if (s.stop.writer) return s.session->time_of(s.stop.writer->node, s.stop.writer->events);
+                               return s.stop.kind == Stop::Kind::exit
+                                          ? s.session->time_of_end(s.stop.node)
+                                          : s.session->time_of(s.stop.node,
+                                                               stands_before(s.stop.kind) ? s.event + 1 : s.event);
+                             })
+      .def_property_readonly(
+          "real_time",
+          [](const PyStop& s) {
+            if (s.stop.kind == Stop::Kind::exit)
+              return static_cast<double>(s.session->replay().realtime_ns(s.stop.node)) / 1e9;
+            auto& order = s.session->replay().schedule();
+            const uint64_t count = order.event_count(s.stop.node);
+            if (!count) return 0.0;
+            return static_cast<double>(order.realtime_ns(s.stop.node, {s.event ? std::min(s.event, count) - 1 : 0})) /
+                   1e9;
+          })
+      .def_property_readonly("event",
+                             [](const PyStop& s) -> std::optional<uint64_t> {
+                               return s.event ? std::optional(s.event - 1) : std::nullopt;
+                             })
       .def_property_readonly("message", [](const PyStop& s) { return optional_text(s.stop.message); })
-      .def_property_readonly("divergence", [](const PyStop& s) -> py::object { return s.stop.divergence ? report_of(*s.stop.divergence) : py::none(); })
-      .def("__repr__", [](const PyStop& s) { return fmt::format("<Stop {} node {} event {}>", name_of(s.stop.kind), s.stop.node, s.event); });
+      .def_property_readonly(
+          "divergence",
+          [](const PyStop& s) -> py::object { return s.stop.divergence ? report_of(*s.stop.divergence) : py::none(); })
+      .def("__repr__", [](const PyStop& s) {
+        return fmt::format("<Stop {} node {} event {}>", name_of(s.stop.kind), s.stop.node, s.event);
+      });
 }
 
 void bind_message(py::module_& module) {
@@ -610,7 +673,8 @@ void bind_message(py::module_& module) {
       .def_property_readonly("channel", [](const PyMessage& m) { return name_of(m.message.kind); })
       .def("__repr__", [=](const PyMessage& m) {
         auto text = [](auto id) { return id ? fmt::format("node {}", *id) : std::string("elsewhere"); };
-        return fmt::format("<message {} {} -> {}, {} bytes>", m.number, text(node(m.message.sent)), text(node(m.message.received)), m.message.bytes);
+        return fmt::format("<message {} {} -> {}, {} bytes>", m.number, text(node(m.message.sent)),
+                           text(node(m.message.received)), m.message.bytes);
       });
 }
 
@@ -644,7 +708,9 @@ void bind_session(py::module_& module) {
   bind_stop(module);
   bind_message(module);
   py::class_<Session>(module, "Session")
-      .def(py::init<const std::string&, std::optional<std::string>, const std::string&, const std::vector<std::string>&, bool>(), py::arg("recording"), py::arg("nodes") = py::none(), py::arg("sync") = "clock",
+      .def(py::init<const std::string&, std::optional<std::string>, const std::string&, const std::vector<std::string>&,
+                    bool>(),
+           py::arg("recording"), py::arg("nodes") = py::none(), py::arg("sync") = "clock",
            py::arg("symbols") = std::vector<std::string>(), py::arg("unconfined") = false)
       .def("nodes", &Session::nodes)
       .def("states", &Session::states)
@@ -673,7 +739,8 @@ void bind_session(py::module_& module) {
       .def("forget", &Session::forget)
       .def("read", &Session::read)
       .def("write", &Session::write)
-      .def("write_bytes", [](Session& s, uint32_t node, const std::string& target, const py::bytes& data) { s.write_bytes(node, target, data); })
+      .def("write_bytes", [](Session& s, uint32_t node, const std::string& target,
+                             const py::bytes& data) { s.write_bytes(node, target, data); })
       .def("read_string", &Session::read_string)
       .def("read_memory", &Session::read_memory)
       .def("stage", [](Session& s, uint32_t node, const py::bytes& data) { return s.stage(node, data); })
@@ -694,9 +761,22 @@ void bind_session(py::module_& module) {
       .def("enable", &Session::enable)
       .def("ignore", &Session::ignore)
       .def("condition", &Session::condition)
-      .def("resume", [](py::object self, std::optional<double> timeout) { return make_stop(self, self.cast<Session&>().resume(timeout)); }, py::arg("timeout") = py::none())
-      .def("step", [](py::object self, uint32_t node, const std::string& command) { return make_stop(self, self.cast<Session&>().step(node, command)); })
-      .def("run_to", [](py::object self, std::optional<uint32_t> node, uint64_t event, std::optional<double> timeout) { return make_stop(self, self.cast<Session&>().run_to(node, event, timeout)); }, py::arg("node"), py::arg("event"), py::arg("timeout") = py::none())
+      .def(
+          "resume",
+          [](py::object self, std::optional<double> timeout) {
+            return make_stop(self, self.cast<Session&>().resume(timeout));
+          },
+          py::arg("timeout") = py::none())
+      .def("step",
+           [](py::object self, uint32_t node, const std::string& command) {
+             return make_stop(self, self.cast<Session&>().step(node, command));
+           })
+      .def(
+          "run_to",
+          [](py::object self, std::optional<uint32_t> node, uint64_t event, std::optional<double> timeout) {
+            return make_stop(self, self.cast<Session&>().run_to(node, event, timeout));
+          },
+          py::arg("node"), py::arg("event"), py::arg("timeout") = py::none())
       .def("settle", &Session::settle)
       .def("interrupt", &Session::interrupt)
       .def("restart", &Session::restart, py::arg("sync") = py::none())
@@ -710,10 +790,13 @@ void bind_session(py::module_& module) {
       .def("gdb_start", &Session::gdb_start, py::arg("when") = py::none())
       .def("state_hash", &Session::state_hash)
       .def("watch_statistics", &Session::watch_statistics);
-  module.def("pump_while_idle", [](py::object session) {
-    idle_session = session.is_none() ? nullptr : &session.cast<Session&>();
-    PyOS_InputHook = idle_session ? pump_idle : nullptr;
-  }, "Serves the session's gdbs while Python waits for a line; None ends it.");
+  module.def(
+      "pump_while_idle",
+      [](py::object session) {
+        idle_session = session.is_none() ? nullptr : &session.cast<Session&>();
+        PyOS_InputHook = idle_session ? pump_idle : nullptr;
+      },
+      "Serves the session's gdbs while Python waits for a line; None ends it.");
 }
 
 }  // namespace friday

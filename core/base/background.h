@@ -1,5 +1,5 @@
-// Threads that work behind another one's back: with the lowest priority, and without signals, which are that other one's. Where the system
-// gives none the result is not joinable.
+// Threads that work behind another one's back: with the lowest priority, and without signals, which are that other
+// one's. Where the system gives none the result is not joinable.
 #pragma once
 
 #include <pthread.h>
@@ -24,8 +24,7 @@ std::thread background_thread(Function run) {
       setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 19);
       run();
     });
-  } catch (const std::system_error&) {
-  }
+  } catch (const std::system_error&) {}
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return thread;
 }

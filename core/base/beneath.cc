@@ -24,7 +24,9 @@ const char* kind_of(mode_t mode) {
 }
 
 std::unexpected<Error> refused(const std::string& path, mode_t found, const char* wanted) {
-  return fail(ErrorCode::bad_input, "{} is {} where {} should be; it was not opened. Friday makes no such recordings: copy this one again, or do not trust it",
+  return fail(ErrorCode::bad_input,
+              "{} is {} where {} should be; it was not opened. Friday makes no such recordings: copy this one again, "
+              "or do not trust it",
               path, kind_of(found), wanted);
 }
 
@@ -46,16 +48,20 @@ Result<Found> find(const Beneath& file, bool make) {
   if (!found.fd) return cannot_open(file.root);
   for (size_t from = 0; from < file.name.size();) {
     const size_t end = std::min(file.name.find('/', from), file.name.size());
-    const std::string part = file.name.substr(from, end - from), so_far = Beneath(file.root, file.name.substr(0, end)).path();
+    const std::string part = file.name.substr(from, end - from),
+                      so_far = Beneath(file.root, file.name.substr(0, end)).path();
     from = end + 1;
     if (part.empty() || part == ".") continue;
-    if (part == "..") return fail(ErrorCode::bad_input, "{} leads out of {}; it was not opened", file.path(), file.root);
+    if (part == "..")
+      return fail(ErrorCode::bad_input, "{} leads out of {}; it was not opened", file.path(), file.root);
     if (!S_ISDIR(found.mode)) return refused(so_far.substr(0, so_far.rfind('/')), found.mode, "a directory");
-    if (make && ::mkdirat(found.fd.get(), part.c_str(), 0700) != 0 && errno != EEXIST) return fail_errno(errno, fmt::format("cannot make {}", so_far));
+    if (make && ::mkdirat(found.fd.get(), part.c_str(), 0700) != 0 && errno != EEXIST)
+      return fail_errno(errno, fmt::format("cannot make {}", so_far));
     UniqueFd next(::openat(found.fd.get(), part.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     struct stat status;
     if (!next || ::fstat(next.get(), &status) != 0) return cannot_open(so_far);
-    if (S_ISLNK(status.st_mode)) return refused(so_far, status.st_mode, from > file.name.size() ? "a file or a directory" : "a directory");
+    if (S_ISLNK(status.st_mode))
+      return refused(so_far, status.st_mode, from > file.name.size() ? "a file or a directory" : "a directory");
     found = {std::move(next), status.st_mode};
   }
   return found;
@@ -108,9 +114,7 @@ Beneath Beneath::directory() const {
   return {root, slash == std::string::npos ? "" : name.substr(0, slash)};
 }
 
-Beneath Beneath::beside(std::string_view file) const {
-  return directory().below(file);
-}
+Beneath Beneath::beside(std::string_view file) const { return directory().below(file); }
 
 Result<UniqueFd> open_beneath(const Beneath& file, int access) {
   FRIDAY_TRY(found, find(file, false));
@@ -143,7 +147,8 @@ Result<bool> make_new_directory_beneath(const Beneath& directory) {
 
 Result<UniqueFd> create_beneath(const Beneath& file) {
   FRIDAY_TRY(directory, open_directory_beneath(file.directory()));
-  UniqueFd fd(::openat(directory.get(), last_part(file).c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  UniqueFd fd(
+      ::openat(directory.get(), last_part(file).c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!fd) return fail_errno(errno, fmt::format("cannot make {}", file.path()));
   return fd;
 }
@@ -160,7 +165,10 @@ Result<std::string> read_beneath(const Beneath& file, uint64_t most) {
   if (::fstat(fd.get(), &status) != 0) return fail_errno(errno, fmt::format("cannot examine {}", file.path()));
   const auto size = static_cast<uint64_t>(status.st_size);
   if (size > most)
-    return fail(ErrorCode::bad_input, "{} has {} bytes, where at most {} can be right; it was not read. Copy the recording again, or do not trust it", file.path(), size, most);
+    return fail(
+        ErrorCode::bad_input,
+        "{} has {} bytes, where at most {} can be right; it was not read. Copy the recording again, or do not trust it",
+        file.path(), size, most);
   std::string text(size, '\0');
   if (auto got = read_exactly(fd.get(), std::as_writable_bytes(std::span(text)), 0); !got)
     return fail(got.error().code, "cannot read {}: {}", file.path(), got.error().message);
@@ -179,7 +187,8 @@ Result<void> replace_beneath(const Beneath& file, const std::function<Result<voi
 
 Result<void> write_beneath(const Beneath& file, std::string_view text) {
   if (auto made = make_directory_beneath(file.directory()); !made) return std::unexpected(made.error());
-  return replace_beneath(file, [&](int fd) { return write_all(fd, std::as_bytes(std::span(text.data(), text.size()))); });
+  return replace_beneath(file,
+                         [&](int fd) { return write_all(fd, std::as_bytes(std::span(text.data(), text.size()))); });
 }
 
 Result<void> check_below(const Beneath& directory) {

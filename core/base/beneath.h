@@ -1,7 +1,7 @@
-// Files of a directory that a stranger has filled, such as a recording. What a name in it leads to is looked at before it is opened: a
-// symbolic link is not followed, wherever on the way it stands, and a FIFO, a device or a socket is not opened at all, so that none can
-// block the reader, be read without end, or make a device act. Each of these is refused by name (bad_input); what is not there is
-// not_found. Stateless; any thread may call.
+// Files of a directory that a stranger has filled, such as a recording. What a name in it leads to is looked at before
+// it is opened: a symbolic link is not followed, wherever on the way it stands, and a FIFO, a device or a socket is not
+// opened at all, so that none can block the reader, be read without end, or make a device act. Each of these is refused
+// by name (bad_input); what is not there is not_found. Stateless; any thread may call.
 #pragma once
 
 #include <fcntl.h>
@@ -40,20 +40,22 @@ Result<UniqueFd> make_directory_beneath(const Beneath& directory);
 
 // Makes the last directory of the name, for its owner alone. False: something of that name is there.
 Result<bool> make_new_directory_beneath(const Beneath& directory);
-// A new file, for its owner alone, to be read and written. Fails where something of that name is there, or its directory is not.
+// A new file, for its owner alone, to be read and written. Fails where something of that name is there, or its
+// directory is not.
 Result<UniqueFd> create_beneath(const Beneath& file);
 // Removes the name, of a file or an empty directory; what cannot be removed stays.
 void remove_beneath(const Beneath& file);
 
 // The whole file, unless it is larger than `most` bytes.
 Result<std::string> read_beneath(const Beneath& file, uint64_t most);
-// `fill` writes to a temporary name, which is then renamed, so that readers see old or new, whole; or nothing new where it fails.
+// `fill` writes to a temporary name, which is then renamed, so that readers see old or new, whole; or nothing new where
+// it fails.
 Result<void> replace_beneath(const Beneath& file, const std::function<Result<void>(int fd)>& fill);
 // The same with a text. The directory is made if need be.
 Result<void> write_beneath(const Beneath& file, std::string_view text);
 
-// Fails if anything below the directory, at any depth, is neither a regular file nor a directory: for readers that open by path. A
-// directory that is not there holds nothing.
+// Fails if anything below the directory, at any depth, is neither a regular file nor a directory: for readers that open
+// by path. A directory that is not there holds nothing.
 Result<void> check_below(const Beneath& directory);
 
 }  // namespace friday

@@ -1,5 +1,5 @@
-// FRIDAY_CHECK(condition) << "context": a bug of Friday's own. On in release builds. Prints the condition, the place and
-// the context to standard error, then aborts, so that a wrong state can never be reported as a result.
+// FRIDAY_CHECK(condition) << "context": a bug of Friday's own. On in release builds. Prints the condition, the place
+// and the context to standard error, then aborts, so that a wrong state can never be reported as a result.
 #pragma once
 
 #include <sstream>
@@ -21,7 +21,6 @@ struct CheckVoidify {
 };
 
 #define FRIDAY_CHECK(condition) \
-  (condition) ? (void)0         \
-              : ::friday::CheckVoidify() & ::friday::CheckFailure(#condition, __FILE__, __LINE__).stream()
+  (condition) ? (void)0 : ::friday::CheckVoidify() & ::friday::CheckFailure(#condition, __FILE__, __LINE__).stream()
 
 }  // namespace friday

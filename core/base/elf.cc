@@ -16,7 +16,8 @@ std::vector<uint8_t> find_build_id(const Elf& elf, uint64_t offset, uint64_t siz
     uint64_t name = offset + sizeof *note, value = name + ((note->n_namesz + 3) & ~3ull);
     const auto* bytes = elf.at<uint8_t>(value, note->n_descsz);
     if (!bytes) break;
-    if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && note->n_descsz <= 20) return {bytes, bytes + note->n_descsz};
+    if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && note->n_descsz <= 20)
+      return {bytes, bytes + note->n_descsz};
     offset = value + ((note->n_descsz + 3) & ~3ull);
   }
   return {};
@@ -29,7 +30,8 @@ void add_symbols(const Elf& elf, std::vector<uint64_t>& starts) {
     if (!symbols) continue;
     for (uint64_t k = 0; k < s.sh_size / sizeof(Elf64_Sym); k++) {
       unsigned type = ELF64_ST_TYPE(symbols[k].st_info);
-      if ((type == STT_FUNC || type == STT_GNU_IFUNC) && symbols[k].st_shndx != SHN_UNDEF) starts.push_back(symbols[k].st_value);
+      if ((type == STT_FUNC || type == STT_GNU_IFUNC) && symbols[k].st_shndx != SHN_UNDEF)
+        starts.push_back(symbols[k].st_value);
     }
   }
 }
@@ -53,9 +55,11 @@ void add_unwind_entries(const Elf& elf, std::vector<uint64_t>& starts) {
 
 Elf::Elf(std::string_view file) : content(file) {
   const auto* h = at<Elf64_Ehdr>(0);
-  if (!h || memcmp(h->e_ident, ELFMAG, SELFMAG) != 0 || h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_machine != EM_X86_64) return;
+  if (!h || memcmp(h->e_ident, ELFMAG, SELFMAG) != 0 || h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_machine != EM_X86_64)
+    return;
   // A file of debug information alone may have no segments at all.
-  const auto* table = h->e_phentsize == sizeof(Elf64_Phdr) || h->e_phnum == 0 ? at<Elf64_Phdr>(h->e_phoff, h->e_phnum) : nullptr;
+  const auto* table =
+      h->e_phentsize == sizeof(Elf64_Phdr) || h->e_phnum == 0 ? at<Elf64_Phdr>(h->e_phoff, h->e_phnum) : nullptr;
   if (!table) return;
   header = h;
   segments.assign(table, table + h->e_phnum);
@@ -75,7 +79,9 @@ std::optional<std::string_view> Elf::section(std::string_view name) const {
   if (!text) return std::nullopt;
   const std::string_view table(text, names.sh_size);
   for (const Elf64_Shdr& s : all) {
-    if (s.sh_type == SHT_NOBITS || s.sh_name >= table.size() || table.substr(s.sh_name, table.find('\0', s.sh_name) - s.sh_name) != name) continue;
+    if (s.sh_type == SHT_NOBITS || s.sh_name >= table.size() ||
+        table.substr(s.sh_name, table.find('\0', s.sh_name) - s.sh_name) != name)
+      continue;
     if (const char* bytes = at<char>(s.sh_offset, s.sh_size)) return std::string_view(bytes, s.sh_size);
   }
   return std::nullopt;
@@ -85,7 +91,8 @@ std::vector<uint8_t> Elf::build_id() const {
   for (const auto& s : segments)
     if (s.p_type == PT_NOTE)
       if (auto id = find_build_id(*this, s.p_offset, s.p_filesz); !id.empty()) return id;
-  // In a file of debug information segments are described as they are in the program; sections say where things are here.
+  // In a file of debug information segments are described as they are in the program; sections say where things are
+  // here.
   for (const Elf64_Shdr& s : sections())
     if (s.sh_type == SHT_NOTE)
       if (auto id = find_build_id(*this, s.sh_offset, s.sh_size); !id.empty()) return id;
@@ -110,7 +117,8 @@ std::string_view Elf::soname() const {
 
 uint64_t Elf::offset_of(uint64_t address) const {
   for (const auto& s : segments)
-    if (s.p_type == PT_LOAD && address >= s.p_vaddr && address < s.p_vaddr + s.p_filesz) return address - s.p_vaddr + s.p_offset;
+    if (s.p_type == PT_LOAD && address >= s.p_vaddr && address < s.p_vaddr + s.p_filesz)
+      return address - s.p_vaddr + s.p_offset;
   return ~0ull;
 }
 

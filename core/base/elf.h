@@ -1,5 +1,5 @@
-// A view of a 64-bit x86 ELF file in memory. Every access is checked: a damaged or hostile file has fewer parts, never a read
-// outside. Points into the content given, owns nothing.
+// A view of a 64-bit x86 ELF file in memory. Every access is checked: a damaged or hostile file has fewer parts, never
+// a read outside. Points into the content given, owns nothing.
 #pragma once
 
 #include <elf.h>
@@ -36,8 +36,8 @@ struct Elf {
   // File offset of a virtual address, or ~0.
   uint64_t offset_of(uint64_t address) const;
   bool executable(uint64_t address) const;
-  // Where functions begin, by symbols and by unwind entries: in address order, each once, in executable segments only. A stripped
-  // file still has its unwind entries.
+  // Where functions begin, by symbols and by unwind entries: in address order, each once, in executable segments only.
+  // A stripped file still has its unwind entries.
   std::vector<uint64_t> function_starts() const;
 };
 

@@ -15,27 +15,27 @@
 namespace friday {
 
 enum class ErrorCode {
-  usage,            // the request makes no sense as put
-  bad_input,        // a recording, group file or script that cannot be used
-  io,               // the operating system refused; the message holds strerror
-  not_found,        // a node, symbol, file that does not exist
-  unsupported,      // understood, but not possible here
-  bad_address,      // memory of a node that cannot be read or written
-  node_ended,       // the node asked has ended
-  node_not_started, // the node asked has not started yet
-  component_died,   // gdb, a node's process or the collector ended by itself
-  diverged,         // a divergence, where only an Error can be returned
-  interrupted,      // Ctrl-C
-  call_failed,      // a called function of the program did not come back
+  usage,             // the request makes no sense as put
+  bad_input,         // a recording, group file or script that cannot be used
+  io,                // the operating system refused; the message holds strerror
+  not_found,         // a node, symbol, file that does not exist
+  unsupported,       // understood, but not possible here
+  bad_address,       // memory of a node that cannot be read or written
+  node_ended,        // the node asked has ended
+  node_not_started,  // the node asked has not started yet
+  component_died,    // gdb, a node's process or the collector ended by itself
+  diverged,          // a divergence, where only an Error can be returned
+  interrupted,       // Ctrl-C
+  call_failed,       // a called function of the program did not come back
 };
 
 struct Error {
   ErrorCode code = ErrorCode::usage;
   std::string message;
-  std::optional<uint32_t> node{};   // id of the node concerned
-  std::optional<uint64_t> event{};  // index of the event concerned
+  std::optional<uint32_t> node{};     // id of the node concerned
+  std::optional<uint64_t> event{};    // index of the event concerned
   std::optional<uint64_t> address{};  // bad_address: where
-  std::string how{};                // call_failed: "crashed", "blocked" or "looped"
+  std::string how{};                  // call_failed: "crashed", "blocked" or "looped"
 };
 
 template <typename T>
@@ -56,13 +56,13 @@ const char* name_of(ErrorCode code);
 std::string describe(const Error& error);
 
 // Evaluates a Result; returns its error from the enclosing function, else yields its value.
-#define FRIDAY_TRY(var, expression)                                     \
-  auto var##_result = (expression);                                     \
+#define FRIDAY_TRY(var, expression)                                           \
+  auto var##_result = (expression);                                           \
   if (!var##_result) return std::unexpected(std::move(var##_result).error()); \
   auto& var = *var##_result
-#define FRIDAY_TRY_VOID(expression)                                     \
-  do {                                                                  \
-    auto try_void_result = (expression);                                \
+#define FRIDAY_TRY_VOID(expression)                                                   \
+  do {                                                                                \
+    auto try_void_result = (expression);                                              \
     if (!try_void_result) return std::unexpected(std::move(try_void_result).error()); \
   } while (0)
 

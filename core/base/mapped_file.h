@@ -1,5 +1,6 @@
-// The contents of a file of a recording, mapped: a file as large as a disk costs no memory until it is read. Owner of the mapping;
-// movable. A file that is cut off while it is mapped ends who reads behind its end (SIGBUS), as for any mapping.
+// The contents of a file of a recording, mapped: a file as large as a disk costs no memory until it is read. Owner of
+// the mapping; movable. A file that is cut off while it is mapped ends who reads behind its end (SIGBUS), as for any
+// mapping.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
-// Keeps the thread that makes it on one processor for a while. Its own choice of processors is put back at the end, whichever
-// thread ends it.
+// Keeps the thread that makes it on one processor for a while. Its own choice of processors is put back at the end,
+// whichever thread ends it.
 #pragma once
 
 #include <sched.h>

@@ -13,11 +13,15 @@ struct Character {
   size_t size = 0;  // 0: the bytes are no character
 };
 
-// The character at the beginning of a text that is not empty, by the table of valid sequences (Unicode, 3.9, table 3-7).
+// The character at the beginning of a text that is not empty, by the table of valid sequences (Unicode, 3.9, table
+// 3-7).
 Character first_of(std::string_view text) {
   const auto lead = static_cast<uint8_t>(text[0]);
   if (lead < 0x80) return {lead, 1};
-  const size_t size = lead >= 0xc2 && lead <= 0xdf ? 2 : (lead & 0xf0) == 0xe0 ? 3 : lead >= 0xf0 && lead <= 0xf4 ? 4 : 0;
+  const size_t size = lead >= 0xc2 && lead <= 0xdf   ? 2
+                      : (lead & 0xf0) == 0xe0        ? 3
+                      : lead >= 0xf0 && lead <= 0xf4 ? 4
+                                                     : 0;
   if (size == 0 || text.size() < size) return {};
   uint32_t code = lead & (0x7fu >> size);
   for (size_t n = 1; n < size; ++n) {
@@ -30,10 +34,12 @@ Character first_of(std::string_view text) {
   return {code, size};
 }
 
-// Controls of C0 and C1, and what Unicode has to break lines, to change the direction of writing and to say nothing visible.
+// Controls of C0 and C1, and what Unicode has to break lines, to change the direction of writing and to say nothing
+// visible.
 bool is_control(uint32_t code) {
-  return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x61c || (code >= 0x200b && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
-         (code >= 0x2060 && code <= 0x206f) || code == 0xfeff || (code >= 0xe0000 && code <= 0xe007f);
+  return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x61c || (code >= 0x200b && code <= 0x200f) ||
+         (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x206f) || code == 0xfeff ||
+         (code >= 0xe0000 && code <= 0xe007f);
 }
 
 std::string cleaned(std::string_view text, bool lines) {
@@ -66,7 +72,8 @@ std::string printable_json(std::string_view json) {
     const size_t size = next.size ? next.size : 1;
     if (!next.size) out += "\\ufffd";
     else if (!is_control(next.code) || next.code == '\n') out += json.substr(0, size);
-    else if (next.code > 0xffff) out += fmt::format("\\u{:04x}\\u{:04x}", 0xd7c0 + (next.code >> 10), 0xdc00 + (next.code & 0x3ff));
+    else if (next.code > 0xffff)
+      out += fmt::format("\\u{:04x}\\u{:04x}", 0xd7c0 + (next.code >> 10), 0xdc00 + (next.code & 0x3ff));
     else out += fmt::format("\\u{:04x}", next.code);
     json.remove_prefix(size);
   }

@@ -14,7 +14,8 @@ uint64_t process_start(pid_t pid) {
   char state = 0;
   unsigned long long start = 0;
   if (name_end == std::string::npos ||
-      sscanf(stat->c_str() + name_end + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &state, &start) != 2)
+      sscanf(stat->c_str() + name_end + 1,
+             " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &state, &start) != 2)
     return 0;
   return state == 'Z' || state == 'X' ? 0 : start;
 }

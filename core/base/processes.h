@@ -1,5 +1,5 @@
-// What /proc tells about other processes. A pid by itself may have been given to another process since: pid and start time
-// name one for good, as long as the machine runs.
+// What /proc tells about other processes. A pid by itself may have been given to another process since: pid and start
+// time name one for good, as long as the machine runs.
 #pragma once
 
 #include <sys/types.h>

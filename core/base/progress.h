@@ -1,4 +1,5 @@
-// How far long work has come, for whoever waits for it: nothing is told of work that is done soon. Belongs to one thread.
+// How far long work has come, for whoever waits for it: nothing is told of work that is done soon. Belongs to one
+// thread.
 #pragma once
 
 #include <chrono>

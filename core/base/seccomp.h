@@ -1,5 +1,5 @@
-// A seccomp filter, put together test by test. A program looks at one word at a time: the call's number first (load_call), then, for a
-// call that only_for() has singled out, halves of its arguments.
+// A seccomp filter, put together test by test. A program looks at one word at a time: the call's number first
+// (load_call), then, for a call that only_for() has singled out, halves of its arguments.
 #pragma once
 
 #include <linux/audit.h>
@@ -48,7 +48,9 @@ class SeccompProgram {
  private:
   void load(size_t offset) { add(BPF_LD | BPF_W | BPF_ABS, static_cast<uint32_t>(offset)); }
   void add(uint16_t code, uint32_t k) { code_.push_back(sock_filter{code, 0, 0, k}); }
-  void jump(uint16_t kind, uint32_t value, uint8_t yes, uint8_t no) { code_.push_back(sock_filter{static_cast<uint16_t>(BPF_JMP | kind | BPF_K), yes, no, value}); }
+  void jump(uint16_t kind, uint32_t value, uint8_t yes, uint8_t no) {
+    code_.push_back(sock_filter{static_cast<uint16_t>(BPF_JMP | kind | BPF_K), yes, no, value});
+  }
   uint32_t refusal_;
   std::vector<sock_filter> code_;
 };

@@ -29,7 +29,8 @@ Result<void> copy_extent(int from, int to, Extent part, std::vector<std::byte>& 
     off_t in = static_cast<off_t>(part.from), out = in;
     const ssize_t moved = ::copy_file_range(from, &in, to, &out, std::min(kStep, part.to - part.from), 0);
     if (moved < 0 && errno == EINTR) continue;
-    if (moved < 0 && errno != EXDEV && errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP && errno != EPERM) return fail_errno(errno, "copying failed");
+    if (moved < 0 && errno != EXDEV && errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP && errno != EPERM)
+      return fail_errno(errno, "copying failed");
     if (moved <= 0) break;
     part.from += static_cast<uint64_t>(moved);
     progress.add(static_cast<uint64_t>(moved));

@@ -1,6 +1,7 @@
-// Calls of functions of the program. What a plan can say (scalars in registers) is called here in some 20 us; anything else gdb
-// calls through its endpoint (host.cc). Both run in native mode of one thread (core/replay/calls.cc) with watches in force, and both
-// are undone when the function crashes, blocks or does not end: the node is then as it was before.
+// Calls of functions of the program. What a plan can say (scalars in registers) is called here in some 20 us; anything
+// else gdb calls through its endpoint (host.cc). Both run in native mode of one thread (core/replay/calls.cc) with
+// watches in force, and both are undone when the function crashes, blocks or does not end: the node is then as it was
+// before.
 #include <algorithm>
 #include <cstring>
 
@@ -13,8 +14,8 @@ namespace friday {
 namespace {
 
 constexpr uint64_t kRedZone = 128;
-constexpr uint64_t kGap = 4096;   // above the function's frame, which may reach a little beyond it (core/stop/effects.h)
-constexpr uint64_t kDead = 4096;  // of the stack below, put back although nothing may look at it
+constexpr uint64_t kGap = 4096;  // above the function's frame, which may reach a little beyond it (core/stop/effects.h)
+constexpr uint64_t kDead = 4096;                // of the stack below, put back although nothing may look at it
 constexpr size_t kXmm = 160, kStateBits = 512;  // in an XSAVE area
 
 }  // namespace
@@ -23,7 +24,8 @@ constexpr size_t kXmm = 160, kStateBits = 512;  // in an XSAVE area
 class Debugger::CallUndo {
  public:
   // `error`: where the thread's errno is.
-  static Result<CallUndo> prepare(ReplayNode& node, const FunctionEffects& effects, uint64_t stack, std::optional<Addr> error) {
+  static Result<CallUndo> prepare(ReplayNode& node, const FunctionEffects& effects, uint64_t stack,
+                                  std::optional<Addr> error) {
     CallUndo undo;
     bool all = !effects.known || (effects.sets_errno && !error) || !undo.keep(node, stack - kDead, kDead + 16);
     for (const auto& [address, size] : effects.stores) all = all || !undo.keep(node, address, size);
@@ -96,15 +98,20 @@ std::optional<Addr> Debugger::error_number(ReplayNode& node, ThreadId thread, ui
 void Debugger::resync_watches(ReplayNode& node) {
   for (auto& [number, watched] : state(node.id()).watches) {
     const StopPoint* point = points_.find({number});
-    for (auto& each : watched) (void)each.chain->arm(each.seen_from(node), state(node.id()).stopped, node.watches(), point && point->any_page);
+    for (auto& each : watched)
+      (void)each.chain->arm(each.seen_from(node), state(node.id()).stopped, node.watches(), point && point->any_page);
   }
 }
 
 Error Debugger::failed_call(ReplayNode& node, const std::string& what, const Result<void>& undone) {
   if (interrupted_.exchange(false)) return {ErrorCode::interrupted, "interrupted"};
   const CallFailure failure = *session_->call_failure();
-  Error error{ErrorCode::call_failed, fmt::format("{} {}; it was stopped, and the node is as it was before the call", what, failure.text), node.id().value};
-  if (!undone) error.message = fmt::format("{} {}; it was stopped, but what it has changed stays: {}", what, failure.text, undone.error().message);
+  Error error{ErrorCode::call_failed,
+              fmt::format("{} {}; it was stopped, and the node is as it was before the call", what, failure.text),
+              node.id().value};
+  if (!undone)
+    error.message = fmt::format("{} {}; it was stopped, but what it has changed stays: {}", what, failure.text,
+                                undone.error().message);
   error.how = failure.how;
   return error;
 }
@@ -138,10 +145,11 @@ Result<Stop> Debugger::run_guarded(ReplayNode& node, ThreadId thread, const Clie
 }
 
 // Sends the thread into the function.
-Result<void> Debugger::enter_call(ReplayNode& node, ThreadId thread, const ExpressionPlan::Call& call, const CallValues& values,
-                                  const ReplayNode::Standing& from, uint64_t stack) {
+Result<void> Debugger::enter_call(ReplayNode& node, ThreadId thread, const ExpressionPlan::Call& call,
+                                  const CallValues& values, const ReplayNode::Standing& from, uint64_t stack) {
   user_regs_struct registers = from.view;
-  unsigned long long* const general[] = {&registers.rdi, &registers.rsi, &registers.rdx, &registers.rcx, &registers.r8, &registers.r9};
+  unsigned long long* const general[] = {&registers.rdi, &registers.rsi, &registers.rdx,
+                                         &registers.rcx, &registers.r8,  &registers.r9};
   std::vector<uint64_t> vectors;
   size_t next = 0;
   for (size_t i = 0; i < values.arguments.size(); i++) {

@@ -1,5 +1,6 @@
-// A gdb's side of a node: the endpoint it connects to, the changes it has not made yet, and the stop points it has set. Each
-// node has one for Friday's own gdb, and another one when the user asks for a place where a gdb of the user's can connect.
+// A gdb's side of a node: the endpoint it connects to, the changes it has not made yet, and the stop points it has set.
+// Each node has one for Friday's own gdb, and another one when the user asks for a place where a gdb of the user's can
+// connect.
 //
 // Used on the session's thread. The owner outlives its clients.
 #pragma once
@@ -45,11 +46,16 @@ class Client final : public RspHost {
   RspAbilities abilities(NodeId) const override { return {}; }
   Result<void> resume(NodeId, const ResumeRequest& request) override { return owner_.resume(*this, request); }
   void interrupt(NodeId) override { owner_.interrupt(*this); }
-  Result<void> set_stop_point(NodeId, const StopPointRequest& request) override { return owner_.set_stop_point(*this, request); }
-  Result<void> clear_stop_point(NodeId, const StopPointRequest& request) override { return owner_.clear_stop_point(*this, request); }
+  Result<void> set_stop_point(NodeId, const StopPointRequest& request) override {
+    return owner_.set_stop_point(*this, request);
+  }
+  Result<void> clear_stop_point(NodeId, const StopPointRequest& request) override {
+    return owner_.clear_stop_point(*this, request);
+  }
   Result<std::string> monitor(NodeId, std::string_view command) override { return owner_.monitor(*this, command); }
   Result<void> kill(NodeId node) override {
-    return fail(ErrorCode::unsupported, "node {} is replayed: killing it would end the replay of the group; use quit", node);
+    return fail(ErrorCode::unsupported, "node {} is replayed: killing it would end the replay of the group; use quit",
+                node);
   }
   void disconnected(NodeId) override {}
 

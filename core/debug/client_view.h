@@ -1,6 +1,6 @@
-// A node as its gdb sees and changes it. gdb writes registers one after another, be it to call a function or to change a
-// variable that lives in one. Here the writes are collected: a call begins with all of them when gdb resumes the node, and
-// ends when gdb has put everything back; any other change takes effect when gdb's command is done.
+// A node as its gdb sees and changes it. gdb writes registers one after another, be it to call a function or to change
+// a variable that lives in one. Here the writes are collected: a call begins with all of them when gdb resumes the
+// node, and ends when gdb has put everything back; any other change takes effect when gdb's command is done.
 //
 // All else goes straight to the node. Used on the session's thread.
 #pragma once
@@ -39,12 +39,16 @@ class ClientView final : public NodeControl {
     return node_->write(address, data);
   }
   Result<void> read_raw(Addr address, std::span<std::byte> out) override { return node_->read_raw(address, out); }
-  Result<void> write_raw(Addr address, std::span<const std::byte> data) override { return node_->write_raw(address, data); }
+  Result<void> write_raw(Addr address, std::span<const std::byte> data) override {
+    return node_->write_raw(address, data);
+  }
   Result<user_regs_struct> registers(ThreadId thread) override;
   Result<void> set_registers(ThreadId thread, const user_regs_struct& registers) override;
   Result<std::vector<std::byte>> extended_state(ThreadId thread) override;
   Result<void> set_extended_state(ThreadId thread, std::span<const std::byte> state) override;
-  Result<int64_t> inject(long number, std::span<const uint64_t> arguments) override { return node_->inject(number, arguments); }
+  Result<int64_t> inject(long number, std::span<const uint64_t> arguments) override {
+    return node_->inject(number, arguments);
+  }
   Result<void> single_step(ThreadId thread) override { return node_->single_step(thread); }
   Result<std::vector<Mapping>> mappings() override { return node_->mappings(); }
   Result<std::vector<std::byte>> auxv() override { return node_->auxv(); }

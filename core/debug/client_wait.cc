@@ -20,7 +20,8 @@ bool wants_end(int socket) {
 }
 }  // namespace
 
-ClientWait::ClientWait(int socket, std::function<void()> interrupt) : interrupt_(std::move(interrupt)), done_(eventfd(0, EFD_CLOEXEC)) {
+ClientWait::ClientWait(int socket, std::function<void()> interrupt)
+    : interrupt_(std::move(interrupt)), done_(eventfd(0, EFD_CLOEXEC)) {
   // Signals are for the program's own threads.
   sigset_t all, before;
   sigfillset(&all);

@@ -1,6 +1,6 @@
-// A gdb of the user's waits for the group to stop, and the thread that serves it is busy running the group. Meanwhile another
-// thread looks at its socket: the byte 3 (Ctrl-C in that gdb) and the end of the connection call `interrupt`, which must be safe
-// on any thread. Nothing is taken from the socket.
+// A gdb of the user's waits for the group to stop, and the thread that serves it is busy running the group. Meanwhile
+// another thread looks at its socket: the byte 3 (Ctrl-C in that gdb) and the end of the connection call `interrupt`,
+// which must be safe on any thread. Nothing is taken from the socket.
 #pragma once
 
 #include <atomic>

@@ -36,14 +36,15 @@ void Debugger::node_started(ReplayNode& node) {
   if (s.users) s.users->view().rebind(node), s.users->watches.clear();
   if (s.link) s.link->rebind(node);
   else
-    s.link = std::make_unique<GdbLink>(node, *this, next_client_++, gdbs_, fmt::format("{}/node-{}", session_->directory(), node.id()),
+    s.link = std::make_unique<GdbLink>(node, *this, next_client_++, gdbs_,
+                                       fmt::format("{}/node-{}", session_->directory(), node.id()),
                                        [this](ReplayNode& n, Pump* pump) { return make_gdb(n, pump); });
   s.loaded = std::exchange(s.loaded_ever, false);  // gdb knows the list as it was before the restart
   s.mean(node.current());
   name_libraries(node);
   start_in_background(node);
-  // The group may be running: only this node's gdb is served meanwhile, since the questions of another stop its node, and
-  // a Ctrl-C is left to the run.
+  // The group may be running: only this node's gdb is served meanwhile, since the questions of another stop its node,
+  // and a Ctrl-C is left to the run.
   starting_ = node.id();
   node.watches().stores().share(hot_stores_);
   (void)node.watches().stores().enable(options_.patch_stores);
@@ -76,7 +77,8 @@ void Debugger::set_gdb_start(GdbStart when) {
 Result<void> Debugger::prepare_gdbs(const std::vector<NodeId>& nodes) {
   for (NodeId id : nodes)
     if (NodeContext& s = state(id); s.link)
-      if (auto started = s.link->start(this); !started && started.error().code == ErrorCode::interrupted) return started;
+      if (auto started = s.link->start(this); !started && started.error().code == ErrorCode::interrupted)
+        return started;
   return {};
 }
 
@@ -88,8 +90,8 @@ void look_in(const std::vector<std::string>& symbols, MiSessionOptions& options)
   options.arguments.push_back(fmt::format("set debug-file-directory {}:/usr/lib/debug", fmt::join(symbols, ":")));
 }
 
-// Where gdbs leave indexes of symbols for each other, made if need be. Empty where a link would lead elsewhere, where something lies that
-// is no file (a gdb that opens a FIFO waits for ever), or where none can be made.
+// Where gdbs leave indexes of symbols for each other, made if need be. Empty where a link would lead elsewhere, where
+// something lies that is no file (a gdb that opens a FIFO waits for ever), or where none can be made.
 std::string symbol_cache(const Recording& recording) {
   const Beneath symbols = recording.inside("cache/symbols");
   return make_directory_beneath(symbols) && check_below(symbols) ? symbols.path() : std::string();
@@ -107,7 +109,9 @@ GdbZygote* Debugger::zygote(ReplayNode& node) {
     options.sysroot = node.sysroot();
     // Copies read the symbols of libraries themselves; the first one leaves an index of them for the others.
     options.scratch = symbol_cache(session_->recording());
-    if (!options.scratch.empty()) options.arguments = {"-iex", "set index-cache directory " + options.scratch, "-iex", "set index-cache enabled on"};
+    if (!options.scratch.empty())
+      options.arguments = {"-iex", "set index-cache directory " + options.scratch, "-iex",
+                           "set index-cache enabled on"};
     options.confined = !options_.replay.unconfined;
     look_in(options_.symbols, options);
     auto started = GdbZygote::start(std::move(options), file.string());
@@ -177,7 +181,8 @@ Result<void> Debugger::pump(int timeout_ms, bool users) {
   const size_t first_endpoint = set.size();
   std::vector<RspEndpoint*> owners;
   for (auto& [id, s] : states_)
-    for (Client* client : {s.link && starting_.value_or(id) == id ? &s.link->client() : nullptr, users ? s.users.get() : nullptr})
+    for (Client* client :
+         {s.link && starting_.value_or(id) == id ? &s.link->client() : nullptr, users ? s.users.get() : nullptr})
       if (client)
         for (const pollfd& p : client->endpoint().fds()) {
           set.push_back(p);
@@ -287,7 +292,9 @@ std::vector<std::string> Debugger::take_notices() {
   for (std::string& notice : session_->take_notices()) notices.push_back(std::move(notice));
   for (auto& [id, s] : states_)
     if (s.link && s.link->take_replaced())
-      notices.push_back(fmt::format("node {}: its gdb had died; another one is in its place, without the settings and values made in the old one", id));
+      notices.push_back(fmt::format(
+          "node {}: its gdb had died; another one is in its place, without the settings and values made in the old one",
+          id));
   return notices;
 }
 

@@ -1,11 +1,11 @@
-// The debugger of a replayed group: what console and Python talk to. It ties the replay session, one gdb and one endpoint a
-// node, stop points over all nodes, and expressions compiled once and evaluated without gdb.
+// The debugger of a replayed group: what console and Python talk to. It ties the replay session, one gdb and one
+// endpoint a node, stop points over all nodes, and expressions compiled once and evaluated without gdb.
 //
-// One thread, one reactor: pump_once() serves gdbs and endpoints; it must be called while a prompt waits. Everything that
-// asks a gdb waits by pumping, and everything that runs the group returns when it stands again.
+// One thread, one reactor: pump_once() serves gdbs and endpoints; it must be called while a prompt waits. Everything
+// that asks a gdb waits by pumping, and everything that runs the group returns when it stands again.
 //
-// Why this is a directory of its own and not part of core/replay: replay verifies without gdb and must stay able to; the
-// knowledge of mi and rsp is kept out of it (docs/architecture.md).
+// Why this is a directory of its own and not part of core/replay: replay verifies without gdb and must stay able to;
+// the knowledge of mi and rsp is kept out of it (docs/architecture.md).
 #pragma once
 
 #include <atomic>
@@ -63,16 +63,17 @@ struct DebugStop : Stop {
   std::vector<WatchChange> changes;  // watch: of each of `ids`
 };
 
-// When a node gets its gdb: at once, or when it is first asked something that needs one. A group of more than kManyNodes
-// nodes has one gdb a program that loads the symbols, at once, and copies of it when they are needed.
+// When a node gets its gdb: at once, or when it is first asked something that needs one. A group of more than
+// kManyNodes nodes has one gdb a program that loads the symbols, at once, and copies of it when they are needed.
 enum class GdbStart { background, lazy };
 constexpr size_t kManyNodes = 16;
 
 struct DebuggerOptions {
   ReplayOptions replay;
   GdbStart gdb = GdbStart::background;
-  std::vector<std::string> symbols{};  // directories with .build-id/ of separate debug information, looked in before /usr/lib/debug
-  bool patch_stores = true;    // stores that hit watched pages in vain are patched (core/stop/patched_stores.h)
+  std::vector<std::string>
+      symbols{};  // directories with .build-id/ of separate debug information, looked in before /usr/lib/debug
+  bool patch_stores = true;  // stores that hit watched pages in vain are patched (core/stop/patched_stores.h)
 };
 
 class MemoryCopy;
@@ -96,7 +97,8 @@ class Debugger final : public Pump, public ClientOwner {
   Result<void> pump_once(int timeout_ms) override;
   // The same while nobody waits for an answer of Friday's: gdbs of the user's are served too, and may run the group.
   Result<void> serve(int timeout_ms);
-  // A socket for `target remote`, where a gdb of the user's, or another front end, finds the node. One client at a time.
+  // A socket for `target remote`, where a gdb of the user's, or another front end, finds the node. One client at a
+  // time.
   Result<std::string> endpoint(NodeId node);
 
   // ---- expressions (expressions.cc)
@@ -122,8 +124,10 @@ class Debugger final : public Pump, public ClientOwner {
   std::string location(NodeId node, uint64_t pc);
 
   // ---- stop points (stops.cc)
-  Result<uint32_t> add_breakpoint(const std::vector<NodeId>& nodes, const std::string& location, const std::string& condition);
-  Result<uint32_t> add_watch(const std::vector<NodeId>& nodes, const std::vector<std::string>& expressions, const std::string& condition);
+  Result<uint32_t> add_breakpoint(const std::vector<NodeId>& nodes, const std::string& location,
+                                  const std::string& condition);
+  Result<uint32_t> add_watch(const std::vector<NodeId>& nodes, const std::vector<std::string>& expressions,
+                             const std::string& condition);
   Result<uint32_t> add_timer(double seconds);
   Result<void> remove(uint32_t id);
   Result<void> enable(uint32_t id, bool on);
@@ -136,8 +140,8 @@ class Debugger final : public Pump, public ClientOwner {
   // ---- running (run.cc)
   Result<DebugStop> resume(std::optional<double> timeout);
   Result<DebugStop> step(NodeId node, const std::string& command);
-  // Runs forward until a node stands before an event (`reached`), or to what comes before; without target to the end. Stop
-  // points are passed over: they neither stop the group nor count.
+  // Runs forward until a node stands before an event (`reached`), or to what comes before; without target to the end.
+  // Stop points are passed over: they neither stop the group nor count.
   Result<DebugStop> run_to(std::optional<Mark> target, std::optional<double> timeout);
   // Ends a run of the group, or a question that a gdb is busy with (Error interrupted). Safe in a signal handler.
   void interrupt() {
@@ -161,9 +165,9 @@ class Debugger final : public Pump, public ClientOwner {
     std::string function;
   };
   struct Watched {
-    std::string expression;              // as the user wrote it
-    std::optional<FrameLife> frame;      // it lives as long as this one
-    std::unique_ptr<NodeControl> frozen; // where its locals were found
+    std::string expression;               // as the user wrote it
+    std::optional<FrameLife> frame;       // it lives as long as this one
+    std::unique_ptr<NodeControl> frozen;  // where its locals were found
     NodeControl& seen_from(ReplayNode& node) const;
     std::unique_ptr<ChainWatch> chain;
     uint32_t type = 0;  // of the value, in the TypeRegistry
@@ -171,16 +175,16 @@ class Debugger final : public Pump, public ClientOwner {
   // What the debugger knows of one node.
   struct NodeContext {
     std::unique_ptr<GdbLink> link;
-    std::unique_ptr<Client> users;  // where a gdb of the user's connects, once it was asked for
+    std::unique_ptr<Client> users;                     // where a gdb of the user's connects, once it was asked for
     std::map<uint32_t, std::vector<Watched>> watches;  // by stop point: one an expression, of locals one an activation
     std::unordered_map<uint64_t, FrameShape> frames;   // by pc
-    uint64_t r_debug = 0;         // of the node's loader
-    bool loader_missed = false;   // it changed its list while gdb could not be asked
-    bool loading = false;         // it is changing its list: what gdb knows of it is not what another node's gdb knows
-    bool loaded = false;          // it changed its list since gdb was asked something
-    bool loaded_ever = false;     // it changed its list since the node was built
-    bool linked = false;          // gdb finds the files of all libraries
-    uint32_t next_index = 0;                           // of a watched range
+    uint64_t r_debug = 0;                              // of the node's loader
+    bool loader_missed = false;                        // it changed its list while gdb could not be asked
+    bool loading = false;      // it is changing its list: what gdb knows of it is not what another node's gdb knows
+    bool loaded = false;       // it changed its list since gdb was asked something
+    bool loaded_ever = false;  // it changed its list since the node was built
+    bool linked = false;       // gdb finds the files of all libraries
+    uint32_t next_index = 0;   // of a watched range
     // Plans by scope, then by expression. One that names a local variable is of its pc alone (where the variable is, or
     // that it is a constant, may change with each instruction), any other holds in the whole block.
     std::unordered_map<uint64_t, CodeScope> scopes;  // by pc
@@ -237,7 +241,9 @@ class Debugger final : public Pump, public ClientOwner {
   Result<NodeContext*> placed(NodeId node);
   Result<std::pair<GdbLink*, const Layout*>> knowing_link(NodeId node);
   Result<std::vector<CodeLocation>> locate(NodeId node, const std::string& location);
-  uint64_t address_of(NodeId node, const CodeLocation& location) { return location.place ? state(node).layout.address(*location.place) : location.address; }
+  uint64_t address_of(NodeId node, const CodeLocation& location) {
+    return location.place ? state(node).layout.address(*location.place) : location.address;
+  }
   Result<std::vector<CodeLocation>> ask_locations(NodeId node, const std::string& command, bool anywhere);
   Result<std::vector<CodeLocation>> locate_once(NodeId node, const std::string& command);
   Result<std::vector<CodeLocation>> locate_local(NodeId node, const std::string& function, const std::string& variable);
@@ -273,7 +279,8 @@ class Debugger final : public Pump, public ClientOwner {
   std::optional<KnownPlan> shared_plan(NodeContext& state, const CodeScope& scope, const std::string& expression);
   void keep_plan(NodeContext& state, const CodeScope& scope, const std::string& expression, const KnownPlan& plan);
   Result<RawValue> read_by_plan(ReplayNode& node, const KnownPlan& plan);
-  Result<std::shared_ptr<const ExpressionPlan>> place_now(NodeId node, const std::string& expression, const std::string& reason);
+  Result<std::shared_ptr<const ExpressionPlan>> place_now(NodeId node, const std::string& expression,
+                                                          const std::string& reason);
   Result<RawValue> read_through_gdb(NodeId node, const std::string& expression);
   Result<uint64_t> workspace(ReplayNode& node);
   Result<std::string> with_workspace(ReplayNode& node, std::string expression);
@@ -299,9 +306,13 @@ class Debugger final : public Pump, public ClientOwner {
     std::string note() const;
   };
   bool holds(const StopPoint& point, NodeId node, Judgement& judgement);
-  Result<void> arm_expression(StopPoint& point, ReplayNode& node, const std::string& expression, const std::string& text);
-  Result<std::shared_ptr<const ExpressionPlan>> watch_plan(const StopPoint& point, ReplayNode& node, const std::string& shown, const std::string& text, bool may_ask);
-  Result<void> watch_expression(StopPoint& point, ReplayNode& node, const std::string& shown, const std::string& text, bool local, bool may_ask);
+  Result<void> arm_expression(StopPoint& point, ReplayNode& node, const std::string& expression,
+                              const std::string& text);
+  Result<std::shared_ptr<const ExpressionPlan>> watch_plan(const StopPoint& point, ReplayNode& node,
+                                                           const std::string& shown, const std::string& text,
+                                                           bool may_ask);
+  Result<void> watch_expression(StopPoint& point, ReplayNode& node, const std::string& shown, const std::string& text,
+                                bool local, bool may_ask);
   // libraries.cc
   void watch_loader(ReplayNode& node);
   bool follow_loader(Stop& stop, bool may_ask);
@@ -314,7 +325,8 @@ class Debugger final : public Pump, public ClientOwner {
   Result<void> tie_to_frame(StopPoint& point, ReplayNode& node, Watched& watched, bool may_ask);
   Result<bool> inherit_watches(const StopPoint& point, ReplayNode& node, const std::string& expression);
   bool is_watched(const StopPoint& point, ReplayNode& node, const std::string& expression, bool may_ask);
-  Result<void> arm_entries(StopPoint& point, ReplayNode& node, const std::string& function, const std::string& variable);
+  Result<void> arm_entries(StopPoint& point, ReplayNode& node, const std::string& function,
+                           const std::string& variable);
   void enter_frame(StopPoint& point, ReplayNode& node, bool may_ask);
   void leave_frames(StopPoint& point, ReplayNode& node, const Stop& stop);
   bool follow_frames(Stop& stop, bool may_ask);
@@ -355,28 +367,28 @@ class Debugger final : public Pump, public ClientOwner {
   TypeRegistry types_;
   StopPoints points_;
   std::shared_ptr<HotStores> hot_stores_ = std::make_shared<HotStores>();
-  std::vector<std::string> notices_;             // for take_notices()
+  std::vector<std::string> notices_;  // for take_notices()
   std::map<uint32_t, Timer> timers_;
-  std::optional<NodeId> timer_node_;            // parked for the next timer
-  bool passing_ = false;                         // run_to runs
-  std::optional<Mark> target_;                   // of run_to
-  std::optional<Mark> parked_;                   // whose node is parked for it
+  std::optional<NodeId> timer_node_;  // parked for the next timer
+  bool passing_ = false;              // run_to runs
+  std::optional<Mark> target_;        // of run_to
+  std::optional<Mark> parked_;        // whose node is parked for it
   std::map<NodeId, LogicalTime> altered_;
-  std::set<NodeId> seen_;                        // nodes that stopped in their own code: they run, whatever they have done
-  std::map<std::string, Program> programs_;      // by the layout's key and the loader's list
+  std::set<NodeId> seen_;                    // nodes that stopped in their own code: they run, whatever they have done
+  std::map<std::string, Program> programs_;  // by the layout's key and the loader's list
   uint32_t next_client_watch_ = 1u << 30;
   uint32_t next_client_ = 1;
   // A stop of the user's that came while a gdb ran the group for a step.
   std::optional<Stop> pending_stop_;
-  std::deque<Stop> pending_ends_;                // of nodes that ended while a gdb of the user's ran the group
+  std::deque<Stop> pending_ends_;  // of nodes that ended while a gdb of the user's ran the group
   std::optional<Stop> last_client_stop_;
-  std::optional<std::string> lost_part_;         // what a part of Friday that died has kept from being asked
-  std::optional<Error> call_error_;              // of a call that gdb made
+  std::optional<std::string> lost_part_;  // what a part of Friday that died has kept from being asked
+  std::optional<Error> call_error_;       // of a call that gdb made
   std::chrono::milliseconds call_timeout_{5000};
-  uint64_t epoch_ = 1;                           // counts moves of the group
+  uint64_t epoch_ = 1;  // counts moves of the group
   NodeId here_{};
   std::optional<NodeId> wrote_;
-  std::optional<NodeId> starting_;               // node_started is at it
+  std::optional<NodeId> starting_;  // node_started is at it
   bool closing_ = false;
   std::atomic<bool> interrupted_ = false;
 };

@@ -1,5 +1,5 @@
-// Reading and writing by expression. A plan is made by gdb once for (program, scope, expression) and evaluated here; what no plan
-// can do (calls, floating-point arithmetic, thread-local storage) gdb evaluates itself.
+// Reading and writing by expression. A plan is made by gdb once for (program, scope, expression) and evaluated here;
+// what no plan can do (calls, floating-point arithmetic, thread-local storage) gdb evaluates itself.
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
@@ -16,7 +16,7 @@ namespace friday {
 namespace {
 
 using shim::kWorkspaceAddress;
-constexpr uint64_t kWorkspaceSize = 64 << 10;           // the user's; as much again holds arguments of calls
+constexpr uint64_t kWorkspaceSize = 64 << 10;  // the user's; as much again holds arguments of calls
 constexpr std::string_view kWorkspaceName = "_friday_workspace";
 
 bool is_identifier(char c) { return isalnum(static_cast<unsigned char>(c)) || c == '_'; }
@@ -44,17 +44,26 @@ std::string unescape(std::string_view inside) {
       case 'n': out += '\n'; break;
       case 't': out += '\t'; break;
       case 'r': out += '\r'; break;
-      case '0': case '1': case '2': case '3': case '4': case '5': case '6': case '7': {
+      case '0':
+      case '1':
+      case '2':
+      case '3':
+      case '4':
+      case '5':
+      case '6':
+      case '7': {
         int value = 0;
         size_t digits = 0;
-        while (digits < 3 && i < inside.size() && inside[i] >= '0' && inside[i] <= '7') value = value * 8 + (inside[i++] - '0'), digits++;
+        while (digits < 3 && i < inside.size() && inside[i] >= '0' && inside[i] <= '7')
+          value = value * 8 + (inside[i++] - '0'), digits++;
         i--;
         out += static_cast<char>(value);
         break;
       }
       case 'x': {
         int value = 0;
-        while (i + 1 < inside.size() && isxdigit(static_cast<unsigned char>(inside[i + 1]))) value = value * 16 + std::stoi(std::string(1, inside[++i]), nullptr, 16);
+        while (i + 1 < inside.size() && isxdigit(static_cast<unsigned char>(inside[i + 1])))
+          value = value * 16 + std::stoi(std::string(1, inside[++i]), nullptr, 16);
         out += static_cast<char>(value);
         break;
       }
@@ -68,27 +77,40 @@ std::string unescape(std::string_view inside) {
 
 namespace {
 
-// Whether the expression calls something: a name before a parenthesis that does not begin a declarator, as in char(*)[8].
+// Whether the expression calls something: a name before a parenthesis that does not begin a declarator, as in
+// char(*)[8].
 bool has_call(const std::string& expression) {
   for (size_t at = expression.find('('); at != std::string::npos; at = expression.find('(', at + 1)) {
     const size_t before = expression.find_last_not_of(' ', at - 1), after = expression.find_first_not_of(' ', at + 1);
-    if (at == 0 || before == std::string::npos || !is_identifier(expression[before]) || (after != std::string::npos && expression[after] == '*')) continue;
+    if (at == 0 || before == std::string::npos || !is_identifier(expression[before]) ||
+        (after != std::string::npos && expression[after] == '*'))
+      continue;
     const size_t end = before + 1;
-    const size_t start = expression.find_last_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789", before) + 1;
+    const size_t start =
+        expression.find_last_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789", before) + 1;
     const std::string_view word = std::string_view(expression).substr(start, end - start);
     if (word != "sizeof" && word != "alignof" && word != "_Alignof") return true;
   }
   return false;
 }
 
-// What -friday-value answered, as a plan of the place where it was, in the form of -friday-plan: decoded by the same reader.
+// What -friday-value answered, as a plan of the place where it was, in the form of -friday-plan: decoded by the same
+// reader.
 Result<ExpressionPlan> plan_of_value(const nlohmann::json& value, const std::string& expression) {
   const uint64_t address = value["address"].is_number() ? value["address"].get<uint64_t>() : 0;
   const std::string code = fmt::format("25{:016x}27", address);  // const64, end
   const size_t size = value["bytes"].get<std::string>().size() / 2;
-  return parse_plan(nlohmann::json{{"kind", "agent"}, {"expression", expression}, {"agent", code}, {"result", "address"},
-                                   {"place", {{"agent", code}, {"size", size}}}, {"registers", nlohmann::json::array()},
-                                   {"verified", true}, {"type", value["type"]}, {"types", value["types"]}}.dump());
+  return parse_plan(nlohmann::json{
+      {"kind", "agent"},
+      {"expression", expression},
+      {"agent", code},
+      {"result", "address"},
+      {"place", {{"agent", code}, {"size", size}}},
+      {"registers", nlohmann::json::array()},
+      {"verified", true},
+      {"type", value["type"]},
+      {"types",
+       value["types"]}}.dump());
 }
 
 }  // namespace
@@ -105,14 +127,17 @@ bool Debugger::started(NodeId id) {
 // A node whose state can be read: its start image is there before its time has come, but is no state of the group.
 Result<ReplayNode*> Debugger::started_node(NodeId id) {
   FRIDAY_TRY(node, session_->readable(id));
-  if (!started(id)) return fail(ErrorCode::node_not_started, "node {} has not started yet at this point of the replay", id);
+  if (!started(id))
+    return fail(ErrorCode::node_not_started, "node {} has not started yet at this point of the replay", id);
   return node;
 }
 
 namespace {
 // Whether a name of `names` stands in the expression; `this` stands everywhere, for members.
 bool uses_any(const std::string& expression, const std::set<std::string>& names) {
-  return names.contains("this") || std::any_of(names.begin(), names.end(), [&](const auto& name) { return find_word(expression, name) != std::string::npos; });
+  return names.contains("this") || std::any_of(names.begin(), names.end(), [&](const auto& name) {
+           return find_word(expression, name) != std::string::npos;
+         });
 }
 
 // A key for an address that equal layouts share.
@@ -125,7 +150,8 @@ std::string scope_of_pc(const Layout& layout, uint64_t pc) { return "pc " + name
 
 // What gdb says of an expression itself, not of the memory that it found.
 bool is_refusal(const Error& error) {
-  return error.code == ErrorCode::not_found || (error.code == ErrorCode::bad_input && error.message.find("annot access memory") == std::string::npos);
+  return error.code == ErrorCode::not_found ||
+         (error.code == ErrorCode::bad_input && error.message.find("annot access memory") == std::string::npos);
 }
 }  // namespace
 
@@ -185,8 +211,8 @@ std::optional<KnownPlan> Debugger::shared_plan(NodeContext& s, const CodeScope& 
 void Debugger::keep_plan(NodeContext& s, const CodeScope& scope, const std::string& expression, const KnownPlan& plan) {
   // gdb compared the plan with its own evaluation, unless memory on the way could not be read: then it is made again.
   if (plan.plan && plan.plan->kind != ExpressionPlan::Kind::gdb && !plan.plan->verified) return;
-  // One that names a local variable is of its pc alone (where the variable is, or that it is a constant, may change with each
-  // instruction), any other holds in the whole block.
+  // One that names a local variable is of its pc alone (where the variable is, or that it is a constant, may change
+  // with each instruction), any other holds in the whole block.
   const bool local = !plan.plan || !plan.plan->registers.empty() || uses_any(expression, scope.locals);
   const std::string key = local ? scope_of_pc(s.layout, s.pc) : scope.block;
   s.plans[key][expression] = plan;
@@ -239,7 +265,8 @@ Result<KnownPlan> Debugger::plan_elsewhere(NodeId id, const std::string& express
 Result<RawValue> Debugger::read(NodeId id, const std::string& expression) {
   FRIDAY_TRY(node, started_node(id));
   // String literals are arguments of calls: they lie in the workspace, and are written there each time.
-  const bool stages = expression.find('"') != std::string::npos || find_word(expression, kWorkspaceName) != std::string::npos;
+  const bool stages =
+      expression.find('"') != std::string::npos || find_word(expression, kWorkspaceName) != std::string::npos;
   if (stages && node->state() == NodeState::ended) return read_through_gdb(id, expression);
   auto text = stages ? with_workspace(*node, expression) : Result<std::string>(expression);
   if (!text) return std::unexpected(text.error());
@@ -255,7 +282,9 @@ Result<std::optional<RawValue>> Debugger::read_quickly(NodeId id, const std::str
   FRIDAY_TRY(node, started_node(id));
   FRIDAY_TRY_VOID(scope_thread(id));
   const KnownPlan* known = is_elsewhere(id) ? nullptr : known_plan(state(id), expression);
-  if (!known || known->refusal || known->plan->kind == ExpressionPlan::Kind::gdb || known->plan->kind == ExpressionPlan::Kind::call) return std::nullopt;
+  if (!known || known->refusal || known->plan->kind == ExpressionPlan::Kind::gdb ||
+      known->plan->kind == ExpressionPlan::Kind::call)
+    return std::nullopt;
   FRIDAY_TRY(value, read_by_plan(*node, *known));
   return std::optional(std::move(value));
 }
@@ -277,18 +306,23 @@ Result<RawValue> Debugger::read_through_gdb(NodeId id, const std::string& expres
   state(id).staged = 0;
   if (!answer) return std::unexpected(answer.error());
   auto json = nlohmann::json::parse(*answer, nullptr, false);
-  if (json.is_discarded()) return fail(ErrorCode::component_died, "node {}: gdb answered no value for {}", id, expression);
+  if (json.is_discarded())
+    return fail(ErrorCode::component_died, "node {}: gdb answered no value for {}", id, expression);
   FRIDAY_TRY(value, plan_of_value(json, expression));
   RawValue out{types_.add(value, value.type), {}, std::nullopt};
   const std::string hex = json["bytes"];
-  for (size_t i = 0; i + 1 < hex.size(); i += 2) out.bytes.push_back(static_cast<std::byte>(std::stoi(hex.substr(i, 2), nullptr, 16)));
+  for (size_t i = 0; i + 1 < hex.size(); i += 2)
+    out.bytes.push_back(static_cast<std::byte>(std::stoi(hex.substr(i, 2), nullptr, 16)));
   if (json["address"].is_number()) out.address = json["address"].get<uint64_t>();
   return out;
 }
 
-// A plan for the place where gdb finds an expression now, for a watch of what bytecode cannot say (an array made by a cast).
-Result<std::shared_ptr<const ExpressionPlan>> Debugger::place_now(NodeId id, const std::string& expression, const std::string& reason) {
-  auto refused = fail(ErrorCode::unsupported, "node {}: {} cannot be watched: {}", id, expression, reason.empty() ? "it has no place in memory" : reason);
+// A plan for the place where gdb finds an expression now, for a watch of what bytecode cannot say (an array made by a
+// cast).
+Result<std::shared_ptr<const ExpressionPlan>> Debugger::place_now(NodeId id, const std::string& expression,
+                                                                  const std::string& reason) {
+  auto refused = fail(ErrorCode::unsupported, "node {}: {} cannot be watched: {}", id, expression,
+                      reason.empty() ? "it has no place in memory" : reason);
   if (has_call(expression)) return refused;
   FRIDAY_TRY(l, link(id));
   auto answer = l->ask("-friday-value " + mi_quote(expression), *this);
@@ -309,9 +343,11 @@ Result<std::shared_ptr<const ExpressionPlan>> Debugger::place_now(NodeId id, con
 Result<uint64_t> Debugger::workspace(ReplayNode& node) {
   NodeContext& s = state(node.id());
   if (s.workspace) return s.workspace;
-  const uint64_t arguments[] = {kWorkspaceAddress, 2 * kWorkspaceSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, ~0ull, 0};
+  const uint64_t arguments[] = {
+      kWorkspaceAddress, 2 * kWorkspaceSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, ~0ull, 0};
   FRIDAY_TRY(mapped, node.inject(SYS_mmap, arguments));
-  if (mapped != static_cast<int64_t>(kWorkspaceAddress)) return fail(ErrorCode::io, "node {}: the workspace cannot be mapped ({})", node.id(), mapped);
+  if (mapped != static_cast<int64_t>(kWorkspaceAddress))
+    return fail(ErrorCode::io, "node {}: the workspace cannot be mapped ({})", node.id(), mapped);
   s.workspace = kWorkspaceAddress;
   return s.workspace;
 }
@@ -321,15 +357,16 @@ Result<uint64_t> Debugger::stage(NodeId id, std::span<const std::byte> data) {
   FRIDAY_TRY_VOID(node->check_goes_on("nothing can be put into its memory"));
   FRIDAY_TRY(base, workspace(*node));
   NodeContext& s = state(id);
-  if (s.staged + data.size() + 16 > kWorkspaceSize) return fail(ErrorCode::unsupported, "arguments of a call take more than {} KiB", kWorkspaceSize >> 10);
+  if (s.staged + data.size() + 16 > kWorkspaceSize)
+    return fail(ErrorCode::unsupported, "arguments of a call take more than {} KiB", kWorkspaceSize >> 10);
   const uint64_t address = base + kWorkspaceSize + s.staged;
   FRIDAY_TRY_VOID(node->write_raw(Addr{address}, data));
   s.staged += (data.size() + 15) & ~15ull;
   return address;
 }
 
-// Names the workspace as gdb can understand it, and puts string literals into it: gdb would allocate them on the program's
-// own heap, by calling malloc.
+// Names the workspace as gdb can understand it, and puts string literals into it: gdb would allocate them on the
+// program's own heap, by calling malloc.
 Result<std::string> Debugger::with_workspace(ReplayNode& node, std::string expression) {
   std::string out;
   for (size_t i = 0; i < expression.size(); i++) {
@@ -358,7 +395,8 @@ Result<std::string> Debugger::with_workspace(ReplayNode& node, std::string expre
     const size_t from = at > 0 && sign != std::string::npos && out[sign] == '&' ? sign : at;
     const std::string_view before = std::string_view(out).substr(0, from);
     const size_t end = before.find_last_not_of(' ');
-    const bool cast = end != std::string_view::npos && end > 0 && before[end] == ')' && before[before.find_last_not_of(' ', end - 1)] == '*';
+    const bool cast = end != std::string_view::npos && end > 0 && before[end] == ')' &&
+                      before[before.find_last_not_of(' ', end - 1)] == '*';
     if (cast) out.replace(from, at + kWorkspaceName.size() - from, fmt::format("((char*){:#x})", base));
     else out.replace(at, kWorkspaceName.size(), fmt::format("(*(char(*)[{}]){:#x})", kWorkspaceSize, base));
   }
@@ -398,7 +436,9 @@ std::optional<std::vector<std::byte>> encoded(const Number& number, const PlanTy
     return bytes;
   };
   switch (type.kind) {
-    case TypeKind::integer: case TypeKind::enumeration: case TypeKind::pointer:
+    case TypeKind::integer:
+    case TypeKind::enumeration:
+    case TypeKind::pointer:
       if (number.is_float || type.size > 8) return std::nullopt;
       return put(number.whole);
     case TypeKind::boolean:
@@ -434,7 +474,8 @@ Result<std::optional<uint64_t>> Debugger::whole_number(ReplayNode& node, const K
   return whole;
 }
 
-// `target = value` without gdb, where both are plain; false when gdb must do it. `own`: the target lies in the workspace.
+// `target = value` without gdb, where both are plain; false when gdb must do it. `own`: the target lies in the
+// workspace.
 Result<bool> Debugger::assign(ReplayNode& node, const std::string& target, const std::string& value, bool own) {
   FRIDAY_TRY(p, plan(node.id(), target));
   if (!p.plan->place || p.plan->kind == ExpressionPlan::Kind::gdb) return false;
@@ -459,8 +500,10 @@ Result<bool> Debugger::assign(ReplayNode& node, const std::string& target, const
   }
   if (bytes->size() != place.size) return false;
   if (!node.write(place.address, *bytes))
-    return std::unexpected(Error{.code = ErrorCode::bad_address, .message = fmt::format("{}: cannot write {} bytes at {}", target, place.size, place.address),
-                                 .address = place.address.value});
+    return std::unexpected(
+        Error{.code = ErrorCode::bad_address,
+              .message = fmt::format("{}: cannot write {} bytes at {}", target, place.size, place.address),
+              .address = place.address.value});
   resync_watches(node);
   if (!own) note_change(node.id());
   return true;
@@ -472,7 +515,8 @@ Result<void> Debugger::write(NodeId id, const std::string& target, const std::st
   std::string left = target;
   const bool workspace_write = find_word(target, kWorkspaceName) != std::string::npos;
   const size_t close = target.find(')');
-  if (workspace_write && target.starts_with("(") && close != std::string::npos && find_word(target, kWorkspaceName) == target.find_first_not_of(' ', close + 1)) {
+  if (workspace_write && target.starts_with("(") && close != std::string::npos &&
+      find_word(target, kWorkspaceName) == target.find_first_not_of(' ', close + 1)) {
     // `(TYPE)_friday_workspace = ...`: the workspace seen as TYPE.
     FRIDAY_TRY(base, workspace(*node));
     left = fmt::format("*({}*){:#x}", target.substr(1, close - 1), base);
@@ -484,7 +528,8 @@ Result<void> Debugger::write(NodeId id, const std::string& target, const std::st
   if (!assigned) return std::unexpected(assigned.error());
   if (*assigned) return {};
   FRIDAY_TRY(l, link(id));
-  auto done = explained(l->run("-data-evaluate-expression " + mi_quote(fmt::format("{} = {}", left_text, right_text)), *this));
+  auto done =
+      explained(l->run("-data-evaluate-expression " + mi_quote(fmt::format("{} = {}", left_text, right_text)), *this));
   state(id).staged = 0;
   if (!done) return std::unexpected(done.error());
   if (!workspace_write) mark_altered(id);
@@ -496,7 +541,8 @@ Result<void> Debugger::write_bytes(NodeId id, const std::string& target, std::sp
   FRIDAY_TRY_VOID(node->check_goes_on("its state can be read, not changed"));
   if (find_word(target, kWorkspaceName) != std::string::npos) {
     FRIDAY_TRY(base, workspace(*node));
-    if (data.size() > kWorkspaceSize) return fail(ErrorCode::usage, "{} bytes do not fit the workspace of {} KiB", data.size(), kWorkspaceSize >> 10);
+    if (data.size() > kWorkspaceSize)
+      return fail(ErrorCode::usage, "{} bytes do not fit the workspace of {} KiB", data.size(), kWorkspaceSize >> 10);
     return node->write_raw(Addr{base}, data);
   }
   FRIDAY_TRY(p, plan(id, target));
@@ -520,7 +566,8 @@ Result<std::string> Debugger::read_string(NodeId id, uint64_t address) {
   char buffer[256];
   while (text.size() < (64 << 10)) {
     const size_t size = std::min<size_t>(sizeof buffer, 4096 - (address & 4095));
-    if (auto got = node->read(Addr{address}, std::as_writable_bytes(std::span(buffer, size))); !got) return std::unexpected(got.error());
+    if (auto got = node->read(Addr{address}, std::as_writable_bytes(std::span(buffer, size))); !got)
+      return std::unexpected(got.error());
     const void* end = memchr(buffer, 0, size);
     text.append(buffer, end ? static_cast<size_t>(static_cast<const char*>(end) - buffer) : size);
     if (end) break;
@@ -540,8 +587,8 @@ Result<std::string> Debugger::gdb(NodeId id, const std::string& command) {
   return text;
 }
 
-// Expressions are meant in the frame that is selected, until the group moves. Plans are kept for the innermost frame of the thread
-// that stopped; in another one gdb is asked each time.
+// Expressions are meant in the frame that is selected, until the group moves. Plans are kept for the innermost frame of
+// the thread that stopped; in another one gdb is asked each time.
 void Debugger::note_selection(NodeId id, GdbLink& link) {
   NodeContext& s = state(id);
   s.elsewhere_epoch.reset();

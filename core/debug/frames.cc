@@ -1,6 +1,7 @@
-// Watches of local variables. Such a watch lives as long as the frame that the variable is in: a breakpoint where the function
-// returns to ends it. `watch FUNC::LOCAL` has a breakpoint at each place where FUNC is entered and watches the variable of each
-// activation that has begun since. Both kinds of breakpoint belong to the watch and are never told as stops.
+// Watches of local variables. Such a watch lives as long as the frame that the variable is in: a breakpoint where the
+// function returns to ends it. `watch FUNC::LOCAL` has a breakpoint at each place where FUNC is entered and watches the
+// variable of each activation that has begun since. Both kinds of breakpoint belong to the watch and are never told as
+// stops.
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -13,7 +14,8 @@ namespace friday {
 
 namespace {
 
-// A node whose thread stands as it did when a frame was met: where locals are must not depend on where a store to them stands.
+// A node whose thread stands as it did when a frame was met: where locals are must not depend on where a store to them
+// stands.
 class FrozenFrame final : public NodeControl {
  public:
   FrozenFrame(NodeControl& node, const user_regs_struct& registers) : node_(node), registers_(registers) {}
@@ -22,12 +24,20 @@ class FrozenFrame final : public NodeControl {
   Result<void> read(Addr address, std::span<std::byte> out) override { return node_.read(address, out); }
   Result<void> write(Addr address, std::span<const std::byte> data) override { return node_.write(address, data); }
   Result<void> read_raw(Addr address, std::span<std::byte> out) override { return node_.read_raw(address, out); }
-  Result<void> write_raw(Addr address, std::span<const std::byte> data) override { return node_.write_raw(address, data); }
+  Result<void> write_raw(Addr address, std::span<const std::byte> data) override {
+    return node_.write_raw(address, data);
+  }
   Result<user_regs_struct> registers(ThreadId) override { return registers_; }
-  Result<void> set_registers(ThreadId thread, const user_regs_struct& registers) override { return node_.set_registers(thread, registers); }
+  Result<void> set_registers(ThreadId thread, const user_regs_struct& registers) override {
+    return node_.set_registers(thread, registers);
+  }
   Result<std::vector<std::byte>> extended_state(ThreadId thread) override { return node_.extended_state(thread); }
-  Result<void> set_extended_state(ThreadId thread, std::span<const std::byte> state) override { return node_.set_extended_state(thread, state); }
-  Result<int64_t> inject(long number, std::span<const uint64_t> arguments) override { return node_.inject(number, arguments); }
+  Result<void> set_extended_state(ThreadId thread, std::span<const std::byte> state) override {
+    return node_.set_extended_state(thread, state);
+  }
+  Result<int64_t> inject(long number, std::span<const uint64_t> arguments) override {
+    return node_.inject(number, arguments);
+  }
   Result<void> single_step(ThreadId thread) override { return node_.single_step(thread); }
   Result<std::vector<Mapping>> mappings() override { return node_.mappings(); }
   Result<std::vector<std::byte>> auxv() override { return node_.auxv(); }
@@ -43,14 +53,16 @@ bool is_word(char c) { return isalnum(static_cast<unsigned char>(c)) || c == '_'
 
 }  // namespace
 
-// FUNC and the rest of FUNC::LOCAL, FUNC::LOCAL->member and so on. C++ names have :: too: what they mean is looked up first.
+// FUNC and the rest of FUNC::LOCAL, FUNC::LOCAL->member and so on. C++ names have :: too: what they mean is looked up
+// first.
 std::optional<std::pair<std::string, std::string>> split_local(const std::string& expression) {
   size_t end = 0, last = std::string::npos;
   while (end < expression.size() && (is_word(expression[end]) || expression[end] == ':' || expression[end] == '~')) {
     if (expression.compare(end, 2, "::") == 0) last = end++;
     end++;
   }
-  if (last == std::string::npos || last == 0 || last + 2 >= end || isdigit(static_cast<unsigned char>(expression[0]))) return std::nullopt;
+  if (last == std::string::npos || last == 0 || last + 2 >= end || isdigit(static_cast<unsigned char>(expression[0])))
+    return std::nullopt;
   return std::pair{expression.substr(0, last), expression.substr(last + 2)};
 }
 
@@ -77,7 +89,8 @@ Result<std::optional<FrameLife>> Debugger::current_frame(ReplayNode& node, bool 
     shape = s.frames.emplace(s.pc, std::move(fresh)).first;
   }
   if (!shape->second.has_outer) return std::optional<FrameLife>{};
-  FrameLife frame{thread, (shape->second.by_base ? registers.rbp : registers.rsp) + shape->second.offset, 0, shape->second.function};
+  FrameLife frame{thread, (shape->second.by_base ? registers.rbp : registers.rsp) + shape->second.offset, 0,
+                  shape->second.function};
   FRIDAY_TRY_VOID(node.read(Addr{frame.end - 8}, std::as_writable_bytes(std::span(&frame.back, 1))));
   return std::optional(std::move(frame));
 }
@@ -88,7 +101,9 @@ bool Debugger::lives(ReplayNode& node, const FrameLife& frame) {
   return node.read(Addr{frame.end - 8}, std::as_writable_bytes(std::span(&back, 1))) && back == frame.back;
 }
 
-NodeControl& Debugger::Watched::seen_from(ReplayNode& node) const { return frozen ? *frozen : static_cast<NodeControl&>(node); }
+NodeControl& Debugger::Watched::seen_from(ReplayNode& node) const {
+  return frozen ? *frozen : static_cast<NodeControl&>(node);
+}
 
 // Ties a watch to the frame that the stopped thread is in, before it is armed.
 Result<void> Debugger::tie_to_frame(StopPoint& point, ReplayNode& node, Watched& watched, bool may_ask) {
@@ -102,8 +117,8 @@ Result<void> Debugger::tie_to_frame(StopPoint& point, ReplayNode& node, Watched&
   return node.breakpoints().insert(Addr{watched.frame->back}, {BreakpointOwner::Kind::stop_point, point.id.value});
 }
 
-// The watches of an expression that a node has from the parent that it is forked from, which stands at the fork; of locals as long as their
-// frame lives. Whether there are any.
+// The watches of an expression that a node has from the parent that it is forked from, which stands at the fork; of
+// locals as long as their frame lives. Whether there are any.
 Result<bool> Debugger::inherit_watches(const StopPoint& point, ReplayNode& node, const std::string& expression) {
   if (starting_ != node.id() || !node.info().parent) return false;
   const auto& all = state(*node.info().parent).watches;
@@ -113,7 +128,9 @@ Result<bool> Debugger::inherit_watches(const StopPoint& point, ReplayNode& node,
   FRIDAY_TRY(registers, node.registers(thread));
   FRIDAY_TRY(maps, node.mappings());
   const auto on_stack = [&](uint64_t rsp) {
-    return std::ranges::any_of(maps, [&](const Mapping& map) { return map.low <= registers.rsp && registers.rsp < map.high && map.low <= rsp && rsp < map.high; });
+    return std::ranges::any_of(maps, [&](const Mapping& map) {
+      return map.low <= registers.rsp && registers.rsp < map.high && map.low <= rsp && rsp < map.high;
+    });
   };
   NodeContext& s = state(node.id());
   bool any = false;
@@ -130,9 +147,11 @@ Result<bool> Debugger::inherit_watches(const StopPoint& point, ReplayNode& node,
     if (watched.frame = each.frame; watched.frame) {
       if (each.frame->end <= registers.rsp || !lives(node, *each.frame)) continue;
       watched.frame->thread = thread;
-      FRIDAY_TRY_VOID(node.breakpoints().insert(Addr{watched.frame->back}, {BreakpointOwner::Kind::stop_point, point.id.value}));
+      FRIDAY_TRY_VOID(
+          node.breakpoints().insert(Addr{watched.frame->back}, {BreakpointOwner::Kind::stop_point, point.id.value}));
     }
-    watched.chain = std::make_unique<ChainWatch>(point.id, each.chain->plan(), s.next_index, point.any_write, point.access);
+    watched.chain =
+        std::make_unique<ChainWatch>(point.id, each.chain->plan(), s.next_index, point.any_write, point.access);
     s.next_index += ChainWatch::most_links + 1;
     FRIDAY_TRY_VOID(watched.chain->arm(watched.seen_from(node), thread, node.watches(), point.any_page));
     s.watches[point.id.value].push_back(std::move(watched));
@@ -142,7 +161,8 @@ Result<bool> Debugger::inherit_watches(const StopPoint& point, ReplayNode& node,
 }
 
 // Breakpoints at all places where the function is entered, or the block of it that declares the variable.
-Result<void> Debugger::arm_entries(StopPoint& point, ReplayNode& node, const std::string& function, const std::string& variable) {
+Result<void> Debugger::arm_entries(StopPoint& point, ReplayNode& node, const std::string& function,
+                                   const std::string& variable) {
   FRIDAY_TRY(locations, locate_local(node.id(), function, variable));
   auto& instances = point.instances[node.id()];
   for (const CodeLocation& location : locations) {
@@ -153,14 +173,16 @@ Result<void> Debugger::arm_entries(StopPoint& point, ReplayNode& node, const std
   return {};
 }
 
-// Whether a local is watched already in the frame that the stopped thread is in: a block in a loop begins more than once.
+// Whether a local is watched already in the frame that the stopped thread is in: a block in a loop begins more than
+// once.
 bool Debugger::is_watched(const StopPoint& point, ReplayNode& node, const std::string& expression, bool may_ask) {
   auto watches = state(node.id()).watches.find(point.id.value);
   if (watches == state(node.id()).watches.end() || watches->second.empty()) return false;
   const auto here = current_frame(node, may_ask);
   if (!here || !*here) return false;
   return std::ranges::any_of(watches->second, [&](const Watched& each) {
-    return each.expression == expression && each.frame && each.frame->thread == (*here)->thread && each.frame->end == (*here)->end && each.frame->back == (*here)->back;
+    return each.expression == expression && each.frame && each.frame->thread == (*here)->thread &&
+           each.frame->end == (*here)->end && each.frame->back == (*here)->back;
   });
 }
 
@@ -170,12 +192,13 @@ void Debugger::enter_frame(StopPoint& point, ReplayNode& node, bool may_ask) {
     const auto local = split_local(expression);
     if (!local || is_watched(point, node, expression, may_ask)) continue;
     if (auto armed = watch_expression(point, node, expression, local->second, true, may_ask); !armed)
-      notices_.push_back(fmt::format("watch {}: {} is not watched in this call of {} on node {}: {}", point.id.value, expression, local->first, node.id(), armed.error().message));
+      notices_.push_back(fmt::format("watch {}: {} is not watched in this call of {} on node {}: {}", point.id.value,
+                                     expression, local->first, node.id(), armed.error().message));
   }
 }
 
-// The group stopped at a breakpoint that belongs to watches of locals, among others maybe. Takes those from the stop's owners;
-// true when no other is left.
+// The group stopped at a breakpoint that belongs to watches of locals, among others maybe. Takes those from the stop's
+// owners; true when no other is left.
 bool Debugger::follow_frames(Stop& stop, bool may_ask) {
   if (stop.kind != Stop::Kind::breakpoint) return false;
   std::vector<StopPoint*> mine;
@@ -190,7 +213,8 @@ bool Debugger::follow_frames(Stop& stop, bool may_ask) {
   for (StopPoint* point : mine) {
     leave_frames(*point, node, stop);
     const auto& entries = point->instances[node.id()];
-    if (std::ranges::any_of(entries, [&](const StopInstance& each) { return each.address == stop.pc; })) enter_frame(*point, node, may_ask);
+    if (std::ranges::any_of(entries, [&](const StopInstance& each) { return each.address == stop.pc; }))
+      enter_frame(*point, node, may_ask);
   }
   return stop.owners.empty();
 }
@@ -201,14 +225,18 @@ void Debugger::leave_frames(StopPoint& point, ReplayNode& node, const Stop& stop
   if (watches == state(node.id()).watches.end() || !registers) return;
   auto& all = watches->second;
   std::erase_if(all, [&](Watched& each) {
-    if (!each.frame || each.frame->back != stop.pc.value || each.frame->thread != stop.thread || registers->rsp < each.frame->end) return false;
+    if (!each.frame || each.frame->back != stop.pc.value || each.frame->thread != stop.thread ||
+        registers->rsp < each.frame->end)
+      return false;
     each.chain->disarm(node.watches());
     if (!split_local(each.expression))
-      notices_.push_back(fmt::format("watch {}: {} is gone on node {}: {} has returned", point.id.value, each.expression, node.id(),
+      notices_.push_back(fmt::format("watch {}: {} is gone on node {}: {} has returned", point.id.value,
+                                     each.expression, node.id(),
                                      each.frame->function.empty() ? "its function" : each.frame->function));
     return true;
   });
-  const bool waits = std::ranges::any_of(all, [&](const Watched& each) { return each.frame && each.frame->back == stop.pc.value; });
+  const bool waits =
+      std::ranges::any_of(all, [&](const Watched& each) { return each.frame && each.frame->back == stop.pc.value; });
   const auto& entries = point.instances[node.id()];
   const bool enters = std::ranges::any_of(entries, [&](const StopInstance& each) { return each.address == stop.pc; });
   if (!waits && !enters) (void)node.breakpoints().remove(stop.pc, {BreakpointOwner::Kind::stop_point, point.id.value});

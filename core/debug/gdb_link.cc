@@ -14,7 +14,8 @@ Result<void> GdbLink::start(Pump* pump) {
   started_ = true;
   libraries_changed_ = false;  // it reads the list when it connects, from now on
   // gdb must not keep what it read: the core changes memory without telling it.
-  for (const char* setting : {"-gdb-set stack-cache off", "-gdb-set code-cache off", "-gdb-set remotetimeout 60", "-gdb-set unwindonsignal on"})
+  for (const char* setting : {"-gdb-set stack-cache off", "-gdb-set code-cache off", "-gdb-set remotetimeout 60",
+                              "-gdb-set unwindonsignal on"})
     raw->send(setting, [](Result<MiReply>) {});  // the answer says nothing
   connecting_ = raw->send("-target-select remote " + socket_path_);
   return {};
@@ -51,7 +52,8 @@ Result<MiSession*> GdbLink::session(Pump& pump) {
     const auto deadline = std::chrono::steady_clock::now() + gdb->deadline();
     std::optional<Result<MiReply>> reply;
     while (!(reply = gdb->take_result(connecting_))) {
-      if (std::chrono::steady_clock::now() > deadline) return std::unexpected(MiSession::deadline_error("target remote", gdb->deadline()));
+      if (std::chrono::steady_clock::now() > deadline)
+        return std::unexpected(MiSession::deadline_error("target remote", gdb->deadline()));
       FRIDAY_TRY_VOID(pump.pump_once(1000));
     }
     if (!*reply) return std::unexpected(reply->error());
@@ -79,11 +81,13 @@ Result<void> GdbLink::refresh(MiSession& gdb, Pump& pump) {
     // gdb numbers threads by the order in which it met them; its target id has our number.
     FRIDAY_TRY(record, gdb.run("-thread-info", pump));
     for (const auto& thread : threads_of(record))
-      if (thread.target_id == fmt::format("Thread 1.{}", selected.value + 1)) FRIDAY_TRY_VOID(gdb.run(fmt::format("-thread-select {}", thread.id), pump));
+      if (thread.target_id == fmt::format("Thread 1.{}", selected.value + 1))
+        FRIDAY_TRY_VOID(gdb.run(fmt::format("-thread-select {}", thread.id), pump));
   }
   // Behind the choice of a thread: the one chosen before may have ended, and has no registers.
   FRIDAY_TRY_VOID(gdb.console("maint flush register-cache", pump));
-  // Libraries that came (or, at a restart, went) while gdb was not told: since it connected, also when nothing was asked of it yet.
+  // Libraries that came (or, at a restart, went) while gdb was not told: since it connected, also when nothing was
+  // asked of it yet.
   const size_t patches = node_->load_patches();
   const bool patched = patches_known_ && patches != patches_known_;
   // gdb 13 keeps a list of its own, which only a run under its control brings up to date: it has to forget it first.
@@ -111,7 +115,9 @@ Result<void> GdbLink::settle() {
   FRIDAY_TRY(lost, client_.view().settle());
   if (!lost) return {};
   stale_ = true;
-  return fail(ErrorCode::unsupported, "node {}: the function did not come back, its call was given up; what it had changed by then is changed", node_->id());
+  return fail(ErrorCode::unsupported,
+              "node {}: the function did not come back, its call was given up; what it had changed by then is changed",
+              node_->id());
 }
 
 Result<ResultRecord> GdbLink::run(std::string_view command, Pump& pump) {
@@ -141,7 +147,8 @@ Result<void> GdbLink::execute(std::string_view command, Pump& pump) {
   for (;;) {
     while (auto record = gdb->take_async())
       if (stop_of(*record)) return {};
-    if (!gdb->is_alive()) return fail(ErrorCode::component_died, "node {}: its gdb died: {}", node_->id(), gdb->error_tail());
+    if (!gdb->is_alive())
+      return fail(ErrorCode::component_died, "node {}: its gdb died: {}", node_->id(), gdb->error_tail());
     FRIDAY_TRY_VOID(pump.pump_once(1000));
   }
 }

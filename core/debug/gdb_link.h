@@ -1,6 +1,6 @@
-// One node's gdb: an MiSession whose target is the node's own remote-serial-protocol endpoint, served by this same thread.
-// gdb believes that its target is stopped all the time; whenever the core moved the node, the link has gdb forget what it
-// remembers before the next question.
+// One node's gdb: an MiSession whose target is the node's own remote-serial-protocol endpoint, served by this same
+// thread. gdb believes that its target is stopped all the time; whenever the core moved the node, the link has gdb
+// forget what it remembers before the next question.
 //
 // Used on the session's thread; every method that waits does so by pumping.
 #pragma once
@@ -22,14 +22,19 @@ class GdbLink {
   // Makes a gdb for a node; without a pump at once, or not at all (null).
   using Maker = std::function<Result<std::unique_ptr<MiSession>>(ReplayNode&, Pump*)>;
 
-  GdbLink(ReplayNode& node, ClientOwner& owner, uint32_t number, MiMultiplexer& gdbs, std::string socket_path, Maker maker)
-      : node_(&node), gdbs_(gdbs), socket_path_(std::move(socket_path)), maker_(std::move(maker)), client_(node, owner, number, false) {}
+  GdbLink(ReplayNode& node, ClientOwner& owner, uint32_t number, MiMultiplexer& gdbs, std::string socket_path,
+          Maker maker)
+      : node_(&node),
+        gdbs_(gdbs),
+        socket_path_(std::move(socket_path)),
+        maker_(std::move(maker)),
+        client_(node, owner, number, false) {}
 
   // The node was built anew, at its start: gdb stays.
   void rebind(ReplayNode& node);
 
-  // Starts gdb in the background, if it is not there; questions wait until it is connected. Without a pump only what can be
-  // done without waiting.
+  // Starts gdb in the background, if it is not there; questions wait until it is connected. Without a pump only what
+  // can be done without waiting.
   Result<void> start(Pump* pump = nullptr);
   // Ends a gdb that nobody has asked anything yet.
   void stop_idle();
@@ -39,8 +44,8 @@ class GdbLink {
   // Whether a gdb that had died was replaced since the last time this was asked.
   bool take_replaced() { return std::exchange(replaced_, false); }
 
-  // The node moved: registers, memory and threads that gdb knows are old. `stopped` becomes gdb's selected thread; none: the one
-  // whose turn it is when gdb is asked.
+  // The node moved: registers, memory and threads that gdb knows are old. `stopped` becomes gdb's selected thread;
+  // none: the one whose turn it is when gdb is asked.
   void moved(std::optional<ThreadId> stopped) {
     stale_ = true;
     thread_ = stopped;
@@ -84,7 +89,7 @@ class GdbLink {
   bool asked_ = false;          // since it was started
   bool threads_known_ = false;  // gdb may know threads besides the first
   bool libraries_changed_ = false;
-  size_t patches_known_ = 0;    // of the node when gdb last looked for libraries
+  size_t patches_known_ = 0;  // of the node when gdb last looked for libraries
   MiToken connecting_ = 0;
   std::optional<ThreadId> thread_;
   uint32_t level_ = 0;

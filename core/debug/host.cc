@@ -1,5 +1,5 @@
-// What a gdb asks of the group through its endpoint. A resume runs here, to the stop, before it returns: gdb waits in its
-// own process, and the reactor has nothing better to do.
+// What a gdb asks of the group through its endpoint. A resume runs here, to the stop, before it returns: gdb waits in
+// its own process, and the reactor has nothing better to do.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -45,20 +45,24 @@ Result<Stop> Debugger::run_for(Client& client, const ResumeRequest& request, std
       return stop;
     }
   if (!passing_) forget_target();
-  const auto action = std::ranges::find_if(request.actions, [](const ThreadAction& a) { return a.kind != ThreadAction::Kind::go; });
+  const auto action =
+      std::ranges::find_if(request.actions, [](const ThreadAction& a) { return a.kind != ThreadAction::Kind::go; });
   if (action != request.actions.end()) wanted = action->thread ? *action->thread : state(id).stopped;
   auto go_on = [&] { return wanted ? step_range(id, *wanted, *action) : session_->run(); };
   auto stop = go_on();
   // What other nodes do and what conditions refuse is passed over, as in a run of the user's.
   while (stop && (stop->kind == Stop::Kind::breakpoint || stop->kind == Stop::Kind::watch)) {
-    const auto of_kind = [&](BreakpointOwner::Kind kind) { return std::ranges::any_of(stop->owners, [&](const BreakpointOwner& o) { return o.kind == kind; }); };
+    const auto of_kind = [&](BreakpointOwner::Kind kind) {
+      return std::ranges::any_of(stop->owners, [&](const BreakpointOwner& o) { return o.kind == kind; });
+    };
     bool passed_over = false;
     if (of_kind(BreakpointOwner::Kind::stop_point) || of_kind(BreakpointOwner::Kind::internal)) {
       group_moved(*stop);
       passed_over = follow_loader(*stop, false) || follow_frames(*stop, false);
     }
     const bool for_client = hits(client, *stop);
-    const bool for_user = of_kind(BreakpointOwner::Kind::stop_point) || (stop->kind == Stop::Kind::watch && !for_client);
+    const bool for_user =
+        of_kind(BreakpointOwner::Kind::stop_point) || (stop->kind == Stop::Kind::watch && !for_client);
     if (passed_over || (for_user && !for_client && refused(*stop))) {
       if (wanted) {
         state(id).mean(*wanted);
@@ -71,7 +75,8 @@ Result<Stop> Debugger::run_for(Client& client, const ResumeRequest& request, std
     if (for_client || for_user) break;
     stop = session_->run();
   }
-  // The end of another node is an event of the group, as in any run: a step ends there. Friday learns of it when the user's gdb lets it go on.
+  // The end of another node is an event of the group, as in any run: a step ends there. Friday learns of it when the
+  // user's gdb lets it go on.
   if (stop && stop->kind == Stop::Kind::exit && stop->node != id && client.is_users()) pending_ends_.push_back(*stop);
   return stop;
 }
@@ -89,11 +94,15 @@ namespace {
 using Request = StopPointRequest::Kind;
 
 StopReport::Kind report_of(Request kind) {
-  return kind == Request::read_watch ? StopReport::Kind::read_watch : kind == Request::access_watch ? StopReport::Kind::access_watch : StopReport::Kind::write_watch;
+  return kind == Request::read_watch     ? StopReport::Kind::read_watch
+         : kind == Request::access_watch ? StopReport::Kind::access_watch
+                                         : StopReport::Kind::write_watch;
 }
 
 WatchAccess access_of(Request kind) {
-  return kind == Request::read_watch ? WatchAccess::read : kind == Request::access_watch ? WatchAccess::any : WatchAccess::write;
+  return kind == Request::read_watch     ? WatchAccess::read
+         : kind == Request::access_watch ? WatchAccess::any
+                                         : WatchAccess::write;
 }
 }  // namespace
 
@@ -123,7 +132,8 @@ Result<Stop> Debugger::run_call(NodeId id, ThreadId thread, const Client* client
     if (stop->kind == Stop::Kind::watch) {
       ReplayNode& node = *session_->find(id);
       for (auto& [number, chains] : state(id).watches)
-        for (auto& watched : chains) (void)watched.chain->update(stop->hits, watched.seen_from(node), thread, node.watches());
+        for (auto& watched : chains)
+          (void)watched.chain->update(stop->hits, watched.seen_from(node), thread, node.watches());
       continue;
     }
     if (stop->kind != Stop::Kind::breakpoint || (client && hits(*client, *stop))) return stop;
@@ -156,7 +166,8 @@ void Debugger::report(Client& client, const Result<Stop>& stop, std::optional<Th
   const ReplayNode* node = session_->find(id);
   if (!client.is_users()) last_client_stop_ = *stop;
   here_ = stop->node;
-  if (stop->kind == Stop::Kind::breakpoint || stop->kind == Stop::Kind::watch || stop->kind == Stop::Kind::step) seen_.insert(stop->node);
+  if (stop->kind == Stop::Kind::breakpoint || stop->kind == Stop::Kind::watch || stop->kind == Stop::Kind::step)
+    seen_.insert(stop->node);
   s.mean(stop->node == id ? stop->thread : wanted.value_or(s.stopped));
   for (auto& [other, each] : states_)
     if (each.link && (other != id || client.is_users()))
@@ -179,13 +190,15 @@ void Debugger::report(Client& client, const Result<Stop>& stop, std::optional<Th
         break;
       case Stop::Kind::step: out.kind = StopReport::Kind::step; break;
       case Stop::Kind::signal: out.kind = StopReport::Kind::signal, out.signal = stop->signal; break;
-      case Stop::Kind::exit: case Stop::Kind::end: out.kind = StopReport::Kind::history_end; break;
+      case Stop::Kind::exit:
+      case Stop::Kind::end: out.kind = StopReport::Kind::history_end; break;
       default: out.kind = StopReport::Kind::interrupted; break;
     }
   }
   if (client.is_users() && stop->kind == Stop::Kind::exit && stop->node != id)
     client.endpoint().say(fmt::format("node {} ({}) has ended\n", stop->node, session_->find(stop->node)->info().name));
-  if (client.is_users() && pending_stop_) client.endpoint().say("a stop point of Friday's; its handler runs when Friday goes on\n");
+  if (client.is_users() && pending_stop_)
+    client.endpoint().say("a stop point of Friday's; its handler runs when Friday goes on\n");
   client.endpoint().report(out);
 }
 
@@ -203,12 +216,16 @@ void Debugger::tell_watch(const Client& client, const Stop& stop, StopReport& re
 Result<void> Debugger::set_stop_point(Client& client, const StopPointRequest& request) {
   FRIDAY_TRY(node, session_->readable(client.node()));
   switch (request.kind) {
-    case Request::software: case Request::hardware:
-      return node->breakpoints().insert(request.address, client.breakpoint_owner());
-    case Request::write_watch: case Request::read_watch: case Request::access_watch: {
-      const auto [place, fresh] = client.watches.try_emplace({request.kind, request.address.value, request.length}, StopPointId{next_client_watch_});
+    case Request::software:
+    case Request::hardware: return node->breakpoints().insert(request.address, client.breakpoint_owner());
+    case Request::write_watch:
+    case Request::read_watch:
+    case Request::access_watch: {
+      const auto [place, fresh] = client.watches.try_emplace({request.kind, request.address.value, request.length},
+                                                             StopPointId{next_client_watch_});
       if (fresh) next_client_watch_++;
-      auto armed = node->watches().arm({place->second, 0, request.address, request.length, false, access_of(request.kind)});
+      auto armed =
+          node->watches().arm({place->second, 0, request.address, request.length, false, access_of(request.kind)});
       if (!armed) client.watches.erase(place);
       return armed;
     }

@@ -1,6 +1,6 @@
-// Stop points and the libraries that come and go. The loader calls a function of its own before and behind each change of its
-// list (r_debug, <link.h>); a breakpoint there has stop points that could not be placed tried again, and finds those whose code
-// was unloaded. Also whether an address is one where a breakpoint may stand.
+// Stop points and the libraries that come and go. The loader calls a function of its own before and behind each change
+// of its list (r_debug, <link.h>); a breakpoint there has stop points that could not be placed tried again, and finds
+// those whose code was unloaded. Also whether an address is one where a breakpoint may stand.
 #include <link.h>
 #include <sys/mman.h>
 
@@ -34,7 +34,8 @@ void Debugger::watch_loader(ReplayNode& node) {
   if (loader && loader->r_brk) (void)node.breakpoints().insert(Addr{loader->r_brk}, kLoaderOwner);
 }
 
-// The loader may know a library by another name than its file has, by a link: gdb opens it by that name, below the sysroot.
+// The loader may know a library by another name than its file has, by a link: gdb opens it by that name, below the
+// sysroot.
 void Debugger::name_libraries(ReplayNode& node) {
   namespace fs = std::filesystem;
   auto loaded = loaded_libraries(node);
@@ -43,7 +44,8 @@ void Debugger::name_libraries(ReplayNode& node) {
   std::error_code ignored;
   for (const LoadedLibrary& library : loaded->libraries) {
     const fs::path place = node.sysroot() + fs::path("/" + library.name).lexically_normal().string();
-    const auto map = std::ranges::find_if(*maps, [&](const Mapping& m) { return library.base >= m.low && library.base < m.high; });
+    const auto map =
+        std::ranges::find_if(*maps, [&](const Mapping& m) { return library.base >= m.low && library.base < m.high; });
     if (map == maps->end() || !map->path.starts_with('/') || fs::equivalent(place, map->path, ignored)) continue;
     // Another file of this name was there at another time, or in the process that this one is forked from.
     if (fs::is_symlink(fs::symlink_status(place, ignored))) fs::remove(place, ignored);
@@ -76,11 +78,12 @@ void Debugger::libraries_changed(ReplayNode& node) {
     if (point.kind == StopKind::breakpoint)
       if (auto placed = point.instances.find(node.id()); placed != point.instances.end()) {
         const size_t before = placed->second.size();
-        std::erase_if(placed->second, [&](const StopInstance& each) { return !node.breakpoints().contains(each.address); });
+        std::erase_if(placed->second,
+                      [&](const StopInstance& each) { return !node.breakpoints().contains(each.address); });
         if (before && placed->second.empty()) point.pending[node.id()] = "its library was unloaded";
       }
-    // One that may wait is placed anew: what it means may have gone with its library, have come with it at another place, or, of a
-    // breakpoint, be at one more place now.
+    // One that may wait is placed anew: what it means may have gone with its library, have come with it at another
+    // place, or, of a breakpoint, be at one more place now.
     const bool anew = point.may_wait && std::ranges::find(point.nodes.ids, node.id()) != point.nodes.ids.end();
     if ((anew || point.pending.contains(node.id())) && point.enabled) (void)arm(point, node);
   }
@@ -88,13 +91,18 @@ void Debugger::libraries_changed(ReplayNode& node) {
 
 // Whether an instruction of the program begins at the address. `typed`: the user gave the address itself.
 Result<void> Debugger::check_place(ReplayNode& node, Addr address, bool typed) {
-  if ((address.value >= node.shim_low() && address.value < node.shim_high()) || node.in_shim(address.value) || node.is_fridays(address.value))
-    return fail(ErrorCode::unsupported, "node {}: {} is in Friday's own code, which is no part of the program", node.id(), address);
+  if ((address.value >= node.shim_low() && address.value < node.shim_high()) || node.in_shim(address.value) ||
+      node.is_fridays(address.value))
+    return fail(ErrorCode::unsupported, "node {}: {} is in Friday's own code, which is no part of the program",
+                node.id(), address);
   if (!typed) return {};
   FRIDAY_TRY(maps, node.mappings());
-  const auto map = std::ranges::find_if(maps, [&](const Mapping& m) { return address.value >= m.low && address.value < m.high; });
+  const auto map =
+      std::ranges::find_if(maps, [&](const Mapping& m) { return address.value >= m.low && address.value < m.high; });
   if (map == maps.end() || !(map->protection & PROT_EXEC))
-    return fail(ErrorCode::bad_address, "node {}: there is no code at {}; addresses differ from node to node: name a function or a line, or set it on one node (NODE break *ADDRESS)",
+    return fail(ErrorCode::bad_address,
+                "node {}: there is no code at {}; addresses differ from node to node: name a function or a line, or "
+                "set it on one node (NODE break *ADDRESS)",
                 node.id(), address);
   const auto code = map->path.starts_with('/') ? CodeMap::of(map->path) : nullptr;
   const auto linked = code ? code->address_of(map->offset + (address.value - map->low)) : std::nullopt;
@@ -106,7 +114,9 @@ Result<void> Debugger::check_place(ReplayNode& node, Addr address, bool typed) {
     const auto instruction = decode_instruction(Addr{at}, bytes);
     if (!instruction) return {};
     if (instruction->next() > address.value)
-      return fail(ErrorCode::bad_address, "node {}: {} is in the middle of an instruction, which goes from {:#x} to {:#x}", node.id(), address, at, instruction->next());
+      return fail(ErrorCode::bad_address,
+                  "node {}: {} is in the middle of an instruction, which goes from {:#x} to {:#x}", node.id(), address,
+                  at, instruction->next());
     at = instruction->next();
   }
   return {};

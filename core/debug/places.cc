@@ -1,13 +1,13 @@
-// Places in the code of a program: where a breakpoint stands, what line an instruction belongs to. Asked once a program, of
-// whichever gdb knows it, and valid for all nodes of it.
+// Places in the code of a program: where a breakpoint stands, what line an instruction belongs to. Asked once a
+// program, of whichever gdb knows it, and valid for all nodes of it.
 #include <algorithm>
 #include <cctype>
 
 #include <nlohmann/json.hpp>
 
 #include "core/debug/debugger.h"
-#include "core/rsp/libraries.h"
 #include "core/mi/value.h"
+#include "core/rsp/libraries.h"
 
 namespace friday {
 namespace {
@@ -17,18 +17,20 @@ std::string text_of(const nlohmann::json& entry) {
   std::string text = entry["function"].is_string() ? entry["function"].get<std::string>() : "";
   if (entry["file"].is_string() && entry["line"].is_number()) {
     const std::string file = entry["file"];
-    text += fmt::format("{}{}:{}", text.empty() ? "" : " at ", file.substr(file.rfind('/') + 1), entry["line"].get<int>());
+    text +=
+        fmt::format("{}{}:{}", text.empty() ? "" : " at ", file.substr(file.rfind('/') + 1), entry["line"].get<int>());
   }
   return text;
 }
 
 // Whether a location means the same wherever gdb stands: not an address, nor a line of the file that was shown last.
 bool stands_alone(const std::string& location) {
-  return !location.empty() && (isalpha(static_cast<unsigned char>(location[0])) || location[0] == '_' || location[0] == ':' || location[0] == '/');
+  return !location.empty() && (isalpha(static_cast<unsigned char>(location[0])) || location[0] == '_' ||
+                               location[0] == ':' || location[0] == '/');
 }
 
-// The files of the libraries that the loader has loaded, in its order; empty when it says nothing. One without a file, as the kernel's own
-// (vdso(7)), is told by its name: where it lies differs between the nodes of one program.
+// The files of the libraries that the loader has loaded, in its order; empty when it says nothing. One without a file,
+// as the kernel's own (vdso(7)), is told by its name: where it lies differs between the nodes of one program.
 std::string libraries_of(ReplayNode& node, const Layout& layout) {
   std::string list;
   auto loaded = loaded_libraries(node);
@@ -68,7 +70,8 @@ Result<std::pair<GdbLink*, const Layout*>> Debugger::knowing_link(NodeId id) {
   // While a node starts no other is served (node_started).
   if (!starting_ && !(own->link && own->link->connected()))
     for (auto& [other, s] : states_) {
-      if (!s.link || !s.link->connected() || s.program != own->program || !placed(other) || s.program != own->program) continue;
+      if (!s.link || !s.link->connected() || s.program != own->program || !placed(other) || s.program != own->program)
+        continue;
       FRIDAY_TRY(l, link(other));
       return std::pair{l, &s.layout};
     }
@@ -89,7 +92,8 @@ Result<std::vector<CodeLocation>> Debugger::ask_locations(NodeId id, const std::
   }
   FRIDAY_TRY(answer, asked.first->ask("-friday-locate " + command, *this));
   auto json = nlohmann::json::parse(answer, nullptr, false);
-  if (json.is_discarded() || json.empty()) return fail(ErrorCode::not_found, "node {}: no location for {}", id, command);
+  if (json.is_discarded() || json.empty())
+    return fail(ErrorCode::not_found, "node {}: no location for {}", id, command);
   std::vector<CodeLocation> list;
   for (const auto& entry : json) {
     if (!entry["address"].is_number()) continue;
@@ -105,7 +109,8 @@ Result<std::vector<CodeLocation>> Debugger::locate(NodeId id, const std::string&
 }
 
 // Where a variable of a function comes into being; `variable` is the beginning of an expression.
-Result<std::vector<CodeLocation>> Debugger::locate_local(NodeId id, const std::string& function, const std::string& variable) {
+Result<std::vector<CodeLocation>> Debugger::locate_local(NodeId id, const std::string& function,
+                                                         const std::string& variable) {
   const auto end = std::ranges::find_if_not(variable, [](unsigned char c) { return isalnum(c) || c == '_'; });
   return locate_once(id, fmt::format("-local {} {}", mi_quote(function), mi_quote(std::string(variable.begin(), end))));
 }
@@ -128,7 +133,8 @@ Result<std::string> Debugger::ask_source(NodeId id, uint64_t pc) {
   if (place)
     if (auto known = own->program->sources.find(*place); known != own->program->sources.end()) return known->second;
   FRIDAY_TRY(asked, knowing_link(id));
-  FRIDAY_TRY(answer, asked.first->ask(fmt::format("-friday-source {:#x}", place ? asked.second->address(*place) : pc), *this));
+  FRIDAY_TRY(answer,
+             asked.first->ask(fmt::format("-friday-source {:#x}", place ? asked.second->address(*place) : pc), *this));
   auto json = nlohmann::json::parse(answer, nullptr, false);
   if (json.is_discarded() || json.empty()) return std::string();
   std::string text = text_of(json[0]);

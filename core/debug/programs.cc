@@ -12,7 +12,8 @@
 namespace friday {
 namespace {
 
-// Bytes of address space that a file takes when it is loaded, its uninitialised data included; 0 when it is no ELF file.
+// Bytes of address space that a file takes when it is loaded, its uninitialised data included; 0 when it is no ELF
+// file.
 uint64_t loaded_size(const std::string& path) {
   static std::map<std::string, uint64_t> known;  // files of recordings never change
   auto [it, fresh] = known.try_emplace(path, 0);
@@ -38,7 +39,8 @@ uint64_t big_endian(const std::byte* from) {
 }
 
 // False when an address of the code lies in no file.
-bool move_addresses(std::vector<std::byte>& code, const std::vector<uint32_t>& addresses, const Layout& from, const Layout& to) {
+bool move_addresses(std::vector<std::byte>& code, const std::vector<uint32_t>& addresses, const Layout& from,
+                    const Layout& to) {
   for (uint32_t at : addresses) {
     if (at + 8 > code.size()) return false;
     auto place = from.place(big_endian(&code[at]));
@@ -61,7 +63,8 @@ Result<Layout> Layout::of(pid_t pid) {
     unsigned long low, high, offset;
     char rights[5];
     int name = 0;
-    if (sscanf(line, "%lx-%lx %4s %lx %*s %*u %n", &low, &high, rights, &offset, &name) >= 4 && name && line + name < end && line[name] == '/') {
+    if (sscanf(line, "%lx-%lx %4s %lx %*s %*u %n", &low, &high, rights, &offset, &name) >= 4 && name &&
+        line + name < end && line[name] == '/') {
       const std::string file(line + name, end);
       const bool first = offset == 0 && rights[3] == 'p' && (!bases.contains(file) || low < bases[file]);
       if (first) bases[file] = low;
@@ -89,7 +92,8 @@ std::optional<Layout::Place> Layout::place(uint64_t address) const {
   return found;
 }
 
-std::shared_ptr<const ExpressionPlan> moved(const std::shared_ptr<const ExpressionPlan>& plan, const Layout& from, const Layout& to) {
+std::shared_ptr<const ExpressionPlan> moved(const std::shared_ptr<const ExpressionPlan>& plan, const Layout& from,
+                                            const Layout& to) {
   if (plan->kind == ExpressionPlan::Kind::gdb) return plan;
   if (!plan->movable) return nullptr;
   auto copy = std::make_shared<ExpressionPlan>(*plan);

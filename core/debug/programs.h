@@ -1,7 +1,8 @@
-// What nodes of one program share. Two nodes whose processes have the same files mapped as code have the same symbols and
-// types, only elsewhere: with random addresses each file has another base. So whatever gdb was asked once (the plan of an
-// expression, the places of a breakpoint, the block of an instruction) is kept by place, file and offset, and serves all of
-// them. A recording's files are named by content, so equal names are equal files, on whatever host they were.
+// What nodes of one program share. Two nodes whose processes have the same files mapped as code have the same symbols
+// and types, only elsewhere: with random addresses each file has another base. So whatever gdb was asked once (the plan
+// of an expression, the places of a breakpoint, the block of an instruction) is kept by place, file and offset, and
+// serves all of them. A recording's files are named by content, so equal names are equal files, on whatever host they
+// were.
 //
 // Plain values, used on the session's thread.
 #pragma once
@@ -59,7 +60,7 @@ struct CodeScope {
 struct CodeLocation {
   std::optional<Layout::Place> place;
   uint64_t address = 0;  // without a place
-  std::string text;  // "function at file:line"
+  std::string text;      // "function at file:line"
 };
 
 struct Program {
@@ -69,11 +70,12 @@ struct Program {
   };
   std::map<Layout::Place, CodeScope> scopes;
   std::unordered_map<std::string, std::unordered_map<std::string, SharedPlan>> plans;  // by scope, by expression
-  std::map<std::string, Result<std::vector<CodeLocation>>> locations;                  // by what a breakpoint was asked for
-  std::map<Layout::Place, std::string> sources;                                        // "function at file:line"
+  std::map<std::string, Result<std::vector<CodeLocation>>> locations;  // by what a breakpoint was asked for
+  std::map<Layout::Place, std::string> sources;                        // "function at file:line"
 };
 
 // The plan for a process whose files stand elsewhere; null when it holds for the one it was made on only.
-std::shared_ptr<const ExpressionPlan> moved(const std::shared_ptr<const ExpressionPlan>& plan, const Layout& from, const Layout& to);
+std::shared_ptr<const ExpressionPlan> moved(const std::shared_ptr<const ExpressionPlan>& plan, const Layout& from,
+                                            const Layout& to);
 
 }  // namespace friday

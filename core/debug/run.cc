@@ -22,8 +22,10 @@ std::string ending_text(const ReplayNode& node) {
   const NodeOutcome& outcome = node.outcome();
   switch (outcome.how) {
     case NodeOutcome::How::exited: return fmt::format("exited with {}", outcome.detail);
-    case NodeOutcome::How::signal: return fmt::format("killed by signal {} ({}) {}", outcome.detail, strsignal(outcome.detail), outcome.text);
-    case NodeOutcome::How::end_of_recording: return "the recording of this node ends here: " + describe(node.info().end);
+    case NodeOutcome::How::signal:
+      return fmt::format("killed by signal {} ({}) {}", outcome.detail, strsignal(outcome.detail), outcome.text);
+    case NodeOutcome::How::end_of_recording:
+      return "the recording of this node ends here: " + describe(node.info().end);
     default: return "ended";
   }
 }
@@ -36,7 +38,8 @@ std::optional<DebugStop> Debugger::judge(Stop stop) {
     case Stop::Kind::watch: return judge_watch(std::move(stop));
     case Stop::Kind::event: return passing_ ? judge_target(std::move(stop)) : judge_timer(std::move(stop));
     case Stop::Kind::started: return with_kind(std::move(stop), Stop::Kind::step);
-    case Stop::Kind::exit: case Stop::Kind::signal:
+    case Stop::Kind::exit:
+    case Stop::Kind::signal:
       stop.message = ending_text(*session_->find(stop.node));
       return with_kind(std::move(stop), Stop::Kind::exit);
     case Stop::Kind::divergence:
@@ -48,7 +51,8 @@ std::optional<DebugStop> Debugger::judge(Stop stop) {
 
 namespace {
 
-// A clock that brings a blocked wait back with EINTR (SIGURG, whose handler does nothing) at a moment and often after it.
+// A clock that brings a blocked wait back with EINTR (SIGURG, whose handler does nothing) at a moment and often after
+// it.
 class Alarm {
  public:
   explicit Alarm(double seconds) {
@@ -82,7 +86,8 @@ void Debugger::set_next_timer() {
   const Schedule& order = session_->schedule();
   for (auto& [id, timer] : timers_) {
     if (!timer.enabled) continue;
-    if (!timer.next) timer.next = order.time_of(order.turns().front().node, {order.turns().front().first}).l + timer.period;
+    if (!timer.next)
+      timer.next = order.time_of(order.turns().front().node, {order.turns().front().first}).l + timer.period;
     due = std::min(due, timer.next);
   }
   if (due == INT64_MAX) return;
@@ -116,11 +121,13 @@ std::optional<DebugStop> Debugger::judge_timer(Stop stop) {
 void Debugger::park_for_target() {
   if (!target_) return;
   ReplayNode* node = session_->find(target_->node);
-  if (node->has_process() && node->state() == NodeState::live && session_->stop_at(node->id(), target_->event.value)) parked_ = target_;
+  if (node->has_process() && node->state() == NodeState::live && session_->stop_at(node->id(), target_->event.value))
+    parked_ = target_;
 }
 
 void Debugger::forget_target() {
-  if (ReplayNode* node = parked_ ? session_->find(parked_->node) : nullptr; node && node->has_process()) (void)session_->stop_at(node->id(), ~uint64_t{0});
+  if (ReplayNode* node = parked_ ? session_->find(parked_->node) : nullptr; node && node->has_process())
+    (void)session_->stop_at(node->id(), ~uint64_t{0});
   parked_.reset();
 }
 
@@ -142,7 +149,8 @@ Result<DebugStop> Debugger::run_group(std::optional<double> timeout) {
   session_->deadline.reset();
   if (timeout) {
     alarm.emplace(*timeout);
-    session_->deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(static_cast<int64_t>(*timeout * 1e9));
+    session_->deadline =
+        std::chrono::steady_clock::now() + std::chrono::nanoseconds(static_cast<int64_t>(*timeout * 1e9));
   }
   for (;;) {
     if (!timers_.empty() || timer_node_) set_next_timer();  // the last one deleted leaves its node to be parked
@@ -158,8 +166,8 @@ Result<DebugStop> Debugger::run_group(std::optional<double> timeout) {
   }
 }
 
-// A stop point was not put in force, or a condition not judged, since the gdb that had to be asked died, and another one after it: what
-// follows would look as if nothing had been hit.
+// A stop point was not put in force, or a condition not judged, since the gdb that had to be asked died, and another
+// one after it: what follows would look as if nothing had been hit.
 DebugStop Debugger::lost_part(Stop stop) {
   stop.message = std::exchange(lost_part_, std::nullopt).value();
   return with_kind(std::move(stop), Stop::Kind::failure);
@@ -188,7 +196,8 @@ Result<DebugStop> Debugger::resume(std::optional<double> timeout) {
     ~Forget() { flag = false; }
   } forget{interrupted_};
   for (auto& [id, s] : states_)
-    if (ReplayNode* node = s.loader_missed ? session_->find(id) : nullptr; node && node->has_process()) libraries_changed(*node);
+    if (ReplayNode* node = s.loader_missed ? session_->find(id) : nullptr; node && node->has_process())
+      libraries_changed(*node);
   forget_target();
   FRIDAY_TRY_VOID(settle_users());
   if (auto stop = take_pending()) return std::move(*stop);
@@ -200,8 +209,10 @@ Result<DebugStop> Debugger::run_to(std::optional<Mark> target, std::optional<dou
     const auto& [id, event, ordinal] = *target;
     FRIDAY_TRY(node, session_->node(id));
     const uint64_t count = session_->schedule().event_count(id);
-    if (event.value >= count) return fail(ErrorCode::usage, "node {} has no event {}: it has {}", id, event.value, count);
-    if (node->events_done() > event.value) return fail(ErrorCode::usage, "node {} is past its event {}: restart first", id, event.value);
+    if (event.value >= count)
+      return fail(ErrorCode::usage, "node {} has no event {}: it has {}", id, event.value, count);
+    if (node->events_done() > event.value)
+      return fail(ErrorCode::usage, "node {} is past its event {}: restart first", id, event.value);
   }
   struct Passing {
     Debugger& d;
@@ -232,20 +243,31 @@ Result<DebugStop> Debugger::step(NodeId id, const std::string& command) {
   FRIDAY_TRY_VOID(settle_users());
   if (auto stop = take_pending()) return std::move(*stop);  // a gdb of the user's has come to it
   last_client_stop_.reset();
-  const std::string mi = command == "step" ? "-exec-step" : command == "next" ? "-exec-next" : command == "stepi" ? "-exec-step-instruction"
-                         : command == "nexti" ? "-exec-next-instruction" : command == "finish" ? "-exec-finish" : "";
+  const std::string mi = command == "step"     ? "-exec-step"
+                         : command == "next"   ? "-exec-next"
+                         : command == "stepi"  ? "-exec-step-instruction"
+                         : command == "nexti"  ? "-exec-next-instruction"
+                         : command == "finish" ? "-exec-finish"
+                                               : "";
   if (mi.empty() && !command.starts_with("until") && !command.starts_with("advance"))
-    return fail(ErrorCode::usage, "cannot step by \"{}\": use step, next, stepi, nexti, finish or until LOCATION", command);
-  const std::string full = !mi.empty() ? mi : "-exec-until" + command.substr(command.find_first_of(" ") == std::string::npos ? command.size() : command.find_first_of(" "));
+    return fail(ErrorCode::usage, "cannot step by \"{}\": use step, next, stepi, nexti, finish or until LOCATION",
+                command);
+  const std::string full = !mi.empty() ? mi
+                                       : "-exec-until" + command.substr(command.find_first_of(" ") == std::string::npos
+                                                                            ? command.size()
+                                                                            : command.find_first_of(" "));
   if (auto done = l->execute(full, *this); !done) {
     if (done.error().code != ErrorCode::bad_input) return std::unexpected(done.error());
     return fail(ErrorCode::unsupported, "node {} cannot {} here: {}", id, command, done.error().message);
   }
   if (auto stop = take_pending()) return std::move(*stop);
-  if (last_client_stop_)
-    switch (last_client_stop_->kind) {
-      case Stop::Kind::exit: case Stop::Kind::end: case Stop::Kind::divergence: case Stop::Kind::signal:
-      case Stop::Kind::interrupt: case Stop::Kind::failure:
+  if (last_client_stop_) switch (last_client_stop_->kind) {
+      case Stop::Kind::exit:
+      case Stop::Kind::end:
+      case Stop::Kind::divergence:
+      case Stop::Kind::signal:
+      case Stop::Kind::interrupt:
+      case Stop::Kind::failure:
         if (auto judged = judge(*last_client_stop_)) return std::move(*judged);
         break;
       default: break;

@@ -31,7 +31,12 @@ Result<void> take_options(StopPoint& point) {
     else if (option == "-reads") point.access = WatchAccess::read;
     else if (option == "-access") point.access = WatchAccess::any;
     else if (option == "-pending") point.may_wait = true;
-    else return fail(ErrorCode::usage, "watch has no option {}: there are -l (the memory that EXPR means now), -page (protect pages of stacks too), -writes (writes of the same value too), -reads (reads instead of writes), -access (reads and writes) and -pending (EXPR may be in a library that is not loaded yet)", option);
+    else
+      return fail(ErrorCode::usage,
+                  "watch has no option {}: there are -l (the memory that EXPR means now), -page (protect pages of "
+                  "stacks too), -writes (writes of the same value too), -reads (reads instead of writes), -access "
+                  "(reads and writes) and -pending (EXPR may be in a library that is not loaded yet)",
+                  option);
     first = clean(first.substr(end));
     if (first.empty()) return fail(ErrorCode::usage, "watch {} needs an expression behind it", option);
   }
@@ -46,7 +51,8 @@ Result<void> Debugger::any_replayed(const std::vector<NodeId>& nodes) {
   return fail(ErrorCode::unsupported, "none of these nodes is replayed; name them with --node");
 }
 
-Result<uint32_t> Debugger::add_breakpoint(const std::vector<NodeId>& nodes, const std::string& location, const std::string& condition) {
+Result<uint32_t> Debugger::add_breakpoint(const std::vector<NodeId>& nodes, const std::string& location,
+                                          const std::string& condition) {
   FRIDAY_TRY_VOID(any_replayed(nodes));
   StopPoint point;
   point.kind = StopKind::breakpoint;
@@ -65,7 +71,8 @@ Result<uint32_t> Debugger::add_breakpoint(const std::vector<NodeId>& nodes, cons
   return id.value;
 }
 
-Result<uint32_t> Debugger::add_watch(const std::vector<NodeId>& nodes, const std::vector<std::string>& expressions, const std::string& condition) {
+Result<uint32_t> Debugger::add_watch(const std::vector<NodeId>& nodes, const std::vector<std::string>& expressions,
+                                     const std::string& condition) {
   FRIDAY_TRY_VOID(any_replayed(nodes));
   StopPoint point;
   point.kind = StopKind::watchpoint;
@@ -90,14 +97,15 @@ Result<uint32_t> Debugger::add_timer(double seconds) {
   return id.value;
 }
 
-// Puts a stop point in force on its nodes. Where that fails, in another program or before a library is loaded, it is pending; an error, and
-// in force nowhere, when it fails everywhere.
+// Puts a stop point in force on its nodes. Where that fails, in another program or before a library is loaded, it is
+// pending; an error, and in force nowhere, when it fails everywhere.
 Result<void> Debugger::arm_on_nodes(StopPoint& point) {
   std::optional<Error> failure;
   size_t placed = 0;
   for (NodeId id : point.nodes.ids) {
     ReplayNode* node = session_->find(id);
-    if (!node || !node->has_process() || (point.kind == StopKind::watchpoint && node->state() == NodeState::ended)) continue;
+    if (!node || !node->has_process() || (point.kind == StopKind::watchpoint && node->state() == NodeState::ended))
+      continue;
     auto done = arm(point, *node);
     if (done) placed++;
     else if (!failure) failure = done.error();
@@ -111,11 +119,15 @@ Result<void> Debugger::arm_on_nodes(StopPoint& point) {
 Result<void> Debugger::arm(StopPoint& point, ReplayNode& node) {
   if (!point.enabled || timers_.contains(point.id.value)) return {};
   point.pending.erase(node.id());
-  auto try_arm = [&] { return point.kind == StopKind::breakpoint ? arm_breakpoint(point, node) : arm_watch(point, node); };
+  auto try_arm = [&] {
+    return point.kind == StopKind::breakpoint ? arm_breakpoint(point, node) : arm_watch(point, node);
+  };
   auto done = try_arm();
-  if (!done && done.error().code == ErrorCode::component_died) done = try_arm();  // another gdb is in the place of one that died
   if (!done && done.error().code == ErrorCode::component_died)
-    lost_part_ = fmt::format("node {} ({}): stop point {} could not be set: {}", node.id(), node.info().name, point.id.value, done.error().message);
+    done = try_arm();  // another gdb is in the place of one that died
+  if (!done && done.error().code == ErrorCode::component_died)
+    lost_part_ = fmt::format("node {} ({}): stop point {} could not be set: {}", node.id(), node.info().name,
+                             point.id.value, done.error().message);
   if (done) point.placed = true;
   else point.pending[node.id()] = done.error().message;
   return done;
@@ -126,7 +138,8 @@ Result<void> Debugger::arm_breakpoint(StopPoint& point, ReplayNode& node) {
   FRIDAY_TRY_VOID(node.make_pad_areas());
   auto& instances = point.instances[node.id()];
   instances.clear();
-  (void)node.breakpoints().remove_all({BreakpointOwner::Kind::stop_point, point.id.value});  // of one that is placed anew
+  (void)node.breakpoints().remove_all(
+      {BreakpointOwner::Kind::stop_point, point.id.value});  // of one that is placed anew
   std::optional<Error> refused;
   for (const CodeLocation& location : locations) {
     const Addr address{address_of(node.id(), location)};
@@ -156,23 +169,28 @@ Result<void> Debugger::arm_watch(StopPoint& point, ReplayNode& node) {
   return {};
 }
 
-Result<void> Debugger::arm_expression(StopPoint& point, ReplayNode& node, const std::string& expression, const std::string& text) {
+Result<void> Debugger::arm_expression(StopPoint& point, ReplayNode& node, const std::string& expression,
+                                      const std::string& text) {
   FRIDAY_TRY(inherited, inherit_watches(point, node, expression));
   const auto& watches = state(node.id()).watches[point.id.value];
   const auto armed = inherited ? Result<void>() : watch_expression(point, node, expression, text, false, true);
-  if (armed && (watches.empty() || (!watches.back().frame && !watches.back().chain->plan()->fixed))) return {};  // a variable that is always there
+  if (armed && (watches.empty() || (!watches.back().frame && !watches.back().chain->plan()->fixed)))
+    return {};  // a variable that is always there
   // FUNC::LOCAL, of the calls of FUNC that are to come.
   const auto local = point.by_place ? std::nullopt : split_local(text);
   if (local && locate(node.id(), local->first)) return arm_entries(point, node, local->first, local->second);
   return armed;
 }
 
-// How the expression is evaluated whenever what it reads changes. What only gdb can evaluate is taken as the place that it has now.
-Result<std::shared_ptr<const ExpressionPlan>> Debugger::watch_plan(const StopPoint& point, ReplayNode& node, const std::string& shown,
-                                                                   const std::string& text, bool may_ask) {
+// How the expression is evaluated whenever what it reads changes. What only gdb can evaluate is taken as the place that
+// it has now.
+Result<std::shared_ptr<const ExpressionPlan>> Debugger::watch_plan(const StopPoint& point, ReplayNode& node,
+                                                                   const std::string& shown, const std::string& text,
+                                                                   bool may_ask) {
   if (point.by_place) return place_now(node.id(), text, "");
   const KnownPlan* known = may_ask ? nullptr : known_plan(state(node.id()), text);
-  if (!may_ask && (!known || known->refusal)) return fail(ErrorCode::unsupported, "gdb is busy with a step, and was not asked about it before");
+  if (!may_ask && (!known || known->refusal))
+    return fail(ErrorCode::unsupported, "gdb is busy with a step, and was not asked about it before");
   std::shared_ptr<const ExpressionPlan> found = known ? known->plan : nullptr;
   if (!found) {
     FRIDAY_TRY(made, plan(node.id(), text));
@@ -182,13 +200,16 @@ Result<std::shared_ptr<const ExpressionPlan>> Debugger::watch_plan(const StopPoi
     if (!may_ask) return fail(ErrorCode::unsupported, "gdb is busy with a step");
     auto place = place_now(node.id(), text, found->reason);
     if (const auto local = split_local(text); local && !is_elsewhere(node.id()) && locate(node.id(), local->first)) {
-      // A variable of a call of FUNC that has called others: its frame is not the innermost one, and its end would not be seen. Who has
-      // selected that frame means it.
-      if (place) notices_.push_back(fmt::format("watch {}: {} is watched in the calls of {} that are to come, not in the one under way on node {}: {}",
-                                                point.id.value, shown, local->first, node.id(), found->reason));
+      // A variable of a call of FUNC that has called others: its frame is not the innermost one, and its end would not
+      // be seen. Who has selected that frame means it.
+      if (place)
+        notices_.push_back(fmt::format(
+            "watch {}: {} is watched in the calls of {} that are to come, not in the one under way on node {}: {}",
+            point.id.value, shown, local->first, node.id(), found->reason));
       return fail(ErrorCode::unsupported, "{} cannot be watched where another function runs", text);
     }
-    auto fixed = fmt::format("watch {}: {} is watched where it stands now, as with -l: {}", point.id.value, shown, found->reason);
+    auto fixed = fmt::format("watch {}: {} is watched where it stands now, as with -l: {}", point.id.value, shown,
+                             found->reason);
     if (place && std::ranges::find(notices_, fixed) == notices_.end()) notices_.push_back(std::move(fixed));
     return place;
   }
@@ -198,7 +219,8 @@ Result<std::shared_ptr<const ExpressionPlan>> Debugger::watch_plan(const StopPoi
 }
 
 // `shown` is what the user wrote, `text` what is evaluated; `local`: it is a variable of the function just entered.
-Result<void> Debugger::watch_expression(StopPoint& point, ReplayNode& node, const std::string& shown, const std::string& text, bool local, bool may_ask) {
+Result<void> Debugger::watch_expression(StopPoint& point, ReplayNode& node, const std::string& shown,
+                                        const std::string& text, bool local, bool may_ask) {
   FRIDAY_TRY(thread, scope_thread(node.id()));
   FRIDAY_TRY(plan, watch_plan(point, node, shown, text, may_ask));
   const bool in_frame = local || !plan->registers.empty();
@@ -304,11 +326,15 @@ bool Debugger::holds(const StopPoint& point, NodeId node, Judgement& judgement) 
   std::optional<RawValue> value;
   if (ask) {
     auto read_now = read(node, point.condition);
-    if (!read_now && read_now.error().code == ErrorCode::component_died) read_now = read(node, point.condition);  // by another gdb
     if (!read_now && read_now.error().code == ErrorCode::component_died)
-      lost_part_ = fmt::format("node {}: the condition of {} could not be judged: {}", node, point.id.value, read_now.error().message);
+      read_now = read(node, point.condition);  // by another gdb
+    if (!read_now && read_now.error().code == ErrorCode::component_died)
+      lost_part_ = fmt::format("node {}: the condition of {} could not be judged: {}", node, point.id.value,
+                               read_now.error().message);
     if (!read_now) {
-      if (judgement.failure.empty()) judgement.failure = fmt::format("the condition of {} could not be evaluated: {}", point.id.value, read_now.error().message);
+      if (judgement.failure.empty())
+        judgement.failure =
+            fmt::format("the condition of {} could not be evaluated: {}", point.id.value, read_now.error().message);
       else judgement.more_failed++;
       return true;
     }
@@ -322,7 +348,9 @@ bool Debugger::holds(const StopPoint& point, NodeId node, Judgement& judgement) 
   }
   const auto truth = types_.truth_of(value->type, value->bytes);
   if (truth) return *truth;
-  if (judgement.failure.empty()) judgement.failure = fmt::format("the condition of {} is neither true nor false: `{}` is a {}", point.id.value, point.condition, types_.name_of(value->type));
+  if (judgement.failure.empty())
+    judgement.failure = fmt::format("the condition of {} is neither true nor false: `{}` is a {}", point.id.value,
+                                    point.condition, types_.name_of(value->type));
   else judgement.more_failed++;
   return true;
 }
@@ -367,7 +395,9 @@ std::optional<DebugStop> Debugger::judge_watch(Stop stop) {
     });
     for (size_t i = 0; i < watched.size(); i++) {
       auto change = watched[i].chain->update(out.hits, watched[i].seen_from(node), out.thread, node.watches());
-      if (!change || !*change || !((*change)->value_changed || (*change)->accessed || point->any_write) || told || std::ranges::find(out.told, point->id) != out.told.end()) continue;
+      if (!change || !*change || !((*change)->value_changed || (*change)->accessed || point->any_write) || told ||
+          std::ranges::find(out.told, point->id) != out.told.end())
+        continue;
       told = std::move(**change);
       which = i;
     }

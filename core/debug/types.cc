@@ -30,7 +30,8 @@ const char* kind_of(const PlanType& type) {
 
 }  // namespace
 
-uint32_t TypeRegistry::intern(std::string text, std::vector<uint32_t> refers, uint64_t size, std::string name, Truth truth) {
+uint32_t TypeRegistry::intern(std::string text, std::vector<uint32_t> refers, uint64_t size, std::string name,
+                              Truth truth) {
   auto [it, fresh] = ids_.try_emplace(text, static_cast<uint32_t>(entries_.size() + 1));
   if (fresh) entries_.push_back(Entry{std::move(text), std::move(refers), size, std::move(name), truth});
   return it->second;
@@ -38,7 +39,11 @@ uint32_t TypeRegistry::intern(std::string text, std::vector<uint32_t> refers, ui
 
 TypeRegistry::Truth TypeRegistry::truth_in(const PlanType& type) {
   switch (type.kind) {
-    case TypeKind::integer: case TypeKind::boolean: case TypeKind::enumeration: case TypeKind::pointer: case TypeKind::reference: return Truth::bytes;
+    case TypeKind::integer:
+    case TypeKind::boolean:
+    case TypeKind::enumeration:
+    case TypeKind::pointer:
+    case TypeKind::reference: return Truth::bytes;
     case TypeKind::floating:
       switch (type.format) {
         case PlanType::Float::ieee32: return Truth::ieee32;
@@ -47,7 +52,8 @@ TypeRegistry::Truth TypeRegistry::truth_in(const PlanType& type) {
         case PlanType::Float::x87: return Truth::x87;
         default: return Truth::none;
       }
-    case TypeKind::array: case TypeKind::function: return Truth::always;  // its address
+    case TypeKind::array:
+    case TypeKind::function: return Truth::always;  // its address
     case TypeKind::structure: return type.standard == "atomic" && type.size <= 8 ? Truth::bytes : Truth::none;
     default: return Truth::none;
   }
@@ -76,7 +82,8 @@ std::optional<bool> TypeRegistry::truth_of(uint32_t id, std::span<const std::byt
 uint32_t TypeRegistry::add_forward(const ExpressionPlan& plan, const PlanType& type) {
   json layout = json::array();
   for (const auto& field : type.fields)
-    if (field.offset) layout.push_back({field.name, *field.offset, plan.types.at(field.type).name, plan.types.at(field.type).size});
+    if (field.offset)
+      layout.push_back({field.name, *field.offset, plan.types.at(field.type).name, plan.types.at(field.type).size});
   json entry = {{"kind", "forward"}, {"name", type.name}, {"size", type.size}, {"layout", std::move(layout)}};
   return intern(entry.dump(-1, ' ', false, json::error_handler_t::replace), {}, type.size);
 }
@@ -92,16 +99,20 @@ uint32_t TypeRegistry::add(Walk& walk, uint32_t index) {
     return id;
   };
   switch (type.kind) {
-    case TypeKind::integer: case TypeKind::enumeration:
+    case TypeKind::integer:
+    case TypeKind::enumeration:
       entry["signed"] = type.is_signed;
       if (type.kind == TypeKind::enumeration) {
         entry["values"] = json::array();
         for (const auto& [name, value] : type.enumerators) entry["values"].push_back({name, value});
       }
       break;
-    case TypeKind::pointer: case TypeKind::reference: {
+    case TypeKind::pointer:
+    case TypeKind::reference: {
       // Only the target's name is known, and whether it is character data: enough to read text through a char*.
-      json target = {{"kind", type.character ? "char" : "void"}, {"name", type.target}, {"size", type.character ? type.target_size : 0}};
+      json target = {{"kind", type.character ? "char" : "void"},
+                     {"name", type.target},
+                     {"size", type.character ? type.target_size : 0}};
       entry["target"] = refer(intern(target.dump(), {}, type.target_size));
       break;
     }
@@ -109,7 +120,8 @@ uint32_t TypeRegistry::add(Walk& walk, uint32_t index) {
       entry["element"] = refer(add(walk, type.element));
       entry["count"] = type.count;
       break;
-    case TypeKind::structure: case TypeKind::union_:
+    case TypeKind::structure:
+    case TypeKind::union_:
       entry["fields"] = json::array();
       for (const auto& field : type.fields) {
         if (!field.offset) continue;  // a virtual base: only gdb can find it
@@ -123,7 +135,8 @@ uint32_t TypeRegistry::add(Walk& walk, uint32_t index) {
       break;
     default: break;
   }
-  const uint32_t id = intern(entry.dump(-1, ' ', false, json::error_handler_t::replace), std::move(refers), type.size, type.name, truth_in(type));
+  const uint32_t id = intern(entry.dump(-1, ' ', false, json::error_handler_t::replace), std::move(refers), type.size,
+                             type.name, truth_in(type));
   walk.open.erase(index);
   walk.done[index] = id;
   return id;

@@ -1,6 +1,7 @@
-// Types of the program as Python sees them: every type that any plan yielded has an id, unique in the session, and a JSON
-// entry. Equal types have equal ids, whichever plan they came with. A class that holds itself through a container is an entry
-// of kind "forward" where it is met again: it stands for the struct of that name, size and "layout" in the same table.
+// Types of the program as Python sees them: every type that any plan yielded has an id, unique in the session, and a
+// JSON entry. Equal types have equal ids, whichever plan they came with. A class that holds itself through a container
+// is an entry of kind "forward" where it is met again: it stands for the struct of that name, size and "layout" in the
+// same table.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,8 @@ class TypeRegistry {
   std::string table(uint32_t id) const;
   uint64_t size_of(uint32_t id) const { return entries_.at(id - 1).size; }
   const std::string& name_of(uint32_t id) const { return entries_.at(id - 1).name; }
-  // Whether a value is true in a condition of C or C++; none for what has no truth, as a struct. A std::atomic is what it holds.
+  // Whether a value is true in a condition of C or C++; none for what has no truth, as a struct. A std::atomic is what
+  // it holds.
   std::optional<bool> truth_of(uint32_t id, std::span<const std::byte> value) const;
   size_t count() const { return entries_.size(); }
 
@@ -47,7 +49,8 @@ class TypeRegistry {
   };
   uint32_t add(Walk& walk, uint32_t index);
   uint32_t add_forward(const ExpressionPlan& plan, const PlanType& type);
-  uint32_t intern(std::string json, std::vector<uint32_t> refers, uint64_t size, std::string name = {}, Truth truth = Truth::none);
+  uint32_t intern(std::string json, std::vector<uint32_t> refers, uint64_t size, std::string name = {},
+                  Truth truth = Truth::none);
 
   std::vector<Entry> entries_;           // id - 1
   std::map<std::string, uint32_t> ids_;  // by JSON

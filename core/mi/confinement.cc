@@ -25,29 +25,83 @@ struct RulesetAttributes {
   uint64_t files, network, scoped;
 };
 enum : uint64_t {
-  kWriteFile = 1 << 1, kRemoveDirectory = 1 << 4, kRemoveFile = 1 << 5, kMakeAny = 0x7f << 6, kRefer = 1 << 13, kTruncate = 1 << 14, kDeviceIoctl = 1 << 15,
-  kConnectAndBind = 3, kAbstractSockets = 1, kSignals = 2,
+  kWriteFile = 1 << 1,
+  kRemoveDirectory = 1 << 4,
+  kRemoveFile = 1 << 5,
+  kMakeAny = 0x7f << 6,
+  kRefer = 1 << 13,
+  kTruncate = 1 << 14,
+  kDeviceIoctl = 1 << 15,
+  kConnectAndBind = 3,
+  kAbstractSockets = 1,
+  kSignals = 2,
 };
 
 constexpr size_t kMostInstructions = 256;
 
 constexpr uint32_t kRefused[] = {
     // Other processes.
-    SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_tkill, SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo,
-    SYS_pidfd_send_signal, SYS_pidfd_getfd, SYS_process_madvise, SYS_kcmp,
+    SYS_ptrace,
+    SYS_process_vm_readv,
+    SYS_process_vm_writev,
+    SYS_tkill,
+    SYS_rt_sigqueueinfo,
+    SYS_rt_tgsigqueueinfo,
+    SYS_pidfd_send_signal,
+    SYS_pidfd_getfd,
+    SYS_process_madvise,
+    SYS_kcmp,
     // The kernel's larger doors.
-    SYS_bpf, SYS_perf_event_open, SYS_userfaultfd, SYS_io_uring_setup, SYS_io_uring_enter, SYS_io_uring_register, SYS_keyctl, SYS_add_key, SYS_request_key,
-    SYS_modify_ldt, SYS_open_by_handle_at, SYS_setns, SYS_unshare,
+    SYS_bpf,
+    SYS_perf_event_open,
+    SYS_userfaultfd,
+    SYS_io_uring_setup,
+    SYS_io_uring_enter,
+    SYS_io_uring_register,
+    SYS_keyctl,
+    SYS_add_key,
+    SYS_request_key,
+    SYS_modify_ldt,
+    SYS_open_by_handle_at,
+    SYS_setns,
+    SYS_unshare,
     // The machine.
-    SYS_mount, SYS_umount2, SYS_fsopen, SYS_fsmount, SYS_fsconfig, SYS_move_mount, SYS_open_tree, SYS_mount_setattr, SYS_pivot_root, SYS_chroot,
-    SYS_init_module, SYS_finit_module, SYS_delete_module, SYS_kexec_load, SYS_kexec_file_load, SYS_reboot, SYS_swapon, SYS_swapoff, SYS_acct,
-    SYS_quotactl, SYS_iopl, SYS_ioperm, SYS_syslog, SYS_settimeofday, SYS_clock_settime, SYS_adjtimex, SYS_clock_adjtime, SYS_sethostname,
-    SYS_setdomainname, SYS_vhangup,
+    SYS_mount,
+    SYS_umount2,
+    SYS_fsopen,
+    SYS_fsmount,
+    SYS_fsconfig,
+    SYS_move_mount,
+    SYS_open_tree,
+    SYS_mount_setattr,
+    SYS_pivot_root,
+    SYS_chroot,
+    SYS_init_module,
+    SYS_finit_module,
+    SYS_delete_module,
+    SYS_kexec_load,
+    SYS_kexec_file_load,
+    SYS_reboot,
+    SYS_swapon,
+    SYS_swapoff,
+    SYS_acct,
+    SYS_quotactl,
+    SYS_iopl,
+    SYS_ioperm,
+    SYS_syslog,
+    SYS_settimeofday,
+    SYS_clock_settime,
+    SYS_adjtimex,
+    SYS_clock_adjtime,
+    SYS_sethostname,
+    SYS_setdomainname,
+    SYS_vhangup,
 };
 
 // `own`: the places of the instructions that shall compare with gdb's own pid, which is not known yet.
 std::vector<sock_filter> gdb_filter(std::vector<size_t>& own) {
-  constexpr uint32_t kX32 = 0x40000000, kNamespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
+  constexpr uint32_t kX32 = 0x40000000, kNamespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
+                                                      CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
   SeccompProgram p(SECCOMP_RET_ERRNO | EPERM);
   p.load_call();
   p.refuse_if_any(kX32);
@@ -78,7 +132,9 @@ std::vector<sock_filter> gdb_filter(std::vector<size_t>& own) {
     p.refuse_if_any(kNamespaces);
     p.allow();
   });
-  p.only_for(SYS_clone3, [&] { p.refuse_with(SECCOMP_RET_ERRNO | ENOSYS); });  // its flags cannot be looked at; the C library then calls clone
+  p.only_for(SYS_clone3, [&] {
+    p.refuse_with(SECCOMP_RET_ERRNO | ENOSYS);
+  });  // its flags cannot be looked at; the C library then calls clone
   p.allow();
   FRIDAY_CHECK(p.size() <= kMostInstructions) << p.size();
   return p.take();

@@ -63,15 +63,16 @@ Result<void> MiMultiplexer::pump_once(int timeout_ms) {
   return {};
 }
 
-std::map<NodeId, Result<MiReply>> MiMultiplexer::request(std::span<const NodeId> nodes, std::string_view command, Pump& pump,
-                                                         Deadline deadline) {
+std::map<NodeId, Result<MiReply>> MiMultiplexer::request(std::span<const NodeId> nodes, std::string_view command,
+                                                         Pump& pump, Deadline deadline) {
   std::map<NodeId, Result<MiReply>> replies;
   std::map<NodeId, MiToken> waiting;
   MiSession::Milliseconds limit{0};
   for (NodeId node : nodes) {
     MiSession* gdb = session(node);
     if (!gdb) {
-      replies.emplace(node, std::unexpected(Error{ErrorCode::not_found, "no gdb is connected to this node", node.value}));
+      replies.emplace(node,
+                      std::unexpected(Error{ErrorCode::not_found, "no gdb is connected to this node", node.value}));
     } else if (!waiting.contains(node)) {
       waiting.emplace(node, gdb->send(command));
       limit = std::max(limit, deadline.value_or(gdb->deadline()));
@@ -94,7 +95,8 @@ std::map<NodeId, Result<MiReply>> MiMultiplexer::request(std::span<const NodeId>
   }
 }
 
-// Moves the answers that have come from the first to the second. A session may have been removed while the reactor turned.
+// Moves the answers that have come from the first to the second. A session may have been removed while the reactor
+// turned.
 void MiMultiplexer::collect(std::map<NodeId, MiToken>& waiting, std::map<NodeId, Result<MiReply>>& replies) {
   for (auto entry = waiting.begin(); entry != waiting.end();) {
     auto [node, token] = *entry;
@@ -111,8 +113,8 @@ void MiMultiplexer::collect(std::map<NodeId, MiToken>& waiting, std::map<NodeId,
   }
 }
 
-std::map<NodeId, Result<ResultRecord>> MiMultiplexer::run(std::span<const NodeId> nodes, std::string_view command, Pump& pump,
-                                                          Deadline deadline) {
+std::map<NodeId, Result<ResultRecord>> MiMultiplexer::run(std::span<const NodeId> nodes, std::string_view command,
+                                                          Pump& pump, Deadline deadline) {
   std::map<NodeId, Result<ResultRecord>> results;
   for (auto& [node, reply] : request(nodes, command, pump, deadline)) {
     if (!reply) results.emplace(node, std::unexpected(reply.error()));
@@ -122,8 +124,8 @@ std::map<NodeId, Result<ResultRecord>> MiMultiplexer::run(std::span<const NodeId
   return results;
 }
 
-std::map<NodeId, Result<std::string>> MiMultiplexer::console(std::span<const NodeId> nodes, std::string_view command, Pump& pump,
-                                                             Deadline deadline) {
+std::map<NodeId, Result<std::string>> MiMultiplexer::console(std::span<const NodeId> nodes, std::string_view command,
+                                                             Pump& pump, Deadline deadline) {
   std::map<NodeId, Result<std::string>> texts;
   for (auto& [node, reply] : request(nodes, MiSession::console_command(command), pump, deadline)) {
     auto text = reply ? MiSession::console_result(*std::move(reply)) : std::unexpected(reply.error());

@@ -1,6 +1,6 @@
-// Many gdbs, one for each node, in one poll set. Owned by the console and used from its reactor's thread only. A command
-// to many nodes is sent to all of them before the first answer is awaited, so the gdbs work in parallel; each node has its
-// own result, and the failure of one touches no other.
+// Many gdbs, one for each node, in one poll set. Owned by the console and used from its reactor's thread only. A
+// command to many nodes is sent to all of them before the first answer is awaited, so the gdbs work in parallel; each
+// node has its own result, and the failure of one touches no other.
 //
 // It is itself a Pump over its sessions, for programs without a reactor of their own.
 #pragma once
@@ -33,9 +33,12 @@ class MiMultiplexer : public Pump {
 
   // --- one command to many nodes; errors carry their node ---
   using Deadline = std::optional<MiSession::Milliseconds>;
-  std::map<NodeId, Result<MiReply>> request(std::span<const NodeId> nodes, std::string_view command, Pump& pump, Deadline = {});
-  std::map<NodeId, Result<ResultRecord>> run(std::span<const NodeId> nodes, std::string_view command, Pump& pump, Deadline = {});
-  std::map<NodeId, Result<std::string>> console(std::span<const NodeId> nodes, std::string_view command, Pump& pump, Deadline = {});
+  std::map<NodeId, Result<MiReply>> request(std::span<const NodeId> nodes, std::string_view command, Pump& pump,
+                                            Deadline = {});
+  std::map<NodeId, Result<ResultRecord>> run(std::span<const NodeId> nodes, std::string_view command, Pump& pump,
+                                             Deadline = {});
+  std::map<NodeId, Result<std::string>> console(std::span<const NodeId> nodes, std::string_view command, Pump& pump,
+                                                Deadline = {});
 
  private:
   void collect(std::map<NodeId, MiToken>& waiting, std::map<NodeId, Result<MiReply>>& replies);

@@ -51,7 +51,9 @@ class Lexer {
   }
 
   // Python MI commands may use any dictionary key of letters, digits, '-' and '_'.
-  static bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.'; }
+  static bool is_name(char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.';
+  }
 
   Token c_string() {
     size_t column = position_++;
@@ -227,7 +229,8 @@ MiRecord parse_mi_line(std::string_view line) {
   if (position == 0 && sigil == '~') return parse_stream(line, StreamKind::console);
   if (position == 0 && sigil == '@') return parse_stream(line, StreamKind::target);
   if (position == 0 && sigil == '&') return parse_stream(line, StreamKind::log);
-  if (sigil != '^' && sigil != '*' && sigil != '+' && sigil != '=') return parse_error(line, {position, "expected a record"});
+  if (sigil != '^' && sigil != '*' && sigil != '+' && sigil != '=')
+    return parse_error(line, {position, "expected a record"});
 
   size_t start = ++position;
   while (position < line.size() && line[position] != ',') ++position;
@@ -275,7 +278,9 @@ struct Printer {
     return fmt::format("{} {}{}{}", kind, token(record.token), record.name, fields(record.fields));
   }
   std::string operator()(const StreamRecord& record) const {
-    const char* kind = record.kind == StreamKind::console ? "console" : record.kind == StreamKind::target ? "target" : "log";
+    const char* kind = record.kind == StreamKind::console  ? "console"
+                       : record.kind == StreamKind::target ? "target"
+                                                           : "log";
     return fmt::format("{} {}", kind, mi_quote(record.text));
   }
   std::string operator()(const PromptRecord&) const { return "prompt"; }

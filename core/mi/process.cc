@@ -29,9 +29,9 @@ namespace {
 
 using Pipe = GdbPipes::Pipe;
 
-// Close-on-exec, unlike Boost's own pipes: other children must not hold a gdb's pipes open. The ends lie above 2, so that
-// binding them to the standard streams in the child never meets one of its own sources. What the core writes into is a
-// socket: writing to a gdb that has gone must not raise SIGPIPE in whatever program the core is part of.
+// Close-on-exec, unlike Boost's own pipes: other children must not hold a gdb's pipes open. The ends lie above 2, so
+// that binding them to the standard streams in the child never meets one of its own sources. What the core writes into
+// is a socket: writing to a gdb that has gone must not raise SIGPIPE in whatever program the core is part of.
 Result<Pipe> make_pipe(bool socket = false) {
   int ends[2];
   if ((socket ? ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) : ::pipe2(ends, O_CLOEXEC)) != 0)
@@ -48,7 +48,8 @@ Result<Pipe> make_pipe(bool socket = false) {
 
 Result<void> set_nonblocking(int fd) {
   int flags = ::fcntl(fd, F_GETFL);
-  if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) return fail_errno(errno, "cannot prepare a pipe of gdb");
+  if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0)
+    return fail_errno(errno, "cannot prepare a pipe of gdb");
   return {};
 }
 
@@ -79,7 +80,8 @@ Result<std::string> find_program(const std::string& program) {
   std::string path = program;
   if (program.find('/') == std::string::npos) path = bp::search_path(program).string();
   if (path.empty() || ::access(path.c_str(), X_OK) != 0)
-    return fail(ErrorCode::not_found, "{}", describe_refusal(Refusal::gdb, fmt::format("there is no program {}", program)));
+    return fail(ErrorCode::not_found, "{}",
+                describe_refusal(Refusal::gdb, fmt::format("there is no program {}", program)));
   return path;
 }
 
@@ -88,7 +90,7 @@ bp::environment gdb_environment() {
   environment.erase("LINES");
   environment.erase("COLUMNS");
   environment.erase("DEBUGINFOD_URLS");  // a stranger's build ids are no reason to ask a network
-  environment["LC_ALL"] = "C.UTF-8";  // messages and strings in one known form
+  environment["LC_ALL"] = "C.UTF-8";     // messages and strings in one known form
   return environment;
 }
 
@@ -102,7 +104,7 @@ Result<GdbPipes> GdbPipes::make() {
 }
 
 Result<GdbProcess> GdbProcess::start(const std::string& program, const std::vector<std::string>& arguments, int channel,
-                                      const GdbConfinement* confinement) {
+                                     const GdbConfinement* confinement) {
   FRIDAY_TRY(path, find_program(program));
   FRIDAY_TRY(pipes, GdbPipes::make());
   CleanChild clean;
@@ -144,8 +146,7 @@ GdbProcess::~GdbProcess() {
   if (pid_ < 0 || reaped_) return;
   ::kill(-pid_, SIGKILL);  // the group: gdb may have started helpers of its own
   ::kill(pid_, SIGKILL);
-  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {}
 }
 
 void GdbProcess::interrupt() const {

@@ -1,6 +1,6 @@
 // One gdb as a child process: started through Boost.Process with three pipes, in its own process group (Ctrl-C at the
-// console does not reach it), with a clean signal state and without LINES and COLUMNS. Owned by its MiSession; used from
-// the thread that runs the console's reactor. The destructor kills and reaps the process, so none is left behind.
+// console does not reach it), with a clean signal state and without LINES and COLUMNS. Owned by its MiSession; used
+// from the thread that runs the console's reactor. The destructor kills and reaps the process, so none is left behind.
 //
 // A gdb ends with its owner, whatever it does at that moment. To Linux the owner is the thread that started it.
 #pragma once
@@ -25,10 +25,10 @@ struct GdbPipes {
 
 class GdbProcess {
  public:
-  // `program` is a path, or a name looked up on PATH. A program that does not exist is not_found, with the package to install.
-  // `channel`, if there is one, is gdb's descriptor 3. `confinement`: null for none.
-  static Result<GdbProcess> start(const std::string& program, const std::vector<std::string>& arguments, int channel = -1,
-                                  const GdbConfinement* confinement = nullptr);
+  // `program` is a path, or a name looked up on PATH. A program that does not exist is not_found, with the package to
+  // install. `channel`, if there is one, is gdb's descriptor 3. `confinement`: null for none.
+  static Result<GdbProcess> start(const std::string& program, const std::vector<std::string>& arguments,
+                                  int channel = -1, const GdbConfinement* confinement = nullptr);
   // A child that runs already, on these pipes.
   static Result<GdbProcess> adopt(int pid, GdbPipes pipes);
 

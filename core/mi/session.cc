@@ -51,7 +51,8 @@ Result<std::unique_ptr<MiSession>> MiSession::start(MiSessionOptions options) {
   arguments.insert(arguments.end(), options.arguments.begin(), options.arguments.end());
   std::optional<GdbConfinement> confinement;
   if (options.confined) confinement = GdbConfinement::prepare(options.scratch);
-  FRIDAY_TRY(process, GdbProcess::start(options.gdb, arguments, options.channel, confinement ? &*confinement : nullptr));
+  FRIDAY_TRY(process,
+             GdbProcess::start(options.gdb, arguments, options.channel, confinement ? &*confinement : nullptr));
   FRIDAY_TRY(session, over(std::move(options), std::move(process)));
   session->send_startup();
   return std::move(session);
@@ -101,8 +102,9 @@ void MiSession::send_setting(std::string_view command, std::optional<Refusal> re
     if (!reply) {
       startup_error_ = std::move(reply).error();
     } else if (required) {
-      startup_error_ = Error{ErrorCode::unsupported,
-                             describe_refusal(*required, fmt::format("{} answered \"{}\"", options_.gdb, reply->record.error_message()))};
+      startup_error_ = Error{
+          ErrorCode::unsupported,
+          describe_refusal(*required, fmt::format("{} answered \"{}\"", options_.gdb, reply->record.error_message()))};
     }
   });
 }
@@ -142,7 +144,8 @@ void MiSession::write_line(Pending pending, std::string line) {
   flush_input();
 }
 
-// gdb may be busy and its pipe full; what does not fit goes out when epoll reports room. A broken pipe is seen as gdb's end.
+// gdb may be busy and its pipe full; what does not fit goes out when epoll reports room. A broken pipe is seen as gdb's
+// end.
 void MiSession::flush_input() {
   while (!unwritten_.empty() && !death_) {
     ssize_t put = ::send(process_.input(), unwritten_.data(), unwritten_.size(), MSG_NOSIGNAL);
@@ -196,7 +199,8 @@ bool drain(int fd, Take take) {
     if (got > 0) take(std::string_view(buffer, static_cast<size_t>(got)));
     else if (got == 0) return false;
     else if (errno != EINTR) return errno == EAGAIN;
-    if (got > 0 && static_cast<size_t>(got) < sizeof buffer) return true;  // level-triggered: the rest is reported again
+    if (got > 0 && static_cast<size_t>(got) < sizeof buffer)
+      return true;  // level-triggered: the rest is reported again
   }
 }
 
@@ -210,7 +214,8 @@ void MiSession::read_output() {
 }
 
 void MiSession::read_errors() {
-  bool open = drain(process_.errors(), [&](std::string_view bytes) { append_bounded(error_tail_, bytes, error_tail_limit); });
+  bool open =
+      drain(process_.errors(), [&](std::string_view bytes) { append_bounded(error_tail_, bytes, error_tail_limit); });
   if (!open) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, process_.errors(), nullptr);
 }
 
@@ -225,8 +230,8 @@ std::deque<MiSession::Pending>::iterator MiSession::find_pending(std::optional<M
   return std::find_if(pending_.begin(), pending_.end(), [&](const Pending& p) { return p.token == token; });
 }
 
-// gdb answers in the order of the commands. One that is passed over was cut by an interruption before gdb had read all of
-// its line, and the rest of such a line comes back as an error without a token.
+// gdb answers in the order of the commands. One that is passed over was cut by an interruption before gdb had read all
+// of its line, and the rest of such a line comes back as an error without a token.
 void MiSession::handle_result(ResultRecord record) {
   if (!record.token && fencing_) return send_fence();
   if (find_pending(record.token) == pending_.end()) return;
@@ -234,7 +239,8 @@ void MiSession::handle_result(ResultRecord record) {
     Pending pending = std::move(pending_.front());
     pending_.pop_front();
     if (pending.token != record.token) {
-      Error lost{.code = ErrorCode::interrupted, .message = fmt::format("gdb was interrupted before it executed {}", pending.command)};
+      Error lost{.code = ErrorCode::interrupted,
+                 .message = fmt::format("gdb was interrupted before it executed {}", pending.command)};
       deliver(std::move(pending), std::unexpected(std::move(lost)));
       continue;
     }
@@ -261,8 +267,8 @@ void MiSession::handle_parse_error(MiParseError error) {
   if (found != pending_.end() && digits != error.line.end() && *digits == '^') {
     Pending pending = std::move(*found);
     pending_.erase(found);
-    auto unreadable = fail(ErrorCode::bad_input, "gdb's answer to {} cannot be read ({} at byte {}): {}", pending.command,
-                           error.message, error.column, shortened(error.line));
+    auto unreadable = fail(ErrorCode::bad_input, "gdb's answer to {} cannot be read ({} at byte {}): {}",
+                           pending.command, error.message, error.column, shortened(error.line));
     deliver(std::move(pending), std::move(unreadable));
   }
   if (parse_errors_.size() == parse_errors_limit) parse_errors_.pop_front();
@@ -293,11 +299,11 @@ std::optional<Result<MiReply>> MiSession::take_result(MiToken token) {
 }
 
 // The SIGINT may reach gdb (13) before it began the command, or just after it finished it. Its "Quit" is then thrown
-// somewhere else: between commands, in the next command, or while gdb reads the next line, of which it forgets the first
-// part. So nothing is sent after a SIGINT but fences, commands without effect, until two of them in a row were answered
-// well; the first makes sure that gdb has met the signal, the second that nothing of it is left. All other commands are
-// held meanwhile. A second SIGINT goes out only when gdb said "Quit" to the first: two at once are to gdb the wish to
-// disconnect from its target.
+// somewhere else: between commands, in the next command, or while gdb reads the next line, of which it forgets the
+// first part. So nothing is sent after a SIGINT but fences, commands without effect, until two of them in a row were
+// answered well; the first makes sure that gdb has met the signal, the second that nothing of it is left. All other
+// commands are held meanwhile. A second SIGINT goes out only when gdb said "Quit" to the first: two at once are to gdb
+// the wish to disconnect from its target.
 void MiSession::abandon(MiToken token) {
   if (answers_.erase(token) > 0 || death_) return;
   if (std::erase_if(held_, [&](const Held& held) { return held.pending.token == token; }) > 0) return;
@@ -313,7 +319,8 @@ void MiSession::abandon(MiToken token) {
 
 void MiSession::send_fence() {
   MiToken token = ++last_token_;
-  write_line({.token = token, .command = "a fence", .callback = nullptr, .fence = true}, fmt::format("{}-gdb-set confirm off\n", token));
+  write_line({.token = token, .command = "a fence", .callback = nullptr, .fence = true},
+             fmt::format("{}-gdb-set confirm off\n", token));
 }
 
 // Said by gdb between commands: the abandoned one may still be to come. Or the last word of that one: then a further
@@ -347,11 +354,12 @@ void MiSession::die() {
 }
 
 Error MiSession::died(std::string_view command) const {
-  std::string last_words = error_tail_.empty() ? "it wrote nothing to its standard error" : "its last words: " + error_tail_;
+  std::string last_words =
+      error_tail_.empty() ? "it wrote nothing to its standard error" : "its last words: " + error_tail_;
   while (last_words.ends_with('\n')) last_words.pop_back();
   return {.code = ErrorCode::component_died,
-          .message = fmt::format("gdb cannot answer {}: it ended ({}); {}", shortened(command), death_.value_or("unknown end"),
-                                 last_words)};
+          .message = fmt::format("gdb cannot answer {}: it ended ({}); {}", shortened(command),
+                                 death_.value_or("unknown end"), last_words)};
 }
 
 std::optional<AsyncRecord> MiSession::take_async() {
@@ -364,7 +372,8 @@ std::optional<AsyncRecord> MiSession::take_async() {
 std::string MiSession::take_unsolicited() { return std::exchange(unsolicited_, {}); }
 
 std::vector<MiParseError> MiSession::take_parse_errors() {
-  std::vector<MiParseError> errors(std::make_move_iterator(parse_errors_.begin()), std::make_move_iterator(parse_errors_.end()));
+  std::vector<MiParseError> errors(std::make_move_iterator(parse_errors_.begin()),
+                                   std::make_move_iterator(parse_errors_.end()));
   parse_errors_.clear();
   return errors;
 }
@@ -372,9 +381,10 @@ std::vector<MiParseError> MiSession::take_parse_errors() {
 // --- waiting ---
 
 Error MiSession::deadline_error(std::string_view command, Milliseconds deadline) {
-  return {.code = ErrorCode::io,
-          .message = fmt::format("gdb did not answer {} within {} ms; the command was interrupted, gdb can be used again",
-                                 shortened(command), deadline.count())};
+  return {
+      .code = ErrorCode::io,
+      .message = fmt::format("gdb did not answer {} within {} ms; the command was interrupted, gdb can be used again",
+                             shortened(command), deadline.count())};
 }
 
 Result<MiReply> MiSession::request(std::string_view command, Pump& pump, std::optional<Milliseconds> deadline) {
@@ -420,15 +430,14 @@ Result<void> MiSession::wait_ready(Pump& pump) {
   auto end = std::chrono::steady_clock::now() + options_.deadline;
   while (!startup()) {
     auto left = std::chrono::ceil<Milliseconds>(end - std::chrono::steady_clock::now());
-    if (left.count() <= 0) return fail(ErrorCode::io, "gdb ({}) did not start within {} ms", options_.gdb, options_.deadline.count());
+    if (left.count() <= 0)
+      return fail(ErrorCode::io, "gdb ({}) did not start within {} ms", options_.gdb, options_.deadline.count());
     FRIDAY_TRY_VOID(pump.pump_once(static_cast<int>(left.count())));
   }
   return *startup();
 }
 
-std::string MiSession::console_command(std::string_view command) {
-  return "-friday-console " + mi_quote(command);
-}
+std::string MiSession::console_command(std::string_view command) { return "-friday-console " + mi_quote(command); }
 
 // --- PollPump ---
 

@@ -1,15 +1,15 @@
 // One conversation with one gdb (`gdb -nx --interpreter=mi3`), and the Pump through which others wait for it.
 //
-// Friday runs on one thread around one reactor: while a gdb executes a command it sends remote-serial-protocol packets to
-// a socket that the same thread serves. So a session never blocks by itself. The reactor polls fd() for input and calls
-// on_readable(); commands go out with send() and their answers are taken by token or delivered to a callback. Only the
-// helpers that take a Pump wait, and they wait by letting the reactor turn. Nested waits (a callback or an endpoint that
-// asks the same gdb again) are fine: answers are matched by token.
+// Friday runs on one thread around one reactor: while a gdb executes a command it sends remote-serial-protocol packets
+// to a socket that the same thread serves. So a session never blocks by itself. The reactor polls fd() for input and
+// calls on_readable(); commands go out with send() and their answers are taken by token or delivered to a callback.
+// Only the helpers that take a Pump wait, and they wait by letting the reactor turn. Nested waits (a callback or an
+// endpoint that asks the same gdb again) are fine: answers are matched by token.
 //
 // A session is started and used from the reactor's thread only, and gdb ends with that thread. It promises: every token
 // gets exactly one answer (a result record, or component_died with gdb's last words, or nothing once abandoned);
-// asynchronous records are kept in order until taken, also when "*stopped" arrives before the answer of the command that
-// caused it; destruction leaves no process behind.
+// asynchronous records are kept in order until taken, also when "*stopped" arrives before the answer of the command
+// that caused it; destruction leaves no process behind.
 #pragma once
 
 #include <chrono>
@@ -41,18 +41,19 @@ using MiToken = uint64_t;
 
 struct MiReply {
   ResultRecord record;
-  std::string text;  // what gdb printed for the user while it executed the command: console and target streams, in order
-  std::string log;   // its log stream: warnings, and the words of errors again
+  std::string
+      text;         // what gdb printed for the user while it executed the command: console and target streams, in order
+  std::string log;  // its log stream: warnings, and the words of errors again
 };
 
 struct MiSessionOptions {
-  std::string gdb = "gdb";             // path, or name looked up on PATH
-  std::vector<std::string> arguments{};  // after the fixed ones, e.g. the program
-  std::string sysroot = "/";            // where gdb finds the program's and the libraries' files
-  bool load_helper = true;             // core/mi/gdb_*.py
-  bool confined = false;               // by GdbConfinement, as the gdbs of nodes are
-  std::string scratch{};               // the one directory where a confined gdb may write; empty: nowhere
-  int channel = -1;                    // a descriptor that gdb gets as its number 3
+  std::string gdb = "gdb";                     // path, or name looked up on PATH
+  std::vector<std::string> arguments{};        // after the fixed ones, e.g. the program
+  std::string sysroot = "/";                   // where gdb finds the program's and the libraries' files
+  bool load_helper = true;                     // core/mi/gdb_*.py
+  bool confined = false;                       // by GdbConfinement, as the gdbs of nodes are
+  std::string scratch{};                       // the one directory where a confined gdb may write; empty: nowhere
+  int channel = -1;                            // a descriptor that gdb gets as its number 3
   std::chrono::milliseconds deadline{60'000};  // of a command, unless the call gives another
 };
 
@@ -61,8 +62,8 @@ class MiSession {
   using Milliseconds = std::chrono::milliseconds;
   using Callback = std::function<void(Result<MiReply>)>;
 
-  // Starts gdb and sends the start-up commands without waiting for them; commands may be sent at once, gdb takes them in
-  // order. wait_ready or startup tells how the start went.
+  // Starts gdb and sends the start-up commands without waiting for them; commands may be sent at once, gdb takes them
+  // in order. wait_ready or startup tells how the start went.
   static Result<std::unique_ptr<MiSession>> start(MiSessionOptions options = {});
   // A gdb that runs already and is set up but for its sysroot.
   static Result<std::unique_ptr<MiSession>> adopt(MiSessionOptions options, GdbProcess process);
@@ -110,8 +111,8 @@ class MiSession {
   Result<std::string> console(std::string_view command, Pump& pump, std::optional<Milliseconds> deadline = {});
   Result<void> wait_ready(Pump& pump);
 
-  // The MI form of commands of gdb's command line: the helper's -friday-console. Through -interpreter-exec, one that has a body would
-  // read it from gdb's standard input, where the next MI commands are.
+  // The MI form of commands of gdb's command line: the helper's -friday-console. Through -interpreter-exec, one that
+  // has a body would read it from gdb's standard input, where the next MI commands are.
   static std::string console_command(std::string_view command);
   // What such a command printed, or its error.
   static Result<std::string> console_result(MiReply reply);
@@ -171,7 +172,7 @@ class MiSession {
   std::deque<Pending> pending_;  // in the order sent, which is the order gdb executes them in
   bool fencing_ = false;         // an interruption is under way: see abandon
   int fences_passed_ = 0;
-  std::deque<Held> held_;        // commands that wait for its end
+  std::deque<Held> held_;  // commands that wait for its end
   std::unordered_map<MiToken, Result<MiReply>> answers_;
   std::deque<Answer> callbacks_;
   std::deque<AsyncRecord> async_;

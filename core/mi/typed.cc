@@ -91,16 +91,17 @@ MiBreakpoint breakpoint_of(const MiValue& fields) {
                           .hits = fields.number_of("times").value_or(0)};
   if (const MiValue* locations = fields.find("locations"))
     for (const MiField& location : locations->fields) breakpoint.locations.push_back(location_of(location.value));
-  else if (address_of(fields))
-    breakpoint.locations.push_back(location_of(fields));
+  else if (address_of(fields)) breakpoint.locations.push_back(location_of(fields));
   return breakpoint;
 }
 
 void collect_breakpoints(const MiValue& fields, std::vector<MiBreakpoint>& breakpoints) {
   for (const auto& [name, value] : fields.fields) {
     if (name == "bkpt") breakpoints.push_back(breakpoint_of(value));
-    else if (name == "wpt" || name == "hw-rwpt" || name == "hw-awpt")  // the answer of -break-watch: number and exp only
-      breakpoints.push_back({.number = small_number(value, "number").value_or(0), .type = name, .what = text(value, "exp")});
+    else if (name == "wpt" || name == "hw-rwpt" ||
+             name == "hw-awpt")  // the answer of -break-watch: number and exp only
+      breakpoints.push_back(
+          {.number = small_number(value, "number").value_or(0), .type = name, .what = text(value, "exp")});
     else if (name == "BreakpointTable") collect_breakpoints(value, breakpoints);
     else if (name == "body") collect_breakpoints(value, breakpoints);
     else if (name.empty() && !breakpoints.empty() && value.kind == MiValue::Kind::tuple)

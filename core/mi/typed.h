@@ -39,12 +39,12 @@ enum class MiStopReason {
 
 struct MiStop {
   MiStopReason reason = MiStopReason::none;
-  std::string reason_text;                 // gdb's word, empty when it gave none
-  std::optional<uint32_t> breakpoint;      // number of the breakpoint or watchpoint
-  std::optional<uint32_t> thread;          // gdb's thread number
-  bool all_threads = false;                // stopped-threads="all"
+  std::string reason_text;             // gdb's word, empty when it gave none
+  std::optional<uint32_t> breakpoint;  // number of the breakpoint or watchpoint
+  std::optional<uint32_t> thread;      // gdb's thread number
+  bool all_threads = false;            // stopped-threads="all"
   std::optional<MiFrame> frame;
-  std::string signal, signal_meaning;      // SIGSEGV, "Segmentation fault"
+  std::string signal, signal_meaning;  // SIGSEGV, "Segmentation fault"
   std::optional<int> exit_code;
   std::string watch_expression, old_value, new_value;
 };

@@ -36,14 +36,16 @@ Result<void> pass(int channel, const std::array<int, 3>& streams) {
 
 Result<std::unique_ptr<GdbZygote>> GdbZygote::start(MiSessionOptions options, const std::string& program) {
   int ends[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return fail_errno(errno, "cannot create a socket for gdb");
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    return fail_errno(errno, "cannot create a socket for gdb");
   UniqueFd ours(ends[0]), its(ends[1]);
   MiSessionOptions own = options;
   own.channel = its.get();
   // gdb reads symbols in threads, which a copy would not have.
   own.arguments.insert(own.arguments.end(), {"-iex", "maint set worker-threads 0"});
   FRIDAY_TRY(session, MiSession::start(std::move(own)));
-  session->send("-file-exec-and-symbols " + mi_quote(program), [](Result<MiReply>) {});  // a copy without symbols finds them itself
+  session->send("-file-exec-and-symbols " + mi_quote(program),
+                [](Result<MiReply>) {});  // a copy without symbols finds them itself
   return std::unique_ptr<GdbZygote>(new GdbZygote(std::move(options), std::move(session), std::move(ours)));
 }
 
@@ -54,7 +56,8 @@ Result<std::unique_ptr<MiSession>> GdbZygote::copy(const std::string& sysroot, P
   FRIDAY_TRY(record, session_->run("-friday-fork", pump));
   FRIDAY_TRY(answer, json_of(record));
   auto json = nlohmann::json::parse(answer, nullptr, false);
-  if (json.is_discarded() || !json.contains("pid")) return fail(ErrorCode::component_died, "gdb was not copied: {}", answer);
+  if (json.is_discarded() || !json.contains("pid"))
+    return fail(ErrorCode::component_died, "gdb was not copied: {}", answer);
   FRIDAY_TRY(process, GdbProcess::adopt(json["pid"].get<int>(), std::move(pipes)));
   MiSessionOptions own = options_;
   own.sysroot = sysroot;

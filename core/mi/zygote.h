@@ -1,5 +1,5 @@
-// A gdb that has loaded a program's symbols and is copied for each node that needs a gdb of its own: the copies share its
-// memory, and start in milliseconds instead of seconds. Used from the reactor's thread, as sessions are.
+// A gdb that has loaded a program's symbols and is copied for each node that needs a gdb of its own: the copies share
+// its memory, and start in milliseconds instead of seconds. Used from the reactor's thread, as sessions are.
 #pragma once
 
 #include <memory>

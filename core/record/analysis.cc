@@ -21,17 +21,32 @@ struct Instruction {
   uint8_t length;
   bool movable;  // means the same elsewhere: no branch, nothing relative to rip
   ZydisMnemonic mnemonic;
-  uint8_t detail;  // rdrand: register and width; lsl: 1 if its selector is in a register
-  uint64_t target; // of a direct branch; 0: none
+  uint8_t detail;   // rdrand: register and width; lsl: 1 if its selector is in a register
+  uint64_t target;  // of a direct branch; 0: none
 };
 
 // Instructions that the shim carries out in place of the processor.
 bool is_emulated(ZydisMnemonic mnemonic) {
   switch (mnemonic) {
-    case ZYDIS_MNEMONIC_RDTSC: case ZYDIS_MNEMONIC_RDTSCP: case ZYDIS_MNEMONIC_RDRAND: case ZYDIS_MNEMONIC_RDSEED: case ZYDIS_MNEMONIC_PAUSE: case ZYDIS_MNEMONIC_CPUID:
-    case ZYDIS_MNEMONIC_XSAVE: case ZYDIS_MNEMONIC_XSAVE64: case ZYDIS_MNEMONIC_XSAVEC: case ZYDIS_MNEMONIC_XSAVEC64: case ZYDIS_MNEMONIC_RDPID:
-    case ZYDIS_MNEMONIC_LSL: case ZYDIS_MNEMONIC_XGETBV: case ZYDIS_MNEMONIC_RDGSBASE: case ZYDIS_MNEMONIC_WRGSBASE: case ZYDIS_MNEMONIC_LGS:
-    case ZYDIS_MNEMONIC_XSAVEOPT: case ZYDIS_MNEMONIC_XSAVEOPT64: case ZYDIS_MNEMONIC_XBEGIN: return true;
+    case ZYDIS_MNEMONIC_RDTSC:
+    case ZYDIS_MNEMONIC_RDTSCP:
+    case ZYDIS_MNEMONIC_RDRAND:
+    case ZYDIS_MNEMONIC_RDSEED:
+    case ZYDIS_MNEMONIC_PAUSE:
+    case ZYDIS_MNEMONIC_CPUID:
+    case ZYDIS_MNEMONIC_XSAVE:
+    case ZYDIS_MNEMONIC_XSAVE64:
+    case ZYDIS_MNEMONIC_XSAVEC:
+    case ZYDIS_MNEMONIC_XSAVEC64:
+    case ZYDIS_MNEMONIC_RDPID:
+    case ZYDIS_MNEMONIC_LSL:
+    case ZYDIS_MNEMONIC_XGETBV:
+    case ZYDIS_MNEMONIC_RDGSBASE:
+    case ZYDIS_MNEMONIC_WRGSBASE:
+    case ZYDIS_MNEMONIC_LGS:
+    case ZYDIS_MNEMONIC_XSAVEOPT:
+    case ZYDIS_MNEMONIC_XSAVEOPT64:
+    case ZYDIS_MNEMONIC_XBEGIN: return true;
     default: return false;
   }
 }
@@ -41,7 +56,8 @@ constexpr unsigned kXbeginLength = 6;  // c7 f8 and 4 bytes to where an abort le
 // mov to %gs and pop %gs.
 bool loads_gs(const ZydisDecodedInstruction& in) {
   constexpr unsigned kGs = 5;
-  if (in.mnemonic == ZYDIS_MNEMONIC_MOV) return in.opcode_map == ZYDIS_OPCODE_MAP_DEFAULT && in.opcode == 0x8e && in.raw.modrm.reg == kGs;
+  if (in.mnemonic == ZYDIS_MNEMONIC_MOV)
+    return in.opcode_map == ZYDIS_OPCODE_MAP_DEFAULT && in.opcode == 0x8e && in.raw.modrm.reg == kGs;
   return in.mnemonic == ZYDIS_MNEMONIC_POP && in.opcode_map == ZYDIS_OPCODE_MAP_0F && in.opcode == 0xa9;
 }
 
@@ -51,7 +67,8 @@ class Scanner {
     ZydisDecoderInit(&decoder_, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
     uint64_t end = 0;
     for (const auto& s : elf_.segments)
-      if (s.p_type == PT_LOAD && s.p_flags & PF_X && elf_.at<char>(s.p_offset, s.p_filesz)) end = std::max(end, s.p_offset + s.p_filesz);
+      if (s.p_type == PT_LOAD && s.p_flags & PF_X && elf_.at<char>(s.p_offset, s.p_filesz))
+        end = std::max(end, s.p_offset + s.p_filesz);
     targets_.resize(end);
   }
 
@@ -78,7 +95,8 @@ class Scanner {
   void decode(uint64_t start, uint64_t end) {
     uint64_t offset = elf_.offset_of(start);
     for (const auto& s : elf_.segments)
-      if (s.p_type == PT_LOAD && start >= s.p_vaddr && start < s.p_vaddr + s.p_filesz) end = std::min(end, s.p_vaddr + s.p_filesz);
+      if (s.p_type == PT_LOAD && start >= s.p_vaddr && start < s.p_vaddr + s.p_filesz)
+        end = std::min(end, s.p_vaddr + s.p_filesz);
     if (offset == ~0ull || end <= start || !elf_.at<char>(offset, end - start)) return;
     std::vector<Instruction> run;
     bool interesting = false, jumps_unknown = false, loops = false;
@@ -101,8 +119,11 @@ class Scanner {
         jumps_unknown = jumps_unknown || category == ZYDIS_CATEGORY_UNCOND_BR;
       }
       if (decoded.mnemonic == ZYDIS_MNEMONIC_RDRAND || decoded.mnemonic == ZYDIS_MNEMONIC_RDSEED)
-        in.detail = static_cast<uint8_t>((decoded.raw.modrm.rm | (decoded.raw.rex.B << 3)) |
-                                         (decoded.operand_width == 16 ? 0 : decoded.operand_width == 32 ? 1 : 2) << 4);
+        in.detail =
+            static_cast<uint8_t>((decoded.raw.modrm.rm | (decoded.raw.rex.B << 3)) | (decoded.operand_width == 16   ? 0
+                                                                                      : decoded.operand_width == 32 ? 1
+                                                                                                                    : 2)
+                                                                                         << 4);
       if (loads_gs(decoded)) in.mnemonic = ZYDIS_MNEMONIC_WRGSBASE;
       if (decoded.mnemonic == ZYDIS_MNEMONIC_LSL) in.detail = decoded.raw.modrm.mod == 3;
       interesting = interesting || decoded.mnemonic == ZYDIS_MNEMONIC_SYSCALL || is_emulated(in.mnemonic);
@@ -118,9 +139,11 @@ class Scanner {
     for (const auto& in : run) {
       const uint64_t end = in.address + in.length;
       if (in.target < run.front().address || in.target > in.address || end - in.target > kLongestLoop) continue;
-      auto at = std::lower_bound(run.begin(), run.end(), in.target, [](const Instruction& i, uint64_t address) { return i.address < address; });
+      auto at = std::lower_bound(run.begin(), run.end(), in.target,
+                                 [](const Instruction& i, uint64_t address) { return i.address < address; });
       if (at->address != in.target) continue;
-      auto windows = loop_windows(decoder_, elf_.content.substr(in.target + delta, end - in.target), in.target, jumps_unknown);
+      auto windows =
+          loop_windows(decoder_, elf_.content.substr(in.target + delta, end - in.target), in.target, jumps_unknown);
       if (!windows.empty()) loops_.push_back(std::move(windows));
     }
   }
@@ -128,7 +151,9 @@ class Scanner {
   // A site in each loop, where nobody jumps into it and no other one stands.
   void add_loops(std::vector<Site>& sites) const {
     std::vector<Site> chosen;
-    const auto overlap = [](const Site& a, const Site& b) { return a.offset < b.offset + b.length + 2 && b.offset < a.offset + a.length + 2; };
+    const auto overlap = [](const Site& a, const Site& b) {
+      return a.offset < b.offset + b.length + 2 && b.offset < a.offset + a.length + 2;
+    };
     for (const auto& windows : loops_) {
       for (const LoopWindow& window : windows) {
         bool whole = true;
@@ -136,7 +161,8 @@ class Scanner {
         if (!whole) continue;
         const Site site{elf_.offset_of(window.start), shim::kSiteLoop, window.length, window.displacement};
         auto next = std::lower_bound(sites.begin(), sites.end(), site, in_order);
-        const bool taken = (next != sites.end() && overlap(site, *next)) || (next != sites.begin() && overlap(site, next[-1]));
+        const bool taken =
+            (next != sites.end() && overlap(site, *next)) || (next != sites.begin() && overlap(site, next[-1]));
         if (!taken) chosen.push_back(site);
         if (!taken) break;
       }
@@ -161,10 +187,14 @@ class Scanner {
         sites.push_back(Site{elf_.offset_of(address), kind, length, detail});
       };
       switch (in.mnemonic) {
-        case ZYDIS_MNEMONIC_XSAVE: case ZYDIS_MNEMONIC_XSAVE64: case ZYDIS_MNEMONIC_XSAVEOPT: case ZYDIS_MNEMONIC_XSAVEOPT64:
+        case ZYDIS_MNEMONIC_XSAVE:
+        case ZYDIS_MNEMONIC_XSAVE64:
+        case ZYDIS_MNEMONIC_XSAVEOPT:
+        case ZYDIS_MNEMONIC_XSAVEOPT64:
           if (in.movable && in.length <= sizeof(shim::Patch::original)) add(in.address, shim::kSiteXsave, in.length, 0);
           break;
-        case ZYDIS_MNEMONIC_XSAVEC: case ZYDIS_MNEMONIC_XSAVEC64:
+        case ZYDIS_MNEMONIC_XSAVEC:
+        case ZYDIS_MNEMONIC_XSAVEC64:
           if (in.movable && in.length <= sizeof(shim::Patch::original)) add(in.address, shim::kSiteXsave, in.length, 1);
           break;
         case ZYDIS_MNEMONIC_PAUSE: add(in.address, shim::kSitePause, in.length, 0); break;
@@ -174,7 +204,8 @@ class Scanner {
         case ZYDIS_MNEMONIC_RDPID: add(in.address, shim::kSiteRdpid, in.length, 0); break;
         case ZYDIS_MNEMONIC_XGETBV: add(in.address, shim::kSiteXgetbv, in.length, 0); break;
         case ZYDIS_MNEMONIC_RDGSBASE: add(in.address, shim::kSiteGsBase, in.length, 0); break;
-        case ZYDIS_MNEMONIC_WRGSBASE: case ZYDIS_MNEMONIC_LGS: add(in.address, shim::kSiteGsBase, in.length, 1); break;
+        case ZYDIS_MNEMONIC_WRGSBASE:
+        case ZYDIS_MNEMONIC_LGS: add(in.address, shim::kSiteGsBase, in.length, 1); break;
         case ZYDIS_MNEMONIC_XBEGIN:
           if (in.length == kXbeginLength) add(in.address, shim::kSiteXbegin, in.length, 0);
           break;
@@ -192,8 +223,8 @@ class Scanner {
     }
   }
 
-  // Bytes before the call that can move to a stub: at least 5, whole instructions, nobody jumps among them. The sequence by
-  // which unwinders know a signal frame (mov $15, %rax; syscall) must stay as it is.
+  // Bytes before the call that can move to a stub: at least 5, whole instructions, nobody jumps among them. The
+  // sequence by which unwinders know a signal frame (mov $15, %rax; syscall) must stay as it is.
   unsigned room_before(const std::vector<Instruction>& run, size_t call) const {
     unsigned length = 0;
     uint64_t offset = elf_.offset_of(run[call].address);
@@ -246,11 +277,13 @@ bool general_registers_only(std::string_view code, uint64_t entry) {
     while (at < code.size() && seen.insert(at).second) {
       ZydisDecodedInstruction in;
       ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
-      if (ZYAN_FAILED(ZydisDecoderDecodeFull(&decoder, code.data() + at, code.size() - at, &in, operands))) return false;
+      if (ZYAN_FAILED(ZydisDecoderDecodeFull(&decoder, code.data() + at, code.size() - at, &in, operands)))
+        return false;
       for (unsigned i = 0; i < in.operand_count; i++) {
         if (operands[i].type != ZYDIS_OPERAND_TYPE_REGISTER) continue;
         const auto kind = ZydisRegisterGetClass(operands[i].reg.value);
-        if (kind == ZYDIS_REGCLASS_XMM || kind == ZYDIS_REGCLASS_YMM || kind == ZYDIS_REGCLASS_ZMM || kind == ZYDIS_REGCLASS_MMX || kind == ZYDIS_REGCLASS_X87)
+        if (kind == ZYDIS_REGCLASS_XMM || kind == ZYDIS_REGCLASS_YMM || kind == ZYDIS_REGCLASS_ZMM ||
+            kind == ZYDIS_REGCLASS_MMX || kind == ZYDIS_REGCLASS_X87)
           return false;
       }
       const uint64_t next = at + in.length;
@@ -293,7 +326,10 @@ shim::HelloReply describe_vdso() {
     if (dynamic->d_tag == DT_HASH) hash = reinterpret_cast<const uint32_t*>(base + dynamic->d_un.d_ptr);
   }
   // A vdso without DT_HASH still has its symbols before its strings.
-  size_t count = hash ? hash[1] : symbols && names ? (reinterpret_cast<uintptr_t>(names) - reinterpret_cast<uintptr_t>(symbols)) / sizeof(Elf64_Sym) : 0;
+  size_t count = hash ? hash[1]
+                 : symbols && names
+                     ? (reinterpret_cast<uintptr_t>(names) - reinterpret_cast<uintptr_t>(symbols)) / sizeof(Elf64_Sym)
+                     : 0;
   for (size_t i = 1; i < count; i++) {
     std::string_view name = names + symbols[i].st_name;
     uint64_t offset = symbols[i].st_value;
@@ -309,7 +345,8 @@ shim::HelloReply describe_vdso() {
     if (segments[i].p_type == PT_LOAD) size = std::max(size, segments[i].p_vaddr + segments[i].p_memsz);
   const std::string_view code(base, size);
   bool callable = true;
-  for (uint64_t entry : {reply.vdso_clock_gettime, reply.vdso_gettimeofday, reply.vdso_time}) callable = callable && entry && general_registers_only(code, entry);
+  for (uint64_t entry : {reply.vdso_clock_gettime, reply.vdso_gettimeofday, reply.vdso_time})
+    callable = callable && entry && general_registers_only(code, entry);
   if (callable) reply.flags |= shim::kVdsoCallable;
   return reply;
 }

@@ -1,6 +1,7 @@
-// Finds, in an ELF file, the instructions the shim replaces: system calls, rdtsc and its like. Code is decoded from function
-// starts (symbols and unwind entries), never scanned byte by byte: of 71 places that look like rdtsc in libcrypto 64 are
-// none. Used by the collector, which remembers the answer a file; the program waits for it only once a file a group.
+// Finds, in an ELF file, the instructions the shim replaces: system calls, rdtsc and its like. Code is decoded from
+// function starts (symbols and unwind entries), never scanned byte by byte: of 71 places that look like rdtsc in
+// libcrypto 64 are none. Used by the collector, which remembers the answer a file; the program waits for it only once a
+// file a group.
 #pragma once
 
 #include <string>
@@ -12,8 +13,8 @@
 namespace friday {
 
 struct CodeAnalysis {
-  std::vector<shim::Site> sites;      // by ascending file offset
-  std::vector<uint8_t> build_id;      // empty if the file has none
+  std::vector<shim::Site> sites;  // by ascending file offset
+  std::vector<uint8_t> build_id;  // empty if the file has none
   bool is_elf = false;
 };
 

@@ -22,8 +22,8 @@
 #include <cstring>
 #include <ctime>
 
-#include <nlohmann/json.hpp>
 #include <xxhash.h>
+#include <nlohmann/json.hpp>
 
 #include "core/base/beneath.h"
 #include "core/base/check.h"
@@ -41,11 +41,11 @@ using format::FileHeader;
 
 namespace {
 
-constexpr uint64_t kRoom = 16u << 20;      // is given to a trace at a time
+constexpr uint64_t kRoom = 16u << 20;            // is given to a trace at a time
 constexpr int64_t kSoonUsedNs = 10'000'000'000;  // a trace that used up its room in less is one that is written fast
-constexpr uint64_t kLeastRoom = 1u << 20;  // less is not worth a trace
-// A forked child often ends at once: it is described when it has lived this long, or has ended. To make a file costs more than
-// the fork.
+constexpr uint64_t kLeastRoom = 1u << 20;        // less is not worth a trace
+// A forked child often ends at once: it is described when it has lived this long, or has ended. To make a file costs
+// more than the fork.
 constexpr int64_t kDescribeAfterNs = 50'000'000;
 constexpr int64_t kLongestVforkNs = 1'000'000'000;
 
@@ -56,13 +56,15 @@ int64_t now_ns(clockid_t clock) {
 }
 
 std::unexpected<Error> cannot_write(int error, const std::string& path) {
-  if (error == ENOSPC || error == EDQUOT || error == EFBIG) return refused(Refusal::disk, fmt::format("{}: {}", path, strerror(error)));
+  if (error == ENOSPC || error == EDQUOT || error == EFBIG)
+    return refused(Refusal::disk, fmt::format("{}: {}", path, strerror(error)));
   return fail_errno(error, fmt::format("cannot write {}", path));
 }
 
 std::string limit_of_addresses(pid_t pid) {
   rlimit limit{};
-  if (prlimit(pid, RLIMIT_AS, nullptr, &limit) != 0) getrlimit(RLIMIT_AS, &limit);  // it has ended: most have that of this process
+  if (prlimit(pid, RLIMIT_AS, nullptr, &limit) != 0)
+    getrlimit(RLIMIT_AS, &limit);  // it has ended: most have that of this process
   if (limit.rlim_cur == RLIM_INFINITY) return "they are taken, or the system has no memory for more";
   return fmt::format("ulimit -v is {}", limit.rlim_cur >> 10);
 }
@@ -111,7 +113,8 @@ struct Collector::Node {
   int forked_children = 0;
   // The program that it was about to execute when there were so many events, and why that cannot be recorded.
   std::string executes, execution_problem;
-  std::string shim_notice, outsiders_notice, module_notice, children_notice;  // what readers should know, by who noticed it
+  std::string shim_notice, outsiders_notice, module_notice,
+      children_notice;  // what readers should know, by who noticed it
   uint64_t execution_event = 0;
   // What is due, in nanoseconds of CLOCK_MONOTONIC; 0: nothing.
   int64_t describe_at = 0;  // node.json does not say all there is
@@ -119,14 +122,17 @@ struct Collector::Node {
 
   std::string notice() const {
     std::string text = shim_notice;
-    for (const std::string& more : {outsiders_notice, module_notice, children_notice}) text += (text.empty() || more.empty() ? "" : "; ") + more;
+    for (const std::string& more : {outsiders_notice, module_notice, children_notice})
+      text += (text.empty() || more.empty() ? "" : "; ") + more;
     return text;
   }
 };
 
-Collector::Collector(CollectorOptions options) : options_(std::move(options)), files_(Beneath(options_.recording, "files"), options_.tell) {
+Collector::Collector(CollectorOptions options)
+    : options_(std::move(options)), files_(Beneath(options_.recording, "files"), options_.tell) {
   clock_kind_ = tsc_is_the_clock() ? format::kClockTsc : format::kClockMonotonic;
-  if (clock_kind_ != format::kClockTsc) notices_.push_back(describe_refusal(Refusal::tsc, "the kernel does not use it"));
+  if (clock_kind_ != format::kClockTsc)
+    notices_.push_back(describe_refusal(Refusal::tsc, "the kernel does not use it"));
   ticks_per_second_ = clock_kind_ == format::kClockTsc ? measure_tsc_rate() : 1000000000;
   boot_id_ = read_file("/proc/sys/kernel/random/boot_id").value_or("");
   machine_ = describe_vdso();
@@ -142,7 +148,8 @@ Result<std::unique_ptr<Collector>> Collector::create(CollectorOptions options) {
   if (mkdir(options.recording.c_str(), 0700) != 0 && errno != EEXIST)
     return fail_errno(errno, fmt::format("cannot create the recording {}", options.recording));
   char resolved[PATH_MAX];
-  if (!realpath(options.recording.c_str(), resolved)) return fail_errno(errno, fmt::format("cannot resolve {}", options.recording));
+  if (!realpath(options.recording.c_str(), resolved))
+    return fail_errno(errno, fmt::format("cannot resolve {}", options.recording));
   options.recording = resolved;
   // What is there already a stranger may have put there.
   const auto inside = [&](const char* name) { return Beneath(options.recording, name); };
@@ -155,11 +162,13 @@ Result<std::unique_ptr<Collector>> Collector::create(CollectorOptions options) {
       bool foreign = false;
       while (dirent* entry = readdir(d)) {
         const std::string_view name = entry->d_name;
-        foreign |= name != "." && name != ".." && name != "nodes" && name != "files" && name != "cache" && name != "tokens" && !name.starts_with("recording.json");
+        foreign |= name != "." && name != ".." && name != "nodes" && name != "files" && name != "cache" &&
+                   name != "tokens" && !name.starts_with("recording.json");
       }
       closedir(d);
       if (foreign)
-        return fail(ErrorCode::bad_input, "{} exists and is not a recording; name a new or empty directory", options.recording);
+        return fail(ErrorCode::bad_input, "{} exists and is not a recording; name a new or empty directory",
+                    options.recording);
     }
     nlohmann::json description = {{"format", 1}, {"created", now_ns(CLOCK_REALTIME)}};
     FRIDAY_TRY_VOID(write_beneath(marker, description.dump() + "\n"));
@@ -169,13 +178,15 @@ Result<std::unique_ptr<Collector>> Collector::create(CollectorOptions options) {
   std::unique_ptr<Collector> collector(new Collector(std::move(options)));
   FRIDAY_TRY_VOID(collector->open_tokens());
   if (!collector->outsiders_.start(collector->tokens_.get()))
-    collector->notices_.push_back("processes that write to shared memory and are not recorded go unnoticed: the system gives no thread to look for them "
-                                  "(limits of processes or of address space)");
+    collector->notices_.push_back(
+        "processes that write to shared memory and are not recorded go unnoticed: the system gives no thread to look "
+        "for them "
+        "(limits of processes or of address space)");
   return collector;
 }
 
-// The file is that of the collectors that record into this directory now. One that nobody has locked is left over; programs
-// of a collector that was killed may still have it mapped, so it is replaced and not used again.
+// The file is that of the collectors that record into this directory now. One that nobody has locked is left over;
+// programs of a collector that was killed may still have it mapped, so it is replaced and not used again.
 Result<void> Collector::open_tokens() {
   const Beneath file(options_.recording, "tokens");
   FRIDAY_TRY(directory, open_file(options_.recording, O_RDONLY | O_DIRECTORY));
@@ -185,18 +196,22 @@ Result<void> Collector::open_tokens() {
   if (opened) tokens_ = std::move(*opened);
   const bool in_use = tokens_ && flock(tokens_.get(), LOCK_EX | LOCK_NB) != 0;
   if (in_use) {
-    FRIDAY_TRY_VOID(read_exactly(tokens_.get(), std::as_writable_bytes(std::span(&sharing_, 1)), offsetof(shim::TokenArea, session)));
+    FRIDAY_TRY_VOID(read_exactly(tokens_.get(), std::as_writable_bytes(std::span(&sharing_, 1)),
+                                 offsetof(shim::TokenArea, session)));
   } else {
     remove_beneath(file);
     FRIDAY_TRY(made, create_beneath(file));
     tokens_ = std::move(made);
     while (sharing_ == 0)
       if (getrandom(&sharing_, sizeof sharing_, 0) != sizeof sharing_) return fail(ErrorCode::io, "getrandom failed");
-    if (ftruncate(tokens_.get(), sizeof(shim::TokenArea)) != 0 || pwrite(tokens_.get(), &sharing_, sizeof sharing_, offsetof(shim::TokenArea, session)) != sizeof sharing_)
+    if (ftruncate(tokens_.get(), sizeof(shim::TokenArea)) != 0 ||
+        pwrite(tokens_.get(), &sharing_, sizeof sharing_, offsetof(shim::TokenArea, session)) != sizeof sharing_)
       return cannot_write(errno, file.path());
-    // A store to a page without a block would end a program on a full disk: what the first thousands need is there ahead.
+    // A store to a page without a block would end a program on a full disk: what the first thousands need is there
+    // ahead.
     constexpr off_t kAhead = 128 << 10;
-    for (off_t array : {off_t{0}, off_t{offsetof(shim::TokenArea, group)}, off_t{offsetof(shim::TokenArea, object)}, off_t{offsetof(shim::TokenArea, member)}})
+    for (off_t array : {off_t{0}, off_t{offsetof(shim::TokenArea, group)}, off_t{offsetof(shim::TokenArea, object)},
+                        off_t{offsetof(shim::TokenArea, member)}})
       if (int error = posix_fallocate(tokens_.get(), array, kAhead)) return cannot_write(error, file.path());
   }
   if (flock(tokens_.get(), LOCK_SH) != 0) return fail_errno(errno, fmt::format("cannot lock {}", file.path()));
@@ -206,8 +221,8 @@ Result<void> Collector::open_tokens() {
 Result<Collector::Node*> Collector::create_node(const NodeOrigin& origin, const Node* parent, bool forked) {
   auto node = std::make_unique<Node>();
   node->origin = origin;
-  // Several collectors may add to one recording: the directory that mkdir makes is ours. An id is never given twice, also
-  // when its node came to nothing (close_node).
+  // Several collectors may add to one recording: the directory that mkdir makes is ours. An id is never given twice,
+  // also when its node came to nothing (close_node).
   for (bool made = false; !made; next_id_++) {
     node->id = next_id_;
     node->directory = Beneath(options_.recording, fmt::format("nodes/{}", node->id));
@@ -239,8 +254,7 @@ Result<void> Collector::create_trace(Node& node, bool forked) {
   const Beneath file = node.directory.below("trace");
   const std::string path = file.path();
   FRIDAY_TRY(trace, create_beneath(file));
-  if (int error = posix_fallocate(trace.get(), 0, static_cast<off_t>(room)))
-    return cannot_write(error, path);
+  if (int error = posix_fallocate(trace.get(), 0, static_cast<off_t>(room))) return cannot_write(error, path);
   FileHeader header{};
   memcpy(header.magic, format::kMagic, sizeof header.magic);
   header.version = format::kVersion;
@@ -266,8 +280,8 @@ Result<void> Collector::create_trace(Node& node, bool forked) {
   header.allocated = room;
   node.room_given = now_ns(CLOCK_MONOTONIC);
   header.packing = options_.compress;
-  // Written, not stored through the mapping: the fault of a store reads ahead, which fills and clears up to MiBs of pages that a
-  // child which soon ends never uses.
+  // Written, not stored through the mapping: the fault of a store reads ahead, which fills and clears up to MiBs of
+  // pages that a child which soon ends never uses.
   if (pwrite(trace.get(), &header, sizeof header, 0) != sizeof header) return cannot_write(errno, path);
   void* mapped = mmap(nullptr, format::kHeaderSize, PROT_READ | PROT_WRITE, MAP_SHARED, trace.get(), 0);
   if (mapped == MAP_FAILED) return fail_errno(errno, "cannot map a trace header");
@@ -303,7 +317,8 @@ void Collector::started(uint32_t id, pid_t pid) {
 void Collector::ended(pid_t pid, int wait_status) {
   // Its last messages may tell of an exec: then there is another node of this pid.
   for (;;) {
-    const auto found = std::ranges::find_if(open_, [pid](const Node* node) { return node->pid == pid && node->wait_status < 0; });
+    const auto found =
+        std::ranges::find_if(open_, [pid](const Node* node) { return node->pid == pid && node->wait_status < 0; });
     if (found == open_.end()) return;
     Node& node = **found;
     node.wait_status = wait_status;
@@ -379,8 +394,10 @@ void Collector::add_notice(Node& node, const std::string& text) {
 void Collector::note_reached(const Node& by, pid_t pid) {
   for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
     if ((*node)->pid != pid) continue;
-    (*node)->outsiders_notice += fmt::format("{}process {} has written into its memory (process_vm_writev): what it reads there from then on is not in the recording",
-                                             (*node)->outsiders_notice.empty() ? "" : "; ", by.pid);
+    (*node)->outsiders_notice += fmt::format(
+        "{}process {} has written into its memory (process_vm_writev): what it reads there from then on is not in the "
+        "recording",
+        (*node)->outsiders_notice.empty() ? "" : "; ", by.pid);
     write_description(**node);  // it may have ended already: of several sockets any is read first
     return;
   }
@@ -432,7 +449,8 @@ void Collector::handle(Node& node) {
       node.end_reason = request.reason;
       node.end_detail = request.detail;
       node.end_text = bounded_text(request.text, sizeof request.text);
-      if (node.end_text == shim::kNoAddresses) node.end_text = describe_refusal(Refusal::addresses, limit_of_addresses(node.pid ? node.pid : request.pid));
+      if (node.end_text == shim::kNoAddresses)
+        node.end_text = describe_refusal(Refusal::addresses, limit_of_addresses(node.pid ? node.pid : request.pid));
       if (options_.strict && request.reason != format::kEndExit) must_stop_ = true;
       break;
     default: break;
@@ -483,8 +501,8 @@ void Collector::answer_hello(Node& node, const shim::Request& request) {
   send_reply(now.socket.get(), &reply, sizeof reply, fds, 2);
 }
 
-// The same process says hello again: it has executed another program. The old trace is complete; the new image is a node of
-// its own, in the line of the old one. None if there is no room for its trace.
+// The same process says hello again: it has executed another program. The old trace is complete; the new image is a
+// node of its own, in the line of the old one. None if there is no room for its trace.
 Collector::Node* Collector::restart_after_exec(Node& node) {
   NodeOrigin origin = node.origin;
   origin.name = fmt::format("{}/exec-1", node.origin.lineage.back());
@@ -501,7 +519,8 @@ Collector::Node* Collector::restart_after_exec(Node& node) {
   node.executes.clear();
   if (node.end_reason == 0) end_by_execution(node, origin.program);  // else its recording had ended before
   node.replaced = true;
-  node.execution_problem.clear();  // it is recorded, though its file could not be looked at: a memfd, or one that was removed
+  node.execution_problem
+      .clear();  // it is recorded, though its file could not be looked at: a memfd, or one that was removed
   close_node(node);
   return *fresh;
 }
@@ -513,12 +532,14 @@ void Collector::note_execution(Node& node, const shim::Request& request) {
   // Names are those in the process's own root.
   const std::string root = fmt::format("/proc/{}/root", node.pid);
   struct stat theirs, ours;
-  const bool changed = stat(root.c_str(), &theirs) == 0 && stat("/", &ours) == 0 && (theirs.st_ino != ours.st_ino || theirs.st_dev != ours.st_dev);
+  const bool changed = stat(root.c_str(), &theirs) == 0 && stat("/", &ours) == 0 &&
+                       (theirs.st_ino != ours.st_ino || theirs.st_dev != ours.st_dev);
   auto possible = check_instrumentable(node.executes, {request.reason, changed ? root : "", request.detail != 0});
   node.execution_problem = possible ? "" : possible.error().message;
 }
 
-// The trace of a process that has executed another program gets its last record here: there was nobody left to write it.
+// The trace of a process that has executed another program gets its last record here: there was nobody left to write
+// it.
 void Collector::end_by_execution(Node& node, const std::string& text) {
   node.end_reason = format::kEndExec;
   node.end_text = text;
@@ -557,10 +578,12 @@ void Collector::answer_module(Node& node, const shim::Request& request, int fd) 
     fd = opened.get();
   }
   std::vector<char> bytes(sizeof(shim::ModuleReply));
-  Result<const StoredFile*> file = fd >= 0 ? files_.add(fd, request.executable) : fail(ErrorCode::io, "it cannot be opened for reading");
+  Result<const StoredFile*> file =
+      fd >= 0 ? files_.add(fd, request.executable) : fail(ErrorCode::io, "it cannot be opened for reading");
   const std::string problem = file ? (*file)->problem : file.error().message;
   if (request.executable && !(file && (*file)->analysed) && !problem.empty() && node.module_notice.empty()) {
-    node.module_notice = fmt::format("rdtsc, cpuid, rdrand and pause go unseen in {}: {}", bounded_text(request.text, sizeof request.text), problem);
+    node.module_notice = fmt::format("rdtsc, cpuid, rdrand and pause go unseen in {}: {}",
+                                     bounded_text(request.text, sizeof request.text), problem);
     write_description(node);
   }
   if (file) {
@@ -632,8 +655,9 @@ uint64_t Collector::room_left() const {
   return used < options_.max_size ? (options_.max_size - used) & ~uint64_t{4095} : 0;
 }
 
-// Writes zeros where the file has none of its pages in memory. To fill a program's page tables from such pages takes an eighth of the
-// time, in which it holds its token, that the fault takes which makes them one by one. What is not reached in time is left to the fault.
+// Writes zeros where the file has none of its pages in memory. To fill a program's page tables from such pages takes an
+// eighth of the time, in which it holds its token, that the fault takes which makes them one by one. What is not
+// reached in time is left to the fault.
 static void fill(int file, uint64_t from, uint64_t size) {
   constexpr int64_t kLongestNs = 10'000'000;  // others wait for the collector meanwhile
   static const char zeros[1 << 18] = {};
@@ -648,20 +672,25 @@ static void fill(int file, uint64_t from, uint64_t size) {
 void Collector::give_room(Node& node) {
   node.waits_for_room = false;
   if (!node.header || node.header->closed) return;
-  if (node.packed) packer_.left(*node.packed, node.trace.get(), __atomic_load_n(&node.header->committed, __ATOMIC_ACQUIRE));
+  if (node.packed)
+    packer_.left(*node.packed, node.trace.get(), __atomic_load_n(&node.header->committed, __ATOMIC_ACQUIRE));
   const uint64_t now = node.header->allocated;
   const uint64_t left = room_left();
   const uint64_t more = left < kLeastRoom ? 0 : std::min(kRoom, left);
-  const int error = more == 0 ? EFBIG : posix_fallocate(node.trace.get(), static_cast<off_t>(now), static_cast<off_t>(more));
+  const int error =
+      more == 0 ? EFBIG : posix_fallocate(node.trace.get(), static_cast<off_t>(now), static_cast<off_t>(more));
   if (error && packer_.busy()) {  // what it takes out of the traces may do
     node.waits_for_room = true;
     return;
   }
   if (error) {
-    node.header->closed = error == EFBIG ? format::kEndSizeLimit : error == ENOSPC || error == EDQUOT ? format::kEndDiskFull : format::kEndRefused;
+    node.header->closed = error == EFBIG                       ? format::kEndSizeLimit
+                          : error == ENOSPC || error == EDQUOT ? format::kEndDiskFull
+                                                               : format::kEndRefused;
   } else {
     const int64_t time = now_ns(CLOCK_MONOTONIC);
-    if (time - std::exchange(node.room_given, time) < kSoonUsedNs && node.wait_status < 0) fill(node.trace.get(), now, more);
+    if (time - std::exchange(node.room_given, time) < kSoonUsedNs && node.wait_status < 0)
+      fill(node.trace.get(), now, more);
     __atomic_store_n(&node.header->allocated, now + more, __ATOMIC_RELEASE);
   }
   wake(&node.header->room);
@@ -673,21 +702,25 @@ void Collector::close_node(Node& node) {
   std::erase(open_, &node);
   if (node.header) {
     // Its last event is the entry of a successful execve, and nobody has spoken for the new program.
-    const bool executed = !node.executes.empty() && node.pid && node.end_reason == 0 && node.header->events == node.execution_event;
+    const bool executed =
+        !node.executes.empty() && node.pid && node.end_reason == 0 && node.header->events == node.execution_event;
     if (executed && node.execution_problem.empty())
       node.execution_problem = fmt::format("{} was executed, and did not load the shim", node.executes);
     if (executed) node.end_detail = 1, end_by_execution(node, node.executes);
     uint64_t end = node.header->committed;
     const bool nothing = node.header->events == 0 && node.pid == 0;
-    // A process that still lives goes on storing: it would lose what it stores behind the end of the file, and its life.
+    // A process that still lives goes on storing: it would lose what it stores behind the end of the file, and its
+    // life.
     const bool gone = node.hung_up || node.replaced || nothing;
     if (!gone) __atomic_store_n(&node.header->closed, uint32_t{format::kEndStopped}, __ATOMIC_RELEASE);
     const int own_death = static_cast<int>(node.header->dies_of);  // where only somebody else's parent is told
-    if (node.hung_up && !node.header->ended && node.wait_status < 0 && own_death > 0 && own_death <= SIGRTMAX) node.wait_status = W_EXITCODE(0, own_death);
+    if (node.hung_up && !node.header->ended && node.wait_status < 0 && own_death > 0 && own_death <= SIGRTMAX)
+      node.wait_status = W_EXITCODE(0, own_death);
     node.events = node.header->events;
     node.bytes = gone ? end : node.header->allocated;
     const bool pack = gone && node.packed && end >= format::kHeaderSize + kPackBlock;
-    if (gone && ftruncate(node.trace.get(), static_cast<off_t>(end)) != 0) node.end_text += " (the trace could not be trimmed)";
+    if (gone && ftruncate(node.trace.get(), static_cast<off_t>(end)) != 0)
+      node.end_text += " (the trace could not be trimmed)";
     if (gone && !(pack && packer_.ended(*node.packed, node.trace.get(), end))) {
       node.header->packing = 0;
       seal_header(std::as_writable_bytes(std::span(reinterpret_cast<char*>(node.header), format::kHeaderSize)));
@@ -744,17 +777,33 @@ void Collector::write_description(Node& node) {
   node.describe_at = 0;
   char host[256] = "";
   gethostname(host, sizeof host - 1);
-  nlohmann::json d = {{"id", node.id}, {"name", node.origin.name}, {"uuid", hex_of(node.uuid, 16)},
-                      {"parent_uuid", hex_of(node.parent_uuid, 16)}, {"lineage", node.origin.lineage},
-                      {"program", node.origin.program}, {"argv", node.origin.arguments}, {"cwd", node.origin.cwd},
-                      {"host", host}, {"boot_id", boot_id_.substr(0, boot_id_.find('\n'))}, {"pid", node.pid},
-                      {"recorder", {{"pid", getpid()}, {"start", process_start(getpid())}}},
-                      {"started_ns", node.started_ns}, {"ended_ns", node.ended_ns}, {"strict", options_.strict},
-                      {"ended", ending(node.wait_status, node.closed, node.end_reason, node.end_detail)},
-                      {"recording_end", {{"reason", node.end_reason}, {"detail", node.end_detail}, {"text", node.end_reason == format::kEndExec && !node.execution_problem.empty() ? node.execution_problem : node.end_text}}},
-                      {"instrumented", node.hello}, {"notice", node.notice()}};
+  nlohmann::json d = {
+      {"id", node.id},
+      {"name", node.origin.name},
+      {"uuid", hex_of(node.uuid, 16)},
+      {"parent_uuid", hex_of(node.parent_uuid, 16)},
+      {"lineage", node.origin.lineage},
+      {"program", node.origin.program},
+      {"argv", node.origin.arguments},
+      {"cwd", node.origin.cwd},
+      {"host", host},
+      {"boot_id", boot_id_.substr(0, boot_id_.find('\n'))},
+      {"pid", node.pid},
+      {"recorder", {{"pid", getpid()}, {"start", process_start(getpid())}}},
+      {"started_ns", node.started_ns},
+      {"ended_ns", node.ended_ns},
+      {"strict", options_.strict},
+      {"ended", ending(node.wait_status, node.closed, node.end_reason, node.end_detail)},
+      {"recording_end",
+       {{"reason", node.end_reason},
+        {"detail", node.end_detail},
+        {"text", node.end_reason == format::kEndExec && !node.execution_problem.empty() ? node.execution_problem
+                                                                                        : node.end_text}}},
+      {"instrumented", node.hello},
+      {"notice", node.notice()}};
   // A description that cannot be written costs names, no events: readers derive the rest from the trace.
-  (void)write_beneath(node.directory.below("node.json"), d.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  (void)write_beneath(node.directory.below("node.json"),
+                      d.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 std::vector<std::string> Collector::notices() const {
@@ -787,14 +836,16 @@ std::vector<NodeSummary> Collector::summaries() const {
       s.complete = false;
     } else if (node->end_reason == format::kEndSizeLimit) {
       s.ended = fmt::format("recording ended: {}; the program went on",
-                            options_.max_size ? "the recording has the size that --max-size allows" : "the file has the size that the limit of files (ulimit -f) allows");
+                            options_.max_size ? "the recording has the size that --max-size allows"
+                                              : "the file has the size that the limit of files (ulimit -f) allows");
       s.complete = false;
     } else if (node->end_reason == format::kEndRefused) {
       s.ended = "recording ended: " + node->end_text;
       s.complete = false;
     } else {
       auto how = ending(node->wait_status, node->closed, node->end_reason, node->end_detail);
-      s.ended = how["how"] == "exec" ? "replaced by exec" : fmt::format("{} {}", how["how"].get<std::string>(), how["detail"].get<int>());
+      s.ended = how["how"] == "exec" ? "replaced by exec"
+                                     : fmt::format("{} {}", how["how"].get<std::string>(), how["detail"].get<int>());
       // Of a forked process only its parent is told.
       if (how["how"] == "unknown") s.ended = node->hung_up ? "killed, or ended without a word" : "it still runs";
     }

@@ -1,10 +1,10 @@
-// The collector: the process that runs `friday record`. It creates the traces, keeps room ahead of the programs that write
-// them, copies the files they map, and writes down how each node ended. The programs store into shared pages of the trace
-// files by themselves, so killing the collector or a program loses nothing that was stored.
+// The collector: the process that runs `friday record`. It creates the traces, keeps room ahead of the programs that
+// write them, copies the files they map, and writes down how each node ended. The programs store into shared pages of
+// the trace files by themselves, so killing the collector or a program loses nothing that was stored.
 //
-// One thread, one poll loop, and two of low priority: one compresses what the programs have left behind (packer.h), the other looks
-// for unrecorded processes that write to the programs' memory (outsiders.h), and for recorded ones that keep others waiting.
-// Nothing here is on the path of a recorded system call.
+// One thread, one poll loop, and two of low priority: one compresses what the programs have left behind (packer.h), the
+// other looks for unrecorded processes that write to the programs' memory (outsiders.h), and for recorded ones that
+// keep others waiting. Nothing here is on the path of a recorded system call.
 #pragma once
 
 #include <sys/types.h>
@@ -35,13 +35,13 @@ struct NodeOrigin {
 };
 
 struct CollectorOptions {
-  std::string recording;     // directory; created if it does not exist
-  bool strict = false;       // a call that is not handled ends the whole group
+  std::string recording;  // directory; created if it does not exist
+  bool strict = false;    // a call that is not handled ends the whole group
   bool catch_all_only = false;
   uint32_t state_every = 0;  // a state hash at each n-th call of a thread; 0: none
   bool compress = true;
-  uint64_t max_size = 0;       // bytes on disk at which the recording ends; 0: no limit
-  Progress::Tell tell;         // who is told of copies that take long, while programs wait for them; may be empty
+  uint64_t max_size = 0;  // bytes on disk at which the recording ends; 0: no limit
+  Progress::Tell tell;    // who is told of copies that take long, while programs wait for them; may be empty
 };
 
 inline constexpr uint64_t kLeastMaxSize = 4u << 20;
@@ -51,7 +51,7 @@ struct NodeSummary {
   std::string name;
   uint64_t events = 0, bytes = 0;
   uint64_t stored = 0;  // bytes on disk, if compressed
-  std::string ended;  // "exit 0", "signal 9", "replaced by exec", "recording ended at call futex", ...
+  std::string ended;    // "exit 0", "signal 9", "replaced by exec", "recording ended at call futex", ...
   bool complete = true;
 };
 
@@ -123,8 +123,8 @@ class Collector {
   uint64_t ticks_per_second_;
   std::string boot_id_;
   shim::HelloReply machine_;  // what each process is told of it
-  UniqueFd tokens_;        // the TokenArea (shim_abi.h), locked shared while this collector lives
-  uint64_t sharing_ = 0;   // its session
+  UniqueFd tokens_;           // the TokenArea (shim_abi.h), locked shared while this collector lives
+  uint64_t sharing_ = 0;      // its session
   Outsiders outsiders_;
   bool must_stop_ = false;
   std::vector<std::string> notices_, news_;

@@ -36,8 +36,9 @@ Result<const StoredFile*> FileStore::add(int fd, bool want_sites) {
   struct stat st;
   if (fstat(fd, &st) != 0) return fail_errno(errno, "cannot stat a mapped file");
   if (!S_ISREG(st.st_mode)) return fail(ErrorCode::unsupported, "a mapping that is no regular file");
-  std::array<uint64_t, 4> key{st.st_dev, st.st_ino, static_cast<uint64_t>(st.st_size),
-                              static_cast<uint64_t>(st.st_mtim.tv_sec) * 1000000000 + static_cast<uint64_t>(st.st_mtim.tv_nsec)};
+  std::array<uint64_t, 4> key{
+      st.st_dev, st.st_ino, static_cast<uint64_t>(st.st_size),
+      static_cast<uint64_t>(st.st_mtim.tv_sec) * 1000000000 + static_cast<uint64_t>(st.st_mtim.tv_nsec)};
   StoredFile& file = known_[key];
   const bool fresh = file.size == 0;
   if (!fresh && (file.analysed || !want_sites)) return &file;
@@ -50,10 +51,12 @@ Result<const StoredFile*> FileStore::add(int fd, bool want_sites) {
     if (fresh) {
       XXH128_canonical_t canonical{};
       Progress progress(tell_);
-      progress.begin(fmt::format("copying {} into the recording", path_of(fd)), 2 * content.size());  // it is read for its name, then copied
+      progress.begin(fmt::format("copying {} into the recording", path_of(fd)),
+                     2 * content.size());  // it is read for its name, then copied
       auto hash = hash_of_contents(fd, content.size(), &progress);
       if (hash) XXH128_canonicalFromHash(&canonical, *hash);
-      if (auto copied = hash ? copy(fd, content.size(), hex_of(canonical.digest, 16), progress) : Result<void>(std::unexpected(hash.error()))) {
+      if (auto copied = hash ? copy(fd, content.size(), hex_of(canonical.digest, 16), progress)
+                             : Result<void>(std::unexpected(hash.error()))) {
         memcpy(file.hash.data(), canonical.digest, 16);
         file.size = content.size();
       } else {  // the next who asks tries again

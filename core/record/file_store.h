@@ -17,16 +17,18 @@ struct StoredFile {
   uint64_t size = 0;
   bool analysed = false;
   CodeAnalysis analysis;
-  std::string problem;              // why there is no copy, or no analysis that was asked for
+  std::string problem;  // why there is no copy, or no analysis that was asked for
 };
 
 class FileStore {
  public:
   // `tell`: who is told of copies that take long; may be empty.
-  explicit FileStore(Beneath directory, Progress::Tell tell = {}) : directory_(std::move(directory)), tell_(std::move(tell)) {}
+  explicit FileStore(Beneath directory, Progress::Tell tell = {})
+      : directory_(std::move(directory)), tell_(std::move(tell)) {}
 
   // Copies the file behind `fd` (any offset) unless a copy with the same content is there. The answer is remembered by
-  // device, inode, size and modification time. `want_sites`: also look for call sites. Fails for what is no file to be read.
+  // device, inode, size and modification time. `want_sites`: also look for call sites. Fails for what is no file to be
+  // read.
   Result<const StoredFile*> add(int fd, bool want_sites);
 
  private:

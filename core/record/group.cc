@@ -8,7 +8,9 @@
 namespace friday {
 namespace {
 
-std::string place(const std::string& path, const toml::node& node) { return fmt::format("{}:{}", path, node.source().begin.line); }
+std::string place(const std::string& path, const toml::node& node) {
+  return fmt::format("{}:{}", path, node.source().begin.line);
+}
 
 template <typename T>
 Result<void> read(const std::string& path, const toml::node& node, std::string_view key, const char* kind, T& out) {
@@ -22,7 +24,8 @@ Result<void> read(const std::string& path, const toml::node& node, std::string_v
 Result<void> read_seconds(const std::string& path, const toml::node& node, std::string_view key, double& out) {
   FRIDAY_TRY_VOID(read(path, node, key, "a number of seconds", out));
   if (out < 0) return fail(ErrorCode::bad_input, "{}: {} must not be negative", place(path, node), key);
-  if (!(out < 1e6)) return fail(ErrorCode::bad_input, "{}: {} must be a number of seconds below a million", place(path, node), key);
+  if (!(out < 1e6))
+    return fail(ErrorCode::bad_input, "{}: {} must be a number of seconds below a million", place(path, node), key);
   return {};
 }
 
@@ -39,11 +42,12 @@ Result<int> signal_number(const std::string& path, const toml::node& node) {
   std::string name;
   FRIDAY_TRY_VOID(read(path, node, "stop_signal", "a signal name such as \"TERM\"", name));
   if (name.starts_with("SIG")) name = name.substr(3);
-  const std::pair<const char*, int> known[] = {{"TERM", SIGTERM}, {"INT", SIGINT}, {"QUIT", SIGQUIT}, {"HUP", SIGHUP},
+  const std::pair<const char*, int> known[] = {{"TERM", SIGTERM}, {"INT", SIGINT},   {"QUIT", SIGQUIT}, {"HUP", SIGHUP},
                                                {"KILL", SIGKILL}, {"USR1", SIGUSR1}, {"USR2", SIGUSR2}};
   for (const auto& [known_name, number] : known)
     if (name == known_name) return number;
-  return fail(ErrorCode::bad_input, "{}: unknown stop_signal \"{}\"; use TERM, INT, QUIT, HUP, KILL, USR1 or USR2", place(path, node), name);
+  return fail(ErrorCode::bad_input, "{}: unknown stop_signal \"{}\"; use TERM, INT, QUIT, HUP, KILL, USR1 or USR2",
+              place(path, node), name);
 }
 
 Result<ProgramSpec> read_node(const std::string& path, const toml::table& table) {
@@ -51,10 +55,13 @@ Result<ProgramSpec> read_node(const std::string& path, const toml::table& table)
   for (const auto& [key, node] : table) {
     if (key == "name") {
       FRIDAY_TRY_VOID(read(path, node, "name", "a string", program.name));
-      if (auto fits = check_node_name(program.name); !fits) return fail(ErrorCode::bad_input, "{}: name: {}", place(path, node), fits.error().message);
+      if (auto fits = check_node_name(program.name); !fits)
+        return fail(ErrorCode::bad_input, "{}: name: {}", place(path, node), fits.error().message);
     } else if (key == "command") {
       const auto* list = node.as_array();
-      if (!list || list->empty()) return fail(ErrorCode::bad_input, "{}: command must be a list of strings, e.g. [\"./server\", \"--port\", \"1\"]", place(path, node));
+      if (!list || list->empty())
+        return fail(ErrorCode::bad_input,
+                    "{}: command must be a list of strings, e.g. [\"./server\", \"--port\", \"1\"]", place(path, node));
       for (const auto& item : *list) {
         std::string text;
         FRIDAY_TRY_VOID(read(path, item, "command", "a list of strings", text));
@@ -62,7 +69,8 @@ Result<ProgramSpec> read_node(const std::string& path, const toml::table& table)
       }
     } else if (key == "env") {
       const auto* env = node.as_table();
-      if (!env) return fail(ErrorCode::bad_input, "{}: env must be a table, e.g. {{ KEY = \"value\" }}", place(path, node));
+      if (!env)
+        return fail(ErrorCode::bad_input, "{}: env must be a table, e.g. {{ KEY = \"value\" }}", place(path, node));
       for (const auto& [name, value] : *env)
         FRIDAY_TRY_VOID(read(path, value, name.str(), "a string", program.environment[std::string(name.str())]));
     } else if (key == "cwd") {
@@ -79,20 +87,28 @@ Result<ProgramSpec> read_node(const std::string& path, const toml::table& table)
       FRIDAY_TRY(number, signal_number(path, node));
       program.stop_signal = number;
     } else {
-      return fail(ErrorCode::bad_input, "{}: unknown key \"{}\" in [[node]]; known: name, command, cwd, env, start_delay, stdout, stderr, record, stop_signal", place(path, node), key.str());
+      return fail(ErrorCode::bad_input,
+                  "{}: unknown key \"{}\" in [[node]]; known: name, command, cwd, env, start_delay, stdout, stderr, "
+                  "record, stop_signal",
+                  place(path, node), key.str());
     }
   }
   if (program.name.empty()) return fail(ErrorCode::bad_input, "{}: a [[node]] has no name", place(path, table));
-  if (program.command.empty()) return fail(ErrorCode::bad_input, "{}: node {} has no command", place(path, table), program.name);
+  if (program.command.empty())
+    return fail(ErrorCode::bad_input, "{}: node {} has no command", place(path, table), program.name);
   return program;
 }
 
 Result<void> read_settings(const std::string& path, const toml::table& table, GroupSpec& group) {
   for (const auto& [key, node] : table) {
     if (key == "stop_after") FRIDAY_TRY_VOID(read_seconds(path, node, "stop_after", group.stop_after));
-    else if (key == "stop_when_ends") FRIDAY_TRY_VOID(read(path, node, "stop_when_ends", "a node name", group.stop_when_ends));
+    else if (key == "stop_when_ends")
+      FRIDAY_TRY_VOID(read(path, node, "stop_when_ends", "a node name", group.stop_when_ends));
     else if (key == "max_size") FRIDAY_TRY_VOID(read_size(path, node, group.max_size));
-    else return fail(ErrorCode::bad_input, "{}: unknown key \"{}\" in [group]; known: stop_after, stop_when_ends, max_size", place(path, node), key.str());
+    else
+      return fail(ErrorCode::bad_input,
+                  "{}: unknown key \"{}\" in [group]; known: stop_after, stop_when_ends, max_size", place(path, node),
+                  key.str());
   }
   return {};
 }
@@ -116,15 +132,19 @@ Result<GroupSpec> read_group(const std::string& path) {
         group.programs.push_back(std::move(program));
       }
     } else {
-      return fail(ErrorCode::bad_input, "{}: unknown entry \"{}\"; a group file has one [group] table and [[node]] tables", place(path, node), key.str());
+      return fail(ErrorCode::bad_input,
+                  "{}: unknown entry \"{}\"; a group file has one [group] table and [[node]] tables", place(path, node),
+                  key.str());
     }
   }
   if (group.programs.empty()) return fail(ErrorCode::bad_input, "{}: no [[node]] table: nothing to run", path);
   std::set<std::string> names;
   for (const auto& program : group.programs)
-    if (!names.insert(program.name).second) return fail(ErrorCode::bad_input, "{}: two nodes are named {}", path, program.name);
+    if (!names.insert(program.name).second)
+      return fail(ErrorCode::bad_input, "{}: two nodes are named {}", path, program.name);
   if (!group.stop_when_ends.empty() && !names.contains(group.stop_when_ends))
-    return fail(ErrorCode::bad_input, "{}: stop_when_ends names {}, which is no node of this group", path, group.stop_when_ends);
+    return fail(ErrorCode::bad_input, "{}: stop_when_ends names {}, which is no node of this group", path,
+                group.stop_when_ends);
   return group;
 }
 

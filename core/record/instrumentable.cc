@@ -18,10 +18,12 @@ namespace {
 // The shim relies on how glibc's loader starts a program.
 Result<void> check_loader(const std::string& path, const UniqueFd& fd, const Elf64_Phdr& segment) {
   char name[256]{};
-  if (segment.p_filesz < 2 || segment.p_filesz >= sizeof name || pread(fd.get(), name, segment.p_filesz, static_cast<off_t>(segment.p_offset)) <= 0)
+  if (segment.p_filesz < 2 || segment.p_filesz >= sizeof name ||
+      pread(fd.get(), name, segment.p_filesz, static_cast<off_t>(segment.p_offset)) <= 0)
     return fail(ErrorCode::bad_input, "{} is a damaged ELF file", path);
   if (!strstr(name, "/ld-musl-")) return {};
-  return fail(ErrorCode::unsupported, "{} is linked with musl ({}): Friday records programs of glibc; link it with that", path, name);
+  return fail(ErrorCode::unsupported,
+              "{} is linked with musl ({}): Friday records programs of glibc; link it with that", path, name);
 }
 
 Result<void> check(const std::string& path, const Executor& by, int depth) {
@@ -29,10 +31,16 @@ Result<void> check(const std::string& path, const Executor& by, int depth) {
   struct stat st;
   if (stat(file.c_str(), &st) != 0) return fail_errno(errno, fmt::format("cannot stat {}", path));
   if ((st.st_mode & (S_ISUID | S_ISGID)) && st.st_uid != by.user)
-    return fail(ErrorCode::unsupported, "{} is setuid or setgid: the loader ignores LD_PRELOAD for it, so it cannot be recorded; run a copy without the bit", path);
+    return fail(ErrorCode::unsupported,
+                "{} is setuid or setgid: the loader ignores LD_PRELOAD for it, so it cannot be recorded; run a copy "
+                "without the bit",
+                path);
   char capabilities[64];
   if (by.user != 0 && getxattr(file.c_str(), "security.capability", capabilities, sizeof capabilities) > 0)
-    return fail(ErrorCode::unsupported, "{} has file capabilities: the loader ignores LD_PRELOAD for it, so it cannot be recorded; run a copy without them", path);
+    return fail(ErrorCode::unsupported,
+                "{} has file capabilities: the loader ignores LD_PRELOAD for it, so it cannot be recorded; run a copy "
+                "without them",
+                path);
   FRIDAY_TRY(fd, open_file(file, O_RDONLY));
   char start[256]{};
   ssize_t got = pread(fd.get(), start, sizeof start - 1, 0);
@@ -46,16 +54,19 @@ Result<void> check(const std::string& path, const Executor& by, int depth) {
   Elf64_Ehdr header;
   if (got < static_cast<ssize_t>(sizeof header)) return fail(ErrorCode::bad_input, "{} is no program", path);
   memcpy(&header, start, sizeof header);
-  if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return fail(ErrorCode::bad_input, "{} is neither an ELF program nor a script", path);
+  if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+    return fail(ErrorCode::bad_input, "{} is neither an ELF program nor a script", path);
   if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64)
     return fail(ErrorCode::unsupported, "{} is not an x86-64 program; Friday records no other kind", path);
   for (unsigned i = 0; i < header.e_phnum; i++) {
     Elf64_Phdr segment;
-    if (pread(fd.get(), &segment, sizeof segment, static_cast<off_t>(header.e_phoff + i * sizeof segment)) != sizeof segment)
+    if (pread(fd.get(), &segment, sizeof segment, static_cast<off_t>(header.e_phoff + i * sizeof segment)) !=
+        sizeof segment)
       return fail(ErrorCode::bad_input, "{} is a damaged ELF file", path);
     if (segment.p_type == PT_INTERP) return check_loader(path, fd, segment);
   }
-  return fail(ErrorCode::unsupported, "{} is statically linked: no shim can be preloaded into it; link it dynamically", path);
+  return fail(ErrorCode::unsupported, "{} is statically linked: no shim can be preloaded into it; link it dynamically",
+              path);
 }
 
 }  // namespace
@@ -63,7 +74,10 @@ Result<void> check(const std::string& path, const Executor& by, int depth) {
 Result<void> check_instrumentable(const std::string& path, const Executor& by) {
   FRIDAY_TRY_VOID(check(path, by, 0));
   if (by.borrows)
-    return fail(ErrorCode::unsupported, "{} was executed by a process whose real and effective user or group differ: the loader ignores LD_PRELOAD then, as for a setuid program", path);
+    return fail(ErrorCode::unsupported,
+                "{} was executed by a process whose real and effective user or group differ: the loader ignores "
+                "LD_PRELOAD then, as for a setuid program",
+                path);
   return {};
 }
 

@@ -1,5 +1,5 @@
-// Whether the loader will preload the shim into a program, and if not why: asked before a program is started, and when a
-// recorded process is about to execute one.
+// Whether the loader will preload the shim into a program, and if not why: asked before a program is started, and when
+// a recorded process is about to execute one.
 #pragma once
 
 #include <sys/types.h>

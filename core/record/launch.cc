@@ -73,8 +73,8 @@ int socket_number(const rlimit& limit) {
   return limit.rlim_cur > static_cast<rlim_t>(shim::kSocketFd) ? shim::kSocketFd : static_cast<int>(limit.rlim_cur) - 1;
 }
 
-// A process that makes a process group and is its leader until this goes. The program itself must not be: setsid(2) refuses the leader of
-// a group, and a program that is started by a shell's script is none.
+// A process that makes a process group and is its leader until this goes. The program itself must not be: setsid(2)
+// refuses the leader of a group, and a program that is started by a shell's script is none.
 class GroupLeader {
  public:
   static Result<GroupLeader> make() {
@@ -111,13 +111,14 @@ class GroupLeader {
 
 // fork and exec; the child's failure comes back through a pipe, so that "no such file" is one clear message here.
 // `descriptors`, `mask`: the program's limit and blocked signals, which are not this process's any more.
-Result<pid_t> spawn(const ProgramSpec& program, const std::string& path, const LaunchOptions& options, int socket, const rlimit& descriptors,
-                    const sigset_t& mask) {
+Result<pid_t> spawn(const ProgramSpec& program, const std::string& path, const LaunchOptions& options, int socket,
+                    const rlimit& descriptors, const sigset_t& mask) {
   const int number = socket >= 0 ? socket_number(descriptors) : -1;
   auto environment = child_environment(program, options.shim, number);
   auto arguments = program.command;
   auto argv = pointers(arguments), envp = pointers(environment);
-  UniqueFd out = open_output(program.output, options.collector.recording), err = open_output(program.errors, options.collector.recording);
+  UniqueFd out = open_output(program.output, options.collector.recording),
+           err = open_output(program.errors, options.collector.recording);
   int report[2];
   if (pipe2(report, O_CLOEXEC) != 0) return fail_errno(errno, "pipe failed");
   UniqueFd reading(report[0]), writing(report[1]);
@@ -210,7 +211,8 @@ class Group {
       if (stop_level_ == 1) stop_orphans();
     }
     // Killed: children and daemons too, and nobody is left who still stores into a trace.
-    for (const auto killed = Clock::now(); stop_level_ == 2 && collector_.alive() && Clock::now() - killed < kLongestDeath;) {
+    for (const auto killed = Clock::now();
+         stop_level_ == 2 && collector_.alive() && Clock::now() - killed < kLongestDeath;) {
       for (pid_t pid : collector_.live_pids()) ::kill(pid, SIGKILL);
       FRIDAY_TRY_VOID(serve(20, signals));
       reap();
@@ -262,8 +264,8 @@ class Group {
     return std::max(0, static_cast<int>(wait * 1000) + 1);
   }
 
-  // The recorder of a program is in its process group, and outlives whatever the program sends there, but for what nobody can block. It
-  // stops and continues with the others.
+  // The recorder of a program is in its process group, and outlives whatever the program sends there, but for what
+  // nobody can block. It stops and continues with the others.
   static void watch_all(sigset_t& watched) {
     sigfillset(&watched);
     for (int s : {SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT}) sigdelset(&watched, s);
@@ -281,9 +283,9 @@ class Group {
 
   bool alone() const { return !options_.own_process_groups; }
 
-  // What somebody sends to this process is meant for the program, or for the daemons that it has left. What came to its process group has
-  // reached those that are in it, as Ctrl-C and what the program sends by kill(0, ...); of that only what did not come from the terminal is
-  // for those that have left the group.
+  // What somebody sends to this process is meant for the program, or for the daemons that it has left. What came to its
+  // process group has reached those that are in it, as Ctrl-C and what the program sends by kill(0, ...); of that only
+  // what did not come from the terminal is for those that have left the group.
   void pass_on(int number, bool by_kernel) {
     const bool to_group = witness_.saw(number), by_terminal = to_group && by_kernel;
     const auto reached = [&](pid_t pid) { return to_group && getpgid(pid) == getpgrp(); };
@@ -310,7 +312,8 @@ class Group {
   }
 
   void decide() {
-    if (stop_level_ == 1 && std::chrono::duration<double>(Clock::now() - stopped_).count() > 10) kill_all(SIGKILL), stop_level_ = 2;
+    if (stop_level_ == 1 && std::chrono::duration<double>(Clock::now() - stopped_).count() > 10)
+      kill_all(SIGKILL), stop_level_ = 2;
     if (stop_level_) return;
     if (collector_.must_stop()) stop();
     if (spec_.stop_after > 0 && elapsed() >= spec_.stop_after) stop();
@@ -345,18 +348,20 @@ class Group {
   GroupWitness witness_;
   std::vector<Running> running_;
   Clock::time_point start_, stopped_;
-  int stop_level_ = 0;  // 1: asked to stop, 2: killed
+  int stop_level_ = 0;    // 1: asked to stop, 2: killed
   rlimit descriptors_{};  // these two as this process was given them
   sigset_t mask_{};
 };
 
-// The loader takes spaces and colons in LD_PRELOAD for ends of names, and $ for the beginning of one of its own (ld.so(8)): a shim that lies
-// at such a path is preloaded by a link, which other users may follow. Empty where none is needed.
+// The loader takes spaces and colons in LD_PRELOAD for ends of names, and $ for the beginning of one of its own
+// (ld.so(8)): a shim that lies at such a path is preloaded by a link, which other users may follow. Empty where none is
+// needed.
 Result<ScratchDirectory> make_preloadable(std::string& shim) {
   if (shim.find_first_of(" :$") == std::string::npos) return ScratchDirectory();
   FRIDAY_TRY(directory, ScratchDirectory::make());
   const std::string link = directory.path() + shim.substr(shim.rfind('/'));
-  if (chmod(directory.path().c_str(), 0711) != 0 || symlink(shim.c_str(), link.c_str()) != 0) return fail_errno(errno, "cannot make the link " + link);
+  if (chmod(directory.path().c_str(), 0711) != 0 || symlink(shim.c_str(), link.c_str()) != 0)
+    return fail_errno(errno, "cannot make the link " + link);
   shim = link;
   return std::move(directory);
 }
@@ -380,7 +385,8 @@ Result<void> check_node_name(const std::string& name) {
     plain &= is_letter || (c >= '0' && c <= '9') || strchr("_-.+", c);
   }
   if (plain && letter && name != "all") return {};
-  return fail(ErrorCode::bad_input, "\"{}\" cannot name a node: use letters, digits, _ - . +, at least one letter, and not \"all\"", name);
+  return fail(ErrorCode::bad_input,
+              "\"{}\" cannot name a node: use letters, digits, _ - . +, at least one letter, and not \"all\"", name);
 }
 
 Result<std::string> find_program(const ProgramSpec& program) {
@@ -400,12 +406,17 @@ Result<std::string> find_program(const ProgramSpec& program) {
   }
   char resolved[PATH_MAX];
   if (path.empty() || !realpath(path.c_str(), resolved))
-    return fail(ErrorCode::not_found, "node {}: the program {} was not found; give its path, or check PATH", program.name, name);
+    return fail(ErrorCode::not_found, "node {}: the program {} was not found; give its path, or check PATH",
+                program.name, name);
   if (program.record) FRIDAY_TRY_VOID(check_instrumentable(resolved, {geteuid(), ""}));
   constexpr int kGetMdwe = 66;  // PR_GET_MDWE: an error before Linux 6.3
   if (program.record && prctl(kGetMdwe, 0, 0, 0, 0) > 0)
-    return fail(ErrorCode::unsupported, "node {}: who started friday record has forbidden it and its children to execute memory that they wrote (PR_SET_MDWE), so code cannot be "
-                "patched to record it; start it from elsewhere, for a service of systemd with MemoryDenyWriteExecute=no", program.name);
+    return fail(
+        ErrorCode::unsupported,
+        "node {}: who started friday record has forbidden it and its children to execute memory that they wrote "
+        "(PR_SET_MDWE), so code cannot be "
+        "patched to record it; start it from elsewhere, for a service of systemd with MemoryDenyWriteExecute=no",
+        program.name);
   return std::string(resolved);
 }
 
@@ -415,10 +426,13 @@ Result<uint64_t> parse_size(const std::string& text) {
   std::string unit(end, text.data() + text.size() - end);
   if (unit.ends_with("iB")) unit.resize(unit.size() - 2);
   const size_t power = unit.empty() ? 0 : std::string_view("KMGT").find(unit[0]) + 1;
-  if (error != std::errc{} || unit.size() > 1 || (!unit.empty() && power == 0) || number > (uint64_t{1} << 50 >> 10 * power))
+  if (error != std::errc{} || unit.size() > 1 || (!unit.empty() && power == 0) ||
+      number > (uint64_t{1} << 50 >> 10 * power))
     return fail(ErrorCode::bad_input, "\"{}\" is no size: write for example 500M or 20G", text);
   const uint64_t bytes = number << 10 * power;
-  if (bytes < kLeastMaxSize) return fail(ErrorCode::bad_input, "\"{}\" is too small for a recording: the least is {}M", text, kLeastMaxSize >> 20);
+  if (bytes < kLeastMaxSize)
+    return fail(ErrorCode::bad_input, "\"{}\" is too small for a recording: the least is {}M", text,
+                kLeastMaxSize >> 20);
   return bytes;
 }
 

@@ -11,7 +11,8 @@ namespace friday {
 namespace {
 
 constexpr uint8_t kJump = 5;  // bytes of what takes a window's place
-constexpr uint32_t kArithmetic = ZYDIS_CPUFLAG_CF | ZYDIS_CPUFLAG_PF | ZYDIS_CPUFLAG_AF | ZYDIS_CPUFLAG_ZF | ZYDIS_CPUFLAG_SF | ZYDIS_CPUFLAG_OF;
+constexpr uint32_t kArithmetic =
+    ZYDIS_CPUFLAG_CF | ZYDIS_CPUFLAG_PF | ZYDIS_CPUFLAG_AF | ZYDIS_CPUFLAG_ZF | ZYDIS_CPUFLAG_SF | ZYDIS_CPUFLAG_OF;
 
 struct Step {
   uint64_t address;
@@ -19,13 +20,17 @@ struct Step {
   std::array<ZydisDecodedOperand, ZYDIS_MAX_OPERAND_COUNT> all;
   std::span<const ZydisDecodedOperand> operands() const { return {all.data(), in.operand_count}; }
   uint64_t next() const { return address + in.length; }
-  bool branches() const { return in.meta.category == ZYDIS_CATEGORY_COND_BR || in.meta.category == ZYDIS_CATEGORY_UNCOND_BR; }
+  bool branches() const {
+    return in.meta.category == ZYDIS_CATEGORY_COND_BR || in.meta.category == ZYDIS_CATEGORY_UNCOND_BR;
+  }
   uint64_t target() const { return next() + static_cast<uint64_t>(in.raw.imm[0].value.s); }
 };
 
 bool reads(const ZydisDecodedOperand& o) { return o.actions & ZYDIS_OPERAND_ACTION_MASK_READ; }
 bool writes(const ZydisDecodedOperand& o) { return o.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE; }
-bool is_memory(const ZydisDecodedOperand& o) { return o.type == ZYDIS_OPERAND_TYPE_MEMORY && o.mem.type != ZYDIS_MEMOP_TYPE_AGEN; }
+bool is_memory(const ZydisDecodedOperand& o) {
+  return o.type == ZYDIS_OPERAND_TYPE_MEMORY && o.mem.type != ZYDIS_MEMOP_TYPE_AGEN;
+}
 
 bool same_place(const ZydisDecodedOperand& a, const ZydisDecodedOperand& b) {
   return a.mem.segment == b.mem.segment && a.mem.base == b.mem.base && a.mem.index == b.mem.index &&
@@ -39,8 +44,8 @@ std::optional<unsigned> general(ZydisRegister reg) {
   return static_cast<unsigned>(ZydisRegisterGetId(whole));
 }
 
-// What the loop's own instructions make of a value: `steady` if it is the same in each iteration unless somebody else stores, `waits`
-// if somebody else's store could change it.
+// What the loop's own instructions make of a value: `steady` if it is the same in each iteration unless somebody else
+// stores, `waits` if somebody else's store could change it.
 struct Value {
   bool steady = true, waits = false;
   void add(const Value& other) { steady &= other.steady, waits |= other.waits; }
@@ -52,10 +57,14 @@ class Loop {
     for (uint64_t at = 0; at < code.size();) {
       Step step;
       step.address = low + at;
-      if (ZYAN_FAILED(ZydisDecoderDecodeFull(&decoder, code.data() + at, code.size() - at, &step.in, step.all.data())) || !plain(step)) return;
+      if (ZYAN_FAILED(
+              ZydisDecoderDecodeFull(&decoder, code.data() + at, code.size() - at, &step.in, step.all.data())) ||
+          !plain(step))
+        return;
       at += step.in.length;
       for (auto& o : std::span(step.all).first(step.in.operand_count))
-        if (is_memory(o) && o.mem.base == ZYDIS_REGISTER_RIP) o.mem.disp.value += static_cast<int64_t>(step.next());  // to compare
+        if (is_memory(o) && o.mem.base == ZYDIS_REGISTER_RIP)
+          o.mem.disp.value += static_cast<int64_t>(step.next());  // to compare
       steps_.push_back(step);
     }
     known_ = !steps_.empty();
@@ -66,14 +75,16 @@ class Loop {
     std::array<bool, 16> written{};
     for (const Step& step : steps_)
       for (const auto& o : step.operands())
-        if (auto r = o.type == ZYDIS_OPERAND_TYPE_REGISTER && writes(o) ? general(o.reg.value) : std::nullopt) written[*r] = true;
+        if (auto r = o.type == ZYDIS_OPERAND_TYPE_REGISTER && writes(o) ? general(o.reg.value) : std::nullopt)
+          written[*r] = true;
     for (unsigned r = 0; r < 16; r++) registers_[r].steady = !written[r];
     flags_.steady = false;
     return walk() || walk();  // the second time with what the first one leaves in the registers
   }
 
   std::vector<LoopWindow> windows(bool jumps_unknown) const {
-    // Executed in every iteration: what comes before the first branch, and between the last place reached by one and the end.
+    // Executed in every iteration: what comes before the first branch, and between the last place reached by one and
+    // the end.
     size_t first = 0, last = steps_.size() - 1;
     while (!steps_[first].branches()) first++;
     while (last > 0 && !steps_[last - 1].branches() && !is_target(steps_[last].address)) last--;
@@ -91,13 +102,25 @@ class Loop {
  private:
   static bool plain(const Step& step) {
     switch (step.in.meta.category) {
-      case ZYDIS_CATEGORY_CALL: case ZYDIS_CATEGORY_RET: case ZYDIS_CATEGORY_SYSCALL: case ZYDIS_CATEGORY_INTERRUPT: case ZYDIS_CATEGORY_SYSTEM: return false;
+      case ZYDIS_CATEGORY_CALL:
+      case ZYDIS_CATEGORY_RET:
+      case ZYDIS_CATEGORY_SYSCALL:
+      case ZYDIS_CATEGORY_INTERRUPT:
+      case ZYDIS_CATEGORY_SYSTEM: return false;
       default: break;
     }
     if (step.branches()) return step.in.raw.imm[0].is_relative;
     switch (step.in.mnemonic) {
-      case ZYDIS_MNEMONIC_PAUSE: case ZYDIS_MNEMONIC_CPUID: case ZYDIS_MNEMONIC_RDTSC: case ZYDIS_MNEMONIC_RDTSCP: case ZYDIS_MNEMONIC_RDRAND: case ZYDIS_MNEMONIC_RDSEED:
-      case ZYDIS_MNEMONIC_TPAUSE: case ZYDIS_MNEMONIC_UMWAIT: case ZYDIS_MNEMONIC_XBEGIN: case ZYDIS_MNEMONIC_UD2: return false;
+      case ZYDIS_MNEMONIC_PAUSE:
+      case ZYDIS_MNEMONIC_CPUID:
+      case ZYDIS_MNEMONIC_RDTSC:
+      case ZYDIS_MNEMONIC_RDTSCP:
+      case ZYDIS_MNEMONIC_RDRAND:
+      case ZYDIS_MNEMONIC_RDSEED:
+      case ZYDIS_MNEMONIC_TPAUSE:
+      case ZYDIS_MNEMONIC_UMWAIT:
+      case ZYDIS_MNEMONIC_XBEGIN:
+      case ZYDIS_MNEMONIC_UD2: return false;
       default: return true;
     }
   }
@@ -128,10 +151,13 @@ class Loop {
     Value address = value_of(o.mem.base);
     address.add(value_of(o.mem.index));
     if (!is_memory(o) || !address.steady) return address;
-    const bool exchanges = writes(o) && (step.in.mnemonic == ZYDIS_MNEMONIC_XCHG || step.in.attributes & ZYDIS_ATTRIB_HAS_LOCK);
+    const bool exchanges =
+        writes(o) && (step.in.mnemonic == ZYDIS_MNEMONIC_XCHG || step.in.attributes & ZYDIS_ATTRIB_HAS_LOCK);
     if (!exchanges && stored_to(o)) return {false, false};
     const auto base = general(o.mem.base);
-    const bool local = base && (*base == 4 || (*base == 5 && o.mem.disp.value < 0));  // relative to rsp, or to rbp where it points at a frame
+    const bool local =
+        base &&
+        (*base == 4 || (*base == 5 && o.mem.disp.value < 0));  // relative to rsp, or to rbp where it points at a frame
     const bool own = o.mem.segment == ZYDIS_REGISTER_FS || o.mem.segment == ZYDIS_REGISTER_GS;
     return {true, address.waits || (!local && !own)};
   }
@@ -147,9 +173,10 @@ class Loop {
       Value result;
       for (const auto& o : step.operands())
         if (reads(o)) result.add(value_of(step, o));
-      const auto& first = step.all[0], &second = step.all[1];
-      const bool clears = (step.in.mnemonic == ZYDIS_MNEMONIC_XOR || step.in.mnemonic == ZYDIS_MNEMONIC_SUB) && first.type == ZYDIS_OPERAND_TYPE_REGISTER &&
-                          second.type == ZYDIS_OPERAND_TYPE_REGISTER && first.reg.value == second.reg.value;
+      const auto &first = step.all[0], &second = step.all[1];
+      const bool clears = (step.in.mnemonic == ZYDIS_MNEMONIC_XOR || step.in.mnemonic == ZYDIS_MNEMONIC_SUB) &&
+                          first.type == ZYDIS_OPERAND_TYPE_REGISTER && second.type == ZYDIS_OPERAND_TYPE_REGISTER &&
+                          first.reg.value == second.reg.value;
       if (clears) result = {};
       for (const auto& o : step.operands()) {
         if (o.type != ZYDIS_OPERAND_TYPE_REGISTER || !writes(o)) continue;
@@ -174,15 +201,26 @@ class Loop {
     return !(step.in.attributes & ZYDIS_ATTRIB_IS_RELATIVE) || displacement;
   }
 
-  // In front of instruction `i` nobody asks for the flags any more: all are written before one is read, in straight line.
+  // In front of instruction `i` nobody asks for the flags any more: all are written before one is read, in straight
+  // line.
   bool flags_free(size_t i) const {
     for (; i < steps_.size() && !steps_[i].branches(); i++) {
       const auto* flags = steps_[i].in.cpu_flags;
       if (flags && flags->tested & kArithmetic) return false;
       switch (steps_[i].in.mnemonic) {
-        case ZYDIS_MNEMONIC_ADD: case ZYDIS_MNEMONIC_SUB: case ZYDIS_MNEMONIC_CMP: case ZYDIS_MNEMONIC_TEST: case ZYDIS_MNEMONIC_AND: case ZYDIS_MNEMONIC_OR:
-        case ZYDIS_MNEMONIC_XOR: case ZYDIS_MNEMONIC_NEG: case ZYDIS_MNEMONIC_CMPXCHG: case ZYDIS_MNEMONIC_XADD: return true;
-        case ZYDIS_MNEMONIC_PUSHFQ: case ZYDIS_MNEMONIC_PUSHF: case ZYDIS_MNEMONIC_LAHF: return false;
+        case ZYDIS_MNEMONIC_ADD:
+        case ZYDIS_MNEMONIC_SUB:
+        case ZYDIS_MNEMONIC_CMP:
+        case ZYDIS_MNEMONIC_TEST:
+        case ZYDIS_MNEMONIC_AND:
+        case ZYDIS_MNEMONIC_OR:
+        case ZYDIS_MNEMONIC_XOR:
+        case ZYDIS_MNEMONIC_NEG:
+        case ZYDIS_MNEMONIC_CMPXCHG:
+        case ZYDIS_MNEMONIC_XADD: return true;
+        case ZYDIS_MNEMONIC_PUSHFQ:
+        case ZYDIS_MNEMONIC_PUSHF:
+        case ZYDIS_MNEMONIC_LAHF: return false;
         default: break;
       }
     }
@@ -211,7 +249,8 @@ class Loop {
 
 }  // namespace
 
-std::vector<LoopWindow> loop_windows(const ZydisDecoder& decoder, std::string_view code, uint64_t low, bool jumps_unknown) {
+std::vector<LoopWindow> loop_windows(const ZydisDecoder& decoder, std::string_view code, uint64_t low,
+                                     bool jumps_unknown) {
   Loop loop(decoder, code, low);
   return loop.may_wait() ? loop.windows(jumps_unknown) : std::vector<LoopWindow>();
 }

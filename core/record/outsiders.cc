@@ -26,7 +26,7 @@ namespace {
 
 using std::chrono::milliseconds;
 constexpr milliseconds kTick{1000 / Standstill::kLooksPerSecond};  // also to see that something new is shared
-constexpr milliseconds kLongest{30000};  // between two looks
+constexpr milliseconds kLongest{30000};                            // between two looks
 
 // The objects of a TokenArea by what /proc/PID/maps says of them.
 class Objects {
@@ -47,7 +47,8 @@ class Objects {
         continue;
       }
       struct stat st;
-      if (wanted == device || (stat(path.c_str(), &st) == 0 && st.st_ino == inode && st.st_dev == wanted)) return number;
+      if (wanted == device || (stat(path.c_str(), &st) == 0 && st.st_ino == inode && st.st_dev == wanted))
+        return number;
     }
     return 0;
   }
@@ -59,8 +60,8 @@ class Objects {
 // What a process has mapped.
 struct Mapped {
   std::map<uint32_t, std::string> objects;  // shared and for writing: number and name
-  // The recording's TokenArea, as each process has that the shim records: also a child that has just been forked, one by vfork, and one
-  // that sees no /proc or numbers processes in its own way.
+  // The recording's TokenArea, as each process has that the shim records: also a child that has just been forked, one
+  // by vfork, and one that sees no /proc or numbers processes in its own way.
   bool tokens = false;
 };
 
@@ -76,10 +77,12 @@ Mapped mapped_in(pid_t pid, const Objects& objects, uint64_t tokens_inode) {
     unsigned long start, inode;
     int path = 0;
     line[length - 1] = 0;
-    if (sscanf(line, "%lx-%*x %4s %*x %x:%x %lu %n", &start, rights, &major, &minor, &inode, &path) != 5 || !path) continue;
+    if (sscanf(line, "%lx-%*x %4s %*x %x:%x %lu %n", &start, rights, &major, &minor, &inode, &path) != 5 || !path)
+      continue;
     if (rights[1] != 'w' || rights[3] != 's' || !inode) continue;
     if (start == shim::kTokensAddress && inode == tokens_inode) found.tokens = true;
-    else if (uint32_t object = objects.find(makedev(major, minor), inode, line + path)) found.objects.emplace(object, line + path);
+    else if (uint32_t object = objects.find(makedev(major, minor), inode, line + path))
+      found.objects.emplace(object, line + path);
   }
   free(line);
   fclose(maps);
@@ -160,8 +163,11 @@ void Outsiders::look() {
     const auto with = sharers.find(who.second);
     if (with == sharers.end() || !known_.insert(who).second) continue;
     std::lock_guard lock(guard_);
-    found_.push_back({fmt::format("process {} ({}) is not in this recording and can write to {}, which this one has mapped: what it stores there is "
-                                  "not in the recording; record it too, in the same group", who.first, process_name(who.first), path), with->second});
+    found_.push_back({fmt::format("process {} ({}) is not in this recording and can write to {}, which this one has "
+                                  "mapped: what it stores there is "
+                                  "not in the recording; record it too, in the same group",
+                                  who.first, process_name(who.first), path),
+                      with->second});
     tell();
   }
 }

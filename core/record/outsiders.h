@@ -1,8 +1,9 @@
-// Who else can write to the memory that recorded programs share: processes that are not recorded and have one of the files or
-// segments mapped for writing. What they store is in no trace, so whoever reads the recording is told.
+// Who else can write to the memory that recorded programs share: processes that are not recorded and have one of the
+// files or segments mapped for writing. What they store is in no trace, so whoever reads the recording is told.
 //
-// A thread of its own looks through /proc when something new is shared and then less and less often. It sees what this user
-// may see, and only processes that live when it looks. Four times a second it also looks whether those that share memory stand still (standstill.h).
+// A thread of its own looks through /proc when something new is shared and then less and less often. It sees what this
+// user may see, and only processes that live when it looks. Four times a second it also looks whether those that share
+// memory stand still (standstill.h).
 #pragma once
 
 #include <sys/types.h>

@@ -47,7 +47,9 @@ bool Packer::start() {
     thread_ = background_thread([this] { run(); });
   }
   if (!thread_.joinable())
-    notices_.push_back("traces are not compressed: the system gives no thread or no pipe for it (limits of processes, of open files or of address space)");
+    notices_.push_back(
+        "traces are not compressed: the system gives no thread or no pipe for it (limits of processes, of open files "
+        "or of address space)");
   return thread_.joinable();
 }
 
@@ -116,10 +118,10 @@ bool Packer::move_block(Trace& trace) {
   if (!read_exactly(trace.plain.get(), buffer_, end) || !trace.writer->append(buffer_)) return false;
   trace.stored = trace.writer->stored();
   // Where holes cannot be made the plain file keeps its size until the end.
-  if (fallocate(trace.plain.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(end), static_cast<off_t>(size)) == 0)
+  if (fallocate(trace.plain.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(end),
+                static_cast<off_t>(size)) == 0)
     trace.removed += size;
-  else if (notices_.empty())
-    notices_.push_back(describe_refusal(Refusal::punch_hole, strerror(errno)));
+  else if (notices_.empty()) notices_.push_back(describe_refusal(Refusal::punch_hole, strerror(errno)));
   trace.given_up = false;
   return true;
 }

@@ -1,7 +1,7 @@
-// Compresses traces while they are recorded: what a program has left behind moves block by block from nodes/N/trace, where it
-// becomes a hole, to nodes/N/trace.zst (core/trace/packed.h). One thread of low priority does this. The collector's thread only
-// hands over small messages through a pipe and reads atomics: it never waits for the other one, which may not get
-// the processor for long.
+// Compresses traces while they are recorded: what a program has left behind moves block by block from nodes/N/trace,
+// where it becomes a hole, to nodes/N/trace.zst (core/trace/packed.h). One thread of low priority does this. The
+// collector's thread only hands over small messages through a pipe and reads atomics: it never waits for the other one,
+// which may not get the processor for long.
 //
 // Killing it at any moment loses nothing: a block is dropped from the trace when the disk has its compressed form.
 #pragma once
@@ -45,7 +45,8 @@ class Packer {
   Trace* add(const Beneath& file);
   // The program will not look at anything before `committed` again.
   void left(Trace& trace, int plain, uint64_t committed);
-  // Nobody writes to it any more: the rest follows, then the plain file goes. False: nobody does it, the trace stays as it is.
+  // Nobody writes to it any more: the rest follows, then the plain file goes. False: nobody does it, the trace stays as
+  // it is.
   bool ended(Trace& trace, int plain, uint64_t committed);
 
   // Whether room may still be won.
@@ -78,8 +79,8 @@ class Packer {
   std::vector<std::unique_ptr<Trace>> traces_;
   UniqueFd reading_, writing_, woken_;
   std::thread thread_;
-  uint64_t asked_ = 0;             // messages sent
-  std::atomic<uint64_t> done_ = 0; // messages whose work is done
+  uint64_t asked_ = 0;              // messages sent
+  std::atomic<uint64_t> done_ = 0;  // messages whose work is done
   std::atomic<bool> stop_ = false;
   // Of the thread alone, until it has ended.
   std::deque<Trace*> work_;

@@ -12,7 +12,8 @@ namespace friday {
 // As the kernel calls it, up to 15 characters; "?": not known.
 std::string process_name(pid_t pid);
 
-// The number that the process has for itself, as nodes are described: another one than here in a PID namespace of its own.
+// The number that the process has for itself, as nodes are described: another one than here in a PID namespace of its
+// own.
 pid_t own_number(pid_t pid);
 
 // The process that has the number `own` in the PID namespace `space` (the inode of its /proc/PID/ns/pid).

@@ -21,18 +21,24 @@ struct Process {
   char state = 0;             // of the thread that ran last
 
   Process(const shim::TokenMember& member) : Process(read(member.pid), read(member.tid), read(member.pid_namespace)) {}
-  Process(uint32_t pid, uint32_t tid, uint64_t space) : own(static_cast<pid_t>(pid)), thread(static_cast<pid_t>(tid)), here(find_process(own, space)) {
+  Process(uint32_t pid, uint32_t tid, uint64_t space)
+      : own(static_cast<pid_t>(pid)), thread(static_cast<pid_t>(tid)), here(find_process(own, space)) {
     if (here) state = thread_state(*here, *here == own && thread ? thread : *here);
   }
   bool is_stopped() const { return state == 'T' || state == 't'; }
-  std::string text() const { return here ? fmt::format("process {} ({})", *here, process_name(*here)) : fmt::format("process {} of another PID namespace", own); }
+  std::string text() const {
+    return here ? fmt::format("process {} ({})", *here, process_name(*here))
+                : fmt::format("process {} of another PID namespace", own);
+  }
 };
 
 // Members that wait in `group`, the first of them first.
 std::vector<uint32_t> waiting_in(const shim::TokenArea& area, const shim::TokenGroup& group) {
   constexpr size_t kMost = 8;
   std::vector<uint32_t> found;
-  for (uint32_t at = read(group.first); at && at < shim::kMaxMembers && found.size() < kMost; at = read(area.member[at].next)) found.push_back(at);
+  for (uint32_t at = read(group.first); at && at < shim::kMaxMembers && found.size() < kMost;
+       at = read(area.member[at].next))
+    found.push_back(at);
   return found;
 }
 
@@ -41,8 +47,14 @@ std::string advice(const Process& holder) {
   switch (holder.state) {
     case 'T': return fmt::format("it is stopped: `kill -CONT {}` lets it go on", pid);
     case 't': return "a debugger has stopped it: let it go on there";
-    case 'R': return fmt::format("it runs and makes no call: see with `gdb -p {}` where, and have it make one, such as sched_yield(2), while it waits", pid);
-    case 'Z': case 'X': case 0: return holder.here ? "it has ended: end those that wait for it" : "it cannot be seen from here";
+    case 'R':
+      return fmt::format(
+          "it runs and makes no call: see with `gdb -p {}` where, and have it make one, such as sched_yield(2), while "
+          "it waits",
+          pid);
+    case 'Z':
+    case 'X':
+    case 0: return holder.here ? "it has ended: end those that wait for it" : "it cannot be seen from here";
     default: return fmt::format("it sleeps in the kernel: see with `gdb -p {}` where", pid);
   }
 }
@@ -75,13 +87,18 @@ void Standstill::look_at_groups(const shim::TokenArea& area, std::vector<KeptTok
     const Process holder(area.member[member]);
     // All of them have been stopped together, by whoever wanted that.
     const auto waiters = waiting_in(area, group);
-    const auto runs = std::find_if(waiters.begin(), waiters.end(), [&](uint32_t n) { return !Process(area.member[n]).is_stopped(); });
+    const auto runs =
+        std::find_if(waiters.begin(), waiters.end(), [&](uint32_t n) { return !Process(area.member[n]).is_stopped(); });
     if (runs == waiters.end()) continue;
     told_.insert(member);
-    const std::string thread = holder.thread && holder.here == holder.own ? fmt::format(", thread {},", holder.thread) : "";
+    const std::string thread =
+        holder.thread && holder.here == holder.own ? fmt::format(", thread {},", holder.thread) : "";
     const std::string more = waiting > 1 ? fmt::format(" and {} more", waiting - 1) : "";
-    found.push_back({fmt::format("{}{} has kept {}{} waiting for {} seconds (they share memory, so that one of them runs at a time): {}", holder.text(), thread,
-                                 Process(area.member[*runs]).text(), more, kSeconds, advice(holder)), holder.own, holder.state == 'R'});
+    found.push_back(
+        {fmt::format(
+             "{}{} has kept {}{} waiting for {} seconds (they share memory, so that one of them runs at a time): {}",
+             holder.text(), thread, Process(area.member[*runs]).text(), more, kSeconds, advice(holder)),
+         holder.own, holder.state == 'R'});
   }
 }
 
@@ -89,16 +106,21 @@ void Standstill::look_at_groups(const shim::TokenArea& area, std::vector<KeptTok
 void Standstill::look_at_threads(const shim::TokenArea& area, std::vector<KeptToken>& found) {
   for (const shim::KeptThread& kept : area.kept) {
     const uint32_t pid = __atomic_load_n(&kept.pid, __ATOMIC_ACQUIRE), thread = read(kept.tid);
-    if (!pid || __atomic_load_n(&kept.looks, __ATOMIC_ACQUIRE) < kSeconds * 1000 || told_threads_.contains({pid, thread})) continue;
+    if (!pid || __atomic_load_n(&kept.looks, __ATOMIC_ACQUIRE) < kSeconds * 1000 ||
+        told_threads_.contains({pid, thread}))
+      continue;
     const uint64_t space = read(kept.pid_namespace);
     const Process process(pid, thread, space), child(thread, thread, space);
     const bool by_vfork = process.here && !process.state;  // which acts as the thread that made it
     if (by_vfork && !child.state) continue;                // it has ended, with all that waited
     told_threads_.insert({pid, thread});
-    const std::string who = by_vfork ? fmt::format("{}, a child by vfork of {},", child.text(), process.text()) : fmt::format("{}, thread {},", process.text(), thread);
+    const std::string who = by_vfork ? fmt::format("{}, a child by vfork of {},", child.text(), process.text())
+                                     : fmt::format("{}, thread {},", process.text(), thread);
     const Process& holder = by_vfork ? child : process;
-    found.push_back({fmt::format("{} has kept other threads waiting for {} seconds (one of a process runs at a time): {}", who, kSeconds, advice(holder)), process.own,
-                     holder.state == 'R'});
+    found.push_back(
+        {fmt::format("{} has kept other threads waiting for {} seconds (one of a process runs at a time): {}", who,
+                     kSeconds, advice(holder)),
+         process.own, holder.state == 'R'});
   }
 }
 

@@ -1,6 +1,7 @@
-// Whether recorded programs stand still. Of processes that share memory one runs at a time, the one that has their group's token (shim_abi.h
-// TokenGroup), and of a process's threads one: has it been kept over several looks while others wait for it? The holder has no part in finding
-// that: it may be stopped, or what the shim does about it may not work. So it is seen from outside, and told once for each holder.
+// Whether recorded programs stand still. Of processes that share memory one runs at a time, the one that has their
+// group's token (shim_abi.h TokenGroup), and of a process's threads one: has it been kept over several looks while
+// others wait for it? The holder has no part in finding that: it may be stopped, or what the shim does about it may not
+// work. So it is seen from outside, and told once for each holder.
 //
 // It reads words that others change meanwhile, without a lock: a sentence may name a waiter that waits no more.
 #pragma once
@@ -38,8 +39,8 @@ class Standstill {
   void look_at_groups(const shim::TokenArea& area, std::vector<KeptToken>& found);
   void look_at_threads(const shim::TokenArea& area, std::vector<KeptToken>& found);
 
-  std::map<uint32_t, Seen> seen_;  // by group
-  std::set<uint32_t> told_;        // members
+  std::map<uint32_t, Seen> seen_;                         // by group
+  std::set<uint32_t> told_;                               // members
   std::set<std::pair<uint32_t, uint32_t>> told_threads_;  // process and thread
 };
 

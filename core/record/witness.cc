@@ -21,7 +21,8 @@ uint64_t take_pending(const sigset_t& all) {
   return seen;
 }
 
-// Answers each byte with the signals that have come. It has no descriptors of its parent's, which others may wait to see closed.
+// Answers each byte with the signals that have come. It has no descriptors of its parent's, which others may wait to
+// see closed.
 [[noreturn]] void witness(int channel) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   dup2(channel, 0);
@@ -79,7 +80,9 @@ void GroupWitness::ended(pid_t pid) {
 
 bool GroupWitness::saw(int signal) {
   uint64_t more = 0;
-  if (pid_ && send(channel_.get(), "?", 1, MSG_NOSIGNAL) == 1 && recv(channel_.get(), &more, sizeof more, 0) == sizeof more) seen_ |= more;
+  if (pid_ && send(channel_.get(), "?", 1, MSG_NOSIGNAL) == 1 &&
+      recv(channel_.get(), &more, sizeof more, 0) == sizeof more)
+    seen_ |= more;
   const uint64_t bit = uint64_t{1} << (signal - 1);
   const bool found = seen_ & bit;
   seen_ &= ~bit;

@@ -1,9 +1,11 @@
-// Tells signals that came to a whole process group from those that came to the recorder alone. `friday record -- PROGRAM` is in the
-// program's process group, so that the terminal's job control finds both; what is sent to the group, by the terminal or by the program's own
-// kill(0, ...), the program has got already, and what is sent to the recorder alone is meant for the program.
+// Tells signals that came to a whole process group from those that came to the recorder alone. `friday record --
+// PROGRAM` is in the program's process group, so that the terminal's job control finds both; what is sent to the group,
+// by the terminal or by the program's own kill(0, ...), the program has got already, and what is sent to the recorder
+// alone is meant for the program.
 //
-// The witness is a child process in the same group that blocks every signal. The kernel signals the members of a group in the reverse order
-// in which they came into it, so what a member finds that came later the witness has found before. Used by one thread.
+// The witness is a child process in the same group that blocks every signal. The kernel signals the members of a group
+// in the reverse order in which they came into it, so what a member finds that came later the witness has found before.
+// Used by one thread.
 #pragma once
 
 #include <csignal>

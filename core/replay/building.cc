@@ -23,10 +23,11 @@ using shim::Control;
 
 namespace {
 
-constexpr rlim_t kSecondsToStart = 5;  // of processor time, which a start image takes to be entered: a thousand times what any needs
+constexpr rlim_t kSecondsToStart =
+    5;  // of processor time, which a start image takes to be entered: a thousand times what any needs
 
-// Then nobody knows how far it came behind its last event: its replay ends there. A fault of its own is another matter: the
-// same instruction faults again.
+// Then nobody knows how far it came behind its last event: its replay ends there. A fault of its own is another matter:
+// the same instruction faults again.
 uint32_t killed_while_computing(const ReplayNode& node) {
   const format::FileHeader& header = node.reader().header();
   const NodeEnd& end = node.info().end;
@@ -44,7 +45,8 @@ Result<void> ReplaySession::build_all() {
     FRIDAY_TRY(edges, host_order(recording_, schedule_.nodes()));
     host_edges_ = std::move(edges);
   }
-  FRIDAY_TRY(memory, ScheduleMemory::create(make_gates(schedule_, options_.sync, ends_, host_edges_ ? *host_edges_ : std::vector<HostEdge>())));
+  FRIDAY_TRY(memory, ScheduleMemory::create(make_gates(schedule_, options_.sync, ends_,
+                                                       host_edges_ ? *host_edges_ : std::vector<HostEdge>())));
   memory_ = std::move(memory);
   for (NodeId id : ids_) {
     FRIDAY_TRY(reader, TraceReader::open(recording_, id));
@@ -61,19 +63,24 @@ Result<void> ReplaySession::build_all() {
   return {};
 }
 
-// A parent that was killed while it forked may not have come to note the fork: then nothing in its replay makes the child.
+// A parent that was killed while it forked may not have come to note the fork: then nothing in its replay makes the
+// child.
 void ReplaySession::give_up_orphans() {
   for (auto& [id, node] : nodes_) {
     if (node->state() != NodeState::waiting || !node->info().parent) continue;
     const NodeId parent = *node->info().parent;
     if (node->reader().header().fork_event < schedule_.event_count(parent)) continue;
-    node->end({NodeOutcome::How::failed, 0, fmt::format("node {} was killed before it had noted the fork that made this one: it cannot be replayed", parent)});
+    node->end({NodeOutcome::How::failed, 0,
+               fmt::format("node {} was killed before it had noted the fork that made this one: it cannot be replayed",
+                           parent)});
     memory_->finish(slot_of(id));
   }
 }
 
 // The name by which it is offered.
-std::string ReplaySession::path_of_object(const UniqueFd& object) { return fmt::format("/proc/{}/fd/{}", getpid(), object.get()); }
+std::string ReplaySession::path_of_object(const UniqueFd& object) {
+  return fmt::format("/proc/{}/fd/{}", getpid(), object.get());
+}
 
 // What the nodes map as a shared object: a file in memory, the same for all nodes that recorded it under that number.
 Result<void> ReplaySession::offer_object(ReplayNode& node, uint64_t object) {
@@ -89,7 +96,12 @@ Result<void> ReplaySession::offer_object(ReplayNode& node, uint64_t object) {
 }
 
 Result<void> ReplaySession::build_node(ReplayNode& node) {
-  ImageOptions options{options_.library_directory + "/friday-stub", memory_->fd(), memory_->size(), group_, &*channel_, !options_.unconfined};
+  ImageOptions options{options_.library_directory + "/friday-stub",
+                       memory_->fd(),
+                       memory_->size(),
+                       group_,
+                       &*channel_,
+                       !options_.unconfined};
   FRIDAY_TRY(process, build_from_image(recording_, node.reader(), options));
   FRIDAY_TRY(image, node.reader().image());
   const pid_t pid = process.pid();
@@ -119,9 +131,11 @@ Result<void> ReplaySession::build_node(ReplayNode& node) {
        node.set_control(&Control::trace_end, node.reader().end_offset()) &&
        node.set_control(&Control::cursor, uint64_t{node.reader().first_offset()}) &&
        node.set_control(&Control::schedule, ScheduleMemory::node_address(slot_of(node.id()))) &&
-       node.set_control(&Control::node_slot, uint64_t{slot_of(node.id())}) && node.set_control(&Control::cut, killed_while_computing(node)) &&
+       node.set_control(&Control::node_slot, uint64_t{slot_of(node.id())}) &&
+       node.set_control(&Control::cut, killed_while_computing(node)) &&
        node.set_control(&Control::stop_at_event, ~uint64_t{0});
-  if (!ok || c.magic != shim::kControlMagic) return fail(ErrorCode::component_died, "node {}: its process is gone", node.id());
+  if (!ok || c.magic != shim::kControlMagic)
+    return fail(ErrorCode::component_died, "node {}: its process is gone", node.id());
   make_sysroot(node);
   return {};
 }
@@ -130,7 +144,8 @@ Result<void> ReplaySession::build_node(ReplayNode& node) {
 void ReplaySession::link_file(const std::string& root, const std::string& recorded, const uint8_t (&file)[16]) {
   namespace fs = std::filesystem;
   if (recorded.empty() || recorded[0] != '/') return;
-  const std::string name = fs::path(recorded).lexically_normal();  // whatever a recording says: no ".." leads out of `root`
+  const std::string name =
+      fs::path(recorded).lexically_normal();  // whatever a recording says: no ".." leads out of `root`
   std::error_code ignored;
   fs::path place = root + name;
   fs::create_directories(place.parent_path(), ignored);
@@ -154,7 +169,8 @@ void ReplaySession::link_loaded(ReplayNode& node) {
     const format::MapContentPart* mapped = nullptr;
     for (PartView part : cursor.record().event().parts()) {
       if (part.map_content()) mapped = part.map_content();
-      if (mapped && memcmp(mapped->file, none, sizeof none) != 0 && part.kind() == format::kPath) link_file(node.sysroot(), std::string(part.text()), mapped->file);
+      if (mapped && memcmp(mapped->file, none, sizeof none) != 0 && part.kind() == format::kPath)
+        link_file(node.sysroot(), std::string(part.text()), mapped->file);
     }
   }
 }
@@ -164,39 +180,50 @@ void ReplaySession::make_sysroot(ReplayNode& node) {
   std::string root = fmt::format("{}/{}", directory(), node.id());
   std::error_code ignored;
   if (auto image = node.reader().image())
-    for (const auto* module : image->modules) link_file(root, std::string(bounded_text(module->path, sizeof module->path)), module->file);
+    for (const auto* module : image->modules)
+      link_file(root, std::string(bounded_text(module->path, sizeof module->path)), module->file);
   // Separate debug information, where gdb looks for it: by build id.
   if (fs::is_directory(recording_.path() + "/debug/.build-id", ignored)) {
     fs::create_directories(root + "/usr/lib/debug", ignored);
-    fs::create_directory_symlink(fs::canonical(recording_.path(), ignored) / "debug/.build-id", root + "/usr/lib/debug/.build-id", ignored);
+    fs::create_directory_symlink(fs::canonical(recording_.path(), ignored) / "debug/.build-id",
+                                 root + "/usr/lib/debug/.build-id", ignored);
   }
   node.set_sysroot(root);
 }
 
-// From the resume point to the shim's first trap, before any code of the program: some hundred instructions, unless the recording is made to
-// have others there. The kernel bounds them, since nobody can interrupt a session that is being opened.
+// From the resume point to the shim's first trap, before any code of the program: some hundred instructions, unless the
+// recording is made to have others there. The kernel bounds them, since nobody can interrupt a session that is being
+// opened.
 Result<void> ReplaySession::run_to_start(ReplayNode& node) {
   const pid_t pid = node.process().pid();
   clockid_t clock;
   timespec used{};  // by the stub, for an image of any size
   if (clock_getcpuclockid(pid, &clock) == 0) clock_gettime(clock, &used);
-  const rlimit bounded{static_cast<rlim_t>(used.tv_sec) + kSecondsToStart, RLIM_INFINITY}, unbounded{RLIM_INFINITY, RLIM_INFINITY};
+  const rlimit bounded{static_cast<rlim_t>(used.tv_sec) + kSecondsToStart, RLIM_INFINITY},
+      unbounded{RLIM_INFINITY, RLIM_INFINITY};
   prlimit(pid, RLIMIT_CPU, &bounded, nullptr);
   for (;;) {
-    if (ptrace(PTRACE_CONT, pid, 0, 0) != 0) return fail(ErrorCode::component_died, "node {}: its process is gone", node.id());
+    if (ptrace(PTRACE_CONT, pid, 0, 0) != 0)
+      return fail(ErrorCode::component_died, "node {}: its process is gone", node.id());
     int status = 0;
     while (waitpid(pid, &status, __WALL) < 0 && errno == EINTR) {}
     if (!WIFSTOPPED(status))
-      return fail(ErrorCode::component_died, "node {}: its process ended while the start image was entered (status {:#x})", node.id(), status);
+      return fail(ErrorCode::component_died,
+                  "node {}: its process ended while the start image was entered (status {:#x})", node.id(), status);
     if (status >> 16) continue;
     user_regs_struct r;
     TracedProcess::registers(pid, r);
     if (WSTOPSIG(status) == SIGTRAP && r.rip == node.control().trap_instruction + 1) break;
     siginfo_t info;
-    if (ptrace(PTRACE_GETSIGINFO, pid, 0, &info) == 0 && is_refused_call(info)) return refused_to(node, "made " + describe_refused_call(info, r));
+    if (ptrace(PTRACE_GETSIGINFO, pid, 0, &info) == 0 && is_refused_call(info))
+      return refused_to(node, "made " + describe_refused_call(info, r));
     if (WSTOPSIG(status) == SIGXCPU)
-      return fail(ErrorCode::component_died, "node {}: its start image computes without an end, at {:#x}: the recording is damaged, or was made to do so", node.id(), r.rip);
-    return fail(ErrorCode::component_died, "node {}: signal {} at {:#x} while the start image was entered", node.id(), WSTOPSIG(status), r.rip);
+      return fail(
+          ErrorCode::component_died,
+          "node {}: its start image computes without an end, at {:#x}: the recording is damaged, or was made to do so",
+          node.id(), r.rip);
+    return fail(ErrorCode::component_died, "node {}: signal {} at {:#x} while the start image was entered", node.id(),
+                WSTOPSIG(status), r.rip);
   }
   prlimit(pid, RLIMIT_CPU, &unbounded, nullptr);
   node.refresh_control();
@@ -215,9 +242,9 @@ void ReplaySession::end_process(pid_t pid) {
   }
 }
 
-// Runs a child, stopped at its first instruction if `waiting`, to where it waits for its trace: a few instructions of the shim that wait for
-// nobody. Its parent stands at the fork meanwhile, so that all that is known of it holds for the copy. If it ends on the way: how. An
-// error says what it does instead.
+// Runs a child, stopped at its first instruction if `waiting`, to where it waits for its trace: a few instructions of
+// the shim that wait for nobody. Its parent stands at the fork meanwhile, so that all that is known of it holds for the
+// copy. If it ends on the way: how. An error says what it does instead.
 Result<std::optional<int>> ReplaySession::run_to_fork_trap(const ReplayNode& parent, pid_t pid, bool waiting) {
   if (waiting) ptrace(PTRACE_CONT, pid, 0, 0);
   for (;;) {
@@ -237,17 +264,22 @@ Result<std::optional<int>> ReplaySession::run_to_fork_trap(const ReplayNode& par
       if (ptrace(PTRACE_GETEVENTMSG, pid, 0, &grandchild) == 0) end_process(static_cast<pid_t>(grandchild));
       return refused_to(parent, "forked in the middle of a fork");
     }
-    if (signal == SIGTRAP && TracedProcess::registers(pid, r) && r.rip == parent.control().trap_instruction + 1) return std::nullopt;
-    if (signal == SIGSYS && ptrace(PTRACE_GETSIGINFO, pid, 0, &info) == 0 && is_refused_call(info) && TracedProcess::registers(pid, r))
+    if (signal == SIGTRAP && TracedProcess::registers(pid, r) && r.rip == parent.control().trap_instruction + 1)
+      return std::nullopt;
+    if (signal == SIGSYS && ptrace(PTRACE_GETSIGINFO, pid, 0, &info) == 0 && is_refused_call(info) &&
+        TracedProcess::registers(pid, r))
       return refused_to(parent, "made " + describe_refused_call(info, r));
     ptrace(PTRACE_CONT, pid, 0, signal == SIGSTOP ? 0 : signal);
   }
 }
 
-// The replayed node that its parent, which stands just behind the forking event, has forked; null when it is not wanted.
+// The replayed node that its parent, which stands just behind the forking event, has forked; null when it is not
+// wanted.
 ReplayNode* ReplaySession::forked_now(const ReplayNode& parent) {
   for (auto& [id, node] : nodes_)
-    if (node->state() == NodeState::waiting && node->info().parent == parent.id() && node->reader().header().fork_event + 1 == parent.events_done()) return node.get();
+    if (node->state() == NodeState::waiting && node->info().parent == parent.id() &&
+        node->reader().header().fork_event + 1 == parent.events_done())
+      return node.get();
   return nullptr;
 }
 
@@ -272,7 +304,8 @@ std::optional<Stop> ReplaySession::adopt_fork(ReplayNode& parent, ReplayNode& no
               child->set_control(&Control::cursor, uint64_t{child->reader().first_offset()}) &&
               child->set_control(&Control::schedule, ScheduleMemory::node_address(slot_of(child->id()))) &&
               child->set_control(&Control::node_slot, uint64_t{slot_of(child->id())}) &&
-              child->set_control(&Control::cut, killed_while_computing(*child)) && child->set_control(&Control::stop_at_event, ~uint64_t{0});
+              child->set_control(&Control::cut, killed_while_computing(*child)) &&
+              child->set_control(&Control::stop_at_event, ~uint64_t{0});
     if (!ok) return fail(ErrorCode::component_died, "node {}: its process is gone", child->id());
     return {};
   }();
@@ -285,13 +318,15 @@ std::optional<Stop> ReplaySession::adopt_fork(ReplayNode& parent, ReplayNode& no
   return std::nullopt;
 }
 
-// Watches on shared memory follow a change of who maps it, which `standing` has made. Of a node that has just been made nothing is flushed yet.
+// Watches on shared memory follow a change of who maps it, which `standing` has made. Of a node that has just been made
+// nothing is flushed yet.
 std::optional<Stop> ReplaySession::follow_shared(ReplayNode& standing, ThreadId thread, ReplayNode* made) {
   auto changed = shared_watches_.follow(notices_);
   if (!changed) return fail_node(made ? *made : standing, thread, changed.error().message);
   for (ReplayNode* other : *changed) {
     if (other == made) continue;
-    if (auto flushed = other->flush_watches(); !flushed) return fail_node(*other, other->current(), flushed.error().message);
+    if (auto flushed = other->flush_watches(); !flushed)
+      return fail_node(*other, other->current(), flushed.error().message);
     if (other != &standing) resume_node(*other);
   }
   return std::nullopt;

@@ -1,8 +1,10 @@
-// A function of the program that a debugger calls: one thread runs it alone, natively, while all others stand. The program is a
-// replayed one: there are no native descriptors, its pids are the recording's, and nothing outside of it may notice the call. So
-// each system call that the function makes is looked at before the kernel sees it, and what the filter of replayed processes
-// (confinement.h) would refuse is answered here, with or without that filter.
+// A function of the program that a debugger calls: one thread runs it alone, natively, while all others stand. The
+// program is a replayed one: there are no native descriptors, its pids are the recording's, and nothing outside of it
+// may notice the call. So each system call that the function makes is looked at before the kernel sees it, and what the
+// filter of replayed processes (confinement.h) would refuse is answered here, with or without that filter.
+#include <fcntl.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/random.h>
@@ -10,8 +12,6 @@
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
-#include <fcntl.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -38,12 +38,36 @@ bool changes_files(uint64_t number, const uint64_t* a) {
   switch (number) {
     case SYS_open: return a[1] & kWrites;
     case SYS_openat: return a[2] & kWrites;
-    case SYS_openat2: case SYS_creat: case SYS_truncate: case SYS_unlink: case SYS_unlinkat: case SYS_rename: case SYS_renameat:
-    case SYS_renameat2: case SYS_mkdir: case SYS_mkdirat: case SYS_rmdir: case SYS_link: case SYS_linkat: case SYS_symlink:
-    case SYS_symlinkat: case SYS_mknod: case SYS_mknodat: case SYS_chmod: case SYS_fchmodat: case SYS_chown: case SYS_lchown:
-    case SYS_fchownat: case SYS_utime: case SYS_utimes: case SYS_utimensat: case SYS_futimesat: case SYS_setxattr: case SYS_lsetxattr:
-    case SYS_removexattr: case SYS_lremovexattr:
-      return true;
+    case SYS_openat2:
+    case SYS_creat:
+    case SYS_truncate:
+    case SYS_unlink:
+    case SYS_unlinkat:
+    case SYS_rename:
+    case SYS_renameat:
+    case SYS_renameat2:
+    case SYS_mkdir:
+    case SYS_mkdirat:
+    case SYS_rmdir:
+    case SYS_link:
+    case SYS_linkat:
+    case SYS_symlink:
+    case SYS_symlinkat:
+    case SYS_mknod:
+    case SYS_mknodat:
+    case SYS_chmod:
+    case SYS_fchmodat:
+    case SYS_chown:
+    case SYS_lchown:
+    case SYS_fchownat:
+    case SYS_utime:
+    case SYS_utimes:
+    case SYS_utimensat:
+    case SYS_futimesat:
+    case SYS_setxattr:
+    case SYS_lsetxattr:
+    case SYS_removexattr:
+    case SYS_lremovexattr: return true;
     default: return false;
   }
 }
@@ -62,8 +86,10 @@ PlainAnswer with_bytes(int64_t result, uint64_t place, const T& value) {
 std::optional<PlainAnswer> plain_answer(uint64_t number, const uint64_t* a) {
   timespec time{};
   switch (number) {
-    case SYS_clock_gettime: return with_bytes(clock_gettime(static_cast<clockid_t>(a[0]), &time) ? -errno : 0, a[1], time);
-    case SYS_clock_getres: return with_bytes(clock_getres(static_cast<clockid_t>(a[0]), &time) ? -errno : 0, a[1], time);
+    case SYS_clock_gettime:
+      return with_bytes(clock_gettime(static_cast<clockid_t>(a[0]), &time) ? -errno : 0, a[1], time);
+    case SYS_clock_getres:
+      return with_bytes(clock_getres(static_cast<clockid_t>(a[0]), &time) ? -errno : 0, a[1], time);
     case SYS_gettimeofday: {
       timeval now{};
       gettimeofday(&now, nullptr);
@@ -92,9 +118,11 @@ struct Sent {
 std::optional<Sent> sent_signal(uint64_t number, const uint64_t* a) {
   auto at = [&](int i) { return static_cast<int64_t>(static_cast<int32_t>(a[i])); };
   switch (number) {
-    case SYS_kill: case SYS_rt_sigqueueinfo: return Sent{at(0), 0, static_cast<int>(a[1])};
+    case SYS_kill:
+    case SYS_rt_sigqueueinfo: return Sent{at(0), 0, static_cast<int>(a[1])};
     case SYS_tkill: return Sent{0, at(0), static_cast<int>(a[1])};
-    case SYS_tgkill: case SYS_rt_tgsigqueueinfo: return Sent{at(0), at(1), static_cast<int>(a[2])};
+    case SYS_tgkill:
+    case SYS_rt_tgsigqueueinfo: return Sent{at(0), at(1), static_cast<int>(a[2])};
     case SYS_pidfd_send_signal: return Sent{-1, 0, static_cast<int>(a[1])};
     default: return std::nullopt;
   }
@@ -108,7 +136,8 @@ bool waits_for_ever(const ReplayNode& node, uint64_t number, const uint64_t* a) 
   if (command == FUTEX_LOCK_PI) return a[3] == 0;
   if (command != FUTEX_WAIT && command != FUTEX_WAIT_BITSET) return false;
   uint32_t value = 0;
-  return a[3] == 0 && const_cast<ReplayNode&>(node).process().read(a[0], &value, sizeof value) && value == static_cast<uint32_t>(a[2]);
+  return a[3] == 0 && const_cast<ReplayNode&>(node).process().read(a[0], &value, sizeof value) &&
+         value == static_cast<uint32_t>(a[2]);
 }
 
 // "for the lock at 0x... that thread 3 holds", as far as glibc's mutexes can be recognised.
@@ -117,7 +146,8 @@ std::string what_for(ReplayNode& node, uint64_t number, const uint64_t* a) {
   uint32_t owner = 0;
   if (node.process().read(a[0] + 8, &owner, sizeof owner) && owner)
     for (const ThreadInfo& thread : node.threads())
-      if (thread.tid == owner) return fmt::format("for the lock at {:#x} that thread {} ({}) holds", a[0], thread.id.value, thread.name);
+      if (thread.tid == owner)
+        return fmt::format("for the lock at {:#x} that thread {} ({}) holds", a[0], thread.id.value, thread.name);
   return fmt::format("on the futex at {:#x}, and no other thread runs meanwhile", a[0]);
 }
 
@@ -177,12 +207,18 @@ std::optional<CallFailure> ReplaySession::native_call(ReplayNode& node, ReplayNo
   std::optional<int64_t> answer;
   const auto& header = node.reader().header();
   switch (number) {
-    case SYS_exit: case SYS_exit_group: return CallFailure{"crashed", fmt::format("would have ended the process: exit({})", static_cast<int>(a[0]))};
+    case SYS_exit:
+    case SYS_exit_group:
+      return CallFailure{"crashed", fmt::format("would have ended the process: exit({})", static_cast<int>(a[0]))};
     case SYS_getpid: answer = header.pid; break;
-    case SYS_getppid: answer = header.parent_pid ? header.parent_pid : 1; break;  // of a node that nobody recorded forked
+    case SYS_getppid:
+      answer = header.parent_pid ? header.parent_pid : 1;
+      break;  // of a node that nobody recorded forked
     case SYS_gettid: answer = detour.area.tid; break;
-    case SYS_nanosleep: case SYS_clock_nanosleep: answer = 0; break;  // the group's time stands
-    case SYS_write: case SYS_writev: {
+    case SYS_nanosleep:
+    case SYS_clock_nanosleep: answer = 0; break;  // the group's time stands
+    case SYS_write:
+    case SYS_writev: {
       if (a[0] != 1 && a[0] != 2) break;
       std::vector<iovec> parts{{reinterpret_cast<void*>(a[1]), a[2]}};
       if (number == SYS_writev) {
@@ -202,8 +238,10 @@ std::optional<CallFailure> ReplaySession::native_call(ReplayNode& node, ReplayNo
     default: break;
   }
   if (auto sent = sent_signal(number, a)) {
-    const bool own = (sent->process == 0 || sent->process == header.pid) && (sent->thread == 0 || sent->thread == detour.area.tid);
-    if (own && sent->signal) return CallFailure{"crashed", fmt::format("sent itself signal {} ({})", sent->signal, strsignal(sent->signal))};
+    const bool own =
+        (sent->process == 0 || sent->process == header.pid) && (sent->thread == 0 || sent->thread == detour.area.tid);
+    if (own && sent->signal)
+      return CallFailure{"crashed", fmt::format("sent itself signal {} ({})", sent->signal, strsignal(sent->signal))};
     answer = own ? 0 : -EPERM;
   }
   if (changes_files(number, a)) answer = -EROFS;
@@ -228,7 +266,8 @@ Result<Stop> ReplaySession::run_detour(NodeId id, ThreadId thread_id, int timeou
   FRIDAY_TRY(found, readable(id));
   ReplayNode& node = *found;
   ReplayNode::Thread* thread = node.thread_of(thread_id);
-  if (!thread || !thread->detour) return fail(ErrorCode::usage, "node {}: thread {} is not in a call", id, thread_id.value);
+  if (!thread || !thread->detour)
+    return fail(ErrorCode::usage, "node {}: thread {} is not in a call", id, thread_id.value);
   // The tracer on the processor of the nodes, which all are on one in clock order: a stop costs a third there.
   const OnProcessor beside(sched_getcpu() == processor_ ? -1 : processor_);
   FRIDAY_TRY_VOID(node.watches().flush());
@@ -275,7 +314,8 @@ Result<Stop> ReplaySession::run_detour(NodeId id, ThreadId thread_id, int timeou
     auto stop = handle(tid, status);
     if (!stop) continue;
     if (stop->kind == Stop::Kind::signal)
-      call_failure_ = CallFailure{"crashed", fmt::format("raised signal {} ({}) at {}", stop->signal, strsignal(stop->signal), stop->pc)};
+      call_failure_ = CallFailure{
+          "crashed", fmt::format("raised signal {} ({}) at {}", stop->signal, strsignal(stop->signal), stop->pc)};
     return *stop;
   }
 }

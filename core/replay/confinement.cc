@@ -18,22 +18,25 @@
 namespace friday {
 namespace {
 
-constexpr int kSysSeccomp = 1;          // si_code of SIGSYS (SYS_SECCOMP; glibc's headers lack it)
-constexpr uint32_t kX32 = 0x40000000;   // set in the numbers of that table
+constexpr int kSysSeccomp = 1;         // si_code of SIGSYS (SYS_SECCOMP; glibc's headers lack it)
+constexpr uint32_t kX32 = 0x40000000;  // set in the numbers of that table
 constexpr rlim_t kMostDescriptors = 128;
 
 // With any arguments. Those made most often first.
 constexpr uint32_t kAllowed[] = {
-    SYS_futex, SYS_mmap, SYS_munmap, SYS_mprotect, SYS_mremap, SYS_madvise, SYS_rt_sigreturn, SYS_rt_sigprocmask, SYS_rt_sigaction,
-    SYS_sigaltstack, SYS_restart_syscall, SYS_brk, SYS_close, SYS_read, SYS_fstat, SYS_ftruncate, SYS_pwrite64, SYS_arch_prctl, SYS_gettid, SYS_getpid,
-    SYS_getrlimit, SYS_personality, SYS_exit,
+    SYS_futex,           SYS_mmap,         SYS_munmap,         SYS_mprotect,     SYS_mremap,
+    SYS_madvise,         SYS_rt_sigreturn, SYS_rt_sigprocmask, SYS_rt_sigaction, SYS_sigaltstack,
+    SYS_restart_syscall, SYS_brk,          SYS_close,          SYS_read,         SYS_fstat,
+    SYS_ftruncate,       SYS_pwrite64,     SYS_arch_prctl,     SYS_gettid,       SYS_getpid,
+    SYS_getrlimit,       SYS_personality,  SYS_exit,
 };
 // With some.
 constexpr uint32_t kChecked[] = {SYS_clone, SYS_prctl, SYS_setrlimit, SYS_fallocate, SYS_recvmsg};
 
 // What a thread may not be made with, and a process made by fork still less.
-constexpr uint32_t kNeverCloned = CLONE_UNTRACED | CLONE_PTRACE | CLONE_PIDFD | CLONE_VFORK | CLONE_PARENT | CLONE_NEWNS | CLONE_NEWCGROUP |
-                                  CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
+constexpr uint32_t kNeverCloned = CLONE_UNTRACED | CLONE_PTRACE | CLONE_PIDFD | CLONE_VFORK | CLONE_PARENT |
+                                  CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |
+                                  CLONE_NEWPID | CLONE_NEWNET;
 
 }  // namespace
 
@@ -83,22 +86,29 @@ bool may_pass_filter(uint64_t call) {
   return in(kAllowed) || in(kChecked);
 }
 
-// A child's end that is told by this signal (clone's exit signal) has the same code, and zeros where the table of the call stands.
-bool is_refused_call(const siginfo_t& info) { return info.si_signo == SIGSYS && info.si_code == kSysSeccomp && info.si_arch != 0; }
+// A child's end that is told by this signal (clone's exit signal) has the same code, and zeros where the table of the
+// call stands.
+bool is_refused_call(const siginfo_t& info) {
+  return info.si_signo == SIGSYS && info.si_code == kSysSeccomp && info.si_arch != 0;
+}
 
-bool is_call_here(const siginfo_t& info, int call) { return info.si_arch == AUDIT_ARCH_X86_64 && info.si_syscall == call; }
+bool is_call_here(const siginfo_t& info, int call) {
+  return info.si_arch == AUDIT_ARCH_X86_64 && info.si_syscall == call;
+}
 
 std::string describe_refused_call(const siginfo_t& info, const user_regs_struct& r) {
   const auto number = static_cast<uint32_t>(info.si_syscall);
   if (info.si_arch != AUDIT_ARCH_X86_64) return fmt::format("the 32-bit system call {}", number);
   const uint64_t arguments[] = {r.rdi, r.rsi, r.rdx};
-  return fmt::format("the system call {}{}", call_with_arguments(number & ~kX32, arguments), number & kX32 ? " by its number in the x32 table" : "");
+  return fmt::format("the system call {}{}", call_with_arguments(number & ~kX32, arguments),
+                     number & kX32 ? " by its number in the x32 table" : "");
 }
 
 void give_up_rights() {
   constexpr char kFirst[] = "1000";
   if (const int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC); fd >= 0) {
-    [[maybe_unused]] const ssize_t written = write(fd, kFirst, sizeof kFirst - 1);  // a courtesy to the rest of the machine: not everywhere to be had
+    [[maybe_unused]] const ssize_t written =
+        write(fd, kFirst, sizeof kFirst - 1);  // a courtesy to the rest of the machine: not everywhere to be had
     close(fd);
   }
   constexpr rlimit kNone{0, 0}, kFew{kMostDescriptors, kMostDescriptors};

@@ -35,7 +35,8 @@ struct Message {
 
 Result<DescriptorChannel> DescriptorChannel::make() {
   int ends[2];
-  if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends) != 0) return fail_errno(errno, "cannot make a socket for the nodes' descriptors");
+  if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends) != 0)
+    return fail_errno(errno, "cannot make a socket for the nodes' descriptors");
   DescriptorChannel channel;
   channel.outer_.reset(ends[0]);
   channel.inner_.reset(ends[1]);
@@ -54,14 +55,16 @@ Result<int> DescriptorChannel::hand_over(TracedProcess& process, pid_t tid, Rece
   memcpy(rights, &kRights, sizeof kRights);
   memcpy(rights + kNumberAt, &fd, sizeof fd);
   msghdr sent{nullptr, 0, &data, 1, rights, sizeof rights, 0};
-  if (sendmsg(outer_.get(), &sent, MSG_NOSIGNAL | MSG_DONTWAIT) != 1) return fail_errno(errno, "cannot send a file to a node");
+  if (sendmsg(outer_.get(), &sent, MSG_NOSIGNAL | MSG_DONTWAIT) != 1)
+    return fail_errno(errno, "cannot send a file to a node");
 
   const uint64_t arguments[] = {TracedProcess::kChannelFd, place, MSG_DONTWAIT | MSG_CMSG_CLOEXEC};
   auto received = process.inject(tid, receiver.instruction, SYS_recvmsg, arguments);
   // What it has not taken must not be what the next one gets.
   while (recv(inner_.get(), &byte, 1, MSG_DONTWAIT) >= 0) {}
   if (!received) return std::unexpected(received.error());
-  if (*received != 1 || !process.read(place, &message, sizeof message) || memcmp(message.rights, &kRights, sizeof kRights) != 0)
+  if (*received != 1 || !process.read(place, &message, sizeof message) ||
+      memcmp(message.rights, &kRights, sizeof kRights) != 0)
     return fail(ErrorCode::io, "a node did not take the file it asked for (recvmsg gave {})", *received);
   int number;
   memcpy(&number, message.rights + kNumberAt, sizeof number);

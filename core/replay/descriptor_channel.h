@@ -1,5 +1,6 @@
-// How a replayed process gets the few descriptors it needs, although it can open nothing: the core opens the file, sends the descriptor
-// through a socket, and has a stopped thread receive it. One channel serves all processes of a session.
+// How a replayed process gets the few descriptors it needs, although it can open nothing: the core opens the file,
+// sends the descriptor through a socket, and has a stopped thread receive it. One channel serves all processes of a
+// session.
 #pragma once
 
 #include <sys/types.h>
@@ -20,8 +21,9 @@ class DescriptorChannel {
   // The end that replayed processes have, at TracedProcess::kChannelFd.
   int inner() const { return inner_.get(); }
 
-  // What a process receives with: a `syscall` instruction of its shim's, and memory of its shim's (Control::message). The program's own
-  // memory is no place for it: below a stack pointer may lie what a program with small stacks still needs.
+  // What a process receives with: a `syscall` instruction of its shim's, and memory of its shim's (Control::message).
+  // The program's own memory is no place for it: below a stack pointer may lie what a program with small stacks still
+  // needs.
   struct Receiver {
     uint64_t instruction, memory;
   };

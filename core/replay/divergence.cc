@@ -15,14 +15,15 @@
 namespace friday {
 namespace {
 
-constexpr uint64_t kAround = 5;      // events shown before and after
+constexpr uint64_t kAround = 5;  // events shown before and after
 constexpr size_t kLongestChain = 12;
 
 const char* kind_name(uint32_t kind) {
   switch (kind) {
     case shim::kDivergedType: return "type";
     case shim::kDivergedCall: return "call";
-    case shim::kDivergedThread: case shim::kDivergedAbsent: return "thread";
+    case shim::kDivergedThread:
+    case shim::kDivergedAbsent: return "thread";
     case shim::kDivergedArgument: return "argument";
     case shim::kDivergedInput: return "input";
     case shim::kDivergedNative: return "result";
@@ -37,7 +38,8 @@ const CallRule* rule_of(unsigned call) {
   return nullptr;
 }
 
-// What the thread is about to hand to the kernel, where calls.def says that it is a buffer or a string: its first bytes.
+// What the thread is about to hand to the kernel, where calls.def says that it is a buffer or a string: its first
+// bytes.
 std::string glance_at_input(ReplayNode& node, const CallRule& rule, std::span<const uint64_t> arguments) {
   constexpr size_t kGlance = 48;
   const size_t inputs = rule.detail.find("INS(");
@@ -55,7 +57,8 @@ std::string glance_at_input(ReplayNode& node, const CallRule& rule, std::span<co
 
 // The call or other thing that the thread does instead, with its arguments as it passes them.
 std::string actual_line(ReplayNode& node, const shim::DivergenceReport& report, ThreadId thread) {
-  std::string line = fmt::format("thread {} {}", report.actual_thread, record_type_name(static_cast<uint16_t>(report.actual_type)));
+  std::string line =
+      fmt::format("thread {} {}", report.actual_thread, record_type_name(static_cast<uint16_t>(report.actual_type)));
   if (report.actual_type < format::kCall || report.actual_type > format::kReturn) return line;
   auto r = node.registers(thread);
   const CallRule* rule = rule_of(report.actual_call);
@@ -72,7 +75,8 @@ std::string state_text(ReplayNode& node, const shim::DivergenceReport& report) {
     if (!cursor.record().is_event() || cursor.record().event()->index != report.event) continue;
     for (PartView part : cursor.record().event().parts())
       if (const auto* state = part.state()) {
-        if (report.which == shim::kStateStack) return fmt::format("the {} bytes above the stack pointer", state->stack_bytes);
+        if (report.which == shim::kStateStack)
+          return fmt::format("the {} bytes above the stack pointer", state->stack_bytes);
         if (state->memory != report.expected) continue;  // another of those that the end of a process has
         return fmt::format("{} bytes of data at {:#x}", state->memory_bytes, state->address);
       }
@@ -89,12 +93,18 @@ void say_what_differs(Divergence& d, ReplayNode& node, const shim::DivergenceRep
   switch (report.kind) {
     case shim::kDivergedArgument:
       if (report.actual_type == format::kYield)  // what its arguments are: format::YieldKind
-        return both(report.which == 0 ? "   [it has passed {} such places]" : "   [the registers there hash to {:016x}]", report.expected, report.actual);
+        return both(
+            report.which == 0 ? "   [it has passed {} such places]" : "   [the registers there hash to {:016x}]",
+            report.expected, report.actual);
       both(fmt::format("   [argument {} is {{0:#x}} ({{0}})]", report.which + 1), report.expected, report.actual);
       break;
-    case shim::kDivergedInput: both("   [what it reads from memory hashes to {:016x}]", report.expected, report.actual); break;
+    case shim::kDivergedInput:
+      both("   [what it reads from memory hashes to {:016x}]", report.expected, report.actual);
+      break;
     case shim::kDivergedNative: both("   [the call gave {:#x}]", report.expected, report.actual); break;
-    case shim::kDivergedState: both("   [" + state_text(node, report) + " at the call hash to {:016x}]", report.expected, report.actual); break;
+    case shim::kDivergedState:
+      both("   [" + state_text(node, report) + " at the call hash to {:016x}]", report.expected, report.actual);
+      break;
     case shim::kDivergedAbsent: d.actual += fmt::format("   [and there is no thread {}]", report.expected); break;
     case shim::kDivergedDamaged: d.actual += "   [the record makes no sense]"; break;
     default: break;
@@ -148,13 +158,16 @@ Divergence explain(ReplayNode& node, const Schedule& schedule, const shim::Diver
   const bool call = report.actual_type >= format::kCall && report.actual_type <= format::kReturn;
   d.call = call ? call_text(report.actual_call) : record_type_name(static_cast<uint16_t>(report.actual_type));
   if (d.expected.empty())
-    d.expected = fmt::format("thread {} {} {}", report.expected_thread, record_type_name(static_cast<uint16_t>(report.expected_type)), call_text(report.expected_call));
+    d.expected =
+        fmt::format("thread {} {} {}", report.expected_thread,
+                    record_type_name(static_cast<uint16_t>(report.expected_type)), call_text(report.expected_call));
   d.actual = actual_line(node, report, thread);
   say_what_differs(d, node, report);
   return d;
 }
 
-Divergence explain_death(ReplayNode& node, const Schedule& schedule, ThreadId thread, int signal, std::optional<Addr> recorded) {
+Divergence explain_death(ReplayNode& node, const Schedule& schedule, ThreadId thread, int signal,
+                         std::optional<Addr> recorded) {
   Divergence d = about(node, schedule, node.events_done(), thread, 0);
   d.kind = "end";
   d.call = signal_text(signal);
@@ -181,37 +194,63 @@ Divergence explain_overrun(ReplayNode& node, const Schedule& schedule, ThreadId 
 std::vector<std::string> possible_causes(const Recording& recording, const Schedule& schedule, NodeId node) {
   std::vector<std::string> causes;
   if (const NodeInfo* info = recording.find(node); info && !info->notice.empty()) causes.push_back(info->notice);
-  const bool shares = std::ranges::any_of(schedule.edges(), [&](const Edge& edge) { return edge.kind == EdgeKind::turn && (edge.from == node || edge.to == node); });
+  const bool shares = std::ranges::any_of(schedule.edges(), [&](const Edge& edge) {
+    return edge.kind == EdgeKind::turn && (edge.from == node || edge.to == node);
+  });
   std::string outlived;
   for (const NodeInfo& other : recording.nodes())
-    if (shares && other.id != node && is_cut_off(other.end)) outlived += fmt::format("{}{} ({})", outlived.empty() ? "" : ", ", other.id, printable(other.name));
+    if (shares && other.id != node && is_cut_off(other.end))
+      outlived += fmt::format("{}{} ({})", outlived.empty() ? "" : ", ", other.id, printable(other.name));
   if (!outlived.empty())
-    causes.push_back(fmt::format("node {} shares memory with other processes, and what these programs stored in such memory after their recording had ended is not "
-                                 "in it: node {}", node, outlived));
+    causes.push_back(
+        fmt::format("node {} shares memory with other processes, and what these programs stored in such memory after "
+                    "their recording had ended is not "
+                    "in it: node {}",
+                    node, outlived));
   return causes;
 }
 
 std::string describe(const Divergence& d) {
-  std::string out = fmt::format("divergence: node {} ({}), thread {}, event {} ({}): the {} differs\n", d.node, printable(d.node_name), d.thread.value, d.event.value, d.call,
-                                d.kind);
+  std::string out = fmt::format("divergence: node {} ({}), thread {}, event {} ({}): the {} differs\n", d.node,
+                                printable(d.node_name), d.thread.value, d.event.value, d.call, d.kind);
   out += fmt::format("  at {:.6f} s of logical time, {}\n", d.since_start, utc(d.realtime_ns));
-  for (size_t n = 0; n < d.chain.size(); n++) out += fmt::format("  {} {}\n", n == 0 ? "in       " : "called by", text(d.chain[n]));
+  for (size_t n = 0; n < d.chain.size(); n++)
+    out += fmt::format("  {} {}\n", n == 0 ? "in       " : "called by", text(d.chain[n]));
   out += fmt::format("- recorded: {}\n+ replayed: {}\n", d.expected, d.actual);
   out += "events of this node around it (-> is the one that differs):\n";
-  for (const NeighbourEvent& event : d.around) out += fmt::format("{} {:>8}  {}\n", event.differs ? "->" : "  ", event.index, event.line);
+  for (const NeighbourEvent& event : d.around)
+    out += fmt::format("{} {:>8}  {}\n", event.differs ? "->" : "  ", event.index, event.line);
   for (const std::string& cause : d.causes) out += fmt::format("This may be why: {}\n", cause);
   return out;
 }
 
 nlohmann::json to_json(const Divergence& d) {
   using nlohmann::json;
-  json out = {{"text", describe(d)}, {"node", d.node.value}, {"name", d.node_name}, {"thread", d.thread.value}, {"event", d.event.value},
-              {"kind", d.kind}, {"call", d.call}, {"logical_time", d.since_start}, {"real_time", static_cast<double>(d.realtime_ns) / 1e9},
-              {"expected", d.expected}, {"actual", d.actual}, {"causes", d.causes}, {"chain", json::array()}, {"events", json::array()}};
+  json out = {{"text", describe(d)},
+              {"node", d.node.value},
+              {"name", d.node_name},
+              {"thread", d.thread.value},
+              {"event", d.event.value},
+              {"kind", d.kind},
+              {"call", d.call},
+              {"logical_time", d.since_start},
+              {"real_time", static_cast<double>(d.realtime_ns) / 1e9},
+              {"expected", d.expected},
+              {"actual", d.actual},
+              {"causes", d.causes},
+              {"chain", json::array()},
+              {"events", json::array()}};
   for (const CodePlace& p : d.chain)
-    out["chain"].push_back({{"address", p.address}, {"function", p.function}, {"offset", p.offset}, {"module", p.module},
-                            {"module_offset", p.module_offset}, {"file", p.file}, {"line", p.line}, {"text", text(p)}});
-  for (const NeighbourEvent& event : d.around) out["events"].push_back({{"index", event.index}, {"differs", event.differs}, {"text", event.line}});
+    out["chain"].push_back({{"address", p.address},
+                            {"function", p.function},
+                            {"offset", p.offset},
+                            {"module", p.module},
+                            {"module_offset", p.module_offset},
+                            {"file", p.file},
+                            {"line", p.line},
+                            {"text", text(p)}});
+  for (const NeighbourEvent& event : d.around)
+    out["events"].push_back({{"index", event.index}, {"differs", event.differs}, {"text", event.line}});
   return out;
 }
 

@@ -49,9 +49,11 @@ Divergence explain_overrun(ReplayNode& node, const Schedule& schedule, ThreadId 
 
 // Of a thread about to die of a signal that the recording does not have.
 // `recorded`: where the recorded program died of it, if that is known and it dies elsewhere now.
-Divergence explain_death(ReplayNode& node, const Schedule& schedule, ThreadId thread, int signal, std::optional<Addr> recorded);
+Divergence explain_death(ReplayNode& node, const Schedule& schedule, ThreadId thread, int signal,
+                         std::optional<Addr> recorded);
 
-// What is known of writers of the node's memory that the recording does not hold: processes outside, and programs that outlived their recording.
+// What is known of writers of the node's memory that the recording does not hold: processes outside, and programs that
+// outlived their recording.
 std::vector<std::string> possible_causes(const Recording& recording, const Schedule& schedule, NodeId node);
 
 // Several lines, ending in a newline.

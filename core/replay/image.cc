@@ -28,7 +28,8 @@ constexpr uint64_t kStackLimit = 1ull << 30;  // an unlimited stack is given thi
 
 class Builder {
  public:
-  Builder(const Recording& recording, const TraceReader& reader, TracedProcess& process) : recording_(recording), reader_(reader), process_(process) {}
+  Builder(const Recording& recording, const TraceReader& reader, TracedProcess& process)
+      : recording_(recording), reader_(reader), process_(process) {}
 
   Result<void> run(const StartImage& image, const ImageOptions& options) {
     add(SYS_close_range, 0, TracedProcess::kScheduleFd - 1, 0);
@@ -38,7 +39,8 @@ class Builder {
     FRIDAY_TRY_VOID(limit_stack(*image.record));
     FRIDAY_TRY_VOID(map_window());
     if (options.schedule_fd >= 0)
-      add(SYS_mmap, shim::kScheduleAddress, options.schedule_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, TracedProcess::kScheduleFd, 0);
+      add(SYS_mmap, shim::kScheduleAddress, options.schedule_size, PROT_READ | PROT_WRITE,
+          MAP_SHARED | MAP_FIXED_NOREPLACE, TracedProcess::kScheduleFd, 0);
     uint64_t previous = kLowest;
     for (const auto* map : image.maps) {
       FRIDAY_TRY_VOID(add_map(*map, *image.record, previous));
@@ -51,7 +53,8 @@ class Builder {
     return put_contents(image);
   }
 
-  // Behind the filter: until it is there, nothing of the recording's is what the process executes, or what the stub reads.
+  // Behind the filter: until it is there, nothing of the recording's is what the process executes, or what the stub
+  // reads.
   Result<void> put_contents(const StartImage& image) {
     std::vector<const format::ImageMapRecord*> maps = image.maps;
     std::ranges::sort(maps, {}, &format::ImageMapRecord::low);
@@ -59,12 +62,14 @@ class Builder {
       auto next = std::ranges::upper_bound(maps, address, {}, &format::ImageMapRecord::low);
       const bool mapped = next != maps.begin() && address < next[-1]->high && data.size() <= next[-1]->high - address;
       if (!mapped || !process_.write(address, data.data(), data.size()))
-        return fail(ErrorCode::bad_input, "node {}: the start image has contents for {:#x}, where it maps nothing", reader_.node(), address);
+        return fail(ErrorCode::bad_input, "node {}: the start image has contents for {:#x}, where it maps nothing",
+                    reader_.node(), address);
     }
     return {};
   }
 
-  // What the program maps with MAP_GROWSDOWN grows as far as this limit allows. One above the caller's hard limit is not to be had.
+  // What the program maps with MAP_GROWSDOWN grows as far as this limit allows. One above the caller's hard limit is
+  // not to be had.
   Result<void> limit_stack(const format::ImageRecord& image) {
     rlimit limit{};
     getrlimit(RLIMIT_STACK, &limit);
@@ -78,7 +83,8 @@ class Builder {
     FRIDAY_TRY(trace, reader_.descriptor());
     const uint64_t fd = next_fd_++;
     FRIDAY_TRY_VOID(add_open(std::move(trace)));
-    add(SYS_mmap, format::kWindowAddress, padded_page(reader_.end_offset()), PROT_READ, MAP_PRIVATE | MAP_FIXED_NOREPLACE, fd, 0);
+    add(SYS_mmap, format::kWindowAddress, padded_page(reader_.end_offset()), PROT_READ,
+        MAP_PRIVATE | MAP_FIXED_NOREPLACE, fd, 0);
     return {};
   }
 
@@ -110,8 +116,9 @@ class Builder {
     FRIDAY_TRY_VOID(process_.run_stub(calls_));
     for (const auto& call : calls_)
       if (call.result < 0 && call.result > -4096)
-        return fail(ErrorCode::io, "node {}: cannot rebuild the start image: call {}({:#x}, {:#x}, ...) answered {}", reader_.node(), call.number,
-                    call.arguments[0], call.arguments[1], strerror(static_cast<int>(-call.result)));
+        return fail(ErrorCode::io, "node {}: cannot rebuild the start image: call {}({:#x}, {:#x}, ...) answered {}",
+                    reader_.node(), call.number, call.arguments[0], call.arguments[1],
+                    strerror(static_cast<int>(-call.result)));
     calls_.clear();
     opened_.clear();
     scratch_ = 0;
@@ -121,7 +128,8 @@ class Builder {
  private:
   static uint64_t padded_page(uint64_t size) { return (size + kPageBytes - 1) & ~(kPageBytes - 1); }
 
-  void add(uint64_t number, uint64_t a = 0, uint64_t b = 0, uint64_t c = 0, uint64_t d = 0, uint64_t e = 0, uint64_t f = 0) {
+  void add(uint64_t number, uint64_t a = 0, uint64_t b = 0, uint64_t c = 0, uint64_t d = 0, uint64_t e = 0,
+           uint64_t f = 0) {
     calls_.push_back(Call{number, {a, b, c, d, e, f}, 0});
   }
 
@@ -135,16 +143,20 @@ class Builder {
   }
 
   Result<void> add_map(const format::ImageMapRecord& map, const format::ImageRecord& image, uint64_t previous) {
-    if (map.low >= map.high || map.low < kLowest || map.high > kHighest || map.low % kPageBytes || map.high % kPageBytes)
-      return fail(ErrorCode::bad_input, "node {}: the start image maps {:#x}-{:#x}, which is no range of a program", reader_.node(), map.low, map.high);
+    if (map.low >= map.high || map.low < kLowest || map.high > kHighest || map.low % kPageBytes ||
+        map.high % kPageBytes)
+      return fail(ErrorCode::bad_input, "node {}: the start image maps {:#x}-{:#x}, which is no range of a program",
+                  reader_.node(), map.low, map.high);
     uint64_t low = map.low;
     uint64_t flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
     if (map.kind == format::kMapStack) {
-      // It grows on demand, as far as the program's limit allows at that time. Who may not have that limit gets all of it mapped now.
+      // It grows on demand, as far as the program's limit allows at that time. Who may not have that limit gets all of
+      // it mapped now.
       rlimit here{};
       getrlimit(RLIMIT_STACK, &here);
       const uint64_t limit = std::min<uint64_t>(image.rlimits[RLIMIT_STACK][0], kStackLimit);
-      if (here.rlim_max < image.rlimits[RLIMIT_STACK][0]) low = std::min(low, std::max((map.high - limit) & ~(kPageBytes - 1), previous + (1 << 20)));
+      if (here.rlim_max < image.rlimits[RLIMIT_STACK][0])
+        low = std::min(low, std::max((map.high - limit) & ~(kPageBytes - 1), previous + (1 << 20)));
       flags |= MAP_NORESERVE | MAP_GROWSDOWN;
     }
     if (!(map.protection & PROT_WRITE)) flags |= MAP_NORESERVE;
@@ -193,16 +205,22 @@ struct FeatureBit {
   const char* name;
 };
 constexpr FeatureBit kFeatures[] = {
-    {1, 2, 0, "sse3"},      {1, 2, 1, "pclmulqdq"}, {1, 2, 9, "ssse3"},     {1, 2, 12, "fma"},      {1, 2, 13, "cx16"},
-    {1, 2, 19, "sse4_1"},   {1, 2, 20, "sse4_2"},   {1, 2, 22, "movbe"},    {1, 2, 23, "popcnt"},   {1, 2, 25, "aes"},
-    {1, 2, 26, "xsave"},    {1, 2, 28, "avx"},      {1, 2, 29, "f16c"},     {2, 1, 3, "bmi1"},      {2, 1, 5, "avx2"},
-    {2, 1, 8, "bmi2"},      {2, 1, 9, "erms"},      {2, 1, 16, "avx512f"},  {2, 1, 17, "avx512dq"}, {2, 1, 19, "adx"},
-    {2, 1, 21, "avx512ifma"}, {2, 1, 28, "avx512cd"}, {2, 1, 29, "sha_ni"}, {2, 1, 30, "avx512bw"}, {2, 1, 31, "avx512vl"},
-    {2, 2, 1, "avx512_vbmi"}, {2, 2, 6, "avx512_vbmi2"}, {2, 2, 8, "gfni"}, {2, 2, 9, "vaes"},      {2, 2, 10, "vpclmulqdq"},
-    {2, 2, 11, "avx512_vnni"}, {2, 2, 12, "avx512_bitalg"}, {2, 2, 14, "avx512_vpopcntdq"}, {2, 3, 4, "fsrm"},
-    {2, 1, 11, "rtm"},      {2, 3, 8, "avx512_vp2intersect"}, {2, 3, 22, "amx_bf16"}, {2, 3, 23, "avx512_fp16"}, {2, 3, 24, "amx_tile"},
-    {2, 3, 25, "amx_int8"}, {3, 0, 4, "avx_vnni"},  {3, 0, 5, "avx512_bf16"}, {5, 2, 11, "xop"},    {5, 2, 16, "fma4"},
-    {5, 2, 0, "lahf_lm"},   {5, 2, 5, "lzcnt"},     {5, 2, 6, "sse4a"},     {5, 3, 27, "rdtscp"},
+    {1, 2, 0, "sse3"},         {1, 2, 1, "pclmulqdq"},      {1, 2, 9, "ssse3"},
+    {1, 2, 12, "fma"},         {1, 2, 13, "cx16"},          {1, 2, 19, "sse4_1"},
+    {1, 2, 20, "sse4_2"},      {1, 2, 22, "movbe"},         {1, 2, 23, "popcnt"},
+    {1, 2, 25, "aes"},         {1, 2, 26, "xsave"},         {1, 2, 28, "avx"},
+    {1, 2, 29, "f16c"},        {2, 1, 3, "bmi1"},           {2, 1, 5, "avx2"},
+    {2, 1, 8, "bmi2"},         {2, 1, 9, "erms"},           {2, 1, 16, "avx512f"},
+    {2, 1, 17, "avx512dq"},    {2, 1, 19, "adx"},           {2, 1, 21, "avx512ifma"},
+    {2, 1, 28, "avx512cd"},    {2, 1, 29, "sha_ni"},        {2, 1, 30, "avx512bw"},
+    {2, 1, 31, "avx512vl"},    {2, 2, 1, "avx512_vbmi"},    {2, 2, 6, "avx512_vbmi2"},
+    {2, 2, 8, "gfni"},         {2, 2, 9, "vaes"},           {2, 2, 10, "vpclmulqdq"},
+    {2, 2, 11, "avx512_vnni"}, {2, 2, 12, "avx512_bitalg"}, {2, 2, 14, "avx512_vpopcntdq"},
+    {2, 3, 4, "fsrm"},         {2, 1, 11, "rtm"},           {2, 3, 8, "avx512_vp2intersect"},
+    {2, 3, 22, "amx_bf16"},    {2, 3, 23, "avx512_fp16"},   {2, 3, 24, "amx_tile"},
+    {2, 3, 25, "amx_int8"},    {3, 0, 4, "avx_vnni"},       {3, 0, 5, "avx512_bf16"},
+    {5, 2, 11, "xop"},         {5, 2, 16, "fma4"},          {5, 2, 0, "lahf_lm"},
+    {5, 2, 5, "lzcnt"},        {5, 2, 6, "sse4a"},          {5, 3, 27, "rdtscp"},
 };
 
 }  // namespace
@@ -211,27 +229,34 @@ Result<void> check_processor(const format::ImageRecord& image) {
   std::string missing;
   for (const auto& feature : kFeatures) {
     unsigned here[4] = {};
-    __get_cpuid_count(format::kCpuidLeaves[feature.leaf][0], format::kCpuidLeaves[feature.leaf][1], &here[0], &here[1], &here[2], &here[3]);
+    __get_cpuid_count(format::kCpuidLeaves[feature.leaf][0], format::kCpuidLeaves[feature.leaf][1], &here[0], &here[1],
+                      &here[2], &here[3]);
     const bool wanted = image.cpuid[feature.leaf][feature.reg] >> feature.bit & 1;
-    if (wanted && !(here[feature.reg] >> feature.bit & 1)) missing += (missing.empty() ? "" : ", ") + std::string(feature.name);
+    if (wanted && !(here[feature.reg] >> feature.bit & 1))
+      missing += (missing.empty() ? "" : ", ") + std::string(feature.name);
   }
   if (missing.empty()) return {};
   return fail(ErrorCode::unsupported,
-              "this processor lacks what the recorded one had and the program may have chosen its code by: {}; replay on a machine that has it", missing);
+              "this processor lacks what the recorded one had and the program may have chosen its code by: {}; replay "
+              "on a machine that has it",
+              missing);
 }
 
-Result<TracedProcess> build_from_image(const Recording& recording, const TraceReader& reader, const ImageOptions& options) {
+Result<TracedProcess> build_from_image(const Recording& recording, const TraceReader& reader,
+                                       const ImageOptions& options) {
   FRIDAY_TRY(image, reader.image());
   if (!image.record) return fail(ErrorCode::bad_input, "node {}: its trace has no start image", reader.node());
   FRIDAY_TRY_VOID(check_processor(*image.record));
-  FRIDAY_TRY(process, TracedProcess::start_stub(options.stub, options.schedule_fd, options.channel->inner(), options.group));
+  FRIDAY_TRY(process,
+             TracedProcess::start_stub(options.stub, options.schedule_fd, options.channel->inner(), options.group));
   Builder builder(recording, reader, process);
   FRIDAY_TRY_VOID(builder.run(image, options));
   FRIDAY_TRY_VOID(enter(process, *image.record, reader.node()));
   return std::move(process);
 }
 
-Result<void> map_trace(TracedProcess& process, pid_t tid, DescriptorChannel::Receiver receiver, const DescriptorChannel& channel, const TraceReader& reader) {
+Result<void> map_trace(TracedProcess& process, pid_t tid, DescriptorChannel::Receiver receiver,
+                       const DescriptorChannel& channel, const TraceReader& reader) {
   FRIDAY_TRY(trace, reader.descriptor());
   auto call = [&](long number, std::initializer_list<uint64_t> arguments) {
     return process.inject(tid, receiver.instruction, number, std::vector<uint64_t>(arguments));
@@ -239,9 +264,11 @@ Result<void> map_trace(TracedProcess& process, pid_t tid, DescriptorChannel::Rec
   FRIDAY_TRY_VOID(call(SYS_munmap, {format::kWindowAddress, format::kWindowSize}));
   FRIDAY_TRY(fd, channel.hand_over(process, tid, receiver, trace.get()));
   const uint64_t size = (reader.end_offset() + kPageBytes - 1) & ~(kPageBytes - 1);
-  FRIDAY_TRY(mapped, call(SYS_mmap, {format::kWindowAddress, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, static_cast<uint64_t>(fd), 0}));
+  FRIDAY_TRY(mapped, call(SYS_mmap, {format::kWindowAddress, size, PROT_READ, MAP_PRIVATE | MAP_FIXED,
+                                     static_cast<uint64_t>(fd), 0}));
   FRIDAY_TRY_VOID(call(SYS_close, {static_cast<uint64_t>(fd)}));
-  if (mapped != static_cast<int64_t>(format::kWindowAddress)) return fail(ErrorCode::io, "node {}: its trace cannot be mapped", reader.node());
+  if (mapped != static_cast<int64_t>(format::kWindowAddress))
+    return fail(ErrorCode::io, "node {}: its trace cannot be mapped", reader.node());
   return {};
 }
 

@@ -12,19 +12,21 @@
 namespace friday {
 
 struct ImageOptions {
-  std::string stub;        // path of friday-stub
-  int schedule_fd = -1;    // memory of shim::SharedSchedule, mapped at kScheduleAddress
+  std::string stub;      // path of friday-stub
+  int schedule_fd = -1;  // memory of shim::SharedSchedule, mapped at kScheduleAddress
   uint64_t schedule_size = 0;
-  pid_t group = 0;         // process group to join, 0: a new one
+  pid_t group = 0;  // process group to join, 0: a new one
   const DescriptorChannel* channel = nullptr;
-  bool confined = true;    // by the filter of core/replay/confinement.h
+  bool confined = true;  // by the filter of core/replay/confinement.h
 };
 
 // The process is stopped; its next instruction is the shim's resume point. `reader` must hold an image.
-Result<TracedProcess> build_from_image(const Recording& recording, const TraceReader& reader, const ImageOptions& options);
+Result<TracedProcess> build_from_image(const Recording& recording, const TraceReader& reader,
+                                       const ImageOptions& options);
 
 // Maps `reader`'s trace into the trace window of a stopped thread's process, by injected calls (a forked child).
-Result<void> map_trace(TracedProcess& process, pid_t tid, DescriptorChannel::Receiver receiver, const DescriptorChannel& channel, const TraceReader& reader);
+Result<void> map_trace(TracedProcess& process, pid_t tid, DescriptorChannel::Receiver receiver,
+                       const DescriptorChannel& channel, const TraceReader& reader);
 
 // Fails with the names of the processor features that the recording needs and this machine lacks.
 Result<void> check_processor(const format::ImageRecord& image);

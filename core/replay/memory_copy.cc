@@ -17,13 +17,14 @@ namespace friday {
 namespace {
 
 constexpr uint64_t kPage = 4096;
-constexpr uint64_t kMost = 512ull << 20;  // bytes copied for one call
-constexpr uint64_t kRedZone = 128;        // below the stack pointer, and still the program's
-constexpr uint64_t kDeadStack = 64 << 10; // below that; what a called function used of it is no change
+constexpr uint64_t kMost = 512ull << 20;   // bytes copied for one call
+constexpr uint64_t kRedZone = 128;         // below the stack pointer, and still the program's
+constexpr uint64_t kDeadStack = 64 << 10;  // below that; what a called function used of it is no change
 
 bool is_ours(uint64_t low) {
   using namespace shim;
-  return (low >= format::kWindowAddress && low < format::kWindowAddress + format::kWindowSize) || (low >= kStubAddress && low < kStubAddress + kStubSize) ||
+  return (low >= format::kWindowAddress && low < format::kWindowAddress + format::kWindowSize) ||
+         (low >= kStubAddress && low < kStubAddress + kStubSize) ||
          (low >= kScheduleAddress && low < kWorkspaceAddress) || low >= 0x800000000000;
 }
 
@@ -36,7 +37,8 @@ Result<void> each_present(int pagemap, uint64_t low, uint64_t high, Use use) {
     const uint64_t count = std::min((high - at) / kPage, kSome);
     entries.resize(count);
     const ssize_t got = pread(pagemap, entries.data(), count * 8, static_cast<off_t>(at / kPage * 8));
-    if (got != static_cast<ssize_t>(count * 8)) return fail(ErrorCode::io, "the pages of a node's process cannot be listed");
+    if (got != static_cast<ssize_t>(count * 8))
+      return fail(ErrorCode::io, "the pages of a node's process cannot be listed");
     for (uint64_t i = 0; i < count;) {
       uint64_t end = i;
       while (end < count && entries[end] >> 62) end++;
@@ -58,7 +60,8 @@ Result<std::vector<MemoryCopy::Range>> MemoryCopy::ranges_of(ReplayNode& node) {
     unsigned long low, high, inode;
     char rights[5];
     if (sscanf(line, "%lx-%lx %4s %*x %*s %lu", &low, &high, rights, &inode) == 4 && !is_ours(low)) {
-      uint32_t protection = (rights[0] == 'r' ? PROT_READ : 0u) | (rights[1] == 'w' ? PROT_WRITE : 0u) | (rights[2] == 'x' ? PROT_EXEC : 0u);
+      uint32_t protection = (rights[0] == 'r' ? PROT_READ : 0u) | (rights[1] == 'w' ? PROT_WRITE : 0u) |
+                            (rights[2] == 'x' ? PROT_EXEC : 0u);
       bool writable = protection & PROT_WRITE;
       if (auto programs = node.watches().program_protection(Addr{low})) writable |= (*programs & PROT_WRITE) != 0;
       ranges.push_back({low, high, protection, writable, inode == 0 && rights[3] == 'p'});
@@ -77,9 +80,12 @@ Result<MemoryCopy> MemoryCopy::take(ReplayNode& node) {
   uint64_t total = 0;
   auto keep = [&](uint64_t low, uint64_t high) -> Result<void> {
     if ((total += high - low) > kMost)
-      return fail(ErrorCode::unsupported, "node {} has more than {} MiB of memory that a call could change: it could not be undone", node.id(), kMost >> 20);
+      return fail(ErrorCode::unsupported,
+                  "node {} has more than {} MiB of memory that a call could change: it could not be undone", node.id(),
+                  kMost >> 20);
     Run run{low, std::vector<std::byte>(high - low)};
-    if (!node.process().read(low, run.bytes.data(), run.bytes.size())) return fail(ErrorCode::io, "node {}: memory at {:#x} cannot be copied", node.id(), low);
+    if (!node.process().read(low, run.bytes.data(), run.bytes.size()))
+      return fail(ErrorCode::io, "node {}: memory at {:#x} cannot be copied", node.id(), low);
     copy.runs_.push_back(std::move(run));
     return {};
   };
@@ -118,7 +124,8 @@ Result<void> MemoryCopy::restore_mappings(ReplayNode& node) const {
       done = node.inject(SYS_mprotect, arguments);
     }
     if (!done) return std::unexpected(done.error());
-    if (*done < 0 && *done > -4096) return fail(ErrorCode::io, "node {}: a mapping at {:#x} cannot be put back (error {})", node.id(), low, -*done);
+    if (*done < 0 && *done > -4096)
+      return fail(ErrorCode::io, "node {}: a mapping at {:#x} cannot be put back (error {})", node.id(), low, -*done);
   }
   return {};
 }
@@ -129,7 +136,8 @@ Result<void> MemoryCopy::each_changed(ReplayNode& node, Use use) const {
   std::vector<std::byte> now(kSome);
   bool more = true;
   auto compare = [&](uint64_t address, const std::byte* then, size_t size = kPage) -> Result<void> {
-    if (!node.process().read(address, now.data(), size)) return fail(ErrorCode::io, "node {}: memory at {:#x} cannot be read", node.id(), address);
+    if (!node.process().read(address, now.data(), size))
+      return fail(ErrorCode::io, "node {}: memory at {:#x} cannot be read", node.id(), address);
     for (size_t i = 0; more && i < size; i += kPage) {
       if (memcmp(&now[i], then + i, kPage) == 0) continue;
       FRIDAY_TRY(go_on, use(address + i, &now[i], then + i));
@@ -147,13 +155,14 @@ Result<void> MemoryCopy::each_changed(ReplayNode& node, Use use) const {
   auto known = runs_.begin();
   for (const Range& range : ranges_) {
     if (!range.writable || !range.sparse || !more) continue;
-    FRIDAY_TRY_VOID(each_present(pagemap.get(), range.low, range.high, [&](uint64_t low, uint64_t high) -> Result<void> {
-      for (; more && low < high; low += kPage) {
-        while (known != runs_.end() && known->low + known->bytes.size() <= low) ++known;
-        if (known == runs_.end() || low < known->low) FRIDAY_TRY_VOID(compare(low, zeros.data()));
-      }
-      return {};
-    }));
+    FRIDAY_TRY_VOID(
+        each_present(pagemap.get(), range.low, range.high, [&](uint64_t low, uint64_t high) -> Result<void> {
+          for (; more && low < high; low += kPage) {
+            while (known != runs_.end() && known->low + known->bytes.size() <= low) ++known;
+            if (known == runs_.end() || low < known->low) FRIDAY_TRY_VOID(compare(low, zeros.data()));
+          }
+          return {};
+        }));
   }
   return {};
 }
@@ -176,7 +185,8 @@ Result<bool> MemoryCopy::unchanged(ReplayNode& node, uint64_t stack_pointer) con
   if (now != ranges_) return false;
   bool same = true;
   FRIDAY_TRY_VOID(each_changed(node, [&](uint64_t address, const std::byte* is, const std::byte* was) -> Result<bool> {
-    const bool own = (address >= format::kWindowAddress && address < shim::kOwnEnd) || (address >= node.shim_low() && address < node.shim_high());
+    const bool own = (address >= format::kWindowAddress && address < shim::kOwnEnd) ||
+                     (address >= node.shim_low() && address < node.shim_high());
     const uint64_t live = stack_pointer - kRedZone;
     const size_t dead = address < live && address + kDeadStack >= live ? std::min(kPage, live - address) : 0;
     return same = own || memcmp(is + dead, was + dead, kPage - dead) == 0;

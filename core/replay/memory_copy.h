@@ -1,6 +1,7 @@
-// A copy of all memory that a node's process can write, taken before a debugger's call. When the call fails it is put back: pages
-// that changed, and mappings that came or went. When it comes back, the copy tells whether it has changed anything at all. Friday's own areas in the process are part of it, since the call uses them,
-// but not the trace, the schedule and the stub.
+// A copy of all memory that a node's process can write, taken before a debugger's call. When the call fails it is put
+// back: pages that changed, and mappings that came or went. When it comes back, the copy tells whether it has changed
+// anything at all. Friday's own areas in the process are part of it, since the call uses them, but not the trace, the
+// schedule and the stub.
 //
 // The node stands from take() to restore(), but for the one thread that executes the call.
 #pragma once
@@ -21,8 +22,8 @@ class MemoryCopy {
   static Result<MemoryCopy> take(ReplayNode& node);
   // How many pages were put back.
   Result<size_t> restore(ReplayNode& node) const;
-  // Whether the program would find its mappings and its memory as they were. What lies below `stack_pointer` on its stack is dead,
-  // and Friday's own memory is not the program's.
+  // Whether the program would find its mappings and its memory as they were. What lies below `stack_pointer` on its
+  // stack is dead, and Friday's own memory is not the program's.
   Result<bool> unchanged(ReplayNode& node, uint64_t stack_pointer) const;
 
  private:

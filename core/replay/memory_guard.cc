@@ -37,11 +37,12 @@ std::string of_control_group(const char* name) {
   return {};
 }
 
-// Three quarters of what this machine has, or of what its control group allows; or what the user does (ulimit -m), which Linux leaves to
-// whoever wants to look.
+// Three quarters of what this machine has, or of what its control group allows; or what the user does (ulimit -m),
+// which Linux leaves to whoever wants to look.
 uint64_t sensible_limit() {
   uint64_t bytes = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  if (const uint64_t most = strtoull(of_control_group("memory.max").c_str(), nullptr, 10)) bytes = std::min(bytes, most);  // "max": 0
+  if (const uint64_t most = strtoull(of_control_group("memory.max").c_str(), nullptr, 10))
+    bytes = std::min(bytes, most);  // "max": 0
   rlimit users{};
   const bool limited = getrlimit(RLIMIT_RSS, &users) == 0 && users.rlim_cur != RLIM_INFINITY;
   return limited ? std::min<uint64_t>(users.rlim_cur, bytes / 4 * 3) : bytes / 4 * 3;
@@ -59,14 +60,16 @@ uint64_t shared_memory_here() {
 std::optional<uint64_t> sleeps_of(pid_t process) {
   uint64_t sum = 0;
   std::error_code gone;
-  for (std::filesystem::directory_iterator task(fmt::format("/proc/{}/task", process), gone), end; !gone && task != end; task.increment(gone)) {
+  for (std::filesystem::directory_iterator task(fmt::format("/proc/{}/task", process), gone), end; !gone && task != end;
+       task.increment(gone)) {
     constexpr std::string_view kState = "\nState:\t";
     auto text = read_file(task->path().string() + "/status");
     const size_t at = text ? text->find(kState) : std::string::npos;
     const char state = at == std::string::npos ? 'X' : (*text)[at + kState.size()];
     if (state == 'Z' || state == 'X') continue;
     if (state != 'S') return std::nullopt;
-    sum += 1 + number_after(*text, "\nvoluntary_ctxt_switches:", 0) + number_after(*text, "\nnonvoluntary_ctxt_switches:", 0);
+    sum += 1 + number_after(*text, "\nvoluntary_ctxt_switches:", 0) +
+           number_after(*text, "\nnonvoluntary_ctxt_switches:", 0);
   }
   return sum;
 }
@@ -85,7 +88,10 @@ uint64_t sleeps_of_all(const std::set<pid_t>& processes) {
 }  // namespace
 
 MemoryGuard::MemoryGuard(std::function<void()> tell)
-    : tell_(std::move(tell)), limit_(sensible_limit()), shared_before_(shared_memory_here()), thread_(background_thread([this] { look(); })) {}
+    : tell_(std::move(tell)),
+      limit_(sensible_limit()),
+      shared_before_(shared_memory_here()),
+      thread_(background_thread([this] { look(); })) {}
 
 MemoryGuard::~MemoryGuard() {
   {
@@ -108,19 +114,24 @@ void MemoryGuard::forget_all() {
 }
 
 std::string MemoryGuard::describe() const {
-  return fmt::format("the replayed processes together hold more than {} MiB of memory (with page tables, and shared memory made here meanwhile): they were stopped "
-                     "before others lack it. That is three quarters of what there is here, or your limit (ulimit -m). Replay fewer nodes (--node), or on a larger machine",
-                     limit_ >> 20);
+  return fmt::format(
+      "the replayed processes together hold more than {} MiB of memory (with page tables, and shared memory made here "
+      "meanwhile): they were stopped "
+      "before others lack it. That is three quarters of what there is here, or your limit (ulimit -m). Replay fewer "
+      "nodes (--node), or on a larger machine",
+      limit_ >> 20);
 }
 
-// Not what is in files' pages, which the kernel can take back. Pages that are shared are counted once, and those too that no process has mapped
-// any more while their file lives; the tables of a process's pages can be larger than its pages, where it only reads what it never wrote.
+// Not what is in files' pages, which the kernel can take back. Pages that are shared are counted once, and those too
+// that no process has mapped any more while their file lives; the tables of a process's pages can be larger than its
+// pages, where it only reads what it never wrote.
 uint64_t MemoryGuard::held_by_all(const std::set<pid_t>& processes) const {
   uint64_t own = 0, shared = 0;
   for (pid_t process : processes) {
     auto text = read_file(fmt::format("/proc/{}/status", process));
     if (!text) continue;
-    for (const char* key : {"\nRssAnon:", "\nVmPTE:", "\nVmSwap:", "\nHugetlbPages:"}) own += number_after(*text, key, 0) << 10;
+    for (const char* key : {"\nRssAnon:", "\nVmPTE:", "\nVmSwap:", "\nHugetlbPages:"})
+      own += number_after(*text, key, 0) << 10;
     shared = std::max(shared, number_after(*text, "\nRssShmem:", 0) << 10);
   }
   const uint64_t now = shared_memory_here();

@@ -1,6 +1,7 @@
-// Looks after all replayed processes together. Their memory: a recording is a stranger's, and one process that takes all there is takes
-// it from the user's own. And that one of them runs: nothing outside wakes a replayed process, so where all sleep and their tracer waits
-// for them, all do so for ever. A thread of its own looks a few times a second and tells the owner once.
+// Looks after all replayed processes together. Their memory: a recording is a stranger's, and one process that takes
+// all there is takes it from the user's own. And that one of them runs: nothing outside wakes a replayed process, so
+// where all sleep and their tracer waits for them, all do so for ever. A thread of its own looks a few times a second
+// and tells the owner once.
 #pragma once
 
 #include <sys/types.h>
@@ -45,7 +46,8 @@ class MemoryGuard {
   std::condition_variable wake_;
   bool stop_ = false;
   std::set<pid_t> processes_;
-  std::thread thread_;  // the last: what it uses is there before it. Not joinable where the system gives none: then nobody looks
+  std::thread thread_;  // the last: what it uses is there before it. Not joinable where the system gives none: then
+                        // nobody looks
 };
 
 }  // namespace friday

@@ -25,9 +25,7 @@ namespace {
 
 uint64_t area_address(uint32_t number) { return shim::kAreasAddress + number * shim::kAreaStride; }
 
-Error gone(NodeId id) {
-  return Error{ErrorCode::component_died, "the node's process is gone", id.value};
-}
+Error gone(NodeId id) { return Error{ErrorCode::component_died, "the node's process is gone", id.value}; }
 
 // Registers as the program had them at the call that `frame` is about.
 user_regs_struct view_of(const CallFrame& f, const user_regs_struct& hardware) {
@@ -62,8 +60,10 @@ Result<void> ReplayNode::attach(TracedProcess process, uint64_t control_address)
   if (!refresh_control() || control_.magic != shim::kControlMagic)
     return fail(ErrorCode::bad_input, "node {}: the start image holds no control block of the shim", info_.id);
   if (control_.abi_version != shim::kAbiVersion)
-    return fail(ErrorCode::unsupported, "node {}: recorded by a shim of version {}, this Friday replays version {}; use the Friday that recorded it",
-                info_.id, control_.abi_version, shim::kAbiVersion);
+    return fail(
+        ErrorCode::unsupported,
+        "node {}: recorded by a shim of version {}, this Friday replays version {}; use the Friday that recorded it",
+        info_.id, control_.abi_version, shim::kAbiVersion);
   load_patches();
   return {};
 }
@@ -71,7 +71,9 @@ Result<void> ReplayNode::attach(TracedProcess process, uint64_t control_address)
 Result<void> ReplayNode::check_goes_on(std::string_view then) const {
   if (state_ != NodeState::ended) return {};
   const NodeOutcome::How how = outcome_.how;
-  const char* what = how == NodeOutcome::How::diverged ? "has diverged from its recording" : how == NodeOutcome::How::failed ? "has failed" : "has ended";
+  const char* what = how == NodeOutcome::How::diverged ? "has diverged from its recording"
+                     : how == NodeOutcome::How::failed ? "has failed"
+                                                       : "has ended";
   return fail(ErrorCode::node_ended, "node {} {}: {}", info_.id, what, then);
 }
 
@@ -94,7 +96,8 @@ size_t ReplayNode::load_patches() {
   std::vector<shim::Patch> all(where[1]);
   if (!process_->read(where[0], all.data(), where[1] * sizeof(shim::Patch))) return patches_.size();
   // The program's code may have written there.
-  if (std::ranges::any_of(all, [](const shim::Patch& p) { return p.length > sizeof p.original; })) return patches_.size();
+  if (std::ranges::any_of(all, [](const shim::Patch& p) { return p.length > sizeof p.original; }))
+    return patches_.size();
   const size_t known = std::exchange(patches_, std::move(all)).size();
   for (size_t i = known; i < patches_.size(); i++) {  // the shim appends
     const auto& patch = patches_[i];
@@ -112,7 +115,8 @@ bool ReplayNode::carried_out_at(Addr address) { return patched_.window_at(addres
 
 const shim::Patch* ReplayNode::planted_at(Addr address) {
   load_patches();  // code that was loaded since
-  auto it = std::ranges::find_if(patches_, [&](const shim::Patch& p) { return p.start == address.value && shim::is_planted(p.kind); });
+  auto it = std::ranges::find_if(
+      patches_, [&](const shim::Patch& p) { return p.start == address.value && shim::is_planted(p.kind); });
   return it == patches_.end() ? nullptr : &*it;
 }
 
@@ -144,7 +148,8 @@ void ReplayNode::remove_thread(pid_t tid) { threads_.erase(tid); }
 
 std::optional<ThreadArea> ReplayNode::area(uint32_t number) const {
   ThreadArea a;
-  if (number >= shim::kMaxThreads || !process_ || !process_->read(area_address(number), &a, sizeof a)) return std::nullopt;
+  if (number >= shim::kMaxThreads || !process_ || !process_->read(area_address(number), &a, sizeof a))
+    return std::nullopt;
   return a;
 }
 
@@ -164,7 +169,8 @@ void ReplayNode::number_threads() {
   size_t unknown = 0;
   for (auto& [tid, thread] : threads_) unknown += thread.number == ~0u;
   uint64_t count = 0;
-  if (!process_ || !process_->read(control_address_ + offsetof(shim::Control, thread_count), &count, sizeof count)) return;
+  if (!process_ || !process_->read(control_address_ + offsetof(shim::Control, thread_count), &count, sizeof count))
+    return;
   // The young ones first: a process may have had thousands of threads that have ended since.
   for (uint32_t n = static_cast<uint32_t>(std::min<uint64_t>(count, shim::kMaxThreads)); n-- > 0 && unknown;) {
     auto a = area(n);
@@ -199,12 +205,13 @@ std::vector<ThreadInfo> ReplayNode::threads() {
   return list;
 }
 
-// A stop that came before the one asked for. A breakpoint or a watched page may be gone when its turn comes to be looked at,
-// so those are undone: the thread meets them again if they are still there.
+// A stop that came before the one asked for. A breakpoint or a watched page may be gone when its turn comes to be
+// looked at, so those are undone: the thread meets them again if they are still there.
 void ReplayNode::hold(Thread& thread, int status) {
   if (!(status >> 16)) {
     user_regs_struct r;
-    if (WSTOPSIG(status) == SIGTRAP && TracedProcess::registers(thread.tid, r) && r.rip != control_.trap_instruction + 1 && breakpoints_.hit(r)) {
+    if (WSTOPSIG(status) == SIGTRAP && TracedProcess::registers(thread.tid, r) &&
+        r.rip != control_.trap_instruction + 1 && breakpoints_.hit(r)) {
       TracedProcess::set_registers(thread.tid, r);
       return;
     }
@@ -213,13 +220,16 @@ void ReplayNode::hold(Thread& thread, int status) {
   thread.held = status;
 }
 
-// What an instruction raised, and nobody has looked at yet, would be lost if the thread were made to do something else: the thread is set
-// to run into it again.
+// What an instruction raised, and nobody has looked at yet, would be lost if the thread were made to do something else:
+// the thread is set to run into it again.
 bool ReplayNode::undo_fault(const Thread& thread, int status) {
   siginfo_t info;
   if (status >> 16 || ptrace(PTRACE_GETSIGINFO, thread.tid, 0, &info) != 0 || info.si_code <= 0) return false;
   switch (WSTOPSIG(status)) {
-    case SIGSEGV: case SIGBUS: case SIGILL: case SIGFPE: return true;
+    case SIGSEGV:
+    case SIGBUS:
+    case SIGILL:
+    case SIGFPE: return true;
     case SIGSYS: {  // Syscall User Dispatch: the thread stands behind the call, with its number in rax
       constexpr int kCallLength = 2;
       user_regs_struct r;
@@ -244,13 +254,14 @@ Result<void> ReplayNode::stop_threads() {
       ended.push_back(tid);
       continue;
     }
-    // Any stop takes a pending PTRACE_INTERRUPT with it (Linux 6.18), unless the thread stood already when that was sent:
-    // then PTRACE_EVENT_STOP follows when it goes on.
+    // Any stop takes a pending PTRACE_INTERRUPT with it (Linux 6.18), unless the thread stood already when that was
+    // sent: then PTRACE_EVENT_STOP follows when it goes on.
     thread.stopped = true;
     if ((status >> 16) != PTRACE_EVENT_STOP) hold(thread, status);
   }
   for (pid_t tid : ended) threads_.erase(tid);
-  // A thread on its way past a breakpoint stands where the program has no code; it is set to where that code stands for.
+  // A thread on its way past a breakpoint stands where the program has no code; it is set to where that code stands
+  // for.
   user_regs_struct r;
   for (auto& [tid, thread] : threads_) {
     if (!TracedProcess::registers(tid, r) || !breakpoints_.in_pad(Addr{r.rip})) continue;
@@ -269,8 +280,8 @@ Result<void> ReplayNode::flush_watches() {
   return {};
 }
 
-// The shim reserves kPadSize beside each module and fills its beginning with stubs; the end is for pads. A reservation that
-// was cut already (the parent's, of a forked node) no longer looks like one.
+// The shim reserves kPadSize beside each module and fills its beginning with stubs; the end is for pads. A reservation
+// that was cut already (the parent's, of a forked node) no longer looks like one.
 Result<void> ReplayNode::make_pad_areas() {
   if (pads_for_ == patches_.size()) return {};
   pads_for_ = patches_.size();
@@ -284,7 +295,8 @@ Result<void> ReplayNode::make_pad_areas() {
     char rights[5];
     if (sscanf(line.c_str(), "%lx-%lx %4s %*x %*x:%*x %lu", &low, &high, rights, &inode) != 4) continue;
     const bool pad = high - stubs == shim::kPadSize || high - stubs == shim::kFormerPadSize;
-    if (!strcmp(rights, "---p") && inode == 0 && low == stubs_end && pad && high - low >= size) places.push_back(high - size);
+    if (!strcmp(rights, "---p") && inode == 0 && low == stubs_end && pad && high - low >= size)
+      places.push_back(high - size);
     if (!strcmp(rights, "r-xp")) stubs = low, stubs_end = high;
   }
   for (uint64_t place : places) {
@@ -316,7 +328,8 @@ Result<user_regs_struct> ReplayNode::hardware(const Thread& thread) const {
 }
 
 const shim::Patch* ReplayNode::patch_by_stub(uint64_t rip) const {
-  auto it = std::upper_bound(patches_.begin(), patches_.end(), rip, [](uint64_t a, const shim::Patch& p) { return a < p.stub; });
+  auto it = std::upper_bound(patches_.begin(), patches_.end(), rip,
+                             [](uint64_t a, const shim::Patch& p) { return a < p.stub; });
   if (it == patches_.begin()) return nullptr;
   --it;
   return !shim::is_planted(it->kind) && rip < it->stub + 80 ? &*it : nullptr;
@@ -324,13 +337,15 @@ const shim::Patch* ReplayNode::patch_by_stub(uint64_t rip) const {
 
 std::optional<Addr> ReplayNode::moved_from(uint64_t rip) const {
   const shim::Patch* patch = patch_by_stub(rip);
-  if (!patch || patch->kind != shim::kSiteLoop || rip < patch->resume || rip >= patch->resume + patch->length) return std::nullopt;
+  if (!patch || patch->kind != shim::kSiteLoop || rip < patch->resume || rip >= patch->resume + patch->length)
+    return std::nullopt;
   return Addr{patch->start + (rip - patch->resume)};
 }
 
 const shim::Patch* ReplayNode::loop_at(Addr address) {
   load_patches();
-  auto it = std::ranges::find_if(patches_, [&](const shim::Patch& p) { return p.start == address.value && p.kind == shim::kSiteLoop; });
+  auto it = std::ranges::find_if(
+      patches_, [&](const shim::Patch& p) { return p.start == address.value && p.kind == shim::kSiteLoop; });
   return it == patches_.end() ? nullptr : &*it;
 }
 
@@ -350,8 +365,8 @@ bool ReplayNode::in_shim(uint64_t rip) const {
   return (rip >= control_.text_low && rip < control_.text_high) || patch_by_stub(rip);
 }
 
-// Where a stopped thread stands. One interrupted in the few instructions between the program and the shim's frame is stepped to one
-// side of them.
+// Where a stopped thread stands. One interrupted in the few instructions between the program and the shim's frame is
+// stepped to one side of them.
 Result<ReplayNode::Standing> ReplayNode::standing(const Thread& thread) {
   for (int steps = 0;; steps++) {
     FRIDAY_TRY(now, hardware(thread));
@@ -367,7 +382,8 @@ Result<ReplayNode::Standing> ReplayNode::standing(const Thread& thread) {
       }
       return Standing{now, view_of(*frame, now), a};
     }
-    if (!TracedProcess::single_step(thread.tid) || !WIFSTOPPED(process_->wait(thread.tid))) return std::unexpected(gone(info_.id));
+    if (!TracedProcess::single_step(thread.tid) || !WIFSTOPPED(process_->wait(thread.tid)))
+      return std::unexpected(gone(info_.id));
   }
 }
 
@@ -411,13 +427,15 @@ Result<void> ReplayNode::begin_call(ThreadId id, const Standing& from, const use
   if (!a) return std::unexpected(gone(info_.id));
   uint64_t back = 0;
   (void)process_->read(wanted.rsp, &back, sizeof back);
-  thread->detour = std::make_unique<Thread::Detour>(Thread::Detour{now, from.view, *a, std::move(extended), thread->at_breakpoint, back, wanted.rsp + 8});
+  thread->detour = std::make_unique<Thread::Detour>(
+      Thread::Detour{now, from.view, *a, std::move(extended), thread->at_breakpoint, back, wanted.rsp + 8});
   thread->at_breakpoint = false;
   ThreadArea changed = *a;
   changed.native = 1;
   changed.frame = nullptr;
   if (in_shim(now.rip)) changed.stack_top = (now.rsp - 1024) & ~15ull;
-  if (!process_->write(area_address(id.value), &changed, offsetof(ThreadArea, pending_head))) return std::unexpected(gone(info_.id));
+  if (!process_->write(area_address(id.value), &changed, offsetof(ThreadArea, pending_head)))
+    return std::unexpected(gone(info_.id));
   user_regs_struct start = wanted;
   start.orig_rax = ~0ull;
   start.fs_base = now.fs_base, start.gs_base = now.gs_base;
@@ -442,7 +460,8 @@ Result<void> ReplayNode::end_call(ThreadId id) {
   // What it passed of loop sites does not count.
   constexpr size_t loops = offsetof(ThreadArea, loops_left);
   if (!process_->write(area_address(id.value), &detour->area, offsetof(ThreadArea, pending_head)) ||
-      !process_->write(area_address(id.value) + loops, &detour->area.loops_left, offsetof(ThreadArea, loops_next) - loops) ||
+      !process_->write(area_address(id.value) + loops, &detour->area.loops_left,
+                       offsetof(ThreadArea, loops_next) - loops) ||
       !TracedProcess::set_registers(thread->tid, back))
     return std::unexpected(gone(info_.id));
   return set_extended_state(id, detour->extended);
@@ -459,10 +478,12 @@ Result<void> ReplayNode::set_registers(ThreadId id, const user_regs_struct& want
   }
   FRIDAY_TRY(view, registers(id));
   if (!same_place(view, wanted))
-    return fail(ErrorCode::unsupported, "thread {} of node {} waits in a system call: it cannot be sent elsewhere; step behind the call first",
+    return fail(ErrorCode::unsupported,
+                "thread {} of node {} waits in a system call: it cannot be sent elsewhere; step behind the call first",
                 id.value, info_.id);
   change_frame(*frame, wanted);
-  if (!process_->write(reinterpret_cast<uint64_t>(a->frame), &*frame, sizeof *frame)) return std::unexpected(gone(info_.id));
+  if (!process_->write(reinterpret_cast<uint64_t>(a->frame), &*frame, sizeof *frame))
+    return std::unexpected(gone(info_.id));
   return {};
 }
 
@@ -470,14 +491,16 @@ Result<std::vector<std::byte>> ReplayNode::extended_state(ThreadId id) {
   FRIDAY_TRY(thread, stopped_thread(id));
   std::byte state[16384];
   iovec area{state, sizeof state};
-  if (ptrace(PTRACE_GETREGSET, thread->tid, NT_X86_XSTATE, &area) != 0) return fail_errno(errno, "cannot read vector registers");
+  if (ptrace(PTRACE_GETREGSET, thread->tid, NT_X86_XSTATE, &area) != 0)
+    return fail_errno(errno, "cannot read vector registers");
   return std::vector<std::byte>(state, state + area.iov_len);
 }
 
 Result<void> ReplayNode::set_extended_state(ThreadId id, std::span<const std::byte> state) {
   FRIDAY_TRY(thread, stopped_thread(id));
   iovec area{const_cast<std::byte*>(state.data()), state.size()};
-  if (ptrace(PTRACE_SETREGSET, thread->tid, NT_X86_XSTATE, &area) != 0) return fail_errno(errno, "cannot set vector registers");
+  if (ptrace(PTRACE_SETREGSET, thread->tid, NT_X86_XSTATE, &area) != 0)
+    return fail_errno(errno, "cannot set vector registers");
   return {};
 }
 
@@ -504,21 +527,22 @@ namespace {
 
 size_t debug_register(size_t number) { return offsetof(user, u_debugreg) + number * sizeof(user::u_debugreg[0]); }
 
-// The thread has stopped at a debug exception of which the processor gives no reason, and not at an int1 of the program's, for which the
-// kernel takes it (arch/x86/kernel/traps.c, exc_debug_user).
+// The thread has stopped at a debug exception of which the processor gives no reason, and not at an int1 of the
+// program's, for which the kernel takes it (arch/x86/kernel/traps.c, exc_debug_user).
 bool is_without_reason(TracedProcess& process, pid_t tid) {
   constexpr uint8_t kInt1 = 0xf1;
   siginfo_t info;
   user_regs_struct r;
   uint8_t before;
-  return ptrace(PTRACE_GETSIGINFO, tid, 0, &info) == 0 && info.si_signo == SIGTRAP && info.si_code == TRAP_BRKPT && TracedProcess::registers(tid, r) &&
-         process.read(r.rip - 1, &before, 1) && before != kInt1;
+  return ptrace(PTRACE_GETSIGINFO, tid, 0, &info) == 0 && info.si_signo == SIGTRAP && info.si_code == TRAP_BRKPT &&
+         TracedProcess::registers(tid, r) && process.read(r.rip - 1, &before, 1) && before != kInt1;
 }
 
 }  // namespace
 
-// Which slots the last debug exception of a thread was about, and none from now on. DR6 keeps its bits until it is cleared. A hypervisor
-// that is interrupted at the wrong moment loses them (a nested one, of some 100,000 exceptions one): then it was any, and values tell.
+// Which slots the last debug exception of a thread was about, and none from now on. DR6 keeps its bits until it is
+// cleared. A hypervisor that is interrupted at the wrong moment loses them (a nested one, of some 100,000 exceptions
+// one): then it was any, and values tell.
 uint32_t ReplayNode::take_debug_status(pid_t tid) {
   constexpr long kSlots = 15, kStep = 1 << 14;
   errno = 0;
@@ -546,7 +570,8 @@ uint32_t ReplayNode::take_debug_hits(ThreadId id) {
   return std::exchange(thread->debug_hits, 0) | take_debug_status(thread->tid);
 }
 
-// DR7: bit 2n enables slot n for the thread, bits 16 + 4n say "on writes" (1) or "on reads and writes" (3), bits 18 + 4n the size (Intel SDM, volume 3, 18.2.4).
+// DR7: bit 2n enables slot n for the thread, bits 16 + 4n say "on writes" (1) or "on reads and writes" (3), bits 18 +
+// 4n the size (Intel SDM, volume 3, 18.2.4).
 void ReplayNode::load_debug_slots(Thread& thread) {
   if (thread.debug_version == debug_version_) return;
   thread.debug_version = debug_version_;
@@ -583,7 +608,9 @@ Result<void> ReplayNode::read_raw(Addr address, std::span<std::byte> out) {
   if (!process_) return fail(ErrorCode::node_not_started, "node {} has not started yet", info_.id);
   if (!process_->read(address.value, out.data(), out.size())) {
     if (process_->is_gone()) return std::unexpected(gone(info_.id));
-    return std::unexpected(Error{.code = ErrorCode::bad_address, .message = fmt::format("cannot access memory at address {}", address), .address = address.value});
+    return std::unexpected(Error{.code = ErrorCode::bad_address,
+                                 .message = fmt::format("cannot access memory at address {}", address),
+                                 .address = address.value});
   }
   return {};
 }
@@ -595,7 +622,9 @@ Result<void> ReplayNode::write_raw(Addr address, std::span<const std::byte> data
     const size_t size = std::min<size_t>(data.size() - at, 4096 - place.value % 4096);
     if (!process_->write(watches_.stores().writable(place.value), data.data() + at, size)) {
       if (process_->is_gone()) return std::unexpected(gone(info_.id));
-      return std::unexpected(Error{.code = ErrorCode::bad_address, .message = fmt::format("cannot write memory at address {}", address), .address = address.value});
+      return std::unexpected(Error{.code = ErrorCode::bad_address,
+                                   .message = fmt::format("cannot write memory at address {}", address),
+                                   .address = address.value});
     }
     at += size;
   }
@@ -635,11 +664,13 @@ Result<std::vector<Mapping>> ReplayNode::mappings() {
     const char* end = strchr(p, '\n');
     Mapping m;
     m.low = low, m.high = high, m.offset = offset;
-    m.protection = (rights[0] == 'r' ? PROT_READ : 0u) | (rights[1] == 'w' ? PROT_WRITE : 0u) | (rights[2] == 'x' ? PROT_EXEC : 0u);
+    m.protection = (rights[0] == 'r' ? PROT_READ : 0u) | (rights[1] == 'w' ? PROT_WRITE : 0u) |
+                   (rights[2] == 'x' ? PROT_EXEC : 0u);
     m.shared = rights[3] == 's';
     const char* stop = end ? end : p + strlen(p);
     m.path.assign(std::min(p + consumed, stop), stop);  // %n passes the newline when there is no path
-    if (const auto* was = watches_.stores().mapped_at(low)) m.shared = false, m.path = was->first, m.offset = was->second;
+    if (const auto* was = watches_.stores().mapped_at(low))
+      m.shared = false, m.path = was->first, m.offset = was->second;
     for (uint64_t rsp : stacks) m.stack |= rsp >= low && rsp < high;
     const bool ours = is_fridays(low);
     if (auto original = watches_.program_protection(Addr{low})) m.protection = *original;

@@ -1,9 +1,9 @@
-// One node under replay: its process, rebuilt from the start image, and the program's view of it. Implements NodeControl,
-// so the stop engine and the gdb endpoint see registers as the program left them, never the shim's.
+// One node under replay: its process, rebuilt from the start image, and the program's view of it. Implements
+// NodeControl, so the stop engine and the gdb endpoint see registers as the program left them, never the shim's.
 //
 // Owned by ReplaySession, used on its thread only. States: a node is `waiting` before its process exists (a child not
-// forked yet), `live`, and `ended`; an ended node's process stays, stopped at its last instruction, so that its last state
-// can be read.
+// forked yet), `live`, and `ended`; an ended node's process stays, stopped at its last instruction, so that its last
+// state can be read.
 #pragma once
 
 #include <map>
@@ -31,7 +31,7 @@ enum class NodeState { waiting, live, ended };
 struct NodeOutcome {
   enum class How { none, exited, end_of_recording, signal, diverged, failed };
   How how = How::none;
-  int detail = 0;     // exit code or signal
+  int detail = 0;  // exit code or signal
   std::string text;
 };
 
@@ -69,7 +69,10 @@ class ReplayNode final : public NodeControl {
   NodeState state() const { return state_; }
   const NodeOutcome& outcome() const { return outcome_; }
   // Not where its replay left the recording, or could not go on.
-  bool has_ended_as_recorded() const { return state_ == NodeState::ended && outcome_.how != NodeOutcome::How::diverged && outcome_.how != NodeOutcome::How::failed; }
+  bool has_ended_as_recorded() const {
+    return state_ == NodeState::ended && outcome_.how != NodeOutcome::How::diverged &&
+           outcome_.how != NodeOutcome::How::failed;
+  }
   void end(NodeOutcome outcome);
   // node_ended when it has, has diverged or has failed; `then` says what is not possible any more.
   Result<void> check_goes_on(std::string_view then) const;
@@ -78,14 +81,14 @@ class ReplayNode final : public NodeControl {
     pid_t tid = 0;
     uint32_t number = 0;
     bool stopped = true;
-    bool requested = false;   // an interrupt is on its way
+    bool requested = false;  // an interrupt is on its way
     bool at_breakpoint = false;
     struct {
       user_regs_struct registers{};
-      uint64_t changes = 0;  // TracedProcess::register_changes() then
-    } hit;                   // the last breakpoint's
-    int deliver = 0;          // signal to hand to the process when it goes on
-    std::optional<int> held;  // wait status that arrived while another one was awaited
+      uint64_t changes = 0;      // TracedProcess::register_changes() then
+    } hit;                       // the last breakpoint's
+    int deliver = 0;             // signal to hand to the process when it goes on
+    std::optional<int> held;     // wait status that arrived while another one was awaited
     uint32_t debug_version = 0;  // of the debug registers it has
     uint32_t debug_hits = 0;     // of steps that Friday made
     // The thread executes a function that a debugger calls: what to go back to.
@@ -135,7 +138,9 @@ class ReplayNode final : public NodeControl {
   TracedProcess& process() { return *process_; }
   bool has_process() const { return process_.has_value(); }
   // How its process ended under the replay, where somebody has seen that; the recording's end ends no process.
-  std::optional<int> killed() const { return process_ && state_ == NodeState::live ? process_->end_status() : std::nullopt; }
+  std::optional<int> killed() const {
+    return process_ && state_ == NodeState::live ? process_->end_status() : std::nullopt;
+  }
 
   const shim::Control& control() const { return control_; }  // as of the last refresh
   bool refresh_control();
@@ -178,19 +183,20 @@ class ReplayNode final : public NodeControl {
 
   // Where a thread stands, which is stopped for it.
   struct Standing {
-    user_regs_struct hardware, view;      // the processor's registers, and the program's
+    user_regs_struct hardware, view;       // the processor's registers, and the program's
     std::optional<shim::ThreadArea> area;  // if the two differ
   };
   Result<Standing> standing(ThreadId id);
 
-  // A function call made by a debugger: the thread, which stands there, goes on with these registers, its system calls are made
-  // natively and are no part of the trace. end_call() puts it back as it was, wherever the function is.
+  // A function call made by a debugger: the thread, which stands there, goes on with these registers, its system calls
+  // are made natively and are no part of the trace. end_call() puts it back as it was, wherever the function is.
   Result<void> begin_call(ThreadId id, const Standing& from, const user_regs_struct& wanted);
   Result<void> end_call(ThreadId id);
   // The program's registers of a thread in a call as they were before it; null when it is in none.
   const user_regs_struct* call_began_at(ThreadId id);
 
-  // Registers the shim's patches with the table of patched bytes, those that came since the last time; how many there are.
+  // Registers the shim's patches with the table of patched bytes, those that came since the last time; how many there
+  // are.
   size_t load_patches();
   // Has the shim put an instruction there that it carries out itself?
   bool carried_out_at(Addr address);
@@ -223,8 +229,8 @@ class ReplayNode final : public NodeControl {
   uint64_t control_address_ = 0, auxv_address_ = 0, auxv_bytes_ = 0, shim_low_ = 0, shim_high_ = 0;
   shim::Control control_{};
   mutable uint64_t events_seen_ = 0;
-  std::vector<shim::Patch> patches_;   // by stub address
-  size_t pads_for_ = 0;                // patches there were when pad areas were last looked for
+  std::vector<shim::Patch> patches_;  // by stub address
+  size_t pads_for_ = 0;               // patches there were when pad areas were last looked for
   std::map<pid_t, Thread> threads_;
   NodeState state_ = NodeState::waiting;
   NodeOutcome outcome_;

@@ -27,7 +27,8 @@
 namespace friday {
 namespace {
 
-constexpr long kOptions = PTRACE_O_EXITKILL | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD;
+constexpr long kOptions = PTRACE_O_EXITKILL | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK |
+                          PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD;
 
 int wait_for(pid_t tid) {
   int status = 0;
@@ -95,7 +96,11 @@ std::string memory_directory(pid_t pid) {
 }
 
 TracedProcess::TracedProcess(TracedProcess&& other) noexcept
-    : pid_(std::exchange(other.pid_, -1)), end_status_(other.end_status_), memory_(std::move(other.memory_)), group_(other.group_), table_(other.table_) {}
+    : pid_(std::exchange(other.pid_, -1)),
+      end_status_(other.end_status_),
+      memory_(std::move(other.memory_)),
+      group_(other.group_),
+      table_(other.table_) {}
 
 TracedProcess& TracedProcess::operator=(TracedProcess&& other) noexcept {
   if (this != &other) {
@@ -121,7 +126,8 @@ Result<void> TracedProcess::open_memory() {
 Result<TracedProcess> TracedProcess::start_stub(const std::string& stub, int schedule, int channel, pid_t group) {
   FRIDAY_TRY(table, find_table(stub));
   rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur <= kChannelFd + 2) return refused(Refusal::descriptors, fmt::format("{} allowed", limit.rlim_cur));
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur <= kChannelFd + 2)
+    return refused(Refusal::descriptors, fmt::format("{} allowed", limit.rlim_cur));
   TracedProcess process;
   const pid_t parent = getpid();
   pid_t pid = fork();
@@ -136,8 +142,7 @@ Result<TracedProcess> TracedProcess::start_stub(const std::string& stub, int sch
     process.pid_ = -1;
     return fail(ErrorCode::component_died, "a node's process ended before it could be traced");
   }
-  if (ptrace(PTRACE_SEIZE, pid, 0, kOptions) != 0)
-    return refused(Refusal::ptrace, strerror(errno));
+  if (ptrace(PTRACE_SEIZE, pid, 0, kOptions) != 0) return refused(Refusal::ptrace, strerror(errno));
   ::kill(pid, SIGCONT);
   // SIGSTOP's group stop, SIGCONT, then the exec event, then the stub's first int3.
   for (int i = 0; i < 8; i++) {
@@ -168,17 +173,20 @@ Result<void> TracedProcess::run_stub(std::vector<Call>& calls) {
   static_assert(sizeof(Call) == 64);
   const bool written = write(table_, calls.data(), calls.size() * sizeof(Call));
   calls.pop_back();
-  if (!written || ptrace(PTRACE_CONT, pid_, 0, 0) != 0) return fail(ErrorCode::component_died, "a node's process is gone");
+  if (!written || ptrace(PTRACE_CONT, pid_, 0, 0) != 0)
+    return fail(ErrorCode::component_died, "a node's process is gone");
   int status = wait_for(pid_);
   if (!WIFSTOPPED(status) || WSTOPSIG(status) != SIGTRAP)
     return fail(ErrorCode::component_died, "a node's process died while its memory was rebuilt (status {:#x})", status);
-  if (!read(table_, calls.data(), calls.size() * sizeof(Call))) return fail(ErrorCode::component_died, "a node's process is gone");
+  if (!read(table_, calls.data(), calls.size() * sizeof(Call)))
+    return fail(ErrorCode::component_died, "a node's process is gone");
   return {};
 }
 
 Result<uint64_t> TracedProcess::put_scratch(std::span<const std::byte> data, uint64_t& used) {
   uint64_t address = table_ + kScratch + used;
-  if (used + data.size() > (1u << 20) - kScratch) return fail(ErrorCode::unsupported, "too many mappings to rebuild at once");
+  if (used + data.size() > (1u << 20) - kScratch)
+    return fail(ErrorCode::unsupported, "too many mappings to rebuild at once");
   if (!write(address, data.data(), data.size())) return fail(ErrorCode::component_died, "a node's process is gone");
   used += (data.size() + 15) & ~15ull;
   return address;
@@ -212,7 +220,8 @@ bool TracedProcess::single_step(pid_t tid) {
 
 uint64_t TracedProcess::register_changes() { return changes_of_registers; }
 
-Result<int64_t> TracedProcess::inject(pid_t tid, uint64_t instruction, long number, std::span<const uint64_t> arguments) {
+Result<int64_t> TracedProcess::inject(pid_t tid, uint64_t instruction, long number,
+                                      std::span<const uint64_t> arguments) {
   user_regs_struct saved, now;
   if (!registers(tid, saved)) return fail(ErrorCode::component_died, "thread {} is gone", tid);
   now = saved;
@@ -234,7 +243,9 @@ Result<int64_t> TracedProcess::inject(pid_t tid, uint64_t instruction, long numb
     // One may have been on its way. Where no call stands, the same instruction would fault for ever.
     if (signal && ++signals == kMostSignals) {
       set_registers(tid, saved);
-      return fail(ErrorCode::component_died, "a node has no system call at {:#x}, where its shim says there is one (signal {})", instruction, signal);
+      return fail(ErrorCode::component_died,
+                  "a node has no system call at {:#x}, where its shim says there is one (signal {})", instruction,
+                  signal);
     }
   }
   if (!registers(tid, now)) return fail(ErrorCode::component_died, "thread {} is gone", tid);
@@ -258,11 +269,12 @@ bool TracedProcess::is_gone() const {
 int TracedProcess::wait(pid_t tid) {
   const bool first = tid == pid_;
   for (unsigned tries = 0;;) {
-    // Of a first thread that has ended before the others nobody is told until they have: there is nothing to wait for. Else until anything
-    // happens to any process of the replay: if this one is killed, then to one of its threads.
+    // Of a first thread that has ended before the others nobody is told until they have: there is nothing to wait for.
+    // Else until anything happens to any process of the replay: if this one is killed, then to one of its threads.
     siginfo_t about;
     if (first && tries++ && has_ended(tid) && !is_gone()) return 0;
-    if (first && tries > 1) (void)waitid(P_PGID, static_cast<id_t>(group_), &about, WEXITED | WSTOPPED | WNOWAIT | __WALL);
+    if (first && tries > 1)
+      (void)waitid(P_PGID, static_cast<id_t>(group_), &about, WEXITED | WSTOPPED | WNOWAIT | __WALL);
     int status = 0;
     const pid_t got = waitpid(tid, &status, __WALL | (first ? WNOHANG : 0));
     if (got == tid) {

@@ -1,5 +1,5 @@
-// One traced process: ptrace and /proc/PID/mem, nothing of recordings. Started as the stub (core/shim/stub.S), which makes
-// any system call it is told to, and turned into a node's process from there.
+// One traced process: ptrace and /proc/PID/mem, nothing of recordings. Started as the stub (core/shim/stub.S), which
+// makes any system call it is told to, and turned into a node's process from there.
 //
 // All methods on the one thread that traces; threads of the process are named by kernel tid. EXITKILL is set: if Friday
 // dies, no process is left behind.
@@ -20,14 +20,15 @@
 
 namespace friday {
 
-// The directory of /proc that tells of the memory of process `pid`: its own, or a thread's of it, as that of a main thread which has
-// ended before the others tells nothing.
+// The directory of /proc that tells of the memory of process `pid`: its own, or a thread's of it, as that of a main
+// thread which has ended before the others tells nothing.
 std::string memory_directory(pid_t pid);
 
 class TracedProcess {
  public:
-  // Starts `stub` as a traced child, stopped, with `schedule` at number kScheduleFd and `channel` at kChannelFd; it is told to close all
-  // others. It joins process group `group` (0: makes one), so that one waitpid serves all nodes and nothing else.
+  // Starts `stub` as a traced child, stopped, with `schedule` at number kScheduleFd and `channel` at kChannelFd; it is
+  // told to close all others. It joins process group `group` (0: makes one), so that one waitpid serves all nodes and
+  // nothing else.
   static Result<TracedProcess> start_stub(const std::string& stub, int schedule, int channel, pid_t group);
   // Takes over a process that is traced already (a forked child).
   static Result<TracedProcess> adopt(pid_t pid);
@@ -65,14 +66,14 @@ class TracedProcess {
   static bool single_step(pid_t tid);
   static uint64_t register_changes();  // how often set_registers and single_step were called, from 1
 
-  // Runs one system call in stopped thread `tid` at `instruction` (a syscall followed by anything), restoring registers. Fails where
-  // something else than such an instruction stands there, or the filter refuses the call.
+  // Runs one system call in stopped thread `tid` at `instruction` (a syscall followed by anything), restoring
+  // registers. Fails where something else than such an instruction stands there, or the filter refuses the call.
   Result<int64_t> inject(pid_t tid, uint64_t instruction, long number, std::span<const uint64_t> arguments);
 
-  // Waits until a thread of the process stops or ends; its status, 0 when there is no such thread any more. Comes back also when somebody
-  // kills the process meanwhile, though its first thread cannot be reaped before all others.
+  // Waits until a thread of the process stops or ends; its status, 0 when there is no such thread any more. Comes back
+  // also when somebody kills the process meanwhile, though its first thread cannot be reaped before all others.
   int wait(pid_t tid);
-  void kill();    // SIGKILL and reap
+  void kill();                                                    // SIGKILL and reap
   void note_end(int status) { end_status_ = status, pid_ = -1; }  // it has ended and was reaped
 
  private:

@@ -1,5 +1,5 @@
-// What a replayed process asks the kernel for and the filter (confinement.h) refuses: a file of the recording or memory that nodes share
-// it gets from the core; anything else no replay asks for, and its node ends there.
+// What a replayed process asks the kernel for and the filter (confinement.h) refuses: a file of the recording or memory
+// that nodes share it gets from the core; anything else no replay asks for, and its node ends there.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
@@ -26,13 +26,14 @@ std::string text_at(const TracedProcess& process, uint64_t address) {
 }
 
 bool is_file_name(std::string_view name) {
-  return name.size() == 32 && std::ranges::all_of(name, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+  return name.size() == 32 &&
+         std::ranges::all_of(name, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }
 
 }  // namespace
 
-// What the path stands for that the process wants to open: a copy of a file in its recording, to be read, its own layout, or an object
-// that it has been offered. The path itself is never opened by its word. None: neither.
+// What the path stands for that the process wants to open: a copy of a file in its recording, to be read, its own
+// layout, or an object that it has been offered. The path itself is never opened by its word. None: neither.
 Result<std::optional<UniqueFd>> ReplaySession::wanted_file(ReplayNode& node, const std::string& path) const {
   if (path == "/proc/self/maps") {  // where the shim looks for the layout of its own process
     FRIDAY_TRY(maps, open_file(fmt::format("/proc/{}/maps", node.process().pid()), O_RDONLY));
@@ -52,7 +53,8 @@ Result<std::optional<UniqueFd>> ReplaySession::wanted_file(ReplayNode& node, con
   return std::optional<UniqueFd>();
 }
 
-Result<std::optional<UniqueFd>> ReplaySession::wanted_descriptor(ReplayNode& node, const siginfo_t& info, const user_regs_struct& r) const {
+Result<std::optional<UniqueFd>> ReplaySession::wanted_descriptor(ReplayNode& node, const siginfo_t& info,
+                                                                 const user_regs_struct& r) const {
   if (!is_call_here(info, SYS_open) && !is_call_here(info, SYS_memfd_create)) return std::optional<UniqueFd>();
   if (info.si_syscall == SYS_open) return wanted_file(node, text_at(node.process(), r.rdi));
   UniqueFd memory(memfd_create("friday-shared", MFD_CLOEXEC));
@@ -60,7 +62,8 @@ Result<std::optional<UniqueFd>> ReplaySession::wanted_descriptor(ReplayNode& nod
   return std::optional(std::move(memory));
 }
 
-std::optional<Stop> ReplaySession::answer_refused_call(ReplayNode& node, ReplayNode::Thread& thread, const siginfo_t& info) {
+std::optional<Stop> ReplaySession::answer_refused_call(ReplayNode& node, ReplayNode::Thread& thread,
+                                                       const siginfo_t& info) {
   user_regs_struct r;
   if (!TracedProcess::registers(thread.tid, r)) return std::nullopt;
   auto given = [&]() -> Result<void> {
@@ -80,7 +83,8 @@ std::optional<Stop> ReplaySession::answer_refused_call(ReplayNode& node, ReplayN
 // `what`: completes "it ...".
 std::unexpected<Error> ReplaySession::refused_to(const ReplayNode& node, const std::string& what) {
   return std::unexpected(Error{ErrorCode::component_died,
-                               fmt::format("it {}, which no replay does: it was refused, and nothing outside was reached. The code in this recording is not what "
+                               fmt::format("it {}, which no replay does: it was refused, and nothing outside was "
+                                           "reached. The code in this recording is not what "
                                            "was recorded, or it is damaged; trust nothing it shows",
                                            what),
                                node.id().value});

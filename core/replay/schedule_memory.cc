@@ -23,7 +23,8 @@ size_t slot_of(const Schedule& order, NodeId node) {
 
 void finish_lists(std::vector<NodeGates>& all) {
   for (auto& node : all) {
-    std::stable_sort(node.gates.begin(), node.gates.end(), [](const auto& a, const auto& b) { return a.event < b.event; });
+    std::stable_sort(node.gates.begin(), node.gates.end(),
+                     [](const auto& a, const auto& b) { return a.event < b.event; });
     std::sort(node.posts.begin(), node.posts.end());
     node.posts.erase(std::unique(node.posts.begin(), node.posts.end()), node.posts.end());
     node.gates.push_back({kEnd, 0, 0, 0});
@@ -65,7 +66,8 @@ const char* name_of(SyncMode mode) {
   return mode == SyncMode::clock ? "clock" : mode == SyncMode::causal ? "causal" : "free";
 }
 
-std::vector<NodeGates> make_gates(const Schedule& order, SyncMode mode, const std::map<NodeId, EndPlace>& ends, std::span<const HostEdge> host_edges) {
+std::vector<NodeGates> make_gates(const Schedule& order, SyncMode mode, const std::map<NodeId, EndPlace>& ends,
+                                  std::span<const HostEdge> host_edges) {
   std::vector<NodeGates> all(order.nodes().size());
   auto wait = [&](size_t waiter, uint64_t event, size_t other, uint64_t done) {
     if (waiter == other) return;
@@ -76,10 +78,13 @@ std::vector<NodeGates> make_gates(const Schedule& order, SyncMode mode, const st
     // One baton: each turn begins when the turn before it has come to the entry of its node's next event.
     const std::vector<Turn> turns = turns_with_ends(order, ends);
     for (size_t i = 1; i < turns.size(); i++)
-      wait(slot_of(order, turns[i].node), turns[i].first, slot_of(order, turns[i - 1].node), turns[i - 1].first + turns[i - 1].count);
+      wait(slot_of(order, turns[i].node), turns[i].first, slot_of(order, turns[i - 1].node),
+           turns[i - 1].first + turns[i - 1].count);
   } else {
     // Of a process that its parent waited for the end is meant, which finish() tells.
-    const auto behind = [&](const Edge& edge) { return edge.kind == EdgeKind::wait ? order.event_count(edge.from) + 1 : edge.from_event + 1; };
+    const auto behind = [&](const Edge& edge) {
+      return edge.kind == EdgeKind::wait ? order.event_count(edge.from) + 1 : edge.from_event + 1;
+    };
     // Turns on shared memory are kept in `free` order too: what a node reads there is what another one wrote.
     for (const auto& edge : order.edges())
       if (mode == SyncMode::causal || edge.kind == EdgeKind::turn)
@@ -96,14 +101,16 @@ uint64_t ScheduleMemory::node_address(size_t slot) {
 }
 
 Result<std::unique_ptr<ScheduleMemory>> ScheduleMemory::create(const std::vector<NodeGates>& nodes) {
-  if (nodes.size() > shim::kMaxNodes) return fail(ErrorCode::unsupported, "{} nodes: at most {} replay together", nodes.size(), shim::kMaxNodes);
+  if (nodes.size() > shim::kMaxNodes)
+    return fail(ErrorCode::unsupported, "{} nodes: at most {} replay together", nodes.size(), shim::kMaxNodes);
   std::unique_ptr<ScheduleMemory> memory(new ScheduleMemory);
   uint64_t size = (sizeof(shim::SharedSchedule) + 63) & ~63ull;
   for (const auto& node : nodes) size += node.gates.size() * sizeof(shim::Gate) + node.posts.size() * sizeof(uint64_t);
   memory->size_ = (size + 4095) & ~4095ull;
   memory->fd_.reset(memfd_create("friday-schedule", MFD_CLOEXEC));
   if (!memory->fd_) return refused(errno == EMFILE ? Refusal::descriptors : Refusal::memfd, strerror(errno));
-  if (ftruncate(memory->fd_.get(), static_cast<off_t>(memory->size_)) != 0) return fail_errno(errno, "cannot make the schedule's shared memory");
+  if (ftruncate(memory->fd_.get(), static_cast<off_t>(memory->size_)) != 0)
+    return fail_errno(errno, "cannot make the schedule's shared memory");
   void* mapped = mmap(nullptr, memory->size_, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd_.get(), 0);
   if (mapped == MAP_FAILED) return fail_errno(errno, "cannot map the schedule's shared memory");
   auto* base = static_cast<char*>(mapped);
@@ -135,6 +142,8 @@ void ScheduleMemory::finish(size_t slot) {
   syscall(SYS_futex, &progress.futex, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
 }
 
-uint64_t ScheduleMemory::done(size_t slot) const { return __atomic_load_n(&shared_->progress[slot].done, __ATOMIC_ACQUIRE); }
+uint64_t ScheduleMemory::done(size_t slot) const {
+  return __atomic_load_n(&shared_->progress[slot].done, __ATOMIC_ACQUIRE);
+}
 
 }  // namespace friday

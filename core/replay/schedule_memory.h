@@ -1,5 +1,5 @@
-// The schedule as the shims read it: progress words, gates and posts in memory that the core and all nodes share. Policy is
-// in make_gates(), a pure function; the class only lays its result out.
+// The schedule as the shims read it: progress words, gates and posts in memory that the core and all nodes share.
+// Policy is in make_gates(), a pure function; the class only lays its result out.
 #pragma once
 
 #include <map>
@@ -27,9 +27,10 @@ struct NodeGates {
   std::vector<uint64_t> posts;    // by event
 };
 
-// Gates of each node of `order.nodes()`, by slot. `ends`: in `clock` order what comes behind the end of a node waits for it, and a node
-// that was killed waits for its end. `host_edges`: for `causal`, what one host's clock orders.
-std::vector<NodeGates> make_gates(const Schedule& order, SyncMode mode, const std::map<NodeId, EndPlace>& ends, std::span<const HostEdge> host_edges = {});
+// Gates of each node of `order.nodes()`, by slot. `ends`: in `clock` order what comes behind the end of a node waits
+// for it, and a node that was killed waits for its end. `host_edges`: for `causal`, what one host's clock orders.
+std::vector<NodeGates> make_gates(const Schedule& order, SyncMode mode, const std::map<NodeId, EndPlace>& ends,
+                                  std::span<const HostEdge> host_edges = {});
 
 class ScheduleMemory {
  public:

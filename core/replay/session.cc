@@ -43,9 +43,7 @@ ReplaySession::ReplaySession(Recording recording, ReplayOptions options)
   memory_guard_ = std::make_unique<MemoryGuard>([this] { interrupt(); });
 }
 
-ReplaySession::~ReplaySession() {
-  discard();
-}
+ReplaySession::~ReplaySession() { discard(); }
 
 void ReplaySession::discard() {
   memory_guard_->forget_all();
@@ -73,7 +71,8 @@ Result<std::unique_ptr<ReplaySession>> ReplaySession::open(const std::string& pa
   FRIDAY_TRY_VOID(session->recording_.check_copies());
   FRIDAY_TRY_VOID(session->choose_nodes());
   auto schedule = Schedule::load_or_compute(session->recording_);
-  if (!schedule) schedule = Schedule::load_or_compute(session->recording_, session->ids_);  // another node may be damaged
+  if (!schedule)
+    schedule = Schedule::load_or_compute(session->recording_, session->ids_);  // another node may be damaged
   if (!schedule) return std::unexpected(schedule.error());
   session->schedule_ = *std::move(schedule);
   FRIDAY_TRY_VOID(session->add_sharers());
@@ -118,8 +117,11 @@ Result<void> ReplaySession::add_ancestors(std::set<NodeId>& chosen) const {
       if (!info) return fail(ErrorCode::not_found, "node {}: the recording has no such node", id);
       if (info->problem) return std::unexpected(*info->problem);
       if (info->forked && !info->parent)
-        return fail(ErrorCode::bad_input, "node {} ({}) begins as a copy of a node that forked it, and the recording does not hold that one: choose nodes without it "
-                                          "(--node), or copy the recording again", id, info->name);
+        return fail(ErrorCode::bad_input,
+                    "node {} ({}) begins as a copy of a node that forked it, and the recording does not hold that one: "
+                    "choose nodes without it "
+                    "(--node), or copy the recording again",
+                    id, info->name);
       if (info->parent && chosen.insert(*info->parent).second) {
         more = true;
         break;
@@ -136,10 +138,11 @@ Result<void> ReplaySession::add_sharers() {
     before = chosen.size();
     for (const Edge& edge : schedule_.edges()) {
       if (edge.kind != EdgeKind::turn || chosen.contains(edge.from) == chosen.contains(edge.to)) continue;
-      const auto [known, other] = chosen.contains(edge.from) ? std::pair(edge.from, edge.to) : std::pair(edge.to, edge.from);
+      const auto [known, other] =
+          chosen.contains(edge.from) ? std::pair(edge.from, edge.to) : std::pair(edge.to, edge.from);
       chosen.insert(other);
-      notices_.push_back(fmt::format("node {} ({}) is replayed too: it shares memory with node {} ({})", other, recording_.find(other)->name,
-                                     known, recording_.find(known)->name));
+      notices_.push_back(fmt::format("node {} ({}) is replayed too: it shares memory with node {} ({})", other,
+                                     recording_.find(other)->name, known, recording_.find(known)->name));
     }
     FRIDAY_TRY_VOID(add_ancestors(chosen));
   }
@@ -159,9 +162,11 @@ Result<void> ReplaySession::restart() {
 namespace {
 
 std::string death_text(int status) {
-  if (!WIFSIGNALED(status)) return fmt::format("its process ended with exit code {}, which the recording does not hold", WEXITSTATUS(status));
+  if (!WIFSIGNALED(status))
+    return fmt::format("its process ended with exit code {}, which the recording does not hold", WEXITSTATUS(status));
   const char* name = sigabbrev_np(WTERMSIG(status));
-  return fmt::format("its process was killed by {}, which the recording does not hold", name ? fmt::format("SIG{}", name) : fmt::format("signal {}", WTERMSIG(status)));
+  return fmt::format("its process was killed by {}, which the recording does not hold",
+                     name ? fmt::format("SIG{}", name) : fmt::format("signal {}", WTERMSIG(status)));
 }
 
 // It died at an instruction of its own behind its last event: no replay gets to another event.
@@ -192,7 +197,8 @@ bool ReplaySession::resume_thread(ReplayNode& node, ReplayNode::Thread& thread) 
     thread.at_breakpoint = false;
     // As it was left at the hit, unless the registers of any thread were changed since.
     user_regs_struct r = thread.hit.registers;
-    const bool known = thread.hit.changes == TracedProcess::register_changes() || TracedProcess::registers(thread.tid, r);
+    const bool known =
+        thread.hit.changes == TracedProcess::register_changes() || TracedProcess::registers(thread.tid, r);
     if (known && node.breakpoints().contains(Addr{r.rip})) {
       auto how = node.breakpoints().step_over(ThreadId{thread.number}, r);
       if (how && *how == StepOver::in_registers) TracedProcess::set_registers(thread.tid, r);
@@ -209,10 +215,12 @@ bool ReplaySession::resume_thread(ReplayNode& node, ReplayNode::Thread& thread) 
 
 // A stop: a node that would run without its watches does not run.
 std::optional<Stop> ReplaySession::resume_all() {
-  if (auto followed = shared_watches_.follow(notices_); !followed) return fail_node(*nodes_.begin()->second, ThreadId{0}, followed.error().message);
+  if (auto followed = shared_watches_.follow(notices_); !followed)
+    return fail_node(*nodes_.begin()->second, ThreadId{0}, followed.error().message);
   for (auto& [id, node] : nodes_) {
     if (node->state() != NodeState::live) continue;
-    if (auto flushed = node->flush_watches(); !flushed) return fail_node(*node, node->current(), flushed.error().message);
+    if (auto flushed = node->flush_watches(); !flushed)
+      return fail_node(*node, node->current(), flushed.error().message);
     resume_node(*node);
   }
   return std::nullopt;
@@ -233,14 +241,15 @@ bool ReplaySession::all_ended() const {
   return std::all_of(nodes_.begin(), nodes_.end(), [](const auto& n) { return n.second->state() == NodeState::ended; });
 }
 
-// In clock order one thread of the group runs at a time, and its tracer while it stands: a stop costs a third when both are on one
-// processor. Four calls to go there and back at each stop would be a fifth of it.
+// In clock order one thread of the group runs at a time, and its tracer while it stands: a stop costs a third when both
+// are on one processor. Four calls to go there and back at each stop would be a fifth of it.
 void ReplaySession::gather() {
   if (together_ && together_->thread() == gettid()) return;
   together_.reset();
   const int here = sched_getcpu();
   together_.emplace(here);
-  if (!together_->pinned() && nodes_.size() > 1 && !std::exchange(noticed_, true)) notices_.push_back(describe_refusal(Refusal::affinity, strerror(errno)));
+  if (!together_->pinned() && nodes_.size() > 1 && !std::exchange(noticed_, true))
+    notices_.push_back(describe_refusal(Refusal::affinity, strerror(errno)));
   if (!together_->pinned() || processor_ == here) return;
   processor_ = here;
   const cpu_set_t one = only(here);
@@ -272,8 +281,10 @@ Result<Stop> ReplaySession::run() {
       if (any) stop.node = any->id(), stop.thread = any->current();
       if (any && memory_guard_->exceeded()) return fail_node(*any, stop.thread, memory_guard_->describe());
       if (any && memory_guard_->stand_still())
-        return fail_node(*any, stop.thread, "it waits, as all others do, and none is left that could end that: the order in this recording cannot be followed. "
-                                            "The recording is damaged, or its code is not what was recorded. Copy it again");
+        return fail_node(*any, stop.thread,
+                         "it waits, as all others do, and none is left that could end that: the order in this "
+                         "recording cannot be followed. "
+                         "The recording is damaged, or its code is not what was recorded. Copy it again");
       return stop;
     }
     if (auto stop = handle_held()) return stopped_on_its_way(std::move(*stop));
@@ -296,7 +307,8 @@ Result<Stop> ReplaySession::run() {
 
 // What the program's own code runs into, it does in its turn.
 Stop ReplaySession::stopped_on_its_way(Stop stop) {
-  if (options_.sync == SyncMode::clock && (stop.kind == Stop::Kind::breakpoint || stop.kind == Stop::Kind::watch)) in_turn_ = stop.writer ? stop.writer->node : stop.node;
+  if (options_.sync == SyncMode::clock && (stop.kind == Stop::Kind::breakpoint || stop.kind == Stop::Kind::watch))
+    in_turn_ = stop.writer ? stop.writer->node : stop.node;
   return finish(std::move(stop));
 }
 
@@ -377,7 +389,10 @@ std::optional<Stop> ReplaySession::handle_event(ReplayNode& node, ReplayNode::Th
     const bool waiting = unclaimed_.erase(child);
     if (event == PTRACE_EVENT_CLONE) {
       if (by_tid_.size() == kMostThreads)
-        return fail_node(node, ThreadId{thread.number}, refused_to(node, fmt::format("made more threads than the {} that there may be", kMostThreads)).error().message);
+        return fail_node(node, ThreadId{thread.number},
+                         refused_to(node, fmt::format("made more threads than the {} that there may be", kMostThreads))
+                             .error()
+                             .message);
       node.add_thread(child);
       by_tid_[child] = &node;
       node.thread_of(child)->stopped = waiting;
@@ -394,7 +409,8 @@ std::optional<Stop> ReplaySession::handle_event(ReplayNode& node, ReplayNode::Th
 // The event of a fork is there: the child becomes its node, or is ended.
 std::optional<Stop> ReplaySession::take_fork(ReplayNode& parent, ReplayNode::Thread& thread, pid_t pid, bool waiting) {
   auto ended = run_to_fork_trap(parent, pid, waiting);
-  if (ended && !*ended && ++parent.forks > schedule_.event_count(parent.id())) ended = refused_to(parent, "forked more often than anything happened");
+  if (ended && !*ended && ++parent.forks > schedule_.event_count(parent.id()))
+    ended = refused_to(parent, "forked more often than anything happened");
   if (!ended) {
     end_process(pid);
     return fail_node(parent, ThreadId{thread.number}, ended.error().message);
@@ -414,7 +430,8 @@ std::optional<Stop> ReplaySession::handle_exit(ReplayNode& node, pid_t tid, int 
   return std::nullopt;  // find_killed() looks at it
 }
 
-// A node whose process has ended under the replay, which lets none end: what the recording holds of a node's end stops its process.
+// A node whose process has ended under the replay, which lets none end: what the recording holds of a node's end stops
+// its process.
 std::optional<Stop> ReplaySession::find_killed() {
   for (auto& [id, node] : nodes_)
     if (const auto status = node->killed()) return fail_node(*node, ThreadId{0}, death_text(*status));
@@ -429,11 +446,14 @@ Result<void> ReplaySession::check_progress() const {
     if (node->state() == NodeState::waiting && !waiting) waiting = node.get();
   }
   if (!waiting) return {};
-  return fail(ErrorCode::bad_input, "node {} ({}) cannot be replayed: the recording of node {}, which forked it, ends before that call; choose nodes without it",
+  return fail(ErrorCode::bad_input,
+              "node {} ({}) cannot be replayed: the recording of node {}, which forked it, ends before that call; "
+              "choose nodes without it",
               waiting->id(), waiting->info().name, waiting->info().parent.value_or(NodeId{}));
 }
 
-// The recording has nothing to do with it, so nobody goes on: others would wait for this node, or do without what it did next.
+// The recording has nothing to do with it, so nobody goes on: others would wait for this node, or do without what it
+// did next.
 Stop ReplaySession::fail_node(ReplayNode& node, ThreadId thread, std::string reason) {
   if (node.has_process() && node.process().is_gone()) {  // whatever did not succeed, that is why
     node.process().kill();
@@ -441,7 +461,9 @@ Stop ReplaySession::fail_node(ReplayNode& node, ThreadId thread, std::string rea
   }
   node.end({NodeOutcome::How::failed, 0, reason});
   (void)stop_group();
-  failure_ = Stop{.kind = Stop::Kind::failure, .node = node.id(), .thread = thread,
+  failure_ = Stop{.kind = Stop::Kind::failure,
+                  .node = node.id(),
+                  .thread = thread,
                   .message = fmt::format("node {} ({}) failed: {}", node.id(), node.info().name, reason)};
   return *failure_;
 }
@@ -504,7 +526,10 @@ std::optional<Stop> ReplaySession::handle_signal(ReplayNode& node, ReplayNode::T
       if (!TracedProcess::registers(thread.tid, r)) return std::nullopt;
       return handle_trap(node, thread, r);
     }
-    case SIGSEGV: case SIGBUS: case SIGFPE: case SIGILL: return handle_fault(node, thread, signal);
+    case SIGSEGV:
+    case SIGBUS:
+    case SIGFPE:
+    case SIGILL: return handle_fault(node, thread, signal);
     case SIGSYS:  // Syscall User Dispatch: the shim's handler
       if (ptrace(PTRACE_GETSIGINFO, thread.tid, 0, &info) != 0) return std::nullopt;
       if (is_refused_call(info)) return answer_refused_call(node, thread, info);
@@ -516,7 +541,8 @@ std::optional<Stop> ReplaySession::handle_signal(ReplayNode& node, ReplayNode::T
   return std::nullopt;
 }
 
-// An int3 that is there no more: a breakpoint of several nodes was deleted at the stop of one of them, while this trap was on its way.
+// An int3 that is there no more: a breakpoint of several nodes was deleted at the stop of one of them, while this trap
+// was on its way.
 static bool is_late_trap(ReplayNode& node, const ReplayNode::Thread& thread, const user_regs_struct& r) {
   siginfo_t info;
   uint8_t code[2];
@@ -562,7 +588,8 @@ std::optional<Stop> ReplaySession::handle_trap(ReplayNode& node, ReplayNode::Thr
 }
 
 // `stop` is set when an access to what a debug register watches was a hit.
-Result<ReplaySession::DebugTrap> ReplaySession::debug_trap(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct r, Stop& stop) {
+Result<ReplaySession::DebugTrap> ReplaySession::debug_trap(ReplayNode& node, ReplayNode::Thread& thread,
+                                                           user_regs_struct r, Stop& stop) {
   const bool in_program = !node.in_shim(r.rip);
   node.show_hardware(!in_program);
   auto outcome = node.watches().on_debug_trap(ThreadId{thread.number}, in_program);
@@ -592,7 +619,8 @@ std::optional<Stop> ReplaySession::handle_shim_trap(ReplayNode& node, ReplayNode
         return diverge(node, thread, explain_overrun(node, schedule_, id));
       }
       return end_node(node, id, {NodeOutcome::How::end_of_recording, 0, ""});
-    case shim::kTrapStopEvent: case shim::kTrapParked: return stop_of(Stop::Kind::event, node, thread);
+    case shim::kTrapStopEvent:
+    case shim::kTrapParked: return stop_of(Stop::Kind::event, node, thread);
     case shim::kTrapDiverged: {
       (void)stop_group();
       return diverge(node, thread, explain(node, schedule_, c.divergence, id));
@@ -608,7 +636,8 @@ std::optional<Stop> ReplaySession::handle_shim_trap(ReplayNode& node, ReplayNode
       go_on(node, thread);
       return std::nullopt;
     case shim::kTrapMappingBegins:
-      if (auto opened = node.watches().open_for_mapping_call(Addr{c.mapping_low}, Addr{c.mapping_high}); !opened) return fail_node(node, id, opened.error().message);
+      if (auto opened = node.watches().open_for_mapping_call(Addr{c.mapping_low}, Addr{c.mapping_high}); !opened)
+        return fail_node(node, id, opened.error().message);
       go_on(node, thread);
       return std::nullopt;
     case shim::kTrapMappingDone: {
@@ -631,7 +660,8 @@ std::optional<Stop> ReplaySession::handle_shim_trap(ReplayNode& node, ReplayNode
       return die(node, thread, c.trap_detail, Addr{registers->rip});
     }
     case shim::kTrapFailed:
-      return fail_node(node, id, fmt::format("{} ({})", std::string(c.text, strnlen(c.text, sizeof c.text)), c.trap_detail));
+      return fail_node(node, id,
+                       fmt::format("{} ({})", std::string(c.text, strnlen(c.text, sizeof c.text)), c.trap_detail));
     default: break;
   }
   resume_thread(node, thread);
@@ -641,7 +671,8 @@ std::optional<Stop> ReplaySession::handle_shim_trap(ReplayNode& node, ReplayNode
 std::optional<Stop> ReplaySession::handle_fault(ReplayNode& node, ReplayNode::Thread& thread, int signal) {
   siginfo_t info;
   user_regs_struct r;
-  if (ptrace(PTRACE_GETSIGINFO, thread.tid, 0, &info) != 0 || !TracedProcess::registers(thread.tid, r)) return std::nullopt;
+  if (ptrace(PTRACE_GETSIGINFO, thread.tid, 0, &info) != 0 || !TracedProcess::registers(thread.tid, r))
+    return std::nullopt;
   if (was_sent(info, signal)) {
     resume_thread(node, thread);
     return std::nullopt;
@@ -657,7 +688,8 @@ std::optional<Stop> ReplaySession::handle_fault(ReplayNode& node, ReplayNode::Th
     if (!outcome) return fail_node(node, ThreadId{thread.number}, outcome.error().message);
     if (outcome->how != FaultOutcome::How::not_ours) {
       if (outcome->hits.empty()) {
-        if (auto flushed = outcome->patched ? node.flush_watches() : Result<void>(); !flushed) return fail_node(node, ThreadId{thread.number}, flushed.error().message);
+        if (auto flushed = outcome->patched ? node.flush_watches() : Result<void>(); !flushed)
+          return fail_node(node, ThreadId{thread.number}, flushed.error().message);
         go_on(node, thread);
         return std::nullopt;
       }
@@ -709,9 +741,12 @@ Stop ReplaySession::die(ReplayNode& node, const ReplayNode::Thread& thread, int 
   const uint64_t place = recorded ? place_of_fault(node) : 0;
   if (!recorded || (place && place != stop.pc.value)) {
     (void)stop_group();
-    return diverge(node, thread, explain_death(node, schedule_, ThreadId{thread.number}, signal, place ? std::optional(Addr{place}) : std::nullopt));
+    return diverge(node, thread,
+                   explain_death(node, schedule_, ThreadId{thread.number}, signal,
+                                 place ? std::optional(Addr{place}) : std::nullopt));
   }
-  (void)end_node(node, ThreadId{thread.number}, {NodeOutcome::How::signal, signal, fmt::format("at {:#x}", stop.pc.value)});
+  (void)end_node(node, ThreadId{thread.number},
+                 {NodeOutcome::How::signal, signal, fmt::format("at {:#x}", stop.pc.value)});
   return stop;
 }
 
@@ -724,13 +759,16 @@ ReplayNode* ReplaySession::find(NodeId id) {
 
 Result<ReplayNode*> ReplaySession::node(NodeId id) {
   if (ReplayNode* found = find(id)) return found;
-  if (recording_.find(id)) return fail(ErrorCode::not_found, "node {} is in the recording but is not replayed; name it with --node", id);
-  return fail(ErrorCode::not_found, "there is no node {}; the recording has {} nodes (info nodes lists them)", id, recording_.nodes().size());
+  if (recording_.find(id))
+    return fail(ErrorCode::not_found, "node {} is in the recording but is not replayed; name it with --node", id);
+  return fail(ErrorCode::not_found, "there is no node {}; the recording has {} nodes (info nodes lists them)", id,
+              recording_.nodes().size());
 }
 
 Result<ReplayNode*> ReplaySession::readable(NodeId id) {
   FRIDAY_TRY(found, node(id));
-  if (!found->has_process()) return fail(ErrorCode::node_not_started, "node {} has not started yet at this point of the replay", id);
+  if (!found->has_process())
+    return fail(ErrorCode::node_not_started, "node {} has not started yet at this point of the replay", id);
   return found;
 }
 
@@ -775,13 +813,15 @@ uint64_t ReplaySession::events_done() {
 
 Result<void> ReplaySession::stop_at(NodeId id, uint64_t event) {
   FRIDAY_TRY(found, readable(id));
-  if (!found->set_control(&Control::stop_at_event, event)) return fail(ErrorCode::component_died, "node {}: its process is gone", id);
+  if (!found->set_control(&Control::stop_at_event, event))
+    return fail(ErrorCode::component_died, "node {}: its process is gone", id);
   return {};
 }
 
 Result<uint64_t> ReplaySession::state_hash(NodeId id) {
   FRIDAY_TRY(found, readable(id));
-  if (found->process().is_gone()) return fail(ErrorCode::component_died, "node {}: its process is gone, and its memory with it", id);
+  if (found->process().is_gone())
+    return fail(ErrorCode::component_died, "node {}: its process is gone, and its memory with it", id);
   FRIDAY_TRY(maps, found->mappings());
   XXH3_state_t state;
   XXH3_64bits_reset(&state);
@@ -791,7 +831,8 @@ Result<uint64_t> ReplaySession::state_hash(NodeId id) {
     if (!(map.protection & 2) || (low >= found->shim_low() && low < found->shim_high())) continue;
     if (map.stack)
       for (const auto& info : found->threads())
-        if (auto r = found->registers(info.id); r && r->rsp >= map.low && r->rsp < map.high) low = std::max<uint64_t>(low, r->rsp & ~4095ull);
+        if (auto r = found->registers(info.id); r && r->rsp >= map.low && r->rsp < map.high)
+          low = std::max<uint64_t>(low, r->rsp & ~4095ull);
     XXH3_64bits_update(&state, &map.low, 8);
     for (uint64_t at = low; at < map.high; at += page.size()) {
       size_t size = std::min<uint64_t>(page.size(), map.high - at);

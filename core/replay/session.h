@@ -1,10 +1,10 @@
-// The replay of a recording: all its nodes (or some), rebuilt, traced and run in the recorded order, stopped and resumed as
-// one. Knows processes, threads, signals, traps of the shim, breakpoints and watchpoints by address; knows nothing of gdb,
-// of expressions or of Python.
+// The replay of a recording: all its nodes (or some), rebuilt, traced and run in the recorded order, stopped and
+// resumed as one. Knows processes, threads, signals, traps of the shim, breakpoints and watchpoints by address; knows
+// nothing of gdb, of expressions or of Python.
 //
 // One thread: every method is called on the thread that opened the session, except interrupt(), which is safe anywhere,
-// signal handlers included. When run() returns, the group stands at a consistent cut: in `clock` order every other node is
-// parked before its next event; in the other orders it was stopped where it was.
+// signal handlers included. When run() returns, the group stands at a consistent cut: in `clock` order every other node
+// is parked before its next event; in the other orders it was stopped where it was.
 #pragma once
 
 #include <signal.h>
@@ -36,10 +36,10 @@
 namespace friday {
 
 struct ReplayOptions {
-  std::string library_directory;     // where friday-stub lies
-  std::vector<NodeId> nodes;         // empty: all; added are ancestors of forked nodes, and those that share memory with these
+  std::string library_directory;  // where friday-stub lies
+  std::vector<NodeId> nodes;  // empty: all; added are ancestors of forked nodes, and those that share memory with these
   SyncMode sync = SyncMode::clock;
-  bool unconfined = false;           // no filter of system calls: for recordings that are trusted, where the kernel has none
+  bool unconfined = false;  // no filter of system calls: for recordings that are trusted, where the kernel has none
 };
 
 // Why a function that a debugger called will not come back.
@@ -58,20 +58,21 @@ class ReplaySession {
   // Builds all processes anew; the group stands at its start. open() has done so once.
   Result<void> restart();
 
-  // Runs until something happens that the caller must know. A node's end is reported only if `report_node_ends`; in `clock` order
-  // whatever comes behind it has not happened then. In clock order
-  // the calling thread stays on the processor of the nodes, for the next run, until leave_processor().
+  // Runs until something happens that the caller must know. A node's end is reported only if `report_node_ends`; in
+  // `clock` order whatever comes behind it has not happened then. In clock order the calling thread stays on the
+  // processor of the nodes, for the next run, until leave_processor().
   Result<Stop> run();
   void leave_processor() { together_.reset(); }
-  // What the user should know of this replay: which nodes were added, what this machine makes slower than it could be; each once.
+  // What the user should know of this replay: which nodes were added, what this machine makes slower than it could be;
+  // each once.
   std::vector<std::string> take_notices() { return std::exchange(notices_, {}); }
   bool report_node_ends = false;
   // run() comes back with `interrupted` some time after this moment of this machine's clock.
   std::optional<std::chrono::steady_clock::time_point> deadline;
   // Executes one instruction of a thread; what the program calls runs whole, others following in the recorded order.
   Result<Stop> step(NodeId node, ThreadId thread);
-  // Runs one thread alone, native (a debugger's function call), until it stops; at most `timeout_ms`. A call that has come
-  // back stops with the signal that its return address raises. One that never will says why in call_failure().
+  // Runs one thread alone, native (a debugger's function call), until it stops; at most `timeout_ms`. A call that has
+  // come back stops with the signal that its return address raises. One that never will says why in call_failure().
   Result<Stop> run_detour(NodeId node, ThreadId thread, int timeout_ms);
   const std::optional<CallFailure>& call_failure() const { return call_failure_; }
   void interrupt();
@@ -86,11 +87,12 @@ class ReplaySession {
   void set_sync(SyncMode sync) { options_.sync = sync; }
   const std::vector<NodeId>& nodes() const { return ids_; }
   ReplayNode* find(NodeId id);
-  Result<ReplayNode*> node(NodeId id);             // with a clear error
-  Result<ReplayNode*> readable(NodeId id);         // has started
+  Result<ReplayNode*> node(NodeId id);      // with a clear error
+  Result<ReplayNode*> readable(NodeId id);  // has started
   bool all_ended() const;
   const Divergence* divergence() const { return divergence_.get(); }
-  // Why the replay cannot go on, once it cannot for a reason that the recording does not hold: every run comes back with it.
+  // Why the replay cannot go on, once it cannot for a reason that the recording does not hold: every run comes back
+  // with it.
   const std::optional<Stop>& failure() const { return failure_; }
 
   // Where a node stands: behind its last event.
@@ -100,9 +102,9 @@ class ReplaySession {
   // Of a node that has ended as its recording has it; else null.
   const EndPlace* end_reached(NodeId id);
   int64_t realtime_ns(NodeId id);
-  uint64_t events_done();                          // of all nodes
-  // The event at whose entry a node waits for its turn, in shared memory: while that is the same the node has not moved. None where
-  // it may be elsewhere: it stopped on its way, or runs, or the order is not that of the clock.
+  uint64_t events_done();  // of all nodes
+  // The event at whose entry a node waits for its turn, in shared memory: while that is the same the node has not
+  // moved. None where it may be elsewhere: it stopped on its way, or runs, or the order is not that of the clock.
   std::optional<uint64_t> waits_at(NodeId id) const;
 
   // Park the node before this event; ~0: never.
@@ -114,7 +116,8 @@ class ReplaySession {
   // Hash of all memory the program can write, stacks below the stack pointer left out: equal states have equal hashes.
   Result<uint64_t> state_hash(NodeId id);
 
-  // A node's process exists now: breakpoints can be set in it. A forked one is still what its parent is, which stands at the fork.
+  // A node's process exists now: breakpoints can be set in it. A forked one is still what its parent is, which stands
+  // at the fork.
   std::function<void(ReplayNode&)> on_node_started;
   // What a called function writes to its standard output or error.
   std::function<void(NodeId, std::string_view)> on_call_output;
@@ -168,7 +171,8 @@ class ReplaySession {
   std::optional<Stop> adopt_fork(ReplayNode& parent, ReplayNode& child, pid_t pid);
   // requests.cc
   Result<std::optional<UniqueFd>> wanted_file(ReplayNode& node, const std::string& path) const;
-  Result<std::optional<UniqueFd>> wanted_descriptor(ReplayNode& node, const siginfo_t& info, const user_regs_struct& registers) const;
+  Result<std::optional<UniqueFd>> wanted_descriptor(ReplayNode& node, const siginfo_t& info,
+                                                    const user_regs_struct& registers) const;
   std::optional<Stop> answer_refused_call(ReplayNode& node, ReplayNode::Thread& thread, const siginfo_t& info);
   static std::unexpected<Error> refused_to(const ReplayNode& node, const std::string& what);
   static std::string path_of_object(const UniqueFd& object);
@@ -199,24 +203,24 @@ class ReplaySession {
   std::optional<std::vector<HostEdge>> host_edges_;  // once `causal` order has asked for them
   std::vector<NodeId> ids_;
   std::map<NodeId, EndPlace> ends_;
-  std::vector<NodeId> ended_now_;         // whose end was reported: those who wait for it go on in the next run
+  std::vector<NodeId> ended_now_;  // whose end was reported: those who wait for it go on in the next run
   std::map<NodeId, std::unique_ptr<ReplayNode>> nodes_;
   std::map<pid_t, ReplayNode*> by_tid_;
-  std::map<pid_t, int> unclaimed_;        // children that stopped before their parent's event told of them
+  std::map<pid_t, int> unclaimed_;  // children that stopped before their parent's event told of them
   std::unique_ptr<ScheduleMemory> memory_;
   std::optional<DescriptorChannel> channel_;
-  std::optional<NodeId> in_turn_;         // the node whose turn it is, where the last run has shown that
+  std::optional<NodeId> in_turn_;  // the node whose turn it is, where the last run has shown that
   std::map<std::pair<uint64_t, uint64_t>, UniqueFd> shared_;  // shared objects, by FileHeader::sharing and number
   SharedWatches shared_watches_{nodes_};
-  std::deque<Stop> pending_;              // of one store, at nodes that share what it went to: told one after the other
+  std::deque<Stop> pending_;  // of one store, at nodes that share what it went to: told one after the other
   std::shared_ptr<const Divergence> divergence_;
   std::optional<Stop> failure_;
   std::optional<CallFailure> call_failure_;  // of the last run_detour()
-  ScratchDirectory directory_;            // holds the symlink trees that gdb uses as sysroots
+  ScratchDirectory directory_;               // holds the symlink trees that gdb uses as sysroots
   pid_t group_ = 0;
-  pid_t stepped_ = 0;                     // a thread that step() has stepped: it is looked at, and nobody goes on
+  pid_t stepped_ = 0;  // a thread that step() has stepped: it is looked at, and nobody goes on
   std::atomic<bool> interrupt_ = false;
-  pid_t thread_ = 0;                      // the one that traces
+  pid_t thread_ = 0;                           // the one that traces
   std::unique_ptr<MemoryGuard> memory_guard_;  // goes first: it interrupts
 };
 

@@ -27,13 +27,16 @@ Result<std::vector<SharedWatches::SharedMap>> SharedWatches::maps_of(ReplayNode&
     SharedMap map{};
     char rights[5];
     if (line.find("/memfd:friday-shared") == std::string::npos) continue;
-    if (sscanf(line.c_str(), "%lx-%lx %4s %lx %*s %lu", &map.low, &map.high, rights, &map.offset, &map.inode) == 5 && rights[3] == 's') maps.push_back(map);
+    if (sscanf(line.c_str(), "%lx-%lx %4s %lx %*s %lu", &map.low, &map.high, rights, &map.offset, &map.inode) == 5 &&
+        rights[3] == 's')
+      maps.push_back(map);
   }
   return maps;
 }
 
 // The mirrors that there should be, by the process that has them.
-Result<std::map<NodeId, std::set<SharedWatches::Mirror>>> SharedWatches::wanted(std::set<std::pair<NodeId, Mirror>>& ranges) {
+Result<std::map<NodeId, std::set<SharedWatches::Mirror>>> SharedWatches::wanted(
+    std::set<std::pair<NodeId, Mirror>>& ranges) {
   std::map<NodeId, std::vector<SharedMap>> maps;
   for (const auto& [id, node] : nodes_)
     if (node->has_process() && node->state() == NodeState::live) {
@@ -46,17 +49,20 @@ Result<std::map<NodeId, std::set<SharedWatches::Mirror>>> SharedWatches::wanted(
     nodes_.at(owner)->watches().each_range([&](const WatchRange& range) { watched.push_back(range); });
     for (const WatchRange& range : watched)
       for (const SharedMap& map : own) {
-        const uint64_t low = std::max(range.low.value, map.low), high = std::min(range.low.value + range.size, map.high);
+        const uint64_t low = std::max(range.low.value, map.low),
+                       high = std::min(range.low.value + range.size, map.high);
         if (low >= high) continue;
         const Mirror here{owner, range.id, range.index, Addr{low}, high - low, Addr{low}, range.access};
         ranges.emplace(owner, here);
         const uint64_t from = map.offset + (low - map.low), to = from + (high - low);
         for (const auto& [other, theirs] : maps)
           for (const SharedMap& each : theirs) {
-            const uint64_t begin = std::max(from, each.offset), end = std::min(to, each.offset + (each.high - each.low));
+            const uint64_t begin = std::max(from, each.offset),
+                           end = std::min(to, each.offset + (each.high - each.low));
             if (each.inode != map.inode || begin >= end) continue;
             const Addr place{low + (begin - from)}, there{each.low + (begin - each.offset)};
-            if (other != owner || there != place) mirrors[other].insert({owner, range.id, range.index, place, end - begin, there, range.access});
+            if (other != owner || there != place)
+              mirrors[other].insert({owner, range.id, range.index, place, end - begin, there, range.access});
           }
       }
   }
@@ -67,13 +73,16 @@ Result<std::map<NodeId, std::set<SharedWatches::Mirror>>> SharedWatches::wanted(
 Result<void> SharedWatches::arm(ReplayNode& node, const Mirror& mirror, std::vector<std::string>& notices) {
   const uint32_t number = next_number_++;
   // Its own value may be an old one, so it tells of all that touches it.
-  const WatchRange range{kMirrorId, number, mirror.low, mirror.size, true, mirror.access == WatchAccess::write ? WatchAccess::write : WatchAccess::any};
+  const WatchRange range{kMirrorId,  number,
+                         mirror.low, mirror.size,
+                         true,       mirror.access == WatchAccess::write ? WatchAccess::write : WatchAccess::any};
   auto done = node.watches().arm(range);
   if (!done && done.error().code == ErrorCode::unsupported) done = node.watches().arm(range, true);
   if (!done && done.error().code == ErrorCode::bad_address) return {};  // it was unmapped just now
   if (!done && done.error().code == ErrorCode::unsupported) {
-    std::string text = fmt::format("watch {}: what node {} does to the memory that it shares with node {} is not seen: {}", mirror.id.value, node.id(), mirror.owner,
-                                   done.error().message);
+    std::string text =
+        fmt::format("watch {}: what node {} does to the memory that it shares with node {} is not seen: {}",
+                    mirror.id.value, node.id(), mirror.owner, done.error().message);
     if (told_.insert(text).second) notices.push_back(std::move(text));
     return {};
   }
@@ -123,14 +132,16 @@ Result<std::vector<ReplayNode*>> SharedWatches::follow(std::vector<std::string>&
 }
 
 // The owner's ranges there against what they hold now.
-Result<void> SharedWatches::compare(ReplayNode& owner, Addr low, uint64_t size, std::map<NodeId, std::vector<WatchHit>>& hits) {
+Result<void> SharedWatches::compare(ReplayNode& owner, Addr low, uint64_t size,
+                                    std::map<NodeId, std::vector<WatchHit>>& hits) {
   FRIDAY_TRY(found, owner.watches().note_write(low, size));
   for (WatchHit& hit : found)
     if (hit.id != kMirrorId) hits[owner.id()].push_back(std::move(hit));
   return {};
 }
 
-std::vector<Stop> SharedWatches::stops_of(const Stop& at, ReplayNode& writer, std::map<NodeId, std::vector<WatchHit>> hits) {
+std::vector<Stop> SharedWatches::stops_of(const Stop& at, ReplayNode& writer,
+                                          std::map<NodeId, std::vector<WatchHit>> hits) {
   std::vector<Stop> stops;
   if (auto own = hits.find(writer.id()); own != hits.end()) {
     stops.push_back(at);
@@ -173,8 +184,12 @@ Result<std::vector<Stop>> SharedWatches::judge(Stop stop, ReplayNode& writer) {
 Result<std::vector<Stop>> SharedWatches::look_at_all(const Stop& at, ReplayNode& writer) {
   std::map<NodeId, std::vector<WatchHit>> hits;
   for (const auto& [id, range] : ranges_)
-    if (auto owner = nodes_.find(id); owner->second->state() == NodeState::live) FRIDAY_TRY_VOID(compare(*owner->second, range.place, range.size, hits));
-  for (auto& [id, theirs] : hits) std::erase_if(theirs, [](const WatchHit& hit) { return hit.old_bytes == hit.new_bytes; });  // nobody knows that it was touched
+    if (auto owner = nodes_.find(id); owner->second->state() == NodeState::live)
+      FRIDAY_TRY_VOID(compare(*owner->second, range.place, range.size, hits));
+  for (auto& [id, theirs] : hits)
+    std::erase_if(theirs, [](const WatchHit& hit) {
+      return hit.old_bytes == hit.new_bytes;
+    });  // nobody knows that it was touched
   std::erase_if(hits, [](const auto& each) { return each.second.empty(); });
   return stops_of(at, writer, std::move(hits));
 }

@@ -1,7 +1,8 @@
-// Watches on memory that several replayed processes map. A range that is watched in one process (its owner) is watched as well wherever a
-// process maps the same bytes of the same object: there it is a *mirror*, of which nobody but the replay knows. Whatever touches a mirror
-// has the owner's range compared, and what changed is the owner's hit, which names the writer. What a system call writes into
-// a mapped file no page sees: the shim tells of it (kTrapShared), and all ranges on shared memory are compared.
+// Watches on memory that several replayed processes map. A range that is watched in one process (its owner) is watched
+// as well wherever a process maps the same bytes of the same object: there it is a *mirror*, of which nobody but the
+// replay knows. Whatever touches a mirror has the owner's range compared, and what changed is the owner's hit, which
+// names the writer. What a system call writes into a mapped file no page sees: the shim tells of it (kTrapShared), and
+// all ranges on shared memory are compared.
 //
 // Owned by ReplaySession, on its thread.
 #pragma once
@@ -30,10 +31,11 @@ class SharedWatches {
   void note_copy() { stale_ = any_shared_; }
   // All processes are gone.
   void clear();
-  // Brings the mirrors in line with what is watched and mapped now; the nodes that have others than before, whose watches are to be flushed.
-  // Costs nothing while nothing changed. `notices` gets what cannot be watched.
+  // Brings the mirrors in line with what is watched and mapped now; the nodes that have others than before, whose
+  // watches are to be flushed. Costs nothing while nothing changed. `notices` gets what cannot be watched.
   Result<std::vector<ReplayNode*>> follow(std::vector<std::string>& notices);
-  // What a hit at `writer` means to those who watch: a stop for each node concerned, that of the writer first. None: nothing.
+  // What a hit at `writer` means to those who watch: a stop for each node concerned, that of the writer first. None:
+  // nothing.
   Result<std::vector<Stop>> judge(Stop stop, ReplayNode& writer);
   // The same of a call of `writer` that has changed a shared object.
   Result<std::vector<Stop>> look_at_all(const Stop& at, ReplayNode& writer);
@@ -43,9 +45,9 @@ class SharedWatches {
     NodeId owner;
     StopPointId id;
     uint32_t index;
-    Addr place;      // in the owner
+    Addr place;  // in the owner
     uint64_t size;
-    Addr low;        // in the process that has the mirror
+    Addr low;  // in the process that has the mirror
     WatchAccess access;
     auto operator<=>(const Mirror&) const = default;
   };
@@ -60,10 +62,10 @@ class SharedWatches {
 
   const Nodes& nodes_;
   bool any_shared_ = false, stale_ = false;
-  std::map<NodeId, uint64_t> versions_;                  // of the nodes' watches when they were looked at
-  std::map<NodeId, std::map<Mirror, uint32_t>> armed_;   // with their numbers
+  std::map<NodeId, uint64_t> versions_;                 // of the nodes' watches when they were looked at
+  std::map<NodeId, std::map<Mirror, uint32_t>> armed_;  // with their numbers
   std::map<uint32_t, Mirror> by_number_;
-  std::set<std::pair<NodeId, Mirror>> ranges_;           // what is watched on shared memory, as its owner has it
+  std::set<std::pair<NodeId, Mirror>> ranges_;  // what is watched on shared memory, as its owner has it
   std::set<std::string> told_;
   uint32_t next_number_ = 1;
 };

@@ -1,8 +1,9 @@
-// A turn that was given away in a loop without a call (core/shim/spin.cc): the thread is let run to the instruction at which it
-// had the recorded registers and turned in circles, and is sent to the shim from there.
+// A turn that was given away in a loop without a call (core/shim/spin.cc): the thread is let run to the instruction at
+// which it had the recorded registers and turned in circles, and is sent to the shim from there.
 //
-// The registers alone do not name the point: the same loop may have been passed before with the same registers while what it
-// waits for was there already. So two iterations are stepped and compared, instruction by instruction, with the recorded ones.
+// The registers alone do not name the point: the same loop may have been passed before with the same registers while
+// what it waits for was there already. So two iterations are stepped and compared, instruction by instruction, with the
+// recorded ones.
 #include <cstddef>
 #include <cstring>
 
@@ -16,7 +17,15 @@ constexpr uint64_t kMostLooks = 1'000'000;  // a look costs some microseconds
 constexpr uint64_t kMostSteps = 4096;       // of an iteration; the shim looks at loops of 64 instructions at most
 
 format::SpinPoint point_of(const user_regs_struct& r) {
-  return {r.rip, r.eflags & format::kSpinFlags, r.rsp, r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15};
+  return {r.rip, r.eflags & format::kSpinFlags,
+          r.rsp, r.rax,
+          r.rbx, r.rcx,
+          r.rdx, r.rsi,
+          r.rdi, r.rbp,
+          r.r8,  r.r9,
+          r.r10, r.r11,
+          r.r12, r.r13,
+          r.r14, r.r15};
 }
 
 bool same(const format::SpinPoint& a, const format::SpinPoint& b) { return memcmp(&a, &b, sizeof a) == 0; }
@@ -28,11 +37,14 @@ Result<void> ReplaySession::expect_spin(ReplayNode& node) {
   FRIDAY_TRY(event, node.reader().event_at(node.control().cursor));
   const format::SpinPoint* point = nullptr;
   for (PartView part : event.parts())
-    if (part.kind() == format::kSpinPoint && part.header->size == sizeof *point) point = reinterpret_cast<const format::SpinPoint*>(part.header + 1);
+    if (part.kind() == format::kSpinPoint && part.header->size == sizeof *point)
+      point = reinterpret_cast<const format::SpinPoint*>(part.header + 1);
   if (!point || event.arguments().size() != 2)
     return fail(ErrorCode::bad_input, "node {}, event {}: a yield without its point", node.id(), event->index);
   if (event.argument(0) > kMostSteps)
-    return fail(ErrorCode::bad_input, "node {}, event {}: a yield in a loop of {} instructions, which no recorder makes", node.id(), event->index, event.argument(0));
+    return fail(ErrorCode::bad_input,
+                "node {}, event {}: a yield in a loop of {} instructions, which no recorder makes", node.id(),
+                event->index, event.argument(0));
   node.spin = ReplayNode::Spin{event.thread(), *point, event.argument(0), event.argument(1), 0};
   return node.breakpoints().insert(Addr{point->rip}, kSpinOwner);
 }
@@ -44,7 +56,8 @@ Result<bool> ReplaySession::yield_at_spin(ReplayNode& node, ReplayNode::Thread& 
   if (!node.spin || thread.number != node.spin->thread || thread.detour) return false;
   ReplayNode::Spin& spin = *node.spin;
   if (++spin.looks > kMostLooks)
-    return fail(ErrorCode::diverged, "the loop at {:#x}, in which the recorded thread {} waited, is not met again", spin.point.rip, spin.thread);
+    return fail(ErrorCode::diverged, "the loop at {:#x}, in which the recorded thread {} waited, is not met again",
+                spin.point.rip, spin.thread);
   if (!same(point_of(r), spin.point)) return false;
   for (int iteration = 0; iteration < 2; iteration++) {
     uint64_t hash = 0;

@@ -21,13 +21,15 @@ Result<Stop> ReplaySession::step(NodeId id, ThreadId thread_id) {
   if (!thread) return fail(ErrorCode::not_found, "node {} has no thread {}", id, thread_id.value);
   FRIDAY_TRY(before, node.registers(thread_id));
   user_regs_struct hardware;
-  if (!TracedProcess::registers(thread->tid, hardware)) return fail(ErrorCode::component_died, "node {}: its process is gone", id);
+  if (!TracedProcess::registers(thread->tid, hardware))
+    return fail(ErrorCode::component_died, "node {}: its process is gone", id);
   const bool parked = !thread->detour && node.in_shim(hardware.rip);
   const shim::Patch* planted = parked || thread->detour ? nullptr : node.planted_at(Addr{hardware.rip});
   if (!parked && !planted) {
     FRIDAY_TRY_VOID(node.breakpoints().step_one(thread_id));
     thread->at_breakpoint = false;
-    if (!TracedProcess::registers(thread->tid, hardware)) return fail(ErrorCode::component_died, "node {}: its process is gone", id);
+    if (!TracedProcess::registers(thread->tid, hardware))
+      return fail(ErrorCode::component_died, "node {}: its process is gone", id);
     if (thread->held) {
       // A fault: a store to a watched page, which is carried out, or a signal that the program handles.
       const int status = *std::exchange(thread->held, std::nullopt);
@@ -35,13 +37,15 @@ Result<Stop> ReplaySession::step(NodeId id, ThreadId thread_id) {
       auto stop = handle(thread->tid, status);
       stepped_ = 0;
       if (stop) return finish(std::move(*stop));
-      if (!TracedProcess::registers(thread->tid, hardware)) return fail(ErrorCode::component_died, "node {}: its process is gone", id);
+      if (!TracedProcess::registers(thread->tid, hardware))
+        return fail(ErrorCode::component_died, "node {}: its process is gone", id);
     }
     if (thread->debug_hits) {
       Stop watched;
       FRIDAY_TRY(trapped, debug_trap(node, *thread, hardware, watched));
       if (trapped == DebugTrap::hit)
-        if (auto told = tell_sharers(node, shared_watches_.judge(std::move(watched), node))) return finish(std::move(*told));
+        if (auto told = tell_sharers(node, shared_watches_.judge(std::move(watched), node)))
+          return finish(std::move(*told));
     }
     if (thread->detour || (!thread->deliver && !node.in_shim(hardware.rip))) {
       thread->at_breakpoint = node.breakpoints().contains(Addr{hardware.rip});
@@ -50,8 +54,8 @@ Result<Stop> ReplaySession::step(NodeId id, ThreadId thread_id) {
       return stop;
     }
   }
-  // The step led into a system call (or starts inside one), or to an instruction that the shim carries out: that is done whole,
-  // and the others follow the recorded order. A handler of the program's runs to where it comes back.
+  // The step led into a system call (or starts inside one), or to an instruction that the shim carries out: that is
+  // done whole, and the others follow the recorded order. A handler of the program's runs to where it comes back.
   uint64_t back;
   const shim::Patch* patch = parked ? node.loop_at(Addr{before.rip}) : node.patch_by_stub(hardware.rip);
   if (planted) back = planted->start + planted->length;

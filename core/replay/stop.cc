@@ -8,7 +8,8 @@ const char* name_of(Stop::Kind kind) {
     case Stop::Kind::breakpoint: return "breakpoint";
     case Stop::Kind::watch: return "watch";
     case Stop::Kind::step: return "step";
-    case Stop::Kind::signal: case Stop::Kind::exit: return "exit";
+    case Stop::Kind::signal:
+    case Stop::Kind::exit: return "exit";
     case Stop::Kind::end: return "end";
     case Stop::Kind::event: return "event";
     case Stop::Kind::interrupt: return "interrupt";

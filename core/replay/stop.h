@@ -1,6 +1,6 @@
-// Why a replayed group stands: one value on the way from the replay up to Python. The replay makes it; the debugger adds which
-// of the user's stop points are meant and what they say (core/debug/debugger.h, DebugStop); the binding shows it. No layer
-// translates it into a type of its own.
+// Why a replayed group stands: one value on the way from the replay up to Python. The replay makes it; the debugger
+// adds which of the user's stop points are meant and what they say (core/debug/debugger.h, DebugStop); the binding
+// shows it. No layer translates it into a type of its own.
 #pragma once
 
 #include <memory>
@@ -37,9 +37,9 @@ struct Stop {
     divergence,  // a node did something else than its recording: `divergence`
     failure,     // replay cannot go on, and the recording has nothing to do with it: `message`
     // Only the debugger's.
-    timer,       // a timer is due; the node stands before the next event
-    pause,       // the time given to a run is over
-    reached,     // run_to() is done
+    timer,    // a timer is due; the node stands before the next event
+    pause,    // the time given to a run is over
+    reached,  // run_to() is done
   };
   Kind kind = Kind::started;
   NodeId node{};
@@ -47,8 +47,8 @@ struct Stop {
   Addr pc{};
   std::vector<BreakpointOwner> owners{};
   std::vector<WatchHit> hits{};
-  std::optional<StopWriter> writer{};    // watch: another node than `node` has stored
-  std::vector<StopPointId> told{};       // watch: stop points that the writer's own stop has told of
+  std::optional<StopWriter> writer{};  // watch: another node than `node` has stored
+  std::vector<StopPointId> told{};     // watch: stop points that the writer's own stop has told of
   int signal = 0;
   std::string message{};
   std::shared_ptr<const Divergence> divergence{};

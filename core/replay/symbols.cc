@@ -21,16 +21,19 @@ struct End {
 std::string base_name(std::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }
 
 // libdw's other search for debug information may ask a server on the network, which no report should.
-int find_local_debug_information(Dwfl_Module* module, void** user, const char* name, Dwarf_Addr base, const char* file, const char* link,
-                                 GElf_Word crc, char** found) {
+int find_local_debug_information(Dwfl_Module* module, void** user, const char* name, Dwarf_Addr base, const char* file,
+                                 const char* link, GElf_Word crc, char** found) {
   return dwfl_build_id_find_debuginfo(module, user, name, base, file, link, crc, found);
 }
 
-const Dwfl_Callbacks kCallbacks = {dwfl_build_id_find_elf, find_local_debug_information, dwfl_offline_section_address, nullptr};
+const Dwfl_Callbacks kCallbacks = {dwfl_build_id_find_elf, find_local_debug_information, dwfl_offline_section_address,
+                                   nullptr};
 
 class Symbols {
  public:
-  Symbols(ReplayNode& node, ThreadId thread) : node_(node), thread_(thread), dwfl_(dwfl_begin(&kCallbacks)) { report_modules(); }
+  Symbols(ReplayNode& node, ThreadId thread) : node_(node), thread_(thread), dwfl_(dwfl_begin(&kCallbacks)) {
+    report_modules();
+  }
 
   CodePlace place(uint64_t address, uint64_t look_up) {
     CodePlace found;
@@ -59,7 +62,8 @@ class Symbols {
     if (site) places.push_back(place(site, site));
     else places.push_back(place(r->rip, r->rip));
     if (!dwfl_) return places;
-    static constexpr Dwfl_Thread_Callbacks kThread = {next_thread, nullptr, read_memory, set_registers, nullptr, nullptr};
+    static constexpr Dwfl_Thread_Callbacks kThread = {next_thread,   nullptr, read_memory,
+                                                      set_registers, nullptr, nullptr};
     if (!dwfl_attach_state(dwfl_.get(), nullptr, kPid, &kThread, this)) return places;
     struct Collect {
       Symbols& symbols;
@@ -67,14 +71,18 @@ class Symbols {
       size_t most;
       bool first = true;
     } collect{*this, places, most};
-    dwfl_getthread_frames(dwfl_.get(), kPid, [](Dwfl_Frame* frame, void* argument) {
-      auto& c = *static_cast<Collect*>(argument);
-      Dwarf_Addr pc = 0;
-      bool activation = false;
-      if (!dwfl_frame_pc(frame, &pc, &activation) || c.places.size() >= c.most) return static_cast<int>(DWARF_CB_ABORT);
-      if (!std::exchange(c.first, false) && pc) c.places.push_back(c.symbols.place(pc, activation ? pc : pc - 1));
-      return static_cast<int>(DWARF_CB_OK);
-    }, &collect);
+    dwfl_getthread_frames(
+        dwfl_.get(), kPid,
+        [](Dwfl_Frame* frame, void* argument) {
+          auto& c = *static_cast<Collect*>(argument);
+          Dwarf_Addr pc = 0;
+          bool activation = false;
+          if (!dwfl_frame_pc(frame, &pc, &activation) || c.places.size() >= c.most)
+            return static_cast<int>(DWARF_CB_ABORT);
+          if (!std::exchange(c.first, false) && pc) c.places.push_back(c.symbols.place(pc, activation ? pc : pc - 1));
+          return static_cast<int>(DWARF_CB_OK);
+        },
+        &collect);
     return places;
   }
 
@@ -87,7 +95,8 @@ class Symbols {
     return status == 0 && text ? text.get() : name;
   }
 
-  // Every file is mapped from its copy, whose name is the hash of its content; the trace knows what the program called it.
+  // Every file is mapped from its copy, whose name is the hash of its content; the trace knows what the program called
+  // it.
   void report_modules() {
     if (!dwfl_) return;
     std::map<std::string, std::string> names;
@@ -131,7 +140,8 @@ class Symbols {
   static bool set_registers(Dwfl_Thread* thread, void* argument) {
     const user_regs_struct& r = static_cast<Symbols*>(argument)->registers_;
     // In DWARF's order (System V ABI, AMD64 supplement, figure 3.36).
-    const Dwarf_Word words[17] = {r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15, r.rip};
+    const Dwarf_Word words[17] = {r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8,
+                                  r.r9,  r.r10, r.r11, r.r12, r.r13, r.r14, r.r15, r.rip};
     return dwfl_thread_state_registers(thread, 0, 17, words);
   }
 

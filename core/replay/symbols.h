@@ -1,6 +1,7 @@
-// Names for code addresses of a node under replay, and the chain of calls a thread stands in, without a gdb: libdw reads symbols,
-// line tables and unwind information from the recording's copies of the mapped files (and separate debug information that this
-// machine has for their build-ids). Made for reports, which happen once: every question opens the files anew.
+// Names for code addresses of a node under replay, and the chain of calls a thread stands in, without a gdb: libdw
+// reads symbols, line tables and unwind information from the recording's copies of the mapped files (and separate debug
+// information that this machine has for their build-ids). Made for reports, which happen once: every question opens the
+// files anew.
 //
 // Used on the session's thread, while the thread asked about is stopped.
 #pragma once
@@ -28,7 +29,8 @@ struct CodePlace {
 // "write+0x14 in libc.so.6", "work+0x2a in server, server.c:120", or the address.
 std::string text(const CodePlace& place);
 
-// The innermost place first: where the thread stands (`site`, if not 0, is the address of the call it makes), then its callers.
+// The innermost place first: where the thread stands (`site`, if not 0, is the address of the call it makes), then its
+// callers.
 std::vector<CodePlace> call_chain(ReplayNode& node, ThreadId thread, uint64_t site, size_t most);
 
 }  // namespace friday

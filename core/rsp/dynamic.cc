@@ -26,12 +26,14 @@ Result<bool> has_name(NodeControl& node, uint64_t address, std::string_view name
 }
 
 // The relocation of a slot among some; none if it is not there.
-Result<std::optional<Elf64_Rela>> relocation_of(NodeControl& node, const DynamicSection& library, DynamicSection::Relocations where, uint64_t slot) {
+Result<std::optional<Elf64_Rela>> relocation_of(NodeControl& node, const DynamicSection& library,
+                                                DynamicSection::Relocations where, uint64_t slot) {
   std::vector<Elf64_Rela> all(std::min(where.size / sizeof(Elf64_Rela), kMostRelocations));
   FRIDAY_TRY_VOID(node.read(Addr{where.at}, std::as_writable_bytes(std::span(all))));
   for (const Elf64_Rela& each : all) {
     const auto type = ELF64_R_TYPE(each.r_info);
-    if (each.r_offset + library.load_bias == slot && (type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT)) return each;
+    if (each.r_offset + library.load_bias == slot && (type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT))
+      return each;
   }
   return std::nullopt;
 }
@@ -42,7 +44,8 @@ bool is_libc(const LoadedLibrary& library) {
 
 // The file that an address is of, by a name that means nothing else; empty: none.
 std::string file_at(const std::vector<Mapping>& mappings, uint64_t address) {
-  const auto found = std::ranges::find_if(mappings, [&](const Mapping& each) { return each.low <= address && address < each.high; });
+  const auto found =
+      std::ranges::find_if(mappings, [&](const Mapping& each) { return each.low <= address && address < each.high; });
   return found == mappings.end() ? "" : found->path;
 }
 
@@ -111,7 +114,9 @@ Result<std::string> libc_function(NodeControl& node, uint64_t slot) {
   FRIDAY_TRY(mappings, node.mappings());
   FRIDAY_TRY(loaded, loaded_libraries(node));
   const std::string target = file_at(mappings, bound);
-  if (target.empty() || std::ranges::none_of(loaded.libraries, [&](const auto& each) { return is_libc(each) && file_at(mappings, each.base) == target; }))
+  if (target.empty() || std::ranges::none_of(loaded.libraries, [&](const auto& each) {
+        return is_libc(each) && file_at(mappings, each.base) == target;
+      }))
     return fail(ErrorCode::not_found, "what {:#x} leads to is not libc's", slot);
   FRIDAY_TRY(program, read_value<link_map>(node, loaded.program));
   loaded.libraries.push_back({"", loaded.program, program.l_addr, reinterpret_cast<uint64_t>(program.l_ld), 0});

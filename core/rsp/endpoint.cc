@@ -8,8 +8,8 @@
 namespace friday {
 namespace {
 
-constexpr size_t kMostOutput = 1 << 20;    // with more than this unsent, a client's packets wait
-constexpr size_t kMostConnections = 8;     // turned-away ones included
+constexpr size_t kMostOutput = 1 << 20;  // with more than this unsent, a client's packets wait
+constexpr size_t kMostConnections = 8;   // turned-away ones included
 constexpr size_t kReadSize = 64 * 1024;
 
 }  // namespace
@@ -19,7 +19,7 @@ struct RspEndpoint::Connection {
   PacketReader reader{kRspPacketSize};
   std::unique_ptr<RspSession> session;  // null: turned away
   std::string input, output;
-  std::string last_packet;              // for a client that missed it
+  std::string last_packet;  // for a client that missed it
   bool dead = false;
 
   bool no_ack() const { return session && session->no_ack(); }
@@ -142,8 +142,8 @@ void RspEndpoint::take(Connection& connection, PacketEvent event) {
   }
   acknowledge('+');
   if (connection.session) return connection.session->handle(event.payload);
-  connection.send_packet(
-      fmt::format("E.Node {} is already being debugged by another client; disconnect that one first.", node_.id().value));
+  connection.send_packet(fmt::format(
+      "E.Node {} is already being debugged by another client; disconnect that one first.", node_.id().value));
 }
 
 void RspEndpoint::report(const StopReport& report) {
@@ -176,7 +176,8 @@ bool RspEndpoint::has_client() const {
 }
 
 int RspEndpoint::client_socket() const {
-  auto client = std::ranges::find_if(connections_, [](const auto& connection) { return connection->session && !connection->dead; });
+  auto client = std::ranges::find_if(connections_,
+                                     [](const auto& connection) { return connection->session && !connection->dead; });
   return client == connections_.end() ? -1 : (*client)->socket.get();
 }
 

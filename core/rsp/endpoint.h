@@ -2,8 +2,8 @@
 // `target remote PATH` or `target remote :PORT`.
 //
 // Single-threaded and non-blocking: the owner polls fds() and calls on_ready(); node, host and endpoint live on the
-// thread that traces the node, and the first two outlive the endpoint. One client at a time: it alone has a true picture
-// of the node. A second one is told so in words and let go.
+// thread that traces the node, and the first two outlive the endpoint. One client at a time: it alone has a true
+// picture of the node. A second one is told so in words and let go.
 #pragma once
 
 #include <poll.h>

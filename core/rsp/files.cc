@@ -2,8 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <linux/magic.h>
+#include <linux/openat2.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -32,17 +32,16 @@ void append_big_endian(std::string& out, uint64_t value, int bytes) {
   for (int shift = 8 * (bytes - 1); shift >= 0; shift -= 8) out += static_cast<char>(value >> shift);
 }
 
-// Resolves `path` with `root` as "/", also for symbolic links and "..". Any other root than the machine's own is a tree of links
-// to the recording's files, which lead out of it.
+// Resolves `path` with `root` as "/", also for symbolic links and "..". Any other root than the machine's own is a tree
+// of links to the recording's files, which lead out of it.
 UniqueFd open_below(const std::string& root, std::string path) {
   constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
-  if (root != "/") return UniqueFd(::open((root + std::filesystem::path("/" + path).lexically_normal().string()).c_str(), kFlags));
+  if (root != "/")
+    return UniqueFd(::open((root + std::filesystem::path("/" + path).lexically_normal().string()).c_str(), kFlags));
   UniqueFd directory(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!directory) return {};
   path.erase(0, path.find_first_not_of('/'));
-  open_how how{.flags = kFlags,
-               .mode = 0,
-               .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+  open_how how{.flags = kFlags, .mode = 0, .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
   return UniqueFd(static_cast<int>(syscall(SYS_openat2, directory.get(), path.c_str(), &how, sizeof how)));
 }
 
@@ -143,8 +142,10 @@ std::string RspFiles::status(std::string_view arguments) {
   for (uint64_t field : {uint64_t{info.st_dev}, uint64_t{info.st_ino}, uint64_t{info.st_mode}, uint64_t{info.st_nlink},
                          uint64_t{info.st_uid}, uint64_t{info.st_gid}, uint64_t{0}})
     append_big_endian(data, field, 4);
-  for (auto field : {info.st_size, info.st_blksize, info.st_blocks}) append_big_endian(data, static_cast<uint64_t>(field), 8);
-  for (auto field : {info.st_atime, info.st_mtime, info.st_ctime}) append_big_endian(data, static_cast<uint64_t>(field), 4);
+  for (auto field : {info.st_size, info.st_blksize, info.st_blocks})
+    append_big_endian(data, static_cast<uint64_t>(field), 8);
+  for (auto field : {info.st_atime, info.st_mtime, info.st_ctime})
+    append_big_endian(data, static_cast<uint64_t>(field), 4);
   return fmt::format("F{:x};", data.size()) + data;
 }
 

@@ -1,8 +1,8 @@
 // The files of a node for gdb (vFile packets), so that `target remote` alone, without `set sysroot`, finds program,
 // libraries and debug information. Read only, regular files only, nothing outside NodeControl::sysroot().
 //
-// gdb takes the process that it is told of for one of this machine and asks for its /proc/PID/task/TID/maps; that file is
-// made from NodeControl::mappings(). Nothing else below /proc exists, least of all the machine's own processes.
+// gdb takes the process that it is told of for one of this machine and asks for its /proc/PID/task/TID/maps; that file
+// is made from NodeControl::mappings(). Nothing else below /proc exists, least of all the machine's own processes.
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
-// What an endpoint asks of the owner of its node, and what the owner tells it. Reading and writing the node goes through
-// NodeControl; everything that makes it run, or that decides when it stops, goes through RspHost.
+// What an endpoint asks of the owner of its node, and what the owner tells it. Reading and writing the node goes
+// through NodeControl; everything that makes it run, or that decides when it stops, goes through RspHost.
 //
 // The contract:
 //  1. One thread for everything. A call may call back into RspEndpoint::report(), but may not destroy the endpoint.
@@ -7,7 +7,8 @@
 //     the host calls RspEndpoint::report(); inside resume() is soon enough.
 //  3. A software or hardware breakpoint stops before its instruction, with rip on it. The node runs past a breakpoint
 //     that it stands on. A watchpoint stops after the store, forwards; in reverse, before it.
-//  4. gdb removes all its breakpoints at each stop and inserts them again before it resumes, so set and clear are cheap.
+//  4. gdb removes all its breakpoints at each stop and inserts them again before it resumes, so set and clear are
+//  cheap.
 #pragma once
 
 #include <signal.h>
@@ -35,7 +36,7 @@ struct ResumeRequest {
   enum class Direction { forward, reverse_step, reverse_continue };
   Direction direction = Direction::forward;
   std::vector<ThreadAction> actions{};  // forward only; a thread that no action names stays where it is
-  std::optional<ThreadId> thread{};   // reverse only: the thread that gdb looks at
+  std::optional<ThreadId> thread{};     // reverse only: the thread that gdb looks at
   // Threads whose rip the client has changed since the stop: it calls a function of the program (its system calls are
   // then answered natively), comes back from one, or jumps.
   std::vector<ThreadId> moved{};
@@ -59,18 +60,18 @@ struct StopPointRequest {
 // Why the node stopped. `thread` is the one that gdb selects.
 struct StopReport {
   enum class Kind {
-    signal,               // `signal`, about to be delivered; SIGTRAP for a stop without another reason
+    signal,  // `signal`, about to be delivered; SIGTRAP for a stop without another reason
     breakpoint,
     hardware_breakpoint,
-    write_watch,          // `address`: inside the range that the client set
+    write_watch,  // `address`: inside the range that the client set
     read_watch,
     access_watch,
-    step,                 // the wanted steps are done
-    interrupted,          // the host was asked to, or stopped the group for its own reasons
-    history_begin,        // nothing recorded lies before
-    history_end,          // nothing recorded lies behind
-    exited,               // `status`
-    killed,               // `signal`
+    step,           // the wanted steps are done
+    interrupted,    // the host was asked to, or stopped the group for its own reasons
+    history_begin,  // nothing recorded lies before
+    history_end,    // nothing recorded lies behind
+    exited,         // `status`
+    killed,         // `signal`
   };
   Kind kind = Kind::signal;
   ThreadId thread{};

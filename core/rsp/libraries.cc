@@ -63,7 +63,8 @@ Result<LoadedLibraries> loaded_libraries(NodeControl& node) {
       const auto dynamic = reinterpret_cast<uint64_t>(library.l_ld);
       std::string name = read_text(node, reinterpret_cast<uint64_t>(library.l_name), kLongestPath);
       if (space == first && !library.l_prev) all.program = place;
-      else if (!name.empty() && !node.is_fridays(Addr{dynamic})) all.libraries.push_back({std::move(name), place, library.l_addr, dynamic, space});
+      else if (!name.empty() && !node.is_fridays(Addr{dynamic}))
+        all.libraries.push_back({std::move(name), place, library.l_addr, dynamic, space});
       place = reinterpret_cast<uint64_t>(library.l_next);
     }
     space = loader.base.r_version > 1 ? reinterpret_cast<uint64_t>(loader.r_next) : 0;
@@ -75,7 +76,8 @@ Result<std::string> library_list(NodeControl& node) {
   FRIDAY_TRY(all, loaded_libraries(node));
   std::string list;
   for (const LoadedLibrary& each : all.libraries)
-    list += fmt::format("<library name=\"{}\" lm=\"{:#x}\" l_addr=\"{:#x}\" l_ld=\"{:#x}\" lmid=\"{:#x}\"/>", escape_xml(each.name), each.link_map, each.base, each.dynamic, each.space);
+    list += fmt::format("<library name=\"{}\" lm=\"{:#x}\" l_addr=\"{:#x}\" l_ld=\"{:#x}\" lmid=\"{:#x}\"/>",
+                        escape_xml(each.name), each.link_map, each.base, each.dynamic, each.space);
   return fmt::format("<library-list-svr4 version=\"1.0\" main-lm=\"{:#x}\">{}</library-list-svr4>", all.program, list);
 }
 

@@ -1,6 +1,6 @@
-// What the dynamic loader of a node has loaded, as it says itself in r_debug and its link_maps (<link.h>), and the list in the
-// form that gdb asks for. With the list gdb need not walk the node's memory; and what Friday has put into the process is not
-// on it, so its names are no names of the program.
+// What the dynamic loader of a node has loaded, as it says itself in r_debug and its link_maps (<link.h>), and the list
+// in the form that gdb asks for. With the list gdb need not walk the node's memory; and what Friday has put into the
+// process is not on it, so its names are no names of the program.
 #pragma once
 
 #include <string>
@@ -26,7 +26,7 @@ Result<uint64_t> find_r_debug(NodeControl& node);
 
 // A library that is loaded. Friday's own is none.
 struct LoadedLibrary {
-  std::string name;         // as the loader knows it
+  std::string name;                                         // as the loader knows it
   uint64_t link_map = 0, base = 0, dynamic = 0, space = 0;  // `space`: the r_debug of its namespace (dlmopen)
 };
 struct LoadedLibraries {

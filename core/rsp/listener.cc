@@ -41,7 +41,8 @@ std::optional<uid_t> tcp_peer_owner(int socket) {
   for (size_t at = 0, end; (end = table->find('\n', at)) != table->npos; at = end + 1) {
     unsigned from, from_port, to, to_port, uid;
     std::string line = table->substr(at, end - at);
-    if (sscanf(line.c_str(), " %*u: %x:%x %x:%x %*x %*x:%*x %*x:%*x %*x %u", &from, &from_port, &to, &to_port, &uid) == 5 &&
+    if (sscanf(line.c_str(), " %*u: %x:%x %x:%x %*x %*x:%*x %*x:%*x %*x %u", &from, &from_port, &to, &to_port, &uid) ==
+            5 &&
         from == peer.sin_addr.s_addr && from_port == ntohs(peer.sin_port) && to == local.sin_addr.s_addr &&
         to_port == ntohs(local.sin_port))
       return uid;

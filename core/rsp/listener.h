@@ -12,8 +12,8 @@ namespace friday {
 
 class Listener {
  public:
-  // Creates the directory (mode 0700) when it is missing; refuses one that others can enter. A stale socket of that name
-  // is replaced. The socket is removed with the Listener.
+  // Creates the directory (mode 0700) when it is missing; refuses one that others can enter. A stale socket of that
+  // name is replaced. The socket is removed with the Listener.
   static Result<Listener> unix_socket(const std::string& path);
   // Port 0 takes any free one.
   static Result<Listener> loopback(uint16_t port);

@@ -25,10 +25,10 @@ constexpr unsigned kSt0 = 24, kFctrl = 32, kFstat = 33, kFtag = 34, kFiseg = 35,
                    kFop = 39, kXmm0 = 40, kMxcsrNumber = 56, kFsBase = 58, kGsBase = 59;
 
 #define FIELD(name) offsetof(user_regs_struct, name)
-constexpr std::array<size_t, 24> kGeneral = {
-    FIELD(rax), FIELD(rbx), FIELD(rcx), FIELD(rdx), FIELD(rsi), FIELD(rdi), FIELD(rbp), FIELD(rsp),
-    FIELD(r8),  FIELD(r9),  FIELD(r10), FIELD(r11), FIELD(r12), FIELD(r13), FIELD(r14), FIELD(r15),
-    FIELD(rip), FIELD(eflags), FIELD(cs), FIELD(ss), FIELD(ds), FIELD(es), FIELD(fs), FIELD(gs)};
+constexpr std::array<size_t, 24> kGeneral = {FIELD(rax), FIELD(rbx), FIELD(rcx), FIELD(rdx), FIELD(rsi), FIELD(rdi),
+                                             FIELD(rbp), FIELD(rsp), FIELD(r8),  FIELD(r9),  FIELD(r10), FIELD(r11),
+                                             FIELD(r12), FIELD(r13), FIELD(r14), FIELD(r15), FIELD(rip), FIELD(eflags),
+                                             FIELD(cs),  FIELD(ss),  FIELD(ds),  FIELD(es),  FIELD(fs),  FIELD(gs)};
 
 std::optional<size_t> general_offset(unsigned number) {
   if (number < kGeneral.size()) return kGeneral[number];
@@ -98,9 +98,7 @@ uint64_t component_bit(unsigned number) {
   return number >= kXmm0 ? kBitSse : kBitX87;
 }
 
-bool available(unsigned number, size_t area) {
-  return area >= (number >= kRegisterFirstYmmHigh ? kYmmEnd : kYmmHigh);
-}
+bool available(unsigned number, size_t area) { return area >= (number >= kRegisterFirstYmmHigh ? kYmmEnd : kYmmHigh); }
 
 // Writes the target description; registers are numbered in the order in which they are added.
 class Description {
@@ -117,8 +115,7 @@ class Description {
   }
   void flags(const char* id, std::initializer_list<std::pair<const char*, int>> bits) {
     xml_ += fmt::format("<flags id=\"{}\" size=\"4\">\n", id);
-    for (auto [name, bit] : bits)
-      xml_ += fmt::format("<field name=\"{0}\" start=\"{1}\" end=\"{1}\"/>\n", name, bit);
+    for (auto [name, bit] : bits) xml_ += fmt::format("<field name=\"{0}\" start=\"{1}\" end=\"{1}\"/>\n", name, bit);
     xml_ += "</flags>\n";
   }
   void vector(const char* id, const char* type, int count) {
@@ -144,8 +141,22 @@ void describe_core(Description& text) {
   for (const char* name : {"rbp", "rsp"}) text.add(name, "data_ptr");
   for (int i = 8; i < 16; ++i) text.add(fmt::format("r{}", i), "int64");
   text.add("rip", "code_ptr");
-  text.flags("i386_eflags", {{"CF", 0}, {"", 1}, {"PF", 2}, {"AF", 4}, {"ZF", 6}, {"SF", 7}, {"TF", 8}, {"IF", 9}, {"DF", 10},
-                             {"OF", 11}, {"NT", 14}, {"RF", 16}, {"VM", 17}, {"AC", 18}, {"VIF", 19}, {"VIP", 20},
+  text.flags("i386_eflags", {{"CF", 0},
+                             {"", 1},
+                             {"PF", 2},
+                             {"AF", 4},
+                             {"ZF", 6},
+                             {"SF", 7},
+                             {"TF", 8},
+                             {"IF", 9},
+                             {"DF", 10},
+                             {"OF", 11},
+                             {"NT", 14},
+                             {"RF", 16},
+                             {"VM", 17},
+                             {"AC", 18},
+                             {"VIF", 19},
+                             {"VIP", 20},
                              {"ID", 21}});
   text.add("eflags", "i386_eflags");
   for (const char* name : {"cs", "ss", "ds", "es", "fs", "gs"}) text.add(name, "int32");
@@ -162,10 +173,27 @@ void describe_sse(Description& text) {
   text.vector("v8i16", "int16", 8);
   text.vector("v4i32", "int32", 4);
   text.vector("v2i64", "int64", 2);
-  text.union_of("vec128", {{"v4_float", "v4f"}, {"v2_double", "v2d"}, {"v16_int8", "v16i8"}, {"v8_int16", "v8i16"},
-                           {"v4_int32", "v4i32"}, {"v2_int64", "v2i64"}, {"uint128", "uint128"}});
-  text.flags("i386_mxcsr", {{"IE", 0}, {"DE", 1}, {"ZE", 2}, {"OE", 3}, {"UE", 4}, {"PE", 5}, {"DAZ", 6}, {"IM", 7},
-                            {"DM", 8}, {"ZM", 9}, {"OM", 10}, {"UM", 11}, {"PM", 12}, {"FZ", 15}});
+  text.union_of("vec128", {{"v4_float", "v4f"},
+                           {"v2_double", "v2d"},
+                           {"v16_int8", "v16i8"},
+                           {"v8_int16", "v8i16"},
+                           {"v4_int32", "v4i32"},
+                           {"v2_int64", "v2i64"},
+                           {"uint128", "uint128"}});
+  text.flags("i386_mxcsr", {{"IE", 0},
+                            {"DE", 1},
+                            {"ZE", 2},
+                            {"OE", 3},
+                            {"UE", 4},
+                            {"PE", 5},
+                            {"DAZ", 6},
+                            {"IM", 7},
+                            {"DM", 8},
+                            {"ZM", 9},
+                            {"OM", 10},
+                            {"UM", 11},
+                            {"PM", 12},
+                            {"FZ", 15}});
   text.add_indexed("xmm{}", 16, "vec128");
   text.add("mxcsr", "i386_mxcsr");
   text.close();

@@ -1,6 +1,6 @@
 // The registers of a thread as gdb numbers and sizes them: the amd64 core, x87, SSE, orig_rax, the segment bases, and
-// the upper halves of the AVX registers. One RegisterFile holds a copy for one stop; store() of the changed parts is the
-// caller's. The numbering is that of target_description(), which is what gdb is told.
+// the upper halves of the AVX registers. One RegisterFile holds a copy for one stop; store() of the changed parts is
+// the caller's. The numbering is that of target_description(), which is what gdb is told.
 //
 // AVX-512 and later state is not shown: where it lies in an XSAVE area differs between processors. It is kept as it is.
 #pragma once
@@ -20,8 +20,8 @@ enum Register : unsigned {
   kRegisterRsp = 7,
   kRegisterRip = 16,
   kRegisterEflags = 17,
-  kRegisterFirstX87 = 24,   // from here on in the extended state ...
-  kRegisterOrigRax = 57,    // ... up to here, and again
+  kRegisterFirstX87 = 24,  // from here on in the extended state ...
+  kRegisterOrigRax = 57,   // ... up to here, and again
   kRegisterFirstYmmHigh = 60,
   kRegisterCount = 76,
 };

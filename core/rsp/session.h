@@ -1,8 +1,8 @@
 // The conversation with one client: a packet comes in, replies go out through a callback. No sockets here; the endpoint
 // (endpoint.h) moves the bytes. Runs on the thread that traces the node.
 //
-// Towards gdb every node is process 1, which no debuggee of its own can be, and thread n of the node is thread n+1 of it.
-// Whatever a client sends, a reply or silence is the answer, never a failure of this side.
+// Towards gdb every node is process 1, which no debuggee of its own can be, and thread n of the node is thread n+1 of
+// it. Whatever a client sends, a reply or silence is the answer, never a failure of this side.
 #pragma once
 
 #include <functional>
@@ -100,8 +100,8 @@ class RspSession {
   std::optional<ThreadAction> parse_action(std::string_view text) const;
   std::string thread_text(ThreadId thread) const;
   std::string thread_list();
-  ThreadId current();    // the thread of the last stop
-  ThreadId selected();   // the thread of the last Hg
+  ThreadId current();   // the thread of the last stop
+  ThreadId selected();  // the thread of the last Hg
   Result<RegisterFile> load(ThreadId thread, bool extended);
   Result<void> store(ThreadId thread, const RegisterFile& file, bool general, bool extended);
   std::string write_bytes(Addr address, std::span<const std::byte> data);

@@ -10,11 +10,11 @@ struct Pair {
 };
 
 constexpr Pair kPairs[] = {
-    {SIGHUP, 1},   {SIGINT, 2},   {SIGQUIT, 3},  {SIGILL, 4},   {SIGTRAP, 5},  {SIGABRT, 6},    {SIGFPE, 8},
-    {SIGKILL, 9},  {SIGBUS, 10},  {SIGSEGV, 11}, {SIGSYS, 12},  {SIGPIPE, 13}, {SIGALRM, 14},   {SIGTERM, 15},
-    {SIGURG, 16},  {SIGSTOP, 17}, {SIGTSTP, 18}, {SIGCONT, 19}, {SIGCHLD, 20}, {SIGTTIN, 21},   {SIGTTOU, 22},
-    {SIGIO, 23},   {SIGXCPU, 24}, {SIGXFSZ, 25}, {SIGVTALRM, 26}, {SIGPROF, 27}, {SIGWINCH, 28}, {SIGUSR1, 30},
-    {SIGUSR2, 31}, {SIGPWR, 32},
+    {SIGHUP, 1},     {SIGINT, 2},   {SIGQUIT, 3},   {SIGILL, 4},   {SIGTRAP, 5},  {SIGABRT, 6},
+    {SIGFPE, 8},     {SIGKILL, 9},  {SIGBUS, 10},   {SIGSEGV, 11}, {SIGSYS, 12},  {SIGPIPE, 13},
+    {SIGALRM, 14},   {SIGTERM, 15}, {SIGURG, 16},   {SIGSTOP, 17}, {SIGTSTP, 18}, {SIGCONT, 19},
+    {SIGCHLD, 20},   {SIGTTIN, 21}, {SIGTTOU, 22},  {SIGIO, 23},   {SIGXCPU, 24}, {SIGXFSZ, 25},
+    {SIGVTALRM, 26}, {SIGPROF, 27}, {SIGWINCH, 28}, {SIGUSR1, 30}, {SIGUSR2, 31}, {SIGPWR, 32},
 };
 
 // Real-time signals: 33 to 63 are 45 to 75 for gdb; 32 and 64 were added later.

@@ -26,7 +26,8 @@ Result<uint32_t> field_offset(NodeControl& node, const DynamicSection& symbols, 
     uint32_t bits, count, offset;
   };
   FRIDAY_TRY(descriptor, read_value<Descriptor>(node, address.value));
-  if (descriptor.bits != 64) return fail(ErrorCode::unsupported, "{} describes a field of {} bits", name, descriptor.bits);
+  if (descriptor.bits != 64)
+    return fail(ErrorCode::unsupported, "{} describes a field of {} bits", name, descriptor.bits);
   return descriptor.offset;
 }
 
@@ -47,9 +48,10 @@ Result<LinkMapLayout> find_layout(NodeControl& node, Addr link_map) {
     FRIDAY_TRY(next, read_value<LinkMap>(node, library.next));
     library = next;
   }
-  return fail(ErrorCode::unsupported,
-              "no loaded library describes glibc's thread-local storage (_thread_db_link_map_l_tls_modid): thread-local "
-              "variables of a program with another C library cannot be read");
+  return fail(
+      ErrorCode::unsupported,
+      "no loaded library describes glibc's thread-local storage (_thread_db_link_map_l_tls_modid): thread-local "
+      "variables of a program with another C library cannot be read");
 }
 
 }  // namespace
@@ -80,7 +82,8 @@ Result<Addr> thread_local_address(NodeControl& node, ThreadId thread, Addr link_
     FRIDAY_TRY(below, read_value<uint64_t>(node, link_map.value + layout.static_offset));
     if (below && below < kUnallocated - 1) return Addr{thread_pointer - below + offset};
   }
-  return fail(ErrorCode::not_found, "thread {} has not allocated this library's thread-local variables yet", thread.value);
+  return fail(ErrorCode::not_found, "thread {} has not allocated this library's thread-local variables yet",
+              thread.value);
 }
 
 Result<Addr> errno_address(NodeControl& node, ThreadId thread) {
@@ -88,7 +91,8 @@ Result<Addr> errno_address(NodeControl& node, ThreadId thread) {
   for (const LoadedLibrary& each : loaded.libraries) {
     auto library = dynamic_section(node, each.base, each.dynamic);
     if (!library) continue;
-    if (auto symbol = find_symbol(node, *library, "errno")) return thread_local_address(node, thread, Addr{each.link_map}, symbol->value - each.base);
+    if (auto symbol = find_symbol(node, *library, "errno"))
+      return thread_local_address(node, thread, Addr{each.link_map}, symbol->value - each.base);
   }
   return fail(ErrorCode::not_found, "no loaded library has errno");
 }

@@ -1,5 +1,6 @@
-// Linux AIO: what requests that are under way asked for, and what the kernel has written and moved once they are done. A request on a
-// socket or pipe moves its bytes as part of io_submit(2); how many, and those read, the program learns from io_getevents(2).
+// Linux AIO: what requests that are under way asked for, and what the kernel has written and moved once they are done.
+// A request on a socket or pipe moves its bytes as part of io_submit(2); how many, and those read, the program learns
+// from io_getevents(2).
 #include "core/shim/kernel_structs.h"
 #include "core/shim/runtime.h"
 
@@ -63,7 +64,8 @@ void note_moved(EventWriter& writer, const AioRequest& r, uint64_t bytes, uint32
   if (r.writes() || datagrams)
     moved.seen = probed([&] {
       const bool vector = r.opcode == kAioWriteVector || r.opcode == kAioReadVector;
-      moved.hash = vector ? hash_gathered((const uint64_t*)r.buffer, r.bytes, bytes, seed) : hash_run((const char*)r.buffer, bytes, seed);
+      moved.hash = vector ? hash_gathered((const uint64_t*)r.buffer, r.bytes, bytes, seed)
+                          : hash_run((const char*)r.buffer, bytes, seed);
     });
   channel_transfer(writer, r.fd, moved);
 }

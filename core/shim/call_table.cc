@@ -34,12 +34,15 @@ constexpr Operand SIZED(uint8_t a) { return {Shape::sized, a, 0, 0}; }
 constexpr Operand MASK(uint8_t a) { return {Shape::mask, a, 0, 0}; }
 constexpr Operand CODED() { return {Shape::coded, 0, 0, 0}; }
 
-#define OUTS(...) {__VA_ARGS__}
-#define INS(...) {__VA_ARGS__}
+#define OUTS(...) \
+  { __VA_ARGS__ }
+#define INS(...) \
+  { __VA_ARGS__ }
 constexpr CallTable build() {
   CallTable table;
   for (CallInfo& info : table.calls) info.name = "unknown";
-#define CALL(number, name, arity, rule, flags, outs, ins) table.calls[number] = CallInfo{#name, arity, rule, flags, outs, ins};
+#define CALL(number, name, arity, rule, flags, outs, ins) \
+  table.calls[number] = CallInfo{#name, arity, rule, flags, outs, ins};
 #include "core/shim/calls.def"
   return table;
 }

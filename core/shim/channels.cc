@@ -18,12 +18,13 @@ struct Channel {
   uint32_t references;
   uint64_t in_bytes, out_bytes, out_hash;
   bool stale;  // bound or connected since its record was written
-  bool raw;    // an IPv4 socket whose datagrams have their IP header in front when they come, and when they go if it says so
+  bool raw;  // an IPv4 socket whose datagrams have their IP header in front when they come, and when they go if it says
+             // so
 };
 
 constexpr int kMaxDescriptors = 65536;
-Channel channels[kMaxDescriptors];      // slots; slot of a descriptor below
-uint16_t slot_of[kMaxDescriptors];      // descriptor -> slot + 1; 0: not seen yet
+Channel channels[kMaxDescriptors];  // slots; slot of a descriptor below
+uint16_t slot_of[kMaxDescriptors];  // descriptor -> slot + 1; 0: not seen yet
 uint16_t free_hint = 1;
 uint64_t next_number = 1;
 
@@ -52,14 +53,17 @@ uint32_t option(int fd, int name) {
 }
 
 void classify_socket(int fd, ChannelRecord* record) {
-  record->type = option(fd, 3);      // SO_TYPE
-  record->domain = option(fd, 39);   // SO_DOMAIN
-  record->protocol = option(fd, 38); // SO_PROTOCOL
+  record->type = option(fd, 3);           // SO_TYPE
+  record->domain = option(fd, 39);        // SO_DOMAIN
+  record->protocol = option(fd, 38);      // SO_PROTOCOL
   const bool listening = option(fd, 30);  // SO_ACCEPTCONN
-  record->kind = listening ? kChannelListen
-                 : record->type == 1 ? kChannelStream : record->type == 2 ? kChannelDatagram
+  record->kind = listening           ? kChannelListen
+                 : record->type == 1 ? kChannelStream
+                 : record->type == 2 ? kChannelDatagram
                  : record->type == 5 ? kChannelSeqpacket
-                 : record->type == 3 && (record->domain == 2 || record->domain == 10) ? kChannelDatagram : kChannelUnknown;  // raw: AF_INET, AF_INET6
+                 : record->type == 3 && (record->domain == 2 || record->domain == 10)
+                     ? kChannelDatagram
+                     : kChannelUnknown;  // raw: AF_INET, AF_INET6
   record->local.length = record->remote.length = kEndpointBytes;
   if (failed(native(sys::getsockname, fd, record->local.bytes, &record->local.length))) record->local.length = 0;
   if (failed(native(sys::getpeername, fd, record->remote.bytes, &record->remote.length))) record->remote.length = 0;
@@ -69,7 +73,8 @@ void classify_socket(int fd, ChannelRecord* record) {
 
 uint32_t kind_of_mode(uint32_t mode) {
   switch (mode & 0170000) {
-    case 0100000: case 0040000: return kChannelFile;
+    case 0100000:
+    case 0040000: return kChannelFile;
     case 0010000: return kChannelPipe;
     case 0020000: return kChannelDevice;
     case 0: return kChannelEvent;  // anonymous inodes
@@ -137,7 +142,8 @@ bool channel_is_datagram(int fd) {
 bool channel_sends_header(int fd) {
   Channel* channel = channel_of(fd);
   uint32_t value = 0, size = sizeof value;
-  return channel && channel->raw && !failed(native(sys::getsockopt, fd, IPPROTO_IP, IP_HDRINCL, &value, &size)) && value;
+  return channel && channel->raw && !failed(native(sys::getsockopt, fd, IPPROTO_IP, IP_HDRINCL, &value, &size)) &&
+         value;
 }
 uint64_t channel_number(int fd) {
   Channel* channel = channel_of(fd);
@@ -151,7 +157,8 @@ uint64_t channel_hash(int fd) {
 void channel_transfer(EventWriter& writer, int fd, const Moved& moved) {
   Channel* channel = channel_of(fd);
   if (!channel || channel->kind == kChannelEvent || channel->kind == kChannelDevice) return;
-  TransferPart* part = (TransferPart*)writer.part_space(kTransfer, moved.peer_length ? sizeof(TransferPart) : kTransferBytes);
+  TransferPart* part =
+      (TransferPart*)writer.part_space(kTransfer, moved.peer_length ? sizeof(TransferPart) : kTransferBytes);
   if (!part) return;
   const bool in = moved.direction == format::kIn;
   part->channel = channel->number;

@@ -1,5 +1,5 @@
-// Calls whose outputs depend on a code among their arguments (calls.def, CODED): where they write, which of them would harm the
-// recording and are refused, and what is said of one that is not handled.
+// Calls whose outputs depend on a code among their arguments (calls.def, CODED): where they write, which of them would
+// harm the recording and are refused, and what is said of one that is not handled.
 #include <linux/fcntl.h>
 #include <linux/in.h>
 #include <linux/keyctl.h>
@@ -25,9 +25,12 @@ Block ioctl_output(uint64_t code, uint64_t address) {
 
 Block fcntl_output(uint64_t code, uint64_t address) {
   switch (code) {
-    case F_GETLK: case F_OFD_GETLK: return {address, 32, true};  // struct flock
-    case F_GETOWN_EX: case F_GETOWNER_UIDS: return {address, 8, true};
-    case F_GET_RW_HINT: case F_GET_FILE_RW_HINT: return {address, 8, true};
+    case F_GETLK:
+    case F_OFD_GETLK: return {address, 32, true};  // struct flock
+    case F_GETOWN_EX:
+    case F_GETOWNER_UIDS: return {address, 8, true};
+    case F_GET_RW_HINT:
+    case F_GET_FILE_RW_HINT: return {address, 8, true};
     default: return {0, 0, true};
   }
 }
@@ -35,7 +38,12 @@ Block fcntl_output(uint64_t code, uint64_t address) {
 Block prctl_output(const uint64_t* a) {
   constexpr uint64_t kGetAuxv = 0x41555856;  // PR_GET_AUXV, kernel 6.4
   switch (a[0]) {
-    case PR_GET_PDEATHSIG: case PR_GET_UNALIGN: case PR_GET_FPEMU: case PR_GET_ENDIAN: case PR_GET_TSC: case PR_GET_CHILD_SUBREAPER: return {a[1], 4, true};
+    case PR_GET_PDEATHSIG:
+    case PR_GET_UNALIGN:
+    case PR_GET_FPEMU:
+    case PR_GET_ENDIAN:
+    case PR_GET_TSC:
+    case PR_GET_CHILD_SUBREAPER: return {a[1], 4, true};
     case PR_GET_NAME: return {a[1], 16, true};
     case PR_SET_MM: return a[1] == PR_SET_MM_MAP_SIZE ? Block{a[2], 4, true} : Block{0, 0, true};
     case PR_GET_TID_ADDRESS: return {a[1], 8, true};
@@ -47,7 +55,12 @@ Block prctl_output(const uint64_t* a) {
 
 Block futex_output(const uint64_t* a) {
   switch (a[1] & kFutexCommand) {
-    case FUTEX_WAIT: case FUTEX_WAKE: case FUTEX_REQUEUE: case FUTEX_CMP_REQUEUE: case FUTEX_WAIT_BITSET: case FUTEX_WAKE_BITSET: return {0, 0, true};
+    case FUTEX_WAIT:
+    case FUTEX_WAKE:
+    case FUTEX_REQUEUE:
+    case FUTEX_CMP_REQUEUE:
+    case FUTEX_WAIT_BITSET:
+    case FUTEX_WAKE_BITSET: return {0, 0, true};
     case FUTEX_WAKE_OP: return {a[4], 4, true};  // it changes the second word
     default: return {0, 0, false};
   }
@@ -56,8 +69,11 @@ Block futex_output(const uint64_t* a) {
 // System V IPC: include/uapi/linux/ipc.h, sem.h, shm.h, msg.h.
 Block semctl_output(const uint64_t* a) {
   switch (a[2] & 0xff) {
-    case IPC_STAT: case SEM_STAT: case SEM_STAT_ANY: return {a[3], 104, true};  // struct semid64_ds
-    case IPC_INFO: case SEM_INFO: return {a[3], 40, true};
+    case IPC_STAT:
+    case SEM_STAT:
+    case SEM_STAT_ANY: return {a[3], 104, true};  // struct semid64_ds
+    case IPC_INFO:
+    case SEM_INFO: return {a[3], 40, true};
     case GETALL: {  // one short a semaphore
       uint64_t about[13] = {};
       if (failed(native(sys::semctl, a[0], 0, IPC_STAT, about))) return {0, 0, true};
@@ -68,7 +84,9 @@ Block semctl_output(const uint64_t* a) {
 }
 Block shmctl_output(const uint64_t* a) {
   switch (a[1] & 0xff) {
-    case IPC_STAT: case SHM_STAT: case SHM_STAT_ANY: return {a[2], 112, true};
+    case IPC_STAT:
+    case SHM_STAT:
+    case SHM_STAT_ANY: return {a[2], 112, true};
     case IPC_INFO: return {a[2], 72, true};
     case SHM_INFO: return {a[2], 48, true};
     default: return {0, 0, true};
@@ -76,17 +94,25 @@ Block shmctl_output(const uint64_t* a) {
 }
 Block msgctl_output(const uint64_t* a) {
   switch (a[1] & 0xff) {
-    case IPC_STAT: case MSG_STAT: case MSG_STAT_ANY: return {a[2], 120, true};
-    case IPC_INFO: case MSG_INFO: return {a[2], 32, true};
+    case IPC_STAT:
+    case MSG_STAT:
+    case MSG_STAT_ANY: return {a[2], 120, true};
+    case IPC_INFO:
+    case MSG_INFO: return {a[2], 32, true};
     default: return {0, 0, true};
   }
 }
 
 Block keyctl_output(const uint64_t* a) {
   switch (a[0]) {
-    case KEYCTL_DESCRIBE: case KEYCTL_READ: case KEYCTL_GET_SECURITY: case KEYCTL_DH_COMPUTE: return {a[2], a[3], true, true};
+    case KEYCTL_DESCRIBE:
+    case KEYCTL_READ:
+    case KEYCTL_GET_SECURITY:
+    case KEYCTL_DH_COMPUTE: return {a[2], a[3], true, true};
     case KEYCTL_PKEY_QUERY: return {a[4], 56, true};
-    case KEYCTL_PKEY_ENCRYPT: case KEYCTL_PKEY_DECRYPT: case KEYCTL_PKEY_SIGN: return {a[4], ~0ull, true, true};
+    case KEYCTL_PKEY_ENCRYPT:
+    case KEYCTL_PKEY_DECRYPT:
+    case KEYCTL_PKEY_SIGN: return {a[4], ~0ull, true, true};
     case KEYCTL_CAPABILITIES: return {a[1], a[2], true, true};
     default: return {0, 0, true};
   }
@@ -123,19 +149,25 @@ bool coded_complete(const CallFrame* frame, const ThreadArea* area, long result,
   const uint64_t* a = arguments_of(frame);
   if (!out->known || (frame->rax == sys::ioctl && !ioctl_inner_output(a, inner))) return false;
   if (out->by_result) out->size = min(out->size, (uint64_t)result);
-  if (frame->rax == sys::prctl && a[0] == PR_GET_TID_ADDRESS) friday_copy_out((void*)a[1], &area->clear_tid, 8);  // the shim keeps it
+  if (frame->rax == sys::prctl && a[0] == PR_GET_TID_ADDRESS)
+    friday_copy_out((void*)a[1], &area->clear_tid, 8);  // the shim keeps it
   return true;
 }
 
 bool waits_by_code(const CallFrame* frame) {
   const uint64_t* a = arguments_of(frame);
-  return (frame->rax == sys::futex && futex_waits(a)) || (frame->rax == sys::fcntl && (a[1] == F_SETLKW || a[1] == F_OFD_SETLKW));
+  return (frame->rax == sys::futex && futex_waits(a)) ||
+         (frame->rax == sys::fcntl && (a[1] == F_SETLKW || a[1] == F_OFD_SETLKW));
 }
 
 void note_fcntl(EventWriter& writer, const uint64_t* a, long result) {
   switch ((uint32_t)a[1]) {
-    case F_DUPFD: case F_DUPFD_CLOEXEC: channel_duplicate((int)a[0], (int)result); break;
-    case F_SETLK: case F_SETLKW: case F_OFD_SETLK: case F_OFD_SETLKW: {
+    case F_DUPFD:
+    case F_DUPFD_CLOEXEC: channel_duplicate((int)a[0], (int)result); break;
+    case F_SETLK:
+    case F_SETLKW:
+    case F_OFD_SETLK:
+    case F_OFD_SETLKW: {
       SyncPart part = {*(const int16_t*)a[2] == F_UNLCK ? kLetsGo : kAcquires, 0};  // flock::l_type
       writer.part(kSync, &part, sizeof part);
     }
@@ -146,10 +178,11 @@ long refused_for_shim(const CallFrame* frame) {
   constexpr uint64_t kSetMdwe = 65;  // PR_SET_MDWE, kernel 6.3
   const uint64_t* a = arguments_of(frame);
   switch (frame->rax) {
-    // It puts bytes where nothing but its argument says, and into pages of the socket: the program sees a kernel before 4.18.
+    // It puts bytes where nothing but its argument says, and into pages of the socket: the program sees a kernel
+    // before 4.18.
     case sys::getsockopt: return a[1] == IPPROTO_TCP && a[2] == TCP_ZEROCOPY_RECEIVE ? -ENOPROTOOPT : 0;
-    // The shim reads the time-stamp counter all the time, and changes code that it has made writable: a program cannot forbid either
-    // to itself. PR_SET_MDWE lasts, also over execve(2); it is refused as by kernels before 6.3.
+    // The shim reads the time-stamp counter all the time, and changes code that it has made writable: a program cannot
+    // forbid either to itself. PR_SET_MDWE lasts, also over execve(2); it is refused as by kernels before 6.3.
     case sys::prctl: return a[0] == kSetMdwe || (a[0] == PR_SET_TSC && (uint32_t)a[1] == PR_TSC_SIGSEGV) ? -EINVAL : 0;
     // It may change this process's memory since kernel 6.13: the program sees an older one.
     case sys::process_madvise: return advice_changes_memory(a[3]) ? -EINVAL : 0;
@@ -157,7 +190,8 @@ long refused_for_shim(const CallFrame* frame) {
   }
 }
 
-// What the call is asked to do stands in codes among its arguments, which go into the record as numbers; readers have the names.
+// What the call is asked to do stands in codes among its arguments, which go into the record as numbers; readers have
+// the names.
 void end_at_call(const CallFrame* frame) {
   const uint64_t* a = arguments_of(frame);
   uint64_t codes[2] = {0, 0};
@@ -165,7 +199,8 @@ void end_at_call(const CallFrame* frame) {
     case sys::ioctl: codes[0] = a[1] & 0xffffffff, codes[1] = ioctl_command(a); break;
     case sys::clone: codes[0] = a[0] & ~0xffull; break;  // without the exit signal
     case sys::fcntl: codes[0] = a[1] & 0xffffffff; break;
-    case sys::prctl: case sys::seccomp: codes[0] = a[0]; break;
+    case sys::prctl:
+    case sys::seccomp: codes[0] = a[0]; break;
     case sys::futex: codes[0] = a[1] & kFutexCommand; break;
     default: return trace_end(kEndUnhandled, (int)frame->rax, call_info(frame->rax).name);
   }

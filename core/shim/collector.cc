@@ -1,5 +1,5 @@
-// Talking to the collector over the inherited socket: requests are rare (start, new code, forks, room), never on the path of
-// an ordinary call. The descriptor is kept out of the program's reach.
+// Talking to the collector over the inherited socket: requests are rare (start, new code, forks, room), never on the
+// path of an ordinary call. The descriptor is kept out of the program's reach.
 #include <linux/fcntl.h>
 #include <linux/resource.h>
 
@@ -42,15 +42,18 @@ bool send_request(const Request& request, int fd) {
   return sent == sizeof request;
 }
 
-// The program may have lowered its limit of descriptors, or used all of them; Friday's have room as far as the hard limit goes.
+// The program may have lowered its limit of descriptors, or used all of them; Friday's have room as far as the hard
+// limit goes.
 struct RoomForDescriptors {
   uint64_t limit[2] = {0, 0};
   bool raised = false;
   RoomForDescriptors() {
     constexpr uint64_t kMore = 16;
     if (failed(native(sys::getrlimit, RLIMIT_NOFILE, limit))) return;
-    const uint64_t soft[2] = {min(limit[0] + kMore, limit[1]), limit[1]}, hard[2] = {limit[0] + kMore, limit[1] + kMore};
-    raised = limit[0] < limit[1] ? !failed(native(sys::setrlimit, 7, soft)) : !failed(native(sys::setrlimit, 7, hard));  // the latter is root's
+    const uint64_t soft[2] = {min(limit[0] + kMore, limit[1]), limit[1]},
+                   hard[2] = {limit[0] + kMore, limit[1] + kMore};
+    raised = limit[0] < limit[1] ? !failed(native(sys::setrlimit, 7, soft))
+                                 : !failed(native(sys::setrlimit, 7, hard));  // the latter is root's
   }
   ~RoomForDescriptors() {
     if (raised) native(sys::setrlimit, 7, limit);
@@ -111,7 +114,8 @@ bool collector_hello(int socket, HelloReply* reply, int* trace_fd, int* tokens_f
   return fds[0] >= 0 && fds[1] >= 0;
 }
 
-bool collector_module(uint64_t low, uint64_t high, uint64_t offset, uint64_t device, uint64_t inode, bool executable, int fd, const char* path, ModuleReply** reply) {
+bool collector_module(uint64_t low, uint64_t high, uint64_t offset, uint64_t device, uint64_t inode, bool executable,
+                      int fd, const char* path, ModuleReply** reply) {
   Request request = {};
   request.kind = kModule;
   request.executable = executable;
@@ -124,7 +128,8 @@ bool collector_module(uint64_t low, uint64_t high, uint64_t offset, uint64_t dev
   if (!send_request(request, fd)) return false;
   long got = receive(reply_buffer, sizeof reply_buffer, nullptr);
   ModuleReply* answer = (ModuleReply*)reply_buffer;
-  if (got < (long)sizeof(ModuleReply) || got < (long)(sizeof(ModuleReply) + answer->site_count * sizeof(Site))) return false;
+  if (got < (long)sizeof(ModuleReply) || got < (long)(sizeof(ModuleReply) + answer->site_count * sizeof(Site)))
+    return false;
   *reply = answer;
   return true;
 }

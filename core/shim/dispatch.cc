@@ -1,5 +1,5 @@
-// One system call of the program, from its saved registers to its result: recorded, replayed, or passed through. What the
-// table (calls.def) says in full is done here; the rest is in special.cc and its neighbours.
+// One system call of the program, from its saved registers to its result: recorded, replayed, or passed through. What
+// the table (calls.def) says in full is done here; the rest is in special.cc and its neighbours.
 #include <asm/poll.h>
 #include <asm/socket.h>
 #include <linux/fcntl.h>
@@ -15,7 +15,8 @@ using namespace format;
 
 static_assert(__builtin_offsetof(CallFrame, rip) == 120 && __builtin_offsetof(CallFrame, full) == 152);
 static_assert(__builtin_offsetof(ThreadArea, trap_rip) == 24 && __builtin_offsetof(ThreadArea, frame) == 32);
-static_assert(__builtin_offsetof(ThreadArea, pending_head) == 144 && __builtin_offsetof(ThreadArea, pending_tail) == 148);
+static_assert(__builtin_offsetof(ThreadArea, pending_head) == 144 &&
+              __builtin_offsetof(ThreadArea, pending_tail) == 148);
 static_assert(__builtin_offsetof(ThreadArea, yield_kind) == 2336 && kYieldLoop == 6);
 static_assert(__builtin_offsetof(ImageRecord, rip) == 16 && __builtin_offsetof(ImageRecord, rsp) == 24);
 
@@ -30,7 +31,12 @@ void write_iov(EventWriter& writer, const IoVec* iov, uint64_t count, long resul
 
 namespace {
 
-enum : uint64_t { kMsgOutOfBand = 1, kMsgPeek = 2, kMsgTruncated = 0x20, kMsgErrorQueue = 0x2000 };  // MSG_OOB, MSG_PEEK, MSG_TRUNC, MSG_ERRQUEUE
+enum : uint64_t {
+  kMsgOutOfBand = 1,
+  kMsgPeek = 2,
+  kMsgTruncated = 0x20,
+  kMsgErrorQueue = 0x2000
+};  // MSG_OOB, MSG_PEEK, MSG_TRUNC, MSG_ERRQUEUE
 
 void write_message(EventWriter& writer, const MsgHeader* m, long result, uint32_t name_room) {
   write_iov(writer, (const IoVec*)m->iov, m->iov_count, result);
@@ -43,7 +49,8 @@ void write_message(EventWriter& writer, const MsgHeader* m, long result, uint32_
 
 // Of a message of recvmmsg(2) what is not its payload.
 void write_about(EventWriter& writer, const MsgHeader& m) {
-  constexpr uint32_t kLongestAddress = 128;  // the kernel's own limit; what of it the program gave no room for is its old bytes
+  constexpr uint32_t kLongestAddress =
+      128;  // the kernel's own limit; what of it the program gave no room for is its old bytes
   if (m.name) writer.memory((void*)m.name, min(m.name_length, kLongestAddress));
   if (m.control) writer.memory((void*)m.control, m.control_length);
 }
@@ -59,13 +66,17 @@ bool is_own(uint64_t pid) {
 }
 
 // A call that came to a page which is not there has written what lies before it.
-bool reached_in_part(const CallFrame* frame, long result) { return result == -EFAULT || (frame->rax == sys::mincore && result == -ENOMEM); }
+bool reached_in_part(const CallFrame* frame, long result) {
+  return result == -EFAULT || (frame->rax == sys::mincore && result == -ENOMEM);
+}
 
-// What can be written of `size` bytes at `address`, up to the first page that cannot: that much the kernel may have written.
+// What can be written of `size` bytes at `address`, up to the first page that cannot: that much the kernel may have
+// written.
 void write_reached(EventWriter& writer, uint64_t address, uint64_t size) {
   if (!readable(address, size)) size = address >= 4096 && address < 0x7ffffffff000 ? 0x7ffffffff000 - address : 0;
   uint64_t end = address;
-  while (end < address + size && probed([&] { __atomic_fetch_or((uint8_t*)end, 0, __ATOMIC_RELAXED); })) end = min(page_up(end + 1), address + size);
+  while (end < address + size && probed([&] { __atomic_fetch_or((uint8_t*)end, 0, __ATOMIC_RELAXED); }))
+    end = min(page_up(end + 1), address + size);
   if (end != address) writer.memory((void*)address, end - address);
 }
 
@@ -84,31 +95,40 @@ void write_reached(EventWriter& writer, const CallInfo& info, const CallFrame* f
     MsgHeader message;
     switch (out.shape) {
       case Shape::none: return;
-      case Shape::ret: write_reached(writer, address, frame->rax == sys::sched_getaffinity ? a[1] : a[out.argument + 1]); break;
+      case Shape::ret:
+        write_reached(writer, address, frame->rax == sys::sched_getaffinity ? a[1] : a[out.argument + 1]);
+        break;
       case Shape::ret_n: write_reached(writer, address, (uint32_t)other * (uint64_t)out.size); break;
       case Shape::fix: write_reached(writer, address, out.size); break;
       case Shape::count: write_reached(writer, address, other * out.size); break;
-      case Shape::ret_cap: case Shape::argument: write_reached(writer, address, other); break;
+      case Shape::ret_cap:
+      case Shape::argument: write_reached(writer, address, other); break;
       case Shape::pages: write_reached(writer, address, (other + 4095) / 4096); break;
       case Shape::fdset: write_reached(writer, address, fdset_bytes(a)); break;
       case Shape::iov: write_reached(writer, (const IoVec*)address, other); break;
-      case Shape::own_iov: if (is_own(a[0])) write_reached(writer, (const IoVec*)address, other); break;
-      case Shape::mmsg: case Shape::msg:
-        if (probed([&] { message = *(const MsgHeader*)address; })) write_reached(writer, (const IoVec*)message.iov, message.iov_count);
+      case Shape::own_iov:
+        if (is_own(a[0])) write_reached(writer, (const IoVec*)address, other);
+        break;
+      case Shape::mmsg:
+      case Shape::msg:
+        if (probed([&] { message = *(const MsgHeader*)address; }))
+          write_reached(writer, (const IoVec*)message.iov, message.iov_count);
         break;
       default: break;
     }
   }
 }
 
-// A value-result length, and the bytes that it counts: `offered` was room for so many. The kernel tells the length also where no address is given.
+// A value-result length, and the bytes that it counts: `offered` was room for so many. The kernel tells the length also
+// where no address is given.
 void write_length(EventWriter& writer, const CallFrame* frame, const Operand& out, uint32_t offered) {
   const uint64_t* a = arguments_of(frame);
   const uint32_t* length = (const uint32_t*)a[out.other];
   if (!readable((uint64_t)length, 4)) return;
   writer.memory(length, 4);
   if (!readable(a[out.argument], 1)) return;
-  const bool filter = frame->rax == sys::getsockopt && a[1] == SOL_SOCKET && a[2] == SO_GET_FILTER /* counts instructions */;
+  const bool filter =
+      frame->rax == sys::getsockopt && a[1] == SOL_SOCKET && a[2] == SO_GET_FILTER /* counts instructions */;
   writer.memory((void*)a[out.argument], (size_t)min(*length, offered) * (filter ? 8 : 1));
 }
 
@@ -118,9 +138,11 @@ unsigned outputs_written(const CallInfo& info, const CallFrame* frame, long resu
   if (!failed(result)) return kAll;
   switch (frame->rax) {
     case sys::getsockopt: return result == -ERANGE;  // the length that it would take
-    case sys::capget: case sys::capset: return result == -EINVAL;  // the version they want
+    case sys::capget:
+    case sys::capset: return result == -EINVAL;        // the version they want
     case sys::sched_setattr: return result == -E2BIG;  // the size
-    case sys::io_submit: case sys::waitid: return 1;  // of waitid a siginfo_t of nobody
+    case sys::io_submit:
+    case sys::waitid: return 1;  // of waitid a siginfo_t of nobody
   }
   return (info.flags & kAlways) && result != -EINVAL ? kAll : 0;
 }
@@ -128,7 +150,8 @@ unsigned outputs_written(const CallInfo& info, const CallFrame* frame, long resu
 }  // namespace
 
 // `before`: for value-result lengths, what the program offered: [0] LEN, [1] a message's name length.
-void write_outputs(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result, const uint32_t* before) {
+void write_outputs(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result,
+                   const uint32_t* before) {
   if (reached_in_part(frame, result)) return write_reached(writer, info, frame);
   unsigned left = outputs_written(info, frame, result);
   const uint64_t* a = arguments_of(frame);
@@ -139,9 +162,15 @@ void write_outputs(EventWriter& writer, const CallInfo& info, const CallFrame* f
     if (out.shape == Shape::length || !readable(address, 1)) continue;
     void* p = (void*)address;
     switch (out.shape) {
-      case Shape::ret: if (result > 0) writer.memory(p, (size_t)result); break;
-      case Shape::ret_n: if (result > 0) writer.memory(p, min((size_t)result, (size_t)(uint32_t)a[out.other]) * out.size); break;
-      case Shape::ret_cap: if (result > 0) writer.memory(p, min((size_t)result, (size_t)a[out.other])); break;
+      case Shape::ret:
+        if (result > 0) writer.memory(p, (size_t)result);
+        break;
+      case Shape::ret_n:
+        if (result > 0) writer.memory(p, min((size_t)result, (size_t)(uint32_t)a[out.other]) * out.size);
+        break;
+      case Shape::ret_cap:
+        if (result > 0) writer.memory(p, min((size_t)result, (size_t)a[out.other]));
+        break;
       case Shape::fix: writer.memory(p, out.size); break;
       case Shape::count: writer.memory(p, a[out.other] * out.size); break;
       case Shape::argument: writer.memory(p, a[out.other]); break;
@@ -160,17 +189,26 @@ void write_outputs(EventWriter& writer, const CallInfo& info, const CallFrame* f
         if (result > 0) writer.memory(p, (size_t)result * sizeof(MmsgHeader));
         for (long i = 0; i < result; i++) write_about(writer, ((MmsgHeader*)p)[i].header);
         break;
-      case Shape::message_text: if (result >= 0) writer.memory(p, (size_t)result + 8); break;
-      case Shape::handle: if (!failed(result) || result == -EOVERFLOW) {
-        writer.memory(p, result ? 8 : handle_bytes(address));
-        writer.memory((void*)a[3], a[4] & 1 /* AT_HANDLE_MNT_ID_UNIQUE */ ? 8 : 4);
-      }
+      case Shape::message_text:
+        if (result >= 0) writer.memory(p, (size_t)result + 8);
         break;
-      case Shape::aio_events: if (result > 0) aio_write_events(writer, p, result); break;
+      case Shape::handle:
+        if (!failed(result) || result == -EOVERFLOW) {
+          writer.memory(p, result ? 8 : handle_bytes(address));
+          writer.memory((void*)a[3], a[4] & 1 /* AT_HANDLE_MNT_ID_UNIQUE */ ? 8 : 4);
+        }
+        break;
+      case Shape::aio_events:
+        if (result > 0) aio_write_events(writer, p, result);
+        break;
       case Shape::iocbs: aio_write_keys(writer, address, a[out.other], result); break;
       case Shape::nodes: writer.memory(p, nodes_bytes(a[out.other])); break;
-      case Shape::spliced: if (fills((int)a[0])) write_iov(writer, (IoVec*)p, a[out.other], result); break;
-      case Shape::own_iov: if (is_own(a[0])) write_iov(writer, (IoVec*)p, a[out.other], result); break;
+      case Shape::spliced:
+        if (fills((int)a[0])) write_iov(writer, (IoVec*)p, a[out.other], result);
+        break;
+      case Shape::own_iov:
+        if (is_own(a[0])) write_iov(writer, (IoVec*)p, a[out.other], result);
+        break;
       case Shape::xattr: {
         const XattrArguments* x = (const XattrArguments*)p;
         if (result > 0) writer.memory((void*)x->value, min((uint32_t)result, x->size));
@@ -193,9 +231,12 @@ static void note_lengths(const CallInfo& info, const CallFrame* frame, uint32_t*
   }
 }
 
-static bool is_clock(uint64_t call) { return call == sys::clock_gettime || call == sys::gettimeofday || call == sys::time; }
+static bool is_clock(uint64_t call) {
+  return call == sys::clock_gettime || call == sys::gettimeofday || call == sys::time;
+}
 
-// The clocks that the real vdso answers without entering the kernel. False: it has to be asked, which also tells EFAULT.
+// The clocks that the real vdso answers without entering the kernel. False: it has to be asked, which also tells
+// EFAULT.
 static bool read_clock(const CallFrame* frame, long* result) {
   switch (frame->rax) {
     case sys::clock_gettime:
@@ -221,18 +262,22 @@ static void lend_for_call(const CallFrame* frame, ThreadArea* area, const CallIn
   token_lend(area, info.flags & kQuick && !(is_coded(info) && waits_by_code(frame)));
 }
 
-// A change of a file that is mapped takes place while nobody looks. But what splice(2) takes from a pipe somebody may have to write first: others
-// are let go on until it is there. If one did, the call is made anew.
+// A change of a file that is mapped takes place while nobody looks. But what splice(2) takes from a pipe somebody may
+// have to write first: others are let go on until it is there. If one did, the call is made anew.
 static long make_change(CallFrame* frame, ThreadArea* area, const CallInfo& info, Recorded* done) {
   constexpr uint64_t kNonBlocking = 2 /* SPLICE_F_NONBLOCK */;
   const uint64_t* a = arguments_of(frame);
-  const bool waits = frame->rax == sys::splice && !(a[5] & kNonBlocking) && !(native(sys::fcntl, a[0], F_GETFL, 0) & O_NONBLOCK);
+  const bool waits =
+      frame->rax == sys::splice && !(a[5] & kNonBlocking) && !(native(sys::fcntl, a[0], F_GETFL, 0) & O_NONBLOCK);
   if (!waits) return interruptible_call(area, frame);
   const uint64_t at_once[6] = {a[0], a[1], a[2], a[3], a[4], a[5] | kNonBlocking};
   for (;;) {
     const long result = unless_poked(area, [&] { return friday_interruptible(area, sys::splice, at_once); });
     if (result != -EAGAIN) return result;
-    struct { int fd; short events, revents; } pipe = {(int)a[0], POLLIN, 0};
+    struct {
+      int fd;
+      short events, revents;
+    } pipe = {(int)a[0], POLLIN, 0};
     const uint64_t wait[6] = {(uint64_t)&pipe, 1, (uint64_t)-1};
     lend_for_call(frame, area, info, *done);
     const long ready = unless_poked(area, [&] { return friday_interruptible(area, sys::poll, wait); });
@@ -264,9 +309,11 @@ Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
 
 namespace {
 
-// The hash of the `bytes` that a call has moved, chained to `seed`. What was gathered from several buffers is one run of bytes.
+// The hash of the `bytes` that a call has moved, chained to `seed`. What was gathered from several buffers is one run
+// of bytes.
 uint64_t hash_of_moved(const Operand& payload, const uint64_t* a, uint64_t bytes, uint64_t seed) {
-  if (payload.shape != Shape::iov && payload.shape != Shape::msg) return hash_run((char*)a[payload.argument], min(bytes, a[2]), seed);
+  if (payload.shape != Shape::iov && payload.shape != Shape::msg)
+    return hash_run((char*)a[payload.argument], min(bytes, a[2]), seed);
   const MsgHeader* m = payload.shape == Shape::msg ? (const MsgHeader*)a[payload.argument] : nullptr;
   const IoVec* iov = m ? (const IoVec*)m->iov : (const IoVec*)a[payload.argument];
   const uint64_t count = m ? m->iov_count : a[payload.other];
@@ -274,12 +321,15 @@ uint64_t hash_of_moved(const Operand& payload, const uint64_t* a, uint64_t bytes
   return hash_gathered(&iov[0].base, count, bytes, seed);
 }
 
-// Of a datagram that the program sends with its IP header, which the kernel completes, what follows that header; `bytes` becomes its length.
+// Of a datagram that the program sends with its IP header, which the kernel completes, what follows that header;
+// `bytes` becomes its length.
 uint64_t hash_behind_header(const Operand& payload, const uint64_t* a, uint64_t* bytes) {
   static char datagram[1 << 16];
   const IoVec whole = {a[payload.argument], *bytes};
   const MsgHeader* m = payload.shape == Shape::msg ? (const MsgHeader*)a[payload.argument] : nullptr;
-  const IoVec* iov = m ? (const IoVec*)m->iov : payload.shape == Shape::iov ? (const IoVec*)a[payload.argument] : &whole;
+  const IoVec* iov = m                             ? (const IoVec*)m->iov
+                     : payload.shape == Shape::iov ? (const IoVec*)a[payload.argument]
+                                                   : &whole;
   const uint64_t count = m ? m->iov_count : payload.shape == Shape::iov ? a[payload.other] : 1;
   uint64_t filled = 0;
   for (uint64_t i = 0; i < count && filled < sizeof datagram; i++) {
@@ -299,7 +349,8 @@ void note_messages(EventWriter& writer, const MmsgHeader* m, int fd, long count,
   const uint16_t flags = moved.flags;
   for (long i = 0; i < count; i++) {
     const MsgHeader& h = m[i].header;
-    if (!in || datagrams) moved.hash = hash_gathered((uint64_t*)h.iov, h.iov_count, m[i].length, datagrams ? 0 : channel_hash(fd));
+    if (!in || datagrams)
+      moved.hash = hash_gathered((uint64_t*)h.iov, h.iov_count, m[i].length, datagrams ? 0 : channel_hash(fd));
     const uint16_t cut = in && (h.flags & kMsgTruncated) ? kTruncated : 0;
     const uint16_t end = in && !datagrams && !m[i].length ? kEndOfStream : 0;
     moved.flags = flags | cut | end;
@@ -312,7 +363,9 @@ void note_messages(EventWriter& writer, const MmsgHeader* m, int fd, long count,
 }
 
 // Which way the bytes went: that of vmsplice(2) the pipe's mode says.
-bool is_incoming(const CallInfo& info, const uint64_t* a) { return (info.flags & kOut) && (info.flags & kIn) ? fills((int)a[0]) : info.flags & kIn; }
+bool is_incoming(const CallInfo& info, const uint64_t* a) {
+  return (info.flags & kOut) && (info.flags & kIn) ? fills((int)a[0]) : info.flags & kIn;
+}
 
 // The bytes that a call has moved through the channel behind argument 0: how many, their hash, from or to whom.
 void note_transfer(EventWriter& writer, const CallInfo& info, const CallFrame* frame, const Recorded& done) {
@@ -325,7 +378,8 @@ void note_transfer(EventWriter& writer, const CallInfo& info, const CallFrame* f
   if (asked & kMsgErrorQueue) return;  // what stands there is no part of what the other side sent
   Moved moved = {in ? format::kIn : format::kOut, (uint64_t)done.result};
   moved.flags = (asked & kMsgPeek ? kPeek : 0) | (asked & kMsgOutOfBand ? kOutOfBand : 0);
-  if (payload.shape == Shape::mmsg) return note_messages(writer, (const MmsgHeader*)a[payload.argument], fd, done.result, moved);
+  if (payload.shape == Shape::mmsg)
+    return note_messages(writer, (const MmsgHeader*)a[payload.argument], fd, done.result, moved);
   if (payload.shape == Shape::msg) {
     const MsgHeader* m = (const MsgHeader*)a[payload.argument];
     moved.peer = (void*)m->name;
@@ -336,12 +390,14 @@ void note_transfer(EventWriter& writer, const CallInfo& info, const CallFrame* f
   } else if (address.shape == Shape::length && a[address.argument] && a[address.other]) {
     moved.peer = (void*)a[address.argument], moved.peer_length = *(uint32_t*)a[address.other];
   }
-  const bool datagrams = channel_is_datagram(fd), buffer = payload.shape == Shape::ret || payload.shape == Shape::ret_cap;
+  const bool datagrams = channel_is_datagram(fd),
+             buffer = payload.shape == Shape::ret || payload.shape == Shape::ret_cap;
   if (in && done.result == 0 && !(buffer && a[2] == 0)) moved.flags |= kEndOfStream;
   // TCP drops what it is told to cut off. What vmsplice(2) lends to a pipe the program may still change.
   moved.seen = in ? datagrams || !(asked & kMsgTruncated) : !(info.flags & kIn);
   if (!in && channel_sends_header(fd)) moved.hash = hash_behind_header(payload, a, &moved.length);
-  else if (moved.seen && (!in || datagrams)) moved.hash = hash_of_moved(payload, a, moved.length, datagrams ? 0 : channel_hash(fd));
+  else if (moved.seen && (!in || datagrams))
+    moved.hash = hash_of_moved(payload, a, moved.length, datagrams ? 0 : channel_hash(fd));
   channel_transfer(writer, fd, moved);
 }
 
@@ -434,8 +490,8 @@ void prepare_channels(const CallInfo& info, const CallFrame* frame, long result)
     for (int i = 0; i < 2; i++) channel_forget(new_pair(info, a)[i]), channel_prepare(new_pair(info, a)[i]);
 }
 
-// A clock that is read without the kernel: nothing blocks, so the token is not lent, and it is one point in time. False: it has
-// to be a call like others, if only because it is somebody else's turn.
+// A clock that is read without the kernel: nothing blocks, so the token is not lent, and it is one point in time.
+// False: it has to be a call like others, if only because it is somebody else's turn.
 bool record_clock(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   if (token_overdue()) return false;
   const uint64_t now = ticks_now();
@@ -444,7 +500,8 @@ bool record_clock(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   if (!probed([&] { read = read_clock(frame, &result); }) || !read) return false;
   EventWriter writer(kCall, area, (uint16_t)frame->rax, arguments_of(frame), info.arity);
   const uint64_t* words = (const uint64_t*)arguments_of(frame)[clock_argument((uint16_t)frame->rax)];
-  const bool plain = frame->rax == sys::clock_gettime || (frame->rax == sys::gettimeofday && !frame->rsi /* no time zone */);
+  const bool plain =
+      frame->rax == sys::clock_gettime || (frame->rax == sys::gettimeofday && !frame->rsi /* no time zone */);
   if (plain && result == 0 && words) {
     writer.commit_clock(words, now);
   } else {
@@ -456,8 +513,8 @@ bool record_clock(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   return true;
 }
 
-// A call that reaches memory which no trace shows changing: another process's, or a process's by its file in /proc. Null: it does not, else
-// what is said of it where the recording ends. It has been made.
+// A call that reaches memory which no trace shows changing: another process's, or a process's by its file in /proc.
+// Null: it does not, else what is said of it where the recording ends. It has been made.
 const char* reaches_foreign_memory(const CallFrame* frame, const CallInfo& info, long result) {
   const uint64_t call = frame->rax;
   if (call == sys::process_vm_writev) return result > 0 && !is_own(arguments_of(frame)[0]) ? info.name : nullptr;
@@ -495,7 +552,7 @@ bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   if (info.inputs[0].shape == Shape::iocbs) aio_forget_refused(arguments_of(frame), done.result);
   if (not_made && !done.stolen) return !signals_deliver(frame, area, Moment::before_call);
   if (not_made) done.result = -EINTR;  // its entry is in the log: it counts as interrupted, and is made again
-  if (control.mode != kModeRecord) {  // another thread ended the recording meanwhile
+  if (control.mode != kModeRecord) {   // another thread ended the recording meanwhile
     if (not_made) pass_through(frame, area);
     else frame->rax = (uint64_t)done.result;
     return false;
@@ -505,7 +562,8 @@ bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
     end_at_call(frame, done.result, what);
     return false;
   }
-  if (frame->rax == sys::futex && futex_waits(arguments_of(frame)) && group_member()) robust_woken(arguments_of(frame)[0]);
+  if (frame->rax == sys::futex && futex_waits(arguments_of(frame)) && group_member())
+    robust_woken(arguments_of(frame)[0]);
   if (coded && !failed(done.result) && !coded_complete(frame, area, done.result, &out, &inner)) {
     end_at_call(frame);
     frame->rax = (uint64_t)done.result;
@@ -535,7 +593,8 @@ bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
       if (info.flags & (kIn | kOut)) note_transfer(writer, info, frame, done);
       if (info.flags & kCopies) note_copy(writer, info, frame, done.result);
       note_descriptors(writer, info, frame, done.result);
-      for (unsigned n = 0; n < changes.count; n++) writer.part(kSharedWrite, &changes.steps[n], sizeof changes.steps[n]);
+      for (unsigned n = 0; n < changes.count; n++)
+        writer.part(kSharedWrite, &changes.steps[n], sizeof changes.steps[n]);
     }
   });
   if (!seen) {
@@ -591,7 +650,8 @@ bool record_instead(CallFrame* frame, ThreadArea* area) {
 }
 
 void record_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
-  if (signals_pending(area) && frame->rax != sys::rt_sigreturn && signals_deliver(frame, area, Moment::before_call)) return;
+  if (signals_pending(area) && frame->rax != sys::rt_sigreturn && signals_deliver(frame, area, Moment::before_call))
+    return;
   if (group_member()) robust_mapping_call(frame);
   if (info.rule != kEmulated)
     if (const char* why = reason_to_leave(frame)) {
@@ -616,7 +676,8 @@ void record_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
     }
     case kSpecial:
       special_call(frame, area);
-      if (signals_pending(area) && !frame->full && control.mode == kModeRecord) signals_deliver(frame, area, Moment::after_call);
+      if (signals_pending(area) && !frame->full && control.mode == kModeRecord)
+        signals_deliver(frame, area, Moment::after_call);
       break;
     case kUnknown: record_unknown(frame, area, info); break;
   }
@@ -641,14 +702,16 @@ bool restarts(const CallInfo& info, const CallFrame* frame, const ThreadArea* ar
   const uint64_t* a = arguments_of(frame);
   switch (frame->rax) {
     case sys::futex: return a[3] == 0 || !futex_waits(a);  // without a timeout
-    case sys::accept: case sys::accept4: case sys::recvmmsg: return !has_timeout((int)a[0], true);
+    case sys::accept:
+    case sys::accept4:
+    case sys::recvmmsg: return !has_timeout((int)a[0], true);
     case sys::connect: return !has_timeout((int)a[0], false);
     default: return !(info.flags & (kIn | kOut)) || !has_timeout((int)a[0], info.flags & kIn);
   }
 }
 
-// A transfer's hash runs over blocks of 4096 bytes, each block's hash the seed of the next, so that what is gathered from
-// several buffers hashes like one run of bytes (docs/trace-format.md, transfer hashes).
+// A transfer's hash runs over blocks of 4096 bytes, each block's hash the seed of the next, so that what is gathered
+// from several buffers hashes like one run of bytes (docs/trace-format.md, transfer hashes).
 uint64_t hash_run(const char* data, uint64_t size, uint64_t seed) {
   for (; size > kHashBlock; data += kHashBlock, size -= kHashBlock) seed = hash_bytes(data, kHashBlock, seed);
   return hash_bytes(data, size, seed);
@@ -723,8 +786,10 @@ void pass_through(CallFrame* frame, ThreadArea* area) {
     return;
   }
   if (call == sys::exit) do_thread_exit(frame, area);
-  if (call == sys::futex && futex_inherits(a)) return do_futex_inheriting(frame, area);  // words and waiters are in that form
-  if (area->native && (call == sys::mmap || call == sys::mprotect || call == sys::munmap || call == sys::mremap || call == sys::madvise)) {
+  if (call == sys::futex && futex_inherits(a))
+    return do_futex_inheriting(frame, area);  // words and waiters are in that form
+  if (area->native && (call == sys::mmap || call == sys::mprotect || call == sys::munmap || call == sys::mremap ||
+                       call == sys::madvise)) {
     frame->rax = (uint64_t)native_mapping(call, a);
     return;
   }
@@ -762,9 +827,11 @@ static void replay_dispatch(CallFrame* frame, ThreadArea* area, const CallInfo& 
   if (!frame->full && replay_signal_follows(area)) signals_deliver(frame, area, Moment::after_call);
 }
 
-// Of the others each lends the token; a new process has its own, and behind the return of a handler the registers are not this call's.
+// Of the others each lends the token; a new process has its own, and behind the return of a handler the registers are
+// not this call's.
 static bool keeps_token(const CallInfo& info, uint64_t call) {
-  return info.rule != kEmulated && info.rule != kUnknown && call != sys::rt_sigreturn && call != sys::clone && call != sys::fork && call != sys::vfork;
+  return info.rule != kEmulated && info.rule != kUnknown && call != sys::rt_sigreturn && call != sys::clone &&
+         call != sys::fork && call != sys::vfork;
 }
 
 extern "C" int friday_dispatch(CallFrame* frame) {

@@ -1,8 +1,9 @@
-// execve(2): the program that takes this one's place must find the shim again, whatever environment it is given, and the
-// collector must know what became of the process if it does not.
+// execve(2): the program that takes this one's place must find the shim again, whatever environment it is given, and
+// the collector must know what became of the process if it does not.
 //
-// The call's entry is an event of its own: after a successful call there is nobody left to write one. What comes behind it in
-// the trace is the return, if the call failed; the parent's return from vfork(2), if a child by vfork made it; or nothing.
+// The call's entry is an event of its own: after a successful call there is nobody left to write one. What comes behind
+// it in the trace is the return, if the call failed; the parent's return from vfork(2), if a child by vfork made it; or
+// nothing.
 #include <linux/fcntl.h>
 
 #include "core/shim/runtime.h"
@@ -13,7 +14,7 @@ using namespace format;
 
 namespace {
 
-char* socket_entry;             // "FRIDAY_SOCKET=..." in the environment that this program was given
+char* socket_entry;            // "FRIDAY_SOCKET=..." in the environment that this program was given
 char inherited_preload[1024];  // "LD_PRELOAD=.../friday-shim.so:..." as this program found it
 
 // NAME=VALUE entries of the new program's environment that are Friday's, on the stack of whoever makes the call.
@@ -64,7 +65,8 @@ struct Text {
 
 constexpr const char kTunable[] = "glibc.pthread.rseq=0";
 
-// The entries as they shall be; `preload` and `tunables`: what the program gives itself, null if nothing; `limit`: limits_asked(), or null.
+// The entries as they shall be; `preload` and `tunables`: what the program gives itself, null if nothing; `limit`:
+// limits_asked(), or null.
 bool make_entries(Entries& entries, const char* preload, const char* tunables, const uint64_t* limit) {
   // The shim stands first in what was inherited.
   size_t shim = 0;
@@ -86,7 +88,10 @@ bool make_entries(Entries& entries, const char* preload, const char* tunables, c
 long exec_with_shim(long call, const uint64_t* a) {
   char** given = (char**)(call == sys::execve ? a[2] : a[3]);
   unsigned count = 0;
-  if (!inherited_preload[0] || !probed([&] { while (given && given[count]) count++; }) || count > 8000)
+  if (!inherited_preload[0] || !probed([&] {
+        while (given && given[count]) count++;
+      }) ||
+      count > 8000)
     return exec_call(me(), call, a);
   char* list[count + 4];
   const char *preload = nullptr, *tunables = nullptr;
@@ -119,7 +124,8 @@ long exec_with_shim(long call, const uint64_t* a) {
   return result;
 }
 
-// The full name of the program that a call wants to execute; false if it cannot be executed, so that the call will fail.
+// The full name of the program that a call wants to execute; false if it cannot be executed, so that the call will
+// fail.
 bool program_named(long call, const uint64_t* a, char* out, size_t size) {
   constexpr long kExecutable = 1;  // X_OK
   const long directory = call == sys::execve ? AT_FDCWD : (long)(int)a[0];
@@ -228,7 +234,8 @@ static bool try_exec(CallFrame* frame, ThreadArea* area) {
 
 void do_exec(CallFrame* frame, ThreadArea* area) {
   if (control.mode == kModeReplay) replay_call(frame, area, call_info(frame->rax));
-  else while (try_exec(frame, area)) {}
+  else
+    while (try_exec(frame, area)) {}
 }
 
 }  // namespace friday::shim

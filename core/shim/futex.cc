@@ -1,7 +1,7 @@
-// Futexes with priority inheritance. The kernel writes thread ids into their words, at moments that no call shows; so they are
-// made of plain ones here, by the same words (Documentation/locking/pi-futex.rst, "FUTEX_WAITERS"): thread id of the owner, a
-// bit that says that others wait, a bit that says that the owner has died. As one thread of a process runs at a time there is
-// no priority to inherit. Owners and waiters see recorded ids in both modes.
+// Futexes with priority inheritance. The kernel writes thread ids into their words, at moments that no call shows; so
+// they are made of plain ones here, by the same words (Documentation/locking/pi-futex.rst, "FUTEX_WAITERS"): thread id
+// of the owner, a bit that says that others wait, a bit that says that the owner has died. As one thread of a process
+// runs at a time there is no priority to inherit. Owners and waiters see recorded ids in both modes.
 #include "core/shim/runtime.h"
 
 namespace friday::shim {
@@ -21,8 +21,8 @@ bool lives(uint32_t tid) {
   return false;
 }
 
-// The call as the program made it, with what it came to: computed in process, the same in both modes. `word`: one that it wrote
-// and that does not follow from what was there, 0 if none.
+// The call as the program made it, with what it came to: computed in process, the same in both modes. `word`: one that
+// it wrote and that does not follow from what was there, 0 if none.
 void finish(CallFrame* frame, ThreadArea* area, long result, uint64_t word = 0) {
   if (control.mode == kModeReplay) {
     EventRecord* event = replay_expect(frame, area, kCall, sys::futex);
@@ -39,8 +39,8 @@ void finish(CallFrame* frame, ThreadArea* area, long result, uint64_t word = 0) 
   frame->rax = (uint64_t)result;
 }
 
-// A mutex between processes, or a robust one. The kernel wakes nobody who waits for it here when its owner is killed, as it has a
-// list of its own of those who wait for such words: so who waits looks now and then.
+// A mutex between processes, or a robust one. The kernel wakes nobody who waits for it here when its owner is killed,
+// as it has a list of its own of those who wait for such words: so who waits looks now and then.
 bool looks(const CallFrame* frame) { return !(frame->rsi & FUTEX_PRIVATE_FLAG); }
 
 constexpr long kLookAfter = 50000000, kSecond = 1000000000;  // nanoseconds
@@ -56,8 +56,8 @@ bool limit_wait(ThreadArea* area, const int64_t* limit, long clock) {
   return look;
 }
 
-// Waits while the word is `value`, by a call of its own in the trace. False: a handler comes first, `frame` leads there, and the
-// program's call is made again behind it.
+// Waits while the word is `value`, by a call of its own in the trace. False: a handler comes first, `frame` leads
+// there, and the program's call is made again behind it.
 bool wait(CallFrame* frame, ThreadArea* area, uint32_t value, long* result) {
   const bool realtime = (frame->rsi & kFutexCommand) == FUTEX_LOCK_PI || (frame->rsi & FUTEX_CLOCK_REALTIME);
   CallFrame plain = *frame;
@@ -86,7 +86,8 @@ bool wait(CallFrame* frame, ThreadArea* area, uint32_t value, long* result) {
     if (look) done.result = -EAGAIN;
     if (group_member()) robust_woken(frame->rdi);
     *result = done.result == kNotMade ? -EINTR : done.result;
-    if (control.mode == kModeRecord) {  // one that was not made too: a signal then comes behind this wait, not behind the one before
+    if (control.mode ==
+        kModeRecord) {  // one that was not made too: a signal then comes behind this wait, not behind the one before
       EventWriter writer(done.stolen ? kReturn : kCall, area, sys::futex, arguments_of(&plain), 6);
       writer.commit(*result, done.hash, done.entry, done.exit);
     }
@@ -99,7 +100,8 @@ bool wait(CallFrame* frame, ThreadArea* area, uint32_t value, long* result) {
 void lock(CallFrame* frame, ThreadArea* area, bool only_try) {
   const uint64_t word = frame->rdi;
   int64_t limit[2] = {};
-  if (!only_try && frame->r10 && !probed([&] { memcpy(limit, (const void*)frame->r10, sizeof limit); })) return finish(frame, area, -EFAULT);
+  if (!only_try && frame->r10 && !probed([&] { memcpy(limit, (const void*)frame->r10, sizeof limit); }))
+    return finish(frame, area, -EFAULT);
   if (limit[0] < 0 || (uint64_t)limit[1] >= kSecond) return finish(frame, area, -EINVAL);
   for (;;) {
     uint32_t value;
@@ -115,7 +117,8 @@ void lock(CallFrame* frame, ThreadArea* area, bool only_try) {
     store(word, value | FUTEX_WAITERS);
     long result;
     if (!wait(frame, area, value | FUTEX_WAITERS, &result)) return;
-    if (result == -ETIMEDOUT || (failed(result) && result != -EAGAIN && result != -EINTR)) return finish(frame, area, result);
+    if (result == -ETIMEDOUT || (failed(result) && result != -EAGAIN && result != -EINTR))
+      return finish(frame, area, result);
   }
 }
 
@@ -124,10 +127,13 @@ void unlock(CallFrame* frame, ThreadArea* area) {
   uint32_t value;
   if (!load(word, &value)) return finish(frame, area, -EFAULT);
   if ((value & FUTEX_TID_MASK) != area->tid) return finish(frame, area, -EPERM);
-  // Whoever is woken takes it, or somebody else who comes first; one that is about to wait sees that the word has changed.
+  // Whoever is woken takes it, or somebody else who comes first; one that is about to wait sees that the word has
+  // changed.
   if (control.mode != kModeReplay) {
     store(word, value & FUTEX_WAITERS);
-    if ((value & FUTEX_WAITERS) && native(sys::futex, word, FUTEX_WAKE | (frame->rsi & FUTEX_PRIVATE_FLAG), 1, 0, 0, 0) <= 0) store(word, 0);
+    if ((value & FUTEX_WAITERS) &&
+        native(sys::futex, word, FUTEX_WAKE | (frame->rsi & FUTEX_PRIVATE_FLAG), 1, 0, 0, 0) <= 0)
+      store(word, 0);
   }
   finish(frame, area, 0, word);
 }
@@ -136,12 +142,14 @@ void unlock(CallFrame* frame, ThreadArea* area) {
 
 bool futex_inherits(const uint64_t* a) {
   const uint64_t operation = a[1] & kFutexCommand;
-  return operation == FUTEX_LOCK_PI || operation == FUTEX_LOCK_PI2 || operation == FUTEX_UNLOCK_PI || operation == FUTEX_TRYLOCK_PI || operation == FUTEX_WAIT_REQUEUE_PI || operation == FUTEX_CMP_REQUEUE_PI;
+  return operation == FUTEX_LOCK_PI || operation == FUTEX_LOCK_PI2 || operation == FUTEX_UNLOCK_PI ||
+         operation == FUTEX_TRYLOCK_PI || operation == FUTEX_WAIT_REQUEUE_PI || operation == FUTEX_CMP_REQUEUE_PI;
 }
 
 void do_futex_inheriting(CallFrame* frame, ThreadArea* area) {
   switch (frame->rsi & kFutexCommand) {
-    case FUTEX_LOCK_PI: case FUTEX_LOCK_PI2: return lock(frame, area, false);
+    case FUTEX_LOCK_PI:
+    case FUTEX_LOCK_PI2: return lock(frame, area, false);
     case FUTEX_TRYLOCK_PI: return lock(frame, area, true);
     case FUTEX_UNLOCK_PI: return unlock(frame, area);
     default: return finish(frame, area, -ENOSYS);  // requeueing, which the C library has not used since 2.25

@@ -1,8 +1,10 @@
-// Signals that somebody sent while the program blocks them, and that the kernel must not block because the shim needs them for itself
-// (kForcedSignals): they come, and are held here, one of each number, for the thread or for all, until the program lets them in.
+// Signals that somebody sent while the program blocks them, and that the kernel must not block because the shim needs
+// them for itself (kForcedSignals): they come, and are held here, one of each number, for the thread or for all, until
+// the program lets them in.
 //
-// A call may look for what is blocked: sigtimedwait, sigpending, a signalfd, execve. While one is made with a signal held, the kernel
-// has it, and blocks it; what the call leaves comes back here. Recording only: at replay nothing is sent.
+// A call may look for what is blocked: sigtimedwait, sigpending, a signalfd, execve. While one is made with a signal
+// held, the kernel has it, and blocks it; what the call leaves comes back here. Recording only: at replay nothing is
+// sent.
 #include <linux/signal.h>
 
 #include "core/shim/runtime.h"
@@ -34,7 +36,9 @@ Held& held_of(ThreadArea* area) { return ((Held*)((uint64_t)area + kHeldAt))[are
 
 uint64_t bit(int signal) { return 1ull << (signal - 1); }
 
-bool change(Slot& slot, uint32_t from, uint32_t to) { return __atomic_compare_exchange_n(&slot.state, &from, to, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); }
+bool change(Slot& slot, uint32_t from, uint32_t to) {
+  return __atomic_compare_exchange_n(&slot.state, &from, to, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
 
 uint64_t set_of(const Held& held) {
   uint64_t set = 0;
@@ -61,7 +65,8 @@ bool peek(const void* address, uint64_t* word) {
   return native(sys::process_vm_readv, native(sys::getpid), to, 1, from, 1, 0) == 8;
 }
 
-// What kill(2) sent, or tells of a child's end, is for whichever thread takes it; the kernel, which sees none of them block it, chose one.
+// What kill(2) sent, or tells of a child's end, is for whichever thread takes it; the kernel, which sees none of them
+// block it, chose one.
 bool for_any_thread(const void* info) { return ((const int*)info)[2] >= 0 /* SI_USER, CLD_EXITED and its like */; }
 
 // What it is poked with would kill the program that it executes.
@@ -81,13 +86,18 @@ void have_others_look(const ThreadArea* area) {
   }
 }
 
-// Of what is held for all: whether the call looks for it. Else it is left to the other threads, for as long as the call waits.
+// Of what is held for all: whether the call looks for it. Else it is left to the other threads, for as long as the call
+// waits.
 uint64_t looked_for(const CallFrame* frame) {
   uint64_t set = 0;
   switch (frame->rax) {
     case sys::rt_sigpending: return ~0ull;
     case sys::rt_sigtimedwait: probed([&] { set = *(const uint64_t*)frame->rdi; }); return set;
-    case sys::rt_sigsuspend: case sys::pselect6: case sys::ppoll: case sys::epoll_pwait: case sys::epoll_pwait2: return ~0ull;  // wait with a mask of their own
+    case sys::rt_sigsuspend:
+    case sys::pselect6:
+    case sys::ppoll:
+    case sys::epoll_pwait:
+    case sys::epoll_pwait2: return ~0ull;  // wait with a mask of their own
     default: return has_signalfd ? ~0ull : 0;
   }
 }
@@ -110,7 +120,9 @@ long wait_for_signal(ThreadArea* area, const uint64_t* arguments) {
 long make(ThreadArea* area, CallFrame* frame) {
   switch (frame->rax) {
     case sys::rt_sigtimedwait: return wait_for_signal(area, arguments_of(frame));
-    case sys::rt_sigqueueinfo: case sys::rt_tgsigqueueinfo: case sys::pidfd_send_signal: return signals_queue(area, frame);
+    case sys::rt_sigqueueinfo:
+    case sys::rt_tgsigqueueinfo:
+    case sys::pidfd_send_signal: return signals_queue(area, frame);
   }
   return friday_interruptible(area, (long)frame->rax, arguments_of(frame));
 }

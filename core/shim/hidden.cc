@@ -1,6 +1,7 @@
-// What the loader tells the program about the shim. It stands in the loader's list, as every library does, and dl_iterate_phdr(3) shows it.
-// A program that looks there for memory to read, as a garbage collector does for roots, would find the shim's data, which is not the
-// same at replay. So the loader is given program headers of the shim in which nothing can be written.
+// What the loader tells the program about the shim. It stands in the loader's list, as every library does, and
+// dl_iterate_phdr(3) shows it. A program that looks there for memory to read, as a garbage collector does for roots,
+// would find the shim's data, which is not the same at replay. So the loader is given program headers of the shim in
+// which nothing can be written.
 #include <linux/auxvec.h>
 
 #include "core/shim/runtime.h"

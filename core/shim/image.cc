@@ -1,5 +1,5 @@
-// The start image: everything replay needs to rebuild this address space elsewhere. Taken once, at the end of the shim's
-// start, before the program's first instruction that is recorded.
+// The start image: everything replay needs to rebuild this address space elsewhere. Taken once, at the end of the
+// shim's start, before the program's first instruction that is recorded.
 #include <asm/prctl.h>
 #include <linux/fcntl.h>
 
@@ -77,8 +77,8 @@ void write_words(const uint64_t* from, uint64_t words) {
   record_commit(record);
 }
 
-// What a file mapping showed before anybody wrote to it, mapped beside it. Its name may mean another file by now, or none that
-// can be opened: then there is no telling.
+// What a file mapping showed before anybody wrote to it, mapped beside it. Its name may mean another file by now, or
+// none that can be opened: then there is no telling.
 class Original {
  public:
   // `file_size` 0: not asked for.
@@ -101,10 +101,13 @@ class Original {
 
   // Whether the page at `address` could be told by where it differs. Patched code differs in few places.
   bool write_difference(uint64_t address) const {
-    constexpr uint64_t kWords = 512, kApart = sizeof(ImageBytesRecord) / 8;  // words between two runs, below which one is shorter
+    constexpr uint64_t kWords = 512,
+                       kApart = sizeof(ImageBytesRecord) / 8;  // words between two runs, below which one is shorter
     if (!at_ || address - low_ >= size_) return false;
     const uint64_t *is = (const uint64_t*)address, *was = (const uint64_t*)(at_ + (address - low_));
-    struct { uint64_t from, to; } runs[32];
+    struct {
+      uint64_t from, to;
+    } runs[32];
     unsigned count = 0;
     for (uint64_t i = 0; i < kWords; i++) {
       if (is[i] == was[i]) continue;
@@ -182,7 +185,9 @@ char* read_maps() {
   int fd = (int)native(sys::open, "/proc/self/maps", 0x80000, 0);
   size_t filled = 0;
   long got;
-  while (filled < sizeof maps_text - 1 && (got = native(sys::read, fd, maps_text + filled, sizeof maps_text - 1 - filled)) > 0) filled += (size_t)got;
+  while (filled < sizeof maps_text - 1 &&
+         (got = native(sys::read, fd, maps_text + filled, sizeof maps_text - 1 - filled)) > 0)
+    filled += (size_t)got;
   maps_text[filled] = 0;
   native(sys::close, fd);
   return maps_text;
@@ -245,9 +250,11 @@ void image_prepare(const HelloReply& hello, const uint64_t* auxv) {
   }
 }
 
-void module_note(const ModuleReply& reply, const ModuleView& module, uint64_t device, uint64_t inode, const PatchedModule& sites) {
+void module_note(const ModuleReply& reply, const ModuleView& module, uint64_t device, uint64_t inode,
+                 const PatchedModule& sites) {
   bool known = false;
-  for (unsigned i = 0; i < file_note_count; i++) known |= file_notes[i].device == device && file_notes[i].inode == inode;
+  for (unsigned i = 0; i < file_note_count; i++)
+    known |= file_notes[i].device == device && file_notes[i].inode == inode;
   if (!known && file_note_count < kMaxFileNotes) {
     FileNote& note = file_notes[file_note_count++];
     note.device = device;

@@ -1,5 +1,6 @@
-// What a call reads from the program's memory, as a hash: stored with the call's event while recording and compared at replay. What
-// is read follows from the call's number (calls.def, INS) or, for CODED ones, from a code among its arguments.
+// What a call reads from the program's memory, as a hash: stored with the call's event while recording and compared at
+// replay. What is read follows from the call's number (calls.def, INS) or, for CODED ones, from a code among its
+// arguments.
 #include <linux/fcntl.h>
 #include <linux/keyctl.h>
 #include <linux/mount.h>
@@ -65,8 +66,15 @@ uint64_t hash_strings(uint64_t list, uint64_t hash) {
 
 uint64_t hash_fcntl(const uint64_t* a) {
   switch ((uint32_t)a[1]) {
-    case F_GETLK: case F_SETLK: case F_SETLKW: case F_OFD_GETLK: case F_OFD_SETLK: case F_OFD_SETLKW: return hash_at(a[2], 32, 0);  // struct flock
-    case F_SETOWN_EX: case F_SET_RW_HINT: case F_SET_FILE_RW_HINT: return hash_at(a[2], 8, 0);
+    case F_GETLK:
+    case F_SETLK:
+    case F_SETLKW:
+    case F_OFD_GETLK:
+    case F_OFD_SETLK:
+    case F_OFD_SETLKW: return hash_at(a[2], 32, 0);  // struct flock
+    case F_SETOWN_EX:
+    case F_SET_RW_HINT:
+    case F_SET_FILE_RW_HINT: return hash_at(a[2], 8, 0);
     default: return 0;
   }
 }
@@ -87,10 +95,12 @@ bool has_timeout(const uint64_t* a) {
 }
 
 // System V IPC: include/uapi/linux/ipc.h, sem.h, shm.h, msg.h.
-uint64_t hash_control(uint64_t command, uint64_t address, uint64_t size) { return (command & 0xff) == IPC_SET ? hash_at(address, size, 0) : 0; }
+uint64_t hash_control(uint64_t command, uint64_t address, uint64_t size) {
+  return (command & 0xff) == IPC_SET ? hash_at(address, size, 0) : 0;
+}
 
-// SETALL reads one short a semaphore. How many the set has no kernel can be asked at replay, so the upper bits of the hash say it. What the
-// program may set but not look at is compared in its first one.
+// SETALL reads one short a semaphore. How many the set has no kernel can be asked at replay, so the upper bits of the
+// hash say it. What the program may set but not look at is compared in its first one.
 uint64_t hash_semctl(const uint64_t* a) {
   constexpr unsigned kCountAt = 48;
   constexpr uint64_t kMostSemaphores = 0xffff;
@@ -106,12 +116,16 @@ uint64_t hash_semctl(const uint64_t* a) {
 uint64_t hash_keyctl(const uint64_t* a) {
   switch (a[0]) {
     case KEYCTL_JOIN_SESSION_KEYRING: return hash_string(a[1], 0);
-    case KEYCTL_UPDATE: case KEYCTL_INSTANTIATE: return hash_at(a[2], a[3], 0);
+    case KEYCTL_UPDATE:
+    case KEYCTL_INSTANTIATE: return hash_at(a[2], a[3], 0);
     case KEYCTL_SEARCH: return hash_string(a[3], hash_string(a[2], 0));
     case KEYCTL_INSTANTIATE_IOV: return hash_at(a[2], a[3] * sizeof(IoVec), 0);
     case KEYCTL_DH_COMPUTE: return hash_at(a[1], 12, 0);
     case KEYCTL_PKEY_QUERY: return hash_string(a[3], 0);
-    case KEYCTL_PKEY_ENCRYPT: case KEYCTL_PKEY_DECRYPT: case KEYCTL_PKEY_SIGN: case KEYCTL_PKEY_VERIFY: return hash_string(a[2], hash_at(a[1], 20, 0));
+    case KEYCTL_PKEY_ENCRYPT:
+    case KEYCTL_PKEY_DECRYPT:
+    case KEYCTL_PKEY_SIGN:
+    case KEYCTL_PKEY_VERIFY: return hash_string(a[2], hash_at(a[1], 20, 0));
     case KEYCTL_RESTRICT_KEYRING: return hash_string(a[3], hash_string(a[2], 0));
     default: return 0;
   }
@@ -120,7 +134,9 @@ uint64_t hash_keyctl(const uint64_t* a) {
 uint64_t hash_fsconfig(const uint64_t* a) {
   const uint64_t hash = hash_string(a[2], 0);
   switch ((uint32_t)a[1]) {
-    case FSCONFIG_SET_STRING: case FSCONFIG_SET_PATH: case FSCONFIG_SET_PATH_EMPTY: return hash_string(a[3], hash);
+    case FSCONFIG_SET_STRING:
+    case FSCONFIG_SET_PATH:
+    case FSCONFIG_SET_PATH_EMPTY: return hash_string(a[3], hash);
     case FSCONFIG_SET_BINARY: return hash_at(a[3], (uint32_t)a[4], hash);
     default: return hash;
   }

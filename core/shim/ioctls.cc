@@ -1,10 +1,12 @@
-// ioctl(2): what a request reads and writes in the program's memory. Most say it in their code; the older ones are listed here.
+// ioctl(2): what a request reads and writes in the program's memory. Most say it in their code; the older ones are
+// listed here.
 #include "core/shim/runtime.h"
 
 namespace friday::shim {
 
 // Bytes that an ioctl(2) writes where its argument leads, of codes that do not say it themselves; -1: not known.
 // Terminals: asm-generic/ioctls.h. Sockets and interfaces: linux/sockios.h. Files: linux/fs.h.
+// clang-format off
 int ioctl_output_bytes(uint64_t code) {
   switch (code) {
     case 0x5402: case 0x5403: case 0x5404: case 0x5406: case 0x5407: case 0x5408: case 0x5409: case 0x540a: case 0x540b:
@@ -43,19 +45,21 @@ int ioctl_output_bytes(uint64_t code) {
   const uint64_t direction = code >> 30 & 3, size = code >> 16 & 0x3fff;
   return direction & 2 ? (int)size : direction ? 0 : -1;
 }
+// clang-format on
 
 namespace {
 
 // ---- ethtool(8): linux/ethtool.h
 
-// What a command moves behind the pointer of its request: `fixed` bytes, and `unit` times the word number `count` of them. `sets`: what
-// stands behind the fixed bytes is read, else it is written.
+// What a command moves behind the pointer of its request: `fixed` bytes, and `unit` times the word number `count` of
+// them. `sets`: what stands behind the fixed bytes is read, else it is written.
 struct EthtoolCommand {
   uint8_t number;
   uint16_t fixed;
   uint8_t count, unit;
   bool sets;
 };
+// clang-format off
 constexpr EthtoolCommand kEthtool[] = {
     {0x01, 44, 0, 0, false},   {0x02, 44, 0, 0, true},    // GSET, SSET
     {0x03, 196, 0, 0, false},  {0x04, 12, 2, 1, false},   // GDRVINFO, GREGS
@@ -93,31 +97,39 @@ constexpr EthtoolCommand kEthtool[] = {
     {0x4f, 16, 3, 1, true},    {0x50, 16, 0, 0, false},   // PHY_STUNABLE, GFECPARAM
     {0x51, 16, 0, 0, true},                               // SFECPARAM
 };
+// clang-format on
 
 // Of the commands whose layout depends on what is in them; -1: no such command.
 int ethtool_odd_bytes(const uint32_t* about) {
   constexpr uint32_t kOfContext = 0x20000000;  // FLOW_RSS
   switch (about[0]) {
-    case 0x29: case 0x2a: return about[1] & kOfContext ? 192 : 16;                        // GRXFH, SRXFH
-    case 0x30: return about[46] ? 188 + (int)about[46] * 4 : 192;                         // GRXCLSRLALL: the rules' places
-    case 0x37: {                                                                          // GSSET_INFO: a word for each bit of the mask
+    case 0x29:
+    case 0x2a: return about[1] & kOfContext ? 192 : 16;            // GRXFH, SRXFH
+    case 0x30: return about[46] ? 188 + (int)about[46] * 4 : 192;  // GRXCLSRLALL: the rules' places
+    case 0x37: {                                                   // GSSET_INFO: a word for each bit of the mask
       int bytes = 16;
       for (uint64_t mask = *(const uint64_t*)(about + 2); mask; mask &= mask - 1) bytes += 4;
       return bytes;
     }
-    case 0x46: case 0x47: return 24 + (int)about[2] * 4 + (int)about[3];                  // GRSSH, SRSSH: a table and a key
-    case 0x4c: case 0x4d: return 48 + (int8_t)(about[4] & 0xff) * 12;                     // GLINKSETTINGS: what it would take, negative, or three masks
+    case 0x46:
+    case 0x47: return 24 + (int)about[2] * 4 + (int)about[3];  // GRSSH, SRSSH: a table and a key
+    case 0x4c:
+    case 0x4d:
+      return 48 + (int8_t)(about[4] & 0xff) * 12;  // GLINKSETTINGS: what it would take, negative, or three masks
     default: return -1;
   }
 }
 
-// Bytes behind the pointer that a command has written, once it has been made, or reads when `before`; -1: it is not known.
+// Bytes behind the pointer that a command has written, once it has been made, or reads when `before`; -1: it is not
+// known.
 int ethtool_bytes(const uint32_t* about, bool before) {
   for (const EthtoolCommand& c : kEthtool)
     if (c.number == about[0]) return c.fixed + (c.unit && c.sets == before ? (int)about[c.count] * c.unit : 0);
   if (!before) return ethtool_odd_bytes(about);
   constexpr int kCommand = 4;
-  return about[0] == 0x2a || about[0] == 0x47 || about[0] == 0x4d /* SRXFH, SRSSH, SLINKSETTINGS */ ? ethtool_odd_bytes(about) : kCommand;
+  return about[0] == 0x2a || about[0] == 0x47 || about[0] == 0x4d /* SRXFH, SRSSH, SLINKSETTINGS */ ? ethtool_odd_bytes(
+                                                                                                          about)
+                                                                                                    : kCommand;
 }
 
 }  // namespace
@@ -127,13 +139,14 @@ bool ioctl_inner_output(const uint64_t* a, Block* inner) {
   *inner = {0, 0, true};
   const uint64_t* about = (const uint64_t*)a[2];
   switch (a[1] & 0xffffffff) {
-    case 0x8912: *inner = {about[1], (uint32_t)about[0], true}; break;                     // SIOCGIFCONF: struct ifconf
-    case 0x89b0: case 0x89b1: *inner = {about[2], 12, true}; break;                        // SIOC[GS]HWTSTAMP
-    case 0xc020660b:                                                                       // FS_IOC_FIEMAP: the extents behind
+    case 0x8912: *inner = {about[1], (uint32_t)about[0], true}; break;  // SIOCGIFCONF: struct ifconf
+    case 0x89b0:
+    case 0x89b1: *inner = {about[2], 12, true}; break;  // SIOC[GS]HWTSTAMP
+    case 0xc020660b:                                    // FS_IOC_FIEMAP: the extents behind
       if (((const uint32_t*)about)[6]) *inner = {a[2] + 32, ((const uint32_t*)about)[5] * 56ull, true};
       break;
-    case 0xc0189436: *inner = {a[2] + 24, (about[2] & 0xffff) * 32, true}; break;          // FIDEDUPERANGE: the targets behind
-    case 0x8946: {                                                                         // SIOCETHTOOL
+    case 0xc0189436: *inner = {a[2] + 24, (about[2] & 0xffff) * 32, true}; break;  // FIDEDUPERANGE: the targets behind
+    case 0x8946: {                                                                 // SIOCETHTOOL
       const int bytes = ethtool_bytes((const uint32_t*)about[2], false);
       *inner = {about[2], (uint64_t)(bytes < 0 ? 0 : bytes), bytes >= 0};
       break;
@@ -149,20 +162,44 @@ namespace {
 // Bytes at the argument, of requests that do not say it themselves.
 uint64_t input_bytes(uint64_t code) {
   switch (code) {
-    case 0x5402: case 0x5403: case 0x5404: case 0x5457: return 36;        // TCSETS, TCSETSW, TCSETSF, TIOCSLCKTRMIOS
-    case 0x5406: case 0x5407: case 0x5408: return 18;                     // TCSETA, TCSETAW, TCSETAF
-    case 0x5410: case 0x5416: case 0x5417: case 0x5418: case 0x541a: case 0x5420: case 0x5421: case 0x5423: case 0x5452: case 0x8901: case 0x8902:
-    case 0x1: case 0x125d:
-      return 4;                // TIOCSPGRP, TIOCMBIS, TIOCMBIC, TIOCMSET, TIOCSSOFTCAR, TIOCPKT, FIONBIO, TIOCSETD, FIOASYNC, FIOSETOWN, ...
-    case 0x5412: return 1;     // TIOCSTI
-    case 0x5414: return 8;     // TIOCSWINSZ
-    case 0x541f: return 72;    // TIOCSSERIAL
-    case 0x890b: case 0x890c: return 120;                                 // SIOCADDRT, SIOCDELRT: struct rtentry
-    case 0x8912: case 0x1277: case 0x127d: case 0x127f: return 16;        // SIOCGIFCONF, BLKDISCARD, BLKSECDISCARD, BLKZEROOUT
-    case 0x8953: case 0x8954: case 0x8955: return 68;                     // SIOCDARP, SIOCGARP, SIOCSARP
-    case 0x400454ca: return 40;                                           // TUNSETIFF: struct ifreq
+    case 0x5402:
+    case 0x5403:
+    case 0x5404:
+    case 0x5457: return 36;  // TCSETS, TCSETSW, TCSETSF, TIOCSLCKTRMIOS
+    case 0x5406:
+    case 0x5407:
+    case 0x5408: return 18;  // TCSETA, TCSETAW, TCSETAF
+    case 0x5410:
+    case 0x5416:
+    case 0x5417:
+    case 0x5418:
+    case 0x541a:
+    case 0x5420:
+    case 0x5421:
+    case 0x5423:
+    case 0x5452:
+    case 0x8901:
+    case 0x8902:
+    case 0x1:
+    case 0x125d:
+      return 4;  // TIOCSPGRP, TIOCMBIS, TIOCMBIC, TIOCMSET, TIOCSSOFTCAR, TIOCPKT, FIONBIO, TIOCSETD, FIOASYNC,
+                 // FIOSETOWN, ...
+    case 0x5412: return 1;   // TIOCSTI
+    case 0x5414: return 8;   // TIOCSWINSZ
+    case 0x541f: return 72;  // TIOCSSERIAL
+    case 0x890b:
+    case 0x890c: return 120;  // SIOCADDRT, SIOCDELRT: struct rtentry
+    case 0x8912:
+    case 0x1277:
+    case 0x127d:
+    case 0x127f: return 16;  // SIOCGIFCONF, BLKDISCARD, BLKSECDISCARD, BLKZEROOUT
+    case 0x8953:
+    case 0x8954:
+    case 0x8955: return 68;      // SIOCDARP, SIOCGARP, SIOCSARP
+    case 0x400454ca: return 40;  // TUNSETIFF: struct ifreq
   }
-  if ((code >= 0x8910 && code <= 0x8949) || (code >= 0x8970 && code <= 0x8971) || (code >= 0x89a0 && code <= 0x89b1)) return 40;  // struct ifreq
+  if ((code >= 0x8910 && code <= 0x8949) || (code >= 0x8970 && code <= 0x8971) || (code >= 0x89a0 && code <= 0x89b1))
+    return 40;                                      // struct ifreq
   return code >> 30 & 1 ? code >> 16 & 0x3fff : 0;  // _IOW, _IOWR
 }
 
@@ -178,8 +215,8 @@ uint64_t ioctl_input_hash(const uint64_t* a) {
       const int inner = ethtool_bytes((const uint32_t*)about[2], true);
       return inner > 0 ? hash_bytes((const void*)about[2], (uint64_t)inner, hash) : hash;
     }
-    case 0x89b0: return hash_bytes((const void*)about[2], 12, hash);                            // SIOCSHWTSTAMP
-    case 0xc0189436: return hash_bytes(about + 3, (about[2] & 0xffff) * 32, hash);              // FIDEDUPERANGE: the targets behind
+    case 0x89b0: return hash_bytes((const void*)about[2], 12, hash);                // SIOCSHWTSTAMP
+    case 0xc0189436: return hash_bytes(about + 3, (about[2] & 0xffff) * 32, hash);  // FIDEDUPERANGE: the targets behind
     default: return hash;
   }
 }

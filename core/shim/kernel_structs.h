@@ -41,8 +41,8 @@ inline uint64_t fdset_bytes(const uint64_t* arguments) { return (arguments[0] + 
 inline uint64_t nodes_bytes(uint64_t bits) { return (bits + 62) / 64 * 8; }
 inline uint64_t handle_bytes(uint64_t address) { return 8 + *(const uint32_t*)address; }
 
-// Pointers that are plainly none, NULL above all. A program may pass others that lead nowhere, to which the kernel answers
-// EFAULT: whatever reads before a call has succeeded is probed() besides.
+// Pointers that are plainly none, NULL above all. A program may pass others that lead nowhere, to which the kernel
+// answers EFAULT: whatever reads before a call has succeeded is probed() besides.
 inline bool readable(uint64_t address, uint64_t size) {
   if (address < 4096 || address + size < address || address + size > 0x7ffffffff000) return false;
   return true;

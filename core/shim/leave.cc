@@ -1,9 +1,11 @@
-// The shim leaves a process that it cannot live in: one that installs a filter of calls, dispatches its own calls, keeps something in %gs,
-// or wants addresses that are Friday's. The recording has ended by then, and said why. From here on the program runs as if nobody had ever
-// been there: its code, its vdso, its signals, stacks and ids are the kernel's and its own again.
+// The shim leaves a process that it cannot live in: one that installs a filter of calls, dispatches its own calls,
+// keeps something in %gs, or wants addresses that are Friday's. The recording has ended by then, and said why. From
+// here on the program runs as if nobody had ever been there: its code, its vdso, its signals, stacks and ids are the
+// kernel's and its own again.
 //
-// It happens in the handler of a signal, whose return brings the program its own registers, mask and signal stack at one stroke: of kPokeSignal,
-// which the thread sends to itself, where a call is the reason; the program then makes that call by its own instruction.
+// It happens in the handler of a signal, whose return brings the program its own registers, mask and signal stack at
+// one stroke: of kPokeSignal, which the thread sends to itself, where a call is the reason; the program then makes that
+// call by its own instruction.
 #include <asm/prctl.h>
 #include <linux/fcntl.h>
 #include <linux/mman.h>
@@ -25,7 +27,9 @@ bool leaving, left;
 bool wants_own_addresses(uint64_t call, const uint64_t* a) {
   switch (call) {
     case sys::mmap: return a[3] & MAP_FIXED && is_fridays(a[0], a[1]);
-    case sys::mprotect: case sys::munmap: case sys::madvise: return is_fridays(a[0], a[1]);
+    case sys::mprotect:
+    case sys::munmap:
+    case sys::madvise: return is_fridays(a[0], a[1]);
     case sys::mremap: return is_fridays(a[0], a[1]) || (a[3] & MREMAP_FIXED && is_fridays(a[4], a[2]));
     case sys::shmat: return a[2] & SHM_REMAP && is_fridays(a[1], 1);
     default: return false;
@@ -37,12 +41,13 @@ void give_back_vdso() {
   MapLine line;
   for (const char* p = read_maps(); (p = parse_map_line(p, &line));) {
     if (line.low < kVdsoAddress || line.low >= kOwnEnd) continue;
-    native(sys::mremap, line.low, line.high - line.low, line.high - line.low, MREMAP_MAYMOVE | MREMAP_FIXED, vdso_was_at + (line.low - kVdsoAddress));
+    native(sys::mremap, line.low, line.high - line.low, line.high - line.low, MREMAP_MAYMOVE | MREMAP_FIXED,
+           vdso_was_at + (line.low - kVdsoAddress));
   }
 }
 
-// A filter that a call wants to install, or a dispatch of calls: whether the kernel agrees is tried in a process that does nothing else and
-// is killed. It spins, since the filter may allow it no call any more.
+// A filter that a call wants to install, or a dispatch of calls: whether the kernel agrees is tried in a process that
+// does nothing else and is killed. It spins, since the filter may allow it no call any more.
 long try_in_child(const CallFrame* frame) {
   constexpr long kUndone = 1;
   const long page = native(sys::mmap, 0, 4096, 3, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -63,7 +68,9 @@ long try_in_child(const CallFrame* frame) {
   }
   const long nap[2] = {0, 50000};
   int status = 0;
-  while (!failed(child) && *result == kUndone && native(sys::wait4, child, &status, 0x40000001 /* __WALL|W_NOHANG */, 0) == 0) native(sys::nanosleep, nap, 0);
+  while (!failed(child) && *result == kUndone &&
+         native(sys::wait4, child, &status, 0x40000001 /* __WALL|W_NOHANG */, 0) == 0)
+    native(sys::nanosleep, nap, 0);
   const long said = *result;
   if (!failed(child)) native(sys::kill, child, 9), native(sys::wait4, child, &status, 0x40000000, 0);
   native(sys::rt_sigprocmask, 2, &before, 0, 8);
@@ -87,7 +94,9 @@ long rules_refused(const CallFrame* frame) {
   return off && !(a[2] | a[3] | a[4]) ? kRulesAsBefore : try_in_child(frame);
 }
 
-bool can_leave(const ThreadArea* area) { return live_threads == 1 && !area->borrowed && !area->native && control.mode != kModeReplay; }
+bool can_leave(const ThreadArea* area) {
+  return live_threads == 1 && !area->borrowed && !area->native && control.mode != kModeReplay;
+}
 
 const char* reason_to_leave(const CallFrame* frame) {
   const uint64_t* a = arguments_of(frame);
@@ -98,7 +107,9 @@ const char* reason_to_leave(const CallFrame* frame) {
 long refuse_instead(const CallFrame* frame, const char* why) {
   static bool told;
   if (control.mode == kModeRecord && !__atomic_exchange_n(&told, true, __ATOMIC_RELAXED)) {
-    char text[sizeof Request::text] = "because of Friday a call failed in a process of several threads (of one with a single thread the recording would have ended there): ";
+    char text[sizeof Request::text] =
+        "because of Friday a call failed in a process of several threads (of one with a single thread the recording "
+        "would have ended there): ";
     const size_t length = length_of(text);
     memcpy(text + length, why, min(length_of(why) + 1, sizeof text - length));
     text[sizeof text - 1] = 0;

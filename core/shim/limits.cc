@@ -1,8 +1,9 @@
-// The limit of the address space (RLIMIT_AS). The kernel counts what the shim has mapped as well: a program that gives itself little
-// more than it needs would find that used up. So the kernel is told of the program's limit and what the shim has mapped beyond it,
-// anew whenever that changes, and the program is told what it asked for.
+// The limit of the address space (RLIMIT_AS). The kernel counts what the shim has mapped as well: a program that gives
+// itself little more than it needs would find that used up. So the kernel is told of the program's limit and what the
+// shim has mapped beyond it, anew whenever that changes, and the program is told what it asked for.
 //
-// Only of limits that the program sets by itself. One that it was started with, or that another process gave it, is what it is.
+// Only of limits that the program sets by itself. One that it was started with, or that another process gave it, is
+// what it is.
 #include <linux/resource.h>
 
 #include "core/shim/runtime.h"
@@ -16,8 +17,8 @@ extern "C" __attribute__((visibility("hidden"))) char _end[];
 namespace {
 
 constexpr uint64_t kUnlimited = ~0ull;
-// The hard limit is told to be larger by this much, since an ordinary user cannot raise it again. A program that is executed gets as much
-// in its soft limit until its shim has mapped what it needs; one that is not recorded keeps it.
+// The hard limit is told to be larger by this much, since an ordinary user cannot raise it again. A program that is
+// executed gets as much in its soft limit until its shim has mapped what it needs; one that is not recorded keeps it.
 constexpr uint64_t kReserve = 1ull << 30;
 
 struct Limit {
@@ -25,7 +26,8 @@ struct Limit {
   bool operator==(const Limit&) const = default;
 };
 
-// What the program asked for and what the kernel was told; by a child by vfork, which has limits of its own in its parent's memory.
+// What the program asked for and what the kernel was told; by a child by vfork, which has limits of its own in its
+// parent's memory.
 struct Told {
   Limit asked, kernel;
   bool any = false;
@@ -63,7 +65,8 @@ long set(const Limit& wanted) {
   return result;
 }
 
-// What setrlimit(2), getrlimit(2) and prlimit64(2) say of this process's address space. Memory of the program is read and written.
+// What setrlimit(2), getrlimit(2) and prlimit64(2) say of this process's address space. Memory of the program is read
+// and written.
 long address_space(const uint64_t* a, uint64_t call) {
   const uint64_t wanted = call == sys::setrlimit ? a[1] : call == sys::prlimit64 ? a[2] : 0;
   const uint64_t out = call == sys::getrlimit ? a[1] : call == sys::prlimit64 ? a[3] : 0;
@@ -103,7 +106,8 @@ void tell(uint64_t bytes) {
 
 long local_limit(CallFrame* frame, ThreadArea*) {
   const uint64_t* a = arguments_of(frame);
-  if (control.mode == kModeReplay || !is_own_address_space(a, frame->rax)) return native((long)frame->rax, a[0], a[1], a[2], a[3]);
+  if (control.mode == kModeReplay || !is_own_address_space(a, frame->rax))
+    return native((long)frame->rax, a[0], a[1], a[2], a[3]);
   long result;
   return probed([&] { result = address_space(a, frame->rax); }) ? result : -EFAULT;
 }

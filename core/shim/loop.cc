@@ -1,11 +1,11 @@
-// Loops that may wait for what another thread stores, and change something while they do: count, or keep the time. They keep the
-// token as an idle loop does (spin.cc), but a point in one has no name in its registers. So the collector finds them beforehand
-// (core/record/loops.cc), and an instruction in each becomes a jump to a stub that takes one from a number of the thread's
-// (patch.cc). How many such sites a thread has passed names a point of it exactly, in recording and replay alike; where the number
-// comes to 0 the thread stops, here.
+// Loops that may wait for what another thread stores, and change something while they do: count, or keep the time. They
+// keep the token as an idle loop does (spin.cc), but a point in one has no name in its registers. So the collector
+// finds them beforehand (core/record/loops.cc), and an instruction in each becomes a jump to a stub that takes one from
+// a number of the thread's (patch.cc). How many such sites a thread has passed names a point of it exactly, in
+// recording and replay alike; where the number comes to 0 the thread stops, here.
 //
-// While recording that is when somebody waits: a waiter's poke makes the next site the last. A thread that has waited once will as a
-// rule wait again, so it looks by itself from then on, less and less often when nobody wants the token.
+// While recording that is when somebody waits: a waiter's poke makes the next site the last. A thread that has waited
+// once will as a rule wait again, so it looks by itself from then on, less and less often when nobody wants the token.
 #include "core/shim/runtime.h"
 
 namespace friday::shim {

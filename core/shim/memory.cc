@@ -17,7 +17,8 @@ constexpr uint64_t kDroppable = 8;  // MAP_DROPPABLE, kernel 6.11
 
 // Notes what a new file mapping holds, and patches code that has just appeared.
 // `reply` is null when there is no collector to ask any more.
-PatchedModule note_contents(EventWriter& writer, const ModuleView& module, const uint64_t* a, ModuleReply* reply, uint64_t file_size) {
+PatchedModule note_contents(EventWriter& writer, const ModuleView& module, const uint64_t* a, ModuleReply* reply,
+                            uint64_t file_size) {
   PatchedModule sites;
   MapContentPart content = {};
   content.offset = a[5];
@@ -47,10 +48,12 @@ const char* describe_foreign(const FileStat& st, const char* path) {
   return text;
 }
 
-// Pages of a TCP socket, for TCP_ZEROCOPY_RECEIVE: the program sees a kernel before 4.18, where such a socket cannot be mapped.
+// Pages of a TCP socket, for TCP_ZEROCOPY_RECEIVE: the program sees a kernel before 4.18, where such a socket cannot be
+// mapped.
 bool maps_tcp(const uint64_t* a) {
   uint32_t protocol = 0, size = sizeof protocol;
-  return !(a[3] & MAP_ANONYMOUS) && !failed(native(sys::getsockopt, a[4], SOL_SOCKET, SO_PROTOCOL, &protocol, &size)) && protocol == IPPROTO_TCP;
+  return !(a[3] & MAP_ANONYMOUS) && !failed(native(sys::getsockopt, a[4], SOL_SOCKET, SO_PROTOCOL, &protocol, &size)) &&
+         protocol == IPPROTO_TCP;
 }
 
 // mmap(2), but that what Friday uses or will use at replay is taken: a hint that leads there finds another place.
@@ -64,7 +67,8 @@ long record_mmap(CallFrame* frame, ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
   uint64_t entry = ticks_now();
   const bool file = !(a[3] & MAP_ANONYMOUS);
-  // Memory that the kernel may clear at any time does not replay: the program sees a kernel before 6.11, which has none.
+  // Memory that the kernel may clear at any time does not replay: the program sees a kernel before 6.11, which has
+  // none.
   long result = (a[3] & MAP_TYPE) == kDroppable ? -EINVAL : maps_tcp(a) ? -ENODEV : map_beside_own(a);
   ModuleReply* reply = nullptr;
   FileStat st = {};
@@ -77,15 +81,18 @@ long record_mmap(CallFrame* frame, ThreadArea* area) {
     regular = is_regular(st);
     shared = shared_wanted(a, st);
     if (regular && !shared)
-      collector_module((uint64_t)result, (uint64_t)result + page_up(a[1]), a[5], st.device, st.inode, a[2] & 4, (int)a[4], path, &reply);
+      collector_module((uint64_t)result, (uint64_t)result + page_up(a[1]), a[5], st.device, st.inode, a[2] & 4,
+                       (int)a[4], path, &reply);
   }
   if (!file && !failed(result)) shared = shared_wanted(a, st);
   if (file && !failed(result) && !regular && !is_zero_device(st)) {
     trace_end(kEndUnhandled, 9, describe_foreign(st, path));
     return result;
   }
-  if (shared) shared = regular ? shared_record_map(st.device, st.inode, (int)a[4], a[5], (uint64_t)result, page_up(a[1]), a[2] & 1, &part)
-                               : shared_record_inherited((uint64_t)result, page_up(a[1]), is_zero_device(st) ? a[5] : 0, &part);
+  if (shared)
+    shared = regular ? shared_record_map(st.device, st.inode, (int)a[4], a[5], (uint64_t)result, page_up(a[1]),
+                                         a[2] & 1, &part)
+                     : shared_record_inherited((uint64_t)result, page_up(a[1]), is_zero_device(st) ? a[5] : 0, &part);
   if (control.mode != kModeRecord) return result;
   EventWriter writer(kCall, area, sys::mmap, a, 6);
   writer.event->header.flags |= kFlagNative;
@@ -99,8 +106,8 @@ long record_mmap(CallFrame* frame, ThreadArea* area) {
   return result;
 }
 
-// A debugger's watches lie on pages: the core takes its protections off before a call that changes mappings there, and puts
-// them back on what has come of it.
+// A debugger's watches lie on pages: the core takes its protections off before a call that changes mappings there, and
+// puts them back on what has come of it.
 void tell_watches(TrapReason when, uint64_t low, uint64_t size) {
   if (low + size <= control.watched_low || low >= control.watched_high) return;
   control.mapping_low = low & ~4095ull;
@@ -145,8 +152,10 @@ long replay_mmap(CallFrame* frame, ThreadArea* area) {
     PartHeader part;
     const MapContentPart* content = (const MapContentPart*)replay_part(event, kMapContent, 0, &part);
     bool copied = false;
-    if (content) for (uint8_t byte : content->file) copied |= byte != 0;
-    uint64_t flags = (a[3] & (MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK | MAP_GROWSDOWN | MAP_PRIVATE | MAP_SHARED)) | ((a[3] & MAP_FIXED) ? MAP_FIXED : MAP_FIXED_NOREPLACE);
+    if (content)
+      for (uint8_t byte : content->file) copied |= byte != 0;
+    uint64_t flags = (a[3] & (MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK | MAP_GROWSDOWN | MAP_PRIVATE | MAP_SHARED)) |
+                     ((a[3] & MAP_FIXED) ? MAP_FIXED : MAP_FIXED_NOREPLACE);
     long got;
     if (copied) {
       int fd = open_copy(content->file);
@@ -203,7 +212,8 @@ long do_brk(CallFrame* frame, ThreadArea* area) {
   uint64_t wanted = (uint64_t)event->result, old_end = page_up(control.program_brk), new_end = page_up(wanted);
   WatchedCall watched(min(old_end, new_end), new_end > old_end ? new_end - old_end : old_end - new_end);
   if (new_end > old_end) {
-    long got = native(sys::mmap, old_end, new_end - old_end, 3, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    long got =
+        native(sys::mmap, old_end, new_end - old_end, 3, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     replay_same(event, old_end, (uint64_t)got, frame, area);
   } else if (new_end < old_end) {
     native(sys::munmap, new_end, old_end - new_end);
@@ -214,8 +224,9 @@ long do_brk(CallFrame* frame, ThreadArea* area) {
   return (long)wanted;
 }
 
-// At replay each mapping of a file has an open file of its own, so that neighbours which were one mapping while recording are several, and
-// the kernel moves one at a time: whatever lies in [from, from + size) goes to `to`, and the last of it gets what is `more`.
+// At replay each mapping of a file has an open file of its own, so that neighbours which were one mapping while
+// recording are several, and the kernel moves one at a time: whatever lies in [from, from + size) goes to `to`, and the
+// last of it gets what is `more`.
 long move_by_pieces(uint64_t from, uint64_t size, uint64_t to, uint64_t more, uint64_t flags) {
   constexpr uint64_t kMayMoveFixed = 3, kDontUnmap = 4;
   MapLine line;
@@ -223,9 +234,11 @@ long move_by_pieces(uint64_t from, uint64_t size, uint64_t to, uint64_t more, ui
   for (const char* p = read_maps(); at < from + size && (p = parse_map_line(p, &line));) {
     if (line.high <= at) continue;
     if (line.low > at) return -EFAULT;  // EFAULT, as the kernel says of a hole
-    const uint64_t piece = min(line.high, from + size) - at, grown = piece + (at + piece == from + size ? more : 0), place = to + (at - from);
+    const uint64_t piece = min(line.high, from + size) - at, grown = piece + (at + piece == from + size ? more : 0),
+                   place = to + (at - from);
     if (place != at || grown != piece) {
-      const long got = place == at ? native(sys::mremap, at, piece, grown, 0) : native(sys::mremap, at, piece, grown, kMayMoveFixed | (flags & kDontUnmap), place);
+      const long got = place == at ? native(sys::mremap, at, piece, grown, 0)
+                                   : native(sys::mremap, at, piece, grown, kMayMoveFixed | (flags & kDontUnmap), place);
       if (got != (long)place) return got;
     }
     at += piece;
@@ -240,7 +253,8 @@ long do_mremap(CallFrame* frame, ThreadArea* area) {
     const long result = native(sys::mremap, a[0], a[1], a[2], a[3], a[4]);
     const uint64_t before = page_up(a[1]), after = page_up(a[2]);
     SharedMapPart part;
-    const bool grown = !failed(result) && before && after > before && shared_record_growth((uint64_t)result + before, after - before, &part);
+    const bool grown = !failed(result) && before && after > before &&
+                       shared_record_growth((uint64_t)result + before, after - before, &part);
     if (control.mode != kModeRecord) return result;
     EventWriter writer(kCall, area, sys::mremap, a, 5);
     writer.event->header.flags |= kFlagNative;
@@ -252,8 +266,9 @@ long do_mremap(CallFrame* frame, ThreadArea* area) {
   long result = event->result;
   if (!failed(result)) {
     WatchedCall from(a[0], a[1]), to((uint64_t)result, a[2]);
-    long got = (uint64_t)result == a[0] ? native(sys::mremap, a[0], a[1], a[2], 0)
-                                        : native(sys::mremap, a[0], a[1], a[2], MREMAP_MAYMOVE | MREMAP_FIXED | (a[3] & 4), result);
+    long got = (uint64_t)result == a[0]
+                   ? native(sys::mremap, a[0], a[1], a[2], 0)
+                   : native(sys::mremap, a[0], a[1], a[2], MREMAP_MAYMOVE | MREMAP_FIXED | (a[3] & 4), result);
     const uint64_t size = page_up(a[1]), wanted = page_up(a[2]);
     if (got == -EFAULT && wanted >= size) got = move_by_pieces(a[0], size, (uint64_t)result, wanted - size, a[3]);
     replay_same(event, (uint64_t)result, (uint64_t)got, frame, area);
@@ -265,8 +280,9 @@ long do_mremap(CallFrame* frame, ThreadArea* area) {
 
 namespace {
 
-// How much of [start, start + size) an mprotect(2) that failed has changed: the kernel goes from mapping to mapping, and stops at the one that
-// does not allow the access. What it has changed can be changed again, so the largest size that succeeds is looked for.
+// How much of [start, start + size) an mprotect(2) that failed has changed: the kernel goes from mapping to mapping,
+// and stops at the one that does not allow the access. What it has changed can be changed again, so the largest size
+// that succeeds is looked for.
 uint64_t protected_part(uint64_t start, uint64_t size, uint64_t access) {
   constexpr uint64_t kPage = 4096;
   uint64_t done = 0, refused = page_up(size);
@@ -279,8 +295,8 @@ uint64_t protected_part(uint64_t start, uint64_t size, uint64_t access) {
 
 }  // namespace
 
-// Why an mprotect(2) fails may lie outside what is replayed: how a file was opened, where it was mounted, a limit. One that
-// failed is therefore not made again, only what it had changed before.
+// Why an mprotect(2) fails may lie outside what is replayed: how a file was opened, where it was mounted, a limit. One
+// that failed is therefore not made again, only what it had changed before.
 long do_mprotect(CallFrame* frame, ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
   if (control.mode != kModeReplay) {
@@ -302,7 +318,8 @@ long do_mprotect(CallFrame* frame, ThreadArea* area) {
   PartHeader part;
   const MapContentPart* changed = (const MapContentPart*)replay_part(event, kMapContent, 0, &part);
   const uint64_t arguments[6] = {a[0], changed ? changed->length : a[1], a[2], 0, 0, 0};
-  if (changed || !failed(result)) replay_same(event, 0, (uint64_t)native_mapping(sys::mprotect, arguments), frame, area);
+  if (changed || !failed(result))
+    replay_same(event, 0, (uint64_t)native_mapping(sys::mprotect, arguments), frame, area);
   replay_consume(event);
   return result;
 }
@@ -310,8 +327,16 @@ long do_mprotect(CallFrame* frame, ThreadArea* area) {
 bool advice_changes_memory(uint64_t advice) {
   constexpr uint64_t kGuardInstall = 102, kGuardRemove = 103;  // MADV_GUARD_INSTALL, MADV_GUARD_REMOVE: kernel 6.13
   switch (advice) {
-    case MADV_DONTNEED: case MADV_FREE: case MADV_REMOVE: case MADV_DONTFORK: case MADV_DOFORK: case MADV_WIPEONFORK: case MADV_KEEPONFORK:
-    case MADV_DONTNEED_LOCKED: case kGuardInstall: case kGuardRemove: return true;
+    case MADV_DONTNEED:
+    case MADV_FREE:
+    case MADV_REMOVE:
+    case MADV_DONTFORK:
+    case MADV_DOFORK:
+    case MADV_WIPEONFORK:
+    case MADV_KEEPONFORK:
+    case MADV_DONTNEED_LOCKED:
+    case kGuardInstall:
+    case kGuardRemove: return true;
     default: return false;
   }
 }
@@ -328,10 +353,12 @@ long do_madvise(CallFrame* frame, ThreadArea* area) {
   }
   EventRecord* event = replay_expect(frame, area, kCall, sys::madvise);
   long result = event->result;
-  // Only advice that changes contents, access or inheritance matters here; ENOMEM says that it was followed around a gap.
+  // Only advice that changes contents, access or inheritance matters here; ENOMEM says that it was followed around a
+  // gap.
   if ((result == 0 || result == -ENOMEM) && advice_changes_memory(advice)) {
     WatchedCall watched(a[0], a[1]);
-    native(sys::madvise, a[0], a[1], advice == MADV_DONTNEED_LOCKED /* nothing is locked at replay */ ? MADV_DONTNEED : advice);
+    native(sys::madvise, a[0], a[1],
+           advice == MADV_DONTNEED_LOCKED /* nothing is locked at replay */ ? MADV_DONTNEED : advice);
   }
   replay_consume(event);
   return result;
@@ -340,7 +367,7 @@ long do_madvise(CallFrame* frame, ThreadArea* area) {
 // At replay, of a call that succeeded: what later mappings of the program depend on is as it was.
 void replay_setting(const CallFrame* frame, const ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
-  if (area->borrowed) return;  // a child's by vfork, and this is its parent
+  if (area->borrowed) return;            // a child's by vfork, and this is its parent
   if (frame->rax == sys::personality) {  // what is mapped to be read can be executed
     constexpr uint64_t kReadImpliesExec = 0x400000, kAsk = 0xffffffff;
     if ((uint32_t)a[0] == kAsk) return;
@@ -350,7 +377,8 @@ void replay_setting(const CallFrame* frame, const ThreadArea* area) {
   }
   // setrlimit, prlimit64: memory with MAP_GROWSDOWN grows as far as RLIMIT_STACK lets it.
   const bool own = frame->rax == sys::setrlimit || a[0] == 0 || a[0] == area->tid;
-  const uint64_t which = frame->rax == sys::setrlimit ? a[0] : a[1], wanted = frame->rax == sys::setrlimit ? a[1] : a[2];
+  const uint64_t which = frame->rax == sys::setrlimit ? a[0] : a[1],
+                 wanted = frame->rax == sys::setrlimit ? a[1] : a[2];
   if (!own || which != RLIMIT_STACK || !wanted) return;
   uint64_t limit[2];
   native(sys::getrlimit, which, limit);
@@ -372,7 +400,8 @@ uint64_t ring_size(uint64_t address) {
 
 }  // namespace
 
-// io_setup(2) maps a ring that the kernel writes. Without its magic number libaio never looks into it, and asks the kernel.
+// io_setup(2) maps a ring that the kernel writes. Without its magic number libaio never looks into it, and asks the
+// kernel.
 long do_io_setup(CallFrame* frame, ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
   if (control.mode == kModeReplay) {

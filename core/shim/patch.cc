@@ -1,6 +1,6 @@
 // Turning the call sites that the collector found into jumps to stubs, redirecting the vdso, and emulating the few
-// instructions that read what no trace can know. Bytes are checked before they are replaced: a byte that differs from the
-// file (a debugger's breakpoint) is left alone, and that site stays with the catch-all.
+// instructions that read what no trace can know. Bytes are checked before they are replaced: a byte that differs from
+// the file (a debugger's breakpoint) is left alone, and that site stays with the catch-all.
 #include <linux/mman.h>
 #include <linux/resource.h>
 
@@ -59,8 +59,9 @@ void put_entry(uint8_t*& to, uint64_t target) {
 
 constexpr uint64_t kEntrySize = 7 + 6 + 8;
 
-// The main thread's stack grows downwards into room that the kernel keeps from other mappings: what RLIMIT_STACK allows, and at
-// least 128 MiB (mmap_base in arch/x86/mm/mmap.c). The vdso may lie just above the stack, and no place beside it may be there.
+// The main thread's stack grows downwards into room that the kernel keeps from other mappings: what RLIMIT_STACK
+// allows, and at least 128 MiB (mmap_base in arch/x86/mm/mmap.c). The vdso may lie just above the stack, and no place
+// beside it may be there.
 bool in_room_of_stack(uint64_t place) {
   constexpr uint64_t kLeast = 128ull << 20, kMost = 1ull << 30;
   uint64_t limit[2] = {0, 0};
@@ -75,7 +76,8 @@ uint64_t reserve_near(uint64_t low, uint64_t high) {
     uint64_t candidates[2] = {(low - kPadSize - distance) & ~0xffffull, (high + distance + 0xffff) & ~0xffffull};
     for (uint64_t place : candidates) {
       if (place > 0x7fffffffffff - kPadSize || in_room_of_stack(place)) continue;
-      long got = native(sys::mmap, place, kPadSize, 0, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+      long got = native(sys::mmap, place, kPadSize, 0,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
       if (got == (long)place) return place;
       if (!failed(got)) native(sys::munmap, got, kPadSize);
     }
@@ -114,16 +116,18 @@ void put_store(uint8_t*& to, uint32_t offset, uint32_t half) {
   put32(to, (int32_t)half);
 }
 
-// The stub of a loop: decq %gs:loops_left; jz 2f; cmp %esp, %esp; 1: what was moved; jmp back; 2: the address of 1 becomes
-// ThreadArea::trap_rip; jmp *friday_enter_loop. The comparison gives the flags, which the program has no use for there, the same
-// values in recording and replay, and changes nothing else.
+// The stub of a loop: decq %gs:loops_left; jz 2f; cmp %esp, %esp; 1: what was moved; jmp back; 2: the address of 1
+// becomes ThreadArea::trap_rip; jmp *friday_enter_loop. The comparison gives the flags, which the program has no use
+// for there, the same values in recording and replay, and changes nothing else.
 bool put_loop(const Site& site, uint8_t* at, uint8_t*& to, Patch& patch) {
   constexpr uint8_t kDec[] = {0x65, 0x48, 0xff, 0x0c, 0x25}, kSame[] = {0x39, 0xe4}, kJumpBack = 5;
   uint8_t* const moved = to + sizeof kDec + 4 + 2 + sizeof kSame;
   int32_t displacement = 0;
   if (site.detail) memcpy(&displacement, at + site.detail, 4);
   const int64_t wanted = displacement + ((int64_t)at - (int64_t)moved);
-  if (loop_count == kMostLoops || (site.detail && wanted != (int32_t)wanted) || site.length > sizeof patch.original || site.detail + 4u > site.length) return false;
+  if (loop_count == kMostLoops || (site.detail && wanted != (int32_t)wanted) || site.length > sizeof patch.original ||
+      site.detail + 4u > site.length)
+    return false;
   patch.syscall = patch.start;
   patch.resume = (uint64_t)moved;
   put_bytes(to, kDec, sizeof kDec);
@@ -236,10 +240,12 @@ uint64_t loop_moved(uint64_t address) {
 
 namespace {
 
-// Calls apply(site, address, stub area's next byte) with the code writable where it can be, and answers which sites that was true for.
+// Calls apply(site, address, stub area's next byte) with the code writable where it can be, and answers which sites
+// that was true for.
 class Patching {
  public:
-  Patching(const ModuleView& module, uint64_t stubs, uint32_t count) : module_(module), stubs_(stubs), to_((uint8_t*)stubs) {
+  Patching(const ModuleView& module, uint64_t stubs, uint32_t count)
+      : module_(module), stubs_(stubs), to_((uint8_t*)stubs) {
     control.patches = (uint64_t)patches;
     room_ = page_up(min(count, kMaxPatches) * kStubRoom + kStubRoom);
     // What can be written counts for RLIMIT_DATA: where that has no room for all of the code, there may be for a page.
@@ -252,10 +258,14 @@ class Patching {
   }
   Patching(const Patching&) = delete;
 
-  bool inside(const Site& site) const { return site.offset >= module_.offset && address_of(site) + site.length + 2 <= module_.high; }
+  bool inside(const Site& site) const {
+    return site.offset >= module_.offset && address_of(site) + site.length + 2 <= module_.high;
+  }
   bool apply(const Site& site) {
     const uint64_t address = address_of(site), page = address & ~4095ull, size = page_up(address + site.length) - page;
-    if (!inside(site) || !(stubs_writable_ || is_planted(site.kind)) || (!all_writable_ && failed(native(sys::mprotect, page, size, 3)))) return false;
+    if (!inside(site) || !(stubs_writable_ || is_planted(site.kind)) ||
+        (!all_writable_ && failed(native(sys::mprotect, page, size, 3))))
+      return false;
     const bool done = patch_site(site, (uint8_t*)address, to_);
     if (!all_writable_) native(sys::mprotect, page, size, module_.protection);
     return done;
@@ -285,7 +295,10 @@ PatchedModule patch_module(const ModuleView& module, Site* sites, uint32_t count
     if (is_planted(site.kind)) unseen = unseen || (!done && patching.inside(site));
     if (site.kind != kSiteLoop) ++(done ? result.patched : result.trapped);
   }
-  if (unseen) collector_send(kNotice, 0, 0, "rdtsc, cpuid, rdrand and pause go unseen in code that cannot be patched: too much is loaded, or it may not be written to");
+  if (unseen)
+    collector_send(kNotice, 0, 0,
+                   "rdtsc, cpuid, rdrand and pause go unseen in code that cannot be patched: too much is loaded, or it "
+                   "may not be written to");
   return result;
 }
 
@@ -314,7 +327,9 @@ void vdso_redirect(uint64_t low, uint64_t high, const HelloReply& offsets) {
     vdso_was_at = data_low;
     // Where the data was nothing else may come: it goes back there if the shim leaves.
     limits_count((long)(low - data_low));
-    if (low > data_low) native(sys::mmap, data_low, low - data_low, 0, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (low > data_low)
+      native(sys::mmap, data_low, low - data_low, 0, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
+             -1, 0);
     if (native(sys::mmap, low, high - low, 3, 0x100022, -1, 0) != (long)low) return;
     memcpy((void*)low, (void*)real, high - low);
     const bool callable = (offsets.flags & kVdsoCallable) && clock_kind == format::kClockTsc;
@@ -322,11 +337,17 @@ void vdso_redirect(uint64_t low, uint64_t high, const HelloReply& offsets) {
     if (callable) vdso_gettimeofday = (long (*)(void*, void*))(real + offsets.vdso_gettimeofday);
     if (callable) vdso_time = (long (*)(void*))(real + offsets.vdso_time);
   } else if (failed(native(sys::mprotect, low, high - low, 7))) {
-    return;  // the whole mapping must be named at once, or the kernel says EINVAL; if even that fails, SUD sees its calls
+    return;  // the whole mapping must be named at once, or the kernel says EINVAL; if even that fails, SUD sees its
+             // calls
   }
-  const struct { uint64_t offset; uint16_t call; } functions[] = {
-      {offsets.vdso_clock_gettime, 228}, {offsets.vdso_gettimeofday, 96}, {offsets.vdso_time, 201},
-      {offsets.vdso_clock_getres, 229},  {offsets.vdso_getcpu, 309}};
+  const struct {
+    uint64_t offset;
+    uint16_t call;
+  } functions[] = {{offsets.vdso_clock_gettime, 228},
+                   {offsets.vdso_gettimeofday, 96},
+                   {offsets.vdso_time, 201},
+                   {offsets.vdso_clock_getres, 229},
+                   {offsets.vdso_getcpu, 309}};
   Site sites[6];
   uint32_t count = 0;
   for (const auto& f : functions) {
@@ -337,9 +358,9 @@ void vdso_redirect(uint64_t low, uint64_t high, const HelloReply& offsets) {
   }
   if (offsets.vdso_getrandom) {
     // getrandom(buffer, size, flags, state, size of state): asked for the layout of states, size -1, it knows none.
-    const uint8_t code[22] = {0x49, 0x83, 0xf8, 0xff, 0x74, 0x08,                 // cmp $-1, %r8; je 1f
-                              0xb8, 318 & 255, 318 >> 8, 0, 0, 0x0f, 0x05, 0xc3,  // mov $318, %eax; syscall; ret
-                              0x48, 0xc7, 0xc0, 0xda, 0xff, 0xff, 0xff, 0xc3};    // 1: mov $-ENOSYS, %rax; ret
+    const uint8_t code[22] = {0x49, 0x83,      0xf8,     0xff, 0x74, 0x08,               // cmp $-1, %r8; je 1f
+                              0xb8, 318 & 255, 318 >> 8, 0,    0,    0x0f, 0x05, 0xc3,   // mov $318, %eax; syscall; ret
+                              0x48, 0xc7,      0xc0,     0xda, 0xff, 0xff, 0xff, 0xc3};  // 1: mov $-ENOSYS, %rax; ret
     memcpy((void*)(low + offsets.vdso_getrandom), code, sizeof code);
     sites[count++] = Site{offsets.vdso_getrandom + 6, kSiteBefore, 5, 0};
   }
@@ -354,7 +375,8 @@ uint64_t* register_of(CallFrame* f, unsigned number) {
 }
 
 namespace {
-// Register operands of an instruction with a ModRM byte behind a two-byte opcode 0f xx: `reg`, `rm`, and how wide (0: 16 bits, 1: 32, 2: 64).
+// Register operands of an instruction with a ModRM byte behind a two-byte opcode 0f xx: `reg`, `rm`, and how wide (0:
+// 16 bits, 1: 32, 2: 64).
 struct RegisterOperands {
   unsigned reg, rm, width = 1;
   explicit RegisterOperands(const uint8_t* code) {
@@ -402,7 +424,9 @@ InstructionResult execute(const Patch& patch, const CallFrame* frame) {
       r.extra = ok;
       break;
     case kSiteCpuid:  // tells, among much that is the same always, the number of the processor it runs on
-      asm volatile("cpuid" : "=a"(a), "=b"(b), "=c"(low), "=d"(high) : "a"((uint32_t)frame->rax), "c"((uint32_t)frame->rcx));
+      asm volatile("cpuid"
+                   : "=a"(a), "=b"(b), "=c"(low), "=d"(high)
+                   : "a"((uint32_t)frame->rax), "c"((uint32_t)frame->rcx));
       if ((uint32_t)frame->rax == 7 && (uint32_t)frame->rcx == 0) b &= ~kTransactions;
       r.value = (uint64_t)b << 32 | a;
       r.extra = (uint64_t)high << 32 | low;
@@ -413,7 +437,10 @@ InstructionResult execute(const Patch& patch, const CallFrame* frame) {
       break;
     case kSiteLsl:  // where the kernel keeps the number of the processor, too: in the limit of a segment of its own
       low = 0;
-      asm volatile("lsl %2, %0; setz %1" : "+r"(low), "=qm"(ok) : "r"((uint32_t)*register_of((CallFrame*)frame, RegisterOperands(patch.original).rm)) : "cc");
+      asm volatile("lsl %2, %0; setz %1"
+                   : "+r"(low), "=qm"(ok)
+                   : "r"((uint32_t)*register_of((CallFrame*)frame, RegisterOperands(patch.original).rm))
+                   : "cc");
       r.value = low;
       r.extra = ok;
       break;
@@ -452,7 +479,8 @@ void give_result(const Patch& patch, const InstructionResult& r, CallFrame* fram
 }  // namespace
 
 bool writes_gs(uint64_t at) {
-  return find(by_return, at, [=](const Patch& p) { return p.kind == kSiteGsBase && p.stub && p.start == at; }) != nullptr;
+  return find(by_return, at, [=](const Patch& p) { return p.kind == kSiteGsBase && p.stub && p.start == at; }) !=
+         nullptr;
 }
 
 bool emulate_instruction(CallFrame* frame, const uint8_t* state) {
@@ -467,7 +495,8 @@ bool emulate_instruction(CallFrame* frame, const uint8_t* state) {
   }
   if (patch->kind == kSiteXgetbv) {
     if ((uint32_t)frame->rcx > 1) return false;  // of others the processor says that there are none
-    // Which components there are is the same always; which are in use the processor takes from what it did before (xsave.cc).
+    // Which components there are is the same always; which are in use the processor takes from what it did before
+    // (xsave.cc).
     const uint64_t value = (uint32_t)frame->rcx ? state_in_use(state, image_registers.xcr0) : image_registers.xcr0;
     frame->rax = (uint32_t)value;
     frame->rdx = value >> 32;
@@ -481,7 +510,8 @@ bool emulate_instruction(CallFrame* frame, const uint8_t* state) {
     frame->rip += patch->length;
     return true;
   }
-  if (patch->kind == kSiteXbegin) {  // which transactions abort depends on interrupts: none starts, and nothing says that another try would help
+  if (patch->kind == kSiteXbegin) {  // which transactions abort depends on interrupts: none starts, and nothing says
+                                     // that another try would help
     int32_t distance;
     memcpy(&distance, patch->original + 2, sizeof distance);
     frame->rax = 0;
@@ -499,7 +529,8 @@ bool emulate_instruction(CallFrame* frame, const uint8_t* state) {
   InstructionResult result;
   bool yields = false;
   if (control.mode == kModeReplay && !area->native) {
-    format::EventRecord* event = replay_expect(frame, area, format::kInstruction, (uint16_t)(patch->kind - kSiteRdtsc + 1));
+    format::EventRecord* event =
+        replay_expect(frame, area, format::kInstruction, (uint16_t)(patch->kind - kSiteRdtsc + 1));
     result = {(uint64_t)event->result, event->input_hash};
     replay_consume(event);
     yields = replay_yield_follows(area, format::kYieldInstruction);
@@ -526,7 +557,8 @@ static bool still_there(const Patch& patch) {
   probed([&] {
     int32_t distance;
     memcpy(&distance, at + 1, 4);
-    there = is_planted(patch.kind) ? at[0] == 0x0f && at[1] == 0x0b : at[0] == 0xe9 && patch.start + 5 + (uint64_t)(int64_t)distance == patch.stub;
+    there = is_planted(patch.kind) ? at[0] == 0x0f && at[1] == 0x0b
+                                   : at[0] == 0xe9 && patch.start + 5 + (uint64_t)(int64_t)distance == patch.stub;
   });
   return there;
 }
@@ -556,7 +588,8 @@ void instructions_give_back() {
     const Patch& patch = patches[i];
     uint8_t* const at = (uint8_t*)patch.start;
     const uint64_t low = patch.start & ~4095ull, size = page_up(patch.start + patch.length) - low;
-    const bool planted = is_planted(patch.kind) && probed([&] { (void)*(volatile uint16_t*)at; }) && at[0] == 0x0f && at[1] == 0x0b;
+    const bool planted =
+        is_planted(patch.kind) && probed([&] { (void)*(volatile uint16_t*)at; }) && at[0] == 0x0f && at[1] == 0x0b;
     if (!planted || failed(native(sys::mprotect, low, size, 7))) continue;
     for (unsigned k = 2; k < patch.length; k++) at[k] = patch.original[k];
     uint16_t front;

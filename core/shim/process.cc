@@ -1,6 +1,6 @@
-// Threads and processes come and go. A new thread starts natively in the shim, takes its first turn of the token, and only
-// then enters the program. Thread ids in the program's memory are the recorded ones, in both modes: flags that make the
-// kernel store ids are taken out and the stores done here. A forked child gets a trace of its own.
+// Threads and processes come and go. A new thread starts natively in the shim, takes its first turn of the token, and
+// only then enters the program. Thread ids in the program's memory are the recorded ones, in both modes: flags that
+// make the kernel store ids are taken out and the stores done here. A forked child gets a trace of its own.
 #include <asm/prctl.h>
 #include <linux/fcntl.h>
 #include <linux/mman.h>
@@ -17,7 +17,8 @@ using namespace format;
 namespace {
 
 // Flags of a new process that are the kernel's business alone.
-constexpr uint64_t kNamespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
+constexpr uint64_t kNamespaces =
+    CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
 constexpr uint64_t kPassedOn = kNamespaces | CLONE_FS | CLONE_PARENT | CLONE_SYSVSEM | CLONE_IO | CLONE_PIDFD;
 
 void store_tid(uint64_t address, uint32_t tid) {
@@ -53,8 +54,8 @@ long new_thread(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
     replay_consume(event);
     return result;
   }
-  // Once the recording has ended no token holds the new thread back: it may run, and end, before this one goes on. So the
-  // kernel stores the ids then, and two creators must not meet.
+  // Once the recording has ended no token holds the new thread back: it may run, and end, before this one goes on. So
+  // the kernel stores the ids then, and two creators must not meet.
   const bool plain = control.mode == kModePassThrough;
   const uint32_t number = (uint32_t)__atomic_fetch_add(&control.thread_count, 1, __ATOMIC_SEQ_CST);
   ThreadArea* child = number < kMaxThreads ? area_create(number) : nullptr;
@@ -75,9 +76,11 @@ long new_thread(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   child->alive = 1;
   __atomic_fetch_add(&live_threads, 1, __ATOMIC_SEQ_CST);
   // At replay there are no descriptors.
-  const uint64_t own = plain ? 0 : CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID | (event ? CLONE_PIDFD : 0);
+  const uint64_t own =
+      plain ? 0 : CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID | (event ? CLONE_PIDFD : 0);
   const bool tells = plain || (c.flags & ~own & CLONE_PIDFD);
-  long tid = friday_clone((long)(c.flags & ~own), start, child, tells ? (long)c.parent_tid : 0, plain ? (long)c.child_tid : 0, (long)c.tls);
+  long tid = friday_clone((long)(c.flags & ~own), start, child, tells ? (long)c.parent_tid : 0,
+                          plain ? (long)c.child_tid : 0, (long)c.tls);
   if (failed(tid)) {
     child->alive = 0;
     __atomic_fetch_sub(&live_threads, 1, __ATOMIC_SEQ_CST);
@@ -149,7 +152,10 @@ long fork_recording(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
     if (!follow || !trace_attach(trace_fd)) {
       control.mode = kModePassThrough;
       group_forget();
-      if (follow) collector_send(kNotice, 0, 0, "a child process had no address space left for its trace, and may lack it for itself: the limit (ulimit -v) counts what Friday maps, too");
+      if (follow)
+        collector_send(kNotice, 0, 0,
+                       "a child process had no address space left for its trace, and may lack it for itself: the limit "
+                       "(ulimit -v) counts what Friday maps, too");
       // It is the parent's: a program executed from here must not speak for it.
       native(sys::close, own_socket());
       own_socket() = -1;
@@ -188,7 +194,8 @@ long fork_recording(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   writer.commit(pid, 0, entry, ticks_now());
   signals_rest(area);
   // Why it made no trace the collector says itself.
-  if (!follow && reply.ok && !failed(pid)) collector_send(kNotice, 0, 0, "a child process is not recorded: no descriptor was left for its trace");
+  if (!follow && reply.ok && !failed(pid))
+    collector_send(kNotice, 0, 0, "a child process is not recorded: no descriptor was left for its trace");
   return pid;
 }
 
@@ -199,17 +206,19 @@ long fork_replaying(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
     replay_consume(event);
     return result;
   }
-  // The parent is done with the event before the child exists, so that both see the same shim state up to here. But what it is told
-  // in memory, of the child, the child was not.
+  // The parent is done with the event before the child exists, so that both see the same shim state up to here. But
+  // what it is told in memory, of the child, the child was not.
   uint32_t untold = 0;
-  const bool told = c.flags & (CLONE_PARENT_SETTID | CLONE_PIDFD) && probed([&] { untold = *(const uint32_t*)c.parent_tid; });
+  const bool told =
+      c.flags & (CLONE_PARENT_SETTID | CLONE_PIDFD) && probed([&] { untold = *(const uint32_t*)c.parent_tid; });
   replay_apply(event);
   if (c.flags & CLONE_PARENT_SETTID) store_tid(c.parent_tid, (uint32_t)result);
   // The parent may have been killed behind this event: it makes the child all the same.
   const uint32_t cut = control.cut;
   control.cut = 0;
   replay_consume(event);
-  // Whatever signal shall tell of the child's end: the kernel reports only a clone(2) with SIGCHLD as a fork to the core.
+  // Whatever signal shall tell of the child's end: the kernel reports only a clone(2) with SIGCHLD as a fork to the
+  // core.
   long pid = native(sys::clone, SIGCHLD, 0, 0, 0, 0);
   if (failed(pid)) replay_fail("a process could not be forked", pid);
   if (pid) {
@@ -230,7 +239,8 @@ long fork_replaying(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   area->sequence = 0;
   replay_begin(area);
   event = replay_peek();
-  if (event->header.type != kThreadStart) diverge(event, kDivergedType, 0, event->header.type, kThreadStart, frame, area, kThreadStart);
+  if (event->header.type != kThreadStart)
+    diverge(event, kDivergedType, 0, event->header.type, kThreadStart, frame, area, kThreadStart);
   area->tid = (uint32_t)event->result;
   replay_consume(event);
   if (c.flags & CLONE_CHILD_SETTID) store_tid(c.child_tid, area->tid);
@@ -249,9 +259,9 @@ static bool sealed;
 // Read by the kernel at calls from outside the shim: 1 sends SIGSYS, 0 lets them be made.
 static uint8_t dispatch_blocks = 1;
 
-// The process is about to install a filter of calls, so nothing may make any that the program does not: the return from a handler is one.
-// What the shim does at a thread's end in the kernel's place the kernel does again; only a thread can tell it so, and where there are others
-// their ends must go on being caught.
+// The process is about to install a filter of calls, so nothing may make any that the program does not: the return from
+// a handler is one. What the shim does at a thread's end in the kernel's place the kernel does again; only a thread can
+// tell it so, and where there are others their ends must go on being caught.
 void process_seals(ThreadArea* area) {
   sealed = true;
   loops_let(area, 0);
@@ -280,7 +290,8 @@ void thread_arm(ThreadArea* area) {
   native(sys::arch_prctl, ARCH_SET_GS, area);
   uint64_t signal_stack[3] = {(uint64_t)area + kSignalStackAt, 0, kSignalStackSize};
   native(sys::sigaltstack, signal_stack, 0);
-  native(sys::prctl, PR_SET_SYSCALL_USER_DISPATCH, 1, control.text_low, control.text_high - control.text_low, &dispatch_blocks);
+  native(sys::prctl, PR_SET_SYSCALL_USER_DISPATCH, 1, control.text_low, control.text_high - control.text_low,
+         &dispatch_blocks);
   area->kernel_tid = (uint32_t)native(sys::gettid);
 }
 
@@ -351,7 +362,8 @@ void do_thread_exit(CallFrame* frame, ThreadArea* area) {
   }
   area->robust_list = 0;
   area->alive = 0;
-  if (__atomic_sub_fetch(&live_threads, 1, __ATOMIC_SEQ_CST) == 0 && !replay) trace_end(kEndExit, (int)frame->rdi, nullptr);
+  if (__atomic_sub_fetch(&live_threads, 1, __ATOMIC_SEQ_CST) == 0 && !replay)
+    trace_end(kEndExit, (int)frame->rdi, nullptr);
   if (replay) {
     if (live_threads) replay_hand_over();
     else trap(kTrapExit, (int)frame->rdi);

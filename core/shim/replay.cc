@@ -145,7 +145,8 @@ void replay_apply(const EventRecord* event) {
   }
 }
 
-void diverge(EventRecord* expected, uint32_t kind, uint32_t which, uint64_t want, uint64_t got, CallFrame* frame, ThreadArea* area, uint32_t type) {
+void diverge(EventRecord* expected, uint32_t kind, uint32_t which, uint64_t want, uint64_t got, CallFrame* frame,
+             ThreadArea* area, uint32_t type) {
   DivergenceReport& d = control.divergence;
   d.kind = kind;
   d.which = which;
@@ -175,7 +176,8 @@ void replay_hand_over() {
   EventRecord* next = replay_peek();
   ThreadArea* area = area_of(next->header.thread);
   if (next->header.thread >= control.thread_count || !area->alive)
-    diverge(next, kDivergedAbsent, 0, next->header.thread, me()->number, me()->frame, me(), me()->in_call ? kRelease : kThreadExit);
+    diverge(next, kDivergedAbsent, 0, next->header.thread, me()->number, me()->frame, me(),
+            me()->in_call ? kRelease : kThreadExit);
   control.turn = next->header.thread;
   __atomic_store_n(&area->go, 1, __ATOMIC_RELEASE);
   if (area != me()) native(sys::futex, &area->go, FUTEX_WAKE_PRIVATE, 1);
@@ -230,7 +232,8 @@ EventRecord* replay_expect(CallFrame* frame, ThreadArea* area, RecordType type, 
     uint64_t want, got = 0;
     const StatePart* state;
     for (unsigned n = 0; (state = (const StatePart*)replay_part(event, kState, n, nullptr)); n++)
-      if (unsigned part = state_differs(state, frame, &want, &got)) diverge(event, kDivergedState, part, want, got, frame, area, type);
+      if (unsigned part = state_differs(state, frame, &want, &got))
+        diverge(event, kDivergedState, part, want, got, frame, area, type);
   }
   if (!released) return event;
   area->in_call = 1;
@@ -265,8 +268,10 @@ long replay_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
     const bool restart = event->header.flags & kFlagRestarted;
     replay_apply(event);
     shared_replay_changes(event, frame);
-    if ((call == sys::personality || call == sys::setrlimit || call == sys::prlimit64) && !failed(result)) replay_setting(frame, area);
-    if (call == sys::prctl && !failed(result) && arguments_of(frame)[0] == PR_SET_NAME) native(sys::prctl, PR_SET_NAME, arguments_of(frame)[1]);  // debuggers show it
+    if ((call == sys::personality || call == sys::setrlimit || call == sys::prlimit64) && !failed(result))
+      replay_setting(frame, area);
+    if (call == sys::prctl && !failed(result) && arguments_of(frame)[0] == PR_SET_NAME)
+      native(sys::prctl, PR_SET_NAME, arguments_of(frame)[1]);  // debuggers show it
     replay_consume(event);
     const bool signal = replay_signal_follows(area);
     if (restart) {

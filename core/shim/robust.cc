@@ -1,14 +1,18 @@
-// Robust mutexes of a thread that ends. Each thread has a list of those it holds, in its own memory, which the kernel follows when
-// the thread ends without giving them back: a bit of the mutex's word then says that its owner has died, and a waiter is woken.
+// Robust mutexes of a thread that ends. Each thread has a list of those it holds, in its own memory, which the kernel
+// follows when the thread ends without giving them back: a bit of the mutex's word then says that its owner has died,
+// and a waiter is woken.
 //
-// Where a thread or a process ends by a call of its own, the shim does that in the kernel's place, at the event of that call and
-// so at the same point of a replay. While recording the kernel knows the lists too, for those that are killed, crash, or execute
-// another program. It then changes words at a moment that no event of the dead shows, in memory that only others see any more. So:
+// Where a thread or a process ends by a call of its own, the shim does that in the kernel's place, at the event of that
+// call and so at the same point of a replay. While recording the kernel knows the lists too, for those that are killed,
+// crash, or execute another program. It then changes words at a moment that no event of the dead shows, in memory that
+// only others see any more. So:
 //
 // - A thread that lets its process's memory go to others (group_lend) notes the words it holds in the TokenArea.
-// - Whoever has that memory compares, where a turn begins and ends and at each event. A word that has another owner than was noted,
+// - Whoever has that memory compares, where a turn begins and ends and at each event. A word that has another owner
+// than was noted,
 //   though its owner has not been there, is one that the kernel changed. The event has it as a part (OwnerDiedPart).
-// - At replay the word changes with that event; or, if its new value has been made use of already (kOwnerDiedBefore), with the one
+// - At replay the word changes with that event; or, if its new value has been made use of already (kOwnerDiedBefore),
+// with the one
 //   before.
 #include "core/shim/runtime.h"
 
@@ -64,7 +68,7 @@ void give_back(const ThreadArea* area, uint32_t* word, bool pending) {
 // ---- Where words are: by the file that is mapped there, as different processes may have it at different addresses
 
 struct Place {
-  uint64_t address;  // 0: not mapped here
+  uint64_t address;                // 0: not mapped here
   uint64_t device, inode, offset;  // inode 0: not shared memory
 };
 Place places[32];  // those asked for last
@@ -77,7 +81,8 @@ const Place& place_at(uint64_t address) {
     if (p.address == address) return p;
   MapLine line;
   for (const char* p = read_maps(); (p = parse_map_line(p, &line));)
-    if (address >= line.low && address < line.high && line.shared) return keep({address, line.device, line.inode, line.offset + address - line.low});
+    if (address >= line.low && address < line.high && line.shared)
+      return keep({address, line.device, line.inode, line.offset + address - line.low});
   return keep({address, 0, 0, 0});
 }
 
@@ -86,7 +91,8 @@ uint64_t address_of(uint64_t device, uint64_t inode, uint64_t offset) {
     if (p.inode == inode && p.offset == offset && p.device == device) return p.address;
   MapLine line;
   for (const char* p = read_maps(); (p = parse_map_line(p, &line));)
-    if (line.shared && line.inode == inode && line.device == device && offset >= line.offset && offset < line.offset + (line.high - line.low))
+    if (line.shared && line.inode == inode && line.device == device && offset >= line.offset &&
+        offset < line.offset + (line.high - line.low))
       return keep({line.low + offset - line.offset, device, inode, offset}).address;
   return keep({0, device, inode, offset}).address;
 }
@@ -106,10 +112,14 @@ bool note_held(const ThreadArea* area, const Place& place) {
   for (uint32_t i = 0; i < kMaxHeldWords; i++) {
     HeldWord& held = tokens->held[i];
     uint32_t nobody = 0;
-    if (held.member || !__atomic_compare_exchange_n(&held.member, &nobody, group_member(), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) continue;
+    if (held.member ||
+        !__atomic_compare_exchange_n(&held.member, &nobody, group_member(), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+      continue;
     held.device = place.device, held.inode = place.inode, held.offset = place.offset, held.address = place.address;
     __atomic_add_fetch(&tokens->held_words, 1, __ATOMIC_SEQ_CST);
-    for (uint32_t top = tokens->held_top; top <= i && !__atomic_compare_exchange_n(&tokens->held_top, &top, i + 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);) {}
+    for (uint32_t top = tokens->held_top;
+         top <= i &&
+         !__atomic_compare_exchange_n(&tokens->held_top, &top, i + 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);) {}
     __atomic_store_n(&held.owner, area->tid, __ATOMIC_SEQ_CST);
     return true;
   }
@@ -163,9 +173,11 @@ void robust_look(Look when) {
     if (!owner || held.member == group_member()) continue;
     const uint64_t address = address_of(held.device, held.inode, held.offset);
     uint32_t value = owner;
-    if (!address || !probed([&] { value = *(const volatile uint32_t*)address; }) || (value & FUTEX_TID_MASK) == owner) continue;
+    if (!address || !probed([&] { value = *(const volatile uint32_t*)address; }) || (value & FUTEX_TID_MASK) == owner)
+      continue;
     const bool untouched = (value & FUTEX_OWNER_DIED) && !(value & FUTEX_TID_MASK);
-    if (untouched && when != Look::at_event) continue;  // this process may never get to another event; somebody's will tell
+    if (untouched && when != Look::at_event)
+      continue;  // this process may never get to another event; somebody's will tell
     // What is otherwise when a turn begins was done by one that was killed before it let others run.
     if (untouched || when == Look::turn_begins) note_change(address, value, 0);
     else note_change(address, (value & FUTEX_WAITERS) | FUTEX_OWNER_DIED, kOwnerDiedBefore);
@@ -175,7 +187,9 @@ void robust_look(Look when) {
 
 void robust_woken(uint64_t address) {
   uint32_t value = 0;
-  if (!probed([&] { value = *(const volatile uint32_t*)address; }) || !(value & FUTEX_OWNER_DIED) || (value & FUTEX_TID_MASK)) return;
+  if (!probed([&] { value = *(const volatile uint32_t*)address; }) || !(value & FUTEX_OWNER_DIED) ||
+      (value & FUTEX_TID_MASK))
+    return;
   robust_look(Look::at_event);
   for (unsigned n = 0; n < change_count; n++)
     if (changes[n].address == address) return;
@@ -199,9 +213,11 @@ static void forget(uint64_t address, uint64_t length) {
 void robust_mapping_call(const CallFrame* frame) {
   const uint64_t* a = arguments_of(frame);
   switch (frame->rax) {
-    case sys::mmap: case sys::munmap: return forget(a[0], a[1]);
+    case sys::mmap:
+    case sys::munmap: return forget(a[0], a[1]);
     case sys::mremap: forget(a[0], a[1]); return forget(a[4], a[2]);
-    case sys::shmat: case sys::shmdt: return forget(1, ~0ull);
+    case sys::shmat:
+    case sys::shmdt: return forget(1, ~0ull);
   }
 }
 
@@ -222,8 +238,10 @@ void robust_member_leaves() {
 void robust_apply(const EventRecord* event, bool before) {
   PartHeader header;
   if (!(event->header.flags & kFlagOwnerDied)) return;
-  for (unsigned n = 0; const OwnerDiedPart* part = (const OwnerDiedPart*)replay_part(event, kOwnerDiedWord, n, &header); n++)
-    if ((part->flags & kOwnerDiedBefore ? true : false) == before) friday_copy_out((void*)header.address, &part->value, 4);
+  for (unsigned n = 0; const OwnerDiedPart* part = (const OwnerDiedPart*)replay_part(event, kOwnerDiedWord, n, &header);
+       n++)
+    if ((part->flags & kOwnerDiedBefore ? true : false) == before)
+      friday_copy_out((void*)header.address, &part->value, 4);
 }
 
 }  // namespace friday::shim

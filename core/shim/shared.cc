@@ -1,8 +1,8 @@
-// Memory that several processes map: files mapped shared, anonymous shared memory that children inherit, System V segments.
-// While recording, the mapping is the kernel's, its contents at that moment go into the trace, and the process becomes one of
-// those that run one at a time (token_group.cc). At replay each such thing is a file in memory of the core's, as long as the thing, which
-// all nodes map: stores of one are seen by the others, what lies behind its end faults, and nothing of the user's is touched. What
-// calls change in a mapped file is changed in that one.
+// Memory that several processes map: files mapped shared, anonymous shared memory that children inherit, System V
+// segments. While recording, the mapping is the kernel's, its contents at that moment go into the trace, and the
+// process becomes one of those that run one at a time (token_group.cc). At replay each such thing is a file in memory
+// of the core's, as long as the thing, which all nodes map: stores of one are seen by the others, what lies behind its
+// end faults, and nothing of the user's is touched. What calls change in a mapped file is changed in that one.
 #include <linux/falloc.h>
 #include <linux/fcntl.h>
 #include <linux/fs.h>
@@ -115,20 +115,25 @@ void fill(int fd, uint64_t offset, const char* data, uint64_t bytes) {
 void fill_pages(int fd, uint64_t object, uint64_t end = ~0ull) {
   uint64_t next = 0;
   while (const SharedPagesRecord* pages = replay_shared_pages(&next))
-    if (pages->object == object && pages->offset < end) fill(fd, pages->offset, (const char*)(pages + 1), min(pages->bytes, end - pages->offset));
+    if (pages->object == object && pages->offset < end)
+      fill(fd, pages->offset, (const char*)(pages + 1), min(pages->bytes, end - pages->offset));
 }
 
-void set_size(int fd, uint64_t bytes) { must(!failed(native(sys::ftruncate, fd, bytes)), "shared memory cannot have its size"); }
+void set_size(int fd, uint64_t bytes) {
+  must(!failed(native(sys::ftruncate, fd, bytes)), "shared memory cannot have its size");
+}
 
-// Calls see(address, length) for what is left of the System V segment attached at `address`: a program may have unmapped parts of it. Only
-// the kernel knows how long it was.
+// Calls see(address, length) for what is left of the System V segment attached at `address`: a program may have
+// unmapped parts of it. Only the kernel knows how long it was.
 template <typename See>
 void each_piece(uint64_t address, See&& see) {
   MapLine line;
   uint64_t inode = 0;
   bool any = false;
   for (const char* p = read_maps(); (p = parse_map_line(p, &line));) {
-    if (!line.shared || memcmp(line.path, "/SYSV", 5) != 0 || line.low - address != line.offset || (any && line.inode != inode)) continue;
+    if (!line.shared || memcmp(line.path, "/SYSV", 5) != 0 || line.low - address != line.offset ||
+        (any && line.inode != inode))
+      continue;
     any = true;
     inode = line.inode;
     see(line.low, line.high - line.low);
@@ -157,7 +162,8 @@ bool shared_wanted(const uint64_t* a, const FileStat& st) {
   return writable || (a[2] & 2) || in_memory_only((int)a[4]) || group_object(st.device, st.inode);
 }
 
-bool shared_record_map(uint64_t device, uint64_t inode, int fd, uint64_t offset, uint64_t address, uint64_t length, bool readable, SharedMapPart* part) {
+bool shared_record_map(uint64_t device, uint64_t inode, int fd, uint64_t offset, uint64_t address, uint64_t length,
+                       bool readable, SharedMapPart* part) {
   robust_mapped();
   bool fresh = true;
   const uint32_t object = group_share(device, inode, &fresh);
@@ -181,7 +187,8 @@ bool shared_record_inherited(uint64_t address, uint64_t length, uint64_t offset,
     end_without_room();
     return false;
   }
-  // The file in memory that the kernel makes for /dev/zero is as long as the mapping, whatever the offset: what lies behind its end faults.
+  // The file in memory that the kernel makes for /dev/zero is as long as the mapping, whatever the offset: what lies
+  // behind its end faults.
   *part = {0, offset, length, address, length, kObjectIsNew | kInherited, 0};
   return control.mode == kModeRecord;
 }
@@ -191,12 +198,14 @@ const SharedMapPart* shared_part(const EventRecord* event) {
 }
 
 long shared_replay_map(const SharedMapPart* part, uint64_t length, uint64_t protection, bool fixed) {
-  const int fd = part->flags & kInherited ? (int)native(sys::memfd_create, "friday-shared", MFD_CLOEXEC) : open_object(part->object);
+  const int fd = part->flags & kInherited ? (int)native(sys::memfd_create, "friday-shared", MFD_CLOEXEC)
+                                          : open_object(part->object);
   if (fd < 0) replay_fail("a file in memory cannot be made", fd);
   if (part->flags & kObjectIsNew) set_size(fd, 0);
   set_size(fd, part->size);
   fill_pages(fd, part->object);
-  const long got = native(sys::mmap, part->address, length, protection, MAP_SHARED | (fixed ? 0x10 : 0x100000), fd, part->offset);
+  const long got =
+      native(sys::mmap, part->address, length, protection, MAP_SHARED | (fixed ? 0x10 : 0x100000), fd, part->offset);
   native(sys::close, fd);
   trap(kTrapShared, 1);
   return got;
@@ -245,7 +254,8 @@ long do_shmat(CallFrame* frame, ThreadArea* area) {
   const uint64_t entry = ticks_now();
   const long result = is_fridays(a[1], 1) ? -EINVAL : native(sys::shmat, a[0], a[1], a[2]);
   SharedMapPart part = {};
-  const bool known = !failed(result) && shared_record_map(kSegmentDevice, a[0], -1, 0, (uint64_t)result, segment_length((uint64_t)result), true, &part);
+  const bool known = !failed(result) && shared_record_map(kSegmentDevice, a[0], -1, 0, (uint64_t)result,
+                                                          segment_length((uint64_t)result), true, &part);
   if (control.mode != kModeRecord) return result;
   EventWriter writer(kCall, area, sys::shmat, a, 3);
   writer.event->header.flags |= kFlagNative;
@@ -259,7 +269,8 @@ long do_shmdt(CallFrame* frame, ThreadArea* area) {
   if (control.mode == kModeReplay) {
     EventRecord* event = replay_expect(frame, area, kCall, sys::shmdt);
     const long result = event->result;
-    for (unsigned n = 0; const SharedMapPart* part = (const SharedMapPart*)replay_part(event, kSharedMap, n, nullptr); n++) {
+    for (unsigned n = 0; const SharedMapPart* part = (const SharedMapPart*)replay_part(event, kSharedMap, n, nullptr);
+         n++) {
       const uint64_t range[6] = {part->address, part->length};
       native_mapping(sys::munmap, range);
     }
@@ -282,7 +293,9 @@ long do_shmdt(CallFrame* frame, ThreadArea* area) {
 
 namespace {
 
-ChangedFile file_of(const FileStat& st) { return {is_regular(st) ? group_object(st.device, st.inode) : 0, (uint64_t)st.size}; }
+ChangedFile file_of(const FileStat& st) {
+  return {is_regular(st) ? group_object(st.device, st.inode) : 0, (uint64_t)st.size};
+}
 
 ChangedFile file_behind(int fd) {
   FileStat st;
@@ -297,8 +310,16 @@ ChangedFile file_at(int directory, uint64_t path) {
 // An open file whose contents the call changes, -1: none.
 int changed_file(const CallFrame* frame) {
   switch (frame->rax) {
-    case sys::write: case sys::pwrite64: case sys::writev: case sys::pwritev: case sys::pwritev2: case sys::ftruncate: case sys::fallocate: case sys::sendfile: return (int)frame->rdi;
-    case sys::splice: case sys::copy_file_range: return (int)frame->rdx;
+    case sys::write:
+    case sys::pwrite64:
+    case sys::writev:
+    case sys::pwritev:
+    case sys::pwritev2:
+    case sys::ftruncate:
+    case sys::fallocate:
+    case sys::sendfile: return (int)frame->rdi;
+    case sys::splice:
+    case sys::copy_file_range: return (int)frame->rdx;
     default: return -1;
   }
 }
@@ -312,7 +333,8 @@ uint64_t written_at(const CallFrame* frame, uint64_t done) {
   if (frame->rax == sys::write || frame->rax == sys::writev) return position_behind(a[0]) - done;
   const uint64_t flags = frame->rax == sys::pwritev2 ? a[5] : 0;
   if (frame->rax == sys::pwritev2 && (long)a[3] == -1) return position_behind(a[0]) - done;
-  const bool appends = flags & RWF_APPEND || (!(flags & kAppendNot) && (uint64_t)native(sys::fcntl, a[0], F_GETFL, 0) & O_APPEND);
+  const bool appends =
+      flags & RWF_APPEND || (!(flags & kAppendNot) && (uint64_t)native(sys::fcntl, a[0], F_GETFL, 0) & O_APPEND);
   return appends ? size_of(a[0]) - done : a[3];
 }
 
@@ -334,11 +356,13 @@ void note_fallocate(const uint64_t* a, uint32_t object, SharedChanges* changes) 
     changes->add(object, offset, size - offset, kChangePages);
     return;
   }
-  if (mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE | kWriteZeroes)) changes->add(object, offset, length, kChangeZero);
+  if (mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE | kWriteZeroes))
+    changes->add(object, offset, length, kChangeZero);
   if (!(mode & FALLOC_FL_KEEP_SIZE)) changes->add(object, offset, length, kChangeAllocate);
 }
 
-// What stood in memory behind the file's end, in its last page, is part of it now: file systems on disks have cleared it, others have not.
+// What stood in memory behind the file's end, in its last page, is part of it now: file systems on disks have cleared
+// it, others have not.
 void note_grown(ChangedFile file, uint64_t size, SharedChanges* changes) {
   if (changes->count == 0) return;
   const SharedWritePart& first = changes->steps[0];
@@ -352,11 +376,19 @@ void note_changes(const CallFrame* frame, uint32_t object, long result, SharedCh
   const uint64_t* a = arguments_of(frame);
   const uint64_t done = (uint64_t)result;
   switch (frame->rax) {
-    case sys::write: case sys::writev: case sys::pwrite64: case sys::pwritev: case sys::pwritev2: changes->add(object, written_at(frame, done), done, kChangeWrite); break;
+    case sys::write:
+    case sys::writev:
+    case sys::pwrite64:
+    case sys::pwritev:
+    case sys::pwritev2: changes->add(object, written_at(frame, done), done, kChangeWrite); break;
     case sys::sendfile: note_copied(object, position_behind(a[0]) - done, done, changes); break;
     // The offset behind the pointer, if there is one, has been moved on by the kernel.
-    case sys::splice: case sys::copy_file_range: note_copied(object, (a[3] ? *(const uint64_t*)a[3] : position_behind(a[2])) - done, done, changes); break;
-    case sys::truncate: case sys::ftruncate: changes->add(object, 0, a[1], kChangeSize); break;
+    case sys::splice:
+    case sys::copy_file_range:
+      note_copied(object, (a[3] ? *(const uint64_t*)a[3] : position_behind(a[2])) - done, done, changes);
+      break;
+    case sys::truncate:
+    case sys::ftruncate: changes->add(object, 0, a[1], kChangeSize); break;
     case sys::fallocate: note_fallocate(a, object, changes); break;
     default: changes->add(object, 0, 0, kChangeSize);  // opened with O_TRUNC
   }
@@ -364,17 +396,21 @@ void note_changes(const CallFrame* frame, uint32_t object, long result, SharedCh
 
 }  // namespace
 
-void SharedChanges::add(uint32_t object, uint64_t offset, uint64_t length, SharedChange change) { steps[count++] = {object, offset, length, change, 0}; }
+void SharedChanges::add(uint32_t object, uint64_t offset, uint64_t length, SharedChange change) {
+  steps[count++] = {object, offset, length, change, 0};
+}
 
 ChangedFile shared_changed(const CallFrame* frame) {
   const uint64_t* a = arguments_of(frame);
   switch (frame->rax) {
     case sys::open: return a[1] & O_TRUNC ? file_at(AT_FDCWD, a[0]) : ChangedFile{};
-    case sys::creat: case sys::truncate: return file_at(AT_FDCWD, a[0]);
+    case sys::creat:
+    case sys::truncate: return file_at(AT_FDCWD, a[0]);
     case sys::openat: return a[2] & O_TRUNC ? file_at((int)a[0], a[1]) : ChangedFile{};
     case sys::openat2: {  // flags are the first word of struct open_how
       uint64_t flags = 0;
-      return probed([&] { flags = *(const uint64_t*)a[2]; }) && flags & O_TRUNC ? file_at((int)a[0], a[1]) : ChangedFile{};
+      return probed([&] { flags = *(const uint64_t*)a[2]; }) && flags & O_TRUNC ? file_at((int)a[0], a[1])
+                                                                                : ChangedFile{};
     }
     default: {
       const int fd = changed_file(frame);
@@ -383,7 +419,8 @@ ChangedFile shared_changed(const CallFrame* frame) {
   }
 }
 
-// Who writes to a file that others have mapped, and has not mapped it, would else do so while they run: no trace could tell what they saw.
+// Who writes to a file that others have mapped, and has not mapped it, would else do so while they run: no trace could
+// tell what they saw.
 ChangedFile shared_to_change(const CallFrame* frame) {
   const ChangedFile file = shared_changed(frame);
   if (!file.object || group_has(file.object)) return file;
@@ -399,7 +436,8 @@ SharedChanges shared_record_changes(const CallFrame* frame, ChangedFile file, lo
   note_grown(file, by_path ? frame->rsi : fd < 0 ? 0 : size_of((uint64_t)fd), &changes);
   for (unsigned n = 0; n < changes.count; n++) {
     const SharedWritePart& step = changes.steps[n];
-    if (step.change == kChangePages) changes.known &= write_file(file.object, fd, step.offset, step.offset + step.length);
+    if (step.change == kChangePages)
+      changes.known &= write_file(file.object, fd, step.offset, step.offset + step.length);
   }
   if (by_path && fd >= 0) native(sys::close, fd);
   return changes;
@@ -410,7 +448,8 @@ namespace {
 // What the program wrote, which stands in its memory still.
 void write_again(int fd, const SharedWritePart& part, const CallFrame* frame) {
   const uint64_t* a = arguments_of(frame);
-  if (frame->rax == sys::write || frame->rax == sys::pwrite64) return fill(fd, part.offset, (const char*)a[1], part.length);
+  if (frame->rax == sys::write || frame->rax == sys::pwrite64)
+    return fill(fd, part.offset, (const char*)a[1], part.length);
   uint64_t done = 0;
   for (uint64_t i = 0; i < a[2] && done < part.length; i++) {
     const uint64_t* iov = (const uint64_t*)a[1] + 2 * i;
@@ -429,7 +468,9 @@ void shared_replay_changes(const EventRecord* event, const CallFrame* frame) {
   for (unsigned n = 0; (part = (const SharedWritePart*)replay_part(event, kSharedWrite, n, nullptr)); n++) {
     switch (part->change) {
       case kChangeZero:
-        must(!failed(native(sys::fallocate, fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, part->offset, part->length)), "shared memory cannot be cleared");
+        must(
+            !failed(native(sys::fallocate, fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, part->offset, part->length)),
+            "shared memory cannot be cleared");
         break;
       case kChangeAllocate:
         if (size_of((uint64_t)fd) < part->offset + part->length) set_size(fd, part->offset + part->length);

@@ -1,10 +1,10 @@
-// The program's signals. Handlers are never run where the kernel delivers: the shim's own handler notes the signal in the
-// thread's ring, and the program's handler is entered at the next call boundary, with a real signal frame on the program's
-// stack, so that it can be replayed exactly there. Faults (SIGSEGV and so on) that the program handles are its own doing,
-// happen again by themselves at replay, and are delivered at once.
+// The program's signals. Handlers are never run where the kernel delivers: the shim's own handler notes the signal in
+// the thread's ring, and the program's handler is entered at the next call boundary, with a real signal frame on the
+// program's stack, so that it can be replayed exactly there. Faults (SIGSEGV and so on) that the program handles are
+// its own doing, happen again by themselves at replay, and are delivered at once.
 //
-// One signal waits in the ring, as a rule: while it does all others with a handler are blocked, so that the kernel keeps them. A
-// thread that makes no call gets it where it turns in circles, if it does (spin.cc).
+// One signal waits in the ring, as a rule: while it does all others with a handler are blocked, so that the kernel
+// keeps them. A thread that makes no call gets it where it turns in circles, if it does (spin.cc).
 #include <linux/signal.h>
 
 #include "core/shim/runtime.h"
@@ -21,7 +21,7 @@ struct KernelAction {
 constexpr uint64_t kOnStack = 0x08000000, kRestartFlag = 0x10000000, kNoDefer = 0x40000000, kResetHand = 0x80000000,
                    kSigInfo = 4, kRestorer = 0x04000000;
 constexpr uint64_t kIgnored = 1;  // SIG_IGN
-KernelAction actions[65];  // what the program asked for
+KernelAction actions[65];         // what the program asked for
 
 // The kernel's frame (arch/x86/include/uapi/asm/sigcontext.h, asm-generic/ucontext.h).
 struct SignalContext {
@@ -58,9 +58,9 @@ uint32_t state_size(uint64_t mask) { return mask & 0xe0 ? kMostState : mask & 4 
 constexpr uint32_t kInitialMxcsr = 0x1f80;
 constexpr uint64_t kMxcsrAt = 24, kPresentAt = 512;
 
-// Saves extended state at `area` in a form that does not depend on which components the processor takes for used (xsave.cc); absent
-// ones get their initial values. `kernels`: the frame of the shim's own handler that holds the program's state, null where the processor
-// holds it.
+// Saves extended state at `area` in a form that does not depend on which components the processor takes for used
+// (xsave.cc); absent ones get their initial values. `kernels`: the frame of the shim's own handler that holds the
+// program's state, null where the processor holds it.
 void save_state(uint8_t* area, const uint8_t* kernels) {
   uint64_t mask = state_mask();
   uint32_t size = state_size(mask);
@@ -90,9 +90,9 @@ void clear_state(uint8_t* kernels) {
   if (!kernels) friday_xrstor(initial, state_mask());
 }
 
-// What the kernel blocks while `area` runs with a mask of `mask`. As long as a signal waits for the next boundary all others with
-// a handler wait in the kernel, which merges and orders them.
-// Not those that an instruction may raise: such a one would kill if it were blocked.
+// What the kernel blocks while `area` runs with a mask of `mask`. As long as a signal waits for the next boundary all
+// others with a handler wait in the kernel, which merges and orders them. Not those that an instruction may raise: such
+// a one would kill if it were blocked.
 uint64_t caught() {
   uint64_t mask = 0;
   for (int signal = 1; signal <= 64; signal++)
@@ -113,24 +113,28 @@ void set_kernel_mask(ThreadArea* area) {
 // Of ThreadArea::altstack[1], in which the flags stand as the program gave them.
 constexpr uint32_t kStackOn = 1, kStackOff = 2, kAutoDisarm = 1u << 31;  // SS_ONSTACK, SS_DISABLE, SS_AUTODISARM
 
-// One that is switched off for as long as a handler runs may be used again at any time: who has left a handler may be still on it.
+// One that is switched off for as long as a handler runs may be used again at any time: who has left a handler may be
+// still on it.
 bool on_altstack(const ThreadArea* area, uint64_t rsp) {
-  return area->altstack[2] && !(area->altstack[1] & kAutoDisarm) && rsp > area->altstack[0] && rsp <= area->altstack[0] + area->altstack[2];
+  return area->altstack[2] && !(area->altstack[1] & kAutoDisarm) && rsp > area->altstack[0] &&
+         rsp <= area->altstack[0] + area->altstack[2];
 }
 
-// Whether the program could store there. In a handler of the shim's the faults that tell it may be blocked: `in_handler`.
+// Whether the program could store there. In a handler of the shim's the faults that tell it may be blocked:
+// `in_handler`.
 bool writable(uint64_t from, uint64_t to, bool in_handler) {
   const uint64_t faults = bit(11) | bit(7);
   if (in_handler) native(sys::rt_sigprocmask, SIG_UNBLOCK, &faults, 0, 8);  // until the handler returns
   return from < to && probed([&] {
-    for (uint64_t at = from; at < to; at = (at | 4095) + 1) __atomic_fetch_or((uint8_t*)at, 0, __ATOMIC_RELAXED);
-  });
+           for (uint64_t at = from; at < to; at = (at | 4095) + 1) __atomic_fetch_or((uint8_t*)at, 0, __ATOMIC_RELAXED);
+         });
 }
 
 // Builds the frame for `signal` below the program's stack pointer; the registers in `frame` are what the handler will
-// return to. Afterwards `frame` leads into the handler. Of a fault, `fault` are err, trapno and cr2, and `kernels` as in save_state().
-// False: the program has no memory there.
-bool build_frame(CallFrame* frame, ThreadArea* area, int signal, const void* info, const uint64_t* fault, uint8_t* kernels) {
+// return to. Afterwards `frame` leads into the handler. Of a fault, `fault` are err, trapno and cr2, and `kernels` as
+// in save_state(). False: the program has no memory there.
+bool build_frame(CallFrame* frame, ThreadArea* area, int signal, const void* info, const uint64_t* fault,
+                 uint8_t* kernels) {
   KernelAction action = actions[signal];
   if (action.flags & kResetHand) {
     actions[signal].handler = 0;
@@ -153,10 +157,34 @@ bool build_frame(CallFrame* frame, ThreadArea* area, int signal, const void* inf
   u.stack_size = area->altstack[2];
   if (area->altstack[1] & kAutoDisarm) area->altstack[0] = area->altstack[2] = 0, area->altstack[1] = kStackOff;
   u.mask = area->signal_mask;
-  u.context = {frame->r8,  frame->r9,  frame->r10, frame->r11, frame->r12, frame->r13, frame->r14, frame->r15, frame->rdi,
-               frame->rsi, frame->rbp, frame->rbx, frame->rdx, frame->rax, frame->rcx, frame->rsp, frame->rip, frame->eflags,
-               0x33, 0, 0, 0x2b, fault ? fault[0] : 0, fault ? fault[1] : 0, area->signal_mask, fault ? fault[2] : 0,
-               (uint64_t)state, {}};
+  u.context = {frame->r8,
+               frame->r9,
+               frame->r10,
+               frame->r11,
+               frame->r12,
+               frame->r13,
+               frame->r14,
+               frame->r15,
+               frame->rdi,
+               frame->rsi,
+               frame->rbp,
+               frame->rbx,
+               frame->rdx,
+               frame->rax,
+               frame->rcx,
+               frame->rsp,
+               frame->rip,
+               frame->eflags,
+               0x33,
+               0,
+               0,
+               0x2b,
+               fault ? fault[0] : 0,
+               fault ? fault[1] : 0,
+               area->signal_mask,
+               fault ? fault[2] : 0,
+               (uint64_t)state,
+               {}};
   memcpy(f->info, info, sizeof f->info);
   frame->rdi = (uint64_t)signal;
   frame->rsi = (uint64_t)f->info;
@@ -168,7 +196,8 @@ bool build_frame(CallFrame* frame, ThreadArea* area, int signal, const void* inf
   frame->full = 1;
   if (area->waited) area->signal_mask = area->call_mask;
   area->waited = 0;
-  area->signal_mask = (area->signal_mask | action.mask | (action.flags & kNoDefer ? 0 : bit(signal))) & ~(bit(9) | bit(19));
+  area->signal_mask =
+      (area->signal_mask | action.mask | (action.flags & kNoDefer ? 0 : bit(signal))) & ~(bit(9) | bit(19));
   if (control.mode != kModeReplay) set_kernel_mask(area);
   return true;
 }
@@ -187,8 +216,8 @@ void note_fault(int signal, uint64_t rip) {
   if (group_member() && !me()->frame) robust_publish(me());
 }
 
-// At replay a child by vfork is the thread that made it (vfork.cc), and has no process that could die: the thread goes on as the parent, at its
-// next call, which is as good as any.
+// At replay a child by vfork is the thread that made it (vfork.cc), and has no process that could die: the thread goes
+// on as the parent, at its next call, which is as good as any.
 bool ends_as_child(ThreadArea* area, uint64_t* rax, uint64_t* rip) {
   if (control.mode != kModeReplay || !parent_is_due(area, replay_peek())) return false;
   area->trap_rip = *rip;
@@ -197,7 +226,8 @@ bool ends_as_child(ThreadArea* area, uint64_t* rax, uint64_t* rip) {
   return true;
 }
 
-// The thread dies of SIGSEGV, where `frame` stands. `again`: it comes to it by itself. True: a parent goes on, as `frame` says.
+// The thread dies of SIGSEGV, where `frame` stands. `again`: it comes to it by itself. True: a parent goes on, as
+// `frame` says.
 bool die(CallFrame* frame, ThreadArea* area, const void* info, bool again) {
   if (ends_as_child(area, &frame->rax, &frame->rip)) {
     frame->full = 1;
@@ -214,9 +244,11 @@ bool die(CallFrame* frame, ThreadArea* area, const void* info, bool again) {
   return false;
 }
 
-// As build_frame(). If there is no place for the frame, what the kernel does (force_sigsegv() of kernel/signal.c): the thread gets SIGSEGV
-// instead, for which it may have a stack of its own. If that has no place either, or it was that signal, the thread dies of it: false.
-bool enter_handler(CallFrame* frame, ThreadArea* area, int signal, const void* info, const uint64_t* fault = nullptr, uint8_t* kernels = nullptr) {
+// As build_frame(). If there is no place for the frame, what the kernel does (force_sigsegv() of kernel/signal.c): the
+// thread gets SIGSEGV instead, for which it may have a stack of its own. If that has no place either, or it was that
+// signal, the thread dies of it: false.
+bool enter_handler(CallFrame* frame, ThreadArea* area, int signal, const void* info, const uint64_t* fault = nullptr,
+                   uint8_t* kernels = nullptr) {
   if (build_frame(frame, area, signal, info, fault, kernels)) return true;
   constexpr int kByKernel = 0x80;  // SI_KERNEL
   const int forced[32] = {11, 0, kByKernel};
@@ -226,7 +258,15 @@ bool enter_handler(CallFrame* frame, ThreadArea* area, int signal, const void* i
 }
 
 SpinPoint point_of(const SignalContext& c) {
-  return {c.rip, c.eflags & kSpinFlags, c.rsp, c.rax, c.rbx, c.rcx, c.rdx, c.rsi, c.rdi, c.rbp, c.r8, c.r9, c.r10, c.r11, c.r12, c.r13, c.r14, c.r15};
+  return {c.rip, c.eflags & kSpinFlags,
+          c.rsp, c.rax,
+          c.rbx, c.rcx,
+          c.rdx, c.rsi,
+          c.rdi, c.rbp,
+          c.r8,  c.r9,
+          c.r10, c.r11,
+          c.r12, c.r13,
+          c.r14, c.r15};
 }
 
 constexpr uint64_t kTrapFlag = 0x100;
@@ -252,17 +292,50 @@ void abort_call(SignalContext& c) {
 }
 
 void copy_registers(CallFrame* to, const SignalContext& c) {
-  to->rax = c.rax; to->rdi = c.rdi; to->rsi = c.rsi; to->rdx = c.rdx; to->r10 = c.r10; to->r8 = c.r8; to->r9 = c.r9;
-  to->rbx = c.rbx; to->rbp = c.rbp; to->r12 = c.r12; to->r13 = c.r13; to->r14 = c.r14; to->r15 = c.r15;
-  to->rcx = c.rcx; to->r11 = c.r11; to->rip = c.rip; to->eflags = c.eflags; to->rsp = c.rsp;
+  to->rax = c.rax;
+  to->rdi = c.rdi;
+  to->rsi = c.rsi;
+  to->rdx = c.rdx;
+  to->r10 = c.r10;
+  to->r8 = c.r8;
+  to->r9 = c.r9;
+  to->rbx = c.rbx;
+  to->rbp = c.rbp;
+  to->r12 = c.r12;
+  to->r13 = c.r13;
+  to->r14 = c.r14;
+  to->r15 = c.r15;
+  to->rcx = c.rcx;
+  to->r11 = c.r11;
+  to->rip = c.rip;
+  to->eflags = c.eflags;
+  to->rsp = c.rsp;
 }
 void copy_registers(SignalContext& to, const CallFrame* c) {
-  to.rax = c->rax; to.rdi = c->rdi; to.rsi = c->rsi; to.rdx = c->rdx; to.r10 = c->r10; to.r8 = c->r8; to.r9 = c->r9;
-  to.rbx = c->rbx; to.rbp = c->rbp; to.r12 = c->r12; to.r13 = c->r13; to.r14 = c->r14; to.r15 = c->r15;
-  to.rcx = c->rcx; to.r11 = c->r11; to.rip = c->rip; to.eflags = c->eflags; to.rsp = c->rsp;
+  to.rax = c->rax;
+  to.rdi = c->rdi;
+  to.rsi = c->rsi;
+  to.rdx = c->rdx;
+  to.r10 = c->r10;
+  to.r8 = c->r8;
+  to.r9 = c->r9;
+  to.rbx = c->rbx;
+  to.rbp = c->rbp;
+  to.r12 = c->r12;
+  to.r13 = c->r13;
+  to.r14 = c->r14;
+  to.r15 = c->r15;
+  to.rcx = c->rcx;
+  to.r11 = c->r11;
+  to.rip = c->rip;
+  to.eflags = c->eflags;
+  to.rsp = c->rsp;
 }
 
-bool in_shim(uint64_t rip) { return (rip >= control.text_low && rip < control.text_high) || (rip >= kVdsoAddress && rip < kVdsoAddress + 0x10000000); }
+bool in_shim(uint64_t rip) {
+  return (rip >= control.text_low && rip < control.text_high) ||
+         (rip >= kVdsoAddress && rip < kVdsoAddress + 0x10000000);
+}
 
 // The shim's handler for everything the program catches.
 void on_signal(int signal, void* info, void* context) {
@@ -279,7 +352,8 @@ void on_signal(int signal, void* info, void* context) {
   }
   // Another one may come meanwhile, of those that are never blocked.
   uint32_t tail = area->pending_tail;
-  while (tail - area->pending_head < 16 && !__atomic_compare_exchange_n(&area->pending_tail, &tail, tail + 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
+  while (tail - area->pending_head < 16 && !__atomic_compare_exchange_n(&area->pending_tail, &tail, tail + 1, false,
+                                                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
   if (tail - area->pending_head < 16) {
     auto& slot = area->pending[tail % 16];
     slot.number = (uint32_t)signal;
@@ -302,8 +376,8 @@ bool leave_probe(const ThreadArea* area, SignalContext& c) {
 
 uint64_t exit_signals;  // by which children tell of their end, other than SIGCHLD
 
-// Whether the kernel raised the signal for the instruction that was interrupted, of one that may as well tell of a child's end: there the
-// siginfo_t has pid and user where a fault's has its address.
+// Whether the kernel raised the signal for the instruction that was interrupted, of one that may as well tell of a
+// child's end: there the siginfo_t has pid and user where a fault's has its address.
 bool raised_there(int signal, const void* info, const SignalContext& c) {
   const uint64_t address = ((const uint64_t*)info)[2];
   const bool of_page = c.trapno == 14 && c.cr2 == address, unaligned = c.trapno == 17 && address == 0;
@@ -325,7 +399,8 @@ const uint64_t* mask_of(const CallFrame* frame) {
     case sys::rt_sigsuspend: return (const uint64_t*)a[0];
     case sys::pselect6: return a[5] ? *(const uint64_t**)a[5] : nullptr;
     case sys::ppoll: return (const uint64_t*)a[3];
-    case sys::epoll_pwait: case sys::epoll_pwait2: return (const uint64_t*)a[4];
+    case sys::epoll_pwait:
+    case sys::epoll_pwait2: return (const uint64_t*)a[4];
     default: return nullptr;
   }
 }
@@ -341,7 +416,8 @@ uint64_t mask_at(const ThreadArea* area, const SignalContext& c) {
   return mask;
 }
 
-// One of those that the shim has to see (kForcedSignals), or that are like them: what the kernel would have done with it.
+// One of those that the shim has to see (kForcedSignals), or that are like them: what the kernel would have done with
+// it.
 void on_sent(int signal, void* info, void* context) {
   ThreadArea* area = me();
   UserContext* u = (UserContext*)context;
@@ -358,8 +434,8 @@ void on_sent(int signal, void* info, void* context) {
   signals_send_own(signal, info, false);  // once more, as it came
 }
 
-// Whether the page was there is the kernel's business: it depends on huge pages, on swapping, and on who else uses a file. So the bit that
-// says it tells instead whether there is a mapping that forbids the access.
+// Whether the page was there is the kernel's business: it depends on huge pages, on swapping, and on who else uses a
+// file. So the bit that says it tells instead whether there is a mapping that forbids the access.
 uint64_t error_code(uint64_t err, const void* info) {
   constexpr int kMapError = 1;  // SEGV_MAPERR
   constexpr uint64_t kPresent = 1;
@@ -367,9 +443,9 @@ uint64_t error_code(uint64_t err, const void* info) {
   return (err & ~kPresent) | (words[0] == 11 && words[2] != kMapError ? kPresent : 0);
 }
 
-// The program single-steps itself, and the instruction that has just been executed is the shim's. What is executed in place of the
-// program's own is one step with it: its handler could not return into the middle of that. In the shim itself the flag waits until
-// the program goes on (signals_step_on).
+// The program single-steps itself, and the instruction that has just been executed is the shim's. What is executed in
+// place of the program's own is one step with it: its handler could not return into the middle of that. In the shim
+// itself the flag waits until the program goes on (signals_step_on).
 bool hide_step(int signal, const void* info, SignalContext& c) {
   constexpr int kTrace = 2;  // TRAP_TRACE
   if (signal != 5 || ((const int*)info)[2] != kTrace) return false;
@@ -379,8 +455,8 @@ bool hide_step(int signal, const void* info, SignalContext& c) {
   return true;
 }
 
-// A synchronous fault: of the shim's own reading, or the program's, which its handler gets at once and which otherwise kills
-// as if nobody had been here: the same instruction faults again.
+// A synchronous fault: of the shim's own reading, or the program's, which its handler gets at once and which otherwise
+// kills as if nobody had been here: the same instruction faults again.
 void on_fault(int signal, void* info, void* context) {
   SignalContext& c = ((UserContext*)context)->context;
   if (was_sent(signal, info, c)) return on_sent(signal, info, context);
@@ -481,7 +557,8 @@ void leave(UserContext* u, ThreadArea* area) {
   leave_process(area);
 }
 
-// A thread waits for this one (spin.cc), or there is something for it to look at (held.cc); or a signal that somebody sent to the program, for which this number is any other.
+// A thread waits for this one (spin.cc), or there is something for it to look at (held.cc); or a signal that somebody
+// sent to the program, for which this number is any other.
 void on_poke(int signal, void* info, void* context) {
   if (leave_is_due()) return leave((UserContext*)context, me());
   if (((const uint64_t*)info)[3] != kPokeValue) return on_sent(signal, info, context);
@@ -494,8 +571,8 @@ void on_poke(int signal, void* info, void* context) {
   if (!area->frame) look_for_spin(area, (UserContext*)context);
 }
 
-// A filter of the program's own traps a call (SECCOMP_RET_TRAP), in a process that the shim has not left. The handler finds the call where
-// the program has it, and decides what it comes to: sandboxes compare the address and the number.
+// A filter of the program's own traps a call (SECCOMP_RET_TRAP), in a process that the shim has not left. The handler
+// finds the call where the program has it, and decides what it comes to: sandboxes compare the address and the number.
 void on_filtered(int signal, void* info, UserContext* u) {
   ThreadArea* area = me();
   CallFrame frame = {};
@@ -525,7 +602,8 @@ void on_dispatch(int signal, void* info, void* context) {
   if (((const int*)info)[2] == SYS_SECCOMP) return on_filtered(signal, info, (UserContext*)context);
   if (c.rip >= kVdsoAddress && c.rip < kVdsoAddress + 0x10000000) {
     // The real vdso, called by the shim, fell back to the kernel: its clock source has changed.
-    c.rax = (uint64_t)friday_syscall((long)c.rax, (long)c.rdi, (long)c.rsi, (long)c.rdx, (long)c.r10, (long)c.r8, (long)c.r9);
+    c.rax = (uint64_t)friday_syscall((long)c.rax, (long)c.rdi, (long)c.rsi, (long)c.rdx, (long)c.r10, (long)c.r8,
+                                     (long)c.r9);
     return;
   }
   ThreadArea* area = me();
@@ -543,7 +621,8 @@ void on_dispatch(int signal, void* info, void* context) {
 }
 
 void install(int signal, void (*handler)(int, void*, void*), uint64_t flags, uint64_t mask) {
-  KernelAction action = {(uint64_t)handler, kSigInfo | kRestorer | kOnStack | flags, (uint64_t)friday_signal_return, mask};
+  KernelAction action = {(uint64_t)handler, kSigInfo | kRestorer | kOnStack | flags, (uint64_t)friday_signal_return,
+                         mask};
   native(sys::rt_sigaction, signal, &action, 0, 8);
 }
 
@@ -559,7 +638,8 @@ void install_for(int signal) {
   } else if (signal == 11 || signal == 7 || (signal == 8 && wanted.handler == 0)) {
     install(signal, on_fault, wanted.handler > 1 ? wanted.flags & kNoDefer : 0, 0);
   } else if (wanted.handler <= 1) {  // default or ignored: the kernel's own
-    KernelAction plain = {wanted.handler, (wanted.flags & ~kRestartFlag) | kRestorer, (uint64_t)friday_signal_return, 0};
+    KernelAction plain = {wanted.handler, (wanted.flags & ~kRestartFlag) | kRestorer, (uint64_t)friday_signal_return,
+                          0};
     native(sys::rt_sigaction, signal, &plain, 0, 8);
   } else if (synchronous(signal)) {
     install(signal, on_fault, wanted.flags & kNoDefer, 0);
@@ -580,7 +660,8 @@ void signals_step_on(CallFrame* frame, ThreadArea* area) {
 
 // Whether nothing but the death of the process comes of such a signal, if it is not blocked.
 static bool kills(uint64_t signal) {
-  const uint64_t harmless = bit(17) | bit(18) | bit(19) | bit(20) | bit(21) | bit(22) | bit(23) | bit(28);  // CHLD, CONT, STOP, TSTP, TTIN, TTOU, URG, WINCH
+  const uint64_t harmless = bit(17) | bit(18) | bit(19) | bit(20) | bit(21) | bit(22) | bit(23) |
+                            bit(28);  // CHLD, CONT, STOP, TSTP, TTIN, TTOU, URG, WINCH
   return signal >= 1 && signal <= 64 && actions[signal].handler == 0 && !(harmless & bit((int)signal));
 }
 
@@ -588,9 +669,11 @@ uint32_t signals_own_death(const CallFrame* frame, const ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
   const uint32_t to = (uint32_t)a[0], process = trace_header()->pid;
   switch (frame->rax) {
-    case sys::kill: case sys::rt_sigqueueinfo: return to == process && kills(a[1]) ? (uint32_t)a[1] : 0;
+    case sys::kill:
+    case sys::rt_sigqueueinfo: return to == process && kills(a[1]) ? (uint32_t)a[1] : 0;
     case sys::tkill: return to == area->tid && kills(a[1]) ? (uint32_t)a[1] : 0;
-    case sys::tgkill: case sys::rt_tgsigqueueinfo: return to == process && kills(a[2]) ? (uint32_t)a[2] : 0;
+    case sys::tgkill:
+    case sys::rt_tgsigqueueinfo: return to == process && kills(a[2]) ? (uint32_t)a[2] : 0;
     default: return 0;
   }
 }
@@ -601,7 +684,8 @@ void signals_expect_exit(int signal) {
 
 // `info` as it is to travel.
 static void pretend(int signal, const void* info, int* marked) {
-  constexpr size_t kUsed = 48;  // of the 128 bytes of siginfo_t; the kernel wants those behind to be zero for a si_code that it does not know
+  constexpr size_t kUsed = 48;  // of the 128 bytes of siginfo_t; the kernel wants those behind to be zero for a si_code
+                                // that it does not know
   memset(marked, 0, 128);
   memcpy(marked, info, kUsed);
   if (!may_be_raised(signal) || marked[2] <= 0 || shim_has_left()) return;
@@ -623,7 +707,8 @@ long signals_queue(ThreadArea* area, const CallFrame* frame) {
   memcpy(a, arguments_of(frame), sizeof a);
   int info[32] = {}, marked[32];
   const int signal = (int)a[number_at];
-  const bool pretends = may_be_raised(signal) && probed([&] { memcpy(info, (const void*)a[info_at], 48); }) && info[2] > 0;
+  const bool pretends =
+      may_be_raised(signal) && probed([&] { memcpy(info, (const void*)a[info_at], 48); }) && info[2] > 0;
   if (pretends) {
     // Who may send such a thing the kernel says when it is asked to send nothing: only to the process itself.
     uint64_t nothing[6];
@@ -648,7 +733,8 @@ void signals_install() {
 
 void signals_before_exec(ThreadArea* area) {
   for (int signal = 1; signal <= 64; signal++)
-    if (kForcedSignals & bit(signal) && actions[signal].handler == kIgnored) native(sys::rt_sigaction, signal, &actions[signal], 0, 8);
+    if (kForcedSignals & bit(signal) && actions[signal].handler == kIgnored)
+      native(sys::rt_sigaction, signal, &actions[signal], 0, 8);
   held_to_kernel(area, area->signal_mask, ~0ull);
 }
 
@@ -736,7 +822,8 @@ void signals_hand_on(ThreadArea* area) {
   uint8_t info[128];
   while (signals_pending(area)) {
     const int signal = take_pending(area, info);
-    if (((const int*)info)[2] != SI_TKILL /* for this thread only */) native(sys::rt_sigqueueinfo, native(sys::getpid), signal, info);
+    if (((const int*)info)[2] != SI_TKILL /* for this thread only */)
+      native(sys::rt_sigqueueinfo, native(sys::getpid), signal, info);
   }
   held_hand_on(area);
 }
@@ -783,7 +870,8 @@ uint64_t signal_frame_hash(const CallFrame* frame) {
   return u->context.fpstate ? hash_bytes((const void*)u->context.fpstate, state_size(state_mask()), hash) : hash;
 }
 
-// The address behind a call may lie in the middle of its patch, as may that of an instruction of a loop: go on in the stub.
+// The address behind a call may lie in the middle of its patch, as may that of an instruction of a loop: go on in the
+// stub.
 void sigreturn_finish(CallFrame* frame) {
   if (const Patch* patch = patch_of_return(frame->rip)) frame->rip = patch->resume;
   else frame->rip = loop_moved(frame->rip);

@@ -114,9 +114,15 @@ bool special_is_plain(const CallFrame* frame) {
   const uint64_t call = frame->rax;
   if (call == sys::futex) return !futex_inherits(arguments_of(frame));
   switch (call) {
-    case sys::close: case sys::dup2: case sys::dup3: case sys::close_range:
-    case sys::execve: case sys::execveat:
-    case sys::getrlimit: case sys::setrlimit: case sys::prlimit64: return true;
+    case sys::close:
+    case sys::dup2:
+    case sys::dup3:
+    case sys::close_range:
+    case sys::execve:
+    case sys::execveat:
+    case sys::getrlimit:
+    case sys::setrlimit:
+    case sys::prlimit64: return true;
     default: return false;
   }
 }
@@ -135,7 +141,9 @@ bool local_call(CallFrame* frame, ThreadArea* area) {
     case sys::set_tid_address: function = local_tid_address; break;
     case sys::set_robust_list: function = local_robust_list; break;
     case sys::get_robust_list: function = local_get_robust_list; break;
-    case sys::getrlimit: case sys::setrlimit: case sys::prlimit64: function = local_limit; break;
+    case sys::getrlimit:
+    case sys::setrlimit:
+    case sys::prlimit64: function = local_limit; break;
     default: return false;
   }
   frame->rax = (uint64_t)function(frame, area);
@@ -144,7 +152,10 @@ bool local_call(CallFrame* frame, ThreadArea* area) {
 
 bool special_call(CallFrame* frame, ThreadArea* area) {
   switch (frame->rax) {
-    case sys::close: case sys::dup2: case sys::dup3: case sys::close_range: run_descriptor(frame, area); break;
+    case sys::close:
+    case sys::dup2:
+    case sys::dup3:
+    case sys::close_range: run_descriptor(frame, area); break;
     case sys::mmap: frame->rax = (uint64_t)do_mmap(frame, area); break;
     case sys::mprotect: frame->rax = (uint64_t)do_mprotect(frame, area); break;
     case sys::brk: frame->rax = (uint64_t)do_brk(frame, area); break;
@@ -176,13 +187,18 @@ bool special_call(CallFrame* frame, ThreadArea* area) {
       break;
     case sys::shmat: frame->rax = (uint64_t)do_shmat(frame, area); break;
     case sys::shmdt: frame->rax = (uint64_t)do_shmdt(frame, area); break;
-    case sys::getrlimit: case sys::setrlimit: case sys::prlimit64: do_limit(frame, area); break;
+    case sys::getrlimit:
+    case sys::setrlimit:
+    case sys::prlimit64: do_limit(frame, area); break;
     case sys::io_setup: frame->rax = (uint64_t)do_io_setup(frame, area); break;
     case sys::io_destroy: frame->rax = (uint64_t)do_io_destroy(frame, area); break;
-    case sys::clone: case sys::fork: case sys::vfork: frame->rax = (uint64_t)do_clone(frame, area); break;
+    case sys::clone:
+    case sys::fork:
+    case sys::vfork: frame->rax = (uint64_t)do_clone(frame, area); break;
     case sys::exit: do_thread_exit(frame, area); break;
     case sys::exit_group: do_exit_group(frame, area); break;
-    case sys::execve: case sys::execveat: do_exec(frame, area); break;
+    case sys::execve:
+    case sys::execveat: do_exec(frame, area); break;
     default: {
       end_at_call(frame);
       pass_through(frame, area);

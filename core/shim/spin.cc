@@ -1,10 +1,11 @@
-// A thread that goes round and round without a call, waiting for what another thread shall store, keeps the token for ever. A
-// waiter pokes it; the thread then steps through two iterations under the trap flag. If both are alike in every register after
-// every instruction, and no instruction changes memory in a way that no register shows, then nothing changes from one
-// iteration to the next: any of them is as good as any other, and the thread may wait at any of them. At replay the core
-// looks for such a loop at the same instruction with the same registers (core/replay/spin.cc).
+// A thread that goes round and round without a call, waiting for what another thread shall store, keeps the token for
+// ever. A waiter pokes it; the thread then steps through two iterations under the trap flag. If both are alike in every
+// register after every instruction, and no instruction changes memory in a way that no register shows, then nothing
+// changes from one iteration to the next: any of them is as good as any other, and the thread may wait at any of them.
+// At replay the core looks for such a loop at the same instruction with the same registers (core/replay/spin.cc).
 //
-// A loop that counts in memory is not of this kind, however idle it looks: how often it went round is part of its state.
+// A loop that counts in memory is not of this kind, however idle it looks: how often it went round is part of its
+// state.
 #include <linux/resource.h>
 #include <linux/signal.h>
 
@@ -18,7 +19,7 @@ SpinFound spin_found;
 
 namespace {
 
-constexpr unsigned kLongest = 64;  // instructions of an iteration
+constexpr unsigned kLongest = 64;               // instructions of an iteration
 constexpr uint64_t kLongestDelay = 1000000000;  // nanoseconds
 
 struct Notice {
@@ -46,23 +47,32 @@ struct Search {
 
 bool same(const SpinPoint& a, const SpinPoint& b) { return memcmp(&a, &b, sizeof a) == 0; }
 
-// Instructions of two bytes (0f ..): those that write a general register, flags, or the value of flags; and cmpxchg, whose
-// outcome shows in flags and rax.
+// Instructions of two bytes (0f ..): those that write a general register, flags, or the value of flags; and cmpxchg,
+// whose outcome shows in flags and rax.
 bool plain_two_byte(uint8_t opcode) {
   if (opcode >= 0x40 && opcode <= 0x4f) return true;  // cmov
   if (opcode >= 0x80 && opcode <= 0x9f) return true;  // jcc, setcc
   switch (opcode) {
-    case 0x1e: case 0x1f: case 0xaf: case 0xb0: case 0xb1: case 0xb6: case 0xb7: case 0xbe: case 0xbf: return true;  // endbr, nop, imul, cmpxchg, movzx, movsx
+    case 0x1e:
+    case 0x1f:
+    case 0xaf:
+    case 0xb0:
+    case 0xb1:
+    case 0xb6:
+    case 0xb7:
+    case 0xbe:
+    case 0xbf: return true;  // endbr, nop, imul, cmpxchg, movzx, movsx
     default: return false;
   }
 }
 
-// Whether all that the instruction at `code` changes shows in general registers, or is a plain store of what stands in them:
-// the same registers store the same value again. Intel SDM volume 2, appendix A; what is not known is not plain.
+// Whether all that the instruction at `code` changes shows in general registers, or is a plain store of what stands in
+// them: the same registers store the same value again. Intel SDM volume 2, appendix A; what is not known is not plain.
 bool plain(const uint8_t* code) {
   for (unsigned prefixes = 0;; code++, prefixes++) {
     const uint8_t b = *code;
-    const bool prefix = (b & 0xf0) == 0x40 || b == 0x66 || b == 0x2e || b == 0x3e || b == 0x64 || b == 0x65 || b == 0xf0 || b == 0xf3;
+    const bool prefix =
+        (b & 0xf0) == 0x40 || b == 0x66 || b == 0x2e || b == 0x3e || b == 0x64 || b == 0x65 || b == 0xf0 || b == 0xf3;
     if (!prefix) break;
     if (prefixes == 4) return false;
   }
@@ -77,12 +87,45 @@ bool plain(const uint8_t* code) {
   if (opcode >= 0x70 && opcode <= 0x7f) return true;  // jcc
   if (opcode >= 0xb0 && opcode <= 0xbf) return true;  // mov immediate
   switch (opcode) {
-    case 0x63: case 0x68: case 0x69: case 0x6a: case 0x6b: case 0x84: case 0x85: case 0x86: case 0x87: case 0x88: case 0x89:
-    case 0x8a: case 0x8b: case 0x8d: case 0x90: case 0x98: case 0x99: case 0xa8: case 0xa9: case 0xc2: case 0xc3: case 0xc6:
-    case 0xc7: case 0xc9: case 0xe8: case 0xe9: case 0xeb: return true;
-    case 0x80: case 0x81: case 0x83: return to_register || field == 7;
-    case 0xc0: case 0xc1: case 0xd0: case 0xd1: case 0xd2: case 0xd3: case 0xfe: return to_register;
-    case 0xf6: case 0xf7: return to_register || field < 2;
+    case 0x63:
+    case 0x68:
+    case 0x69:
+    case 0x6a:
+    case 0x6b:
+    case 0x84:
+    case 0x85:
+    case 0x86:
+    case 0x87:
+    case 0x88:
+    case 0x89:
+    case 0x8a:
+    case 0x8b:
+    case 0x8d:
+    case 0x90:
+    case 0x98:
+    case 0x99:
+    case 0xa8:
+    case 0xa9:
+    case 0xc2:
+    case 0xc3:
+    case 0xc6:
+    case 0xc7:
+    case 0xc9:
+    case 0xe8:
+    case 0xe9:
+    case 0xeb: return true;
+    case 0x80:
+    case 0x81:
+    case 0x83: return to_register || field == 7;
+    case 0xc0:
+    case 0xc1:
+    case 0xd0:
+    case 0xd1:
+    case 0xd2:
+    case 0xd3:
+    case 0xfe: return to_register;
+    case 0xf6:
+    case 0xf7: return to_register || field < 2;
     case 0xff: return to_register || field == 2 || field == 4 || field == 6;
     default: return false;
   }
@@ -106,24 +149,31 @@ void spin_poke(uint32_t pid, uint32_t tid, uint64_t milliseconds) {
   native(sys::rt_tgsigqueueinfo, pid, tid, kPokeSignal, info);
 }
 
-// A loop that counts how often it goes round while it waits keeps the others waiting for ever; so may any long computation.
+// A loop that counts how often it goes round while it waits keeps the others waiting for ever; so may any long
+// computation.
 void spin_tell(const ThreadArea* area, uint64_t rip) {
   static bool told;
   constexpr uint64_t kLong = 2000;  // milliseconds
-  const bool others = token_wanted() && others_waited >= kLong, signal = signals_pending(area) && area->look_delay >= kLongestDelay;
+  const bool others = token_wanted() && others_waited >= kLong,
+             signal = signals_pending(area) && area->look_delay >= kLongestDelay;
   if (told || control.mode != kModeRecord || !of_the_program(rip) || (!others && !signal)) return;
   told = true;
   Notice notice;
-  notice.add("thread ").number(area->number, 10).add(others ? " has kept others waiting" : " has kept a signal waiting");
+  notice.add("thread ")
+      .number(area->number, 10)
+      .add(others ? " has kept others waiting" : " has kept a signal waiting");
   notice.add(" for seconds, as it makes no call, at 0x").number(rip, 16);
   MapLine line;
   for (const char* p = read_maps(); (p = parse_map_line(p, &line));)
-    if (rip >= line.low && rip < line.high) notice.add(" (").add(line.path).add("+0x").number(rip - line.low + line.offset, 16).add(")");
+    if (rip >= line.low && rip < line.high)
+      notice.add(" (").add(line.path).add("+0x").number(rip - line.low + line.offset, 16).add(")");
   collector_send(kNotice, 0, 0, notice.text);
 }
 
 bool spin_begin(const ThreadArea* area, const SpinPoint& now) {
-  if (control.mode != kModeRecord || area->frame || (!token_wanted() && !signals_pending(area)) || search.active || !of_the_program(now.rip) || !plain((const uint8_t*)now.rip)) return false;
+  if (control.mode != kModeRecord || area->frame || (!token_wanted() && !signals_pending(area)) || search.active ||
+      !of_the_program(now.rip) || !plain((const uint8_t*)now.rip))
+    return false;
   search = {};
   search.active = true;
   search.start = now;
@@ -135,7 +185,11 @@ void spin_look_later(ThreadArea* area) {
   constexpr uint64_t kFirst = 1000000;
   if (area->borrowed || control.mode != kModeRecord) return;
   if (!area->look_timer) {
-    struct { uint64_t value; int32_t signal, notify, thread; int32_t rest[11]; } event = {kPokeValue, kPokeSignal, SIGEV_THREAD_ID, (int32_t)area->kernel_tid, {}};
+    struct {
+      uint64_t value;
+      int32_t signal, notify, thread;
+      int32_t rest[11];
+    } event = {kPokeValue, kPokeSignal, SIGEV_THREAD_ID, (int32_t)area->kernel_tid, {}};
     int32_t timer = 0;
     if (failed(native(sys::timer_create, CLOCK_THREAD_CPUTIME_ID, &event, &timer))) return;
     area->look_timer = (uint32_t)timer + 1;

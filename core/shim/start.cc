@@ -1,6 +1,6 @@
-// The shim's start: the first constructor to run in the process (-z initfirst). If a collector asked for it, patches the
-// code that is there, takes the start image, and lets the program begin recorded; at replay, execution resumes in the
-// middle of here.
+// The shim's start: the first constructor to run in the process (-z initfirst). If a collector asked for it, patches
+// the code that is there, takes the start image, and lets the program begin recorded; at replay, execution resumes in
+// the middle of here.
 #include <linux/prctl.h>
 
 #include "core/shim/runtime.h"
@@ -50,10 +50,13 @@ void instrument(const HelloReply& hello, const uint64_t* auxv) {
     if (equal(map.path, "[stack]")) stack_top = map.high;
   }
   for (const char* p = maps; (p = parse_map_line(p, &map));) {
-    const bool ours = (map.low >= kWindowAddress && map.low < kWindowAddress + kWindowSize) || map.low == kTokensAddress;
+    const bool ours =
+        (map.low >= kWindowAddress && map.low < kWindowAddress + kWindowSize) || map.low == kTokensAddress;
     const bool code = (map.protection & 4) && map.low != control.text_low;
     ModuleReply* reply;
-    if (!map.inode || ours || !collector_module(map.low, map.high, map.offset, map.device, map.inode, code, -1, map.path, &reply)) continue;
+    if (!map.inode || ours ||
+        !collector_module(map.low, map.high, map.offset, map.device, map.inode, code, -1, map.path, &reply))
+      continue;
     PatchedModule done;
     const ModuleView module = {map.low, map.high, map.offset, map.protection, map.path};
     // Also without call sites: the place beside it is where a replay's breakpoints have their pads.
@@ -80,8 +83,8 @@ void take_over_thread(ThreadArea* area) {
   area->signal_mask = mask;
 }
 
-// Brings the vector registers to the state they have in a new process. To a caller of a function they are lost anyway, but what
-// the loader left in them would reach the stack with the first xsave, and the start image does not hold it.
+// Brings the vector registers to the state they have in a new process. To a caller of a function they are lost anyway,
+// but what the loader left in them would reach the stack with the first xsave, and the start image does not hold it.
 void clear_vectors() {
   alignas(64) static char area[576];  // its header marks every component as initial
   memcpy(area + 24, &image_registers.mxcsr, 4);
@@ -90,11 +93,14 @@ void clear_vectors() {
   asm volatile("fldcw %0" : : "m"(word));
 }
 
-// Until here the shim ran on the program's stack, further at record than at replay: what it left below is taken away, so that words
-// which a function of the program never sets are the same in both.
+// Until here the shim ran on the program's stack, further at record than at replay: what it left below is taken away,
+// so that words which a function of the program never sets are the same in both.
 void clear_dead_stack() {
   const uint64_t words = min<uint64_t>(64 << 10, image_registers.rlimits[3][0] / 4) / 8;
-  asm volatile("lea 0(,%%rcx,8), %%rdi\n\tneg %%rdi\n\tadd %%rsp, %%rdi\n\trep stosq" : : "a"(0), "c"(words) : "rdi", "memory");
+  asm volatile("lea 0(,%%rcx,8), %%rdi\n\tneg %%rdi\n\tadd %%rsp, %%rdi\n\trep stosq"
+               :
+               : "a"(0), "c"(words)
+               : "rdi", "memory");
 }
 
 // True when the program is replayed from here on.
@@ -133,7 +139,8 @@ __attribute__((noinline)) bool begin(char** environment) {
   image_prepare(hello, auxv);
   if (state_every) state_prepare();
   token_start(area);
-  // At replay execution resumes behind this, in a process that the core has filled; control.mode is kModeReplay by then.
+  // At replay execution resumes behind this, in a process that the core has filled; control.mode is kModeReplay by
+  // then.
   const bool replayed = friday_snapshot(&image_registers);
   signals_install();
   thread_arm(area);
@@ -151,7 +158,8 @@ struct {
 } friday_at_start;
 }
 
-// glibc calls constructors with what main gets; musl gives them nothing, and then whatever the registers hold stands here.
+// glibc calls constructors with what main gets; musl gives them nothing, and then whatever the registers hold stands
+// here.
 extern "C" bool friday_start(int count, char** arguments, char** environment) {
   if (count < 0 || !arguments || environment != arguments + count + 1) return false;
   const bool replayed = begin(environment);

@@ -1,12 +1,13 @@
-// The optional state hash (`friday record --state-hash`): at every n-th call of a thread, hashes of what the program had come to
-// then are stored with the call's event and compared at replay. What went wrong unseen is found there, long before it reaches
-// something that a call reads.
+// The optional state hash (`friday record --state-hash`): at every n-th call of a thread, hashes of what the program
+// had come to then are stored with the call's event and compared at replay. What went wrong unseen is found there, long
+// before it reaches something that a call reads.
 //
-// Three hashes, so that a report can say what differs: the registers a function call preserves, with rsp and the address that the call returns to;
-// the words above the stack pointer; and a piece of the program's writable data (.data and .bss of its files, the brk heap), the next
-// piece each time, so that in the end all of it has been looked at. Memory that another thread's call or an asynchronous read may be
-// filling is not hashed: replay fills it when that call returns. With exit_group all of the program's writable memory is hashed that
-// is its own, but for what lies below the stack pointer.
+// Three hashes, so that a report can say what differs: the registers a function call preserves, with rsp and the
+// address that the call returns to; the words above the stack pointer; and a piece of the program's writable data
+// (.data and .bss of its files, the brk heap), the next piece each time, so that in the end all of it has been looked
+// at. Memory that another thread's call or an asynchronous read may be filling is not hashed: replay fills it when that
+// call returns. With exit_group all of the program's writable memory is hashed that is its own, but for what lies below
+// the stack pointer.
 #include "core/shim/runtime.h"
 
 namespace friday::shim {
@@ -24,9 +25,9 @@ struct Region {
   uint64_t low, high;
 } regions[kMostRegions];  // writable data of files; the heap is added by its present end
 unsigned region_count;
-uint64_t own_inode;        // the shim's
+uint64_t own_inode;  // the shim's
 unsigned next_region;
-uint64_t next_piece;      // in that region
+uint64_t next_piece;  // in that region
 
 uint64_t hash_registers(const CallFrame* f) {
   const uint64_t words[] = {f->rbx, f->rbp, f->r12, f->r13, f->r14, f->r15, f->rsp, f->rip};
@@ -47,7 +48,8 @@ bool memory_is_quiet(const ThreadArea* area) {
 
 Region region_at(unsigned n) {
   if (n < region_count) return regions[n];
-  return {image_registers.brk_start ? image_registers.brk_start : page_up(image_registers.brk_end), control.program_brk};
+  return {image_registers.brk_start ? image_registers.brk_start : page_up(image_registers.brk_end),
+          control.program_brk};
 }
 
 void take_piece(StatePart* state) {
@@ -72,13 +74,15 @@ bool hash_range(uint64_t address, uint32_t size, uint64_t* hash) {
 
 uint32_t state_every;
 
-// Lists the program's writable data: mappings of files other than the shim's, and the anonymous one behind each, its .bss.
+// Lists the program's writable data: mappings of files other than the shim's, and the anonymous one behind each, its
+// .bss.
 void state_prepare() {
   MapLine line;
   uint64_t data_end = 0;
   region_count = 0;
   for (const char* p = read_maps(); (p = parse_map_line(p, &line)) && region_count < kMostRegions;) {
-    if (line.low <= control.text_low && control.text_low < line.high) own_inode = line.inode;  // its code stands before its data
+    if (line.low <= control.text_low && control.text_low < line.high)
+      own_inode = line.inode;  // its code stands before its data
     const bool data = line.inode ? line.inode != own_inode && !line.shared : line.low == data_end && !line.path[0];
     data_end = data ? line.high : 0;
     if (data && (line.protection & 3) == 3) regions[region_count++] = {line.low, line.high};
@@ -100,8 +104,8 @@ void state_note(const CallFrame* frame, ThreadArea* area) {
   if (state->memory_bytes && !hash_range(state->address, state->memory_bytes, &state->memory)) state->memory_bytes = 0;
 }
 
-// What the program has stored into a shared file becomes an output where it asks for it, as what it passes to write(2) is. Of a large
-// range one piece is looked at, another one each time.
+// What the program has stored into a shared file becomes an output where it asks for it, as what it passes to write(2)
+// is. Of a large range one piece is looked at, another one each time.
 void state_synced(const CallFrame* frame, ThreadArea* area) {
   static uint64_t calls;
   const uint64_t* a = arguments_of(frame);
@@ -128,7 +132,8 @@ void state_final(EventWriter& writer, const CallFrame* frame, const ThreadArea* 
   }
   uint64_t left = kFinalBytes;
   for (unsigned n = 0; n < region_count; n++) {
-    StatePart state = {hash_registers(frame), 0, 0, regions[n].low, 0, (uint32_t)min(regions[n].high - regions[n].low, left)};
+    StatePart state = {hash_registers(frame), 0, 0,
+                       regions[n].low,        0, (uint32_t)min(regions[n].high - regions[n].low, left)};
     left -= state.memory_bytes;
     if (!state.memory_bytes || !hash_range(state.address, state.memory_bytes, &state.memory)) continue;
     writer.part(kState, &state, sizeof state);
@@ -142,7 +147,8 @@ unsigned state_differs(const StatePart* state, const CallFrame* frame, uint64_t*
   *want = state->stack;
   if (state->stack_bytes && (!hash_range(frame->rsp, state->stack_bytes, got) || *got != *want)) return kStateStack;
   *want = state->memory;
-  if (state->memory_bytes && (!hash_range(state->address, state->memory_bytes, got) || *got != *want)) return kStateMemory;
+  if (state->memory_bytes && (!hash_range(state->address, state->memory_bytes, got) || *got != *want))
+    return kStateMemory;
   return kStateSame;
 }
 

@@ -1,6 +1,6 @@
 // The thread token: one thread of the process runs at a time outside native calls. It is let go lazily: a thread that
-// makes a call marks the token LENT and, on return, takes it back with one compare-and-swap. Only a thread that is waiting
-// takes a lent token, and then it logs the release in the lender's name. A thread alone pays nothing at all.
+// makes a call marks the token LENT and, on return, takes it back with one compare-and-swap. Only a thread that is
+// waiting takes a lent token, and then it logs the release in the lender's name. A thread alone pays nothing at all.
 //
 // state word: thread number in the low half, HELD or LENT or FREE above. Whoever moves it to HELD may write the log.
 #include "core/shim/runtime.h"
@@ -12,13 +12,13 @@ volatile uint32_t live_threads;
 namespace {
 
 constexpr uint32_t kFree = 0, kHeld = 1u << 16, kLent = 2u << 16, kWho = 0xffff;
-constexpr int kYields = 8;  // of one who is patient
+constexpr int kYields = 8;            // of one who is patient
 constexpr unsigned kLongKept = 1000;  // looks, one a millisecond
 
 uint32_t state;
-uint32_t guard;            // spin lock around the queue
-uint32_t waiting;          // threads in the queue
-uint32_t patient;          // those of them that run, and need not be woken
+uint32_t guard;    // spin lock around the queue
+uint32_t waiting;  // threads in the queue
+uint32_t patient;  // those of them that run, and need not be woken
 uint16_t queue[kMaxThreads];
 uint64_t held_since;       // ticks
 uint32_t held_on;          // processor on which the holder was seen last
@@ -73,8 +73,9 @@ void leave_queue(uint32_t number) {
 
 }  // namespace
 
-// Who does not give way when its turn has lasted computes, or does not run: on a busy machine other programs take what is yielded,
-// for 3 ms at a time. Then waiters go to sleep at once for a while, which is the longer the more often it happens.
+// Who does not give way when its turn has lasted computes, or does not run: on a busy machine other programs take what
+// is yielded, for 3 ms at a time. Then waiters go to sleep at once for a while, which is the longer the more often it
+// happens.
 static void do_not_yield(uint64_t now) {
   if (now < __atomic_load_n(&yields_again, __ATOMIC_RELAXED)) return;  // another waiter has met the same
   const uint64_t second = trace_header()->ticks_per_second;
@@ -88,16 +89,19 @@ void let_holder_run(const Token& token) {
   uint64_t from = ticks_now(), turn = __atomic_load_n(&token.since, __ATOMIC_RELAXED);
   if (from < __atomic_load_n(&yields_again, __ATOMIC_RELAXED)) return;
   bool yielded = false;
-  // Where nothing else wants this processor a yield is over at once, and nothing is yielded to a holder on another one: then for as
-  // long as to sleep and be woken takes.
+  // Where nothing else wants this processor a yield is over at once, and nothing is yielded to a holder on another one:
+  // then for as long as to sleep and be woken takes.
   for (int tries = 0; tries < kYields || !elapsed(from, kTurnNs / 10); tries++) {
-    if ((__atomic_load_n(&token.state, __ATOMIC_RELAXED) & token.mask) != token.held || __atomic_load_n(&token.go, __ATOMIC_RELAXED)) {
-      if (yielded) __atomic_store_n(&pause_of_yields, __atomic_load_n(&pause_of_yields, __ATOMIC_RELAXED) / 2, __ATOMIC_RELAXED);
+    if ((__atomic_load_n(&token.state, __ATOMIC_RELAXED) & token.mask) != token.held ||
+        __atomic_load_n(&token.go, __ATOMIC_RELAXED)) {
+      if (yielded)
+        __atomic_store_n(&pause_of_yields, __atomic_load_n(&pause_of_yields, __ATOMIC_RELAXED) / 2, __ATOMIC_RELAXED);
       return;
     }
     const uint32_t processor = __atomic_load_n(&token.processor, __ATOMIC_RELAXED);
     if (processor == kNowhere || processor == own_processor()) yielded = true, native(sys::sched_yield);
-    else for (int i = 0; i < 20; i++) asm volatile("pause");
+    else
+      for (int i = 0; i < 20; i++) asm volatile("pause");
     const uint64_t now = ticks_now(), newest = __atomic_load_n(&token.since, __ATOMIC_RELAXED);
     if (newest != turn) {
       turn = newest;
@@ -132,8 +136,8 @@ void token_lend(ThreadArea* area, bool returns_at_once) {
   __atomic_store_n(&state, kLent | area->number, __ATOMIC_SEQ_CST);
   if (!__atomic_load_n(&waiting, __ATOMIC_SEQ_CST)) return;
   // Somebody waits. A call that returns at once as a rule is not worth a hand-over, until this turn has lasted: waiters
-  // look by themselves every millisecond, so a call that blocks after all delays nobody for longer. Nor is any call while all
-  // of them are patient, who look as soon as this thread does not run.
+  // look by themselves every millisecond, so a call that blocks after all delays nobody for longer. Nor is any call
+  // while all of them are patient, who look as soon as this thread does not run.
   const bool quick = returns_at_once || __atomic_load_n(&patient, __ATOMIC_SEQ_CST) >= waiting;
   if (quick && !turn_lasted(held_since)) return;
   lock();
@@ -156,10 +160,10 @@ bool token_retake(ThreadArea* area) {
 bool token_acquire(ThreadArea* area) {
   area->go = 0;
   bool queued = false;
-  uint32_t holder = 0;        // the state word as it was at the last look
+  uint32_t holder = 0;  // the state word as it was at the last look
   uint64_t holds_since = 0;
-  unsigned unmoved = 0;       // looks at which nothing had happened
-  bool noted = false;         // who has the token, for others to see
+  unsigned unmoved = 0;  // looks at which nothing had happened
+  bool noted = false;    // who has the token, for others to see
   for (;;) {
     lock();
     end_patience(&area->patient, &patient);
@@ -217,7 +221,8 @@ bool token_acquire(ThreadArea* area) {
 void token_keep(ThreadArea* area) {
   lock();
   leave_queue(area->number);
-  const bool ours = __atomic_load_n(&state, __ATOMIC_SEQ_CST) == (kHeld | area->number) || move(kLent | area->number, kHeld | area->number);
+  const bool ours = __atomic_load_n(&state, __ATOMIC_SEQ_CST) == (kHeld | area->number) ||
+                    move(kLent | area->number, kHeld | area->number);
   unlock();
   if (ours) group_enter(area, nullptr);
   else token_acquire(area);
@@ -237,7 +242,9 @@ bool token_wanted() { return __atomic_load_n(&waiting, __ATOMIC_RELAXED) != 0 ||
 
 bool token_lasted(long ns) { return elapsed(held_since, ns); }
 
-bool token_overdue() { return (__atomic_load_n(&waiting, __ATOMIC_RELAXED) && turn_lasted(held_since)) || group_overdue(); }
+bool token_overdue() {
+  return (__atomic_load_n(&waiting, __ATOMIC_RELAXED) && turn_lasted(held_since)) || group_overdue();
+}
 
 bool token_yield(ThreadArea* area) {
   trace_header()->running = format::kInCall;

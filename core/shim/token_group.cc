@@ -1,13 +1,15 @@
-// The second half of the token: of the processes that can write to the same memory one runs at a time, as one thread of a
-// process does. Which processes those are is decided when memory is shared (shared.cc): each such process is a member of a
-// group, and groups that come to share something are joined. Groups, members and the list of what is shared lie in a file
-// that all recorded processes map (shim_abi.h TokenArea). How they hand the token over is written in token_protocol.h.
+// The second half of the token: of the processes that can write to the same memory one runs at a time, as one thread of
+// a process does. Which processes those are is decided when memory is shared (shared.cc): each such process is a member
+// of a group, and groups that come to share something are joined. Groups, members and the list of what is shared lie in
+// a file that all recorded processes map (shim_abi.h TokenArea). How they hand the token over is written in
+// token_protocol.h.
 //
 // The thread that has its process's token takes the group's (group_enter) before the program's code runs, and lends it
-// (group_lend) before its process's goes. A lent token is there for the taking. What is logged, each in the process's own
-// trace: that the process begins a turn (TurnRecord), and the entry of a call in which the token was lost; a process that
-// finds its token taken logs that itself when it comes back, and in its trace it stands before the new turn. That makes the
-// order of the turns, and with it that of all events between the processes, known (core/trace/matching.cc, match_turns).
+// (group_lend) before its process's goes. A lent token is there for the taking. What is logged, each in the process's
+// own trace: that the process begins a turn (TurnRecord), and the entry of a call in which the token was lost; a
+// process that finds its token taken logs that itself when it comes back, and in its trace it stands before the new
+// turn. That makes the order of the turns, and with it that of all events between the processes, known
+// (core/trace/matching.cc, match_turns).
 //
 // A process may be killed at any moment. Who waits looks now and then whether the holder lives.
 #include <asm/poll.h>
@@ -24,7 +26,7 @@ uint32_t group_self;
 
 namespace {
 
-KeptThread* kept;       // this process's, while it has one
+KeptThread* kept;  // this process's, while it has one
 
 TokenArea* const tokens = (TokenArea*)kTokensAddress;
 bool mapped;
@@ -49,10 +51,22 @@ struct Shim {
   TokenMember& member(uint32_t number) { return tokens->member[number]; }
   uint32_t& area_guard() { return tokens->guard; }
 
-  template <typename T> T load(const T& word) { return __atomic_load_n(&word, __ATOMIC_SEQ_CST); }
-  template <typename T> void store(T& word, T value) { __atomic_store_n(&word, value, __ATOMIC_SEQ_CST); }
-  template <typename T> T get(const T& word) { return __atomic_load_n(&word, __ATOMIC_RELAXED); }
-  template <typename T> void put(T& word, T value) { __atomic_store_n(&word, value, __ATOMIC_RELAXED); }
+  template <typename T>
+  T load(const T& word) {
+    return __atomic_load_n(&word, __ATOMIC_SEQ_CST);
+  }
+  template <typename T>
+  void store(T& word, T value) {
+    __atomic_store_n(&word, value, __ATOMIC_SEQ_CST);
+  }
+  template <typename T>
+  T get(const T& word) {
+    return __atomic_load_n(&word, __ATOMIC_RELAXED);
+  }
+  template <typename T>
+  void put(T& word, T value) {
+    __atomic_store_n(&word, value, __ATOMIC_RELAXED);
+  }
   bool swap(uint32_t& word, uint32_t from, uint32_t to) {
     return __atomic_compare_exchange_n(&word, &from, to, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
   }
@@ -78,7 +92,10 @@ struct Shim {
     const long fd = native(sys::pidfd_open, m.pid, 0);
     if (fd == -ESRCH) return true;
     if (failed(fd)) return false;
-    struct { int fd; short events, revents; } ended = {(int)fd, POLLIN, 0};
+    struct {
+      int fd;
+      short events, revents;
+    } ended = {(int)fd, POLLIN, 0};
     const bool gone = native(sys::poll, &ended, 1, 0) == 1;
     native(sys::close, fd);
     return gone;
@@ -106,7 +123,8 @@ struct Shim {
     return group_self != 0;  // the recording may have ended for want of room
   }
   void note_join(uint32_t other, uint64_t turn) { note_turn(other, turn, kJoins); }
-  template <typename... Values> void looks_anew(Values...) {}
+  template <typename... Values>
+  void looks_anew(Values...) {}
 };
 
 GroupToken<Shim> token{Shim{}};
@@ -150,7 +168,8 @@ bool new_group() {
 
 bool group_attach(int fd) {
   limits_count(sizeof(TokenArea));
-  mapped = native(sys::mmap, kTokensAddress, sizeof(TokenArea), 3, MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, fd, 0) == (long)kTokensAddress;
+  mapped = native(sys::mmap, kTokensAddress, sizeof(TokenArea), 3, MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, fd,
+                  0) == (long)kTokensAddress;
   return mapped;
 }
 
@@ -203,7 +222,8 @@ void group_note_kept(uint32_t tid, uint32_t looks) {
   if (kept && kept->pid != pid) kept = nullptr;  // the parent's
   for (uint32_t n = 0; mapped && !kept && looks && n < kMaxKept; n++) {
     uint32_t nobody = 0;
-    if (!__atomic_compare_exchange_n(&tokens->kept[n].pid, &nobody, pid, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) continue;
+    if (!__atomic_compare_exchange_n(&tokens->kept[n].pid, &nobody, pid, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+      continue;
     kept = &tokens->kept[n];
     kept->pid_namespace = own_pid_namespace();
   }

@@ -1,13 +1,13 @@
-// How the processes of a group hand their token over: the words of a TokenGroup and of its members (shim_abi.h), and what each process
-// does to them, in which order. token_group.cc runs this in recorded processes. tests/unit/shim_token_test.cc runs the same code in a model
-// in which two or three processes take every possible order of steps, and one of them may be killed between any two.
+// How the processes of a group hand their token over: the words of a TokenGroup and of its members (shim_abi.h), and
+// what each process does to them, in which order. token_group.cc runs this in recorded processes.
+// tests/unit/shim_token_test.cc runs the same code in a model in which two or three processes take every possible order
+// of steps, and one of them may be killed between any two.
 //
 // `System` says how a word is read and written and what the kernel answers:
-//   self(), group()           this process's number as a member; the group whose token it had last (0: none), which may be assigned
-//   at(g), member(m)          the TokenGroup and the TokenMember of that number
-//   area_guard()              the guard under which groups are made and joined
-//   load, store, swap, exchange, add   a word that others change meanwhile, sequentially consistent; swap compares first
-//   get, put                  a word that is changed under a guard
+//   self(), group()           this process's number as a member; the group whose token it had last (0: none), which may
+//   be assigned at(g), member(m)          the TokenGroup and the TokenMember of that number area_guard() the guard
+//   under which groups are made and joined load, store, swap, exchange, add   a word that others change meanwhile,
+//   sequentially consistent; swap compares first get, put                  a word that is changed under a guard
 //   lock(guard), unlock(guard)  lock returns true if it took the guard from a process that was killed with it
 //   has_ended(m)              that member's process does not run any more
 //   sleep(go, looks), wake(go)  sleep returns when `go` was set, and after a while, which grows with `looks`
@@ -84,7 +84,8 @@ class GroupToken {
       seen = now;
       seen_turn = turn;
       const bool ask = looks && (looks & (looks - 1)) == 0;
-      if (!taken && ask && (now & ~kWho) == kHeld && s_.has_ended(now & kWho)) holder_died = taken = s_.swap(g.state, now, kHeld | s_.self());
+      if (!taken && ask && (now & ~kWho) == kHeld && s_.has_ended(now & kWho))
+        holder_died = taken = s_.swap(g.state, now, kHeld | s_.self());
       if (taken) {
         if (queued_in == number) leave_queue(g);
         count_turn(g);
@@ -109,15 +110,17 @@ class GroupToken {
     return holder_died;
   }
 
-  // A group of which this process is the only member, and holds the token. The area's guard is held; `number` was never in use.
+  // A group of which this process is the only member, and holds the token. The area's guard is held; `number` was never
+  // in use.
   void begin(uint32_t number) {
     begin_turn(s_.at(number), s_.self());
     s_.group() = number;
   }
 
-  // The process has the token of its group, and now shares something with the processes of `other`: its group goes into that one. It gives
-  // its own token up for good before it waits for the other one. So nobody holds two tokens, and nobody waits while holding one: no
-  // circle of waiters can come about, whatever joins at the same time. False: both are one group already.
+  // The process has the token of its group, and now shares something with the processes of `other`: its group goes into
+  // that one. It gives its own token up for good before it waits for the other one. So nobody holds two tokens, and
+  // nobody waits while holding one: no circle of waiters can come about, whatever joins at the same time. False: both
+  // are one group already.
   bool join(uint32_t other) {
     const uint32_t had = s_.group();
     for (;;) {
@@ -140,8 +143,9 @@ class GroupToken {
     return g;
   }
 
-  // The guard of a group. A process may be killed while it has it, and what that one left is put right here: the queue is whole at each step,
-  // from its first member on; what is said about it may lag behind, and who was handed the token may still stand in it.
+  // The guard of a group. A process may be killed while it has it, and what that one left is put right here: the queue
+  // is whole at each step, from its first member on; what is said about it may lag behind, and who was handed the token
+  // may still stand in it.
   void lock(TokenGroup& g) {
     if (!s_.lock(g.guard) || s_.get(g.forward)) return;
     const uint32_t state = s_.load(g.state), holder = (state & ~kWho) == kHeld ? state & kWho : 0;
@@ -193,8 +197,8 @@ class GroupToken {
     s_.wake(m.go);
   }
 
-  // Whoever waits in `g` finds at its next look that it has become part of `other`, and waits there. Until the store the token is this
-  // process's: if it is killed before, that is a holder's death like any other.
+  // Whoever waits in `g` finds at its next look that it has become part of `other`, and waits there. Until the store
+  // the token is this process's: if it is killed before, that is a holder's death like any other.
   void forward(TokenGroup& g, uint32_t other) {
     lock(g);
     s_.store(g.forward, other);
@@ -215,8 +219,8 @@ class GroupToken {
     count_turn(g);
   }
 
-  // ---- Waiters that run, and need not be woken. Whoever takes one out of the queue ends its patience, as it does itself: it may have
-  // been killed meanwhile.
+  // ---- Waiters that run, and need not be woken. Whoever takes one out of the queue ends its patience, as it does
+  // itself: it may have been killed meanwhile.
 
   void begin_patience(TokenMember& m, TokenGroup& g) {
     s_.store(m.patient, 1u);

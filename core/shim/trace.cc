@@ -1,5 +1,6 @@
-// Writing the log: records are built in place in the mapped trace file and become part of it when `committed` moves past
-// them. Room is asked of the collector ahead of need; pages are populated a step ahead, so that a store never faults.
+// Writing the log: records are built in place in the mapped trace file and become part of it when `committed` moves
+// past them. Room is asked of the collector ahead of need; pages are populated a step ahead, so that a store never
+// faults.
 #include <asm/poll.h>
 #include <linux/mman.h>
 
@@ -10,15 +11,15 @@ namespace {
 
 using namespace format;
 
-constexpr uint64_t kStep = 1 << 20;           // pages are populated in steps of about this size
-constexpr uint64_t kFirstStep = 16 << 10;     // and smaller ones at the beginning: a forked child may end at once
-constexpr uint64_t kReadAhead = 128 << 10;    // from here on the kernel may fill pages far ahead
-constexpr uint64_t kAskBelow = 4u << 20;      // ask for room when less than this is left
+constexpr uint64_t kStep = 1 << 20;         // pages are populated in steps of about this size
+constexpr uint64_t kFirstStep = 16 << 10;   // and smaller ones at the beginning: a forked child may end at once
+constexpr uint64_t kReadAhead = 128 << 10;  // from here on the kernel may fill pages far ahead
+constexpr uint64_t kAskBelow = 4u << 20;    // ask for room when less than this is left
 
 FileHeader* const header = (FileHeader*)kWindowAddress;
-char* cursor;         // where the next record starts
-// What of the file is mapped: its header's page, and from `mapped_low` to `mapped_high`. No more than is being written, as the
-// program may have a limit of its address space.
+char* cursor;  // where the next record starts
+// What of the file is mapped: its header's page, and from `mapped_low` to `mapped_high`. No more than is being written,
+// as the program may have a limit of its address space.
 uint64_t mapped_low, mapped_high;
 uint64_t populated;   // file offset up to which our page tables are filled,
 uint64_t left_from;   // and that from which they are
@@ -40,12 +41,17 @@ void wait_for_room(uint64_t end) {
     long timeout[2] = {1, 0};
     native(sys::futex, &header->room, 0 /* FUTEX_WAIT, shared */, seen, timeout, 0, 0);
     // A collector that was killed answers no more; its end of the socket is closed.
-    struct { int fd; short events, revents; } poll_socket = {own_socket(), POLLRDHUP, 0};
-    if (native(sys::poll, &poll_socket, 1, 0) == 1 && (poll_socket.revents & 0x2018)) header->closed = kEndCollectorGone;
+    struct {
+      int fd;
+      short events, revents;
+    } poll_socket = {own_socket(), POLLRDHUP, 0};
+    if (native(sys::poll, &poll_socket, 1, 0) == 1 && (poll_socket.revents & 0x2018))
+      header->closed = kEndCollectorGone;
   }
 }
 
-// The mapping grows with the file, and what lies well behind goes. No descriptor of the file is needed, none may be left.
+// The mapping grows with the file, and what lies well behind goes. No descriptor of the file is needed, none may be
+// left.
 bool map_up_to(uint64_t end) {
   constexpr uint64_t kBehind = 16u << 20;
   if (end <= mapped_high) return true;
@@ -139,7 +145,9 @@ uint64_t kernel_ticks() {
   return (uint64_t)ns;
 }
 
-bool elapsed(uint64_t since, long ns) { return ticks_now() - since >= header->ticks_per_second / 1000 * (uint64_t)ns / 1000000; }
+bool elapsed(uint64_t since, long ns) {
+  return ticks_now() - since >= header->ticks_per_second / 1000 * (uint64_t)ns / 1000000;
+}
 
 // Where a record of so many bytes goes.
 static char* place_for(size_t size) {
@@ -189,7 +197,12 @@ void clock_calibrate() {
 
 // Maps the trace file over its window and takes over writing at `committed`.
 bool trace_attach(int fd) {
-  struct { uint64_t device, inode, links; uint32_t mode, uid, gid, pad; uint64_t rdev; int64_t size, rest[11]; } about;
+  struct {
+    uint64_t device, inode, links;
+    uint32_t mode, uid, gid, pad;
+    uint64_t rdev;
+    int64_t size, rest[11];
+  } about;
   if (failed(native(sys::fstat, fd, &about))) return false;
   mapped_low = 0;
   mapped_high = (uint64_t)about.size;
@@ -313,7 +326,8 @@ void EventWriter::finish(uint64_t now) {
   if (now > next_clock) clock_calibrate();
 }
 
-void record_native(ThreadArea* area, uint16_t call, const uint64_t* arguments, unsigned count, long result, uint64_t entry, uint64_t hash) {
+void record_native(ThreadArea* area, uint16_t call, const uint64_t* arguments, unsigned count, long result,
+                   uint64_t entry, uint64_t hash) {
   EventWriter writer(kCall, area, call, arguments, count);
   writer.event->header.flags |= kFlagNative;
   writer.commit(result, hash, entry, ticks_now());

@@ -4,12 +4,12 @@
 //
 // A trace file is one page of FileHeader followed by records. Every record starts with RecordHeader, is a multiple of
 // 8 bytes long, and may be skipped by its size; a reader skips types it does not know. All integers are little-endian.
-// A record becomes part of the trace when FileHeader::committed is moved past it (release store), so a killed program or
-// collector never leaves a torn record inside the committed range. Bytes past `committed` are not data.
+// A record becomes part of the trace when FileHeader::committed is moved past it (release store), so a killed program
+// or collector never leaves a torn record inside the committed range. Bytes past `committed` are not data.
 //
 // Time: ticks are the host's time-stamp counter when FileHeader::clock_kind says so (constant rate and the kernel's own
-// clock source, checked by the collector), else nanoseconds of CLOCK_MONOTONIC. ClockRecords tie ticks to CLOCK_MONOTONIC
-// and CLOCK_REALTIME. On one boot of one host ticks are comparable between processes.
+// clock source, checked by the collector), else nanoseconds of CLOCK_MONOTONIC. ClockRecords tie ticks to
+// CLOCK_MONOTONIC and CLOCK_REALTIME. On one boot of one host ticks are comparable between processes.
 #pragma once
 
 #include <stdint.h>
@@ -27,19 +27,19 @@ inline constexpr uint64_t kWindowSize = 1ull << 38;
 
 // Bits of FileHeader::features; a reader refuses a trace with a bit it does not know.
 enum Feature : uint64_t {
-  kFeatureImage = 1 << 0,        // holds a start image
-  kFeatureForkChild = 1 << 1,    // begins as a fork of another node; has no image of its own
-  kFeatureChecksums = 1 << 2,    // every record's checksum is valid
-  kFeatureSharedMemory = 1 << 3, // shares writable memory with other processes, or could have
-  kFeatureClockWords = 1 << 4,   // readings of clocks stand in the events themselves (kFlagClock)
+  kFeatureImage = 1 << 0,         // holds a start image
+  kFeatureForkChild = 1 << 1,     // begins as a fork of another node; has no image of its own
+  kFeatureChecksums = 1 << 2,     // every record's checksum is valid
+  kFeatureSharedMemory = 1 << 3,  // shares writable memory with other processes, or could have
+  kFeatureClockWords = 1 << 4,    // readings of clocks stand in the events themselves (kFlagClock)
 };
 
 // Where the process is between its last event and the next: of a process that was killed this says whether what it did
 // there is known to the end.
 enum RunState : uint32_t {
-  kInCall = 0,      // at its next event, in the kernel
-  kComputing = 1,   // somewhere on the way there
-  kFaulted = 2,     // at the instruction whose fault ended it
+  kInCall = 0,     // at its next event, in the kernel
+  kComputing = 1,  // somewhere on the way there
+  kFaulted = 2,    // at the instruction whose fault ended it
 };
 
 enum ClockKind : uint32_t { kClockTsc = 1, kClockMonotonic = 2 };
@@ -47,64 +47,69 @@ enum ClockKind : uint32_t { kClockTsc = 1, kClockMonotonic = 2 };
 struct FileHeader {
   char magic[8];
   uint32_t version;
-  uint32_t header_size;     // offset of the first record
+  uint32_t header_size;  // offset of the first record
   uint64_t features;
   uint32_t clock_kind;
-  uint32_t abi_version;     // of the shim that recorded (shim_abi.h kAbiVersion)
+  uint32_t abi_version;  // of the shim that recorded (shim_abi.h kAbiVersion)
   uint8_t boot_id[16];
   uint8_t node_uuid[16];
-  uint8_t parent_uuid[16];  // of the node this one was forked or executed from; zero if none
-  uint64_t fork_event;      // event of the parent whose call made this process
-  uint64_t ticks_per_second;// estimate; 10^9 for kClockMonotonic
-  uint32_t pid;             // as the program saw it
+  uint8_t parent_uuid[16];    // of the node this one was forked or executed from; zero if none
+  uint64_t fork_event;        // event of the parent whose call made this process
+  uint64_t ticks_per_second;  // estimate; 10^9 for kClockMonotonic
+  uint32_t pid;               // as the program saw it
   uint32_t parent_pid;
-  uint64_t sharing;         // names the space in which numbers of groups and shared objects are unique
+  uint64_t sharing;  // names the space in which numbers of groups and shared objects are unique
   // Written by the program (shim), each on its own cache line.
   alignas(64) uint64_t committed;
-  uint64_t events;          // events within `committed`
-  uint32_t ended;           // 1 once an EndRecord is committed
-  uint32_t wanted;          // futex: bumped by the shim when it asks for room
-  uint32_t running;         // RunState
-  uint64_t trapped;         // calls from code that was not patched, caught by Syscall User Dispatch
-  uint64_t faulted_at;      // kFaulted: that instruction; 0: not known
-  uint32_t dies_of;         // the signal that the fault raised, or that the process sends itself in the call that it is in; 0: none
+  uint64_t events;      // events within `committed`
+  uint32_t ended;       // 1 once an EndRecord is committed
+  uint32_t wanted;      // futex: bumped by the shim when it asks for room
+  uint32_t running;     // RunState
+  uint64_t trapped;     // calls from code that was not patched, caught by Syscall User Dispatch
+  uint64_t faulted_at;  // kFaulted: that instruction; 0: not known
+  uint32_t
+      dies_of;  // the signal that the fault raised, or that the process sends itself in the call that it is in; 0: none
   // Written by the collector.
   alignas(64) uint64_t allocated;  // bytes of the file that can be stored to without a fault
-  uint32_t room;            // futex: bumped when `allocated` has moved or never will again
-  uint32_t closed;          // why no more room will come: 0, or EndReason
-  uint32_t packing;         // 1: blocks that the program has left may move to the compressed file
-  uint64_t checksum;        // once the node has ended: XXH3-64 of the header page with this field zero; 0: there is none
+  uint32_t room;                   // futex: bumped when `allocated` has moved or never will again
+  uint32_t closed;                 // why no more room will come: 0, or EndReason
+  uint32_t packing;                // 1: blocks that the program has left may move to the compressed file
+  uint64_t checksum;  // once the node has ended: XXH3-64 of the header page with this field zero; 0: there is none
 };
 static_assert(sizeof(FileHeader) <= kHeaderSize);
 
 enum RecordType : uint16_t {
   // Not events.
-  kImageRecord = 1,      // ImageRecord: registers and limits of the start image
-  kImageMap = 2,         // ImageMapRecord: one mapping
-  kImagePages = 3,       // ImagePagesRecord: contents
-  kChannelRecord = 4,    // ChannelRecord: a descriptor seen for the first time
-  kClockRecord = 5,      // ClockRecord
-  kModuleRecord = 6,     // ModuleRecord: a file mapped into the process, with build-id and content hash
-  kEndRecord = 7,        // EndRecord: the recording of this node ends here
-  kTurnRecord = 8,       // TurnRecord: the process takes the token of those it shares memory with
-  kSharedPages = 9,      // SharedPagesRecord: contents of memory that the next event maps
-  kImageBytes = 10,      // ImageBytesRecord: contents of a part of a page
+  kImageRecord = 1,    // ImageRecord: registers and limits of the start image
+  kImageMap = 2,       // ImageMapRecord: one mapping
+  kImagePages = 3,     // ImagePagesRecord: contents
+  kChannelRecord = 4,  // ChannelRecord: a descriptor seen for the first time
+  kClockRecord = 5,    // ClockRecord
+  kModuleRecord = 6,   // ModuleRecord: a file mapped into the process, with build-id and content hash
+  kEndRecord = 7,      // EndRecord: the recording of this node ends here
+  kTurnRecord = 8,     // TurnRecord: the process takes the token of those it shares memory with
+  kSharedPages = 9,    // SharedPagesRecord: contents of memory that the next event maps
+  kImageBytes = 10,    // ImageBytesRecord: contents of a part of a page
   // Events, counted from 0 in file order. That order is the order in which the process's thread token was held.
-  kCall = 16,            // a system call that kept the token: one point
-  kRelease = 17,         // a call that let the token go: its entry
-  kReturn = 18,          // and its return
-  kSignal = 19,          // a signal handler is entered at a call boundary
-  kThreadStart = 20,     // first turn of a new thread; of a forked child: its first event
-  kThreadExit = 21,      // last turn of a thread
-  kInstruction = 22,     // result of rdtsc, rdtscp, rdrand, rdseed, cpuid, rdpid, lsl
-  kYield = 23,           // the token was handed over without a call
+  kCall = 16,         // a system call that kept the token: one point
+  kRelease = 17,      // a call that let the token go: its entry
+  kReturn = 18,       // and its return
+  kSignal = 19,       // a signal handler is entered at a call boundary
+  kThreadStart = 20,  // first turn of a new thread; of a forked child: its first event
+  kThreadExit = 21,   // last turn of a thread
+  kInstruction = 22,  // result of rdtsc, rdtscp, rdrand, rdseed, cpuid, rdpid, lsl
+  kYield = 23,        // the token was handed over without a call
   // Reserved for later work, so that old readers skip them by name.
-  kBranches = 64, kCutValue = 65, kSchedule = 66, kStack = 67, kProcessImage = 68,
+  kBranches = 64,
+  kCutValue = 65,
+  kSchedule = 66,
+  kStack = 67,
+  kProcessImage = 68,
 };
 
 struct RecordHeader {
-  uint32_t size;      // of the whole record, header included; multiple of 8
-  uint16_t type;      // RecordType
+  uint32_t size;  // of the whole record, header included; multiple of 8
+  uint16_t type;  // RecordType
   uint16_t flags;
   uint32_t checksum;  // low half of XXH3-64, seed = the record's file offset, of its bytes with this field zero
   uint32_t thread;    // thread number for events, else 0
@@ -115,75 +120,99 @@ enum EventFlag : uint16_t {
   kFlagNative = 1 << 1,     // executed natively at replay too (memory mapping calls)
   kFlagAtEntry = 1 << 2,    // kSignal: delivered before the call at which the thread stood was made
   kFlagState = 1 << 3,      // has a kState part
-  kFlagClock = 1 << 4,      // a clock was read: `input_hash` and `return_ticks` are the two words stored at argument clock_argument()
+  kFlagClock =
+      1
+      << 4,  // a clock was read: `input_hash` and `return_ticks` are the two words stored at argument clock_argument()
   kFlagOwnerDied = 1 << 5,  // has kOwnerDiedWord parts
 };
 // A third of what many servers record are readings of clocks, and it is bytes that recording costs.
-inline constexpr unsigned clock_argument(uint16_t call) { return call == shim::sys::clock_gettime ? 1 : 0 /* gettimeofday */; }
+inline constexpr unsigned clock_argument(uint16_t call) {
+  return call == shim::sys::clock_gettime ? 1 : 0 /* gettimeofday */;
+}
 
 // An event: this header, then argument_count 64-bit argument values, then part_count parts.
 struct EventRecord {
   RecordHeader header;
-  uint64_t index;          // counted from 0 in this trace
-  uint32_t thread_seq;     // counted from 0 in this thread
-  uint16_t call;           // system call number; signal number for kSignal; InstructionKind, YieldKind
+  uint64_t index;               // counted from 0 in this trace
+  uint32_t thread_seq;          // counted from 0 in this thread
+  uint16_t call;                // system call number; signal number for kSignal; InstructionKind, YieldKind
   uint16_t argument_count : 4;  // arguments recorded (the call's arity)
   uint16_t part_count : 12;     // kMaxParts at most
-  int64_t result;          // return value or -errno
-  uint64_t input_hash;     // XXH3-64 of what the call reads from memory; 0 if nothing. kInstruction: second result (tsc_aux, carry, ecx and edx, zero flag)
+  int64_t result;               // return value or -errno
+  uint64_t input_hash;          // XXH3-64 of what the call reads from memory; 0 if nothing. kInstruction: second result
+                                // (tsc_aux, carry, ecx and edx, zero flag)
   uint64_t entry_ticks;
-  uint64_t return_ticks;   // equals entry_ticks for kRelease
+  uint64_t return_ticks;  // equals entry_ticks for kRelease
 };
 static_assert(sizeof(EventRecord) == 64);
 inline constexpr unsigned kMaxParts = 4095;
 
-// EventRecord::call of kYield. Argument 1 of all but 2 and 4: a hash of the address and the general registers at the point (yield.cc).
+// EventRecord::call of kYield. Argument 1 of all but 2 and 4: a hash of the address and the general registers at the
+// point (yield.cc).
 enum YieldKind : uint16_t {
   kYieldPause = 1,  // at a `pause`; argument 0: how many of them the thread has executed, this one included
-  kYieldSpin = 2,   // in a loop that changes nothing; arguments: instructions of an iteration, their hash; a kSpinPoint part
+  kYieldSpin =
+      2,  // in a loop that changes nothing; arguments: instructions of an iteration, their hash; a kSpinPoint part
   kYieldInstruction = 3,  // behind the instruction event before it
-  kYieldResumed = 4, // the thread that gave its turn away goes on, after other processes ran
-  kYieldCall = 5,    // behind the call before it, one that kept the token
-  kYieldLoop = 6,    // at a loop site; argument 0: how many times the thread has passed one, this time included
+  kYieldResumed = 4,      // the thread that gave its turn away goes on, after other processes ran
+  kYieldCall = 5,         // behind the call before it, one that kept the token
+  kYieldLoop = 6,         // at a loop site; argument 0: how many times the thread has passed one, this time included
 };
-enum InstructionKind : uint16_t { kRdtsc = 1, kRdtscp = 2, kRdrand = 3, kRdseed = 4, kCpuid = 8, kRdpid = 10, kLsl = 11 };
+enum InstructionKind : uint16_t {
+  kRdtsc = 1,
+  kRdtscp = 2,
+  kRdrand = 3,
+  kRdseed = 4,
+  kCpuid = 8,
+  kRdpid = 10,
+  kLsl = 11
+};
 
 // A part: this header, then `size` bytes padded to 8.
 struct PartHeader {
-  uint16_t kind;     // PartKind
+  uint16_t kind;  // PartKind
   uint16_t flags;
   uint32_t size;
   uint64_t address;  // kMemory: where the bytes go; else 0
 };
 
 enum PartKind : uint16_t {
-  kMemory = 1,       // bytes the call wrote at `address`
-  kTransfer = 2,     // TransferPart: bytes moved through a channel
-  kFileIdentity = 3, // FileIdentityPart: what an open file is
-  kMapContent = 4,   // MapContentPart: contents of a file mapping
-  kDescriptors = 5,  // DescriptorsPart: new descriptors and the channels behind them
-  kChild = 6,        // ChildPart: the thread or process a clone made
-  kSignalInfo = 7,   // siginfo_t as delivered, 128 bytes
-  kWait = 8,         // WaitPart: which child a wait returned
-  kPath = 9,         // a path argument, without NUL
-  kSites = 10,       // SiteList entries (shim_abi.h Site) patched in a module that appeared with this call; `address`: stub area
-  kSpinPoint = 11,   // SpinPoint
-  kSharedMap = 12,   // SharedMapPart: shared memory is mapped or unmapped by this call
-  kSharedWrite = 13, // SharedWritePart: a file that is mapped as shared memory changes
-  kSync = 15,        // SyncPart: which way a call on a lock or semaphore worked, where its arguments do not say
-  kOwnerDiedWord = 16, // OwnerDiedPart: the kernel has changed the word at `address`, that of a robust mutex whose owner died
-  kState = 14,       // StatePart: what the program had come to when it made this call
+  kMemory = 1,        // bytes the call wrote at `address`
+  kTransfer = 2,      // TransferPart: bytes moved through a channel
+  kFileIdentity = 3,  // FileIdentityPart: what an open file is
+  kMapContent = 4,    // MapContentPart: contents of a file mapping
+  kDescriptors = 5,   // DescriptorsPart: new descriptors and the channels behind them
+  kChild = 6,         // ChildPart: the thread or process a clone made
+  kSignalInfo = 7,    // siginfo_t as delivered, 128 bytes
+  kWait = 8,          // WaitPart: which child a wait returned
+  kPath = 9,          // a path argument, without NUL
+  kSites =
+      10,  // SiteList entries (shim_abi.h Site) patched in a module that appeared with this call; `address`: stub area
+  kSpinPoint = 11,    // SpinPoint
+  kSharedMap = 12,    // SharedMapPart: shared memory is mapped or unmapped by this call
+  kSharedWrite = 13,  // SharedWritePart: a file that is mapped as shared memory changes
+  kSync = 15,         // SyncPart: which way a call on a lock or semaphore worked, where its arguments do not say
+  kOwnerDiedWord =
+      16,       // OwnerDiedPart: the kernel has changed the word at `address`, that of a robust mutex whose owner died
+  kState = 14,  // StatePart: what the program had come to when it made this call
 };
 
 inline constexpr unsigned kEndpointBytes = 112;
 struct Endpoint {
-  uint32_t length;                 // of the sockaddr; 0: none
-  uint8_t bytes[kEndpointBytes];   // sockaddr as this side sees it; shorter than its true length only for odd families
+  uint32_t length;                // of the sockaddr; 0: none
+  uint8_t bytes[kEndpointBytes];  // sockaddr as this side sees it; shorter than its true length only for odd families
 };
 
 enum ChannelKind : uint32_t {
-  kChannelUnknown = 0, kChannelFile = 1, kChannelStream = 2, kChannelDatagram = 3, kChannelPipe = 4,
-  kChannelEvent = 5 /* eventfd, timerfd, signalfd, epoll */, kChannelTerminal = 6, kChannelListen = 7, kChannelSeqpacket = 8,
+  kChannelUnknown = 0,
+  kChannelFile = 1,
+  kChannelStream = 2,
+  kChannelDatagram = 3,
+  kChannelPipe = 4,
+  kChannelEvent = 5 /* eventfd, timerfd, signalfd, epoll */,
+  kChannelTerminal = 6,
+  kChannelListen = 7,
+  kChannelSeqpacket = 8,
   kChannelDevice = 9,
 };
 
@@ -191,30 +220,33 @@ enum ChannelKind : uint32_t {
 // socket was bound or connected). Numbers are never reused in a trace; a fork child inherits its parent's.
 struct ChannelRecord {
   RecordHeader header;
-  uint64_t channel;         // number in this trace, from 1
-  uint64_t event;           // index of the event at which it was first seen
-  uint32_t kind;            // ChannelKind
-  int32_t fd;               // descriptor by which it was seen
+  uint64_t channel;                 // number in this trace, from 1
+  uint64_t event;                   // index of the event at which it was first seen
+  uint32_t kind;                    // ChannelKind
+  int32_t fd;                       // descriptor by which it was seen
   uint32_t domain, type, protocol;  // of sockets
   uint32_t open_flags;
-  uint64_t device, inode;   // fstat: names a file, a FIFO, or both ends of a pipe
+  uint64_t device, inode;  // fstat: names a file, a FIFO, or both ends of a pipe
   Endpoint local, remote;
 };
 
 enum Direction : uint8_t { kIn = 1, kOut = 2 };
 enum Representation : uint8_t {
-  kInline = 1,        // the payload stands in this event's kMemory parts
-  kHashOnly = 2,      // only its hash (what a sender records)
-  kHeaderOnly = 3, kFileReference = 4, kPeerReference = 5, kInferred = 6,
+  kInline = 1,    // the payload stands in this event's kMemory parts
+  kHashOnly = 2,  // only its hash (what a sender records)
+  kHeaderOnly = 3,
+  kFileReference = 4,
+  kPeerReference = 5,
+  kInferred = 6,
 };
 enum TransferFlag : uint16_t { kPeek = 1, kTruncated = 2, kOutOfBand = 4, kEndOfStream = 8 };
 
-// Bytes that moved through a channel. run_hash(bytes, seed): XXH3-64 over blocks of kHashBlock bytes, each block's hash the
-// seed of the next block (the last block, 1 to kHashBlock bytes, gives the result). Streams: `offset` is the channel's byte
-// count in this direction before the transfer, and `hash` = run_hash(bytes moved, hash of the previous transfer of this
-// channel and direction; 0 at first): a chain that a reader who has the payload of the other side can follow at this
-// side's boundaries. Receivers have the payload inline and leave `hash` 0 for streams. Datagrams: `hash` =
-// run_hash(datagram, 0) on both sides. `peer` is left out (the part is kTransferBytes long) when its length is 0.
+// Bytes that moved through a channel. run_hash(bytes, seed): XXH3-64 over blocks of kHashBlock bytes, each block's hash
+// the seed of the next block (the last block, 1 to kHashBlock bytes, gives the result). Streams: `offset` is the
+// channel's byte count in this direction before the transfer, and `hash` = run_hash(bytes moved, hash of the previous
+// transfer of this channel and direction; 0 at first): a chain that a reader who has the payload of the other side can
+// follow at this side's boundaries. Receivers have the payload inline and leave `hash` 0 for streams. Datagrams: `hash`
+// = run_hash(datagram, 0) on both sides. `peer` is left out (the part is kTransferBytes long) when its length is 0.
 struct TransferPart {
   uint64_t channel;
   uint64_t offset;
@@ -223,9 +255,9 @@ struct TransferPart {
   uint64_t true_length;  // of a datagram that was cut (MSG_TRUNC); else = length
   uint8_t direction;
   uint8_t representation;
-  uint16_t flags;        // TransferFlag
-  uint32_t message;      // which message of a sendmmsg/recvmmsg
-  Endpoint peer;         // datagrams: the other side if the call names it, else length 0
+  uint16_t flags;    // TransferFlag
+  uint32_t message;  // which message of a sendmmsg/recvmmsg
+  Endpoint peer;     // datagrams: the other side if the call names it, else length 0
 };
 inline constexpr uint32_t kHashBlock = 4096;
 inline constexpr uint32_t kTransferBytes = 48;  // of a TransferPart without its peer
@@ -238,7 +270,7 @@ struct FileIdentityPart {
 };
 
 struct MapContentPart {
-  uint8_t file[16];   // XXH3-128 of the copy in the recording's files/, or zero: contents follow as a kMemory part
+  uint8_t file[16];  // XXH3-128 of the copy in the recording's files/, or zero: contents follow as a kMemory part
   uint64_t offset, length;
 };
 
@@ -249,9 +281,9 @@ struct DescriptorsPart {  // repeated size/sizeof times
 };
 
 struct ChildPart {
-  uint32_t thread;          // number of the new thread, or 0 for a process
-  uint32_t pid;             // tid or pid as the program sees it
-  uint8_t node_uuid[16];    // of the new process's trace; zero for a thread or an unrecorded process
+  uint32_t thread;        // number of the new thread, or 0 for a process
+  uint32_t pid;           // tid or pid as the program sees it
+  uint8_t node_uuid[16];  // of the new process's trace; zero for a thread or an unrecorded process
 };
 
 struct WaitPart {
@@ -279,7 +311,9 @@ struct SyncPart {
   uint32_t role, reserved;
 };
 
-enum OwnerDiedFlag : uint32_t { kOwnerDiedBefore = 1 /* before the program went on from the event in front of this one */ };
+enum OwnerDiedFlag : uint32_t {
+  kOwnerDiedBefore = 1 /* before the program went on from the event in front of this one */
+};
 struct OwnerDiedPart {
   uint32_t value, flags;  // OwnerDiedFlag
 };
@@ -298,8 +332,8 @@ enum SharedFlag : uint32_t {
   kInherited = 4,  // anonymous, or of /dev/zero: without a number, and only children of the process will ever have it
 };
 struct SharedMapPart {
-  uint64_t object;           // number, from 1; 0 if kInherited
-  uint64_t offset, length;   // in the object; whole pages
+  uint64_t object;          // number, from 1; 0 if kInherited
+  uint64_t offset, length;  // in the object; whole pages
   uint64_t address;
   uint64_t size;             // bytes that the object holds now: what is mapped in pages behind them faults
   uint32_t flags, reserved;  // SharedFlag
@@ -319,7 +353,8 @@ struct SharedWritePart {
 
 enum TurnFlag : uint32_t {
   kHolderDied = 1,  // the process before was killed while it ran: its last stores are not known
-  kJoins = 2,       // no turn begins: the process's group becomes part of `group`, and all before event `event` comes before the turns behind `turn`
+  kJoins = 2,  // no turn begins: the process's group becomes part of `group`, and all before event `event` comes before
+               // the turns behind `turn`
 };
 // From event `event` on, the process runs in turn number `turn` of its group, until another process's turn begins.
 struct TurnRecord {
@@ -341,38 +376,38 @@ struct ClockRecord {
   uint64_t ticks;
   int64_t monotonic_ns;
   int64_t realtime_ns;
-  uint64_t event;      // index of the next event
+  uint64_t event;  // index of the next event
 };
 
 inline constexpr uint32_t kPathBytes = 256;
 struct ModuleRecord {
   RecordHeader header;
-  uint64_t event;           // 0 for modules of the start image
-  uint8_t file[16];         // XXH3-128: name of its copy in files/
-  uint64_t low, high;       // address range
+  uint64_t event;      // 0 for modules of the start image
+  uint8_t file[16];    // XXH3-128: name of its copy in files/
+  uint64_t low, high;  // address range
   uint64_t device, inode;
   uint32_t build_id_size;
   uint8_t build_id[20];
   uint32_t sites_patched, sites_trapped;
-  char path[kPathBytes];    // as the process's maps show it
+  char path[kPathBytes];  // as the process's maps show it
 };
 
 enum EndReason : uint32_t {
-  kEndExit = 1,          // exit_group, code in `detail`
-  kEndUnhandled = 2,     // a call Friday does not handle, number in `detail`; the program went on
+  kEndExit = 1,       // exit_group, code in `detail`
+  kEndUnhandled = 2,  // a call Friday does not handle, number in `detail`; the program went on
   kEndDiskFull = 3,
   kEndCollectorGone = 4,
-  kEndExec = 5,          // replaced by another program
-  kEndRefused = 6,       // something seen that cannot be recorded; `text` says what
-  kEndStopped = 7,       // the collector asked for it
+  kEndExec = 5,     // replaced by another program
+  kEndRefused = 6,  // something seen that cannot be recorded; `text` says what
+  kEndStopped = 7,  // the collector asked for it
   kEndSizeLimit = 8,
 };
 
 struct EndRecord {
   RecordHeader header;
-  uint64_t event;      // number of events before
+  uint64_t event;  // number of events before
   uint64_t ticks;
-  uint32_t reason;     // EndReason
+  uint32_t reason;  // EndReason
   int32_t detail;
   char text[64];
 };
@@ -380,37 +415,48 @@ struct EndRecord {
 // ---- Start image
 
 // Leaf and subleaf of what ImageRecord::cpuid holds.
-inline constexpr uint32_t kCpuidLeaves[8][2] = {{0, 0}, {1, 0}, {7, 0}, {7, 1}, {0xd, 1}, {0x80000001, 0}, {0x80000007, 0}, {0x80000008, 0}};
+inline constexpr uint32_t kCpuidLeaves[8][2] = {{0, 0},   {1, 0},          {7, 0},          {7, 1},
+                                                {0xd, 1}, {0x80000001, 0}, {0x80000007, 0}, {0x80000008, 0}};
 
 struct ImageRecord {
   RecordHeader header;
   // Where to resume inside the shim.
   uint64_t rip, rsp;
   uint64_t fs_base, gs_base;
-  uint64_t control;        // address of the shim's Control block (shim_abi.h)
+  uint64_t control;  // address of the shim's Control block (shim_abi.h)
   uint64_t brk_start, brk_end;
   uint64_t stack_low, stack_high;
-  uint64_t signal_mask;    // of the main thread
-  uint64_t altstack[3];    // ss_sp, ss_flags, ss_size
+  uint64_t signal_mask;  // of the main thread
+  uint64_t altstack[3];  // ss_sp, ss_flags, ss_size
   uint64_t auxv_address, auxv_bytes;
   uint64_t vdso_low, vdso_high;
   uint32_t mxcsr, fpu_control;
   uint64_t xcr0;
-  uint32_t cpuid[8][4];    // of kCpuidLeaves: eax, ebx, ecx, edx
+  uint32_t cpuid[8][4];  // of kCpuidLeaves: eax, ebx, ecx, edx
   uint64_t rlimits[16][2];
-  struct { uint64_t handler, flags, restorer, mask; } actions[65];  // as the kernel holds them, by signal number
+  struct {
+    uint64_t handler, flags, restorer, mask;
+  } actions[65];  // as the kernel holds them, by signal number
   char exe[kPathBytes];
 };
 
-enum MapKind : uint32_t { kMapAnonymous = 0, kMapFile = 1, kMapVdso = 2, kMapStack = 3, kMapHeap = 4, kMapSharedFile = 5, kMapShim = 6 };
+enum MapKind : uint32_t {
+  kMapAnonymous = 0,
+  kMapFile = 1,
+  kMapVdso = 2,
+  kMapStack = 3,
+  kMapHeap = 4,
+  kMapSharedFile = 5,
+  kMapShim = 6
+};
 
 struct ImageMapRecord {
   RecordHeader header;
   uint64_t low, high, offset;
   uint64_t device, inode;
-  uint32_t protection;      // PROT_ bits
-  uint32_t kind;            // MapKind
-  uint8_t file[16];         // XXH3-128 of the copy in files/, or zero: all contents are in ImagePages
+  uint32_t protection;  // PROT_ bits
+  uint32_t kind;        // MapKind
+  uint8_t file[16];     // XXH3-128 of the copy in files/, or zero: all contents are in ImagePages
   uint64_t file_size;
   char path[kPathBytes];
 };
@@ -422,7 +468,8 @@ struct ImagePagesRecord {
   uint64_t pages;
 };
 
-// Of a page that shows its file's contents otherwise: `bytes` of them for `address`, following this header directly; multiples of 8.
+// Of a page that shows its file's contents otherwise: `bytes` of them for `address`, following this header directly;
+// multiples of 8.
 struct ImageBytesRecord {
   RecordHeader header;
   uint64_t address;

@@ -1,11 +1,12 @@
-// vfork(2), and what is made of it: posix_spawn(3), system(3), popen(3). Until it executes a program or ends, the child runs in
-// its parent's memory while the thread that made it stands still; what it stores there its parent must find, in both modes.
+// vfork(2), and what is made of it: posix_spawn(3), system(3), popen(3). Until it executes a program or ends, the child
+// runs in its parent's memory while the thread that made it stands still; what it stores there its parent must find, in
+// both modes.
 //
-// So the child is no node of its own. It acts as the thread that made it: in its area, with its turn of the token, its events
-// in the same trace. While recording it is a process as the program wants it, on a part of its own of the shim's stack. At
-// replay no process is made: the thread returns from the call as the child, and when the trace says that its parent goes on it
-// returns a second time, with the registers that were kept, those of vectors and floating point among them. The program that the
-// child executes is a node (special.cc).
+// So the child is no node of its own. It acts as the thread that made it: in its area, with its turn of the token, its
+// events in the same trace. While recording it is a process as the program wants it, on a part of its own of the shim's
+// stack. At replay no process is made: the thread returns from the call as the child, and when the trace says that its
+// parent goes on it returns a second time, with the registers that were kept, those of vectors and floating point among
+// them. The program that the child executes is a node (special.cc).
 //
 // What the kernel copies for the child although memory is shared (handlers, masks, descriptors) the shim keeps as well.
 #include <asm/prctl.h>
@@ -30,9 +31,10 @@ struct Kept {
   CloneRequest request;
   uint64_t entry;
   uint64_t thread_pointer;  // at replay, where the child has one of its own (CLONE_SETTLS)
-  int socket;             // the child's descriptors are its own: here is Friday's among them
-  uint8_t node_uuid[16];  // of the program that the child executes
-  alignas(64) uint8_t state[kMostState];  // at replay, where the child computes in the same thread: x87, SSE, AVX and AVX-512 registers
+  int socket;               // the child's descriptors are its own: here is Friday's among them
+  uint8_t node_uuid[16];    // of the program that the child executes
+  alignas(64) uint8_t
+      state[kMostState];  // at replay, where the child computes in the same thread: x87, SSE, AVX and AVX-512 registers
 };
 constexpr uint64_t kKeptAt = 0x1000;
 static_assert(sizeof(ThreadArea) <= kKeptAt && kKeptAt + sizeof(Kept) <= kHeldAt);
@@ -110,7 +112,9 @@ long replay_vfork(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
 }  // namespace
 
 // Not what shares more than memory with its parent.
-bool is_vfork(const CloneRequest& c) { return (c.flags & (CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_SIGHAND)) == (CLONE_VM | CLONE_VFORK); }
+bool is_vfork(const CloneRequest& c) {
+  return (c.flags & (CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_SIGHAND)) == (CLONE_VM | CLONE_VFORK);
+}
 
 int& vfork_socket(ThreadArea* area) { return kept_of(area)->socket; }
 uint8_t* vfork_node(ThreadArea* area) { return kept_of(area)->node_uuid; }
@@ -130,14 +134,16 @@ long do_vfork(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   const uint64_t everything = ~0ull;
   native(sys::rt_sigprocmask, SIG_SETMASK, &everything, 0, 8);
   const uint64_t own = CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID;
-  const long pid = friday_clone((long)(c.flags & ~own), start, area, c.flags & CLONE_PIDFD ? (long)c.parent_tid : 0, 0, (long)c.tls);
+  const long pid =
+      friday_clone((long)(c.flags & ~own), start, area, c.flags & CLONE_PIDFD ? (long)c.parent_tid : 0, 0, (long)c.tls);
   // Only now does the child use this memory no more.
   give_back(area);
   area->frame = frame;
   signals_apply_mask(area);
   if (control.mode != kModeRecord) return pid;
   if (!failed(pid)) token_keep(area);
-  EventWriter writer(failed(pid) ? kCall : kReturn, area, (uint16_t)frame->rax, arguments_of(frame), call_info(frame->rax).arity);
+  EventWriter writer(failed(pid) ? kCall : kReturn, area, (uint16_t)frame->rax, arguments_of(frame),
+                     call_info(frame->rax).arity);
   ChildPart part = {0, (uint32_t)pid, {}};
   memcpy(part.node_uuid, k->node_uuid, sizeof part.node_uuid);
   if (!failed(pid)) writer.part(kChild, &part, sizeof part);
@@ -188,7 +194,8 @@ void end_vfork_child(CallFrame* frame, ThreadArea* area) {
   if (control.mode == kModeReplay) {
     replay_consume(replay_expect(frame, area, kCall, (uint16_t)frame->rax));
     replay_begin(area);
-    if (!parent_is_due(area, replay_peek())) replay_fail("a child by vfork has ended, and its parent does not go on", (long)control.event);
+    if (!parent_is_due(area, replay_peek()))
+      replay_fail("a child by vfork has ended, and its parent does not go on", (long)control.event);
     resume_parent(frame, area);
   }
   if (control.mode == kModeRecord) {

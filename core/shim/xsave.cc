@@ -1,11 +1,11 @@
-// xsave, xsavec and xsaveopt, emulated. They write which components of the vector state are in use, and leave out those that are not; the
-// processor's answer depends on what it last did for whom, so that two runs with the same registers leave different bytes
-// behind (glibc's _dl_runtime_resolve does so on the stack at each first call of a function). Here all components asked for are
-// written, and beyond x87 and SSE those are in use whose values are not the initial ones, zeros: the same bytes in every run, and
-// xrstor takes the same values from them; xsaveopt, which may leave out what did not change since, does as xsave. It must not be
-// told that all are in use: a processor that takes the upper halves of registers for used has each change between SSE and AVX
-// instructions cost 200 ns, until a vzeroupper comes along.
-// Intel SDM volume 1, chapter 13.
+// xsave, xsavec and xsaveopt, emulated. They write which components of the vector state are in use, and leave out those
+// that are not; the processor's answer depends on what it last did for whom, so that two runs with the same registers
+// leave different bytes behind (glibc's _dl_runtime_resolve does so on the stack at each first call of a function).
+// Here all components asked for are written, and beyond x87 and SSE those are in use whose values are not the initial
+// ones, zeros: the same bytes in every run, and xrstor takes the same values from them; xsaveopt, which may leave out
+// what did not change since, does as xsave. It must not be told that all are in use: a processor that takes the upper
+// halves of registers for used has each change between SSE and AVX instructions cost 200 ns, until a vzeroupper comes
+// along. Intel SDM volume 1, chapter 13.
 #include "core/shim/runtime.h"
 
 namespace friday::shim {
@@ -23,7 +23,8 @@ uint64_t operand_of(const uint8_t* code, CallFrame* f) {
   code++;
   uint64_t address = 0;
   if (rm == 4) {
-    const uint8_t sib = *code++, index = (uint8_t)((sib >> 3 & 7) | (rex & 2) << 2), base = (uint8_t)((sib & 7) | (rex & 1) << 3);
+    const uint8_t sib = *code++, index = (uint8_t)((sib >> 3 & 7) | (rex & 2) << 2),
+                  base = (uint8_t)((sib & 7) | (rex & 1) << 3);
     if (index != 4) address = *register_of(f, index) << (sib >> 6);
     if (mod == 0 && (sib & 7) == 5) return address + (uint64_t)(int64_t) * (const int32_t*)code;
     address += *register_of(f, base);
@@ -43,8 +44,8 @@ constexpr unsigned kComponents = 20;
 constexpr uint64_t kKnown = (1ull << kComponents) - 1, kLegacyState = 3;  // x87, SSE
 Component components[kComponents];  // from the third on; empty until somebody asks
 
-// How this processor lays its components out, not the one that recorded. In a virtual machine it takes long to answer, so a program that
-// needs none of it does not wait for it.
+// How this processor lays its components out, not the one that recorded. In a virtual machine it takes long to answer,
+// so a program that needs none of it does not wait for it.
 void learn() {
   for (unsigned i = 2; i < kComponents; i++) {
     if (!(image_registers.xcr0 >> i & 1)) continue;
@@ -66,7 +67,8 @@ uint64_t state_in_use(const uint8_t* state, uint64_t wanted) {
   uint64_t found = wanted & kLegacyState;
   const uint64_t present = *(const uint64_t*)(state + kLegacyBytes) & wanted;
   for (unsigned i = 2; i < kComponents; i++)
-    if (present >> i & 1 && !all_zero((const uint64_t*)(state + components[i].offset), components[i].size / 8)) found |= 1ull << i;
+    if (present >> i & 1 && !all_zero((const uint64_t*)(state + components[i].offset), components[i].size / 8))
+      found |= 1ull << i;
   return found;
 }
 
@@ -94,7 +96,8 @@ void store_state(uint8_t* to, const uint8_t* state, uint64_t wanted, bool compac
 }
 
 void emulate_xsave(const uint8_t* code, bool compact, CallFrame* frame, const uint8_t* state) {
-  store_state((uint8_t*)operand_of(code, frame), state, ((frame->rdx << 32) | (uint32_t)frame->rax) & image_registers.xcr0 & kKnown, compact);
+  store_state((uint8_t*)operand_of(code, frame), state,
+              ((frame->rdx << 32) | (uint32_t)frame->rax) & image_registers.xcr0 & kKnown, compact);
 }
 
 }  // namespace friday::shim

@@ -1,6 +1,6 @@
-// Handing the token over where the program makes no call: a thread that waits by `pause` for what another thread shall store
-// would wait for ever, since that other thread does not run. At replay the turn is given away at the same point exactly. So it is in
-// loops that may wait (loop.cc).
+// Handing the token over where the program makes no call: a thread that waits by `pause` for what another thread shall
+// store would wait for ever, since that other thread does not run. At replay the turn is given away at the same point
+// exactly. So it is in loops that may wait (loop.cc).
 #include "core/shim/runtime.h"
 
 namespace friday::shim {
@@ -22,17 +22,21 @@ void enter_yield(CallFrame* frame, ThreadArea* area, YieldKind kind) {
 }
 
 // How many places of the kind the thread has come by.
-static uint64_t passed(const ThreadArea* area, YieldKind kind) { return kind == kYieldLoop ? loops_passed(area) : area->pauses; }
+static uint64_t passed(const ThreadArea* area, YieldKind kind) {
+  return kind == kYieldLoop ? loops_passed(area) : area->pauses;
+}
 
 // What the thread has come to, so that a replay that gives way elsewhere is found there.
 static uint64_t point_hash(const CallFrame* f) {
-  const uint64_t words[] = {f->rip, f->rsp, f->rax, f->rbx, f->rcx, f->rdx, f->rsi, f->rdi, f->rbp, f->r8, f->r9, f->r10, f->r11, f->r12, f->r13, f->r14, f->r15};
+  const uint64_t words[] = {f->rip, f->rsp, f->rax, f->rbx, f->rcx, f->rdx, f->rsi, f->rdi, f->rbp,
+                            f->r8,  f->r9,  f->r10, f->r11, f->r12, f->r13, f->r14, f->r15};
   return hash_bytes(words, sizeof words, 0);
 }
 
 static void record_yield(CallFrame* frame, ThreadArea* area, YieldKind kind) {
   const bool spin = kind == kYieldSpin;
-  const uint64_t arguments[] = {spin ? spin_found.steps : passed(area, kind), spin ? spin_found.hash : point_hash(frame)};
+  const uint64_t arguments[] = {spin ? spin_found.steps : passed(area, kind),
+                                spin ? spin_found.hash : point_hash(frame)};
   EventWriter writer(kYield, area, (uint16_t)kind, arguments, 2);
   if (spin) writer.part(kSpinPoint, &spin_found.point, sizeof spin_found.point);
   const uint64_t now = ticks_now();
@@ -47,7 +51,8 @@ static void record_yield(CallFrame* frame, ThreadArea* area, YieldKind kind) {
 static void replay_yield(CallFrame* frame, ThreadArea* area, YieldKind kind) {
   EventRecord* event = replay_expect(frame, area, kYield, (uint16_t)kind);
   const uint64_t want = *(const uint64_t*)(event + 1), count = passed(area, kind);
-  if ((kind == kYieldPause || kind == kYieldLoop) && want != count) diverge(event, kDivergedArgument, 0, want, count, frame, area, kYield);
+  if ((kind == kYieldPause || kind == kYieldLoop) && want != count)
+    diverge(event, kDivergedArgument, 0, want, count, frame, area, kYield);
   if (kind != kYieldSpin && event->argument_count > 1) {
     const uint64_t there = ((const uint64_t*)(event + 1))[1], here = point_hash(frame);
     if (there != here) diverge(event, kDivergedArgument, 1, there, here, frame, area, kYield);
@@ -79,7 +84,8 @@ extern "C" void friday_yield(CallFrame* frame) {
     handler = signals_pending(area) && signals_deliver(frame, area, Moment::anywhere);
   } else if (yields && control.mode == kModeReplay) {
     replay_yield(frame, area, kind);
-    handler = replay_signal_follows(area) && signals_deliver(frame, area, Moment::anywhere);  // one at the entry of a call comes there
+    handler = replay_signal_follows(area) &&
+              signals_deliver(frame, area, Moment::anywhere);  // one at the entry of a call comes there
   }
   if (!handler) frame->rip = back;
   area->frame = frame->previous;

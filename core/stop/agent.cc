@@ -11,14 +11,52 @@ namespace {
 
 // Opcodes and operand sizes: gdb manual, "Bytecode Descriptions"; numbers as in gdb 13's ax.def.
 enum Op : uint8_t {
-  op_float = 0x01, op_add = 0x02, op_sub = 0x03, op_mul = 0x04, op_div_signed = 0x05, op_div_unsigned = 0x06,
-  op_rem_signed = 0x07, op_rem_unsigned = 0x08, op_lsh = 0x09, op_rsh_signed = 0x0a, op_rsh_unsigned = 0x0b,
-  op_trace = 0x0c, op_trace_quick = 0x0d, op_log_not = 0x0e, op_bit_and = 0x0f, op_bit_or = 0x10, op_bit_xor = 0x11,
-  op_bit_not = 0x12, op_equal = 0x13, op_less_signed = 0x14, op_less_unsigned = 0x15, op_ext = 0x16, op_ref8 = 0x17,
-  op_ref16 = 0x18, op_ref32 = 0x19, op_ref64 = 0x1a, op_if_goto = 0x20, op_goto = 0x21, op_const8 = 0x22,
-  op_const16 = 0x23, op_const32 = 0x24, op_const64 = 0x25, op_reg = 0x26, op_end = 0x27, op_dup = 0x28, op_pop = 0x29,
-  op_zero_ext = 0x2a, op_swap = 0x2b, op_getv = 0x2c, op_setv = 0x2d, op_tracev = 0x2e, op_tracenz = 0x2f,
-  op_trace16 = 0x30, op_pick = 0x32, op_rot = 0x33, op_printf = 0x34,
+  op_float = 0x01,
+  op_add = 0x02,
+  op_sub = 0x03,
+  op_mul = 0x04,
+  op_div_signed = 0x05,
+  op_div_unsigned = 0x06,
+  op_rem_signed = 0x07,
+  op_rem_unsigned = 0x08,
+  op_lsh = 0x09,
+  op_rsh_signed = 0x0a,
+  op_rsh_unsigned = 0x0b,
+  op_trace = 0x0c,
+  op_trace_quick = 0x0d,
+  op_log_not = 0x0e,
+  op_bit_and = 0x0f,
+  op_bit_or = 0x10,
+  op_bit_xor = 0x11,
+  op_bit_not = 0x12,
+  op_equal = 0x13,
+  op_less_signed = 0x14,
+  op_less_unsigned = 0x15,
+  op_ext = 0x16,
+  op_ref8 = 0x17,
+  op_ref16 = 0x18,
+  op_ref32 = 0x19,
+  op_ref64 = 0x1a,
+  op_if_goto = 0x20,
+  op_goto = 0x21,
+  op_const8 = 0x22,
+  op_const16 = 0x23,
+  op_const32 = 0x24,
+  op_const64 = 0x25,
+  op_reg = 0x26,
+  op_end = 0x27,
+  op_dup = 0x28,
+  op_pop = 0x29,
+  op_zero_ext = 0x2a,
+  op_swap = 0x2b,
+  op_getv = 0x2c,
+  op_setv = 0x2d,
+  op_tracev = 0x2e,
+  op_tracenz = 0x2f,
+  op_trace16 = 0x30,
+  op_pick = 0x32,
+  op_rot = 0x33,
+  op_printf = 0x34,
 };
 
 constexpr size_t stack_limit = 128;
@@ -50,11 +88,26 @@ class Machine {
   // Every opcode needs `in` values and leaves at most one more than it took.
   static unsigned values_needed(uint8_t op) {
     switch (op) {
-      case op_const8: case op_const16: case op_const32: case op_const64: case op_reg: case op_goto: case op_pick:
-        return 0;
-      case op_log_not: case op_bit_not: case op_ext: case op_zero_ext: case op_ref8: case op_ref16: case op_ref32:
-      case op_ref64: case op_if_goto: case op_dup: case op_pop: case op_trace_quick: case op_trace16:
-        return 1;
+      case op_const8:
+      case op_const16:
+      case op_const32:
+      case op_const64:
+      case op_reg:
+      case op_goto:
+      case op_pick: return 0;
+      case op_log_not:
+      case op_bit_not:
+      case op_ext:
+      case op_zero_ext:
+      case op_ref8:
+      case op_ref16:
+      case op_ref32:
+      case op_ref64:
+      case op_if_goto:
+      case op_dup:
+      case op_pop:
+      case op_trace_quick:
+      case op_trace16: return 1;
       case op_rot: return 3;
       default: return 2;
     }
@@ -84,9 +137,17 @@ class Machine {
       case op_pick: return pick();
       case op_swap: std::swap(stack_[depth_ - 1], stack_[depth_ - 2]); return {};
       case op_rot: return rotate();
-      case op_trace: case op_tracenz: case op_trace_quick: case op_trace16: return trace(op);
-      case op_float: case op_getv: case op_setv: case op_tracev: case op_printf:
-        return fail(ErrorCode::unsupported, "the compiled expression uses opcode {:#x}, which only a tracing target has", op);
+      case op_trace:
+      case op_tracenz:
+      case op_trace_quick:
+      case op_trace16: return trace(op);
+      case op_float:
+      case op_getv:
+      case op_setv:
+      case op_tracev:
+      case op_printf:
+        return fail(ErrorCode::unsupported,
+                    "the compiled expression uses opcode {:#x}, which only a tracing target has", op);
       default: return binary(op);
     }
   }
@@ -112,7 +173,10 @@ class Machine {
   Result<void> reference(size_t size) {
     uint64_t address = pop(), value = 0;
     auto read = memory_.read(Addr{address}, std::as_writable_bytes(std::span(&value, 1)).first(size));
-    if (!read) return std::unexpected(Error{.code = ErrorCode::bad_address, .message = fmt::format("cannot read {} bytes at {:#x}", size, address), .address = address});
+    if (!read)
+      return std::unexpected(Error{.code = ErrorCode::bad_address,
+                                   .message = fmt::format("cannot read {} bytes at {:#x}", size, address),
+                                   .address = address});
     push(value);
     return {};
   }
@@ -120,7 +184,9 @@ class Machine {
   Result<void> read_register() {
     FRIDAY_TRY(number, operand(2));
     auto value = remote_register(registers_, static_cast<unsigned>(number));
-    if (!value) return fail(ErrorCode::unsupported, "the compiled expression reads register {}, which is no general register", number);
+    if (!value)
+      return fail(ErrorCode::unsupported, "the compiled expression reads register {}, which is no general register",
+                  number);
     push(*value);
     return {};
   }
@@ -173,7 +239,8 @@ class Machine {
     auto signed_a = static_cast<int64_t>(a), signed_b = static_cast<int64_t>(b);
     bool divides = op >= op_div_signed && op <= op_rem_unsigned;
     if (divides && b == 0) return fail(ErrorCode::bad_input, "division by zero");
-    if ((op == op_div_signed || op == op_rem_signed) && signed_b == -1) {  // the processor would trap on the lowest number
+    if ((op == op_div_signed || op == op_rem_signed) &&
+        signed_b == -1) {  // the processor would trap on the lowest number
       push(op == op_div_signed ? 0 - a : 0);
       return {};
     }

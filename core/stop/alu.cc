@@ -8,33 +8,31 @@ namespace friday {
 namespace {
 
 // The flags go through the stack: below the red zone, since the compiler does not see the push.
-#define WITH_FLAGS(instruction)                                                                        \
-  "lea -128(%%rsp), %%rsp\n\tpush %[flags]\n\tpopfq\n\t" instruction "\n\tpushfq\n\tpop %[flags]\n\t" \
+#define WITH_FLAGS(instruction)                                      \
+  "lea -128(%%rsp), %%rsp\n\tpush %[flags]\n\tpopfq\n\t" instruction \
+  "\n\tpushfq\n\tpop %[flags]\n\t"                                   \
   "lea 128(%%rsp), %%rsp"
 
-#define TWO_OPERANDS(name)                                                                                    \
-  template <typename T>                                                                                       \
-  void run_##name(T& destination, T source, uint64_t& flags) {                                                \
-    asm volatile(WITH_FLAGS(#name " %[source], %[destination]")                                               \
-                 : [destination] "+q"(destination), [flags] "+r"(flags)                                       \
-                 : [source] "q"(source)                                                                       \
-                 : "cc");                                                                                     \
+#define TWO_OPERANDS(name)                                              \
+  template <typename T>                                                 \
+  void run_##name(T& destination, T source, uint64_t& flags) {          \
+    asm volatile(WITH_FLAGS(#name " %[source], %[destination]")         \
+                 : [destination] "+q"(destination), [flags] "+r"(flags) \
+                 : [source] "q"(source)                                 \
+                 : "cc");                                               \
   }
-#define ONE_OPERAND(name)                                                    \
-  template <typename T>                                                      \
-  void run_##name(T& destination, T, uint64_t& flags) {                      \
-    asm volatile(WITH_FLAGS(#name " %[destination]")                         \
-                 : [destination] "+q"(destination), [flags] "+r"(flags)      \
-                 :                                                           \
-                 : "cc");                                                    \
+#define ONE_OPERAND(name)                                                                                              \
+  template <typename T>                                                                                                \
+  void run_##name(T& destination, T, uint64_t& flags) {                                                                \
+    asm volatile(WITH_FLAGS(#name " %[destination]") : [destination] "+q"(destination), [flags] "+r"(flags) : : "cc"); \
   }
-#define BY_COUNT(name)                                                       \
-  template <typename T>                                                      \
-  void run_##name(T& destination, T source, uint64_t& flags) {               \
-    asm volatile(WITH_FLAGS(#name " %%cl, %[destination]")                   \
-                 : [destination] "+q"(destination), [flags] "+r"(flags)      \
-                 : "c"(static_cast<uint8_t>(source))                         \
-                 : "cc");                                                    \
+#define BY_COUNT(name)                                                  \
+  template <typename T>                                                 \
+  void run_##name(T& destination, T source, uint64_t& flags) {          \
+    asm volatile(WITH_FLAGS(#name " %%cl, %[destination]")              \
+                 : [destination] "+q"(destination), [flags] "+r"(flags) \
+                 : "c"(static_cast<uint8_t>(source))                    \
+                 : "cc");                                               \
   }
 
 TWO_OPERANDS(add)
@@ -60,7 +58,7 @@ BY_COUNT(rcr)
 ONE_OPERAND(inc)
 ONE_OPERAND(dec)
 ONE_OPERAND(neg)
-ONE_OPERAND(not)
+ONE_OPERAND(not )
 
 template <typename T>
 void run_bit(AluOperation operation, T& destination, T source, uint64_t& flags) {

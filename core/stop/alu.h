@@ -8,10 +8,28 @@
 namespace friday {
 
 enum class AluOperation : uint8_t {
-  add, adc, sub, sbb, and_, or_, xor_, cmp,       // two operands
-  inc, dec, neg, not_,                            // one operand
-  shl, shr, sar, rol, ror, rcl, rcr,              // by a count (of which the processor masks the upper bits)
-  bts, btr, btc,                                  // by a bit number inside the operand; not for width 8
+  add,
+  adc,
+  sub,
+  sbb,
+  and_,
+  or_,
+  xor_,
+  cmp,  // two operands
+  inc,
+  dec,
+  neg,
+  not_,  // one operand
+  shl,
+  shr,
+  sar,
+  rol,
+  ror,
+  rcl,
+  rcr,  // by a count (of which the processor masks the upper bits)
+  bts,
+  btr,
+  btc,  // by a bit number inside the operand; not for width 8
 };
 
 struct AluResult {

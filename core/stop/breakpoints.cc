@@ -62,16 +62,20 @@ Breakpoints::Area* Breakpoints::area_near(uint64_t address, size_t size) {
 
 Result<void> Breakpoints::make_data_page(Area& area) {
   const uint64_t page = (area.area.base.value + area.area.size) / 4096 * 4096 - 4096;
-  if (page < area.area.base.value + area.used) return fail(ErrorCode::unsupported, "the area for pads at {} is full", area.area.base);
+  if (page < area.area.base.value + area.used)
+    return fail(ErrorCode::unsupported, "the area for pads at {} is full", area.area.base);
   const uint64_t arguments[] = {page, 4096, PROT_READ | PROT_WRITE};
   FRIDAY_TRY(done, node_.inject(SYS_mprotect, arguments));
-  if (done < 0) return fail(ErrorCode::io, "cannot make a page of the area for pads writable: {}", strerror(static_cast<int>(-done)));
+  if (done < 0)
+    return fail(ErrorCode::io, "cannot make a page of the area for pads writable: {}",
+                strerror(static_cast<int>(-done)));
   area.area.size = page - area.area.base.value;
   area.data = Addr{page};
   return {};
 }
 
-Result<std::optional<Addr>> Breakpoints::place_code(Addr near_to, size_t size, const std::function<std::optional<PadCode>(Addr, Addr)>& build) {
+Result<std::optional<Addr>> Breakpoints::place_code(Addr near_to, size_t size,
+                                                    const std::function<std::optional<PadCode>(Addr, Addr)>& build) {
   size = (size + pad_size - 1) / pad_size * pad_size;
   Area* area = area_near(near_to.value, size + 4096);
   if (!area || distance(area->area.base.value + area->used, near_to.value) > reach) return std::optional<Addr>{};
@@ -90,7 +94,8 @@ Result<std::optional<Addr>> Breakpoints::place_code(Addr near_to, size_t size, c
 // Takes away a patch of a store that covers `address`.
 void Breakpoints::clear_window(Addr address, bool first_byte_too) {
   const PatchWindow* window = patches_.window_at(address);
-  if (window && window->kind == PatchKind::watch_store && take_away && (first_byte_too || window->low != address.value)) take_away(Addr{window->low});
+  if (window && window->kind == PatchKind::watch_store && take_away && (first_byte_too || window->low != address.value))
+    take_away(Addr{window->low});
 }
 
 Result<void> Breakpoints::write_byte(Addr address, std::byte byte) { return node_.write_raw(address, {&byte, 1}); }
@@ -198,8 +203,8 @@ Result<void> Breakpoints::choose_way(Code& code) {
 // The nearest area with room, when the instruction can run there.
 Result<bool> Breakpoints::make_pad(Code& code) {
   const ZydisDecodedOperand* relative = rip_operand(code.instruction);
-  uint64_t near_to = relative ? effective_address(code.instruction, *relative, user_regs_struct{})
-                              : code.instruction.address;
+  uint64_t near_to =
+      relative ? effective_address(code.instruction, *relative, user_regs_struct{}) : code.instruction.address;
   Area* best = area_near(near_to, pad_size);
   if (!best || (relative && distance(best->area.base.value + best->used, near_to) > reach)) return false;
   uint64_t base = best->area.base.value + best->used;
@@ -252,8 +257,8 @@ Result<void> Breakpoints::step_one(ThreadId thread) {
   return stepped ? written : stepped;
 }
 
-// A single step shows in the program in two ways (Linux 6.18): pushf stores the trap flag, and after popf it stays set in
-// eflags, so that the thread would trap when it is continued. Both are undone.
+// A single step shows in the program in two ways (Linux 6.18): pushf stores the trap flag, and after popf it stays set
+// in eflags, so that the thread would trap when it is continued. Both are undone.
 Result<void> Breakpoints::step_clean(ThreadId thread, const user_regs_struct& before) {
   constexpr uint64_t trap_flag = 0x100;
   std::array<std::byte, 2> code{};
@@ -312,7 +317,8 @@ Result<void> Breakpoints::leave_pad(ThreadId thread) {
 void Breakpoints::forget_gone(Addr low, Addr high) {
   for (auto it = sites_.begin(); it != sites_.end();) {
     std::byte there{};
-    const bool stays = it->first < low.value || it->first >= high.value || (node_.read_raw(Addr{it->first}, {&there, 1}) && there == int3);
+    const bool stays = it->first < low.value || it->first >= high.value ||
+                       (node_.read_raw(Addr{it->first}, {&there, 1}) && there == int3);
     if (stays) {
       ++it;
       continue;
@@ -332,7 +338,8 @@ void Breakpoints::forget_gone(Addr low, Addr high) {
 std::pair<uint64_t, uint64_t> Breakpoints::bounds() const {
   uint64_t low = ~uint64_t{0}, high = 0;
   for (const auto& [address, owners] : sites_) {
-    const bool own = std::ranges::all_of(owners, [](const BreakpointOwner& o) { return o.kind == BreakpointOwner::Kind::internal; });
+    const bool own =
+        std::ranges::all_of(owners, [](const BreakpointOwner& o) { return o.kind == BreakpointOwner::Kind::internal; });
     if (!own) low = std::min(low, address), high = std::max(high, address + 1);
   }
   return high ? std::pair{low, high} : std::pair{uint64_t{0}, uint64_t{0}};

@@ -58,9 +58,10 @@ class Breakpoints {
   void add_pad_area(PadArea area);
   bool in_pad_area(Addr address) const;
   // Puts other code of Friday's into a pad area near `near_to`, with the same promises as a pad: program_address() and
-  // leave_pad() know it. `build` is given the place and returns the code, at most `size` bytes of it; none: nothing is done.
-  // The answer is where it stands, or none when there is no room or no code.
-  Result<std::optional<Addr>> place_code(Addr near_to, size_t size, const std::function<std::optional<PadCode>(Addr place, Addr data)>& build);
+  // leave_pad() know it. `build` is given the place and returns the code, at most `size` bytes of it; none: nothing is
+  // done. The answer is where it stands, or none when there is no room or no code.
+  Result<std::optional<Addr>> place_code(Addr near_to, size_t size,
+                                         const std::function<std::optional<PadCode>(Addr place, Addr data)>& build);
 
   PatchedBytes& patches() { return patches_; }
   // Told before a breakpoint is set or a thread is stepped inside a window of kind watch_store: it must be taken away.
@@ -86,8 +87,8 @@ class Breakpoints {
   // changes and the answer is in_registers.
   Result<StepOver> step_over(ThreadId thread, user_regs_struct& registers);
 
-  // Executes the one instruction at rip of `thread` in place, with the breakpoint under it (if any) lifted meanwhile, and
-  // leaves no trace of the step in the program (pushf and popf would show the trap flag). One iteration of a rep.
+  // Executes the one instruction at rip of `thread` in place, with the breakpoint under it (if any) lifted meanwhile,
+  // and leaves no trace of the step in the program (pushf and popf would show the trap flag). One iteration of a rep.
   Result<void> step_one(ThreadId thread);
 
   // The program's address of a pc: itself outside pads; inside, that of the instruction which stands or comes next
@@ -97,14 +98,14 @@ class Breakpoints {
   // Steps `thread` until its rip means a program address and sets rip to that.
   Result<void> leave_pad(ThreadId thread);
 
-  // The program has changed mappings in [low, high): what no longer stands there is forgotten, patches too. contains() says
-  // what is left.
+  // The program has changed mappings in [low, high): what no longer stands there is forgotten, patches too. contains()
+  // says what is left.
   void forget_gone(Addr low, Addr high);
   // Bounds of all breakpoints but internal ones, empty when there are none.
   std::pair<uint64_t, uint64_t> bounds() const;
 
-  // Takes over the state of `parent`, of which this node's memory is a copy (fork, checkpoint), with the breakpoints in the
-  // table of patched bytes.
+  // Takes over the state of `parent`, of which this node's memory is a copy (fork, checkpoint), with the breakpoints in
+  // the table of patched bytes.
   void copy_from(const Breakpoints& parent);
 
  private:
@@ -113,7 +114,8 @@ class Breakpoints {
     // Offsets in the pad where a pc means an address of the program.
     std::vector<std::pair<uint64_t, uint64_t>> meaning;
   };
-  // How to get past the instruction under a breakpoint; decided at the first step over, again when the code has changed.
+  // How to get past the instruction under a breakpoint; decided at the first step over, again when the code has
+  // changed.
   enum class Way : uint8_t { undecided, jump, branch, pad, in_place };
   struct Code {
     Instruction instruction;
@@ -140,7 +142,7 @@ class Breakpoints {
   PatchedBytes& patches_;
   std::unordered_map<uint64_t, std::vector<BreakpointOwner>> sites_;
   std::unordered_map<uint64_t, Code> codes_;  // of all addresses that were stepped over, breakpoint or not
-  std::map<uint64_t, Pad> pads_;  // by base; they stay when breakpoints go, since a thread may stand in one
+  std::map<uint64_t, Pad> pads_;              // by base; they stay when breakpoints go, since a thread may stand in one
   std::vector<Area> areas_;
 };
 

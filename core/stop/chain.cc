@@ -30,9 +30,11 @@ Result<void> ChainWatch::arm(NodeControl& node, ThreadId thread, WatchSet& watch
     return fail(ErrorCode::unsupported, "reads of {} cannot be watched: it has no place in memory", plan_->expression);
   FRIDAY_TRY(way, find(node, thread));
   if (!way.place && way.links.empty())
-    return fail(ErrorCode::unsupported, "{} cannot be watched: it has no place in memory, and reads none", plan_->expression);
+    return fail(ErrorCode::unsupported, "{} cannot be watched: it has no place in memory, and reads none",
+                plan_->expression);
   if (way.links.empty() && way.place->address.value < kLowestMapping)
-    return fail(ErrorCode::bad_address, "{} cannot be watched: it is at {}, where no program can have memory", plan_->expression, way.place->address);
+    return fail(ErrorCode::bad_address, "{} cannot be watched: it is at {}, where no program can have memory",
+                plan_->expression, way.place->address);
   return follow(std::move(way), watches);
 }
 
@@ -56,15 +58,18 @@ Result<ChainWatch::Way> ChainWatch::find(NodeControl& node, ThreadId thread) con
     if (std::ranges::find(once, cell) == once.end()) once.push_back(cell);
   way.links = std::move(once);
   if (way.links.size() > most_links)
-    return fail(ErrorCode::unsupported, "`{}` reads memory in {} places; at most {} can be followed", plan_->expression, way.links.size(), most_links);
+    return fail(ErrorCode::unsupported, "`{}` reads memory in {} places; at most {} can be followed", plan_->expression,
+                way.links.size(), most_links);
   return way;
 }
 
-// False when there is no memory, and something else would have to change before it means any: a place that is always the same is
-// waited for.
+// False when there is no memory, and something else would have to change before it means any: a place that is always
+// the same is waited for.
 Result<bool> ChainWatch::arm_range(uint32_t index, MemoryCell cell, WatchSet& watches) {
   const bool may_wait = index == 0 && links_.empty(), last = index == 0;
-  auto armed = watches.arm({id_, first_index_ + index, cell.address, cell.size, last && any_write_, last ? access_ : WatchAccess::write}, allow_any_page_, may_wait);
+  auto armed = watches.arm(
+      {id_, first_index_ + index, cell.address, cell.size, last && any_write_, last ? access_ : WatchAccess::write},
+      allow_any_page_, may_wait);
   if (!armed && armed.error().code == ErrorCode::bad_address) return false;
   if (!armed) return std::unexpected(armed.error());
   return true;
@@ -122,7 +127,8 @@ Result<std::optional<ChainChange>> ChainWatch::update(std::span<const WatchHit> 
   }
   change.new_value = value_;
   change.accessed = access_ != WatchAccess::write && !link;
-  if (access_ == WatchAccess::read) change.old_value = change.new_value;  // that it has been stored to since is not told
+  if (access_ == WatchAccess::read)
+    change.old_value = change.new_value;  // that it has been stored to since is not told
   if (value_ && place_) change.address = place_->address;
   change.value_changed = change.old_value != change.new_value;
   return change;

@@ -1,7 +1,8 @@
-// A watch over an expression, whatever it reads on the way: `a->b->c`, `table[i].count` and `*(T*)p` are each the object that they
-// mean now, and the memory cells (*links*) whose contents lead there: a and a->b, i, p. When a link changes, the way is gone anew
-// and what has become another cell is armed before the node resumes. A link that cannot be reached (NULL, unmapped) makes the value
-// undefined, which is no error. An expression that is no object but computed, `a + b`, has links only.
+// A watch over an expression, whatever it reads on the way: `a->b->c`, `table[i].count` and `*(T*)p` are each the
+// object that they mean now, and the memory cells (*links*) whose contents lead there: a and a->b, i, p. When a link
+// changes, the way is gone anew and what has become another cell is armed before the node resumes. A link that cannot
+// be reached (NULL, unmapped) makes the value undefined, which is no error. An expression that is no object but
+// computed, `a + b`, has links only.
 //
 // The session owns it, beside the node's WatchSet.
 #pragma once
@@ -18,10 +19,10 @@ namespace friday {
 
 // What a hit meant for the whole expression.
 struct ChainChange {
-  bool value_changed = false;               // also true when it became defined or undefined
-  bool accessed = false;                    // of one whose reads are watched: the hit was on the value itself
+  bool value_changed = false;  // also true when it became defined or undefined
+  bool accessed = false;       // of one whose reads are watched: the hit was on the value itself
   std::optional<std::vector<std::byte>> old_value, new_value;  // none: undefined
-  std::optional<Addr> address;              // where the value is now
+  std::optional<Addr> address;                                 // where the value is now
   // Values are the bytes of the object; of a bit-field, its value in as many bytes as its type has.
 };
 
@@ -30,15 +31,15 @@ class ChainWatch {
   static constexpr uint32_t most_links = 64;
 
   // The ranges of its links and of its value get the indexes [first_index, first_index + most_links] of `id`.
-  ChainWatch(StopPointId id, std::shared_ptr<const ExpressionPlan> plan, uint32_t first_index = 0, bool any_write = false,
-             WatchAccess access = WatchAccess::write);
+  ChainWatch(StopPointId id, std::shared_ptr<const ExpressionPlan> plan, uint32_t first_index = 0,
+             bool any_write = false, WatchAccess access = WatchAccess::write);
 
   StopPointId id() const { return id_; }
   const std::shared_ptr<const ExpressionPlan>& plan() const { return plan_; }
   bool owns(const WatchHit& hit) const;
 
-  // Evaluates the expression and arms all that it read. An undefined value is no error; a page that may not be protected is, and an
-  // expression that reads nothing.
+  // Evaluates the expression and arms all that it read. An undefined value is no error; a page that may not be
+  // protected is, and an expression that reads nothing.
   Result<void> arm(NodeControl& node, ThreadId thread, WatchSet& watches, bool allow_any_page = false);
   // Hits of one store, or of one fault, that belong to this expression (others are passed over). None when no hit did.
   Result<std::optional<ChainChange>> update(std::span<const WatchHit> hits, NodeControl& node, ThreadId thread,

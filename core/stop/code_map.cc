@@ -35,7 +35,8 @@ CodeMap::CodeMap(std::string_view file) {
   for (size_t i = 0; i < starts.size(); ++i) {
     uint64_t end = i + 1 < starts.size() ? starts[i + 1] : ~uint64_t{0};
     for (const Segment& each : parts)
-      if (starts[i] >= each.address && starts[i] < each.address + each.size) end = std::min(end, each.address + each.size);
+      if (starts[i] >= each.address && starts[i] < each.address + each.size)
+        end = std::min(end, each.address + each.size);
     functions_.push_back({starts[i], end, static_cast<uint32_t>(i)});
   }
   decode(file, elf);
@@ -52,7 +53,8 @@ void CodeMap::decode(std::string_view file, const Elf& elf) {
       ZydisDecodedInstruction decoded;
       const uint64_t place = offset + (at - function.low);
       if (place >= file.size() ||
-          ZYAN_FAILED(ZydisDecoderDecodeInstruction(&decoder, nullptr, file.data() + place, std::min(file.size() - place, function.high - at), &decoded))) {
+          ZYAN_FAILED(ZydisDecoderDecodeInstruction(&decoder, nullptr, file.data() + place,
+                                                    std::min(file.size() - place, function.high - at), &decoded))) {
         functions_[group_of(i)].open = true;
         break;
       }
@@ -90,7 +92,8 @@ void CodeMap::join(uint32_t a, uint32_t b) {
 
 std::optional<uint64_t> CodeMap::address_of(uint64_t file_offset) const {
   for (const Segment& each : segments_)
-    if (file_offset >= each.offset && file_offset < each.offset + each.size) return each.address + (file_offset - each.offset);
+    if (file_offset >= each.offset && file_offset < each.offset + each.size)
+      return each.address + (file_offset - each.offset);
   return std::nullopt;
 }
 

@@ -1,9 +1,10 @@
-// Where control may enter the code of one ELF file: found by decoding all of its functions once, linearly from where symbols
-// and unwind entries say that they begin. Asked by who wants to move several instructions away together.
+// Where control may enter the code of one ELF file: found by decoding all of its functions once, linearly from where
+// symbols and unwind entries say that they begin. Asked by who wants to move several instructions away together.
 //
-// What is told holds for code that compilers make. A function that jumps through a register or a table, or whose bytes are not
-// all instructions, may be entered anywhere, and so may one that shares code with it (the cold part of a function). A landing pad
-// of an exception is never reached by running through, so it is not among what can be asked for.
+// What is told holds for code that compilers make. A function that jumps through a register or a table, or whose bytes
+// are not all instructions, may be entered anywhere, and so may one that shares code with it (the cold part of a
+// function). A landing pad of an exception is never reached by running through, so it is not among what can be asked
+// for.
 //
 // Addresses are those of the file, as linked. Immutable once made; shared by all nodes that map the file.
 #pragma once
@@ -19,8 +20,8 @@ namespace friday {
 
 class CodeMap {
  public:
-  // Of a file on this machine, read and decoded at most once while somebody has it (about 20 ms a megabyte of code). Null when it
-  // cannot be read or is no ELF file. Any thread.
+  // Of a file on this machine, read and decoded at most once while somebody has it (about 20 ms a megabyte of code).
+  // Null when it cannot be read or is no ELF file. Any thread.
   static std::shared_ptr<const CodeMap> of(const std::string& path);
   explicit CodeMap(std::string_view file);
 

@@ -1,5 +1,6 @@
-// The four debug registers of the processor as watches: each covers 1, 2, 4 or 8 bytes at a multiple of their number, for all
-// threads of a node, and costs nothing until one of them is written, or read where that is asked for. Which range has which; pure data.
+// The four debug registers of the processor as watches: each covers 1, 2, 4 or 8 bytes at a multiple of their number,
+// for all threads of a node, and costs nothing until one of them is written, or read where that is asked for. Which
+// range has which; pure data.
 #pragma once
 
 #include <array>

@@ -14,20 +14,66 @@ namespace {
 constexpr size_t kInstructions = 4000;  // more than this is no small function
 constexpr int64_t kFrame = 2048;        // bytes around the stack pointer that count as the function's own
 
-// What functions of the C library change, as ISO C (7.4, 7.22, 7.24) and the GNU C library manual say. Those with an end pointer store through
-// it, their second argument, unless it is null.
+// What functions of the C library change, as ISO C (7.4, 7.22, 7.24) and the GNU C library manual say. Those with an
+// end pointer store through it, their second argument, unless it is null.
 struct Documented {
   std::string_view name;
   bool sets_errno = false, has_end_pointer = false;
 };
 constexpr Documented kDocumented[] = {
-    {"strlen"}, {"strnlen"}, {"strcmp"}, {"strncmp"}, {"strcasecmp"}, {"strncasecmp"}, {"strchr"}, {"strrchr"}, {"strchrnul"}, {"strstr"},
-    {"strspn"}, {"strcspn"}, {"strpbrk"}, {"memcmp"}, {"bcmp"}, {"memchr"}, {"memrchr"}, {"rawmemchr"}, {"memmem"},
-    {"abs"}, {"labs"}, {"llabs"}, {"isalnum"}, {"isalpha"}, {"isdigit"}, {"islower"}, {"isupper"}, {"isspace"}, {"isxdigit"}, {"ispunct"},
-    {"isprint"}, {"isgraph"}, {"iscntrl"}, {"tolower"}, {"toupper"}, {"__ctype_b_loc"}, {"__ctype_tolower_loc"}, {"__ctype_toupper_loc"},
-    {"htonl"}, {"htons"}, {"ntohl"}, {"ntohs"}, {"atoi", true}, {"atol", true}, {"atoll", true},
-    {"strtol", true, true}, {"strtoll", true, true}, {"strtoul", true, true}, {"strtoull", true, true},
-    {"__isoc23_strtol", true, true}, {"__isoc23_strtoll", true, true}, {"__isoc23_strtoul", true, true}, {"__isoc23_strtoull", true, true},
+    {"strlen"},
+    {"strnlen"},
+    {"strcmp"},
+    {"strncmp"},
+    {"strcasecmp"},
+    {"strncasecmp"},
+    {"strchr"},
+    {"strrchr"},
+    {"strchrnul"},
+    {"strstr"},
+    {"strspn"},
+    {"strcspn"},
+    {"strpbrk"},
+    {"memcmp"},
+    {"bcmp"},
+    {"memchr"},
+    {"memrchr"},
+    {"rawmemchr"},
+    {"memmem"},
+    {"abs"},
+    {"labs"},
+    {"llabs"},
+    {"isalnum"},
+    {"isalpha"},
+    {"isdigit"},
+    {"islower"},
+    {"isupper"},
+    {"isspace"},
+    {"isxdigit"},
+    {"ispunct"},
+    {"isprint"},
+    {"isgraph"},
+    {"iscntrl"},
+    {"tolower"},
+    {"toupper"},
+    {"__ctype_b_loc"},
+    {"__ctype_tolower_loc"},
+    {"__ctype_toupper_loc"},
+    {"htonl"},
+    {"htons"},
+    {"ntohl"},
+    {"ntohs"},
+    {"atoi", true},
+    {"atol", true},
+    {"atoll", true},
+    {"strtol", true, true},
+    {"strtoll", true, true},
+    {"strtoul", true, true},
+    {"strtoull", true, true},
+    {"__isoc23_strtol", true, true},
+    {"__isoc23_strtoll", true, true},
+    {"__isoc23_strtoul", true, true},
+    {"__isoc23_strtoull", true, true},
 };
 
 class Reader {
@@ -50,11 +96,12 @@ class Reader {
   bool keeps_frame(uint64_t at) {
     std::optional<Instruction> code = decode(at);
     if (code && code->decoded.mnemonic == ZYDIS_MNEMONIC_ENDBR64) code = decode(code->next());
-    if (!code || code->decoded.mnemonic != ZYDIS_MNEMONIC_PUSH || code->operand(0).reg.value != ZYDIS_REGISTER_RBP) return false;
+    if (!code || code->decoded.mnemonic != ZYDIS_MNEMONIC_PUSH || code->operand(0).reg.value != ZYDIS_REGISTER_RBP)
+      return false;
     code = decode(code->next());
-    return code && code->decoded.mnemonic == ZYDIS_MNEMONIC_MOV && code->operand(0).type == ZYDIS_OPERAND_TYPE_REGISTER &&
-           code->operand(0).reg.value == ZYDIS_REGISTER_RBP && code->operand(1).type == ZYDIS_OPERAND_TYPE_REGISTER &&
-           code->operand(1).reg.value == ZYDIS_REGISTER_RSP;
+    return code && code->decoded.mnemonic == ZYDIS_MNEMONIC_MOV &&
+           code->operand(0).type == ZYDIS_OPERAND_TYPE_REGISTER && code->operand(0).reg.value == ZYDIS_REGISTER_RBP &&
+           code->operand(1).type == ZYDIS_OPERAND_TYPE_REGISTER && code->operand(1).reg.value == ZYDIS_REGISTER_RSP;
   }
 
   bool read_function(uint64_t entry) {
@@ -99,10 +146,12 @@ class Reader {
       }
     }
     // Nobody jumps in between, with something else there.
-    return std::ranges::none_of(nulls_, [&](const auto& each) { return targets.upper_bound(each.first) != targets.upper_bound(each.second); });
+    return std::ranges::none_of(
+        nulls_, [&](const auto& each) { return targets.upper_bound(each.first) != targets.upper_bound(each.second); });
   }
 
-  // The slot of the global offset table that a call or jump goes through, itself or by a stub of the procedure linkage table.
+  // The slot of the global offset table that a call or jump goes through, itself or by a stub of the procedure linkage
+  // table.
   std::optional<uint64_t> slot_of(const Instruction& code, std::optional<uint64_t> target) {
     if (!target) return slot_of(code);
     auto stub = decode(*target);
@@ -112,7 +161,9 @@ class Reader {
   }
   static std::optional<uint64_t> slot_of(const Instruction& code) {
     const auto& operand = code.operand(0);
-    if (code.decoded.operand_count_visible == 0 || operand.type != ZYDIS_OPERAND_TYPE_MEMORY || operand.mem.base != ZYDIS_REGISTER_RIP) return std::nullopt;
+    if (code.decoded.operand_count_visible == 0 || operand.type != ZYDIS_OPERAND_TYPE_MEMORY ||
+        operand.mem.base != ZYDIS_REGISTER_RIP)
+      return std::nullopt;
     return code.next() + static_cast<uint64_t>(operand.mem.disp.value);
   }
 
@@ -134,7 +185,8 @@ class Reader {
     if (!node_.read(Addr{slot}, std::as_writable_bytes(std::span(&bound, 1)))) return false;
     auto code = decode(bound);
     if (code && code->decoded.mnemonic == ZYDIS_MNEMONIC_ENDBR64) code = decode(code->next());
-    return code && code->decoded.mnemonic == ZYDIS_MNEMONIC_PUSH && code->operand(0).type == ZYDIS_OPERAND_TYPE_IMMEDIATE;
+    return code && code->decoded.mnemonic == ZYDIS_MNEMONIC_PUSH &&
+           code->operand(0).type == ZYDIS_OPERAND_TYPE_IMMEDIATE;
   }
 
   // Whether the register of the second argument holds a null pointer from here on.
@@ -142,11 +194,14 @@ class Reader {
     for (unsigned i = 0; i < code.decoded.operand_count; i++) {
       const auto& operand = code.operand(i);
       if (operand.type != ZYDIS_OPERAND_TYPE_REGISTER || !(operand.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE)) continue;
-      if (ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, operand.reg.value) != ZYDIS_REGISTER_RSI) continue;
+      if (ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, operand.reg.value) != ZYDIS_REGISTER_RSI)
+        continue;
       const bool whole = operand.size >= 32;  // a write of 32 bits clears the others
       const auto& source = code.operand(1);
-      const bool cleared = code.decoded.mnemonic == ZYDIS_MNEMONIC_XOR && source.type == ZYDIS_OPERAND_TYPE_REGISTER && source.reg.value == operand.reg.value;
-      const bool loaded = code.decoded.mnemonic == ZYDIS_MNEMONIC_MOV && source.type == ZYDIS_OPERAND_TYPE_IMMEDIATE && source.imm.value.u == 0;
+      const bool cleared = code.decoded.mnemonic == ZYDIS_MNEMONIC_XOR && source.type == ZYDIS_OPERAND_TYPE_REGISTER &&
+                           source.reg.value == operand.reg.value;
+      const bool loaded = code.decoded.mnemonic == ZYDIS_MNEMONIC_MOV && source.type == ZYDIS_OPERAND_TYPE_IMMEDIATE &&
+                          source.imm.value.u == 0;
       if (whole && (cleared || loaded)) null_since_ = code.address;
       else null_since_.reset();
       return;
@@ -164,7 +219,9 @@ class Reader {
 
   static std::optional<uint64_t> target_of(const Instruction& code) {
     const auto& operand = code.operand(0);
-    if (code.decoded.operand_count_visible == 0 || operand.type != ZYDIS_OPERAND_TYPE_IMMEDIATE || !operand.imm.is_relative) return std::nullopt;
+    if (code.decoded.operand_count_visible == 0 || operand.type != ZYDIS_OPERAND_TYPE_IMMEDIATE ||
+        !operand.imm.is_relative)
+      return std::nullopt;
     return code.next() + static_cast<uint64_t>(operand.imm.value.s);
   }
 
@@ -172,9 +229,12 @@ class Reader {
   static bool is_plain(const Instruction& code) {
     if (!only_computes(code) || code.decoded.mnemonic == ZYDIS_MNEMONIC_ENTER) return false;
     switch (code.decoded.meta.category) {
-      case ZYDIS_CATEGORY_STRINGOP: case ZYDIS_CATEGORY_XSAVE: case ZYDIS_CATEGORY_XSAVEOPT: case ZYDIS_CATEGORY_SEGOP:
-      case ZYDIS_CATEGORY_RDWRFSGS: case ZYDIS_CATEGORY_SCATTER:
-        return false;
+      case ZYDIS_CATEGORY_STRINGOP:
+      case ZYDIS_CATEGORY_XSAVE:
+      case ZYDIS_CATEGORY_XSAVEOPT:
+      case ZYDIS_CATEGORY_SEGOP:
+      case ZYDIS_CATEGORY_RDWRFSGS:
+      case ZYDIS_CATEGORY_SCATTER: return false;
       default: return true;
     }
   }
@@ -192,9 +252,12 @@ class Reader {
 
   bool store_is_known(const Instruction& code, const ZydisDecodedOperand& operand) {
     const auto& memory = operand.mem;
-    if (memory.segment == ZYDIS_REGISTER_FS || memory.segment == ZYDIS_REGISTER_GS || memory.index != ZYDIS_REGISTER_NONE) return false;
+    if (memory.segment == ZYDIS_REGISTER_FS || memory.segment == ZYDIS_REGISTER_GS ||
+        memory.index != ZYDIS_REGISTER_NONE)
+      return false;
     const int64_t away = memory.disp.has_displacement ? memory.disp.value : 0;
-    if (memory.base == ZYDIS_REGISTER_RSP || (memory.base == ZYDIS_REGISTER_RBP && frame_)) return away > -kFrame && away < kFrame;
+    if (memory.base == ZYDIS_REGISTER_RSP || (memory.base == ZYDIS_REGISTER_RBP && frame_))
+      return away > -kFrame && away < kFrame;
     const uint64_t size = operand.size / 8;
     if (memory.base != ZYDIS_REGISTER_RIP || size == 0) return false;
     stores_.insert({code.next() + static_cast<uint64_t>(away), size});
@@ -205,20 +268,24 @@ class Reader {
   bool register_is_kept(const Instruction& code, ZydisRegister written) const {
     const auto widest = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, written);
     const auto mnemonic = code.decoded.mnemonic;
-    const bool saves = mnemonic == ZYDIS_MNEMONIC_PUSH || mnemonic == ZYDIS_MNEMONIC_POP || mnemonic == ZYDIS_MNEMONIC_CALL ||
-                       mnemonic == ZYDIS_MNEMONIC_RET || mnemonic == ZYDIS_MNEMONIC_LEAVE;
+    const bool saves = mnemonic == ZYDIS_MNEMONIC_PUSH || mnemonic == ZYDIS_MNEMONIC_POP ||
+                       mnemonic == ZYDIS_MNEMONIC_CALL || mnemonic == ZYDIS_MNEMONIC_RET ||
+                       mnemonic == ZYDIS_MNEMONIC_LEAVE;
     if (widest == ZYDIS_REGISTER_RSP) {
       const bool moves = mnemonic == ZYDIS_MNEMONIC_SUB || mnemonic == ZYDIS_MNEMONIC_ADD;
       if (mnemonic == ZYDIS_MNEMONIC_LEAVE) return frame_;
-      return saves || (moves && code.operand(1).type == ZYDIS_OPERAND_TYPE_IMMEDIATE && code.operand(1).imm.value.s < kFrame && code.operand(1).imm.value.s > -kFrame);
+      return saves || (moves && code.operand(1).type == ZYDIS_OPERAND_TYPE_IMMEDIATE &&
+                       code.operand(1).imm.value.s < kFrame && code.operand(1).imm.value.s > -kFrame);
     }
     if (widest != ZYDIS_REGISTER_RBP || !frame_ || saves) return true;
-    return mnemonic == ZYDIS_MNEMONIC_MOV && code.operand(1).type == ZYDIS_OPERAND_TYPE_REGISTER && code.operand(1).reg.value == ZYDIS_REGISTER_RSP;
+    return mnemonic == ZYDIS_MNEMONIC_MOV && code.operand(1).type == ZYDIS_OPERAND_TYPE_REGISTER &&
+           code.operand(1).reg.value == ZYDIS_REGISTER_RSP;
   }
 
   NodeControl& node_;
   const LibcFunction& libc_function_;
-  std::optional<uint64_t> null_since_;                // the instruction that made the second argument null, in straight code before this
+  std::optional<uint64_t>
+      null_since_;  // the instruction that made the second argument null, in straight code before this
   std::vector<std::pair<uint64_t, uint64_t>> nulls_;  // and the call for which it has to be, in this function
   bool sets_errno_ = false, final_ = true;
   std::vector<uint64_t> functions_;

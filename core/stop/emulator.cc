@@ -184,7 +184,8 @@ bool do_pop(Work& work) {  // pop to memory: the address is taken after rsp move
 
 bool do_call(Work& work) {
   const ZydisDecodedOperand& of = work.operand(0);
-  if (work.instruction.decoded.meta.branch_type == ZYDIS_BRANCH_TYPE_FAR || work.instruction.decoded.operand_width == 16)
+  if (work.instruction.decoded.meta.branch_type == ZYDIS_BRANCH_TYPE_FAR ||
+      work.instruction.decoded.operand_width == 16)
     return false;
   uint64_t next = work.instruction.next();
   auto target = of.type == ZYDIS_OPERAND_TYPE_IMMEDIATE ? std::optional(next + of.imm.value.u) : work.value(0);
@@ -272,7 +273,8 @@ class StringStore {
   // 0xf2 repeats these too on the processors there are, but no manual promises it.
   bool has_repne() const {
     const auto& raw = work_.instruction.decoded.raw;
-    return std::any_of(raw.prefixes, raw.prefixes + raw.prefix_count, [](const auto& each) { return each.value == 0xf2; });
+    return std::any_of(raw.prefixes, raw.prefixes + raw.prefix_count,
+                       [](const auto& each) { return each.value == 0xf2; });
   }
 
   // How many units one read and one write can do: inside a page each, and never reading what the same chunk writes.

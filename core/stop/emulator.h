@@ -1,6 +1,6 @@
-// Carries out one storing instruction of a stopped thread in the tracer: reads and writes memory through Access, changes
-// registers and flags as the processor would. Knows the forms that programs store with; says so when it does not know
-// one, and has then changed nothing.
+// Carries out one storing instruction of a stopped thread in the tracer: reads and writes memory through Access,
+// changes registers and flags as the processor would. Knows the forms that programs store with; says so when it does
+// not know one, and has then changed nothing.
 //
 // Memory is written before registers are changed, so a write that is refused leaves the thread as it was.
 #pragma once

@@ -80,17 +80,29 @@ std::optional<bool> branch_taken(const Instruction& instruction, uint64_t eflags
 
 bool only_computes(const Instruction& instruction) {
   switch (instruction.decoded.meta.category) {
-    case ZYDIS_CATEGORY_SYSCALL: case ZYDIS_CATEGORY_SYSRET: case ZYDIS_CATEGORY_SYSTEM: case ZYDIS_CATEGORY_INTERRUPT:
-    case ZYDIS_CATEGORY_IO: case ZYDIS_CATEGORY_IOSTRINGOP:
-      return false;
+    case ZYDIS_CATEGORY_SYSCALL:
+    case ZYDIS_CATEGORY_SYSRET:
+    case ZYDIS_CATEGORY_SYSTEM:
+    case ZYDIS_CATEGORY_INTERRUPT:
+    case ZYDIS_CATEGORY_IO:
+    case ZYDIS_CATEGORY_IOSTRINGOP: return false;
     default: break;
   }
   switch (instruction.decoded.mnemonic) {
-    case ZYDIS_MNEMONIC_PAUSE: case ZYDIS_MNEMONIC_RDTSC: case ZYDIS_MNEMONIC_RDTSCP: case ZYDIS_MNEMONIC_CPUID:
-    case ZYDIS_MNEMONIC_RDRAND: case ZYDIS_MNEMONIC_RDSEED: case ZYDIS_MNEMONIC_XBEGIN: case ZYDIS_MNEMONIC_XEND:
-    case ZYDIS_MNEMONIC_XABORT: case ZYDIS_MNEMONIC_UD0: case ZYDIS_MNEMONIC_UD1: case ZYDIS_MNEMONIC_UD2:
-    case ZYDIS_MNEMONIC_HLT: case ZYDIS_MNEMONIC_INT3:
-      return false;
+    case ZYDIS_MNEMONIC_PAUSE:
+    case ZYDIS_MNEMONIC_RDTSC:
+    case ZYDIS_MNEMONIC_RDTSCP:
+    case ZYDIS_MNEMONIC_CPUID:
+    case ZYDIS_MNEMONIC_RDRAND:
+    case ZYDIS_MNEMONIC_RDSEED:
+    case ZYDIS_MNEMONIC_XBEGIN:
+    case ZYDIS_MNEMONIC_XEND:
+    case ZYDIS_MNEMONIC_XABORT:
+    case ZYDIS_MNEMONIC_UD0:
+    case ZYDIS_MNEMONIC_UD1:
+    case ZYDIS_MNEMONIC_UD2:
+    case ZYDIS_MNEMONIC_HLT:
+    case ZYDIS_MNEMONIC_INT3: return false;
     default: return true;
   }
 }

@@ -42,8 +42,9 @@ const ZydisDecodedOperand* rip_operand(const Instruction& instruction);
 // Whether a conditional branch (jcc; not loop or jrcxz) is taken with these flags; none when it is no jcc.
 std::optional<bool> branch_taken(const Instruction& instruction, uint64_t eflags);
 
-// Whether it only computes: it neither enters the kernel, nor ends the program, nor is it carried out by the shim (rdtsc, cpuid,
-// pause), nor is its result the processor's whim (rdrand, transactions). What it stores and where it goes is another matter.
+// Whether it only computes: it neither enters the kernel, nor ends the program, nor is it carried out by the shim
+// (rdtsc, cpuid, pause), nor is its result the processor's whim (rdrand, transactions). What it stores and where it
+// goes is another matter.
 bool only_computes(const Instruction& instruction);
 
 }  // namespace friday

@@ -7,7 +7,8 @@
 //     component_died or unsupported, never stale data.
 //  3. Registers are the program's: a thread that is parked inside the shim looks as if it stood at its system call site
 //     (rip after the call instruction, rax = call number or result, general and vector state as the program left them).
-//  4. read() and write() show the program's own bytes: what breakpoints, call-site patches and watch patches replaced is
+//  4. read() and write() show the program's own bytes: what breakpoints, call-site patches and watch patches replaced
+//  is
 //     put back in what read() returns, and write() keeps those patches in force above the new bytes.
 //     read_raw() and write_raw() show and change what is really there, protections notwithstanding.
 //  5. Addresses are those of the recording; nothing here is relocated.
@@ -39,9 +40,9 @@ struct Mapping {
   uint64_t low = 0, high = 0;
   uint32_t protection = 0;  // PROT_ bits
   bool shared = false;
-  bool stack = false;       // holds a thread's stack pointer, or is the main stack
-  std::string path;         // of the file on this machine
-  uint64_t offset = 0;      // in it, of `low`
+  bool stack = false;   // holds a thread's stack pointer, or is the main stack
+  std::string path;     // of the file on this machine
+  uint64_t offset = 0;  // in it, of `low`
 };
 
 class NodeControl {
@@ -81,9 +82,9 @@ class NodeControl {
 
   virtual Result<std::vector<Mapping>> mappings() = 0;
   virtual Result<std::vector<std::byte>> auxv() = 0;
-  virtual std::string executable() = 0;  // path of the program's file, as gdb shall open it (below sysroot())
+  virtual std::string executable() = 0;            // path of the program's file, as gdb shall open it (below sysroot())
   virtual bool is_fridays(Addr) { return false; }  // code or data of Friday's own in the process
-  virtual std::string sysroot() = 0;     // directory that gdb uses as `set sysroot`; "/" for live processes
+  virtual std::string sysroot() = 0;               // directory that gdb uses as `set sysroot`; "/" for live processes
 };
 
 }  // namespace friday

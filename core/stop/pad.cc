@@ -15,8 +15,7 @@ bool must_stay(const Instruction& instruction) {
     case ZYDIS_MNEMONIC_INT:
     case ZYDIS_MNEMONIC_INT1:
     case ZYDIS_MNEMONIC_INT3:
-    case ZYDIS_MNEMONIC_UD2:
-      return true;
+    case ZYDIS_MNEMONIC_UD2: return true;
     default: break;
   }
   bool branch = decoded.meta.category == ZYDIS_CATEGORY_CALL || decoded.meta.category == ZYDIS_CATEGORY_UNCOND_BR ||
@@ -73,9 +72,7 @@ std::optional<PadCode> build_pad(const Instruction& instruction, Addr base) {
     case ZYDIS_MNEMONIC_LOOPE:
     case ZYDIS_MNEMONIC_LOOPNE:
     case ZYDIS_MNEMONIC_JRCXZ:
-    case ZYDIS_MNEMONIC_JECXZ:
-      write_short_branch(pad, instruction);
-      break;
+    case ZYDIS_MNEMONIC_JECXZ: write_short_branch(pad, instruction); break;
     default:
       if (!pad.relocated(instruction)) return std::nullopt;
       pad.jump(instruction.next());

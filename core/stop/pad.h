@@ -20,8 +20,8 @@ struct PadCode {
 };
 
 // None when the instruction cannot run at `base`: a rip-relative operand out of reach, or a kind that must stay in its
-// place (system calls, interrupts, xbegin, far and 16-bit branches). Jumps and jcc are taken by the caller in registers;
-// they are not built here.
+// place (system calls, interrupts, xbegin, far and 16-bit branches). Jumps and jcc are taken by the caller in
+// registers; they are not built here.
 std::optional<PadCode> build_pad(const Instruction& instruction, Addr base);
 
 }  // namespace friday

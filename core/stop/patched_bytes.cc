@@ -62,10 +62,11 @@ const PatchWindow* PatchedBytes::window_at(Addr address) const {
 Result<void> PatchedBytes::add_breakpoint(Addr address, std::byte under) {
   const PatchWindow* window = window_at(address);
   if (window && window->low != address.value)
-    return fail(ErrorCode::unsupported,
-                "cannot set a breakpoint at {}: Friday's own patch at {:#x} covers this instruction; set it at {:#x} or "
-                "from {:#x} on",
-                address, window->low, window->low, window->high());
+    return fail(
+        ErrorCode::unsupported,
+        "cannot set a breakpoint at {}: Friday's own patch at {:#x} covers this instruction; set it at {:#x} or "
+        "from {:#x} on",
+        address, window->low, window->low, window->high());
   breakpoints_.emplace(address.value, under);
   return {};
 }
@@ -108,7 +109,8 @@ void PatchedBytes::copy_from(const PatchedBytes& parent) {
 
 std::vector<PatchWindow> PatchedBytes::windows_between(Addr low, Addr high) const {
   std::vector<PatchWindow> found;
-  for (auto it = first_window(windows_, low.value); it != windows_.end() && it->first < high.value; ++it) found.push_back(it->second);
+  for (auto it = first_window(windows_, low.value); it != windows_.end() && it->first < high.value; ++it)
+    found.push_back(it->second);
   return found;
 }
 

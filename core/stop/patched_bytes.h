@@ -1,10 +1,10 @@
 // The one table of every program byte of a node that Friday replaced: call-site patches of the shim, store patches of
-// watchpoints, and breakpoints. Two layers: windows (a few bytes each, never overlapping) and, above them, int3 bytes of
-// breakpoints, each on a byte of the program or on the first byte of a window.
+// watchpoints, and breakpoints. Two layers: windows (a few bytes each, never overlapping) and, above them, int3 bytes
+// of breakpoints, each on a byte of the program or on the first byte of a window.
 //
 // Owned by the node's session; used only by the thread that traces the node. Pure data: it never touches the node.
-// A NodeControl keeps its rule 4 with two calls: read() passes what it read through show_original(), write() passes what
-// it is about to write through keep_patches().
+// A NodeControl keeps its rule 4 with two calls: read() passes what it read through show_original(), write() passes
+// what it is about to write through keep_patches().
 #pragma once
 
 #include <cstddef>
@@ -54,8 +54,8 @@ class PatchedBytes {
   // them, so that the result can be written as it is.
   void keep_patches(Addr address, std::span<std::byte> bytes);
 
-  // Takes over the breakpoints and the patched stores of `parent`, of whose node this one's memory is a copy (fork). Call sites
-  // are read from memory, where an int3 may have stood.
+  // Takes over the breakpoints and the patched stores of `parent`, of whose node this one's memory is a copy (fork).
+  // Call sites are read from memory, where an int3 may have stood.
   void copy_from(const PatchedBytes& parent);
 
   std::vector<PatchWindow> windows_between(Addr low, Addr high) const;

@@ -37,7 +37,8 @@ uint64_t PatchedStores::aside_address(uint32_t slot) const { return aside_at + s
 Result<int64_t> PatchedStores::call(long number, std::initializer_list<uint64_t> arguments) {
   FRIDAY_TRY(result, node_.inject(number, std::span(arguments.begin(), arguments.size())));
   if (result < 0)
-    return fail(ErrorCode::io, "cannot map a page twice for a watch: call {} gave {}", number, strerror(static_cast<int>(-result)));
+    return fail(ErrorCode::io, "cannot map a page twice for a watch: call {} gave {}", number,
+                strerror(static_cast<int>(-result)));
   return result;
 }
 
@@ -50,10 +51,13 @@ Result<void> PatchedStores::prepare() {
   FRIDAY_TRY(fd, call(SYS_memfd_create, {store_area, MFD_CLOEXEC}));
   const auto file = static_cast<uint64_t>(fd);
   auto sized = call(SYS_ftruncate, {file, most_pages * page_size});
-  auto mapped = sized ? call(SYS_mmap, {seconds_at, most_pages * page_size, PROT_READ | PROT_WRITE, MAP_SHARED | fixed, file, 0}) : sized;
+  auto mapped =
+      sized ? call(SYS_mmap, {seconds_at, most_pages * page_size, PROT_READ | PROT_WRITE, MAP_SHARED | fixed, file, 0})
+            : sized;
   FRIDAY_TRY_VOID(call(SYS_close, {file}));
   if (!mapped) return std::unexpected(mapped.error());
-  FRIDAY_TRY_VOID(call(SYS_mmap, {aside_at, most_pages * page_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | fixed, nothing, 0}));
+  FRIDAY_TRY_VOID(
+      call(SYS_mmap, {aside_at, most_pages * page_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | fixed, nothing, 0}));
   const uint64_t first = no_page(0);
   FRIDAY_TRY_VOID(node_.write_raw(Addr{store_area}, std::as_bytes(std::span(&first, 1))));
   prepared_ = true;
@@ -89,7 +93,8 @@ bool PatchedStores::patch(const Instruction& store, const Mapping& code) {
   return true;
 }
 
-// The store and what a jump in its place displaces. Code must be what its file holds, and what is displaced must not be entered.
+// The store and what a jump in its place displaces. Code must be what its file holds, and what is displaced must not be
+// entered.
 bool PatchedStores::take_window(const Instruction& store, const Mapping& mapping, std::vector<Instruction>& window) {
   window.push_back(store);
   uint64_t high = store.next();
@@ -111,7 +116,8 @@ bool PatchedStores::take_window(const Instruction& store, const Mapping& mapping
 }
 
 bool PatchedStores::install(const Instruction& store, const Mapping& mapping) {
-  const bool of_file = !mapping.path.empty() && mapping.path[0] == '/' && (mapping.protection & PROT_EXEC) && !(mapping.protection & PROT_WRITE);
+  const bool of_file = !mapping.path.empty() && mapping.path[0] == '/' && (mapping.protection & PROT_EXEC) &&
+                       !(mapping.protection & PROT_WRITE);
   if (!of_file || sites_.size() >= most_sites || !is_patchable_store(store)) return false;
   std::vector<Instruction> window;
   if (!take_window(store, mapping, window)) return false;
@@ -135,7 +141,8 @@ bool PatchedStores::install(const Instruction& store, const Mapping& mapping) {
   }
   const uint64_t patch = (*placed)->value, high = window.back().next();
   PatchWindow bytes{store.address, PatchKind::watch_store, {}, {}};
-  for (const Instruction& each : window) bytes.original.insert(bytes.original.end(), each.code().begin(), each.code().end());
+  for (const Instruction& each : window)
+    bytes.original.insert(bytes.original.end(), each.code().begin(), each.code().end());
   bytes.patched.assign(bytes.original.size(), std::byte{0xcc});  // what stands behind the jump is never executed
   const int64_t distance = static_cast<int64_t>(patch - (store.address + jump_length));
   if (distance != static_cast<int32_t>(distance)) return false;

@@ -1,11 +1,11 @@
-// The stores of a node that faulted often on watched pages without touching anything watched: each is sent to code of its own
-// (store_patch.h), and the pages they store to get a second mapping that can be written. A store that misses all watched bytes
-// then costs some nanoseconds; one that may not miss faults as before.
+// The stores of a node that faulted often on watched pages without touching anything watched: each is sent to code of
+// its own (store_patch.h), and the pages they store to get a second mapping that can be written. A store that misses
+// all watched bytes then costs some nanoseconds; one that may not miss faults as before.
 //
-// A page's second mapping shares its memory, so the page itself is replaced by shared memory of the process's own; what was
-// mapped there (a part of a file, anonymous memory) is moved aside and comes back, with the current bytes, when the page is given
-// back. That happens before the program changes its mapping, before a fork lets parent and child go on, and when nothing on the
-// page is watched any more.
+// A page's second mapping shares its memory, so the page itself is replaced by shared memory of the process's own; what
+// was mapped there (a part of a file, anonymous memory) is moved aside and comes back, with the current bytes, when the
+// page is given back. That happens before the program changes its mapping, before a fork lets parent and child go on,
+// and when nothing on the page is watched any more.
 //
 // Owned by the WatchSet of the node, used by it alone, on the tracing thread with the node stopped.
 #pragma once
@@ -37,8 +37,8 @@ struct PatchedStoreStatistics {
   uint64_t pages = 0;    // with a second mapping
 };
 
-// How often stores faulted in vain, by file and offset. Nodes that run the same program share it: what is hot in all of them
-// together is patched in each, and who comes to such a store later need not find out again.
+// How often stores faulted in vain, by file and offset. Nodes that run the same program share it: what is hot in all of
+// them together is patched in each, and who comes to such a store later need not find out again.
 class HotStores {
  public:
   // Once more; how often by now.
@@ -55,7 +55,8 @@ class PatchedStores {
 
   PatchedStores(NodeControl& node, Breakpoints& breakpoints);
 
-  // How often a site, or a patched site on a page without a second mapping, must fault in vain before it is worth a patch.
+  // How often a site, or a patched site on a page without a second mapping, must fault in vain before it is worth a
+  // patch.
   void set_threshold(uint32_t misses) { threshold_ = misses; }
   // From now on misses are counted together with those of the others that share it.
   void share(std::shared_ptr<HotStores> hot) { hot_ = std::move(hot); }
@@ -64,8 +65,8 @@ class PatchedStores {
 
   // Whether misses of this store are of interest; it is neither patched nor known not to be patchable.
   bool counts(Addr store) const;
-  // The store faulted and touched nothing watched; `code` is the mapping that it stands in. True when that happened often enough:
-  // then patch() follows.
+  // The store faulted and touched nothing watched; `code` is the mapping that it stands in. True when that happened
+  // often enough: then patch() follows.
   bool missed(const Instruction& store, const Mapping& code);
   // False when this one cannot be patched; it is not asked for again.
   bool patch(const Instruction& store, const Mapping& code);
@@ -102,7 +103,7 @@ class PatchedStores {
  private:
   struct Site {
     uint64_t high = 0, patch = 0;
-    uint64_t next = 0;  // in the patch: behind the store
+    uint64_t next = 0;   // in the patch: behind the store
     bool known = false;  // others found out that it is hot
   };
   struct Second {
@@ -122,15 +123,15 @@ class PatchedStores {
   Breakpoints& breakpoints_;
   std::shared_ptr<HotStores> hot_ = std::make_shared<HotStores>();
   uint32_t threshold_ = 16;
-  std::map<uint64_t, Site> sites_;                  // by address of the store
-  std::unordered_map<uint64_t, uint32_t> misses_;   // of stores; ~0: never to be patched
+  std::map<uint64_t, Site> sites_;                 // by address of the store
+  std::unordered_map<uint64_t, uint32_t> misses_;  // of stores; ~0: never to be patched
   std::unordered_map<uint64_t, uint32_t> page_misses_;
   std::unordered_map<uint64_t, Second> pages_;
   std::vector<uint32_t> free_slots_;
   uint32_t next_slot_ = 0;
   bool enabled_ = true, prepared_ = false, failed_ = false;
   std::map<std::string, std::shared_ptr<const CodeMap>> code_;
-  std::map<uint64_t, bool> has_table_;              // data pages near code that know the table
+  std::map<uint64_t, bool> has_table_;  // data pages near code that know the table
   PatchedStoreStatistics statistics_;
 };
 

@@ -72,7 +72,8 @@ PlanType parse_type(const Json& json) {
   if (json.contains("fields"))
     for (const Json& field : json.at("fields")) type.fields.push_back(parse_field(field));
   if (json.contains("values"))
-    for (const auto& [name, number] : json.at("values").items()) type.enumerators.emplace_back(name, number.get<int64_t>());
+    for (const auto& [name, number] : json.at("values").items())
+      type.enumerators.emplace_back(name, number.get<int64_t>());
   return type;
 }
 
@@ -80,19 +81,23 @@ PlanType parse_type(const Json& json) {
 bool table_is_closed(const ExpressionPlan& plan) {
   auto good = [&](uint32_t index) { return index < plan.types.size(); };
   return good(plan.type) && std::ranges::all_of(plan.types, [&](const PlanType& type) {
-    return (type.kind != TypeKind::array || good(type.element)) && (!type.item || good(*type.item)) &&
-           std::ranges::all_of(type.fields, [&](const PlanType::Field& field) { return good(field.type); });
-  });
+           return (type.kind != TypeKind::array || good(type.element)) && (!type.item || good(*type.item)) &&
+                  std::ranges::all_of(type.fields, [&](const PlanType::Field& field) { return good(field.type); });
+         });
 }
 
 std::vector<uint32_t> addresses_of(const Json& code) {
   return code.contains("addresses") ? code.at("addresses").get<std::vector<uint32_t>>() : std::vector<uint32_t>();
 }
 
-ExpressionPlan::Code parse_code(const Json& json) { return {from_hex(json.at("agent").get<std::string>()), addresses_of(json)}; }
+ExpressionPlan::Code parse_code(const Json& json) {
+  return {from_hex(json.at("agent").get<std::string>()), addresses_of(json)};
+}
 
 ExpressionPlan::Passing passing_of(const std::string& name) {
-  return name == "float" ? ExpressionPlan::Passing::single : name == "double" ? ExpressionPlan::Passing::double_ : ExpressionPlan::Passing::integer;
+  return name == "float"    ? ExpressionPlan::Passing::single
+         : name == "double" ? ExpressionPlan::Passing::double_
+                            : ExpressionPlan::Passing::integer;
 }
 
 ExpressionPlan::Call parse_call(const Json& json) {
@@ -121,8 +126,9 @@ ExpressionPlan from_json(const Json& json) {
     plan.bytecode = from_hex(json.at("agent").get<std::string>());
   }
   if (const Json place = json.value("place", Json()); !place.is_null())
-    plan.place = ExpressionPlan::Place{from_hex(place.at("agent").get<std::string>()), addresses_of(place),
-                                       place.at("size").get<uint64_t>(), place.value("bit", 0u), place.value("bits", 0u)};
+    plan.place =
+        ExpressionPlan::Place{from_hex(place.at("agent").get<std::string>()), addresses_of(place),
+                              place.at("size").get<uint64_t>(), place.value("bit", 0u), place.value("bits", 0u)};
   plan.movable = json.value("movable", false);
   plan.addresses = addresses_of(json);
   plan.registers = json.at("registers").get<std::vector<uint32_t>>();
@@ -151,8 +157,8 @@ class LoggedMemory final : public MemoryReader {
 };
 
 // Runs bytecode; registers are fetched only for a plan that reads any.
-Result<uint64_t> run(const ExpressionPlan& plan, std::span<const std::byte> bytecode, NodeControl& node, ThreadId thread,
-                     std::vector<MemoryCell>* reads = nullptr) {
+Result<uint64_t> run(const ExpressionPlan& plan, std::span<const std::byte> bytecode, NodeControl& node,
+                     ThreadId thread, std::vector<MemoryCell>* reads = nullptr) {
   user_regs_struct registers{};
   if (!plan.registers.empty()) {
     FRIDAY_TRY(now, node.registers(thread));
@@ -185,10 +191,12 @@ Result<ExpressionPlan> parse_plan(std::string_view json) {
   }
 }
 
-Result<PlanValue> evaluate(const ExpressionPlan& plan, NodeControl& node, ThreadId thread, std::vector<MemoryCell>* reads) {
+Result<PlanValue> evaluate(const ExpressionPlan& plan, NodeControl& node, ThreadId thread,
+                           std::vector<MemoryCell>* reads) {
   if (plan.kind == ExpressionPlan::Kind::gdb)
     return fail(ErrorCode::unsupported, "only gdb can evaluate `{}`: {}", plan.expression, plan.reason);
-  if (plan.kind == ExpressionPlan::Kind::call) return fail(ErrorCode::unsupported, "`{}` calls a function", plan.expression);
+  if (plan.kind == ExpressionPlan::Kind::call)
+    return fail(ErrorCode::unsupported, "`{}` calls a function", plan.expression);
   auto result = run(plan, plan.bytecode, node, thread, reads);
   if (!result) return about(plan, result.error());
   PlanValue value{plan.type, std::vector<std::byte>(plan.result_type().size), std::nullopt};
@@ -217,7 +225,8 @@ Result<CallValues> evaluate_call(const ExpressionPlan& plan, NodeControl& node, 
   return values;
 }
 
-Result<PlaceValue> evaluate_place(const ExpressionPlan& plan, NodeControl& node, ThreadId thread, std::vector<MemoryCell>* reads) {
+Result<PlaceValue> evaluate_place(const ExpressionPlan& plan, NodeControl& node, ThreadId thread,
+                                  std::vector<MemoryCell>* reads) {
   if (plan.kind == ExpressionPlan::Kind::gdb)
     return fail(ErrorCode::unsupported, "only gdb can evaluate `{}`: {}", plan.expression, plan.reason);
   if (!plan.place) return fail(ErrorCode::unsupported, "`{}` has no place in memory", plan.expression);

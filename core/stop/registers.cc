@@ -10,9 +10,9 @@ namespace {
 #define AT(name) offsetof(user_regs_struct, name)
 constexpr size_t by_encoding[16] = {AT(rax), AT(rcx), AT(rdx), AT(rbx), AT(rsp), AT(rbp), AT(rsi), AT(rdi),
                                     AT(r8),  AT(r9),  AT(r10), AT(r11), AT(r12), AT(r13), AT(r14), AT(r15)};
-constexpr size_t by_remote_number[24] = {AT(rax), AT(rbx), AT(rcx), AT(rdx), AT(rsi), AT(rdi), AT(rbp), AT(rsp),
-                                         AT(r8),  AT(r9),  AT(r10), AT(r11), AT(r12), AT(r13), AT(r14), AT(r15),
-                                         AT(rip), AT(eflags), AT(cs), AT(ss), AT(ds), AT(es), AT(fs), AT(gs)};
+constexpr size_t by_remote_number[24] = {AT(rax), AT(rbx),    AT(rcx), AT(rdx), AT(rsi), AT(rdi), AT(rbp), AT(rsp),
+                                         AT(r8),  AT(r9),     AT(r10), AT(r11), AT(r12), AT(r13), AT(r14), AT(r15),
+                                         AT(rip), AT(eflags), AT(cs),  AT(ss),  AT(ds),  AT(es),  AT(fs),  AT(gs)};
 #undef AT
 
 uint64_t at_offset(const user_regs_struct& registers, size_t offset) {
@@ -33,9 +33,9 @@ ByteRegister byte_register(ZydisRegister reg) {
     case ZYDIS_REGISTER_DH: return {2, 8};
     case ZYDIS_REGISTER_BH: return {3, 8};
     default:
-      return {static_cast<unsigned>(
-                  ZydisRegisterGetId(ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg))),
-              0};
+      return {
+          static_cast<unsigned>(ZydisRegisterGetId(ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg))),
+          0};
   }
 }
 

@@ -21,7 +21,8 @@ constexpr uint64_t direction_flag = 0x400;
 uint64_t general_register(const user_regs_struct& registers, unsigned id);
 void set_general_register(user_regs_struct& registers, unsigned id, uint64_t value);
 
-// Register by gdb's remote number: 0-15 general, 16 rip, 17 eflags, 18-23 segments, 57 orig_rax, 58 fs_base, 59 gs_base.
+// Register by gdb's remote number: 0-15 general, 16 rip, 17 eflags, 18-23 segments, 57 orig_rax, 58 fs_base, 59
+// gs_base.
 std::optional<uint64_t> remote_register(const user_regs_struct& registers, unsigned number);
 
 // Any general register, rip, or segment selector that an instruction names, zero-extended; none for the others.

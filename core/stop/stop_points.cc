@@ -17,8 +17,9 @@ bool NodeSelection::covers(NodeId id, std::string_view name) const {
 Result<StopPointId> StopPoints::add(StopPoint point) {
   bool placed = point.kind == StopKind::breakpoint ? !point.location.empty() : !point.expressions.empty();
   if (!placed)
-    return fail(ErrorCode::usage, "{}", point.kind == StopKind::breakpoint ? "a breakpoint needs a location"
-                                                                           : "a watchpoint needs an expression");
+    return fail(
+        ErrorCode::usage, "{}",
+        point.kind == StopKind::breakpoint ? "a breakpoint needs a location" : "a watchpoint needs an expression");
   point.id = StopPointId{++last_id_};
   StopPointId id = point.id;
   points_.emplace(id, std::move(point));

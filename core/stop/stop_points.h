@@ -44,31 +44,31 @@ struct NodeSelection {
 // a watchpoint (a pointer chain has one a link).
 struct StopInstance {
   Addr address{};
-  uint64_t size = 0;     // bytes watched; 0 for a breakpoint
-  uint32_t index = 0;    // number of the location, or of the range: unique within the node
-  std::string place;     // "chord.c:58" or the expression of the link, for people
+  uint64_t size = 0;   // bytes watched; 0 for a breakpoint
+  uint32_t index = 0;  // number of the location, or of the range: unique within the node
+  std::string place;   // "chord.c:58" or the expression of the link, for people
 };
 
 struct StopPoint {
   StopPointId id{};
   StopKind kind = StopKind::breakpoint;
   NodeSelection nodes;
-  std::string location;                   // of a breakpoint, as typed
-  std::vector<std::string> expressions;   // of a watchpoint, as typed
-  std::string condition;                  // C expression, or empty
-  uint64_t hit_count = 0;                 // hits whose condition held, ignored ones included
-  uint64_t ignore_count = 0;              // hits still to be passed over
+  std::string location;                  // of a breakpoint, as typed
+  std::vector<std::string> expressions;  // of a watchpoint, as typed
+  std::string condition;                 // C expression, or empty
+  uint64_t hit_count = 0;                // hits whose condition held, ignored ones included
+  uint64_t ignore_count = 0;             // hits still to be passed over
   bool enabled = true;
-  bool may_wait = false;                  // what it names may be in a library that no node has loaded yet
-  bool temporary = false;                 // deleted by its first stop
+  bool may_wait = false;   // what it names may be in a library that no node has loaded yet
+  bool temporary = false;  // deleted by its first stop
   WatchAccess access = WatchAccess::write;
-  bool any_write = false;                 // a watch that also reports a write of the same value
-  bool any_page = false;                  // a watch that protects pages of stacks and thread blocks too
-  bool by_place = false;                  // a watch of the memory that the expressions mean now
+  bool any_write = false;  // a watch that also reports a write of the same value
+  bool any_page = false;   // a watch that protects pages of stacks and thread blocks too
+  bool by_place = false;   // a watch of the memory that the expressions mean now
   // Per node; a node of `nodes` without an entry is pending there, with the reason in `pending` when one is known.
   std::map<NodeId, std::vector<StopInstance>> instances;
   std::map<NodeId, std::string> pending;
-  bool placed = false;                    // it has been in force on some node
+  bool placed = false;  // it has been in force on some node
 };
 
 // What one hit means for the group, before any handler runs.

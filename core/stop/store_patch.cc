@@ -21,7 +21,8 @@ bool uses(const Instruction& instruction, ZydisRegister reg) {
   for (unsigned i = 0; i < instruction.decoded.operand_count; ++i) {
     const ZydisDecodedOperand& each = instruction.operand(i);
     if (each.type == ZYDIS_OPERAND_TYPE_REGISTER && whole(each.reg.value) == reg) return true;
-    if (each.type == ZYDIS_OPERAND_TYPE_MEMORY && (whole(each.mem.base) == reg || whole(each.mem.index) == reg)) return true;
+    if (each.type == ZYDIS_OPERAND_TYPE_MEMORY && (whole(each.mem.base) == reg || whole(each.mem.index) == reg))
+      return true;
   }
   return false;
 }
@@ -49,7 +50,8 @@ Operand number(int64_t value) {
   operand.imm.s = value;
   return operand;
 }
-Operand memory(ZydisRegister base, int64_t displacement, uint16_t size = 8, ZydisRegister index = ZYDIS_REGISTER_NONE, uint8_t scale = 0) {
+Operand memory(ZydisRegister base, int64_t displacement, uint16_t size = 8, ZydisRegister index = ZYDIS_REGISTER_NONE,
+               uint8_t scale = 0) {
   Operand operand{};
   operand.type = ZYDIS_OPERAND_TYPE_MEMORY;
   operand.mem = {base, index, index == ZYDIS_REGISTER_NONE ? uint8_t{0} : scale, displacement, size};
@@ -58,7 +60,8 @@ Operand memory(ZydisRegister base, int64_t displacement, uint16_t size = 8, Zydi
 
 class StoreWriter {
  public:
-  StoreWriter(std::span<const Instruction> window, Addr base, Addr save) : window_(window), pad_(base.value), save_(save.value) {}
+  StoreWriter(std::span<const Instruction> window, Addr base, Addr save)
+      : window_(window), pad_(base.value), save_(save.value) {}
 
   bool write() {
     const Instruction& store = window_.front();
@@ -91,8 +94,9 @@ class StoreWriter {
  private:
   // A register for the address that the store itself does not use and can be encoded with, and two more.
   bool choose_registers(const Instruction& store) {
-    static constexpr std::array candidates{ZYDIS_REGISTER_RDX, ZYDIS_REGISTER_RSI, ZYDIS_REGISTER_RDI, ZYDIS_REGISTER_RBX,
-                                           ZYDIS_REGISTER_R8,  ZYDIS_REGISTER_R9,  ZYDIS_REGISTER_R10, ZYDIS_REGISTER_R11};
+    static constexpr std::array candidates{ZYDIS_REGISTER_RDX, ZYDIS_REGISTER_RSI, ZYDIS_REGISTER_RDI,
+                                           ZYDIS_REGISTER_RBX, ZYDIS_REGISTER_R8,  ZYDIS_REGISTER_R9,
+                                           ZYDIS_REGISTER_R10, ZYDIS_REGISTER_R11};
     for (ZydisRegister candidate : candidates) {
       if (uses(store, candidate) || !rewrite(store, candidate)) continue;
       address_ = candidate;
@@ -106,7 +110,8 @@ class StoreWriter {
   // The store with [base] for its memory operand, checked by decoding it again.
   bool rewrite(const Instruction& store, ZydisRegister base) {
     ZydisEncoderRequest request;
-    if (ZYAN_FAILED(ZydisEncoderDecodedInstructionToEncoderRequest(&store.decoded, store.operands.data(), store.decoded.operand_count_visible, &request)))
+    if (ZYAN_FAILED(ZydisEncoderDecodedInstructionToEncoderRequest(&store.decoded, store.operands.data(),
+                                                                   store.decoded.operand_count_visible, &request)))
       return false;
     auto& operand = request.operands[at_].mem;
     operand.base = base;
@@ -125,7 +130,8 @@ class StoreWriter {
   bool same_but_address(const Instruction& a, const Instruction& b, ZydisRegister base) const {
     constexpr auto prefixes = ZYDIS_ATTRIB_HAS_LOCK | ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPNE;
     if (a.decoded.mnemonic != b.decoded.mnemonic || a.decoded.operand_count != b.decoded.operand_count ||
-        a.decoded.operand_width != b.decoded.operand_width || (a.decoded.attributes & prefixes) != (b.decoded.attributes & prefixes) ||
+        a.decoded.operand_width != b.decoded.operand_width ||
+        (a.decoded.attributes & prefixes) != (b.decoded.attributes & prefixes) ||
         a.decoded.avx.mask.reg != b.decoded.avx.mask.reg || a.decoded.avx.mask.mode != b.decoded.avx.mask.mode)
       return false;
     for (unsigned i = 0; i < a.decoded.operand_count; ++i) {
@@ -134,7 +140,8 @@ class StoreWriter {
       if (x.type == ZYDIS_OPERAND_TYPE_REGISTER && x.reg.value != y.reg.value) return false;
       if (x.type == ZYDIS_OPERAND_TYPE_IMMEDIATE && x.imm.value.u != y.imm.value.u) return false;
       if (x.type == ZYDIS_OPERAND_TYPE_MEMORY &&
-          (y.mem.base != base || y.mem.index != ZYDIS_REGISTER_NONE || y.mem.disp.value != 0 || y.mem.segment == ZYDIS_REGISTER_FS || y.mem.segment == ZYDIS_REGISTER_GS))
+          (y.mem.base != base || y.mem.index != ZYDIS_REGISTER_NONE || y.mem.disp.value != 0 ||
+           y.mem.segment == ZYDIS_REGISTER_FS || y.mem.segment == ZYDIS_REGISTER_GS))
         return false;
     }
     return true;
@@ -145,7 +152,8 @@ class StoreWriter {
     const ZydisRegister rax = ZYDIS_REGISTER_RAX, rcx = ZYDIS_REGISTER_RCX;
     save(address_, 0);
     if (to.base == ZYDIS_REGISTER_RIP) {
-      emit(ZYDIS_MNEMONIC_MOV, {reg(address_), number(static_cast<int64_t>(store.next() + static_cast<uint64_t>(to.disp.value)))});
+      emit(ZYDIS_MNEMONIC_MOV,
+           {reg(address_), number(static_cast<int64_t>(store.next() + static_cast<uint64_t>(to.disp.value)))});
     } else {
       emit(ZYDIS_MNEMONIC_LEA, {reg(address_), memory(to.base, to.disp.value, 8, to.index, to.scale)});
     }
@@ -168,7 +176,8 @@ class StoreWriter {
     emit(ZYDIS_MNEMONIC_MOV, {reg(half(rcx)), reg(half(address_))});
     emit(ZYDIS_MNEMONIC_AND, {reg(half(rcx)), number(7)});
     emit(ZYDIS_MNEMONIC_SHR, {reg(bits_), reg(ZYDIS_REGISTER_CL)});
-    emit(ZYDIS_MNEMONIC_TEST, {reg(half(bits_)), number(size_ == 32 ? -1 : static_cast<int64_t>((uint64_t{1} << size_) - 1))});
+    emit(ZYDIS_MNEMONIC_TEST,
+         {reg(half(bits_)), number(size_ == 32 ? -1 : static_cast<int64_t>((uint64_t{1} << size_) - 1))});
     jump_slow(0x85);  // jne
     if (may_need_alignment(store)) {
       emit(ZYDIS_MNEMONIC_TEST, {reg(half(address_)), number(static_cast<int64_t>(size_ - 1))});
@@ -182,10 +191,16 @@ class StoreWriter {
   bool may_need_alignment(const Instruction& store) const {
     if (size_ < 16) return false;
     switch (store.decoded.mnemonic) {
-      case ZYDIS_MNEMONIC_MOVUPS: case ZYDIS_MNEMONIC_MOVUPD: case ZYDIS_MNEMONIC_MOVDQU:
-      case ZYDIS_MNEMONIC_VMOVUPS: case ZYDIS_MNEMONIC_VMOVUPD: case ZYDIS_MNEMONIC_VMOVDQU:
-      case ZYDIS_MNEMONIC_VMOVDQU8: case ZYDIS_MNEMONIC_VMOVDQU16: case ZYDIS_MNEMONIC_VMOVDQU32: case ZYDIS_MNEMONIC_VMOVDQU64:
-        return false;
+      case ZYDIS_MNEMONIC_MOVUPS:
+      case ZYDIS_MNEMONIC_MOVUPD:
+      case ZYDIS_MNEMONIC_MOVDQU:
+      case ZYDIS_MNEMONIC_VMOVUPS:
+      case ZYDIS_MNEMONIC_VMOVUPD:
+      case ZYDIS_MNEMONIC_VMOVDQU:
+      case ZYDIS_MNEMONIC_VMOVDQU8:
+      case ZYDIS_MNEMONIC_VMOVDQU16:
+      case ZYDIS_MNEMONIC_VMOVDQU32:
+      case ZYDIS_MNEMONIC_VMOVDQU64: return false;
       default: return true;
     }
   }
@@ -250,15 +265,24 @@ class StoreWriter {
 // Kinds that store more, less or elsewhere than their operand says, or touch state that a second execution would see.
 bool is_special(const Instruction& instruction) {
   switch (instruction.decoded.mnemonic) {
-    case ZYDIS_MNEMONIC_BTS: case ZYDIS_MNEMONIC_BTR: case ZYDIS_MNEMONIC_BTC:
-      return instruction.operand(1).type != ZYDIS_OPERAND_TYPE_IMMEDIATE;
+    case ZYDIS_MNEMONIC_BTS:
+    case ZYDIS_MNEMONIC_BTR:
+    case ZYDIS_MNEMONIC_BTC: return instruction.operand(1).type != ZYDIS_OPERAND_TYPE_IMMEDIATE;
     default: break;
   }
   switch (instruction.decoded.meta.category) {
-    case ZYDIS_CATEGORY_CALL: case ZYDIS_CATEGORY_UNCOND_BR: case ZYDIS_CATEGORY_COND_BR: case ZYDIS_CATEGORY_RET:
-    case ZYDIS_CATEGORY_STRINGOP: case ZYDIS_CATEGORY_PUSH: case ZYDIS_CATEGORY_POP: case ZYDIS_CATEGORY_SYSTEM:
-    case ZYDIS_CATEGORY_X87_ALU: case ZYDIS_CATEGORY_XSAVE: case ZYDIS_CATEGORY_XSAVEOPT: case ZYDIS_CATEGORY_SCATTER:
-      return true;
+    case ZYDIS_CATEGORY_CALL:
+    case ZYDIS_CATEGORY_UNCOND_BR:
+    case ZYDIS_CATEGORY_COND_BR:
+    case ZYDIS_CATEGORY_RET:
+    case ZYDIS_CATEGORY_STRINGOP:
+    case ZYDIS_CATEGORY_PUSH:
+    case ZYDIS_CATEGORY_POP:
+    case ZYDIS_CATEGORY_SYSTEM:
+    case ZYDIS_CATEGORY_X87_ALU:
+    case ZYDIS_CATEGORY_XSAVE:
+    case ZYDIS_CATEGORY_XSAVEOPT:
+    case ZYDIS_CATEGORY_SCATTER: return true;
     default: return false;
   }
 }
@@ -269,8 +293,11 @@ bool is_patchable_store(const Instruction& instruction) {
   const int at = memory_operand(instruction);
   if (at < 0 || is_special(instruction) || instruction.decoded.address_width != 64) return false;
   const ZydisDecodedOperand& to = instruction.operand(static_cast<unsigned>(at));
-  if (to.visibility != ZYDIS_OPERAND_VISIBILITY_EXPLICIT || to.mem.type != ZYDIS_MEMOP_TYPE_MEM || !(to.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE)) return false;
-  if (to.mem.segment == ZYDIS_REGISTER_FS || to.mem.segment == ZYDIS_REGISTER_GS || to.mem.base == ZYDIS_REGISTER_EIP) return false;
+  if (to.visibility != ZYDIS_OPERAND_VISIBILITY_EXPLICIT || to.mem.type != ZYDIS_MEMOP_TYPE_MEM ||
+      !(to.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE))
+    return false;
+  if (to.mem.segment == ZYDIS_REGISTER_FS || to.mem.segment == ZYDIS_REGISTER_GS || to.mem.base == ZYDIS_REGISTER_EIP)
+    return false;
   const size_t size = to.size / 8u;
   return size > 0 && size <= widest_patched_store;
 }
@@ -278,21 +305,30 @@ bool is_patchable_store(const Instruction& instruction) {
 bool is_displaceable(const Instruction& instruction) {
   if (!only_computes(instruction)) return false;
   switch (instruction.decoded.meta.category) {
-    case ZYDIS_CATEGORY_CALL: case ZYDIS_CATEGORY_UNCOND_BR: case ZYDIS_CATEGORY_COND_BR: case ZYDIS_CATEGORY_RET: return false;
+    case ZYDIS_CATEGORY_CALL:
+    case ZYDIS_CATEGORY_UNCOND_BR:
+    case ZYDIS_CATEGORY_COND_BR:
+    case ZYDIS_CATEGORY_RET: return false;
     default: break;
   }
   switch (instruction.decoded.mnemonic) {
     // endbr64 says that somebody jumps here; the flags as a whole hold the trap flag.
-    case ZYDIS_MNEMONIC_ENDBR64: case ZYDIS_MNEMONIC_POPF: case ZYDIS_MNEMONIC_POPFQ: case ZYDIS_MNEMONIC_PUSHF: case ZYDIS_MNEMONIC_PUSHFQ:
-      return false;
+    case ZYDIS_MNEMONIC_ENDBR64:
+    case ZYDIS_MNEMONIC_POPF:
+    case ZYDIS_MNEMONIC_POPFQ:
+    case ZYDIS_MNEMONIC_PUSHF:
+    case ZYDIS_MNEMONIC_PUSHFQ: return false;
     default: return true;
   }
 }
 
 bool ends_window(const Instruction& instruction) {
-  if (instruction.decoded.operand_count == 0 || instruction.operand(0).type != ZYDIS_OPERAND_TYPE_IMMEDIATE || !instruction.operand(0).imm.is_relative) return false;
+  if (instruction.decoded.operand_count == 0 || instruction.operand(0).type != ZYDIS_OPERAND_TYPE_IMMEDIATE ||
+      !instruction.operand(0).imm.is_relative)
+    return false;
   if (instruction.decoded.meta.category == ZYDIS_CATEGORY_COND_BR)
-    return (instruction.decoded.opcode_map == ZYDIS_OPCODE_MAP_DEFAULT && (instruction.decoded.opcode & 0xf0) == 0x70) ||
+    return (instruction.decoded.opcode_map == ZYDIS_OPCODE_MAP_DEFAULT &&
+            (instruction.decoded.opcode & 0xf0) == 0x70) ||
            (instruction.decoded.opcode_map == ZYDIS_OPCODE_MAP_0F && (instruction.decoded.opcode & 0xf0) == 0x80);
   return instruction.decoded.mnemonic == ZYDIS_MNEMONIC_JMP;
 }

@@ -17,8 +17,8 @@ size_t component_offset(unsigned component) {
   __cpuid_count(0xd, component, size, offset, ecx, edx);
   return offset;
 }
-const size_t ymm_offset = component_offset(2), zmm_upper_offset = component_offset(6), zmm16_offset = component_offset(7),
-             mask_offset = component_offset(5);
+const size_t ymm_offset = component_offset(2), zmm_upper_offset = component_offset(6),
+             zmm16_offset = component_offset(7), mask_offset = component_offset(5);
 
 // A component whose bit is clear in XSTATE_BV is in its initial state, zero, whatever the bytes say.
 bool copy_component(std::span<const std::byte> state, unsigned component, size_t offset, std::span<std::byte> out) {
@@ -49,22 +49,46 @@ enum class Form : uint8_t { unknown, whole, aligned, high_half };
 
 Form form_of(ZydisMnemonic mnemonic) {
   switch (mnemonic) {
-    case ZYDIS_MNEMONIC_MOVUPS: case ZYDIS_MNEMONIC_MOVUPD: case ZYDIS_MNEMONIC_MOVDQU:
-    case ZYDIS_MNEMONIC_VMOVUPS: case ZYDIS_MNEMONIC_VMOVUPD: case ZYDIS_MNEMONIC_VMOVDQU:
-    case ZYDIS_MNEMONIC_VMOVDQU8: case ZYDIS_MNEMONIC_VMOVDQU16: case ZYDIS_MNEMONIC_VMOVDQU32:
+    case ZYDIS_MNEMONIC_MOVUPS:
+    case ZYDIS_MNEMONIC_MOVUPD:
+    case ZYDIS_MNEMONIC_MOVDQU:
+    case ZYDIS_MNEMONIC_VMOVUPS:
+    case ZYDIS_MNEMONIC_VMOVUPD:
+    case ZYDIS_MNEMONIC_VMOVDQU:
+    case ZYDIS_MNEMONIC_VMOVDQU8:
+    case ZYDIS_MNEMONIC_VMOVDQU16:
+    case ZYDIS_MNEMONIC_VMOVDQU32:
     case ZYDIS_MNEMONIC_VMOVDQU64:
-    case ZYDIS_MNEMONIC_MOVQ: case ZYDIS_MNEMONIC_MOVD: case ZYDIS_MNEMONIC_VMOVQ: case ZYDIS_MNEMONIC_VMOVD:
-    case ZYDIS_MNEMONIC_MOVSS: case ZYDIS_MNEMONIC_MOVSD: case ZYDIS_MNEMONIC_VMOVSS: case ZYDIS_MNEMONIC_VMOVSD:
-    case ZYDIS_MNEMONIC_MOVLPS: case ZYDIS_MNEMONIC_MOVLPD: case ZYDIS_MNEMONIC_VMOVLPS: case ZYDIS_MNEMONIC_VMOVLPD:
-      return Form::whole;
-    case ZYDIS_MNEMONIC_MOVAPS: case ZYDIS_MNEMONIC_MOVAPD: case ZYDIS_MNEMONIC_MOVDQA:
-    case ZYDIS_MNEMONIC_MOVNTDQ: case ZYDIS_MNEMONIC_MOVNTPS: case ZYDIS_MNEMONIC_MOVNTPD:
-    case ZYDIS_MNEMONIC_VMOVAPS: case ZYDIS_MNEMONIC_VMOVAPD: case ZYDIS_MNEMONIC_VMOVDQA:
-    case ZYDIS_MNEMONIC_VMOVDQA32: case ZYDIS_MNEMONIC_VMOVDQA64:
-    case ZYDIS_MNEMONIC_VMOVNTDQ: case ZYDIS_MNEMONIC_VMOVNTPS: case ZYDIS_MNEMONIC_VMOVNTPD:
-      return Form::aligned;
-    case ZYDIS_MNEMONIC_MOVHPS: case ZYDIS_MNEMONIC_MOVHPD: case ZYDIS_MNEMONIC_VMOVHPS: case ZYDIS_MNEMONIC_VMOVHPD:
-      return Form::high_half;
+    case ZYDIS_MNEMONIC_MOVQ:
+    case ZYDIS_MNEMONIC_MOVD:
+    case ZYDIS_MNEMONIC_VMOVQ:
+    case ZYDIS_MNEMONIC_VMOVD:
+    case ZYDIS_MNEMONIC_MOVSS:
+    case ZYDIS_MNEMONIC_MOVSD:
+    case ZYDIS_MNEMONIC_VMOVSS:
+    case ZYDIS_MNEMONIC_VMOVSD:
+    case ZYDIS_MNEMONIC_MOVLPS:
+    case ZYDIS_MNEMONIC_MOVLPD:
+    case ZYDIS_MNEMONIC_VMOVLPS:
+    case ZYDIS_MNEMONIC_VMOVLPD: return Form::whole;
+    case ZYDIS_MNEMONIC_MOVAPS:
+    case ZYDIS_MNEMONIC_MOVAPD:
+    case ZYDIS_MNEMONIC_MOVDQA:
+    case ZYDIS_MNEMONIC_MOVNTDQ:
+    case ZYDIS_MNEMONIC_MOVNTPS:
+    case ZYDIS_MNEMONIC_MOVNTPD:
+    case ZYDIS_MNEMONIC_VMOVAPS:
+    case ZYDIS_MNEMONIC_VMOVAPD:
+    case ZYDIS_MNEMONIC_VMOVDQA:
+    case ZYDIS_MNEMONIC_VMOVDQA32:
+    case ZYDIS_MNEMONIC_VMOVDQA64:
+    case ZYDIS_MNEMONIC_VMOVNTDQ:
+    case ZYDIS_MNEMONIC_VMOVNTPS:
+    case ZYDIS_MNEMONIC_VMOVNTPD: return Form::aligned;
+    case ZYDIS_MNEMONIC_MOVHPS:
+    case ZYDIS_MNEMONIC_MOVHPD:
+    case ZYDIS_MNEMONIC_VMOVHPS:
+    case ZYDIS_MNEMONIC_VMOVHPD: return Form::high_half;
     default: return Form::unknown;
   }
 }
@@ -106,53 +130,73 @@ std::optional<uint64_t> mask_of(const Instruction& instruction, size_t size, std
     return std::bit_cast<uint64_t>(bits);
   }
   switch (instruction.decoded.mnemonic) {
-    case ZYDIS_MNEMONIC_MASKMOVDQU: case ZYDIS_MNEMONIC_VMASKMOVDQU:
-    case ZYDIS_MNEMONIC_VPMASKMOVD: case ZYDIS_MNEMONIC_VPMASKMOVQ:
-    case ZYDIS_MNEMONIC_VMASKMOVPS: case ZYDIS_MNEMONIC_VMASKMOVPD: break;
+    case ZYDIS_MNEMONIC_MASKMOVDQU:
+    case ZYDIS_MNEMONIC_VMASKMOVDQU:
+    case ZYDIS_MNEMONIC_VPMASKMOVD:
+    case ZYDIS_MNEMONIC_VPMASKMOVQ:
+    case ZYDIS_MNEMONIC_VMASKMOVPS:
+    case ZYDIS_MNEMONIC_VMASKMOVPD: break;
     default: return std::nullopt;
   }
   const ZydisRegister vector = instruction.operand(1).reg.value;
   const size_t bytes = instruction.operand(1).size / 8u;
   std::array<std::byte, 64> data;
-  if (bytes > data.size() || !vector_register(state, static_cast<unsigned>(ZydisRegisterGetId(vector)), bytes, data)) return std::nullopt;
+  if (bytes > data.size() || !vector_register(state, static_cast<unsigned>(ZydisRegisterGetId(vector)), bytes, data))
+    return std::nullopt;
   uint64_t bits = 0;
-  for (size_t i = 0; i < bytes / size; ++i) bits |= uint64_t{std::to_integer<unsigned>(data[(i + 1) * size - 1]) >> 7} << i;
+  for (size_t i = 0; i < bytes / size; ++i)
+    bits |= uint64_t{std::to_integer<unsigned>(data[(i + 1) * size - 1]) >> 7} << i;
   return bits;
 }
 
 // Bytes of an element in memory, and in a scatter's vector of indexes.
 size_t element_size(const Instruction& instruction, const ZydisDecodedOperand& memory) {
   switch (instruction.decoded.mnemonic) {
-    case ZYDIS_MNEMONIC_MASKMOVDQU: case ZYDIS_MNEMONIC_VMASKMOVDQU: return 1;
-    case ZYDIS_MNEMONIC_VPMASKMOVD: case ZYDIS_MNEMONIC_VMASKMOVPS:
-    case ZYDIS_MNEMONIC_VPSCATTERDD: case ZYDIS_MNEMONIC_VPSCATTERQD:
-    case ZYDIS_MNEMONIC_VSCATTERDPS: case ZYDIS_MNEMONIC_VSCATTERQPS: return 4;
-    case ZYDIS_MNEMONIC_VPMASKMOVQ: case ZYDIS_MNEMONIC_VMASKMOVPD:
-    case ZYDIS_MNEMONIC_VPSCATTERDQ: case ZYDIS_MNEMONIC_VPSCATTERQQ:
-    case ZYDIS_MNEMONIC_VSCATTERDPD: case ZYDIS_MNEMONIC_VSCATTERQPD: return 8;
+    case ZYDIS_MNEMONIC_MASKMOVDQU:
+    case ZYDIS_MNEMONIC_VMASKMOVDQU: return 1;
+    case ZYDIS_MNEMONIC_VPMASKMOVD:
+    case ZYDIS_MNEMONIC_VMASKMOVPS:
+    case ZYDIS_MNEMONIC_VPSCATTERDD:
+    case ZYDIS_MNEMONIC_VPSCATTERQD:
+    case ZYDIS_MNEMONIC_VSCATTERDPS:
+    case ZYDIS_MNEMONIC_VSCATTERQPS: return 4;
+    case ZYDIS_MNEMONIC_VPMASKMOVQ:
+    case ZYDIS_MNEMONIC_VMASKMOVPD:
+    case ZYDIS_MNEMONIC_VPSCATTERDQ:
+    case ZYDIS_MNEMONIC_VPSCATTERQQ:
+    case ZYDIS_MNEMONIC_VSCATTERDPD:
+    case ZYDIS_MNEMONIC_VSCATTERQPD: return 8;
     default: return memory.element_size / 8u;
   }
 }
 size_t index_size(ZydisMnemonic mnemonic) {
   switch (mnemonic) {
-    case ZYDIS_MNEMONIC_VPSCATTERQD: case ZYDIS_MNEMONIC_VPSCATTERQQ:
-    case ZYDIS_MNEMONIC_VSCATTERQPS: case ZYDIS_MNEMONIC_VSCATTERQPD: return 8;
+    case ZYDIS_MNEMONIC_VPSCATTERQD:
+    case ZYDIS_MNEMONIC_VPSCATTERQQ:
+    case ZYDIS_MNEMONIC_VSCATTERQPS:
+    case ZYDIS_MNEMONIC_VSCATTERQPD: return 8;
     default: return 4;
   }
 }
 
 bool packs(ZydisMnemonic mnemonic) {
   switch (mnemonic) {
-    case ZYDIS_MNEMONIC_VPCOMPRESSB: case ZYDIS_MNEMONIC_VPCOMPRESSW: case ZYDIS_MNEMONIC_VPCOMPRESSD:
-    case ZYDIS_MNEMONIC_VPCOMPRESSQ: case ZYDIS_MNEMONIC_VCOMPRESSPS: case ZYDIS_MNEMONIC_VCOMPRESSPD: return true;
+    case ZYDIS_MNEMONIC_VPCOMPRESSB:
+    case ZYDIS_MNEMONIC_VPCOMPRESSW:
+    case ZYDIS_MNEMONIC_VPCOMPRESSD:
+    case ZYDIS_MNEMONIC_VPCOMPRESSQ:
+    case ZYDIS_MNEMONIC_VCOMPRESSPS:
+    case ZYDIS_MNEMONIC_VCOMPRESSPD: return true;
     default: return false;
   }
 }
 
 }  // namespace
 
-std::optional<std::vector<std::pair<uint64_t, uint64_t>>> masked_store_ranges(const Instruction& instruction, const ZydisDecodedOperand& memory,
-                                                                              const user_regs_struct& registers, std::span<const std::byte> state) {
+std::optional<std::vector<std::pair<uint64_t, uint64_t>>> masked_store_ranges(const Instruction& instruction,
+                                                                              const ZydisDecodedOperand& memory,
+                                                                              const user_regs_struct& registers,
+                                                                              std::span<const std::byte> state) {
   const size_t size = element_size(instruction, memory);
   const auto mask = size == 0 ? std::nullopt : mask_of(instruction, size, state);
   if (!mask) return std::nullopt;
@@ -163,9 +207,11 @@ std::optional<std::vector<std::pair<uint64_t, uint64_t>>> masked_store_ranges(co
     base.mem.index = ZYDIS_REGISTER_NONE;
     const uint64_t low = effective_address(instruction, base, registers);
     const size_t wide = index_size(instruction.decoded.mnemonic);
-    const size_t index_bytes = ZydisRegisterGetWidth(ZYDIS_MACHINE_MODE_LONG_64, memory.mem.index) / 8u, data_bytes = instruction.operand(2).size / 8u;
+    const size_t index_bytes = ZydisRegisterGetWidth(ZYDIS_MACHINE_MODE_LONG_64, memory.mem.index) / 8u,
+                 data_bytes = instruction.operand(2).size / 8u;
     std::array<std::byte, 64> indexes;
-    if (!vector_register(state, static_cast<unsigned>(ZydisRegisterGetId(memory.mem.index)), index_bytes, indexes)) return std::nullopt;
+    if (!vector_register(state, static_cast<unsigned>(ZydisRegisterGetId(memory.mem.index)), index_bytes, indexes))
+      return std::nullopt;
     for (size_t i = 0; i < std::min(index_bytes / wide, data_bytes / size); ++i) {
       if (!(*mask >> i & 1)) continue;
       int32_t narrow = 0;

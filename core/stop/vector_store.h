@@ -1,5 +1,5 @@
-// What a vector store (SSE, AVX, AVX-512 without a mask) puts into memory, and where one under a mask stores, taken from the
-// thread's XSAVE area.
+// What a vector store (SSE, AVX, AVX-512 without a mask) puts into memory, and where one under a mask stores, taken
+// from the thread's XSAVE area.
 #pragma once
 
 #include <cstddef>
@@ -19,9 +19,11 @@ std::optional<std::span<const std::byte>> vector_store_data(const Instruction& i
                                                             std::span<const std::byte> state,
                                                             std::span<std::byte, 64> buffer);
 
-// The ranges [first, second) that a store under a mask writes through `memory`, its operand, with the registers and the state it
-// begins with; a scatter is one too. None when it writes all of its operand, or when that is not known.
-std::optional<std::vector<std::pair<uint64_t, uint64_t>>> masked_store_ranges(const Instruction& instruction, const ZydisDecodedOperand& memory,
-                                                                              const user_regs_struct& registers, std::span<const std::byte> state);
+// The ranges [first, second) that a store under a mask writes through `memory`, its operand, with the registers and the
+// state it begins with; a scatter is one too. None when it writes all of its operand, or when that is not known.
+std::optional<std::vector<std::pair<uint64_t, uint64_t>>> masked_store_ranges(const Instruction& instruction,
+                                                                              const ZydisDecodedOperand& memory,
+                                                                              const user_regs_struct& registers,
+                                                                              std::span<const std::byte> state);
 
 }  // namespace friday

@@ -92,14 +92,17 @@ Result<void> WatchSet::arm(const WatchRange& range, bool allow_any_page, bool ma
     if (!mapping_at(page)) {
       mapped = false;
       if (!may_wait)
-        return fail(ErrorCode::bad_address, "cannot watch {} bytes at {}: nothing is mapped at {:#x}", range.size, range.low, std::max(page, low));
+        return fail(ErrorCode::bad_address, "cannot watch {} bytes at {}: nothing is mapped at {:#x}", range.size,
+                    range.low, std::max(page, low));
     } else if (use == PageUse::ordinary && !allow_any_page) {
       use = page_use(Addr{page});
     }
   }
   Armed armed{range, std::vector<std::byte>(range.size)};
   if (auto read = node_.read(range.low, armed.bytes); !read) {
-    if (mapped) return fail(ErrorCode::bad_address, "cannot watch {} bytes at {}: {}", range.size, range.low, read.error().message);
+    if (mapped)
+      return fail(ErrorCode::bad_address, "cannot watch {} bytes at {}: {}", range.size, range.low,
+                  read.error().message);
     armed.bytes.clear();
   }
   disarm(range.id, range.index);
@@ -208,7 +211,8 @@ void WatchSet::after_miss(const Instruction& store, Addr address, FaultOutcome& 
   if (!stores_.wants(outcome.pc, page) || page_use(Addr{page}) != PageUse::ordinary) return;
   const Mapping& mapping = *mapping_at(page);
   if (mapping.shared) return;
-  if (stores_.give_second(page, *pages_.at(page).program & ~static_cast<uint32_t>(PROT_WRITE), mapping)) (void)update_second(page);
+  if (stores_.give_second(page, *pages_.at(page).program & ~static_cast<uint32_t>(PROT_WRITE), mapping))
+    (void)update_second(page);
 }
 
 // Decoding costs about as much as a read; stores that fault come again and again. The bytes are read each time, since
@@ -245,8 +249,8 @@ Result<std::optional<FaultOutcome>> WatchSet::on_debug_trap(ThreadId thread, boo
   // A rep instruction stops after each iteration: it is one store, and done as such.
   FRIDAY_TRY(instruction, decode_at(outcome.pc));
   Access access(*this, thread);
-  if (instruction && instruction->decoded.meta.category == ZYDIS_CATEGORY_STRINGOP && registers.rcx != 0 && registers.rip == outcome.pc.value &&
-      emulate_store(*instruction, registers, access) != Emulated::no)
+  if (instruction && instruction->decoded.meta.category == ZYDIS_CATEGORY_STRINGOP && registers.rcx != 0 &&
+      registers.rip == outcome.pc.value && emulate_store(*instruction, registers, access) != Emulated::no)
     FRIDAY_TRY_VOID(node_.set_registers(thread, registers));
   FRIDAY_TRY_VOID(look_at_slots(seen, outcome.hits));
   for (auto [low, high] : access.written) FRIDAY_TRY_VOID(compare(low, high, true, outcome.hits));
@@ -298,9 +302,8 @@ Result<void> WatchSet::compare(uint64_t low, uint64_t high, bool written, std::v
       if (changed || std::ranges::find(stored_, slot) != stored_.end()) continue;
     }
     // A rep store may have reported this range for an earlier piece: keep the first old value.
-    auto same = std::ranges::find_if(hits, [&](const WatchHit& hit) {
-      return hit.id == armed.range.id && hit.index == armed.range.index;
-    });
+    auto same = std::ranges::find_if(
+        hits, [&](const WatchHit& hit) { return hit.id == armed.range.id && hit.index == armed.range.index; });
     if (same == hits.end()) {
       hits.push_back({armed.range.id, armed.range.index, armed.range.low, armed.bytes, {}});
       same = std::prev(hits.end());
@@ -325,7 +328,8 @@ Result<void> WatchSet::look_at_slots(uint32_t seen, std::vector<WatchHit>& hits)
 // What the shim reads, and stores as it was, is no access of the program's.
 void WatchSet::drop_reads(std::vector<WatchHit>& hits) const {
   std::erase_if(hits, [&](const WatchHit& hit) {
-    return hit.old_bytes == hit.new_bytes && ranges_.at(slot_of_.at(key_of(hit.id, hit.index))).range.access != WatchAccess::write;
+    return hit.old_bytes == hit.new_bytes &&
+           ranges_.at(slot_of_.at(key_of(hit.id, hit.index))).range.access != WatchAccess::write;
   });
 }
 
@@ -333,8 +337,11 @@ void WatchSet::drop_reads(std::vector<WatchHit>& hits) const {
 void WatchSet::note_read(uint64_t low, uint64_t high, std::vector<WatchHit>& hits) {
   for (uint32_t slot : overlapping(low, high)) {
     const Armed& armed = ranges_.at(slot);
-    if (armed.range.access == WatchAccess::write || armed.bytes.empty() || std::ranges::find(stored_, slot) != stored_.end()) continue;
-    const bool told = std::ranges::any_of(hits, [&](const WatchHit& hit) { return hit.id == armed.range.id && hit.index == armed.range.index; });
+    if (armed.range.access == WatchAccess::write || armed.bytes.empty() ||
+        std::ranges::find(stored_, slot) != stored_.end())
+      continue;
+    const bool told = std::ranges::any_of(
+        hits, [&](const WatchHit& hit) { return hit.id == armed.range.id && hit.index == armed.range.index; });
     if (!told) hits.push_back({armed.range.id, armed.range.index, armed.range.low, armed.bytes, armed.bytes});
   }
 }

@@ -6,11 +6,11 @@
 //   arm/disarm as it likes, then flush() before the node resumes (one mprotect for each run of adjacent pages);
 //   SIGSEGV of a thread at `address`: protects(address) ? on_fault(thread, address) : it is the program's own;
 //   writes of its own into the node (user, gdb, replay from outside): note_write(low, size) afterwards;
-//   mapping calls of the program: open_for_mapping_call(...) before and mapping_call_done(...) after the call, then flush().
-// A store that faults in vain again and again is patched (patched_stores.h): it then tests by itself whether it touches anything
-// watched, and faults only if it may.
-// A watch never changes what the program computes: a store to a page that the program itself made read-only still
-// faults, and one that straddles into such a page is left to the processor.
+//   mapping calls of the program: open_for_mapping_call(...) before and mapping_call_done(...) after the call, then
+//   flush().
+// A store that faults in vain again and again is patched (patched_stores.h): it then tests by itself whether it touches
+// anything watched, and faults only if it may. A watch never changes what the program computes: a store to a page that
+// the program itself made read-only still faults, and one that straddles into such a page is left to the processor.
 #pragma once
 
 #include <algorithm>
@@ -37,8 +37,9 @@ struct WatchRange {
   Addr low{};
   uint64_t size = 0;
   bool any_write = false;  // report writes of the same value too
-  // Reads are seen by debug registers only, at most 32 bytes. They do not tell a read from a store of the same value, which is
-  // reported as a read; one that changes the value is no read. What the shim reads for a system call is not reported.
+  // Reads are seen by debug registers only, at most 32 bytes. They do not tell a read from a store of the same value,
+  // which is reported as a read; one that changes the value is no read. What the shim reads for a system call is not
+  // reported.
   WatchAccess access = WatchAccess::write;
 };
 
@@ -80,11 +81,13 @@ struct WatchStatistics {
 
 class WatchSet {
  public:
-  WatchSet(NodeControl& node, Breakpoints& breakpoints) : node_(node), breakpoints_(breakpoints), stores_(node, breakpoints) {}
+  WatchSet(NodeControl& node, Breakpoints& breakpoints)
+      : node_(node), breakpoints_(breakpoints), stores_(node, breakpoints) {}
 
-  // Fails with bad_address when a byte is not mapped, unless `may_wait`: then it is undefined until the program maps it. A range on a page that holds a stack or a thread block is given to the
-  // debug registers, as is one whose reads are watched, and refused (unsupported) when they do not suffice, unless `allow_any_page`:
-  // then its pages are protected like all others. (id, index) that is armed already is moved.
+  // Fails with bad_address when a byte is not mapped, unless `may_wait`: then it is undefined until the program maps
+  // it. A range on a page that holds a stack or a thread block is given to the debug registers, as is one whose reads
+  // are watched, and refused (unsupported) when they do not suffice, unless `allow_any_page`: then its pages are
+  // protected like all others. (id, index) that is armed already is moved.
   Result<void> arm(const WatchRange& range, bool allow_any_page = false, bool may_wait = false);
   void disarm(StopPointId id);
   void disarm(StopPointId id, uint32_t index);
@@ -96,11 +99,12 @@ class WatchSet {
 
   // Whether `address` lies on a page that a watch protects now.
   bool protects(Addr address) const;
-  // A write fault at `address`. A thread that stands in a pad of a breakpoint is understood and brought out of it. `patch`: the
-  // code that stores is the program's and may be patched.
+  // A write fault at `address`. A thread that stands in a pad of a breakpoint is understood and brought out of it.
+  // `patch`: the code that stores is the program's and may be patched.
   Result<FaultOutcome> on_fault(ThreadId thread, Addr address, bool patch = true);
 
-  // `thread` stopped because of a debug register, or may have: what the store changed, or what was read by the program's own code
+  // `thread` stopped because of a debug register, or may have: what the store changed, or what was read by the
+  // program's own code
   // (`in_program`). None when it did not.
   Result<std::optional<FaultOutcome>> on_debug_trap(ThreadId thread, bool in_program = true);
 
@@ -114,7 +118,8 @@ class WatchSet {
   Result<std::vector<WatchHit>> on_mapping_changed(Addr low, Addr high, std::optional<uint32_t> protection);
 
   // The program is about to change mappings in [low, high): all pages there have the program's own protection until
-  // mapping_call_done(), so that the call does what it would do without watches (mremap(2) fails over pages of two kinds).
+  // mapping_call_done(), so that the call does what it would do without watches (mremap(2) fails over pages of two
+  // kinds).
   Result<void> open_for_mapping_call(Addr low, Addr high);
   // It has changed them: what is mapped there now is learnt, as by on_mapping_changed().
   Result<std::vector<WatchHit>> mapping_call_done(Addr low, Addr high);
@@ -165,7 +170,9 @@ class WatchSet {
   std::vector<uint32_t> overlapping(uint64_t low, uint64_t high) const;
   void after_miss(const Instruction& store, Addr address, FaultOutcome& outcome);
   Result<void> compare(uint64_t low, uint64_t high, bool written, std::vector<WatchHit>& hits);
-  bool watches_reads() const { return std::ranges::any_of(debug_.slots(), [](const DebugSlot& slot) { return slot.reads; }); }
+  bool watches_reads() const {
+    return std::ranges::any_of(debug_.slots(), [](const DebugSlot& slot) { return slot.reads; });
+  }
   Result<void> look_at_slots(uint32_t seen, std::vector<WatchHit>& hits);
   void drop_reads(std::vector<WatchHit>& hits) const;
   void note_read(uint64_t low, uint64_t high, std::vector<WatchHit>& hits);
@@ -187,17 +194,18 @@ class WatchSet {
 
   NodeControl& node_;
   Breakpoints& breakpoints_;
-  std::unordered_map<uint32_t, Armed> ranges_;  // by slot
+  std::unordered_map<uint32_t, Armed> ranges_;      // by slot
   std::unordered_map<uint64_t, uint32_t> slot_of_;  // (id, index) -> slot
   std::unordered_map<uint64_t, Page> pages_;
   std::unordered_set<uint64_t> dirty_;  // pages whose protection flush() must look at
   uint32_t next_slot_ = 1;
   uint64_t version_ = 0;
   bool layout_known_ = false;
-  bool ran_since_ = false;  // the program ran since the layout was learnt, and tells only of what it does to watched pages
+  bool ran_since_ =
+      false;  // the program ran since the layout was learnt, and tells only of what it does to watched pages
   std::vector<Mapping> layout_;
   std::vector<std::pair<uint64_t, ThreadId>> thread_blocks_;  // fs_base
-  std::unordered_map<uint64_t, Instruction> decoded_;  // storing instructions seen, by address
+  std::unordered_map<uint64_t, Instruction> decoded_;         // storing instructions seen, by address
   std::vector<std::byte> scratch_;
   std::vector<uint32_t> stored_;  // ranges whose reads are watched, and that the instruction looked at has changed
   DebugRegisters debug_;

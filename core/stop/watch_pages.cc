@@ -60,13 +60,18 @@ Result<void> WatchSet::take_debug_registers(uint32_t slot, const WatchRange& ran
     return {};
   }
   const size_t wanted = DebugRegisters::pieces(range.low.value, range.size).size();
-  const std::string numbers = fmt::format("{} of them {} needed and {} free", wanted > 4 ? "more than four" : std::to_string(wanted), wanted == 1 ? "is" : "are",
-                                          std::ranges::count(debug_.owners(), 0u));
+  const std::string numbers =
+      fmt::format("{} of them {} needed and {} free", wanted > 4 ? "more than four" : std::to_string(wanted),
+                  wanted == 1 ? "is" : "are", std::ranges::count(debug_.owners(), 0u));
   if (reads)
-    return fail(ErrorCode::unsupported, "cannot watch reads of {} bytes at {}: the processor's four debug registers do so, 8 bytes each; {}", range.size, range.low, numbers);
-  const char* what = use == PageUse::stack ? "the stack of a thread" : "the thread-local variables and control block of a thread";
+    return fail(ErrorCode::unsupported,
+                "cannot watch reads of {} bytes at {}: the processor's four debug registers do so, 8 bytes each; {}",
+                range.size, range.low, numbers);
+  const char* what =
+      use == PageUse::stack ? "the stack of a thread" : "the thread-local variables and control block of a thread";
   return fail(ErrorCode::unsupported,
-              "cannot watch {} bytes at {}: they lie on {}, where the processor's four debug registers watch, 8 bytes each; {}. "
+              "cannot watch {} bytes at {}: they lie on {}, where the processor's four debug registers watch, 8 bytes "
+              "each; {}. "
               "`watch -page` protects the page instead, where every call and local variable then costs 10 us or more",
               range.size, range.low, what, numbers);
 }
@@ -80,7 +85,8 @@ void WatchSet::link(uint32_t slot) {
     Page& here = it->second;
     if (fresh)
       if (const Mapping* mapping = mapping_at(page)) here.program = mapping->protection;
-    auto place = std::ranges::upper_bound(here.slots, armed.range.low.value, {}, [&](uint32_t each) { return low_of(each); });
+    auto place =
+        std::ranges::upper_bound(here.slots, armed.range.low.value, {}, [&](uint32_t each) { return low_of(each); });
     here.slots.insert(place, slot);
     here.widest = std::max(here.widest, armed.range.size);
     dirty_.insert(page);
@@ -139,7 +145,8 @@ Result<void> WatchSet::flush() {
     };
     uint32_t protection = protection_of(changed[i]);
     size_t end = i + 1;
-    while (end < changed.size() && changed[end] == changed[end - 1] + page_size && protection_of(changed[end]) == protection)
+    while (end < changed.size() && changed[end] == changed[end - 1] + page_size &&
+           protection_of(changed[end]) == protection)
       ++end;
     if (auto done = protect(changed[i], changed[end - 1] + page_size, protection); !done) {
       dirty_.insert(changed.begin() + static_cast<ptrdiff_t>(i), changed.end());
@@ -268,8 +275,10 @@ std::pair<Addr, Addr> WatchSet::bounds() const {
   uint64_t low = ~uint64_t{0}, high = 0;
   for (const auto& [page, here] : pages_)
     if (!here.slots.empty()) low = std::min(low, page), high = std::max(high, page + page_size);
-  if (auto [code_low, code_high] = stores_.bounds(); code_high) low = std::min(low, code_low), high = std::max(high, code_high);
-  if (auto [code_low, code_high] = breakpoints_.bounds(); code_high) low = std::min(low, code_low), high = std::max(high, code_high);
+  if (auto [code_low, code_high] = stores_.bounds(); code_high)
+    low = std::min(low, code_low), high = std::max(high, code_high);
+  if (auto [code_low, code_high] = breakpoints_.bounds(); code_high)
+    low = std::min(low, code_low), high = std::max(high, code_high);
   return high ? std::pair{Addr{low}, Addr{high}} : std::pair{Addr{0}, Addr{0}};
 }
 

@@ -27,9 +27,13 @@ uint64_t fingerprint(const Recording& recording, std::span<const NodeId> nodes) 
     struct stat status {};
     ::lstat(stored_path(recording.trace(id).path()).c_str(), &status);
     const NodeInfo* node = recording.find(id);
-    uint64_t facts[] = {id.value, static_cast<uint64_t>(status.st_size), static_cast<uint64_t>(status.st_ino),
-                        static_cast<uint64_t>(status.st_mtim.tv_sec), static_cast<uint64_t>(status.st_mtim.tv_nsec),
-                        node ? node->trace_bytes : 0, node ? node->events : 0};
+    uint64_t facts[] = {id.value,
+                        static_cast<uint64_t>(status.st_size),
+                        static_cast<uint64_t>(status.st_ino),
+                        static_cast<uint64_t>(status.st_mtim.tv_sec),
+                        static_cast<uint64_t>(status.st_mtim.tv_nsec),
+                        node ? node->trace_bytes : 0,
+                        node ? node->events : 0};
     hash = XXH3_64bits_withSeed(facts, sizeof facts, hash);
   }
   return hash;
@@ -48,7 +52,8 @@ Result<void> CacheWriter::write(const Recording& recording, const std::string& n
 Result<CacheReader> CacheReader::open(const Recording& recording, const std::string& name, uint64_t fingerprint) {
   CacheReader reader;
   uint64_t most = 16u << 20;
-  for (const NodeInfo& node : recording.nodes()) most += node.trace_bytes * 4;  // what is derived of an event takes less than that
+  for (const NodeInfo& node : recording.nodes())
+    most += node.trace_bytes * 4;  // what is derived of an event takes less than that
   FRIDAY_TRY(data, read_beneath(recording.inside("cache/" + name), most));
   reader.data_ = std::move(data);
   CacheHeader header;

@@ -1,5 +1,6 @@
-// Derived data kept beside a recording: a file of flat arrays with a fingerprint of what it was derived from and a checksum
-// of itself. Losing or damaging one costs time, never correctness: whatever does not fit is reported as absent.
+// Derived data kept beside a recording: a file of flat arrays with a fingerprint of what it was derived from and a
+// checksum of itself. Losing or damaging one costs time, never correctness: whatever does not fit is reported as
+// absent.
 #pragma once
 
 #include <cstddef>

@@ -14,17 +14,6 @@
 
 namespace friday {
 
-std::string_view call_name(unsigned number) {
-  switch (number) {
-#define CALL(number, name, ...) \
-  case number:                  \
-    return #name;
-#include "core/shim/calls.def"
-    default:
-      return {};
-  }
-}
-
 namespace {
 
 constexpr std::string_view rule_text(std::string_view rule) {
@@ -41,15 +30,31 @@ constexpr std::string_view operands_text(std::string_view text) {
   return text;
 }
 
+constexpr size_t kMostCalls = 1024;
+
+constexpr auto kNamesOfCalls = [] {
+  std::array<std::string_view, kMostCalls> table{};
+#define CALL(number, name, arity, rule, flags, outputs, inputs) table[number] = #name;
+#include "core/shim/calls.def"
+  return table;
+}();
+
 constexpr CallRule kRules[] = {
-#define CALL(number, name, arity, rule, flags, outputs, inputs) {number, #name, arity, rule_text(#rule), operands_text(#outputs ", " #inputs)},
-#define BY_CODE(number, name, arity, flags, inputs, what) {number, #name, arity, "emulated", operands_text(what ", " #inputs)},
-#define SPECIAL(number, name, arity, flags, inputs, what) {number, #name, arity, "special", operands_text(what ", " #inputs)},
+#define CALL(number, name, arity, rule, flags, outputs, inputs) \
+  {number, #name, arity, rule_text(#rule), operands_text(#outputs ", " #inputs)},
+#define BY_CODE(number, name, arity, flags, inputs, what) \
+  {number, #name, arity, "emulated", operands_text(what ", " #inputs)},
+#define SPECIAL(number, name, arity, flags, inputs, what) \
+  {number, #name, arity, "special", operands_text(what ", " #inputs)},
 #define REFUSE(number, name, why) {number, #name, 0, "refused", "ENOSYS: " why},
 #include "core/shim/calls.def"
 };
 
 }  // namespace
+
+std::string_view call_name(unsigned number) {
+  return number < kNamesOfCalls.size() ? kNamesOfCalls[number] : std::string_view();
+}
 
 std::span<const CallRule> call_rules() { return kRules; }
 
@@ -79,9 +84,11 @@ std::vector<uint64_t> codes_in(std::string_view text) {
 std::string ended_at_call_text(unsigned number, std::string_view about) {
   const bool filter = number == SYS_prctl || number == SYS_seccomp;
   const std::string what = about.starts_with("0x") ? code_text(number, codes_in(about)) : std::string(about);
-  const std::string more = what.empty() || what == call_name(number) || what == "unknown" ? "" : fmt::format(", {}", what);
-  return fmt::format("recording ended at call {} ({}){}, which {}; the program went on", call_text(number), number, more,
-                     filter ? "sets a seccomp filter or its like: that would judge Friday's own calls" : "is not handled");
+  const std::string more =
+      what.empty() || what == call_name(number) || what == "unknown" ? "" : fmt::format(", {}", what);
+  return fmt::format(
+      "recording ended at call {} ({}){}, which {}; the program went on", call_text(number), number, more,
+      filter ? "sets a seccomp filter or its like: that would judge Friday's own calls" : "is not handled");
 }
 
 std::string signal_text(int number) {
@@ -99,7 +106,7 @@ namespace {
 using namespace shim;
 
 constexpr auto kFlagsOfCalls = [] {
-  std::array<uint32_t, 1024> table{};
+  std::array<uint32_t, kMostCalls> table{};
 #define CALL(number, name, arity, rule, flags, outputs, inputs) table[number] = flags;
 #include "core/shim/calls.def"
   return table;

@@ -17,16 +17,17 @@ struct CallRule {
   unsigned number;
   std::string_view name;
   unsigned arity;
-  std::string_view rule;    // "emulated", "native", "special", "refused", "unhandled"
-  std::string_view detail;  // what the kernel reads and writes, as calls.def says; of refused ones, what the program sees and why
+  std::string_view rule;  // "emulated", "native", "special", "refused", "unhandled"
+  std::string_view
+      detail;  // what the kernel reads and writes, as calls.def says; of refused ones, what the program sees and why
 };
 std::span<const CallRule> call_rules();
 
 // "openat", or "call 437" for a number without a name.
 std::string call_text(unsigned number);
 
-// "recording ended at call ioctl (16), SIOCETHTOOL, command ETHTOOL_PERQUEUE, which is not handled; the program went on". `about` is what
-// the shim said of it: the call's name, codes among its arguments, or words.
+// "recording ended at call ioctl (16), SIOCETHTOOL, command ETHTOOL_PERQUEUE, which is not handled; the program went
+// on". `about` is what the shim said of it: the call's name, codes among its arguments, or words.
 std::string ended_at_call_text(unsigned number, std::string_view about);
 
 // "SIGTERM", or "signal 99".
@@ -35,11 +36,12 @@ std::string signal_text(int number);
 // "ENOENT", or "errno 999".
 std::string errno_text(int number);
 
-// What calls.def says of the call besides its operands: shim::CallFlag bits (core/shim/call_flags.h), 0 for a number that it does not list.
+// What calls.def says of the call besides its operands: shim::CallFlag bits (core/shim/call_flags.h), 0 for a number
+// that it does not list.
 uint32_t call_flags(unsigned number);
 
-// Whether the call's effect on the world outside its process takes place at its entry (send, write, close, kill, rename)
-// rather than becoming visible to the caller at its return (receive, wait, read, stat).
+// Whether the call's effect on the world outside its process takes place at its entry (send, write, close, kill,
+// rename) rather than becoming visible to the caller at its return (receive, wait, read, stat).
 bool has_outgoing_effect(unsigned call);
 
 }  // namespace friday

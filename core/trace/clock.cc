@@ -20,9 +20,7 @@ constexpr double kReadingJitterNs = 50'000;
 // About 120 years: what lies outside comes from damage. Keeps all sums below far from overflow.
 constexpr int64_t kMostNs = 4'000'000'000'000'000'000;
 
-int64_t bounded(__int128 ns) {
-  return static_cast<int64_t>(ns > kMostNs ? kMostNs : ns < -kMostNs ? -kMostNs : ns);
-}
+int64_t bounded(__int128 ns) { return static_cast<int64_t>(ns > kMostNs ? kMostNs : ns < -kMostNs ? -kMostNs : ns); }
 
 int64_t rounded_down(double ns) {
   constexpr auto kMost = static_cast<double>(kMostNs);
@@ -41,14 +39,15 @@ std::vector<Dot> hull(std::vector<Dot> dots, double sign) {
   std::ranges::sort(dots, [](const Dot& a, const Dot& b) { return a.x != b.x ? a.x < b.x : a.y < b.y; });
   std::vector<Dot> corners;
   for (const Dot& dot : dots) {
-    while (corners.size() >= 2 && sign * cross(corners[corners.size() - 2], corners.back(), dot) >= 0) corners.pop_back();
+    while (corners.size() >= 2 && sign * cross(corners[corners.size() - 2], corners.back(), dot) >= 0)
+      corners.pop_back();
     corners.push_back(dot);
   }
   return corners;
 }
 
-// Relates a host's time x to the reference's time y. Lower: y must be at least this at x (reference sent, host received).
-// Upper: at most (host sent, reference received).
+// Relates a host's time x to the reference's time y. Lower: y must be at least this at x (reference sent, host
+// received). Upper: at most (host sent, reference received).
 struct Bounds {
   std::vector<Dot> lower, upper;
 };
@@ -76,7 +75,8 @@ Fit best_fit(Bounds bounds) {
   double left = 1 - kMaxDrift, right = 1 + kMaxDrift;
   for (int round = 0; round < 100; ++round) {
     double a = left + (right - left) / 3, b = right - (right - left) / 3;
-    (fit_at(a, bounds).margin < fit_at(b, bounds).margin ? left : right) = fit_at(a, bounds).margin < fit_at(b, bounds).margin ? a : b;
+    (fit_at(a, bounds).margin < fit_at(b, bounds).margin ? left : right) =
+        fit_at(a, bounds).margin < fit_at(b, bounds).margin ? a : b;
   }
   Fit best = fit_at((left + right) / 2, bounds);
   // A short recording cannot tell drift from jitter: without a clear gain the clocks count as equally fast.
@@ -127,13 +127,15 @@ void HostClock::add(const format::ClockRecord& record) {
 
 void HostClock::finish(uint32_t kind, uint64_t ticks_per_second) {
   kind_ = kind;
-  ns_per_tick_ = kind == format::kClockMonotonic ? 1.0 : 1e9 / static_cast<double>(std::max<uint64_t>(ticks_per_second, 1));
+  ns_per_tick_ =
+      kind == format::kClockMonotonic ? 1.0 : 1e9 / static_cast<double>(std::max<uint64_t>(ticks_per_second, 1));
   std::ranges::sort(points_, {}, &Point::ticks);
   if (points_.size() >= 2) {
     // The recorded rate is an estimate; a long baseline is a better one.
     double ticks = static_cast<double>(points_.back().ticks - points_.front().ticks);
     double span = static_cast<double>(points_.back().monotonic - points_.front().monotonic);
-    if (kind != format::kClockMonotonic && span > 1e9 && std::abs(span / ticks / ns_per_tick_ - 1) < 0.01) ns_per_tick_ = span / ticks;
+    if (kind != format::kClockMonotonic && span > 1e9 && std::abs(span / ticks / ns_per_tick_ - 1) < 0.01)
+      ns_per_tick_ = span / ticks;
   }
   std::vector<Point> kept;
   for (const Point& point : points_) {
@@ -185,7 +187,8 @@ LinearMap LinearMap::after(const LinearMap& first) const {
   return {first.origin_local, (*this)(first.origin_reference), rate * first.rate};
 }
 
-std::vector<HostAlignment> align_hosts(uint32_t hosts, std::span<const CrossMessage> messages, std::span<const int64_t> fallback) {
+std::vector<HostAlignment> align_hosts(uint32_t hosts, std::span<const CrossMessage> messages,
+                                       std::span<const int64_t> fallback) {
   std::map<Pair, Relation> relations = relations_of(messages);
   std::vector<HostAlignment> result(hosts);
   std::vector<bool> placed(hosts);

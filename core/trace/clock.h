@@ -1,8 +1,8 @@
 // Time: from a host's ticks to its CLOCK_MONOTONIC, and from all hosts to one reference line. Values; plain arithmetic.
 //
-// Within a host (one boot-id) ticks are comparable as they are, and monotonic_ns() never goes back as ticks grow. Between
-// hosts nothing is believed but matched messages: a message arrives after it was sent. Wall clocks only decide where the
-// reference line has its zero.
+// Within a host (one boot-id) ticks are comparable as they are, and monotonic_ns() never goes back as ticks grow.
+// Between hosts nothing is believed but matched messages: a message arrives after it was sent. Wall clocks only decide
+// where the reference line has its zero.
 #pragma once
 
 #include <cstdint>
@@ -56,17 +56,19 @@ struct CrossMessage {
 
 // How one host's clock was put on the reference line. A plain value, kept in caches as it is.
 struct HostAlignment {
-  LinearMap map;            // its CLOCK_MONOTONIC to the reference line
-  uint32_t group = 0;       // hosts that messages relate, directly or by others, have the same group: the first of them
-  uint32_t by = 0;          // the host whose messages placed it; itself: the first of its group
+  LinearMap map;       // its CLOCK_MONOTONIC to the reference line
+  uint32_t group = 0;  // hosts that messages relate, directly or by others, have the same group: the first of them
+  uint32_t by = 0;     // the host whose messages placed it; itself: the first of its group
   uint64_t to = 0, from = 0;  // messages between the two: towards this host, and from it
-  int64_t margin_ns = 0;    // what the line could be moved by, up or down; negative: the messages contradict each other by so much
+  int64_t margin_ns =
+      0;  // what the line could be moved by, up or down; negative: the messages contradict each other by so much
 };
 
-// Maps every host's CLOCK_MONOTONIC to the reference line, which is host 0's own. A pair of hosts is related by the line
-// that leaves all messages of both directions the largest equal margin; with messages of one direction only, by the tightest
-// line of rate 1; hosts without a message between them, directly or by others, by `fallback` (offset of local to
-// reference time, from wall clocks).
-std::vector<HostAlignment> align_hosts(uint32_t hosts, std::span<const CrossMessage> messages, std::span<const int64_t> fallback);
+// Maps every host's CLOCK_MONOTONIC to the reference line, which is host 0's own. A pair of hosts is related by the
+// line that leaves all messages of both directions the largest equal margin; with messages of one direction only, by
+// the tightest line of rate 1; hosts without a message between them, directly or by others, by `fallback` (offset of
+// local to reference time, from wall clocks).
+std::vector<HostAlignment> align_hosts(uint32_t hosts, std::span<const CrossMessage> messages,
+                                       std::span<const int64_t> fallback);
 
 }  // namespace friday

@@ -1,5 +1,6 @@
 #include "core/trace/code_names.h"
 
+#include <fcntl.h>
 #include <linux/cdrom.h>
 #include <linux/ethtool.h>
 #include <linux/fb.h>
@@ -19,9 +20,8 @@
 #include <linux/uinput.h>
 #include <linux/vfio.h>
 #include <linux/vt.h>
-#include <scsi/sg.h>
-#include <fcntl.h>
 #include <sched.h>
+#include <scsi/sg.h>
 #include <sys/syscall.h>
 
 #include <fmt/format.h>
@@ -37,8 +37,10 @@ struct Named {
   uint64_t code;
   const char* name;
 };
-#define NAMED(name) {name, #name}
+#define NAMED(name) \
+  { name, #name }
 
+// clang-format off
 // Requests that do not say themselves what they move; all others are recorded by what they say. Drivers share some of the numbers.
 constexpr Named kRequests[] = {
     NAMED(SIOCADDRT), NAMED(SIOCDELRT), NAMED(SIOCRTMSG), NAMED(SIOCGIFNAME), NAMED(SIOCSIFLINK), NAMED(SIOCGIFCONF), NAMED(SIOCGIFFLAGS),
@@ -118,6 +120,7 @@ constexpr Named kFutex[] = {NAMED(FUTEX_FD), NAMED(FUTEX_LOCK_PI), NAMED(FUTEX_U
 constexpr Named kPrctl[] = {NAMED(PR_SET_SECCOMP), NAMED(PR_SET_SYSCALL_USER_DISPATCH)};
 constexpr Named kSeccomp[] = {NAMED(SECCOMP_SET_MODE_STRICT), NAMED(SECCOMP_SET_MODE_FILTER)};
 constexpr Named kClone[] = {NAMED(CLONE_VM), NAMED(CLONE_FS), NAMED(CLONE_FILES), NAMED(CLONE_SIGHAND), NAMED(CLONE_VFORK), NAMED(CLONE_PARENT), NAMED(CLONE_SYSVSEM), NAMED(CLONE_SETTLS), NAMED(CLONE_IO)};
+// clang-format on
 #undef NAMED
 
 std::string name_in(std::span<const Named> table, uint64_t code, const char* kind) {
@@ -128,8 +131,10 @@ std::string name_in(std::span<const Named> table, uint64_t code, const char* kin
 
 // Devices and protocols have numbers of their own.
 std::string request_name(uint64_t code) {
-  if (code > SIOCPROTOPRIVATE && code < SIOCPROTOPRIVATE + 16) return fmt::format("SIOCPROTOPRIVATE + {}", code - SIOCPROTOPRIVATE);
-  if (code > SIOCDEVPRIVATE && code < SIOCDEVPRIVATE + 16) return fmt::format("SIOCDEVPRIVATE + {}", code - SIOCDEVPRIVATE);
+  if (code > SIOCPROTOPRIVATE && code < SIOCPROTOPRIVATE + 16)
+    return fmt::format("SIOCPROTOPRIVATE + {}", code - SIOCPROTOPRIVATE);
+  if (code > SIOCDEVPRIVATE && code < SIOCDEVPRIVATE + 16)
+    return fmt::format("SIOCDEVPRIVATE + {}", code - SIOCDEVPRIVATE);
   return name_in(kRequests, code, "request");
 }
 
@@ -146,7 +151,8 @@ std::string code_text(unsigned call, std::span<const uint64_t> codes) {
   if (codes.empty()) return {};
   const uint64_t code = codes[0];
   switch (call) {
-    case SYS_ioctl: return request_name(code) + (codes.size() > 1 ? ", command " + name_in(kEthtool, codes[1], "of ethtool") : "");
+    case SYS_ioctl:
+      return request_name(code) + (codes.size() > 1 ? ", command " + name_in(kEthtool, codes[1], "of ethtool") : "");
     case SYS_futex: return name_in(kFutex, code, "operation");
     case SYS_prctl: return name_in(kPrctl, code, "option");
     case SYS_seccomp: return name_in(kSeccomp, code, "operation");

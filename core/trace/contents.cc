@@ -34,7 +34,8 @@ class ImageMemory {
   }
   uint64_t word(uint64_t address) const {
     uint64_t value = 0;
-    if (std::string found = bytes(address, sizeof value); found.size() == sizeof value) memcpy(&value, found.data(), sizeof value);
+    if (std::string found = bytes(address, sizeof value); found.size() == sizeof value)
+      memcpy(&value, found.data(), sizeof value);
     return value;
   }
 
@@ -42,7 +43,8 @@ class ImageMemory {
   const StartImage& image_;
 };
 
-// The variables' names. The array of pointers to them ends below the auxiliary vector (System V ABI, process initialisation).
+// The variables' names. The array of pointers to them ends below the auxiliary vector (System V ABI, process
+// initialisation).
 std::vector<std::string> environment_of(const StartImage& image) {
   constexpr size_t kMost = 10'000, kLongestName = 4096;
   std::vector<std::string> names;
@@ -107,10 +109,13 @@ class NodeSurvey {
     if (kind == format::kChannelFile) {
       auto path = paths_.find(moved.channel);
       out_.file_bytes[path == paths_.end() ? "?" : path->second] += moved.length;
-    } else if (kind == format::kChannelStream || kind == format::kChannelDatagram || kind == format::kChannelSeqpacket) {
+    } else if (kind == format::kChannelStream || kind == format::kChannelDatagram ||
+               kind == format::kChannelSeqpacket) {
       Address from = parse_address(peer ? *peer : found->second.remote);
       if (!from.known() && peer) from = parse_address(found->second.remote);
-      out_.peer_bytes[from.is_inet() ? text(from) : found->second.domain == AF_UNIX ? kLocal : "peers that no call named"] += moved.length;
+      out_.peer_bytes[from.is_inet()                    ? text(from)
+                      : found->second.domain == AF_UNIX ? kLocal
+                                                        : "peers that no call named"] += moved.length;
     } else if (kind == format::kChannelPipe) {
       out_.peer_bytes[kLocal] += moved.length;
     } else {
@@ -134,7 +139,8 @@ void survey_copies(const Recording& recording, Contents& out) {
     auto known = paths.find(entry.path().filename().string());
     auto content = MappedFile::open(recording.inside("files/" + entry.path().filename().string()));
     if (!content) continue;
-    out.copies.push_back({known == paths.end() ? "?" : known->second, content->text().size(), Elf(content->text()).header != nullptr});
+    out.copies.push_back(
+        {known == paths.end() ? "?" : known->second, content->text().size(), Elf(content->text()).header != nullptr});
   }
   std::ranges::sort(out.copies, {}, [](const CopyContents& copy) { return std::pair(copy.path, copy.bytes); });
 }
@@ -154,7 +160,8 @@ void survey_sizes(const Recording& recording, Contents& out) {
     const std::string top = inside.begin()->string();
     out.total_bytes += size;
     if (top == "debug") out.symbol_bytes += size;
-    else if (top != "nodes" && top != "files" && top != "cache" && top != "recording.json") out.others[inside.string()] = size;
+    else if (top != "nodes" && top != "files" && top != "cache" && top != "recording.json")
+      out.others[inside.string()] = size;
   }
 }
 
@@ -163,8 +170,10 @@ void survey_sizes(const Recording& recording, Contents& out) {
 bool sounds_secret(const std::string& name) {
   std::string lower;
   for (char c : name) lower += static_cast<char>(tolower(static_cast<unsigned char>(c)));
-  for (const char* word : {"passw", "passwd", "pgpass", "secret", "token", "credential", "apikey", "api_key", "private", "cookie", "session_key", "access_key",
-                           "id_rsa", "id_ed25519", "id_ecdsa", ".ssh/", ".gnupg/", ".netrc", ".pem", ".keytab", "/shadow", ".env"})
+  for (const char* word :
+       {"passw",   "passwd", "pgpass",      "secret",     "token",   "credential", "apikey",   "api_key",
+        "private", "cookie", "session_key", "access_key", "id_rsa",  "id_ed25519", "id_ecdsa", ".ssh/",
+        ".gnupg/", ".netrc", ".pem",        ".keytab",    "/shadow", ".env"})
     if (lower.find(word) != std::string::npos) return true;
   return lower.ends_with("_key") || lower.ends_with(".key") || lower.ends_with("_auth") || lower.ends_with("_pass");
 }

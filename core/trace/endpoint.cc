@@ -30,7 +30,8 @@ bool Address::is_loopback() const {
 }
 
 bool Address::is_many() const {
-  if (family == AF_INET && name.size() == 4) return (static_cast<uint8_t>(name[0]) & 0xf0) == 0xe0 || name == "\xff\xff\xff\xff";
+  if (family == AF_INET && name.size() == 4)
+    return (static_cast<uint8_t>(name[0]) & 0xf0) == 0xe0 || name == "\xff\xff\xff\xff";
   return family == AF_INET6 && name.size() == 16 && static_cast<uint8_t>(name[0]) == 0xff;
 }
 

@@ -25,7 +25,9 @@ std::string call_with_arguments(unsigned call, std::span<const uint64_t> argumen
   std::string text = call_text(call) + "(";
   for (size_t i = 0; i < arguments.size(); i++) {
     const auto value = static_cast<int64_t>(arguments[i]);
-    text += fmt::format("{}{}", i ? ", " : "", value >= -4096 && value < 65536 ? fmt::format("{}", value) : fmt::format("{:#x}", arguments[i]));
+    text +=
+        fmt::format("{}{}", i ? ", " : "",
+                    value >= -4096 && value < 65536 ? fmt::format("{}", value) : fmt::format("{:#x}", arguments[i]));
   }
   return text + ")";
 }
@@ -76,17 +78,20 @@ std::string result_text(const EventView& event) {
 
 std::string clock_text(const EventView& event) {
   if (!event.is_clock()) return {};
-  return fmt::format("  {}.{:0{}}", event.clock_seconds(), event.clock_fraction(), event->call == 96 /* gettimeofday */ ? 6 : 9);
+  return fmt::format("  {}.{:0{}}", event.clock_seconds(), event.clock_fraction(),
+                     event->call == 96 /* gettimeofday */ ? 6 : 9);
 }
 
 std::string event_line(const EventView& event) {
   constexpr size_t kGlance = 32;
   const std::string what = what_text(event);
-  std::string text = fmt::format("thread {} {}{}{}{}", event.thread(), record_type_name(event.type()), what.empty() ? "" : " ", what, result_text(event));
+  std::string text = fmt::format("thread {} {}{}{}{}", event.thread(), record_type_name(event.type()),
+                                 what.empty() ? "" : " ", what, result_text(event));
   text += clock_text(event);
   for (PartView part : event.parts()) {
     if (part.kind() == format::kPath) return text + fmt::format("  \"{}\"", printable(part.text()));
-    if (part.kind() == format::kMemory && !part.bytes().empty()) return text + fmt::format("  \"{}\"", preview(part.bytes(), kGlance));
+    if (part.kind() == format::kMemory && !part.bytes().empty())
+      return text + fmt::format("  \"{}\"", preview(part.bytes(), kGlance));
   }
   return text;
 }

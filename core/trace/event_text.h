@@ -1,5 +1,5 @@
-// Events as a line of text for people: the call by name with its arguments, its result, and a glance at what it moved. Pure
-// functions of the record; any thread.
+// Events as a line of text for people: the call by name with its arguments, its result, and a glance at what it moved.
+// Pure functions of the record; any thread.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,8 @@ std::string preview(std::span<const std::byte> bytes, size_t most = 48);
 // "read(3, 0x7ffd1000, 4096)".
 std::string call_with_arguments(unsigned call, std::span<const uint64_t> arguments);
 
-// What happened, without its result: a call with its arguments, "SIGTERM", "rdtsc"; empty for what has no more than its type.
+// What happened, without its result: a call with its arguments, "SIGTERM", "rdtsc"; empty for what has no more than its
+// type.
 std::string what_text(const EventView& event);
 
 // " = 13", " = -1 ENOENT", " ..." for the entry of a call that let the token go; empty for what has no result.

@@ -91,8 +91,8 @@ class NodeWalk {
     uint64_t event, time, entered;
   };
   std::unordered_map<uint64_t, Submission> submissions_;  // Linux AIO, by the address of the control block
-  std::vector<uint64_t> asynchronous_;                    // until when each of the threads is busy that requests are given to
-  std::set<uint32_t> borrowed_;  // threads that a child by vfork acts as: its descriptors are its own
+  std::vector<uint64_t> asynchronous_;  // until when each of the threads is busy that requests are given to
+  std::set<uint32_t> borrowed_;         // threads that a child by vfork acts as: its descriptors are its own
   // Of the event being walked: where and when its outgoing and incoming effects take place.
   uint64_t out_event_ = 0, out_time_ = 0, in_event_ = 0, in_time_ = 0;
   uint64_t turn_time_ = 0;  // when a turn began whose first event is still to come
@@ -189,7 +189,8 @@ void NodeWalk::on_channel(const ChannelRecord& record) {
   if (record.local.length) known->local = parse_address(record.local);
   if (record.remote.length) known->remote = parse_address(record.remote);
   // A raw socket has the number of its protocol where others have a port, in some of the places that name it.
-  if (known->is_datagram() && known->socket_type == SOCK_RAW) known->local.port = known->remote.port = static_cast<uint16_t>(record.protocol);
+  if (known->is_datagram() && known->socket_type == SOCK_RAW)
+    known->local.port = known->remote.port = static_cast<uint16_t>(record.protocol);
   attach(record.fd, known->number);
 }
 
@@ -267,8 +268,7 @@ void NodeWalk::on_transfer(EventView event, PartView part, uint64_t record, uint
   // One call moves 2 GiB at most (MAX_RW_COUNT); more is damage.
   if (!through || moved.length > UINT32_MAX || moved.true_length > UINT32_MAX) return;
   bool out = moved.direction == kOut;
-  if (through->kind == kChannelFile)
-    use(Shared::file, through->device, through->inode, out);
+  if (through->kind == kChannelFile) use(Shared::file, through->device, through->inode, out);
   if (!through->is_stream() && !through->is_datagram() && through->kind != kChannelPipe) return;
   Transfer transfer{};
   transfer.event = out ? out_event_ : in_event_;
@@ -286,14 +286,16 @@ void NodeWalk::on_transfer(EventView event, PartView part, uint64_t record, uint
   transfer.is_unseen = moved.representation == kHeaderOnly;
   const bool raw = through->is_datagram() && through->socket_type == SOCK_RAW;
   if (raw && through->domain == AF_INET && !out && !(moved.flags & kTruncated)) leave_out_header(event, transfer);
-  if (const Endpoint* peer = part.peer()) transfer.peer = address_index(raw ? with_protocol(*peer, through->local.port) : *peer);
+  if (const Endpoint* peer = part.peer())
+    transfer.peer = address_index(raw ? with_protocol(*peer, through->local.port) : *peer);
   if (event->call == SYS_io_getevents) at_its_submission(event, moved.message, out, &transfer);
   (out ? through->out : through->in).push_back(transfer);
   if (out && transfer.event == out_event_) node().times[event->index].outgoing = !is_return(event);
 }
 
-constexpr uint64_t kKeyOffset = 8, kEventBytes = 32, kControlOffset = 8;  // struct iocb, struct io_event: linux/aio_abi.h
-constexpr uint32_t kFirstAsynchronous = 1u << 31;                       // no thread of a program has such a number
+constexpr uint64_t kKeyOffset = 8, kEventBytes = 32,
+                   kControlOffset = 8;             // struct iocb, struct io_event: linux/aio_abi.h
+constexpr uint32_t kFirstAsynchronous = 1u << 31;  // no thread of a program has such a number
 
 // io_submit(2) stores a key into each request that it takes.
 void NodeWalk::on_submit(EventView event) {
@@ -304,7 +306,9 @@ void NodeWalk::on_submit(EventView event) {
 // A request moves its bytes at some time after it was submitted, whatever its thread did meanwhile.
 void NodeWalk::at_its_submission(EventView event, uint32_t which, bool out, Transfer* transfer) {
   for (PartView part : event.parts()) {
-    if (part.kind() != kMemory || part.address() != event.argument(3) || part.bytes().size() < (which + uint64_t{1}) * kEventBytes) continue;
+    if (part.kind() != kMemory || part.address() != event.argument(3) ||
+        part.bytes().size() < (which + uint64_t{1}) * kEventBytes)
+      continue;
     uint64_t control = 0;
     memcpy(&control, part.bytes().data() + which * kEventBytes + kControlOffset, sizeof control);
     auto submitted = submissions_.find(control);
@@ -337,7 +341,8 @@ void NodeWalk::on_parts(EventView event, uint64_t record) {
     } else if (const WaitPart* wait = part.wait()) {
       // Without a status: it has ended, unless stopped or continued children were waited for as well.
       const auto status = status_told(event);
-      if (status || !(event.argument(2) & (WUNTRACED | WCONTINUED))) node().waits.push_back({in_event_, in_time_, wait->pid, static_cast<uint32_t>(status.value_or(0))});
+      if (status || !(event.argument(2) & (WUNTRACED | WCONTINUED)))
+        node().waits.push_back({in_event_, in_time_, wait->pid, static_cast<uint32_t>(status.value_or(0))});
     } else if (const FileIdentityPart* file = part.file_identity()) {
       use(Shared::file, file->device, file->inode, false);
     } else {
@@ -376,8 +381,9 @@ void NodeWalk::on_descriptor_call(EventView event) {
   const uint32_t flags = call_flags(event->call);
   const uint64_t fd = event.argument(0);
   const int64_t result = event->result;
-  const bool duplicates = event->call == SYS_fcntl ? event.argument(1) == F_DUPFD || event.argument(1) == F_DUPFD_CLOEXEC
-                                                   : (flags & shim::kDuplicates) != 0;
+  const bool duplicates = event->call == SYS_fcntl
+                              ? event.argument(1) == F_DUPFD || event.argument(1) == F_DUPFD_CLOEXEC
+                              : (flags & shim::kDuplicates) != 0;
   if (duplicates && result >= 0 && static_cast<uint64_t>(result) != fd) {
     auto from = descriptors_.find(static_cast<int>(fd));
     if (from != descriptors_.end()) attach(static_cast<int>(result), from->second);
@@ -397,14 +403,16 @@ void NodeWalk::on_descriptor_call(EventView event) {
       if (result == 0 && !(event.argument(2) & 4 /* CLOSE_RANGE_CLOEXEC */)) detach_range(fd, event.argument(1));
       break;
     case SYS_shutdown:
-      if (Channel* known = channel_of_fd(fd); known && result == 0 && event.argument(1) != 0 && known->close_event == kNoEvent) {
+      if (Channel* known = channel_of_fd(fd);
+          known && result == 0 && event.argument(1) != 0 && known->close_event == kNoEvent) {
         known->close_event = out_event_;
         known->close_time = out_time_;
       }
       break;
     case SYS_connect:
       // A program that does not block asks again whether it is connected: the first call is the one that others see.
-      if (Channel* known = channel_of_fd(fd); known && known->connect_event == kNoEvent && (result == 0 || result == -EINPROGRESS)) {
+      if (Channel* known = channel_of_fd(fd);
+          known && known->connect_event == kNoEvent && (result == 0 || result == -EINPROGRESS)) {
         known->connect_event = out_event_;
         known->connect_time = out_time_;
       }
@@ -413,7 +421,8 @@ void NodeWalk::on_descriptor_call(EventView event) {
 }
 
 void NodeWalk::use(Shared kind, uint64_t device, uint64_t inode, bool lets_go) {
-  node().uses.push_back({kind, device, inode, lets_go ? out_event_ : in_event_, lets_go ? out_time_ : in_time_, lets_go});
+  node().uses.push_back(
+      {kind, device, inode, lets_go ? out_event_ : in_event_, lets_go ? out_time_ : in_time_, lets_go});
 }
 
 // Of a call on something that one waits for another to let go: whoever has it then may be waited for as well.
@@ -454,26 +463,33 @@ void NodeWalk::on_sync_call(EventView event) {
     if (part.sync()) sync = part.sync();
   Channel* known = nullptr;
   switch (event->call) {
-    case SYS_read: case SYS_write: on_event_descriptor(event); break;
+    case SYS_read:
+    case SYS_write: on_event_descriptor(event); break;
     case SYS_flock:
       known = channel_of_fd(object);
-      if (known && known->inode) use_object(event, Shared::lock, known->device, known->inode, event.argument(1) & LOCK_UN);
+      if (known && known->inode)
+        use_object(event, Shared::lock, known->device, known->inode, event.argument(1) & LOCK_UN);
       break;
     case SYS_fcntl:
       known = sync ? channel_of_fd(object) : nullptr;
       if (known && known->inode) use_object(event, Shared::lock, known->device, known->inode, sync->role == kLetsGo);
       break;
-    case SYS_semop: case SYS_semtimedop:
+    case SYS_semop:
+    case SYS_semtimedop:
       if (sync) use_object(event, Shared::semaphore, 0, object + 1, sync->role == kLetsGo);
       break;
     case SYS_semctl:
-      if (const uint64_t command = event.argument(2) & 0xff; command == SETVAL || command == SETALL || command == IPC_RMID)
+      if (const uint64_t command = event.argument(2) & 0xff;
+          command == SETVAL || command == SETALL || command == IPC_RMID)
         use_object(event, Shared::semaphore, 0, object + 1, true);
       break;
-    case SYS_msgsnd: case SYS_msgrcv: use_object(event, Shared::queue, 0, object + 1, event->call == SYS_msgsnd); break;
-    case SYS_mq_timedsend: case SYS_mq_timedreceive:
+    case SYS_msgsnd:
+    case SYS_msgrcv: use_object(event, Shared::queue, 0, object + 1, event->call == SYS_msgsnd); break;
+    case SYS_mq_timedsend:
+    case SYS_mq_timedreceive:
       known = channel_of_fd(object);
-      if (known && known->inode) use_object(event, Shared::queue, known->device, known->inode, event->call == SYS_mq_timedsend);
+      if (known && known->inode)
+        use_object(event, Shared::queue, known->device, known->inode, event->call == SYS_mq_timedsend);
       break;
     case SYS_rt_sigtimedwait: on_signals(event); break;
     case SYS_io_submit: on_submit(event); break;
@@ -481,23 +497,30 @@ void NodeWalk::on_sync_call(EventView event) {
 }
 
 void NodeWalk::on_signals(EventView event) {
-  for (const ToldSignal& told : signals_told(event)) node().signals.push_back({in_event_, in_time_, told.signal, told.code, told.sender});
+  for (const ToldSignal& told : signals_told(event))
+    node().signals.push_back({in_event_, in_time_, told.signal, told.code, told.sender});
 }
 
 void NodeWalk::on_call(EventView event, uint64_t record) {
   on_parts(event, record);
   switch (event->call) {
-    case SYS_vfork: case SYS_clone:
+    case SYS_vfork:
+    case SYS_clone:
       if (event.type() == kCall && event->result == 0) borrowed_.insert(event.thread());
       else if (event.type() == kReturn) borrowed_.erase(event.thread());
       break;
-    case SYS_kill: case SYS_tkill: case SYS_rt_sigqueueinfo:
+    case SYS_kill:
+    case SYS_tkill:
+    case SYS_rt_sigqueueinfo:
       if (event->result == 0)
-        node().kills.push_back({out_event_, out_time_, static_cast<int32_t>(event.argument(0)), static_cast<int>(event.argument(1))});
+        node().kills.push_back(
+            {out_event_, out_time_, static_cast<int32_t>(event.argument(0)), static_cast<int>(event.argument(1))});
       break;
-    case SYS_tgkill: case SYS_rt_tgsigqueueinfo:
+    case SYS_tgkill:
+    case SYS_rt_tgsigqueueinfo:
       if (event->result == 0)
-        node().kills.push_back({out_event_, out_time_, static_cast<int32_t>(event.argument(0)), static_cast<int>(event.argument(2))});
+        node().kills.push_back(
+            {out_event_, out_time_, static_cast<int32_t>(event.argument(0)), static_cast<int>(event.argument(2))});
       break;
     default:
       if (!borrowed_.contains(event.thread())) on_descriptor_call(event);
@@ -519,10 +542,13 @@ void NodeWalk::on_event(EventView event, uint64_t record) {
 Result<void> NodeWalk::run() {
   const TraceReader& reader = set_.readers[slot_];
   const bool forked = reader.header().features & kFeatureForkChild;
-  if (auto found = inheritances_.forked.find(node().uuid); forked && found != inheritances_.forked.end()) inherit(found->second);
+  if (auto found = inheritances_.forked.find(node().uuid); forked && found != inheritances_.forked.end())
+    inherit(found->second);
   const auto process = std::pair(node().host, node().pid);
-  if (auto before = inheritances_.executed.find(process); !forked && before != inheritances_.executed.end()) locked_ = before->second;
-  node().times.reserve(std::min<uint64_t>(reader.header().events, (reader.end_offset() - reader.first_offset()) / sizeof(EventRecord)));
+  if (auto before = inheritances_.executed.find(process); !forked && before != inheritances_.executed.end())
+    locked_ = before->second;
+  node().times.reserve(
+      std::min<uint64_t>(reader.header().events, (reader.end_offset() - reader.first_offset()) / sizeof(EventRecord)));
   RecordCursor cursor = reader.records();
   while (cursor.next()) {
     const RecordView& record = cursor.record();
@@ -631,7 +657,8 @@ std::vector<std::span<const std::byte>> FactSet::payload(const Channel& channel,
   // Payloads are the event's first memory parts, transfer after transfer.
   std::vector<uint64_t> lengths;
   for (PartView part : event.parts())
-    if (part.transfer() && lengths.size() <= transfer.part) lengths.push_back(part.transfer()->representation == kInline ? part.transfer()->length : 0);
+    if (part.transfer() && lengths.size() <= transfer.part)
+      lengths.push_back(part.transfer()->representation == kInline ? part.transfer()->length : 0);
   uint32_t current = 0;
   for (PartView part : event.parts()) {
     if (part.kind() != kMemory) continue;

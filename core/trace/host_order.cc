@@ -13,8 +13,8 @@ struct Item {
   uint64_t event;
 };
 
-// Events are taken in the order of their entries. Of those that had returned by then, one whose return lies before the entry of another
-// comes before that one already, and through it; what is left are the last few, usually one.
+// Events are taken in the order of their entries. Of those that had returned by then, one whose return lies before the
+// entry of another comes before that one already, and through it; what is left are the last few, usually one.
 class Sweep {
  public:
   Sweep(std::vector<Item> items, std::vector<HostEdge>& edges) : items_(std::move(items)), edges_(edges) {}
@@ -26,7 +26,8 @@ class Sweep {
     std::ranges::stable_sort(by_return, {}, [&](size_t n) { return items_[n].back; });
     size_t returned = 0;
     for (const Item& item : items_) {
-      for (; returned < by_return.size() && items_[by_return[returned]].back < item.entry; ++returned) complete(items_[by_return[returned]]);
+      for (; returned < by_return.size() && items_[by_return[returned]].back < item.entry; ++returned)
+        complete(items_[by_return[returned]]);
       order_before(item);
     }
   }
@@ -65,7 +66,8 @@ std::vector<HostEdge> host_order(const FactSet& facts) {
     for (uint32_t slot = 0; slot < facts.nodes.size(); ++slot) {
       const NodeFacts& node = facts.nodes[slot];
       if (node.host != host) continue;
-      for (uint64_t event = 0; event < node.times.size(); ++event) items.push_back({node.times[event].entry, node.times[event].back, slot, event});
+      for (uint64_t event = 0; event < node.times.size(); ++event)
+        items.push_back({node.times[event].entry, node.times[event].back, slot, event});
     }
     Sweep(std::move(items), edges).run();
   }

@@ -1,6 +1,6 @@
-// What CLOCK_MONOTONIC says of the nodes of one host: an event that had returned before another was entered comes first. It covers
-// every hidden channel between them (shared memory, terminals, a file's existence) without knowing of any. `clock` order keeps it
-// by itself; for `causal` it is made into edges, as few as say all of it.
+// What CLOCK_MONOTONIC says of the nodes of one host: an event that had returned before another was entered comes
+// first. It covers every hidden channel between them (shared memory, terminals, a file's existence) without knowing of
+// any. `clock` order keeps it by itself; for `causal` it is made into edges, as few as say all of it.
 #pragma once
 
 #include <vector>

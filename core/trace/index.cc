@@ -52,7 +52,8 @@ Result<TraceIndex> TraceIndex::load_or_build(const Recording& recording, const T
                 plausible(index.events_, reader) && plausible(index.others_, reader);
     for (size_t n = 0; good && n < numbers.size(); ++n) {
       Thread& thread = index.threads_.emplace_back(Thread{numbers[n], {}});
-      good = cache->take(thread.events) && (thread.events.empty() || std::ranges::max(thread.events) < index.events_.size());
+      good = cache->take(thread.events) &&
+             (thread.events.empty() || std::ranges::max(thread.events) < index.events_.size());
     }
     if (good) return index;
   }
@@ -75,14 +76,15 @@ const TraceIndex::Thread* TraceIndex::thread(uint32_t number) const {
 
 Result<EventView> TraceIndex::event(const TraceReader& reader, uint64_t index) const {
   if (index >= events_.size())
-    return std::unexpected(Error{ErrorCode::not_found, fmt::format("there is no event {}; the trace has {}", index, events_.size()),
+    return std::unexpected(Error{ErrorCode::not_found,
+                                 fmt::format("there is no event {}; the trace has {}", index, events_.size()),
                                  reader.node().value, index});
   FRIDAY_TRY(event, reader.event_at(events_[index]));
   if (event->index != index)
-    return std::unexpected(Error{ErrorCode::bad_input,
-                                 fmt::format("event {} missing: found {}. The trace was altered; copy the recording again", index,
-                                             event->index),
-                                 reader.node().value, index});
+    return std::unexpected(Error{
+        ErrorCode::bad_input,
+        fmt::format("event {} missing: found {}. The trace was altered; copy the recording again", index, event->index),
+        reader.node().value, index});
   return event;
 }
 

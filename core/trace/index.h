@@ -1,6 +1,6 @@
-// Where each event of a trace stands: one offset an event, the events of each thread, and the records that are no events.
-// Built by one checked walk over the trace and kept in the recording's cache directory; a cache that does not belong to the
-// trace as it is now is ignored. A TraceIndex is a value without pointers into the trace.
+// Where each event of a trace stands: one offset an event, the events of each thread, and the records that are no
+// events. Built by one checked walk over the trace and kept in the recording's cache directory; a cache that does not
+// belong to the trace as it is now is ignored. A TraceIndex is a value without pointers into the trace.
 #pragma once
 
 #include <cstdint>

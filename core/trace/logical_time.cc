@@ -45,14 +45,16 @@ Result<Schedule> Schedule::load_or_compute(const Recording& recording, std::span
     auto computed = compute(recording);
     if (!computed) {
       // Another node's damage must not stop those that are wanted.
-      if (nodes.empty() || std::ranges::find(nodes, NodeId{computed.error().node.value_or(~0u)}) != nodes.end()) return computed;
+      if (nodes.empty() || std::ranges::find(nodes, NodeId{computed.error().node.value_or(~0u)}) != nodes.end())
+        return computed;
       return compute(recording, nodes);
     }
     schedule = *std::move(computed);
     schedule.store(recording, print);
   }
   for (NodeId node : nodes)
-    if (std::ranges::find(schedule.nodes_, node) == schedule.nodes_.end()) return compute(recording, nodes);  // names the problem
+    if (std::ranges::find(schedule.nodes_, node) == schedule.nodes_.end())
+      return compute(recording, nodes);  // names the problem
   return nodes.empty() ? std::move(schedule) : schedule.restricted_to(nodes);
 }
 
@@ -73,7 +75,8 @@ Schedule Schedule::restricted_to(std::span<const NodeId> nodes) const {
   for (const Turn& turn : turns_) {
     if (!wanted(turn.node)) continue;
     part.total_ += turn.count;
-    if (!part.turns_.empty() && part.turns_.back().node == turn.node && turn.count <= UINT32_MAX - part.turns_.back().count)
+    if (!part.turns_.empty() && part.turns_.back().node == turn.node &&
+        turn.count <= UINT32_MAX - part.turns_.back().count)
       part.turns_.back().count += turn.count;
     else part.turns_.push_back(turn);
   }
@@ -185,8 +188,8 @@ void Schedule::store(const Recording& recording, uint64_t fingerprint) const {
 bool Schedule::load(const Recording& recording, uint64_t fingerprint) {
   auto cache = CacheReader::open(recording, kCacheName, fingerprint);
   if (!cache) return false;
-  if (!cache->take(nodes_) || !cache->take(turns_) || !cache->take(edges_) || !cache->take(broken_) || !cache->take(traffic_) ||
-      !cache->take(hosts_) || !cache->take(host_of_))
+  if (!cache->take(nodes_) || !cache->take(turns_) || !cache->take(edges_) || !cache->take(broken_) ||
+      !cache->take(traffic_) || !cache->take(hosts_) || !cache->take(host_of_))
     return false;
   size_t count = nodes_.size();
   l_.resize(count);
@@ -215,16 +218,21 @@ bool Schedule::is_consistent() const {
     expected += turn.count;
   }
   for (size_t slot = 0; slot < nodes_.size(); ++slot)
-    if (l_[slot].size() != next[slot] || c_[slot].size() != next[slot] || real_[slot].size() != next[slot]) return false;
+    if (l_[slot].size() != next[slot] || c_[slot].size() != next[slot] || real_[slot].size() != next[slot])
+      return false;
   auto within = [&](NodeId node, uint64_t event) {
     auto found = std::ranges::lower_bound(nodes_, node);
     return found != nodes_.end() && *found == node && event < next[static_cast<size_t>(found - nodes_.begin())];
   };
-  if (traffic_.size() != nodes_.size() || host_of_.size() != nodes_.size() || !std::ranges::is_sorted(nodes_)) return false;
+  if (traffic_.size() != nodes_.size() || host_of_.size() != nodes_.size() || !std::ranges::is_sorted(nodes_))
+    return false;
   if (!std::ranges::all_of(host_of_, [&](uint32_t host) { return host < hosts_.size(); })) return false;
-  if (!std::ranges::all_of(hosts_, [&](const HostAlignment& host) { return host.by < hosts_.size() && host.group < hosts_.size(); })) return false;
+  if (!std::ranges::all_of(
+          hosts_, [&](const HostAlignment& host) { return host.by < hosts_.size() && host.group < hosts_.size(); }))
+    return false;
   return std::ranges::all_of(edges_, [&](const Edge& edge) {
-    return within(edge.from, edge.from_event) && within(edge.to, edge.to_event) && static_cast<size_t>(edge.by) < kMatchedByCount;
+    return within(edge.from, edge.from_event) && within(edge.to, edge.to_event) &&
+           static_cast<size_t>(edge.by) < kMatchedByCount;
   });
 }
 

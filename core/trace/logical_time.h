@@ -1,9 +1,10 @@
-// One order for all events of a recording. Every event gets a time of a hybrid logical clock: nanoseconds of the reference
-// line, pushed forward where that would put an effect before its cause, and a counter. (l, c, node, sequence) is a total
-// order, and it respects
+// One order for all events of a recording. Every event gets a time of a hybrid logical clock: nanoseconds of the
+// reference line, pushed forward where that would put an effect before its cause, and a counter. (l, c, node, sequence)
+// is a total order, and it respects
 //   - the order of each node's trace,
 //   - every edge that matching found (a message is received after it was sent, a child starts after its fork, ...),
-//   - on one host: an event that had returned before another was entered comes first, by the host's own clock. That covers
+//   - on one host: an event that had returned before another was entered comes first, by the host's own clock. That
+//   covers
 //     every hidden channel between processes of a host.
 // A Schedule is a value; any thread may read one. It is derived data, kept in the recording's cache.
 #pragma once
@@ -57,10 +58,12 @@ class Schedule {
   Schedule restricted_to(std::span<const NodeId> nodes) const;
 
   LogicalTime time_of(NodeId node, EventIndex event) const;
-  // Where logical time begins: at the first event of the recording, also where only some of its nodes are scheduled (if the others' traces
-  // could be read). People see logical times as seconds since then.
+  // Where logical time begins: at the first event of the recording, also where only some of its nodes are scheduled (if
+  // the others' traces could be read). People see logical times as seconds since then.
   int64_t origin() const { return origin_.value_or(0); }
-  double seconds_of(NodeId node, EventIndex event) const { return static_cast<double>(time_of(node, event).l - origin()) / 1e9; }
+  double seconds_of(NodeId node, EventIndex event) const {
+    return static_cast<double>(time_of(node, event).l - origin()) / 1e9;
+  }
   // Wall clock of the node's host around the event, in ns since 1970.
   int64_t realtime_ns(NodeId node, EventIndex event) const;
   // Of the event in the total order, from 0; and back (position below event_count()).
@@ -89,16 +92,16 @@ class Schedule {
 
   std::vector<NodeId> nodes_;
   uint64_t total_ = 0;
-  std::optional<int64_t> origin_;                    // none: there is no event
+  std::optional<int64_t> origin_;  // none: there is no event
   std::vector<Turn> turns_;
   std::vector<Edge> edges_, broken_;
-  std::vector<NodeTraffic> traffic_;                 // by slot
+  std::vector<NodeTraffic> traffic_;  // by slot
   std::vector<HostAlignment> hosts_;
-  std::vector<uint32_t> host_of_;                    // by slot
-  std::vector<std::vector<int64_t>> l_, real_;       // by slot, by event
+  std::vector<uint32_t> host_of_;               // by slot
+  std::vector<std::vector<int64_t>> l_, real_;  // by slot, by event
   std::vector<std::vector<uint32_t>> c_;
-  std::vector<uint64_t> turn_positions_;             // of each turn's first event
-  std::vector<std::vector<uint32_t>> node_turns_;    // by slot: its turns
+  std::vector<uint64_t> turn_positions_;           // of each turn's first event
+  std::vector<std::vector<uint32_t>> node_turns_;  // by slot: its turns
 };
 
 // The order that `matches` leaves; the step of compute() that tests reach with edges of their own.

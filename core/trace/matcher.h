@@ -12,13 +12,13 @@ namespace friday {
 
 // One end of a connection: the channel that opened it and what forked children inherited of that, seen as one.
 struct StreamEnd {
-  uint32_t node = 0;                 // of the channel that opened it
+  uint32_t node = 0;  // of the channel that opened it
   std::vector<uint32_t> channels;
   Address local, remote;
   uint32_t connect_node = 0, accept_node = 0;
   uint64_t connect_event = kNoEvent, connect_time = 0;
   uint64_t accept_event = kNoEvent, accept_time = 0;
-  uint64_t opened = 0;               // ticks
+  uint64_t opened = 0;  // ticks
   bool joined = false;
 };
 
@@ -50,7 +50,8 @@ class Matcher {
   void match_unix_streams();
   void match_translated();
   int64_t opened_ns(const StreamEnd& end) const;
-  // How the bytes that `from` sent lie in those that `to` received, at most `limit` of them; `to_the_end`: also behind what contradicts.
+  // How the bytes that `from` sent lie in those that `to` received, at most `limit` of them; `to_the_end`: also behind
+  // what contradicts.
   StreamOrder follow(const StreamEnd& from, const StreamEnd& to, uint64_t limit, bool to_the_end) const;
   void take_over(const StreamOrder& order, EdgeKind kind);
   Verdict follow_both(const StreamEnd& a, const StreamEnd& b, uint64_t limit) const;
@@ -59,8 +60,8 @@ class Matcher {
   void join(StreamEnd& a, StreamEnd& b);
   void end_of_stream(const StreamEnd& from, const StreamEnd& to);
 
-  // matching_datagrams.cc. To learn is only to note unambiguous messages between hosts for align(), by address and between hosts
-  // that nothing relates by content; to match adds the edges.
+  // matching_datagrams.cc. To learn is only to note unambiguous messages between hosts for align(), by address and
+  // between hosts that nothing relates by content; to match adds the edges.
   enum class Purpose { learn_by_address, learn_by_content, match };
   void match_datagrams(Purpose purpose);
 
@@ -75,10 +76,10 @@ class Matcher {
   const FactSet& facts_;
   Matches result_;
   std::vector<StreamEnd> ends_;
-  std::vector<bool> taken_;          // by channel: its other end is known by connection, not by address
+  std::vector<bool> taken_;  // by channel: its other end is known by connection, not by address
   std::vector<uint64_t> matched_sends_, matched_receives_;  // by node slot
-  std::vector<CrossMessage> cross_;  // messages between hosts that are certain
-  MatchedBy by_ = MatchedBy::object;  // of the edges added now
+  std::vector<CrossMessage> cross_;                         // messages between hosts that are certain
+  MatchedBy by_ = MatchedBy::object;                        // of the edges added now
 };
 
 }  // namespace friday

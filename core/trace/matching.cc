@@ -43,7 +43,10 @@ const char* name_of(MatchedBy by) {
 }
 
 Matcher::Matcher(const FactSet& facts)
-    : facts_(facts), taken_(facts.channels.size()), matched_sends_(facts.nodes.size()), matched_receives_(facts.nodes.size()) {
+    : facts_(facts),
+      taken_(facts.channels.size()),
+      matched_sends_(facts.nodes.size()),
+      matched_receives_(facts.nodes.size()) {
   result_.traffic.resize(facts.nodes.size());
   gather_ends();
 }
@@ -56,17 +59,20 @@ int64_t Matcher::reference_ns(uint32_t node, uint64_t ticks) const {
 
 bool Matcher::is_comparable(uint32_t a, uint32_t b) const {
   if (facts_.same_host(a, b)) return true;
-  return !result_.hosts.empty() && result_.hosts[facts_.nodes[a].host].group == result_.hosts[facts_.nodes[b].host].group;
+  return !result_.hosts.empty() &&
+         result_.hosts[facts_.nodes[a].host].group == result_.hosts[facts_.nodes[b].host].group;
 }
 
 bool Matcher::may_precede(uint32_t from_node, uint64_t from_time, uint32_t to_node, uint64_t to_time) const {
   if (facts_.same_host(from_node, to_node)) return from_time <= to_time;
   // Wall clocks are not believed.
   if (!is_comparable(from_node, to_node)) return true;
-  // What the alignment may be wrong by. Where one line cannot satisfy all messages (a clock was slewed), it is wrong by more.
+  // What the alignment may be wrong by. Where one line cannot satisfy all messages (a clock was slewed), it is wrong by
+  // more.
   constexpr int64_t kSlackNs = 2'000'000;
   int64_t slack = kSlackNs;
-  for (uint32_t node : {from_node, to_node}) slack += 2 * std::max<int64_t>(0, -result_.hosts[facts_.nodes[node].host].margin_ns);
+  for (uint32_t node : {from_node, to_node})
+    slack += 2 * std::max<int64_t>(0, -result_.hosts[facts_.nodes[node].host].margin_ns);
   return reference_ns(from_node, from_time) <= reference_ns(to_node, to_time) + slack;
 }
 
@@ -82,7 +88,8 @@ void Matcher::note_cross(uint32_t from, uint64_t from_time, uint32_t to, uint64_
   // Content alone may err: it does not touch clocks that addresses have related.
   if (by_ == MatchedBy::content && is_comparable(from, to)) return;
   uint32_t from_host = facts_.nodes[from].host, to_host = facts_.nodes[to].host;
-  cross_.push_back({from_host, to_host, facts_.clocks[from_host].monotonic_ns(from_time), facts_.clocks[to_host].monotonic_ns(to_time)});
+  cross_.push_back({from_host, to_host, facts_.clocks[from_host].monotonic_ns(from_time),
+                    facts_.clocks[to_host].monotonic_ns(to_time)});
 }
 
 void Matcher::count_traffic() {
@@ -119,8 +126,11 @@ void Matcher::match_execs() {
     uint64_t left = nodes[old].times.back().entry;
     uint32_t next = old;
     for (uint32_t slot = 0; slot < nodes.size(); ++slot) {
-      if (slot == old || nodes[slot].pid != nodes[old].pid || !facts_.same_host(slot, old) || nodes[slot].times.empty()) continue;
-      auto rank = [&](uint32_t candidate) { return std::pair(nodes[candidate].family != nodes[old].family, nodes[candidate].times.front().entry); };
+      if (slot == old || nodes[slot].pid != nodes[old].pid || !facts_.same_host(slot, old) || nodes[slot].times.empty())
+        continue;
+      auto rank = [&](uint32_t candidate) {
+        return std::pair(nodes[candidate].family != nodes[old].family, nodes[candidate].times.front().entry);
+      };
       if (nodes[slot].times.front().entry >= left && (next == old || rank(slot) < rank(next))) next = slot;
     }
     if (next != old) add(old, nodes[old].times.size() - 1, next, 0, EdgeKind::exec);
@@ -129,20 +139,24 @@ void Matcher::match_execs() {
 
 namespace {
 
-// Nodes of a host by pid. A pid may be reused, or mean something else in another container: a node of the asker's family is
-// meant before others, and of those the youngest that began before `time`.
+// Nodes of a host by pid. A pid may be reused, or mean something else in another container: a node of the asker's
+// family is meant before others, and of those the youngest that began before `time`.
 class PidTable {
  public:
   explicit PidTable(const FactSet& facts) : facts_(facts) {
     for (uint32_t slot = 0; slot < facts.nodes.size(); ++slot)
-      if (!facts.nodes[slot].times.empty()) table_.emplace(std::pair(facts.nodes[slot].host, facts.nodes[slot].pid), slot);
+      if (!facts.nodes[slot].times.empty())
+        table_.emplace(std::pair(facts.nodes[slot].host, facts.nodes[slot].pid), slot);
   }
   uint32_t find(const NodeFacts& asker, uint32_t pid, uint64_t time) const {
     uint32_t best = kNoChannel;
-    auto rank = [&](uint32_t slot) { return std::pair(facts_.nodes[slot].family == asker.family, facts_.nodes[slot].times.front().entry); };
+    auto rank = [&](uint32_t slot) {
+      return std::pair(facts_.nodes[slot].family == asker.family, facts_.nodes[slot].times.front().entry);
+    };
     auto [at, end] = table_.equal_range(std::pair(asker.host, pid));
     for (; at != end; ++at)
-      if (facts_.nodes[at->second].times.front().entry <= time && (best == kNoChannel || rank(at->second) > rank(best))) best = at->second;
+      if (facts_.nodes[at->second].times.front().entry <= time && (best == kNoChannel || rank(at->second) > rank(best)))
+        best = at->second;
     return best;
   }
 
@@ -178,7 +192,8 @@ void Matcher::match_signals() {
   for (uint32_t slot = 0; slot < facts_.nodes.size(); ++slot) {
     const NodeFacts& node = facts_.nodes[slot];
     for (const SignalFact& got : node.signals) {
-      bool child_ended = got.signal == SIGCHLD && (got.code == CLD_EXITED || got.code == CLD_KILLED || got.code == CLD_DUMPED);
+      bool child_ended =
+          got.signal == SIGCHLD && (got.code == CLD_EXITED || got.code == CLD_KILLED || got.code == CLD_DUMPED);
       if (!child_ended && got.code != SI_USER && got.code != SI_TKILL && got.code != SI_QUEUE) continue;
       uint32_t sender = pids.find(node, got.sender, got.time);
       if (sender == kNoChannel || sender == slot) continue;
@@ -215,15 +230,18 @@ EdgeKind kind_of(Shared kind) {
 
 }  // namespace
 
-// A read follows the last write that every other node of the host had made to that inode; whoever acquires a lock or takes from
-// a queue, the last time that every other node had let it go or put into it.
+// A read follows the last write that every other node of the host had made to that inode; whoever acquires a lock or
+// takes from a queue, the last time that every other node had let it go or put into it.
 void Matcher::match_shared() {
   struct Access {
     uint32_t host, node;
     const SharedUse* use;
-    auto key() const { return std::tuple(host, use->kind, use->device, use->inode, use->time, !use->lets_go, node, use->event); }
+    auto key() const {
+      return std::tuple(host, use->kind, use->device, use->inode, use->time, !use->lets_go, node, use->event);
+    }
     bool same(const Access& other) const {
-      return host == other.host && use->kind == other.use->kind && use->device == other.use->device && use->inode == other.use->inode;
+      return host == other.host && use->kind == other.use->kind && use->device == other.use->device &&
+             use->inode == other.use->inode;
     }
   };
   std::vector<Access> all;
@@ -236,8 +254,8 @@ void Matcher::match_shared() {
     bool shared = false;
     for (; end < all.size() && all[end].same(all[begin]); ++end) shared |= all[end].node != all[begin].node;
     if (!shared) continue;
-    std::map<uint32_t, uint64_t> last;                              // node -> event
-    std::map<std::pair<uint32_t, uint32_t>, uint64_t> already;      // (from, to) -> event known there
+    std::map<uint32_t, uint64_t> last;                          // node -> event
+    std::map<std::pair<uint32_t, uint32_t>, uint64_t> already;  // (from, to) -> event known there
     for (size_t n = begin; n < end; ++n) {
       const Access& access = all[n];
       if (access.use->lets_go) {
@@ -254,8 +272,9 @@ void Matcher::match_shared() {
   }
 }
 
-// Processes that share memory run in turns: all of a turn comes before all of the next one. What a process logged before its
-// own next turn belongs to the turn before, also the entry of the call in which that one ended (core/shim/token_group.cc).
+// Processes that share memory run in turns: all of a turn comes before all of the next one. What a process logged
+// before its own next turn belongs to the turn before, also the entry of the call in which that one ended
+// (core/shim/token_group.cc).
 void Matcher::match_turns() {
   struct Turn {
     uint64_t sharing;
@@ -270,7 +289,8 @@ void Matcher::match_turns() {
     const NodeFacts& node = facts_.nodes[slot];
     for (size_t n = 0; n < node.turns.size(); ++n) {
       const TurnFact& turn = node.turns[n];
-      all.push_back({node.sharing, turn.group, turn.turn, slot, turn.first, n + 1 < node.turns.size() ? node.turns[n + 1].first : node.times.size()});
+      all.push_back({node.sharing, turn.group, turn.turn, slot, turn.first,
+                     n + 1 < node.turns.size() ? node.turns[n + 1].first : node.times.size()});
     }
   }
   std::erase_if(all, [](const Turn& turn) { return turn.first >= turn.end; });
@@ -281,7 +301,8 @@ void Matcher::match_turns() {
     if (before.sharing != next.sharing || before.group != next.group) continue;
     add(before.node, before.end - 1, next.node, next.first, EdgeKind::turn);
   }
-  // A group that became part of another one: its processes go on in turns of that one, behind all that it did by itself.
+  // A group that became part of another one: its processes go on in turns of that one, behind all that it did by
+  // itself.
   for (uint32_t slot = 0; slot < facts_.nodes.size(); ++slot) {
     const NodeFacts& node = facts_.nodes[slot];
     for (const TurnFact& join : node.joins) {

@@ -1,6 +1,6 @@
-// Finds what caused what between nodes, after recording and without anything carried on the wire: which receive got which
-// sent bytes, which accept answered which connect, which wait saw which exit. docs/architecture.md (logical time) tells the
-// rules; the short form:
+// Finds what caused what between nodes, after recording and without anything carried on the wire: which receive got
+// which sent bytes, which accept answered which connect, which wait saw which exit. docs/architecture.md (logical time)
+// tells the rules; the short form:
 //   streams     two channels whose endpoints are each other's; bytes by position, checked by the sender's hash chain
 //   datagrams   ports, addresses, length and hash; to the earliest send not matched yet
 //   no address  (NAT, balancers) by content and time
@@ -18,7 +18,23 @@ namespace friday {
 
 struct FactSet;
 
-enum class EdgeKind : uint32_t { stream, datagram, pipe, connect, end_of_stream, fork, exec, wait, signal, file, turn, lock, semaphore, eventfd, queue };
+enum class EdgeKind : uint32_t {
+  stream,
+  datagram,
+  pipe,
+  connect,
+  end_of_stream,
+  fork,
+  exec,
+  wait,
+  signal,
+  file,
+  turn,
+  lock,
+  semaphore,
+  eventfd,
+  queue
+};
 const char* name_of(EdgeKind kind);
 inline bool is_message(EdgeKind kind) { return kind <= EdgeKind::pipe; }
 
@@ -36,11 +52,11 @@ const char* name_of(MatchedBy by);
 struct Edge {
   NodeId from, to;
   uint64_t from_event, to_event;
-  uint64_t bytes;          // of messages
-  uint64_t earliest;       // datagrams: first identical send of that node, to fall back to; else from_event
+  uint64_t bytes;     // of messages
+  uint64_t earliest;  // datagrams: first identical send of that node, to fall back to; else from_event
   EdgeKind kind;
-  uint16_t duplicate;      // 1: the network delivered the datagram more than once
-  MatchedBy by;            // of messages
+  uint16_t duplicate;  // 1: the network delivered the datagram more than once
+  MatchedBy by;        // of messages
 };
 
 struct NodeTraffic {
@@ -51,9 +67,9 @@ struct NodeTraffic {
 };
 
 struct Matches {
-  std::vector<Edge> edges;            // node ids; by (to, to_event)
-  std::vector<NodeTraffic> traffic;   // by node slot
-  std::vector<HostAlignment> hosts;   // by host slot
+  std::vector<Edge> edges;           // node ids; by (to, to_event)
+  std::vector<NodeTraffic> traffic;  // by node slot
+  std::vector<HostAlignment> hosts;  // by host slot
 };
 
 // Also aligns the hosts' clocks, which datagrams between hosts need.

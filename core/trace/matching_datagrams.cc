@@ -1,6 +1,6 @@
 // Datagrams: by ports, length and hash to the earliest send that is not matched yet, within what real time allows. The
-// network may lose, repeat and reorder them, and addresses may be rewritten on the way; so there are passes, from strict to
-// loose, each over what the one before left.
+// network may lose, repeat and reorder them, and addresses may be rewritten on the way; so there are passes, from
+// strict to loose, each over what the one before left.
 #include <xxhash.h>
 
 #include <algorithm>
@@ -82,8 +82,8 @@ class OpenList {
   std::vector<size_t> next_;
 };
 
-// A socket bound to any address does not know its own. Datagrams whose content is unique tell: where they were sent is an
-// address of the receiver's socket, and where they came from one of the sender's.
+// A socket bound to any address does not know its own. Datagrams whose content is unique tell: where they were sent is
+// an address of the receiver's socket, and where they came from one of the sender's.
 class KnownAddresses {
  public:
   void learn(uint32_t channel, const Address* address) {
@@ -128,12 +128,16 @@ void Matcher::match_datagrams(Purpose purpose) {
   for (uint32_t index = 0; index < facts_.channels.size(); ++index) {
     const Channel& channel = facts_.channel(index);
     if (!channel.is_datagram() || taken_[index]) continue;
-    auto named = [&](const Transfer& transfer) { return transfer.peer ? &facts_.addresses[transfer.peer] : &channel.remote; };
+    auto named = [&](const Transfer& transfer) {
+      return transfer.peer ? &facts_.addresses[transfer.peer] : &channel.remote;
+    };
     for (const Transfer& transfer : channel.out)
-      sent.push_back({channel.node, index, &transfer, &channel.local, named(transfer), reference_ns(channel.node, transfer.time)});
+      sent.push_back(
+          {channel.node, index, &transfer, &channel.local, named(transfer), reference_ns(channel.node, transfer.time)});
     for (const Transfer& transfer : channel.in)
       if (!(transfer.flags & kTruncated))
-        got.push_back({channel.node, index, &transfer, named(transfer), &channel.local, reference_ns(channel.node, transfer.time)});
+        got.push_back({channel.node, index, &transfer, named(transfer), &channel.local,
+                       reference_ns(channel.node, transfer.time)});
   }
 
   KnownAddresses known;
@@ -142,15 +146,16 @@ void Matcher::match_datagrams(Purpose purpose) {
     if (!may_precede(send.node, send.transfer->time, receive.node, receive.transfer->time)) return false;
     if (!send.destination->is_inet() && !same_host) return false;
     if (pass == Pass::content) return true;
-    if (!could_equal(*send.destination, *receive.destination) || (send.destination->is_loopback() && !same_host)) return false;
+    if (!could_equal(*send.destination, *receive.destination) || (send.destination->is_loopback() && !same_host))
+      return false;
     if (!send.destination->is_many() && known.says_no(receive.channel, *send.destination)) return false;
     if (pass == Pass::any_source) return true;
     if (known.says_no(send.channel, *receive.source)) return false;
     return could_equal(*send.source, *receive.source) && (same_host || !receive.source->is_loopback());
   };
   auto connect = [&](Packet& send, Packet& receive, uint64_t earliest, bool duplicate) {
-    add(send.node, send.transfer->event, receive.node, receive.transfer->event, EdgeKind::datagram, send.transfer->length, earliest,
-        duplicate);
+    add(send.node, send.transfer->event, receive.node, receive.transfer->event, EdgeKind::datagram,
+        send.transfer->length, earliest, duplicate);
     receive.done = true;
     if (receive.transfer->flags & kPeek) return;
     if (!send.done) ++matched_sends_[send.node];
@@ -165,7 +170,8 @@ void Matcher::match_datagrams(Purpose purpose) {
     if (!is_single(sends, receives, Pass::strict)) return;
     if (!send.destination->is_many()) known.learn(receive.channel, send.destination);
     known.learn(send.channel, receive.source);
-    if (purpose == Purpose::learn_by_address) note_cross(send.node, send.transfer->time, receive.node, receive.transfer->time);
+    if (purpose == Purpose::learn_by_address)
+      note_cross(send.node, send.transfer->time, receive.node, receive.transfer->time);
   };
   auto learn_by_content = [&](std::span<Sorted> sends, std::span<Sorted> receives) {
     const Packet &send = *sends[0].packet, &receive = *receives[0].packet;
@@ -182,13 +188,16 @@ void Matcher::match_datagrams(Purpose purpose) {
       for (size_t n = open.next(0); n < sends.size() && !receive.done; n = open.next(n + 1)) {
         Packet& send = *sends[n].packet;
         bool lost = is_comparable(send.node, receive.node) && send.ns < receive.ns - kLongestFlightNs;
-        if (!send.done && !lost && compatible(send, receive, pass)) connect(send, receive, first_of[send.channel], false);
+        if (!send.done && !lost && compatible(send, receive, pass))
+          connect(send, receive, first_of[send.channel], false);
         if (send.done || (lost && one_clock)) open.close(n);
       }
-      // The network's duplicate, or one of many receivers of a multicast: after the first send that fits. A sender with several
-      // networks may be known by its address in another one than this.
+      // The network's duplicate, or one of many receivers of a multicast: after the first send that fits. A sender with
+      // several networks may be known by its address in another one than this.
       for (size_t n = 0; n < std::min(sends.size(), kMostTried) && !receive.done && pass != Pass::content; ++n)
-        if ((pass == Pass::strict || sends[n].packet->destination->is_many()) && compatible(*sends[n].packet, receive, pass)) connect(*sends[n].packet, receive, first_of[sends[n].packet->channel], true);
+        if ((pass == Pass::strict || sends[n].packet->destination->is_many()) &&
+            compatible(*sends[n].packet, receive, pass))
+          connect(*sends[n].packet, receive, first_of[sends[n].packet->channel], true);
     }
   };
 
@@ -200,8 +209,11 @@ void Matcher::match_datagrams(Purpose purpose) {
     }
     if (pass == Pass::strict) for_each_group(sends, receives, learn);
     if (purpose == Purpose::learn_by_address) return;
-    by_ = pass == Pass::strict ? MatchedBy::address : pass == Pass::any_source ? MatchedBy::one_address : MatchedBy::content;
-    for_each_group(sends, receives, [&](std::span<Sorted> some, std::span<Sorted> others) { match_group(some, others, pass); });
+    by_ = pass == Pass::strict       ? MatchedBy::address
+          : pass == Pass::any_source ? MatchedBy::one_address
+                                     : MatchedBy::content;
+    for_each_group(sends, receives,
+                   [&](std::span<Sorted> some, std::span<Sorted> others) { match_group(some, others, pass); });
   }
 }
 

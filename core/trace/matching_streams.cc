@@ -1,5 +1,5 @@
-// Connections: TCP, Unix sockets, socketpairs, pipes. First the two ends are found, then the bytes are laid side by side
-// (stream_order.h).
+// Connections: TCP, Unix sockets, socketpairs, pipes. First the two ends are found, then the bytes are laid side by
+// side (stream_order.h).
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -15,9 +15,9 @@ using namespace format;
 namespace {
 
 constexpr uint64_t kNoLimit = ~uint64_t{0};
-constexpr uint64_t kProbeBytes = 64 << 10;      // enough to tell two connections apart
+constexpr uint64_t kProbeBytes = 64 << 10;  // enough to tell two connections apart
 constexpr uint64_t kTranslatedBytes = 1 << 20;
-constexpr uint64_t kLeastStream = 16;          // bytes that must agree before content alone counts as proof
+constexpr uint64_t kLeastStream = 16;  // bytes that must agree before content alone counts as proof
 // A proxy that has not passed on a connection by then has given it up.
 constexpr int64_t kLongestOpeningNs = 60'000'000'000;
 
@@ -43,7 +43,8 @@ void Matcher::gather_ends() {
     while (facts_.channel(root).inherited_from != kNoChannel) root = facts_.channel(root).inherited_from;
     const Channel& channel = facts_.channel(root);
     if (!channel.is_stream() && !channel.is_datagram()) continue;
-    if (channel.inode) root = sockets.try_emplace({facts_.nodes[channel.node].host, channel.device, channel.inode}, root).first->second;
+    if (channel.inode)
+      root = sockets.try_emplace({facts_.nodes[channel.node].host, channel.device, channel.inode}, root).first->second;
     order.emplace_back(root, index);
   }
   std::ranges::sort(order);
@@ -74,9 +75,9 @@ void Matcher::gather_ends() {
 }
 
 StreamOrder Matcher::follow(const StreamEnd& from, const StreamEnd& to, uint64_t limit, bool to_the_end) const {
-  return order_stream({facts_, from.channels, to.channels, limit, to_the_end, [this](uint32_t a, uint64_t then, uint32_t b, uint64_t now) {
-    return may_precede(a, then, b, now);
-  }});
+  return order_stream(
+      {facts_, from.channels, to.channels, limit, to_the_end,
+       [this](uint32_t a, uint64_t then, uint32_t b, uint64_t now) { return may_precede(a, then, b, now); }});
 }
 
 // Edges of what was placed, and counts of what was not.
@@ -97,7 +98,8 @@ void Matcher::take_over(const StreamOrder& order, EdgeKind kind) {
       matched[n] = true;
     }
     for (; peek < order.peeks.size() && order.peeks[peek].start < send.end(); ++peek)
-      add(source, send.transfer->event, facts_.channel(order.peeks[peek].channel).node, order.peeks[peek].transfer->event, kind, 0);
+      add(source, send.transfer->event, facts_.channel(order.peeks[peek].channel).node,
+          order.peeks[peek].transfer->event, kind, 0);
   }
   if (order.sends.empty()) return;
   for (const PlacedTransfer& send : order.skipped) ++result_.traffic[facts_.channel(send.channel).node].unplaced_sends;
@@ -165,7 +167,8 @@ void Matcher::end_of_stream(const StreamEnd& from, const StreamEnd& to) {
 
 bool Matcher::opened_in_order(const StreamEnd& a, const StreamEnd& b) const {
   auto ordered = [&](const StreamEnd& from, const StreamEnd& to) {
-    return !is_initiator(from) || !is_acceptor(to) || may_precede(from.connect_node, from.connect_time, to.accept_node, to.accept_time);
+    return !is_initiator(from) || !is_acceptor(to) ||
+           may_precede(from.connect_node, from.connect_time, to.accept_node, to.accept_time);
   };
   return ordered(a, b) && ordered(b, a);
 }
@@ -192,7 +195,8 @@ void Matcher::match_socketpairs() {
   for (StreamEnd& end : ends_) {
     uint32_t twin = facts_.channel(end.channels.front()).twin;
     if (end.joined || twin == kNoChannel) continue;
-    if (auto other = ends.find(twin); other != ends.end() && !ends_[other->second].joined) join(end, ends_[other->second]);
+    if (auto other = ends.find(twin); other != ends.end() && !ends_[other->second].joined)
+      join(end, ends_[other->second]);
   }
 }
 
@@ -265,32 +269,43 @@ void Matcher::match_inet_streams() {
     }
   };
   by_ = MatchedBy::address;
-  pair_up([](const StreamEnd& end, const StreamEnd& other) {
-    // A connection in progress did not know its peer's name yet.
-    return other.remote.known() ? other.remote == end.local : is_initiator(other);
-  }, agree);
-  // Two that name each other, and nobody else does: where their bytes part, somebody who is not recorded wrote or read some of them.
+  pair_up(
+      [](const StreamEnd& end, const StreamEnd& other) {
+        // A connection in progress did not know its peer's name yet.
+        return other.remote.known() ? other.remote == end.local : is_initiator(other);
+      },
+      agree);
+  // Two that name each other, and nobody else does: where their bytes part, somebody who is not recorded wrote or read
+  // some of them.
   auto namesakes = [&](const StreamEnd& end) {
-    return std::ranges::count_if(by_local[place(end, end.local)], [&](const StreamEnd* other) { return other->remote == end.remote; });
+    return std::ranges::count_if(by_local[place(end, end.local)],
+                                 [&](const StreamEnd* other) { return other->remote == end.remote; });
   };
-  pair_up([&](const StreamEnd& end, const StreamEnd& other) { return other.remote == end.local && namesakes(end) == 1 && namesakes(other) == 1; },
-          [&](const StreamEnd& end, const StreamEnd& other) {
-            return follow(end, other, kTranslatedBytes, true).verified + follow(other, end, kTranslatedBytes, true).verified >= kLeastStream;
-          });
+  pair_up(
+      [&](const StreamEnd& end, const StreamEnd& other) {
+        return other.remote == end.local && namesakes(end) == 1 && namesakes(other) == 1;
+      },
+      [&](const StreamEnd& end, const StreamEnd& other) {
+        return follow(end, other, kTranslatedBytes, true).verified +
+                   follow(other, end, kTranslatedBytes, true).verified >=
+               kLeastStream;
+      });
   // Where the address connected to is rewritten on the way (DNAT), the acceptor still names the initiator.
   by_ = MatchedBy::one_address;
   pair_up([](const StreamEnd& end, const StreamEnd& other) { return is_acceptor(end) && is_initiator(other); }, agree);
 }
 
-// When the connection was asked for, or taken. On the reference line where hosts can be compared, else on its own host's.
+// When the connection was asked for, or taken. On the reference line where hosts can be compared, else on its own
+// host's.
 int64_t Matcher::opened_ns(const StreamEnd& end) const {
   if (is_initiator(end)) return reference_ns(end.connect_node, end.connect_time);
   if (is_acceptor(end)) return reference_ns(end.accept_node, end.accept_time);
   return reference_ns(end.node, end.opened);
 }
 
-// Where an address translator or a balancer stands between, content must tell. Of connections that say the same, the first
-// that was asked for is the first that was taken: a proxy may take longer to pass one on than the next one takes to come.
+// Where an address translator or a balancer stands between, content must tell. Of connections that say the same, the
+// first that was asked for is the first that was taken: a proxy may take longer to pass one on than the next one takes
+// to come.
 void Matcher::match_translated() {
   std::vector<StreamEnd*> left;
   bool initiators = false, acceptors = false;
@@ -324,10 +339,12 @@ void Matcher::match_translated() {
       if (found == by_first_chunk.end()) continue;
       for (StreamEnd* other : found->second) {
         bool roles = (is_initiator(*end) && is_acceptor(*other)) || (is_initiator(*other) && is_acceptor(*end));
-        if (!roles || other->joined || other == end || !opened_in_order(*end, *other) || ++tried > kMaxCandidates) continue;
+        if (!roles || other->joined || other == end || !opened_in_order(*end, *other) || ++tried > kMaxCandidates)
+          continue;
         Verdict verdict = follow_both(*end, *other, kTranslatedBytes);
         if (!verdict.fits || verdict.verified < kLeastStream) continue;
-        if (is_comparable(end->node, other->node) && std::abs(opened_ns(*end) - opened_ns(*other)) > kLongestOpeningNs) continue;
+        if (is_comparable(end->node, other->node) && std::abs(opened_ns(*end) - opened_ns(*other)) > kLongestOpeningNs)
+          continue;
         if (best && verdict.verified <= most) continue;
         best = other;
         most = verdict.verified;

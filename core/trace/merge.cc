@@ -13,8 +13,8 @@
 #include <optional>
 #include <set>
 
-#include <nlohmann/json.hpp>
 #include <xxhash.h>
+#include <nlohmann/json.hpp>
 
 #include "core/base/fd.h"
 #include "core/base/files.h"
@@ -32,7 +32,9 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 bool is_prefix(const std::string& text) {
-  auto allowed = [](char c) { return isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || c == '+' || c == '.'; };
+  auto allowed = [](char c) {
+    return isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || c == '+' || c == '.';
+  };
   auto letter = [](char c) { return isalpha(static_cast<unsigned char>(c)); };
   return !text.empty() && std::ranges::all_of(text, allowed) && std::ranges::any_of(text, letter);
 }
@@ -110,20 +112,24 @@ class Merger {
 Result<void> Merger::check_place() const {
   const std::string& output = options_.output;
   if (options_.inputs.size() < 2)
-    return fail(ErrorCode::usage, "merge joins two or more recordings, {} given: friday merge -o OUT REC REC...", options_.inputs.size());
+    return fail(ErrorCode::usage, "merge joins two or more recordings, {} given: friday merge -o OUT REC REC...",
+                options_.inputs.size());
   if (output.empty()) return fail(ErrorCode::usage, "say where with -o OUT: a directory that does not exist yet");
   std::error_code error;
   if (fs::exists(fs::symlink_status(output, error)))
-    return fail(ErrorCode::bad_input, "{} is there already; merge makes a new recording and adds to none. Name another place", output);
+    return fail(ErrorCode::bad_input,
+                "{} is there already; merge makes a new recording and adds to none. Name another place", output);
   fs::path parent = fs::absolute(output).parent_path();
-  if (!fs::is_directory(parent, error)) return fail(ErrorCode::bad_input, "{} cannot be made: there is no directory {}", output, parent.string());
+  if (!fs::is_directory(parent, error))
+    return fail(ErrorCode::bad_input, "{} cannot be made: there is no directory {}", output, parent.string());
   fs::path place = fs::canonical(parent, error);
   for (const MergeInput& input : options_.inputs) {
     fs::path inside = fs::canonical(input.path, error);
     if (error) continue;  // Recording::open says what is wrong with it
     auto [end, unused] = std::mismatch(inside.begin(), inside.end(), place.begin(), place.end());
     if (end == inside.end())
-      return fail(ErrorCode::bad_input, "{} lies inside of {}, which merge does not touch. Name another place", output, input.path);
+      return fail(ErrorCode::bad_input, "{} lies inside of {}, which merge does not touch. Name another place", output,
+                  input.path);
   }
   return {};
 }
@@ -133,8 +139,9 @@ Result<void> Merger::refuse_running(const Recording& recording, const NodeInfo& 
   std::string here = boot.value_or("");
   std::erase_if(here, [](char c) { return c == '-' || c == '\n'; });
   if (node.end.how != NodeEnd::How::running || hex_text(node.boot_id) != here) return {};
-  return fail(ErrorCode::bad_input, "{} is still being recorded: node {} ({}) runs as process {}. End it first, or merge a copy", recording.path(),
-              node.id, node.name, node.pid);
+  return fail(ErrorCode::bad_input,
+              "{} is still being recorded: node {} ({}) runs as process {}. End it first, or merge a copy",
+              recording.path(), node.id, node.name, node.pid);
 }
 
 Result<void> Merger::open_inputs() {
@@ -166,13 +173,19 @@ Result<void> Merger::open_inputs() {
       before = lost.size();
       for (const NodeInfo& node : recording.nodes())
         if (is_lost(node) && lost.insert(node.id).second)
-          report_.left_out.push_back({ErrorCode::bad_input, fmt::format("{} ({}): forked from a node that is left out", recording.path(), node.name), node.id.value, {}});
+          report_.left_out.push_back(
+              {ErrorCode::bad_input,
+               fmt::format("{} ({}): forked from a node that is left out", recording.path(), node.name),
+               node.id.value,
+               {}});
     }
     for (const NodeInfo& node : recording.nodes())
       if (!lost.contains(node.id))
-        report_.nodes.push_back({NodeId{static_cast<uint32_t>(report_.nodes.size())}, prefixed(input, node.name), input, node.id});
+        report_.nodes.push_back(
+            {NodeId{static_cast<uint32_t>(report_.nodes.size())}, prefixed(input, node.name), input, node.id});
   }
-  if (report_.nodes.empty()) return fail(ErrorCode::bad_input, "no node is left to merge: the traces of all are damaged");
+  if (report_.nodes.empty())
+    return fail(ErrorCode::bad_input, "no node is left to merge: the traces of all are damaged");
   return {};
 }
 
@@ -197,7 +210,9 @@ Result<void> Merger::refuse_twice() const {
       auto [place, is_new] = seen.try_emplace(node.uuid, &recording, &node);
       if (is_new) continue;
       const auto& [other, same] = place->second;
-      return fail(ErrorCode::bad_input, "{} and {} hold the same node, {} there and {} here: one is a copy of the other, or was merged from it. Name each recording once",
+      return fail(ErrorCode::bad_input,
+                  "{} and {} hold the same node, {} there and {} here: one is a copy of the other, or was merged from "
+                  "it. Name each recording once",
                   other->path(), recording.path(), same->name, node.name);
     }
   return {};
@@ -210,8 +225,11 @@ Result<void> Merger::name_nodes() {
     if (is_new) continue;
     size_t first = place->second;
     std::string example;
-    for (size_t input = 0; input < options_.inputs.size(); ++input) example += fmt::format(" h{}={}", input + 1, options_.inputs[input].path);
-    return fail(ErrorCode::bad_input, "{} and {} both have a node {}. Tell them apart by a prefix, which their nodes' names then begin with: friday merge -o {}{}",
+    for (size_t input = 0; input < options_.inputs.size(); ++input)
+      example += fmt::format(" h{}={}", input + 1, options_.inputs[input].path);
+    return fail(ErrorCode::bad_input,
+                "{} and {} both have a node {}. Tell them apart by a prefix, which their nodes' names then begin with: "
+                "friday merge -o {}{}",
                 options_.inputs[first].path, options_.inputs[node.input].path, node.name, options_.output, example);
   }
   return {};
@@ -266,13 +284,15 @@ Result<void> Merger::copy_trace(const Beneath& from, const std::string& to, size
   struct stat status;
   if (::fstat(file.get(), &status) != 0) return fail_errno(errno, fmt::format("cannot stat {}", to));
   auto end = static_cast<off_t>(node.trace_bytes);
-  if (status.st_size > end && ::ftruncate(file.get(), end) != 0) return fail_errno(errno, fmt::format("cannot cut {}", to));
+  if (status.st_size > end && ::ftruncate(file.get(), end) != 0)
+    return fail_errno(errno, fmt::format("cannot cut {}", to));
   Uuid boot = boot_of(input, node.boot_id);
   if (boot == node.boot_id) return {};
   std::vector<std::byte> page(format::kHeaderSize);
   FRIDAY_TRY_VOID(read_exactly(file.get(), page, 0));
   change_boot(page, boot);
-  if (::pwrite(file.get(), page.data(), page.size(), 0) != static_cast<ssize_t>(page.size())) return fail_errno(errno, fmt::format("cannot write {}", to));
+  if (::pwrite(file.get(), page.data(), page.size(), 0) != static_cast<ssize_t>(page.size()))
+    return fail_errno(errno, fmt::format("cannot write {}", to));
   return {};
 }
 
@@ -289,7 +309,9 @@ Result<void> Merger::copy_packed_trace(const Beneath& from, const std::string& t
 // Names and ids anew; the rest of node.json stays, also what this version does not know.
 Result<void> Merger::describe_node(const std::string& path, const MergeReport::Node& node, const NodeInfo& info) {
   json object = json::object();
-  if (auto read = read_json(recordings_[node.input].node_directory(node.original).below("node.json")); read && read->is_object()) object = *std::move(read);
+  if (auto read = read_json(recordings_[node.input].node_directory(node.original).below("node.json"));
+      read && read->is_object())
+    object = *std::move(read);
   object["id"] = node.id.value;
   object["name"] = prefixed(node.input, info.given_name);
   if (options_.separate_hosts) object["boot_id"] = hex_text(boot_of(node.input, info.boot_id));
@@ -310,7 +332,8 @@ Result<void> Merger::copy_node(const std::string& target, const MergeReport::Nod
     std::string name = entry.path().filename().string();
     if (name.starts_with("node.json") || entry.symlink_status(error).type() == fs::file_type::directory) continue;
     if (name == "trace") FRIDAY_TRY_VOID(copy_trace(here.below(name), directory + "/" + name, node.input, info));
-    else if (name == "trace.zst") FRIDAY_TRY_VOID(copy_packed_trace(here.below(name), directory + "/" + name, node.input, info));
+    else if (name == "trace.zst")
+      FRIDAY_TRY_VOID(copy_packed_trace(here.below(name), directory + "/" + name, node.input, info));
     else FRIDAY_TRY_VOID(copy_file(here.below(name), directory + "/" + name));
   }
   return describe_node(directory + "/node.json", node, info);
@@ -325,7 +348,8 @@ Result<void> Merger::copy_shared(const std::string& target, const Recording& rec
   for (const auto& entry : fs::recursive_directory_iterator(from, error)) {
     const fs::path name = entry.path().lexically_relative(from), place = to / name;
     if (entry.symlink_status(error).type() == fs::file_type::directory) {
-      if (::mkdir(place.c_str(), 0700) != 0 && errno != EEXIST) return fail_errno(errno, fmt::format("cannot create {}", place.string()));
+      if (::mkdir(place.c_str(), 0700) != 0 && errno != EEXIST)
+        return fail_errno(errno, fmt::format("cannot create {}", place.string()));
     } else if (!place.string().ends_with(".tmp") && !fs::exists(place, error)) {
       FRIDAY_TRY_VOID(copy_file(recording.inside(folder).below(name.string()), place.string()));
     }
@@ -346,11 +370,16 @@ Result<void> Merger::describe_group(const std::string& target) const {
         nodes.push_back(node.id.value);
         hosts.insert(recordings_[input].find(node.original)->host);
       }
-    parts.push_back({{"name", fs::absolute(recordings_[input].path()).filename().string()}, {"prefix", options_.inputs[input].prefix},
-                     {"created", recordings_[input].created_ns()}, {"hosts", hosts}, {"nodes", nodes}});
+    parts.push_back({{"name", fs::absolute(recordings_[input].path()).filename().string()},
+                     {"prefix", options_.inputs[input].prefix},
+                     {"created", recordings_[input].created_ns()},
+                     {"hosts", hosts},
+                     {"nodes", nodes}});
   }
-  json description = {{"format", 1}, {"created", created}, {"merged", parts}, {"separate_hosts", options_.separate_hosts}};
-  return write_file_atomically(target + "/recording.json", description.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
+  json description = {
+      {"format", 1}, {"created", created}, {"merged", parts}, {"separate_hosts", options_.separate_hosts}};
+  return write_file_atomically(target + "/recording.json",
+                               description.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
 // What a reader makes of the output is what was meant. Where nodes were left out, others' numbers (NAME#2) may move up.
@@ -360,10 +389,14 @@ Result<void> Merger::check(const std::string& target) {
     const NodeInfo* found = made.find(node.id);
     const NodeInfo& original = *recordings_[node.input].find(node.original);
     if (found && !report_.left_out.empty()) node.name = found->name;
-    if (found && !found->problem && found->uuid == original.uuid && found->events == original.events && found->name == node.name) continue;
-    return fail(ErrorCode::io, "node {} ({}) did not arrive as it was in {}: {}. Was the recording changed meanwhile?", node.id, node.name,
-                recordings_[node.input].path(),
-                !found ? "it is missing" : found->problem ? found->problem->message : fmt::format("it is {} with {} events", found->name, found->events));
+    if (found && !found->problem && found->uuid == original.uuid && found->events == original.events &&
+        found->name == node.name)
+      continue;
+    return fail(ErrorCode::io, "node {} ({}) did not arrive as it was in {}: {}. Was the recording changed meanwhile?",
+                node.id, node.name, recordings_[node.input].path(),
+                !found           ? "it is missing"
+                : found->problem ? found->problem->message
+                                 : fmt::format("it is {} with {} events", found->name, found->events));
   }
   return {};
 }
@@ -375,7 +408,8 @@ Result<MergeReport> Merger::run() {
   find_hosts();
   FRIDAY_TRY(draft, Draft::beside(options_.output));
   for (const char* folder : {"/nodes", "/files"})
-    if (::mkdir((draft.path() + folder).c_str(), 0700) != 0) return fail_errno(errno, fmt::format("cannot create {}{}", draft.path(), folder));
+    if (::mkdir((draft.path() + folder).c_str(), 0700) != 0)
+      return fail_errno(errno, fmt::format("cannot create {}{}", draft.path(), folder));
   for (const MergeReport::Node& node : report_.nodes) FRIDAY_TRY_VOID(copy_node(draft.path(), node));
   for (const Recording& recording : recordings_)
     for (const char* folder : {"files", "debug"}) FRIDAY_TRY_VOID(copy_shared(draft.path(), recording, folder));
@@ -393,8 +427,10 @@ Result<MergeInput> parse_merge_input(const std::string& text) {
   if (equals == std::string::npos || fs::exists(text, error)) return MergeInput{text, {}};
   MergeInput input{text.substr(equals + 1), text.substr(0, equals)};
   if (!is_prefix(input.prefix))
-    return fail(ErrorCode::usage, "\"{}\" cannot begin the names of nodes: use letters, digits, _ - . +, and at least one letter, as in web1={}",
-                input.prefix, input.path);
+    return fail(
+        ErrorCode::usage,
+        "\"{}\" cannot begin the names of nodes: use letters, digits, _ - . +, and at least one letter, as in web1={}",
+        input.prefix, input.path);
   return input;
 }
 

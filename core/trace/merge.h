@@ -1,8 +1,9 @@
-// Joins recordings that were made apart, as a rule one a host, into one that every command takes. Nodes are numbered anew and
-// may get a prefix to their names; traces are copied as they are, copies of mapped files and debug information once by content.
+// Joins recordings that were made apart, as a rule one a host, into one that every command takes. Nodes are numbered
+// anew and may get a prefix to their names; traces are copied as they are, copies of mapped files and debug information
+// once by content.
 //
-// The output appears whole or not at all: it is put together beside its place, checked as a reader would, written through to
-// the disk and renamed. The inputs are only read. One thread; nothing is printed.
+// The output appears whole or not at all: it is put together beside its place, checked as a reader would, written
+// through to the disk and renamed. The inputs are only read. One thread; nothing is printed.
 #pragma once
 
 #include <string>
@@ -43,7 +44,7 @@ struct MergeReport {
   std::vector<Error> left_out;                          // damaged nodes
   std::vector<std::pair<size_t, size_t>> share_a_host;  // inputs that have a boot id in common
   size_t hosts = 0;
-  uint64_t files = 0, bytes = 0;                        // written
+  uint64_t files = 0, bytes = 0;  // written
 };
 
 Result<MergeReport> merge_recordings(const MergeOptions& options);

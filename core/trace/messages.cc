@@ -41,11 +41,14 @@ Result<std::vector<Message>> messages_of(const Recording& recording, const Sched
     if (!kind) continue;
     const NodeId node = facts.nodes[channel.node].id;
     for (const Transfer& t : channel.out)
-      if (is_moved(channel, t) && !holds(senders, {node.value, t.event})) list.push_back({MessageEnd{node, t.event}, std::nullopt, t.length, *kind});
+      if (is_moved(channel, t) && !holds(senders, {node.value, t.event}))
+        list.push_back({MessageEnd{node, t.event}, std::nullopt, t.length, *kind});
     for (const Transfer& t : channel.in)
-      if (is_moved(channel, t) && !holds(receivers, {node.value, t.event})) list.push_back({std::nullopt, MessageEnd{node, t.event}, t.length, *kind});
+      if (is_moved(channel, t) && !holds(receivers, {node.value, t.event}))
+        list.push_back({std::nullopt, MessageEnd{node, t.event}, t.length, *kind});
   }
-  std::ranges::stable_sort(list, {}, [&](const Message& m) { return schedule.position_of(m.last().node, {m.last().event}); });
+  std::ranges::stable_sort(list, {},
+                           [&](const Message& m) { return schedule.position_of(m.last().node, {m.last().event}); });
   return list;
 }
 

@@ -1,6 +1,6 @@
 // The messages of a recording, one after the other: each transfer through a socket or pipe with both of its ends, where
-// matching found both. Derived from the traces and a Schedule on request, for people who ask what a node last heard; the
-// order itself needs only the edges.
+// matching found both. Derived from the traces and a Schedule on request, for people who ask what a node last heard;
+// the order itself needs only the edges.
 #pragma once
 
 #include <cstdint>

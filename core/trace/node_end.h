@@ -1,5 +1,5 @@
-// How a node ended, from all that the recording knows: its recorder sees the end of programs that it started itself; of forked
-// ones only their parents are told.
+// How a node ended, from all that the recording knows: its recorder sees the end of programs that it started itself; of
+// forked ones only their parents are told.
 #pragma once
 
 #include <map>
@@ -17,9 +17,9 @@ struct EndPlace {
   uint64_t position;
   LogicalTime time;
 };
-// Of all nodes of `schedule` that have events. A program that exits, or dies of what it does itself, ends right behind its last event. One
-// that others killed has done nothing that is recorded since its last event, but it lived: it ends when its recorder saw that it
-// was gone, at the latest before the call of its parent's that told of it.
+// Of all nodes of `schedule` that have events. A program that exits, or dies of what it does itself, ends right behind
+// its last event. One that others killed has done nothing that is recorded since its last event, but it lived: it ends
+// when its recorder saw that it was gone, at the latest before the call of its parent's that told of it.
 std::map<NodeId, EndPlace> places_of_ends(const Recording& recording, const Schedule& schedule);
 
 }  // namespace friday

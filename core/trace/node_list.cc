@@ -8,7 +8,9 @@
 namespace friday {
 namespace {
 
-bool is_number(const std::string& text) { return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; }); }
+bool is_number(const std::string& text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
 
 // Ids that one item of the list means.
 Result<std::vector<NodeId>> expand(const Recording& recording, const std::string& item) {
@@ -25,7 +27,8 @@ Result<std::vector<NodeId>> expand(const Recording& recording, const std::string
   }
   if (!ids.empty()) return ids;
   std::string known;
-  for (const auto& node : recording.nodes()) known += fmt::format("{}{} ({})", known.empty() ? "" : ", ", node.id, node.name);
+  for (const auto& node : recording.nodes())
+    known += fmt::format("{}{} ({})", known.empty() ? "" : ", ", node.id, node.name);
   if (known.size() > 300) known = known.substr(0, 300) + "...";
   return fail(ErrorCode::not_found, "no node matches \"{}\"; the recording has {}", item, known);
 }
@@ -41,7 +44,8 @@ Result<std::vector<NodeId>> parse_node_list(const Recording& recording, const st
     from = to + 1;
     const bool without = item.starts_with('!');
     if (without) item.erase(0, 1);
-    if (item.empty()) return fail(ErrorCode::usage, "\"{}\" is no node list; write for example 4,5 or 0-9,!3 or redis-*", text);
+    if (item.empty())
+      return fail(ErrorCode::usage, "\"{}\" is no node list; write for example 4,5 or 0-9,!3 or redis-*", text);
     FRIDAY_TRY(ids, expand(recording, item));
     if (without && first)
       for (const auto& node : recording.nodes()) chosen.insert(node.id);

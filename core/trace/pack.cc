@@ -26,10 +26,14 @@ std::string build_id_of(const Elf& elf) {
   return hex_of({reinterpret_cast<const char*>(id.data()), id.size()});
 }
 
-bool has_debug_information(const Elf& elf) { return elf.section(".debug_info").has_value() || elf.section(".zdebug_info").has_value(); }
+bool has_debug_information(const Elf& elf) {
+  return elf.section(".debug_info").has_value() || elf.section(".zdebug_info").has_value();
+}
 
 // "ab/cdef.debug", as gdb names the file of a build id.
-std::string place_of(const std::string& build_id) { return fmt::format("{}/{}.debug", build_id.substr(0, 2), build_id.substr(2)); }
+std::string place_of(const std::string& build_id) {
+  return fmt::format("{}/{}.debug", build_id.substr(0, 2), build_id.substr(2));
+}
 
 // What dwz(1) moved to a file that several share: its build id, from .gnu_debugaltlink (a name, its NUL, the id).
 std::string shared_part_of(const Elf& elf) {
@@ -68,19 +72,23 @@ class SymbolSearch {
   Result<void> index(const std::string& directory) {
     std::error_code error;
     fs::recursive_directory_iterator files(directory, fs::directory_options::skip_permission_denied, error);
-    if (error) return fail(ErrorCode::bad_input, "cannot search {} for debug information: {}. Give a directory with --symbols", directory, error.message());
+    if (error)
+      return fail(ErrorCode::bad_input, "cannot search {} for debug information: {}. Give a directory with --symbols",
+                  directory, error.message());
     for (const auto& entry : files) {
       if (!entry.is_regular_file(error)) continue;
       char magic[SELFMAG] = {};
       if (FILE* file = ::fopen(entry.path().c_str(), "re")) {
-        const bool is_elf = ::fread(magic, 1, sizeof magic, file) == sizeof magic && std::string_view(magic, SELFMAG) == ELFMAG;
+        const bool is_elf =
+            ::fread(magic, 1, sizeof magic, file) == sizeof magic && std::string_view(magic, SELFMAG) == ELFMAG;
         ::fclose(file);
         if (!is_elf) continue;
       }
       auto content = read_file(entry.path().string());
       if (!content) continue;
       Elf elf(*content);
-      if (std::string id = build_id_of(elf); !id.empty() && has_debug_information(elf)) indexed_.try_emplace(id, entry.path().string());
+      if (std::string id = build_id_of(elf); !id.empty() && has_debug_information(elf))
+        indexed_.try_emplace(id, entry.path().string());
     }
     return {};
   }
@@ -126,7 +134,8 @@ class Packer {
     }
     file.bytes += kept->text().size();
     if (parts == Shared::ignore) return {};
-    if (std::string shared = shared_part_of(Elf(kept->text())); shared.size() >= 4) FRIDAY_TRY_VOID(fetch_shared(shared, file));
+    if (std::string shared = shared_part_of(Elf(kept->text())); shared.size() >= 4)
+      FRIDAY_TRY_VOID(fetch_shared(shared, file));
     return {};
   }
 
@@ -143,7 +152,9 @@ class Packer {
   SymbolSearch search_;
 };
 
-std::string name_of_copy(const uint8_t (&file)[16]) { return hex_of({reinterpret_cast<const char*>(file), sizeof file}); }
+std::string name_of_copy(const uint8_t (&file)[16]) {
+  return hex_of({reinterpret_cast<const char*>(file), sizeof file});
+}
 
 }  // namespace
 
@@ -197,7 +208,8 @@ bool is_described(const Recording& recording, const std::string& copy, const std
 
 }  // namespace
 
-std::vector<NodeId> nodes_without_debug_information(const Recording& recording, const std::vector<std::string>& directories) {
+std::vector<NodeId> nodes_without_debug_information(const Recording& recording,
+                                                    const std::vector<std::string>& directories) {
   std::map<std::string, bool> known;  // by copy
   std::map<NodeId, std::string> copies;
   std::vector<NodeId> found;

@@ -1,7 +1,9 @@
-// Puts separate debug information (the *-dbg packages' files below /usr/lib/debug, or any directory of them) into a recording,
-// so that another machine shows the same symbols. A file belongs to a program or library when their build ids are equal.
+// Puts separate debug information (the *-dbg packages' files below /usr/lib/debug, or any directory of them) into a
+// recording, so that another machine shows the same symbols. A file belongs to a program or library when their build
+// ids are equal.
 //
-// It is kept as gdb looks for it: REC/debug/.build-id/XX/REST.debug. Replay shows it below the node's sysroot. One thread.
+// It is kept as gdb looks for it: REC/debug/.build-id/XX/REST.debug. Replay shows it below the node's sysroot. One
+// thread.
 #pragma once
 
 #include <string>
@@ -13,7 +15,7 @@
 namespace friday {
 
 struct PackOptions {
-  std::vector<std::string> symbols;                 // directories, searched with all below them, before `system`
+  std::vector<std::string> symbols;  // directories, searched with all below them, before `system`
   std::string system = "/usr/lib/debug";
 };
 
@@ -26,21 +28,23 @@ struct PackedFile {
     missing,   // none was found
     nameless,  // it has no build id to look for
   };
-  std::string path;       // as the programs knew it
-  std::string build_id;   // hex
+  std::string path;      // as the programs knew it
+  std::string build_id;  // hex
   State state;
-  std::string source;     // of what was added
-  uint64_t bytes = 0;     // of the debug information in the recording
+  std::string source;  // of what was added
+  uint64_t bytes = 0;  // of the debug information in the recording
 };
 
 // By path. Fails when a directory of `symbols` cannot be read, or the recording cannot be written.
 Result<std::vector<PackedFile>> pack_symbols(const Recording& recording, const PackOptions& options);
 
-// The nodes whose program has debug information neither in itself nor in the recording nor in DIRECTORY/.build-id: ascending. Those
-// whose program's copy cannot be looked at are not among them.
-std::vector<NodeId> nodes_without_debug_information(const Recording& recording, const std::vector<std::string>& directories);
+// The nodes whose program has debug information neither in itself nor in the recording nor in DIRECTORY/.build-id:
+// ascending. Those whose program's copy cannot be looked at are not among them.
+std::vector<NodeId> nodes_without_debug_information(const Recording& recording,
+                                                    const std::vector<std::string>& directories);
 
-// Paths under which the nodes' programs knew the copied files, by name of the copy (the hash in hex). Damaged traces are left out.
+// Paths under which the nodes' programs knew the copied files, by name of the copy (the hash in hex). Damaged traces
+// are left out.
 std::map<std::string, std::string> paths_of_copies(const Recording& recording);
 
 }  // namespace friday

@@ -33,9 +33,10 @@ struct EndHead {
 };
 
 bool has_frame(const BlockHead& head, uint64_t end, uint64_t left) {
-  return head.magic == kBlockMagic && head.length == sizeof head - 8 && memcmp(head.tag, kBlockTag, sizeof head.tag) == 0 &&
-         head.offset == end && head.size > 0 && head.size <= kPackBlock && head.size <= format::kWindowSize - end &&
-         head.stored <= left && head.stored <= ZSTD_compressBound(kPackBlock);
+  return head.magic == kBlockMagic && head.length == sizeof head - 8 &&
+         memcmp(head.tag, kBlockTag, sizeof head.tag) == 0 && head.offset == end && head.size > 0 &&
+         head.size <= kPackBlock && head.size <= format::kWindowSize - end && head.stored <= left &&
+         head.stored <= ZSTD_compressBound(kPackBlock);
 }
 
 }  // namespace
@@ -63,7 +64,8 @@ Result<PackedList> list_packed(int fd, const std::string& path) {
       memcpy(&end, &head, sizeof end);
       std::string page(format::kHeaderSize, '\0');
       if (left != sizeof end + page.size() || end.length != left - 8 || memcmp(end.tag, kEndTag, sizeof end.tag) != 0 ||
-          !read_exactly(fd, std::as_writable_bytes(std::span(page)), at + sizeof end) || end.hash != XXH3_64bits(page.data(), page.size()))
+          !read_exactly(fd, std::as_writable_bytes(std::span(page)), at + sizeof end) ||
+          end.hash != XXH3_64bits(page.data(), page.size()))
         return list;
       list.header = std::move(page);
       list.torn = false;
@@ -90,7 +92,8 @@ std::optional<std::string> unpack(int fd, const PackedBlock& block, std::span<st
 
 namespace {
 std::vector<std::byte> end_frame(std::span<const std::byte> header) {
-  EndHead head{kEndMagic, static_cast<uint32_t>(sizeof head - 8 + header.size()), {}, XXH3_64bits(header.data(), header.size())};
+  EndHead head{
+      kEndMagic, static_cast<uint32_t>(sizeof head - 8 + header.size()), {}, XXH3_64bits(header.data(), header.size())};
   memcpy(head.tag, kEndTag, sizeof head.tag);
   std::vector<std::byte> bytes(sizeof head + header.size());
   memcpy(bytes.data(), &head, sizeof head);
@@ -104,7 +107,8 @@ Result<void> replace_packed_header(const std::string& path, std::span<const std:
   FRIDAY_TRY(list, list_packed(fd.get(), path));
   if (!list.header) return fail(ErrorCode::bad_input, "{} is truncated or damaged. Copy the recording again", path);
   const auto bytes = end_frame(header);
-  if (::lseek(fd.get(), -static_cast<off_t>(bytes.size()), SEEK_END) < 0) return fail_errno(errno, fmt::format("cannot seek in {}", path));
+  if (::lseek(fd.get(), -static_cast<off_t>(bytes.size()), SEEK_END) < 0)
+    return fail_errno(errno, fmt::format("cannot seek in {}", path));
   return write_all(fd.get(), bytes);
 }
 
@@ -122,7 +126,8 @@ Result<PackedWriter> PackedWriter::create(const Beneath& file) {
 }
 
 Result<void> PackedWriter::store(std::span<const std::byte> bytes) {
-  if (::lseek(fd_.get(), static_cast<off_t>(stored_), SEEK_SET) < 0) return fail_errno(errno, fmt::format("cannot seek in {}", path_));
+  if (::lseek(fd_.get(), static_cast<off_t>(stored_), SEEK_SET) < 0)
+    return fail_errno(errno, fmt::format("cannot seek in {}", path_));
   auto written = write_all(fd_.get(), bytes);
   if (written && ::fdatasync(fd_.get()) != 0) written = fail_errno(errno, fmt::format("cannot store {}", path_));
   if (!written) {
@@ -134,10 +139,13 @@ Result<void> PackedWriter::store(std::span<const std::byte> bytes) {
 }
 
 Result<void> PackedWriter::append(std::span<const std::byte> raw) {
-  BlockHead head{kBlockMagic, sizeof head - 8, {}, end_, raw.size(), 0, XXH3_64bits_withSeed(raw.data(), raw.size(), end_)};
+  BlockHead head{
+      kBlockMagic, sizeof head - 8, {}, end_, raw.size(), 0, XXH3_64bits_withSeed(raw.data(), raw.size(), end_)};
   memcpy(head.tag, kBlockTag, sizeof head.tag);
-  const size_t size = ZSTD_compressCCtx(context_.get(), buffer_.data() + sizeof head, buffer_.size() - sizeof head, raw.data(), raw.size(), kLevel);
-  if (ZSTD_isError(size)) return fail(ErrorCode::io, "cannot compress a block for {}: zstd says \"{}\"", path_, ZSTD_getErrorName(size));
+  const size_t size = ZSTD_compressCCtx(context_.get(), buffer_.data() + sizeof head, buffer_.size() - sizeof head,
+                                        raw.data(), raw.size(), kLevel);
+  if (ZSTD_isError(size))
+    return fail(ErrorCode::io, "cannot compress a block for {}: zstd says \"{}\"", path_, ZSTD_getErrorName(size));
   head.stored = size;
   memcpy(buffer_.data(), &head, sizeof head);
   FRIDAY_TRY_VOID(store(std::span(buffer_).first(sizeof head + size)));

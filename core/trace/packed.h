@@ -1,7 +1,8 @@
-// The compressed form of a trace, nodes/N/trace.zst: zstd frames of at most kPackBlock bytes of the trace each, every one
-// announced by a skippable frame with its place in the trace and a hash, so that a torn or changed file is noticed. While a
-// node is recorded `trace` stands beside it, with holes where blocks were taken out; when the node has ended a last skippable
-// frame holds the header page, and `trace` is gone. docs/trace-format.md documents the bytes and must change in the same commit.
+// The compressed form of a trace, nodes/N/trace.zst: zstd frames of at most kPackBlock bytes of the trace each, every
+// one announced by a skippable frame with its place in the trace and a hash, so that a torn or changed file is noticed.
+// While a node is recorded `trace` stands beside it, with holes where blocks were taken out; when the node has ended a
+// last skippable frame holds the header page, and `trace` is gone. docs/trace-format.md documents the bytes and must
+// change in the same commit.
 //
 // PackedWriter belongs to one thread. Nothing here knows records: a block begins and ends anywhere.
 #pragma once
@@ -37,9 +38,9 @@ struct PackedBlock {
 };
 
 struct PackedList {
-  std::vector<PackedBlock> blocks;      // without gaps from kHeaderSize on
-  std::optional<std::string> header;    // the trace's first page, once the node has ended
-  bool torn = false;                    // something that is no whole block stands behind the last one
+  std::vector<PackedBlock> blocks;    // without gaps from kHeaderSize on
+  std::optional<std::string> header;  // the trace's first page, once the node has ended
+  bool torn = false;                  // something that is no whole block stands behind the last one
 
   uint64_t end() const { return blocks.empty() ? format::kHeaderSize : blocks.back().offset + blocks.back().size; }
 };
@@ -58,11 +59,11 @@ class PackedWriter {
   static Result<PackedWriter> create(const Beneath& file);  // of the compressed file
   PackedWriter(PackedWriter&&) = default;
 
-  uint64_t end() const { return end_; }          // of the trace, how much is in the file
-  uint64_t stored() const { return stored_; }    // bytes of the file
+  uint64_t end() const { return end_; }        // of the trace, how much is in the file
+  uint64_t stored() const { return stored_; }  // bytes of the file
 
-  // Appends the bytes of the trace at end(), and waits until the disk has them: only then may they be dropped elsewhere.
-  // After a failure the file is as before.
+  // Appends the bytes of the trace at end(), and waits until the disk has them: only then may they be dropped
+  // elsewhere. After a failure the file is as before.
   Result<void> append(std::span<const std::byte> raw);
   // The header page: the file is whole.
   Result<void> finish(std::span<const std::byte> header);

@@ -15,7 +15,8 @@ using namespace format;
 
 namespace {
 
-constexpr uint64_t kKnownFeatures = kFeatureImage | kFeatureForkChild | kFeatureChecksums | kFeatureSharedMemory | kFeatureClockWords;
+constexpr uint64_t kKnownFeatures =
+    kFeatureImage | kFeatureForkChild | kFeatureChecksums | kFeatureSharedMemory | kFeatureClockWords;
 
 uint64_t minimum_size(uint16_t type) {
   if (is_event(type)) return sizeof(EventRecord);
@@ -57,7 +58,8 @@ const char* event_problem(const EventRecord& event) {
   uint64_t size = event.header.size;
   uint64_t at = sizeof(EventRecord) + uint64_t{event.argument_count} * 8;
   if (at > size) return "its arguments do not fit into it";
-  if ((event.header.flags & kFlagClock) && (event.header.type != kCall || event.argument_count <= clock_argument(event.call)))
+  if ((event.header.flags & kFlagClock) &&
+      (event.header.type != kCall || event.argument_count <= clock_argument(event.call)))
     return "it is marked as the reading of a clock, and is none";
   const auto* base = reinterpret_cast<const std::byte*>(&event);
   for (unsigned n = 0; n < event.part_count; ++n) {
@@ -72,7 +74,8 @@ const char* event_problem(const EventRecord& event) {
 }
 
 const char* header_problem(const FileHeader& header) {
-  if (header.header_size % 8 || header.header_size < sizeof(FileHeader)) return "the offset of its first record is impossible";
+  if (header.header_size % 8 || header.header_size < sizeof(FileHeader))
+    return "the offset of its first record is impossible";
   if (header.clock_kind != kClockTsc && header.clock_kind != kClockMonotonic) return "its clock is of an unknown kind";
   if (header.ticks_per_second == 0) return "its clock has no rate";
   return nullptr;
@@ -82,20 +85,28 @@ const char* header_problem(const FileHeader& header) {
 std::optional<Error> file_problem(const TraceFile& file, const std::string& path, NodeId node) {
   const FileHeader& header = file.header();
   if (memcmp(header.magic, kMagic, sizeof kMagic) != 0)
-    return bad_file(node, fmt::format("{} is not a Friday trace: it does not begin with FRIDAYT1. Record the node again", path));
+    return bad_file(
+        node, fmt::format("{} is not a Friday trace: it does not begin with FRIDAYT1. Record the node again", path));
   if (header.version != kVersion)
-    return bad_file(node, fmt::format("{} has trace format version {}, this Friday reads version {}. Use the Friday that recorded it",
-                                      path, header.version, kVersion));
+    return bad_file(
+        node,
+        fmt::format("{} has trace format version {}, this Friday reads version {}. Use the Friday that recorded it",
+                    path, header.version, kVersion));
   if (uint64_t unknown = header.features & ~kKnownFeatures)
-    return bad_file(node, fmt::format("{} uses features {:#x} that this Friday does not know. Use the Friday that recorded it",
-                                      path, unknown));
-  if (!file.header_holds()) return bad_file(node, fmt::format("{} has a damaged header: its checksum is another one. Copy the recording again", path));
+    return bad_file(
+        node, fmt::format("{} uses features {:#x} that this Friday does not know. Use the Friday that recorded it",
+                          path, unknown));
+  if (!file.header_holds())
+    return bad_file(
+        node, fmt::format("{} has a damaged header: its checksum is another one. Copy the recording again", path));
   if (const char* problem = header_problem(header))
     return bad_file(node, fmt::format("{} has a damaged header: {}. Copy the recording again", path, problem));
   uint64_t needed = std::max<uint64_t>(header.committed, header.header_size);
   if (const uint64_t size = file.size(); needed > size)
-    return bad_file(node, fmt::format("{} is truncated: {} bytes were recorded, the file has {}. Copy the recording again, "
-                                      "or leave this node out with --node", path, needed, size));
+    return bad_file(node,
+                    fmt::format("{} is truncated: {} bytes were recorded, the file has {}. Copy the recording again, "
+                                "or leave this node out with --node",
+                                path, needed, size));
   return std::nullopt;
 }
 
@@ -135,7 +146,8 @@ void seal_header(std::span<std::byte> page) {
 }
 
 uint64_t run_hash(std::span<const std::byte> data, uint64_t seed) {
-  for (; data.size() > kHashBlock; data = data.subspan(kHashBlock)) seed = XXH3_64bits_withSeed(data.data(), kHashBlock, seed);
+  for (; data.size() > kHashBlock; data = data.subspan(kHashBlock))
+    seed = XXH3_64bits_withSeed(data.data(), kHashBlock, seed);
   return XXH3_64bits_withSeed(data.data(), data.size(), seed);
 }
 
@@ -199,19 +211,22 @@ Error TraceReader::damage(std::string message, std::optional<uint64_t> event) co
 
 std::optional<Error> TraceReader::check_record(uint64_t offset) const {
   auto damaged = [&](std::string_view what) {
-    return damage(fmt::format("record damaged at offset {} of {}: {}. Copy the recording again, or leave this node out with "
-                              "--node", offset, path_, what));
+    return damage(
+        fmt::format("record damaged at offset {} of {}: {}. Copy the recording again, or leave this node out with "
+                    "--node",
+                    offset, path_, what));
   };
   uint64_t left = end_ - offset;
   if (left < sizeof(RecordHeader)) return damaged("the trace ends inside its header");
   if (auto problem = file_->need(offset, offset + sizeof(RecordHeader))) return damaged(*problem);
   const auto& header = *reinterpret_cast<const RecordHeader*>(file_->data() + offset);
-  if (header.size % 8 || header.size < sizeof(RecordHeader)) return damaged(fmt::format("size {} is impossible", header.size));
-  if (header.size > left)
-    return damaged(fmt::format("size {} exceeds the {} bytes left", header.size, left));
+  if (header.size % 8 || header.size < sizeof(RecordHeader))
+    return damaged(fmt::format("size {} is impossible", header.size));
+  if (header.size > left) return damaged(fmt::format("size {} exceeds the {} bytes left", header.size, left));
   if (auto problem = file_->need(offset, offset + header.size)) return damaged(*problem);
   if (header.size < minimum_size(header.type))
-    return damaged(fmt::format("size {} is too small for a record of type {}", header.size, record_type_name(header.type)));
+    return damaged(
+        fmt::format("size {} is too small for a record of type {}", header.size, record_type_name(header.type)));
   RecordView record(&header, offset);
   if (file_->header().features & kFeatureChecksums) {
     uint32_t expected = record_checksum(record.bytes(), offset);
@@ -222,9 +237,11 @@ std::optional<Error> TraceReader::check_record(uint64_t offset) const {
     if (const char* problem = event_problem(*record.event())) return damaged(problem);
   } else if (const auto* pages = record.image_pages()) {
     uint64_t room = header.size - sizeof(ImagePagesRecord);
-    if (room % kPageBytes || pages->pages != room / kPageBytes) return damaged("its page count does not match its size");
+    if (room % kPageBytes || pages->pages != room / kPageBytes)
+      return damaged("its page count does not match its size");
   } else if (const auto* bytes = record.image_bytes()) {
-    if (bytes->bytes != header.size - sizeof(ImageBytesRecord)) return damaged("its count of bytes does not match its size");
+    if (bytes->bytes != header.size - sizeof(ImageBytesRecord))
+      return damaged("its count of bytes does not match its size");
   } else if (const auto* module = record.module()) {
     if (module->build_id_size > sizeof module->build_id) return damaged("its build-id is too long");
   } else if (const auto* channel = record.channel()) {
@@ -244,7 +261,8 @@ Result<RecordView> TraceReader::record_at(uint64_t offset) const {
 
 Result<EventView> TraceReader::event_at(uint64_t offset) const {
   FRIDAY_TRY(record, record_at(offset));
-  if (!record.is_event()) return std::unexpected(damage(fmt::format("the record at offset {} of {} is no event", offset, path_)));
+  if (!record.is_event())
+    return std::unexpected(damage(fmt::format("the record at offset {} of {} is no event", offset, path_)));
   return record.event();
 }
 
@@ -256,8 +274,7 @@ bool TraceReader::ended_by_exit() const {
 
 Result<void> TraceReader::check() const {
   RecordCursor cursor = records();
-  while (cursor.next()) {
-  }
+  while (cursor.next()) {}
   if (cursor.error()) return std::unexpected(*cursor.error());
   return {};
 }
@@ -281,10 +298,12 @@ Result<StartImage> TraceReader::image() const {
   }
   if (cursor.error()) return std::unexpected(*cursor.error());
   if (image.record) return image;
-  const char* why = header().features & kFeatureForkChild ? "is a forked child and begins as a copy of its parent; it has no "
-                                                            "start image of its own"
-                                                          : "holds no start image: recording ended before its first event";
-  return std::unexpected(Error{ErrorCode::not_found, fmt::format("the trace {} {}", path_, why), node_.value, std::nullopt});
+  const char* why = header().features & kFeatureForkChild
+                        ? "is a forked child and begins as a copy of its parent; it has no "
+                          "start image of its own"
+                        : "holds no start image: recording ended before its first event";
+  return std::unexpected(
+      Error{ErrorCode::not_found, fmt::format("the trace {} {}", path_, why), node_.value, std::nullopt});
 }
 
 // Where the record at `offset` stood when it was written, if its checksum says that it was elsewhere, but not far.
@@ -293,7 +312,8 @@ std::optional<uint64_t> TraceReader::written_at(uint64_t offset) const {
   if (!(file_->header().features & kFeatureChecksums) || end_ - offset < sizeof(EventRecord)) return std::nullopt;
   if (file_->need(offset, std::min(end_, offset + kLargest))) return std::nullopt;
   const auto& header = *reinterpret_cast<const RecordHeader*>(file_->data() + offset);
-  if (header.size % 8 || header.size < minimum_size(header.type) || header.size > std::min(kLargest, end_ - offset)) return std::nullopt;
+  if (header.size % 8 || header.size < minimum_size(header.type) || header.size > std::min(kLargest, end_ - offset))
+    return std::nullopt;
   std::span record(file_->data() + offset, header.size);
   for (uint64_t distance = 8; distance <= kFar; distance += 8) {
     if (record_checksum(record, offset + distance) == header.checksum) return offset + distance;
@@ -306,9 +326,12 @@ std::optional<uint64_t> TraceReader::written_at(uint64_t offset) const {
 void RecordCursor::explain_displacement() {
   auto place = reader_->written_at(offset_);
   if (!place) return;
-  auto at = [&](uint64_t offset) { return RecordView(reinterpret_cast<const RecordHeader*>(reader_->file_->data() + offset), offset); };
+  auto at = [&](uint64_t offset) {
+    return RecordView(reinterpret_cast<const RecordHeader*>(reader_->file_->data() + offset), offset);
+  };
   auto name = [](const RecordView& record) {
-    return record.is_event() ? fmt::format("event {}", record.event()->index) : fmt::format("a {} record", record_type_name(record.type()));
+    return record.is_event() ? fmt::format("event {}", record.event()->index)
+                             : fmt::format("a {} record", record_type_name(record.type()));
   };
   RecordView here = at(offset_);
   uint64_t second = offset_ + here.header().size;
@@ -317,8 +340,7 @@ void RecordCursor::explain_displacement() {
     what = fmt::format("records swapped: {} stands before {}", name(here), name(at(second)));
   else if (here.is_event() && here.event()->index > events_)
     what = fmt::format("event {} missing: found {}", events_, here.event()->index);
-  else
-    what = fmt::format("{} bytes of records missing before {}", static_cast<int64_t>(*place - offset_), name(here));
+  else what = fmt::format("{} bytes of records missing before {}", static_cast<int64_t>(*place - offset_), name(here));
   error_->message = what + " (" + error_->message + ")";
 }
 
@@ -343,12 +365,15 @@ bool RecordCursor::is_event_at(uint64_t offset, uint64_t index) const {
 
 bool RecordCursor::check_sequence() {
   auto damaged = [&](std::string message) {
-    error_ = reader_->damage(std::move(message) + ". The trace was altered; copy the recording again, or leave this node out "
-                             "with --node", events_);
+    error_ = reader_->damage(std::move(message) +
+                                 ". The trace was altered; copy the recording again, or leave this node out "
+                                 "with --node",
+                             events_);
     return false;
   };
   if (const auto* end = record_.end(); end && end->event != events_)
-    return damaged(fmt::format("event {} missing: the end record counts {} events, found {}", events_, end->event, events_));
+    return damaged(
+        fmt::format("event {} missing: the end record counts {} events, found {}", events_, end->event, events_));
   if (!record_.is_event()) return true;
   EventView event = record_.event();
   if (event->index != events_) {

@@ -1,10 +1,10 @@
-// Reads one node's trace: walks its records where TraceFile shows them, without copying. Everything read is checked first:
-// sizes, checksums, part lengths, the sequence of events and of each thread's events. A hostile or damaged file leads to an
-// Error that names the node and the event, never to a read outside the mapping or an endless loop.
+// Reads one node's trace: walks its records where TraceFile shows them, without copying. Everything read is checked
+// first: sizes, checksums, part lengths, the sequence of events and of each thread's events. A hostile or damaged file
+// leads to an Error that names the node and the event, never to a read outside the mapping or an endless loop.
 //
 // A TraceReader is a snapshot: a live trace may grow, but only what was committed when it was opened is read, and never
-// past the end of the file. Readers are movable, not copyable; views point into the mapping and die with the reader. One
-// reader may be used by several threads at once, one cursor by one.
+// past the end of the file. Readers are movable, not copyable; views point into the mapping and die with the reader.
+// One reader may be used by several threads at once, one cursor by one.
 #pragma once
 
 #include <memory>
@@ -28,9 +28,9 @@ struct StartImage {
     std::span<const std::byte> data;  // whole pages, or what of a page differs from its file; at least aligned to 8
   };
   const format::ImageRecord* record = nullptr;
-  std::vector<const format::ImageMapRecord*> maps;      // in file order
+  std::vector<const format::ImageMapRecord*> maps;  // in file order
   std::vector<Contents> contents;
-  std::vector<const format::ModuleRecord*> modules;     // modules of the start image
+  std::vector<const format::ModuleRecord*> modules;  // modules of the start image
 };
 
 class RecordCursor;

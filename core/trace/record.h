@@ -1,7 +1,7 @@
-// Typed, zero-copy views of the records of a trace (layout: core/shim/trace_format.h). Views point into the memory of the
-// TraceReader that made them and live no longer than it. Every view handed out has been checked: its record lies inside the
-// trace, its sizes agree, all parts lie inside it and are as long as their kind asks. Nothing here can fail or read outside;
-// the checks themselves are in reader.cc.
+// Typed, zero-copy views of the records of a trace (layout: core/shim/trace_format.h). Views point into the memory of
+// the TraceReader that made them and live no longer than it. Every view handed out has been checked: its record lies
+// inside the trace, its sizes agree, all parts lie inside it and are as long as their kind asks. Nothing here can fail
+// or read outside; the checks themselves are in reader.cc.
 #pragma once
 
 #include <cstddef>
@@ -44,9 +44,7 @@ struct PartView {
 
   uint16_t kind() const { return header->kind; }
   uint64_t address() const { return header->address; }
-  std::span<const std::byte> bytes() const {
-    return {reinterpret_cast<const std::byte*>(header + 1), header->size};
-  }
+  std::span<const std::byte> bytes() const { return {reinterpret_cast<const std::byte*>(header + 1), header->size}; }
   std::string_view text() const { return {reinterpret_cast<const char*>(header + 1), header->size}; }
   // Its `peer` is there only if peer() is not null.
   const format::TransferPart* transfer() const { return as<format::TransferPart>(format::kTransfer); }

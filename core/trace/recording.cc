@@ -105,7 +105,8 @@ Result<void> read_node_json(const Beneath& file, NodeInfo& node) {
   node.notice = field<std::string>(object, "notice", "");
   node.lineage = strings(object, "lineage");
   node.end = end_from_json(object);
-  if (auto end = object.find("recording_end"); end != object.end() && end->is_object() && field<uint32_t>(*end, "reason", 0) == format::kEndExec)
+  if (auto end = object.find("recording_end");
+      end != object.end() && end->is_object() && field<uint32_t>(*end, "reason", 0) == format::kEndExec)
     node.end = {NodeEnd::How::replaced, field<int64_t>(*end, "detail", 0), field<std::string>(*end, "text", "")};
   if (auto recorder = object.find("recorder"); recorder != object.end() && recorder->is_object()) {
     node.recorder_pid = field<uint32_t>(*recorder, "pid", 0);
@@ -127,12 +128,16 @@ void apply_end_record(const format::EndRecord& record, NodeEnd& end) {
       if (end.how != NodeEnd::How::replaced || end.text.empty()) end = {NodeEnd::How::replaced, record.detail, text};
       return;
     case format::kEndStopped: end = {NodeEnd::How::collector, record.detail, text}; return;
-    case format::kEndDiskFull: end = {NodeEnd::How::limited, record.detail, text.empty() ? "the disk was full; the program went on" : text}; return;
+    case format::kEndDiskFull:
+      end = {NodeEnd::How::limited, record.detail, text.empty() ? "the disk was full; the program went on" : text};
+      return;
     case format::kEndSizeLimit:
-      end = {NodeEnd::How::limited, record.detail, text.empty() ? "the size limit was reached; the program went on" : text};
+      end = {NodeEnd::How::limited, record.detail,
+             text.empty() ? "the size limit was reached; the program went on" : text};
       return;
     case format::kEndCollectorGone:
-      end = {NodeEnd::How::limited, record.detail, text.empty() ? "friday record was gone when more room was needed; the program went on" : text};
+      end = {NodeEnd::How::limited, record.detail,
+             text.empty() ? "friday record was gone when more room was needed; the program went on" : text};
       return;
     default: end = {NodeEnd::How::limited, record.detail, text.empty() ? "recording refused" : text}; return;
   }
@@ -155,7 +160,8 @@ void read_first_records(const TraceReader& reader, NodeInfo& node) {
     if (const auto* image = record.image()) {
       exe = bounded_text(image->exe, sizeof image->exe);
     } else if (const auto* module = record.module()) {
-      build_ids.try_emplace(std::string(bounded_text(module->path, sizeof module->path)), hex(module->build_id, module->build_id_size));
+      build_ids.try_emplace(std::string(bounded_text(module->path, sizeof module->path)),
+                            hex(module->build_id, module->build_id_size));
     } else if (const auto* clock = record.clock()) {
       if (node.started_ns == 0) node.started_ns = clock->realtime_ns;
     }
@@ -184,9 +190,11 @@ void read_trace_facts(const Beneath& trace, NodeInfo& node) {
   read_first_records(*reader, node);
   if (const auto* end = last_end_record(*reader)) apply_end_record(*end, node.end);
   // A collector that was killed leaves "running" behind.
-  if (node.end.how == NodeEnd::How::running && on_this_boot(node) && !program_lives(node) && !recorder_lives(node)) node.end = {};
+  if (node.end.how == NodeEnd::How::running && on_this_boot(node) && !program_lives(node) && !recorder_lives(node))
+    node.end = {};
   // Nobody had to tell: it killed itself.
-  if (node.end.how == NodeEnd::How::unknown && !header.ended && header.dies_of) node.end = {NodeEnd::How::signal, header.dies_of, ""};
+  if (node.end.how == NodeEnd::How::unknown && !header.ended && header.dies_of)
+    node.end = {NodeEnd::How::signal, header.dies_of, ""};
 }
 
 Result<std::vector<NodeId>> list_node_ids(const Beneath& nodes) {
@@ -222,8 +230,8 @@ void inherit(const NodeInfo& parent, NodeInfo& child) {
   if (child.host.empty()) child.host = parent.host;
 }
 
-// Gives nodes their names. Parents first: a merged recording may number a child before its parent. A node that claims to be its own
-// ancestor has none.
+// Gives nodes their names. Parents first: a merged recording may number a child before its parent. A node that claims
+// to be its own ancestor has none.
 class Namer {
  public:
   explicit Namer(std::vector<NodeInfo>& nodes) : nodes_(nodes), state_(nodes.size()) {
@@ -243,8 +251,9 @@ class Namer {
 
  private:
   enum class State { unseen, begun, named };
-  // Names grow with each generation, and every node keeps those of all before it: no honest recording comes near, and of others a few
-  // megabytes would take all memory. What is deeper has a name of its own, and forgets its ancestors but the first and these.
+  // Names grow with each generation, and every node keeps those of all before it: no honest recording comes near, and
+  // of others a few megabytes would take all memory. What is deeper has a name of its own, and forgets its ancestors
+  // but the first and these.
   static constexpr size_t kDeepest = 100;
 
   // The number of nodes: it has none.
@@ -307,7 +316,8 @@ class Namer {
 std::string recording_within(const std::string& path) {
   std::error_code error;
   for (std::filesystem::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error))
-    if (std::error_code unseen; std::filesystem::exists(entry->path() / "recording.json", unseen)) return entry->path().filename().string();
+    if (std::error_code unseen; std::filesystem::exists(entry->path() / "recording.json", unseen))
+      return entry->path().filename().string();
   return {};
 }
 
@@ -316,20 +326,24 @@ Result<int64_t> read_recording_json(const std::string& path) {
   if (::stat(path.c_str(), &status) != 0)
     return fail(ErrorCode::bad_input, "there is no recording {}: {}", path, strerror(errno));
   if (!S_ISDIR(status.st_mode))
-    return fail(ErrorCode::bad_input, "{} is no recording: a recording is a directory made by `friday record -o`", path);
+    return fail(ErrorCode::bad_input, "{} is no recording: a recording is a directory made by `friday record -o`",
+                path);
   auto text = read_json({path, "recording.json"});
   if (std::string one; !text && !(one = recording_within(path)).empty())
-    return fail(ErrorCode::bad_input, "{} is no recording, but holds some, such as {}/{}; name each of them", path, path, one);
+    return fail(ErrorCode::bad_input, "{} is no recording, but holds some, such as {}/{}; name each of them", path,
+                path, one);
   if (!text)
     return fail(ErrorCode::bad_input, "{} is no recording: {}. Give a directory made by `friday record -o`", path,
                 text.error().message);
   const json& object = *text;
   if (!object.is_object())
-    return fail(ErrorCode::bad_input, "{}/recording.json is damaged: it is no JSON object. Copy the recording again", path);
+    return fail(ErrorCode::bad_input, "{}/recording.json is damaged: it is no JSON object. Copy the recording again",
+                path);
   auto version = field<int64_t>(object, "format", -1);
   if (version != kRecordingFormat)
-    return fail(ErrorCode::bad_input, "{} has recording format {}, this Friday reads format {}. Use the Friday that recorded it",
-                path, version, kRecordingFormat);
+    return fail(ErrorCode::bad_input,
+                "{} has recording format {}, this Friday reads format {}. Use the Friday that recorded it", path,
+                version, kRecordingFormat);
   return field<int64_t>(object, "created", 0);
 }
 
@@ -341,10 +355,13 @@ bool is_zero(const Uuid& uuid) {
   return std::ranges::all_of(uuid, [](uint8_t byte) { return byte == 0; });
 }
 
-bool program_lives(const NodeInfo& node) { return on_this_boot(node) && process_start(static_cast<pid_t>(node.pid)) != 0; }
+bool program_lives(const NodeInfo& node) {
+  return on_this_boot(node) && process_start(static_cast<pid_t>(node.pid)) != 0;
+}
 
 bool recorder_lives(const NodeInfo& node) {
-  return on_this_boot(node) && node.recorder_start != 0 && process_start(static_cast<pid_t>(node.recorder_pid)) == node.recorder_start;
+  return on_this_boot(node) && node.recorder_start != 0 &&
+         process_start(static_cast<pid_t>(node.recorder_pid)) == node.recorder_start;
 }
 
 bool is_cut_off(const NodeEnd& end) {
@@ -359,9 +376,10 @@ std::string describe(const NodeEnd& end) {
       return end.detail ? fmt::format("stopped by friday record with {}", signal_text(static_cast<int>(end.detail)))
                         : "stopped by friday record";
     case NodeEnd::How::unhandled: return ended_at_call_text(static_cast<unsigned>(end.detail), end.text);
-    case NodeEnd::How::replaced: 
+    case NodeEnd::How::replaced:
       if (end.detail) return fmt::format("executed a program that is not recorded: {}", end.text);
-      return end.text.empty() ? "replaced by another program (execve)" : fmt::format("replaced by {} (execve)", end.text);
+      return end.text.empty() ? "replaced by another program (execve)"
+                              : fmt::format("replaced by {} (execve)", end.text);
     case NodeEnd::How::limited: return fmt::format("recording ended: {}", end.text);
     case NodeEnd::How::running: return "still running";
     case NodeEnd::How::unknown: return "unknown (recording was cut off)";
@@ -427,7 +445,8 @@ Result<void> Recording::check_copies() const {
     XXH128_canonicalFromHash(&hash, found);
     if (hex(hash.digest, 16) != name)
       return fail(ErrorCode::bad_input,
-                  "{} is not the file that was recorded (code and symbols come from it): its contents have another hash than its "
+                  "{} is not the file that was recorded (code and symbols come from it): its contents have another "
+                  "hash than its "
                   "name says. Copy the recording again",
                   entry.path().string());
   }

@@ -25,14 +25,14 @@ bool is_zero(const Uuid& uuid);
 // How a node's recording came to its end.
 struct NodeEnd {
   enum class How {
-    exit,         // the program exited; detail: code
-    signal,       // killed by a signal; detail: its number
-    collector,    // ended by `friday record` (group stopped, Ctrl-C); detail: signal or 0
-    unhandled,    // the recording ended at a call Friday does not handle, the program went on; detail: call number
-    replaced,     // execve: another program took its place, text says which; detail 1: one that is not recorded, and why
-    limited,      // disk full, size limit, or something that cannot be recorded; text says what
-    running,      // still being recorded
-    unknown,      // the collector was killed before it could tell
+    exit,       // the program exited; detail: code
+    signal,     // killed by a signal; detail: its number
+    collector,  // ended by `friday record` (group stopped, Ctrl-C); detail: signal or 0
+    unhandled,  // the recording ended at a call Friday does not handle, the program went on; detail: call number
+    replaced,   // execve: another program took its place, text says which; detail 1: one that is not recorded, and why
+    limited,    // disk full, size limit, or something that cannot be recorded; text says what
+    running,    // still being recorded
+    unknown,    // the collector was killed before it could tell
   };
   How how = How::unknown;
   int64_t detail = 0;
@@ -46,32 +46,32 @@ bool is_cut_off(const NodeEnd& end);
 
 struct NodeInfo {
   NodeId id;
-  std::string name;         // unique: NAME, NAME#2 (the same name started again), NAME/child-1 (forked)
-  std::string given_name;   // as the group file or command line had it
-  // Where it comes from, at most one of these: a copy of `parent` by fork; executed by a child of `spawned_by` by vfork, as
-  // posix_spawn(3) does; executed in the place of `replaces`.
+  std::string name;        // unique: NAME, NAME#2 (the same name started again), NAME/child-1 (forked)
+  std::string given_name;  // as the group file or command line had it
+  // Where it comes from, at most one of these: a copy of `parent` by fork; executed by a child of `spawned_by` by
+  // vfork, as posix_spawn(3) does; executed in the place of `replaces`.
   std::optional<NodeId> parent, spawned_by, replaces;
   bool forked = false;
   Uuid uuid{}, parent_uuid{}, boot_id{};
   std::vector<std::string> lineage;  // names from the first ancestor to this node
-  size_t generation = 0;    // how many nodes of the recording it comes from, one by one
-  std::string program;      // path of the executable
+  size_t generation = 0;             // how many nodes of the recording it comes from, one by one
+  std::string program;               // path of the executable
   std::vector<std::string> argv;
   std::string cwd, host;
   uint32_t pid = 0;
-  uint32_t recorder_pid = 0;     // of the `friday record` that recorded it, and that process's start (process_start)
+  uint32_t recorder_pid = 0;  // of the `friday record` that recorded it, and that process's start (process_start)
   uint64_t recorder_start = 0;
-  int64_t started_ns = 0;   // CLOCK_REALTIME
-  int64_t ended_ns = 0;     // CLOCK_MONOTONIC of its host when its recorder saw its process end; 0: it did not
+  int64_t started_ns = 0;  // CLOCK_REALTIME
+  int64_t ended_ns = 0;    // CLOCK_MONOTONIC of its host when its recorder saw its process end; 0: it did not
   NodeEnd end;
-  std::string notice;       // what its recorder noticed that readers should know; empty: nothing
+  std::string notice;  // what its recorder noticed that readers should know; empty: nothing
   bool strict = false;
   uint64_t dropped = 0;
-  uint64_t events = 0;      // as the trace's header says
-  uint64_t trapped = 0;     // calls from code that was not patched
-  uint64_t trace_bytes = 0; // committed
-  uint64_t fork_event = 0;  // of the one it comes from: the event that made it
-  std::string build_id;     // of the program, hex; empty if unknown
+  uint64_t events = 0;           // as the trace's header says
+  uint64_t trapped = 0;          // calls from code that was not patched
+  uint64_t trace_bytes = 0;      // committed
+  uint64_t fork_event = 0;       // of the one it comes from: the event that made it
+  std::string build_id;          // of the program, hex; empty if unknown
   std::optional<Error> problem;  // why the trace cannot be used
 };
 
@@ -101,8 +101,8 @@ class Recording {
   std::string files_directory() const { return path_ + "/files"; }
   // The copy with this XXH3-128.
   Beneath file_copy(const uint8_t (&file)[16]) const;
-  // Whether every copy still is what its name says, and no other thing than a file lies there: the programs' code and symbols come from
-  // them. Reads them all.
+  // Whether every copy still is what its name says, and no other thing than a file lies there: the programs' code and
+  // symbols come from them. Reads them all.
   Result<void> check_copies() const;
 
   // True if someone other than the owner may read the recording.

@@ -95,15 +95,18 @@ void Scheduler::wake(uint32_t slot) {
   node.waiters = std::move(left);
 }
 
-// Nothing can be taken: some edge is false. The earliest waiting event gives up the cause it waits for, or takes the earliest
-// identical send instead. An event that waits for another node's turn comes last: turns are no guess, they were counted.
+// Nothing can be taken: some edge is false. The earliest waiting event gives up the cause it waits for, or takes the
+// earliest identical send instead. An event that waits for another node's turn comes last: turns are no guess, they
+// were counted.
 void Scheduler::break_a_cycle() {
   uint32_t first = kNoChannel;
   auto counted = [&](uint32_t slot) {
     const SlotEdge* cause = missing_cause(slot);
     return cause && matches_.edges[cause->index].kind == EdgeKind::turn;
   };
-  auto rather = [&](uint32_t a, uint32_t b) { return counted(a) != counted(b) ? counted(b) : entry_of(b) > entry_of(a); };
+  auto rather = [&](uint32_t a, uint32_t b) {
+    return counted(a) != counted(b) ? counted(b) : entry_of(b) > entry_of(a);
+  };
   for (uint32_t slot = 0; slot < nodes_.size(); ++slot)
     if (nodes_[slot].waiting && (first == kNoChannel || rather(slot, first))) first = slot;
   FRIDAY_CHECK(first != kNoChannel) << "the schedule is stuck and nobody waits";
@@ -125,7 +128,8 @@ void Scheduler::break_a_cycle() {
 void Scheduler::append_turn(uint32_t slot) {
   std::vector<Turn>& turns = schedule_.turns_;
   NodeId id = facts_.nodes[slot].id;
-  if (turns.empty() || turns.back().node != id || turns.back().count == UINT32_MAX) turns.push_back({id, 0, turn_next_[slot]});
+  if (turns.empty() || turns.back().node != id || turns.back().count == UINT32_MAX)
+    turns.push_back({id, 0, turn_next_[slot]});
   ++turns.back().count;
   ++turn_next_[slot];
 }
@@ -140,7 +144,8 @@ void Scheduler::merge_hosts() {
     for (uint32_t host = 0; host < hosts_.size(); ++host) {
       if (at[host] == hosts_[host].order.size()) continue;
       uint32_t slot = hosts_[host].order[at[host]];
-      LogicalTime time{schedule_.l_[slot][next[slot]], schedule_.c_[slot][next[slot]], facts_.nodes[slot].id, next[slot]};
+      LogicalTime time{schedule_.l_[slot][next[slot]], schedule_.c_[slot][next[slot]], facts_.nodes[slot].id,
+                       next[slot]};
       if (best_host == kNoChannel || time < best) {
         best = time;
         best_host = host;

@@ -1,8 +1,8 @@
 // Computes a Schedule from facts and matches (logical_time.h); private to core/trace.
 //
-// Events are taken from all nodes in the order of their points on the aligned clocks, by a heap of the nodes' next events. An
-// event waits while one of its causes has not been taken. While it waits, no event of its host that was entered after it had
-// returned is taken either. With well-aligned clocks hardly anything ever waits.
+// Events are taken from all nodes in the order of their points on the aligned clocks, by a heap of the nodes' next
+// events. An event waits while one of its causes has not been taken. While it waits, no event of its host that was
+// entered after it had returned is taken either. With well-aligned clocks hardly anything ever waits.
 #pragma once
 
 #include <cstdint>
@@ -34,27 +34,27 @@ class Scheduler {
     auto operator<=>(const Clock&) const = default;
   };
   struct Waiter {
-    uint64_t event;   // of the node waited for
-    uint32_t node;    // who waits
+    uint64_t event;  // of the node waited for
+    uint32_t node;   // who waits
   };
   struct Node {
     uint64_t next = 0, count = 0;
-    size_t edge = 0, edge_end = 0;   // its incoming edges that are not consumed, in edges_
-    bool waiting = false;            // for a cause
-    std::vector<Waiter> waiters;     // for this node's events
+    size_t edge = 0, edge_end = 0;  // its incoming edges that are not consumed, in edges_
+    bool waiting = false;           // for a cause
+    std::vector<Waiter> waiters;    // for this node's events
     bool done() const { return next == count; }
   };
   struct SlotEdge {
     uint32_t from, to;
     uint64_t from_event, to_event;
-    uint32_t index;                  // in matches
+    uint32_t index;  // in matches
     bool dropped;
   };
   struct Host {
     Clock clock;
-    uint32_t waiting = 0;            // nodes
-    std::vector<uint32_t> held;      // nodes held back because another one of the host waits
-    std::vector<uint32_t> order;     // slot of each event taken
+    uint32_t waiting = 0;         // nodes
+    std::vector<uint32_t> held;   // nodes held back because another one of the host waits
+    std::vector<uint32_t> order;  // slot of each event taken
   };
 
   void push(uint32_t slot);

@@ -25,7 +25,8 @@ std::optional<uint64_t> ReceivedBytes::hash(uint64_t position, uint64_t length, 
   if (length > size() || position > size() - length) return std::nullopt;
   size_t index = part_at(position);
   load(index);
-  if (position + length <= parts_[index].end() && pieces_.size() == 1 && pieces_[0].size() == parts_[index].transfer->length)
+  if (position + length <= parts_[index].end() && pieces_.size() == 1 &&
+      pieces_[0].size() == parts_[index].transfer->length)
     return run_hash(pieces_[0].subspan(position - parts_[index].start, length), seed);
   buffer_.clear();
   for (uint64_t at = position; buffer_.size() < length; ++index) {
@@ -58,8 +59,8 @@ constexpr size_t kMostCandidates = 64;
 constexpr size_t kMostUndone = 4096;
 // Steps that may be taken again where something contradicts, and besides for each call that is placed.
 constexpr uint64_t kPatience = 20'000, kPatienceEach = 32;
-// Behind a contradiction: how many sends of a thread may be passed over, how many receives and bytes are looked at, how many bytes
-// are hashed for it, here and in all, and how much must agree.
+// Behind a contradiction: how many sends of a thread may be passed over, how many receives and bytes are looked at, how
+// many bytes are hashed for it, here and in all, and how much must agree.
 constexpr size_t kSendsAhead = 32, kReceivesAhead = 64;
 constexpr uint64_t kBytesAhead = 64 << 10, kHashedAhead = 16 << 20, kHashedAheadInAll = 256 << 20;
 constexpr uint64_t kProof = 16, kProofAtEnd = 4;
@@ -103,7 +104,8 @@ class Side {
     std::ranges::stable_sort(soonest_, {}, [&](uint32_t lane) { return lanes_[lane].returned(); });
   }
 
-  // The lanes whose next calls could come next in the stream, in the order of their returns: those entered before any other has returned.
+  // The lanes whose next calls could come next in the stream, in the order of their returns: those entered before any
+  // other has returned.
   void candidates(std::vector<uint32_t>& list) const {
     list.clear();
     if (is_done()) return;
@@ -132,7 +134,9 @@ class Side {
   void settle(uint32_t lane) {
     if (is_plain()) return;
     auto at = std::ranges::find(soonest_, lane);
-    auto later = [&](uint32_t a, uint32_t b) { return std::pair(lanes_[a].returned(), a) > std::pair(lanes_[b].returned(), b); };
+    auto later = [&](uint32_t a, uint32_t b) {
+      return std::pair(lanes_[a].returned(), a) > std::pair(lanes_[b].returned(), b);
+    };
     for (; at + 1 != soonest_.end() && later(*at, *(at + 1)); ++at) std::swap(*at, *(at + 1));
     for (; at != soonest_.begin() && later(*(at - 1), *at); --at) std::swap(*at, *(at - 1));
   }
@@ -144,7 +148,10 @@ class Side {
 class StreamSearch {
  public:
   explicit StreamSearch(const StreamQuestion& question)
-      : question_(question), sends_(question.facts, question.from, true), receives_(question.facts, question.to, false), received_(question.facts) {}
+      : question_(question),
+        sends_(question.facts, question.from, true),
+        receives_(question.facts, question.to, false),
+        received_(question.facts) {}
 
   StreamOrder run();
 
@@ -185,7 +192,7 @@ class StreamSearch {
   Side sends_, receives_;
   ReceivedBytes received_;
   std::vector<PlacedTransfer> placed_, skipped_;
-  uint64_t from_ = 0;  // what lies before and no send explains stays unknown
+  uint64_t from_ = 0;                          // what lies before and no send explains stays unknown
   std::vector<uint32_t> senders_, receivers_;  // lanes that could be next; in step()
   std::deque<Choice> choices_;
   uint64_t patience_ = kPatience;
@@ -200,7 +207,8 @@ bool StreamSearch::is_timely(const Lane& lane, const Transfer& send, uint64_t at
   const uint64_t end = std::min(at + send.length, received_.size());
   for (size_t n = received_.part_at(at); n < received_.parts().size() && received_.parts()[n].start < end; ++n) {
     const PlacedTransfer& part = received_.parts()[n];
-    if (!question_.may_precede(node_of(lane.channel), send.time, node_of(part.channel), part.transfer->time)) return false;
+    if (!question_.may_precede(node_of(lane.channel), send.time, node_of(part.channel), part.transfer->time))
+      return false;
   }
   return true;
 }
@@ -237,13 +245,15 @@ bool StreamSearch::try_send(uint32_t index, bool unseen) {
 bool StreamSearch::try_cut_off(uint32_t index) {
   const Lane& lane = sends_.lane(index);
   const uint64_t at = position();
-  if (!receives_.is_done() || at >= received_.size() || lane.head().length <= received_.size() - at || !is_timely(lane, lane.head(), at)) return false;
+  if (!receives_.is_done() || at >= received_.size() || lane.head().length <= received_.size() - at ||
+      !is_timely(lane, lane.head(), at))
+    return false;
   place(index);
   return true;
 }
 
-// The ways to go on are numbered: each send that could be next if it agrees, each of which nothing is known, each receive that could be
-// next, each send as one that was received in part.
+// The ways to go on are numbered: each send that could be next if it agrees, each of which nothing is known, each
+// receive that could be next, each send as one that was received in part.
 bool StreamSearch::try_way(size_t way) {
   const size_t sends = senders_.size(), receives = receivers_.size();
   if (way < sends) return try_send(senders_[way], false);
@@ -260,7 +270,8 @@ StreamSearch::Step StreamSearch::step(size_t way) {
   receivers_.clear();
   const uint64_t left = received_.size() - std::min(received_.size(), position());
   // One more receive is of use only to a send that needs more bytes than there are.
-  if (std::ranges::any_of(senders_, [&](uint32_t lane) { return sends_.lane(lane).head().length > left; })) receives_.candidates(receivers_);
+  if (std::ranges::any_of(senders_, [&](uint32_t lane) { return sends_.lane(lane).head().length > left; }))
+    receives_.candidates(receivers_);
   if (left == 0 && receivers_.empty()) return Step::nothing_left;
   const bool choose = !sends_.is_plain() || !receives_.is_plain();
   for (const size_t ways = 3 * senders_.size() + receivers_.size(); way < ways; ++way) {
@@ -278,7 +289,8 @@ void StreamSearch::keep_farthest() {
   farthest_ = count();
   base_ = choices_.front();
   farthest_sent_.assign(placed_.begin() + static_cast<ptrdiff_t>(base_.sent), placed_.end());
-  farthest_received_.assign(received_.parts().begin() + static_cast<ptrdiff_t>(base_.received), received_.parts().end());
+  farthest_received_.assign(received_.parts().begin() + static_cast<ptrdiff_t>(base_.received),
+                            received_.parts().end());
 }
 
 void StreamSearch::restore_farthest() {
@@ -320,7 +332,8 @@ bool StreamSearch::agrees(const Lane& lane, size_t call, uint64_t at) {
 void StreamSearch::skip_to(uint32_t chosen, size_t call) {
   const uint64_t entered = sends_.lane(chosen).calls[call].transfer->entered;
   for (uint32_t lane = 0; lane < sends_.lanes().size(); ++lane)
-    while (!sends_.lane(lane).is_done() && (lane == chosen ? sends_.lane(lane).next < call : sends_.lane(lane).head().returned < entered)) {
+    while (!sends_.lane(lane).is_done() &&
+           (lane == chosen ? sends_.lane(lane).next < call : sends_.lane(lane).head().returned < entered)) {
       skipped_.push_back({sends_.lane(lane).channel, &sends_.lane(lane).head(), position(), lane});
       sends_.advance(lane);
     }
@@ -332,7 +345,8 @@ bool StreamSearch::proves() {
   for (int steps = 0; proven < kProof && steps < kStepsOfProof; ++steps) {
     const Step done = step(0);
     if (done == Step::contradiction) return false;
-    if (done == Step::nothing_left) return proven >= kProofAtEnd && receives_.is_done() && position() == received_.size();
+    if (done == Step::nothing_left)
+      return proven >= kProofAtEnd && receives_.is_done() && position() == received_.size();
     if (placed_.back().proven) proven = placed_.back().end() - from_;
   }
   return proven >= kProof;
@@ -365,8 +379,8 @@ bool StreamSearch::find_place_at(uint64_t at, size_t ahead) {
   return false;
 }
 
-// Behind a contradiction: the next place where what was received agrees with a send. Bytes may be there that nobody recorded sent, or
-// sends that nobody recorded received.
+// Behind a contradiction: the next place where what was received agrees with a send. Bytes may be there that nobody
+// recorded sent, or sends that nobody recorded received.
 bool StreamSearch::find_place() {
   const uint64_t at = position();
   hashed_ahead_in_all_ += std::exchange(hashed_ahead_, 0);
@@ -378,7 +392,8 @@ bool StreamSearch::find_place() {
   if (at >= received_.size()) return false;
   const std::vector<PlacedTransfer>& parts = received_.parts();
   if (find_place_at(at, kSendsAhead)) return true;
-  for (uint64_t place = at + 1; place < std::min(received_.size(), at + kBytesAhead) && hashed_ahead_ < kHashedAhead; ++place)
+  for (uint64_t place = at + 1; place < std::min(received_.size(), at + kBytesAhead) && hashed_ahead_ < kHashedAhead;
+       ++place)
     if (find_place_at(place, 2)) return true;
   hashed_ahead_in_all_ += std::exchange(hashed_ahead_, 0);
   for (size_t n = received_.part_at(at) + 1; n < parts.size(); ++n)
@@ -390,7 +405,9 @@ std::vector<PlacedTransfer> StreamSearch::peeks() const {
   std::vector<PlacedTransfer> list;
   for (uint32_t index : question_.to) {
     const Channel& channel = question_.facts.channel(index);
-    auto is_peek = [](const Transfer& transfer) { return transfer.length > 0 && (transfer.flags & kPeek) && !(transfer.flags & kOutOfBand); };
+    auto is_peek = [](const Transfer& transfer) {
+      return transfer.length > 0 && (transfer.flags & kPeek) && !(transfer.flags & kOutOfBand);
+    };
     if (std::ranges::none_of(channel.in, is_peek)) continue;
     std::map<const Transfer*, uint64_t> ends;
     for (const PlacedTransfer& part : received_.parts())

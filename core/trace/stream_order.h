@@ -1,11 +1,13 @@
-// The order of the bytes of a connection or pipe in one direction: which sent bytes each receive got. Each thread's calls are in order,
-// but several threads and processes may write or read one stream at once, and then neither the order of a trace nor a clock
-// says whose bytes came first. What says it: a call that returned before another was entered was first, and each send's hash must
-// be that of the bytes which were received at its place. Where several of them could come next, one is tried after the other.
+// The order of the bytes of a connection or pipe in one direction: which sent bytes each receive got. Each thread's
+// calls are in order, but several threads and processes may write or read one stream at once, and then neither the
+// order of a trace nor a clock says whose bytes came first. What says it: a call that returned before another was
+// entered was first, and each send's hash must be that of the bytes which were received at its place. Where several of
+// them could come next, one is tried after the other.
 //
-// The search looks at calls that overlap only, and at no more than a fixed number of them for each that it places. Where nothing fits (bytes
-// of a process that is not recorded, a call cut off by a kill, calls that the kernel cut up) it looks for a place behind, and what lies
-// between stays unknown. Sends that nobody saw (sendfile) are placed by their length.
+// The search looks at calls that overlap only, and at no more than a fixed number of them for each that it places.
+// Where nothing fits (bytes of a process that is not recorded, a call cut off by a kill, calls that the kernel cut up)
+// it looks for a place behind, and what lies between stays unknown. Sends that nobody saw (sendfile) are placed by
+// their length.
 #pragma once
 
 #include <functional>
@@ -20,8 +22,8 @@ namespace friday {
 struct PlacedTransfer {
   uint32_t channel;
   const Transfer* transfer;
-  uint64_t start;  // in the stream
-  uint32_t lane;   // of the search: which thread's
+  uint64_t start;       // in the stream
+  uint32_t lane;        // of the search: which thread's
   bool proven = false;  // a send whose hash is that of the bytes received there
   uint64_t end() const { return start + transfer->length; }
 };
@@ -38,9 +40,9 @@ struct StreamOrder {
 
 struct StreamQuestion {
   const FactSet& facts;
-  std::span<const uint32_t> from, to;    // channels of the two ends; of a pipe the same ones
-  uint64_t limit;                        // bytes to look at
-  bool to_the_end;                       // goes on behind what contradicts
+  std::span<const uint32_t> from, to;  // channels of the two ends; of a pipe the same ones
+  uint64_t limit;                      // bytes to look at
+  bool to_the_end;                     // goes on behind what contradicts
   std::function<bool(uint32_t from_node, uint64_t from_time, uint32_t to_node, uint64_t to_time)> may_precede;
 };
 

@@ -24,7 +24,8 @@ namespace {
 constexpr uint64_t kKeptBytes = 1u << 30;
 
 Error no_trace(NodeId node, const std::string& message) {
-  return bad_file(node, message + ". Recording of this node never began, or the copy is incomplete; leave it out with --node");
+  return bad_file(
+      node, message + ". Recording of this node never began, or the copy is incomplete; leave it out with --node");
 }
 
 // One command opens the same trace several times (facts, index, replay): it is uncompressed once. Only traces that
@@ -54,8 +55,8 @@ class Kept {
     std::shared_ptr<const TraceFile> file;
   };
   static bool same(const struct stat& a, const struct stat& b) {
-    return a.st_dev == b.st_dev && a.st_ino == b.st_ino && a.st_size == b.st_size && a.st_mtim.tv_sec == b.st_mtim.tv_sec &&
-           a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;
+    return a.st_dev == b.st_dev && a.st_ino == b.st_ino && a.st_size == b.st_size &&
+           a.st_mtim.tv_sec == b.st_mtim.tv_sec && a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;
   }
 
   std::mutex mutex_;
@@ -84,7 +85,8 @@ Result<FileHeader> read_header(const Beneath& trace) {
     at = size > static_cast<off_t>(kHeaderSize) ? static_cast<uint64_t>(size) - kHeaderSize : 0;
   }
   FRIDAY_TRY_VOID(read_exactly(plain->get(), std::as_writable_bytes(std::span(&header, 1)), at));
-  if (memcmp(header.magic, kMagic, sizeof kMagic) != 0) return fail(ErrorCode::bad_input, "{} is no whole trace", trace.path());
+  if (memcmp(header.magic, kMagic, sizeof kMagic) != 0)
+    return fail(ErrorCode::bad_input, "{} is no whole trace", trace.path());
   return header;
 }
 
@@ -94,7 +96,8 @@ Result<std::shared_ptr<const TraceFile>> TraceFile::open(const Beneath& trace, N
   // The recorder may have finished the one and dropped the other between the two.
   if (!plain && !compressed) compressed = open_beneath(packed(trace));
   for (const auto* form : {&plain, &compressed})
-    if (!*form && form->error().code == ErrorCode::bad_input) return std::unexpected(bad_file(node, form->error().message));
+    if (!*form && form->error().code == ErrorCode::bad_input)
+      return std::unexpected(bad_file(node, form->error().message));
   if (!plain && compressed) return open_packed(trace, node, std::move(*compressed));
   if (!plain) return std::unexpected(no_trace(node, plain.error().message));
   FRIDAY_TRY(file, open_plain(trace, node, std::move(*plain)));
@@ -113,9 +116,10 @@ Result<std::shared_ptr<TraceFile>> TraceFile::open_plain(const Beneath& trace, N
   file->size_ = static_cast<uint64_t>(status.st_size);
   file->device_ = status.st_dev, file->inode_ = status.st_ino;
   if (file->size_ < sizeof(FileHeader))
-    return std::unexpected(bad_file(node, fmt::format("{} is {}, not a trace. Recording of this node never began; leave it "
-                                                      "out with --node, or record it again",
-                                                      path, file->size_ == 0 ? "empty" : "too short")));
+    return std::unexpected(
+        bad_file(node, fmt::format("{} is {}, not a trace. Recording of this node never began; leave it "
+                                   "out with --node, or record it again",
+                                   path, file->size_ == 0 ? "empty" : "too short")));
   FRIDAY_TRY_VOID(file->map(fd.get()));
   // committed first: everything before it was stored before it.
   auto* live = reinterpret_cast<const FileHeader*>(file->data_);
@@ -132,13 +136,15 @@ Result<std::shared_ptr<TraceFile>> TraceFile::open_plain(const Beneath& trace, N
 Result<std::shared_ptr<const TraceFile>> TraceFile::open_packed(const Beneath& trace, NodeId node, UniqueFd packed) {
   const std::string path = trace.path();
   struct stat status;
-  if (::fstat(packed.get(), &status) != 0) return fail_errno(errno, fmt::format("cannot examine {}", packed_path(path)));
+  if (::fstat(packed.get(), &status) != 0)
+    return fail_errno(errno, fmt::format("cannot examine {}", packed_path(path)));
   if (auto known = kept().find(path, status)) return known;
   FRIDAY_TRY(list, list_packed(packed.get(), packed_path(path)));
   if (!list.header)
-    return std::unexpected(bad_file(node, fmt::format("{} is truncated or damaged behind byte {} of the trace, and {} is not there. Copy "
-                                                      "the recording again, or leave this node out with --node",
-                                                      packed_path(path), list.end(), path)));
+    return std::unexpected(
+        bad_file(node, fmt::format("{} is truncated or damaged behind byte {} of the trace, and {} is not there. Copy "
+                                   "the recording again, or leave this node out with --node",
+                                   packed_path(path), list.end(), path)));
   std::shared_ptr<TraceFile> file(new TraceFile(trace));
   file->packed_ = std::move(packed);
   file->size_ = list.end();
@@ -160,7 +166,8 @@ void TraceFile::take_header(const std::byte* from) {
   header_holds_ = header_.checksum == 0 || header_.checksum == header_checksum(page);
 }
 
-// A trace from which blocks are being taken out: a copy of what is still there, made so that no block can slip away between.
+// A trace from which blocks are being taken out: a copy of what is still there, made so that no block can slip away
+// between.
 Result<void> TraceFile::snapshot(UniqueFd plain) {
   auto list_now = [this]() -> Result<PackedList> {
     if (!packed_) {
@@ -182,7 +189,8 @@ Result<void> TraceFile::snapshot(UniqueFd plain) {
     for (; from < to;) {
       auto part = std::span(buffer).first(std::min<uint64_t>(buffer.size(), to - from));
       FRIDAY_TRY_VOID(read_exactly(plain.get(), part, from));
-      if (::pwrite(scratch_.get(), part.data(), part.size(), static_cast<off_t>(from)) != static_cast<ssize_t>(part.size()))
+      if (::pwrite(scratch_.get(), part.data(), part.size(), static_cast<off_t>(from)) !=
+          static_cast<ssize_t>(part.size()))
         return fail_errno(errno, fmt::format("cannot copy {}", path_));
       from += part.size();
     }
@@ -190,7 +198,8 @@ Result<void> TraceFile::snapshot(UniqueFd plain) {
   };
   FRIDAY_TRY_VOID(copy(0, std::min<uint64_t>(kHeaderSize, size_)));
   FRIDAY_TRY_VOID(copy(std::min(before.end(), size_), size_));
-  // A block is in the list before it is taken out of the file: what the second list has besides may have been copied too late.
+  // A block is in the list before it is taken out of the file: what the second list has besides may have been copied
+  // too late.
   FRIDAY_TRY(after, list_now());
   list_ = std::move(after);
   FRIDAY_TRY_VOID(map(scratch_.get()));
@@ -204,15 +213,20 @@ Result<void> TraceFile::make_scratch() {
   struct statvfs disk;
   if (::fstatvfs(directory.get(), &disk) == 0 && disk.f_bavail * disk.f_frsize > size_ + (size_ >> 3))
     scratch_.reset(::openat(directory.get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-  const uint64_t memory = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  const uint64_t memory =
+      static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
   rlimit files{RLIM_INFINITY, RLIM_INFINITY};
   ::getrlimit(RLIMIT_FSIZE, &files);
   if ((!scratch_ && size_ > memory / 2) || size_ > files.rlim_cur)
-    return fail(ErrorCode::io, "{} holds {} MiB of a trace, and there is no place to uncompress so much to: neither beside it, nor in half of the memory, nor in a file "
-                               "larger than `ulimit -f` allows. Copy the recording to where there is room, if you trust it", packed_path(path_), size_ >> 20);
+    return fail(ErrorCode::io,
+                "{} holds {} MiB of a trace, and there is no place to uncompress so much to: neither beside it, nor in "
+                "half of the memory, nor in a file "
+                "larger than `ulimit -f` allows. Copy the recording to where there is room, if you trust it",
+                packed_path(path_), size_ >> 20);
   if (!scratch_) scratch_.reset(::memfd_create("friday-trace", MFD_CLOEXEC));
   if (!scratch_) return fail_errno(errno, fmt::format("no place to uncompress {} to", packed_path(path_)));
-  if (::ftruncate(scratch_.get(), static_cast<off_t>(size_)) != 0) return fail_errno(errno, fmt::format("cannot uncompress {}", packed_path(path_)));
+  if (::ftruncate(scratch_.get(), static_cast<off_t>(size_)) != 0)
+    return fail_errno(errno, fmt::format("cannot uncompress {}", packed_path(path_)));
   return {};
 }
 
@@ -235,8 +249,10 @@ std::optional<std::string> TraceFile::fill(uint64_t from, uint64_t to) const {
     if (filled.load(std::memory_order_relaxed)) continue;
     std::vector<std::byte> raw(block->size);
     if (auto problem = unpack(packed_.get(), *block, raw))
-      return fmt::format("the compressed block of bytes {} to {} is damaged: {}", block->offset, block->offset + block->size, *problem);
-    if (::pwrite(scratch_.get(), raw.data(), raw.size(), static_cast<off_t>(block->offset)) != static_cast<ssize_t>(raw.size()))
+      return fmt::format("the compressed block of bytes {} to {} is damaged: {}", block->offset,
+                         block->offset + block->size, *problem);
+    if (::pwrite(scratch_.get(), raw.data(), raw.size(), static_cast<off_t>(block->offset)) !=
+        static_cast<ssize_t>(raw.size()))
       return fmt::format("there is no room to uncompress it: {}", strerror(errno));
     filled.store(true, std::memory_order_release);
   }
@@ -249,7 +265,8 @@ Result<UniqueFd> TraceFile::descriptor() const {
   FRIDAY_TRY(fd, open_beneath(place_));
   struct stat status;
   if (::fstat(fd.get(), &status) != 0) return fail_errno(errno, fmt::format("cannot examine {}", path_));
-  if (status.st_dev != device_ || status.st_ino != inode_) return fail(ErrorCode::bad_input, "{} was replaced while it was read. Begin again", path_);
+  if (status.st_dev != device_ || status.st_ino != inode_)
+    return fail(ErrorCode::bad_input, "{} was replaced while it was read. Begin again", path_);
   return std::move(fd);
 }
 

@@ -1,6 +1,6 @@
 // The bytes of one trace as the recorder stored them, whichever form they have on disk: a plain file that is mapped, or
-// compressed blocks (packed.h) that are uncompressed one by one when somebody needs them. Owned by TraceReaders, which share
-// it; safe to use by several threads at once. Of a live trace it shows what was committed when it was opened.
+// compressed blocks (packed.h) that are uncompressed one by one when somebody needs them. Owned by TraceReaders, which
+// share it; safe to use by several threads at once. Of a live trace it shows what was committed when it was opened.
 #pragma once
 
 #include <sys/types.h>
@@ -20,7 +20,8 @@
 
 namespace friday {
 
-// The header of the trace `path` in either form, as of now; nothing else is read, and nothing checked but that it is one.
+// The header of the trace `path` in either form, as of now; nothing else is read, and nothing checked but that it is
+// one.
 Result<format::FileHeader> read_header(const Beneath& trace);
 
 Error bad_file(NodeId node, std::string message);

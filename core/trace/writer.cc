@@ -49,8 +49,8 @@ TraceWriter::TraceWriter(const FileHeader& header) : header_(header) {
   header_.events = header_.ended = 0;
 }
 
-void TraceWriter::append(uint16_t type, uint32_t thread, std::span<const std::byte> fixed, std::span<const std::byte> rest,
-                         uint16_t flags) {
+void TraceWriter::append(uint16_t type, uint32_t thread, std::span<const std::byte> fixed,
+                         std::span<const std::byte> rest, uint16_t flags) {
   uint64_t offset = header_.committed;
   size_t start = records_.size();
   append_bytes(records_, fixed);
@@ -103,7 +103,8 @@ Result<void> TraceWriter::save(const std::string& path) const {
 }
 
 Result<void> create_recording(const std::string& path, int64_t created_ns) {
-  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return fail_errno(errno, fmt::format("cannot make the recording {}", path));
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
+    return fail_errno(errno, fmt::format("cannot make the recording {}", path));
   for (const char* part : {"/nodes", "/files"})
     if (::mkdir((path + part).c_str(), 0700) != 0 && errno != EEXIST)
       return fail_errno(errno, fmt::format("cannot make {}{}", path, part));

@@ -1,6 +1,6 @@
-// Writes traces and recordings from outside a recorded process: tests build synthetic ones with it, tools can rewrite one.
-// (The shim has its own freestanding writer of the same layout.) A TraceWriter keeps the trace in memory until save(). It
-// numbers events and each thread's events itself and fills in sizes and checksums. One thread.
+// Writes traces and recordings from outside a recorded process: tests build synthetic ones with it, tools can rewrite
+// one. (The shim has its own freestanding writer of the same layout.) A TraceWriter keeps the trace in memory until
+// save(). It numbers events and each thread's events itself and fills in sizes and checksums. One thread.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// A recording of two nodes: their facts, what is matched between them, and their order. The input is the length of the first
-// trace (4 bytes), the two traces, and between them nothing.
+// A recording of two nodes: their facts, what is matched between them, and their order. The input is the length of the
+// first trace (4 bytes), the two traces, and between them nothing.
 #include <cstring>
 
 #include "core/trace/logical_time.h"
@@ -13,7 +13,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   first = std::min<uint32_t>(first, static_cast<uint32_t>(size));
   static const friday::fuzz::Directory directory;
   static const bool made = [] {
-    for (const char* part : {"/nodes", "/nodes/0", "/nodes/1"}) std::filesystem::create_directory(directory.path() + part);
+    for (const char* part : {"/nodes", "/nodes/0", "/nodes/1"})
+      std::filesystem::create_directory(directory.path() + part);
     const std::string marker = "{\"format\": 1, \"created\": 1}";
     directory.write("recording.json", reinterpret_cast<const uint8_t*>(marker.data()), marker.size());
     return true;

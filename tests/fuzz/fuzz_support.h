@@ -1,5 +1,5 @@
-// What the fuzz targets share: a directory in memory for the files that a reader is given, and a look at every byte that a
-// reader shows, so that a sanitizer sees what lies outside.
+// What the fuzz targets share: a directory in memory for the files that a reader is given, and a look at every byte
+// that a reader shows, so that a sanitizer sees what lies outside.
 #pragma once
 
 #include <fcntl.h>
@@ -73,7 +73,9 @@ inline void look_at(const TraceReader& reader) {
       if (auto found = index->event(reader, event)) look_at(*found);
     (void)index->modules(reader);
   }
-  for (uint64_t offset : {uint64_t{0}, uint64_t{4096}, reader.end_offset() / 16 * 8, reader.end_offset() - 8, ~uint64_t{7}}) (void)reader.record_at(offset);
+  for (uint64_t offset :
+       {uint64_t{0}, uint64_t{4096}, reader.end_offset() / 16 * 8, reader.end_offset() - 8, ~uint64_t{7}})
+    (void)reader.record_at(offset);
 }
 
 }  // namespace friday::fuzz

@@ -7,12 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CHECK(condition)                                                                                      \
-  do {                                                                                                        \
-    if (!(condition)) {                                                                                       \
+#define CHECK(condition)                                                                                        \
+  do {                                                                                                          \
+    if (!(condition)) {                                                                                         \
       dprintf(2, "%s:%d: failed: %s (errno %d, %s)\n", __FILE__, __LINE__, #condition, errno, strerror(errno)); \
-      _exit(1);                                                                                               \
-    }                                                                                                         \
+      _exit(1);                                                                                                 \
+    }                                                                                                           \
   } while (0)
 
 static inline int success(void) {

@@ -1,5 +1,5 @@
-// Holds every kind of container of the C++ standard library, full, empty and not yet made. tests/e2e/test_debug_containers.py reads
-// them at ready(1) and ready(2), between which some change.
+// Holds every kind of container of the C++ standard library, full, empty and not yet made.
+// tests/e2e/test_debug_containers.py reads them at ready(1) and ready(2), between which some change.
 #include <array>
 #include <atomic>
 #include <cstdio>
@@ -64,7 +64,8 @@ struct Everything {
   std::unordered_multimap<int, int> twice{{1, 10}, {1, 11}};
   std::unordered_map<int, int> large;
   std::map<int, int> tall;
-  std::string text = "short", with_nul = std::string("a\0b", 3), not_utf8 = "\xff\xfe", long_text = std::string(5000, 'q');
+  std::string text = "short", with_nul = std::string("a\0b", 3), not_utf8 = "\xff\xfe",
+              long_text = std::string(5000, 'q');
   std::u16string wide_text = u"h\u00e9";
   std::string_view view = "a view of it", part = std::string_view("a view of it").substr(2, 4);
   std::unique_ptr<Account> owned = std::make_unique<Account>(Account{9, 9.5, "emil"}), nobody;

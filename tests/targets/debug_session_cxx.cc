@@ -1,5 +1,5 @@
-// The session of debug_session.c in C++: overloads, templates, namespaces, constructors and destructors, operators, lambdas,
-// virtual methods, exceptions, containers. Built at -O0 and at -O2.
+// The session of debug_session.c in C++: overloads, templates, namespaces, constructors and destructors, operators,
+// lambdas, virtual methods, exceptions, containers. Built at -O0 and at -O2.
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -17,36 +17,22 @@ namespace shapes {
 struct Shape {
   int sides;
   std::string name;
-  APART Shape(int count, std::string given) : sides(count), name(std::move(given)) {
-    sides += 0;
-  }
-  APART virtual ~Shape() {
-    sides = -1;
-  }
-  APART virtual long area() const {
-    return sides;
-  }
+  APART Shape(int count, std::string given) : sides(count), name(std::move(given)) { sides += 0; }
+  APART virtual ~Shape() { sides = -1; }
+  APART virtual long area() const { return sides; }
   APART Shape& operator+=(int more) {
     sides += more;
     return *this;
   }
-  APART long operator()(int factor) const {
-    return sides * factor;
-  }
+  APART long operator()(int factor) const { return sides * factor; }
 };
 struct Square final : Shape {
   long edge;
-  APART explicit Square(long length) : Shape(4, "square"), edge(length) {
-    edge += 0;
-  }
-  APART long area() const override {
-    return edge * edge;
-  }
+  APART explicit Square(long length) : Shape(4, "square"), edge(length) { edge += 0; }
+  APART long area() const override { return edge * edge; }
 };
 namespace inner {
-APART long area(long a, long b) {
-  return a * b;
-}
+APART long area(long a, long b) { return a * b; }
 }  // namespace inner
 }  // namespace shapes
 
@@ -55,15 +41,9 @@ shapes::Square* current;
 static thread_local long own = 7;
 static pthread_barrier_t together, finished;
 
-APART long measure(int x) {
-  return x + 1;
-}
-APART long measure(double x) {
-  return static_cast<long>(x) + 2;
-}
-APART long measure(const shapes::Shape& shape) {
-  return shape.area() + 3;
-}
+APART long measure(int x) { return x + 1; }
+APART long measure(double x) { return static_cast<long>(x) + 2; }
+APART long measure(const shapes::Shape& shape) { return shape.area() + 3; }
 
 template <typename T>
 APART T largest(T a, T b) {
@@ -96,9 +76,7 @@ APART long careful(int which) {
   }
 }
 
-APART void all_started() {
-  total++;
-}
+APART void all_started() { total++; }
 
 static void work(long number) {
   CHECK(pthread_setname_np(pthread_self(), ("worker-" + std::to_string(number)).c_str()) == 0);
@@ -110,12 +88,12 @@ static void work(long number) {
 
 APART void use_containers() {
   std::vector<long> row = {1, 2, 3};
-  for (long each : row)
-    total += each;
+  for (long each : row) total += each;
 }
 
 APART void use_threads() {
-  CHECK(pthread_barrier_init(&together, nullptr, kWorkers + 1) == 0 && pthread_barrier_init(&finished, nullptr, kWorkers + 1) == 0);
+  CHECK(pthread_barrier_init(&together, nullptr, kWorkers + 1) == 0 &&
+        pthread_barrier_init(&finished, nullptr, kWorkers + 1) == 0);
   std::vector<std::thread> threads;
   for (long i = 1; i <= kWorkers; i++) threads.emplace_back(work, i);
   pthread_barrier_wait(&together);
@@ -125,8 +103,8 @@ APART void use_threads() {
   for (auto& thread : threads) thread.join();
 }
 
-// Each of its locals has its value from the first line on: at -O2 gdb shows those in whose block the program is, begun or not, and
-// what an uninitialised one holds differs from run to run.
+// Each of its locals has its value from the first line on: at -O2 gdb shows those in whose block the program is, begun
+// or not, and what an uninitialised one holds differs from run to run.
 int main() {
   auto square = std::make_unique<shapes::Square>(3);
   current = square.get();
@@ -143,8 +121,7 @@ int main() {
     total += more;
     return total;
   };
-  for (long i = 1; i <= 3; i++)
-    add(i);
+  for (long i = 1; i <= 3; i++) add(i);
   total += use_inline(5);
   total += careful(1) + careful(2);
   use_containers();

@@ -75,7 +75,8 @@ struct Form {
   int needs;       // 0 nothing, 1 AVX, 2 AVX-512
 };
 
-#define FORM(name, ...) extern "C" void form_##name(); \
+#define FORM(name, ...)                                                                              \
+  extern "C" void form_##name();                                                                     \
   asm(".text\n.globl form_" #name "\n.type form_" #name ", @function\nform_" #name ":\n" __VA_ARGS__ \
       "\n lea 0x1234(%r15), %r15\n mov places_behind(%rip), %r15\n ret\n.size form_" #name ", . - form_" #name "\n");
 #include "tests/targets/stop_store_forms.inc"
@@ -102,7 +103,8 @@ static bool supported(int needs) {
   return true;
 }
 
-// What a test wrote into `script` while the program stood at start_marker: forms and the offsets in the arena they store at.
+// What a test wrote into `script` while the program stood at start_marker: forms and the offsets in the arena they
+// store at.
 extern "C" {
 struct Step {
   uint32_t form, offset;
@@ -120,7 +122,8 @@ static int scripted() {
       const Form& form = forms[script[n].form % script_forms];
       if (!supported(form.needs) || strstr(form.name, "xsave")) continue;  // those show what ran before
       auto at = reinterpret_cast<uint64_t>(arena + script[n].offset) & ~uint64_t{form.align - 1};
-      run_form(form.code, reinterpret_cast<void*>(at), source, results + 8 * n, 0x202 | (n % 3 == 0 ? 1 : 0) | (n % 5 == 0 ? 0x40 : 0));
+      run_form(form.code, reinterpret_cast<void*>(at), source, results + 8 * n,
+               0x202 | (n % 3 == 0 ? 1 : 0) | (n % 5 == 0 ? 0x40 : 0));
     }
     end_marker();
   } while (script_steps);

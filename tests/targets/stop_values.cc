@@ -1,4 +1,5 @@
-// Debuggee of the expression tests: values of many types at stop_place, and a pointer chain that is changed in every way.
+// Debuggee of the expression tests: values of many types at stop_place, and a pointer chain that is changed in every
+// way.
 #include <cstdint>
 #include <cstdio>
 

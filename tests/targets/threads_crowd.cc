@@ -1,5 +1,5 @@
-// Two hundred threads at once, and what C++ has for them: atomic waits, latches, barriers, semaphores, stop tokens, thread-local
-// objects with destructors.
+// Two hundred threads at once, and what C++ has for them: atomic waits, latches, barriers, semaphores, stop tokens,
+// thread-local objects with destructors.
 #include <pthread.h>
 
 #include <atomic>
@@ -88,8 +88,7 @@ void barriers() {
           few.acquire();
           int now = ++inside;
           int before = most.load();
-          while (before < now && !most.compare_exchange_weak(before, now)) {
-          }
+          while (before < now && !most.compare_exchange_weak(before, now)) {}
           --inside;
           few.release();
           barrier.arrive_and_wait();

@@ -48,7 +48,9 @@ TEST_F(Strange, FollowsLinksOnlyInTheUsersOwnWord) {
   fs::create_directory_symlink(root_ / "outside", root_ / "inside/way");
   fs::create_symlink(root_ / "outside/file", root_ / "inside/link");
   fs::create_symlink("deep/file", root_ / "inside/within");
-  EXPECT_THAT(why_not("way/file"), testing::AllOf(testing::StartsWith("bad input: "), testing::HasSubstr("inside/way is a symbolic link where a directory should be")));
+  EXPECT_THAT(why_not("way/file"),
+              testing::AllOf(testing::StartsWith("bad input: "),
+                             testing::HasSubstr("inside/way is a symbolic link where a directory should be")));
   EXPECT_THAT(why_not("link"), testing::HasSubstr("inside/link is a symbolic link"));
   EXPECT_THAT(why_not("within"), testing::HasSubstr("inside/within is a symbolic link"));
   EXPECT_THAT(why_not("../outside/file"), testing::HasSubstr("leads out of"));
@@ -84,17 +86,21 @@ TEST_F(Strange, WritesThroughNoLink) {
 TEST(Printable, EscapesWhatATerminalObeys) {
   EXPECT_EQ(printable("a plain name, naïve Ελλ 漢字 😀 \\x1b"), "a plain name, naïve Ελλ 漢字 😀 \\x1b");
   EXPECT_EQ(printable("\x1b[2J\x07\x7f\r\n\t"), "\\x1b[2J\\x07\\x7f\\x0d\\n\\x09");
-  EXPECT_EQ(printable("\xc2\x9b" "31m \xe2\x80\xae \xef\xbb\xbf \xf3\xa0\x81\x81"), "\\u009b31m \\u202e \\ufeff \\U000e0041");
+  EXPECT_EQ(printable("\xc2\x9b"
+                      "31m \xe2\x80\xae \xef\xbb\xbf \xf3\xa0\x81\x81"),
+            "\\u009b31m \\u202e \\ufeff \\U000e0041");
   EXPECT_EQ(printable_lines("one\ttab\ntwo\r"), "one\ttab\ntwo\\x0d");
 }
 
 TEST(Printable, EscapesWhatIsNoText) {
   EXPECT_EQ(printable("\xff\xfe\x80 \xc3"), "\\xff\\xfe\\x80 \\xc3");
-  EXPECT_EQ(printable("\xc0\xaf \xe0\x80\xaf \xed\xa0\x80 \xf4\x90\x80\x80"), "\\xc0\\xaf \\xe0\\x80\\xaf \\xed\\xa0\\x80 \\xf4\\x90\\x80\\x80");
+  EXPECT_EQ(printable("\xc0\xaf \xe0\x80\xaf \xed\xa0\x80 \xf4\x90\x80\x80"),
+            "\\xc0\\xaf \\xe0\\x80\\xaf \\xed\\xa0\\x80 \\xf4\\x90\\x80\\x80");
 }
 
 TEST(Printable, LeavesJsonAsItIsForWhoParsesIt) {
-  EXPECT_EQ(printable_json("{\n \"a\": \"\\u001b \xc2\x9b \x7f \xf3\xa0\x81\x81 é\"\n}"), "{\n \"a\": \"\\u001b \\u009b \\u007f \\udb40\\udc41 é\"\n}");
+  EXPECT_EQ(printable_json("{\n \"a\": \"\\u001b \xc2\x9b \x7f \xf3\xa0\x81\x81 é\"\n}"),
+            "{\n \"a\": \"\\u001b \\u009b \\u007f \\udb40\\udc41 é\"\n}");
 }
 
 }  // namespace

@@ -52,12 +52,15 @@ struct Inferior {
   std::string evaluate(const std::string& expression) {
     return value_of(run("-data-evaluate-expression " + mi_quote(expression))).value_or("no value");
   }
-  uint64_t number(const std::string& expression) { return parse_mi_number(evaluate("(unsigned long)(" + expression + ")")).value(); }
+  uint64_t number(const std::string& expression) {
+    return parse_mi_number(evaluate("(unsigned long)(" + expression + ")")).value();
+  }
   std::vector<uint8_t> memory(uint64_t address, size_t size) {
     ResultRecord record = run(fmt::format("-data-read-memory-bytes {} {}", address, size));
     std::string contents(record.fields.find("memory")->fields[0].value.text_of("contents"));
     std::vector<uint8_t> bytes;
-    for (size_t i = 0; i + 1 < contents.size(); i += 2) bytes.push_back(static_cast<uint8_t>(std::stoi(contents.substr(i, 2), nullptr, 16)));
+    for (size_t i = 0; i + 1 < contents.size(); i += 2)
+      bytes.push_back(static_cast<uint8_t>(std::stoi(contents.substr(i, 2), nullptr, 16)));
     return bytes;
   }
   uint64_t execute(const std::string& hex);
@@ -66,7 +69,8 @@ struct Inferior {
 // A second reading of the bytecode's definition, in numbers: what a plan says must hold outside of the helper too.
 uint64_t Inferior::execute(const std::string& hex) {
   std::vector<uint8_t> code;
-  for (size_t i = 0; i < hex.size(); i += 2) code.push_back(static_cast<uint8_t>(std::stoi(hex.substr(i, 2), nullptr, 16)));
+  for (size_t i = 0; i < hex.size(); i += 2)
+    code.push_back(static_cast<uint8_t>(std::stoi(hex.substr(i, 2), nullptr, 16)));
   std::vector<uint64_t> stack;
   size_t at = 0;
   auto operand = [&](int size) {
@@ -134,14 +138,54 @@ struct Planned : testing::Test {
 std::unique_ptr<Inferior> Planned::inferior;
 
 TEST_F(Planned, scalars_compute_what_gdb_computes) {
-  for (const char* expression :
-       {"srv.id", "srv_pointer->id", "srv_pointer->base_field", "numbers[2]", "matrix[1][2]", "key[3]", "big", "negative",
-        "letter", "srv.ready", "srv.color", "srv.small", "srv.flag", "srv.balance", "srv_pointer->balance", "Node::count",
-        "srv.count", "function", "message", "message[1]", "local", "parameter", "alias", "reference", "reference.id",
-        "reference.balance", "reference.linked", "srv.linked", "pointer->id", "pointer", "anonymous.inside", "shared.own",
-        "srv.word", "(*srv_pointer).word", "origin.y", "origin.other->other->x", "local - 1", "numbers[1] * matrix[1][0]",
-        "srv.id == 3", "local < 0", "!srv.id", "&srv", "&srv.name", "(char)local", "sizeof(srv)", "(long)srv.balance",
-        "null_node == 0", "srv.flag - srv.balance"}) {
+  for (const char* expression : {"srv.id",
+                                 "srv_pointer->id",
+                                 "srv_pointer->base_field",
+                                 "numbers[2]",
+                                 "matrix[1][2]",
+                                 "key[3]",
+                                 "big",
+                                 "negative",
+                                 "letter",
+                                 "srv.ready",
+                                 "srv.color",
+                                 "srv.small",
+                                 "srv.flag",
+                                 "srv.balance",
+                                 "srv_pointer->balance",
+                                 "Node::count",
+                                 "srv.count",
+                                 "function",
+                                 "message",
+                                 "message[1]",
+                                 "local",
+                                 "parameter",
+                                 "alias",
+                                 "reference",
+                                 "reference.id",
+                                 "reference.balance",
+                                 "reference.linked",
+                                 "srv.linked",
+                                 "pointer->id",
+                                 "pointer",
+                                 "anonymous.inside",
+                                 "shared.own",
+                                 "srv.word",
+                                 "(*srv_pointer).word",
+                                 "origin.y",
+                                 "origin.other->other->x",
+                                 "local - 1",
+                                 "numbers[1] * matrix[1][0]",
+                                 "srv.id == 3",
+                                 "local < 0",
+                                 "!srv.id",
+                                 "&srv",
+                                 "&srv.name",
+                                 "(char)local",
+                                 "sizeof(srv)",
+                                 "(long)srv.balance",
+                                 "null_node == 0",
+                                 "srv.flag - srv.balance"}) {
     json plan = inferior->plan(expression);
     ASSERT_EQ(plan["kind"], "agent") << expression << plan;
     EXPECT_TRUE(plan["verified"]) << expression;
@@ -206,10 +250,26 @@ TEST_F(Planned, locals_depend_on_the_frame_and_name_their_scope) {
 }
 
 TEST_F(Planned, what_bytecode_cannot_say_is_left_to_gdb) {
-  for (const char* expression :
-       {"inspect(3, srv) + 1", "inspect(3.5, srv)", "local = 3", "local++", "ratio * 2", "(int)ratio", "alias + 1", "alias == 126", "-alias", "&alias",
-        "*&alias", "srv.linked + 1", "(bool)local", "per_thread", "shared.base_field", "shared.base_field + 1", "\"text\"",
-        "$_thread", "1.5", "inspect"}) {
+  for (const char* expression : {"inspect(3, srv) + 1",
+                                 "inspect(3.5, srv)",
+                                 "local = 3",
+                                 "local++",
+                                 "ratio * 2",
+                                 "(int)ratio",
+                                 "alias + 1",
+                                 "alias == 126",
+                                 "-alias",
+                                 "&alias",
+                                 "*&alias",
+                                 "srv.linked + 1",
+                                 "(bool)local",
+                                 "per_thread",
+                                 "shared.base_field",
+                                 "shared.base_field + 1",
+                                 "\"text\"",
+                                 "$_thread",
+                                 "1.5",
+                                 "inspect"}) {
     json plan = inferior->plan(expression);
     EXPECT_EQ(plan["kind"], "gdb") << expression << " " << plan;
     EXPECT_FALSE(plan["reason"].get<std::string>().empty()) << expression;
@@ -251,20 +311,27 @@ TEST_F(Planned, types_describe_every_byte) {
   EXPECT_EQ(node["name"], "Node");
   auto type_of = [&](const char* field) { return types[field_named(node, field)["type"].get<size_t>()]; };
   for (const char* field : {"id", "name", "weight", "next", "color", "ready", "small"})
-    EXPECT_EQ(field_named(node, field)["offset"], inferior->number(fmt::format("(char*)&srv.{} - (char*)&srv", field))) << field;
+    EXPECT_EQ(field_named(node, field)["offset"], inferior->number(fmt::format("(char*)&srv.{} - (char*)&srv", field)))
+        << field;
   EXPECT_EQ(field_named(node, "flag")["bit"], 0);
   EXPECT_EQ(field_named(node, "flag")["bits"], 3);
   EXPECT_EQ(field_named(node, "balance")["bit"], 3);
   EXPECT_TRUE(field_named(node, "Base")["base"]);
-  EXPECT_EQ(type_of("name"), json({{"name", "char [16]"}, {"kind", "array"}, {"size", 16}, {"lower", 0}, {"count", 16},
-                                   {"char", true}, {"element", type_of("name")["element"]}}));
+  EXPECT_EQ(type_of("name"), json({{"name", "char [16]"},
+                                   {"kind", "array"},
+                                   {"size", 16},
+                                   {"lower", 0},
+                                   {"count", 16},
+                                   {"char", true},
+                                   {"element", type_of("name")["element"]}}));
   EXPECT_EQ(type_of("color")["values"], json({{"red", 0}, {"green", 5}}));
   EXPECT_EQ(type_of("next")["target"], "Node");
   EXPECT_EQ(type_of("ready")["kind"], "bool");
   EXPECT_EQ(type_of("small")["name"], "Node::Small");
   EXPECT_EQ(type_of("small")["kind"], "int");
   EXPECT_EQ(type_of("linked")["kind"], "reference");
-  for (const json& field : node["fields"]) EXPECT_NE(field["name"], "count") << "static members are no bytes of the object";
+  for (const json& field : node["fields"])
+    EXPECT_NE(field["name"], "count") << "static members are no bytes of the object";
   bool anonymous = false;
   for (const json& field : node["fields"])
     if (field["name"].is_null()) anonymous = types[field["type"].get<size_t>()]["kind"] == "union";
@@ -298,8 +365,10 @@ TEST_F(Planned, locations_are_all_found_and_none_is_left) {
   EXPECT_EQ(address[0]["address"], line[0]["address"]);
   EXPECT_EQ(inferior->ask("-friday-locate", "space::twice<int>").size(), 1u);
   EXPECT_EQ(breakpoints_of(inferior->run("-break-list").fields).size(), 1u) << "only the test's own";
-  EXPECT_EQ(inferior->session->console("maint info breakpoints", inferior->pump).value().find("types.cc:75"), std::string::npos);
-  while (auto record = inferior->session->take_async()) EXPECT_EQ(record->name.find("breakpoint-created"), std::string::npos);
+  EXPECT_EQ(inferior->session->console("maint info breakpoints", inferior->pump).value().find("types.cc:75"),
+            std::string::npos);
+  while (auto record = inferior->session->take_async())
+    EXPECT_EQ(record->name.find("breakpoint-created"), std::string::npos);
 }
 
 TEST_F(Planned, addresses_have_sources) {
@@ -311,7 +380,8 @@ TEST_F(Planned, addresses_have_sources) {
   EXPECT_EQ(places[0]["function"], "inspect(int, Node&)");
   EXPECT_EQ(places[0]["line"], 84);
   EXPECT_TRUE(places[0]["file"].get<std::string>().ends_with("types.cc"));
-  EXPECT_NE(places[1]["function"].get<std::string>().find("malloc"), std::string::npos) << places[1];  // libc's or its debug name
+  EXPECT_NE(places[1]["function"].get<std::string>().find("malloc"), std::string::npos)
+      << places[1];  // libc's or its debug name
   EXPECT_EQ(places[1]["offset"], 4);
   EXPECT_TRUE(places[2]["function"].is_null());
   EXPECT_TRUE(places[2]["line"].is_null());
@@ -337,7 +407,8 @@ TEST(PlannedOptimised, registers_and_lost_variables) {
     if (plan["kind"] == "gdb") continue;  // optimised out, or in a form that bytecode does not know
     EXPECT_TRUE(plan["verified"]) << expression;
     uint64_t got = inferior.execute(plan["agent"]);
-    EXPECT_EQ(static_cast<uint32_t>(got), static_cast<uint32_t>(inferior.number(expression))) << expression << " " << plan;
+    EXPECT_EQ(static_cast<uint32_t>(got), static_cast<uint32_t>(inferior.number(expression)))
+        << expression << " " << plan;
   }
   EXPECT_GE(inferior.ask("-friday-locate", "inlined").size(), 1u);
 }

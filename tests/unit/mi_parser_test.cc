@@ -65,7 +65,8 @@ TEST_P(Captures, capture_gives_the_expected_records_for_any_split) {
   for (size_t step : {1u, 2u, 7u, 4096u}) EXPECT_TRUE(parse(text, step) == whole) << "fed in pieces of " << step;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Captures, testing::ValuesIn(capture_names()), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(All, Captures, testing::ValuesIn(capture_names()),
+                         [](const auto& info) { return info.param; });
 
 TEST(MiParserTest, only_a_program_that_shares_the_pipe_is_no_record_in_real_captures) {
   for (const std::string& name : capture_names()) {
@@ -183,7 +184,8 @@ TEST(MiTypedTest, errors_and_values) {
   EXPECT_EQ(error_of(result_of("errors", 2)).code, ErrorCode::not_found);
   EXPECT_EQ(error_of(result_of("errors", 4)).code, ErrorCode::bad_address);
   EXPECT_EQ(value_of(result_of("errors", 4)).error().message, "Cannot access memory at address 0x8");
-  EXPECT_EQ(value_of(result_of("strings", 2)).value(), "0x2008 \"tab\\t quote\\\" backslash\\\\ \\001\\002 \303\251 \\377\"");
+  EXPECT_EQ(value_of(result_of("strings", 2)).value(),
+            "0x2008 \"tab\\t quote\\\" backslash\\\\ \\001\\002 \303\251 \\377\"");
   EXPECT_FALSE(value_of(result_of("strings", 1)));
 }
 

@@ -71,7 +71,9 @@ TEST_F(Conversation, runs_in_its_own_process_group_without_terminal_size) {
   EXPECT_NE(environment.find(std::string("\0LC_ALL=C.UTF-8", 15)), std::string::npos);
 }
 
-std::string link_of(int pid, int fd) { return std::filesystem::read_symlink(fmt::format("/proc/{}/fd/{}", pid, fd)).string(); }
+std::string link_of(int pid, int fd) {
+  return std::filesystem::read_symlink(fmt::format("/proc/{}/fd/{}", pid, fd)).string();
+}
 
 TEST_F(Conversation, a_gdb_holds_no_pipe_of_another) {
   auto other = start();
@@ -177,7 +179,8 @@ TEST_F(Conversation, commands_larger_than_a_pipe_are_written_as_gdb_reads) {
 
 TEST_F(Conversation, a_deadline_leaves_the_session_usable) {
   ASSERT_TRUE(session->wait_ready(pump));
-  for (const char* endless : {"python while True: pass", "while 1\n  set $i = 1\nend", "python import time; time.sleep(1000)"}) {
+  for (const char* endless :
+       {"python while True: pass", "while 1\n  set $i = 1\nend", "python import time; time.sleep(1000)"}) {
     auto begin = std::chrono::steady_clock::now();
     auto result = session->console(endless, pump, 200ms);
     ASSERT_FALSE(result);
@@ -369,8 +372,10 @@ TEST(MiMultiplexerTest, a_deadline_hits_only_the_late_node) {
   gdbs.add(NodeId{1}, start());
   std::vector<NodeId> nodes = gdbs.nodes();
   for (NodeId node : nodes) ASSERT_TRUE(gdbs.session(node)->wait_ready(gdbs));
-  for (NodeId node : nodes) ASSERT_TRUE(gdbs.session(node)->run(fmt::format("-gdb-set var $wait = {}", node.value * 1000), gdbs));
-  auto texts = gdbs.console(nodes, "python import time; time.sleep(int(gdb.convenience_variable('wait'))); print('awake')", gdbs, 500ms);
+  for (NodeId node : nodes)
+    ASSERT_TRUE(gdbs.session(node)->run(fmt::format("-gdb-set var $wait = {}", node.value * 1000), gdbs));
+  auto texts = gdbs.console(
+      nodes, "python import time; time.sleep(int(gdb.convenience_variable('wait'))); print('awake')", gdbs, 500ms);
   EXPECT_EQ(texts.at(NodeId{0}).value(), "awake\n");
   ASSERT_FALSE(texts.at(NodeId{1}));
   EXPECT_NE(texts.at(NodeId{1}).error().message.find("did not answer"), std::string::npos);

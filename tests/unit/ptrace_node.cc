@@ -44,16 +44,14 @@ long ptrace_call(int request, pid_t tid, uintptr_t address = 0, const void* data
   dup2(output, 1);
   dup2(output, 2);
   char byte;
-  while (::read(gate, &byte, 1) < 0 && errno == EINTR) {
-  }
+  while (::read(gate, &byte, 1) < 0 && errno == EINTR) {}
   execv(argv[0], argv.data());
   _exit(127);
 }
 
 pid_t wait_retry(pid_t which, int* status, int flags) {
   pid_t got;
-  while ((got = waitpid(which, status, flags | __WALL)) < 0 && errno == EINTR) {
-  }
+  while ((got = waitpid(which, status, flags | __WALL)) < 0 && errno == EINTR) {}
   return got;
 }
 
@@ -69,7 +67,9 @@ Result<std::unique_ptr<PtraceNode>> PtraceNode::launch(const std::vector<std::st
   return node;
 }
 
-std::unique_ptr<PtraceNode> PtraceNode::launched(const std::vector<std::string>& arguments) { return launched(arguments, Options{}); }
+std::unique_ptr<PtraceNode> PtraceNode::launched(const std::vector<std::string>& arguments) {
+  return launched(arguments, Options{});
+}
 
 std::unique_ptr<PtraceNode> PtraceNode::launched(const std::vector<std::string>& arguments, Options options) {
   auto node = launch(arguments, std::move(options));
@@ -158,8 +158,8 @@ Result<void> PtraceNode::resume_only(ThreadId thread, int signal) {
   return cont(tid, signal);
 }
 
-// One report of the kernel about one thread. Yields a stop that concerns the caller; everything else is dealt with here:
-// while `stopping` the thread stays where it is, otherwise it is sent on.
+// One report of the kernel about one thread. Yields a stop that concerns the caller; everything else is dealt with
+// here: while `stopping` the thread stays where it is, otherwise it is sent on.
 std::optional<NodeStop> PtraceNode::take(pid_t tid, int status, bool stopping) {
   if (!WIFSTOPPED(status)) {
     threads_.erase(tid);
@@ -425,7 +425,8 @@ Result<std::vector<Mapping>> PtraceNode::mappings() {
   FRIDAY_TRY(text, read_file(fmt::format("/proc/{}/maps", pid_)));
   std::vector<uint64_t> stacks;
   for (const auto& [tid, entry] : threads_)
-    if (auto values = entry.stopped ? registers(entry.id) : fail(ErrorCode::usage, "runs")) stacks.push_back(values->rsp);
+    if (auto values = entry.stopped ? registers(entry.id) : fail(ErrorCode::usage, "runs"))
+      stacks.push_back(values->rsp);
   std::vector<Mapping> all;
   for (size_t at = 0, end; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
     std::string line = text.substr(at, end - at);
@@ -433,12 +434,12 @@ Result<std::vector<Mapping>> PtraceNode::mappings() {
     char bits[5] = "";
     int name = 0;
     if (sscanf(line.c_str(), "%lx-%lx %4s %lx %*s %*d %n", &map.low, &map.high, bits, &map.offset, &name) < 4) continue;
-    map.protection = (bits[0] == 'r' ? PROT_READ : 0) | (bits[1] == 'w' ? PROT_WRITE : 0) | (bits[2] == 'x' ? PROT_EXEC : 0);
+    map.protection =
+        (bits[0] == 'r' ? PROT_READ : 0) | (bits[1] == 'w' ? PROT_WRITE : 0) | (bits[2] == 'x' ? PROT_EXEC : 0);
     map.shared = bits[3] == 's';
     map.path = line.substr(static_cast<size_t>(name));
-    map.stack = map.path == "[stack]" || std::any_of(stacks.begin(), stacks.end(), [&](uint64_t rsp) {
-      return rsp >= map.low && rsp < map.high;
-    });
+    map.stack = map.path == "[stack]" || std::any_of(stacks.begin(), stacks.end(),
+                                                     [&](uint64_t rsp) { return rsp >= map.low && rsp < map.high; });
     all.push_back(std::move(map));
   }
   return all;

@@ -1,12 +1,13 @@
-// A NodeControl over a live program traced with ptrace: a fork with a fixed address-space layout, any number of threads,
-// no recording behind it. The unit tests of core/stop and core/rsp run on it what core/replay runs on replayed nodes.
+// A NodeControl over a live program traced with ptrace: a fork with a fixed address-space layout, any number of
+// threads, no recording behind it. The unit tests of core/stop and core/rsp run on it what core/replay runs on replayed
+// nodes.
 //
 // One PtraceNode lives on one thread (the one that launched it), but several may live on the same thread. Everything is
 // all-stop: between resume() and the NodeStop that wait() or poll() yields the threads run; at all other times each of
 // them stands still. The node dies with its PtraceNode.
 //
-// read() equals read_raw() and write() equals write_raw(): a test that patches code and wants the patches hidden derives
-// from this class.
+// read() equals read_raw() and write() equals write_raw(): a test that patches code and wants the patches hidden
+// derives from this class.
 #pragma once
 
 #include <signal.h>
@@ -25,10 +26,10 @@ namespace friday {
 // Why a node stands still.
 struct NodeStop {
   enum class Kind {
-    signal,    // `thread` is about to get `signal` (SIGTRAP too: int3 has si_code SI_KERNEL and rip behind the int3)
-    interrupt, // interrupt() was asked for
-    exited,    // the program ended with `status`
-    killed,    // the program was ended by `signal`
+    signal,     // `thread` is about to get `signal` (SIGTRAP too: int3 has si_code SI_KERNEL and rip behind the int3)
+    interrupt,  // interrupt() was asked for
+    exited,     // the program ended with `status`
+    killed,     // the program was ended by `signal`
   };
   Kind kind = Kind::signal;
   ThreadId thread{};
@@ -56,16 +57,16 @@ class PtraceNode : public NodeControl {
   PtraceNode& operator=(const PtraceNode&) = delete;
 
   // Execution. `signal` is given to `thread` as it goes on (0: the signal that it stopped with is swallowed).
-  Result<void> resume(std::optional<ThreadId> thread = {}, int signal = 0);      // all threads
-  Result<void> resume_only(ThreadId thread, int signal = 0);                     // the others stay
-  Result<NodeStop> wait();                                                       // blocks until the node stands still
-  Result<std::optional<NodeStop>> poll();                                        // the same, empty while it runs
-  void interrupt();                                                              // makes wait() and poll() yield soon
+  Result<void> resume(std::optional<ThreadId> thread = {}, int signal = 0);  // all threads
+  Result<void> resume_only(ThreadId thread, int signal = 0);                 // the others stay
+  Result<NodeStop> wait();                                                   // blocks until the node stands still
+  Result<std::optional<NodeStop>> poll();                                    // the same, empty while it runs
+  void interrupt();                                                          // makes wait() and poll() yield soon
   Result<NodeStop> continue_and_wait(std::optional<ThreadId> thread = {}, int signal = 0);
-  Result<NodeStop> step(ThreadId thread, int signal = 0);                        // one instruction, the others stay
+  Result<NodeStop> step(ThreadId thread, int signal = 0);  // one instruction, the others stay
   // Runs until a thread is about to execute `address` for the next time; rip is put back onto it.
   Result<NodeStop> run_to(Addr address);
-  Result<void> detach();                                                         // the program goes on untraced
+  Result<void> detach();  // the program goes on untraced
   bool alive() const { return alive_; }
   bool running() const { return running_; }
   pid_t pid() const { return pid_; }
@@ -117,8 +118,8 @@ class PtraceNode : public NodeControl {
   UniqueFd memory_;
   std::map<pid_t, Thread> threads_;
   uint32_t next_thread_ = 0;
-  ThreadId current_{};             // the one that stopped last
-  std::deque<NodeStop> pending_;   // stops that came while the node was being stopped for another one
+  ThreadId current_{};            // the one that stopped last
+  std::deque<NodeStop> pending_;  // stops that came while the node was being stopped for another one
   std::optional<Addr> syscall_instruction_;
   bool alive_ = false;
   bool running_ = false;

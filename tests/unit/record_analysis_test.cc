@@ -65,7 +65,8 @@ uint64_t address_of(const std::string& content, uint64_t offset) {
   auto* header = reinterpret_cast<const Elf64_Ehdr*>(content.data());
   auto* segments = reinterpret_cast<const Elf64_Phdr*>(content.data() + header->e_phoff);
   for (int i = 0; i < header->e_phnum; i++)
-    if (segments[i].p_type == PT_LOAD && offset >= segments[i].p_offset && offset < segments[i].p_offset + segments[i].p_filesz)
+    if (segments[i].p_type == PT_LOAD && offset >= segments[i].p_offset &&
+        offset < segments[i].p_offset + segments[i].p_filesz)
       return offset - segments[i].p_offset + segments[i].p_vaddr;
   return ~0ull;
 }
@@ -82,12 +83,15 @@ void check_sites(const std::string& content, const std::vector<Site>& sites, con
   uint64_t last_end = 0;
   for (const auto& site : sites) {
     const uint64_t start = address_of(content, site.offset), end = start + site.length;
-    SCOPED_TRACE(fmt::format("site at {:#x}, kind {}, {} bytes", start, static_cast<int>(site.kind), static_cast<int>(site.length)));
+    SCOPED_TRACE(fmt::format("site at {:#x}, kind {}, {} bytes", start, static_cast<int>(site.kind),
+                             static_cast<int>(site.length)));
     EXPECT_GE(start, last_end) << "two sites overlap";
     last_end = end;
     ASSERT_TRUE(listing.instructions.contains(start)) << "in the middle of an instruction";
     EXPECT_TRUE(listing.instructions.contains(end)) << "ends in the middle of an instruction";
-    const auto at = [&](uint64_t address) { return listing.instructions.contains(address) ? listing.instructions.at(address) : ""; };
+    const auto at = [&](uint64_t address) {
+      return listing.instructions.contains(address) ? listing.instructions.at(address) : "";
+    };
     switch (site.kind) {
       case shim::kSiteBefore: EXPECT_EQ(at(end), "syscall"); break;
       case shim::kSiteAfter: EXPECT_EQ(at(start), "syscall"); break;
@@ -101,7 +105,8 @@ void check_sites(const std::string& content, const std::vector<Site>& sites, con
     if (site.kind == shim::kSiteBefore || site.kind == shim::kSiteAfter || site.kind == shim::kSiteLoop) {
       EXPECT_GE(site.length, 5u) << "no room for a jump";
       auto target = listing.targets.upper_bound(start);
-      EXPECT_FALSE(target != listing.targets.end() && *target < end) << fmt::format("something jumps to {:#x}", *target);
+      EXPECT_FALSE(target != listing.targets.end() && *target < end)
+          << fmt::format("something jumps to {:#x}", *target);
     }
   }
 }
@@ -123,7 +128,8 @@ TEST(Analysis, FindsTheCallsOfLibc) {
   check_sites(content, analysis.sites, listing);
   size_t calls = 0;
   for (const auto& [address, text] : listing.instructions) calls += text == "syscall";
-  EXPECT_GE(count(analysis.sites, {shim::kSiteBefore, shim::kSiteAfter}) * 100, calls * 90) << "of " << calls << " syscall instructions";
+  EXPECT_GE(count(analysis.sites, {shim::kSiteBefore, shim::kSiteAfter}) * 100, calls * 90)
+      << "of " << calls << " syscall instructions";
 }
 
 TEST(Analysis, FindsTheCallsOfTheLoader) {
@@ -142,7 +148,8 @@ std::vector<LoopWindow> windows_of(std::initializer_list<uint8_t> code, bool jum
   return loop_windows(decoder, bytes, 0x1000, jumps_unknown);
 }
 
-// A site costs each process that starts; these two have hundreds of loops that look like waiting, and none that waits so.
+// A site costs each process that starts; these two have hundreds of loops that look like waiting, and none that waits
+// so.
 TEST(Loops, OfTheCLibraryAreNone) {
   for (const char* name : {"libc.so.6", "ld-linux-x86-64.so.2"}) {
     const CodeAnalysis analysis = analyse_code(contents(mapped_library(name)), true);
@@ -160,7 +167,8 @@ TEST(Loops, AreSitesWhereTheyCountWhileTheyWait) {
   EXPECT_EQ(found[0].length, 6);
   EXPECT_EQ(found[0].displacement, 2);
   // sub $1, %eax; je out; mov 0(%rbp), %rdx; test %rdx, %rdx; je: as Redis has it
-  const std::initializer_list<uint8_t> redis = {0x83, 0xe8, 1, 0x74, 0x20, 0x48, 0x8b, 0x55, 0, 0x48, 0x85, 0xd2, 0x74, 0xf2};
+  const std::initializer_list<uint8_t> redis = {0x83, 0xe8, 1,    0x74, 0x20, 0x48, 0x8b,
+                                                0x55, 0,    0x48, 0x85, 0xd2, 0x74, 0xf2};
   found = windows_of(redis);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].start, 0x1005u);
@@ -169,9 +177,12 @@ TEST(Loops, AreSitesWhereTheyCountWhileTheyWait) {
 }
 
 TEST(Loops, AreNoSitesWhereTheyDoNotWait) {
-  EXPECT_TRUE(windows_of({0x48, 0x83, 0xc0, 1, 0x80, 0x38, 0, 0x75, 0xf7}).empty()) << "add $1, %rax; cmpb $0, (%rax); jne: each time elsewhere";
-  EXPECT_TRUE(windows_of({0x48, 0x8b, 0x80, 0, 1, 0, 0, 0x48, 0x85, 0xc0, 0x75, 0xf4}).empty()) << "mov 0x100(%rax), %rax; test; jne: along a list";
-  EXPECT_TRUE(windows_of({0x83, 0x05, 0, 1, 0, 0, 1, 0x83, 0x3d, 0xf9, 0, 0, 0, 9, 0x75, 0xf0}).empty()) << "addl $1, x; cmpl $9, x; jne: its own count";
+  EXPECT_TRUE(windows_of({0x48, 0x83, 0xc0, 1, 0x80, 0x38, 0, 0x75, 0xf7}).empty())
+      << "add $1, %rax; cmpb $0, (%rax); jne: each time elsewhere";
+  EXPECT_TRUE(windows_of({0x48, 0x8b, 0x80, 0, 1, 0, 0, 0x48, 0x85, 0xc0, 0x75, 0xf4}).empty())
+      << "mov 0x100(%rax), %rax; test; jne: along a list";
+  EXPECT_TRUE(windows_of({0x83, 0x05, 0, 1, 0, 0, 1, 0x83, 0x3d, 0xf9, 0, 0, 0, 9, 0x75, 0xf0}).empty())
+      << "addl $1, x; cmpl $9, x; jne: its own count";
 }
 
 // adc, which reads the carry of the iteration before: no window in front of it.
@@ -187,7 +198,8 @@ TEST(Analysis, LeavesTheSignalTrampolineAlone) {
   const size_t at = content.find(trampoline);
   ASSERT_NE(at, std::string::npos);
   for (const auto& site : analyse_code(content, true).sites)
-    EXPECT_FALSE(site.offset < at + 9 && site.offset + site.length > at) << "offset " << static_cast<uint64_t>(site.offset);
+    EXPECT_FALSE(site.offset < at + 9 && site.offset + site.length > at)
+        << "offset " << static_cast<uint64_t>(site.offset);
 }
 
 TEST(Analysis, GivesTheBuildId) {
@@ -206,7 +218,10 @@ TEST(Analysis, GivesTheBuildId) {
 }
 
 TEST(Analysis, TakesNothingFromWhatIsNoProgram) {
-  for (std::string content : {std::string(), std::string("hello"), std::string(4096, '\0'), std::string("\x7f" "ELF"), std::string(1 << 20, '\x0f')}) {
+  for (std::string content : {std::string(), std::string("hello"), std::string(4096, '\0'),
+                              std::string("\x7f"
+                                          "ELF"),
+                              std::string(1 << 20, '\x0f')}) {
     CodeAnalysis analysis = analyse_code(content, true);
     EXPECT_FALSE(analysis.is_elf);
     EXPECT_TRUE(analysis.sites.empty() && analysis.build_id.empty());

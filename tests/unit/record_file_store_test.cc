@@ -134,7 +134,8 @@ TEST_F(Store, SaysWhenACopyCannotBeMade) {
 TEST_F(Store, TellsHowFarACopyHasComeAndIsQuietAboutShortOnes) {
   constexpr uint64_t kSize = 5u << 20, kHole = 64u << 20;
   UniqueFd from = file("a", std::string(kSize, 'x'));
-  UniqueFd whole(open((root_ / "a").c_str(), O_RDWR | O_CLOEXEC)), to(open((root_ / "b").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  UniqueFd whole(open((root_ / "a").c_str(), O_RDWR | O_CLOEXEC)),
+      to(open((root_ / "b").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   ASSERT_EQ(ftruncate(whole.get(), kSize + kHole), 0);
   ASSERT_EQ(pwrite(whole.get(), "end", 3, kSize + kHole), 3);
   std::vector<uint64_t> told;

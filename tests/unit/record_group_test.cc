@@ -102,7 +102,9 @@ TEST_F(GroupFile, RefusesWithPlaceAndReason) {
 TEST_F(GroupFile, RefusesNamesThatOtherNamesAreMadeOf) {
   // NAME/child-1 and NAME#2 are made by Friday; * ? , ! and blanks belong to node lists; digits alone are ids.
   for (const char* name : {"a/b", "a#2", "a*", "a,b", "!a", "a b", "7"})
-    EXPECT_THAT(refusal(fmt::format("[[node]]\nname = \"{}\"\ncommand = [\"x\"]\n", name)), testing::HasSubstr("cannot name a node")) << name;
+    EXPECT_THAT(refusal(fmt::format("[[node]]\nname = \"{}\"\ncommand = [\"x\"]\n", name)),
+                testing::HasSubstr("cannot name a node"))
+        << name;
   for (const char* name : {"a", "redis-1", "n0", "7z", "g++", "python3.11", "under_score"})
     EXPECT_TRUE(parse(fmt::format("[[node]]\nname = \"{}\"\ncommand = [\"x\"]\n", name))) << name;
 }

@@ -23,7 +23,8 @@ constexpr unsigned kLong = Standstill::kSeconds * Standstill::kLooksPerSecond;
 class StandstillTest : public testing::Test {
  protected:
   StandstillTest() {
-    area_ = static_cast<shim::TokenArea*>(mmap(nullptr, sizeof *area_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    area_ = static_cast<shim::TokenArea*>(
+        mmap(nullptr, sizeof *area_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
     struct stat space;
     EXPECT_EQ(stat("/proc/self/ns/pid", &space), 0);
     space_ = space.st_ino;
@@ -82,8 +83,10 @@ TEST_F(StandstillTest, NamesAStoppedHolderOnce) {
   const auto found = look(1);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].holder, stopped);
-  EXPECT_THAT(found[0].text, AllOf(HasSubstr("process " + std::to_string(stopped) + " ("), HasSubstr("thread " + std::to_string(stopped)),
-                                   HasSubstr("has kept process " + std::to_string(waiting) + " ("), HasSubstr("kill -CONT " + std::to_string(stopped))));
+  EXPECT_THAT(found[0].text, AllOf(HasSubstr("process " + std::to_string(stopped) + " ("),
+                                   HasSubstr("thread " + std::to_string(stopped)),
+                                   HasSubstr("has kept process " + std::to_string(waiting) + " ("),
+                                   HasSubstr("kill -CONT " + std::to_string(stopped))));
   EXPECT_THAT(look(2 * kLong), IsEmpty());
 }
 
@@ -98,22 +101,26 @@ TEST_F(StandstillTest, NamesAHolderThatSleepsInTheKernel) {
 
 TEST_F(StandstillTest, NamesAThreadThatOthersOfItsProcessWaitFor) {
   const pid_t process = child(false);
-  area_->kept[3] = {static_cast<uint32_t>(process), static_cast<uint32_t>(process), space_, 1000 * Standstill::kSeconds - 1, 0};
+  area_->kept[3] = {static_cast<uint32_t>(process), static_cast<uint32_t>(process), space_,
+                    1000 * Standstill::kSeconds - 1, 0};
   EXPECT_THAT(look(1), IsEmpty());
   area_->kept[3].looks++;
   const auto found = look(2);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].holder, process);
-  EXPECT_THAT(found[0].text, AllOf(HasSubstr("thread " + std::to_string(process) + ", has kept other threads waiting"), HasSubstr("sleeps in the kernel")));
+  EXPECT_THAT(found[0].text, AllOf(HasSubstr("thread " + std::to_string(process) + ", has kept other threads waiting"),
+                                   HasSubstr("sleeps in the kernel")));
 }
 
 TEST_F(StandstillTest, NamesAChildByVforkThatHasItsParentsTurn) {
   const pid_t process = child(false), by_vfork = child(true);
-  area_->kept[0] = {static_cast<uint32_t>(process), static_cast<uint32_t>(by_vfork), space_, 1000 * Standstill::kSeconds, 0};
+  area_->kept[0] = {static_cast<uint32_t>(process), static_cast<uint32_t>(by_vfork), space_,
+                    1000 * Standstill::kSeconds, 0};
   const auto found = look(1);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].holder, process);
-  EXPECT_THAT(found[0].text, AllOf(HasSubstr("process " + std::to_string(by_vfork) + " ("), HasSubstr("a child by vfork of process " + std::to_string(process)),
+  EXPECT_THAT(found[0].text, AllOf(HasSubstr("process " + std::to_string(by_vfork) + " ("),
+                                   HasSubstr("a child by vfork of process " + std::to_string(process)),
                                    HasSubstr("kill -CONT " + std::to_string(by_vfork))));
 }
 

@@ -95,7 +95,8 @@ class RspGdbTest : public testing::Test {
   }
 
   std::vector<std::string> batch(std::vector<std::string> commands, const std::string& connect) {
-    std::vector<std::string> arguments = {"-batch", "-ex", "set pagination off", "-ex", "set confirm off", "-ex", connect};
+    std::vector<std::string> arguments = {"-batch", "-ex",  "set pagination off", "-ex", "set confirm off",
+                                          "-ex",    connect};
     for (auto& command : commands) {
       arguments.push_back("-ex");
       arguments.push_back(std::move(command));
@@ -119,10 +120,31 @@ class RspGdbTest : public testing::Test {
 // With `target remote` alone gdb gets program, libraries and their symbols through the endpoint (vFile).
 TEST_F(RspGdbTest, BreakpointsStepsAndCalls) {
   launch("plain");
-  std::string out = debug({"break work if i == 2", "continue", "backtrace", "print i", "print outer.name", "info sharedlibrary", "info symbol __vdso_time", "info proc mappings",
-                           "next", "next", "print counter", "step", "print square(12)", "print (int)abs(-5)", "backtrace 1",
-                           "finish", "print counter = 40", "tbreak square", "continue", "info registers rip", "x/2i $pc",
-                           "delete", "info line", "monitor hello", "continue"});
+  std::string out = debug({"break work if i == 2",
+                           "continue",
+                           "backtrace",
+                           "print i",
+                           "print outer.name",
+                           "info sharedlibrary",
+                           "info symbol __vdso_time",
+                           "info proc mappings",
+                           "next",
+                           "next",
+                           "print counter",
+                           "step",
+                           "print square(12)",
+                           "print (int)abs(-5)",
+                           "backtrace 1",
+                           "finish",
+                           "print counter = 40",
+                           "tbreak square",
+                           "continue",
+                           "info registers rip",
+                           "x/2i $pc",
+                           "delete",
+                           "info line",
+                           "monitor hello",
+                           "continue"});
   EXPECT_THAT(out, HasSubstr("work (i=2) at "));
   EXPECT_THAT(out, HasSubstr("#1  0x"));
   EXPECT_THAT(out, ContainsRegex("in main \\(argc=2, argv=0x[0-9a-f]+\\)"));
@@ -143,7 +165,8 @@ TEST_F(RspGdbTest, BreakpointsStepsAndCalls) {
   EXPECT_THAT(out, HasSubstr("in section .text of system-supplied DSO"));
   EXPECT_THAT(out, ContainsRegex("rw-p +\\[stack\\]"));
   EXPECT_THAT(out, Not(HasSubstr("unable to open")));  // the maps of "process 1" are the node's
-  bool called = std::any_of(host_->requests.begin(), host_->requests.end(), [](const auto& r) { return !r.moved.empty(); });
+  bool called =
+      std::any_of(host_->requests.begin(), host_->requests.end(), [](const auto& r) { return !r.moved.empty(); });
   EXPECT_TRUE(called) << "function calls are announced to the host";
 }
 
@@ -185,9 +208,9 @@ TEST_F(RspGdbTest, ConditionsGoToTheHostAsBytecode) {
 TEST_F(RspGdbTest, VectorRegisters) {
   if (!__builtin_cpu_supports("avx")) GTEST_SKIP() << "this processor has no AVX";
   launch("vectors");
-  std::string out = debug({"break *after_load", "continue", "print $ymm0.v8_float", "print $xmm0.v4_float", "print $mxcsr",
-                           "print $st0", "print $fctrl", "print $fs_base != 0", "set var $ymm0.v8_float[5] = 99", "finish",
-                           "print lanes"});
+  std::string out = debug({"break *after_load", "continue", "print $ymm0.v8_float", "print $xmm0.v4_float",
+                           "print $mxcsr", "print $st0", "print $fctrl", "print $fs_base != 0",
+                           "set var $ymm0.v8_float[5] = 99", "finish", "print lanes"});
   EXPECT_THAT(out, HasSubstr("{1, 2, 3, 4, 5, 6, 7, 8}"));
   EXPECT_THAT(out, HasSubstr("{1, 2, 3, 4}"));
   EXPECT_THAT(out, HasSubstr("[ IM DM ZM OM UM PM ]"));
@@ -212,14 +235,16 @@ TEST_F(RspGdbTest, ThreadsAndTheirVariables) {
 
 TEST_F(RspGdbTest, VariablesOfALibraryThatWasLoadedLater) {
   launch("dlopen");
-  std::string out = debug({"break all_started", "continue", "thread apply all -s print loaded_value", "thread 1", "print loaded_value"});
+  std::string out = debug(
+      {"break all_started", "continue", "thread apply all -s print loaded_value", "thread 1", "print loaded_value"});
   EXPECT_THAT(out, HasSubstr(" = 207\n"));
   EXPECT_THAT(out, ContainsRegex("Cannot find thread-local storage for Thread 1.1"));  // not allocated yet
 }
 
 TEST_F(RspGdbTest, StepsInAThreadedProgram) {
   launch("threads");
-  std::string out = debug({"break worker", "continue", "next", "next", "next", "print number", "stepi", "stepi", "info threads"});
+  std::string out =
+      debug({"break worker", "continue", "next", "next", "next", "print number", "stepi", "stepi", "info threads"});
   EXPECT_THAT(out, ContainsRegex("Breakpoint 1, worker"));
   EXPECT_THAT(out, HasSubstr("$1 = "));
 }
@@ -290,7 +315,8 @@ TEST_F(RspGdbTest, ConnectsToANodeThatRuns) {
   launch("spin");
   ASSERT_TRUE(node_->run_to(*node_->symbol("spin")));
   ASSERT_TRUE(node_->resume());
-  std::string out = debug({"print keep_spinning", "backtrace", "print keep_spinning = 0", "print (int)atoi(\"4\")", "continue"});
+  std::string out =
+      debug({"print keep_spinning", "backtrace", "print keep_spinning = 0", "print (int)atoi(\"4\")", "continue"});
   EXPECT_EQ(host_->interrupts, 1);
   EXPECT_THAT(out, HasSubstr("$1 = 1\n"));
   EXPECT_THAT(out, ContainsRegex("#1 .* main "));
@@ -317,7 +343,9 @@ TEST_F(RspGdbTest, Cost) {
   host_->hold = true;
   constexpr int kRounds = 1000;
   using Clock = std::chrono::steady_clock;
-  auto microseconds = [](Clock::duration spent) { return std::chrono::duration<double, std::micro>(spent).count() / kRounds; };
+  auto microseconds = [](Clock::duration spent) {
+    return std::chrono::duration<double, std::micro>(spent).count() / kRounds;
+  };
   auto measure = [&](const std::string& packet) {
     auto begin = Clock::now();
     for (int i = 0; i < kRounds; ++i) session.handle(packet);
@@ -340,8 +368,10 @@ TEST_F(RspGdbTest, Cost) {
     stepping += stopped - resumed;
     telling += Clock::now() - stopped + (resumed - begin);
   }
-  fmt::print("[ measured ] us: m8 {:.2f}, m4096 {:.2f}, p {:.2f}, g {:.2f}, resume and stop {:.2f} beside {:.1f} of the step\n",
-             memory, big, general, all, microseconds(telling), microseconds(stepping));
+  fmt::print(
+      "[ measured ] us: m8 {:.2f}, m4096 {:.2f}, p {:.2f}, g {:.2f}, resume and stop {:.2f} beside {:.1f} of the "
+      "step\n",
+      memory, big, general, all, microseconds(telling), microseconds(stepping));
 }
 
 }  // namespace

@@ -33,8 +33,7 @@ bool RspTestHost::serve(const std::function<bool()>& done, std::vector<int> extr
     for (int fd : extra) fds.push_back({fd, POLLIN, 0});
     ::poll(fds.data(), fds.size(), static_cast<int>(left.count()));
     signalfd_siginfo info;
-    while (::read(children.get(), &info, sizeof info) > 0) {
-    }
+    while (::read(children.get(), &info, sizeof info) > 0) {}
     for (size_t i = 0; i < own; ++i)
       if (fds[i].revents) endpoint_.on_ready(fds[i].fd);
     if (node_.running() && !hold) {

@@ -32,7 +32,7 @@ class RspTestHost : public RspHost {
   void disconnected(NodeId) override { ++disconnections; }
 
   RspAbilities offered{};
-  bool hold = false;                      // resume() does nothing: the test reports by itself
+  bool hold = false;  // resume() does nothing: the test reports by itself
   std::vector<ResumeRequest> requests;
   std::vector<StopPointRequest> set_requests;
   int interrupts = 0, disconnections = 0, kills = 0;

@@ -35,11 +35,12 @@ std::vector<PacketEvent> read_all(std::string_view bytes, size_t piece = 1, size
 TEST(RspPacket, KnownBytes) {
   EXPECT_EQ(encode_packet("", false), "$#00");
   EXPECT_EQ(encode_packet("OK", false), "$OK#9a");
-  EXPECT_EQ(encode_packet("a$b#c}d*e", false), "$a}\x04"
-                                               "b}\x03"
-                                               "c}]d}\x0a"
-                                               "e#" +
-                                                   std::string("51"));
+  EXPECT_EQ(encode_packet("a$b#c}d*e", false),
+            "$a}\x04"
+            "b}\x03"
+            "c}]d}\x0a"
+            "e#" +
+                std::string("51"));
 }
 
 TEST(RspPacket, ReadsPacketsInPiecesOfAnySize) {
@@ -91,7 +92,8 @@ std::string decode_like_gdb(std::string_view wire) {
     else expanded.append(static_cast<size_t>(static_cast<uint8_t>(body[++i]) - 29), expanded.back());
   }
   std::string plain;
-  for (size_t i = 0; i < expanded.size(); ++i) plain += expanded[i] == '}' ? static_cast<char>(expanded[++i] ^ 0x20) : expanded[i];
+  for (size_t i = 0; i < expanded.size(); ++i)
+    plain += expanded[i] == '}' ? static_cast<char>(expanded[++i] ^ 0x20) : expanded[i];
   return plain;
 }
 
@@ -125,7 +127,9 @@ TEST(RspPacket, NoiseNeverBreaksTheReader) {
   PacketReader reader(100);
   for (int round = 0; round < 2000; ++round) {
     std::string noise(random() % 50, '\0');
-    for (char& c : noise) c = "$#}*+-\x03" "09afz\xff"[random() % 13];
+    for (char& c : noise)
+      c = "$#}*+-\x03"
+          "09afz\xff"[random() % 13];
     read_all(reader, noise, 1 + random() % 5);
   }
   read_all(reader, "$#", 1);

@@ -1,9 +1,9 @@
 // The conversation without a gdb: exact packets against a live process, hostile input, and the sockets around it.
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -25,7 +25,8 @@ using testing::StartsWith;
 class RspSessionTest : public testing::Test {
  protected:
   void connect() {
-    session_ = std::make_unique<RspSession>(*node_, *host_, [this](std::string_view reply) { replies_.emplace_back(reply); });
+    session_ =
+        std::make_unique<RspSession>(*node_, *host_, [this](std::string_view reply) { replies_.emplace_back(reply); });
   }
   void start(const char* mode, const char* stop_at) {
     node_ = PtraceNode::launched({RSP_TARGET, mode});
@@ -268,7 +269,9 @@ TEST_F(RspSessionTest, FilesAreReadableAndStayReadOnly) {
   std::string name = to_hex(std::string_view(node_->executable()));
   EXPECT_EQ(ask("vFile:setfs:0"), "F0");
   EXPECT_EQ(ask("vFile:open:" + name + ",0,0"), "F1");
-  EXPECT_EQ(ask("vFile:pread:1,4,0"), "F4;\x7f" "ELF");
+  EXPECT_EQ(ask("vFile:pread:1,4,0"),
+            "F4;\x7f"
+            "ELF");
   EXPECT_EQ(ask("vFile:fstat:1").substr(0, 4), "F40;");
   EXPECT_EQ(ask("vFile:fstat:1").size(), 4u + 64u);
   EXPECT_EQ(ask("vFile:close:1"), "F0");
@@ -287,7 +290,8 @@ TEST_F(RspSessionTest, ProcessOneIsTheNodeAndNotTheMachines) {
   EXPECT_THAT(ask("vFile:pread:1,10000,0"), HasSubstr(node_->executable()));
   EXPECT_EQ(ask("vFile:fstat:1").size(), 4u + 64u);
   EXPECT_EQ(ask("vFile:close:1"), "F0");
-  for (const char* path : {"/proc/1/status", "/proc/self/environ", "/proc/self/mem", "//usr/../proc/version", "/proc/1/exe"})
+  for (const char* path :
+       {"/proc/1/status", "/proc/self/environ", "/proc/self/mem", "//usr/../proc/version", "/proc/1/exe"})
     EXPECT_THAT(open(path), StartsWith("F-1,")) << path;
 }
 
@@ -333,10 +337,30 @@ TEST_F(RspSessionTest, AnEndedNodeAnswersInOrder) {
 
 // Mutations of good packets and pure noise: each gets a reply or silence, and afterwards the session works.
 TEST_F(RspSessionTest, HostilePacketsNeverBreakIt) {
-  const char* seeds[] = {"m5555,8", "M5555,2:aabb", "X5555,2:ab", "Z0,5555,1;X3,220127", "z2,5555,8", "vCont;s:p1.1;c",
-                         "Hgp1.1", "Tp1.1", "qXfer:features:read:target.xml:0,100", "qXfer:auxv:read::0,10", "p10",
-                         "qGetTLSAddr:p1.1,0,5555", "vFile:open:2f,0,0", "vFile:pread:1,2,3", "vFile:fstat:1", "qRcmd,61",
-                         "qSupported:a+;b=c", "g", "qThreadExtraInfo,p1.1", "?", "QStartNoAckMode", "qC", "C05", "G0011"};
+  const char* seeds[] = {"m5555,8",
+                         "M5555,2:aabb",
+                         "X5555,2:ab",
+                         "Z0,5555,1;X3,220127",
+                         "z2,5555,8",
+                         "vCont;s:p1.1;c",
+                         "Hgp1.1",
+                         "Tp1.1",
+                         "qXfer:features:read:target.xml:0,100",
+                         "qXfer:auxv:read::0,10",
+                         "p10",
+                         "qGetTLSAddr:p1.1,0,5555",
+                         "vFile:open:2f,0,0",
+                         "vFile:pread:1,2,3",
+                         "vFile:fstat:1",
+                         "qRcmd,61",
+                         "qSupported:a+;b=c",
+                         "g",
+                         "qThreadExtraInfo,p1.1",
+                         "?",
+                         "QStartNoAckMode",
+                         "qC",
+                         "C05",
+                         "G0011"};
   std::mt19937 random(3);
   for (int round = 0; round < 20000; ++round) {
     std::string packet = seeds[random() % std::size(seeds)];
@@ -345,7 +369,8 @@ TEST_F(RspSessionTest, HostilePacketsNeverBreakIt) {
       switch (random() % 3) {
         case 0: packet.insert(at, 1, "$#:;,.p-0f\xff\0=X"[random() % 14]); break;
         case 1: packet.erase(at, 1 + random() % 3); break;
-        default: if (at < packet.size()) packet[at] = static_cast<char>(random());
+        default:
+          if (at < packet.size()) packet[at] = static_cast<char>(random());
       }
     }
     replies_.clear();
@@ -368,7 +393,9 @@ class Client {
   }
   bool connected() const { return connected_; }
   int fd() const { return socket_.get(); }
-  void send(std::string_view bytes) { ASSERT_EQ(::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size())); }
+  void send(std::string_view bytes) {
+    ASSERT_EQ(::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+  }
   // Everything that has come; "(closed)" at the end of the stream.
   std::string receive() {
     char buffer[65536];
@@ -421,8 +448,8 @@ TEST_F(RspEndpointTest, AcknowledgesUntilToldNotTo) {
   Client client(path_);
   ASSERT_TRUE(client.connected());
   EXPECT_EQ(exchange(client, "+$qC#b4", 8), "+$QC1#c5");
-  EXPECT_EQ(exchange(client, "-", 7), "$QC1#c5");       // sent again
-  EXPECT_EQ(exchange(client, "+$qC#00", 1), "-");       // bad checksum
+  EXPECT_EQ(exchange(client, "-", 7), "$QC1#c5");  // sent again
+  EXPECT_EQ(exchange(client, "+$qC#00", 1), "-");  // bad checksum
   EXPECT_EQ(exchange(client, "$QStartNoAckMode#b0", 7), "+$OK#9a");
   EXPECT_EQ(exchange(client, "+$qC#b4", 7), "$QC1#c5");
 }
@@ -470,11 +497,13 @@ TEST_F(RspEndpointTest, FloodOfRequestsFromAClientThatDoesNotRead) {
   client.send(many);
   // Requests must end up answered all, in order, though more is owed than any buffer holds.
   size_t packets = 0;
-  settle([&] {
-    std::string got = client.receive();
-    packets += static_cast<size_t>(std::count(got.begin(), got.end(), '$'));
-    return packets >= 2000;
-  }, {client.fd()});
+  settle(
+      [&] {
+        std::string got = client.receive();
+        packets += static_cast<size_t>(std::count(got.begin(), got.end(), '$'));
+        return packets >= 2000;
+      },
+      {client.fd()});
   EXPECT_EQ(packets, 2000u);
 }
 
@@ -498,12 +527,14 @@ TEST_F(RspEndpointTest, LoopbackPort) {
   ASSERT_EQ(connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
   ASSERT_EQ(::send(socket.get(), "$qC#b4", 6, 0), 6);
   std::string got;
-  host_->serve([&] {
-    char buffer[100];
-    ssize_t count = recv(socket.get(), buffer, sizeof buffer, MSG_DONTWAIT);
-    if (count > 0) got.append(buffer, static_cast<size_t>(count));
-    return got.size() >= 8;
-  }, {socket.get()}, 10);
+  host_->serve(
+      [&] {
+        char buffer[100];
+        ssize_t count = recv(socket.get(), buffer, sizeof buffer, MSG_DONTWAIT);
+        if (count > 0) got.append(buffer, static_cast<size_t>(count));
+        return got.size() >= 8;
+      },
+      {socket.get()}, 10);
   EXPECT_EQ(got, "+$QC1#c5");
 }
 

@@ -1,9 +1,11 @@
-// The token of processes that share memory (core/shim/token_protocol.h), in every order of steps that two or three processes can take.
+// The token of processes that share memory (core/shim/token_protocol.h), in every order of steps that two or three
+// processes can take.
 //
-// A step is one access to a word that all see. The state after it is the words, and what each process knows: the values that it has read,
-// or, since it began to look anew, those that decide what it does next. A process is a function of the values that it was given, so it is
-// brought to its next step by running it from its beginning with these. Each state is visited once; in each, one that is to be killed may
-// be. What must hold: no two processes run at once in one group, and from each state all can still come to their end.
+// A step is one access to a word that all see. The state after it is the words, and what each process knows: the values
+// that it has read, or, since it began to look anew, those that decide what it does next. A process is a function of
+// the values that it was given, so it is brought to its next step by running it from its beginning with these. Each
+// state is visited once; in each, one that is to be killed may be. What must hold: no two processes run at once in one
+// group, and from each state all can still come to their end.
 #include <gtest/gtest.h>
 #include <xxhash.h>
 
@@ -28,10 +30,10 @@ struct Words {
   TokenGroup group[6];
   TokenMember member[kMostParties + 1];
   uint32_t area_guard, groups;
-  uint32_t object[5];                 // the group of each thing that is shared
-  uint32_t arrived;                   // the program's own: how many have come to the barrier
-  uint32_t runs[kMostParties + 1];    // the group in which the member's program runs
-  uint32_t dead;                      // set of members
+  uint32_t object[5];               // the group of each thing that is shared
+  uint32_t arrived;                 // the program's own: how many have come to the barrier
+  uint32_t runs[kMostParties + 1];  // the group in which the member's program runs
+  uint32_t dead;                    // set of members
 };
 
 struct Party {
@@ -59,8 +61,10 @@ struct Violation {
 // One process on its way to its next step; also what the protocol knows as System.
 class Process {
  public:
-  // `apart`: accesses under a guard are steps of their own, between which a process may be killed. `choice`: what choose() gives.
-  Process(State& state, uint32_t self, bool apart, bool choice) : state_(state), party_(state.party[self - 1]), self_(self), apart_(apart), choice_(choice) {}
+  // `apart`: accesses under a guard are steps of their own, between which a process may be killed. `choice`: what
+  // choose() gives.
+  Process(State& state, uint32_t self, bool apart, bool choice)
+      : state_(state), party_(state.party[self - 1]), self_(self), apart_(apart), choice_(choice) {}
 
   uint32_t self() const { return self_; }
   uint32_t& group() { return group_; }
@@ -84,15 +88,21 @@ class Process {
     return value;
   }
 
-  template <typename T> T load(const T& word) {
+  template <typename T>
+  T load(const T& word) {
     if (is_hint(word)) return choose() ? ~T{} : T{};
     return static_cast<T>(step([&] { return word; }));
   }
-  template <typename T> void store(T& word, T value) {
+  template <typename T>
+  void store(T& word, T value) {
     if (!is_hint(word)) step([&] { return word = bounded(value), 0; });
   }
-  template <typename T> T get(const T& word) { return is_hint(word) ? T{} : static_cast<T>(step([&] { return word; }, !apart_)); }
-  template <typename T> void put(T& word, T value) {
+  template <typename T>
+  T get(const T& word) {
+    return is_hint(word) ? T{} : static_cast<T>(step([&] { return word; }, !apart_));
+  }
+  template <typename T>
+  void put(T& word, T value) {
     if (!is_hint(word)) step([&] { return word = bounded(value), 0; }, !apart_);
   }
   bool swap(uint32_t& word, uint32_t from, uint32_t to) {
@@ -100,7 +110,8 @@ class Process {
   }
   uint32_t exchange(uint32_t&, uint32_t) { return 0; }  // hints alone
   void add(uint32_t&, int) {}
-  // To wait for a guard longer changes nothing for others, so what comes next is done at once; so it is with giving it back.
+  // To wait for a guard longer changes nothing for others, so what comes next is done at once; so it is with giving it
+  // back.
   bool lock(uint32_t& guard) {
     const bool dead = step([&] {
       if (guard && !(words().dead >> guard & 1)) throw Impossible{};
@@ -120,7 +131,8 @@ class Process {
   }
   bool chose() const { return chose_; }
 
-  // A waiter looks by itself now and then, so that nothing depends on being woken: whenever there is something to be seen.
+  // A waiter looks by itself now and then, so that nothing depends on being woken: whenever there is something to be
+  // seen.
   void sleep(uint32_t&, unsigned) {
     step([&] {
       const TokenGroup& g = at(group_);
@@ -140,7 +152,9 @@ class Process {
   void note_join(uint32_t, uint64_t) {}
 
   template <typename... Values>
-  void looks_anew(Values... values) { knows_only(values...); }
+  void looks_anew(Values... values) {
+    knows_only(values...);
+  }
 
   void stop_running() { stops_ = true; }
   uint64_t line() const { return line_; }
@@ -250,16 +264,19 @@ class Program {
   }
 
   void run() {
-    process_.step([&] {
-      Words& words = process_.words();
-      auto root = [&](uint32_t g) {
-        while (words.group[g].forward) g = words.group[g].forward;
-        return g;
-      };
-      for (uint32_t other = 1; other <= kMostParties; other++)
-        if (words.runs[other] && root(words.runs[other]) == root(process_.group())) throw Violation{"two run at once in one group"};
-      return words.runs[process_.self()] = process_.group(), 0;
-    }, true);
+    process_.step(
+        [&] {
+          Words& words = process_.words();
+          auto root = [&](uint32_t g) {
+            while (words.group[g].forward) g = words.group[g].forward;
+            return g;
+          };
+          for (uint32_t other = 1; other <= kMostParties; other++)
+            if (words.runs[other] && root(words.runs[other]) == root(process_.group()))
+              throw Violation{"two run at once in one group"};
+          return words.runs[process_.self()] = process_.group(), 0;
+        },
+        true);
   }
   // Together with the step after it.
   void stop_running() { process_.stop_running(); }
@@ -273,13 +290,16 @@ using Script = std::function<void(Program&)>;
 
 class Explorer {
  public:
-  // Those of `killable`, a set of members, may be killed, one of them. So many `lines` each has done before the others begin.
-  Explorer(std::vector<Script> scripts, uint32_t killable, uint64_t lines) : scripts_(std::move(scripts)), killable_(killable), lines_(lines) {}
+  // Those of `killable`, a set of members, may be killed, one of them. So many `lines` each has done before the others
+  // begin.
+  Explorer(std::vector<Script> scripts, uint32_t killable, uint64_t lines)
+      : scripts_(std::move(scripts)), killable_(killable), lines_(lines) {}
 
   // What is wrong; empty: nothing.
   std::string run() {
     State first;
-    for (uint32_t m = static_cast<uint32_t>(scripts_.size()) + 1; m <= kMostParties; m++) first.party[m - 1].done = true;
+    for (uint32_t m = static_cast<uint32_t>(scripts_.size()) + 1; m <= kMostParties; m++)
+      first.party[m - 1].done = true;
     for (uint32_t m = 1; m <= scripts_.size() && lines_; m++) begin(first, m);
     visit(std::move(first), kNone, 0);
     while (!left_.empty()) {
@@ -312,8 +332,7 @@ class Explorer {
       try {
         Program program(process);
         scripts_[m - 1](program);
-      } catch (Stepped) {
-      }
+      } catch (Stepped) {}
       line = process.line();
       if (line <= lines_) state = std::move(next);
     }
@@ -362,7 +381,8 @@ class Explorer {
     while (!left.empty()) {
       const uint32_t to = left.back();
       left.pop_back();
-      for (auto edge = std::lower_bound(edges_.begin(), edges_.end(), std::pair(to, 0u)); edge != edges_.end() && edge->first == to; ++edge) {
+      for (auto edge = std::lower_bound(edges_.begin(), edges_.end(), std::pair(to, 0u));
+           edge != edges_.end() && edge->first == to; ++edge) {
         if (ends[edge->second]) continue;
         ends[edge->second] = true;
         left.push_back(edge->second);
@@ -384,8 +404,8 @@ class Explorer {
   const uint32_t killable_;
   const uint64_t lines_;
   std::unordered_map<uint64_t, uint32_t> ids_;
-  std::vector<std::pair<uint32_t, uint32_t>> from_;     // of each state: the one before and who took the step
-  std::vector<std::pair<uint32_t, uint32_t>> edges_;    // to, from
+  std::vector<std::pair<uint32_t, uint32_t>> from_;   // of each state: the one before and who took the step
+  std::vector<std::pair<uint32_t, uint32_t>> edges_;  // to, from
   std::vector<std::pair<State, uint32_t>> left_;
   std::vector<uint32_t> finals_;
 };

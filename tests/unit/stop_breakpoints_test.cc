@@ -11,12 +11,45 @@ namespace {
 constexpr BreakpointOwner first{BreakpointOwner::Kind::stop_point, 1}, second{BreakpointOwner::Kind::stop_point, 2},
     client{BreakpointOwner::Kind::rsp_client, 1};
 
-const std::vector<std::string> places = {
-    "endbr64", "lea_plain", "ret", "ret_imm", "push", "push_frame", "mov_frame", "sub_rsp", "mov_load_relative",
-    "add_store_relative", "cmp_imm_relative", "lea_relative", "call_direct", "call_memory_relative", "call_register",
-    "call_on_stack", "pop", "test", "jz", "jmp_short", "jl", "jbe", "jmp_near", "jmp_register", "loop", "jrcxz",
-    "movdqu_relative", "movaps_register", "movq_vector", "cmov", "mov_imm", "syscall", "rep_stos", "nop", "xchg_memory",
-    "lock_add", "leave", "pop_last", "jmp_back"};
+const std::vector<std::string> places = {"endbr64",
+                                         "lea_plain",
+                                         "ret",
+                                         "ret_imm",
+                                         "push",
+                                         "push_frame",
+                                         "mov_frame",
+                                         "sub_rsp",
+                                         "mov_load_relative",
+                                         "add_store_relative",
+                                         "cmp_imm_relative",
+                                         "lea_relative",
+                                         "call_direct",
+                                         "call_memory_relative",
+                                         "call_register",
+                                         "call_on_stack",
+                                         "pop",
+                                         "test",
+                                         "jz",
+                                         "jmp_short",
+                                         "jl",
+                                         "jbe",
+                                         "jmp_near",
+                                         "jmp_register",
+                                         "loop",
+                                         "jrcxz",
+                                         "movdqu_relative",
+                                         "movaps_register",
+                                         "movq_vector",
+                                         "cmov",
+                                         "mov_imm",
+                                         "syscall",
+                                         "rep_stos",
+                                         "nop",
+                                         "xchg_memory",
+                                         "lock_add",
+                                         "leave",
+                                         "pop_last",
+                                         "jmp_back"};
 
 enum class Pads { near, far, none };
 
@@ -45,7 +78,8 @@ const std::map<std::string, int>& oracle(std::string& output) {
       uint64_t rip = program.registers().rip;
       if (rip == end) break;
       // A rep instruction traps once for each iteration and is one execution.
-      if (auto it = names.find(rip); it != names.end() && !(rip == before && it->second == "rep_stos")) ++seen[it->second];
+      if (auto it = names.find(rip); it != names.end() && !(rip == before && it->second == "rep_stos"))
+        ++seen[it->second];
       before = rip;
       if (!program.breakpoints.step_one(program.thread)) break;
     }
@@ -84,7 +118,9 @@ TEST_P(EveryInstruction, IsHitAndSteppedOver) {
 
 INSTANTIATE_TEST_SUITE_P(Breakpoints, EveryInstruction, testing::Values(Pads::near, Pads::far, Pads::none),
                          [](const auto& info) {
-                           return info.param == Pads::near ? "NearPads" : info.param == Pads::far ? "FarPads" : "NoPads";
+                           return info.param == Pads::near  ? "NearPads"
+                                  : info.param == Pads::far ? "FarPads"
+                                                            : "NoPads";
                          });
 
 TEST(Breakpoints, AreCountedByOwner) {

@@ -16,10 +16,11 @@ class Effects : public testing::TestWithParam<const char*> {
  protected:
   Effects() { program.run_to(program.symbol("ready")); }
   FunctionEffects of(const std::string& function) {
-    return effects_of(program.node, Addr{program.symbol("effect_" + function)}, [this](uint64_t slot) -> std::optional<std::string> {
-      auto name = libc_function(program.node, slot);
-      return name ? std::optional(*name) : std::nullopt;
-    });
+    return effects_of(program.node, Addr{program.symbol("effect_" + function)},
+                      [this](uint64_t slot) -> std::optional<std::string> {
+                        auto name = libc_function(program.node, slot);
+                        return name ? std::optional(*name) : std::nullopt;
+                      });
   }
   Debuggee program{{GetParam()}};
 };
@@ -34,8 +35,10 @@ TEST_P(Effects, AreReadOfPlainFunctions) {
 }
 
 TEST_P(Effects, OfTheLibrarysFunctionsAreTheDocumentedOnes) {
-  for (const char* name : {"length", "compare"}) EXPECT_TRUE(of(name).known && of(name).stores.empty() && !of(name).sets_errno) << name;
-  for (const char* name : {"number", "number_tail"}) EXPECT_TRUE(of(name).known && of(name).stores.empty() && of(name).sets_errno) << name;
+  for (const char* name : {"length", "compare"})
+    EXPECT_TRUE(of(name).known && of(name).stores.empty() && !of(name).sets_errno) << name;
+  for (const char* name : {"number", "number_tail"})
+    EXPECT_TRUE(of(name).known && of(name).stores.empty() && of(name).sets_errno) << name;
   const FunctionEffects both = of("both");
   EXPECT_TRUE(both.known && both.stores.size() == 1 && both.sets_errno);
   for (const char* name : {"copy", "print"}) EXPECT_FALSE(of(name).known) << name;
@@ -58,12 +61,15 @@ TEST_P(Effects, ErrnoIsFoundWhereTheProgramSetsIt) {
   ASSERT_TRUE(error) << describe(error.error());
   program.put<int>(error->value, 77);
   program.breakpoints.step_one(program.thread);
-  for (int i = 0; i < 20 && program.get<int>(error->value) == 77; i++) ASSERT_TRUE(program.breakpoints.step_one(program.thread));
+  for (int i = 0; i < 20 && program.get<int>(error->value) == 77; i++)
+    ASSERT_TRUE(program.breakpoints.step_one(program.thread));
   EXPECT_EQ(program.get<int>(error->value), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Binding, Effects, testing::Values(STOP_EFFECTS_LAZY, STOP_EFFECTS_NOW, STOP_EFFECTS_NOPLT),
-                         [](const auto& info) { return std::string(info.param).substr(std::string(info.param).rfind('_') + 1); });
+                         [](const auto& info) {
+                           return std::string(info.param).substr(std::string(info.param).rfind('_') + 1);
+                         });
 
 }  // namespace
 }  // namespace friday

@@ -98,18 +98,15 @@ bool Debuggee::go() {
 void Debuggee::run_to(uint64_t address) {
   BreakpointOwner self{BreakpointOwner::Kind::internal, 999};
   EXPECT_OK(breakpoints.insert(Addr{address}, self));
-  while (go() && registers().rip != address) {
-  }
+  while (go() && registers().rip != address) {}
   EXPECT_EQ(registers().rip, address) << "stopped by " << last.signal;
   EXPECT_OK(breakpoints.remove(Addr{address}, self));
 }
 
 std::string Debuggee::finish() {
-  while (process->alive() && go()) {
-  }
-  EXPECT_TRUE(last.kind == NodeStop::Kind::exited)
-      << "signal " << last.signal << " at " << last.info.si_addr << " rip "
-      << (process->alive() ? fmt::format("{:#x}", registers().rip) : "");
+  while (process->alive() && go()) {}
+  EXPECT_TRUE(last.kind == NodeStop::Kind::exited) << "signal " << last.signal << " at " << last.info.si_addr << " rip "
+                                                   << (process->alive() ? fmt::format("{:#x}", registers().rip) : "");
   auto text = read_file(output_path);
   return text.value_or("");
 }

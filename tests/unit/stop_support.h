@@ -23,7 +23,9 @@ class PatchedNode final : public NodeControl {
   Result<void> read(Addr address, std::span<std::byte> out) override;
   Result<void> write(Addr address, std::span<const std::byte> data) override;
   Result<void> read_raw(Addr address, std::span<std::byte> out) override { return inner_.read_raw(address, out); }
-  Result<void> write_raw(Addr address, std::span<const std::byte> data) override { return inner_.write_raw(address, data); }
+  Result<void> write_raw(Addr address, std::span<const std::byte> data) override {
+    return inner_.write_raw(address, data);
+  }
   Result<user_regs_struct> registers(ThreadId thread) override { return inner_.registers(thread); }
   Result<void> set_registers(ThreadId thread, const user_regs_struct& values) override {
     return inner_.set_registers(thread, values);
@@ -32,7 +34,9 @@ class PatchedNode final : public NodeControl {
   Result<void> set_extended_state(ThreadId thread, std::span<const std::byte> state) override {
     return inner_.set_extended_state(thread, state);
   }
-  Result<int64_t> inject(long number, std::span<const uint64_t> arguments) override { return inner_.inject(number, arguments); }
+  Result<int64_t> inject(long number, std::span<const uint64_t> arguments) override {
+    return inner_.inject(number, arguments);
+  }
   Result<void> single_step(ThreadId thread) override {
     ++steps;
     return inner_.single_step(thread);

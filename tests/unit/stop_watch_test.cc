@@ -27,7 +27,8 @@ std::string hex(const std::vector<std::byte>& bytes) {
 }
 
 void PrintTo(const Change& change, std::ostream* out) {
-  *out << fmt::format("pc {:#x} range {} {} -> {}", change.pc, change.range, hex(change.old_bytes), hex(change.new_bytes));
+  *out << fmt::format("pc {:#x} range {} {} -> {}", change.pc, change.range, hex(change.old_bytes),
+                      hex(change.new_bytes));
 }
 
 struct Outcome {
@@ -45,7 +46,8 @@ constexpr StopPointId watch_id{7};
 
 std::vector<std::pair<uint64_t, uint64_t>> watched_ranges(Debuggee& program) {
   uint64_t page = program.symbol("arena") + 4096, next = page + 4096;
-  return {{page + 0x100, 8}, {page + 0x104, 16}, {next - 2, 4}, {page + 0x200, 256}, {next + 0x810, 64}, {next + 0xff8, 16}};
+  return {{page + 0x100, 8},   {page + 0x104, 16}, {next - 2, 4},
+          {page + 0x200, 256}, {next + 0x810, 64}, {next + 0xff8, 16}};
 }
 
 void collect_state(Debuggee& program, Outcome& outcome) {
@@ -62,7 +64,8 @@ Outcome single_stepped() {
   Outcome outcome;
   auto ranges = watched_ranges(program);
   program.run_to(program.symbol("start_marker"));
-  uint64_t end = program.symbol("end_marker"), low = ranges.front().first, high = ranges.back().first + ranges.back().second;
+  uint64_t end = program.symbol("end_marker"), low = ranges.front().first,
+           high = ranges.back().first + ranges.back().second;
   std::vector<std::byte> before(high - low), at_entry, now(high - low);
   EXPECT_TRUE(program.node.read(Addr{low}, before));
   at_entry = before;
@@ -94,7 +97,8 @@ const Outcome& oracle() {
 }
 
 void record(const FaultOutcome& fault, Outcome& outcome) {
-  for (const WatchHit& hit : fault.hits) outcome.changes.push_back({fault.pc.value, hit.index, hit.old_bytes, hit.new_bytes});
+  for (const WatchHit& hit : fault.hits)
+    outcome.changes.push_back({fault.pc.value, hit.index, hit.old_bytes, hit.new_bytes});
 }
 
 // The same under the engine. `break_on_stores`: a breakpoint on every instruction that the oracle saw change something.
@@ -167,8 +171,9 @@ TEST(Watch, PatchedStoresAndBreakpointsOnThemLiveTogether) {
   EXPECT_GT(hits, 500u);
 }
 
-// Programs of random stores under random watches and breakpoints: each runs three times from the same start, single-stepped, watched,
-// and watched with stores patched at once. FRIDAY_RANDOM_PROGRAMS says how many a case has (1000 in a full run of the tests).
+// Programs of random stores under random watches and breakpoints: each runs three times from the same start,
+// single-stepped, watched, and watched with stores patched at once. FRIDAY_RANDOM_PROGRAMS says how many a case has
+// (1000 in a full run of the tests).
 struct RandomProgram {
   struct Step {
     uint32_t form, offset;
@@ -176,10 +181,12 @@ struct RandomProgram {
   std::vector<Step> steps;
   std::vector<std::pair<uint64_t, uint64_t>> ranges;  // offsets in the arena, sizes
   std::set<uint64_t> breakpoints;                     // on a store, behind it, and somewhere
-  size_t break_from = 0;                              // the step before which they are set: what was patched by then is patched
+  size_t break_from = 0;  // the step before which they are set: what was patched by then is patched
 };
 
-uint64_t below(std::mt19937_64& random, uint64_t limit) { return std::uniform_int_distribution<uint64_t>(0, limit - 1)(random); }
+uint64_t below(std::mt19937_64& random, uint64_t limit) {
+  return std::uniform_int_distribution<uint64_t>(0, limit - 1)(random);
+}
 
 RandomProgram random_program(std::mt19937_64& random, uint64_t forms) {
   RandomProgram program;
@@ -188,8 +195,9 @@ RandomProgram random_program(std::mt19937_64& random, uint64_t forms) {
     program.ranges.emplace_back(4096 + below(random, 3 * 4096), 1 + below(random, below(random, 4) ? 16 : 600));
   std::vector<RandomProgram::Step> body;
   for (uint64_t i = 0; i < few; ++i) {
-    const uint64_t at = below(random, 3) ? program.ranges[below(random, program.ranges.size())].first + below(random, 40) - 20
-                                         : 4096 + below(random, 3 * 4096);
+    const uint64_t at = below(random, 3)
+                            ? program.ranges[below(random, program.ranges.size())].first + below(random, 40) - 20
+                            : 4096 + below(random, 3 * 4096);
     body.push_back({static_cast<uint32_t>(below(random, forms)), static_cast<uint32_t>(at)});
   }
   for (uint64_t i = 0; i < loops; ++i)
@@ -285,7 +293,8 @@ struct Runner {
     }
     EXPECT_EQ(program.registers().rip, end) << "signal " << program.last.signal;
     for (uint64_t place : {run_form, end}) EXPECT_TRUE(program.breakpoints.remove(Addr{place}, internal));
-    for (uint64_t place : set ? what.breakpoints : std::set<uint64_t>{}) EXPECT_TRUE(program.breakpoints.remove(Addr{place}, user));
+    for (uint64_t place : set ? what.breakpoints : std::set<uint64_t>{})
+      EXPECT_TRUE(program.breakpoints.remove(Addr{place}, user));
     program.watches.disarm(watch_id);
     EXPECT_TRUE(program.watches.flush());
     collect(outcome, what.steps.size());
@@ -338,7 +347,8 @@ struct WatchTest : testing::Test {
     base_rsp = program.registers().rsp;
   }
   // Runs one form at an address: rdi there, rip at the form, the return address at end_marker.
-  std::vector<FaultOutcome> run_form(const std::string& form, uint64_t at, const std::function<void(user_regs_struct&)>& change = {}) {
+  std::vector<FaultOutcome> run_form(const std::string& form, uint64_t at,
+                                     const std::function<void(user_regs_struct&)>& change = {}) {
     std::vector<FaultOutcome> faults;
     program.on_watch = [&](const FaultOutcome& fault) { faults.push_back(fault); };
     uint64_t end = program.symbol("end_marker");
@@ -413,7 +423,8 @@ std::vector<int> misses_until_patched(const std::shared_ptr<HotStores>& shared) 
 
 TEST(HotStores, AreCountedTogetherWhereTheyAreShared) {
   EXPECT_EQ(misses_until_patched(nullptr), (std::vector{5, -2, 5}));
-  EXPECT_EQ(misses_until_patched(std::make_shared<HotStores>()), (std::vector{5, 1, 1})) << "what is hot in one is patched at its first miss";
+  EXPECT_EQ(misses_until_patched(std::make_shared<HotStores>()), (std::vector{5, 1, 1}))
+      << "what is hot in one is patched at its first miss";
   HotStores hot;
   EXPECT_EQ(hot.count("a", 16), 1u);
   EXPECT_EQ(hot.count("a", 16), 2u);
@@ -432,7 +443,9 @@ TEST_F(WatchTest, OnlyWhatAMaskLetsThroughIsWritten) {
   for (uint64_t i = 0; i < 16; ++i)
     if ((13 * (16 + i) + 1) & 0x80) by_bytes.emplace_back(i, i + 1);
   const bool avx2 = __builtin_cpu_supports("avx2"), avx512 = __builtin_cpu_supports("avx512vl");
-  const std::vector<Case> cases{{"maskmovdqu", true, by_bytes}, {"avx_maskmov", avx2, {{0, 8}}}, {"evex_masked", avx512, {{0, 4}, {8, 12}}},
+  const std::vector<Case> cases{{"maskmovdqu", true, by_bytes},
+                                {"avx_maskmov", avx2, {{0, 8}}},
+                                {"evex_masked", avx512, {{0, 4}, {8, 12}}},
                                 {"evex_scatter", avx512, {{0, 8}, {12, 16}, {28, 32}}}};
   ASSERT_GT(by_bytes.size(), 4u);
   for (const Case& each : cases) {
@@ -443,7 +456,8 @@ TEST_F(WatchTest, OnlyWhatAMaskLetsThroughIsWritten) {
       auto state = program.node.extended_state(program.thread);
       ASSERT_TRUE(state);
       for (unsigned i = 0; i < 2; ++i)
-        for (unsigned j = 0; j < 16; ++j) (*state)[160 + 16 * (1 + i) + j] = static_cast<std::byte>(13 * (16 * i + j) + 1);
+        for (unsigned j = 0; j < 16; ++j)
+          (*state)[160 + 16 * (1 + i) + j] = static_cast<std::byte>(13 * (16 * i + j) + 1);
       (*state)[512] |= std::byte{2};
       ASSERT_TRUE(program.node.set_extended_state(program.thread, *state));
     };
@@ -494,7 +508,8 @@ TEST_F(WatchTest, StacksAndThreadBlocksHaveTheDebugRegistersAndNoMore) {
   auto thread_block = program.watches.arm({watch_id, 3, Addr{values.fs_base + 0x28}, 16});
   ASSERT_FALSE(thread_block);
   EXPECT_NE(thread_block.error().message.find("thread-local"), std::string::npos) << thread_block.error().message;
-  EXPECT_NE(thread_block.error().message.find("2 of them are needed and 1 free"), std::string::npos) << thread_block.error().message;
+  EXPECT_NE(thread_block.error().message.find("2 of them are needed and 1 free"), std::string::npos)
+      << thread_block.error().message;
   program.watches.disarm(watch_id, 2);
   EXPECT_TRUE(program.watches.arm({watch_id, 3, Addr{values.fs_base + 0x28}, 16}));
   program.watches.disarm(watch_id);
@@ -536,7 +551,8 @@ TEST_F(WatchTest, ACopyGoesUpToThePageThatTheProgramMayNotWrite) {
   uint64_t arguments[] = {page + 4096, 4096, PROT_READ};
   ASSERT_EQ(program.node.inject(SYS_mprotect, arguments), 0);
   ASSERT_TRUE(program.watches.on_mapping_changed(Addr{page + 4096}, Addr{page + 8192}, PROT_READ));
-  auto faults = run_form("rep_stosb", page + 4090, [](user_regs_struct& values) { values.rcx = 20, values.rax = 0x55; });
+  auto faults =
+      run_form("rep_stosb", page + 4090, [](user_regs_struct& values) { values.rcx = 20, values.rax = 0x55; });
   EXPECT_FALSE(went);
   ASSERT_EQ(faults.size(), 1u);
   EXPECT_EQ(faults[0].how, FaultOutcome::How::partial);

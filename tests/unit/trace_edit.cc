@@ -1,5 +1,5 @@
-// friday_trace_edit TRACE EVENT CHANGE [NUMBER [NUMBER]]: changes one event of a trace and seals it again, so that every check of
-// a reader passes and only the replay can tell. For tests of divergence reports:
+// friday_trace_edit TRACE EVENT CHANGE [NUMBER [NUMBER]]: changes one event of a trace and seals it again, so that
+// every check of a reader passes and only the replay can tell. For tests of divergence reports:
 //   byte N       flips a bit in byte N of the first memory that the event wrote
 //   input        another hash of what the call read
 //   argument N V argument N (from 1) becomes V
@@ -23,7 +23,8 @@ using namespace format;
 
 class Editor {
  public:
-  explicit Editor(std::string data) : data_(std::move(data)), header_(*reinterpret_cast<const FileHeader*>(data_.data())) {
+  explicit Editor(std::string data)
+      : data_(std::move(data)), header_(*reinterpret_cast<const FileHeader*>(data_.data())) {
     for (uint64_t at = header_.header_size; at < header_.committed;) {
       const auto* record = reinterpret_cast<const RecordHeader*>(data_.data() + at);
       records_.emplace_back(data_.data() + at, record->size);
@@ -38,7 +39,9 @@ class Editor {
   }
 
   void drop(uint64_t index) {
-    std::erase_if(records_, [&](std::string& record) { return is_event(header_of(record).type) && as_event(record)->index == index; });
+    std::erase_if(records_, [&](std::string& record) {
+      return is_event(header_of(record).type) && as_event(record)->index == index;
+    });
     header_.events--;
   }
 
@@ -87,9 +90,11 @@ int edit(const std::string& path, uint64_t index, const std::string& change, uin
   if (!event) return fprintf(stderr, "there is no event %lu\n", index), 2;
   if (change == "byte" && first_memory(event)) first_memory(event)[a] ^= std::byte{1};
   else if (change == "input") event->input_hash ^= 1;
-  else if (change == "argument" && a >= 1 && a <= event->argument_count) reinterpret_cast<uint64_t*>(event + 1)[a - 1] = b;
+  else if (change == "argument" && a >= 1 && a <= event->argument_count)
+    reinterpret_cast<uint64_t*>(event + 1)[a - 1] = b;
   else if (change == "call") event->call = static_cast<uint16_t>(a);
-  else if (change == "owner" && (event->header.flags & kFlagOwnerDied)) event->header.flags &= static_cast<uint16_t>(~kFlagOwnerDied);
+  else if (change == "owner" && (event->header.flags & kFlagOwnerDied))
+    event->header.flags &= static_cast<uint16_t>(~kFlagOwnerDied);
   else if (change == "drop") editor.drop(index);
   else return fprintf(stderr, "event %lu: cannot do `%s`\n", index, change.c_str()), 2;
   if (!write_file_atomically(path, editor.sealed())) return fprintf(stderr, "cannot write %s\n", path.c_str()), 2;

@@ -1,5 +1,5 @@
-// friday_order_check REC: whether the order computed for a real recording is one that could have happened. Judges by the raw
-// records alone, not by what matching made of them:
+// friday_order_check REC: whether the order computed for a real recording is one that could have happened. Judges by
+// the raw records alone, not by what matching made of them:
 //   - every event once, each node's in its own order, logical times rising;
 //   - on one boot: a call that had returned before another was entered, by the host's clock, comes first;
 //   - a datagram is received after a send with that hash to that port, if one was recorded at all;
@@ -8,11 +8,12 @@
 //   - every edge points forward, and none was given up.
 // Prints one JSON object with what was looked at; exit code 1 if anything is wrong.
 //
-// friday_order_check REC FROM TO KIND...: whether `causal` order puts one event before another: the events that follow the calls which
-// named the paths FROM and TO. With a KIND (of an edge, or "host" for the rule of one host's clock) as if such edges did not exist.
+// friday_order_check REC FROM TO KIND...: whether `causal` order puts one event before another: the events that follow
+// the calls which named the paths FROM and TO. With a KIND (of an edge, or "host" for the rule of one host's clock) as
+// if such edges did not exist.
 //
-// friday_order_check --list REC: the order and the edges as JSON, for tests that know the truth from the programs themselves:
-// "turns": [node, first event, events], "edges": [kind, matched by, from node, event, to node, event].
+// friday_order_check --list REC: the order and the edges as JSON, for tests that know the truth from the programs
+// themselves: "turns": [node, first event, events], "edges": [kind, matched by, from node, event, to node, event].
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -35,8 +36,8 @@ using namespace format;
 struct Deed {
   uint64_t entered = 0, returned = 0;  // ticks; 0: no call is entered or returns here
   struct Bytes {
-    std::string stream;    // name of the connection or pipe and direction
-    std::string packet;    // or of the datagram
+    std::string stream;  // name of the connection or pipe and direction
+    std::string packet;  // or of the datagram
     uint64_t length = 0;
     bool out = false;
   };
@@ -142,11 +143,12 @@ class Check {
     for (const Turn& turn : schedule_.turns())
       for (uint64_t event = turn.first; event < turn.first + turn.count; ++event) step(turn.node, event);
     for (auto& [id, node] : nodes_)
-      if (done_[id] != node.deeds.size()) wrong(fmt::format("node {}: {} of {} events are in the order", id, done_[id], node.deeds.size()));
+      if (done_[id] != node.deeds.size())
+        wrong(fmt::format("node {}: {} of {} events are in the order", id, done_[id], node.deeds.size()));
     for (const Edge& edge : schedule_.edges())
       if (schedule_.position_of(edge.from, {edge.from_event}) >= schedule_.position_of(edge.to, {edge.to_event}))
-        wrong(fmt::format("{} edge from node {} event {} to node {} event {} points back", name_of(edge.kind), edge.from, edge.from_event,
-                          edge.to, edge.to_event));
+        wrong(fmt::format("{} edge from node {} event {} to node {} event {} points back", name_of(edge.kind),
+                          edge.from, edge.from_event, edge.to, edge.to_event));
     if (!schedule_.broken().empty()) wrong(fmt::format("{} edges were given up", schedule_.broken().size()));
     return report();
   }
@@ -161,8 +163,10 @@ class Check {
     for (const Edge& edge : schedule_.edges()) ++kinds[name_of(edge.kind)];
     std::string edges;
     for (auto& [kind, count] : kinds) edges += fmt::format("{}\"{}\": {}", edges.empty() ? "" : ", ", kind, count);
-    fmt::print("{{\"events\": {}, \"packets\": {}, \"stream_bytes\": {}, \"forks\": {}, \"waits\": {}, \"edges\": {{{}}}, \"wrong\": {}}}\n",
-               schedule_.event_count(), packets_, stream_bytes_, forks_, waits_, edges, wrongs_);
+    fmt::print(
+        "{{\"events\": {}, \"packets\": {}, \"stream_bytes\": {}, \"forks\": {}, \"waits\": {}, \"edges\": {{{}}}, "
+        "\"wrong\": {}}}\n",
+        schedule_.event_count(), packets_, stream_bytes_, forks_, waits_, edges, wrongs_);
     return wrongs_ ? 1 : 0;
   }
 
@@ -177,15 +181,18 @@ class Check {
 
   void step(NodeId id, uint64_t event) {
     Walked& node = nodes_[id];
-    if (done_[id] != event || event >= node.deeds.size()) return wrong(fmt::format("node {}: event {} stands where {} should", id, event, done_[id]));
+    if (done_[id] != event || event >= node.deeds.size())
+      return wrong(fmt::format("node {}: event {} stands where {} should", id, event, done_[id]));
     ++done_[id];
     LogicalTime time = schedule_.time_of(id, {event});
-    if (event + id.value > 0 && !(last_ < time)) wrong(fmt::format("node {} event {}: logical time does not rise", id, event));
+    if (event + id.value > 0 && !(last_ < time))
+      wrong(fmt::format("node {} event {}: logical time does not rise", id, event));
     last_ = time;
     const Deed& deed = node.deeds[event];
     uint64_t& entered = entered_[node.boot];
     if (deed.returned && deed.returned < entered)
-      wrong(fmt::format("node {} event {}: had returned {} ticks before something earlier in the order was entered", id, event, entered - deed.returned));
+      wrong(fmt::format("node {} event {}: had returned {} ticks before something earlier in the order was entered", id,
+                        event, entered - deed.returned));
     entered = std::max(entered, deed.entered);
     for (const auto& bytes : deed.bytes) move(id, event, bytes);
     for (const Uuid& child : deed.forks) forked_.insert(child);
@@ -197,7 +204,8 @@ class Check {
       for (auto& [other, child] : nodes_)
         if (child.pid == pid && child.boot == node.boot && recording_.find(other)->parent == id) {
           ++waits_;
-          if (done_[other] != child.deeds.size()) wrong(fmt::format("node {} event {} has waited for node {}, which goes on", id, event, other));
+          if (done_[other] != child.deeds.size())
+            wrong(fmt::format("node {} event {} has waited for node {}, which goes on", id, event, other));
         }
   }
 
@@ -207,14 +215,16 @@ class Check {
         sent_.insert(bytes.packet);
       } else if (sends_recorded_.contains(bytes.packet)) {
         ++packets_;
-        if (!sent_.contains(bytes.packet)) wrong(fmt::format("node {} event {} receives a datagram before it is sent", id, event));
+        if (!sent_.contains(bytes.packet))
+          wrong(fmt::format("node {} event {} receives a datagram before it is sent", id, event));
       }
     }
     if (bytes.stream.empty() || all_sent_[bytes.stream] < all_received_[bytes.stream]) return;
     int64_t& in_flight = in_flight_[bytes.stream];
     in_flight += bytes.out ? static_cast<int64_t>(bytes.length) : -static_cast<int64_t>(bytes.length);
     if (!bytes.out) stream_bytes_ += bytes.length;
-    if (in_flight < 0) wrong(fmt::format("node {} event {} receives bytes of {} before they are sent", id, event, bytes.stream));
+    if (in_flight < 0)
+      wrong(fmt::format("node {} event {} receives bytes of {} before they are sent", id, event, bytes.stream));
   }
 
   const Recording& recording_;
@@ -244,10 +254,11 @@ int list(const char* path) {
   auto schedule = Schedule::compute(*recording);
   if (!schedule) return fmt::print(stderr, "{}\n", describe(schedule.error())), 2;
   std::string turns, edges;
-  for (const Turn& turn : schedule->turns()) turns += fmt::format("{}[{}, {}, {}]", turns.empty() ? "" : ", ", turn.node, turn.first, turn.count);
+  for (const Turn& turn : schedule->turns())
+    turns += fmt::format("{}[{}, {}, {}]", turns.empty() ? "" : ", ", turn.node, turn.first, turn.count);
   for (const Edge& edge : schedule->edges())
-    edges += fmt::format("{}[\"{}\", \"{}\", {}, {}, {}, {}]", edges.empty() ? "" : ", ", name_of(edge.kind), name_of(edge.by), edge.from, edge.from_event,
-                         edge.to, edge.to_event);
+    edges += fmt::format("{}[\"{}\", \"{}\", {}, {}, {}, {}]", edges.empty() ? "" : ", ", name_of(edge.kind),
+                         name_of(edge.by), edge.from, edge.from_event, edge.to, edge.to_event);
   fmt::print("{{\"turns\": [{}], \"edges\": [{}]}}\n", turns, edges);
   return 0;
 }
@@ -269,7 +280,8 @@ std::optional<Place> find_mark(const FactSet& facts, std::string_view path) {
 }
 
 // Prints "ordered" or "not ordered".
-int check_pair(const char* path, const char* from_mark, const char* to_mark, const std::set<std::string_view>& without) {
+int check_pair(const char* path, const char* from_mark, const char* to_mark,
+               const std::set<std::string_view>& without) {
   auto recording = Recording::open(path);
   if (!recording) return fmt::print(stderr, "{}\n", describe(recording.error())), 2;
   std::vector<NodeId> nodes;
@@ -282,7 +294,8 @@ int check_pair(const char* path, const char* from_mark, const char* to_mark, con
   if (!without.contains("host")) edges = host_order(*facts);
   auto slot_of = [&](NodeId id) { return static_cast<uint32_t>(std::ranges::find(nodes, id) - nodes.begin()); };
   for (const Edge& edge : match(*facts).edges)
-    if (!without.contains(name_of(edge.kind))) edges.push_back({slot_of(edge.from), slot_of(edge.to), edge.from_event, edge.to_event});
+    if (!without.contains(name_of(edge.kind)))
+      edges.push_back({slot_of(edge.from), slot_of(edge.to), edge.from_event, edge.to_event});
   // By node: the first event that is known to come behind FROM.
   std::vector<uint64_t> behind(nodes.size(), kNoEvent);
   behind[from->slot] = from->event;

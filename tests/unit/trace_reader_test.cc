@@ -23,7 +23,8 @@ std::string slurp(const std::string& path) {
 }
 
 void spill(const std::string& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  std::ofstream(path, std::ios::binary | std::ios::trunc)
+      .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
 // Twenty events of two threads, with all kinds of parts, between other records.
@@ -129,7 +130,9 @@ TEST(TraceReader, GivesTheBytesThatAnImageHasOfAPage) {
   ASSERT_TRUE(image) << image.error().message;
   ASSERT_EQ(image->contents.size(), 1u);
   EXPECT_EQ(image->contents[0].address, 0x403ff8u);
-  EXPECT_EQ(std::string_view(reinterpret_cast<const char*>(image->contents[0].data.data()), image->contents[0].data.size()), "patched!");
+  EXPECT_EQ(
+      std::string_view(reinterpret_cast<const char*>(image->contents[0].data.data()), image->contents[0].data.size()),
+      "patched!");
   std::string bytes = slurp(recording.trace(0));
   const uint64_t last = record_offsets(*reader).back();
   at<format::ImageBytesRecord>(bytes, last).bytes = 16;
@@ -238,7 +241,8 @@ TEST(TraceReader, ReportsADroppedEventThatWasResealed) {
   Error error = after([](std::string& bytes, const std::vector<uint64_t>& offsets) {
     bytes.erase(offsets[9], offsets[10] - offsets[9]);
     at<format::FileHeader>(bytes, 0).committed = bytes.size();
-    for (uint64_t at_offset = offsets[9]; at_offset < bytes.size(); at_offset += at<format::RecordHeader>(bytes, at_offset).size)
+    for (uint64_t at_offset = offsets[9]; at_offset < bytes.size();
+         at_offset += at<format::RecordHeader>(bytes, at_offset).size)
       reseal(bytes, at_offset);
   });
   EXPECT_NE(error.message.find("event 4 missing: found 5"), std::string::npos) << error.message;
@@ -316,7 +320,12 @@ TEST(TraceReader, SkipsRecordTypesItDoesNotKnow) {
 }
 
 TEST(TraceReader, ReadsClocksThatStandInTheEvent) {
-  EventSpec reading{.call = SYS_clock_gettime, .flags = format::kFlagClock, .arguments = {1, 0x7000}, .input_hash = 1700000000, .entry_ticks = 40, .return_ticks = 5};
+  EventSpec reading{.call = SYS_clock_gettime,
+                    .flags = format::kFlagClock,
+                    .arguments = {1, 0x7000},
+                    .input_hash = 1700000000,
+                    .entry_ticks = 40,
+                    .return_ticks = 5};
   TemporaryRecording recording;
   Script node(0);
   node.writer.add(reading);
@@ -412,7 +421,8 @@ TEST(Recording, SaysWhatIsWrongWithADirectoryThatIsNone) {
   EXPECT_NE(message(temporary.path()).find("format 2"), std::string::npos);
   ASSERT_TRUE(write_file_atomically(temporary.path() + "/recording.json", "rubbish"));
   EXPECT_NE(message(temporary.path()).find("damaged"), std::string::npos);
-  EXPECT_NE(message(std::filesystem::path(temporary.path()).parent_path()).find("holds some, such as "), std::string::npos);
+  EXPECT_NE(message(std::filesystem::path(temporary.path()).parent_path()).find("holds some, such as "),
+            std::string::npos);
 }
 
 TEST(Recording, NamesNodesByLineageAndRestart) {
@@ -438,7 +448,8 @@ TEST(Recording, NamesNodesByLineageAndRestart) {
   ASSERT_TRUE(recording) << recording.error().message;
   std::vector<std::string> names;
   for (const NodeInfo& info : recording->nodes()) names.push_back(info.name);
-  EXPECT_EQ(names, (std::vector<std::string>{"db", "db/child-1", "db/child-1/child-1", "db/child-2", "db#2", "node-5"}));
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"db", "db/child-1", "db/child-1/child-1", "db/child-2", "db#2", "node-5"}));
   EXPECT_EQ(recording->nodes()[2].program, "/bin/db");
   EXPECT_EQ(recording->nodes()[2].lineage.size(), 3u);
   EXPECT_NE(describe(recording->nodes()[0].end).find("recording ended at call"), std::string::npos);
@@ -456,8 +467,10 @@ TEST(Calls, OneThatIsNotHandledIsNamedByWhatItWasAskedToDo) {
     const std::string text = ended_at_call_text(call, about);
     return text.substr(0, text.find(", which "));
   };
-  EXPECT_EQ(said(SYS_ioctl, "0x8946 0x4b"), "recording ended at call ioctl (16), SIOCETHTOOL, command ETHTOOL_PERQUEUE");
-  EXPECT_EQ(said(SYS_ioctl, "0x8946 0x7777"), "recording ended at call ioctl (16), SIOCETHTOOL, command of ethtool 0x7777");
+  EXPECT_EQ(said(SYS_ioctl, "0x8946 0x4b"),
+            "recording ended at call ioctl (16), SIOCETHTOOL, command ETHTOOL_PERQUEUE");
+  EXPECT_EQ(said(SYS_ioctl, "0x8946 0x7777"),
+            "recording ended at call ioctl (16), SIOCETHTOOL, command of ethtool 0x7777");
   EXPECT_EQ(said(SYS_ioctl, "0xae01"), "recording ended at call ioctl (16), KVM_CREATE_VM");
   EXPECT_EQ(said(SYS_ioctl, "0xffffffffffff"), "recording ended at call ioctl (16), request 0xffffffffffff");
   EXPECT_EQ(said(SYS_futex, "0x2"), "recording ended at call futex (202), FUTEX_FD");

@@ -1,6 +1,7 @@
-// friday_skew REC SECONDS PPM: makes the traces of a recording say that their host's CLOCK_MONOTONIC was ahead by SECONDS when
-// each began and gained PPM since. A kernel can shift this clock for a test (time namespaces) but not let it drift; so the
-// drift is written into a copy of a real recording. Wall clocks stay as they are. Files are changed in place.
+// friday_skew REC SECONDS PPM: makes the traces of a recording say that their host's CLOCK_MONOTONIC was ahead by
+// SECONDS when each began and gained PPM since. A kernel can shift this clock for a test (time namespaces) but not let
+// it drift; so the drift is written into a copy of a real recording. Wall clocks stay as they are. Files are changed in
+// place.
 #include <cstdio>
 #include <cstdlib>
 
@@ -18,7 +19,8 @@ struct Skew {
   double seconds, ppm;
   int64_t origin = 0;  // on CLOCK_MONOTONIC: the same for all nodes of the host
   int64_t operator()(int64_t ns) const {
-    return ns + static_cast<int64_t>(seconds * 1e9) + static_cast<int64_t>(static_cast<double>(ns - origin) * ppm * 1e-6);
+    return ns + static_cast<int64_t>(seconds * 1e9) +
+           static_cast<int64_t>(static_cast<double>(ns - origin) * ppm * 1e-6);
   }
 };
 
@@ -39,7 +41,9 @@ void skew_trace(std::string& trace, const Skew& skew) {
   auto move = [&](uint64_t& ticks) {
     if (ticks_are_ns) ticks = static_cast<uint64_t>(skew(static_cast<int64_t>(ticks)));
   };
-  if (!ticks_are_ns) header->ticks_per_second = static_cast<uint64_t>(static_cast<double>(header->ticks_per_second) / (1 + skew.ppm * 1e-6));
+  if (!ticks_are_ns)
+    header->ticks_per_second =
+        static_cast<uint64_t>(static_cast<double>(header->ticks_per_second) / (1 + skew.ppm * 1e-6));
   for_each_record(trace, [&](RecordHeader* record, uint64_t at) {
     if (record->type == kClockRecord) {
       auto* clock = reinterpret_cast<ClockRecord*>(record);
@@ -61,7 +65,8 @@ Result<void> skew_recording(const char* path, Skew skew) {
   for (const NodeInfo& node : recording.nodes()) {
     FRIDAY_TRY(trace, read_file(recording.trace(node.id).path()));
     for_each_record(trace, [&](RecordHeader* record, uint64_t) {
-      if (record->type == kClockRecord && skew.origin == 0) skew.origin = reinterpret_cast<ClockRecord*>(record)->monotonic_ns;
+      if (record->type == kClockRecord && skew.origin == 0)
+        skew.origin = reinterpret_cast<ClockRecord*>(record)->monotonic_ns;
     });
     skew_trace(trace, skew);
     FRIDAY_TRY_VOID(write_file_atomically(recording.trace(node.id).path(), trace));

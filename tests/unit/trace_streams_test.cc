@@ -1,4 +1,5 @@
-// The order of streams that several threads and processes write and read at once: random histories whose truth is known.
+// The order of streams that several threads and processes write and read at once: random histories whose truth is
+// known.
 #include <algorithm>
 #include <deque>
 #include <random>
@@ -13,15 +14,17 @@ namespace {
 using testing::Script;
 using testing::TemporaryRecording;
 
-// A pipe, its writers and readers, and what each call moved. A call takes place at one moment between its entry and its return.
+// A pipe, its writers and readers, and what each call moved. A call takes place at one moment between its entry and its
+// return.
 class Pipe {
  public:
   struct Shape {
-    uint32_t writers = 1, writer_nodes = 1, readers = 1, reader_nodes = 1;  // threads, and processes that they are spread over
-    uint64_t spread = 40;        // how long a call lasts; one takes place every ten ticks
+    uint32_t writers = 1, writer_nodes = 1, readers = 1,
+             reader_nodes = 1;  // threads, and processes that they are spread over
+    uint64_t spread = 40;       // how long a call lasts; one takes place every ten ticks
     size_t most_sent = 60, most_read = 100;
-    bool repeats = false;        // everybody writes the same
-    double unseen = 0;           // share of the sends whose bytes nobody saw
+    bool repeats = false;  // everybody writes the same
+    double unseen = 0;     // share of the sends whose bytes nobody saw
   };
   struct Call {
     bool out, unseen = false;
@@ -95,10 +98,12 @@ class Pipe {
   EdgeSet truth() const {
     EdgeSet set;
     std::vector<const Call*> reads;
-    for (const Call& call : calls) if (!call.out) reads.push_back(&call);
+    for (const Call& call : calls)
+      if (!call.out) reads.push_back(&call);
     for (const Call& send : calls) {
       if (!send.out) continue;
-      auto first = std::ranges::upper_bound(reads, send.start, {}, [](const Call* read) { return read->start + read->text.size(); });
+      auto first = std::ranges::upper_bound(reads, send.start, {},
+                                            [](const Call* read) { return read->start + read->text.size(); });
       for (; first != reads.end() && (*first)->start < send.start + send.text.size(); ++first) {
         const Call& read = **first;
         const uint64_t end = std::min(send.start + send.text.size(), read.start + read.text.size());
@@ -110,7 +115,8 @@ class Pipe {
   EdgeSet found() const {
     EdgeSet set;
     for (const Edge& edge : schedule.edges())
-      if (edge.kind == EdgeKind::pipe) set.insert({edge.from.value, edge.from_event, edge.to.value, edge.to_event, edge.bytes});
+      if (edge.kind == EdgeKind::pipe)
+        set.insert({edge.from.value, edge.from_event, edge.to.value, edge.to_event, edge.bytes});
     return set;
   }
   NodeTraffic traffic() const {
@@ -204,21 +210,28 @@ TEST_P(Streams, EachReceiveIsMatchedToWhatItGot) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, Streams, ::testing::Values(
-    Pipe::Shape{},
-    Pipe::Shape{.writers = 2},
-    Pipe::Shape{.writers = 8, .writer_nodes = 3},
-    Pipe::Shape{.readers = 4, .reader_nodes = 4},
-    Pipe::Shape{.readers = 6, .reader_nodes = 2, .most_sent = 200, .most_read = 60},
-    Pipe::Shape{.writers = 4, .writer_nodes = 2, .readers = 3, .reader_nodes = 3},
-    Pipe::Shape{.writers = 3, .readers = 3, .spread = 300, .most_read = 400},
-    Pipe::Shape{.writers = 16, .writer_nodes = 4, .spread = 150, .most_sent = 20, .most_read = 4000},
-    Pipe::Shape{.unseen = 0.3}));
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, Streams,
+    ::testing::Values(Pipe::Shape{}, Pipe::Shape{.writers = 2}, Pipe::Shape{.writers = 8, .writer_nodes = 3},
+                      Pipe::Shape{.readers = 4, .reader_nodes = 4},
+                      Pipe::Shape{.readers = 6, .reader_nodes = 2, .most_sent = 200, .most_read = 60},
+                      Pipe::Shape{.writers = 4, .writer_nodes = 2, .readers = 3, .reader_nodes = 3},
+                      Pipe::Shape{.writers = 3, .readers = 3, .spread = 300, .most_read = 400},
+                      Pipe::Shape{.writers = 16, .writer_nodes = 4, .spread = 150, .most_sent = 20, .most_read = 4000},
+                      Pipe::Shape{.unseen = 0.3}));
 
 // Where all say the same nothing tells who was first: any answer will do that could have been.
 TEST(Streams, EqualBytesAreMatchedAllTheSame) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
-    Pipe pipe({.writers = 6, .writer_nodes = 2, .readers = 3, .reader_nodes = 3, .spread = 100, .most_sent = 1, .most_read = 1, .repeats = true}, seed);
+    Pipe pipe({.writers = 6,
+               .writer_nodes = 2,
+               .readers = 3,
+               .reader_nodes = 3,
+               .spread = 100,
+               .most_sent = 1,
+               .most_read = 1,
+               .repeats = true},
+              seed);
     pipe.run(600);
     pipe.save();
     const NodeTraffic traffic = pipe.traffic();
@@ -264,7 +277,8 @@ TEST(Streams, AStrangersAnswerDoesNotTakeTheOthers) {
   std::vector<std::pair<uint64_t, uint64_t>> messages;
   for (uint64_t round = 0; round < 5; ++round) {
     const uint64_t at = 1000 * (round + 1);
-    const std::string asked = fmt::format("request number {}", round), answer = fmt::format("the answer to it is {}", round);
+    const std::string asked = fmt::format("request number {}", round),
+                      answer = fmt::format("the answer to it is {}", round);
     client.send(at, 1, asked);
     server.receive(at + 100, 1, asked);
     const uint64_t sent = server.send(at + 200, 1, answer);
@@ -277,7 +291,9 @@ TEST(Streams, AStrangersAnswerDoesNotTakeTheOthers) {
   auto schedule = Schedule::compute(*Recording::open(recording.path()));
   ASSERT_TRUE(schedule);
   for (auto [sent, got] : messages)
-    EXPECT_TRUE(std::ranges::any_of(schedule->edges(), [&](const Edge& edge) { return edge.kind == EdgeKind::stream && edge.from_event == sent && edge.to_event == got && edge.from == NodeId{1}; }));
+    EXPECT_TRUE(std::ranges::any_of(schedule->edges(), [&](const Edge& edge) {
+      return edge.kind == EdgeKind::stream && edge.from_event == sent && edge.to_event == got && edge.from == NodeId{1};
+    }));
   EXPECT_EQ(schedule->traffic_of(NodeId{0}).unplaced_receives, 1u);
   EXPECT_EQ(schedule->traffic_of(NodeId{0}).unmatched_receives, 1u);
 }

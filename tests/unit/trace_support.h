@@ -1,5 +1,5 @@
-// Synthetic recordings for the tests of core/trace: a temporary recording that is removed at the end, and a small language
-// to write what a node did (send, receive, connect, fork) at given times.
+// Synthetic recordings for the tests of core/trace: a temporary recording that is removed at the end, and a small
+// language to write what a node did (send, receive, connect, fork) at given times.
 #pragma once
 
 #include <netinet/in.h>
@@ -23,7 +23,8 @@ namespace friday::testing {
 class TemporaryRecording {
  public:
   TemporaryRecording() {
-    std::string name = std::filesystem::exists("/dev/shm") ? "/dev/shm/friday-trace-XXXXXX" : "/tmp/friday-trace-XXXXXX";
+    std::string name =
+        std::filesystem::exists("/dev/shm") ? "/dev/shm/friday-trace-XXXXXX" : "/tmp/friday-trace-XXXXXX";
     path_ = mkdtemp(name.data());
     auto made = create_recording(path_, 1);
     EXPECT_TRUE(made) << made.error().message;
@@ -83,8 +84,7 @@ inline format::FileHeader header_of(uint8_t node, uint8_t boot, uint32_t pid) {
 // A node that writes its own trace. Times are the host's ticks; a call takes `duration` ticks.
 class Script {
  public:
-  Script(uint8_t node, uint8_t boot = 0, uint32_t pid = 0)
-      : writer(header_of(node, boot, pid ? pid : 1000u + node)) {}
+  Script(uint8_t node, uint8_t boot = 0, uint32_t pid = 0) : writer(header_of(node, boot, pid ? pid : 1000u + node)) {}
   explicit Script(const format::FileHeader& header) : writer(header) {}
 
   TraceWriter writer;
@@ -99,7 +99,8 @@ class Script {
     writer.add_record(format::kClockRecord, record);
   }
 
-  void channel(uint64_t number, uint32_t kind, int fd, format::Endpoint local, format::Endpoint remote, uint64_t inode = 0) {
+  void channel(uint64_t number, uint32_t kind, int fd, format::Endpoint local, format::Endpoint remote,
+               uint64_t inode = 0) {
     format::ChannelRecord record{};
     record.channel = number;
     record.event = writer.events();

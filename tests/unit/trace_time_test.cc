@@ -1,8 +1,8 @@
 // Clocks, matching and logical time on synthetic recordings whose truth is known.
 #include <algorithm>
 #include <array>
-#include <random>
 #include <queue>
+#include <random>
 
 #include "core/trace/clock.h"
 #include "core/trace/host_order.h"
@@ -29,7 +29,9 @@ class World {
     check_promises();
   }
 
-  uint64_t position(uint32_t node, uint64_t event) const { return schedule.position_of(NodeId{node}, EventIndex{event}); }
+  uint64_t position(uint32_t node, uint64_t event) const {
+    return schedule.position_of(NodeId{node}, EventIndex{event});
+  }
 
   // Edges into (node, event) of a kind.
   std::vector<Edge> into(uint32_t node, uint64_t event) const {
@@ -73,7 +75,8 @@ class World {
     for (NodeId node : schedule.nodes()) ASSERT_EQ(next[node], schedule.event_count(node));
     ASSERT_EQ(position, schedule.event_count());
     for (const Edge& edge : schedule.edges())
-      EXPECT_LT(schedule.position_of(edge.from, EventIndex{edge.from_event}), schedule.position_of(edge.to, EventIndex{edge.to_event}))
+      EXPECT_LT(schedule.position_of(edge.from, EventIndex{edge.from_event}),
+                schedule.position_of(edge.to, EventIndex{edge.to_event}))
           << name_of(edge.kind);
     check_host_order();
   }
@@ -97,8 +100,8 @@ class World {
 };
 
 // A connected pair of stream sockets, both ends described before their first event.
-void connect_streams(Script& client, Script& server, const char* client_address = "127.0.0.1", const char* server_address = "127.0.0.1",
-                     uint64_t number = 1, uint16_t port = 40000) {
+void connect_streams(Script& client, Script& server, const char* client_address = "127.0.0.1",
+                     const char* server_address = "127.0.0.1", uint64_t number = 1, uint16_t port = 40000) {
   client.channel(number, format::kChannelStream, 5, inet(client_address, port), inet(server_address, 80));
   server.channel(number, format::kChannelStream, 5, inet(server_address, 80), inet(client_address, port));
 }
@@ -309,7 +312,9 @@ TEST(Matching, DatagramsWithRewrittenAddressesNeedNoWallClock) {
   World world({&a, &b});
   for (auto [sent, got] : there) EXPECT_TRUE(world.has(EdgeKind::datagram, 0, sent, 1, got));
   for (auto [sent, got] : back) EXPECT_TRUE(world.has(EdgeKind::datagram, 1, sent, 0, got));
-  EXPECT_EQ(world.schedule.traffic_between()[std::pair(NodeId{0}, NodeId{1})].by[static_cast<size_t>(MatchedBy::content)], 10u);
+  EXPECT_EQ(
+      world.schedule.traffic_between()[std::pair(NodeId{0}, NodeId{1})].by[static_cast<size_t>(MatchedBy::content)],
+      10u);
   ASSERT_EQ(world.schedule.hosts().size(), 2u);
   const HostAlignment& host = world.schedule.hosts()[1];
   EXPECT_EQ(host.group, 0u);
@@ -319,7 +324,8 @@ TEST(Matching, DatagramsWithRewrittenAddressesNeedNoWallClock) {
 }
 
 TEST(Matching, EqualConnectionsThroughAProxyAreToldApartByTime) {
-  // A connection that names both addresses relates the clocks. The others say the same, and each is passed on when all have come.
+  // A connection that names both addresses relates the clocks. The others say the same, and each is passed on when all
+  // have come.
   Script client(0, 0), server(1, 1);
   client.clock(0, 0, 1'000'000'000);
   server.clock(0, 5'000'000'000, 1'000'000'000);
@@ -331,20 +337,23 @@ TEST(Matching, EqualConnectionsThroughAProxyAreToldApartByTime) {
   std::vector<uint64_t> connects, accepts;
   for (uint64_t n : {4, 3, 2}) {
     uint64_t at = 1'000'000'000 - n * 1'000'000;
-    client.channel(n, format::kChannelStream, 10 + static_cast<int>(n), inet("10.0.0.1", static_cast<uint16_t>(42000 + n)), inet("10.0.9.9", 8080));
+    client.channel(n, format::kChannelStream, 10 + static_cast<int>(n),
+                   inet("10.0.0.1", static_cast<uint16_t>(42000 + n)), inet("10.0.9.9", 8080));
     connects.push_back(client.writer.add(client.call(at, SYS_connect, {10 + n, 0x1000, 16}, 0)));
     client.send(at + 1000, n, "the same request from everybody");
   }
   for (uint64_t n : {2, 4, 3}) {  // the server's ports and numbers say nothing of the order
     uint64_t at = 1'100'000'000 + accepts.size() * 1'000'000;
-    server.channel(n, format::kChannelStream, 20 + static_cast<int>(n), inet("10.0.0.2", 80), inet("10.0.9.9", static_cast<uint16_t>(50000 - n)));
+    server.channel(n, format::kChannelStream, 20 + static_cast<int>(n), inet("10.0.0.2", 80),
+                   inet("10.0.9.9", static_cast<uint16_t>(50000 - n)));
     EventSpec accepted = server.call(at, SYS_accept4, {3, 0, 0, 0}, static_cast<int64_t>(20 + n));
     accepted.parts.record(format::kDescriptors, format::DescriptorsPart{n, 20 + static_cast<int>(n), 0});
     accepts.push_back(server.writer.add(accepted));
     server.receive(at + 1000, n, "the same request from everybody");
   }
   World world({&client, &server});
-  for (size_t n = 0; n < connects.size(); ++n) EXPECT_TRUE(world.has(EdgeKind::connect, 0, connects[n], 1, accepts[n])) << n;
+  for (size_t n = 0; n < connects.size(); ++n)
+    EXPECT_TRUE(world.has(EdgeKind::connect, 0, connects[n], 1, accepts[n])) << n;
 }
 
 // Two UDP sockets bound to any address, as chord nodes are.
@@ -498,8 +507,8 @@ TEST(Schedule, ACallThatLetTheTokenGoSendsAtItsEntry) {
   EXPECT_LT(world.position(1, got + 1), world.position(0, entry + 1));
 }
 
-// Random traffic among nodes on hosts with skewed, drifting clocks: the promises hold (World checks them), every message is
-// matched, and what is true in real time by a clear margin is true in the order.
+// Random traffic among nodes on hosts with skewed, drifting clocks: the promises hold (World checks them), every
+// message is matched, and what is true in real time by a clear margin is true in the order.
 TEST(Schedule, KeepsItsPromisesOnSkewedHosts) {
   for (uint64_t seed : {1, 2, 3}) {
     std::mt19937_64 random(seed);
@@ -513,7 +522,8 @@ TEST(Schedule, KeepsItsPromisesOnSkewedHosts) {
       nodes.push_back(std::make_unique<Script>(static_cast<uint8_t>(n), static_cast<uint8_t>(n % kHosts)));
       nodes[n]->channel(1, format::kChannelDatagram, 3, inet("0.0.0.0", 7000), {});
       nodes[n]->datagrams[1] = true;
-      nodes[n]->clock(local(n, 0), static_cast<int64_t>(local(n, 0)), static_cast<int64_t>(random() % 1'000'000'000'000));
+      nodes[n]->clock(local(n, 0), static_cast<int64_t>(local(n, 0)),
+                      static_cast<int64_t>(random() % 1'000'000'000'000));
     }
     auto address = [&](uint32_t n) { return inet(("10.0.0." + std::to_string(n + 1)).c_str(), 7000); };
     struct Arrival {
@@ -565,8 +575,8 @@ TEST(Schedule, KeepsItsPromisesOnSkewedHosts) {
 // A way between two processes that no trace shows: one had done its deed before the other began to look.
 TEST(HostOrder, SaysWhatReturnedBeforeAnotherWasEnteredAndNoMore) {
   Script a(0), b(1), c(2);
-  a.plain(100), a.plain(200), a.plain(300);   // each takes 10 ticks
-  b.plain(150), b.plain(205), b.plain(400);   // the second overlaps a's second
+  a.plain(100), a.plain(200), a.plain(300);  // each takes 10 ticks
+  b.plain(150), b.plain(205), b.plain(400);  // the second overlaps a's second
   c.plain(405);
   TemporaryRecording recording;
   for (Script* script : {&a, &b, &c}) recording.save(script->writer);
@@ -575,9 +585,10 @@ TEST(HostOrder, SaysWhatReturnedBeforeAnotherWasEnteredAndNoMore) {
   std::vector<std::array<uint64_t, 4>> found;
   for (const HostEdge& edge : *edges) found.push_back({edge.from, edge.from_event, edge.to, edge.to_event});
   std::ranges::sort(found);
-  // a's first before b's first, b's first before a's second, b's second before a's third, and that before b's third and c's only
-  // one, which overlap. What follows from these is not there.
-  EXPECT_EQ(found, (std::vector<std::array<uint64_t, 4>>{{0, 0, 1, 0}, {0, 2, 1, 2}, {0, 2, 2, 0}, {1, 0, 0, 1}, {1, 1, 0, 2}}));
+  // a's first before b's first, b's first before a's second, b's second before a's third, and that before b's third and
+  // c's only one, which overlap. What follows from these is not there.
+  EXPECT_EQ(found, (std::vector<std::array<uint64_t, 4>>{
+                       {0, 0, 1, 0}, {0, 2, 1, 2}, {0, 2, 2, 0}, {1, 0, 0, 1}, {1, 1, 0, 2}}));
 }
 
 TEST(HostOrder, KnowsNothingOfOtherHosts) {
@@ -679,8 +690,8 @@ TEST(Matching, EqualPidsOfSeveralContainersAreToldApartByTheirFamily) {
   for (const Edge& edge : schedule->edges()) EXPECT_EQ(edge.to.value, edge.from.value + 2);
 }
 
-// Damage behind good checksums reaches matching: whatever the fields say, there is an order that keeps the promises, or an
-// error; never a crash or an endless loop.
+// Damage behind good checksums reaches matching: whatever the fields say, there is an order that keeps the promises, or
+// an error; never a crash or an endless loop.
 TEST(Schedule, SurvivesHostileTraces) {
   TemporaryRecording temporary;
   Script client(0, 0, 100), server(1, 1, 101);
@@ -748,7 +759,8 @@ TEST(Schedule, SurvivesHostileTraces) {
     for (const Turn& turn : schedule->turns()) count += turn.count;
     ASSERT_EQ(count, schedule->event_count());
     for (const Edge& edge : schedule->edges())
-      ASSERT_LT(schedule->position_of(edge.from, EventIndex{edge.from_event}), schedule->position_of(edge.to, EventIndex{edge.to_event}));
+      ASSERT_LT(schedule->position_of(edge.from, EventIndex{edge.from_event}),
+                schedule->position_of(edge.to, EventIndex{edge.to_event}));
   }
   EXPECT_GT(scheduled, 150);
 }

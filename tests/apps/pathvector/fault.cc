@@ -1,11 +1,10 @@
 /*
- * The bugs that fault=NAME switches on at the node of the lower number at the link that is cut. Until then nothing is wrong.
- * Each does something wrong with the destination B at the other end, once, and keeps it:
+ * The bugs that fault=NAME switches on at the node of the lower number at the link that is cut. Until then nothing is
+ * wrong. Each does something wrong with the destination B at the other end, once, and keeps it:
  *
- *   loop  B is reached through a neighbour whose own path to B leads through this node, and that neighbour is told nothing:
- *         the two send packets to B to each other.
- *   hole  the route to B is dropped, and nobody is told: packets to B end here.
- *   lone  all other neighbours but the first are taken for gone too: one path is left to everybody.
+ *   loop  B is reached through a neighbour whose own path to B leads through this node, and that neighbour is told
+ * nothing: the two send packets to B to each other. hole  the route to B is dropped, and nobody is told: packets to B
+ * end here. lone  all other neighbours but the first are taken for gone too: one path is left to everybody.
  */
 #include <cstdio>
 #include <cstring>
@@ -27,7 +26,8 @@ static void take_circle(Route* route) {
     const Path& theirs = (*i)->update.paths[route->destination][0];
     if (!(*i)->status || theirs.length < 2 || theirs.hops[1] != server->id) continue;
     route->next_hop = (*i)->id;
-    printf("n%d fault: packets to %d go to %d, which sends them here\n", server->id, route->destination, route->next_hop);
+    printf("n%d fault: packets to %d go to %d, which sends them here\n", server->id, route->destination,
+           route->next_hop);
     return;
   }
   server->withheld = -1; /* nobody reaches it through this node: there is no circle to take */

@@ -1,6 +1,6 @@
 /*
- * From what the neighbours tell to routes: of all paths on which this node does not stand already, the shortest, then the next
- * ones that share no node with those taken, up to k.
+ * From what the neighbours tell to routes: of all paths on which this node does not stand already, the shortest, then
+ * the next ones that share no node with those taken, up to k.
  */
 #include <algorithm>
 #include <cstdio>
@@ -36,7 +36,8 @@ static int find_candidates(int destination, Path* found) {
   for (auto i = server->list.begin(); i != server->list.end(); ++i) {
     if (!(*i)->status) continue;
     for (const Path& path : (*i)->update.paths[destination])
-      if (path.length != 0 && path.length < server->nodes && !contains(path, server->id)) found[count++] = through_this(path);
+      if (path.length != 0 && path.length < server->nodes && !contains(path, server->id))
+        found[count++] = through_this(path);
   }
   std::sort(found, found + count, comes_first);
   return count;

@@ -39,7 +39,8 @@ static void init_server(int k, int64_t now) {
   server->cut_at += now;
   server->told.from = static_cast<uint32_t>(server->id);
   server->told.paths[server->id][0] = {1, {static_cast<uint8_t>(server->id)}};
-  for (int i = 0; i < nodes; i++) server->routes[i] = {.destination = i, .next_hop = -1, .usable = 0, .npaths = 0, .paths = {}};
+  for (int i = 0; i < nodes; i++)
+    server->routes[i] = {.destination = i, .next_hop = -1, .usable = 0, .npaths = 0, .paths = {}};
   for (int step : {1, nodes / 2, nodes - 1}) add_neighbor((server->id + step) % nodes);
   for (NeighborList::iterator i = server->list.begin(); i != server->list.end(); ++i) {
     greet(*i); /* the published example breaks here */
@@ -66,7 +67,8 @@ static void check_neighbors(int64_t now) {
   const bool is_end = server->id == server->cut_ends[0] || server->id == server->cut_ends[1];
   for (auto i = server->list.begin(); i != server->list.end(); ++i) {
     Neighbor* neighbor = *i;
-    if (is_end && now >= server->cut_at && (neighbor->id == server->cut_ends[0] || neighbor->id == server->cut_ends[1])) neighbor->cut = true;
+    if (is_end && now >= server->cut_at && (neighbor->id == server->cut_ends[0] || neighbor->id == server->cut_ends[1]))
+      neighbor->cut = true;
     if (!neighbor->status || now - neighbor->heard < MISSES * PERIOD) continue;
     set_status(neighbor, 0);
     plant_fault(neighbor);
@@ -101,7 +103,10 @@ int main(int argc, char** argv) {
     else good = good && sscanf(argv[i], "cut=%d-%d@%d", &server->cut_ends[0], &server->cut_ends[1], &cut_at) == 3;
   }
   if (!good || k < 1 || k > MAX_K) {
-    fprintf(stderr, "usage: %s SELF PORT,PORT... SECONDS SEED [k=K] [cut=A-B@MS] [fault=loop|hole|lone], an even number of 6 to 16 nodes\n", argv[0]);
+    fprintf(stderr,
+            "usage: %s SELF PORT,PORT... SECONDS SEED [k=K] [cut=A-B@MS] [fault=loop|hole|lone], an even number of 6 "
+            "to 16 nodes\n",
+            argv[0]);
     return 2;
   }
   sock = open_peers(&options);

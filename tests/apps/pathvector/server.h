@@ -1,10 +1,12 @@
 /*
- * A small path-vector routing toolkit: each node tells its neighbours, once a period, by which paths it reaches every node, and
- * keeps for each destination up to k paths that share no node in between. One thread, one socket, datagrams on 127.0.0.1.
+ * A small path-vector routing toolkit: each node tells its neighbours, once a period, by which paths it reaches every
+ * node, and keeps for each destination up to k paths that share no node in between. One thread, one socket, datagrams
+ * on 127.0.0.1.
  *
- * The nodes stand in a circle, each linked to both sides and straight across, so that three disjoint paths join any two. A link
- * can be cut in mid-run; its ends notice by silence. The names are those of the published examples (docs of the language):
- * `server->id`, `server->k`, `Neighbor`, its `status`, and an iterator whose `_M_node` points to a pointer to one.
+ * The nodes stand in a circle, each linked to both sides and straight across, so that three disjoint paths join any
+ * two. A link can be cut in mid-run; its ends notice by silence. The names are those of the published examples (docs of
+ * the language): `server->id`, `server->k`, `Neighbor`, its `status`, and an iterator whose `_M_node` points to a
+ * pointer to one.
  */
 #ifndef TESTS_APPS_PATHVECTOR_SERVER_H
 #define TESTS_APPS_PATHVECTOR_SERVER_H
@@ -18,9 +20,9 @@ extern "C" {
 enum {
   MAX_NODES = 16,
   MAX_K = 3,
-  LINKS = 3,      /* of each node */
-  PERIOD = 100,   /* ms between two rounds */
-  MISSES = 4,     /* rounds of silence after which a neighbour is down */
+  LINKS = 3,    /* of each node */
+  PERIOD = 100, /* ms between two rounds */
+  MISSES = 4,   /* rounds of silence after which a neighbour is down */
 };
 
 /* The nodes on the way, first to last, both ends included; of length 0 there is none. */
@@ -37,11 +39,11 @@ struct Update {
 
 struct Neighbor {
   int id;
-  int status;     /* 1: heard of lately, 0: not */
-  bool cut;       /* the link lets nothing through */
-  bool ignored;   /* by the planted fault */
-  int64_t heard;  /* ms */
-  Update update;  /* the newest */
+  int status;    /* 1: heard of lately, 0: not */
+  bool cut;      /* the link lets nothing through */
+  bool ignored;  /* by the planted fault */
+  int64_t heard; /* ms */
+  Update update; /* the newest */
 };
 
 struct Route {
@@ -49,7 +51,7 @@ struct Route {
   int next_hop;
   int usable;
   int npaths;
-  Path paths[MAX_K];  /* disjoint, shortest first; next_hop is on the first */
+  Path paths[MAX_K]; /* disjoint, shortest first; next_hop is on the first */
 };
 
 /* Pointers to neighbours in order of their ids. */
@@ -80,11 +82,11 @@ struct Server {
   int nneighbors;
   NeighborList list;
   Route routes[MAX_NODES];
-  Update told;      /* what goes to the neighbours */
-  int withheld;     /* destination of which the fault tells nothing new; -1: none */
+  Update told;  /* what goes to the neighbours */
+  int withheld; /* destination of which the fault tells nothing new; -1: none */
   Fault fault;
-  int cut_ends[2];  /* the link that is cut, -1 when none is */
-  int64_t cut_at;   /* ms */
+  int cut_ends[2]; /* the link that is cut, -1 when none is */
+  int64_t cut_at;  /* ms */
 };
 
 extern Server* server;

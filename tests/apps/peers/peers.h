@@ -15,16 +15,16 @@ typedef struct Options {
   int ports[MAX_PEERS];
   int64_t seconds;
   uint64_t seed;
-  const char *fault; /* the planted bug that is on, or NULL */
+  const char* fault; /* the planted bug that is on, or NULL */
 } Options;
 
 /* NAME SELF PORT,PORT... SECONDS SEED [FAULT]; ends the program with 2 when that is not what it was given. */
-Options parse_options(int argc, char **argv);
-int open_peers(const Options *options);
-void send_to_peer(int sock, const Options *options, int peer, const void *message, size_t size);
+Options parse_options(int argc, char** argv);
+int open_peers(const Options* options);
+void send_to_peer(int sock, const Options* options, int peer, const void* message, size_t size);
 /* Waits until a message of just this size arrives or the time (ms) has come; 1 when there is one. */
-int receive_until(int sock, int64_t time, void *message, size_t size);
+int receive_until(int sock, int64_t time, void* message, size_t size);
 int64_t now_ms(void);
-uint64_t next_random(uint64_t *state);
+uint64_t next_random(uint64_t* state);
 
 #endif

@@ -1,6 +1,7 @@
-// A bank and tokens on ZeroMQ: each of NODES processes holds accounts and tokens in containers of the standard library and sends parts of
-// them to the others, which acknowledge; what is not acknowledged in time is sent again, and who has it already drops it.
-// The planted fault: node 2 forgets to note down every transfer whose number ends in 5, and takes it again when it comes again.
+// A bank and tokens on ZeroMQ: each of NODES processes holds accounts and tokens in containers of the standard library
+// and sends parts of them to the others, which acknowledge; what is not acknowledged in time is sent again, and who has
+// it already drops it. The planted fault: node 2 forgets to note down every transfer whose number ends in 5, and takes
+// it again when it comes again.
 //
 //   tokens SELF PORT,PORT,... SECONDS SEED [fault]
 #include <zmq.h>
@@ -62,7 +63,9 @@ struct Network {
     for (std::uint32_t i = 0; i < ports.size(); i++) {
       peers.push_back(i == self ? nullptr : zmq_socket(context, ZMQ_PUSH));
       const int linger = 0;
-      if (i != self && (zmq_setsockopt(peers[i], ZMQ_LINGER, &linger, sizeof linger) || zmq_connect(peers[i], ("tcp://127.0.0.1:" + ports[i]).c_str()))) exit(3);
+      if (i != self && (zmq_setsockopt(peers[i], ZMQ_LINGER, &linger, sizeof linger) ||
+                        zmq_connect(peers[i], ("tcp://127.0.0.1:" + ports[i]).c_str())))
+        exit(3);
     }
   }
   void send(std::uint32_t to, const Message& message) { zmq_send(peers[to], &message, sizeof message, ZMQ_DONTWAIT); }
@@ -122,7 +125,9 @@ void take(const Message& message) {
   if (!seen.contains(message.id)) {
     const bool forgets = fault && self == 2 && (message.id & 0xffffffff) % 10 == 5;
     if (!forgets) seen.insert(message.id);
-    else printf("n2 takes %s %ld as %lu\n", message.kind == Kind::money ? "money" : "token", message.kind == Kind::money ? message.amount : message.token, message.id);
+    else
+      printf("n2 takes %s %ld as %lu\n", message.kind == Kind::money ? "money" : "token",
+             message.kind == Kind::money ? message.amount : message.token, message.id);
     if (message.kind == Kind::money) {
       bank.balances[message.account] += message.amount;
       took_money(message);
@@ -174,10 +179,13 @@ int main(int argc, char** argv) {
     send_again(now);
     if (now < due || now > end || heard.size() < ports.size()) continue;
     due = now + std::chrono::milliseconds(20);
-    give((self + 1 + static_cast<std::uint32_t>(random() % (ports.size() - 1))) % static_cast<std::uint32_t>(ports.size()), random);
+    give((self + 1 + static_cast<std::uint32_t>(random() % (ports.size() - 1))) %
+             static_cast<std::uint32_t>(ports.size()),
+         random);
   }
   network->close();
-  const long sum = std::accumulate(bank.balances.begin(), bank.balances.end(), 0L, [](long total, const auto& account) { return total + account.second; });
+  const long sum = std::accumulate(bank.balances.begin(), bank.balances.end(), 0L,
+                                   [](long total, const auto& account) { return total + account.second; });
   printf("n%u holds %ld and %zu tokens after %lu transfers\n", self, sum, bank.tokens.size(), bank.next - 1);
   return 0;
 }
