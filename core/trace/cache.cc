@@ -13,7 +13,8 @@ namespace friday {
 
 namespace {
 
-constexpr uint64_t kCacheMagic = 0x3643594144495246;  // "FRIDAYC6"; counts up when the meaning of any cache changes
+// "FRIDAYC6"; the digit is raised whenever the meaning of any cache file changes
+constexpr uint64_t kCacheMagic = 0x3643594144495246;
 
 struct CacheHeader {
   uint64_t magic, fingerprint, size, checksum;
@@ -53,7 +54,7 @@ Result<CacheReader> CacheReader::open(const Recording& recording, const std::str
   CacheReader reader;
   uint64_t most = 16u << 20;
   for (const NodeInfo& node : recording.nodes())
-    most += node.trace_bytes * 4;  // what is derived of an event takes less than that
+    most += node.trace_bytes * 4;  // no cache file holds more than 4 bytes for each byte of trace
   FRIDAY_TRY(data, read_beneath(recording.inside("cache/" + name), most));
   reader.data_ = std::move(data);
   CacheHeader header;

@@ -1,6 +1,6 @@
-// Derived data kept beside a recording: a file of flat arrays with a fingerprint of what it was derived from and a
-// checksum of itself. Losing or damaging one costs time, never correctness: whatever does not fit is reported as
-// absent.
+// Files of derived data in a recording's cache directory. Each file holds flat arrays, the fingerprint of the traces
+// that they were computed from, and a checksum. A cache file that is missing, damaged or out of date is reported as
+// absent; the caller then computes the data again, so losing a cache costs time and never correctness.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,8 @@
 
 namespace friday {
 
-// Changes whenever a trace file of the recording does (size, time of change, committed bytes).
+// A hash of the size, modification time and committed byte count of each of these nodes' trace files. It changes when
+// one of them does.
 uint64_t fingerprint(const Recording& recording, std::span<const NodeId> nodes);
 
 class CacheWriter {
@@ -28,7 +29,7 @@ class CacheWriter {
     append(values.data(), size);
     data_.resize((data_.size() + 7) & ~size_t{7});
   }
-  // Writes atomically, making the cache directory (0700) if need be.
+  // Writes the file atomically, under cache/ in the recording. Makes that directory (mode 0700) if it does not exist.
   Result<void> write(const Recording& recording, const std::string& name, uint64_t fingerprint);
 
  private:
@@ -38,10 +39,11 @@ class CacheWriter {
 
 class CacheReader {
  public:
-  // Fails if there is no cache `name` with this fingerprint, or it is damaged.
+  // Fails if no cache file `name` exists, if its fingerprint differs, or if it is damaged.
   static Result<CacheReader> open(const Recording& recording, const std::string& name, uint64_t fingerprint);
 
-  // The next array, in the order of add(); false if what stands there cannot be it.
+  // Reads the next array; call it in the order of the writer's add(). Returns false if the bytes there cannot be such
+  // an array.
   template <typename T>
   bool take(std::vector<T>& values) {
     static_assert(std::is_trivially_copyable_v<T>);

@@ -21,7 +21,7 @@ constexpr std::string_view rule_text(std::string_view rule) {
   return rule == "kNative" ? "native" : "unhandled";
 }
 
-// "OUTS(FIX(1, 144)), INS(STR(0))" without what is empty.
+// Formats operands as "OUTS(FIX(1, 144)), INS(STR(0))", leaving out empty lists.
 constexpr std::string_view operands_text(std::string_view text) {
   constexpr std::string_view no_outputs = "OUTS(), ", no_inputs = "INS()";
   if (text.starts_with(no_outputs)) text.remove_prefix(no_outputs.size());
@@ -65,7 +65,7 @@ std::string call_text(unsigned number) {
 
 namespace {
 
-// "0x8946 0x4b", as an end record has them.
+// Parses codes in the form in which an end record stores them: "0x8946 0x4b".
 std::vector<uint64_t> codes_in(std::string_view text) {
   std::vector<uint64_t> codes;
   while (text.starts_with("0x")) {

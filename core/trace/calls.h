@@ -1,5 +1,5 @@
-// Names of system calls, signals and error numbers for people to read; from core/shim/calls.def, so record, replay and
-// display agree. Pure functions over constant tables; any thread.
+// Names of system calls, signals and error numbers for people to read. They come from core/shim/calls.def, so record,
+// replay and display use the same names. All functions are pure and may be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -9,39 +9,40 @@
 
 namespace friday {
 
-// "openat"; empty for a number that calls.def does not list.
+// For example "openat"; empty if calls.def does not list the number.
 std::string_view call_name(unsigned number);
 
-// One line of calls.def for people: how the call is recorded and replayed, and why it is refused.
+// One line of calls.def in readable form: how the call is recorded and replayed, or why it is refused.
 struct CallRule {
   unsigned number;
   std::string_view name;
   unsigned arity;
-  std::string_view rule;  // "emulated", "native", "special", "refused", "unhandled"
-  std::string_view
-      detail;  // what the kernel reads and writes, as calls.def says; of refused ones, what the program sees and why
+  std::string_view rule;  // one of "emulated", "native", "special", "refused", "unhandled"
+  // For a refused call, what the program sees and why; for all others, the operands that the kernel reads and writes.
+  std::string_view detail;
 };
 std::span<const CallRule> call_rules();
 
-// "openat", or "call 437" for a number without a name.
+// For example "openat", or "call 437" for a number without a name.
 std::string call_text(unsigned number);
 
-// "recording ended at call ioctl (16), SIOCETHTOOL, command ETHTOOL_PERQUEUE, which is not handled; the program went
-// on". `about` is what the shim said of it: the call's name, codes among its arguments, or words.
+// A sentence for people, such as "recording ended at call ioctl (16), SIOCETHTOOL, command ETHTOOL_PERQUEUE, which is
+// not handled; the program went on". `about` is the text that the shim stored for this end: the call's name, the codes
+// among its arguments, or a reason in words.
 std::string ended_at_call_text(unsigned number, std::string_view about);
 
-// "SIGTERM", or "signal 99".
+// For example "SIGTERM", or "signal 99" for a number without a name.
 std::string signal_text(int number);
 
-// "ENOENT", or "errno 999".
+// For example "ENOENT", or "errno 999" for a number without a name.
 std::string errno_text(int number);
 
-// What calls.def says of the call besides its operands: shim::CallFlag bits (core/shim/call_flags.h), 0 for a number
-// that it does not list.
+// The shim::CallFlag bits (core/shim/call_flags.h) that calls.def gives the call; 0 if calls.def does not list the
+// number.
 uint32_t call_flags(unsigned number);
 
-// Whether the call's effect on the world outside its process takes place at its entry (send, write, close, kill,
-// rename) rather than becoming visible to the caller at its return (receive, wait, read, stat).
+// True for a call that acts on the world outside its process when it is entered (send, write, close, kill, rename).
+// False for a call that learns something from that world when it returns (receive, wait, read, stat).
 bool has_outgoing_effect(unsigned call);
 
 }  // namespace friday

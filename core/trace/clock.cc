@@ -10,14 +10,15 @@ namespace friday {
 
 namespace {
 
-// Quartz drifts by up to 100 ppm, and NTP slews by up to 500.
+// Quartz oscillators drift by up to 100 ppm, and NTP slews by up to 500 ppm.
 constexpr double kMaxDrift = 1e-3;
-// Readings closer than this add the jitter of taking them, not knowledge.
+// Two readings closer together than this say nothing about the rate: the jitter of taking them is larger than the
+// drift.
 constexpr int64_t kMinSpacingNs = 10'000'000;
-// A reading that the scheduler interrupted is late by this much and more.
+// How far a reading may lie off the line. A reading that was interrupted by the kernel's scheduler is late by more.
 constexpr double kReadingJitterNs = 50'000;
 
-// About 120 years: what lies outside comes from damage. Keeps all sums below far from overflow.
+// About 120 years. Times outside this range come from damaged traces; the limit keeps all sums below far from overflow.
 constexpr int64_t kMostNs = 4'000'000'000'000'000'000;
 
 int64_t bounded(__int128 ns) { return static_cast<int64_t>(ns > kMostNs ? kMostNs : ns < -kMostNs ? -kMostNs : ns); }
@@ -34,7 +35,8 @@ struct Dot {
 
 double cross(const Dot& o, const Dot& a, const Dot& b) { return (a.x - o.x) * (b.y - o.y) - (a.y - o.y) * (b.x - o.x); }
 
-// The corners of `dots` that a line above (sign 1) or below (sign -1) all of them can touch.
+// The corners of `dots` that a line above (sign 1) or below (sign -1) all of them can touch: one side of the convex
+// hull.
 std::vector<Dot> hull(std::vector<Dot> dots, double sign) {
   std::ranges::sort(dots, [](const Dot& a, const Dot& b) { return a.x != b.x ? a.x < b.x : a.y < b.y; });
   std::vector<Dot> corners;
@@ -46,8 +48,9 @@ std::vector<Dot> hull(std::vector<Dot> dots, double sign) {
   return corners;
 }
 
-// Relates a host's time x to the reference's time y. Lower: y must be at least this at x (reference sent, host
-// received). Upper: at most (host sent, reference received).
+// Constraints on the map from one host's time x to the reference time y. Lower: y must be at least this at x (sent by
+// the reference host, received by the other). Upper: y must be at most this (sent by the other host, received by the
+// reference).
 struct Bounds {
   std::vector<Dot> lower, upper;
 };
@@ -56,7 +59,7 @@ struct Fit {
   double rate, intercept, margin;
 };
 
-// For a given rate, the intercept halfway between the bounds.
+// For a given rate, the intercept in the middle between the bounds.
 Fit fit_at(double rate, const Bounds& bounds) {
   double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
   for (const Dot& dot : bounds.lower) low = std::max(low, dot.y - rate * dot.x);
@@ -71,7 +74,7 @@ Fit best_fit(Bounds bounds) {
   bounds.upper = hull(std::move(bounds.upper), -1);
   Fit steady = fit_at(1, bounds);
   if (bounds.lower.empty() || bounds.upper.empty()) return steady;
-  // The margin is a concave function of the rate.
+  // The margin is a concave function of the rate, so a ternary search finds its maximum.
   double left = 1 - kMaxDrift, right = 1 + kMaxDrift;
   for (int round = 0; round < 100; ++round) {
     double a = left + (right - left) / 3, b = right - (right - left) / 3;
@@ -79,12 +82,12 @@ Fit best_fit(Bounds bounds) {
         fit_at(a, bounds).margin < fit_at(b, bounds).margin ? a : b;
   }
   Fit best = fit_at((left + right) / 2, bounds);
-  // A short recording cannot tell drift from jitter: without a clear gain the clocks count as equally fast.
+  // A short recording cannot tell drift from jitter. Unless a different rate is clearly better, assume equal rates.
   return steady.margin >= 0.8 * best.margin && steady.margin > 0 ? steady : best;
 }
 
 struct Relation {
-  Bounds bounds;  // of the second host's time against the first's
+  Bounds bounds;  // constraints on the second host's time, given the first's
   int64_t origin_first = 0, origin_second = 0;
   size_t forth = 0, back = 0;
 };
@@ -102,7 +105,7 @@ using Pair = std::pair<uint32_t, uint32_t>;
 std::map<Pair, Relation> relations_of(std::span<const CrossMessage> messages) {
   std::map<Pair, Relation> relations;
   for (const CrossMessage& message : messages) {
-    bool forth = message.from_host < message.to_host;  // from the first of the pair to the second
+    bool forth = message.from_host < message.to_host;  // sent by the first host of the pair to the second
     Pair pair = std::minmax(message.from_host, message.to_host);
     Relation& relation = relations[pair];
     int64_t first = forth ? message.sent_ns : message.received_ns;
@@ -131,7 +134,7 @@ void HostClock::finish(uint32_t kind, uint64_t ticks_per_second) {
       kind == format::kClockMonotonic ? 1.0 : 1e9 / static_cast<double>(std::max<uint64_t>(ticks_per_second, 1));
   std::ranges::sort(points_, {}, &Point::ticks);
   if (points_.size() >= 2) {
-    // The recorded rate is an estimate; a long baseline is a better one.
+    // The recorded rate is an estimate. If the recording is long, the readings themselves give a better one.
     double ticks = static_cast<double>(points_.back().ticks - points_.front().ticks);
     double span = static_cast<double>(points_.back().monotonic - points_.front().monotonic);
     if (kind != format::kClockMonotonic && span > 1e9 && std::abs(span / ticks / ns_per_tick_ - 1) < 0.01)
@@ -177,7 +180,7 @@ int64_t HostClock::realtime_ns(uint64_t ticks) const {
 
 int64_t LinearMap::operator()(int64_t local) const {
   __int128 distance = static_cast<__int128>(local) - origin_local;
-  // The distance itself is exact; only the drift goes through a double.
+  // The distance is computed exactly; only the drift passes through a double.
   return bounded(origin_reference + distance + rounded_down(static_cast<double>(distance) * (rate - 1)));
 }
 
@@ -192,7 +195,7 @@ std::vector<HostAlignment> align_hosts(uint32_t hosts, std::span<const CrossMess
   std::map<Pair, Relation> relations = relations_of(messages);
   std::vector<HostAlignment> result(hosts);
   std::vector<bool> placed(hosts);
-  // From host 0 outwards, along the pairs with most messages in their weaker direction first.
+  // Start at host 0 and proceed along the strongest relations: those with most messages in their weaker direction.
   std::vector<std::pair<Pair, const Relation*>> order;
   for (const auto& [pair, relation] : relations) order.emplace_back(pair, &relation);
   std::ranges::stable_sort(order, [](const auto& a, const auto& b) {
@@ -224,7 +227,7 @@ std::vector<HostAlignment> align_hosts(uint32_t hosts, std::span<const CrossMess
         if (placed[first]) place(second, first, *relation);
         else place(first, second, *relation);
         moved = true;
-        break;  // stronger pairs may have come into reach
+        break;  // a stronger relation may have come into reach
       }
     }
   }

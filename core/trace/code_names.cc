@@ -41,7 +41,8 @@ struct Named {
   { name, #name }
 
 // clang-format off
-// Requests that do not say themselves what they move; all others are recorded by what they say. Drivers share some of the numbers.
+// Requests whose numbers do not encode the size and direction of what they transfer (_IOC in ioctl.h); all others are
+// recorded by that encoding. Several drivers use the same numbers for different requests.
 constexpr Named kRequests[] = {
     NAMED(SIOCADDRT), NAMED(SIOCDELRT), NAMED(SIOCRTMSG), NAMED(SIOCGIFNAME), NAMED(SIOCSIFLINK), NAMED(SIOCGIFCONF), NAMED(SIOCGIFFLAGS),
     NAMED(SIOCSIFFLAGS), NAMED(SIOCGIFADDR), NAMED(SIOCSIFADDR), NAMED(SIOCGIFDSTADDR), NAMED(SIOCSIFDSTADDR), NAMED(SIOCGIFBRDADDR),
@@ -113,7 +114,7 @@ constexpr Named kRequests[] = {
     NAMED(PERF_EVENT_IOC_SET_OUTPUT),  // linux/perf_event.h
 };
 
-// Those that ioctls.cc of the shim does not know.
+// Commands that the shim's ioctls.cc does not handle.
 constexpr Named kEthtool[] = {NAMED(ETHTOOL_SRXNTUPLE), NAMED(ETHTOOL_GRXNTUPLE), NAMED(ETHTOOL_PERQUEUE)};
 constexpr Named kFutex[] = {NAMED(FUTEX_FD), NAMED(FUTEX_LOCK_PI), NAMED(FUTEX_UNLOCK_PI), NAMED(FUTEX_TRYLOCK_PI), NAMED(FUTEX_WAIT_REQUEUE_PI),
                             NAMED(FUTEX_CMP_REQUEUE_PI), NAMED(FUTEX_LOCK_PI2)};
@@ -129,7 +130,7 @@ std::string name_in(std::span<const Named> table, uint64_t code, const char* kin
   return fmt::format("{} {:#x}", kind, code);
 }
 
-// Devices and protocols have numbers of their own.
+// Ranges that are set aside for requests private to a device or a protocol (linux/sockios.h).
 std::string request_name(uint64_t code) {
   if (code > SIOCPROTOPRIVATE && code < SIOCPROTOPRIVATE + 16)
     return fmt::format("SIOCPROTOPRIVATE + {}", code - SIOCPROTOPRIVATE);

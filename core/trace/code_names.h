@@ -1,5 +1,6 @@
-// Names of what a call is asked to do by a code among its arguments (the request of ioctl(2), the operation of
-// seccomp(2)), of the calls and codes at which a recording ends. Numbers that have no name here are shown as numbers.
+// Names for the codes among a system call's arguments that say what the call is to do, such as the request of ioctl(2)
+// or the operation of seccomp(2). Only calls and codes at which a recording ends are listed; other codes are shown as
+// numbers.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +9,8 @@
 
 namespace friday {
 
-// `codes`: as shim's codes_of has them. "SIOCETHTOOL, command ETHTOOL_PERQUEUE", "SECCOMP_SET_MODE_FILTER"; empty
-// without codes.
+// Returns for example "SIOCETHTOOL, command ETHTOOL_PERQUEUE" or "SECCOMP_SET_MODE_FILTER"; empty if there are no
+// codes. `codes` has the layout that codes_of in core/shim/codes.cc produces.
 std::string code_text(unsigned call, std::span<const uint64_t> codes);
 
 }  // namespace friday

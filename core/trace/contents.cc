@@ -19,7 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Reads memory of the start image.
 class ImageMemory {
  public:
   explicit ImageMemory(const StartImage& image) : image_(image) {}
@@ -43,8 +42,8 @@ class ImageMemory {
   const StartImage& image_;
 };
 
-// The variables' names. The array of pointers to them ends below the auxiliary vector (System V ABI, process
-// initialisation).
+// The names of the environment variables. The array of pointers to them ends just below the auxiliary vector (System V
+// ABI, process initialisation), so it is read downwards from there.
 std::vector<std::string> environment_of(const StartImage& image) {
   constexpr size_t kMost = 10'000, kLongestName = 4096;
   std::vector<std::string> names;

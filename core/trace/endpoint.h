@@ -1,6 +1,6 @@
-// Socket addresses as values that compare: IPv4 written as IPv6 is IPv4 again, unused bytes are gone, a Unix name is
-// its path. Two sides of one connection then have equal endpoints crosswise, unless an address translator stands
-// between.
+// Socket addresses in a normal form that can be compared: an IPv4 address written as IPv6 becomes IPv4, unused bytes
+// are dropped, and a Unix socket is named by its path. The local address of one side of a connection then equals the
+// remote address of the other side, unless the network translated addresses on the way.
 #pragma once
 
 #include <compare>
@@ -12,24 +12,26 @@
 namespace friday {
 
 struct Address {
-  uint16_t family = 0;  // AF_INET, AF_INET6, AF_UNIX, or another; 0: none
+  uint16_t family = 0;  // AF_INET, AF_INET6, AF_UNIX or another family; 0 if there is no address
   uint16_t port = 0;
-  std::string name;  // 4 or 16 address bytes; for Unix sockets the path (abstract: with its NUL), empty if unnamed
+  std::string
+      name;  // 4 or 16 address bytes; for Unix sockets the path, empty if unnamed (an abstract name begins with NUL)
   auto operator<=>(const Address&) const = default;
 
   bool known() const { return family != 0 && (port != 0 || !name.empty()); }
   bool is_inet() const;
   bool is_wildcard() const;  // 0.0.0.0 or ::
   bool is_loopback() const;
-  bool is_many() const;  // multicast, or the broadcast 255.255.255.255: no socket's own, and of many
+  bool is_many() const;  // a multicast address, or the broadcast address 255.255.255.255: many sockets may receive
 };
 
 Address parse_address(const format::Endpoint& endpoint);
 
-// "10.0.0.1:80", "[::1]:80", "/run/x.sock", "@abstract", "unnamed", "-".
+// For example "10.0.0.1:80", "[::1]:80", "/run/x.sock", "@abstract", "unnamed", or "-" if there is no address.
 std::string text(const Address& address);
 
-// Whether two views can be of the same endpoint: equal, or one of them leaves the address open.
+// Whether two addresses can belong to the same socket: they are equal, or one of them leaves the IP address open (a
+// wildcard).
 bool could_equal(const Address& a, const Address& b);
 
 }  // namespace friday

@@ -1,5 +1,5 @@
-// Events as a line of text for people: the call by name with its arguments, its result, and a glance at what it moved.
-// Pure functions of the record; any thread.
+// Events as one line of text for people: the call with its arguments, its result, and the first bytes that it moved.
+// All functions depend only on the event and may be called from any thread.
 #pragma once
 
 #include <cstddef>
@@ -11,23 +11,26 @@
 
 namespace friday {
 
-// The first bytes of a payload as text, what is not printable as \xNN; "..." behind what was left out.
+// The first `most` bytes of a payload as text. Unprintable bytes appear as \xNN, and "..." follows if bytes were left
+// out.
 std::string preview(std::span<const std::byte> bytes, size_t most = 48);
 
-// "read(3, 0x7ffd1000, 4096)".
+// For example "read(3, 0x7ffd1000, 4096)".
 std::string call_with_arguments(unsigned call, std::span<const uint64_t> arguments);
 
-// What happened, without its result: a call with its arguments, "SIGTERM", "rdtsc"; empty for what has no more than its
-// type.
+// What happened, without the result: "read(3, 0x7ffd1000, 4096)", "SIGTERM", "rdtsc". Empty for events that are
+// described fully by their type.
 std::string what_text(const EventView& event);
 
-// " = 13", " = -1 ENOENT", " ..." for the entry of a call that let the token go; empty for what has no result.
+// For example " = 13" or " = -1 ENOENT"; " ..." for a release event, whose result comes with the matching return event.
+// Empty for events without a result.
 std::string result_text(const EventView& event);
 
-// "  1763728612.000123456" for a clock that was read; empty for all else.
+// For example "  1763728612.000123456" for an event that read a clock; empty for others.
 std::string clock_text(const EventView& event);
 
-// "thread 0 call openat(0xffffff9c, 0x7ffd1000, 0, 0) = 3 "/etc/hosts"": path or first bytes, if there are any.
+// A whole line: 'thread 0 call openat(0xffffff9c, 0x7ffd1000, 0, 0) = 3 "/etc/hosts"'. A path or the first bytes that
+// the call wrote to memory follow at the end, if the event has any.
 std::string event_line(const EventView& event);
 
 }  // namespace friday

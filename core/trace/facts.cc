@@ -21,21 +21,22 @@ using namespace format;
 
 namespace {
 
-using Locked = std::set<std::pair<uint64_t, uint64_t>>;  // device and inode of files
+using Locked = std::set<std::pair<uint64_t, uint64_t>>;  // device and inode of files with a lock
 
-// What a forked child finds: its parent's descriptors and channels at that moment.
+// What a forked child inherits: its parent's descriptors, channels and file locks at the time of the fork.
 struct Inheritance {
   struct Inherited {
     uint32_t channel;
     uint64_t out_hash;
   };
-  std::map<int, uint64_t> descriptors;  // fd -> number
+  std::map<int, uint64_t> descriptors;  // fd -> channel number
   std::unordered_map<uint64_t, Inherited> channels;
   Locked locked;
 };
 struct Inheritances {
   std::map<Uuid, Inheritance> forked;
-  std::map<std::pair<uint32_t, uint32_t>, Locked> executed;  // host and process -> what the program before held
+  // (host, pid) -> locks of the process when it called execve
+  std::map<std::pair<uint32_t, uint32_t>, Locked> executed;
 };
 
 class NodeWalk {
@@ -82,20 +83,24 @@ class NodeWalk {
   std::unordered_map<uint64_t, uint32_t> numbers_;  // channel number -> index in set_.channels
   std::unordered_map<uint64_t, Inheritance::Inherited> inherited_;
   std::map<int, uint64_t> descriptors_;
-  Locked locked_;  // by the node, or by whom it was forked from or executed by: an open file's lock is all of theirs
+  // locks held by this node or by the processes that it comes from; flock(2) locks belong to the open file, so fork and
+  // exec share them
+  Locked locked_;
   struct Release {
     uint64_t event, time;
   };
-  std::unordered_map<uint32_t, Release> releases_;  // by thread: the call it is in
+  std::unordered_map<uint32_t, Release> releases_;  // by thread: the call that it is in, from its release event
   struct Submission {
     uint64_t event, time, entered;
   };
-  std::unordered_map<uint64_t, Submission> submissions_;  // Linux AIO, by the address of the control block
-  std::vector<uint64_t> asynchronous_;  // until when each of the threads is busy that requests are given to
-  std::set<uint32_t> borrowed_;         // threads that a child by vfork acts as: its descriptors are its own
-  // Of the event being walked: where and when its outgoing and incoming effects take place.
+  // requests of io_submit(2), by the address of their control block
+  std::unordered_map<uint64_t, Submission> submissions_;
+  // asynchronous requests are given to virtual threads; this is when each of them becomes idle
+  std::vector<uint64_t> asynchronous_;
+  std::set<uint32_t> borrowed_;  // threads that a vfork child runs on; the descriptors it opens and closes are its own
+  // Where and when the outgoing and incoming effects of the current event take place.
   uint64_t out_event_ = 0, out_time_ = 0, in_event_ = 0, in_time_ = 0;
-  uint64_t turn_time_ = 0;  // when a turn began whose first event is still to come
+  uint64_t turn_time_ = 0;  // start of the current turn, if its first event is still to come
 };
 
 bool is_return(EventView event) { return event.type() == kReturn; }
@@ -174,7 +179,7 @@ void NodeWalk::inherit(const Inheritance& inheritance) {
 
 void NodeWalk::on_channel(const ChannelRecord& record) {
   uint64_t number = record.channel;
-  // The same open descriptor may be described again under another number.
+  // A descriptor that is already known may be described again under another channel number.
   if (!numbers_.contains(number) && !inherited_.contains(number))
     if (Channel* held = channel_of_fd(static_cast<uint64_t>(record.fd)))
       if (held->device == record.device && held->inode == record.inode) numbers_[number] = numbers_.at(held->number);
@@ -188,13 +193,13 @@ void NodeWalk::on_channel(const ChannelRecord& record) {
   known->can_write = (record.open_flags & O_ACCMODE) != O_RDONLY;
   if (record.local.length) known->local = parse_address(record.local);
   if (record.remote.length) known->remote = parse_address(record.remote);
-  // A raw socket has the number of its protocol where others have a port, in some of the places that name it.
+  // For a raw socket, some calls report the protocol number where other sockets have a port.
   if (known->is_datagram() && known->socket_type == SOCK_RAW)
     known->local.port = known->remote.port = static_cast<uint16_t>(record.protocol);
   attach(record.fd, known->number);
 }
 
-// A call that came back while another process had the turn counts from when this one took it up.
+// A call that returned while another process held the turn counts as returned when this process got the turn.
 void NodeWalk::on_turn(const TurnRecord& record) {
   if (record.flags & kJoins) {
     node().joins.push_back({record.group, record.turn, node().times.size()});
@@ -204,7 +209,7 @@ void NodeWalk::on_turn(const TurnRecord& record) {
   turn_time_ = record.ticks;
 }
 
-// Intervals rise with the order of events.
+// Widens the intervals of events so that they are monotonic within the node.
 void NodeWalk::stamp(EventView event) {
   std::vector<EventTime>& times = node().times;
   uint64_t floor = times.empty() ? 0 : times.back().back;
@@ -243,7 +248,7 @@ void NodeWalk::on_fork(const Uuid& child) {
   }
 }
 
-// What a raw IPv4 socket has received begins with the IP header, which its sender did not hash.
+// A raw IPv4 socket receives the IP header as well. The sender did not hash it, so it is removed here.
 void leave_out_header(EventView event, Transfer& transfer) {
   for (PartView part : event.parts()) {
     if (part.kind() != kMemory || part.bytes().size() < transfer.length || part.bytes().empty()) continue;
@@ -255,7 +260,7 @@ void leave_out_header(EventView event, Transfer& transfer) {
   }
 }
 
-// The address of the other side as a raw socket's channel has its own: with the number of the protocol for a port.
+// The peer's address in the form in which a raw socket's channel stores its own: with the protocol number as the port.
 Endpoint with_protocol(Endpoint peer, uint16_t protocol) {
   peer.bytes[2] = static_cast<uint8_t>(protocol >> 8);
   peer.bytes[3] = static_cast<uint8_t>(protocol);
@@ -265,7 +270,7 @@ Endpoint with_protocol(Endpoint peer, uint16_t protocol) {
 void NodeWalk::on_transfer(EventView event, PartView part, uint64_t record, uint32_t ordinal) {
   const TransferPart& moved = *part.transfer();
   Channel* through = channel(moved.channel);
-  // One call moves 2 GiB at most (MAX_RW_COUNT); more is damage.
+  // One call transfers at most 2 GiB (MAX_RW_COUNT); a larger value means a damaged trace.
   if (!through || moved.length > UINT32_MAX || moved.true_length > UINT32_MAX) return;
   bool out = moved.direction == kOut;
   if (through->kind == kChannelFile) use(Shared::file, through->device, through->inode, out);
@@ -295,15 +300,16 @@ void NodeWalk::on_transfer(EventView event, PartView part, uint64_t record, uint
 
 constexpr uint64_t kKeyOffset = 8, kEventBytes = 32,
                    kControlOffset = 8;             // struct iocb, struct io_event: linux/aio_abi.h
-constexpr uint32_t kFirstAsynchronous = 1u << 31;  // no thread of a program has such a number
+constexpr uint32_t kFirstAsynchronous = 1u << 31;  // above all thread numbers that a program can have
 
-// io_submit(2) stores a key into each request that it takes.
+// io_submit(2) writes a key into each request that it accepts; the recorded writes therefore show which requests began.
 void NodeWalk::on_submit(EventView event) {
   for (PartView part : event.parts())
     if (part.kind() == kMemory) submissions_[part.address() - kKeyOffset] = {out_event_, out_time_, event->entry_ticks};
 }
 
-// A request moves its bytes at some time after it was submitted, whatever its thread did meanwhile.
+// Dates a transfer from the submission of its request: the kernel moves the bytes at any time from then on,
+// independently of what the submitting thread does.
 void NodeWalk::at_its_submission(EventView event, uint32_t which, bool out, Transfer* transfer) {
   for (PartView part : event.parts()) {
     if (part.kind() != kMemory || part.address() != event.argument(3) ||
@@ -339,7 +345,7 @@ void NodeWalk::on_parts(EventView event, uint64_t record) {
       if (!is_zero(uuid)) on_fork(uuid);
       else node().threads.push_back(child->pid);
     } else if (const WaitPart* wait = part.wait()) {
-      // Without a status: it has ended, unless stopped or continued children were waited for as well.
+      // Without a status the child has ended, unless the caller also waited for stopped or continued children.
       const auto status = status_told(event);
       if (status || !(event.argument(2) & (WUNTRACED | WCONTINUED)))
         node().waits.push_back({in_event_, in_time_, wait->pid, static_cast<uint32_t>(status.value_or(0))});
@@ -366,7 +372,7 @@ void NodeWalk::on_pair(EventView event) {
   }
 }
 
-// Of a range of descriptors that ends all that are held.
+// Closes all descriptors of the range that are open, as close_range(2) does.
 void NodeWalk::detach_range(uint64_t first, uint64_t last) {
   auto held = descriptors_.lower_bound(static_cast<int>(std::min<uint64_t>(first, INT32_MAX)));
   while (held != descriptors_.end() && static_cast<uint64_t>(held->first) <= last) {
@@ -376,7 +382,7 @@ void NodeWalk::detach_range(uint64_t first, uint64_t last) {
   }
 }
 
-// Calls that make, copy and end descriptors, and those that change what a connection is.
+// Handles calls that create, copy and close descriptors, and calls that change the state of a connection.
 void NodeWalk::on_descriptor_call(EventView event) {
   const uint32_t flags = call_flags(event->call);
   const uint64_t fd = event.argument(0);
@@ -410,7 +416,8 @@ void NodeWalk::on_descriptor_call(EventView event) {
       }
       break;
     case SYS_connect:
-      // A program that does not block asks again whether it is connected: the first call is the one that others see.
+      // A program with a non-blocking socket calls connect(2) again to learn the result; only the first call reaches
+      // the peer.
       if (Channel* known = channel_of_fd(fd);
           known && known->connect_event == kNoEvent && (result == 0 || result == -EINPROGRESS)) {
         known->connect_event = out_event_;
@@ -425,7 +432,8 @@ void NodeWalk::use(Shared kind, uint64_t device, uint64_t inode, bool lets_go) {
       {kind, device, inode, lets_go ? out_event_ : in_event_, lets_go ? out_time_ : in_time_, lets_go});
 }
 
-// Of a call on something that one waits for another to let go: whoever has it then may be waited for as well.
+// Notes a use of an object that processes wait for. An acquire is noted as a release too, because from then on others
+// may have to wait for this process.
 void NodeWalk::use_object(EventView event, Shared kind, uint64_t device, uint64_t inode, bool lets_go) {
   use(kind, device, inode, lets_go);
   if (lets_go) node().times[event->index].outgoing = !is_return(event);
@@ -433,14 +441,14 @@ void NodeWalk::use_object(EventView event, Shared kind, uint64_t device, uint64_
   if (kind == Shared::lock) locked_.insert({device, inode});
 }
 
-// What a node holds when it ends it lets go.
+// When a node ends, the kernel releases its locks.
 void NodeWalk::release_locks() {
   if (node().times.empty()) return;
   for (auto [device, inode] : locked_)
     node().uses.push_back({Shared::lock, device, inode, node().times.size() - 1, node().times.back().point(), true});
 }
 
-// An eventfd is known by its channel alone; a signalfd tells of signals.
+// Handles read(2) and write(2) on an eventfd, which only its channel identifies, and read(2) on a signalfd.
 void NodeWalk::on_event_descriptor(EventView event) {
   Channel* known = channel_of_fd(event.argument(0));
   if (!known || known->kind != kChannelEvent) return;
@@ -454,7 +462,7 @@ void NodeWalk::on_event_descriptor(EventView event) {
   on_signals(event);
 }
 
-// Locks, semaphores, eventfds, message queues, signals that are waited for.
+// Handles locks, semaphores, eventfds, message queues and calls that wait for signals.
 void NodeWalk::on_sync_call(EventView event) {
   if (event->result < 0) return;
   const uint64_t object = event.argument(0);
@@ -564,7 +572,7 @@ Result<void> NodeWalk::run() {
   return {};
 }
 
-// Slots in an order that has parents before their children.
+// Orders the slots so that parents come before their children.
 std::vector<uint32_t> parents_first(const Recording& recording, std::span<const NodeId> nodes) {
   std::vector<uint32_t> order(nodes.size());
   for (uint32_t slot = 0; slot < nodes.size(); ++slot) order[slot] = slot;
@@ -572,7 +580,8 @@ std::vector<uint32_t> parents_first(const Recording& recording, std::span<const 
   return order;
 }
 
-// A host is a boot. If its nodes count time in different ways, all of them are put on CLOCK_MONOTONIC.
+// A host is one boot of a machine. If its nodes recorded different kinds of ticks, converts all of them to
+// CLOCK_MONOTONIC.
 void unify_clock_kinds(FactSet& set, uint32_t host) {
   uint32_t kind = 0;
   uint64_t rate = 0;
@@ -654,7 +663,7 @@ std::vector<std::span<const std::byte>> FactSet::payload(const Channel& channel,
   std::vector<std::span<const std::byte>> pieces;
   if (!transfer.is_inline) return pieces;
   const EventView event = readers[channel.node].seen_event(transfer.record);
-  // Payloads are the event's first memory parts, transfer after transfer.
+  // The event's first memory parts are the payloads of its transfers, in the same order.
   std::vector<uint64_t> lengths;
   for (PartView part : event.parts())
     if (part.transfer() && lengths.size() <= transfer.part)

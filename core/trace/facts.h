@@ -1,12 +1,13 @@
-// What matching and logical time need to know of a trace, gathered in one checked walk: when each event took place, the
-// channels and the bytes that moved through them, and the calls that tie processes together (fork, wait, signals).
+// Everything that matching and logical time need from the traces, collected in one checked pass: when each event took
+// place, the channels and the bytes that moved through them, and the calls that connect processes (fork, wait,
+// signals).
 //
-// Time here is the host's ticks. A call is an interval: its outgoing effects take place at its entry, its incoming ones
-// at its return. A call that let the token go has two events; then the entry is the kRelease and the return the
-// kReturn. Within a node events are a total order, so intervals are widened to rise with it: the return of a call that
-// came back while another thread held the token counts from when the node took it up.
+// Times are the host's ticks. A call is an interval: its outgoing effects take place at its entry, its incoming effects
+// at its return. A call during which the thread released the token has two events, kRelease for the entry and kReturn
+// for the return. Events within a node are totally ordered, so intervals are widened to be monotonic: if a call
+// returned while another thread held the token, its return counts from the moment at which the node recorded it.
 //
-// Node and channel are named by position here (node slots, channel numbers of FactSet), not by id.
+// Nodes and channels are indices here (node slots, indices into FactSet::channels), not ids.
 #pragma once
 
 #include <array>
@@ -28,31 +29,32 @@ inline constexpr uint32_t kNoChannel = ~uint32_t{0};
 
 struct EventTime {
   uint64_t entry;
-  uint64_t back : 63;     // return
-  uint64_t outgoing : 1;  // takes effect at its entry rather than at its return
+  uint64_t back : 63;     // when the call returned
+  uint64_t outgoing : 1;  // the event takes effect at its entry, not at its return
   uint64_t point() const { return outgoing ? entry : back; }
 };
 static_assert(sizeof(EventTime) == 16);
 
 struct Transfer {
-  uint64_t event;              // sends: where the call was entered; receives: where it returned
-  uint64_t time;               // ticks of that
-  uint64_t entered, returned;  // the call's own, whatever the node did meanwhile
+  uint64_t event;              // the event in which the call was entered (for sends) or returned (for receives)
+  uint64_t time;               // ticks of that event
+  uint64_t entered, returned;  // ticks of the call itself, not widened
   uint64_t offset, hash;
-  uint64_t record;  // offset in the trace of the event that holds the payload
-  uint64_t length;  // true length of a datagram
-  uint32_t part;    // which transfer of that event
+  uint64_t record;  // offset in the trace of the event whose record holds the payload
+  uint64_t length;  // in bytes; for a datagram its full length, even if the receiver's buffer was shorter
+  uint32_t part;    // which transfer of the event, from 0
   uint32_t thread;
   uint16_t flags;  // format::TransferFlag
-  bool is_inline;  // the payload is in the trace
-  bool is_unseen;  // of its contents nothing is known: they never were in the program's memory. `hash` is that of the
-                   // transfer before
-  uint32_t peer;   // index in FactSet::addresses, or 0: not named by the call
+  bool is_inline;  // the payload is stored in the trace
+  // The bytes never were in the program's memory (as with sendfile), so nothing is known of their contents and `hash`
+  // is that of the transfer before.
+  bool is_unseen;
+  uint32_t peer;  // index in FactSet::addresses; 0 if the call named no peer
 };
 
 struct Channel {
-  uint32_t node;    // slot
-  uint64_t number;  // in its trace
+  uint32_t node;    // node slot
+  uint64_t number;  // the channel's number in its trace
   uint32_t kind = 0, domain = 0, socket_type = 0;
   uint64_t device = 0, inode = 0;
   Address local, remote;
@@ -60,27 +62,28 @@ struct Channel {
   uint64_t first_time = 0;
   uint64_t connect_event = kNoEvent, accept_event = kNoEvent;
   uint64_t connect_time = 0, accept_time = 0;
-  uint64_t close_event = kNoEvent;  // last descriptor closed, or shut down for writing
+  uint64_t close_event = kNoEvent;  // when the last descriptor was closed, or writing was shut down
   uint64_t close_time = 0;
-  uint32_t inherited_from = kNoChannel;  // the parent's channel, for a forked child
-  uint32_t twin = kNoChannel;            // other end of a socketpair
-  uint64_t out_seed = 0;                 // hash before the first of `out`
+  uint32_t inherited_from = kNoChannel;  // for a forked child: the parent's channel that it inherited
+  uint32_t twin = kNoChannel;            // for a socketpair: the channel of its other end
+  uint64_t out_seed = 0;                 // hash state before the first transfer of `out`
   int descriptors = 0;
-  bool can_write = false;  // as it was opened
+  bool can_write = false;  // according to the mode in which it was opened
   std::vector<Transfer> out, in;
 
   bool is_stream() const { return kind == format::kChannelStream; }
   bool is_datagram() const { return kind == format::kChannelDatagram || kind == format::kChannelSeqpacket; }
 };
 
-// What one node does to something that others of its host may wait for or look at: it writes and another reads, it
-// unlocks and another locks. Who lets go does so at the entry of its call, who acquires at the return.
+// A use of an object that processes of one host synchronise through: one writes a file and another reads it, one
+// unlocks a lock and another locks it. A release (write, unlock) takes effect at the entry of its call, an acquire
+// (read, lock) at the return.
 enum class Shared : uint32_t { file, lock, semaphore, eventfd, queue };
 struct SharedUse {
   Shared kind;
-  uint64_t device, inode;  // of the file; else the number of the object
+  uint64_t device, inode;  // of the file; for other kinds `inode` is the object's number
   uint64_t event, time;
-  bool lets_go;
+  bool lets_go;  // true for a release, false for an acquire
 };
 
 struct ForkFact {
@@ -89,7 +92,7 @@ struct ForkFact {
 };
 struct KillFact {
   uint64_t event, time;
-  int64_t target;  // pid, tid, or group (<= 0)
+  int64_t target;  // as passed to kill(2): a pid, a tid, or a process group (<= 0)
   int signal;
 };
 struct SignalFact {
@@ -97,7 +100,7 @@ struct SignalFact {
   int signal, code;
   uint32_t sender;
 };
-// The process had the token of `group` from event `first` on, in turn `turn` of the group.
+// From event `first` on, the process held the token of token group `group`, in turn `turn` of that group.
 struct TurnFact {
   uint32_t group;
   uint64_t turn, first;
@@ -109,37 +112,38 @@ struct WaitFact {
 
 struct NodeFacts {
   NodeId id;
-  uint32_t host = 0;  // slot in FactSet::clocks
+  uint32_t host = 0;  // index in FactSet::clocks
   uint32_t pid = 0;
   Uuid uuid{};
-  std::string
-      family;  // its first ancestor: recordings of several containers of one host have equal pids in different families
-  bool replaced = false;  // ended by execve
+  // Name of the oldest ancestor. It tells apart equal pids of several containers on one host.
+  std::string family;
+  bool replaced = false;  // the node ended by execve
   std::vector<EventTime> times;
   std::vector<SharedUse> uses;
   std::vector<ForkFact> forks;
   std::vector<KillFact> kills;
   std::vector<SignalFact> signals;
   std::vector<WaitFact> waits;
-  uint64_t sharing = 0;           // space of the groups' numbers
-  std::vector<TurnFact> turns;    // as they followed each other
-  std::vector<TurnFact> joins;    // what came before `first` came before the group's turns behind `turn`
-  std::vector<uint32_t> threads;  // tids seen, for tgkill
+  uint64_t sharing = 0;         // key of the recording's shared state: group numbers are unique within one value of it
+  std::vector<TurnFact> turns;  // in order
+  std::vector<TurnFact> joins;  // all events before `first` precede the group's turns after `turn`
+  std::vector<uint32_t> threads;  // thread ids seen, to resolve the target of tgkill(2)
 };
 
 struct FactSet {
   std::vector<NodeFacts> nodes;
-  std::vector<TraceReader> readers;  // by node slot
-  std::deque<Channel> channels;      // references stay good as it grows
-  std::vector<HostClock> clocks;     // by host slot
+  std::vector<TraceReader> readers;  // indexed by node slot
+  std::deque<Channel> channels;      // a deque, so that references stay valid while it grows
+  std::vector<HostClock> clocks;     // indexed by host slot
   std::vector<Address> addresses{Address{}};
 
-  // Walks the traces of `nodes`. Fails at the first damage.
+  // Reads the traces of `nodes`. Fails at the first damaged record.
   static Result<FactSet> gather(const Recording& recording, std::span<const NodeId> nodes);
 
   bool same_host(uint32_t a, uint32_t b) const { return nodes[a].host == nodes[b].host; }
   const Channel& channel(uint32_t index) const { return channels[index]; }
-  // The payload of a receive, in pieces that follow each other; fewer bytes than its length if it was not kept inline.
+  // The payload of a receive as consecutive pieces. They hold fewer bytes than the transfer's length if the payload is
+  // not in the trace.
   std::vector<std::span<const std::byte>> payload(const Channel& channel, const Transfer& transfer) const;
 };
 

@@ -11,7 +11,7 @@
 namespace friday {
 
 Result<XXH128_hash_t> hash_of_contents(int fd, uint64_t size, Progress* progress) {
-  static constexpr std::byte kZeros[64 << 10]{};  // stays in the processor's nearest cache
+  static constexpr std::byte kZeros[64 << 10]{};  // small enough to stay in the L1 and L2 caches
   std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(), XXH3_freeState);
   if (!state) throw std::bad_alloc();
   XXH3_128bits_reset(state.get());

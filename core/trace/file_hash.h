@@ -1,4 +1,4 @@
-// The hash by which a recording names the copy of a file (docs/trace-format.md).
+// The hash that names the copy of a file in a recording (docs/trace-format.md).
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace friday {
 
-// XXH3-128 of the first `size` bytes. In pieces, whatever the size; what is a hole is not read. `progress` (if given)
-// is told of `size` bytes.
+// XXH3-128 of the first `size` bytes of the file `fd`. Reads in pieces of bounded size and skips holes, which count as
+// zeros. Adds every hashed byte to `progress`, if given.
 Result<XXH128_hash_t> hash_of_contents(int fd, uint64_t size, Progress* progress = nullptr);
 
 }  // namespace friday

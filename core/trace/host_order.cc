@@ -13,8 +13,9 @@ struct Item {
   uint64_t event;
 };
 
-// Events are taken in the order of their entries. Of those that had returned by then, one whose return lies before the
-// entry of another comes before that one already, and through it; what is left are the last few, usually one.
+// Processes events in the order of their entries. `last_` holds the returned events that an edge to the next event may
+// have to start from. An event that returned before another returned event was entered is dropped: it precedes that
+// event, and the order follows by transitivity. Usually one event is left.
 class Sweep {
  public:
   Sweep(std::vector<Item> items, std::vector<HostEdge>& edges) : items_(std::move(items)), edges_(edges) {}
@@ -35,7 +36,7 @@ class Sweep {
  private:
   void complete(const Item& item) {
     latest_entry_ = std::max(latest_entry_, item.entry);
-    // A node's later event returns later and says more.
+    // A later event of the same node implies the order of the earlier one.
     std::erase_if(last_, [&](const Item& other) { return other.node == item.node || other.back < latest_entry_; });
     if (item.back >= latest_entry_) last_.push_back(item);
   }
@@ -54,7 +55,8 @@ class Sweep {
   std::vector<HostEdge>& edges_;
   std::vector<Item> last_;
   uint64_t latest_entry_ = 0;
-  std::map<std::pair<uint32_t, uint32_t>, uint64_t> known_;  // (from, to) -> event that `to` comes after
+  // (from, to) -> latest event of `from` that is known to precede `to`
+  std::map<std::pair<uint32_t, uint32_t>, uint64_t> known_;
 };
 
 }  // namespace

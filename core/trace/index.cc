@@ -10,7 +10,8 @@ namespace {
 
 std::string cache_name(NodeId node) { return fmt::format("index-{}", node); }
 
-// Whether offsets could all be of this trace: rising and inside it. Records are checked again when they are read.
+// Whether the offsets can belong to this trace: ascending and inside it. The records themselves are checked when they
+// are read.
 bool plausible(std::span<const uint64_t> offsets, const TraceReader& reader) {
   uint64_t previous = 0;
   for (uint64_t offset : offsets) {
@@ -65,7 +66,7 @@ Result<TraceIndex> TraceIndex::load_or_build(const Recording& recording, const T
   for (const Thread& thread : index.threads_) numbers.push_back(thread.thread);
   writer.add(numbers);
   for (const Thread& thread : index.threads_) writer.add(thread.events);
-  (void)writer.write(recording, cache_name(node), print);  // a read-only recording has no cache
+  (void)writer.write(recording, cache_name(node), print);  // fails for a read-only recording, which then has no cache
   return std::move(index);
 }
 

@@ -1,4 +1,4 @@
-// The JSON files of a recording. They are small, and what they say is a stranger's word.
+// Reads the JSON files of a recording. They are small, and their contents are untrusted input.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -7,11 +7,11 @@
 
 namespace friday {
 
-// Null where the file is no JSON. Refused is what is no file, or larger than any that Friday writes; what is nested
-// deeper than that is left out.
+// Returns null if the file does not contain valid JSON. Fails if it is not a regular file or is larger than any that
+// Friday writes. Values nested deeper than any that Friday writes are left out.
 inline Result<nlohmann::json> read_json(const Beneath& file) {
-  constexpr uint64_t kLargest =
-      16u << 20;  // arguments are what is long in one, and the kernel gives a program at most 6 MiB of them
+  // A program's arguments are the only long content, and the kernel allows at most 6 MiB of them (execve(2)).
+  constexpr uint64_t kLargest = 16u << 20;
   constexpr int kDeepest = 32;
   FRIDAY_TRY(text, read_beneath(file, kLargest));
   auto value = nlohmann::json::parse(

@@ -44,7 +44,7 @@ Result<Schedule> Schedule::load_or_compute(const Recording& recording, std::span
   if (!schedule.load(recording, print)) {
     auto computed = compute(recording);
     if (!computed) {
-      // Another node's damage must not stop those that are wanted.
+      // Damage in a node that was not asked for is no error.
       if (nodes.empty() || std::ranges::find(nodes, NodeId{computed.error().node.value_or(~0u)}) != nodes.end())
         return computed;
       return compute(recording, nodes);
@@ -54,7 +54,7 @@ Result<Schedule> Schedule::load_or_compute(const Recording& recording, std::span
   }
   for (NodeId node : nodes)
     if (std::ranges::find(schedule.nodes_, node) == schedule.nodes_.end())
-      return compute(recording, nodes);  // names the problem
+      return compute(recording, nodes);  // computes without the cache, so that its error names the problem
   return nodes.empty() ? std::move(schedule) : schedule.restricted_to(nodes);
 }
 
@@ -182,7 +182,7 @@ void Schedule::store(const Recording& recording, uint64_t fingerprint) const {
     writer.add(c_[slot]);
     writer.add(real_[slot]);
   }
-  (void)writer.write(recording, kCacheName, fingerprint);  // a read-only recording has no cache
+  (void)writer.write(recording, kCacheName, fingerprint);  // fails for a read-only recording, which then has no cache
 }
 
 bool Schedule::load(const Recording& recording, uint64_t fingerprint) {
@@ -207,7 +207,7 @@ bool Schedule::load(const Recording& recording, uint64_t fingerprint) {
   return true;
 }
 
-// Whether arrays that came from a file agree with each other.
+// Whether arrays that were read from a cache file agree with each other.
 bool Schedule::is_consistent() const {
   std::vector<uint64_t> next(nodes_.size());
   for (const Turn& turn : turns_) {

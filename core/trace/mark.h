@@ -1,7 +1,7 @@
-// A position in time as a value: a node, an event of its trace, and an ordinal inside the stretch of program code that
-// follows the event (0: just after the event; the meaning of other ordinals is the replay core's, which only promises
-// that they grow with execution). Marks of one node compare in execution order; marks of different nodes do so only
-// through the schedule (logical_time.h).
+// A position in time as a value: a node, an event of its trace, and an ordinal within the program code that runs
+// between this event and the next. Ordinal 0 is the point just after the event; the replay core defines all others and
+// promises only that they increase as the program executes. Marks of one node compare in execution order. Marks of
+// different nodes can be ordered only through a Schedule (logical_time.h).
 #pragma once
 
 #include <compare>

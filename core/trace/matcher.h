@@ -1,4 +1,5 @@
-// The parts of matching (matching.h); private to core/trace. A Matcher collects edges between node slots.
+// The implementation class of matching (matching.h); private to core/trace. A Matcher collects edges between node
+// slots.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +11,10 @@
 
 namespace friday {
 
-// One end of a connection: the channel that opened it and what forked children inherited of that, seen as one.
+// One end of a connection: the channel that opened it, together with the channels that forked children inherited from
+// it.
 struct StreamEnd {
-  uint32_t node = 0;  // of the channel that opened it
+  uint32_t node = 0;  // node slot of the channel that opened the connection
   std::vector<uint32_t> channels;
   Address local, remote;
   uint32_t connect_node = 0, accept_node = 0;
@@ -39,9 +41,10 @@ class Matcher {
   void count_traffic();
 
   // matching_streams.cc: connections, pipes, socketpairs.
+  // Whether the two ends of a candidate connection fit together.
   struct Verdict {
     bool fits = true;
-    uint64_t verified = 0;  // bytes whose hash was found right
+    uint64_t verified = 0;  // bytes whose hash agreed on both sides
   };
   void gather_ends();
   void match_socketpairs();
@@ -50,8 +53,8 @@ class Matcher {
   void match_unix_streams();
   void match_translated();
   int64_t opened_ns(const StreamEnd& end) const;
-  // How the bytes that `from` sent lie in those that `to` received, at most `limit` of them; `to_the_end`: also behind
-  // what contradicts.
+  // Determines how the bytes that `from` sent correspond to those that `to` received, for at most `limit` bytes. With
+  // `to_the_end` the search continues after a contradiction.
   StreamOrder follow(const StreamEnd& from, const StreamEnd& to, uint64_t limit, bool to_the_end) const;
   void take_over(const StreamOrder& order, EdgeKind kind);
   Verdict follow_both(const StreamEnd& a, const StreamEnd& b, uint64_t limit) const;
@@ -60,12 +63,13 @@ class Matcher {
   void join(StreamEnd& a, StreamEnd& b);
   void end_of_stream(const StreamEnd& from, const StreamEnd& to);
 
-  // matching_datagrams.cc. To learn is only to note unambiguous messages between hosts for align(), by address and
-  // between hosts that nothing relates by content; to match adds the edges.
+  // Datagrams are matched in three passes. The two learning passes only note unambiguous messages between hosts for
+  // align(): first by address, then by content between hosts that no message connects yet. The last pass adds the
+  // edges.
   enum class Purpose { learn_by_address, learn_by_content, match };
   void match_datagrams(Purpose purpose);
 
-  // Whether the nodes' times can be compared: one host, or hosts that messages relate.
+  // Whether times of the two nodes can be compared: they ran on the same host, or messages connect their hosts.
   bool is_comparable(uint32_t a, uint32_t b) const;
   bool may_precede(uint32_t from_node, uint64_t from_time, uint32_t to_node, uint64_t to_time) const;
   int64_t reference_ns(uint32_t node, uint64_t ticks) const;
@@ -76,10 +80,11 @@ class Matcher {
   const FactSet& facts_;
   Matches result_;
   std::vector<StreamEnd> ends_;
-  std::vector<bool> taken_;  // by channel: its other end is known by connection, not by address
-  std::vector<uint64_t> matched_sends_, matched_receives_;  // by node slot
-  std::vector<CrossMessage> cross_;                         // messages between hosts that are certain
-  MatchedBy by_ = MatchedBy::object;                        // of the edges added now
+  std::vector<bool>
+      taken_;  // by channel index: the other end is known from the connection, so addresses need not be compared
+  std::vector<uint64_t> matched_sends_, matched_receives_;  // how many transfers were matched, by node slot
+  std::vector<CrossMessage> cross_;                         // messages between hosts whose match is certain
+  MatchedBy by_ = MatchedBy::object;                        // how the edges that are being added were found
 };
 
 }  // namespace friday

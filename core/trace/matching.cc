@@ -65,10 +65,10 @@ bool Matcher::is_comparable(uint32_t a, uint32_t b) const {
 
 bool Matcher::may_precede(uint32_t from_node, uint64_t from_time, uint32_t to_node, uint64_t to_time) const {
   if (facts_.same_host(from_node, to_node)) return from_time <= to_time;
-  // Wall clocks are not believed.
+  // Without a common time line, time excludes nothing: wall clocks are not evidence.
   if (!is_comparable(from_node, to_node)) return true;
-  // What the alignment may be wrong by. Where one line cannot satisfy all messages (a clock was slewed), it is wrong by
-  // more.
+  // How far the alignment may be wrong. If no line satisfies all messages (because a clock was slewed), it is wrong by
+  // at least the negative margin.
   constexpr int64_t kSlackNs = 2'000'000;
   int64_t slack = kSlackNs;
   for (uint32_t node : {from_node, to_node})
@@ -78,14 +78,14 @@ bool Matcher::may_precede(uint32_t from_node, uint64_t from_time, uint32_t to_no
 
 void Matcher::add(uint32_t from, uint64_t from_event, uint32_t to, uint64_t to_event, EdgeKind kind, uint64_t bytes,
                   uint64_t earliest, bool duplicate) {
-  if (from == to) return;  // the trace's own order says it
+  if (from == to) return;  // a node's own order needs no edges
   result_.edges.push_back({facts_.nodes[from].id, facts_.nodes[to].id, from_event, to_event, bytes,
                            earliest == kNoEvent ? from_event : earliest, kind, duplicate, by_});
 }
 
 void Matcher::note_cross(uint32_t from, uint64_t from_time, uint32_t to, uint64_t to_time) {
   if (facts_.same_host(from, to)) return;
-  // Content alone may err: it does not touch clocks that addresses have related.
+  // Content alone can be wrong, so it must not move clocks that addresses have already aligned.
   if (by_ == MatchedBy::content && is_comparable(from, to)) return;
   uint32_t from_host = facts_.nodes[from].host, to_host = facts_.nodes[to].host;
   cross_.push_back({from_host, to_host, facts_.clocks[from_host].monotonic_ns(from_time),
@@ -118,7 +118,7 @@ void Matcher::match_forks() {
         add(slot, fork.event, child->second, 0, EdgeKind::fork);
 }
 
-// The program that execve put in a process's place is a node of its own with the same pid.
+// Adds an edge from each node that called execve to the node of the new program, which has the same pid.
 void Matcher::match_execs() {
   const auto& nodes = facts_.nodes;
   for (uint32_t old = 0; old < nodes.size(); ++old) {
@@ -139,8 +139,8 @@ void Matcher::match_execs() {
 
 namespace {
 
-// Nodes of a host by pid. A pid may be reused, or mean something else in another container: a node of the asker's
-// family is meant before others, and of those the youngest that began before `time`.
+// Finds the nodes of a host by pid. A pid may be reused, or belong to another container. Nodes of the asking node's
+// family come first; among them the youngest that started before `time` is chosen.
 class PidTable {
  public:
   explicit PidTable(const FactSet& facts) : facts_(facts) {
@@ -188,7 +188,8 @@ void Matcher::match_waits() {
 
 void Matcher::match_signals() {
   PidTable pids(facts_);
-  std::map<std::pair<uint32_t, uint32_t>, std::vector<bool>> used;  // (sender, receiver) -> by kill
+  // (sender, receiver) -> which kills of the sender are matched
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<bool>> used;
   for (uint32_t slot = 0; slot < facts_.nodes.size(); ++slot) {
     const NodeFacts& node = facts_.nodes[slot];
     for (const SignalFact& got : node.signals) {
@@ -230,8 +231,8 @@ EdgeKind kind_of(Shared kind) {
 
 }  // namespace
 
-// A read follows the last write that every other node of the host had made to that inode; whoever acquires a lock or
-// takes from a queue, the last time that every other node had let it go or put into it.
+// Orders uses of shared objects. A read of a file follows the last write to that inode by every other node of the host.
+// An acquire of a lock, or a receive from a queue, follows the last release, or send, by every other node.
 void Matcher::match_shared() {
   struct Access {
     uint32_t host, node;
@@ -254,8 +255,9 @@ void Matcher::match_shared() {
     bool shared = false;
     for (; end < all.size() && all[end].same(all[begin]); ++end) shared |= all[end].node != all[begin].node;
     if (!shared) continue;
-    std::map<uint32_t, uint64_t> last;                          // node -> event
-    std::map<std::pair<uint32_t, uint32_t>, uint64_t> already;  // (from, to) -> event known there
+    std::map<uint32_t, uint64_t> last;  // node -> its last release
+    // (from, to) -> latest event of `from` that already precedes `to`
+    std::map<std::pair<uint32_t, uint32_t>, uint64_t> already;
     for (size_t n = begin; n < end; ++n) {
       const Access& access = all[n];
       if (access.use->lets_go) {
@@ -272,16 +274,16 @@ void Matcher::match_shared() {
   }
 }
 
-// Processes that share memory run in turns: all of a turn comes before all of the next one. What a process logged
-// before its own next turn belongs to the turn before, also the entry of the call in which that one ended
-// (core/shim/token_group.cc).
+// Processes that share memory run in turns: every event of a turn precedes every event of the next turn. Events that a
+// process recorded before its own next turn belong to its previous one, including the entry of the call that ended the
+// turn (core/shim/token_group.cc).
 void Matcher::match_turns() {
   struct Turn {
     uint64_t sharing;
     uint32_t group;
     uint64_t turn;
     uint32_t node;
-    uint64_t first, end;  // events
+    uint64_t first, end;  // range of the turn's events
     auto key() const { return std::tuple(sharing, group, turn); }
   };
   std::vector<Turn> all;
@@ -301,8 +303,8 @@ void Matcher::match_turns() {
     if (before.sharing != next.sharing || before.group != next.group) continue;
     add(before.node, before.end - 1, next.node, next.first, EdgeKind::turn);
   }
-  // A group that became part of another one: its processes go on in turns of that one, behind all that it did by
-  // itself.
+  // When a group joins another group, its processes continue in turns of the other group, after everything that the
+  // joined group did on its own.
   for (uint32_t slot = 0; slot < facts_.nodes.size(); ++slot) {
     const NodeFacts& node = facts_.nodes[slot];
     for (const TurnFact& join : node.joins) {
@@ -315,7 +317,8 @@ void Matcher::match_turns() {
 
 void Matcher::align() {
   auto hosts = static_cast<uint32_t>(facts_.clocks.size());
-  // Host 0's line is the reference; wall clocks only place hosts that no message relates, and the line's zero.
+  // Host 0's clock is the reference line. Wall clocks only place hosts that no messages connect to it, and fix the
+  // line's zero.
   std::vector<int64_t> wall(hosts), fallback(hosts);
   for (uint32_t slot = static_cast<uint32_t>(facts_.nodes.size()); slot-- > 0;) {
     const NodeFacts& node = facts_.nodes[slot];
@@ -341,7 +344,7 @@ Matches Matcher::run() {
   match_inet_streams();
   bool many_hosts = facts_.clocks.size() > 1;
   if (many_hosts) match_datagrams(Purpose::learn_by_address);
-  // Matching by content alone is weaker evidence, and better with the clocks that addresses gave.
+  // Content alone is weak evidence. It is more reliable once the addresses have aligned the clocks.
   align();
   by_ = MatchedBy::content;
   match_translated();

@@ -1,10 +1,12 @@
-// Finds what caused what between nodes, after recording and without anything carried on the wire: which receive got
-// which sent bytes, which accept answered which connect, which wait saw which exit. docs/architecture.md (logical time)
-// tells the rules; the short form:
-//   streams     two channels whose endpoints are each other's; bytes by position, checked by the sender's hash chain
-//   datagrams   ports, addresses, length and hash; to the earliest send not matched yet
-//   no address  (NAT, balancers) by content and time
-// A receive without a match is a local tick: its peer was not recorded. Choosing a send too early is always sound.
+// Finds causality between nodes from the traces alone, with nothing added to the messages on the wire: which send's
+// bytes each receive got, which accept answered which connect, which wait reaped which exit. The rules are in
+// docs/architecture.md (logical time); in short:
+//   streams     The two channels name each other's address. Bytes correspond by position; the sender's hashes prove it.
+//   datagrams   Ports, addresses, length and hash agree. The earliest unmatched send is chosen.
+//   no address  (NAT, load balancers) Content and time agree.
+//
+// A receive without a match is a local tick: its sender was not recorded. Choosing a send that is too early never
+// produces a wrong order.
 #pragma once
 
 #include <cstdint>
@@ -38,41 +40,44 @@ enum class EdgeKind : uint32_t {
 const char* name_of(EdgeKind kind);
 inline bool is_message(EdgeKind kind) { return kind <= EdgeKind::pipe; }
 
-// By what the two ends of a message found each other. All but `object` also agree in content.
+// How the two ends of a message were paired. All methods but `object` also compare contents.
 enum class MatchedBy : uint16_t {
-  object,       // one pipe, socketpair or Unix socket of a host
+  object,       // both ends belong to the same pipe, socketpair or Unix socket of a host
   address,      // each end names the other's address
-  one_address,  // one end names the other's address; the other way it was not asked for, or rewritten on the way
-  content,      // content and time; both addresses were rewritten (NAT, a proxy, a balancer)
+  one_address,  // one end names the other's address; the other end recorded none, or an address rewritten on the way
+  content,      // by content and time; both addresses were rewritten (NAT, a proxy, a load balancer)
 };
 inline constexpr size_t kMatchedByCount = 4;
 const char* name_of(MatchedBy by);
 
-// `from_event` of node `from` takes place before `to_event` of node `to`.
+// Event `from_event` of node `from` happens before event `to_event` of node `to`.
 struct Edge {
   NodeId from, to;
   uint64_t from_event, to_event;
-  uint64_t bytes;     // of messages
-  uint64_t earliest;  // datagrams: first identical send of that node, to fall back to; else from_event
+  uint64_t bytes;  // size of the message; 0 if the edge is no message
+  // For datagrams: the sender's first identical send, which is used instead when this edge contradicts others.
+  // Otherwise equal to from_event.
+  uint64_t earliest;
   EdgeKind kind;
-  uint16_t duplicate;  // 1: the network delivered the datagram more than once
-  MatchedBy by;        // of messages
+  uint16_t duplicate;  // 1 if the network delivered the datagram more than once
+  MatchedBy by;        // meaningful for messages only
 };
 
 struct NodeTraffic {
-  uint64_t sends = 0, receives = 0;                      // transfers of sockets and pipes
-  uint64_t unmatched_sends = 0, unmatched_receives = 0;  // whose other side was not found in the recording
-  // Of these: the other end of the connection is recorded, but not known is which of its bytes these were.
+  uint64_t sends = 0, receives = 0;                      // transfers through sockets and pipes
+  uint64_t unmatched_sends = 0, unmatched_receives = 0;  // transfers whose other side was not found in the recording
+  // Those of the unmatched transfers whose connection is recorded on both ends, but whose bytes could not be located in
+  // the other end's stream.
   uint64_t unplaced_sends = 0, unplaced_receives = 0;
 };
 
 struct Matches {
-  std::vector<Edge> edges;           // node ids; by (to, to_event)
+  std::vector<Edge> edges;           // sorted by (to, to_event)
   std::vector<NodeTraffic> traffic;  // by node slot
   std::vector<HostAlignment> hosts;  // by host slot
 };
 
-// Also aligns the hosts' clocks, which datagrams between hosts need.
+// Finds all edges. Also aligns the clocks of the hosts, since matching datagrams between hosts needs comparable times.
 Matches match(const FactSet& facts);
 
 }  // namespace friday

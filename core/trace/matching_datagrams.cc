@@ -1,6 +1,6 @@
-// Datagrams: by ports, length and hash to the earliest send that is not matched yet, within what real time allows. The
-// network may lose, repeat and reorder them, and addresses may be rewritten on the way; so there are passes, from
-// strict to loose, each over what the one before left.
+// Matches datagrams: by ports, length and hash, each receive to the earliest send that is not matched yet and that time
+// allows. The network may lose, duplicate and reorder datagrams, and may rewrite addresses; so several passes run, from
+// strict to loose, each over what the previous one left.
 #include <xxhash.h>
 
 #include <algorithm>
@@ -14,12 +14,12 @@ using namespace format;
 
 namespace {
 
-// A datagram that is older than this was lost (twice the lifetime of a segment, RFC 9293).
+// An older datagram counts as lost (twice the maximum segment lifetime, RFC 9293).
 constexpr int64_t kLongestFlightNs = 240'000'000'000;
-// Shorter ones are too common for content alone to name them.
+// Shorter datagrams are too common to be matched by content alone.
 constexpr uint64_t kLeastDatagram = 8;
 
-// How many identical sends are looked at for one that may have been delivered twice.
+// How many identical sends are examined for a receive that may be a duplicate.
 constexpr size_t kMostTried = 1000;
 
 struct Packet {
@@ -65,13 +65,13 @@ std::vector<Sorted> sorted(std::vector<Packet>& packets, Pass pass) {
   return list;
 }
 
-// Which of a group's sends are still to be matched, in order.
+// The sends of a group that are still to be matched, in order. A union-find structure skips the matched ones.
 class OpenList {
  public:
   explicit OpenList(size_t size) : next_(size + 1) {
     for (size_t n = 0; n <= size; ++n) next_[n] = n;
   }
-  // The first open one at or after `n`, which may be one past the last.
+  // The first unmatched send at or after `n`; the total number of sends if there is none.
   size_t next(size_t n) {
     while (next_[n] != n) n = next_[n] = next_[next_[n]];
     return n;
@@ -82,15 +82,16 @@ class OpenList {
   std::vector<size_t> next_;
 };
 
-// A socket bound to any address does not know its own. Datagrams whose content is unique tell: where they were sent is
-// an address of the receiver's socket, and where they came from one of the sender's.
+// A socket bound to the wildcard address does not know its own address. Datagrams with unique contents reveal it: the
+// destination of such a datagram is an address of the receiver's socket, its source one of the sender's.
 class KnownAddresses {
  public:
   void learn(uint32_t channel, const Address* address) {
     if (address->known() && !says_no(channel, *address, true)) return;
     if (address->known()) known_[channel].push_back(address);
   }
-  // Whether the socket is known by other addresses only. `strangers`: what to say of a socket known by none.
+  // True if only other addresses are known for the socket. `strangers` is returned for a socket without any known
+  // address.
   bool says_no(uint32_t channel, const Address& address, bool strangers = false) const {
     auto found = known_.find(channel);
     if (found == known_.end()) return strangers;
@@ -101,7 +102,7 @@ class KnownAddresses {
   std::unordered_map<uint32_t, std::vector<const Address*>> known_;
 };
 
-// Calls f(sends, receives) for each key that both lists hold; both are sorted.
+// Calls f(sends, receives) for each key that occurs in both lists. Both lists must be sorted.
 template <typename F>
 void for_each_group(std::span<Sorted> sends, std::span<Sorted> receives, F f) {
   size_t s = 0, r = 0;
@@ -192,8 +193,9 @@ void Matcher::match_datagrams(Purpose purpose) {
           connect(send, receive, first_of[send.channel], false);
         if (send.done || (lost && one_clock)) open.close(n);
       }
-      // The network's duplicate, or one of many receivers of a multicast: after the first send that fits. A sender with
-      // several networks may be known by its address in another one than this.
+      // A duplicate made by the network, or one of several receivers of a multicast: placed after the first compatible
+      // send. The looser passes do this only for multicast, whose sender may be known by the address of another of its
+      // interfaces.
       for (size_t n = 0; n < std::min(sends.size(), kMostTried) && !receive.done && pass != Pass::content; ++n)
         if ((pass == Pass::strict || sends[n].packet->destination->is_many()) &&
             compatible(*sends[n].packet, receive, pass))

@@ -1,5 +1,5 @@
-// Connections: TCP, Unix sockets, socketpairs, pipes. First the two ends are found, then the bytes are laid side by
-// side (stream_order.h).
+// Matches connections: TCP, Unix sockets, socketpairs, pipes. First the two ends are paired, then their bytes are put
+// in correspondence (stream_order.h).
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -17,11 +17,11 @@ namespace {
 constexpr uint64_t kNoLimit = ~uint64_t{0};
 constexpr uint64_t kProbeBytes = 64 << 10;  // enough to tell two connections apart
 constexpr uint64_t kTranslatedBytes = 1 << 20;
-constexpr uint64_t kLeastStream = 16;  // bytes that must agree before content alone counts as proof
-// A proxy that has not passed on a connection by then has given it up.
+constexpr uint64_t kLeastStream = 16;  // this many bytes must agree before content alone counts as proof
+// A proxy that has not forwarded a connection after this time has given it up.
 constexpr int64_t kLongestOpeningNs = 60'000'000'000;
 
-// What a channel sent first, if that can be the first of its stream and says something about it.
+// The first send of a channel, if it is at the start of the stream and its contents are known.
 const Transfer* first_send(const Channel& channel) {
   if (channel.out.empty() || channel.out_seed != 0) return nullptr;
   const Transfer& first = channel.out.front();
@@ -36,7 +36,8 @@ bool is_acceptor(const StreamEnd& end) { return end.accept_event != kNoEvent; }
 void Matcher::gather_ends() {
   std::vector<uint32_t> end_of(facts_.channels.size());
   std::vector<std::pair<uint32_t, uint32_t>> order;  // (root, channel)
-  // A socket that was passed from process to process (SCM_RIGHTS), or inherited before it was seen, is the same inode.
+  // A socket that was passed between processes (SCM_RIGHTS), or inherited before it was seen, has the same inode in
+  // both.
   std::map<std::tuple<uint32_t, uint64_t, uint64_t>, uint32_t> sockets;
   for (uint32_t index = 0; index < facts_.channels.size(); ++index) {
     uint32_t root = index;
@@ -80,10 +81,10 @@ StreamOrder Matcher::follow(const StreamEnd& from, const StreamEnd& to, uint64_t
        [this](uint32_t a, uint64_t then, uint32_t b, uint64_t now) { return may_precede(a, then, b, now); }});
 }
 
-// Edges of what was placed, and counts of what was not.
+// Adds edges for the transfers that were placed, and counts those that were not.
 void Matcher::take_over(const StreamOrder& order, EdgeKind kind) {
   const std::vector<PlacedTransfer>& receives = order.receives;
-  size_t reached = 0, peek = 0;  // receives and peeks that end, or begin, before are done with
+  size_t reached = 0, peek = 0;  // the first receive, and the first peek, that can still overlap with a send
   std::vector<bool> matched(receives.size());
   for (const PlacedTransfer& send : order.sends) {
     const uint32_t source = facts_.channel(send.channel).node;
@@ -115,7 +116,7 @@ Matcher::Verdict Matcher::follow_both(const StreamEnd& a, const StreamEnd& b, ui
   return {back.fits, forth.verified + back.verified};
 }
 
-// Connected packets arrive in order; one may be lost only where its receiver had ended.
+// Connected packets (SOCK_SEQPACKET) arrive in order. A packet is lost only if its receiver has ended.
 void Matcher::follow_packets(const StreamEnd& from, const StreamEnd& to) {
   struct Packet {
     uint32_t node;
@@ -146,7 +147,7 @@ void Matcher::follow_packets(const StreamEnd& from, const StreamEnd& to) {
   }
 }
 
-// The end of a stream is seen after every holder of the other side has closed it, or died.
+// A reader sees the end of the stream after every holder of the other end has closed it or died.
 void Matcher::end_of_stream(const StreamEnd& from, const StreamEnd& to) {
   for (uint32_t index : to.channels) {
     const Channel& reader = facts_.channel(index);
@@ -190,7 +191,7 @@ void Matcher::join(StreamEnd& a, StreamEnd& b) {
 }
 
 void Matcher::match_socketpairs() {
-  std::map<uint32_t, size_t> ends;  // by opening channel
+  std::map<uint32_t, size_t> ends;  // by the channel that opened it
   for (size_t n = 0; n < ends_.size(); ++n) ends[ends_[n].channels.front()] = n;
   for (StreamEnd& end : ends_) {
     uint32_t twin = facts_.channel(end.channels.front()).twin;
@@ -224,7 +225,7 @@ void Matcher::match_unix_streams() {
     if (is_initiator(end)) connected[{facts_.nodes[end.node].host, end.remote.name}].push_back(&end);
     else if (is_acceptor(end)) accepted.push_back(&end);
   }
-  // A listener's queue is first in, first out.
+  // A listening socket's queue is first in, first out.
   for (auto& [path, ends] : connected) std::ranges::stable_sort(ends, {}, &StreamEnd::connect_time);
   std::ranges::stable_sort(accepted, {}, &StreamEnd::accept_time);
   for (StreamEnd* acceptor : accepted) {
@@ -240,7 +241,7 @@ void Matcher::match_unix_streams() {
 }
 
 void Matcher::match_inet_streams() {
-  // Loopback addresses mean something within their host only.
+  // A loopback address identifies an end only within its host.
   auto place = [&](const StreamEnd& end, const Address& address) {
     return std::pair(address, address.is_loopback() ? facts_.nodes[end.node].host + 1 : 0);
   };
@@ -271,12 +272,12 @@ void Matcher::match_inet_streams() {
   by_ = MatchedBy::address;
   pair_up(
       [](const StreamEnd& end, const StreamEnd& other) {
-        // A connection in progress did not know its peer's name yet.
+        // The peer's address is unknown if the channel was described while connect(2) was in progress.
         return other.remote.known() ? other.remote == end.local : is_initiator(other);
       },
       agree);
-  // Two that name each other, and nobody else does: where their bytes part, somebody who is not recorded wrote or read
-  // some of them.
+  // Two ends that name each other, and that no other end names, belong together even if their bytes disagree: then a
+  // process that is not recorded wrote or read some of the bytes.
   auto namesakes = [&](const StreamEnd& end) {
     return std::ranges::count_if(by_local[place(end, end.local)],
                                  [&](const StreamEnd* other) { return other->remote == end.remote; });
@@ -290,22 +291,23 @@ void Matcher::match_inet_streams() {
                    follow(other, end, kTranslatedBytes, true).verified >=
                kLeastStream;
       });
-  // Where the address connected to is rewritten on the way (DNAT), the acceptor still names the initiator.
+  // If the destination address was rewritten on the way (DNAT), the acceptor's remote address is still the initiator's
+  // own.
   by_ = MatchedBy::one_address;
   pair_up([](const StreamEnd& end, const StreamEnd& other) { return is_acceptor(end) && is_initiator(other); }, agree);
 }
 
-// When the connection was asked for, or taken. On the reference line where hosts can be compared, else on its own
-// host's.
+// When the connection was requested or accepted: on the reference line if the hosts can be compared, otherwise on the
+// clock of the end's own host.
 int64_t Matcher::opened_ns(const StreamEnd& end) const {
   if (is_initiator(end)) return reference_ns(end.connect_node, end.connect_time);
   if (is_acceptor(end)) return reference_ns(end.accept_node, end.accept_time);
   return reference_ns(end.node, end.opened);
 }
 
-// Where an address translator or a balancer stands between, content must tell. Of connections that say the same, the
-// first that was asked for is the first that was taken: a proxy may take longer to pass one on than the next one takes
-// to come.
+// Pairs ends whose addresses were rewritten by an address translator or load balancer, by their contents. Among
+// connections with equal contents the first requested is paired with the first accepted, since nothing tells them
+// apart.
 void Matcher::match_translated() {
   std::vector<StreamEnd*> left;
   bool initiators = false, acceptors = false;
@@ -317,7 +319,7 @@ void Matcher::match_translated() {
   }
   if (!initiators || !acceptors) return;
   std::ranges::stable_sort(left, {}, [&](const StreamEnd* end) { return opened_ns(*end); });
-  std::map<std::pair<uint64_t, uint64_t>, std::vector<StreamEnd*>> by_first_chunk;  // (length, hash)
+  std::map<std::pair<uint64_t, uint64_t>, std::vector<StreamEnd*>> by_first_chunk;  // by (length, hash)
   std::set<uint64_t> lengths;
   constexpr size_t kMaxLengths = 64, kMaxCandidates = 16;
   for (StreamEnd* end : left) {
@@ -331,7 +333,7 @@ void Matcher::match_translated() {
   for (StreamEnd* end : left) {
     ReceivedBytes received(facts_, end->channels);
     StreamEnd* best = nullptr;
-    uint64_t most = 0;  // bytes verified; of equals the first opened
+    uint64_t most = 0;  // bytes verified for the best candidate; the first opened wins ties
     size_t tried = 0;
     for (uint64_t length : lengths) {
       auto hash = end->joined ? std::nullopt : received.hash(0, length, 0);

@@ -39,7 +39,7 @@ bool is_prefix(const std::string& text) {
   return !text.empty() && std::ranges::all_of(text, allowed) && std::ranges::any_of(text, letter);
 }
 
-// Removes what was put together unless it came to its place.
+// A temporary directory beside the output's place. The destructor removes it unless move_to() succeeded.
 class Draft {
  public:
   static Result<Draft> beside(const std::string& place) {
@@ -54,12 +54,12 @@ class Draft {
   }
   const std::string& path() const { return path_; }
 
-  // Through to the disk first: the name must not outlive its contents.
+  // Flushes everything to disk before the rename: the new name must not become durable before its contents.
   Result<void> move_to(const std::string& place) {
     FRIDAY_TRY(directory, open_file(path_, O_RDONLY | O_DIRECTORY));
     if (::syncfs(directory.get()) != 0) return fail_errno(errno, fmt::format("cannot write {} to the disk", path_));
     if (::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, place.c_str(), RENAME_NOREPLACE) != 0) {
-      // Some file systems know no rename that refuses to replace; a plain one replaces nothing but an empty directory.
+      // Some file systems do not support RENAME_NOREPLACE. A plain rename(2) replaces nothing but an empty directory.
       if (errno != EINVAL || ::rename(path_.c_str(), place.c_str()) != 0)
         return fail_errno(errno, fmt::format("cannot rename {} to {}", path_, place));
     }
@@ -91,7 +91,7 @@ class Merger {
     const std::string& prefix = options_.inputs[input].prefix;
     return prefix.empty() ? name : prefix + "." + name;
   }
-  // The boot id of a node in the output.
+  // The boot id that a node gets in the output.
   Uuid boot_of(size_t input, const Uuid& boot) const;
 
   Result<void> copy_node(const std::string& target, const MergeReport::Node& node);
@@ -125,7 +125,7 @@ Result<void> Merger::check_place() const {
   fs::path place = fs::canonical(parent, error);
   for (const MergeInput& input : options_.inputs) {
     fs::path inside = fs::canonical(input.path, error);
-    if (error) continue;  // Recording::open says what is wrong with it
+    if (error) continue;  // Recording::open reports what is wrong with it
     auto [end, unused] = std::mismatch(inside.begin(), inside.end(), place.begin(), place.end());
     if (end == inside.end())
       return fail(ErrorCode::bad_input, "{} lies inside of {}, which merge does not touch. Name another place", output,
@@ -165,7 +165,8 @@ Result<void> Merger::open_inputs() {
         lost.insert(node.id);
       }
     }
-    // A forked node begins in its parent, which a trace that cannot be opened does not name.
+    // A forked node starts from its parent's memory. If the parent's trace cannot be opened, parent_uuid is set but
+    // `parent` is not.
     auto is_lost = [&](const NodeInfo& node) {
       return lost.contains(node.id) || (node.parent ? lost.contains(*node.parent) : !is_zero(node.parent_uuid));
     };
@@ -201,7 +202,7 @@ std::optional<Error> Merger::problem_of(const Recording& recording, const NodeIn
   return problem;
 }
 
-// A node has one uuid for life, so it comes twice only if its recording does.
+// Uuids of nodes are never reused. A node can occur twice only if its recording is among the inputs twice.
 Result<void> Merger::refuse_twice() const {
   std::map<Uuid, std::pair<const Recording*, const NodeInfo*>> seen;
   for (const Recording& recording : recordings_)
@@ -277,7 +278,7 @@ void change_boot(std::span<std::byte> page, const Uuid& boot) {
   if (header->checksum) seal_header(page);
 }
 
-// As committed: room that a killed collector left behind it is no data.
+// Copies only committed bytes: the space after them, which a killed collector leaves behind, holds no data.
 Result<void> Merger::copy_trace(const Beneath& from, const std::string& to, size_t input, const NodeInfo& node) {
   FRIDAY_TRY_VOID(copy_file(from, to));
   FRIDAY_TRY(file, open_file(to, O_RDWR));
@@ -300,13 +301,13 @@ Result<void> Merger::copy_packed_trace(const Beneath& from, const std::string& t
   FRIDAY_TRY_VOID(copy_file(from, to));
   FRIDAY_TRY(file, open_file(to, O_RDONLY));
   FRIDAY_TRY(list, list_packed(file.get(), to));
-  if (!list.header) return {};  // the plain file beside it has the header
+  if (!list.header) return {};  // the header is in the plain file beside it
   Uuid boot = boot_of(input, node.boot_id);
   change_boot(std::as_writable_bytes(std::span(*list.header)), boot);
   return replace_packed_header(to, std::as_bytes(std::span(*list.header)));
 }
 
-// Names and ids anew; the rest of node.json stays, also what this version does not know.
+// Writes node.json with the new name and id. Other fields are kept, including those that this version does not know.
 Result<void> Merger::describe_node(const std::string& path, const MergeReport::Node& node, const NodeInfo& info) {
   json object = json::object();
   if (auto read = read_json(recordings_[node.input].node_directory(node.original).below("node.json"));
@@ -339,7 +340,7 @@ Result<void> Merger::copy_node(const std::string& target, const MergeReport::Nod
   return describe_node(directory + "/node.json", node, info);
 }
 
-// Files whose names say what they hold: what is there already is the same.
+// Copies files whose names are derived from their contents; a file that already exists is the same.
 Result<void> Merger::copy_shared(const std::string& target, const Recording& recording, const char* folder) {
   fs::path from = fs::path(recording.path()) / folder, to = fs::path(target) / folder;
   std::error_code error;
@@ -382,7 +383,8 @@ Result<void> Merger::describe_group(const std::string& target) const {
                                description.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
-// What a reader makes of the output is what was meant. Where nodes were left out, others' numbers (NAME#2) may move up.
+// Checks that a reader of the output sees what was intended. If nodes were left out, a name such as NAME#2 may become a
+// lower number.
 Result<void> Merger::check(const std::string& target) {
   FRIDAY_TRY(made, Recording::open(target));
   for (MergeReport::Node& node : report_.nodes) {

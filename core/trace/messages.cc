@@ -7,7 +7,7 @@
 namespace friday {
 namespace {
 
-using End = std::pair<uint32_t, uint64_t>;  // node, event
+using End = std::pair<uint32_t, uint64_t>;  // node id, event
 
 bool holds(const std::vector<End>& sorted, End end) { return std::ranges::binary_search(sorted, end); }
 

@@ -1,6 +1,6 @@
-// The messages of a recording, one after the other: each transfer through a socket or pipe with both of its ends, where
-// matching found both. Derived from the traces and a Schedule on request, for people who ask what a node last heard;
-// the order itself needs only the edges.
+// The list of all messages of a recording: each transfer through a socket or pipe, with both of its ends where matching
+// found both. It is computed on request from the traces and a Schedule, for users who ask what a node heard last; the
+// event order itself needs only the edges.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,20 @@ namespace friday {
 
 struct MessageEnd {
   NodeId node;
-  uint64_t event;  // sender: where the call was entered; receiver: where it returned
+  uint64_t event;  // the event at which the call was entered (sender) or returned (receiver)
 };
 
-// Of a stream: the bytes of one send that one receive got.
+// For streams, one Message is the part of one send that one receive got.
 struct Message {
-  // None: the other end is not among the schedule's nodes, or is the node itself.
+  // Empty if the other end was not found among the schedule's nodes.
   std::optional<MessageEnd> sent, received;
   uint64_t bytes;
-  EdgeKind kind;  // is_message(kind)
+  EdgeKind kind;  // one for which is_message() is true
 
   const MessageEnd& last() const { return received ? *received : *sent; }
 };
 
-// In the order of receipt; those that no node of the schedule received, where they were sent.
+// Ordered by the position of the receive; a message without a known receive is ordered by its send.
 Result<std::vector<Message>> messages_of(const Recording& recording, const Schedule& schedule);
 
 }  // namespace friday

@@ -11,7 +11,7 @@ namespace friday {
 
 namespace {
 
-// What the parent's event told of the end of its child `pid`.
+// The wait status of child `pid` that the parent learnt from this event, if it did.
 std::optional<int> status_in(const Recording& recording, NodeId parent, uint64_t event, uint32_t pid) {
   auto reader = TraceReader::open(recording, parent);
   if (!reader) return std::nullopt;
@@ -26,7 +26,7 @@ std::optional<int> status_in(const Recording& recording, NodeId parent, uint64_t
   return std::nullopt;
 }
 
-// Whether others ended the process, or its recording, while it was on its way to its next event.
+// Whether the process, or its recording, was ended from outside between two events.
 bool was_killed(const TraceReader& reader, const NodeEnd& end) {
   if (reader.header().running == format::kFaulted) return false;
   return end.how == NodeEnd::How::signal || end.how == NodeEnd::How::collector || end.how == NodeEnd::How::unknown;
@@ -47,7 +47,7 @@ NodeEnd end_of(const Recording& recording, const Schedule& schedule, const NodeI
 
 std::map<NodeId, EndPlace> places_of_ends(const Recording& recording, const Schedule& schedule) {
   std::map<NodeId, EndPlace> places;
-  std::map<NodeId, uint64_t> told;  // the position of the first event that shows a node to have ended
+  std::map<NodeId, uint64_t> told;  // by node: the position of the first event that reports the node's end
   for (const Edge& edge : schedule.edges()) {
     if (edge.kind != EdgeKind::wait) continue;
     const uint64_t position = schedule.position_of(edge.to, {edge.to_event});

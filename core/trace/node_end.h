@@ -1,5 +1,5 @@
-// How a node ended, from all that the recording knows: its recorder sees the end of programs that it started itself; of
-// forked ones only their parents are told.
+// How and when a node ended, from everything that the recording knows. The recorder sees the end only of programs that
+// it started itself; the end of a forked process is reported only to its parent.
 #pragma once
 
 #include <map>
@@ -9,17 +9,17 @@
 
 namespace friday {
 
-// `node.end`, or where that is unknown what the process's recorded parent was told: by wait(2), or with SIGCHLD.
+// Returns `node.end` if that is known, else what a recorded parent learnt from wait(2) or from the siginfo of SIGCHLD.
 NodeEnd end_of(const Recording& recording, const Schedule& schedule, const NodeInfo& node);
 
-// Where the end of a node lies in the group's order: behind so many of its events, and at this time.
+// The place of a node's end in the total order: after the first `position` events of the group, at logical time `time`.
 struct EndPlace {
   uint64_t position;
   LogicalTime time;
 };
-// Of all nodes of `schedule` that have events. A program that exits, or dies of what it does itself, ends right behind
-// its last event. One that others killed has done nothing that is recorded since its last event, but it lived: it ends
-// when its recorder saw that it was gone, at the latest before the call of its parent's that told of it.
+// The ends of all nodes of `schedule` that have events. A program that exits, or dies from its own fault, ends right
+// after its last event. A program killed from outside recorded nothing after its last event but was still alive; its
+// end is placed when its recorder saw it gone, and at the latest before the parent's call that reported the end.
 std::map<NodeId, EndPlace> places_of_ends(const Recording& recording, const Schedule& schedule);
 
 }  // namespace friday

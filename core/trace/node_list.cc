@@ -12,7 +12,7 @@ bool is_number(const std::string& text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// Ids that one item of the list means.
+// The ids that one item of the list stands for.
 Result<std::vector<NodeId>> expand(const Recording& recording, const std::string& item) {
   std::vector<NodeId> ids;
   const size_t dash = item.find('-');

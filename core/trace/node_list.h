@@ -1,4 +1,4 @@
-// Node lists as typed: "4", "4,5", "0-9,!3", "redis-*", "primary".
+// Parses node lists as users type them: "4", "4,5", "0-9,!3", "redis-*", "primary".
 #pragma once
 
 #include <string>

@@ -30,12 +30,13 @@ bool has_debug_information(const Elf& elf) {
   return elf.section(".debug_info").has_value() || elf.section(".zdebug_info").has_value();
 }
 
-// "ab/cdef.debug", as gdb names the file of a build id.
+// The path under which gdb looks for a build id's file: "ab/cdef.debug".
 std::string place_of(const std::string& build_id) {
   return fmt::format("{}/{}.debug", build_id.substr(0, 2), build_id.substr(2));
 }
 
-// What dwz(1) moved to a file that several share: its build id, from .gnu_debugaltlink (a name, its NUL, the id).
+// The build id of the file to which dwz(1) moved debug information shared by several files; read from .gnu_debugaltlink
+// (a name, NUL, the build id).
 std::string shared_part_of(const Elf& elf) {
   auto link = elf.section(".gnu_debugaltlink");
   if (!link) return {};
@@ -51,13 +52,13 @@ class SymbolSearch {
     return search;
   }
 
-  // Path of the file with the debug information of a build id; empty if there is none.
+  // The path of the debug file for a build id; empty if there is none.
   std::string find(const std::string& build_id) {
     if (auto found = indexed_.find(build_id); found != indexed_.end()) return found->second;
     std::string path = options_.system + "/.build-id/" + place_of(build_id);
     std::error_code error;
     if (fs::is_regular_file(path, error)) return path;
-    // Shared parts lie below .dwz, by names of their packages.
+    // Files made by dwz(1) lie under .dwz and are named after packages, so they must be indexed by build id.
     if (!system_indexed_) {
       system_indexed_ = true;
       if (fs::is_directory(options_.system + "/.dwz", error)) (void)index(options_.system + "/.dwz");
@@ -123,7 +124,8 @@ class Packer {
       if (source.empty()) return {};
       FRIDAY_TRY(found, read_file(source));
       Elf elf(found);
-      if (build_id_of(elf) != build_id) return {};  // misnamed: another build's symbols would show wrong values
+      // the file is misnamed; symbols of another build would show wrong values
+      if (build_id_of(elf) != build_id) return {};
       FRIDAY_TRY_VOID(write_beneath(place, found));
       file.state = PackedFile::State::added;
       file.source = source;
@@ -139,7 +141,7 @@ class Packer {
     return {};
   }
 
-  // The part that several files share is no state of its own, only bytes.
+  // Adds the file that dwz(1) split off. It has no entry of its own in the result; only its size is added.
   Result<void> fetch_shared(const std::string& build_id, PackedFile& file) {
     PackedFile shared = file;
     shared.bytes = 0;
@@ -182,7 +184,8 @@ std::map<std::string, std::string> paths_of_copies(const Recording& recording) {
 
 namespace {
 
-// The copy of the file that a node's process began with: its name, empty for a forked node, which has no start image.
+// The name of the copy of the program that the node's process started with; empty for a forked node, which has no start
+// image.
 std::string copy_of_program(const Recording& recording, const NodeInfo& node) {
   auto reader = TraceReader::open(recording, node.id);
   if (!reader) return {};
@@ -210,7 +213,7 @@ bool is_described(const Recording& recording, const std::string& copy, const std
 
 std::vector<NodeId> nodes_without_debug_information(const Recording& recording,
                                                     const std::vector<std::string>& directories) {
-  std::map<std::string, bool> known;  // by copy
+  std::map<std::string, bool> known;  // by name of the copy
   std::map<NodeId, std::string> copies;
   std::vector<NodeId> found;
   for (const NodeInfo& node : recording.nodes()) {
@@ -228,7 +231,7 @@ std::vector<NodeId> nodes_without_debug_information(const Recording& recording,
 Result<std::vector<PackedFile>> pack_symbols(const Recording& recording, const PackOptions& options) {
   FRIDAY_TRY(search, SymbolSearch::over(options));
   Packer packer(recording, std::move(search));
-  std::map<std::string, PackedFile> files;  // by path and copy
+  std::map<std::string, PackedFile> files;  // by path and name of the copy
   for (const auto& [copy, path] : paths_of_copies(recording)) {
     auto content = MappedFile::open(recording.inside("files/" + copy));
     if (!content && content.error().code == ErrorCode::bad_input) return std::unexpected(content.error());

@@ -1,9 +1,9 @@
-// Puts separate debug information (the *-dbg packages' files below /usr/lib/debug, or any directory of them) into a
-// recording, so that another machine shows the same symbols. A file belongs to a program or library when their build
-// ids are equal.
+// Copies separate debug information (the files of *-dbg packages under /usr/lib/debug, or from any other directory)
+// into a recording, so that another machine shows the same symbols. A debug file belongs to a program or library if
+// their build ids are equal.
 //
-// It is kept as gdb looks for it: REC/debug/.build-id/XX/REST.debug. Replay shows it below the node's sysroot. One
-// thread.
+// The files are stored in the layout in which gdb searches: REC/debug/.build-id/XX/REST.debug. Replay makes them
+// visible in the node's sysroot. Use from one thread.
 #pragma once
 
 #include <string>
@@ -15,36 +15,37 @@
 namespace friday {
 
 struct PackOptions {
-  std::vector<std::string> symbols;  // directories, searched with all below them, before `system`
+  std::vector<std::string> symbols;  // directories to search recursively, before `system`
   std::string system = "/usr/lib/debug";
 };
 
-// What became of one recorded program or library.
+// The result for one recorded program or library.
 struct PackedFile {
   enum class State {
-    complete,  // it carries its debug information itself
-    added,     // found now and copied
-    present,   // is in the recording since an earlier time
-    missing,   // none was found
-    nameless,  // it has no build id to look for
+    complete,  // contains its debug information itself
+    added,     // debug information was found and copied by this call
+    present,   // debug information was already in the recording
+    missing,   // no debug information was found
+    nameless,  // has no build id to search for
   };
-  std::string path;      // as the programs knew it
-  std::string build_id;  // hex
+  std::string path;      // as the programs knew the file
+  std::string build_id;  // hexadecimal
   State state;
-  std::string source;  // of what was added
-  uint64_t bytes = 0;  // of the debug information in the recording
+  std::string source;  // where the added debug information was copied from; empty for other states
+  uint64_t bytes = 0;  // size of the debug information in the recording
 };
 
-// By path. Fails when a directory of `symbols` cannot be read, or the recording cannot be written.
+// Returns the results ordered by path. Fails if a directory in `symbols` cannot be read or the recording cannot be
+// written.
 Result<std::vector<PackedFile>> pack_symbols(const Recording& recording, const PackOptions& options);
 
-// The nodes whose program has debug information neither in itself nor in the recording nor in DIRECTORY/.build-id:
-// ascending. Those whose program's copy cannot be looked at are not among them.
+// Nodes, in ascending order, whose program has no debug information: none in the file itself, in the recording, or in
+// DIRECTORY/.build-id. Nodes whose program's copy cannot be read are not listed.
 std::vector<NodeId> nodes_without_debug_information(const Recording& recording,
                                                     const std::vector<std::string>& directories);
 
-// Paths under which the nodes' programs knew the copied files, by name of the copy (the hash in hex). Damaged traces
-// are left out.
+// The paths under which the programs knew the copied files, indexed by the name of the copy (its hash in hexadecimal).
+// Nodes with damaged traces are skipped.
 std::map<std::string, std::string> paths_of_copies(const Recording& recording);
 
 }  // namespace friday

@@ -13,15 +13,15 @@ namespace friday {
 
 namespace {
 
-// On a recording of redis level 3 takes half as long again and stores 3 % less (docs/performance.md).
+// Level 3 takes 1.5 times as long on a recording of redis and saves 3 % (docs/performance.md).
 constexpr int kLevel = 1;
 
-constexpr uint32_t kBlockMagic = 0x184d2a50, kEndMagic = 0x184d2a51;  // skippable frames, which `zstd -d` passes over
+constexpr uint32_t kBlockMagic = 0x184d2a50, kEndMagic = 0x184d2a51;  // skippable frames, which `zstd -d` ignores
 constexpr char kBlockTag[8] = {'F', 'R', 'I', 'D', 'A', 'Y', 'Z', '1'};
 constexpr char kEndTag[8] = {'F', 'R', 'I', 'D', 'A', 'Y', 'Z', 'E'};
 
 struct BlockHead {
-  uint32_t magic, length;  // of the skippable frame
+  uint32_t magic, length;  // `length` counts the bytes after this field
   char tag[8];
   uint64_t offset, size, stored, hash;
 };

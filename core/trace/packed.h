@@ -1,10 +1,11 @@
-// The compressed form of a trace, nodes/N/trace.zst: zstd frames of at most kPackBlock bytes of the trace each, every
-// one announced by a skippable frame with its place in the trace and a hash, so that a torn or changed file is noticed.
-// While a node is recorded `trace` stands beside it, with holes where blocks were taken out; when the node has ended a
-// last skippable frame holds the header page, and `trace` is gone. docs/trace-format.md documents the bytes and must
-// change in the same commit.
+// The compressed form of a trace, nodes/N/trace.zst: a sequence of zstd frames, each with at most kPackBlock bytes of
+// the trace and each preceded by a skippable frame that holds its offset in the trace and a hash, so that truncation
+// and corruption are detected. While a node is being recorded, the plain file `trace` exists beside it, with holes
+// where blocks have moved to the compressed file. When the node has ended, a final skippable frame holds the header
+// page and `trace` is removed. docs/trace-format.md documents the bytes and must change in the same commit.
 //
-// PackedWriter belongs to one thread. Nothing here knows records: a block begins and ends anywhere.
+// PackedWriter belongs to one thread. Blocks are independent of records: a block may begin and end in the middle of
+// one.
 #pragma once
 
 #include <memory>
@@ -24,48 +25,50 @@ namespace friday {
 
 inline constexpr uint64_t kPackBlock = 4u << 20;
 
-// Of the compressed form of the trace `path`.
+// The name of the compressed form of the trace `path`.
 std::string packed_path(const std::string& path);
 Beneath packed(const Beneath& trace);
 
-// Of these two the one that exists, `path` if both do; what a cache's fingerprint looks at.
+// The form that exists on disk: `path`, or its compressed form if only that exists. Cache fingerprints look at this
+// file.
 std::string stored_path(const std::string& path);
 
 struct PackedBlock {
-  uint64_t offset = 0, size = 0;   // in the trace
-  uint64_t place = 0, stored = 0;  // of its zstd frame in the file
-  uint64_t hash = 0;               // XXH3-64 of the bytes, seed: offset
+  uint64_t offset = 0, size = 0;   // range in the trace, in bytes
+  uint64_t place = 0, stored = 0;  // range of the zstd frame in the compressed file, in bytes
+  uint64_t hash = 0;               // XXH3-64 of the uncompressed bytes, with `offset` as the seed
 };
 
 struct PackedList {
-  std::vector<PackedBlock> blocks;    // without gaps from kHeaderSize on
-  std::optional<std::string> header;  // the trace's first page, once the node has ended
-  bool torn = false;                  // something that is no whole block stands behind the last one
+  std::vector<PackedBlock> blocks;    // contiguous, starting at offset kHeaderSize
+  std::optional<std::string> header;  // the trace's header page; present once the node has ended
+  bool torn = false;  // the file continues after the last block with something that is not a complete block
 
   uint64_t end() const { return blocks.empty() ? format::kHeaderSize : blocks.back().offset + blocks.back().size; }
 };
 
-// Reads what `fd` holds, up to the first thing that is no whole block. Never reads a block's contents.
+// Lists the blocks of the file `fd` up to the first incomplete one. Does not read the contents of blocks.
 Result<PackedList> list_packed(int fd, const std::string& path);
 
-// Uncompresses one block into `out`, which has its size. The text says what is wrong with it.
+// Decompresses one block into `out`, whose size must be block.size. Returns a description of the error, if there is
+// one.
 std::optional<std::string> unpack(int fd, const PackedBlock& block, std::span<std::byte> out);
 
-// Puts another header page into a whole compressed trace.
+// Replaces the header page in a complete compressed trace.
 Result<void> replace_packed_header(const std::string& path, std::span<const std::byte> header);
 
 class PackedWriter {
  public:
-  static Result<PackedWriter> create(const Beneath& file);  // of the compressed file
+  static Result<PackedWriter> create(const Beneath& file);  // `file` names the compressed file
   PackedWriter(PackedWriter&&) = default;
 
-  uint64_t end() const { return end_; }        // of the trace, how much is in the file
-  uint64_t stored() const { return stored_; }  // bytes of the file
+  uint64_t end() const { return end_; }        // offset in the trace up to which bytes are in the compressed file
+  uint64_t stored() const { return stored_; }  // size of the compressed file in bytes
 
-  // Appends the bytes of the trace at end(), and waits until the disk has them: only then may they be dropped
-  // elsewhere. After a failure the file is as before.
+  // Compresses `raw`, the trace's bytes from end() on, appends them and waits for fdatasync. The caller may discard the
+  // plain bytes only after success. After a failure the file is unchanged.
   Result<void> append(std::span<const std::byte> raw);
-  // The header page: the file is whole.
+  // Appends the header page, which completes the file.
   Result<void> finish(std::span<const std::byte> header);
 
  private:

@@ -35,7 +35,7 @@ uint64_t minimum_size(uint16_t type) {
   }
 }
 
-// Null if the part is as its kind asks.
+// Returns null if the part has the length that its kind requires.
 const char* part_problem(const PartHeader& part) {
   switch (part.kind) {
     case kTransfer: return part.size < kTransferBytes ? "a transfer part is too short" : nullptr;
@@ -53,7 +53,7 @@ const char* part_problem(const PartHeader& part) {
   }
 }
 
-// Null if arguments and parts fill the event exactly.
+// Returns null if the arguments and parts fill the event exactly.
 const char* event_problem(const EventRecord& event) {
   uint64_t size = event.header.size;
   uint64_t at = sizeof(EventRecord) + uint64_t{event.argument_count} * 8;
@@ -81,7 +81,7 @@ const char* header_problem(const FileHeader& header) {
   return nullptr;
 }
 
-// What is wrong with a trace as a whole.
+// Returns what is wrong with a trace as a whole, if anything.
 std::optional<Error> file_problem(const TraceFile& file, const std::string& path, NodeId node) {
   const FileHeader& header = file.header();
   if (memcmp(header.magic, kMagic, sizeof kMagic) != 0)
@@ -125,7 +125,7 @@ uint32_t record_checksum(std::span<const std::byte> record, uint64_t offset) {
   memcpy(&header, record.data(), sizeof header);
   header.checksum = 0;
   XXH3_state_t state;
-  XXH3_INITSTATE(&state);  // else a seed that happens to lie there already is taken for the last one used
+  XXH3_INITSTATE(&state);  // otherwise XXH3_64bits_reset_withSeed compares the new seed with an uninitialised one
   XXH3_64bits_reset_withSeed(&state, offset);
   XXH3_64bits_update(&state, &header, sizeof header);
   XXH3_64bits_update(&state, record.data() + sizeof header, record.size() - sizeof header);
@@ -306,7 +306,7 @@ Result<StartImage> TraceReader::image() const {
       Error{ErrorCode::not_found, fmt::format("the trace {} {}", path_, why), node_.value, std::nullopt});
 }
 
-// Where the record at `offset` stood when it was written, if its checksum says that it was elsewhere, but not far.
+// If the record's checksum shows that it was written at another, nearby offset, returns that offset.
 std::optional<uint64_t> TraceReader::written_at(uint64_t offset) const {
   constexpr uint64_t kFar = 64 << 10, kLargest = 4096;
   if (!(file_->header().features & kFeatureChecksums) || end_ - offset < sizeof(EventRecord)) return std::nullopt;
@@ -322,7 +322,7 @@ std::optional<uint64_t> TraceReader::written_at(uint64_t offset) const {
   return std::nullopt;
 }
 
-// Says more than "checksum" where records were dropped or swapped.
+// Replaces the message "wrong checksum" by a better one if records are missing or swapped.
 void RecordCursor::explain_displacement() {
   auto place = reader_->written_at(offset_);
   if (!place) return;

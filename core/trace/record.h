@@ -1,7 +1,7 @@
 // Typed, zero-copy views of the records of a trace (layout: core/shim/trace_format.h). Views point into the memory of
-// the TraceReader that made them and live no longer than it. Every view handed out has been checked: its record lies
-// inside the trace, its sizes agree, all parts lie inside it and are as long as their kind asks. Nothing here can fail
-// or read outside; the checks themselves are in reader.cc.
+// the TraceReader that made them and must not outlive it. Every view has been checked by reader.cc before it is handed
+// out: the record lies inside the trace, its sizes agree, and all parts lie inside the record and have the length that
+// their kind requires. The accessors here therefore cannot fail or read out of bounds.
 #pragma once
 
 #include <cstddef>
@@ -16,29 +16,29 @@ namespace friday {
 
 inline constexpr uint64_t kPageBytes = 4096;
 
-// The checksum a record should carry. `record` is the whole record, at `offset` of its file.
+// The correct checksum of the whole record `record`, which lies at `offset` in its file.
 uint32_t record_checksum(std::span<const std::byte> record, uint64_t offset);
 
-// The checksum that a header page should carry (FileHeader::checksum); never 0. The page has kHeaderSize bytes.
+// The correct checksum of a header page (FileHeader::checksum); never 0. `page` has kHeaderSize bytes.
 uint64_t header_checksum(std::span<const std::byte> page);
-// Gives the page its checksum: the last that is done to it.
+// Stores the checksum in the page; call it after all other changes to the page.
 void seal_header(std::span<std::byte> page);
 
-// The hash of a transfer (trace_format.h, TransferPart): XXH3-64 over blocks of kHashBlock bytes, each block's hash the
-// seed of the next; the last block has 1 to kHashBlock bytes, or none if there is no data.
+// The hash of a transfer (TransferPart in trace_format.h): XXH3-64 over blocks of kHashBlock bytes, where the hash of
+// each block is the seed of the next. The last block has 1 to kHashBlock bytes, or 0 if there is no data.
 uint64_t run_hash(std::span<const std::byte> data, uint64_t seed);
 
 inline bool is_event(uint16_t type) { return type >= format::kCall && type <= format::kYield; }
 
-// "call", "clock record", "record type 99".
+// For example "call", "clock record", "record type 99".
 const char* record_type_name(uint16_t type);
 
 inline constexpr uint64_t padded(uint64_t size) { return (size + 7) & ~uint64_t{7}; }
 
-// The text of a fixed field that may lack its NUL.
+// The text of a fixed-size field, which may lack a terminating NUL.
 inline std::string_view bounded_text(const char* text, size_t capacity) { return {text, strnlen(text, capacity)}; }
 
-// One part of an event. as<T>() is null when the part is not of kind `kind`.
+// One part of an event. Each typed accessor returns null if the part is of another kind.
 struct PartView {
   const format::PartHeader* header;
 
@@ -46,7 +46,7 @@ struct PartView {
   uint64_t address() const { return header->address; }
   std::span<const std::byte> bytes() const { return {reinterpret_cast<const std::byte*>(header + 1), header->size}; }
   std::string_view text() const { return {reinterpret_cast<const char*>(header + 1), header->size}; }
-  // Its `peer` is there only if peer() is not null.
+  // Use `peer` of the result only if peer() is not null: shorter parts do not have the field.
   const format::TransferPart* transfer() const { return as<format::TransferPart>(format::kTransfer); }
   const format::Endpoint* peer() const {
     return kind() == format::kTransfer && header->size >= sizeof(format::TransferPart) ? &transfer()->peer : nullptr;
@@ -117,12 +117,13 @@ class EventView {
   PartRange parts() const {
     return {reinterpret_cast<const std::byte*>(arguments().data() + record_->argument_count), record_->part_count};
   }
-  // The clock that was read: seconds, and nanoseconds or (gettimeofday) microseconds.
+  // For an event that read a clock: the seconds, and the nanoseconds (microseconds for gettimeofday). They are stored
+  // in fields that other events use for input_hash and return_ticks.
   bool is_clock() const { return record_->header.flags & format::kFlagClock; }
   uint64_t clock_address() const { return argument(format::clock_argument(record_->call)); }
   uint64_t clock_seconds() const { return record_->input_hash; }
   uint64_t clock_fraction() const { return record_->return_ticks; }
-  // What is in these fields of all other events.
+  // The input hash and the return time of any event, whether or not it read a clock.
   uint64_t input_hash() const { return is_clock() ? 0 : record_->input_hash; }
   uint64_t return_ticks() const { return is_clock() ? record_->entry_ticks : record_->return_ticks; }
 
@@ -136,11 +137,11 @@ class RecordView {
   RecordView(const format::RecordHeader* header, uint64_t offset) : header_(header), offset_(offset) {}
   const format::RecordHeader& header() const { return *header_; }
   uint16_t type() const { return header_->type; }
-  uint64_t offset() const { return offset_; }  // in the trace file
+  uint64_t offset() const { return offset_; }  // byte offset in the trace file
   std::span<const std::byte> bytes() const { return {reinterpret_cast<const std::byte*>(header_), header_->size}; }
   bool is_event() const { return friday::is_event(type()); }
   EventView event() const { return EventView(reinterpret_cast<const format::EventRecord*>(header_)); }
-  // Null when the record is of another type.
+  // Each accessor returns null if the record is of another type.
   const format::ImageRecord* image() const { return as<format::ImageRecord>(format::kImageRecord); }
   const format::ImageMapRecord* image_map() const { return as<format::ImageMapRecord>(format::kImageMap); }
   const format::ImagePagesRecord* image_pages() const { return as<format::ImagePagesRecord>(format::kImagePages); }

@@ -71,7 +71,7 @@ std::string this_boot_id() {
   return *text;
 }
 
-// The end as node.json tells it.
+// Reads the node's end from node.json.
 NodeEnd end_from_json(const json& object) {
   NodeEnd end;
   auto ended = object.find("ended");
@@ -86,8 +86,8 @@ NodeEnd end_from_json(const json& object) {
   return end;
 }
 
-// node.json may be missing or stale after a kill -9 of the collector: it is advice, the trace decides.
-// One that is no file, or too large to be one of Friday's, is another matter: somebody put it there.
+// Reads node.json. It may be missing or stale after the collector was killed, so the trace has the last word. But if it
+// is not a regular file, or larger than any that Friday writes, somebody has tampered with it: then this fails.
 Result<void> read_node_json(const Beneath& file, NodeInfo& node) {
   auto read = read_json(file);
   if (!read && read.error().code == ErrorCode::bad_input) return std::unexpected(read.error());
@@ -121,7 +121,8 @@ void apply_end_record(const format::EndRecord& record, NodeEnd& end) {
   std::string text(bounded_text(record.text, sizeof record.text));
   switch (record.reason) {
     case format::kEndExit:
-      if (end.how != NodeEnd::How::signal) end = {NodeEnd::How::exit, record.detail & 0xff, {}};  // as wait(2) tells it
+      // as the parent sees it: exit codes have 8 bits
+      if (end.how != NodeEnd::How::signal) end = {NodeEnd::How::exit, record.detail & 0xff, {}};
       return;
     case format::kEndUnhandled: end = {NodeEnd::How::unhandled, record.detail, text}; return;
     case format::kEndExec:
@@ -143,7 +144,7 @@ void apply_end_record(const format::EndRecord& record, NodeEnd& end) {
   }
 }
 
-// The EndRecord, if it is the last of the committed records.
+// The EndRecord, if the last committed record is one.
 const format::EndRecord* last_end_record(const TraceReader& reader) {
   uint64_t end = reader.end_offset();
   if (end < reader.first_offset() + sizeof(format::EndRecord) || end % 8) return nullptr;
@@ -151,10 +152,11 @@ const format::EndRecord* last_end_record(const TraceReader& reader) {
   return record ? record->end() : nullptr;
 }
 
-// What the records before the first event tell.
+// Reads the records before the first event.
 void read_first_records(const TraceReader& reader, NodeInfo& node) {
   std::string exe;
-  std::map<std::string, std::string, std::less<>> build_ids;  // by path; modules stand before the image or behind it
+  // by path; a module record may come before or after the image record
+  std::map<std::string, std::string, std::less<>> build_ids;
   for (RecordCursor cursor = reader.records(); cursor.next() && !cursor.record().is_event();) {
     const RecordView& record = cursor.record();
     if (const auto* image = record.image()) {
@@ -189,10 +191,10 @@ void read_trace_facts(const Beneath& trace, NodeInfo& node) {
   node.fork_event = header.fork_event;
   read_first_records(*reader, node);
   if (const auto* end = last_end_record(*reader)) apply_end_record(*end, node.end);
-  // A collector that was killed leaves "running" behind.
+  // A killed collector leaves the state "running" in node.json.
   if (node.end.how == NodeEnd::How::running && on_this_boot(node) && !program_lives(node) && !recorder_lives(node))
     node.end = {};
-  // Nobody had to tell: it killed itself.
+  // A node that killed itself: its trace says so, and no recorder had to see the end.
   if (node.end.how == NodeEnd::How::unknown && !header.ended && header.dies_of)
     node.end = {NodeEnd::How::signal, header.dies_of, ""};
 }
@@ -205,14 +207,15 @@ Result<std::vector<NodeId>> list_node_ids(const Beneath& nodes) {
   if (!directory)
     return fail(ErrorCode::bad_input, "{} holds no nodes ({}). Record one with `friday record -o REC -- PROGRAM`", path,
                 opened ? errno_text(errno) : opened.error().message);
-  opened->release();  // closedir closes it
+  opened->release();  // closedir(3) closes the descriptor
   std::vector<NodeId> ids;
   while (const dirent* entry = ::readdir(directory)) {
     std::string_view name = entry->d_name;
     NodeId id;
     auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), id.value);
     const bool whole = error == std::errc{} && end == name.data() + name.size();
-    if (whole && (name.size() == 1 || name[0] != '0')) ids.push_back(id);  // one name for each
+    // only the canonical spelling, so that a node has one name
+    if (whole && (name.size() == 1 || name[0] != '0')) ids.push_back(id);
   }
   ::closedir(directory);
   std::ranges::sort(ids);
@@ -221,7 +224,7 @@ Result<std::vector<NodeId>> list_node_ids(const Beneath& nodes) {
   return ids;
 }
 
-// A forked child knows its program, host and directory from its parent.
+// A forked child takes the program, host and directory of its parent.
 void inherit(const NodeInfo& parent, NodeInfo& child) {
   if (child.program.empty()) child.program = parent.program;
   if (child.build_id.empty() && child.program == parent.program) child.build_id = parent.build_id;
@@ -230,8 +233,8 @@ void inherit(const NodeInfo& parent, NodeInfo& child) {
   if (child.host.empty()) child.host = parent.host;
 }
 
-// Gives nodes their names. Parents first: a merged recording may number a child before its parent. A node that claims
-// to be its own ancestor has none.
+// Gives nodes their names, parents before children: in a merged recording a child may have a lower number than its
+// parent. If a node claims to be its own ancestor, its parent is ignored.
 class Namer {
  public:
   explicit Namer(std::vector<NodeInfo>& nodes) : nodes_(nodes), state_(nodes.size()) {
@@ -239,7 +242,7 @@ class Namer {
   }
 
   void name_all() {
-    std::vector<size_t> line;  // of ancestors, the youngest first
+    std::vector<size_t> line;  // a node and its ancestors, youngest first
     for (size_t n = 0; n < nodes_.size(); ++n) {
       for (size_t at = n; at < nodes_.size() && state_[at] == State::unseen; at = parent_of(at)) {
         state_[at] = State::begun;
@@ -251,12 +254,12 @@ class Namer {
 
  private:
   enum class State { unseen, begun, named };
-  // Names grow with each generation, and every node keeps those of all before it: no honest recording comes near, and
-  // of others a few megabytes would take all memory. What is deeper has a name of its own, and forgets its ancestors
-  // but the first and these.
+  // Names grow with each generation, and every node stores the names of all its ancestors. No honest recording has this
+  // many generations, but a crafted one of a few megabytes could exhaust memory. Beyond this depth a node is named by
+  // itself and keeps only its oldest ancestor and the nearest ones.
   static constexpr size_t kDeepest = 100;
 
-  // The number of nodes: it has none.
+  // The index of the parent; the number of nodes if there is none.
   size_t parent_of(size_t index) const {
     const auto found = is_zero(nodes_[index].parent_uuid) ? by_uuid_.end() : by_uuid_.find(nodes_[index].parent_uuid);
     if (found == by_uuid_.end()) return nodes_.size();
@@ -291,7 +294,7 @@ class Namer {
   }
 
   void name_first(NodeInfo& node) {
-    // A program that took another's place by execve names its ancestors itself.
+    // A program that replaced another by execve has its ancestors' names in its own node.json.
     if (!node.lineage.empty()) node.lineage.pop_back();
     std::string base = node.given_name;
     if (base.empty()) base = node.program.substr(node.program.rfind('/') + 1);
@@ -312,7 +315,7 @@ class Namer {
   std::map<NodeId, int> children_;
 };
 
-// A recording in a directory that is none, where somebody meant all of them.
+// Finds a recording directly below a directory that is not one itself, for a better error message.
 std::string recording_within(const std::string& path) {
   std::error_code error;
   for (std::filesystem::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error))
@@ -434,7 +437,8 @@ Result<NodeId> Recording::resolve(const std::string& name) const {
 Beneath Recording::node_directory(NodeId id) const { return {path_, fmt::format("nodes/{}", id)}; }
 Beneath Recording::trace(NodeId id) const { return {path_, fmt::format("nodes/{}/trace", id)}; }
 Result<void> Recording::check_copies() const {
-  for (const char* folder : {"files", "debug"}) FRIDAY_TRY_VOID(check_below(inside(folder)));  // gdb reads them by name
+  // gdb opens these files by name
+  for (const char* folder : {"files", "debug"}) FRIDAY_TRY_VOID(check_below(inside(folder)));
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(files_directory(), error)) {
     const std::string name = entry.path().filename().string();

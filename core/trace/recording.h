@@ -1,8 +1,9 @@
-// A recording on disk: a directory with recording.json, one directory a node, copies of mapped files, and derived data.
-// Recording::open reads what is small (the JSON files, each trace's header and first records) and checks it; traces
-// themselves are read by TraceReader. A Recording is a value without open files; any thread may read one.
+// A recording on disk: a directory with recording.json, one directory for each node, copies of mapped files, and
+// derived data. Recording::open reads and checks only small items: the JSON files, and the header and first records of
+// each trace. TraceReader reads the traces themselves. A Recording is a value without open files; any thread may read
+// it.
 //
-// A node whose trace cannot be used is still listed, with `problem` set, so that the others can be replayed without it.
+// A node whose trace cannot be used is still listed, with `problem` set, so that the other nodes can be replayed.
 #pragma once
 
 #include <array>
@@ -22,90 +23,97 @@ using Uuid = std::array<uint8_t, 16>;
 std::string hex_text(const Uuid& uuid);
 bool is_zero(const Uuid& uuid);
 
-// How a node's recording came to its end.
+// How the recording of a node ended.
 struct NodeEnd {
   enum class How {
-    exit,       // the program exited; detail: code
-    signal,     // killed by a signal; detail: its number
-    collector,  // ended by `friday record` (group stopped, Ctrl-C); detail: signal or 0
-    unhandled,  // the recording ended at a call Friday does not handle, the program went on; detail: call number
-    replaced,   // execve: another program took its place, text says which; detail 1: one that is not recorded, and why
-    limited,    // disk full, size limit, or something that cannot be recorded; text says what
+    exit,       // the program exited; `detail` is the exit code
+    signal,     // the program was killed by a signal; `detail` is the signal number
+    collector,  // `friday record` ended it (group stopped, Ctrl-C); `detail` is the signal, or 0
+    unhandled,  // the program made a system call that Friday does not handle and went on unrecorded; `detail` is the
+                // call number
+    replaced,   // the program called execve; `text` names the new program. `detail` 1: that program is not recorded,
+                // `text` says why
+    limited,    // disk full, size limit, or something that cannot be recorded; `text` says what
     running,    // still being recorded
-    unknown,    // the collector was killed before it could tell
+    unknown,    // the collector was killed before it could store the end
   };
   How how = How::unknown;
   int64_t detail = 0;
   std::string text;
 };
-// "exited with 0", "killed by SIGKILL", "recording ended at call io_uring_enter".
+// For example "exited with 0", "killed by SIGKILL", "recording ended at call io_uring_enter".
 std::string describe(const NodeEnd& end);
 
-// Whether the recording ended before the program did. What it did afterwards nobody knows.
+// Whether the recording ended before the program did, so that nothing is known of the program's later behaviour.
 bool is_cut_off(const NodeEnd& end);
 
 struct NodeInfo {
   NodeId id;
-  std::string name;        // unique: NAME, NAME#2 (the same name started again), NAME/child-1 (forked)
-  std::string given_name;  // as the group file or command line had it
-  // Where it comes from, at most one of these: a copy of `parent` by fork; executed by a child of `spawned_by` by
-  // vfork, as posix_spawn(3) does; executed in the place of `replaces`.
+  std::string name;        // unique: NAME, NAME#2 (the same name was started again), NAME/child-1 (forked)
+  std::string given_name;  // from the group file or the command line
+  // The node that this one was created from; at most one of these is set. `parent`: this node is a copy made by fork.
+  // `spawned_by`: it was executed by a vfork child of that node, as posix_spawn(3) does. `replaces`: it was executed in
+  // that node's process.
   std::optional<NodeId> parent, spawned_by, replaces;
   bool forked = false;
   Uuid uuid{}, parent_uuid{}, boot_id{};
-  std::vector<std::string> lineage;  // names from the first ancestor to this node
-  size_t generation = 0;             // how many nodes of the recording it comes from, one by one
+  std::vector<std::string> lineage;  // names from the oldest ancestor down to this node
+  size_t generation = 0;             // how many ancestors the node has in the recording
   std::string program;               // path of the executable
   std::vector<std::string> argv;
   std::string cwd, host;
   uint32_t pid = 0;
-  uint32_t recorder_pid = 0;  // of the `friday record` that recorded it, and that process's start (process_start)
+  // Pid and start time (process_start) of the `friday record` process that recorded the node.
+  uint32_t recorder_pid = 0;
   uint64_t recorder_start = 0;
   int64_t started_ns = 0;  // CLOCK_REALTIME
-  int64_t ended_ns = 0;    // CLOCK_MONOTONIC of its host when its recorder saw its process end; 0: it did not
+  // CLOCK_MONOTONIC of its host when the recorder saw that the process had ended; 0 if it did not see that.
+  int64_t ended_ns = 0;
   NodeEnd end;
-  std::string notice;  // what its recorder noticed that readers should know; empty: nothing
+  std::string notice;  // a remark of the recorder that readers should see; empty if there is none
   bool strict = false;
   uint64_t dropped = 0;
-  uint64_t events = 0;           // as the trace's header says
-  uint64_t trapped = 0;          // calls from code that was not patched
-  uint64_t trace_bytes = 0;      // committed
-  uint64_t fork_event = 0;       // of the one it comes from: the event that made it
-  std::string build_id;          // of the program, hex; empty if unknown
-  std::optional<Error> problem;  // why the trace cannot be used
+  uint64_t events = 0;       // count in the trace's header
+  uint64_t trapped = 0;      // system calls made by code that was not patched
+  uint64_t trace_bytes = 0;  // committed bytes
+  // The event of the creating node (`parent`, `spawned_by` or `replaces`) at which this node was created.
+  uint64_t fork_event = 0;
+  std::string build_id;          // of the program, hexadecimal; empty if unknown
+  std::optional<Error> problem;  // why the trace cannot be used; empty if it can
 };
 
-// Whether the node's program, or its recorder, runs on this machine now.
+// Whether the node's program, or its recorder, is running on this machine now.
 bool program_lives(const NodeInfo& node);
 bool recorder_lives(const NodeInfo& node);
 
 class Recording {
  public:
-  // Fails when `path` is no recording this version can read, or holds no node.
+  // Fails if `path` is not a recording that this version can read, or if it has no nodes.
   static Result<Recording> open(const std::string& path);
 
   const std::string& path() const { return path_; }
   int64_t created_ns() const { return created_ns_; }
-  const std::vector<NodeInfo>& nodes() const { return nodes_; }  // in order of id; ids may have gaps
+  const std::vector<NodeInfo>& nodes() const { return nodes_; }  // ordered by id; ids may have gaps
 
-  // Null if there is none.
+  // Null if there is no such node.
   const NodeInfo* find(NodeId id) const;
-  // By number, by unique name, or by given name (the latest that carries it).
+  // Accepts a node's number, its unique name, or its given name (then the latest node with that name).
   Result<NodeId> resolve(const std::string& name) const;
   const NodeInfo* find_uuid(const Uuid& uuid) const;
 
-  // Files are opened by these names, with open_beneath: whoever filled the directory is a stranger.
+  // Names of files in the recording. Open them with open_beneath, which refuses to leave the directory: whoever filled
+  // it is not trusted.
   Beneath node_directory(NodeId id) const;
-  Beneath trace(NodeId id) const;  // in its plain form, which need not be there (packed.h)
+  Beneath trace(NodeId id) const;  // the plain form, which does not exist once the trace is compressed (packed.h)
   Beneath inside(std::string name) const { return {path_, std::move(name)}; }
   std::string files_directory() const { return path_ + "/files"; }
-  // The copy with this XXH3-128.
+  // The copy of the file with this XXH3-128.
   Beneath file_copy(const uint8_t (&file)[16]) const;
-  // Whether every copy still is what its name says, and no other thing than a file lies there: the programs' code and
-  // symbols come from them. Reads them all.
+  // Checks that every file copy is a regular file whose contents match the hash in its name. Replay takes code and
+  // symbols from the copies. Reads all of them, so it is slow for large recordings.
   Result<void> check_copies() const;
 
-  // True if someone other than the owner may read the recording.
+  // True if users other than the owner may read the recording.
   bool readable_by_others() const { return readable_by_others_; }
 
  private:

@@ -43,7 +43,7 @@ Scheduler::SlotEdge* Scheduler::missing_cause(uint32_t slot) {
   return nullptr;
 }
 
-// Whether a waiting node of the host had returned before this one's next event was entered.
+// Whether another node of the host is waiting with an event that returned before this node's next event was entered.
 bool Scheduler::held_back(uint32_t slot) const {
   uint32_t host = facts_.nodes[slot].host;
   if (hosts_[host].waiting == 0) return false;
@@ -76,7 +76,7 @@ void Scheduler::take(uint32_t slot) {
   if (!node.waiters.empty()) wake(slot);
 }
 
-// Lets those go on that waited for an event of this node, and whoever was held back for their sake.
+// Continues the nodes that waited for an event of this node, and the nodes that were held back because of them.
 void Scheduler::wake(uint32_t slot) {
   Node& node = nodes_[slot];
   std::vector<Waiter> left;
@@ -95,9 +95,9 @@ void Scheduler::wake(uint32_t slot) {
   node.waiters = std::move(left);
 }
 
-// Nothing can be taken: some edge is false. The earliest waiting event gives up the cause it waits for, or takes the
-// earliest identical send instead. An event that waits for another node's turn comes last: turns are no guess, they
-// were counted.
+// Nothing can be scheduled, so some edge is false. The earliest waiting event drops the cause that it waits for, or
+// takes the earliest identical send as its cause instead. Events that wait for another node's turn are chosen last,
+// because turns were counted during recording and are never a guess.
 void Scheduler::break_a_cycle() {
   uint32_t first = kNoChannel;
   auto counted = [&](uint32_t slot) {
@@ -134,7 +134,7 @@ void Scheduler::append_turn(uint32_t slot) {
   ++turn_next_[slot];
 }
 
-// The hosts' orders become one, by logical time.
+// Merges the orders of the hosts into one, by logical time.
 void Scheduler::merge_hosts() {
   std::vector<size_t> at(hosts_.size());
   std::vector<uint64_t> next(nodes_.size());
@@ -183,7 +183,7 @@ Schedule Scheduler::run() {
     }
     uint32_t slot = heap_.top().node;
     heap_.pop();
-    // As long as no other node is due, this one goes on without the heap.
+    // While no other node is due, continue with this one and leave the heap alone.
     for (bool due = true; due;) {
       if (SlotEdge* cause = missing_cause(slot)) {
         nodes_[slot].waiting = true;

@@ -1,8 +1,8 @@
-// Computes a Schedule from facts and matches (logical_time.h); private to core/trace.
+// Computes a Schedule (logical_time.h) from facts and matches; private to core/trace.
 //
-// Events are taken from all nodes in the order of their points on the aligned clocks, by a heap of the nodes' next
-// events. An event waits while one of its causes has not been taken. While it waits, no event of its host that was
-// entered after it had returned is taken either. With well-aligned clocks hardly anything ever waits.
+// A heap yields the next events of all nodes in the order of their aligned clock times. An event waits until all its
+// causes have been scheduled. While it waits, no event of the same host that was entered after it returned is scheduled
+// either. With well-aligned clocks hardly any event has to wait.
 #pragma once
 
 #include <cstdint>
@@ -34,31 +34,31 @@ class Scheduler {
     auto operator<=>(const Clock&) const = default;
   };
   struct Waiter {
-    uint64_t event;  // of the node waited for
-    uint32_t node;   // who waits
+    uint64_t event;  // event of the node that is waited for
+    uint32_t node;   // node slot of the waiting node
   };
   struct Node {
     uint64_t next = 0, count = 0;
-    size_t edge = 0, edge_end = 0;  // its incoming edges that are not consumed, in edges_
-    bool waiting = false;           // for a cause
-    std::vector<Waiter> waiters;    // for this node's events
+    size_t edge = 0, edge_end = 0;  // range in edges_ of its incoming edges that are not consumed yet
+    bool waiting = false;           // the next event waits for a cause
+    std::vector<Waiter> waiters;    // nodes that wait for an event of this node
     bool done() const { return next == count; }
   };
   struct SlotEdge {
     uint32_t from, to;
     uint64_t from_event, to_event;
-    uint32_t index;  // in matches
+    uint32_t index;  // index in Matches::edges
     bool dropped;
   };
   struct Host {
     Clock clock;
-    uint32_t waiting = 0;         // nodes
-    std::vector<uint32_t> held;   // nodes held back because another one of the host waits
-    std::vector<uint32_t> order;  // slot of each event taken
+    uint32_t waiting = 0;         // how many of its nodes wait for a cause
+    std::vector<uint32_t> held;   // nodes held back because another node of the host waits
+    std::vector<uint32_t> order;  // node slot of each scheduled event, in order
   };
 
   void push(uint32_t slot);
-  // The first cause of the node's next event that was not taken yet, or null.
+  // The first cause of the node's next event that is not scheduled yet, or null.
   SlotEdge* missing_cause(uint32_t slot);
   bool held_back(uint32_t slot) const;
   void take(uint32_t slot);

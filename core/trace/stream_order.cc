@@ -15,7 +15,7 @@ void ReceivedBytes::lay(PlacedTransfer part) {
 }
 
 size_t ReceivedBytes::part_at(uint64_t position) const {
-  // As a rule it is one of the last.
+  // Most queries ask for the last part.
   if (!parts_.empty() && parts_.back().start <= position) return parts_.size() - 1;
   auto after = std::ranges::upper_bound(parts_, position, {}, &PlacedTransfer::start);
   return static_cast<size_t>(after - parts_.begin()) - 1;
@@ -53,25 +53,26 @@ void ReceivedBytes::load(size_t index) {
 
 namespace {
 
-// How many calls that overlap are tried for one place.
+// How many overlapping calls are tried for one place.
 constexpr size_t kMostCandidates = 64;
-// How far back a choice is thought over, in calls placed since.
+// How many placed calls the search can undo to revise a choice.
 constexpr size_t kMostUndone = 4096;
-// Steps that may be taken again where something contradicts, and besides for each call that is placed.
+// How many steps may be undone after contradictions: a fixed number, plus so many for each call that is placed.
 constexpr uint64_t kPatience = 20'000, kPatienceEach = 32;
-// Behind a contradiction: how many sends of a thread may be passed over, how many receives and bytes are looked at, how
-// many bytes are hashed for it, here and in all, and how much must agree.
+// Limits of the search for a place after a contradiction: how many sends of a thread may be skipped, how many receives
+// and bytes are examined, how many bytes are hashed (for one place, and in all), and how many bytes must agree to count
+// as proof.
 constexpr size_t kSendsAhead = 32, kReceivesAhead = 64;
 constexpr uint64_t kBytesAhead = 64 << 10, kHashedAhead = 16 << 20, kHashedAheadInAll = 256 << 20;
 constexpr uint64_t kProof = 16, kProofAtEnd = 4;
 constexpr int kStepsOfProof = 64;
 
-// What one thread moved through a channel.
+// The calls of one thread on one channel.
 struct Lane {
   uint32_t channel;
   struct Call {
     const Transfer* transfer;
-    uint64_t seed;  // of a send's hash
+    uint64_t seed;  // seed of the hash of a send
   };
   std::vector<Call> calls;
   size_t next = 0;
@@ -83,7 +84,7 @@ struct Lane {
 
 bool is_in_stream(const Transfer& transfer) { return transfer.length > 0 && !(transfer.flags & (kPeek | kOutOfBand)); }
 
-// All calls of one side that are still to be placed.
+// The calls of one side that are still to be placed.
 class Side {
  public:
   Side(const FactSet& facts, std::span<const uint32_t> channels, bool out) {
@@ -104,8 +105,8 @@ class Side {
     std::ranges::stable_sort(soonest_, {}, [&](uint32_t lane) { return lanes_[lane].returned(); });
   }
 
-  // The lanes whose next calls could come next in the stream, in the order of their returns: those entered before any
-  // other has returned.
+  // The lanes whose next calls may be next in the stream, ordered by their returns: those entered before any other
+  // returned.
   void candidates(std::vector<uint32_t>& list) const {
     list.clear();
     if (is_done()) return;
@@ -130,7 +131,7 @@ class Side {
   }
 
  private:
-  // Puts a lane whose head has changed back into its place among the others.
+  // Restores the order of `soonest_` after the head of a lane has changed.
   void settle(uint32_t lane) {
     if (is_plain()) return;
     auto at = std::ranges::find(soonest_, lane);
@@ -142,7 +143,7 @@ class Side {
   }
 
   std::vector<Lane> lanes_;
-  std::vector<uint32_t> soonest_;  // lanes by when their next call returned; those that are done last
+  std::vector<uint32_t> soonest_;  // lanes ordered by when their next call returned; finished lanes last
 };
 
 class StreamSearch {
@@ -156,7 +157,8 @@ class StreamSearch {
   StreamOrder run();
 
  private:
-  // How much had been placed when there was more than one way to go on, and which way is the next to be tried.
+  // A point at which there were several ways to continue: how many sends and receives had been placed, and the next way
+  // to try.
   struct Choice {
     size_t sent, received, way;
   };
@@ -192,13 +194,13 @@ class StreamSearch {
   Side sends_, receives_;
   ReceivedBytes received_;
   std::vector<PlacedTransfer> placed_, skipped_;
-  uint64_t from_ = 0;                          // what lies before and no send explains stays unknown
-  std::vector<uint32_t> senders_, receivers_;  // lanes that could be next; in step()
+  uint64_t from_ = 0;                          // bytes before this position that no send explains remain unassigned
+  std::vector<uint32_t> senders_, receivers_;  // candidates for the next place; used by step()
   std::deque<Choice> choices_;
   uint64_t patience_ = kPatience;
-  // The way that came farthest before it contradicted: what it had placed behind `base_`.
+  // The longest attempt before a contradiction: what it had placed after `base_`.
   Choice base_{};
-  size_t farthest_ = 0, reached_ = 0;  // reached_: the most that had ever been placed
+  size_t farthest_ = 0, reached_ = 0;  // reached_: the largest number ever placed
   std::vector<PlacedTransfer> farthest_sent_, farthest_received_;
   uint64_t hashed_ahead_ = 0, hashed_ahead_in_all_ = 0;
 };
@@ -228,7 +230,7 @@ void StreamSearch::undo_to(size_t sent, size_t received) {
   for (; received_.parts().size() > received; received_.take_back()) receives_.take_back(received_.parts().back().lane);
 }
 
-// Whether a send is what was received at the position: by its hash or, if it has none, by its length.
+// Places a send if it equals the bytes received at the position: by hash or, if its contents were not seen, by length.
 bool StreamSearch::try_send(uint32_t index, bool unseen) {
   const Lane& lane = sends_.lane(index);
   const Transfer& send = lane.head();
@@ -241,7 +243,7 @@ bool StreamSearch::try_send(uint32_t index, bool unseen) {
   return true;
 }
 
-// The last send: it ends behind what was received of it.
+// Places the last send, of which only the beginning was received.
 bool StreamSearch::try_cut_off(uint32_t index) {
   const Lane& lane = sends_.lane(index);
   const uint64_t at = position();
@@ -252,8 +254,8 @@ bool StreamSearch::try_cut_off(uint32_t index) {
   return true;
 }
 
-// The ways to go on are numbered: each send that could be next if it agrees, each of which nothing is known, each
-// receive that could be next, each send as one that was received in part.
+// Ways to continue are numbered: first each candidate send whose hash agrees, then each candidate send with unknown
+// contents, then each candidate receive, then each send of which only a part was received.
 bool StreamSearch::try_way(size_t way) {
   const size_t sends = senders_.size(), receives = receivers_.size();
   if (way < sends) return try_send(senders_[way], false);
@@ -263,13 +265,13 @@ bool StreamSearch::try_way(size_t way) {
   return true;
 }
 
-// Places one more call, by the first way that can be gone from `way` on.
+// Places one more call, using the first way from number `way` on that succeeds.
 StreamSearch::Step StreamSearch::step(size_t way) {
   sends_.candidates(senders_);
   if (senders_.empty()) return Step::nothing_left;
   receivers_.clear();
   const uint64_t left = received_.size() - std::min(received_.size(), position());
-  // One more receive is of use only to a send that needs more bytes than there are.
+  // Another receive helps only if a send needs more bytes than have been received so far.
   if (std::ranges::any_of(senders_, [&](uint32_t lane) { return sends_.lane(lane).head().length > left; }))
     receives_.candidates(receivers_);
   if (left == 0 && receivers_.empty()) return Step::nothing_left;
@@ -306,7 +308,7 @@ void StreamSearch::restore_farthest() {
   farthest_ = 0;
 }
 
-// Goes back to the last choice that has another way. False: there is none, or enough has been tried.
+// Undoes calls back to the last choice that has another way. Returns false if there is none or the patience is used up.
 bool StreamSearch::think_again() {
   keep_farthest();
   while (!choices_.empty() && patience_ > 0) {
@@ -328,7 +330,7 @@ bool StreamSearch::agrees(const Lane& lane, size_t call, uint64_t at) {
   return hash && *hash == send.hash && is_timely(lane, send, at);
 }
 
-// Passes over what a thread did before a call, and over all that must have come before that one.
+// Skips the sends of lane `chosen` before `call`, and all sends that returned before that call was entered.
 void StreamSearch::skip_to(uint32_t chosen, size_t call) {
   const uint64_t entered = sends_.lane(chosen).calls[call].transfer->entered;
   for (uint32_t lane = 0; lane < sends_.lanes().size(); ++lane)
@@ -339,7 +341,7 @@ void StreamSearch::skip_to(uint32_t chosen, size_t call) {
     }
 }
 
-// Whether so many bytes agree from the last send on that it is no accident that it does.
+// Whether enough bytes agree, from the last placed send on, to exclude a coincidence.
 bool StreamSearch::proves() {
   uint64_t proven = placed_.back().transfer->length;
   for (int steps = 0; proven < kProof && steps < kStepsOfProof; ++steps) {
@@ -352,7 +354,7 @@ bool StreamSearch::proves() {
   return proven >= kProof;
 }
 
-// Goes on with a call at a place, if what follows there agrees as well.
+// Continues with a send at a place if the bytes that follow there agree as well.
 bool StreamSearch::is_place(uint32_t lane, size_t call, uint64_t at) {
   if (!agrees(sends_.lane(lane), call, at)) return false;
   const size_t sent = placed_.size(), received = received_.parts().size(), skipped = skipped_.size();
@@ -379,8 +381,8 @@ bool StreamSearch::find_place_at(uint64_t at, size_t ahead) {
   return false;
 }
 
-// Behind a contradiction: the next place where what was received agrees with a send. Bytes may be there that nobody
-// recorded sent, or sends that nobody recorded received.
+// After a contradiction, finds the next place where received bytes agree with a send. The bytes between may have been
+// sent, or received, by a process that is not recorded.
 bool StreamSearch::find_place() {
   const uint64_t at = position();
   hashed_ahead_in_all_ += std::exchange(hashed_ahead_, 0);
@@ -412,7 +414,7 @@ std::vector<PlacedTransfer> StreamSearch::peeks() const {
     std::map<const Transfer*, uint64_t> ends;
     for (const PlacedTransfer& part : received_.parts())
       if (part.channel == index) ends[part.transfer] = part.end();
-    std::map<uint32_t, uint64_t> behind;  // thread -> behind what it has received
+    std::map<uint32_t, uint64_t> behind;  // thread -> end of what it has received so far
     for (const Transfer& transfer : channel.in) {
       if (is_peek(transfer)) list.push_back({index, &transfer, behind[transfer.thread], 0});
       else if (auto end = ends.find(&transfer); end != ends.end()) behind[transfer.thread] = end->second;

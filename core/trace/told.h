@@ -1,5 +1,5 @@
-// What an event tells its process of the ends of others: the status that it waited for, and signals, by the siginfo of
-// a handler or of sigtimedwait(2) or by what a signalfd gave.
+// What an event told the process about signals and about the ends of other processes: the status returned by wait(2),
+// or a siginfo delivered to a handler, returned by sigtimedwait(2) or read from a signalfd.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,19 @@
 namespace friday {
 
 struct ToldSignal {
-  int signal, code;  // si_code, as CLD_KILLED
-  uint32_t sender;   // si_pid: who sent it, or the child that it tells of
-  int status;        // si_status: of SIGCHLD the exit code of the child, or its signal
+  int signal, code;  // `code` is si_code, for example CLD_KILLED
+  uint32_t sender;   // si_pid: the sender, or the child that SIGCHLD reports
+  int status;        // si_status: for SIGCHLD, the child's exit code or the signal that ended it
 
-  // As wait(2) would have told it; none if this does not tell of the end of a child.
+  // The status that wait(2) would return for this signal; empty if it does not report the end of a child.
   std::optional<int> ended_with() const;
 };
 
-// Of a read(2) only if it gave whole signalfd_siginfo: the caller knows whether the descriptor was a signalfd.
+// All signals that the event reported. A read(2) may be passed only if the descriptor was a signalfd; the caller must
+// know that.
 std::vector<ToldSignal> signals_told(EventView event);
 
-// The status that a call of wait(2) or its kin gave; none if the caller gave no place for it.
+// The status that a call of the wait(2) family stored; empty if the caller passed no place for it.
 std::optional<int> status_told(EventView event);
 
 }  // namespace friday

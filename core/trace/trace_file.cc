@@ -28,8 +28,8 @@ Error no_trace(NodeId node, const std::string& message) {
       node, message + ". Recording of this node never began, or the copy is incomplete; leave it out with --node");
 }
 
-// One command opens the same trace several times (facts, index, replay): it is uncompressed once. Only traces that
-// nobody writes to any more are kept, the latest of them up to kKeptBytes.
+// A cache of opened traces: one command opens the same trace several times (facts, index, replay), and it should be
+// decompressed once. Only traces that nobody writes any more are kept, the most recent up to kKeptBytes.
 class Kept {
  public:
   std::shared_ptr<const TraceFile> find(const std::string& path, const struct stat& status) {
@@ -93,7 +93,7 @@ Result<FileHeader> read_header(const Beneath& trace) {
 Result<std::shared_ptr<const TraceFile>> TraceFile::open(const Beneath& trace, NodeId node) {
   auto plain = open_beneath(trace);
   auto compressed = open_beneath(packed(trace));
-  // The recorder may have finished the one and dropped the other between the two.
+  // The recorder may have completed the compressed file and removed the plain one between the two attempts.
   if (!plain && !compressed) compressed = open_beneath(packed(trace));
   for (const auto* form : {&plain, &compressed})
     if (!*form && form->error().code == ErrorCode::bad_input)
@@ -121,10 +121,11 @@ Result<std::shared_ptr<TraceFile>> TraceFile::open_plain(const Beneath& trace, N
                                    "out with --node, or record it again",
                                    path, file->size_ == 0 ? "empty" : "too short")));
   FRIDAY_TRY_VOID(file->map(fd.get()));
-  // committed first: everything before it was stored before it.
+  // Read `committed` before anything else: all bytes before it were stored earlier.
   auto* live = reinterpret_cast<const FileHeader*>(file->data_);
   const uint64_t committed = __atomic_load_n(&live->committed, __ATOMIC_ACQUIRE);
-  // The checksum comes last: if it had come while this page was read, it holds for the page as it is now.
+  // The recorder writes the checksum last. If it did so while this page was being read, the second reading is
+  // consistent.
   file->take_header(file->data_);
   if (!file->header_holds_) file->take_header(file->data_);
   file->header_.committed = file->header_.checksum ? file->header_.committed : committed;
@@ -158,7 +159,7 @@ Result<std::shared_ptr<const TraceFile>> TraceFile::open_packed(const Beneath& t
   return file;
 }
 
-// A file may end inside the page that it should begin with: then the checksum fails.
+// The file may end inside the header page; then the checksum does not match.
 void TraceFile::take_header(const std::byte* from) {
   std::byte page[kHeaderSize]{};
   memcpy(page, from, std::min<uint64_t>(sizeof page, list_.header ? sizeof page : size_));
@@ -166,14 +167,13 @@ void TraceFile::take_header(const std::byte* from) {
   header_holds_ = header_.checksum == 0 || header_.checksum == header_checksum(page);
 }
 
-// A trace from which blocks are being taken out: a copy of what is still there, made so that no block can slip away
-// between.
+// Copies a trace whose blocks are being moved to the compressed file, such that no block is lost in between.
 Result<void> TraceFile::snapshot(UniqueFd plain) {
   auto list_now = [this]() -> Result<PackedList> {
     if (!packed_) {
       auto opened = open_beneath(packed(place_));
       if (!opened && opened.error().code != ErrorCode::not_found) return std::unexpected(opened.error());
-      if (!opened) return PackedList{};  // not begun
+      if (!opened) return PackedList{};  // compression has not begun
       packed_ = std::move(*opened);
     }
     return list_packed(packed_.get(), packed_path(path_));
@@ -198,8 +198,8 @@ Result<void> TraceFile::snapshot(UniqueFd plain) {
   };
   FRIDAY_TRY_VOID(copy(0, std::min<uint64_t>(kHeaderSize, size_)));
   FRIDAY_TRY_VOID(copy(std::min(before.end(), size_), size_));
-  // A block is in the list before it is taken out of the file: what the second list has besides may have been copied
-  // too late.
+  // A block is listed before it is removed from the plain file. Blocks that only the second list contains may have been
+  // removed before they were copied, so they are read from the compressed file.
   FRIDAY_TRY(after, list_now());
   list_ = std::move(after);
   FRIDAY_TRY_VOID(map(scratch_.get()));
@@ -207,7 +207,7 @@ Result<void> TraceFile::snapshot(UniqueFd plain) {
   return {};
 }
 
-// In the node's directory, where there is room for a recording, else in memory.
+// Creates the file for decompressed blocks: in the node's directory if the disk has room, otherwise in memory.
 Result<void> TraceFile::make_scratch() {
   FRIDAY_TRY(directory, open_directory_beneath(place_.directory()));
   struct statvfs disk;

@@ -1,6 +1,6 @@
-// The bytes of one trace as the recorder stored them, whichever form they have on disk: a plain file that is mapped, or
-// compressed blocks (packed.h) that are uncompressed one by one when somebody needs them. Owned by TraceReaders, which
-// share it; safe to use by several threads at once. Of a live trace it shows what was committed when it was opened.
+// The bytes of one trace as the recorder stored them, in either form: a plain file that is mapped, or compressed blocks
+// (packed.h) that are decompressed individually when they are needed. TraceReaders share ownership; several threads may
+// use one TraceFile at once. Of a live trace it shows what was committed when it was opened.
 #pragma once
 
 #include <sys/types.h>
@@ -20,30 +20,32 @@
 
 namespace friday {
 
-// The header of the trace `path` in either form, as of now; nothing else is read, and nothing checked but that it is
-// one.
+// Reads the current header of the trace, in either form. Checks only that the file is a trace.
 Result<format::FileHeader> read_header(const Beneath& trace);
 
 Error bad_file(NodeId node, std::string message);
 
 class TraceFile {
  public:
-  // `trace` names the plain form, also where only the compressed one exists; `node` labels errors.
+  // `trace` is the plain file's name, even if only the compressed form exists; `node` is used in error messages.
   static Result<std::shared_ptr<const TraceFile>> open(const Beneath& trace, NodeId node);
   ~TraceFile();
   TraceFile(const TraceFile&) = delete;
 
   const std::byte* data() const { return data_; }
   uint64_t size() const { return size_; }
-  const format::FileHeader& header() const { return header_; }  // as of the time of opening
-  bool header_holds() const { return header_holds_; }           // false: it has a checksum, and that of another page
+  const format::FileHeader& header() const { return header_; }  // as it was when the trace was opened
+  bool header_holds() const {
+    return header_holds_;
+  }  // false if the header has a checksum that does not match its page
 
-  // Must be asked before bytes [from, to) of data() are read. The text says why they cannot be had.
+  // Must be called before bytes [from, to) of data() are read; decompresses them if necessary. Returns a description of
+  // the error, if there is one.
   std::optional<std::string> need(uint64_t from, uint64_t to) const {
     return list_.blocks.empty() ? std::nullopt : fill(from, to);
   }
 
-  // The whole trace for another process to map: a descriptor that can only be read.
+  // A read-only file descriptor through which another process can map the whole trace.
   Result<UniqueFd> descriptor() const;
 
  private:
@@ -59,13 +61,14 @@ class TraceFile {
 
   Beneath place_;
   std::string path_;
-  dev_t device_ = 0;  // of the plain form
+  dev_t device_ = 0;  // of the plain file
   ino_t inode_ = 0;
   const std::byte* data_ = nullptr;
   uint64_t size_ = 0;
   format::FileHeader header_{};
   bool header_holds_ = true;
-  // Of a compressed trace: the file, its blocks, and where they are uncompressed to.
+  // Only for a compressed trace: the compressed file, the file that blocks are decompressed into, and the list of
+  // blocks.
   UniqueFd packed_, scratch_;
   PackedList list_;
   std::unique_ptr<std::atomic<bool>[]> filled_;

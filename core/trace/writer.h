@@ -1,6 +1,6 @@
-// Writes traces and recordings from outside a recorded process: tests build synthetic ones with it, tools can rewrite
-// one. (The shim has its own freestanding writer of the same layout.) A TraceWriter keeps the trace in memory until
-// save(). It numbers events and each thread's events itself and fills in sizes and checksums. One thread.
+// Writes traces and recordings outside a recorded process: tests build synthetic ones with it, and tools can rewrite
+// existing ones. (The shim has its own freestanding writer for the same layout.) A TraceWriter keeps the trace in
+// memory until save(). It numbers the events and each thread's events, and fills in sizes and checksums. One thread.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace friday {
 
-// The parts of one event, in order.
+// Collects the parts of one event, in order.
 class PartList {
  public:
   PartList& add(uint16_t kind, std::span<const std::byte> bytes, uint64_t address = 0);
@@ -50,21 +50,21 @@ struct EventSpec {
 
 class TraceWriter {
  public:
-  // Fields of `header` that the format fixes (magic, version, sizes, counts) are filled in.
+  // Fills in the fields of `header` that the format determines (magic, version, sizes, counts).
   explicit TraceWriter(const format::FileHeader& header);
 
   // Appends an event and returns its index.
   uint64_t add(const EventSpec& event);
-  // Appends a record of a fixed size (ChannelRecord, ClockRecord, ...); its header is filled in.
+  // Appends a record of a fixed-size type (ChannelRecord, ClockRecord, ...) and fills in its header.
   template <typename T>
   void add_record(uint16_t type, T record) {
     record.header = {};
     append(type, 0, std::as_bytes(std::span(&record, 1)), {});
     if (type == format::kEndRecord) header_.ended = 1;
   }
-  // Whole pages.
+  // `data` consists of whole pages.
   void add_pages(uint64_t address, std::span<const std::byte> data);
-  // Words of 8 bytes.
+  // `data` consists of whole 8-byte words.
   void add_image_bytes(uint64_t address, std::span<const std::byte> data);
 
   uint64_t events() const { return header_.events; }
@@ -80,10 +80,10 @@ class TraceWriter {
   std::unordered_map<uint32_t, uint32_t> thread_next_;
 };
 
-// Makes the directory of a recording with recording.json (0700, 0600), or joins one that is there.
+// Creates the directory of a recording (0700) with recording.json (0600), or joins an existing one.
 Result<void> create_recording(const std::string& path, int64_t created_ns);
 
-// Makes the directory of the next free node id. Safe against others doing the same at once.
+// Creates the directory of the next free node id. Several processes may do this at the same time.
 Result<NodeId> create_node(const std::string& path);
 
 }  // namespace friday
