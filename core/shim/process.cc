@@ -91,6 +91,8 @@ long new_thread(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   long result = event ? event->result : tid;
   if (plain) return tid;
   child->tid = (uint32_t)result;
+  // The thread stores it too, but at replay it exists from this event on, whether or not it has run yet.
+  child->kernel_tid = (uint32_t)tid;
   if (c.flags & CLONE_PARENT_SETTID) store_tid(c.parent_tid, child->tid);
   if (c.flags & CLONE_CHILD_SETTID) store_tid(c.child_tid, child->tid);
   if (event) {

@@ -1,4 +1,5 @@
-"""A process whose main thread has ended before the others: it can be stopped, its memory read and compared."""
+"""Threads at the edges of a process's life: its main thread has ended before the others, or a new one has not run yet. The process can
+be stopped, its memory read and compared."""
 import json
 
 import pytest
@@ -38,3 +39,9 @@ def test_it_can_be_stopped(recorder, recorded, tmp_path, sync):
     done = recorder.run([recorder.friday, "run", "--sync", sync, script, recording.path], timeout=60)
     assert done.returncode == 0, done
     assert done.stdout.splitlines() == ["True 7 counter", "True 7 counter"]
+
+
+def test_a_thread_that_has_not_run_yet_is_there_in_every_replay(recorder, targets):
+    """The recording ends behind the call that made the thread, and the kernel may or may not have let it run by then."""
+    recording = recorder.record([targets / "sealed_traps", "threads"], name="it")
+    recorder.verify(recording, "--times", "600")
