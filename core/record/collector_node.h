@@ -1,0 +1,72 @@
+// What the collector keeps of one node: its trace and socket, what is known of its process and of how it ended, and
+// what is due. The parts of class Collector share it; nobody else sees it. Like the collector it is of one thread.
+#pragma once
+
+#include <sys/types.h>
+#include <time.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "core/base/beneath.h"
+#include "core/base/error.h"
+#include "core/base/fd.h"
+#include "core/base/refusals.h"
+#include "core/record/collector.h"
+#include "core/record/packer.h"
+#include "core/trace/record.h"
+
+namespace friday {
+
+struct Collector::Node {
+  uint32_t id = 0;
+  NodeOrigin origin;
+  Beneath directory{"", ""};
+  uint8_t uuid[16]{}, parent_uuid[16]{};
+  UniqueFd trace, socket, peer;  // peer: the program's end until it is handed out
+  format::FileHeader* header = nullptr;
+  Packer::Trace* packed = nullptr;
+  pid_t pid = 0;
+  bool direct_child = false, hello = false, spawned = false, closed = false, hung_up = false;
+  int64_t room_given = 0;  // when it was given last, by CLOCK_MONOTONIC
+  bool waits_for_room = false, dropped = false, replaced = false;
+  uint64_t events = 0, bytes = 0;  // once closed
+  int64_t started_ns = 0;
+  int wait_status = -1;
+  int64_t ended_ns = 0;  // when its process was seen to have ended, by CLOCK_MONOTONIC
+  uint32_t end_reason = 0;
+  int end_detail = 0;
+  std::string end_text;
+  int forked_children = 0;
+  // The program that it was about to execute when there were so many events, and why that cannot be recorded.
+  std::string executes, execution_problem;
+  std::string shim_notice, outsiders_notice, module_notice,
+      children_notice;  // what readers should know, by who noticed it
+  uint64_t execution_event = 0;
+  // What is due, in nanoseconds of CLOCK_MONOTONIC; 0: nothing.
+  int64_t describe_at = 0;  // node.json does not say all there is
+  int64_t close_at = 0;     // its process has ended, and somebody still has its socket
+
+  std::string notice() const {
+    std::string text = shim_notice;
+    for (const std::string& more : {outsiders_notice, module_notice, children_notice})
+      text += (text.empty() || more.empty() ? "" : "; ") + more;
+    return text;
+  }
+};
+
+inline int64_t now_ns(clockid_t clock) {
+  timespec now;
+  clock_gettime(clock, &now);
+  return now.tv_sec * 1000000000ll + now.tv_nsec;
+}
+
+inline std::unexpected<Error> cannot_write(int error, const std::string& path) {
+  if (error == ENOSPC || error == EDQUOT || error == EFBIG)
+    return refused(Refusal::disk, fmt::format("{}: {}", path, strerror(error)));
+  return fail_errno(error, fmt::format("cannot write {}", path));
+}
+
+}  // namespace friday

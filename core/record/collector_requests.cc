@@ -1,0 +1,278 @@
+// What the shims of the recorded processes ask of the collector over their sockets (Request of shim_abi.h), and what it
+// answers: the hello of a program that begins, the code of a file that was mapped, a trace for a child, an execve that
+// is about to come, more room.
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "core/base/files.h"
+#include "core/base/printable.h"
+#include "core/record/collector_node.h"
+#include "core/record/instrumentable.h"
+
+namespace friday {
+
+namespace {
+
+std::string limit_of_addresses(pid_t pid) {
+  rlimit limit{};
+  if (prlimit(pid, RLIMIT_AS, nullptr, &limit) != 0)
+    getrlimit(RLIMIT_AS, &limit);  // it has ended: most have that of this process
+  if (limit.rlim_cur == RLIM_INFINITY) return "they are taken, or the system has no memory for more";
+  return fmt::format("ulimit -v is {}", limit.rlim_cur >> 10);
+}
+
+// What /proc says of a process that has just executed a program.
+void describe_process(pid_t pid, NodeOrigin& origin) {
+  char exe[PATH_MAX];
+  ssize_t n = readlink(fmt::format("/proc/{}/exe", pid).c_str(), exe, sizeof exe);
+  if (n > 0) origin.program.assign(exe, static_cast<size_t>(n));
+  auto line = read_file(fmt::format("/proc/{}/cmdline", pid));
+  if (!line || line->empty()) return;
+  origin.arguments.clear();
+  for (size_t from = 0; from < line->size();) {
+    const size_t to = std::min(line->find('\0', from), line->size());
+    origin.arguments.push_back(line->substr(from, to - from));
+    from = to + 1;
+  }
+}
+
+bool send_reply(int socket, const void* data, size_t size, const int* fds, unsigned fd_count) {
+  iovec part{const_cast<void*>(data), size};
+  alignas(cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))]{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (fd_count) {
+    message.msg_control = control;
+    message.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
+    cmsghdr* c = CMSG_FIRSTHDR(&message);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
+    memcpy(CMSG_DATA(c), fds, fd_count * sizeof(int));
+  }
+  return sendmsg(socket, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(size);
+}
+
+}  // namespace
+
+// What another process stored is not in the trace of the one that was written to.
+void Collector::note_reached(const Node& by, pid_t pid) {
+  for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
+    if ((*node)->pid != pid) continue;
+    (*node)->outsiders_notice += fmt::format(
+        "{}process {} has written into its memory (process_vm_writev): what it reads there from then on is not in the "
+        "recording",
+        (*node)->outsiders_notice.empty() ? "" : "; ", by.pid);
+    write_description(**node);  // it may have ended already: of several sockets any is read first
+    return;
+  }
+}
+
+void Collector::handle(Node& node) {
+  shim::Request request{};
+  iovec data{&request, sizeof request};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  ssize_t got = recvmsg(node.socket.get(), &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
+  if (got != sizeof request) {  // the last holder of the other end is gone
+    node.hung_up = true;
+    if (!node.ended_ns) node.ended_ns = now_ns(CLOCK_MONOTONIC);
+    if (!node.direct_child) close_node(node);
+    return;
+  }
+  UniqueFd passed;
+  for (cmsghdr* c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(&message, c))
+    if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
+      int fd;
+      memcpy(&fd, CMSG_DATA(c), sizeof fd);
+      passed.reset(fd);
+    }
+  switch (request.kind) {
+    case shim::kHello: answer_hello(node, request); break;
+    case shim::kModule: answer_module(node, request, passed.get()); break;
+    case shim::kRoom: give_room(node); break;
+    case shim::kFork: answer_fork(node); break;
+    case shim::kSpawn: answer_spawn(node, request); break;
+    case shim::kExecutes: note_execution(node, request); break;
+    case shim::kNotExecuted: node.pid = 0; break;
+    case shim::kForked:
+      node.pid = request.detail;
+      describe_soon(node);
+      break;
+    case shim::kReached: note_reached(node, request.detail); break;
+    case shim::kNotice:
+      node.shim_notice = bounded_text(request.text, sizeof request.text);
+      news_.push_back(fmt::format("node {} {}: {}", node.id, node.origin.name, node.shim_notice));
+      write_description(node);
+      break;
+    case shim::kEnding:
+      node.end_reason = request.reason;
+      node.end_detail = request.detail;
+      node.end_text = bounded_text(request.text, sizeof request.text);
+      if (node.end_text == shim::kNoAddresses)
+        node.end_text = describe_refusal(Refusal::addresses, limit_of_addresses(node.pid ? node.pid : request.pid));
+      if (options_.strict && request.reason != format::kEndExit) must_stop_ = true;
+      break;
+    default: break;
+  }
+}
+
+void Collector::answer_hello(Node& node, const shim::Request& request) {
+  shim::HelloReply reply = machine_;
+  Node* fresh = &node;
+  if (node.hello) {
+    // By the same process: another one that has got hold of this socket is none of the node's.
+    fresh = node.pid == static_cast<pid_t>(request.pid) ? restart_after_exec(node) : nullptr;
+    if (!fresh) {
+      send_reply(node.socket.get(), &reply, sizeof reply, nullptr, 0);
+      return;
+    }
+  }
+  Node& now = *fresh;
+  now.hello = true;
+  now.executes.clear();
+  if (now.pid == 0) now.pid = static_cast<pid_t>(request.pid);
+  if (now.spawned) describe_process(now.pid, now.origin);
+  now.header->pid = request.pid;
+  reply.clock_kind = clock_kind_;
+  reply.state_every = options_.state_every;
+  if (options_.catch_all_only) reply.flags |= shim::kCatchAllOnly;
+  int fds[2] = {now.trace.get(), tokens_.get()};
+  send_reply(now.socket.get(), &reply, sizeof reply, fds, 2);
+}
+
+// The same process says hello again: it has executed another program. The old trace is complete; the new image is a
+// node of its own, in the line of the old one. None if there is no room for its trace.
+Collector::Node* Collector::restart_after_exec(Node& node) {
+  NodeOrigin origin = node.origin;
+  origin.name = fmt::format("{}/exec-1", node.origin.lineage.back());
+  origin.lineage.push_back(origin.name);
+  describe_process(node.pid, origin);
+  auto fresh = create_node(origin, &node);
+  if (!fresh) {
+    leave_out(node, fresh.error());
+    return nullptr;
+  }
+  (*fresh)->socket = std::move(node.socket);
+  (*fresh)->pid = node.pid;
+  (*fresh)->direct_child = node.direct_child;
+  node.executes.clear();
+  if (node.end_reason == 0) end_by_execution(node, origin.program);  // else its recording had ended before
+  node.replaced = true;
+  node.execution_problem
+      .clear();  // it is recorded, though its file could not be looked at: a memfd, or one that was removed
+  close_node(node);
+  return *fresh;
+}
+
+// A program that takes a process's place is a node of its own, if the shim gets into it.
+void Collector::note_execution(Node& node, const shim::Request& request) {
+  node.executes.assign(request.text, strnlen(request.text, sizeof request.text));
+  node.execution_event = request.offset;
+  // Names are those in the process's own root.
+  const std::string root = fmt::format("/proc/{}/root", node.pid);
+  struct stat theirs, ours;
+  const bool changed = stat(root.c_str(), &theirs) == 0 && stat("/", &ours) == 0 &&
+                       (theirs.st_ino != ours.st_ino || theirs.st_dev != ours.st_dev);
+  auto possible = check_instrumentable(node.executes, {request.reason, changed ? root : "", request.detail != 0});
+  node.execution_problem = possible ? "" : possible.error().message;
+}
+
+// A process that `parent` makes gets no trace.
+void Collector::leave_out(Node& parent, const Error& error) {
+  if (left_out_++ == 0) left_out_because_ = error.message;
+  if (!parent.children_notice.empty()) return;
+  parent.children_notice = fmt::format("a process that it made is not recorded: {}", error.message);
+  describe_soon(parent);
+}
+
+void Collector::answer_module(Node& node, const shim::Request& request, int fd) {
+  UniqueFd opened;
+  if (fd < 0) {
+    std::string path(request.text, strnlen(request.text, sizeof request.text));
+    opened.reset(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    struct stat st;
+    // The name must still mean the file that is mapped.
+    if (opened && (fstat(opened.get(), &st) != 0 || st.st_ino != request.inode)) opened.reset();
+    fd = opened.get();
+  }
+  std::vector<char> bytes(sizeof(shim::ModuleReply));
+  Result<const StoredFile*> file =
+      fd >= 0 ? files_.add(fd, request.executable) : fail(ErrorCode::io, "it cannot be opened for reading");
+  const std::string problem = file ? (*file)->problem : file.error().message;
+  if (request.executable && !(file && (*file)->analysed) && !problem.empty() && node.module_notice.empty()) {
+    node.module_notice = fmt::format("rdtsc, cpuid, rdrand and pause go unseen in {}: {}",
+                                     bounded_text(request.text, sizeof request.text), problem);
+    write_description(node);
+  }
+  if (file) {
+    const auto& sites = (*file)->analysis.sites;
+    const size_t count = request.executable ? sites.size() : 0;
+    bytes.resize(sizeof(shim::ModuleReply) + count * sizeof(shim::Site));
+    auto* reply = reinterpret_cast<shim::ModuleReply*>(bytes.data());
+    memcpy(reply->file, (*file)->hash.data(), 16);
+    reply->file_size = (*file)->size;
+    reply->build_id_size = static_cast<uint32_t>((*file)->analysis.build_id.size());
+    memcpy(reply->build_id, (*file)->analysis.build_id.data(), reply->build_id_size);
+    reply->site_count = static_cast<uint32_t>(count);
+    if (count) memcpy(bytes.data() + sizeof(shim::ModuleReply), sites.data(), count * sizeof(shim::Site));
+  }
+  send_reply(node.socket.get(), bytes.data(), bytes.size(), nullptr, 0);
+}
+
+void Collector::answer_fork(Node& node) {
+  shim::ForkReply reply{};
+  NodeOrigin origin = node.origin;
+  origin.name = fmt::format("{}/child-{}", node.origin.lineage.back(), ++node.forked_children);
+  origin.lineage.push_back(origin.name);
+  auto child = create_node(origin, &node, true);
+  auto theirs = child ? connect(**child) : std::unexpected(child.error());
+  if (!theirs) {
+    leave_out(node, theirs.error());
+    send_reply(node.socket.get(), &reply, sizeof reply, nullptr, 0);
+    return;
+  }
+  (*child)->hello = true;
+  reply.ok = 1;
+  memcpy(reply.node_uuid, (*child)->uuid, 16);
+  int fds[2] = {(*child)->trace.get(), theirs->get()};
+  send_reply(node.socket.get(), &reply, sizeof reply, fds, 2);
+}
+
+// A child by vfork, whose events are its parent's, becomes a node by the program that it executes.
+void Collector::answer_spawn(Node& node, const shim::Request& request) {
+  shim::ForkReply reply{};
+  NodeOrigin origin = node.origin;
+  origin.name = fmt::format("{}/child-{}", node.origin.lineage.back(), ++node.forked_children);
+  origin.lineage.push_back(origin.name);
+  origin.program.assign(request.text, strnlen(request.text, sizeof request.text));
+  origin.arguments.clear();
+  auto child = create_node(origin, &node);
+  auto theirs = child ? connect(**child) : std::unexpected(child.error());
+  if (!theirs) {
+    leave_out(node, theirs.error());
+    send_reply(node.socket.get(), &reply, sizeof reply, nullptr, 0);
+    return;
+  }
+  (*child)->pid = static_cast<pid_t>(request.pid);
+  (*child)->spawned = true;
+  note_execution(**child, request);
+  reply.ok = 1;
+  memcpy(reply.node_uuid, (*child)->uuid, 16);
+  int fd = theirs->get();
+  send_reply(node.socket.get(), &reply, sizeof reply, &fd, 1);
+}
+
+}  // namespace friday

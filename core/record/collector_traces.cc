@@ -1,0 +1,194 @@
+// The traces of the collector's nodes: a file with room ahead of the program that writes it, more room when that is
+// used up and --max-size allows, and its end, at which the file is cut to what was written and handed to the packer.
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include <xxhash.h>
+
+#include "core/record/collector_node.h"
+
+namespace friday {
+
+using format::FileHeader;
+
+namespace {
+
+constexpr uint64_t kRoom = 16u << 20;            // is given to a trace at a time
+constexpr int64_t kSoonUsedNs = 10'000'000'000;  // a trace that used up its room in less is one that is written fast
+constexpr uint64_t kLeastRoom = 1u << 20;        // less is not worth a trace
+
+void wake(uint32_t* word) {
+  __atomic_fetch_add(word, 1, __ATOMIC_SEQ_CST);
+  syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
+}
+
+// Writes zeros where the file has none of its pages in memory. To fill a program's page tables from such pages takes an
+// eighth of the time, in which it holds its token, that the fault takes which makes them one by one. What is not
+// reached in time is left to the fault.
+void fill(int file, uint64_t from, uint64_t size) {
+  constexpr int64_t kLongestNs = 10'000'000;  // others wait for the collector meanwhile
+  static const char zeros[1 << 18] = {};
+  const int64_t begun = now_ns(CLOCK_MONOTONIC);
+  for (const uint64_t end = from + size; from < end && now_ns(CLOCK_MONOTONIC) - begun < kLongestNs;) {
+    const ssize_t n = pwrite(file, zeros, std::min<uint64_t>(sizeof zeros, end - from), static_cast<off_t>(from));
+    if (n <= 0) return;
+    from += static_cast<uint64_t>(n);
+  }
+}
+
+}  // namespace
+
+Result<void> Collector::create_trace(Node& node, bool forked) {
+  const uint64_t room = std::min(kRoom, room_left());
+  if (room < kLeastRoom) return fail(ErrorCode::io, "the recording has the size that --max-size allows");
+  const Beneath file = node.directory.below("trace");
+  const std::string path = file.path();
+  FRIDAY_TRY(trace, create_beneath(file));
+  if (int error = posix_fallocate(trace.get(), 0, static_cast<off_t>(room))) return cannot_write(error, path);
+  FileHeader header{};
+  memcpy(header.magic, format::kMagic, sizeof header.magic);
+  header.version = format::kVersion;
+  header.header_size = format::kHeaderSize;
+  header.features = format::kFeatureChecksums | format::kFeatureClockWords;
+  header.features |= forked ? format::kFeatureForkChild : format::kFeatureImage;
+  header.clock_kind = clock_kind_;
+  header.abi_version = shim::kAbiVersion;
+  unsigned at = 0;
+  for (size_t i = 0; i + 1 < boot_id_.size() && at < 16;) {
+    if (boot_id_[i] == '-') {
+      i++;
+      continue;
+    }
+    header.boot_id[at++] = static_cast<uint8_t>(std::stoi(boot_id_.substr(i, 2), nullptr, 16));
+    i += 2;
+  }
+  memcpy(header.node_uuid, node.uuid, 16);
+  memcpy(header.parent_uuid, node.parent_uuid, 16);
+  header.ticks_per_second = ticks_per_second_;
+  header.sharing = sharing_;
+  header.committed = format::kHeaderSize;
+  header.allocated = room;
+  node.room_given = now_ns(CLOCK_MONOTONIC);
+  header.packing = options_.compress;
+  // Written, not stored through the mapping: the fault of a store reads ahead, which fills and clears up to MiBs of
+  // pages that a child which soon ends never uses.
+  if (pwrite(trace.get(), &header, sizeof header, 0) != sizeof header) return cannot_write(errno, path);
+  void* mapped = mmap(nullptr, format::kHeaderSize, PROT_READ | PROT_WRITE, MAP_SHARED, trace.get(), 0);
+  if (mapped == MAP_FAILED) return fail_errno(errno, "cannot map a trace header");
+  node.header = static_cast<FileHeader*>(mapped);
+  node.trace = std::move(trace);
+  if (options_.compress) node.packed = packer_.add(file);
+  return {};
+}
+
+// What --max-size still allows: bytes that the traces take on disk, room given ahead included.
+uint64_t Collector::room_left() const {
+  if (options_.max_size == 0) return UINT64_MAX;
+  uint64_t used = 0;
+  for (const auto& node : nodes_) {
+    used += node->header ? node->header->allocated : node->bytes;
+    if (node->packed) used += node->packed->stored - node->packed->removed;
+  }
+  return used < options_.max_size ? (options_.max_size - used) & ~uint64_t{4095} : 0;
+}
+
+void Collector::give_room(Node& node) {
+  node.waits_for_room = false;
+  if (!node.header || node.header->closed) return;
+  if (node.packed)
+    packer_.left(*node.packed, node.trace.get(), __atomic_load_n(&node.header->committed, __ATOMIC_ACQUIRE));
+  const uint64_t now = node.header->allocated;
+  const uint64_t left = room_left();
+  const uint64_t more = left < kLeastRoom ? 0 : std::min(kRoom, left);
+  const int error =
+      more == 0 ? EFBIG : posix_fallocate(node.trace.get(), static_cast<off_t>(now), static_cast<off_t>(more));
+  if (error && packer_.busy()) {  // what it takes out of the traces may do
+    node.waits_for_room = true;
+    return;
+  }
+  if (error) {
+    node.header->closed = error == EFBIG                       ? format::kEndSizeLimit
+                          : error == ENOSPC || error == EDQUOT ? format::kEndDiskFull
+                                                               : format::kEndRefused;
+  } else {
+    const int64_t time = now_ns(CLOCK_MONOTONIC);
+    if (time - std::exchange(node.room_given, time) < kSoonUsedNs && node.wait_status < 0)
+      fill(node.trace.get(), now, more);
+    __atomic_store_n(&node.header->allocated, now + more, __ATOMIC_RELEASE);
+  }
+  wake(&node.header->room);
+}
+
+// The trace of a process that has executed another program gets its last record here: there was nobody left to write
+// it.
+void Collector::end_by_execution(Node& node, const std::string& text) {
+  node.end_reason = format::kEndExec;
+  node.end_text = text;
+  const uint64_t end = node.header->committed;
+  if (node.header->ended || end + sizeof(format::EndRecord) > node.header->allocated) return;
+  format::EndRecord record{};
+  record.header.size = sizeof record;
+  record.header.type = format::kEndRecord;
+  record.event = node.header->events;
+  record.ticks = clock_kind_ == format::kClockTsc ? __rdtsc() : static_cast<uint64_t>(now_ns(CLOCK_MONOTONIC));
+  record.reason = format::kEndExec;
+  record.detail = node.end_detail;
+  text.copy(record.text, sizeof record.text - 1);
+  record.header.checksum = static_cast<uint32_t>(XXH3_64bits_withSeed(&record, sizeof record, end));
+  if (pwrite(node.trace.get(), &record, sizeof record, static_cast<off_t>(end)) != sizeof record) return;
+  __atomic_store_n(&node.header->committed, end + sizeof record, __ATOMIC_RELEASE);
+  node.header->ended = 1;
+}
+
+void Collector::close_node(Node& node) {
+  if (node.closed) return;
+  node.closed = true;
+  std::erase(open_, &node);
+  if (node.header) {
+    // Its last event is the entry of a successful execve, and nobody has spoken for the new program.
+    const bool executed =
+        !node.executes.empty() && node.pid && node.end_reason == 0 && node.header->events == node.execution_event;
+    if (executed && node.execution_problem.empty())
+      node.execution_problem = fmt::format("{} was executed, and did not load the shim", node.executes);
+    if (executed) node.end_detail = 1, end_by_execution(node, node.executes);
+    uint64_t end = node.header->committed;
+    const bool nothing = node.header->events == 0 && node.pid == 0;
+    // A process that still lives goes on storing: it would lose what it stores behind the end of the file, and its
+    // life.
+    const bool gone = node.hung_up || node.replaced || nothing;
+    if (!gone) __atomic_store_n(&node.header->closed, uint32_t{format::kEndStopped}, __ATOMIC_RELEASE);
+    const int own_death = static_cast<int>(node.header->dies_of);  // where only somebody else's parent is told
+    if (node.hung_up && !node.header->ended && node.wait_status < 0 && own_death > 0 && own_death <= SIGRTMAX)
+      node.wait_status = W_EXITCODE(0, own_death);
+    node.events = node.header->events;
+    node.bytes = gone ? end : node.header->allocated;
+    const bool pack = gone && node.packed && end >= format::kHeaderSize + kPackBlock;
+    if (gone && ftruncate(node.trace.get(), static_cast<off_t>(end)) != 0)
+      node.end_text += " (the trace could not be trimmed)";
+    if (gone && !(pack && packer_.ended(*node.packed, node.trace.get(), end))) {
+      node.header->packing = 0;
+      seal_header(std::as_writable_bytes(std::span(reinterpret_cast<char*>(node.header), format::kHeaderSize)));
+    }
+    munmap(node.header, format::kHeaderSize);
+    node.header = nullptr;
+    if (nothing) {  // a child that was announced and never forked
+      for (const char* name : {"trace", "node.json"}) remove_beneath(node.directory.below(name));
+      remove_beneath(node.directory);
+      node.dropped = true;
+      node.bytes = 0;
+      return;
+    }
+    if (gone) node.trace.reset();
+  }
+  write_description(node);
+  node.socket.reset();
+}
+
+}  // namespace friday
