@@ -9,7 +9,7 @@ namespace friday {
 
 namespace {
 
-// Opcodes and operand sizes: gdb manual, "Bytecode Descriptions"; numbers as in gdb 13's ax.def.
+// Opcodes and operand sizes are from the gdb manual, "Bytecode Descriptions"; the numbers are from ax.def of gdb 13.
 enum Op : uint8_t {
   op_float = 0x01,
   op_add = 0x02,
@@ -85,7 +85,7 @@ class Machine {
     return fail(ErrorCode::bad_input, "the compiled expression is not well formed: {}", why);
   }
 
-  // Every opcode needs `in` values and leaves at most one more than it took.
+  // How many values an opcode pops. No opcode pushes more than one value more than it pops.
   static unsigned values_needed(uint8_t op) {
     switch (op) {
       case op_const8:
@@ -213,7 +213,7 @@ class Machine {
     return {};
   }
 
-  Result<void> rotate() {  // a b c -> c a b, c on top before
+  Result<void> rotate() {  // a b c -> c a b, with c on top before
     uint64_t c = stack_[depth_ - 1], b = stack_[depth_ - 2], a = stack_[depth_ - 3];
     stack_[depth_ - 3] = c;
     stack_[depth_ - 2] = a;
@@ -240,7 +240,7 @@ class Machine {
     bool divides = op >= op_div_signed && op <= op_rem_unsigned;
     if (divides && b == 0) return fail(ErrorCode::bad_input, "division by zero");
     if ((op == op_div_signed || op == op_rem_signed) &&
-        signed_b == -1) {  // the processor would trap on the lowest number
+        signed_b == -1) {  // idiv would trap: the quotient of the smallest number by -1 overflows
       push(op == op_div_signed ? 0 - a : 0);
       return {};
     }

@@ -1,6 +1,6 @@
-// Interpreter of gdb's agent bytecode (gdb manual, appendix "The GDB Agent Expression Mechanism"): what
-// `maint agent-eval` makes of a C or C++ expression. Runs over any memory and registers, in a bounded number of steps.
-// Reentrant; no state is kept.
+// Interpreter of gdb's agent bytecode (gdb manual, appendix "The GDB Agent Expression Mechanism"), the form into which
+// `maint agent-eval` compiles a C or C++ expression. Works on any memory and registers, and executes a bounded number
+// of instructions. Reentrant and stateless.
 #pragma once
 
 #include <sys/user.h>
@@ -22,17 +22,17 @@ class MemoryReader {
 };
 
 struct AgentResult {
-  uint64_t value = 0;  // top of the stack at `end`; 0 when the stack is empty
-  bool empty = true;   // the stack was empty: the expression only traced
+  uint64_t value = 0;  // top of the stack at `end`; 0 if the stack is empty
+  bool empty = true;   // the stack was empty at `end`: the expression only traced memory
   struct Block {
     uint64_t address, size;
   };
-  std::vector<Block> traced;  // what trace opcodes name: the memory of a whole object
+  std::vector<Block> traced;  // ranges named by trace opcodes: the memory of a whole object
 };
 
-// Fails with bad_address and the address in the message when memory cannot be read; with unsupported on an opcode that
-// needs what a debugger target alone has (trace state variables, printf); with bad_input on bytecode that is not well
-// formed, divides by zero, or takes more than `step_limit` steps.
+// Fails with bad_address, naming the address, if memory cannot be read; with unsupported for an opcode that only a live
+// debugger target can execute (trace state variables, printf); with bad_input if the bytecode is malformed, divides by
+// zero, or executes more than `step_limit` instructions.
 Result<AgentResult> run_agent(std::span<const std::byte> code, MemoryReader& memory, const user_regs_struct& registers,
                               uint32_t step_limit = 10000);
 

@@ -7,7 +7,7 @@ namespace friday {
 
 namespace {
 
-// The flags go through the stack: below the red zone, since the compiler does not see the push.
+// Transfers the flags through the stack, below the red zone because the compiler does not know about the push.
 #define WITH_FLAGS(instruction)                                      \
   "lea -128(%%rsp), %%rsp\n\tpush %[flags]\n\tpopfq\n\t" instruction \
   "\n\tpushfq\n\tpop %[flags]\n\t"                                   \
@@ -54,7 +54,7 @@ BY_COUNT(ror)
 BY_COUNT(rcl)
 BY_COUNT(rcr)
 
-// Without an operand to tell the size from, the assembler takes it from the register.
+// For these instructions, the assembler derives the operand size from the register.
 ONE_OPERAND(inc)
 ONE_OPERAND(dec)
 ONE_OPERAND(neg)
@@ -104,7 +104,8 @@ void run(AluOperation operation, T& destination, T source, uint64_t& flags) {
 template <typename T>
 AluResult run_as(AluOperation operation, uint64_t destination, uint64_t source, uint64_t eflags) {
   auto value = static_cast<T>(destination);
-  uint64_t flags = (eflags & arithmetic_flags) | 0x202;  // never TF or DF: they would be the tracer's
+  // TF and DF must stay clear, because they would affect the tracer
+  uint64_t flags = (eflags & arithmetic_flags) | 0x202;
   run<T>(operation, value, static_cast<T>(source), flags);
   return {value, (eflags & ~arithmetic_flags) | (flags & arithmetic_flags)};
 }

@@ -1,5 +1,6 @@
-// Integer operations with the processor's own flags: each runs as the very instruction on the tracer's processor, on
-// registers, so that undefined flags come out as the program would see them. Pure functions.
+// Integer operations with the processor's own flags: each operation executes the real instruction, on the tracer's
+// processor and on registers only, so that flags which the manual leaves undefined have the value that the program
+// would see. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 namespace friday {
 
 enum class AluOperation : uint8_t {
+  // With two operands:
   add,
   adc,
   sub,
@@ -15,29 +17,32 @@ enum class AluOperation : uint8_t {
   and_,
   or_,
   xor_,
-  cmp,  // two operands
+  cmp,
+  // With one operand:
   inc,
   dec,
   neg,
-  not_,  // one operand
+  not_,
+  // With a count, of which the processor ignores the upper bits:
   shl,
   shr,
   sar,
   rol,
   ror,
   rcl,
-  rcr,  // by a count (of which the processor masks the upper bits)
+  rcr,
+  // With the number of a bit inside the operand; not available for width 8:
   bts,
   btr,
-  btc,  // by a bit number inside the operand; not for width 8
+  btc,
 };
 
 struct AluResult {
   uint64_t value = 0;   // zero-extended from the width
-  uint64_t eflags = 0;  // the flags given, with the arithmetic ones replaced
+  uint64_t eflags = 0;  // the flags passed in, with the arithmetic flags replaced
 };
 
-// `width` in bits: 8, 16, 32 or 64.
+// `width` is in bits: 8, 16, 32 or 64.
 AluResult alu(AluOperation operation, unsigned width, uint64_t destination, uint64_t source, uint64_t eflags);
 
 }  // namespace friday

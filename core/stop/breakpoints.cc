@@ -16,7 +16,7 @@ namespace friday {
 namespace {
 
 constexpr std::byte int3{0xcc};
-constexpr uint64_t reach = 0x7ff00000;  // a displacement, less what one instruction adds
+constexpr uint64_t reach = 0x7ff00000;  // the range of a 32-bit displacement, minus a margin for the code of one pad
 
 uint64_t distance(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
 
@@ -25,7 +25,7 @@ bool repeats(const Instruction& instruction) {
   return (instruction.decoded.attributes & any) != 0;
 }
 
-// Bytes at `address`, as many as are readable (an instruction may end at the end of its mapping).
+// Reads as many bytes at `address` as are readable: an instruction may end at the end of its mapping.
 Result<size_t> read_code(NodeControl& node, Addr address, std::span<std::byte> out) {
   if (auto all = node.read_raw(address, out); all) return out.size();
   size_t to_page_end = 4096 - address.value % 4096;
@@ -50,7 +50,7 @@ bool Breakpoints::in_pad_area(Addr address) const {
   });
 }
 
-// The nearest one with room for so many bytes.
+// The nearest area with `size` free bytes.
 Breakpoints::Area* Breakpoints::area_near(uint64_t address, size_t size) {
   Area* best = nullptr;
   for (Area& each : areas_) {
@@ -91,7 +91,7 @@ Result<std::optional<Addr>> Breakpoints::place_code(Addr near_to, size_t size,
   return std::optional(place);
 }
 
-// Takes away a patch of a store that covers `address`.
+// Removes a store patch that covers `address`.
 void Breakpoints::clear_window(Addr address, bool first_byte_too) {
   const PatchWindow* window = patches_.window_at(address);
   if (window && window->kind == PatchKind::watch_store && take_away && (first_byte_too || window->low != address.value))
@@ -161,8 +161,8 @@ std::optional<std::span<const BreakpointOwner>> Breakpoints::hit(user_regs_struc
   return it->second;
 }
 
-// Reads what stands at the breakpoint now (less than a microsecond) and decides anew when it is not what the way was
-// chosen for: code that is generated or written by a user changes under a breakpoint.
+// Reads the instruction at the breakpoint again (less than a microsecond). If it is not the one that the way was chosen
+// for, chooses anew: generated code, or code that a user overwrites, changes under a breakpoint.
 Result<void> Breakpoints::refresh(Addr address, Code& code) {
   std::array<std::byte, 16> buffer;
   bool decided = code.way != Way::undecided;
@@ -176,7 +176,7 @@ Result<void> Breakpoints::refresh(Addr address, Code& code) {
     return refresh(address, code);
   }
   auto instruction = decode_instruction(address, bytes);
-  if (!instruction) {  // the processor shall say what it thinks of it
+  if (!instruction) {  // let the processor raise the fault
     code.way = Way::in_place;
     return {};
   }
@@ -200,7 +200,7 @@ Result<void> Breakpoints::choose_way(Code& code) {
   return {};
 }
 
-// The nearest area with room, when the instruction can run there.
+// Builds the pad in the nearest area with room. Returns false if the instruction cannot run there.
 Result<bool> Breakpoints::make_pad(Code& code) {
   const ZydisDecodedOperand* relative = rip_operand(code.instruction);
   uint64_t near_to =
@@ -240,7 +240,7 @@ Result<StepOver> Breakpoints::step_over(ThreadId thread, user_regs_struct& regis
     FRIDAY_TRY_VOID(step_one(thread));
     FRIDAY_TRY(after, node_.registers(thread));
     registers = after;
-    // A rep instruction traps after each iteration; a faulting one stands where it stood.
+    // A rep instruction traps after each iteration. If it faults instead, rip and rcx stay as they were.
     bool more = repeats(code.instruction) && after.rip == before.rip && after.rcx != before.rcx;
     if (!more) return StepOver::stepped;
   }
@@ -257,15 +257,15 @@ Result<void> Breakpoints::step_one(ThreadId thread) {
   return stepped ? written : stepped;
 }
 
-// A single step shows in the program in two ways (Linux 6.18): pushf stores the trap flag, and after popf it stays set
-// in eflags, so that the thread would trap when it is continued. Both are undone.
+// A single step is visible to the program in two ways (Linux 6.18): pushf stores the trap flag, and popf leaves it set
+// in eflags, so that the thread would trap after it is continued. Both effects are undone.
 Result<void> Breakpoints::step_clean(ThreadId thread, const user_regs_struct& before) {
   constexpr uint64_t trap_flag = 0x100;
   std::array<std::byte, 2> code{};
   FRIDAY_TRY_VOID(read_code(node_, Addr{before.rip}, code));
   FRIDAY_TRY_VOID(node_.single_step(thread));
   FRIDAY_TRY(after, node_.registers(thread));
-  if (before.eflags & trap_flag) return {};  // the program's own
+  if (before.eflags & trap_flag) return {};  // the program itself had set the trap flag
   constexpr std::byte pushf{0x9c}, operand_16{0x66};
   bool pushed = code[0] == pushf || (code[0] == operand_16 && code[1] == pushf);
   if (pushed && after.rip != before.rip) {
@@ -300,7 +300,7 @@ Result<void> Breakpoints::leave_pad(ThreadId thread) {
   for (;;) {
     FRIDAY_TRY(registers, node_.registers(thread));
     if (auto address = program_address(Addr{registers.rip})) {
-      clear_window(*address, false);  // what it displaced stands in its place again
+      clear_window(*address, false);  // the displaced instructions are in their original place again
       if (address->value == registers.rip) return {};
       registers.rip = address->value;
       return node_.set_registers(thread, registers);

@@ -38,7 +38,8 @@ Result<void> ChainWatch::arm(NodeControl& node, ThreadId thread, WatchSet& watch
   return follow(std::move(way), watches);
 }
 
-// Memory that cannot be reached ends the way there: the value is undefined until an earlier link changes.
+// Evaluates the expression. If memory cannot be read, the chain ends there: the value is undefined until an earlier
+// link changes.
 Result<ChainWatch::Way> ChainWatch::find(NodeControl& node, ThreadId thread) const {
   Way way;
   std::optional<Error> error;
@@ -52,7 +53,7 @@ Result<ChainWatch::Way> ChainWatch::find(NodeControl& node, ThreadId thread) con
     else error = value.error();
   }
   if (error && error->code != ErrorCode::bad_address) return std::unexpected(std::move(*error));
-  // In the order of evaluation, each once.
+  // Keep the first occurrence of each cell, in the order of evaluation.
   std::vector<MemoryCell> once;
   for (const MemoryCell& cell : way.links)
     if (std::ranges::find(once, cell) == once.end()) once.push_back(cell);
@@ -63,8 +64,8 @@ Result<ChainWatch::Way> ChainWatch::find(NodeControl& node, ThreadId thread) con
   return way;
 }
 
-// False when there is no memory, and something else would have to change before it means any: a place that is always
-// the same is waited for.
+// Returns false if the memory is not mapped and a link would have to change before the expression has a value. If there
+// are no links, the place never changes, so the watch waits until the program maps it.
 Result<bool> ChainWatch::arm_range(uint32_t index, MemoryCell cell, WatchSet& watches) {
   const bool may_wait = index == 0 && links_.empty(), last = index == 0;
   auto armed = watches.arm(
@@ -75,7 +76,7 @@ Result<bool> ChainWatch::arm_range(uint32_t index, MemoryCell cell, WatchSet& wa
   return true;
 }
 
-// What is the same cell as before stays armed.
+// Arms the cells of `way`; cells that are the same as before stay armed.
 Result<void> ChainWatch::follow(Way way, WatchSet& watches) {
   for (uint32_t i = 0; i < std::max(way.links.size(), links_.size()); ++i) {
     if (i < way.links.size() && i < links_.size() && way.links[i] == links_[i]) continue;
@@ -99,7 +100,7 @@ void ChainWatch::take_value(const WatchSet& watches) {
   const std::vector<std::byte>* bytes = place_ ? watches.bytes_of(id_, first_index_) : nullptr;
   value_ = bytes && !bytes->empty() ? std::optional(*bytes) : std::nullopt;
   if (!value_ || place_->bits == 0) return;
-  // A bit-field: its value, in as many bytes as its type has.
+  // For a bit-field, the value in as many bytes as its declared type has.
   const PlanType& type = plan_->result_type();
   uint64_t bits = 0;
   for (size_t bit = 0; bit < std::min<uint64_t>(place_->bits, 64); ++bit) {
@@ -128,7 +129,7 @@ Result<std::optional<ChainChange>> ChainWatch::update(std::span<const WatchHit> 
   change.new_value = value_;
   change.accessed = access_ != WatchAccess::write && !link;
   if (access_ == WatchAccess::read)
-    change.old_value = change.new_value;  // that it has been stored to since is not told
+    change.old_value = change.new_value;  // a watch on reads does not report earlier stores as a change
   if (value_ && place_) change.address = place_->address;
   change.value_changed = change.old_value != change.new_value;
   return change;

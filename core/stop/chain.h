@@ -1,10 +1,10 @@
-// A watch over an expression, whatever it reads on the way: `a->b->c`, `table[i].count` and `*(T*)p` are each the
-// object that they mean now, and the memory cells (*links*) whose contents lead there: a and a->b, i, p. When a link
-// changes, the way is gone anew and what has become another cell is armed before the node resumes. A link that cannot
-// be reached (NULL, unmapped) makes the value undefined, which is no error. An expression that is no object but
-// computed, `a + b`, has links only.
+// A watch on an expression, including everything that is read to evaluate it: `a->b->c`, `table[i].count` and `*(T*)p`
+// denote the object that they refer to now, plus the memory cells (*links*) that lead there: a and a->b; i; p. When a
+// link changes, the expression is evaluated again, and its new cells are armed before the node resumes. If a link
+// cannot be followed (NULL, unmapped memory) the value is undefined, which is no error. An expression that is computed,
+// such as `a + b`, has links only.
 //
-// The session owns it, beside the node's WatchSet.
+// Owned by the session, together with the node's WatchSet.
 #pragma once
 
 #include <memory>
@@ -17,20 +17,21 @@
 
 namespace friday {
 
-// What a hit meant for the whole expression.
+// What a hit means for the whole expression.
 struct ChainChange {
-  bool value_changed = false;  // also true when it became defined or undefined
-  bool accessed = false;       // of one whose reads are watched: the hit was on the value itself
+  bool value_changed = false;                                  // also true when it became defined or undefined
+  bool accessed = false;                                       // for a watch on reads: the value itself was accessed
   std::optional<std::vector<std::byte>> old_value, new_value;  // none: undefined
-  std::optional<Addr> address;                                 // where the value is now
-  // Values are the bytes of the object; of a bit-field, its value in as many bytes as its type has.
+  std::optional<Addr> address;                                 // the current place of the value
+  // Both values are the bytes of the object; for a bit-field, its value in as many bytes as its declared type has.
 };
 
 class ChainWatch {
  public:
   static constexpr uint32_t most_links = 64;
 
-  // The ranges of its links and of its value get the indexes [first_index, first_index + most_links] of `id`.
+  // In the WatchSet, the ranges of the value and of its links use the indexes first_index to first_index + most_links
+  // of `id`.
   ChainWatch(StopPointId id, std::shared_ptr<const ExpressionPlan> plan, uint32_t first_index = 0,
              bool any_write = false, WatchAccess access = WatchAccess::write);
 
@@ -38,19 +39,20 @@ class ChainWatch {
   const std::shared_ptr<const ExpressionPlan>& plan() const { return plan_; }
   bool owns(const WatchHit& hit) const;
 
-  // Evaluates the expression and arms all that it read. An undefined value is no error; a page that may not be
-  // protected is, and an expression that reads nothing.
+  // Evaluates the expression and arms all memory that was read for it. An undefined value is no error. Fails if a page
+  // must not be protected, and if the expression reads no memory.
   Result<void> arm(NodeControl& node, ThreadId thread, WatchSet& watches, bool allow_any_page = false);
-  // Hits of one store, or of one fault, that belong to this expression (others are passed over). None when no hit did.
+  // Processes the hits of one store or fault; hits of other stop points are ignored. Returns none if no hit belongs to
+  // this expression.
   Result<std::optional<ChainChange>> update(std::span<const WatchHit> hits, NodeControl& node, ThreadId thread,
                                             WatchSet& watches);
   void disarm(WatchSet& watches);
 
   const std::optional<std::vector<std::byte>>& value() const { return value_; }
-  size_t armed_links() const { return links_.size() + (place_ ? 1 : 0); }  // the value's own range is one
+  size_t armed_links() const { return links_.size() + (place_ ? 1 : 0); }  // counts the value's own range as one
 
  private:
-  struct Way {  // from the expression to its value, at one moment
+  struct Way {  // how the expression led to its value, at one moment
     std::vector<MemoryCell> links;
     std::optional<PlaceValue> place;
     std::optional<std::vector<std::byte>> computed;
@@ -66,8 +68,9 @@ class ChainWatch {
   bool any_write_;
   WatchAccess access_;
   bool allow_any_page_ = false;
-  std::vector<MemoryCell> links_;    // armed ones; link i has the index first_index_ + 1 + i, the value first_index_
-  std::optional<PlaceValue> place_;  // of the value, when it is armed
+  // armed links; link i has the index first_index_ + 1 + i, and the value has first_index_
+  std::vector<MemoryCell> links_;
+  std::optional<PlaceValue> place_;  // of the value, if it is armed
   std::optional<std::vector<std::byte>> value_;
 };
 

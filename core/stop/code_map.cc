@@ -27,7 +27,7 @@ CodeMap::CodeMap(std::string_view file) {
   Elf elf(file);
   for (const auto& s : elf.segments)
     if (s.p_type == PT_LOAD) segments_.push_back({s.p_offset, s.p_filesz, s.p_vaddr});
-  // The last function of a section has no other behind it, only what aligns the next section.
+  // The last function of a section is followed only by padding up to the next section.
   std::vector<Segment> parts = segments_;
   for (const auto& s : elf.sections())
     if (s.sh_flags & SHF_EXECINSTR) parts.push_back({s.sh_offset, s.sh_size, s.sh_addr});

@@ -11,11 +11,11 @@
 namespace friday {
 namespace {
 
-constexpr size_t kInstructions = 4000;  // more than this is no small function
-constexpr int64_t kFrame = 2048;        // bytes around the stack pointer that count as the function's own
+constexpr size_t kInstructions = 4000;  // a longer function is not analysed
+constexpr int64_t kFrame = 2048;        // bytes around the stack pointer that count as the function's own frame
 
-// What functions of the C library change, as ISO C (7.4, 7.22, 7.24) and the GNU C library manual say. Those with an
-// end pointer store through it, their second argument, unless it is null.
+// The effects of C library functions, from ISO C (7.4, 7.22, 7.24) and the GNU C library manual. A function with an end
+// pointer stores through its second argument unless that is null.
 struct Documented {
   std::string_view name;
   bool sets_errno = false, has_end_pointer = false;
@@ -92,7 +92,7 @@ class Reader {
   }
 
  private:
-  // Whether rbp holds a frame's address from the first instructions on to the end of the function.
+  // Whether rbp holds the address of the frame from the prologue to the end of the function.
   bool keeps_frame(uint64_t at) {
     std::optional<Instruction> code = decode(at);
     if (code && code->decoded.mnemonic == ZYDIS_MNEMONIC_ENDBR64) code = decode(code->next());
@@ -124,7 +124,7 @@ class Reader {
         if (category == ZYDIS_CATEGORY_CALL || jumps) {
           if (const auto slot = slot_of(*code, target)) {
             if (!read_library_call(*slot, at)) return false;
-            if (jumps) break;  // the last thing it does
+            if (jumps) break;  // a tail call
           } else if (!target) {
             return false;
           } else if (jumps) {
@@ -145,13 +145,13 @@ class Reader {
         at = code->next();
       }
     }
-    // Nobody jumps in between, with something else there.
+    // The second argument is null at those calls only if no jump leads to a place between the two instructions.
     return std::ranges::none_of(
         nulls_, [&](const auto& each) { return targets.upper_bound(each.first) != targets.upper_bound(each.second); });
   }
 
-  // The slot of the global offset table that a call or jump goes through, itself or by a stub of the procedure linkage
-  // table.
+  // The slot of the global offset table that a call or jump uses, either itself or through a stub of the procedure
+  // linkage table.
   std::optional<uint64_t> slot_of(const Instruction& code, std::optional<uint64_t> target) {
     if (!target) return slot_of(code);
     auto stub = decode(*target);
@@ -179,7 +179,7 @@ class Reader {
     return true;
   }
 
-  // A slot leads back to its stub, which pushes the slot's number, until it is called for the first time.
+  // Until its first call, a slot of the global offset table points back to its stub, which pushes the slot's number.
   bool awaits_binding(uint64_t slot) {
     uint64_t bound = 0;
     if (!node_.read(Addr{slot}, std::as_writable_bytes(std::span(&bound, 1)))) return false;
@@ -189,14 +189,14 @@ class Reader {
            code->operand(0).type == ZYDIS_OPERAND_TYPE_IMMEDIATE;
   }
 
-  // Whether the register of the second argument holds a null pointer from here on.
+  // Tracks whether the register of the second argument (rsi) holds a null pointer.
   void note_second_argument(const Instruction& code) {
     for (unsigned i = 0; i < code.decoded.operand_count; i++) {
       const auto& operand = code.operand(i);
       if (operand.type != ZYDIS_OPERAND_TYPE_REGISTER || !(operand.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE)) continue;
       if (ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, operand.reg.value) != ZYDIS_REGISTER_RSI)
         continue;
-      const bool whole = operand.size >= 32;  // a write of 32 bits clears the others
+      const bool whole = operand.size >= 32;  // a 32-bit write clears the upper half too
       const auto& source = code.operand(1);
       const bool cleared = code.decoded.mnemonic == ZYDIS_MNEMONIC_XOR && source.type == ZYDIS_OPERAND_TYPE_REGISTER &&
                            source.reg.value == operand.reg.value;
@@ -225,7 +225,7 @@ class Reader {
     return code.next() + static_cast<uint64_t>(operand.imm.value.s);
   }
 
-  // Only instructions of the kinds that plain computation is made of.
+  // Whether the instruction is plain computation without effects beyond its operands.
   static bool is_plain(const Instruction& code) {
     if (!only_computes(code) || code.decoded.mnemonic == ZYDIS_MNEMONIC_ENTER) return false;
     switch (code.decoded.meta.category) {
@@ -264,7 +264,7 @@ class Reader {
     return true;
   }
 
-  // The stack pointer moves by small constants only, and a frame pointer stays one.
+  // Whether the stack pointer changes by small constants only and a frame pointer remains one.
   bool register_is_kept(const Instruction& code, ZydisRegister written) const {
     const auto widest = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, written);
     const auto mnemonic = code.decoded.mnemonic;
@@ -284,9 +284,10 @@ class Reader {
 
   NodeControl& node_;
   const LibcFunction& libc_function_;
-  std::optional<uint64_t>
-      null_since_;  // the instruction that made the second argument null, in straight code before this
-  std::vector<std::pair<uint64_t, uint64_t>> nulls_;  // and the call for which it has to be, in this function
+  // Address of the instruction that set the second argument to null, if the code since then is straight.
+  std::optional<uint64_t> null_since_;
+  // In this function: (such an instruction, a call that needs the argument to be null).
+  std::vector<std::pair<uint64_t, uint64_t>> nulls_;
   bool sets_errno_ = false, final_ = true;
   std::vector<uint64_t> functions_;
   std::set<uint64_t> known_;

@@ -13,7 +13,7 @@ namespace friday {
 
 namespace {
 
-// One instruction at work. `registers` is a copy that the caller takes over when the answer is not `no`.
+// One instruction being emulated. `registers` is a copy; the caller adopts it unless the result is `no`.
 struct Work {
   const Instruction& instruction;
   user_regs_struct registers;
@@ -32,7 +32,7 @@ struct Work {
   bool store(uint64_t at, unsigned width, uint64_t value) {
     return access.write(at, std::as_bytes(std::span(&value, 1)).first(width / 8));
   }
-  // A register or immediate operand; a memory operand is loaded.
+  // The value of an operand: a register, an immediate, or the contents of memory.
   std::optional<uint64_t> value(unsigned i) {
     const ZydisDecodedOperand& of = operand(i);
     switch (of.type) {
@@ -67,7 +67,7 @@ bool do_alu(Work& work) {
   return true;
 }
 
-// bts/btr/btc with an immediate stay inside the operand; with a register the bit number picks the word.
+// bts, btr and btc: an immediate bit number stays inside the operand; a bit number in a register selects the word.
 template <AluOperation operation>
 bool do_bit(Work& work) {
   if (!work.writes_memory(0)) return false;
@@ -108,7 +108,7 @@ bool do_xadd(Work& work) {
   return write_register(work.registers, work.operand(1).reg.value, *old);
 }
 
-// The processor always writes: the source when equal, else what was there.
+// cmpxchg always writes to memory: the source if the comparison succeeds, otherwise the old value.
 bool do_cmpxchg(Work& work) {
   if (!work.writes_memory(0)) return false;
   unsigned width = work.operand(0).size;
@@ -144,12 +144,12 @@ bool do_cmpxchg_pair(Work& work) {
 
 bool do_cmpxchg8b(Work& work) { return do_cmpxchg_pair<uint32_t>(work); }
 bool do_cmpxchg16b(Work& work) {
-  return work.address(0) % 16 == 0 && do_cmpxchg_pair<uint64_t>(work);  // else it faults
+  return work.address(0) % 16 == 0 && do_cmpxchg_pair<uint64_t>(work);  // an unaligned address faults
 }
 
 bool do_setcc(Work& work) {
   if (!work.writes_memory(0)) return false;
-  // setcc and jcc carry the condition in the same four bits of the opcode: decode the jcc of this one.
+  // setcc and jcc encode the condition in the same four bits of the opcode, so decode the corresponding jcc.
   std::array<std::byte, 2> jcc{std::byte{static_cast<uint8_t>(0x70 | (work.instruction.decoded.opcode & 15))},
                                std::byte{0}};
   auto branch = decode_instruction(Addr{0}, jcc);
@@ -173,7 +173,7 @@ bool do_pushf(Work& work) {
   return push_value(work, work.registers.eflags & ~never_pushed, work.instruction.decoded.operand_width);
 }
 
-bool do_pop(Work& work) {  // pop to memory: the address is taken after rsp moved
+bool do_pop(Work& work) {  // pop to memory: its address is computed after rsp was incremented
   if (!work.writes_memory(0)) return false;
   unsigned width = work.operand(0).size;
   auto value = work.load(work.registers.rsp, width);
@@ -241,7 +241,7 @@ Handler handler_of(ZydisMnemonic mnemonic) {
   }
 }
 
-// stos and movs, with and without rep, in chunks that end with the pages of source and destination.
+// stos and movs, with and without rep, in chunks that do not cross pages of source or destination.
 class StringStore {
  public:
   explicit StringStore(Work& work) : work_(work), regs_(work.registers) {
@@ -270,14 +270,15 @@ class StringStore {
  private:
   static constexpr uint64_t page_size = 4096;
 
-  // 0xf2 repeats these too on the processors there are, but no manual promises it.
+  // Existing processors also repeat these instructions with prefix 0xf2, but no manual guarantees it.
   bool has_repne() const {
     const auto& raw = work_.instruction.decoded.raw;
     return std::any_of(raw.prefixes, raw.prefixes + raw.prefix_count,
                        [](const auto& each) { return each.value == 0xf2; });
   }
 
-  // How many units one read and one write can do: inside a page each, and never reading what the same chunk writes.
+  // How many units can be copied by one read and one write: within one page each, and without reading what this chunk
+  // writes.
   uint64_t chunk() const {
     if (down_) return 1;
     uint64_t bytes = page_size - regs_.rdi % page_size;
@@ -321,8 +322,9 @@ bool is_string_store(const Instruction& instruction) {
     case ZYDIS_MNEMONIC_STOSQ:
     case ZYDIS_MNEMONIC_MOVSB:
     case ZYDIS_MNEMONIC_MOVSW:
-    case ZYDIS_MNEMONIC_MOVSQ: return true;
-    // movsd is also a vector move
+    case ZYDIS_MNEMONIC_MOVSQ:
+      return true;
+      // movsd is also the name of a vector move
     case ZYDIS_MNEMONIC_MOVSD: return instruction.decoded.meta.category == ZYDIS_CATEGORY_STRINGOP;
     default: return false;
   }
@@ -344,7 +346,7 @@ Emulated emulate_store(const Instruction& instruction, user_regs_struct& registe
     }
     result = handler(work) ? Emulated::done : Emulated::no;
   }
-  constexpr uint64_t resume_flag = 0x10000;  // set by the fault, cleared by the instruction that it interrupted
+  constexpr uint64_t resume_flag = 0x10000;  // the fault sets RF; executing the instruction clears it
   if (result == Emulated::done) work.registers.eflags &= ~resume_flag;
   if (result != Emulated::no) registers = work.registers;
   return result;

@@ -1,5 +1,5 @@
-// One decoded instruction of a node, and what the stop engine asks of it: its memory operand's address, whether it is
-// relative to rip. Pure functions over bytes and registers.
+// One decoded instruction of a node, with the queries that the stop engine needs. Pure functions of bytes and
+// registers.
 #pragma once
 
 #include <sys/user.h>
@@ -19,7 +19,7 @@ namespace friday {
 constexpr size_t max_instruction_length = 15;
 
 struct Instruction {
-  uint64_t address = 0;  // where the program has it
+  uint64_t address = 0;  // its address in the program
   ZydisDecodedInstruction decoded{};
   std::array<ZydisDecodedOperand, ZYDIS_MAX_OPERAND_COUNT> operands{};
   std::array<std::byte, 16> bytes{};
@@ -29,22 +29,23 @@ struct Instruction {
   const ZydisDecodedOperand& operand(unsigned i) const { return operands[i]; }
 };
 
-// Decodes the instruction at the start of `bytes`, which stand at `address`. None when they are no instruction.
+// Decodes the instruction at the start of `bytes`, which lie at `address`. None if they are not a valid instruction.
 std::optional<Instruction> decode_instruction(Addr address, std::span<const std::byte> bytes);
 
-// The address a memory operand means, with these registers. `registers.rip` is not looked at.
+// The address of a memory operand, given these registers. For rip-relative operands the instruction's own address is
+// used and `registers.rip` is ignored.
 uint64_t effective_address(const Instruction& instruction, const ZydisDecodedOperand& operand,
                            const user_regs_struct& registers);
 
-// The memory operand that uses rip, or nullptr.
+// The rip-relative memory operand, or nullptr if there is none.
 const ZydisDecodedOperand* rip_operand(const Instruction& instruction);
 
-// Whether a conditional branch (jcc; not loop or jrcxz) is taken with these flags; none when it is no jcc.
+// Whether a conditional branch (jcc; not loop or jrcxz) is taken with these flags; none for any other instruction.
 std::optional<bool> branch_taken(const Instruction& instruction, uint64_t eflags);
 
-// Whether it only computes: it neither enters the kernel, nor ends the program, nor is it carried out by the shim
-// (rdtsc, cpuid, pause), nor is its result the processor's whim (rdrand, transactions). What it stores and where it
-// goes is another matter.
+// Whether the instruction only computes. False if it enters the kernel, ends the program, is handled by the shim
+// (rdtsc, cpuid, pause), or has a result that execution does not determine (rdrand, transactions). It may store and
+// branch.
 bool only_computes(const Instruction& instruction);
 
 }  // namespace friday

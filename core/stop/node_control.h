@@ -1,17 +1,16 @@
-// What the stop engine (core/stop) and the remote-serial-protocol endpoint (core/rsp) may do to one node, and nothing
-// more. core/replay implements it over ptrace; tests implement it over a plain traced child.
+// The operations on one node that the stop engine (core/stop) and the remote serial protocol (core/rsp) may use.
+// core/replay implements this interface over ptrace; tests implement it over a plain traced child.
 //
-// The contract, which both sides rely on:
-//  1. All calls come from the one thread that traces the node.
-//  2. Calls are made only while the node is stopped: at a trap, or parked at a consistent cut. A node that runs answers
-//     component_died or unsupported, never stale data.
-//  3. Registers are the program's: a thread that is parked inside the shim looks as if it stood at its system call site
-//     (rip after the call instruction, rax = call number or result, general and vector state as the program left them).
-//  4. read() and write() show the program's own bytes: what breakpoints, call-site patches and watch patches replaced
-//  is
-//     put back in what read() returns, and write() keeps those patches in force above the new bytes.
-//     read_raw() and write_raw() show and change what is really there, protections notwithstanding.
-//  5. Addresses are those of the recording; nothing here is relocated.
+// Callers and implementations rely on these rules:
+//  1. All calls are made by the one thread that traces the node.
+//  2. Calls are made only while the node is stopped: at a trap, or parked at a consistent cut. For a running node they
+//     fail with component_died or unsupported; they never return stale data.
+//  3. Registers are the program's: a thread that is parked inside the shim appears to stand after its system call
+//     instruction (rax = call number or result, other registers and vector state as the program left them).
+//  4. read() and write() show the program's own bytes: read() restores what breakpoints, call-site patches and watch
+//     patches replaced, and write() keeps those patches on top of the new bytes. read_raw() and write_raw() access the
+//     real bytes and ignore page protections.
+//  5. Addresses are those of the recording; this interface relocates nothing.
 #pragma once
 
 #include <sys/user.h>
@@ -29,20 +28,20 @@
 namespace friday {
 
 struct ThreadInfo {
-  ThreadId id;          // number in the node
-  uint32_t tid = 0;     // tid as the program sees it (virtual)
-  std::string name;     // comm, may be empty
-  bool parked = false;  // inside the shim, waiting for its turn
+  ThreadId id;          // thread number in the node
+  uint32_t tid = 0;     // tid as the program sees it, which differs from the real one
+  std::string name;     // comm; may be empty
+  bool parked = false;  // waits inside the shim for its turn
 };
 
-// A mapping of the node, as the program sees it (protections that Friday changed are shown as the program's).
+// A mapping of the node as the program sees it: with the program's protection, not the one that Friday may have set.
 struct Mapping {
   uint64_t low = 0, high = 0;
   uint32_t protection = 0;  // PROT_ bits
   bool shared = false;
-  bool stack = false;   // holds a thread's stack pointer, or is the main stack
-  std::string path;     // of the file on this machine
-  uint64_t offset = 0;  // in it, of `low`
+  bool stack = false;   // contains some thread's stack pointer, or is the main stack
+  std::string path;     // of the mapped file on this machine
+  uint64_t offset = 0;  // file offset of `low`
 };
 
 class NodeControl {
@@ -51,8 +50,8 @@ class NodeControl {
 
   virtual NodeId id() const = 0;
 
-  // Threads alive at this point of the replay, the one that stopped (or holds the token) first. Never empty while the
-  // node is alive.
+  // Threads alive at this point of the replay. The thread that stopped, or that holds the token, comes first. Never
+  // empty while the node is alive.
   virtual std::vector<ThreadInfo> threads() = 0;
 
   virtual Result<void> read(Addr address, std::span<std::byte> out) = 0;
@@ -62,29 +61,29 @@ class NodeControl {
 
   virtual Result<user_regs_struct> registers(ThreadId thread) = 0;
   virtual Result<void> set_registers(ThreadId thread, const user_regs_struct& registers) = 0;
-  // The XSAVE area in the standard (non-compacted) format, at least 576 bytes (legacy area and header).
+  // The XSAVE area in the standard (non-compacted) format: at least 576 bytes (legacy area and header).
   virtual Result<std::vector<std::byte>> extended_state(ThreadId thread) = 0;
   virtual Result<void> set_extended_state(ThreadId thread, std::span<const std::byte> state) = 0;
 
-  // Runs one system call in the node on Friday's behalf (mprotect, mmap): never seen by the program or the trace.
-  // Returns the kernel's result, negative errno included.
+  // Executes one system call in the node for Friday (mprotect, mmap). The program and the trace do not see it. Returns
+  // the kernel's result: a negative errno if the call failed.
   virtual Result<int64_t> inject(long number, std::span<const uint64_t> arguments) = 0;
 
-  // Executes one instruction of `thread`, with no breakpoint under it. Other threads do not move.
+  // Executes one instruction of `thread`, which must not stand on a breakpoint. Other threads do not run.
   virtual Result<void> single_step(ThreadId thread) = 0;
 
-  // What the processor shall watch in all threads, those of later too, from when they next go on.
+  // Sets what the processor watches in all threads, including those created later; takes effect when they resume.
   virtual Result<void> set_debug_slots(const DebugSlots&) {
     return fail(ErrorCode::unsupported, "this node has no debug registers to offer");
   }
-  // Slots that `thread` has written to since the last time this was asked, a bit each. It stands behind the store.
+  // Which slots `thread` has hit since the last call, one bit for each. The thread stands after the store.
   virtual uint32_t take_debug_hits(ThreadId) { return 0; }
 
   virtual Result<std::vector<Mapping>> mappings() = 0;
   virtual Result<std::vector<std::byte>> auxv() = 0;
-  virtual std::string executable() = 0;            // path of the program's file, as gdb shall open it (below sysroot())
-  virtual bool is_fridays(Addr) { return false; }  // code or data of Friday's own in the process
-  virtual std::string sysroot() = 0;               // directory that gdb uses as `set sysroot`; "/" for live processes
+  virtual std::string executable() = 0;            // path of the program's file, for gdb to open below sysroot()
+  virtual bool is_fridays(Addr) { return false; }  // true for Friday's own code and data in the process
+  virtual std::string sysroot() = 0;               // for gdb's `set sysroot`; "/" for live processes
 };
 
 }  // namespace friday

@@ -27,10 +27,11 @@ uint64_t branch_target(const Instruction& instruction) {
   return instruction.next() + static_cast<uint64_t>(instruction.operand(0).imm.value.s);
 }
 
-// call TARGET  ->  push RETURN; jmp *TARGET. The push is that of the call: the same page faults, the same order.
+// Rewrites `call TARGET` as `push RETURN; jmp *TARGET`. The push faults on the same pages and in the same order as the
+// call.
 bool write_call(PadWriter& pad, const Instruction& instruction) {
   size_t push_at = pad.size();
-  pad.bytes({0xff, 0x35, 0, 0, 0, 0});  // pushq disp(%rip): the return address stands at the end of the pad
+  pad.bytes({0xff, 0x35, 0, 0, 0, 0});  // pushq disp(%rip); the return address is stored at the end of the pad
   size_t push_end = pad.size();
   const ZydisDecodedOperand& operand = instruction.operand(0);
   if (operand.type == ZYDIS_OPERAND_TYPE_IMMEDIATE) {
@@ -39,7 +40,7 @@ bool write_call(PadWriter& pad, const Instruction& instruction) {
     bool on_stack = operand.type == ZYDIS_OPERAND_TYPE_MEMORY
                         ? operand.mem.base == ZYDIS_REGISTER_RSP || operand.mem.base == ZYDIS_REGISTER_ESP
                         : operand.reg.value == ZYDIS_REGISTER_RSP;
-    if (on_stack) return false;  // the push would have moved it
+    if (on_stack) return false;  // the push has already changed the operand's base register
     size_t at = pad.size();
     if (!pad.relocated(instruction)) return false;
     pad.flip(at + instruction.decoded.raw.modrm.offset, std::byte{0x30});  // ff /2 (call) -> ff /4 (jmp)
@@ -49,7 +50,7 @@ bool write_call(PadWriter& pad, const Instruction& instruction) {
   return true;
 }
 
-// loop, loope, loopne, jrcxz exist only with an 8-bit offset: it skips the jump to the next instruction.
+// loop, loope, loopne and jrcxz have only an 8-bit offset: here it skips the jump to the next instruction.
 void write_short_branch(PadWriter& pad, const Instruction& instruction) {
   pad.bytes(instruction.code().first(instruction.decoded.length - 1u));
   constexpr uint8_t jump_length = 14;

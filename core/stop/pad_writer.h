@@ -1,4 +1,4 @@
-// Writes machine code for one place, byte by byte, and notes where a pc in it means an address of the program.
+// Writes machine code for one address, byte by byte, and notes which positions correspond to program addresses.
 #pragma once
 
 #include <cstring>
@@ -25,17 +25,17 @@ class PadWriter {
   void number(T value) {
     bytes(std::as_bytes(std::span(&value, 1)));
   }
-  // jmp *0(%rip) with the target behind it: reaches everywhere and changes no register.
+  // jmp *0(%rip), followed by the target: reaches any address and changes no register.
   void jump(uint64_t target) {
     means(target);
     jump_here(target);
   }
-  // The same as part of an instruction whose meaning was noted.
+  // The same, for use inside an instruction whose program address was already noted.
   void jump_here(uint64_t target) {
     bytes({0xff, 0x25, 0, 0, 0, 0});
     number(target);
   }
-  // The instruction itself, its rip-relative displacement made to mean the same from here.
+  // Copies the instruction and adjusts its rip-relative displacement. Returns false if the operand is out of range.
   bool relocated(const Instruction& instruction) {
     size_t at = pad_.code.size();
     int64_t moved = static_cast<int64_t>(instruction.address - here());

@@ -17,7 +17,7 @@ void for_overlap(const PatchWindow& window, uint64_t low, size_t size, Visit vis
   for (uint64_t at = from; at < to; ++at) visit(at - window.low, at - low);
 }
 
-// First window that can reach `low`: windows do not overlap, so only the one before lower_bound can.
+// The first window that can contain `low`. Windows do not overlap, so only the one before lower_bound can.
 template <typename Map>
 auto first_window(Map& windows, uint64_t low) {
   auto it = windows.upper_bound(low);
@@ -41,7 +41,7 @@ Result<void> PatchedBytes::add_window(PatchWindow window) {
   if (breakpoint != breakpoints_.end() && breakpoint->first < window.high())
     return fail(ErrorCode::unsupported, "cannot patch {} bytes at {:#x}: a breakpoint stands at {:#x}; remove it first",
                 window.original.size(), window.low, breakpoint->first);
-  // A breakpoint on the first byte stays above the new window.
+  // A breakpoint on the first byte stays on top of the new window.
   if (auto own = breakpoints_.find(window.low); own != breakpoints_.end()) own->second = window.patched[0];
   windows_.emplace(window.low, std::move(window));
   return {};

@@ -1,10 +1,10 @@
-// The one table of every program byte of a node that Friday replaced: call-site patches of the shim, store patches of
-// watchpoints, and breakpoints. Two layers: windows (a few bytes each, never overlapping) and, above them, int3 bytes
-// of breakpoints, each on a byte of the program or on the first byte of a window.
+// The single table of all program bytes of a node that Friday has replaced: call-site patches of the shim, store
+// patches of watchpoints, and breakpoints. It has two layers: windows (a few bytes each, never overlapping), and above
+// them the int3 bytes of breakpoints, each on a byte of the program or on the first byte of a window.
 //
-// Owned by the node's session; used only by the thread that traces the node. Pure data: it never touches the node.
-// A NodeControl keeps its rule 4 with two calls: read() passes what it read through show_original(), write() passes
-// what it is about to write through keep_patches().
+// Owned by the node's session; used only by the thread that traces the node. Pure data: it never accesses the node. A
+// NodeControl fulfils its rule 4 with two calls: read() passes what it read through show_original(), and write() passes
+// what it is going to write through keep_patches().
 #pragma once
 
 #include <cstddef>
@@ -19,43 +19,43 @@
 namespace friday {
 
 enum class PatchKind : uint8_t {
-  call_site,    // the shim's jump over a system call or rdtsc
-  watch_store,  // a store that was sent to a patch
+  call_site,    // the shim's jump in place of a system call or rdtsc
+  watch_store,  // a jump to the patched form of a store (store_patch.h)
 };
 
 struct PatchWindow {
   uint64_t low = 0;
   PatchKind kind = PatchKind::call_site;
   std::vector<std::byte> original;  // the program's own bytes
-  std::vector<std::byte> patched;   // what stands there now; as long as original
+  std::vector<std::byte> patched;   // the bytes in memory now; as many as `original`
   uint64_t high() const { return low + original.size(); }
 };
 
 class PatchedBytes {
  public:
-  // Registers a window that is already in memory, or about to be written. An overlap with another window is refused, so
-  // is a window with a breakpoint behind its first byte; registering the same window again is no error.
+  // Registers a window that is in memory already or about to be written. Fails if it overlaps another window or has a
+  // breakpoint after its first byte; registering the same window again is no error.
   Result<void> add_window(PatchWindow window);
   void remove_window(Addr low);
-  const PatchWindow* window_at(Addr address) const;  // the window that holds `address`, or nullptr
+  const PatchWindow* window_at(Addr address) const;  // the window that contains `address`, or nullptr
 
-  // Breakpoint bytes. `under` is the byte that stood there (of the program, or of a window). Refused strictly inside a
-  // window: an int3 there would change the operand of the jump that stands there.
+  // Registers a breakpoint. `under` is the byte that it replaced, of the program or of a window. Fails inside a window
+  // after its first byte: an int3 there would change the operand of the window's jump.
   Result<void> add_breakpoint(Addr address, std::byte under);
   void remove_breakpoint(Addr address) { breakpoints_.erase(address.value); }
   bool has_breakpoint(Addr address) const { return breakpoints_.contains(address.value); }
   std::byte under_breakpoint(Addr address) const { return breakpoints_.at(address.value); }
 
-  // `bytes` were read from the node at `address`: puts the program's own bytes back in.
+  // `bytes` were read from the node at `address`: restores the program's own bytes in them.
   void show_original(Addr address, std::span<std::byte> bytes) const;
-  // The same, but windows stay: what the processor would execute if there were no breakpoints.
+  // The same, but keeps windows: the result is what the processor would execute without breakpoints.
   void hide_breakpoints(Addr address, std::span<std::byte> bytes) const;
-  // `bytes` are to become the program's bytes at `address`: remembers them as the originals and puts the patches over
-  // them, so that the result can be written as it is.
+  // `bytes` are to become the program's bytes at `address`: stores them as the originals and puts the patches on top,
+  // so that the caller can write the result as it is.
   void keep_patches(Addr address, std::span<std::byte> bytes);
 
-  // Takes over the breakpoints and the patched stores of `parent`, of whose node this one's memory is a copy (fork).
-  // Call sites are read from memory, where an int3 may have stood.
+  // Copies the breakpoints and store patches of `parent`, of whose memory this node's memory is a copy (fork). Call
+  // sites are registered separately, by reading the memory; a byte read there may have been an int3.
   void copy_from(const PatchedBytes& parent);
 
   std::vector<PatchWindow> windows_between(Addr low, Addr high) const;

@@ -21,7 +21,7 @@ constexpr uint64_t table_size = store_table_entries * sizeof(StoreTableEntry);
 constexpr uint64_t seconds_at = store_area + 0x10000000, aside_at = store_area + 0x20000000;
 static_assert(table_size <= 0x10000000 && most_pages * page_size <= 0x10000000);
 
-// A page that is never the one of an entry: its number is another.
+// A page number that can never be found in this entry, since it belongs to another entry.
 constexpr uint64_t no_page(uint64_t entry) { return entry == 0 ? page_size : 0; }
 
 }  // namespace
@@ -42,12 +42,12 @@ Result<int64_t> PatchedStores::call(long number, std::initializer_list<uint64_t>
   return result;
 }
 
-// The table, and room for second mappings: shared memory without a name, which no other process has.
+// Maps the table and the space for second mappings: an anonymous memory file that no other process has.
 Result<void> PatchedStores::prepare() {
   if (prepared_) return {};
   constexpr uint64_t fixed = MAP_FIXED_NOREPLACE | MAP_NORESERVE, nothing = ~uint64_t{0};
   FRIDAY_TRY_VOID(call(SYS_mmap, {store_area, table_size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | fixed, nothing, 0}));
-  // The table is empty: its first byte is an empty name.
+  // The memory file's name is read from the table, which is empty: its first byte terminates the name.
   FRIDAY_TRY(fd, call(SYS_memfd_create, {store_area, MFD_CLOEXEC}));
   const auto file = static_cast<uint64_t>(fd);
   auto sized = call(SYS_ftruncate, {file, most_pages * page_size});
@@ -93,8 +93,8 @@ bool PatchedStores::patch(const Instruction& store, const Mapping& code) {
   return true;
 }
 
-// The store and what a jump in its place displaces. Code must be what its file holds, and what is displaced must not be
-// entered.
+// Collects the store and the instructions that a jump in its place displaces. Fails unless the code equals that of its
+// file and no jump can enter the displaced instructions.
 bool PatchedStores::take_window(const Instruction& store, const Mapping& mapping, std::vector<Instruction>& window) {
   window.push_back(store);
   uint64_t high = store.next();
@@ -143,7 +143,7 @@ bool PatchedStores::install(const Instruction& store, const Mapping& mapping) {
   PatchWindow bytes{store.address, PatchKind::watch_store, {}, {}};
   for (const Instruction& each : window)
     bytes.original.insert(bytes.original.end(), each.code().begin(), each.code().end());
-  bytes.patched.assign(bytes.original.size(), std::byte{0xcc});  // what stands behind the jump is never executed
+  bytes.patched.assign(bytes.original.size(), std::byte{0xcc});  // bytes after the jump are never executed
   const int64_t distance = static_cast<int64_t>(patch - (store.address + jump_length));
   if (distance != static_cast<int32_t>(distance)) return false;
   const auto displacement = static_cast<int32_t>(distance);
@@ -232,7 +232,7 @@ Result<void> PatchedStores::give_second(uint64_t page, uint32_t closed_protectio
   FRIDAY_TRY_VOID(node_.write_raw(Addr{slot_address(slot)}, bytes));
   constexpr uint64_t there = MREMAP_MAYMOVE | MREMAP_FIXED;
   FRIDAY_TRY_VOID(call(SYS_mremap, {page, page_size, page_size, there, aside_address(slot)}));
-  // An old size of 0 makes a second mapping of shared memory.
+  // mremap(2) with an old size of 0 makes a second mapping of shared memory.
   auto doubled = call(SYS_mremap, {slot_address(slot), 0, page_size, there, page});
   if (doubled) doubled = call(SYS_mprotect, {page, page_size, closed_protection});
   if (!doubled) {
@@ -253,7 +253,8 @@ Result<void> PatchedStores::set_watched(uint64_t page, const std::vector<std::pa
   const Addr place{store_area + number * sizeof(StoreTableEntry)};
   uint64_t holder = 0;
   FRIDAY_TRY_VOID(node_.read_raw(place, std::as_writable_bytes(std::span(&holder, 1))));
-  if (holder != page && pages_.contains(holder)) return {};  // another page has the entry: this one's stores fault
+  // another page uses the entry, so stores to this page fault
+  if (holder != page && pages_.contains(holder)) return {};
   StoreTableEntry entry;
   entry.page = page;
   entry.writable = slot_address(it->second.slot);
@@ -277,7 +278,7 @@ Result<void> PatchedStores::give_back(uint64_t page) {
   PageBytes bytes;
   FRIDAY_TRY_VOID(node_.read_raw(Addr{slot_address(slot)}, bytes));
   FRIDAY_TRY_VOID(call(SYS_mremap, {aside_address(slot), page_size, page_size, MREMAP_MAYMOVE | MREMAP_FIXED, page}));
-  pages_.erase(it);  // first: the node writes to second mappings as long as they are there
+  pages_.erase(it);  // first, because the node writes to second mappings as long as they are registered
   FRIDAY_TRY_VOID(node_.write_raw(Addr{page}, bytes));
   page_misses_.erase(page);
   free_slots_.push_back(slot);
@@ -312,7 +313,7 @@ Result<void> PatchedStores::copy_from(const PatchedStores& parent, const Snapsho
     FRIDAY_TRY_VOID(call(SYS_mremap, {aside_address(slot), page_size, page_size, MREMAP_MAYMOVE | MREMAP_FIXED, page}));
     FRIDAY_TRY_VOID(node_.write_raw(Addr{page}, *bytes));
   }
-  // The table and the second mappings are the parent's; this node's own are made when they are needed.
+  // The table and second mappings belong to the parent. This node gets its own when they are needed.
   FRIDAY_TRY_VOID(call(SYS_munmap, {store_area, store_area_size}));
   return {};
 }

@@ -1,13 +1,13 @@
-// The stores of a node that faulted often on watched pages without touching anything watched: each is sent to code of
-// its own (store_patch.h), and the pages they store to get a second mapping that can be written. A store that misses
-// all watched bytes then costs some nanoseconds; one that may not miss faults as before.
+// Patches of stores that often fault on watched pages without touching anything watched. Each such store is redirected
+// to code of its own (store_patch.h), and the pages that it writes get a second, writable mapping. A store that misses
+// all watched bytes then costs a few nanoseconds; a store that may touch one faults as before.
 //
-// A page's second mapping shares its memory, so the page itself is replaced by shared memory of the process's own; what
-// was mapped there (a part of a file, anonymous memory) is moved aside and comes back, with the current bytes, when the
-// page is given back. That happens before the program changes its mapping, before a fork lets parent and child go on,
-// and when nothing on the page is watched any more.
+// Both mappings of a page share memory, so the page is first replaced by shared memory that only this process has. Its
+// former mapping (part of a file, or anonymous memory) is moved aside, and it comes back with the current contents when
+// the page is given back: before the program changes its mapping, before a fork lets parent and child continue, and
+// when nothing on the page is watched any more.
 //
-// Owned by the WatchSet of the node, used by it alone, on the tracing thread with the node stopped.
+// Owned and used only by the node's WatchSet, on the tracing thread with the node stopped.
 #pragma once
 
 #include <array>
@@ -27,21 +27,23 @@
 
 namespace friday {
 
-// Where all that a node needs for it is mapped, far from everything else; NodeControl::mappings() leaves it out.
+// The address range for everything that this needs in a node, far from other mappings. NodeControl::mappings() hides
+// it.
 constexpr uint64_t store_area = 0x190000000000, store_area_size = 0x30000000;
 
 struct PatchedStoreStatistics {
-  uint64_t sites = 0;    // in force
-  uint64_t patched = 0;  // times a store was patched
-  uint64_t refused = 0;  // hot stores that cannot be patched
-  uint64_t pages = 0;    // with a second mapping
+  uint64_t sites = 0;    // sites patched now
+  uint64_t patched = 0;  // how often a store was patched
+  uint64_t refused = 0;  // frequently faulting stores that cannot be patched
+  uint64_t pages = 0;    // pages with a second mapping
 };
 
-// How often stores faulted in vain, by file and offset. Nodes that run the same program share it: what is hot in all of
-// them together is patched in each, and who comes to such a store later need not find out again.
+// Counts unnecessary faults of each store, by file and offset. Nodes that run the same program share one object: a
+// store that is hot in all of them together is patched in each, and a node that meets the store later need not count
+// again.
 class HotStores {
  public:
-  // Once more; how often by now.
+  // Counts one more fault and returns the new count.
   uint32_t count(const std::string& path, uint64_t offset) { return ++by_path_[path][offset]; }
 
  private:
@@ -55,46 +57,49 @@ class PatchedStores {
 
   PatchedStores(NodeControl& node, Breakpoints& breakpoints);
 
-  // How often a site, or a patched site on a page without a second mapping, must fault in vain before it is worth a
-  // patch.
+  // How often a store, or a patched store on a page without a second mapping, must fault unnecessarily before it is
+  // patched, or the page is mapped twice.
   void set_threshold(uint32_t misses) { threshold_ = misses; }
-  // From now on misses are counted together with those of the others that share it.
+  // From now on, counts misses together with the other nodes that share `hot`.
   void share(std::shared_ptr<HotStores> hot) { hot_ = std::move(hot); }
-  // Off: nothing is patched, and what was is as it was. The program's code is then as in its file, but for breakpoints.
+  // With `on` false, nothing is patched and existing patches are removed: the program's code is then as in its file,
+  // apart from breakpoints.
   Result<void> enable(bool on);
 
-  // Whether misses of this store are of interest; it is neither patched nor known not to be patchable.
+  // Whether misses of this store should be reported to missed(): false if it is patched or is known not to be
+  // patchable.
   bool counts(Addr store) const;
-  // The store faulted and touched nothing watched; `code` is the mapping that it stands in. True when that happened
-  // often enough: then patch() follows.
+  // Call when the store faulted without touching anything watched. `code` is the mapping that contains the instruction.
+  // Returns true if that has happened often enough; then call patch().
   bool missed(const Instruction& store, const Mapping& code);
-  // False when this one cannot be patched; it is not asked for again.
+  // Returns false if this store cannot be patched; it is then never proposed again.
   bool patch(const Instruction& store, const Mapping& code);
-  // Whether the page shall have a second mapping now; then give_second() follows.
+  // Whether the page should get a second mapping now; then call give_second().
   bool wants(Addr store, uint64_t page);
-  // `was`: the page's mapping as the program knows it.
+  // `was` is the page's mapping as the program sees it.
   Result<void> give_second(uint64_t page, uint32_t closed_protection, const Mapping& was);
-  // Which bytes of a page with a second mapping are watched: ranges [first, second) of offsets.
+  // Sets which bytes of a page with a second mapping are watched, as ranges [first, second) of offsets.
   Result<void> set_watched(uint64_t page, const std::vector<std::pair<uint32_t, uint32_t>>& ranges);
   Result<void> give_back(uint64_t page);
   bool has_second(uint64_t page) const { return pages_.contains(page); }
-  // Path and offset of what the program has mapped at a page with a second mapping.
+  // Path and offset of what the program has mapped at a page with a second mapping; nullptr for other pages.
   const std::pair<std::string, uint64_t>* mapped_at(uint64_t page) const;
-  // Where the bytes at `address` can be written by anybody: there, or in the second mapping.
+  // An address at which the byte at `address` can be written regardless of watches: the same, or in the second mapping.
   uint64_t writable(uint64_t address) const;
 
-  // Where a thread goes on that executed the store at `store`: the program's next instruction, or what stands for it.
+  // Where a thread continues after the store at `store`: the program's next instruction, or its copy in the patch.
   uint64_t next_of(const Instruction& store) const;
 
   void remove(Addr site);
   void remove_between(Addr low, Addr high);
-  Result<void> remove_all();  // sites and pages
-  // Bounds of the patched code, empty when there is none.
+  Result<void> remove_all();  // both sites and pages
+  // Address range that contains all patched code; empty if there is none.
   std::pair<uint64_t, uint64_t> bounds() const;
 
-  // The node is about to become two: what its shared pages hold.
+  // Call before the node forks: the contents of its doubly mapped pages.
   Result<Snapshot> snapshot();
-  // This node was forked from `parent`: the pages become its own, with what they held then, and no store is patched.
+  // Call for a node that was forked from `parent`: turns the pages into memory of its own, with the contents of
+  // `pages`. No store is patched afterwards.
   Result<void> copy_from(const PatchedStores& parent, const Snapshot& pages);
 
   const PatchedStoreStatistics& statistics() const { return statistics_; }
@@ -103,8 +108,8 @@ class PatchedStores {
  private:
   struct Site {
     uint64_t high = 0, patch = 0;
-    uint64_t next = 0;   // in the patch: behind the store
-    bool known = false;  // others found out that it is hot
+    uint64_t next = 0;   // address in the patch just after the store
+    bool known = false;  // other nodes have already found it to be hot
   };
   struct Second {
     uint32_t slot = 0;
@@ -124,14 +129,14 @@ class PatchedStores {
   std::shared_ptr<HotStores> hot_ = std::make_shared<HotStores>();
   uint32_t threshold_ = 16;
   std::map<uint64_t, Site> sites_;                 // by address of the store
-  std::unordered_map<uint64_t, uint32_t> misses_;  // of stores; ~0: never to be patched
+  std::unordered_map<uint64_t, uint32_t> misses_;  // by address of the store; ~0: never patch it
   std::unordered_map<uint64_t, uint32_t> page_misses_;
   std::unordered_map<uint64_t, Second> pages_;
   std::vector<uint32_t> free_slots_;
   uint32_t next_slot_ = 0;
   bool enabled_ = true, prepared_ = false, failed_ = false;
   std::map<std::string, std::shared_ptr<const CodeMap>> code_;
-  std::map<uint64_t, bool> has_table_;  // data pages near code that know the table
+  std::map<uint64_t, bool> has_table_;  // data pages near code that already hold the table's address
   PatchedStoreStatistics statistics_;
 };
 

@@ -77,7 +77,7 @@ PlanType parse_type(const Json& json) {
   return type;
 }
 
-// Indexes into the table must be good, so that later code need not look.
+// Checks that all indexes into the type table are valid, so that later code need not check them.
 bool table_is_closed(const ExpressionPlan& plan) {
   auto good = [&](uint32_t index) { return index < plan.types.size(); };
   return good(plan.type) && std::ranges::all_of(plan.types, [&](const PlanType& type) {
@@ -141,7 +141,7 @@ ExpressionPlan from_json(const Json& json) {
   return plan;
 }
 
-// A node's memory that keeps what was read of it.
+// Reads a node's memory and remembers what was read.
 class LoggedMemory final : public MemoryReader {
  public:
   LoggedMemory(NodeControl& node, std::vector<MemoryCell>* reads) : memory_(node), reads_(reads) {}
@@ -156,7 +156,7 @@ class LoggedMemory final : public MemoryReader {
   std::vector<MemoryCell>* reads_;
 };
 
-// Runs bytecode; registers are fetched only for a plan that reads any.
+// Runs bytecode. Fetches the thread's registers only if the plan uses any.
 Result<uint64_t> run(const ExpressionPlan& plan, std::span<const std::byte> bytecode, NodeControl& node,
                      ThreadId thread, std::vector<MemoryCell>* reads = nullptr) {
   user_regs_struct registers{};

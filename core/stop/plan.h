@@ -1,8 +1,10 @@
-// Expressions of the program, compiled once by gdb (-friday-plan, core/mi/gdb_friday.py) and evaluated by the core over
-// stopped or parked nodes: agent bytecode for the value or the address, and a table of the types it can yield.
+// Expressions of the program, compiled once by gdb (-friday-plan in core/mi/gdb_friday.py) and evaluated by the core on
+// stopped or parked nodes. A plan consists of agent bytecode for the value or the address, and a table of the types
+// that it can yield.
 //
-// A plan is immutable and shared; evaluation keeps no state, so one plan serves all nodes of the same program. Where
-// these have it at other addresses, the addresses in the bytecode are moved (core/debug/programs.h).
+// A plan is immutable and shared; evaluation keeps no state, so one plan serves all nodes that run the same program.
+// Where such nodes have the program at different addresses, the addresses in the bytecode are adjusted
+// (core/debug/programs.h).
 #pragma once
 
 #include <cstdint>
@@ -18,7 +20,7 @@
 
 namespace friday {
 
-// Reads a node's memory as the program sees it.
+// Reads a node's memory through NodeControl::read(), as the program sees it.
 class NodeMemory final : public MemoryReader {
  public:
   explicit NodeMemory(NodeControl& node) : node_(node) {}
@@ -43,47 +45,45 @@ enum class TypeKind : uint8_t {
   other,
 };
 
-// One type of a plan's table; `element` and the fields' types are indexes into the same table. The members mean what
-// the head of core/mi/gdb_friday.py says.
+// One type of a plan's table; `element` and the types of fields are indexes into the same table. core/mi/gdb_friday.py
+// describes the members.
 struct PlanType {
   enum class Float : uint8_t { none, ieee32, ieee64, ieee128, x87 };
   struct Field {
-    std::string name;  // empty: anonymous
+    std::string name;  // empty for an anonymous field
     uint32_t type = 0;
-    std::optional<uint64_t> offset;  // bytes; none: a virtual base, which only gdb can find
+    std::optional<uint64_t> offset;  // in bytes; none for a virtual base class, which only gdb can locate
     bool base_class = false, artificial = false;
-    uint32_t bit = 0, bits = 0;  // bit-fields: `bits` bits from bit `bit` of the byte at `offset`; else 0
+    // for bit-fields: `bits` bits starting at bit `bit` of the byte at `offset`; otherwise 0
+    uint32_t bit = 0, bits = 0;
   };
   TypeKind kind = TypeKind::other;
   std::string name;          // as gdb prints it
-  uint64_t size = 0;         // bytes
-  bool is_signed = false;    // integers and enumerations
-  bool character = false;    // character data; of a pointer or array: of its elements
-  bool to_function = false;  // of a pointer
+  uint64_t size = 0;         // in bytes
+  bool is_signed = false;    // for integers and enumerations
+  bool character = false;    // character data; for a pointer or array, refers to its elements
+  bool to_function = false;  // for a pointer: it points to a function
   Float format = Float::none;
-  std::string target;        // of a pointer or reference: the name of what it points to
-  uint64_t target_size = 0;  // of a pointer to character data: bytes of one character
-  uint32_t element = 0;      // of an array
+  std::string target;        // for a pointer or reference: the name of the type that it refers to
+  uint64_t target_size = 0;  // for a pointer to character data: bytes in one character
+  uint32_t element = 0;      // for an array: its element type
   uint64_t count = 0;
-  int64_t lower = 0;  // first index
+  int64_t lower = 0;  // index of the first element
   std::vector<Field> fields;
-  std::string standard;          // of a class of libstdc++: its template's name
-  std::optional<uint32_t> item;  // what such a container holds
+  std::string standard;          // for a class of libstdc++: the name of its template
+  std::optional<uint32_t> item;  // for such a container: its element type
   std::vector<std::pair<std::string, int64_t>> enumerators;
 };
 
 struct ExpressionPlan {
   enum class Kind : uint8_t {
-    value,    // the bytecode yields a scalar, whose low bytes are the value
+    value,    // the bytecode yields a scalar; its low bytes are the value
     address,  // the bytecode yields the address of an object of the type
-    call,     // a call of a function of the program: `call` says what with
-    gdb,      // only gdb can evaluate it (`reason` says why)
+    call,     // the expression is a call of a program's function, described by `call`
+    gdb,      // only gdb can evaluate it; `reason` says why
   };
-  enum class Passing : uint8_t {
-    integer,
-    single,
-    double_
-  };  // in a general register, or in a vector register as a float
+  // How an argument or result is passed: in a general register, or as a float or double in a vector register.
+  enum class Passing : uint8_t { integer, single, double_ };
   struct Code {
     std::vector<std::byte> bytecode;
     std::vector<uint32_t> addresses;
@@ -95,36 +95,37 @@ struct ExpressionPlan {
     };
     Code function;
     std::vector<Argument> arguments;
-    std::optional<Passing> result;  // none: void
-    bool reference = false;         // the result is the address of the value
+    std::optional<Passing> result;  // none for void
+    bool reference = false;         // the function returns the address of the value
   };
   struct Place {
     std::vector<std::byte> bytecode;  // yields the address of the first byte
-    std::vector<uint32_t> addresses;  // as those of the plan
-    uint64_t size = 0;                // bytes touched
-    uint32_t bit = 0, bits = 0;       // bit-fields, as in PlanType::Field
+    std::vector<uint32_t> addresses;  // as ExpressionPlan::addresses
+    uint64_t size = 0;                // in bytes
+    uint32_t bit = 0, bits = 0;       // for bit-fields, as in PlanType::Field
   };
   Kind kind = Kind::gdb;
   std::string expression, reason;
-  bool fixed = false;  // the place that it had once, whatever it means later
+  bool fixed = false;  // the place was determined once and does not follow later changes of meaning
   std::vector<std::byte> bytecode;
-  bool movable = false;             // all addresses in the bytecode are known: `addresses`
-  std::vector<uint32_t> addresses;  // where in the bytecode addresses of symbols stand, eight big-endian bytes each
+  bool movable = false;             // `addresses` lists all addresses in the bytecode
+  std::vector<uint32_t> addresses;  // positions of symbol addresses in the bytecode, each eight bytes, big-endian
   std::optional<Call> call;
-  std::optional<Place> place;       // none: the expression has no address
-  std::vector<uint32_t> registers;  // that the bytecode reads; not empty: the plan holds at the pc it was made at only
-  bool verified = false;            // gdb ran it when it was made, and it agreed with gdb
+  std::optional<Place> place;  // none: the expression has no address
+  // registers that the bytecode reads; if not empty, the plan is valid only at the pc where it was made
+  std::vector<uint32_t> registers;
+  bool verified = false;  // gdb executed the plan when it was made, and the result agreed with gdb's own
   uint32_t type = 0;
   std::vector<PlanType> types;
 
   const PlanType& result_type() const { return types.at(type); }
 };
 
-// The value of a plan at one moment: the bytes of an object of `type`, scalars too.
+// The value of a plan at one moment, as the bytes of an object (or scalar) of `type`.
 struct PlanValue {
   uint32_t type = 0;
   std::vector<std::byte> bytes;
-  std::optional<Addr> address;  // of an object; a scalar's is found with evaluate_place()
+  std::optional<Addr> address;  // of an object; evaluate_place() finds the address of a scalar
 
   uint64_t as_unsigned() const;  // the first eight bytes, zero-extended
 };
@@ -135,26 +136,27 @@ struct PlaceValue {
   uint32_t bit = 0, bits = 0;
 };
 
-// Decodes what -friday-plan answered. bad_input when the text is not of the documented form.
+// Parses the answer to -friday-plan. Fails with bad_input if the text does not have the documented form.
 Result<ExpressionPlan> parse_plan(std::string_view json);
 
-// `thread` gives the registers that locals are found by. Fails with bad_address (as C would fault), with unsupported
-// for Kind::gdb. `reads` is told of each piece of memory that the bytecode reads, in order, also when a later one
-// fails.
+// A piece of memory that the bytecode read.
 struct MemoryCell {
   Addr address{};
   uint64_t size = 0;
   bool operator==(const MemoryCell&) const = default;
 };
+// Evaluates the plan. `thread` provides the registers that local variables depend on. Fails with bad_address where C
+// code would fault, and with unsupported for Kind::gdb. Appends every memory cell that the bytecode reads to `reads`,
+// in order; this also happens if a later read fails.
 Result<PlanValue> evaluate(const ExpressionPlan& plan, NodeControl& node, ThreadId thread,
                            std::vector<MemoryCell>* reads = nullptr);
-// What a plan of Kind::call calls: its address, and the arguments as register contents.
+// What a plan of Kind::call calls: the function's address, and the arguments as register contents.
 struct CallValues {
   uint64_t function = 0;
   std::vector<uint64_t> arguments;
 };
 Result<CallValues> evaluate_call(const ExpressionPlan& plan, NodeControl& node, ThreadId thread);
-// Where the value stands in memory, for a watch or a write. unsupported when it has no place.
+// Where the value is in memory, for a watch or a write. Fails with unsupported if it has no address.
 Result<PlaceValue> evaluate_place(const ExpressionPlan& plan, NodeControl& node, ThreadId thread,
                                   std::vector<MemoryCell>* reads = nullptr);
 

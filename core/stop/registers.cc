@@ -21,7 +21,7 @@ uint64_t at_offset(const user_regs_struct& registers, size_t offset) {
   return value;
 }
 
-// Zydis gives ah ch dh bh the ids 4-7 of the class GPR8, and spl.. the ids 8-11.
+// In Zydis' class GPR8, ah ch dh bh have the ids 4-7, and spl bpl sil dil start at 8.
 struct ByteRegister {
   unsigned id;
   unsigned shift;

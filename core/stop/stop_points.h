@@ -1,8 +1,9 @@
-// Stop points as a person sees them: one breakpoint or watchpoint, one global id, over any set of nodes. Here are only
-// the facts and the counting; where a stop point stands in a node (addresses, ranges) is kept as instances, which the
-// session fills in and core/stop/breakpoints.h and watch.h put in force. No gdb, no ptrace, no Python.
+// Stop points as users see them: a breakpoint or watchpoint with one global id, on any set of nodes. This class keeps
+// only their properties and counts hits. Where a stop point is placed in a node (addresses, ranges) is stored as
+// instances, which the session fills in and core/stop/breakpoints.h and watch.h put into effect. Independent of gdb,
+// ptrace and Python.
 //
-// Owned by the session, used by its thread only.
+// Owned by the session; used only by its thread.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@
 
 namespace friday {
 
-// Global id of a stop point: from 1, in order of creation, never used again.
+// Global id of a stop point: counts from 1 in order of creation and is never reused.
 struct StopPointId {
   uint32_t value = 0;
   auto operator<=>(const StopPointId&) const = default;
@@ -26,11 +27,11 @@ struct StopPointId {
 
 enum class StopKind : uint8_t { breakpoint, watchpoint };
 
-// What a watchpoint is about: stores, reads, or both.
+// Which accesses a watchpoint reports: writes, reads, or both.
 enum class WatchAccess : uint8_t { write, read, any };
 
-// Which nodes a stop point covers. Numbers mean one process each; names follow the process across restarts (NAME covers
-// NAME#2) but not to its children.
+// Which nodes a stop point covers. An id denotes one process. A name also covers later processes of that name (NAME
+// covers NAME#2), but not its children.
 struct NodeSelection {
   bool all = false;
   std::vector<NodeId> ids;
@@ -40,64 +41,66 @@ struct NodeSelection {
   bool covers(NodeId id, std::string_view name) const;
 };
 
-// Where a stop point stands in one node: one address of a breakpoint (an inlined function has several), or one range of
-// a watchpoint (a pointer chain has one a link).
+// One place of a stop point in one node: an address of a breakpoint (an inlined function has several), or a range of a
+// watchpoint (a pointer chain has one for each link).
 struct StopInstance {
   Addr address{};
   uint64_t size = 0;   // bytes watched; 0 for a breakpoint
-  uint32_t index = 0;  // number of the location, or of the range: unique within the node
-  std::string place;   // "chord.c:58" or the expression of the link, for people
+  uint32_t index = 0;  // number of the address or range; unique within the stop point and node
+  std::string place;   // for people: "chord.c:58", or the expression of the link
 };
 
 struct StopPoint {
   StopPointId id{};
   StopKind kind = StopKind::breakpoint;
   NodeSelection nodes;
-  std::string location;                  // of a breakpoint, as typed
-  std::vector<std::string> expressions;  // of a watchpoint, as typed
-  std::string condition;                 // C expression, or empty
-  uint64_t hit_count = 0;                // hits whose condition held, ignored ones included
-  uint64_t ignore_count = 0;             // hits still to be passed over
+  std::string location;                  // for a breakpoint, as the user typed it
+  std::vector<std::string> expressions;  // for a watchpoint, as the user typed them
+  std::string condition;                 // a C expression; empty if there is none
+  uint64_t hit_count = 0;                // hits whose condition held, including ignored ones
+  uint64_t ignore_count = 0;             // how many further hits to ignore
   bool enabled = true;
-  bool may_wait = false;   // what it names may be in a library that no node has loaded yet
-  bool temporary = false;  // deleted by its first stop
+  bool may_wait = false;   // the location may be in a library that no node has loaded yet
+  bool temporary = false;  // delete it after its first stop
   WatchAccess access = WatchAccess::write;
-  bool any_write = false;  // a watch that also reports a write of the same value
-  bool any_page = false;   // a watch that protects pages of stacks and thread blocks too
-  bool by_place = false;   // a watch of the memory that the expressions mean now
-  // Per node; a node of `nodes` without an entry is pending there, with the reason in `pending` when one is known.
+  bool any_write = false;  // watchpoint that also reports writes of the same value
+  bool any_page = false;   // watchpoint that may protect pages of stacks and thread-local storage too
+  // watches the memory that the expressions denote now, even if they come to denote other memory
+  bool by_place = false;
+  // By node. If a node of `nodes` has no entry, the stop point is pending there; `pending` has the reason if one is
+  // known.
   std::map<NodeId, std::vector<StopInstance>> instances;
   std::map<NodeId, std::string> pending;
-  bool placed = false;  // it has been in force on some node
+  bool placed = false;  // it has been in effect on some node
 };
 
-// What one hit means for the group, before any handler runs.
+// What a hit means for the group; decided before any handler runs.
 enum class HitVerdict : uint8_t { run_handlers, ignored, disabled };
 
 class StopPoints {
  public:
-  // `point.id` is given here and returned. Refused when there is neither a location nor an expression.
+  // Assigns `point.id` and returns it. Fails if there is neither a location nor an expression.
   Result<StopPointId> add(StopPoint point);
   Result<void> remove(StopPointId id);
-  // Takes back the one added last, which nobody has seen: its id is the next one's.
+  // Removes the stop point that was added last and has not been shown to anybody; its id will be reused.
   void withdraw(StopPointId id);
 
   StopPoint* find(StopPointId id);
   const StopPoint* find(StopPointId id) const;
-  Result<StopPoint*> get(StopPointId id);  // find, with "no breakpoint number N" as error
+  Result<StopPoint*> get(StopPointId id);  // like find(), but fails with "no breakpoint number N"
 
-  // In id order; the handler of one may add and remove others while a caller walks over ids().
+  // In order of id. A copy, so that handlers may add and remove stop points while the caller iterates.
   std::vector<StopPointId> ids() const;
   size_t size() const { return points_.size(); }
 
-  // Enabled stop points that cover the node: what must be in force there.
+  // Enabled stop points that cover the node; all of them must be in effect there.
   std::vector<StopPointId> for_node(NodeId node, std::string_view name) const;
 
-  // One hit whose condition held: counts it and says whether it is passed over. A temporary point is not removed here:
-  // the session does so when the group stops for it.
+  // Counts a hit whose condition held and returns whether to ignore it. Does not remove a temporary stop point: the
+  // session does that when the group stops for it.
   HitVerdict count_hit(StopPointId id);
 
-  // The node's process is gone: its instances are no longer in force, the stop points stay.
+  // Call when the node's process is gone: removes its instances and keeps the stop points.
   void forget_node(NodeId node);
 
  private:

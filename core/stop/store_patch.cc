@@ -27,7 +27,7 @@ bool uses(const Instruction& instruction, ZydisRegister reg) {
   return false;
 }
 
-// Index of the one memory operand, or -1 when there is not exactly one.
+// The index of the only memory operand, or -1 if there is not exactly one.
 int memory_operand(const Instruction& instruction) {
   int found = -1;
   for (unsigned i = 0; i < instruction.decoded.operand_count; ++i) {
@@ -92,7 +92,7 @@ class StoreWriter {
   PadCode finish() { return pad_.finish(); }
 
  private:
-  // A register for the address that the store itself does not use and can be encoded with, and two more.
+  // Chooses a register for the address, which the store must not use and which can encode its operand, and two more.
   bool choose_registers(const Instruction& store) {
     static constexpr std::array candidates{ZYDIS_REGISTER_RDX, ZYDIS_REGISTER_RSI, ZYDIS_REGISTER_RDI,
                                            ZYDIS_REGISTER_RBX, ZYDIS_REGISTER_R8,  ZYDIS_REGISTER_R9,
@@ -107,7 +107,7 @@ class StoreWriter {
     return false;
   }
 
-  // The store with [base] for its memory operand, checked by decoding it again.
+  // Encodes the store with [base] as its memory operand, and checks the result by decoding it.
   bool rewrite(const Instruction& store, ZydisRegister base) {
     ZydisEncoderRequest request;
     if (ZYAN_FAILED(ZydisEncoderDecodedInstructionToEncoderRequest(&store.decoded, store.operands.data(),
@@ -187,7 +187,7 @@ class StoreWriter {
     put_back();
   }
 
-  // Stores that fault at an odd address must do so where the program has them.
+  // Whether the store faults at an unaligned address. It must then fault at its original place.
   bool may_need_alignment(const Instruction& store) const {
     if (size_ < 16) return false;
     switch (store.decoded.mnemonic) {
@@ -205,7 +205,8 @@ class StoreWriter {
     }
   }
 
-  // The jump that ends the window: to where it leads, and where it may not be taken to what stands behind it.
+  // Rewrites the jump that ends the window: to its target and, if it is conditional, otherwise to the instruction after
+  // it.
   void branch(const Instruction& jump) {
     const uint64_t target = jump.next() + static_cast<uint64_t>(jump.operand(0).imm.value.s);
     if (jump.decoded.meta.category == ZYDIS_CATEGORY_UNCOND_BR) {
@@ -219,7 +220,7 @@ class StoreWriter {
     pad_.jump(target);
   }
 
-  // Flags and all registers but the one of the address.
+  // Restores the flags and all registers except the one that holds the address.
   void put_back() {
     pad_.bytes({0x04, 0x7f, 0x9e});  // add $0x7f, %al (sets OF if it is 1); sahf
     load(bits_, 4);
@@ -262,7 +263,8 @@ class StoreWriter {
   bool failed_ = false;
 };
 
-// Kinds that store more, less or elsewhere than their operand says, or touch state that a second execution would see.
+// Instructions that store more or less than their operand says or at another address, or that use state which a second
+// execution would see changed.
 bool is_special(const Instruction& instruction) {
   switch (instruction.decoded.mnemonic) {
     case ZYDIS_MNEMONIC_BTS:
@@ -312,7 +314,7 @@ bool is_displaceable(const Instruction& instruction) {
     default: break;
   }
   switch (instruction.decoded.mnemonic) {
-    // endbr64 says that somebody jumps here; the flags as a whole hold the trap flag.
+    // endbr64 marks a jump target. pushf and popf transfer the trap flag too.
     case ZYDIS_MNEMONIC_ENDBR64:
     case ZYDIS_MNEMONIC_POPF:
     case ZYDIS_MNEMONIC_POPFQ:

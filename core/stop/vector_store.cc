@@ -11,7 +11,8 @@ namespace friday {
 
 namespace {
 
-// Components of the XSAVE area: 1 SSE, 2 AVX (upper halves of ymm), 5 masks, 6 upper halves of zmm0-15, 7 zmm16-31.
+// Components of the XSAVE area: 1 is SSE, 2 AVX (upper halves of ymm), 5 the mask registers, 6 the upper halves of
+// zmm0-15, 7 zmm16-31.
 size_t component_offset(unsigned component) {
   unsigned size = 0, offset = 0, ecx = 0, edx = 0;
   __cpuid_count(0xd, component, size, offset, ecx, edx);
@@ -20,7 +21,7 @@ size_t component_offset(unsigned component) {
 const size_t ymm_offset = component_offset(2), zmm_upper_offset = component_offset(6),
              zmm16_offset = component_offset(7), mask_offset = component_offset(5);
 
-// A component whose bit is clear in XSTATE_BV is in its initial state, zero, whatever the bytes say.
+// A component whose bit in XSTATE_BV is clear is in its initial state (zero), whatever its bytes contain.
 bool copy_component(std::span<const std::byte> state, unsigned component, size_t offset, std::span<std::byte> out) {
   constexpr size_t header = 512;
   if (state.size() < header + 8) return false;
@@ -35,7 +36,7 @@ bool copy_component(std::span<const std::byte> state, unsigned component, size_t
   return true;
 }
 
-// All 64 bytes of vector register `id`, as far as `bytes` asks for them.
+// Vector register `id`; the caller needs its first `bytes` bytes.
 bool vector_register(std::span<const std::byte> state, unsigned id, size_t bytes, std::span<std::byte, 64> out) {
   if (id >= 16) return copy_component(state, 7, zmm16_offset == 0 ? 0 : zmm16_offset + size_t{id - 16} * 64, out);
   if (!copy_component(state, 1, 160 + size_t{id} * 16, out.first(16))) return false;
@@ -120,7 +121,8 @@ std::optional<std::span<const std::byte>> vector_store_data(const Instruction& i
 
 namespace {
 
-// Bit i: element i of `size` bytes is stored. A mask register's bits, or the highest bits of a vector's elements.
+// Bit i tells whether element i (of `size` bytes) is stored. The mask is a mask register, or the highest bits of a
+// vector's elements.
 std::optional<uint64_t> mask_of(const Instruction& instruction, size_t size, std::span<const std::byte> state) {
   const ZydisRegister mask = instruction.decoded.avx.mask.reg;
   if (mask >= ZYDIS_REGISTER_K1 && mask <= ZYDIS_REGISTER_K7) {
@@ -149,7 +151,7 @@ std::optional<uint64_t> mask_of(const Instruction& instruction, size_t size, std
   return bits;
 }
 
-// Bytes of an element in memory, and in a scatter's vector of indexes.
+// Size in bytes of an element in memory and in the index vector of a scatter.
 size_t element_size(const Instruction& instruction, const ZydisDecodedOperand& memory) {
   switch (instruction.decoded.mnemonic) {
     case ZYDIS_MNEMONIC_MASKMOVDQU:

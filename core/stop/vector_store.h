@@ -1,5 +1,5 @@
-// What a vector store (SSE, AVX, AVX-512 without a mask) puts into memory, and where one under a mask stores, taken
-// from the thread's XSAVE area.
+// Computes what a vector store (SSE, AVX, AVX-512 without a mask) writes, and where a masked store writes, from the
+// thread's XSAVE area.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,14 @@
 
 namespace friday {
 
-// The bytes that `instruction` stores at `address`, a part of `buffer`. None for forms not known here, and where the
-// processor would fault (an aligned store at an odd address). `state` is in the standard XSAVE format.
+// The bytes that `instruction` stores at `address`, as a part of `buffer`. None for unknown forms, and where the
+// processor would fault (an aligned store at an unaligned address). `state` has the standard XSAVE format.
 std::optional<std::span<const std::byte>> vector_store_data(const Instruction& instruction, uint64_t address,
                                                             std::span<const std::byte> state,
                                                             std::span<std::byte, 64> buffer);
 
-// The ranges [first, second) that a store under a mask writes through `memory`, its operand, with the registers and the
-// state it begins with; a scatter is one too. None when it writes all of its operand, or when that is not known.
+// The ranges [first, second) that a masked store or a scatter writes through its operand `memory`, given the registers
+// and state before it. None if it writes the whole operand, or if the form is unknown.
 std::optional<std::vector<std::pair<uint64_t, uint64_t>>> masked_store_ranges(const Instruction& instruction,
                                                                               const ZydisDecodedOperand& memory,
                                                                               const user_regs_struct& registers,

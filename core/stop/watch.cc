@@ -1,4 +1,4 @@
-// Ranges, faults and comparisons; the pages and their protections are in watch_pages.cc.
+// Ranges, faults and comparisons of a WatchSet. The pages and their protections are in watch_pages.cc.
 #include "core/stop/watch.h"
 
 #include <sys/mman.h>
@@ -20,7 +20,7 @@ using Ranges = std::vector<std::pair<uint64_t, uint64_t>>;
 
 uint64_t key_of(StopPointId id, uint32_t index) { return uint64_t{id.value} << 32 | index; }
 
-// What an instruction will store through its operands.
+// The memory that an instruction will write through its operands.
 Ranges ranges_written(const Instruction& instruction, const user_regs_struct& registers, StoreAccess& access) {
   Ranges ranges;
   for (unsigned i = 0; i < instruction.decoded.operand_count; ++i) {
@@ -38,7 +38,8 @@ Ranges ranges_written(const Instruction& instruction, const user_regs_struct& re
 
 }  // namespace
 
-// Memory as the storing program would have it: writes go through closed pages, but only where the program may write.
+// The emulator's access to memory: writes pass through pages that Friday protects, but not through pages that the
+// program may not write.
 struct WatchSet::Access final : StoreAccess {
   Access(WatchSet& set, ThreadId thread) : set_(set), thread_(thread) {}
 
@@ -69,7 +70,7 @@ struct WatchSet::Access final : StoreAccess {
     return state_;
   }
 
-  Ranges written, was_read;  // [low, high), in order; reads only while any are watched
+  Ranges written, was_read;  // [low, high), in order; reads are collected only while some are watched
 
  private:
   WatchSet& set_;
@@ -180,7 +181,8 @@ Result<FaultOutcome> WatchSet::on_fault(ThreadId thread, Addr address, bool patc
     for (auto [low, high] : access.written) FRIDAY_TRY_VOID(compare(low, high, true, outcome.hits));
     for (auto [low, high] : access.was_read) note_read(low, high, outcome.hits);
     if (patch && outcome.hits.empty() && emulated == Emulated::done) after_miss(*instruction, address, outcome);
-    // Behind a patched store may stand what its patch displaced: whoever looks at a hit shall see the program as it is.
+    // The thread may now stand on instructions that a store patch displaced. At a hit, show the program as it is
+    // without patches.
     if (registers.rip == instruction->next() && stores_.next_of(*instruction) != registers.rip) {
       if (outcome.hits.empty()) registers.rip = stores_.next_of(*instruction);
       else stores_.remove(outcome.pc);
@@ -190,19 +192,19 @@ Result<FaultOutcome> WatchSet::on_fault(ThreadId thread, Addr address, bool patc
     ++statistics_.emulated;
   }
   if (!patch) drop_reads(outcome.hits);
-  // Of one instruction that changes several ranges: in the order in which these were armed, wherever it began to store.
+  // If one instruction changes several ranges, report them in the order in which they were armed.
   std::ranges::sort(outcome.hits, {}, [&](const WatchHit& hit) { return slot_of_.at(key_of(hit.id, hit.index)); });
   statistics_.hits += outcome.hits.size();
   return outcome;
 }
 
-// A hot site, or a hot page of patched sites, is made cheaper. What cannot be done is left as it is.
+// Makes a hot store cheaper by patching it, and a hot page of patched stores by mapping it twice. Failures are ignored.
 void WatchSet::after_miss(const Instruction& store, Addr address, FaultOutcome& outcome) {
   const uint64_t page = page_of(address.value);
   if (stores_.counts(outcome.pc)) {
     if (!load_layout()) return;
     const Mapping* code = mapping_at(store.address);
-    if (!code) {  // of a file that was mapped meanwhile
+    if (!code) {  // a file was mapped since the layout was read
       layout_known_ = false;
       code = load_layout() ? mapping_at(store.address) : nullptr;
     }
@@ -215,8 +217,8 @@ void WatchSet::after_miss(const Instruction& store, Addr address, FaultOutcome& 
     (void)update_second(page);
 }
 
-// Decoding costs about as much as a read; stores that fault come again and again. The bytes are read each time, since
-// code may change.
+// Returns the decoded instruction from a cache, since the same stores fault repeatedly and decoding takes about as long
+// as reading. The bytes are read each time because code may change.
 Result<const Instruction*> WatchSet::decode_at(Addr pc) {
   std::array<std::byte, 16> bytes;
   size_t size = bytes.size();
@@ -246,7 +248,7 @@ Result<std::optional<FaultOutcome>> WatchSet::on_debug_trap(ThreadId thread, boo
   outcome.how = FaultOutcome::How::stepped;
   FRIDAY_TRY(registers, node_.registers(thread));
   outcome.pc = breakpoints_.program_address(Addr{registers.rip}).value_or(Addr{registers.rip});
-  // A rep instruction stops after each iteration: it is one store, and done as such.
+  // A rep instruction is treated as one store, although the processor stops after each iteration.
   FRIDAY_TRY(instruction, decode_at(outcome.pc));
   Access access(*this, thread);
   if (instruction && instruction->decoded.meta.category == ZYDIS_CATEGORY_STRINGOP && registers.rcx != 0 &&
@@ -266,7 +268,7 @@ Result<std::vector<WatchHit>> WatchSet::note_write(Addr low, uint64_t size) {
   return hits;
 }
 
-// Slots of the ranges that overlap [low, high), each once.
+// Slots of the ranges that overlap [low, high), without repetition.
 std::vector<uint32_t> WatchSet::overlapping(uint64_t low, uint64_t high) const {
   std::vector<uint32_t> slots;
   for (uint32_t owner : debug_.owners())
@@ -289,7 +291,7 @@ std::vector<uint32_t> WatchSet::overlapping(uint64_t low, uint64_t high) const {
 Result<void> WatchSet::compare(uint64_t low, uint64_t high, bool written, std::vector<WatchHit>& hits) {
   for (uint32_t slot : overlapping(low, high)) {
     Armed& armed = ranges_.at(slot);
-    if (armed.bytes.empty()) continue;  // unmapped
+    if (armed.bytes.empty()) continue;  // the range is unmapped
     uint64_t from = std::max(low, armed.range.low.value), to = std::min(high, armed.high());
     scratch_.resize(to - from);
     FRIDAY_TRY_VOID(node_.read(Addr{from}, scratch_));
@@ -314,7 +316,7 @@ Result<void> WatchSet::compare(uint64_t low, uint64_t high, bool written, std::v
   return {};
 }
 
-// What debug registers saw of one instruction, a bit each.
+// Reports the hits of debug registers for one instruction; `seen` has one bit for each register.
 Result<void> WatchSet::look_at_slots(uint32_t seen, std::vector<WatchHit>& hits) {
   for (unsigned i = 0; i < debug_.slots().size(); ++i) {
     const DebugSlot& slot = debug_.slots()[i];
@@ -325,7 +327,7 @@ Result<void> WatchSet::look_at_slots(uint32_t seen, std::vector<WatchHit>& hits)
   return {};
 }
 
-// What the shim reads, and stores as it was, is no access of the program's.
+// Reads by the shim are no accesses of the program, so hits without a change are dropped.
 void WatchSet::drop_reads(std::vector<WatchHit>& hits) const {
   std::erase_if(hits, [&](const WatchHit& hit) {
     return hit.old_bytes == hit.new_bytes &&
@@ -333,7 +335,7 @@ void WatchSet::drop_reads(std::vector<WatchHit>& hits) const {
   });
 }
 
-// The ranges whose reads are watched; one that the same instruction has changed is told as that.
+// Reports ranges whose reads are watched, except those that the same instruction has changed.
 void WatchSet::note_read(uint64_t low, uint64_t high, std::vector<WatchHit>& hits) {
   for (uint32_t slot : overlapping(low, high)) {
     const Armed& armed = ranges_.at(slot);

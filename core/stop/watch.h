@@ -1,16 +1,18 @@
-// The watched ranges of one node, by page protection: any number, any width. A page that holds a watched byte loses
-// PROT_WRITE; a store to it faults, the tracer carries the store out (core/stop/emulator.h; a form it does not know is
-// stepped with the page open), and the ranges that the store touched are compared with their last known bytes.
+// The watched ranges of one node, implemented by page protection; their number and size are not limited. A page that
+// contains a watched byte loses PROT_WRITE. A store to it faults; the tracer executes the store (core/stop/emulator.h;
+// a form that the emulator does not know is single-stepped with the page writable) and compares the ranges that it
+// touched with their last known bytes.
 //
-// On the tracing thread only, with the node stopped (node_control.h). The session does
-//   arm/disarm as it likes, then flush() before the node resumes (one mprotect for each run of adjacent pages);
-//   SIGSEGV of a thread at `address`: protects(address) ? on_fault(thread, address) : it is the program's own;
-//   writes of its own into the node (user, gdb, replay from outside): note_write(low, size) afterwards;
-//   mapping calls of the program: open_for_mapping_call(...) before and mapping_call_done(...) after the call, then
-//   flush().
-// A store that faults in vain again and again is patched (patched_stores.h): it then tests by itself whether it touches
-// anything watched, and faults only if it may. A watch never changes what the program computes: a store to a page that
-// the program itself made read-only still faults, and one that straddles into such a page is left to the processor.
+// Use only on the tracing thread with the node stopped (node_control.h). The session calls
+//   arm() and disarm() at any time, then flush() before the node resumes (one mprotect for each run of adjacent pages);
+//   on_fault() for a SIGSEGV at an address that protects() recognises; any other fault is the program's own;
+//   note_write() after the node was written from outside (by the user, gdb or the replay);
+//   open_for_mapping_call() before a mapping call of the program, mapping_call_done() and flush() after it.
+//
+// A store that repeatedly faults without touching anything watched is patched (patched_stores.h): the patch tests
+// whether the store may touch a watched byte, and faults only then. A watch never changes what the program computes: a
+// store to a page that the program itself made read-only still faults, and a store that extends into such a page is
+// left to the processor.
 #pragma once
 
 #include <algorithm>
@@ -33,46 +35,47 @@ namespace friday {
 
 struct WatchRange {
   StopPointId id{};
-  uint32_t index = 0;  // number of the range in its stop point: the link of a chain, the expression of a list
+  uint32_t index = 0;  // number of the range in its stop point: the link of a chain, or the expression of a list
   Addr low{};
   uint64_t size = 0;
-  bool any_write = false;  // report writes of the same value too
-  // Reads are seen by debug registers only, at most 32 bytes. They do not tell a read from a store of the same value,
-  // which is reported as a read; one that changes the value is no read. What the shim reads for a system call is not
-  // reported.
+  bool any_write = false;  // also report writes of the same value
+  // Reads are detected only by debug registers, for at most 32 bytes in all. These cannot tell a read from a store of
+  // the same value, which is therefore reported as a read; a store that changes the value is reported as a change only.
+  // Reads by the shim on behalf of system calls are not reported.
   WatchAccess access = WatchAccess::write;
 };
 
-// Of ranges that the replay has beside those of stop points (core/replay/shared_watches.h).
+// Id of ranges that the replay watches for itself, in addition to those of stop points (core/replay/shared_watches.h).
 inline constexpr StopPointId kMirrorId{~0u};
 
 struct WatchHit {
   StopPointId id{};
   uint32_t index = 0;
-  Addr low{};                        // of the range
-  std::vector<std::byte> old_bytes;  // of the whole range
-  std::vector<std::byte> new_bytes;  // empty when the program unmapped the range
+  Addr low{};                        // start of the range
+  std::vector<std::byte> old_bytes;  // contents of the whole range
+  std::vector<std::byte> new_bytes;  // empty if the program unmapped the range
 };
 
-// What the page of an address holds, as far as protecting it is concerned.
+// What the page of an address contains, which determines whether protecting it is sensible.
 enum class PageUse : uint8_t {
   ordinary,
-  stack,         // of some thread
-  thread_block,  // the TLS block or TCB of some thread
+  stack,         // some thread's stack
+  thread_block,  // some thread's TLS block or thread control block
   unmapped,
 };
 
 struct FaultOutcome {
   enum class How : uint8_t {
     not_ours,  // no watch protects this page, or the program itself may not write it: deliver the signal
-    emulated,  // the store was carried out; registers of the thread are set
-    stepped,   // the instruction was single-stepped with its pages open
-    partial,   // a rep instruction was carried out up to a page the program may not write: resume, it will fault there
+    emulated,  // the store was emulated, and the registers of the thread are set
+    stepped,   // the instruction was single-stepped with its pages writable
+    // a rep instruction was executed up to a page that the program may not write; resume it and it will fault there
+    partial,
   };
   How how = How::not_ours;
-  Addr pc{};                   // of the storing instruction, in the program
-  std::vector<WatchHit> hits;  // empty with how != not_ours: a false positive
-  bool patched = false;        // code was patched: bounds() may be other ones
+  Addr pc{};                   // address of the storing instruction in the program
+  std::vector<WatchHit> hits;  // if empty and `how` is not not_ours, the fault was a false positive
+  bool patched = false;        // code was patched, so bounds() may have changed
 };
 
 struct WatchStatistics {
@@ -84,53 +87,53 @@ class WatchSet {
   WatchSet(NodeControl& node, Breakpoints& breakpoints)
       : node_(node), breakpoints_(breakpoints), stores_(node, breakpoints) {}
 
-  // Fails with bad_address when a byte is not mapped, unless `may_wait`: then it is undefined until the program maps
-  // it. A range on a page that holds a stack or a thread block is given to the debug registers, as is one whose reads
-  // are watched, and refused (unsupported) when they do not suffice, unless `allow_any_page`: then its pages are
-  // protected like all others. (id, index) that is armed already is moved.
+  // Watches a range. If (id, index) is armed already, it is moved. Fails with bad_address if a byte is not mapped; with
+  // `may_wait`, a watch on writes is undefined instead until the program maps the byte. Debug registers watch ranges
+  // whose reads are reported and, without `allow_any_page`, ranges on pages that contain a stack or a thread block; too
+  // few free registers are an error (unsupported).
   Result<void> arm(const WatchRange& range, bool allow_any_page = false, bool may_wait = false);
   void disarm(StopPointId id);
   void disarm(StopPointId id, uint32_t index);
   void disarm_all();
   PageUse page_use(Addr address);
 
-  // Brings the protections of the node in line with the ranges. Costs nothing when nothing changed.
+  // Adjusts the page protections of the node to the ranges. Cheap if nothing has changed.
   Result<void> flush();
 
-  // Whether `address` lies on a page that a watch protects now.
+  // Whether `address` lies on a page that is write-protected for a watch now.
   bool protects(Addr address) const;
-  // A write fault at `address`. A thread that stands in a pad of a breakpoint is understood and brought out of it.
-  // `patch`: the code that stores is the program's and may be patched.
+  // Handles a write fault at `address`. If the thread stands in a pad of a breakpoint, it is moved out. With `patch`,
+  // the storing instruction belongs to the program and may be patched.
   Result<FaultOutcome> on_fault(ThreadId thread, Addr address, bool patch = true);
 
-  // `thread` stopped because of a debug register, or may have: what the store changed, or what was read by the
-  // program's own code
-  // (`in_program`). None when it did not.
+  // Handles a stop of `thread` that a debug register may have caused: reports what the store changed, or what the
+  // program's own code (`in_program`) read. Returns none if no debug register caused the stop.
   Result<std::optional<FaultOutcome>> on_debug_trap(ThreadId thread, bool in_program = true);
 
-  // [low, low + size) was written by Friday itself (through NodeControl, or by the replay): the changes are returned as
-  // hits, for the caller to report or to drop, and the new bytes are the known ones from here on.
+  // Call after Friday itself wrote [low, low + size), through NodeControl or in the replay. Returns the changes as
+  // hits, which the caller reports or drops, and takes the new bytes as known.
   Result<std::vector<WatchHit>> note_write(Addr low, uint64_t size);
 
-  // The program mapped, unmapped, discarded or re-protected [low, high): `protection` is what it has now, none when it
-  // is unmapped. Values that changed by it are returned as hits. Ranges that were unmapped stay, and are in force again
-  // when the program maps them again.
+  // Call after the program mapped, unmapped, discarded or re-protected [low, high). `protection` is the new protection,
+  // none if it is unmapped. Returns values that changed as hits. Unmapped ranges stay armed and take effect again when
+  // the program maps their memory again.
   Result<std::vector<WatchHit>> on_mapping_changed(Addr low, Addr high, std::optional<uint32_t> protection);
 
-  // The program is about to change mappings in [low, high): all pages there have the program's own protection until
-  // mapping_call_done(), so that the call does what it would do without watches (mremap(2) fails over pages of two
-  // kinds).
+  // Call before the program changes mappings in [low, high). Until mapping_call_done() all pages there have the
+  // program's own protection, so that the call behaves as it would without watches (mremap(2) fails on a range with
+  // mixed protections).
   Result<void> open_for_mapping_call(Addr low, Addr high);
-  // It has changed them: what is mapped there now is learnt, as by on_mapping_changed().
+  // Call after that: finds out what is mapped there now and proceeds like on_mapping_changed().
   Result<std::vector<WatchHit>> mapping_call_done(Addr low, Addr high);
-  // Bounds of all watched pages, patched code and breakpoints, empty when there are none.
+  // Address range that contains all watched pages, patched code and breakpoints; empty if there are none.
   std::pair<Addr, Addr> bounds() const;
 
-  // The protection that the program gave to the page of `address`, when a watch has it; for NodeControl::mappings().
+  // The protection that the program gave to the page of `address`, if a watch has changed it; for
+  // NodeControl::mappings().
   std::optional<uint32_t> program_protection(Addr address) const;
 
   size_t size() const { return ranges_.size(); }
-  // Another one whenever a range of a stop point was armed or disarmed.
+  // Changes whenever a range of a stop point is armed or disarmed.
   uint64_t version() const { return version_; }
   // Calls see(range) for the ranges of stop points.
   template <typename See>
@@ -139,31 +142,31 @@ class WatchSet {
       if (armed.range.id != kMirrorId) see(armed.range);
   }
   const WatchStatistics& statistics() const { return statistics_; }
-  // The known bytes of an armed range, or nullptr.
+  // The last known bytes of an armed range; nullptr if it is not armed.
   const std::vector<std::byte>* bytes_of(StopPointId id, uint32_t index) const;
 
   PatchedStores& stores() { return stores_; }
   const PatchedStores& stores() const { return stores_; }
 
-  // Takes over the state of `parent`, of which this node's memory and protections are a copy; `pages`: the parent's
-  // stores().snapshot() from when the copy was made.
+  // Copies the state of `parent`, of which this node's memory and protections are a copy. `pages` is the parent's
+  // stores().snapshot() from the time of the copy.
   Result<void> copy_from(const WatchSet& parent, const PatchedStores::Snapshot& pages);
 
  private:
   struct Armed {
     WatchRange range;
-    std::vector<std::byte> bytes;  // last known; empty while unmapped
-    bool by_processor = false;     // a debug register watches it, no page
+    std::vector<std::byte> bytes;  // empty while the range is unmapped
+    bool by_processor = false;     // watched by a debug register instead of page protection
     uint64_t high() const { return range.low.value + range.size; }
   };
   struct Page {
-    std::optional<uint32_t> program;  // protection the program gave it; none while unmapped
-    bool closed = false;              // PROT_WRITE is taken away now
-    bool lent = false;                // a mapping call of the program is under way
-    std::vector<uint32_t> slots;      // ranges on this page, by low
-    uint64_t widest = 0;              // no range on this page is wider
+    std::optional<uint32_t> program;  // the protection that the program gave it; none while unmapped
+    bool closed = false;              // PROT_WRITE is removed now
+    bool lent = false;                // a mapping call of the program is in progress
+    std::vector<uint32_t> slots;      // ranges on this page, ordered by their start
+    uint64_t widest = 0;              // size of the widest range on this page
   };
-  struct Access;  // the emulator's view of the node
+  struct Access;  // how the emulator accesses the node
 
   // watch.cc
   Result<const Instruction*> decode_at(Addr pc);
@@ -201,13 +204,14 @@ class WatchSet {
   uint32_t next_slot_ = 1;
   uint64_t version_ = 0;
   bool layout_known_ = false;
-  bool ran_since_ =
-      false;  // the program ran since the layout was learnt, and tells only of what it does to watched pages
+  // The program has run since layout_ was read. It reports only mapping calls that affect watched pages, so layout_ may
+  // be stale elsewhere.
+  bool ran_since_ = false;
   std::vector<Mapping> layout_;
-  std::vector<std::pair<uint64_t, ThreadId>> thread_blocks_;  // fs_base
-  std::unordered_map<uint64_t, Instruction> decoded_;         // storing instructions seen, by address
+  std::vector<std::pair<uint64_t, ThreadId>> thread_blocks_;  // by fs_base
+  std::unordered_map<uint64_t, Instruction> decoded_;         // storing instructions seen so far, by address
   std::vector<std::byte> scratch_;
-  std::vector<uint32_t> stored_;  // ranges whose reads are watched, and that the instruction looked at has changed
+  std::vector<uint32_t> stored_;  // ranges watched for reads that the current instruction has changed
   DebugRegisters debug_;
   bool debug_changed_ = false;
   WatchStatistics statistics_;

@@ -16,7 +16,7 @@ namespace friday {
 
 namespace {
 
-// glibc 2.36: sizeof(struct pthread), which begins at fs_base.
+// sizeof(struct pthread) in glibc 2.36; the structure starts at fs_base.
 constexpr uint64_t thread_block_size = 2304;
 
 }  // namespace
@@ -47,7 +47,7 @@ PageUse WatchSet::page_use(Addr address) {
   uint64_t page = page_of(address.value);
   const Mapping* mapping = mapping_at(address.value);
   if (!mapping) return PageUse::unmapped;
-  // Variables with thread storage lie right below fs_base, the thread's control block above it.
+  // Thread-local variables lie just below fs_base, and the thread control block above it.
   for (auto [base, thread] : thread_blocks_)
     if (page >= page_of(base - 1) && page < base + thread_block_size) return PageUse::thread_block;
   return mapping->stack ? PageUse::stack : PageUse::ordinary;
@@ -177,7 +177,7 @@ bool WatchSet::program_may_write(uint64_t page) {
   return mapping && (mapping->protection & PROT_WRITE);
 }
 
-// Closed pages that the instruction may write to, the faulting one among them.
+// The protected pages that the instruction may write to, including the faulting one.
 std::vector<uint64_t> WatchSet::pages_written(const Instruction* instruction, uint64_t page,
                                               const user_regs_struct& registers) const {
   std::vector<uint64_t> pages{page};
@@ -188,11 +188,12 @@ std::vector<uint64_t> WatchSet::pages_written(const Instruction* instruction, ui
   for (unsigned i = 0; instruction && i < instruction->decoded.operand_count; ++i) {
     const ZydisDecodedOperand& operand = instruction->operand(i);
     if (operand.type != ZYDIS_OPERAND_TYPE_MEMORY || !(operand.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE)) continue;
-    if (operand.mem.type == ZYDIS_MEMOP_TYPE_VSIB) {  // a scatter goes anywhere
+    if (operand.mem.type == ZYDIS_MEMOP_TYPE_VSIB) {  // a scatter may write anywhere
       for (const auto& [each, state] : pages_) add(each);
       continue;
     }
-    // A page at least on both sides: xsave has no fixed size, enter and push go down, bts goes where its bit is.
+    // Include a page on either side: xsave has no fixed size, enter and push write downwards, and bts may address far
+    // bits.
     uint64_t low = effective_address(*instruction, operand, registers), high = low + operand.size / 8 + page_size;
     for (uint64_t each = page_of(low - page_size); each < high; each += page_size) add(each);
   }
@@ -230,7 +231,7 @@ Result<std::vector<WatchHit>> WatchSet::on_mapping_changed(Addr low, Addr high, 
   return hits;
 }
 
-// Tells the patched stores which bytes of a page are watched.
+// Passes the watched bytes of a page to the patched stores.
 Result<void> WatchSet::update_second(uint64_t page) {
   std::vector<std::pair<uint32_t, uint32_t>> watched;
   for (uint32_t slot : pages_.at(page).slots) {
@@ -282,7 +283,7 @@ std::pair<Addr, Addr> WatchSet::bounds() const {
   return high ? std::pair{Addr{low}, Addr{high}} : std::pair{Addr{0}, Addr{0}};
 }
 
-// The memory of a range was replaced: compares all of it, or finds that it is not there.
+// Call when the memory under a range was replaced: compares all of the range, or finds that it is unmapped.
 Result<void> WatchSet::revisit(uint32_t slot, std::vector<WatchHit>& hits) {
   Armed& armed = ranges_.at(slot);
   std::vector<std::byte> now(armed.range.size);
