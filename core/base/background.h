@@ -1,5 +1,5 @@
-// Threads that work behind another one's back: with the lowest priority, and without signals, which are that other
-// one's. Where the system gives none the result is not joinable.
+// Starts background threads: with the lowest scheduling priority and with all signals blocked, so that signals go to
+// the other threads. If the system refuses to create a thread, the result is not joinable.
 #pragma once
 
 #include <pthread.h>

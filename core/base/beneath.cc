@@ -37,7 +37,8 @@ std::unexpected<Error> cannot_open(const std::string& path) {
   return failure;
 }
 
-// What a path leads to without following a link below `root`: a descriptor that only names it (O_PATH), and its kind.
+// The file that a path leads to without following links below `root`: a descriptor opened with O_PATH, and the file's
+// kind.
 struct Found {
   UniqueFd fd;
   mode_t mode = 0;
@@ -67,7 +68,7 @@ Result<Found> find(const Beneath& file, bool make) {
   return found;
 }
 
-// The named file itself, for reading or writing: nobody can have put another one in its place since.
+// Opens that same file for reading or writing; it cannot have been exchanged since it was found.
 Result<UniqueFd> reopen(const Found& found, int flags, const std::string& path) {
   UniqueFd fd(::open(fmt::format("/proc/self/fd/{}", found.fd.get()).c_str(), flags | O_CLOEXEC));
   if (!fd) return cannot_open(path);
@@ -88,7 +89,7 @@ Result<void> check_entries(UniqueFd directory, const std::string& path) {
     const std::string name = entry->d_name;
     if (name == "." || name == "..") continue;
     struct stat status;
-    if (::fstatat(here, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;  // removed meanwhile
+    if (::fstatat(here, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;  // removed in the meantime
     const std::string whole = path + "/" + name;
     if (S_ISDIR(status.st_mode)) {
       UniqueFd below(::openat(here, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
@@ -129,7 +130,7 @@ namespace {
 
 std::string last_part(const Beneath& file) { return file.name.substr(file.name.rfind('/') + 1); }
 
-// Gives a file the name `to` in its directory, in the place of what has that name.
+// Renames a file within its directory, replacing the file that has the new name.
 Result<void> rename_beneath(const Beneath& from, const std::string& to) {
   FRIDAY_TRY(directory, open_directory_beneath(from.directory()));
   if (::renameat(directory.get(), last_part(from).c_str(), directory.get(), to.c_str()) == 0) return {};
@@ -177,7 +178,7 @@ Result<std::string> read_beneath(const Beneath& file, uint64_t most) {
 
 Result<void> replace_beneath(const Beneath& file, const std::function<Result<void>(int fd)>& fill) {
   const Beneath temporary = file.beside(fmt::format("{}.{}.tmp", last_part(file), ::getpid()));
-  remove_beneath(temporary);  // left over, or a link put there
+  remove_beneath(temporary);  // a leftover, or a link that somebody put there
   FRIDAY_TRY(fd, create_beneath(temporary));
   auto written = fill(fd.get());
   if (written) written = rename_beneath(temporary, last_part(file));

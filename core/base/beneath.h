@@ -1,7 +1,7 @@
-// Files of a directory that a stranger has filled, such as a recording. What a name in it leads to is looked at before
-// it is opened: a symbolic link is not followed, wherever on the way it stands, and a FIFO, a device or a socket is not
-// opened at all, so that none can block the reader, be read without end, or make a device act. Each of these is refused
-// by name (bad_input); what is not there is not_found. Stateless; any thread may call.
+// Opens files in a directory whose contents are not trusted, such as a recording. Each component of a name is checked
+// before it is opened: symbolic links are not followed, and a FIFO, device or socket is not opened, so that none of
+// them can block the reader, be read without end, or trigger an action of a device. Such names fail with bad_input, and
+// missing files with not_found. Stateless; any thread may call.
 #pragma once
 
 #include <fcntl.h>
@@ -18,44 +18,44 @@ namespace friday {
 
 struct Beneath {
   Beneath(std::string directory, std::string inside) : root(std::move(directory)), name(std::move(inside)) {}
-  // A single file: its directory is the user's word.
+  // A single file; its directory is trusted because the user named it.
   Beneath(const std::string& path);
   Beneath(const char* path) : Beneath(std::string(path)) {}
 
-  std::string root;  // as the user named it; links in it are followed
-  std::string name;  // "nodes/0/trace": what the stranger's directory holds
+  std::string root;  // as the user named it; symbolic links in it are followed
+  std::string name;  // the untrusted part, for example "nodes/0/trace"
 
   std::string path() const { return root + (root.ends_with('/') ? "" : "/") + name; }
   Beneath below(std::string_view file) const { return {root, name + (name.empty() ? "" : "/") + std::string(file)}; }
-  // The file of that name in the same directory.
+  // The file with name `file` in the same directory.
   Beneath beside(std::string_view file) const;
   Beneath directory() const;
 };
 
-// `access`: O_RDONLY or O_RDWR.
+// `access` is O_RDONLY or O_RDWR.
 Result<UniqueFd> open_beneath(const Beneath& file, int access = O_RDONLY);
 Result<UniqueFd> open_directory_beneath(const Beneath& directory);
-// Makes what is missing of it, for its owner alone.
+// Creates the missing directories of the name, accessible to the owner only.
 Result<UniqueFd> make_directory_beneath(const Beneath& directory);
 
-// Makes the last directory of the name, for its owner alone. False: something of that name is there.
+// Creates the last directory of the name, accessible to the owner only. Returns false if the name exists.
 Result<bool> make_new_directory_beneath(const Beneath& directory);
-// A new file, for its owner alone, to be read and written. Fails where something of that name is there, or its
-// directory is not.
+// Creates and opens a file for reading and writing, accessible to the owner only. Fails if the name exists or its
+// directory does not.
 Result<UniqueFd> create_beneath(const Beneath& file);
-// Removes the name, of a file or an empty directory; what cannot be removed stays.
+// Removes a file or an empty directory. Ignores failures.
 void remove_beneath(const Beneath& file);
 
-// The whole file, unless it is larger than `most` bytes.
+// Reads the whole file. Fails if it is larger than `most` bytes.
 Result<std::string> read_beneath(const Beneath& file, uint64_t most);
-// `fill` writes to a temporary name, which is then renamed, so that readers see old or new, whole; or nothing new where
-// it fails.
+// Replaces the file atomically: `fill` writes a temporary file, which is then renamed. If `fill` fails, the old file
+// stays.
 Result<void> replace_beneath(const Beneath& file, const std::function<Result<void>(int fd)>& fill);
-// The same with a text. The directory is made if need be.
+// The same with a text. Creates the directory if necessary.
 Result<void> write_beneath(const Beneath& file, std::string_view text);
 
-// Fails if anything below the directory, at any depth, is neither a regular file nor a directory: for readers that open
-// by path. A directory that is not there holds nothing.
+// Fails if anything in the directory, at any depth, is neither a regular file nor a directory. For use before other
+// programs open files there by path. A missing directory counts as empty.
 Result<void> check_below(const Beneath& directory);
 
 }  // namespace friday

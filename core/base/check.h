@@ -1,5 +1,6 @@
-// FRIDAY_CHECK(condition) << "context": a bug of Friday's own. On in release builds. Prints the condition, the place
-// and the context to standard error, then aborts, so that a wrong state can never be reported as a result.
+// FRIDAY_CHECK(condition) << "context" detects bugs of Friday itself; it is active in release builds. If the condition
+// is false it prints the condition, the source location and the context to standard error and aborts, so that a wrong
+// state is never reported as a result.
 #pragma once
 
 #include <sstream>

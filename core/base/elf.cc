@@ -7,7 +7,7 @@ namespace friday {
 
 namespace {
 
-// The build id among the notes of [offset, offset + size).
+// The build id in the notes of [offset, offset + size).
 std::vector<uint8_t> find_build_id(const Elf& elf, uint64_t offset, uint64_t size) {
   if (size > elf.content.size() || offset > elf.content.size() - size) return {};
   for (const uint64_t end = offset + size; offset + sizeof(Elf64_Nhdr) <= end;) {
@@ -36,7 +36,7 @@ void add_symbols(const Elf& elf, std::vector<uint64_t>& starts) {
   }
 }
 
-// The sorted table of .eh_frame_hdr: where each unwind entry's code begins (Linux Standard Base, .eh_frame_hdr).
+// Adds the start of each unwind entry's code, from the sorted table of .eh_frame_hdr (Linux Standard Base).
 void add_unwind_entries(const Elf& elf, std::vector<uint64_t>& starts) {
   for (const auto& s : elf.segments) {
     if (s.p_type != PT_GNU_EH_FRAME) continue;
@@ -57,7 +57,7 @@ Elf::Elf(std::string_view file) : content(file) {
   const auto* h = at<Elf64_Ehdr>(0);
   if (!h || memcmp(h->e_ident, ELFMAG, SELFMAG) != 0 || h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_machine != EM_X86_64)
     return;
-  // A file of debug information alone may have no segments at all.
+  // A file that contains only debug information may have no segments.
   const auto* table =
       h->e_phentsize == sizeof(Elf64_Phdr) || h->e_phnum == 0 ? at<Elf64_Phdr>(h->e_phoff, h->e_phnum) : nullptr;
   if (!table) return;
@@ -91,8 +91,8 @@ std::vector<uint8_t> Elf::build_id() const {
   for (const auto& s : segments)
     if (s.p_type == PT_NOTE)
       if (auto id = find_build_id(*this, s.p_offset, s.p_filesz); !id.empty()) return id;
-  // In a file of debug information segments are described as they are in the program; sections say where things are
-  // here.
+  // In a file that contains only debug information, segments describe the program's file; only sections describe this
+  // one.
   for (const Elf64_Shdr& s : sections())
     if (s.sh_type == SHT_NOTE)
       if (auto id = find_build_id(*this, s.sh_offset, s.sh_size); !id.empty()) return id;

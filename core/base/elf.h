@@ -1,5 +1,5 @@
-// A view of a 64-bit x86 ELF file in memory. Every access is checked: a damaged or hostile file has fewer parts, never
-// a read outside. Points into the content given, owns nothing.
+// A view of a 64-bit x86 ELF file in memory. Every access is checked: in a damaged or hostile file some parts appear to
+// be missing, but nothing outside the file is read. Points into the given content and owns nothing.
 #pragma once
 
 #include <elf.h>
@@ -13,31 +13,32 @@ namespace friday {
 
 struct Elf {
   std::string_view content;
-  const Elf64_Ehdr* header = nullptr;  // null: not such a file
+  const Elf64_Ehdr* header = nullptr;  // null if the content is no such file
   std::vector<Elf64_Phdr> segments;
 
   explicit Elf(std::string_view file);
 
-  // `count` objects at `offset` of the file, or null if they do not lie inside.
+  // `count` objects at file offset `offset`, or null if they do not lie inside the file.
   template <typename T>
   const T* at(uint64_t offset, uint64_t count = 1) const {
     if (offset > content.size() || count > (content.size() - offset) / sizeof(T)) return nullptr;
     return reinterpret_cast<const T*>(content.data() + offset);
   }
   std::vector<Elf64_Shdr> sections() const;
-  // Contents of the first section of this name; none if it has no bytes in the file.
+  // The contents of the first section with this name; none if there is no such section or the file does not contain its
+  // bytes.
   std::optional<std::string_view> section(std::string_view name) const;
-  // NT_GNU_BUILD_ID, at most 20 bytes; empty if the file has none.
+  // The build id (NT_GNU_BUILD_ID), at most 20 bytes; empty if the file has none.
   std::vector<uint8_t> build_id() const;
 
-  // What a library is linked by, DT_SONAME; empty if it has none.
+  // The library's DT_SONAME, under which other files link to it; empty if it has none.
   std::string_view soname() const;
 
-  // File offset of a virtual address, or ~0.
+  // The file offset of a virtual address, or ~0 if the file has no bytes for it.
   uint64_t offset_of(uint64_t address) const;
   bool executable(uint64_t address) const;
-  // Where functions begin, by symbols and by unwind entries: in address order, each once, in executable segments only.
-  // A stripped file still has its unwind entries.
+  // The starts of functions, from symbols and unwind entries; sorted, without duplicates, in executable segments only.
+  // A stripped file still has unwind entries.
   std::vector<uint64_t> function_starts() const;
 };
 

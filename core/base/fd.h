@@ -1,4 +1,4 @@
-// Owner of a file descriptor, and the few loops around read and write that everyone needs.
+// Ownership of file descriptors, and common loops around read(2) and write(2).
 #pragma once
 
 #include <sys/types.h>
@@ -35,7 +35,7 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-// RLIMIT_NOFILE, as far up as this process may by itself. False: it stands there already.
+// Raises the soft limit RLIMIT_NOFILE to the hard limit. Returns false if it was there already.
 bool raise_descriptor_limit();
 
 // open(2) with O_CLOEXEC added; the error names the path.

@@ -1,4 +1,5 @@
-// Strong types for what would otherwise all be integers. They compare and print; arithmetic is by name only.
+// Strong types for numbers that would otherwise all be integers. They can be compared and printed; arithmetic needs an
+// explicit access to the value.
 #pragma once
 
 #include <compare>
@@ -15,7 +16,7 @@ struct NodeId {
   auto operator<=>(const NodeId&) const = default;
 };
 
-// Position of an event in its node's trace, counted from 0. Event n is "done" when its outputs are in memory.
+// The number of an event in its node's trace, from 0. An event is done when its outputs are in the program's memory.
 struct EventIndex {
   uint64_t value = 0;
   auto operator<=>(const EventIndex&) const = default;
@@ -29,14 +30,14 @@ struct Addr {
   Addr plus(int64_t bytes) const { return {value + static_cast<uint64_t>(bytes)}; }
 };
 
-// A thread of a node: its virtual thread number (order of creation in the recorded process, from 0).
+// A thread of a node, by its order of creation in the recorded process, from 0.
 struct ThreadId {
   uint32_t value = 0;
   auto operator<=>(const ThreadId&) const = default;
 };
 
-// A point in the group's total order: hybrid logical clock (physical nanoseconds l, counter c) made total by node and
-// sequence, as DESIGN decision 9 has it. l is on the group's reference time line, in ns.
+// A time in the total order of the group (core/trace/logical_time.h): a hybrid logical clock, with a physical part `l`
+// in ns of the group's reference time line and a counter `c`. Node and event number break ties.
 struct LogicalTime {
   int64_t l = 0;
   uint32_t c = 0;

@@ -1,6 +1,6 @@
-// The contents of a file of a recording, mapped: a file as large as a disk costs no memory until it is read. Owner of
-// the mapping; movable. A file that is cut off while it is mapped ends who reads behind its end (SIGBUS), as for any
-// mapping.
+// The contents of a file of a recording, memory-mapped, so that even a huge file costs no memory until it is read. Owns
+// the mapping; movable. As with any mapping, if the file is truncated while it is mapped, reading beyond the new end
+// raises SIGBUS.
 #pragma once
 
 #include <string_view>

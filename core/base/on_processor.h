@@ -1,5 +1,5 @@
-// Keeps the thread that makes it on one processor for a while. Its own choice of processors is put back at the end,
-// whichever thread ends it.
+// Binds the calling thread to one processor for the lifetime of the object. The destructor, which may run on another
+// thread, restores the previous affinity of the bound thread.
 #pragma once
 
 #include <sched.h>
@@ -7,7 +7,7 @@
 
 namespace friday {
 
-// The set of one processor.
+// A set that contains one processor.
 inline cpu_set_t only(int processor) {
   cpu_set_t one;
   CPU_ZERO(&one);
@@ -17,7 +17,7 @@ inline cpu_set_t only(int processor) {
 
 class OnProcessor {
  public:
-  // Negative: nothing is changed.
+  // A negative number leaves the affinity unchanged.
   explicit OnProcessor(int processor) {
     if (processor < 0 || sched_getaffinity(thread_, sizeof before_, &before_) != 0) return;
     const cpu_set_t one = only(processor);
@@ -29,7 +29,7 @@ class OnProcessor {
   OnProcessor(const OnProcessor&) = delete;
   OnProcessor& operator=(const OnProcessor&) = delete;
 
-  // False where the processor may not be chosen.
+  // False if the affinity could not be set.
   bool pinned() const { return pinned_; }
   pid_t thread() const { return thread_; }
 

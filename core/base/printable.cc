@@ -10,11 +10,10 @@ namespace {
 
 struct Character {
   uint32_t code = 0;
-  size_t size = 0;  // 0: the bytes are no character
+  size_t size = 0;  // 0 if the bytes are not a valid character
 };
 
-// The character at the beginning of a text that is not empty, by the table of valid sequences (Unicode, 3.9, table
-// 3-7).
+// Decodes the character at the beginning of a non-empty text (Unicode, section 3.9, table 3-7).
 Character first_of(std::string_view text) {
   const auto lead = static_cast<uint8_t>(text[0]);
   if (lead < 0x80) return {lead, 1};
@@ -34,8 +33,8 @@ Character first_of(std::string_view text) {
   return {code, size};
 }
 
-// Controls of C0 and C1, and what Unicode has to break lines, to change the direction of writing and to say nothing
-// visible.
+// Whether a character is a C0 or C1 control, or one of Unicode's line breaks, direction controls and invisible
+// characters.
 bool is_control(uint32_t code) {
   return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x61c || (code >= 0x200b && code <= 0x200f) ||
          (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x206f) || code == 0xfeff ||

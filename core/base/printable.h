@@ -1,7 +1,7 @@
-// Text that a stranger may have chosen, such as names and paths in a recording, on its way to a terminal. A terminal
-// obeys what it is shown: escape sequences move its cursor, rename its window, write its clipboard; controls of the
-// direction of writing show a name as another one. So what is no printable character becomes an escape (\x1b, \u202e),
-// and so does what is no valid UTF-8. All else stays as it is, a backslash too.
+// Makes text safe to print on a terminal if a stranger may have chosen it, such as names and paths in a recording. A
+// terminal obeys escape sequences, which can move its cursor, rename its window or write its clipboard; Unicode
+// controls of writing direction can disguise a name. Therefore unprintable characters become escapes (\x1b, \u202e),
+// and so do bytes that are not valid UTF-8. Everything else stays unchanged, including backslashes.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace friday {
 
-// A name: one line, without controls of any kind.
+// For a name: one line, without any control characters.
 std::string printable(std::string_view text);
-// Whole messages: lines and tabs stay.
+// For whole messages: keeps newlines and tabs.
 std::string printable_lines(std::string_view text);
-// JSON that is ready: nothing but escapes that JSON has, so that who parses it gets what was there.
+// For finished JSON: uses only escapes that JSON defines, so that a parser gets the original text.
 std::string printable_json(std::string_view json);
 
 }  // namespace friday

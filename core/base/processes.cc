@@ -9,7 +9,8 @@ namespace friday {
 uint64_t process_start(pid_t pid) {
   auto stat = read_file(fmt::format("/proc/{}/stat", pid));
   if (!stat) return 0;
-  // The second field is the program's name, which may hold anything but ends with the last parenthesis.
+  // The second field is the program's name in parentheses. It may contain any character, so look for the last
+  // parenthesis.
   const size_t name_end = stat->rfind(')');
   char state = 0;
   unsigned long long start = 0;

@@ -1,5 +1,5 @@
-// What /proc tells about other processes. A pid by itself may have been given to another process since: pid and start
-// time name one for good, as long as the machine runs.
+// Information from /proc about other processes. A pid may be reused; a pid together with its start time identifies a
+// process uniquely until the machine is rebooted.
 #pragma once
 
 #include <sys/types.h>
@@ -8,7 +8,7 @@
 
 namespace friday {
 
-// In clock ticks since the machine's start; 0 if there is no such process, or only what is left of one (a zombie).
+// In clock ticks since boot; 0 if the process does not exist or is a zombie.
 uint64_t process_start(pid_t pid);
 
 }  // namespace friday

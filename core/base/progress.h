@@ -1,5 +1,4 @@
-// How far long work has come, for whoever waits for it: nothing is told of work that is done soon. Belongs to one
-// thread.
+// Reports the progress of long work; work that finishes soon is not reported. Belongs to one thread.
 #pragma once
 
 #include <chrono>
@@ -11,14 +10,14 @@ namespace friday {
 
 class Progress {
  public:
-  // Of `total` bytes of `what`, "copying PATH", so many are done.
+  // Called with a description such as "copying PATH", and how many of `total` bytes are done.
   using Tell = std::function<void(const std::string& what, uint64_t done, uint64_t total)>;
-  static constexpr std::chrono::milliseconds kQuiet{2000};  // before it is first told, and between
+  static constexpr std::chrono::milliseconds kQuiet{2000};  // before the first report, and between reports
 
-  // `tell` may be empty: then nobody is told.
+  // `tell` may be empty; then nothing is reported.
   explicit Progress(Tell tell, std::chrono::milliseconds quiet = kQuiet) : tell_(std::move(tell)), quiet_(quiet) {}
 
-  // The next part of the work; of many short ones some are told of.
+  // Starts the next part of the work. If the parts are short, only some of them are reported.
   void begin(std::string what, uint64_t total) {
     what_ = std::move(what);
     done_ = 0;

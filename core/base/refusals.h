@@ -1,5 +1,5 @@
-// What a machine or container may refuse to Friday: what it costs and what allows it. The words stand here once;
-// `friday doctor` says them in advance, record and replay when it happens.
+// What a machine or container may refuse to Friday, with the consequence and the remedy. `friday doctor` reports these
+// in advance, record and replay when they occur; all of them use the texts from here.
 #pragma once
 
 #include <string>
@@ -11,16 +11,16 @@ namespace friday {
 
 enum class Refusal {
   dispatch,   // Syscall User Dispatch
-  addresses,  // mappings at the shim's far addresses
-  disk,       // room for a trace
+  addresses,  // mappings at the high addresses that the shim uses
+  disk,       // space for a trace
   ptrace,
   memfd,
   confinement,  // a seccomp filter for replayed processes
   gdb,
   gdb_python,
-  descriptors,  // few open files
+  descriptors,  // the limit of open files
   affinity,     // sched_setaffinity
-  tsc,          // the time-stamp counter is no clock here
+  tsc,          // the time-stamp counter cannot be used as a clock
   punch_hole,
   personality,
   perf_events,
@@ -30,9 +30,9 @@ enum class Refusal {
 };
 
 struct RefusalText {
-  const char* what;  // completes "this system refuses ..."
-  const char* cost;  // a sentence
-  const char* cure;  // what allows it; a sentence, may be empty
+  const char* what;  // completes the sentence "this system refuses ..."
+  const char* cost;  // the consequence, as a sentence
+  const char* cure;  // what makes it possible, as a sentence; may be empty
 };
 
 const RefusalText& refusal_text(Refusal refusal);
@@ -41,7 +41,7 @@ const RefusalText& refusal_text(Refusal refusal);
 std::string describe_refusal(Refusal refusal, std::string_view found);
 std::unexpected<Error> refused(Refusal refusal, std::string_view found);
 
-// Of std::bad_alloc, wherever a program meets it.
+// The message for std::bad_alloc, wherever it is caught.
 inline constexpr char kNoMemory[] =
     "there is not enough memory for this, by what the machine has or by a limit (ulimit -v). If the recording is a "
     "stranger's, "

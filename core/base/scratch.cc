@@ -19,7 +19,7 @@ constexpr char kPlace[] = "/tmp";
 constexpr char kPrefix[] = "friday-session-";
 constexpr char kInUse[] = "in-use";
 
-// Whatever has the name but no such file, or is somebody else's, was not made here.
+// Removes the directory if no process uses it. It is not ours if it lacks the file `in-use` or belongs to another user.
 void remove_if_left_over(const fs::path& path) {
   UniqueFd directory(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat about;
@@ -46,7 +46,7 @@ Result<ScratchDirectory> ScratchDirectory::make() {
     made.path_ = name;
     FRIDAY_TRY(in_use, open_file(fmt::format("{}/{}", name, kInUse), O_RDWR | O_CREAT | O_EXCL));
     if (flock(in_use.get(), LOCK_EX) != 0) return fail_errno(errno, fmt::format("cannot lock {}/{}", name, kInUse));
-    // Until then another process may have taken it for left over.
+    // Before it was locked, another process may have considered the directory abandoned and removed it.
     struct stat about;
     if (fstat(in_use.get(), &about) != 0 || about.st_nlink == 0) continue;
     made.in_use_ = std::move(in_use);

@@ -1,4 +1,4 @@
-// A directory in /tmp for what a process needs only while it runs.
+// A directory in /tmp for files that a process needs only while it runs.
 #pragma once
 
 #include <string>
@@ -10,9 +10,8 @@ namespace friday {
 
 class ScratchDirectory {
  public:
-  // Makes /tmp/friday-session-XXXXXX (mode 0700). Those of this user whose processes ended without removing theirs, by
-  // SIGKILL or because the terminal was closed, are removed first: nobody holds the lock (flock(2)) of their file
-  // `in-use`.
+  // Creates /tmp/friday-session-XXXXXX (mode 0700). First removes such directories of the same user that killed
+  // processes left behind: those whose file `in-use` nobody holds locked (flock(2)).
   static Result<ScratchDirectory> make();
 
   ScratchDirectory() = default;
@@ -25,7 +24,7 @@ class ScratchDirectory {
   }
   ~ScratchDirectory();
 
-  // Empty: none was made.
+  // Empty if no directory was made.
   const std::string& path() const { return path_; }
 
  private:

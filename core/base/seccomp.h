@@ -1,5 +1,5 @@
-// A seccomp filter, put together test by test. A program looks at one word at a time: the call's number first
-// (load_call), then, for a call that only_for() has singled out, halves of its arguments.
+// Builds a seccomp filter test by test. The filter examines one 32-bit word at a time: first the call number
+// (load_call) and then, for a call selected by only_for(), the halves of its arguments.
 #pragma once
 
 #include <linux/audit.h>
@@ -15,10 +15,10 @@ namespace friday {
 
 class SeccompProgram {
  public:
-  // `refusal`: what the kernel does with a call that is refused, SECCOMP_RET_TRAP or the like.
+  // `refusal` is the action for a refused call, for example SECCOMP_RET_TRAP.
   explicit SeccompProgram(uint32_t refusal) : refusal_(refusal) {}
 
-  // The number of the call, of one of the 64-bit table; others are refused.
+  // Loads the call number. Calls that are not made through the 64-bit table are refused.
   void load_call() {
     load(offsetof(seccomp_data, arch));
     refuse_unless(AUDIT_ARCH_X86_64);
@@ -34,7 +34,7 @@ class SeccompProgram {
   void refuse_if(uint32_t value) { jump(BPF_JEQ, value, 0, 1), refuse(); }
   void refuse_if_any(uint32_t bits) { jump(BPF_JSET, bits, 0, 1), refuse(); }
   void allow_if_any(uint32_t bits) { jump(BPF_JSET, bits, 0, 1), allow(); }
-  // What `check` adds is for this call alone, and must end it.
+  // The tests that `check` adds apply to `call` only, and must end in a decision.
   template <typename Check>
   void only_for(uint32_t call, Check check) {
     const size_t place = code_.size();

@@ -22,9 +22,9 @@ Extent next_data(int fd, uint64_t at, uint64_t size) {
 
 namespace {
 
-// By the kernel, from one file system to another too; by hand where it cannot.
+// Copies within the kernel, also between file systems, and falls back to read and write if the kernel cannot.
 Result<void> copy_extent(int from, int to, Extent part, std::vector<std::byte>& buffer, Progress& progress) {
-  constexpr uint64_t kStep = 64u << 20;  // for progress
+  constexpr uint64_t kStep = 64u << 20;  // step size for progress reports
   while (part.from < part.to) {
     off_t in = static_cast<off_t>(part.from), out = in;
     const ssize_t moved = ::copy_file_range(from, &in, to, &out, std::min(kStep, part.to - part.from), 0);
@@ -56,7 +56,7 @@ Result<void> copy_contents(int from, int to, uint64_t size, Progress* progress) 
     std::vector<std::byte> buffer;
     uint64_t done = 0;
     for (Extent part = next_data(from, 0, size); part.from < part.to; part = next_data(from, part.to, size)) {
-      told.add(part.from - done);  // a hole
+      told.add(part.from - done);  // a hole counts as copied
       FRIDAY_TRY_VOID(copy_extent(from, to, part, buffer, told));
       done = part.to;
     }

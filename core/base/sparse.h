@@ -1,4 +1,4 @@
-// Files with holes: those of databases and disk images, larger by name than they are on the disk.
+// Sparse files, such as databases and disk images, which occupy less space on disk than their size.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@ struct Extent {
   uint64_t from = 0, to = 0;
 };
 
-// The first part of the file at or behind `at` that has data, within `size`; empty, at `size`, where only a hole is
-// left. A file system that cannot tell has data everywhere.
+// The first extent with data at or after `at`, limited to `size`; empty, at `size`, if only a hole is left. On a file
+// system that cannot report holes, everything counts as data.
 Extent next_data(int fd, uint64_t at, uint64_t size);
 
-// Copies `size` bytes of `from` to the empty file `to`. Holes stay holes, and where the file system lets files share
-// their blocks nothing is copied at all. `progress` (if given) is told of `size` bytes.
+// Copies `size` bytes of `from` to the empty file `to`. Holes stay holes, and if the file system supports shared
+// extents, no data is copied. Adds the copied bytes to `progress`, if given.
 Result<void> copy_contents(int from, int to, uint64_t size, Progress* progress = nullptr);
 
 }  // namespace friday

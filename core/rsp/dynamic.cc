@@ -25,7 +25,7 @@ Result<bool> has_name(NodeControl& node, uint64_t address, std::string_view name
   return found.starts_with(name) && found.back() == '\0';
 }
 
-// The relocation of a slot among some; none if it is not there.
+// Finds the relocation of a slot in one of the tables; none if the slot is not in it.
 Result<std::optional<Elf64_Rela>> relocation_of(NodeControl& node, const DynamicSection& library,
                                                 DynamicSection::Relocations where, uint64_t slot) {
   std::vector<Elf64_Rela> all(std::min(where.size / sizeof(Elf64_Rela), kMostRelocations));
@@ -42,7 +42,7 @@ bool is_libc(const LoadedLibrary& library) {
   return std::string_view(library.name).substr(library.name.rfind('/') + 1).starts_with("libc.so.");
 }
 
-// The file that an address is of, by a name that means nothing else; empty: none.
+// The mapped file at an address, in a form that identifies it; empty if there is no file.
 std::string file_at(const std::vector<Mapping>& mappings, uint64_t address) {
   const auto found =
       std::ranges::find_if(mappings, [&](const Mapping& each) { return each.low <= address && address < each.high; });
@@ -54,7 +54,7 @@ std::string file_at(const std::vector<Mapping>& mappings, uint64_t address) {
 Result<DynamicSection> dynamic_section(NodeControl& node, uint64_t load_bias, uint64_t address) {
   DynamicSection library;
   library.load_bias = load_bias;
-  // ld.so relocates these pointers in place, except where the dynamic section is read-only.
+  // ld.so adds the load bias to these pointers in place, except if the dynamic section is read-only.
   auto relocated = [&](uint64_t pointer) { return pointer < load_bias ? pointer + load_bias : pointer; };
   for (size_t i = 0; i < kMostEntries; ++i) {
     FRIDAY_TRY(entry, read_value<Elf64_Dyn>(node, address + i * sizeof(Elf64_Dyn)));
@@ -93,7 +93,7 @@ Result<Addr> find_symbol(NodeControl& node, const DynamicSection& library, std::
       FRIDAY_TRY(same, has_name(node, library.strings + symbol.st_name, name));
       if (same) return Addr{library.load_bias + symbol.st_value};
     }
-    if (hash & 1) break;  // the last of its bucket
+    if (hash & 1) break;  // the last entry of its bucket
   }
   return missing();
 }

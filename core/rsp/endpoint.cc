@@ -8,8 +8,8 @@
 namespace friday {
 namespace {
 
-constexpr size_t kMostOutput = 1 << 20;  // with more than this unsent, a client's packets wait
-constexpr size_t kMostConnections = 8;   // turned-away ones included
+constexpr size_t kMostOutput = 1 << 20;  // packets of a client with more unsent output than this have to wait
+constexpr size_t kMostConnections = 8;   // including those that are being refused
 constexpr size_t kReadSize = 64 * 1024;
 
 }  // namespace
@@ -17,9 +17,9 @@ constexpr size_t kReadSize = 64 * 1024;
 struct RspEndpoint::Connection {
   UniqueFd socket;
   PacketReader reader{kRspPacketSize};
-  std::unique_ptr<RspSession> session;  // null: turned away
+  std::unique_ptr<RspSession> session;  // null if the client is being refused
   std::string input, output;
-  std::string last_packet;  // for a client that missed it
+  std::string last_packet;  // kept for retransmission
   bool dead = false;
 
   bool no_ack() const { return session && session->no_ack(); }
@@ -71,7 +71,8 @@ std::vector<pollfd> RspEndpoint::fds() const {
     for (const Listener& listener : listeners_) all.push_back({listener.fd(), POLLIN, 0});
   for (const auto& connection : connections_) {
     short events = connection->congested() ? 0 : POLLIN;
-    if (!connection->output.empty() || !connection->input.empty()) events |= POLLOUT;  // input that was held back
+    // with unread input, POLLOUT wakes us to continue with it
+    if (!connection->output.empty() || !connection->input.empty()) events |= POLLOUT;
     all.push_back({connection->socket.get(), events, 0});
   }
   return all;
@@ -124,7 +125,8 @@ void RspEndpoint::process(Connection& connection) {
 
 void RspEndpoint::take(Connection& connection, PacketEvent event) {
   using Kind = PacketEvent::Kind;
-  if (event.kind == Kind::bad_checksum && connection.no_ack()) event.kind = Kind::packet;  // nobody would repeat it
+  // in no-ack mode the packet will not be repeated
+  if (event.kind == Kind::bad_checksum && connection.no_ack()) event.kind = Kind::packet;
   auto acknowledge = [&](char mark) {
     if (!connection.no_ack()) connection.output += mark;
   };
@@ -157,7 +159,8 @@ void RspEndpoint::say(std::string_view text) {
     if (connection->session) connection->session->say(text);
 }
 
-// Not while a connection's own code runs: only on_ready() calls this, and last.
+// Closes finished connections. Must not run while code of a connection is on the stack: only on_ready() calls it, at
+// its end.
 void RspEndpoint::drop_dead() {
   for (size_t i = 0; i < connections_.size();) {
     if (!connections_[i]->dead) {

@@ -1,9 +1,9 @@
-// The GDB Remote Serial Protocol endpoint of one node: where its own gdb, or any other front end, connects with
-// `target remote PATH` or `target remote :PORT`.
+// The GDB remote serial protocol (RSP) endpoint of one node: its own gdb, or any other front end, connects with `target
+// remote PATH` or `target remote :PORT`.
 //
-// Single-threaded and non-blocking: the owner polls fds() and calls on_ready(); node, host and endpoint live on the
-// thread that traces the node, and the first two outlive the endpoint. One client at a time: it alone has a true
-// picture of the node. A second one is told so in words and let go.
+// Single-threaded and non-blocking: the owner polls fds() and calls on_ready(). Node, host and endpoint live on the
+// thread that traces the node, and node and host must outlive the endpoint. There is one client at a time, because only
+// one can have a consistent view of the node; a second client gets an error message and is disconnected.
 #pragma once
 
 #include <poll.h>
@@ -28,19 +28,20 @@ class RspEndpoint {
   Result<void> listen_unix(const std::string& path);
   Result<uint16_t> listen_loopback(uint16_t port = 0);
 
-  // What to poll for now; changes with every call of on_ready() and report().
+  // The descriptors to poll; they change with every call of on_ready() and report().
   std::vector<pollfd> fds() const;
   void on_ready(int fd);
 
-  // The node stopped. The client hears of it if it waits for that; otherwise only a later client does.
+  // Call when the node stopped. Tells the client if it waits for a stop; otherwise only a client that connects later
+  // sees it.
   void report(const StopReport& report);
 
-  // Text for the client's console; it can be told only while it waits for the node to stop.
+  // Prints text on the client's console. The protocol allows that only while the client waits for the node to stop.
   void say(std::string_view text);
 
   bool has_client() const;
-  int client_socket() const;  // -1: there is no client
-  bool client_waits() const;  // the node runs (or is to run) on the client's behalf
+  int client_socket() const;  // -1 if there is no client
+  bool client_waits() const;  // the node runs, or is about to run, on behalf of the client
 
  private:
   struct Connection;
@@ -54,7 +55,7 @@ class RspEndpoint {
   NodeControl& node_;
   RspHost& host_;
   std::vector<Listener> listeners_;
-  std::vector<std::unique_ptr<Connection>> connections_;  // at most one has a session, the others are turned away
+  std::vector<std::unique_ptr<Connection>> connections_;  // at most one has a session; the others are being refused
   std::optional<StopReport> last_stop_;
 };
 

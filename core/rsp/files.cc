@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kMostFiles = 64;
 
-// The File-I/O protocol has errno values of its own; those that can occur here equal Linux's, except for these.
+// gdb's File-I/O protocol has errno values of its own. Those that can occur here equal Linux's, with these exceptions.
 std::string failure(int error) {
   constexpr int kUnknown = 9999, kNameTooLong = 91;
   if (error == ENAMETOOLONG) error = kNameTooLong;
@@ -32,8 +32,8 @@ void append_big_endian(std::string& out, uint64_t value, int bytes) {
   for (int shift = 8 * (bytes - 1); shift >= 0; shift -= 8) out += static_cast<char>(value >> shift);
 }
 
-// Resolves `path` with `root` as "/", also for symbolic links and "..". Any other root than the machine's own is a tree
-// of links to the recording's files, which lead out of it.
+// Opens `path` with `root` as "/", including for symbolic links and "..". A root other than "/" is a sysroot, whose
+// links to the recording's files lead out of it and are followed.
 UniqueFd open_below(const std::string& root, std::string path) {
   constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
   if (root != "/")
@@ -45,7 +45,7 @@ UniqueFd open_below(const std::string& root, std::string path) {
   return UniqueFd(static_cast<int>(syscall(SYS_openat2, directory.get(), path.c_str(), &how, sizeof how)));
 }
 
-// True for "/proc/1/maps" and "/proc/1/task/N/maps": process 1 is the node.
+// True for "/proc/1/maps" and "/proc/1/task/N/maps", since gdb knows the node as process 1.
 bool is_maps(const std::string& path) {
   return path == "/proc/1/maps" || (path.starts_with("/proc/1/task/") && path.ends_with("/maps"));
 }
@@ -138,7 +138,7 @@ std::string RspFiles::status(std::string_view arguments) {
     info.st_mode = S_IFREG | 0400;
     info.st_size = static_cast<off_t>(file->text.size());
   }
-  std::string data;  // struct stat of the File-I/O protocol
+  std::string data;  // struct stat in the layout of the File-I/O protocol
   for (uint64_t field : {uint64_t{info.st_dev}, uint64_t{info.st_ino}, uint64_t{info.st_mode}, uint64_t{info.st_nlink},
                          uint64_t{info.st_uid}, uint64_t{info.st_gid}, uint64_t{0}})
     append_big_endian(data, field, 4);

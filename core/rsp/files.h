@@ -1,8 +1,8 @@
-// The files of a node for gdb (vFile packets), so that `target remote` alone, without `set sysroot`, finds program,
-// libraries and debug information. Read only, regular files only, nothing outside NodeControl::sysroot().
+// Serves a node's files to gdb (vFile packets), so that `target remote` finds the program, its libraries and debug
+// information without `set sysroot`. Read-only, regular files only, and nothing outside NodeControl::sysroot().
 //
-// gdb takes the process that it is told of for one of this machine and asks for its /proc/PID/task/TID/maps; that file
-// is made from NodeControl::mappings(). Nothing else below /proc exists, least of all the machine's own processes.
+// gdb assumes that the remote process runs on this machine and opens its /proc/PID/task/TID/maps. That file is
+// generated from NodeControl::mappings(); nothing else under /proc is visible, in particular no process of the machine.
 #pragma once
 
 #include <map>
@@ -18,13 +18,13 @@ class RspFiles {
  public:
   explicit RspFiles(NodeControl& node) : node_(node) {}
 
-  // Answers what follows "vFile:"; an empty answer means that the request is not supported.
+  // Answers the part of a request after "vFile:". An empty answer means that the request is not supported.
   std::string handle(std::string_view request, size_t reply_limit);
 
  private:
   struct File {
-    UniqueFd fd;       // a file of the sysroot, or
-    std::string text;  // one that was made up
+    UniqueFd fd;       // of a file in the sysroot
+    std::string text;  // of a generated file
   };
 
   std::string open(std::string_view arguments);

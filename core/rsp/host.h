@@ -1,14 +1,15 @@
-// What an endpoint asks of the owner of its node, and what the owner tells it. Reading and writing the node goes
-// through NodeControl; everything that makes it run, or that decides when it stops, goes through RspHost.
+// The interface between an endpoint and the owner of its node. Memory and registers are accessed through NodeControl;
+// everything that makes the node run or determines when it stops goes through RspHost.
 //
-// The contract:
-//  1. One thread for everything. A call may call back into RspEndpoint::report(), but may not destroy the endpoint.
-//  2. resume() starts the node (and with it the group) and returns at once. When it stops again, for whatever reason,
-//     the host calls RspEndpoint::report(); inside resume() is soon enough.
-//  3. A software or hardware breakpoint stops before its instruction, with rip on it. The node runs past a breakpoint
-//     that it stands on. A watchpoint stops after the store, forwards; in reverse, before it.
-//  4. gdb removes all its breakpoints at each stop and inserts them again before it resumes, so set and clear are
-//  cheap.
+// Both sides rely on these rules:
+//  1. There is one thread. A call may call back into RspEndpoint::report(), but must not destroy the endpoint.
+//  2. resume() starts the node (and with it the group) and returns at once. When the node stops again, for whatever
+//     reason, the host calls RspEndpoint::report(); it may do so from within resume().
+//  3. A software or hardware breakpoint stops before its instruction, with rip on it. A node that stands on a
+//  breakpoint
+//     resumes past it. A watchpoint stops after the store when running forwards, and before it in reverse.
+//  4. gdb removes all its breakpoints at each stop and inserts them again before it resumes, so setting and clearing
+//     must be cheap.
 #pragma once
 
 #include <signal.h>
@@ -27,21 +28,21 @@ namespace friday {
 struct ThreadAction {
   enum class Kind { go, step, step_range };
   Kind kind = Kind::go;
-  std::optional<ThreadId> thread{};  // empty: all threads that no earlier action named
-  int signal = 0;                    // Linux number of a signal to deliver as it goes on
-  Addr low{}, high{};                // step_range: step while low <= rip < high
+  std::optional<ThreadId> thread{};  // empty: all threads that no earlier action names
+  int signal = 0;                    // Linux number of a signal to deliver when it resumes; 0: none
+  Addr low{}, high{};                // for step_range: step while low <= rip < high
 };
 
 struct ResumeRequest {
   enum class Direction { forward, reverse_step, reverse_continue };
   Direction direction = Direction::forward;
-  std::vector<ThreadAction> actions{};  // forward only; a thread that no action names stays where it is
-  std::optional<ThreadId> thread{};     // reverse only: the thread that gdb looks at
-  // Threads whose rip the client has changed since the stop: it calls a function of the program (its system calls are
-  // then answered natively), comes back from one, or jumps.
+  std::vector<ThreadAction> actions{};  // for forward execution only; threads that no action names do not run
+  std::optional<ThreadId> thread{};     // for reverse execution only: the thread selected in gdb
+  // Threads whose rip the client has changed since the stop: it calls a function of the program (whose system calls
+  // then go to the kernel), returns from such a call, or jumps.
   std::vector<ThreadId> moved{};
 
-  // The action that applies to `thread`: the first one that names it or names all. Null: it stays.
+  // The first action that names `thread` or names all threads. Null: the thread does not run.
   const ThreadAction* action_for(ThreadId thread) const {
     for (const ThreadAction& action : actions)
       if (!action.thread || *action.thread == thread) return &action;
@@ -50,28 +51,30 @@ struct ResumeRequest {
 };
 
 struct StopPointRequest {
-  enum class Kind { software = 0, hardware = 1, write_watch = 2, read_watch = 3, access_watch = 4 };  // Z0 to Z4
+  // numbered as in the packets Z0 to Z4
+  enum class Kind { software = 0, hardware = 1, write_watch = 2, read_watch = 3, access_watch = 4 };
   Kind kind = Kind::software;
   Addr address{};
-  uint64_t length = 0;                               // watchpoints; breakpoints: 1
-  std::vector<std::vector<std::byte>> conditions{};  // agent bytecode; stop if any is true, or if there is none
+  uint64_t length = 0;  // bytes watched; 1 for breakpoints
+  // agent bytecode; the stop point hits if any is true, or if there are none
+  std::vector<std::vector<std::byte>> conditions{};
 };
 
-// Why the node stopped. `thread` is the one that gdb selects.
+// Why the node stopped. `thread` is the thread that gdb will select.
 struct StopReport {
   enum class Kind {
-    signal,  // `signal`, about to be delivered; SIGTRAP for a stop without another reason
+    signal,  // `signal` is about to be delivered; SIGTRAP for a stop without another reason
     breakpoint,
     hardware_breakpoint,
-    write_watch,  // `address`: inside the range that the client set
+    write_watch,  // `address` is inside the range that the client watches
     read_watch,
     access_watch,
-    step,           // the wanted steps are done
-    interrupted,    // the host was asked to, or stopped the group for its own reasons
-    history_begin,  // nothing recorded lies before
-    history_end,    // nothing recorded lies behind
-    exited,         // `status`
-    killed,         // `signal`
+    step,           // the requested steps are done
+    interrupted,    // the host was asked to interrupt, or stopped the group for its own reasons
+    history_begin,  // reached the beginning of the recording
+    history_end,    // reached the end of the recording
+    exited,         // with `status`
+    killed,         // by `signal`
   };
   Kind kind = Kind::signal;
   ThreadId thread{};
@@ -81,10 +84,10 @@ struct StopReport {
   std::optional<siginfo_t> siginfo{};
 };
 
-// What a host can do beyond running forwards; a client is offered nothing else.
+// What a host can do besides running forwards. Only these abilities are advertised to clients.
 struct RspAbilities {
   bool reverse = false;     // bc, bs
-  bool conditions = false;  // evaluates StopPointRequest::conditions
+  bool conditions = false;  // it evaluates StopPointRequest::conditions
 };
 
 class RspHost {
@@ -94,15 +97,17 @@ class RspHost {
   virtual RspAbilities abilities(NodeId node) const = 0;
   virtual Result<void> resume(NodeId node, const ResumeRequest& request) = 0;
   virtual void interrupt(NodeId node) = 0;
-  // Setting what is set replaces its conditions. gdb says only that it failed: the host tells its user why.
+  // If the stop point exists, its conditions are replaced. gdb shows the user only that setting it failed, so the host
+  // must report the reason itself.
   virtual Result<void> set_stop_point(NodeId node, const StopPointRequest& request) = 0;
   virtual Result<void> clear_stop_point(NodeId node, const StopPointRequest& request) = 0;
-  // `monitor COMMAND` of gdb; the result is printed.
+  // `monitor COMMAND` in gdb. Returns the output to print.
   virtual Result<std::string> monitor(NodeId node, std::string_view command) = 0;
-  // The client wants the node dead. An error is shown to it, and the node lives.
+  // The client asks to kill the node. The host may refuse with an error; then the client sees the error and the node
+  // lives.
   virtual Result<void> kill(NodeId node) = 0;
-  // The client is gone, by `detach` or by itself; its stop points were cleared before. If the node runs on its behalf,
-  // it is for the host to stop it.
+  // The client has detached or its connection was lost; its stop points have been cleared. If the node runs on its
+  // behalf, the host must stop it.
   virtual void disconnected(NodeId node) = 0;
 };
 

@@ -19,7 +19,7 @@ std::string read_text(NodeControl& node, uint64_t address, size_t most) {
   std::string text;
   char piece[64];
   while (text.size() < most) {
-    const size_t size = sizeof piece - (address + text.size()) % sizeof piece;  // within a page
+    const size_t size = sizeof piece - (address + text.size()) % sizeof piece;  // up to the end of the page
     if (!node.read(Addr{address + text.size()}, std::as_writable_bytes(std::span(piece, size)))) return text;
     const void* end = memchr(piece, 0, size);
     text.append(piece, end ? static_cast<size_t>(static_cast<const char*>(end) - piece) : size);
@@ -55,7 +55,7 @@ Result<LoadedLibraries> loaded_libraries(NodeControl& node) {
   FRIDAY_TRY(first, find_r_debug(node));
   LoadedLibraries all;
   size_t count = 0;
-  // One r_debug a namespace; the first has the program at its head.
+  // Each namespace has one r_debug; the program is first in the list of the first one.
   for (uint64_t space = first; space && count < kMostLibraries;) {
     FRIDAY_TRY(loader, read_value<r_debug_extended>(node, space));
     for (auto place = reinterpret_cast<uint64_t>(loader.base.r_map); place && count < kMostLibraries; count++) {

@@ -1,6 +1,6 @@
-// What the dynamic loader of a node has loaded, as it says itself in r_debug and its link_maps (<link.h>), and the list
-// in the form that gdb asks for. With the list gdb need not walk the node's memory; and what Friday has put into the
-// process is not on it, so its names are no names of the program.
+// The libraries that the dynamic loader of a node has loaded, read from the loader's own r_debug and link_maps
+// (<link.h>), and the same list in the format that gdb requests. With the list, gdb need not walk the node's memory.
+// Libraries that Friday put into the process are left out, so that their symbols do not mix with the program's.
 #pragma once
 
 #include <string>
@@ -18,24 +18,25 @@ Result<T> read_value(NodeControl& node, uint64_t address) {
   return value;
 }
 
-// A NUL-terminated text of the node's, of at most so many bytes; what lies before memory that cannot be read.
+// Reads a NUL-terminated text of at most `most` bytes. Returns what precedes the first unreadable byte.
 std::string read_text(NodeControl& node, uint64_t address, size_t most);
 
-// Where the loader keeps its r_debug: by the program headers that the auxiliary vector names.
+// The address of the loader's r_debug, found through the program headers that the auxiliary vector points to.
 Result<uint64_t> find_r_debug(NodeControl& node);
 
-// A library that is loaded. Friday's own is none.
+// A loaded library. Friday's own libraries are never listed.
 struct LoadedLibrary {
-  std::string name;                                         // as the loader knows it
-  uint64_t link_map = 0, base = 0, dynamic = 0, space = 0;  // `space`: the r_debug of its namespace (dlmopen)
+  std::string name;  // as the loader names it
+  // `space` is the address of the r_debug of its namespace (dlmopen(3))
+  uint64_t link_map = 0, base = 0, dynamic = 0, space = 0;
 };
 struct LoadedLibraries {
-  uint64_t program = 0;  // its link_map
+  uint64_t program = 0;  // address of the program's link_map
   std::vector<LoadedLibrary> libraries;
 };
 Result<LoadedLibraries> loaded_libraries(NodeControl& node);
 
-// The object libraries-svr4 of the remote serial protocol (gdb manual, "Library List Format for SVR4 Targets").
+// The XML document of qXfer:libraries-svr4 (gdb manual, "Library List Format for SVR4 Targets").
 Result<std::string> library_list(NodeControl& node);
 
 }  // namespace friday

@@ -29,7 +29,8 @@ Result<void> prepare_directory(const std::string& directory) {
   return {};
 }
 
-// The owner of the other end of a loopback connection: its line in /proc/net/tcp has our peer as its local address.
+// The user who owns the other end of a loopback connection. In /proc/net/tcp that end has our peer's address as its
+// local address.
 std::optional<uid_t> tcp_peer_owner(int socket) {
   sockaddr_in peer{}, local{};
   socklen_t size = sizeof peer;
@@ -115,7 +116,7 @@ UniqueFd Listener::accept() {
   if (!client) return {};
   auto owner = path_.empty() ? tcp_peer_owner(client.get()) : unix_peer_owner(client.get());
   if (!owner || (*owner != geteuid() && *owner != 0)) return {};
-  if (path_.empty()) {  // a packet is a round trip: never wait to fill a segment
+  if (path_.empty()) {  // each packet is a round trip, so do not wait to fill a segment
     int on = 1;
     setsockopt(client.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   }

@@ -1,6 +1,6 @@
-// The two places where a client can knock: a Unix-domain socket in a directory of the owner's alone, and, on request, a
-// TCP port of the loopback interface. Whoever may talk to an endpoint can run code as the node's owner, so both turn
-// away every other user of the machine.
+// The sockets on which an endpoint accepts clients: a Unix-domain socket in a directory that only the owner can enter
+// and, on request, a TCP port of the loopback interface. A client can execute code as the owner of the node, so both
+// sockets refuse every other user of the machine.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@ namespace friday {
 
 class Listener {
  public:
-  // Creates the directory (mode 0700) when it is missing; refuses one that others can enter. A stale socket of that
-  // name is replaced. The socket is removed with the Listener.
+  // Creates the directory (mode 0700) if it is missing, and fails if other users can enter it. Replaces a stale socket
+  // of the same name. The Listener's destructor removes the socket.
   static Result<Listener> unix_socket(const std::string& path);
-  // Port 0 takes any free one.
+  // Port 0 chooses a free port.
   static Result<Listener> loopback(uint16_t port);
 
   Listener() = default;
@@ -23,7 +23,8 @@ class Listener {
   Listener& operator=(Listener&& other) noexcept;
   ~Listener();
 
-  // A new client's socket, non-blocking. Empty when there is none, or it was another user's.
+  // The non-blocking socket of a new client. Empty if no client is waiting, or if it belonged to another user and was
+  // refused.
   UniqueFd accept();
 
   int fd() const { return socket_.get(); }

@@ -11,8 +11,8 @@ constexpr uint8_t kEscape = '}', kEscapeFlip = 0x20, kInterrupt = 0x03;
 
 bool needs_escape(char c) { return c == '$' || c == '#' || c == '}' || c == '*'; }
 
-// How many repeats of one character the next run may name: its count is sent as a printable character (29 + repeats),
-// at most '~', and never as '#' or '$', which would look like framing.
+// How many repetitions of a character the next run can encode. The count is sent as the printable character 29 + count,
+// at most '~', and must not be '#' or '$', which would look like framing.
 size_t usable_repeats(size_t repeats) {
   constexpr size_t kBase = 29, kMost = '~' - kBase;
   repeats = std::min(repeats, kMost);

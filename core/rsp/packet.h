@@ -1,9 +1,9 @@
-// Framing of the GDB Remote Serial Protocol: `$payload#checksum`, acknowledgements, and the interrupt byte. Pure byte
-// shuffling: no I/O, any thread, one reader a connection.
+// Framing of the GDB remote serial protocol: `$payload#checksum`, acknowledgements, and the interrupt byte. No I/O; any
+// thread; use one reader for each connection.
 //
-// A PacketReader takes bytes in pieces of any size and yields what they hold. It trusts nothing: what is not part of a
-// packet is skipped, a packet longer than the limit is swallowed up to its end and reported as oversized, and a `$`
-// inside a packet (which a correct peer escapes) starts a new one.
+// A PacketReader accepts bytes in pieces of any size and returns the events in them. Input is not trusted: bytes
+// outside packets are skipped, a packet longer than the limit is consumed and reported as oversized, and an unescaped
+// `$` inside a packet starts a new packet.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,13 @@ namespace friday {
 
 struct PacketEvent {
   enum class Kind {
-    packet,        // `payload`, unescaped
-    bad_checksum,  // `payload` as it came; in no-ack mode a client never repeats it, so it may as well be used
-    oversized,     // a packet beyond the limit was dropped
-    interrupt,     // the byte 0x03 between packets
-    ack,           // '+'
-    nack,          // '-': the peer wants the last packet again
+    packet,  // `payload`, unescaped
+    // `payload` as received; in no-ack mode a client never repeats a packet, so the payload may as well be used
+    bad_checksum,
+    oversized,  // a packet longer than the limit was dropped
+    interrupt,  // the byte 0x03 between packets
+    ack,        // '+'
+    nack,       // '-': the peer requests the last packet again
   };
   Kind kind;
   std::string payload{};
@@ -30,7 +31,7 @@ class PacketReader {
  public:
   explicit PacketReader(size_t limit) : limit_(limit) {}
 
-  // Consumes bytes from the front of `bytes` up to and including the next event; empty when more bytes are needed.
+  // Removes bytes from the front of `bytes` up to and including the next event. Empty if more bytes are needed.
   std::optional<PacketEvent> next(std::string_view& bytes);
 
  private:
@@ -49,8 +50,8 @@ class PacketReader {
   char high_digit_ = 0;
 };
 
-// The bytes on the wire for `payload`. `run_length` shortens runs of four and more equal characters ("0* " is four
-// zeros), which gdb always accepts from a stub; a stub must not expect it from gdb.
+// Encodes `payload` for the wire. `run_length` abbreviates runs of four or more equal characters ("0* " is four zeros).
+// gdb always accepts that in replies, but never sends it.
 std::string encode_packet(std::string_view payload, bool run_length);
 
 }  // namespace friday

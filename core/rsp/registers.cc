@@ -17,7 +17,8 @@
 namespace friday {
 namespace {
 
-// Offsets in an XSAVE area (Intel SDM 1, 13.4). The AVX component lies right behind the header on every processor.
+// Offsets in an XSAVE area (Intel SDM volume 1, 13.4). The AVX component follows the header directly on every
+// processor.
 constexpr size_t kX87Control = 0, kX87Status = 2, kX87Tags = 4, kX87Opcode = 6, kX87Ip = 8, kX87Dp = 16, kMxcsr = 24,
                  kSt = 32, kXmm = 160, kXstateBv = 512, kYmmHigh = 576, kYmmEnd = 832;
 constexpr uint64_t kBitX87 = 1, kBitSse = 2, kBitAvx = 4;
@@ -39,7 +40,7 @@ std::optional<size_t> general_offset(unsigned number) {
 }
 #undef FIELD
 
-// Where a register stands unchanged in the XSAVE area. gdb's control registers are 32 bits wide whatever the area has.
+// The place of a register that is stored in the XSAVE area as it is. gdb's control registers are always 32 bits wide.
 struct Place {
   size_t offset, size;
 };
@@ -62,7 +63,7 @@ std::optional<Place> plain_place(unsigned number) {
   }
 }
 
-// The XSAVE area keeps one bit a physical register (not empty); gdb wants the two-bit tags of FSTENV.
+// The XSAVE area has one tag bit for each physical register (1: not empty); gdb expects the two-bit tags of FSTENV.
 uint16_t full_tags(std::span<const std::byte> area) {
   enum { valid, zero, special, empty };
   uint16_t status;
@@ -100,7 +101,7 @@ uint64_t component_bit(unsigned number) {
 
 bool available(unsigned number, size_t area) { return area >= (number >= kRegisterFirstYmmHigh ? kYmmEnd : kYmmHigh); }
 
-// Writes the target description; registers are numbered in the order in which they are added.
+// Builds the target description; registers get their numbers in the order in which they are added.
 class Description {
  public:
   void open(const char* feature) { xml_ += fmt::format("<feature name=\"org.gnu.gdb.i386.{}\">\n", feature); }

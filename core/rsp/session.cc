@@ -1,4 +1,4 @@
-// Dispatch, connection, threads, registers and memory. Execution is in session_run.cc.
+// Packet dispatch, connection, threads, registers and memory. Execution control is in session_run.cc.
 #include "core/rsp/session.h"
 
 #include <algorithm>
@@ -11,7 +11,8 @@
 namespace friday {
 namespace {
 
-constexpr size_t kMostBytes = (kRspPacketSize - 16) / 2;  // of memory or binary data in one reply, escaped or in hex
+// memory or binary data that fits into one reply, escaped or in hexadecimal
+constexpr size_t kMostBytes = (kRspPacketSize - 16) / 2;
 
 }  // namespace
 
@@ -20,7 +21,7 @@ RspSession::RspSession(NodeControl& node, RspHost& host, Send send)
 
 std::string RspSession::error_reply(const Error& error) { return "E." + describe(error); }
 
-// The first entry whose prefix stands at the front of the packet takes it; the frequent ones come first.
+// The first entry whose prefix matches handles the packet; frequent packets come first.
 const std::vector<RspSession::Command>& RspSession::commands() {
   using S = RspSession;
   static const std::vector<Command> table = {
@@ -69,17 +70,17 @@ const std::vector<RspSession::Command>& RspSession::commands() {
 
 void RspSession::handle(std::string_view packet) {
   if (closing_) return;
-  if (waiting_) return send_(kBadPacket);  // the node runs: only the interrupt byte makes sense
+  if (waiting_) return send_(kBadPacket);  // while the node runs, only the interrupt byte is allowed
   for (const Command& command : commands()) {
     TextCursor cursor(packet);
     if (!cursor.take(command.prefix)) continue;
-    // A name like "qC" must not take "qCRC:..." for its own.
+    // "qC" must not match "qCRC:...".
     if (command.prefix == "qC" && !cursor.at_end()) continue;
     if (Reply reply = (this->*command.handler)(cursor)) send_(*reply);
-    if (command.prefix == "QStartNoAckMode") no_ack_ = true;  // only after its own reply
+    if (command.prefix == "QStartNoAckMode") no_ack_ = true;  // takes effect after the reply to this packet
     return;
   }
-  send_("");  // "not supported", also for vMustReplyEmpty
+  send_("");  // the reply for unsupported packets, and the required reply to vMustReplyEmpty
 }
 
 RspSession::Reply RspSession::ok(TextCursor&) { return "OK"; }
@@ -225,7 +226,7 @@ Result<std::string> RspSession::object(std::string_view name, std::string_view a
   return fail(ErrorCode::not_found, "no object {} {}", name, annex);
 }
 
-// qXfer:OBJECT:read:ANNEX:OFFSET,LENGTH
+// Handles qXfer:OBJECT:read:ANNEX:OFFSET,LENGTH.
 RspSession::Reply RspSession::transfer(TextCursor& cursor) {
   std::string_view name = cursor.until(':');
   if (!cursor.take("read:")) return "";
@@ -289,7 +290,7 @@ RspSession::Reply RspSession::write_registers(TextCursor& cursor) {
   for (unsigned number = 0; number < kRegisterCount && !rest.empty(); ++number) {
     size_t size = register_size(number);
     if (rest.size() < size) return kBadPacket;
-    file->set(number, rest.first(size));  // a register that this machine lacks is skipped
+    file->set(number, rest.first(size));  // skips a register that this machine does not have
     rest = rest.subspan(size);
   }
   if (!rest.empty()) return kBadPacket;
@@ -321,7 +322,7 @@ RspSession::Reply RspSession::write_register(TextCursor& cursor) {
 
 // ---- memory
 
-// A range that is readable only in part yields what lies before the first page that is not.
+// If a range is only partly readable, returns the bytes before the first unreadable page.
 RspSession::Reply RspSession::read_memory(TextCursor& cursor) {
   auto address = cursor.hex();
   bool comma = cursor.take(",");

@@ -1,8 +1,8 @@
-// The conversation with one client: a packet comes in, replies go out through a callback. No sockets here; the endpoint
-// (endpoint.h) moves the bytes. Runs on the thread that traces the node.
+// The dialogue with one client: packets come in, and replies go out through a callback. It uses no sockets; the
+// endpoint (endpoint.h) moves the bytes. Runs on the thread that traces the node.
 //
-// Towards gdb every node is process 1, which no debuggee of its own can be, and thread n of the node is thread n+1 of
-// it. Whatever a client sends, a reply or silence is the answer, never a failure of this side.
+// gdb sees every node as process 1, a pid that no debuggee of its own can have, and thread n of the node as thread n+1
+// of that process. Whatever a client sends, it gets a reply or none; nothing that it sends makes the session fail.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@
 
 namespace friday {
 
-// Longest packet either way, as announced. gdb reads memory and files in pieces of this size.
+// Longest packet in either direction, as announced to gdb, which reads memory and files in pieces of this size.
 constexpr size_t kRspPacketSize = 0x20000;
 
 class RspSession {
@@ -30,23 +30,23 @@ class RspSession {
   RspSession(NodeControl& node, RspHost& host, Send send);
 
   void handle(std::string_view packet);
-  void interrupt();                       // the byte 0x03
-  void report(const StopReport& report);  // the node stopped; told to the client only if it waits for that
-  void say(std::string_view text);        // printed by a client that waits for the node
-  void close();                           // the client is gone: takes its stop points back
+  void interrupt();                       // the byte 0x03 arrived
+  void report(const StopReport& report);  // the node stopped; the client is told only if it waits for that
+  void say(std::string_view text);        // the client prints the text; only while it waits for the node
+  void close();                           // the client is gone: removes its stop points
 
-  bool waiting() const { return waiting_; }  // a stop reply is owed
-  bool closing() const { return closing_; }  // the last reply has been given
+  bool waiting() const { return waiting_; }  // the client waits for a stop reply
+  bool closing() const { return closing_; }  // the last reply has been sent
   bool no_ack() const { return no_ack_; }
 
-  // What the last stop of the node was, for a session that begins later.
+  // Sets the last stop of the node, for a session that begins after it.
   void set_last_stop(const StopReport& report) { last_stop_ = report; }
 
  private:
-  using Reply = std::optional<std::string>;  // empty: none, or not yet
+  using Reply = std::optional<std::string>;  // empty: no reply, or not yet
   struct ThreadRef {
     bool all = false;
-    std::optional<ThreadId> id{};  // empty: any, or all
+    std::optional<ThreadId> id{};  // empty: any thread, or all threads
   };
   struct Command {
     std::string_view prefix;
@@ -54,7 +54,7 @@ class RspSession {
   };
   static const std::vector<Command>& commands();
   static constexpr char kBadPacket[] = "E01", kBadThread[] = "E03", kBadAddress[] = "E14";
-  static std::string error_reply(const Error& error);  // gdb shows its text, except where it expects data
+  static std::string error_reply(const Error& error);  // gdb shows the error's text, except where it expects data
 
   // Connection and threads.
   Reply supported(TextCursor&);
@@ -100,8 +100,8 @@ class RspSession {
   std::optional<ThreadAction> parse_action(std::string_view text) const;
   std::string thread_text(ThreadId thread) const;
   std::string thread_list();
-  ThreadId current();   // the thread of the last stop
-  ThreadId selected();  // the thread of the last Hg
+  ThreadId current();   // the thread that stopped last
+  ThreadId selected();  // the thread selected by the last Hg packet
   Result<RegisterFile> load(ThreadId thread, bool extended);
   Result<void> store(ThreadId thread, const RegisterFile& file, bool general, bool extended);
   std::string write_bytes(Addr address, std::span<const std::byte> data);
@@ -119,9 +119,9 @@ class RspSession {
   bool no_ack_ = false, waiting_ = false, closing_ = false, closed_ = false;
   std::optional<ThreadId> general_thread_, run_thread_;
   std::optional<StopReport> last_stop_;
-  std::map<ThreadId, uint64_t> rip_before_;  // of threads whose registers the client wrote since the stop
+  std::map<ThreadId, uint64_t> rip_before_;  // by thread whose registers the client has written since the stop
   std::vector<StopPointRequest> stop_points_;
-  std::string object_name_, object_;  // what qXfer is reading, as it was when the client began
+  std::string object_name_, object_;  // the object that qXfer is transferring; a copy, so that all parts are consistent
 };
 
 }  // namespace friday

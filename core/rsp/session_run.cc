@@ -1,4 +1,4 @@
-// The part of a session that makes the node run and tells why it stopped.
+// The part of RspSession that resumes the node and reports why it stopped.
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ bool same_place(const StopPointRequest& a, const StopPointRequest& b) {
 
 // ---- stop points
 
-// TYPE,ADDRESS,KIND[;X LENGTH,BYTECODE[X LENGTH,BYTECODE]...]; KIND is the length of a watchpoint.
+// Parses TYPE,ADDRESS,KIND[;X LENGTH,BYTECODE[X LENGTH,BYTECODE]...]. For watchpoints, KIND is the length in bytes.
 std::optional<StopPointRequest> RspSession::parse_stop_point(TextCursor& cursor) const {
   StopPointRequest request;
   auto type = cursor.hex();
@@ -60,7 +60,7 @@ RspSession::Reply RspSession::set_stop_point(TextCursor& cursor) {
 RspSession::Reply RspSession::clear_stop_point(TextCursor& cursor) {
   auto request = parse_stop_point(cursor);
   if (!request) return kBadPacket;
-  // Removing what is not there is fine for gdb, and nobody else's stop points may be removed.
+  // gdb expects success when it removes a stop point that does not exist. Stop points of others must not be removed.
   if (!std::erase_if(stop_points_, [&](const auto& other) { return same_place(other, *request); })) return "OK";
   auto done = host_.clear_stop_point(node_.id(), *request);
   return done ? "OK" : error_reply(done.error());
@@ -76,7 +76,7 @@ std::vector<ThreadId> RspSession::take_moved() {
   return moved;
 }
 
-// No reply now: the stop reply is the reply. The host may give it before resume() returns.
+// There is no immediate reply: the stop reply comes later, or before resume() returns.
 RspSession::Reply RspSession::resume(ResumeRequest request) {
   request.moved = take_moved();
   waiting_ = true;
@@ -88,7 +88,7 @@ RspSession::Reply RspSession::resume(ResumeRequest request) {
 
 RspSession::Reply RspSession::resume_kinds(TextCursor&) { return "vCont;c;C;s;S;t;r"; }
 
-// ACTION[:THREAD]
+// Parses ACTION[:THREAD].
 std::optional<ThreadAction> RspSession::parse_action(std::string_view text) const {
   TextCursor cursor(text);
   ThreadAction action;
@@ -132,8 +132,8 @@ RspSession::Reply RspSession::resume_actions(TextCursor& cursor) {
   return resume(std::move(request));
 }
 
-// The older packets: c, C SIGNAL, s, S SIGNAL (the letter is already gone). An address to go on at is not accepted: no
-// gdb has sent one for decades.
+// The older packets c, C SIGNAL, s, S SIGNAL (the letter has already been consumed). An address to resume at is not
+// accepted, since current versions of gdb do not send one.
 RspSession::Reply RspSession::resume_all(TextCursor& cursor) {
   ThreadAction action;
   auto signal = cursor.hex();
@@ -163,7 +163,7 @@ RspSession::Reply RspSession::reverse_step(TextCursor& cursor) {
 }
 
 void RspSession::interrupt() {
-  if (waiting_) host_.interrupt(node_.id());  // otherwise the stop reply crossed the interrupt on its way
+  if (waiting_) host_.interrupt(node_.id());  // otherwise the stop reply and the interrupt crossed on the way
 }
 
 // ---- stops
@@ -190,7 +190,7 @@ std::string RspSession::stop_reply(const StopReport& report) {
 std::string RspSession::signal_reply(const StopReport& report) {
   using Kind = StopReport::Kind;
   int signal = report.kind == Kind::signal ? report.signal : report.kind == Kind::interrupted ? SIGINT : SIGTRAP;
-  general_thread_ = report.thread;  // gdb takes the thread of a stop reply as selected, without another Hg
+  general_thread_ = report.thread;  // after a stop reply, gdb considers this thread selected and sends no Hg
   std::string reply = fmt::format("T{:02x}thread:{};", gdb_signal(signal), thread_text(report.thread));
   switch (report.kind) {
     case Kind::breakpoint:
@@ -215,8 +215,8 @@ std::string RspSession::signal_reply(const StopReport& report) {
   return reply;
 }
 
-// Asked by a client that has just connected, about a stop that was none of its doing: it hears of a signal, but not of
-// breakpoints and watchpoints that it did not set. A node that runs is stopped first.
+// A client that has just connected asks why the node stopped. It is told about a signal, but not about breakpoints and
+// watchpoints that it has not set. If the node runs, it is stopped first.
 RspSession::Reply RspSession::why_stopped(TextCursor&) {
   using Kind = StopReport::Kind;
   if (node_.threads().empty()) {
@@ -242,7 +242,7 @@ RspSession::Reply RspSession::detach(TextCursor&) {
 }
 
 RspSession::Reply RspSession::kill(TextCursor&) {
-  (void)host_.kill(node_.id());  // the packet has no reply, so a refusal cannot be shown
+  (void)host_.kill(node_.id());  // this packet has no reply, so the client cannot be told of a refusal
   closing_ = true;
   return {};
 }

@@ -17,7 +17,7 @@ constexpr Pair kPairs[] = {
     {SIGVTALRM, 26}, {SIGPROF, 27}, {SIGWINCH, 28}, {SIGUSR1, 30}, {SIGUSR2, 31}, {SIGPWR, 32},
 };
 
-// Real-time signals: 33 to 63 are 45 to 75 for gdb; 32 and 64 were added later.
+// gdb numbers the real-time signals 33 to 63 as 45 to 75; 32 and 64 were added later with other numbers.
 constexpr int kFirstRealtime = 33, kLastRealtime = 63, kGdbFirstRealtime = 45, kGdbRealtime32 = 77, kGdbRealtime64 = 78,
               kGdbUnknown = 143;
 

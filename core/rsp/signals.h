@@ -1,5 +1,5 @@
-// gdb numbers signals in its own way, the same on every system ("30" is SIGUSR1). Both directions; what has no
-// counterpart is 143 ("unknown signal") towards gdb and 0 towards Linux.
+// Converts between Linux's signal numbers and gdb's, which are the same on every system (30 is SIGUSR1). A signal
+// without a counterpart becomes 143 ("unknown signal") for gdb and 0 for Linux.
 #pragma once
 
 namespace friday {

@@ -1,5 +1,5 @@
-// Hexadecimal text and a cursor over packet arguments. The cursor never reads past its end and has a failure for every
-// malformed field, so that a packet handler can be written without index arithmetic.
+// Hexadecimal text, and a cursor over the arguments of a packet. The cursor never reads past its end and reports every
+// malformed field, so packet handlers need no index arithmetic.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,14 @@
 
 namespace friday {
 
-// Value of a hexadecimal digit, or -1.
+// The value of a hexadecimal digit, or -1 for any other character.
 int hex_digit(char c);
 
 void append_hex(std::string& out, std::span<const std::byte> bytes);
 std::string to_hex(std::span<const std::byte> bytes);
 std::string to_hex(std::string_view text);
 
-// Empty when `text` is not an even number of hexadecimal digits.
+// Empty if `text` is not an even number of hexadecimal digits.
 std::optional<std::vector<std::byte>> from_hex(std::string_view text);
 
 std::string escape_xml(std::string_view text);
@@ -32,13 +32,14 @@ class TextCursor {
   std::string_view rest() const { return rest_; }
   char peek() const { return rest_.empty() ? '\0' : rest_.front(); }
 
-  // Removes `prefix` from the front if it stands there.
+  // Removes `prefix` if the rest starts with it; returns whether it did.
   bool take(std::string_view prefix);
-  // One to sixteen hexadecimal digits.
+  // Reads one to sixteen hexadecimal digits.
   std::optional<uint64_t> hex();
-  // Everything up to `separator`, which is removed too; up to the end if there is none.
+  // Returns everything up to `separator` and removes it together with the separator; if there is none, returns the
+  // rest.
   std::string_view until(char separator);
-  // Exactly `count` characters.
+  // Reads exactly `count` characters.
   std::optional<std::string_view> chars(size_t count);
 
  private:

@@ -10,14 +10,14 @@ namespace {
 
 constexpr size_t kMostLibraries = 4096;
 
-// The part of struct link_map that <link.h> makes public.
+// The public part of struct link_map, from <link.h>.
 struct LinkMap {
   uint64_t load_bias, name, dynamic, next, previous;
 };
 
-// Where libc says its private fields of struct link_map are.
+// The offsets of libc's private fields of struct link_map.
 struct LinkMapLayout {
-  uint32_t module_id = 0, static_offset = 0;  // byte offsets of l_tls_modid and l_tls_offset
+  uint32_t module_id = 0, static_offset = 0;  // of l_tls_modid and l_tls_offset, in bytes
 };
 
 Result<uint32_t> field_offset(NodeControl& node, const DynamicSection& symbols, std::string_view name) {
@@ -31,7 +31,7 @@ Result<uint32_t> field_offset(NodeControl& node, const DynamicSection& symbols, 
   return descriptor.offset;
 }
 
-// Searches all libraries that are loaded beside `link_map`, from the first one on.
+// Searches all loaded libraries of the list that contains `link_map`, from its head.
 Result<LinkMapLayout> find_layout(NodeControl& node, Addr link_map) {
   FRIDAY_TRY(library, read_value<LinkMap>(node, link_map.value));
   for (size_t i = 0; library.previous && i < kMostLibraries; ++i) {
@@ -61,7 +61,7 @@ Result<Addr> thread_local_address(NodeControl& node, ThreadId thread, Addr link_
   uint64_t thread_pointer = registers.fs_base;
   if (!thread_pointer) return fail(ErrorCode::unsupported, "thread {} has no thread pointer yet", thread.value);
   LinkMapLayout layout;
-  uint64_t module = 1;  // of the program itself, when it is static
+  uint64_t module = 1;  // the module id of a static program
   if (link_map.value) {
     FRIDAY_TRY(found, find_layout(node, link_map));
     layout = found;
@@ -69,7 +69,7 @@ Result<Addr> thread_local_address(NodeControl& node, ThreadId thread, Addr link_
     module = id;
     if (!module) return fail(ErrorCode::not_found, "the library at {} has no thread-local variables", link_map);
   }
-  // dtv[-1] holds the number of slots, dtv[module] the block's address, all ones before its first use.
+  // dtv[-1] is the number of slots. dtv[module] is the address of the block, or all ones before the block's first use.
   constexpr uint64_t kSlot = 16, kUnallocated = ~0ull;
   FRIDAY_TRY(dtv, read_value<uint64_t>(node, thread_pointer + 8));
   FRIDAY_TRY(slots, read_value<uint64_t>(node, dtv - kSlot));
@@ -77,7 +77,8 @@ Result<Addr> thread_local_address(NodeControl& node, ThreadId thread, Addr link_
     FRIDAY_TRY(block, read_value<uint64_t>(node, dtv + module * kSlot));
     if (block && block != kUnallocated) return Addr{block + offset};
   }
-  // A block in the static area exists even if the thread never asked for it by the dtv. 0, -1 and -2: no such block.
+  // A block in the static TLS area exists even if the thread has never accessed it through the dtv. The offsets 0, -1
+  // and -2 mean that the module has no such block.
   if (link_map.value) {
     FRIDAY_TRY(below, read_value<uint64_t>(node, link_map.value + layout.static_offset));
     if (below && below < kUnallocated - 1) return Addr{thread_pointer - below + offset};
