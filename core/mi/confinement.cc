@@ -20,7 +20,8 @@
 namespace friday {
 namespace {
 
-// The kernel's own, of versions that the headers here may not know (include/uapi/linux/landlock.h).
+// struct landlock_ruleset_attr of kernel versions that the installed headers may not know
+// (include/uapi/linux/landlock.h).
 struct RulesetAttributes {
   uint64_t files, network, scoped;
 };
@@ -40,7 +41,7 @@ enum : uint64_t {
 constexpr size_t kMostInstructions = 256;
 
 constexpr uint32_t kRefused[] = {
-    // Other processes.
+    // Access to other processes.
     SYS_ptrace,
     SYS_process_vm_readv,
     SYS_process_vm_writev,
@@ -51,7 +52,7 @@ constexpr uint32_t kRefused[] = {
     SYS_pidfd_getfd,
     SYS_process_madvise,
     SYS_kcmp,
-    // The kernel's larger doors.
+    // Large attack surfaces of the kernel.
     SYS_bpf,
     SYS_perf_event_open,
     SYS_userfaultfd,
@@ -65,7 +66,7 @@ constexpr uint32_t kRefused[] = {
     SYS_open_by_handle_at,
     SYS_setns,
     SYS_unshare,
-    // The machine.
+    // Administration of the machine.
     SYS_mount,
     SYS_umount2,
     SYS_fsopen,
@@ -98,7 +99,8 @@ constexpr uint32_t kRefused[] = {
     SYS_vhangup,
 };
 
-// `own`: the places of the instructions that shall compare with gdb's own pid, which is not known yet.
+// Builds the filter. `own` receives the indices of the instructions that must compare with gdb's own pid, which is
+// known only after fork.
 std::vector<sock_filter> gdb_filter(std::vector<size_t>& own) {
   constexpr uint32_t kX32 = 0x40000000, kNamespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
                                                       CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
@@ -106,7 +108,7 @@ std::vector<sock_filter> gdb_filter(std::vector<size_t>& own) {
   p.load_call();
   p.refuse_if_any(kX32);
   for (uint32_t call : kRefused) p.refuse_if(call);
-  // A gdb that finds itself broken says so and ends by a signal to itself (abort(3)).
+  // Allow gdb to send a signal to itself: it reports an internal error and then calls abort(3).
   for (uint32_t call : {SYS_kill, SYS_tgkill})
     p.only_for(call, [&] {
       p.load_low(0);
@@ -117,10 +119,10 @@ std::vector<sock_filter> gdb_filter(std::vector<size_t>& own) {
   for (uint32_t call : {SYS_socket, SYS_socketpair})
     p.only_for(call, [&] {
       p.load_low(0);
-      p.allow_if(AF_UNIX);  // the endpoint of its node
+      p.allow_if(AF_UNIX);  // for the endpoint of its node
       p.refuse_with(SECCOMP_RET_ERRNO | EAFNOSUPPORT);
     });
-  // Words into the terminal as if the user had typed them.
+  // Refuse ioctls that insert input into the terminal as if the user had typed it.
   p.only_for(SYS_ioctl, [&] {
     p.load_low(1);
     p.refuse_if(TIOCSTI);
@@ -132,16 +134,15 @@ std::vector<sock_filter> gdb_filter(std::vector<size_t>& own) {
     p.refuse_if_any(kNamespaces);
     p.allow();
   });
-  p.only_for(SYS_clone3, [&] {
-    p.refuse_with(SECCOMP_RET_ERRNO | ENOSYS);
-  });  // its flags cannot be looked at; the C library then calls clone
+  // A filter cannot examine clone3's flags, which are in memory. After ENOSYS the C library calls clone.
+  p.only_for(SYS_clone3, [&] { p.refuse_with(SECCOMP_RET_ERRNO | ENOSYS); });
   p.allow();
   FRIDAY_CHECK(p.size() <= kMostInstructions) << p.size();
   return p.take();
 }
 
 void allow_below(int rules, const std::string& directory, uint64_t rights) {
-  // A link would lead the right elsewhere.
+  // Do not follow a link, which would grant access to another directory.
   UniqueFd place(open(directory.c_str(), O_PATH | O_CLOEXEC | O_NOFOLLOW));
   if (!place) return;
   const landlock_path_beneath_attr below{rights, place.get()};
@@ -175,7 +176,7 @@ GdbConfinement GdbConfinement::prepare(const std::string& scratch) {
 }
 
 void GdbConfinement::apply() const {
-  // Of its own: what files it has mapped does not count.
+  // RLIMIT_DATA limits gdb's own memory; files that it maps do not count.
   constexpr rlimit kNone{0, 0};
   const rlimit memory{memory_, memory_};
   setrlimit(RLIMIT_CORE, &kNone);

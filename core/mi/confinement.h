@@ -1,7 +1,7 @@
-// A gdb reads ELF and DWARF that a stranger made, and has no need of anything but reading: it gets no network, may
-// write in one directory only, and may not touch other processes, as far as the kernel offers that without root
-// (docs/security.md). What the kernel does not offer is left out: a gdb is a stranger's reader, not the stranger
-// itself.
+// A sandbox for the gdb of a node. That gdb parses ELF and DWARF from an untrusted recording and needs only to read: it
+// gets no network, may write in one directory only, and cannot affect other processes, as far as the kernel offers that
+// without root (docs/security.md). Restrictions that the kernel does not support are left out, which is acceptable
+// because gdb itself is trusted code.
 #pragma once
 
 #include <linux/filter.h>
@@ -16,16 +16,16 @@ namespace friday {
 
 class GdbConfinement {
  public:
-  // `scratch`: where it may write; empty: nowhere.
+  // `scratch` is the directory where gdb may write; empty if it may write nowhere.
   static GdbConfinement prepare(const std::string& scratch);
 
-  // In the child, between fork and exec: makes system calls, and nothing else.
+  // Call in the child between fork and exec; it uses only async-signal-safe system calls.
   void apply() const;
 
  private:
   std::vector<sock_filter> filter_;
-  std::vector<size_t> own_;  // the instructions that compare with gdb's own pid
-  UniqueFd rules_;           // of Landlock, if the kernel has it
+  std::vector<size_t> own_;  // indices of the filter instructions that compare with gdb's own pid
+  UniqueFd rules_;           // a Landlock ruleset, if the kernel supports Landlock
   uint64_t memory_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// The texts of core/mi/gdb_*.py, embedded at build time. They register the MI commands -friday-plan, -friday-locate and
-// so on in a gdb; the heads of the files document their JSON. MiSession loads them at start.
+// The texts of core/mi/gdb_*.py, embedded at build time. In gdb they register the MI commands -friday-plan,
+// -friday-locate and others; the files document the JSON of each command. MiSession loads them at its start.
 #pragma once
 
 #include <string_view>

@@ -95,8 +95,8 @@ std::map<NodeId, Result<MiReply>> MiMultiplexer::request(std::span<const NodeId>
   }
 }
 
-// Moves the answers that have come from the first to the second. A session may have been removed while the reactor
-// turned.
+// Moves the answers that have arrived from `waiting` to `replies`. A session may have been removed while the reactor
+// ran.
 void MiMultiplexer::collect(std::map<NodeId, MiToken>& waiting, std::map<NodeId, Result<MiReply>>& replies) {
   for (auto entry = waiting.begin(); entry != waiting.end();) {
     auto [node, token] = *entry;

@@ -1,8 +1,8 @@
-// Many gdbs, one for each node, in one poll set. Owned by the console and used from its reactor's thread only. A
-// command to many nodes is sent to all of them before the first answer is awaited, so the gdbs work in parallel; each
-// node has its own result, and the failure of one touches no other.
+// The gdbs of many nodes, in one poll set. Owned by the console and used only on its reactor's thread. A command to
+// many nodes is sent to all of them before the first answer is awaited, so the gdbs work in parallel. Each node has its
+// own result; a failure at one node does not affect the others.
 //
-// It is itself a Pump over its sessions, for programs without a reactor of their own.
+// The class is also a Pump over its sessions, for programs without a reactor of their own.
 #pragma once
 
 #include <map>
@@ -18,10 +18,10 @@ namespace friday {
 
 class MiMultiplexer : public Pump {
  public:
-  // Replaces (and so ends) an earlier session of that node.
+  // Replaces an earlier session of that node, which ends.
   void add(NodeId node, std::unique_ptr<MiSession> session);
   void remove(NodeId node);
-  // Null when the node has none.
+  // Null if the node has no session.
   MiSession* session(NodeId node) const;
   size_t count() const { return sessions_.size(); }
   std::vector<NodeId> nodes() const;

@@ -14,11 +14,11 @@ namespace {
 struct Token {
   enum class Kind { name, text, open_tuple, close_tuple, open_list, close_list, equals, comma, end, bad };
   Kind kind = Kind::end;
-  std::string text;  // name: as written; text: decoded; bad: what is wrong
+  std::string text;  // a name as written, a decoded string, or what is wrong
   size_t column = 0;
 };
 
-// Tokens of what follows the class name of a record: names, C strings and punctuation.
+// The tokens that follow the class of a record: names, C strings and punctuation.
 class Lexer {
  public:
   Lexer(std::string_view line, size_t start) : line_(line), position_(start) {}
@@ -50,7 +50,7 @@ class Lexer {
     }
   }
 
-  // Python MI commands may use any dictionary key of letters, digits, '-' and '_'.
+  // Keys that Python MI commands return may contain letters, digits, '-' and '_'.
   static bool is_name(char c) {
     return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.';
   }
@@ -84,7 +84,7 @@ class Lexer {
       case 'e': return '\033';
       default: break;
     }
-    if (c < '0' || c > '7') return c;  // \" \\ and anything gdb may add
+    if (c < '0' || c > '7') return c;  // \" and \\, and any escape that gdb may add
     int value = c - '0';
     for (int digits = 1; digits < 3 && position_ < line_.size(); ++digits, ++position_) {
       char digit = line_[position_];
@@ -103,12 +103,12 @@ struct Failure {
   std::string message;
 };
 
-// Recursive descent over the tokens. Depth is bounded, so that no input can exhaust the stack.
+// A recursive-descent parser. Its depth is limited, so that no input can exhaust the stack.
 class Grammar {
  public:
   Grammar(std::string_view line, size_t start) : lexer_(line, start) { advance(); }
 
-  // (',' result)* up to the end of the line.
+  // Parses (',' result)* up to the end of the line.
   std::expected<MiValue, Failure> trailing_results() {
     MiValue value;
     while (token_.kind == Token::Kind::comma) {
@@ -119,7 +119,7 @@ class Grammar {
     return value;
   }
 
-  // One C string up to the end of the line.
+  // Parses one C string up to the end of the line.
   std::expected<std::string, Failure> only_text() {
     if (token_.kind != Token::Kind::text) return std::unexpected(expected_what("a C string"));
     std::string text = std::move(token_.text);
@@ -260,7 +260,7 @@ namespace {
 struct Printer {
   static std::string token(std::optional<uint64_t> token) { return token ? std::to_string(*token) : ""; }
 
-  // As gdb has it: the fields follow the class without braces.
+  // The fields of a record follow its class without braces, as in gdb's own output.
   static std::string fields(const MiValue& value) {
     std::string text = to_string(value);
     if (text.size() == 2) return "";

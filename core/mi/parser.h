@@ -1,14 +1,14 @@
-// GDB/MI output (mi3) as records: lexer -> grammar -> tree. Fed any split of bytes; a record is one line, and comes out
-// as soon as its newline is in. A line that does not parse becomes an MiParseError that keeps the line: gdb's output is
-// input from outside, so no byte sequence aborts or throws.
+// Parses GDB/MI output (mi3) into records: lexer, grammar, tree. Input may arrive in pieces of any size. A record is
+// one line and is returned as soon as its newline has arrived. A line that does not parse becomes an MiParseError that
+// contains the line: output of gdb is untrusted, so no byte sequence causes an abort or an exception.
 //
 //   record  := [token] ('^' class | '*' class | '+' class | '=' class) (',' result)*  |  ('~' | '@' | '&') c-string
 //            | "(gdb)" [space]
 //   result  := [name '='] value            value := c-string | '{' results '}' | '[' results ']'
 //
-// What gdb 13 really does: names may repeat or be absent (value.h); C strings carry bytes above 127 raw or as octal
-// escapes of one to three digits; a target that shares gdb's standard output prints between records (never the case in
-// Friday, and reported as a parse error).
+// Deviations of gdb 13 from its manual: names may repeat or be absent (value.h); C strings contain bytes above 127 raw
+// or as octal escapes of one to three digits; a target that shares gdb's standard output prints between records (this
+// never happens in Friday and is reported as a parse error).
 #pragma once
 
 #include <optional>
@@ -23,7 +23,7 @@ namespace friday {
 
 enum class ResultClass { done, running, connected, error, exit };
 
-// Answer to the command that carried the token. On ResultClass::error, fields "msg" and sometimes "code".
+// The answer to the command with the same token. For ResultClass::error there is a field "msg", and sometimes "code".
 struct ResultRecord {
   std::optional<uint64_t> token;
   ResultClass result = ResultClass::done;
@@ -58,7 +58,7 @@ struct PromptRecord {
 
 struct MiParseError {
   std::string line;     // the whole offending line
-  size_t column = 0;    // byte at which reading failed
+  size_t column = 0;    // position of the byte at which parsing failed
   std::string message;  // what was expected
   bool operator==(const MiParseError&) const = default;
 };
@@ -67,14 +67,14 @@ using MiRecord = std::variant<ResultRecord, AsyncRecord, StreamRecord, PromptRec
 
 MiRecord parse_mi_line(std::string_view line);
 
-// Readable one-line form for messages and the capture tests.
+// A readable form on one line, for messages and the capture tests.
 std::string to_string(const MiRecord& record);
 
 class MiParser {
  public:
-  // Appends the records that `bytes` completes.
+  // Appends the records whose last byte is in `bytes`.
   void feed(std::string_view bytes, std::vector<MiRecord>& records);
-  // Bytes of an unfinished last line; at the end of a stream they are what a dying gdb could still write.
+  // The bytes of an unfinished last line. At the end of a stream they may be the last words of a dying gdb.
   std::string_view rest() const { return line_; }
 
  private:

@@ -29,9 +29,10 @@ namespace {
 
 using Pipe = GdbPipes::Pipe;
 
-// Close-on-exec, unlike Boost's own pipes: other children must not hold a gdb's pipes open. The ends lie above 2, so
-// that binding them to the standard streams in the child never meets one of its own sources. What the core writes into
-// is a socket: writing to a gdb that has gone must not raise SIGPIPE in whatever program the core is part of.
+// Creates a pipe whose ends are close-on-exec (Boost's are not), so that other children do not keep a gdb's pipes open.
+// The ends are above 2, so that assigning them to the standard streams in the child cannot overwrite one of them. With
+// `socket`, it is a socket: writing to a gdb that has died must not raise SIGPIPE in the program that contains this
+// code.
 Result<Pipe> make_pipe(bool socket = false) {
   int ends[2];
   if ((socket ? ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) : ::pipe2(ends, O_CLOEXEC)) != 0)
@@ -53,8 +54,9 @@ Result<void> set_nonblocking(int fd) {
   return {};
 }
 
-// Runs in the child between fork and exec: own process group, end with the owner, and none of the owner's blocked or
-// ignored signals. (A gdb in an endless command would not see the end of its input.)
+// Runs in the child between fork and exec: puts it into its own process group, lets it die with its owner, and resets
+// the signals that the owner blocks or ignores. (Death is needed because a gdb in an endless command would not notice
+// the end of its input.)
 struct CleanChild : bp::extend::handler {
   pid_t owner = ::getpid();
   int channel = -1;
@@ -64,7 +66,7 @@ struct CleanChild : bp::extend::handler {
   void on_exec_setup(Executor&) const {
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != owner) ::_exit(127);  // it ended before the line above
+    if (::getppid() != owner) ::_exit(127);  // the owner died before PR_SET_PDEATHSIG took effect
     if (channel == 3) ::fcntl(channel, F_SETFD, 0);
     else if (channel >= 0) ::dup2(channel, 3);
     sigset_t none;
@@ -89,8 +91,8 @@ bp::environment gdb_environment() {
   bp::environment environment = boost::this_process::environment();
   environment.erase("LINES");
   environment.erase("COLUMNS");
-  environment.erase("DEBUGINFOD_URLS");  // a stranger's build ids are no reason to ask a network
-  environment["LC_ALL"] = "C.UTF-8";     // messages and strings in one known form
+  environment.erase("DEBUGINFOD_URLS");  // build ids of an untrusted recording must not cause network requests
+  environment["LC_ALL"] = "C.UTF-8";     // messages and strings in a known language and encoding
   return environment;
 }
 
@@ -117,7 +119,7 @@ Result<GdbProcess> GdbProcess::start(const std::string& program, const std::vect
                   bp::posix::fd.bind(STDERR_FILENO, pipes.errors.write.get()), clean, error);
   if (error) return fail(ErrorCode::io, "cannot start {}: {}", path, error.message());
   const int pid = child.id();
-  child.detach();  // waited for by pid, in reap()
+  child.detach();  // reap() waits for it by pid
   return adopt(pid, std::move(pipes));
 }
 
@@ -144,7 +146,7 @@ GdbProcess::GdbProcess(GdbProcess&& other) noexcept
 
 GdbProcess::~GdbProcess() {
   if (pid_ < 0 || reaped_) return;
-  ::kill(-pid_, SIGKILL);  // the group: gdb may have started helpers of its own
+  ::kill(-pid_, SIGKILL);  // the whole group, because gdb may have started helper processes
   ::kill(pid_, SIGKILL);
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {}
 }
@@ -159,7 +161,7 @@ bool GdbProcess::reap() {
   pid_t got = ::waitpid(pid_, &status, WNOHANG);
   if (got == 0 || (got < 0 && errno == EINTR)) return false;
   reaped_ = true;
-  if (got < 0) exit_text_ = "unknown end";  // someone else waited for it
+  if (got < 0) exit_text_ = "unknown end";  // another part of the program has waited for it
   else if (WIFSIGNALED(status)) exit_text_ = fmt::format("signal {}", WTERMSIG(status));
   else exit_text_ = fmt::format("exit code {}", WEXITSTATUS(status));
   return true;

@@ -1,8 +1,8 @@
-// One gdb as a child process: started through Boost.Process with three pipes, in its own process group (Ctrl-C at the
-// console does not reach it), with a clean signal state and without LINES and COLUMNS. Owned by its MiSession; used
-// from the thread that runs the console's reactor. The destructor kills and reaps the process, so none is left behind.
+// One gdb as a child process, started through Boost.Process with three pipes, in its own process group (so that Ctrl-C
+// at the console does not reach it), with a clean signal state and without LINES and COLUMNS in its environment. Owned
+// by its MiSession; used on the thread that runs the console's reactor. The destructor kills and reaps the process.
 //
-// A gdb ends with its owner, whatever it does at that moment. To Linux the owner is the thread that started it.
+// A gdb is also killed when its owner dies. For Linux the owner is the thread that started it (PR_SET_PDEATHSIG).
 #pragma once
 
 #include <string>
@@ -25,11 +25,11 @@ struct GdbPipes {
 
 class GdbProcess {
  public:
-  // `program` is a path, or a name looked up on PATH. A program that does not exist is not_found, with the package to
-  // install. `channel`, if there is one, is gdb's descriptor 3. `confinement`: null for none.
+  // `program` is a path or a name to look up in PATH. If it does not exist, fails with not_found and names the package
+  // to install. `channel`, unless -1, becomes gdb's descriptor 3. Null `confinement` means no sandbox.
   static Result<GdbProcess> start(const std::string& program, const std::vector<std::string>& arguments,
                                   int channel = -1, const GdbConfinement* confinement = nullptr);
-  // A child that runs already, on these pipes.
+  // Takes ownership of a running child that uses these pipes.
   static Result<GdbProcess> adopt(int pid, GdbPipes pipes);
 
   GdbProcess(GdbProcess&& other) noexcept;
@@ -37,16 +37,17 @@ class GdbProcess {
   ~GdbProcess();
 
   int pid() const { return pid_; }
-  // Non-blocking ends of gdb's standard streams. The input is a socket: send to it with MSG_NOSIGNAL.
+  // Our non-blocking ends of gdb's standard streams. The input is a socket: send with MSG_NOSIGNAL.
   int input() const { return input_.get(); }
   int output() const { return output_.get(); }
   int errors() const { return errors_.get(); }
-  // Readable once the process has ended, whoever still holds the other ends of its pipes.
+  // A pidfd: becomes readable when the process has ended, even if others keep the pipes open.
   int death() const { return pidfd_.get(); }
 
-  // SIGINT to gdb alone: it gives up the command it executes.
+  // Sends SIGINT to gdb only, which then aborts the command that it is executing.
   void interrupt() const;
-  // True once the process has ended; reaps it. `exit_text` then says how ("exit code 1", "signal 9").
+  // If the process has ended, reaps it and returns true. Then `exit_text` tells how it ended ("exit code 1", "signal
+  // 9").
   bool reap();
   const std::string& exit_text() const { return exit_text_; }
 

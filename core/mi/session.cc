@@ -32,7 +32,7 @@ std::string shortened(std::string_view command) {
   return std::string(command.substr(0, 77)) + "...";
 }
 
-// Python's literal of `text`, on one line.
+// Formats `text` as a Python string literal on one line.
 std::string python_literal(std::string_view text) {
   std::string literal = "'";
   for (char c : text) {
@@ -46,7 +46,7 @@ std::string python_literal(std::string_view text) {
 }  // namespace
 
 Result<std::unique_ptr<MiSession>> MiSession::start(MiSessionOptions options) {
-  // No script comes out of a program's files, wherever they lie.
+  // Disable auto-loading: scripts in a program's files must not run.
   std::vector<std::string> arguments{"-nx", "-q", "--interpreter=mi3", "-iex", "set auto-load off"};
   arguments.insert(arguments.end(), options.arguments.begin(), options.arguments.end());
   std::optional<GdbConfinement> confinement;
@@ -60,7 +60,8 @@ Result<std::unique_ptr<MiSession>> MiSession::start(MiSessionOptions options) {
 
 Result<std::unique_ptr<MiSession>> MiSession::adopt(MiSessionOptions options, GdbProcess process) {
   FRIDAY_TRY(session, over(std::move(options), std::move(process)));
-  session->last_token_ = 1 << 20;  // it still has to write the answer to a command of the session it was copied from
+  // the copied gdb still has to answer one command of the session that it was copied from
+  session->last_token_ = 1 << 20;
   session->send_sysroot();
   return std::move(session);
 }
@@ -78,7 +79,7 @@ MiSession::MiSession(MiSessionOptions options, GdbProcess process, UniqueFd epol
   watch(process_.death(), EPOLLIN);
 }
 
-// The limit of hardware watchpoints is left alone on purpose: any setting of it makes gdb refuse wide or many watches.
+// The limit of hardware watchpoints is deliberately not set: any value makes gdb refuse wide or numerous watchpoints.
 void MiSession::send_startup() {
   send_setting("-gdb-set mi-async on", Refusal::gdb);
   for (const char* setting : {"confirm off", "pagination off", "width 0", "height 0", "host-charset UTF-8",
@@ -91,7 +92,7 @@ void MiSession::send_startup() {
   send_setting("-interpreter-exec console " + mi_quote(load), Refusal::gdb_python);
 }
 
-// Taken as it stands up to the end of the line.
+// gdb takes the rest of the line as the path, without quoting.
 void MiSession::send_sysroot() { send_setting("-gdb-set sysroot " + options_.sysroot, std::nullopt); }
 
 void MiSession::send_setting(std::string_view command, std::optional<Refusal> required) {
@@ -144,7 +145,7 @@ void MiSession::write_line(Pending pending, std::string line) {
   flush_input();
 }
 
-// gdb may be busy and its pipe full; what does not fit goes out when epoll reports room. A broken pipe is seen as gdb's
+// Writes as much input as gdb's pipe accepts; epoll reports when there is more room. A broken pipe is noticed as gdb's
 // end.
 void MiSession::flush_input() {
   while (!unwritten_.empty() && !death_) {
@@ -179,7 +180,7 @@ void MiSession::on_readable() {
     else if (fd == process_.errors()) read_errors();
     else read_output();
   }
-  // Reaped before the last read: whatever gdb wrote is in the pipes by then.
+  // Reap before the last read: everything that gdb wrote is in the pipes by then.
   if (ended && !death_ && process_.reap()) {
     read_errors();
     read_output();
@@ -190,7 +191,7 @@ void MiSession::on_readable() {
 
 namespace {
 
-// Reads what is there. False at the end of the stream.
+// Reads everything that is available. Returns false at the end of the stream.
 template <typename Take>
 bool drain(int fd, Take take) {
   char buffer[1 << 14];
@@ -200,7 +201,7 @@ bool drain(int fd, Take take) {
     else if (got == 0) return false;
     else if (errno != EINTR) return errno == EAGAIN;
     if (got > 0 && static_cast<size_t>(got) < sizeof buffer)
-      return true;  // level-triggered: the rest is reported again
+      return true;  // epoll is level-triggered, so the rest is reported again
   }
 }
 
@@ -230,8 +231,8 @@ std::deque<MiSession::Pending>::iterator MiSession::find_pending(std::optional<M
   return std::find_if(pending_.begin(), pending_.end(), [&](const Pending& p) { return p.token == token; });
 }
 
-// gdb answers in the order of the commands. One that is passed over was cut by an interruption before gdb had read all
-// of its line, and the rest of such a line comes back as an error without a token.
+// gdb answers commands in order. If the answer to a command is missing, an interruption destroyed the command before
+// gdb had read its whole line; the remainder of such a line is answered by an error without a token.
 void MiSession::handle_result(ResultRecord record) {
   if (!record.token && fencing_) return send_fence();
   if (find_pending(record.token) == pending_.end()) return;
@@ -251,7 +252,7 @@ void MiSession::handle_result(ResultRecord record) {
   }
 }
 
-// gdb executes commands one after another, so what it prints belongs to the oldest unanswered one.
+// gdb executes commands one at a time, so its output belongs to the oldest unanswered command.
 void MiSession::handle_stream(StreamRecord record) {
   if (fencing_ && record.kind == StreamKind::log && record.text == "Quit\n") handle_quit();
   if (pending_.empty()) return append_bounded(unsolicited_, record.text, unsolicited_limit);
@@ -259,7 +260,7 @@ void MiSession::handle_stream(StreamRecord record) {
   (record.kind == StreamKind::log ? reply.log : reply.text) += record.text;
 }
 
-// An answer that cannot be read is still the answer to its command.
+// An answer that does not parse still counts as the answer to its command.
 void MiSession::handle_parse_error(MiParseError error) {
   auto digits = std::find_if_not(error.line.begin(), error.line.end(), [](char c) { return c >= '0' && c <= '9'; });
   auto token = parse_mi_number(std::string_view(error.line.begin(), digits));
@@ -283,7 +284,8 @@ void MiSession::deliver(Pending pending, Result<MiReply> result) {
   else answers_.emplace(pending.token, std::move(result));
 }
 
-// Callbacks may send, wait and so come back here; each answer is taken out before it is delivered.
+// Callbacks may send commands and wait, which calls this function again; so each answer is removed before it is
+// delivered.
 void MiSession::run_callbacks() {
   while (!callbacks_.empty()) {
     Answer next = std::move(callbacks_.front());
@@ -298,12 +300,12 @@ std::optional<Result<MiReply>> MiSession::take_result(MiToken token) {
   return std::move(answer.mapped());
 }
 
-// The SIGINT may reach gdb (13) before it began the command, or just after it finished it. Its "Quit" is then thrown
-// somewhere else: between commands, in the next command, or while gdb reads the next line, of which it forgets the
-// first part. So nothing is sent after a SIGINT but fences, commands without effect, until two of them in a row were
-// answered well; the first makes sure that gdb has met the signal, the second that nothing of it is left. All other
-// commands are held meanwhile. A second SIGINT goes out only when gdb said "Quit" to the first: two at once are to gdb
-// the wish to disconnect from its target.
+// A SIGINT may reach gdb 13 before it has begun the command, or just after it has finished it. Its "Quit" then appears
+// elsewhere: between commands, in the next command, or while gdb reads the next line, of which it then loses the
+// beginning. Therefore, after a SIGINT the session sends only fences (commands without effect) until two in a row have
+// succeeded: the first shows that gdb has received the signal, the second that no effect of it is left. All other
+// commands are held until then. A second SIGINT is sent only after gdb has said "Quit" to the first, because gdb takes
+// two at once as a request to disconnect from its target.
 void MiSession::abandon(MiToken token) {
   if (answers_.erase(token) > 0 || death_) return;
   if (std::erase_if(held_, [&](const Held& held) { return held.pending.token == token; }) > 0) return;
@@ -323,8 +325,8 @@ void MiSession::send_fence() {
              fmt::format("{}-gdb-set confirm off\n", token));
 }
 
-// Said by gdb between commands: the abandoned one may still be to come. Or the last word of that one: then a further
-// SIGINT meets an idle gdb, which says "Quit" once more.
+// gdb printed "Quit" between commands. Either the abandoned command is still to be executed, so interrupt again; or it
+// was the last sign of that command, and the new SIGINT meets an idle gdb, which prints "Quit" once more.
 void MiSession::handle_quit() {
   fences_passed_ = 0;
   if (std::any_of(pending_.begin(), pending_.end(), [](const Pending& p) { return p.abandoned; })) process_.interrupt();
@@ -416,7 +418,7 @@ Result<std::string> MiSession::console(std::string_view command, Pump& pump, std
   return console_result(std::move(reply));
 }
 
-// Of an error in Python the record says only that there was one; the log stream has the words.
+// For an error in Python the record only says that there was one; its message is in the log stream.
 Result<std::string> MiSession::console_result(MiReply reply) {
   if (!reply.record.is_error()) return std::move(reply.text);
   Error error = error_of(reply.record);

@@ -1,15 +1,16 @@
-// One conversation with one gdb (`gdb -nx --interpreter=mi3`), and the Pump through which others wait for it.
+// A conversation with one gdb (`gdb -nx --interpreter=mi3`), and the interface Pump through which callers wait for
+// answers.
 //
-// Friday runs on one thread around one reactor: while a gdb executes a command it sends remote-serial-protocol packets
-// to a socket that the same thread serves. So a session never blocks by itself. The reactor polls fd() for input and
-// calls on_readable(); commands go out with send() and their answers are taken by token or delivered to a callback.
-// Only the helpers that take a Pump wait, and they wait by letting the reactor turn. Nested waits (a callback or an
-// endpoint that asks the same gdb again) are fine: answers are matched by token.
+// Friday has one thread and one reactor. While gdb executes a command, it sends remote serial protocol packets to a
+// socket that the same thread serves, so a session must never block. The reactor polls fd() and calls on_readable().
+// Commands are sent with send(); their answers are fetched by token or passed to a callback. Only the functions that
+// take a Pump wait, and they do so by running the reactor. Waits may nest (a callback or an endpoint may query the same
+// gdb again), because answers are matched by token.
 //
-// A session is started and used from the reactor's thread only, and gdb ends with that thread. It promises: every token
-// gets exactly one answer (a result record, or component_died with gdb's last words, or nothing once abandoned);
-// asynchronous records are kept in order until taken, also when "*stopped" arrives before the answer of the command
-// that caused it; destruction leaves no process behind.
+// A session is started and used on the reactor's thread only, and gdb ends with that thread. Guarantees: every token
+// gets exactly one answer (a result record, component_died with gdb's last words, or none after abandon());
+// asynchronous records are kept in order until they are fetched, even if "*stopped" arrives before the answer of the
+// command that caused it; the destructor leaves no process behind.
 #pragma once
 
 #include <chrono>
@@ -29,8 +30,8 @@
 
 namespace friday {
 
-// One turn of whatever serves all descriptors of the program: waits at most `timeout_ms` for one of them, then serves
-// those that are ready, sessions included. An error (Ctrl-C: interrupted) ends the wait of the caller.
+// One iteration of the program's reactor: waits at most `timeout_ms` for any descriptor and serves those that are
+// ready, including sessions. An error (such as interrupted, for Ctrl-C) ends the caller's wait.
 class Pump {
  public:
   virtual ~Pump() = default;
@@ -41,20 +42,20 @@ using MiToken = uint64_t;
 
 struct MiReply {
   ResultRecord record;
-  std::string
-      text;         // what gdb printed for the user while it executed the command: console and target streams, in order
-  std::string log;  // its log stream: warnings, and the words of errors again
+  // Console and target output of gdb while it executed the command, in order.
+  std::string text;
+  std::string log;  // the log stream: warnings, and error messages again
 };
 
 struct MiSessionOptions {
-  std::string gdb = "gdb";                     // path, or name looked up on PATH
-  std::vector<std::string> arguments{};        // after the fixed ones, e.g. the program
-  std::string sysroot = "/";                   // where gdb finds the program's and the libraries' files
-  bool load_helper = true;                     // core/mi/gdb_*.py
-  bool confined = false;                       // by GdbConfinement, as the gdbs of nodes are
-  std::string scratch{};                       // the one directory where a confined gdb may write; empty: nowhere
-  int channel = -1;                            // a descriptor that gdb gets as its number 3
-  std::chrono::milliseconds deadline{60'000};  // of a command, unless the call gives another
+  std::string gdb = "gdb";                     // a path, or a name to look up in PATH
+  std::vector<std::string> arguments{};        // appended to the fixed arguments, for example the program
+  std::string sysroot = "/";                   // where gdb looks for the files of the program and its libraries
+  bool load_helper = true;                     // whether to load core/mi/gdb_*.py
+  bool confined = false;                       // run gdb in the sandbox of GdbConfinement, as for nodes
+  std::string scratch{};                       // the only directory where a confined gdb may write; empty: nowhere
+  int channel = -1;                            // a descriptor to pass to gdb as descriptor 3; -1: none
+  std::chrono::milliseconds deadline{60'000};  // default time limit of a command
 };
 
 class MiSession {
@@ -62,71 +63,73 @@ class MiSession {
   using Milliseconds = std::chrono::milliseconds;
   using Callback = std::function<void(Result<MiReply>)>;
 
-  // Starts gdb and sends the start-up commands without waiting for them; commands may be sent at once, gdb takes them
-  // in order. wait_ready or startup tells how the start went.
+  // Starts gdb and sends the start-up commands without waiting for them. The caller may send commands at once, since
+  // gdb executes them in order. wait_ready() or startup() reports whether the start succeeded.
   static Result<std::unique_ptr<MiSession>> start(MiSessionOptions options = {});
-  // A gdb that runs already and is set up but for its sysroot.
+  // Uses a running gdb in which everything but the sysroot is set up.
   static Result<std::unique_ptr<MiSession>> adopt(MiSessionOptions options, GdbProcess process);
   MiSession(const MiSession&) = delete;
   MiSession& operator=(const MiSession&) = delete;
 
   // --- for the reactor ---
-  // Readable whenever on_readable has something to do (input, output room, gdb's end). One descriptor for all streams.
+  // Readable whenever on_readable() has something to do: output of gdb, space for input, or gdb's end. (An epoll
+  // descriptor.)
   int fd() const { return epoll_.get(); }
-  // Never blocks. Runs callbacks, which may use the session again.
+  // Never blocks. Runs callbacks, which may use the session.
   void on_readable();
 
   // --- state ---
   bool is_alive() const { return !death_; }
   int pid() const { return process_.pid(); }
-  // Empty while gdb still starts.
+  // Empty while gdb is still starting.
   std::optional<Result<void>> startup() const;
-  // Last lines that gdb wrote to its standard error.
+  // The last lines that gdb wrote to its standard error.
   const std::string& error_tail() const { return error_tail_; }
   size_t pending_commands() const { return pending_.size() + held_.size(); }
 
   // --- commands, without waiting ---
-  // `command` is an MI command ("-break-insert main") on one line.
+  // `command` is an MI command on one line, such as "-break-insert main".
   MiToken send(std::string_view command);
   void send(std::string_view command, Callback callback);
-  // The answer to a token, once; empty while there is none.
+  // The answer to a token; empty if it has not arrived. Each answer is returned once.
   std::optional<Result<MiReply>> take_result(MiToken token);
-  // The answer is no longer wanted. When gdb still executes or holds the command it is interrupted (SIGINT), and the
-  // session is good for the next command, which waits until gdb has got over the interruption.
+  // Call if the answer is no longer wanted. If gdb is executing the command or has it in its input, gdb is interrupted
+  // with SIGINT. The session stays usable; the next command waits until the interruption is over.
   void abandon(MiToken token);
 
   // --- what gdb says by itself ---
   std::optional<AsyncRecord> take_async();
-  // Stream text that belongs to no command (bounded; the oldest is dropped).
+  // Stream output that belongs to no command. The amount is bounded; the oldest text is dropped.
   std::string take_unsolicited();
-  // Lines of gdb that did not parse (the last few).
+  // The last few lines of gdb that did not parse.
   std::vector<MiParseError> take_parse_errors();
 
   // --- commands, waiting by pumping ---
-  // The raw answer; gdb's ^error is a record, not an Error.
+  // Returns the raw answer; an ^error of gdb is a record, not an Error.
   Result<MiReply> request(std::string_view command, Pump& pump, std::optional<Milliseconds> deadline = {});
-  // The result record; gdb's ^error is an Error with gdb's words.
+  // Returns the result record; an ^error of gdb becomes an Error with gdb's message.
   Result<ResultRecord> run(std::string_view command, Pump& pump, std::optional<Milliseconds> deadline = {});
-  // A command of gdb's command line, any bytes, several lines allowed where gdb allows them: the text it printed.
+  // Executes a command of gdb's command line and returns its output. The command may contain any bytes, and several
+  // lines where gdb accepts them.
   Result<std::string> console(std::string_view command, Pump& pump, std::optional<Milliseconds> deadline = {});
   Result<void> wait_ready(Pump& pump);
 
-  // The MI form of commands of gdb's command line: the helper's -friday-console. Through -interpreter-exec, one that
-  // has a body would read it from gdb's standard input, where the next MI commands are.
+  // Wraps a command of gdb's command line as the MI command -friday-console. (With -interpreter-exec, a command that
+  // has a body would read it from gdb's standard input, which contains the next MI commands.)
   static std::string console_command(std::string_view command);
-  // What such a command printed, or its error.
+  // The output of such a command, or its error.
   static Result<std::string> console_result(MiReply reply);
   Milliseconds deadline() const { return options_.deadline; }
-  // The error of a command that was not answered in time.
+  // The error for a command that was not answered in time.
   static Error deadline_error(std::string_view command, Milliseconds deadline);
 
  private:
   struct Pending {
     MiToken token;
     std::string command;  // shortened, for messages
-    Callback callback;    // empty: the answer is kept for take_result
+    Callback callback;    // empty: the answer is kept for take_result()
     bool abandoned = false;
-    bool fence = false;  // sent by the session itself, after an interruption
+    bool fence = false;  // sent by the session itself after an interruption; see abandon()
     MiReply reply{};
   };
   struct Held {
@@ -142,7 +145,8 @@ class MiSession {
   static Result<std::unique_ptr<MiSession>> over(MiSessionOptions options, GdbProcess process);
   void send_startup();
   void send_sysroot();
-  void send_setting(std::string_view command, std::optional<Refusal> required);  // what it means that gdb has it not
+  // `required`: what to report if gdb does not support the setting; none if that is no error.
+  void send_setting(std::string_view command, std::optional<Refusal> required);
   MiToken enqueue(std::string_view command, Callback callback);
   void write_line(Pending pending, std::string line);
   void flush_input();
@@ -164,27 +168,27 @@ class MiSession {
 
   MiSessionOptions options_;
   GdbProcess process_;
-  UniqueFd epoll_;  // over gdb's output, errors, end, and its input while something waits to be written
+  UniqueFd epoll_;  // covers gdb's output, error stream and end, and its input while there is something to write
   MiParser parser_;
   MiToken last_token_ = 0;
   std::string unwritten_;
   bool watching_input_ = false;
-  std::deque<Pending> pending_;  // in the order sent, which is the order gdb executes them in
-  bool fencing_ = false;         // an interruption is under way: see abandon
+  std::deque<Pending> pending_;  // in the order sent, in which gdb executes them
+  bool fencing_ = false;         // an interruption is in progress; see abandon()
   int fences_passed_ = 0;
-  std::deque<Held> held_;  // commands that wait for its end
+  std::deque<Held> held_;  // commands that wait until the interruption is over
   std::unordered_map<MiToken, Result<MiReply>> answers_;
   std::deque<Answer> callbacks_;
   std::deque<AsyncRecord> async_;
   std::string unsolicited_;
   std::deque<MiParseError> parse_errors_;
   std::string error_tail_;
-  std::optional<std::string> death_;  // how gdb ended
+  std::optional<std::string> death_;  // how gdb ended; empty while it runs
   size_t startup_left_ = 0;
   std::optional<Error> startup_error_;
 };
 
-// The pump of sessions that stand alone, without a reactor: polls them and nothing else.
+// A Pump for sessions that are used without a reactor: polls these sessions only.
 class PollPump : public Pump {
  public:
   explicit PollPump(std::vector<MiSession*> sessions) : sessions_(std::move(sessions)) {}

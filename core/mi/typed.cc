@@ -14,7 +14,7 @@ std::optional<uint32_t> small_number(const MiValue& fields, std::string_view nam
 
 std::optional<Addr> address_of(const MiValue& fields) {
   auto number = fields.number_of("addr");
-  if (!number) return std::nullopt;  // "<MULTIPLE>", "<PENDING>"
+  if (!number) return std::nullopt;  // for "<MULTIPLE>" or "<PENDING>"
   return Addr{*number};
 }
 
@@ -42,7 +42,7 @@ MiStopReason reason_of(std::string_view word) {
   return word == "no-history" ? MiStopReason::no_history : MiStopReason::other;
 }
 
-// gdb prints the exit code in octal, without a prefix other than a leading zero ("exit-code=\"052\"").
+// gdb prints the exit code in octal with leading zeros ("exit-code=\"052\"").
 std::optional<int> exit_code_of(const MiValue& fields, std::string_view reason) {
   if (reason == "exited-normally") return 0;
   std::string_view digits = fields.text_of("exit-code");
@@ -55,7 +55,8 @@ std::optional<int> exit_code_of(const MiValue& fields, std::string_view reason) 
   return code;
 }
 
-// A watchpoint's number and expression stand in wpt={..}, hw-rwpt={..} or hw-awpt={..}; its values in value={..}.
+// The number and expression of a watchpoint are in wpt={..}, hw-rwpt={..} or hw-awpt={..}; its values are in
+// value={..}.
 void read_watch(const MiValue& fields, MiStop& stop) {
   for (const char* name : {"wpt", "hw-rwpt", "hw-awpt"}) {
     const MiValue* watch = fields.find(name);
@@ -99,7 +100,7 @@ void collect_breakpoints(const MiValue& fields, std::vector<MiBreakpoint>& break
   for (const auto& [name, value] : fields.fields) {
     if (name == "bkpt") breakpoints.push_back(breakpoint_of(value));
     else if (name == "wpt" || name == "hw-rwpt" ||
-             name == "hw-awpt")  // the answer of -break-watch: number and exp only
+             name == "hw-awpt")  // the answer to -break-watch has only number and exp
       breakpoints.push_back(
           {.number = small_number(value, "number").value_or(0), .type = name, .what = text(value, "exp")});
     else if (name == "BreakpointTable") collect_breakpoints(value, breakpoints);
@@ -200,7 +201,7 @@ Error error_of(const ResultRecord& record) {
   else if (record.fields.text_of("code") == "undefined-command") code = ErrorCode::usage;
   if (message.empty()) message = "gdb refused the command without a reason";
   Error error{.code = code, .message = std::move(message)};
-  constexpr std::string_view kWhere = "address 0x";  // "Cannot access memory at address 0x10"
+  constexpr std::string_view kWhere = "address 0x";  // from "Cannot access memory at address 0x10"
   if (const size_t at = error.message.find(kWhere); code == ErrorCode::bad_address && at != std::string::npos)
     error.address = strtoull(error.message.c_str() + at + kWhere.size(), nullptr, 16);
   return error;

@@ -1,6 +1,5 @@
-// Typed forms of the MI records that Friday uses: stops, frames, threads, breakpoints. This is the one place that knows
-// gdb's field names and reason strings; no other file compares them. Absent fields are empty, never an error, except
-// where a record would be useless without them.
+// Typed forms of the MI records that Friday uses: stops, frames, threads, breakpoints. Only this file knows gdb's field
+// names and reason strings. An absent field is empty and not an error, unless the record would be useless without it.
 #pragma once
 
 #include <optional>
@@ -17,16 +16,16 @@ namespace friday {
 struct MiFrame {
   std::optional<uint32_t> level;
   std::optional<Addr> address;
-  std::string function, file, full_name, from;  // from: the library, when there is no source
+  std::string function, file, full_name, from;  // `from` is the library, for a frame without source
   std::optional<uint32_t> line;
   std::vector<std::pair<std::string, std::string>> arguments;  // name, printed value
 };
 
 enum class MiStopReason {
-  none,  // gdb gives no reason, as after attaching or for a stop the target asked for
+  none,  // gdb gives no reason, as after attaching, or for a stop that the target requested
   breakpoint_hit,
   watchpoint_trigger,  // also read and access watchpoints
-  watchpoint_scope,    // a local watch whose frame has gone
+  watchpoint_scope,    // the frame of a watched local variable has ended
   function_finished,
   location_reached,
   end_stepping_range,
@@ -39,7 +38,7 @@ enum class MiStopReason {
 
 struct MiStop {
   MiStopReason reason = MiStopReason::none;
-  std::string reason_text;             // gdb's word, empty when it gave none
+  std::string reason_text;             // gdb's reason string; empty if gdb gave none
   std::optional<uint32_t> breakpoint;  // number of the breakpoint or watchpoint
   std::optional<uint32_t> thread;      // gdb's thread number
   bool all_threads = false;            // stopped-threads="all"
@@ -57,7 +56,7 @@ struct MiThread {
 };
 
 struct MiBreakpointLocation {
-  std::string number;  // "1.2"; the breakpoint's own number when it has one location
+  std::string number;  // for example "1.2"; the breakpoint's own number if it has only one location
   std::optional<Addr> address;
   std::string function, file, full_name;
   std::optional<uint32_t> line;
@@ -68,31 +67,32 @@ struct MiBreakpoint {
   uint32_t number = 0;
   std::string type{}, disposition{}, original_location{}, condition{}, what{};
   bool enabled = true;
-  bool pending = false;  // no location yet
+  bool pending = false;  // it has no location yet
   uint64_t hits = 0;
   std::vector<MiBreakpointLocation> locations{};
 };
 
 MiFrame frame_of(const MiValue& fields);
 
-// "*stopped"; empty for any other record.
+// Converts "*stopped"; empty for any other record.
 std::optional<MiStop> stop_of(const AsyncRecord& record);
-// "*running"; empty for any other record.
+// True for "*running".
 bool is_running(const AsyncRecord& record);
 
-// -thread-info, -stack-list-frames, -data-evaluate-expression.
+// Results of -thread-info, -stack-list-frames and -data-evaluate-expression.
 std::vector<MiThread> threads_of(const ResultRecord& record);
 std::vector<MiFrame> frames_of(const ResultRecord& record);
 Result<std::string> value_of(const ResultRecord& record);
 
-// The JSON text of a -friday-... command of core/mi/gdb_friday.py.
+// The JSON text in the result of a -friday-... command (core/mi/gdb_friday.py).
 Result<std::string> json_of(const ResultRecord& record);
 
-// -break-insert, -break-watch, -break-list, -break-info and =breakpoint-created / -modified, in the mi3 form
-// (locations=[..]) and in the older one (the locations follow as bare tuples).
+// Converts the results of -break-insert, -break-watch, -break-list and -break-info, and the records =breakpoint-created
+// and =breakpoint-modified; both in mi3 form (locations=[..]) and in the older one, where locations follow as bare
+// tuples.
 std::vector<MiBreakpoint> breakpoints_of(const MiValue& fields);
 
-// gdb's ^error as an Error, with gdb's own words.
+// Converts an ^error record of gdb to an Error with gdb's message.
 Error error_of(const ResultRecord& record);
 
 }  // namespace friday

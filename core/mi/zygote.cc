@@ -41,11 +41,11 @@ Result<std::unique_ptr<GdbZygote>> GdbZygote::start(MiSessionOptions options, co
   UniqueFd ours(ends[0]), its(ends[1]);
   MiSessionOptions own = options;
   own.channel = its.get();
-  // gdb reads symbols in threads, which a copy would not have.
+  // gdb reads symbols in worker threads, which would not exist in a forked copy.
   own.arguments.insert(own.arguments.end(), {"-iex", "maint set worker-threads 0"});
   FRIDAY_TRY(session, MiSession::start(std::move(own)));
   session->send("-file-exec-and-symbols " + mi_quote(program),
-                [](Result<MiReply>) {});  // a copy without symbols finds them itself
+                [](Result<MiReply>) {});  // if it fails, each copy loads the symbols itself
   return std::unique_ptr<GdbZygote>(new GdbZygote(std::move(options), std::move(session), std::move(ours)));
 }
 

@@ -1,5 +1,5 @@
-// A gdb that has loaded a program's symbols and is copied for each node that needs a gdb of its own: the copies share
-// its memory, and start in milliseconds instead of seconds. Used from the reactor's thread, as sessions are.
+// A gdb that has loaded a program's symbols and is forked for each node that needs a gdb of its own: the copies share
+// its memory and start in milliseconds instead of seconds. Use on the reactor's thread, as for sessions.
 #pragma once
 
 #include <memory>
@@ -12,10 +12,10 @@ namespace friday {
 
 class GdbZygote {
  public:
-  // Starts it; it loads the symbols of the file `program` in the background.
+  // Starts the zygote, which loads the symbols of the file `program` in the background.
   static Result<std::unique_ptr<GdbZygote>> start(MiSessionOptions options, const std::string& program);
 
-  // A gdb of its own, ready for commands. Waits by pumping, at first until the symbols are there.
+  // Forks a gdb that is ready for commands. Waits by pumping; the first call waits until the symbols are loaded.
   Result<std::unique_ptr<MiSession>> copy(const std::string& sysroot, Pump& pump);
 
   MiSession& session() { return *session_; }
@@ -26,7 +26,7 @@ class GdbZygote {
 
   MiSessionOptions options_;
   std::unique_ptr<MiSession> session_;
-  UniqueFd channel_;  // descriptors of a copy go through it
+  UniqueFd channel_;  // passes the descriptors of each copy to the zygote
 };
 
 }  // namespace friday

@@ -6,8 +6,7 @@
 //  2. resume() starts the node (and with it the group) and returns at once. When the node stops again, for whatever
 //     reason, the host calls RspEndpoint::report(); it may do so from within resume().
 //  3. A software or hardware breakpoint stops before its instruction, with rip on it. A node that stands on a
-//  breakpoint
-//     resumes past it. A watchpoint stops after the store when running forwards, and before it in reverse.
+//     breakpoint resumes past it. A watchpoint stops after the store when running forwards, and before it in reverse.
 //  4. gdb removes all its breakpoints at each stop and inserts them again before it resumes, so setting and clearing
 //     must be cheap.
 #pragma once
