@@ -1,8 +1,9 @@
 // Linux AIO: what requests that are under way asked for, and what the kernel has written and moved once they are done.
 // A request on a socket or pipe moves its bytes as part of io_submit(2); how many, and those read, the program learns
 // from io_getevents(2).
+#include "core/shim/calls.h"
 #include "core/shim/kernel_structs.h"
-#include "core/shim/runtime.h"
+#include "core/shim/trace.h"
 
 namespace friday::shim {
 

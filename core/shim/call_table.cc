@@ -1,5 +1,5 @@
 // calls.def as data, indexed by call number. The last entry stands for every number that the table does not know.
-#include "core/shim/runtime.h"
+#include "core/shim/calls.h"
 
 namespace friday::shim {
 

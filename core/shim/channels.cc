@@ -4,7 +4,7 @@
 #include <linux/fcntl.h>
 #include <linux/in.h>
 
-#include "core/shim/runtime.h"
+#include "core/shim/trace.h"
 
 namespace friday::shim {
 

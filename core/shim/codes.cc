@@ -1,6 +1,7 @@
 // Calls whose outputs depend on a code among their arguments (calls.def, CODED): where they write, which of them would
 // harm the recording and are refused, and what is said of one that is not handled.
 #include <linux/fcntl.h>
+#include <linux/futex.h>
 #include <linux/in.h>
 #include <linux/keyctl.h>
 #include <linux/msg.h>
@@ -10,7 +11,9 @@
 #include <linux/shm.h>
 #include <linux/tcp.h>
 
-#include "core/shim/runtime.h"
+#include "core/shim/calls.h"
+#include "core/shim/memory.h"
+#include "core/shim/trace.h"
 
 namespace friday::shim {
 

@@ -3,7 +3,9 @@
 #include <linux/fcntl.h>
 #include <linux/resource.h>
 
-#include "core/shim/runtime.h"
+#include "core/shim/collector.h"
+#include "core/shim/process.h"
+#include "core/shim/trace.h"
 
 namespace friday::shim {
 

@@ -6,7 +6,14 @@
 // nothing.
 #include <linux/fcntl.h>
 
-#include "core/shim/runtime.h"
+#include "core/shim/calls.h"
+#include "core/shim/collector.h"
+#include "core/shim/memory.h"
+#include "core/shim/process.h"
+#include "core/shim/replay.h"
+#include "core/shim/signals.h"
+#include "core/shim/token.h"
+#include "core/shim/trace.h"
 
 namespace friday::shim {
 

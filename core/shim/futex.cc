@@ -2,7 +2,14 @@
 // they are made of plain ones here, by the same words (Documentation/locking/pi-futex.rst, "FUTEX_WAITERS"): thread id
 // of the owner, a bit that says that others wait, a bit that says that the owner has died. As one thread of a process
 // runs at a time there is no priority to inherit. Owners and waiters see recorded ids in both modes.
-#include "core/shim/runtime.h"
+#include <linux/futex.h>
+
+#include "core/shim/calls.h"
+#include "core/shim/process.h"
+#include "core/shim/replay.h"
+#include "core/shim/signals.h"
+#include "core/shim/token.h"
+#include "core/shim/trace.h"
 
 namespace friday::shim {
 

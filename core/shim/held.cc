@@ -7,7 +7,9 @@
 // sent.
 #include <linux/signal.h>
 
-#include "core/shim/runtime.h"
+#include "core/shim/process.h"
+#include "core/shim/signals.h"
+#include "core/shim/token.h"
 
 namespace friday::shim {
 

@@ -4,7 +4,7 @@
 // which nothing can be written.
 #include <linux/auxvec.h>
 
-#include "core/shim/runtime.h"
+#include "core/shim/memory.h"
 
 namespace friday::shim {
 

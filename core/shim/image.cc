@@ -3,7 +3,9 @@
 #include <asm/prctl.h>
 #include <linux/fcntl.h>
 
-#include "core/shim/runtime.h"
+#include "core/shim/memory.h"
+#include "core/shim/patch.h"
+#include "core/shim/trace.h"
 
 namespace friday::shim {
 

@@ -7,8 +7,10 @@
 #include <linux/prctl.h>
 #include <linux/sem.h>
 
+#include "core/shim/calls.h"
 #include "core/shim/kernel_structs.h"
-#include "core/shim/runtime.h"
+#include "core/shim/replay.h"
+#include "core/shim/signals.h"
 
 namespace friday::shim {
 

@@ -1,6 +1,6 @@
 // ioctl(2): what a request reads and writes in the program's memory. Most say it in their code; the older ones are
 // listed here.
-#include "core/shim/runtime.h"
+#include "core/shim/calls.h"
 
 namespace friday::shim {
 

@@ -6,7 +6,11 @@
 // what it is.
 #include <linux/resource.h>
 
-#include "core/shim/runtime.h"
+#include "core/shim/calls.h"
+#include "core/shim/process.h"
+#include "core/shim/replay.h"
+#include "core/shim/token.h"
+#include "core/shim/trace.h"
 
 namespace friday::shim {
 

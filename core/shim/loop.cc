@@ -6,7 +6,10 @@
 //
 // While recording that is when somebody waits: a waiter's poke makes the next site the last. A thread that has waited
 // once will as a rule wait again, so it looks by itself from then on, less and less often when nobody wants the token.
-#include "core/shim/runtime.h"
+#include "core/shim/replay.h"
+#include "core/shim/signals.h"
+#include "core/shim/token.h"
+#include "core/shim/trace.h"
 
 namespace friday::shim {
 

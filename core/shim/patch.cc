@@ -4,7 +4,15 @@
 #include <linux/mman.h>
 #include <linux/resource.h>
 
-#include "core/shim/runtime.h"
+#include "core/shim/calls.h"
+#include "core/shim/collector.h"
+#include "core/shim/memory.h"
+#include "core/shim/patch.h"
+#include "core/shim/process.h"
+#include "core/shim/replay.h"
+#include "core/shim/signals.h"
+#include "core/shim/token.h"
+#include "core/shim/trace.h"
 
 namespace friday::shim {
 

@@ -3,12 +3,20 @@
 // make the kernel store ids are taken out and the stores done here. A forked child gets a trace of its own.
 #include <asm/prctl.h>
 #include <linux/fcntl.h>
+#include <linux/futex.h>
 #include <linux/mman.h>
 #include <linux/prctl.h>
 #include <linux/sched.h>
 #include <linux/signal.h>
 
-#include "core/shim/runtime.h"
+#include "core/shim/calls.h"
+#include "core/shim/collector.h"
+#include "core/shim/patch.h"
+#include "core/shim/process.h"
+#include "core/shim/replay.h"
+#include "core/shim/signals.h"
+#include "core/shim/token.h"
+#include "core/shim/trace.h"
 
 namespace friday::shim {
 

@@ -1,8 +1,15 @@
 // Feeding the recorded results back: which thread may run, whether the next event may happen yet (gates), whether the
 // program does what it did, and the outputs it got. Everything here runs under the replayed token (Control::turn).
+#include <linux/futex.h>
 #include <linux/prctl.h>
 
-#include "core/shim/runtime.h"
+#include "core/shim/calls.h"
+#include "core/shim/memory.h"
+#include "core/shim/process.h"
+#include "core/shim/replay.h"
+#include "core/shim/signals.h"
+#include "core/shim/token.h"
+#include "core/shim/trace.h"
 
 namespace friday::shim {
 

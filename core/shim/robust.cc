@@ -14,7 +14,13 @@
 // - At replay the word changes with that event; or, if its new value has been made use of already (kOwnerDiedBefore),
 // with the one
 //   before.
-#include "core/shim/runtime.h"
+#include <linux/futex.h>
+
+#include "core/shim/memory.h"
+#include "core/shim/process.h"
+#include "core/shim/replay.h"
+#include "core/shim/token.h"
+#include "core/shim/trace.h"
 
 namespace friday::shim {
 

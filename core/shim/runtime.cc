@@ -1,5 +1,5 @@
 // What a libc would give: memory and hashing. The compiler calls the memory functions by name.
-#include "core/shim/runtime.h"
+#include "core/shim/trace.h"
 
 #define XXH_INLINE_ALL
 #define XXH_VECTOR 0  // XXH_SCALAR: the shim may not touch vector registers

@@ -11,7 +11,11 @@
 #include <linux/mman.h>
 #include <linux/shm.h>
 
-#include "core/shim/runtime.h"
+#include "core/shim/memory.h"
+#include "core/shim/process.h"
+#include "core/shim/replay.h"
+#include "core/shim/token.h"
+#include "core/shim/trace.h"
 
 namespace friday::shim {
 

@@ -2,7 +2,13 @@
 // that change only state the shim keeps itself (and so compute the same at replay).
 #include <asm/prctl.h>
 
-#include "core/shim/runtime.h"
+#include "core/shim/calls.h"
+#include "core/shim/collector.h"
+#include "core/shim/memory.h"
+#include "core/shim/process.h"
+#include "core/shim/replay.h"
+#include "core/shim/signals.h"
+#include "core/shim/trace.h"
 
 namespace friday::shim {
 

@@ -9,7 +9,10 @@
 #include <linux/resource.h>
 #include <linux/signal.h>
 
-#include "core/shim/runtime.h"
+#include "core/shim/collector.h"
+#include "core/shim/memory.h"
+#include "core/shim/signals.h"
+#include "core/shim/token.h"
 
 namespace friday::shim {
 

@@ -3,7 +3,14 @@
 // the middle of here.
 #include <linux/prctl.h>
 
-#include "core/shim/runtime.h"
+#include "core/shim/collector.h"
+#include "core/shim/memory.h"
+#include "core/shim/patch.h"
+#include "core/shim/process.h"
+#include "core/shim/replay.h"
+#include "core/shim/signals.h"
+#include "core/shim/token.h"
+#include "core/shim/trace.h"
 
 namespace friday::shim {
 

@@ -8,7 +8,11 @@
 // at. Memory that another thread's call or an asynchronous read may be filling is not hashed: replay fills it when that
 // call returns. With exit_group all of the program's writable memory is hashed that is its own, but for what lies below
 // the stack pointer.
-#include "core/shim/runtime.h"
+#include "core/shim/calls.h"
+#include "core/shim/memory.h"
+#include "core/shim/process.h"
+#include "core/shim/token.h"
+#include "core/shim/trace.h"
 
 namespace friday::shim {
 

@@ -3,7 +3,12 @@
 // waiting takes a lent token, and then it logs the release in the lender's name. A thread alone pays nothing at all.
 //
 // state word: thread number in the low half, HELD or LENT or FREE above. Whoever moves it to HELD may write the log.
-#include "core/shim/runtime.h"
+#include <linux/futex.h>
+
+#include "core/shim/calls.h"
+#include "core/shim/signals.h"
+#include "core/shim/token.h"
+#include "core/shim/trace.h"
 
 namespace friday::shim {
 

@@ -13,10 +13,15 @@
 //
 // A process may be killed at any moment. Who waits looks now and then whether the holder lives.
 #include <asm/poll.h>
+#include <linux/futex.h>
 #include <linux/mman.h>
 
-#include "core/shim/runtime.h"
+#include "core/shim/memory.h"
+#include "core/shim/process.h"
+#include "core/shim/signals.h"
+#include "core/shim/token.h"
 #include "core/shim/token_protocol.h"
+#include "core/shim/trace.h"
 
 namespace friday::shim {
 

@@ -2,9 +2,14 @@
 // past them. Room is asked of the collector ahead of need; pages are populated a step ahead, so that a store never
 // faults.
 #include <asm/poll.h>
+#include <linux/futex.h>
 #include <linux/mman.h>
 
-#include "core/shim/runtime.h"
+#include "core/shim/calls.h"
+#include "core/shim/collector.h"
+#include "core/shim/process.h"
+#include "core/shim/token.h"
+#include "core/shim/trace.h"
 
 namespace friday::shim {
 namespace {

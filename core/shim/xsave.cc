@@ -6,7 +6,8 @@
 // what did not change since, does as xsave. It must not be told that all are in use: a processor that takes the upper
 // halves of registers for used has each change between SSE and AVX instructions cost 200 ns, until a vzeroupper comes
 // along. Intel SDM volume 1, chapter 13.
-#include "core/shim/runtime.h"
+#include "core/shim/memory.h"
+#include "core/shim/patch.h"
 
 namespace friday::shim {
 

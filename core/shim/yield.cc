@@ -1,7 +1,11 @@
 // Handing the token over where the program makes no call: a thread that waits by `pause` for what another thread shall
 // store would wait for ever, since that other thread does not run. At replay the turn is given away at the same point
 // exactly. So it is in loops that may wait (loop.cc).
-#include "core/shim/runtime.h"
+#include "core/shim/patch.h"
+#include "core/shim/replay.h"
+#include "core/shim/signals.h"
+#include "core/shim/token.h"
+#include "core/shim/trace.h"
 
 namespace friday::shim {
 

@@ -1,0 +1,218 @@
+// What a call of the program has written into its memory, as the table (calls.def) says: each output goes into the
+// event as a part. A call that failed on the way, at a page which is not there, has written what lies before that page.
+#include <asm/socket.h>
+#include <linux/fcntl.h>
+
+#include "core/shim/calls.h"
+#include "core/shim/kernel_structs.h"
+#include "core/shim/trace.h"
+
+namespace friday::shim {
+
+using namespace format;
+
+// The pipe fills the buffers of a vmsplice(2) that reads from it; the other way it only looks at them.
+bool fills(int pipe) { return (native(sys::fcntl, pipe, F_GETFL, 0) & O_ACCMODE) == 0; }
+
+bool is_own(uint64_t pid) {
+  if (pid == (uint64_t)native(sys::getpid)) return true;
+  for (uint32_t n = 0; n < control.thread_count; n++)
+    if (area_of(n)->alive && area_of(n)->tid == pid) return true;
+  return false;
+}
+
+void write_iov(EventWriter& writer, const IoVec* iov, uint64_t count, long result) {
+  uint64_t left = result > 0 ? (uint64_t)result : 0;
+  for (uint64_t i = 0; i < count && left; i++) {
+    uint64_t n = min(iov[i].length, left);
+    writer.memory((void*)iov[i].base, n);
+    left -= n;
+  }
+}
+
+namespace {
+
+void write_message(EventWriter& writer, const MsgHeader* m, long result, uint32_t name_room) {
+  write_iov(writer, (const IoVec*)m->iov, m->iov_count, result);
+  writer.memory(&m->name_length, 4);
+  writer.memory(&m->control_length, 8);
+  writer.memory(&m->flags, 4);
+  if (m->name) writer.memory((void*)m->name, min(m->name_length, name_room));
+  if (m->control) writer.memory((void*)m->control, m->control_length);
+}
+
+// Of a message of recvmmsg(2) what is not its payload.
+void write_about(EventWriter& writer, const MsgHeader& m) {
+  constexpr uint32_t kLongestAddress =
+      128;  // the kernel's own limit; what of it the program gave no room for is its old bytes
+  if (m.name) writer.memory((void*)m.name, min(m.name_length, kLongestAddress));
+  if (m.control) writer.memory((void*)m.control, m.control_length);
+}
+
+// A call that came to a page which is not there has written what lies before it.
+bool reached_in_part(const CallFrame* frame, long result) {
+  return result == -EFAULT || (frame->rax == sys::mincore && result == -ENOMEM);
+}
+
+// What can be written of `size` bytes at `address`, up to the first page that cannot: that much the kernel may have
+// written.
+void write_reached(EventWriter& writer, uint64_t address, uint64_t size) {
+  if (!readable(address, size)) size = address >= 4096 && address < 0x7ffffffff000 ? 0x7ffffffff000 - address : 0;
+  uint64_t end = address;
+  while (end < address + size && probed([&] { __atomic_fetch_or((uint8_t*)end, 0, __ATOMIC_RELAXED); }))
+    end = min(page_up(end + 1), address + size);
+  if (end != address) writer.memory((void*)address, end - address);
+}
+
+void write_reached(EventWriter& writer, const IoVec* iov, uint64_t count) {
+  for (uint64_t i = 0; i < count; i++) {
+    IoVec one;
+    if (!probed([&] { one = iov[i]; })) return;
+    write_reached(writer, (uint64_t)one.base, one.length);
+  }
+}
+
+void write_reached(EventWriter& writer, const CallInfo& info, const CallFrame* frame) {
+  const uint64_t* a = arguments_of(frame);
+  for (const Operand& out : info.outputs) {
+    const uint64_t address = a[out.argument], other = a[out.other];
+    MsgHeader message;
+    switch (out.shape) {
+      case Shape::none: return;
+      case Shape::ret:
+        write_reached(writer, address, frame->rax == sys::sched_getaffinity ? a[1] : a[out.argument + 1]);
+        break;
+      case Shape::ret_n: write_reached(writer, address, (uint32_t)other * (uint64_t)out.size); break;
+      case Shape::fix: write_reached(writer, address, out.size); break;
+      case Shape::count: write_reached(writer, address, other * out.size); break;
+      case Shape::ret_cap:
+      case Shape::argument: write_reached(writer, address, other); break;
+      case Shape::pages: write_reached(writer, address, (other + 4095) / 4096); break;
+      case Shape::fdset: write_reached(writer, address, fdset_bytes(a)); break;
+      case Shape::iov: write_reached(writer, (const IoVec*)address, other); break;
+      case Shape::own_iov:
+        if (is_own(a[0])) write_reached(writer, (const IoVec*)address, other);
+        break;
+      case Shape::mmsg:
+      case Shape::msg:
+        if (probed([&] { message = *(const MsgHeader*)address; }))
+          write_reached(writer, (const IoVec*)message.iov, message.iov_count);
+        break;
+      default: break;
+    }
+  }
+}
+
+// A value-result length, and the bytes that it counts: `offered` was room for so many. The kernel tells the length also
+// where no address is given.
+void write_length(EventWriter& writer, const CallFrame* frame, const Operand& out, uint32_t offered) {
+  const uint64_t* a = arguments_of(frame);
+  const uint32_t* length = (const uint32_t*)a[out.other];
+  if (!readable((uint64_t)length, 4)) return;
+  writer.memory(length, 4);
+  if (!readable(a[out.argument], 1)) return;
+  const bool filter =
+      frame->rax == sys::getsockopt && a[1] == SOL_SOCKET && a[2] == SO_GET_FILTER /* counts instructions */;
+  writer.memory((void*)a[out.argument], (size_t)min(*length, offered) * (filter ? 8 : 1));
+}
+
+// How many of its outputs a call has written that came to `result`: as a rule a failed one none.
+unsigned outputs_written(const CallInfo& info, const CallFrame* frame, long result) {
+  constexpr unsigned kAll = sizeof info.outputs / sizeof info.outputs[0];
+  if (!failed(result)) return kAll;
+  switch (frame->rax) {
+    case sys::getsockopt: return result == -ERANGE;  // the length that it would take
+    case sys::capget:
+    case sys::capset: return result == -EINVAL;        // the version they want
+    case sys::sched_setattr: return result == -E2BIG;  // the size
+    case sys::io_submit:
+    case sys::waitid: return 1;  // of waitid a siginfo_t of nobody
+  }
+  return (info.flags & kAlways) && result != -EINVAL ? kAll : 0;
+}
+
+}  // namespace
+
+// `before`: for value-result lengths, what the program offered: [0] LEN, [1] a message's name length.
+void write_outputs(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result,
+                   const uint32_t* before) {
+  if (reached_in_part(frame, result)) return write_reached(writer, info, frame);
+  unsigned left = outputs_written(info, frame, result);
+  const uint64_t* a = arguments_of(frame);
+  for (const Operand& out : info.outputs) {
+    if (out.shape == Shape::none || left-- == 0) break;
+    uint64_t address = a[out.argument];
+    if (out.shape == Shape::length) write_length(writer, frame, out, before[0]);
+    if (out.shape == Shape::length || !readable(address, 1)) continue;
+    void* p = (void*)address;
+    switch (out.shape) {
+      case Shape::ret:
+        if (result > 0) writer.memory(p, (size_t)result);
+        break;
+      case Shape::ret_n:
+        if (result > 0) writer.memory(p, min((size_t)result, (size_t)(uint32_t)a[out.other]) * out.size);
+        break;
+      case Shape::ret_cap:
+        if (result > 0) writer.memory(p, min((size_t)result, (size_t)a[out.other]));
+        break;
+      case Shape::fix: writer.memory(p, out.size); break;
+      case Shape::count: writer.memory(p, a[out.other] * out.size); break;
+      case Shape::argument: writer.memory(p, a[out.other]); break;
+      case Shape::pages: writer.memory(p, (a[out.other] + 4095) / 4096); break;
+      case Shape::fdset: writer.memory(p, fdset_bytes(a)); break;
+      case Shape::iov: write_iov(writer, (IoVec*)p, a[out.other], result); break;
+      case Shape::msg: write_message(writer, (MsgHeader*)p, result, before[1]); break;
+      case Shape::mmsg_len:
+        for (long i = 0; i < result; i++) writer.memory(&((MmsgHeader*)p)[i].length, 4);
+        break;
+      case Shape::mmsg:
+        for (long i = 0; i < result; i++) {
+          const MmsgHeader& m = ((MmsgHeader*)p)[i];
+          write_iov(writer, (const IoVec*)m.header.iov, m.header.iov_count, m.length);
+        }
+        if (result > 0) writer.memory(p, (size_t)result * sizeof(MmsgHeader));
+        for (long i = 0; i < result; i++) write_about(writer, ((MmsgHeader*)p)[i].header);
+        break;
+      case Shape::message_text:
+        if (result >= 0) writer.memory(p, (size_t)result + 8);
+        break;
+      case Shape::handle:
+        if (!failed(result) || result == -EOVERFLOW) {
+          writer.memory(p, result ? 8 : handle_bytes(address));
+          writer.memory((void*)a[3], a[4] & 1 /* AT_HANDLE_MNT_ID_UNIQUE */ ? 8 : 4);
+        }
+        break;
+      case Shape::aio_events:
+        if (result > 0) aio_write_events(writer, p, result);
+        break;
+      case Shape::iocbs: aio_write_keys(writer, address, a[out.other], result); break;
+      case Shape::nodes: writer.memory(p, nodes_bytes(a[out.other])); break;
+      case Shape::spliced:
+        if (fills((int)a[0])) write_iov(writer, (IoVec*)p, a[out.other], result);
+        break;
+      case Shape::own_iov:
+        if (is_own(a[0])) write_iov(writer, (IoVec*)p, a[out.other], result);
+        break;
+      case Shape::xattr: {
+        const XattrArguments* x = (const XattrArguments*)p;
+        if (result > 0) writer.memory((void*)x->value, min((uint32_t)result, x->size));
+        break;
+      }
+      case Shape::caps: writer.memory(p, *(uint32_t*)a[0] == kCapabilitiesOne ? 12 : 24); break;
+      default: break;
+    }
+  }
+}
+
+void note_lengths(const CallInfo& info, const CallFrame* frame, uint32_t* before) {
+  const uint64_t* a = arguments_of(frame);
+  before[0] = before[1] = 0;
+  for (const Operand& out : info.outputs) {
+    if (out.shape == Shape::none) return;
+    if (out.shape == Shape::length && readable(a[out.other], 4)) probed([&] { before[0] = *(uint32_t*)a[out.other]; });
+    if (out.shape == Shape::msg && readable(a[out.argument], 1))
+      probed([&] { before[1] = ((MsgHeader*)a[out.argument])->name_length; });
+  }
+}
+
+}  // namespace friday::shim

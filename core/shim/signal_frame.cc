@@ -1,0 +1,291 @@
+// The signal frame: built on the program's stack as the kernel builds it, so that the program's handler is entered with
+// it, and taken apart again when the handler returns. With it goes the alternate stack, and the death of a thread that
+// has no room for a frame.
+#include "core/shim/signal_frame.h"
+#include "core/shim/memory.h"
+#include "core/shim/patch.h"
+#include "core/shim/process.h"
+#include "core/shim/replay.h"
+#include "core/shim/signals.h"
+#include "core/shim/token.h"
+#include "core/shim/trace.h"
+
+namespace friday::shim {
+
+using namespace format;
+
+namespace {
+
+uint32_t state_size(uint64_t mask) { return mask & 0xe0 ? kMostState : mask & 4 ? 832 : 576; }
+
+constexpr uint32_t kInitialMxcsr = 0x1f80;
+constexpr uint64_t kMxcsrAt = 24, kPresentAt = 512;
+
+// Saves extended state at `area` in a form that does not depend on which components the processor takes for used
+// (xsave.cc); absent ones get their initial values. `kernels`: the frame of the shim's own handler that holds the
+// program's state, null where the processor holds it.
+void save_state(uint8_t* area, const uint8_t* kernels) {
+  uint64_t mask = state_mask();
+  uint32_t size = state_size(mask);
+  memset(area, 0, size + 4);
+  if (kernels) {
+    store_state(area, kernels, mask, false);
+  } else {
+    friday_xsave(area, mask);
+    uint64_t* present = (uint64_t*)(area + kPresentAt);
+    if (!(*present & 1)) *(uint16_t*)area = 0x37f;
+    *present = state_in_use(area, mask);
+  }
+  uint32_t* software = (uint32_t*)(area + 464);
+  software[0] = 0x46505853;  // FP_XSTATE_MAGIC1
+  software[1] = size + 4;
+  *(uint64_t*)(software + 2) = mask;
+  software[4] = size;
+  *(uint32_t*)(area + size) = 0x46505845;  // FP_XSTATE_MAGIC2
+}
+
+// A handler begins with the initial state, whatever it interrupts (arch/x86/kernel/fpu/core.c, fpu__clear_user_states).
+void clear_state(uint8_t* kernels) {
+  alignas(64) static uint8_t initial[576];
+  uint8_t* area = kernels ? kernels : initial;
+  *(uint32_t*)(area + kMxcsrAt) = kInitialMxcsr;
+  *(uint64_t*)(area + kPresentAt) &= ~state_mask();
+  if (!kernels) friday_xrstor(initial, state_mask());
+}
+
+// One that is switched off for as long as a handler runs may be used again at any time: who has left a handler may be
+// still on it.
+bool on_altstack(const ThreadArea* area, uint64_t rsp) {
+  return area->altstack[2] && !(area->altstack[1] & kAutoDisarm) && rsp > area->altstack[0] &&
+         rsp <= area->altstack[0] + area->altstack[2];
+}
+
+// Whether the program could store there. In a handler of the shim's the faults that tell it may be blocked:
+// `in_handler`.
+bool writable(uint64_t from, uint64_t to, bool in_handler) {
+  const uint64_t faults = bit(11) | bit(7);
+  if (in_handler) native(sys::rt_sigprocmask, SIG_UNBLOCK, &faults, 0, 8);  // until the handler returns
+  return from < to && probed([&] {
+           for (uint64_t at = from; at < to; at = (at | 4095) + 1) __atomic_fetch_or((uint8_t*)at, 0, __ATOMIC_RELAXED);
+         });
+}
+
+// Builds the frame for `signal` below the program's stack pointer; the registers in `frame` are what the handler will
+// return to. Afterwards `frame` leads into the handler. Of a fault, `fault` are err, trapno and cr2, and `kernels` as
+// in save_state(). False: the program has no memory there.
+bool build_frame(CallFrame* frame, ThreadArea* area, int signal, const void* info, const uint64_t* fault,
+                 uint8_t* kernels) {
+  KernelAction action = actions[signal];
+  if (action.flags & kResetHand) {
+    actions[signal].handler = 0;
+    if (control.mode != kModeReplay || synchronous(signal)) install_for(signal);
+  }
+  uint64_t top = frame->rsp - 128;
+  if ((action.flags & kOnStack) && area->altstack[2] && !on_altstack(area, frame->rsp))
+    top = area->altstack[0] + area->altstack[2];
+  uint8_t* state = (uint8_t*)((top - state_size(state_mask()) - 4) & ~63ull);
+  SignalFrame* f = (SignalFrame*)((((uint64_t)state - sizeof(SignalFrame)) & ~15ull) - 8);
+  if (!writable((uint64_t)f, (uint64_t)state + state_size(state_mask()) + 4, kernels)) return false;
+  memset(f, 0, sizeof *f);
+  save_state(state, kernels);
+  clear_state(kernels);
+  f->return_address = action.restorer;
+  UserContext& u = f->context;
+  u.flags = 7;  // UC_FP_XSTATE, UC_SIGCONTEXT_SS, UC_STRICT_RESTORE_SS
+  u.stack_pointer = area->altstack[0];
+  u.stack_flags = (int32_t)area->altstack[1];
+  u.stack_size = area->altstack[2];
+  if (area->altstack[1] & kAutoDisarm) area->altstack[0] = area->altstack[2] = 0, area->altstack[1] = kStackOff;
+  u.mask = area->signal_mask;
+  u.context = {frame->r8,
+               frame->r9,
+               frame->r10,
+               frame->r11,
+               frame->r12,
+               frame->r13,
+               frame->r14,
+               frame->r15,
+               frame->rdi,
+               frame->rsi,
+               frame->rbp,
+               frame->rbx,
+               frame->rdx,
+               frame->rax,
+               frame->rcx,
+               frame->rsp,
+               frame->rip,
+               frame->eflags,
+               0x33,
+               0,
+               0,
+               0x2b,
+               fault ? fault[0] : 0,
+               fault ? fault[1] : 0,
+               area->signal_mask,
+               fault ? fault[2] : 0,
+               (uint64_t)state,
+               {}};
+  memcpy(f->info, info, sizeof f->info);
+  frame->rdi = (uint64_t)signal;
+  frame->rsi = (uint64_t)f->info;
+  frame->rdx = (uint64_t)&f->context;
+  frame->rax = 0;
+  frame->rsp = (uint64_t)f;
+  frame->rip = action.handler;
+  frame->eflags = 0x202;
+  frame->full = 1;
+  if (area->waited) area->signal_mask = area->call_mask;
+  area->waited = 0;
+  area->signal_mask =
+      (area->signal_mask | action.mask | (action.flags & kNoDefer ? 0 : bit(signal))) & ~(bit(9) | bit(19));
+  if (control.mode != kModeReplay) set_kernel_mask(area);
+  return true;
+}
+
+// The thread dies of SIGSEGV, where `frame` stands. `again`: it comes to it by itself. True: a parent goes on, as
+// `frame` says.
+bool die(CallFrame* frame, ThreadArea* area, const void* info, bool again) {
+  if (ends_as_child(area, &frame->rax, &frame->rip)) {
+    frame->full = 1;
+    return true;
+  }
+  let_it_kill(11);
+  note_fault(11, frame->rip);
+  if (control.mode == kModeReplay) {
+    frame->full = 1;
+    area->frame = frame;
+    for (;;) trap(kTrapDies, 11);
+  }
+  if (!again) native(sys::rt_tgsigqueueinfo, native(sys::getpid), native(sys::gettid), 11, info);
+  return false;
+}
+
+}  // namespace
+
+void let_it_kill(int signal) {
+  KernelAction fatal = {0, kRestorer, (uint64_t)friday_signal_return, 0};
+  native(sys::rt_sigaction, signal, &fatal, 0, 8);
+}
+
+// At replay the trace is only read.
+void note_fault(int signal, uint64_t rip) {
+  if (control.mode != kModeRecord) return;
+  trace_header()->dies_of = (uint32_t)signal;
+  trace_header()->faulted_at = rip;
+  trace_header()->running = kFaulted;
+  if (group_member() && !me()->frame) robust_publish(me());
+}
+
+// At replay a child by vfork is the thread that made it (vfork.cc), and has no process that could die: the thread goes
+// on as the parent, at its next call, which is as good as any.
+bool ends_as_child(ThreadArea* area, uint64_t* rax, uint64_t* rip) {
+  if (control.mode != kModeReplay || !parent_is_due(area, replay_peek())) return false;
+  area->trap_rip = *rip;
+  *rax = 24 /* sched_yield */;
+  *rip = (uint64_t)friday_enter_trap;
+  return true;
+}
+
+// As build_frame(). If there is no place for the frame, what the kernel does (force_sigsegv() of kernel/signal.c): the
+// thread gets SIGSEGV instead, for which it may have a stack of its own. If that has no place either, or it was that
+// signal, the thread dies of it: false.
+bool enter_handler(CallFrame* frame, ThreadArea* area, int signal, const void* info, const uint64_t* fault,
+                   uint8_t* kernels) {
+  if (build_frame(frame, area, signal, info, fault, kernels)) return true;
+  constexpr int kByKernel = 0x80;  // SI_KERNEL
+  const int forced[32] = {11, 0, kByKernel};
+  const bool handled = signal != 11 && actions[11].handler > 1 && !(area->signal_mask & bit(11));
+  if (handled && build_frame(frame, area, 11, forced, fault, kernels)) return true;
+  return die(frame, area, forced, fault && signal == 11);
+}
+
+void copy_registers(CallFrame* to, const SignalContext& c) {
+  to->rax = c.rax;
+  to->rdi = c.rdi;
+  to->rsi = c.rsi;
+  to->rdx = c.rdx;
+  to->r10 = c.r10;
+  to->r8 = c.r8;
+  to->r9 = c.r9;
+  to->rbx = c.rbx;
+  to->rbp = c.rbp;
+  to->r12 = c.r12;
+  to->r13 = c.r13;
+  to->r14 = c.r14;
+  to->r15 = c.r15;
+  to->rcx = c.rcx;
+  to->r11 = c.r11;
+  to->rip = c.rip;
+  to->eflags = c.eflags;
+  to->rsp = c.rsp;
+}
+void copy_registers(SignalContext& to, const CallFrame* c) {
+  to.rax = c->rax;
+  to.rdi = c->rdi;
+  to.rsi = c->rsi;
+  to.rdx = c->rdx;
+  to.r10 = c->r10;
+  to.r8 = c->r8;
+  to.r9 = c->r9;
+  to.rbx = c->rbx;
+  to.rbp = c->rbp;
+  to.r12 = c->r12;
+  to.r13 = c->r13;
+  to.r14 = c->r14;
+  to.r15 = c->r15;
+  to.rcx = c->rcx;
+  to.r11 = c->r11;
+  to.rip = c->rip;
+  to.eflags = c->eflags;
+  to.rsp = c->rsp;
+}
+
+// `wanted` is a stack_t. As do_sigaltstack() of kernel/signal.c.
+static long set_altstack(ThreadArea* area, const uint64_t* wanted, uint64_t rsp) {
+  const uint32_t flags = (uint32_t)wanted[1], way = flags & ~kAutoDisarm;
+  const bool off = way == kStackOff;
+  if (on_altstack(area, rsp)) return -EPERM;
+  if (!off && way != 0 && way != kStackOn) return -EINVAL;
+  if (!off && wanted[2] < 2048) return -ENOMEM;
+  area->altstack[0] = off ? 0 : wanted[0];
+  area->altstack[1] = flags;
+  area->altstack[2] = off ? 0 : wanted[2];
+  return 0;
+}
+
+void do_sigreturn(CallFrame* frame, ThreadArea* area) {
+  const UserContext* u = (const UserContext*)frame->rsp;
+  copy_registers(frame, u->context);
+  if (u->context.fpstate) friday_xrstor((const void*)u->context.fpstate, state_mask());
+  area->signal_mask = u->mask & ~(bit(9) | bit(19));
+  if (control.mode != kModeReplay) set_kernel_mask(area);
+  const uint64_t stack[3] = {u->stack_pointer, (uint32_t)u->stack_flags, u->stack_size};
+  set_altstack(area, stack, frame->rsp);  // fails unnoticed, as in the kernel
+  frame->eflags = (frame->eflags & 0x50dd5) | 0x202;
+  frame->full = 1;
+}
+
+uint64_t signal_frame_hash(const CallFrame* frame) {
+  const UserContext* u = (const UserContext*)frame->rsp;
+  const uint64_t hash = hash_bytes(u, sizeof *u, 0);
+  return u->context.fpstate ? hash_bytes((const void*)u->context.fpstate, state_size(state_mask()), hash) : hash;
+}
+
+// The address behind a call may lie in the middle of its patch, as may that of an instruction of a loop: go on in the
+// stub.
+void sigreturn_finish(CallFrame* frame) {
+  if (const Patch* patch = patch_of_return(frame->rip)) frame->rip = patch->resume;
+  else frame->rip = loop_moved(frame->rip);
+}
+
+long do_sigaltstack(CallFrame* frame, ThreadArea* area) {
+  const uint64_t* a = arguments_of(frame);
+  const uint64_t state = !area->altstack[2] ? kStackOff : on_altstack(area, frame->rsp) ? kStackOn : 0;
+  const uint64_t old[3] = {area->altstack[0], state | (area->altstack[1] & kAutoDisarm), area->altstack[2]};
+  if (a[0])
+    if (const long error = set_altstack(area, (const uint64_t*)a[0], frame->rsp)) return error;
+  if (a[1]) friday_copy_out((void*)a[1], old, sizeof old);
+  return 0;
+}
+
+}  // namespace friday::shim

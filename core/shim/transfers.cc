@@ -1,0 +1,228 @@
+// What a call has done to channels: the bytes that it has moved, with the hash by which a sender and a receiver are
+// matched, the descriptors that it has made, and the ChannelRecords that must stand in the trace before all that.
+#include <linux/fcntl.h>
+
+#include "core/shim/calls.h"
+#include "core/shim/kernel_structs.h"
+#include "core/shim/trace.h"
+
+namespace friday::shim {
+
+using namespace format;
+
+// A transfer's hash runs over blocks of 4096 bytes, each block's hash the seed of the next, so that what is gathered
+// from several buffers hashes like one run of bytes (docs/trace-format.md, transfer hashes).
+uint64_t hash_run(const char* data, uint64_t size, uint64_t seed) {
+  for (; size > kHashBlock; data += kHashBlock, size -= kHashBlock) seed = hash_bytes(data, kHashBlock, seed);
+  return hash_bytes(data, size, seed);
+}
+
+uint64_t hash_gathered(const uint64_t* iov_words, uint64_t count, uint64_t limit, uint64_t seed) {
+  const IoVec* iov = (const IoVec*)iov_words;
+  char block[kHashBlock];
+  uint64_t filled = 0;
+  for (uint64_t i = 0; i < count && limit; i++) {
+    const char* from = (const char*)iov[i].base;
+    uint64_t left = min(iov[i].length, limit);
+    limit -= left;
+    while (left) {
+      if (filled == sizeof block) {
+        seed = hash_bytes(block, filled, seed);
+        filled = 0;
+      }
+      uint64_t n = min(left, sizeof block - filled);
+      memcpy(block + filled, from, n);
+      filled += n;
+      from += n;
+      left -= n;
+    }
+  }
+  return hash_bytes(block, filled, seed);
+}
+
+namespace {
+
+enum : uint64_t {
+  kMsgOutOfBand = 1,
+  kMsgPeek = 2,
+  kMsgTruncated = 0x20,
+  kMsgErrorQueue = 0x2000
+};  // MSG_OOB, MSG_PEEK, MSG_TRUNC, MSG_ERRQUEUE
+
+// The hash of the `bytes` that a call has moved, chained to `seed`. What was gathered from several buffers is one run
+// of bytes.
+uint64_t hash_of_moved(const Operand& payload, const uint64_t* a, uint64_t bytes, uint64_t seed) {
+  if (payload.shape != Shape::iov && payload.shape != Shape::msg)
+    return hash_run((char*)a[payload.argument], min(bytes, a[2]), seed);
+  const MsgHeader* m = payload.shape == Shape::msg ? (const MsgHeader*)a[payload.argument] : nullptr;
+  const IoVec* iov = m ? (const IoVec*)m->iov : (const IoVec*)a[payload.argument];
+  const uint64_t count = m ? m->iov_count : a[payload.other];
+  if (count == 1) return hash_run((char*)iov[0].base, min(bytes, iov[0].length), seed);
+  return hash_gathered(&iov[0].base, count, bytes, seed);
+}
+
+// Of a datagram that the program sends with its IP header, which the kernel completes, what follows that header;
+// `bytes` becomes its length.
+uint64_t hash_behind_header(const Operand& payload, const uint64_t* a, uint64_t* bytes) {
+  static char datagram[1 << 16];
+  const IoVec whole = {a[payload.argument], *bytes};
+  const MsgHeader* m = payload.shape == Shape::msg ? (const MsgHeader*)a[payload.argument] : nullptr;
+  const IoVec* iov = m                             ? (const IoVec*)m->iov
+                     : payload.shape == Shape::iov ? (const IoVec*)a[payload.argument]
+                                                   : &whole;
+  const uint64_t count = m ? m->iov_count : payload.shape == Shape::iov ? a[payload.other] : 1;
+  uint64_t filled = 0;
+  for (uint64_t i = 0; i < count && filled < sizeof datagram; i++) {
+    const uint64_t n = min(iov[i].length, sizeof datagram - filled);
+    memcpy(datagram + filled, (const void*)iov[i].base, n);
+    filled += n;
+  }
+  const uint64_t header = filled ? (uint64_t)(datagram[0] & 15) * 4 : 0;
+  if (header > filled) return 0;
+  *bytes = filled - header;
+  return hash_run(datagram + header, filled - header, 0);
+}
+
+// sendmmsg(2), recvmmsg(2): each message is a transfer.
+void note_messages(EventWriter& writer, const MmsgHeader* m, int fd, long count, Moved moved) {
+  const bool datagrams = channel_is_datagram(fd), in = moved.direction == format::kIn;
+  const uint16_t flags = moved.flags;
+  for (long i = 0; i < count; i++) {
+    const MsgHeader& h = m[i].header;
+    if (!in || datagrams)
+      moved.hash = hash_gathered((uint64_t*)h.iov, h.iov_count, m[i].length, datagrams ? 0 : channel_hash(fd));
+    const uint16_t cut = in && (h.flags & kMsgTruncated) ? kTruncated : 0;
+    const uint16_t end = in && !datagrams && !m[i].length ? kEndOfStream : 0;
+    moved.flags = flags | cut | end;
+    moved.length = m[i].length;
+    moved.peer = (void*)h.name;
+    moved.peer_length = h.name ? h.name_length : 0;
+    moved.message = (uint32_t)i;
+    channel_transfer(writer, fd, moved);
+  }
+}
+
+// Which way the bytes went: that of vmsplice(2) the pipe's mode says.
+bool is_incoming(const CallInfo& info, const uint64_t* a) {
+  return (info.flags & kOut) && (info.flags & kIn) ? fills((int)a[0]) : info.flags & kIn;
+}
+
+// The two descriptors that pipe(2) or socketpair(2) has made.
+const int* new_pair(const CallInfo& info, const uint64_t* a) { return (const int*)a[info.outputs[0].argument]; }
+
+// semop(2), semtimedop(2): raising a semaphore lets others go on, all else waits for them.
+void note_semaphores(EventWriter& writer, const uint64_t* a) {
+  struct Operation {
+    uint16_t number;
+    int16_t change;
+    int16_t flags;
+  };
+  SyncPart part = {kLetsGo, 0};
+  for (uint64_t i = 0; i < a[2]; i++)
+    if (((const Operation*)a[1])[i].change <= 0) part.role = kAcquires;
+  writer.part(kSync, &part, sizeof part);
+}
+
+}  // namespace
+
+// The bytes that a call has moved through the channel behind argument 0: how many, their hash, from or to whom.
+void note_transfer(EventWriter& writer, const CallInfo& info, const CallFrame* frame, const Recorded& done) {
+  const uint64_t* a = arguments_of(frame);
+  const int fd = (int)a[0];
+  const bool in = is_incoming(info, a);
+  const Operand& payload = in ? info.outputs[0] : info.inputs[0];
+  const Operand& address = in ? info.outputs[1] : info.inputs[1];
+  const uint64_t asked = info.flags & kFlags3 ? a[3] : info.flags & kFlags2 ? a[2] : 0;
+  if (asked & kMsgErrorQueue) return;  // what stands there is no part of what the other side sent
+  Moved moved = {in ? format::kIn : format::kOut, (uint64_t)done.result};
+  moved.flags = (asked & kMsgPeek ? kPeek : 0) | (asked & kMsgOutOfBand ? kOutOfBand : 0);
+  if (payload.shape == Shape::mmsg)
+    return note_messages(writer, (const MmsgHeader*)a[payload.argument], fd, done.result, moved);
+  if (payload.shape == Shape::msg) {
+    const MsgHeader* m = (const MsgHeader*)a[payload.argument];
+    moved.peer = (void*)m->name;
+    moved.peer_length = m->name ? m->name_length : 0;
+    if (in && (m->flags & kMsgTruncated)) moved.flags |= kTruncated;
+  } else if (address.shape == Shape::buffer && a[address.argument]) {
+    moved.peer = (void*)a[address.argument], moved.peer_length = (uint32_t)a[address.other];
+  } else if (address.shape == Shape::length && a[address.argument] && a[address.other]) {
+    moved.peer = (void*)a[address.argument], moved.peer_length = *(uint32_t*)a[address.other];
+  }
+  const bool datagrams = channel_is_datagram(fd),
+             buffer = payload.shape == Shape::ret || payload.shape == Shape::ret_cap;
+  if (in && done.result == 0 && !(buffer && a[2] == 0)) moved.flags |= kEndOfStream;
+  // TCP drops what it is told to cut off. What vmsplice(2) lends to a pipe the program may still change.
+  moved.seen = in ? datagrams || !(asked & kMsgTruncated) : !(info.flags & kIn);
+  if (!in && channel_sends_header(fd)) moved.hash = hash_behind_header(payload, a, &moved.length);
+  else if (moved.seen && (!in || datagrams))
+    moved.hash = hash_of_moved(payload, a, moved.length, datagrams ? 0 : channel_hash(fd));
+  channel_transfer(writer, fd, moved);
+}
+
+// Bytes that the kernel has moved from one channel to another, and the program has not seen.
+void note_copy(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result) {
+  const uint64_t* a = arguments_of(frame);
+  if (a[copies_length(info.flags)] == 0) return;
+  Moved moved = {format::kIn, (uint64_t)result};
+  moved.seen = false;
+  moved.flags = (info.flags & kKeepsSource ? kPeek : 0) | (result == 0 ? kEndOfStream : 0);
+  channel_transfer(writer, (int)a[copies_from(info.flags)], moved);
+  moved.direction = format::kOut;
+  moved.flags = 0;
+  if (result) channel_transfer(writer, (int)a[copies_to(info.flags)], moved);
+}
+
+void note_descriptors(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result) {
+  const uint64_t* a = arguments_of(frame);
+  long call = (long)frame->rax;
+  if (call == sys::semop || call == sys::semtimedop) note_semaphores(writer, a);
+  if (call == sys::fcntl) note_fcntl(writer, a, result);
+  if (info.flags & kDuplicates) channel_duplicate((int)a[0], (int)result);
+  if (info.flags & kNamed) channel_opened(writer, (int)result);
+  if (info.flags & kBinds) channel_opened(writer, (int)a[0]);
+  if (info.flags & kOpensPair)
+    for (int i = 0; i < 2; i++) channel_opened(writer, new_pair(info, a)[i]);
+  if (call == sys::wait4 && result > 0) {
+    WaitPart wait = {(uint32_t)result, a[1] ? *(uint32_t*)a[1] : 0};
+    writer.part(kWait, &wait, sizeof wait);
+  }
+  if (call == sys::waitid && readable(a[2], 128)) {
+    const int* about = (const int*)a[2];  // siginfo_t: si_signo, si_errno, si_code, -, si_pid, si_uid, si_status
+    const int how = about[2], status = about[6];
+    if (!about[4] || how < 1 || how > 3) return;  // CLD_EXITED, CLD_KILLED, CLD_DUMPED
+    WaitPart wait = {(uint32_t)about[4], (uint32_t)(how == 1 ? status << 8 : how == 3 ? status | 0x80 : status)};
+    writer.part(kWait, &wait, sizeof wait);
+  }
+}
+
+// A ChannelRecord is a record of its own and must stand before the event that uses it.
+void prepare_channels(const CallInfo& info, const CallFrame* frame, long result) {
+  const uint64_t* a = arguments_of(frame);
+  long call = (long)frame->rax;
+  if (failed(result)) {
+    if (call == sys::connect && result == -EINPROGRESS) {
+      // The peer is not known yet: the next transfer writes the record once more.
+      channel_changed((int)a[0]);
+      channel_prepare((int)a[0]);
+      channel_changed((int)a[0]);
+    }
+    return;
+  }
+  if (info.flags & (kIn | kOut)) return channel_prepare((int)a[0]);
+  if (info.inputs[0].shape == Shape::iocbs) return aio_prepare_channels(a, result);
+  if (info.flags & kCopies) {
+    channel_prepare((int)a[copies_from(info.flags)]);
+    channel_prepare((int)a[copies_to(info.flags)]);
+    return;
+  }
+  if (info.flags & kBinds) {
+    channel_changed((int)a[0]);
+    channel_prepare((int)a[0]);
+  }
+  if (info.flags & kOpens) channel_forget((int)result);
+  if (info.flags & kNamed) channel_prepare((int)result);
+  if (info.flags & kOpensPair)
+    for (int i = 0; i < 2; i++) channel_forget(new_pair(info, a)[i]), channel_prepare(new_pair(info, a)[i]);
+}
+
+}  // namespace friday::shim
