@@ -1,4 +1,4 @@
-// How a subcommand ends that did not do what was asked (docs/errors.md lists the exit codes).
+// Reports the failure of a subcommand (docs/errors.md lists the exit codes).
 #pragma once
 
 #include "console/say.h"
@@ -8,7 +8,7 @@ namespace friday {
 
 enum ExitCode : int { kBadInput = 2, kDiverged = 3, kDied = 4 };
 
-// Says on standard error what kept `friday SUBCOMMAND` from its work, and gives its exit code.
+// Prints to standard error why `friday SUBCOMMAND` failed, and returns the matching exit code.
 inline int complain(const char* subcommand, const Error& error) {
   say(stderr, "friday {}: {}\n", subcommand, describe(error));
   return error.code == ErrorCode::component_died ? kDied : kBadInput;

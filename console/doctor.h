@@ -1,4 +1,4 @@
-// friday doctor: what this machine or container refuses, tried in advance.
+// friday doctor: tries in advance what this machine or container refuses to record and replay.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -28,10 +28,10 @@ struct DumpOptions {
   bool as_json = false;
 };
 
-// What the channels described so far are connected to.
+// The peers of the channels that have been described so far, by channel number.
 using Peers = std::map<uint64_t, std::string>;
 
-// The other side of a transfer: as the call names it, else as the channel is connected; empty if neither is known.
+// The peer of a transfer: as the call names it, otherwise the peer that the channel is connected to; empty if unknown.
 std::string peer_of(PartView part, const Peers& peers) {
   if (const auto* peer = part.peer()) return friday::text(parse_address(*peer));
   auto connected = peers.find(part.transfer()->channel);
@@ -77,7 +77,7 @@ std::string parts_text(const EventView& event, const Peers& peers) {
     } else if (const auto* word = part.owner_died()) {
       text += fmt::format("  [{:#x}]={:#x}, of a mutex whose owner died", part.address(), word->value);
     } else if (part.kind() == format::kSignalInfo && part.bytes().size() >= 20) {
-      int32_t words[5];  // siginfo_t: si_signo, si_errno, si_code, padding, si_pid
+      int32_t words[5];  // the first fields of siginfo_t: si_signo, si_errno, si_code, padding, si_pid
       memcpy(words, part.bytes().data(), sizeof words);
       text += fmt::format("  code {}, from process {}", words[2], words[4]);
     } else if (part.kind() == format::kMemory && !part.bytes().empty()) {
@@ -93,8 +93,8 @@ std::string parts_text(const EventView& event, const Peers& peers) {
   return text;
 }
 
-// An event's place in logical time, as everywhere else; none where the group has no order, or the order was made before
-// the event.
+// The event's logical time in seconds. None if the group has no schedule, or if the schedule was computed before the
+// event was recorded.
 std::optional<double> seconds_at(const Schedule* schedule, NodeId node, const EventView& event) {
   if (!schedule || std::ranges::find(schedule->nodes(), node) == schedule->nodes().end() ||
       event->index >= schedule->event_count(node))

@@ -1,4 +1,4 @@
-// `friday dump`: the events of one node, a line each.
+// `friday dump`: prints the events of one node, one on each line.
 #pragma once
 
 #include <CLI/CLI.hpp>

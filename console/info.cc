@@ -29,7 +29,7 @@ struct Modules {
   size_t threads = 0;
 };
 
-// What only the trace itself tells: threads, call sites.
+// Facts that only the trace itself contains: threads, call sites.
 Modules modules_of(const Recording& recording, NodeId id) {
   Modules out;
   auto reader = TraceReader::open(recording, id);
@@ -89,7 +89,7 @@ json describe_node(const Recording& recording, const Schedule* schedule, const N
   return out;
 }
 
-// A host's clock against host 0's, as messages showed it.
+// The clock of a host relative to host 0, as derived from messages.
 json describe_host(const Recording& recording, const Schedule& schedule, uint32_t index) {
   const HostAlignment& host = schedule.hosts()[index];
   json out = {{"id", index}, {"nodes", json::array()}, {"related", host.group == 0}};
@@ -113,7 +113,7 @@ json by_way(const std::array<uint64_t, kMatchedByCount>& counts) {
   return out;
 }
 
-// How many receives found their send, and by what; the rest are local ticks.
+// How many receives were matched with a send, by method; the others are local ticks.
 json describe_matching(const Schedule& schedule) {
   std::array<uint64_t, kMatchedByCount> by{};
   for (const auto& [pair, traffic] : schedule.traffic_between())
@@ -191,8 +191,7 @@ void print_matching(const json& matched) {
       unplaced ? fmt::format(", {} of a recorded connection from an unknown place in it", unplaced) : "");
 }
 
-// Unmatched messages are those whose other side is not recorded, and those of a recorded connection whose place in it
-// is not known.
+// A message is unmatched if its other side is not recorded, or if its place in a recorded connection is unknown.
 void print_messages(const json& messages) {
   auto count = [&](const char* key) { return messages[key].get<uint64_t>(); };
   auto unknown = [&](const char* key) {

@@ -1,4 +1,4 @@
-// `friday info`: what a recording holds, without replaying it.
+// `friday info`: describes a recording without replaying it.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::chrono::seconds kSample{1};  // over which the present rate is taken
+constexpr std::chrono::seconds kSample{1};  // the period over which the current rate is measured
 constexpr double kMega = 1e6;
 
 enum class State { recording, orphan, ended };
@@ -28,9 +28,9 @@ struct LiveNode {
   const NodeInfo* info;
   State state;
   format::FileHeader header;
-  uint64_t disk = 0;          // bytes
-  double average = 0;         // MB an hour since the start
-  std::optional<double> now;  // MB an hour, of a node that is being recorded
+  uint64_t disk = 0;          // in bytes
+  double average = 0;         // MB per hour since the start
+  std::optional<double> now;  // current rate in MB per hour, for a node that is being recorded
 };
 
 uint64_t disk_bytes(const std::string& path) {

@@ -38,7 +38,8 @@ struct Answer {
 
 Answer of_errno(bool works) { return {works, works ? "yes" : strerror(errno)}; }
 
-// Runs `trial` in a child, since it may change or kill the process; its errno comes back as exit code, 0: it works.
+// Runs `trial` in a child process, since it may change or kill the process. Its errno is passed back as the exit code;
+// 0 is success.
 Answer in_child(const std::function<int()>& trial) {
   const pid_t pid = fork();
   if (pid < 0) return of_errno(false);
@@ -54,11 +55,12 @@ Answer in_child(const std::function<int()>& trial) {
 }
 
 Answer try_dispatch() {
-  // Switching off what is off already: only a kernel that has it agrees.
+  // Turn the feature off, although it is off already: that succeeds only if the kernel supports it.
   return of_errno(prctl(59 /* PR_SET_SYSCALL_USER_DISPATCH */, 0, 0, 0, 0) == 0);
 }
 
-// As much as a small program's trace and the shim take; a program's own limit may be lower than this process's.
+// Maps as much as the shim and the trace of a small program need. A program's own limit may be lower than this
+// process's.
 Answer try_addresses() {
   constexpr size_t kLeast = 64 << 20;
   void* window = mmap(reinterpret_cast<void*>(format::kWindowAddress), kLeast, PROT_READ | PROT_WRITE,
@@ -68,7 +70,7 @@ Answer try_addresses() {
   return answer;
 }
 
-// An unnamed file of 16 MiB in `directory`, or in the nearest directory above that exists.
+// Creates an unnamed file of 16 MiB in `directory`, or in its nearest existing ancestor.
 Answer try_disk(std::string directory, UniqueFd& file) {
   struct stat status;
   while (stat(directory.c_str(), &status) != 0 && directory.size() > 1) {
@@ -93,7 +95,7 @@ Answer try_hole(const UniqueFd& file) {
   return of_errno(fallocate(file.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 4096, 1 << 20) == 0);
 }
 
-// What a replay does with each node: seize a stopped child, read its registers, write its memory.
+// Does what a replay does with each node: seizes a stopped child, reads its registers and writes its memory.
 Answer try_ptrace() {
   static volatile int word = 1;
   const pid_t pid = fork();
@@ -182,7 +184,7 @@ Answer try_filters() {
 Answer try_descriptors() {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
-  return {limit.rlim_max >= 128, fmt::format("{} allowed", limit.rlim_max)};  // replay raises the soft limit
+  return {limit.rlim_max >= 128, fmt::format("{} allowed", limit.rlim_max)};  // replay raises its soft limit
 }
 
 Answer try_affinity() {

@@ -1,5 +1,5 @@
-// The trials behind `friday doctor`: each does what record or replay will do, in a child where it could do harm, and
-// says what the kernel answered. They take well under a second together, but for the trial of gdb.
+// The checks of `friday doctor`. Each tries what record or replay will do, in a child process if it could do harm, and
+// reports the kernel's answer. Together they take well under a second, except for the check of gdb.
 #pragma once
 
 #include <string>
@@ -13,17 +13,17 @@ enum class NeededFor { both, record, replay, speed, nothing };
 const char* name_of(NeededFor needed);
 
 struct MachineCheck {
-  const char* name;  // what is tried, a few words
+  const char* name;  // what is tried, in a few words
   Refusal refusal;
   NeededFor needed;
   bool works;
-  std::string found;  // what was seen: the kernel's answer, a version, a limit
+  std::string found;  // the kernel's answer, a version or a limit
 };
 
-// `directory`: where recordings are to be made.
+// `directory` is where recordings will be made.
 std::vector<MachineCheck> check_machine(const std::string& directory, const std::string& gdb);
 
-// Facts of the surroundings that explain the rest: kernel, yama, seccomp filter, user.
+// Facts that explain the results: kernel, yama, seccomp filter, user.
 std::vector<std::pair<std::string, std::string>> describe_machine();
 
 }  // namespace friday

@@ -1,4 +1,4 @@
-// The friday command: one subcommand a file.
+// The command friday. Each subcommand has a file of its own.
 #include <fcntl.h>
 
 #include <new>
@@ -20,7 +20,7 @@
 
 namespace {
 
-// A caller may have closed them. Then the first files that are opened would be taken for the standard streams.
+// Opens the standard streams if the caller has closed them; otherwise the first files opened would be taken for them.
 void open_standard_streams() {
   for (int fd = 0; fd <= 2; fd++)
     if (fcntl(fd, F_GETFD) < 0) (void)!open("/dev/null", O_RDWR);

@@ -1,4 +1,4 @@
-// `friday merge`: one recording of those that several hosts made.
+// `friday merge`: joins recordings of several hosts into one.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-// Options that every command which replays a recording has.
+// The options of all commands that replay a recording.
 #pragma once
 
 #include <string>

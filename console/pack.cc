@@ -21,7 +21,7 @@ struct PackArguments {
   bool check = false, as_json = false;
 };
 
-constexpr size_t kShown = 8;  // names of a kind; --json has all
+constexpr size_t kShown = 8;  // names to print of each kind; --json prints all
 
 std::string size_text(uint64_t bytes) {
   if (bytes < 10 * 1024) return fmt::format("{} bytes", bytes);
@@ -29,8 +29,7 @@ std::string size_text(uint64_t bytes) {
   return fmt::format("{} MiB", bytes >> 20);
 }
 
-// -- adding debug information
-// --------------------------------------------------------------------------------------------------
+// -- Adding debug information.
 
 const char* state_text(PackedFile::State state) {
   switch (state) {
@@ -76,8 +75,7 @@ int run_symbols(const Recording& recording, const PackArguments& options) {
   return 0;
 }
 
-// -- what it holds
-// -------------------------------------------------------------------------------------------------------------
+// -- Reporting the contents.
 
 json contents_json(const Recording& recording, const Contents& contents) {
   json out = {{"path", recording.path()},
@@ -110,7 +108,7 @@ json contents_json(const Recording& recording, const Contents& contents) {
   return out;
 }
 
-// "a (3 KiB), b (2 KiB) and 4 more", largest first.
+// Formats amounts as "a (3 KiB), b (2 KiB) and 4 more", largest first.
 std::string largest(const std::map<std::string, uint64_t>& amounts) {
   std::vector<std::pair<uint64_t, std::string>> order;
   for (const auto& [name, bytes] : amounts) order.emplace_back(bytes, name);
@@ -157,7 +155,7 @@ void print_node(const NodeContents& node) {
   if (!node.paths.empty()) say("  paths named     {}: {}\n", node.paths.size(), first_of(node.paths));
 }
 
-// Everything whose name suggests a secret.
+// All names that suggest a secret.
 std::vector<std::string> suspects(const Contents& contents) {
   std::vector<std::string> list;
   for (const NodeContents& node : contents.nodes) {

@@ -1,4 +1,5 @@
-// `friday pack`: makes a recording ready to be handed on: its debug information, and what it tells about its programs.
+// `friday pack`: prepares a recording to be handed on: adds debug information, and reports what it reveals about its
+// programs.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-// Where the installed or built parts of Friday lie, relative to the running executable.
+// Finds the installed or built parts of Friday, relative to the running executable.
 #pragma once
 
 #include <string>
@@ -6,9 +6,9 @@
 namespace friday {
 
 std::string executable_path();
-// Directory of friday-shim.so and friday-stub.
+// The directory of friday-shim.so and friday-stub.
 std::string library_directory();
-// Directory of the Python package friday.
+// The directory of the Python package friday.
 std::string package_directory();
 
 }  // namespace friday

@@ -1,4 +1,4 @@
-// How commands tell of long work: a line on standard error now and then.
+// Progress reports of commands: a line on standard error from time to time.
 #pragma once
 
 #include "console/say.h"
@@ -6,7 +6,7 @@
 
 namespace friday {
 
-// "friday record: copying /data/model into the recording: 1.5 of 4.0 GiB".
+// Prints for example "friday record: copying /data/model into the recording: 1.5 of 4.0 GiB".
 inline Progress::Tell tell_as(std::string command) {
   return [command = std::move(command)](const std::string& what, uint64_t done, uint64_t total) {
     constexpr double kGiB = 1 << 30;

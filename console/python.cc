@@ -11,13 +11,13 @@ namespace py = pybind11;
 
 namespace {
 
-// The program's name decides where Python looks for its standard library: that of the one this build was made for.
+// Python derives the location of its standard library from the program's name, so use the interpreter of this build.
 constexpr const char* kPython = "/usr/bin/python3";
 
 Result<void> initialize() {
   PyConfig config;
   PyConfig_InitIsolatedConfig(&config);
-  config.install_signal_handlers = 1;  // Ctrl-C ends Python loops
+  config.install_signal_handlers = 1;  // Ctrl-C interrupts Python code
   PyStatus status = PyConfig_SetBytesString(&config, &config.program_name, kPython);
   if (!PyStatus_Exception(status)) status = Py_InitializeFromConfig(&config);
   PyConfig_Clear(&config);
@@ -39,7 +39,7 @@ void extend_path() {
   path.attr("__setitem__")(py::slice(0, 0, 1), first);
 }
 
-// What the locale's encoding lacks is shown as an escape, for programs may hold any text.
+// Lets the streams escape characters that the locale cannot encode, since values of programs may contain any text.
 void prepare_streams() {
   for (const char* name : {"stdout", "stderr"})
     if (py::object stream = py::module_::import("sys").attr(name); !stream.is_none())

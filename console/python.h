@@ -1,9 +1,9 @@
 // The Python interpreter inside the friday command: Debian's, isolated from the user's environment and site packages,
-// with the package friday of this build first on its path. FRIDAY_PYTHON may name more directories ("a:b"), which come
+// with this build's package friday first on its path. FRIDAY_PYTHON may list further directories ("a:b") to search
 // before it.
 //
-// One interpreter a process, made by the subcommands that need it (replay, run) on the main thread, which holds the
-// interpreter's lock as long as the object lives. Python's own handler of Ctrl-C is installed.
+// There is at most one interpreter in a process. The subcommands that need it (replay, run) create it on the main
+// thread, which holds the interpreter lock while the object lives. Python's own handler for Ctrl-C is installed.
 #pragma once
 
 #include <memory>
@@ -17,23 +17,22 @@ namespace friday {
 
 class PythonRuntime {
  public:
-  // Fails in words when the interpreter, its standard library or the package friday are not there.
+  // Fails with a message if the interpreter, its standard library or the package friday cannot be found.
   static Result<std::unique_ptr<PythonRuntime>> start();
   ~PythonRuntime();
   PythonRuntime(const PythonRuntime&) = delete;
 
-  // An imported module of the package, e.g. "friday.console".
+  // Imports a module of the package, for example "friday.console".
   Result<pybind11::module_> import(const char* name);
 
  private:
   PythonRuntime() = default;
 };
 
-// The last line of a Python exception, "ModuleNotFoundError: No module named 'friday'".
+// The last line of a Python exception, for example "ModuleNotFoundError: No module named 'friday'".
 std::string summary(const pybind11::error_already_set& error);
 
-// What a subcommand does in Python, with all that may go wrong outside of the package turned into a message and an exit
-// code.
+// Runs the Python part of a subcommand. Errors outside the package become a message and an exit code.
 template <typename Function>
 int with_python(const char* subcommand, const char* module, Function&& function) {
   auto runtime = PythonRuntime::start();

@@ -32,13 +32,13 @@ std::string readable_size(uint64_t bytes) {
   return fmt::format("{} MiB", bytes >> 20);
 }
 
-// How much a node, or several, left behind.
+// Formats how much one or several nodes recorded.
 std::string amount(const NodeSummary& node) {
   return fmt::format("{} events, {}{}", node.events, readable_size(node.bytes),
                      node.stored ? fmt::format(" ({} on disk)", readable_size(node.stored)) : "");
 }
 
-// A line for each node; of many only for those whose end is worth one.
+// Prints a line for each node; if there are many, only for nodes with a noteworthy end.
 void print_nodes(const std::vector<NodeSummary>& nodes) {
   constexpr size_t kMostLines = 12;
   NodeSummary rest;
@@ -93,9 +93,9 @@ int print_service(const RecordOptions& options) {
     request.recording = std::filesystem::absolute(options.recording).lexically_normal().string();
   if (!options.max_size.empty())
     if (auto size = parse_size(options.max_size); !size) return complain("record", size.error());
-  // A program that is not here may be in the container.
+  // The program may be missing here and exist in the container.
   if (auto path = find_program(program); !path && options.print_systemd) return complain("record", path.error());
-  // Not resolved any further: some programs choose by the name they are called by what they do.
+  // Symbolic links are not resolved, because some programs depend on the name by which they are called.
   if (request.command[0].find('/') != std::string::npos)
     request.command[0] = std::filesystem::absolute(request.command[0]).lexically_normal().string();
   if (options.strict) request.options.push_back("--strict");

@@ -5,7 +5,7 @@
 
 namespace friday {
 
-// Adds the subcommand; `*status` becomes the exit code when it has run.
+// Adds the subcommand. When it has run, `*status` is the exit code.
 void add_record_command(CLI::App& app, int* status);
 
 }  // namespace friday

@@ -26,7 +26,7 @@ namespace {
 
 constexpr int kHistoryLines = 10000;
 
-Repl* the_repl = nullptr;  // readline's callbacks take no argument
+Repl* the_repl = nullptr;  // readline's callbacks have no user argument
 int wake_fd = -1;
 
 void on_signal(int number) {
@@ -36,7 +36,7 @@ void on_signal(int number) {
   errno = saved;
 }
 
-// Ctrl-C and the return from Ctrl-Z wake the loop while a line is awaited; Python's handlers come back afterwards.
+// While the loop waits for a line, SIGINT and SIGCONT wake it; the destructor restores Python's handlers.
 class SignalsToLoop {
  public:
   SignalsToLoop() {
@@ -55,7 +55,7 @@ class SignalsToLoop {
   }, continue_{};
 };
 
-// $XDG_STATE_HOME/friday/history, readable by the user only: what is typed may hold what the programs saw.
+// $XDG_STATE_HOME/friday/history, readable by the user only, since typed lines may contain data of the programs.
 std::string history_path() {
   std::filesystem::path state;
   if (const char* set = std::getenv("XDG_STATE_HOME"); set && *set == '/') state = set;
@@ -101,7 +101,7 @@ void Repl::run() {
     try {
       more = turn();
     } catch (py::error_already_set& error) {
-      // Ctrl-C that Python saw a moment before or after the command itself.
+      // Python received a Ctrl-C just before or after the command itself.
       if (!error.matches(PyExc_KeyboardInterrupt)) throw;
       if (terminal_) leave_line();
       console_.attr("cancel")();
@@ -109,7 +109,7 @@ void Repl::run() {
   }
 }
 
-// One line; false at the end of the input.
+// Processes one line. Returns false at the end of the input.
 bool Repl::turn() {
   std::string line;
   switch (await_line(line)) {
@@ -123,7 +123,7 @@ bool Repl::turn() {
   return false;
 }
 
-// A paste arrives as one line with line breaks in it.
+// Pasted text arrives as one line that contains newlines.
 void Repl::feed(const std::string& text) {
   size_t from = 0;
   for (size_t to; (to = text.find('\n', from)) != std::string::npos; from = to + 1)
@@ -143,7 +143,7 @@ Repl::Event Repl::await_line(std::string& line) {
     SignalsToLoop signals;
     event = terminal_ ? await_typed(line) : await_piped(line);
   }
-  // Ctrl-C that followed at once takes the line back.
+  // A Ctrl-C that came immediately after the line cancels it.
   char signals[16];
   const ssize_t count = read(wake_[0], signals, sizeof signals);
   if (event != Event::line || count <= 0 || !std::memchr(signals, 'i', static_cast<size_t>(count))) return event;
@@ -151,14 +151,14 @@ Repl::Event Repl::await_line(std::string& line) {
   return Event::interrupted;
 }
 
-// What was typed is forgotten, and the terminal is as it was before.
+// Discards the typed text and restores the terminal's settings.
 void Repl::leave_line() {
   rl_callback_sigcleanup();
   rl_free_line_state();
   rl_callback_handler_remove();
 }
 
-// Waits for input or a signal, and serves the gdbs meanwhile; false: interrupted.
+// Waits for input or a signal and serves the gdbs meanwhile. Returns false if a signal interrupted it.
 bool Repl::wait_for_input() {
   for (;;) {
     std::vector<pollfd> set = {{STDIN_FILENO, POLLIN, 0}, {wake_[0], POLLIN, 0}};
@@ -169,7 +169,7 @@ bool Repl::wait_for_input() {
       py::gil_scoped_release release;
       ready = poll(set.data(), set.size(), -1);
     }
-    if (ready < 0 && errno != EINTR) return true;  // let the read say what is wrong
+    if (ready < 0 && errno != EINTR) return true;  // the following read reports the error
     if (ready < 0) continue;
     char signals[16];
     const ssize_t count = set[1].revents ? read(wake_[0], signals, sizeof signals) : 0;
@@ -185,7 +185,7 @@ bool Repl::wait_for_input() {
     if (served) try {
         console_.attr("pump")();
       } catch (const py::error_already_set&) {
-        pumping_ = false;  // the next command that needs what broke will say so
+        pumping_ = false;  // the next command that needs the failed gdb reports the error
       }
     if (set[0].revents) return true;
   }
@@ -205,7 +205,7 @@ Repl::Event Repl::await_typed(std::string& line) {
   rl_callback_handler_install(prompt.c_str(), on_line);
   while (!typed_ && !typed_end_) {
     if (!wait_for_input()) {
-      std::fputs("^C\n", rl_outstream);  // before readline moves the cursor to the left
+      std::fputs("^C\n", rl_outstream);  // before readline moves the cursor to the start of the line
       std::fflush(rl_outstream);
       leave_line();
       return Event::interrupted;
@@ -250,18 +250,18 @@ Repl::Event Repl::await_piped(std::string& line) {
   }
 }
 
-// Readline frees the array and its texts; the first text is what the line becomes at once.
+// Readline frees the array and its strings. The first string replaces the word at once.
 char** Repl::on_complete(const char* word, int start, int end) {
   rl_attempted_completion_over = 1;
   const std::string line(rl_line_buffer, static_cast<size_t>(end));
   if (!py::reinterpret_steal<py::object>(
           PyUnicode_DecodeUTF8(line.data(), static_cast<Py_ssize_t>(line.size()), nullptr))) {
-    PyErr_Clear();  // in the middle of a character, or of another encoding
+    PyErr_Clear();  // the text ends inside a character, or has another encoding
     return nullptr;
   }
   py::object answer = the_repl->console_.attr("complete")(line, start);
   if (answer.is_none()) {
-    rl_attempted_completion_over = 0;  // names of files
+    rl_attempted_completion_over = 0;  // let readline complete file names
     return nullptr;
   }
   const auto [candidates, space] = answer.cast<std::pair<std::vector<std::string>, bool>>();

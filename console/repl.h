@@ -1,9 +1,9 @@
-// The loop of `friday replay`: lines from a terminal (GNU readline: editing, history, completion) or from a pipe go to
-// the Python object that carries them out (pyext/friday/console.py: feed, prompt, complete, fds, pump). While it waits
-// for a line, the gdbs of the nodes are served, so that they connect in the background.
+// The input loop of `friday replay`. Lines from a terminal (GNU readline with editing, history and completion) or from
+// a pipe go to the Python object that executes them (pyext/friday/console.py: feed, prompt, complete, fds, pump). While
+// the loop waits for a line, it serves the gdbs of the nodes, so that they connect in the background.
 //
-// Main thread only, which holds the interpreter's lock. While a line is awaited Ctrl-C takes back what was typed; while
-// a command runs it is Python's or, inside the core, the session's.
+// Runs on the main thread, which holds the interpreter lock. While the loop waits for input, Ctrl-C discards the typed
+// line; while a command runs, Ctrl-C is handled by Python or, inside the core, by the session.
 #pragma once
 
 #include <deque>
@@ -16,12 +16,12 @@ namespace friday {
 
 class Repl {
  public:
-  // terminal: prompts, editing and history.
+  // `terminal` enables prompts, editing and history.
   Repl(pybind11::object console, bool terminal);
   ~Repl();
   Repl(const Repl&) = delete;
 
-  // Until the end of the input, or until the console says that it is done.
+  // Runs until the end of the input, or until the console reports that it is done.
   void run();
 
  private:
@@ -41,13 +41,13 @@ class Repl {
 
   pybind11::object console_;
   bool terminal_;
-  bool pumping_ = true;  // off once a pump has failed, until the next line
-  std::string history_;  // path, empty: none
-  std::string buffer_;   // piped input not yet cut into lines
+  bool pumping_ = true;  // false after a pump has failed, until the next line
+  std::string history_;  // path of the history file; empty: none
+  std::string buffer_;   // input from a pipe that is not yet split into lines
   bool input_ended_ = false;
   std::optional<std::string> typed_;
   bool typed_end_ = false;
-  int wake_[2] = {-1, -1};  // signals while a line is awaited: one byte each
+  int wake_[2] = {-1, -1};  // pipe on which signals wake the loop while it waits for a line: one byte for each
 };
 
 }  // namespace friday

@@ -1,4 +1,4 @@
-// `friday replay`: the interactive console over a recording.
+// `friday replay`: the interactive console for a recording.
 #pragma once
 
 #include <CLI/CLI.hpp>

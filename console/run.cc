@@ -31,7 +31,8 @@ py::object text_or_none(const std::string& text) {
 }
 
 int run_scripts(RunOptions options) {
-  if (options.worker >= 0) (void)prctl(PR_SET_PDEATHSIG, SIGKILL);  // a run of a batch is nothing without it
+  // a single run of a batch must not outlive the batch
+  if (options.worker >= 0) (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
   options.scripts.insert(options.scripts.begin(), options.script);
   return with_python("run", "friday.runner", [&](py::module_& runner) {
     using namespace py::literals;
@@ -79,7 +80,8 @@ void add_run_command(CLI::App& app, int* status, std::vector<std::string> script
   command->add_option("--junit", options->junit,
                       "Write a JUnit report to this file: a test suite a script, a test case a recording");
   add_symbols_option(*command, options->symbols);
-  command->add_option("--worker", options->worker)->group("");  // of batch.py: the descriptor that it listens to
+  // used by batch.py: the descriptor on which the worker receives requests
+  command->add_option("--worker", options->worker)->group("");
   command->footer(
       "What follows -- are arguments for the scripts (sys.argv).\n\nExamples:\n  friday run predicates/ring.py REC "
       "--json found.json -- --verbose\n"

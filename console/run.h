@@ -1,4 +1,4 @@
-// `friday run`: Python scripts against recordings, with an exit code that says what came of it.
+// `friday run`: runs Python scripts on recordings; its exit code tells the outcome.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace friday {
 
-// The words after the first `--` of a `friday run`, which are taken away; none for other commands.
+// Removes and returns the words after the first `--` of a `friday run` command; empty for other commands.
 std::vector<std::string> take_script_args(int& argc, char** argv);
 
 void add_run_command(CLI::App& app, int* status, std::vector<std::string> script_args);

@@ -1,6 +1,6 @@
-// How commands print: fmt::print, with each text among the arguments made printable (core/base/printable.h), as names
-// and paths in a recording are a stranger's. What a command has put together itself and spans lines goes through
-// printable_lines instead.
+// Output of commands: fmt::print, with each text argument made safe for the terminal (core/base/printable.h), since
+// names and paths in a recording are not trusted. Use printable_lines for text of several lines that a command has
+// composed itself.
 #pragma once
 
 #include <cstdio>
@@ -36,7 +36,7 @@ void say(fmt::format_string<Shown<Args>...> format, const Args&... args) {
   fmt::print(format, shown(args)...);
 }
 
-// As a document of its own, with a line break behind it; `indent` -1: on one line.
+// Prints a JSON document followed by a newline; `indent` -1 prints it on one line.
 inline void say_json(const nlohmann::json& value, int indent = 1) {
   fmt::print("{}\n", printable_json(value.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace)));
 }

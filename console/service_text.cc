@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kDefaultSize = "10G";
 
-// A word of ExecStart= (systemd.service(5), COMMAND LINES): specifiers and variables are not meant.
+// Quotes a word for ExecStart= (systemd.service(5), COMMAND LINES) so that specifiers and variables are not expanded.
 std::string systemd_word(const std::string& word) {
   std::string quoted;
   bool plain = !word.empty();

@@ -1,5 +1,5 @@
-// What makes a service be recorded: a drop-in for systemd, or the entry point of a container. Each is text that can be
-// used as it is, with its explanation in comments.
+// Generates the files that make a service run under the recorder: a drop-in for systemd, or the entry point of a
+// container. Each text can be used as it is and explains itself in comments.
 #pragma once
 
 #include <string>
@@ -11,11 +11,12 @@ namespace friday {
 
 struct ServiceRequest {
   std::string friday;                // absolute path of this program
-  std::string recording;             // empty: the text chooses one
-  std::string name;                  // of the node, and of the service
-  std::string max_size;              // empty: the text chooses one
-  std::vector<std::string> options;  // further options of `friday record`
-  std::vector<std::string> command;  // of the service; a program without `/` is looked up on its PATH
+  std::string recording;             // empty: the generated text chooses one
+  std::string name;                  // name of the node and of the service
+  std::string max_size;              // empty: the generated text chooses one
+  std::vector<std::string> options;  // further options for `friday record`
+  // the service's command; a program without `/` is looked up in the PATH of the service
+  std::vector<std::string> command;
 };
 
 Result<std::string> systemd_drop_in(const ServiceRequest& request);

@@ -37,8 +37,8 @@ const char* outcome_text(const NodeOutcome& outcome) {
   return "?";
 }
 
-// A node that was recorded to its end must come to the same end; one whose recording was cut may end anywhere behind
-// it.
+// Checks the end of a node. A node that was recorded to its end must end in the same way; a node whose recording was
+// cut off may end in any way after that point.
 std::optional<std::string> wrong_end(const ReplayNode& node) {
   const NodeEnd& recorded = node.info().end;
   const NodeOutcome& replayed = node.outcome();
@@ -49,13 +49,14 @@ std::optional<std::string> wrong_end(const ReplayNode& node) {
   return std::nullopt;
 }
 
-// What one replay came to.
+// The result of one replay.
 struct Outcome {
   json nodes = json::array();
   uint64_t events = 0;
-  std::string problems;  // printed; empty: all repeated
+  std::string problems;  // text to print; empty if all nodes repeated
   json divergence;       // null: none
-  std::string failure;   // why the replay did not come to an end, which says nothing of the recording; empty: it did
+  // why the replay could not be completed, which says nothing about the recording; empty if it was
+  std::string failure;
 };
 
 Outcome outcome_of(ReplaySession& session, bool hash) {
@@ -75,7 +76,7 @@ Outcome outcome_of(ReplaySession& session, bool hash) {
       if (auto state = session.state_hash(id)) entry["hash"] = fmt::format("{:016x}", *state);
       else if (state.error().code == ErrorCode::component_died) out.failure = describe(state.error());
     }
-    // After a divergence or a failure the others were only stopped.
+    // After a divergence or a failure the other nodes were merely stopped.
     const bool cut_short = session.divergence() || session.failure();
     auto wrong = cut_short ? std::nullopt : wrong_end(node);
     if (!wrong && !cut_short && done < recorded) wrong = fmt::format("{} of {} events were replayed", done, recorded);
@@ -94,7 +95,7 @@ Outcome outcome_of(ReplaySession& session, bool hash) {
   return out;
 }
 
-// Replays once: to the end, to a divergence or to a failure.
+// Replays once, until the end, a divergence or a failure.
 Result<void> replay_once(ReplaySession& session) {
   for (;;) {
     FRIDAY_TRY(stop, session.run());
@@ -104,7 +105,7 @@ Result<void> replay_once(ReplaySession& session) {
   }
 }
 
-// Where the end states of two replays of one recording differ.
+// Describes where the final states of two replays of one recording differ.
 std::string difference(const Outcome& first, const Outcome& other) {
   for (size_t n = 0; n < first.nodes.size(); n++)
     for (const char* key : {"events", "end", "detail", "hash"})

@@ -1,4 +1,4 @@
-// `friday verify`: replays a recording without a debugger and says whether it repeats.
+// `friday verify`: replays a recording without a debugger and reports whether the replay repeats it.
 #pragma once
 
 #include <CLI/CLI.hpp>

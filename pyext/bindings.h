@@ -1,5 +1,5 @@
-// What the files of the binding share. Exceptions live here and nowhere below: the core's Errors become the classes of
-// friday.errors, by one table.
+// Shared by the files of the binding. Exceptions exist only at this level: the core's Errors are converted to the
+// classes of friday.errors by one table.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -11,7 +11,7 @@
 
 namespace friday {
 
-// Raises the Python exception for `error`; `expression`: the error is about a C expression.
+// Raises the Python exception for `error`. `expression` is true if the error concerns a C expression.
 [[noreturn]] void raise(const Error& error, bool expression = false);
 
 template <typename T>
@@ -23,10 +23,10 @@ inline void check_or_raise(Result<void> result, bool expression = false) {
   if (!result) raise(result.error(), expression);
 }
 
-// (type id, bytes, address or None)
+// Returns (type id, bytes, address or None).
 pybind11::tuple to_python(const RawValue& value);
 
-// Logical times as Python sees them; the text is seconds since the recording's first event.
+// A logical time for Python; its text is in seconds since the recording's first event.
 struct PyTime {
   LogicalTime time;
   int64_t origin = 0;

@@ -9,7 +9,7 @@ namespace {
 
 bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
-// gdb's words decide among the errors of expressions; it has no codes.
+// For errors of expressions, gdb's message determines the class, because gdb gives no error codes.
 const char* class_of(const Error& error, bool expression) {
   const std::string& m = error.message;
   if (error.code == ErrorCode::call_failed) return "call_failed";

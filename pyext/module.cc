@@ -1,4 +1,4 @@
-// The extension module _friday: the replay core as pyext/friday/backend.py wants it.
+// The extension module _friday: the replay core with the interface that pyext/friday/backend.py documents.
 #include <csignal>
 #include <new>
 
@@ -7,7 +7,8 @@
 
 PYBIND11_MODULE(_friday, module) {
   module.doc() = "Friday's replay core. Use the package friday; this module is its backend.";
-  // Brings a blocked wait of the session's thread back (ReplaySession::interrupt); nothing to do in the handler.
+  // The handler does nothing. The signal serves to interrupt a blocking wait of the session's thread
+  // (ReplaySession::interrupt).
   struct sigaction quiet {};
   quiet.sa_handler = [](int) {};
   sigaction(SIGURG, &quiet, nullptr);

@@ -1,4 +1,4 @@
-// _friday.Session: one replayed group, method for method as pyext/friday/backend.py documents it.
+// _friday.Session: one replayed group, with the methods that pyext/friday/backend.py documents.
 #include <dlfcn.h>
 #include <sys/syscall.h>
 
@@ -19,11 +19,11 @@ namespace py = pybind11;
 
 namespace {
 
-constexpr uint64_t kMostMemory = 64 << 20;  // bytes read at once
+constexpr uint64_t kMostMemory = 64 << 20;  // most bytes that one call may read
 
-std::atomic<Debugger*> running{nullptr};  // whose resume Ctrl-C interrupts
+std::atomic<Debugger*> running{nullptr};  // the debugger whose resume Ctrl-C interrupts
 
-// While the group runs without the interpreter's lock, Ctrl-C stops the group instead of raising somewhere later.
+// While the group runs without the interpreter lock, Ctrl-C stops the group instead of raising an exception later.
 class InterruptGuard {
  public:
   explicit InterruptGuard(Debugger& debugger) {
@@ -64,11 +64,11 @@ struct PyStop {
   uint64_t event;
 };
 
-// Whether the time of the stop is that of the event which comes next: all before it in the group's order is done, while
-// the node's own last event may lie far back.
+// Whether the time of the stop is the time of the next event: then everything before that event in the group's order is
+// done, although the last event of the node itself may be much earlier.
 bool stands_before(Stop::Kind kind) { return kind == Stop::Kind::reached || kind == Stop::Kind::timer; }
 
-// What friday.Divergence is made of (pyext/friday/errors.py).
+// The values that friday.Divergence is made from (pyext/friday/errors.py).
 py::object report_of(const Divergence& divergence) {
   return py::module_::import("json").attr("loads")(
       to_json(divergence).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
@@ -78,7 +78,7 @@ struct PyMessage {
   uint64_t number;  // from 1
   Message message;
   std::optional<PyTime> sent, received;
-  bool is_sent, is_received;  // by now
+  bool is_sent, is_received;  // has it happened yet
 };
 
 SyncMode sync_mode(const std::string& text) {
@@ -88,7 +88,7 @@ SyncMode sync_mode(const std::string& text) {
   raise({ErrorCode::usage, fmt::format("sync is \"clock\", \"causal\" or \"free\", not \"{}\"", text)});
 }
 
-void leave_idle(const Session* session);  // the input hook forgets it
+void leave_idle(const Session* session);  // tells the input hook that the session is gone
 
 class Session {
  public:
@@ -127,14 +127,14 @@ class Session {
     return *debugger_;
   }
   ReplaySession& replay() { return debugger().session(); }
-  // Does what may take long without the interpreter's lock; that the session is closed is said with it.
+  // Runs a function that may take long, without the interpreter lock. Raises if the session is closed.
   template <typename Function>
   auto unlocked(Function&& function) {
     Debugger& d = debugger();
     py::gil_scoped_release release;
     return function(d);
   }
-  // The same where Ctrl-C ends it.
+  // The same for functions that Ctrl-C interrupts.
   template <typename Function>
   auto interruptible(Function&& function) {
     return unlocked([&](Debugger& d) {
@@ -195,13 +195,14 @@ class Session {
     if (replay().sync() == SyncMode::clock && !tells_of_all(here, done)) return time_of_group();
     return time_of(here, done);
   }
-  // Whether a node that has done so many events stands in the midst of them: in the order of the clock it then tells
-  // where the group is.
+  // Whether node `id`, having done `done` events, is between its first and last event. In `clock` order it then
+  // determines the position of the group.
   bool tells_of_all(NodeId id, uint64_t done) {
     ReplayNode* node = replay().find(id);
     return done > 0 && node && node->state() != NodeState::ended;
   }
-  // Of the last event that any node has done, or of the end of one that has ended since; asks all of them.
+  // The time of the latest event that any node has done, or of the end of a node that has ended since. Has to query all
+  // nodes.
   PyTime time_of_group() {
     const uint64_t done = replay().events_done();
     const Mark last = replay().schedule().at_position(done == 0 ? 0 : done - 1);
@@ -210,7 +211,7 @@ class Session {
       if (const EndPlace* end = replay().end_reached(id)) now = std::max(now, end->time);
     return {now, origin_};
   }
-  // Behind its last event; in its first lines, where the first event stands.
+  // The time of the node's last event; before its first event, the time of that event.
   PyTime time_of(NodeId node, uint64_t done) {
     const auto count = replay().schedule().event_count(node);
     if (count == 0) return {{0, 0, node, 0}, origin_};
@@ -221,7 +222,8 @@ class Session {
     value_or_raise(replay().readable(known_node(node)));
     return static_cast<double>(replay().realtime_ns({node})) / 1e9;
   }
-  // Of the group. In the midst of a recording that is replayed by the clock one node tells it.
+  // Number of events that the group has done. In `clock` order, one node between its first and last event determines
+  // it.
   uint64_t events_done() {
     const NodeId here = debugger().moved_last();
     const uint64_t done = replay().mark(here).event.value;
@@ -247,7 +249,7 @@ class Session {
     if (!found) raise({ErrorCode::usage, fmt::format("node {} is not replayed", node)});
     return found->reader();
   }
-  // (index, text) of events.
+  // Returns (index, text) of each event.
   std::vector<std::pair<uint64_t, std::string>> events(uint32_t node, uint64_t first, uint64_t count) {
     std::vector<std::pair<uint64_t, std::string>> list;
     for (RecordCursor cursor = trace(node).records(); list.size() < count && cursor.next();) {
@@ -257,7 +259,7 @@ class Session {
     }
     return list;
   }
-  // Events that write to standard output or error.
+  // Indices of the events that write to standard output or standard error.
   std::vector<uint64_t> outputs(uint32_t node) {
     std::vector<uint64_t> list;
     for (RecordCursor cursor = trace(node).records(); cursor.next();) {
@@ -270,8 +272,8 @@ class Session {
   }
 
   uint64_t event_count(uint32_t node) { return replay().schedule().event_count(known_node(node)); }
-  // (node, event) of the first event at or after so many seconds; times are typed as they are shown, to the
-  // microsecond.
+  // Returns (node, event) of the first event at or after `seconds`, compared with the microsecond precision in which
+  // times are shown.
   std::optional<std::pair<uint32_t, uint64_t>> find_time(double seconds) {
     const auto& order = replay().schedule();
     const double ns = seconds * 1e9 - 500;
@@ -281,12 +283,13 @@ class Session {
     const Mark mark = order.at_position(position);
     return std::pair{mark.node.value, mark.event.value};
   }
-  // First and last second of a node on its host's wall clock, and its first event at or after one.
+  // The times of the node's first and last event by its host's wall clock, in seconds since 1970.
   std::pair<double, double> clock_span(uint32_t node) {
     const uint64_t count = event_count(node);
     if (!count) return {0, 0};
     return {clock_of(node, 0), clock_of(node, count - 1)};
   }
+  // The node's first event at or after a time of that clock.
   std::optional<uint64_t> find_clock(uint32_t node, double seconds) {
     uint64_t low = 0, high = event_count(node);
     while (low < high) {
@@ -302,10 +305,10 @@ class Session {
     return replay().sync() == SyncMode::clock ? "clock" : replay().sync() == SyncMode::causal ? "causal" : "free";
   }
 
-  // The last messages (of a node, or of all) that were sent or received by now.
+  // The last messages of a node, or of all nodes, that were sent or received so far.
   std::vector<PyMessage> messages(std::optional<uint32_t> node, size_t limit) {
     if (node) known_node(*node);
-    std::vector<std::pair<uint64_t, size_t>> found;  // position of what was done last, index
+    std::vector<std::pair<uint64_t, size_t>> found;  // (position of its latest event, index)
     const auto& order = replay().schedule();
     std::map<NodeId, uint64_t> done;
     for (NodeId id : replay().nodes()) done[id] = replay().mark(id).event.value;
@@ -325,7 +328,7 @@ class Session {
     for (size_t i = limit; i-- > 0;) out.push_back(message(found[i].second + 1));
     return out;
   }
-  // All messages, or those between some senders and receivers, in the order of receipt.
+  // All messages, or those between the given senders and receivers, in the order of receipt.
   std::vector<PyMessage> find_messages(const std::optional<std::vector<uint32_t>>& sources,
                                        const std::optional<std::vector<uint32_t>>& targets) {
     auto wanted = [](const std::optional<std::vector<uint32_t>>& nodes, const std::optional<MessageEnd>& end) {
@@ -337,7 +340,7 @@ class Session {
       if (wanted(sources, list[i].sent) && wanted(targets, list[i].received)) out.push_back(message(i + 1));
     return out;
   }
-  // The last message that a node has received by now.
+  // The last message that a node has received so far.
   std::optional<PyMessage> last_received(uint32_t node) {
     const NodeId id = known_node(node);
     const auto& list = all_messages();
@@ -445,7 +448,8 @@ class Session {
   void remove(uint32_t id) { check_or_raise(known(debugger().remove(id))); }
   void enable(uint32_t id, bool on) {
     if (!debugger().stop_points().find({id})) return check_or_raise(known(debugger().enable(id, on)));
-    check_or_raise(unlocked([&](Debugger& d) { return d.enable(id, on); }), true);  // gdb may be asked where it stands
+    // may have to ask gdb for the location
+    check_or_raise(unlocked([&](Debugger& d) { return d.enable(id, on); }), true);
   }
   void ignore(uint32_t id, uint64_t count) { check_or_raise(known(debugger().ignore(id, count))); }
   void condition(uint32_t id, const std::optional<std::string>& text) {
@@ -496,7 +500,7 @@ class Session {
     check_or_raise(std::move(result));
   }
   size_t gdb_count() { return debugger().gdb_count(); }
-  // (node, address, text) of each place where a breakpoint stands; (node, None, reason) where it has none.
+  // Returns (node, address, text) for each place of a breakpoint, or (node, None, reason) for a node where it has none.
   std::vector<std::tuple<uint32_t, std::optional<uint64_t>, std::string>> places(uint32_t id) {
     std::vector<std::tuple<uint32_t, std::optional<uint64_t>, std::string>> list;
     const StopPoint* point = debugger().stop_points().find({id});
@@ -522,7 +526,8 @@ class Session {
     }
     return debugger().gdb_start() == GdbStart::lazy ? "lazy" : "background";
   }
-  // Of all nodes since the start: stores that faulted on watched pages, and those that changed what is watched.
+  // Totals over all nodes since the start: stores that faulted on watched pages, and stores that changed a watched
+  // value.
   py::dict watch_statistics() {
     WatchStatistics sum;
     for (NodeId id : replay().nodes()) {
@@ -556,7 +561,7 @@ class Session {
     return result;
   }
 
-  // A second Ctrl-C that came while the first one stopped the group must not end the next run.
+  // A second Ctrl-C that arrived while the first one stopped the group must not interrupt the next run.
   DebugStop stopped(Result<DebugStop> result) {
     if (result && result->kind == Stop::Kind::interrupt) replay().clear_interrupt();
     return value_or_raise(std::move(result));
@@ -574,10 +579,10 @@ class Session {
 
   std::unique_ptr<Debugger> debugger_;
   std::vector<std::string> plans_;
-  std::optional<std::vector<Message>> messages_;    // gathered when first asked for
-  std::map<NodeId, std::vector<size_t>> received_;  // indexes of messages_ by receiver
-  std::optional<Mark>
-      reached_;  // the event that a node stands before by run_to or a timer, until the group moves again
+  std::optional<std::vector<Message>> messages_;    // computed on first use
+  std::map<NodeId, std::vector<size_t>> received_;  // indices of messages_, by receiver
+  // The event before which a node stands after run_to or a timer, until the group moves again.
+  std::optional<Mark> reached_;
   int64_t origin_ = 0;
   std::vector<std::string> symbols_;
   std::chrono::steady_clock::time_point progress_time_ = std::chrono::steady_clock::now();
@@ -684,7 +689,7 @@ py::object make_stop(py::object self, DebugStop stop) {
   return py::cast(PyStop{&session, self, std::move(stop), event});
 }
 
-// While a prompt waits for input the gdbs go on connecting: readline calls this hook when it is idle.
+// readline calls this hook when it is idle, so that the gdbs continue to connect while a prompt waits for input.
 Session* idle_session = nullptr;
 int pump_idle() {
   if (idle_session) (void)idle_session->debugger().serve(0);

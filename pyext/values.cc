@@ -1,4 +1,4 @@
-// Small values that cross the border: logical times and raw values.
+// Small values that are passed to Python: logical times and raw values.
 #include <pybind11/operators.h>
 
 #include "pyext/bindings.h"

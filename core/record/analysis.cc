@@ -19,13 +19,13 @@ using shim::Site;
 struct Instruction {
   uint64_t address;
   uint8_t length;
-  bool movable;  // means the same elsewhere: no branch, nothing relative to rip
+  bool movable;  // has the same effect at another address: no branch, no rip-relative operand
   ZydisMnemonic mnemonic;
-  uint8_t detail;   // rdrand: register and width; lsl: 1 if its selector is in a register
-  uint64_t target;  // of a direct branch; 0: none
+  uint8_t detail;   // rdrand: register and width; lsl: 1 if the selector is in a register
+  uint64_t target;  // target of a direct branch; 0: none
 };
 
-// Instructions that the shim carries out in place of the processor.
+// Instructions that the shim emulates.
 bool is_emulated(ZydisMnemonic mnemonic) {
   switch (mnemonic) {
     case ZYDIS_MNEMONIC_RDTSC:
@@ -51,9 +51,10 @@ bool is_emulated(ZydisMnemonic mnemonic) {
   }
 }
 
-constexpr unsigned kXbeginLength = 6;  // c7 f8 and 4 bytes to where an abort leads; compilers write no other form
+// c7 f8 and the 4-byte displacement of the abort handler; compilers emit no other form
+constexpr unsigned kXbeginLength = 6;
 
-// mov to %gs and pop %gs.
+// Matches mov to %gs and pop %gs.
 bool loads_gs(const ZydisDecodedInstruction& in) {
   constexpr unsigned kGs = 5;
   if (in.mnemonic == ZYDIS_MNEMONIC_MOV)
@@ -83,7 +84,7 @@ class Scanner {
   }
 
  private:
-  // Every process has the C library and the loader, and where these wait there is a pause or a call.
+  // The C library and the loader are in every process, and their waiting loops contain a pause or a system call anyway.
   bool waits_by_calls_only() const {
     const std::string_view name = elf_.soname();
     return name == "libc.so.6" || name == "ld-linux-x86-64.so.2";
@@ -91,7 +92,7 @@ class Scanner {
 
   static bool in_order(const Site& a, const Site& b) { return a.offset < b.offset; }
 
-  // Decodes from `start` to `end` or the segment's end; keeps only the neighbourhoods of interesting instructions.
+  // Decodes from `start` to `end` or the end of the segment. Keeps only the neighbourhoods of interesting instructions.
   void decode(uint64_t start, uint64_t end) {
     uint64_t offset = elf_.offset_of(start);
     for (const auto& s : elf_.segments)
@@ -134,7 +135,7 @@ class Scanner {
     if (interesting) runs_.push_back(std::move(run));
   }
 
-  // `delta` leads from an address of the function to its place in the file.
+  // `delta` converts an address of the function to its file offset.
   void find_loops(const std::vector<Instruction>& run, uint64_t delta, bool jumps_unknown) {
     for (const auto& in : run) {
       const uint64_t end = in.address + in.length;
@@ -148,7 +149,7 @@ class Scanner {
     }
   }
 
-  // A site in each loop, where nobody jumps into it and no other one stands.
+  // Adds a site to each loop at a window that no branch enters and that overlaps no other site.
   void add_loops(std::vector<Site>& sites) const {
     std::vector<Site> chosen;
     const auto overlap = [](const Site& a, const Site& b) {
@@ -223,8 +224,8 @@ class Scanner {
     }
   }
 
-  // Bytes before the call that can move to a stub: at least 5, whole instructions, nobody jumps among them. The
-  // sequence by which unwinders know a signal frame (mov $15, %rax; syscall) must stay as it is.
+  // How many bytes before the call can move to a stub: whole instructions, at least 5 bytes, with no branch target
+  // among them. The sequence by which unwinders recognise a signal frame (mov $15, %rax; syscall) must stay in place.
   unsigned room_before(const std::vector<Instruction>& run, size_t call) const {
     unsigned length = 0;
     uint64_t offset = elf_.offset_of(run[call].address);
@@ -254,7 +255,7 @@ class Scanner {
     return 0;
   }
 
-  // Instructions that are sites themselves never move.
+  // Instructions that are sites themselves cannot move.
   static bool takes_part(const Instruction& in) { return !is_emulated(in.mnemonic); }
 
   const Elf& elf_;
@@ -262,10 +263,10 @@ class Scanner {
   ZydisDecoder decoder_;
   std::vector<std::vector<Instruction>> runs_;
   std::vector<std::vector<LoopWindow>> loops_;
-  std::vector<bool> targets_;  // of direct branches, by offset in the file
+  std::vector<bool> targets_;  // targets of direct branches, by file offset
 };
 
-// Whether all code reachable from `entry` by direct branches works on general registers alone.
+// Whether all code that direct branches reach from `entry` uses general registers only.
 bool general_registers_only(std::string_view code, uint64_t entry) {
   ZydisDecoder decoder;
   ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
@@ -325,7 +326,7 @@ shim::HelloReply describe_vdso() {
     if (dynamic->d_tag == DT_STRTAB) names = base + dynamic->d_un.d_ptr;
     if (dynamic->d_tag == DT_HASH) hash = reinterpret_cast<const uint32_t*>(base + dynamic->d_un.d_ptr);
   }
-  // A vdso without DT_HASH still has its symbols before its strings.
+  // A vdso without DT_HASH still has its symbol table directly before its string table.
   size_t count = hash ? hash[1]
                  : symbols && names
                      ? (reinterpret_cast<uintptr_t>(names) - reinterpret_cast<uintptr_t>(symbols)) / sizeof(Elf64_Sym)

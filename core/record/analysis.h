@@ -1,7 +1,7 @@
-// Finds, in an ELF file, the instructions the shim replaces: system calls, rdtsc and its like. Code is decoded from
-// function starts (symbols and unwind entries), never scanned byte by byte: of 71 places that look like rdtsc in
-// libcrypto 64 are none. Used by the collector, which remembers the answer a file; the program waits for it only once a
-// file a group.
+// Finds the instructions of an ELF file that the shim replaces: system calls, rdtsc and similar ones. Code is decoded
+// from the starts of functions (symbols and unwind entries) and never scanned byte by byte: of 71 byte sequences in
+// libcrypto that look like rdtsc, 64 are something else. The collector caches the result for each file; programs wait
+// for an analysis only once for each file and group.
 #pragma once
 
 #include <string>
@@ -13,15 +13,15 @@
 namespace friday {
 
 struct CodeAnalysis {
-  std::vector<shim::Site> sites;  // by ascending file offset
+  std::vector<shim::Site> sites;  // ordered by file offset
   std::vector<uint8_t> build_id;  // empty if the file has none
   bool is_elf = false;
 };
 
-// `content`: the whole file. A file that is not ELF or is damaged yields no sites.
+// `content` is the whole file. A file that is damaged or not ELF yields no sites.
 CodeAnalysis analyse_code(std::string_view content, bool want_sites);
 
-// Offsets of the functions of this machine's vdso that the shim redirects; zeros for those that are absent.
+// The offsets of the functions of this machine's vdso that the shim redirects; zero for functions that are absent.
 shim::HelloReply describe_vdso();
 
 }  // namespace friday

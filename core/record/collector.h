@@ -1,10 +1,10 @@
-// The collector: the process that runs `friday record`. It creates the traces, keeps room ahead of the programs that
-// write them, copies the files they map, and writes down how each node ended. The programs store into shared pages of
-// the trace files by themselves, so killing the collector or a program loses nothing that was stored.
+// The collector: the process that runs `friday record`. It creates the traces, extends them ahead of the programs that
+// write them, copies the files that the programs map, and records how each node ended. The programs themselves store
+// into shared pages of the trace files, so killing the collector or a program loses nothing that was stored.
 //
-// One thread, one poll loop, and two of low priority: one compresses what the programs have left behind (packer.h), the
-// other looks for unrecorded processes that write to the programs' memory (outsiders.h), and for recorded ones that
-// keep others waiting. Nothing here is on the path of a recorded system call.
+// It has one thread with one poll loop, and two threads of low priority: one compresses the parts of traces that the
+// programs have left (packer.h); the other looks for unrecorded processes that write to the programs' memory
+// (outsiders.h) and for recorded ones that keep others waiting. Recorded system calls never wait for the collector.
 #pragma once
 
 #include <sys/types.h>
@@ -26,22 +26,22 @@
 
 namespace friday {
 
-// What a node came from; written to its node.json.
+// The origin of a node, as written to its node.json.
 struct NodeOrigin {
   std::string name;
-  std::vector<std::string> lineage;  // names of ancestors, oldest first, own name last
+  std::vector<std::string> lineage;  // names of the ancestors, oldest first, ending with the node's own name
   std::vector<std::string> arguments;
   std::string program, cwd;
 };
 
 struct CollectorOptions {
   std::string recording;  // directory; created if it does not exist
-  bool strict = false;    // a call that is not handled ends the whole group
+  bool strict = false;    // a system call that is not handled ends the whole group
   bool catch_all_only = false;
-  uint32_t state_every = 0;  // a state hash at each n-th call of a thread; 0: none
+  uint32_t state_every = 0;  // record a state hash at every n-th call of each thread; 0: none
   bool compress = true;
-  uint64_t max_size = 0;  // bytes on disk at which the recording ends; 0: no limit
-  Progress::Tell tell;    // who is told of copies that take long, while programs wait for them; may be empty
+  uint64_t max_size = 0;  // size on disk in bytes at which the recording ends; 0: no limit
+  Progress::Tell tell;    // called during long file copies, for which programs wait; may be empty
 };
 
 inline constexpr uint64_t kLeastMaxSize = 4u << 20;
@@ -50,8 +50,8 @@ struct NodeSummary {
   uint32_t id = 0;
   std::string name;
   uint64_t events = 0, bytes = 0;
-  uint64_t stored = 0;  // bytes on disk, if compressed
-  std::string ended;    // "exit 0", "signal 9", "replaced by exec", "recording ended at call futex", ...
+  uint64_t stored = 0;  // size on disk in bytes, if compressed
+  std::string ended;    // for example "exit 0", "signal 9", "replaced by exec", "recording ended at call futex"
   bool complete = true;
 };
 
@@ -60,29 +60,30 @@ class Collector {
   static Result<std::unique_ptr<Collector>> create(CollectorOptions options);
   ~Collector();
 
-  // Makes a node's directory and trace; returns the descriptor number-to-be the program inherits as its socket.
+  // Creates a node's directory and trace. Returns the socket that the program inherits.
   Result<UniqueFd> add_node(const NodeOrigin& origin, uint32_t* id);
 
-  // The program of node `id` runs as `pid`; its exit status comes through ended().
+  // Call when the program of node `id` runs as process `pid`, and ended() with its wait status when it has ended.
   void started(uint32_t id, pid_t pid);
   void ended(pid_t pid, int wait_status);
 
-  // Serves what is ready within `timeout_ms` (-1: until something is). `extra_fd` (-1: none) wakes it as well.
+  // Serves requests until one was served or `timeout_ms` has passed (-1: no limit). `extra_fd` (-1: none) also wakes
+  // it.
   Result<void> serve(int timeout_ms, int extra_fd);
 
-  // Nodes whose process still runs or may still run.
+  // The number of nodes whose process runs or may still run.
   size_t alive() const { return open_.size(); }
-  // True once a node met a call that is not handled and the options are strict.
+  // True if the options are strict and a node has made a system call that is not handled.
   bool must_stop() const { return must_stop_; }
-  // Trims and compresses traces, and writes the last node.json files; with `hurry` compresses no more. Called by the
-  // destructor too.
+  // Truncates and compresses the traces and writes the last node.json files; with `hurry`, starts no more compression.
+  // The destructor calls it too.
   void finish(bool hurry = false);
-  // Processes that got no trace, and why the first of them got none.
+  // How many processes got no trace, and why the first of them did not.
   size_t left_out() const { return left_out_; }
   const std::string& left_out_because() const { return left_out_because_; }
-  // What somebody should know while the programs run, since the last time.
+  // Messages for the user that have arisen since the last call, while the programs run.
   std::vector<std::string> take_news() { return std::exchange(news_, {}); }
-  // What this machine made worse than it could be; complete after finish().
+  // What this machine prevents or slows down; complete after finish().
   std::vector<std::string> notices() const;
   std::vector<NodeSummary> summaries() const;
   std::vector<pid_t> live_pids() const;
@@ -117,14 +118,14 @@ class Collector {
   FileStore files_;
   Packer packer_;
   std::vector<std::unique_ptr<Node>> nodes_;
-  std::vector<Node*> open_;  // those that are not closed
+  std::vector<Node*> open_;  // the nodes that are not closed
   uint32_t next_id_ = 0;
   uint32_t clock_kind_;
   uint64_t ticks_per_second_;
   std::string boot_id_;
-  shim::HelloReply machine_;  // what each process is told of it
-  UniqueFd tokens_;           // the TokenArea (shim_abi.h), locked shared while this collector lives
-  uint64_t sharing_ = 0;      // its session
+  shim::HelloReply machine_;  // what each process is told about this machine
+  UniqueFd tokens_;           // the TokenArea (shim_abi.h); locked shared while this collector lives
+  uint64_t sharing_ = 0;      // key of its TokenArea (format::FileHeader::sharing)
   Outsiders outsiders_;
   bool must_stop_ = false;
   std::vector<std::string> notices_, news_;

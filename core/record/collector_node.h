@@ -1,5 +1,5 @@
-// What the collector keeps of one node: its trace and socket, what is known of its process and of how it ended, and
-// what is due. The parts of class Collector share it; nobody else sees it. Like the collector it is of one thread.
+// The collector's data on one node: its trace and socket, what is known of its process and of its end, and which work
+// is due. Private to the files of class Collector, and like the collector used by one thread.
 #pragma once
 
 #include <sys/types.h>
@@ -25,29 +25,30 @@ struct Collector::Node {
   NodeOrigin origin;
   Beneath directory{"", ""};
   uint8_t uuid[16]{}, parent_uuid[16]{};
-  UniqueFd trace, socket, peer;  // peer: the program's end until it is handed out
+  UniqueFd trace, socket, peer;  // `peer` is the program's end of the socket until it is handed out
   format::FileHeader* header = nullptr;
   Packer::Trace* packed = nullptr;
   pid_t pid = 0;
   bool direct_child = false, hello = false, spawned = false, closed = false, hung_up = false;
-  int64_t room_given = 0;  // when it was given last, by CLOCK_MONOTONIC
+  int64_t room_given = 0;  // CLOCK_MONOTONIC when room was last given
   bool waits_for_room = false, dropped = false, replaced = false;
-  uint64_t events = 0, bytes = 0;  // once closed
+  uint64_t events = 0, bytes = 0;  // final values, once the node is closed
   int64_t started_ns = 0;
   int wait_status = -1;
-  int64_t ended_ns = 0;  // when its process was seen to have ended, by CLOCK_MONOTONIC
+  int64_t ended_ns = 0;  // CLOCK_MONOTONIC when its process was seen to have ended
   uint32_t end_reason = 0;
   int end_detail = 0;
   std::string end_text;
   int forked_children = 0;
-  // The program that it was about to execute when there were so many events, and why that cannot be recorded.
+  // The program that the node was going to execute when it had recorded `execution_event` events, and the reason if
+  // that program cannot be recorded.
   std::string executes, execution_problem;
-  std::string shim_notice, outsiders_notice, module_notice,
-      children_notice;  // what readers should know, by who noticed it
+  // Remarks for readers of the recording, by who made them.
+  std::string shim_notice, outsiders_notice, module_notice, children_notice;
   uint64_t execution_event = 0;
-  // What is due, in nanoseconds of CLOCK_MONOTONIC; 0: nothing.
-  int64_t describe_at = 0;  // node.json does not say all there is
-  int64_t close_at = 0;     // its process has ended, and somebody still has its socket
+  // When work is due, in ns of CLOCK_MONOTONIC; 0: none.
+  int64_t describe_at = 0;  // write node.json, which is out of date
+  int64_t close_at = 0;     // close the node: its process has ended, but somebody still holds its socket
 
   std::string notice() const {
     std::string text = shim_notice;

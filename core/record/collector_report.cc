@@ -1,5 +1,5 @@
-// What the collector tells of its nodes: node.json while and after they run, and the summaries that `friday record`
-// prints at the end.
+// What the collector reports about its nodes: node.json while they run and afterwards, and the summaries that `friday
+// record` prints at the end.
 #include <unistd.h>
 
 #include <sys/wait.h>
@@ -16,7 +16,7 @@ namespace {
 nlohmann::json ending(int wait_status, bool closed, uint32_t reason, int detail) {
   if (wait_status >= 0 && WIFEXITED(wait_status)) return {{"how", "exit"}, {"detail", WEXITSTATUS(wait_status)}};
   if (wait_status >= 0 && WIFSIGNALED(wait_status)) return {{"how", "signal"}, {"detail", WTERMSIG(wait_status)}};
-  if (reason == format::kEndExit) return {{"how", "exit"}, {"detail", detail & 0xff}};  // as wait(2) tells it
+  if (reason == format::kEndExit) return {{"how", "exit"}, {"detail", detail & 0xff}};  // as wait(2) reports it
   if (reason == format::kEndExec) return {{"how", "exec"}, {"detail", 0}};
   return {{"how", closed ? "unknown" : "running"}, {"detail", 0}};
 }
@@ -51,7 +51,7 @@ void Collector::write_description(Node& node) {
                                                                                         : node.end_text}}},
       {"instrumented", node.hello},
       {"notice", node.notice()}};
-  // A description that cannot be written costs names, no events: readers derive the rest from the trace.
+  // If the description cannot be written, names are lost but no events: readers derive the rest from the trace.
   (void)write_beneath(node.directory.below("node.json"),
                       d.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
@@ -96,7 +96,7 @@ std::vector<NodeSummary> Collector::summaries() const {
       auto how = ending(node->wait_status, node->closed, node->end_reason, node->end_detail);
       s.ended = how["how"] == "exec" ? "replaced by exec"
                                      : fmt::format("{} {}", how["how"].get<std::string>(), how["detail"].get<int>());
-      // Of a forked process only its parent is told.
+      // Only the parent of a forked process learns its exit status.
       if (how["how"] == "unknown") s.ended = node->hung_up ? "killed, or ended without a word" : "it still runs";
     }
     if (auto notice = node->notice(); !notice.empty()) s.ended += "; " + notice, s.complete = false;

@@ -1,6 +1,5 @@
-// What the shims of the recorded processes ask of the collector over their sockets (Request of shim_abi.h), and what it
-// answers: the hello of a program that begins, the code of a file that was mapped, a trace for a child, an execve that
-// is about to come, more room.
+// Serves the requests that the shims of recorded processes send over their sockets (Request in shim_abi.h): the hello
+// of a program that starts, the analysis of a mapped file's code, a trace for a child, an announced execve, more room.
 #include <fcntl.h>
 #include <limits.h>
 #include <sys/resource.h>
@@ -22,12 +21,12 @@ namespace {
 std::string limit_of_addresses(pid_t pid) {
   rlimit limit{};
   if (prlimit(pid, RLIMIT_AS, nullptr, &limit) != 0)
-    getrlimit(RLIMIT_AS, &limit);  // it has ended: most have that of this process
+    getrlimit(RLIMIT_AS, &limit);  // the process has ended; most processes have the same limit as this one
   if (limit.rlim_cur == RLIM_INFINITY) return "they are taken, or the system has no memory for more";
   return fmt::format("ulimit -v is {}", limit.rlim_cur >> 10);
 }
 
-// What /proc says of a process that has just executed a program.
+// Describes a process that has just executed a program, from /proc.
 void describe_process(pid_t pid, NodeOrigin& origin) {
   char exe[PATH_MAX];
   ssize_t n = readlink(fmt::format("/proc/{}/exe", pid).c_str(), exe, sizeof exe);
@@ -62,7 +61,8 @@ bool send_reply(int socket, const void* data, size_t size, const int* fds, unsig
 
 }  // namespace
 
-// What another process stored is not in the trace of the one that was written to.
+// Notes that `by` has written into the memory of process `pid`: the written process's trace does not contain those
+// bytes.
 void Collector::note_reached(const Node& by, pid_t pid) {
   for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
     if ((*node)->pid != pid) continue;
@@ -70,7 +70,7 @@ void Collector::note_reached(const Node& by, pid_t pid) {
         "{}process {} has written into its memory (process_vm_writev): what it reads there from then on is not in the "
         "recording",
         (*node)->outsiders_notice.empty() ? "" : "; ", by.pid);
-    write_description(**node);  // it may have ended already: of several sockets any is read first
+    write_description(**node);  // at once, because the node may be closed soon: sockets are read in any order
     return;
   }
 }
@@ -133,7 +133,7 @@ void Collector::answer_hello(Node& node, const shim::Request& request) {
   shim::HelloReply reply = machine_;
   Node* fresh = &node;
   if (node.hello) {
-    // By the same process: another one that has got hold of this socket is none of the node's.
+    // Accept this only from the same process; another process that has obtained this socket is not part of the node.
     fresh = node.pid == static_cast<pid_t>(request.pid) ? restart_after_exec(node) : nullptr;
     if (!fresh) {
       send_reply(node.socket.get(), &reply, sizeof reply, nullptr, 0);
@@ -153,8 +153,8 @@ void Collector::answer_hello(Node& node, const shim::Request& request) {
   send_reply(now.socket.get(), &reply, sizeof reply, fds, 2);
 }
 
-// The same process says hello again: it has executed another program. The old trace is complete; the new image is a
-// node of its own, in the line of the old one. None if there is no room for its trace.
+// The process has executed another program and says hello again. The old trace is complete; the new program becomes a
+// node of its own, with the old one as its ancestor. Returns null if there is no room for its trace.
 Collector::Node* Collector::restart_after_exec(Node& node) {
   NodeOrigin origin = node.origin;
   origin.name = fmt::format("{}/exec-1", node.origin.lineage.back());
@@ -169,7 +169,7 @@ Collector::Node* Collector::restart_after_exec(Node& node) {
   (*fresh)->pid = node.pid;
   (*fresh)->direct_child = node.direct_child;
   node.executes.clear();
-  if (node.end_reason == 0) end_by_execution(node, origin.program);  // else its recording had ended before
+  if (node.end_reason == 0) end_by_execution(node, origin.program);  // otherwise its recording had ended before
   node.replaced = true;
   node.execution_problem
       .clear();  // it is recorded, though its file could not be looked at: a memfd, or one that was removed
@@ -177,11 +177,11 @@ Collector::Node* Collector::restart_after_exec(Node& node) {
   return *fresh;
 }
 
-// A program that takes a process's place is a node of its own, if the shim gets into it.
+// The process announces an execve. The new program becomes a node of its own if the shim can be loaded into it.
 void Collector::note_execution(Node& node, const shim::Request& request) {
   node.executes.assign(request.text, strnlen(request.text, sizeof request.text));
   node.execution_event = request.offset;
-  // Names are those in the process's own root.
+  // The path is relative to the process's own root directory.
   const std::string root = fmt::format("/proc/{}/root", node.pid);
   struct stat theirs, ours;
   const bool changed = stat(root.c_str(), &theirs) == 0 && stat("/", &ours) == 0 &&
@@ -190,7 +190,7 @@ void Collector::note_execution(Node& node, const shim::Request& request) {
   node.execution_problem = possible ? "" : possible.error().message;
 }
 
-// A process that `parent` makes gets no trace.
+// Notes that a process created by `parent` gets no trace.
 void Collector::leave_out(Node& parent, const Error& error) {
   if (left_out_++ == 0) left_out_because_ = error.message;
   if (!parent.children_notice.empty()) return;
@@ -204,7 +204,7 @@ void Collector::answer_module(Node& node, const shim::Request& request, int fd) 
     std::string path(request.text, strnlen(request.text, sizeof request.text));
     opened.reset(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     struct stat st;
-    // The name must still mean the file that is mapped.
+    // Check that the path still leads to the file that is mapped.
     if (opened && (fstat(opened.get(), &st) != 0 || st.st_ino != request.inode)) opened.reset();
     fd = opened.get();
   }
@@ -251,7 +251,7 @@ void Collector::answer_fork(Node& node) {
   send_reply(node.socket.get(), &reply, sizeof reply, fds, 2);
 }
 
-// A child by vfork, whose events are its parent's, becomes a node by the program that it executes.
+// A vfork child, whose events belong to its parent's trace, becomes a node when it executes a program.
 void Collector::answer_spawn(Node& node, const shim::Request& request) {
   shim::ForkReply reply{};
   NodeOrigin origin = node.origin;

@@ -1,5 +1,5 @@
-// The traces of the collector's nodes: a file with room ahead of the program that writes it, more room when that is
-// used up and --max-size allows, and its end, at which the file is cut to what was written and handed to the packer.
+// The traces of the collector's nodes: creates each file with room ahead of the program that writes it, adds room when
+// that is used up and --max-size allows it, and at the end truncates the file and hands it to the packer.
 #include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -20,20 +20,20 @@ using format::FileHeader;
 
 namespace {
 
-constexpr uint64_t kRoom = 16u << 20;            // is given to a trace at a time
-constexpr int64_t kSoonUsedNs = 10'000'000'000;  // a trace that used up its room in less is one that is written fast
-constexpr uint64_t kLeastRoom = 1u << 20;        // less is not worth a trace
+constexpr uint64_t kRoom = 16u << 20;            // added to a trace at a time
+constexpr int64_t kSoonUsedNs = 10'000'000'000;  // a trace that uses up its room faster than this is written quickly
+constexpr uint64_t kLeastRoom = 1u << 20;        // the minimum for a new trace
 
 void wake(uint32_t* word) {
   __atomic_fetch_add(word, 1, __ATOMIC_SEQ_CST);
   syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
 }
 
-// Writes zeros where the file has none of its pages in memory. To fill a program's page tables from such pages takes an
-// eighth of the time, in which it holds its token, that the fault takes which makes them one by one. What is not
-// reached in time is left to the fault.
+// Creates the file's pages by writing zeros, where it has none. Mapping existing pages into a program takes an eighth
+// of the time of a fault that must create them, and the program holds its token during the fault. Pages that this does
+// not reach in time are left to the fault.
 void fill(int file, uint64_t from, uint64_t size) {
-  constexpr int64_t kLongestNs = 10'000'000;  // others wait for the collector meanwhile
+  constexpr int64_t kLongestNs = 10'000'000;  // other requests to the collector wait meanwhile
   static const char zeros[1 << 18] = {};
   const int64_t begun = now_ns(CLOCK_MONOTONIC);
   for (const uint64_t end = from + size; from < end && now_ns(CLOCK_MONOTONIC) - begun < kLongestNs;) {
@@ -77,8 +77,8 @@ Result<void> Collector::create_trace(Node& node, bool forked) {
   header.allocated = room;
   node.room_given = now_ns(CLOCK_MONOTONIC);
   header.packing = options_.compress;
-  // Written, not stored through the mapping: the fault of a store reads ahead, which fills and clears up to MiBs of
-  // pages that a child which soon ends never uses.
+  // Use pwrite: a store through the mapping would fault, and the fault's readahead would create and clear MiBs of pages
+  // that a short-lived child never uses.
   if (pwrite(trace.get(), &header, sizeof header, 0) != sizeof header) return cannot_write(errno, path);
   void* mapped = mmap(nullptr, format::kHeaderSize, PROT_READ | PROT_WRITE, MAP_SHARED, trace.get(), 0);
   if (mapped == MAP_FAILED) return fail_errno(errno, "cannot map a trace header");
@@ -88,7 +88,7 @@ Result<void> Collector::create_trace(Node& node, bool forked) {
   return {};
 }
 
-// What --max-size still allows: bytes that the traces take on disk, room given ahead included.
+// How many bytes --max-size still allows. Counts what the traces occupy on disk, including room given ahead.
 uint64_t Collector::room_left() const {
   if (options_.max_size == 0) return UINT64_MAX;
   uint64_t used = 0;
@@ -109,7 +109,7 @@ void Collector::give_room(Node& node) {
   const uint64_t more = left < kLeastRoom ? 0 : std::min(kRoom, left);
   const int error =
       more == 0 ? EFBIG : posix_fallocate(node.trace.get(), static_cast<off_t>(now), static_cast<off_t>(more));
-  if (error && packer_.busy()) {  // what it takes out of the traces may do
+  if (error && packer_.busy()) {  // the packer may still free space
     node.waits_for_room = true;
     return;
   }
@@ -126,8 +126,8 @@ void Collector::give_room(Node& node) {
   wake(&node.header->room);
 }
 
-// The trace of a process that has executed another program gets its last record here: there was nobody left to write
-// it.
+// Appends the end record to the trace of a process that has executed another program: nobody was left in it to write
+// the record.
 void Collector::end_by_execution(Node& node, const std::string& text) {
   node.end_reason = format::kEndExec;
   node.end_text = text;
@@ -152,7 +152,7 @@ void Collector::close_node(Node& node) {
   node.closed = true;
   std::erase(open_, &node);
   if (node.header) {
-    // Its last event is the entry of a successful execve, and nobody has spoken for the new program.
+    // Its last event is the entry of a successful execve, and the new program has not said hello.
     const bool executed =
         !node.executes.empty() && node.pid && node.end_reason == 0 && node.header->events == node.execution_event;
     if (executed && node.execution_problem.empty())
@@ -160,11 +160,12 @@ void Collector::close_node(Node& node) {
     if (executed) node.end_detail = 1, end_by_execution(node, node.executes);
     uint64_t end = node.header->committed;
     const bool nothing = node.header->events == 0 && node.pid == 0;
-    // A process that still lives goes on storing: it would lose what it stores behind the end of the file, and its
-    // life.
+    // A process that still lives continues to store; if the file were truncated, it would get SIGBUS. So it is told to
+    // stop recording.
     const bool gone = node.hung_up || node.replaced || nothing;
     if (!gone) __atomic_store_n(&node.header->closed, uint32_t{format::kEndStopped}, __ATOMIC_RELEASE);
-    const int own_death = static_cast<int>(node.header->dies_of);  // where only somebody else's parent is told
+    // signal that the shim announced, for processes whose status only their own parent learns
+    const int own_death = static_cast<int>(node.header->dies_of);
     if (node.hung_up && !node.header->ended && node.wait_status < 0 && own_death > 0 && own_death <= SIGRTMAX)
       node.wait_status = W_EXITCODE(0, own_death);
     node.events = node.header->events;
@@ -178,7 +179,7 @@ void Collector::close_node(Node& node) {
     }
     munmap(node.header, format::kHeaderSize);
     node.header = nullptr;
-    if (nothing) {  // a child that was announced and never forked
+    if (nothing) {  // a child that was announced, but whose fork failed
       for (const char* name : {"trace", "node.json"}) remove_beneath(node.directory.below(name));
       remove_beneath(node.directory);
       node.dropped = true;

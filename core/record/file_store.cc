@@ -52,20 +52,20 @@ Result<const StoredFile*> FileStore::add(int fd, bool want_sites) {
       XXH128_canonical_t canonical{};
       Progress progress(tell_);
       progress.begin(fmt::format("copying {} into the recording", path_of(fd)),
-                     2 * content.size());  // it is read for its name, then copied
+                     2 * content.size());  // the file is read once for its hash and once for the copy
       auto hash = hash_of_contents(fd, content.size(), &progress);
       if (hash) XXH128_canonicalFromHash(&canonical, *hash);
       if (auto copied = hash ? copy(fd, content.size(), hex_of(canonical.digest, 16), progress)
                              : Result<void>(std::unexpected(hash.error()))) {
         memcpy(file.hash.data(), canonical.digest, 16);
         file.size = content.size();
-      } else {  // the next who asks tries again
+      } else {  // not cached, so that the next request tries again
         file.problem = copied.error().message;
       }
     }
     file.analysis = analyse_code(content, want_sites);
     file.analysed = want_sites;
-  } catch (const std::bad_alloc&) {  // a limit of memory, which the program need not suffer from
+  } catch (const std::bad_alloc&) {  // a memory limit of this process, from which the recorded program must not suffer
     file.problem = "no memory is left to copy it and to read its code";
   }
   munmap(mapped, content.size());

@@ -1,4 +1,4 @@
-// Copies of mapped files in a recording, kept once by content, and the analysis of those that hold code. Owned by the
+// The copies of mapped files in a recording, one for each content, and the analysis of files with code. Owned by the
 // collector; one thread.
 #pragma once
 
@@ -13,22 +13,22 @@
 namespace friday {
 
 struct StoredFile {
-  std::array<uint8_t, 16> hash{};  // XXH3-128, canonical (big-endian) order; zeros: no copy could be made
+  std::array<uint8_t, 16> hash{};  // XXH3-128 in canonical (big-endian) order; zeros if no copy could be made
   uint64_t size = 0;
   bool analysed = false;
   CodeAnalysis analysis;
-  std::string problem;  // why there is no copy, or no analysis that was asked for
+  std::string problem;  // why there is no copy, or no requested analysis
 };
 
 class FileStore {
  public:
-  // `tell`: who is told of copies that take long; may be empty.
+  // `tell` is called during long copies; it may be empty.
   explicit FileStore(Beneath directory, Progress::Tell tell = {})
       : directory_(std::move(directory)), tell_(std::move(tell)) {}
 
-  // Copies the file behind `fd` (any offset) unless a copy with the same content is there. The answer is remembered by
-  // device, inode, size and modification time. `want_sites`: also look for call sites. Fails for what is no file to be
-  // read.
+  // Copies the file `fd` (its file position does not matter) unless a copy with the same content exists. Results are
+  // cached by device, inode, size and modification time. With `want_sites`, also analyses the code. Fails if `fd` is
+  // not a file that can be read.
   Result<const StoredFile*> add(int fd, bool want_sites);
 
  private:

@@ -1,4 +1,4 @@
-// GROUP.toml: what `friday record --group` runs. docs/record.md documents the keys.
+// Reads GROUP.toml, which tells `friday record --group` what to run. docs/record.md documents the keys.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace friday {
 
-// Parses the file; every unknown key, wrong type or impossible value is an error that names the line.
+// Parses the file. Unknown keys, wrong types and impossible values are errors that name the line.
 Result<GroupSpec> read_group(const std::string& path);
 
 }  // namespace friday

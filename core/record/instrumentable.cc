@@ -15,7 +15,7 @@
 namespace friday {
 namespace {
 
-// The shim relies on how glibc's loader starts a program.
+// Checks for glibc's loader, since the shim relies on how it starts a program.
 Result<void> check_loader(const std::string& path, const UniqueFd& fd, const Elf64_Phdr& segment) {
   char name[256]{};
   if (segment.p_filesz < 2 || segment.p_filesz >= sizeof name ||

@@ -1,5 +1,5 @@
-// Whether the loader will preload the shim into a program, and if not why: asked before a program is started, and when
-// a recorded process is about to execute one.
+// Checks whether the dynamic loader will preload the shim into a program, and says why not. Used before a program is
+// started, and when a recorded process is about to execute one.
 #pragma once
 
 #include <sys/types.h>
@@ -10,12 +10,12 @@
 
 namespace friday {
 
-// Who executes it: what a file's privileges are worth depends on the user, and where a name leads on the root directory
-// (empty, or without a slash at its end).
+// Who executes the program: a file's privileges depend on the user, and its path on the root directory (`root` is empty
+// or has no trailing slash).
 struct Executor {
   uid_t user;
   std::string root;
-  bool borrows = false;  // its effective user or group is not the real one
+  bool borrows = false;  // its effective user or group differs from the real one
 };
 Result<void> check_instrumentable(const std::string& path, const Executor& by);
 

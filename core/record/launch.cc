@@ -52,7 +52,7 @@ std::vector<std::string> child_environment(const ProgramSpec& program, const std
   if (socket_fd >= 0) {
     std::string& preload = all["LD_PRELOAD"];
     preload = preload.empty() ? shim : shim + ":" + preload;
-    // rseq makes the kernel write the processor number into the thread block, which no replay could repeat.
+    // With rseq(2), the kernel writes the current processor number into the thread block, which a replay cannot repeat.
     std::string& tunables = all["GLIBC_TUNABLES"];
     tunables += (tunables.empty() ? "" : ":") + std::string("glibc.pthread.rseq=0");
     all[shim::kSocketVariable] = std::to_string(socket_fd);
@@ -73,8 +73,9 @@ int socket_number(const rlimit& limit) {
   return limit.rlim_cur > static_cast<rlim_t>(shim::kSocketFd) ? shim::kSocketFd : static_cast<int>(limit.rlim_cur) - 1;
 }
 
-// A process that makes a process group and is its leader until this goes. The program itself must not be: setsid(2)
-// refuses the leader of a group, and a program that is started by a shell's script is none.
+// A child process that creates a process group and leads it while this object exists. The program itself must not lead
+// the group, because setsid(2) fails for a group leader, and a program started from a shell script is not a leader
+// either.
 class GroupLeader {
  public:
   static Result<GroupLeader> make() {
@@ -87,7 +88,7 @@ class GroupLeader {
     if (leader.pid_ < 0) return fail_errno(errno, "fork failed");
     if (leader.pid_ == 0) {
       dup2(reading.get(), 0);
-      close_range(1, ~0u, 0);  // others wait to see some of them closed
+      close_range(1, ~0u, 0);  // other processes may be waiting for some of them to be closed
       char none;
       (void)!::read(0, &none, 1);
       _exit(0);
@@ -109,8 +110,9 @@ class GroupLeader {
   UniqueFd writing_;
 };
 
-// fork and exec; the child's failure comes back through a pipe, so that "no such file" is one clear message here.
-// `descriptors`, `mask`: the program's limit and blocked signals, which are not this process's any more.
+// fork and exec. Errors of the child are returned through a pipe, so that the caller can report, for example, a missing
+// file. `descriptors` and `mask` are the original limit and signal mask, which the program shall get; this process has
+// changed its own.
 Result<pid_t> spawn(const ProgramSpec& program, const std::string& path, const LaunchOptions& options, int socket,
                     const rlimit& descriptors, const sigset_t& mask) {
   const int number = socket >= 0 ? socket_number(descriptors) : -1;
@@ -168,7 +170,7 @@ class Group {
     for (int s : {SIGCHLD, SIGINT, SIGTERM}) sigaddset(&watched, s);
     struct sigaction hangup;
     sigaction(SIGHUP, nullptr, &hangup);
-    if (alone() || hangup.sa_handler != SIG_IGN) sigaddset(&watched, SIGHUP);  // ignored under nohup
+    if (alone() || hangup.sa_handler != SIG_IGN) sigaddset(&watched, SIGHUP);  // SIGHUP stays ignored under nohup
     if (alone()) watch_all(watched);
     sigprocmask(SIG_BLOCK, &watched, &mask_);
     if (alone()) {
@@ -176,7 +178,7 @@ class Group {
       witness_ = std::move(witness);
     }
     UniqueFd signals(signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
-    // Each node takes some of this process's, and the programs get what they would have.
+    // Each node uses several descriptors of this process. The programs get the original limit.
     getrlimit(RLIMIT_NOFILE, &descriptors_);
     raise_descriptor_limit();
     auto result = loop(signals.get());
@@ -203,14 +205,15 @@ class Group {
       reap();
       decide();
     }
-    // Processes that outlive their parents (daemons) are recorded to their end.
+    // Processes that outlive their parents (daemons) are recorded until they end.
     while (collector_.alive() && stop_level_ < 2) {
       FRIDAY_TRY_VOID(serve(200, signals));
       take_signals(signals);
       reap();
       if (stop_level_ == 1) stop_orphans();
     }
-    // Killed: children and daemons too, and nobody is left who still stores into a trace.
+    // After the kill, wait until all processes are dead, including children and daemons, so that nobody writes to a
+    // trace any more.
     for (const auto killed = Clock::now();
          stop_level_ == 2 && collector_.alive() && Clock::now() - killed < kLongestDeath;) {
       for (pid_t pid : collector_.live_pids()) ::kill(pid, SIGKILL);
@@ -264,8 +267,9 @@ class Group {
     return std::max(0, static_cast<int>(wait * 1000) + 1);
   }
 
-  // The recorder of a program is in its process group, and outlives whatever the program sends there, but for what
-  // nobody can block. It stops and continues with the others.
+  // The recorder of a single program is in that program's process group. It must survive signals that the program sends
+  // to the group, so it blocks all that can be blocked, except those with which it stops and continues together with
+  // the group.
   static void watch_all(sigset_t& watched) {
     sigfillset(&watched);
     for (int s : {SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT}) sigdelset(&watched, s);
@@ -283,9 +287,9 @@ class Group {
 
   bool alone() const { return !options_.own_process_groups; }
 
-  // What somebody sends to this process is meant for the program, or for the daemons that it has left. What came to its
-  // process group has reached those that are in it, as Ctrl-C and what the program sends by kill(0, ...); of that only
-  // what did not come from the terminal is for those that have left the group.
+  // Forwards a signal. A signal to this process alone is meant for the program or, if that has ended, for the daemons
+  // that it left behind. A signal to the whole group (Ctrl-C, or kill(0, ...) by the program) has already reached every
+  // member; processes that left the group get it only if it did not come from the terminal.
   void pass_on(int number, bool by_kernel) {
     const bool to_group = witness_.saw(number), by_terminal = to_group && by_kernel;
     const auto reached = [&](pid_t pid) { return to_group && getpgid(pid) == getpgrp(); };
@@ -349,13 +353,13 @@ class Group {
   std::vector<Running> running_;
   Clock::time_point start_, stopped_;
   int stop_level_ = 0;    // 1: asked to stop, 2: killed
-  rlimit descriptors_{};  // these two as this process was given them
+  rlimit descriptors_{};  // this limit and this mask are the original ones of this process
   sigset_t mask_{};
 };
 
-// The loader takes spaces and colons in LD_PRELOAD for ends of names, and $ for the beginning of one of its own
-// (ld.so(8)): a shim that lies at such a path is preloaded by a link, which other users may follow. Empty where none is
-// needed.
+// In LD_PRELOAD, the loader treats spaces and colons as separators and $ as the start of a token (ld.so(8)). If the
+// shim's path contains one of these, it is preloaded through a link that other users may follow too. Returns an empty
+// directory if no link is needed.
 Result<ScratchDirectory> make_preloadable(std::string& shim) {
   if (shim.find_first_of(" :$") == std::string::npos) return ScratchDirectory();
   FRIDAY_TRY(directory, ScratchDirectory::make());
@@ -367,7 +371,7 @@ Result<ScratchDirectory> make_preloadable(std::string& shim) {
 }
 
 Result<LaunchResult> run_recorded(const GroupSpec& group, LaunchOptions options) {
-  const auto link = make_preloadable(options.shim);  // until the last program has ended
+  const auto link = make_preloadable(options.shim);  // must exist until the last program has ended
   if (!link) return std::unexpected(link.error());
   FRIDAY_TRY(collector, Collector::create(options.collector));
   char full[PATH_MAX];
@@ -409,7 +413,7 @@ Result<std::string> find_program(const ProgramSpec& program) {
     return fail(ErrorCode::not_found, "node {}: the program {} was not found; give its path, or check PATH",
                 program.name, name);
   if (program.record) FRIDAY_TRY_VOID(check_instrumentable(resolved, {geteuid(), ""}));
-  constexpr int kGetMdwe = 66;  // PR_GET_MDWE: an error before Linux 6.3
+  constexpr int kGetMdwe = 66;  // PR_GET_MDWE; fails before Linux 6.3
   if (program.record && prctl(kGetMdwe, 0, 0, 0, 0) > 0)
     return fail(
         ErrorCode::unsupported,
@@ -442,11 +446,11 @@ Result<LaunchResult> run_group(const GroupSpec& group, const LaunchOptions& opti
     auto found = find_program(program);
     if (!found) return std::unexpected(found.error());
   }
-  // Switching off what is off already: only a kernel that has it agrees.
+  // Turn the feature off, although it is off already: that succeeds only if the kernel supports it.
   if (prctl(59 /* PR_SET_SYSCALL_USER_DISPATCH */, 0, 0, 0, 0) != 0) return refused(Refusal::dispatch, strerror(errno));
   LaunchOptions resolved = options;
   if (resolved.collector.max_size == 0) resolved.collector.max_size = group.max_size;
-  // A limit of file sizes (ulimit -f) ends a recording, not the recorder.
+  // Exceeding a file size limit (ulimit -f) must end the recording, not kill the recorder.
   const auto size_handler = ::signal(SIGXFSZ, SIG_IGN);
   auto result = run_recorded(group, resolved);
   ::signal(SIGXFSZ, size_handler);

@@ -1,4 +1,4 @@
-// Starting programs under the shim, alone or as a group, and stopping them.
+// Starts programs under the shim, alone or as a group, and stops them.
 #pragma once
 
 #include <csignal>
@@ -15,10 +15,10 @@ namespace friday {
 struct ProgramSpec {
   std::string name;
   std::vector<std::string> command;
-  std::string cwd;  // empty: the caller's
+  std::string cwd;  // empty: that of the caller
   std::map<std::string, std::string> environment;
-  double start_delay = 0;      // seconds after the group's start
-  std::string output, errors;  // files for stdout and stderr; empty: the caller's
+  double start_delay = 0;      // seconds after the start of the group
+  std::string output, errors;  // files for stdout and stderr; empty: those of the caller
   bool record = true;
   int stop_signal = SIGTERM;
 };
@@ -26,17 +26,17 @@ struct ProgramSpec {
 struct GroupSpec {
   std::vector<ProgramSpec> programs;
   double stop_after = 0;       // seconds; 0: no limit
-  std::string stop_when_ends;  // name of a program; empty: when all have ended
-  uint64_t max_size = 0;       // as in CollectorOptions; the command line's own goes first
+  std::string stop_when_ends;  // name of a program; empty: stop when all programs have ended
+  uint64_t max_size = 0;       // as in CollectorOptions; an option on the command line takes precedence
 };
 
 struct LaunchOptions {
   CollectorOptions collector;
   std::string shim;  // path of friday-shim.so
-  // Programs of a group file are the recorder's: it stops them. Otherwise one program runs as if its caller had called
-  // it directly.
+  // True for the programs of a group file, which the recorder starts and stops itself. False for a single program,
+  // which runs as if the caller had started it directly.
   bool own_process_groups = false;
-  // Told at once what somebody should know while the programs run, such as that one keeps others waiting.
+  // Called at once with messages for the user while the programs run, for example if one keeps others waiting.
   std::function<void(const std::string&)> tell = [](const std::string&) {};
 };
 
@@ -44,23 +44,23 @@ struct LaunchResult {
   int status = 0;  // wait status of the first program
   bool strict_stop = false;
   std::vector<NodeSummary> nodes;
-  size_t left_out = 0;  // processes without a trace
+  size_t left_out = 0;  // number of processes without a trace
   std::string left_out_because;
-  std::vector<std::string> notices;  // what this machine made worse than it could be
+  std::vector<std::string> notices;  // what this machine prevents or slows down
 };
 
-// A name must differ from ids, node lists and the names that Friday makes itself (NAME/child-1, NAME#2).
+// Fails if the name could be mistaken for an id, a node list, or a name that Friday generates (NAME/child-1, NAME#2).
 Result<void> check_node_name(const std::string& name);
 
-// Full path of the program a command names, checked to be one that the shim can record: dynamically linked x86-64 ELF
-// (or a script whose interpreter is), not setuid, no file capabilities.
+// The full path of the program that a command names. Fails if the shim cannot record it: it must be a dynamically
+// linked x86-64 ELF file (or a script with such an interpreter), without setuid and file capabilities.
 Result<std::string> find_program(const ProgramSpec& program);
 
-// "500M", "20G", "1048576": bytes.
+// Parses a size such as "500M", "20G" or "1048576"; the result is in bytes.
 Result<uint64_t> parse_size(const std::string& text);
 
-// Runs the group to its end. Blocks; SIGINT, SIGTERM and SIGHUP end a group in good order, a second one at once. A
-// program on its own gets the signals that are sent to this process, and nothing else.
+// Runs the group until it ends (blocking). SIGINT, SIGTERM and SIGHUP stop a group in an orderly way; a second signal
+// kills it. If a single program is run, signals sent to this process are forwarded to it.
 Result<LaunchResult> run_group(const GroupSpec& group, const LaunchOptions& options);
 
 }  // namespace friday

@@ -10,7 +10,7 @@
 namespace friday {
 namespace {
 
-constexpr uint8_t kJump = 5;  // bytes of what takes a window's place
+constexpr uint8_t kJump = 5;  // size in bytes of the jump that replaces a window
 constexpr uint32_t kArithmetic =
     ZYDIS_CPUFLAG_CF | ZYDIS_CPUFLAG_PF | ZYDIS_CPUFLAG_AF | ZYDIS_CPUFLAG_ZF | ZYDIS_CPUFLAG_SF | ZYDIS_CPUFLAG_OF;
 
@@ -37,15 +37,15 @@ bool same_place(const ZydisDecodedOperand& a, const ZydisDecodedOperand& b) {
          (a.mem.index == ZYDIS_REGISTER_NONE || a.mem.scale == b.mem.scale) && a.mem.disp.value == b.mem.disp.value;
 }
 
-// Number of the general register that `reg` is part of.
+// The number of the general register that `reg` is a part of.
 std::optional<unsigned> general(ZydisRegister reg) {
   const ZydisRegister whole = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg);
   if (ZydisRegisterGetClass(whole) != ZYDIS_REGCLASS_GPR64) return std::nullopt;
   return static_cast<unsigned>(ZydisRegisterGetId(whole));
 }
 
-// What the loop's own instructions make of a value: `steady` if it is the same in each iteration unless somebody else
-// stores, `waits` if somebody else's store could change it.
+// What the loop's own instructions do to a value. `steady`: it is the same in each iteration unless another thread
+// stores. `waits`: a store by another thread could change it.
 struct Value {
   bool steady = true, waits = false;
   void add(const Value& other) { steady &= other.steady, waits |= other.waits; }
@@ -64,7 +64,7 @@ class Loop {
       at += step.in.length;
       for (auto& o : std::span(step.all).first(step.in.operand_count))
         if (is_memory(o) && o.mem.base == ZYDIS_REGISTER_RIP)
-          o.mem.disp.value += static_cast<int64_t>(step.next());  // to compare
+          o.mem.disp.value += static_cast<int64_t>(step.next());  // as an absolute address, for comparisons
       steps_.push_back(step);
     }
     known_ = !steps_.empty();
@@ -79,11 +79,11 @@ class Loop {
           written[*r] = true;
     for (unsigned r = 0; r < 16; r++) registers_[r].steady = !written[r];
     flags_.steady = false;
-    return walk() || walk();  // the second time with what the first one leaves in the registers
+    return walk() || walk();  // the second pass starts with the register values that the first one ended with
   }
 
   std::vector<LoopWindow> windows(bool jumps_unknown) const {
-    // Executed in every iteration: what comes before the first branch, and between the last place reached by one and
+    // Every iteration executes the instructions before the first branch, and those between the last branch target and
     // the end.
     size_t first = 0, last = steps_.size() - 1;
     while (!steps_[first].branches()) first++;
@@ -157,12 +157,12 @@ class Loop {
     const auto base = general(o.mem.base);
     const bool local =
         base &&
-        (*base == 4 || (*base == 5 && o.mem.disp.value < 0));  // relative to rsp, or to rbp where it points at a frame
+        (*base == 4 || (*base == 5 && o.mem.disp.value < 0));  // relative to rsp, or to rbp if that points at a frame
     const bool own = o.mem.segment == ZYDIS_REGISTER_FS || o.mem.segment == ZYDIS_REGISTER_GS;
     return {true, address.waits || (!local && !own)};
   }
 
-  // True: it can be left where all that is looked at is steady, and could be changed by somebody else.
+  // True if the loop has an exit that depends only on steady values, one of which another thread could change.
   bool walk() {
     for (const Step& step : steps_) {
       if (step.branches()) {
@@ -187,7 +187,8 @@ class Loop {
     return false;
   }
 
-  // Whether the instruction means the same elsewhere. `displacement`: where a displacement to rip stands, if one does.
+  // Whether the instruction has the same effect at another address. `displacement` receives the offset of its
+  // rip-relative displacement, if it has one.
   static bool moves(const Step& step, uint8_t& displacement) {
     displacement = 0;
     if (step.branches() || step.in.mnemonic == ZYDIS_MNEMONIC_ENDBR64) return false;
@@ -201,8 +202,7 @@ class Loop {
     return !(step.in.attributes & ZYDIS_ATTRIB_IS_RELATIVE) || displacement;
   }
 
-  // In front of instruction `i` nobody asks for the flags any more: all are written before one is read, in straight
-  // line.
+  // Whether the flags are dead before instruction `i`: in straight-line code, all are written before any is read.
   bool flags_free(size_t i) const {
     for (; i < steps_.size() && !steps_[i].branches(); i++) {
       const auto* flags = steps_[i].in.cpu_flags;

@@ -1,6 +1,6 @@
-// Finds where a loop that may wait can be counted (core/shim/loop.cc): one whose end depends on nothing but memory that
-// its own instructions leave alone. Whether a loop does wait is a guess, which costs a nanosecond an iteration where it
-// is wrong; that its instructions may stand elsewhere is none.
+// Finds places where the iterations of a waiting loop can be counted (core/shim/loop.cc): loops whose exit depends only
+// on memory that the loop itself does not change. Whether such a loop really waits is a guess, and a wrong guess costs
+// a nanosecond for each iteration. That the chosen instructions can be moved is certain.
 #pragma once
 
 #include <Zydis/Zydis.h>
@@ -11,19 +11,19 @@
 
 namespace friday {
 
-inline constexpr uint64_t kLongestLoop = 128;  // bytes
+inline constexpr uint64_t kLongestLoop = 128;  // in bytes
 
-// Whole instructions in straight line, executed in every iteration, of which none stores or branches, and in front of
-// which the program has no use for the arithmetic flags.
+// Consecutive whole instructions that every iteration executes, none of which stores or branches, and before which the
+// arithmetic flags are dead.
 struct LoopWindow {
   uint64_t start;
-  uint8_t length;        // room for a jump, and not more than shim::Patch::original
-  uint8_t displacement;  // where in it a displacement to rip stands; 0: none
+  uint8_t length;        // in bytes: enough for a jump, and at most the size of shim::Patch::original
+  uint8_t displacement;  // offset of a rip-relative displacement in the window; 0: none
 };
 
-// `code` is the loop's, from the target of the branch at its end to behind that branch, at address `low`. In order of
-// preference; none if it does not look like one that waits. `jumps_unknown`: the function has jumps to who knows where,
-// so that windows of more than one instruction are out.
+// Returns the possible windows of a loop, the best first; none if the loop does not look like a waiting loop. `code` is
+// the loop at address `low`, from the target of its final branch to the end of that branch. `jumps_unknown`: the
+// function contains indirect jumps, so windows of several instructions are not safe.
 std::vector<LoopWindow> loop_windows(const ZydisDecoder& decoder, std::string_view code, uint64_t low,
                                      bool jumps_unknown);
 

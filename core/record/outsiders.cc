@@ -25,10 +25,11 @@ namespace friday {
 namespace {
 
 using std::chrono::milliseconds;
-constexpr milliseconds kTick{1000 / Standstill::kLooksPerSecond};  // also to see that something new is shared
-constexpr milliseconds kLongest{30000};                            // between two looks
+// also the delay after which a newly shared object is noticed
+constexpr milliseconds kTick{1000 / Standstill::kLooksPerSecond};
+constexpr milliseconds kLongest{30000};  // the longest interval between two scans
 
-// The objects of a TokenArea by what /proc/PID/maps says of them.
+// Finds the objects of a TokenArea by what /proc/PID/maps shows of them.
 class Objects {
  public:
   explicit Objects(const shim::TokenArea& area) {
@@ -37,7 +38,8 @@ class Objects {
       if (area.object[n].inode) by_inode_.emplace(area.object[n].inode, std::pair{area.object[n].device, n});
   }
 
-  // 0: the mapping is none of them. Some file systems show another device in /proc than stat(2) does.
+  // Returns 0 if the mapping is none of the objects. Compares paths too, since on some file systems /proc shows another
+  // device than stat(2).
   uint32_t find(uint64_t device, uint64_t inode, const std::string& path) const {
     auto [from, to] = by_inode_.equal_range(inode);
     for (; from != to; ++from) {
@@ -59,9 +61,9 @@ class Objects {
 
 // What a process has mapped.
 struct Mapped {
-  std::map<uint32_t, std::string> objects;  // shared and for writing: number and name
-  // The recording's TokenArea, as each process has that the shim records: also a child that has just been forked, one
-  // by vfork, and one that sees no /proc or numbers processes in its own way.
+  std::map<uint32_t, std::string> objects;  // shared writable mappings: object number and name
+  // It has mapped the recording's TokenArea, so the shim records it. That also holds for a child just created by fork
+  // or vfork, and for a process without /proc or in another PID namespace.
   bool tokens = false;
 };
 

@@ -1,9 +1,10 @@
-// Who else can write to the memory that recorded programs share: processes that are not recorded and have one of the
-// files or segments mapped for writing. What they store is in no trace, so whoever reads the recording is told.
+// Finds processes outside the recording that can write to the memory that recorded programs share, because they have
+// mapped one of the files or segments for writing. No trace contains what they store, so readers of the recording must
+// be warned.
 //
-// A thread of its own looks through /proc when something new is shared and then less and less often. It sees what this
-// user may see, and only processes that live when it looks. Four times a second it also looks whether those that share
-// memory stand still (standstill.h).
+// A thread scans /proc when a new object is shared, and then at growing intervals. It sees only what this user may see,
+// and only processes that exist during a scan. Four times a second it also checks whether programs that share memory
+// stand still (standstill.h).
 #pragma once
 
 #include <sys/types.h>
@@ -23,8 +24,8 @@
 namespace friday {
 
 struct Outsider {
-  std::string text;         // a sentence for people
-  std::set<pid_t> sharers;  // recorded processes with the same mapping, by the numbers that they have for themselves
+  std::string text;         // a sentence for users
+  std::set<pid_t> sharers;  // recorded processes with the same mapping, by the pids in their own PID namespaces
 };
 
 class Outsiders {
@@ -33,12 +34,12 @@ class Outsiders {
   ~Outsiders();
   Outsiders(const Outsiders&) = delete;
 
-  // `tokens`: the recording's TokenArea; mapped while this object lives. False: the system gives no
-  // thread or no room for it, and nothing is looked for.
+  // `tokens` is the recording's TokenArea; it stays mapped while this object lives. Returns false if the system
+  // provides no thread or no memory for it; then nothing is watched.
   bool start(int tokens);
-  // Readable when take() has something.
+  // Becomes readable when take() has something to return.
   int wake_fd() const { return told_.get(); }
-  // What was found since the last time; each process and thing once.
+  // What was found since the last call; each combination of process and object is reported once.
   struct Found {
     std::vector<Outsider> outsiders;
     std::vector<KeptToken> kept;
@@ -48,16 +49,16 @@ class Outsiders {
  private:
   void run();
   void look();
-  void tell();  // with the guard
+  void tell();  // call with guard_ locked
 
   const shim::TokenArea* area_ = nullptr;
   uint64_t tokens_inode_ = 0;
-  std::set<std::pair<pid_t, uint32_t>> known_;  // process and object; of the thread alone
+  std::set<std::pair<pid_t, uint32_t>> known_;  // (process, object); used by the thread only
   std::mutex guard_;
   std::condition_variable wake_;
   std::vector<Outsider> found_;
   std::vector<KeptToken> kept_;
-  Standstill standstill_;  // of the thread alone
+  Standstill standstill_;  // used by the thread only
   UniqueFd told_;
   bool ends_ = false;
   std::thread thread_;

@@ -27,7 +27,7 @@ void Packer::left(Trace& trace, int plain, uint64_t committed) {
 
 bool Packer::ended(Trace& trace, int plain, uint64_t committed) { return hand_over(trace, plain, committed, true); }
 
-// The descriptor is there before the first message that lets the other thread use it, and is not touched here again.
+// `trace.plain` is set before the first message that lets the packer thread use it, and is not changed here afterwards.
 bool Packer::hand_over(Trace& trace, int plain, uint64_t committed, bool ended) {
   if (!start()) return false;
   if (!trace.handed_over) trace.plain.reset(fcntl(plain, F_DUPFD_CLOEXEC, 3));
@@ -35,7 +35,7 @@ bool Packer::hand_over(Trace& trace, int plain, uint64_t committed, bool ended) 
   return send({&trace, committed, ended});
 }
 
-// False if there is no thread, which is tried once.
+// Starts the packer thread, at most one attempt. Returns false if there is no thread.
 bool Packer::start() {
   if (thread_.joinable()) return true;
   if (!notices_.empty()) return false;
@@ -54,7 +54,8 @@ bool Packer::start() {
 }
 
 bool Packer::send(const Message& message) {
-  // A full pipe holds thousands of messages: what this one asks for is asked again with the next room, or stays plain.
+  // A full pipe holds thousands of messages. If this one does not fit, the next message covers its work, or the trace
+  // stays plain.
   const bool sent = write(writing_.get(), &message, sizeof message) == sizeof message;
   if (sent) asked_++;
   return sent;
@@ -93,7 +94,7 @@ void Packer::run() {
   }
 }
 
-// One block of the trace that is first in line, which then goes to the end of it.
+// Compresses one block of the first trace in the queue, which then moves to the end of the queue.
 void Packer::pack(Trace& trace) {
   work_.pop_front();
   if (move_block(trace)) work_.push_back(&trace);
@@ -103,12 +104,12 @@ void Packer::pack(Trace& trace) {
   (void)!write(woken_.get(), &one, sizeof one);
 }
 
-// False if there is nothing more to move for now.
+// Returns false if no more blocks can be moved now.
 bool Packer::move_block(Trace& trace) {
   const uint64_t end = trace.writer ? trace.writer->end() : format::kHeaderSize;
   const uint64_t size = trace.goal > end ? std::min(kPackBlock, trace.goal - end) : 0;
   if (trace.given_up || size == 0 || (size < kPackBlock && !trace.finish)) return false;
-  trace.given_up = true;  // until the block is through
+  trace.given_up = true;  // cleared when the block is complete
   if (!trace.writer) {
     auto writer = PackedWriter::create(packed(trace.file));
     if (!writer) return false;
@@ -117,7 +118,7 @@ bool Packer::move_block(Trace& trace) {
   buffer_.resize(size);
   if (!read_exactly(trace.plain.get(), buffer_, end) || !trace.writer->append(buffer_)) return false;
   trace.stored = trace.writer->stored();
-  // Where holes cannot be made the plain file keeps its size until the end.
+  // On a file system without holes the plain file keeps its size until the end.
   if (fallocate(trace.plain.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(end),
                 static_cast<off_t>(size)) == 0)
     trace.removed += size;

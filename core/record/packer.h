@@ -1,9 +1,10 @@
-// Compresses traces while they are recorded: what a program has left behind moves block by block from nodes/N/trace,
-// where it becomes a hole, to nodes/N/trace.zst (core/trace/packed.h). One thread of low priority does this. The
-// collector's thread only hands over small messages through a pipe and reads atomics: it never waits for the other one,
-// which may not get the processor for long.
+// Compresses traces during recording: what a program has finished writing moves, block by block, from nodes/N/trace,
+// where it leaves a hole, to nodes/N/trace.zst (core/trace/packed.h). One low-priority thread does the work. The
+// collector's thread only sends it small messages through a pipe and reads atomics; it never waits for the packer's
+// thread, which may get no processor time for long.
 //
-// Killing it at any moment loses nothing: a block is dropped from the trace when the disk has its compressed form.
+// Killing the process at any moment loses nothing: a block is removed from the trace only after its compressed form is
+// on disk.
 #pragma once
 
 #include <atomic>
@@ -21,15 +22,15 @@ namespace friday {
 
 class Packer {
  public:
-  // One trace. What is public may be read by the collector at any time.
+  // One trace. The collector may read the public members at any time.
   struct Trace {
     explicit Trace(Beneath plain_form) : file(std::move(plain_form)) {}
-    std::atomic<uint64_t> removed = 0;  // bytes taken out of the plain file
-    std::atomic<uint64_t> stored = 0;   // bytes of the compressed one
+    std::atomic<uint64_t> removed = 0;  // bytes removed from the plain file
+    std::atomic<uint64_t> stored = 0;   // size of the compressed file
 
    private:
     friend class Packer;
-    bool handed_over = false;  // of the collector alone
+    bool handed_over = false;  // used by the collector only
     Beneath file;
     UniqueFd plain;
     std::optional<PackedWriter> writer;
@@ -41,29 +42,30 @@ class Packer {
   ~Packer() { finish(true); }
   Packer(const Packer&) = delete;
 
-  // `plain` is the trace's descriptor in what follows; it is duplicated when the first block moves.
+  // Registers a trace. In the functions below, `plain` is the trace's descriptor, which is duplicated when the first
+  // block moves.
   Trace* add(const Beneath& file);
-  // The program will not look at anything before `committed` again.
+  // Call when the program will not access anything before `committed` any more.
   void left(Trace& trace, int plain, uint64_t committed);
-  // Nobody writes to it any more: the rest follows, then the plain file goes. False: nobody does it, the trace stays as
-  // it is.
+  // Call when nobody writes to the trace any more: compresses the rest and then removes the plain file. Returns false
+  // if there is no packer thread; then the trace stays as it is.
   bool ended(Trace& trace, int plain, uint64_t committed);
 
-  // Whether room may still be won.
+  // Whether work in progress may still free disk space.
   bool busy() const { return asked_ != done_.load(std::memory_order_acquire); }
-  // Readable after something was done; to be emptied by settled().
+  // Readable after some work was done; settled() resets it.
   int wake_fd() const { return woken_.get(); }
   void settled();
 
-  // What was not done as it should be, and why; complete after finish().
+  // What could not be done, and why; complete after finish().
   const std::vector<std::string>& notices() const { return notices_; }
 
-  // Does what is left at the caller's own priority; with `hurry` leaves it as it is, which any reader understands.
+  // Does the remaining work at the caller's priority. With `hurry`, leaves it undone; every reader accepts that.
   void finish(bool hurry);
 
  private:
   struct Message {
-    Trace* trace;  // null: no more to come
+    Trace* trace;  // null: no more messages follow
     uint64_t committed;
     bool ended;
   };
@@ -79,10 +81,10 @@ class Packer {
   std::vector<std::unique_ptr<Trace>> traces_;
   UniqueFd reading_, writing_, woken_;
   std::thread thread_;
-  uint64_t asked_ = 0;              // messages sent
-  std::atomic<uint64_t> done_ = 0;  // messages whose work is done
+  uint64_t asked_ = 0;              // number of messages sent
+  std::atomic<uint64_t> done_ = 0;  // number of messages whose work is done
   std::atomic<bool> stop_ = false;
-  // Of the thread alone, until it has ended.
+  // Used only by the thread until it has ended.
   std::deque<Trace*> work_;
   uint64_t taken_ = 0;
   std::vector<std::byte> buffer_;

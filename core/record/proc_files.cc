@@ -45,7 +45,7 @@ std::optional<pid_t> find_process(pid_t own, uint64_t space) {
 
 char thread_state(pid_t pid, pid_t thread) {
   const std::string stat = read_file(fmt::format("/proc/{}/task/{}/stat", pid, thread)).value_or("");
-  const size_t name_ends = stat.rfind(") ");  // the name may hold anything
+  const size_t name_ends = stat.rfind(") ");  // the name may contain any character
   return name_ends == std::string::npos || name_ends + 2 >= stat.size() ? 0 : stat[name_ends + 2];
 }
 

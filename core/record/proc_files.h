@@ -1,4 +1,4 @@
-// What /proc says of a process, as far as this user may see it. The process may have ended meanwhile.
+// Reads what /proc tells about a process, as far as this user may see it. The process may end at any time.
 #pragma once
 
 #include <sys/types.h>
@@ -9,17 +9,16 @@
 
 namespace friday {
 
-// As the kernel calls it, up to 15 characters; "?": not known.
+// The kernel's name of the process, up to 15 characters; "?" if unknown.
 std::string process_name(pid_t pid);
 
-// The number that the process has for itself, as nodes are described: another one than here in a PID namespace of its
-// own.
+// The pid of the process in its own PID namespace, which nodes are described with.
 pid_t own_number(pid_t pid);
 
-// The process that has the number `own` in the PID namespace `space` (the inode of its /proc/PID/ns/pid).
+// The process whose pid is `own` in the PID namespace `space` (the inode of its /proc/PID/ns/pid).
 std::optional<pid_t> find_process(pid_t own, uint64_t space);
 
-// What the thread does: R, S, D, T (stopped by a signal), t (by its tracer), Z, ...; 0: there is none.
+// The thread's state: R, S, D, T (stopped by a signal), t (stopped by a tracer), Z, ...; 0 if it does not exist.
 char thread_state(pid_t pid, pid_t thread);
 
 }  // namespace friday

@@ -17,8 +17,8 @@ T read(const T& word) {
 
 struct Process {
   pid_t own = 0, thread = 0;
-  std::optional<pid_t> here;  // its number in this namespace, if it can be seen
-  char state = 0;             // of the thread that ran last
+  std::optional<pid_t> here;  // its pid in our PID namespace, if it is visible here
+  char state = 0;             // state of the thread that ran last
 
   Process(const shim::TokenMember& member) : Process(read(member.pid), read(member.tid), read(member.pid_namespace)) {}
   Process(uint32_t pid, uint32_t tid, uint64_t space)
@@ -32,7 +32,7 @@ struct Process {
   }
 };
 
-// Members that wait in `group`, the first of them first.
+// Members that wait in `group`, the longest waiting first.
 std::vector<uint32_t> waiting_in(const shim::TokenArea& area, const shim::TokenGroup& group) {
   constexpr size_t kMost = 8;
   std::vector<uint32_t> found;
@@ -85,7 +85,7 @@ void Standstill::look_at_groups(const shim::TokenArea& area, std::vector<KeptTok
     const uint32_t member = state & shim::kTokenWho;
     if (seen.looks < kSeconds * kLooksPerSecond || member >= shim::kMaxMembers || told_.contains(member)) continue;
     const Process holder(area.member[member]);
-    // All of them have been stopped together, by whoever wanted that.
+    // If all waiters are stopped too, somebody has stopped the whole group on purpose.
     const auto waiters = waiting_in(area, group);
     const auto runs =
         std::find_if(waiters.begin(), waiters.end(), [&](uint32_t n) { return !Process(area.member[n]).is_stopped(); });
@@ -102,7 +102,8 @@ void Standstill::look_at_groups(const shim::TokenArea& area, std::vector<KeptTok
   }
 }
 
-// Here a thread that waits has counted: only the process itself knows who has its token.
+// Reports threads that the waiting threads' own count shows to be kept waiting: only the process itself knows which of
+// its threads holds its token.
 void Standstill::look_at_threads(const shim::TokenArea& area, std::vector<KeptToken>& found) {
   for (const shim::KeptThread& kept : area.kept) {
     const uint32_t pid = __atomic_load_n(&kept.pid, __ATOMIC_ACQUIRE), thread = read(kept.tid);
@@ -111,8 +112,9 @@ void Standstill::look_at_threads(const shim::TokenArea& area, std::vector<KeptTo
       continue;
     const uint64_t space = read(kept.pid_namespace);
     const Process process(pid, thread, space), child(thread, thread, space);
-    const bool by_vfork = process.here && !process.state;  // which acts as the thread that made it
-    if (by_vfork && !child.state) continue;                // it has ended, with all that waited
+    // a vfork child runs with the identity of the thread that created it
+    const bool by_vfork = process.here && !process.state;
+    if (by_vfork && !child.state) continue;  // it has ended, together with everybody who waited
     told_threads_.insert({pid, thread});
     const std::string who = by_vfork ? fmt::format("{}, a child by vfork of {},", child.text(), process.text())
                                      : fmt::format("{}, thread {},", process.text(), thread);

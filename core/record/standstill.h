@@ -1,9 +1,10 @@
-// Whether recorded programs stand still. Of processes that share memory one runs at a time, the one that has their
-// group's token (shim_abi.h TokenGroup), and of a process's threads one: has it been kept over several looks while
-// others wait for it? The holder has no part in finding that: it may be stopped, or what the shim does about it may not
-// work. So it is seen from outside, and told once for each holder.
+// Detects recorded programs that stand still. Of processes that share memory, only the holder of their group's token
+// runs (shim_abi.h, TokenGroup); of the threads of a process, also one at a time. A standstill is reported if somebody
+// keeps a token over several looks while others wait for it, once for each holder. The check is made from outside
+// because the holder cannot help: it may be stopped, or the shim's own remedy may fail.
 //
-// It reads words that others change meanwhile, without a lock: a sentence may name a waiter that waits no more.
+// The words in shared memory are read without a lock while others change them, so a message may name a waiter that no
+// longer waits.
 #pragma once
 
 #include <cstdint>
@@ -18,30 +19,31 @@
 namespace friday {
 
 struct KeptToken {
-  std::string text;  // a sentence for people
-  pid_t holder;      // by the number that the process has for itself
-  bool runs;         // it may have said so itself, and where it is (core/shim/spin.cc)
+  std::string text;  // a sentence for users
+  pid_t holder;      // its pid in its own PID namespace
+  bool runs;  // the holder is running, so the shim may have reported it already, with its place (core/shim/spin.cc)
 };
 
 class Standstill {
  public:
-  static constexpr unsigned kLooksPerSecond = 4, kSeconds = 4;  // how often look() is to be called; when it is long
+  // how often to call look(), and after how long a wait counts as a standstill
+  static constexpr unsigned kLooksPerSecond = 4, kSeconds = 4;
 
-  // What this look is the first to find.
+  // Returns what has not been reported before.
   std::vector<KeptToken> look(const shim::TokenArea& area);
 
  private:
   struct Seen {
     uint32_t state = 0;
     uint64_t turn = 0;
-    unsigned looks = 0;  // at which others waited in this turn, one after the other
+    unsigned looks = 0;  // consecutive looks at which others waited in this turn
   };
   void look_at_groups(const shim::TokenArea& area, std::vector<KeptToken>& found);
   void look_at_threads(const shim::TokenArea& area, std::vector<KeptToken>& found);
 
   std::map<uint32_t, Seen> seen_;                         // by group
-  std::set<uint32_t> told_;                               // members
-  std::set<std::pair<uint32_t, uint32_t>> told_threads_;  // process and thread
+  std::set<uint32_t> told_;                               // token members that were reported
+  std::set<std::pair<uint32_t, uint32_t>> told_threads_;  // (process, thread) pairs that were reported
 };
 
 }  // namespace friday

@@ -21,8 +21,8 @@ uint64_t take_pending(const sigset_t& all) {
   return seen;
 }
 
-// Answers each byte with the signals that have come. It has no descriptors of its parent's, which others may wait to
-// see closed.
+// Runs in the child: answers each byte with the set of signals that have arrived. It has closed its inherited
+// descriptors, because other processes may wait for them to be closed.
 [[noreturn]] void witness(int channel) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   dup2(channel, 0);
@@ -43,7 +43,7 @@ Result<GroupWitness> GroupWitness::start() {
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return fail_errno(errno, "socketpair failed");
   UniqueFd ours(pair[0]), theirs(pair[1]);
-  const timeval longest{1, 0};  // a SIGSTOP to the group stops the witness, too
+  const timeval longest{1, 0};  // a SIGSTOP to the group stops the witness too
   setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &longest, sizeof longest);
   sigset_t all, before;
   sigfillset(&all);
