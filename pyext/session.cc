@@ -9,9 +9,9 @@
 
 #include "core/base/printable.h"
 #include "core/trace/event_text.h"
-#include "core/trace/messages.h"
 #include "core/trace/pack.h"
 #include "pyext/bindings.h"
+#include "pyext/messages.h"
 
 namespace friday {
 
@@ -73,13 +73,6 @@ py::object report_of(const Divergence& divergence) {
   return py::module_::import("json").attr("loads")(
       to_json(divergence).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
-
-struct PyMessage {
-  uint64_t number;  // from 1
-  Message message;
-  std::optional<PyTime> sent, received;
-  bool is_sent, is_received;  // has it happened yet
-};
 
 SyncMode sync_mode(const std::string& text) {
   if (text == "clock") return SyncMode::clock;
@@ -305,67 +298,15 @@ class Session {
     return replay().sync() == SyncMode::clock ? "clock" : replay().sync() == SyncMode::causal ? "causal" : "free";
   }
 
-  // The last messages of a node, or of all nodes, that were sent or received so far.
   std::vector<PyMessage> messages(std::optional<uint32_t> node, size_t limit) {
-    if (node) known_node(*node);
-    std::vector<std::pair<uint64_t, size_t>> found;  // (position of its latest event, index)
-    const auto& order = replay().schedule();
-    std::map<NodeId, uint64_t> done;
-    for (NodeId id : replay().nodes()) done[id] = replay().mark(id).event.value;
-    const auto& list = all_messages();
-    for (size_t i = 0; i < list.size(); i++) {
-      const Message& m = list[i];
-      if (node && !(m.sent && m.sent->node.value == *node) && !(m.received && m.received->node.value == *node))
-        continue;
-      const MessageEnd* last = m.received && m.received->event < done[m.received->node] ? &*m.received
-                               : m.sent && m.sent->event < done[m.sent->node]           ? &*m.sent
-                                                                                        : nullptr;
-      if (last) found.emplace_back(order.position_of(last->node, {last->event}), i);
-    }
-    limit = std::min(limit, found.size());
-    std::partial_sort(found.begin(), found.begin() + static_cast<ptrdiff_t>(limit), found.end(), std::greater<>());
-    std::vector<PyMessage> out;
-    for (size_t i = limit; i-- > 0;) out.push_back(message(found[i].second + 1));
-    return out;
+    return messages_.last(replay(), node ? std::optional(known_node(*node)) : std::nullopt, limit);
   }
-  // All messages, or those between the given senders and receivers, in the order of receipt.
   std::vector<PyMessage> find_messages(const std::optional<std::vector<uint32_t>>& sources,
                                        const std::optional<std::vector<uint32_t>>& targets) {
-    auto wanted = [](const std::optional<std::vector<uint32_t>>& nodes, const std::optional<MessageEnd>& end) {
-      return !nodes || (end && std::find(nodes->begin(), nodes->end(), end->node.value) != nodes->end());
-    };
-    const auto& list = all_messages();
-    std::vector<PyMessage> out;
-    for (size_t i = 0; i < list.size(); i++)
-      if (wanted(sources, list[i].sent) && wanted(targets, list[i].received)) out.push_back(message(i + 1));
-    return out;
+    return messages_.between(replay(), sources, targets);
   }
-  // The last message that a node has received so far.
-  std::optional<PyMessage> last_received(uint32_t node) {
-    const NodeId id = known_node(node);
-    const auto& list = all_messages();
-    const auto& mine = received_[id];
-    const uint64_t done = replay().mark(id).event.value;
-    const auto after =
-        std::partition_point(mine.begin(), mine.end(), [&](size_t i) { return list[i].received->event < done; });
-    if (after == mine.begin()) return std::nullopt;
-    return message(*std::prev(after) + 1);
-  }
-  PyMessage message(uint64_t number) {
-    const auto& list = all_messages();
-    if (number == 0 || number > list.size())
-      raise({ErrorCode::usage, fmt::format("there is no message {}: {}", number,
-                                           list.empty() ? "no node sends or receives any"
-                                                        : fmt::format("they have the numbers 1 to {}", list.size()))});
-    const Message& m = list[number - 1];
-    auto time = [&](const std::optional<MessageEnd>& end) {
-      return end ? std::optional(PyTime{replay().schedule().time_of(end->node, {end->event}), origin_}) : std::nullopt;
-    };
-    auto done = [&](const std::optional<MessageEnd>& end) {
-      return end && end->event < replay().mark(end->node).event.value;
-    };
-    return {number, m, time(m.sent), time(m.received), done(m.sent), done(m.received)};
-  }
+  std::optional<PyMessage> last_received(uint32_t node) { return messages_.last_received(replay(), known_node(node)); }
+  PyMessage message(uint64_t number) { return messages_.message(replay(), number); }
 
   std::optional<PyTime> altered(uint32_t node) {
     auto since = debugger().altered_since({node});
@@ -569,18 +510,9 @@ class Session {
   double clock_of(uint32_t node, uint64_t event) {
     return static_cast<double>(replay().schedule().realtime_ns({node}, {event})) / 1e9;
   }
-  const std::vector<Message>& all_messages() {
-    if (messages_) return *messages_;
-    messages_ = value_or_raise(messages_of(replay().recording(), replay().schedule()));
-    for (size_t i = 0; i < messages_->size(); i++)
-      if (const auto& end = (*messages_)[i].received) received_[end->node].push_back(i);
-    return *messages_;
-  }
-
   std::unique_ptr<Debugger> debugger_;
   std::vector<std::string> plans_;
-  std::optional<std::vector<Message>> messages_;    // computed on first use
-  std::map<NodeId, std::vector<size_t>> received_;  // indices of messages_, by receiver
+  Messages messages_;
   // The event before which a node stands after run_to or a timer, until the group moves again.
   std::optional<Mark> reached_;
   int64_t origin_ = 0;
@@ -661,28 +593,6 @@ void bind_stop(py::module_& module) {
       });
 }
 
-void bind_message(py::module_& module) {
-  auto node = [](const std::optional<MessageEnd>& end) { return end ? std::optional(end->node.value) : std::nullopt; };
-  auto event = [](const std::optional<MessageEnd>& end) { return end ? std::optional(end->event) : std::nullopt; };
-  py::class_<PyMessage>(module, "Message")
-      .def_readonly("number", &PyMessage::number)
-      .def_property_readonly("source", [=](const PyMessage& m) { return node(m.message.sent); })
-      .def_property_readonly("source_event", [=](const PyMessage& m) { return event(m.message.sent); })
-      .def_readonly("sent", &PyMessage::sent)
-      .def_readonly("is_sent", &PyMessage::is_sent)
-      .def_property_readonly("target", [=](const PyMessage& m) { return node(m.message.received); })
-      .def_property_readonly("target_event", [=](const PyMessage& m) { return event(m.message.received); })
-      .def_readonly("received", &PyMessage::received)
-      .def_readonly("is_received", &PyMessage::is_received)
-      .def_property_readonly("bytes", [](const PyMessage& m) { return m.message.bytes; })
-      .def_property_readonly("channel", [](const PyMessage& m) { return name_of(m.message.kind); })
-      .def("__repr__", [=](const PyMessage& m) {
-        auto text = [](auto id) { return id ? fmt::format("node {}", *id) : std::string("elsewhere"); };
-        return fmt::format("<message {} {} -> {}, {} bytes>", m.number, text(node(m.message.sent)),
-                           text(node(m.message.received)), m.message.bytes);
-      });
-}
-
 py::object make_stop(py::object self, DebugStop stop) {
   auto& session = self.cast<Session&>();
   const uint64_t event = session.replay().mark(stop.node).event.value;
@@ -711,7 +621,7 @@ void bind_session(py::module_& module) {
       .def_readonly("previous", &PyNode::previous)
       .def("__repr__", [](const PyNode& n) { return fmt::format("<node {} {}>", n.id, n.name); });
   bind_stop(module);
-  bind_message(module);
+  bind_messages(module);
   py::class_<Session>(module, "Session")
       .def(py::init<const std::string&, std::optional<std::string>, const std::string&, const std::vector<std::string>&,
                     bool>(),
