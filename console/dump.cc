@@ -11,7 +11,7 @@
 #include "console/complain.h"
 #include "console/say.h"
 #include "core/trace/calls.h"
-#include "core/trace/endpoint.h"
+#include "core/trace/event_json.h"
 #include "core/trace/event_text.h"
 #include "core/trace/logical_time.h"
 #include "core/trace/node_list.h"
@@ -21,22 +21,10 @@
 namespace friday {
 namespace {
 
-using nlohmann::json;
-
 struct DumpOptions {
   std::string recording, node;
   bool as_json = false;
 };
-
-// The peers of the channels that have been described so far, by channel number.
-using Peers = std::map<uint64_t, std::string>;
-
-// The peer of a transfer: as the call names it, otherwise the peer that the channel is connected to; empty if unknown.
-std::string peer_of(PartView part, const Peers& peers) {
-  if (const auto* peer = part.peer()) return friday::text(parse_address(*peer));
-  auto connected = peers.find(part.transfer()->channel);
-  return connected == peers.end() ? std::string() : connected->second;
-}
 
 std::string transfer_flags(const format::TransferPart& transfer) {
   static constexpr std::pair<uint16_t, const char*> kNames[] = {{format::kPeek, ", peek"},
@@ -49,14 +37,14 @@ std::string transfer_flags(const format::TransferPart& transfer) {
   return text;
 }
 
-std::string parts_text(const EventView& event, const Peers& peers) {
+std::string parts_text(const EventView& event, const ChannelTable& channels) {
   std::string text = clock_text(event);
   for (PartView part : event.parts()) {
     if (const auto* t = part.transfer()) {
       text += fmt::format("  {} channel {} at {}, {} bytes{}{}", t->direction == format::kIn ? "<-" : "->", t->channel,
                           t->offset, t->length, t->representation == format::kHeaderOnly ? " unseen" : "",
                           transfer_flags(*t));
-      if (std::string peer = peer_of(part, peers); !peer.empty()) text += fmt::format(", peer {}", peer);
+      if (std::string peer = channels.peer_text(part); !peer.empty()) text += fmt::format(", peer {}", peer);
     } else if (const auto* wait = part.wait()) {
       const auto status = status_told(event);
       text += fmt::format("  waited for process {}, {}", wait->pid,
@@ -102,74 +90,24 @@ std::optional<double> seconds_at(const Schedule* schedule, NodeId node, const Ev
   return schedule->seconds_of(node, {event->index});
 }
 
-void print_event(const EventView& event, std::optional<double> seconds, const Peers& peers) {
+void print_event(const EventView& event, std::optional<double> seconds, const ChannelTable& channels) {
   const std::string at = seconds ? fmt::format("{:.6f}", *seconds) : "-";
   std::string line =
       fmt::format("{:>8} {:>12} thread {:<3} {:<8} {}{}{}", event->index, at, event.thread(),
-                  record_type_name(event.type()), what_text(event), result_text(event), parts_text(event, peers));
+                  record_type_name(event.type()), what_text(event), result_text(event), parts_text(event, channels));
   say("{}\n", line);
 }
 
-void print_json(const EventView& event, std::optional<double> seconds, const Peers& peers) {
-  json out = {{"seconds", seconds ? json(*seconds) : json()},
-              {"event", event->index},
-              {"thread", event.thread()},
-              {"thread_sequence", event->thread_seq},
-              {"type", record_type_name(event.type())},
-              {"entry_ticks", event->entry_ticks},
-              {"return_ticks", event.return_ticks()},
-              {"result", event->result},
-              {"input_hash", fmt::format("{:016x}", event.input_hash())},
-              {"arguments", json::array()},
-              {"parts", json::array()}};
-  if (event.has_call()) out["call"] = call_text(event->call);
-  if (event.is_clock())
-    out["clock"] = {
-        {"address", event.clock_address()}, {"seconds", event.clock_seconds()}, {"fraction", event.clock_fraction()}};
-  if (event.type() == format::kSignal) out["signal"] = signal_text(event->call);
-  if (event.type() == format::kYield) out["yield"] = what_text(event);
-  for (uint64_t a : event.arguments()) out["arguments"].push_back(a);
-  for (PartView part : event.parts()) {
-    json p = {{"kind", part.kind()}, {"size", part.bytes().size()}};
-    if (part.address()) p["address"] = part.address();
-    if (part.kind() == format::kMemory) p["preview"] = preview(part.bytes());
-    if (part.kind() == format::kPath) p["path"] = std::string(part.text());
-    if (const auto* t = part.transfer()) {
-      p["channel"] = t->channel, p["offset"] = t->offset, p["length"] = t->length, p["true_length"] = t->true_length;
-      p["direction"] = t->direction == format::kIn ? "in" : "out";
-      p["hash"] = fmt::format("{:016x}", t->hash);
-      p["flags"] = t->flags;
-      p["unseen"] = t->representation == format::kHeaderOnly;
-      if (std::string peer = peer_of(part, peers); !peer.empty()) p["peer"] = peer;
-    }
-    if (const auto* map = part.shared_map())
-      p["object"] = map->object, p["offset"] = map->offset, p["length"] = map->length, p["address"] = map->address,
-      p["flags"] = map->flags;
-    if (const auto* change = part.shared_write())
-      p["object"] = change->object, p["offset"] = change->offset, p["length"] = change->length,
-      p["change"] = change->change;
-    if (const auto* wait = part.wait()) {
-      const auto status = status_told(event);
-      p["pid"] = wait->pid, p["status"] = status ? json(*status) : json();
-    }
-    if (const auto* child = part.child()) p["thread"] = child->thread, p["pid"] = child->pid;
-    out["parts"].push_back(std::move(p));
-  }
-  say_json(out, -1);
-}
-
 Result<void> dump_node(const TraceReader& reader, const Schedule* schedule, bool as_json) {
-  Peers peers;
+  ChannelTable channels;
   RecordCursor cursor = reader.records();
   while (cursor.next()) {
-    if (const auto* channel = cursor.record().channel(); channel && channel->remote.length)
-      if (const Address remote = parse_address(channel->remote); remote.known())
-        peers[channel->channel] = friday::text(remote);
+    channels.add(cursor.record());
     if (!cursor.record().is_event()) continue;
     const EventView event = cursor.record().event();
     const auto seconds = seconds_at(schedule, reader.node(), event);
-    if (as_json) print_json(event, seconds, peers);
-    else print_event(event, seconds, peers);
+    if (as_json) say_json(event_json(event, seconds, channels, cursor.record().offset()), -1);
+    else print_event(event, seconds, channels);
   }
   if (cursor.error()) return std::unexpected(*cursor.error());
   return {};
