@@ -34,5 +34,6 @@ struct PyTime {
 
 void bind_values(pybind11::module_& module);
 void bind_session(pybind11::module_& module);
+void bind_recording(pybind11::module_& module);
 
 }  // namespace friday

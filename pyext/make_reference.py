@@ -29,6 +29,7 @@ SECTIONS = {
     "Sessions": ["open", "Session", "StopPoint", "Hit"],
     "Nodes": ["Node", "Nodes", "Thread", "Place"],
     "Messages": ["Message"],
+    "Recordings": ["Recording", "RecordedNode", "Event", "Transfer", "Channel", "Edge"],
     "Values": ["Snapshot", "Int", "Bool", "Char", "Enum", "Pointer", "Float", "Str", "Bytes", "Struct", "Array", "Items", "Map", "Raw"],
     "Violations": ["violation", "stop", "Violation", "Violated", "run_script"],
     "Errors": ["Error", "UsageError", "NoNode", "NoSymbol", "OutOfScope", "OptimizedOut", "BadExpression", "BadAddress", "NodeEnded", "NodeNotStarted",
@@ -38,7 +39,7 @@ SECTIONS = {
 ATTRIBUTES_HIDDEN = {"types", "plans", "decoders", "names", "listed", "aliases", "run", "purpose"}  # in __init__, of no use to a script
 # Of the package itself, public by name only.
 HIDDEN = {"note_ended", "set_block", "set_suite", "report_assertion", "declared", "at_end_functions", "stop_asked", "set_handler"}
-MADE = {"Session", "Violated"}  # by users: the page shows how
+MADE = {"Session", "Recording", "Violated"}  # by users: the page shows how
 UNSHOWN = {"Backend"}  # in the stub only
 ALIASES = {"Progress": "Callable[[float, float], None]"}
 GENERIC = {"Sequence": "Sequence[Any]", "tuple": "tuple[Any, ...]"}  # bases without their types
@@ -273,11 +274,12 @@ def page_class(public: Public) -> list[str]:
 
 
 def page(all_names: dict[str, Public]) -> str:
-    from friday import containers, modules, values
+    from friday import containers, modules, values, recordings
     lines = ["# The Python package", "", "<!-- Written by pyext/make_reference.py from the docstrings: change those, and run it. -->", "",
              inspect.getdoc(friday) or "", "", "## Forms", "", "### Scripts", "", "`friday run SCRIPT.py REC...` runs scripts on recordings, in parallel, with exit codes and reports for "
              "CI: [commands.md](commands.md#friday-run). Ready invariants are in [predicates.md](predicates.md).", "", "### In a plain interpreter, and cell by cell", "",
              "`export PYTHONPATH=$(friday --python-path)`, then `/usr/bin/python3` (or a notebook of it) and `import friday`. " + all_names["open"].doc, "",
+             "### Without a replay", "", inspect.getdoc(recordings) or "", "",
              "### Modules with `@`", "", inspect.getdoc(modules) or "", "", "### pytest", "", plugin_doc(), ""]
     for section, names in SECTIONS.items():
         lines += [f"## {section}", ""]

@@ -21,4 +21,5 @@ PYBIND11_MODULE(_friday, module) {
   });
   friday::bind_values(module);
   friday::bind_session(module);
+  friday::bind_recording(module);
 }

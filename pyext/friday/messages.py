@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .backend import Message as RawMessage
     from .nodes import Node
+    from .recordings import RecordedNode
     from .sessions import Session
 
 
@@ -15,32 +16,32 @@ class Message:
     """One transfer through a socket or pipe. Of a stream: the bytes of one send that one receive got.
 
     number: from 1, in the order of receipt. source, target: the nodes, None for an end that is not among the replayed nodes or is the
-    same node; source_event, target_event: the index of the call that sends or receives it on that node; sent, received:
+    same node (of a Recording: RecordedNodes, and None for an end that nobody recorded); source_event, target_event: the index of the call that sends or receives it on that node; sent, received:
     its logical time. bytes: its length. channel: "stream", "datagram" or "pipe". `session.goto(m.target_event, node=m.target)`
     goes to where it is about to be received."""
     number: int
-    source: "Node | None"
+    source: "Node | RecordedNode | None"
     source_event: int | None
     sent: Any
-    target: "Node | None"
+    target: "Node | RecordedNode | None"
     target_event: int | None
     received: Any
     bytes: int
     channel: str
-    _session: "Session" = field(repr=False, compare=False)
+    _session: "Session | None" = field(repr=False, compare=False, default=None)
 
     @property
     def is_sent(self) -> bool:
-        """Whether it was sent by now; False when nobody who is replayed sends it."""
+        """Whether it was sent by now; False when nobody who is replayed sends it. Of a Recording: whether a recorded node sends it."""
         return self._done(self.source, self.source_event)
 
     @property
     def is_received(self) -> bool:
-        """Whether it was received by now; False when nobody who is replayed receives it."""
+        """Whether it was received by now; False when nobody who is replayed receives it. Of a Recording: whether a recorded node does."""
         return self._done(self.target, self.target_event)
 
-    def _done(self, node: "Node | None", event: int | None) -> bool:
-        return node is not None and event is not None and self._session.backend.event(int(node)) >= event
+    def _done(self, node: "Node | RecordedNode | None", event: int | None) -> bool:
+        return node is not None and event is not None and (self._session is None or self._session.backend.event(int(node)) >= event)
 
     def to_json(self) -> dict[str, Any]:
         """Names for nodes, text for logical times."""
@@ -55,7 +56,7 @@ class Message:
                 f"{_end(self.target, self.target_event, self.received)}, {self.bytes} bytes")
 
 
-def _end(node: "Node | None", event: int | None, time: Any) -> str:
+def _end(node: "Node | RecordedNode | None", event: int | None, time: Any) -> str:
     return "elsewhere" if node is None else f"{node.name} (event {event}, {time} s)"
 
 

@@ -1,0 +1,124 @@
+"""friday.Recording: a recording as data, held beside what `friday dump`, `friday info` and a replay of it say."""
+
+import json
+import os
+import random
+
+import pytest
+from debug_support import friday, opened, ring, run_to_end  # noqa: F401
+
+
+@pytest.fixture(scope="module")
+def data(ring):
+    return friday.Recording(ring.path)
+
+
+def test_nodes_are_those_of_info(data, ring, recorder):
+    told = {node["id"]: node for node in recorder.info(ring.path)["nodes"]}
+    assert [int(node) for node in data.nodes] == sorted(told)
+    for node in data.nodes:
+        about = told[node]
+        assert (node.name, node.program, list(node.argv), node.host, node.pid, node.event_count, node.ended) == (
+            about["name"], about["program"], about["argv"], about["host"], about["pid"], about["events"], about["ended"])
+        assert data[node.name] is node and data[int(node)] is node
+    assert data.event_count == sum(node.event_count for node in data.nodes)
+
+
+def test_events_are_those_of_dump(data, ring, recorder):
+    node = data.nodes[1]
+    dumped = [json.loads(line) for line in recorder.run([recorder.friday, "dump", "--node", str(int(node)), "--json", ring.path]).stdout.splitlines()]
+    events = list(data.events(node))
+    assert [event.to_json() for event in events] == dumped and len(events) == node.event_count
+    assert [(e.index, e.thread, e.call, e.arguments, e.result) for e in events] == [
+        (d["event"], d["thread"], d.get("call"), tuple(d["arguments"]), d["result"]) for d in dumped]
+    assert [len(e.transfers) for e in events] == [sum("channel" in part for part in d["parts"]) for d in dumped]
+    assert [float(e.time) for e in events] == pytest.approx([d["seconds"] for d in dumped])
+    some = random.Random(7).sample(events, 20)
+    assert [str(data.event(node, e.index)) for e in some] == [str(e) for e in some], "in any order"
+
+
+def test_events_are_chosen_by_place_and_call(data):
+    node = data.nodes[0]
+    sends = list(data.events(node, call="sendto"))
+    assert sends and {e.call for e in sends} == {"sendto"} and sends == sorted(sends, key=lambda e: e.index)
+    assert [e.index for e in data.events(node, first=3, last=5)] == [3, 4, 5]
+    assert list(data.events(node, first=node.event_count)) == []
+    received = next(e for n in data.nodes for e in data.events(n, call="recvfrom") if e.result > 0)
+    (moved,) = received.transfers
+    assert (moved.direction, moved.bytes) == ("in", received.result) and received.error is None
+    assert moved.peer is None and sends[0].transfers[0].peer.startswith("127.0.0.1:"), "who receives did not ask who sent"
+    sender = next(m for m in data.messages() if m.target == received.node and m.target_event == received.index)
+    assert received.memory == ((received.arguments[1], received.memory[0][1]),) and len(received.memory[0][1]) == sender.bytes
+    channel, = (c for c in data.channels(received.node) if c.number == moved.channel)
+    assert channel.kind == "datagram" and channel.local.startswith("127.0.0.1:")
+
+
+def test_a_failed_call_has_its_error(data):
+    failed = [e for node in data.nodes for e in data.events(node) if e.error]
+    assert failed and all(-4095 <= e.result < 0 and f" = -1 {e.error}" in str(e) for e in failed)
+
+
+def test_messages_times_and_edges_are_those_of_a_session(data, ring, opened):
+    session = opened(ring)
+    assert [m.to_json() for m in data.messages()] == [m.to_json() for m in session.messages()]
+    assert [m.number for m in data.messages(src="n1", dst=2)] == [m.number for m in session.messages(src="n1", dst=2)]
+    assert all(m.is_sent == (m.source is not None) for m in data.messages())
+    node = session.nodes["n2"]
+    for index in random.Random(3).sample(range(data["n2"].event_count), 8):
+        session.restart()
+        session.goto(index, node=node)
+        assert str(session.logical_time) == str(data.time("n2", index))
+    between = [(m.source, m.source_event, m.target, m.target_event) for m in data.messages() if m.source is not None and m.target is not None]
+    edges = {(e.source, e.source_event, e.target, e.target_event) for e in data.edges() if e.kind == "datagram"}
+    assert between and set(between) == edges
+
+
+def test_the_order_keeps_what_happened_before(data):
+    place = {(int(node), index): at for at, (node, index) in enumerate(data.order())}
+    assert len(place) == data.event_count
+    for node in data.nodes:
+        assert all(place[int(node), i] < place[int(node), i + 1] for i in range(node.event_count - 1))
+    assert data.edges()
+    for edge in data.edges():
+        assert place[int(edge.source), edge.source_event] < place[int(edge.target), edge.target_event], edge
+    node, index = data.nodes[1], data.nodes[1].event_count // 2
+    assert data.position(node, index) == place[int(node), index]
+    times = [data.time(int(n), i) for n, i in sorted(place, key=place.get)]
+    assert times == sorted(times) and data.duration == float(times[-1]) - float(times[0])
+    assert data.real_time(node, index) == pytest.approx(data.real_time(node, 0) + float(data.time(node, index)) - float(data.time(node, 0)), abs=0.05)
+
+
+def test_nothing_is_started_or_left_open(ring):
+    def own(what):
+        return sorted(os.listdir(f"/proc/self/{what}"))
+
+    before = own("fd"), own("task")
+    data = friday.Recording(ring.path)
+    list(data.events(0, last=10))
+    children = [task for task in own("task") if open(f"/proc/self/task/{task}/children").read()]
+    del data
+    assert (own("fd"), own("task")) == before and not children
+
+
+def test_a_part_of_the_nodes(ring):
+    part = friday.Recording(ring.path, nodes="n1,n2")
+    assert [node.name for node in part.nodes] == ["n1", "n2"]
+    assert any(m.source is None for m in part.messages()), "who is left out is nobody"
+    assert list(part.events("n1")) and part.event_count == sum(node.event_count for node in part.nodes)
+    with pytest.raises(friday.NoNode):
+        part["n3"]
+
+
+def test_wrong_questions_teach(data, tmp_path):
+    with pytest.raises(friday.NoNode, match="the nearest is `n[0-9]`"):
+        data["m1"]
+    with pytest.raises(friday.NoNode, match="has no node 99"):
+        data.events(99)
+    with pytest.raises(friday.UsageError, match="it has"):
+        data.event("n1", data["n1"].event_count)
+    with pytest.raises(friday.UsageError, match="from 0 on"):
+        data.event("n1", -1)
+    with pytest.raises(friday.BadRecording):
+        friday.Recording(tmp_path)
+    with pytest.raises(friday.NoNode):
+        friday.Recording(data.path, nodes="nobody")
