@@ -96,12 +96,13 @@ class Session {
         raise({ErrorCode::usage,
                fmt::format("no symbols in {}: it has no directory .build-id; `friday pack` takes files of any name",
                            directory)});
-      options.symbols.push_back(whole.string());
+      options.gdbs.symbols.push_back(whole.string());
     }
-    symbols_ = options.symbols;
+    symbols_ = options.gdbs.symbols;
     options.replay.library_directory = default_library_directory();
     options.replay.sync = sync_mode(sync);
     options.replay.unconfined = unconfined;
+    options.gdbs.confined = !unconfined;
     if (nodes) {
       auto opened = value_or_raise(Recording::open(recording));
       options.replay.nodes = value_or_raise(parse_node_list(opened, *nodes));
@@ -162,7 +163,7 @@ class Session {
     std::vector<std::string> list;
     for (const NodeInfo& info : replay().recording().nodes()) {
       ReplayNode* node = replay().find(info.id);
-      if (!node || !debugger().started(info.id)) list.push_back("not started");
+      if (!node || !debugger().focus().has_started(info.id)) list.push_back("not started");
       else if (node->state() != NodeState::ended) list.push_back("alive");
       else
         list.push_back(node->outcome().how == NodeOutcome::How::diverged ? "diverged"
@@ -176,14 +177,14 @@ class Session {
     std::vector<uint32_t> list;
     for (NodeId id : replay().nodes()) {
       ReplayNode* node = replay().find(id);
-      if (node->state() == NodeState::live && debugger().started(id)) list.push_back(id.value);
+      if (node->state() == NodeState::live && debugger().focus().has_started(id)) list.push_back(id.value);
     }
     return list;
   }
 
   PyTime logical_time() {
     if (reached_) return {replay().schedule().time_of(reached_->node, reached_->event), origin_};
-    const NodeId here = debugger().moved_last();
+    const NodeId here = debugger().focus().moved_last();
     const uint64_t done = replay().mark(here).event.value;
     if (replay().sync() == SyncMode::clock && !tells_of_all(here, done)) return time_of_group();
     return time_of(here, done);
@@ -218,7 +219,7 @@ class Session {
   // Number of events that the group has done. In `clock` order, one node between its first and last event determines
   // it.
   uint64_t events_done() {
-    const NodeId here = debugger().moved_last();
+    const NodeId here = debugger().focus().moved_last();
     const uint64_t done = replay().mark(here).event.value;
     if (replay().sync() != SyncMode::clock || !tells_of_all(here, done)) return replay().events_done();
     return replay().schedule().position_of(here, {std::min(done, replay().schedule().event_count(here)) - 1}) + 1;
@@ -309,7 +310,7 @@ class Session {
   PyMessage message(uint64_t number) { return messages_.message(replay(), number); }
 
   std::optional<PyTime> altered(uint32_t node) {
-    auto since = debugger().altered_since({node});
+    auto since = debugger().alterations().since({node});
     if (!since) return std::nullopt;
     return PyTime{*since, origin_};
   }
@@ -365,7 +366,7 @@ class Session {
     debugger().set_call_timeout(std::chrono::milliseconds(std::max<int64_t>(1, static_cast<int64_t>(seconds * 1000))));
   }
   void prepare(const std::vector<uint32_t>& nodes) {
-    auto result = interruptible([&](Debugger& d) { return d.prepare_gdbs(ids(nodes)); });
+    auto result = interruptible([&](Debugger& d) { return d.gdbs().prepare(ids(nodes)); });
     check_or_raise(std::move(result));
   }
   std::string backtrace(uint32_t node) { return gdb(node, "backtrace"); }
@@ -419,7 +420,7 @@ class Session {
     return stop;
   }
   void settle() {
-    if (debugger_) debugger_->settle();
+    if (debugger_) debugger_->session().leave_processor();
   }
   void interrupt() { debugger().interrupt(); }
   void restart(const std::optional<std::string>& sync) {
@@ -435,12 +436,12 @@ class Session {
     debugger_.reset();
   }
 
-  std::vector<int> fds() { return debugger().fds(); }
+  std::vector<int> fds() { return debugger().gdbs().fds(); }
   void pump(double timeout) {
     auto result = unlocked([&](Debugger& d) { return d.serve(static_cast<int>(timeout * 1000)); });
     check_or_raise(std::move(result));
   }
-  size_t gdb_count() { return debugger().gdb_count(); }
+  size_t gdb_count() { return debugger().gdbs().count(); }
   // Returns (node, address, text) for each place of a breakpoint, or (node, None, reason) for a node where it has none.
   std::vector<std::tuple<uint32_t, std::optional<uint64_t>, std::string>> places(uint32_t id) {
     std::vector<std::tuple<uint32_t, std::optional<uint64_t>, std::string>> list;
@@ -457,15 +458,15 @@ class Session {
   }
   std::string endpoint(uint32_t node) {
     const NodeId id = known_node(node);
-    return value_or_raise(debugger().endpoint(id));
+    return value_or_raise(debugger().gdbs().make_endpoint(id));
   }
   std::string gdb_start(const std::optional<std::string>& when) {
     if (when) {
       if (*when != "background" && *when != "lazy")
         raise({ErrorCode::usage, fmt::format("gdbs start \"background\" or \"lazy\", not \"{}\"", *when)});
-      debugger().set_gdb_start(*when == "lazy" ? GdbStart::lazy : GdbStart::background);
+      debugger().gdbs().set_start(*when == "lazy" ? GdbStart::lazy : GdbStart::background);
     }
-    return debugger().gdb_start() == GdbStart::lazy ? "lazy" : "background";
+    return debugger().gdbs().start() == GdbStart::lazy ? "lazy" : "background";
   }
   // Totals over all nodes since the start: stores that faulted on watched pages, and stores that changed a watched
   // value.

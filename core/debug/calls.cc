@@ -99,12 +99,13 @@ void Debugger::resync_watches(ReplayNode& node) {
   for (auto& [number, watched] : state(node.id()).watches) {
     const StopPoint* point = points_.find({number});
     for (auto& each : watched)
-      (void)each.chain->arm(each.seen_from(node), state(node.id()).stopped, node.watches(), point && point->any_page);
+      (void)each.chain->arm(each.seen_from(node), focus_.selected_thread(node.id()), node.watches(),
+                            point && point->any_page);
   }
 }
 
 Error Debugger::failed_call(ReplayNode& node, const std::string& what, const Result<void>& undone) {
-  if (interrupted_.exchange(false)) return {ErrorCode::interrupted, "interrupted"};
+  if (gdbs_.take_interrupt()) return {ErrorCode::interrupted, "interrupted"};
   const CallFailure failure = *session_->call_failure();
   Error error{ErrorCode::call_failed,
               fmt::format("{} {}; it was stopped, and the node is as it was before the call", what, failure.text),
@@ -129,14 +130,14 @@ Result<Stop> Debugger::run_guarded(ReplayNode& node, ThreadId thread, const Clie
   auto copy = MemoryCopy::take(node);
   auto stop = run_call(node.id(), thread, &client);
   if (!stop || !session_->call_failure()) {
-    if (!copy || !left_no_trace(node, thread, *copy)) mark_altered(node.id());
+    if (!copy || !left_no_trace(node, thread, *copy)) alterations_.note_any(node.id());
     return stop;
   }
   Result<void> undone = copy ? Result<void>() : std::unexpected(copy.error());
   if (copy)
     if (auto restored = copy->restore(node); !restored) undone = std::unexpected(restored.error());
   resync_watches(node);
-  if (!undone) mark_altered(node.id());
+  if (!undone) alterations_.note_any(node.id());
   call_error_ = failed_call(node, "the function", undone);
   // gdb takes a signal as the call's end and goes back to where it was.
   stop->kind = Stop::Kind::signal;
@@ -188,7 +189,7 @@ Result<uint64_t> Debugger::call_result(ReplayNode& node, ThreadId thread, const 
 
 Result<RawValue> Debugger::call_by_plan(ReplayNode& node, const KnownPlan& p) {
   FRIDAY_TRY_VOID(node.check_goes_on("its functions cannot be called any more"));
-  FRIDAY_TRY(thread, scope_thread(node.id()));
+  FRIDAY_TRY(thread, focus_.current_thread(node.id()));
   const ExpressionPlan::Call& call = *p.plan->call;
   FRIDAY_TRY(values, evaluate_call(*p.plan, node, thread));
   FRIDAY_TRY(from, node.standing(thread));
@@ -206,12 +207,12 @@ Result<RawValue> Debugger::call_by_plan(ReplayNode& node, const KnownPlan& p) {
   if (failed) {
     auto undone = undo.restore(node);
     resync_watches(node);
-    if (!undone) mark_altered(node.id());
+    if (!undone) alterations_.note_any(node.id());
     return std::unexpected(failed_call(node, p.plan->expression, undone));
   }
   if (!result) return std::unexpected(result.error());
   FRIDAY_TRY_VOID(undo.clear_stack(node));
-  if (changes) note_change(node.id());
+  if (changes) alterations_.note_memory(node.id());
   RawValue out{p.type, std::vector<std::byte>(p.plan->result_type().size), std::nullopt};
   if (!call.reference) {
     memcpy(out.bytes.data(), &*result, std::min(out.bytes.size(), sizeof *result));

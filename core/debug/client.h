@@ -6,6 +6,7 @@
 #pragma once
 
 #include <map>
+#include <string>
 #include <utility>
 
 #include "core/debug/client_view.h"
@@ -29,9 +30,15 @@ class ClientOwner {
 
 class Client final : public RspHost {
  public:
-  // `number`: of this client alone.
-  Client(ReplayNode& node, ClientOwner& owner, uint32_t number, bool is_users)
-      : node_(node.id()), owner_(owner), number_(number), is_users_(is_users), view_(node), endpoint_(view_, *this) {}
+  // `sysroot`: where it finds the node's files. `number`: of this client alone.
+  Client(ReplayNode& node, ClientOwner& owner, std::string sysroot, uint32_t number, bool is_users)
+      : node_(node.id()),
+        owner_(owner),
+        sysroot_(std::move(sysroot)),
+        number_(number),
+        is_users_(is_users),
+        view_(node),
+        endpoint_(view_, *this) {}
 
   NodeId node() const { return node_; }
   bool is_users() const { return is_users_; }
@@ -44,6 +51,7 @@ class Client final : public RspHost {
 
  private:
   RspAbilities abilities(NodeId) const override { return {}; }
+  std::string sysroot(NodeId) const override { return sysroot_; }
   Result<void> resume(NodeId, const ResumeRequest& request) override { return owner_.resume(*this, request); }
   void interrupt(NodeId) override { owner_.interrupt(*this); }
   Result<void> set_stop_point(NodeId, const StopPointRequest& request) override {
@@ -61,6 +69,7 @@ class Client final : public RspHost {
 
   NodeId node_;
   ClientOwner& owner_;
+  std::string sysroot_;
   uint32_t number_;
   bool is_users_;
   ClientView view_;

@@ -54,7 +54,7 @@ Result<void> ClientView::commit() {
   return {};
 }
 
-Result<bool> ClientView::settle() {
+Result<bool> ClientView::end_command() {
   for (const auto& [thread, edit] : std::exchange(edits_, {})) FRIDAY_TRY_VOID(apply(thread, edit, false));
   bool lost = false;
   for (auto& [tid, thread] : node_->threads_by_tid()) {

@@ -27,7 +27,7 @@ class ClientView final : public NodeControl {
   // gdb resumes the node: a thread whose stack pointer went down is sent into a call, all other writes take effect.
   Result<void> commit();
   // gdb's command is done. Ends a call that did not come back; true if there was one.
-  Result<bool> settle();
+  Result<bool> end_command();
   // Whether gdb has changed the node's memory or registers since the last time this was asked.
   bool take_changed() { return std::exchange(changed_, false); }
 
@@ -54,7 +54,6 @@ class ClientView final : public NodeControl {
   Result<std::vector<std::byte>> auxv() override { return node_->auxv(); }
   std::string executable() override { return node_->executable(); }
   bool is_fridays(Addr address) override { return node_->is_fridays(address); }
-  std::string sysroot() override { return node_->sysroot(); }
 
  private:
   struct Edit {

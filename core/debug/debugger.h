@@ -1,14 +1,13 @@
 // The debugger of a replayed group: what console and Python talk to. It ties the replay session, one gdb and one
 // endpoint a node, stop points over all nodes, and expressions compiled once and evaluated without gdb.
 //
-// One thread, one reactor: pump_once() serves gdbs and endpoints; it must be called while a prompt waits. Everything
+// One thread, one reactor: GdbPool serves gdbs and endpoints; it must be called while a prompt waits. Everything
 // that asks a gdb waits by pumping, and everything that runs the group returns when it stands again.
 //
 // Why this is a directory of its own and not part of core/replay: replay verifies without gdb and must stay able to;
 // the knowledge of mi and rsp is kept out of it (docs/architecture.md).
 #pragma once
 
-#include <atomic>
 #include <deque>
 #include <map>
 #include <memory>
@@ -18,12 +17,12 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/debug/alterations.h"
 #include "core/debug/client.h"
-#include "core/debug/gdb_link.h"
+#include "core/debug/focus.h"
+#include "core/debug/gdb_pool.h"
 #include "core/debug/programs.h"
 #include "core/debug/types.h"
-#include "core/mi/multiplexer.h"
-#include "core/mi/zygote.h"
 #include "core/replay/session.h"
 #include "core/stop/chain.h"
 #include "core/stop/effects.h"
@@ -63,43 +62,25 @@ struct DebugStop : Stop {
   std::vector<WatchChange> changes;  // watch: of each of `ids`
 };
 
-// When a node gets its gdb: at once, or when it is first asked something that needs one. A group of more than
-// kManyNodes nodes has one gdb a program that loads the symbols, at once, and copies of it when they are needed.
-enum class GdbStart { background, lazy };
-constexpr size_t kManyNodes = 16;
-
 struct DebuggerOptions {
   ReplayOptions replay;
-  GdbStart gdb = GdbStart::background;
-  std::vector<std::string>
-      symbols{};  // directories with .build-id/ of separate debug information, looked in before /usr/lib/debug
+  GdbPoolOptions gdbs{};
   bool patch_stores = true;  // stores that hit watched pages in vain are patched (core/stop/patched_stores.h)
 };
 
 class MemoryCopy;
 
-class Debugger final : public Pump, public ClientOwner {
+class Debugger final : public ClientOwner {
  public:
   static Result<std::unique_ptr<Debugger>> open(const std::string& recording, DebuggerOptions options);
   ~Debugger() override;
 
   ReplaySession& session() { return *session_; }
-  MiMultiplexer& gdbs() { return gdbs_; }
-  size_t gdb_count() const { return gdbs_.count() + zygotes_.size(); }
-  GdbStart gdb_start() const { return options_.gdb; }
-  // From now on; `lazy` also ends those that nobody has asked yet.
-  void set_gdb_start(GdbStart when);
-  // Makes the gdbs of these nodes, which then connect at the same time: for a question to all of them.
-  Result<void> prepare_gdbs(const std::vector<NodeId>& nodes);
-
-  // ---- reactor
-  std::vector<int> fds() const;
-  Result<void> pump_once(int timeout_ms) override;
-  // The same while nobody waits for an answer of Friday's: gdbs of the user's are served too, and may run the group.
+  Focus& focus() { return focus_; }
+  GdbPool& gdbs() { return gdbs_; }
+  const Alterations& alterations() const { return alterations_; }
+  // Serves all gdbs, those of the user's too, which may run the group. To be called while a prompt waits.
   Result<void> serve(int timeout_ms);
-  // A socket for `target remote`, where a gdb of the user's, or another front end, finds the node. One client at a
-  // time.
-  Result<std::string> endpoint(NodeId node);
 
   // ---- expressions (expressions.cc)
   Result<RawValue> read(NodeId node, const std::string& expression);
@@ -134,7 +115,7 @@ class Debugger final : public Pump, public ClientOwner {
   Result<void> ignore(uint32_t id, uint64_t count);
   Result<void> condition(uint32_t id, const std::string& text);
   Result<void> patch_stores(bool on);
-  bool patches_stores() const { return options_.patch_stores; }
+  bool patches_stores() const { return patch_stores_; }
   const StopPoints& stop_points() const { return points_; }
 
   // ---- running (run.cc)
@@ -145,18 +126,11 @@ class Debugger final : public Pump, public ClientOwner {
   Result<DebugStop> run_to(std::optional<Mark> target, std::optional<double> timeout);
   // Ends a run of the group, or a question that a gdb is busy with (Error interrupted). Safe in a signal handler.
   void interrupt() {
-    interrupted_ = true;
+    gdbs_.interrupt();
     session_->interrupt();
   }
   Result<void> restart();
   Result<void> restart(SyncMode sync);
-  // Whether the group's time has come to the node: it has done an event, or runs its first lines.
-  bool started(NodeId node);
-  bool altered(NodeId node) const { return altered_.contains(node); }
-  std::optional<LogicalTime> altered_since(NodeId node) const;
-  NodeId here() const { return here_; }
-  // The node that moved last: here(), or the one that stored to memory which that one shares.
-  NodeId moved_last() const { return wrote_.value_or(here_); }
 
  private:
   struct FrameShape {  // of the frame of a thread that stands at an instruction
@@ -174,17 +148,12 @@ class Debugger final : public Pump, public ClientOwner {
   };
   // What the debugger knows of one node.
   struct NodeContext {
-    std::unique_ptr<GdbLink> link;
-    std::unique_ptr<Client> users;                     // where a gdb of the user's connects, once it was asked for
     std::map<uint32_t, std::vector<Watched>> watches;  // by stop point: one an expression, of locals one an activation
     std::unordered_map<uint64_t, FrameShape> frames;   // by pc
     uint64_t r_debug = 0;                              // of the node's loader
     bool loader_missed = false;                        // it changed its list while gdb could not be asked
-    bool loading = false;      // it is changing its list: what gdb knows of it is not what another node's gdb knows
-    bool loaded = false;       // it changed its list since gdb was asked something
-    bool loaded_ever = false;  // it changed its list since the node was built
-    bool linked = false;       // gdb finds the files of all libraries
-    uint32_t next_index = 0;   // of a watched range
+    bool loading = false;     // it is changing its list: what gdb knows of it is not what another node's gdb knows
+    uint32_t next_index = 0;  // of a watched range
     // Plans by scope, then by expression. One that names a local variable is of its pc alone (where the variable is, or
     // that it is a constant, may change with each instruction), any other holds in the whole block.
     std::unordered_map<uint64_t, CodeScope> scopes;  // by pc
@@ -196,11 +165,6 @@ class Debugger final : public Pump, public ClientOwner {
     std::unordered_map<uint64_t, FunctionEffects> effects;  // by address
     std::unordered_map<uint64_t, Addr> errors;              // where errno is, by the thread pointer
     uint64_t workspace = 0, staged = 0;
-    ThreadId stopped{0};
-    // Of the stopped thread; valid in this epoch, or while the node waits at the same event.
-    uint64_t pc = 0;
-    uint64_t pc_epoch = 0;
-    std::optional<uint64_t> pc_waits_at;
     // Code came or went: names and addresses may mean something else now.
     void forget_code() {
       scopes.clear();
@@ -210,32 +174,19 @@ class Debugger final : public Pump, public ClientOwner {
       errors.clear();
       program = nullptr;
     }
-    void mean(ThreadId thread) {
-      stopped = thread;
-      pc_waits_at.reset();
-    }
-    std::optional<uint64_t> elsewhere_epoch;  // then the user has selected another frame or thread in gdb
   };
   struct Timer {
     int64_t period = 0, next = 0;  // ns of logical time
     bool enabled = true;
   };
 
-  explicit Debugger(DebuggerOptions options) : options_(std::move(options)) {}
+  Debugger(std::unique_ptr<ReplaySession> session, DebuggerOptions options);
   void node_started(ReplayNode& node);
-  bool many() const { return session_->nodes().size() > kManyNodes; }
-  void start_in_background(ReplayNode& node);
-  GdbZygote* zygote(ReplayNode& node);
-  Result<std::unique_ptr<MiSession>> make_gdb(ReplayNode& node, Pump* pump);
-  Result<void> pump(int timeout_ms, bool users);
+  // The group stopped: focus and gdbs hear of it.
+  void note_stop(const Stop& stop);
   std::optional<DebugStop> take_pending();
   std::optional<DebugStop> take_pending_end();
-  Result<GdbLink*> link(NodeId node);
   NodeContext& state(NodeId node) { return states_[node]; }
-  void group_moved(const Stop& stop);
-  void note_selection(NodeId id, GdbLink& link);
-  bool is_elsewhere(NodeId id) { return state(id).elsewhere_epoch == epoch_; }
-  Result<ThreadId> scope_thread(NodeId node);
 
   // places.cc
   Result<NodeContext*> placed(NodeId node);
@@ -270,22 +221,19 @@ class Debugger final : public Pump, public ClientOwner {
   }
 
   // expressions.cc
-  Result<ReplayNode*> started_node(NodeId node);
   Result<KnownPlan> plan(NodeId node, const std::string& expression);
   Result<KnownPlan> make_plan(NodeId node, const std::string& expression);
   Result<KnownPlan> plan_elsewhere(NodeId node, const std::string& expression);
-  const KnownPlan* known_plan(NodeContext& state, const std::string& expression);
+  const KnownPlan* known_plan(NodeId node, const std::string& expression);
   Result<const CodeScope*> find_scope(NodeId node);
-  std::optional<KnownPlan> shared_plan(NodeContext& state, const CodeScope& scope, const std::string& expression);
-  void keep_plan(NodeContext& state, const CodeScope& scope, const std::string& expression, const KnownPlan& plan);
+  std::optional<KnownPlan> shared_plan(NodeId node, const CodeScope& scope, const std::string& expression);
+  void keep_plan(NodeId node, const CodeScope& scope, const std::string& expression, const KnownPlan& plan);
   Result<RawValue> read_by_plan(ReplayNode& node, const KnownPlan& plan);
   Result<std::shared_ptr<const ExpressionPlan>> place_now(NodeId node, const std::string& expression,
                                                           const std::string& reason);
   Result<RawValue> read_through_gdb(NodeId node, const std::string& expression);
   Result<uint64_t> workspace(ReplayNode& node);
   Result<std::string> with_workspace(ReplayNode& node, std::string expression);
-  void mark_altered(NodeId node);
-  void note_change(NodeId node);
   Result<std::optional<uint64_t>> whole_number(ReplayNode& node, const KnownPlan& p);
   Result<bool> assign(ReplayNode& node, const std::string& target, const std::string& value, bool own);
 
@@ -317,7 +265,6 @@ class Debugger final : public Pump, public ClientOwner {
   void watch_loader(ReplayNode& node);
   bool follow_loader(Stop& stop, bool may_ask);
   void libraries_changed(ReplayNode& node);
-  static void name_libraries(ReplayNode& node);
   Result<void> check_place(ReplayNode& node, Addr address, bool typed);
   // frames.cc
   Result<std::optional<FrameLife>> current_frame(ReplayNode& node, bool may_ask);
@@ -353,31 +300,28 @@ class Debugger final : public Pump, public ClientOwner {
   Result<Stop> run_for(Client& client, const ResumeRequest& request, std::optional<ThreadId>& wanted);
   static bool hits(const Client& client, const Stop& stop);
   static void tell_watch(const Client& client, const Stop& stop, StopReport& report);
-  void report(Client& client, const Result<Stop>& stop, std::optional<ThreadId> wanted);
-  Result<void> settle_users();
+  void report(Client& client, const Result<Stop>& stop, std::optional<ThreadId> wanted, bool called);
   bool refused(const Stop& stop);
   Result<Stop> run_call(NodeId node, ThreadId thread, const Client* client = nullptr);
   Result<Stop> step_range(NodeId node, ThreadId thread, const ThreadAction& action);
 
-  DebuggerOptions options_;
   std::unique_ptr<ReplaySession> session_;
-  MiMultiplexer gdbs_;
-  std::map<std::string, std::unique_ptr<GdbZygote>> zygotes_;  // by the program's file; null when there can be none
+  Focus focus_;
+  GdbPool gdbs_;
+  Alterations alterations_;
+  bool patch_stores_;
   std::map<NodeId, NodeContext> states_;
   TypeRegistry types_;
   StopPoints points_;
   std::shared_ptr<HotStores> hot_stores_ = std::make_shared<HotStores>();
   std::vector<std::string> notices_;  // for take_notices()
   std::map<uint32_t, Timer> timers_;
-  std::optional<NodeId> timer_node_;  // parked for the next timer
-  bool passing_ = false;              // run_to runs
-  std::optional<Mark> target_;        // of run_to
-  std::optional<Mark> parked_;        // whose node is parked for it
-  std::map<NodeId, LogicalTime> altered_;
-  std::set<NodeId> seen_;                    // nodes that stopped in their own code: they run, whatever they have done
+  std::optional<NodeId> timer_node_;         // parked for the next timer
+  bool passing_ = false;                     // run_to runs
+  std::optional<Mark> target_;               // of run_to
+  std::optional<Mark> parked_;               // whose node is parked for it
   std::map<std::string, Program> programs_;  // by the layout's key and the loader's list
   uint32_t next_client_watch_ = 1u << 30;
-  uint32_t next_client_ = 1;
   // A stop of the user's that came while a gdb ran the group for a step.
   std::optional<Stop> pending_stop_;
   std::deque<Stop> pending_ends_;  // of nodes that ended while a gdb of the user's ran the group
@@ -385,12 +329,6 @@ class Debugger final : public Pump, public ClientOwner {
   std::optional<std::string> lost_part_;  // what a part of Friday that died has kept from being asked
   std::optional<Error> call_error_;       // of a call that gdb made
   std::chrono::milliseconds call_timeout_{5000};
-  uint64_t epoch_ = 1;  // counts moves of the group
-  NodeId here_{};
-  std::optional<NodeId> wrote_;
-  std::optional<NodeId> starting_;  // node_started is at it
-  bool closing_ = false;
-  std::atomic<bool> interrupted_ = false;
 };
 
 }  // namespace friday

@@ -115,23 +115,6 @@ Result<ExpressionPlan> plan_of_value(const nlohmann::json& value, const std::str
 
 }  // namespace
 
-bool Debugger::started(NodeId id) {
-  ReplayNode* node = session_->find(id);
-  if (!node || !node->has_process()) return false;
-  if (node->state() == NodeState::ended || seen_.contains(id)) return true;
-  if (session_->waits_at(id).value_or(1) == 0 || node->events_done() == 0) return false;
-  seen_.insert(id);  // the node is asked no more until it is started anew
-  return true;
-}
-
-// A node whose state can be read: its start image is there before its time has come, but is no state of the group.
-Result<ReplayNode*> Debugger::started_node(NodeId id) {
-  FRIDAY_TRY(node, session_->readable(id));
-  if (!started(id))
-    return fail(ErrorCode::node_not_started, "node {} has not started yet at this point of the replay", id);
-  return node;
-}
-
 namespace {
 // Whether a name of `names` stands in the expression; `this` stands everywhere, for members.
 bool uses_any(const std::string& expression, const std::set<std::string>& names) {
@@ -159,13 +142,14 @@ bool is_refusal(const Error& error) {
 Result<const CodeScope*> Debugger::find_scope(NodeId id) {
   FRIDAY_TRY(found, placed(id));
   NodeContext& s = *found;
-  if (auto known = s.scopes.find(s.pc); known != s.scopes.end()) return &known->second;
-  const auto place = s.layout.place(s.pc);
-  if (!place) return &s.scopes.emplace(s.pc, CodeScope{"no block", {}}).first->second;
+  const uint64_t pc = focus_.pc(id);
+  if (auto known = s.scopes.find(pc); known != s.scopes.end()) return &known->second;
+  const auto place = s.layout.place(pc);
+  if (!place) return &s.scopes.emplace(pc, CodeScope{"no block", {}}).first->second;
   auto shared = s.program->scopes.find(*place);
   if (shared == s.program->scopes.end()) {
     FRIDAY_TRY(asked, knowing_link(id));
-    FRIDAY_TRY(answer, asked.first->ask(fmt::format("-friday-scope {:#x}", asked.second->address(*place)), *this));
+    FRIDAY_TRY(answer, asked.first->ask(fmt::format("-friday-scope {:#x}", asked.second->address(*place)), gdbs_));
     const auto said = nlohmann::json::parse(answer);
     CodeScope scope{"no block", {}};
     if (!said["block"].is_null()) {
@@ -175,26 +159,30 @@ Result<const CodeScope*> Debugger::find_scope(NodeId id) {
     }
     shared = s.program->scopes.emplace(*place, std::move(scope)).first;
   }
-  return &s.scopes.emplace(s.pc, shared->second).first->second;
+  return &s.scopes.emplace(pc, shared->second).first->second;
 }
 
-const KnownPlan* Debugger::known_plan(NodeContext& s, const std::string& expression) {
+const KnownPlan* Debugger::known_plan(NodeId id, const std::string& expression) {
+  NodeContext& s = state(id);
+  const uint64_t pc = focus_.pc(id);
   auto find = [&](const std::string& scope) -> const KnownPlan* {
     auto plans = s.plans.find(scope);
     if (plans == s.plans.end()) return nullptr;
     auto it = plans->second.find(expression);
     return it == plans->second.end() ? nullptr : &it->second;
   };
-  auto scope = s.scopes.find(s.pc);
+  auto scope = s.scopes.find(pc);
   if (scope == s.scopes.end()) return nullptr;
   if (const KnownPlan* found = find(scope->second.block)) return found;
-  return find(scope_of_pc(s.layout, s.pc));
+  return find(scope_of_pc(s.layout, pc));
 }
 
 // What another node of the program was told.
-std::optional<KnownPlan> Debugger::shared_plan(NodeContext& s, const CodeScope& scope, const std::string& expression) {
-  if (!s.layout.place(s.pc)) return std::nullopt;
-  for (const std::string& key : {scope.block, scope_of_pc(s.layout, s.pc)}) {
+std::optional<KnownPlan> Debugger::shared_plan(NodeId id, const CodeScope& scope, const std::string& expression) {
+  NodeContext& s = state(id);
+  const uint64_t pc = focus_.pc(id);
+  if (!s.layout.place(pc)) return std::nullopt;
+  for (const std::string& key : {scope.block, scope_of_pc(s.layout, pc)}) {
     auto plans = s.program->plans.find(key);
     if (plans == s.program->plans.end()) continue;
     auto it = plans->second.find(expression);
@@ -208,20 +196,22 @@ std::optional<KnownPlan> Debugger::shared_plan(NodeContext& s, const CodeScope& 
   return std::nullopt;
 }
 
-void Debugger::keep_plan(NodeContext& s, const CodeScope& scope, const std::string& expression, const KnownPlan& plan) {
+void Debugger::keep_plan(NodeId id, const CodeScope& scope, const std::string& expression, const KnownPlan& plan) {
+  NodeContext& s = state(id);
+  const uint64_t pc = focus_.pc(id);
   // gdb compared the plan with its own evaluation, unless memory on the way could not be read: then it is made again.
   if (plan.plan && plan.plan->kind != ExpressionPlan::Kind::gdb && !plan.plan->verified) return;
   // One that names a local variable is of its pc alone (where the variable is, or that it is a constant, may change
   // with each instruction), any other holds in the whole block.
   const bool local = !plan.plan || !plan.plan->registers.empty() || uses_any(expression, scope.locals);
-  const std::string key = local ? scope_of_pc(s.layout, s.pc) : scope.block;
+  const std::string key = local ? scope_of_pc(s.layout, pc) : scope.block;
   s.plans[key][expression] = plan;
-  if (s.layout.place(s.pc)) s.program->plans[key].insert_or_assign(expression, Program::SharedPlan{plan, s.layout});
+  if (s.layout.place(pc)) s.program->plans[key].insert_or_assign(expression, Program::SharedPlan{plan, s.layout});
 }
 
 Result<KnownPlan> Debugger::make_plan(NodeId id, const std::string& expression) {
-  FRIDAY_TRY(l, link(id));
-  auto text = l->ask("-friday-plan " + mi_quote(expression), *this);
+  FRIDAY_TRY(l, gdbs_.connect(id));
+  auto text = l->ask("-friday-plan " + mi_quote(expression), gdbs_);
   if (!text && is_refusal(text.error())) return KnownPlan{nullptr, 0, text.error()};
   if (!text) return std::unexpected(text.error());
   FRIDAY_TRY(parsed, parse_plan(*text));
@@ -231,19 +221,19 @@ Result<KnownPlan> Debugger::make_plan(NodeId id, const std::string& expression) 
 }
 
 Result<KnownPlan> Debugger::plan(NodeId id, const std::string& expression) {
-  FRIDAY_TRY_VOID(scope_thread(id));
+  FRIDAY_TRY_VOID(focus_.current_thread(id));
   NodeContext& s = state(id);
-  if (is_elsewhere(id)) return plan_elsewhere(id, expression);
-  const KnownPlan* known = known_plan(s, expression);
+  if (focus_.is_elsewhere(id)) return plan_elsewhere(id, expression);
+  const KnownPlan* known = known_plan(id, expression);
   if (known && !known->refusal) return *known;
   // A name that was not there may have come with a library.
   FRIDAY_TRY(found, find_scope(id));
   const CodeScope scope = *found;
-  known = known_plan(s, expression);
-  auto plan = known ? std::optional(*known) : shared_plan(s, scope, expression);
+  known = known_plan(id, expression);
+  auto plan = known ? std::optional(*known) : shared_plan(id, scope, expression);
   if (!plan) {
     FRIDAY_TRY(made, make_plan(id, expression));
-    keep_plan(s, scope, expression, made);
+    keep_plan(id, scope, expression, made);
     plan = std::move(made);
   }
   if (plan->refusal) return std::unexpected(*plan->refusal);
@@ -263,7 +253,7 @@ Result<KnownPlan> Debugger::plan_elsewhere(NodeId id, const std::string& express
 }
 
 Result<RawValue> Debugger::read(NodeId id, const std::string& expression) {
-  FRIDAY_TRY(node, started_node(id));
+  FRIDAY_TRY(node, focus_.started_node(id));
   // String literals are arguments of calls: they lie in the workspace, and are written there each time.
   const bool stages =
       expression.find('"') != std::string::npos || find_word(expression, kWorkspaceName) != std::string::npos;
@@ -279,9 +269,9 @@ Result<RawValue> Debugger::read(NodeId id, const std::string& expression) {
 }
 
 Result<std::optional<RawValue>> Debugger::read_quickly(NodeId id, const std::string& expression) {
-  FRIDAY_TRY(node, started_node(id));
-  FRIDAY_TRY_VOID(scope_thread(id));
-  const KnownPlan* known = is_elsewhere(id) ? nullptr : known_plan(state(id), expression);
+  FRIDAY_TRY(node, focus_.started_node(id));
+  FRIDAY_TRY_VOID(focus_.current_thread(id));
+  const KnownPlan* known = focus_.is_elsewhere(id) ? nullptr : known_plan(id, expression);
   if (!known || known->refusal || known->plan->kind == ExpressionPlan::Kind::gdb ||
       known->plan->kind == ExpressionPlan::Kind::call)
     return std::nullopt;
@@ -290,7 +280,7 @@ Result<std::optional<RawValue>> Debugger::read_quickly(NodeId id, const std::str
 }
 
 Result<RawValue> Debugger::read_by_plan(ReplayNode& node, const KnownPlan& p) {
-  FRIDAY_TRY(value, evaluate(*p.plan, node, state(node.id()).stopped));
+  FRIDAY_TRY(value, evaluate(*p.plan, node, focus_.selected_thread(node.id())));
   RawValue out{p.type, std::move(value.bytes), std::nullopt};
   if (value.address) out.address = value.address->value;
   return out;
@@ -298,11 +288,11 @@ Result<RawValue> Debugger::read_by_plan(ReplayNode& node, const KnownPlan& p) {
 
 // gdb evaluates: its call of a function runs in the node (host.cc), in native mode.
 Result<RawValue> Debugger::read_through_gdb(NodeId id, const std::string& expression) {
-  FRIDAY_TRY(node, started_node(id));
+  FRIDAY_TRY(node, focus_.started_node(id));
   if (has_call(expression)) FRIDAY_TRY_VOID(node->check_goes_on("its functions cannot be called any more"));
   FRIDAY_TRY(text, with_workspace(*node, expression));
-  FRIDAY_TRY(l, link(id));
-  auto answer = explained(l->ask("-friday-value " + mi_quote(text), *this));
+  FRIDAY_TRY(l, gdbs_.connect(id));
+  auto answer = explained(l->ask("-friday-value " + mi_quote(text), gdbs_));
   state(id).staged = 0;
   if (!answer) return std::unexpected(answer.error());
   auto json = nlohmann::json::parse(*answer, nullptr, false);
@@ -324,8 +314,8 @@ Result<std::shared_ptr<const ExpressionPlan>> Debugger::place_now(NodeId id, con
   auto refused = fail(ErrorCode::unsupported, "node {}: {} cannot be watched: {}", id, expression,
                       reason.empty() ? "it has no place in memory" : reason);
   if (has_call(expression)) return refused;
-  FRIDAY_TRY(l, link(id));
-  auto answer = l->ask("-friday-value " + mi_quote(expression), *this);
+  FRIDAY_TRY(l, gdbs_.connect(id));
+  auto answer = l->ask("-friday-value " + mi_quote(expression), gdbs_);
   if (!answer) {
     Error error = answer.error();
     error.message = fmt::format("node {}: {} cannot be watched: {}", id, expression, error.message);
@@ -353,7 +343,7 @@ Result<uint64_t> Debugger::workspace(ReplayNode& node) {
 }
 
 Result<uint64_t> Debugger::stage(NodeId id, std::span<const std::byte> data) {
-  FRIDAY_TRY(node, started_node(id));
+  FRIDAY_TRY(node, focus_.started_node(id));
   FRIDAY_TRY_VOID(node->check_goes_on("nothing can be put into its memory"));
   FRIDAY_TRY(base, workspace(*node));
   NodeContext& s = state(id);
@@ -467,7 +457,7 @@ Result<std::optional<uint64_t>> Debugger::whole_number(ReplayNode& node, const K
     FRIDAY_TRY(value, call_by_plan(node, p));
     memcpy(&whole, value.bytes.data(), value.bytes.size());
   } else {
-    FRIDAY_TRY(value, evaluate(*p.plan, node, state(node.id()).stopped));
+    FRIDAY_TRY(value, evaluate(*p.plan, node, focus_.selected_thread(node.id())));
     whole = value.as_unsigned();
   }
   if (type.is_signed && type.size < 8 && whole >> (8 * type.size - 1)) whole |= ~0ull << (8 * type.size);
@@ -488,7 +478,7 @@ Result<bool> Debugger::assign(ReplayNode& node, const std::string& target, const
   }
   auto bytes = encoded(*number, p.plan->result_type());
   if (!bytes) return false;
-  FRIDAY_TRY(place, evaluate_place(*p.plan, node, state(node.id()).stopped));
+  FRIDAY_TRY(place, evaluate_place(*p.plan, node, focus_.selected_thread(node.id())));
   if (place.bits) {
     if (place.bits + place.bit > 64 || place.size > 8) return false;
     uint64_t old = 0;
@@ -505,12 +495,12 @@ Result<bool> Debugger::assign(ReplayNode& node, const std::string& target, const
               .message = fmt::format("{}: cannot write {} bytes at {}", target, place.size, place.address),
               .address = place.address.value});
   resync_watches(node);
-  if (!own) note_change(node.id());
+  if (!own) alterations_.note_memory(node.id());
   return true;
 }
 
 Result<void> Debugger::write(NodeId id, const std::string& target, const std::string& value) {
-  FRIDAY_TRY(node, started_node(id));
+  FRIDAY_TRY(node, focus_.started_node(id));
   FRIDAY_TRY_VOID(node->check_goes_on("its state can be read, not changed"));
   std::string left = target;
   const bool workspace_write = find_word(target, kWorkspaceName) != std::string::npos;
@@ -527,17 +517,17 @@ Result<void> Debugger::write(NodeId id, const std::string& target, const std::st
   if (!assigned || *assigned) state(id).staged = 0;
   if (!assigned) return std::unexpected(assigned.error());
   if (*assigned) return {};
-  FRIDAY_TRY(l, link(id));
+  FRIDAY_TRY(l, gdbs_.connect(id));
   auto done =
-      explained(l->run("-data-evaluate-expression " + mi_quote(fmt::format("{} = {}", left_text, right_text)), *this));
+      explained(l->run("-data-evaluate-expression " + mi_quote(fmt::format("{} = {}", left_text, right_text)), gdbs_));
   state(id).staged = 0;
   if (!done) return std::unexpected(done.error());
-  if (!workspace_write) mark_altered(id);
+  if (!workspace_write) alterations_.note_any(id);
   return {};
 }
 
 Result<void> Debugger::write_bytes(NodeId id, const std::string& target, std::span<const std::byte> data) {
-  FRIDAY_TRY(node, started_node(id));
+  FRIDAY_TRY(node, focus_.started_node(id));
   FRIDAY_TRY_VOID(node->check_goes_on("its state can be read, not changed"));
   if (find_word(target, kWorkspaceName) != std::string::npos) {
     FRIDAY_TRY(base, workspace(*node));
@@ -546,12 +536,12 @@ Result<void> Debugger::write_bytes(NodeId id, const std::string& target, std::sp
     return node->write_raw(Addr{base}, data);
   }
   FRIDAY_TRY(p, plan(id, target));
-  FRIDAY_TRY(place, evaluate_place(*p.plan, *node, state(id).stopped));
+  FRIDAY_TRY(place, evaluate_place(*p.plan, *node, focus_.selected_thread(id)));
   if (place.bits || place.size != data.size())
     return fail(ErrorCode::usage, "{} has {} bytes, {} were given", target, place.size, data.size());
   FRIDAY_TRY_VOID(node->write(place.address, data));
   resync_watches(*node);
-  note_change(id);
+  alterations_.note_memory(id);
   return {};
 }
 
@@ -577,34 +567,19 @@ Result<std::string> Debugger::read_string(NodeId id, uint64_t address) {
 }
 
 Result<std::string> Debugger::gdb(NodeId id, const std::string& command) {
-  FRIDAY_TRY(l, link(id));
+  FRIDAY_TRY(l, gdbs_.connect(id));
   l->client().view().take_changed();
-  auto said = l->console(command, *this);
-  const bool undone = call_error_ && !altered_.contains(id);
+  auto said = l->console(command, gdbs_);
+  const bool undone = call_error_ && !alterations_.contains(id);
   auto text = explained(std::move(said));
-  if (l->client().view().take_changed() && !undone) mark_altered(id);
-  note_selection(id, *l);
+  if (l->client().view().take_changed() && !undone) alterations_.note_any(id);
+  gdbs_.update_selection(id, *l);
   return text;
 }
 
-// Expressions are meant in the frame that is selected, until the group moves. Plans are kept for the innermost frame of
-// the thread that stopped; in another one gdb is asked each time.
-void Debugger::note_selection(NodeId id, GdbLink& link) {
-  NodeContext& s = state(id);
-  s.elsewhere_epoch.reset();
-  auto thread = scope_thread(id);
-  auto answer = link.ask("-friday-selected", *this);
-  const auto selected = nlohmann::json::parse(answer.value_or(""), nullptr, false);
-  if (!thread || !selected.is_object()) return;
-  const uint32_t level = selected["level"], number = selected["thread"];
-  if (level == 0 && number == thread->value + 1) return;
-  s.elsewhere_epoch = epoch_;
-  link.selected(ThreadId{number - 1}, level);
-}
-
 Result<std::vector<std::string>> Debugger::complete(NodeId id, const std::string& prefix) {
-  FRIDAY_TRY(l, link(id));
-  FRIDAY_TRY(answer, l->ask("-friday-symbols " + mi_quote(prefix), *this));
+  FRIDAY_TRY(l, gdbs_.connect(id));
+  FRIDAY_TRY(answer, l->ask("-friday-symbols " + mi_quote(prefix), gdbs_));
   auto json = nlohmann::json::parse(answer, nullptr, false);
   std::vector<std::string> list;
   if (!json.is_discarded())

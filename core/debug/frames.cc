@@ -42,7 +42,6 @@ class FrozenFrame final : public NodeControl {
   Result<std::vector<Mapping>> mappings() override { return node_.mappings(); }
   Result<std::vector<std::byte>> auxv() override { return node_.auxv(); }
   std::string executable() override { return node_.executable(); }
-  std::string sysroot() override { return node_.sysroot(); }
 
  private:
   NodeControl& node_;
@@ -69,13 +68,13 @@ std::optional<std::pair<std::string, std::string>> split_local(const std::string
 // The frame that the stopped thread is in. What gdb said of one that stood at the same instruction holds for the next.
 Result<std::optional<FrameLife>> Debugger::current_frame(ReplayNode& node, bool may_ask) {
   NodeContext& s = state(node.id());
-  FRIDAY_TRY(thread, scope_thread(node.id()));
+  FRIDAY_TRY(thread, focus_.current_thread(node.id()));
   FRIDAY_TRY(registers, node.registers(thread));
-  auto shape = s.frames.find(s.pc);
+  auto shape = s.frames.find(focus_.pc(node.id()));
   if (shape == s.frames.end()) {
     if (!may_ask) return fail(ErrorCode::unsupported, "gdb is busy with a step");
-    FRIDAY_TRY(l, link(node.id()));
-    FRIDAY_TRY(answer, l->ask("-friday-frame", *this));
+    FRIDAY_TRY(l, gdbs_.connect(node.id()));
+    FRIDAY_TRY(answer, l->ask("-friday-frame", gdbs_));
     const auto json = nlohmann::json::parse(answer, nullptr, false);
     if (json.is_discarded()) return fail(ErrorCode::bad_input, "node {}: gdb does not know the frame", node.id());
     FrameShape fresh;
@@ -86,7 +85,7 @@ Result<std::optional<FrameLife>> Debugger::current_frame(ReplayNode& node, bool 
       fresh.offset = frame - (fresh.by_base ? registers.rbp : registers.rsp);
       fresh.function = json["function"].is_string() ? json["function"].get<std::string>() : "";
     }
-    shape = s.frames.emplace(s.pc, std::move(fresh)).first;
+    shape = s.frames.emplace(focus_.pc(node.id()), std::move(fresh)).first;
   }
   if (!shape->second.has_outer) return std::optional<FrameLife>{};
   FrameLife frame{thread, (shape->second.by_base ? registers.rbp : registers.rsp) + shape->second.offset, 0,
@@ -107,7 +106,7 @@ NodeControl& Debugger::Watched::seen_from(ReplayNode& node) const {
 
 // Ties a watch to the frame that the stopped thread is in, before it is armed.
 Result<void> Debugger::tie_to_frame(StopPoint& point, ReplayNode& node, Watched& watched, bool may_ask) {
-  FRIDAY_TRY(thread, scope_thread(node.id()));
+  FRIDAY_TRY(thread, focus_.current_thread(node.id()));
   FRIDAY_TRY(registers, node.registers(thread));
   FRIDAY_TRY(frame, current_frame(node, may_ask));
   watched.frozen = std::make_unique<FrozenFrame>(node, registers);
@@ -120,11 +119,11 @@ Result<void> Debugger::tie_to_frame(StopPoint& point, ReplayNode& node, Watched&
 // The watches of an expression that a node has from the parent that it is forked from, which stands at the fork; of
 // locals as long as their frame lives. Whether there are any.
 Result<bool> Debugger::inherit_watches(const StopPoint& point, ReplayNode& node, const std::string& expression) {
-  if (starting_ != node.id() || !node.info().parent) return false;
+  if (gdbs_.serves_only() != node.id() || !node.info().parent) return false;
   const auto& all = state(*node.info().parent).watches;
   auto of_parent = all.find(point.id.value);
   if (of_parent == all.end()) return false;
-  FRIDAY_TRY(thread, scope_thread(node.id()));
+  FRIDAY_TRY(thread, focus_.current_thread(node.id()));
   FRIDAY_TRY(registers, node.registers(thread));
   FRIDAY_TRY(maps, node.mappings());
   const auto on_stack = [&](uint64_t rsp) {

@@ -111,8 +111,8 @@ Result<MiSession*> GdbLink::refreshed(Pump& pump) {
 }
 
 // What gdb changed takes effect, and a call that did not come back is given up.
-Result<void> GdbLink::settle() {
-  FRIDAY_TRY(lost, client_.view().settle());
+Result<void> GdbLink::end_command() {
+  FRIDAY_TRY(lost, client_.view().end_command());
   if (!lost) return {};
   stale_ = true;
   return fail(ErrorCode::unsupported,
@@ -123,8 +123,8 @@ Result<void> GdbLink::settle() {
 Result<ResultRecord> GdbLink::run(std::string_view command, Pump& pump) {
   FRIDAY_TRY(gdb, refreshed(pump));
   auto record = gdb->run(command, pump);
-  auto settled = settle();
-  if (record && !settled) return std::unexpected(settled.error());
+  auto ended = end_command();
+  if (record && !ended) return std::unexpected(ended.error());
   return record;
 }
 
@@ -136,8 +136,8 @@ Result<std::string> GdbLink::ask(std::string_view command, Pump& pump) {
 Result<std::string> GdbLink::console(std::string_view command, Pump& pump) {
   FRIDAY_TRY(gdb, refreshed(pump));
   auto text = gdb->console(command, pump);
-  auto settled = settle();
-  if (text && !settled) return std::unexpected(settled.error());
+  auto ended = end_command();
+  if (text && !ended) return std::unexpected(ended.error());
   return text;
 }
 

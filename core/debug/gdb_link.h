@@ -22,13 +22,13 @@ class GdbLink {
   // Makes a gdb for a node; without a pump at once, or not at all (null).
   using Maker = std::function<Result<std::unique_ptr<MiSession>>(ReplayNode&, Pump*)>;
 
-  GdbLink(ReplayNode& node, ClientOwner& owner, uint32_t number, MiMultiplexer& gdbs, std::string socket_path,
-          Maker maker)
+  GdbLink(ReplayNode& node, ClientOwner& owner, std::string sysroot, uint32_t number, MiMultiplexer& gdbs,
+          std::string socket_path, Maker maker)
       : node_(&node),
         gdbs_(gdbs),
         socket_path_(std::move(socket_path)),
         maker_(std::move(maker)),
-        client_(node, owner, number, false) {}
+        client_(node, owner, std::move(sysroot), number, false) {}
 
   // The node was built anew, at its start: gdb stays.
   void rebind(ReplayNode& node);
@@ -78,7 +78,7 @@ class GdbLink {
   Result<MiSession*> session(Pump& pump);
   Result<void> refresh(MiSession& gdb, Pump& pump);
   Result<MiSession*> refreshed(Pump& pump);
-  Result<void> settle();
+  Result<void> end_command();
 
   ReplayNode* node_;
   MiMultiplexer& gdbs_;

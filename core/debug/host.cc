@@ -15,7 +15,7 @@ Result<void> Debugger::resume(Client& client, const ResumeRequest& request) {
     return fail(ErrorCode::unsupported, "reverse execution is not there yet; use restart and a breakpoint");
   FRIDAY_TRY(node, session_->readable(client.node()));
   if (node->state() == NodeState::ended) {
-    StopReport nothing{.kind = StopReport::Kind::history_end, .thread = state(client.node()).stopped};
+    StopReport nothing{.kind = StopReport::Kind::history_end, .thread = focus_.selected_thread(client.node())};
     if (!request.moved.empty()) {
       nothing.kind = StopReport::Kind::signal, nothing.signal = SIGABRT;  // gdb takes a signal as the end of the call
       client.endpoint().say(fmt::format("node {} has ended: its functions cannot be called any more\n", client.node()));
@@ -27,9 +27,11 @@ Result<void> Debugger::resume(Client& client, const ResumeRequest& request) {
   std::optional<ClientWait> wait;
   if (client.is_users()) wait.emplace(client.endpoint().client_socket(), [this] { session_->interrupt(); });
   std::optional<ThreadId> wanted;
+  const bool called =
+      std::ranges::any_of(node->threads_by_tid(), [](const auto& each) { return !!each.second.detour; });
   auto stop = run_for(client, request, wanted);
   if (wait && wait->ended_it()) session_->clear_interrupt();
-  report(client, stop, wanted);
+  report(client, stop, wanted, called);
   return {};
 }
 
@@ -41,13 +43,13 @@ Result<Stop> Debugger::run_for(Client& client, const ResumeRequest& request, std
     if (thread.detour) {
       wanted = ThreadId{thread.number};
       auto stop = run_guarded(node, *wanted, client);
-      epoch_++;
+      focus_.begin_epoch();
       return stop;
     }
   if (!passing_) forget_target();
   const auto action =
       std::ranges::find_if(request.actions, [](const ThreadAction& a) { return a.kind != ThreadAction::Kind::go; });
-  if (action != request.actions.end()) wanted = action->thread ? *action->thread : state(id).stopped;
+  if (action != request.actions.end()) wanted = action->thread ? *action->thread : focus_.selected_thread(id);
   auto go_on = [&] { return wanted ? step_range(id, *wanted, *action) : session_->run(); };
   auto stop = go_on();
   // What other nodes do and what conditions refuse is passed over, as in a run of the user's.
@@ -57,7 +59,7 @@ Result<Stop> Debugger::run_for(Client& client, const ResumeRequest& request, std
     };
     bool passed_over = false;
     if (of_kind(BreakpointOwner::Kind::stop_point) || of_kind(BreakpointOwner::Kind::internal)) {
-      group_moved(*stop);
+      note_stop(*stop);
       passed_over = follow_loader(*stop, false) || follow_frames(*stop, false);
     }
     const bool for_client = hits(client, *stop);
@@ -65,8 +67,8 @@ Result<Stop> Debugger::run_for(Client& client, const ResumeRequest& request, std
         of_kind(BreakpointOwner::Kind::stop_point) || (stop->kind == Stop::Kind::watch && !for_client);
     if (passed_over || (for_user && !for_client && refused(*stop))) {
       if (wanted) {
-        state(id).mean(*wanted);
-        state(id).link->moved(*wanted);
+        focus_.select_thread(id, *wanted);
+        gdbs_.node_moved(id, *wanted);
       }
       stop = go_on();
       continue;
@@ -110,7 +112,7 @@ WatchAccess access_of(Request kind) {
 // only of conditions that need no gdb; the others are judged when gdb has ended its step.
 bool Debugger::refused(const Stop& stop) {
   if (stop.kind != Stop::Kind::breakpoint) return false;
-  group_moved(stop);
+  note_stop(stop);
   for (const auto& owner : stop.owners) {
     const StopPoint* point = points_.find({owner.id});
     if (owner.kind != BreakpointOwner::Kind::stop_point || !point || !point->enabled) continue;
@@ -151,28 +153,24 @@ Result<Stop> Debugger::step_range(NodeId id, ThreadId thread, const ThreadAction
   }
 }
 
-void Debugger::report(Client& client, const Result<Stop>& stop, std::optional<ThreadId> wanted) {
+void Debugger::report(Client& client, const Result<Stop>& stop, std::optional<ThreadId> wanted, bool called) {
   const NodeId id = client.node();
-  NodeContext& s = state(id);
   StopReport out;
-  epoch_++;
   if (!stop) {
+    focus_.begin_epoch();
     out.kind = StopReport::Kind::signal;
     out.signal = SIGABRT;
-    out.thread = s.stopped;
+    out.thread = focus_.selected_thread(id);
     client.endpoint().report(out);
     return;
   }
   const ReplayNode* node = session_->find(id);
   if (!client.is_users()) last_client_stop_ = *stop;
-  here_ = stop->node;
-  if (stop->kind == Stop::Kind::breakpoint || stop->kind == Stop::Kind::watch || stop->kind == Stop::Kind::step)
-    seen_.insert(stop->node);
-  s.mean(stop->node == id ? stop->thread : wanted.value_or(s.stopped));
-  for (auto& [other, each] : states_)
-    if (each.link && (other != id || client.is_users()))
-      if (ReplayNode* moved = session_->find(other)) each.link->moved(other == id ? s.stopped : moved->current());
-  out.thread = s.stopped;
+  if (called) focus_.note_call(id);
+  else focus_.note_stop(*stop);
+  focus_.select_thread(id, stop->node == id ? stop->thread : wanted.value_or(focus_.selected_thread(id)));
+  gdbs_.group_moved(id, focus_.selected_thread(id), &client);
+  out.thread = focus_.selected_thread(id);
   if (node->state() == NodeState::ended && node->outcome().how == NodeOutcome::How::exited) {
     // The process stands at its last call: gdb may go on looking at it, and is told that nothing follows.
     out.kind = StopReport::Kind::history_end;
@@ -234,7 +232,7 @@ Result<void> Debugger::set_stop_point(Client& client, const StopPointRequest& re
 }
 
 Result<void> Debugger::clear_stop_point(Client& client, const StopPointRequest& request) {
-  if (closing_) return {};
+  if (gdbs_.is_closing()) return {};
   FRIDAY_TRY(node, session_->readable(client.node()));
   if (request.kind == StopPointRequest::Kind::software || request.kind == StopPointRequest::Kind::hardware)
     return node->breakpoints().remove(request.address, client.breakpoint_owner());
@@ -252,27 +250,6 @@ Result<std::string> Debugger::monitor(Client& client, std::string_view command) 
     return fmt::format("node {}, event {}, logical time {}.{}\n", id, session_->mark(id).event.value, t.l, t.c);
   }
   return fail(ErrorCode::usage, "monitor knows: where");
-}
-
-// ---- gdbs of the user's
-
-Result<std::string> Debugger::endpoint(NodeId id) {
-  FRIDAY_TRY(node, session_->readable(id));
-  NodeContext& s = state(id);
-  const std::string path = fmt::format("{}/gdb-{}", session_->directory(), id);
-  if (s.users) return path;
-  session_->link_loaded(*node);
-  name_libraries(*node);
-  auto users = std::make_unique<Client>(*node, *this, next_client_++, true);
-  FRIDAY_TRY_VOID(users->endpoint().listen_unix(path));
-  s.users = std::move(users);
-  return path;
-}
-
-Result<void> Debugger::settle_users() {
-  for (auto& [id, s] : states_)
-    if (s.users) FRIDAY_TRY_VOID(s.users->view().settle());
-  return {};
 }
 
 }  // namespace friday

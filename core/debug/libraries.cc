@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <filesystem>
 
 #include "core/debug/debugger.h"
 #include "core/rsp/libraries.h"
@@ -34,26 +33,6 @@ void Debugger::watch_loader(ReplayNode& node) {
   if (loader && loader->r_brk) (void)node.breakpoints().insert(Addr{loader->r_brk}, kLoaderOwner);
 }
 
-// The loader may know a library by another name than its file has, by a link: gdb opens it by that name, below the
-// sysroot.
-void Debugger::name_libraries(ReplayNode& node) {
-  namespace fs = std::filesystem;
-  auto loaded = loaded_libraries(node);
-  auto maps = node.mappings();
-  if (!loaded || !maps) return;
-  std::error_code ignored;
-  for (const LoadedLibrary& library : loaded->libraries) {
-    const fs::path place = node.sysroot() + fs::path("/" + library.name).lexically_normal().string();
-    const auto map =
-        std::ranges::find_if(*maps, [&](const Mapping& m) { return library.base >= m.low && library.base < m.high; });
-    if (map == maps->end() || !map->path.starts_with('/') || fs::equivalent(place, map->path, ignored)) continue;
-    // Another file of this name was there at another time, or in the process that this one is forked from.
-    if (fs::is_symlink(fs::symlink_status(place, ignored))) fs::remove(place, ignored);
-    fs::create_directories(place.parent_path(), ignored);
-    fs::create_symlink(map->path, place, ignored);
-  }
-}
-
 // The loader has changed its list, or is about to. True when that was all there is to the stop.
 bool Debugger::follow_loader(Stop& stop, bool may_ask) {
   if (stop.kind != Stop::Kind::breakpoint || !std::erase(stop.owners, kLoaderOwner)) return false;
@@ -63,7 +42,7 @@ bool Debugger::follow_loader(Stop& stop, bool may_ask) {
   s.loading = loader && loader->r_state != r_debug::RT_CONSISTENT;
   s.forget_code();
   if (loader && !s.loading) {
-    s.loaded = s.loaded_ever = true;
+    gdbs_.libraries_changed(stop.node);
     if (may_ask) libraries_changed(node);
     else s.loader_missed = true;
   }

@@ -48,9 +48,9 @@ std::string libraries_of(ReplayNode& node, const Layout& layout) {
 Result<Debugger::NodeContext*> Debugger::placed(NodeId id) {
   FRIDAY_TRY(node, session_->readable(id));
   NodeContext& s = state(id);
-  if (s.program && s.layout_epoch == epoch_) return &s;
+  if (s.program && s.layout_epoch == focus_.epoch()) return &s;
   FRIDAY_TRY(layout, Layout::of(node->process().pid()));
-  s.layout_epoch = epoch_;
+  s.layout_epoch = focus_.epoch();
   if (s.program && layout.key() == s.layout.key() && (!s.loading || s.program == &s.unshared)) return &s;
   s.forget_code();
   s.layout = std::move(layout);
@@ -67,15 +67,15 @@ Result<Debugger::NodeContext*> Debugger::placed(NodeId id) {
 // A gdb that knows the node's program, if possible one that is connected already, and where the program stands there.
 Result<std::pair<GdbLink*, const Layout*>> Debugger::knowing_link(NodeId id) {
   FRIDAY_TRY(own, placed(id));
-  // While a node starts no other is served (node_started).
-  if (!starting_ && !(own->link && own->link->connected()))
+  // While a node starts no other is served.
+  if (!gdbs_.serves_only() && !gdbs_.is_connected(id))
     for (auto& [other, s] : states_) {
-      if (!s.link || !s.link->connected() || s.program != own->program || !placed(other) || s.program != own->program)
+      if (!gdbs_.is_connected(other) || s.program != own->program || !placed(other) || s.program != own->program)
         continue;
-      FRIDAY_TRY(l, link(other));
+      FRIDAY_TRY(l, gdbs_.connect(other));
       return std::pair{l, &s.layout};
     }
-  FRIDAY_TRY(l, link(id));
+  FRIDAY_TRY(l, gdbs_.connect(id));
   return std::pair{l, &own->layout};
 }
 
@@ -87,10 +87,10 @@ Result<std::vector<CodeLocation>> Debugger::ask_locations(NodeId id, const std::
     asked = found;
   } else {
     FRIDAY_TRY(own, placed(id));
-    FRIDAY_TRY(l, link(id));
+    FRIDAY_TRY(l, gdbs_.connect(id));
     asked = {l, &own->layout};
   }
-  FRIDAY_TRY(answer, asked.first->ask("-friday-locate " + command, *this));
+  FRIDAY_TRY(answer, asked.first->ask("-friday-locate " + command, gdbs_));
   auto json = nlohmann::json::parse(answer, nullptr, false);
   if (json.is_discarded() || json.empty())
     return fail(ErrorCode::not_found, "node {}: no location for {}", id, command);
@@ -134,7 +134,7 @@ Result<std::string> Debugger::ask_source(NodeId id, uint64_t pc) {
     if (auto known = own->program->sources.find(*place); known != own->program->sources.end()) return known->second;
   FRIDAY_TRY(asked, knowing_link(id));
   FRIDAY_TRY(answer,
-             asked.first->ask(fmt::format("-friday-source {:#x}", place ? asked.second->address(*place) : pc), *this));
+             asked.first->ask(fmt::format("-friday-source {:#x}", place ? asked.second->address(*place) : pc), gdbs_));
   auto json = nlohmann::json::parse(answer, nullptr, false);
   if (json.is_discarded() || json.empty()) return std::string();
   std::string text = text_of(json[0]);

@@ -156,7 +156,7 @@ Result<DebugStop> Debugger::run_group(std::optional<double> timeout) {
     if (!timers_.empty() || timer_node_) set_next_timer();  // the last one deleted leaves its node to be parked
     auto stop = session_->run();
     if (!stop) return std::unexpected(stop.error());
-    group_moved(*stop);
+    note_stop(*stop);
     if (lost_part_) return lost_part(std::move(*stop));
     if (timeout && stop->kind == Stop::Kind::interrupt && std::chrono::steady_clock::now() >= *session_->deadline)
       return with_kind(std::move(*stop), Stop::Kind::pause);
@@ -178,7 +178,7 @@ std::optional<DebugStop> Debugger::take_pending() {
   if (auto ended = take_pending_end()) return ended;
   if (!pending_stop_) return std::nullopt;
   const Stop stop = *std::exchange(pending_stop_, std::nullopt);
-  group_moved(stop);
+  note_stop(stop);
   return judge(stop);
 }
 
@@ -186,20 +186,20 @@ std::optional<DebugStop> Debugger::take_pending_end() {
   if (pending_ends_.empty()) return std::nullopt;
   Stop stop = std::move(pending_ends_.front());
   pending_ends_.pop_front();
-  group_moved(stop);
+  note_stop(stop);
   return judge(std::move(stop));
 }
 
 Result<DebugStop> Debugger::resume(std::optional<double> timeout) {
   struct Forget {  // Ctrl-C during a run is the run's; it must not end a later question
-    std::atomic<bool>& flag;
-    ~Forget() { flag = false; }
-  } forget{interrupted_};
+    GdbPool& gdbs;
+    ~Forget() { (void)gdbs.take_interrupt(); }
+  } forget{gdbs_};
   for (auto& [id, s] : states_)
     if (ReplayNode* node = s.loader_missed ? session_->find(id) : nullptr; node && node->has_process())
       libraries_changed(*node);
   forget_target();
-  FRIDAY_TRY_VOID(settle_users());
+  FRIDAY_TRY_VOID(gdbs_.end_users_commands());
   if (auto stop = take_pending()) return std::move(*stop);
   return run_group(timeout);
 }
@@ -218,10 +218,11 @@ Result<DebugStop> Debugger::run_to(std::optional<Mark> target, std::optional<dou
     Debugger& d;
     ~Passing() {
       d.target_.reset();
-      d.passing_ = d.interrupted_ = false;
+      d.passing_ = false;
+      (void)d.gdbs_.take_interrupt();
     }
   } passing{*this};
-  FRIDAY_TRY_VOID(settle_users());
+  FRIDAY_TRY_VOID(gdbs_.end_users_commands());
   if (auto ended = take_pending_end()) return std::move(*ended);
   passing_ = true;
   target_ = target;
@@ -237,10 +238,10 @@ Result<DebugStop> Debugger::run_to(std::optional<Mark> target, std::optional<dou
 Result<DebugStop> Debugger::step(NodeId id, const std::string& command) {
   FRIDAY_TRY(node, session_->readable(id));
   FRIDAY_TRY_VOID(node->check_goes_on("there is nothing left to step"));
-  FRIDAY_TRY_VOID(scope_thread(id));
-  FRIDAY_TRY(l, link(id));
+  FRIDAY_TRY_VOID(focus_.current_thread(id));
+  FRIDAY_TRY(l, gdbs_.connect(id));
   forget_target();
-  FRIDAY_TRY_VOID(settle_users());
+  FRIDAY_TRY_VOID(gdbs_.end_users_commands());
   if (auto stop = take_pending()) return std::move(*stop);  // a gdb of the user's has come to it
   last_client_stop_.reset();
   const std::string mi = command == "step"     ? "-exec-step"
@@ -256,7 +257,7 @@ Result<DebugStop> Debugger::step(NodeId id, const std::string& command) {
                                        : "-exec-until" + command.substr(command.find_first_of(" ") == std::string::npos
                                                                             ? command.size()
                                                                             : command.find_first_of(" "));
-  if (auto done = l->execute(full, *this); !done) {
+  if (auto done = l->execute(full, gdbs_); !done) {
     if (done.error().code != ErrorCode::bad_input) return std::unexpected(done.error());
     return fail(ErrorCode::unsupported, "node {} cannot {} here: {}", id, command, done.error().message);
   }
@@ -275,8 +276,8 @@ Result<DebugStop> Debugger::step(NodeId id, const std::string& command) {
   DebugStop out;
   out.kind = Stop::Kind::step;
   out.node = id;
-  out.thread = state(id).stopped;
-  if (auto pc = node->program_counter(state(id).stopped)) out.pc = Addr{*pc};
+  out.thread = focus_.selected_thread(id);
+  if (auto pc = node->program_counter(focus_.selected_thread(id))) out.pc = Addr{*pc};
   return out;
 }
 

@@ -188,7 +188,7 @@ Result<std::shared_ptr<const ExpressionPlan>> Debugger::watch_plan(const StopPoi
                                                                    const std::string& shown, const std::string& text,
                                                                    bool may_ask) {
   if (point.by_place) return place_now(node.id(), text, "");
-  const KnownPlan* known = may_ask ? nullptr : known_plan(state(node.id()), text);
+  const KnownPlan* known = may_ask ? nullptr : known_plan(node.id(), text);
   if (!may_ask && (!known || known->refusal))
     return fail(ErrorCode::unsupported, "gdb is busy with a step, and was not asked about it before");
   std::shared_ptr<const ExpressionPlan> found = known ? known->plan : nullptr;
@@ -199,7 +199,8 @@ Result<std::shared_ptr<const ExpressionPlan>> Debugger::watch_plan(const StopPoi
   if (found->kind == ExpressionPlan::Kind::gdb) {
     if (!may_ask) return fail(ErrorCode::unsupported, "gdb is busy with a step");
     auto place = place_now(node.id(), text, found->reason);
-    if (const auto local = split_local(text); local && !is_elsewhere(node.id()) && locate(node.id(), local->first)) {
+    if (const auto local = split_local(text);
+        local && !focus_.is_elsewhere(node.id()) && locate(node.id(), local->first)) {
       // A variable of a call of FUNC that has called others: its frame is not the innermost one, and its end would not
       // be seen. Who has selected that frame means it.
       if (place)
@@ -221,7 +222,7 @@ Result<std::shared_ptr<const ExpressionPlan>> Debugger::watch_plan(const StopPoi
 // `shown` is what the user wrote, `text` what is evaluated; `local`: it is a variable of the function just entered.
 Result<void> Debugger::watch_expression(StopPoint& point, ReplayNode& node, const std::string& shown,
                                         const std::string& text, bool local, bool may_ask) {
-  FRIDAY_TRY(thread, scope_thread(node.id()));
+  FRIDAY_TRY(thread, focus_.current_thread(node.id()));
   FRIDAY_TRY(plan, watch_plan(point, node, shown, text, may_ask));
   const bool in_frame = local || !plan->registers.empty();
   NodeContext& s = state(node.id());
@@ -310,7 +311,7 @@ Result<void> Debugger::condition(uint32_t number, const std::string& text) {
 }
 
 Result<void> Debugger::patch_stores(bool on) {
-  options_.patch_stores = on;
+  patch_stores_ = on;
   for (NodeId id : session_->nodes())
     if (ReplayNode* node = session_->find(id); node->has_process() && node->state() == NodeState::live) {
       FRIDAY_TRY_VOID(node->stop_threads());

@@ -136,59 +136,7 @@ Result<void> ReplaySession::build_node(ReplayNode& node) {
        node.set_control(&Control::stop_at_event, ~uint64_t{0});
   if (!ok || c.magic != shim::kControlMagic)
     return fail(ErrorCode::component_died, "node {}: its process is gone", node.id());
-  make_sysroot(node);
   return {};
-}
-
-// gdb opens the program's files below the sysroot by the names the program knew them by.
-void ReplaySession::link_file(const std::string& root, const std::string& recorded, const uint8_t (&file)[16]) {
-  namespace fs = std::filesystem;
-  if (recorded.empty() || recorded[0] != '/') return;
-  const std::string name =
-      fs::path(recorded).lexically_normal();  // whatever a recording says: no ".." leads out of `root`
-  std::error_code ignored;
-  fs::path place = root + name;
-  fs::create_directories(place.parent_path(), ignored);
-  fs::create_symlink(recording_.file_copy(file).path(), place, ignored);
-  // The name that programs have for their loader.
-  if (constexpr const char* loader = "/ld-linux-x86-64.so.2"; name.ends_with(loader)) {
-    fs::create_directories(root + "/lib64", ignored);
-    fs::create_symlink(recording_.file_copy(file).path(), root + "/lib64" + loader, ignored);
-  }
-  // /lib is a link to /usr/lib on most systems, and the loader's own list uses the short name.
-  if (!name.starts_with("/usr/lib")) return;
-  fs::path alias = root + name.substr(4);
-  fs::create_directories(alias.parent_path(), ignored);
-  fs::create_symlink(recording_.file_copy(file).path(), alias, ignored);
-}
-
-void ReplaySession::link_loaded(ReplayNode& node) {
-  const uint8_t none[16]{};
-  for (RecordCursor cursor = node.reader().records(); cursor.next();) {
-    if (!cursor.record().is_event()) continue;
-    const format::MapContentPart* mapped = nullptr;
-    for (PartView part : cursor.record().event().parts()) {
-      if (part.map_content()) mapped = part.map_content();
-      if (mapped && memcmp(mapped->file, none, sizeof none) != 0 && part.kind() == format::kPath)
-        link_file(node.sysroot(), std::string(part.text()), mapped->file);
-    }
-  }
-}
-
-void ReplaySession::make_sysroot(ReplayNode& node) {
-  namespace fs = std::filesystem;
-  std::string root = fmt::format("{}/{}", directory(), node.id());
-  std::error_code ignored;
-  if (auto image = node.reader().image())
-    for (const auto* module : image->modules)
-      link_file(root, std::string(bounded_text(module->path, sizeof module->path)), module->file);
-  // Separate debug information, where gdb looks for it: by build id.
-  if (fs::is_directory(recording_.path() + "/debug/.build-id", ignored)) {
-    fs::create_directories(root + "/usr/lib/debug", ignored);
-    fs::create_directory_symlink(fs::canonical(recording_.path(), ignored) / "debug/.build-id",
-                                 root + "/usr/lib/debug/.build-id", ignored);
-  }
-  node.set_sysroot(root);
 }
 
 // From the resume point to the shim's first trap, before any code of the program: some hundred instructions, unless the
@@ -290,7 +238,6 @@ std::optional<Stop> ReplaySession::adopt_fork(ReplayNode& parent, ReplayNode& no
     child->set_channel(*channel_);
     FRIDAY_TRY_VOID(child->attach(std::move(adopted), parent.control_address()));
     child->set_auxv(parent.auxv_address(), parent.auxv_bytes());
-    child->set_sysroot(parent.sysroot());
     child->set_parent(parent);
     child->set_shim_range(parent.shim_low(), parent.shim_high());
     child->add_thread(pid);

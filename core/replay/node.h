@@ -61,7 +61,6 @@ class ReplayNode final : public NodeControl {
   Result<std::vector<std::byte>> auxv() override;
   std::string executable() override;
   bool is_fridays(Addr address) override { return address.value >= shim_low_ && address.value < shim_high_; }
-  std::string sysroot() override { return sysroot_; }
 
   // ---- The session's side
   const NodeInfo& info() const { return info_; }
@@ -122,7 +121,6 @@ class ReplayNode final : public NodeControl {
   // Whose files a forked node has mapped.
   void set_parent(ReplayNode& parent) { parent_ = &parent; }
   ReplayNode* parent() const { return parent_; }
-  void set_sysroot(std::string path) { sysroot_ = std::move(path); }
   // A forked node's auxiliary vector lies where its parent's does.
   void set_auxv(uint64_t address, uint64_t bytes) { auxv_address_ = address, auxv_bytes_ = bytes; }
   uint64_t auxv_address() const { return auxv_address_; }
@@ -236,7 +234,6 @@ class ReplayNode final : public NodeControl {
   NodeOutcome outcome_;
   ReplayNode* parent_ = nullptr;
   const DescriptorChannel* channel_ = nullptr;
-  std::string sysroot_ = "/";
   bool show_hardware_ = false;
   DebugSlots debug_slots_{};
   uint32_t debug_version_ = 0;

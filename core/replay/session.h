@@ -110,9 +110,6 @@ class ReplaySession {
   // Park the node before this event; ~0: never.
   Result<void> stop_at(NodeId id, uint64_t event);
 
-  // Puts what the node loads in its life where gdb looks for it (sysroot): walks its trace.
-  void link_loaded(ReplayNode& node);
-
   // Hash of all memory the program can write, stacks below the stack pointer left out: equal states have equal hashes.
   Result<uint64_t> state_hash(NodeId id);
 
@@ -188,8 +185,6 @@ class ReplaySession {
   Stop finish(Stop stop);
   size_t slot_of(NodeId id) const;
   ThreadId number_of(ReplayNode& node, ReplayNode::Thread& thread);
-  void make_sysroot(ReplayNode& node);
-  void link_file(const std::string& root, const std::string& recorded, const uint8_t (&file)[16]);
   void discard();
   void gather();  // all threads of all nodes, and this one, on one processor
 
@@ -216,7 +211,7 @@ class ReplaySession {
   std::shared_ptr<const Divergence> divergence_;
   std::optional<Stop> failure_;
   std::optional<CallFailure> call_failure_;  // of the last run_detour()
-  ScratchDirectory directory_;               // holds the symlink trees that gdb uses as sysroots
+  ScratchDirectory directory_;               // of directory()
   pid_t group_ = 0;
   pid_t stepped_ = 0;  // a thread that step() has stepped: it is looked at, and nobody goes on
   std::atomic<bool> interrupt_ = false;

@@ -83,7 +83,7 @@ std::expected<RspFiles::File, int> RspFiles::open_path(const std::string& path) 
     if (!maps) return std::unexpected(ENOENT);
     return File{.fd = {}, .text = maps_text(*maps)};
   }
-  UniqueFd file = open_below(node_.sysroot(), path);
+  UniqueFd file = open_below(sysroot_, path);
   if (!file) return std::unexpected(errno);
   struct stat info;
   struct statfs system;

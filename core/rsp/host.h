@@ -94,6 +94,9 @@ class RspHost {
   virtual ~RspHost() = default;
 
   virtual RspAbilities abilities(NodeId node) const = 0;
+  // The directory in which a client finds the node's files by the names that the program has for them. It is asked for
+  // once, when a client connects.
+  virtual std::string sysroot(NodeId) const { return "/"; }
   virtual Result<void> resume(NodeId node, const ResumeRequest& request) = 0;
   virtual void interrupt(NodeId node) = 0;
   // If the stop point exists, its conditions are replaced. gdb shows the user only that setting it failed, so the host

@@ -17,7 +17,7 @@ constexpr size_t kMostBytes = (kRspPacketSize - 16) / 2;
 }  // namespace
 
 RspSession::RspSession(NodeControl& node, RspHost& host, Send send)
-    : node_(node), host_(host), send_(std::move(send)), files_(node) {}
+    : node_(node), host_(host), send_(std::move(send)), files_(node, host.sysroot(node.id())) {}
 
 std::string RspSession::error_reply(const Error& error) { return "E." + describe(error); }
 

@@ -81,9 +81,8 @@ class NodeControl {
 
   virtual Result<std::vector<Mapping>> mappings() = 0;
   virtual Result<std::vector<std::byte>> auxv() = 0;
-  virtual std::string executable() = 0;            // path of the program's file, for gdb to open below sysroot()
+  virtual std::string executable() = 0;            // path of the program's file, as the program's own system names it
   virtual bool is_fridays(Addr) { return false; }  // true for Friday's own code and data in the process
-  virtual std::string sysroot() = 0;               // for gdb's `set sysroot`; "/" for live processes
 };
 
 }  // namespace friday

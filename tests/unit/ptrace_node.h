@@ -89,7 +89,6 @@ class PtraceNode : public NodeControl {
   Result<std::vector<Mapping>> mappings() override;
   Result<std::vector<std::byte>> auxv() override;
   std::string executable() override { return executable_; }
-  std::string sysroot() override { return "/"; }
 
  protected:
   explicit PtraceNode(Options options) : options_(std::move(options)) {}

@@ -44,7 +44,6 @@ class PatchedNode final : public NodeControl {
   Result<std::vector<Mapping>> mappings() override { return inner_.mappings(); }
   Result<std::vector<std::byte>> auxv() override { return inner_.auxv(); }
   std::string executable() override { return inner_.executable(); }
-  std::string sysroot() override { return inner_.sysroot(); }
 
   uint64_t steps = 0;
 

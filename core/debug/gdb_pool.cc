@@ -1,0 +1,259 @@
+#include "core/debug/gdb_pool.h"
+
+#include <poll.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include <nlohmann/json.hpp>
+
+namespace friday {
+
+GdbPool::GdbPool(ReplaySession& session, Focus& focus, GdbPoolOptions options)
+    : session_(session), focus_(focus), options_(std::move(options)), sysroots_(session) {}
+
+void GdbPool::close() {
+  closing_ = true;
+  // gdbs first: they hold connections to the endpoints, which hold the nodes.
+  for (NodeId id : gdbs_.nodes()) gdbs_.remove(id);
+  zygotes_.clear();
+  nodes_.clear();
+}
+
+// ---- The reactor
+
+std::vector<int> GdbPool::fds() const {
+  std::vector<int> all = gdbs_.fds();
+  for (const auto& [file, zygote] : zygotes_)
+    if (zygote && zygote->session().is_alive()) all.push_back(zygote->session().fd());
+  for (const auto& [id, node] : nodes_)
+    for (Client* client : {node.own ? &node.own->client() : nullptr, node.users.get()})
+      if (client)
+        for (const pollfd& p : client->endpoint().fds()) all.push_back(p.fd);
+  return all;
+}
+
+Result<void> GdbPool::pump(int timeout_ms, bool users) {
+  std::vector<pollfd> set;
+  const std::vector<int> gdb_fds = gdbs_.fds();
+  for (int fd : gdb_fds) set.push_back({fd, POLLIN, 0});
+  std::vector<MiSession*> zygotes;
+  for (auto& [file, zygote] : zygotes_)
+    if (zygote && zygote->session().is_alive()) {
+      set.push_back({zygote->session().fd(), POLLIN, 0});
+      zygotes.push_back(&zygote->session());
+    }
+  const size_t first_endpoint = set.size();
+  std::vector<RspEndpoint*> owners;
+  for (auto& [id, node] : nodes_)
+    for (Client* client :
+         {node.own && only_.value_or(id) == id ? &node.own->client() : nullptr, users ? node.users.get() : nullptr})
+      if (client)
+        for (const pollfd& p : client->endpoint().fds()) {
+          set.push_back(p);
+          owners.push_back(&client->endpoint());
+        }
+  int ready = poll(set.data(), set.size(), timeout_ms);
+  if (!only_ && take_interrupt()) {
+    session_.clear_interrupt();
+    return fail(ErrorCode::interrupted, "interrupted");
+  }
+  if (ready < 0 && errno == EINTR) return {};
+  if (ready < 0) return fail_errno(errno, "poll failed");
+  for (size_t i = 0; i < set.size() && ready > 0; i++) {
+    if (!set[i].revents) continue;
+    if (i < gdb_fds.size()) gdbs_.dispatch(set[i].fd);
+    else if (i < first_endpoint) zygotes[i - gdb_fds.size()]->on_readable();
+    else owners[i - first_endpoint]->on_ready(set[i].fd);
+  }
+  return {};
+}
+
+// ---- When gdbs start
+
+void GdbPool::start_in_background(ReplayNode& node) {
+  if (options_.start == GdbStart::lazy) return;
+  if (many()) (void)zygote(node);
+  else if (GdbLink* own = nodes_[node.id()].own.get()) (void)own->start();
+}
+
+void GdbPool::set_start(GdbStart when) {
+  options_.start = when;
+  for (auto& [id, node] : nodes_) {
+    if (!node.own) continue;
+    if (when == GdbStart::lazy) node.own->stop_idle();
+    else start_in_background(*session_.find(id));
+  }
+}
+
+Result<void> GdbPool::prepare(const std::vector<NodeId>& nodes) {
+  for (NodeId id : nodes)
+    if (GdbLink* own = nodes_[id].own.get())
+      if (auto started = own->start(this); !started && started.error().code == ErrorCode::interrupted) return started;
+  return {};
+}
+
+namespace {
+// Before gdb reads a program. /usr/lib/debug is looked up in the sysroot too, where a packed recording has its own.
+void look_in(const std::vector<std::string>& symbols, MiSessionOptions& options) {
+  if (symbols.empty()) return;
+  options.arguments.push_back("-iex");
+  options.arguments.push_back(fmt::format("set debug-file-directory {}:/usr/lib/debug", fmt::join(symbols, ":")));
+}
+
+// Where gdbs leave indexes of symbols for each other, made if need be. Empty where a link would lead elsewhere, where
+// something lies that is no file (a gdb that opens a FIFO waits for ever), or where none can be made.
+std::string symbol_cache(const Recording& recording) {
+  const Beneath symbols = recording.inside("cache/symbols");
+  return make_directory_beneath(symbols) && check_below(symbols) ? symbols.path() : std::string();
+}
+}  // namespace
+
+// The gdb that has loaded the node's program; null when there can be none.
+GdbZygote* GdbPool::zygote(ReplayNode& node) {
+  const std::string& sysroot = sysroots_.path(node);
+  std::error_code error;
+  const auto file = std::filesystem::canonical(sysroot + node.executable(), error);
+  if (error) return nullptr;
+  auto [it, fresh] = zygotes_.try_emplace(file.string());
+  if (fresh || (it->second && !it->second->session().is_alive())) {
+    MiSessionOptions options;
+    options.sysroot = sysroot;
+    // Copies read the symbols of libraries themselves; the first one leaves an index of them for the others.
+    options.scratch = symbol_cache(session_.recording());
+    if (!options.scratch.empty())
+      options.arguments = {"-iex", "set index-cache directory " + options.scratch, "-iex",
+                           "set index-cache enabled on"};
+    options.confined = options_.confined;
+    look_in(options_.symbols, options);
+    auto started = GdbZygote::start(std::move(options), file.string());
+    it->second = started ? std::move(*started) : nullptr;
+  }
+  return it->second.get();
+}
+
+Result<std::unique_ptr<MiSession>> GdbPool::make_gdb(ReplayNode& node, Pump* pump) {
+  session_.leave_processor();  // which a process that starts now would keep to
+  const std::string& sysroot = sysroots_.path(node);
+  if (many()) {
+    if (!pump) return nullptr;
+    if (GdbZygote* from = zygote(node)) {
+      auto copy = from->copy(sysroot, *pump);
+      if (copy || copy.error().code == ErrorCode::interrupted) return copy;
+    }
+  }
+  MiSessionOptions options;
+  options.sysroot = sysroot;
+  options.confined = options_.confined;
+  look_in(options_.symbols, options);
+  return MiSession::start(std::move(options));
+}
+
+// ---- The gdb of one node
+
+Result<GdbLink*> GdbPool::connect(NodeId id) {
+  FRIDAY_TRY(replayed, session_.readable(id));
+  NodeGdbs& node = nodes_[id];
+  if (!node.own)
+    return fail(ErrorCode::node_not_started, "node {} has not started yet at this point of the replay", id);
+  if (std::exchange(node.libraries_changed, false)) {
+    sysroots_.add_loaded_files(*replayed);
+    sysroots_.add_loader_names(*replayed);
+    node.own->libraries_changed();
+  }
+  FRIDAY_TRY_VOID(node.own->ensure_ready(*this));
+  return node.own.get();
+}
+
+bool GdbPool::is_connected(NodeId id) const {
+  auto node = nodes_.find(id);
+  return node != nodes_.end() && node->second.own && node->second.own->connected();
+}
+
+Result<std::string> GdbPool::make_endpoint(NodeId id) {
+  FRIDAY_TRY(replayed, session_.readable(id));
+  NodeGdbs& node = nodes_[id];
+  const std::string path = fmt::format("{}/gdb-{}", session_.directory(), id);
+  if (node.users) return path;
+  sysroots_.add_loaded_files(*replayed);
+  sysroots_.add_loader_names(*replayed);
+  auto users = std::make_unique<Client>(*replayed, *owner_, sysroots_.path(*replayed), next_client_++, true);
+  FRIDAY_TRY_VOID(users->endpoint().listen_unix(path));
+  node.users = std::move(users);
+  return path;
+}
+
+Result<void> GdbPool::end_users_commands() {
+  for (auto& [id, node] : nodes_)
+    if (node.users) FRIDAY_TRY_VOID(node.users->view().end_command());
+  return {};
+}
+
+// Expressions are meant in the frame that is selected, until the group moves.
+void GdbPool::update_selection(NodeId id, GdbLink& link) {
+  focus_.set_elsewhere(id, false);
+  auto thread = focus_.current_thread(id);
+  auto answer = link.ask("-friday-selected", *this);
+  const auto selected = nlohmann::json::parse(answer.value_or(""), nullptr, false);
+  if (!thread || !selected.is_object()) return;
+  const uint32_t level = selected["level"], number = selected["thread"];
+  if (level == 0 && number == thread->value + 1) return;
+  focus_.set_elsewhere(id, true);
+  link.selected(ThreadId{number - 1}, level);
+}
+
+// ---- What gdbs must be told
+
+void GdbPool::node_started(ReplayNode& started) {
+  NodeGdbs& node = nodes_[started.id()];
+  if (node.users) {
+    node.users->view().rebind(started);
+    node.users->watches.clear();
+  }
+  if (node.own) node.own->rebind(started);
+  else
+    node.own = std::make_unique<GdbLink>(started, *owner_, sysroots_.path(started), next_client_++, gdbs_,
+                                         fmt::format("{}/node-{}", session_.directory(), started.id()),
+                                         [this](ReplayNode& n, Pump* pump) { return make_gdb(n, pump); });
+  // gdb knows the list as it was before the restart.
+  node.libraries_changed = std::exchange(node.libraries_differ, false);
+  sysroots_.add_loader_names(started);
+  start_in_background(started);
+}
+
+void GdbPool::before_restart() {
+  for (NodeId id : session_.nodes()) {
+    if (!session_.find(id)->info().parent) continue;
+    gdbs_.remove(id);
+    nodes_[id].own.reset();
+    nodes_[id].users.reset();
+  }
+}
+
+void GdbPool::group_moved(NodeId here, ThreadId thread, const Client* mover) {
+  for (auto& [id, node] : nodes_)
+    if (node.own && &node.own->client() != mover) node.own->moved(id == here ? std::optional(thread) : std::nullopt);
+}
+
+void GdbPool::node_moved(NodeId id, ThreadId thread) { nodes_[id].own->moved(thread); }
+
+void GdbPool::node_changed(NodeId id) {
+  GdbLink* own = nodes_[id].own.get();
+  if (!own) return;
+  if (focus_.is_elsewhere(id)) own->changed();
+  else own->moved(focus_.selected_thread(id));
+}
+
+void GdbPool::libraries_changed(NodeId id) { nodes_[id].libraries_changed = nodes_[id].libraries_differ = true; }
+
+std::vector<std::string> GdbPool::take_notices() {
+  std::vector<std::string> notices;
+  for (auto& [id, node] : nodes_)
+    if (node.own && node.own->take_replaced())
+      notices.push_back(fmt::format(
+          "node {}: its gdb had died; another one is in its place, without the settings and values made in the old one",
+          id));
+  return notices;
+}
+
+}  // namespace friday
