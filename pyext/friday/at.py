@@ -250,7 +250,6 @@ class _Scanner:
         operand = False  # the token before ends an operand
         statement = not inside and self.at_line_start(pos)  # a statement starts here
         first_word = ""  # of the logical line
-        word = ""  # the token before, when it is a name
         while pos < end:
             token = match(source, pos, end)
             kind = token.lastgroup
@@ -281,7 +280,7 @@ class _Scanner:
                 operand = name not in _KEYWORDS and not (statement and name in ("match", "case"))
                 if statement and name == "print":
                     self.refuse_print(pos, stop)
-                word, statement, pos = name, False, stop
+                statement, pos = False, stop
                 continue
             if kind == "string":
                 if "f" in token[0][:2].lower() and token[0][0] not in "\"'" and "@" in token[0]:

@@ -171,7 +171,7 @@ class Replayer:
             hits = sum(point.hits for point in set_now)
             marks.append((float(session.logical_time), time.perf_counter(), hits, session.backend.watch_statistics()["faults"]))
 
-        timer = session.every(mark, seconds=self.seconds / PERIODS / 10)
+        session.every(mark, seconds=self.seconds / PERIODS / 10)
         stop = session.run()
         if stop.kind != "end":
             raise RuntimeError(f"the group stopped early: {stop.kind}")

@@ -91,8 +91,7 @@ ATTACKS = {
 def test_attack(recorder, crafted, outside, tmp_path, number):
     recording = crafted(number)
     out = tmp_path / "out"
-    with open(out, "w") as stdout:
-        done = recorder.run(["sh", "-c", f'exec "$0" verify "$1" > "{out}"', recorder.friday, recording.path], timeout=60)
+    done = recorder.run(["sh", "-c", f'exec "$0" verify "$1" > "{out}"', recorder.friday, recording.path], timeout=60)
     said = out.read_text() + done.stderr
     assert outside.untouched()
     assert done.returncode in (3, 4) and "verified" not in said, (done.returncode, said)

@@ -1,7 +1,6 @@
 """What a program hands to a call in its memory is compared at replay, for every call that reads memory: a byte that differs there is
 a divergence at that call. Which calls' inputs are not compared stands here, with the reason."""
 import json
-import re
 import shutil
 
 import pytest
