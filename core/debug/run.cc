@@ -253,10 +253,8 @@ Result<DebugStop> Debugger::step(NodeId id, const std::string& command) {
   if (mi.empty() && !command.starts_with("until") && !command.starts_with("advance"))
     return fail(ErrorCode::usage, "cannot step by \"{}\": use step, next, stepi, nexti, finish or until LOCATION",
                 command);
-  const std::string full = !mi.empty() ? mi
-                                       : "-exec-until" + command.substr(command.find_first_of(" ") == std::string::npos
-                                                                            ? command.size()
-                                                                            : command.find_first_of(" "));
+  const std::string full =
+      !mi.empty() ? mi : "-exec-until" + command.substr(std::min(command.find(' '), command.size()));
   if (auto done = l->execute(full, gdbs_); !done) {
     if (done.error().code != ErrorCode::bad_input) return std::unexpected(done.error());
     return fail(ErrorCode::unsupported, "node {} cannot {} here: {}", id, command, done.error().message);

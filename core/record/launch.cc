@@ -21,8 +21,6 @@
 #include "core/record/instrumentable.h"
 #include "core/record/witness.h"
 
-extern char** environ;
-
 namespace friday {
 namespace {
 

@@ -129,9 +129,9 @@ Result<void> ReplaySession::build_node(ReplayNode& node) {
   bool ok = node.process().write(control + offsetof(Control, files), files, sizeof files);
   ok = ok && node.set_control(&Control::mode, static_cast<uint32_t>(shim::kModeReplay)) &&
        node.set_control(&Control::trace_end, node.reader().end_offset()) &&
-       node.set_control(&Control::cursor, uint64_t{node.reader().first_offset()}) &&
+       node.set_control(&Control::cursor, node.reader().first_offset()) &&
        node.set_control(&Control::schedule, ScheduleMemory::node_address(slot_of(node.id()))) &&
-       node.set_control(&Control::node_slot, uint64_t{slot_of(node.id())}) &&
+       node.set_control(&Control::node_slot, slot_of(node.id())) &&
        node.set_control(&Control::cut, killed_while_computing(node)) &&
        node.set_control(&Control::stop_at_event, ~uint64_t{0});
   if (!ok || c.magic != shim::kControlMagic)
@@ -248,9 +248,9 @@ std::optional<Stop> ReplaySession::adopt_fork(ReplayNode& parent, ReplayNode& no
     FRIDAY_TRY_VOID(child->watches().copy_from(parent.watches(), pages));
     FRIDAY_TRY_VOID(map_trace(child->process(), pid, child->receiver(), *channel_, child->reader()));
     bool ok = child->set_control(&Control::trace_end, child->reader().end_offset()) &&
-              child->set_control(&Control::cursor, uint64_t{child->reader().first_offset()}) &&
+              child->set_control(&Control::cursor, child->reader().first_offset()) &&
               child->set_control(&Control::schedule, ScheduleMemory::node_address(slot_of(child->id()))) &&
-              child->set_control(&Control::node_slot, uint64_t{slot_of(child->id())}) &&
+              child->set_control(&Control::node_slot, slot_of(child->id())) &&
               child->set_control(&Control::cut, killed_while_computing(*child)) &&
               child->set_control(&Control::stop_at_event, ~uint64_t{0});
     if (!ok) return fail(ErrorCode::component_died, "node {}: its process is gone", child->id());

@@ -233,7 +233,7 @@ long do_brk(CallFrame* frame, ThreadArea* area) {
 // At replay each mapping of a file has an open file of its own, so that neighbours which were one mapping while
 // recording are several, and the kernel moves one at a time: whatever lies in [from, from + size) goes to `to`, and the
 // last of it gets what is `more`.
-long move_by_pieces(uint64_t from, uint64_t size, uint64_t to, uint64_t more, uint64_t flags) {
+static long move_by_pieces(uint64_t from, uint64_t size, uint64_t to, uint64_t more, uint64_t flags) {
   constexpr uint64_t kMayMoveFixed = 3, kDontUnmap = 4;
   MapLine line;
   uint64_t at = from;

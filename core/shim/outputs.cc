@@ -68,7 +68,7 @@ void write_reached(EventWriter& writer, const IoVec* iov, uint64_t count) {
   for (uint64_t i = 0; i < count; i++) {
     IoVec one;
     if (!probed([&] { one = iov[i]; })) return;
-    write_reached(writer, (uint64_t)one.base, one.length);
+    write_reached(writer, one.base, one.length);
   }
 }
 

@@ -339,7 +339,7 @@ long do_clone(CallFrame* frame, ThreadArea* area) {
   if (control.mode == kModePassThrough && c.flags & CLONE_VM && !area->borrowed) return new_thread(frame, area, c);
   if (control.mode == kModeReplay) return fork_replaying(frame, area, c);
   if (control.mode == kModeRecord) return fork_recording(frame, area, c);
-  long pid = native(sys::clone, c.flags & ~(CLONE_VM | CLONE_VFORK), c.stack ? 0 : 0, c.parent_tid, c.child_tid, 0);
+  long pid = native(sys::clone, c.flags & ~(CLONE_VM | CLONE_VFORK), 0, c.parent_tid, c.child_tid, 0);
   if (pid == 0) {
     thread_arm(area);
     become_only_thread(area);
