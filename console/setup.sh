@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs the Debian packages that Friday is built from and tested with: those that are missing, and nothing else. Nothing that is
 # installed is ever removed. With --build only what building and using Friday needs, with --full also the servers that only
-# `tests/run.sh --full` records; --list prints the names instead.
+# `tests/run.sh --full` records; with --lint what building and `tests/run.sh --lint` take; --list prints the names instead.
 # Works as root and as a user with sudo, without a terminal, and starts no service. docs/dependencies.md says why each is here.
 set -euo pipefail
 
@@ -14,6 +14,9 @@ building=(cmake ninja-build g++ binutils pkg-config python3-dev pybind11-dev "$b
   libzstd-dev libxxhash-dev libdw-dev libfmt-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev gdb)
 # What the tests are built and run with, and the servers that the sample records.
 testing=(libgtest-dev libgmock-dev libc6-dbg python3-pytest python3-pytest-xdist redis-server redis-tools memcached tmux less iproute2 nftables)
+# What looks the code over (tests/lint.sh): in each run, and for --lint and the full run.
+looking=(clang-format python3-pyflakes)
+tidying=(clang-tidy-19)
 # Servers, and other programs, that only the full run of the tests records.
 servers=(mosquitto mosquitto-clients libzmq3-dev nginx-light apache2 apache2-utils postgresql-15 openssh-server openssh-client musl-tools
   mpich libmpich-dev openmpi-bin libopenmpi-dev)
@@ -24,14 +27,15 @@ checking=(mypy)
 # What draws the pictures of the benchmarks.
 drawing=(python3-matplotlib)
 
-wanted=("${building[@]}" "${testing[@]}")
+wanted=("${building[@]}" "${testing[@]}" "${looking[@]}")
 list=
 for option; do
   case "$option" in
     --build) wanted=("${building[@]}") ;;
-    --full) wanted+=("${servers[@]}" "${fuzzing[@]}" "${checking[@]}" "${drawing[@]}") ;;
+    --lint) wanted=("${building[@]}" "${looking[@]}" "${tidying[@]}") ;;
+    --full) wanted+=("${tidying[@]}" "${servers[@]}" "${fuzzing[@]}" "${checking[@]}" "${drawing[@]}") ;;
     --list) list=yes ;;
-    *) echo "usage: console/setup.sh [--build | --full] [--list]" >&2; exit 2 ;;
+    *) echo "usage: console/setup.sh [--build | --full | --lint] [--list]" >&2; exit 2 ;;
   esac
 done
 [[ -z $list ]] || { printf '%s\n' "${wanted[@]}"; exit 0; }
