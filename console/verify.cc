@@ -152,9 +152,7 @@ void print_result(const Outcome& outcome, const VerifyOptions& options, uint64_t
 int run_verify(const VerifyOptions& options) {
   ReplayOptions replay;
   replay.library_directory = library_directory();
-  replay.sync = options.sync == "clock"    ? SyncMode::clock
-                : options.sync == "causal" ? SyncMode::causal
-                                           : SyncMode::free;
+  replay.sync = *sync_mode_named(options.sync);  // the option takes no other names
   replay.unconfined = options.unconfined;
   if (!options.nodes.empty()) {
     auto recording = Recording::open(options.recording);

@@ -75,9 +75,7 @@ py::object report_of(const Divergence& divergence) {
 }
 
 SyncMode sync_mode(const std::string& text) {
-  if (text == "clock") return SyncMode::clock;
-  if (text == "causal") return SyncMode::causal;
-  if (text == "free") return SyncMode::free;
+  if (auto mode = sync_mode_named(text)) return *mode;
   raise({ErrorCode::usage, fmt::format("sync is \"clock\", \"causal\" or \"free\", not \"{}\"", text)});
 }
 
@@ -295,9 +293,7 @@ class Session {
   }
   bool patch_stores() { return debugger().patches_stores(); }
   void set_patch_stores(bool on) { check_or_raise(debugger().patch_stores(on)); }
-  std::string sync() {
-    return replay().sync() == SyncMode::clock ? "clock" : replay().sync() == SyncMode::causal ? "causal" : "free";
-  }
+  std::string sync() { return std::string(name_of(replay().sync())); }
 
   std::vector<PyMessage> messages(std::optional<uint32_t> node, size_t limit) {
     return messages_.last(replay(), node ? std::optional(known_node(*node)) : std::nullopt, limit);
