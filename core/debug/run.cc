@@ -1,4 +1,5 @@
 // Running the group and judging why it stopped.
+#include "core/base/log.h"
 #include "core/debug/debugger.h"
 
 #include <sys/syscall.h>
@@ -156,6 +157,8 @@ Result<DebugStop> Debugger::run_group(std::optional<double> timeout) {
     if (!timers_.empty() || timer_node_) set_next_timer();  // the last one deleted leaves its node to be parked
     auto stop = session_->run();
     if (!stop) return std::unexpected(stop.error());
+    FRIDAY_LOG(debug, debug, "stop: {}, node {}, thread {}, at {:#x}", name_of(stop->kind), stop->node,
+               stop->thread.value, stop->pc.value);
     note_stop(*stop);
     if (lost_part_) return lost_part(std::move(*stop));
     if (timeout && stop->kind == Stop::Kind::interrupt && std::chrono::steady_clock::now() >= *session_->deadline)

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 
+#include "core/base/log.h"
 #include "core/base/refusals.h"
 #include "core/mi/helper_script.h"
 #include "core/mi/typed.h"
@@ -140,6 +141,7 @@ MiToken MiSession::enqueue(std::string_view command, Callback callback) {
 }
 
 void MiSession::write_line(Pending pending, std::string line) {
+  FRIDAY_LOG(mi, trace, "gdb {} -> {}", process_.pid(), line);
   pending_.push_back(std::move(pending));
   unwritten_ += line;
   flush_input();
@@ -209,7 +211,10 @@ bool drain(int fd, Take take) {
 
 void MiSession::read_output() {
   std::vector<MiRecord> records;
-  bool open = drain(process_.output(), [&](std::string_view bytes) { parser_.feed(bytes, records); });
+  bool open = drain(process_.output(), [&](std::string_view bytes) {
+    FRIDAY_LOG(mi, trace, "gdb {} <- {}", process_.pid(), bytes);
+    parser_.feed(bytes, records);
+  });
   if (!open) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, process_.output(), nullptr);
   for (MiRecord& record : records) handle(std::move(record));
 }
@@ -343,6 +348,7 @@ void MiSession::handle_fence(bool passed) {
 
 void MiSession::die() {
   death_ = process_.exit_text();
+  FRIDAY_LOG(mi, info, "gdb {} is gone: {}", process_.pid(), *death_);
   append_bounded(error_tail_, parser_.rest(), error_tail_limit);
   unwritten_.clear();
   for (int fd : {process_.output(), process_.errors(), process_.death()})

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "core/base/files.h"
+#include "core/base/log.h"
 #include "core/base/printable.h"
 #include "core/record/collector_node.h"
 #include "core/record/instrumentable.h"
@@ -75,6 +76,23 @@ void Collector::note_reached(const Node& by, pid_t pid) {
   }
 }
 
+static const char* name_of_request(uint32_t kind) {
+  switch (kind) {
+    case shim::kHello: return "hello";
+    case shim::kModule: return "module";
+    case shim::kRoom: return "room";
+    case shim::kFork: return "fork";
+    case shim::kForked: return "forked";
+    case shim::kEnding: return "ending";
+    case shim::kSpawn: return "spawn";
+    case shim::kExecutes: return "executes";
+    case shim::kNotExecuted: return "not executed";
+    case shim::kReached: return "reached";
+    case shim::kNotice: return "notice";
+    default: return "unknown";
+  }
+}
+
 void Collector::handle(Node& node) {
   shim::Request request{};
   iovec data{&request, sizeof request};
@@ -99,6 +117,7 @@ void Collector::handle(Node& node) {
       memcpy(&fd, CMSG_DATA(c), sizeof fd);
       passed.reset(fd);
     }
+  FRIDAY_LOG(record, debug, "node {} asks: {}", node.id, name_of_request(request.kind));
   switch (request.kind) {
     case shim::kHello: answer_hello(node, request); break;
     case shim::kModule: answer_module(node, request, passed.get()); break;

@@ -12,6 +12,7 @@
 
 #include <xxhash.h>
 
+#include "core/base/log.h"
 #include "core/record/collector_node.h"
 
 namespace friday {
@@ -150,6 +151,8 @@ void Collector::end_by_execution(Node& node, const std::string& text) {
 void Collector::close_node(Node& node) {
   if (node.closed) return;
   node.closed = true;
+  FRIDAY_LOG(record, info, "node {} {} is complete: {} events", node.id, node.origin.name,
+             node.header ? node.header->events : 0);
   std::erase(open_, &node);
   if (node.header) {
     // Its last event is the entry of a successful execve, and the new program has not said hello.

@@ -12,6 +12,7 @@
 #include <ctime>
 #include <filesystem>
 
+#include "core/base/log.h"
 #include "core/replay/confinement.h"
 #include "core/replay/memory_guard.h"
 #include "core/replay/session.h"
@@ -57,8 +58,11 @@ Result<void> ReplaySession::build_all() {
   }
   for (auto& [id, node] : nodes_)
     if (!(node->reader().header().features & format::kFeatureForkChild)) FRIDAY_TRY_VOID(build_node(*node));
-  for (auto& [id, node] : nodes_)
-    if (node->state() == NodeState::live) FRIDAY_TRY_VOID(run_to_start(*node));
+  for (auto& [id, node] : nodes_) {
+    if (node->state() != NodeState::live) continue;
+    FRIDAY_LOG(replay, info, "node {} {} is rebuilt in process {}", id, node->info().name, node->process().pid());
+    FRIDAY_TRY_VOID(run_to_start(*node));
+  }
   give_up_orphans();
   return {};
 }

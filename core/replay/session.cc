@@ -14,6 +14,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "core/base/log.h"
 #include "core/base/refusals.h"
 #include "core/replay/confinement.h"
 #include "core/replay/memory_guard.h"
@@ -460,6 +461,7 @@ Stop ReplaySession::fail_node(ReplayNode& node, ThreadId thread, std::string rea
 
 std::optional<Stop> ReplaySession::end_node(ReplayNode& node, ThreadId thread, NodeOutcome outcome) {
   node.end(std::move(outcome));
+  FRIDAY_LOG(replay, info, "node {} {} ends behind {} events", node.id(), node.info().name, node.events_done());
   if (report_node_ends) ended_now_.push_back(node.id());
   else memory_->finish(slot_of(node.id()));
   Stop stop;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/base/log.h"
 #include "core/rsp/libraries.h"
 #include "core/rsp/signals.h"
 #include "core/rsp/tls.h"
@@ -70,13 +71,17 @@ const std::vector<RspSession::Command>& RspSession::commands() {
 
 void RspSession::handle(std::string_view packet) {
   if (closing_) return;
+  FRIDAY_LOG(rsp, trace, "<- {}", packet);
   if (waiting_) return send_(kBadPacket);  // while the node runs, only the interrupt byte is allowed
   for (const Command& command : commands()) {
     TextCursor cursor(packet);
     if (!cursor.take(command.prefix)) continue;
     // "qC" must not match "qCRC:...".
     if (command.prefix == "qC" && !cursor.at_end()) continue;
-    if (Reply reply = (this->*command.handler)(cursor)) send_(*reply);
+    if (Reply reply = (this->*command.handler)(cursor)) {
+      FRIDAY_LOG(rsp, trace, "-> {}", *reply);
+      send_(*reply);
+    }
     if (command.prefix == "QStartNoAckMode") no_ack_ = true;  // takes effect after the reply to this packet
     return;
   }

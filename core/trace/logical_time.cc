@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/check.h"
+#include "core/base/log.h"
 #include "core/trace/cache.h"
 #include "core/trace/scheduler.h"
 
@@ -41,7 +42,9 @@ Result<Schedule> Schedule::load_or_compute(const Recording& recording, std::span
   std::vector<NodeId> all = usable_nodes(recording);
   uint64_t print = fingerprint(recording, all);
   Schedule schedule;
-  if (!schedule.load(recording, print)) {
+  const bool cached = schedule.load(recording, print);
+  FRIDAY_LOG(trace, info, "the order of {} nodes: {}", all.size(), cached ? "from the cache" : "to be computed");
+  if (!cached) {
     auto computed = compute(recording);
     if (!computed) {
       // Damage in a node that was not asked for is no error.
