@@ -1,12 +1,13 @@
 #include "core/debug/programs.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 
 #include "core/base/elf.h"
-#include "core/base/files.h"
 #include "core/base/mapped_file.h"
+#include "core/base/memory_map.h"
 #include "core/replay/process.h"
 
 namespace friday {
@@ -54,23 +55,15 @@ bool move_addresses(std::vector<std::byte>& code, const std::vector<uint32_t>& a
 }  // namespace
 
 Result<Layout> Layout::of(pid_t pid) {
-  FRIDAY_TRY(text, read_file(memory_directory(pid) + "/maps"));
+  FRIDAY_TRY(maps, read_memory_map(memory_directory(pid)));
   Layout layout;
   std::map<std::string, uint64_t> bases;  // of the first mapping of a file's first byte
   std::set<std::string> code;             // files with executable mappings
-  for (const char* line = text.c_str(); *line;) {
-    const char* end = strchrnul(line, '\n');
-    unsigned long low, high, offset;
-    char rights[5];
-    int name = 0;
-    if (sscanf(line, "%lx-%lx %4s %lx %*s %*u %n", &low, &high, rights, &offset, &name) >= 4 && name &&
-        line + name < end && line[name] == '/') {
-      const std::string file(line + name, end);
-      const bool first = offset == 0 && rights[3] == 'p' && (!bases.contains(file) || low < bases[file]);
-      if (first) bases[file] = low;
-      if (rights[2] == 'x') code.insert(file);
-    }
-    line = *end ? end + 1 : end;
+  for (const MappedRange& map : maps) {
+    if (!map.path.starts_with('/')) continue;
+    const bool first = map.offset == 0 && !map.shared && (!bases.contains(map.path) || map.low < bases[map.path]);
+    if (first) bases[map.path] = map.low;
+    if (map.protection & PROT_EXEC) code.insert(map.path);
   }
   for (const std::string& file : code) {
     auto base = bases.find(file);

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -18,6 +17,7 @@
 #include <fmt/format.h>
 
 #include "core/base/background.h"
+#include "core/base/memory_map.h"
 #include "core/record/proc_files.h"
 
 namespace friday {
@@ -69,25 +69,13 @@ struct Mapped {
 
 Mapped mapped_in(pid_t pid, const Objects& objects, uint64_t tokens_inode) {
   Mapped found;
-  FILE* maps = fopen(fmt::format("/proc/{}/maps", pid).c_str(), "re");
+  const auto maps = read_memory_map(fmt::format("/proc/{}", pid));
   if (!maps) return found;
-  char* line = nullptr;
-  size_t room = 0;
-  for (ssize_t length; (length = getline(&line, &room, maps)) > 0;) {
-    char rights[5];
-    unsigned major, minor;
-    unsigned long start, inode;
-    int path = 0;
-    line[length - 1] = 0;
-    if (sscanf(line, "%lx-%*x %4s %*x %x:%x %lu %n", &start, rights, &major, &minor, &inode, &path) != 5 || !path)
-      continue;
-    if (rights[1] != 'w' || rights[3] != 's' || !inode) continue;
-    if (start == shim::kTokensAddress && inode == tokens_inode) found.tokens = true;
-    else if (uint32_t object = objects.find(makedev(major, minor), inode, line + path))
-      found.objects.emplace(object, line + path);
+  for (const MappedRange& map : *maps) {
+    if (!(map.protection & PROT_WRITE) || !map.shared || !map.inode || map.path.empty()) continue;
+    if (map.low == shim::kTokensAddress && map.inode == tokens_inode) found.tokens = true;
+    else if (uint32_t object = objects.find(map.device, map.inode, map.path)) found.objects.emplace(object, map.path);
   }
-  free(line);
-  fclose(maps);
   return found;
 }
 

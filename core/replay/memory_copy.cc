@@ -6,11 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 
 #include "core/base/fd.h"
-#include "core/base/files.h"
+#include "core/base/memory_map.h"
 #include "core/shim/trace_format.h"
 
 namespace friday {
@@ -53,20 +52,13 @@ Result<void> each_present(int pagemap, uint64_t low, uint64_t high, Use use) {
 }  // namespace
 
 Result<std::vector<MemoryCopy::Range>> MemoryCopy::ranges_of(ReplayNode& node) {
-  FRIDAY_TRY(text, read_file(memory_directory(node.process().pid()) + "/maps"));
+  FRIDAY_TRY(maps, read_memory_map(memory_directory(node.process().pid())));
   std::vector<Range> ranges;
-  for (const char* line = text.c_str(); *line;) {
-    const char* end = strchrnul(line, '\n');
-    unsigned long low, high, inode;
-    char rights[5];
-    if (sscanf(line, "%lx-%lx %4s %*x %*s %lu", &low, &high, rights, &inode) == 4 && !is_ours(low)) {
-      uint32_t protection = (rights[0] == 'r' ? PROT_READ : 0u) | (rights[1] == 'w' ? PROT_WRITE : 0u) |
-                            (rights[2] == 'x' ? PROT_EXEC : 0u);
-      bool writable = protection & PROT_WRITE;
-      if (auto programs = node.watches().program_protection(Addr{low})) writable |= (*programs & PROT_WRITE) != 0;
-      ranges.push_back({low, high, protection, writable, inode == 0 && rights[3] == 'p'});
-    }
-    line = *end ? end + 1 : end;
+  for (const MappedRange& map : maps) {
+    if (is_ours(map.low)) continue;
+    bool writable = map.protection & PROT_WRITE;
+    if (auto programs = node.watches().program_protection(Addr{map.low})) writable |= (*programs & PROT_WRITE) != 0;
+    ranges.push_back({map.low, map.high, map.protection, writable, map.inode == 0 && !map.shared});
   }
   return ranges;
 }

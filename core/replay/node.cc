@@ -10,11 +10,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <sstream>
 #include <utility>
 
 #include "core/base/check.h"
 #include "core/base/files.h"
+#include "core/base/memory_map.h"
 
 namespace friday {
 
@@ -285,19 +285,15 @@ Result<void> ReplayNode::flush_watches() {
 Result<void> ReplayNode::make_pad_areas() {
   if (pads_for_ == patches_.size()) return {};
   pads_for_ = patches_.size();
-  FRIDAY_TRY(text, read_file(memory_directory(process_->pid()) + "/maps"));
+  FRIDAY_TRY(maps, read_memory_map(memory_directory(process_->pid())));
   constexpr uint64_t size = 1 << 20;
   uint64_t stubs = 0, stubs_end = 0;
   std::vector<uint64_t> places;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    unsigned long low, high, inode;
-    char rights[5];
-    if (sscanf(line.c_str(), "%lx-%lx %4s %*x %*x:%*x %lu", &low, &high, rights, &inode) != 4) continue;
-    const bool pad = high - stubs == shim::kPadSize || high - stubs == shim::kFormerPadSize;
-    if (!strcmp(rights, "---p") && inode == 0 && low == stubs_end && pad && high - low >= size)
-      places.push_back(high - size);
-    if (!strcmp(rights, "r-xp")) stubs = low, stubs_end = high;
+  for (const MappedRange& map : maps) {
+    const bool pad = map.high - stubs == shim::kPadSize || map.high - stubs == shim::kFormerPadSize;
+    const bool reserved = map.protection == PROT_NONE && !map.shared && map.inode == 0;
+    if (reserved && map.low == stubs_end && pad && map.high - map.low >= size) places.push_back(map.high - size);
+    if (map.protection == (PROT_READ | PROT_EXEC) && !map.shared) stubs = map.low, stubs_end = map.high;
   }
   for (uint64_t place : places) {
     const uint64_t arguments[] = {place, size, PROT_READ | PROT_EXEC};
@@ -647,7 +643,7 @@ Result<void> ReplayNode::write(Addr address, std::span<const std::byte> data) {
 }
 
 Result<std::vector<Mapping>> ReplayNode::mappings() {
-  FRIDAY_TRY(text, read_file(memory_directory(process_ ? process_->pid() : 0) + "/maps"));
+  FRIDAY_TRY(maps, read_memory_map(memory_directory(process_ ? process_->pid() : 0)));
   std::vector<Mapping> list;
   std::vector<uint64_t> stacks;
   for (auto& info : threads())
@@ -655,20 +651,13 @@ Result<std::vector<Mapping>> ReplayNode::mappings() {
       if (auto frame = frame_of(*a)) stacks.push_back(frame->rsp);
       else if (auto r = registers(info.id)) stacks.push_back(r->rsp);
     }
-  const char* p = text.c_str();
-  while (*p) {
-    unsigned long low, high, offset, inode;
-    char rights[5];
-    int consumed = 0;
-    if (sscanf(p, "%lx-%lx %4s %lx %*s %lu %n", &low, &high, rights, &offset, &inode, &consumed) < 5) break;
-    const char* end = strchr(p, '\n');
+  for (MappedRange& map : maps) {
+    const auto [low, high] = std::pair(map.low, map.high);
     Mapping m;
-    m.low = low, m.high = high, m.offset = offset;
-    m.protection = (rights[0] == 'r' ? PROT_READ : 0u) | (rights[1] == 'w' ? PROT_WRITE : 0u) |
-                   (rights[2] == 'x' ? PROT_EXEC : 0u);
-    m.shared = rights[3] == 's';
-    const char* stop = end ? end : p + strlen(p);
-    m.path.assign(std::min(p + consumed, stop), stop);  // %n passes the newline when there is no path
+    m.low = low, m.high = high, m.offset = map.offset;
+    m.protection = map.protection;
+    m.shared = map.shared;
+    m.path = std::move(map.path);
     if (const auto* was = watches_.stores().mapped_at(low))
       m.shared = false, m.path = was->first, m.offset = was->second;
     for (uint64_t rsp : stacks) m.stack |= rsp >= low && rsp < high;
@@ -679,8 +668,6 @@ Result<std::vector<Mapping>> ReplayNode::mappings() {
                            list.back().shared == m.shared && list.back().path == m.path && list.back().stack == m.stack;
     if (!ours && continues) list.back().high = m.high;
     else if (!ours) list.push_back(std::move(m));
-    if (!end) break;
-    p = end + 1;
   }
   return list;
 }

@@ -1,12 +1,10 @@
 #include "core/replay/shared_watches.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <iterator>
-#include <sstream>
 
-#include "core/base/files.h"
+#include "core/base/memory_map.h"
 
 namespace friday {
 
@@ -20,17 +18,11 @@ void SharedWatches::clear() {
 
 // What all nodes map from the core: files in memory of this name (ReplaySession::offer_object, and requests.cc).
 Result<std::vector<SharedWatches::SharedMap>> SharedWatches::maps_of(ReplayNode& node) {
-  FRIDAY_TRY(text, read_file(memory_directory(node.process().pid()) + "/maps"));
+  FRIDAY_TRY(all, read_memory_map(memory_directory(node.process().pid())));
   std::vector<SharedMap> maps;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    SharedMap map{};
-    char rights[5];
-    if (line.find("/memfd:friday-shared") == std::string::npos) continue;
-    if (sscanf(line.c_str(), "%lx-%lx %4s %lx %*s %lu", &map.low, &map.high, rights, &map.offset, &map.inode) == 5 &&
-        rights[3] == 's')
-      maps.push_back(map);
-  }
+  for (const MappedRange& map : all)
+    if (map.shared && map.path.starts_with("/memfd:friday-shared"))
+      maps.push_back({map.low, map.high, map.offset, map.inode});
   return maps;
 }
 

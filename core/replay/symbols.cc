@@ -8,7 +8,7 @@
 #include <map>
 #include <memory>
 
-#include "core/base/files.h"
+#include "core/base/memory_map.h"
 #include "core/replay/node.h"
 
 namespace friday {
@@ -107,19 +107,12 @@ class Symbols {
           memcpy(file.data(), module->file, file.size());
           names.try_emplace(hex_text(file), base_name(bounded_text(module->path, sizeof module->path)));
         }
-    auto maps = read_file(memory_directory(node_.process().pid()) + "/maps");
+    const auto maps = read_memory_map(memory_directory(node_.process().pid()));
     if (!maps) return;
     dwfl_report_begin(dwfl_.get());
     std::string last;
-    for (size_t at = 0; at < maps->size();) {
-      const size_t end = std::min(maps->find('\n', at), maps->size());
-      const std::string line = maps->substr(at, end - at);
-      at = end + 1;
-      unsigned long low, offset;
-      if (sscanf(line.c_str(), "%lx-%*x %*s %lx", &low, &offset) != 2) continue;
-      const size_t slash = line.find('/');
-      if (slash == std::string::npos || offset != 0) continue;
-      const std::string path = line.substr(slash);
+    for (const auto& [low, high, protection, shared, offset, device, inode, path] : *maps) {
+      if (!path.starts_with('/') || offset != 0) continue;
       auto name = names.find(base_name(path));
       if (name == names.end() || path == last) continue;
       last = path;
