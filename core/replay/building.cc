@@ -37,6 +37,19 @@ uint32_t killed_while_computing(const ReplayNode& node) {
   return !(end.how == NodeEnd::How::signal && std::ranges::find(kOwnFaults, end.detail) != std::end(kOwnFaults));
 }
 
+// Tells the shim of a process that was built or has just been forked where its trace begins and ends, and which place
+// the node has in the schedule.
+Result<void> begin_trace(ReplayNode& node, size_t slot) {
+  const bool ok = node.set_control(&Control::trace_end, node.reader().end_offset()) &&
+                  node.set_control(&Control::cursor, node.reader().first_offset()) &&
+                  node.set_control(&Control::schedule, ScheduleMemory::node_address(slot)) &&
+                  node.set_control(&Control::node_slot, slot) &&
+                  node.set_control(&Control::cut, killed_while_computing(node)) &&
+                  node.set_control(&Control::stop_at_event, ~uint64_t{0});
+  if (!ok) return fail(ErrorCode::component_died, "node {}: its process is gone", node.id());
+  return {};
+}
+
 }  // namespace
 
 Result<void> ReplaySession::build_all() {
@@ -130,17 +143,11 @@ Result<void> ReplaySession::build_node(ReplayNode& node) {
   recording_.files_directory().copy(files, sizeof files - 1);
   const shim::Control& c = node.control();
   const uint64_t control = image.record->control;
-  bool ok = node.process().write(control + offsetof(Control, files), files, sizeof files);
-  ok = ok && node.set_control(&Control::mode, static_cast<uint32_t>(shim::kModeReplay)) &&
-       node.set_control(&Control::trace_end, node.reader().end_offset()) &&
-       node.set_control(&Control::cursor, node.reader().first_offset()) &&
-       node.set_control(&Control::schedule, ScheduleMemory::node_address(slot_of(node.id()))) &&
-       node.set_control(&Control::node_slot, slot_of(node.id())) &&
-       node.set_control(&Control::cut, killed_while_computing(node)) &&
-       node.set_control(&Control::stop_at_event, ~uint64_t{0});
+  const bool ok = node.process().write(control + offsetof(Control, files), files, sizeof files) &&
+                  node.set_control(&Control::mode, static_cast<uint32_t>(shim::kModeReplay));
   if (!ok || c.magic != shim::kControlMagic)
     return fail(ErrorCode::component_died, "node {}: its process is gone", node.id());
-  return {};
+  return begin_trace(node, slot_of(node.id()));
 }
 
 // From the resume point to the shim's first trap, before any code of the program: some hundred instructions, unless the
@@ -251,14 +258,7 @@ std::optional<Stop> ReplaySession::adopt_fork(ReplayNode& parent, ReplayNode& no
     FRIDAY_TRY(pages, parent.watches().stores().snapshot());
     FRIDAY_TRY_VOID(child->watches().copy_from(parent.watches(), pages));
     FRIDAY_TRY_VOID(map_trace(child->process(), pid, child->receiver(), *channel_, child->reader()));
-    bool ok = child->set_control(&Control::trace_end, child->reader().end_offset()) &&
-              child->set_control(&Control::cursor, child->reader().first_offset()) &&
-              child->set_control(&Control::schedule, ScheduleMemory::node_address(slot_of(child->id()))) &&
-              child->set_control(&Control::node_slot, slot_of(child->id())) &&
-              child->set_control(&Control::cut, killed_while_computing(*child)) &&
-              child->set_control(&Control::stop_at_event, ~uint64_t{0});
-    if (!ok) return fail(ErrorCode::component_died, "node {}: its process is gone", child->id());
-    return {};
+    return begin_trace(*child, slot_of(child->id()));
   }();
   if (!started) return fail_node(*child, ThreadId{0}, started.error().message);
   if (on_node_started) on_node_started(*child);
