@@ -208,8 +208,9 @@ void print_info(const json& info) {
     say("node {} {}\n", node["id"].get<int>(), node["name"].get<std::string>());
     std::string command;
     for (const auto& word : node["argv"]) command += (command.empty() ? "" : " ") + word.get<std::string>();
+    const auto build_id = node["build_id"].get<std::string>();
     say("  program   {}{}\n", node["program"].get<std::string>(),
-        node["build_id"] == "" ? "" : " (build-id " + node["build_id"].get<std::string>() + ")");
+        build_id.empty() ? "" : " (build-id " + build_id + ")");
     if (!command.empty()) say("  command   {}\n", command);
     if (node.contains("parent")) say("  forked by node {}\n", node["parent"].get<int>());
     if (node.contains("spawned_by")) say("  spawned by node {} (vfork and execve)\n", node["spawned_by"].get<int>());

@@ -63,7 +63,7 @@ std::string history_path() {
   else return "";
   std::error_code error;
   std::filesystem::create_directories(state / "friday", error);
-  const std::string path = (state / "friday" / "history").string();
+  std::string path = (state / "friday" / "history").string();
   const int fd = error ? -1 : open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) return "";
   close(fd);

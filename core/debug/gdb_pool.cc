@@ -173,7 +173,7 @@ bool GdbPool::is_connected(NodeId id) const {
 Result<std::string> GdbPool::make_endpoint(NodeId id) {
   FRIDAY_TRY(replayed, session_.readable(id));
   NodeGdbs& node = nodes_[id];
-  const std::string path = fmt::format("{}/gdb-{}", session_.directory(), id);
+  std::string path = fmt::format("{}/gdb-{}", session_.directory(), id);
   if (node.users) return path;
   sysroots_.add_loaded_files(*replayed);
   sysroots_.add_loader_names(*replayed);

@@ -86,7 +86,7 @@ std::string state_text(ReplayNode& node, const shim::DivergenceReport& report) {
 
 // What the two lines do not show by themselves.
 void say_what_differs(Divergence& d, ReplayNode& node, const shim::DivergenceReport& report) {
-  auto both = [&](auto format, auto recorded, auto replayed) {
+  auto both = [&](std::string_view format, const auto& recorded, const auto& replayed) {
     d.expected += fmt::format(fmt::runtime(format), recorded);
     d.actual += fmt::format(fmt::runtime(format), replayed);
   };
