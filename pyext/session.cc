@@ -291,8 +291,8 @@ class Session {
     }
     return low < event_count(node) ? std::optional(low) : std::nullopt;
   }
-  bool patch_stores() { return debugger().patches_stores(); }
-  void set_patch_stores(bool on) { check_or_raise(debugger().patch_stores(on)); }
+  bool patch_stores() { return debugger().stop_points().patches_stores(); }
+  void set_patch_stores(bool on) { check_or_raise(debugger().stop_points().set_patch_stores(on)); }
   std::string sync() { return std::string(name_of(replay().sync())); }
 
   std::vector<PyMessage> messages(std::optional<uint32_t> node, size_t limit) {
@@ -321,45 +321,49 @@ class Session {
   py::tuple read(uint32_t node, uint32_t plan) {
     if (plan >= plans_.size()) raise({ErrorCode::usage, fmt::format("there is no plan {}", plan)});
     const NodeId id = known_node(node);
-    auto quick = value_or_raise(debugger().read_quickly(id, plans_[plan]), true);
+    auto quick = value_or_raise(debugger().expressions().read_quickly(id, plans_[plan]), true);
     if (quick) return to_python(*quick);
-    auto result = interruptible([&](Debugger& d) { return d.read(id, plans_[plan]); });
+    auto result = interruptible([&](Debugger& d) { return d.expressions().read(id, plans_[plan]); });
     if (!result) raise(result.error(), true);
     return to_python(*result);
   }
   void write(uint32_t node, const std::string& target, const std::string& value) {
     const NodeId id = known_node(node);
-    auto result = unlocked([&](Debugger& d) { return d.write(id, target, value); });
+    auto result = unlocked([&](Debugger& d) { return d.expressions().write(id, target, value); });
     check_or_raise(std::move(result), true);
   }
   void write_bytes(uint32_t node, const std::string& target, const std::string& data) {
-    check_or_raise(debugger().write_bytes(known_node(node), target, std::as_bytes(std::span(data))), true);
+    check_or_raise(debugger().expressions().write_bytes(known_node(node), target, std::as_bytes(std::span(data))),
+                   true);
   }
   py::bytes read_string(uint32_t node, uint64_t address) {
-    return value_or_raise(debugger().read_string(known_node(node), address));
+    return value_or_raise(debugger().expressions().read_string(known_node(node), address));
   }
   py::bytes read_memory(uint32_t node, uint64_t address, uint64_t size) {
     if (size > kMostMemory)
       raise(Error{ErrorCode::usage, fmt::format("{} bytes are too many to read at once", size)}, true);
     std::string bytes(size, '\0');
-    check_or_raise(debugger().read_memory(known_node(node), address, std::as_writable_bytes(std::span(bytes))), true);
+    check_or_raise(
+        debugger().expressions().read_memory(known_node(node), address, std::as_writable_bytes(std::span(bytes))),
+        true);
     return bytes;
   }
   uint64_t stage(uint32_t node, const std::string& data) {
-    return value_or_raise(debugger().stage(known_node(node), std::as_bytes(std::span(data))));
+    return value_or_raise(debugger().expressions().stage(known_node(node), std::as_bytes(std::span(data))));
   }
-  std::string types(uint32_t id) { return debugger().types(id); }
+  std::string types(uint32_t id) { return debugger().expressions().types().table(id); }
 
   std::string gdb(uint32_t node, const std::string& command) {
     const NodeId id = known_node(node);
-    auto result = interruptible([&](Debugger& d) { return d.gdb(id, command); });
+    auto result = interruptible([&](Debugger& d) { return d.expressions().run_gdb_command(id, command); });
     return value_or_raise(std::move(result), true);
   }
-  double call_timeout() { return std::chrono::duration<double>(debugger().call_timeout()).count(); }
+  double call_timeout() { return std::chrono::duration<double>(debugger().expressions().calls().timeout()).count(); }
   void set_call_timeout(double seconds) {
     if (!(seconds > 0 && seconds < 1e6))
       raise({ErrorCode::usage, fmt::format("a called function needs a time above 0 s, not {}", seconds)});
-    debugger().set_call_timeout(std::chrono::milliseconds(std::max<int64_t>(1, static_cast<int64_t>(seconds * 1000))));
+    debugger().expressions().calls().set_timeout(
+        std::chrono::milliseconds(std::max<int64_t>(1, static_cast<int64_t>(seconds * 1000))));
   }
   void prepare(const std::vector<uint32_t>& nodes) {
     auto result = interruptible([&](Debugger& d) { return d.gdbs().prepare(ids(nodes)); });
@@ -367,36 +371,41 @@ class Session {
   }
   std::string backtrace(uint32_t node) { return gdb(node, "backtrace"); }
   std::vector<std::string> complete(uint32_t node, const std::string& prefix) {
-    return value_or_raise(debugger().complete(known_node(node), prefix), true);
+    return value_or_raise(debugger().expressions().complete(known_node(node), prefix), true);
   }
-  std::string location(uint32_t node, uint64_t pc) { return debugger().location(known_node(node), pc); }
+  std::string location(uint32_t node, uint64_t pc) {
+    return debugger().expressions().symbols().describe_place(known_node(node), pc);
+  }
   std::vector<py::object> take_output() { return {}; }
 
   uint32_t add_breakpoint(const std::vector<uint32_t>& nodes, const std::string& location,
                           const std::optional<std::string>& condition) {
-    auto result = unlocked([&](Debugger& d) { return d.add_breakpoint(ids(nodes), location, condition.value_or("")); });
+    auto result = unlocked(
+        [&](Debugger& d) { return d.stop_points().add_breakpoint(ids(nodes), location, condition.value_or("")); });
     return value_or_raise(std::move(result), true);
   }
   uint32_t add_watch(const std::vector<uint32_t>& nodes, const std::vector<std::string>& expressions,
                      const std::optional<std::string>& condition) {
-    auto result = unlocked([&](Debugger& d) { return d.add_watch(ids(nodes), expressions, condition.value_or("")); });
+    auto result = unlocked(
+        [&](Debugger& d) { return d.stop_points().add_watch(ids(nodes), expressions, condition.value_or("")); });
     return value_or_raise(std::move(result), true);
   }
-  uint32_t add_timer(double seconds) { return value_or_raise(debugger().add_timer(seconds)); }
-  void remove(uint32_t id) { check_or_raise(known(debugger().remove(id))); }
+  uint32_t add_timer(double seconds) { return value_or_raise(debugger().runner().add_timer(seconds)); }
+  void remove(uint32_t id) { check_or_raise(known(debugger().remove_stop_point(id))); }
   void enable(uint32_t id, bool on) {
-    if (!debugger().stop_points().find({id})) return check_or_raise(known(debugger().enable(id, on)));
+    if (!debugger().stop_points().table().find({id}))
+      return check_or_raise(known(debugger().stop_points().enable(id, on)));
     // may have to ask gdb for the location
-    check_or_raise(unlocked([&](Debugger& d) { return d.enable(id, on); }), true);
+    check_or_raise(unlocked([&](Debugger& d) { return d.stop_points().enable(id, on); }), true);
   }
-  void ignore(uint32_t id, uint64_t count) { check_or_raise(known(debugger().ignore(id, count))); }
+  void ignore(uint32_t id, uint64_t count) { check_or_raise(known(debugger().stop_points().ignore(id, count))); }
   void condition(uint32_t id, const std::optional<std::string>& text) {
-    check_or_raise(known(debugger().condition(id, text.value_or(""))));
+    check_or_raise(known(debugger().stop_points().set_condition(id, text.value_or(""))));
   }
 
   DebugStop resume(std::optional<double> timeout) {
     reached_.reset();
-    auto result = interruptible([&](Debugger& d) { return d.resume(timeout); });
+    auto result = interruptible([&](Debugger& d) { return d.runner().resume(timeout); });
     DebugStop stop = stopped(std::move(result));
     if (stop.kind == Stop::Kind::timer) reached_ = replay().mark(stop.node);
     return stop;
@@ -404,13 +413,13 @@ class Session {
   DebugStop step(uint32_t node, const std::string& command) {
     const NodeId id = known_node(node);
     reached_.reset();
-    auto result = interruptible([&](Debugger& d) { return d.step(id, command); });
+    auto result = interruptible([&](Debugger& d) { return d.runner().step(id, command); });
     return value_or_raise(std::move(result), true);
   }
   DebugStop run_to(std::optional<uint32_t> node, uint64_t event, std::optional<double> timeout) {
     const auto target = node ? std::optional(Mark{known_node(*node), {event}, 0}) : std::nullopt;
     reached_.reset();
-    auto result = interruptible([&](Debugger& d) { return d.run_to(target, timeout); });
+    auto result = interruptible([&](Debugger& d) { return d.runner().run_to(target, timeout); });
     DebugStop stop = stopped(std::move(result));
     if (stop.kind == Stop::Kind::reached) reached_ = target;
     return stop;
@@ -441,7 +450,7 @@ class Session {
   // Returns (node, address, text) for each place of a breakpoint, or (node, None, reason) for a node where it has none.
   std::vector<std::tuple<uint32_t, std::optional<uint64_t>, std::string>> places(uint32_t id) {
     std::vector<std::tuple<uint32_t, std::optional<uint64_t>, std::string>> list;
-    const StopPoint* point = debugger().stop_points().find({id});
+    const StopPoint* point = debugger().stop_points().table().find({id});
     if (!point) return list;
     for (const auto& [node, instances] : point->instances)
       for (const StopInstance& each : instances) list.emplace_back(node.value, each.address.value, each.place);
@@ -449,7 +458,7 @@ class Session {
     return list;
   }
   bool was_placed(uint32_t id) {
-    const StopPoint* point = debugger().stop_points().find({id});
+    const StopPoint* point = debugger().stop_points().table().find({id});
     return point && point->placed;
   }
   std::string endpoint(uint32_t node) {

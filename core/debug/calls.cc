@@ -1,11 +1,9 @@
-// Calls of functions of the program. What a plan can say (scalars in registers) is called here in some 20 us; anything
-// else gdb calls through its endpoint (host.cc). Both run in native mode of one thread (core/replay/calls.cc) with
-// watches in force, and both are undone when the function crashes, blocks or does not end: the node is then as it was
-// before.
+#include "core/debug/calls.h"
+
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 
-#include "core/debug/debugger.h"
 #include "core/replay/memory_copy.h"
 #include "core/rsp/dynamic.h"
 #include "core/rsp/tls.h"
@@ -21,12 +19,12 @@ constexpr size_t kXmm = 160, kStateBits = 512;  // in an XSAVE area
 }  // namespace
 
 // What a call may change: some places when the function's code tells them, else all memory.
-class Debugger::CallUndo {
+class Calls::Undo {
  public:
   // `error`: where the thread's errno is.
-  static Result<CallUndo> prepare(ReplayNode& node, const FunctionEffects& effects, uint64_t stack,
-                                  std::optional<Addr> error) {
-    CallUndo undo;
+  static Result<Undo> prepare(ReplayNode& node, const FunctionEffects& effects, uint64_t stack,
+                              std::optional<Addr> error) {
+    Undo undo;
     bool all = !effects.known || (effects.sets_errno && !error) || !undo.keep(node, stack - kDead, kDead + 16);
     for (const auto& [address, size] : effects.stores) all = all || !undo.keep(node, address, size);
     if (effects.sets_errno) all = all || !undo.keep(node, error->value, sizeof(int));
@@ -68,23 +66,23 @@ class Debugger::CallUndo {
   std::vector<std::pair<uint64_t, std::vector<std::byte>>> pieces_;
 };
 
-// Of a function of the program's files; others may change.
-const FunctionEffects& Debugger::effects(ReplayNode& node, uint64_t function) {
+// What a function may change; looked up once where it is in one of the program's files, whose code stays.
+const FunctionEffects& Calls::effects(ReplayNode& node, uint64_t function) {
   static const FunctionEffects unknown;
-  NodeContext& s = state(node.id());
-  if (!s.layout.place(function)) return unknown;
-  auto known = s.effects.find(function);
-  if (known != s.effects.end() && known->second.final) return known->second;
+  NodeCode& code = symbols_.code(node.id());
+  if (!code.layout.place(function)) return unknown;
+  auto known = code.effects.find(function);
+  if (known != code.effects.end() && known->second.final) return known->second;
   auto found = effects_of(node, Addr{function}, [&node](uint64_t slot) -> std::optional<std::string> {
     auto name = libc_function(node, slot);
     return name ? std::optional(*name) : std::nullopt;
   });
-  return s.effects.insert_or_assign(function, std::move(found)).first->second;
+  return code.effects.insert_or_assign(function, std::move(found)).first->second;
 }
 
-// Of a thread; the same for as long as it lives.
-std::optional<Addr> Debugger::error_number(ReplayNode& node, ThreadId thread, uint64_t thread_pointer) {
-  auto& known = state(node.id()).errors;
+// Where the errno of a thread is: the same place for as long as it lives.
+std::optional<Addr> Calls::errno_of(ReplayNode& node, ThreadId thread, uint64_t thread_pointer) {
+  auto& known = symbols_.code(node.id()).errors;
   auto it = known.find(thread_pointer);
   if (it == known.end()) {
     auto address = errno_address(node, thread);
@@ -94,19 +92,9 @@ std::optional<Addr> Debugger::error_number(ReplayNode& node, ThreadId thread, ui
   return it->second;
 }
 
-// The watches of a node follow what was changed behind their backs.
-void Debugger::resync_watches(ReplayNode& node) {
-  for (auto& [number, watched] : state(node.id()).watches) {
-    const StopPoint* point = points_.find({number});
-    for (auto& each : watched)
-      (void)each.chain->arm(each.seen_from(node), focus_.selected_thread(node.id()), node.watches(),
-                            point && point->any_page);
-  }
-}
-
-Error Debugger::failed_call(ReplayNode& node, const std::string& what, const Result<void>& undone) {
+Error Calls::describe_failure(ReplayNode& node, const std::string& what, const Result<void>& undone) {
   if (gdbs_.take_interrupt()) return {ErrorCode::interrupted, "interrupted"};
-  const CallFailure failure = *session_->call_failure();
+  const CallFailure failure = *session_.call_failure();
   Error error{ErrorCode::call_failed,
               fmt::format("{} {}; it was stopped, and the node is as it was before the call", what, failure.text),
               node.id().value};
@@ -118,27 +106,39 @@ Error Debugger::failed_call(ReplayNode& node, const std::string& what, const Res
 }
 
 // A function that has come back and made no system call may have changed memory only.
-bool Debugger::left_no_trace(ReplayNode& node, ThreadId thread, const MemoryCopy& before) {
+bool Calls::left_no_trace(ReplayNode& node, ThreadId thread, const MemoryCopy& before) {
   const auto* caller = node.thread_of(thread);
   if (!caller || !caller->detour || caller->detour->asked_kernel) return false;
   auto same = before.unchanged(node, caller->detour->view.rsp);
   return same && *same;
 }
 
-// Runs a function that gdb calls, with all memory kept for the case that it fails.
-Result<Stop> Debugger::run_guarded(ReplayNode& node, ThreadId thread, const Client& client) {
+// Runs the function alone, in native mode. Stop points do not stop it, but watches learn what it writes.
+Result<Stop> Calls::run(ReplayNode& node, ThreadId thread, const Ending& ends) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout_;
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    auto stop = session_.run_detour(node.id(), thread, static_cast<int>(std::max<int64_t>(left.count(), 0)));
+    if (!stop) return stop;
+    if (stop->kind == Stop::Kind::watch) observer_->memory_hit(node, thread, *stop);
+    else if (stop->kind != Stop::Kind::breakpoint || (ends && ends(*stop))) return stop;
+  }
+}
+
+// All memory is kept for the case that the function fails.
+Result<Stop> Calls::run_for_gdb(ReplayNode& node, ThreadId thread, const Ending& ends) {
   auto copy = MemoryCopy::take(node);
-  auto stop = run_call(node.id(), thread, &client);
-  if (!stop || !session_->call_failure()) {
+  auto stop = run(node, thread, ends);
+  if (!stop || !session_.call_failure()) {
     if (!copy || !left_no_trace(node, thread, *copy)) alterations_.note_any(node.id());
     return stop;
   }
   Result<void> undone = copy ? Result<void>() : std::unexpected(copy.error());
   if (copy)
     if (auto restored = copy->restore(node); !restored) undone = std::unexpected(restored.error());
-  resync_watches(node);
+  observer_->memory_changed(node);
   if (!undone) alterations_.note_any(node.id());
-  call_error_ = failed_call(node, "the function", undone);
+  error_ = describe_failure(node, "the function", undone);
   // gdb takes a signal as the call's end and goes back to where it was.
   stop->kind = Stop::Kind::signal;
   stop->signal = SIGABRT;
@@ -146,8 +146,8 @@ Result<Stop> Debugger::run_guarded(ReplayNode& node, ThreadId thread, const Clie
 }
 
 // Sends the thread into the function.
-Result<void> Debugger::enter_call(ReplayNode& node, ThreadId thread, const ExpressionPlan::Call& call,
-                                  const CallValues& values, const ReplayNode::Standing& from, uint64_t stack) {
+Result<void> Calls::enter(ReplayNode& node, ThreadId thread, const ExpressionPlan::Call& call, const CallValues& values,
+                          const ReplayNode::Standing& from, uint64_t stack) {
   user_regs_struct registers = from.view;
   unsigned long long* const general[] = {&registers.rdi, &registers.rsi, &registers.rdx,
                                          &registers.rcx, &registers.r8,  &registers.r9};
@@ -175,7 +175,7 @@ Result<void> Debugger::enter_call(ReplayNode& node, ThreadId thread, const Expre
 }
 
 // What the function returned: the bytes of a scalar, or the address of what it refers to.
-Result<uint64_t> Debugger::call_result(ReplayNode& node, ThreadId thread, const ExpressionPlan::Call& call) {
+Result<uint64_t> Calls::result_of(ReplayNode& node, ThreadId thread, const ExpressionPlan::Call& call) {
   if (!call.result) return 0;
   if (*call.result == ExpressionPlan::Passing::integer) {
     FRIDAY_TRY(registers, node.registers(thread));
@@ -187,7 +187,7 @@ Result<uint64_t> Debugger::call_result(ReplayNode& node, ThreadId thread, const 
   return value;
 }
 
-Result<RawValue> Debugger::call_by_plan(ReplayNode& node, const KnownPlan& p) {
+Result<RawValue> Calls::call(ReplayNode& node, const KnownPlan& p) {
   FRIDAY_TRY_VOID(node.check_goes_on("its functions cannot be called any more"));
   FRIDAY_TRY(thread, focus_.current_thread(node.id()));
   const ExpressionPlan::Call& call = *p.plan->call;
@@ -195,20 +195,20 @@ Result<RawValue> Debugger::call_by_plan(ReplayNode& node, const KnownPlan& p) {
   FRIDAY_TRY(from, node.standing(thread));
   const uint64_t stack = ((from.view.rsp - kRedZone - kGap) & ~15ull) - 8;
   const FunctionEffects& effect = effects(node, values.function);
-  const auto error = effect.sets_errno ? error_number(node, thread, from.view.fs_base) : std::nullopt;
-  FRIDAY_TRY(undo, CallUndo::prepare(node, effect, stack, error));
-  FRIDAY_TRY_VOID(enter_call(node, thread, call, values, from, stack));
-  auto stop = run_call(node.id(), thread);
+  const auto error = effect.sets_errno ? errno_of(node, thread, from.view.fs_base) : std::nullopt;
+  FRIDAY_TRY(undo, Undo::prepare(node, effect, stack, error));
+  FRIDAY_TRY_VOID(enter(node, thread, call, values, from, stack));
+  auto stop = run(node, thread, nullptr);
   if (!stop) return std::unexpected(stop.error());
-  const bool failed = session_->call_failure().has_value();
-  auto result = failed ? Result<uint64_t>(0) : call_result(node, thread, call);
+  const bool failed = session_.call_failure().has_value();
+  auto result = failed ? Result<uint64_t>(0) : result_of(node, thread, call);
   const bool changes = !failed && !(undo.all() ? left_no_trace(node, thread, *undo.all()) : undo.same(node));
   FRIDAY_TRY_VOID(node.end_call(thread));
   if (failed) {
     auto undone = undo.restore(node);
-    resync_watches(node);
+    observer_->memory_changed(node);
     if (!undone) alterations_.note_any(node.id());
-    return std::unexpected(failed_call(node, p.plan->expression, undone));
+    return std::unexpected(describe_failure(node, p.plan->expression, undone));
   }
   if (!result) return std::unexpected(result.error());
   FRIDAY_TRY_VOID(undo.clear_stack(node));

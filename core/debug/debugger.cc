@@ -1,5 +1,7 @@
 #include "core/debug/debugger.h"
 
+#include <utility>
+
 namespace friday {
 
 Result<std::unique_ptr<Debugger>> Debugger::open(const std::string& recording, DebuggerOptions options) {
@@ -15,12 +17,16 @@ Debugger::Debugger(std::unique_ptr<ReplaySession> session, DebuggerOptions optio
       focus_(*session_),
       gdbs_(*session_, focus_, std::move(options.gdbs)),
       alterations_(*session_, focus_, gdbs_),
-      patch_stores_(options.patch_stores) {
-  gdbs_.set_owner(*this);
+      expressions_(*session_, focus_, gdbs_, alterations_),
+      stop_points_(*session_, focus_, gdbs_, expressions_, options.patch_stores),
+      runner_(*session_, focus_, gdbs_, expressions_.calls(), stop_points_) {
+  // What goes against the order of the parts: requests of gdbs, and memory that calls have changed.
+  gdbs_.set_owner(runner_);
+  expressions_.set_observer(stop_points_);
   session_->on_node_started = [this](ReplayNode& node) { node_started(node); };
   session_->report_node_ends = true;
   session_->on_call_output = [this](NodeId node, std::string_view text) {
-    notices_.push_back(fmt::format("node {}: the called function wrote: {}", node, text));
+    output_.push_back(fmt::format("node {}: the called function wrote: {}", node, text));
   };
 }
 
@@ -29,38 +35,26 @@ Debugger::~Debugger() { gdbs_.close(); }
 void Debugger::node_started(ReplayNode& node) {
   gdbs_.node_started(node);
   focus_.select_thread(node.id(), node.current());
-  gdbs_.serve_only(node.id());
-  node.watches().stores().share(hot_stores_);
-  (void)node.watches().stores().enable(patch_stores_);
-  // A forked process has what stood in its parent, for whichever nodes that was meant.
-  (void)node.breakpoints().clear();
-  node.watches().disarm_all();
-  watch_loader(node);
-  arm_all(node);
-  gdbs_.serve_only(std::nullopt);
-  park_for_target();
+  stop_points_.node_started(node);
+  runner_.node_started();
 }
 
-void Debugger::note_stop(const Stop& stop) {
-  focus_.note_stop(stop);
-  focus_.select_thread(stop.node, stop.thread);
-  gdbs_.group_moved(stop.node, stop.thread);
+Result<void> Debugger::serve(int timeout_ms) {
+  auto served = gdbs_.pump_with_users(timeout_ms);
+  session_->leave_processor();  // where a gdb of the user's may have run the group
+  return served;
+}
+
+void Debugger::interrupt() {
+  gdbs_.interrupt();
+  session_->interrupt();
 }
 
 Result<void> Debugger::restart() {
   gdbs_.before_restart();
-  for (auto& [id, s] : states_) {
-    s.watches.clear();
-    s.frames.clear();
-    s.workspace = s.staged = 0;
-  }
-  for (StopPointId id : points_.ids()) points_.find(id)->instances.clear();
-  for (auto& [id, timer] : timers_) timer.next = 0;
-  timer_node_.reset();
-  parked_.reset();
-  pending_stop_.reset();
-  pending_ends_.clear();
-  last_client_stop_.reset();
+  expressions_.restart();
+  stop_points_.restart();
+  runner_.restart();
   alterations_.clear();
   focus_.restart();
   return session_->restart();
@@ -71,15 +65,14 @@ Result<void> Debugger::restart(SyncMode sync) {
   return restart();
 }
 
-Result<void> Debugger::serve(int timeout_ms) {
-  auto served = gdbs_.pump_with_users(timeout_ms);
-  session_->leave_processor();  // where a gdb of the user's may have run the group
-  return served;
+Result<void> Debugger::remove_stop_point(uint32_t id) {
+  runner_.forget_timer(id);
+  return stop_points_.remove(id);
 }
 
 std::vector<std::string> Debugger::take_notices() {
-  std::vector<std::string> notices = std::exchange(notices_, {});
-  for (auto& more : {session_->take_notices(), gdbs_.take_notices()})
+  std::vector<std::string> notices = std::exchange(output_, {});
+  for (auto& more : {stop_points_.take_notices(), session_->take_notices(), gdbs_.take_notices()})
     notices.insert(notices.end(), more.begin(), more.end());
   return notices;
 }

@@ -8,7 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/debug/debugger.h"
+#include "core/debug/expression_text.h"
+#include "core/debug/group_stop_points.h"
 
 namespace friday {
 
@@ -48,30 +49,15 @@ class FrozenFrame final : public NodeControl {
   user_regs_struct registers_;
 };
 
-bool is_word(char c) { return isalnum(static_cast<unsigned char>(c)) || c == '_'; }
-
 }  // namespace
 
-// FUNC and the rest of FUNC::LOCAL, FUNC::LOCAL->member and so on. C++ names have :: too: what they mean is looked up
-// first.
-std::optional<std::pair<std::string, std::string>> split_local(const std::string& expression) {
-  size_t end = 0, last = std::string::npos;
-  while (end < expression.size() && (is_word(expression[end]) || expression[end] == ':' || expression[end] == '~')) {
-    if (expression.compare(end, 2, "::") == 0) last = end++;
-    end++;
-  }
-  if (last == std::string::npos || last == 0 || last + 2 >= end || isdigit(static_cast<unsigned char>(expression[0])))
-    return std::nullopt;
-  return std::pair{expression.substr(0, last), expression.substr(last + 2)};
-}
-
 // The frame that the stopped thread is in. What gdb said of one that stood at the same instruction holds for the next.
-Result<std::optional<FrameLife>> Debugger::current_frame(ReplayNode& node, bool may_ask) {
-  NodeContext& s = state(node.id());
+Result<std::optional<GroupStopPoints::FrameLife>> GroupStopPoints::current_frame(ReplayNode& node, bool may_ask) {
+  auto& shapes = symbols_.code(node.id()).frames;
   FRIDAY_TRY(thread, focus_.current_thread(node.id()));
   FRIDAY_TRY(registers, node.registers(thread));
-  auto shape = s.frames.find(focus_.pc(node.id()));
-  if (shape == s.frames.end()) {
+  auto shape = shapes.find(focus_.pc(node.id()));
+  if (shape == shapes.end()) {
     if (!may_ask) return fail(ErrorCode::unsupported, "gdb is busy with a step");
     FRIDAY_TRY(l, gdbs_.connect(node.id()));
     FRIDAY_TRY(answer, l->ask("-friday-frame", gdbs_));
@@ -85,7 +71,7 @@ Result<std::optional<FrameLife>> Debugger::current_frame(ReplayNode& node, bool 
       fresh.offset = frame - (fresh.by_base ? registers.rbp : registers.rsp);
       fresh.function = json["function"].is_string() ? json["function"].get<std::string>() : "";
     }
-    shape = s.frames.emplace(focus_.pc(node.id()), std::move(fresh)).first;
+    shape = shapes.emplace(focus_.pc(node.id()), std::move(fresh)).first;
   }
   if (!shape->second.has_outer) return std::optional<FrameLife>{};
   FrameLife frame{thread, (shape->second.by_base ? registers.rbp : registers.rsp) + shape->second.offset, 0,
@@ -95,17 +81,17 @@ Result<std::optional<FrameLife>> Debugger::current_frame(ReplayNode& node, bool 
 }
 
 // The frame's return address stands where it stood: neither a jump out of it nor another frame has taken its place.
-bool Debugger::lives(ReplayNode& node, const FrameLife& frame) {
+bool GroupStopPoints::lives(ReplayNode& node, const FrameLife& frame) {
   uint64_t back = 0;
   return node.read(Addr{frame.end - 8}, std::as_writable_bytes(std::span(&back, 1))) && back == frame.back;
 }
 
-NodeControl& Debugger::Watched::seen_from(ReplayNode& node) const {
+NodeControl& GroupStopPoints::Watched::seen_from(ReplayNode& node) const {
   return frozen ? *frozen : static_cast<NodeControl&>(node);
 }
 
 // Ties a watch to the frame that the stopped thread is in, before it is armed.
-Result<void> Debugger::tie_to_frame(StopPoint& point, ReplayNode& node, Watched& watched, bool may_ask) {
+Result<void> GroupStopPoints::tie_to_frame(StopPoint& point, ReplayNode& node, Watched& watched, bool may_ask) {
   FRIDAY_TRY(thread, focus_.current_thread(node.id()));
   FRIDAY_TRY(registers, node.registers(thread));
   FRIDAY_TRY(frame, current_frame(node, may_ask));
@@ -118,9 +104,9 @@ Result<void> Debugger::tie_to_frame(StopPoint& point, ReplayNode& node, Watched&
 
 // The watches of an expression that a node has from the parent that it is forked from, which stands at the fork; of
 // locals as long as their frame lives. Whether there are any.
-Result<bool> Debugger::inherit_watches(const StopPoint& point, ReplayNode& node, const std::string& expression) {
+Result<bool> GroupStopPoints::inherit_watches(const StopPoint& point, ReplayNode& node, const std::string& expression) {
   if (gdbs_.serves_only() != node.id() || !node.info().parent) return false;
-  const auto& all = state(*node.info().parent).watches;
+  const auto& all = nodes_[*node.info().parent].watches;
   auto of_parent = all.find(point.id.value);
   if (of_parent == all.end()) return false;
   FRIDAY_TRY(thread, focus_.current_thread(node.id()));
@@ -131,7 +117,7 @@ Result<bool> Debugger::inherit_watches(const StopPoint& point, ReplayNode& node,
       return map.low <= registers.rsp && registers.rsp < map.high && map.low <= rsp && rsp < map.high;
     });
   };
-  NodeContext& s = state(node.id());
+  NodeStops& s = nodes_[node.id()];
   bool any = false;
   for (const Watched& each : of_parent->second) {
     if (each.expression != expression) continue;
@@ -160,12 +146,12 @@ Result<bool> Debugger::inherit_watches(const StopPoint& point, ReplayNode& node,
 }
 
 // Breakpoints at all places where the function is entered, or the block of it that declares the variable.
-Result<void> Debugger::arm_entries(StopPoint& point, ReplayNode& node, const std::string& function,
-                                   const std::string& variable) {
-  FRIDAY_TRY(locations, locate_local(node.id(), function, variable));
+Result<void> GroupStopPoints::arm_entries(StopPoint& point, ReplayNode& node, const std::string& function,
+                                          const std::string& variable) {
+  FRIDAY_TRY(locations, symbols_.locate_local(node.id(), function, variable));
   auto& instances = point.instances[node.id()];
   for (const CodeLocation& location : locations) {
-    const Addr address{address_of(node.id(), location)};
+    const Addr address{symbols_.address_of(node.id(), location)};
     FRIDAY_TRY_VOID(node.breakpoints().insert(address, {BreakpointOwner::Kind::stop_point, point.id.value}));
     instances.push_back({address, 0, static_cast<uint32_t>(instances.size()), location.text});
   }
@@ -174,9 +160,10 @@ Result<void> Debugger::arm_entries(StopPoint& point, ReplayNode& node, const std
 
 // Whether a local is watched already in the frame that the stopped thread is in: a block in a loop begins more than
 // once.
-bool Debugger::is_watched(const StopPoint& point, ReplayNode& node, const std::string& expression, bool may_ask) {
-  auto watches = state(node.id()).watches.find(point.id.value);
-  if (watches == state(node.id()).watches.end() || watches->second.empty()) return false;
+bool GroupStopPoints::is_watched(const StopPoint& point, ReplayNode& node, const std::string& expression,
+                                 bool may_ask) {
+  auto watches = nodes_[node.id()].watches.find(point.id.value);
+  if (watches == nodes_[node.id()].watches.end() || watches->second.empty()) return false;
   const auto here = current_frame(node, may_ask);
   if (!here || !*here) return false;
   return std::ranges::any_of(watches->second, [&](const Watched& each) {
@@ -186,7 +173,7 @@ bool Debugger::is_watched(const StopPoint& point, ReplayNode& node, const std::s
 }
 
 // A function whose local is watched was entered.
-void Debugger::enter_frame(StopPoint& point, ReplayNode& node, bool may_ask) {
+void GroupStopPoints::enter_frame(StopPoint& point, ReplayNode& node, bool may_ask) {
   for (const auto& expression : point.expressions) {
     const auto local = split_local(expression);
     if (!local || is_watched(point, node, expression, may_ask)) continue;
@@ -198,7 +185,7 @@ void Debugger::enter_frame(StopPoint& point, ReplayNode& node, bool may_ask) {
 
 // The group stopped at a breakpoint that belongs to watches of locals, among others maybe. Takes those from the stop's
 // owners; true when no other is left.
-bool Debugger::follow_frames(Stop& stop, bool may_ask) {
+bool GroupStopPoints::follow_frames(Stop& stop, bool may_ask) {
   if (stop.kind != Stop::Kind::breakpoint) return false;
   std::vector<StopPoint*> mine;
   std::erase_if(stop.owners, [&](const BreakpointOwner& owner) {
@@ -208,7 +195,7 @@ bool Debugger::follow_frames(Stop& stop, bool may_ask) {
     return true;
   });
   if (mine.empty()) return false;
-  ReplayNode& node = *session_->find(stop.node);
+  ReplayNode& node = *session_.find(stop.node);
   for (StopPoint* point : mine) {
     leave_frames(*point, node, stop);
     const auto& entries = point->instances[node.id()];
@@ -218,10 +205,10 @@ bool Debugger::follow_frames(Stop& stop, bool may_ask) {
   return stop.owners.empty();
 }
 
-void Debugger::leave_frames(StopPoint& point, ReplayNode& node, const Stop& stop) {
-  auto watches = state(node.id()).watches.find(point.id.value);
+void GroupStopPoints::leave_frames(StopPoint& point, ReplayNode& node, const Stop& stop) {
+  auto watches = nodes_[node.id()].watches.find(point.id.value);
   auto registers = node.registers(stop.thread);
-  if (watches == state(node.id()).watches.end() || !registers) return;
+  if (watches == nodes_[node.id()].watches.end() || !registers) return;
   auto& all = watches->second;
   std::erase_if(all, [&](Watched& each) {
     if (!each.frame || each.frame->back != stop.pc.value || each.frame->thread != stop.thread ||

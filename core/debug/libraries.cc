@@ -8,7 +8,7 @@
 #include <array>
 #include <cstring>
 
-#include "core/debug/debugger.h"
+#include "core/debug/group_stop_points.h"
 #include "core/rsp/libraries.h"
 #include "core/stop/code_map.h"
 #include "core/stop/instruction.h"
@@ -22,36 +22,37 @@ constexpr BreakpointOwner kLoaderOwner{BreakpointOwner::Kind::internal, 3};
 }  // namespace
 
 // From now on the node's stop points follow its libraries.
-void Debugger::watch_loader(ReplayNode& node) {
+void GroupStopPoints::watch_loader(ReplayNode& node) {
   auto place = find_r_debug(node);
   if (!place) return;
-  NodeContext& s = state(node.id());
+  NodeStops& s = nodes_[node.id()];
   s.r_debug = *place;
   auto loader = read_value<r_debug>(node, *place);
-  s.loading = loader && loader->r_state != r_debug::RT_CONSISTENT;  // of a process forked by a constructor
-  s.forget_code();
+  const bool changing = loader && loader->r_state != r_debug::RT_CONSISTENT;  // of a process forked by a constructor
+  s.loader = changing ? Loader::changing : Loader::followed;
+  symbols_.code_changed(node.id(), changing);
   if (loader && loader->r_brk) (void)node.breakpoints().insert(Addr{loader->r_brk}, kLoaderOwner);
 }
 
 // The loader has changed its list, or is about to. True when that was all there is to the stop.
-bool Debugger::follow_loader(Stop& stop, bool may_ask) {
+bool GroupStopPoints::follow_loader(Stop& stop, bool may_ask) {
   if (stop.kind != Stop::Kind::breakpoint || !std::erase(stop.owners, kLoaderOwner)) return false;
-  ReplayNode& node = *session_->find(stop.node);
-  NodeContext& s = state(stop.node);
+  ReplayNode& node = *session_.find(stop.node);
+  NodeStops& s = nodes_[stop.node];
   auto loader = read_value<r_debug>(node, s.r_debug);
-  s.loading = loader && loader->r_state != r_debug::RT_CONSISTENT;
-  s.forget_code();
-  if (loader && !s.loading) {
+  const bool changing = loader && loader->r_state != r_debug::RT_CONSISTENT;
+  if (changing) s.loader = Loader::changing;
+  symbols_.code_changed(stop.node, changing);
+  if (loader && !changing) {
     gdbs_.libraries_changed(stop.node);
-    if (may_ask) libraries_changed(node);
-    else s.loader_missed = true;
+    if (may_ask) follow_libraries(node);
+    else s.loader = Loader::missed;
   }
   return stop.owners.empty();
 }
 
-void Debugger::libraries_changed(ReplayNode& node) {
-  NodeContext& s = state(node.id());
-  s.loader_missed = false;
+void GroupStopPoints::follow_libraries(ReplayNode& node) {
+  nodes_[node.id()].loader = Loader::followed;
   for (StopPointId id : points_.ids()) {
     StopPoint& point = *points_.find(id);
     if (point.kind == StopKind::breakpoint)
@@ -68,8 +69,14 @@ void Debugger::libraries_changed(ReplayNode& node) {
   }
 }
 
+void GroupStopPoints::follow_missed_libraries() {
+  for (auto& [id, s] : nodes_)
+    if (ReplayNode* node = s.loader == Loader::missed ? session_.find(id) : nullptr; node && node->has_process())
+      follow_libraries(*node);
+}
+
 // Whether an instruction of the program begins at the address. `typed`: the user gave the address itself.
-Result<void> Debugger::check_place(ReplayNode& node, Addr address, bool typed) {
+Result<void> GroupStopPoints::check_place(ReplayNode& node, Addr address, bool typed) {
   if ((address.value >= node.shim_low() && address.value < node.shim_high()) || node.in_shim(address.value) ||
       node.is_fridays(address.value))
     return fail(ErrorCode::unsupported, "node {}: {} is in Friday's own code, which is no part of the program",

@@ -4,6 +4,7 @@
 // same table.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -15,6 +16,13 @@
 #include "core/stop/plan.h"
 
 namespace friday {
+
+// A value read from a node.
+struct RawValue {
+  uint32_t type = 0;  // id in the TypeRegistry
+  std::vector<std::byte> bytes;
+  std::optional<uint64_t> address;  // where it is an object in memory
+};
 
 class TypeRegistry {
  public:

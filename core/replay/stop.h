@@ -1,5 +1,5 @@
 // Why a replayed group stands: one value on the way from the replay up to Python. The replay makes it; the debugger
-// adds which of the user's stop points are meant and what they say (core/debug/debugger.h, DebugStop); the binding
+// adds which of the user's stop points are meant and what they say (core/debug/debug_stop.h); the binding
 // shows it. No layer translates it into a type of its own.
 #pragma once
 

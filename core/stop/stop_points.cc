@@ -15,7 +15,7 @@ bool NodeSelection::covers(NodeId id, std::string_view name) const {
 }
 
 Result<StopPointId> StopPoints::add(StopPoint point) {
-  bool placed = point.kind == StopKind::breakpoint ? !point.location.empty() : !point.expressions.empty();
+  bool placed = point.kind == StopKind::watchpoint ? !point.expressions.empty() : !point.location.empty();
   if (!placed)
     return fail(
         ErrorCode::usage, "{}",

@@ -1,6 +1,4 @@
-// Running the group and judging why it stopped.
-#include "core/base/log.h"
-#include "core/debug/debugger.h"
+#include "core/debug/runner.h"
 
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -9,6 +7,8 @@
 #include <csignal>
 #include <cstring>
 #include <ctime>
+
+#include "core/base/log.h"
 
 namespace friday {
 
@@ -33,15 +33,15 @@ std::string ending_text(const ReplayNode& node) {
 }  // namespace
 
 // What a stop of the replay means to the user; none: nothing, go on.
-std::optional<DebugStop> Debugger::judge(Stop stop) {
+std::optional<DebugStop> Runner::judge(Stop stop) {
   switch (stop.kind) {
-    case Stop::Kind::breakpoint: return judge_breakpoint(std::move(stop));
-    case Stop::Kind::watch: return judge_watch(std::move(stop));
-    case Stop::Kind::event: return passing_ ? judge_target(std::move(stop)) : judge_timer(std::move(stop));
+    case Stop::Kind::breakpoint: return stop_points_.judge_breakpoint(std::move(stop), hits());
+    case Stop::Kind::watch: return stop_points_.judge_watch(std::move(stop), hits());
+    case Stop::Kind::event: return run_to_ ? judge_target(std::move(stop)) : judge_timer(std::move(stop));
     case Stop::Kind::started: return with_kind(std::move(stop), Stop::Kind::step);
     case Stop::Kind::exit:
     case Stop::Kind::signal:
-      stop.message = ending_text(*session_->find(stop.node));
+      stop.message = ending_text(*session_.find(stop.node));
       return with_kind(std::move(stop), Stop::Kind::exit);
     case Stop::Kind::divergence:
       stop.message = describe(*stop.divergence);
@@ -78,15 +78,27 @@ class Alarm {
 
 }  // namespace
 
+Result<uint32_t> Runner::add_timer(double seconds) {
+  if (!(seconds > 0)) return fail(ErrorCode::usage, "a timer needs a period above 0 s, not {}", seconds);
+  FRIDAY_TRY(id, stop_points_.add_timer(fmt::format("every {} s", seconds)));
+  timers_[id] = Timer{static_cast<int64_t>(seconds * 1e9), 0};
+  return id;
+}
+
+bool Runner::is_enabled(uint32_t timer) const {
+  const StopPoint* point = stop_points_.table().find({timer});
+  return point && point->enabled;
+}
+
 // The timer that is due first parks the node whose event comes at or after its time.
-void Debugger::set_next_timer() {
-  if (timer_node_) (void)session_->stop_at(*timer_node_, ~uint64_t{0});
+void Runner::set_next_timer() {
+  if (timer_node_) (void)session_.stop_at(*timer_node_, ~uint64_t{0});
   timer_node_.reset();
-  if (passing_) return;
+  if (run_to_) return;
   int64_t due = INT64_MAX;
-  const Schedule& order = session_->schedule();
+  const Schedule& order = session_.schedule();
   for (auto& [id, timer] : timers_) {
-    if (!timer.enabled) continue;
+    if (!is_enabled(id)) continue;
     if (!timer.next)
       timer.next = order.time_of(order.turns().front().node, {order.turns().front().first}).l + timer.period;
     due = std::min(due, timer.next);
@@ -96,21 +108,21 @@ void Debugger::set_next_timer() {
   // A node that does not exist yet cannot be parked: the next event of one that does serves as well.
   for (; position < order.event_count(); position++) {
     const Mark mark = order.at_position(position);
-    ReplayNode* node = session_->find(mark.node);
+    ReplayNode* node = session_.find(mark.node);
     if (!node->has_process() || node->state() != NodeState::live || node->events_done() > mark.event.value) continue;
-    if (session_->stop_at(mark.node, mark.event.value)) timer_node_ = mark.node;
+    if (session_.stop_at(mark.node, mark.event.value)) timer_node_ = mark.node;
     return;
   }
 }
 
-std::optional<DebugStop> Debugger::judge_timer(Stop stop) {
-  const Schedule& order = session_->schedule();
-  const uint64_t event = session_->mark(stop.node).event.value;
+std::optional<DebugStop> Runner::judge_timer(Stop stop) {
+  const Schedule& order = session_.schedule();
+  const uint64_t event = session_.mark(stop.node).event.value;
   if (event >= order.event_count(stop.node)) return std::nullopt;
   const int64_t now = order.time_of(stop.node, {event}).l;
   DebugStop out = with_kind(std::move(stop), Stop::Kind::timer);
   for (auto& [id, timer] : timers_) {
-    if (!timer.enabled || timer.next > now) continue;
+    if (!is_enabled(id) || timer.next > now) continue;
     out.ids.push_back(id);
     while (timer.next <= now) timer.next += timer.period;
   }
@@ -119,73 +131,73 @@ std::optional<DebugStop> Debugger::judge_timer(Stop stop) {
 }
 
 // A node that has not been forked yet is parked when it appears.
-void Debugger::park_for_target() {
-  if (!target_) return;
-  ReplayNode* node = session_->find(target_->node);
-  if (node->has_process() && node->state() == NodeState::live && session_->stop_at(node->id(), target_->event.value))
-    parked_ = target_;
+void Runner::park_for_target() {
+  if (!run_to_ || !run_to_->target) return;
+  const Mark target = *run_to_->target;
+  ReplayNode* node = session_.find(target.node);
+  if (node->has_process() && node->state() == NodeState::live && session_.stop_at(target.node, target.event.value))
+    parked_ = target;
 }
 
-void Debugger::forget_target() {
-  if (ReplayNode* node = parked_ ? session_->find(parked_->node) : nullptr; node && node->has_process())
-    (void)session_->stop_at(node->id(), ~uint64_t{0});
+void Runner::forget_target() {
+  if (ReplayNode* node = parked_ ? session_.find(parked_->node) : nullptr; node && node->has_process())
+    (void)session_.stop_at(node->id(), ~uint64_t{0});
   parked_.reset();
 }
 
-std::optional<DebugStop> Debugger::judge_target(Stop stop) {
-  if (!target_ || stop.node != target_->node || session_->mark(stop.node).event < target_->event) return std::nullopt;
+std::optional<DebugStop> Runner::judge_target(Stop stop) {
+  const auto& target = run_to_->target;
+  if (!target || stop.node != target->node || session_.mark(stop.node).event < target->event) return std::nullopt;
   // Timers whose time was passed over are due a whole period later than now.
-  const int64_t now = session_->schedule().time_of(stop.node, target_->event).l;
+  const int64_t now = session_.schedule().time_of(stop.node, target->event).l;
   for (auto& [id, timer] : timers_)
     while (timer.next && timer.next <= now) timer.next += timer.period;
   return with_kind(std::move(stop), Stop::Kind::reached);
 }
 
-Result<DebugStop> Debugger::run_group(std::optional<double> timeout) {
+Result<DebugStop> Runner::run_group(std::optional<double> timeout) {
   std::optional<Alarm> alarm;
   struct Deadline {  // of this run only
     std::optional<std::chrono::steady_clock::time_point>& moment;
     ~Deadline() { moment.reset(); }
-  } deadline{session_->deadline};
-  session_->deadline.reset();
+  } deadline{session_.deadline};
+  session_.deadline.reset();
   if (timeout) {
     alarm.emplace(*timeout);
-    session_->deadline =
+    session_.deadline =
         std::chrono::steady_clock::now() + std::chrono::nanoseconds(static_cast<int64_t>(*timeout * 1e9));
   }
   for (;;) {
     if (!timers_.empty() || timer_node_) set_next_timer();  // the last one deleted leaves its node to be parked
-    auto stop = session_->run();
+    auto stop = session_.run();
     if (!stop) return std::unexpected(stop.error());
     FRIDAY_LOG(debug, debug, "stop: {}, node {}, thread {}, at {:#x}", name_of(stop->kind), stop->node,
                stop->thread.value, stop->pc.value);
     note_stop(*stop);
-    if (lost_part_) return lost_part(std::move(*stop));
-    if (timeout && stop->kind == Stop::Kind::interrupt && std::chrono::steady_clock::now() >= *session_->deadline)
+    if (stop_points_.has_lost_part()) return lost_part(std::move(*stop));
+    if (timeout && stop->kind == Stop::Kind::interrupt && std::chrono::steady_clock::now() >= *session_.deadline)
       return with_kind(std::move(*stop), Stop::Kind::pause);
     auto judged = judge(*stop);
-    if (lost_part_) return lost_part(std::move(*stop));
+    if (stop_points_.has_lost_part()) return lost_part(std::move(*stop));
     if (judged) return std::move(*judged);
   }
 }
 
-// A stop point was not put in force, or a condition not judged, since the gdb that had to be asked died, and another
-// one after it: what follows would look as if nothing had been hit.
-DebugStop Debugger::lost_part(Stop stop) {
-  stop.message = std::exchange(lost_part_, std::nullopt).value();
+DebugStop Runner::lost_part(Stop stop) {
+  stop.message = stop_points_.take_lost_part().value();
   return with_kind(std::move(stop), Stop::Kind::failure);
 }
 
 // The end of a node, or the stop of a stop point, that a gdb of the user's ran into, and what it means.
-std::optional<DebugStop> Debugger::take_pending() {
-  if (auto ended = take_pending_end()) return ended;
+std::optional<DebugStop> Runner::judge_pending() {
+  if (auto ended = judge_pending_end()) return ended;
   if (!pending_stop_) return std::nullopt;
   const Stop stop = *std::exchange(pending_stop_, std::nullopt);
   note_stop(stop);
   return judge(stop);
 }
 
-std::optional<DebugStop> Debugger::take_pending_end() {
+std::optional<DebugStop> Runner::judge_pending_end() {
   if (pending_ends_.empty()) return std::nullopt;
   Stop stop = std::move(pending_ends_.front());
   pending_ends_.pop_front();
@@ -193,42 +205,53 @@ std::optional<DebugStop> Debugger::take_pending_end() {
   return judge(std::move(stop));
 }
 
-Result<DebugStop> Debugger::resume(std::optional<double> timeout) {
+void Runner::note_stop(const Stop& stop) {
+  focus_.note_stop(stop);
+  focus_.select_thread(stop.node, stop.thread);
+  gdbs_.group_moved(stop.node, stop.thread);
+}
+
+void Runner::restart() {
+  for (auto& [id, timer] : timers_) timer.next = 0;
+  timer_node_.reset();
+  parked_.reset();
+  pending_stop_.reset();
+  pending_ends_.clear();
+  last_client_stop_.reset();
+}
+
+Result<DebugStop> Runner::resume(std::optional<double> timeout) {
   struct Forget {  // Ctrl-C during a run is the run's; it must not end a later question
     GdbPool& gdbs;
     ~Forget() { (void)gdbs.take_interrupt(); }
   } forget{gdbs_};
-  for (auto& [id, s] : states_)
-    if (ReplayNode* node = s.loader_missed ? session_->find(id) : nullptr; node && node->has_process())
-      libraries_changed(*node);
+  stop_points_.follow_missed_libraries();
   forget_target();
   FRIDAY_TRY_VOID(gdbs_.end_users_commands());
-  if (auto stop = take_pending()) return std::move(*stop);
+  if (auto stop = judge_pending()) return std::move(*stop);
   return run_group(timeout);
 }
 
-Result<DebugStop> Debugger::run_to(std::optional<Mark> target, std::optional<double> timeout) {
+Result<DebugStop> Runner::run_to(std::optional<Mark> target, std::optional<double> timeout) {
   if (target) {
     const auto& [id, event, ordinal] = *target;
-    FRIDAY_TRY(node, session_->node(id));
-    const uint64_t count = session_->schedule().event_count(id);
+    FRIDAY_TRY(node, session_.node(id));
+    const uint64_t count = session_.schedule().event_count(id);
     if (event.value >= count)
       return fail(ErrorCode::usage, "node {} has no event {}: it has {}", id, event.value, count);
     if (node->events_done() > event.value)
       return fail(ErrorCode::usage, "node {} is past its event {}: restart first", id, event.value);
   }
-  struct Passing {
-    Debugger& d;
-    ~Passing() {
-      d.target_.reset();
-      d.passing_ = false;
-      (void)d.gdbs_.take_interrupt();
+  struct Ending {
+    Runner& runner;
+    ~Ending() {
+      runner.run_to_.reset();
+      (void)runner.gdbs_.take_interrupt();
     }
-  } passing{*this};
+  } ending{*this};
   FRIDAY_TRY_VOID(gdbs_.end_users_commands());
-  if (auto ended = take_pending_end()) return std::move(*ended);
-  passing_ = true;
-  target_ = target;
+  if (auto ended = judge_pending_end()) return std::move(*ended);
+  run_to_ = RunTo{target};
   pending_stop_.reset();
   set_next_timer();
   park_for_target();
@@ -237,32 +260,36 @@ Result<DebugStop> Debugger::run_to(std::optional<Mark> target, std::optional<dou
   return stop;
 }
 
-// gdb steps; the core runs what gdb asks through the endpoint.
-Result<DebugStop> Debugger::step(NodeId id, const std::string& command) {
-  FRIDAY_TRY(node, session_->readable(id));
+namespace {
+// The MI command of a step.
+Result<std::string> mi_step(const std::string& command) {
+  if (command == "step") return "-exec-step";
+  if (command == "next") return "-exec-next";
+  if (command == "stepi") return "-exec-step-instruction";
+  if (command == "nexti") return "-exec-next-instruction";
+  if (command == "finish") return "-exec-finish";
+  if (command.starts_with("until") || command.starts_with("advance"))
+    return "-exec-until" + command.substr(std::min(command.find(' '), command.size()));
+  return fail(ErrorCode::usage, "cannot step by \"{}\": use step, next, stepi, nexti, finish or until LOCATION",
+              command);
+}
+}  // namespace
+
+Result<DebugStop> Runner::step(NodeId id, const std::string& command) {
+  FRIDAY_TRY(node, session_.readable(id));
   FRIDAY_TRY_VOID(node->check_goes_on("there is nothing left to step"));
   FRIDAY_TRY_VOID(focus_.current_thread(id));
   FRIDAY_TRY(l, gdbs_.connect(id));
   forget_target();
   FRIDAY_TRY_VOID(gdbs_.end_users_commands());
-  if (auto stop = take_pending()) return std::move(*stop);  // a gdb of the user's has come to it
+  if (auto stop = judge_pending()) return std::move(*stop);  // a gdb of the user's has come to it
   last_client_stop_.reset();
-  const std::string mi = command == "step"     ? "-exec-step"
-                         : command == "next"   ? "-exec-next"
-                         : command == "stepi"  ? "-exec-step-instruction"
-                         : command == "nexti"  ? "-exec-next-instruction"
-                         : command == "finish" ? "-exec-finish"
-                                               : "";
-  if (mi.empty() && !command.starts_with("until") && !command.starts_with("advance"))
-    return fail(ErrorCode::usage, "cannot step by \"{}\": use step, next, stepi, nexti, finish or until LOCATION",
-                command);
-  const std::string full =
-      !mi.empty() ? mi : "-exec-until" + command.substr(std::min(command.find(' '), command.size()));
-  if (auto done = l->execute(full, gdbs_); !done) {
+  FRIDAY_TRY(mi, mi_step(command));
+  if (auto done = l->execute(mi, gdbs_); !done) {
     if (done.error().code != ErrorCode::bad_input) return std::unexpected(done.error());
     return fail(ErrorCode::unsupported, "node {} cannot {} here: {}", id, command, done.error().message);
   }
-  if (auto stop = take_pending()) return std::move(*stop);
+  if (auto stop = judge_pending()) return std::move(*stop);
   if (last_client_stop_) switch (last_client_stop_->kind) {
       case Stop::Kind::exit:
       case Stop::Kind::end:

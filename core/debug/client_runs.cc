@@ -5,15 +5,15 @@
 #include <csignal>
 
 #include "core/debug/client_wait.h"
-#include "core/debug/debugger.h"
+#include "core/debug/runner.h"
 
 namespace friday {
 
 // A gdb of the user's may have the run interrupted, or go away, while it lasts.
-Result<void> Debugger::resume(Client& client, const ResumeRequest& request) {
+Result<void> Runner::resume(Client& client, const ResumeRequest& request) {
   if (request.direction != ResumeRequest::Direction::forward)
     return fail(ErrorCode::unsupported, "reverse execution is not there yet; use restart and a breakpoint");
-  FRIDAY_TRY(node, session_->readable(client.node()));
+  FRIDAY_TRY(node, session_.readable(client.node()));
   if (node->state() == NodeState::ended) {
     StopReport nothing{.kind = StopReport::Kind::history_end, .thread = focus_.selected_thread(client.node())};
     if (!request.moved.empty()) {
@@ -25,32 +25,32 @@ Result<void> Debugger::resume(Client& client, const ResumeRequest& request) {
   }
   FRIDAY_TRY_VOID(client.view().commit());
   std::optional<ClientWait> wait;
-  if (client.is_users()) wait.emplace(client.endpoint().client_socket(), [this] { session_->interrupt(); });
+  if (client.is_users()) wait.emplace(client.endpoint().client_socket(), [this] { session_.interrupt(); });
   std::optional<ThreadId> wanted;
   const bool called =
       std::ranges::any_of(node->threads_by_tid(), [](const auto& each) { return !!each.second.detour; });
   auto stop = run_for(client, request, wanted);
-  if (wait && wait->ended_it()) session_->clear_interrupt();
+  if (wait && wait->ended_it()) session_.clear_interrupt();
   report(client, stop, wanted, called);
   return {};
 }
 
 // `wanted`: the thread that is stepped, or that gdb calls a function in.
-Result<Stop> Debugger::run_for(Client& client, const ResumeRequest& request, std::optional<ThreadId>& wanted) {
+Result<Stop> Runner::run_for(Client& client, const ResumeRequest& request, std::optional<ThreadId>& wanted) {
   const NodeId id = client.node();
-  ReplayNode& node = *session_->find(id);
+  ReplayNode& node = *session_.find(id);
   for (auto& [tid, thread] : node.threads_by_tid())
     if (thread.detour) {
       wanted = ThreadId{thread.number};
-      auto stop = run_guarded(node, *wanted, client);
+      auto stop = calls_.run_for_gdb(node, *wanted, [&](const Stop& stop) { return hits_client(client, stop); });
       focus_.begin_epoch();
       return stop;
     }
-  if (!passing_) forget_target();
+  if (!run_to_) forget_target();
   const auto action =
       std::ranges::find_if(request.actions, [](const ThreadAction& a) { return a.kind != ThreadAction::Kind::go; });
   if (action != request.actions.end()) wanted = action->thread ? *action->thread : focus_.selected_thread(id);
-  auto go_on = [&] { return wanted ? step_range(id, *wanted, *action) : session_->run(); };
+  auto go_on = [&] { return wanted ? step_range(id, *wanted, *action) : session_.run(); };
   auto stop = go_on();
   // What other nodes do and what conditions refuse is passed over, as in a run of the user's.
   while (stop && (stop->kind == Stop::Kind::breakpoint || stop->kind == Stop::Kind::watch)) {
@@ -60,12 +60,12 @@ Result<Stop> Debugger::run_for(Client& client, const ResumeRequest& request, std
     bool passed_over = false;
     if (of_kind(BreakpointOwner::Kind::stop_point) || of_kind(BreakpointOwner::Kind::internal)) {
       note_stop(*stop);
-      passed_over = follow_loader(*stop, false) || follow_frames(*stop, false);
+      passed_over = stop_points_.pass_over_own(*stop, false);
     }
-    const bool for_client = hits(client, *stop);
+    const bool for_client = hits_client(client, *stop);
     const bool for_user =
         of_kind(BreakpointOwner::Kind::stop_point) || (stop->kind == Stop::Kind::watch && !for_client);
-    if (passed_over || (for_user && !for_client && refused(*stop))) {
+    if (passed_over || (for_user && !for_client && stop_points_.is_refused(*stop))) {
       if (wanted) {
         focus_.select_thread(id, *wanted);
         gdbs_.node_moved(id, *wanted);
@@ -75,7 +75,7 @@ Result<Stop> Debugger::run_for(Client& client, const ResumeRequest& request, std
     }
     if (for_user) pending_stop_ = *stop;
     if (for_client || for_user) break;
-    stop = session_->run();
+    stop = session_.run();
   }
   // The end of another node is an event of the group, as in any run: a step ends there. Friday learns of it when the
   // user's gdb lets it go on.
@@ -84,7 +84,7 @@ Result<Stop> Debugger::run_for(Client& client, const ResumeRequest& request, std
 }
 
 // Whether a stop is one that the client has set.
-bool Debugger::hits(const Client& client, const Stop& stop) {
+bool Runner::hits_client(const Client& client, const Stop& stop) {
   if (stop.node != client.node()) return false;
   if (std::ranges::find(stop.owners, client.breakpoint_owner()) != stop.owners.end()) return true;
   return std::ranges::any_of(stop.hits, [&](const WatchHit& hit) {
@@ -108,52 +108,18 @@ WatchAccess access_of(Request kind) {
 }
 }  // namespace
 
-// Whether the conditions of all breakpoints that were hit are known not to hold. Asked while gdb waits for the node, so
-// only of conditions that need no gdb; the others are judged when gdb has ended its step.
-bool Debugger::refused(const Stop& stop) {
-  if (stop.kind != Stop::Kind::breakpoint) return false;
-  note_stop(stop);
-  for (const auto& owner : stop.owners) {
-    const StopPoint* point = points_.find({owner.id});
-    if (owner.kind != BreakpointOwner::Kind::stop_point || !point || !point->enabled) continue;
-    if (point->condition.empty()) return false;
-    auto value = read_quickly(stop.node, point->condition);
-    if (!value || !*value) return false;
-    if (types_.truth_of((*value)->type, (*value)->bytes).value_or(true)) return false;
-  }
-  return true;
-}
-
-// Runs a function that gdb calls: alone, in native mode. Stop points do not stop it, but watches learn what it writes.
-Result<Stop> Debugger::run_call(NodeId id, ThreadId thread, const Client* client) {
-  const auto deadline = std::chrono::steady_clock::now() + call_timeout_;
-  for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    auto stop = session_->run_detour(id, thread, static_cast<int>(std::max<int64_t>(left.count(), 0)));
-    if (!stop) return stop;
-    if (stop->kind == Stop::Kind::watch) {
-      ReplayNode& node = *session_->find(id);
-      for (auto& [number, chains] : state(id).watches)
-        for (auto& watched : chains)
-          (void)watched.chain->update(stop->hits, watched.seen_from(node), thread, node.watches());
-      continue;
-    }
-    if (stop->kind != Stop::Kind::breakpoint || (client && hits(*client, *stop))) return stop;
-  }
-}
-
 // Steps while the thread's pc stays in the range (once, for a plain step).
-Result<Stop> Debugger::step_range(NodeId id, ThreadId thread, const ThreadAction& action) {
+Result<Stop> Runner::step_range(NodeId id, ThreadId thread, const ThreadAction& action) {
   for (;;) {
-    auto stop = session_->step(id, thread);
+    auto stop = session_.step(id, thread);
     if (!stop || stop->kind != Stop::Kind::step || action.kind == ThreadAction::Kind::step) return stop;
-    FRIDAY_TRY(node, session_->readable(id));
+    FRIDAY_TRY(node, session_.readable(id));
     FRIDAY_TRY(pc, node->program_counter(thread));
     if (pc < action.low.value || pc >= action.high.value || node->breakpoints().contains(Addr{pc})) return stop;
   }
 }
 
-void Debugger::report(Client& client, const Result<Stop>& stop, std::optional<ThreadId> wanted, bool called) {
+void Runner::report(Client& client, const Result<Stop>& stop, std::optional<ThreadId> wanted, bool called) {
   const NodeId id = client.node();
   StopReport out;
   if (!stop) {
@@ -164,7 +130,7 @@ void Debugger::report(Client& client, const Result<Stop>& stop, std::optional<Th
     client.endpoint().report(out);
     return;
   }
-  const ReplayNode* node = session_->find(id);
+  const ReplayNode* node = session_.find(id);
   if (!client.is_users()) last_client_stop_ = *stop;
   if (called) focus_.note_call(id);
   else focus_.note_stop(*stop);
@@ -180,11 +146,11 @@ void Debugger::report(Client& client, const Result<Stop>& stop, std::optional<Th
     switch (stop->kind) {
       case Stop::Kind::breakpoint:
         // gdb passes over a breakpoint that it knows nothing of, and would go on with its step.
-        out.kind = hits(client, *stop) ? StopReport::Kind::breakpoint : StopReport::Kind::interrupted;
+        out.kind = hits_client(client, *stop) ? StopReport::Kind::breakpoint : StopReport::Kind::interrupted;
         break;
       case Stop::Kind::watch:
         out.kind = StopReport::Kind::interrupted;
-        if (hits(client, *stop)) tell_watch(client, *stop, out);
+        if (hits_client(client, *stop)) tell_watch(client, *stop, out);
         break;
       case Stop::Kind::step: out.kind = StopReport::Kind::step; break;
       case Stop::Kind::signal: out.kind = StopReport::Kind::signal, out.signal = stop->signal; break;
@@ -194,14 +160,14 @@ void Debugger::report(Client& client, const Result<Stop>& stop, std::optional<Th
     }
   }
   if (client.is_users() && stop->kind == Stop::Kind::exit && stop->node != id)
-    client.endpoint().say(fmt::format("node {} ({}) has ended\n", stop->node, session_->find(stop->node)->info().name));
+    client.endpoint().say(fmt::format("node {} ({}) has ended\n", stop->node, session_.find(stop->node)->info().name));
   if (client.is_users() && pending_stop_)
     client.endpoint().say("a stop point of Friday's; its handler runs when Friday goes on\n");
   client.endpoint().report(out);
 }
 
 // Of the first range of the client's that was hit.
-void Debugger::tell_watch(const Client& client, const Stop& stop, StopReport& report) {
+void Runner::tell_watch(const Client& client, const Stop& stop, StopReport& report) {
   for (const WatchHit& hit : stop.hits)
     for (const auto& [range, id] : client.watches) {
       if (id != hit.id) continue;
@@ -211,8 +177,8 @@ void Debugger::tell_watch(const Client& client, const Stop& stop, StopReport& re
     }
 }
 
-Result<void> Debugger::set_stop_point(Client& client, const StopPointRequest& request) {
-  FRIDAY_TRY(node, session_->readable(client.node()));
+Result<void> Runner::set_stop_point(Client& client, const StopPointRequest& request) {
+  FRIDAY_TRY(node, session_.readable(client.node()));
   switch (request.kind) {
     case Request::software:
     case Request::hardware: return node->breakpoints().insert(request.address, client.breakpoint_owner());
@@ -231,9 +197,9 @@ Result<void> Debugger::set_stop_point(Client& client, const StopPointRequest& re
   return fail(ErrorCode::usage, "gdb asked for a stop point of an unknown kind");
 }
 
-Result<void> Debugger::clear_stop_point(Client& client, const StopPointRequest& request) {
+Result<void> Runner::clear_stop_point(Client& client, const StopPointRequest& request) {
   if (gdbs_.is_closing()) return {};
-  FRIDAY_TRY(node, session_->readable(client.node()));
+  FRIDAY_TRY(node, session_.readable(client.node()));
   if (request.kind == StopPointRequest::Kind::software || request.kind == StopPointRequest::Kind::hardware)
     return node->breakpoints().remove(request.address, client.breakpoint_owner());
   auto it = client.watches.find({request.kind, request.address.value, request.length});
@@ -243,11 +209,11 @@ Result<void> Debugger::clear_stop_point(Client& client, const StopPointRequest& 
   return {};
 }
 
-Result<std::string> Debugger::monitor(Client& client, std::string_view command) {
+Result<std::string> Runner::monitor(Client& client, std::string_view command) {
   const NodeId id = client.node();
   if (command == "where") {
-    LogicalTime t = session_->time(id);
-    return fmt::format("node {}, event {}, logical time {}.{}\n", id, session_->mark(id).event.value, t.l, t.c);
+    LogicalTime t = session_.time(id);
+    return fmt::format("node {}, event {}, logical time {}.{}\n", id, session_.mark(id).event.value, t.l, t.c);
   }
   return fail(ErrorCode::usage, "monitor knows: where");
 }

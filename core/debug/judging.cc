@@ -1,0 +1,146 @@
+// What a hit means: whose stop points it was, whether their conditions hold, and what watches have seen.
+#include <algorithm>
+#include <chrono>
+
+#include "core/debug/group_stop_points.h"
+
+namespace friday {
+namespace {
+
+constexpr auto kConditionsTime = std::chrono::seconds(2);
+
+}  // namespace
+
+// The group stops anyhow once a condition has failed: after a while gdb is not asked about thousands of others.
+bool GroupStopPoints::condition_holds(const StopPoint& point, NodeId node, Judgement& judgement) {
+  if (point.condition.empty()) return true;
+  const bool ask = judgement.failure.empty() || std::chrono::steady_clock::now() - judgement.start < kConditionsTime;
+  std::optional<RawValue> value;
+  if (ask) {
+    auto read_now = expressions_.read(node, point.condition);
+    if (!read_now && read_now.error().code == ErrorCode::component_died)
+      read_now = expressions_.read(node, point.condition);  // by another gdb
+    if (!read_now && read_now.error().code == ErrorCode::component_died)
+      lost_part_ = fmt::format("node {}: the condition of {} could not be judged: {}", node, point.id.value,
+                               read_now.error().message);
+    if (!read_now) {
+      if (judgement.failure.empty())
+        judgement.failure =
+            fmt::format("the condition of {} could not be evaluated: {}", point.id.value, read_now.error().message);
+      else judgement.more_failed++;
+      return true;
+    }
+    value = std::move(*read_now);
+  } else if (auto quick = expressions_.read_quickly(node, point.condition)) {
+    value = std::move(*quick);
+  }
+  if (!value) {
+    judgement.more_failed++;
+    return true;
+  }
+  const auto truth = symbols_.types().truth_of(value->type, value->bytes);
+  if (truth) return *truth;
+  if (judgement.failure.empty())
+    judgement.failure = fmt::format("the condition of {} is neither true nor false: `{}` is a {}", point.id.value,
+                                    point.condition, symbols_.types().name_of(value->type));
+  else judgement.more_failed++;
+  return true;
+}
+
+std::string GroupStopPoints::Judgement::note() const {
+  return more_failed ? fmt::format("{}; nor could those of {} more", failure, more_failed) : failure;
+}
+
+bool GroupStopPoints::pass_over_own(Stop& stop, bool may_ask) {
+  return follow_loader(stop, may_ask) || follow_frames(stop, may_ask);
+}
+
+// Whether the user is to hear of a hit whose condition held.
+bool GroupStopPoints::count_hit(StopPoint& point) { return points_.count_hit(point.id) == HitVerdict::run_handlers; }
+
+std::optional<DebugStop> GroupStopPoints::judge_breakpoint(Stop stop, Hits hits) {
+  if (pass_over_own(stop, true) || hits == Hits::passed_over) return std::nullopt;
+  DebugStop out{std::move(stop), {}, {}};
+  std::vector<uint32_t> ids;
+  for (const auto& owner : out.owners)
+    if (owner.kind == BreakpointOwner::Kind::stop_point) ids.push_back(owner.id);
+  std::sort(ids.begin(), ids.end());
+  Judgement judgement;
+  for (uint32_t id : ids) {
+    StopPoint* point = points_.find({id});
+    if (point && point->enabled && condition_holds(*point, out.node, judgement) && count_hit(*point))
+      out.ids.push_back(id);
+  }
+  out.message = judgement.note();
+  if (out.ids.empty()) return std::nullopt;
+  return out;
+}
+
+std::optional<DebugStop> GroupStopPoints::judge_watch(Stop stop, Hits hits) {
+  DebugStop out{std::move(stop), {}, {}};
+  ReplayNode& node = *session_.find(out.node);
+  Judgement judgement;
+  for (auto& [number, watched] : nodes_[out.node].watches) {
+    StopPoint* point = points_.find({number});
+    if (!point || !point->enabled) continue;
+    // Every chain is brought up to date; the first that changed is what is told.
+    std::optional<ChainChange> told;
+    size_t which = 0;
+    std::erase_if(watched, [&](Watched& each) {
+      if (!each.frame || lives(node, *each.frame)) return false;
+      each.chain->disarm(node.watches());
+      return true;
+    });
+    for (size_t i = 0; i < watched.size(); i++) {
+      auto change = watched[i].chain->update(out.hits, watched[i].seen_from(node), out.thread, node.watches());
+      if (!change || !*change || !((*change)->value_changed || (*change)->accessed || point->any_write) || told ||
+          std::ranges::find(out.told, point->id) != out.told.end())
+        continue;
+      told = std::move(**change);
+      which = i;
+    }
+    if (!told || hits == Hits::passed_over || !condition_holds(*point, out.node, judgement) || !count_hit(*point))
+      continue;
+    out.ids.push_back(number);
+    WatchChange change{number, watched[which].expression, std::nullopt, std::nullopt};
+    const auto address = told->address ? std::optional(told->address->value) : std::nullopt;
+    if (told->old_value) change.old_value = RawValue{watched[which].type, *told->old_value, address};
+    if (told->new_value) change.new_value = RawValue{watched[which].type, *told->new_value, address};
+    out.changes.push_back(std::move(change));
+  }
+  if (out.ids.empty()) return std::nullopt;
+  out.message = judgement.note();
+  return out;
+}
+
+bool GroupStopPoints::is_refused(const Stop& stop) {
+  if (stop.kind != Stop::Kind::breakpoint) return false;
+  for (const auto& owner : stop.owners) {
+    const StopPoint* point = points_.find({owner.id});
+    if (owner.kind != BreakpointOwner::Kind::stop_point || !point || !point->enabled) continue;
+    if (point->condition.empty()) return false;
+    auto value = expressions_.read_quickly(stop.node, point->condition);
+    if (!value || !*value) return false;
+    if (symbols_.types().truth_of((*value)->type, (*value)->bytes).value_or(true)) return false;
+  }
+  return true;
+}
+
+// ---- What called functions and the user have changed
+
+void GroupStopPoints::memory_hit(ReplayNode& node, ThreadId thread, const Stop& stop) {
+  for (auto& [number, chains] : nodes_[node.id()].watches)
+    for (auto& watched : chains)
+      (void)watched.chain->update(stop.hits, watched.seen_from(node), thread, node.watches());
+}
+
+void GroupStopPoints::memory_changed(ReplayNode& node) {
+  for (auto& [number, watched] : nodes_[node.id()].watches) {
+    const StopPoint* point = points_.find({number});
+    for (auto& each : watched)
+      (void)each.chain->arm(each.seen_from(node), focus_.selected_thread(node.id()), node.watches(),
+                            point && point->any_page);
+  }
+}
+
+}  // namespace friday

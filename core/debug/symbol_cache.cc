@@ -1,0 +1,297 @@
+#include "core/debug/symbol_cache.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include <nlohmann/json.hpp>
+
+#include "core/debug/expression_text.h"
+#include "core/mi/value.h"
+#include "core/rsp/libraries.h"
+
+namespace friday {
+
+namespace {
+
+// "function at file:line" of an entry of -friday-locate or -friday-source.
+std::string text_of(const nlohmann::json& entry) {
+  std::string text = entry["function"].is_string() ? entry["function"].get<std::string>() : "";
+  if (entry["file"].is_string() && entry["line"].is_number()) {
+    const std::string file = entry["file"];
+    text +=
+        fmt::format("{}{}:{}", text.empty() ? "" : " at ", file.substr(file.rfind('/') + 1), entry["line"].get<int>());
+  }
+  return text;
+}
+
+// Whether a location means the same wherever gdb stands: not an address, nor a line of the file that was shown last.
+bool stands_alone(const std::string& location) {
+  return !location.empty() && (isalpha(static_cast<unsigned char>(location[0])) || location[0] == '_' ||
+                               location[0] == ':' || location[0] == '/');
+}
+
+// The files of the libraries that the loader has loaded, in its order; empty when it says nothing. One without a file,
+// as the kernel's own (vdso(7)), is told by its name: where it lies differs between the nodes of one program.
+std::string libraries_of(ReplayNode& node, const Layout& layout) {
+  std::string list;
+  auto loaded = loaded_libraries(node);
+  if (!loaded) return list;
+  for (const LoadedLibrary& each : loaded->libraries) {
+    const auto place = layout.place(each.dynamic);
+    list += place ? fmt::format("{} ", place->first) : each.name + " ";
+  }
+  return list;
+}
+
+}  // namespace
+
+namespace {
+// Whether a name of `names` stands in the expression; `this` stands everywhere, for members.
+bool uses_any(const std::string& expression, const std::set<std::string>& names) {
+  return names.contains("this") || std::any_of(names.begin(), names.end(), [&](const auto& name) {
+           return find_word(expression, name) != std::string::npos;
+         });
+}
+
+// A key for an address that equal layouts share.
+std::string name_of(const Layout& layout, uint64_t address) {
+  auto place = layout.place(address);
+  return place ? fmt::format("{}+{:x}", place->first, place->second) : fmt::format("{:x}", address);
+}
+
+std::string scope_of_pc(const Layout& layout, uint64_t pc) { return "pc " + name_of(layout, pc); }
+
+// What gdb says of an expression itself, not of the memory that it found.
+bool is_refusal(const Error& error) {
+  return error.code == ErrorCode::not_found ||
+         (error.code == ErrorCode::bad_input && error.message.find("annot access memory") == std::string::npos);
+}
+}  // namespace
+
+// The scope of the node's pc; asked once a program.
+Result<const CodeScope*> SymbolCache::find_scope(NodeId id) {
+  FRIDAY_TRY(found, refresh(id));
+  NodeCode& s = *found;
+  const uint64_t pc = focus_.pc(id);
+  if (auto known = s.scopes.find(pc); known != s.scopes.end()) return &known->second;
+  const auto place = s.layout.place(pc);
+  if (!place) return &s.scopes.emplace(pc, CodeScope{"no block", {}}).first->second;
+  auto shared = s.program->scopes.find(*place);
+  if (shared == s.program->scopes.end()) {
+    FRIDAY_TRY(asked, connect_any(id));
+    FRIDAY_TRY(answer, asked.first->ask(fmt::format("-friday-scope {:#x}", asked.second->address(*place)), gdbs_));
+    const auto said = nlohmann::json::parse(answer);
+    CodeScope scope{"no block", {}};
+    if (!said["block"].is_null()) {
+      const uint64_t low = said["block"], high = said["block_end"];
+      scope.block = fmt::format("{} {:x}", name_of(*asked.second, low), high - low);
+      for (const auto& name : said["locals"]) scope.locals.insert(name.get<std::string>());
+    }
+    shared = s.program->scopes.emplace(*place, std::move(scope)).first;
+  }
+  return &s.scopes.emplace(pc, shared->second).first->second;
+}
+
+const KnownPlan* SymbolCache::find_plan(NodeId id, const std::string& expression) {
+  NodeCode& s = code(id);
+  const uint64_t pc = focus_.pc(id);
+  auto find = [&](const std::string& scope) -> const KnownPlan* {
+    auto plans = s.plans.find(scope);
+    if (plans == s.plans.end()) return nullptr;
+    auto it = plans->second.find(expression);
+    return it == plans->second.end() ? nullptr : &it->second;
+  };
+  auto scope = s.scopes.find(pc);
+  if (scope == s.scopes.end()) return nullptr;
+  if (const KnownPlan* found = find(scope->second.block)) return found;
+  return find(scope_of_pc(s.layout, pc));
+}
+
+void SymbolCache::code_changed(NodeId id, bool changing) {
+  code(id).changing = changing;
+  code(id).forget();
+}
+
+void SymbolCache::restart() {
+  for (auto& [id, node] : nodes_) node.frames.clear();
+}
+
+// What another node of the program was told.
+std::optional<KnownPlan> SymbolCache::shared_plan(NodeId id, const CodeScope& scope, const std::string& expression) {
+  NodeCode& s = code(id);
+  const uint64_t pc = focus_.pc(id);
+  if (!s.layout.place(pc)) return std::nullopt;
+  for (const std::string& key : {scope.block, scope_of_pc(s.layout, pc)}) {
+    auto plans = s.program->plans.find(key);
+    if (plans == s.program->plans.end()) continue;
+    auto it = plans->second.find(expression);
+    if (it == plans->second.end()) continue;
+    KnownPlan plan = it->second.known;
+    if (!plan.refusal) plan.plan = moved(plan.plan, it->second.layout, s.layout);
+    if (!plan.refusal && !plan.plan) continue;
+    s.plans[key][expression] = plan;
+    return plan;
+  }
+  return std::nullopt;
+}
+
+void SymbolCache::keep_plan(NodeId id, const CodeScope& scope, const std::string& expression, const KnownPlan& plan) {
+  NodeCode& s = code(id);
+  const uint64_t pc = focus_.pc(id);
+  // gdb compared the plan with its own evaluation, unless memory on the way could not be read: then it is made again.
+  if (plan.plan && plan.plan->kind != ExpressionPlan::Kind::gdb && !plan.plan->verified) return;
+  // One that names a local variable is of its pc alone (where the variable is, or that it is a constant, may change
+  // with each instruction), any other holds in the whole block.
+  const bool local = !plan.plan || !plan.plan->registers.empty() || uses_any(expression, scope.locals);
+  const std::string key = local ? scope_of_pc(s.layout, pc) : scope.block;
+  s.plans[key][expression] = plan;
+  if (s.layout.place(pc)) s.program->plans[key].insert_or_assign(expression, Program::SharedPlan{plan, s.layout});
+}
+
+Result<KnownPlan> SymbolCache::make_plan(NodeId id, const std::string& expression) {
+  FRIDAY_TRY(l, gdbs_.connect(id));
+  auto text = l->ask("-friday-plan " + mi_quote(expression), gdbs_);
+  if (!text && is_refusal(text.error())) return KnownPlan{nullptr, 0, text.error()};
+  if (!text) return std::unexpected(text.error());
+  FRIDAY_TRY(parsed, parse_plan(*text));
+  KnownPlan made{std::make_shared<const ExpressionPlan>(std::move(parsed)), 0, std::nullopt};
+  if (made.plan->kind != ExpressionPlan::Kind::gdb) made.type = types_.add(*made.plan, made.plan->type);
+  return made;
+}
+
+Result<KnownPlan> SymbolCache::plan(NodeId id, const std::string& expression) {
+  FRIDAY_TRY_VOID(focus_.current_thread(id));
+  if (focus_.is_elsewhere(id)) return plan_elsewhere(id, expression);
+  const KnownPlan* known = find_plan(id, expression);
+  if (known && !known->refusal) return *known;
+  // A name that was not there may have come with a library.
+  FRIDAY_TRY(found, find_scope(id));
+  const CodeScope scope = *found;
+  known = find_plan(id, expression);
+  auto plan = known ? std::optional(*known) : shared_plan(id, scope, expression);
+  if (!plan) {
+    FRIDAY_TRY(made, make_plan(id, expression));
+    keep_plan(id, scope, expression, made);
+    plan = std::move(made);
+  }
+  if (plan->refusal) return std::unexpected(*plan->refusal);
+  return *plan;
+}
+
+// As it is meant in a frame that the user has selected; registers there are gdb's knowledge.
+Result<KnownPlan> SymbolCache::plan_elsewhere(NodeId id, const std::string& expression) {
+  FRIDAY_TRY(made, make_plan(id, expression));
+  if (made.refusal) return std::unexpected(*made.refusal);
+  if (made.plan->registers.empty() || made.plan->kind == ExpressionPlan::Kind::gdb) return made;
+  ExpressionPlan by_gdb;
+  by_gdb.expression = expression;
+  by_gdb.reason = "another frame or thread is selected";
+  made.plan = std::make_shared<const ExpressionPlan>(std::move(by_gdb));
+  return made;
+}
+
+Result<NodeCode*> SymbolCache::refresh(NodeId id) {
+  FRIDAY_TRY(node, session_.readable(id));
+  NodeCode& s = code(id);
+  if (s.program && s.layout_epoch == focus_.epoch()) return &s;
+  FRIDAY_TRY(layout, Layout::of(node->process().pid()));
+  s.layout_epoch = focus_.epoch();
+  if (s.program && layout.key() == s.layout.key() && (!s.changing || s.program == &s.unshared)) return &s;
+  s.forget();
+  s.layout = std::move(layout);
+  if (s.changing) {
+    s.unshared = Program();
+    s.program = &s.unshared;
+  } else {
+    // The order decides which one of two variables of one name gdb means.
+    s.program = &programs_[fmt::format("{}\n{}", s.layout.key(), libraries_of(*node, s.layout))];
+  }
+  return &s;
+}
+
+// A gdb that knows the node's program, if possible one that is connected already, and where the program stands there.
+Result<std::pair<GdbLink*, const Layout*>> SymbolCache::connect_any(NodeId id) {
+  FRIDAY_TRY(own, refresh(id));
+  // While a node starts no other is served.
+  if (!gdbs_.serves_only() && !gdbs_.is_connected(id))
+    for (auto& [other, s] : nodes_) {
+      if (!gdbs_.is_connected(other) || s.program != own->program || !refresh(other) || s.program != own->program)
+        continue;
+      FRIDAY_TRY(l, gdbs_.connect(other));
+      return std::pair{l, &s.layout};
+    }
+  FRIDAY_TRY(l, gdbs_.connect(id));
+  return std::pair{l, &own->layout};
+}
+
+// `anywhere`: whichever gdb knows the program may be asked.
+Result<std::vector<CodeLocation>> SymbolCache::ask_locations(NodeId id, const std::string& command, bool anywhere) {
+  std::pair<GdbLink*, const Layout*> asked;
+  if (anywhere) {
+    FRIDAY_TRY(found, connect_any(id));
+    asked = found;
+  } else {
+    FRIDAY_TRY(own, refresh(id));
+    FRIDAY_TRY(l, gdbs_.connect(id));
+    asked = {l, &own->layout};
+  }
+  FRIDAY_TRY(answer, asked.first->ask("-friday-locate " + command, gdbs_));
+  auto json = nlohmann::json::parse(answer, nullptr, false);
+  if (json.is_discarded() || json.empty())
+    return fail(ErrorCode::not_found, "node {}: no location for {}", id, command);
+  std::vector<CodeLocation> list;
+  for (const auto& entry : json) {
+    if (!entry["address"].is_number()) continue;
+    const uint64_t address = entry["address"];
+    list.push_back({asked.second->place(address), address, text_of(entry)});
+  }
+  return list;
+}
+
+// Where a breakpoint at a location stands.
+Result<std::vector<CodeLocation>> SymbolCache::locate(NodeId id, const std::string& location) {
+  return stands_alone(location) ? locate_by_program(id, mi_quote(location))
+                                : ask_locations(id, mi_quote(location), false);
+}
+
+// Where a variable of a function comes into being; `variable` is the beginning of an expression.
+Result<std::vector<CodeLocation>> SymbolCache::locate_local(NodeId id, const std::string& function,
+                                                            const std::string& variable) {
+  const auto end = std::ranges::find_if_not(variable, [](unsigned char c) { return isalnum(c) || c == '_'; });
+  return locate_by_program(
+      id, fmt::format("-local {} {}", mi_quote(function), mi_quote(std::string(variable.begin(), end))));
+}
+
+Result<std::vector<CodeLocation>> SymbolCache::locate_by_program(NodeId id, const std::string& command) {
+  FRIDAY_TRY(s, refresh(id));
+  Program& program = *s->program;
+  if (auto known = program.locations.find(command); known != program.locations.end()) return known->second;
+  auto asked = ask_locations(id, command, true);
+  // What gdb refused is refused for all; that it died, or was interrupted, says nothing of the location.
+  const bool keep = asked ? std::all_of(asked->begin(), asked->end(), [](const auto& l) { return l.place.has_value(); })
+                          : asked.error().code == ErrorCode::bad_input || asked.error().code == ErrorCode::not_found;
+  if (keep) program.locations.insert_or_assign(command, asked);
+  return asked;
+}
+
+Result<std::string> SymbolCache::find_source(NodeId id, uint64_t pc) {
+  FRIDAY_TRY(own, refresh(id));
+  const auto place = own->layout.place(pc);
+  if (place)
+    if (auto known = own->program->sources.find(*place); known != own->program->sources.end()) return known->second;
+  FRIDAY_TRY(asked, connect_any(id));
+  FRIDAY_TRY(answer,
+             asked.first->ask(fmt::format("-friday-source {:#x}", place ? asked.second->address(*place) : pc), gdbs_));
+  auto json = nlohmann::json::parse(answer, nullptr, false);
+  if (json.is_discarded() || json.empty()) return std::string();
+  std::string text = text_of(json[0]);
+  if (place) own->program->sources[*place] = text;
+  return text;
+}
+
+std::string SymbolCache::describe_place(NodeId id, uint64_t pc) {
+  auto text = find_source(id, pc);
+  return text && !text->empty() ? *text : fmt::format("{:#x}", pc);
+}
+
+}  // namespace friday
