@@ -12,6 +12,7 @@
 #include "console/paths.h"
 #include "console/say.h"
 #include "core/replay/session.h"
+#include "core/replay/verdict.h"
 #include "core/trace/node_list.h"
 
 namespace friday {
@@ -25,128 +26,51 @@ struct VerifyOptions {
 
 using nlohmann::json;
 
-const char* outcome_text(const NodeOutcome& outcome) {
-  switch (outcome.how) {
-    case NodeOutcome::How::exited: return "exit";
-    case NodeOutcome::How::end_of_recording: return "end of recording";
-    case NodeOutcome::How::signal: return "signal";
-    case NodeOutcome::How::diverged: return "diverged";
-    case NodeOutcome::How::failed: return "failed";
-    case NodeOutcome::How::none: return "not reached";
-  }
-  return "?";
+json to_json(const NodeVerdict& node) {
+  json entry = {{"id", node.id.value},
+                {"name", node.name},
+                {"events", node.events},
+                {"end", name_of(node.outcome.how)},
+                {"detail", node.outcome.detail}};
+  if (node.cut_off) entry["cut_off"] = *node.cut_off;
+  if (node.hash) entry["hash"] = *node.hash;
+  if (node.problem) entry["problem"] = *node.problem;
+  return entry;
 }
 
-// Checks the end of a node. A node that was recorded to its end must end in the same way; a node whose recording was
-// cut off may end in any way after that point.
-std::optional<std::string> wrong_end(const ReplayNode& node) {
-  const NodeEnd& recorded = node.info().end;
-  const NodeOutcome& replayed = node.outcome();
-  if (replayed.how == NodeOutcome::How::none) return "never ran";
-  if (replayed.how == NodeOutcome::How::exited && recorded.how == NodeEnd::How::exit &&
-      replayed.detail != recorded.detail)
-    return fmt::format("exit code {} recorded, {} replayed", recorded.detail, replayed.detail);
-  return std::nullopt;
-}
-
-// The result of one replay.
-struct Outcome {
+json to_json(const ReplayVerdict& verdict, const VerifyOptions& options, uint64_t runs, double seconds) {
   json nodes = json::array();
-  uint64_t events = 0;
-  std::string problems;  // text to print; empty if all nodes repeated
-  json divergence;       // null: none
-  // why the replay could not be completed, which says nothing about the recording; empty if it was
-  std::string failure;
-};
-
-Outcome outcome_of(ReplaySession& session, bool hash) {
-  Outcome out;
-  for (NodeId id : session.nodes()) {
-    ReplayNode& node = *session.find(id);
-    const uint64_t done = node.has_process() ? node.events_done() : 0;
-    const uint64_t recorded = session.schedule().event_count(id);
-    out.events += done;
-    json entry = {{"id", id.value},
-                  {"name", node.info().name},
-                  {"events", done},
-                  {"end", outcome_text(node.outcome())},
-                  {"detail", node.outcome().detail}};
-    if (is_cut_off(node.info().end)) entry["cut_off"] = describe(node.info().end);
-    if (hash) {
-      if (auto state = session.state_hash(id)) entry["hash"] = fmt::format("{:016x}", *state);
-      else if (state.error().code == ErrorCode::component_died) out.failure = describe(state.error());
-    }
-    // After a divergence or a failure the other nodes were merely stopped.
-    const bool cut_short = session.divergence() || session.failure();
-    auto wrong = cut_short ? std::nullopt : wrong_end(node);
-    if (!wrong && !cut_short && done < recorded) wrong = fmt::format("{} of {} events were replayed", done, recorded);
-    if (wrong) {
-      entry["problem"] = *wrong;
-      out.problems +=
-          fmt::format("divergence: node {} ({}), event {}: {}\n", id, printable(node.info().name), done, *wrong);
-    }
-    out.nodes.push_back(std::move(entry));
-  }
-  if (session.failure()) out.failure = session.failure()->message;
-  if (session.divergence()) {
-    out.problems += describe(*session.divergence());
-    out.divergence = to_json(*session.divergence());
-  }
-  return out;
+  for (const NodeVerdict& node : verdict.nodes) nodes.push_back(to_json(node));
+  json all = {{"held", verdict.held()}, {"sync", options.sync}, {"events", verdict.events},
+              {"seconds", seconds},     {"runs", runs},         {"nodes", std::move(nodes)}};
+  if (verdict.divergence) all["divergence"] = to_json(*verdict.divergence);
+  if (!verdict.problems.empty()) all["problem"] = verdict.problems;
+  if (!verdict.failure.empty()) all["failed"] = verdict.failure;
+  return all;
 }
 
-// Replays once, until the end, a divergence or a failure.
-Result<void> replay_once(ReplaySession& session) {
-  for (;;) {
-    FRIDAY_TRY(stop, session.run());
-    using Kind = Stop::Kind;
-    if (stop.kind == Kind::end || stop.kind == Kind::divergence || stop.kind == Kind::failure) return {};
-    if (stop.kind == Kind::signal && session.all_ended()) return {};
-  }
-}
-
-// Describes where the final states of two replays of one recording differ.
-std::string difference(const Outcome& first, const Outcome& other) {
-  for (size_t n = 0; n < first.nodes.size(); n++)
-    for (const char* key : {"events", "end", "detail", "hash"})
-      if (first.nodes[n].value(key, json()) != other.nodes[n].value(key, json()))
-        return fmt::format("node {} ({}): {} is {}, in the first run it was {}\n", first.nodes[n]["id"].dump(),
-                           printable(first.nodes[n]["name"].get<std::string>()),
-                           std::string_view(key) == "hash" ? "the hash of its memory" : key,
-                           other.nodes[n].value(key, json()).dump(), first.nodes[n].value(key, json()).dump());
-  return {};
-}
-
-void print_result(const Outcome& outcome, const VerifyOptions& options, uint64_t runs, double seconds) {
-  const bool held = outcome.problems.empty() && outcome.failure.empty();
+void print_result(const ReplayVerdict& verdict, const VerifyOptions& options, uint64_t runs, double seconds) {
   if (options.json) {
-    json all = {{"held", held},       {"sync", options.sync}, {"events", outcome.events},
-                {"seconds", seconds}, {"runs", runs},         {"nodes", outcome.nodes}};
-    if (!outcome.divergence.is_null()) all["divergence"] = outcome.divergence;
-    if (!outcome.problems.empty()) all["problem"] = outcome.problems;
-    if (!outcome.failure.empty()) all["failed"] = outcome.failure;
-    say_json(all);
+    say_json(to_json(verdict, options, runs, seconds));
     return;
   }
-  if (!outcome.failure.empty()) {
-    fmt::print("failed: {}\nThis says nothing of the recording: replay it again.\n", printable_lines(outcome.failure));
+  if (!verdict.failure.empty()) {
+    fmt::print("failed: {}\nThis says nothing of the recording: replay it again.\n", printable_lines(verdict.failure));
     return;
   }
-  if (!held) {
+  if (!verdict.held()) {
     if (options.times > 1) say("run {} of {} differs:\n", runs, options.times);
-    fmt::print("{}", printable_lines(outcome.problems));
+    fmt::print("{}", printable_lines(verdict.problems));
     return;
   }
   const std::string times = options.times > 1 ? fmt::format("{} times alike, ", runs) : "";
-  say("verified: {}{} nodes, {} events, {:.3f} s ({} order)\n", times, outcome.nodes.size(), outcome.events, seconds,
+  say("verified: {}{} nodes, {} events, {:.3f} s ({} order)\n", times, verdict.nodes.size(), verdict.events, seconds,
       options.sync);
-  for (const auto& node : outcome.nodes)
-    if (node.contains("cut_off"))
-      say("node {} {}: as far as it was recorded: {}\n", node["id"].get<int>(), node["name"].get<std::string>(),
-          node["cut_off"].get<std::string>());
+  for (const NodeVerdict& node : verdict.nodes)
+    if (node.cut_off) say("node {} {}: as far as it was recorded: {}\n", node.id, node.name, *node.cut_off);
   if (options.hash)
-    for (const auto& node : outcome.nodes)
-      say("node {} {}: state {}\n", node["id"].get<int>(), node["name"].get<std::string>(), node.value("hash", "?"));
+    for (const NodeVerdict& node : verdict.nodes)
+      say("node {} {}: state {}\n", node.id, node.name, node.hash.value_or("?"));
 }
 
 int run_verify(const VerifyOptions& options) {
@@ -165,13 +89,13 @@ int run_verify(const VerifyOptions& options) {
   if (!session) return complain("verify", session.error());
   const bool show = options.times > 1 && isatty(STDERR_FILENO);
   const auto start = std::chrono::steady_clock::now();
-  Outcome first, now;
+  ReplayVerdict first, now;
   uint64_t run = 0;
-  for (bool held = true; held && run < options.times; held = now.problems.empty() && now.failure.empty()) {
+  for (bool held = true; held && run < options.times; held = now.held()) {
     if (run++ > 0)
       if (auto again = (*session)->restart(); !again) return complain("verify", again.error());
-    if (auto replayed = replay_once(**session); !replayed) return complain("verify", replayed.error());
-    now = outcome_of(**session, options.hash || options.times > 1);
+    if (auto replayed = replay_to_end(**session); !replayed) return complain("verify", replayed.error());
+    now = judge_replay(**session, options.hash || options.times > 1);
     if (run == 1) first = now;
     else if (now.failure.empty()) now.problems += difference(first, now);
     for (const std::string& notice : (*session)->take_notices()) say(stderr, "friday verify: {}\n", notice);

@@ -180,48 +180,15 @@ class Session {
     return list;
   }
 
-  PyTime logical_time() {
-    if (reached_) return {replay().schedule().time_of(reached_->node, reached_->event), origin_};
-    const NodeId here = debugger().focus().moved_last();
-    const uint64_t done = replay().mark(here).event.value;
-    if (replay().sync() == SyncMode::clock && !tells_of_all(here, done)) return time_of_group();
-    return time_of(here, done);
-  }
-  // Whether node `id`, having done `done` events, is between its first and last event. In `clock` order it then
-  // determines the position of the group.
-  bool tells_of_all(NodeId id, uint64_t done) {
-    ReplayNode* node = replay().find(id);
-    return done > 0 && node && node->state() != NodeState::ended;
-  }
-  // The time of the latest event that any node has done, or of the end of a node that has ended since. Has to query all
-  // nodes.
-  PyTime time_of_group() {
-    const uint64_t done = replay().events_done();
-    const Mark last = replay().schedule().at_position(done == 0 ? 0 : done - 1);
-    LogicalTime now = replay().schedule().time_of(last.node, last.event);
-    for (NodeId id : replay().nodes())
-      if (const EndPlace* end = replay().end_reached(id)) now = std::max(now, end->time);
-    return {now, origin_};
-  }
+  PyTime logical_time() { return {debugger().focus().group_time(), origin_}; }
   // The time of the node's last event; before its first event, the time of that event.
-  PyTime time_of(NodeId node, uint64_t done) {
-    const auto count = replay().schedule().event_count(node);
-    if (count == 0) return {{0, 0, node, 0}, origin_};
-    return {replay().schedule().time_of(node, {done == 0 ? 0 : std::min(done, count) - 1}), origin_};
-  }
+  PyTime time_of(NodeId node, uint64_t done) { return {debugger().focus().time_of(node, done), origin_}; }
   PyTime time_of_end(NodeId node) { return {replay().time(node), origin_}; }
   double real_time(uint32_t node) {
     value_or_raise(replay().readable(known_node(node)));
     return static_cast<double>(replay().realtime_ns({node})) / 1e9;
   }
-  // Number of events that the group has done. In `clock` order, one node between its first and last event determines
-  // it.
-  uint64_t events_done() {
-    const NodeId here = debugger().focus().moved_last();
-    const uint64_t done = replay().mark(here).event.value;
-    if (replay().sync() != SyncMode::clock || !tells_of_all(here, done)) return replay().events_done();
-    return replay().schedule().position_of(here, {std::min(done, replay().schedule().event_count(here)) - 1}) + 1;
-  }
+  uint64_t events_done() { return debugger().focus().events_done(); }
   int64_t event(uint32_t node) { return static_cast<int64_t>(replay().mark({node}).event.value) - 1; }
 
   std::pair<double, double> progress() {
@@ -376,7 +343,6 @@ class Session {
   std::string location(uint32_t node, uint64_t pc) {
     return debugger().expressions().symbols().describe_place(known_node(node), pc);
   }
-  std::vector<py::object> take_output() { return {}; }
 
   uint32_t add_breakpoint(const std::vector<uint32_t>& nodes, const std::string& location,
                           const std::optional<std::string>& condition) {
@@ -404,33 +370,27 @@ class Session {
   }
 
   DebugStop resume(std::optional<double> timeout) {
-    reached_.reset();
     auto result = interruptible([&](Debugger& d) { return d.runner().resume(timeout); });
     DebugStop stop = stopped(std::move(result));
-    if (stop.kind == Stop::Kind::timer) reached_ = replay().mark(stop.node);
     return stop;
   }
   DebugStop step(uint32_t node, const std::string& command) {
     const NodeId id = known_node(node);
-    reached_.reset();
     auto result = interruptible([&](Debugger& d) { return d.runner().step(id, command); });
     return value_or_raise(std::move(result), true);
   }
   DebugStop run_to(std::optional<uint32_t> node, uint64_t event, std::optional<double> timeout) {
     const auto target = node ? std::optional(Mark{known_node(*node), {event}, 0}) : std::nullopt;
-    reached_.reset();
     auto result = interruptible([&](Debugger& d) { return d.runner().run_to(target, timeout); });
     DebugStop stop = stopped(std::move(result));
-    if (stop.kind == Stop::Kind::reached) reached_ = target;
     return stop;
   }
-  void settle() {
+  void release_processor() {
     if (debugger_) debugger_->session().leave_processor();
   }
   void interrupt() { debugger().interrupt(); }
   void restart(const std::optional<std::string>& sync) {
     const SyncMode mode = sync ? sync_mode(*sync) : replay().sync();
-    reached_.reset();
     auto result = unlocked([&](Debugger& d) { return d.restart(mode); });
     check_or_raise(std::move(result));
   }
@@ -519,8 +479,6 @@ class Session {
   std::unique_ptr<Debugger> debugger_;
   std::vector<std::string> plans_;
   Messages messages_;
-  // The event before which a node stands after run_to or a timer, until the group moves again.
-  std::optional<Mark> reached_;
   int64_t origin_ = 0;
   std::vector<std::string> symbols_;
   std::chrono::steady_clock::time_point progress_time_ = std::chrono::steady_clock::now();
@@ -674,7 +632,6 @@ void bind_session(py::module_& module) {
       .def("complete", &Session::complete)
       .def("location", &Session::location)
       .def("take_notices", [](Session& s) { return s.debugger().take_notices(); })
-      .def("take_output", &Session::take_output)
       .def("add_breakpoint", &Session::add_breakpoint)
       .def("add_watch", &Session::add_watch)
       .def("add_timer", &Session::add_timer)
@@ -698,7 +655,7 @@ void bind_session(py::module_& module) {
             return make_stop(self, self.cast<Session&>().run_to(node, event, timeout));
           },
           py::arg("node"), py::arg("event"), py::arg("timeout") = py::none())
-      .def("settle", &Session::settle)
+      .def("release_processor", &Session::release_processor)
       .def("interrupt", &Session::interrupt)
       .def("restart", &Session::restart, py::arg("sync") = py::none())
       .def("close", &Session::close)

@@ -66,7 +66,7 @@ Result<RawValue> Expressions::read_by_plan(ReplayNode& node, const KnownPlan& p)
   return out;
 }
 
-// gdb evaluates: its call of a function runs in the node (host.cc), in native mode.
+// gdb evaluates. A function that it calls runs in the node by Calls::run_for_gdb().
 Result<RawValue> Expressions::read_through_gdb(NodeId id, const std::string& expression) {
   FRIDAY_TRY(node, focus_.started_node(id));
   if (has_call(expression)) FRIDAY_TRY_VOID(node->check_goes_on("its functions cannot be called any more"));

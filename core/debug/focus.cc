@@ -1,9 +1,12 @@
 #include "core/debug/focus.h"
 
+#include <algorithm>
+
 namespace friday {
 
 void Focus::note_stop(const Stop& stop) {
   begin_epoch();
+  reached_.reset();
   here_ = stop.node;
   writer_ = stop.writer ? std::optional(stop.writer->node) : std::nullopt;
   using Kind = Stop::Kind;
@@ -17,6 +20,7 @@ void Focus::note_call(NodeId node) {
 
 void Focus::restart() {
   begin_epoch();
+  reached_.reset();
   here_ = session_.nodes().front();
   started_.clear();
   for (auto& [id, node] : nodes_) node.waits_at.reset();
@@ -36,6 +40,40 @@ Result<ReplayNode*> Focus::started_node(NodeId id) {
   if (!has_started(id))
     return fail(ErrorCode::node_not_started, "node {} has not started yet at this point of the replay", id);
   return node;
+}
+
+// Whether a node that has done so many events is between its first and its last one, in an order where that shows how
+// far all other nodes are.
+bool Focus::tells_of_all(NodeId id, uint64_t done) {
+  ReplayNode* node = session_.find(id);
+  return session_.sync() != SyncMode::clock || (done > 0 && node && node->state() != NodeState::ended);
+}
+
+LogicalTime Focus::group_time() {
+  const Schedule& order = session_.schedule();
+  if (reached_) return order.time_of(reached_->node, reached_->event);
+  const NodeId id = moved_last();
+  const uint64_t done_here = session_.mark(id).event.value;
+  if (tells_of_all(id, done_here)) return time_of(id, done_here);
+  const uint64_t done = session_.events_done();
+  const Mark last = order.at_position(done == 0 ? 0 : done - 1);
+  LogicalTime now = order.time_of(last.node, last.event);
+  for (NodeId each : session_.nodes())
+    if (const EndPlace* end = session_.end_reached(each)) now = std::max(now, end->time);
+  return now;
+}
+
+uint64_t Focus::events_done() {
+  const NodeId id = moved_last();
+  const uint64_t done = session_.mark(id).event.value;
+  if (session_.sync() != SyncMode::clock || !tells_of_all(id, done)) return session_.events_done();
+  return session_.schedule().position_of(id, {std::min(done, session_.schedule().event_count(id)) - 1}) + 1;
+}
+
+LogicalTime Focus::time_of(NodeId id, uint64_t done) {
+  const uint64_t count = session_.schedule().event_count(id);
+  if (count == 0) return {0, 0, id, 0};
+  return session_.schedule().time_of(id, {done == 0 ? 0 : std::min(done, count) - 1});
 }
 
 void Focus::select_thread(NodeId id, ThreadId thread) {

@@ -40,6 +40,19 @@ class Focus {
   // the group: that is the error node_not_started.
   Result<ReplayNode*> started_node(NodeId node);
 
+  // ---- the group's time
+  // The logical time of the group. In `clock` order a node between its first and last event tells it; else all nodes
+  // are asked for the latest event that any has done, or the end of one that has ended since.
+  LogicalTime group_time();
+  // How many events the group has done, found in the same way.
+  uint64_t events_done();
+  // The logical time of a node that has done so many events: of the last of them, or of its first event before that.
+  LogicalTime time_of(NodeId node, uint64_t done);
+  // A run has stopped before this event, since all before it in the group's order is done: until the group moves, its
+  // time is the group's.
+  void set_reached(const Mark& mark) { reached_ = mark; }
+  void forget_reached() { reached_.reset(); }
+
   // ---- the threads
   // Expressions of the node are about this thread from now on.
   void select_thread(NodeId node, ThreadId thread);
@@ -69,12 +82,15 @@ class Focus {
     std::optional<uint64_t> elsewhere_epoch;
   };
 
+  bool tells_of_all(NodeId node, uint64_t done);
+
   ReplaySession& session_;
   std::map<NodeId, NodeFocus> nodes_;
   std::set<NodeId> started_;  // nodes that stopped in their own code: they run, whatever they have done
   uint64_t epoch_ = 1;
   NodeId here_;
   std::optional<NodeId> writer_;
+  std::optional<Mark> reached_;
 };
 
 }  // namespace friday

@@ -179,7 +179,10 @@ Result<DebugStop> Runner::run_group(std::optional<double> timeout) {
       return with_kind(std::move(*stop), Stop::Kind::pause);
     auto judged = judge(*stop);
     if (stop_points_.has_lost_part()) return lost_part(std::move(*stop));
-    if (judged) return std::move(*judged);
+    if (!judged) continue;
+    if (judged->kind == Stop::Kind::timer) focus_.set_reached(session_.mark(judged->node));
+    if (judged->kind == Stop::Kind::reached) focus_.set_reached(*run_to_->target);
+    return std::move(*judged);
   }
 }
 
@@ -225,6 +228,7 @@ Result<DebugStop> Runner::resume(std::optional<double> timeout) {
     GdbPool& gdbs;
     ~Forget() { (void)gdbs.take_interrupt(); }
   } forget{gdbs_};
+  focus_.forget_reached();
   stop_points_.follow_missed_libraries();
   forget_target();
   FRIDAY_TRY_VOID(gdbs_.end_users_commands());
@@ -242,6 +246,7 @@ Result<DebugStop> Runner::run_to(std::optional<Mark> target, std::optional<doubl
     if (node->events_done() > event.value)
       return fail(ErrorCode::usage, "node {} is past its event {}: restart first", id, event.value);
   }
+  focus_.forget_reached();
   struct Ending {
     Runner& runner;
     ~Ending() {
@@ -276,6 +281,7 @@ Result<std::string> mi_step(const std::string& command) {
 }  // namespace
 
 Result<DebugStop> Runner::step(NodeId id, const std::string& command) {
+  focus_.forget_reached();
   FRIDAY_TRY(node, session_.readable(id));
   FRIDAY_TRY_VOID(node->check_goes_on("there is nothing left to step"));
   FRIDAY_TRY_VOID(focus_.current_thread(id));

@@ -163,8 +163,6 @@ class Backend(Protocol):
         """The last message that a node has received by now. Hot: each violation has it."""
     def take_notices(self) -> Sequence[str]:
         """What happened beside the commands since the last call and the user should know: a gdb that had to be replaced."""
-    def take_output(self) -> Sequence[tuple[int, int, bytes]]:
-        """What the programs have written to their terminals since the last call: (node, 1 or 2, bytes)."""
 
     # -- stop points -------------------------------------------------------------------------------------------------
     def add_breakpoint(self, nodes: Sequence[int], location: str, condition: str | None) -> int:
@@ -199,8 +197,8 @@ class Backend(Protocol):
     def run_to(self, node: int | None, event: int, timeout: float | None) -> Stop:
         """Runs forward, over stop points, until the node stands before its event: `reached`, or what came before it, as
         `resume`; node None: to the end. An event that is done already raises UsageError."""
-    def settle(self) -> None:
-        """The group stands for longer: what one `resume` keeps for the next, the one processor of all nodes, is given up."""
+    def release_processor(self) -> None:
+        """The group stands for longer: the calling thread leaves the processor of the nodes, where one `resume` keeps it for the next."""
     def interrupt(self) -> None:
         """Makes a running `resume` return; the one method that any thread may call."""
     def patch_stores(self) -> bool:

@@ -439,7 +439,7 @@ class Session:
                     self.backend.interrupt()
         finally:
             self._running = self._in_handler = False
-            self.backend.settle()
+            self.backend.release_processor()
             self._refresh_ended()
 
     def _run(self, resume: Callable[[float | None], Stop], progress: Progress | None, interval: float | None) -> Stop:
@@ -587,7 +587,7 @@ class Session:
         try:
             stop = self._standing = self.backend.step(where, command)
         finally:
-            self.backend.settle()
+            self.backend.release_processor()
         if stop.ids:
             self._running = True
             try:

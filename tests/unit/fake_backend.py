@@ -299,9 +299,6 @@ class FakeBackend:
         notices, self.notices = self.notices, []
         return notices
 
-    def take_output(self):
-        return []
-
     # -- stop points -------------------------------------------------------------------------------------------------
     def add(self, point):
         self.points[self.next_id] = point
@@ -403,7 +400,7 @@ class FakeBackend:
             self.points = points
         return FakeStop("reached", node=node, event=event - 1 if event else None, logical_time=self.done + 1)
 
-    def settle(self):
+    def release_processor(self):
         pass
 
     def interrupt(self):

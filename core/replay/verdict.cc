@@ -1,0 +1,96 @@
+#include "core/replay/verdict.h"
+
+#include "core/base/printable.h"
+#include "core/trace/node_end.h"
+
+namespace friday {
+namespace {
+
+// A node that was recorded to its end must come to the same end; one whose recording was cut may end anywhere behind
+// it.
+std::optional<std::string> wrong_end(const ReplayNode& node) {
+  const NodeEnd& recorded = node.info().end;
+  const NodeOutcome& replayed = node.outcome();
+  if (replayed.how == NodeOutcome::How::none) return "never ran";
+  if (replayed.how == NodeOutcome::How::exited && recorded.how == NodeEnd::How::exit &&
+      replayed.detail != recorded.detail)
+    return fmt::format("exit code {} recorded, {} replayed", recorded.detail, replayed.detail);
+  return std::nullopt;
+}
+
+}  // namespace
+
+const char* name_of(NodeOutcome::How how) {
+  switch (how) {
+    case NodeOutcome::How::exited: return "exit";
+    case NodeOutcome::How::end_of_recording: return "end of recording";
+    case NodeOutcome::How::signal: return "signal";
+    case NodeOutcome::How::diverged: return "diverged";
+    case NodeOutcome::How::failed: return "failed";
+    case NodeOutcome::How::none: return "not reached";
+  }
+  return "?";
+}
+
+Result<void> replay_to_end(ReplaySession& session) {
+  for (;;) {
+    FRIDAY_TRY(stop, session.run());
+    using Kind = Stop::Kind;
+    if (stop.kind == Kind::end || stop.kind == Kind::divergence || stop.kind == Kind::failure) return {};
+    if (stop.kind == Kind::signal && session.all_ended()) return {};
+  }
+}
+
+ReplayVerdict judge_replay(ReplaySession& session, bool hash) {
+  ReplayVerdict out;
+  // After a divergence or a failure the other nodes were only stopped.
+  const bool cut_short = session.divergence() || session.failure();
+  for (NodeId id : session.nodes()) {
+    ReplayNode& node = *session.find(id);
+    const uint64_t recorded = session.schedule().event_count(id);
+    NodeVerdict verdict{.id = id,
+                        .name = node.info().name,
+                        .events = node.has_process() ? node.events_done() : 0,
+                        .outcome = node.outcome(),
+                        .cut_off = {},
+                        .hash = {},
+                        .problem = {}};
+    out.events += verdict.events;
+    if (is_cut_off(node.info().end)) verdict.cut_off = describe(node.info().end);
+    if (hash) {
+      if (auto state = session.state_hash(id)) verdict.hash = fmt::format("{:016x}", *state);
+      else if (state.error().code == ErrorCode::component_died) out.failure = describe(state.error());
+    }
+    if (!cut_short) verdict.problem = wrong_end(node);
+    if (!cut_short && !verdict.problem && verdict.events < recorded)
+      verdict.problem = fmt::format("{} of {} events were replayed", verdict.events, recorded);
+    if (verdict.problem)
+      out.problems += fmt::format("divergence: node {} ({}), event {}: {}\n", id, printable(verdict.name),
+                                  verdict.events, *verdict.problem);
+    out.nodes.push_back(std::move(verdict));
+  }
+  if (session.failure()) out.failure = session.failure()->message;
+  if (const Divergence* divergence = session.divergence()) {
+    out.problems += describe(*divergence);
+    out.divergence = std::make_shared<const Divergence>(*divergence);
+  }
+  return out;
+}
+
+std::string difference(const ReplayVerdict& first, const ReplayVerdict& other) {
+  const auto say = [](const NodeVerdict& node, const char* what, const auto& is, const auto& was) {
+    return fmt::format("node {} ({}): {} is {}, in the first run it was {}\n", node.id, printable(node.name), what, is,
+                       was);
+  };
+  for (size_t n = 0; n < first.nodes.size(); n++) {
+    const NodeVerdict &was = first.nodes[n], &is = other.nodes[n];
+    if (was.events != is.events) return say(was, "events", is.events, was.events);
+    if (was.outcome.how != is.outcome.how) return say(was, "end", name_of(is.outcome.how), name_of(was.outcome.how));
+    if (was.outcome.detail != is.outcome.detail) return say(was, "detail", is.outcome.detail, was.outcome.detail);
+    if (was.hash != is.hash)
+      return say(was, "the hash of its memory", is.hash.value_or("unknown"), was.hash.value_or("unknown"));
+  }
+  return {};
+}
+
+}  // namespace friday
