@@ -228,7 +228,7 @@ void MiSession::read_errors() {
 void MiSession::handle(MiRecord record) {
   if (auto* result = std::get_if<ResultRecord>(&record)) handle_result(std::move(*result));
   else if (auto* async = std::get_if<AsyncRecord>(&record)) async_.push_back(std::move(*async));
-  else if (auto* stream = std::get_if<StreamRecord>(&record)) handle_stream(std::move(*stream));
+  else if (auto* stream = std::get_if<StreamRecord>(&record)) handle_stream(*stream);
   else if (auto* error = std::get_if<MiParseError>(&record)) handle_parse_error(std::move(*error));
 }
 
@@ -258,7 +258,7 @@ void MiSession::handle_result(ResultRecord record) {
 }
 
 // gdb executes commands one at a time, so its output belongs to the oldest unanswered command.
-void MiSession::handle_stream(StreamRecord record) {
+void MiSession::handle_stream(const StreamRecord& record) {
   if (fencing_ && record.kind == StreamKind::log && record.text == "Quit\n") handle_quit();
   if (pending_.empty()) return append_bounded(unsolicited_, record.text, unsolicited_limit);
   MiReply& reply = pending_.front().reply;

@@ -158,7 +158,7 @@ class MiSession {
   void read_errors();
   void handle(MiRecord record);
   void handle_result(ResultRecord record);
-  void handle_stream(StreamRecord record);
+  void handle_stream(const StreamRecord& record);
   void handle_parse_error(MiParseError error);
   std::deque<Pending>::iterator find_pending(std::optional<MiToken> token);
   void deliver(Pending pending, Result<MiReply> result);
