@@ -10,6 +10,7 @@
 
 #include "console/complain.h"
 #include "console/say.h"
+#include "core/trace/address.h"
 #include "core/trace/calls.h"
 #include "core/trace/event_json.h"
 #include "core/trace/event_text.h"

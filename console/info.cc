@@ -9,6 +9,7 @@
 #include "console/complain.h"
 #include "console/live.h"
 #include "console/say.h"
+#include "core/base/counted.h"
 #include "core/trace/index.h"
 #include "core/trace/logical_time.h"
 #include "core/trace/node_end.h"
@@ -166,9 +167,10 @@ void print_host(const json& host) {
     const json& by = host["placed_by"];
     const auto ahead = static_cast<double>(host["ahead_ns"].get<int64_t>()) / 1e9;
     const double gains = host["gains_ppm"].get<double>();
-    say("; clock {:.6f} s {} host 0's, {} {:.1f} ppm, by {} messages from host {} and {} to it, {}\n", std::abs(ahead),
+    say("; clock {:.6f} s {} host 0's, {} {:.1f} ppm, by {} from host {} and {} to it, {}\n", std::abs(ahead),
         ahead < 0 ? "behind" : "ahead of", gains < 0 ? "loses" : "gains", std::abs(gains),
-        by["messages_to"].get<uint64_t>(), by["host"].get<int>(), by["messages_from"].get<uint64_t>(),
+        counted(by["messages_to"].get<uint64_t>(), "message"), by["host"].get<int>(),
+        by["messages_from"].get<uint64_t>(),
         by["margin_ns"].get<int64_t>() < 0
             ? "which contradict each other"
             : fmt::format("within {:.3f} ms", static_cast<double>(by["margin_ns"].get<int64_t>()) / 1e6));
@@ -186,19 +188,20 @@ void print_matching(const json& matched) {
     if (const auto count = matched[key].get<uint64_t>())
       text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, words);
   const uint64_t unplaced = matched["unplaced_receives"].get<uint64_t>();
-  say("messages matched: {}; {} received from nobody recorded{}\n", text.empty() ? "none" : text,
+  say("messages matched: {}; {} received from senders that are not recorded{}\n", text.empty() ? "none" : text,
       matched["unmatched_receives"].get<uint64_t>() - unplaced,
-      unplaced ? fmt::format(", {} of a recorded connection from an unknown place in it", unplaced) : "");
+      unplaced ? fmt::format(", {} at an unknown place in a recorded connection", unplaced) : "");
 }
 
 // A message is unmatched if its other side is not recorded, or if its place in a recorded connection is unknown.
 void print_messages(const json& messages) {
   auto count = [&](const char* key) { return messages[key].get<uint64_t>(); };
   auto unknown = [&](const char* key) {
-    return count(key) ? fmt::format(", {} from an unknown place in their connection", count(key)) : "";
+    return count(key) ? fmt::format(", {} at an unknown place in a recorded connection", count(key)) : "";
   };
-  say("  messages  {} sent ({} to nobody recorded{}), {} received ({} from nobody recorded{})\n", count("sent"),
-      count("sent_unmatched") - count("sent_unplaced"), unknown("sent_unplaced"), count("received"),
+  say("  messages  {} sent ({} to receivers that are not recorded{}), {} received ({} from senders that are not "
+      "recorded{})\n",
+      count("sent"), count("sent_unmatched") - count("sent_unplaced"), unknown("sent_unplaced"), count("received"),
       count("received_unmatched") - count("received_unplaced"), unknown("received_unplaced"));
 }
 
@@ -219,23 +222,25 @@ void print_info(const json& info) {
       say("  problem   {}\n", node["problem"].get<std::string>());
       continue;
     }
-    say("  events    {} in {} threads, {:.3f} s, {} bytes\n", node["events"].get<uint64_t>(),
-        node["threads"].get<int>(), node.value("seconds", 0.0), node["trace_bytes"].get<uint64_t>());
+    say("  events    {} in {}, {:.3f} s, {}\n", node["events"].get<uint64_t>(),
+        counted(node["threads"].get<uint64_t>(), "thread"), node.value("seconds", 0.0),
+        counted(node["trace_bytes"].get<uint64_t>(), "byte"));
     if (node.contains("messages")) print_messages(node["messages"]);
-    say("  calls     {} call sites patched, {} left to the catch-all; {} calls came through it\n",
-        node["call_sites"]["patched"].get<uint64_t>(), node["call_sites"]["left_to_catch_all"].get<uint64_t>(),
-        node["calls_caught"].get<uint64_t>());
+    say("  calls     {} patched, {} left to the catch-all, which caught {}\n",
+        counted(node["call_sites"]["patched"].get<uint64_t>(), "call site"),
+        node["call_sites"]["left_to_catch_all"].get<uint64_t>(), counted(node["calls_caught"].get<uint64_t>(), "call"));
     say("  ended     {}\n", node["ended"].get<std::string>());
     if (node.contains("notice")) say("  notice    {}\n", node["notice"].get<std::string>());
   }
   for (const auto& pair : info["messages"])
-    say("messages {} -> {}: {} ({} bytes)\n", pair["from"].get<int>(), pair["to"].get<int>(),
-        pair["messages"].get<uint64_t>(), pair["bytes"].get<uint64_t>());
+    say("messages {} -> {}: {} ({})\n", pair["from"].get<int>(), pair["to"].get<int>(),
+        pair["messages"].get<uint64_t>(), counted(pair["bytes"].get<uint64_t>(), "byte"));
   if (info.contains("matched")) print_matching(info["matched"]);
   if (info.contains("hosts") && info["hosts"].size() > 1)
     for (const auto& host : info["hosts"]) print_host(host);
   if (info.value("contradictions", 0) > 0)
-    say("{} matched messages contradicted the rest and were dropped\n", info["contradictions"].get<int>());
+    say("dropped because the other matches contradict it: {}\n",
+        counted(info["contradictions"].get<uint64_t>(), "matched message"));
   say("A recording holds whatever the programs saw, secrets too; {}.\n",
       info["readable_by_others"].get<bool>() ? "others on this machine can read this one: chmod -R go= it"
                                              : "its files are readable by you only");

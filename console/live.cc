@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "console/say.h"
+#include "core/base/counted.h"
 #include "core/trace/packed.h"
 #include "core/trace/recording.h"
 #include "core/trace/trace_file.h"
@@ -142,9 +143,9 @@ void print_live(const json& live) {
   for (const auto& node : live["nodes"]) {
     say("node {} {}: {}\n", node["id"].get<uint32_t>(), node["name"].get<std::string>(),
         node["text"].get<std::string>());
-    say("  {} events, {:.1f} MB ({:.1f} MB on disk), {:.1f} MB/h on average{}\n", node["events"].get<uint64_t>(),
-        node["trace_bytes"].get<double>() / kMega, node["disk_bytes"].get<double>() / kMega,
-        node["mb_per_hour"].get<double>(),
+    say("  {}, {:.1f} MB ({:.1f} MB on disk), {:.1f} MB/h on average{}\n",
+        counted(node["events"].get<uint64_t>(), "event"), node["trace_bytes"].get<double>() / kMega,
+        node["disk_bytes"].get<double>() / kMega, node["mb_per_hour"].get<double>(),
         node.contains("mb_per_hour_now") ? fmt::format(", {:.1f} MB/h now", node["mb_per_hour_now"].get<double>())
                                          : "");
   }

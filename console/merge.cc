@@ -7,6 +7,7 @@
 #include "console/complain.h"
 #include "console/progress.h"
 #include "console/say.h"
+#include "core/base/counted.h"
 #include "core/trace/merge.h"
 
 namespace friday {
@@ -41,8 +42,9 @@ void print(const MergeOptions& options, const MergeReport& report) {
         "virtual machine, merge them "
         "with --separate-hosts\n",
         options.inputs[a].path, options.inputs[b].path);
-  say("merged {} recordings into {}: {} nodes, {} hosts. `friday info {}` says which messages found their sender\n",
-      options.inputs.size(), options.output, report.nodes.size(), report.hosts, options.output);
+  say("merged {} recordings into {}: {}, {}. `friday info {}` says which messages found their sender\n",
+      options.inputs.size(), options.output, counted(report.nodes.size(), "node"), counted(report.hosts, "host"),
+      options.output);
 }
 
 int run_merge(MergeArguments& options) {

@@ -11,6 +11,7 @@
 #include "console/progress.h"
 #include "console/say.h"
 #include "console/service_text.h"
+#include "core/base/counted.h"
 #include "core/record/group.h"
 #include "core/record/launch.h"
 #include "core/trace/calls.h"
@@ -34,7 +35,7 @@ std::string readable_size(uint64_t bytes) {
 
 // Formats how much one or several nodes recorded.
 std::string amount(const NodeSummary& node) {
-  return fmt::format("{} events, {}{}", node.events, readable_size(node.bytes),
+  return fmt::format("{}, {}{}", counted(node.events, "event"), readable_size(node.bytes),
                      node.stored ? fmt::format(" ({} on disk)", readable_size(node.stored)) : "");
 }
 
@@ -57,9 +58,10 @@ void print_nodes(const std::vector<NodeSummary>& nodes) {
       say(stderr, "friday: node {} {}: {}; {}\n", node.id, node.name, amount(node), node.ended);
     }
   }
-  if (unprinted) fmt::print(stderr, "friday: ... and {} more; friday info has all\n", unprinted);
+  if (unprinted) fmt::print(stderr, "friday: ... and {} more; `friday info` lists all\n", unprinted);
   if (rest.stored == rest.bytes) rest.stored = 0;
-  if (well) fmt::print(stderr, "friday: {} {}nodes: {}; ended with 0\n", well, printed ? "more " : "", amount(rest));
+  if (well)
+    fmt::print(stderr, "friday: {}: {}; ended with 0\n", counted(well, printed ? "more node" : "node"), amount(rest));
 }
 
 void print_summary(const RecordOptions& options, const LaunchResult& result) {
@@ -110,7 +112,9 @@ int run_record(const RecordOptions& options) {
   if (options.list_calls) return list_calls();
   if (options.print_systemd || options.print_container) return print_service(options);
   if (options.recording.empty())
-    return complain("record", {ErrorCode::usage, "say where with -o REC: a directory, made if it does not exist"});
+    return complain("record",
+                    {ErrorCode::usage,
+                     "no place for the recording: add -o REC, a directory, which is created if it does not exist"});
   GroupSpec group;
   if (!options.group.empty()) {
     if (!options.command.empty())

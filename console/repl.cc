@@ -99,7 +99,7 @@ void Repl::run() {
   bool more = true;
   while (more && !console_.attr("done").cast<bool>()) {
     try {
-      more = turn();
+      more = feed_next_line();
     } catch (py::error_already_set& error) {
       // Python received a Ctrl-C just before or after the command itself.
       if (!error.matches(PyExc_KeyboardInterrupt)) throw;
@@ -110,7 +110,7 @@ void Repl::run() {
 }
 
 // Processes one line. Returns false at the end of the input.
-bool Repl::turn() {
+bool Repl::feed_next_line() {
   std::string line;
   switch (await_line(line)) {
     case Event::line: feed(line); return true;

@@ -27,7 +27,7 @@ class Repl {
  private:
   enum class Event { line, end, interrupted };
 
-  bool turn();
+  bool feed_next_line();
   Event await_line(std::string& line);
   void leave_line();
   Event await_typed(std::string& line);

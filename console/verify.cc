@@ -11,6 +11,7 @@
 #include "console/options.h"
 #include "console/paths.h"
 #include "console/say.h"
+#include "core/base/counted.h"
 #include "core/replay/session.h"
 #include "core/replay/verdict.h"
 #include "core/trace/node_list.h"
@@ -64,8 +65,8 @@ void print_result(const ReplayVerdict& verdict, const VerifyOptions& options, ui
     return;
   }
   const std::string times = options.times > 1 ? fmt::format("{} times alike, ", runs) : "";
-  say("verified: {}{} nodes, {} events, {:.3f} s ({} order)\n", times, verdict.nodes.size(), verdict.events, seconds,
-      options.sync);
+  say("verified: {}{}, {}, {:.3f} s ({} order)\n", times, counted(verdict.nodes.size(), "node"),
+      counted(verdict.events, "event"), seconds, options.sync);
   for (const NodeVerdict& node : verdict.nodes)
     if (node.cut_off) say("node {} {}: as far as it was recorded: {}\n", node.id, node.name, *node.cut_off);
   if (options.hash)

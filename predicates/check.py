@@ -21,6 +21,7 @@ import sys
 from typing import Any, Callable, Hashable, Iterable, Mapping, Sequence
 
 import friday
+from friday.answers import counted
 from predicates.names import Expression, Row, read, read_row, watched
 from predicates.timing import AtOnce, Judge, Lapse, Lasting, ShareOfTime, TimeInState, WithinEvents
 
@@ -274,19 +275,19 @@ class Check:
             raise friday.Violated(fault.message, predicate=cls.name, nodes=fault.nodes, **fault.values)
 
     def summary(self) -> str:
-        """One line for a person: what was found, and of a predicate about states how long it held."""
-        text = f"{self.name}: {len(self.reported)} violations in {self.looks} looks"
+        """One line of text: the number of violations and, for a predicate about states, how long it held."""
+        text = f"{self.name}: {counted(len(self.reported), 'violation')} in {counted(self.looks, 'look')}"
         if type(self).faults is Check.faults:
             return text
         whole = self.times.total("holds") + self.times.total("broken")
-        return f"{text}; held for {self.times.share('holds'):.1%} of {whole:.3f} s, broken {len(self.lapses)} times"
+        return f"{text}; held for {self.times.share('holds'):.1%} of {whole:.3f} s, broken {counted(len(self.lapses), 'time')}"
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {len(self.rows)} nodes, {len(self._open)} faults now, {len(self.reported)} reported>"
 
 
 def name_of(node: friday.Node) -> str:
-    """Who a node is across restarts: its name without the count of its lives."""
+    """The name of a node without its restart count, which is the same across restarts."""
     return node.name.partition("#")[0]
 
 

@@ -76,7 +76,7 @@ def items(collection: Expression) -> Callable[[friday.Node], Sequence[Any]]:
 def _array(node: friday.Node, expression: str) -> Sequence[Any]:
     value = node.read(expression)
     if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
-        raise friday.UsageError(f"`{expression}` is no array but {value!r}; behind a pointer write *(TYPE(*)[LENGTH])POINTER")
+        raise friday.UsageError(f"`{expression}` is not an array but {value!r}; behind a pointer write *(TYPE(*)[LENGTH])POINTER")
     return value
 
 

@@ -90,7 +90,7 @@ void bind_messages(py::module_& module) {
       .def_property_readonly("bytes", [](const PyMessage& m) { return m.message.bytes; })
       .def_property_readonly("channel", [](const PyMessage& m) { return name_of(m.message.kind); })
       .def("__repr__", [=](const PyMessage& m) {
-        auto text = [](auto id) { return id ? fmt::format("node {}", *id) : std::string("elsewhere"); };
+        auto text = [](auto id) { return id ? fmt::format("node {}", *id) : std::string("outside"); };
         return fmt::format("<message {} {} -> {}, {} bytes>", m.number, text(node(m.message.sent)),
                            text(node(m.message.received)), m.message.bytes);
       });

@@ -97,7 +97,7 @@ std::vector<NodeSummary> Collector::summaries() const {
       s.ended = how["how"] == "exec" ? "replaced by exec"
                                      : fmt::format("{} {}", how["how"].get<std::string>(), how["detail"].get<int>());
       // Only the parent of a forked process learns its exit status.
-      if (how["how"] == "unknown") s.ended = node->hung_up ? "killed, or ended without a word" : "it still runs";
+      if (how["how"] == "unknown") s.ended = node->hung_up ? "killed, or ended in an unknown way" : "still running";
     }
     if (auto notice = node->notice(); !notice.empty()) s.ended += "; " + notice, s.complete = false;
     list.push_back(std::move(s));

@@ -35,7 +35,7 @@ std::string path_of(int fd) {
 Result<const StoredFile*> FileStore::add(int fd, bool want_sites) {
   struct stat st;
   if (fstat(fd, &st) != 0) return fail_errno(errno, "cannot stat a mapped file");
-  if (!S_ISREG(st.st_mode)) return fail(ErrorCode::unsupported, "a mapping that is no regular file");
+  if (!S_ISREG(st.st_mode)) return fail(ErrorCode::unsupported, "the mapped file is not a regular file");
   std::array<uint64_t, 4> key{
       st.st_dev, st.st_ino, static_cast<uint64_t>(st.st_size),
       static_cast<uint64_t>(st.st_mtim.tv_sec) * 1000000000 + static_cast<uint64_t>(st.st_mtim.tv_nsec)};

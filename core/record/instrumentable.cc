@@ -52,7 +52,7 @@ Result<void> check(const std::string& path, const Executor& by, int depth) {
     return check(line.substr(from, to - from), by, depth + 1);
   }
   Elf64_Ehdr header;
-  if (got < static_cast<ssize_t>(sizeof header)) return fail(ErrorCode::bad_input, "{} is no program", path);
+  if (got < static_cast<ssize_t>(sizeof header)) return fail(ErrorCode::bad_input, "{} is not a program", path);
   memcpy(&header, start, sizeof header);
   if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
     return fail(ErrorCode::bad_input, "{} is neither an ELF program nor a script", path);

@@ -430,7 +430,7 @@ Result<uint64_t> parse_size(const std::string& text) {
   const size_t power = unit.empty() ? 0 : std::string_view("KMGT").find(unit[0]) + 1;
   if (error != std::errc{} || unit.size() > 1 || (!unit.empty() && power == 0) ||
       number > (uint64_t{1} << 50 >> 10 * power))
-    return fail(ErrorCode::bad_input, "\"{}\" is no size: write for example 500M or 20G", text);
+    return fail(ErrorCode::bad_input, "\"{}\" is not a size: write for example 500M or 20G", text);
   const uint64_t bytes = number << 10 * power;
   if (bytes < kLeastMaxSize)
     return fail(ErrorCode::bad_input, "\"{}\" is too small for a recording: the least is {}M", text,

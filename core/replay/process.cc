@@ -41,7 +41,7 @@ Result<uint64_t> find_table(const std::string& stub) {
   FRIDAY_TRY(content, read_file(stub));
   const auto* header = reinterpret_cast<const Elf64_Ehdr*>(content.data());
   if (content.size() < sizeof *header || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0)
-    return fail(ErrorCode::io, "{} is no program; build Friday again", stub);
+    return fail(ErrorCode::io, "{} is not a program; build Friday again", stub);
   for (unsigned i = 0; i < header->e_phnum; i++) {
     const auto* segment = reinterpret_cast<const Elf64_Phdr*>(content.data() + header->e_phoff) + i;
     if (segment->p_type == PT_LOAD && (segment->p_flags & PF_W)) return uint64_t{segment->p_vaddr};

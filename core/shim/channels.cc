@@ -64,11 +64,11 @@ void classify_socket(int fd, ChannelRecord* record) {
                  : record->type == 3 && (record->domain == 2 || record->domain == 10)
                      ? kChannelDatagram
                      : kChannelUnknown;  // raw: AF_INET, AF_INET6
-  record->local.length = record->remote.length = kEndpointBytes;
+  record->local.length = record->remote.length = kSocketAddressBytes;
   if (failed(native(sys::getsockname, fd, record->local.bytes, &record->local.length))) record->local.length = 0;
   if (failed(native(sys::getpeername, fd, record->remote.bytes, &record->remote.length))) record->remote.length = 0;
-  record->local.length = min(record->local.length, kEndpointBytes);
-  record->remote.length = min(record->remote.length, kEndpointBytes);
+  record->local.length = min(record->local.length, kSocketAddressBytes);
+  record->remote.length = min(record->remote.length, kSocketAddressBytes);
 }
 
 uint32_t kind_of_mode(uint32_t mode) {
@@ -170,8 +170,8 @@ void channel_transfer(EventWriter& writer, int fd, const Moved& moved) {
   part->flags = moved.flags;
   part->message = moved.message;
   if (moved.peer_length) {
-    part->peer.length = min(moved.peer_length, kEndpointBytes);
-    memset(part->peer.bytes, 0, kEndpointBytes);
+    part->peer.length = min(moved.peer_length, kSocketAddressBytes);
+    memset(part->peer.bytes, 0, kSocketAddressBytes);
     memcpy(part->peer.bytes, moved.peer, part->peer.length);
   }
   if (in && !(moved.flags & kPeek)) channel->in_bytes += moved.length;

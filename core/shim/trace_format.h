@@ -197,10 +197,11 @@ enum PartKind : uint16_t {
   kState = 14,  // StatePart: what the program had come to when it made this call
 };
 
-inline constexpr unsigned kEndpointBytes = 112;
-struct Endpoint {
-  uint32_t length;                // of the sockaddr; 0: none
-  uint8_t bytes[kEndpointBytes];  // sockaddr as this side sees it; shorter than its true length only for odd families
+inline constexpr unsigned kSocketAddressBytes = 112;
+struct SocketAddress {
+  uint32_t length;  // of the sockaddr; 0: none
+  // The sockaddr as this side sees it. Truncated only for unusual families with longer addresses.
+  uint8_t bytes[kSocketAddressBytes];
 };
 
 enum ChannelKind : uint32_t {
@@ -227,7 +228,7 @@ struct ChannelRecord {
   uint32_t domain, type, protocol;  // of sockets
   uint32_t open_flags;
   uint64_t device, inode;  // fstat: names a file, a FIFO, or both ends of a pipe
-  Endpoint local, remote;
+  SocketAddress local, remote;
 };
 
 enum Direction : uint8_t { kIn = 1, kOut = 2 };
@@ -255,9 +256,9 @@ struct TransferPart {
   uint64_t true_length;  // of a datagram that was cut (MSG_TRUNC); else = length
   uint8_t direction;
   uint8_t representation;
-  uint16_t flags;    // TransferFlag
-  uint32_t message;  // which message of a sendmmsg/recvmmsg
-  Endpoint peer;     // datagrams: the other side if the call names it, else length 0
+  uint16_t flags;      // TransferFlag
+  uint32_t message;    // which message of a sendmmsg/recvmmsg
+  SocketAddress peer;  // datagrams: the other side if the call names it, else length 0
 };
 inline constexpr uint32_t kHashBlock = 4096;
 inline constexpr uint32_t kTransferBytes = 48;  // of a TransferPart without its peer

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/trace/endpoint.h"
+#include "core/trace/address.h"
 #include "core/trace/index.h"
 #include "core/trace/record.h"
 

@@ -9,7 +9,7 @@
 
 #include "core/base/elf.h"
 #include "core/base/mapped_file.h"
-#include "core/trace/endpoint.h"
+#include "core/trace/address.h"
 #include "core/trace/pack.h"
 #include "core/trace/reader.h"
 
@@ -102,7 +102,7 @@ class NodeSurvey {
     out_.other_bytes += memory - std::min(memory, received);
   }
 
-  uint64_t on_received(const format::TransferPart& moved, const format::Endpoint* peer) {
+  uint64_t on_received(const format::TransferPart& moved, const format::SocketAddress* peer) {
     auto found = channels_.find(moved.channel);
     const uint32_t kind = found == channels_.end() ? uint32_t{format::kChannelUnknown} : found->second.kind;
     if (kind == format::kChannelFile) {

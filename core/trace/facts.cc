@@ -74,7 +74,7 @@ class NodeWalk {
   void attach(int fd, uint64_t number);
   void detach(int fd);
   void detach_range(uint64_t first, uint64_t last);
-  uint32_t address_index(const Endpoint& endpoint);
+  uint32_t address_index(const SocketAddress& address);
 
   FactSet& set_;
   uint32_t slot_;
@@ -163,11 +163,11 @@ void NodeWalk::detach(int fd) {
   }
 }
 
-uint32_t NodeWalk::address_index(const Endpoint& endpoint) {
-  std::string key(reinterpret_cast<const char*>(endpoint.bytes), std::min(endpoint.length, kEndpointBytes));
+uint32_t NodeWalk::address_index(const SocketAddress& address) {
+  std::string key(reinterpret_cast<const char*>(address.bytes), std::min(address.length, kSocketAddressBytes));
   if (key.empty()) return 0;
   auto [place, is_new] = addresses_.try_emplace(std::move(key), static_cast<uint32_t>(set_.addresses.size()));
-  if (is_new) set_.addresses.push_back(parse_address(endpoint));
+  if (is_new) set_.addresses.push_back(parse_address(address));
   return place->second;
 }
 
@@ -261,7 +261,7 @@ void leave_out_header(EventView event, Transfer& transfer) {
 }
 
 // The peer's address in the form in which a raw socket's channel stores its own: with the protocol number as the port.
-Endpoint with_protocol(Endpoint peer, uint16_t protocol) {
+SocketAddress with_protocol(SocketAddress peer, uint16_t protocol) {
   peer.bytes[2] = static_cast<uint8_t>(protocol >> 8);
   peer.bytes[3] = static_cast<uint8_t>(protocol);
   return peer;
@@ -291,7 +291,7 @@ void NodeWalk::on_transfer(EventView event, PartView part, uint64_t record, uint
   transfer.is_unseen = moved.representation == kHeaderOnly;
   const bool raw = through->is_datagram() && through->socket_type == SOCK_RAW;
   if (raw && through->domain == AF_INET && !out && !(moved.flags & kTruncated)) leave_out_header(event, transfer);
-  if (const Endpoint* peer = part.peer())
+  if (const SocketAddress* peer = part.peer())
     transfer.peer = address_index(raw ? with_protocol(*peer, through->local.port) : *peer);
   if (event->call == SYS_io_getevents) at_its_submission(event, moved.message, out, &transfer);
   (out ? through->out : through->in).push_back(transfer);

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/trace/address.h"
 #include "core/trace/clock.h"
-#include "core/trace/endpoint.h"
 #include "core/trace/reader.h"
 
 namespace friday {

@@ -114,14 +114,15 @@ Result<void> Merger::check_place() const {
   if (options_.inputs.size() < 2)
     return fail(ErrorCode::usage, "merge joins two or more recordings, {} given: friday merge -o OUT REC REC...",
                 options_.inputs.size());
-  if (output.empty()) return fail(ErrorCode::usage, "say where with -o OUT: a directory that does not exist yet");
+  if (output.empty())
+    return fail(ErrorCode::usage, "no place for the merged recording: add -o OUT, a directory that does not exist yet");
   std::error_code error;
   if (fs::exists(fs::symlink_status(output, error)))
-    return fail(ErrorCode::bad_input,
-                "{} is there already; merge makes a new recording and adds to none. Name another place", output);
+    return fail(ErrorCode::bad_input, "{} exists already; merge always makes a new recording. Name another place",
+                output);
   fs::path parent = fs::absolute(output).parent_path();
   if (!fs::is_directory(parent, error))
-    return fail(ErrorCode::bad_input, "{} cannot be made: there is no directory {}", output, parent.string());
+    return fail(ErrorCode::bad_input, "{} cannot be created: there is no directory {}", output, parent.string());
   fs::path place = fs::canonical(parent, error);
   for (const MergeInput& input : options_.inputs) {
     fs::path inside = fs::canonical(input.path, error);
@@ -394,11 +395,13 @@ Result<void> Merger::check(const std::string& target) {
     if (found && !found->problem && found->uuid == original.uuid && found->events == original.events &&
         found->name == node.name)
       continue;
-    return fail(ErrorCode::io, "node {} ({}) did not arrive as it was in {}: {}. Was the recording changed meanwhile?",
-                node.id, node.name, recordings_[node.input].path(),
-                !found           ? "it is missing"
-                : found->problem ? found->problem->message
-                                 : fmt::format("it is {} with {} events", found->name, found->events));
+    return fail(
+        ErrorCode::io,
+        "node {} ({}) is not the same in the merged recording as in {}: {}. Was the recording changed meanwhile?",
+        node.id, node.name, recordings_[node.input].path(),
+        !found           ? "it is missing"
+        : found->problem ? found->problem->message
+                         : fmt::format("it is {} with {} events", found->name, found->events));
   }
   return {};
 }

@@ -45,7 +45,7 @@ Result<std::vector<NodeId>> parse_node_list(const Recording& recording, const st
     const bool without = item.starts_with('!');
     if (without) item.erase(0, 1);
     if (item.empty())
-      return fail(ErrorCode::usage, "\"{}\" is no node list; write for example 4,5 or 0-9,!3 or redis-*", text);
+      return fail(ErrorCode::usage, "\"{}\" is not a node list; write for example 4,5 or 0-9,!3 or redis-*", text);
     FRIDAY_TRY(ids, expand(recording, item));
     if (without && first)
       for (const auto& node : recording.nodes()) chosen.insert(node.id);

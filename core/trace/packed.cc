@@ -51,7 +51,7 @@ std::string stored_path(const std::string& path) {
 Result<PackedList> list_packed(int fd, const std::string& path) {
   struct stat status;
   if (::fstat(fd, &status) != 0) return fail_errno(errno, fmt::format("cannot examine {}", path));
-  if (!S_ISREG(status.st_mode)) return fail(ErrorCode::bad_input, "{} is no regular file", path);
+  if (!S_ISREG(status.st_mode)) return fail(ErrorCode::bad_input, "{} is not a regular file", path);
   const uint64_t size = static_cast<uint64_t>(status.st_size);
   PackedList list;
   for (uint64_t at = 0; at < size;) {

@@ -98,7 +98,7 @@ std::optional<Error> file_problem(const TraceFile& file, const std::string& path
                           path, unknown));
   if (!file.header_holds())
     return bad_file(
-        node, fmt::format("{} has a damaged header: its checksum is another one. Copy the recording again", path));
+        node, fmt::format("{} has a damaged header: its checksum does not match. Copy the recording again", path));
   if (const char* problem = header_problem(header))
     return bad_file(node, fmt::format("{} has a damaged header: {}. Copy the recording again", path, problem));
   uint64_t needed = std::max<uint64_t>(header.committed, header.header_size);

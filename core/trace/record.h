@@ -48,7 +48,7 @@ struct PartView {
   std::string_view text() const { return {reinterpret_cast<const char*>(header + 1), header->size}; }
   // Use `peer` of the result only if peer() is not null: shorter parts do not have the field.
   const format::TransferPart* transfer() const { return as<format::TransferPart>(format::kTransfer); }
-  const format::Endpoint* peer() const {
+  const format::SocketAddress* peer() const {
     return kind() == format::kTransfer && header->size >= sizeof(format::TransferPart) ? &transfer()->peer : nullptr;
   }
   const format::FileIdentityPart* file_identity() const { return as<format::FileIdentityPart>(format::kFileIdentity); }

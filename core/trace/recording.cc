@@ -138,7 +138,7 @@ void apply_end_record(const format::EndRecord& record, NodeEnd& end) {
       return;
     case format::kEndCollectorGone:
       end = {NodeEnd::How::limited, record.detail,
-             text.empty() ? "friday record was gone when more room was needed; the program went on" : text};
+             text.empty() ? "friday record had ended when the trace needed more room; the program went on" : text};
       return;
     default: end = {NodeEnd::How::limited, record.detail, text.empty() ? "recording refused" : text}; return;
   }
@@ -329,18 +329,18 @@ Result<int64_t> read_recording_json(const std::string& path) {
   if (::stat(path.c_str(), &status) != 0)
     return fail(ErrorCode::bad_input, "there is no recording {}: {}", path, strerror(errno));
   if (!S_ISDIR(status.st_mode))
-    return fail(ErrorCode::bad_input, "{} is no recording: a recording is a directory made by `friday record -o`",
+    return fail(ErrorCode::bad_input, "{} is not a recording: a recording is a directory made by `friday record -o`",
                 path);
   auto text = read_json({path, "recording.json"});
   if (std::string one; !text && !(one = recording_within(path)).empty())
-    return fail(ErrorCode::bad_input, "{} is no recording, but holds some, such as {}/{}; name each of them", path,
+    return fail(ErrorCode::bad_input, "{} is not a recording, but holds some, such as {}/{}; name each of them", path,
                 path, one);
   if (!text)
-    return fail(ErrorCode::bad_input, "{} is no recording: {}. Give a directory made by `friday record -o`", path,
+    return fail(ErrorCode::bad_input, "{} is not a recording: {}. Give a directory made by `friday record -o`", path,
                 text.error().message);
   const json& object = *text;
   if (!object.is_object())
-    return fail(ErrorCode::bad_input, "{}/recording.json is damaged: it is no JSON object. Copy the recording again",
+    return fail(ErrorCode::bad_input, "{}/recording.json is damaged: it is not a JSON object. Copy the recording again",
                 path);
   auto version = field<int64_t>(object, "format", -1);
   if (version != kRecordingFormat)

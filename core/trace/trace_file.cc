@@ -86,7 +86,7 @@ Result<FileHeader> read_header(const Beneath& trace) {
   }
   FRIDAY_TRY_VOID(read_exactly(plain->get(), std::as_writable_bytes(std::span(&header, 1)), at));
   if (memcmp(header.magic, kMagic, sizeof kMagic) != 0)
-    return fail(ErrorCode::bad_input, "{} is no whole trace", trace.path());
+    return fail(ErrorCode::bad_input, "{} is not a complete trace", trace.path());
   return header;
 }
 
@@ -266,7 +266,7 @@ Result<UniqueFd> TraceFile::descriptor() const {
   struct stat status;
   if (::fstat(fd.get(), &status) != 0) return fail_errno(errno, fmt::format("cannot examine {}", path_));
   if (status.st_dev != device_ || status.st_ino != inode_)
-    return fail(ErrorCode::bad_input, "{} was replaced while it was read. Begin again", path_);
+    return fail(ErrorCode::bad_input, "{} was replaced while it was being read. Run the command again", path_);
   return std::move(fd);
 }
 

@@ -140,6 +140,11 @@ def ranges(ids: Sequence[int]) -> str:
     return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in parts)
 
 
+def counted(count: int, noun: str) -> str:
+    """A number with its noun: "1 write", "2 writes"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def table(rows: Sequence[Sequence[str]]) -> list[str]:
     """Columns of equal width; the last one is as wide as it is."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]

@@ -32,7 +32,7 @@ class LogicalTime(Hashable, Protocol):
 
 
 class NodeInfo(Protocol):
-    """What is known of a node from the recording; it never changes."""
+    """What the recording says about a node; it never changes."""
     id: int
     name: str  # "redis-1", forked "redis-1/child-1", restarted "redis-1#2"
     program: str  # path of the executable
@@ -41,12 +41,12 @@ class NodeInfo(Protocol):
 
 
 class Message(Protocol):
-    """One transfer through a socket or pipe. An end is None when it is not among the replayed nodes, or is the same node."""
+    """One transfer through a socket or pipe. An end is None if it is not among the replayed nodes, or is the same node."""
     number: int  # from 1, by time of receipt
     source: int | None
     source_event: int | None  # the call that sent it
     sent: "LogicalTime | None"
-    is_sent: bool  # by now
+    is_sent: bool  # so far
     target: int | None
     target_event: int | None  # the call that received it
     received: "LogicalTime | None"
@@ -56,7 +56,7 @@ class Message(Protocol):
 
 
 class Stop(Protocol):
-    """Why `resume` returned. Attributes that make no sense for the kind are None, `ids` is then empty."""
+    """Why `resume` returned. Attributes that do not apply to the kind are None (`ids` is empty)."""
     kind: str
     """breakpoint | watch | timer: `ids` is not empty; exit: `node` ended, the group can go on; end: the end of the
     recording; divergence: nothing can go on; failure: the same, but the recording has nothing to do with it; interrupt: Ctrl-C or `interrupt()`; pause: the timeout of `resume`;
@@ -78,7 +78,7 @@ class Stop(Protocol):
 
 
 class Backend(Protocol):
-    """A replayed group. Methods of the hot path are marked; the rest may cost a turn of gdb."""
+    """A replayed group. Methods of the hot path are marked; the rest may have to ask gdb."""
 
     # -- nodes and time ----------------------------------------------------------------------------------------------
     def nodes(self) -> Sequence[NodeInfo]:
@@ -90,11 +90,11 @@ class Backend(Protocol):
     def alive(self) -> Sequence[int]:
         """Ids of the nodes alive now, ascending. Hot: `__ALL__`."""
     def logical_time(self) -> LogicalTime:
-        """Now. Hot."""
+        """The group's current logical time. Hot."""
     def real_time(self, node: int) -> float:
         """Seconds since the epoch on the node's clock at its current position. Hot."""
     def events_done(self) -> int:
-        """How many events all nodes have done together."""
+        """The number of events that all nodes together have done."""
     def event(self, node: int) -> int:
         """Index of the node's last event done."""
     def event_count(self, node: int) -> int:
@@ -112,16 +112,16 @@ class Backend(Protocol):
     def sync(self) -> str:
         """"clock", "causal" or "free"."""
     def progress(self) -> tuple[float, float]:
-        """(part of the recording's logical time that is done, 0 to 1; events per second of late)."""
+        """(the part of the recording's logical time that is done, from 0 to 1; recent events per second)."""
     def altered(self, node: int) -> LogicalTime | None:
-        """Since when a write or call has changed the program state of the node; None when it is as recorded."""
+        """The logical time at which a write or call first changed the program state of the node; None if it is as recorded."""
 
     # -- expressions -------------------------------------------------------------------------------------------------
     def plan(self, expression: str) -> int:
         """A number for an expression of C or C++, to be given to `read`. Cheap, the same text may get a new number:
         nothing is compiled before a node is read, since the meaning depends on its program and frame. Never fails."""
     def forget(self, plan: int) -> None:
-        """The plan is used no more."""
+        """Call when the plan is no longer used."""
     def read(self, node: int, plan: int) -> RawValue:
         """Hot. Evaluates in the frame where the node stands, then in its program. Works on ended nodes (last state).
         An expression that calls functions of the program runs them as `LANGUAGE` says: in native mode, string literals
@@ -135,7 +135,7 @@ class Backend(Protocol):
     def read_string(self, node: int, address: int) -> bytes:
         """The bytes from address up to a NUL, without it, 64 KiB at most. Raises BadAddress."""
     def read_memory(self, node: int, address: int, size: int) -> bytes:
-        """The bytes there, all of them. Raises BadAddress."""
+        """All `size` bytes at the address. Raises BadAddress."""
     def stage(self, node: int, data: bytes) -> int:
         """Copies data into the node's workspace, 16-byte aligned, where neither the user's own use of it nor `stage`
         touches it until the next `read` or `write` of the node is done; returns the address. For struct arguments."""
@@ -143,30 +143,30 @@ class Backend(Protocol):
         """The JSON table {"types": {ID: ...}} that holds the type and all types it refers to, in the form that the head
         of values.py gives. Ids are unique in the session; nodes of one program share them. Asked once an id."""
     def call_timeout(self) -> float:
-        """Seconds that a called function may take."""
+        """Time limit in seconds for a called function."""
     def set_call_timeout(self, seconds: float) -> None: ...
     def prepare(self, nodes: Sequence[int]) -> None:
-        """Starts the gdbs of nodes that are all about to be asked something: they then start at the same time."""
+        """Starts the gdbs of nodes that are about to be used, so that they start in parallel."""
     def gdb(self, node: int, command: str) -> str:
         """The text that the node's gdb prints for a command. Raises BadExpression with gdb's message."""
     def endpoint(self, node: int) -> str:
         """The path of a socket where another gdb finds the node: `target remote PATH`. It is served by `pump`."""
     def backtrace(self, node: int) -> str:
-        """The current thread's stack as text, one frame a line."""
+        """The current thread's stack as text, one frame on each line."""
     def messages(self, node: int | None, limit: int) -> Sequence[Message]:
-        """The last `limit` messages (of a node, or of all) that were sent or received by now, the latest last."""
+        """The last `limit` messages (of a node, or of all) that have been sent or received so far, the latest last."""
     def message(self, number: int) -> Message:
         """Any message of the recording. Raises UsageError."""
     def find_messages(self, sources: Sequence[int] | None, targets: Sequence[int] | None) -> Sequence[Message]:
         """All messages of the recording in the order of receipt, or those of some senders and receivers."""
     def last_received(self, node: int) -> Message | None:
-        """The last message that a node has received by now. Hot: each violation has it."""
+        """The last message that a node has received so far. Hot: each violation includes it."""
     def take_notices(self) -> Sequence[str]:
-        """What happened beside the commands since the last call and the user should know: a gdb that had to be replaced."""
+        """Messages for the user about things that happened independently of commands since the last call, such as a gdb that was replaced."""
 
     # -- stop points -------------------------------------------------------------------------------------------------
     def add_breakpoint(self, nodes: Sequence[int], location: str, condition: str | None) -> int:
-        """Sets a breakpoint (FUNC, FILE:LINE, *ADDR) on the nodes, those too that have not started; returns a global
+        """Sets a breakpoint (FUNC, FILE:LINE, *ADDR) on the nodes, including those that have not started; returns a global
         id > 0, never reused, one sequence with watches and timers. A location that no program has raises NoSymbol."""
     def add_watch(self, nodes: Sequence[int], expressions: Sequence[str], condition: str | None) -> int:
         """Stops after a write that changes the value of any of the expressions; `FUNC::LOCAL` arms at each entry of
@@ -175,14 +175,14 @@ class Backend(Protocol):
         """Stops at a cut each time the group's logical time has gone on by so many seconds; `node` is the one whose
         event comes next."""
     def delete(self, id: int) -> None:
-        """Forgets a stop point; allowed for one that was just hit. Unknown ids raise UsageError, here and below."""
+        """Deletes a stop point; it may be one that was just hit. Unknown ids raise UsageError, here and below."""
     def enable(self, id: int, on: bool) -> None: ...
     def places(self, id: int) -> Sequence[tuple[int, int | None, str]]:
-        """Where a breakpoint stands on the nodes that run: (node, address, "function at file:line"); (node, None, why) where it waits."""
+        """Where a breakpoint stands on the nodes that run: (node, address, "function at file:line"), or (node, None, reason) where it is pending."""
     def was_placed(self, id: int) -> bool:
-        """Whether a stop point has stood anywhere since it was set: one that waits for a library that never comes has not."""
+        """Whether a stop point has ever been placed on a node; one that waits for a library that is never loaded has not."""
     def ignore(self, id: int, count: int) -> None:
-        """Lets the next count hits pass."""
+        """Ignores the next `count` hits."""
     def condition(self, id: int, condition: str | None) -> None:
         """Sets or clears the condition, C in the scope of the stop. One that cannot be evaluated counts as true, and
         the stop's message says so."""
@@ -195,17 +195,17 @@ class Backend(Protocol):
         """Steps one node by gdb's step, next, stepi, nexti or finish; the others follow the order. Ends with `step` or
         with what came before it."""
     def run_to(self, node: int | None, event: int, timeout: float | None) -> Stop:
-        """Runs forward, over stop points, until the node stands before its event: `reached`, or what came before it, as
-        `resume`; node None: to the end. An event that is done already raises UsageError."""
-    def release_processor(self) -> None:
-        """The group stands for longer: the calling thread leaves the processor of the nodes, where one `resume` keeps it for the next."""
+        """Runs forward, ignoring stop points, until the node stands before its event (kind `reached`) or something else stops the
+        group, as in `resume`. With node None, runs to the end. An event that is already done raises UsageError."""
+    def settle(self) -> None:
+        """Call when the group will stand for a while: releases the binding to one processor, which one `resume` keeps for the next."""
     def interrupt(self) -> None:
-        """Makes a running `resume` return; the one method that any thread may call."""
+        """Makes a running `resume` return. The only method that any thread may call."""
     def patch_stores(self) -> bool:
-        """Whether stores that fault on watched pages in vain are patched."""
+        """Whether stores that repeatedly fault on watched pages without touching a watched byte are patched."""
     def set_patch_stores(self, on: bool) -> None: ...
     def restart(self, sync: str | None = None) -> None:
-        """Back to the start of the recording, with another order if one is given; stop points stay, altered marks go."""
+        """Goes back to the start of the recording, optionally with another order. Stop points stay, altered marks are cleared."""
     def gdb_start(self, when: str | None = None) -> str:
         """Sets and returns when a node gets its gdb: "background" (at once) or "lazy" (when first asked what needs one)."""
     def gdb_count(self) -> int:

@@ -24,7 +24,7 @@ from .reports import BAD_INPUT, DIED, INTERRUPTED, NOT_RUN, VIOLATED, Outcome, s
 from .violations import Violation
 
 GRACE = 5.0  # seconds from an interrupt to the kill
-_TURN = 0.2  # seconds between two drawings of the progress line
+_REDRAW = 0.2  # seconds between two drawings of the progress line
 _KEPT = 64 << 10  # characters of a run's output that are kept for the reports
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -164,7 +164,7 @@ class Batch:
                 while waiting and not self._signals or self._running:
                     while waiting and not self._signals and len(self._running) < jobs:
                         self._start(waiting.pop(0), selector)
-                    for key, _ in selector.select(_TURN):
+                    for key, _ in selector.select(_REDRAW):
                         self._serve(key.data, key.fd, selector)
                     self._end_those_asked()
                     self._draw()
@@ -199,7 +199,7 @@ class Batch:
 
     def _serve(self, running: _Running, descriptor: int, selector: selectors.BaseSelector) -> None:
         if running not in self._running:
-            return  # its end was seen in this turn
+            return  # its end was already handled in this iteration
         if descriptor != running.exited:
             if not running.read(descriptor):
                 selector.unregister(descriptor)

@@ -440,9 +440,9 @@ def value_of(type_: Type, data: bytes, address: int | None, memory: Memory, node
     try:
         return make(type_, data, address, around)
     except Unreadable as error:
-        raise BadExpression(f"this {type_.standard} of node {node} {error}: it is not made yet, no longer, or damaged; `print` shows how it is laid out") from None
+        raise BadExpression(f"this {type_.standard} of node {node} {error}: it is not constructed yet, already destroyed, or damaged; `print` shows how it is laid out") from None
     except Gone as error:
-        raise BadExpression(f"what this {type_.standard} of node {node} held is not known: it keeps that elsewhere in memory, and {error}; "
+        raise BadExpression(f"the items of this {type_.standard} of node {node} are not known: they are in other memory, and {error}; "
                             "read what it holds where the group stands") from None
 
 

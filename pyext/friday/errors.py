@@ -28,7 +28,7 @@ class Error(Exception):
 
 
 class UsageError(Error):
-    """The request makes no sense as put."""
+    """The request itself is invalid."""
     code = "usage"
 
 
@@ -60,7 +60,7 @@ class OutOfScope(Error):
 
 
 class OptimizedOut(Error):
-    """The compiler kept the value nowhere at this instruction."""
+    """At this instruction the compiled program does not keep the value anywhere."""
     code = "optimized_out"
 
 
@@ -109,7 +109,7 @@ class CodePlace:
     module_offset: int
     file: str  # of the source
     line: int
-    text: str  # all of it for people
+    text: str  # the whole place as text
 
     def __str__(self) -> str:
         return self.text
@@ -117,20 +117,20 @@ class CodePlace:
 
 @dataclass(frozen=True)
 class NearEvent:
-    """A recorded event beside the one that differs."""
+    """A recorded event close to the one that differs."""
     index: int
     differs: bool
     text: str
 
 
 class Divergence(Error):
-    """The replay does something else than the recording. The message is the whole report, printed like a diff; its parts:
+    """The replay did something other than the recording. The message is the whole report, printed like a diff; its parts:
 
     node_name, thread: who did it. kind: what differs first: "type", "call", "thread", "argument", "input", "result",
     "state", "end" or "damaged". call: what the thread did, by name. logical_time, real_time: of the event as it was
     recorded, seconds since the group's start and since the epoch. chain: the call site and its callers, innermost first.
     expected, actual: one line each. events: five of the node's events before, the one that differs, five after. causes: what the
-    recording does not hold and may be why, a sentence each."""
+    recording does not contain and that may be the cause, one sentence each."""
     code = "diverged"
 
     def __init__(self, message: str = "", *, node: int | None = None, event: int | None = None, node_name: str = "",
@@ -160,7 +160,7 @@ class BadRecording(Error):
 
 
 class ComponentDied(Error):
-    """gdb, a node's process or another part of Friday ended, which the recording has nothing to do with: the replay has failed, it has
+    """gdb, a node's process or another part of Friday died for a reason that has nothing to do with the recording: the replay failed, it
     neither ended nor diverged."""
     code = "component_died"
 
@@ -169,7 +169,7 @@ class ComponentDied(Error):
 
 
 class Unsupported(Error):
-    """Understood, but not possible here."""
+    """The request is valid, but not possible here."""
     code = "unsupported"
 
 

@@ -144,7 +144,7 @@ def _latest(message: "Message") -> Any:
 
 def _end(session: "Session", node: int | None, event: int | None, time_: Any, done: bool) -> tuple[str, str, str]:
     if node is None:
-        return "elsewhere", "", ""
+        return "outside", "", ""
     return session.nodes.all[node].name, str(event), seconds(time_) if done else "not yet"
 
 

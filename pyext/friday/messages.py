@@ -4,6 +4,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from .answers import counted
+
 if TYPE_CHECKING:
     from .backend import Message as RawMessage
     from .nodes import Node
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One transfer through a socket or pipe. Of a stream: the bytes of one send that one receive got.
+    """One transfer through a socket or pipe. In a stream, the part of one send that one receive got.
 
     number: from 1, in the order of receipt. source, target: the nodes, None for an end that is not among the replayed nodes or is the
     same node (of a Recording: RecordedNodes, and None for an end that nobody recorded); source_event, target_event: the index of the call that sends or receives it on that node; sent, received:
@@ -32,12 +34,12 @@ class Message:
 
     @property
     def is_sent(self) -> bool:
-        """Whether it was sent by now; False when nobody who is replayed sends it. Of a Recording: whether a recorded node sends it."""
+        """Whether it has been sent; always False if no replayed node sends it. In a Recording: whether a recorded node sends it."""
         return self._done(self.source, self.source_event)
 
     @property
     def is_received(self) -> bool:
-        """Whether it was received by now; False when nobody who is replayed receives it. Of a Recording: whether a recorded node does."""
+        """Whether it has been received; always False if no replayed node receives it. In a Recording: whether a recorded node receives it."""
         return self._done(self.target, self.target_event)
 
     def _done(self, node: "Node | RecordedNode | None", event: int | None) -> bool:
@@ -53,11 +55,11 @@ class Message:
     def __str__(self) -> str:
         """"message 13 from n2 (event 40, 5.024 s) to n1 (event 38, 5.027 s), 16 bytes"."""
         return (f"message {self.number} from {_end(self.source, self.source_event, self.sent)} to "
-                f"{_end(self.target, self.target_event, self.received)}, {self.bytes} bytes")
+                f"{_end(self.target, self.target_event, self.received)}, {counted(self.bytes, 'byte')}")
 
 
-def _end(node: "Node | RecordedNode | None", event: int | None, time: Any) -> str:
-    return "elsewhere" if node is None else f"{node.name} (event {event}, {time} s)"
+def _end(node: "Node | None", event: int | None, time: Any) -> str:
+    return "outside" if node is None else f"{node.name} (event {event}, {time} s)"
 
 
 def with_nodes(session: "Session", raw: "RawMessage") -> Message:

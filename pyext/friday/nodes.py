@@ -21,7 +21,7 @@ _RANGE = re.compile(r"(\d+)-(\d+)\Z")
 class Node(int):
     """One replayed process. It is its id: an int, equal to it and usable wherever an id is."""
 
-    info: NodeInfo  # what the recording says of it
+    info: NodeInfo  # from the recording
     session: "Session"
 
     def __new__(cls, session: "Session", info: NodeInfo) -> "Node":
@@ -36,7 +36,7 @@ class Node(int):
 
     @property
     def name(self) -> str:
-        """"redis-1"; of a forked process "redis-1/child-1", of one started again under the name "redis-1#2"."""
+        """"redis-1"; a forked process is "redis-1/child-1"; one that was started again under the same name is "redis-1#2"."""
         return self.info.name
 
     @property
@@ -55,8 +55,8 @@ class Node(int):
         return self.session.backend.altered(int(self))
 
     def eval(self, expression: str) -> Any:
-        """The value of a C or C++ expression, calls included: what `@NODE(EXPR)` means. In the frame where the node stands, then
-        in its program; of an ended node its last value. The value is a snapshot. Raises NoSymbol, OutOfScope, OptimizedOut,
+        """The value of a C or C++ expression, which may contain calls: the same as `@NODE(EXPR)`. Names are looked up in the frame where
+        the node stands, then in its program; an ended node gives its last value. The result is a snapshot. Raises NoSymbol, OutOfScope, OptimizedOut,
         BadExpression, BadAddress, NodeNotStarted, CallFailed."""
         return self.session.read(self, expression)
 
@@ -74,19 +74,19 @@ class Node(int):
         return self.session.call(self, function, *arguments)
 
     def backtrace(self) -> str:
-        """The stack of the current thread, one frame a line, as gdb shows it. Raises NodeNotStarted."""
+        """The stack of the current thread, one frame on each line, as gdb shows it. Raises NodeNotStarted."""
         self._check_started()
         return self.session.backend.backtrace(int(self))
 
     def threads(self) -> "list[Thread]":
-        """The threads that live now, by number; of an ended node those at its end. Raises NodeNotStarted."""
+        """The threads that live now, by number; for an ended node, those at its end. Raises NodeNotStarted."""
         self._check_started()
         return threads_of(self)
 
     def symbols(self, pattern: str = "*") -> "dict[str, list[Place]]":
-        """The names of the program's own functions and variables that fit a pattern (`*`, `?`, `[...]`), with the places
-        where each is declared; empty without debug information. Of a very large program, those of its sources near
-        where the node stands. Raises NodeNotStarted."""
+        """The names of the program's own functions and variables that match a pattern (`*`, `?`, `[...]`), with the places
+        where each is declared; empty without debug information. For a very large program, only those of source files near
+        the place where the node stands. Raises NodeNotStarted."""
         self._check_started()
         names = self.session.names.of(int(self))
         return {name: list(names[name]) for name in sorted(names) if fnmatch.fnmatchcase(name, pattern)}
@@ -96,8 +96,8 @@ class Node(int):
             raise NodeNotStarted(f"{self.name} has not started yet", node=int(self))
 
     def gdb(self, command: str) -> str:
-        """What the node's gdb prints for a command. Before its start a node's process waits in its first lines, which gdb
-        shows. Raises BadExpression with gdb's message, NoSymbol and OutOfScope."""
+        """The output of the node's gdb for a command. Before its first event a node's process waits at the beginning of its program,
+        and gdb shows it there. Raises BadExpression with gdb's message, NoSymbol and OutOfScope."""
         return self.session._ask_gdb(int(self), command)
 
     @property
@@ -179,8 +179,8 @@ class Nodes:
         return (alive or started)[-1]
 
     def parse(self, text: str, every: bool = False) -> tuple[Node, ...]:
-        """The nodes of a node list: "4,5", "0-9,!3", "redis-*", names, "NAME#2", "all". With `every` a name and a
-        pattern mean all its lives (for stop points, which follow a name), else those alive now."""
+        """The nodes of a node list: "4,5", "0-9,!3", "redis-*", names, "NAME#2", "all". With `every`, a name or
+        pattern includes all restarts (for stop points, which follow a name), otherwise only nodes alive now."""
         items = [item.strip() for item in text.split(",")]
         if not all(items):
             raise UsageError(f"empty item in the node list `{text}`")
@@ -215,7 +215,7 @@ class Nodes:
 
 
 class NodeMap:
-    """`map NAME EXPR`: `NAME[key]` is the node with an identifier of the application's.
+    """`map NAME EXPR`: `NAME[key]` is the node with that identifier of the application.
 
     EXPR is evaluated at each look-up. It may be a mapping from identifiers to nodes, or from nodes (keys that came from
     `__NODE__`) to identifiers, or, with a bare `@()` in it, the identifier of each node alive (when none is, of each that has

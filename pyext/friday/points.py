@@ -1,4 +1,4 @@
-"""Stop points of a session, and what a handler learns of the hit that it runs for."""
+"""Stop points of a session, and the hits that handlers are called for."""
 from __future__ import annotations
 
 import inspect
@@ -24,7 +24,7 @@ class Hit:
 
     @property
     def id(self) -> int | None:
-        """The global id of the stop point; None for one that was set beside the session."""
+        """The global id of the stop point; None for one that was not set through this session."""
         return self._id
 
     @property
@@ -39,29 +39,29 @@ class Hit:
 
     @property
     def old(self) -> Any:
-        """watch: its value before the write; None where it could not be read. Raises BadExpression for a container that kept its
-        items elsewhere: what they were is not known any more."""
+        """watch: its value before the write; None if it could not be read. Raises BadExpression for a container whose
+        items are in other memory, since their old values are not known."""
         return self._decode(self._change[1], self._no_memory)
 
     @property
     def new(self) -> Any:
-        """watch: its value after the write; None where it cannot be read. Raises BadExpression for a container that is halfway
-        through a change, and for one that is asked for when the group has gone on."""
+        """watch: its value after the write; None if it cannot be read. Raises BadExpression for a container in the middle
+        of a change, and after the group has moved on."""
         return self._decode(self._change[2], self._memory)
 
     @property
     def raw(self) -> tuple[Any, Any]:
-        """watch: the value before and after the write, containers as the structs that they are."""
+        """watch: the value before and after the write, with containers shown as plain structs."""
         return tuple(None if raw is None else self._session.types[raw[0]].decode(raw[1], raw[2]) for raw in self._change[1:])
 
     @property
     def writer(self) -> Node:
-        """watch: the node that has stored: another one than `node` where the two share the memory."""
+        """watch: the node that wrote. It differs from `node` if the two share the memory."""
         return self._session.nodes[self.stop.node if self.stop.writer is None else self.stop.writer[0]]
 
     @property
     def _change(self) -> tuple[str | None, Any, Any]:
-        """Of this stop point; between handlers, of the stop's first one."""
+        """The change of this stop point; between handlers, of the stop's first one."""
         changes = self.stop.changes
         return changes.get(self._id) or next(iter(changes.values()), (None, None, None))
 
@@ -85,11 +85,11 @@ class Hit:
 
     def _memory(self, address: int, size: int) -> bytes:
         if not self._session.stands_at(self.stop):
-            raise containers.Gone("the group has gone on since")
+            raise containers.Gone("the group has moved on since that stop")
         return self._session.backend.read_memory(self.stop.node, address, size)
 
     def _no_memory(self, address: int, size: int) -> bytes:
-        raise containers.Gone("the value before the write is asked for")
+        raise containers.Gone("the memory no longer holds the items from before the write")
 
     def __repr__(self) -> str:
         old, new = self.raw
@@ -111,14 +111,14 @@ class StopPoint:
         self.temporary = temporary  # deleted when it is hit
         self.enabled = True
         self.deleted = False
-        self.hits = 0  # how often it was hit, conditions held
+        self.hits = 0  # how often it was hit with its condition true
         self.stops = True  # it stops the group, unless the handler executes `cont`
-        self.handler: Handler | Callable[..., Any] | None = None  # what a hit runs
+        self.handler: Handler | Callable[..., Any] | None = None  # runs at each hit
         self.run: Callable[[], Any] | None = None
-        self.purpose = ""  # of one that is not the user's own: the command that set it
+        self.purpose = ""  # for one that the user has not set: the command that set it
 
     def set_handler(self, handler: Handler | Callable[..., Any] | None, stops: bool) -> None:
-        """Attaches what a hit runs: a compiled block, a function without parameters, or one that takes the Hit."""
+        """Attaches the handler that each hit runs: a compiled block, a function without parameters, or one that takes the Hit."""
         self.handler, self.stops = handler, stops
         if handler is None or isinstance(handler, Handler):
             self.run = handler.run if handler else None
@@ -133,33 +133,33 @@ class StopPoint:
 
     @property
     def label(self) -> str:
-        """"watch 2 (srv.successor)"; of one that is not the user's own the command that set it."""
+        """"watch 2 (srv.successor)"; for one that the user has not set, the command that set it."""
         return self.purpose or f"{self.kind} {self.id} ({self.what})"
 
     @property
     def places(self) -> Sequence[tuple[int, int | None, str]]:
         """Where a breakpoint stands on each node that has started, several places for inlined functions, overloads and templates:
-        (node, address, "function at file:line"); (node, None, why) where it waits."""
+        (node, address, "function at file:line"), or (node, None, reason) where it is pending."""
         return self.session.backend.places(self.id)
 
     def delete(self) -> None:
-        """Forgets it; its handler may do that."""
+        """Deletes the stop point. Its own handler may do that."""
         self.session.delete(self.id)
 
     def enable(self, on: bool = True) -> None:
-        """Switches it on, or off."""
+        """Enables or disables it."""
         self.session.enable(self.id, on)
 
     def disable(self) -> None:
-        """Switches it off; it keeps its id and handler."""
+        """Disables it; it keeps its id and handler."""
         self.session.enable(self.id, False)
 
     def ignore(self, count: int) -> None:
-        """Lets the next count hits pass."""
+        """Ignores the next `count` hits."""
         self.session.backend.ignore(self.id, count)
 
     def set_condition(self, condition: str | None) -> None:
-        """Sets the condition, in C, or takes it away. Raises BadExpression."""
+        """Sets or removes the condition, a C expression. Raises BadExpression."""
         refuse_changes(condition)
         self.session.backend.condition(self.id, condition)
         self.condition = condition

@@ -24,7 +24,7 @@ def _why(session: "Session", command: Command, filename: str | None, out: Output
         raise UsageError("why [NODE]")
     node = session.nodes[command.rest] if command.rest else one_node(session, command)
     if node.state == "not started":
-        out(f"{named(node)} has not started yet: nothing has led anywhere")
+        out(f"{named(node)} has not started yet, so nothing has led to its state")
         return
     backend = session.backend
     last = backend.event(int(node))
@@ -39,12 +39,12 @@ def _why(session: "Session", command: Command, filename: str | None, out: Output
         rows.append((str(message.number), _name(session, message.source), _event(message.source_event), seconds(message.sent) if message.sent else "",
                      _name(session, message.target), str(message.target_event), seconds(message.received), str(message.bytes), message.channel))
     if len(rows) == 1:
-        out("no message has reached it")
+        out("it has received no message")
         return
     out("messages that led here, each the last that reached the sender of the one above it:")
     for line in table(rows):
         out(f"  {line}")
-    out(f"`goto message {rows[1][0]}` goes to where it is about to receive the first")
+    out(f"`goto message {rows[1][0]}` goes to the receipt of the first")
 
 
 def chain(session: "Session", node: int, event: int) -> "Iterator[Message]":
@@ -73,7 +73,7 @@ def _last_received(session: "Session", node: int, event: int) -> "Message | None
 
 
 def _name(session: "Session", node: int | None) -> str:
-    return "elsewhere" if node is None else session.nodes.all[node].name
+    return "outside" if node is None else session.nodes.all[node].name
 
 
 def _event(event: int | None) -> str:

@@ -9,6 +9,8 @@ import xml.etree.ElementTree as xml
 from dataclasses import dataclass, field
 from typing import Any, Iterable, Sequence
 
+from .answers import counted
+
 HELD, VIOLATED, BAD_INPUT, DIVERGED, DIED = 0, 1, 2, 3, 4
 WORDS = {HELD: "held", VIOLATED: "violated", BAD_INPUT: "bad input", DIVERGED: "diverged", DIED: "died"}
 INTERRUPTED, NOT_RUN = "interrupted", "not run"
@@ -129,4 +131,4 @@ def summary_lines(outcomes: Sequence[Outcome], labels: Sequence[str], seconds: f
         lines.append(f"{label:{wide[0]}}  {outcome.summary:{wide[1]}}  {outcome.seconds:7.1f} s  {first}".rstrip())
     words = [outcome.word for outcome in outcomes]
     counts = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys([*WORDS.values(), INTERRUPTED, NOT_RUN, *words]) if word in words)
-    return [*lines, f"{len(outcomes)} runs in {seconds:.1f} s: {counts}"]
+    return [*lines, f"{counted(len(outcomes), 'run')} in {seconds:.1f} s: {counts}"]

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Collection
 
-from .answers import Output, named, seconds
+from .answers import Output, counted, named, seconds
 from .commands import Command, Verb, forward, nearest
 from .containers import Items, Map
 from .errors import Error, NoSymbol, UsageError
@@ -195,7 +195,7 @@ def _continue(session: "Session", command: Command, filename: str | None, out: O
         if not command.rest.isdigit() or int(command.rest) == 0:
             raise UsageError("continue [COUNT | until PYTHON-EXPR]")
         if session.last_stop is None or not session.last_stop.ids:
-            raise UsageError("continue COUNT passes hits of the stop points where the group stands: it stands at none")
+            raise UsageError("continue COUNT skips further hits of the stop points at which the group stopped, and it is not stopped at any")
         for id_ in session.last_stop.ids:
             if id_ in session.points:
                 session.points[id_].ignore(int(command.rest) - 1)
@@ -211,7 +211,7 @@ def _continue_until(session: "Session", expression: str, out: Output) -> None:
     with _watched(session, out):
         stop, until = session.run_until(lambda: eval(code, session.namespace))
     if stop is None:
-        out("it is true here already")
+        out("the expression is true here already")
         return
     if until.holds:
         out(f"true now: {expression}")
@@ -240,7 +240,7 @@ def _step(session: "Session", command: Command, filename: str | None, out: Outpu
             raise UsageError(f"{verb} [COUNT]" if verb != "finish" else "finish takes no argument")
         count = int(rest)
         if count == 0:
-            raise UsageError(f"{verb} 0 goes nowhere: the least is 1")
+            raise UsageError(f"{verb} 0 makes no step: the count must be at least 1")
     session.here = int(node)
     for _ in range(count):
         stop = session.step(node, verb)
@@ -272,7 +272,7 @@ def _goto(session: "Session", command: Command, filename: str | None, out: Outpu
     words, behind = command.rest.split(), ""
     if len(words) > 1 and _CLOCK.match(" ".join(words[:-1])) and not _CLOCK.match(command.rest):
         if command.nodes is not None:
-            raise UsageError("the node stands before `goto`, or behind the time")
+            raise UsageError("name the node before `goto` or after the time, not in both places")
         command = Command(words[-1], command.verb, " ".join(words[:-1]), "", command.line, command.block_line)
     if command.rest == "end":
         with _watched(session, out):
@@ -293,9 +293,9 @@ def _goto(session: "Session", command: Command, filename: str | None, out: Outpu
     elif _SECONDS.match(command.rest):
         found = session.backend.find_time(float(command.rest.rstrip("s")))
         if found is None:
-            raise UsageError(f"the recording is over by {command.rest.rstrip('s')} s; `goto end` goes to its end")
+            raise UsageError(f"the recording ends before {command.rest.rstrip('s')} s; `goto end` goes to its end")
         node, event = session.nodes.all[found[0]], found[1]
-        behind = f"`goto event {event + 1} {node.name}` goes past it"
+        behind = f"`goto event {event + 1} {node.name}` goes to the event after it"
     else:
         usage = "goto SECONDS | event N [NODE] | message N | HH:MM:SS [NODE] | output NODE /REGEX/ | end"
         raise UsageError(usage + nearest(words[0], PLACES) if words else usage)
@@ -314,7 +314,7 @@ def _goto_output(session: "Session", node: "Node", pattern: str, out: Output) ->
     try:
         wanted = re.compile(pattern.encode())
     except re.error as error:
-        raise UsageError(f"/{pattern}/ is no regular expression of Python's: {error}") from None
+        raise UsageError(f"/{pattern}/ is not a regular expression of Python: {error}") from None
     done = session.backend.event(int(node))
     ahead = [event for event in session.backend.outputs(int(node)) if event > done + 1]  # + 1: the group may stand before one
     with _watched(session, out):
@@ -323,7 +323,7 @@ def _goto_output(session: "Session", node: "Node", pattern: str, out: Output) ->
             if stop.kind != "reached" or wanted.search(written(session, node)):
                 tell(session, stop, out)
                 return
-    raise UsageError(f"none of the {len(ahead)} writes of {named(node)} from there on has /{pattern}/; `restart` to look from the start")
+    raise UsageError(f"/{pattern}/ matches none of the {counted(len(ahead), 'write')} of {named(node)} after this place; `restart` searches from the start")
 
 
 def written(session: "Session", node: "Node") -> bytes:
@@ -341,7 +341,7 @@ def _message_place(session: "Session", number: int, out: Output) -> "tuple[Node,
     end, event = message.target, message.target_event
     if end is None:
         end, event = message.source, message.source_event
-        out(f"message {number} is received elsewhere: going to where it is sent")
+        out(f"message {number} is received by no replayed node: going to where it is sent")
     assert end is not None and event is not None
     return session.nodes.all[end], event
 
@@ -354,13 +354,13 @@ def _event_at_clock(session: "Session", node: "Node", text: str) -> int:
     date = time.localtime(first)[:3] if year is None else (int(year), int(month), int(day))
     fraction = float(second or 0)
     if int(hour) > 23 or int(minute) > 59 or fraction >= 60:
-        raise UsageError(f"`{text}` is no time of day: HH:MM:SS")
+        raise UsageError(f"`{text}` is not a time of day: HH:MM:SS")
     moment = [time.mktime((*date[:2], date[2] + later, int(hour), int(minute), 0, 0, 0, -1)) + fraction for later in (0, 1)]
     wanted = moment[1] if year is None and moment[0] < int(first) and moment[1] <= last else moment[0]
     event = session.backend.find_clock(int(node), wanted - 5e-7)
     if event is None or wanted < int(first):
         span = " to ".join(time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(each)) for each in (first, last))
-        raise UsageError(f"{named(node)} has no event then: its recording is of {span}")
+        raise UsageError(f"{named(node)} has no event at that time: it was recorded from {span}")
     return event
 
 
@@ -384,7 +384,7 @@ def _set(session: "Session", command: Command, filename: str | None, out: Output
         try:
             forward(session, command, out)
         except NoSymbol as error:  # gdb takes what is no setting for an assignment
-            raise UsageError(f"`{what}` is no setting, and no variable{hint}") if (hint := nearest(what, SETTINGS)) and "=" not in value else error
+            raise UsageError(f"`{what}` is neither a setting nor a variable{hint}") if (hint := nearest(what, SETTINGS)) and "=" not in value else error
         return
     value = value.strip()
     if not value:

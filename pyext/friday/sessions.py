@@ -76,14 +76,14 @@ class Session:
         self.ended: set[int] = set()  # ids of the nodes that have ended
         self.nodes = Nodes(self, backend.nodes(), backend.states)  # all nodes of the recording
         self.names = Names(self)
-        self.listed: dict[int, Any] = {}  # where each node stood when `list` was last given
-        self.aliases: dict[str, str] = {}  # words of the console's that stand for the start of a command
+        self.listed: dict[int, Any] = {}  # where each node stood at the last `list`
+        self.aliases: dict[str, str] = {}  # the console's aliases: word -> the start of the command that it stands for
         self.here: int = next(iter(backend.alive()), 0)  # the node that a bare @() means
-        self.last_stop: Stop | None = None  # why the group stands; None before the first run
+        self.last_stop: Stop | None = None  # why the group stopped; None before the first run
         self.read: Callable[..., Any] = make_read(self)  # (node or None for the current one, a C expression): its value
         self._point: StopPoint | None = None
-        self._standing: Stop | None = None  # the group has not gone on since
-        self._told: set[int] = set()  # stop points with a condition that could not be evaluated, which has been said
+        self._standing: Stop | None = None  # the last stop, while the group still stands at it
+        self._told: set[int] = set()  # stop points whose unevaluable condition has been reported
         self._ended_noted: set[int] = set()
         self.at_end_functions: list[Callable[[], Any]] = []
         self.at_exit_functions: list[Callable[[Stop], Any]] = []
@@ -92,7 +92,7 @@ class Session:
         self._in_handler = False
         self.stop_asked = False
         self.finished = False  # the group is at the end of the recording
-        self.restarts = 0  # how often the group went back to the start: what handlers have gathered is then of another run
+        self.restarts = 0  # how often the group went back to the start; data that handlers collected before belong to an earlier run
         self.namespace: dict[str, Any] = {"session": self}  # what the console's `py` and scripts see
         self.namespace.update({"__name__": "__friday__", "__builtins__": __builtins__,
                                "watchpoint": self._watchpoint, "breakpoint": self._breakpoint})
@@ -136,25 +136,25 @@ class Session:
         return self.backend.real_time(self.here)
 
     def stands_at(self, stop: Stop) -> bool:
-        """Whether the group has not gone on since that stop."""
+        """Whether the group still stands at that stop."""
         return self._standing is stop
 
     @property
     def hit(self) -> Hit | None:
-        """`__HIT__`: what triggered; None before the first stop."""
+        """`__HIT__`: the hit that triggered the handler; None before the first stop."""
         return None if self.last_stop is None else Hit(self, self.last_stop, self._point)
 
     def changes(self, stop: Stop) -> list[Hit]:
-        """What a stop at watchpoints changed, each as its handler sees it."""
+        """One Hit for each watchpoint that a stop changed, as its handler sees it."""
         return [Hit(self, stop, None, id_) for id_ in stop.changes]
 
     @property
     def altered(self) -> dict[Node, Any]:
-        """The nodes whose program state the user has changed, with the logical time since when."""
+        """The nodes whose program state the user has changed, with the logical time of the first change."""
         return {node: since for node in self.nodes if (since := node.altered) is not None}
 
     def id_of(self, node: Any) -> int:
-        """The id of what may stand before `(` in `@NODE(...)`; None is the current node."""
+        """The node id for a NODE in `@NODE(...)`; None means the current node."""
         return self.here if node is None else int(self.nodes[node])
 
     def choose(self, nodes: Any) -> tuple[Node, ...]:
@@ -169,9 +169,9 @@ class Session:
 
     # -- messages ----------------------------------------------------------------------------------------------------
     def messages(self, *, src: Any = None, dst: Any = None) -> list[Message]:
-        """All messages of the recording in the order of receipt, also those to come; `src` and `dst` choose the nodes that
-        send and receive them (as for a stop point: a node list, an id, several). What nobody replayed received stands where it
-        was sent. Raises NoNode."""
+        """All messages of the recording in the order of receipt, including those after the current position; `src` and `dst` select the
+        sending and receiving nodes (as for a stop point: a node list, an id, or several). A message that no replayed node received
+        is ordered by its send. Raises NoNode."""
         source, target = (None if nodes is None else [int(node) for node in self.choose(nodes)] for nodes in (src, dst))
         return [with_nodes(self, raw) for raw in self.backend.find_messages(source, target)]
 
@@ -188,7 +188,7 @@ class Session:
 
     @property
     def call_timeout(self) -> float:
-        """Seconds that a called function of the program may take; then it is stopped and undone."""
+        """Time limit in seconds for a called function of the program. After it the call is stopped and undone."""
         return self.backend.call_timeout()
 
     @call_timeout.setter
@@ -211,36 +211,36 @@ class Session:
         return self.backend.backtrace(self.id_of(node))
 
     def gdb(self, command: str, *, nodes: Any = None) -> dict[Node, str]:
-        """What the gdb of each node prints for a command; of all nodes alive by default. Raises BadExpression with gdb's message."""
+        """The output of a gdb command on each node, by default on all nodes alive. Raises BadExpression with gdb's message."""
         chosen = self.all_nodes if nodes is None else self.choose(nodes)
         self.backend.prepare([int(node) for node in chosen])
         return {node: self._ask_gdb(int(node), command) for node in chosen}
 
     def _ask_gdb(self, node: int, command: str) -> str:
-        """What the gdb of one node prints. Raises BadExpression, and NoSymbol and OutOfScope with what may have been meant."""
+        """The output of a gdb command on one node. Raises BadExpression, or NoSymbol and OutOfScope with suggestions."""
         try:
             return self.backend.gdb(node, command)
         except (NoSymbol, BadExpression) as error:
             raise self.names.teach(node, command.partition(" ")[2], error) from None
 
     def map(self, name: str, expression: str) -> None:
-        """`map NAME EXPR`: makes `NAME[key]` the node with an identifier of the application's, in code that this session runs. The
+        """`map NAME EXPR`: makes `NAME[key]` the node with that identifier of the application, in code that this session runs. The
         expression is evaluated at each look-up: a mapping of identifiers and nodes, or one with a bare `@()`, whose value on
         each node alive is its identifier. Raises UsageError; NAME[key] raises NoNode."""
         if not name.isidentifier():
-            raise UsageError(f"`{name}` is no name: map NAME PYTHON-EXPRESSION")
+            raise UsageError(f"`{name}` is not a name: map NAME PYTHON-EXPRESSION")
         code = compile_script(expression, f"<map {name}>", mode="eval")
         self.namespace[name] = NodeMap(self, name, code, expression)
         self._declare()
 
     def note_ended(self, node: int) -> None:
-        """Says, once a stop, that values of an ended node are its last ones."""
+        """Notes, once at each stop, that the values of an ended node are its last ones."""
         if node not in self._ended_noted:
             self._ended_noted.add(node)
             self.notice(f"{self.nodes.all[node]!r} has ended: these are its last values")
 
     def notice(self, text: str) -> None:
-        """Tells the user something beside the results. The console replaces this."""
+        """Shows the user a message that is not part of the results. The console replaces this method."""
         print(f"friday: {text}", file=sys.stderr)
 
     # -- stop points -------------------------------------------------------------------------------------------------
@@ -273,7 +273,7 @@ class Session:
             if "::" in text:
                 self.names.check_local([int(n) for n in chosen], text)
             elif _NAMED.match(text) and all(node.state == "ended" for node in chosen):
-                self._ask_gdb(int(chosen[0]), f"whatis {text.removeprefix('-l ')}")  # nothing is armed that would say what is wrong
+                self._ask_gdb(int(chosen[0]), f"whatis {text.removeprefix('-l ')}")  # arming would report no error here
         try:
             id_ = self.backend.add_watch([int(n) for n in chosen], texts, condition)
         except NoSymbol as error:
@@ -281,8 +281,8 @@ class Session:
         return self._added(StopPoint(self, "watch", id_, ", ".join(texts), chosen, condition, False), handler)
 
     def every(self, handler: Callable[..., Any] | None = None, *, seconds: float) -> StopPoint:
-        """Runs a handler each time so many seconds of logical time have gone by; a decorator. The group stands before the first
-        event at or after that time, whose time is then `logical_time`. Raises UsageError."""
+        """Runs a handler each time `seconds` of logical time have passed; a decorator. The group then stands before the first event at
+        or after that time, and `logical_time` is the time of that event. Raises UsageError."""
         if not seconds > 0:
             raise UsageError(f"every() needs a time in seconds above 0, got {seconds}")
         id_ = self.backend.add_timer(float(seconds))
@@ -294,8 +294,8 @@ class Session:
         return function
 
     def at_exit(self, function: Callable[[Stop], Any]) -> Callable[[Stop], Any]:
-        """Runs a function with the stop each time a node has ended; a decorator. The end of a node has its place in the group's order as
-        an event has, the same in every run; in `clock` order nothing that comes behind it has happened then. `node` is the one that
+        """Calls a function with the Stop each time a node has ended; a decorator. The end of a node has a place in the group's order like
+        an event, the same in every run; in `clock` order, nothing after that place has happened yet. `node` is the one that
         ended, with its last values, and `all_nodes` are without it. The group goes on unless the function calls `friday.stop()`."""
         self.at_exit_functions.append(function)
         return function
@@ -314,8 +314,8 @@ class Session:
 
     def set_suite(self, kind: str, handler: Callable[[], Any] | None, what: Any, nodes: Any = None,
                   condition: str | None = None) -> StopPoint:
-        """`watchpoint(EXPRS, NODES, CONDITION)` and `breakpoint(LOC, ...)` of the language. Set in a handler it is of
-        the node that triggered, else of all nodes."""
+        """`watchpoint(EXPRS, NODES, CONDITION)` and `breakpoint(LOC, ...)` of the language. In a handler it is set on
+        the node that triggered, otherwise on all nodes."""
         chosen = self.here if nodes is None and self._in_handler else nodes
         setter = self.watch if kind == "watch" else self.breakpoint
         point = setter(what, nodes=chosen, condition=condition)
@@ -326,17 +326,17 @@ class Session:
         return point
 
     def _watchpoint(self, expressions: Any, nodes: Any = None, condition: str | None = None, **captured: Any) -> StopPoint:
-        """`watchpoint(...)` that owns no block."""
+        """`watchpoint(...)` without a block."""
         _check_captured("watchpoint", captured)
         return self.set_suite("watch", None, expressions, nodes, condition)
 
     def _breakpoint(self, location: str, nodes: Any = None, condition: str | None = None, **captured: Any) -> StopPoint:
-        """`breakpoint(...)` that owns no block."""
+        """`breakpoint(...)` without a block."""
         _check_captured("breakpoint", captured)
         return self.set_suite("breakpoint", None, location, nodes, condition)
 
     def point(self, id_: Any) -> StopPoint:
-        """The stop point of a global id. Raises UsageError."""
+        """The stop point with a global id. Raises UsageError."""
         try:
             return self.points[int(id_)]
         except KeyError:
@@ -363,8 +363,8 @@ class Session:
         return self.namespace.keys() - self._preset
 
     def execute(self, source: str, *, filename: str | None = None, first_line: int = 1, echo: bool = False) -> None:
-        """Runs a statement or a block in the namespace (`py`); a filename is given when it stands in a real file.
-        echo: shows the value of a lone expression."""
+        """Runs a statement or a block in the namespace (`py`); give the filename if it comes from a file.
+        echo: shows the value if it is a single expression."""
         if filename is None:
             self._executed += 1
             filename = f"<py {self._executed}>"
@@ -397,15 +397,15 @@ class Session:
         return self._until_stop(self.backend.resume, progress or self.on_progress, interval)
 
     def run_until(self, predicate: Callable[[], Any]) -> "tuple[Stop | None, Until]":
-        """Runs up to the first state in which predicate() is true; other stop points stop the group as ever. Returns the
-        stop, None when it is true already, and the run, whose `holds` says whether it is true now. What predicate reads of the
-        nodes is watched; see until.py for what cannot be. Raises what `run` and predicate raise."""
+        """Runs to the first state in which predicate() is true; other stop points stop the group as usual. Returns the stop (None if
+        the predicate is true already) and an Until, whose `holds` says whether the predicate is true now. The values that predicate
+        reads from nodes are watched; until.py says which cannot be. Raises what `run` and predicate raise."""
         until = Until(self, predicate)
         return until.run(self.run), until
 
     def goto(self, event: int, *, node: Any = None) -> Stop:
-        """Brings the group to where a node stands before its event, over `restart` when that lies behind. Stop points on
-        the way neither stop the group nor run their handlers. The stop's kind is "reached", or what came before. Raises
+        """Runs the group until a node stands before the given event, after a `restart` if that event is already past. Stop points on
+        the way neither stop the group nor run their handlers. The stop's kind is "reached", or tells what stopped the group before. Raises
         UsageError, Divergence, ComponentDied."""
         if self._running:
             raise UsageError("the group is running: a handler cannot move it")
@@ -421,7 +421,7 @@ class Session:
         return stop
 
     def goto_end(self) -> Stop:
-        """Runs to the end of the recording; stop points are passed over as in `goto`."""
+        """Runs to the end of the recording; stop points are ignored as in `goto`."""
         if self._running:
             raise UsageError("the group is running: a handler cannot move it")
         return self._until_stop(lambda timeout: self.backend.run_to(None, 0, timeout), self.on_progress, 0.2)
@@ -433,7 +433,7 @@ class Session:
             while True:
                 try:
                     return self._run(resume, progress, interval if progress else None)
-                except KeyboardInterrupt:  # between two turns of the core, which is then told of it
+                except KeyboardInterrupt:  # between two calls of the core
                     if self._in_handler or not self.console:
                         raise
                     self.backend.interrupt()
@@ -464,7 +464,7 @@ class Session:
                 due = time.monotonic() + interval
 
     def _node_ended(self, stop: Stop) -> bool:
-        """Runs what is to run at the end of a node; whether the group stops."""
+        """Runs the functions for the end of a node. Returns whether the group stops."""
         self.ended.add(stop.node)
         self.here, self.last_stop, self._point = stop.node, stop, None
         self._in_handler = True
@@ -477,7 +477,7 @@ class Session:
         return self.stop_asked
 
     def _dispatch(self, stop: Stop, ids: tuple[int, ...]) -> bool:
-        """Runs the handlers of one event in id order; whether the group stops."""
+        """Runs the handlers of one event in the order of their ids. Returns whether the group stops."""
         self.here = stop.node
         self.last_stop = stop
         points = self.points
@@ -485,13 +485,13 @@ class Session:
         self._in_handler = True
         for point in [points.get(id_) for id_ in ids]:
             self._point = point
-            if point is None:  # set beside the session
+            if point is None:  # not set through this session
                 halt = True
                 continue
             if point.deleted or not point.enabled:
                 continue
             point.hits += 1
-            if point.temporary and not stop.message:  # a condition that cannot be evaluated stops, but it is no hit
+            if point.temporary and not stop.message:  # a stop for a condition that cannot be evaluated is not a hit
                 self.delete(point.id)
             run = point.run
             if run is None:
@@ -514,13 +514,13 @@ class Session:
         return halt
 
     def _tell_condition(self, stop: Stop) -> None:
-        """Says once a stop point that its condition could not be evaluated, and counted as true."""
+        """Notes, once for each stop point, that its condition could not be evaluated and counted as true."""
         if not self._told.issuperset(stop.ids):
             self._told.update(stop.ids)
             self.notice(f"{stop.message}; it counts as true (at {stop.logical_time} s on node {stop.node})")
 
     def report_assertion(self, point: StopPoint | None, error: AssertionError, label: str = "at_end") -> None:
-        """An assertion that failed in a handler (point None: elsewhere): a violation when collecting, else raised."""
+        """Handles a failed assertion of a handler (point None: of other code): a violation if `collecting`, otherwise raised."""
         if not self.collecting:
             self._explain(point, error)
             raise error
@@ -534,7 +534,7 @@ class Session:
             self._violated(label, None, str(error), {}, error)
 
     def _explain(self, point: StopPoint | None, error: BaseException) -> None:
-        """Says in the exception where the group stood."""
+        """Adds the place where the group stood to the exception."""
         stop = self.last_stop
         if point is None or stop is None or point.run is None:
             return
@@ -569,17 +569,17 @@ class Session:
         return stop
 
     def _tell_unplaced(self) -> None:
-        """Says at the end of the recording which stop points have never had a place: they were not hit for that."""
+        """Says at the end of the recording which stop points have was never placed: they were not hit for that."""
         for point in self.points.values():
             if point.kind != "timer" and point.enabled and not self.backend.was_placed(point.id):
                 reasons = dict.fromkeys(text for _, address, text in point.places if address is None)
-                why = f": {'; '.join(reasons)}" if reasons else ": none of its nodes has run"
-                self.notice(f"{point.label} never had a place{why}")
+                why = f": {'; '.join(reasons)}" if reasons else ": none of its nodes has started"
+                self.notice(f"{point.label} was never placed{why}")
 
     def step(self, node: Any = None, command: str = "step") -> Stop:
         """Steps one node (by default `node`) by gdb's step, next, stepi, nexti, finish or "until LOC"; the others follow in logical
-        time. Handlers of stop points on the way run. The stop's kind is "step", or what came before: also "exit", when another node
-        has ended meanwhile. Raises NodeEnded, UsageError, Divergence, ComponentDied."""
+        time. Handlers of stop points on the way run. The stop's kind is "step", or tells what stopped the group before, which may be
+        "exit" of another node. Raises NodeEnded, UsageError, Divergence, ComponentDied."""
         if self._running:
             raise UsageError("the group is running: a handler cannot step it")
         self._standing = None
@@ -607,12 +607,12 @@ class Session:
         return stop
 
     def stop(self) -> None:
-        """`friday.stop()` in a handler: the group stops when the handlers of this event are done."""
+        """`friday.stop()` in a handler: the group stops after the handlers of this event."""
         self.stop_asked = True
 
     def restart(self, sync: str | None = None) -> None:
-        """Back to the start of the recording; stop points and the namespace stay, altered marks go. `sync`: from now on
-        replay in this order, "clock", "causal" or "free". Raises UsageError in a handler."""
+        """Back to the start of the recording; stop points and the namespace stay, altered marks are cleared. `sync`: the order
+        in which to replay from now on, "clock", "causal" or "free". Raises UsageError in a handler."""
         if self._running:
             raise UsageError("the group is running: a handler cannot restart it (friday.stop(), then restart)")
         self.backend.restart(sync)
@@ -637,7 +637,7 @@ class Session:
     # -- violations --------------------------------------------------------------------------------------------------
     def violation(self, predicate: Any, *, nodes: Any = None, message: str = "", **evidence: Any) -> Violation | None:
         """Reports that a predicate (its name, or the function) does not hold now, on some nodes (the current one by
-        default); `evidence` are the values that show it. Returns the record, None when there are too many already."""
+        default); `evidence` are the values that show it. Returns the record, or None if there are too many already."""
         name = predicate if isinstance(predicate, str) else getattr(predicate, "__name__", str(predicate))
         return self._violated(name, nodes, message, evidence, None)
 

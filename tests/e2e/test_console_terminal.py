@@ -169,7 +169,7 @@ BAD_INPUT = {  # what is typed, and the one line that answers it
     "watch 5": "5 cannot be watched: it has no place in memory",
     "delete 99": "no stop point 99; there are: ",
     "goto message 1000000": "there is no message 1000000: they have the numbers 1 to ",
-    "goto 25:00 n2": "`25:00` is no time of day: HH:MM:SS",
+    "goto 25:00 n2": "`25:00` is not a time of day: HH:MM:SS",
     "goto event 100000 n2": "node 2 (n2) has no event 100000: the last is ",
     "source nothing.friday": "cannot read nothing.friday: No such file or directory",
 }
@@ -220,7 +220,7 @@ def test_a_bare_list_knows_the_programs_own_code_by_a_relative_path(piped, recor
 
 def test_goto_a_time_says_how_to_go_past_the_event_there(piped):
     done = piped("goto 2\n")
-    event, node = map(int, re.search(r"`goto event (\d+) n(\d)` goes past it", done.stdout).groups())
+    event, node = map(int, re.search(r"`goto event (\d+) n(\d)` goes to the event after it", done.stdout).groups())
     assert f"node {node} (n{node}) stands before its event {event - 1}," in done.stdout
 
 
@@ -441,7 +441,7 @@ def test_goto_output_finds_what_the_program_prints(piped, ring):  # noqa: F811
                  "goto output n1 / finger\\s+up /\npy print(friday.running.written(session, __NODE__))\ngoto output 1 /no such text/\n")
     said = re.findall(r"^b'(.*)\\n'$", done.stdout, re.M)
     assert said == lines[:2], (done.stdout, lines)
-    assert re.search(r"none of the \d+ writes of node 1 \(n1\) from there on has /no such text/", done.stderr), done.stderr
+    assert re.search(r"/no such text/ matches none of the \d+ writes of node 1 \(n1\) after this place", done.stderr), done.stderr
 
 
 def test_goto_and_messages_of_forked_nodes_and_pipes(piped, recorder):

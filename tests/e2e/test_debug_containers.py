@@ -150,14 +150,14 @@ def test_hits_of_containers_have_values_or_say_that_they_are_not_known(container
     @session.watch("all.names")
     def names(hit):
         kept.append(hit)
-        with pytest.raises(friday.BadExpression, match="what this vector of node 0 held is not known.*the value before the write is asked for"):
+        with pytest.raises(friday.BadExpression, match="the items of this vector of node 0 are not known.*the memory no longer holds the items from before the write"):
             hit.old
         vectors.append(hit.new)
     break_at(session, "ready")
     assert counts == [(42, 0, ["  all.count: 42 -> 0"]), (0, 7, ["  all.count: 0 -> 7"])]
     assert texts[0][0] == "short" and texts[-1][1] == "changed", texts
     assert vectors == [("one", "")]
-    with pytest.raises(friday.BadExpression, match="the group has gone on since"):
+    with pytest.raises(friday.BadExpression, match="the group has moved on since that stop"):
         kept[0].new
 
 

@@ -193,7 +193,7 @@ def test_killed_at_a_random_moment(recorder, reader, who, round):
         assert out == "300000000\n", "the program was harmed: " + err
     check_after_kill(recorder, running.recording, moment)
     end = ended(recorder, running.recording)
-    assert {"program": "SIGKILL", "recorder": "friday record was gone", "both": "cut off"}[who] in end, end
+    assert {"program": "SIGKILL", "recorder": "friday record had ended", "both": "cut off"}[who] in end, end
 
 
 def test_recorder_killed_while_it_compresses(recorder, reader):
@@ -295,7 +295,7 @@ def test_a_record_larger_than_what_is_given_at_once(recorder):
     recorder.verify(recording)
 
 
-@pytest.mark.parametrize("size, words", [("3M", "too small"), ("lots", "no size"), ("12Q", "no size"), ("-4M", "no size"), ("99999999T", "no size"), ("1.5G", "no size")])
+@pytest.mark.parametrize("size, words", [("3M", "too small"), ("lots", "not a size"), ("12Q", "not a size"), ("-4M", "not a size"), ("99999999T", "not a size"), ("1.5G", "not a size")])
 def test_impossible_sizes(recorder, size, words):
     done = recorder.record(["/bin/true"], options=[f"--max-size={size}"])
     assert done.returncode == 2 and words in done.stderr and not done.path.exists(), done.stderr

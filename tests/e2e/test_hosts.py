@@ -151,7 +151,7 @@ def test_ring_on_three_hosts(recorder, build):
     assert info["matched"]["one_address"] == matched and info["matched"]["content"] == info["matched"]["address"] == 0
     assert info["matched"]["unmatched_receives"] == strangers and info["contradictions"] == 0
     said = recorder.run([recorder.friday, "info", whole]).stdout
-    assert f"messages matched: {matched} by one address" in said and f"{strangers} received from nobody recorded" in said
+    assert f"messages matched: {matched} by one address" in said and f"{strangers} received from senders that are not recorded" in said
     assert abs(float(re.search(r"clock ([\d.]+) s ahead of host 0's", said)[1]) - 5000) < 1, said
     assert abs(float(re.search(r"clock ([\d.]+) s behind host 0's", said)[1]) - 2000) < 1, said
     clocks = clocks_of(info)
@@ -400,14 +400,14 @@ def test_merge_refuses(recorder, two, tmp_path):
     shutil.copytree(other, newer)
     (newer / "recording.json").write_text('{"format": 99, "created": 1}')
     for recordings, words in (
-            ([one], "two or more"), ([one, empty], "is no recording"), ([one, file], "is no recording"), ([one, tmp_path / "none"], "no recording"),
+            ([one], "two or more"), ([one, empty], "is not a recording"), ([one, file], "is not a recording"), ([one, tmp_path / "none"], "no recording"),
             ([one, one], "Name each recording once"), ([f"x={one}", f"y={copy}"], "one is a copy of the other"), ([one, newer], "format 99"),
             ([one, f"a b={other}"], "cannot begin the names")):
         said = merge(recorder, out, *recordings, expect=2)
         assert words in said, (recordings, said)
         assert not out.exists()
     (out).mkdir()
-    assert "is there already" in merge(recorder, out, f"x={one}", f"y={other}", expect=2)
+    assert "exists already" in merge(recorder, out, f"x={one}", f"y={other}", expect=2)
     out.rmdir()
     assert "lies inside of" in merge(recorder, one / "out", f"x={one}", f"y={other}", expect=2)
     for change, words in ((whole[:-200], "truncated"), (whole[:5000] + b"\xff" + whole[5001:], "damaged"),
@@ -450,7 +450,7 @@ def test_merge_refuses_what_is_still_recorded(recorder, two):
 
 @pytest.mark.parametrize("call", ["mkdir", "ftruncate", "pwrite64", "rename", "syncfs", "renameat2"])
 def test_killed_merge_leaves_nothing_that_looks_whole(recorder, two, call):
-    """gdb kills it before a call: there is no OUT, and what lies beside it is no recording until all of it is there."""
+    """gdb kills it before a call: there is no OUT, and what lies beside it is not a recording until all of it is there."""
     out = recorder.directory / "out"
     if call == "ftruncate":  # as `friday record` leaves a trace when it is killed: with room behind the last record
         with open(two[0] / "nodes" / "0" / "trace", "ab") as trace:

@@ -139,7 +139,7 @@ def test_symbols_of_another_build_are_not_taken(recorder, tmp_path):
     done = recorder.run([recorder.friday, "pack", recording.path, "--symbols", tmp_path / "none"])
     assert done.returncode == 2 and "cannot search" in done.stderr and "--symbols" in done.stderr
     done = recorder.run([recorder.friday, "pack", tmp_path])
-    assert done.returncode == 2 and "is no recording" in done.stderr
+    assert done.returncode == 2 and "is not a recording" in done.stderr
     id = build_id(program)
     assert not (recording.path / "debug" / ".build-id" / id[:2] / f"{id[2:]}.debug").exists()
 

@@ -210,7 +210,7 @@ def test_killed_child(recorder):
     """Its end only its parent is told, whose recording tells it later."""
     recording = recorder.record(["/bin/bash", "-c", "while :; do :; done & sleep .1; kill $!; wait; exit 3"], name="it")
     assert recording.returncode == 3
-    assert re.search("friday: node 1 it/child-1: .*; killed, or ended without a word\n", recording.stderr), recording.stderr
+    assert re.search("friday: node 1 it/child-1: .*; killed, or ended in an unknown way\n", recording.stderr), recording.stderr
     assert "killed by SIGTERM" in {node["ended"] for node in recorder.info(recording)["nodes"]}
 
 
@@ -238,7 +238,7 @@ def test_lines_of_many_nodes_are_folded(recorder):
     events = sum(node["events"] for node in nodes if node["ended"] == "exited with 0")
     assert re.fullmatch(rf"friday: 16 more nodes: {events} events, \d+ KiB; ended with 0", many[-1])
     failed, nodes = lines("for i in {1..15}; do (exit 7); done; exit 5")
-    assert len(failed) == 13 and failed[-1] == "friday: ... and 4 more; friday info has all" and len(nodes) == 16
+    assert len(failed) == 13 and failed[-1] == "friday: ... and 4 more; `friday info` lists all" and len(nodes) == 16
     well, nodes = lines("for i in {1..13}; do (:); done; :")
     assert len(well) == 1 and well[0].startswith("friday: 14 nodes: ")
 

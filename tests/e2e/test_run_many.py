@@ -48,7 +48,7 @@ def test_scripts_on_recordings(recorder, scripts, workers):
     done = recorder.run([recorder.friday, "run", scripts / "holds.py", "-s", scripts / "fails.py", "-s", scripts / "bad.py", a, b, scripts / "empty", "-j", "2",
                          "--json", scripts / "found.json", "--junit", scripts / "found.xml", "--", "--word", "x"])
     assert done.returncode == 2, done.stderr
-    assert "suite is no recording, but holds some, such as " in recorder.run([recorder.friday, "info", suite_of(scripts, workers)]).stderr
+    assert "suite is not a recording, but holds some, such as " in recorder.run([recorder.friday, "info", suite_of(scripts, workers)]).stderr
     assert sorted(done.stdout.splitlines()) == ["[holds.py a] writes 100", "[holds.py b] writes 100"]
     summary = done.stderr.splitlines()[-10:]
     assert [line.split()[2] for line in summary[:9]] == ["held", "held", "bad"] + ["violated", "violated", "bad"] + ["bad"] * 3

@@ -257,7 +257,7 @@ def test_live_of_a_group(recorder, ticker):
 
 def test_live_of_no_recording(recorder, tmp_path):
     done = recorder.run([recorder.friday, "info", "--live", tmp_path])
-    assert done.returncode == 2 and "is no recording" in done.stderr
+    assert done.returncode == 2 and "is not a recording" in done.stderr
 
 
 # -- services ----------------------------------------------------------------------------------------------------------
@@ -327,7 +327,7 @@ def test_container_entry_point(recorder, tmp_path):
 
 @pytest.mark.parametrize("arguments, words", [
     ([], "a service is one program"), (["--", "/absent/program"], "was not found"), (["--node", "7", "--", "/bin/true"], "cannot name a node"),
-    (["--max-size", "huge", "--", "/bin/true"], "is no size"), (["--", "/bin/echo", "a\nb"], "a new line")])
+    (["--max-size", "huge", "--", "/bin/true"], "is not a size"), (["--", "/bin/echo", "a\nb"], "a new line")])
 def test_services_that_cannot_be(recorder, arguments, words):
     done = recorder.run([recorder.friday, "record", "--print-systemd", *arguments])
     assert done.returncode == 2 and words in done.stderr and done.stdout == "", done

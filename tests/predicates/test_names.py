@@ -36,7 +36,7 @@ def test_arrays_and_their_first_elements(node):
     assert list(items("list")(node)) == [1, 2, 3] and list(items("list[:n]")(node)) == [1, 2]
     with pytest.raises(friday.UsageError, match="`far` is 9 on a, and `list` has 3 elements"):
         items("list[:far]")(node)
-    with pytest.raises(friday.UsageError, match="`x` is no array but 7"):
+    with pytest.raises(friday.UsageError, match="`x` is not an array but 7"):
         items("x")(node)
 
 

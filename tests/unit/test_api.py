@@ -266,7 +266,7 @@ def test_maps_by_id_by_node_and_by_expression():
     assert session.here == 0
     with pytest.raises(friday.NoNode, match=r"live\[9\]"):
         session.namespace["live"][9]
-    with pytest.raises(friday.UsageError, match="is no name"):
+    with pytest.raises(friday.UsageError, match="is not a name"):
         session.map("a b", "{}")
 
 
@@ -350,7 +350,7 @@ def test_the_message_that_led_there_is_evidence(tmp_path):
                      "bytes": 8, "channel": "datagram"}
     assert (second["number"], second["source"]) == (2, None)
     assert "  after message 1 from b (event 4, 1 s) to a (event 0, 1 s), 8 bytes\n" in out
-    assert "  after message 2 from elsewhere to a (event 2, 3 s), 5 bytes\n" in out
+    assert "  after message 2 from outside to a (event 2, 3 s), 5 bytes\n" in out
 
 
 def test_too_many_violations_are_counted(tmp_path):
@@ -510,7 +510,7 @@ def test_a_stop_point_that_never_had_a_place_is_said_at_the_end(capsys):
     session.breakpoint("-pending nowhere_at_all", lambda: None)
     session.breakpoint("f", lambda: None)
     assert session.run().kind == "end"
-    assert capsys.readouterr().err == "friday: breakpoint 1 (-pending nowhere_at_all) never had a place: it is not there\n"
+    assert capsys.readouterr().err == "friday: breakpoint 1 (-pending nowhere_at_all) was never placed: it is not there\n"
 
 
 @pytest.mark.parametrize("console", [False, True])

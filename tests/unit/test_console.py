@@ -141,13 +141,13 @@ def test_ctrl_c_forgets_a_block():
     ("  x = 1", "takes none; a command begins at the left margin"),
     ("delete\n  x = 1", "takes none"),
     ("step 0x", "step [COUNT]"), ("0-1 step", "`step` moves one node, and `0-1` are 2"), ("advance", "advance LOC"),
-    ("finish 2", "finish takes no argument"), ("continue -1", "continue [COUNT | until PYTHON-EXPR]"), ("continue 2", "it stands at none"),
+    ("finish 2", "finish takes no argument"), ("continue -1", "continue [COUNT | until PYTHON-EXPR]"), ("continue 2", "it is not stopped at any"),
     ("1 delete", "`delete` takes no node list"), ("source", "source FILE"), ("source /no/file", "cannot read /no/file: No such"),
     ("info", "info nodes|time|"), ("info program", "`info nodes` tells of the replay"), ("node x", "no node is called `x`"),
     ("9 print x", "no node 9"), ("kill", "`kill` is refused: it would end a node"), ("!ls", "`!` is refused"), ("|bt|cat", "refused"), ("! ls -l", "refused"), ("2 !ls", "refused"), ("!2 !ls", "refused"), ("!ls -l", "refused"),
     ("r", "Use instead: restart"), ("rbreak x", "stop points belong to Friday"), ("target remote :1", "refused"), ("define f", "refused"), ("2 attach 7", "refused"),
     ("goto", "goto SECONDS | event N"), ("goto event", "goto SECONDS | event N"), ("goto event 0 x", "no node is called `x`"),
-    ("goto event 5", "node 0 (a) has no event 5"), ("goto 7", "over by 7 s; `goto end`"), ("goto -1", "goto SECONDS"),
+    ("goto event 5", "node 0 (a) has no event 5"), ("goto 7", "ends before 7 s; `goto end`"), ("goto -1", "goto SECONDS"),
     ("0-1 goto event 1", "moves one node"), ("set sync never", "set sync clock|causal|free"), ("set patch-stores perhaps", "set patch-stores on|off"), ("0 set sync free", "set sync clock"),
     ("cont", ""), ("commands 99", "no stop point 99; there are: none"), ("goto evnt 3", "the nearest is `event`"),
 ])
@@ -241,7 +241,7 @@ def test_a_key_that_gdb_cannot_look_up_is_to_be_looked_up_in_python(capsys):
     ("info mesages", 'Undefined info command: "mesages".  Try "help info".', "`info` knows nothing of `mesages`; the nearest is `messages`\n"),
     ("info zzz", 'Undefined info command: "zzz".  Try "help info".', "`info` knows nothing of `zzz`\n"),
     ("info line 99999", "Line number 99999 is out of range", "Line number 99999 is out of range"),
-    ("set snc clock", 'No symbol "snc" in current context.', "`snc` is no setting, and no variable; the nearest is `sync`\n"),
+    ("set snc clock", 'No symbol "snc" in current context.', "`snc` is neither a setting nor a variable; the nearest is `sync`\n"),
     ("set snc = 3", 'No symbol "snc" in current context.', 'No symbol "snc" in current context.\n'),
 ])
 def test_a_word_that_a_command_does_not_know_has_its_nearest(asked, message, said, capsys):
@@ -461,7 +461,7 @@ def test_goto_runs_forward_or_from_the_start_and_over_stop_points(out):
     console.feed("goto message 1")
     assert (backend.done, console.session.here) == (3, 1)
     console.feed("goto message 2")
-    assert backend.done == 5 and "message 2 is received elsewhere: going to where it is sent" in out()
+    assert backend.done == 5 and "message 2 is received by no replayed node: going to where it is sent" in out()
 
 
 def test_goto_a_time_of_day(capsys, monkeypatch):
@@ -474,9 +474,9 @@ def test_goto_a_time_of_day(capsys, monkeypatch):
     assert capsys.readouterr().err == ""
     for wrong in ("goto 00:20:00", "goto 00:10:00", "goto 1970-01-02 00:16:42"):
         console.feed(wrong)
-        assert "node 1 (b) has no event then: its recording is of 1970-01-01 00:16:42 to" in capsys.readouterr().err
+        assert "node 1 (b) has no event at that time: it was recorded from 1970-01-01 00:16:42 to" in capsys.readouterr().err
     console.feed("goto 25:00:00")
-    assert "no time of day" in capsys.readouterr().err
+    assert "not a time of day" in capsys.readouterr().err
 
 
 def test_set_sync_restarts_and_other_settings_are_gdbs(out):
@@ -506,7 +506,7 @@ def test_continue_until_watches_what_the_expression_reads_also_in_functions(out)
     assert "true now: most() >= 9\nnode 1 (b): gdb frame, thread 0, 3.000 s\n  x: 0 -> 9\n" in said
     feed(console, "continue until most() >= 9\ncontinue until @0(x) == 4 and @2(x) == 7\ncontinue until @0(x) == 1")
     said = out()
-    assert said.startswith("it is true here already\n") and backend.done == 5
+    assert said.startswith("the expression is true here already\n") and backend.done == 5
     assert "never true from there to the end: @0(x) == 1" in said
 
 
@@ -602,7 +602,7 @@ def test_info_nodes_time_and_messages(capsys):
     assert "  a  " not in out()
     console.feed("info time")
     assert re.search(r"^node 0  a  1970-01-01 .*16:40\.000000  event none$", text := out(), re.M), text
-    first, second = "1 a 4 1.000 s b 6 2.000 s 10 datagram".split(), "2 elsewhere a 5 3.000 s 5 stream".split()
+    first, second = "1 a 4 1.000 s b 6 2.000 s 10 datagram".split(), "2 outside a 5 3.000 s 5 stream".split()
     third = "3 b 7 4.000 s a 8 not yet 10 datagram".split()
     shown = lambda: [line.split() for line in out().splitlines()][1:]  # noqa: E731
     for command, expected in (("info messages", [first, second, third]), ("info messages 1", [first, third]), ("1 info mess", [first, third]),

@@ -92,10 +92,10 @@ def test_fields_are_never_hidden_by_what_a_value_is_made_with():
 
 def test_what_lay_outside_of_the_bytes_is_not_known_later():
     def gone(address, size):
-        raise Gone("the group has gone on since")
+        raise Gone("the group has moved on since that stop")
     table = TypeTable()
     table.add({"types": TYPES})
-    with pytest.raises(BadExpression, match="what this vector of node 3 held is not known: it keeps that elsewhere in memory, and the group has gone on"):
+    with pytest.raises(BadExpression, match="the items of this vector of node 3 are not known: they are in other memory, and the group has moved on"):
         value_of(table[11], struct.pack("<3Q", 0x2000, 0x2008, 0), AT, gone, 3)
     assert value_of(table[11], struct.pack("<3Q", 0x2000, 0x2000, 0), AT, gone, 3) == ()
     assert value_of(table[22], struct.pack("<2Q", AT, AT), AT, gone, 3) == ()

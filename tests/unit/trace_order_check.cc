@@ -22,7 +22,7 @@
 #include <map>
 #include <set>
 
-#include "core/trace/endpoint.h"
+#include "core/trace/address.h"
 #include "core/trace/host_order.h"
 #include "core/trace/logical_time.h"
 #include "core/trace/reader.h"
@@ -62,7 +62,7 @@ std::string packet_name(const TransferPart& part, const Address& destination) {
   return fmt::format("{:016x} {} to {}", part.hash, part.length, destination.port);
 }
 
-Deed::Bytes bytes_of(const TransferPart& part, const Endpoint* peer, const Socket& socket) {
+Deed::Bytes bytes_of(const TransferPart& part, const SocketAddress* peer, const Socket& socket) {
   Deed::Bytes bytes;
   bytes.length = part.length;
   bytes.out = part.direction == kOut;

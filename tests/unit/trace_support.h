@@ -48,24 +48,24 @@ class TemporaryRecording {
   std::string path_;
 };
 
-inline format::Endpoint inet(const char* address, uint16_t port) {
+inline format::SocketAddress inet(const char* address, uint16_t port) {
   unsigned a, b, c, d;
   sscanf(address, "%u.%u.%u.%u", &a, &b, &c, &d);
   sockaddr_in name{};
   name.sin_family = AF_INET;
   name.sin_port = htons(port);
   name.sin_addr.s_addr = htonl(a << 24 | b << 16 | c << 8 | d);
-  format::Endpoint endpoint{};
+  format::SocketAddress endpoint{};
   endpoint.length = sizeof name;
   memcpy(endpoint.bytes, &name, sizeof name);
   return endpoint;
 }
 
-inline format::Endpoint unix_path(const std::string& path) {
+inline format::SocketAddress unix_path(const std::string& path) {
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
   memcpy(name.sun_path, path.data(), path.size());
-  format::Endpoint endpoint{};
+  format::SocketAddress endpoint{};
   endpoint.length = static_cast<uint32_t>(offsetof(sockaddr_un, sun_path) + path.size() + 1);
   memcpy(endpoint.bytes, &name, endpoint.length);
   return endpoint;
@@ -99,7 +99,7 @@ class Script {
     writer.add_record(format::kClockRecord, record);
   }
 
-  void channel(uint64_t number, uint32_t kind, int fd, format::Endpoint local, format::Endpoint remote,
+  void channel(uint64_t number, uint32_t kind, int fd, format::SocketAddress local, format::SocketAddress remote,
                uint64_t inode = 0) {
     format::ChannelRecord record{};
     record.channel = number;
@@ -129,14 +129,14 @@ class Script {
     return writer.add(call(at, number, std::move(arguments), result));
   }
 
-  uint64_t send(uint64_t at, uint64_t channel, const std::string& text, const format::Endpoint* to = nullptr) {
+  uint64_t send(uint64_t at, uint64_t channel, const std::string& text, const format::SocketAddress* to = nullptr) {
     EventSpec spec = call(at, SYS_sendto, {0, 0, text.size()}, static_cast<int64_t>(text.size()));
     spec.parts.record(format::kTransfer, out(channel, text, to));
     return writer.add(spec);
   }
 
   // A stream or pipe send; `to` makes it a datagram.
-  format::TransferPart out(uint64_t channel, const std::string& text, const format::Endpoint* to) {
+  format::TransferPart out(uint64_t channel, const std::string& text, const format::SocketAddress* to) {
     format::TransferPart part{};
     part.channel = channel;
     part.length = part.true_length = text.size();
@@ -155,7 +155,7 @@ class Script {
   void set_chain(uint64_t channel, uint64_t hash) { out_[channel].hash = hash; }
 
   // `at` is the return; the call entered `waited` earlier.
-  uint64_t receive(uint64_t at, uint64_t channel, const std::string& text, const format::Endpoint* from = nullptr,
+  uint64_t receive(uint64_t at, uint64_t channel, const std::string& text, const format::SocketAddress* from = nullptr,
                    uint16_t flags = 0, uint64_t waited = 10) {
     EventSpec spec = call(at - waited, SYS_recvfrom, {0, 0x1000, text.size()}, static_cast<int64_t>(text.size()));
     spec.return_ticks = at;

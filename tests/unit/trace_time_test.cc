@@ -297,7 +297,7 @@ TEST(Matching, DatagramsWithRewrittenAddressesNeedNoWallClock) {
   Script a(0, 0), b(1, 1);
   a.clock(0, 0, 1'000'000'000'000);
   b.clock(0, 0, 900'000'000'000);
-  format::Endpoint known_as = inet("203.0.113.1", 9001), seen_from = inet("203.0.113.2", 61000);
+  format::SocketAddress known_as = inet("203.0.113.1", 9001), seen_from = inet("203.0.113.2", 61000);
   a.channel(1, format::kChannelDatagram, 3, inet("10.0.0.1", 7000), {});
   b.channel(1, format::kChannelDatagram, 3, inet("10.0.0.2", 7001), {});
   a.datagrams[1] = b.datagrams[1] = true;
@@ -359,7 +359,7 @@ TEST(Matching, EqualConnectionsThroughAProxyAreToldApartByTime) {
 // Two UDP sockets bound to any address, as chord nodes are.
 struct Datagrams {
   Script a{0}, b{1};
-  format::Endpoint to_b = inet("127.0.0.1", 7001), from_a = inet("127.0.0.1", 7000);
+  format::SocketAddress to_b = inet("127.0.0.1", 7001), from_a = inet("127.0.0.1", 7000);
   Datagrams() {
     a.channel(1, format::kChannelDatagram, 3, inet("0.0.0.0", 7000), {});
     b.channel(1, format::kChannelDatagram, 3, inet("0.0.0.0", 7001), {});
@@ -392,7 +392,7 @@ TEST(Matching, DatagramsThroughLossReorderingAndDuplication) {
 TEST(Matching, DatagramsOfUnrecordedSendersStayUnmatched) {
   Datagrams net;
   net.send(100, "ping");
-  format::Endpoint stranger = inet("127.0.0.1", 9999);
+  format::SocketAddress stranger = inet("127.0.0.1", 9999);
   uint64_t foreign = net.b.receive(200, 1, "ping", &stranger);
   uint64_t known = net.receive(300, "ping");
   World world({&net.a, &net.b});
@@ -540,14 +540,14 @@ TEST(Schedule, KeepsItsPromisesOnSkewedHosts) {
         Arrival got = flying.top();
         flying.pop();
         double at = std::max(got.time, now - 40'000);
-        format::Endpoint from = address(got.from);
+        format::SocketAddress from = address(got.from);
         truth.emplace_back(at, got.to, nodes[got.to]->receive(local(got.to, at), 1, got.text, &from));
         now += 20'000;
         ++received;
       }
       uint32_t from = random() % kNodes, to = (from + 1 + random() % (kNodes - 1)) % kNodes;
       std::string text = random() % 4 ? "message " + std::to_string(sent) : "heartbeat";
-      format::Endpoint destination = address(to);
+      format::SocketAddress destination = address(to);
       truth.emplace_back(now, from, nodes[from]->send(local(from, now), 1, text, &destination));
       if (random() % 50) flying.push({now + 60'000 + static_cast<double>(random() % 400'000), from, to, text});
       ++sent;
@@ -700,7 +700,7 @@ TEST(Schedule, SurvivesHostileTraces) {
   client.channel(2, format::kChannelDatagram, 6, inet("0.0.0.0", 70), {});
   server.channel(2, format::kChannelDatagram, 6, inet("0.0.0.0", 71), {});
   client.datagrams[2] = server.datagrams[2] = true;
-  format::Endpoint to = inet("10.0.0.2", 71), from = inet("10.0.0.1", 70);
+  format::SocketAddress to = inet("10.0.0.2", 71), from = inet("10.0.0.1", 70);
   for (uint64_t n = 0; n < 12; ++n) {
     uint64_t at = 1000 * (n + 1);
     client.send(at, 1, "request " + std::to_string(n));

@@ -25,7 +25,7 @@ struct Address {
   bool is_many() const;  // a multicast address, or the broadcast address 255.255.255.255: many sockets may receive
 };
 
-Address parse_address(const format::Endpoint& endpoint);
+Address parse_address(const format::SocketAddress& recorded);
 
 // For example "10.0.0.1:80", "[::1]:80", "/run/x.sock", "@abstract", "unnamed", or "-" if there is no address.
 std::string text(const Address& address);

@@ -1,4 +1,4 @@
-#include "core/trace/endpoint.h"
+#include "core/trace/address.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -35,10 +35,10 @@ bool Address::is_many() const {
   return family == AF_INET6 && name.size() == 16 && static_cast<uint8_t>(name[0]) == 0xff;
 }
 
-Address parse_address(const format::Endpoint& endpoint) {
+Address parse_address(const format::SocketAddress& recorded) {
   Address address;
-  const uint8_t* bytes = endpoint.bytes;
-  uint32_t length = std::min<uint32_t>(endpoint.length, format::kEndpointBytes);
+  const uint8_t* bytes = recorded.bytes;
+  uint32_t length = std::min<uint32_t>(recorded.length, format::kSocketAddressBytes);
   if (length < sizeof(sa_family_t)) return address;
   memcpy(&address.family, bytes, sizeof address.family);
   const char* raw = reinterpret_cast<const char*>(bytes);
