@@ -1,6 +1,6 @@
-// How a replayed process gets the few descriptors it needs, although it can open nothing: the core opens the file,
-// sends the descriptor through a socket, and has a stopped thread receive it. One channel serves all processes of a
-// session.
+// Gives a replayed process the few descriptors that it needs, although it cannot open files: the core opens the file
+// and sends the descriptor through a socket, and a stopped thread of the process is made to receive it. All processes
+// of a session share one channel.
 #pragma once
 
 #include <sys/types.h>
@@ -18,12 +18,12 @@ class DescriptorChannel {
  public:
   static Result<DescriptorChannel> make();
 
-  // The end that replayed processes have, at TracedProcess::kChannelFd.
+  // The end of the socket that replayed processes have, at TracedProcess::kChannelFd.
   int inner() const { return inner_.get(); }
 
-  // What a process receives with: a `syscall` instruction of its shim's, and memory of its shim's (Control::message).
-  // The program's own memory is no place for it: below a stack pointer may lie what a program with small stacks still
-  // needs.
+  // What the receiving thread uses: a `syscall` instruction in its shim, and memory in its shim (Control::message). The
+  // program's own memory must not be used: even the space below its stack pointer may hold data of a program with small
+  // stacks.
   struct Receiver {
     uint64_t instruction, memory;
   };
@@ -31,7 +31,7 @@ class DescriptorChannel {
     return {control.syscall_instruction, control_address + offsetof(shim::Control, message)};
   }
 
-  // Duplicates `fd` into a process by thread `tid`, which is stopped: its number there.
+  // Duplicates `fd` into the process, using its stopped thread `tid`. Returns the descriptor's number in the process.
   Result<int> hand_over(TracedProcess& process, pid_t tid, Receiver receiver, int fd) const;
 
  private:

@@ -1,5 +1,5 @@
-// A divergence: the replayed program did something else than the recorded one. A result, not a crash: a value that says
-// where, when and what, and prints like a diff.
+// A divergence: the replayed program did something other than the recorded one. It is a result and not a crash: a value
+// that tells where, when and what, and that prints like a diff.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace friday {
 class Recording;
 class Schedule;
 
-// An event of the recording beside the one that differs.
+// A recorded event close to the one that differs.
 struct NeighbourEvent {
   uint64_t index = 0;
   bool differs = false;
@@ -28,38 +28,38 @@ struct NeighbourEvent {
 struct Divergence {
   NodeId node;
   std::string node_name;
-  ThreadId thread;               // that did something else
-  EventIndex event;              // the first one that differs; one past the last when the recording has no more
+  ThreadId thread;               // the thread that behaved differently
+  EventIndex event;              // the first event that differs; one past the last if the recording has no more events
   std::string kind;              // "type", "call", "thread", "argument", "input", "result", "state", "damaged", "end"
-  std::string call;              // what the thread did instead, by name: "write", "SIGSEGV"
-  LogicalTime time;              // of the event as recorded
-  double since_start = 0;        // the same in seconds since the recording's first event
-  int64_t realtime_ns = 0;       // on the clock of the node's host
+  std::string call;              // the call or signal that occurred instead, for example "write" or "SIGSEGV"
+  LogicalTime time;              // logical time of the recorded event
+  double since_start = 0;        // the same, in seconds since the recording's first event
+  int64_t realtime_ns = 0;       // CLOCK_REALTIME of the node's host
   std::vector<CodePlace> chain;  // the call site, then its callers
   std::string expected, actual;  // one line each
   std::vector<NeighbourEvent> around;
-  std::vector<std::string> causes;  // what the recording does not hold and may be why; a sentence each
+  std::vector<std::string> causes;  // what the recording does not contain and that may be the cause; one sentence each
 };
 
-// Of a thread that stopped in the shim with a report.
+// Explains the report of a thread that stopped in the shim.
 Divergence explain(ReplayNode& node, const Schedule& schedule, const shim::DivergenceReport& report, ThreadId thread);
 
-// Of a thread that goes on where the recorded program had exited.
+// Explains a thread that continues where the recorded program exited.
 Divergence explain_overrun(ReplayNode& node, const Schedule& schedule, ThreadId thread);
 
-// Of a thread about to die of a signal that the recording does not have.
-// `recorded`: where the recorded program died of it, if that is known and it dies elsewhere now.
+// Explains the death of a thread by a signal that the recording does not have. `recorded`: where the recorded program
+// died of that signal, if that is known and is another place.
 Divergence explain_death(ReplayNode& node, const Schedule& schedule, ThreadId thread, int signal,
                          std::optional<Addr> recorded);
 
-// What is known of writers of the node's memory that the recording does not hold: processes outside, and programs that
-// outlived their recording.
+// Known writers of the node's memory that are not in the recording: processes outside it, and programs that outlived
+// their recording.
 std::vector<std::string> possible_causes(const Recording& recording, const Schedule& schedule, NodeId node);
 
-// Several lines, ending in a newline.
+// Formats the divergence as several lines, ending in a newline.
 std::string describe(const Divergence& divergence);
 
-// For reports and for Python (pyext/friday/errors.py, Divergence._of). What is not known of a place is empty or 0.
+// For reports and for Python (pyext/friday/errors.py, Divergence._of). Unknown parts of a place are empty or 0.
 nlohmann::json to_json(const Divergence& divergence);
 
 }  // namespace friday

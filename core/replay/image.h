@@ -1,5 +1,5 @@
-// Rebuilds a node's process from the start image of its trace: same addresses, same contents, same registers, whatever
-// this machine's loader, libraries, file system or address-space randomisation would have made of the program.
+// Rebuilds a node's process from the start image of its trace: with the same addresses, contents and registers,
+// independent of this machine's loader, libraries, file system and address-space randomisation.
 #pragma once
 
 #include <string>
@@ -13,22 +13,22 @@ namespace friday {
 
 struct ImageOptions {
   std::string stub;      // path of friday-stub
-  int schedule_fd = -1;  // memory of shim::SharedSchedule, mapped at kScheduleAddress
+  int schedule_fd = -1;  // the memory of shim::SharedSchedule, to be mapped at kScheduleAddress
   uint64_t schedule_size = 0;
-  pid_t group = 0;  // process group to join, 0: a new one
+  pid_t group = 0;  // process group to join; 0: create one
   const DescriptorChannel* channel = nullptr;
-  bool confined = true;  // by the filter of core/replay/confinement.h
+  bool confined = true;  // install the filter of core/replay/confinement.h
 };
 
-// The process is stopped; its next instruction is the shim's resume point. `reader` must hold an image.
+// The result is stopped, and its next instruction is the shim's resume point. `reader` must have a start image.
 Result<TracedProcess> build_from_image(const Recording& recording, const TraceReader& reader,
                                        const ImageOptions& options);
 
-// Maps `reader`'s trace into the trace window of a stopped thread's process, by injected calls (a forked child).
+// Maps `reader`'s trace at the trace window of a forked child, by calls injected into its stopped thread.
 Result<void> map_trace(TracedProcess& process, pid_t tid, DescriptorChannel::Receiver receiver,
                        const DescriptorChannel& channel, const TraceReader& reader);
 
-// Fails with the names of the processor features that the recording needs and this machine lacks.
+// Fails if this machine lacks processor features that the recording needs, and names them.
 Result<void> check_processor(const format::ImageRecord& image);
 
 }  // namespace friday

@@ -1,9 +1,9 @@
-// A copy of all memory that a node's process can write, taken before a debugger's call. When the call fails it is put
-// back: pages that changed, and mappings that came or went. When it comes back, the copy tells whether it has changed
-// anything at all. Friday's own areas in the process are part of it, since the call uses them, but not the trace, the
-// schedule and the stub.
+// A copy of all writable memory of a node's process, taken before the debugger calls a function of the program. If the
+// call fails, restore() undoes it: pages that changed, and mappings that were added or removed. If the call returns,
+// unchanged() tells whether it changed anything. Friday's own areas in the process are included, since the call uses
+// them, except the trace, the schedule and friday-stub.
 //
-// The node stands from take() to restore(), but for the one thread that executes the call.
+// Between take() and restore(), no thread of the node may run but the one that executes the call.
 #pragma once
 
 #include <cstddef>
@@ -18,20 +18,20 @@ namespace friday {
 
 class MemoryCopy {
  public:
-  // unsupported when there is more than can be copied for a call.
+  // Fails with unsupported if the process has more memory than can be copied for a call.
   static Result<MemoryCopy> take(ReplayNode& node);
-  // How many pages were put back.
+  // Returns how many pages were restored.
   Result<size_t> restore(ReplayNode& node) const;
-  // Whether the program would find its mappings and its memory as they were. What lies below `stack_pointer` on its
-  // stack is dead, and Friday's own memory is not the program's.
+  // Whether the program would find its mappings and memory as they were. The stack below `stack_pointer` and Friday's
+  // own memory do not count.
   Result<bool> unchanged(ReplayNode& node, uint64_t stack_pointer) const;
 
  private:
   struct Range {
     uint64_t low, high;
     uint32_t protection;
-    bool writable;  // is copied; others are only mapped
-    bool sparse;    // pages that are not among the runs hold zeros
+    bool writable;  // the range was copied; of other ranges only the mapping is known
+    bool sparse;    // pages of the range that are in no run were zero
     bool operator==(const Range&) const = default;
   };
   struct Run {
@@ -40,7 +40,7 @@ class MemoryCopy {
   };
   static Result<std::vector<Range>> ranges_of(ReplayNode& node);
   Result<void> restore_mappings(ReplayNode& node) const;
-  // Calls `use(address, now, then)`, which returns Result<bool>, for each page that differs, until it returns false.
+  // Calls `use(address, now, then)` for each page that differs, until `use` (which returns Result<bool>) returns false.
   template <typename Use>
   Result<void> each_changed(ReplayNode& node, Use use) const;
 

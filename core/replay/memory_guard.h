@@ -1,7 +1,7 @@
-// Looks after all replayed processes together. Their memory: a recording is a stranger's, and one process that takes
-// all there is takes it from the user's own. And that one of them runs: nothing outside wakes a replayed process, so
-// where all sleep and their tracer waits for them, all do so for ever. A thread of its own looks a few times a second
-// and tells the owner once.
+// Watches all replayed processes together, for two conditions. Their memory: a recording is not trusted, and a process
+// that uses up all memory takes it from the user's other programs. A standstill: nothing outside wakes a replayed
+// process, so if all of them sleep while their tracer waits for them, they will sleep for ever. A thread checks a few
+// times a second and notifies the owner once.
 #pragma once
 
 #include <sys/types.h>
@@ -19,16 +19,16 @@ namespace friday {
 
 class MemoryGuard {
  public:
-  // `tell` is called on the guard's thread, once for each of the two.
+  // `tell` is called on the guard's thread, at most once for each of the two conditions.
   explicit MemoryGuard(std::function<void()> tell);
   ~MemoryGuard();
 
-  // Any thread.
+  // May be called from any thread.
   void watch(pid_t process);
   void forget_all();
   bool exceeded() const { return exceeded_; }
-  std::string describe() const;  // a sentence, once exceeded
-  // The owner begins to wait for the processes, or is back from it.
+  std::string describe() const;  // a sentence for users, once the limit is exceeded
+  // Call when the owner starts to wait for the processes, and again when it stops waiting.
   void waits() { waits_++; }
   bool stand_still() const { return still_; }
 
@@ -38,16 +38,17 @@ class MemoryGuard {
   uint64_t held_by_all(const std::set<pid_t>& processes) const;
 
   std::function<void()> tell_;
-  const uint64_t limit_;  // bytes
+  const uint64_t limit_;  // in bytes
   const uint64_t shared_before_;
   std::atomic<bool> exceeded_ = false, still_ = false;
-  std::atomic<uint64_t> waits_ = 0;  // odd: the owner waits
+  std::atomic<uint64_t> waits_ = 0;  // odd while the owner waits
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   bool stop_ = false;
   std::set<pid_t> processes_;
-  std::thread thread_;  // the last: what it uses is there before it. Not joinable where the system gives none: then
-                        // nobody looks
+  // Declared last, because it uses the other members. Not joinable if the system refuses to create a thread; then
+  // nothing is watched.
+  std::thread thread_;
 };
 
 }  // namespace friday

@@ -1,9 +1,10 @@
-// One node under replay: its process, rebuilt from the start image, and the program's view of it. Implements
-// NodeControl, so the stop engine and the gdb endpoint see registers as the program left them, never the shim's.
+// One node during replay: its process, rebuilt from the start image, and the program's view of it. Implements
+// NodeControl; the stop engine and the gdb endpoint therefore see the registers that the program had, never those of
+// the shim.
 //
-// Owned by ReplaySession, used on its thread only. States: a node is `waiting` before its process exists (a child not
-// forked yet), `live`, and `ended`; an ended node's process stays, stopped at its last instruction, so that its last
-// state can be read.
+// Owned by ReplaySession and used on its thread only. A node is `waiting` before its process exists (a child that is
+// not forked yet), then `live`, then `ended`. The process of an ended node stays stopped at its last instruction, so
+// that its last state can be read.
 #pragma once
 
 #include <map>
@@ -27,15 +28,15 @@ namespace friday {
 
 enum class NodeState { waiting, live, ended };
 
-// How the replay of a node came to its end.
+// How the replay of a node ended.
 struct NodeOutcome {
   enum class How { none, exited, end_of_recording, signal, diverged, failed };
   How how = How::none;
-  int detail = 0;  // exit code or signal
+  int detail = 0;  // exit code or signal number
   std::string text;
 };
 
-// Equal general registers, segment bases aside.
+// Whether the general registers are equal; segment bases are not compared.
 bool same_registers(const user_regs_struct& a, const user_regs_struct& b);
 
 class ReplayNode final : public NodeControl {
@@ -62,48 +63,49 @@ class ReplayNode final : public NodeControl {
   std::string executable() override;
   bool is_fridays(Addr address) override { return address.value >= shim_low_ && address.value < shim_high_; }
 
-  // ---- The session's side
+  // ---- For the session
   const NodeInfo& info() const { return info_; }
   const TraceReader& reader() const { return reader_; }
   NodeState state() const { return state_; }
   const NodeOutcome& outcome() const { return outcome_; }
-  // Not where its replay left the recording, or could not go on.
+  // False if its replay diverged or failed.
   bool has_ended_as_recorded() const {
     return state_ == NodeState::ended && outcome_.how != NodeOutcome::How::diverged &&
            outcome_.how != NodeOutcome::How::failed;
   }
   void end(NodeOutcome outcome);
-  // node_ended when it has, has diverged or has failed; `then` says what is not possible any more.
+  // Fails with node_ended if the node has ended, diverged or failed; `then` tells what is not possible any more.
   Result<void> check_goes_on(std::string_view then) const;
 
   struct Thread {
     pid_t tid = 0;
     uint32_t number = 0;
     bool stopped = true;
-    bool requested = false;  // an interrupt is on its way
+    bool requested = false;  // an interrupt has been sent and not arrived yet
     bool at_breakpoint = false;
     struct {
       user_regs_struct registers{};
-      uint64_t changes = 0;      // TracedProcess::register_changes() then
-    } hit;                       // the last breakpoint's
-    int deliver = 0;             // signal to hand to the process when it goes on
+      uint64_t changes = 0;      // value of TracedProcess::register_changes() then
+    } hit;                       // the last breakpoint hit
+    int deliver = 0;             // signal to deliver when the thread resumes
     std::optional<int> held;     // wait status that arrived while another one was awaited
-    uint32_t debug_version = 0;  // of the debug registers it has
-    uint32_t debug_hits = 0;     // of steps that Friday made
-    // The thread executes a function that a debugger calls: what to go back to.
+    uint32_t debug_version = 0;  // version of the debug registers that are loaded in the thread
+    uint32_t debug_hits = 0;     // debug register hits during single steps that Friday made
+    // The thread executes a function that the debugger calls; this is the state to restore afterwards.
     struct Detour {
       user_regs_struct hardware, view;
       shim::ThreadArea area;
       std::vector<std::byte> extended;
       bool at_breakpoint;
-      uint64_t return_address, return_rsp;  // where the function comes back to
-      std::optional<int64_t> answer = {};   // to the system call under way, which is not made
-      bool asked_kernel = false;            // a system call was made
+      uint64_t return_address, return_rsp;  // the place and stack pointer with which the function returns
+      std::optional<int64_t> answer = {};   // the answer to the current system call, which is not made
+      bool asked_kernel = false;            // a system call was passed to the kernel
     };
     std::unique_ptr<Detour> detour;
   };
 
-  // The next event is a yield in a loop without a call (spin.cc): whose, where, and how the loop is known.
+  // Set if the next event is a yield in a loop without system calls (spin.cc): the thread, the place, and how to
+  // recognise the loop.
   struct Spin {
     uint32_t thread;
     format::SpinPoint point;
@@ -112,35 +114,35 @@ class ReplayNode final : public NodeControl {
   };
   std::optional<Spin> spin;
 
-  uint64_t forks = 0;  // processes it has made
+  uint64_t forks = 0;  // number of processes that it has created
 
-  // The process, stopped in the shim right after the image was entered. `share`: where the schedule memory comes from.
+  // Adopts a process that is stopped in the shim just after the start image was entered.
   Result<void> attach(TracedProcess process, uint64_t control_address);
-  // How it gets descriptors.
+  // Sets the channel through which the process receives descriptors.
   void set_channel(const DescriptorChannel& channel) { channel_ = &channel; }
-  // Whose files a forked node has mapped.
+  // Sets the parent of a forked node, whose mapped files the node shares.
   void set_parent(ReplayNode& parent) { parent_ = &parent; }
   ReplayNode* parent() const { return parent_; }
-  // A forked node's auxiliary vector lies where its parent's does.
+  // A forked node's auxiliary vector is at the same address as its parent's.
   void set_auxv(uint64_t address, uint64_t bytes) { auxv_address_ = address, auxv_bytes_ = bytes; }
   uint64_t auxv_address() const { return auxv_address_; }
   uint64_t auxv_bytes() const { return auxv_bytes_; }
   uint64_t control_address() const { return control_address_; }
   DescriptorChannel::Receiver receiver() const { return DescriptorChannel::receiver(control_, control_address_); }
-  // The number of `fd` in the process, which `tid`, a stopped thread of it, takes from the core.
+  // Makes the stopped thread `tid` receive `fd` from the core. Returns its number in the process.
   Result<int> receive(pid_t tid, int fd) { return channel_->hand_over(*process_, tid, receiver(), fd); }
-  // Where the shim's own data lies: no part of the program's state.
+  // The range of the shim's own data, which is not part of the program's state.
   void set_shim_range(uint64_t low, uint64_t high) { shim_low_ = low, shim_high_ = high; }
   uint64_t shim_low() const { return shim_low_; }
   uint64_t shim_high() const { return shim_high_; }
   TracedProcess& process() { return *process_; }
   bool has_process() const { return process_.has_value(); }
-  // How its process ended under the replay, where somebody has seen that; the recording's end ends no process.
+  // How the process ended during the replay, if that was noticed. (The end of a recording does not end the process.)
   std::optional<int> killed() const {
     return process_ && state_ == NodeState::live ? process_->end_status() : std::nullopt;
   }
 
-  const shim::Control& control() const { return control_; }  // as of the last refresh
+  const shim::Control& control() const { return control_; }  // as of the last refresh_control()
   bool refresh_control();
   template <typename T>
   bool set_control(T shim::Control::*field, const T& value) {
@@ -148,7 +150,7 @@ class ReplayNode final : public NodeControl {
     auto offset = reinterpret_cast<const char*>(&(control_.*field)) - reinterpret_cast<const char*>(&control_);
     return process_->write(control_address_ + static_cast<uint64_t>(offset), &value, sizeof value);
   }
-  uint64_t events_done() const;  // of a process that is gone: as far as was seen
+  uint64_t events_done() const;  // if the process is gone, the last known number
 
   std::map<pid_t, Thread>& threads_by_tid() { return threads_; }
   Thread* thread_of(pid_t tid);
@@ -158,62 +160,62 @@ class ReplayNode final : public NodeControl {
   // The thread that holds the token.
   ThreadId current() const;
 
-  // Gives a stopped thread the debug registers that are wanted, before it goes on.
+  // Loads the wanted debug registers into a stopped thread before it resumes.
   void load_debug_slots(Thread& thread);
   uint32_t take_debug_status(pid_t tid);
-  // Stops every running thread; other stops that arrive meanwhile are held.
+  // Stops every running thread. Other stops that arrive meanwhile are held.
   Result<void> stop_threads();
-  // Whether rip is in the shim or its stubs: then the program stands at a call.
+  // Whether rip is in the shim or its stubs, which means that the program is in a system call.
   bool in_shim(uint64_t rip) const;
-  // Memory that the program does not have: Friday's areas besides the shim.
+  // Whether the address belongs to Friday's areas other than the shim, which the program does not have.
   bool is_fridays(uint64_t at) const;
-  // Whether the shim follows pointers of the program, which may lead nowhere.
+  // Whether the shim is reading through a pointer of the program, which may be invalid.
   bool probing(ThreadId id) const;
   const shim::Patch* patch_by_stub(uint64_t rip) const;
-  // The program's pc of a thread; of a parked one without stopping it.
+  // The thread's pc in the program. A parked thread need not be stopped for this.
   Result<uint64_t> program_counter(ThreadId id);
-  // While on, registers are the processor's own, not the program's (a store of the shim is being emulated).
+  // While on, registers() returns the processor's registers instead of the program's (to emulate a store of the shim).
   void show_hardware(bool on) { show_hardware_ = on; }
-  // Address of the call instruction that thread `id` stands at, 0 in the program's own code.
+  // The address of the system call instruction at which thread `id` stands; 0 if it is in the program's own code.
   uint64_t call_site(ThreadId id);
-  // Finds the numbers of threads that are known by their tid only: those that have armed themselves in the shim.
+  // Determines the thread numbers of threads of which only the tid is known, once they have registered in the shim.
   void number_threads();
 
-  // Where a thread stands, which is stopped for it.
+  // The registers of a stopped thread.
   struct Standing {
-    user_regs_struct hardware, view;       // the processor's registers, and the program's
-    std::optional<shim::ThreadArea> area;  // if the two differ
+    user_regs_struct hardware, view;       // the processor's registers, and the registers as the program sees them
+    std::optional<shim::ThreadArea> area;  // present if the two differ
   };
   Result<Standing> standing(ThreadId id);
 
-  // A function call made by a debugger: the thread, which stands there, goes on with these registers, its system calls
-  // are made natively and are no part of the trace. end_call() puts it back as it was, wherever the function is.
+  // Starts a function call by the debugger: the thread continues with the registers `wanted`, and its system calls go
+  // to the kernel and are not part of the trace. end_call() restores the thread, wherever the function is at that time.
   Result<void> begin_call(ThreadId id, const Standing& from, const user_regs_struct& wanted);
   Result<void> end_call(ThreadId id);
-  // The program's registers of a thread in a call as they were before it; null when it is in none.
+  // The program's registers from before the call that the thread is in; null if it is in none.
   const user_regs_struct* call_began_at(ThreadId id);
 
-  // Registers the shim's patches with the table of patched bytes, those that came since the last time; how many there
-  // are.
+  // Registers patches that the shim has made since the last call in the table of patched bytes. Returns how many
+  // patches there are in all.
   size_t load_patches();
-  // Has the shim put an instruction there that it carries out itself?
+  // Whether the shim has replaced the instruction at this address and emulates it.
   bool carried_out_at(Addr address);
   const shim::Patch* planted_at(Addr address);
-  // A loop site whose window begins there; and of one of its moved instructions, where the program has it.
+  // The loop site whose window begins at the address, and below, the original address of one of its moved instructions.
   const shim::Patch* loop_at(Addr address);
   std::optional<Addr> moved_from(uint64_t rip) const;
-  // Gives the breakpoints room for their pads beside the modules there are; a hit then costs no single step.
+  // Reserves room for breakpoint pads near each module, so that continuing from a hit needs no single step.
   Result<void> make_pad_areas();
   PatchedBytes& patched_bytes() { return patched_; }
   Breakpoints& breakpoints() { return breakpoints_; }
   WatchSet& watches() { return watches_; }
-  // Puts the watches in force; the shim is told where they lie, so that it reports mapping calls there.
+  // Puts the watches into effect and tells the shim where they are, so that it reports mapping calls there.
   Result<void> flush_watches();
 
  private:
   std::optional<shim::ThreadArea> area(uint32_t number) const;
   std::optional<shim::CallFrame> frame_of(const shim::ThreadArea& area) const;
-  // Why there is none of this number: the process has gone, or never had one.
+  // Why there is no thread with this number: the process is gone, or never had one.
   Error no_thread(ThreadId id) const;
   Result<Thread*> stopped_thread(ThreadId id);
   Result<user_regs_struct> hardware(const Thread& thread) const;
@@ -227,8 +229,8 @@ class ReplayNode final : public NodeControl {
   uint64_t control_address_ = 0, auxv_address_ = 0, auxv_bytes_ = 0, shim_low_ = 0, shim_high_ = 0;
   shim::Control control_{};
   mutable uint64_t events_seen_ = 0;
-  std::vector<shim::Patch> patches_;  // by stub address
-  size_t pads_for_ = 0;               // patches there were when pad areas were last looked for
+  std::vector<shim::Patch> patches_;  // ordered by stub address
+  size_t pads_for_ = 0;               // number of patches when pad areas were last reserved
   std::map<pid_t, Thread> threads_;
   NodeState state_ = NodeState::waiting;
   NodeOutcome outcome_;

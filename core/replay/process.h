@@ -1,8 +1,8 @@
-// One traced process: ptrace and /proc/PID/mem, nothing of recordings. Started as the stub (core/shim/stub.S), which
-// makes any system call it is told to, and turned into a node's process from there.
+// One traced process, by ptrace and /proc/PID/mem; knows nothing of recordings. It starts as friday-stub
+// (core/shim/stub.S), which executes any system calls that it is given, and is turned into a node's process from there.
 //
-// All methods on the one thread that traces; threads of the process are named by kernel tid. EXITKILL is set: if Friday
-// dies, no process is left behind.
+// Call all methods on the tracing thread; threads of the process are identified by kernel tid. PTRACE_O_EXITKILL is
+// set, so no process remains if Friday dies.
 #pragma once
 
 #include <sys/types.h>
@@ -20,17 +20,17 @@
 
 namespace friday {
 
-// The directory of /proc that tells of the memory of process `pid`: its own, or a thread's of it, as that of a main
-// thread which has ended before the others tells nothing.
+// The /proc directory that describes the memory of process `pid`: its own or that of one of its threads, because the
+// directory of a main thread that ended before the others is empty.
 std::string memory_directory(pid_t pid);
 
 class TracedProcess {
  public:
-  // Starts `stub` as a traced child, stopped, with `schedule` at number kScheduleFd and `channel` at kChannelFd; it is
-  // told to close all others. It joins process group `group` (0: makes one), so that one waitpid serves all nodes and
-  // nothing else.
+  // Starts `stub` as a stopped traced child, with `schedule` at descriptor kScheduleFd and `channel` at kChannelFd; it
+  // closes all others. It joins process group `group` (0: creates one), so that one waitpid serves exactly the
+  // processes of the replay.
   static Result<TracedProcess> start_stub(const std::string& stub, int schedule, int channel, pid_t group);
-  // Takes over a process that is traced already (a forked child).
+  // Adopts a process that is already traced (a forked child).
   static Result<TracedProcess> adopt(pid_t pid);
   static constexpr int kScheduleFd = 100, kChannelFd = 101;
 
@@ -43,38 +43,40 @@ class TracedProcess {
     uint64_t arguments[6];
     int64_t result;
   };
-  // Has the stub make these calls in order. Fails if the stub dies, not if a call fails.
+  // Makes friday-stub execute the calls in order. Fails if the process dies, but not if a call fails.
   Result<void> run_stub(std::vector<Call>& calls);
-  // Address in the stub's table where strings and structures for its calls can be put.
+  // Offset in friday-stub's table of the area for strings and structures that its calls refer to.
   static constexpr uint64_t kScratch = 512 << 10;
   Result<uint64_t> put_scratch(std::span<const std::byte> data, uint64_t& used);
 
   pid_t pid() const { return pid_; }
-  // Its memory is gone: it was killed, reaped or not.
+  // Whether its memory is gone: it was killed, whether or not it has been reaped.
   bool is_gone() const;
-  // How it ended, as waitpid has it, once somebody has waited for it.
+  // The wait status with which it ended, if it has been reaped.
   std::optional<int> end_status() const { return end_status_; }
 
   bool read(uint64_t address, void* to, size_t size) const;
-  // How many bytes from `address` could be read, at most `size`.
+  // Reads as many bytes from `address` as possible, at most `size`. Returns how many.
   size_t read_some(uint64_t address, void* to, size_t size) const;
-  bool write(uint64_t address, const void* from, size_t size) const;  // protections notwithstanding
+  bool write(uint64_t address, const void* from, size_t size) const;  // ignores page protections
 
-  // `tid` must be stopped. False when the thread is gone.
+  // `tid` must be stopped. Returns false if the thread is gone.
   static bool registers(pid_t tid, user_regs_struct& out);
   static bool set_registers(pid_t tid, const user_regs_struct& in);
   static bool single_step(pid_t tid);
-  static uint64_t register_changes();  // how often set_registers and single_step were called, from 1
+  static uint64_t register_changes();  // how often set_registers() and single_step() were called, counting from 1
 
-  // Runs one system call in stopped thread `tid` at `instruction` (a syscall followed by anything), restoring
-  // registers. Fails where something else than such an instruction stands there, or the filter refuses the call.
+  // Executes one system call in the stopped thread `tid`, using the syscall instruction at `instruction`, and restores
+  // the registers. Fails if there is no such instruction, or if the filter refuses the call.
   Result<int64_t> inject(pid_t tid, uint64_t instruction, long number, std::span<const uint64_t> arguments);
 
-  // Waits until a thread of the process stops or ends; its status, 0 when there is no such thread any more. Comes back
-  // also when somebody kills the process meanwhile, though its first thread cannot be reaped before all others.
+  // Waits until a thread of the process stops or ends and returns its wait status, or 0 if the thread does not exist
+  // any more. Also returns if the process is killed meanwhile, although its first thread cannot be reaped before all
+  // others.
   int wait(pid_t tid);
-  void kill();                                                    // SIGKILL and reap
-  void note_end(int status) { end_status_ = status, pid_ = -1; }  // it has ended and was reaped
+  void kill();  // sends SIGKILL and reaps
+  // call if it has ended and somebody else has reaped it
+  void note_end(int status) { end_status_ = status, pid_ = -1; }
 
  private:
   TracedProcess() = default;

@@ -19,9 +19,9 @@ class ScheduleMemory {
 
   int fd() const { return fd_.get(); }
   uint64_t size() const { return size_; }
-  // Address, in every node, of the NodeSchedule of `slot`.
+  // The address of the NodeSchedule of `slot`, the same in every node.
   static uint64_t node_address(size_t slot);
-  // The node of `slot` will do nothing more: whoever waits for it goes on.
+  // Call when the node of `slot` will do nothing more: nodes that wait for it continue.
   void finish(size_t slot);
   uint64_t done(size_t slot) const;
 

@@ -1,10 +1,10 @@
-// The replay of a recording: all its nodes (or some), rebuilt, traced and run in the recorded order, stopped and
-// resumed as one. Knows processes, threads, signals, traps of the shim, breakpoints and watchpoints by address; knows
-// nothing of gdb, of expressions or of Python.
+// The replay of a recording: all or some of its nodes are rebuilt, traced and run in the recorded order, and stopped
+// and resumed as one group. Knows processes, threads, signals, traps of the shim, and breakpoints and watchpoints by
+// address; knows nothing of gdb, expressions or Python.
 //
-// One thread: every method is called on the thread that opened the session, except interrupt(), which is safe anywhere,
-// signal handlers included. When run() returns, the group stands at a consistent cut: in `clock` order every other node
-// is parked before its next event; in the other orders it was stopped where it was.
+// All methods must be called on the thread that opened the session, except interrupt(), which is safe anywhere, even in
+// signal handlers. When run() returns in `clock` order, the group stands at a consistent cut: every other node is
+// parked before its next event. In the other orders each node was stopped where it was.
 #pragma once
 
 #include <signal.h>
@@ -36,16 +36,18 @@
 namespace friday {
 
 struct ReplayOptions {
-  std::string library_directory;  // where friday-stub lies
-  std::vector<NodeId> nodes;  // empty: all; added are ancestors of forked nodes, and those that share memory with these
+  std::string library_directory;  // directory of friday-stub
+  // Empty: all nodes. Ancestors of forked nodes, and nodes that share memory with these, are added.
+  std::vector<NodeId> nodes;
   SyncMode sync = SyncMode::clock;
-  bool unconfined = false;  // no filter of system calls: for recordings that are trusted, where the kernel has none
+  // Use no filter of system calls. Only for trusted recordings, where the kernel has no seccomp filters.
+  bool unconfined = false;
 };
 
-// Why a function that a debugger called will not come back.
+// Why a function that the debugger called will not return.
 struct CallFailure {
   std::string how;   // "crashed", "blocked" or "looped"
-  std::string text;  // a sentence's predicate: "raised SIGSEGV at ..."
+  std::string text;  // the predicate of a sentence: "raised SIGSEGV at ..."
 };
 
 class MemoryGuard;
@@ -55,24 +57,26 @@ class ReplaySession {
   static Result<std::unique_ptr<ReplaySession>> open(const std::string& recording, ReplayOptions options);
   ~ReplaySession();
 
-  // Builds all processes anew; the group stands at its start. open() has done so once.
+  // Rebuilds all processes; the group then stands at its start. open() has done so once.
   Result<void> restart();
 
-  // Runs until something happens that the caller must know. A node's end is reported only if `report_node_ends`; in
-  // `clock` order whatever comes behind it has not happened then. In clock order the calling thread stays on the
-  // processor of the nodes, for the next run, until leave_processor().
+  // Runs until something happens that the caller must know. The end of a node is reported only if `report_node_ends` is
+  // set; in `clock` order, nothing after that end has happened then. In `clock` order the calling thread stays bound to
+  // the nodes' processor for the next run, until leave_processor().
   Result<Stop> run();
   void leave_processor() { together_.reset(); }
-  // What the user should know of this replay: which nodes were added, what this machine makes slower than it could be;
-  // each once.
+  // Messages for the user about this replay, each returned once: which nodes were added, and what this machine slows
+  // down.
   std::vector<std::string> take_notices() { return std::exchange(notices_, {}); }
   bool report_node_ends = false;
-  // run() comes back with `interrupted` some time after this moment of this machine's clock.
+  // If set, run() returns `interrupted` soon after this time.
   std::optional<std::chrono::steady_clock::time_point> deadline;
-  // Executes one instruction of a thread; what the program calls runs whole, others following in the recorded order.
+  // Executes one instruction of a thread. System calls are executed completely; other nodes follow in the recorded
+  // order.
   Result<Stop> step(NodeId node, ThreadId thread);
-  // Runs one thread alone, native (a debugger's function call), until it stops; at most `timeout_ms`. A call that has
-  // come back stops with the signal that its return address raises. One that never will says why in call_failure().
+  // Runs one thread alone for a function call of the debugger, until it stops or for at most `timeout_ms`. If the
+  // function returns, the thread stops with the signal that its return address raises. If it never will, call_failure()
+  // tells why.
   Result<Stop> run_detour(NodeId node, ThreadId thread, int timeout_ms);
   const std::optional<CallFailure>& call_failure() const { return call_failure_; }
   void interrupt();
@@ -80,43 +84,44 @@ class ReplaySession {
 
   const Recording& recording() const { return recording_; }
   const Schedule& schedule() const { return schedule_; }
-  // A directory that is removed with the session, for files and sockets that others find by name.
+  // A directory for files and sockets that others find by name. It is removed with the session.
   const std::string& directory() const { return directory_.path(); }
   SyncMode sync() const { return options_.sync; }
-  // restart() must follow.
+  // The new order takes effect with restart(), which must follow.
   void set_sync(SyncMode sync) { options_.sync = sync; }
   const std::vector<NodeId>& nodes() const { return ids_; }
   ReplayNode* find(NodeId id);
-  Result<ReplayNode*> node(NodeId id);      // with a clear error
-  Result<ReplayNode*> readable(NodeId id);  // has started
+  Result<ReplayNode*> node(NodeId id);      // or a clear error
+  Result<ReplayNode*> readable(NodeId id);  // or an error if it has not started
   bool all_ended() const;
   const Divergence* divergence() const { return divergence_.get(); }
-  // Why the replay cannot go on, once it cannot for a reason that the recording does not hold: every run comes back
-  // with it.
+  // Why the replay cannot continue, if the reason is not in the recording. Every run then returns this.
   const std::optional<Stop>& failure() const { return failure_; }
 
-  // Where a node stands: behind its last event.
+  // The position of a node, after its last event.
   Mark mark(NodeId id);
-  // Logical time of a node: of the last event that it has done, or of its end.
+  // The logical time of a node: of its last event, or of its end.
   LogicalTime time(NodeId id);
-  // Of a node that has ended as its recording has it; else null.
+  // The end of a node that has ended as recorded; otherwise null.
   const EndPlace* end_reached(NodeId id);
   int64_t realtime_ns(NodeId id);
-  uint64_t events_done();  // of all nodes
-  // The event at whose entry a node waits for its turn, in shared memory: while that is the same the node has not
-  // moved. None where it may be elsewhere: it stopped on its way, or runs, or the order is not that of the clock.
+  uint64_t events_done();  // by all nodes
+  // The event at whose entry the node waits for its turn, read from shared memory; as long as it stays the same, the
+  // node has not moved. None if the node may be at another place: it was stopped on its way, it runs, or the order is
+  // not `clock`.
   std::optional<uint64_t> waits_at(NodeId id) const;
 
-  // Park the node before this event; ~0: never.
+  // Parks the node before this event; ~0: never.
   Result<void> stop_at(NodeId id, uint64_t event);
 
-  // Hash of all memory the program can write, stacks below the stack pointer left out: equal states have equal hashes.
+  // Hash of all memory that the program can write, without the stacks below the stack pointers. Equal states have equal
+  // hashes.
   Result<uint64_t> state_hash(NodeId id);
 
-  // A node's process exists now: breakpoints can be set in it. A forked one is still what its parent is, which stands
-  // at the fork.
+  // Called when a node's process exists and breakpoints can be set in it. A forked node is still identical to its
+  // parent, which stands at the fork.
   std::function<void(ReplayNode&)> on_node_started;
-  // What a called function writes to its standard output or error.
+  // Called with the output that a called function writes to standard output or standard error.
   std::function<void(NodeId, std::string_view)> on_call_output;
 
  private:
@@ -146,10 +151,10 @@ class ReplaySession {
   Result<void> expect_spin(ReplayNode& node);
   static bool is_spin(const BreakpointOwner& owner);
   Result<bool> yield_at_spin(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct& r);
-  // What a trap was that a debug register may have raised.
+  // What a trap was that a debug register may have caused.
   enum class DebugTrap {
     not_ours,
-    in_vain,  // nothing that is watched has changed
+    in_vain,  // nothing watched has changed
     hit,
   };
   Result<DebugTrap> debug_trap(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct registers, Stop& stop);
@@ -186,37 +191,38 @@ class ReplaySession {
   size_t slot_of(NodeId id) const;
   ThreadId number_of(ReplayNode& node, ReplayNode::Thread& thread);
   void discard();
-  void gather();  // all threads of all nodes, and this one, on one processor
+  void gather();  // binds all threads of all nodes, and this thread, to one processor
 
   Recording recording_;
   ReplayOptions options_;
-  int processor_ = -1;  // all threads of the nodes are on it
+  int processor_ = -1;  // the processor that all threads of the nodes are bound to
   std::optional<OnProcessor> together_;
   std::vector<std::string> notices_;
   bool noticed_ = false;
   Schedule schedule_;
-  std::optional<std::vector<HostEdge>> host_edges_;  // once `causal` order has asked for them
+  std::optional<std::vector<HostEdge>> host_edges_;  // computed when `causal` order is first used
   std::vector<NodeId> ids_;
   std::map<NodeId, EndPlace> ends_;
-  std::vector<NodeId> ended_now_;  // whose end was reported: those who wait for it go on in the next run
+  std::vector<NodeId> ended_now_;  // nodes whose end was reported; nodes that wait for it continue in the next run
   std::map<NodeId, std::unique_ptr<ReplayNode>> nodes_;
   std::map<pid_t, ReplayNode*> by_tid_;
-  std::map<pid_t, int> unclaimed_;  // children that stopped before their parent's event told of them
+  std::map<pid_t, int> unclaimed_;  // wait status of children that stopped before the parent's event reported them
   std::unique_ptr<ScheduleMemory> memory_;
   std::optional<DescriptorChannel> channel_;
-  std::optional<NodeId> in_turn_;  // the node whose turn it is, where the last run has shown that
+  std::optional<NodeId> in_turn_;  // the node whose turn it is, if the last run has determined that
   std::map<std::pair<uint64_t, uint64_t>, UniqueFd> shared_;  // shared objects, by FileHeader::sharing and number
   SharedWatches shared_watches_{nodes_};
-  std::deque<Stop> pending_;  // of one store, at nodes that share what it went to: told one after the other
+  // further stops of one store, at other nodes that share the memory; reported one after the other
+  std::deque<Stop> pending_;
   std::shared_ptr<const Divergence> divergence_;
   std::optional<Stop> failure_;
   std::optional<CallFailure> call_failure_;  // of the last run_detour()
   ScratchDirectory directory_;               // of directory()
   pid_t group_ = 0;
-  pid_t stepped_ = 0;  // a thread that step() has stepped: it is looked at, and nobody goes on
+  pid_t stepped_ = 0;  // the thread that step() has stepped; no other thread may run meanwhile
   std::atomic<bool> interrupt_ = false;
-  pid_t thread_ = 0;                           // the one that traces
-  std::unique_ptr<MemoryGuard> memory_guard_;  // goes first: it interrupts
+  pid_t thread_ = 0;                           // the tracing thread
+  std::unique_ptr<MemoryGuard> memory_guard_;  // declared last, because it may call interrupt() until it is destroyed
 };
 
 }  // namespace friday

@@ -1,10 +1,10 @@
-// Watches on memory that several replayed processes map. A range that is watched in one process (its owner) is watched
-// as well wherever a process maps the same bytes of the same object: there it is a *mirror*, of which nobody but the
-// replay knows. Whatever touches a mirror has the owner's range compared, and what changed is the owner's hit, which
-// names the writer. What a system call writes into a mapped file no page sees: the shim tells of it (kTrapShared), and
-// all ranges on shared memory are compared.
+// Watches on memory that several replayed processes map. A range watched in one process (the owner) is also watched in
+// every other process that maps the same bytes of the same object; the range there is a *mirror*, which only the replay
+// knows. When a mirror is hit, the owner's range is compared, and a change is reported as a hit of the owner that names
+// the writing node. Page protection does not detect what a system call writes into a mapped file; the shim reports such
+// writes (kTrapShared), and then all ranges on shared memory are compared.
 //
-// Owned by ReplaySession, on its thread.
+// Owned by ReplaySession; used on its thread.
 #pragma once
 
 #include <compare>
@@ -25,19 +25,19 @@ class SharedWatches {
   using Nodes = std::map<NodeId, std::unique_ptr<ReplayNode>>;
   explicit SharedWatches(const Nodes& nodes) : nodes_(nodes) {}
 
-  // A process has mapped something shared.
+  // Call when a process has made a shared mapping.
   void note_mapping() { any_shared_ = stale_ = true; }
-  // A process is there that is the copy of another one.
+  // Call when a process was created as a copy of another one.
   void note_copy() { stale_ = any_shared_; }
-  // All processes are gone.
+  // Call when all processes are gone.
   void clear();
-  // Brings the mirrors in line with what is watched and mapped now; the nodes that have others than before, whose
-  // watches are to be flushed. Costs nothing while nothing changed. `notices` gets what cannot be watched.
+  // Updates the mirrors according to the current watches and mappings. Returns the nodes whose mirrors changed; the
+  // caller must flush their watches. Cheap if nothing has changed. Appends to `notices` what cannot be watched.
   Result<std::vector<ReplayNode*>> follow(std::vector<std::string>& notices);
-  // What a hit at `writer` means to those who watch: a stop for each node concerned, that of the writer first. None:
-  // nothing.
+  // Translates a hit at `writer` into stops of the nodes that watch the memory; the stop of the writer comes first.
+  // Empty if nobody is concerned.
   Result<std::vector<Stop>> judge(Stop stop, ReplayNode& writer);
-  // The same of a call of `writer` that has changed a shared object.
+  // The same for a system call of `writer` that has changed a shared object.
   Result<std::vector<Stop>> look_at_all(const Stop& at, ReplayNode& writer);
 
  private:
@@ -62,10 +62,10 @@ class SharedWatches {
 
   const Nodes& nodes_;
   bool any_shared_ = false, stale_ = false;
-  std::map<NodeId, uint64_t> versions_;                 // of the nodes' watches when they were looked at
+  std::map<NodeId, uint64_t> versions_;                 // version of each node's watches at the last update
   std::map<NodeId, std::map<Mirror, uint32_t>> armed_;  // with their numbers
   std::map<uint32_t, Mirror> by_number_;
-  std::set<std::pair<NodeId, Mirror>> ranges_;  // what is watched on shared memory, as its owner has it
+  std::set<std::pair<NodeId, Mirror>> ranges_;  // what is watched on shared memory, in terms of the owner
   std::set<std::string> told_;
   uint32_t next_number_ = 1;
 };
