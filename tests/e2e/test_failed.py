@@ -18,7 +18,7 @@ COMPUTES = ["/usr/bin/python3", "-c", "x = 0\nfor i in range(40000000): x += i"]
 
 def replayed(root=None):
     """The processes of nodes below a process, by default this one, in the order in which they were made."""
-    parents, names = {}, {}
+    parents, names, starts = {}, {}, {}
     for entry in pathlib.Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -26,14 +26,15 @@ def replayed(root=None):
             except OSError:
                 continue
             pid, _, name = head.partition(" (")
-            parents[int(pid)], names[int(pid)] = int(tail.split()[1]), name
+            parents[int(pid)], names[int(pid)], starts[int(pid)] = int(tail.split()[1]), name, int(tail.split()[19])
 
     def below(pid):
         while pid not in (root or os.getpid(), 0, 1):
             pid = parents.get(pid, 0)
         return pid == (root or os.getpid())
 
-    return sorted(pid for pid, name in names.items() if name.startswith("friday-") and name != "friday" and below(parents[pid]))
+    found = [pid for pid, name in names.items() if name.startswith("friday-") and name != "friday" and below(parents[pid])]
+    return sorted(found, key=lambda pid: (starts[pid], pid))  # the numbers of processes begin anew when they have been used up
 
 
 def is_gone(pid):
