@@ -557,7 +557,7 @@ void bind_stop(py::module_& module) {
       });
 }
 
-py::object make_stop(py::object self, DebugStop stop) {
+py::object make_stop(const py::object& self, DebugStop stop) {
   auto& session = self.cast<Session&>();
   const uint64_t event = session.replay().mark(stop.node).event.value;
   return py::cast(PyStop{&session, self, std::move(stop), event});
@@ -641,17 +641,17 @@ void bind_session(py::module_& module) {
       .def("condition", &Session::condition)
       .def(
           "resume",
-          [](py::object self, std::optional<double> timeout) {
+          [](const py::object& self, std::optional<double> timeout) {
             return make_stop(self, self.cast<Session&>().resume(timeout));
           },
           py::arg("timeout") = py::none())
       .def("step",
-           [](py::object self, uint32_t node, const std::string& command) {
+           [](const py::object& self, uint32_t node, const std::string& command) {
              return make_stop(self, self.cast<Session&>().step(node, command));
            })
       .def(
           "run_to",
-          [](py::object self, std::optional<uint32_t> node, uint64_t event, std::optional<double> timeout) {
+          [](const py::object& self, std::optional<uint32_t> node, uint64_t event, std::optional<double> timeout) {
             return make_stop(self, self.cast<Session&>().run_to(node, event, timeout));
           },
           py::arg("node"), py::arg("event"), py::arg("timeout") = py::none())
@@ -670,7 +670,7 @@ void bind_session(py::module_& module) {
       .def("watch_statistics", &Session::watch_statistics);
   module.def(
       "pump_while_idle",
-      [](py::object session) {
+      [](const py::object& session) {
         idle_session = session.is_none() ? nullptr : &session.cast<Session&>();
         PyOS_InputHook = idle_session ? pump_idle : nullptr;
       },
