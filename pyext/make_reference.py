@@ -70,7 +70,7 @@ class Public:
 
 def public_names() -> dict[str, object]:
     """What `friday.NAME` offers, but for modules and the session."""
-    return {name: value for name, value in vars(friday).items() if not name.startswith("_") and not isinstance(value, ModuleType)
+    return {name: value for name, value in vars(friday).items() if not name.startswith("_") and name != "session" and not isinstance(value, ModuleType)
             and getattr(value, "__module__", "").startswith("friday")}
 
 

@@ -197,7 +197,7 @@ class Backend(Protocol):
     def run_to(self, node: int | None, event: int, timeout: float | None) -> Stop:
         """Runs forward, ignoring stop points, until the node stands before its event (kind `reached`) or something else stops the
         group, as in `resume`. With node None, runs to the end. An event that is already done raises UsageError."""
-    def settle(self) -> None:
+    def release_processor(self) -> None:
         """Call when the group will stand for a while: releases the binding to one processor, which one `resume` keeps for the next."""
     def interrupt(self) -> None:
         """Makes a running `resume` return. The only method that any thread may call."""

@@ -108,7 +108,7 @@ def test_operators_of_smart_pointers_and_vectors_work_in_expressions(node):
 
 
 def test_an_object_that_is_not_made_yet_is_said_to_be_none(node):
-    with pytest.raises(friday.BadExpression, match=r"this vector of node 0 .*not made yet"):
+    with pytest.raises(friday.BadExpression, match=r"this vector of node 0 .*not constructed yet"):
         node.read("*unmade")
     assert node.read("unmade->_M_impl._M_start") == 0xc1c2c3c4c5c6c7c8
 

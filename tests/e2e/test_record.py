@@ -49,7 +49,7 @@ def test_who_may_not_execute_what_it_wrote_records_nothing(recorder):
 
 
 @pytest.mark.parametrize("content, words", [
-    (b"", "no program"), (b"MZ" + bytes(100), "neither an ELF program nor a script"), (b"\x7fELF" + bytes(100), "not an x86-64"),
+    (b"", "not a program"), (b"MZ" + bytes(100), "neither an ELF program nor a script"), (b"\x7fELF" + bytes(100), "not an x86-64"),
     (b"#!\n" + bytes(100), "interpreter"), (b"#!/absent/interpreter\n" + bytes(100), "/absent/interpreter"),
 ])
 def test_no_program_at_all(recorder, tmp_path, content, words):
