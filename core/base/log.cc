@@ -38,10 +38,15 @@ int output() {
   return fd;
 }
 
+constexpr size_t kLongestText = 1000;
+
 void write_line(std::string_view from, std::string_view text) {
   static const Clock::time_point start = Clock::now();
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  const std::string line = fmt::format("friday[{}] {:.6f} {}: {}\n", getpid(), seconds, from, printable(text));
+  const size_t cut = text.size() > kLongestText ? text.size() - kLongestText : 0;
+  const std::string line =
+      fmt::format("friday[{}] {:.6f} {}: {}{}\n", getpid(), seconds, from, printable(text.substr(0, kLongestText)),
+                  cut ? fmt::format("... ({} more bytes)", cut) : "");
   (void)!write(output(), line.data(), line.size());
 }
 

@@ -8,7 +8,7 @@
 //
 //   FRIDAY_LOG(mi, trace, "-> {}", line);
 //
-// Any thread may log; a line is written whole, by one write(2).
+// Any thread may log; a line is written whole, by one write(2). Of a longer text its first 1000 bytes are written.
 #pragma once
 
 #include <array>
