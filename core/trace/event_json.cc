@@ -49,6 +49,8 @@ json event_json(const EventView& event, std::optional<double> seconds, const Cha
     if (const auto* change = part.shared_write())
       p["object"] = change->object, p["offset"] = change->offset, p["length"] = change->length,
       p["change"] = change->change;
+    if (const auto* state = part.state())
+      p["stack_bytes"] = state->stack_bytes, p["memory_bytes"] = state->memory_bytes;
     if (const auto* wait = part.wait()) {
       const auto status = status_told(event);
       p["pid"] = wait->pid, p["status"] = status ? json(*status) : json();

@@ -45,3 +45,21 @@ def test_a_thread_that_has_not_run_yet_is_there_in_every_replay(recorder, target
     """The recording ends behind the call that made the thread, and the kernel may or may not have let it run by then."""
     recording = recorder.record([targets / "sealed_traps", "threads"], name="it")
     recorder.verify(recording, "--times", "600")
+
+
+WAITS = """
+import os, threading
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+for _ in range(200): os.getppid()
+os._exit(0)
+"""
+
+
+def test_memory_is_compared_while_a_thread_waits(recorder):
+    """A thread that waits for a futex writes nothing, so it keeps no other thread's memory from being looked at."""
+    recording = recorder.record(["/usr/bin/python3", "-c", WAITS], name="it", options=("--state-hash",))
+    events = [json.loads(line) for line in recorder.run([recorder.friday, "dump", recording.path, "--node", "it", "--json"]).stdout.splitlines()]
+    started = next(n for n, event in enumerate(events) if event["type"] == "thread start")
+    looked_at = [part["memory_bytes"] for event in events[started:] for part in event["parts"] if "memory_bytes" in part]
+    assert looked_at and any(looked_at), "only registers were looked at"
+    assert looked_at[-1] > 0, "nor was the memory at the end"
