@@ -46,7 +46,7 @@ void pass_through(CallFrame* frame, ThreadArea* area) {
     return;
   }
   if (call_info(call).rule == kRefuse) {
-    frame->rax = (uint64_t)-38;
+    frame->rax = (uint64_t)-ENOSYS;
     return;
   }
   // What the shim keeps itself stays its own: the kernel knows nothing of the program's masks and handlers.

@@ -108,7 +108,8 @@ namespace {
 bool has_timeout(int fd, bool in) {
   uint64_t time[2] = {0, 0};
   uint32_t size = sizeof time;
-  return !failed(native(sys::getsockopt, fd, SOL_SOCKET, in ? SO_RCVTIMEO : 21, time, &size)) && (time[0] || time[1]);
+  return !failed(native(sys::getsockopt, fd, SOL_SOCKET, in ? SO_RCVTIMEO : SO_SNDTIMEO, time, &size)) &&
+         (time[0] || time[1]);
 }
 
 // A clock that is read without the kernel: nothing blocks, so the token is not lent, and it is one point in time.
@@ -230,7 +231,7 @@ void record_unknown(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
     if (native((long)frame->rax, a[0], a[1], a[2], a[3], a[4], a[5]) == -ENOSYS) {
       EventWriter writer(kCall, area, (uint16_t)frame->rax, a, 0);
       writer.commit(-ENOSYS, 0, entry, ticks_now());
-      frame->rax = (uint64_t)-38;
+      frame->rax = (uint64_t)-ENOSYS;
       return;
     }
   }
