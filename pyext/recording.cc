@@ -1,5 +1,6 @@
 // _friday.Recording: what a recording holds, read from its traces and from the order of its events. Nothing is
 // replayed: there is no process and no gdb. friday.Recording (pyext/friday/recording.py) is what users see.
+#include <algorithm>
 #include <memory>
 
 #include <fmt/format.h>
@@ -156,7 +157,7 @@ class PyRecording {
 
  private:
   NodeId known(uint32_t node) const {
-    if (std::ranges::find(order_.nodes(), NodeId{node}) == order_.nodes().end())
+    if (!std::ranges::binary_search(order_.nodes(), NodeId{node}))
       raise({ErrorCode::not_found, fmt::format("there is no node {} among those that were asked for", node)});
     return NodeId{node};
   }
