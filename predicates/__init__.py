@@ -5,6 +5,6 @@ Each module is a script, `friday run predicates/leader.py REC -- --term EXPR --l
     from predicates.leader import OneLeader
     OneLeader(friday.session, term="raft.term", leads="raft.role", leader="LEADER")
 
-names.py maps a predicate's names to the program's expressions, timing.py says when a system is too inconsistent, check.py
-is what they have in common and what a predicate of your own begins with.
+names.py maps a predicate's names to the program's expressions, timing.py decides when an inconsistent state is a violation,
+and check.py has the base class of all predicates: derive from it to write your own.
 """

@@ -1,8 +1,8 @@
-"""friday run predicates/connectivity.py REC -- --id EXPR --neighbours EXPR --k 2: k vertex-disjoint paths to everybody.
+"""friday run predicates/connectivity.py REC -- --id EXPR --neighbours EXPR --k 2: k vertex-disjoint paths between all nodes.
 
-The connectivity graph that all nodes' neighbour tables make together, and whether each node reaches each other on at least k
-paths that share no node between ("Friday", sections 4.2.1 and 4.2.2: a toolkit whose nodes must find k disjoint paths, and when each
-did). With k = 1 it asks whether the graph is connected at all.
+The neighbour tables of all nodes together form the connectivity graph. The predicate checks that at least k paths lead from
+each node to each other node, of which no two share a node in between ("Friday", sections 4.2.1 and 4.2.2, does this for a
+toolkit whose nodes must find k disjoint paths, and measures when each did). With k = 1 it checks that the graph is connected.
 
     friday run predicates/connectivity.py REC -- --id self.id --neighbours neighbours --neighbour id --usable 'status' --k 2 --lasting 5
 """
@@ -19,27 +19,29 @@ import friday
 
 Id = Hashable
 Graph = Mapping[Id, Iterable[Id]]
-"""For each id those that it has an edge to."""
+"""For each node's id, the ids of its neighbours."""
 
 
-_Place = tuple[Id, int]  # every vertex is split in two, with one passage between: where one comes in, where one goes out
+# Every vertex is split into an entrance (_IN) and an exit (_OUT), joined by one edge of capacity one, so that only one path
+# passes through it.
+_Place = tuple[Id, int]
 _IN, _OUT = 0, 1
 
 
 def vertex_disjoint_paths(graph: Graph, source: Id, sink: Id, most: int | None = None) -> list[list[Id]]:
-    """As many paths as there are (`most` at most) that share no vertex but source and sink, shortest first.
+    """A largest set of paths that share no vertex but source and sink, shortest path first; at most `most` paths.
 
-    By Menger's theorem that is also how many vertices must fail to separate them when they are no neighbours. Each round
-    finds one path more and may take back parts of earlier ones (Ford and Fulkerson, "Maximal Flow Through a Network", 1956,
-    with capacity one for each vertex).
+    By Menger's theorem, if source and sink are no neighbours, as many vertices must fail to separate them as there are paths.
+    Each round finds one more path and may reroute parts of earlier ones (Ford and Fulkerson, "Maximal Flow Through a Network",
+    1956, with capacity one for each vertex).
 
     >>> vertex_disjoint_paths({1: [2, 3], 2: [4], 3: [4], 4: []}, 1, 4)
     [[1, 2, 4], [1, 3, 4]]
     """
     if source == sink:
         return []
-    flow: dict[_Place, set[_Place]] = collections.defaultdict(set)  # the edges in use
-    into: dict[_Place, set[_Place]] = collections.defaultdict(set)  # the same, backwards
+    flow: dict[_Place, set[_Place]] = collections.defaultdict(set)  # the edges that paths use
+    into: dict[_Place, set[_Place]] = collections.defaultdict(set)  # the same edges, reversed
     while most is None or len(flow[source, _OUT]) < most:
         way = _one_more(graph, (source, _OUT), (sink, _IN), flow, into)
         if way is None:
@@ -54,7 +56,7 @@ def vertex_disjoint_paths(graph: Graph, source: Id, sink: Id, most: int | None =
 
 
 def _one_more(graph: Graph, start: _Place, end: _Place, flow: Mapping[_Place, set[_Place]], into: Mapping[_Place, set[_Place]]) -> list[_Place] | None:
-    """A way over edges that are not in use, or back over those that are."""
+    """An augmenting path: it uses free edges forwards and used edges backwards. None when there is none."""
     came: dict[_Place, _Place] = {start: start}
     queue = collections.deque([start])
     while queue and end not in came:
@@ -82,13 +84,15 @@ def _follow(flow: Mapping[_Place, set[_Place]], source: Id, place: _Place, sink:
 
 
 class DisjointPaths(Check):
-    """Each live node has k vertex-disjoint paths to each other.
+    """Each live node has k vertex-disjoint paths to each other live node.
 
-    id: the node's identifier. neighbours: whom it is connected to, a collection (names.py has the forms) whose elements'
-    field `neighbour` is an identifier, and `usable` true for those that count; or a function that returns identifiers. k: how
-    many paths are wanted; to or from a node with fewer live nodes around than k, as many as there can be. The rest as
-    Check; a state, so judges apply: a graph that grows is not connected at once. Evidence: the paths there are, and both nodes'
-    neighbours. `found` tells for each pair when it first had k paths, in seconds of logical time."""
+    id: the node's identifier. neighbours: a collection of the node's neighbours (names.py has the forms). An element is an
+    identifier, or has one in the field that `neighbour` names; it counts if its field `usable` is true, or always if no
+    `usable` is given. neighbours may also be a function that returns such a collection. k: how many paths are required; when fewer than
+    k + 1 nodes are live, one less than the number of live nodes. The other options are those of Check. Faults can heal, so
+    judges apply: a graph that is being built is not connected at once. Evidence: the paths that exist and the neighbours of
+    both nodes. `found` has for each pair of ids the time, in seconds of logical time, at which it first had the required
+    paths."""
 
     name = "disjoint_paths"
     of_rows = True
@@ -109,7 +113,7 @@ class DisjointPaths(Check):
         self._faults: list[Fault] = []
 
     def graph(self) -> dict[Id, frozenset[Id]]:
-        """The edges between live nodes now."""
+        """The ids of each live node's live neighbours, now."""
         ids = {row["id"] for row in self.rows.values()}
         return {row["id"]: row["neighbours"] & ids for row in self.rows.values()}
 

@@ -1,9 +1,9 @@
 """friday run predicates/conservation.py REC -- --held EXPR --amount EXPR --sent-at LOC --received-at LOC: nothing is lost.
 
-Tokens, balances, locks: what all nodes hold and what is on its way between them stays the same at every consistent cut (the
-example of Chandy and Lamport, "Distributed Snapshots", TOCS 1985, section 2). A cut is only as good as the places that are
-looked at: `sent_at` must stand where the amount has left the sender's account and not yet, or just, gone out, `received_at`
-where it has been added to the receiver's.
+For tokens, balances or locks, the sum of what all nodes hold and what is on its way between them is the same at every
+consistent cut (the example of Chandy and Lamport, "Distributed Snapshots", TOCS 1985, section 2). The sum is right only if
+the two places in the code are: at `sent_at` the amount must have left the sender's account, just before or after the message
+is sent; at `received_at` it must have been added to the receiver's account.
 
     friday run predicates/conservation.py REC -- --held balance --sent-at transfer.c:34 --amount transfer.amount \
         --received-at credited --amount-received 'transfer->amount'
@@ -36,16 +36,18 @@ class Sent:
 
 
 class Conservation(Check):
-    """What the nodes hold and what is on its way never changes in sum.
+    """The sum of what the nodes hold and of what is on its way between them never changes.
 
-    held: what the node holds, a number. sent_at, received_at: places in the code. amount: what is sent, in the frame of sent_at.
-    transfer: a number that tells it from all other transfers (without one only the amount does, which cannot tell a transfer
-    that comes twice from another of the same size). amount_received, transfer_received: the same two in the frame of
-    received_at, where they are called otherwise. lost_after: the seconds after which a transfer that has not arrived is lost. The rest as Check; at= adds places to compare `held` at.
+    held: what the node holds, a number. sent_at, received_at: places in the code. amount: what is sent, an expression in the
+    frame of sent_at. transfer: a key that no other transfer has; without it transfers are told apart by their amounts, and a
+    transfer that is received twice looks like two of the same size. amount_received, transfer_received: the expressions for
+    both in the frame of received_at, if they differ there. lost_after: seconds of logical time after which a transfer that has
+    not arrived counts as lost. The other options are those of Check; `at` adds places at which `held` is compared.
 
-    Each node's account is compared with its own transfers, so the fault names the node and the moment at which the sum
-    changed. Evidence: what it holds and should hold, the sum over all, what is on its way. A transfer that is received and
-    was never sent, or is received twice, is a fault too."""
+    Each node's account is compared with its own transfers, so a fault names the node that changed the sum, and when it did.
+    Evidence: what the node holds and should hold, the sum over all nodes, and what is on its way. It is also a fault to
+    receive a transfer that was never sent, or one for the second time. Raises UsageError for transfer_received without
+    transfer."""
 
     name = "conservation"
     of_states = False
@@ -53,7 +55,7 @@ class Conservation(Check):
     def __init__(self, session: friday.Session, *, held: Expression, amount: Expression, sent_at: str, received_at: str,
                  transfer: Expression | None = None, amount_received: Expression | None = None, transfer_received: Expression | None = None, lost_after: float = 2.0, at: str | list[str] | None = None, **options: Any) -> None:
         if transfer is None and transfer_received is not None:
-            raise friday.UsageError("transfer_received is what transfer is called where it is received: give transfer too")
+            raise friday.UsageError("transfer_received is given without transfer: give transfer too, the key of a transfer where it is sent")
         self._held, self._lost_after = held, lost_after
         self._at_send = amount, transfer
         self._at_receipt = amount_received or amount, transfer_received or transfer
@@ -94,7 +96,7 @@ class Conservation(Check):
             if not waiting:
                 del self.on_the_way[key]
             if sent.amount != amount:
-                self._wrong(f"{node.name} received {amount} as {key}, and {sent.node.name} had sent {sent.amount}", (node, sent.node),
+                self._wrong(f"{node.name} received {amount} in transfer {key}, but {sent.node.name} had sent {sent.amount}", (node, sent.node),
                             sent=str(sent), amount=amount)
         else:
             why = "for the second time" if key in self._done else "that nobody had sent"
@@ -110,7 +112,7 @@ class Conservation(Check):
         return node, value, value if transfer is None else read(node, transfer)
 
     def _account(self, node: friday.Node, change: Any) -> None:
-        """The node has taken part in a transfer of `change`; does it hold what it should?"""
+        """Reports a fault if the node, whose account has just changed by `change`, does not hold what it should."""
         held = read(node, self._held)
         expected = self._expected.setdefault(node, held - change) + change
         self._expected[node], self._last[node] = expected, held
@@ -127,13 +129,13 @@ class Conservation(Check):
         self.report(Fault(self._found, message, nodes, values))
 
     def sums(self) -> dict[str, Any]:
-        """What all nodes held when they were last looked at, and what is on its way."""
+        """What each node held when it was last read, what is on its way, and the sum of both."""
         waiting = [sent for queue in self.on_the_way.values() for sent in queue]
         held, way = sum(self._last.values()), sum(sent.amount for sent in waiting)
         return {"held": {node.name: held for node, held in self._last.items()}, "on_the_way": [str(sent) for sent in waiting],
                 "sum": held + way}
 
-    # -- what does not arrive ------------------------------------------------------------------------------------------
+    # -- lost transfers ----------------------------------------------------------------------------------------------
     def finish(self) -> None:
         self.look()
         super().finish()

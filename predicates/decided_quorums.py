@@ -1,6 +1,6 @@
-"""friday run predicates/decided_quorums.py REC -- --at LOC --decision EXPR --voters EXPR: decisions have a voter in common.
+"""friday run predicates/decided_quorums.py REC -- --at LOC --decision EXPR --voters EXPR: any two decisions have a voter in common.
 
-What quorum.py asks of configurations, asked of the votes by which decisions were really taken.
+quorum.py checks the configurations by which nodes may decide; this predicate checks the votes by which they did decide.
 
     friday run predicates/decided_quorums.py REC -- --at lead --decision self.term --voters self.votes
 """
@@ -16,11 +16,11 @@ import friday
 
 
 class DecidedQuorums(Check):
-    """The quorums by which decisions were really taken meet each other.
+    """Any two quorums by which decisions were taken have a voter in common.
 
-    at: where a node takes a decision. decision: what tells it from others (slot, term). voters: who voted for it, as
-    `members` of QuorumIntersection. same: only compare quorums for one decision, not of all. The fault never heals.
-    Evidence: both decisions with their voters."""
+    at: a place in the code where a node takes a decision. decision: what identifies the decision (a slot, a term). voters: who
+    voted for it, as a bit mask or a collection of identifiers. same: compare only quorums for the same decision. The other
+    options are those of Check. A fault never heals. Evidence: both decisions with their voters."""
 
     name = "decided_quorums"
     of_states = False
@@ -37,7 +37,7 @@ class DecidedQuorums(Check):
         for (earlier, others), (other, when) in self._decided.items():
             if not voters & others and (earlier == decision or not self._same):
                 yield Fault((decision, voters, earlier, others),
-                            f"{node.name} decided {decision} by {sorted(voters)}, and {other.name} {earlier} by {sorted(others)}: no common node",
+                            f"{node.name} decided {decision} with the votes of {sorted(voters)}, and {other.name} decided {earlier} with those of {sorted(others)}: no node voted for both",
                             (node, other), {"decision": decision, "voters": sorted(voters), "earlier": earlier, "earlier_voters": sorted(others), "earlier_at": when})
         self._decided.setdefault((decision, voters), (node, self.here()))
 

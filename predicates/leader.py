@@ -1,8 +1,8 @@
-"""friday run predicates/leader.py REC -- --term EXPR --leads EXPR: at most one leader a term.
+"""friday run predicates/leader.py REC -- --term EXPR --leads EXPR: each term has at most one leader.
 
 Election safety (Ongaro and Ousterhout, "In Search of an Understandable Consensus Algorithm", USENIX ATC 2014, section 5.2):
-at most one node leads in a given term, whenever each of them held itself for the leader. What the term is called (epoch,
-view, ballot) and how a program says that it leads is its own affair:
+at most one node ever leads in a given term, even if two do so at different times. Give the program's own expressions for the
+term (it may be called epoch, view or ballot there) and for whether the node leads:
 
     friday run predicates/leader.py REC -- --term raft.term --leads raft.role --leader LEADER
 """
@@ -17,12 +17,13 @@ import friday
 
 
 class OneLeader(Check):
-    """At most one leader a term.
+    """Each term has at most one leader.
 
-    term: the node's current term, any hashable value. leads: true while the node holds itself for the leader of that term,
-    or, when `leader` is given, a variable that has this value then: an enumerator's name, a number or a text.
-    A node that is restarted under its name is the same candidate. The rest as Check; the fault never heals.
-    Evidence: the term, both leaders, and when the first of them was seen. `leaders` has the first of each term, and when."""
+    term: the node's current term, any hashable value. leads: true while the node considers itself the leader of that term.
+    If `leader` is given, the node leads while the value of `leads` prints as `leader`: an enumerator's name, a number or a
+    text. A node that is restarted under its name counts as the same candidate. The other options are those of Check. A fault
+    never heals. Evidence: the term, both leaders, and when the first of them was first seen leading. `leaders` has for each
+    term the first leader, and when it was first seen."""
 
     name = "one_leader"
 

@@ -1,7 +1,8 @@
 """friday run predicates/log_prefix.py REC -- --log EXPR --committed EXPR: committed logs agree.
 
-State machine safety ("In Search of an Understandable Consensus Algorithm", section 5.4.3; the agreement of any replicated log):
-if one node has committed an entry at an index, no node ever commits another there, and what is committed never changes.
+State machine safety (Ongaro and Ousterhout, "In Search of an Understandable Consensus Algorithm", USENIX ATC 2014, section
+5.4.3), which any replicated log must have: once a node has committed an entry at an index, no node commits another entry
+there, and a committed entry never changes.
 
     friday run predicates/log_prefix.py REC -- --log raft.log --committed raft.commit_index --entry 'term, command'
 """
@@ -17,13 +18,13 @@ import friday
 
 
 class LogPrefix(Check):
-    """The committed prefixes of all logs are equal as far as both reach.
+    """Of any two logs, the committed entries agree up to the end of the shorter committed part.
 
-    log: the collection of entries (names.py has the forms). committed: how many of its first entries are committed. entry:
-    the fields of an entry that must agree, "term, command"; the whole entry by default. base: the index of the log's first entry, for
-    logs that were cut off at the front; 0 by default. The rest as Check; the fault never heals.
-    Only entries that a node commits anew are compared at each hit, all of them when the recording ends. Evidence: the index,
-    both entries, and who committed the first one when."""
+    log: the collection of entries (names.py has the forms). committed: the index of the first entry that is not committed.
+    entry: the fields of an entry that must agree, for example "term, command"; by default the whole entry. base: the index
+    of the first entry that the log still holds, for logs that are truncated at the front; by default 0. The other options are
+    those of Check. A fault never heals. At a hit only newly committed entries are compared, at the end of the recording all of
+    them. Evidence: the index, both entries, and when the first of them was committed."""
 
     name = "log_prefix"
 
@@ -53,13 +54,13 @@ class LogPrefix(Check):
         log = self._log(node)
         for index in range(max(first, base), committed):
             if index - base >= len(log):
-                yield Fault((node, "short"), f"{node.name} has committed {committed} entries, and its log holds {base} to {base + len(log)}",
+                yield Fault((node, "short"), f"{node.name} has committed {committed} entries, but its log ends before entry {base + len(log)}",
                             (node,), {"committed": committed, "length": len(log)})
                 return
             entry = fields(log[index - base], self._entry)
             known, other, when = self._known.setdefault(index, (entry, node, self.here()))
             if entry != known:
-                yield Fault((index, node), f"{node.name} has committed {entry} as entry {index}, and {other.name} {known}",
+                yield Fault((index, node), f"{node.name} has committed {entry} as entry {index}, but {other.name} had committed {known} there",
                             (node, other), {"index": index, "entry": entry, "first": known, "committed_at": when})
                 return
 

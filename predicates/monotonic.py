@@ -1,6 +1,6 @@
-"""friday run predicates/monotonic.py REC -- --counter EXPR: a value never goes back.
+"""friday run predicates/monotonic.py REC -- --counter EXPR: a value never decreases.
 
-Terms, epochs, sequence numbers and commit indexes only grow; one that shrinks has been forgotten or overwritten.
+Terms, epochs, sequence numbers and commit indexes only grow; one that has decreased was lost or overwritten.
 
     friday run predicates/monotonic.py REC -- --counter raft.term --lives
 """
@@ -17,10 +17,10 @@ import friday
 class Monotonic(Check):
     """A value of each node never decreases.
 
-    counter: anything that can be compared. bits: it wraps around at so many bits, so that less than half the way round
-    counts as forward. strictly: each hit must find it larger (with at=). lives: also from one life of a name to the next,
-    for what must survive a restart. The rest as Check; the fault never heals.
-    Evidence: the value before and after, and where the node stood when it was larger."""
+    counter: any value that can be compared. bits: the counter wraps around at this many bits; a step of less than half the
+    range counts as an increase. strictly: the value must be larger at each hit (use it with `at`). lives: also compare the
+    value with the last one before a restart under the same name, for a value that must survive a restart. The other options
+    are those of Check. A fault never heals. Evidence: the value before and after, and when the one before was read."""
 
     name = "monotonic"
     of_states = False
@@ -42,8 +42,8 @@ class Monotonic(Check):
         old, when = before
         if self._back(old, value):
             self._steps += 1
-            verb = "stayed at" if value == old else "fell back to"
-            yield Fault((who, self._steps), f"{node.name}: `{self.names['counter']}` {verb} {value} from {old}", (node,),
+            what = f"stayed at {value}" if value == old else f"fell from {old} to {value}"
+            yield Fault((who, self._steps), f"{node.name}: `{self.names['counter']}` {what}", (node,),
                         {"before": old, "now": value, "was": when})
 
     def _back(self, old: Any, value: Any) -> bool:

@@ -1,18 +1,18 @@
-"""What a predicate calls a thing, and how the program writes it.
+"""Maps the abstract names of a predicate to expressions of the program.
 
 A predicate speaks of a `term` or of a node's `successor`; a program calls it `raft.current_term` or `srv.successor->id`. Each
 abstract name is given an Expression when the predicate is made:
 
-    a text       C or C++, evaluated on the node: "raft.current_term"
-    a function   of the friday.Node, for what takes more than one read: lambda node: node.read("seq") + node.id * 1000
+    a text       a C or C++ expression, evaluated on the node: "raft.current_term"
+    a function   called with the friday.Node, where one expression is not enough: lambda node: node.read("seq") + node.id * 1000
 
-A collection (a routing table, a log) is given as text too, or as a function that returns something iterable:
+A collection (a routing table, a log) is given as a text in one of these forms, or as a function that returns an iterable:
 
     ARRAY            an array of the program: "routes"
-    ARRAY[:COUNT]    its first COUNT elements, COUNT an expression: "routes[:nroutes]"
+    ARRAY[:COUNT]    the first COUNT elements of an array, where COUNT is an expression: "routes[:nroutes]"
     FIRST..NEXT      a linked list: the pointer to its first element, and the field that points to the next: "srv.fingers..next"
 
-Elements are snapshots, read in one piece; their fields are named by paths as "node.id".
+The elements are snapshots. A field of an element is named by its path, such as "node.id".
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SLICE = re.compile(r"(.+)\[:(.+)\]\Z", re.S)
 
 
 def read(node: friday.Node, expression: Expression) -> Any:
-    """The value on a node; None where it cannot be read because a pointer on the way is null or dangling."""
+    """The value of the expression on a node; None if it follows a null or dangling pointer."""
     try:
         return expression(node) if callable(expression) else node.read(expression)
     except friday.BadAddress:
@@ -43,8 +43,8 @@ def read_row(node: friday.Node, names: Mapping[str, Expression]) -> Row:
 
 
 def field(element: Any, path: str) -> Any:
-    """The field of a struct by its path, `node.id`; the element itself for the empty path. What a snapshot knows of itself (`type`,
-    `bytes`, `address`) is no field of the program's. Raises UsageError for a field that is not there."""
+    """The field of an element at a path such as "node.id"; the element itself for the empty path. Only fields of the program's
+    struct count, not attributes of the snapshot (`type`, `bytes`, `address`). Raises UsageError if there is no such field."""
     for name in path.split(".") if path else ():
         try:
             if isinstance(element, friday.Snapshot) and not isinstance(element, (friday.Struct, Mapping)):
@@ -56,14 +56,14 @@ def field(element: Any, path: str) -> Any:
 
 
 def fields(element: Any, paths: str) -> Any:
-    """Several fields as a tuple, "term, command"; a single one as it is."""
+    """The fields at comma-separated paths such as "term, command", as a tuple; for a single path the field itself."""
     values = tuple(field(element, path.strip()) for path in paths.split(","))
     return values[0] if len(values) == 1 else values
 
 
 def items(collection: Expression) -> Callable[[friday.Node], Sequence[Any]]:
-    """A function that reads a collection, given in one of the forms above, from a node. Raises UsageError when the
-    program's count does not fit its array."""
+    """A function that reads a collection, given in one of the forms above, from a node. The function raises UsageError if the
+    expression is no array, if COUNT exceeds the array, or if a list has more than MAX_LINKED elements or a cycle."""
     if callable(collection):
         return lambda node: list(collection(node) or ())
     if ".." in collection:
@@ -76,25 +76,25 @@ def items(collection: Expression) -> Callable[[friday.Node], Sequence[Any]]:
 def _array(node: friday.Node, expression: str) -> Sequence[Any]:
     value = node.read(expression)
     if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
-        raise friday.UsageError(f"`{expression}` is not an array but {value!r}; behind a pointer write *(TYPE(*)[LENGTH])POINTER")
+        raise friday.UsageError(f"`{expression}` is {value!r}, not an array; for an array behind a pointer write *(TYPE(*)[LENGTH])POINTER")
     return value
 
 
 def _counted(node: friday.Node, expression: str, count: str) -> Sequence[Any]:
     value, length = _array(node, expression), int(node.read(count))
     if not 0 <= length <= len(value):
-        raise friday.UsageError(f"`{count}` is {length} on {node.name}, and `{expression}` has {len(value)} elements")
+        raise friday.UsageError(f"`{count}` is {length} on {node.name}, but `{expression}` has {len(value)} elements: give a count within the array")
     return value[:length]
 
 
 def _linked(node: friday.Node, first: str, next_field: str) -> Sequence[Any]:
-    """Reads by longer and longer chains from the first pointer: their texts are the same at each look, so each is
-    compiled once."""
+    """Reads element after element by the expressions FIRST, FIRST->NEXT, FIRST->NEXT->NEXT and so on. These texts are the same
+    at every read of the list, so each is compiled only once."""
     found: list[Any] = []
     pointer, chain = node.read(first), first
     while pointer:
         if len(found) == MAX_LINKED:
-            raise friday.UsageError(f"the list `{first}..{next_field}` of {node.name} has more than {MAX_LINKED} elements, or is a circle")
+            raise friday.UsageError(f"the list `{first}..{next_field}` of {node.name} has more than {MAX_LINKED} elements or forms a cycle")
         element = node.read(f"*{chain}")
         found.append(element)
         pointer, chain = field(element, next_field), f"{chain}->{next_field}"
@@ -102,14 +102,15 @@ def _linked(node: friday.Node, first: str, next_field: str) -> Sequence[Any]:
 
 
 def watched(expressions: Iterable[Expression | None]) -> list[str]:
-    """What to watch so that no change of these is missed. Raises UsageError for what cannot be watched by its text."""
+    """The expressions to watch so that no change of the given ones is missed. Raises UsageError for a function or a list, whose
+    memory does not follow from a text."""
     texts: list[str] = []
     for expression in expressions:
         if expression is None:
             continue
         if callable(expression) or ".." in expression:
             what = "a function" if callable(expression) else f"the list `{expression}`"
-            raise friday.UsageError(f"it does not follow from {what} what to watch: give watch=, or at= with a place in the code")
+            raise friday.UsageError(f"{what} does not say which memory to watch: give watch= with expressions, or at= with a place in the code")
         cut = _SLICE.match(expression)
         texts += [cut[1], cut[2]] if cut else [expression]
     return list(dict.fromkeys(text for text in texts))

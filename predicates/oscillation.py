@@ -1,11 +1,11 @@
-"""friday run predicates/oscillation.py REC -- --down-at LOC --down EXPR --up-at LOC --up EXPR: nothing flaps.
+"""friday run predicates/oscillation.py REC -- --down-at LOC --down EXPR --up-at LOC --up EXPR: nothing oscillates.
 
-State that goes and comes back again and again: fingers of a ring that are removed and inserted, routes, sessions, leaders ("Friday",
-section 4.1.5). A thing that goes down and comes up `times` times within `seconds` oscillates.
+Finds state that is removed and comes back again and again: the fingers of a ring, routes, sessions, leaders ("Friday", section
+4.1.5). A thing that goes down and comes up again `times` times within `seconds` oscillates.
 
     friday run predicates/oscillation.py REC -- --down-at remove_finger --down 'f->node.addr' --up-at insert_finger --up addr
 
-or of one variable that takes a value, leaves it, and takes it again:
+The values of one variable can oscillate too: it takes a value, loses it, and takes it again.
 
     friday run predicates/oscillation.py REC -- --value raft.leader --times 4 --seconds 10
 """
@@ -19,10 +19,12 @@ from predicates.check import Check, Expression, Fault, main
 from predicates.names import read
 
 import friday
+from friday.answers import counted
 
 
 class Returns:
-    """Counts how often each thing comes back after it was away.
+    """Counts how often each thing comes back after it was away. Times are seconds of one clock that does not run backwards.
+    Raises ValueError if `times` is less than 1 or `seconds` is not positive.
 
     >>> returns = Returns(times=2, seconds=10)
     >>> returns.away("x", 1.0); returns.back("x", 2.0)
@@ -41,10 +43,11 @@ class Returns:
         self._away.setdefault(thing, time)
 
     def back(self, thing: Hashable, time: float) -> list[tuple[float, float]] | None:
-        """The last `times` trips, (away, back), when they lie within `seconds`; they are then counted anew."""
+        """The thing is back. If its last `times` trips lie within `seconds`, returns them as (away, back) and starts counting
+        anew; otherwise None."""
         left = self._away.pop(thing, None)
         if left is None:
-            return None  # never seen before, or there already
+            return None  # it was not away
         trips = self._trips.setdefault(thing, collections.deque(maxlen=self.times))
         trips.append((left, time))
         if len(trips) < self.times or time - trips[0][0] > self.seconds:
@@ -57,9 +60,10 @@ class Returns:
 class Oscillation(Check):
     """Nothing goes down and comes up again `times` times within `seconds` of logical time, on any node.
 
-    down_at, up_at: places in the code where something goes and comes; down, up: what it is, in the frame of the place. Or
-    value: a variable; what goes and comes is each of its values. The rest as Check, without at. Evidence: what oscillates,
-    and the times at which it went and came."""
+    down_at, up_at: the places in the code at which something goes down and comes up; down, up: expressions in the frame of
+    these places for what it is, any hashable value. Or, instead of these four, value: an expression whose values are what
+    goes and comes. The other options are those of Check; `at` has no effect. Evidence: what oscillates, and when it went down
+    and came up. Raises UsageError unless either `value` or all of the four are given."""
 
     name = "oscillation"
     of_states = False
@@ -68,7 +72,7 @@ class Oscillation(Check):
                  up_at: str | None = None, up: Expression | None = None, times: int = 3, seconds: float = 10.0, **options: Any) -> None:
         places = (down_at, down, up_at, up)
         if (value is None) == (None in places):
-            raise friday.UsageError("oscillation wants either value, or all of down_at, down, up_at and up")
+            raise friday.UsageError("oscillation needs either value, or all of down_at, down, up_at and up")
         self._limits = {"times": times, "seconds": seconds}
         options.pop("at", None)
         super().__init__(session, {"value": value}, **({} if value is not None else {"at": []}), **options)
@@ -108,7 +112,7 @@ class Oscillation(Check):
         if trips is not None:
             self._count += 1
             length = now - trips[0][0]
-            self.report(Fault(self._count, f"{thing} went and came back {len(trips)} times within {length:.3f} s on {node.name}", (node,),
+            self.report(Fault(self._count, f"{thing} went down and came up again {counted(len(trips), 'time')} within {length:.3f} s on {node.name}", (node,),
                               {"what": thing, "trips": [f"down {down:.6f}, up {up:.6f}" for down, up in trips]}))
 
 

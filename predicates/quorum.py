@@ -1,8 +1,8 @@
 """friday run predicates/quorum.py REC -- --members EXPR --needed EXPR: any two quorums have a node in common.
 
-What makes a majority, or any quorum system, safe (Gifford, "Weighted Voting for Replicated Data", SOSP 1979; Lamport, "The
-Part-Time Parliament", TOCS 1998, condition B2). It breaks when nodes disagree about who is a member: two halves can
-then decide without each other.
+Majorities and all other quorum systems rely on this property (Gifford, "Weighted Voting for Replicated Data", SOSP 1979;
+Lamport, "The Part-Time Parliament", TOCS 1998, condition B2). It is broken when nodes disagree about who is a member: two
+groups of nodes can then decide without each other.
 
     friday run predicates/quorum.py REC -- --members conf.members --needed 'conf.size / 2 + 1' --lasting 1
 """
@@ -19,31 +19,32 @@ import friday
 
 
 def can_miss(a: Collection[Hashable], needed_a: int, b: Collection[Hashable], needed_b: int) -> bool:
-    """Can a quorum of needed_a of the members a, and one of needed_b of b, have no member in common?
+    """Whether `needed_a` members of `a` and `needed_b` members of `b` can be chosen that have no member in common.
 
     >>> can_miss("abc", 2, "abc", 2), can_miss("abc", 2, "cde", 2), can_miss("abcd", 2, "abcd", 3)
     (False, True, False)
     """
     a, b = set(a), set(b)
     if needed_a > len(a) or needed_b > len(b):
-        return False  # no such quorum
+        return False  # one of the quorums cannot be reached
     from_both = max(0, needed_a - len(a - b)) + max(0, needed_b - len(b - a))
     return from_both <= len(a & b)
 
 
 def members_of(value: Any) -> frozenset[Hashable]:
-    """Members from a bit mask (the numbers of its bits) or from a collection."""
+    """The members in a bit mask, as the numbers of the bits that are set, or in a collection."""
     if isinstance(value, int):
         return frozenset(bit for bit in range(int(value).bit_length()) if value >> bit & 1)
     return frozenset(value)
 
 
 class QuorumIntersection(Check):
-    """Any quorum that one node would accept meets any that another would.
+    """Any quorum that one node would accept has a member in common with any quorum that another node would accept.
 
-    members: whom the node counts as voters: a bit mask, or a collection (names.py has the forms) whose elements, or their
-    field `member`, are identifiers. needed: how many votes it wants. The rest as Check; a state, so judges apply: in a change of
-    configuration it may be broken for a moment unless the protocol forbids it. Evidence: both configurations."""
+    members: the voters that the node knows: a bit mask, or a collection (names.py has the forms) whose elements, or their
+    field `member`, are identifiers. needed: how many votes the node requires. The other options are those of Check. Faults
+    can heal, so judges apply: some protocols allow a short overlap while the configuration changes. Evidence: the
+    configurations of all nodes."""
 
     name = "quorum_intersection"
     of_rows = True
@@ -61,7 +62,7 @@ class QuorumIntersection(Check):
         for (a, needed_a), (b, needed_b) in itertools.combinations_with_replacement(kinds, 2):
             if can_miss(a, needed_a, b, needed_b):
                 first, second = kinds[a, needed_a][0], kinds[b, needed_b][-1]
-                text = f"{needed_a} of {sorted(a)} ({first.name}) and {needed_b} of {sorted(b)} ({second.name}) can decide without a common node"
+                text = f"{needed_a} of {sorted(a)} ({first.name}) and {needed_b} of {sorted(b)} ({second.name}) can decide without a common member"
                 yield Fault(frozenset({(a, needed_a), (b, needed_b)}), text, tuple(dict.fromkeys((first, second))), {
                     "configurations": {node.name: f"{needed} of {sorted(members)}" for (members, needed), found in kinds.items() for node in found}})
 

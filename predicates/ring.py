@@ -1,12 +1,12 @@
-"""friday run predicates/ring.py REC: which node of a Chord ring broke it, when, and after which message.
+"""friday run predicates/ring.py REC: which node of a Chord ring broke the ring, when, and after which message.
 
-Watches the links of all nodes and hands every change to RingState (ring_state.py), which tells transients from breaks that
-last. What is known at the moment of a suspect change (the message being processed, the stack) is taken at that moment;
-the violation is reported when the break turns out to last. Its values: `id` of the node, `link`, `value` (the id it
-holds), `other` (the id of the node that it skips or that has ended), `since` (seconds), `unexplained`, and of a suspect
-change `after` (sender, type and seq of the message; None in a timer), `broken_at` (logical time) and `stack`.
+Watches the links of all nodes and passes every change to RingState (ring_state.py), which tells transients from breaks that
+last. At a suspect change the message that is being processed and the stack are read at once; the violation is reported when
+the break has lasted too long. Its values: `id` of the node, `link`, `kind`, `value` (the id that the link holds), `other` (the
+id of the node that the link skips or that has ended), `since` (real time in seconds), `unexplained`, and for a suspect change
+`after` (sender, type and seq of the message; None if no message was being processed), `broken_at` (logical time) and `stack`.
 
-The names are those of tests/apps/chord unless others are given: `-- --id EXPR --successor EXPR --predecessor EXPR`.
+By default the expressions are those of tests/apps/chord; give others with `-- --id EXPR --successor EXPR --predecessor EXPR`.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from predicates.ring_state import Break, RingState
 
 import friday
 
-CHECK = 0.5  # seconds of the recording between two looks at what lasts
+CHECK = 0.5  # seconds of logical time between two checks of how long breaks have lasted
 
 
 class Ring(Check):
-    """Each node's successor is the next live node of the ring and its predecessor the one before, but for transients.
+    """Except for transients, each node's successor is the next live node of the ring and its predecessor the previous one.
 
-    id: the node's place on the ring, an int of `bits` bits. successor, predecessor: the ids of its neighbours. period:
-    milliseconds between two rounds of stabilisation, from which follows how long a transient may take. sender, type, seq: what the
-    program knows of the message that it processes, for the evidence; type 0 means none. nodes, watch, at: as in Check."""
+    id: the node's place on the ring, an integer of `bits` bits. successor, predecessor: the ids of its neighbours. period:
+    milliseconds between two rounds of stabilisation; it determines how long a transient may last. sender, type, seq: the
+    program's own description of the message that it is processing, for the evidence; type 0 means that there is none. nodes,
+    watch, at: as in Check."""
 
     name = "ring"
-    of_states = False  # a state alone does not tell a transient
+    of_states = False  # from a single state one cannot tell whether it is a transient
     optional = frozenset({"successor", "predecessor"})
 
     def __init__(self, session: friday.Session, *, id: Expression = "srv.node.id", successor: Expression = "srv.successor->id",
@@ -49,7 +50,7 @@ class Ring(Check):
         self.session.at_end(self.finish)
 
     def now(self) -> float:
-        """Real time; it never runs back here, though hosts' clocks may differ."""
+        """Real time in seconds. It never runs backwards here, although the clocks of the hosts may differ."""
         return max(self._latest, self.session.real_time)
 
     def changed(self, node: friday.Node, row: Row) -> Iterable[Any]:
@@ -81,7 +82,7 @@ class Ring(Check):
                 self.state.ended(name, time)
 
     def _evidence(self, node: friday.Node) -> dict[str, Any]:
-        """What led to the change that was just made."""
+        """What led to the change that the node has just made."""
         sender, kind, seq = (read(node, expression) for expression in self._message)
         after = {"sender": f"{sender:016x}", "type": str(kind).removeprefix("PACKET_"), "seq": seq} if kind else None
         return {"after": after, "broken_at": str(self.session.logical_time), "stack": node.backtrace()}

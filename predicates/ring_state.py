@@ -1,13 +1,14 @@
-"""Is a Chord ring consistent? The logic behind ring.py, in plain Python, fed with the changes of links in order of time.
+"""Decides whether a Chord ring is consistent: the logic of ring.py in plain Python. It is told all changes of links in order of
+time.
 
-A ring is consistent when each node's successor is the next live node of the ring and its predecessor the one before.
-While nodes join and die it cannot be: a node that joins is unknown to the one before it for a round of stabilisation,
-and a node that died is linked to until it is given up. Such transients heal by themselves. What does not heal is a
-violation: a link that skips a live node of the ring, or names a dead one, for longer than `grace`.
+A ring is consistent when each node's successor is the next live node of the ring and its predecessor the previous one. While
+nodes join and die it cannot be: a node that joins is unknown to its predecessor for a round of stabilisation, and others keep
+their links to a node that died until they give it up. Such transients heal by themselves. A link that skips a live node of the
+ring, or points to a dead node, for longer than `grace` is a violation.
 
-A link that moves *past* a node that is alive is suspect at once, because neither a join nor a death explains it.
-update() returns such a break when it happens, so that evidence can be taken at that moment; when it lasts it becomes a
-violation like any other.
+If a node moves its successor from a live node to one beyond it, the change is suspect at once, because neither a join nor a
+death explains it. update() returns such a break when it happens, so that evidence can be collected at that moment; it becomes
+a violation if it lasts.
 
     >>> ring = RingState(grace=2.0)
     >>> for node, id, after in (("a", 1, 5), ("b", 5, 9), ("c", 9, 1)):
@@ -24,14 +25,14 @@ import dataclasses
 from typing import Any, Hashable, Iterator
 
 PERIOD = 0.25  # seconds between two rounds of stabilisation
-ROUNDS_TO_DETECT = 8  # rounds until a dead neighbour is given up: silence, pings without an answer, and jitter
-ROUNDS_TO_HEAL = 3  # rounds until a join or a replaced link has reached the neighbours
+ROUNDS_TO_DETECT = 8  # rounds until a dead neighbour is given up: silence, unanswered pings, and jitter
+ROUNDS_TO_HEAL = 3  # rounds until the neighbours know of a join or of a replaced link
 
 Name = Hashable
 
 
 def is_between(x: int, a: int, b: int, bits: int = 64) -> bool:
-    """Does x lie strictly between a and b, clockwise? With a == b that is all of the ring but this point."""
+    """Whether x lies strictly between a and b, clockwise. If a == b, all other points of the ring do."""
     size = 1 << bits
     distance, width = (x - a) % size, (b - a) % size
     return distance != 0 and (width == 0 or distance < width)
@@ -41,10 +42,10 @@ def is_between(x: int, a: int, b: int, bits: int = 64) -> bool:
 class Break:
     """One link that is wrong about one other node.
 
-    `link` is "successor" or "predecessor" of `node`, `value` the id it holds, `other` the node that it skips or, when
-    `kind` is "dead", the ended node that it names. `since` is the real time in seconds at which it became wrong,
-    `reported` the one at which it had lasted too long, or None. `unexplained` tells that the node itself moved the link
-    past a live node. `evidence` is for the caller to fill.
+    `link` is "successor" or "predecessor", a link of `node`; `value` is the id that the link holds. `kind` is "skips" if the
+    link skips the live node `other`, "dead" if it points to `other`, which has ended. `since` is the real time in seconds at
+    which the link became wrong, `reported` the time at which it was reported as a violation, or None. `unexplained`: the node
+    itself moved the link past a live node. The caller fills in `evidence`.
     """
 
     node: Name
@@ -64,7 +65,7 @@ class Break:
         return "skips" if self.kind == "skips" else "names dead"
 
     def message(self, now: float) -> str:
-        """One sentence for a person."""
+        """A sentence that describes the break. `now` is the real time in seconds."""
         text = f"{self.node} ({self.id:#x}): its {self.link} {self.value:#x} "
         if self.kind == "skips":
             text += f"skips {self.other} ({self.other_id:#x}), a live node of the ring, "
@@ -72,7 +73,7 @@ class Break:
             text += f"is {self.other}, which has ended, "
         text += f"since {self.since:.3f}, {now - self.since:.3f} s"
         if self.unexplained:
-            text += f"; {self.node} moved the link past it, and no join or death explains that"
+            text += f"; {self.node} moved the link past that node, which no join or death explains"
         return text
 
     def __repr__(self) -> str:
@@ -93,16 +94,17 @@ class _Node:
 
 
 class RingState:
-    """What all nodes' links are, and which of them are wrong since when.
+    """The links of all nodes, which of them are wrong, and since when.
 
-    Times are seconds of one real-time clock and must not run backwards. `period` is the application's, `detection` the time
-    a node may take to give a dead neighbour up, `grace` how long a link may be wrong (default: three periods and the
-    detection). Not safe for concurrent use.
+    All times are seconds of one real-time clock that does not run backwards. `period` is the time between two rounds of the
+    application's stabilisation, `detection` the time that a node may take to give up a dead neighbour (by default eight
+    periods), `grace` how long a link may be wrong (by default three periods and the detection). Raises ValueError if `period`
+    is not positive. Not safe for concurrent use.
     """
 
     def __init__(self, *, period: float = PERIOD, detection: float | None = None, grace: float | None = None, bits: int = 64) -> None:
         if period <= 0:
-            raise ValueError(f"a period of {period} s: it must be positive")
+            raise ValueError(f"the period of stabilisation is {period} s: it must be positive")
         self.detection = ROUNDS_TO_DETECT * period if detection is None else detection
         self.grace = ROUNDS_TO_HEAL * period + self.detection if grace is None else grace
         self.bits = bits
@@ -117,7 +119,7 @@ class RingState:
 
     @property
     def wrong(self) -> list[Break]:
-        """The links that are wrong now, transient or not."""
+        """The links that are wrong now, whether transient or not."""
         return list(self._open.values())
 
     def alive(self) -> list[Name]:
@@ -125,10 +127,10 @@ class RingState:
         return [node.name for node in self._nodes.values() if node.alive]
 
     def update(self, node: Name, id: int, *, successor: int | None, predecessor: int | None, time: float) -> list[Break]:
-        """The links of `node` are these now; None for a link that is not set.
+        """Sets the links of `node` as they are at `time`; None stands for a link that is not set.
 
-        Returns the breaks that begin here and that no join or death explains. A node that is seen for the first time
-        has started; one that gets its first successor has joined.
+        Returns those breaks that begin with this change and that no join or death explains. A node that is seen for the first
+        time has started; a node that gets its first successor has joined the ring.
         """
         known = self._nodes.get(node)
         if known is None or known.id != id:
@@ -144,7 +146,7 @@ class RingState:
         return [b for b in begun if b.unexplained]
 
     def ended(self, node: Name, time: float) -> None:
-        """The process has ended. Links to it are transient from now on; its own no longer count."""
+        """The node's process ended at `time`. From now on links to it are wrong, and its own links no longer count."""
         known = self._nodes.get(node)
         if known is None or not known.alive:
             return
@@ -155,11 +157,12 @@ class RingState:
                 self._judge(other, third, time)
 
     def advance(self, time: float) -> list[Break]:
-        """Nothing changed until `time`. Returns the links that are now wrong for longer than the grace, each once."""
+        """Nothing has changed up to `time`. Returns the breaks that have lasted longer than `grace`, each only once."""
         return self._report(time, lambda b: time - b.since > self.grace)
 
     def finish(self, time: float) -> list[Break]:
-        """The recording ends at `time`. As advance(), and unexplained breaks need only have outlasted the detection."""
+        """The recording ends at `time`. As advance(), but an unexplained break needs to have lasted only longer than
+        `detection`."""
         return self._report(time, lambda b: time - b.since > (self.detection if b.unexplained else self.grace))
 
     def _report(self, time: float, lasting: Any) -> list[Break]:
@@ -180,7 +183,7 @@ class RingState:
     def _fault(self, node: _Node, link: str, other: _Node) -> str | None:
         """How `link` of `node` is wrong about `other`: "skips", "dead" or None.
 
-        While the link names a dead node only that is held against it: the nodes between cannot be known yet.
+        A link to a dead node is never reported as skipping others too: the node cannot know those behind it yet.
         """
         value = node.links[link]
         if not node.in_ring or value is None:
@@ -193,13 +196,14 @@ class RingState:
         return "skips" if is_between(other.id, low, high, self.bits) else None
 
     def _judge(self, node: _Node, other: _Node, time: float, old: dict[str, int | None] | None = None) -> list[Break]:
-        """Opens or closes the breaks of this pair; `old` are the links before, when the node itself changed them."""
+        """Opens or closes the breaks of this pair and returns those that begin. `old` are the node's links before the change, if
+        the node itself has changed them."""
         begun = []
         for link in ("successor", "predecessor"):
             key, kind = (node.name, link, other.name), self._fault(node, link, other)
             current = self._open.get(key)
             if current is not None and current.unexplained and kind is None and self._names_dead(node, link):
-                continue  # a death after the fact explains nothing
+                continue  # a node that dies later does not explain the earlier change
             if current is not None and kind != current.kind:
                 del self._open[key]
                 current = None

@@ -1,8 +1,9 @@
-"""friday run predicates/ring_times.py REC -- --id EXPR --successor EXPR --predecessor EXPR: how long is a ring out of step?
+"""friday run predicates/ring_times.py REC -- --id EXPR --successor EXPR --predecessor EXPR: for how long a ring is inconsistent.
 
-"Friday", section 4.1.4: a node's place in the ring is consistent when its successor's predecessor and its predecessor's successor
-are the node itself. During joins and deaths it is not, so the question is for how much of the time. `--share 0.95` makes
-less than 95 % a violation, `--lasting 2` a link that is not mutual for longer than 2 s; `--summary` prints the times.
+"Friday", section 4.1.4: a node's place in the ring is consistent when the predecessor of its successor and the successor of its
+predecessor are the node itself. During joins and deaths it is not, so what matters is for how much of the time. With `--share
+0.95` it is a violation if all places are consistent for less than 95 % of the time, with `--lasting 2` if a place is
+inconsistent for longer than 2 s; `--summary` prints the times.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import friday
 
 
 class RingTimes(Check):
-    """The links of neighbours in a ring are mutual.
+    """Neighbours in a ring link to each other.
 
-    id: the node's identifier. successor, predecessor: those of its neighbours, None while it has none. The rest as Check; a
-    state, so judges apply. Evidence: the node's links and those of the neighbours that do not agree. `by_node` has each
-    node's times in the states "holds" and "broken"."""
+    id: the node's identifier. successor, predecessor: the identifiers of its neighbours; None, or a null pointer on the way, while
+    there is none. A node without a successor is not checked. The other options are those of Check. Faults can heal, so judges
+    apply. Evidence: the node's links; the message names the neighbours that disagree. `by_node` has each node's times in the
+    states "holds" and "broken"."""
 
     name = "ring_times"
     of_rows = True
@@ -54,9 +56,9 @@ class RingTimes(Check):
             return f"it has no {link}"
         other = by_id.get(value)
         if other is None:
-            return f"its {link} {_hex(value)} is no live node"
+            return f"its {link} {_hex(value)} is not a live node"
         if other[back] != row["id"]:
-            return f"its {link} {_hex(value)} holds {_hex(other[back])} for its {back}"
+            return f"its {link} {_hex(value)} has {_hex(other[back])} as its {back}"
         return None
 
     def finish(self) -> None:
@@ -65,7 +67,7 @@ class RingTimes(Check):
         super().finish()
 
     def summary(self) -> str:
-        nodes = [f"  {node.name}: consistent for {times.share('holds'):.1%}, {times.changes} changes, longest out of step "
+        nodes = [f"  {node.name}: consistent for {times.share('holds'):.1%}, {times.changes} changes, longest inconsistent for "
                  f"{_length(times.longest('broken')):.3f} s" for node, times in self.by_node.items()]
         return "\n".join([super().summary(), *nodes])
 

@@ -1,8 +1,8 @@
 """friday run predicates/routes.py REC -- --id EXPR --routes EXPR: no routing loops, no black holes.
 
-The tables of all nodes together say where a packet goes: from each node along next hops towards a destination. It
-must get there, not run in a circle and not end at a node that has no route or is gone. ("Friday", section 4.2, asks such
-questions of a routing toolkit.)
+The routing tables of all nodes together determine the path of a packet: from node to node along the next hops towards its
+destination. The packet must arrive; it must neither run in a loop nor end at a node that has no route or has ended. ("Friday",
+section 4.2, checks such properties of a routing toolkit.)
 
     friday run predicates/routes.py REC -- --id self.id --routes 'routes[:nroutes]' --destination dest --next-hop via \
         --usable up --lasting 2
@@ -19,11 +19,12 @@ import friday
 
 Id = Hashable
 Tables = Mapping[Id, Mapping[Id, Id]]
-"""For each node's id its next hops by destination."""
+"""For each node's id, the next hop to each destination."""
 
 
 def walk(tables: Tables, source: Id, destination: Id) -> tuple[str, list[Id]]:
-    """("arrives", "loop", "no route" or "gone", the ids on the way). A loop's path ends where it closes.
+    """Follows the next hops from source to destination. Returns how it ends ("arrives", "loop", "no route" or "gone") and the
+    ids on the path. The path of a loop ends with the first id that it reaches a second time.
 
     >>> walk({1: {3: 2}, 2: {3: 1}, 3: {}}, 1, 3)
     ('loop', [1, 2, 1])
@@ -43,7 +44,7 @@ def walk(tables: Tables, source: Id, destination: Id) -> tuple[str, list[Id]]:
 
 
 def find_loops(tables: Tables) -> dict[tuple[Id, frozenset[Id]], list[Id]]:
-    """All loops: (destination, members) to the circle."""
+    """All loops, by (destination, ids in the loop). The values are their paths, which begin and end with the same id."""
     found: dict[tuple[Id, frozenset[Id]], list[Id]] = {}
     for destination in {d for table in tables.values() for d in table}:
         for source in tables:
@@ -55,12 +56,13 @@ def find_loops(tables: Tables) -> dict[tuple[Id, frozenset[Id]], list[Id]]:
 
 
 def find_black_holes(tables: Tables) -> dict[tuple[Id, Id], list[Id]]:
-    """Where packets to a live destination end: (destination, the id at which they end) to the shortest way into it."""
+    """Where packets to a live destination are lost: the shortest path to each such place, by (destination, last id of the
+    path)."""
     found: dict[tuple[Id, Id], list[Id]] = {}
     for destination in tables:
         for source in tables:
             if source == destination or destination not in tables[source]:
-                continue  # not to know a destination is no promise
+                continue  # the source does not claim to have a route
             how, path = walk(tables, source, destination)
             if how in ("no route", "gone"):
                 key = destination, path[-1]
@@ -70,11 +72,12 @@ def find_black_holes(tables: Tables) -> dict[tuple[Id, Id], list[Id]]:
 
 
 class Routes(Check):
-    """The next hops of all nodes lead to every destination that they promise.
+    """Packets arrive at every destination for which a node has a route.
 
-    id: the node's identifier in the tables. routes: the table, a collection (names.py has the forms) of routes with the fields
-    `destination` and `next_hop`, and `usable` where entries may be unused; or a function that returns a dictionary from
-    destination to next hop. The rest as Check; a state, so judges apply. Evidence: the way a packet takes, and the tables on it."""
+    id: the node's identifier in the tables. routes: the table, a collection of routes (names.py has the forms), or a function
+    that returns a dictionary from destination to next hop. destination, next_hop: the fields of a route that hold these.
+    usable: a field that is true in the entries that count; by default all count. The other options are those of Check. Faults
+    can heal, so judges apply. Evidence: the path of a packet, and the next hops of the nodes on it."""
 
     name = "routes"
     of_rows = True
@@ -90,15 +93,15 @@ class Routes(Check):
         return lambda node: {field(route, destination): field(route, next_hop) for route in read(node) if not usable or field(route, usable)}
 
     def tables(self) -> Tables:
-        """The next hops of all nodes now."""
+        """The routing tables of all nodes, now."""
         return {row["id"]: row["routes"] for row in self.rows.values()}
 
     def faults(self) -> Iterable[Fault]:
         tables = self.tables()
         for (destination, members), circle in find_loops(tables).items():
-            yield self._fault(("loop", destination, members), f"packets to {destination} run in a circle: {_way(circle)}", circle, destination)
+            yield self._fault(("loop", destination, members), f"packets to {destination} run in a loop: {_way(circle)}", circle, destination)
         for (destination, end), path in find_black_holes(tables).items():
-            why = "has no route" if end in tables else "is gone"
+            why = "has no route" if end in tables else "has ended"
             yield self._fault(("hole", destination, end), f"packets to {destination} end at {end}, which {why}: {_way(path)}", path, destination)
 
     def _fault(self, key: Hashable, message: str, path: list[Id], destination: Id) -> Fault:

@@ -1,14 +1,15 @@
-"""Shadow state: what a script keeps beside the program, to ask later what the program itself has forgotten.
+"""Shadow state: values that a script keeps beside the program, so that it can later ask for what the program itself no longer has.
 
     from predicates.shadow import Shadow
     shadow = Shadow(friday.session, {"owner": "slots[77].owner"})
     ...
-    shadow.values("owner")            what each live node holds now, without a read
-    shadow.first("owner", 4)          when each node first held 4: who learned of it when
+    shadow.values("owner")            what each live node holds now, without reading it again
+    shadow.first("owner", 4)          the change by which each node first held 4: who learned of it when
     shadow.history(node, "owner")     all changes on a node, each with the message that the node had received last
 
-and `friday run predicates/shadow.py REC -- --write-at LOC --read-at LOC --key EXPR --value EXPR`: every read returns what was
-written last. The shadow is then a copy of what a store should hold, kept from the writes and compared at the reads.
+`friday run predicates/shadow.py REC -- --write-at LOC --read-at LOC --key EXPR --value EXPR` checks that every read of a store
+returns what was written last: the shadow is a copy of what the store should hold, updated at the writes and compared at the
+reads.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ import friday
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """A value that a node took: `time` in seconds of logical time, `real_time` in those of its clock since the epoch, `old` None at
-    first, `message` the one received last, and `after` the same in words."""
+    """A change of a value on a node. `time` is in seconds of logical time, `real_time` in seconds since 1970 on the node's clock.
+    `old` is None at the first change. `message` is the message that the node had received last, None without one; `after`
+    describes it in words."""
 
     node: friday.Node
     name: str
@@ -41,9 +43,10 @@ class Change:
 
 
 class Shadow(Check):
-    """A copy of some values of all nodes, with their history. It finds nothing wrong.
+    """Remembers the values of some expressions on all nodes, with their history. It reports no faults.
 
-    names: names of your choice with their expressions. keep: how many changes to remember in all. The rest as Check."""
+    names: names of your choice and their expressions. keep: how many changes to remember over all nodes; `dropped` counts the
+    further ones. The other options are those of Check."""
 
     name = "shadow"
 
@@ -53,7 +56,7 @@ class Shadow(Check):
 
     def reset(self) -> None:
         self.changes: list[Change] = []
-        self.dropped = 0  # changes that were too many to keep
+        self.dropped = 0  # changes beyond `keep`
         self._last: dict[tuple[friday.Node, str], Any] = {}
 
     def changed(self, node: friday.Node, row: Row) -> Iterable[Fault]:
@@ -69,11 +72,11 @@ class Shadow(Check):
         return ()
 
     def values(self, name: str) -> dict[friday.Node, Any]:
-        """What each live node that was seen holds now."""
+        """The present value on each live node on which it has been read."""
         return {node: row[name] for node, row in self.rows.items() if node not in self.session.ended}
 
     def first(self, name: str, value: Any) -> dict[friday.Node, Change]:
-        """The change by which each node first took a value, in order of time."""
+        """For each node that ever had the value, the change by which it first got it, in order of time."""
         found: dict[friday.Node, Change] = {}
         for change in self.changes:
             if change.name == name and change.new == value:
@@ -81,19 +84,20 @@ class Shadow(Check):
         return found
 
     def history(self, node: Any, name: str) -> list[Change]:
-        """All changes of one value on a node."""
+        """All changes of one value on a node, in order of time. `node`: anything that session.nodes[] accepts."""
         wanted = self.session.nodes[node]
         return [change for change in self.changes if change.node == wanted and change.name == name]
 
 
 class Reads(Check):
-    """Every read of a store returns the value that was written last, whichever nodes served the two.
+    """Every read of a store returns the value that was written last, whichever nodes served the write and the read.
 
-    write_at, read_at: where a write takes effect, and where a read has its result. key, value: of the write, in the frame of
-    write_at. key_read, value_read: the same two in the frame of read_at, where they are called otherwise. fresh: seconds after
-    a write in which the value before it may still be read. unwritten: what a read of a key that was never written returns;
-    such reads are not judged without it. Evidence: who wrote the value that was to be read, when, and the node that served
-    the read."""
+    write_at, read_at: the places in the code where a write takes effect and where a read has its result. key, value:
+    expressions for the key and the value of a write, in the frame of write_at. key_read, value_read: the expressions for
+    both in the frame of read_at, if they differ there. fresh: seconds of logical time after a write in which a read may still
+    return the value before it. unwritten: the text of what a read must return for a key that was never written; without it such
+    reads are not checked. The other options are those of Check. Evidence: which node wrote the value that should have been
+    read, when, and which node served the read."""
 
     name = "reads"
     of_states = False
@@ -128,12 +132,12 @@ class Reads(Check):
         self.look(counts=True)
         if name not in self.written:
             if self._unwritten is not None and str(found) != self._unwritten:
-                self._tell_wrong(f"{node.name} read {found} of {name}, which nobody has written", (node,), key=name, read=found)
+                self._tell_wrong(f"{node.name} read {found} under the key {name}, which no node has written", (node,), key=name, read=found)
             return
         expected, writer, time, when = self.written[name]
         late = self.now() - time <= self._fresh and found == self._before.get(name)
         if found != expected and not late:
-            self._tell_wrong(f"{node.name} read {found} of {name}, and {writer.name} had written {expected}", (node, writer),
+            self._tell_wrong(f"{node.name} read {found} under the key {name}, but {writer.name} had written {expected}", (node, writer),
                              key=name, read=found, written=expected, written_at=when)
 
     def _tell_wrong(self, message: str, nodes: tuple[friday.Node, ...], **values: Any) -> None:

@@ -1,13 +1,15 @@
-"""When is a system too inconsistent? A distributed system is out of step for a moment whenever something changes, so a
-predicate that is broken is often no fault yet. These judges decide what is ("Friday", section 4.1.4, counts the time a ring
-spends in an inconsistent state):
+"""Judges: they decide when a state that breaks a predicate is a violation.
+
+A distributed system is inconsistent for a moment whenever something changes, so a broken predicate is often no violation yet
+("Friday", section 4.1.4, measures how long a ring is in an inconsistent state). Each judge calls something else a violation:
 
     AtOnce()                  every state that breaks the predicate
-    Lasting(seconds=2)        one that stays broken for longer than 2 s
-    WithinEvents(events=50)   one that is still broken when the group has done 50 events more
-    ShareOfTime(share=0.95)   when the recording ends and the predicate held for less than 95 % of the time
+    Lasting(seconds=2)        the predicate stays broken for longer than 2 s
+    WithinEvents(events=50)   the predicate is still broken when the nodes have done 50 more events in all
+    ShareOfTime(share=0.95)   when the recording ends, the predicate held for less than 95 % of the time
 
-Several may judge one predicate. Plain Python without a session; times are seconds of one clock that does not run back.
+A predicate may have several judges. This module is plain Python and needs no session; times are seconds of one clock that does
+not run backwards.
 
     >>> times = TimeInState()
     >>> for state, time in (("holds", 0.0), ("broken", 8.0), ("holds", 9.0)): times.enter(state, time)
@@ -22,20 +24,20 @@ from typing import Any, Hashable
 
 
 class TimeInState:
-    """How long something was in which state: sums, longest stays, and how often it changed."""
+    """How long something was in each of its states: the sums, the longest stays, and the number of changes."""
 
     def __init__(self) -> None:
         self.state: Hashable = None
-        self.began: float | None = None  # the present state; None before the first
+        self.began: float | None = None  # when the present state began; None without a state
         self.changes = 0
         self._totals: dict[Hashable, float] = {}
         self._longest: dict[Hashable, tuple[float, float]] = {}
 
     def enter(self, state: Hashable, time: float) -> None:
-        """It is in `state` from `time` on. Raises ValueError when time runs back."""
+        """The state is `state` from `time` on. Raises ValueError if `time` is before the last change."""
         if self.began is not None:
             if time < self.began:
-                raise ValueError(f"time ran back from {self.began} to {time}")
+                raise ValueError(f"time runs backwards, from {self.began} to {time}")
             if state == self.state:
                 return
             self._close(time)
@@ -43,14 +45,14 @@ class TimeInState:
         self.state, self.began = state, time
 
     def finish(self, time: float) -> None:
-        """Counts the present state up to `time`; may be called again later."""
+        """Counts the present state up to `time`. May be called again with a later time."""
         if self.began is not None:
             began = self.began
             self._close(time)
             self.began = max(began, time)
 
     def leave(self, time: float) -> None:
-        """From `time` on it is in no state at all."""
+        """There is no state from `time` on."""
         self.finish(time)
         self.began = None
 
@@ -62,16 +64,17 @@ class TimeInState:
             self._longest[self.state] = (begin, time)
 
     def total(self, state: Hashable) -> float:
-        """Seconds in a state, up to the last change or finish()."""
+        """Seconds in the state, up to the last change or finish()."""
         return self._totals.get(state, 0.0)
 
     def share(self, state: Hashable) -> float:
-        """Part of all time, 0 to 1; 1.0 when no time has passed in the present state, 0.0 in another."""
+        """The part of all time that was spent in the state, 0 to 1. If no time has passed at all: 1.0 for the present state, 0.0
+        for any other."""
         whole = sum(self._totals.values())
         return self.total(state) / whole if whole else float(state == self.state)
 
     def longest(self, state: Hashable) -> tuple[float, float] | None:
-        """(begin, end) of the longest stay, or None."""
+        """The begin and end of the longest stay in the state; None if it never was in it."""
         return self._longest.get(state)
 
     def __repr__(self) -> str:
@@ -81,8 +84,10 @@ class TimeInState:
 
 @dataclasses.dataclass(eq=False)
 class Lapse:
-    """One fault while it lasts: since when (seconds, and events of the group), how many events ago that is, and what is known of its
-    beginning. Events are only counted when a judge wants them."""
+    """A fault from when it begins until it heals. `since` and `until` are in seconds, `until` is None while it lasts. `origin` is
+    the evidence that was read when it began. `since_event` is the number of events that all nodes had done then, `events` how many
+    they have done since; both are counted only if a judge needs them. `judged`: the indexes of the judges that have already
+    called it a violation."""
 
     fault: Any
     since: float
@@ -97,18 +102,18 @@ class Lapse:
 
 
 class Judge:
-    """Decides which faults are violations. `period`: it wants to be asked each so many seconds, besides at each check.
-    `counts_events`: it wants to know how many events ago a fault began."""
+    """Base class of the judges. `period`: seconds after which the judge must be asked again, besides at each look; None if never.
+    `counts_events`: the judge needs to know how many events ago a fault began."""
 
     period: float | None = None
     counts_events = False
 
     def due(self, lapse: Lapse, now: float) -> str | None:
-        """Why this lapse is a violation now, to be added to its message; None while it is not."""
+        """Why the lapse is a violation at `now`, as text to append to its message; None while it is not a violation."""
         return None
 
     def at_end(self, times: TimeInState) -> str | None:
-        """Why the whole recording is a violation; None when it is not."""
+        """Why the recording as a whole violates the predicate; None if it does not. Asked at the end."""
         return None
 
 
@@ -123,11 +128,11 @@ class AtOnce(Judge):
 
 
 class Lasting(Judge):
-    """Never broken for longer than so many seconds."""
+    """The predicate must never be broken for longer than `seconds`. Raises ValueError if `seconds` is not positive."""
 
     def __init__(self, *, seconds: float) -> None:
         if not seconds > 0:
-            raise ValueError(f"Lasting(seconds={seconds}): it must be above 0")
+            raise ValueError(f"Lasting(seconds={seconds}): the number of seconds must be above 0")
         self.seconds = seconds
         self.period = max(seconds / 4, 0.01)
 
@@ -140,36 +145,37 @@ class Lasting(Judge):
 
 
 class WithinEvents(Judge):
-    """What is broken heals before the group has done so many events more, on whichever nodes. It is judged at the next look,
-    and when it is over."""
+    """A fault must heal before the nodes of the group have done `events` more events in all. It is judged at each look and when
+    it is over. Raises ValueError if `events` is less than 1."""
 
     counts_events = True
 
     def __init__(self, *, events: int) -> None:
         if events < 1:
-            raise ValueError(f"WithinEvents(events={events}): it must be 1 at least")
+            raise ValueError(f"WithinEvents(events={events}): the number of events must be at least 1")
         self.events = events
 
     def due(self, lapse: Lapse, now: float) -> str | None:
-        if lapse.until is not None:  # by the last of these events, when it was whole again
-            return f"over only after {lapse.events} events" if lapse.events > self.events else None
-        return f"still after {lapse.events} events" if lapse.events >= self.events else None
+        if lapse.until is not None:  # the last of these events healed it
+            return f"healed only after {lapse.events} events" if lapse.events > self.events else None
+        return f"still so after {lapse.events} events" if lapse.events >= self.events else None
 
     def __repr__(self) -> str:
         return f"WithinEvents(events={self.events})"
 
 
 class ShareOfTime(Judge):
-    """Holds for at least this share of the time, 0 to 1, from the first check to the end of the recording."""
+    """The predicate must hold for at least the part `share` of the time from the first look to the end of the recording. Raises
+    ValueError unless 0 < share <= 1."""
 
     def __init__(self, *, share: float) -> None:
         if not 0 < share <= 1:
-            raise ValueError(f"ShareOfTime(share={share}): a share lies between 0 and 1")
+            raise ValueError(f"ShareOfTime(share={share}): the share must be above 0 and at most 1")
         self.share = share
 
     def at_end(self, times: TimeInState) -> str | None:
         if times.state is None:
-            return None  # nobody looked
+            return None  # the predicate was never looked at
         held = times.share("holds")
         return f"held for {held:.1%} of the time, less than {self.share:.1%}" if held < self.share else None
 

@@ -58,8 +58,8 @@ def test_the_routing_loop_is_found(recorder, build):
     through = int(re.fullmatch(r"n3 fault: packets to 4 go to (\d), which sends them here", line)[1])
     code, violations = recorder.predicate(recording, "routes", *ROUTES, "--lasting", "1.5")
     assert code == 1
-    circle = next(violation for violation in violations if "run in a circle" in violation["message"])
-    assert re.match(rf"packets to 4 run in a circle: (3 -> {through} -> 3|{through} -> 3 -> {through}), for ", circle["message"])
+    circle = next(violation for violation in violations if "run in a loop" in violation["message"])
+    assert re.match(rf"packets to 4 run in a loop: (3 -> {through} -> 3|{through} -> 3 -> {through}), for ", circle["message"])
     assert {node["name"] for node in circle["nodes"]} == {"n3", f"n{through}"}
     assert circle["values"]["next_hops"] == {"n3": through, f"n{through}": 3} and circle["values"]["destination"] == 4
     assert "plant_fault" in circle["values"]["stack"] and re.search(r"of n3$", circle["values"]["began"])
@@ -70,9 +70,9 @@ def test_the_routing_loop_is_found(recorder, build):
 def check_other_judges(recorder, recording, circle):
     """The circle lasts until the first of its nodes ends: it outlives any number of events, and its share of the time is a violation."""
     code, violations = recorder.predicate(recording, "routes", *ROUTES, "--within", "2000")
-    later = next(violation for violation in violations if "run in a circle" in violation["message"])
+    later = next(violation for violation in violations if "run in a loop" in violation["message"])
     assert code == 1 and all(later["values"][name] == circle[name] for name in ("since", "began", "next_hops"))
-    done = int(re.search(r"packets to 4 run in a circle: .*, (?:still|over only) after (\d+) events$", later["message"])[1])
+    done = int(re.search(r"packets to 4 run in a loop: .*, (?:still so|healed only) after (\d+) events$", later["message"])[1])
     assert 2000 <= done < recorder.info(recording)["events"]
 
     code, (short,) = recorder.predicate(recording, "routes", *ROUTES, "--share", "0.9")
@@ -80,7 +80,7 @@ def check_other_judges(recorder, recording, circle):
     held = values["held"] / (values["held"] + values["broken"])
     assert code == 1 and short["message"] == f"held for {held:.1%} of the time, less than 90.0%" and values["share"] == pytest.approx(held)
     lasted = float(short["logical_time"]) - circle["since"]
-    assert values["broken"] >= lasted - NODES_END_WITHIN > 2 and values["worst"][0].startswith("packets to 4 run in a circle: ")
+    assert values["broken"] >= lasted - NODES_END_WITHIN > 2 and values["worst"][0].startswith("packets to 4 run in a loop: ")
     assert recorder.predicate(recording, "routes", *ROUTES, "--share", str(held * 0.99)) == (0, [])
 
 

@@ -34,9 +34,9 @@ def test_a_null_pointer_on_the_way_is_none(node):
 
 def test_arrays_and_their_first_elements(node):
     assert list(items("list")(node)) == [1, 2, 3] and list(items("list[:n]")(node)) == [1, 2]
-    with pytest.raises(friday.UsageError, match="`far` is 9 on a, and `list` has 3 elements"):
+    with pytest.raises(friday.UsageError, match="`far` is 9 on a, but `list` has 3 elements"):
         items("list[:far]")(node)
-    with pytest.raises(friday.UsageError, match="`x` is not an array but 7"):
+    with pytest.raises(friday.UsageError, match="`x` is 7, not an array"):
         items("x")(node)
 
 
@@ -73,5 +73,5 @@ def test_fields_that_are_called_as_what_a_snapshot_knows_of_itself(node):
 def test_what_is_watched():
     assert watched(["a", None, "b[:n]", "a"]) == ["a", "b", "n"]
     for alien, what in ((lambda n: 1, "a function"), ("head..next", "the list `head..next`")):
-        with pytest.raises(friday.UsageError, match=f"from {what} what to watch: give watch=, or at="):
+        with pytest.raises(friday.UsageError, match=f"{what} does not say which memory to watch: give watch= with expressions, or at="):
             watched([alien])

@@ -107,7 +107,7 @@ def test_logs_that_differ_beyond_what_is_committed():
 def test_logs_that_differ():
     session = session_of(changes((0, {"commit": 2}), (1, {"commit": 1}), (1, {"commit": 2})))
     LogPrefix(session, log=logs(session, a="xy", b="xQ"), committed="commit")
-    assert run(session) == ["b has committed Q as entry 1, and a y"]
+    assert run(session) == ["b has committed Q as entry 1, but a had committed y there"]
     assert session.violations[0].values["committed_at"] == "1.0 s, event 0 of a"
 
 
@@ -117,7 +117,7 @@ def test_entries_that_differ_in_a_field_called_type():
     for node, data in enumerate(of):
         session.backend.let(node, {"entry": session.backend.raw(data, "struct Entry")})
     LogPrefix(session, log=lambda node: [node.read("entry")], committed="commit", entry="type, term")
-    assert run(session) == ["b has committed (2, 7) as entry 0, and a (1, 7)"]
+    assert run(session) == ["b has committed (2, 7) as entry 0, but a had committed (1, 7) there"]
 
 
 def test_a_committed_entry_that_is_rewritten_is_found_at_the_end():
@@ -125,28 +125,28 @@ def test_a_committed_entry_that_is_rewritten_is_found_at_the_end():
     session = session_of(changes((0, {"commit": 2}), (0, {"z": 1})))
     LogPrefix(session, log=lambda node: log, committed="commit")
     session.watch("z", lambda: log.__setitem__(0, "W"))
-    assert run(session) == ["a has committed W as entry 0, and a x"]
+    assert run(session) == ["a has committed W as entry 0, but a had committed x there"]
 
 
 def test_more_committed_than_there_is():
     session = session_of(changes((0, {"commit": 5})))
     LogPrefix(session, log=lambda node: "abc", committed="commit")
-    assert run(session) == ["a has committed 5 entries, and its log holds 0 to 3"]
+    assert run(session) == ["a has committed 5 entries, but its log ends before entry 3"]
 
 
 def test_logs_cut_off_at_the_front():
     session = session_of(changes((0, {"commit": 4}), (1, {"commit": 4})), start={"first": 0})
     session.backend.let(1, {"first": 2})
     LogPrefix(session, log=logs(session, a="wxyz", b="yQ"), committed="commit", base="first")
-    assert run(session) == ["b has committed Q as entry 3, and a z"]
+    assert run(session) == ["b has committed Q as entry 3, but a had committed z there"]
 
 
 # -- monotonic ---------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("options, values, found", [
     ({}, (1, 2, 9), []),
-    ({}, (1, 5, 3, 4), ["a: `n` fell back to 3 from 5"]),
+    ({}, (1, 5, 3, 4), ["a: `n` fell from 5 to 3"]),
     ({"bits": 8}, (250, 255, 2), []),
-    ({"bits": 8}, (250, 200), ["a: `n` fell back to 200 from 250"])])
+    ({"bits": 8}, (250, 200), ["a: `n` fell from 250 to 200"])])
 def test_monotonic(options, values, found):
     session = session_of(changes(*((0, {"n": value}) for value in values)))
     Monotonic(session, counter="n", **options)
@@ -157,7 +157,7 @@ def test_strictly_monotonic_at_a_place():
     events = [Event(0, "commit", {"n": n}) for n in (1, 2, 2)]
     session = session_of(events)
     Monotonic(session, counter="n", strictly=True, at="commit")
-    assert run(session) == ["a: `n` stayed at 2 from 2"]
+    assert run(session) == ["a: `n` stayed at 2"]
     assert session.violations[0].values["was"] == "2.0 s, event 1 of a"
 
 
@@ -208,7 +208,7 @@ def test_received_twice_and_from_nowhere():
 def test_another_amount_than_was_sent():
     session = session_of(transfers((0, "send", 5, 1, 95), (1, "got", 7, 1, 107)))
     conserved(session)
-    assert run(session) == ["b received 7 as 1, and a had sent 5"]
+    assert run(session) == ["b received 7 in transfer 1, but a had sent 5"]
 
 
 def test_transfers_told_by_their_amount():
@@ -239,7 +239,7 @@ def test_members():
 def test_quorums_that_meet_and_that_miss():
     session = session_of(changes((0, {"members": 0b111, "needed": 2}), (1, {"members": 0b111, "needed": 2}), (2, {"members": 0b11100, "needed": 2})))
     QuorumIntersection(session, members="members", needed="needed")
-    assert run(session) == ["2 of [0, 1, 2] (a) and 2 of [2, 3, 4] (c) can decide without a common node"]
+    assert run(session) == ["2 of [0, 1, 2] (a) and 2 of [2, 3, 4] (c) can decide without a common member"]
     assert session.violations[0].values["configurations"] == {"a": "2 of [0, 1, 2]", "b": "2 of [0, 1, 2]", "c": "2 of [2, 3, 4]"}
 
 
@@ -247,20 +247,20 @@ def test_quorums_that_miss_are_told_once_while_nodes_come_and_go():
     alike, other = {"members": 0b111, "needed": 2}, {"members": 0b11100, "needed": 2}
     session = session_of([*changes((0, alike), (1, other), (2, alike)), Event(0, ends=True), *changes((3, alike))], names="abcd")
     QuorumIntersection(session, members="members", needed="needed")
-    assert run(session) == ["2 of [0, 1, 2] (a) and 2 of [2, 3, 4] (b) can decide without a common node"]
+    assert run(session) == ["2 of [0, 1, 2] (a) and 2 of [2, 3, 4] (b) can decide without a common member"]
 
 
 def test_a_majority_that_is_none():
     session = session_of(changes((0, {"members": 0b1111, "needed": 2})))
     QuorumIntersection(session, members="members", needed="needed")
-    assert run(session) == ["2 of [0, 1, 2, 3] (a) and 2 of [0, 1, 2, 3] (a) can decide without a common node"]
+    assert run(session) == ["2 of [0, 1, 2, 3] (a) and 2 of [0, 1, 2, 3] (a) can decide without a common member"]
 
 
 def test_decisions_by_disjoint_voters():
     decide = lambda node, slot, votes: Event(node, "decide", {"slot": slot, "votes": votes})  # noqa: E731
     for events, same, found in (
             ([decide(0, 1, 0b011), decide(1, 2, 0b110)], False, []),
-            ([decide(0, 1, 0b0011), decide(1, 1, 0b1100)], True, ["b decided 1 by [2, 3], and a 1 by [0, 1]: no common node"]),
+            ([decide(0, 1, 0b0011), decide(1, 1, 0b1100)], True, ["b decided 1 with the votes of [2, 3], and a decided 1 with those of [0, 1]: no node voted for both"]),
             ([decide(0, 1, 0b0011), decide(1, 2, 0b1100)], True, [])):
         session = session_of(events)
         DecidedQuorums(session, at="decide", decision="slot", voters="votes", same=same)
@@ -294,7 +294,7 @@ def test_routes_that_arrive():
 
 def test_a_routing_loop():
     session = routed(EVENTS, {"a": {3: 2}, "b": {3: 1}, "c": {}}, judge=Lasting(seconds=3))
-    assert run(session) == ["packets to 3 run in a circle: 1 -> 2 -> 1, for 10.000 s, longer than 3 s"]
+    assert run(session) == ["packets to 3 run in a loop: 1 -> 2 -> 1, for 10.000 s, longer than 3 s"]
     assert session.violations[0].values["next_hops"] == {"a": 2, "b": 1} and session.violations[0].values["since"] == 2.0
 
 
@@ -369,7 +369,7 @@ def test_a_value_that_comes_back_again_and_again():
     flips = changes(*((0, {"leader": value}) for value in (1, 2, 1, 2, 1, 2)))
     session = session_of(flips)
     Oscillation(session, value="leader", times=2, seconds=10)
-    assert run(session) == ["1 went and came back 2 times within 3.000 s on a", "2 went and came back 2 times within 3.000 s on a"]
+    assert run(session) == ["1 went down and came up again 2 times within 3.000 s on a", "2 went down and came up again 2 times within 3.000 s on a"]
     assert session.violations[0].values["trips"] == ["down 2.000000, up 3.000000", "down 4.000000, up 5.000000"]
 
 
@@ -385,8 +385,8 @@ def test_things_that_are_removed_and_inserted():
         (0, "insert", "x"), (0, "remove", "x"), (1, "insert", "x"), (0, "insert", "x"), (0, "insert", "y"), (0, "remove", "x"), (0, "insert", "x"))]
     session = session_of(events)
     check = Oscillation(session, down_at="remove", down="f", up_at="insert", up="addr", times=2, seconds=60)
-    assert run(session) == ["x went and came back 2 times within 5.000 s on a"] and check.events == 7
-    with pytest.raises(friday.UsageError, match="wants either value, or all of"):
+    assert run(session) == ["x went down and came up again 2 times within 5.000 s on a"] and check.events == 7
+    with pytest.raises(friday.UsageError, match="needs either value, or all of"):
         Oscillation(session, down_at="remove", down="f")
 
 
@@ -411,7 +411,7 @@ def test_requests_that_reach_their_owner():
 def test_a_request_that_is_served_by_another():
     session = session_of([*JOINS, delivery(2, 15), delivery(2, 25)])
     check = Misdelivered(session, at="serve", key="key", id="id", bits=8)
-    assert run(session) == ["a request for 0xf was served by c, and b owns it"] and (check.requests, check.misdelivered) == (2, 1)
+    assert run(session) == ["a request for 0xf was served by c, but b owns the key"] and (check.requests, check.misdelivered) == (2, 1)
     values = session.violations[0].values
     assert values["ids"] == {"c": "0x1e", "b": "0x14"} and values["member_since"] == 2.0 and values["misdelivered"] == "1 of 1"
 
@@ -420,7 +420,7 @@ def test_an_owner_of_late_is_excused():
     events = [*JOINS, delivery(0, 25, 0.5), delivery(0, 25, 1.0)]
     session = session_of(events)
     Misdelivered(session, at="serve", key="key", id="id", bits=8, settled=1.0)
-    assert run(session) == ["a request for 0x19 was served by a, and c owns it"]
+    assert run(session) == ["a request for 0x19 was served by a, but c owns the key"]
     assert session.violations[0].logical_time == 5.5
 
 
@@ -436,7 +436,7 @@ def test_the_dead_and_those_outside_own_nothing():
 
 
 def test_unknown_metric():
-    with pytest.raises(friday.UsageError, match="no metric `far`; there are clockwise, xor, numeric"):
+    with pytest.raises(friday.UsageError, match="there is no metric `far`: give one of clockwise, xor, numeric"):
         Misdelivered(session_of([]), at="serve", key="key", id="id", metric="far")
 
 
@@ -450,8 +450,8 @@ def test_times_of_a_ring():
     whole, wrong, heals = ((0, 2, 3, 0.0), (1, 3, 1, 0.0), (2, 1, 2, 1.0)), (0, 3, 3, 7.0), (0, 2, 3, 0.2)
     session = session_of([*ring_links(*whole, wrong), Event(0, seconds=1.8), *ring_links(heals), Event(0, seconds=10)])
     check = RingTimes(session, judge=Lasting(seconds=1.5))
-    assert run(session) == ["a: its successor 0x3 holds 0x2 for its predecessor, for 1.800 s, longer than 1.5 s",
-                            "b: its predecessor 0x1 holds 0x3 for its successor, for 1.800 s, longer than 1.5 s"]
+    assert run(session) == ["a: its successor 0x3 has 0x2 as its predecessor, for 1.800 s, longer than 1.5 s",
+                            "b: its predecessor 0x1 has 0x3 as its successor, for 1.800 s, longer than 1.5 s"]
     assert session.violations[0].values["links"] == {"id": 1, "successor": 3, "predecessor": 3}
     assert {node.name: times.total("broken") for node, times in check.by_node.items()} == {"a": 3.0, "b": 3.0, "c": 0.0}
     assert "b: consistent for 85.0%" in check.summary()
@@ -511,9 +511,9 @@ def store(*steps):
 
 @pytest.mark.parametrize("steps, options, found", [
     ([(0, "put", 7, 1), (1, "get", 7, 1), (2, "put", 7, 2), (1, "get", 7, 2), (1, "get", 8, 0)], {}, []),
-    ([(0, "put", 7, 1), (2, "put", 7, 2), (1, "get", 7, 1)], {}, ["b read 1 of 7, and c had written 2"]),
-    ([(0, "put", 7, 1), (2, "put", 7, 2), (1, "get", 7, 1), (1, "get", 7, 1)], {"fresh": 1.0}, ["b read 1 of 7, and c had written 2"]),
-    ([(0, "get", 7, 0), (0, "get", 7, 5)], {"unwritten": "0"}, ["a read 5 of 7, which nobody has written"])])
+    ([(0, "put", 7, 1), (2, "put", 7, 2), (1, "get", 7, 1)], {}, ["b read 1 under the key 7, but c had written 2"]),
+    ([(0, "put", 7, 1), (2, "put", 7, 2), (1, "get", 7, 1), (1, "get", 7, 1)], {"fresh": 1.0}, ["b read 1 under the key 7, but c had written 2"]),
+    ([(0, "get", 7, 0), (0, "get", 7, 5)], {"unwritten": "0"}, ["a read 5 under the key 7, which no node has written"])])
 def test_reads_of_what_was_written(steps, options, found):
     session = session_of(store(*steps))
     check = Reads(session, write_at="put", read_at="get", key="key", value="value", **options)

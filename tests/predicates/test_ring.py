@@ -55,7 +55,7 @@ def test_link_past_a_live_node_is_suspect_at_once_and_reported_when_it_lasts():
     assert suspect.evidence == {"after": "a message"}
     assert suspect.message(9.8) == (
         "a (0xa): its successor 0x1e skips b (0x14), a live node of the ring, since 7.000, 2.800 s; "
-        "a moved the link past it, and no join or death explains that"
+        "a moved the link past that node, which no join or death explains"
     )
     assert state.advance(20) == [] and state.finish(20) == [], "one report a break"
     assert state.violations == [suspect]

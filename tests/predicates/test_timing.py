@@ -27,7 +27,7 @@ def test_times_add_up():
 def test_time_that_runs_back_is_refused():
     times = TimeInState()
     times.enter("holds", 2.0)
-    with pytest.raises(ValueError, match="ran back from 2.0 to 1.0"):
+    with pytest.raises(ValueError, match="backwards, from 2.0 to 1.0"):
         times.enter("broken", 1.0)
 
 
@@ -39,7 +39,7 @@ def test_no_time_at_all():
 
 
 @pytest.mark.parametrize("make, text", [
-    (lambda: Lasting(seconds=0), "above 0"), (lambda: WithinEvents(events=0), "1 at least"), (lambda: ShareOfTime(share=95), "between 0 and 1")])
+    (lambda: Lasting(seconds=0), "above 0"), (lambda: WithinEvents(events=0), "at least 1"), (lambda: ShareOfTime(share=95), "at most 1")])
 def test_bad_bounds_are_refused(make, text):
     with pytest.raises(ValueError, match=text):
         make()
@@ -51,7 +51,7 @@ def test_what_each_judge_waits_for():
     assert Lasting(seconds=2).due(lapse, 7.0) is None
     assert Lasting(seconds=2).due(lapse, 7.5) == "for 2.500 s, longer than 2 s"
     assert WithinEvents(events=3).due(lapse, 9.0) is None
-    assert WithinEvents(events=2).due(lapse, 5.0) == "still after 2 events"
+    assert WithinEvents(events=2).due(lapse, 5.0) == "still so after 2 events"
 
 
 class Equal(Check):
@@ -104,10 +104,10 @@ BROKEN_FOR_FOUR = changes((0, {"x": 1}), (1, {"x": 2}), (2, {"y": 1}), (2, {"y":
 @pytest.mark.parametrize("events, within, found", [
     (BROKEN_FOR_FOUR, 5, []),
     (BROKEN_FOR_FOUR, 4, []),  # nobody looked in between, and at the fourth it is whole again
-    (BROKEN_FOR_FOUR, 3, ["x is [1, 2], over only after 4 events"]),
-    ([*BROKEN_FOR_FOUR[:-1], *changes((0, {"x": 3}), (0, {"x": 2}))], 4, ["x is [1, 2], still after 4 events"]),
+    (BROKEN_FOR_FOUR, 3, ["x is [1, 2], healed only after 4 events"]),
+    ([*BROKEN_FOR_FOUR[:-1], *changes((0, {"x": 3}), (0, {"x": 2}))], 4, ["x is [1, 2], still so after 4 events"]),
     ([*BROKEN_FOR_FOUR[:-1], *changes((0, {"x": 3}), (0, {"x": 2}))], 5, []),
-    (BROKEN_FOR_FOUR[:-1], 3, ["x is [1, 2], still after 3 events"])])  # at the end
+    (BROKEN_FOR_FOUR[:-1], 3, ["x is [1, 2], still so after 3 events"])])  # at the end
 def test_within_events_counts_those_of_the_group(events, within, found):
     session = session_of(events)
     Equal(session, judge=WithinEvents(events=within))
