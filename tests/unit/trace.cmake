@@ -1,5 +1,5 @@
 file(GLOB trace_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/trace_*_test.cc)
-add_executable(friday_trace_test ${trace_tests})
+add_executable(friday_trace_test ${trace_tests} ${CMAKE_CURRENT_LIST_DIR}/trace_writer.cc)
 target_link_libraries(friday_trace_test PRIVATE friday_trace GTest::gtest_main)
 gtest_discover_tests(friday_trace_test TEST_PREFIX unit.trace.)
 

@@ -14,6 +14,7 @@
 namespace friday {
 namespace {
 
+using testing::EventSpec;
 using testing::Script;
 using testing::TemporaryRecording;
 

@@ -16,7 +16,7 @@
 
 #include "core/base/files.h"
 #include "core/trace/record.h"
-#include "core/trace/writer.h"
+#include "tests/unit/trace_writer.h"
 
 namespace friday::testing {
 

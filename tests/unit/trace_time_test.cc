@@ -12,6 +12,7 @@
 namespace friday {
 namespace {
 
+using testing::EventSpec;
 using testing::inet;
 using testing::Script;
 using testing::TemporaryRecording;

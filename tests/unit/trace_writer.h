@@ -1,6 +1,6 @@
-// Writes traces and recordings outside a recorded process: tests build synthetic ones with it, and tools can rewrite
-// existing ones. (The shim has its own freestanding writer for the same layout.) A TraceWriter keeps the trace in
-// memory until save(). It numbers the events and each thread's events, and fills in sizes and checksums. One thread.
+// Writes synthetic traces and recordings for the tests of core/trace. (In a recorded process the shim writes the trace,
+// with code of its own for the same layout.) A TraceWriter keeps the trace in memory until save(). It numbers the
+// events of the trace and of each thread, and fills in the size and the checksum of each record.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 #include "core/shim/trace_format.h"
 #include "core/trace/recording.h"
 
-namespace friday {
+namespace friday::testing {
 
 // Collects the parts of one event, in order.
 class PartList {
@@ -80,10 +80,10 @@ class TraceWriter {
   std::unordered_map<uint32_t, uint32_t> thread_next_;
 };
 
-// Creates the directory of a recording (0700) with recording.json (0600), or joins an existing one.
+// Makes the directory of a recording with its recording.json, unless they exist already.
 Result<void> create_recording(const std::string& path, int64_t created_ns);
 
-// Creates the directory of the next free node id. Several processes may do this at the same time.
+// Creates the directory of the next free node id.
 Result<NodeId> create_node(const std::string& path);
 
-}  // namespace friday
+}  // namespace friday::testing

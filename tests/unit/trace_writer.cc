@@ -1,4 +1,4 @@
-#include "core/trace/writer.h"
+#include "tests/unit/trace_writer.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -11,7 +11,7 @@
 #include "core/base/files.h"
 #include "core/trace/record.h"
 
-namespace friday {
+namespace friday::testing {
 
 using namespace format;
 
@@ -122,4 +122,4 @@ Result<NodeId> create_node(const std::string& path) {
   }
 }
 
-}  // namespace friday
+}  // namespace friday::testing
