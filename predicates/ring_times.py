@@ -67,7 +67,7 @@ class RingTimes(Check):
         super().finish()
 
     def summary(self) -> str:
-        nodes = [f"  {node.name}: consistent for {times.share('holds'):.1%}, {times.changes} changes, longest inconsistent for "
+        nodes = [f"  {node.name}: consistent for {times.share('holds'):.1%}, {times.changes} changes, longest inconsistency "
                  f"{_length(times.longest('broken')):.3f} s" for node, times in self.by_node.items()]
         return "\n".join([super().summary(), *nodes])
 

@@ -41,15 +41,15 @@ session: Session | None = None
 
 def _current() -> Session:
     if session is None:
-        raise UsageError("no session: friday.session is set by `friday run`, by the console and by friday.open(REC); else use "
-                         "your own Session's methods, or set it")
+        raise UsageError("there is no session: `friday run`, the console and friday.open(REC) set friday.session. With a Session that you made "
+                         "yourself, use its own methods or assign it to friday.session")
     return session
 
 
 def open(recording: str | os.PathLike[str], *, nodes: str | None = None, sync: str = "clock", symbols: Sequence[str] = (),
          unconfined: bool = False) -> Session:
-    """A Session on a recording, at its start, which becomes `friday.session`: for an interpreter of your own, cell by cell.
-    The options and what is raised as of Session."""
+    """Opens a Session on a recording, at its start, and makes it `friday.session`. For use in a plain interpreter or a notebook.
+    The options and the errors are those of Session."""
     global session
     session = Session(recording, nodes=nodes, sync=sync, symbols=symbols, unconfined=unconfined)
     if hasattr(sys, "ps1") or sys.flags.interactive:  # the nodes' gdbs connect while the prompt waits
@@ -59,7 +59,7 @@ def open(recording: str | os.PathLike[str], *, nodes: str | None = None, sync: s
 
 
 def stop() -> None:
-    """In a handler: the group stops when the handlers of this event are done."""
+    """Call it in a handler: the group stops when all handlers of this event are done."""
     _current().stop()
 
 

@@ -1,4 +1,4 @@
-"""Where the console's answers go: labelled lines, identical answers of several nodes folded on a terminal."""
+"""Prints the console's answers: as lines with labels, on a terminal with identical answers of several nodes put together."""
 from __future__ import annotations
 
 import contextlib
@@ -16,17 +16,18 @@ if TYPE_CHECKING:
     from .nodes import Node
 
 _HISTORY = re.compile(r"^\$\d+ = ", re.M)
-# What a terminal obeys instead of showing it, as in core/base/printable.h; lines and tabs stay.
+# Characters that control a terminal instead of showing on it, as in core/base/printable.h, except newline and tab.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff\U000e0000-\U000e007f]")
 
 
 def printable(text: str) -> str:
-    """Text that a recording may have chosen (names, paths, strings), with its control characters as escapes."""
+    """The text with its control characters as escapes. For text that comes from a recording (names, paths, strings)."""
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
 
 
 class Output:
-    """Takes lines. `fold`: answers of many nodes are put together; `colour`: labels and errors stand out."""
+    """Prints lines by calling `line`. `fold`: identical answers of several nodes are put together; `colour`: labels and errors
+    are coloured."""
 
     def __init__(self, line: Callable[[str], Any] = print, *, fold: bool = False, colour: bool = False) -> None:
         self._line = line
@@ -39,7 +40,7 @@ class Output:
         self._put(printable(text))
 
     def prose(self, text: str, indent: str = "") -> None:
-        """A sentence; on a terminal broken between words, with the further lines indented."""
+        """Prints a sentence; on a terminal it is wrapped between words, with `indent` before the second and further lines."""
         text = printable(text)
         width = shutil.get_terminal_size().columns if self.fold else 0
         for line in textwrap.wrap(text, max(width - 1, 30), subsequent_indent=indent, break_long_words=False) if width else [text]:
@@ -53,8 +54,9 @@ class Output:
 
     @contextlib.contextmanager
     def paged(self) -> Iterator[None]:
-        """While it lasts, lines are kept; more than the terminal shows at once then go through $PAGER (less). Only where answers
-        are folded, and never for what comes while the group runs."""
+        """A context in which lines are collected; at its end they are printed, through $PAGER (default: less) if there are more
+        than the terminal shows at once. It has an effect only if `paging` and `fold` are set. Not for output while the group
+        runs."""
         if not self.paging or not self.fold or self._kept is not None:
             yield
             return
@@ -76,7 +78,7 @@ class Output:
             self._kept.extend(text.split("\n"))
 
     def answers(self, answers: "Mapping[Node, str]") -> None:
-        """What several nodes say. Each line has the label of its nodes; in a pipe every node has lines of its own."""
+        """Prints the answers of several nodes, each line with the label of its nodes. Without `fold` each node has its own lines."""
         if not self.fold:
             for node, answer in answers.items():
                 for line in answer.splitlines():
@@ -89,7 +91,7 @@ class Output:
 
 
 def _page(text: str) -> bool:
-    """Shows a text in the user's pager; whether there is one. Ctrl-C is the pager's while it runs."""
+    """Shows a text in the user's pager and returns whether that worked. Ctrl-C goes to the pager alone while it runs."""
     command = shlex.split(os.environ.get("PAGER") or "less")
     if not command or shutil.which(command[0]) is None:
         return False
@@ -105,14 +107,15 @@ def _page(text: str) -> bool:
 
 
 def mark(node: "Node") -> str:
-    """What must be known of a node's answers: that the user has changed it, that it has ended or not started."""
+    """What a reader of a node's answers must know: that the user has altered the node, or that it is not alive. Starts with a
+    blank if not empty."""
     state = node.state
     return (" altered" if node.altered is not None else "") + (f" {state}" if state != "alive" else "")
 
 
 def folded(answers: "Mapping[Node, str]") -> "list[tuple[list[Node], str]]":
-    """The answers with the nodes that gave them, in the order of the first. Numbers of gdb's value history do not make
-    answers different."""
+    """Each different answer with the nodes that gave it, in the order in which the answers first occur. Answers that differ
+    only in the numbers of gdb's value history ($1, $2) count as identical."""
     groups: dict[tuple[str, str], tuple[list[Node], list[str]]] = {}
     for node, answer in answers.items():
         nodes, texts = groups.setdefault((_HISTORY.sub("", answer), mark(node)), ([], []))
@@ -146,7 +149,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Columns of equal width; the last one is as wide as it is."""
+    """The rows as lines of text, with aligned columns."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
     return ["  ".join([*(cell.ljust(width) for cell, width in zip(row, widths)), row[-1]]).rstrip() for row in rows]
 

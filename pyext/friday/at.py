@@ -1,8 +1,8 @@
 """The rewriter of Friday's `@` syntax: Friday's dialect of Python in, plain Python out.
 
-One pass over the characters of the source. Python strings and comments are skipped (but the `{...}` of an f-string is
-Python and is rewritten), the text between the parentheses of `@NODE(...)` is C or C++ and is balanced with C literals.
-Each form becomes a call of a hidden name that the session puts into the namespace:
+It makes one pass over the source. Python strings and comments are skipped, except that the `{...}` of an f-string is Python
+and is rewritten. The text between the parentheses of `@NODE(...)` is C or C++: parentheses are matched with regard to C's
+string and character literals. Each form becomes a call of a hidden name that the session puts into the namespace:
 
     @4(srv.load)                 __friday_read__(4, 'srv.load')
     @(x = %(y + 1)d)             __friday_write__(None, 'x', '%d', (y + 1,), 'p')
@@ -14,20 +14,20 @@ Each form becomes a call of a hidden name that the session puts into the namespa
     watchpoint([E], v=1)         with __friday_watchpoint__([E], v=1) as __friday_suite__:
       BLOCK                        BLOCK
 
-An expression without placeholders is a constant, so the session can keep what it knows about it in one dictionary. In
-the last argument each character tells what the argument at its place is: `p` a placeholder, already text for C; `q` a
-placeholder inside a C literal; `n` a nested read; `m` a metavariable.
+The text of an expression without placeholders is a constant, so the session can look up what it knows about the expression
+in one dictionary. In the last argument, each character tells the kind of the piece at the same position: `p` is a
+placeholder, already text for C; `q` a placeholder inside a C literal; `n` a nested read; `m` a metavariable.
 
-Line counts are kept. tree.py parses the result and maps every position back to the user's text; handlers.py makes
-code of it.
+The result has as many lines as the source. tree.py parses it and maps every position back to the user's text; handlers.py
+compiles it.
 
-What is ambiguous is resolved thus:
+Ambiguous text is resolved by these rules:
 
-    a @ (b)   a @(b)   m @f(b)    the token before ends an operand: matrix product, also across a newline in brackets
-    not @(x)  else @(b)           the word before is a keyword: a read
-    @name(...) alone on a line    a decorator when the lines below it are decorators down to a `def` or `class`
+    a @ (b)   a @(b)   m @f(b)    matrix product, because an operand ends before the `@`; also across a newline in brackets
+    not @(x)  else @(b)           a read, because the word before is a keyword
+    @name(...) alone on a line    a decorator if the lines below are decorators, followed by a `def` or `class`
     @(x)  @4(x)  @"name"(x)       never a decorator
-    ==  <=  >=  !=                inside `@()`: no assignment; `+=` and its kin are an error
+    ==  <=  >=  !=                no assignment inside `@()`; compound assignments such as `+=` are an error
     p@(n) inside `@()`            gdb's array operator; after `)` an error that names both readings
 """
 from __future__ import annotations
@@ -50,7 +50,7 @@ BREAKPOINT = "__friday_breakpoint__"
 SUITE = "__friday_suite__"
 SESSION = "__friday__"
 
-# Metavariable to the attribute of the session that holds it.
+# Each metavariable with the attribute of the session that holds its value.
 METAVARIABLES = {
     "__NODE__": "node",
     "__ALL__": "all_nodes",
@@ -113,10 +113,10 @@ class AtError(SyntaxError):
 
 
 class Piece(NamedTuple):
-    """What stands in for `%s` (or another format) in the text of an expression."""
-    kind: str  # p, q, n or m
-    format: str  # "%d", ...
-    start: int  # a placeholder's Python in the source
+    """A part of an expression that is filled in at run time, at a `%s` or another format in its text."""
+    kind: str  # p, q, n or m, see the head of this file
+    format: str  # for example "%d"
+    start: int  # where the Python of a placeholder starts and ends in the source
     end: int
     nested: "At | None" = None
     name: str = ""
@@ -124,7 +124,7 @@ class Piece(NamedTuple):
 
 @dataclass(slots=True)
 class CText:
-    """C text with its pieces: a str is literal."""
+    """C text: literal parts (str) and the pieces to fill in."""
     parts: list["str | Piece"] = field(default_factory=list)
 
     def add(self, text: str) -> None:
@@ -149,7 +149,7 @@ class CText:
 
 
 class At(NamedTuple):
-    """One `@NODE(TARGET)` or `@NODE(TARGET = VALUE)` at source[start:end]; node is a range of the source."""
+    """One `@NODE(TARGET)` or `@NODE(TARGET = VALUE)` at source[start:end]. `node` is the range of NODE in the source."""
     start: int
     end: int
     node: "tuple[int, int] | None"
@@ -158,7 +158,7 @@ class At(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """Output from `out` on comes from source[start:end]: a copy of it, or generated for it as a whole."""
+    """The output from offset `out` on comes from source[start:end]: as a copy of it, or generated for it as a whole."""
     out: int
     start: int
     end: int
@@ -167,14 +167,14 @@ class Segment(NamedTuple):
 
 @dataclass(slots=True)
 class Rewritten:
-    """Plain Python with as many lines as the source; `texts` are the constants of f-strings (`__friday_text__[n]`)."""
+    """Plain Python with as many lines as the source. `texts` are the constants that f-strings use (`__friday_text__[n]`)."""
     source: str
     text: str
     segments: list[Segment]
     texts: list[str]
 
     def origin(self, out: int, end: bool = False) -> int:
-        """Offset in the source of an offset in the text; `end` for offsets one past something."""
+        """The offset in the source that an offset in the text comes from. `end`: the offset is one past the end of something."""
         at = max(out - 1 if end else out, 0)
         segment = self.segments[max(bisect_right(self.segments, at, key=lambda s: s.out) - 1, 0)]
         if segment.copied:
@@ -191,7 +191,7 @@ class _Scanner:
         self.segments: list[Segment] = []
         self.texts: list[str] = []
         self.in_fstring = 0
-        self.suite_tails: dict[int, tuple[str, int]] = {}  # offset of the head's `)` -> text to add, where to go on
+        self.suite_tails: dict[int, tuple[str, int]] = {}  # by the offset of the head's `)`: the text to add there, and the offset at which to go on
 
     # -- output ------------------------------------------------------------------------------------------------------
     def copy(self, start: int, end: int) -> None:
@@ -216,7 +216,7 @@ class _Scanner:
 
     # -- Python ------------------------------------------------------------------------------------------------------
     def rewrite(self, start: int, end: int) -> None:
-        """Emits source[start:end], which is Python, rewritten."""
+        """Emits the rewritten form of source[start:end], which is Python."""
         done = start
         for kind, at, stop, payload in self.walk(start, end):
             if kind == "stop":
@@ -234,15 +234,16 @@ class _Scanner:
         self.copy(done, end)
 
     def skip(self, start: int, closer: str) -> int:
-        """Offset of the closing bracket that ends the Python which begins at start; -1 if there is none."""
+        """The offset of the bracket `closer` that ends the Python beginning at `start`; -1 if there is none."""
         for kind, at, _, _ in self.walk(start, len(self.source), closer, inside=True):
             if kind == "stop":
                 return at
         return -1
 
     def walk(self, pos: int, end: int, stops: str = "", inside: bool = False) -> Iterator[tuple[str, int, int, object]]:
-        """Yields what is not copied: (at | fstring | gdb | text, start, end, payload); and (stop, offset, offset, None)
-        at the first of `stops` outside brackets. `inside`: the Python stands within brackets or braces."""
+        """Yields the ranges that must not be copied, as (kind, start, end, payload) with the kinds at, fstring, gdb and text;
+        at the first character of `stops` outside brackets, (stop, offset, offset, None). `inside`: the Python is within
+        brackets or braces."""
         source = self.source
         match = _TOKEN.match
         depth = 1 if inside else 0
@@ -291,7 +292,7 @@ class _Scanner:
                 operand, statement, pos = True, False, stop
                 continue
             if kind == "quote":
-                return  # not closed: Python says so better
+                return  # an unclosed literal: Python's own error is better
             char = token[0]
             if char == "@" and not operand:
                 if statement and self.is_decorator(pos):
@@ -302,7 +303,7 @@ class _Scanner:
                     raise self.error(pos, f"expected @NODE(EXPR) with `(` right after the node, got "
                                           f"`{source[pos:pos + 12].splitlines()[0]}`")
                 if depth == 0 and (assigned := _ASSIGNED.match(source, at.end)):
-                    raise self.error(assigned.start(1), "a write has its `=` inside: @(x = VALUE), with a Python value "
+                    raise self.error(assigned.start(1), "to write, put the `=` inside the parentheses: @(x = VALUE), or with a Python value "
                                                         "@(x = %(VALUE)d)")
                 yield "at", pos, at.end, at
                 pos, operand, statement = at.end, True, False
@@ -335,7 +336,7 @@ class _Scanner:
             raise self.error(pos, "print is a function: print(@(x))")
 
     def statement_at(self, pos: int) -> "tuple[str, int, int, object] | None":
-        """The replacement when one of Friday's own statements starts here."""
+        """The replacement if one of Friday's own statements starts at pos, as walk() yields it; else None."""
         source = self.source
         if source.startswith("cont", pos) and _STATEMENT_END.match(source, pos + 4):
             return "text", pos, pos + 4, CONT + "()"
@@ -356,7 +357,8 @@ class _Scanner:
         return None
 
     def is_decorator(self, pos: int) -> bool:
-        """`@` at a line start: a decorator unless it is a form that is not followed by decorators and a definition."""
+        """Whether the `@` at pos begins a decorator: it is the first on its line, and below stand only decorators and then a
+        definition."""
         source = self.source
         name = _NAME.match(source, pos + 1)
         if not name or not self.at_line_start(pos):
@@ -400,7 +402,8 @@ class _Scanner:
         self.copy(end - width, end)
 
     def rewrite_fields(self, done: int, pos: int, end: int, raw: bool, spec: bool) -> int:
-        """Copies source[done:...] up to end, or to the `}` that ends a format specification; rewrites the fields."""
+        """Copies source[done:...] up to `end`, or up to the `}` that ends a format specification, and rewrites the replacement
+        fields in it. Returns the offset up to which it copied."""
         source = self.source
         while pos < end:
             char = source[pos]
@@ -433,7 +436,7 @@ class _Scanner:
 
     # -- the forms ---------------------------------------------------------------------------------------------------
     def form_at(self, pos: int) -> "tuple[tuple[int, int] | None, int] | None":
-        """(range of the node or None, offset of `(`) when `@NODE(` stands at pos."""
+        """(range of the node or None, offset of `(`) if `@NODE(` stands at pos; else None."""
         source = self.source
         start = end = pos + 1
         char = source[start:start + 1]
@@ -468,7 +471,8 @@ class _Scanner:
         return At(pos, end, node, target, value)
 
     def parse_c(self, pos: int, at: int) -> tuple[CText, "CText | None", int]:
-        """The C text after `(`: what is read or written, the value written or None, and the offset after `)`."""
+        """Parses the C text after `(`. Returns the target of the read or write, the value to write or None, and the offset
+        after `)`."""
         source = self.source
         target = text = CText()
         value: CText | None = None
@@ -502,7 +506,7 @@ class _Scanner:
                     pos += width
                     continue
                 if value is not None:
-                    raise self.error(pos, "one assignment at a time in @(...)")
+                    raise self.error(pos, "@(...) takes one assignment only: use several @(...)")
                 text = value = CText()
                 pos += 1
             elif name := _NAME.match(source, pos):
@@ -531,7 +535,7 @@ class _Scanner:
                 raise self.error(piece.start, f"{piece.name} has no value in C: use it outside of @(...)")
 
     def assignment(self, pos: int) -> int:
-        """0 when the `=` at pos is an assignment, else how many characters the operator has from here."""
+        """0 if the `=` at pos is an assignment, otherwise the number of characters of its operator from pos on."""
         source = self.source
         if source.startswith("==", pos):
             return 2
@@ -545,7 +549,7 @@ class _Scanner:
         return 0
 
     def nested_at(self, source: str, pos: int, outer: int) -> "At | None":
-        """A nested form, or None when `@` is gdb's array operator."""
+        """The nested form at pos; None if the `@` there is gdb's array operator."""
         before = source[outer + 1:pos].rstrip()
         last = before[-1:]
         word = re.search(r"\w+\Z", before)
@@ -564,7 +568,7 @@ class _Scanner:
             text.add(word)
 
     def parse_literal(self, text: CText, pos: int) -> int:
-        """A C string or character literal, placeholders inside included; returns the offset after it."""
+        """Parses a C string or character literal with the placeholders in it. Returns the offset after it."""
         source = self.source
         start, quote = pos, source[pos]
         text.add(quote)
@@ -584,7 +588,7 @@ class _Scanner:
         raise self.error(start, f"the C literal that starts with {quote} is not closed on its line")
 
     def parse_placeholder(self, text: CText, pos: int, kind: str) -> int:
-        """`%(PYTHON)FMT` or `%%(`; returns the offset after it."""
+        """Parses `%(PYTHON)FMT` or `%%(`. Returns the offset after it."""
         if self.source.startswith("%%(", pos):
             text.add("%(")
             return pos + 3
@@ -603,7 +607,8 @@ class _Scanner:
         return format_.end()
 
     def parse_command(self, pos: int) -> tuple[CText, int]:
-        """A gdb command: up to the end of the line, a `;` or a comment, outside of literals."""
+        """Parses a gdb command, which ends at the end of the line, or at a `;` or a comment outside of literals. Returns it
+        and the offset after it."""
         source, text = self.source, CText()
         while pos < len(source) and source[pos] not in ";\n":
             char = source[pos]
@@ -623,7 +628,7 @@ class _Scanner:
     def constant(self, text: str) -> str:
         if not self.in_fstring:
             return repr(text)
-        self.texts.append(text)  # Python 3.11 allows neither the own quotes nor backslashes inside {...}
+        self.texts.append(text)  # inside {...} Python 3.11 allows neither the string's own quotes nor backslashes
         return f"{TEXT}[{len(self.texts) - 1}]"
 
     def emit_at(self, at: At) -> None:
@@ -636,7 +641,8 @@ class _Scanner:
 
     def emit_call(self, function: str, node: "tuple[int, ...] | None", texts: list[CText], start: int,
                   end: int) -> None:
-        """`function(NODE, TEXT..., PIECES, KINDS)`; node is None where the function takes none."""
+        """Emits `function(NODE, TEXT..., PIECES, KINDS)`. `node` is the range of NODE, () for the current node, and None if the
+        function takes no node."""
         begin = len(self.out)
         self.generate(function + "(", start, end)
         if node:
@@ -670,7 +676,7 @@ class _Scanner:
             self.generate(")", start, end)
 
     def rewrite_inside(self, start: int, end: int) -> None:
-        """Like rewrite, for Python within brackets: no statements there."""
+        """Like rewrite, for Python within brackets, where no statement can be."""
         done = start
         for kind, at, stop, payload in self.walk(start, end, inside=True):
             self.copy(done, at)
@@ -685,8 +691,8 @@ class _Scanner:
 
 
 def rewrite(source: str, filename: str = "<friday>") -> Rewritten:
-    """Rewrites Friday's dialect to plain Python of as many lines. Raises AtError; errors of Python itself are left to
-    Python's parser."""
+    """Rewrites Friday's dialect to plain Python with the same number of lines. Raises AtError for a mistake in `@` syntax;
+    mistakes in the Python itself are left to Python's parser."""
     source = source.replace("\r\n", "\n")
     scanner = _Scanner(source, filename)
     if _LIKELY.search(source):

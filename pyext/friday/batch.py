@@ -1,12 +1,12 @@
-"""Many runs of `friday run` in parallel: one process each, which tells how it goes over a pipe.
+"""Runs several scripts or recordings of one `friday run` in parallel, each in a process of its own that reports over a pipe.
 
-The pipe carries a JSON object a line: {"progress": [part, events per second]}, {"violation": {...}, "text": ...} as each is
-found, and at the end {"end": {...}}. So what a run has found is known even when its process is killed, and a run without
-an end has died. What a run prints is passed on, each line with the run's name before it.
+The pipe carries one JSON object on each line: {"progress": [part, events per second]}, {"violation": {...}, "text": ...} for each
+violation as it is found, and {"end": {...}} at the end. So the violations are known even if the process is killed, and a run
+without an end has died. What a run prints is printed here, each line with the run's label before it.
 
-Ctrl-C, SIGTERM, SIGHUP and a closed output end the runs in good order: they are interrupted, and killed when they have not ended GRACE seconds
-later or the signal comes again. A run's process asks the kernel to be killed with this one, and the replayed processes and gdbs
-end with theirs.
+Ctrl-C, SIGTERM, SIGHUP or a closed output interrupts the runs; those that have not ended GRACE seconds later, or when the
+signal comes again, are killed. A run's process has the kernel kill it when this process dies, and so do the replayed processes
+and gdbs that it starts.
 """
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Channel:
-    """What a run's process tells: the other end is a _Running."""
+    """The end of the pipe at which a run's process reports; the other end belongs to a _Running."""
 
     def __init__(self, descriptor: int) -> None:
         os.set_inheritable(descriptor, False)
@@ -52,7 +52,7 @@ class Channel:
 
 
 class _Lines:
-    """Bytes in, whole lines out."""
+    """Splits bytes into lines and calls `take` for each line that is complete."""
 
     def __init__(self, take: Callable[[str], None]) -> None:
         self._take, self._rest = take, b""
@@ -93,7 +93,7 @@ class _Running:
             os.set_blocking(descriptor, False)
 
     def read(self, descriptor: int) -> bool:
-        """Takes what is there; False at the end of the pipe."""
+        """Reads what is there. Returns False at the end of the pipe."""
         try:
             data = os.read(descriptor, 1 << 16)
         except BlockingIOError:
@@ -102,7 +102,8 @@ class _Running:
         return bool(data)
 
     def finish(self) -> None:
-        """The process has exited: takes what it has left in the pipes, which processes of its own may hold open."""
+        """Call it when the process has exited: reads what is left in the pipes. Processes that it started may still hold them
+        open, so their end is not waited for."""
         code = self.process.wait()
         for descriptor, lines in self.readers.items():
             try:
@@ -142,7 +143,7 @@ class _Running:
 
 
 class Batch:
-    """Runs, at most `jobs` at a time. command: what starts the process of a run, which is to tell a descriptor how it goes."""
+    """The runs of one command. command: returns the command line for the process of a run that reports to a descriptor."""
 
     def __init__(self, runs: Sequence[Outcome], command: Callable[[Outcome, int], list[str]]) -> None:
         self.runs = runs
@@ -156,7 +157,7 @@ class Batch:
         self._line = ProgressLine(sys.stderr)
 
     def run(self, jobs: int) -> None:
-        """Fills in what becomes of each run."""
+        """Carries out all runs, at most `jobs` at a time, and fills in the outcome of each."""
         before = {number: signal.signal(number, self._signalled) for number in _SIGNALS}
         try:
             with self._line.shown(), selectors.DefaultSelector() as selector:
@@ -171,7 +172,7 @@ class Batch:
                 for run in waiting:
                     run.ended(BAD_INPUT, "interrupted before it began", NOT_RUN)
         finally:
-            for running in self._running:  # after a bug here
+            for running in self._running:  # empty unless an exception came from here
                 running.process.kill()
             for number, action in before.items():
                 signal.signal(number, action)
@@ -187,14 +188,14 @@ class Batch:
             selector.register(descriptor, selectors.EVENT_READ, running)
 
     def _show(self, line: str, is_error: bool) -> None:
-        """Prints a line of a run; where nobody reads it any more the batch ends as after a signal."""
+        """Prints a line of a run. If it cannot be printed because the reader is gone, the batch ends as after a signal."""
         stream = sys.stderr if is_error else sys.stdout
         try:
             print(line, file=stream, flush=True)
         except OSError:
             self._signals += 1
             null = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(null, stream.fileno())  # for what is still to be flushed
+            os.dup2(null, stream.fileno())  # so that flushing the rest does not fail
             os.close(null)
 
     def _serve(self, running: _Running, descriptor: int, selector: selectors.BaseSelector) -> None:
@@ -213,7 +214,7 @@ class Batch:
         self._show(f"[{self._label[id(running.run)]}] {running.run.summary} in {running.run.seconds:.1f} s ({self._done} of {len(self.runs)})", True)
 
     def _end_those_asked(self) -> None:
-        """After a signal: interrupts the runs, and kills them later."""
+        """After a signal, interrupts the runs, and later kills those that have not ended."""
         now = time.monotonic()
         if not self._signals:
             return
@@ -234,7 +235,7 @@ class Batch:
 
 
 def _labels(runs: Sequence[Outcome]) -> list[str]:
-    """What each run is called: the name of the recording, and of the script where there are several."""
+    """A label for each run: the name of its recording, with that of its script if the scripts differ."""
     recordings = short_names([run.recording for run in runs])
     if len({run.script for run in runs}) == 1:
         return recordings

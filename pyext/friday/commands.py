@@ -1,4 +1,4 @@
-"""The console's language: commands with node lists and blocks, as lines of text.
+"""The console's language: lines of text with commands, their node lists and their blocks.
 
     [NODES] COMMAND ...           a node list before any command
       BLOCK                       indented lines: the handler, or the Python, of the command above
@@ -6,9 +6,10 @@
     commands ID ... end           a handler for a stop point that exists
     python ... end
 
-`split` cuts a text into commands with their blocks, `execute` carries them out. The console (console.py) uses the same
-for what is typed and for sourced files. table.py holds all commands; those of stop points and of Python are here, those
-that run the group in running.py, `info` and `help` in info.py; what Friday neither owns nor refuses goes to gdb.
+`split` cuts a text into commands with their blocks, and `execute` carries them out. The console (console.py) uses both for what
+is typed and for sourced files. table.py lists all commands. The commands for stop points and for Python are implemented here,
+those that run the group in running.py, `info` and `help` in info.py, `why` and `diff` in questions.py, `alias` and `save` in
+keeping.py. A command that Friday neither owns nor refuses goes to gdb.
 """
 from __future__ import annotations
 
@@ -27,18 +28,18 @@ from .table import GDB_COMMANDS, OWNED, REFUSED, refusal, resolve
 if TYPE_CHECKING:
     from .sessions import Session
 
-WATCHES = {"watch": "", "rwatch": "-reads ", "awatch": "-access "}  # the verb, and what it puts before the expression
+WATCHES = {"watch": "", "rwatch": "-reads ", "awatch": "-access "}  # each verb with the option that it puts before the expression
 SETS_POINT = {"break", "tbreak", *WATCHES}
 _TAKES_BLOCK = {*SETS_POINT, "commands", "py", "python"}
 _CONDITION = re.compile(r"(?:^|\s+)if\b\s*(.*)\Z", re.S)
-_BEFORE_START = re.compile(r"^(#\d+ .* _dl_start_user \(\).*\n)(?:#\d+ .*\n?)+", re.M)  # the loader's first frame has no caller, but gdb goes on
+_BEFORE_START = re.compile(r"^(#\d+ .* _dl_start_user \(\).*\n)(?:#\d+ .*\n?)+", re.M)  # the loader's first frame has no caller, yet gdb shows more frames
 _OF_A_FRAME = re.compile(r"(?:backtrace|bt|where|frame|f|up|down|(?:info|i) (?:locals|args|frame|lo|f))\b")
 _NODE_LIST = re.compile(r"(?=\S*[\w*?])[\w*?\[\]!#/.,:+-]+\Z")
 
 
 @dataclass(slots=True)
 class Command:
-    """One command: its node list or None, the verb, the rest of the line, and the block with the number of its line."""
+    """One command: its node list or None, its verb, the rest of its line, and its block with the number of the block's first line."""
     nodes: str | None
     verb: str
     rest: str
@@ -52,7 +53,8 @@ class Command:
 
 
 def split(text: str, session: "Session | None" = None, first_line: int = 1) -> Iterator[Command]:
-    """The commands of a text. With a session, a first word that is a node list of it is one."""
+    """Splits a text into commands. A first word counts as a node list if it is one for this session. Raises UsageError for a
+    block without a command and for a missing `end`."""
     lines = text.split("\n")
     at = 0
     while at < len(lines):
@@ -61,7 +63,7 @@ def split(text: str, session: "Session | None" = None, first_line: int = 1) -> I
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         if line[0] in " \t":
-            raise UsageError(f"line {first_line + at - 1}: a block without a command that owns it: {line.strip()}")
+            raise UsageError(f"line {first_line + at - 1}: this indented line belongs to no command: {line.strip()}")
         start = at
         while at < len(lines) and _in_block(lines, at):
             at += 1
@@ -71,7 +73,7 @@ def split(text: str, session: "Session | None" = None, first_line: int = 1) -> I
             while at < len(lines) and lines[at].strip() != "end":
                 at += 1
             if at == len(lines):
-                raise UsageError(f"line {first_line + start - 1}: `{line.strip()}` without `end`")
+                raise UsageError(f"line {first_line + start - 1}: the block of `{line.strip()}` needs a line `end`, and there is none")
             block, at = "\n".join(lines[start:at]), at + 1
         else:
             block = "\n".join(lines[start:at])
@@ -81,7 +83,7 @@ def split(text: str, session: "Session | None" = None, first_line: int = 1) -> I
 
 
 def _in_block(lines: list[str], at: int) -> bool:
-    """Whether a line continues a block: indented, blank, or a comment with more of the block below."""
+    """Whether a line belongs to a block: it is indented, or it is blank or a comment and an indented line follows."""
     while at < len(lines) and (lines[at].startswith("#") or not lines[at].strip()):
         if not lines[at].strip():
             return True
@@ -96,13 +98,13 @@ def needs_end(verb: str, rest: str) -> bool:
 
 
 def check_block(session: "Session", command: Command) -> None:
-    """Raises what is wrong with a command before the lines of its block are read."""
+    """Raises the error of a command that can be found before the lines of its block are read."""
     if resolve(command.verb) == "commands" and command.rest.isdigit():
         session.point(int(command.rest))
 
 
 def words(line: str, session: "Session | None") -> tuple[str | None, str, str]:
-    """Node list, verb and rest of a line."""
+    """The node list (or None), the verb and the rest of a line."""
     line = line.strip()
     first, *rest = line.split(None, 1)
     if rest and resolve(first) is None and _NODE_LIST.match(first):
@@ -112,14 +114,14 @@ def words(line: str, session: "Session | None") -> tuple[str | None, str, str]:
 
 
 def _verb(text: str, session: "Session | None") -> tuple[str, str]:
-    for _ in range(len(session.aliases) if session is not None else 0):  # one alias may use another
+    for _ in range(len(session.aliases) if session is not None else 0):  # an alias may use another alias
         first, _, rest = text.partition(" ")
         if first not in session.aliases:
             break
         text = f"{session.aliases[first]} {rest}".rstrip()
     if text.startswith("@"):
         return "py", text
-    if text[0] in "!|":  # gdb takes these without a blank
+    if text[0] in "!|":  # gdb needs no blank after these
         return text[0], text[1:].strip()
     first, *rest = text.split(None, 1)
     return first, rest[0] if rest else ""
@@ -134,15 +136,15 @@ def _is_node_list(text: str, session: "Session") -> bool:
 
 def execute(session: "Session", text: str, *, filename: str | None = None, first_line: int = 1,
             show: Callable[[str], Any] = print) -> None:
-    """Carries out the commands of a text one after the other. `show` gets what they answer."""
+    """Carries out the commands of a text one after the other. `show` is called with each answer."""
     for command in split(text, session, first_line):
         run_command(session, command, filename=filename, show=show)
 
 
 def run_command(session: "Session", command: Command, *, filename: str | None = None,
                 show: Callable[[str], Any] = print) -> None:
-    """Carries out one command. Verbs that Friday does not own go to the gdb of the nodes. Raises friday.Error,
-    AtError, SyntaxError, Quit, and what Python code raises."""
+    """Carries out one command. A verb that Friday does not own goes to the gdb of each node. Raises friday.Error, AtError,
+    SyntaxError, Quit, and whatever Python code in the command raises."""
     out = show if isinstance(show, Output) else Output(show)
     name = resolve(command.verb)
     if name in REFUSED:
@@ -159,21 +161,22 @@ def run_command(session: "Session", command: Command, *, filename: str | None = 
 
 
 def only_answers(command: Command) -> bool:
-    """Whether a command says what there is, and nothing runs meanwhile: its answer may wait until it is whole."""
+    """Whether a command only answers, without running the group, so that its answer may be collected before it is shown."""
     name = resolve(command.verb)
     return name in ("info", "help", "why", "diff", "list") or name is None
 
 
 def forward(session: "Session", command: Command, out: Output) -> None:
-    """Asks the gdbs of the nodes one after the other: by default of all alive, where none is of all that have ended, at
-    the start of all. A node's error is its answer. Raises when all fail with the same."""
+    """Gives a command to the gdbs of the nodes one after the other: by default of all nodes alive; if none is alive, of all that
+    have ended, or, at the start of the recording, of all. A node's error is shown as its answer; if all nodes fail with the
+    same error, that error is raised."""
     if command.nodes is not None:
         nodes = session.nodes.parse(command.nodes)
     else:
         nodes = session.all_nodes or tuple(n for n in session.nodes if n.state != "not started") or session.nodes.all
     text = f"{command.verb} {command.rest}".strip()
     if command.nodes is None and _OF_A_FRAME.match(text) and all(node.state == "not started" for node in nodes):
-        raise UsageError("no node has started yet: all wait in the loader. `tbreak main` and `continue`, or `goto 1`, bring them to code of their own; "
+        raise UsageError("no node has started yet: all wait in the dynamic loader. `tbreak main` and `continue`, or `goto 1`, run them to their own code; "
                              "`0 backtrace` shows where node 0 waits")
     answers: dict[Any, str] = {}
     failures: list[Error] = []
@@ -193,8 +196,8 @@ def forward(session: "Session", command: Command, out: Output) -> None:
 
 
 def _list_of(session: "Session", node: Any) -> str:
-    """What a bare `list` asks of a node's gdb: where the node stands in a library without source, the lines of the innermost
-    caller that has some. Given again at the same place it goes on."""
+    """The gdb command for a bare `list` on a node. If the node stands in a library without source, it lists the lines of the
+    innermost caller that has source. A second `list` at the same place shows the next lines."""
     from .running import source_place  # written on top of this module
     here = (session.logical_time, session.backend.event(int(node)))
     if session.listed.get(int(node)) == here:
@@ -219,18 +222,18 @@ def _unknown(session: "Session", command: Command) -> UsageError:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """What a misspelt word may have meant, as the end of a sentence; "" if nothing is close."""
+    """The known word that is most like a misspelt one, as the end of a sentence; "" if none is close."""
     near = difflib.get_close_matches(word, list(known), 1)
     return f"; the nearest is `{near[0]}`" if near else ""
 
 
 class Quit(Exception):
-    """The command `quit`."""
+    """Raised by the command `quit`."""
 
 
 def source(session: "Session", path: str, out: Output) -> None:
-    """Carries out the commands of a file, up to the first that fails: its error gets a `place`, "FILE:LINE". A file
-    *.py is Python in Friday's dialect."""
+    """Carries out the commands of a file, up to the first that fails; its error gets the attribute `place`, "FILE:LINE". A file
+    named *.py is Python in Friday's dialect. Raises UsageError if the file cannot be read."""
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
@@ -250,7 +253,7 @@ def source(session: "Session", path: str, out: Output) -> None:
 
 def _source(session: "Session", command: Command, filename: str | None, out: Output) -> None:
     if not command.rest:
-        raise UsageError("source FILE")
+        raise UsageError("usage: source FILE")
     source(session, os.path.expanduser(command.rest), out)
 
 
@@ -260,7 +263,7 @@ def _quit(session: "Session", command: Command, filename: str | None, out: Outpu
 
 @functools.cache
 def verbs() -> "dict[str, Verb]":
-    """What carries out each owned command."""
+    """The function that carries out each owned command."""
     from . import info, keeping, questions, running  # they are written on top of this module
     return _VERBS | running.VERBS | info.VERBS | questions.VERBS | keeping.VERBS
 
@@ -292,7 +295,7 @@ def _point(session: "Session", command: Command, filename: str | None, show: Cal
     if found:
         text, condition = text[:found.start()].strip(), found[1].strip()
     if not text or condition == "":
-        raise UsageError(f"{command.verb} {'EXPR[, EXPR...]' if command.verb in WATCHES else 'LOC'} [if COND]")
+        raise UsageError(f"usage: {command.verb} {'EXPR[, EXPR...]' if command.verb in WATCHES else 'LOC'} [if COND]")
     if command.verb in WATCHES:
         point = session.watch(WATCHES[command.verb] + text, nodes=command.nodes, condition=condition)
     else:
@@ -313,7 +316,7 @@ def _point(session: "Session", command: Command, filename: str | None, show: Cal
 
 
 def check_condition(session: "Session", point: StopPoint, condition: str | None) -> None:
-    """Raises what gdb says of a condition at the place of a breakpoint, when no node's gdb understands it."""
+    """Raises gdb's error for the condition of a breakpoint if no node's gdb can evaluate it at the breakpoint's place."""
     if not condition or point.kind != "breakpoint" or "_friday_workspace" in condition:
         return
     failure: Error | None = None
@@ -325,7 +328,7 @@ def check_condition(session: "Session", point: StopPoint, condition: str | None)
         except Error as error:
             failure = session.names.teach(int(node), condition, error)
             continue
-        session.backend.gdb(int(node), "delete $bpnum")  # gdb's own: it was never in the program
+        session.backend.gdb(int(node), "delete $bpnum")  # a breakpoint of gdb's own; it was never inserted into the program
         return
     if failure is not None:
         raise failure
@@ -343,7 +346,7 @@ def nodes_of(point: StopPoint) -> str:
 def _numbers(session: "Session", rest: str) -> list[StopPoint]:
     words = rest.replace(",", " ").split()
     if not all(word.isdigit() for word in words):
-        raise UsageError(f"stop points are named by their global ids, got `{rest}`")
+        raise UsageError(f"`{rest}` is not the id of a stop point: give a global id as `info breakpoints` shows them")
     return [session.point(int(word)) for word in words] if words else list(session.points.values())
 
 
@@ -360,14 +363,14 @@ def _enable(session: "Session", command: Command, filename: str | None, show: Ca
 def _ignore(session: "Session", command: Command, filename: str | None, show: Callable[[str], Any]) -> None:
     words = command.rest.split()
     if len(words) != 2 or not all(word.isdigit() for word in words):
-        raise UsageError("ignore ID COUNT")
+        raise UsageError("usage: ignore ID COUNT")
     session.point(int(words[0])).ignore(int(words[1]))
 
 
 def _condition(session: "Session", command: Command, filename: str | None, show: Callable[[str], Any]) -> None:
     id_, _, condition = command.rest.partition(" ")
     if not id_.isdigit():
-        raise UsageError("condition ID [COND]")
+        raise UsageError("usage: condition ID [COND]")
     point = session.point(int(id_))
     check_condition(session, point, condition.strip())
     point.set_condition(condition.strip() or None)
@@ -377,7 +380,7 @@ def _commands(session: "Session", command: Command, filename: str | None, show: 
     if not command.rest and session.points:
         command.rest = str(max(session.points))
     if not command.rest.isdigit():
-        raise UsageError("commands ID, the block, `end`")
+        raise UsageError("usage: commands ID, then the lines of the block, then `end`")
     point = session.point(int(command.rest))
     if command.has_block:
         session.set_block(point, command.block, filename=filename, first_line=command.block_line)
@@ -388,7 +391,7 @@ def _commands(session: "Session", command: Command, filename: str | None, show: 
 def _map(session: "Session", command: Command, filename: str | None, show: Callable[[str], Any]) -> None:
     name, _, expression = command.rest.partition(" ")
     if not expression.strip():
-        raise UsageError("map NAME PYTHON-EXPRESSION")
+        raise UsageError("usage: map NAME PYTHON-EXPRESSION")
     session.map(name, expression.strip())
 
 

@@ -1,4 +1,4 @@
-"""Completion at the prompt: commands, nodes, ids, C expressions and locations by gdb, Python names, files."""
+"""Completion at the prompt, of commands, nodes, ids, Python names and files, and with gdb's help of C expressions and locations."""
 from __future__ import annotations
 
 import ast
@@ -30,10 +30,10 @@ def complete(session: "Session", line: str, start: int, in_block: bool) -> Compl
     if in_block or line.lstrip().startswith("@"):
         return _python(session, line, start)
     nodes, verb, rest = words(line, session) if line.strip() else (None, "", "")
-    if rest == "" and not line[-1:].isspace():  # the verb itself, or a node before it
+    if rest == "" and not line[-1:].isspace():  # the verb itself, or a node list before it
         typed = line[start:]
         return _verbs(session, typed, nodes is None and line.strip() == typed), True
-    if nodes is None and rest == "" and _is_nodes(session, verb):  # a node list and a blank
+    if nodes is None and rest == "" and _is_nodes(session, verb):  # only a node list and a blank
         return _verbs(session, "", False), True
     command = line.strip() if nodes is None else line.split(None, 1)[1]
     if line[-1:].isspace() and not command[-1:].isspace():
@@ -61,7 +61,7 @@ def _arguments(session: "Session", verb: str, rest: str, command: str, line: str
             return _nodes(session, typed), True
         case "diff" if rest.count(" ") + line[-1:].isspace() < 2:
             return _nodes(session, typed), True
-        case "diff":  # gdb completes an expression
+        case "diff":  # the third argument is an expression, which gdb completes
             return _starting(typed, _after(_gdb(session, f"print {typed}"), f"print {typed}", typed)), False
         case "alias":
             return _starting(typed, session.aliases), True
@@ -109,7 +109,7 @@ def _starting(typed: str, names: Iterable[str]) -> list[str]:
 
 
 def _gdb(session: "Session", text: str) -> list[str]:
-    """The lines that gdb offers to make of a text, without the linker's own symbols."""
+    """The lines to which gdb would complete a text, without symbols that only the linker made (@plt, @got)."""
     backend = session.backend
     alive = [int(node) for node in session.all_nodes]
     for node in [session.here] if session.here in alive or not alive else alive[:1]:
@@ -121,7 +121,7 @@ def _gdb(session: "Session", text: str) -> list[str]:
 
 
 def _after(lines: Iterable[str], command: str, typed: str) -> list[str]:
-    """What each line of gdb's has in place of the typed word, which ends the command."""
+    """What each of gdb's lines has in place of the typed word, the last of the command."""
     head = len(command) - len(typed)
     return [line[head:] for line in lines if line[:head] == command[:head]]
 
@@ -158,7 +158,7 @@ def _names(session: "Session", path: str) -> Iterable[str]:
 
 @functools.cache
 def _public() -> dict[str, list[str]]:
-    """The public names of each class of the package, as its stub has them."""
+    """The public names of each class of the package, taken from its stub (__init__.pyi)."""
     stub = ast.parse((pathlib.Path(__file__).parent / "__init__.pyi").read_text(encoding="utf-8"))
     classes = {part.name: part for part in stub.body if isinstance(part, ast.ClassDef)}
 

@@ -1,7 +1,7 @@
-"""The console of `friday replay`: lines in, commands carried out, answers out.
+"""The console of `friday replay`: it takes lines, carries out their commands and prints the answers.
 
 console/repl.cc owns the terminal and the loop; it hands each line to `feed`, asks for the `prompt` and for completions,
-and serves the backend's descriptors while it waits. What is here needs no terminal.
+and serves the backend's descriptors while it waits. This file needs no terminal.
 
 An indented line continues the command before it: the handler of the stop point that was just set, or the block of a
 `py` statement. A block ends with the indentation; at a terminal also with an empty line. `commands` and a bare `python`
@@ -35,16 +35,17 @@ from .violations import user_frames, user_traceback
 
 @dataclass
 class _Block:
-    """Lines that belong to a command, and what to do with them."""
+    """The lines of a command's block, and the function that takes them."""
     done: Callable[[str], None]
-    until_end: bool | None  # None: the first line says, by its indentation
+    until_end: bool | None  # whether it ends with `end`; None: decided by the indentation of its first line
     lines: list[str] = field(default_factory=list)
 
 
 class Console:
-    """One console over one session. `terminal`: answers are folded and coloured; `batch`: the first error ends it.
+    """The console of one session. `terminal`: identical answers are put together and answers are coloured; `batch`: the first
+    error ends the console.
 
-    After each `feed`: `done` when nothing more is wanted; `code` is the exit code."""
+    After each `feed`, `done` tells whether the console has ended, and `code` is the exit code."""
 
     def __init__(self, session: Session, *, terminal: bool = False, batch: bool = False) -> None:
         self.session = session
@@ -79,11 +80,11 @@ class Console:
             return "(friday) "
 
     def complete(self, line: str, start: int) -> tuple[list[str], bool] | None:
-        """Completions of a line that ends at the cursor, each in place of line[start:], and whether a space follows
-        them; None for names of files."""
+        """The completions of a line that ends at the cursor, each of which replaces line[start:], and whether a blank follows
+        them; None if file names are to be completed."""
         try:
             return completion.complete(self.session, line, start, self.in_block)
-        except Exception:  # a completion has no place for errors
+        except Exception:  # there is nowhere to show an error of a completion
             return [], False
 
     def fds(self) -> Sequence[int]:
@@ -103,15 +104,15 @@ class Console:
 
     # -- lines -------------------------------------------------------------------------------------------------------
     def feed(self, line: str, pasted: bool = False) -> None:
-        """One line of input. pasted: more follows at once, so an empty line does not end a block."""
+        """Takes one line of input. pasted: further lines follow at once, so an empty line does not end a block."""
         self._guard(self._feed, line.rstrip("\r\n"), pasted)
 
     def cancel(self) -> None:
-        """Ctrl-C at the prompt: forgets the block that was begun."""
+        """Call it at Ctrl-C at the prompt: forgets a block that was begun."""
         self._block, self._last_point = None, None
 
     def end(self) -> None:
-        """The end of the input: a block that was begun is complete, but for one that needs `end`."""
+        """Call it at the end of the input: a block that was begun is carried out, unless it needs an `end`."""
         if self._block is not None:
             self._guard(self._finish_at_end)
         self.done = True
@@ -120,7 +121,7 @@ class Console:
         self._guard(commands.source, self.session, path, self.out)
 
     def close(self) -> int:
-        """Ends the replay; the exit code."""
+        """Ends the replay and returns the exit code."""
         friday.session = None
         self.session.close()
         return self.code
@@ -149,12 +150,12 @@ class Console:
             self._run(line)
 
     def _continue(self, line: str, pasted: bool) -> bool:
-        """Gives a line to the block that was begun; whether it took it."""
+        """Gives a line to the block that was begun. Returns whether the line belongs to it."""
         block = self._block
         assert block is not None
         blank = not line.strip()
         if self.terminal and line.strip() in ("cont", "c") and line[0] not in " \t" and block.until_end is False:
-            self.out("at the left margin `cont` is the command `continue`; as a statement of the handler it is indented")
+            self.out("at the left margin `cont` is the command `continue`: indent it to make it a statement of the handler")
         if block.until_end is None and not blank:
             block.until_end = line[0] not in " \t"
         if line.strip() == "end" or blank and self.terminal and not pasted and block.until_end is False:
@@ -175,13 +176,13 @@ class Console:
         block = self._block
         if block is not None and block.until_end is not False:
             self._block = None
-            raise UsageError("the input ended in a block without its `end`: it was not carried out")
+            raise UsageError("the input ended before the line `end` of a block: the block was not carried out")
         self._finish()
 
     def _begin_handler(self, line: str) -> None:
         point, self._last_point = self._last_point, None
         if point is None or point.deleted:
-            raise UsageError("an indented line is the block of the command before it, and that takes none; "
+            raise UsageError("an indented line belongs to the block of the command before it, which takes none: "
                              "a command begins at the left margin")
 
         def done(text: str) -> None:
@@ -207,7 +208,7 @@ class Console:
 
     # -- errors ------------------------------------------------------------------------------------------------------
     def _guard(self, function: Callable[..., Any], *args: Any) -> None:
-        """Nothing that a command raises ends the console."""
+        """Carries out a command and reports what it raises, so that no error ends the console."""
         try:
             function(*args)
         except Quit:
@@ -231,7 +232,7 @@ class Console:
             pass  # the session is over
 
     def _output_gone(self, error: OSError | None = None) -> None:
-        """Nobody reads what is said, or (error) it can go nowhere: the end."""
+        """Ends the console because its output is closed, or cannot be written (error)."""
         self.done = True
         lost, sys.stdout = sys.stdout, open(os.devnull, "w")
         with contextlib.suppress(OSError):
@@ -241,7 +242,7 @@ class Console:
             print(f"friday: cannot write the answers: {error.strerror}", file=sys.stderr)
 
     def _failed(self, text: str, code: int) -> None:
-        with contextlib.suppress(OSError):  # _guard sees it once more
+        with contextlib.suppress(OSError):  # _guard handles it
             sys.stdout.flush()
         Output(lambda line: print(line, file=sys.stderr), colour=self.out.colour).error(text)
         sys.stderr.flush()
@@ -250,7 +251,7 @@ class Console:
 
 
 def _incomplete(source: str) -> bool:
-    """Whether a Python statement wants more lines."""
+    """Whether a Python statement is incomplete and needs more lines."""
     try:
         compile_script(source + "\n", "<input>")
     except SyntaxError as error:
@@ -265,7 +266,7 @@ _HINTS: dict[type[Error], str] = {NodeNotStarted: "run to where it has: a stop p
 
 
 def _is_plain(error: Error) -> bool:
-    """Whether the lines of Python that led to an error say nothing new: there are none, or the one that was just typed."""
+    """Whether a traceback would tell the user nothing: the error has no frames of Python, or only the line that was just typed."""
     frames = user_frames(error)
     if not frames:
         return True
@@ -274,7 +275,7 @@ def _is_plain(error: Error) -> bool:
 
 
 def _node_meant(error: NameError, session: Session) -> str:
-    """The unknown name, where it stands between `@` and `(` and is a node's."""
+    """The name that a NameError is about, if it stands between `@` and `(` and is the name of a node; else None."""
     frames = user_frames(error)
     name = error.name or ""
     if not frames or f"@{name}(" not in (frames[-1].line or "") or name not in {node.name for node in session.nodes}:
@@ -283,7 +284,7 @@ def _node_meant(error: NameError, session: Session) -> str:
 
 
 def explain(error: BaseException, session: Session | None = None) -> str:
-    """An exception for the user: with the lines of his own Python if it came from there, else its message."""
+    """The text of an exception for the user: with a traceback if it came from the user's own Python, otherwise its message."""
     place = getattr(error, "place", None)
     prefix = f"{place}: " if place else ""
     if isinstance(error, Error) and _is_plain(error):
@@ -297,7 +298,7 @@ def explain(error: BaseException, session: Session | None = None) -> str:
         error.add_note("`a @(b)` is Python's matrix product, since a value stands before the `@`; to read a node, put an operator or a "
                        "comma between them")
     if isinstance(error, NameError) and session is not None and (node := _node_meant(error, session)):
-        error.add_note(f"`@{node}(...)` reads the node that the Python variable {node} says; the node of that name is `@\"{node}\"(...)`")
+        error.add_note(f"`@{node}(...)` reads the node in the Python variable {node}; for the node of that name write `@\"{node}\"(...)`")
     if isinstance(error, SyntaxError) or user_frames(error):
         return user_traceback(error).rstrip("\n")
     return f"{prefix}a bug of Friday's, please report it:\n" + "".join(traceback.format_exception(error)).rstrip("\n")
@@ -305,7 +306,7 @@ def explain(error: BaseException, session: Session | None = None) -> str:
 
 def open_console(recording: str, *, nodes: str | None = None, sync: str = "clock", terminal: bool = False,
                  batch: bool = False, symbols: Sequence[str] = (), unconfined: bool = False) -> "Console | int":
-    """The console of a command line, or an exit code when the recording cannot be opened."""
+    """The console for a command line; an exit code if the recording cannot be opened."""
     try:
         session = open_session(recording, nodes, sync, console=True, symbols=symbols, unconfined=unconfined)
         if not terminal and (text := undescribed(session)):

@@ -1,4 +1,4 @@
-"""Containers of the C++ standard library (libstdc++) as values.
+"""Containers and smart pointers of the C++ standard library (libstdc++) as Python values.
 
     std::string, string_view, unique_ptr, ...   Python
     string, string_view of char                 Str, or Bytes when it is not UTF-8; of other characters: Items of numbers
@@ -7,15 +7,15 @@
       forms, queue, stack, priority_queue
     map, unordered_map                          Map: a mapping, in the container's order
     multimap, unordered_multimap                Items of (key, value)
-    unique_ptr, shared_ptr, weak_ptr            Pointer: what it points to is not copied
+    unique_ptr, shared_ptr, weak_ptr            Pointer; the object that it points to is not copied
     optional                                    its value, or None
-    variant                                     the alternative that it holds, or None when it lost its value
+    variant                                     the value of its alternative, or None if it is valueless by exception
     atomic                                      its value
 
-A container is copied with all that it holds when it is read, so that it is a snapshot like every other value: `follow` makes it of
-the object's bytes and the node's memory. Containers inside a struct are copied with it. What stands in memory is the program's,
-and may be no container yet (before its constructor) or no longer: then `Unreadable` says what is wrong with it. The layouts are those
-of GCC 5 to 14 (the new ABI of strings and lists).
+A container is copied with all its items when it is read, so that it is a snapshot like every other value: `follow` makes it from the
+object's bytes and the node's memory. Containers inside a struct are copied with it. The memory may not hold a valid container (before
+its constructor has run, after its destructor, or when it is damaged); then `Unreadable` says what is wrong. The layouts are those of GCC
+5 to 14 (the new ABI of strings and lists).
 """
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ MOST_BYTES = 64 << 20
 
 
 class Unreadable(Exception):
-    """What stands there is no good container; the text is a predicate: "holds -3 items"."""
+    """The memory does not hold a valid container. The text completes the sentence "this vector ...": "holds -3 items"."""
 
 
 class Gone(Exception):
-    """Memory is needed as it was at another time than now; the text says why it is not known."""
+    """The memory that is needed has changed since, and its earlier bytes are not known. The text says why."""
 
 
 class Items(tuple, Snapshot):
-    """The items of a container, in its order: a tuple that knows its `.type`, its `.address` and the bytes of the object."""
+    """The items of a container, in the container's order: a tuple that has also its `.type`, its `.address` and the bytes of the object."""
 
     def __init__(self, *_: Any) -> None:
         self.bytes: bytes = b""
@@ -52,7 +52,7 @@ class Items(tuple, Snapshot):
 
 
 class Map(Mapping[Any, Any], Snapshot):
-    """The pairs of a map, in its order: a mapping that can be a key itself."""
+    """The pairs of a map, in the map's order: a mapping that is hashable."""
 
     def __init__(self, pairs: Any) -> None:
         self._pairs = dict(pairs)
@@ -77,7 +77,9 @@ class Map(Mapping[Any, Any], Snapshot):
 
 
 class _Holding:
-    """Of a struct or array that holds containers: what they held, by offset in the object. Its names are none that a field has."""
+    """Base of structs and arrays that hold containers: keeps the values of these, by offset in the object. The names of its
+    attributes begin with _friday_, so that no field of a program has them."""
+
     __slots__ = ()
 
     def _friday_piece(self, type_: Type, offset: int, size: int) -> Any:
@@ -92,7 +94,7 @@ class _Holding:
 
 
 class HoldingStruct(_Holding, Struct):
-    """A struct with containers in it. It equals another one when their fields do, wherever the containers keep their items."""
+    """A struct that holds containers. Two are equal if their fields are, wherever the containers store their items."""
     __slots__ = ("_friday_inside",)
 
     def _friday_field(self, field: Member) -> Any:
@@ -108,7 +110,7 @@ class HoldingStruct(_Holding, Struct):
 
 
 class HoldingArray(_Holding, Array):
-    """An array of what holds containers."""
+    """An array whose elements are or hold containers."""
     __slots__ = ("_friday_inside",)
 
     def _element(self, index: int) -> Any:
@@ -129,17 +131,17 @@ def _holding(type_: Type, data: bytes, address: int | None, inside: dict[int, An
 
 
 class Object:
-    """An object in the node: its type, its copied bytes, where it stood, and the memory around."""
+    """An object in a node: its type, its copied bytes, its address, and a function that reads other memory."""
 
     def __init__(self, type_: Type, data: bytes, address: int | None, memory: Memory) -> None:
         self.type, self.data, self.address, self.memory = type_, data, address, memory
 
     def raw(self) -> Any:
-        """As the struct that it is."""
+        """The object as a plain struct."""
         return self.type.decode(self.data, self.address)
 
     def part(self, type_: Type, offset: int) -> Any:
-        """The value of that type at an offset in the object."""
+        """The value of a type at an offset in the object."""
         return make(type_, self.data[offset:offset + type_.size], None if self.address is None else self.address + offset, self.memory)
 
     def items_at(self, type_: Type, address: int, count: int) -> tuple[Any, ...]:
@@ -155,7 +157,7 @@ class Object:
 
 
 class Nodes:
-    """The nodes of a list, tree or hash table, each read at once: links of `header` bytes, then the item."""
+    """The nodes of a list, tree or hash table: `header` bytes of links, then the item. Each node is read in one piece."""
 
     def __init__(self, object_: Object, header: int) -> None:
         self.object, self.item = object_, object_.type.item
@@ -169,7 +171,7 @@ class Nodes:
         return make(self.item, data[self.offset:], address + self.offset, self.object.memory)
 
     def chain(self, first: int, end: int, most: int = MOST_ITEMS) -> Iterator[Any]:
-        """The items from the node `first` to before `end`; each node begins with the address of the next."""
+        """The items from the node at `first` up to, not including, that at `end`. Each node begins with the address of the next."""
         node, count = first, 0
         while node != end:
             check(count < most, f"does not end after {count} items")
@@ -178,7 +180,7 @@ class Nodes:
             node, count = int.from_bytes(data[:8], "little"), count + 1
 
     def tree(self, root: int, count: int) -> Iterator[Any]:
-        """The items of a red-black tree, in order: colour, parent, left, right, 8 bytes each."""
+        """The items of a red-black tree, in order. A node begins with colour, parent, left and right, 8 bytes each."""
         check(0 <= count <= MOST_ITEMS, f"holds {count} items")
         left_of: list[tuple[int, bytes]] = []
         node, found = root, 0
@@ -205,7 +207,7 @@ def _rounded(size: int, to: int) -> int:
 
 
 def alignment(type_: Type) -> int:
-    """Of a type in memory, in bytes."""
+    """The alignment of a type, in bytes."""
     type_ = type_.resolved
     if type_.kind in ("struct", "union"):
         return max((alignment(field.type) for field in type_.own), default=1)
@@ -213,8 +215,8 @@ def alignment(type_: Type) -> int:
 
 
 def make(type_: Type, data: bytes, address: int | None, memory: Memory) -> Any:
-    """The value of an object with the containers in it. Raises Unreadable for a container that is none; one inside a struct
-    stays as it is laid out."""
+    """The value of an object with the containers in it. Raises Unreadable if the object is a container but not a valid one; an
+    invalid container inside a struct stays a plain struct."""
     type_ = type_.resolved
     if not type_.containers:
         return type_.decode(data, address)
@@ -230,12 +232,12 @@ def make(type_: Type, data: bytes, address: int | None, memory: Memory) -> Any:
 
 
 def follow(type_: Type, data: bytes, address: int | None, memory: Memory) -> Any:
-    """The value of a container. Raises Unreadable."""
+    """The value of a container. Raises Unreadable if it is not valid."""
     reader = READERS[type_.standard]
     try:
         value = reader(Object(type_, data, address, memory))
     except (KeyError, AttributeError) as error:
-        raise Unreadable(f"has a layout that is not known: {error}") from None
+        raise Unreadable(f"has an unknown layout: {error}") from None
     except BadAddress as error:
         raise Unreadable(f"leads to memory that cannot be read: {error}") from None
     if isinstance(value, (Items, Map)):
@@ -248,12 +250,12 @@ def _items(object_: Object, values: Any) -> Items:
 
 
 def _pairs(object_: Object, found: Any) -> Any:
-    """A Map of the pairs found, or Items of them where a key may be there more than once."""
+    """The pairs as a Map, or as Items if a key can occur more than once."""
     pairs = [(pair["first"], pair["second"]) for pair in found]
     return _items(object_, pairs) if "multi" in object_.type.standard else object_.type.subclass(Map)(pairs)
 
 
-# -- one behind the other ----------------------------------------------------------------------------------------------
+# -- contiguous ---------------------------------------------------------------------------------------------------------
 def _vector(object_: Object) -> Any:
     parts = object_.raw()._M_impl
     start, finish = parts._M_start, parts._M_finish
@@ -339,7 +341,7 @@ def _in_hash_table(object_: Object) -> Iterator[Any]:
 
 # -- of one value or a few ---------------------------------------------------------------------------------------------
 def _find(type_: Type, names: tuple[str, ...]) -> tuple[int, Type]:
-    """The outermost member of one of these names, in members and base classes: (offset, type). Raises KeyError."""
+    """(offset, type) of the outermost member with one of these names, searched in members and base classes. Raises KeyError."""
     level = [(0, type_.resolved)]
     while level:
         deeper = []
@@ -354,8 +356,8 @@ def _find(type_: Type, names: tuple[str, ...]) -> tuple[int, Type]:
 
 
 def _heads(type_: Type, offset: int = 0) -> Iterator[tuple[int, int, Type]]:
-    """(index, offset, type) of the values of a tuple: each is the member, or an empty class the base, of a _Head_base<I, T>, which
-    is a base of _Tuple_impl<I, T, ...> beside _Tuple_impl<I + 1, ...>."""
+    """(index, offset, type) of the values of a tuple. A value is the member of a _Head_base<I, T>, or its base if T is an empty
+    class; _Head_base<I, T> and _Tuple_impl<I + 1, ...> are the bases of _Tuple_impl<I, T, ...>."""
     for field in type_.own:
         inner, at = field.type.resolved, offset + field.offset
         template, _, arguments = inner.name.partition("<")
@@ -372,7 +374,7 @@ def _tuple(object_: Object) -> Any:
 
 
 def _unique(object_: Object) -> Any:
-    for index, offset, type_ in _heads(object_.type):  # a tuple of the pointer and the deleter
+    for index, offset, type_ in _heads(object_.type):  # a unique_ptr is a tuple of the pointer and the deleter
         if index == 0:
             return object_.part(type_, offset)
     raise KeyError("_M_head_impl")
@@ -390,7 +392,7 @@ def _optional(object_: Object) -> Any:
 
 
 def _variant(object_: Object) -> Any:
-    """A union of the first alternative and a union of the rest, and so on."""
+    """The value of a variant, which libstdc++ lays out as a union of the first alternative and a union of the others."""
     index_at, index_type = _find(object_.type, ("_M_index",))
     index = int.from_bytes(object_.data[index_at:index_at + index_type.size], "little")
     if index == (1 << 8 * index_type.size) - 1:
@@ -430,22 +432,22 @@ READERS: dict[str, Callable[[Object], Any]] = {
 
 
 def value_of(type_: Type, data: bytes, address: int | None, memory: Memory, node: int) -> Any:
-    """The value of an object that holds containers, of which the bytes are known; `memory` is asked for what lies outside of them.
-    Raises BadExpression."""
+    """The value of an object that is or holds containers, made from its bytes; `memory` reads what lies outside of them. Raises
+    BadExpression if a container is not valid or its items are not known."""
     def around(at: int, size: int) -> bytes:
         if address is not None and address <= at and at + size <= address + len(data):
-            return data[at - address:at - address + size]  # a short string lies in the object itself
+            return data[at - address:at - address + size]  # the characters of a short string are in the object itself
         return memory(at, size)
 
     try:
         return make(type_, data, address, around)
     except Unreadable as error:
-        raise BadExpression(f"this {type_.standard} of node {node} {error}: it is not constructed yet, already destroyed, or damaged; `print` shows how it is laid out") from None
+        raise BadExpression(f"this {type_.standard} of node {node} {error}: it is not constructed yet, already destroyed, or damaged; `print` shows its memory") from None
     except Gone as error:
         raise BadExpression(f"the items of this {type_.standard} of node {node} are not known: they are in other memory, and {error}; "
                             "read what it holds where the group stands") from None
 
 
 def decoder(type_: Type, memory: Callable[[int, int, int], bytes]) -> Decoder:
-    """The function that makes values of a type with containers; `memory` is given (node, address, size)."""
+    """The function that makes values of a type with containers. `memory` is called with (node, address, size)."""
     return lambda data, address, node: value_of(type_, data, address, lambda at, size: memory(node, at, size), node)

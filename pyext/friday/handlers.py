@@ -1,17 +1,17 @@
-"""Handlers and scripts: from the trees of tree.py to code.
+"""Compiles handlers and scripts from the syntax trees of tree.py.
 
 A handler's block becomes a function over the session's namespace:
 
-    def __friday_factory__(np):            captured values
-        count = None; del count            the handler's own names: cells without a value yet
+    def __friday_factory__(np):            its parameters are the captured values
+        count = None; del count            the handler's own names, which have no value yet
         def __friday_handler__():
-            nonlocal np, count             so its own names persist across its hits
-            global total                   names that the session has declared are the session's
-            ... block ...                  `cont` is `return __friday_cont__`; in functions within, it raises
+            nonlocal np, count             so that its own names keep their values between hits
+            global total                   names that the session has set are the session's
+            ... block ...                  `cont` is `return __friday_cont__`; in a nested function it raises
         return __friday_handler__
 
-A `with __friday_watchpoint__(...)` (a suite of its own, see at.py) becomes such a factory in place, called with the
-captured values when the statement runs. Sources are registered with linecache, so tracebacks show the user's lines.
+A `with __friday_watchpoint__(...)` (see at.py) with its suite becomes such a factory at that place, which is called with the
+captured values when the statement runs. Sources are registered with linecache, so that tracebacks show the user's lines.
 """
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 class Continue(BaseException):
-    """Raised by `cont` where it cannot be a return: in a function that a handler calls. Ends the handler."""
+    """Raised by `cont` in a function that a handler calls, where it cannot be a return. Ends the handler."""
 
 
 def cont() -> None:
@@ -40,7 +40,7 @@ def cont() -> None:
 
 
 def register_source(filename: str, source: str, first_line: int = 1) -> None:
-    """Lets tracebacks show the lines of a source that is no file."""
+    """Makes tracebacks show the lines of a source that is not in a file."""
     lines = [""] * (first_line - 1) + source.splitlines(True)
     linecache.cache[filename] = (len(source), None, lines, filename)
 
@@ -54,7 +54,7 @@ def _suite_call(node: ast.With) -> ast.Call | None:
 
 
 class _Bindings(ast.NodeVisitor):
-    """The names that statements bind in their own scope, in order, and those that they declare global or nonlocal."""
+    """Collects the names that statements bind in their own scope, in order, and those that they declare global or nonlocal."""
 
     def __init__(self) -> None:
         self.names: dict[str, ast.AST] = {}
@@ -73,7 +73,7 @@ class _Bindings(ast.NodeVisitor):
                 outside = [*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults)]
                 return self._visit_all(outside)
             case ast.With() if _suite_call(node):
-                return self._visit_all(node.items)  # the block's names are its own
+                return self._visit_all(node.items)  # the names in the block belong to the handler that it becomes
             case ast.Lambda():
                 return self._visit_all([*node.args.defaults, *filter(None, node.args.kw_defaults)])
             case ast.ClassDef():
@@ -113,7 +113,8 @@ def bound_names(body: list[ast.stmt]) -> dict[str, ast.AST]:
 
 
 class _Cont(ast.NodeTransformer):
-    """`cont` in a handler's own lines returns; annotations go, since its names are cells of the factory."""
+    """Turns `cont` in a handler's own lines into a return, and removes annotations, which Python does not allow for nonlocal
+    names."""
 
     def visit_Expr(self, node: ast.Expr) -> ast.stmt:
         match node.value:
@@ -133,7 +134,7 @@ class _Cont(ast.NodeTransformer):
 
 
 class _Suites(ast.NodeTransformer):
-    """Suites owned by watchpoint(...) and breakpoint(...) become factories and a call that sets the stop point."""
+    """Turns the suites of watchpoint(...) and breakpoint(...) into factories and a call that sets the stop point."""
 
     def __init__(self, declared: Collection[str], filename: str) -> None:
         self.declared = declared
@@ -163,7 +164,7 @@ class _Suites(ast.NodeTransformer):
 
 
 def _place(node: Any, where: ast.AST) -> Any:
-    """Gives the new nodes of a tree the place of another; those that have one keep it."""
+    """Gives the nodes of a tree that have no place in the source the place of another node."""
     for inner in ast.walk(node):
         if "lineno" not in inner.__dict__ and hasattr(type(inner), "_attributes") and "lineno" in inner._attributes:
             ast.copy_location(inner, where)
@@ -176,7 +177,7 @@ def _error(message: str, node: ast.AST, filename: str) -> at.AtError:
 
 def make_factory(name: str, captured: list[str], body: list[ast.stmt], declared: Collection[str], filename: str,
                  where: ast.AST, suites: _Suites) -> ast.FunctionDef:
-    """The function that makes a handler of a block; see the head of this file."""
+    """The function that makes the handler of a block; see the head of this file."""
     bindings = _Bindings()
     bindings._visit_all(body)
     if bindings.yields is not None:
@@ -203,7 +204,7 @@ def make_factory(name: str, captured: list[str], body: list[ast.stmt], declared:
 
 
 class Handler:
-    """A block compiled over a namespace. Calling `run` is one hit: it returns `cont` itself when the block executed it.
+    """A block compiled over a namespace. `run` is called at each hit; it returns `cont` if the block executed `cont`.
 
     `own` are the names that are the handler's and persist; `values` what they hold now. When the session declares one
     of them later, `declare` hands it over."""
@@ -216,7 +217,7 @@ class Handler:
         self.first_line = first_line
         self.label = label
         self._namespace = namespace
-        if filename.startswith("<"):  # else a real file, which linecache finds
+        if filename.startswith("<"):  # otherwise it is a file, which linecache finds
             register_source(filename, source, first_line)
         self.run = self._compile(declared)
 
@@ -242,7 +243,7 @@ class Handler:
         return cell_values(self.run)
 
     def declare(self, declared: Collection[str]) -> None:
-        """Compiles again when names of its own have become the session's; the others keep their values."""
+        """Compiles again if some of the handler's own names have become the session's; the others keep their values."""
         if not any(name in declared for name in self.own):
             return
         values = self.values
@@ -253,7 +254,7 @@ class Handler:
 
 
 def cell_values(function: Callable[..., Any]) -> dict[str, Any]:
-    """The values of a function's free variables that have one."""
+    """The values of those free variables of a function that have one."""
     found = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
         try:

@@ -1,4 +1,4 @@
-"""`info` and `help`: what Friday knows of the group, and of its own commands."""
+"""The commands `info` and `help`: what Friday knows about the group, and about its own commands."""
 from __future__ import annotations
 
 import re
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from .points import StopPoint
     from .sessions import Session
 
-_LISTED = re.compile(r"([\w-]+)( [\w-]+)*(?:, [\w -]+)* -- ")  # of a class of commands
+_LISTED = re.compile(r"([\w-]+)( [\w-]+)*(?:, [\w -]+)* -- ")  # a line of gdb's list of commands
 _SENTENCE = re.compile(r"[.;:(]( |\Z)")
-_MESSAGES = 20  # shown by `info messages` without a count
+_MESSAGES = 20  # how many `info messages` shows without a count
 
 
 def clock(real: float) -> str:
-    """Real time of a node's host, for people."""
+    """A real time of a node's host as text."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(real)) + f".{int(real % 1 * 1e6):06d}"
 
 
@@ -47,7 +47,7 @@ def _nodes(session: "Session", command: Command, out: Output) -> None:
 
 
 def _last_event(session: "Session", node: "Node") -> str:
-    """The index of the last event done."""
+    """The index of the last event that the node has done, as text."""
     event = session.backend.event(int(node))
     return str(event) if event >= 0 else "none"
 
@@ -100,7 +100,7 @@ def _points(kinds: tuple[str, ...], what: str) -> "Callable[[Session, Command, O
 
 
 def place_lines(point: "StopPoint") -> list[str]:
-    """Where a breakpoint stands if that is not one place, and on which nodes it waits."""
+    """Lines that list the places of a breakpoint with several, and the nodes on which it is pending."""
     nodes: dict[tuple[bool, str], list[int]] = {}
     for node, address, text in point.places if point.kind == "breakpoint" else ():
         nodes.setdefault((address is not None, text), []).append(node)
@@ -121,12 +121,12 @@ def _messages(session: "Session", command: Command, out: Output) -> None:
     words = command.rest.split()[1:]
     count = int(words.pop()) if words and words[-1].isdigit() and (len(words) == 2 or command.nodes is not None) else _MESSAGES
     if len(words) > 1 or words and command.nodes is not None:
-        raise UsageError("info messages [NODES] [COUNT]")
+        raise UsageError("usage: info messages [NODES] [COUNT]")
     chosen = command.nodes or (words[0] if words else None)
     wanted = (None,) if chosen is None else [int(node) for node in session.nodes.parse(chosen, every=True)]
     found = {message.number: message for node in wanted for message in session.backend.messages(node, count)}
     if not found:
-        out("no messages up to here")
+        out("no message has been sent or received up to here")
         return
     rows = [("number", "from", "event", "sent", "to", "event", "received", "bytes", "channel")]
     latest = sorted(found.values(), key=_latest)[-count:]
@@ -138,7 +138,7 @@ def _messages(session: "Session", command: Command, out: Output) -> None:
 
 
 def _latest(message: "Message") -> Any:
-    """The last that has happened to a message."""
+    """The logical time of the latest thing that has happened to a message so far: its receipt, or else its send."""
     return message.received if message.is_received else message.sent
 
 
@@ -152,7 +152,7 @@ def _output(session: "Session", command: Command, out: Output) -> None:
     words = command.rest.split()[1:]
     count = int(words.pop()) if words and words[-1].isdigit() and (len(words) == 2 or command.nodes is not None) else 0
     if len(words) > 1 or words and command.nodes is not None:
-        raise UsageError("info output [NODES] [COUNT]")
+        raise UsageError("usage: info output [NODES] [COUNT]")
     text = command.nodes or (words[0] if words else None)
     chosen = session.nodes.all if text is None else session.nodes.parse(text, every=True)
     rows = [("node", "event", "call")]
@@ -165,7 +165,7 @@ def _output(session: "Session", command: Command, out: Output) -> None:
     else:
         for line in table(rows):
             out(line)
-    out.prose("A recording keeps lengths and hashes of what a program writes, not the text. See it where it is written: `goto event N NODE`, "
+    out.prose("A recording contains the lengths and hashes of what a program writes, not the text. See it where it is written: `goto event N NODE`, "
               "`NODE print *(char*)$rsi@$rdx`; or go to the next write whose text a regular expression finds: `goto output NODE /REGEX/`")
 
 
@@ -183,13 +183,13 @@ TOPICS: "dict[str, tuple[int, Callable[[Session, Command, Output], None]]]" = { 
 REFUSED_TOPICS = ("program", "inferiors", "checkpoints", "display", "record")
 
 
-# Of gdb's, those that people ask for here.
+# Those topics of gdb's `info` that are of use here.
 GDB_TOPICS = ("threads", "locals", "args", "frame", "registers", "all-registers", "symbol", "line", "address", "scope", "source", "sources", "functions",
               "variables", "types", "sharedlibrary", "signals", "files", "auxv", "vector", "float", "macro")
 
 
 def resolve_topic(word: str) -> str | None:
-    """The topic of Friday's that a word means; None is gdb's."""
+    """The topic of Friday's own that a word abbreviates; None if it is one of gdb's."""
     return next((name for name, (letters, _) in TOPICS.items() if len(word) >= letters and name.startswith(word)), None)
 
 
@@ -202,17 +202,17 @@ def _info(session: "Session", command: Command, filename: str | None, out: Outpu
         TOPICS[topic][1](session, command, out)
         return
     if word in REFUSED_TOPICS:
-        raise UsageError(f"`info {word}` tells of one gdb and its process; `info nodes` tells of the replay")
+        raise UsageError(f"`info {word}` would describe one gdb and its process: for the replayed group use `info nodes`")
     try:
         forward(session, command, out)
     except Error as error:
         if not error.message.startswith("Undefined info command"):
             raise
-        raise UsageError(f"`info` knows nothing of `{word}`{nearest(word, (*TOPICS, *GDB_TOPICS))}") from None
+        raise UsageError(f"`info` has no topic `{word}`{nearest(word, (*TOPICS, *GDB_TOPICS))}") from None
 
 
 def help_text(name: str) -> list[str]:
-    """All about one owned command."""
+    """The help for one of Friday's commands."""
     owned = OWNED[name]
     first = f"{owned.usage}    (short: {name[:owned.letters]})" if owned.letters < len(name) else owned.usage
     return [first, f"  {owned.text}", "  Example:", *(f"    {line}" for line in owned.example.split("\n"))]
@@ -226,7 +226,7 @@ def _help(session: "Session", command: Command, filename: str | None, out: Outpu
         out("A line that starts with @ is Python: @3(srv.node.id) reads a variable of node 3.")
         out.prose("All other commands go to the gdb of each node that is alive. A node list may stand before a command:")
         out("  4,5 print x      0-9,!3 backtrace      redis-* info threads")
-        out("`help COMMAND` explains one and shows an example.")
+        out("`help COMMAND` explains a command and shows an example.")
         return
     word = command.rest.split()[0]
     name = resolve(word)

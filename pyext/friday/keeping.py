@@ -1,8 +1,8 @@
-"""`alias`, and `save session FILE`: what was set up in a session as a file of commands, for `source`.
+"""The commands `alias` and `save session FILE`, which writes what was set up in a session as a file of commands for `source`.
 
-Saved are the order of the replay, aliases, the session's Python names (functions and classes by their source, imports, and
-values that Python can write down), `map`s, stop points with their conditions and handlers, and the place. What cannot be
-saved is a comment in the file.
+It saves the order of the replay, aliases, the session's Python names (functions and classes by their source, imports, and values
+with a literal form), `map`s, stop points with their conditions and handlers, and the position. For what cannot be saved it
+writes a comment.
 """
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 def _alias(session: "Session", command: Command, filename: str | None, out: Output) -> None:
     name, equals, text = (part.strip() for part in command.rest.partition("="))
     if name and not name.isidentifier() or name and not equals and name not in session.aliases:
-        raise UsageError("alias [NAME = COMMAND ...]; without COMMAND it is forgotten")
+        raise UsageError("usage: alias [NAME = COMMAND ...]; without COMMAND the alias is deleted")
     if name in OWNED or name in REFUSED:
-        raise UsageError(f"`{name}` is a command of Friday's: an alias cannot take its place")
+        raise UsageError(f"`{name}` is a command of Friday's, and an alias cannot replace it: choose another name")
     if equals and text:
         session.aliases[name] = text
     elif equals:
         if session.aliases.pop(name, None) is None:
-            raise UsageError(f"no alias is called `{name}`")
+            raise UsageError(f"there is no alias `{name}`: `alias` lists them")
     else:
         for known in [name] if name else sorted(session.aliases):
             out(f"alias {known} = {session.aliases[known]}")
@@ -47,7 +47,7 @@ def _alias(session: "Session", command: Command, filename: str | None, out: Outp
 def _save(session: "Session", command: Command, filename: str | None, out: Output) -> None:
     what, _, path = command.rest.partition(" ")
     if what != "session" or not path.strip():
-        raise UsageError("save session FILE")
+        raise UsageError("usage: save session FILE")
     path = os.path.expanduser(path.strip())
     text = "\n".join(session_lines(session)) + "\n"
     try:
@@ -56,11 +56,11 @@ def _save(session: "Session", command: Command, filename: str | None, out: Outpu
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None
     count = len(session.points)
-    out(f"{count or 'no'} stop point{'s' if count != 1 else ''} and what Python has set are in {path}; `source {path}` brings them back")
+    out(f"{count or 'no'} stop point{'s' if count != 1 else ''} and the Python names of this session are saved in {path}: `source {path}` restores them")
 
 
 def session_lines(session: "Session") -> Iterator[str]:
-    """The commands that set up a session like this one."""
+    """The lines of commands that set up a session like this one."""
     yield "# A session of friday replay, for `source`."
     if session.backend.sync() != "clock":
         yield f"set sync {session.backend.sync()}"
@@ -95,7 +95,7 @@ def _names(session: "Session") -> Iterator[str]:
 
 
 def _definition(value: Any) -> "tuple[tuple[str, int], list[str]] | None":
-    """The source of a function or class as it was written, `@` syntax and all; None when it is neither or not known."""
+    """The source of a function or class as it was written, with its `@` syntax; None if it is neither or its source is unknown."""
     code = getattr(value, "__code__", None)
     if not isinstance(value, types.FunctionType) or code is None:
         return None
@@ -107,7 +107,7 @@ def _definition(value: Any) -> "tuple[tuple[str, int], list[str]] | None":
 
 
 def _writes_back(value: Any) -> bool:
-    """Whether Python's own spelling of a value gives it again: numbers, text, and lists, sets and dictionaries of them."""
+    """Whether repr() of a value is Python that gives the value again: numbers, text, and lists, sets and dictionaries of these."""
     try:
         text = repr(value)
         return "\n" not in text and bool(ast.literal_eval(text) == value)

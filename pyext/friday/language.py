@@ -1,7 +1,7 @@
-"""The hidden names that rewritten code calls: how `@NODE(EXPR)` reaches the backend.
+"""The hidden names that rewritten code calls (see at.py): through them `@NODE(EXPR)` reaches the backend.
 
-One read is a few dictionary look-ups around one call of the backend: the text of the expression is a constant of the
-code, `plans` holds the backend's number for it and `decoders` the function that makes values of its type.
+A read costs a few dictionary look-ups and one call of the backend: `plans` has the backend's number for the text of the
+expression, and `decoders` the function that makes values of its type.
 """
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KEEP_PLANS = 20_000
 
 
 class Plans(dict[str, int]):
-    """Plans by text. Texts made with placeholders may be without end: the oldest are forgotten."""
+    """The backend's plans by text. Placeholders can make ever new texts, so the oldest plans are forgotten."""
 
     def __init__(self, backend: "Backend") -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Plans(dict[str, int]):
 
 
 class Decoders(dict[Any, Callable[..., Any]]):
-    """Decoders by type id."""
+    """The decoders by type id."""
 
     def __init__(self, session: "Session") -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class Decoders(dict[Any, Callable[..., Any]]):
 
 
 def make_read(session: "Session") -> Callable[..., Any]:
-    """`__friday_read__`: the value of a C expression on a node."""
+    """The function `__friday_read__`: the value of a C expression on a node."""
     backend_read = session.backend.read
     plans, decoders, ended, nodes = session.plans, session.decoders, session.ended, session.nodes
 
@@ -79,7 +79,7 @@ def make_read(session: "Session") -> Callable[..., Any]:
 
 
 def make_write(session: "Session") -> Callable[..., None]:
-    """`__friday_write__`: a C assignment on a node."""
+    """The function `__friday_write__`: assigns a value to a C expression on a node."""
     def write(node: Any, target: str, value: str, pieces: Sequence[Any] | None = None, kinds: str = "") -> None:
         where = session.id_of(node)
         if pieces is not None:
@@ -92,7 +92,7 @@ def make_write(session: "Session") -> Callable[..., None]:
 
 
 def fill(session: "Session", node: int, template: str, pieces: Sequence[Any], kinds: str) -> str:
-    """The C text of a template for a node; at.py explains the kinds."""
+    """The C text of a template with its pieces filled in, for a node. at.py explains the kinds of pieces."""
     texts = list(pieces)
     for i, kind in enumerate(kinds):
         if kind == "n":
@@ -103,14 +103,14 @@ def fill(session: "Session", node: int, template: str, pieces: Sequence[Any], ki
 
 
 def quote(format_: str, value: Any) -> str:
-    """A placeholder's text inside a C literal."""
+    """The text of a placeholder inside a C literal, escaped."""
     if isinstance(value, bytes) and format_ == "%s":
         return c_escape(value)
     return c_escape(format_ % (value,))
 
 
 def metavariable(session: "Session", node: Any, name: str) -> Any:
-    """A metavariable as seen from a node."""
+    """The value of a metavariable on a node."""
     if name == "__REALCLOCK__":
         return session.backend.real_time(session.id_of(node))
     if name == "__NODE__":
@@ -119,7 +119,9 @@ def metavariable(session: "Session", node: Any, name: str) -> Any:
 
 
 def c_text(session: "Session", node: int, value: Any) -> str:
-    """A Python value or a snapshot as C text that means the same on a node: structs go into its workspace."""
+    """C text that has on a node the value of a Python value or a snapshot. Structs are copied into the node's workspace. Raises
+    ValueError or TypeError for a value that has no C form."""
+
     if isinstance(value, Pointer):
         name = value.type.name
         return f"(({name}){hex(value)})" if castable(name) and value.type.kind == "pointer" else hex(value)
@@ -132,7 +134,7 @@ def c_text(session: "Session", node: int, value: Any) -> str:
     if isinstance(value, (Str, Bytes, str, bytes)):
         return c_quote(value)
     if isinstance(value, (containers.Items, containers.Map)):
-        raise ValueError(f"a {value.type.name} cannot be given back to the program, only what it holds")
+        raise ValueError(f"a {value.type.name} cannot be passed to the program as a whole: pass its items")
     if isinstance(value, Snapshot):
         address = session.backend.stage(node, value.bytes)
         type_ = value.type
@@ -145,7 +147,7 @@ def c_text(session: "Session", node: int, value: Any) -> str:
 
 
 def hidden_names(session: "Session") -> dict[str, Any]:
-    """What rewritten code finds in its namespace."""
+    """The hidden names that rewritten code needs in its namespace."""
     def gdb(text: str, pieces: Sequence[Any] | None = None, kinds: str = "") -> None:
         if pieces is not None:
             text = fill(session, session.here, text, pieces, kinds)
@@ -164,7 +166,7 @@ def hidden_names(session: "Session") -> dict[str, Any]:
 
 
 def as_json(value: Any) -> Any:
-    """A value of any kind for JSON: structs as objects, arrays as lists, what JSON lacks as text."""
+    """A value in a form that JSON can hold: structs as objects, arrays as lists, and what JSON does not have as text."""
     if value is None or isinstance(value, (bool, str)):
         return str(value) if isinstance(value, str) else value
     if isinstance(value, (Pointer, Enum, bytes)) or isinstance(value, float) and not math.isfinite(value):

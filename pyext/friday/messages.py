@@ -46,7 +46,7 @@ class Message:
         return node is not None and event is not None and (self._session is None or self._session.backend.event(int(node)) >= event)
 
     def to_json(self) -> dict[str, Any]:
-        """Names for nodes, text for logical times."""
+        """The message as a dictionary for JSON: nodes by their names, logical times as text."""
         return {"number": self.number, "source": None if self.source is None else self.source.name, "source_event": self.source_event,
                 "sent": None if self.sent is None else str(self.sent), "target": None if self.target is None else self.target.name,
                 "target_event": self.target_event, "received": None if self.received is None else str(self.received),
@@ -63,7 +63,7 @@ def _end(node: "Node | None", event: int | None, time: Any) -> str:
 
 
 def with_nodes(session: "Session", raw: "RawMessage") -> Message:
-    """A message of the backend with nodes in place of ids."""
+    """A message of the backend, with nodes in place of their ids."""
     def node(id_: int | None) -> "Node | None":
         return None if id_ is None else session.nodes[id_]
 

@@ -1,7 +1,9 @@
-"""Modules in Friday's dialect: `import checks` finds checks.fri.py beside ordinary modules, which come first.
+"""Modules in Friday's dialect: `import checks` finds checks.fri.py where it would find checks.py, unless there is an ordinary
+module of that name.
 
-Importing friday installs the finder. In such a module `@4(srv.load)`, `watchpoint(...)` and the metavariables mean the session
-that is `friday.session` when the code runs, so the module may be imported before there is one and serve several in turn.
+Importing friday installs the finder. In such a module `@4(srv.load)`, `watchpoint(...)` and the metavariables refer to
+`friday.session` as it is when the code runs. So the module may be imported before there is a session, and may be used with
+several sessions one after the other.
 """
 from __future__ import annotations
 
@@ -29,14 +31,14 @@ def current_session() -> "Session":
 
 
 class _Current:
-    """Stands for the session that is current when an attribute is asked for: metavariables are attributes of it."""
+    """Stands for the session: an access to an attribute goes to what is `friday.session` at that time. Metavariables use it."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(current_session(), name)
 
 
 def module_names() -> dict[str, Any]:
-    """What rewritten code finds in a module: as language.hidden_names, of the current session."""
+    """The hidden names of rewritten code in a module: those of language.hidden_names, for the current session."""
     def of_session(name: str) -> Callable[..., Any]:
         return lambda *args, **options: current_session().namespace[name](*args, **options)
 
@@ -45,7 +47,7 @@ def module_names() -> dict[str, Any]:
 
 
 class DialectLoader(SourceFileLoader):
-    """Compiles a module from Friday's dialect, each time anew."""
+    """Compiles a module from Friday's dialect; there are no cached .pyc files."""
 
     def get_code(self, fullname: str) -> CodeType | None:
         path = self.get_filename(fullname)
@@ -72,7 +74,7 @@ class DialectFinder(MetaPathFinder):
             if finder is None:
                 finder = self._directories[directory] = FileFinder(directory, (DialectLoader, [SUFFIX]))
             spec = finder.find_spec(fullname, target)
-            if spec is not None and spec.loader is not None:  # else a directory that could be part of a package
+            if spec is not None and spec.loader is not None:  # otherwise a directory that could be part of a namespace package
                 return spec
         return None
 
@@ -82,6 +84,6 @@ class DialectFinder(MetaPathFinder):
 
 
 def install() -> None:
-    """Behind the finders of Python's own, once."""
+    """Adds the finder once, after Python's own finders."""
     if not any(isinstance(finder, DialectFinder) for finder in sys.meta_path):
         sys.meta_path.append(DialectFinder())

@@ -1,4 +1,4 @@
-"""Nodes by id, name, pattern and application identifier."""
+"""Replayed nodes, and finding them by id, name, pattern and the application's own identifiers."""
 from __future__ import annotations
 
 import difflib
@@ -31,7 +31,7 @@ class Node(int):
 
     @property
     def id(self) -> int:
-        """A plain int."""
+        """The id as a plain int."""
         return int(self)
 
     @property
@@ -116,7 +116,7 @@ class Node(int):
 
 
 def base_name(name: str) -> str:
-    """The name without the count of restarts."""
+    """The name without the number of restarts: "redis-1" for "redis-1#2"."""
     return name.partition("#")[0]
 
 
@@ -125,7 +125,7 @@ class Nodes:
 
     def __init__(self, session: "Session", infos: Sequence[NodeInfo], states: Callable[[], Sequence[str]]) -> None:
         self._all = tuple(Node(session, info) for info in infos)
-        self._by_id = {int(node): node for node in self._all}  # ids may have gaps
+        self._by_id = {int(node): node for node in self._all}  # not a list, since ids may have gaps
         self._in_order = states
         self._named: dict[str, list[Node]] = {}
         for node in self._all:
@@ -141,12 +141,12 @@ class Nodes:
         return f"<nodes {', '.join(f'{node} {node.name}' for node in self._all)}>"
 
     def states(self) -> dict[int, str]:
-        """The state of each node, by id, now."""
+        """The present state of each node (see Node.state), by id."""
         return dict(zip(self._by_id, self._in_order()))
 
     @property
     def all(self) -> tuple[Node, ...]:
-        """By id."""
+        """All nodes, by id."""
         return self._all
 
     def __getitem__(self, key: Any) -> Node:
@@ -236,7 +236,7 @@ class NodeMap:
                 try:
                     value = eval(self._code, session.namespace)
                 except (NodeNotStarted, NoSymbol, OutOfScope, BadAddress):
-                    continue  # a node of another program, or not ready yet
+                    continue  # the node runs another program, or the expression cannot be read yet
                 if isinstance(value, Mapping):
                     return self._look_up(value, key)
                 if value == key:

@@ -61,7 +61,7 @@ class Hit:
 
     @property
     def _change(self) -> tuple[str | None, Any, Any]:
-        """The change of this stop point; between handlers, of the stop's first one."""
+        """The change that this stop point saw; for a hit without a stop point, the stop's first change."""
         changes = self.stop.changes
         return changes.get(self._id) or next(iter(changes.values()), (None, None, None))
 
@@ -104,7 +104,7 @@ class StopPoint:
                  condition: str | None, temporary: bool) -> None:
         self.session = session
         self.kind = kind  # "breakpoint", "watch" or "timer"
-        self.id = id_  # of one sequence for all kinds and nodes
+        self.id = id_  # stop points of all kinds share one sequence of ids
         self.what = what  # location or expressions, as given
         self.nodes = nodes
         self.condition = condition  # in C
@@ -115,7 +115,7 @@ class StopPoint:
         self.stops = True  # it stops the group, unless the handler executes `cont`
         self.handler: Handler | Callable[..., Any] | None = None  # runs at each hit
         self.run: Callable[[], Any] | None = None
-        self.purpose = ""  # for one that the user has not set: the command that set it
+        self.purpose = ""  # the command that set it, if the user has not
 
     def set_handler(self, handler: Handler | Callable[..., Any] | None, stops: bool) -> None:
         """Attaches the handler that each hit runs: a compiled block, a function without parameters, or one that takes the Hit."""

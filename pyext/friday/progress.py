@@ -1,4 +1,4 @@
-"""A line on the terminal that says how far a run has come; it gives way to whatever else is printed."""
+"""A progress line on the terminal, which is erased before anything else is printed."""
 from __future__ import annotations
 
 import contextlib
@@ -12,7 +12,9 @@ _WIDTH = 30
 
 
 class ProgressLine:
-    """Called with (part done, events per second) and what is to stand before them. On a stream that is no terminal it does nothing."""
+    """Call it with the part done (0 to 1), the events per second, and a text to show before them. Does nothing if the stream is
+    not a terminal."""
+
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -28,7 +30,7 @@ class ProgressLine:
         spent = time.monotonic() - self._began
         left = f", {spent * (1 - part) / part:.0f} s left" if part > 0.02 and spent > 1 else ""
         text = f"[{'#' * done}{'.' * (_WIDTH - done)}] {part:5.1%}  {more + ', ' if more else ''}{_count(rate)} events/s{left}"
-        self._drawn = True  # first: Ctrl-C may come while it is drawn
+        self._drawn = True  # set before drawing, since Ctrl-C may interrupt it
         self._stream.write("\r" + text[:shutil.get_terminal_size().columns - 1] + "\x1b[K")
         self._stream.flush()
 
@@ -40,7 +42,7 @@ class ProgressLine:
 
     @contextlib.contextmanager
     def shown(self) -> Iterator["ProgressLine"]:
-        """While it lasts, standard output and error clear the line before they print."""
+        """A context in which writes to standard output and standard error erase the line first."""
         if not self._on:
             yield self
             return
@@ -55,7 +57,7 @@ class ProgressLine:
 
 
 class _ClearFirst:
-    """A text stream whose writes clear the progress line."""
+    """A text stream that erases the progress line before each write."""
 
     def __init__(self, stream: TextIO, line: ProgressLine) -> None:
         self._stream, self._line = stream, line

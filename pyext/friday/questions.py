@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from .backend import Message
     from .sessions import Session
 
-_EVENTS = 6  # of the node itself
-_STEPS = 8  # messages back
-_SHOWN = 100  # differences
-_RECEIVED = 64  # messages of a node that are looked at in one turn; doubled until the one that is sought is among them
+_EVENTS = 6  # how many of the node's own events `why` shows
+_STEPS = 8  # how many messages `why` follows back
+_SHOWN = 100  # how many differences `diff` shows
+_RECEIVED = 64  # how many of a node's last messages are fetched at first; doubled until the wanted one is among them
 
 
 def _why(session: "Session", command: Command, filename: str | None, out: Output) -> None:
     if command.rest and command.nodes is not None:
-        raise UsageError("why [NODE]")
+        raise UsageError("usage: why [NODE]")
     node = session.nodes[command.rest] if command.rest else one_node(session, command)
     if node.state == "not started":
         out(f"{named(node)} has not started yet, so nothing has led to its state")
@@ -41,15 +41,15 @@ def _why(session: "Session", command: Command, filename: str | None, out: Output
     if len(rows) == 1:
         out("it has received no message")
         return
-    out("messages that led here, each the last that reached the sender of the one above it:")
+    out("the messages that led here; each is the last that the sender of the one above it had received before sending:")
     for line in table(rows):
         out(f"  {line}")
-    out(f"`goto message {rows[1][0]}` goes to the receipt of the first")
+    out(f"`goto message {rows[1][0]}` goes to the receipt of the first one")
 
 
 def chain(session: "Session", node: int, event: int) -> "Iterator[Message]":
-    """The last message that a node had received at its event, then the last that its sender had received before it sent
-    that one, and so on."""
+    """The last message that a node had received when it did an event, then the last that the sender of that message had received
+    before it sent it, and so on."""
     for _ in range(_STEPS):
         message = _last_received(session, node, event)
         if message is None:
@@ -83,7 +83,7 @@ def _event(event: int | None) -> str:
 def _diff(session: "Session", command: Command, filename: str | None, out: Output) -> None:
     words = command.rest.split(None, 2)
     if len(words) != 3:
-        raise UsageError("diff NODE NODE EXPR")
+        raise UsageError("usage: diff NODE NODE EXPR")
     left, right = session.nodes[words[0]], session.nodes[words[1]]
     values = [node.read(words[2]) for node in (left, right)]
     rows = [("", left.name, right.name)]
@@ -99,7 +99,7 @@ def _diff(session: "Session", command: Command, filename: str | None, out: Outpu
     for line in table(rows):
         out(line)
     if more:
-        out(f"and {more} more")
+        out(f"and {more} more differences")
 
 
 VERBS: dict[str, Verb] = {"why": _why, "diff": _diff}

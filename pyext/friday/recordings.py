@@ -1,4 +1,4 @@
-"""A recording as data: nodes, events, messages, channels and what happened before what, without a replay.
+"""A recording as data, without a replay: nodes, events, messages, channels, and which event happens before which.
 
     import friday
     recording = friday.Recording("ring.rec")
@@ -6,8 +6,8 @@
     for event in recording.events("n3", call="connect"):
         print(event)
 
-Nothing of the recorded programs runs, and no gdb is needed, so it is quick and works where the programs' files are not. Values of
-variables need a Session. Events are read one at a time: a long recording needs no more memory than a short one.
+None of the recorded programs runs and no gdb is needed, so it is fast, and it works on machines that lack the programs' files. To
+read variables, use a Session. Events are read one at a time: a long recording needs no more memory than a short one.
 """
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RecordedNode(int):
 
     @property
     def id(self) -> int:
-        """A plain int."""
+        """The id as a plain int."""
         return int(self)
 
     @property
@@ -48,7 +48,7 @@ class RecordedNode(int):
 
     @property
     def argv(self) -> tuple[str, ...]:
-        """The arguments that it was started with, its name first."""
+        """The arguments that it was started with; the first is the program's name."""
         return self._about["argv"]
 
     @property
@@ -63,17 +63,17 @@ class RecordedNode(int):
 
     @property
     def parent(self) -> int | None:
-        """The id of the node that forked it."""
+        """The id of the node that forked it; None if it was not forked by a recorded node."""
         return self._about["parent"]
 
     @property
     def event_count(self) -> int:
-        """How many events were recorded: they have the indexes 0 to event_count - 1."""
+        """The number of recorded events; their indexes are 0 to event_count - 1."""
         return self._about["event_count"]
 
     @property
     def ended(self) -> str:
-        """How the recording of it ended: "exited with 0", "killed by SIGKILL"."""
+        """How the node ended, or its recording: for example "exited with 0", "killed by SIGKILL"."""
         return self._about["ended"]
 
     def __repr__(self) -> str:
@@ -129,7 +129,7 @@ class Event:
 
     @property
     def index(self) -> int:
-        """From 0, in the order of the node."""
+        """The number of the event on its node, from 0."""
         return self._raw.index
 
     @property
@@ -149,7 +149,7 @@ class Event:
 
     @property
     def call(self) -> str | None:
-        """The name of the system call, None for what is no call."""
+        """The name of the system call; None if the event is not a call."""
         return self._raw.call
 
     @property
@@ -159,32 +159,32 @@ class Event:
 
     @property
     def result(self) -> int:
-        """What the call returned, a failure as a negative number; 0 for what has no result."""
+        """What the call returned; if it failed, the negated errno. 0 for an event without a result."""
         return self._raw.result
 
     @property
     def error(self) -> str | None:
-        """The name of the error of a call that failed: "ECONNREFUSED"."""
+        """The name of the error if the call failed, for example "ECONNREFUSED"; otherwise None."""
         return self._raw.error
 
     @property
     def signal(self) -> str | None:
-        """The name of the signal that was delivered."""
+        """The name of the signal if the event is the delivery of a signal; otherwise None."""
         return self._raw.signal
 
     @property
     def path(self) -> str | None:
-        """The path that the call was given."""
+        """The path that the call was given; None if it has none."""
         return self._raw.path
 
     @property
     def memory(self) -> tuple[tuple[int, bytes], ...]:
-        """(address, bytes) of what the kernel wrote into the program's memory: what a recv(2) received, for example."""
+        """What the kernel wrote into the program's memory, as (address, bytes): for example the data that recv(2) received."""
         return self._raw.memory
 
     @property
     def transfers(self) -> tuple[Transfer, ...]:
-        """What it moved through channels."""
+        """The data that the event moved through channels."""
         return tuple(Transfer(*each) for each in self._raw.transfers)
 
     def to_json(self) -> dict[str, Any]:
@@ -255,7 +255,7 @@ class Recording:
                 yield Event(raw, node)
 
     def order(self) -> Iterator[tuple[RecordedNode, int]]:
-        """(node, index) of all events, in the order in which a replay by the clock does them."""
+        """All events as (node, index), in the order in which a replay in `clock` order does them."""
         for position in range(self.event_count):
             node, index = self._raw.at_position(position)
             yield self._by_id[node], index
@@ -278,7 +278,7 @@ class Recording:
                 for raw in self._raw.channels(int(self[node]))]
 
     def messages(self, *, src: int | str | None = None, dst: int | str | None = None) -> list[Message]:
-        """The messages in the order of receipt, or those from a node, or to one, as Session.messages. Raises NoNode."""
+        """All messages in the order of receipt, or only those sent by the node `src` or received by the node `dst`. Raises NoNode."""
         if self._messages is None:
             self._messages = [self._message(raw) for raw in self._raw.messages()]
         sender, receiver = (None if node is None else self[node] for node in (src, dst))
@@ -292,13 +292,14 @@ class Recording:
                        raw.bytes, raw.channel)
 
     def edges(self) -> list[Edge]:
-        """What happened before what on another node: messages, forks, waits, signals and the like. With the order of each node itself
-        this is the happens-before relation (Lamport, 1978) that a replay in causal order keeps."""
+        """All edges: pairs of events on two nodes of which one happens before the other, by a message, a fork, a wait, a signal and
+        the like. Together with the order of events on each node they make up the happens-before relation (Lamport, 1978) that a
+        replay in causal order keeps."""
         return [Edge(raw.kind, self._by_id[raw.source], raw.source_event, self._by_id[raw.target], raw.target_event, raw.bytes)
                 for raw in self._raw.edges()]
 
 
 def _natural(value: int, what: str) -> int:
     if not isinstance(value, int) or value < 0:
-        raise UsageError(f"{what} is a number from 0 on, not {value!r}")
+        raise UsageError(f"{what} must be an integer of at least 0, not {value!r}")
     return value

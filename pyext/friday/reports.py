@@ -1,4 +1,4 @@
-"""What became of a script on a recording, for people, as JSON and as JUnit XML."""
+"""The outcome of a script on a recording, as text, as JSON and as JUnit XML."""
 from __future__ import annotations
 
 import json
@@ -15,14 +15,15 @@ HELD, VIOLATED, BAD_INPUT, DIVERGED, DIED = 0, 1, 2, 3, 4
 WORDS = {HELD: "held", VIOLATED: "violated", BAD_INPUT: "bad input", DIVERGED: "diverged", DIED: "died"}
 INTERRUPTED, NOT_RUN = "interrupted", "not run"
 
-_SHOWN = 20  # violations that a JUnit failure shows in full
+_SHOWN = 20  # how many violations a JUnit failure shows in full
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass
 class Outcome:
-    """One script on one recording. `code` is the exit code, `word` what it means, `error` what ended the run before its end;
-    `violations` are as Violation.to_json gives them, `texts` the same for people, `output` the last that was printed."""
+    """The outcome of one script on one recording. `code` is the exit code, `word` its meaning, `error` the error that ended the run
+    early. `violations` are as Violation.to_json gives them, `texts` are the same as text, `output` is the last part of what
+    the script printed."""
     script: str
     recording: str
     code: int = HELD
@@ -36,7 +37,7 @@ class Outcome:
     output: str = ""
 
     def ended(self, code: int, error: str = "", word: str = "") -> None:
-        """Sets how it ended; the word follows from the code where none is given."""
+        """Sets how the run ended. Without a word, the word follows from the code."""
         self.code, self.error, self.word = code, error, word or WORDS.get(code, f"exit {code}")
 
     @property
@@ -54,32 +55,32 @@ class Outcome:
 
 
 def short_names(paths: Sequence[str]) -> list[str]:
-    """The last part of each path; all of those that it does not tell apart."""
+    """A short name for each path: its last part, or the whole path if others have the same last part."""
     names = {path: os.path.basename(os.path.normpath(path)) for path in paths}
     return [names[path] if list(names.values()).count(names[path]) == 1 else path for path in paths]
 
 
 def worst(outcomes: Iterable[Outcome]) -> int:
-    """The exit code of them all: the largest, so died before diverged before bad input before violated before held."""
+    """The exit code for several runs: the largest of theirs. From the largest: died, diverged, bad input, violated, held."""
     return max((outcome.code for outcome in outcomes), default=BAD_INPUT)
 
 
 def as_json(outcomes: Sequence[Outcome], error: str = "") -> dict[str, Any]:
-    """One run: what it found. Several: those of all under `runs`."""
+    """The report as a JSON object: for one run its outcome, for several an object with the outcomes under `runs`."""
     if len(outcomes) == 1:
         return outcomes[0].to_json()
     return {"exit": worst(outcomes), "error": error or None, "runs": [outcome.to_json() for outcome in outcomes]}
 
 
 def write_json(path: str, outcomes: Sequence[Outcome], error: str = "") -> None:
-    """Raises OSError."""
+    """Writes the report as JSON. Raises OSError."""
     with open(path, "w", encoding="utf-8") as file:
         json.dump(as_json(outcomes, error), file, indent=1)
         file.write("\n")
 
 
 def write_junit(path: str, outcomes: Sequence[Outcome]) -> None:
-    """A test suite a script, a test case a recording. Raises OSError."""
+    """Writes the report as JUnit XML, with a test suite for each script and a test case for each recording. Raises OSError."""
     suites = xml.Element("testsuites", name="friday run")
     for script in dict.fromkeys(outcome.script for outcome in outcomes):
         cases = [outcome for outcome in outcomes if outcome.script == script]
@@ -116,12 +117,12 @@ def _count(element: xml.Element, seconds: float) -> None:
 
 
 def _clean(text: str) -> str:
-    """What XML cannot hold becomes escapes."""
+    """The text with characters that XML cannot contain as escapes."""
     return _NOT_XML.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def summary_lines(outcomes: Sequence[Outcome], labels: Sequence[str], seconds: float) -> list[str]:
-    """A line a run, and one of them all."""
+    """A line for each run, and a last line for all of them."""
     wide = max(map(len, labels)), max(len(outcome.summary) for outcome in outcomes)
     lines = []
     for outcome, label in zip(outcomes, labels):

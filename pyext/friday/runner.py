@@ -1,5 +1,5 @@
-"""`friday run SCRIPT REC`: a script against a session, its violations, and the exit code. Several scripts or recordings are
-runs in processes of their own (batch.py)."""
+"""The command `friday run SCRIPT REC`: runs a script on a session, reports the violations and determines the exit code. Several
+scripts or recordings are run in processes of their own (batch.py)."""
 from __future__ import annotations
 
 import os
@@ -19,7 +19,7 @@ from .violations import Violation, user_traceback
 
 
 class Refused(Exception):
-    """A recording that cannot be opened: `code` is the exit code."""
+    """Raised if a recording cannot be opened. `code` is the exit code."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -27,12 +27,12 @@ class Refused(Exception):
 
 
 class FirstViolation(BaseException):
-    """Ends a run at its first violation (--stop-at-first)."""
+    """Raised at the first violation to end the run (--stop-at-first)."""
 
 
 def open_session(recording: str, nodes: str | None, sync: str, *, console: bool = False,
                  symbols: Sequence[str] = (), unconfined: bool = False) -> Session:
-    """The session of a command line. Raises Refused."""
+    """Opens the session for a command line. Raises Refused."""
     try:
         return Session(recording, nodes=nodes, sync=sync, console=console, symbols=symbols, unconfined=unconfined)
     except ImportError as error:
@@ -46,9 +46,9 @@ def open_session(recording: str, nodes: str | None, sync: str, *, console: bool 
 def main(scripts: Sequence[str], recordings: Sequence[str], *, nodes: str | None = None, sync: str = "clock",
          json_path: str | None = None, junit_path: str | None = None, args: Sequence[str] = (), symbols: Sequence[str] = (),
          unconfined: bool = False, stop_at_first: bool = False, jobs: int | None = None, worker: int | None = None, executable: str = "") -> int:
-    """The command `friday run`: each script on each recording, with a progress line on a terminal; returns the exit code.
-    What keeps the scripts from running at all is said and written to json_path too. worker: the descriptor to which this
-    process, one run of a batch, tells how it goes."""
+    """The command `friday run`: runs each script on each recording, with a progress line on a terminal. Returns the exit code. An
+    error that keeps the scripts from running at all is printed and written to json_path. worker: if this process is one run of
+    a batch, the descriptor to which it reports."""
     began = time.monotonic()
     pairs = [Outcome(script, recording) for script in scripts for recording in recordings]
     for path in scripts:
@@ -82,7 +82,7 @@ def _refuse(pairs: Sequence[Outcome], message: str, json_path: str | None) -> in
 
 def _run_one(run: Outcome, nodes: str | None, sync: str, args: Sequence[str], symbols: Sequence[str], unconfined: bool,
              stop_at_first: bool, channel: Channel | None) -> None:
-    """A run in this process."""
+    """Carries out one run in this process and returns its exit code."""
     began = time.monotonic()
     line = ProgressLine(sys.stderr)
     try:
@@ -103,11 +103,12 @@ def _run_one(run: Outcome, nodes: str | None, sync: str, args: Sequence[str], sy
 
 def run_script(path: str, session: Session, args: Sequence[str] = (), *, json_path: str | None = None,
                progress: Progress | None = None, out: TextIO | None = None, stop_at_first: bool = False) -> int:
-    """Runs a script in Friday's dialect with `friday.session` set, then the group to the end unless the script did or
-    called `friday.stop()`. Violations go to out (stderr) as they are found, and with all else to json_path. stop_at_first:
-    the first violation ends the run.
+    """Runs a script in Friday's dialect with `friday.session` set, and then runs the group to the end, unless the script has done so
+    or has called `friday.stop()`. Violations are printed to `out` (by default stderr) as they are found; the whole report is
+    written to json_path. stop_at_first: the first violation ends the run.
 
-    Returns 0 all held, 1 violated, 2 bad script or an error in it, 3 diverged, 4 a component died."""
+    Returns the exit code: 0 if everything held, 1 for a violation, 2 for an error in the script, 3 if the replay diverged, 4 if a
+    component died."""
     run, began = Outcome(path, session.recording), time.monotonic()
     stream = out or sys.stderr
     _carry_out(run, session, args, progress=progress, out=stream, stop_at_first=stop_at_first)
@@ -117,8 +118,8 @@ def run_script(path: str, session: Session, args: Sequence[str] = (), *, json_pa
 
 def _carry_out(run: Outcome, session: Session, args: Sequence[str], *, out: TextIO, progress: Progress | None = None,
                found: Callable[[Violation], None] | None = None, stop_at_first: bool = False) -> None:
-    """Runs the script and fills in what became of it. found: told each violation, which is then printed only when it is the
-    first of its predicate."""
+    """Runs the script and fills in its outcome. found: called with each violation; if it is given, only the first violation of
+    each predicate is printed."""
     seen: dict[str, int] = {}
 
     def tell(violation: Violation) -> None:
@@ -150,11 +151,13 @@ def _carry_out(run: Outcome, session: Session, args: Sequence[str], *, out: Text
             if count > 1:
                 print(f"friday: {count - 1} more of {predicate}", file=out)
     if run.dropped:
-        print(f"friday: {run.dropped} more violations are not kept", file=out)
+        print(f"friday: there were {run.dropped} more violations, which are not kept", file=out)
 
 
 def _guarded(path: str, session: Session, args: Sequence[str], stream: TextIO) -> tuple[int, str, str]:
-    """The exit code, the error that ended the run, if any, already printed, and the word for it when the code has another."""
+    """Runs the script and turns what it raises into (exit code, error or "", word or ""). The error has been printed; a word is
+    given if it is not the usual one of the code."""
+
     def failed(code: int, text: str, word: str = "") -> tuple[int, str, str]:
         print(text.rstrip("\n"), file=stream)
         return code, text, word
@@ -206,13 +209,13 @@ def _run(path: str, session: Session, args: Sequence[str]) -> None:
 
 
 def _marked(session: Session, violation: Violation) -> str:
-    """A violation for people; altered nodes are said first."""
+    """The text of a violation, after a line that names the altered nodes if there are any."""
     marks = [f"node {node} ({node.name}) was altered since {since}" for node, since in session.altered.items()]
     return "\n".join([*marks, str(violation)])
 
 
 def _written(write: Callable[[str, Sequence[Outcome]], None], path: str | None, runs: Sequence[Outcome], stream: TextIO | None = None) -> int:
-    """Writes a report, if one is wanted; BAD_INPUT when it cannot be."""
+    """Writes a report if a path is given. Returns the code, or BAD_INPUT if the report cannot be written."""
     try:
         if path is not None:
             write(path, runs)

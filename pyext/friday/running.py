@@ -1,4 +1,4 @@
-"""Commands that run the group, and how a stop is told: node, stop point, place, thread, time, source line."""
+"""Commands that run the group, and the report of a stop: node, stop point, place, thread, time and source line."""
 from __future__ import annotations
 
 import contextlib
@@ -27,21 +27,21 @@ _PLACE = re.compile(r" at (\S+):(\d+)\Z")
 _SECONDS = re.compile(r"\d+(\.\d*)?s?\Z")
 _CLOCK = re.compile(r"(?:(\d{4})-(\d\d)-(\d\d)\s+)?(\d{1,2}):(\d\d)(?::(\d\d(?:\.\d*)?))?\Z")
 _OUTPUT = re.compile(r"output\s+(\S+)\s+/(.+)/\Z")
-_WIDE = 200  # characters of a change
+_WIDE = 200  # the most characters of a change that are shown
 _READS = re.compile(r"(-\w+ +)*-(reads|access) ")
-_PLACES = 8  # of a struct or array that changed
+_PLACES = 8  # the most places of a changed struct or array that are shown
 SYNCS = ("clock", "causal", "free")
-PLACES = ("event", "message", "output", "end")  # of goto, by name
-SETTINGS = ("sync", "gdb", "patch-stores", "pager")  # Friday's own
+PLACES = ("event", "message", "output", "end")  # words that `goto` knows
+SETTINGS = ("sync", "gdb", "patch-stores", "pager")  # the settings that are Friday's own
 
 
 def frame_of(session: "Session", node: int) -> tuple[str, str]:
-    """The place where a node stands as gdb says it, without the frame's number, and the source line, each "" if unknown."""
+    """The place where a node stands, as gdb shows the frame but without its number, and the source line; each "" if unknown."""
     try:
         first, *rest = session.backend.gdb(node, "frame").splitlines() or [""]
     except Error:
         return "", ""
-    while rest and not _SOURCE.match(rest[0]) and rest[0][:1] == " ":  # gdb breaks long lists of arguments
+    while rest and not _SOURCE.match(rest[0]) and rest[0][:1] == " ":  # gdb breaks a long list of arguments into lines
         first += " " + rest.pop(0).strip()
     source = rest[0] if rest and _SOURCE.match(rest[0]) else ""
     place = _PLACE.search(first)
@@ -50,7 +50,7 @@ def frame_of(session: "Session", node: int) -> tuple[str, str]:
     return _FRAME.sub("", first, count=1), source
 
 
-# The number of the innermost frame in the program's own code, or else in code whose source is here: libraries were built elsewhere.
+# The number of the innermost frame in the program's own code, or else in code whose source file exists here: that of a library seldom does.
 _OWN_FRAME = """
 import gdb, os
 def friday_own_frame():
@@ -70,7 +70,7 @@ OWN_FRAME = f"python exec({_OWN_FRAME!r})"
 
 
 def caller_of(session: "Session", node: int) -> str:
-    """The innermost frame of the program's own code, as gdb shows it; "" if there is none."""
+    """The innermost frame in the program's own code, as gdb shows it; "" if there is none."""
     try:
         number = session.backend.gdb(node, OWN_FRAME).strip()
         frames = dict(re.findall(r"^#(\d+)\s+(.*(?:\n(?!#).*)*)", session.backend.gdb(node, "backtrace 20") if number else "", flags=re.M))
@@ -80,15 +80,15 @@ def caller_of(session: "Session", node: int) -> str:
 
 
 def source_place(session: "Session", node: int) -> str:
-    """FILE:LINE of the innermost frame outside of libraries, when the frame where the node stands has no source; else "". gdb
-    then knows the selected frame as the place to list."""
+    """FILE:LINE of the innermost frame outside of libraries if the frame where the node stands has no source; otherwise "", since
+    gdb's own `list` shows the selected frame."""
     _, source = frame_of(session, node)
     found = None if source else _PLACE.search(caller_of(session, node))
     return f"{found[1]}:{found[2]}" if found else ""
 
 
 def stop_lines(session: "Session", stop: "Stop", hidden: Collection[int] = ()) -> list[str]:
-    """A stop in words, without the ids of hidden stop points."""
+    """The lines that describe a stop. Stop points that the user has not set are not named."""
     node = session.nodes.all[stop.node]
     if stop.kind == "end":
         return [f"the recording ends here, at {seconds(session.logical_time)}; `restart` goes back to its start"]
@@ -126,7 +126,8 @@ def stop_lines(session: "Session", stop: "Stop", hidden: Collection[int] = ()) -
 
 
 def change_lines(session: "Session", hit: "Hit") -> list[str]:
-    """What a watched expression was and is: of a container what it holds now, of a large struct or array the places that differ."""
+    """The lines that show the old and new value of a watched expression: for a container what it holds now, for a large struct or
+    array only the places that differ."""
     expression, (old, new) = str(hit.expression), hit.raw
     if isinstance(new, Snapshot) and new.type.resolved.standard:
         try:
@@ -139,13 +140,13 @@ def change_lines(session: "Session", hit: "Hit") -> list[str]:
             now = session.read(hit.node, expression)
             return [_cut(f"  {expression}: now {now!r}" if isinstance(now, str) else f"  {expression}: now {now}")]
         except Error:
-            pass  # halfway through a change
+            pass  # the container is in the middle of a change
     if _READS.match(session.points[hit.id].what if hit.id in session.points else "") and _shown(old) == _shown(new):
         return [_cut(f"  {expression}: {_shown(new)}, read or stored unchanged")]
     whole = f"  {expression}: {_shown(old)} -> {_shown(new)}"
     if not isinstance(new, Snapshot) or not isinstance(old, Snapshot) or len(whole) <= _WIDE:
         return [whole]
-    places = {(path.rpartition(".")[2], a, b): path for path, a, b in reversed(list(differences(expression, old, new)))}  # a base class shows twice
+    places = {(path.rpartition(".")[2], a, b): path for path, a, b in reversed(list(differences(expression, old, new)))}  # the fields of a base class occur twice
     lines = [_cut(f"  {path}: {a} -> {b}") for (_, a, b), path in reversed(places.items())]
     return lines[:_PLACES] + ([f"  and {len(lines) - _PLACES} more places of {expression}"] if len(lines) > _PLACES else [])
 
@@ -167,7 +168,7 @@ def ended_line(session: "Session", stop: "Stop") -> str:
 
 
 def tell(session: "Session", stop: "Stop", out: Output, hidden: Collection[int] = ()) -> None:
-    """Says why the group stands; the node that stopped is the selected one now."""
+    """Reports why the group stopped and selects the node that caused it."""
     if stop.ids:
         session.here = stop.node
     for line in stop_lines(session, stop, hidden):
@@ -176,7 +177,7 @@ def tell(session: "Session", stop: "Stop", out: Output, hidden: Collection[int] 
 
 @contextlib.contextmanager
 def _watched(session: "Session", out: Output) -> Any:
-    """On a terminal, a run has a progress line that gives way to what is printed."""
+    """Runs with a progress line if standard error is a terminal."""
     line = ProgressLine(sys.stderr)
     session.on_progress = line if out.fold else None
     try:
@@ -193,9 +194,9 @@ def _continue(session: "Session", command: Command, filename: str | None, out: O
         return
     if command.rest:
         if not command.rest.isdigit() or int(command.rest) == 0:
-            raise UsageError("continue [COUNT | until PYTHON-EXPR]")
+            raise UsageError("usage: continue [COUNT | until PYTHON-EXPR]")
         if session.last_stop is None or not session.last_stop.ids:
-            raise UsageError("continue COUNT skips further hits of the stop points at which the group stopped, and it is not stopped at any")
+            raise UsageError("continue COUNT ignores further hits of the stop points at which the group stopped, but it is not stopped at one: use `continue`")
         for id_ in session.last_stop.ids:
             if id_ in session.points:
                 session.points[id_].ignore(int(command.rest) - 1)
@@ -211,22 +212,22 @@ def _continue_until(session: "Session", expression: str, out: Output) -> None:
     with _watched(session, out):
         stop, until = session.run_until(lambda: eval(code, session.namespace))
     if stop is None:
-        out("the expression is true here already")
+        out("the expression is already true here")
         return
     if until.holds:
-        out(f"true now: {expression}")
+        out(f"now true: {expression}")
     elif stop.kind == "end":
-        out(f"never true from there to the end: {expression}")
+        out(f"not true at any point from there to the end: {expression}")
     tell(session, stop, out, until.ids)
 
 
 def one_node(session: "Session", command: Command) -> "Node":
-    """The node of a command that is for one."""
+    """The node of a command that takes a single node."""
     if command.nodes is None:
         return session.node
     nodes = session.nodes.parse(command.nodes)
     if len(nodes) != 1:
-        raise UsageError(f"`{command.verb}` moves one node, and `{command.nodes}` are {len(nodes)}; the others follow")
+        raise UsageError(f"`{command.verb}` moves one node and the others follow, but `{command.nodes}` are {len(nodes)} nodes: name one")
     return nodes[0]
 
 
@@ -237,10 +238,10 @@ def _step(session: "Session", command: Command, filename: str | None, out: Outpu
         verb = f"until {rest}".strip()
     elif rest:
         if not rest.isdigit() or verb == "finish":
-            raise UsageError(f"{verb} [COUNT]" if verb != "finish" else "finish takes no argument")
+            raise UsageError(f"usage: {verb} [COUNT]" if verb != "finish" else "`finish` takes no argument")
         count = int(rest)
         if count == 0:
-            raise UsageError(f"{verb} 0 makes no step: the count must be at least 1")
+            raise UsageError(f"`{verb} 0` would make no step: the count must be at least 1")
     session.here = int(node)
     for _ in range(count):
         stop = session.step(node, verb)
@@ -252,7 +253,7 @@ def _step(session: "Session", command: Command, filename: str | None, out: Outpu
 def _advance(session: "Session", command: Command, filename: str | None, out: Output) -> None:
     node = one_node(session, command)
     if not command.rest:
-        raise UsageError("advance LOC")
+        raise UsageError("usage: advance LOC")
     point = session.breakpoint(command.rest, nodes=node, temporary=True)
     try:
         with _watched(session, out):
@@ -293,14 +294,14 @@ def _goto(session: "Session", command: Command, filename: str | None, out: Outpu
     elif _SECONDS.match(command.rest):
         found = session.backend.find_time(float(command.rest.rstrip("s")))
         if found is None:
-            raise UsageError(f"the recording ends before {command.rest.rstrip('s')} s; `goto end` goes to its end")
+            raise UsageError(f"the recording ends before {command.rest.rstrip('s')} s: `goto end` goes to its end")
         node, event = session.nodes.all[found[0]], found[1]
         behind = f"`goto event {event + 1} {node.name}` goes to the event after it"
     else:
-        usage = "goto SECONDS | event N [NODE] | message N | HH:MM:SS [NODE] | output NODE /REGEX/ | end"
+        usage = "usage: goto SECONDS | event N [NODE] | message N | HH:MM:SS [NODE] | output NODE /REGEX/ | end"
         raise UsageError(usage + nearest(words[0], PLACES) if words else usage)
     if session.backend.event(int(node)) >= event:
-        out("going back: replayed from the start")
+        out("going back: the recording is replayed from its start")
     with _watched(session, out):
         stop = session.goto(event, node=node)
     tell(session, stop, out)
@@ -309,25 +310,25 @@ def _goto(session: "Session", command: Command, filename: str | None, out: Outpu
 
 
 def _goto_output(session: "Session", node: "Node", pattern: str, out: Output) -> None:
-    """To the next write of a node to its standard output or error whose text a pattern finds. A recording holds no such text, so
-    each write is gone to and looked at."""
+    """Goes to the next write of a node to its standard output or error in whose text the pattern is found. A recording does not
+    contain this text, so each write is visited and its text read from the node's memory."""
     try:
         wanted = re.compile(pattern.encode())
     except re.error as error:
         raise UsageError(f"/{pattern}/ is not a regular expression of Python: {error}") from None
     done = session.backend.event(int(node))
-    ahead = [event for event in session.backend.outputs(int(node)) if event > done + 1]  # + 1: the group may stand before one
+    ahead = [event for event in session.backend.outputs(int(node)) if event > done + 1]  # + 1: the node may stand before a write
     with _watched(session, out):
         for event in ahead:
             stop = session.goto(event, node=node)
             if stop.kind != "reached" or wanted.search(written(session, node)):
                 tell(session, stop, out)
                 return
-    raise UsageError(f"/{pattern}/ matches none of the {counted(len(ahead), 'write')} of {named(node)} after this place; `restart` searches from the start")
+    raise UsageError(f"/{pattern}/ matches none of the {counted(len(ahead), 'write')} of {named(node)} after this place: to search from the start, `restart` first")
 
 
 def written(session: "Session", node: "Node") -> bytes:
-    """What a node that stands before a write or writev is about to write."""
+    """The bytes that a node standing before a write or writev is about to write."""
     if not int(node.read("$rax")) == 20:
         size = int(node.read("$rdx"))
         return node.read(f"*(unsigned char *)$rsi@{size}").bytes
@@ -336,25 +337,25 @@ def written(session: "Session", node: "Node") -> bytes:
 
 
 def _message_place(session: "Session", number: int, out: Output) -> "tuple[Node, int]":
-    """Where a message is received; where it was sent if no replayed node received it."""
+    """The node and event at which a message is received, or sent if no replayed node received it."""
     message = session.backend.message(number)
     end, event = message.target, message.target_event
     if end is None:
         end, event = message.source, message.source_event
-        out(f"message {number} is received by no replayed node: going to where it is sent")
+        out(f"no replayed node receives message {number}: going to where it is sent")
     assert end is not None and event is not None
     return session.nodes.all[end], event
 
 
 def _event_at_clock(session: "Session", node: "Node", text: str) -> int:
-    """The node's first event at or after a time of day on its clock. Without a date, on the first day from the recording's
-    first on when that time is not before the node's first event."""
+    """The node's first event at or after a time of day on its clock. Without a date, the day is the first on which that time is
+    not before the node's first event."""
     year, month, day, hour, minute, second = _CLOCK.match(text).groups()  # type: ignore[union-attr]
     first, last = session.backend.clock_span(int(node))
     date = time.localtime(first)[:3] if year is None else (int(year), int(month), int(day))
     fraction = float(second or 0)
     if int(hour) > 23 or int(minute) > 59 or fraction >= 60:
-        raise UsageError(f"`{text}` is not a time of day: HH:MM:SS")
+        raise UsageError(f"`{text}` is not a time of day: write HH:MM:SS")
     moment = [time.mktime((*date[:2], date[2] + later, int(hour), int(minute), 0, 0, 0, -1)) + fraction for later in (0, 1)]
     wanted = moment[1] if year is None and moment[0] < int(first) and moment[1] <= last else moment[0]
     event = session.backend.find_clock(int(node), wanted - 5e-7)
@@ -368,12 +369,12 @@ def _set(session: "Session", command: Command, filename: str | None, out: Output
     what, _, value = command.rest.partition(" ")
     if what == "gdb":
         if value.strip() not in ("", "lazy", "background") or command.nodes is not None:
-            raise UsageError("set gdb lazy|background")
+            raise UsageError("usage: set gdb lazy|background")
         out(f"gdbs start {session.backend.gdb_start(value.strip() or None)}")
         return
     if what == "pager":
         if value.strip() not in ("", "on", "off") or command.nodes is not None:
-            raise UsageError("set pager on|off")
+            raise UsageError("usage: set pager on|off")
         out.paging = out.paging if not value.strip() else value.strip() == "on"
         out(f"pager is {'on' if out.paging else 'off'}")
         return
@@ -383,7 +384,7 @@ def _set(session: "Session", command: Command, filename: str | None, out: Output
     if what != "sync":
         try:
             forward(session, command, out)
-        except NoSymbol as error:  # gdb takes what is no setting for an assignment
+        except NoSymbol as error:  # gdb takes a name that is no setting for a variable to assign to
             raise UsageError(f"`{what}` is neither a setting nor a variable{hint}") if (hint := nearest(what, SETTINGS)) and "=" not in value else error
         return
     value = value.strip()
@@ -391,14 +392,14 @@ def _set(session: "Session", command: Command, filename: str | None, out: Output
         out(f"sync is {session.backend.sync()}")
         return
     if value not in SYNCS or command.nodes is not None:
-        raise UsageError("set sync clock|causal|free")
+        raise UsageError("usage: set sync clock|causal|free")
     session.restart(value)
     out(f"sync is {value}: {_restarted(session)}")
 
 
 def _set_patch_stores(session: "Session", command: Command, value: str, out: Output) -> None:
     if value not in ("", "on", "off") or command.nodes is not None:
-        raise UsageError("set patch-stores on|off")
+        raise UsageError("usage: set patch-stores on|off")
     if value:
         session.backend.set_patch_stores(value == "on")
     out(f"patch-stores is {'on' if session.backend.patch_stores() else 'off'}")

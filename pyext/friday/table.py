@@ -1,4 +1,5 @@
-"""The table of the console's commands: what Friday owns, and what it refuses with the reason; all else goes to gdb.
+"""The table of the console's commands: those that Friday carries out itself, and those that it refuses, with the reason. All
+others go to gdb.
 
 docs/commands.md shows the same table (a test compares them); `help` prints it.
 """
@@ -9,118 +10,119 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """A command of Friday's: the fewest letters that mean it, how it is written, what it does, and an example."""
+    """A command that Friday carries out itself: the fewest letters that select it, its syntax, what it does, and an example."""
     letters: int
     usage: str
     text: str
     example: str
-    nodes: bool = False  # a node list may stand before it
-    repeats: bool = False  # an empty line at the prompt does it again
+    nodes: bool = False  # whether a node list may stand before it
+    repeats: bool = False  # whether an empty line at the prompt repeats it
 
 
 OWNED: dict[str, Owned] = {
-    "break": Owned(1, "[NODES] break [-pending] LOC [if COND]", "Stops the group where a node comes to LOC: FUNC, FILE:LINE or "
-                   "*ADDR. -pending: LOC may be in a library that is not loaded yet, and stands in each one that comes. Indented lines that follow are its handler, in Python.",
+    "break": Owned(1, "[NODES] break [-pending] LOC [if COND]", "Sets a breakpoint: the group stops when a node reaches LOC, which is FUNC, FILE:LINE or "
+                   "*ADDR. -pending: LOC may be in a library that is not loaded yet; the breakpoint is set in each library that has it once that is loaded. "
+                   "Indented lines that follow are its handler, in Python.",
                    "0-3 break process_data if packet_id == 7", nodes=True),
     "tbreak": Owned(2, "[NODES] tbreak LOC [if COND]", "A breakpoint that is deleted when it is hit.",
                     "tbreak insert_finger", nodes=True),
-    "watch": Owned(2, "[NODES] watch [-l] [-page] [-writes] [-reads] [-access] [-pending] EXPR[, EXPR...] [if COND]", "Stops the group after a write that changes an "
-                   "expression on a node. FUNC::LOCAL is armed at each entry of FUNC; a local lives as long as its frame. -l: the "
-                   "memory that EXPR means now. -page: a stack's page is protected when the four debug registers do not suffice. "
-                   "-writes: writes of the same value too. -reads, -access: as rwatch and awatch. -pending: EXPR may be in a library that is not loaded yet. Memory that "
-                   "nodes share is watched in all of them. Indented lines that follow are its handler.",
+    "watch": Owned(2, "[NODES] watch [-l] [-page] [-writes] [-reads] [-access] [-pending] EXPR[, EXPR...] [if COND]", "Sets a watchpoint: the group stops after a write that changes the value of an "
+                   "expression on a node. FUNC::LOCAL is watched from each entry of FUNC on; the watch of a local lasts until its function returns or is left. "
+                   "-l: watches the memory that EXPR denotes now. -page: if the four debug registers do not suffice, protects pages of a stack, too. "
+                   "-writes: stops also after writes of the same value. -reads, -access: as rwatch and awatch. -pending: EXPR may be in a library that is not loaded yet. Memory that "
+                   "several nodes share is watched in all of them. Indented lines that follow are its handler.",
                    "watch srv.successor\n  if not @(srv.successor):\n    print(__NODE__, \"is alone\")\n  cont",
                    nodes=True),
-    "rwatch": Owned(2, "[NODES] rwatch EXPR[, EXPR...] [if COND]", "Stops the group after the program has read what an expression means: `watch "
-                    "-reads`. By the four debug registers, 8 bytes each. As in gdb a store that leaves the value as it is counts as a read, and what a "
-                    "system call reads is not seen. Indented lines that follow are its handler.", "2 rwatch srv.seq", nodes=True),
-    "awatch": Owned(2, "[NODES] awatch EXPR[, EXPR...] [if COND]", "As rwatch, but after stores too: `watch -access`.", "2 awatch srv.seq", nodes=True),
-    "delete": Owned(1, "delete [ID...]", "Deletes stop points by their global ids; all of them without ids.",
+    "rwatch": Owned(2, "[NODES] rwatch EXPR[, EXPR...] [if COND]", "Stops the group after the program has read the memory of an expression; the same as `watch "
+                    "-reads`. It uses the four debug registers, which cover 8 bytes each. As in gdb, a store of the same value counts as a read, and reads by "
+                    "system calls are not seen. Indented lines that follow are its handler.", "2 rwatch srv.seq", nodes=True),
+    "awatch": Owned(2, "[NODES] awatch EXPR[, EXPR...] [if COND]", "Like rwatch, but stops after stores too; the same as `watch -access`.", "2 awatch srv.seq", nodes=True),
+    "delete": Owned(1, "delete [ID...]", "Deletes the stop points with these global ids; without ids, all stop points.",
                     "delete 2 3"),
-    "enable": Owned(2, "enable [ID...]", "Switches stop points on.", "enable 2"),
-    "disable": Owned(3, "disable [ID...]", "Switches stop points off; they keep their ids and handlers.", "disable 2"),
-    "ignore": Owned(3, "ignore ID COUNT", "Lets the next COUNT hits of a stop point pass.", "ignore 1 100"),
-    "condition": Owned(4, "condition ID [COND]", "Sets the condition of a stop point, in C; without COND it has none.",
+    "enable": Owned(2, "enable [ID...]", "Enables stop points.", "enable 2"),
+    "disable": Owned(3, "disable [ID...]", "Disables stop points; they keep their ids and handlers.", "disable 2"),
+    "ignore": Owned(3, "ignore ID COUNT", "Ignores the next COUNT hits of a stop point.", "ignore 1 100"),
+    "condition": Owned(4, "condition ID [COND]", "Sets the condition of a stop point, a C expression; without COND, removes it.",
                        "condition 1 packet_id == 7"),
-    "commands": Owned(4, "commands ID ... end", "Gives a stop point a handler in Python; an empty one takes it away.",
+    "commands": Owned(4, "commands ID ... end", "Gives a stop point a handler in Python; an empty handler removes it.",
                       "commands 1\nprint(@(packet_id))\ncont\nend"),
-    "continue": Owned(1, "continue [COUNT | until PYTHON-EXPR]", "Runs the group until a stop point stops it, Ctrl-C or the end. With "
-                      "COUNT, the stop points of the last stop let COUNT-1 hits pass. With until, it also stops in the first "
-                      "state in which a Python expression is true: after each write that changes what the expression reads of "
-                      "the nodes it is looked at again.",
+    "continue": Owned(1, "continue [COUNT | until PYTHON-EXPR]", "Runs the group until a stop point stops it, until Ctrl-C, or to the end of the recording. With "
+                      "COUNT, the stop points of the last stop ignore their next COUNT-1 hits. With until, the group also stops in the first "
+                      "state in which the Python expression is true; it is evaluated again after each write that changes what it reads "
+                      "from the nodes.",
                       "continue until @2(srv.successor->id) == @4(srv.node.id)", repeats=True),
-    "step": Owned(1, "[NODE] step [COUNT]", "Steps the selected node to another source line, into functions; the other "
+    "step": Owned(1, "[NODE] step [COUNT]", "Steps the selected node to another source line, entering functions; the other "
                   "nodes follow in logical time.", "3 step", nodes=True, repeats=True),
-    "next": Owned(1, "[NODE] next [COUNT]", "Like step, but over functions.", "next 5", nodes=True, repeats=True),
+    "next": Owned(1, "[NODE] next [COUNT]", "Like step, but does not enter functions.", "next 5", nodes=True, repeats=True),
     "stepi": Owned(5, "[NODE] stepi [COUNT]", "Steps one instruction.", "stepi", nodes=True, repeats=True),
-    "nexti": Owned(5, "[NODE] nexti [COUNT]", "Steps one instruction, over calls.", "nexti", nodes=True, repeats=True),
+    "nexti": Owned(5, "[NODE] nexti [COUNT]", "Steps one instruction; a called function runs to its end.", "nexti", nodes=True, repeats=True),
     "finish": Owned(3, "[NODE] finish", "Runs until the selected node's function returns.", "finish", nodes=True),
-    "until": Owned(1, "[NODE] until [LOC]", "Runs until the selected node comes to LOC, or past the current line.",
+    "until": Owned(1, "[NODE] until [LOC]", "Runs until the selected node reaches LOC, or a line after the current one.",
                    "until process.c:80", nodes=True, repeats=True),
-    "advance": Owned(2, "[NODE] advance LOC", "Runs until the selected node comes to LOC.", "advance process.c:80",
+    "advance": Owned(2, "[NODE] advance LOC", "Runs until the selected node reaches LOC.", "advance process.c:80",
                      nodes=True),
-    "restart": Owned(4, "restart", "Goes back to the start of the recording. Stop points and Python's names stay, "
-                     "altered marks go.", "restart"),
-    "goto": Owned(2, "[NODE] goto SECONDS | event N [NODE] | message N | HH:MM:SS [NODE] | output NODE /REGEX/ | end", "Goes to a place in the recording: the "
-                  "first event at or after a logical time or the node's wall clock, where a node is about to make its event "
-                  "N, where message N (of `info messages`) is about to be received, the next write of a node to its standard output or error that a "
-                  "regular expression finds, or the end. What lies behind is reached "
-                  "from the start, as after restart. Stop points on the way neither stop nor run their handlers.",
+    "restart": Owned(4, "restart", "Goes back to the start of the recording. Stop points and Python names stay; "
+                     "no node is altered any more.", "restart"),
+    "goto": Owned(2, "[NODE] goto SECONDS | event N [NODE] | message N | HH:MM:SS [NODE] | output NODE /REGEX/ | end", "Goes to a place in the recording: before the "
+                  "first event at or after a logical time or a time on the node's wall clock; before event N of a node; "
+                  "before the receipt of message N (see `info messages`); before the next write of a node to its standard output or error in which a "
+                  "regular expression is found; or to the end. An earlier place is reached "
+                  "by replaying from the start. Stop points on the way neither stop the group nor run their handlers.",
                   "goto 5.212", nodes=True),
     "set": Owned(3, "set sync clock|causal|free, set gdb background|lazy, set patch-stores on|off, set pager on|off", "Settings of the replay. sync: restarts the replay in "
-                 "another order: by the clock (all nodes in one order), by what caused what, or none. gdb: starts each node's gdb at "
-                 "once, or when it is first asked. patch-stores: whether a store that often hits a watched page in vain is replaced by "
-                 "code that looks first (on unless set). pager: whether answers longer than the terminal go through $PAGER. All other settings are gdb's, of each node.", "set sync causal", nodes=True),
-    "node": Owned(2, "node [NODE]", "Selects the node that a bare @() means and that is stepped; without NODE shows it.",
+                 "another order: clock (all nodes in the order of logical time), causal (only causes before effects), or free (no order). gdb: starts each node's gdb at "
+                 "once (background), or when it is first needed (lazy). patch-stores: whether a store that often writes to a watched page, but not to the watched bytes, is replaced by "
+                 "code that checks its address first (on by default). pager: whether answers longer than the terminal go through $PAGER. All other settings are those of gdb, and go to each node's gdb.", "set sync causal", nodes=True),
+    "node": Owned(2, "node [NODE]", "Selects the node that a bare @() refers to and that `step` and the like move; without NODE, shows it.",
                   "node redis-1"),
-    "map": Owned(3, "map NAME EXPR", "Names nodes by an identifier of the program: NAME[key] is the node whose value "
-                 "of the Python expression is key; also a dictionary from nodes to identifiers.",
+    "map": Owned(3, "map NAME EXPR", "Names nodes by an identifier of the program: NAME[key] is the node on which the "
+                 "Python expression has the value key. The expression may also be a dictionary from nodes to identifiers.",
                  "map chord @(srv.node.id)"),
-    "info": Owned(1, "[NODES] info nodes|breakpoints|watchpoints|time|messages|output|endpoints|...", "Shows what Friday knows; "
-                  "messages: the last ones sent and received by now, for goto message; output: the last writes to standard output and error; endpoints: where a gdb of your own finds a node. Other words (threads, locals, "
+    "info": Owned(1, "[NODES] info nodes|breakpoints|watchpoints|time|messages|output|endpoints|...", "Shows what Friday knows about the group. "
+                  "messages: the last messages that were sent or received, with their numbers for `goto message`; output: the last writes to standard output and error; endpoints: the socket of each node, to which a gdb of your own can connect. Other topics (threads, locals, "
                   "registers, ...) go to gdb.", "info messages redis-1 5", nodes=True),
-    "py": Owned(2, "[NODES] py STATEMENT", "Executes Python in the session's namespace, which stays; @NODE(EXPR) reads "
-                "a node. Shows the value of an expression. With a node list, once on each node.",
+    "py": Owned(2, "[NODES] py STATEMENT", "Executes Python in the session's namespace, whose names persist; @NODE(EXPR) reads "
+                "from a node. The value of an expression is shown. With a node list, it is executed once for each node.",
                 "py [@n(srv.successor->id) for n in __ALL__]", nodes=True),
-    "python": Owned(6, "python ... end", "The lines up to `end` as Python; with a statement like py.",
+    "python": Owned(6, "python ... end", "Executes the lines up to `end` as Python; with a statement on its own line, the same as py.",
                     "python\ntotal = 0\ndef twice(x): return 2 * x\nend", nodes=True),
-    "why": Owned(3, "[NODE] why [NODE]", "Shows what led to where a node stands: its last events, and the last message it "
-                 "received, the last that its sender had received before, and so on.", "why 3", nodes=True),
-    "diff": Owned(4, "diff NODE NODE EXPR", "Where a value differs between two nodes: structs and arrays field by field.",
+    "why": Owned(3, "[NODE] why [NODE]", "Shows what led to the state of a node: its last events, the last message that it "
+                 "received, the last message that the sender of that one had received before, and so on.", "why 3", nodes=True),
+    "diff": Owned(4, "diff NODE NODE EXPR", "Shows where a value differs between two nodes, field by field for structs and arrays.",
                   "diff 1 2 srv"),
-    "alias": Owned(5, "alias [NAME = COMMAND ...]", "A word that stands for the start of a command; without COMMAND it is "
-                   "forgotten; alone, lists them.", "alias sx = print srv.successor->id"),
-    "save": Owned(2, "save session FILE", "Writes what was set up to a file that `source` carries out: stop points with their "
-                  "handlers, Python's names, aliases, maps and the place.", "save session ring.friday"),
-    "source": Owned(2, "source FILE", "Carries out the commands of a file; a file *.py is Python in Friday's dialect.",
+    "alias": Owned(5, "alias [NAME = COMMAND ...]", "Makes NAME stand for the start of a command; without COMMAND, deletes the alias; "
+                   "alone, lists all aliases.", "alias sx = print srv.successor->id"),
+    "save": Owned(2, "save session FILE", "Saves what was set up in the session to a file for `source`: stop points with their "
+                  "handlers, Python names, aliases, maps and the position.", "save session ring.friday"),
+    "source": Owned(2, "source FILE", "Carries out the commands of a file; a file named *.py is executed as Python in Friday's dialect.",
                     "source ring.friday"),
-    "help": Owned(1, "help [COMMAND]", "Lists the commands, or explains one of Friday's or gdb's.", "help watch"),
-    "quit": Owned(1, "quit", "Ends the replay; so does end of input (Ctrl-D).", "quit"),
+    "help": Owned(1, "help [COMMAND]", "Lists the commands, or explains one command of Friday or gdb.", "help watch"),
+    "quit": Owned(1, "quit", "Ends the replay; so does the end of the input (Ctrl-D).", "quit"),
 }
 
-GDB_COMMANDS = ("backtrace", "disassemble", "down", "frame", "list", "print", "ptype", "thread", "up", "whatis", "x")  # the usual
+GDB_COMMANDS = ("backtrace", "disassemble", "down", "frame", "list", "print", "ptype", "thread", "up", "whatis", "x")  # offered for misspelt words
 
 ALIASES = {"bre": "break", "si": "stepi", "ni": "nexti", "exit": "quit", "thbreak": "tbreak", "hbreak": "break"}
 
-_RECORDED = "a recording has happened already: Friday built the nodes when it opened it"
-_STOPS = "stop points belong to Friday, which sets them in all nodes and moves them when nodes start"
-_RUNS = "it would move one node and leave the others behind"
-_OUTSIDE = "commands of the system do not belong to the replay; use another terminal"
-_INPUT = "gdb would ask for more lines, and it has no terminal here"
+_RECORDED = "the programs have already run: Friday rebuilt the nodes from the recording when it opened it"
+_STOPS = "Friday sets the stop points, in all nodes, including those that start later"
+_RUNS = "it would run one node without the others"
+_OUTSIDE = "it would run a command of the system, which is not part of the replay"
+_INPUT = "gdb would ask for more lines, but it has no terminal here"
 
 REFUSED: dict[str, tuple[int, str, str]] = {  # name -> (fewest letters, why, what to use)
     "run": (1, _RECORDED, "restart"),
     "start": (5, _RECORDED, "restart, then tbreak main"),
     "starti": (6, _RECORDED, "restart"),
-    "kill": (1, "it would end a node that lives on in the recording", "quit, or --node to leave nodes out"),
+    "kill": (1, "it would end a node that goes on in the recording", "quit, or --node to leave nodes out"),
     "attach": (2, "the nodes are those of the recording", "friday replay REC --node LIST"),
     "detach": (3, "a node that runs alone no longer follows the recording", "quit"),
-    "disconnect": (6, "gdb without its node can answer nothing", "quit"),
+    "disconnect": (6, "gdb can answer nothing without its node", "quit"),
     "target": (2, "gdb's target is the replayed node", "friday replay REC"),
     "file": (3, "programs and symbols come from the recording", "add-symbol-file for more symbols"),
     "exec-file": (6, "programs come from the recording", "friday replay REC"),
     "core-file": (4, "a recording is not a core file", "gdb, outside of Friday"),
-    "load": (3, "it would write over the replayed program", "@(x=%(value)d) to change a variable"),
+    "load": (3, "it would overwrite the replayed program", "@(x=%(value)d) to change a variable"),
     "inferior": (3, "each node has a gdb of its own, with one inferior", "node NODE"),
     "add-inferior": (5, "each node has a gdb of its own, with one inferior", "node NODE"),
     "clone-inferior": (4, "each node has a gdb of its own, with one inferior", "node NODE"),
@@ -132,28 +134,28 @@ REFUSED: dict[str, tuple[int, str, str]] = {  # name -> (fewest letters, why, wh
     "trace": (5, _STOPS, "break with a handler that ends in `cont`"),
     "tstart": (4, _STOPS, "break with a handler that ends in `cont`"),
     "clear": (2, _STOPS, "delete ID"),
-    "display": (4, "stops are Friday's, so gdb would never show it", "a handler that prints"),
+    "display": (4, "gdb shows it only at stops of its own, and the stops here are Friday's", "a handler that prints"),
     "jump": (1, _RUNS, "goto"),
     "signal": (3, _RUNS, "nothing: signals come from the recording"),
     "queue-signal": (2, _RUNS, "nothing: signals come from the recording"),
-    "return": (3, "the node would leave the recording at once", "finish"),
-    "record": (3, "the group is a recording already", "goto or restart to go back"),
+    "return": (3, "the node would diverge from the recording at once", "finish"),
+    "record": (3, "the group is replayed from a recording already", "goto or restart to go back"),
     "checkpoint": (2, "it would fork one node of a group", "restart"),
     "fork": (4, "it would fork one node of a group", "restart"),
-    "reverse-continue": (9, "this build runs forward only", "goto, which goes back over the start"),
-    "rc": (2, "this build runs forward only", "goto, which goes back over the start"),
-    "reverse-step": (9, "this build runs forward only", "goto, which goes back over the start"),
-    "reverse-next": (9, "this build runs forward only", "goto, which goes back over the start"),
-    "reverse-stepi": (13, "this build runs forward only", "goto, which goes back over the start"),
-    "reverse-nexti": (13, "this build runs forward only", "goto, which goes back over the start"),
-    "reverse-finish": (9, "this build runs forward only", "goto, which goes back over the start"),
+    "reverse-continue": (9, "this build runs forward only", "goto, which replays from the start"),
+    "rc": (2, "this build runs forward only", "goto, which replays from the start"),
+    "reverse-step": (9, "this build runs forward only", "goto, which replays from the start"),
+    "reverse-next": (9, "this build runs forward only", "goto, which replays from the start"),
+    "reverse-stepi": (13, "this build runs forward only", "goto, which replays from the start"),
+    "reverse-nexti": (13, "this build runs forward only", "goto, which replays from the start"),
+    "reverse-finish": (9, "this build runs forward only", "goto, which replays from the start"),
     "shell": (3, _OUTSIDE, "another terminal"),
     "!": (1, _OUTSIDE, "another terminal"),
     "make": (3, _OUTSIDE, "another terminal"),
     "pipe": (3, _OUTSIDE, "py, with the answer of session.gdb(...)"),
     "|": (1, _OUTSIDE, "py, with the answer of session.gdb(...)"),
     "edit": (2, _OUTSIDE, "another terminal"),
-    "cd": (2, "gdb is not where you are", "friday started in that directory"),
+    "cd": (2, "gdb does not run in your directory", "start friday in that directory"),
     "define": (3, _INPUT, "python, with a function"),
     "document": (3, _INPUT, "python, with a docstring"),
     "if": (2, _INPUT, "py if ...:"),
@@ -166,12 +168,12 @@ REFUSED: dict[str, tuple[int, str, str]] = {  # name -> (fewest letters, why, wh
     "tui": (3, "gdb has no terminal here", "list, info frame"),
     "layout": (2, "gdb has no terminal here", "list, disassemble"),
     "focus": (2, "gdb has no terminal here", "list, disassemble"),
-    "interrupt": (3, "the group stands whenever you can type", "Ctrl-C while it runs"),
+    "interrupt": (3, "the group is stopped whenever you can type", "Ctrl-C while it runs"),
 }
 
 
 def resolve(word: str) -> str | None:
-    """The owned or refused command that a word means, as gdb shortens them; None is gdb's."""
+    """The owned or refused command that a word abbreviates; None if it is a command of gdb's."""
     if word in OWNED or word in REFUSED:
         return word
     if word in ALIASES:
@@ -186,6 +188,6 @@ def resolve(word: str) -> str | None:
 
 
 def refusal(name: str) -> str:
-    """Why a command is refused, and what to use."""
+    """The message for a refused command: why it is refused, and what to use instead."""
     _, why, instead = REFUSED[name]
     return f"`{name}` is refused: {why}. Use instead: {instead}"

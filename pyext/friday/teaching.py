@@ -1,7 +1,7 @@
-"""Errors that teach: what an unknown name may have meant, and where a variable that is not in scope is.
+"""Error messages that help: the name that is most like an unknown one, and the functions that have a variable which is not in scope.
 
-The names come from the program's debug information, asked of a node's gdb once a program (`Names`): those of its own
-source files, since a library's are many and seldom meant.
+The names come from the program's debug information, for which a node's gdb is asked once for each program (`Names`). Only names
+from the program's own source files are used, since a library has many that are seldom meant.
 """
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .errors import BadExpression, Error, NoSymbol, OutOfScope, UsageError
 if TYPE_CHECKING:
     from .sessions import Session
 
-# What gdb runs. It prints {"whole": ..., "names": {NAME: [[FUNCTION or "", FILE, LINE, is function], ...]}} of the program's own
+# A script for gdb. It prints {"whole": ..., "names": {NAME: [[FUNCTION or "", FILE, LINE, is function], ...]}} of the program's own
 # source files. `info sources` names the files without reading what they hold, and a block of a function is found by the
-# lines in it: gdb 13 cannot list blocks from the outside. A program of 2.5 MB of C++ takes a minute, so there is a limit, of
-# processor time: what is found shall not depend on what else the machine does. The files of the frames where the node stands come first.
+# lines in it: gdb 13 cannot list blocks from the outside. A program of 2.5 MB of C++ takes a minute, so there is a limit, in
+# processor time, so that the result does not depend on what else the machine does. The files of the frames where the node stands come first.
 _LIST_NAMES = r'''
 import gdb, json, re, time
 def friday_names():
@@ -93,13 +93,13 @@ _MAY_COME = re.compile(rf"{_UNKNOWN.pattern}|{_NO_FUNCTION.pattern}|No source fi
 _LOCAL = re.compile(r"\s*(?:-\w+\s+)*([A-Za-z_][\w:]*)::([A-Za-z_]\w*)\b")
 _KEY = re.compile(r'([\w.>()\[\]:-]*[\w)\]])\s*\[\s*("(?:\\.|[^"\\])*")\s*\]')
 _NO_OPERATOR = re.compile(r"Invalid cast|could not be converted|Could not find operator|Cannot resolve (?:method|function)")
-_SHOWN = 4  # places of one name
+_SHOWN = 4  # how many places of a name are shown
 _SHOWN_MEMBERS = 12
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a name of the program is declared; `function` is "" for what is visible everywhere or in one file."""
+    """Where a name of the program is declared. `function` is "" if it is declared outside of functions."""
     function: str
     file: str
     line: int
@@ -114,9 +114,9 @@ _LITERAL = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'')
 
 
 def refuse_changes(condition: str | None) -> None:
-    """Raises UsageError for a condition that would change the program each time it is asked: `=` where `==` is meant."""
+    """Raises UsageError for a condition that would change the program each time it is evaluated, such as `=` written for `==`."""
     if condition and (found := _CHANGES.search(_LITERAL.sub("0", condition))):
-        raise UsageError(f"the condition `{condition}` would change the program at each hit, by `{found[0]}`; `==` compares")
+        raise UsageError(f"the condition `{condition}` would change the program at each hit by `{found[0]}`: to compare, write `==`")
 
 
 class Names:
@@ -125,10 +125,10 @@ class Names:
     def __init__(self, session: "Session") -> None:
         self._session = session
         self._of_program: dict[str, dict[str, list[Place]]] = {}
-        self._in_part: set[str] = set()  # programs that are too large for all their names
+        self._in_part: set[str] = set()  # programs of which only some names are known, since they are too large
 
     def of(self, node: int) -> dict[str, list[Place]]:
-        """The names of a node's program; none when it has no debug information or gdb cannot be asked."""
+        """The names of a node's program; empty if it has no debug information or gdb cannot be asked."""
         program = self._session.nodes[node].info.program
         if program not in self._of_program:
             try:
@@ -142,7 +142,7 @@ class Names:
         return self._of_program[program]
 
     def teach(self, node: int, text: str, error: Error) -> Error:
-        """The error of an expression or a location, with what the program has instead. `text` is what was asked."""
+        """The error for an expression or a location (`text`), with what the program has instead."""
         if isinstance(error, BadExpression):
             return _key(text, error)
         if not isinstance(error, NoSymbol) or error.nearest:
@@ -163,8 +163,8 @@ class Names:
         return error
 
     def teach_place(self, nodes: Sequence[int], text: str, error: NoSymbol) -> Error:
-        """The same of what is to be stopped at or watched on several nodes: each program that does not have it is named, and how to
-        wait for a library that may have it."""
+        """The same for a stop point on several nodes: the message also names the programs that lack the location or expression, and
+        says how to wait for a library that may have it."""
         programs: dict[str, int] = {}
         for node in nodes:
             programs.setdefault(self._session.nodes[node].info.program, node)
@@ -174,7 +174,7 @@ class Names:
             return found
         message = found.message
         if len(programs) > 1:
-            message = f"{message.rstrip('.')}; that was asked of {', '.join(path.rpartition('/')[2] for path in programs)}"
+            message = f"{message.rstrip('.')}; none of these programs has it: {', '.join(path.rpartition('/')[2] for path in programs)}"
         message = f"{message.rstrip('.')}; `-pending {text}` waits for a library that has it"
         more = NoSymbol(message, node=found.node, event=found.event)
         more.nearest = found.nearest
@@ -191,14 +191,14 @@ class Names:
         return _with_nearest(error, name, names)
 
     def _no_information(self, node: int, error: NoSymbol) -> NoSymbol:
-        """What to do when a program has no debug information, if that is what is wrong."""
+        """If the program has no debug information, the error with advice on how to add it; otherwise the error as it is."""
         path = self._session.nodes[node].info.program
         if path not in self._of_program or path in self._in_part:
             return error
         program = path.rpartition("/")[2]
         said = error.message.partition(".  ")[0].removesuffix(".")  # gdb's first sentence; names may have dots
-        return NoSymbol(f"{said}: {program} has no debug information; `friday replay --symbols DIR` and "
-                        "`friday pack` add it", node=error.node, event=error.event)
+        return NoSymbol(f"{said}: {program} has no debug information; add it with `friday replay --symbols DIR` or "
+                        "`friday pack`", node=error.node, event=error.event)
 
     def _member(self, node: int, text: str, error: NoSymbol, name: str) -> Error:
         found = re.search(rf"^(.*(?:\.|->)\s*){re.escape(name)}\b", text, re.S)
@@ -258,12 +258,12 @@ def undescribed(session: "Session") -> str:
     if not nodes:
         return ""
     programs = ", ".join(sorted({node.info.program.rpartition("/")[2] for node in nodes}))
-    return (f"Without debug information: {label_of(nodes)} ({programs}). Functions are known by name, variables and lines are not; "
-            "`--symbols DIR` or `friday pack` adds it.")
+    return (f"Without debug information: {label_of(nodes)} ({programs}). Functions have names, but variables and lines are unknown; "
+            "add it with `--symbols DIR` or `friday pack`.")
 
 
 def _key(text: str, error: BadExpression) -> BadExpression:
-    """What to write where gdb cannot look up a key in a container."""
+    """The error with advice, if gdb could not look up a key in a container."""
     found = _KEY.search(text)
     if not found or not _NO_OPERATOR.search(error.message):
         return error

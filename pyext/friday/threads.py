@@ -10,7 +10,7 @@ from .errors import ComponentDied
 if TYPE_CHECKING:
     from .nodes import Node
 
-# The number of a thread is one less than that of the protocol, which has no thread 0.
+# The remote serial protocol has no thread 0, so a thread's number is one less than its number there.
 _LIST_THREADS = r'''
 import gdb, json
 def friday_threads():
@@ -49,7 +49,7 @@ class Thread:
 
 
 def threads_of(node: "Node") -> list[Thread]:
-    """Asks the node's gdb. Raises NodeNotStarted, NodeEnded and ComponentDied."""
+    """The threads of a node, as its gdb lists them. Raises NodeNotStarted, NodeEnded and ComponentDied."""
     text = node.gdb(f"python exec({_LIST_THREADS!r})")
     try:
         return [_thread(*row) for row in json.loads(text)]
@@ -58,6 +58,6 @@ def threads_of(node: "Node") -> list[Thread]:
 
 
 def _thread(number: int, name: str, details: str, address: int, function: str, file: str, line: int, current: bool) -> Thread:
-    """`details` is what the endpoint says of a thread: "tid 12044, parked"."""
+    """Makes a Thread. `details` is what the endpoint tells gdb about the thread, such as "tid 12044, parked"."""
     words = details.replace(",", "").split()
     return Thread(number, name, int(words[1]), "parked" in words, address, function, file, line, current)

@@ -1,5 +1,5 @@
-"""Friday's dialect to a syntax tree whose every position lies in the user's text, columns too, so that tracebacks and
-their carets show what the user wrote. at.py does the rewriting; handlers.py turns the trees into code."""
+"""Parses Friday's dialect to a syntax tree whose lines and columns are those of the user's text, so that tracebacks and their
+carets show what the user wrote. at.py does the rewriting; handlers.py compiles the trees."""
 from __future__ import annotations
 
 import ast
@@ -10,7 +10,7 @@ from .at import METAVARIABLES, NEXT_CODE, SESSION, TEXT, AtError, Rewritten, rew
 
 
 class _Lines:
-    """Offsets of a text by line and by column, counted in UTF-8 bytes as Python's trees do, and back."""
+    """Converts between offsets in a text and (line, column), where columns count UTF-8 bytes as in Python's syntax trees."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -31,7 +31,7 @@ class _Lines:
 
 
 class _Finish(ast.NodeTransformer):
-    """Metavariables become attributes of the session, `__friday_text__[n]` its constant."""
+    """Replaces metavariables by attributes of the session, and `__friday_text__[n]` by the constant."""
 
     def __init__(self, texts: list[str], filename: str) -> None:
         self.texts = texts
@@ -55,10 +55,10 @@ class _Finish(ast.NodeTransformer):
 
 
 def parse(source: str, filename: str = "<friday>", mode: str = "exec", first_line: int = 1) -> ast.AST:
-    """The tree of Friday's dialect, every position in the user's text, whose first line has number `first_line`.
+    """The syntax tree of a source in Friday's dialect, with positions in that source, whose first line has the number `first_line`.
 
-    A source whose first code line is indented (a handler's block) is parsed as such: the result is an ast.Module of the
-    block. Raises AtError for `@` syntax and SyntaxError for Python's, both with the user's line and column."""
+    If the first line of code is indented (a handler's block), the result is an ast.Module of the block. Raises AtError for a
+    mistake in `@` syntax and SyntaxError for one in Python, both with the user's line and column."""
     code = NEXT_CODE.match(source)
     prefix = "if True:\n" if mode == "exec" and code and code[1] else ""
     shift = first_line - 1 - len(prefix.splitlines())

@@ -1,10 +1,10 @@
-"""`continue until EXPR` and `Session.run(until=...)`: runs the group up to the first state in which a predicate holds.
+"""`continue until EXPR` and `Session.run_until`: runs the group up to the first state in which a predicate holds.
 
-The predicate is any Python. What it reads of the nodes is seen while it is evaluated, and each such expression is
-watched on its node: the predicate is evaluated again after every write that changes one of them. Reads that appear
-later (another branch, another node) are watched from then on. What cannot be watched (calls, locals out of scope), a predicate
-that fails for now (a node that has not started), and one that reads nothing are looked at every `POLL` seconds of the recording
-as well. The end of a node changes who is alive: the predicate is evaluated there, too.
+The predicate is any Python. Its reads of the nodes are observed while it is evaluated, and each expression that it reads is
+watched on its node: the predicate is evaluated again after every write that changes one of them. Expressions that it reads for the
+first time later (in another branch, on another node) are watched from then on. The predicate is also evaluated every `POLL`
+seconds of logical time if it reads something that cannot be watched (a call, a local out of scope), fails for the present (on a
+node that has not started), or reads nothing; and when a node ends, since that changes which nodes are alive.
 """
 from __future__ import annotations
 
@@ -37,11 +37,12 @@ class Until:
 
     @property
     def ids(self) -> frozenset[int]:
-        """The stop points that it has set."""
+        """The ids of the stop points that it has set."""
         return frozenset(point.id for point in self._points)
 
     def run(self, resume: "Callable[[], Stop]") -> "Stop | None":
-        """None: the predicate holds already. Raises what the predicate raises, but for what may be another time."""
+        """Runs the group. Returns None if the predicate holds already. Raises what the predicate raises, except errors that may not occur
+        at a later time, such as that of a node that has not started."""
         def node_ended(_: "Stop") -> None:
             self._check()
 
@@ -59,8 +60,8 @@ class Until:
                     point.delete()
 
     def _check(self) -> None:
-        """Evaluates the predicate where the group stands; a handler of the stop points set here."""
-        if self.holds:  # another of them at the same event
+        """Evaluates the predicate where the group stands. The handler of the stop points that are set here."""
+        if self.holds:  # another of these stop points was hit by the same event
             return
         reads: set[tuple[int, str]] = set()
         complete = False

@@ -61,7 +61,7 @@ class Int(int, Snapshot):
 
 
 class Bool(Int):
-    """A bool of a node: prints as True or False, or as the number that it holds against the rules."""
+    """A bool of a node. It prints as True or False; a value other than 0 and 1 prints as the number."""
     __slots__ = ()
 
     def __repr__(self) -> str:
@@ -76,12 +76,12 @@ class Char(Int):
 
     @property
     def char(self) -> str:
-        """The character of this number."""
+        """The character that has this number."""
         return chr(int(self) & (1 << 8 * self.type.size) - 1)
 
 
 class Pointer(Int):
-    """An address; prints as hex, `%d` gives the number."""
+    """A pointer: an int that prints in hexadecimal; `%d` formats it as a decimal number."""
     __slots__ = ()
 
     def __repr__(self) -> str:
@@ -117,12 +117,12 @@ class Float(float, Snapshot):
 
 
 class Str(str, Snapshot):
-    """Text of a node, up to its NUL."""
+    """Text of a node, up to its terminating NUL."""
     __slots__ = ("bytes", "type", "address")
 
 
 class Bytes(bytes, Snapshot):
-    """Text of a node that is not UTF-8, up to its NUL."""
+    """Text of a node that is not valid UTF-8, up to its terminating NUL."""
 
     def __init__(self, *_: Any) -> None:
         self.bytes: bytes = b""
@@ -131,7 +131,7 @@ class Bytes(bytes, Snapshot):
 
 
 class _Copied(Snapshot):
-    """A value that keeps its bytes and decodes from them."""
+    """Base of values that keep their bytes and decode parts of them when asked."""
     __slots__ = ("bytes", "address")
 
     def __init__(self, data: bytes, address: int | None = None) -> None:
@@ -139,7 +139,7 @@ class _Copied(Snapshot):
         object.__setattr__(self, "address", address)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"{self.type.name} is a snapshot; write to the program with @(... = ...)")
+        raise AttributeError(f"{self.type.name} is a snapshot and cannot be changed: write to the program with @(... = ...)")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, _Copied):
@@ -219,7 +219,7 @@ class Array(_Copied, Sequence):
 
 
 class Member:
-    """Where a field lies in its struct; `bit_size` 0 when it is no bit field; `base`: it is a base class."""
+    """The place of a field in its struct. `bit_size` is 0 unless it is a bit-field; `base`: it is a base class."""
     __slots__ = ("name", "offset", "type", "bit_offset", "bit_size", "base")
 
     def __init__(self, name: str, offset: int, type_: "Type", bit_offset: int = 0, bit_size: int = 0, base: bool = False) -> None:
@@ -227,7 +227,7 @@ class Member:
         self.bit_offset, self.bit_size, self.base = bit_offset, bit_size, base
 
     def decode(self, data: bytes, address: int | None) -> Any:
-        """The field's value in the bytes of its struct, which stood at address."""
+        """The value of the field, from the bytes of its struct, which was read at `address`."""
         if not self.bit_size:
             return self.type.decode(data[self.offset:self.offset + self.type.size],
                                     None if address is None else address + self.offset)
@@ -292,7 +292,7 @@ class Type:
         self.enumerators: dict[int, str] = {}
         for name, value in pairs:
             number = int(value)
-            if number < 0 and not self.signed:  # one of 64 bits: the core counts in numbers that have a sign
+            if number < 0 and not self.signed:  # the core gives 64-bit enumerators as signed numbers
                 number += 1 << 8 * self.size
             self.enumerators.setdefault(number, name)
         self._table = table
@@ -319,12 +319,12 @@ class Type:
 
     @property
     def item(self) -> "Type":
-        """What a container of the standard library allocates."""
+        """The type that the allocator of a container of the standard library allocates."""
         return self._table[self._entry["item"]].resolved
 
     @property
     def own(self) -> list[Member]:
-        """The fields of a struct or union as they are declared, base classes and anonymous members among them."""
+        """The fields of a struct or union as declared, including base classes and anonymous members."""
         if self._own is None:
             self._own = []
             for field in self._entry.get("fields", ()):
@@ -337,14 +337,14 @@ class Type:
 
     @property
     def containers(self) -> "tuple[tuple[int, Type], ...]":
-        """Where containers of the standard library lie in an object of the type, itself among them: (offset, type)."""
+        """The containers of the standard library in an object of this type, including the object itself, as (offset, type)."""
         if self.kind in ("typedef", "forward"):
             return self.resolved.containers
         if self._containers is None:
             found: list[tuple[int, Type]] = []
             if self.standard:
                 found.append((0, self))
-            elif self.kind == "struct":  # which member of a union holds is not known
+            elif self.kind == "struct":  # not of a union, of which the active member is unknown
                 for field in self.own:
                     found += [(field.offset + offset, type_) for offset, type_ in field.type.containers]
             elif self.kind == "array":
@@ -369,7 +369,7 @@ class Type:
 
     @property
     def key(self) -> tuple:
-        """Equal for types that look alike, also across programs."""
+        """A key that is equal for types of the same name and layout, also in different programs."""
         if self._key is None:
             shape: tuple = ()
             if self.kind in ("struct", "union"):
@@ -382,7 +382,7 @@ class Type:
 
     @property
     def is_text(self) -> bool:
-        """char, as opposed to signed and unsigned char, which are numbers of one byte."""
+        """Whether the type is char; signed char and unsigned char are numbers of one byte."""
         words = self.name.split()
         return self.kind == "char" and self.size == 1 and "unsigned" not in words and "signed" not in words
 
@@ -392,7 +392,7 @@ class Type:
 
     @property
     def resolved(self) -> "Type":
-        """Without typedefs."""
+        """The type without typedefs."""
         type_ = self
         while type_.kind in ("typedef", "forward"):
             type_ = type_.target
@@ -416,7 +416,7 @@ class Type:
         return self.value_class
 
     def subclass(self, base: type) -> type:
-        """The class of this type's values that is like `base`."""
+        """The Python class for values of this type, derived from `base`."""
         if base not in self._classes:
             self._classes[base] = type(base.__name__, (base,), {"__slots__": (), "type": self, "__module__": __name__})
         return self._classes[base]
@@ -440,7 +440,7 @@ class Type:
         return decode
 
     def decode_text(self, data: bytes, address: int | None = None, node: int = 0, *, whole: bool = False) -> "Str | Bytes":
-        """char bytes as Str, up to NUL unless `whole`, or as Bytes when they are not UTF-8."""
+        """Bytes of char as Str, or as Bytes if they are not UTF-8; up to the first NUL unless `whole`."""
         text = bytes(data) if whole else bytes(data).partition(b"\0")[0]
         value: Str | Bytes
         try:
@@ -455,7 +455,7 @@ class TypeTable:
     """The types of a session by id; ids are unique in the session."""
 
     def __init__(self, fetch: Callable[[TypeId], str] | None = None) -> None:
-        """fetch: returns the JSON table that holds an id not known yet."""
+        """fetch: called with a type id that is not known yet; returns a JSON table that contains it."""
         self._types: dict[TypeId, Type] = {}
         self._fetch = fetch
 
@@ -474,7 +474,7 @@ class TypeTable:
         return self._types[key]
 
     def struct_like(self, entry: Mapping[str, Any]) -> Type:
-        """The struct that a forward entry stands for: it came in the same table."""
+        """The struct that an entry of kind forward stands for."""
         for type_ in self._types.values():
             if type_.kind == "struct" and type_.name == entry["name"] and type_.size == entry["size"]:
                 if [[m.name, m.offset, m.type.name, m.type.size] for m in type_.own] == entry["layout"]:
@@ -501,18 +501,18 @@ _ESCAPES = {ord("\\"): "\\\\", ord('"'): '\\"', ord("'"): "\\'", 10: "\\n", 9: "
 
 
 def c_escape(value: "str | bytes") -> str:
-    """Text for the inside of a C string or character literal."""
+    """The text with C escapes, for the inside of a C string or character literal."""
     raw = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
     return "".join(_ESCAPES.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in raw)
 
 
 def c_quote(value: "str | bytes") -> str:
-    """A C string literal."""
+    """The text as a C string literal."""
     return f'"{c_escape(value)}"'
 
 
 def castable(name: str) -> bool:
-    """Whether a cast to the type of this name can be written."""
+    """Whether a cast to a type of this name can be written in C."""
     return bool(name) and not any(mark in name for mark in ("<unnamed", "(anonymous", "{"))
 
 

@@ -1,4 +1,4 @@
-"""What a predicate found: records with their evidence, for people and as JSON."""
+"""The records of violations, with their evidence, as text and as JSON."""
 from __future__ import annotations
 
 import ast
@@ -48,7 +48,7 @@ class Violation:
     after: "Message | None" = None
 
     def to_json(self) -> dict[str, Any]:
-        """As --json writes it."""
+        """The violation as the dictionary that --json writes."""
         return {"predicate": self.predicate, "nodes": as_json(self.nodes), "node": as_json(self.node), "logical_time": str(self.logical_time),
                 "real_time": self.real_time, "event": self.event, "message": self.message, "values": self.values,
                 "backtraces": self.backtraces, "source": self.source, "after": self.after and self.after.to_json()}
@@ -67,7 +67,7 @@ class Violation:
 
 
 def user_frames(error: BaseException) -> list[traceback.FrameSummary]:
-    """The frames of an exception without those of this package."""
+    """The frames of an exception, without those of this package."""
     return [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(PACKAGE)]
 
 
@@ -75,13 +75,13 @@ def user_traceback(error: BaseException) -> str:
     """The exception as Python shows it, without the frames of this package."""
     shown = traceback.TracebackException.from_exception(error)
     frames = [frame for frame in shown.stack if not frame.filename.startswith(PACKAGE) and frame.filename != ast.__file__]
-    shown.stack = traceback.StackSummary.from_list(frames) if frames else None  # None: no header
+    shown.stack = traceback.StackSummary.from_list(frames) if frames else None  # without frames Python prints no header
     return "".join(shown.format())
 
 
 def collect_evidence(session: "Session", name: str, nodes: "tuple[Node, ...]", message: str, evidence: dict[str, Any],
                      error: BaseException | None) -> Violation:
-    """The record of a violation that is found now."""
+    """Makes the record of a violation that has just been found, with its evidence."""
     backend = session.backend
     node = session.node
     if node not in nodes or node.state == "not started":

@@ -45,7 +45,7 @@ def test_each_kind_of_container_is_a_value(node):
     assert set(node.read("all.words")) == {"alpha", "beta"} and sorted(node.read("all.twice")) == [(1, 10), (1, 11)]
     assert as_json([node.read("all.ages"), node.read("all.names")[:2], node.read("all.single")]) == [
         {"anna": 30, "bert": 40}, ["one", ""], {"id": 11, "balance": 11.5, "owner": "gerd"}]
-    with pytest.raises(ValueError, match="cannot be given back"):
+    with pytest.raises(ValueError, match="cannot be passed to the program as a whole"):
         node.call("ready", node.read("all.ages"))
     assert list(node.read("all.tall")) == list(range(1000)), "in the map's order"
     assert node.read("all.wide")[1].value == 2.5

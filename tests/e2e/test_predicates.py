@@ -175,7 +175,7 @@ def test_ring_times_agree_with_the_links_at_the_end(ring, opened):
     assert {node.name for node in times.by_node} == {node.name for node in session.nodes}
     truth = json.loads((ring.path.parent / "truth.json").read_text())
     assert truth["node"] in {node.name for violation in session.violations for node in violation.nodes}
-    assert 0 < times.times.share("holds") < 1 and times.summary().count("consistent for") == len(session.nodes)
+    assert 0 < times.times.share("holds") < 1 and times.summary().count(": consistent for") == len(session.nodes)
 
 
 @pytest.mark.parametrize("settled", [0.0, 0.5])

@@ -456,8 +456,8 @@ def test_py_shows_the_value_of_an_expression(capsys):
 
 
 @pytest.mark.parametrize("text,message", [
-    ("  x = 1", "line 1: a block without a command"), ("commands 1\nx = 1", "line 1: .* without `end`"),
-    ("delete x", "global ids"), ("delete 4", "no stop point 4"), ("break", "break LOC"), ("watch x if", "watch EXPR"),
+    ("  x = 1", "line 1: this indented line belongs to no command"), ("commands 1\nx = 1", "line 1: the block of `commands 1` needs a line `end`"),
+    ("delete x", "give a global id"), ("delete 4", "no stop point 4"), ("break", "break LOC"), ("watch x if", "watch EXPR"),
     ("ignore 1", "ignore ID COUNT"), ("map m", "map NAME"), ("info threads\n  x", "takes no block"),
     ("9 info threads", "no node 9"), ("watch a,,b", "empty expression")])
 def test_bad_commands(text, message):
@@ -535,7 +535,7 @@ def test_where_a_stop_point_cannot_be_each_program_is_named():
     backend.infos[0].program, backend.infos[1].program = "/bin/server", "/opt/client"
     backend.add_breakpoint = refuse = lambda *_: (_ for _ in ()).throw(friday.NoSymbol('Function "main.main" not defined.'))
     session = friday.Session(backend)
-    for nodes, asked in ((None, "; that was asked of server, client"), ([1], "")):
+    for nodes, asked in ((None, "; none of these programs has it: server, client"), ([1], "")):
         with pytest.raises(friday.NoSymbol) as error:
             session.breakpoint("main.main", nodes=nodes)
         assert error.value.message == f'Function "main.main" not defined{asked}; `-pending main.main` waits for a library that has it'

@@ -132,7 +132,7 @@ def test_result_is_python_with_the_same_lines(source):
 ERRORS = [
     ("@4(a += 1)", "compound assignment `+=`", 1, 6),
     ("@4(a <<= 1)", "compound assignment `<<=`", 1, 6),
-    ("y = 1\n x = @(a=b=c)", "one assignment at a time", 2, 11),
+    ("y = 1\n x = @(a=b=c)", "takes one assignment only", 2, 11),
     ("@(a %(b))", "without a format", 1, 5),
     ("@((p)@(n))", "ambiguous", 1, 6),
     ("@4 (x)", "with `(` right after the node", 1, 1),
@@ -145,8 +145,8 @@ ERRORS = [
     ("@(f(%(a", "not closed", 1, 5),
     ("@(f(%()d))", "empty placeholder", 1, 5),
     ("@(f(__ALL__))", "no value in C", 1, 5),
-    ("x = 1; @(x) = 3", "has its `=` inside", 1, 13),
-    ("@4(x) <<= 3", "has its `=` inside", 1, 7),
+    ("x = 1; @(x) = 3", "put the `=` inside the parentheses", 1, 13),
+    ("@4(x) <<= 3", "put the `=` inside the parentheses", 1, 7),
     ("print @(x)", "print is a function", 1, 1),
     ("__NODE__ = 3", "cannot be set", 1, 1),
 ]

@@ -127,7 +127,7 @@ def test_the_input_ends_within_a_block(out, capsys):
     console, _ = make()
     feed(console, "python\nx = 1")
     console.end()
-    assert "without its `end`" in capsys.readouterr().err and "x" not in console.session.namespace
+    assert "before the line `end` of a block" in capsys.readouterr().err and "x" not in console.session.namespace
 
 
 def test_ctrl_c_forgets_a_block():
@@ -138,16 +138,16 @@ def test_ctrl_c_forgets_a_block():
 
 
 @pytest.mark.parametrize("text,message", [
-    ("  x = 1", "takes none; a command begins at the left margin"),
+    ("  x = 1", "takes none: a command begins at the left margin"),
     ("delete\n  x = 1", "takes none"),
-    ("step 0x", "step [COUNT]"), ("0-1 step", "`step` moves one node, and `0-1` are 2"), ("advance", "advance LOC"),
-    ("finish 2", "finish takes no argument"), ("continue -1", "continue [COUNT | until PYTHON-EXPR]"), ("continue 2", "it is not stopped at any"),
+    ("step 0x", "step [COUNT]"), ("0-1 step", "`step` moves one node and the others follow, but `0-1` are 2 nodes"), ("advance", "advance LOC"),
+    ("finish 2", "`finish` takes no argument"), ("continue -1", "continue [COUNT | until PYTHON-EXPR]"), ("continue 2", "it is not stopped at one"),
     ("1 delete", "`delete` takes no node list"), ("source", "source FILE"), ("source /no/file", "cannot read /no/file: No such"),
-    ("info", "info nodes|time|"), ("info program", "`info nodes` tells of the replay"), ("node x", "no node is called `x`"),
+    ("info", "info nodes|time|"), ("info program", "for the replayed group use `info nodes`"), ("node x", "no node is called `x`"),
     ("9 print x", "no node 9"), ("kill", "`kill` is refused: it would end a node"), ("!ls", "`!` is refused"), ("|bt|cat", "refused"), ("! ls -l", "refused"), ("2 !ls", "refused"), ("!2 !ls", "refused"), ("!ls -l", "refused"),
-    ("r", "Use instead: restart"), ("rbreak x", "stop points belong to Friday"), ("target remote :1", "refused"), ("define f", "refused"), ("2 attach 7", "refused"),
+    ("r", "Use instead: restart"), ("rbreak x", "Friday sets the stop points"), ("target remote :1", "refused"), ("define f", "refused"), ("2 attach 7", "refused"),
     ("goto", "goto SECONDS | event N"), ("goto event", "goto SECONDS | event N"), ("goto event 0 x", "no node is called `x`"),
-    ("goto event 5", "node 0 (a) has no event 5"), ("goto 7", "ends before 7 s; `goto end`"), ("goto -1", "goto SECONDS"),
+    ("goto event 5", "node 0 (a) has no event 5"), ("goto 7", "ends before 7 s: `goto end`"), ("goto -1", "goto SECONDS"),
     ("0-1 goto event 1", "moves one node"), ("set sync never", "set sync clock|causal|free"), ("set patch-stores perhaps", "set patch-stores on|off"), ("0 set sync free", "set sync clock"),
     ("cont", ""), ("commands 99", "no stop point 99; there are: none"), ("goto evnt 3", "the nearest is `event`"),
 ])
@@ -168,7 +168,7 @@ def test_an_exception_in_a_handler_shows_its_line_and_stops_the_group(capsys):
 
 @pytest.mark.parametrize("text,message", [
     ("py 1 +", "SyntaxError: invalid syntax"), ("@(x += 1)", "AtError"), ("py @9(x)", "no node 9"),
-    ("py nonsense", "NameError"), ("py watchpoint('x', old=1)", "`old` would be a value of the handler's"), ("py __ALL__ = 3", "__ALL__ is a metavariable and cannot be set"), ("py @b(x)", 'the node of that name is `@"b"(...)`'), ("watch x\n  1 +\nquit", "SyntaxError"),
+    ("py nonsense", "NameError"), ("py watchpoint('x', old=1)", "`old` would be a value of the handler's"), ("py __ALL__ = 3", "__ALL__ is a metavariable and cannot be set"), ("py @b(x)", 'for the node of that name write `@"b"(...)`'), ("watch x\n  1 +\nquit", "SyntaxError"),
 ])
 def test_errors_in_python_are_shown_as_python_shows_them(text, message, capsys):
     console, _ = make()
@@ -238,8 +238,8 @@ def test_a_key_that_gdb_cannot_look_up_is_to_be_looked_up_in_python(capsys):
 
 
 @pytest.mark.parametrize("asked,message,said", [
-    ("info mesages", 'Undefined info command: "mesages".  Try "help info".', "`info` knows nothing of `mesages`; the nearest is `messages`\n"),
-    ("info zzz", 'Undefined info command: "zzz".  Try "help info".', "`info` knows nothing of `zzz`\n"),
+    ("info mesages", 'Undefined info command: "mesages".  Try "help info".', "`info` has no topic `mesages`; the nearest is `messages`\n"),
+    ("info zzz", 'Undefined info command: "zzz".  Try "help info".', "`info` has no topic `zzz`\n"),
     ("info line 99999", "Line number 99999 is out of range", "Line number 99999 is out of range"),
     ("set snc clock", 'No symbol "snc" in current context.', "`snc` is neither a setting nor a variable; the nearest is `sync`\n"),
     ("set snc = 3", 'No symbol "snc" in current context.', 'No symbol "snc" in current context.\n'),
@@ -297,7 +297,7 @@ def test_a_program_without_debug_information_says_so(capsys):
     backend.answers[LIST_NAMES] = '{"whole": true, "names": {}}'
     unknown(console, "print x", 'No symbol "x" in current context.', "0 print x")
     unknown(console, "print y", 'No symbol table is loaded.  Use the "file" command.', "0 print y")
-    assert capsys.readouterr().err.count("prog has no debug information; `friday replay --symbols DIR` and `friday pack` add it") == 2
+    assert capsys.readouterr().err.count("prog has no debug information; add it with `friday replay --symbols DIR` or `friday pack`") == 2
 
 
 def test_a_local_that_the_function_does_not_have_is_not_watched():
@@ -452,7 +452,7 @@ def test_goto_runs_forward_or_from_the_start_and_over_stop_points(out):
     console.feed("goto event 0 b")
     assert (backend.done, console.session.here) == (1, 1)
     text = out()
-    assert text.startswith("going back: replayed from the start\n") and "node 1 (b) stands before its event 0, f, 2 s" in text.replace("gdb frame", "f")
+    assert text.startswith("going back: the recording is replayed from its start\n") and "node 1 (b) stands before its event 0, f, 2 s" in text.replace("gdb frame", "f")
     for text, done, here in (("goto 5", 4, 0), ("goto 2.5s", 2, 0), ("goto 0", 0, 0), ("1 goto event 2", 5, 1), ("goto end", 6, 1)):
         console.feed(text)
         assert (backend.done, console.session.here) == (done, here), text
@@ -461,7 +461,7 @@ def test_goto_runs_forward_or_from_the_start_and_over_stop_points(out):
     console.feed("goto message 1")
     assert (backend.done, console.session.here) == (3, 1)
     console.feed("goto message 2")
-    assert backend.done == 5 and "message 2 is received by no replayed node: going to where it is sent" in out()
+    assert backend.done == 5 and "no replayed node receives message 2: going to where it is sent" in out()
 
 
 def test_goto_a_time_of_day(capsys, monkeypatch):
@@ -503,11 +503,11 @@ def test_continue_until_watches_what_the_expression_reads_also_in_functions(out)
     console, backend = until_session(events, "py def most(): return max(@n(x) for n in __ALL__)\ncontinue until most() >= 9", lets)
     assert backend.done == 3 and not backend.points and not console.session.points
     said = out()
-    assert "true now: most() >= 9\nnode 1 (b): gdb frame, thread 0, 3.000 s\n  x: 0 -> 9\n" in said
+    assert "now true: most() >= 9\nnode 1 (b): gdb frame, thread 0, 3.000 s\n  x: 0 -> 9\n" in said
     feed(console, "continue until most() >= 9\ncontinue until @0(x) == 4 and @2(x) == 7\ncontinue until @0(x) == 1")
     said = out()
-    assert said.startswith("the expression is true here already\n") and backend.done == 5
-    assert "never true from there to the end: @0(x) == 1" in said
+    assert said.startswith("the expression is already true here\n") and backend.done == 5
+    assert "not true at any point from there to the end: @0(x) == 1" in said
 
 
 def test_continue_until_what_reads_nothing_or_fails_for_now_is_looked_at_on_the_way(out, capsys):
@@ -515,7 +515,7 @@ def test_continue_until_what_reads_nothing_or_fails_for_now_is_looked_at_on_the_
     console, backend = make(names=("a", "b"), events=events, started=[0])
     backend.let(1, {"x": 0})
     feed(console, "continue until @1(x) == 3")
-    assert backend.done == 3 and "true now: @1(x) == 3" in out()
+    assert backend.done == 3 and "now true: @1(x) == 3" in out()
     console, backend = make(events=[Event(0)] * 5)
     feed(console, "continue until session.backend.done >= 2")
     assert backend.done == 2 and not backend.points
@@ -559,7 +559,7 @@ def test_aliases_stand_for_the_start_of_a_command(out, capsys):
     assert "alias px = print x\nalias px2 = px +\n" in out()
     feed(console, "alias break = print\nalias a b\nalias p =")
     said = capsys.readouterr().err
-    assert "`break` is a command of Friday's" in said and "alias [NAME = COMMAND ...]" in said and "no alias is called `p`" in said
+    assert "`break` is a command of Friday's" in said and "alias [NAME = COMMAND ...]" in said and "there is no alias `p`" in said
     feed(console, "alias loop = loop\nloop")
     assert (0, "gdb loop") in backend.log
 

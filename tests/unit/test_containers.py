@@ -72,7 +72,7 @@ def test_good_ones():
     (33, [0, 0, 0x2000, 0, 0, 1], {0x2000: 0, 0x2010: 0, 0x2018: 0x2000, 0x2020: 1}, "more than the 1 items"),
     (33, [0, 0, 0x2000, 0, 0, 2], {0x2000: 0, 0x2010: 0, 0x2018: 0, 0x2020: 1}, "holds 2 items and has 1"),
     (33, [0, 0, 0, 0, 0, (1 << 64) - 1], {}, "holds"),
-    (50, [0, 0, 0], {}, "layout that is not known"),
+    (50, [0, 0, 0], {}, "has an unknown layout"),
 ])
 def test_what_is_none_is_refused(type_id, words, memory, why):
     with pytest.raises(Unreadable, match=why):
