@@ -106,7 +106,6 @@ void say_what_differs(Divergence& d, ReplayNode& node, const shim::DivergenceRep
       both("   [" + state_text(node, report) + " at the call hash to {:016x}]", report.expected, report.actual);
       break;
     case shim::kDivergedAbsent: d.actual += fmt::format("   [and there is no thread {}]", report.expected); break;
-    case shim::kDivergedDamaged: d.actual += "   [the record makes no sense]"; break;
     default: break;
   }
 }

@@ -290,7 +290,7 @@ Result<void> ReplayNode::make_pad_areas() {
   uint64_t stubs = 0, stubs_end = 0;
   std::vector<uint64_t> places;
   for (const MappedRange& map : maps) {
-    const bool pad = map.high - stubs == shim::kPadSize || map.high - stubs == shim::kFormerPadSize;
+    const bool pad = map.high - stubs == shim::kPadSize;
     const bool reserved = map.protection == PROT_NONE && !map.shared && map.inode == 0;
     if (reserved && map.low == stubs_end && pad && map.high - map.low >= size) places.push_back(map.high - size);
     if (map.protection == (PROT_READ | PROT_EXEC) && !map.shared) stubs = map.low, stubs_end = map.high;

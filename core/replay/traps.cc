@@ -141,8 +141,7 @@ std::optional<Stop> ReplaySession::handle_shim_trap(ReplayNode& node, ReplayNode
         return diverge(node, thread, explain_overrun(node, schedule_, id));
       }
       return end_node(node, id, {NodeOutcome::How::end_of_recording, 0, ""});
-    case shim::kTrapStopEvent:
-    case shim::kTrapParked: return stop_of(Stop::Kind::event, node, thread);
+    case shim::kTrapStopEvent: return stop_of(Stop::Kind::event, node, thread);
     case shim::kTrapDiverged: {
       (void)stop_group();
       return diverge(node, thread, explain(node, schedule_, c.divergence, id));

@@ -207,10 +207,7 @@ void replay_begin(ThreadArea* area) {
   replay_wait(area);
   replay_end_of_trace();
   pass_gates();
-  while (control.park || control.event >= control.stop_at_event) {
-    if (control.park) trap(kTrapParked, 0);
-    else trap(kTrapStopEvent, 0);
-  }
+  while (control.event >= control.stop_at_event) trap(kTrapStopEvent, 0);
 }
 
 // Waits for the turn and checks that the program does what it did. `type` kCall also accepts kRelease: then the thread

@@ -45,7 +45,7 @@ struct Probe {
   uint64_t rbx, rbp, r12, r13, r14, r15, rsp, rip;
 };
 int friday_probe(Probe* probe) __attribute__((returns_twice));
-extern char friday_copy_instruction[], friday_trap_site[], friday_syscall_instruction[];
+extern char friday_trap_site[], friday_syscall_instruction[];
 extern char friday_signal_return[];               // restorer of the shim's own handlers
 int friday_snapshot(format::ImageRecord* image);  // 0 when taken, 1 when resumed at replay
 void friday_xsave(void* area, uint64_t mask);

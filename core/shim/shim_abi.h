@@ -32,7 +32,6 @@ inline constexpr uint64_t kOwnLow = format::kWindowAddress,
                               kWorkspaceAddress + (1ull << 40);  // of all these: no memory of the program is there
 inline constexpr uint64_t kPadSize =
     2u << 20;  // reserved beside each module for stubs and, in its last MiB at replay, jump pads
-inline constexpr uint64_t kFormerPadSize = 16u << 20;  // of shims in older recordings
 
 enum Mode : uint32_t { kModeOff = 0, kModeRecord = 1, kModeReplay = 2, kModePassThrough = 3 };
 
@@ -108,7 +107,6 @@ enum TrapReason : uint32_t {
   kTrapEndOfTrace = 2,  // the next event is past the recording
   kTrapExit = 3,        // exit_group was replayed; `detail` is the code
   kTrapStopEvent = 4,   // Control::stop_at_event reached
-  kTrapParked = 5,      // Control::park was set
   kTrapForkChild = 6,   // a forked child waits for its trace to be mapped
   kTrapFailed = 7,      // replay cannot go on (mapping failed, ...): Control::text
   kTrapStarted = 8,     // resumed from the start image; about to run the program
@@ -119,9 +117,8 @@ enum TrapReason : uint32_t {
   kTrapMappingBegins =
       10,  // a call is about to change mappings in Control::mapping_low .. mapping_high, where something is watched
   kTrapMappingDone = 11,  // and has done so
-  kTrapDies = 15,   // the program has no memory for the frame of its handler: the thread dies of the signal `detail`,
-                    // where its CallFrame stands
-  kTrapOutput = 9,  // the program wrote to a terminal, a log file or a pipe nobody recorded: see Control::output_*
+  kTrapDies = 15,  // the program has no memory for the frame of its handler: the thread dies of the signal `detail`,
+                   // where its CallFrame stands
 };
 
 enum DivergenceKind : uint32_t {
@@ -131,7 +128,6 @@ enum DivergenceKind : uint32_t {
   kDivergedArgument = 4,  // argument `which` differs
   kDivergedInput = 5,     // memory read by the call differs
   kDivergedNative = 6,    // a mapping call gave another result
-  kDivergedDamaged = 7,   // the record makes no sense
   kDivergedAbsent = 8,    // the next event is of a thread that does not exist
   kDivergedState = 9,     // the state hash of a call; `which`: StateDifference
 };
@@ -165,7 +161,6 @@ struct Control {
   uint64_t text_low, text_high;   // the shim's code, exempt from Syscall User Dispatch
   uint64_t syscall_instruction;   // a `syscall; ret` inside it, for injected calls
   uint64_t trap_instruction;      // the int3 of kTrap*; reported rip is one past
-  uint64_t copy_instruction;      // the `rep movsb` that writes recorded outputs to the program's memory
   uint64_t thread_count;          // areas ever used
   uint64_t patches, patch_count;  // array of Patch
   uint64_t yield_entry;  // where the core sends a thread that shall yield; ThreadArea::trap_rip is where it goes on
@@ -174,11 +169,9 @@ struct Control {
   uint64_t trace_end;      // bytes of trace mapped at format::kWindowAddress
   uint64_t schedule;       // address of this node's NodeSchedule, 0: free
   uint64_t node_slot;      // index into SharedSchedule::progress
-  uint64_t stop_at_event;  // park before this event; ~0: never
-  uint32_t park;           // park at the next event
+  uint64_t stop_at_event;  // kTrapStopEvent before this event; ~0: never
   uint32_t cut;          // the process was killed on the way to its next event: nothing is executed behind the last one
   uint32_t tell_shared;  // kTrapShared at calls that change contents too
-  uint32_t show_output;  // trap on output to standard output and error
   char files[1024];      // directory of the recording's file copies
   uint64_t object;       // of shared memory, by its number: whose file `shared` names
   char shared[64];       // set by the core, kTrapObject: what all nodes of this TokenArea map that object from
@@ -193,7 +186,6 @@ struct Control {
   int32_t trap_detail;
   DivergenceReport divergence;
   char text[128];
-  uint64_t output_fd, output_address, output_length;
   uint64_t watched_low,
       watched_high;  // set by the core: between them lie all watched pages; empty when nothing is watched
   uint64_t mapping_low, mapping_high;

@@ -37,7 +37,6 @@ void fill_control() {
   control.syscall_instruction = (uint64_t)friday_syscall_instruction;
   control.trap_instruction = (uint64_t)friday_trap_site;
   control.yield_entry = (uint64_t)friday_enter_yield;
-  control.copy_instruction = (uint64_t)friday_copy_instruction;
   control.thread_count = 1;
   control.stop_at_event = ~0ull;
   MapLine line;
