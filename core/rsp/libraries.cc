@@ -21,9 +21,10 @@ std::string read_text(NodeControl& node, uint64_t address, size_t most) {
   while (text.size() < most) {
     const size_t size = sizeof piece - (address + text.size()) % sizeof piece;  // up to the end of the page
     if (!node.read(Addr{address + text.size()}, std::as_writable_bytes(std::span(piece, size)))) return text;
-    const void* end = memchr(piece, 0, size);
-    text.append(piece, end ? static_cast<size_t>(static_cast<const char*>(end) - piece) : size);
-    if (end) break;
+    const std::string_view here(piece, size);
+    const size_t end = here.find('\0');
+    text += here.substr(0, end);
+    if (end != std::string_view::npos) break;
   }
   return text;
 }

@@ -39,7 +39,7 @@ std::optional<uid_t> tcp_peer_owner(int socket) {
   if (getsockname(socket, reinterpret_cast<sockaddr*>(&local), &size)) return {};
   auto table = read_file("/proc/net/tcp");
   if (!table) return {};
-  for (size_t at = 0, end; (end = table->find('\n', at)) != table->npos; at = end + 1) {
+  for (size_t at = 0, end; (end = table->find('\n', at)) != std::string::npos; at = end + 1) {
     unsigned from, from_port, to, to_port, uid;
     std::string line = table->substr(at, end - at);
     if (sscanf(line.c_str(), " %*u: %x:%x %x:%x %*x %*x:%*x %*x:%*x %*x %u", &from, &from_port, &to, &to_port, &uid) ==
@@ -67,7 +67,7 @@ Result<Listener> Listener::unix_socket(const std::string& path) {
                 sizeof address.sun_path - 1);
   path.copy(address.sun_path, path.size());
   size_t slash = path.rfind('/');
-  if (slash == path.npos) return fail(ErrorCode::usage, "the socket path {} has no directory", path);
+  if (slash == std::string::npos) return fail(ErrorCode::usage, "the socket path {} has no directory", path);
   FRIDAY_TRY_VOID(prepare_directory(path.substr(0, slash)));
   struct stat info;
   if (!lstat(path.c_str(), &info) && S_ISSOCK(info.st_mode)) unlink(path.c_str());

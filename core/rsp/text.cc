@@ -73,7 +73,7 @@ std::optional<uint64_t> TextCursor::hex() {
 std::string_view TextCursor::until(char separator) {
   size_t end = rest_.find(separator);
   std::string_view part = rest_.substr(0, end);
-  rest_.remove_prefix(end == rest_.npos ? rest_.size() : end + 1);
+  rest_.remove_prefix(end == std::string_view::npos ? rest_.size() : end + 1);
   return part;
 }
 

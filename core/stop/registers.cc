@@ -21,6 +21,10 @@ uint64_t at_offset(const user_regs_struct& registers, size_t offset) {
   return value;
 }
 
+// The number of a register within its class. Zydis answers -1 for a register that has none, whose class nobody here
+// asks about.
+unsigned number_of(ZydisRegister reg) { return static_cast<uint8_t>(ZydisRegisterGetId(reg)); }
+
 // In Zydis' class GPR8, ah ch dh bh have the ids 4-7, and spl bpl sil dil start at 8.
 struct ByteRegister {
   unsigned id;
@@ -32,10 +36,7 @@ ByteRegister byte_register(ZydisRegister reg) {
     case ZYDIS_REGISTER_CH: return {1, 8};
     case ZYDIS_REGISTER_DH: return {2, 8};
     case ZYDIS_REGISTER_BH: return {3, 8};
-    default:
-      return {
-          static_cast<unsigned>(ZydisRegisterGetId(ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg))),
-          0};
+    default: return {number_of(ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg)), 0};
   }
 }
 
@@ -59,11 +60,9 @@ std::optional<uint64_t> remote_register(const user_regs_struct& registers, unsig
 
 std::optional<uint64_t> read_register(const user_regs_struct& registers, ZydisRegister reg) {
   switch (ZydisRegisterGetClass(reg)) {
-    case ZYDIS_REGCLASS_GPR64: return general_register(registers, static_cast<unsigned>(ZydisRegisterGetId(reg)));
-    case ZYDIS_REGCLASS_GPR32:
-      return static_cast<uint32_t>(general_register(registers, static_cast<unsigned>(ZydisRegisterGetId(reg))));
-    case ZYDIS_REGCLASS_GPR16:
-      return static_cast<uint16_t>(general_register(registers, static_cast<unsigned>(ZydisRegisterGetId(reg))));
+    case ZYDIS_REGCLASS_GPR64: return general_register(registers, number_of(reg));
+    case ZYDIS_REGCLASS_GPR32: return static_cast<uint32_t>(general_register(registers, number_of(reg)));
+    case ZYDIS_REGCLASS_GPR16: return static_cast<uint16_t>(general_register(registers, number_of(reg)));
     case ZYDIS_REGCLASS_GPR8: {
       ByteRegister byte = byte_register(reg);
       return static_cast<uint8_t>(general_register(registers, byte.id) >> byte.shift);
@@ -83,7 +82,7 @@ std::optional<uint64_t> read_register(const user_regs_struct& registers, ZydisRe
 }
 
 bool write_register(user_regs_struct& registers, ZydisRegister reg, uint64_t value) {
-  auto id = static_cast<unsigned>(ZydisRegisterGetId(reg));
+  auto id = number_of(reg);
   switch (ZydisRegisterGetClass(reg)) {
     case ZYDIS_REGCLASS_GPR64: set_general_register(registers, id, value); return true;
     case ZYDIS_REGCLASS_GPR32: set_general_register(registers, id, static_cast<uint32_t>(value)); return true;
