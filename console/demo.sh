@@ -1,20 +1,20 @@
 #!/bin/bash
-# Records a ring of eight nodes in which one of them is made to break the ring (which one follows from the seed), replays
-# it under the ring predicate, and prints who broke it, when, after which message and where in the code. Ends non-zero if
-# what was found differs from the truth file that the faulty node wrote.
+# Records a ring of eight nodes, one of which is made to break the ring (the seed determines which), replays it with the ring
+# predicate, and prints which node broke it, when, after which message and where in the code. Exits non-zero if the result
+# differs from the truth file that the faulty node wrote.
 # usage: bash console/demo.sh [SEED]
 set -euo pipefail
 
 seed="${1:-3}"
 if ! [[ $seed =~ ^[0-9]+$ ]]; then
-  echo "usage: console/demo.sh [SEED], a number" >&2
+  echo "usage: console/demo.sh [SEED], where SEED is a number" >&2
   exit 2
 fi
 cd "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/.."
 
 bash console/setup.sh --build
 mkdir -p build
-# What is built already is used as it is; from nothing, several sources are compiled at once, which takes half the time.
+# An existing build is used. A new build uses the preset demo, which compiles several sources at once and takes half the time.
 [[ -e build/release/build.ninja ]] || cmake --preset demo >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
 cmake --build --preset demo
 
@@ -28,9 +28,9 @@ export FRIDAY_APPS="$PWD/build/release/apps"
 echo "== recording eight nodes for 12 seconds"
 build/release/bin/friday record -q -o "$work/recording" --group "$work/ring.toml"
 grep -e miss "$work/recording/client.out" | sed 's/^client [0-9.]* /the client saw: /' || true
-echo "== replaying it as one, in the recorded order"
+echo "== replaying all nodes together in the recorded order"
 build/release/bin/friday verify "$work/recording"
-echo "== checking the ring at every change of a link"
+echo "== replaying again and checking the ring at every change of a link"
 status=0
 build/release/bin/friday run predicates/ring.py "$work/recording" --json "$work/found.json" >"$work/run.log" 2>&1 || status=$?
 if [[ $status -gt 1 ]]; then
@@ -39,5 +39,5 @@ if [[ $status -gt 1 ]]; then
 fi
 /usr/bin/python3 console/demo_report.py "$work/found.json" "$work/truth.json"
 echo
-echo "The recording is $work/recording; question it with: build/release/bin/friday replay $work/recording"
-echo "docs/tutorial.md finds the fault from what the client saw, step by step"
+echo "The recording is in $work/recording. To debug it: build/release/bin/friday replay $work/recording"
+echo "docs/tutorial.md shows step by step how to find this kind of fault, starting from what the client saw."

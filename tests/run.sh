@@ -1,12 +1,13 @@
 #!/bin/bash
-# Sets up, builds and tests Friday: `bash tests/run.sh` runs a sample that takes some 15 minutes on two cores, `--full`
-# everything. The last line says how many tests passed, failed and were skipped; the exit code is 0 only if none failed.
-# Both begin with what tests/lint.sh finds in seconds; `--lint` runs all of tests/lint.sh, and no test.
+# Installs what is missing, builds Friday and tests it. `bash tests/run.sh` runs the tests without those marked `full`, which takes
+# some 15 minutes on two cores; `--full` runs all tests; `--lint` runs all checks of tests/lint.sh and no test. Without `--lint`
+# the quick checks of tests/lint.sh run first (with `--full` all of them). The last line says how many tests passed, failed and
+# were skipped. The exit code is 0 only if nothing failed.
 set -euo pipefail
 
 full= lint=
 case "${1:-}" in
-  "") minutes=75 ;;  # of a machine that others use too
+  "") minutes=75 ;;  # the time limit; long, since the machine may be shared
   --full) full=yes minutes=240 ;;
   --lint) lint=yes ;;
   *) echo "usage: tests/run.sh [--full | --lint]" >&2; exit 2 ;;
@@ -15,7 +16,7 @@ cd "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/.."
 exec </dev/null
 cores=$(nproc)
 started=$SECONDS
-# What other settings of the caller could change: the build found by the tests, preloaded code, an alien Python.
+# Makes the tests independent of the caller's environment: which build they use, preloaded libraries, and which Python modules.
 export FRIDAY_BUILD="$PWD/build/release" LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1
 unset LD_PRELOAD PYTHONHOME PYTHONPATH PYTEST_ADDOPTS CTEST_OUTPUT_ON_FAILURE GTEST_FILTER
 
@@ -33,13 +34,14 @@ echo "== built in $((SECONDS - started)) s"
 results=build/test-results
 rm -rf "$results" build/failed
 mkdir -p "$results"
-# Every runner is bounded as a whole, besides the bounds of each test; what is left over is killed with its group.
+# left() is the time in seconds until the limit for the whole run, at least 60. Each test runner is killed then, with its process
+# group; each test has limits of its own, too.
 left() { echo $((minutes * 60 - (SECONDS - started) > 60 ? minutes * 60 - (SECONDS - started) : 60)); }
 FRIDAY_RANDOM_PROGRAMS=${full:+1000} timeout -k 20 "$(left)" ctest --test-dir build/release -j "$cores" --timeout 300 --no-tests=error --output-on-failure \
   --output-junit "$PWD/$results/ctest.xml" >"$results/ctest.log" 2>&1 || status=$?
 tail -n 4 "$results/ctest.log"
 
-# Two files at a time, as a test often waits for what it has started. More would disturb each other: many use two processors themselves.
+# Two test files run at a time, since a test often only waits. With more they would disturb each other: many tests use two processors.
 select=(-n 2 --dist loadfile)
 [[ -n $full ]] || select+=(-m "not full")
 for folder in unit predicates apps e2e; do

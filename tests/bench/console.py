@@ -1,4 +1,5 @@
-"""What a person waits for at a prompt: the first read of an expression, and the stop after Ctrl-C. (Later reads: expressions.py.)"""
+"""Measures what a user waits for at the prompt: the first read of an expression, and the stop after Ctrl-C. (expressions.py measures
+later reads.)"""
 from __future__ import annotations
 
 import importlib
@@ -22,7 +23,7 @@ NODES = 4
 
 
 def load_friday(bench: Bench) -> Any:
-    """The package friday of the build."""
+    """Imports the package friday from the build. Raises Unavailable."""
     sys.path.insert(0, str(bench.build / "python"))
     try:
         friday = importlib.import_module("friday")
@@ -53,14 +54,15 @@ def first_read(bench: Bench, friday: Any) -> Number:
 
 # -- Ctrl-C ------------------------------------------------------------------------------------------------------------
 def interrupt_ms(bench: Bench, friday: Any, nodes: int, rounds: int, times: int) -> Number:
-    """The longest time from SIGINT to the group's stop, at moments all over a replay in which somebody always computes."""
+    """The longest time from SIGINT to the stop of the group, in milliseconds, at moments spread over a replay in which a node is always
+    computing."""
     recording = bench.path("compute-rec")
     program = str(bench.compile("compute.c"))
     bench.run([bench.friday, "record", "-o", recording, "--group", group_file(bench, [{"name": f"c{i}", "command": [program, str(rounds)]} for i in range(nodes)])])
     taken: list[float] = []
     with friday.Session(str(recording), console=True) as session:
         runs = []
-        for turn in range(3):  # beside the first one gdbs start, and it may take several times as long
+        for turn in range(3):  # during the first round the gdbs start, so it may take several times as long
             if turn:
                 session.restart()
             start = time.perf_counter()

@@ -1,9 +1,10 @@
 """The evaluation of the paper ("Friday: Global Comprehension for Distributed Replay", NSDI 2007, section 5) on this machine.
 
-A Chord ring (tests/apps/chord) is recorded once: it comes together, then runs for some minutes while each minute several nodes are
-killed and restarted. All is measured on that recording, replayed in `clock`: how fast it replays, what predicates cost, and what a
-watch and each kind of question at a hit cost, over six periods as in the paper's table 2. A cost is (time of a replay with it -
-without), each the best of some replays that are taken in turn. Without --quick it writes docs/evaluation.md and its figures.
+A Chord ring (tests/apps/chord) is recorded once: the nodes form the ring, which then runs for some minutes while several nodes are killed
+and restarted each minute. Everything is measured on this recording, replayed in `clock` order: how fast it replays, and what predicates,
+a watch, and each kind of operation at a hit cost, over six periods as in the paper's table 2. A cost is the time of a replay with it
+minus the time of one without, each the best of several replays that alternate. Without --quick it writes docs/evaluation.md and its
+figures.
 """
 from __future__ import annotations
 
@@ -55,7 +56,8 @@ BESIDE = "srv.period"       # never written, on the same page
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-    """How much is recorded: nodes, minutes after the ring came together, kills a minute, replays of each kind."""
+    """How much is recorded and replayed: number of nodes, minutes recorded after the ring has formed, kills per minute, and replays
+    of each kind."""
     nodes: int
     seconds: int
     kills: int
@@ -66,7 +68,7 @@ class Size:
 
     @property
     def together(self) -> int:
-        """Seconds after which the ring has come together."""
+        """Seconds from the start after which the ring has formed."""
         return round(self.nodes * self.gap + 14 * self.period / 1000) + self.nodes // 3
 
 
@@ -79,7 +81,7 @@ def size_of(bench: Bench) -> Size:
 # -- recording ---------------------------------------------------------------------------------------------------------
 @dataclasses.dataclass
 class Ring:
-    """A recorded ring. `load` is what was counted in it, for a second: see measure_load(); `busy` the machine's load average before."""
+    """A recorded ring. `load` has its rates per second (see measure_load()), `busy` is the machine's load average before the recording."""
     recording: pathlib.Path
     size: Size
     killed: list[str]
@@ -88,7 +90,7 @@ class Ring:
 
 
 def find_process(recorder: int, program: pathlib.Path, name: str) -> int:
-    """The pid of the node of that name below a recorder."""
+    """The pid of the node with this name among the descendants of a recorder."""
     def look() -> int | None:
         for pid in descendants(recorder):
             try:
@@ -102,7 +104,7 @@ def find_process(recorder: int, program: pathlib.Path, name: str) -> int:
 
 
 def record_ring(bench: Bench, size: Size) -> Ring:
-    """Nodes are killed by SIGKILL, at random, and restarted some seconds later under their name, id and port."""
+    """Records the ring. Random nodes are killed by SIGKILL, and restarted some seconds later with the same name, id and port."""
     ring, apps, busy = ring_module(), bench.build / "apps", os.getloadavg()[0]
     if not (apps / "chord").exists():
         raise Unavailable(f"{apps}/chord is not built")
@@ -135,7 +137,7 @@ def record_ring(bench: Bench, size: Size) -> Ring:
 # -- replays -----------------------------------------------------------------------------------------------------------
 @dataclasses.dataclass
 class Replay:
-    """Seconds of the six periods of one replay, or the best of several, and the hits in them."""
+    """The seconds that each of the six periods took in a replay (or the best of several), and the hits in each."""
     periods: list[float]
     hits: int = 0
     faults: int = 0
@@ -159,7 +161,7 @@ class Replayer:
         self.session, self.start, self.seconds, self.replays = session, start, seconds, replays
 
     def once(self, arm: Arm | None) -> Replay:
-        """From the start of the recording; arm sets stop points and may return a function that counts."""
+        """Replays once from the start of the recording. `arm` sets stop points and may return a function that returns a count."""
         session = self.session
         session.restart()
         armed = set(session.points)
@@ -184,7 +186,7 @@ class Replayer:
         return found
 
     def compare(self, arm: Arm, replays: int | None = None) -> tuple[Replay, Replay]:
-        """Without and with, each period the best of several replays that are taken in turn."""
+        """Replays without and with the stop points in turn, several times; for each period the best of its times is taken."""
         without, with_it = self.once(None), self.once(arm)
         for _ in range((replays or self.replays) - 1):
             without, with_it = without.better(self.once(None)), with_it.better(self.once(arm))
@@ -192,7 +194,7 @@ class Replayer:
 
 
 def ratio(pair: tuple[Replay, Replay]) -> Number:
-    """Mean and deviation over the periods."""
+    """The mean ratio over the periods, and its standard deviation."""
     each = [b / a for a, b in zip(pair[0].periods, pair[1].periods)]
     return Number(statistics.mean(each), statistics.stdev(each), len(each))
 
@@ -256,7 +258,7 @@ def delivery_predicate(session: Any) -> Any:
 
 
 def misdelivered_example(begin: float, session: Any) -> Any:
-    """Section 4.1.2, for every request from `begin` on instead of one."""
+    """The example of section 4.1.2 of the paper, but for every request from `begin` on instead of a single one."""
     names = session.namespace
     session.execute(f"ids = {{}}\nmisdelivered = calls = 0\nbegin = {begin}")
     session.set_block(session.breakpoint("chord.c:58"), "ids[__NODE__] = @((char*)id)\n")
@@ -266,8 +268,9 @@ def misdelivered_example(begin: float, session: Any) -> Any:
 
 # -- measuring ---------------------------------------------------------------------------------------------------------
 def measure_load(session: Any, ring: Ring, replayer: Replayer) -> None:
-    """What the recording is, a node and second: writes of the watched variable, other writes of its page; deliveries a second. Raises
-    when it is less than what is stated. Every store is seen, in the first of the six periods: it takes long."""
+    """Counts the load in the recording: writes of the watched variable and other writes to its page, per node and second, and
+    deliveries per second. Raises RuntimeError if the load is less than the page states. It observes every store, which is
+    slow, so it uses only the first of the six periods."""
     low, high = replayer.start, replayer.start + replayer.seconds / PERIODS
     seen = {"writes": 0, "stores": 0}
 
@@ -290,7 +293,7 @@ def measure_load(session: Any, ring: Ring, replayer: Replayer) -> None:
     ring.load = {"writes": seen["writes"] / ring.size.nodes / (high - low), "others": seen["stores"] / max(1, seen["writes"]) - 1,
                  "deliveries": served.hits / ring.size.seconds}
     if ring.load["writes"] < 1 or ring.load["others"] < 3.7 or ring.load["deliveries"] < (10 if ring.size.nodes > 50 else 1):
-        raise RuntimeError(f"the load is less than what is stated: {ring.load}")
+        raise RuntimeError(f"the load is less than docs/evaluation.md states: {ring.load}")
 
 
 def measure_ring(bench: Bench, friday: Any, ring: Ring) -> tuple[dict[str, Number], dict[str, dict[str, int]], dict[str, dict[int, tuple[float, float]]]]:
@@ -324,7 +327,7 @@ def measure_ring(bench: Bench, friday: Any, ring: Ring) -> tuple[dict[str, Numbe
 
 
 def measure_shares(replayer: Replayer, size: Size, plain: Replay) -> dict[str, dict[int, tuple[float, float]]]:
-    """For each kind of stop and share of nodes in percent: (hits or false positives a recorded second, slowdown)."""
+    """(hits or false positives per recorded second, slowdown) for each kind of stop and each share of nodes in percent."""
     taken: dict[str, dict[int, Replay]] = {}
     for name in ("false_positive", "null", "read"):
         taken[name] = {}
@@ -337,14 +340,14 @@ def measure_shares(replayer: Replayer, size: Size, plain: Replay) -> dict[str, d
 
 
 def limited(name: str, nodes: Sequence[int]) -> Arm:
-    """The same on some of the nodes, those that have their names later included."""
+    """The same on some of the nodes, including those that are restarted under their names later."""
     def arm(session: Any) -> None:
         KINDS[name](_Some(session, [session.nodes[number].name for number in nodes]))
     return arm
 
 
 class _Some:
-    """A session whose watches are of some nodes."""
+    """A session in which watches are set on some of the nodes only."""
 
     def __init__(self, session: Any, names: Sequence[str]) -> None:
         self._session, self._names = session, names

@@ -79,7 +79,7 @@ def write(place: pathlib.Path, ring: Any, numbers: Mapping[str, Number], details
 
 
 def kept_notes(page: pathlib.Path) -> str:
-    """What people wrote about the results: it stays when the page is written again."""
+    """The notes on the results that people have written into the page. They are kept when the page is written again."""
     begin, end = NOTES
     old = page.read_text() if page.exists() else ""
     inside = old.split(begin, 1)[1].split(end, 1)[0] if begin in old and end in old else "\n"

@@ -1,7 +1,8 @@
-"""What reading, writing and calling costs in a session, and how many gdbs 128 nodes can have; plain gdb/MI beside it.
+"""Measures what reads, writes and calls cost in a session, and what the gdbs of 128 nodes cost, with plain gdb/MI for comparison.
 
-Part of the benchmark `stops`. A handler at each hit of tick() reads, writes or calls; its cost is (time of a whole replay with it -
-with a handler that does nothing) / operations. `counter` changes at each hit, and node and expression alternate.
+This is part of the benchmark `stops`. A handler at each hit of tick() reads, writes or calls. The cost of an operation is the time of
+a whole replay with this handler, minus the time with a handler that does nothing, divided by the number of operations. `counter`
+changes at each hit, and nodes and expressions alternate.
 """
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from console import load_friday
 from mi import Gdb
 from replay import record_waiting
 from support import Bench, Key, Number, children_of, median
-from native_gdb import no_calls  # beside tests/bench, which support.py has put on the path
+from native_gdb import no_calls  # in the directory above, which support.py has put on the path
 
 GROUP, MANY = 62, 128
 KEYS = {
@@ -44,7 +45,7 @@ KEYS = {
 
 # -- in a session ------------------------------------------------------------------------------------------------------
 def replay_seconds(session: Any, handler: Callable[[], None], nodes: Any = None) -> float:
-    """Of a whole replay with this handler at each tick() of these nodes, by default all."""
+    """Seconds of a whole replay with this handler at each tick() of these nodes, by default of all."""
     session.restart()
     point = session.breakpoint("tick", handler, nodes=nodes)
     start = time.perf_counter()
@@ -57,7 +58,7 @@ def replay_seconds(session: Any, handler: Callable[[], None], nodes: Any = None)
 
 
 class Work:
-    """The handlers: each does one kind of operation on one node, or on all, and counts them."""
+    """The handlers. Each does one kind of operation on one node or on all nodes, and counts the operations."""
 
     def __init__(self, session: Any) -> None:
         self.session, self.hits, self.done = session, 0, 0
@@ -71,7 +72,7 @@ class Work:
         return chosen
 
     def nothing(self, all_nodes: bool) -> Callable[[], None]:
-        """Only chooses: what the others are compared with."""
+        """A handler that only chooses the nodes; the other handlers are compared with it."""
         def handler() -> None:
             for _ in self.targets(all_nodes):
                 pass
@@ -103,7 +104,7 @@ def costs(bench: Bench, friday: Any) -> dict[str, Number]:
     numbers: dict[str, Number] = {}
     with friday.Session(str(record_waiting(bench, bench.compile("steps.c"), ticks, GROUP))) as session:
         session.breakpoint("tick", lambda: check(session))
-        session.run()  # compiles, and checks what is read
+        session.run()  # compiles the expressions and checks their values
         session.delete(next(iter(session.points)))
         work = Work(session)
         kinds = {"read": work.read, "write": work.write, "call": work.call, "call_copy": lambda every: work.call(every, "add_to(&scratch, 3)")}
@@ -172,7 +173,7 @@ def many_nodes(bench: Bench, friday: Any) -> dict[str, Number]:
         frames = session.gdb("backtrace", nodes="0-127" if nodes == MANY else None)
         backtrace = time.perf_counter() - start
         if len(frames) != nodes or not all("main" in text for text in frames.values()):
-            raise RuntimeError("a backtrace is not what it should be")
+            raise RuntimeError("a backtrace does not contain main")
         gdbs = gdbs_of_this()
         if len(gdbs) < nodes:
             raise RuntimeError(f"{len(gdbs)} gdbs are alive instead of {nodes}")
@@ -209,7 +210,7 @@ def plain_gdb(bench: Bench) -> dict[str, Number]:
 
 
 def plain_gdbs(bench: Bench, program: pathlib.Path, nodes: int) -> dict[str, Number]:
-    """What `nodes` plain gdbs would take one after another, by some that are alive together: so many would not fit into memory."""
+    """What `nodes` plain gdbs would take one after another, extrapolated from a few, since so many would not fit into memory."""
     some, set_up, backtrace = 3, [], []
     gdbs = []
     for _ in range(some):
@@ -219,7 +220,7 @@ def plain_gdbs(bench: Bench, program: pathlib.Path, nodes: int) -> dict[str, Num
         set_up.append((time.perf_counter() - start) * nodes)
         gdb.resume("-exec-run")
         if b'func="main"' not in gdb.command("-stack-list-frames"):
-            raise RuntimeError("a backtrace of plain gdb is not what it should be")
+            raise RuntimeError("the backtrace of plain gdb does not contain main")
         backtrace.append((time.perf_counter() - start) * nodes)
     own, shared = zip(*(own_and_shared_gib(gdb.process.pid) for gdb in gdbs))
     for gdb in gdbs:

@@ -1,7 +1,7 @@
-"""What recording costs real servers: work done a second, recorded / native, on one core and on all of them.
+"""Measures what recording costs real servers: work per second, recorded / native, on one core and on all cores.
 
-Native and recorded servers are up at the same time and asked in turn; the one that is not asked is idle. On one core means
-that server and recorder share one and the load comes from another; on all cores nothing is pinned.
+The native and the recorded server run at the same time and get load in turn; the other one is then idle. On one core means that server
+and recorder share a core and the load comes from another one; on all cores nothing is pinned.
 """
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ KEYS["trace_bytes_per_s"] = Key("bytes/s", "", "of redis's trace under SET, one 
 
 
 class Server:
-    """A server on loopback, native or recorded, pinned or not. `make` gives its command for a port."""
+    """A server on loopback, native or recorded, pinned or not. `make` returns its command for a port."""
 
     def __init__(self, bench: Bench, make: Callable[[int], list[Any]], cores: Cores, *, recorded: bool) -> None:
         self.port, = free_ports(1)
@@ -60,7 +60,7 @@ class Server:
         return self.process.log.read_text(errors="replace")[-1500:]  # type: ignore[attr-defined]
 
     def end(self) -> None:
-        """Ends it; a recording that broke off measured something else."""
+        """Ends the server. Raises RuntimeError if its recording was not complete, since then something else was measured."""
         self.process.terminate()
         self.process.wait(60)
         if self.recording and "recording ended" in self.output():
@@ -74,7 +74,7 @@ def listens(port: int) -> bool:
 
 def compare(bench: Bench, key: str, make: Callable[[int], list[Any]], rate: Callable[[int, Cores], float], *, pairs: int,
             prepare: Callable[[int], None] = lambda port: None) -> dict[str, Number]:
-    """The ratio of a server on one core, and on all."""
+    """The ratios of a server on one core and on all cores."""
     found = {}
     for suffix, server, client in (("", bench.cores[:1], bench.cores[-1:]), ("_multi", None, None)):
         both = [Server(bench, make, server, recorded=recorded) for recorded in (False, True)]
@@ -205,7 +205,7 @@ with open(sys.argv[1], "wb", buffering=0) as file:
 
 
 def waiters(bench: Bench) -> dict[str, Number]:
-    """How late a thread is served, by what the other does meanwhile (tests/targets/waiter.c)."""
+    """How long a thread waits to run, for each kind of work that the other thread does meanwhile (tests/targets/waiter.c)."""
     program, count = bench.compile("../targets/waiter.c"), 100 if bench.quick else 1_000
     rounds = 1 if bench.quick else 5
     late: dict[str, list[tuple[float, float]]] = {}
@@ -230,7 +230,7 @@ def waiters(bench: Bench) -> dict[str, Number]:
 
 
 def trace_rate(bench: Bench) -> Number:
-    """Bytes a second that redis's trace grows by under SET."""
+    """The bytes per second by which the trace of redis grows under SET requests."""
     server = Server(bench, Redis.command, bench.cores[:1], recorded=True)
     load(bench, server.port, "set", 2_000, cores=bench.cores[-1:])
     size = lambda: sum(s.committed for s in trace_sizes(server.recording))  # type: ignore[arg-type]  # noqa: E731

@@ -1,14 +1,14 @@
-"""Figures of the benchmarks as small PNG files. matplotlib is Debian's (console/setup.sh --full)."""
+"""Draws figures of the benchmarks as small PNG files, with Debian's matplotlib (console/setup.sh --full)."""
 from __future__ import annotations
 
 import pathlib
 from typing import Any, Mapping, Sequence
 
-SIZE, DOTS = (6.4, 3.8), 80  # inches, a inch
+SIZE, DOTS = (6.4, 3.8), 80  # in inches, and dots per inch
 
 
 def start() -> tuple[Any, Any]:
-    """A figure and its axes."""
+    """Makes a figure and its axes."""
     import matplotlib
     matplotlib.use("Agg")
     from matplotlib import pyplot
@@ -24,7 +24,7 @@ def save(figure: Any, path: pathlib.Path) -> None:
 
 
 def lines(path: pathlib.Path, series: Mapping[str, Mapping[float, float]], *, x: str, y: str, spread: Mapping[str, Sequence[float]] | None = None) -> None:
-    """A line of points for each name: x to y; `spread`: bars above and below."""
+    """Draws a line for each name, through the points (x, y). `spread`: the lengths of the error bars."""
     figure, axes = start()
     for (name, points), mark in zip(series.items(), "os^Dv*"):
         axes.errorbar(list(points), list(points.values()), yerr=None if spread is None else spread[name], marker=mark, capsize=3, label=name)
@@ -36,7 +36,7 @@ def lines(path: pathlib.Path, series: Mapping[str, Mapping[float, float]], *, x:
 
 
 def stacks(path: pathlib.Path, bars: Mapping[str, Mapping[str, float]], *, y: str) -> None:
-    """A bar for each name, made of parts."""
+    """Draws a stacked bar for each name."""
     figure, axes = start()
     below = dict.fromkeys(bars, 0.0)
     for part in dict.fromkeys(part for parts in bars.values() for part in parts):
@@ -49,7 +49,7 @@ def stacks(path: pathlib.Path, bars: Mapping[str, Mapping[str, float]], *, y: st
 
 
 def rates_and_slowdown(path: pathlib.Path, found: Mapping[str, Mapping[int, tuple[float, float]]]) -> None:
-    """Slowdown of a replay against the share of nodes that are watched, with the rates of hits and of stores in vain behind it."""
+    """Draws the slowdown of a replay over the share of nodes that are watched, and in grey the rates of hits and of false positives."""
     figure, axes = start()
     rates = axes.twinx()
     for name, style in (("false_positive", "--"), ("null", ":")):

@@ -1,4 +1,4 @@
-"""Plain gdb over GDB/MI, as any front end would drive it: what the console's numbers are compared with."""
+"""Drives plain gdb over GDB/MI as a front end does, for comparison with Friday."""
 from __future__ import annotations
 
 import os
@@ -12,7 +12,7 @@ from support import Bench, Unavailable
 
 
 class Gdb:
-    """One gdb with one program. Commands are answered in order; stops that come early are kept."""
+    """One gdb with one program. Commands are answered in order; a stop that arrives before wait_stop() is called is kept."""
 
     def __init__(self, bench: Bench, program: Sequence[Any]) -> None:
         try:
@@ -42,7 +42,7 @@ class Gdb:
         return self.lines.pop(0)
 
     def command(self, text: str) -> bytes:
-        """The rest of the result record behind `^done` or `^running`."""
+        """Gives gdb a command and returns its result record after the `^`. Raises RuntimeError for `^error`."""
         self.token += 1
         os.write(self.input, b"%d%s\n" % (self.token, text.encode()))
         mark = b"%d^" % self.token
@@ -55,7 +55,7 @@ class Gdb:
         return answer
 
     def wait_stop(self) -> bytes:
-        """The next `*stopped` record."""
+        """Waits for the next `*stopped` record and returns it."""
         while not self.stops:
             line = self._line()
             if line.startswith(b"*stopped"):

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Draws the pictures of docs/performance.md: what a hit is made of, what questions to many nodes cost, and what watching many nodes does.
+"""Draws the figures of docs/performance.md: the parts of the cost of a hit, the cost of reads of many nodes, and of watching many nodes.
 
     pictures.py [--to DIRECTORY] [--quick]
 
-They are the paper's figures 3, 4 and 5 ("Friday: Global Comprehension for Distributed Replay"), measured here; the numbers are printed as
-well. The parts of a hit are differences of whole replays, each of which does one thing more than the one before.
+They correspond to figures 3, 4 and 5 of the paper ("Friday: Global Comprehension for Distributed Replay"). The numbers are printed,
+too. The parts of a hit are differences between whole replays, each of which does one thing more than the previous one.
 """
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COUNTS = (1, 15, 30, 45, 62)
 
 # -- the parts of a hit ------------------------------------------------------------------------------------------------
 def best(session: Any, arms: dict[str, Callable[[], Any]], count: int, times: int) -> dict[str, float]:
-    """Microseconds by event that each stop point adds to a replay without any: the best of replays that are taken in turn."""
+    """The microseconds per event that each stop point adds to a replay without any, each the best of several replays that alternate."""
     seconds: dict[str, list[float]] = {"": [], **{name: [] for name in arms}}
     for _ in range(times):
         for name, taken in seconds.items():
@@ -41,7 +41,7 @@ def best(session: Any, arms: dict[str, Callable[[], Any]], count: int, times: in
 
 
 def parts_of_a_hit(bench: Bench, friday: Any) -> dict[str, dict[str, float]]:
-    """Microseconds by part, of a hit of a watchpoint and of a breakpoint."""
+    """The microseconds of each part of a hit, for a watchpoint and for a breakpoint."""
     count, passes, times = (500, 10, 1) if bench.quick else (10_000, 200, 12)
     stores = bench.path("stores-rec")
     bench.run(bench.record_command(stores, [bench.compile("stores.c"), passes]))
@@ -74,7 +74,7 @@ def parts_of_a_hit(bench: Bench, friday: Any) -> dict[str, dict[str, float]]:
 
 # -- many nodes --------------------------------------------------------------------------------------------------------
 class Some(expressions.Work):
-    """Operations on the first `count` nodes at each hit."""
+    """Handlers that do an operation on the first `count` nodes at each hit."""
 
     def __init__(self, session: Any, count: int) -> None:
         super().__init__(session)
@@ -86,7 +86,7 @@ class Some(expressions.Work):
 
 
 def line_through(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Slope of the line that fits best, and its standard deviation."""
+    """The slope of the line that fits the points best (least squares), and the standard deviation of the slope."""
     x, y = zip(*points)
     slope, start = statistics.linear_regression(x, y)
     rest = sum((b - start - slope * a) ** 2 for a, b in points)
@@ -104,12 +104,12 @@ def last_to_begin(session: Any) -> int:
 
 
 def questions(bench: Bench, friday: Any) -> tuple[dict[str, dict[float, float]], dict[str, list[float]]]:
-    """Microseconds of a handler that asks so many nodes, by kind and number, and the deviations of the replays."""
+    """The microseconds of a handler by its kind and the number of nodes that it reads from, and the standard deviations over the replays."""
     ticks, times, nodes = (5, 2, 6) if bench.quick else (500, 5, expressions.GROUP)
     found: dict[str, dict[float, float]] = {"read": {}, "write": {}, "call": {}}
     spread: dict[str, list[float]] = {name: [] for name in found}
     with friday.Session(str(record_waiting(bench, bench.compile("steps.c"), ticks, nodes))) as session:
-        last = last_to_begin(session)  # while it ticks all are there to be asked
+        last = last_to_begin(session)  # while this node ticks, all nodes are alive
         bare = min(expressions.replay_seconds(session, lambda: None, [last]) for _ in range(times))
         for name in found:
             for count in sorted({min(count, nodes) for count in COUNTS}):
@@ -119,14 +119,14 @@ def questions(bench: Bench, friday: Any) -> tuple[dict[str, dict[float, float]],
                 for _ in range(times + 1):
                     hits = work.hits
                     each.append((expressions.replay_seconds(session, handler, [last]) - bare) / (work.hits - hits) * 1e6)
-                each = each[1:]  # the first one compiles
+                each = each[1:]  # the first replay compiles the expressions
                 found[name][count] = min(each)
                 spread[name].append(statistics.stdev(each))
     return found, spread
 
 
 def shares(bench: Bench, friday: Any) -> dict[str, dict[int, tuple[float, float]]]:
-    """As evaluation.measure_shares(), of a small ring."""
+    """As evaluation.measure_shares(), for a small ring."""
     if not bench.quick:
         size = evaluation.Size(nodes=16, seconds=20, kills=1, replays=2, period=500)
     else:

@@ -1,4 +1,4 @@
-"""What recording costs: throughput of redis recorded against native, and the price of single calls."""
+"""Measures what recording costs: the throughput of redis, recorded / native, and the time that it adds to single system calls."""
 from __future__ import annotations
 
 import collections
@@ -24,7 +24,7 @@ KEYS = {
 
 
 def call_costs(bench: Bench) -> dict[str, Number]:
-    """Added ns by kind of call; one recorded and one native process a pair, on the same core."""
+    """The nanoseconds that recording adds to a call, by its kind, from pairs of a recorded and a native process on the same core."""
     program = [bench.compile("calls.c"), 5, 20_000 if bench.quick else 100_000]
     core = bench.cores[-1:]
 
@@ -42,7 +42,7 @@ def call_costs(bench: Bench) -> dict[str, Number]:
 
 
 def redis_ratios(bench: Bench) -> tuple[dict[str, Number], float]:
-    """Both servers are up all the time and asked in turn; the one that is not asked is idle."""
+    """Compares a recorded and a native server, which both run all the time and get load in turn; the other one is then idle."""
     pairs, requests = (3, 5_000) if bench.quick else (13, 30_000)
     server, client = bench.cores[:1], bench.cores[-1:]
     recording = bench.path("redis-rec")
@@ -51,7 +51,7 @@ def redis_ratios(bench: Bench) -> tuple[dict[str, Number], float]:
     for suffix, cores in (("", client), ("_one", server)):
         for test in ("set", "get"):
             def ask(one: Redis) -> tuple[float, float]:
-                """Requests a second, and requests by second of the server's processor."""
+                """Requests per second, and requests per second of the server's processor time."""
                 before = one.cpu_seconds()
                 rate = load(bench, one.port, test, requests, cores=cores)
                 return rate, requests / (one.cpu_seconds() - before)

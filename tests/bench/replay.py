@@ -1,4 +1,4 @@
-"""How fast a recording replays, in the full order of all nodes and without any order."""
+"""Measures how fast a recording replays, in `clock` and in `free` order."""
 from __future__ import annotations
 
 import importlib.util
@@ -31,7 +31,7 @@ def literal(value: object) -> str:
 
 
 def group_file(bench: Bench, nodes: list[dict], **settings: object) -> pathlib.Path:
-    """A GROUP.toml of nodes given as dicts."""
+    """Writes a GROUP.toml for nodes that are given as dictionaries, and returns its path."""
     text = "[group]\n" + "".join(f"{key} = {literal(value)}\n" for key, value in settings.items())
     for node in nodes:
         text += "[[node]]\n" + "".join(f"{key} = {literal(value)}\n" for key, value in node.items())
@@ -41,7 +41,7 @@ def group_file(bench: Bench, nodes: list[dict], **settings: object) -> pathlib.P
 
 
 def record_waiting(bench: Bench, program: pathlib.Path, count: int, nodes: int) -> pathlib.Path:
-    """So many nodes of steps.c, or of a program like it, that stay alive; recording ends when the last has come to wait."""
+    """Records nodes that run steps.c, or a program like it, and wait at the end. The recording ends when all nodes wait."""
     recording, outputs = bench.path("waiting-rec"), [bench.path("out") for _ in range(nodes)]
     group = group_file(bench, [{"name": f"s{i}", "command": [str(program), str(count), "wait"], "stdout": str(output)} for i, output in enumerate(outputs)])
     recorder = bench.start([bench.friday, "record", "-o", recording, "--group", group])
@@ -53,7 +53,7 @@ def record_waiting(bench: Bench, program: pathlib.Path, count: int, nodes: int) 
 
 
 def speed(bench: Bench, recording: pathlib.Path, sync: str, times: int, **options) -> tuple[Number, int]:
-    """Seconds of a replay (median of some), and its events."""
+    """The seconds of a replay (the median of several), and its number of events."""
     results = [bench.verify(recording, sync=sync, **options) for _ in range(times)]
     return median(result["seconds"] for result in results), results[0]["events"]
 
@@ -67,7 +67,7 @@ def ring_module():
     spec = importlib.util.spec_from_file_location("ring", ROOT / "tests" / "apps" / "chord" / "ring.py")
     module = importlib.util.module_from_spec(spec)
     import sys
-    sys.modules["ring"] = module  # dataclasses look their module up
+    sys.modules["ring"] = module  # dataclasses look up the module of their class there
     spec.loader.exec_module(module)
     return module
 
@@ -89,7 +89,7 @@ def ring(bench: Bench) -> dict[str, Number]:
 
 # -- redis -------------------------------------------------------------------------------------------------------------
 def redis(bench: Bench) -> dict[str, Number]:
-    """A primary and two replicas under SET and GET from redis-benchmark, which is not recorded."""
+    """Records a redis primary and two replicas under SET and GET from redis-benchmark, which is not recorded, and replays them."""
     ports = free_ports(3)
     nodes = []
     for index, port in enumerate(ports):
@@ -126,7 +126,8 @@ def is_synced(port: int) -> bool:
 
 # -- the baton ---------------------------------------------------------------------------------------------------------
 def handover(bench: Bench, processes: int) -> Number:
-    """A token that goes round: in `clock` each pass is a hand-over, in `free` on one core the kernel's switches are left."""
+    """The time of a hand-over between nodes. A message goes round a ring of processes: in `clock` order each step is a hand-over of the
+    baton, in `free` order on one core only the kernel's context switches remain."""
     passes = 2_000 if bench.quick else 40_000
     rounds = passes // processes
     ports = free_ports(processes, socket.SOCK_DGRAM)

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""Runs benchmarks and prints their numbers: ratios and differences that were taken in one run, never a verdict.
+"""Runs benchmarks and prints their numbers. It does not judge whether they are good.
 
     run.py [NAME...] [--json FILE] [--markdown docs/performance.md]
 
-Names: record, fidelity, replay, stops, console (all of these without a name), and evaluation, which takes half an hour (--short: some
-minutes) and writes docs/evaluation.md. --json writes {"NAME": {"KEY": number}}, --markdown replaces the table
-between the markers of that page; rows of benchmarks that did not run stay. The build is that of $FRIDAY_BUILD, or
-build/release. Exit code 0 when every benchmark ran, 1 when one could not.
+Names: record, fidelity, replay, stops, console (without names, all of these), and evaluation, which takes half an hour (with --short some
+minutes) and writes docs/evaluation.md. --json writes {"NAME": {"KEY": number}}. --markdown replaces the table between the
+markers in that page; rows of benchmarks that did not run stay. The build in $FRIDAY_BUILD is used, by default build/release. The exit
+code is 0 if every benchmark ran, and 1 if one could not.
 """
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def rows(name: str, numbers: dict[str, Number]) -> list[str]:
 
 
 def update_page(page: pathlib.Path, results: dict[str, dict[str, Number]]) -> None:
-    """Puts the rows into the page's table, between its markers."""
+    """Replaces rows of the table between the markers in the page."""
     text = page.read_text()
     if BEGIN not in text or END not in text:
         raise SystemExit(f"{page} has no lines `{BEGIN}` and `{END}`")

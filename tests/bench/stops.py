@@ -1,7 +1,8 @@
-"""What a stop costs, and a store beside what is watched: in a session, and in plain gdb/MI on the same program in the same run. What
-a handler does at a stop is expressions.py, and part of this benchmark.
+"""Measures what a stop costs, and a store that hits a watched page but not the watched bytes: in a session, and in plain gdb/MI on the
+same program. expressions.py is part of this benchmark: it measures what a handler does at a stop.
 
-A cost is (time of a whole replay with the stop point - without) / events, the replays close together.
+A cost is the time of a whole replay with the stop point, minus that of one without it shortly before or after, divided by the number of
+events.
 """
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ KEYS = {
     "software_watch_ratio": Key("x", "", "plain gdb with a software watchpoint: time of a slice of these stores / without it"),
     **expressions.KEYS,
 }
-PLACES = 64  # in stores.c
+PLACES = 64  # the number of places in stores.c that store
 
 
 # -- in a session ------------------------------------------------------------------------------------------------------
@@ -49,7 +50,7 @@ def time_run(session: Any) -> float:
 
 
 def hit_us(session: Any, add: Callable[[Callable[[], None]], Any], count: int, times: int) -> Number:
-    """What `count` hits add to a run without any stop point, by hit."""
+    """The microseconds per hit that `count` hits add to a run without any stop point."""
     found = []
     for _ in range(times):
         bare = time_run(session)
@@ -77,7 +78,7 @@ def session_stops(bench: Bench, friday: Any, times: int) -> dict[str, Number]:
 
 
 def false_positive(session: Any, stores: int, times: int) -> Number:
-    """Seconds that a watch beside which `stores` stores happen adds to each of them."""
+    """The seconds that a watch adds to each of `stores` stores that hit its page but not the watched bytes."""
     found = []
     for _ in range(times):
         bare = time_run(session)
@@ -129,7 +130,7 @@ def arm_watch(gdb: Gdb) -> None:
 
 
 def gdb_stores(bench: Bench, passes: int, watch: bool, software: bool = False) -> float:
-    """Seconds from `ready` behind the start to `ready` behind all stores."""
+    """The seconds from the first call of `ready`, before the stores, to the one after all stores."""
     gdb = Gdb(bench, [bench.compile("stores.c"), passes])
     gdb.command("-break-insert ready")
     gdb.resume("-exec-run")
@@ -137,7 +138,7 @@ def gdb_stores(bench: Bench, passes: int, watch: bool, software: bool = False) -
         gdb.command(f"-gdb-set can-use-hw-watchpoints {0 if software else 1}")
         gdb.command("-break-watch page.watched")
     start = time.perf_counter()
-    gdb.resume()  # with a watch to the one change, else to the next `ready`
+    gdb.resume()  # runs to the only change of the watched variable, or without a watch to the next `ready`
     seconds = time.perf_counter() - start
     gdb.close()
     return seconds
@@ -154,7 +155,7 @@ def gdb_false_positive(bench: Bench, times: int) -> dict[str, Number]:
 
 
 def limits_us(bench: Bench) -> dict[str, float]:
-    """What a tracer's work takes with nothing done that is not needed: a stop, a call, a read of memory."""
+    """The least time that ptrace allows for a stop, a call and a read of memory (see trap.c)."""
     found = bench.run([bench.compile("trap.c"), 1_000 if bench.quick else 20_000]).split()
     return {key: float(ns) / 1e3 for key, ns in zip(("ptrace_stop_us", "ptrace_call_us", "memory_read_us"), found, strict=True)}
 

@@ -1,7 +1,7 @@
-"""What the benchmarks share: the built programs, processes that surely end, alternating pairs, and what a number is.
+"""What the benchmarks share: programs to measure, processes that are certain to be ended, alternating pairs, and the form of a number.
 
-A benchmark is a module with NAME, KEYS (key -> Key) and `run(bench)`, which returns {key: Number}. It never judges.
-Everything it starts is a descendant of this process (a child subreaper) and is ended by its pid when the benchmark is over.
+A benchmark is a module with NAME, KEYS (key -> Key) and `run(bench)`, which returns {key: Number}. All processes that it starts
+are descendants of this process, which is a child subreaper, and they are ended by their pids when the benchmark is over.
 """
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 class Unavailable(Exception):
-    """A benchmark cannot run here: what is missing."""
+    """Raised if a benchmark cannot run here. The message says what is missing."""
 
 
 def need(*packages: str) -> None:
-    """Asked before a benchmark begins, so that nothing is measured for minutes in vain. Raises Unavailable with the names of the
-    Debian packages among `packages` that are not installed."""
+    """Raises Unavailable if any of these Debian packages is not installed. Called before a benchmark begins, so that it does not fail
+    after minutes."""
     states = {name: subprocess.run(["dpkg-query", "-W", "-f", "${db:Status-Status}", name], capture_output=True, text=True).stdout for name in packages}
     if missing := [name for name, state in states.items() if state != "installed"]:
         raise Unavailable(f"Debian's {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed; console/setup.sh --full installs all that benchmarks need")
@@ -43,7 +43,7 @@ def need(*packages: str) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Key:
-    """A number's meaning, for the table: unit ("" for a ratio), what it should reach, and how it is measured."""
+    """What a number means, for the table: its unit ("" for a ratio), its target, and how it is measured."""
     unit: str
     aim: str
     meaning: str
@@ -51,7 +51,7 @@ class Key:
 
 @dataclasses.dataclass(frozen=True)
 class Number:
-    """A median, and half the distance of the quartiles (0 when it was measured once)."""
+    """A median, half the distance between the quartiles (0 if it was measured once), and the number of measurements."""
     value: float
     spread: float = 0.0
     count: int = 1
@@ -66,7 +66,7 @@ def median(values: Iterable[float]) -> Number:
 
 
 def short(value: float) -> str:
-    """Three significant digits, without an exponent."""
+    """The number with three significant digits, without an exponent."""
     if value == 0:
         return "0"
     digits = max(0, 2 - len(str(int(abs(value)))) + 1) if abs(value) >= 1 else 3
@@ -93,8 +93,8 @@ def descendants(pid: int) -> list[int]:
 class Bench:
     """One run of the benchmarks: a temporary directory, the programs, and the processes that were started.
 
-    Use it as a context: leaving it ends every process and removes the directory. `quick` shortens all loops: the numbers
-    are then good for nothing but seeing that the benchmarks work. `short` shortens what is recorded, for the benchmarks that say so.
+    Use it as a context: leaving it ends every process and removes the directory. `quick` shortens all loops, so that the numbers mean
+    nothing and one only sees that the benchmarks work. `short` makes the recordings of some benchmarks shorter.
     """
 
     def __init__(self, *, build: pathlib.Path | None = None, quick: bool = False, short: bool = False) -> None:
@@ -118,7 +118,7 @@ class Bench:
         self._temporary.cleanup()
 
     def end_all(self) -> None:
-        """Ends every descendant: SIGTERM, then SIGKILL after two seconds."""
+        """Ends every descendant by SIGTERM, and after two seconds by SIGKILL."""
         for number, patience in ((signal.SIGTERM, 2.0), (signal.SIGKILL, 5.0)):
             end = time.monotonic() + patience
             for pid in descendants(os.getpid()):
@@ -135,7 +135,7 @@ class Bench:
                 time.sleep(0.01)
 
     def note(self, text: str) -> None:
-        """For the person who watches; no number."""
+        """Prints a remark that is not a number."""
         self.notes.append(text)
 
     def path(self, stem: str) -> pathlib.Path:
@@ -145,14 +145,14 @@ class Bench:
 
     # -- programs ----------------------------------------------------------------------------------------------------
     def compile(self, source: str) -> pathlib.Path:
-        """The program of a C file, by its path from here."""
+        """Compiles a C file, named by its path from this directory, and returns the path of the program."""
         program = self.directory / pathlib.Path(source).stem
         if not program.exists():
             subprocess.run(["cc", "-O2", "-g", "-Wall", "-pthread", "-o", program, HERE / source], check=True, timeout=60)
         return program
 
     def start(self, command: Sequence[Any], *, cores: Iterable[int] | None = None, log: bool = True, **options: Any) -> subprocess.Popen:
-        """Starts a process, pinned to `cores`, its output in a file (Popen.log)."""
+        """Starts a process, pinned to `cores` if they are given, with its output in a file (Popen.log)."""
         words = [str(word) for word in command]
         if cores is not None:
             words = ["taskset", "-c", ",".join(map(str, cores))] + words
@@ -163,7 +163,7 @@ class Bench:
         return process
 
     def run(self, command: Sequence[Any], *, cores: Iterable[int] | None = None, timeout: float = 60.0) -> str:
-        """Runs a process to its end and returns what it printed; a failure is an error with its output."""
+        """Runs a process to its end and returns its output. Raises RuntimeError with the output if it fails."""
         process = self.start(command, cores=cores)
         status = process.wait(timeout)
         text = process.log.read_text(errors="replace")  # type: ignore[attr-defined]
@@ -175,7 +175,7 @@ class Bench:
         return [self.friday, "record", "-o", recording, *(["--node", name] if name else []), "--", *program]
 
     def verify(self, recording: pathlib.Path, *, sync: str = "clock", cores: Iterable[int] | None = None, timeout: float = 120.0) -> dict[str, Any]:
-        """What `friday verify --json` says. A recording that does not verify is an error: its time means nothing."""
+        """The report of `friday verify --json`. Raises RuntimeError if the recording does not verify, since its times would mean nothing."""
         return json.loads(self.run([self.friday, "verify", recording, "--sync", sync, "--json"], cores=cores, timeout=timeout))
 
 
@@ -184,7 +184,7 @@ def wait_until(condition: Callable[[], Any], what: str, seconds: float = 20.0) -
     end = time.monotonic() + seconds
     while not (value := condition()):
         if time.monotonic() > end:
-            raise RuntimeError(f"waited {seconds} s in vain: {what}")
+            raise RuntimeError(f"waited {seconds} s for this in vain: {what}")
         time.sleep(0.01)
     return value
 
@@ -197,18 +197,18 @@ class TraceSize:
 
 
 def trace_size(file: pathlib.Path) -> TraceSize:
-    """The two words of a trace's header that count (docs/trace-format.md: `committed` at 128, `events` at 136)."""
+    """(committed bytes, events) from the header of a trace (docs/trace-format.md: `committed` at 128, `events` at 136)."""
     with open(file, "rb") as trace:
-        if file.suffix == ".zst":  # the header is its last page
+        if file.suffix == ".zst":  # in a compressed trace the header is the last page
             trace.seek(-4096, os.SEEK_END)
         head = trace.read(144)
     if head[:7] != b"FRIDAYT":
-        raise RuntimeError(f"{file} is no trace")
+        raise RuntimeError(f"{file} is not a trace")
     return TraceSize(*struct.unpack_from("<QQ", head, 128))
 
 
 def trace_sizes(recording: pathlib.Path) -> list[TraceSize]:
-    """Of every node. While it is recorded both of its files may be there, and `trace` has the header."""
+    """trace_size() of every node. During recording a node may have both forms of its trace; then `trace` has the header."""
     found = []
     for node in sorted((recording / "nodes").iterdir()):
         try:
@@ -220,7 +220,7 @@ def trace_sizes(recording: pathlib.Path) -> list[TraceSize]:
 
 # -- redis -------------------------------------------------------------------------------------------------------------
 class Redis:
-    """A redis-server of the benchmark, native or recorded."""
+    """A redis-server, native or recorded."""
 
     def __init__(self, bench: Bench, *, recording: pathlib.Path | None = None, cores: Iterable[int] | None = None) -> None:
         self.bench = bench
@@ -237,7 +237,7 @@ class Redis:
                 "--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0"]
 
     def cpu_seconds(self) -> float:
-        """Processor time of the server's threads; of the recorder none."""
+        """The processor time of the server's threads in seconds, without that of the recorder."""
         pid = re.search(r"process_id:(\d+)", ask(self.port, "info server"))[1]  # type: ignore[index]
         files = pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat")
         return sum(int(file.read_text().split()[0]) for file in files) / 1e9
@@ -258,7 +258,7 @@ def answers(port: int) -> bool:
 
 
 def ask(port: int, line: str) -> str:
-    """Redis's answer to an inline command."""
+    """The answer of redis to an inline command."""
     with socket.create_connection(("127.0.0.1", port), timeout=5) as sock:
         sock.sendall(line.encode() + b"\r\n")
         try:
@@ -268,7 +268,7 @@ def ask(port: int, line: str) -> str:
 
 
 def load(bench: Bench, port: int, test: str, requests: int, *, cores: Iterable[int] | None = None, depth: int = 1) -> float:
-    """Requests a second of `redis-benchmark`, `depth` of them at once on a connection."""
+    """Requests per second by `redis-benchmark`, with `depth` requests at a time on each connection."""
     text = bench.run(["redis-benchmark", "-h", "127.0.0.1", "-p", port, "-t", test, "-n", requests, "-r", 1000, "-P", depth, "--csv"], cores=cores)
     found = re.search(rf'^"{test.upper()}","([\d.]+)"', text, re.MULTILINE)
     if not found:
@@ -277,7 +277,7 @@ def load(bench: Bench, port: int, test: str, requests: int, *, cores: Iterable[i
 
 
 def alternate(pairs: int, first: Callable[[], Any], second: Callable[[], Any]) -> tuple[list[Any], list[Any]]:
-    """Runs both `pairs` times, close together, in the order 1 2 2 1 1 2 ..., so that drift hits both alike."""
+    """Calls both functions `pairs` times, in the order 1 2 2 1 1 2 ..., so that a drift of the machine affects both alike."""
     one: list[Any] = []
     two: list[Any] = []
     for turn in range(pairs):
