@@ -1,4 +1,4 @@
-// The numbers of the system calls of x86-64 by name, from calls.def: sys::recvfrom. Freestanding.
+// The numbers of the system calls of x86-64 by name, such as sys::recvfrom, from calls.def. Freestanding.
 #pragma once
 
 #include <stdint.h>

@@ -1,6 +1,9 @@
-// The program's calls: the table of them (calls.def), and what is done with one while recording, at replay or after
-// either has ended. What a call wrote, moved and read are files of their own, and so are the calls whose meaning no
-// table can tell.
+// The program's system calls: the table of them (calls.def) as data, and what the shim does with a call while
+// recording. replay.h has the replay of a call. All functions run on the thread that makes the call and while it has
+// the token, unless a comment says otherwise.
+//
+// `frame` always has the call's number in rax and its arguments; `arguments`, `a`: its six arguments. `result` is the
+// kernel's: a value, or -errno.
 #pragma once
 
 #include <linux/futex.h>
@@ -12,7 +15,7 @@
 
 namespace friday::shim {
 
-// ---- calls (call_table.cc): calls.def as data
+// ---- call_table.cc: calls.def as data. Its head explains rules and shapes.
 enum Rule : uint8_t { kUnknown, kEmulated, kNative, kSpecial, kRefuse };
 enum class Shape : uint8_t {
   none,
@@ -46,6 +49,8 @@ enum class Shape : uint8_t {
   mask,
   coded
 };
+// Memory that a call reads or writes, behind the pointer in `argument`. `other`, an argument too, and `size` in bytes
+// say how much, according to `shape`.
 struct Operand {
   Shape shape;
   uint8_t argument, other;
@@ -58,7 +63,7 @@ struct CallInfo {
   uint32_t flags;  // CallFlag
   Operand outputs[4], inputs[5];
 };
-// One more than the table has numbers for: the last entry stands for every number that it does not know.
+// Entries of the table, by call number. The last one stands for every number that is not in calls.def.
 inline constexpr unsigned kCallCount = [] {
   int last = -1;
 #define CALL(number, ...) last = number > last ? number : last;
@@ -73,84 +78,103 @@ inline const CallInfo& call_info(uint64_t number) {
   return call_storage.calls[number < kCallCount ? number : kCallCount - 1];
 }
 
-inline constexpr uint64_t kFutexCommand =
-    127;  // of a futex(2)'s operation, without FUTEX_PRIVATE_FLAG and FUTEX_CLOCK_REALTIME
+// FUTEX_CMD_MASK: the operation of a futex(2) without its flags.
+inline constexpr uint64_t kFutexCommand = 127;
 inline bool futex_waits(const uint64_t* arguments) {
   const uint64_t command = arguments[1] & kFutexCommand;
   return command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET;
 }
 
 // ---- dispatch.cc
+// Makes a call that is neither recorded nor replayed: the recording has ended, or a debugger calls a function.
 void pass_through(CallFrame* frame, ThreadArea* area);
 
 // ---- record_call.cc: a call while recording
 void record_call(CallFrame* frame, ThreadArea* area, const CallInfo& info);
 bool is_clock(uint64_t call);
+// Reads a clock through the vdso. False: the vdso cannot answer this call.
 bool read_clock(const CallFrame* frame, long* result);
-// After a call of the program's was interrupted: is it made again behind a handler with SA_RESTART?
+// Whether the interrupted call must be made again after the pending signal's handler (SA_RESTART, signal(7)).
 bool restarts(const CallInfo& info, const CallFrame* frame, const ThreadArea* area);
-void record_described(CallFrame* frame, ThreadArea* area,
-                      const CallInfo& info);  // made, and recorded as the table says
-void record_failed(CallFrame* frame, ThreadArea* area,
-                   long error);  // a call that is not made: what a kernel without it would say
+// Makes a call that the table describes in full, and records it.
+void record_described(CallFrame* frame, ThreadArea* area, const CallInfo& info);
+// Records a call that is not made and fails with `error`, a negative error number.
+void record_failed(CallFrame* frame, ThreadArea* area, long error);
 
-struct Recorded {  // what a native call made while recording came to
-  long result;
-  bool stolen;
-  ChangedFile changed;
-  uint64_t hash, entry, exit;
+// A call that was made while recording.
+struct Recorded {
+  long result;           // or kNotMade
+  bool stolen;           // another thread or process has run meanwhile: the call's release event is written
+  ChangedFile changed;   // a file that others may have mapped, and that the call has changed
+  uint64_t hash;         // of its inputs
+  uint64_t entry, exit;  // ticks
 };
 Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info);
-void end_at_call(CallFrame* frame, long result, const char* why);  // the recording; the call has been made
-// Others have unmapped what a call wrote to, or cut off the file behind it, before it was this thread's turn again.
+// Ends the recording at a call that was made but cannot be recorded. The message to the user has `why` after the call.
+void end_at_call(CallFrame* frame, long result, const char* why);
+// Another thread or process has unmapped or truncated what the call wrote to, before this thread had the token again.
 inline constexpr char kGone[] = "into memory that was gone before it was seen";
 
-// ---- outputs.cc: what a call has written
+// ---- outputs.cc: what a call has written to the program's memory
+// Adds the first `result` bytes of the buffers of an iovec to the event.
 void write_iov(EventWriter& writer, const IoVec* iov, uint64_t count, long result);
 void write_outputs(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result,
                    const uint32_t* before);
-// Notes, before a call, what the program offers in value-result lengths.
+// Before the call: stores in `before` the sizes of the buffers whose lengths are value-result arguments. [0]: of a
+// Shape::length, [1]: of a message's address (msg_namelen).
 void note_lengths(const CallInfo& info, const CallFrame* frame, uint32_t* before);
-bool fills(int pipe);       // a vmsplice(2) at this end of a pipe reads from it
-bool is_own(uint64_t pid);  // this process, or a thread of it
+bool fills(int pipe);       // whether a vmsplice(2) on this end of a pipe reads from the pipe
+bool is_own(uint64_t pid);  // whether it is the id of this process or of one of its threads
 
 // ---- transfers.cc: what a call has done to channels
+// The transfer hash (docs/trace-format.md) of one buffer, and of up to `limit` bytes in the buffers of an iovec.
 uint64_t hash_run(const char* data, uint64_t size, uint64_t seed);
 uint64_t hash_gathered(const uint64_t* iov, uint64_t count, uint64_t limit, uint64_t seed);
+// Writes the ChannelRecords of the channels that the call has used. To be called before its event begins.
 void prepare_channels(const CallInfo& info, const CallFrame* frame, long result);
+// Add parts to the call's event: the bytes that it has sent or received, the bytes that the kernel has copied from one
+// channel to another, and the descriptors that it has created, with waits for children and semaphores.
 void note_transfer(EventWriter& writer, const CallInfo& info, const CallFrame* frame, const Recorded& done);
 void note_copy(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result);
 void note_descriptors(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result);
 
 // ---- inputs.cc
-uint64_t input_hash(const CallInfo& info, const CallFrame* frame);  // of what a call reads from memory; 0: nothing
+// A hash of the memory that the call reads; 0 if it reads none.
+uint64_t input_hash(const CallInfo& info, const CallFrame* frame);
 
-// ---- codes.cc
-// Outputs of a call decided by its code argument: one block of memory, and for ioctl(2) one that its argument leads to.
+// ---- codes.cc: calls for which a code among their arguments says what they write
+// A block of memory that the call may write.
 struct Block {
   uint64_t address = 0, size = 0;
-  bool known = true;       // false: the recording ends, unless the call fails and so has written nothing
-  bool by_result = false;  // no more than the result says
+  bool known = true;       // false: unknown code. The recording ends there if the call succeeds
+  bool by_result = false;  // the call's result is the number of bytes that it has written, at most `size`
 };
 inline bool is_coded(const CallInfo& info) { return info.outputs[0].shape == Shape::coded; }
-Block coded_output(const CallFrame* frame);  // before the call
-// Behind one that has succeeded: completes `out`, and fills in `inner`. False: where it has written is not known.
+// Before the call: the block that it will write.
+Block coded_output(const CallFrame* frame);
+// After the call has succeeded: makes `out` exact. `inner` becomes a second block, behind a pointer in the first.
+// False: it is not known what the call has written.
 bool coded_complete(const CallFrame* frame, const ThreadArea* area, long result, Block* out, Block* inner);
-bool waits_by_code(const CallFrame* frame);  // one that is kQuick by the table may wait all the same
+// Whether the call may block, although the table says kQuick.
+bool waits_by_code(const CallFrame* frame);
 void note_fcntl(EventWriter& writer, const uint64_t* arguments, long result);
-long refused_for_shim(
-    const CallFrame* frame);  // the error that the program sees of a call that would harm the recording; 0: none
+// The error, as a negative number, with which a call fails that would harm the recording; 0: the call may be made.
+long refused_for_shim(const CallFrame* frame);
 
 // ---- ioctls.cc
-int ioctl_output_bytes(uint64_t code);                     // written at the argument; -1: not known
-bool ioctl_inner_output(const uint64_t* a, Block* inner);  // once it has succeeded; false: not known
+int ioctl_output_bytes(uint64_t code);  // how many bytes the request writes at its argument; -1: not known
+// After a success: the block behind a pointer in the argument. False: it is not known what the request has written.
+bool ioctl_inner_output(const uint64_t* a, Block* inner);
 uint64_t ioctl_input_hash(const uint64_t* a);
-uint32_t ioctl_command(const uint64_t* a);  // of a request that has many; 0: none
+uint32_t ioctl_command(const uint64_t* a);  // the code inside the argument of a request that has several; 0: none
 
 // ---- special.cc
-// Handles a kSpecial call in both modes; frame->rax becomes the result. True: leave with every register restored.
+// Records or replays a call whose rule is kSpecial; frame->rax becomes its result. Returns true if all registers must
+// be restored from the frame.
 bool special_call(CallFrame* frame, ThreadArea* area);
-bool special_is_plain(const CallFrame* frame);        // at replay it is fed like a call of the table
-bool local_call(CallFrame* frame, ThreadArea* area);  // computed in process, without log; false: no such call
+// Whether such a call is replayed like one that the table describes in full.
+bool special_is_plain(const CallFrame* frame);
+// Makes a call that changes only what the shim itself keeps, without writing an event. False: it is no such call.
+bool local_call(CallFrame* frame, ThreadArea* area);
 
 }  // namespace friday::shim

@@ -1,4 +1,5 @@
-// What the shim asks of the collector over its socket (Request of shim_abi.h).
+// The process's requests to the collector (shim_abi.h, RequestKind). Those with a reply wait for it. To be called under
+// the token, as there is one request at a time.
 #pragma once
 
 #include "core/shim/runtime.h"
@@ -6,18 +7,19 @@
 namespace friday::shim {
 
 // ---- collector.cc
+// These four return false if the collector has ended or refuses.
 bool collector_hello(int socket, HelloReply* reply, int* trace_fd, int* tokens_fd);
 bool collector_module(uint64_t low, uint64_t high, uint64_t offset, uint64_t device, uint64_t inode, bool executable,
                       int fd, const char* path, ModuleReply** reply);
 bool collector_fork(ForkReply* reply, int* trace_fd, int* socket_fd);
 void collector_send(RequestKind kind, uint32_t reason, int detail, const char* text);
-// A program is about to be executed, by this process or by its child by vfork; which, so that the collector can say
-// what became of it. The child gets a socket of its own, for the node that it becomes.
+// Announce that a program is about to be executed, so that the collector can say what became of it: by this process, or
+// by its vfork child, which gets a socket of its own for the node that it becomes.
 void collector_executes(const char* path);
 bool collector_spawn(const char* path, ForkReply* reply, int* socket_fd);
-void collector_adopt(int socket);  // by a forked child
-int& own_socket();                 // of the calling process: a child by vfork has descriptors of its own
+void collector_adopt(int socket);  // in a forked child: its socket from now on
+int& own_socket();                 // the descriptor of the calling process, which may be a vfork child; -1: none
 bool collector_owns(int fd);
-void collector_move();  // get out of the way of dup2(..., own_socket())
+void collector_move();  // moves the socket to another descriptor, because the program is about to use its number
 
 }  // namespace friday::shim

@@ -1,21 +1,22 @@
-// Structures that the kernel reads and writes in the program's memory, as far as the shim looks into them.
+// Structures in the program's memory by which it talks to the kernel, with the fields that the shim uses. Each has the
+// layout of the kernel's own structure in include/uapi/linux.
 #pragma once
 
 #include <stdint.h>
 
 namespace friday::shim {
 
-struct IoVec {
+struct IoVec {  // struct iovec
   uint64_t base, length;
 };
-struct MsgHeader {
+struct MsgHeader {  // struct msghdr
   uint64_t name;
   uint32_t name_length, pad0;
   uint64_t iov, iov_count;
   uint64_t control, control_length;
   uint32_t flags, pad1;
 };
-struct MmsgHeader {
+struct MmsgHeader {  // struct mmsghdr
   MsgHeader header;
   uint32_t length, pad;
 };
@@ -28,21 +29,24 @@ struct AioControl {  // struct iocb, include/uapi/linux/aio_abi.h
   uint64_t buffer, bytes, offset, reserved;
   uint32_t more_flags, event_fd;
 };
-enum : uint16_t { kAioRead = 0, kAioWrite = 1, kAioReadVector = 7, kAioWriteVector = 8 };
+enum : uint16_t { kAioRead = 0, kAioWrite = 1, kAioReadVector = 7, kAioWriteVector = 8 };  // IOCB_CMD_PREAD, ...
 
-struct XattrArguments {
+struct XattrArguments {  // struct xattr_args
   uint64_t value;
   uint32_t size, flags;
 };
 
-constexpr uint32_t kCapabilitiesOne = 0x19980330;  // the version of capget(2) and capset(2) whose sets have one word
+// _LINUX_CAPABILITY_VERSION_1: with it, the sets of capget(2) and capset(2) have 32 bits, with all others 64.
+constexpr uint32_t kCapabilitiesOne = 0x19980330;
 
+// Sizes in bytes: of each fd_set of a select(2), of a node mask of `bits` bits (get_mempolicy(2), where the kernel uses
+// one bit less than it is told), and of the struct file_handle at `address`.
 inline uint64_t fdset_bytes(const uint64_t* arguments) { return (arguments[0] + 63) / 64 * 8; }
 inline uint64_t nodes_bytes(uint64_t bits) { return (bits + 62) / 64 * 8; }
 inline uint64_t handle_bytes(uint64_t address) { return 8 + *(const uint32_t*)address; }
 
-// Pointers that are plainly none, NULL above all. A program may pass others that lead nowhere, to which the kernel
-// answers EFAULT: whatever reads before a call has succeeded is probed() besides.
+// Whether [address, address + size) can be memory of the program: NULL cannot. This says nothing about whether it is
+// mapped, so whatever reads it before the call has succeeded also uses probed().
 inline bool readable(uint64_t address, uint64_t size) {
   if (address < 4096 || address + size < address || address + size > 0x7ffffffff000) return false;
   return true;

@@ -1,5 +1,5 @@
-// The program's code: the call sites, loops and instructions that are patched in it, and the vector state that some of
-// these instructions store.
+// The program's code: the sites that are patched in it (shim_abi.h, Site and Patch), the instructions that the shim
+// carries out itself, and the extended state that some of those store.
 #pragma once
 
 #include "core/shim/runtime.h"
@@ -7,43 +7,50 @@
 namespace friday::shim {
 
 // ---- patch.cc
+// A mapping of a file.
 struct ModuleView {
-  uint64_t low, high, offset;  // executable mapping
+  uint64_t low, high, offset;  // its addresses, and where in the file it begins
   uint64_t protection;         // PROT_ bits
   const char* path;
 };
 struct PatchedModule {
-  uint64_t stubs = 0;                 // a kPadSize area near the module; 0: none was free
-  uint32_t patched = 0, trapped = 0;  // call sites, and those left to the catch-all
+  uint64_t stubs = 0;                 // address of kPadSize bytes near the module; 0: no room was found
+  uint32_t patched = 0, trapped = 0;  // sites that could and that could not be patched, without loop sites
   uint32_t done = 0;                  // sites of all kinds that are patched
 };
-// Applies `sites`, and moves those that it could to their front.
+// Patches what it can of `sites`, and moves those to the front of the array.
 PatchedModule patch_module(const ModuleView& module, Site* sites, uint32_t count);
-// The same sites again, with stubs at the same place.
+// At replay: patches the same sites, with the stubs at the same addresses.
 void repatch_module(const ModuleView& module, const Site* sites, uint32_t count, uint64_t stubs);
-const Patch* patch_of_resume(uint64_t address);  // by stub continuation
+const Patch* patch_of_resume(uint64_t address);  // the one with this Patch::resume, or null
+const Patch* patch_of_return(uint64_t address);  // the one whose system call instruction ends here, or null
 void find_site(CallFrame* frame);                // fills in CallFrame::site
-const Patch* patch_of_return(uint64_t address);  // by address behind the syscall instruction
-uint64_t loop_original(uint64_t address);  // of a moved instruction in the program; of anything else the address itself
-bool in_stub(uint64_t address);            // of a call or a loop: code that is executed in place of the program's own
-uint64_t loop_moved(uint64_t address);     // the reverse, for what lies behind the first byte of a window
+// Translate between an instruction of a loop site and its copy in the stub. Other addresses are returned as they are;
+// so is, by loop_moved, the address of the site's first byte, where the jump to the stub begins.
+uint64_t loop_original(uint64_t address);
+uint64_t loop_moved(uint64_t address);
+bool in_stub(uint64_t address);  // whether it is code of a stub, which runs in place of the program's own
+// Moves the kernel's vdso to kVdsoAddress and maps a patched copy in its place.
 void vdso_redirect(uint64_t low, uint64_t high, const HelloReply& offsets);
-extern uint64_t vdso_was_at;  // where the first of the mappings was that are at kVdsoAddress now; 0: none are
-bool code_give_back();        // all code is as in its files again; false: not everywhere
-extern bool catch_all_only;
-extern uint64_t stack_top;                                 // end of the main thread's stack; 0: not known
-uint64_t* register_of(CallFrame* frame, unsigned number);  // as instructions number them
+extern uint64_t vdso_was_at;  // the former address of what is at kVdsoAddress; 0: the vdso was not moved
+bool code_give_back();        // restores the original bytes of all code; false: some could not be restored
+extern bool catch_all_only;   // HelloFlag
+extern uint64_t stack_top;    // end of the main thread's stack; 0: not known
+// The general register with this number in instructions (Intel SDM volume 2, section 2.1).
+uint64_t* register_of(CallFrame* frame, unsigned number);
 
-// ---- vector state (xsave.cc); `state` is the program's, as the kernel put it into a signal frame, in the standard
-// form
+// ---- xsave.cc: extended state. `state` is the program's, in the standard form, as the kernel stores it in the frame
+// of a signal. Components are bits of XCR0.
 void emulate_xsave(const uint8_t* code, bool compact, CallFrame* frame, const uint8_t* state);
-// Of the components `wanted` x87, SSE, and those others whose values are not the initial ones.
+// The components among `wanted` that must be stored: x87, SSE, and all others that are not in their initial state.
 uint64_t state_in_use(const uint8_t* state, uint64_t wanted);
-// Stores the components `wanted` at `to`, marked as in use if they are so.
+// Stores the components `wanted` at `to`, and in its header (XSTATE_BV) which of them are in use.
 void store_state(uint8_t* to, const uint8_t* state, uint64_t wanted, bool compact);
-bool writes_gs(uint64_t address);  // an `ud2` planted for wrgsbase, which is not carried out
-bool emulate_instruction(CallFrame* frame,
-                         const uint8_t* state);  // an `ud2` planted for rdtsc and friends; false: not ours
-void instructions_give_back();                   // and they run by themselves again
+
+// ---- Planted instructions (is_planted()), in patch.cc
+bool writes_gs(uint64_t address);  // whether it is a planted write to the base of %gs, which is not carried out
+// Carries out the planted instruction at frame->rip. False: none is planted there.
+bool emulate_instruction(CallFrame* frame, const uint8_t* state);
+void instructions_give_back();  // restores all planted instructions
 
 }  // namespace friday::shim

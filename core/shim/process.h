@@ -1,5 +1,7 @@
-// Threads and processes: how they begin and end, other programs that they execute, and how a process goes on without
-// the shim. With them the futexes and limits that the end of one touches.
+// Threads and processes: how they are created and end, execve(2), and how the shim leaves a process. Also the futexes
+// and the resource limit for which the kernel's own behaviour would not replay. A do_ function handles a system call of
+// the program, while recording and at replay, and returns its result. All run under the token, unless a comment says
+// otherwise.
 #pragma once
 
 #include "core/shim/trace.h"
@@ -7,77 +9,89 @@
 namespace friday::shim {
 
 // ---- process.cc: threads, fork, exit
-// clone(2), fork and vfork, brought to one form.
+// The arguments of clone(2), fork(2) or vfork(2).
 struct CloneRequest {
   uint64_t flags, stack, parent_tid, child_tid, tls;
 };
 long do_clone(CallFrame* frame, ThreadArea* area);
 void do_thread_exit(CallFrame* frame, ThreadArea* area);
 void do_exit_group(CallFrame* frame, ThreadArea* area);
-// The program installs a filter of calls: from now on the shim makes none that the program does not make.
+// The program is about to install a seccomp filter. From now on the shim makes no system call that the program does not
+// make itself, because the filter might not allow it.
 void process_seals(ThreadArea* area);
-ThreadArea* area_create(uint32_t number);
-void thread_arm(ThreadArea* area);           // %gs, signal stack, Syscall User Dispatch of the calling thread
-inline constexpr uint64_t kHeldAt = 0x3000;  // held.cc
-inline constexpr uint64_t kSignalStackAt = 0x4000, kSignalStackSize = 0x10000;  // in a thread's area
+ThreadArea* area_create(uint32_t number);  // maps it; null if its addresses are taken
+void thread_arm(ThreadArea* area);  // sets %gs, the signal stack and Syscall User Dispatch for the calling thread
+// Offsets in a thread's area: of the signals that held.cc keeps, and of the signal stack.
+inline constexpr uint64_t kHeldAt = 0x3000;
+inline constexpr uint64_t kSignalStackAt = 0x4000, kSignalStackSize = 0x10000;
 
-// ---- vfork.cc: children that run in their parent's memory, as the thread that made them (ThreadArea::borrowed)
+// ---- vfork.cc: a vfork child runs in its parent's memory, as the thread that made it (ThreadArea::borrowed)
 bool is_vfork(const CloneRequest& c);
 long do_vfork(CallFrame* frame, ThreadArea* area, const CloneRequest& c);
 [[noreturn]] void vfork_child(ThreadArea* area);
 void end_vfork_child(CallFrame* frame, ThreadArea* area);
-bool parent_is_due(const ThreadArea* area, const format::EventRecord* next);  // at replay: the parent goes on
+// At replay: whether the next event is the parent's return from vfork, so that the thread no longer acts as the child.
+bool parent_is_due(const ThreadArea* area, const format::EventRecord* next);
 [[noreturn]] void resume_parent(CallFrame* frame, ThreadArea* area);
-int& vfork_socket(ThreadArea* area);    // where the child has Friday's descriptor
-uint8_t* vfork_node(ThreadArea* area);  // uuid of the node that the child becomes by execve
+int& vfork_socket(ThreadArea* area);    // the child's descriptor of the collector's socket
+uint8_t* vfork_node(ThreadArea* area);  // uuid of the node that the child becomes by execve(2)
 
 // ---- exec.cc
-void exec_forget();                      // programs that this process executes are not recorded
-void exec_remember(char** environment);  // what a program's exec must find again
+void exec_forget();  // from now on, programs that this process executes are not recorded
+// At the start: remembers the environment variables that a program executed later needs for being recorded.
+void exec_remember(char** environment);
 void do_exec(CallFrame* frame, ThreadArea* area);
-long exec_call(ThreadArea* area, long call, const uint64_t* arguments);  // as it is
+// Makes the call without recording it. Returns only if it fails.
+long exec_call(ThreadArea* area, long call, const uint64_t* arguments);
 
-// ---- limits.cc: the limit of the address space
-long local_limit(CallFrame* frame, ThreadArea* area);  // getrlimit, setrlimit, prlimit64, without log
+// ---- limits.cc: the limit of the address space, RLIMIT_AS
+// getrlimit(2), setrlimit(2) and prlimit(2), without an event.
+long local_limit(CallFrame* frame, ThreadArea* area);
 void do_limit(CallFrame* frame, ThreadArea* area);
-void limits_count(long bytes);                  // the shim is about to map them, or has given them back
-bool limits_asked(uint64_t* asked);             // what the program has set, for the next one; false: nothing
-void limits_before_exec();                      // room for the next one's shim
-void limits_after_exec(const uint64_t* asked);  // which was none
-void limits_inherit(const char* text);          // by kSocketVariable, from the program before this one
+void limits_count(long bytes);  // the shim is about to map so many bytes, or has unmapped them (negative)
+// The soft and hard limit that the program has set, for the program that it executes. False: it has set none.
+bool limits_asked(uint64_t* asked);
+void limits_before_exec();                      // raises the limit by what the next program's shim needs at its start
+void limits_after_exec(const uint64_t* asked);  // the execve(2) has failed
+void limits_inherit(const char* text);          // at the start: takes over limits from the value of kSocketVariable
 
-// ---- leave.cc: the process goes on without the shim
+// ---- leave.cc: the shim leaves a process that it cannot record
 inline constexpr char kUsesGs[] = "it sets the base of %gs, where Friday keeps what belongs to a thread";
+// Whether the call would filter or dispatch system calls: seccomp(2), or Syscall User Dispatch (prctl(2)).
+bool rules_calls(const CallFrame* frame);
+// How the kernel would answer that call: 0, an error as a negative number, or kRulesAsBefore: success without a change.
 inline constexpr long kRulesAsBefore = 1;
-bool rules_calls(const CallFrame* frame);    // the call wants to filter or dispatch calls
-long rules_refused(const CallFrame* frame);  // what the kernel would say to it: 0 if it agrees; kRulesAsBefore: it
-                                             // agrees, and nothing changes
-const char* reason_to_leave(const CallFrame* frame);  // of another call: why the shim cannot stay; null if it can
+long rules_refused(const CallFrame* frame);
+const char* reason_to_leave(
+    const CallFrame* frame);  // why any other call makes recording impossible; null: it does not
 bool can_leave(const ThreadArea* area);
-long refuse_instead(const CallFrame* frame,
-                    const char* why);  // where it cannot: the error of the call, which is not made; a notice says so
-bool is_fridays(uint64_t low, uint64_t size);  // some of the addresses are Friday's
-[[noreturn]] void leave_at_call();             // the recording has ended: the program itself makes the call under way
-bool leave_is_due();                           // in the handler of kPokeSignal
+// For a process that the shim cannot leave: the error with which such a call fails instead. Also sends a notice.
+long refuse_instead(const CallFrame* frame, const char* why);
+bool is_fridays(uint64_t low, uint64_t size);  // whether some of these addresses are reserved for Friday
+// Leaves the process. The program itself makes the call under way. The recording has ended.
+[[noreturn]] void leave_at_call();
+bool leave_is_due();  // for the handler of kPokeSignal: leave_at_call() has sent the signal
 bool shim_has_left();
-void leave_process(ThreadArea* area);  // in a handler: all but signals
+void leave_process(ThreadArea* area);  // the handler's last step: gives back everything except for signals
 
 // ---- futex.cc: futexes with priority inheritance
 bool futex_inherits(const uint64_t* arguments);
 void do_futex_inheriting(CallFrame* frame, ThreadArea* area);
 
-// ---- robust.cc: robust mutexes whose owner ends
-void robust_thread_ends(ThreadArea* area);  // what the kernel does when it ends, by a call of its own
+// ---- robust.cc: robust mutexes whose owner ends (set_robust_list(2))
+// The thread ends by a system call: releases its mutexes as the kernel would do.
+void robust_thread_ends(ThreadArea* area);
 // While recording, in a process that shares memory.
-void robust_publish(ThreadArea* area);  // the calling thread lets others at what it holds
+void robust_publish(ThreadArea* area);  // before others run: notes in TokenArea::held what the calling thread holds
 enum class Look { turn_begins, turn_ends, at_event };
-void robust_look(Look when);                       // for what the kernel has given back of those that were killed
-void robust_woken(uint64_t address);               // a wait for this word has ended
-void robust_attach(EventWriter& writer);           // what was found, to the event under way
-void robust_mapping_call(const CallFrame* frame);  // is about to be made
-void robust_mapped();                              // shared memory has been mapped
+void robust_look(Look when);          // looks for mutexes that the kernel has released because their owner was killed
+void robust_woken(uint64_t address);  // the same for one mutex, after a wait for it
+void robust_attach(EventWriter& writer);           // adds what was found to the event
+void robust_mapping_call(const CallFrame* frame);  // before a call that changes mappings
+void robust_mapped();                              // after shared memory was mapped
 void robust_forked(ThreadArea* area);              // in the child
-void robust_member_leaves();
-void robust_apply(const format::EventRecord* event, bool before);  // at replay
+void robust_member_leaves();                       // the process's recording has ended
+// At replay: makes the changes of an event. `before`: those that must be made after the event before it.
+void robust_apply(const format::EventRecord* event, bool before);
 
 }  // namespace friday::shim

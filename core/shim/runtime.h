@@ -1,10 +1,10 @@
-// The shim's own world: it runs inside the recorded or replayed program, without libc, on its own stacks, with general
-// registers only. This header declares what all of its files use; what belongs to one subject has a header of its own.
-// Nothing here is visible outside (shim_abi.h is).
+// What all files of the shim use. The shim runs inside the recorded or replayed process, without a C library, on stacks
+// of its own, and uses general registers only, because it does not save the program's vector registers. Code outside
+// the shim includes shim_abi.h instead.
 //
-// Who may run when: the program's code and all of the shim that touches shared state run under the thread token
-// (token.cc), except while a thread makes a native call; signal handlers of the shim only append to the thread's
-// pending ring. One process, one trace.
+// One thread at a time runs the program's code or code of the shim that touches shared state: the one that has the
+// token (token.h). The exceptions are a thread inside a native() call during which the token is lent, and the shim's
+// signal handlers, which may run at any time and therefore touch only what belongs to their thread or is atomic.
 #pragma once
 
 #include <stddef.h>
@@ -27,27 +27,33 @@ namespace friday::shim {
 // ---- entry.S
 extern "C" {
 long friday_syscall(long number, long a, long b, long c, long d, long e, long f);
-// Makes the program's call unless a signal is pending: then kNotMade.
+// Makes the program's call, unless a signal is pending for the thread: then it returns kNotMade.
 long friday_interruptible(ThreadArea* area, long number, const uint64_t* arguments);
 extern char friday_interruptible_start[], friday_interruptible_call[], friday_interruptible_abort[];
-void friday_enter();        // where patched call sites arrive
-void friday_enter_yield();  // where a thread is sent that shall wait without a call
-void friday_enter_loop();   // where a loop site arrives at its last pass
-void friday_enter_trap();   // where calls caught by SIGSYS arrive
-[[noreturn]] void friday_exit_thread(uint64_t low, uint64_t size,
-                                     uint64_t code);  // unmaps [low, low + size) and ends the thread
-[[noreturn]] void friday_leave(CallFrame* frame);     // back to the program, frame->full or not
-long friday_clone(long flags, void* stack, ThreadArea* area, long parent_tid, long child_tid,
-                  long tls);                                    // child: friday_thread_main(area)
-long friday_trap_instruction();                                 // int3; ret
-void friday_copy_out(void* to, const void* from, size_t size);  // rep movsb at friday_copy_instruction
+// The entries into the shim from the program's code:
+void friday_enter();        // from the stub of a patched call site
+void friday_enter_trap();   // for a call that raised SIGSYS because its site is not patched
+void friday_enter_loop();   // from the stub of a loop site, when ThreadArea::loops_left has become 0
+void friday_enter_yield();  // for a thread that yields where it makes no call; ThreadArea::trap_rip is where it stands
+// Unmaps [low, low + size), which may contain the calling thread's stack, and ends the thread.
+[[noreturn]] void friday_exit_thread(uint64_t low, uint64_t size, uint64_t code);
+[[noreturn]] void friday_leave(CallFrame* frame);  // returns to the program with the frame's registers
+// clone(2). The new thread runs friday_thread_main(area).
+long friday_clone(long flags, void* stack, ThreadArea* area, long parent_tid, long child_tid, long tls);
+long friday_trap_instruction();  // raises a trap to the core (replay.cc, trap())
+// Copies with a single `rep movsb`. All that the shim writes to the program's memory at replay is written here, so the
+// core can carry out the store when a page is watched.
+void friday_copy_out(void* to, const void* from, size_t size);
+// Registers to go back to when a read through a pointer of the program faults: see probed(). friday_probe fills them in
+// and returns 0, and returns once more, with 1, after a fault.
 struct Probe {
   uint64_t rbx, rbp, r12, r13, r14, r15, rsp, rip;
 };
 int friday_probe(Probe* probe) __attribute__((returns_twice));
 extern char friday_trap_site[], friday_syscall_instruction[];
-extern char friday_signal_return[];               // restorer of the shim's own handlers
-int friday_snapshot(format::ImageRecord* image);  // 0 when taken, 1 when resumed at replay
+extern char friday_signal_return[];  // sa_restorer of the shim's own handlers
+// Takes the start image and returns 0. A replay resumes from the image, so there the same call returns 1.
+int friday_snapshot(format::ImageRecord* image);
 void friday_xsave(void* area, uint64_t mask);
 void friday_xrstor(const void* area, uint64_t mask);
 extern char __ehdr_start[], friday_text_end[];
@@ -56,8 +62,11 @@ void friday_thread_main(ThreadArea* area);
 void friday_yield(CallFrame* frame);  // yield.cc
 }
 
+// The result of a call that was not made because a signal must be delivered first: -ERESTARTSYS, which the kernel never
+// returns to a program.
 inline constexpr long kNotMade = -512;
 
+// Makes a system call. Returns its result, or -errno.
 template <typename... Args>
 inline long native(long number, Args... args) {
   uint64_t a[6] = {(uint64_t)args...};
@@ -70,8 +79,8 @@ inline ThreadArea* me() {
   asm("mov %%gs:16, %0" : "=r"(area));
   return area;
 }
-// Runs `read`, which follows pointers of the program; false when one of them led nowhere, as the kernel would say
-// EFAULT.
+// Runs `read`, which reads through pointers of the program. Returns false if that faulted, where the kernel would have
+// answered EFAULT. What `read` has done by then stays done.
 template <typename Read>
 inline bool probed(Read&& read) {
   ThreadArea* area = me();
@@ -125,7 +134,7 @@ uint32_t record_checksum(const void* record, size_t size, uint64_t offset);
 
 extern Control control;
 
-// ---- vdso calls of the real, moved vdso
+// Functions of the kernel's own vdso, which has been moved to kVdsoAddress. Null if the shim must not call them.
 extern long (*vdso_clock_gettime)(long, void*);
 extern long (*vdso_gettimeofday)(void*, void*);
 extern long (*vdso_time)(void*);

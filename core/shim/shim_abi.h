@@ -1,9 +1,16 @@
-// All that the shim and the outside world share: the control block in the recorded process that the replay core reads
-// and writes, the registers a parked thread shows, the shared schedule of a replayed group, and the messages between a
-// recorded process and its collector. Freestanding; no other header of the shim may be included from outside.
+// The binary interface of the shim: everything that it shares with code outside the recorded process.
+//   - the control block, which the replay core (core/replay) reads and writes through the process's memory;
+//   - the areas of the threads, with the registers that a parked thread shows;
+//   - the schedule of a replayed group and the tokens of processes that share memory, both in shared memory;
+//   - the messages between a recorded process and its collector (core/record).
+// Freestanding: it needs no C library. Apart from trace_format.h, calls.def, call_numbers.h and call_flags.h, no header
+// of the shim may be included from outside.
 //
-// The shim that recorded a program is the one that replays it (it is part of the start image), so everything here is a
-// format on disk: kAbiVersion changes whenever a field does, and the core refuses versions it does not know.
+// The start image of a recording contains the shim that recorded it, and this shim also replays it. So every structure
+// here is a format on disk: kAbiVersion changes whenever a field does, and the core refuses all other versions.
+//
+// Unless a comment says otherwise, addresses are addresses in the recorded process, sizes are in bytes, and ticks are
+// those of trace_format.h.
 #pragma once
 
 #include <stdint.h>
@@ -15,125 +22,131 @@ namespace friday::shim {
 inline constexpr uint64_t kControlMagic = 0x4c4f52544e4f4346;  // "FCONTROL"
 inline constexpr uint32_t kAbiVersion = 11;
 
-// Fixed places in the address space, the same at record and replay, far from where the kernel puts anything by itself.
-inline constexpr uint64_t kStubAddress = 0x130000000000;  // replay only: the stub that rebuilds the image
+// Fixed addresses, the same while recording and at replay. The kernel maps nothing there of its own accord.
+inline constexpr uint64_t kStubAddress = 0x130000000000;  // replay: friday-stub, which rebuilds the start image
 inline constexpr uint64_t kStubSize = 0x400000;
-inline constexpr uint64_t kTokensAddress = 0x140000000000;  // record only: TokenArea
-inline constexpr uint64_t kAreasAddress = 0x150000000000;   // ThreadArea n at kAreasAddress + n * kAreaStride
+inline constexpr uint64_t kTokensAddress = 0x140000000000;  // recording: the TokenArea
+inline constexpr uint64_t kAreasAddress = 0x150000000000;   // ThreadArea n is at kAreasAddress + n * kAreaStride
 inline constexpr uint64_t kAreaStride = 0x100000;
-inline constexpr uint64_t kAreaSize = 0x40000;                // area, signal stack, call stack
-inline constexpr uint32_t kMaxThreads = 65535;                // in a process's life; numbers are not used again
-inline constexpr uint64_t kScheduleAddress = 0x160000000000;  // replay only: SharedSchedule
-inline constexpr uint64_t kVdsoAddress = 0x170000000000;      // record only: where the kernel's own vdso is moved
-inline constexpr uint64_t kWorkspaceAddress =
-    0x180000000000;  // replay only: a debugger's scratch memory, mapped when first used
-inline constexpr uint64_t kOwnLow = format::kWindowAddress,
-                          kOwnEnd =
-                              kWorkspaceAddress + (1ull << 40);  // of all these: no memory of the program is there
-inline constexpr uint64_t kPadSize =
-    2u << 20;  // reserved beside each module for stubs and, in its last MiB at replay, jump pads
+inline constexpr uint64_t kAreaSize = 0x40000;  // the ThreadArea and the thread's two stacks in the shim
+inline constexpr uint32_t kMaxThreads = 65535;  // that a process can create; thread numbers are not reused
+inline constexpr uint64_t kScheduleAddress = 0x160000000000;   // replay: the SharedSchedule
+inline constexpr uint64_t kVdsoAddress = 0x170000000000;       // recording: the kernel's own vdso is moved here
+inline constexpr uint64_t kWorkspaceAddress = 0x180000000000;  // replay: scratch memory of a debugger, if it needs some
+// The range that contains all of these and the trace. No memory of the program lies in it.
+inline constexpr uint64_t kOwnLow = format::kWindowAddress, kOwnEnd = kWorkspaceAddress + (1ull << 40);
+// Reserved beside each module: stubs at the start and, at replay, the debugger's jump pads in the last MiB.
+inline constexpr uint64_t kPadSize = 2u << 20;
 
-enum Mode : uint32_t { kModeOff = 0, kModeRecord = 1, kModeReplay = 2, kModePassThrough = 3 };
+enum Mode : uint32_t {
+  kModeOff = 0,  // no collector asked for a recording
+  kModeRecord = 1,
+  kModeReplay = 2,       // set by the core
+  kModePassThrough = 3,  // the recording has ended; the program's calls go to the kernel
+};
 
-// The program's registers at a call, as the shim saved them on entry and will restore them on return.
+// The program's registers at a call. The shim saves them when it is entered and restores them when it leaves.
 struct CallFrame {
   uint64_t rax;  // call number on entry, result on return
   uint64_t rdi, rsi, rdx, r10, r8, r9;
   uint64_t rbx, rbp, r12, r13, r14, r15;
   uint64_t rcx, r11;
-  uint64_t rip;  // where the shim returns to: behind the call, or in its stub
+  uint64_t rip;  // where the shim returns to: behind the call instruction, or in the site's stub
   uint64_t eflags;
   uint64_t rsp;
-  uint64_t site;  // address of the syscall instruction, as the program's code has it
-  uint64_t full;  // not 0: restore every register through iretq (signals, registers set by a debugger)
+  uint64_t site;  // address of the system call instruction in the program's unpatched code
+  uint64_t full;  // not 0: iretq restores every register (a signal handler, or registers that a debugger has set)
   CallFrame* previous;
 };
 
-// One thread; %gs points at it. The core finds it at kAreasAddress.
+// The state of one thread. %gs points to it; the core finds it by the thread's number.
 struct ThreadArea {
-  uint64_t stack_top;  // %gs:0   where the next entry starts its stack
-  uint64_t saved_rsp;  // %gs:8
-  ThreadArea* self;    // %gs:16
-  uint64_t trap_rip;   // %gs:24  return address of a call that came through SIGSYS
-  CallFrame* frame;    // %gs:32  topmost frame; null while the program's own code runs
-  uint32_t number;     // thread number
-  uint32_t tid;        // as the program sees it (recorded tid, also at replay)
-  uint32_t kernel_tid;
-  uint32_t alive;
-  uint32_t go;         // futex: the thread may run
-  uint32_t native;     // not 0: calls are made natively and not logged (a debugger's function call)
-  uint32_t sequence;   // events of this thread so far
-  uint32_t in_call;    // between release and return
-  uint64_t clear_tid;  // address to zero and wake at exit
-  uint64_t robust_list;
-  uint64_t altstack[3];  // the program's own (virtual) signal stack
-  uint64_t signal_mask;  // the program's
-  // The call being made, for whoever logs its release.
-  uint64_t call_hash, call_ticks;
-  uint32_t call_number, call_logged;
-  // Signals that arrived and wait for delivery at a call boundary.
+  uint64_t stack_top;   // %gs:0   where the next entry into the shim begins its stack
+  uint64_t saved_rsp;   // %gs:8   the program's rsp during an entry
+  ThreadArea* self;     // %gs:16
+  uint64_t trap_rip;    // %gs:24  where an entry without a call instruction returns to: after SIGSYS, or a yield
+  CallFrame* frame;     // %gs:32  the innermost frame; null while the program's own code runs
+  uint32_t number;      // thread number in the trace, from 0
+  uint32_t tid;         // as the program sees it: the recorded thread id, also at replay
+  uint32_t kernel_tid;  // as the kernel knows it
+  uint32_t alive;       // not 0: the thread exists
+  uint32_t go;          // futex; not 0: the thread may run
+  uint32_t native;  // not 0: calls go to the kernel and are neither compared nor recorded (a debugger's function call)
+  uint32_t sequence;     // events of this thread so far
+  uint32_t in_call;      // replay: between the release of a call and its return
+  uint64_t clear_tid;    // set_tid_address(2): the word to clear and wake when the thread ends; 0: none
+  uint64_t robust_list;  // set_robust_list(2)
+  uint64_t altstack[3];  // the program's signal stack (sigaltstack(2)): ss_sp, ss_flags, ss_size
+  uint64_t signal_mask;  // the program's mask
+  // The call under way, for a thread that takes the token meanwhile and writes the release event of this one.
+  uint64_t call_hash, call_ticks;  // EventRecord::input_hash and entry_ticks
+  uint32_t call_number;
+  uint32_t call_logged;  // not 0: the release event is written
+  // Ring of signals that have arrived and wait for the next call boundary. Only the shim's handlers append.
   volatile uint32_t pending_head, pending_tail;
   struct {
     uint32_t number;
     uint32_t pad;
-    uint8_t info[128];
+    uint8_t info[128];  // siginfo_t
   } pending[16];
-  uint64_t pauses;      // `pause` instructions so far
+  uint64_t pauses;      // `pause` instructions that the thread has executed
   uint64_t yield_kind;  // format::YieldKind of the yield under way
-  uint32_t poked;       // a waiter's signal has interrupted this thread
-  uint32_t borrowed;    // not 0: a child by vfork acts as this thread
-  uint64_t call_mask;   // the mask that the call just interrupted waited with, while `waited` says so
+  uint32_t poked;       // not 0: a signal of the shim's own has arrived. A call that it interrupted is made again
+  uint32_t borrowed;    // not 0: a vfork child acts as this thread (vfork.cc)
+  uint64_t call_mask;   // if `waited`: the signal mask that the interrupted call waited with
   uint32_t waited;
-  uint32_t look_timer;  // 0: none; else the kernel's number + 1 of the timer that has this thread looked at (spin.cc)
-  uint64_t look_delay;  // nanoseconds of processor time until the next look
-  // The state hash of the call being made, if one is due (state.cc).
-  uint32_t state_calls, state_due;
+  uint32_t look_timer;  // the kernel's id + 1 of the timer that interrupts a computing thread (spin.cc); 0: none
+  uint64_t look_delay;  // of that timer, in nanoseconds of processor time
+  // State hashes (state.cc).
+  uint32_t state_calls;  // calls since the last hash
+  uint32_t state_due;    // not 0: the call under way has a hash, in `state`
   format::StatePart state;
-  uint64_t wait_until[2];  // when a wait for a mutex between processes looks again (futex.cc)
-  uint64_t held_words;     // of TokenArea::held, those of this thread
-  uint64_t probe;  // not 0: the shim reads what the program points at, and a fault there is expected (runtime.h Probe)
-  uint32_t patient;  // it waits for the token and runs (token.cc)
-  uint32_t stepped;  // the program single-steps itself (trap flag), and stepped into the shim (signals.cc)
-  // Loop sites (loop.cc): each takes one from `loops_left` and stops the thread at 0. Those passed so far: `loops_base`
-  // - `loops_left`.
+  uint64_t wait_until[2];  // timespec: when a wait for a mutex between processes checks the owner again (futex.cc)
+  uint64_t held_words;     // number of entries of TokenArea::held that are this thread's
+  uint64_t probe;          // address of the Probe under way, 0: none. A fault then means EFAULT (runtime.h)
+  uint32_t patient;        // not 0: the thread waits for the token by polling (token.cc)
+  uint32_t stepped;        // not 0: the program's own trap flag has trapped inside the shim (signal_handlers.cc)
+  // Loop sites (loop.cc). Each decrements `loops_left` and enters the shim when it reaches 0. The thread has passed
+  // `loops_base` - `loops_left` sites so far.
   uint64_t loops_left, loops_base;
-  uint64_t loops_next,
-      loops_looked;  // how many it passes until it looks whether somebody waits, 0: it does not; when it looked last
+  uint64_t loops_next;    // sites to pass before the thread next checks for waiters; 0: it does not check
+  uint64_t loops_looked;  // ticks of the last check
 };
 
+// Why a replayed process stopped at Control::trap_instruction, in Control::trap_reason.
 enum TrapReason : uint32_t {
   kTrapNone = 0,
-  kTrapDiverged = 1,    // Control::divergence says how
-  kTrapEndOfTrace = 2,  // the next event is past the recording
-  kTrapExit = 3,        // exit_group was replayed; `detail` is the code
-  kTrapStopEvent = 4,   // Control::stop_at_event reached
-  kTrapForkChild = 6,   // a forked child waits for its trace to be mapped
-  kTrapFailed = 7,      // replay cannot go on (mapping failed, ...): Control::text
-  kTrapStarted = 8,     // resumed from the start image; about to run the program
-  kTrapSpin =
-      12,  // the next event is a yield in a loop without a call: the core finds the point (Control::yield_entry)
-  kTrapObject = 13,  // Control::object needs its file
-  kTrapShared = 14,  // something shared is mapped now (detail 1), or a call has changed contents of such a thing (0)
-  kTrapMappingBegins =
-      10,  // a call is about to change mappings in Control::mapping_low .. mapping_high, where something is watched
-  kTrapMappingDone = 11,  // and has done so
-  kTrapDies = 15,  // the program has no memory for the frame of its handler: the thread dies of the signal `detail`,
-                   // where its CallFrame stands
+  kTrapDiverged = 1,        // see Control::divergence
+  kTrapEndOfTrace = 2,      // the program goes on after its last recorded event
+  kTrapExit = 3,            // exit_group(2) was replayed; `trap_detail` is its argument
+  kTrapStopEvent = 4,       // Control::stop_at_event is reached
+  kTrapForkChild = 6,       // a forked child waits for its trace to be mapped
+  kTrapFailed = 7,          // the shim cannot go on: `text` says what failed, `trap_detail` is a detail of it
+  kTrapStarted = 8,         // resumed from the start image, about to run the program
+  kTrapMappingBegins = 10,  // a call is about to change the mappings between `mapping_low` and `mapping_high`, where
+                            // something is watched
+  kTrapMappingDone = 11,    // that call has changed them
+  kTrapSpin = 12,           // the next event is a yield in a pure spin: the core finds its point (core/replay/spin.cc)
+  kTrapObject = 13,         // the shim needs the file of shared object `object`; the core writes its name to `shared`
+  kTrapShared = 14,  // shared memory was mapped or unmapped (`trap_detail` 1), or a call changed its contents (0)
+  kTrapDies = 15,    // the program's stack has no room for the frame of a signal handler: the thread dies of the signal
+                     // `trap_detail`, at the registers of its CallFrame
 };
 
 enum DivergenceKind : uint32_t {
   kDivergedType = 1,      // another kind of event
   kDivergedCall = 2,      // another system call
   kDivergedThread = 3,    // another thread
-  kDivergedArgument = 4,  // argument `which` differs
-  kDivergedInput = 5,     // memory read by the call differs
-  kDivergedNative = 6,    // a mapping call gave another result
+  kDivergedArgument = 4,  // argument number `which`, from 0, differs
+  kDivergedInput = 5,     // the memory that the call reads differs
+  kDivergedNative = 6,    // a mapping call, which is made at replay too, has another result
   kDivergedAbsent = 8,    // the next event is of a thread that does not exist
-  kDivergedState = 9,     // the state hash of a call; `which`: StateDifference
+  kDivergedState = 9,     // the state hash of a call differs; `which` is a StateDifference
 };
 
 enum StateDifference : uint32_t { kStateSame = 0, kStateRegisters = 1, kStateStack = 2, kStateMemory = 3 };
 
+// How the program differs from its recording. `expected` and `actual` are the two values that `kind` is about.
 struct DivergenceReport {
   uint32_t kind, which;
   uint64_t event;
@@ -143,66 +156,67 @@ struct DivergenceReport {
   uint64_t expected, actual;
 };
 
-// A patched site, for whoever must show the original bytes or translate an address.
+// A patched site. The core uses these to show the original bytes and to translate addresses.
 struct Patch {
-  uint64_t start;         // first byte replaced
-  uint64_t syscall;       // address of the syscall instruction; kSiteLoop: `start`
-  uint64_t stub, resume;  // stub code, and where in it the instructions after the call stand (0: behind the call
-                          // itself); kSiteLoop: the moved ones
-  uint8_t length;         // bytes replaced
-  uint8_t kind;           // SiteKind
+  uint64_t start;    // first byte that was replaced
+  uint64_t syscall;  // address of the system call instruction; kSiteLoop: same as `start`
+  uint64_t stub;     // address of the stub
+  uint64_t resume;   // where in the stub the displaced instructions after the call are, 0 if there are none; kSiteLoop:
+                     // where the displaced instructions are
+  uint8_t length;    // bytes replaced
+  uint8_t kind;      // SiteKind
   uint8_t original[14];
 };
 
+// There is one in each process; the start image says where (format::ImageRecord::control).
 struct Control {
   uint64_t magic;
   uint32_t abi_version;
-  uint32_t mode;                  // Mode; set to kModeReplay by the core
-  uint64_t text_low, text_high;   // the shim's code, exempt from Syscall User Dispatch
-  uint64_t syscall_instruction;   // a `syscall; ret` inside it, for injected calls
-  uint64_t trap_instruction;      // the int3 of kTrap*; reported rip is one past
-  uint64_t thread_count;          // areas ever used
-  uint64_t patches, patch_count;  // array of Patch
-  uint64_t yield_entry;  // where the core sends a thread that shall yield; ThreadArea::trap_rip is where it goes on
-  uint64_t restorer;     // address of the rt_sigreturn sequence handlers return to
+  uint32_t mode;                  // Mode
+  uint64_t text_low, text_high;   // the shim's code, which is exempt from Syscall User Dispatch
+  uint64_t syscall_instruction;   // address of a `syscall; ret` in the shim's code, for calls that the core injects
+  uint64_t trap_instruction;      // address of the int3 that raises traps (TrapReason); rip is then one byte behind it
+  uint64_t thread_count;          // thread areas ever used
+  uint64_t patches, patch_count;  // address and length of an array of Patch
+  uint64_t yield_entry;  // where the core sends a thread that must yield; ThreadArea::trap_rip says where it goes on
+  uint64_t restorer;     // address of the code to which the program's signal handlers return: rt_sigreturn(2)
   // Set by the core before the first instruction of a replay.
-  uint64_t trace_end;      // bytes of trace mapped at format::kWindowAddress
-  uint64_t schedule;       // address of this node's NodeSchedule, 0: free
+  uint64_t trace_end;      // bytes of the trace, which is mapped at format::kWindowAddress
+  uint64_t schedule;       // address of this node's NodeSchedule; 0: the node waits for no other
   uint64_t node_slot;      // index into SharedSchedule::progress
-  uint64_t stop_at_event;  // kTrapStopEvent before this event; ~0: never
-  uint32_t cut;          // the process was killed on the way to its next event: nothing is executed behind the last one
-  uint32_t tell_shared;  // kTrapShared at calls that change contents too
-  char files[1024];      // directory of the recording's file copies
-  uint64_t object;       // of shared memory, by its number: whose file `shared` names
-  char shared[64];       // set by the core, kTrapObject: what all nodes of this TokenArea map that object from
-  // State of the replay.
-  uint64_t cursor;  // offset in the trace of the next record
-  uint64_t event;   // events done
-  uint32_t turn;    // thread that may run
-  uint32_t gate;    // next entry of NodeSchedule's gates
-  uint32_t post;    // and of its posts
-  uint32_t trap_reason;
-  uint32_t trap_thread;
+  uint64_t stop_at_event;  // stop before the event with this index (kTrapStopEvent); ~0: never
+  uint32_t cut;            // not 0: the recorded process was killed between two events, so nothing runs after the last
+  uint32_t tell_shared;    // not 0: raise kTrapShared also when a call changes the contents of shared memory
+  char files[1024];        // directory of the recording's file copies
+  uint64_t object;         // kTrapObject: number of the shared object that the shim needs
+  char shared[64];         // kTrapObject: path of that object's file, written by the core
+  // The state of the replay.
+  uint64_t cursor;       // offset of the next record in the trace
+  uint64_t event;        // number of events done: the index of the next one
+  uint32_t turn;         // number of the thread that may run
+  uint32_t gate;         // index of the next of NodeSchedule::gates
+  uint32_t post;         // index of the next of NodeSchedule::posts
+  uint32_t trap_reason;  // TrapReason
+  uint32_t trap_thread;  // number of the thread that trapped
   int32_t trap_detail;
   DivergenceReport divergence;
   char text[128];
-  uint64_t watched_low,
-      watched_high;  // set by the core: between them lie all watched pages; empty when nothing is watched
+  uint64_t watched_low, watched_high;  // set by the core: all watched pages lie in this range, empty if there are none
   uint64_t mapping_low, mapping_high;
-  uint64_t program_brk;
-  uint64_t message[16];  // replay: through it a thread receives a descriptor from the core
+  uint64_t program_brk;  // the end of the heap as the program sees it (brk(2))
+  uint64_t message[16];  // replay: a msghdr and its buffers, by which a thread receives a descriptor from the core
 };
 
-// ---- The schedule of a replayed group, in memory shared by the core and all nodes
+// ---- The schedule of a replayed group, in memory that the core shares with all nodes
 
-// A node publishes how many events it has finished: it stands at the entry of event `done`.
+// How far a node is.
 struct alignas(64) Progress {
-  uint64_t done;
-  uint32_t futex;
-  uint32_t waiters;
+  uint64_t done;     // number of events done; published at this node's posts
+  uint32_t futex;    // incremented when `done` changes
+  uint32_t waiters;  // threads that sleep on `futex`
 };
 
-// Before event `event`, wait until node slot `slot` has done `done` events.
+// Before its event `event` a node waits until the node of slot `slot` has done `done` events.
 struct Gate {
   uint64_t event;
   uint64_t done;
@@ -210,70 +224,72 @@ struct Gate {
   uint32_t reserved;
 };
 
-// Arrays in address order of event; a sentinel with event ~0 ends each.
+// Both arrays are sorted by event. An entry with event ~0 ends each of them.
 struct NodeSchedule {
-  uint64_t gates;  // address of Gate[]
-  uint64_t posts;  // address of uint64_t[]: publish progress on arrival at these events
+  uint64_t gates;  // address of an array of Gate
+  uint64_t posts;  // address of an array of uint64_t: the events before which the node publishes its progress
 };
 
 inline constexpr uint32_t kMaxNodes = 4096;
 struct SharedSchedule {
-  uint64_t size;
+  uint64_t size;  // of this memory, with the arrays that follow
   uint64_t node_count;
   Progress progress[kMaxNodes];
   NodeSchedule nodes[kMaxNodes];
 };
 
-// ---- Processes that share writable memory (token_group.cc), in a file of the recording that all of them map. Indices
-// are from 1; 0 is none. Nothing is ever given back: the file lives as long as a collector of the recording does.
+// ---- The tokens of processes that share writable memory (token_group.cc), in a file that all recorded processes map.
+// Indices start at 1; 0 means none. Entries are never reused unless they say so: the file lives only as long as the
+// collector.
 
 // A process that shares memory.
 struct TokenMember {
-  uint32_t go;             // futex: the group's token was handed to it
-  uint32_t pid, tid;       // tid: of the thread that ran last; 0: it executes another program
-  uint32_t next;           // in its group's queue
-  uint64_t pid_namespace;  // inode; pids mean nothing outside
-  uint32_t patient;        // it is one of the group's
+  uint32_t go;             // futex; not 0: the group's token was handed to this member
+  uint32_t pid;            // as the process sees it
+  uint32_t tid;            // of the thread that ran last; 0 while the process executes another program
+  uint32_t next;           // the next member in its group's queue
+  uint64_t pid_namespace;  // inode of /proc/PID/ns/pid; pids of other namespaces cannot be compared
+  uint32_t patient;        // not 0: it waits by polling, and TokenGroup::patient counts it
   uint32_t reserved;
 };
 
-// Processes of which one runs at a time.
+// A token group: processes of which one runs at a time.
 struct TokenGroup {
-  uint32_t guard;        // the member that changes the queue
-  uint32_t state;        // a member, and whether it holds or has lent the token
-  uint32_t forward;      // the group this one was joined with
-  uint32_t first, last;  // queue of members that wait
-  uint32_t waiting;      // members in it
-  uint64_t turn;         // times the token has changed hands
-  uint64_t since;        // ticks of the last time
-  uint32_t patient;      // those of the waiting that run, and need not be woken
-  uint32_t processor;    // of the member that has it, as seen last; ~0: it did not run yet
+  uint32_t guard;        // spin lock of the queue: the member that holds it
+  uint32_t state;        // the member that has the token or had it last, with kTokenHeld or kTokenLent
+  uint32_t forward;      // the group that this one has become part of
+  uint32_t first, last;  // queue of waiting members
+  uint32_t waiting;      // number of members in the queue
+  uint64_t turn;         // number of the current turn
+  uint64_t since;        // ticks at which it began
+  uint32_t patient;      // waiting members that poll, and need not be woken
+  uint32_t processor;    // on which the holder was seen last; ~0: it has not run yet
   uint32_t reserved[4];
 };
 
-// TokenGroup::state: a member, and what it has of the token. A lent token is there for the taking.
+// TokenGroup::state: kTokenWho is the member's number. Any member may take a token that is lent.
 inline constexpr uint32_t kTokenHeld = 1u << 30, kTokenLent = 2u << 30, kTokenWho = kTokenHeld - 1;
 
-// Something that several processes can map by its name: a file or a System V segment.
+// A file or a System V segment that several processes can map.
 struct SharedObject {
-  uint64_t device, inode;  // kSegmentDevice: a System V segment and its id
+  uint64_t device, inode;  // kSegmentDevice and the segment's id for a System V segment
   uint32_t group, reserved;
 };
 inline constexpr uint64_t kSegmentDevice = ~0ull;
 
-// The word of a robust mutex that a thread held when it last let others run.
+// A robust mutex (set_robust_list(2)) that a thread held when it last let others run. The entry is reused.
 struct HeldWord {
-  uint32_t member;                 // its process; 0: not in use
-  uint32_t owner;                  // its id, as the word has it; 0: not filled in yet
-  uint64_t device, inode, offset;  // of what is mapped there, as in /proc/PID/maps
-  uint64_t address;                // in that process
+  uint32_t member;                 // the thread's process; 0: the entry is free
+  uint32_t owner;                  // the thread id in the mutex's futex word; 0: the entry is not complete yet
+  uint64_t device, inode, offset;  // where the word is in the mapped file, as /proc/PID/maps names it
+  uint64_t address;                // of the word in that process
 };
 
-// A process in which a thread has kept the token (token.cc) for long while others wait for it; `pid` 0: not in use.
+// A process in which a thread has kept the token (token.cc) for long while others wait for it. The entry is reused.
 struct KeptThread {
-  uint32_t pid, tid;  // as the process sees them
+  uint32_t pid, tid;  // as the process sees them; `pid` 0: the entry is free
   uint64_t pid_namespace;
-  uint32_t looks;  // of one that waits, about one a millisecond, at which nothing had happened
+  uint32_t looks;  // how often in succession, about once a millisecond, a waiter has seen the same holder
   uint32_t reserved;
 };
 
@@ -281,10 +297,11 @@ inline constexpr uint32_t kMaxKept = 1 << 8;
 inline constexpr uint32_t kMaxMembers = 1 << 20, kMaxGroups = 1 << 16, kMaxObjects = 1 << 16, kMaxHeldWords = 1 << 10;
 struct TokenArea {
   uint64_t session;                   // random; FileHeader::sharing of the traces
-  uint32_t guard;                     // the member that changes what follows, or joins groups
-  uint32_t members, groups, objects;  // in use
-  uint32_t files;                     // of the objects, those that are files
-  uint32_t held_words, held_top;      // in use; index behind the last that ever was
+  uint32_t guard;                     // spin lock of the numbers below and of joining groups: the member that holds it
+  uint32_t members, groups, objects;  // entries in use
+  uint32_t files;                     // objects that are files
+  uint32_t held_words;                // entries of `held` in use
+  uint32_t held_top;                  // one more than the highest index of `held` that was ever in use
   uint32_t reserved;
   KeptThread kept[kMaxKept];
   HeldWord held[kMaxHeldWords];
@@ -293,87 +310,91 @@ struct TokenArea {
   TokenMember member[kMaxMembers];
 };
 
-// ---- Recorded process <-> collector: SOCK_SEQPACKET, one request at a time, answered in order unless said otherwise
+// ---- The messages between a recorded process and the collector: SOCK_SEQPACKET, unix(7). A process has one request
+// under way at a time.
 
-inline constexpr int kSocketFd = 1000;  // preferred number; FRIDAY_SOCKET in the environment says which
+inline constexpr int kSocketFd = 1000;  // the descriptor's preferred number; FRIDAY_SOCKET says which one it is
 inline constexpr char kSocketVariable[] = "FRIDAY_SOCKET";
 
 enum RequestKind : uint32_t {
-  kHello = 1,   // first message of a process; reply carries the trace's descriptor
-  kModule = 2,  // analyse and copy a mapped file; may carry its descriptor; reply: ModuleReply with sites
-  kRoom = 3,    // no reply; FileHeader::room is bumped
-  kFork = 4,    // a child will be forked; reply: ForkReply with descriptors of its trace and socket
-  kForked = 5,  // from the child: its pid. No reply
+  kHello = 1,   // first message of a process. Reply: HelloReply, with the descriptors of its trace and of the TokenArea
+  kModule = 2,  // copy a mapped file, whose descriptor may be attached, and look for sites in it. Reply: ModuleReply
+  kRoom = 3,    // make room in the trace. No reply; FileHeader::room changes
+  kFork = 4,    // the process will fork. Reply: ForkReply, with the descriptors of the child's trace and socket
+  kForked = 5,  // from the forked child: its pid, in `detail`. No reply
   kEnding = 6,  // an EndRecord was written. No reply
-  kSpawn = 7,   // a child by vfork will execute the program `text`; reply: ForkReply with the descriptor of its socket
-  kExecutes = 8,     // this process will execute the program `text`, behind the event before `offset`. No reply
-  kNotExecuted = 9,  // by a child by vfork, on the socket it was given: there will be no such node. No reply
-  kReached = 11,     // this process has written into the memory of the process `detail`. No reply
-  kNotice = 10,      // something that whoever reads the recording should know: `text`. No reply
+  kSpawn = 7,   // a vfork child will execute the program `text`. Reply: ForkReply, with the descriptor of its socket
+  kExecutes = 8,     // the process will execute the program `text`; that call is the event before `offset`. No reply
+  kNotExecuted = 9,  // from a vfork child, on its own socket: its execve(2) failed, so it becomes no node. No reply
+  kNotice = 10,      // `text` is something that readers of the recording should know. No reply
+  kReached = 11,     // the process has written into the memory of process `detail`. No reply
 };
 
 inline constexpr char kNoAddresses[] = "no room at the shim's addresses";  // Request::text of kEnding
 
 struct Request {
-  uint32_t kind;
-  uint32_t pid;
-  uint32_t executable;  // kModule: wants call sites
+  uint32_t kind;        // RequestKind
+  uint32_t pid;         // of the sender
+  uint32_t executable;  // kModule: not 0: sites are wanted
   uint32_t reason;      // kEnding: EndReason; kSpawn, kExecutes: effective user id
-  int32_t detail;       // kSpawn, kExecutes: not 0: real and effective user, or group, differ
+  int32_t detail;       // kEnding: EndRecord::detail; kForked, kReached: a pid; kSpawn, kExecutes: not 0: the real and
+                        // the effective user or group differ
   uint32_t reserved;
-  uint64_t low, high, offset;  // kModule: the mapping
-  uint64_t device, inode;
-  char text[256];  // kModule, kSpawn, kExecutes: path; kEnding, kNotice: text
+  uint64_t low, high, offset;  // kModule: the mapping, and where in the file it begins
+  uint64_t device, inode;      // kModule: of the file
+  char text[256];              // kModule, kSpawn, kExecutes: a path; kEnding, kNotice: a text
 };
 
 struct HelloReply {
-  uint32_t clock_kind;
+  uint32_t clock_kind;   // format::ClockKind
   uint32_t flags;        // HelloFlag
-  uint32_t state_every;  // a state hash at each n-th call of a thread; 0: none
+  uint32_t state_every;  // every how many calls a thread's state is hashed; 0: never
   uint32_t reserved;
-  uint64_t vdso_clock_gettime;  // offset in the vdso, 0: do not use
+  // Offsets of functions in the vdso (vdso(7)); 0: it has no such function.
+  uint64_t vdso_clock_gettime;
   uint64_t vdso_gettimeofday, vdso_time, vdso_getcpu, vdso_clock_getres, vdso_getrandom;
-  uint32_t cpuid[8][4];  // for ImageRecord::cpuid: in a virtual machine each takes its time
+  // format::ImageRecord::cpuid. The collector asks the processor once, because a hypervisor intercepts each cpuid.
+  uint32_t cpuid[8][4];
 };
 enum HelloFlag : uint32_t {
-  kCatchAllOnly = 1,  // patch nothing
-  kVdsoCallable = 2,  // the real vdso's clock functions touch general registers only: the shim may call them
+  kCatchAllOnly = 1,  // patch no call site
+  kVdsoCallable = 2,  // the vdso's clock functions use general registers only, so that the shim may call them
 };
 
+// What is patched at a site, and how.
 enum SiteKind : uint8_t {
-  kSiteBefore = 1,  // `length` bytes before the syscall are moved to the stub; the syscall's bytes stay
-  kSiteAfter = 2,   // the syscall and the bytes after it are replaced, `length` in all
+  kSiteBefore = 1,  // the `length` bytes before a system call instruction, whose own bytes stay
+  kSiteAfter = 2,   // a system call instruction and the bytes behind it, `length` bytes in all
   kSiteRdtsc = 3,
   kSiteRdtscp = 4,
   kSiteRdrand = 5,
-  kSiteRdseed = 6,  // `detail`: register number and operand size
+  kSiteRdseed = 6,  // kSiteRdrand, kSiteRdseed: `detail` is the register's number and the operand's size
   kSiteXbegin = 7,  // a transaction, which never starts
   kSitePause = 8,
-  kSiteXsave = 9,  // `detail` 1: the compact form
+  kSiteXsave = 9,  // `detail` 1: the compacted form (xsavec)
   kSiteCpuid = 10,
-  kSiteLoop = 11,  // instructions of a loop that may wait, moved to the stub; `detail`: where in them a displacement to
-                   // rip stands, 0: none
+  kSiteLoop = 11,  // instructions of a loop that may wait, which move to the stub; `detail`: the offset in them of a
+                   // displacement relative to rip, 0: none
   kSiteRdpid = 12,
-  kSiteLsl = 13,  // `detail` of kSiteLsl: none, both registers stand in the instruction
+  kSiteLsl = 13,  // `detail` is not used: the instruction names both registers
   kSiteXgetbv = 14,
-  kSiteGsBase = 15,  // `detail` 0: rdgsbase, 1: wrgsbase and what loads %gs, which sets its base too
+  kSiteGsBase = 15,  // `detail` 0: rdgsbase; 1: wrgsbase, or a load of %gs, which sets the base too
 };
-constexpr bool is_planted(unsigned kind) {
-  return kind >= kSiteRdtsc && kind != kSiteLoop;
-}  // an ud2, which the shim carries out
+// Whether the instruction is replaced by an ud2, whose SIGILL has the shim carry the instruction out.
+constexpr bool is_planted(unsigned kind) { return kind >= kSiteRdtsc && kind != kSiteLoop; }
 
 struct Site {
-  uint64_t offset : 48;  // in the file, of the first byte replaced
-  uint64_t kind : 4;
+  uint64_t offset : 48;  // of the first replaced byte, in the file
+  uint64_t kind : 4;     // SiteKind
   uint64_t length : 4;
   uint64_t detail : 8;
 };
 static_assert(sizeof(Site) == 8);
 
 inline constexpr uint32_t kMaxSites = 20000;
-inline constexpr uint32_t kMaxLoops = 1000;  // of them, kSiteLoop
+inline constexpr uint32_t kMaxLoops = 1000;  // of kSiteLoop among them
 struct ModuleReply {
-  uint8_t file[16];  // zero: no copy could be made
+  uint8_t file[16];  // XXH3-128, the name of the copy in files/; zero: no copy could be made
   uint64_t file_size;
   uint32_t build_id_size;
   uint8_t build_id[20];

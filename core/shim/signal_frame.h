@@ -1,6 +1,6 @@
-// What the three files about signals share: the kernel's structures, what the program asked for each signal, and the
-// entry of a handler. signals.cc has the program's own actions, masks and pending signals, signal_frame.cc the frame on
-// its stack, signal_handlers.cc the handlers that the shim installs in its place.
+// What the three files about signals share: the kernel's structures, the program's dispositions, and how a handler is
+// entered. signals.cc has the program's dispositions, masks and pending signals, signal_frame.cc the frame on its
+// stack, signal_handlers.cc the handlers that the shim installs with the kernel.
 #pragma once
 
 #include <linux/signal.h>
@@ -15,9 +15,9 @@ struct KernelAction {
 inline constexpr uint64_t kOnStack = 0x08000000, kRestartFlag = 0x10000000, kNoDefer = 0x40000000,
                           kResetHand = 0x80000000, kSigInfo = 4, kRestorer = 0x04000000;
 inline constexpr uint64_t kIgnored = 1;  // SIG_IGN
-extern KernelAction actions[65];         // what the program asked for
+extern KernelAction actions[65];         // the program's dispositions, by signal number
 
-// The kernel's frame (arch/x86/include/uapi/asm/sigcontext.h, asm-generic/ucontext.h).
+// The frame that the kernel builds for a handler (arch/x86/include/uapi/asm/sigcontext.h, asm-generic/ucontext.h).
 struct SignalContext {
   uint64_t r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags;
   uint16_t cs, gs, fs, ss;
@@ -38,29 +38,37 @@ struct SignalFrame {
 };
 
 inline uint64_t bit(int signal) { return 1ull << (signal - 1); }
+// SIGSEGV, SIGBUS, SIGFPE and SIGTRAP: raised by an instruction, so that a replay raises them by itself.
 inline bool synchronous(int signal) { return signal == 11 || signal == 7 || signal == 8 || signal == 5; }
-// Those that the kernel also raises for what an instruction does; SIGSYS for the calls that are caught.
+// The signals that the kernel raises for an instruction: those, SIGILL, and SIGSYS for system calls that are caught.
 inline bool may_be_raised(int signal) { return synchronous(signal) || signal == 4 || signal == 31; }
 
-// Of ThreadArea::altstack[1], in which the flags stand as the program gave them.
-inline constexpr uint32_t kStackOn = 1, kStackOff = 2, kAutoDisarm = 1u << 31;  // SS_ONSTACK, SS_DISABLE, SS_AUTODISARM
-inline constexpr uint64_t kTrapFlag = 0x100;
+// SS_ONSTACK, SS_DISABLE and SS_AUTODISARM, in ThreadArea::altstack[1].
+inline constexpr uint32_t kStackOn = 1, kStackOff = 2, kAutoDisarm = 1u << 31;
+inline constexpr uint64_t kTrapFlag = 0x100;  // of rflags
 
 // ---- signals.cc
-uint64_t resting_mask(const ThreadArea* area);    // what the kernel blocks while the thread runs code of the program's
-uint64_t caught();                                // the signals with a handler that may wait in the kernel
-void set_kernel_mask(ThreadArea* area);           // the program's mask has changed
-const uint64_t* mask_of(const CallFrame* frame);  // the mask that a call sets while it waits; null if none
-int take_pending(ThreadArea* area, uint8_t* info);
+// The mask that the kernel has while the thread runs the program's code: the program's, and caught() while a signal is
+// pending.
+uint64_t resting_mask(const ThreadArea* area);
+uint64_t caught();                       // the signals that have a handler and that the kernel may keep pending
+void set_kernel_mask(ThreadArea* area);  // gives the kernel the program's mask, which has changed
+const uint64_t* mask_of(const CallFrame* frame);    // the mask with which the call waits; null if it has none
+int take_pending(ThreadArea* area, uint8_t* info);  // removes the oldest pending signal and returns its number
 
 // ---- signal_handlers.cc
+// Installs the shim's handler, or the program's disposition, with the kernel.
 void install_for(int signal);
 
 // ---- signal_frame.cc
+// Builds a signal frame on the program's stack. `frame` has the registers to which the handler will return, and leads
+// into the handler afterwards. For a fault, `fault` is its error code, trap number and address; in a handler of the
+// shim's, `kernels` is the extended state in the kernel's frame. False: the stack has no room, and the thread dies.
 bool enter_handler(CallFrame* frame, ThreadArea* area, int signal, const void* info, const uint64_t* fault = nullptr,
                    uint8_t* kernels = nullptr);
-void let_it_kill(int signal);
-void note_fault(int signal, uint64_t rip);
+void let_it_kill(int signal);               // sets the kernel's disposition to the default
+void note_fault(int signal, uint64_t rip);  // FileHeader: the process is about to die of a fault at `rip`
+// At replay, if the thread acts as a vfork child that dies here: makes the registers lead to its parent's return.
 bool ends_as_child(ThreadArea* area, uint64_t* rax, uint64_t* rip);
 void copy_registers(CallFrame* to, const SignalContext& c);
 void copy_registers(SignalContext& to, const CallFrame* c);

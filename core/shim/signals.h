@@ -1,4 +1,6 @@
-// The program's signals, and those that the program blocks and the kernel must not.
+// The program's signals: how they arrive, wait, are delivered to a handler and return, and those that the program
+// blocks but the kernel must not (held.cc). Functions of handlers, which may run at any time, say so; all others run
+// under the token.
 #pragma once
 
 #include "core/shim/call_numbers.h"
@@ -7,46 +9,51 @@
 namespace friday::shim {
 
 // ---- signals.cc
-void signals_install();
-void signals_inherit();  // dispositions the program started with
+void signals_install();  // installs the shim's handlers
+void signals_inherit();  // at the start: takes over the dispositions with which the program was executed
 long do_sigaction(CallFrame* frame, ThreadArea* area);
 long do_sigprocmask(CallFrame* frame, ThreadArea* area);
 long do_sigaltstack(CallFrame* frame, ThreadArea* area);
 void do_sigreturn(CallFrame* frame, ThreadArea* area);
-uint64_t signal_frame_hash(const CallFrame* frame);  // of what it reads
-// Where a handler may be entered: behind a call (its result is in frame->rax), before it (the call is made when the
-// handler returns), or anywhere else: the registers it returns to are in the frame.
+uint64_t signal_frame_hash(const CallFrame* frame);  // of what rt_sigreturn(2) reads
+// Where a handler is entered, and so where it returns to: after_call: behind the call, whose result is in frame->rax;
+// before_call: at the call, which is then made; anywhere: at the frame's registers.
 enum class Moment { after_call, before_call, anywhere };
-// Enters a handler of the program if one is due. True: the frame now leads into a handler.
+// Enters the handler of a pending signal, if it is not blocked; at replay, of the next event. True: the frame now
+// leads into a handler.
 bool signals_deliver(CallFrame* frame, ThreadArea* area, Moment moment);
-void sigreturn_finish(CallFrame* frame);  // the last step of a return that no other handler follows
+// The last step of rt_sigreturn(2), unless it enters another handler: where the address lies in a patch, it is
+// replaced by the one in the stub.
+void sigreturn_finish(CallFrame* frame);
 inline bool signals_pending(const ThreadArea* area) { return area->pending_head != area->pending_tail; }
-bool handler_restarts(const ThreadArea* area);
+bool handler_restarts(const ThreadArea* area);  // whether the next pending signal's handler has SA_RESTART
+// Save and restore the program's dispositions, around a vfork child.
 inline constexpr unsigned kActionWords = 65 * 4;
-void signals_keep(uint64_t* actions);  // what the program asked to be done with its signals
+void signals_keep(uint64_t* actions);
 void signals_give_back(const uint64_t* actions);
-void signals_apply_mask(ThreadArea* area);  // the program's mask becomes the kernel's
-void signals_hand_on(ThreadArea* area);     // what has come for a thread that ends is for the others
-// After a call that sets a mask while it waits (sigsuspend, ppoll, ...) was interrupted.
+void signals_apply_mask(ThreadArea* area);  // sets the kernel's mask to the program's
+void signals_hand_on(ThreadArea* area);     // the thread ends: sends its pending signals to the process
+// After a call that waits with a signal mask of its own (sigsuspend(2), ppoll(2), ...) was interrupted: notes the mask,
+// with which the handler is chosen.
 void signals_note_mask(const CallFrame* frame, ThreadArea* area);
-void signals_rest(ThreadArea* area);         // the kernel's mask while no handler is due: the program's, or more of it
-void signals_before_exec(ThreadArea* area);  // what the shim keeps to itself the kernel is told, for the next program
-void signals_after_exec(ThreadArea* area);   // which was none
-// The end of a child will be told by this signal, with a si_code that a fault may have.
+void signals_rest(ThreadArea* area);  // sets the kernel's mask to resting_mask() (signal_frame.h)
+// Around execve(2): gives the kernel what the next program inherits of signals, and takes it back after a failure.
+void signals_before_exec(ThreadArea* area);
+void signals_after_exec(ThreadArea* area);
+// A child was made that reports its end by this signal. Its si_code may then look like a fault's.
 void signals_expect_exit(int signal);
-uint32_t signals_own_death(
-    const CallFrame* frame,
-    const ThreadArea* area);  // the signal by which a call kills the process that makes it; 0: none
-void signals_step_on(
-    CallFrame* frame,
-    ThreadArea* area);  // where a program that single-steps itself goes on behind the shim: with its trap flag
-// Sends a signal with this siginfo_t, which may look like a fault's, to the calling thread, or to any thread of the
-// process.
+// The signal by which the call would kill the process that makes it; 0: none.
+uint32_t signals_own_death(const CallFrame* frame, const ThreadArea* area);
+// If the program's own trap flag has trapped inside the shim: sets the flag in the frame, so that the program's next
+// instruction traps.
+void signals_step_on(CallFrame* frame, ThreadArea* area);
+// Sends a signal with this siginfo_t, which may look like a fault's, to the calling thread or to the process.
 void signals_send_own(int signal, const void* info, bool to_any_thread);
-// What rt_sigqueueinfo(2), rt_tgsigqueueinfo(2) and pidfd_send_signal(2) come to.
+// Makes an rt_sigqueueinfo(2), rt_tgsigqueueinfo(2) or pidfd_send_signal(2).
 long signals_queue(ThreadArea* area, const CallFrame* frame);
-// A signal that the process itself sent with a positive si_code travels with kPretended instead, and its own si_code
-// behind, so that nobody takes it for a fault. True: `info` was of that kind, and is now as it was sent.
+// A positive si_code means that the kernel raised a signal for a fault. If a process sends itself such a signal, the
+// shim replaces the si_code by kPretended and puts the original behind it, so that its handlers do not take the signal
+// for a fault. signals_unmask() returns true if that was done to `info`, and restores it.
 inline constexpr int kPretended = -0x46726964;
 inline bool signals_unmask(void* info) {
   int* const words = (int*)info;
@@ -55,21 +62,22 @@ inline bool signals_unmask(void* info) {
   words[3] = 0;
   return true;
 }
+// Signals that the kernel must never block, because the shim needs them. A program that blocks them has them held.
 inline constexpr uint64_t kForcedSignals = (1ull << 30) /* SIGSYS */ | (1ull << 3) /* SIGILL */ |
                                            (1ull << 10) /* SIGSEGV */ | (1ull << 6) /* SIGBUS */ |
                                            (1ull << 63) /* kPokeSignal */;
 
-// ---- held.cc: signals that the program blocks and the kernel must not
-void held_add(ThreadArea* area, int signal, const void* info);  // in a handler
-void held_release(ThreadArea* area, uint64_t mask);             // those not in `mask` come once more
-void held_forget(ThreadArea* area);
-void held_hand_on(ThreadArea* area);  // the thread ends
-// Which blocks them, and what is in `mask`: the thread's own and, of what is held for any thread, `general`.
+// ---- held.cc: signals of kForcedSignals that were sent while the program blocks them
+void held_add(ThreadArea* area, int signal, const void* info);  // in a handler: holds one
+void held_release(ThreadArea* area, uint64_t mask);             // sends those that are not in `mask` once more
+void held_forget(ThreadArea* area);                             // in a new process: nothing is held
+void held_hand_on(ThreadArea* area);                            // the thread ends: sends what it holds to the process
+// Gives the kernel what is held for the thread and, of what is held for the process, the signals `general`. The kernel
+// blocks them, and those in `mask`.
 void held_to_kernel(ThreadArea* area, uint64_t mask, uint64_t general);
-extern uint32_t ever_held;                           // so that no call has to look
-long held_call(ThreadArea* area, CallFrame* frame);  // a call that may look for them
-// The program's call; not made (kNotMade) while a signal waits. What interrupts it and is none of the program's
-// business, such as a signal that it ignores, is not seen.
+extern uint32_t ever_held;  // not 0: something was held at some time
+// Makes a call that may look for blocked signals, such as rt_sigtimedwait(2).
+long held_call(ThreadArea* area, CallFrame* frame);
 inline bool concerns_held(uint64_t call) {
   switch (call) {
     case sys::rt_sigtimedwait:
@@ -81,7 +89,7 @@ inline bool concerns_held(uint64_t call) {
     default: return false;
   }
 }
-// A call that only a waiter's poke has interrupted (spin.cc) is made again.
+// Makes a call again as long as only the shim's own signals have interrupted it (ThreadArea::poked).
 template <typename Make>
 inline long unless_poked(ThreadArea* area, Make&& make) {
   for (;;) {
@@ -91,6 +99,7 @@ inline long unless_poked(ThreadArea* area, Make&& make) {
     if (!__atomic_exchange_n(&area->poked, 0, __ATOMIC_RELAXED) || signals_pending(area)) return result;
   }
 }
+// Makes the program's call. Returns kNotMade if a signal for the program is pending, so that its handler comes first.
 inline long interruptible_call(ThreadArea* area, CallFrame* frame) {
   const uint64_t call = frame->rax;
   return unless_poked(area, [&] {

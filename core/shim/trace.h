@@ -1,42 +1,51 @@
-// What goes into the trace: its events and their parts, the clock, the channels that calls move bytes through, Linux
-// AIO, and the optional state hash.
+// What goes into the trace: events and their parts, the clock, the channels through which calls move bytes, Linux AIO,
+// and the optional state hash. The trace belongs to the process; the thread that has the token writes to it.
 #pragma once
 
 #include "core/shim/runtime.h"
 
 namespace friday::shim {
 
-// ---- trace.cc: the log, written or read
+// ---- trace.cc: writing the trace
+// Writes one event: constructor, parts, commit. The event is built in place at the end of the trace, so no other record
+// may be begun before the commit.
 struct EventWriter {
   format::EventRecord* event;
-  // Starts an event of the calling order; arguments are copied from the frame.
+  // Begins the next event of `area`'s thread and copies `count` arguments into it.
   EventWriter(format::RecordType type, ThreadArea* area, uint16_t call, const uint64_t* arguments, unsigned count);
   void part(format::PartKind kind, const void* data, size_t size, uint64_t address = 0);
-  // Reserves a part of `size` bytes to be filled by the caller.
+  // Reserves a part of `size` bytes, which the caller must fill in. May be null, once there is no room for it.
   void* part_space(format::PartKind kind, size_t size, uint64_t address = 0);
+  // Adds memory of the program that a call has written.
   void memory(const void* address, size_t size) {
     if (address && size) part(format::kMemory, address, size, (uint64_t)address);
   }
   void commit(long result, uint64_t hash, uint64_t entry, uint64_t exit);
-  void commit_clock(const uint64_t* words, uint64_t now);  // kFlagClock
+  // Commits the reading of a clock, whose two words go into the event itself (format::kFlagClock).
+  void commit_clock(const uint64_t* words, uint64_t now);
 
  private:
   void finish(uint64_t now);
 };
+// Writes an event without parts, for a call that was made.
 void record_native(ThreadArea* area, uint16_t call, const uint64_t* arguments, unsigned count, long result,
-                   uint64_t entry, uint64_t hash = 0);     // without parts
-void* record_begin(format::RecordType type, size_t size);  // not an event
+                   uint64_t entry, uint64_t hash = 0);
+// A record that is not an event: begin, fill in, commit.
+void* record_begin(format::RecordType type, size_t size);
 void record_commit(void* record);
-bool trace_attach(int fd);  // maps the window and starts writing
-void trace_detach();        // the window is free again
-bool trace_alive();         // false once there was no room
+bool trace_attach(int fd);  // maps the trace and begins to write it; false: its addresses are taken
+void trace_detach();        // unmaps it
+bool trace_alive();         // false once a record had no room
+// Ends the recording with an EndRecord; the program goes on unrecorded. `text` is part of a message to the user.
 void trace_end(format::EndReason reason, int detail, const char* text);
-void end_at_call(const CallFrame* frame);  // one that is not handled: trace_end, with what it was asked to do
-uint64_t kernel_ticks();                   // when the time-stamp counter is not the clock
-inline constexpr long kTurnNs = 1000000;   // a holder that others wait for hands over at its next call after this long
-bool elapsed(uint64_t since, long ns);     // `since` in ticks
+// The same at a call that Friday does not handle, with the codes among its arguments.
+void end_at_call(const CallFrame* frame);
+uint64_t kernel_ticks();  // CLOCK_MONOTONIC, for hosts whose time-stamp counter is not the kernel's clock
+// After a turn of this many nanoseconds, a holder of the token hands it to a waiter at its next call.
+inline constexpr long kTurnNs = 1000000;
+bool elapsed(uint64_t since, long ns);  // whether `ns` nanoseconds have passed since tick `since`
 inline bool turn_lasted(uint64_t since) { return elapsed(since, kTurnNs); }
-void clock_calibrate();
+void clock_calibrate();  // writes a ClockRecord
 extern uint32_t clock_kind;
 inline uint64_t ticks_now() {
   if (clock_kind != format::kClockTsc) return kernel_ticks();
@@ -46,48 +55,51 @@ inline uint64_t ticks_now() {
 }
 inline format::FileHeader* trace_header() { return (format::FileHeader*)format::kWindowAddress; }
 
-// ---- channels.cc
-struct Transfer;
-void channel_opened(EventWriter& writer, int fd);  // emits a ChannelRecord soon, notes it on the event
-void channel_forget(int fd);
+// ---- channels.cc: which channel a descriptor belongs to
+void channel_opened(EventWriter& writer, int fd);  // adds a DescriptorsPart to the event
+void channel_forget(int fd);                       // the descriptor is closed, or a new one with its number is open
 void channel_duplicate(int from, int to);
-void channel_changed(int fd);  // bound or connected
-void channel_prepare(int fd);  // writes its ChannelRecord if it is new or has changed
+void channel_changed(int fd);  // the socket was bound or connected, so its channel must be described again
+void channel_prepare(int fd);  // writes a ChannelRecord if the channel is new or has changed
+// Bytes that a call has moved.
 struct Moved {
   format::Direction direction;
   uint64_t length;
-  uint64_t hash = 0;
-  uint16_t flags = 0;        // TransferFlag
-  bool seen = true;          // false: the bytes never were in the program's memory, so that only their number is known
-  uint32_t peer_length = 0;  // 0: the call does not name the other side
-  const void* peer = nullptr;
-  uint32_t message = 0;
+  uint64_t hash = 0;           // of the bytes (format::TransferPart)
+  uint16_t flags = 0;          // format::TransferFlag
+  bool seen = true;            // false: the bytes were never in the program's memory, so only their number is known
+  uint32_t peer_length = 0;    // of the peer's address; 0: the call has none
+  const void* peer = nullptr;  // a sockaddr
+  uint32_t message = 0;        // which message of a call with several
 };
 void channel_transfer(EventWriter& writer, int fd, const Moved& moved);
 bool channel_is_datagram(int fd);
-bool channel_sends_header(int fd);  // an IPv4 header stands in front of what is sent through it
+bool channel_sends_header(int fd);  // whether what is sent through it begins with an IPv4 header (IP_HDRINCL, raw(7))
 uint64_t channel_number(int fd);    // 0: none
-uint64_t channel_hash(int fd);      // seed of the next outgoing transfer
+uint64_t channel_hash(int fd);      // the seed for the hash of the next outgoing transfer
 
-// ---- aio.cc
-bool aio_under_way();
-// Around io_submit(2): what it asks for, of which requests the kernel took `taken`, and the channels of those.
+// ---- aio.cc: Linux AIO (io_submit(2))
+bool aio_under_way();  // whether requests are known that have not completed
+// Before io_submit(2): remembers its requests. After it, when the kernel has taken `taken` of them: forgets the others,
+// and writes the ChannelRecords of those that it has taken.
 void aio_note_submitted(const uint64_t* arguments);
 void aio_forget_refused(const uint64_t* arguments, long taken);
 void aio_prepare_channels(const uint64_t* arguments, long taken);
+// Add to the event: the keys that io_submit(2) stores into the control blocks; the results of io_getevents(2), with
+// what the completed requests have read and moved.
 void aio_write_keys(EventWriter& writer, uint64_t list, uint64_t count, long result);
-void aio_write_events(EventWriter& writer, const void* events,
-                      long count);  // of io_getevents(2), and what the requests have moved
+void aio_write_events(EventWriter& writer, const void* events, long count);
 
-// ---- state.cc: the optional state hash
-extern uint32_t state_every;
-void state_prepare();                                       // in the start, once the program's files are mapped
-void state_note(const CallFrame* frame, ThreadArea* area);  // recording: the thread is about to make a call
-void state_synced(const CallFrame* frame,
-                  ThreadArea* area);  // the call is msync(2); whether or not there are hashes otherwise
-// With the event that ends the process: hashes of all its writable memory, a part each.
+// ---- state.cc: the optional state hash (format::StatePart)
+extern uint32_t state_every;  // HelloReply::state_every
+void state_prepare();         // at the start, once the program's files are mapped
+// While recording, before the thread makes a call: hashes its state if a hash is due.
+void state_note(const CallFrame* frame, ThreadArea* area);
+// The same before an msync(2), for the memory that it names, whatever `state_every` is.
+void state_synced(const CallFrame* frame, ThreadArea* area);
+// Adds hashes of all writable memory to the event that ends the process, one part for each piece.
 void state_final(EventWriter& writer, const CallFrame* frame, const ThreadArea* area);
-// StateDifference, with the hashes that differ.
+// At replay: which of the hashes differs, as a StateDifference, with its recorded and its present value.
 unsigned state_differs(const format::StatePart* state, const CallFrame* frame, uint64_t* want, uint64_t* got);
 
 }  // namespace friday::shim
