@@ -1,6 +1,5 @@
-// Linux AIO: what requests that are under way asked for, and what the kernel has written and moved once they are done.
-// A request on a socket or pipe moves its bytes as part of io_submit(2); how many, and those read, the program learns
-// from io_getevents(2).
+// Linux AIO: remembers the requests of io_submit(2) until they have completed, and records what they have written to
+// memory and moved through channels with the io_getevents(2) that reports them.
 #include "core/shim/calls.h"
 #include "core/shim/kernel_structs.h"
 #include "core/shim/trace.h"
@@ -16,10 +15,10 @@ struct AioEvent {  // struct io_event, include/uapi/linux/aio_abi.h
   int64_t result, result2;
 };
 
-// Control blocks are the program's again once they are submitted.
+// A copy of a submitted control block, because the program may reuse the block at once.
 struct AioRequest {
-  uint64_t control, buffer, bytes;
-  uint64_t channel;  // 0: none
+  uint64_t control, buffer, bytes;  // the block's address; where the bytes go or come from, and how many
+  uint64_t channel;                 // number of the channel; 0: none
   int fd;
   uint16_t opcode;
   bool reads() const { return opcode == kAioRead || opcode == kAioReadVector; }
@@ -39,7 +38,7 @@ AioRequest read_request(uint64_t control) {
   return {control, c->buffer, c->bytes, 0, (int)c->fd, c->opcode};
 }
 
-// What a request asked for; of more than we note, what its block says now.
+// The copy of a request. If there was no room for one, the control block itself is read.
 AioRequest request_of(uint64_t control) {
   if (const AioRequest* noted = find_request(control)) return *noted;
   AioRequest now = {};
@@ -104,7 +103,7 @@ void aio_prepare_channels(const uint64_t* a, long taken) {
   });
 }
 
-// The kernel stores a key into each control block that it has taken.
+// The kernel stores a key into each control block that it takes, and into the one at which it fails.
 void aio_write_keys(EventWriter& writer, uint64_t list, uint64_t count, long result) {
   for (uint64_t i = 0; i < count && (long)i <= (result > 0 ? result : 0); i++) {
     AioControl* c = nullptr;
@@ -113,7 +112,7 @@ void aio_write_keys(EventWriter& writer, uint64_t list, uint64_t count, long res
   }
 }
 
-// What was read comes first, as transfers want it.
+// The bytes that were read go first: an event's first memory parts are the payloads of its transfers.
 void aio_write_events(EventWriter& writer, const void* list, long count) {
   const AioEvent* events = (const AioEvent*)list;
   for (long i = 0; i < count; i++)

@@ -1,4 +1,4 @@
-// calls.def as data, indexed by call number. The last entry stands for every number that the table does not know.
+// calls.def as data, indexed by call number. The last entry stands for all other numbers.
 #include "core/shim/calls.h"
 
 namespace friday::shim {

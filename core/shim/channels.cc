@@ -1,5 +1,6 @@
-// What stands behind the program's descriptors: open file descriptions get a channel number the first time they move
-// bytes, so that sender and receiver can be matched after recording. Used while recording only.
+// The table of the program's descriptors while recording. An open file description gets a channel number the first time
+// it moves bytes, so that sender and receiver can be matched after recording. The reader of a trace has a table of its
+// own (core/trace/facts.cc), for another purpose: docs/architecture.md, "What looks alike and is not one".
 #include <asm/socket.h>
 #include <linux/fcntl.h>
 #include <linux/in.h>
@@ -17,18 +18,17 @@ struct Channel {
   uint32_t kind;
   uint32_t references;
   uint64_t in_bytes, out_bytes, out_hash;
-  bool stale;  // bound or connected since its record was written
-  bool raw;  // an IPv4 socket whose datagrams have their IP header in front when they come, and when they go if it says
-             // so
+  bool stale;  // no record describes its present state: it is new, or was bound or connected since
+  bool raw;    // a raw IPv4 socket: what is received, and with IP_HDRINCL what is sent, begins with the IP header
 };
 
-constexpr int kMaxDescriptors = 65536;
-Channel channels[kMaxDescriptors];  // slots; slot of a descriptor below
-uint16_t slot_of[kMaxDescriptors];  // descriptor -> slot + 1; 0: not seen yet
-uint16_t free_hint = 1;
-uint64_t next_number = 1;
+constexpr int kMaxDescriptors = 65536;  // descriptors from this number on are not tracked
+Channel channels[kMaxDescriptors];      // from index 1; unused if `references` is 0
+uint16_t slot_of[kMaxDescriptors];      // descriptor -> index in `channels`; 0: none yet
+uint16_t free_hint = 1;                 // where the search for an unused entry begins
+uint64_t next_number = 1;               // of the next channel
 
-// The descriptors of a child by vfork are its own: what it does with them concerns none of these.
+// A vfork child has descriptors of its own, which are not in the table.
 bool in_table(int fd) { return fd >= 0 && fd < kMaxDescriptors && !me()->borrowed; }
 
 Channel* channel_of(int fd) { return in_table(fd) && slot_of[fd] ? &channels[slot_of[fd]] : nullptr; }

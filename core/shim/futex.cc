@@ -1,7 +1,8 @@
-// Futexes with priority inheritance. The kernel writes thread ids into their words, at moments that no call shows; so
-// they are made of plain ones here, by the same words (Documentation/locking/pi-futex.rst, "FUTEX_WAITERS"): thread id
-// of the owner, a bit that says that others wait, a bit that says that the owner has died. As one thread of a process
-// runs at a time there is no priority to inherit. Owners and waiters see recorded ids in both modes.
+// Futexes with priority inheritance (futex(2), FUTEX_LOCK_PI). For these the kernel writes thread ids into the futex
+// words at moments that no call of the program shows. So the shim builds them from plain futexes, with the same
+// contents of the words (Documentation/locking/pi-futex.rst): the owner's thread id, FUTEX_WAITERS, FUTEX_OWNER_DIED.
+// Only one thread of a process runs at a time, so there is no priority to inherit. The words have recorded thread ids,
+// while recording and at replay.
 #include <linux/futex.h>
 
 #include "core/shim/calls.h"
@@ -28,8 +29,8 @@ bool lives(uint32_t tid) {
   return false;
 }
 
-// The call as the program made it, with what it came to: computed in process, the same in both modes. `word`: one that
-// it wrote and that does not follow from what was there, 0 if none.
+// Records or replays the program's call, whose result the shim has computed. `word` is the address of a futex word that
+// the call has written and that a replay cannot compute; 0 if there is none.
 void finish(CallFrame* frame, ThreadArea* area, long result, uint64_t word = 0) {
   if (control.mode == kModeReplay) {
     EventRecord* event = replay_expect(frame, area, kCall, sys::futex);
@@ -46,13 +47,14 @@ void finish(CallFrame* frame, ThreadArea* area, long result, uint64_t word = 0) 
   frame->rax = (uint64_t)result;
 }
 
-// A mutex between processes, or a robust one. The kernel wakes nobody who waits for it here when its owner is killed,
-// as it has a list of its own of those who wait for such words: so who waits looks now and then.
+// Whether a wait for this mutex must poll, because processes share it. When its owner is killed, the kernel wakes only
+// those that wait with FUTEX_LOCK_PI, which no thread does here.
 bool looks(const CallFrame* frame) { return !(frame->rsi & FUTEX_PRIVATE_FLAG); }
 
 constexpr long kLookAfter = 50000000, kSecond = 1000000000;  // nanoseconds
 
-// Until when the next wait lasts: up to the program's limit, or to a look before it (true).
+// Stores in area->wait_until when the next wait ends: at the program's timeout `limit` (null: none), or earlier, after
+// kLookAfter. Returns true if it is earlier.
 bool limit_wait(ThreadArea* area, const int64_t* limit, long clock) {
   int64_t until[2] = {};
   native(sys::clock_gettime, clock, until);
@@ -63,8 +65,8 @@ bool limit_wait(ThreadArea* area, const int64_t* limit, long clock) {
   return look;
 }
 
-// Waits while the word is `value`, by a call of its own in the trace. False: a handler comes first, `frame` leads
-// there, and the program's call is made again behind it.
+// Waits while the word is `value`; the wait is a futex(2) event of its own. False: a signal has arrived. `frame` then
+// leads into its handler, and the program's call is made again after it.
 bool wait(CallFrame* frame, ThreadArea* area, uint32_t value, long* result) {
   const bool realtime = (frame->rsi & kFutexCommand) == FUTEX_LOCK_PI || (frame->rsi & FUTEX_CLOCK_REALTIME);
   CallFrame plain = *frame;
@@ -93,8 +95,8 @@ bool wait(CallFrame* frame, ThreadArea* area, uint32_t value, long* result) {
     if (look) done.result = -EAGAIN;
     if (group_member()) robust_woken(frame->rdi);
     *result = done.result == kNotMade ? -EINTR : done.result;
-    if (control.mode ==
-        kModeRecord) {  // one that was not made too: a signal then comes behind this wait, not behind the one before
+    // Also recorded if it was not made, so that the signal's event comes after this wait and not after the one before.
+    if (control.mode == kModeRecord) {
       EventWriter writer(done.stolen ? kReturn : kCall, area, sys::futex, arguments_of(&plain), 6);
       writer.commit(*result, done.hash, done.entry, done.exit);
     }
@@ -134,8 +136,8 @@ void unlock(CallFrame* frame, ThreadArea* area) {
   uint32_t value;
   if (!load(word, &value)) return finish(frame, area, -EFAULT);
   if ((value & FUTEX_TID_MASK) != area->tid) return finish(frame, area, -EPERM);
-  // Whoever is woken takes it, or somebody else who comes first; one that is about to wait sees that the word has
-  // changed.
+  // The thread that is woken takes the mutex, unless another one does before. A thread that is about to wait finds that
+  // the word has changed, so it does not sleep.
   if (control.mode != kModeReplay) {
     store(word, value & FUTEX_WAITERS);
     if ((value & FUTEX_WAITERS) &&
@@ -159,7 +161,7 @@ void do_futex_inheriting(CallFrame* frame, ThreadArea* area) {
     case FUTEX_LOCK_PI2: return lock(frame, area, false);
     case FUTEX_TRYLOCK_PI: return lock(frame, area, true);
     case FUTEX_UNLOCK_PI: return unlock(frame, area);
-    default: return finish(frame, area, -ENOSYS);  // requeueing, which the C library has not used since 2.25
+    default: return finish(frame, area, -ENOSYS);  // requeueing, which glibc has not used since version 2.25
   }
 }
 

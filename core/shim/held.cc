@@ -1,10 +1,10 @@
-// Signals that somebody sent while the program blocks them, and that the kernel must not block because the shim needs
-// them for itself (kForcedSignals): they come, and are held here, one of each number, for the thread or for all, until
-// the program lets them in.
+// Held signals. The kernel must not block the signals that the shim needs itself (kForcedSignals). If one of them is
+// sent while the program blocks it, it is held here until the program unblocks it: one of each number for the thread
+// and one for the process.
 //
-// A call may look for what is blocked: sigtimedwait, sigpending, a signalfd, execve. While one is made with a signal
-// held, the kernel has it, and blocks it; what the call leaves comes back here. Recording only: at replay nothing is
-// sent.
+// Some calls look for blocked signals: sigtimedwait(2), sigpending(2), reads of a signalfd(2), execve(2). For such a
+// call the held signals are given to the kernel, which blocks them during the call; what the call leaves comes back
+// here. Only used while recording: at replay no signal is sent.
 #include <linux/signal.h>
 
 #include "core/shim/process.h"
@@ -17,7 +17,7 @@ uint32_t ever_held;
 
 namespace {
 
-constexpr int kNumbers[] = {4, 7, 11, 31};
+constexpr int kNumbers[] = {4, 7, 11, 31};  // SIGILL, SIGBUS, SIGSEGV, SIGSYS
 constexpr unsigned kCount = sizeof kNumbers / sizeof *kNumbers;
 
 enum State : uint32_t { kEmpty = 0, kBusy = 1, kFull = 2 };
@@ -30,10 +30,10 @@ struct Held {
 };
 static_assert(kHeldAt + 2 * sizeof(Held) <= kSignalStackAt);
 
-Held for_all;           // any thread's handler may come here
-uint32_t has_signalfd;  // any descriptor may be one
+Held for_all;           // held for the process; handlers of several threads may use it at the same time
+uint32_t has_signalfd;  // not 0: any descriptor may be a signalfd
 
-// A child by vfork has its own beside its parent's.
+// A vfork child has its own, next to its parent's.
 Held& held_of(ThreadArea* area) { return ((Held*)((uint64_t)area + kHeldAt))[area->borrowed ? 1 : 0]; }
 
 uint64_t bit(int signal) { return 1ull << (signal - 1); }
@@ -49,7 +49,8 @@ uint64_t set_of(const Held& held) {
   return set;
 }
 
-// As they came; once more to this thread, or to the whole process but for what was for the thread only.
+// Sends the held signals in `which` again: to this thread; or, with `to_all`, to the process, without those that were
+// sent to the thread (tkill(2)).
 void send(Held& held, uint64_t which, bool to_all) {
   for (unsigned i = 0; i < kCount; i++) {
     Slot& slot = held.of[i];
@@ -61,17 +62,17 @@ void send(Held& held, uint64_t which, bool to_all) {
   }
 }
 
-// A word of memory that may not be there yet.
+// Reads a word of memory that may not be mapped, without a fault.
 bool peek(const void* address, uint64_t* word) {
   const uint64_t to[2] = {(uint64_t)word, 8}, from[2] = {(uint64_t)address, 8};
   return native(sys::process_vm_readv, native(sys::getpid), to, 1, from, 1, 0) == 8;
 }
 
-// What kill(2) sent, or tells of a child's end, is for whichever thread takes it; the kernel, which sees none of them
-// block it, chose one.
+// Whether any thread of the process may take the signal: it was sent by kill(2) or reports the end of a child. The
+// kernel has chosen a thread because, for it, none blocks the signal.
 bool for_any_thread(const void* info) { return ((const int*)info)[2] >= 0 /* SI_USER, CLD_EXITED and its like */; }
 
-// What it is poked with would kill the program that it executes.
+// Whether the thread executes another program, which a poke would kill.
 bool executes(const ThreadArea* other) {
   const CallFrame* frame = __atomic_load_n(&other->frame, __ATOMIC_RELAXED);
   uint64_t call;
@@ -88,8 +89,8 @@ void have_others_look(const ThreadArea* area) {
   }
 }
 
-// Of what is held for all: whether the call looks for it. Else it is left to the other threads, for as long as the call
-// waits.
+// Which of the signals that are held for the process the call looks for. The others are left to the other threads while
+// the call waits.
 uint64_t looked_for(const CallFrame* frame) {
   uint64_t set = 0;
   switch (frame->rax) {
@@ -99,12 +100,12 @@ uint64_t looked_for(const CallFrame* frame) {
     case sys::pselect6:
     case sys::ppoll:
     case sys::epoll_pwait:
-    case sys::epoll_pwait2: return ~0ull;  // wait with a mask of their own
+    case sys::epoll_pwait2: return ~0ull;  // these wait with another mask
     default: return has_signalfd ? ~0ull : 0;
   }
 }
 
-// rt_sigtimedwait(2) takes what is in its set before a handler gets it: a poke as well, which is not for the program.
+// rt_sigtimedwait(2) takes signals of its set before a handler does. That may be a poke, which is not for the program.
 long wait_for_signal(ThreadArea* area, const uint64_t* arguments) {
   uint64_t info[16], changed[6];
   memcpy(changed, arguments, sizeof changed);
@@ -134,7 +135,7 @@ long call_with_held(ThreadArea* area, CallFrame* frame, uint64_t general) {
   const long result = make(area, frame);
   const uint32_t poked = area->poked;
   signals_rest(area);
-  area->poked = poked;  // not by what has just come back
+  area->poked = poked;  // as it was, although handlers have run for the signals that came back
   return result;
 }
 

@@ -1,7 +1,7 @@
-// What the loader tells the program about the shim. It stands in the loader's list, as every library does, and
-// dl_iterate_phdr(3) shows it. A program that looks there for memory to read, as a garbage collector does for roots,
-// would find the shim's data, which is not the same at replay. So the loader is given program headers of the shim in
-// which nothing can be written.
+// Hides the shim's data from the program. The shim is in the loader's list like every library, and dl_iterate_phdr(3)
+// reports its segments. A program that reads all writable segments, as a garbage collector does to find roots, would
+// read data that is different at replay. So the loader is given a copy of the shim's program headers without writable
+// segments.
 #include <linux/auxvec.h>
 
 #include "core/shim/memory.h"
@@ -10,7 +10,7 @@ namespace friday::shim {
 
 namespace {
 
-struct Header {  // Elf64_Ehdr, as far as it is needed
+struct Header {  // Elf64_Ehdr, without its last fields
   uint8_t ident[16];
   uint16_t type, machine;
   uint32_t version;
@@ -30,7 +30,7 @@ struct Dynamic {
 };
 constexpr int64_t kDebug = 21;
 
-// struct r_debug and struct link_map of <link.h>; musl's struct dso begins with the same fields.
+// struct link_map and struct r_debug of <link.h>. musl's struct dso begins with the fields of link_map.
 struct LinkMap {
   uint64_t base;
   const char* name;
@@ -75,7 +75,8 @@ void hide_data(const uint64_t* auxv) {
   LinkMap* library = first_library(auxv);
   while (library && library->base != (uint64_t)__ehdr_start) library = library->next;
   if (!library) return;
-  // Where behind its public fields the loader keeps the address of the headers depends on its version.
+  // The loader keeps the address of the program headers behind the public fields, at an offset that depends on its
+  // version. So it is searched for.
   uint64_t words[160];
   const uint64_t to[2] = {(uint64_t)words, sizeof words}, from[2] = {(uint64_t)(library + 1), sizeof words};
   const long got = native(sys::process_vm_readv, native(sys::getpid), to, 1, from, 1, 0);

@@ -1,5 +1,5 @@
-// The start image: everything replay needs to rebuild this address space elsewhere. Taken once, at the end of the
-// shim's start, before the program's first instruction that is recorded.
+// The start image: everything that a replay needs to rebuild this address space. It is taken once, at the end of the
+// shim's start and before the first instruction of the program that is recorded.
 #include <asm/prctl.h>
 #include <linux/fcntl.h>
 
@@ -34,7 +34,7 @@ uint64_t parse_decimal(const char*& p) {
   return value;
 }
 
-// Ranges that are Friday's or the kernel's and are made anew at replay.
+// Whether the mapping is left out: it is Friday's or the kernel's, and a replay creates its own.
 bool leave_out(const MapLine& map) {
   if (map.low >= kWindowAddress && map.low < kWindowAddress + kWindowSize) return true;
   if (map.low >= kTokensAddress && map.low < kTokensAddress + sizeof(TokenArea)) return true;
@@ -79,11 +79,11 @@ void write_words(const uint64_t* from, uint64_t words) {
   record_commit(record);
 }
 
-// What a file mapping showed before anybody wrote to it, mapped beside it. Its name may mean another file by now, or
-// none that can be opened: then there is no telling.
+// A second mapping of a mapped file, which shows the original contents of pages that were changed. If the path names
+// another file by now, or cannot be opened, there is none, and write_difference() returns false.
 class Original {
  public:
-  // `file_size` 0: not asked for.
+  // `file_size` 0: no second mapping is wanted.
   Original(const MapLine& map, uint64_t file_size) : low_(map.low) {
     if (!file_size) return;
     const int fd = (int)native(sys::open, map.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
@@ -101,10 +101,11 @@ class Original {
   }
   Original(const Original&) = delete;
 
-  // Whether the page at `address` could be told by where it differs. Patched code differs in few places.
+  // Writes the words of the page at `address` that differ from the file. Patched code differs in few places, so this is
+  // shorter than the page. False: there are too many differences, or there is nothing to compare with.
   bool write_difference(uint64_t address) const {
-    constexpr uint64_t kWords = 512,
-                       kApart = sizeof(ImageBytesRecord) / 8;  // words between two runs, below which one is shorter
+    // Two runs of differing words that are no farther apart than kApart words take less room as one.
+    constexpr uint64_t kWords = 512, kApart = sizeof(ImageBytesRecord) / 8;
     if (!at_ || address - low_ >= size_) return false;
     const uint64_t *is = (const uint64_t*)address, *was = (const uint64_t*)(at_ + (address - low_));
     struct {
@@ -125,10 +126,12 @@ class Original {
   uint64_t low_, size_ = 0, at_ = 0;
 };
 
-// Private pages that differ from what a fresh mapping would show; `all`: every page (no copy of the file exists).
+// Writes the pages that differ from what a new mapping would show; with `all`, because the recording has no copy of the
+// file, every page. `pagemap` is the descriptor of /proc/self/pagemap (Documentation/admin-guide/mm/pagemap.rst).
 void write_contents(const MapLine& map, const ImageMapRecord& record, int pagemap, bool all) {
   if (!(map.protection & 1)) return;
-  constexpr uint64_t kPresent = 3ull << 62, kOfFile = 1ull << 61;  // of an entry of pagemap: in memory or swapped out
+  // Bits of its entries. kPresent: the page is in memory or swapped out; kOfFile: it is a page of the file itself.
+  constexpr uint64_t kPresent = 3ull << 62, kOfFile = 1ull << 61;
   const bool file = record.kind == kMapFile || record.kind == kMapSharedFile;
   const Original original(map, file && !all && (pagemap < 0 || map.protection & 4) ? record.file_size : 0);
   uint64_t run = 0, run_start = 0;
@@ -136,7 +139,7 @@ void write_contents(const MapLine& map, const ImageMapRecord& record, int pagema
   for (uint64_t at = map.low; at < map.high;) {
     uint64_t count = min<uint64_t>((map.high - at) / 4096, 512);
     long got = native(sys::pread64, pagemap, entries, count * 8, at / 512) / 8;
-    if (got <= 0) {  // the file of a program that its user may execute and not read: any page may have changed
+    if (got <= 0) {  // cannot be read, because the user may execute but not read the program: any page may have changed
       got = (long)count;
       for (uint64_t& entry : entries) entry = kPresent;
     }
@@ -279,7 +282,8 @@ void module_note(const ModuleReply& reply, const ModuleView& module, uint64_t de
   record_commit(record);
 }
 
-// Called inside friday_snapshot with rip and rsp in place: what is on the stack above stays as it is until the resume.
+// Called by friday_snapshot when image_registers has rip and rsp. What is on the stack above rsp must not change until
+// the function returns, since a replay resumes with the memory that is written here.
 extern "C" void friday_image_registers_taken() {
   ImageRecord* record = (ImageRecord*)record_begin(kImageRecord, sizeof(ImageRecord));
   RecordHeader header = record->header;

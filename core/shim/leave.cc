@@ -1,11 +1,11 @@
-// The shim leaves a process that it cannot live in: one that installs a filter of calls, dispatches its own calls,
-// keeps something in %gs, or wants addresses that are Friday's. The recording has ended by then, and said why. From
-// here on the program runs as if nobody had ever been there: its code, its vdso, its signals, stacks and ids are the
-// kernel's and its own again.
+// The shim leaves a process in which it cannot work: one that installs a seccomp filter, uses Syscall User Dispatch or
+// the base of %gs itself, or maps addresses that Friday uses. The recording has ended by then, with the reason. From
+// then on the program runs as if it had never been recorded: its code and vdso are restored, and its signals, signal
+// stacks and thread id registrations are the kernel's again.
 //
-// It happens in the handler of a signal, whose return brings the program its own registers, mask and signal stack at
-// one stroke: of kPokeSignal, which the thread sends to itself, where a call is the reason; the program then makes that
-// call by its own instruction.
+// This happens in a signal handler, whose return restores the program's registers, mask and signal stack in one step.
+// If the reason is a system call, the thread sends itself kPokeSignal for that, and the program then makes the call
+// with its own instruction.
 #include <asm/prctl.h>
 #include <linux/fcntl.h>
 #include <linux/mman.h>
@@ -29,7 +29,7 @@ namespace {
 
 bool leaving, left;
 
-// Whether a call maps, unmaps or protects what is Friday's.
+// Whether the call maps, unmaps or protects addresses that Friday uses.
 bool wants_own_addresses(uint64_t call, const uint64_t* a) {
   switch (call) {
     case sys::mmap: return a[3] & MAP_FIXED && is_fridays(a[0], a[1]);
@@ -42,7 +42,7 @@ bool wants_own_addresses(uint64_t call, const uint64_t* a) {
   }
 }
 
-// The kernel's vdso and its data go back to where they were.
+// Moves the kernel's vdso and its data back to where they were.
 void give_back_vdso() {
   MapLine line;
   for (const char* p = read_maps(); (p = parse_map_line(p, &line));) {
@@ -52,8 +52,8 @@ void give_back_vdso() {
   }
 }
 
-// A filter that a call wants to install, or a dispatch of calls: whether the kernel agrees is tried in a process that
-// does nothing else and is killed. It spins, since the filter may allow it no call any more.
+// How the kernel would answer a call that filters or dispatches system calls. A child process makes the call, reports
+// the result in shared memory and is killed; it spins until then, because the filter may allow it no further call.
 long try_in_child(const CallFrame* frame) {
   constexpr long kUndone = 1;
   const long page = native(sys::mmap, 0, 4096, 3, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -96,7 +96,8 @@ bool rules_calls(const CallFrame* frame) {
 
 long rules_refused(const CallFrame* frame) {
   const uint64_t* a = arguments_of(frame);
-  const bool off = frame->rax == sys::prctl && a[0] == 59 && a[1] == 0;  // PR_SYS_DISPATCH_OFF, which it is
+  // As far as the program can tell, PR_SYS_DISPATCH_OFF is the present state.
+  const bool off = frame->rax == sys::prctl && a[0] == PR_SET_SYSCALL_USER_DISPATCH && a[1] == PR_SYS_DISPATCH_OFF;
   return off && !(a[2] | a[3] | a[4]) ? kRulesAsBefore : try_in_child(frame);
 }
 
@@ -147,7 +148,7 @@ void leave_process(ThreadArea* area) {
   if (area->look_timer) native(sys::timer_delete, area->look_timer - 1);
   if (area->clear_tid) native(sys::set_tid_address, area->clear_tid);
   native(sys::prctl, 59, PR_SYS_DISPATCH_OFF, 0, 0, 0);
-  // Nobody executes a program in this one's name any more.
+  // Programs that the process executes from now on are not recorded.
   if (own_socket() >= 0) native(sys::fcntl, own_socket(), F_SETFD, 1);
   exec_forget();
   trace_detach();

@@ -1,9 +1,9 @@
-// The limit of the address space (RLIMIT_AS). The kernel counts what the shim has mapped as well: a program that gives
-// itself little more than it needs would find that used up. So the kernel is told of the program's limit and what the
-// shim has mapped beyond it, anew whenever that changes, and the program is told what it asked for.
+// The limit of the address space (RLIMIT_AS, getrlimit(2)). The kernel counts the shim's mappings too, so a program
+// that sets a limit just above what it needs would exceed it. So the kernel gets the program's limit plus the size of
+// the shim's mappings, again whenever that size changes, and the program sees the limit that it has set.
 //
-// Only of limits that the program sets by itself. One that it was started with, or that another process gave it, is
-// what it is.
+// This applies only to limits that the program sets for itself. A limit with which it was started, or that another
+// process has set for it, stays as it is.
 #include <linux/resource.h>
 
 #include "core/shim/calls.h"
@@ -21,8 +21,8 @@ extern "C" __attribute__((visibility("hidden"))) char _end[];
 namespace {
 
 constexpr uint64_t kUnlimited = ~0ull;
-// The hard limit is told to be larger by this much, since an ordinary user cannot raise it again. A program that is
-// executed gets as much in its soft limit until its shim has mapped what it needs; one that is not recorded keeps it.
+// The kernel's hard limit is larger by this much, because an ordinary user cannot raise it later. A program that is
+// executed has as much more in its soft limit until its shim has made its mappings; one that is not recorded keeps it.
 constexpr uint64_t kReserve = 1ull << 30;
 
 struct Limit {
@@ -30,14 +30,14 @@ struct Limit {
   bool operator==(const Limit&) const = default;
 };
 
-// What the program asked for and what the kernel was told; by a child by vfork, which has limits of its own in its
-// parent's memory.
+// The limit that the program has set and the one that the kernel was given for it. A vfork child has limits of its own,
+// but shares this memory with its parent, so it has a variable of its own.
 struct Told {
   Limit asked, kernel;
   bool any = false;
 } of_process, of_vfork_child;
 
-uint64_t mapped;  // by the shim, besides itself
+uint64_t mapped;  // bytes of the shim's mappings, without the library itself
 
 uint64_t added(uint64_t limit, uint64_t bytes) { return limit > kUnlimited - bytes ? kUnlimited : limit + bytes; }
 
@@ -47,7 +47,7 @@ Limit of_kernel() {
   return limit;
 }
 
-// The one that is in force; null if the kernel's is nobody's business but the kernel's.
+// The one in force, given the kernel's limit. Null: the program has set none, or another process has changed it since.
 const Told* told(const Limit& kernel) {
   if (of_vfork_child.any && of_vfork_child.kernel == kernel) return &of_vfork_child;
   return of_process.any && of_process.kernel == kernel ? &of_process : nullptr;
@@ -56,7 +56,7 @@ const Told* told(const Limit& kernel) {
 uint64_t share() { return (uint64_t)(_end - __ehdr_start) + __atomic_load_n(&mapped, __ATOMIC_RELAXED); }
 
 long set(const Limit& wanted) {
-  if (wanted.soft > wanted.hard) return native(sys::setrlimit, RLIMIT_AS, &wanted);  // the kernel knows what to say
+  if (wanted.soft > wanted.hard) return native(sys::setrlimit, RLIMIT_AS, &wanted);  // fails
   const Limit kernel = of_kernel();
   const Told* before = told(kernel);
   const uint64_t hard = before ? before->asked.hard : kernel.hard;
@@ -69,8 +69,7 @@ long set(const Limit& wanted) {
   return result;
 }
 
-// What setrlimit(2), getrlimit(2) and prlimit64(2) say of this process's address space. Memory of the program is read
-// and written.
+// setrlimit(2), getrlimit(2) or prlimit(2) for this process's RLIMIT_AS. Reads and writes memory of the program.
 long address_space(const uint64_t* a, uint64_t call) {
   const uint64_t wanted = call == sys::setrlimit ? a[1] : call == sys::prlimit64 ? a[2] : 0;
   const uint64_t out = call == sys::getrlimit ? a[1] : call == sys::prlimit64 ? a[3] : 0;
@@ -98,7 +97,7 @@ const char* number_behind(const char* text, uint64_t* number) {
   return text;
 }
 
-// To the kernel: what the program asked for, and `bytes` more.
+// Gives the kernel the program's soft limit plus `bytes`.
 void tell(uint64_t bytes) {
   if (!of_process.any || control.mode == kModeReplay || of_kernel() != of_process.kernel) return;
   Limit next = of_process.kernel;
@@ -148,7 +147,7 @@ void limits_before_exec() {
   const Told* now = told(kernel);
   if (!now) return;
   const Limit next = {min(added(now->asked.soft, kReserve), kernel.hard), kernel.hard};
-  native(sys::setrlimit, RLIMIT_AS, &next);  // not noted: a child by vfork shares its parent's notes
+  native(sys::setrlimit, RLIMIT_AS, &next);  // not noted, because a vfork child would change its parent's variables
 }
 
 void limits_after_exec(const uint64_t* asked) {

@@ -1,11 +1,13 @@
-// Loops that may wait for what another thread stores, and change something while they do: count, or keep the time. They
-// keep the token as an idle loop does (spin.cc), but a point in one has no name in its registers. So the collector
-// finds them beforehand (core/record/loops.cc), and an instruction in each becomes a jump to a stub that takes one from
-// a number of the thread's (patch.cc). How many such sites a thread has passed names a point of it exactly, in
-// recording and replay alike; where the number comes to 0 the thread stops, here.
+// Loop sites: loops that may wait for a store by another thread and change something meanwhile, such as a counter. Like
+// a pure spin (spin.cc) such a loop keeps the token without a call, but its registers do not identify an iteration. So
+// the collector finds these loops when it decodes the program (core/record/loops.cc), and an instruction in each
+// becomes a jump to a stub that decrements ThreadArea::loops_left (patch.cc). The number of sites that a thread has
+// passed is the same while recording and at replay, and identifies a point exactly. When loops_left becomes 0 the
+// thread enters the shim, here.
 //
-// While recording that is when somebody waits: a waiter's poke makes the next site the last. A thread that has waited
-// once will as a rule wait again, so it looks by itself from then on, less and less often when nobody wants the token.
+// While recording, that happens when another thread waits: its poke sets loops_left to 1. A thread that has yielded in
+// such a loop is likely to do so again, so from then on it checks for waiters by itself: every kFew sites, and less and
+// less often while there are none.
 #include "core/shim/replay.h"
 #include "core/shim/signals.h"
 #include "core/shim/token.h"
@@ -17,9 +19,10 @@ using namespace format;
 
 namespace {
 
-constexpr uint64_t kFew = 4096, kMany = 1 << 20;  // passes between looks
-// Who passes this many in this time does little else, and is not to keep the token for long; who does not computes.
-constexpr long kBusy = kFew * 16, kShortTurn = 20000;  // nanoseconds
+constexpr uint64_t kFew = 4096, kMany = 1 << 20;  // the fewest and the most sites between two checks
+// In nanoseconds. A thread that passes kFew sites within kBusy does little but wait, so its turn ends after kShortTurn;
+// one that takes longer computes and has the usual turn.
+constexpr long kBusy = kFew * 16, kShortTurn = 20000;
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// Calls that change the program's address space. They are made at record and at replay: there at the recorded address,
-// and with file contents from the recording instead of the file.
+// Calls that change the program's address space. They are made while recording and again at replay: there at the
+// recorded address, and with file contents from the recording.
 #include <asm/socket.h>
 #include <linux/in.h>
 #include <linux/mman.h>
@@ -21,8 +21,8 @@ namespace {
 
 constexpr uint64_t kDroppable = 8;  // MAP_DROPPABLE, kernel 6.11
 
-// Notes what a new file mapping holds, and patches code that has just appeared.
-// `reply` is null when there is no collector to ask any more.
+// Records the contents of a new private file mapping, and patches its sites. `reply` is null if the collector has
+// ended.
 PatchedModule note_contents(EventWriter& writer, const ModuleView& module, const uint64_t* a, ModuleReply* reply,
                             uint64_t file_size) {
   PatchedModule sites;
@@ -44,7 +44,7 @@ PatchedModule note_contents(EventWriter& writer, const ModuleView& module, const
   return sites;
 }
 
-// Memory that the kernel or a device writes whenever it likes.
+// Describes a mapping whose contents the kernel or a device may change at any time, for the end of the recording.
 const char* describe_foreign(const FileStat& st, const char* path) {
   static char text[64];
   if ((st.mode & 0170000) == 0140000) return "of a socket, whose ring the kernel writes at any time";
@@ -54,15 +54,16 @@ const char* describe_foreign(const FileStat& st, const char* path) {
   return text;
 }
 
-// Pages of a TCP socket, for TCP_ZEROCOPY_RECEIVE: the program sees a kernel before 4.18, where such a socket cannot be
-// mapped.
+// Whether the mapping is of a TCP socket, for TCP_ZEROCOPY_RECEIVE. It is refused as by kernels before 4.18, because
+// the kernel would put pages there that no call describes.
 bool maps_tcp(const uint64_t* a) {
   uint32_t protocol = 0, size = sizeof protocol;
   return !(a[3] & MAP_ANONYMOUS) && !failed(native(sys::getsockopt, a[4], SOL_SOCKET, SO_PROTOCOL, &protocol, &size)) &&
          protocol == IPPROTO_TCP;
 }
 
-// mmap(2), but that what Friday uses or will use at replay is taken: a hint that leads there finds another place.
+// mmap(2) in an address space in which Friday's addresses are taken, at replay or already now: a hint that leads there
+// is not followed.
 long map_beside_own(const uint64_t* a) {
   const bool taken = !(a[3] & MAP_FIXED) && is_fridays(a[0], a[1]);
   if (taken && a[3] & MAP_FIXED_NOREPLACE) return -EEXIST;
@@ -73,8 +74,8 @@ long record_mmap(CallFrame* frame, ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
   uint64_t entry = ticks_now();
   const bool file = !(a[3] & MAP_ANONYMOUS);
-  // Memory that the kernel may clear at any time does not replay: the program sees a kernel before 6.11, which has
-  // none.
+  // Memory that the kernel may clear at any time (MAP_DROPPABLE) does not replay. It is refused as by kernels before
+  // 6.11.
   long result = (a[3] & MAP_TYPE) == kDroppable ? -EINVAL : maps_tcp(a) ? -ENODEV : map_beside_own(a);
   ModuleReply* reply = nullptr;
   FileStat st = {};
@@ -112,8 +113,8 @@ long record_mmap(CallFrame* frame, ThreadArea* area) {
   return result;
 }
 
-// A debugger's watches lie on pages: the core takes its protections off before a call that changes mappings there, and
-// puts them back on what has come of it.
+// The core protects pages that a debugger watches. It removes the protection before a call that changes mappings there,
+// and protects the new mappings after it.
 void tell_watches(TrapReason when, uint64_t low, uint64_t size) {
   if (low + size <= control.watched_low || low >= control.watched_high) return;
   control.mapping_low = low & ~4095ull;
@@ -224,22 +225,21 @@ long do_brk(CallFrame* frame, ThreadArea* area) {
   } else if (new_end < old_end) {
     native(sys::munmap, new_end, old_end - new_end);
   }
-  // What stands between the end and its page's end is zero when it grows again.
   control.program_brk = wanted;
   replay_consume(event);
   return (long)wanted;
 }
 
-// At replay each mapping of a file has an open file of its own, so that neighbours which were one mapping while
-// recording are several, and the kernel moves one at a time: whatever lies in [from, from + size) goes to `to`, and the
-// last of it gets what is `more`.
+// Moves the mappings in [from, from + size) to `to` one by one, and makes the last longer by `more` bytes. mremap(2)
+// takes one mapping at a time, and adjacent file mappings that were one while recording are several at replay, since
+// each is made from an open file of its own.
 static long move_by_pieces(uint64_t from, uint64_t size, uint64_t to, uint64_t more, uint64_t flags) {
   constexpr uint64_t kMayMoveFixed = 3, kDontUnmap = 4;
   MapLine line;
   uint64_t at = from;
   for (const char* p = read_maps(); at < from + size && (p = parse_map_line(p, &line));) {
     if (line.high <= at) continue;
-    if (line.low > at) return -EFAULT;  // EFAULT, as the kernel says of a hole
+    if (line.low > at) return -EFAULT;  // a hole, for which the kernel returns this
     const uint64_t piece = min(line.high, from + size) - at, grown = piece + (at + piece == from + size ? more : 0),
                    place = to + (at - from);
     if (place != at || grown != piece) {
@@ -286,9 +286,9 @@ long do_mremap(CallFrame* frame, ThreadArea* area) {
 
 namespace {
 
-// How much of [start, start + size) an mprotect(2) that failed has changed: the kernel goes from mapping to mapping,
-// and stops at the one that does not allow the access. What it has changed can be changed again, so the largest size
-// that succeeds is looked for.
+// How many bytes from `start` on an mprotect(2) that failed has changed. The kernel changes mapping after mapping and
+// stops at the first that does not allow the access. What is changed can be changed once more, so this searches for the
+// largest size with which the call succeeds.
 uint64_t protected_part(uint64_t start, uint64_t size, uint64_t access) {
   constexpr uint64_t kPage = 4096;
   uint64_t done = 0, refused = page_up(size);
@@ -301,8 +301,8 @@ uint64_t protected_part(uint64_t start, uint64_t size, uint64_t access) {
 
 }  // namespace
 
-// Why an mprotect(2) fails may lie outside what is replayed: how a file was opened, where it was mounted, a limit. One
-// that failed is therefore not made again, only what it had changed before.
+// The reason why an mprotect(2) fails may not exist at replay: how a file was opened, how it is mounted, a limit. So a
+// replay does not make a call that failed, but only the changes that the call had made before it failed.
 long do_mprotect(CallFrame* frame, ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
   if (control.mode != kModeReplay) {
@@ -310,7 +310,7 @@ long do_mprotect(CallFrame* frame, ThreadArea* area) {
     const long result = native(sys::mprotect, a[0], a[1], a[2]);
     EventWriter writer(kCall, area, sys::mprotect, a, 3);
     writer.event->header.flags |= kFlagNative;
-    if (failed(result) && result != -EINVAL /*: nothing was done */) {
+    if (failed(result) && result != -EINVAL /* returned before anything is changed */) {
       MapContentPart changed = {};
       changed.offset = a[0];
       changed.length = protected_part(a[0], a[1], a[2]);
@@ -347,7 +347,7 @@ bool advice_changes_memory(uint64_t advice) {
   }
 }
 
-// MADV_FREE leaves it to the kernel when pages vanish: the program gets MADV_DONTNEED instead, in both modes.
+// With MADV_FREE the kernel decides when the pages are freed. The program gets MADV_DONTNEED instead.
 long do_madvise(CallFrame* frame, ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
   uint64_t advice = a[2] == MADV_FREE ? MADV_DONTNEED : a[2];
@@ -359,29 +359,28 @@ long do_madvise(CallFrame* frame, ThreadArea* area) {
   }
   EventRecord* event = replay_expect(frame, area, kCall, sys::madvise);
   long result = event->result;
-  // Only advice that changes contents, access or inheritance matters here; ENOMEM says that it was followed around a
-  // gap.
+  // Other advice has no effect that the program can see. After ENOMEM the kernel has followed the advice for all pages
+  // that are mapped (madvise(2)).
   if ((result == 0 || result == -ENOMEM) && advice_changes_memory(advice)) {
     WatchedCall watched(a[0], a[1]);
     native(sys::madvise, a[0], a[1],
-           advice == MADV_DONTNEED_LOCKED /* nothing is locked at replay */ ? MADV_DONTNEED : advice);
+           advice == MADV_DONTNEED_LOCKED /* no memory is locked at replay */ ? MADV_DONTNEED : advice);
   }
   replay_consume(event);
   return result;
 }
 
-// At replay, of a call that succeeded: what later mappings of the program depend on is as it was.
 void replay_setting(const CallFrame* frame, const ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
-  if (area->borrowed) return;            // a child's by vfork, and this is its parent
-  if (frame->rax == sys::personality) {  // what is mapped to be read can be executed
+  if (area->borrowed) return;            // the setting of a vfork child, and this process is its parent
+  if (frame->rax == sys::personality) {  // READ_IMPLIES_EXEC makes readable mappings executable
     constexpr uint64_t kReadImpliesExec = 0x400000, kAsk = 0xffffffff;
     if ((uint32_t)a[0] == kAsk) return;
     const uint64_t own = (uint64_t)native(sys::personality, kAsk) & ~kReadImpliesExec;
     native(sys::personality, own | (a[0] & kReadImpliesExec));
     return;
   }
-  // setrlimit, prlimit64: memory with MAP_GROWSDOWN grows as far as RLIMIT_STACK lets it.
+  // setrlimit(2), prlimit(2): RLIMIT_STACK says how far memory with MAP_GROWSDOWN grows.
   const bool own = frame->rax == sys::setrlimit || a[0] == 0 || a[0] == area->tid;
   const uint64_t which = frame->rax == sys::setrlimit ? a[0] : a[1],
                  wanted = frame->rax == sys::setrlimit ? a[1] : a[2];
@@ -398,7 +397,7 @@ struct AioRing {  // fs/aio.c
   uint32_t id, count, head, tail, magic, compatible, incompatible, header_bytes;
 };
 
-// The kernel maps whole pages and gives all of them to events: 32 bytes each, behind a header of 32.
+// The size of the ring in bytes: a header of 32 and 32 for each event, in whole pages (aio_setup_ring() in fs/aio.c).
 uint64_t ring_size(uint64_t address) {
   uint64_t count = 0;
   return probed([&] { count = ((const AioRing*)address)->count; }) ? page_up(sizeof(AioRing) + 32 * count) : 0;
@@ -406,8 +405,8 @@ uint64_t ring_size(uint64_t address) {
 
 }  // namespace
 
-// io_setup(2) maps a ring that the kernel writes. Without its magic number libaio never looks into it, and asks the
-// kernel.
+// io_setup(2) maps a ring to which the kernel writes at any time. The shim clears its magic number, so that libaio does
+// not read results from the ring but calls io_getevents(2).
 long do_io_setup(CallFrame* frame, ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
   if (control.mode == kModeReplay) {
@@ -465,7 +464,7 @@ long do_io_destroy(CallFrame* frame, ThreadArea* area) {
 }
 
 long native_mapping(long call, const uint64_t* a) {
-  // A call of a debugger's may get any address; mprotect and munmap have theirs.
+  // An mmap or mremap of a function that a debugger calls may return any address; that one is watched separately.
   WatchedCall watched(a[0], call == sys::mremap && a[2] > a[1] ? a[2] : a[1]);
   long result = native(call, a[0], a[1], a[2], a[3], a[4], a[5]);
   if ((call == sys::mmap || call == sys::mremap) && !failed(result) && (uint64_t)result != a[0]) {

@@ -1,6 +1,6 @@
-// Turning the call sites that the collector found into jumps to stubs, redirecting the vdso, and emulating the few
-// instructions that read what no trace can know. Bytes are checked before they are replaced: a byte that differs from
-// the file (a debugger's breakpoint) is left alone, and that site stays with the catch-all.
+// Patches the sites that the collector has found: replaces system calls by jumps to stubs, redirects the vdso, and
+// carries out the few instructions whose results a replay cannot reproduce. Bytes are checked before they are replaced.
+// A site with other bytes than its file, such as a debugger's breakpoint, is left to the catch-all.
 #include <linux/mman.h>
 #include <linux/resource.h>
 
@@ -22,12 +22,14 @@ uint64_t stack_top, vdso_was_at;
 namespace {
 
 constexpr uint32_t kMaxPatches = 10240, kMostLoops = 2048, kTable = 32768;
-constexpr uint64_t kStubRoom = 80;  // bytes that a site takes at most
+constexpr uint64_t kStubRoom = 80;  // the most bytes that a stub takes
 static_assert(kMaxPatches * kStubRoom + 0x1000 + (1 << 20) <= kPadSize);
 Patch patches[kMaxPatches];
-uint16_t loops[kMostLoops];  // indices of those in loops
+uint16_t loops[kMostLoops];  // indices of the loop sites
 uint32_t loop_count;
-uint16_t by_resume[kTable], by_return[kTable];  // index + 1
+// Hash tables of index + 1, by Patch::resume and by the end of the system call instruction; for planted instructions by
+// their address.
+uint16_t by_resume[kTable], by_return[kTable];
 
 uint32_t slot(uint64_t address) { return (uint32_t)(address * 0x9e3779b97f4a7c15ull >> 49); }
 
@@ -67,9 +69,9 @@ void put_entry(uint8_t*& to, uint64_t target) {
 
 constexpr uint64_t kEntrySize = 7 + 6 + 8;
 
-// The main thread's stack grows downwards into room that the kernel keeps from other mappings: what RLIMIT_STACK
-// allows, and at least 128 MiB (mmap_base in arch/x86/mm/mmap.c). The vdso may lie just above the stack, and no place
-// beside it may be there.
+// Whether a reservation at `place` would be where the main thread's stack may grow. The kernel keeps other mappings
+// away from there: as far as RLIMIT_STACK allows, and at least 128 MiB (mmap_base() in arch/x86/mm/mmap.c). The vdso
+// may be just above the stack, so the places near it need this check.
 bool in_room_of_stack(uint64_t place) {
   constexpr uint64_t kLeast = 128ull << 20, kMost = 1ull << 30;
   uint64_t limit[2] = {0, 0};
@@ -124,9 +126,12 @@ void put_store(uint8_t*& to, uint32_t offset, uint32_t half) {
   put32(to, (int32_t)half);
 }
 
-// The stub of a loop: decq %gs:loops_left; jz 2f; cmp %esp, %esp; 1: what was moved; jmp back; 2: the address of 1
-// becomes ThreadArea::trap_rip; jmp *friday_enter_loop. The comparison gives the flags, which the program has no use
-// for there, the same values in recording and replay, and changes nothing else.
+// The stub of a loop site:
+//      decq %gs:loops_left; jz 2f; cmp %esp, %esp
+//   1: the displaced instructions; jmp to the instruction behind them
+//   2: store the address of 1 in ThreadArea::trap_rip; jmp *friday_enter_loop
+// The program does not use the flags there (the collector has checked that). The comparison gives them the same values
+// while recording and at replay, and has no other effect.
 bool put_loop(const Site& site, uint8_t* at, uint8_t*& to, Patch& patch) {
   constexpr uint8_t kDec[] = {0x65, 0x48, 0xff, 0x0c, 0x25}, kSame[] = {0x39, 0xe4}, kJumpBack = 5;
   uint8_t* const moved = to + sizeof kDec + 4 + 2 + sizeof kSame;
@@ -160,7 +165,7 @@ bool put_loop(const Site& site, uint8_t* at, uint8_t*& to, Patch& patch) {
   return true;
 }
 
-// One site; `to` is where its stub goes. False: left to the catch-all.
+// Patches one site and moves `to` behind its stub. False: the site cannot be patched.
 bool patch_site(const Site& site, uint8_t* at, uint8_t*& to) {
   if (control.patch_count >= kMaxPatches || !bytes_are_calls(site, at)) return false;
   for (unsigned i = 0; i < site.length; i++)
@@ -175,7 +180,7 @@ bool patch_site(const Site& site, uint8_t* at, uint8_t*& to) {
   const uint16_t index = (uint16_t)control.patch_count;
   if (is_planted(site.kind)) {
     patch.syscall = patch.start;
-    patch.stub = site.detail;  // which register, how wide
+    patch.stub = site.detail;  // a planted instruction has no stub
     enter(by_return, patch.start, index);
     at[0] = 0x0f;
     at[1] = 0x0b;
@@ -234,7 +239,7 @@ uint64_t loop_moved(uint64_t address) {
   for (uint32_t i = 0; i < loop_count; i++) {
     const Patch& patch = patches[loops[i]];
     if (address - patch.start - 1 >= patch.length - 1u) continue;
-    // Other code may stand there by now.
+    // The program may have mapped other code there.
     bool there = false;
     probed([&] {
       int32_t distance;
@@ -248,15 +253,15 @@ uint64_t loop_moved(uint64_t address) {
 
 namespace {
 
-// Calls apply(site, address, stub area's next byte) with the code writable where it can be, and answers which sites
-// that was true for.
+// Patches sites of one module. The code and the stubs are writable as long as this object exists.
 class Patching {
  public:
   Patching(const ModuleView& module, uint64_t stubs, uint32_t count)
       : module_(module), stubs_(stubs), to_((uint8_t*)stubs) {
     control.patches = (uint64_t)patches;
     room_ = page_up(min(count, kMaxPatches) * kStubRoom + kStubRoom);
-    // What can be written counts for RLIMIT_DATA: where that has no room for all of the code, there may be for a page.
+    // Private writable memory counts towards RLIMIT_DATA. If the limit does not allow all of the code to be writable, a
+    // page at a time may still be allowed (apply()).
     stubs_writable_ = stubs && !failed(native(sys::mprotect, stubs, room_, 3));
     all_writable_ = !failed(native(sys::mprotect, module.low, module.high - module.low, 3));
   }
@@ -318,8 +323,9 @@ void repatch_module(const ModuleView& module, const Site* sites, uint32_t count,
 }
 
 void vdso_redirect(uint64_t low, uint64_t high, const HelloReply& offsets) {
-  // Move the kernel's pages (data and code, at their distance) out of the program's way; a copy that makes system calls
-  // takes the code's place, so that every pointer the program holds stays good and replay needs no vdso of its own.
+  // The kernel's pages, data and code, are moved elsewhere with the distances between them. A copy of the code whose
+  // functions make system calls takes its place. So the program's pointers into the vdso stay valid, and a replay needs
+  // no vdso.
   MapLine line;
   uint64_t data_low = low;
   for (const char* p = read_maps(); (p = parse_map_line(p, &line));)
@@ -333,7 +339,7 @@ void vdso_redirect(uint64_t low, uint64_t high, const HelloReply& offsets) {
   uint64_t real = kVdsoAddress + (low - data_low);
   if (moved) {
     vdso_was_at = data_low;
-    // Where the data was nothing else may come: it goes back there if the shim leaves.
+    // The former addresses of the data stay reserved, because it goes back there if the shim leaves the process.
     limits_count((long)(low - data_low));
     if (low > data_low)
       native(sys::mmap, data_low, low - data_low, 0, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
@@ -345,8 +351,7 @@ void vdso_redirect(uint64_t low, uint64_t high, const HelloReply& offsets) {
     if (callable) vdso_gettimeofday = (long (*)(void*, void*))(real + offsets.vdso_gettimeofday);
     if (callable) vdso_time = (long (*)(void*))(real + offsets.vdso_time);
   } else if (failed(native(sys::mprotect, low, high - low, 7))) {
-    return;  // the whole mapping must be named at once, or the kernel says EINVAL; if even that fails, SUD sees its
-             // calls
+    return;  // the vdso can only be protected as a whole, else the kernel returns EINVAL; the catch-all gets its calls
   }
   const struct {
     uint64_t offset;
@@ -365,7 +370,8 @@ void vdso_redirect(uint64_t low, uint64_t high, const HelloReply& offsets) {
     sites[count++] = Site{f.offset, kSiteBefore, 5, 0};
   }
   if (offsets.vdso_getrandom) {
-    // getrandom(buffer, size, flags, state, size of state): asked for the layout of states, size -1, it knows none.
+    // vgetrandom(buffer, size, flags, state, size of state): when asked for the layout of the state (size ~0), this one
+    // returns ENOSYS, so that the C library makes the system call (vdso(7)).
     const uint8_t code[22] = {0x49, 0x83,      0xf8,     0xff, 0x74, 0x08,               // cmp $-1, %r8; je 1f
                               0xb8, 318 & 255, 318 >> 8, 0,    0,    0x0f, 0x05, 0xc3,   // mov $318, %eax; syscall; ret
                               0x48, 0xc7,      0xc0,     0xda, 0xff, 0xff, 0xff, 0xc3};  // 1: mov $-ENOSYS, %rax; ret
@@ -383,8 +389,8 @@ uint64_t* register_of(CallFrame* f, unsigned number) {
 }
 
 namespace {
-// Register operands of an instruction with a ModRM byte behind a two-byte opcode 0f xx: `reg`, `rm`, and how wide (0:
-// 16 bits, 1: 32, 2: 64).
+// The register operands of an instruction with a two-byte opcode (0f xx) and a ModRM byte, and their width: 0: 16 bits,
+// 1: 32 bits, 2: 64 bits.
 struct RegisterOperands {
   unsigned reg, rm, width = 1;
   explicit RegisterOperands(const uint8_t* code) {
@@ -404,10 +410,11 @@ void put_register(CallFrame* frame, unsigned number, unsigned width, uint64_t va
   *to = width == 0 ? (*to & ~0xffffull) | (value & 0xffff) : width == 1 ? (uint32_t)value : value;
 }
 
+// What goes into the event: EventRecord::result and input_hash.
 struct InstructionResult {
   uint64_t value, extra;
 };
-constexpr uint32_t kTransactions = 1 << 4 | 1 << 11;  // HLE and RTM, in ebx of cpuid's leaf 7
+constexpr uint32_t kTransactions = 1 << 4 | 1 << 11;  // the bits HLE and RTM in ebx of cpuid leaf 7
 
 InstructionResult execute(const Patch& patch, const CallFrame* frame) {
   InstructionResult r = {};
@@ -431,7 +438,7 @@ InstructionResult execute(const Patch& patch, const CallFrame* frame) {
       asm volatile("rdseed %0; setc %1" : "=r"(r.value), "=qm"(ok));
       r.extra = ok;
       break;
-    case kSiteCpuid:  // tells, among much that is the same always, the number of the processor it runs on
+    case kSiteCpuid:  // recorded because some leaves depend on the processor that the thread runs on
       asm volatile("cpuid"
                    : "=a"(a), "=b"(b), "=c"(low), "=d"(high)
                    : "a"((uint32_t)frame->rax), "c"((uint32_t)frame->rcx));
@@ -439,11 +446,11 @@ InstructionResult execute(const Patch& patch, const CallFrame* frame) {
       r.value = (uint64_t)b << 32 | a;
       r.extra = (uint64_t)high << 32 | low;
       break;
-    case kSiteRdpid:  // the number of the processor, which rdtscp reads from the same register
+    case kSiteRdpid:  // reads IA32_TSC_AUX, as rdtscp does, which every processor has
       asm volatile("rdtscp" : "=a"(low), "=d"(high), "=c"(aux));
       r.value = aux;
       break;
-    case kSiteLsl:  // where the kernel keeps the number of the processor, too: in the limit of a segment of its own
+    case kSiteLsl:  // the kernel keeps the processor's number in a segment limit too (__getcpu() in asm/segment.h)
       low = 0;
       asm volatile("lsl %2, %0; setz %1"
                    : "+r"(low), "=qm"(ok)
@@ -502,8 +509,8 @@ bool emulate_instruction(CallFrame* frame, const uint8_t* state) {
     return true;
   }
   if (patch->kind == kSiteXgetbv) {
-    if ((uint32_t)frame->rcx > 1) return false;  // of others the processor says that there are none
-    // Which components there are is the same always; which are in use the processor takes from what it did before
+    if ((uint32_t)frame->rcx > 1) return false;  // there are no others; the processor raises a fault
+    // 0: the components that are enabled. 1: those that are in use, which the processor derives from its history
     // (xsave.cc).
     const uint64_t value = (uint32_t)frame->rcx ? state_in_use(state, image_registers.xcr0) : image_registers.xcr0;
     frame->rax = (uint32_t)value;
@@ -511,15 +518,15 @@ bool emulate_instruction(CallFrame* frame, const uint8_t* state) {
     frame->rip += patch->length;
     return true;
   }
-  if (patch->kind == kSiteGsBase) {  // the program has set none
+  if (patch->kind == kSiteGsBase) {  // rdgsbase: as far as the program can tell, the base is 0
     if (patch->stub) return false;
     const RegisterOperands operands(patch->original);
     put_register(frame, operands.rm, operands.width, 0);
     frame->rip += patch->length;
     return true;
   }
-  if (patch->kind == kSiteXbegin) {  // which transactions abort depends on interrupts: none starts, and nothing says
-                                     // that another try would help
+  if (patch->kind == kSiteXbegin) {  // whether a transaction aborts depends on interrupts, so none starts. A status of
+                                     // 0 in eax does not suggest another attempt
     int32_t distance;
     memcpy(&distance, patch->original + 2, sizeof distance);
     frame->rax = 0;
@@ -558,7 +565,7 @@ bool emulate_instruction(CallFrame* frame, const uint8_t* state) {
   return true;
 }
 
-// A patch that stands where it was put: other code may be there by now.
+// Whether the patch is still in memory. The program may have mapped other code there.
 static bool still_there(const Patch& patch) {
   const uint8_t* const at = (const uint8_t*)patch.start;
   bool there = false;
@@ -573,7 +580,7 @@ static bool still_there(const Patch& patch) {
 
 bool code_give_back() {
   bool all = true;
-  uint64_t low = 0, size = 0;  // what is open for writing
+  uint64_t low = 0, size = 0;  // the pages that are writable
   for (uint64_t i = 0; i < control.patch_count; i++) {
     const Patch& patch = patches[i];
     if (!still_there(patch)) continue;
@@ -590,7 +597,7 @@ bool code_give_back() {
   return all;
 }
 
-// Other threads may be at them: the trap at the front goes last.
+// Other threads may execute the instructions meanwhile, so the ud2 at the front is replaced last.
 void instructions_give_back() {
   for (uint64_t i = 0; i < control.patch_count; i++) {
     const Patch& patch = patches[i];

@@ -1,5 +1,5 @@
-// Feeding the recorded results back: which thread may run, whether the next event may happen yet (gates), whether the
-// program does what it did, and the outputs it got. Everything here runs under the replayed token (Control::turn).
+// Replays the events of the trace: decides which thread may run, waits at the gates for other nodes, compares what the
+// program does with what it did, and writes the recorded outputs to its memory.
 #include <linux/futex.h>
 #include <linux/prctl.h>
 
@@ -21,7 +21,7 @@ SharedSchedule* const shared = (SharedSchedule*)kScheduleAddress;
 
 bool is_event(uint16_t type) { return type >= kCall && type < kBranches; }
 
-uint64_t shared_pages;  // offset of the first kSharedPages record behind the last event, 0: none seen
+uint64_t shared_pages;  // offset of the first kSharedPages record after the last event that was consumed; 0: none
 
 void publish(uint64_t done) {
   Progress& mine = shared->progress[control.node_slot];
@@ -41,7 +41,7 @@ void wait_for(const Gate& gate) {
   }
 }
 
-// The node stands before event control.event: says so to whom it concerns, and waits for whom it must.
+// The node stands before event control.event: publishes its progress if this is a post, and waits at the event's gates.
 void pass_gates() {
   if (!control.schedule) return;
   const NodeSchedule* mine = (const NodeSchedule*)control.schedule;
@@ -100,7 +100,7 @@ const SharedPagesRecord* replay_shared_pages(uint64_t* offset) {
 
 void replay_forked() { shared_pages = 0; }
 
-// The end of a node is a place in the group's order, like an event: behind what others did before.
+// The end of a node has gates like an event, so that it comes after what other nodes did before it.
 void replay_end_of_trace() {
   while (!replay_peek()) {
     pass_gates();
@@ -195,7 +195,7 @@ void replay_wait(ThreadArea* area) {
     native(sys::futex, &area->go, FUTEX_WAIT_PRIVATE, 0, 0, 0, 0);
 }
 
-// The program's way to its first event belongs to the turn of that event: what it does there is done at its time too.
+// What the program does before its first event happens at the time of that event, so it waits for the event's gates.
 void replay_start() {
   const EventRecord* next = replay_peek();
   if (!next) return;
@@ -210,8 +210,8 @@ void replay_begin(ThreadArea* area) {
   while (control.event >= control.stop_at_event) trap(kTrapStopEvent, 0);
 }
 
-// Waits for the turn and checks that the program does what it did. `type` kCall also accepts kRelease: then the thread
-// lets the token go, waits for its return, and the return record is what comes back.
+// `type` kCall also accepts kRelease: then the other threads run until the return of the call, which is what is
+// returned.
 EventRecord* replay_expect(CallFrame* frame, ThreadArea* area, RecordType type, uint16_t call) {
   replay_begin(area);
   EventRecord* event = replay_peek();
@@ -253,7 +253,6 @@ EventRecord* replay_expect(CallFrame* frame, ThreadArea* area, RecordType type, 
   return event;
 }
 
-// A call that calls.def describes in full.
 long replay_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   for (;;) {
     replay_begin(area);

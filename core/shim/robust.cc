@@ -1,19 +1,18 @@
-// Robust mutexes of a thread that ends. Each thread has a list of those it holds, in its own memory, which the kernel
-// follows when the thread ends without giving them back: a bit of the mutex's word then says that its owner has died,
-// and a waiter is woken.
+// Robust mutexes whose owner ends. Each thread has a list of the mutexes that it holds (set_robust_list(2)). When a
+// thread ends without releasing them, the kernel sets FUTEX_OWNER_DIED in each mutex's futex word and wakes a waiter.
 //
-// Where a thread or a process ends by a call of its own, the shim does that in the kernel's place, at the event of that
-// call and so at the same point of a replay. While recording the kernel knows the lists too, for those that are killed,
-// crash, or execute another program. It then changes words at a moment that no event of the dead shows, in memory that
-// only others see any more. So:
+// If a thread or a process ends by a system call of its own, the shim does this in the kernel's place at that call's
+// event, and so at the same point of a replay. While recording, the kernel has the lists too, for processes that are
+// killed, crash, or execute another program. It then changes words at a moment that no event of the dead process shows,
+// in memory that only other processes still map. Therefore:
 //
-// - A thread that lets its process's memory go to others (group_lend) notes the words it holds in the TokenArea.
-// - Whoever has that memory compares, where a turn begins and ends and at each event. A word that has another owner
-// than was noted,
-//   though its owner has not been there, is one that the kernel changed. The event has it as a part (OwnerDiedPart).
-// - At replay the word changes with that event; or, if its new value has been made use of already (kOwnerDiedBefore),
-// with the one
-//   before.
+//   - Before a thread lets other processes run (group_lend), it notes the words of the mutexes that it holds in
+//     TokenArea::held.
+//   - The process that runs compares these words when a turn begins and ends, and at each event. If a word no longer
+//     has the owner that was noted, the kernel has changed it, since the owner has not run. The event has the change as
+//     a part (OwnerDiedPart).
+//   - At replay the word changes with that event; or with the event before, if the program has used the new value by
+//     then (kOwnerDiedBefore).
 #include <linux/futex.h>
 
 #include "core/shim/memory.h"
@@ -28,7 +27,7 @@ using namespace format;
 
 namespace {
 
-constexpr int kLongest = 2048;  // entries of a list that the kernel looks at
+constexpr int kLongest = 2048;  // ROBUST_LIST_LIMIT: the kernel follows no more entries of a list
 
 struct RobustList {
   RobustList* next;
@@ -39,10 +38,11 @@ struct RobustHead {
   RobustList* pending;
 };
 
-// The lowest bit of an entry's address says that it inherits priority (futex.cc).
+// The lowest bit of an entry's address says that the mutex inherits priority (futex.cc).
 RobustList* plain(RobustList* entry) { return (RobustList*)((uint64_t)entry & ~1ull); }
 
-// use(word, is what the thread was about to take or to give back) for each mutex of the thread's list.
+// Calls use(word, pending) for each mutex of the thread's list. `pending`: the thread was about to take or release the
+// mutex, so it may be in the list or not.
 template <typename Use>
 void each_word(const ThreadArea* area, Use&& use) {
   if (!area->robust_list) return;
@@ -59,11 +59,12 @@ void each_word(const ThreadArea* area, Use&& use) {
   });
 }
 
-// What the kernel does (kernel/futex/core.c handle_futex_death), on recorded ids.
+// What the kernel does for a mutex whose owner ends (handle_futex_death() in kernel/futex/core.c), with recorded thread
+// ids.
 void give_back(const ThreadArea* area, uint32_t* word, bool pending) {
   const uint32_t value = *word;
   const bool wakes = control.mode != kModeReplay;
-  // It may have been woken for a mutex and have ended before it took it: somebody else is to have it.
+  // The thread may have been woken for the mutex and have ended before it took it, so another waiter is woken.
   if (pending && !(value & FUTEX_TID_MASK) && wakes) native(sys::futex, word, FUTEX_WAKE, 1, 0, 0, 0);
   if ((value & FUTEX_TID_MASK) != area->tid) return;
   const uint32_t now = (value & FUTEX_WAITERS) | FUTEX_OWNER_DIED;
@@ -71,13 +72,13 @@ void give_back(const ThreadArea* area, uint32_t* word, bool pending) {
   if ((value & FUTEX_WAITERS) && wakes) native(sys::futex, word, 1, 1, 0, 0, 0);
 }
 
-// ---- Where words are: by the file that is mapped there, as different processes may have it at different addresses
+// ---- Where words are: processes may map the same file at different addresses, so a word is known by its place in it.
 
 struct Place {
-  uint64_t address;                // 0: not mapped here
+  uint64_t address;                // 0: not mapped in this process
   uint64_t device, inode, offset;  // inode 0: not shared memory
 };
-Place places[32];  // those asked for last
+Place places[32];  // a cache of the latest ones
 unsigned next_place;
 
 const Place& keep(const Place& place) { return places[next_place++ % (sizeof places / sizeof *places)] = place; }
@@ -103,7 +104,7 @@ uint64_t address_of(uint64_t device, uint64_t inode, uint64_t offset) {
   return keep({0, device, inode, offset}).address;
 }
 
-// ---- What processes hold
+// ---- The mutexes that processes hold (TokenArea::held)
 
 TokenArea* const tokens = (TokenArea*)kTokensAddress;
 
@@ -113,7 +114,7 @@ void drop(HeldWord& held) {
   __atomic_sub_fetch(&tokens->held_words, 1, __ATOMIC_SEQ_CST);
 }
 
-// False: there is no room. Then a replay differs if the owner is killed, and says so.
+// False: there is no room. If the owner is killed then, a replay reports a divergence.
 bool note_held(const ThreadArea* area, const Place& place) {
   for (uint32_t i = 0; i < kMaxHeldWords; i++) {
     HeldWord& held = tokens->held[i];
@@ -132,7 +133,7 @@ bool note_held(const ThreadArea* area, const Place& place) {
   return false;
 }
 
-// Words that the kernel has changed, for the next event.
+// Words that the kernel has changed, which the next event will have as parts.
 struct Change {
   uint64_t address;
   OwnerDiedPart part;
@@ -183,8 +184,9 @@ void robust_look(Look when) {
       continue;
     const bool untouched = (value & FUTEX_OWNER_DIED) && !(value & FUTEX_TID_MASK);
     if (untouched && when != Look::at_event)
-      continue;  // this process may never get to another event; somebody's will tell
-    // What is otherwise when a turn begins was done by one that was killed before it let others run.
+      continue;  // this process may have no further event; the next event of any member reports the change
+    // Otherwise another thread has taken the mutex since. If this turn only begins, that was a process that was killed
+    // before it noted what it holds; else it was this process, which has used the new value already.
     if (untouched || when == Look::turn_begins) note_change(address, value, 0);
     else note_change(address, (value & FUTEX_WAITERS) | FUTEX_OWNER_DIED, kOwnerDiedBefore);
     drop(held);
@@ -203,7 +205,7 @@ void robust_woken(uint64_t address) {
 }
 
 void robust_attach(EventWriter& writer) {
-  if (group_held()) robust_look(Look::at_event);  // a release may be written after others have had their turns
+  if (group_held()) robust_look(Look::at_event);  // not for a release that is written after other processes have run
   for (unsigned n = 0; n < change_count; n++) {
     writer.part(kOwnerDiedWord, &changes[n].part, sizeof changes[n].part, changes[n].address);
     writer.event->header.flags |= kFlagOwnerDied;
@@ -240,7 +242,6 @@ void robust_member_leaves() {
     if (tokens->held[i].member == group_member()) drop(tokens->held[i]);
 }
 
-// At replay. `before`: what has to be there before the program goes on from the event in front of this one.
 void robust_apply(const EventRecord* event, bool before) {
   PartHeader header;
   if (!(event->header.flags & kFlagOwnerDied)) return;

@@ -1,4 +1,4 @@
-// What a libc would give: memory and hashing. The compiler calls the memory functions by name.
+// What a C library would provide: memory functions, which the compiler also calls by name, and hashing.
 #include "core/shim/trace.h"
 
 #define XXH_INLINE_ALL
@@ -6,7 +6,7 @@
 #include <xxhash.h>
 
 extern "C" {
-// Short runs are copied by words: starting `rep movsb` costs more than 64 bytes of it.
+// Up to this size memory is copied by words, because `rep movsb` has a start-up cost.
 constexpr size_t kShort = 128;
 typedef uint64_t __attribute__((may_alias, aligned(1))) Word;
 

@@ -1,10 +1,11 @@
-// The program's signals. Handlers are never run where the kernel delivers: the shim's own handler (signal_handlers.cc)
-// notes the signal in the thread's ring, and the program's handler is entered at the next call boundary, with a real
-// signal frame on the program's stack (signal_frame.cc), so that it can be replayed exactly there. Faults (SIGSEGV and
-// so on) that the program handles are its own doing, happen again by themselves at replay, and are delivered at once.
+// The program's signals. A handler of the program is not run where the kernel delivers the signal, because a replay
+// could not find that point. The shim's own handler (signal_handlers.cc) puts the signal into the thread's ring of
+// pending signals, and the program's handler is entered at the next call boundary, with a signal frame on the program's
+// stack (signal_frame.cc). Faults of the program's own instructions (SIGSEGV and the like) are delivered at once,
+// because a replay raises them by itself.
 //
-// One signal waits in the ring, as a rule: while it does all others with a handler are blocked, so that the kernel
-// keeps them. A thread that makes no call gets it where it turns in circles, if it does (spin.cc).
+// Usually the ring has one signal at most: meanwhile all others with a handler are blocked, so that the kernel keeps
+// them. A thread that makes no call gets its signal at a yield, if it comes to one (spin.cc, loop.cc).
 #include "core/shim/signals.h"
 #include "core/shim/memory.h"
 #include "core/shim/patch.h"
@@ -17,11 +18,10 @@ namespace friday::shim {
 
 using namespace format;
 
-KernelAction actions[65];  // what the program asked for
+KernelAction actions[65];
 
-// What the kernel blocks while `area` runs with a mask of `mask`. As long as a signal waits for the next boundary all
-// others with a handler wait in the kernel, which merges and orders them. Not those that an instruction may raise: such
-// a one would kill if it were blocked.
+// While a signal is pending in the ring, these are blocked, so that the kernel merges and orders them. Signals that an
+// instruction may raise are not among them, because the kernel kills a process in which such a signal is blocked.
 uint64_t caught() {
   uint64_t mask = 0;
   for (int signal = 1; signal <= 64; signal++)
@@ -33,14 +33,12 @@ uint64_t resting_mask(const ThreadArea* area) {
   return (area->signal_mask | (signals_pending(area) ? caught() : 0)) & ~kForcedSignals;
 }
 
-// The program's mask has changed.
 void set_kernel_mask(ThreadArea* area) {
   uint64_t real = area->signal_mask & ~kForcedSignals;
   native(sys::rt_sigprocmask, SIG_SETMASK, &real, 0, 8);
   held_release(area, area->signal_mask);
 }
 
-// The mask that a call sets while it waits; null if none.
 const uint64_t* mask_of(const CallFrame* frame) {
   const uint64_t* a = arguments_of(frame);
   switch (frame->rax) {
@@ -53,7 +51,6 @@ const uint64_t* mask_of(const CallFrame* frame) {
   }
 }
 
-// The oldest signal that has come for the thread and waits.
 int take_pending(ThreadArea* area, uint8_t* info) {
   auto& slot = area->pending[area->pending_head % 16];
   const int signal = (int)slot.number;
@@ -62,7 +59,7 @@ int take_pending(ThreadArea* area, uint8_t* info) {
   return signal;
 }
 
-// Whether nothing but the death of the process comes of such a signal, if it is not blocked.
+// Whether the signal kills the process if it is not blocked.
 static bool kills(uint64_t signal) {
   const uint64_t harmless = bit(17) | bit(18) | bit(19) | bit(20) | bit(21) | bit(22) | bit(23) |
                             bit(28);  // CHLD, CONT, STOP, TSTP, TTIN, TTOU, URG, WINCH
@@ -82,10 +79,10 @@ uint32_t signals_own_death(const CallFrame* frame, const ThreadArea* area) {
   }
 }
 
-// `info` as it is to travel.
+// Copies the siginfo_t `info` to `marked`, with kPretended as its si_code where that is needed.
 static void pretend(int signal, const void* info, int* marked) {
-  constexpr size_t kUsed = 48;  // of the 128 bytes of siginfo_t; the kernel wants those behind to be zero for a si_code
-                                // that it does not know
+  // sizeof(struct kernel_siginfo). The rest of siginfo_t must be zero if the kernel does not know the si_code.
+  constexpr size_t kUsed = 48;
   memset(marked, 0, 128);
   memcpy(marked, info, kUsed);
   if (!may_be_raised(signal) || marked[2] <= 0 || shim_has_left()) return;
@@ -110,7 +107,8 @@ long signals_queue(ThreadArea* area, const CallFrame* frame) {
   const bool pretends =
       may_be_raised(signal) && probed([&] { memcpy(info, (const void*)a[info_at], 48); }) && info[2] > 0;
   if (pretends) {
-    // Who may send such a thing the kernel says when it is asked to send nothing: only to the process itself.
+    // The kernel allows a positive si_code only for signals to the sender's own process. Sending signal 0 with the
+    // original si_code tells whether it does; if it does not, the call below fails as the program's would.
     uint64_t nothing[6];
     memcpy(nothing, a, sizeof nothing);
     memcpy(marked, info, sizeof marked);
@@ -148,7 +146,7 @@ static_assert(sizeof actions == kActionWords * sizeof(uint64_t));
 void signals_keep(uint64_t* kept) { memcpy(kept, actions, sizeof actions); }
 void signals_give_back(const uint64_t* kept) {
   memcpy(actions, kept, sizeof actions);
-  // At replay the child has told the kernel in its parent's name what it wanted of faults.
+  // At replay the parent's process runs the vfork child, which may have changed the kernel's dispositions of faults.
   for (int signal = 1; signal <= 64 && control.mode == kModeReplay; signal++)
     if (synchronous(signal)) install_for(signal);
 }
@@ -185,7 +183,7 @@ bool signals_deliver(CallFrame* frame, ThreadArea* area, Moment moment) {
       }
       signal = take_pending(area, info);
       if (actions[signal].handler > 1 && !(mask & bit(signal))) break;
-      // Its handler is gone, or it has been blocked since: let the kernel see to it.
+      // It has no handler any more, or was blocked since: the kernel gets it back.
       signals_apply_mask(area);
       if (actions[signal].handler != 1) signals_send_own(signal, info, false);
     }
@@ -197,13 +195,14 @@ bool signals_deliver(CallFrame* frame, ThreadArea* area, Moment moment) {
       writer.commit(0, 0, now, now);
     }
   }
-  // What the handler returns to, in the program's own terms: behind the call, or at it, to make it then.
+  // The address to which the handler returns, in the program's unpatched code: behind the call, or the call itself.
   if (moment != Moment::anywhere) {
     find_site(frame);
     frame->rip = moment == Moment::after_call ? frame->site + 2 : frame->site;
   }
   enter_handler(frame, area, signal, info);
-  // Others that may be delivered now: each handler before the one that was to run, as the kernel stacks them.
+  // Other signals may be pending that the new mask allows. Each handler that is entered runs before the one so far, as
+  // with the kernel.
   if (control.mode != kModeReplay) {
     signals_deliver(frame, area, Moment::anywhere);
   } else {

@@ -1,11 +1,10 @@
-// A thread that goes round and round without a call, waiting for what another thread shall store, keeps the token for
-// ever. A waiter pokes it; the thread then steps through two iterations under the trap flag. If both are alike in every
-// register after every instruction, and no instruction changes memory in a way that no register shows, then nothing
-// changes from one iteration to the next: any of them is as good as any other, and the thread may wait at any of them.
-// At replay the core looks for such a loop at the same instruction with the same registers (core/replay/spin.cc).
+// Pure spins: loops without a call that wait for a store by another thread and change nothing. Such a loop would keep
+// the token for ever. A waiter pokes the thread, which then single-steps through two iterations (trap flag). If all
+// registers are the same after each instruction of both, and no instruction changes memory in a way that registers do
+// not show, then no iteration differs from another, and the thread may yield in any of them. At replay the core looks
+// for the same instruction with the same registers (core/replay/spin.cc).
 //
-// A loop that counts in memory is not of this kind, however idle it looks: how often it went round is part of its
-// state.
+// A loop that counts in memory is not a pure spin, because its state depends on the number of iterations (loop.cc).
 #include <linux/resource.h>
 #include <linux/signal.h>
 
@@ -22,8 +21,8 @@ SpinFound spin_found;
 
 namespace {
 
-constexpr unsigned kLongest = 64;               // instructions of an iteration
-constexpr uint64_t kLongestDelay = 1000000000;  // nanoseconds
+constexpr unsigned kLongest = 64;               // instructions in an iteration
+constexpr uint64_t kLongestDelay = 1000000000;  // of ThreadArea::look_delay, in nanoseconds
 
 struct Notice {
   char text[sizeof Request::text] = {};
@@ -42,6 +41,7 @@ struct Notice {
   }
 };
 
+// The two iterations that are compared: from `start`, where both begin and end.
 struct Search {
   bool active, second;
   SpinPoint start;
@@ -50,8 +50,8 @@ struct Search {
 
 bool same(const SpinPoint& a, const SpinPoint& b) { return memcmp(&a, &b, sizeof a) == 0; }
 
-// Instructions of two bytes (0f ..): those that write a general register, flags, or the value of flags; and cmpxchg,
-// whose outcome shows in flags and rax.
+// Whether an instruction with a two-byte opcode (0f xx) is plain, as below. Includes cmpxchg, whose result shows in the
+// flags and in rax.
 bool plain_two_byte(uint8_t opcode) {
   if (opcode >= 0x40 && opcode <= 0x4f) return true;  // cmov
   if (opcode >= 0x80 && opcode <= 0x9f) return true;  // jcc, setcc
@@ -69,8 +69,9 @@ bool plain_two_byte(uint8_t opcode) {
   }
 }
 
-// Whether all that the instruction at `code` changes shows in general registers, or is a plain store of what stands in
-// them: the same registers store the same value again. Intel SDM volume 2, appendix A; what is not known is not plain.
+// Whether everything that the instruction at `code` changes shows in the general registers and flags, or is a store of
+// a register or constant, which stores the same value again. Unknown instructions are not plain. Intel SDM volume 2,
+// appendix A.
 bool plain(const uint8_t* code) {
   for (unsigned prefixes = 0;; code++, prefixes++) {
     const uint8_t b = *code;
@@ -138,7 +139,7 @@ bool of_the_program(uint64_t rip) { return rip < control.text_low || rip >= cont
 
 }  // namespace
 
-static uint64_t others_waited;  // milliseconds
+static uint64_t others_waited;  // how long the sender of the last poke had waited, in milliseconds
 
 void spin_poked(const void* info) { others_waited = ((const uint64_t*)info)[4]; }
 
@@ -152,8 +153,8 @@ void spin_poke(uint32_t pid, uint32_t tid, uint64_t milliseconds) {
   native(sys::rt_tgsigqueueinfo, pid, tid, kPokeSignal, info);
 }
 
-// A loop that counts how often it goes round while it waits keeps the others waiting for ever; so may any long
-// computation.
+// A loop that neither is a pure spin nor has a loop site keeps others waiting, as does any long computation. The user
+// is told once.
 void spin_tell(const ThreadArea* area, uint64_t rip) {
   static bool told;
   constexpr uint64_t kLong = 2000;  // milliseconds
@@ -183,7 +184,7 @@ bool spin_begin(const ThreadArea* area, const SpinPoint& now) {
   return true;
 }
 
-// By a timer of the thread's processor time, so that one that sleeps is left alone.
+// The timer measures the thread's processor time, so that it does not interrupt a thread that sleeps.
 void spin_look_later(ThreadArea* area) {
   constexpr uint64_t kFirst = 1000000;
   if (area->borrowed || control.mode != kModeRecord) return;

@@ -1,6 +1,6 @@
-// The shim's start: the first constructor to run in the process (-z initfirst). If a collector asked for it, patches
-// the code that is there, takes the start image, and lets the program begin recorded; at replay, execution resumes in
-// the middle of here.
+// The shim's start: the first constructor that runs in the process (-z initfirst). If a collector has asked for a
+// recording, it patches the code that is mapped, takes the start image, and lets the program run recorded. A replay
+// resumes from the image, in begin().
 #include <linux/prctl.h>
 
 #include "core/shim/collector.h"
@@ -65,19 +65,20 @@ void instrument(const HelloReply& hello, const uint64_t* auxv) {
       continue;
     PatchedModule done;
     const ModuleView module = {map.low, map.high, map.offset, map.protection, map.path};
-    // Also without call sites: the place beside it is where a replay's breakpoints have their pads.
+    // Also if it has no sites: the room that is reserved beside the module has the jump pads of a debugger's
+    // breakpoints.
     if (code) done = patch_module(module, reply->sites, reply->site_count);
     module_note(*reply, module, map.device, map.inode, done);
   }
   if (vdso_high) vdso_redirect(vdso_low, vdso_high, hello);
 }
 
-// What ld.so registered with the kernel for the main thread becomes ours to do.
+// Takes over what ld.so has registered with the kernel for the main thread.
 void take_over_thread(ThreadArea* area) {
   area->tid = area->kernel_tid = (uint32_t)native(sys::gettid);
   uint64_t head = 0, size = 0;
   if (!failed(native(sys::get_robust_list, 0, &head, &size)) && head) {
-    area->robust_list = head;  // the kernel's too (robust.cc)
+    area->robust_list = head;  // the kernel keeps it as well (robust.cc)
   }
   uint64_t address = 0;
   if (!failed(native(sys::prctl, PR_GET_TID_ADDRESS, &address))) {
@@ -89,8 +90,8 @@ void take_over_thread(ThreadArea* area) {
   area->signal_mask = mask;
 }
 
-// Brings the vector registers to the state they have in a new process. To a caller of a function they are lost anyway,
-// but what the loader left in them would reach the stack with the first xsave, and the start image does not hold it.
+// Brings the vector registers to the state that they have in a new process, because the start image does not have them
+// and the first xsave would store what the loader left there. A function call preserves none of them.
 void clear_vectors() {
   alignas(64) static char area[576];  // its header marks every component as initial
   memcpy(area + 24, &image_registers.mxcsr, 4);
@@ -99,8 +100,8 @@ void clear_vectors() {
   asm volatile("fldcw %0" : : "m"(word));
 }
 
-// Until here the shim ran on the program's stack, further at record than at replay: what it left below is taken away,
-// so that words which a function of the program never sets are the same in both.
+// Clears what the shim has left below the stack pointer. It runs on the program's stack until here, and uses more of it
+// while recording than at replay; uninitialized variables of the program must have the same values in both.
 void clear_dead_stack() {
   const uint64_t words = min<uint64_t>(64 << 10, image_registers.rlimits[3][0] / 4) / 8;
   asm volatile("lea 0(,%%rcx,8), %%rdi\n\tneg %%rdi\n\tadd %%rsp, %%rdi\n\trep stosq"
@@ -109,7 +110,7 @@ void clear_dead_stack() {
                : "rdi", "memory");
 }
 
-// True when the program is replayed from here on.
+// Returns true if the program is replayed from here on.
 __attribute__((noinline)) bool begin(char** environment) {
   const char* socket = variable(environment, kSocketVariable);
   if (!socket) return false;
@@ -145,18 +146,17 @@ __attribute__((noinline)) bool begin(char** environment) {
   image_prepare(hello, auxv);
   if (state_every) state_prepare();
   token_start(area);
-  // At replay execution resumes behind this, in a process that the core has filled; control.mode is kModeReplay by
-  // then.
+  // A replay resumes here, in a process whose memory the core has filled; control.mode is kModeReplay by then.
   const bool replayed = friday_snapshot(&image_registers);
   signals_install();
   thread_arm(area);
-  // Not before: what the program before this one left blocked may be waiting.
+  // Not before the handlers are installed, because signals may be pending that were blocked across execve(2).
   if (!replayed) signals_apply_mask(area);
   clear_vectors();
   return replayed;
 }
 
-// The registers with which the loader called the constructor (entry.S); friday_leave() may need the words below them.
+// The registers with which the loader called the constructor (entry.S). friday_leave() may use the words below them.
 extern "C" {
 struct {
   uint64_t below[8];
@@ -164,8 +164,7 @@ struct {
 } friday_at_start;
 }
 
-// glibc calls constructors with what main gets; musl gives them nothing, and then whatever the registers hold stands
-// here.
+// glibc calls constructors with the arguments of main; musl passes none, so the values here are arbitrary.
 extern "C" bool friday_start(int count, char** arguments, char** environment) {
   if (count < 0 || !arguments || environment != arguments + count + 1) return false;
   const bool replayed = begin(environment);
@@ -173,7 +172,8 @@ extern "C" bool friday_start(int count, char** arguments, char** environment) {
   return replayed;
 }
 
-// A replayed node waits for its time on the shim's stack, and looks as if it stood behind the call of the constructor.
+// At replay the node waits here, on the shim's stack, for the time of its first event. A debugger sees it behind the
+// call of the constructor.
 extern "C" [[noreturn]] void friday_replay_start() {
   static_assert(offsetof(decltype(friday_at_start), frame) == 64);
   me()->frame = &friday_at_start.frame;

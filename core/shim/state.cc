@@ -1,13 +1,13 @@
-// The optional state hash (`friday record --state-hash`): at every n-th call of a thread, hashes of what the program
-// had come to then are stored with the call's event and compared at replay. What went wrong unseen is found there, long
-// before it reaches something that a call reads.
+// The optional state hash (`friday record --state-hash`): at every n-th call of a thread, hashes of the program's state
+// are stored with the call's event and compared at replay. So a difference is found there, and not only when a call
+// reads memory that it has reached.
 //
-// Three hashes, so that a report can say what differs: the registers a function call preserves, with rsp and the
-// address that the call returns to; the words above the stack pointer; and a piece of the program's writable data
-// (.data and .bss of its files, the brk heap), the next piece each time, so that in the end all of it has been looked
-// at. Memory that another thread's call or an asynchronous read may be filling is not hashed: replay fills it when that
-// call returns. With exit_group all of the program's writable memory is hashed that is its own, but for what lies below
-// the stack pointer.
+// There are three hashes, so that a report can say what differs: of the registers that a function call preserves, with
+// rsp and the address that the call returns to; of the words above the stack pointer; and of a piece of the program's
+// writable data (.data and .bss of its files, the brk heap), each time of the next piece, so that all of it is hashed
+// in turn. Memory that another thread's call or an asynchronous read may be filling is not hashed, because a replay
+// fills it when that call returns. At exit_group(2) all private writable memory is hashed, except for what is below the
+// stack pointer.
 #include "core/shim/calls.h"
 #include "core/shim/memory.h"
 #include "core/shim/process.h"
@@ -21,28 +21,28 @@ using namespace format;
 namespace {
 
 constexpr uint32_t kStackBytes = 256, kPieceBytes = 1024;
-constexpr uint64_t kFinalBytes = 64 << 20;  // no more is hashed at the end
-constexpr uint64_t kSyncedBytes = 1 << 20;  // nor at one msync(2)
+constexpr uint64_t kFinalBytes = 64 << 20;  // the most that is hashed at the end of the process
+constexpr uint64_t kSyncedBytes = 1 << 20;  // the most that is hashed at an msync(2)
 constexpr unsigned kMostRegions = 128, kMostThreads = 16;
 
 struct Region {
   uint64_t low, high;
-} regions[kMostRegions];  // writable data of files; the heap is added by its present end
+} regions[kMostRegions];  // writable data of files, without the brk heap
 unsigned region_count;
-uint64_t own_inode;  // the shim's
-unsigned next_region;
-uint64_t next_piece;  // in that region
+uint64_t own_inode;    // of the shim's file
+unsigned next_region;  // where the next piece is, region_count for the heap,
+uint64_t next_piece;   // and at what offset in that region
 
 uint64_t hash_registers(const CallFrame* f) {
   const uint64_t words[] = {f->rbx, f->rbp, f->r12, f->r13, f->r14, f->r15, f->rsp, f->rip};
   return hash_bytes(words, sizeof words, 0);
 }
 
-// Whether the call writes while it waits. Those whose outputs a code decides do not count: futex(2), in which threads
-// wait most, writes nothing then, and the others return at once.
+// Whether the call may write to memory while it blocks. Calls with coded outputs do not: futex(2) writes nothing while
+// it waits, and the others do not block.
 bool may_write_late(const CallInfo& info) { return info.outputs[0].shape != Shape::none && !is_coded(info); }
 
-// Whether no call that is under way writes into the program's memory.
+// Whether no other call that is under way may write to the program's memory.
 bool memory_is_quiet(const ThreadArea* area) {
   if (aio_under_way()) return false;
   if (live_threads == 1) return true;
@@ -82,15 +82,15 @@ bool hash_range(uint64_t address, uint32_t size, uint64_t* hash) {
 
 uint32_t state_every;
 
-// Lists the program's writable data: mappings of files other than the shim's, and the anonymous one behind each, its
-// .bss.
+// Lists the program's writable data: the writable mappings of files other than the shim's, each with the anonymous
+// mapping behind it (.bss).
 void state_prepare() {
   MapLine line;
   uint64_t data_end = 0;
   region_count = 0;
   for (const char* p = read_maps(); (p = parse_map_line(p, &line)) && region_count < kMostRegions;) {
     if (line.low <= control.text_low && control.text_low < line.high)
-      own_inode = line.inode;  // its code stands before its data
+      own_inode = line.inode;  // found before the shim's data, which is at higher addresses than its code
     const bool data = line.inode ? line.inode != own_inode && !line.shared : line.low == data_end && !line.path[0];
     data_end = data ? line.high : 0;
     if (data && (line.protection & 3) == 3) regions[region_count++] = {line.low, line.high};
@@ -105,15 +105,15 @@ void state_note(const CallFrame* frame, ThreadArea* area) {
   area->state_due = 1;
   StatePart* state = &area->state;
   state->registers = hash_registers(frame);
-  // The shim itself changes the word of a futex with priority inheritance, before the call's event.
+  // Of a futex with priority inheritance, the shim itself changes the word before the call's event (futex.cc).
   if (!memory_is_quiet(area) || (frame->rax == sys::futex && futex_inherits(arguments_of(frame)))) return;
   if (hash_range(frame->rsp, kStackBytes, &state->stack)) state->stack_bytes = kStackBytes;
   take_piece(state);
   if (state->memory_bytes && !hash_range(state->address, state->memory_bytes, &state->memory)) state->memory_bytes = 0;
 }
 
-// What the program has stored into a shared file becomes an output where it asks for it, as what it passes to write(2)
-// is. Of a large range one piece is looked at, another one each time.
+// What the program has stored into a shared file mapping is output when it calls msync(2), as what it passes to
+// write(2) is, so it is compared. Of a large range one piece is hashed, the next one at each call.
 void state_synced(const CallFrame* frame, ThreadArea* area) {
   static uint64_t calls;
   const uint64_t* a = arguments_of(frame);
@@ -129,7 +129,7 @@ void state_synced(const CallFrame* frame, ThreadArea* area) {
 void state_final(EventWriter& writer, const CallFrame* frame, const ThreadArea* area) {
   if (!state_every || !memory_is_quiet(area)) return;
   MapLine line;
-  uint64_t own_end = 0;  // of the shim's mappings, its .bss among them
+  uint64_t own_end = 0;  // end of the shim's mappings so far; the anonymous mapping that begins there is its .bss
   region_count = 0;
   for (const char* p = read_maps(); (p = parse_map_line(p, &line)) && region_count < kMostRegions;) {
     const bool own = line.inode ? line.inode == own_inode : line.low == own_end;

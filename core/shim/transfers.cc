@@ -1,5 +1,6 @@
-// What a call has done to channels: the bytes that it has moved, with the hash by which a sender and a receiver are
-// matched, the descriptors that it has made, and the ChannelRecords that must stand in the trace before all that.
+// What a call has done to channels: the bytes that it has moved, with the hash by which sender and receiver are
+// matched, and the descriptors that it has created. Both refer to channels, whose ChannelRecords are written before the
+// event.
 #include <linux/fcntl.h>
 
 #include "core/shim/calls.h"
@@ -10,8 +11,8 @@ namespace friday::shim {
 
 using namespace format;
 
-// A transfer's hash runs over blocks of 4096 bytes, each block's hash the seed of the next, so that what is gathered
-// from several buffers hashes like one run of bytes (docs/trace-format.md, transfer hashes).
+// The transfer hash (docs/trace-format.md): over blocks of kHashBlock bytes, the hash of each is the seed of the next.
+// So bytes that are gathered from several buffers have the same hash as if they were in one.
 uint64_t hash_run(const char* data, uint64_t size, uint64_t seed) {
   for (; size > kHashBlock; data += kHashBlock, size -= kHashBlock) seed = hash_bytes(data, kHashBlock, seed);
   return hash_bytes(data, size, seed);
@@ -49,8 +50,7 @@ enum : uint64_t {
   kMsgErrorQueue = 0x2000
 };  // MSG_OOB, MSG_PEEK, MSG_TRUNC, MSG_ERRQUEUE
 
-// The hash of the `bytes` that a call has moved, chained to `seed`. What was gathered from several buffers is one run
-// of bytes.
+// The transfer hash of the `bytes` that a call has moved.
 uint64_t hash_of_moved(const Operand& payload, const uint64_t* a, uint64_t bytes, uint64_t seed) {
   if (payload.shape != Shape::iov && payload.shape != Shape::msg)
     return hash_run((char*)a[payload.argument], min(bytes, a[2]), seed);
@@ -61,8 +61,8 @@ uint64_t hash_of_moved(const Operand& payload, const uint64_t* a, uint64_t bytes
   return hash_gathered(&iov[0].base, count, bytes, seed);
 }
 
-// Of a datagram that the program sends with its IP header, which the kernel completes, what follows that header;
-// `bytes` becomes its length.
+// For a datagram that the program sends with its IP header: the hash of what follows the header, and in `bytes` its
+// length. The header is left out because the kernel changes fields of it.
 uint64_t hash_behind_header(const Operand& payload, const uint64_t* a, uint64_t* bytes) {
   static char datagram[1 << 16];
   const IoVec whole = {a[payload.argument], *bytes};
@@ -83,7 +83,7 @@ uint64_t hash_behind_header(const Operand& payload, const uint64_t* a, uint64_t*
   return hash_run(datagram + header, filled - header, 0);
 }
 
-// sendmmsg(2), recvmmsg(2): each message is a transfer.
+// sendmmsg(2), recvmmsg(2): each message is a transfer of its own.
 void note_messages(EventWriter& writer, const MmsgHeader* m, int fd, long count, Moved moved) {
   const bool datagrams = channel_is_datagram(fd), in = moved.direction == format::kIn;
   const uint16_t flags = moved.flags;
@@ -102,15 +102,15 @@ void note_messages(EventWriter& writer, const MmsgHeader* m, int fd, long count,
   }
 }
 
-// Which way the bytes went: that of vmsplice(2) the pipe's mode says.
+// Whether the program has received the bytes. For vmsplice(2) that depends on which end of the pipe it was given.
 bool is_incoming(const CallInfo& info, const uint64_t* a) {
   return (info.flags & kOut) && (info.flags & kIn) ? fills((int)a[0]) : info.flags & kIn;
 }
 
-// The two descriptors that pipe(2) or socketpair(2) has made.
+// The two descriptors that pipe(2) or socketpair(2) has created.
 const int* new_pair(const CallInfo& info, const uint64_t* a) { return (const int*)a[info.outputs[0].argument]; }
 
-// semop(2), semtimedop(2): raising a semaphore lets others go on, all else waits for them.
+// semop(2), semtimedop(2): increments release others, any other operation may have waited for them.
 void note_semaphores(EventWriter& writer, const uint64_t* a) {
   struct Operation {
     uint16_t number;
@@ -125,7 +125,6 @@ void note_semaphores(EventWriter& writer, const uint64_t* a) {
 
 }  // namespace
 
-// The bytes that a call has moved through the channel behind argument 0: how many, their hash, from or to whom.
 void note_transfer(EventWriter& writer, const CallInfo& info, const CallFrame* frame, const Recorded& done) {
   const uint64_t* a = arguments_of(frame);
   const int fd = (int)a[0];
@@ -133,7 +132,7 @@ void note_transfer(EventWriter& writer, const CallInfo& info, const CallFrame* f
   const Operand& payload = in ? info.outputs[0] : info.inputs[0];
   const Operand& address = in ? info.outputs[1] : info.inputs[1];
   const uint64_t asked = info.flags & kFlags3 ? a[3] : info.flags & kFlags2 ? a[2] : 0;
-  if (asked & kMsgErrorQueue) return;  // what stands there is no part of what the other side sent
+  if (asked & kMsgErrorQueue) return;  // an error message of the kernel's, not bytes that the peer has sent
   Moved moved = {in ? format::kIn : format::kOut, (uint64_t)done.result};
   moved.flags = (asked & kMsgPeek ? kPeek : 0) | (asked & kMsgOutOfBand ? kOutOfBand : 0);
   if (payload.shape == Shape::mmsg)
@@ -151,7 +150,8 @@ void note_transfer(EventWriter& writer, const CallInfo& info, const CallFrame* f
   const bool datagrams = channel_is_datagram(fd),
              buffer = payload.shape == Shape::ret || payload.shape == Shape::ret_cap;
   if (in && done.result == 0 && !(buffer && a[2] == 0)) moved.flags |= kEndOfStream;
-  // TCP drops what it is told to cut off. What vmsplice(2) lends to a pipe the program may still change.
+  // With MSG_TRUNC, TCP discards the bytes (tcp(7)). Pages that vmsplice(2) has put into a pipe the program may still
+  // change, so their hash would say nothing.
   moved.seen = in ? datagrams || !(asked & kMsgTruncated) : !(info.flags & kIn);
   if (!in && channel_sends_header(fd)) moved.hash = hash_behind_header(payload, a, &moved.length);
   else if (moved.seen && (!in || datagrams))
@@ -159,7 +159,6 @@ void note_transfer(EventWriter& writer, const CallInfo& info, const CallFrame* f
   channel_transfer(writer, fd, moved);
 }
 
-// Bytes that the kernel has moved from one channel to another, and the program has not seen.
 void note_copy(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result) {
   const uint64_t* a = arguments_of(frame);
   if (a[copies_length(info.flags)] == 0) return;
@@ -195,13 +194,12 @@ void note_descriptors(EventWriter& writer, const CallInfo& info, const CallFrame
   }
 }
 
-// A ChannelRecord is a record of its own and must stand before the event that uses it.
 void prepare_channels(const CallInfo& info, const CallFrame* frame, long result) {
   const uint64_t* a = arguments_of(frame);
   long call = (long)frame->rax;
   if (failed(result)) {
     if (call == sys::connect && result == -EINPROGRESS) {
-      // The peer is not known yet: the next transfer writes the record once more.
+      // The connection does not exist yet, so the next transfer describes the channel again.
       channel_changed((int)a[0]);
       channel_prepare((int)a[0]);
       channel_changed((int)a[0]);

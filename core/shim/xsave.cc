@@ -1,11 +1,14 @@
-// xsave, xsavec and xsaveopt, emulated. They write which components of the vector state are in use, and leave out those
-// that are not; the processor's answer depends on what it last did for whom, so that two runs with the same registers
-// leave different bytes behind (glibc's _dl_runtime_resolve does so on the stack at each first call of a function).
-// Here all components asked for are written, and beyond x87 and SSE those are in use whose values are not the initial
-// ones, zeros: the same bytes in every run, and xrstor takes the same values from them; xsaveopt, which may leave out
-// what did not change since, does as xsave. It must not be told that all are in use: a processor that takes the upper
-// halves of registers for used has each change between SSE and AVX instructions cost 200 ns, until a vzeroupper comes
-// along. Intel SDM volume 1, chapter 13.
+// Carries out xsave, xsavec and xsaveopt in the processor's place. These instructions store which components of the
+// extended state are in use, and do not store the others. What the processor regards as in use depends on its history,
+// so two runs with the same registers leave different bytes in memory. (glibc's _dl_runtime_resolve stores them on the
+// stack at the first call of each function.) Intel SDM volume 1, chapter 13.
+//
+// Here all requested components are stored. Of those other than x87 and SSE, the ones that are not in their initial
+// state (zeros) are marked as in use. So the bytes are the same in every run, and xrstor loads the same values from
+// them. xsaveopt, which may leave out components that have not changed, stores as xsave does.
+//
+// Marking all components as in use would be slow: when a processor regards the upper halves of the vector registers as
+// used, each transition between SSE and AVX instructions costs about 200 ns until the next vzeroupper.
 #include "core/shim/memory.h"
 #include "core/shim/patch.h"
 
@@ -15,7 +18,7 @@ namespace {
 
 constexpr uint64_t kLegacyBytes = 512, kHeaderEnd = 576;
 
-// The memory operand of `code`, an instruction 0f xx /digit with optional rex.
+// The address of the memory operand of the instruction at `code`: an optional rex prefix, two bytes of opcode, modrm.
 uint64_t operand_of(const uint8_t* code, CallFrame* f) {
   uint8_t rex = 0;
   if ((*code & 0xf0) == 0x40) rex = *code++;
@@ -43,10 +46,10 @@ struct Component {
 };
 constexpr unsigned kComponents = 20;
 constexpr uint64_t kKnown = (1ull << kComponents) - 1, kLegacyState = 3;  // x87, SSE
-Component components[kComponents];  // from the third on; empty until somebody asks
+Component components[kComponents];  // from index 2 on; empty until learn() is called
 
-// How this processor lays its components out, not the one that recorded. In a virtual machine it takes long to answer,
-// so a program that needs none of it does not wait for it.
+// Asks this processor, which at replay need not be the one of the recording, for the layout of its components. Only
+// done when needed, because cpuid is slow in a virtual machine.
 void learn() {
   for (unsigned i = 2; i < kComponents; i++) {
     if (!(image_registers.xcr0 >> i & 1)) continue;
@@ -75,7 +78,7 @@ uint64_t state_in_use(const uint8_t* state, uint64_t wanted) {
 
 void store_state(uint8_t* to, const uint8_t* state, uint64_t wanted, bool compact) {
   const uint64_t present = *(const uint64_t*)(state + kLegacyBytes);
-  if (wanted & 1) {  // x87: everything below the SSE registers but MXCSR
+  if (wanted & 1) {  // x87: all of the legacy region below the SSE registers, except for MXCSR
     copy_or_clear(to, state, 24, present & 1);
     copy_or_clear(to + 32, state + 32, 128, present & 1);
     if (!(present & 1)) *(uint16_t*)to = 0x37f;

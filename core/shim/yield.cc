@@ -1,6 +1,6 @@
-// Handing the token over where the program makes no call: a thread that waits by `pause` for what another thread shall
-// store would wait for ever, since that other thread does not run. At replay the turn is given away at the same point
-// exactly. So it is in loops that may wait (loop.cc).
+// Yields: the token is handed over where the program makes no call. A thread that waits in a loop with `pause` for a
+// store by another thread would wait for ever, because the other thread cannot run. At replay the thread yields at
+// exactly the same point. The same is done in loops without `pause` (spin.cc, loop.cc).
 #include "core/shim/patch.h"
 #include "core/shim/replay.h"
 #include "core/shim/signals.h"
@@ -11,7 +11,7 @@ namespace friday::shim {
 
 using namespace format;
 
-// A `pause` is known by its count: whatever the loop around it does, the thread executes the same ones at replay.
+// A `pause` is identified by its number: at replay the thread executes as many of them, whatever the loop does.
 bool pause_yields(ThreadArea* area) {
   area->pauses++;
   if (control.mode == kModeRecord) return token_wanted() || signals_pending(area);
@@ -25,12 +25,12 @@ void enter_yield(CallFrame* frame, ThreadArea* area, YieldKind kind) {
   frame->rip = (uint64_t)friday_enter_yield;
 }
 
-// How many places of the kind the thread has come by.
+// The number of the point: of the loop site or of the `pause`.
 static uint64_t passed(const ThreadArea* area, YieldKind kind) {
   return kind == kYieldLoop ? loops_passed(area) : area->pauses;
 }
 
-// What the thread has come to, so that a replay that gives way elsewhere is found there.
+// A hash of the thread's address and registers, by which a replay finds out if it yields elsewhere.
 static uint64_t point_hash(const CallFrame* f) {
   const uint64_t words[] = {f->rip, f->rsp, f->rax, f->rbx, f->rcx, f->rdx, f->rsi, f->rdi, f->rbp,
                             f->r8,  f->r9,  f->r10, f->r11, f->r12, f->r13, f->r14, f->r15};
@@ -46,7 +46,8 @@ static void record_yield(CallFrame* frame, ThreadArea* area, YieldKind kind) {
   const uint64_t now = ticks_now();
   writer.commit(0, 0, now, now);
   if (!token_wanted() || !token_yield(area)) return;
-  // What the thread does from here on is behind what other processes did: that needs an event to wait at.
+  // Other processes have run meanwhile. What this thread does from here on comes after that, so it needs an event whose
+  // gates a replay can wait at.
   EventWriter resumed(kYield, area, kYieldResumed, nullptr, 0);
   const uint64_t back = ticks_now();
   resumed.commit(0, 0, back, back);
@@ -74,11 +75,11 @@ static void replay_yield(CallFrame* frame, ThreadArea* area, YieldKind kind) {
 extern "C" void friday_yield(CallFrame* frame) {
   ThreadArea* area = me();
   const YieldKind kind = (YieldKind)area->yield_kind;
-  // Of a loop's site none of the moved instructions has been executed: whoever looks sees the thread in front of them.
+  // At a loop site none of the displaced instructions has been executed yet, so the thread is shown in front of them.
   const uint64_t back = frame->rip, shown = kind == kYieldLoop ? loop_original(back) : back;
   frame->previous = area->frame;
   frame->site = shown - 2;
-  frame->rip = shown;  // a handler returns there too
+  frame->rip = shown;  // a signal handler returns there as well
   area->frame = frame;
   signals_step_on(frame, area);
   bool handler = false;
@@ -89,13 +90,13 @@ extern "C" void friday_yield(CallFrame* frame) {
   } else if (yields && control.mode == kModeReplay) {
     replay_yield(frame, area, kind);
     handler = replay_signal_follows(area) &&
-              signals_deliver(frame, area, Moment::anywhere);  // one at the entry of a call comes there
+              signals_deliver(frame, area, Moment::anywhere);  // one at a call's entry is delivered there
   }
   if (!handler) frame->rip = back;
   area->frame = frame->previous;
 }
 
-// A thread that makes nothing but calls that keep the token would keep it for ever.
+// Yields behind a call that does not lend the token. A thread that makes only such calls would keep the token for ever.
 void yield_behind_call(CallFrame* frame, ThreadArea* area) {
   if (area->borrowed) return;
   if (control.mode == kModeRecord) {
