@@ -1,5 +1,5 @@
-// Calls whose outputs depend on a code among their arguments (calls.def, CODED): where they write, which of them would
-// harm the recording and are refused, and what is said of one that is not handled.
+// Calls whose outputs depend on a code among their arguments (CODED in calls.def): what they write, which of them would
+// harm the recording and are refused, and how the recording ends at one that is not handled.
 #include <linux/fcntl.h>
 #include <linux/futex.h>
 #include <linux/in.h>
@@ -64,7 +64,7 @@ Block futex_output(const uint64_t* a) {
     case FUTEX_CMP_REQUEUE:
     case FUTEX_WAIT_BITSET:
     case FUTEX_WAKE_BITSET: return {0, 0, true};
-    case FUTEX_WAKE_OP: return {a[4], 4, true};  // it changes the second word
+    case FUTEX_WAKE_OP: return {a[4], 4, true};  // modifies the second word
     default: return {0, 0, false};
   }
 }
@@ -77,7 +77,7 @@ Block semctl_output(const uint64_t* a) {
     case SEM_STAT_ANY: return {a[3], 104, true};  // struct semid64_ds
     case IPC_INFO:
     case SEM_INFO: return {a[3], 40, true};
-    case GETALL: {  // one short a semaphore
+    case GETALL: {  // a short for each semaphore
       uint64_t about[13] = {};
       if (failed(native(sys::semctl, a[0], 0, IPC_STAT, about))) return {0, 0, true};
       return {a[3], about[10] * 2, true};  // sem_nsems
@@ -147,13 +147,12 @@ Block coded_output(const CallFrame* frame) {
   }
 }
 
-// After the call has succeeded: what else it has written. False: it is not known where.
 bool coded_complete(const CallFrame* frame, const ThreadArea* area, long result, Block* out, Block* inner) {
   const uint64_t* a = arguments_of(frame);
   if (!out->known || (frame->rax == sys::ioctl && !ioctl_inner_output(a, inner))) return false;
   if (out->by_result) out->size = min(out->size, (uint64_t)result);
   if (frame->rax == sys::prctl && a[0] == PR_GET_TID_ADDRESS)
-    friday_copy_out((void*)a[1], &area->clear_tid, 8);  // the shim keeps it
+    friday_copy_out((void*)a[1], &area->clear_tid, 8);  // the kernel's address is not the program's
   return true;
 }
 
@@ -181,20 +180,19 @@ long refused_for_shim(const CallFrame* frame) {
   constexpr uint64_t kSetMdwe = 65;  // PR_SET_MDWE, kernel 6.3
   const uint64_t* a = arguments_of(frame);
   switch (frame->rax) {
-    // It puts bytes where nothing but its argument says, and into pages of the socket: the program sees a kernel
-    // before 4.18.
+    // TCP_ZEROCOPY_RECEIVE maps pages of the socket and writes to memory that its argument names. It fails as with
+    // kernels before 4.18.
     case sys::getsockopt: return a[1] == IPPROTO_TCP && a[2] == TCP_ZEROCOPY_RECEIVE ? -ENOPROTOOPT : 0;
-    // The shim reads the time-stamp counter all the time, and changes code that it has made writable: a program cannot
-    // forbid either to itself. PR_SET_MDWE lasts, also over execve(2); it is refused as by kernels before 6.3.
+    // PR_TSC_SIGSEGV would forbid the shim to read the time-stamp counter, and PR_SET_MDWE to make code writable, also
+    // after execve(2). The latter fails as with kernels before 6.3.
     case sys::prctl: return a[0] == kSetMdwe || (a[0] == PR_SET_TSC && (uint32_t)a[1] == PR_TSC_SIGSEGV) ? -EINVAL : 0;
-    // It may change this process's memory since kernel 6.13: the program sees an older one.
+    // Since kernel 6.13 it may change the memory of the calling process. It fails as with older kernels.
     case sys::process_madvise: return advice_changes_memory(a[3]) ? -EINVAL : 0;
     default: return 0;
   }
 }
 
-// What the call is asked to do stands in codes among its arguments, which go into the record as numbers; readers have
-// the names.
+// The text is the codes in hexadecimal; readers of the recording know their names (core/trace/code_names.cc).
 void end_at_call(const CallFrame* frame) {
   const uint64_t* a = arguments_of(frame);
   uint64_t codes[2] = {0, 0};

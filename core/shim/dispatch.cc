@@ -1,6 +1,6 @@
-// One system call of the program, from its saved registers to its result: recorded (record_call.cc), replayed
-// (replay.cc), or passed through to the kernel once the recording has ended. What the table (calls.def) says in full
-// the first two do by themselves; the rest is in special.cc and its neighbours.
+// The entry for each system call of the program: it is recorded (record_call.cc), replayed (replay.cc), or passed
+// through to the kernel after the recording has ended. These handle calls that the table (calls.def) describes in full;
+// for all others there is special.cc.
 #include "core/shim/calls.h"
 #include "core/shim/memory.h"
 #include "core/shim/patch.h"
@@ -24,7 +24,7 @@ static_assert(__builtin_offsetof(ImageRecord, rip) == 16 && __builtin_offsetof(I
 void pass_through(CallFrame* frame, ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
   long call = (long)frame->rax;
-  if (shim_has_left()) {  // where its code could not be given back
+  if (shim_has_left()) {  // but could not restore this call's site
     frame->rax = (uint64_t)native(call, a[0], a[1], a[2], a[3], a[4], a[5]);
     return;
   }
@@ -49,7 +49,7 @@ void pass_through(CallFrame* frame, ThreadArea* area) {
     frame->rax = (uint64_t)-ENOSYS;
     return;
   }
-  // What the shim keeps itself stays its own: the kernel knows nothing of the program's masks and handlers.
+  // The program's masks and handlers stay with the shim; the kernel has the shim's.
   if (call == sys::rt_sigreturn) {
     do_sigreturn(frame, area);
     if (!signals_pending(area) || !signals_deliver(frame, area, Moment::anywhere)) sigreturn_finish(frame);
@@ -59,7 +59,7 @@ void pass_through(CallFrame* frame, ThreadArea* area) {
     if (signals_pending(area)) signals_deliver(frame, area, Moment::after_call);
     return;
   }
-  // Without a call where the program makes none by itself: a filter may not allow it.
+  // A clock is still read without a system call, because a filter of the program's may not allow one.
   long now = 0;
   bool read = false;
   if (is_clock(call) && !area->native && probed([&] { read = read_clock(frame, &now); }) && read) {
@@ -68,7 +68,7 @@ void pass_through(CallFrame* frame, ThreadArea* area) {
   }
   if (call == sys::exit) do_thread_exit(frame, area);
   if (call == sys::futex && futex_inherits(a))
-    return do_futex_inheriting(frame, area);  // words and waiters are in that form
+    return do_futex_inheriting(frame, area);  // threads may still wait with the shim's protocol
   if (area->native && (call == sys::mmap || call == sys::mprotect || call == sys::munmap || call == sys::mremap ||
                        call == sys::madvise)) {
     frame->rax = (uint64_t)native_mapping(call, a);
@@ -91,7 +91,7 @@ void pass_through(CallFrame* frame, ThreadArea* area) {
   }
 }
 
-// Signals recorded around a special call are delivered here; replay_call does so by itself for all others.
+// Delivers the signals that were recorded around a special call. For all others replay_call() does that.
 static void replay_dispatch(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   if (info.rule != kSpecial || special_is_plain(frame)) {
     if (info.rule == kSpecial) special_call(frame, area);
@@ -108,8 +108,8 @@ static void replay_dispatch(CallFrame* frame, ThreadArea* area, const CallInfo& 
   if (!frame->full && replay_signal_follows(area)) signals_deliver(frame, area, Moment::after_call);
 }
 
-// Of the others each lends the token; a new process has its own, and behind the return of a handler the registers are
-// not this call's.
+// Whether the call does not lend the token, so that the thread may have to yield behind it. Not rt_sigreturn(2), after
+// which the registers are not those of a call, and not calls that create a thread or process.
 static bool keeps_token(const CallInfo& info, uint64_t call) {
   return info.rule != kEmulated && info.rule != kUnknown && call != sys::rt_sigreturn && call != sys::clone &&
          call != sys::fork && call != sys::vfork;
@@ -120,7 +120,7 @@ extern "C" int friday_dispatch(CallFrame* frame) {
   frame->previous = area->frame;
   area->frame = frame;
   signals_step_on(frame, area);
-  if (control.mode != kModeRecord) find_site(frame);  // for whoever looks at a parked thread
+  if (control.mode != kModeRecord) find_site(frame);  // a debugger shows a parked thread at its call
   const CallInfo& info = call_info(frame->rax);
   const bool keeps = keeps_token(info, frame->rax);
   switch (area->native ? kModePassThrough : control.mode) {

@@ -1,6 +1,6 @@
-// What a call reads from the program's memory, as a hash: stored with the call's event while recording and compared at
-// replay. What is read follows from the call's number (calls.def, INS) or, for CODED ones, from a code among its
-// arguments.
+// The hash of what a call reads from the program's memory: stored in the call's event while recording, and compared at
+// replay. Which memory a call reads follows from its number (INS of calls.def) or, for CODED inputs, from a code among
+// its arguments.
 #include <linux/fcntl.h>
 #include <linux/keyctl.h>
 #include <linux/mount.h>
@@ -16,7 +16,7 @@ namespace friday::shim {
 
 namespace {
 
-constexpr uint64_t kUnreadable = 0xbad;  // hash of inputs that lead nowhere
+constexpr uint64_t kUnreadable = 0xbad;  // the hash if some of the memory cannot be read
 
 uint64_t hash_iov(const IoVec* iov, uint64_t count, uint64_t seed) {
   for (uint64_t i = 0; i < count; i++)
@@ -31,7 +31,7 @@ uint64_t hash_message(const MsgHeader* m, uint64_t hash) {
   return hash;
 }
 
-// The room that a message is given, not what is in it.
+// Where a message will be received: addresses and sizes of its buffers, not their contents.
 uint64_t hash_room(const MsgHeader* m, uint64_t hash) {
   const uint64_t words[] = {m->name, m->name ? m->name_length : 0, m->iov, m->iov_count, m->control, m->control_length};
   hash = hash_bytes(words, sizeof words, hash);
@@ -56,7 +56,7 @@ uint64_t hash_at(uint64_t address, uint64_t size, uint64_t hash) {
   return size && readable(address, 1) ? hash_bytes((void*)address, size, hash) : hash;
 }
 
-// A list of strings that ends with NULL, as those of execve(2).
+// A list of strings with a NULL at its end, such as execve(2) reads.
 uint64_t hash_strings(uint64_t list, uint64_t hash) {
   if (!readable(list, 8)) return hash;
   uint64_t count = 0;
@@ -90,7 +90,7 @@ uint64_t hash_prctl(const uint64_t* a) {
   }
 }
 
-// Whether a futex(2) has a timeout. One that the shim gives itself (futex.cc) is not the program's.
+// Whether the futex(2) has a timeout of the program's. The shim's own (futex.cc) is in a thread's area.
 bool has_timeout(const uint64_t* a) {
   const bool own = a[3] - kAreasAddress < (uint64_t)kMaxThreads * kAreaStride;
   return futex_waits(a) && a[3] && !own;
@@ -101,8 +101,8 @@ uint64_t hash_control(uint64_t command, uint64_t address, uint64_t size) {
   return (command & 0xff) == IPC_SET ? hash_at(address, size, 0) : 0;
 }
 
-// SETALL reads one short a semaphore. How many the set has no kernel can be asked at replay, so the upper bits of the
-// hash say it. What the program may set but not look at is compared in its first one.
+// SETALL reads a short for each semaphore. Their number cannot be asked for at replay, so it is in the upper bits of
+// the hash. If the program may change but not read the set, only the first semaphore is compared.
 uint64_t hash_semctl(const uint64_t* a) {
   constexpr unsigned kCountAt = 48;
   constexpr uint64_t kMostSemaphores = 0xffff;
@@ -110,7 +110,7 @@ uint64_t hash_semctl(const uint64_t* a) {
   uint64_t about[13] = {};  // struct semid64_ds
   if (control.mode == kModeReplay) about[10] = replay_peek()->input_hash >> kCountAt;
   else if (failed(native(sys::semctl, a[0], 0, IPC_STAT, about))) about[10] = 1;
-  if (!about[10]) about[10] = kMostSemaphores;  // at replay of kUnreadable
+  if (!about[10]) about[10] = kMostSemaphores;  // kUnreadable was recorded
   const uint64_t count = min(about[10] /* sem_nsems */, kMostSemaphores);
   return (hash_at(a[3], 2 * count, 0) & ((1ull << kCountAt) - 1)) | count << kCountAt;
 }
@@ -144,7 +144,7 @@ uint64_t hash_fsconfig(const uint64_t* a) {
   }
 }
 
-// The length that is offered, and what a few options read first.
+// The buffer's size, and its first bytes, which a few options read.
 uint64_t hash_getsockopt(const uint64_t* a) {
   if (!readable(a[4], 4)) return 0;
   const uint32_t length = *(const uint32_t*)a[4];
@@ -209,7 +209,7 @@ uint64_t hash_of_inputs(const CallInfo& info, const CallFrame* frame) {
         break;
       }
       case Shape::caps: hash = hash_bytes((void*)address, *(uint32_t*)a[0] == kCapabilitiesOne ? 12 : 24, hash); break;
-      case Shape::mask: {  // of pselect6(2): a pointer and its size
+      case Shape::mask: {  // pselect6(2): a pointer to the mask and the mask's size
         const uint64_t* mask = (const uint64_t*)address;
         hash = hash_at(mask[0], 8, hash_bytes(mask, 16, hash));
         break;

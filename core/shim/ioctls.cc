@@ -1,11 +1,11 @@
-// ioctl(2): what a request reads and writes in the program's memory. Most say it in their code; the older ones are
-// listed here.
+// ioctl(2): what a request reads and writes in the program's memory. Newer request codes contain direction and size
+// (include/uapi/asm-generic/ioctl.h); the older ones are listed here.
 #include "core/shim/calls.h"
 
 namespace friday::shim {
 
-// Bytes that an ioctl(2) writes where its argument leads, of codes that do not say it themselves; -1: not known.
-// Terminals: asm-generic/ioctls.h. Sockets and interfaces: linux/sockios.h. Files: linux/fs.h.
+// Sources of the numbers: asm-generic/ioctls.h for terminals, linux/sockios.h for sockets and interfaces, linux/fs.h
+// for files, all in include/uapi of the kernel.
 // clang-format off
 int ioctl_output_bytes(uint64_t code) {
   switch (code) {
@@ -41,7 +41,7 @@ int ioctl_output_bytes(uint64_t code) {
       return 0;                // BLKROSET, BLKFLSBUF, BLKDISCARD, ..., NS_GET_USERNS, NS_GET_PARENT, NS_GET_NSTYPE
   }
   if (code >= 0xff01 && code <= 0xff0a) return 0;      // PIDFD_GET_*_NAMESPACE
-  // Codes that say themselves what they move (_IOR, _IOW, _IOWR).
+  // Codes with direction and size (_IOR, _IOW, _IOWR).
   const uint64_t direction = code >> 30 & 3, size = code >> 16 & 0x3fff;
   return direction & 2 ? (int)size : direction ? 0 : -1;
 }
@@ -51,8 +51,8 @@ namespace {
 
 // ---- ethtool(8): linux/ethtool.h
 
-// What a command moves behind the pointer of its request: `fixed` bytes, and `unit` times the word number `count` of
-// them. `sets`: what stands behind the fixed bytes is read, else it is written.
+// The structure behind the pointer of a command's request: `fixed` bytes, and `unit` bytes times the 32-bit word with
+// index `count`. `sets`: what is behind the fixed bytes is read, otherwise it is written.
 struct EthtoolCommand {
   uint8_t number;
   uint16_t fixed;
@@ -99,13 +99,13 @@ constexpr EthtoolCommand kEthtool[] = {
 };
 // clang-format on
 
-// Of the commands whose layout depends on what is in them; -1: no such command.
+// The size in bytes for commands whose layout depends on their contents; -1: no such command.
 int ethtool_odd_bytes(const uint32_t* about) {
   constexpr uint32_t kOfContext = 0x20000000;  // FLOW_RSS
   switch (about[0]) {
     case 0x29:
     case 0x2a: return about[1] & kOfContext ? 192 : 16;            // GRXFH, SRXFH
-    case 0x30: return about[46] ? 188 + (int)about[46] * 4 : 192;  // GRXCLSRLALL: the rules' places
+    case 0x30: return about[46] ? 188 + (int)about[46] * 4 : 192;  // GRXCLSRLALL: followed by the rules' locations
     case 0x37: {                                                   // GSSET_INFO: a word for each bit of the mask
       int bytes = 16;
       for (uint64_t mask = *(const uint64_t*)(about + 2); mask; mask &= mask - 1) bytes += 4;
@@ -114,13 +114,12 @@ int ethtool_odd_bytes(const uint32_t* about) {
     case 0x46:
     case 0x47: return 24 + (int)about[2] * 4 + (int)about[3];  // GRSSH, SRSSH: a table and a key
     case 0x4c:
-    case 0x4d:
-      return 48 + (int8_t)(about[4] & 0xff) * 12;  // GLINKSETTINGS: what it would take, negative, or three masks
+    case 0x4d: return 48 + (int8_t)(about[4] & 0xff) * 12;  // GLINKSETTINGS, SLINKSETTINGS: followed by three masks
     default: return -1;
   }
 }
 
-// Bytes behind the pointer that a command has written, once it has been made, or reads when `before`; -1: it is not
+// How many bytes behind the pointer a command has written, or with `before` how many it is going to read; -1: not
 // known.
 int ethtool_bytes(const uint32_t* about, bool before) {
   for (const EthtoolCommand& c : kEthtool)
@@ -134,7 +133,6 @@ int ethtool_bytes(const uint32_t* about, bool before) {
 
 }  // namespace
 
-// What a successful ioctl has written through pointers in its argument. False: not known.
 bool ioctl_inner_output(const uint64_t* a, Block* inner) {
   *inner = {0, 0, true};
   const uint64_t* about = (const uint64_t*)a[2];
@@ -159,7 +157,7 @@ bool ioctl_inner_output(const uint64_t* a, Block* inner) {
 
 namespace {
 
-// Bytes at the argument, of requests that do not say it themselves.
+// How many bytes the request reads at its argument.
 uint64_t input_bytes(uint64_t code) {
   switch (code) {
     case 0x5402:

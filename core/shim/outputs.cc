@@ -1,5 +1,5 @@
-// What a call of the program has written into its memory, as the table (calls.def) says: each output goes into the
-// event as a part. A call that failed on the way, at a page which is not there, has written what lies before that page.
+// What a call has written to the program's memory, according to the table (calls.def): each output becomes a part of
+// the event. A call that fails at a page that is not mapped may have written what is before that page.
 #include <asm/socket.h>
 #include <linux/fcntl.h>
 
@@ -11,7 +11,6 @@ namespace friday::shim {
 
 using namespace format;
 
-// The pipe fills the buffers of a vmsplice(2) that reads from it; the other way it only looks at them.
 bool fills(int pipe) { return (native(sys::fcntl, pipe, F_GETFL, 0) & O_ACCMODE) == 0; }
 
 bool is_own(uint64_t pid) {
@@ -41,21 +40,21 @@ void write_message(EventWriter& writer, const MsgHeader* m, long result, uint32_
   if (m->control) writer.memory((void*)m->control, m->control_length);
 }
 
-// Of a message of recvmmsg(2) what is not its payload.
+// The address and the control data of a message of recvmmsg(2).
 void write_about(EventWriter& writer, const MsgHeader& m) {
-  constexpr uint32_t kLongestAddress =
-      128;  // the kernel's own limit; what of it the program gave no room for is its old bytes
+  // sizeof(struct sockaddr_storage), the longest address that the kernel writes. The size of the program's buffer is
+  // not known any more; bytes behind it are recorded as they are.
+  constexpr uint32_t kLongestAddress = 128;
   if (m.name) writer.memory((void*)m.name, min(m.name_length, kLongestAddress));
   if (m.control) writer.memory((void*)m.control, m.control_length);
 }
 
-// A call that came to a page which is not there has written what lies before it.
+// Whether the call may have written outputs before it failed at a page that is not mapped.
 bool reached_in_part(const CallFrame* frame, long result) {
   return result == -EFAULT || (frame->rax == sys::mincore && result == -ENOMEM);
 }
 
-// What can be written of `size` bytes at `address`, up to the first page that cannot: that much the kernel may have
-// written.
+// Of `size` bytes at `address`, those before the first page that cannot be written: the kernel may have written so far.
 void write_reached(EventWriter& writer, uint64_t address, uint64_t size) {
   if (!readable(address, size)) size = address >= 4096 && address < 0x7ffffffff000 ? 0x7ffffffff000 - address : 0;
   uint64_t end = address;
@@ -103,8 +102,8 @@ void write_reached(EventWriter& writer, const CallInfo& info, const CallFrame* f
   }
 }
 
-// A value-result length, and the bytes that it counts: `offered` was room for so many. The kernel tells the length also
-// where no address is given.
+// A value-result length and the bytes that it counts, at most `offered`, the value before the call. The kernel stores
+// the length even if the address is NULL.
 void write_length(EventWriter& writer, const CallFrame* frame, const Operand& out, uint32_t offered) {
   const uint64_t* a = arguments_of(frame);
   const uint32_t* length = (const uint32_t*)a[out.other];
@@ -112,28 +111,28 @@ void write_length(EventWriter& writer, const CallFrame* frame, const Operand& ou
   writer.memory(length, 4);
   if (!readable(a[out.argument], 1)) return;
   const bool filter =
-      frame->rax == sys::getsockopt && a[1] == SOL_SOCKET && a[2] == SO_GET_FILTER /* counts instructions */;
+      frame->rax == sys::getsockopt && a[1] == SOL_SOCKET && a[2] == SO_GET_FILTER /* counts 8-byte instructions */;
   writer.memory((void*)a[out.argument], (size_t)min(*length, offered) * (filter ? 8 : 1));
 }
 
-// How many of its outputs a call has written that came to `result`: as a rule a failed one none.
+// How many of its outputs the call has written. Most calls write none if they fail.
 unsigned outputs_written(const CallInfo& info, const CallFrame* frame, long result) {
   constexpr unsigned kAll = sizeof info.outputs / sizeof info.outputs[0];
   if (!failed(result)) return kAll;
   switch (frame->rax) {
-    case sys::getsockopt: return result == -ERANGE;  // the length that it would take
+    case sys::getsockopt: return result == -ERANGE;  // the length that would be needed
     case sys::capget:
-    case sys::capset: return result == -EINVAL;        // the version they want
-    case sys::sched_setattr: return result == -E2BIG;  // the size
-    case sys::io_submit:
-    case sys::waitid: return 1;  // of waitid a siginfo_t of nobody
+    case sys::capset: return result == -EINVAL;        // the version that the kernel prefers
+    case sys::sched_setattr: return result == -E2BIG;  // the size that the kernel supports
+    case sys::io_submit:                               // the key of the request that failed
+    case sys::waitid: return 1;                        // a siginfo_t with zeros
   }
   return (info.flags & kAlways) && result != -EINVAL ? kAll : 0;
 }
 
 }  // namespace
 
-// `before`: for value-result lengths, what the program offered: [0] LEN, [1] a message's name length.
+// `before`: see note_lengths().
 void write_outputs(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result,
                    const uint32_t* before) {
   if (reached_in_part(frame, result)) return write_reached(writer, info, frame);

@@ -1,6 +1,6 @@
-// The signal frame: built on the program's stack as the kernel builds it, so that the program's handler is entered with
-// it, and taken apart again when the handler returns. With it goes the alternate stack, and the death of a thread that
-// has no room for a frame.
+// The signal frame: built on the program's stack as the kernel builds it, when a handler of the program is entered, and
+// read when the handler returns. Also the alternate signal stack, and the death of a thread whose stack has no room for
+// a frame.
 #include "core/shim/signal_frame.h"
 #include "core/shim/memory.h"
 #include "core/shim/patch.h"
@@ -21,9 +21,9 @@ uint32_t state_size(uint64_t mask) { return mask & 0xe0 ? kMostState : mask & 4 
 constexpr uint32_t kInitialMxcsr = 0x1f80;
 constexpr uint64_t kMxcsrAt = 24, kPresentAt = 512;
 
-// Saves extended state at `area` in a form that does not depend on which components the processor takes for used
-// (xsave.cc); absent ones get their initial values. `kernels`: the frame of the shim's own handler that holds the
-// program's state, null where the processor holds it.
+// Saves the program's extended state at `area`, in a form that does not depend on what the processor regards as in use
+// (xsave.cc). `kernels`: the state in the kernel's frame, if this runs in a handler of the shim's; null: the state is
+// in the registers.
 void save_state(uint8_t* area, const uint8_t* kernels) {
   uint64_t mask = state_mask();
   uint32_t size = state_size(mask);
@@ -44,7 +44,7 @@ void save_state(uint8_t* area, const uint8_t* kernels) {
   *(uint32_t*)(area + size) = 0x46505845;  // FP_XSTATE_MAGIC2
 }
 
-// A handler begins with the initial state, whatever it interrupts (arch/x86/kernel/fpu/core.c, fpu__clear_user_states).
+// Gives the handler the initial extended state (fpu__clear_user_states() in arch/x86/kernel/fpu/core.c).
 void clear_state(uint8_t* kernels) {
   alignas(64) static uint8_t initial[576];
   uint8_t* area = kernels ? kernels : initial;
@@ -53,26 +53,24 @@ void clear_state(uint8_t* kernels) {
   if (!kernels) friday_xrstor(initial, state_mask());
 }
 
-// One that is switched off for as long as a handler runs may be used again at any time: who has left a handler may be
-// still on it.
+// Whether the thread runs on its alternate signal stack. With SS_AUTODISARM that never counts, because the stack is
+// switched off while a handler runs (sigaltstack(2)).
 bool on_altstack(const ThreadArea* area, uint64_t rsp) {
   return area->altstack[2] && !(area->altstack[1] & kAutoDisarm) && rsp > area->altstack[0] &&
          rsp <= area->altstack[0] + area->altstack[2];
 }
 
-// Whether the program could store there. In a handler of the shim's the faults that tell it may be blocked:
-// `in_handler`.
+// Whether the program can write to [from, to). The probe for that faults if it cannot; in a handler of the shim's these
+// faults may be blocked, and are unblocked until the handler returns.
 bool writable(uint64_t from, uint64_t to, bool in_handler) {
   const uint64_t faults = bit(11) | bit(7);
-  if (in_handler) native(sys::rt_sigprocmask, SIG_UNBLOCK, &faults, 0, 8);  // until the handler returns
+  if (in_handler) native(sys::rt_sigprocmask, SIG_UNBLOCK, &faults, 0, 8);
   return from < to && probed([&] {
            for (uint64_t at = from; at < to; at = (at | 4095) + 1) __atomic_fetch_or((uint8_t*)at, 0, __ATOMIC_RELAXED);
          });
 }
 
-// Builds the frame for `signal` below the program's stack pointer; the registers in `frame` are what the handler will
-// return to. Afterwards `frame` leads into the handler. Of a fault, `fault` are err, trapno and cr2, and `kernels` as
-// in save_state(). False: the program has no memory there.
+// As enter_handler(), but returns false if the stack has no room for the frame.
 bool build_frame(CallFrame* frame, ThreadArea* area, int signal, const void* info, const uint64_t* fault,
                  uint8_t* kernels) {
   KernelAction action = actions[signal];
@@ -142,8 +140,8 @@ bool build_frame(CallFrame* frame, ThreadArea* area, int signal, const void* inf
   return true;
 }
 
-// The thread dies of SIGSEGV, where `frame` stands. `again`: it comes to it by itself. True: a parent goes on, as
-// `frame` says.
+// The thread dies of SIGSEGV at the registers of `frame`. `again`: it will execute an instruction that faults, so the
+// signal need not be sent. True: the thread was a vfork child at replay, and `frame` now leads to its parent's return.
 bool die(CallFrame* frame, ThreadArea* area, const void* info, bool again) {
   if (ends_as_child(area, &frame->rax, &frame->rip)) {
     frame->full = 1;
@@ -167,7 +165,6 @@ void let_it_kill(int signal) {
   native(sys::rt_sigaction, signal, &fatal, 0, 8);
 }
 
-// At replay the trace is only read.
 void note_fault(int signal, uint64_t rip) {
   if (control.mode != kModeRecord) return;
   trace_header()->dies_of = (uint32_t)signal;
@@ -176,8 +173,8 @@ void note_fault(int signal, uint64_t rip) {
   if (group_member() && !me()->frame) robust_publish(me());
 }
 
-// At replay a child by vfork is the thread that made it (vfork.cc), and has no process that could die: the thread goes
-// on as the parent, at its next call, which is as good as any.
+// At replay a vfork child is run by its parent's thread (vfork.cc), so no process dies: the thread goes on as the
+// parent. It does so at its next call, and is sent into one here.
 bool ends_as_child(ThreadArea* area, uint64_t* rax, uint64_t* rip) {
   if (control.mode != kModeReplay || !parent_is_due(area, replay_peek())) return false;
   area->trap_rip = *rip;
@@ -186,9 +183,9 @@ bool ends_as_child(ThreadArea* area, uint64_t* rax, uint64_t* rip) {
   return true;
 }
 
-// As build_frame(). If there is no place for the frame, what the kernel does (force_sigsegv() of kernel/signal.c): the
-// thread gets SIGSEGV instead, for which it may have a stack of its own. If that has no place either, or it was that
-// signal, the thread dies of it: false.
+// If there is no room for the frame, the thread gets SIGSEGV instead, whose handler may use the alternate stack. If
+// that has no room either, or the signal is SIGSEGV, the thread dies of it. The kernel does the same (force_sigsegv()
+// in kernel/signal.c).
 bool enter_handler(CallFrame* frame, ThreadArea* area, int signal, const void* info, const uint64_t* fault,
                    uint8_t* kernels) {
   if (build_frame(frame, area, signal, info, fault, kernels)) return true;
@@ -240,7 +237,7 @@ void copy_registers(SignalContext& to, const CallFrame* c) {
   to.rsp = c->rsp;
 }
 
-// `wanted` is a stack_t. As do_sigaltstack() of kernel/signal.c.
+// Does what do_sigaltstack() in kernel/signal.c does. `wanted` is a stack_t.
 static long set_altstack(ThreadArea* area, const uint64_t* wanted, uint64_t rsp) {
   const uint32_t flags = (uint32_t)wanted[1], way = flags & ~kAutoDisarm;
   const bool off = way == kStackOff;
@@ -260,7 +257,7 @@ void do_sigreturn(CallFrame* frame, ThreadArea* area) {
   area->signal_mask = u->mask & ~(bit(9) | bit(19));
   if (control.mode != kModeReplay) set_kernel_mask(area);
   const uint64_t stack[3] = {u->stack_pointer, (uint32_t)u->stack_flags, u->stack_size};
-  set_altstack(area, stack, frame->rsp);  // fails unnoticed, as in the kernel
+  set_altstack(area, stack, frame->rsp);  // the kernel ignores an error as well
   frame->eflags = (frame->eflags & 0x50dd5) | 0x202;
   frame->full = 1;
 }
@@ -271,8 +268,8 @@ uint64_t signal_frame_hash(const CallFrame* frame) {
   return u->context.fpstate ? hash_bytes((const void*)u->context.fpstate, state_size(state_mask()), hash) : hash;
 }
 
-// The address behind a call may lie in the middle of its patch, as may that of an instruction of a loop: go on in the
-// stub.
+// The address may be in the middle of a patch: behind a call, or of an instruction of a loop. The thread then goes on
+// in the stub.
 void sigreturn_finish(CallFrame* frame) {
   if (const Patch* patch = patch_of_return(frame->rip)) frame->rip = patch->resume;
   else frame->rip = loop_moved(frame->rip);

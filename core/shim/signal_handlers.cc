@@ -1,7 +1,6 @@
-// The shim's own handlers, which stand where the program's would: one notes a signal of the program's for the next call
-// boundary, others carry out what an instruction could not do by itself, send a thread into the shim's entry for a call
-// that no patch caught, or look whether a thread turns in circles. They run in the middle of anything, the shim
-// included.
+// The handlers that the shim installs with the kernel. They put a signal for the program into the thread's ring of
+// pending signals, deliver faults to the program, carry out planted instructions, send a thread whose call no patch
+// caught into the shim's entry, and check a thread for a pure spin. They may interrupt any code, including the shim's.
 #include <linux/signal.h>
 
 #include "core/shim/patch.h"
@@ -34,9 +33,9 @@ SpinPoint point_of(const SignalContext& c) {
           c.r14, c.r15};
 }
 
-// In a handler: the thread goes on under the trap flag, if it may be turning in circles.
+// Has the interrupted thread single-step when the handler returns, if it may be in a pure spin.
 void look_for_spin(ThreadArea* area, UserContext* u) {
-  if (u->context.eflags & kTrapFlag) return;  // the program's own, which takes the signal after each instruction
+  if (u->context.eflags & kTrapFlag) return;  // the program single-steps itself
   loops_ask(area);
   if (!spin_begin(area, point_of(u->context))) {
     spin_tell(area, u->context.rip);
@@ -44,11 +43,11 @@ void look_for_spin(ThreadArea* area, UserContext* u) {
     return;
   }
   install(5, on_step, 0, 0);
-  u->mask &= ~bit(5);  // a trap that is blocked kills
+  u->mask &= ~bit(5);  // the kernel kills a process that blocks SIGTRAP and traps
   u->context.eflags |= kTrapFlag;
 }
 
-// A call that is about to be made is not.
+// If the thread is about to make an interruptible call, it does not make it: friday_interruptible returns kNotMade.
 void abort_call(SignalContext& c) {
   if (c.rip >= (uint64_t)friday_interruptible_start && c.rip <= (uint64_t)friday_interruptible_call)
     c.rip = (uint64_t)friday_interruptible_abort;
@@ -59,11 +58,11 @@ bool in_shim(uint64_t rip) {
          (rip >= kVdsoAddress && rip < kVdsoAddress + 0x10000000);
 }
 
-// The shim's handler for everything the program catches.
+// The handler for every signal for which the program has a handler, other than faults.
 void on_signal(int signal, void* info, void* context) {
   ThreadArea* area = me();
   SignalContext& c = ((UserContext*)context)->context;
-  // Nothing is recorded any more: the thread may make no call for long.
+  // The recording has ended, so the program's handler is entered at once.
   if (control.mode == kModePassThrough && !area->frame && !signals_pending(area) && !in_shim(c.rip)) {
     CallFrame frame = {};
     copy_registers(&frame, c);
@@ -72,7 +71,7 @@ void on_signal(int signal, void* info, void* context) {
     ((UserContext*)context)->mask = resting_mask(area);
     return;
   }
-  // Another one may come meanwhile, of those that are never blocked.
+  // A signal that is never blocked (kForcedSignals) may interrupt this handler and add itself to the ring as well.
   uint32_t tail = area->pending_tail;
   while (tail - area->pending_head < 16 && !__atomic_compare_exchange_n(&area->pending_tail, &tail, tail + 1, false,
                                                                         __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
@@ -87,7 +86,7 @@ void on_signal(int signal, void* info, void* context) {
   if (!area->frame) look_for_spin(area, (UserContext*)context);
 }
 
-// The shim read where a pointer of the program leads, and it leads nowhere (runtime.h, probed()).
+// If the fault is that of a probe (runtime.h), makes friday_probe return 1. False: it is not.
 bool leave_probe(const ThreadArea* area, SignalContext& c) {
   if (!area->probe || !in_shim(c.rip)) return false;
   const Probe& p = *(const Probe*)area->probe;
@@ -96,17 +95,18 @@ bool leave_probe(const ThreadArea* area, SignalContext& c) {
   return true;
 }
 
-uint64_t exit_signals;  // by which children tell of their end, other than SIGCHLD
+uint64_t exit_signals;  // signals other than SIGCHLD by which children report their end (clone(2))
 
-// Whether the kernel raised the signal for the instruction that was interrupted, of one that may as well tell of a
-// child's end: there the siginfo_t has pid and user where a fault's has its address.
+// Whether the kernel raised the signal for the interrupted instruction, if it is one that may also report the end of a
+// child. Then siginfo_t has a pid and a user id where a fault has its address.
 bool raised_there(int signal, const void* info, const SignalContext& c) {
   const uint64_t address = ((const uint64_t*)info)[2];
   const bool of_page = c.trapno == 14 && c.cr2 == address, unaligned = c.trapno == 17 && address == 0;
   return signal == 11 ? of_page : signal == 7 ? of_page || unaligned : address == c.rip;
 }
 
-// By somebody, not raised by the kernel for what an instruction did.
+// Whether a process has sent the signal, or a child has ended; otherwise an instruction raised it. Restores the
+// si_code.
 bool was_sent(int signal, void* info, const SignalContext& c) {
   if (signals_unmask(info)) return true;
   const int code = ((const int*)info)[2];
@@ -114,7 +114,7 @@ bool was_sent(int signal, void* info, const SignalContext& c) {
   return code <= CLD_CONTINUED && exit_signals & bit(signal) && !raised_there(signal, info, c);
 }
 
-// The mask that holds where a handler has interrupted the thread: a call may wait with one of its own.
+// The program's signal mask where a handler has interrupted the thread. A call may wait with a mask of its own.
 uint64_t mask_at(const ThreadArea* area, const SignalContext& c) {
   uint64_t mask = area->waited ? area->call_mask : area->signal_mask;
   constexpr uint64_t kCallLength = 2;
@@ -125,14 +125,13 @@ uint64_t mask_at(const ThreadArea* area, const SignalContext& c) {
   return mask;
 }
 
-// One of those that the shim has to see (kForcedSignals), or that are like them: what the kernel would have done with
-// it.
+// Does what the kernel would do with a signal that was sent, although the shim's handler for faults or pokes got it.
 void on_sent(int signal, void* info, void* context) {
   ThreadArea* area = me();
   UserContext* u = (UserContext*)context;
   const bool blocked = mask_at(area, u->context) & kForcedSignals & bit(signal);
   if (!blocked && actions[signal].handler > 1) return on_signal(signal, info, context);
-  area->poked = 1;  // a call of the program's that this one interrupts is made again
+  area->poked = 1;  // an interrupted call is made again
   if (blocked && signal != kPokeSignal) {
     held_add(area, signal, info);
     return abort_call(u->context);
@@ -140,11 +139,12 @@ void on_sent(int signal, void* info, void* context) {
   if (blocked) u->mask |= bit(signal);
   else if (actions[signal].handler == 1) return;
   else let_it_kill(signal);
-  signals_send_own(signal, info, false);  // once more, as it came
+  signals_send_own(signal, info, false);  // again, and now the kernel blocks it or kills the process
 }
 
-// Whether the page was there is the kernel's business: it depends on huge pages, on swapping, and on who else uses a
-// file. So the bit that says it tells instead whether there is a mapping that forbids the access.
+// The error code of a page fault for the program's handler. Its lowest bit says whether the page was present, which
+// depends on huge pages, on swapping, and on who else uses a file, and so differs at replay. Here it says instead
+// whether there is a mapping, which forbids the access.
 uint64_t error_code(uint64_t err, const void* info) {
   constexpr int kMapError = 1;  // SEGV_MAPERR
   constexpr uint64_t kPresent = 1;
@@ -152,9 +152,9 @@ uint64_t error_code(uint64_t err, const void* info) {
   return (err & ~kPresent) | (words[0] == 11 && words[2] != kMapError ? kPresent : 0);
 }
 
-// The program single-steps itself, and the instruction that has just been executed is the shim's. What is executed in
-// place of the program's own is one step with it: its handler could not return into the middle of that. In the shim
-// itself the flag waits until the program goes on (signals_step_on).
+// If the program single-steps itself and the instruction just executed is the shim's, hides the trap from the program's
+// handler, and returns true. A stub counts as one step. In the shim itself the trap flag is cleared until the program
+// goes on (signals_step_on).
 bool hide_step(int signal, const void* info, SignalContext& c) {
   constexpr int kTrace = 2;  // TRAP_TRACE
   if (signal != 5 || ((const int*)info)[2] != kTrace) return false;
@@ -164,8 +164,8 @@ bool hide_step(int signal, const void* info, SignalContext& c) {
   return true;
 }
 
-// A synchronous fault: of the shim's own reading, or the program's, which its handler gets at once and which otherwise
-// kills as if nobody had been here: the same instruction faults again.
+// A fault: of a probe, or of an instruction of the program. The latter enters the program's handler at once. If there
+// is none, the disposition becomes the default, and the same instruction faults again and kills the process.
 void on_fault(int signal, void* info, void* context) {
   SignalContext& c = ((UserContext*)context)->context;
   if (was_sent(signal, info, c)) return on_sent(signal, info, context);
@@ -186,13 +186,13 @@ void on_fault(int signal, void* info, void* context) {
   CallFrame frame = {};
   copy_registers(&frame, c);
   frame.rip = at;
-  // The address is what the last page fault left, unless this is one.
+  // cr2 is the address of the last page fault, so for other faults it is left out.
   const bool page_fault = c.trapno == 14;
   uint64_t fault[3] = {page_fault ? error_code(c.err, info) : c.err, c.trapno, page_fault ? c.cr2 : 0};
-  // The kernel restores extended state from its own frame on our return.
+  // The kernel restores the extended state from its own frame when this handler returns.
   if (!enter_handler(&frame, area, signal, info, fault, (uint8_t*)c.fpstate)) return;
   copy_registers(c, &frame);
-  // At replay the kernel's mask stays empty: the program's own is only kept in the area.
+  // At replay the kernel blocks nothing; the program's mask is only kept in the area.
   if (control.mode != kModeReplay) ((UserContext*)context)->mask = resting_mask(area);
 }
 
@@ -204,7 +204,7 @@ void on_illegal(int signal, void* info, void* context) {
       trace_end(kEndRefused, 0, kUsesGs);
       return leave((UserContext*)context, me());
     }
-    if (control.mode == kModeReplay) replay_end_of_trace();  // there the shim left
+    if (control.mode == kModeReplay) replay_end_of_trace();  // while recording, the shim has left the process here
   }
   CallFrame frame = {};
   copy_registers(&frame, c);
@@ -212,7 +212,7 @@ void on_illegal(int signal, void* info, void* context) {
   else on_fault(signal, info, context);
 }
 
-// An instruction of a loop that may be idle has been executed (spin.cc).
+// The thread has executed an instruction while it is checked for a pure spin (spin.cc).
 void on_step(int signal, void* info, void* context) {
   SignalContext& c = ((UserContext*)context)->context;
   if (was_sent(signal, info, c)) return on_sent(signal, info, context);
@@ -233,7 +233,7 @@ void on_step(int signal, void* info, void* context) {
   copy_registers(c, &frame);
 }
 
-// The shim's last handler: what it returns to is the program alone (leave.cc).
+// The shim leaves the process (leave.cc): this handler returns to the program for the last time.
 void leave(UserContext* u, ThreadArea* area) {
   const uint64_t everything = ~0ull;
   native(sys::rt_sigprocmask, SIG_SETMASK, &everything, 0, 8);
@@ -257,8 +257,8 @@ void leave(UserContext* u, ThreadArea* area) {
   leave_process(area);
 }
 
-// A thread waits for this one (spin.cc), or there is something for it to look at (held.cc); or a signal that somebody
-// sent to the program, for which this number is any other.
+// kPokeSignal: a poke by a thread that waits for this one (spin.cc) or holds a signal for it (held.cc), or an ordinary
+// signal for the program, which may use this number as well.
 void on_poke(int signal, void* info, void* context) {
   if (leave_is_due()) return leave((UserContext*)context, me());
   if (((const uint64_t*)info)[3] != kPokeValue) return on_sent(signal, info, context);
@@ -271,8 +271,8 @@ void on_poke(int signal, void* info, void* context) {
   if (!area->frame) look_for_spin(area, (UserContext*)context);
 }
 
-// A filter of the program's own traps a call (SECCOMP_RET_TRAP), in a process that the shim has not left. The handler
-// finds the call where the program has it, and decides what it comes to: sandboxes compare the address and the number.
+// A seccomp filter of the program has trapped a call (SECCOMP_RET_TRAP), in a process that the shim could not leave.
+// The program's handler must see the call at its own address, because sandboxes check the address and the number.
 void on_filtered(int signal, void* info, UserContext* u) {
   ThreadArea* area = me();
   CallFrame frame = {};
@@ -294,20 +294,20 @@ void on_filtered(int signal, void* info, UserContext* u) {
   u->mask = resting_mask(area);
 }
 
-// Syscall User Dispatch: a call that no patch caught. Continue in the shim's entry once this handler has returned.
+// SIGSYS of Syscall User Dispatch: a call that no patch caught. The thread goes on in the shim's entry.
 void on_dispatch(int signal, void* info, void* context) {
-  // At replay the core lets through what the kernel raised, and that alone.
+  // At replay the core only lets signals through that the kernel has raised.
   SignalContext& c = ((UserContext*)context)->context;
   if (control.mode != kModeReplay && was_sent(signal, info, c)) return on_sent(signal, info, context);
   if (((const int*)info)[2] == SYS_SECCOMP) return on_filtered(signal, info, (UserContext*)context);
   if (c.rip >= kVdsoAddress && c.rip < kVdsoAddress + 0x10000000) {
-    // The real vdso, called by the shim, fell back to the kernel: its clock source has changed.
+    // The kernel's vdso, called by the shim, makes a system call, because the kernel's clock source has changed.
     c.rax = (uint64_t)friday_syscall((long)c.rax, (long)c.rdi, (long)c.rsi, (long)c.rdx, (long)c.r10, (long)c.r8,
                                      (long)c.r9);
     return;
   }
   ThreadArea* area = me();
-  // The kernel has set rip behind the call, of two bytes, and restored rax: the program makes it once more, by itself.
+  // A 32-bit call: the program makes it again by itself. rip is behind its two bytes, and rax has its number.
   constexpr uint32_t kArchI386 = 0x40000003;  // AUDIT_ARCH_I386
   const bool other_table = ((const uint32_t*)info)[7] == kArchI386;
   if (other_table && can_leave(area)) {
@@ -328,7 +328,6 @@ void install(int signal, void (*handler)(int, void*, void*), uint64_t flags, uin
 
 }  // namespace
 
-// What the kernel shall do with `signal` given what the program asked.
 void install_for(int signal) {
   const KernelAction& wanted = actions[signal];
   if (signal == 31) {
@@ -339,14 +338,15 @@ void install_for(int signal) {
     install(signal, on_poke, kRestartFlag, 0);
   } else if (signal == 11 || signal == 7 || (signal == 8 && wanted.handler == 0)) {
     install(signal, on_fault, wanted.handler > 1 ? wanted.flags & kNoDefer : 0, 0);
-  } else if (wanted.handler <= 1) {  // default or ignored: the kernel's own
+  } else if (wanted.handler <= 1) {  // SIG_DFL or SIG_IGN: the kernel does that
     KernelAction plain = {wanted.handler, (wanted.flags & ~kRestartFlag) | kRestorer, (uint64_t)friday_signal_return,
                           0};
     native(sys::rt_sigaction, signal, &plain, 0, 8);
   } else if (synchronous(signal)) {
     install(signal, on_fault, wanted.flags & kNoDefer, 0);
   } else {
-    // Never SA_RESTART: a blocked call must come back, so that the handler can run; the shim restarts it itself.
+    // Without SA_RESTART, so that a call that blocks returns and the program's handler can run. The shim makes the call
+    // again if the program's SA_RESTART asks for it.
     install(signal, on_signal, wanted.flags & 3 /* SA_NOCLDSTOP, SA_NOCLDWAIT */, ~kForcedSignals);
   }
 }

@@ -1,5 +1,5 @@
-// Calls that the table alone cannot describe: calls on the shim's own descriptor, and calls
-// that change only state the shim keeps itself (and so compute the same at replay).
+// Calls that the table cannot describe in full: calls that could close the shim's own descriptor, calls that change
+// only what the shim itself keeps, and the distribution of all others to their handlers.
 #include <asm/prctl.h>
 
 #include "core/shim/calls.h"
@@ -18,13 +18,13 @@ namespace {
 
 using Local = long (*)(CallFrame*, ThreadArea*);
 
-// What the kernel would say of a pointer that leads nowhere.
+// Calls `function`, and returns -EFAULT if a pointer of the program cannot be followed.
 long reached(Local function, CallFrame* frame, ThreadArea* area) {
   long result;
   return probed([&] { result = function(frame, area); }) ? result : -EFAULT;
 }
 
-// A call whose effect is computed in process, the same at record and replay.
+// Records or replays a call that the shim carries out itself, in the same way while recording and at replay.
 void run_local(CallFrame* frame, ThreadArea* area, Local function) {
   const CallInfo& info = call_info(frame->rax);
   const uint16_t call = (uint16_t)frame->rax;
@@ -44,7 +44,7 @@ void run_local(CallFrame* frame, ThreadArea* area, Local function) {
   frame->rax = (uint64_t)result;
 }
 
-// A call on the shim's own descriptor, which is not there as far as the program can tell.
+// A call on the shim's own descriptor, which does not exist as far as the program can tell.
 void run_around_own(CallFrame* frame, ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
   const uint64_t own = (uint64_t)own_socket(), entry = ticks_now();
@@ -58,7 +58,7 @@ void run_around_own(CallFrame* frame, ThreadArea* area) {
   frame->rax = (uint64_t)result;
 }
 
-// close, close_range, dup2, dup3: those that would disturb the shim's own descriptor are not made as they are.
+// close(2), close_range(2), dup2(2), dup3(2). None of them may close the shim's own descriptor.
 void run_descriptor(CallFrame* frame, ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
   const uint64_t call = frame->rax, from = a[0], to = a[1], own = (uint64_t)own_socket();
@@ -77,14 +77,14 @@ long local_refused(CallFrame* frame, ThreadArea*) { return refused_for_shim(fram
 
 long local_arch_prctl(CallFrame* frame, ThreadArea*) {
   const uint64_t* a = arguments_of(frame);
-  // %gs is the shim's, and 0 as far as the program can tell.
+  // The shim uses %gs; as far as the program can tell, its base is 0.
   if (a[0] == ARCH_SET_GS) return a[1] ? -EINVAL : 0;
   if (a[0] == ARCH_GET_GS) {
     const uint64_t base = 0;
     friday_copy_out((void*)a[1], &base, sizeof base);
     return 0;
   }
-  if (a[0] == ARCH_SET_CPUID) return -ENODEV;  // as where the processor cannot; the shim asks it itself
+  if (a[0] == ARCH_SET_CPUID) return -ENODEV;  // as with processors that cannot disable cpuid, which the shim executes
   return native(sys::arch_prctl, a[0], a[1]);
 }
 long local_robust_list(CallFrame* frame, ThreadArea* area) {
@@ -109,7 +109,7 @@ long local_get_robust_list(CallFrame* frame, ThreadArea* area) {
   return 0;
 }
 
-// A signal that the return from a handler has unblocked is delivered on the way out.
+// Delivers a signal that the return from a handler has unblocked. False: there is none.
 bool another_handler(CallFrame* frame, ThreadArea* area) {
   if (control.mode != kModeReplay) return signals_pending(area) && signals_deliver(frame, area, Moment::anywhere);
   return replay_signal_follows(area) && signals_deliver(frame, area, Moment::anywhere);
