@@ -1,9 +1,9 @@
-// execve(2): the program that takes this one's place must find the shim again, whatever environment it is given, and
-// the collector must know what became of the process if it does not.
+// execve(2). The new program must load the shim, whatever environment it is given, and the collector must know what
+// became of the process if it does not.
 //
-// The call's entry is an event of its own: after a successful call there is nobody left to write one. What comes behind
-// it in the trace is the return, if the call failed; the parent's return from vfork(2), if a child by vfork made it; or
-// nothing.
+// The call's entry is an event of its own, because nothing can be written after a successful call. The next event is
+// the call's return, if it has failed; the parent's return from vfork(2), if a vfork child has made the call; otherwise
+// there is none.
 #include <linux/fcntl.h>
 
 #include "core/shim/calls.h"
@@ -21,10 +21,10 @@ using namespace format;
 
 namespace {
 
-char* socket_entry;            // "FRIDAY_SOCKET=..." in the environment that this program was given
-char inherited_preload[1024];  // "LD_PRELOAD=.../friday-shim.so:..." as this program found it
+char* socket_entry;            // "FRIDAY_SOCKET=..." in the environment with which this program was executed
+char inherited_preload[1024];  // "LD_PRELOAD=.../friday-shim.so:..." in that environment
 
-// NAME=VALUE entries of the new program's environment that are Friday's, on the stack of whoever makes the call.
+// The entries of the new program's environment that Friday adds or changes.
 struct Entries {
   char preload[4096], tunables[1024], socket[80];
 };
@@ -46,6 +46,7 @@ bool contains(const char* text, const char* part) {
   return false;
 }
 
+// Appends text to a buffer, as long as there is room.
 struct Text {
   char* out;
   size_t room;
@@ -70,12 +71,13 @@ struct Text {
   }
 };
 
+// Keeps glibc from using rseq(2), with which the kernel writes to the program's memory at moments that no call shows.
 constexpr const char kTunable[] = "glibc.pthread.rseq=0";
 
-// The entries as they shall be; `preload` and `tunables`: what the program gives itself, null if nothing; `limit`:
-// limits_asked(), or null.
+// Makes the entries. `preload`, `tunables`: those of the environment that the program passes, null if it has none;
+// `limit`: from limits_asked(), or null. False: they do not fit.
 bool make_entries(Entries& entries, const char* preload, const char* tunables, const uint64_t* limit) {
-  // The shim stands first in what was inherited.
+  // The shim is the first library of the inherited list.
   size_t shim = 0;
   while (inherited_preload[shim] && inherited_preload[shim] != ':') shim++;
   Text first{entries.preload, sizeof entries.preload};
@@ -91,7 +93,7 @@ bool make_entries(Entries& entries, const char* preload, const char* tunables, c
   return first.fits && second.fits && third.fits;
 }
 
-// execve(2), or execveat(2) whose arguments stand one later.
+// Makes the execve(2) or execveat(2) with an environment by which the new program loads the shim.
 long exec_with_shim(long call, const uint64_t* a) {
   char** given = (char**)(call == sys::execve ? a[2] : a[3]);
   unsigned count = 0;
@@ -131,8 +133,7 @@ long exec_with_shim(long call, const uint64_t* a) {
   return result;
 }
 
-// The full name of the program that a call wants to execute; false if it cannot be executed, so that the call will
-// fail.
+// Stores the full path of the program that the call would execute. False: it cannot be executed, so the call will fail.
 bool program_named(long call, const uint64_t* a, char* out, size_t size) {
   constexpr long kExecutable = 1;  // X_OK
   const long directory = call == sys::execve ? AT_FDCWD : (long)(int)a[0];
@@ -150,14 +151,14 @@ bool program_named(long call, const uint64_t* a, char* out, size_t size) {
   return true;
 }
 
-// The child by vfork becomes a node by what it executes: it goes there with a socket of its own.
+// A vfork child that executes a program becomes a node, for which it needs a socket of its own.
 struct OwnNode {
   const int before = own_socket();
   OwnNode(ThreadArea* area, const char* path) {
     ForkReply reply = {};
     int socket = -1;
     if (!collector_spawn(path, &reply, &socket)) {
-      native(sys::fcntl, before, F_SETFD, 1);  // the new program is not to speak in its parent's name
+      native(sys::fcntl, before, F_SETFD, 1);  // FD_CLOEXEC: the new program must not use its parent's socket
       return;
     }
     const long high = native(sys::fcntl, socket, F_DUPFD, before + 1);
@@ -166,7 +167,7 @@ struct OwnNode {
     native(sys::fcntl, before, F_SETFD, 1);
     memcpy(vfork_node(area), reply.node_uuid, sizeof reply.node_uuid);
   }
-  // The call has failed.
+  // Undoes that after the call has failed.
   void give_up(ThreadArea* area) {
     native(sys::fcntl, before, 2, 0);
     if (own_socket() == before) return;
@@ -206,13 +207,14 @@ void exec_forget() {
 
 long exec_call(ThreadArea* area, long call, const uint64_t* arguments) {
   signals_before_exec(area);
-  // Not with a signal waiting: what the kernel blocks meanwhile would be blocked in the new program.
+  // Not made while a signal is pending, because the signals that are blocked meanwhile would stay blocked in the new
+  // program.
   const long result = friday_interruptible(area, call, arguments);
   signals_after_exec(area);
   return result;
 }
 
-// True: a signal came first that nobody has a handler for any more, so the call must be made again.
+// Returns true if the call must be made again, because a signal interrupted it that turned out to have no handler.
 static bool try_exec(CallFrame* frame, ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
   const uint16_t call = (uint16_t)frame->rax;

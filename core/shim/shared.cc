@@ -1,8 +1,8 @@
-// Memory that several processes map: files mapped shared, anonymous shared memory that children inherit, System V
-// segments. While recording, the mapping is the kernel's, its contents at that moment go into the trace, and the
-// process becomes one of those that run one at a time (token_group.cc). At replay each such thing is a file in memory
-// of the core's, as long as the thing, which all nodes map: stores of one are seen by the others, what lies behind its
-// end faults, and nothing of the user's is touched. What calls change in a mapped file is changed in that one.
+// Shared memory: files mapped with MAP_SHARED, anonymous shared memory that children inherit, and System V segments.
+// While recording, the kernel makes the mapping, its present contents go into the trace, and the process becomes a
+// member of the object's token group (token_group.cc). At replay each shared object is a memfd of the core's, of the
+// same length, which all nodes map. So each node sees the stores of the others, an access behind the end of the object
+// faults, and the user's files are not touched. Changes of a mapped file by system calls are made in the memfd.
 #include <linux/falloc.h>
 #include <linux/fcntl.h>
 #include <linux/fs.h>
@@ -23,7 +23,7 @@ using namespace format;
 
 namespace {
 
-constexpr uint64_t kPiece = 1 << 20;  // of contents, in one record
+constexpr uint64_t kPiece = 1 << 20;  // the most bytes of contents in one record
 
 bool in_memory_only(int fd) {
   uint64_t about[15] = {};  // struct statfs
@@ -37,7 +37,7 @@ uint64_t size_of(uint64_t fd) {
   return (uint64_t)st.size;
 }
 
-// A record of contents, filled by read(place, offset, bytes); what that does not give is zero.
+// Writes records of contents, which read(place, offset, bytes) fills in. What it leaves out is zero.
 template <typename Read>
 void write_pages(uint64_t object, uint64_t offset, uint64_t length, Read&& read) {
   while (length) {
@@ -54,9 +54,9 @@ void write_pages(uint64_t object, uint64_t offset, uint64_t length, Read&& read)
   }
 }
 
-// What a file holds within [from, to), its holes left out. False: it cannot be read.
+// Writes the contents of a file within [from, to), without its holes. False: the file cannot be read.
 bool write_file(uint64_t object, int fd, uint64_t from, uint64_t to) {
-  // A description of its own: looking for data moves the position.
+  // A file description of its own, because searching for data moves the file offset.
   const long own = native(sys::open, DescriptorLink(fd).text, O_RDONLY | O_CLOEXEC, 0);
   if (failed(own)) {
     const long flags = native(sys::fcntl, fd, F_GETFL, 0);
@@ -80,7 +80,7 @@ bool write_file(uint64_t object, int fd, uint64_t from, uint64_t to) {
   return true;
 }
 
-// What a mapping holds, pages that were never touched left out.
+// Writes the contents of a mapping, without pages that were never touched.
 void write_memory(uint64_t object, uint64_t offset, uint64_t address, uint64_t length) {
   uint8_t resident[256];
   for (uint64_t at = 0; at < length; at += sizeof resident * 4096) {
@@ -115,7 +115,7 @@ void fill(int fd, uint64_t offset, const char* data, uint64_t bytes) {
   must(native(sys::pwrite64, fd, data, bytes, offset) == (long)bytes, "shared memory cannot be filled");
 }
 
-// Contents that stand before the event, of one object; none behind `end`.
+// Stores the contents of an object up to offset `end` that are recorded before the event.
 void fill_pages(int fd, uint64_t object, uint64_t end = ~0ull) {
   uint64_t next = 0;
   while (const SharedPagesRecord* pages = replay_shared_pages(&next))
@@ -127,8 +127,8 @@ void set_size(int fd, uint64_t bytes) {
   must(!failed(native(sys::ftruncate, fd, bytes)), "shared memory cannot have its size");
 }
 
-// Calls see(address, length) for what is left of the System V segment attached at `address`: a program may have
-// unmapped parts of it. Only the kernel knows how long it was.
+// Calls see(address, length) for each mapping that is left of the System V segment attached at `address`. The program
+// may have unmapped parts of it.
 template <typename See>
 void each_piece(uint64_t address, See&& see) {
   MapLine line;
@@ -161,7 +161,7 @@ bool shared_wanted(const uint64_t* a, const FileStat& st) {
   if (type != MAP_SHARED && type != MAP_SHARED_VALIDATE) return false;
   if (a[3] & MAP_ANONYMOUS || is_zero_device(st)) return true;
   if (!is_regular(st)) return false;
-  // A file that is only read from, and that nobody else can be expected to change by a mapping, is as good as private.
+  // A file on a disk that is only read, and that no recorded process shares yet, is treated as a private mapping.
   const bool writable = (native(sys::fcntl, a[4], F_GETFL, 0) & 3) == O_RDWR;
   return writable || (a[2] & 2) || in_memory_only((int)a[4]) || group_object(st.device, st.inode);
 }
@@ -191,8 +191,8 @@ bool shared_record_inherited(uint64_t address, uint64_t length, uint64_t offset,
     end_without_room();
     return false;
   }
-  // The file in memory that the kernel makes for /dev/zero is as long as the mapping, whatever the offset: what lies
-  // behind its end faults.
+  // The file that the kernel creates for /dev/zero is as long as the mapping, whatever the offset is; accesses behind
+  // its end fault.
   *part = {0, offset, length, address, length, kObjectIsNew | kInherited, 0};
   return control.mode == kModeRecord;
 }
@@ -222,7 +222,7 @@ bool shared_record_growth(uint64_t address, uint64_t length, SharedMapPart* part
   const uint32_t object = p && line.shared && line.inode ? group_object(line.device, line.inode) : 0;
   if (!object) return false;
   const uint64_t offset = line.offset + (address - line.low);
-  uint64_t there = 0;  // what lies behind the file's end cannot be read
+  uint64_t there = 0;  // bytes that can be read; those behind the end of the file cannot
   write_pages(object, offset, length, [&](char* place, uint64_t at, uint64_t bytes) {
     const uint64_t to[2] = {(uint64_t)place, bytes}, from[2] = {address + (at - offset), bytes};
     const long got = native(sys::process_vm_readv, native(sys::getpid), to, 1, from, 1, 0);
@@ -293,7 +293,7 @@ long do_shmdt(CallFrame* frame, ThreadArea* area) {
   return result;
 }
 
-// ---- Files that are mapped and changed by calls
+// ---- System calls that change a file which is mapped as shared memory
 
 namespace {
 
@@ -311,7 +311,7 @@ ChangedFile file_at(int directory, uint64_t path) {
   return failed(native(sys::newfstatat, directory, path, &st, 0)) ? ChangedFile{} : file_of(st);
 }
 
-// An open file whose contents the call changes, -1: none.
+// The descriptor whose file the call changes; -1: none.
 int changed_file(const CallFrame* frame) {
   switch (frame->rax) {
     case sys::write:
@@ -330,7 +330,8 @@ int changed_file(const CallFrame* frame) {
 
 uint64_t position_behind(uint64_t fd) { return (uint64_t)native(sys::lseek, fd, 0, SEEK_CUR); }
 
-// Where a write of `done` bytes has put them. What appends puts them at the file's end, whatever offset it was given.
+// The file offset at which a call has written `done` bytes. With O_APPEND that is the end of the file, whatever offset
+// the call has.
 uint64_t written_at(const CallFrame* frame, uint64_t done) {
   constexpr uint64_t kAppendNot = 0x20;  // RWF_NOAPPEND, kernel 6.9
   const uint64_t* a = arguments_of(frame);
@@ -342,7 +343,8 @@ uint64_t written_at(const CallFrame* frame, uint64_t done) {
   return appends ? size_of(a[0]) - done : a[3];
 }
 
-// Bytes that the kernel has taken from somewhere else. It may have shared a hole with another file.
+// Bytes that the kernel has copied from another file or channel. Some may have stayed a hole, so the range is cleared
+// first.
 void note_copied(uint32_t object, uint64_t offset, uint64_t length, SharedChanges* changes) {
   if (!length) return;
   changes->add(object, offset, length, kChangeZero);
@@ -353,7 +355,7 @@ void note_copied(uint32_t object, uint64_t offset, uint64_t length, SharedChange
 void note_fallocate(const uint64_t* a, uint32_t object, SharedChanges* changes) {
   constexpr uint64_t kWriteZeroes = 0x80;  // FALLOC_FL_WRITE_ZEROES, kernel 6.17
   const uint64_t mode = a[1], offset = a[2], length = a[3];
-  if (mode & (FALLOC_FL_COLLAPSE_RANGE | FALLOC_FL_INSERT_RANGE)) {  // all that lies behind has moved
+  if (mode & (FALLOC_FL_COLLAPSE_RANGE | FALLOC_FL_INSERT_RANGE)) {  // everything behind has moved
     const uint64_t size = size_of(a[0]);
     changes->add(object, offset, size + length - offset, kChangeZero);
     changes->add(object, 0, size, kChangeSize);
@@ -365,8 +367,8 @@ void note_fallocate(const uint64_t* a, uint32_t object, SharedChanges* changes) 
   if (!(mode & FALLOC_FL_KEEP_SIZE)) changes->add(object, offset, length, kChangeAllocate);
 }
 
-// What stood in memory behind the file's end, in its last page, is part of it now: file systems on disks have cleared
-// it, others have not.
+// The file has become longer, so bytes of its last page that were behind its end belong to it now. File systems on
+// disks have cleared them; others show what was stored there in memory.
 void note_grown(ChangedFile file, uint64_t size, SharedChanges* changes) {
   if (changes->count == 0) return;
   const SharedWritePart& first = changes->steps[0];
@@ -386,7 +388,7 @@ void note_changes(const CallFrame* frame, uint32_t object, long result, SharedCh
     case sys::pwritev:
     case sys::pwritev2: changes->add(object, written_at(frame, done), done, kChangeWrite); break;
     case sys::sendfile: note_copied(object, position_behind(a[0]) - done, done, changes); break;
-    // The offset behind the pointer, if there is one, has been moved on by the kernel.
+    // If the call has a pointer to an offset, the kernel has added the number of bytes to that offset.
     case sys::splice:
     case sys::copy_file_range:
       note_copied(object, (a[3] ? *(const uint64_t*)a[3] : position_behind(a[2])) - done, done, changes);
@@ -394,7 +396,7 @@ void note_changes(const CallFrame* frame, uint32_t object, long result, SharedCh
     case sys::truncate:
     case sys::ftruncate: changes->add(object, 0, a[1], kChangeSize); break;
     case sys::fallocate: note_fallocate(a, object, changes); break;
-    default: changes->add(object, 0, 0, kChangeSize);  // opened with O_TRUNC
+    default: changes->add(object, 0, 0, kChangeSize);  // open(2) with O_TRUNC
   }
 }
 
@@ -411,7 +413,7 @@ ChangedFile shared_changed(const CallFrame* frame) {
     case sys::creat:
     case sys::truncate: return file_at(AT_FDCWD, a[0]);
     case sys::openat: return a[2] & O_TRUNC ? file_at((int)a[0], a[1]) : ChangedFile{};
-    case sys::openat2: {  // flags are the first word of struct open_how
+    case sys::openat2: {  // the flags are the first word of struct open_how
       uint64_t flags = 0;
       return probed([&] { flags = *(const uint64_t*)a[2]; }) && flags & O_TRUNC ? file_at((int)a[0], a[1])
                                                                                 : ChangedFile{};
@@ -423,13 +425,13 @@ ChangedFile shared_changed(const CallFrame* frame) {
   }
 }
 
-// Who writes to a file that others have mapped, and has not mapped it, would else do so while they run: no trace could
-// tell what they saw.
+// A process that has not mapped the file would otherwise write to it while the processes that have mapped it run, and
+// no trace would show what they have read.
 ChangedFile shared_to_change(const CallFrame* frame) {
   const ChangedFile file = shared_changed(frame);
   if (!file.object || group_has(file.object)) return file;
   if (!group_join(file.object)) end_without_room();
-  return shared_changed(frame);  // others may have changed it until it was this process's turn
+  return shared_changed(frame);  // again, because others may have changed the file before this process had its turn
 }
 
 SharedChanges shared_record_changes(const CallFrame* frame, ChangedFile file, long result) {
@@ -449,7 +451,7 @@ SharedChanges shared_record_changes(const CallFrame* frame, ChangedFile file, lo
 
 namespace {
 
-// What the program wrote, which stands in its memory still.
+// Writes what the program has written, which is still in its memory.
 void write_again(int fd, const SharedWritePart& part, const CallFrame* frame) {
   const uint64_t* a = arguments_of(frame);
   if (frame->rax == sys::write || frame->rax == sys::pwrite64)

@@ -1,14 +1,15 @@
-// vfork(2), and what is made of it: posix_spawn(3), system(3), popen(3). Until it executes a program or ends, the child
-// runs in its parent's memory while the thread that made it stands still; what it stores there its parent must find, in
-// both modes.
+// vfork(2), which posix_spawn(3), system(3) and popen(3) use. Until the child executes a program or ends, it runs in
+// its parent's memory, and the thread that created it waits. The parent finds in memory what the child has stored
+// there, so a replay must make the same stores.
 //
-// So the child is no node of its own. It acts as the thread that made it: in its area, with its turn of the token, its
-// events in the same trace. While recording it is a process as the program wants it, on a part of its own of the shim's
-// stack. At replay no process is made: the thread returns from the call as the child, and when the trace says that its
-// parent goes on it returns a second time, with the registers that were kept, those of vectors and floating point among
-// them. The program that the child executes is a node (special.cc).
+// So the child is no node of its own. It acts as the thread that created it: it uses the thread's area and its token,
+// and its events are in the same trace. While recording the child is a real process, on its own part of the thread's
+// stack in the shim. At replay there is no process: the thread returns from the call as the child, and returns from it
+// a second time as the parent when the trace says so, with all registers as they were at the call. The program that the
+// child executes is a node (exec.cc).
 //
-// What the kernel copies for the child although memory is shared (handlers, masks, descriptors) the shim keeps as well.
+// A child has copies of some things although it shares memory: signal dispositions and masks, and descriptors. For what
+// the shim keeps of these in memory, the parent's values are saved and restored.
 #include <asm/prctl.h>
 #include <linux/sched.h>
 #include <linux/signal.h>
@@ -29,7 +30,7 @@ using namespace format;
 
 namespace {
 
-// What the parent goes on with. In its thread's area, between the ThreadArea and the signal stack.
+// What the parent gets back when it goes on. Lies in the thread's area, behind the ThreadArea.
 struct Kept {
   CallFrame frame;  // its registers at the call
   uint64_t stack_top, clear_tid, robust_list, altstack[3], signal_mask;
@@ -37,20 +38,19 @@ struct Kept {
   unsigned char pending[sizeof ThreadArea::pending];
   uint64_t actions[kActionWords];
   CloneRequest request;
-  uint64_t entry;
-  uint64_t thread_pointer;  // at replay, where the child has one of its own (CLONE_SETTLS)
-  int socket;               // the child's descriptors are its own: here is Friday's among them
+  uint64_t entry;           // ticks at the call
+  uint64_t thread_pointer;  // at replay: the parent's base of %fs, if the child has its own (CLONE_SETTLS)
+  int socket;               // the child's own descriptor of the collector's socket
   uint8_t node_uuid[16];    // of the program that the child executes
-  alignas(64) uint8_t
-      state[kMostState];  // at replay, where the child computes in the same thread: x87, SSE, AVX and AVX-512 registers
+  alignas(64) uint8_t state[kMostState];  // at replay: the parent's extended state
 };
 constexpr uint64_t kKeptAt = 0x1000;
 static_assert(sizeof(ThreadArea) <= kKeptAt && kKeptAt + sizeof(Kept) <= kHeldAt);
-constexpr uint64_t kChildStackTop = 0x28000;  // the child's part of the shim's stack is below, its parent's above
+constexpr uint64_t kChildStackTop = 0x28000;  // in the area: the child's part of the stack is below, the parent's above
 
 Kept* kept_of(ThreadArea* area) { return (Kept*)((uint64_t)area + kKeptAt); }
 
-// What of a thread's area is the parent's own, in either direction.
+// Copies those fields of a ThreadArea that the child must not change, from it or to it.
 template <typename From, typename To>
 void copy_own(const From& from, To& to) {
   to.stack_top = from.stack_top;
@@ -83,7 +83,7 @@ void give_back(ThreadArea* area) {
   signals_give_back(k->actions);
 }
 
-// The child's view of its thread, once it has begun.
+// Changes the thread's area for the child, when it has begun.
 void become_child(ThreadArea* area, uint32_t pid) {
   const CloneRequest& c = kept_of(area)->request;
   area->pending_head = area->pending_tail;
@@ -119,7 +119,7 @@ long replay_vfork(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
 
 }  // namespace
 
-// Not what shares more than memory with its parent.
+// A child that also shares descriptors or signal handlers with its parent is handled as a fork.
 bool is_vfork(const CloneRequest& c) {
   return (c.flags & (CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_SIGHAND)) == (CLONE_VM | CLONE_VFORK);
 }
@@ -144,7 +144,7 @@ long do_vfork(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   const uint64_t own = CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID;
   const long pid =
       friday_clone((long)(c.flags & ~own), start, area, c.flags & CLONE_PIDFD ? (long)c.parent_tid : 0, 0, (long)c.tls);
-  // Only now does the child use this memory no more.
+  // From here on the child does not use this memory any more.
   give_back(area);
   area->frame = frame;
   signals_apply_mask(area);
@@ -159,7 +159,7 @@ long do_vfork(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   return pid;
 }
 
-// The child's first steps, on its own stack in the shim.
+// Where the child begins, on its own part of the stack.
 void vfork_child(ThreadArea* area) {
   thread_arm(area);
   const uint32_t pid = (uint32_t)native(sys::getpid);
@@ -197,7 +197,7 @@ void resume_parent(CallFrame* frame, ThreadArea* area) {
   friday_leave(frame);
 }
 
-// exit(2) or exit_group(2) of the child.
+// exit(2) or exit_group(2) by the child.
 void end_vfork_child(CallFrame* frame, ThreadArea* area) {
   if (control.mode == kModeReplay) {
     replay_consume(replay_expect(frame, area, kCall, (uint16_t)frame->rax));
