@@ -114,7 +114,12 @@ int ethtool_odd_bytes(const uint32_t* about) {
     case 0x46:
     case 0x47: return 24 + (int)about[2] * 4 + (int)about[3];  // GRSSH, SRSSH: a table and a key
     case 0x4c:
-    case 0x4d: return 48 + (int8_t)(about[4] & 0xff) * 12;  // GLINKSETTINGS, SLINKSETTINGS: followed by three masks
+    case 0x4d: {
+      // GLINKSETTINGS, SLINKSETTINGS: followed by three masks of so many words (link_mode_masks_nwords). If the program
+      // has asked with another number, the kernel answers with its own, negative, and no masks follow.
+      const int words = (int8_t)(about[3] >> 24);
+      return 48 + (words > 0 ? words * 12 : 0);
+    }
     default: return -1;
   }
 }

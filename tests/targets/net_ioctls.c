@@ -182,6 +182,23 @@ static unsigned short sum_of(const unsigned char* bytes, unsigned count) {
   return (unsigned short)~sum;
 }
 
+// The masks of link modes are behind the structure, in as many words as the kernel first says that it wants.
+static void link_settings(int fd, const char* name) {
+  struct {
+    struct ethtool_link_settings head;
+    unsigned masks[3 * 127];
+  } settings = {.head = {.cmd = ETHTOOL_GLINKSETTINGS}};
+  struct ifreq device = {.ifr_data = (char*)&settings};
+  strcpy(device.ifr_name, name);
+  CHECK(ioctl(fd, SIOCETHTOOL, &device) == 0 && settings.head.link_mode_masks_nwords < 0);
+  const int words = -settings.head.link_mode_masks_nwords;
+  settings.head.link_mode_masks_nwords = (signed char)words;
+  memset(settings.masks, 0xaa, sizeof settings.masks);
+  CHECK(ioctl(fd, SIOCETHTOOL, &device) == 0 && settings.head.link_mode_masks_nwords == words);
+  for (int i = 0; i < 3 * words; i++) CHECK(settings.masks[i] != 0xaaaaaaaa);
+  CHECK(settings.masks[3 * words] == 0xaaaaaaaa);
+}
+
 // A datagram to a neighbour on the device comes out of the descriptor, and is sent back into it as the neighbour's answer.
 static void through_tun(int fd, const char* name) {
   const int s = socket(AF_INET, SOCK_DGRAM, 0);
@@ -191,6 +208,7 @@ static void through_tun(int fd, const char* name) {
   address->sin_family = AF_INET, address->sin_addr.s_addr = htonl(0x0a630001);
   there.sin_addr.s_addr = htonl(0x0a630002);
   CHECK(s >= 0 && ioctl(s, SIOCSIFADDR, &device) == 0);
+  link_settings(s, name);
   address->sin_addr.s_addr = htonl(0xffffff00);
   CHECK(ioctl(s, SIOCSIFNETMASK, &device) == 0 && ioctl(s, SIOCGIFFLAGS, &device) == 0);
   device.ifr_flags |= IFF_UP;
