@@ -52,18 +52,20 @@ uint32_t option(int fd, int name) {
   return value;
 }
 
+// SOCK_STREAM, SOCK_DGRAM, SOCK_RAW, SOCK_SEQPACKET, AF_INET and AF_INET6 of the C library's <sys/socket.h>.
+constexpr uint32_t kStreamType = 1, kDatagramType = 2, kRawType = 3, kSeqpacketType = 5, kInet = 2, kInet6 = 10;
+
 void classify_socket(int fd, ChannelRecord* record) {
-  record->type = option(fd, 3);           // SO_TYPE
-  record->domain = option(fd, 39);        // SO_DOMAIN
-  record->protocol = option(fd, 38);      // SO_PROTOCOL
-  const bool listening = option(fd, 30);  // SO_ACCEPTCONN
-  record->kind = listening           ? kChannelListen
-                 : record->type == 1 ? kChannelStream
-                 : record->type == 2 ? kChannelDatagram
-                 : record->type == 5 ? kChannelSeqpacket
-                 : record->type == 3 && (record->domain == 2 || record->domain == 10)
-                     ? kChannelDatagram
-                     : kChannelUnknown;  // raw: AF_INET, AF_INET6
+  record->type = option(fd, SO_TYPE);
+  record->domain = option(fd, SO_DOMAIN);
+  record->protocol = option(fd, SO_PROTOCOL);
+  const bool listening = option(fd, SO_ACCEPTCONN);
+  record->kind = listening                                                                           ? kChannelListen
+                 : record->type == kStreamType                                                       ? kChannelStream
+                 : record->type == kDatagramType                                                     ? kChannelDatagram
+                 : record->type == kSeqpacketType                                                    ? kChannelSeqpacket
+                 : record->type == kRawType && (record->domain == kInet || record->domain == kInet6) ? kChannelDatagram
+                                                                                                     : kChannelUnknown;
   record->local.length = record->remote.length = kSocketAddressBytes;
   if (failed(native(sys::getsockname, fd, record->local.bytes, &record->local.length))) record->local.length = 0;
   if (failed(native(sys::getpeername, fd, record->remote.bytes, &record->remote.length))) record->remote.length = 0;
@@ -72,11 +74,11 @@ void classify_socket(int fd, ChannelRecord* record) {
 }
 
 uint32_t kind_of_mode(uint32_t mode) {
-  switch (mode & 0170000) {
-    case 0100000:
-    case 0040000: return kChannelFile;
-    case 0010000: return kChannelPipe;
-    case 0020000: return kChannelDevice;
+  switch (mode & kFileType) {
+    case kRegularFile:
+    case kDirectory: return kChannelFile;
+    case kFifo: return kChannelPipe;
+    case kCharacterDevice: return kChannelDevice;
     case 0: return kChannelEvent;  // anonymous inodes
     default: return kChannelUnknown;
   }
@@ -92,10 +94,10 @@ void write_channel(int fd, Channel* channel) {
   record->device = st.device;
   record->inode = st.inode;
   record->open_flags = (uint32_t)native(sys::fcntl, fd, F_GETFL, 0);
-  if ((st.mode & 0170000) == 0140000) classify_socket(fd, record);
+  if ((st.mode & kFileType) == kSocketFile) classify_socket(fd, record);
   else record->kind = kind_of_mode(st.mode);
   channel->kind = record->kind;
-  channel->raw = record->kind == kChannelDatagram && record->type == 3 && record->domain == 2;
+  channel->raw = record->kind == kChannelDatagram && record->type == kRawType && record->domain == kInet;
   channel->stale = false;
   record_commit(record);
 }

@@ -158,18 +158,18 @@ struct OwnNode {
     ForkReply reply = {};
     int socket = -1;
     if (!collector_spawn(path, &reply, &socket)) {
-      native(sys::fcntl, before, F_SETFD, 1);  // FD_CLOEXEC: the new program must not use its parent's socket
+      native(sys::fcntl, before, F_SETFD, FD_CLOEXEC);  // the new program must not use its parent's socket
       return;
     }
     const long high = native(sys::fcntl, socket, F_DUPFD, before + 1);
     if (!failed(high)) native(sys::close, socket);
     own_socket() = failed(high) ? socket : (int)high;
-    native(sys::fcntl, before, F_SETFD, 1);
+    native(sys::fcntl, before, F_SETFD, FD_CLOEXEC);
     memcpy(vfork_node(area), reply.node_uuid, sizeof reply.node_uuid);
   }
   // Undoes that after the call has failed.
   void give_up(ThreadArea* area) {
-    native(sys::fcntl, before, 2, 0);
+    native(sys::fcntl, before, F_SETFD, 0);
     if (own_socket() == before) return;
     collector_send(kNotExecuted, 0, 0, nullptr);
     native(sys::close, own_socket());

@@ -17,7 +17,7 @@ uint32_t ever_held;
 
 namespace {
 
-constexpr int kNumbers[] = {4, 7, 11, 31};  // SIGILL, SIGBUS, SIGSEGV, SIGSYS
+constexpr int kNumbers[] = {SIGILL, SIGBUS, SIGSEGV, SIGSYS};
 constexpr unsigned kCount = sizeof kNumbers / sizeof *kNumbers;
 
 enum State : uint32_t { kEmpty = 0, kBusy = 1, kFull = 2 };

@@ -1,7 +1,9 @@
 // The start image: everything that a replay needs to rebuild this address space. It is taken once, at the end of the
 // shim's start and before the first instruction of the program that is recorded.
 #include <asm/prctl.h>
+#include <linux/auxvec.h>
 #include <linux/fcntl.h>
+#include <linux/signal.h>
 
 #include "core/shim/memory.h"
 #include "core/shim/patch.h"
@@ -187,7 +189,7 @@ void write_map(const MapLine& map, int pagemap) {
 }  // namespace
 
 char* read_maps() {
-  int fd = (int)native(sys::open, "/proc/self/maps", 0x80000, 0);
+  int fd = (int)native(sys::open, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
   size_t filled = 0;
   long got;
   while (filled < sizeof maps_text - 1 &&
@@ -230,12 +232,12 @@ void image_prepare(const HelloReply& hello, const uint64_t* auxv) {
   r.control = (uint64_t)&control;
   r.brk_end = (uint64_t)native(sys::brk, 0);
   control.program_brk = r.brk_end;
-  native(sys::rt_sigprocmask, 0, 0, &r.signal_mask, 8);
+  native(sys::rt_sigprocmask, SIG_BLOCK, 0, &r.signal_mask, 8);
   r.auxv_address = (uint64_t)auxv;
   r.auxv_bytes = 16;
   for (const uint64_t* a = auxv; *a; a += 2) {
     r.auxv_bytes += 16;
-    if (*a == 33) r.vdso_low = a[1];
+    if (*a == AT_SYSINFO_EHDR) r.vdso_low = a[1];
   }
   asm volatile("stmxcsr %0" : "=m"(r.mxcsr));
   uint16_t control_word;
@@ -290,7 +292,7 @@ extern "C" void friday_image_registers_taken() {
   memcpy(record, &image_registers, sizeof image_registers);
   record->header = header;
   record_commit(record);
-  int pagemap = (int)native(sys::open, "/proc/self/pagemap", 0x80000, 0);
+  int pagemap = (int)native(sys::open, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC, 0);
   MapLine line;
   for (const char* p = read_maps(); (p = parse_map_line(p, &line));)
     if (!leave_out(line) && trace_alive()) write_map(line, pagemap);

@@ -66,7 +66,7 @@ long try_in_child(const CallFrame* frame) {
   const uint64_t* a = arguments_of(frame);
   const long parent = native(sys::getpid), child = native(sys::clone, 0 /* tells nobody of its end */, 0, 0, 0, 0);
   if (child == 0) {
-    native(sys::prctl, PR_SET_PDEATHSIG, 9);
+    native(sys::prctl, PR_SET_PDEATHSIG, SIGKILL);
     if (native(sys::getppid) != parent) native(sys::exit_group, 1);
     const long done = native((long)frame->rax, a[0], a[1], a[2], a[3], a[4], a[5]);
     *result = done > 0 ? 0 : done;
@@ -78,8 +78,8 @@ long try_in_child(const CallFrame* frame) {
          native(sys::wait4, child, &status, 0x40000001 /* __WALL|W_NOHANG */, 0) == 0)
     native(sys::nanosleep, nap, 0);
   const long said = *result;
-  if (!failed(child)) native(sys::kill, child, 9), native(sys::wait4, child, &status, 0x40000000, 0);
-  native(sys::rt_sigprocmask, 2, &before, 0, 8);
+  if (!failed(child)) native(sys::kill, child, SIGKILL), native(sys::wait4, child, &status, 0x40000000, 0);
+  native(sys::rt_sigprocmask, SIG_SETMASK, &before, 0, 8);
   native(sys::munmap, page, 4096);
   return said == kUndone ? 0 : said;
 }
@@ -147,9 +147,9 @@ void leave_process(ThreadArea* area) {
   if (vdso_was_at) give_back_vdso();
   if (area->look_timer) native(sys::timer_delete, area->look_timer - 1);
   if (area->clear_tid) native(sys::set_tid_address, area->clear_tid);
-  native(sys::prctl, 59, PR_SYS_DISPATCH_OFF, 0, 0, 0);
+  native(sys::prctl, PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF, 0, 0, 0);
   // Programs that the process executes from now on are not recorded.
-  if (own_socket() >= 0) native(sys::fcntl, own_socket(), F_SETFD, 1);
+  if (own_socket() >= 0) native(sys::fcntl, own_socket(), F_SETFD, FD_CLOEXEC);
   exec_forget();
   trace_detach();
   if (clean) native(sys::arch_prctl, ARCH_SET_GS, 0);

@@ -1,6 +1,7 @@
 // Calls that change the program's address space. They are made while recording and again at replay: there at the
 // recorded address, and with file contents from the recording.
 #include <asm/socket.h>
+#include <linux/fcntl.h>
 #include <linux/in.h>
 #include <linux/mman.h>
 #include <linux/resource.h>
@@ -47,7 +48,7 @@ PatchedModule note_contents(EventWriter& writer, const ModuleView& module, const
 // Describes a mapping whose contents the kernel or a device may change at any time, for the end of the recording.
 const char* describe_foreign(const FileStat& st, const char* path) {
   static char text[64];
-  if ((st.mode & 0170000) == 0140000) return "of a socket, whose ring the kernel writes at any time";
+  if ((st.mode & kFileType) == kSocketFile) return "of a socket, whose ring the kernel writes at any time";
   constexpr char kAbout[] = "of the device ";
   memcpy(text, kAbout, sizeof kAbout);
   memcpy(text + sizeof kAbout - 1, path, min(length_of(path) + 1, sizeof text - sizeof kAbout));
@@ -93,7 +94,7 @@ long record_mmap(CallFrame* frame, ThreadArea* area) {
   }
   if (!file && !failed(result)) shared = shared_wanted(a, st);
   if (file && !failed(result) && !regular && !is_zero_device(st)) {
-    trace_end(kEndUnhandled, 9, describe_foreign(st, path));
+    trace_end(kEndUnhandled, sys::mmap, describe_foreign(st, path));
     return result;
   }
   if (shared)
@@ -142,7 +143,7 @@ int open_copy(const uint8_t* file) {
   memcpy(path, control.files, n);
   path[n++] = '/';
   hex(file, 16, path + n);
-  return (int)native(sys::open, path, 0x80000, 0);
+  return (int)native(sys::open, path, O_RDONLY | O_CLOEXEC, 0);
 }
 
 long replay_mmap(CallFrame* frame, ThreadArea* area) {

@@ -316,7 +316,8 @@ PatchedModule patch_module(const ModuleView& module, Site* sites, uint32_t count
 }
 
 void repatch_module(const ModuleView& module, const Site* sites, uint32_t count, uint64_t stubs) {
-  if (stubs) native(sys::mmap, stubs, kPadSize, 0, 0x104022, -1, 0);
+  if (stubs)
+    native(sys::mmap, stubs, kPadSize, 0, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
   Patching patching(module, stubs, count);
   for (uint32_t i = 0; i < count; i++)
     if (!patching.apply(sites[i])) replay_fail("code cannot be patched as it was, in the library at", (long)module.low);
@@ -334,7 +335,8 @@ void vdso_redirect(uint64_t low, uint64_t high, const HelloReply& offsets) {
   for (const char* p = read_maps(); (p = parse_map_line(p, &line));) {
     if (line.low < data_low || line.high > high) continue;
     uint64_t to = kVdsoAddress + (line.low - data_low);
-    moved = moved && native(sys::mremap, line.low, line.high - line.low, line.high - line.low, 3, to) == (long)to;
+    moved = moved && native(sys::mremap, line.low, line.high - line.low, line.high - line.low,
+                            MREMAP_MAYMOVE | MREMAP_FIXED, to) == (long)to;
   }
   uint64_t real = kVdsoAddress + (low - data_low);
   if (moved) {
@@ -344,7 +346,8 @@ void vdso_redirect(uint64_t low, uint64_t high, const HelloReply& offsets) {
     if (low > data_low)
       native(sys::mmap, data_low, low - data_low, 0, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
              -1, 0);
-    if (native(sys::mmap, low, high - low, 3, 0x100022, -1, 0) != (long)low) return;
+    if (native(sys::mmap, low, high - low, 3, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != (long)low)
+      return;
     memcpy((void*)low, (void*)real, high - low);
     const bool callable = (offsets.flags & kVdsoCallable) && clock_kind == format::kClockTsc;
     if (callable) vdso_clock_gettime = (long (*)(long, void*))(real + offsets.vdso_clock_gettime);
@@ -356,11 +359,11 @@ void vdso_redirect(uint64_t low, uint64_t high, const HelloReply& offsets) {
   const struct {
     uint64_t offset;
     uint16_t call;
-  } functions[] = {{offsets.vdso_clock_gettime, 228},
-                   {offsets.vdso_gettimeofday, 96},
-                   {offsets.vdso_time, 201},
-                   {offsets.vdso_clock_getres, 229},
-                   {offsets.vdso_getcpu, 309}};
+  } functions[] = {{offsets.vdso_clock_gettime, sys::clock_gettime},
+                   {offsets.vdso_gettimeofday, sys::gettimeofday},
+                   {offsets.vdso_time, sys::time},
+                   {offsets.vdso_clock_getres, sys::clock_getres},
+                   {offsets.vdso_getcpu, sys::getcpu}};
   Site sites[6];
   uint32_t count = 0;
   for (const auto& f : functions) {
@@ -372,9 +375,28 @@ void vdso_redirect(uint64_t low, uint64_t high, const HelloReply& offsets) {
   if (offsets.vdso_getrandom) {
     // vgetrandom(buffer, size, flags, state, size of state): when asked for the layout of the state (size ~0), this one
     // returns ENOSYS, so that the C library makes the system call (vdso(7)).
-    const uint8_t code[22] = {0x49, 0x83,      0xf8,     0xff, 0x74, 0x08,               // cmp $-1, %r8; je 1f
-                              0xb8, 318 & 255, 318 >> 8, 0,    0,    0x0f, 0x05, 0xc3,   // mov $318, %eax; syscall; ret
-                              0x48, 0xc7,      0xc0,     0xda, 0xff, 0xff, 0xff, 0xc3};  // 1: mov $-ENOSYS, %rax; ret
+    const uint8_t code[22] = {0x49,
+                              0x83,
+                              0xf8,
+                              0xff,
+                              0x74,
+                              0x08,  // cmp $-1, %r8; je 1f
+                              0xb8,
+                              sys::getrandom & 255,
+                              sys::getrandom >> 8,
+                              0,
+                              0,
+                              0x0f,
+                              0x05,
+                              0xc3,  // mov $getrandom, %eax; syscall; ret
+                              0x48,
+                              0xc7,
+                              0xc0,
+                              0xda,
+                              0xff,
+                              0xff,
+                              0xff,
+                              0xc3};  // 1: mov $-ENOSYS, %rax; ret
     memcpy((void*)(low + offsets.vdso_getrandom), code, sizeof code);
     sites[count++] = Site{offsets.vdso_getrandom + 6, kSiteBefore, 5, 0};
   }

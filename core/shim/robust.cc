@@ -69,7 +69,7 @@ void give_back(const ThreadArea* area, uint32_t* word, bool pending) {
   if ((value & FUTEX_TID_MASK) != area->tid) return;
   const uint32_t now = (value & FUTEX_WAITERS) | FUTEX_OWNER_DIED;
   friday_copy_out(word, &now, 4);
-  if ((value & FUTEX_WAITERS) && wakes) native(sys::futex, word, 1, 1, 0, 0, 0);
+  if ((value & FUTEX_WAITERS) && wakes) native(sys::futex, word, FUTEX_WAKE, 1, 0, 0, 0);
 }
 
 // ---- Where words are: processes may map the same file at different addresses, so a word is known by its place in it.

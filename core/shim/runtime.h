@@ -102,9 +102,12 @@ struct FileStat {  // struct stat of stat(2)
   uint64_t rdev;
   int64_t size, block_size, blocks, times[6], reserved[3];
 };
-inline bool is_regular(const FileStat& st) { return (st.mode & 0170000) == 0100000; }
+// File types in FileStat::mode: S_IFMT, S_IFSOCK and so on (inode(7)), which the kernel's headers hide beside glibc's.
+inline constexpr uint32_t kFileType = 0170000, kSocketFile = 0140000, kRegularFile = 0100000, kDirectory = 0040000,
+                          kCharacterDevice = 0020000, kFifo = 0010000;
+inline bool is_regular(const FileStat& st) { return (st.mode & kFileType) == kRegularFile; }
 inline bool is_zero_device(const FileStat& st) {
-  return (st.mode & 0170000) == 0020000 && st.rdev == 0x105;
+  return (st.mode & kFileType) == kCharacterDevice && st.rdev == 0x105;
 }  // /dev/zero
 inline ThreadArea* area_of(uint32_t number) { return (ThreadArea*)(kAreasAddress + number * kAreaStride); }
 inline bool all_zero(const uint64_t* words, uint64_t count) {

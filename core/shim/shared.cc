@@ -208,8 +208,8 @@ long shared_replay_map(const SharedMapPart* part, uint64_t length, uint64_t prot
   if (part->flags & kObjectIsNew) set_size(fd, 0);
   set_size(fd, part->size);
   fill_pages(fd, part->object);
-  const long got =
-      native(sys::mmap, part->address, length, protection, MAP_SHARED | (fixed ? 0x10 : 0x100000), fd, part->offset);
+  const long got = native(sys::mmap, part->address, length, protection,
+                          MAP_SHARED | (fixed ? MAP_FIXED : MAP_FIXED_NOREPLACE), fd, part->offset);
   native(sys::close, fd);
   trap(kTrapShared, 1);
   return got;

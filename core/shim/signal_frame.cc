@@ -63,7 +63,7 @@ bool on_altstack(const ThreadArea* area, uint64_t rsp) {
 // Whether the program can write to [from, to). The probe for that faults if it cannot; in a handler of the shim's these
 // faults may be blocked, and are unblocked until the handler returns.
 bool writable(uint64_t from, uint64_t to, bool in_handler) {
-  const uint64_t faults = bit(11) | bit(7);
+  const uint64_t faults = bit(SIGSEGV) | bit(SIGBUS);
   if (in_handler) native(sys::rt_sigprocmask, SIG_UNBLOCK, &faults, 0, 8);
   return from < to && probed([&] {
            for (uint64_t at = from; at < to; at = (at | 4095) + 1) __atomic_fetch_or((uint8_t*)at, 0, __ATOMIC_RELAXED);
@@ -135,7 +135,7 @@ bool build_frame(CallFrame* frame, ThreadArea* area, int signal, const void* inf
   if (area->waited) area->signal_mask = area->call_mask;
   area->waited = 0;
   area->signal_mask =
-      (area->signal_mask | action.mask | (action.flags & kNoDefer ? 0 : bit(signal))) & ~(bit(9) | bit(19));
+      (area->signal_mask | action.mask | (action.flags & kNoDefer ? 0 : bit(signal))) & ~(bit(SIGKILL) | bit(SIGSTOP));
   if (control.mode != kModeReplay) set_kernel_mask(area);
   return true;
 }
@@ -147,14 +147,14 @@ bool die(CallFrame* frame, ThreadArea* area, const void* info, bool again) {
     frame->full = 1;
     return true;
   }
-  let_it_kill(11);
-  note_fault(11, frame->rip);
+  let_it_kill(SIGSEGV);
+  note_fault(SIGSEGV, frame->rip);
   if (control.mode == kModeReplay) {
     frame->full = 1;
     area->frame = frame;
-    for (;;) trap(kTrapDies, 11);
+    for (;;) trap(kTrapDies, SIGSEGV);
   }
-  if (!again) native(sys::rt_tgsigqueueinfo, native(sys::getpid), native(sys::gettid), 11, info);
+  if (!again) native(sys::rt_tgsigqueueinfo, native(sys::getpid), native(sys::gettid), SIGSEGV, info);
   return false;
 }
 
@@ -178,7 +178,7 @@ void note_fault(int signal, uint64_t rip) {
 bool ends_as_child(ThreadArea* area, uint64_t* rax, uint64_t* rip) {
   if (control.mode != kModeReplay || !parent_is_due(area, replay_peek())) return false;
   area->trap_rip = *rip;
-  *rax = 24 /* sched_yield */;
+  *rax = sys::sched_yield;
   *rip = (uint64_t)friday_enter_trap;
   return true;
 }
@@ -190,10 +190,10 @@ bool enter_handler(CallFrame* frame, ThreadArea* area, int signal, const void* i
                    uint8_t* kernels) {
   if (build_frame(frame, area, signal, info, fault, kernels)) return true;
   constexpr int kByKernel = 0x80;  // SI_KERNEL
-  const int forced[32] = {11, 0, kByKernel};
-  const bool handled = signal != 11 && actions[11].handler > 1 && !(area->signal_mask & bit(11));
-  if (handled && build_frame(frame, area, 11, forced, fault, kernels)) return true;
-  return die(frame, area, forced, fault && signal == 11);
+  const int forced[32] = {SIGSEGV, 0, kByKernel};
+  const bool handled = signal != SIGSEGV && actions[SIGSEGV].handler > 1 && !(area->signal_mask & bit(SIGSEGV));
+  if (handled && build_frame(frame, area, SIGSEGV, forced, fault, kernels)) return true;
+  return die(frame, area, forced, fault && signal == SIGSEGV);
 }
 
 void copy_registers(CallFrame* to, const SignalContext& c) {
@@ -254,7 +254,7 @@ void do_sigreturn(CallFrame* frame, ThreadArea* area) {
   const UserContext* u = (const UserContext*)frame->rsp;
   copy_registers(frame, u->context);
   if (u->context.fpstate) friday_xrstor((const void*)u->context.fpstate, state_mask());
-  area->signal_mask = u->mask & ~(bit(9) | bit(19));
+  area->signal_mask = u->mask & ~(bit(SIGKILL) | bit(SIGSTOP));
   if (control.mode != kModeReplay) set_kernel_mask(area);
   const uint64_t stack[3] = {u->stack_pointer, (uint32_t)u->stack_flags, u->stack_size};
   set_altstack(area, stack, frame->rsp);  // the kernel ignores an error as well

@@ -12,8 +12,8 @@ namespace friday::shim {
 struct KernelAction {
   uint64_t handler, flags, restorer, mask;
 };
-inline constexpr uint64_t kOnStack = 0x08000000, kRestartFlag = 0x10000000, kNoDefer = 0x40000000,
-                          kResetHand = 0x80000000, kSigInfo = 4, kRestorer = 0x04000000;
+inline constexpr uint64_t kOnStack = SA_ONSTACK, kRestartFlag = SA_RESTART, kNoDefer = SA_NODEFER,
+                          kResetHand = SA_RESETHAND, kSigInfo = SA_SIGINFO, kRestorer = SA_RESTORER;
 inline constexpr uint64_t kIgnored = 1;  // SIG_IGN
 extern KernelAction actions[65];         // the program's dispositions, by signal number
 
@@ -38,10 +38,12 @@ struct SignalFrame {
 };
 
 inline uint64_t bit(int signal) { return 1ull << (signal - 1); }
-// SIGSEGV, SIGBUS, SIGFPE and SIGTRAP: raised by an instruction, so that a replay raises them by itself.
-inline bool synchronous(int signal) { return signal == 11 || signal == 7 || signal == 8 || signal == 5; }
-// The signals that the kernel raises for an instruction: those, SIGILL, and SIGSYS for system calls that are caught.
-inline bool may_be_raised(int signal) { return synchronous(signal) || signal == 4 || signal == 31; }
+// Signals that an instruction raises, so that a replay raises them by itself.
+inline bool synchronous(int signal) {
+  return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGTRAP;
+}
+// All signals that the kernel raises for an instruction: SIGSYS for a system call that is caught.
+inline bool may_be_raised(int signal) { return synchronous(signal) || signal == SIGILL || signal == SIGSYS; }
 
 // SS_ONSTACK, SS_DISABLE and SS_AUTODISARM, in ThreadArea::altstack[1].
 inline constexpr uint32_t kStackOn = 1, kStackOff = 2, kAutoDisarm = 1u << 31;

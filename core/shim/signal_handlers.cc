@@ -42,8 +42,8 @@ void look_for_spin(ThreadArea* area, UserContext* u) {
     if (signals_pending(area)) spin_look_later(area);
     return;
   }
-  install(5, on_step, 0, 0);
-  u->mask &= ~bit(5);  // the kernel kills a process that blocks SIGTRAP and traps
+  install(SIGTRAP, on_step, 0, 0);
+  u->mask &= ~bit(SIGTRAP);  // the kernel kills a process that blocks SIGTRAP and traps
   u->context.eflags |= kTrapFlag;
 }
 
@@ -102,7 +102,7 @@ uint64_t exit_signals;  // signals other than SIGCHLD by which children report t
 bool raised_there(int signal, const void* info, const SignalContext& c) {
   const uint64_t address = ((const uint64_t*)info)[2];
   const bool of_page = c.trapno == 14 && c.cr2 == address, unaligned = c.trapno == 17 && address == 0;
-  return signal == 11 ? of_page : signal == 7 ? of_page || unaligned : address == c.rip;
+  return signal == SIGSEGV ? of_page : signal == SIGBUS ? of_page || unaligned : address == c.rip;
 }
 
 // Whether a process has sent the signal, or a child has ended; otherwise an instruction raised it. Restores the
@@ -149,7 +149,7 @@ uint64_t error_code(uint64_t err, const void* info) {
   constexpr int kMapError = 1;  // SEGV_MAPERR
   constexpr uint64_t kPresent = 1;
   const int* words = (const int*)info;
-  return (err & ~kPresent) | (words[0] == 11 && words[2] != kMapError ? kPresent : 0);
+  return (err & ~kPresent) | (words[0] == SIGSEGV && words[2] != kMapError ? kPresent : 0);
 }
 
 // If the program single-steps itself and the instruction just executed is the shim's, hides the trap from the program's
@@ -157,7 +157,7 @@ uint64_t error_code(uint64_t err, const void* info) {
 // goes on (signals_step_on).
 bool hide_step(int signal, const void* info, SignalContext& c) {
   constexpr int kTrace = 2;  // TRAP_TRACE
-  if (signal != 5 || ((const int*)info)[2] != kTrace) return false;
+  if (signal != SIGTRAP || ((const int*)info)[2] != kTrace) return false;
   if (!in_shim(c.rip)) return in_stub(c.rip);
   c.eflags &= ~kTrapFlag;
   me()->stepped = 1;
@@ -243,7 +243,7 @@ void leave(UserContext* u, ThreadArea* area) {
     u->context.rip = frame->site;
   }
   for (int signal = 1; signal <= 64; signal++)
-    if (signal != 9 && signal != 19) native(sys::rt_sigaction, signal, &actions[signal], 0, 8);
+    if (signal != SIGKILL && signal != SIGSTOP) native(sys::rt_sigaction, signal, &actions[signal], 0, 8);
   while (signals_pending(area)) {
     uint8_t info[128];
     const int signal = take_pending(area, info);
@@ -330,13 +330,13 @@ void install(int signal, void (*handler)(int, void*, void*), uint64_t flags, uin
 
 void install_for(int signal) {
   const KernelAction& wanted = actions[signal];
-  if (signal == 31) {
-    install(31, on_dispatch, kNoDefer, 0);
-  } else if (signal == 4) {
-    install(4, on_illegal, kNoDefer, 0);
+  if (signal == SIGSYS) {
+    install(SIGSYS, on_dispatch, kNoDefer, 0);
+  } else if (signal == SIGILL) {
+    install(SIGILL, on_illegal, kNoDefer, 0);
   } else if (signal == kPokeSignal) {
     install(signal, on_poke, kRestartFlag, 0);
-  } else if (signal == 11 || signal == 7 || (signal == 8 && wanted.handler == 0)) {
+  } else if (signal == SIGSEGV || signal == SIGBUS || (signal == SIGFPE && wanted.handler == 0)) {
     install(signal, on_fault, wanted.handler > 1 ? wanted.flags & kNoDefer : 0, 0);
   } else if (wanted.handler <= 1) {  // SIG_DFL or SIG_IGN: the kernel does that
     KernelAction plain = {wanted.handler, (wanted.flags & ~kRestartFlag) | kRestorer, (uint64_t)friday_signal_return,
@@ -365,7 +365,7 @@ void signals_expect_exit(int signal) {
 void signals_install() {
   for (int signal = 1; signal <= 64; signal++)
     if (kForcedSignals & bit(signal)) install_for(signal);
-  install_for(8);
+  install_for(SIGFPE);
 }
 
 }  // namespace friday::shim

@@ -61,8 +61,8 @@ int take_pending(ThreadArea* area, uint8_t* info) {
 
 // Whether the signal kills the process if it is not blocked.
 static bool kills(uint64_t signal) {
-  const uint64_t harmless = bit(17) | bit(18) | bit(19) | bit(20) | bit(21) | bit(22) | bit(23) |
-                            bit(28);  // CHLD, CONT, STOP, TSTP, TTIN, TTOU, URG, WINCH
+  const uint64_t harmless = bit(SIGCHLD) | bit(SIGCONT) | bit(SIGSTOP) | bit(SIGTSTP) | bit(SIGTTIN) | bit(SIGTTOU) |
+                            bit(SIGURG) | bit(SIGWINCH);
   return signal >= 1 && signal <= 64 && actions[signal].handler == 0 && !(harmless & bit((int)signal));
 }
 
@@ -236,7 +236,7 @@ long do_sigaction(CallFrame* frame, ThreadArea* area) {
   (void)area;
   const uint64_t* a = arguments_of(frame);
   uint64_t signal = a[0];
-  if (signal < 1 || signal > 64 || a[3] != 8 || (a[1] && (signal == 9 || signal == 19))) return -EINVAL;
+  if (signal < 1 || signal > 64 || a[3] != 8 || (a[1] && (signal == SIGKILL || signal == SIGSTOP))) return -EINVAL;
   KernelAction old = actions[signal];
   if (a[1]) {
     actions[signal] = *(const KernelAction*)a[1];
@@ -251,11 +251,11 @@ long do_sigprocmask(CallFrame* frame, ThreadArea* area) {
   if (a[3] != 8) return -EINVAL;
   uint64_t old = area->signal_mask;
   if (a[1]) {
-    uint64_t set = *(const uint64_t*)a[1] & ~(bit(9) | bit(19));
+    uint64_t set = *(const uint64_t*)a[1] & ~(bit(SIGKILL) | bit(SIGSTOP));
     switch (a[0]) {
-      case 0: area->signal_mask |= set; break;
-      case 1: area->signal_mask &= ~set; break;
-      case 2: area->signal_mask = set; break;
+      case SIG_BLOCK: area->signal_mask |= set; break;
+      case SIG_UNBLOCK: area->signal_mask &= ~set; break;
+      case SIG_SETMASK: area->signal_mask = set; break;
       default: return -EINVAL;
     }
     if (control.mode != kModeReplay) set_kernel_mask(area);

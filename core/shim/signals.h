@@ -3,6 +3,8 @@
 // under the token.
 #pragma once
 
+#include <linux/signal.h>
+
 #include "core/shim/call_numbers.h"
 #include "core/shim/runtime.h"
 
@@ -63,9 +65,8 @@ inline bool signals_unmask(void* info) {
   return true;
 }
 // Signals that the kernel must never block, because the shim needs them. A program that blocks them has them held.
-inline constexpr uint64_t kForcedSignals = (1ull << 30) /* SIGSYS */ | (1ull << 3) /* SIGILL */ |
-                                           (1ull << 10) /* SIGSEGV */ | (1ull << 6) /* SIGBUS */ |
-                                           (1ull << 63) /* kPokeSignal */;
+inline constexpr uint64_t kForcedSignals = 1ull << (SIGSYS - 1) | 1ull << (SIGILL - 1) | 1ull << (SIGSEGV - 1) |
+                                           1ull << (SIGBUS - 1) | 1ull << 63 /* kPokeSignal */;
 
 // ---- held.cc: signals of kForcedSignals that were sent while the program blocks them
 void held_add(ThreadArea* area, int signal, const void* info);  // in a handler: holds one

@@ -88,9 +88,9 @@ long local_arch_prctl(CallFrame* frame, ThreadArea*) {
   return native(sys::arch_prctl, a[0], a[1]);
 }
 long local_robust_list(CallFrame* frame, ThreadArea* area) {
-  if (frame->rsi != 24) return -EINVAL;
+  if (frame->rsi != sizeof(robust_list_head)) return -EINVAL;
   area->robust_list = frame->rdi;
-  return control.mode == kModeReplay ? 0 : native(sys::set_robust_list, frame->rdi, 24);
+  return control.mode == kModeReplay ? 0 : native(sys::set_robust_list, frame->rdi, sizeof(robust_list_head));
 }
 long local_tid_address(CallFrame* frame, ThreadArea* area) {
   area->clear_tid = frame->rdi;
@@ -103,7 +103,7 @@ long local_get_robust_list(CallFrame* frame, ThreadArea* area) {
   for (uint32_t n = 0; n < control.thread_count && !of; n++)
     if (area_of(n)->alive && area_of(n)->tid == (uint32_t)a[0]) of = area_of(n);
   if (!of) return -ESRCH;
-  const uint64_t size = 24;
+  const uint64_t size = sizeof(robust_list_head);
   friday_copy_out((void*)a[1], &of->robust_list, 8);
   friday_copy_out((void*)a[2], &size, 8);
   return 0;

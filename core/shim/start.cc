@@ -1,7 +1,10 @@
 // The shim's start: the first constructor that runs in the process (-z initfirst). If a collector has asked for a
 // recording, it patches the code that is mapped, takes the start image, and lets the program run recorded. A replay
 // resumes from the image, in begin().
+#include <asm/prctl.h>
+#include <linux/auxvec.h>
 #include <linux/prctl.h>
+#include <linux/resource.h>
 
 #include "core/shim/collector.h"
 #include "core/shim/memory.h"
@@ -49,7 +52,7 @@ void instrument(const HelloReply& hello, const uint64_t* auxv) {
   MapLine map;
   uint64_t vdso_low = 0, vdso_high = 0;
   for (const uint64_t* a = auxv; *a; a += 2)
-    if (*a == 33) vdso_low = a[1];
+    if (*a == AT_SYSINFO_EHDR) vdso_low = a[1];
   const char* const maps = read_maps();
   for (const char* p = maps; (p = parse_map_line(p, &map));) {
     if (map.low == vdso_low) vdso_high = map.high;
@@ -86,7 +89,7 @@ void take_over_thread(ThreadArea* area) {
     native(sys::set_tid_address, 0);
   }
   uint64_t mask = 0;
-  native(sys::rt_sigprocmask, 0, 0, &mask, 8);
+  native(sys::rt_sigprocmask, SIG_BLOCK, 0, &mask, 8);
   area->signal_mask = mask;
 }
 
@@ -103,7 +106,7 @@ void clear_vectors() {
 // Clears what the shim has left below the stack pointer. It runs on the program's stack until here, and uses more of it
 // while recording than at replay; uninitialized variables of the program must have the same values in both.
 void clear_dead_stack() {
-  const uint64_t words = min<uint64_t>(64 << 10, image_registers.rlimits[3][0] / 4) / 8;
+  const uint64_t words = min<uint64_t>(64 << 10, image_registers.rlimits[RLIMIT_STACK][0] / 4) / 8;
   asm volatile("lea 0(,%%rcx,8), %%rdi\n\tneg %%rdi\n\tadd %%rsp, %%rdi\n\trep stosq"
                :
                : "a"(0), "c"(words)
@@ -131,7 +134,7 @@ __attribute__((noinline)) bool begin(char** environment) {
   native(sys::close, tokens_fd);
   catch_all_only = hello.flags & kCatchAllOnly;
   state_every = hello.state_every;
-  native(sys::arch_prctl, 0x1001, area);
+  native(sys::arch_prctl, ARCH_SET_GS, area);
   area->alive = 1;
   area->go = 1;
   fill_control();

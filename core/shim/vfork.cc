@@ -186,7 +186,7 @@ bool parent_is_due(const ThreadArea* area, const EventRecord* next) {
 void resume_parent(CallFrame* frame, ThreadArea* area) {
   give_back(area);
   friday_xrstor(kept_of(area)->state, state_mask());
-  if (kept_of(area)->request.flags & CLONE_SETTLS) native(sys::arch_prctl, 0x1002, kept_of(area)->thread_pointer);
+  if (kept_of(area)->request.flags & CLONE_SETTLS) native(sys::arch_prctl, ARCH_SET_FS, kept_of(area)->thread_pointer);
   EventRecord* event = replay_peek();
   *frame = kept_of(area)->frame;
   frame->rax = (uint64_t)event->result;
