@@ -1,6 +1,7 @@
-# The program a replayed process begins as: runs the calls that the core writes into its table, again and again, until the
-# core sets its registers to the start image's. It depends on nothing and lies at shim_abi.h kStubAddress.
-# A table entry: number (-1 ends), six arguments, result.
+# friday-stub, the program as which a replayed process starts (core/replay/process.cc). It makes the system calls that the core
+# writes into its table and stops with int3; the core then reads the results and goes on with the next table, or sets the registers
+# to those of the start image. It depends on nothing and is at shim_abi.h kStubAddress.
+# An entry of the table: call number (-1: end of the table), six arguments, room for the result.
   .text
   .globl _start
 _start:

@@ -34,11 +34,11 @@ enum Feature : uint64_t {
   kFeatureClockWords = 1 << 4,    // readings of clocks stand in the events themselves (kFlagClock)
 };
 
-// Where the process is between its last event and the next: of a process that was killed this says whether what it did
-// there is known to the end.
+// Where the process is between its last event and the next one. If it was killed, this says how far a replay can
+// follow.
 enum RunState : uint32_t {
-  kInCall = 0,     // at its next event, in the kernel
-  kComputing = 1,  // somewhere on the way there
+  kInCall = 0,     // in the kernel, at its next event
+  kComputing = 1,  // on the way to its next event
   kFaulted = 2,    // at the instruction whose fault ended it
 };
 
@@ -58,20 +58,20 @@ struct FileHeader {
   uint64_t ticks_per_second;  // estimate; 10^9 for kClockMonotonic
   uint32_t pid;               // as the program saw it
   uint32_t parent_pid;
-  uint64_t sharing;  // names the space in which numbers of groups and shared objects are unique
+  uint64_t sharing;  // TokenArea::session: the recording in which numbers of groups and shared objects are unique
   // Written by the program (shim), each on its own cache line.
   alignas(64) uint64_t committed;
   uint64_t events;      // events within `committed`
   uint32_t ended;       // 1 once an EndRecord is committed
-  uint32_t wanted;      // futex: bumped by the shim when it asks for room
+  uint32_t wanted;      // futex: incremented by the shim when it asks for room
   uint32_t running;     // RunState
   uint64_t trapped;     // calls from code that was not patched, caught by Syscall User Dispatch
-  uint64_t faulted_at;  // kFaulted: that instruction; 0: not known
-  uint32_t
-      dies_of;  // the signal that the fault raised, or that the process sends itself in the call that it is in; 0: none
+  uint64_t faulted_at;  // kFaulted: address of that instruction; 0: not known
+  // The signal that the fault has raised, or by which the process kills itself in the call under way; 0: none.
+  uint32_t dies_of;
   // Written by the collector.
   alignas(64) uint64_t allocated;  // bytes of the file that can be stored to without a fault
-  uint32_t room;                   // futex: bumped when `allocated` has moved or never will again
+  uint32_t room;                   // futex: incremented when `allocated` has grown, or when it never will again
   uint32_t closed;                 // why no more room will come: 0, or EndReason
   uint32_t packing;                // 1: blocks that the program has left may move to the compressed file
   uint64_t checksum;  // once the node has ended: XXH3-64 of the header page with this field zero; 0: there is none
@@ -87,13 +87,13 @@ enum RecordType : uint16_t {
   kClockRecord = 5,    // ClockRecord
   kModuleRecord = 6,   // ModuleRecord: a file mapped into the process, with build-id and content hash
   kEndRecord = 7,      // EndRecord: the recording of this node ends here
-  kTurnRecord = 8,     // TurnRecord: the process takes the token of those it shares memory with
+  kTurnRecord = 8,     // TurnRecord: the process begins a turn in its token group
   kSharedPages = 9,    // SharedPagesRecord: contents of memory that the next event maps
   kImageBytes = 10,    // ImageBytesRecord: contents of a part of a page
   // Events, counted from 0 in file order. That order is the order in which the process's thread token was held.
-  kCall = 16,         // a system call that kept the token: one point
-  kRelease = 17,      // a call that let the token go: its entry
-  kReturn = 18,       // and its return
+  kCall = 16,         // a system call during which the thread kept the token
+  kRelease = 17,      // the entry of a call during which it lost the token
+  kReturn = 18,       // the return of that call
   kSignal = 19,       // a signal handler is entered at a call boundary
   kThreadStart = 20,  // first turn of a new thread; of a forked child: its first event
   kThreadExit = 21,   // last turn of a thread
@@ -116,16 +116,15 @@ struct RecordHeader {
 };
 
 enum EventFlag : uint16_t {
-  kFlagRestarted = 1 << 0,  // the call is run again after a signal handler, as SA_RESTART asks
+  kFlagRestarted = 1 << 0,  // the call is made again after a signal handler (SA_RESTART)
   kFlagNative = 1 << 1,     // executed natively at replay too (memory mapping calls)
   kFlagAtEntry = 1 << 2,    // kSignal: delivered before the call at which the thread stood was made
   kFlagState = 1 << 3,      // has a kState part
-  kFlagClock =
-      1
-      << 4,  // a clock was read: `input_hash` and `return_ticks` are the two words stored at argument clock_argument()
+  // A clock was read. Its two words, stored at argument clock_argument(), are in `input_hash` and `return_ticks`. A
+  // third of the events of many servers are such calls, and recording costs time by the byte.
+  kFlagClock = 1 << 4,
   kFlagOwnerDied = 1 << 5,  // has kOwnerDiedWord parts
 };
-// A third of what many servers record are readings of clocks, and it is bytes that recording costs.
 inline constexpr unsigned clock_argument(uint16_t call) {
   return call == shim::sys::clock_gettime ? 1 : 0 /* gettimeofday */;
 }
@@ -139,24 +138,23 @@ struct EventRecord {
   uint16_t argument_count : 4;  // arguments recorded (the call's arity)
   uint16_t part_count : 12;     // kMaxParts at most
   int64_t result;               // return value or -errno
-  uint64_t input_hash;          // XXH3-64 of what the call reads from memory; 0 if nothing. kInstruction: second result
-                                // (tsc_aux, carry, ecx and edx, zero flag)
+  uint64_t input_hash;          // XXH3-64 of what the call reads from memory; 0 if nothing. kInstruction: its second
+                                // result (rdtscp: ecx, rdrand, rdseed: carry flag, cpuid: ecx and edx, lsl: zero flag)
   uint64_t entry_ticks;
   uint64_t return_ticks;  // equals entry_ticks for kRelease
 };
 static_assert(sizeof(EventRecord) == 64);
 inline constexpr unsigned kMaxParts = 4095;
 
-// EventRecord::call of kYield. Argument 1 of all but 2 and 4: a hash of the address and the general registers at the
-// point (yield.cc).
+// EventRecord::call of kYield. Argument 1 of all but kYieldSpin and kYieldResumed is a hash of the address and the
+// general registers at the point (yield.cc).
 enum YieldKind : uint16_t {
-  kYieldPause = 1,  // at a `pause`; argument 0: how many of them the thread has executed, this one included
-  kYieldSpin =
-      2,  // in a loop that changes nothing; arguments: instructions of an iteration, their hash; a kSpinPoint part
-  kYieldInstruction = 3,  // behind the instruction event before it
-  kYieldResumed = 4,      // the thread that gave its turn away goes on, after other processes ran
-  kYieldCall = 5,         // behind the call before it, one that kept the token
-  kYieldLoop = 6,         // at a loop site; argument 0: how many times the thread has passed one, this time included
+  kYieldPause = 1,        // at a `pause`; argument 0: its number among those that the thread has executed, from 1
+  kYieldSpin = 2,         // in a pure spin; arguments: instructions of an iteration, their hash; part: kSpinPoint
+  kYieldInstruction = 3,  // behind the instruction whose event is the one before
+  kYieldResumed = 4,      // the thread that has yielded goes on after other processes have run
+  kYieldCall = 5,         // behind the call whose event is the one before
+  kYieldLoop = 6,         // at a loop site; argument 0: its number among those that the thread has passed, from 1
 };
 enum InstructionKind : uint16_t {
   kRdtsc = 1,
@@ -177,24 +175,22 @@ struct PartHeader {
 };
 
 enum PartKind : uint16_t {
-  kMemory = 1,        // bytes the call wrote at `address`
+  kMemory = 1,        // bytes that the call wrote at `address`
   kTransfer = 2,      // TransferPart: bytes moved through a channel
   kFileIdentity = 3,  // FileIdentityPart: what an open file is
   kMapContent = 4,    // MapContentPart: contents of a file mapping
   kDescriptors = 5,   // DescriptorsPart: new descriptors and the channels behind them
-  kChild = 6,         // ChildPart: the thread or process a clone made
+  kChild = 6,         // ChildPart: the thread or process that the call created
   kSignalInfo = 7,    // siginfo_t as delivered, 128 bytes
   kWait = 8,          // WaitPart: which child a wait returned
   kPath = 9,          // a path argument, without NUL
-  kSites =
-      10,  // SiteList entries (shim_abi.h Site) patched in a module that appeared with this call; `address`: stub area
-  kSpinPoint = 11,    // SpinPoint
-  kSharedMap = 12,    // SharedMapPart: shared memory is mapped or unmapped by this call
-  kSharedWrite = 13,  // SharedWritePart: a file that is mapped as shared memory changes
-  kSync = 15,         // SyncPart: which way a call on a lock or semaphore worked, where its arguments do not say
-  kOwnerDiedWord =
-      16,       // OwnerDiedPart: the kernel has changed the word at `address`, that of a robust mutex whose owner died
-  kState = 14,  // StatePart: what the program had come to when it made this call
+  kSites = 10,  // array of Site (shim_abi.h): those patched in the module that the call maps; `address`: of its stubs
+  kSpinPoint = 11,      // SpinPoint
+  kSharedMap = 12,      // SharedMapPart: the call maps or unmaps shared memory
+  kSharedWrite = 13,    // SharedWritePart: the call changes a file that is mapped as shared memory
+  kState = 14,          // StatePart: a hash of the program's state at this call
+  kSync = 15,           // SyncPart: whether a call on a lock or semaphore takes or releases it
+  kOwnerDiedWord = 16,  // OwnerDiedPart: the kernel has changed the word at `address`, of a mutex whose owner has died
 };
 
 inline constexpr unsigned kSocketAddressBytes = 112;
@@ -217,8 +213,9 @@ enum ChannelKind : uint32_t {
   kChannelDevice = 9,
 };
 
-// One open file description as this process knows it. A new record with the same `channel` replaces the endpoints (a
-// socket was bound or connected). Numbers are never reused in a trace; a fork child inherits its parent's.
+// An open file description (open(2)) as seen by this process. A later record with the same `channel` replaces the
+// addresses, because the socket was bound or connected. Numbers are never reused in a trace; a forked child inherits
+// its parent's.
 struct ChannelRecord {
   RecordHeader header;
   uint64_t channel;                 // number in this trace, from 1
@@ -291,13 +288,13 @@ struct WaitPart {
   uint32_t pid, status;
 };
 
-// A thread that goes round and round: its registers at one instruction of the loop, the same after each iteration.
+// A point in a pure spin: the registers at one instruction of the loop, the same in each iteration.
 struct SpinPoint {
-  uint64_t rip, eflags, rsp;  // of eflags what kSpinFlags names
+  uint64_t rip, eflags, rsp;  // eflags: the bits of kSpinFlags
   uint64_t rax, rbx, rcx, rdx, rsi, rdi, rbp, r8, r9, r10, r11, r12, r13, r14, r15;
 };
 inline constexpr uint64_t kSpinFlags = 0xcd5;  // carry, parity, adjust, zero, sign, direction, overflow
-// The hash of an iteration: over the registers after each of its instructions, from 0.
+// The hash of an iteration: called with 0 and then with its own result, for the registers after each instruction.
 inline uint64_t spin_hash(uint64_t hash, const SpinPoint& point) {
   const uint64_t* words = &point.rip;
   for (unsigned i = 0; i < sizeof point / 8; i++) {
@@ -313,39 +310,41 @@ struct SyncPart {
 };
 
 enum OwnerDiedFlag : uint32_t {
-  kOwnerDiedBefore = 1 /* before the program went on from the event in front of this one */
+  kOwnerDiedBefore = 1 /* changed before the program went on after the previous event */
 };
 struct OwnerDiedPart {
-  uint32_t value, flags;  // OwnerDiedFlag
+  uint32_t value, flags;  // the word's new value; OwnerDiedFlag
 };
 
-// Hashes (XXH3-64) of the program's state at the entry of a call, before it was made.
+// Hashes (XXH3-64) of the program's state at the entry of a call.
 struct StatePart {
   uint64_t registers;      // of rbx, rbp, r12 to r15, rsp and the address that the call returns to
   uint64_t stack, memory;  // of `stack_bytes` above rsp, and of `memory_bytes` at `address`
   uint64_t address;
-  uint32_t stack_bytes, memory_bytes;  // 0: not looked at
+  uint32_t stack_bytes, memory_bytes;  // 0: not hashed
 };
 
 enum SharedFlag : uint32_t {
   kObjectIsNew = 1,
   kUnmapped = 2,
-  kInherited = 4,  // anonymous, or of /dev/zero: without a number, and only children of the process will ever have it
+  kInherited =
+      4,  // anonymous, or a mapping of /dev/zero: it has no number, and only children of the process can share it
 };
 struct SharedMapPart {
   uint64_t object;          // number, from 1; 0 if kInherited
   uint64_t offset, length;  // in the object; whole pages
   uint64_t address;
-  uint64_t size;             // bytes that the object holds now: what is mapped in pages behind them faults
+  uint64_t size;             // present length of the object; accesses to mapped pages behind it fault
   uint32_t flags, reserved;  // SharedFlag
 };
 
 enum SharedChange : uint32_t {
-  kChangeWrite = 1,     // the bytes that the call wrote stand in the program's memory still
-  kChangeZero = 2,      // `length` bytes read as zero from now on
-  kChangeSize = 3,      // the object holds `length` bytes from now on
-  kChangeAllocate = 4,  // it holds what ends at `offset` + `length`, or more
-  kChangePages = 5,     // bytes that never were in the program's memory: in records before the event
+  kChangeWrite = 1,     // it gets the bytes that the call writes, which are in the program's memory
+  kChangeZero = 2,      // `length` bytes become zero
+  kChangeSize = 3,      // the object's length becomes `length`
+  kChangeAllocate = 4,  // its length becomes `offset` + `length` if it is shorter
+  kChangePages =
+      5,  // it gets bytes that were never in the program's memory: those of SharedPagesRecords before the event
 };
 struct SharedWritePart {
   uint64_t object, offset, length;
@@ -353,9 +352,10 @@ struct SharedWritePart {
 };
 
 enum TurnFlag : uint32_t {
-  kHolderDied = 1,  // the process before was killed while it ran: its last stores are not known
-  kJoins = 2,  // no turn begins: the process's group becomes part of `group`, and all before event `event` comes before
-               // the turns behind `turn`
+  kHolderDied = 1,  // the process whose turn it was has been killed while it ran, so its last stores are not known
+  // No turn begins: the process's group becomes part of `group`. Everything before event `event` happens before the
+  // turns of `group` that follow its turn number `turn`.
+  kJoins = 2,
 };
 // From event `event` on, the process runs in turn number `turn` of its group, until another process's turn begins.
 struct TurnRecord {
@@ -366,7 +366,8 @@ struct TurnRecord {
   uint32_t flags;  // TurnFlag
 };
 
-// `bytes` bytes of an object follow this header, padded to 8; what no record gives is zero, or as other nodes left it.
+// Followed by `bytes` bytes of an object, padded to 8. Bytes that are in no record are zero, or as other nodes left
+// them.
 struct SharedPagesRecord {
   RecordHeader header;
   uint64_t object, offset, bytes;
@@ -394,13 +395,13 @@ struct ModuleRecord {
 };
 
 enum EndReason : uint32_t {
-  kEndExit = 1,       // exit_group, code in `detail`
-  kEndUnhandled = 2,  // a call Friday does not handle, number in `detail`; the program went on
+  kEndExit = 1,       // exit_group(2); `detail` is its argument
+  kEndUnhandled = 2,  // a call that Friday does not handle; `detail` is its number. The program went on
   kEndDiskFull = 3,
   kEndCollectorGone = 4,
   kEndExec = 5,     // replaced by another program
-  kEndRefused = 6,  // something seen that cannot be recorded; `text` says what
-  kEndStopped = 7,  // the collector asked for it
+  kEndRefused = 6,  // something cannot be recorded; `text` says what
+  kEndStopped = 7,  // the collector has asked for it
   kEndSizeLimit = 8,
 };
 
@@ -415,7 +416,7 @@ struct EndRecord {
 
 // ---- Start image
 
-// Leaf and subleaf of what ImageRecord::cpuid holds.
+// The leaves and subleaves of ImageRecord::cpuid.
 inline constexpr uint32_t kCpuidLeaves[8][2] = {{0, 0},   {1, 0},          {7, 0},          {7, 1},
                                                 {0xd, 1}, {0x80000001, 0}, {0x80000007, 0}, {0x80000008, 0}};
 
@@ -462,15 +463,14 @@ struct ImageMapRecord {
   char path[kPathBytes];
 };
 
-// `pages` whole pages for `address`, following this header directly.
+// Followed by `pages` whole pages for `address`.
 struct ImagePagesRecord {
   RecordHeader header;
   uint64_t address;
   uint64_t pages;
 };
 
-// Of a page that shows its file's contents otherwise: `bytes` of them for `address`, following this header directly;
-// multiples of 8.
+// Followed by `bytes` bytes for `address`, a multiple of 8. The rest of their page is as in the mapped file.
 struct ImageBytesRecord {
   RecordHeader header;
   uint64_t address;
