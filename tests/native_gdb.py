@@ -1,4 +1,4 @@
-"""What a plain gdb can do on this machine, for tests that hold Friday beside it."""
+"""What a plain gdb can do on this machine, for tests that compare Friday with it."""
 
 import functools
 import os
@@ -10,7 +10,7 @@ BUILD = pathlib.Path(os.environ.get("FRIDAY_BUILD", pathlib.Path(__file__).resol
 
 @functools.cache
 def no_calls():
-    """Why a plain gdb can call no function of a program on this machine, else "": gdb 13 cannot write back the registers of a
+    """Why a plain gdb cannot call functions of a program on this machine; "" if it can. gdb 13 cannot write back the registers of a
     processor whose extended state has a component that it does not know (AMX)."""
     done = subprocess.run(["gdb", "-nx", "-q", "-batch", "-iex", "set debuginfod enabled off", "-ex", "break main", "-ex", "run", "-ex", "print square(12)",
                            BUILD / "targets" / "debug_session_O0"], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)

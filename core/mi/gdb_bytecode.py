@@ -1,6 +1,7 @@
-# The part of Friday's helper that knows bytecode: gdb's translation of an expression, mended where gdb 13 gives none or a wrong one,
-# and the evaluation of it with which plans are verified.
-# Mnemonic -> (opcode, bytes of operand).
+# The part of Friday's helper in gdb for bytecode: it has gdb translate an expression, works around cases in which gdb 13 gives no
+# translation or a wrong one, and evaluates bytecode, by which plans are verified.
+
+# Each mnemonic with its opcode and the number of bytes of its operand.
 OPCODES = {
     "float": (0x01, 0), "add": (0x02, 0), "sub": (0x03, 0), "mul": (0x04, 0), "div_signed": (0x05, 0),
     "div_unsigned": (0x06, 0), "rem_signed": (0x07, 0), "rem_unsigned": (0x08, 0), "lsh": (0x09, 0),
@@ -12,22 +13,23 @@ OPCODES = {
     "end": (0x27, 0), "dup": (0x28, 0), "pop": (0x29, 0), "zero_ext": (0x2A, 1), "swap": (0x2B, 0), "pick": (0x32, 1),
     "rot": (0x33, 0),
 }
-LITERAL = r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\''  # of C
-# A literal; or a variable with its members and elements, behind its stars if these are no product. It calls and changes nothing.
+LITERAL = r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\''  # a string or character literal of C
+# A literal, or a variable with its members and elements, including stars before it if they dereference it. It has no calls and no
+# side effects.
 OPERAND = re.compile(LITERAL + r"|(?<![\w.$])(?<!->)(?P<operand>(?:(?<![\w)\]])(?<![\w)\]]\s)\*+\s*)?(?:::)?[A-Za-z_]\w*(?:::\w+)*"
                      r"(?:\s*(?:->|\.)\s*\w+|\s*\[[\w\s*]*\])*)(?!\s*\()")
 MASK = (1 << 64) - 1
 LOWEST_PAGE = 1 << 16  # the kernel maps nothing below it (vm.mmap_min_addr)
 LOWEST_MOVED = 1 << 40  # no position-independent code is loaded below it
-WORKSPACE = 0x180000000000  # of Friday's in each node (core/shim/shim_abi.h), at the same address in all
+WORKSPACE = 0x180000000000  # the address of Friday's workspace, the same in all nodes (core/shim/shim_abi.h)
 
 
 class Unplannable(Exception):
-    """Why bytecode cannot evaluate an expression."""
+    """Raised if bytecode cannot evaluate an expression. The message says why."""
 
 
 class Code:
-    """A sequence of (mnemonic, operand), without the final `end`; jumps count bytes from the start, as gdb prints them."""
+    """A sequence of (mnemonic, operand), without the final `end`. The operand of a jump is the offset of its target in bytes."""
 
     def __init__(self, operations):
         self.operations = operations
@@ -43,7 +45,7 @@ class Code:
         return b"".join(parts)
 
     def with_constant(self, register, value):
-        """The same with a constant for each reading of a register; jumps go where they went."""
+        """The code with each read of a register replaced by a constant; jumps are adjusted."""
         moved, old, new = {}, 0, 0
         for name, operand in self.operations:
             moved[old] = new
@@ -57,7 +59,7 @@ class Code:
         return sorted({operand for name, operand in self.operations if name == "reg"})
 
     def addresses(self, known):
-        """Offsets of operands that are addresses of the known ones; None when one may be an address of something else."""
+        """The offsets of the operands that are among the known addresses. None if an operand may be another address."""
         at, found = 0, []
         for name, operand in self.operations:
             if name == "const64" and operand & MASK in known:
@@ -69,7 +71,7 @@ class Code:
 
 
 def compile_expression(expression):
-    """gdb's bytecode of an expression. Success means that evaluating it has no side effects: gdb translates none."""
+    """The bytecode of an expression. It has no side effects, since gdb does not translate expressions that have any."""
     try:
         return translated(expression)
     except gdb.error as refusal:
@@ -81,8 +83,9 @@ def compile_expression(expression):
 
 
 def with_integers(expression):
-    """Bytecode of an expression whose enumerations and booleans are cast to the integers that they are promoted to, and whose characters
-    are numbers: gdb 13 translates no operator for these. None when there are none, or when there is more to it."""
+    """The bytecode of an expression after its enumerations and booleans are cast to the integers that they are promoted to, and its
+    character literals are replaced by numbers, because gdb 13 translates no operators for these types. None if the expression has none of them, or
+    cannot be translated even so."""
     if re.search(r"\b(?:sizeof|\w*alignof|\w*typeof\w*|decltype)\b", expression, re.IGNORECASE):
         return None
 
@@ -95,7 +98,7 @@ def with_integers(expression):
             if type and type.code in REFERENCES:
                 type = bare(type.target())
         except (gdb.error, RuntimeError, ValueError):
-            return found[0]  # a type's name, a function's
+            return found[0]  # the name of a type or a function
         if not operand or type.code not in (gdb.TYPE_CODE_ENUM, gdb.TYPE_CODE_BOOL):
             return found[0]
         promoted = "long" if type.sizeof > 4 else "int"
@@ -113,9 +116,10 @@ def with_integers(expression):
 
 
 def with_address_of(name, expression):
-    """Bytecode of an expression with `&NAME`, where NAME has no debug information: its address is known although gdb 13 refuses to
-    translate it. None when there is more to it. The address takes the place of a register that no variable lives in: a number
-    there would do, if gdb did not take each element of a constant address for 0."""
+    """The bytecode of an expression with `&NAME`, where NAME has no debug information: gdb 13 does not translate it although it knows
+    the address. None if the expression cannot be translated even so. The expression is translated with a register that holds no variable
+    in place of `&NAME`, and the register is replaced by the address afterwards. (With the address as a number in the expression, gdb 13
+    would evaluate each element behind it to 0.)"""
     address = untyped_address(name)
     register = next((each for each in ("$fs_base", "$gs_base") if each not in expression), None)
     taken = re.compile(LITERAL + r"|(&\s*%s\b(?!\s*(?:\[|\(|\.|->)))" % name)
@@ -130,7 +134,7 @@ def with_address_of(name, expression):
 
 
 def untyped_address(name):
-    """The address of a variable that has no debug information; None of anything else."""
+    """The address of a variable that has no debug information; None for anything else."""
     try:
         pointer = gdb.parse_and_eval("&" + name)
         return int(pointer) if pointer.type.target().code == gdb.TYPE_CODE_ERROR else None
@@ -139,7 +143,7 @@ def untyped_address(name):
 
 
 def translated(expression):
-    """What `maint agent-eval` says of an expression."""
+    """The bytecode that `maint agent-eval` prints for an expression. Raises gdb.error and Unplannable."""
     try:
         listing = gdb.execute("maint agent-eval " + expression, to_string=True)
     except KeyboardInterrupt as stop:
@@ -159,8 +163,8 @@ def translated(expression):
 
 
 def static_addresses(expression):
-    """The addresses of functions and static variables that the expression names; none when it also holds numbers that may
-    be addresses."""
+    """The addresses of the functions and static variables that the expression names; empty if it also contains numbers that may be
+    addresses."""
     code = re.sub(LITERAL, "", expression)
     numbers = re.findall(r"\b0[xX][0-9a-fA-F]{10,}|\b[0-9]{13,}", code)
     if any(int(number, 0) >> 20 != WORKSPACE >> 20 for number in numbers):
@@ -206,7 +210,7 @@ UNARY = {
 
 
 def run(code):
-    """The value that the bytecode computes here and now; raises gdb.MemoryError as gdb would."""
+    """The value that the bytecode has in the present state of the program. Raises gdb.MemoryError where gdb would."""
     stack = []
     program = {}
     at = 0

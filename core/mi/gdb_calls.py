@@ -1,17 +1,17 @@
-# The part of -friday-plan that is for calls of functions of the program: how the core can make one without gdb.
+# The part of -friday-plan for calls of functions of the program: it describes how the core can make a call without gdb.
 #
-#   {"kind": "call", "expression", "scope", "registers", "frame", "movable", "type", "types" as of other plans,
-#    "call": {"function": {"agent": HEX, "addresses": [...]},          computes its address
+#   {"kind": "call", "expression", "scope", "registers", "frame", "movable", "type", "types" as in other plans,
+#    "call": {"function": {"agent": HEX, "addresses": [...]},          bytecode for the function's address
 #             "arguments": [{"agent", "addresses", "passing": "integer" | "float" | "double"}],
-#             "result": "integer" | "float" | "double" | null (void),  "reference": true: it is the value's address}}
+#             "result": "integer" | "float" | "double" | null (void),  "reference": true if it is the address of the value}}
 #
-# Functions whose arguments and result are scalars, passed in registers; the others are called by gdb itself.
+# This is possible for functions whose arguments and result are scalars that are passed in registers. gdb itself calls the others.
 INTEGERS = (gdb.TYPE_CODE_INT, gdb.TYPE_CODE_CHAR, gdb.TYPE_CODE_BOOL, gdb.TYPE_CODE_ENUM, gdb.TYPE_CODE_PTR)
 FLOATS = {4: ("float", "<f", "ref32"), 8: ("double", "<d", "ref64")}
 
 
 def split_call(expression):
-    """(callee, [argument]) of FUNCTION(ARGUMENTS), or None."""
+    """(callee, [argument, ...]) if the expression is FUNCTION(ARGUMENTS); else None."""
     text = strip_parentheses(expression)
     match = re.match(r"(?:::)?[A-Za-z_]\w*(?:::\w+)*\s*(?=\()", text)
     if not match or matching(text, match.end()) != len(text):
@@ -27,10 +27,10 @@ def split_call(expression):
 
 
 def called_function(callee):
-    """The function that a name means, when it means one only."""
+    """The function that a name denotes. Raises Unplannable if it may denote several, or has no debug information."""
     function = gdb.parse_and_eval(callee)
     if bare(function.type).code != gdb.TYPE_CODE_FUNC:
-        raise Unplannable("%s is no function with debug information" % callee)
+        raise Unplannable("%s is not a function with debug information" % callee)
     symbol = gdb.lookup_symbol(callee)[0] or gdb.lookup_static_symbol(callee)
     if symbol is None or "<" in str(function.type):
         raise Unplannable("%s has no debug information" % callee)
@@ -40,7 +40,7 @@ def called_function(callee):
 
 
 def extended(code, type):
-    """The code with its value as a register holds one of that type."""
+    """The code with its value extended to 64 bits, as a register holds a value of that type."""
     kind = bare(type)
     if kind.code == gdb.TYPE_CODE_BOOL:
         return code.plus(("log_not", 0), ("log_not", 0))
@@ -49,7 +49,7 @@ def extended(code, type):
 
 
 def number_bits(text, form):
-    """The bits of a number in C, or None."""
+    """The bits of a number literal of C in the format `form` of struct; None if the text is not a number."""
     try:
         return int.from_bytes(struct.pack(form, float(text.rstrip("fFlL"))), "little")
     except (ValueError, OverflowError):
@@ -57,7 +57,7 @@ def number_bits(text, form):
 
 
 def argument_code(text, type):
-    """(code, passing) of an argument for a parameter of that type."""
+    """(code, passing) for an argument that is passed to a parameter of that type. Raises Unplannable."""
     kind = bare(type)
     try:
         place = place_of(text)
@@ -73,7 +73,7 @@ def argument_code(text, type):
         if bits is not None:
             return Code([("const64", bits)]), name
         if place is None or bare(place.type) != kind:
-            raise Unplannable("%s is no %s" % (text, kind))
+            raise Unplannable("%s is not of type %s" % (text, kind))
         return place.code.plus((load, 0)), name
     if kind.code not in INTEGERS or kind.sizeof > 8:
         raise Unplannable("an argument of type %s is not passed in a register" % type)
@@ -82,20 +82,20 @@ def argument_code(text, type):
         if given.code in (gdb.TYPE_CODE_ARRAY, gdb.TYPE_CODE_FUNC):
             return place.code, "integer"
         if given.code not in INTEGERS:
-            raise Unplannable("%s is converted" % text)
+            raise Unplannable("%s would have to be converted" % text)
         return extended(place.value(), kind), "integer"
     if place is not None:
         return extended(compile_expression(text), kind), "integer"
     code, given = Plan.value_without_place(text)
     if bare(given).code not in INTEGERS:
-        raise Unplannable("%s is converted" % text)
+        raise Unplannable("%s would have to be converted" % text)
     return extended(code, kind), "integer"
 
 
 def call_plan(expression):
     parts = split_call(expression)
     if parts is None:
-        raise Unplannable("this is no call of a function by name")
+        raise Unplannable("this is not a call of a function by its name")
     callee, arguments = parts
     function = called_function(callee)
     type = bare(function.type)
@@ -104,7 +104,7 @@ def call_plan(expression):
         raise Unplannable("%s takes %d arguments" % (callee, len(parameters)))
     codes = [argument_code(text, parameter) for text, parameter in zip(arguments, parameters)]
     if sum(way == "integer" for _, way in codes) > 6 or sum(way != "integer" for _, way in codes) > 8:
-        raise Unplannable("arguments would be on the stack")
+        raise Unplannable("some arguments would be passed on the stack")
     result, given = bare(type.target()), type.target()
     way, reference = None, result.code in REFERENCES
     if result.code in INTEGERS or reference:

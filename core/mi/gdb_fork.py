@@ -1,7 +1,8 @@
-# The part of Friday's helper that a zygote uses: a gdb that has loaded a program's symbols and is copied for each node.
+# The part of Friday's helper for a zygote, a gdb that has loaded a program's symbols and is copied for each node.
 #
-# -friday-fork                   copies this gdb; {"pid": PID}. The copy reads and writes the three descriptors that came
-#                                through the channel (descriptor 3) before the command, and is a child of this gdb's parent.
+# -friday-fork                   copies this gdb and answers {"pid": PID}. The copy uses as standard input, output and error the three
+#                                descriptors that were sent through the channel (descriptor 3) before the command. It is a child
+#                                of this gdb's parent.
 import array
 import ctypes
 import os
@@ -9,16 +10,18 @@ import signal
 import socket
 import time
 
-CHANNEL = 3
-LONGEST_WAIT = 2  # s, for threads that are about to end
+CHANNEL = 3  # a descriptor: the socket over which the descriptors of a copy come
+# From the kernel's headers for x86-64.
+SYS_CLONE, CLONE_PARENT, PR_SET_PDEATHSIG = 56, 0x8000, 1
+LONGEST_WAIT = 2  # seconds to wait for threads that are about to end
 
 
 class Fork(JsonCommand):
     """-friday-fork"""
 
     def answer(self, argv):
-        # Taken from the channel whatever follows: left there, they would be the next copy's, which would then read the end of a
-        # stream that nobody has any more, and quit.
+        # The descriptors are received even if the fork then fails: otherwise the next copy would receive them, find the other
+        # end of its input closed, and quit.
         streams = self.received()
         try:
             self.await_end_of_threads()
@@ -29,18 +32,18 @@ class Fork(JsonCommand):
 
     @staticmethod
     def await_end_of_threads():
-        """gdb 13 does not wait for worker threads that it has told to end (`maint set worker-threads 0`)."""
+        """Waits for the end of worker threads: gdb 13 tells them to end (`maint set worker-threads 0`) without waiting."""
         end = time.monotonic() + LONGEST_WAIT
         while len(os.listdir("/proc/self/task")) > 1:
             if time.monotonic() > end:
-                raise gdb.GdbError("this gdb has threads of its own: they would be missing in a copy")
+                raise gdb.GdbError("this gdb still runs threads of its own, which a copy of it would lack")
             time.sleep(0.001)
 
     def fork(self, streams):
         owner = os.getppid()
-        # Not a child of this gdb, so that who owns both can wait for both. As this holds the interpreter's lock, Python's
-        # own work around a fork has nothing to do.
-        pid = ctypes.PyDLL(None, use_errno=True).syscall(56, 0x8000 | signal.SIGCHLD, 0, 0, 0, 0)  # clone, CLONE_PARENT
+        # CLONE_PARENT makes the copy a child of this gdb's parent, which can then wait for both. PyDLL keeps the interpreter
+        # locked during the call, so the work that Python does around its own fork is not needed.
+        pid = ctypes.PyDLL(None, use_errno=True).syscall(SYS_CLONE, CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0)
         if pid < 0:
             raise gdb.GdbError("clone: " + os.strerror(ctypes.get_errno()))
         if pid == 0:
@@ -55,11 +58,11 @@ class Fork(JsonCommand):
         for _, _, data in ancillary:
             streams.frombytes(data[:12])
         if len(streams) != 3:
-            raise gdb.GdbError("no descriptors came through the channel")
+            raise gdb.GdbError("-friday-fork needs three descriptors, and %d came through the channel" % len(streams))
         return list(streams)
 
     def become_copy(self, streams, owner):
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != owner:
             os._exit(1)
         os.setpgid(0, 0)
@@ -70,7 +73,7 @@ class Fork(JsonCommand):
 
     @staticmethod
     def renew_pipes():
-        """gdb wakes its own event loop through pipes: a copy must not share them with its siblings."""
+        """Gives the copy pipes and eventfds of its own: gdb wakes its event loop through them, so copies must not share them."""
         import fcntl
         ends = {}
         for name in os.listdir("/proc/self/fd"):

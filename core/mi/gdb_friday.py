@@ -1,58 +1,61 @@
-# Friday's commands inside gdb, loaded by MiSession at start. They let Friday ask gdb's knowledge of symbols and types in
-# one round trip, in a form made for programs. Needs gdb 13 (gdb.MICommand, Breakpoint.locations).
+# Friday's commands inside gdb, loaded by MiSession at start. With them Friday gets what gdb knows about symbols and types in one
+# round trip, as JSON. They need gdb 13 (gdb.MICommand, Breakpoint.locations).
 #
-# Each command but -friday-console answers ^done,json="..." whose text is the JSON described here, or ^error with gdb's
-# own words. None changes the program, its breakpoints, or the selected frame and thread.
+# Each command except -friday-console answers ^done,json="..." with the JSON described here, or ^error with gdb's own message.
+# Except for -friday-value and -friday-console, whose expressions may, none changes the program, its breakpoints, or the selected
+# frame and thread.
 #
 # -friday-plan EXPR              how to evaluate EXPR, in the scope of the selected frame, without asking gdb again
-#   {"kind": "agent",            bytecode can do it; or
-#    "kind": "call",             a call of a function that the core can make: see gdb_calls.py; or
-#    "kind": "gdb",              only gdb can (calls, assignments, thread-local storage, values of floating-point
-#                                arithmetic, frames above 0, ...): "reason" says why in words; only "expression" and
+#   {"kind": "agent",            by bytecode; or
+#    "kind": "call",             by a call of a function that the core can make: see gdb_calls.py; or
+#    "kind": "gdb",              only by gdb (other calls, assignments, thread-local storage, values of floating-point
+#                                arithmetic, frames above 0, ...): "reason" says why; besides it only "expression" and
 #                                "scope" follow
 #    "expression": EXPR,
 #    "agent": HEX,               bytecode of gdb's agent expressions (gdb manual, "Bytecode Descriptions"), ending in
-#                                `end` (27). Absolute addresses of this process are in it.
-#    "movable": true,            all of them are known as those of symbols: where they stand in the bytecode (eight
-#    "addresses": [OFFSET...],   big-endian bytes each). "place" has its own.
-#    "result": "value",          the top of the stack is the value of a scalar: take the low "size" bytes of it as the
-#                                type says. Or
-#    "result": "address",        it is the address of an object of that type (floats, structs, unions, arrays, functions)
-#    "place": null               EXPR has no address (arithmetic, registers), else where it is in memory:
-#             {"agent": HEX, "addresses": [...],   computes the address of its first byte
-#              "size": BYTES,    whole bytes it touches
-#              "bit": B, "bits": N},   bit-fields only: N bits from bit B of the first byte on (little-endian)
+#                                `end` (0x27). It may contain absolute addresses of this process.
+#    "movable": true,            whether all these addresses are known to be those of symbols, so that the bytecode can be
+#    "addresses": [OFFSET...],   adjusted for a process with other addresses. "addresses" are their offsets in the bytecode,
+#                                where each has eight bytes, big-endian. "place" has its own.
+#    "result": "value",          the top of the stack is the value of a scalar: its low "size" bytes, read as the type
+#                                says. Or
+#    "result": "address",        the top of the stack is the address of an object of that type (floats, structs, unions,
+#                                arrays, functions)
+#    "place": null               if EXPR has no address (arithmetic, registers), else where it is in memory:
+#             {"agent": HEX, "addresses": [...],   bytecode for the address of its first byte
+#              "size": BYTES,    the number of whole bytes that it touches
+#              "bit": B, "bits": N},   for a bit-field only: N bits from bit B of the first byte on (little-endian)
 #    "lvalue": true,             whether "place" is not null
-#    "registers": [6, ...],      numbers of the registers the bytecode reads (gdb's remote numbers: 6 rbp, 7 rsp, 16 rip)
-#    "frame": true,              whether there are any: then the plan holds at this pc only, since the place of a frame
-#                                and of the variables in it may differ at the next instruction. Otherwise it holds in
-#                                the whole block of "scope".
-#    "verified": true,           the bytecode was run here and agrees with gdb's own answer; false: memory that it needs
-#                                cannot be read now (a null pointer on the way), so it could not be compared
+#    "registers": [6, ...],      numbers of the registers that the bytecode reads (gdb's remote numbers: 6 rbp, 7 rsp, 16 rip)
+#    "frame": true,              whether it reads any: then the plan is valid at this pc only, since the frame and the
+#                                variables in it may have another place at the next instruction. Otherwise it is valid in the
+#                                whole block of "scope".
+#    "verified": true,           whether the bytecode was evaluated here and agrees with gdb's own answer; false if memory
+#                                that it needs cannot be read now (a null pointer on the way)
 #    "scope": {"function": NAME, "block": START, "block_end": END, "locals": [NAME...], "pc": PC, "level": FRAME},
-#                                the first three may be null; "locals" are the variables of the block and those around it
-#    "type": ID, "types": [...]} ID indexes the list
+#                                the first three may be null; "locals" are the variables of the block and of the blocks around it
+#    "type": ID, "types": [...]} ID is an index into "types"
 #
 # An entry of "types": "name" as printed (typedef names kept), "size" in bytes, and by "kind":
 #   int      "signed", "char" (char, char8_t, char16_t, char32_t, wchar_t: character data)
-#   bool     true when not 0
+#   bool     any value but 0 is true
 #   enum     "signed", "values": {NAME: NUMBER}
 #   float    "format": "ieee32", "ieee64", "ieee128" or "x87" (80 bits in 16 bytes)
 #   pointer  "target" (name), "char" (to character data, of "target_size" bytes each), "function"
-#   reference "target" (name); held as a pointer. EXPR itself is never one: a plan reads through it.
+#   reference "target" (name); stored as a pointer. EXPR itself never has this type: a plan follows the reference.
 #   array    "element" (ID), "count", "lower" (first index), "char" (of character data)
 #   struct, union   "fields": [{"name" (null: anonymous), "type": ID, "offset": BYTES, "base": bool, "artificial": bool,
 #            and for bit-fields "bit" and "bits" as above}]; classes are structs, static members are left out, the
-#            offset of a virtual base is null: ask gdb for what is in it. Of a class of libstdc++ that holds other values,
-#            "standard" is its template's name ("vector"), and "item" (ID) what its allocator allocates
-#   function, void, other   "other" only gdb can print (complex, decimal, members' pointers, ...)
+#            offset of a virtual base is null, and what is in it can be read only by gdb. For containers and smart pointers
+#            of libstdc++, "standard" is the name of the template ("vector"), and "item" (ID) the type that its allocator allocates
+#   function, void, other   "other": only gdb can print it (complex, decimal, pointers to members, ...)
 #
 # -friday-scope PC               the "scope" of an instruction, wherever the program stands
 #
-# -friday-value EXPR             gdb's own evaluation, for what no plan can do: calls of functions of the program included
+# -friday-value EXPR             the value of any expression by gdb's own evaluation, including calls of functions of the program
 #   {"bytes": HEX, "address": NUMBER or null, "type": ID, "types": [...]}
 #
-# -friday-console TEXT           commands of gdb's command line, expressions in them in the program's language
+# -friday-console TEXT           a command of gdb's command line; expressions in it are in the program's language
 import contextlib
 import glob
 import json
@@ -63,16 +66,16 @@ import sys
 import gdb
 
 if not hasattr(gdb, "MICommand") or not hasattr(gdb, "BreakpointLocation"):
-    raise gdb.GdbError("gdb %s is too old" % gdb.VERSION)
+    raise gdb.GdbError("gdb %s is too old: Friday needs gdb 13 or later" % gdb.VERSION)
 
-# An internal error of gdb (13: `maint agent-eval` of a member of a virtual base) ends the command, not gdb. The backtrace is
-# off because gdb aborts when it prints one while the output of a command is captured.
+# An internal error of gdb shall end the command, not gdb itself (gdb 13 has one in `maint agent-eval` of a member of a virtual base).
+# The backtrace is off because gdb aborts if it prints one while the output of a command is captured.
 for setting in ("quit no", "corefile no", "backtrace off"):
     gdb.execute("maint set internal-error " + setting)
 
 
 class JsonCommand(gdb.MICommand):
-    """An MI command whose answer is one JSON text, and whose errors have gdb's words only."""
+    """An MI command that answers with a JSON text, and whose errors are gdb's messages without Python's additions."""
 
     def invoke(self, argv):
         try:
@@ -96,8 +99,8 @@ CHARACTERS = ("char", "char8_t", "char16_t", "char32_t", "wchar_t")
 
 
 def load_standard_printers():
-    """libstdc++'s printers and its operators on containers, as the library's package has them. A gdb on its own finds them by the
-    library's path, which a node's sysroot changes. Without the package values show as they are laid out."""
+    """Loads the pretty printers of libstdc++ and its operators on containers. A gdb of its own finds them through the path of the library,
+    which is another one in a node's sysroot. Without them the containers print as plain structs."""
     sys.path.extend(glob.glob("/usr/share/gcc*/python"))
     try:
         from libstdcxx.v6 import register_libstdcxx_printers
@@ -109,7 +112,7 @@ def load_standard_printers():
 
 
 def named_only(match):
-    """A matcher of operators that is not asked about classes without a name, as those of lambdas: libstdc++'s fail there."""
+    """Wraps a matcher of libstdc++ so that it is not called for classes without a name (such as those of lambdas), for which it fails."""
     return lambda class_type, method: match(class_type, method) if class_type.tag else None
 
 
@@ -133,7 +136,8 @@ SMART = re.compile(r"std::(?:__\w+::)?(?:unique_ptr|shared_ptr)<")
 
 
 def allocated(type):
-    """What a container is for: by the allocator among its template's arguments, or by the first one; None if neither says it."""
+    """The type that a container allocates, from the allocator among its template arguments (or, for an aligned buffer, from the first
+    argument); None if there is none."""
     if "::__aligned_" in type.name.partition("<")[0]:
         return type.template_argument(0)
     for number in range(8):
@@ -147,7 +151,7 @@ def allocated(type):
 
 
 class TypeTable:
-    """Layouts of types, each once, in the form described at the head of this file."""
+    """A table with the layout of each type, in the form described at the head of this file."""
 
     def __init__(self):
         self.entries = []
@@ -172,7 +176,7 @@ class TypeTable:
         elif code == gdb.TYPE_CODE_BOOL:
             entry.update(kind="bool")
         elif code == gdb.TYPE_CODE_ENUM:
-            # gdb gives an enumerator of 64 bits without a sign as a negative one; is_signed is what it reads values by.
+            # gdb gives large enumerators of an unsigned 64-bit type as negative numbers; it reads values by is_signed.
             values = {field.name: field.enumval for field in type.fields()}
             entry.update(kind="enum", signed=type.is_signed, values=values)
         elif code == gdb.TYPE_CODE_FLT:
@@ -212,7 +216,7 @@ class TypeTable:
     def describe_field(self, field):
         entry = {"name": field.name or None, "type": self.add(field.type), "offset": None, "base": field.is_base_class,
                  "artificial": field.artificial}
-        if field.bitpos is not None:  # a virtual base has no fixed place
+        if field.bitpos is not None:  # None for a virtual base, which has no fixed place
             entry["offset"] = field.bitpos // 8
             if is_bitfield(field):
                 entry.update(bit=field.bitpos % 8, bits=field.bitsize)
@@ -221,7 +225,7 @@ class TypeTable:
 
 @contextlib.contextmanager
 def no_calls():
-    """gdb calls no function of the program under it, neither one that an expression names nor malloc for what it wants to keep there."""
+    """A context in which gdb calls no function of the program, neither one in an expression nor malloc for its own purposes."""
     allowed = gdb.parameter("may-call-functions")
     gdb.execute("set may-call-functions off", to_string=True)
     try:
@@ -231,11 +235,11 @@ def no_calls():
 
 
 def type_of(expression):
-    """Static type of an expression without side effects; does not read the object itself."""
+    """The static type of an expression without side effects. The object itself is not read."""
     try:
         return gdb.parse_and_eval(expression).type
     except gdb.MemoryError:
-        # A pointer on the way is bad now. `whatis` does not follow it but gives words, which are read back.
+        # A pointer on the way is invalid now. `whatis` does not follow it and prints the type, which is parsed.
         return type_named(gdb.execute("whatis/r " + expression, to_string=True).strip()[len("type = "):])
 
 
@@ -253,7 +257,7 @@ def type_named(words):
 # ---- plans ----
 
 class Place:
-    """Where an expression is in memory: code for its first byte, its type, and for a bit-field its bits."""
+    """Where an expression is in memory: the code for the address of its first byte, its type, and for a bit-field its bits."""
 
     def __init__(self, code, type, bit=0, bits=0):
         self.code, self.type, self.bit, self.bits = code, type, bit, bits
@@ -262,11 +266,12 @@ class Place:
         return (self.bit + self.bits + 7) // 8 if self.bits else self.type.sizeof
 
     def is_folded(self):
-        """Whether gdb 13 took an element of a constant address for 0 on the way: nothing is read, and no page can be there."""
+        """Whether gdb 13 has wrongly evaluated an element behind a constant address to 0: the code reads nothing, and its address is in a
+        page that cannot be mapped."""
         return not any(name == "reg" or name.startswith("ref") for name, _ in self.code.operations) and run(self.code) < LOWEST_PAGE
 
     def value(self):
-        """Code for the value of a scalar that is no bit-field."""
+        """The code for the value of a scalar that is not a bit-field."""
         kind = bare(self.type)
         bits = 8 * kind.sizeof
         code = self.code.plus(("ref%d" % bits, 0))
@@ -281,7 +286,7 @@ class Place:
 
 
 def place_of(expression):
-    """The place of an lvalue. Raises gdb.error or Unplannable when it has none that bytecode can compute."""
+    """The place of an lvalue. Raises gdb.error or Unplannable if bytecode cannot compute it."""
     try:
         code = compile_expression("&(%s)" % expression)
     except (gdb.error, Unplannable):
@@ -291,13 +296,13 @@ def place_of(expression):
         return place
     type = type_of(expression)
     if bare(type).code in REFERENCES:
-        # gdb 13 translates a reference as the pointer that it is held in.
+        # gdb 13 translates a reference as the pointer by which it is stored.
         return Place(compile_expression(expression), bare(type).target())
     return Place(code, type)
 
 
 def member_place(expression):
-    """The place of BASE.member or BASE->member where gdb 13 cannot tell: bit-fields, members of anonymous unions."""
+    """The place of BASE.member or BASE->member for those that gdb 13 cannot translate: bit-fields and members of anonymous unions."""
     match = re.fullmatch(r"(.*\S)\s*(\.|->)\s*(\w+)", strip_parentheses(expression), re.DOTALL)
     if not match or postfix_end(match[1], 0) != len(match[1]):
         return None
@@ -322,7 +327,7 @@ def member_place(expression):
 
 
 def pointed_by(place):
-    """The place that a pointer points to, or a smart pointer of libstdc++, whose -> and * are operators of C++; None of anything else."""
+    """The place to which a pointer points, or a smart pointer of libstdc++ (whose -> and * are functions); None for anything else."""
     held = bare(place.type)
     if held.code == gdb.TYPE_CODE_PTR:
         return Place(place.value(), held.target())
@@ -335,7 +340,7 @@ def pointed_by(place):
 
 
 def held_pointer(record):
-    """(offset in bytes, type) of the pointer in a smart pointer: of a unique_ptr the first of a tuple of it and what deletes."""
+    """(offset in bytes, type) of the pointer in a smart pointer. In a unique_ptr it is the first item of a tuple with the deleter."""
     for field in record.fields():
         if getattr(field, "bitpos", None) is None:
             continue
@@ -359,7 +364,7 @@ def pointed_place(expression):
 
 
 def element_place(expression):
-    """The place of BASE[INDEX], where BASE lies behind a smart pointer."""
+    """The place of BASE[INDEX], where BASE is reached through a smart pointer."""
     text = strip_parentheses(expression)
     starts = [end for end in postfix_steps(text, 0) if text[end:].lstrip().startswith("[")]
     if not starts or matching(text, text.index("[", starts[-1])) != len(text):
@@ -372,7 +377,7 @@ def element_place(expression):
     index = compile_expression(text[text.index("[", starts[-1]) + 1:-1])
     code = place.code if record.code == gdb.TYPE_CODE_ARRAY else place.value()
     if any(name in ("goto", "if_goto") for name, _ in index.operations):
-        return None  # its jumps count from the start
+        return None  # jumps are counted from the start of the code, so it cannot be appended
     return Place(Code(code.operations + index.operations + [("const64", element.sizeof), ("mul", 0), ("add", 0)]), element)
 
 
@@ -394,7 +399,7 @@ def find_member(record, name):
 
 
 def matching(text, at):
-    """Index after the bracket that closes the one at `at`; -1 without one. C literals are skipped."""
+    """The index after the bracket that closes the one at `at`; -1 if there is none. Literals of C are skipped."""
     depth = 0
     for token in re.compile(LITERAL + "|[][()]", re.DOTALL).finditer(text, at):
         depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(token[0], 0)
@@ -414,7 +419,7 @@ STEP = re.compile(r"\s*(?:::|\.|->)\s*~?\w+|\s*(?=\[)")
 
 
 def postfix_steps(text, at):
-    """Ends of the ever longer paths that start at `at`: a, a.b, a.b[1], ..."""
+    """The ends of the longer and longer paths that start at `at`: of a, a.b, a.b[1], ..."""
     if text.startswith("(", at):
         at = matching(text, at)
     else:
@@ -427,7 +432,7 @@ def postfix_steps(text, at):
 
 
 def postfix_end(text, at):
-    """End of the path (names, members, elements) that starts at `at`; -1 when none does."""
+    """The end of the longest path (name, members, elements) that starts at `at`; -1 if none starts there."""
     end = -1
     for end in postfix_steps(text, at):
         pass
@@ -435,8 +440,8 @@ def postfix_end(text, at):
 
 
 def types_on_paths(expression, code):
-    """The types of all paths (names, members, elements) in an expression, of longer and longer ones. `code`: the expression, blank where no
-    name is to be looked for; a name may stand in quotes there."""
+    """The types of all paths (name, members, elements) in an expression, shorter paths first. `code`: the expression with blanks where
+    no names must be found, that is in literals. A quoted name counts as a name."""
     for name in re.finditer(r"(?<![\w.>:])(?:(?:::)?[A-Za-z_]\w*|'[^']*')", code):
         for end in postfix_steps(code, name.start()):
             try:
@@ -446,10 +451,10 @@ def types_on_paths(expression, code):
 
 
 def reads_reference(expression):
-    """Whether a path in the expression goes through a reference: in arithmetic gdb 13 takes its pointer for its value."""
+    """Whether a path in the expression goes through a reference. In arithmetic gdb 13 uses its pointer instead of its value."""
     code = re.sub(LITERAL, lambda literal: " " * len(literal[0]), expression)
     if re.search(r"[)]\s*(\.|->|\[)", code):
-        return True  # of a computed base: not looked into
+        return True  # the base of the path is computed; this is not analysed, so assume the worst
     return any(type.code in REFERENCES for type in types_on_paths(expression, code))
 
 
@@ -473,8 +478,8 @@ class Scope(JsonCommand):
 
 
 def with_unnamed(expression, work):
-    """work(expression). gdb finds static variables of other files from anywhere, but those of an unnamed namespace only from their own
-    file: where it knows no such symbol, they are named in full."""
+    """Returns work(expression). gdb finds static variables of all files, but those in an unnamed namespace only while the program stands in
+    their own file. If it does not know a name, the name in an unnamed namespace is tried."""
     text = expression
     while True:
         try:
@@ -491,8 +496,9 @@ def with_unnamed(expression, work):
 
 @contextlib.contextmanager
 def language_of_program():
-    """What runs under it is in C++ where a C++ program stands in a function of C, as in the C library. gdb takes the frame's language, and
-    in C it knows neither the names of C++ nor the operators that libstdc++'s package evaluates: it would call them in the node."""
+    """A context in which expressions are in C++ if a C++ program stands in a function of C, as in the C library. gdb would use C, the
+    language of the frame, in which it knows neither the names of C++ nor the operators that libstdc++'s Python package evaluates without a
+    call in the node."""
     main = gdb.lookup_global_symbol("main")
     as_said = gdb.execute("show language", to_string=True)
     if main is None or "(" not in main.name or not re.search('"auto; currently (?:c|asm|minimal)"', as_said):
@@ -506,28 +512,28 @@ def language_of_program():
 
 
 def in_program(expression, work):
-    """work(expression), in the program's language."""
+    """Returns work(expression), evaluated in the program's language."""
     with language_of_program():
         return with_unnamed(expression, work)
 
 
 def as_value(expression):
-    """In C a function stands for its address."""
+    """The expression, with & before it if it is a function: in C a function stands for its address."""
     if not re.fullmatch(r"[(*\s]*[A-Za-z_][\w:]*[\s)]*", expression):
         return expression
     try:
         return "&(%s)" % expression if bare(type_of(expression)).code == gdb.TYPE_CODE_FUNC else expression
     except gdb.error:
-        return expression  # told when it is evaluated
+        return expression  # the error is reported when it is evaluated
 
 
 def calls_by_name(expression):
-    """Whether something stands before a parenthesis that may be a function. A cast to a pointer of an array or a function counts, too."""
+    """Whether the expression may contain a call by name: a word before a parenthesis. Some casts look like this, too."""
     return re.search(r"[\w>]\s*\(", re.sub(LITERAL, "", expression)) is not None
 
 
 def may_use_operators(expression):
-    """Whether an operator of a class may be meant: a path in the expression leads to an object of one. A name may stand in quotes
+    """Whether the expression may use an operator of a class, since a path in it is an object of a class. A name may be quoted
     ('(anonymous namespace)::variable')."""
     if "c++" not in gdb.execute("show language", to_string=True):
         return False
@@ -541,9 +547,9 @@ def is_refused_call(refusal):
 
 
 def evaluated(expression):
-    """gdb's own value. To compute with an array that lies in registers, gdb would copy it into memory that it has the program's malloc
-    give: a program that is only read is not changed, so this is refused. Functions run where the expression calls them by name, or by an
-    operator of C++."""
+    """The value by gdb's own evaluation. Functions of the program run only if the expression calls them by name or by an operator of C++.
+    To compute with an array that is in registers, gdb would copy it into memory from the program's malloc; this is refused, since
+    reading must not change the program."""
     if calls_by_name(expression):
         return gdb.parse_and_eval(expression)
     try:
@@ -555,13 +561,13 @@ def evaluated(expression):
         with no_calls():
             operators = may_use_operators(expression)
         if not operators:
-            raise gdb.error("a part of it lies in registers, and gdb would have to copy it into memory that the program allocates")
+            raise gdb.error("a part of it is in registers, and gdb would have to copy it into memory that the program allocates")
     return gdb.parse_and_eval(expression)
 
 
 def is_unknown_name(problem):
-    """Whether nothing else need be tried: gdb has searched all symbols for a name in vain, which takes it milliseconds. It translates
-    in the scope of the innermost frame, whichever is selected."""
+    """Whether gdb has searched all symbols for a name in vain, so that other ways need not be tried; a search takes milliseconds. gdb
+    translates in the scope of the innermost frame, so this is certain only if that frame is selected."""
     if not (str(problem).startswith("No symbol ") and str(problem).endswith(" in current context.")):
         return False
     try:
@@ -571,13 +577,13 @@ def is_unknown_name(problem):
 
 
 def declared_as(symbol):
-    """What two objects of one symbol have in common: gdb 13 makes a new one each time, and compares them by identity."""
+    """A key that is equal for two Python objects of one symbol: gdb 13 makes a new object each time and compares them by identity."""
     return symbol.print_name, symbol.line, symbol.symtab.filename
 
 
 def refuse_other_frames(expression):
-    """Raises Unplannable when an expression that reads registers is not about the innermost frame alone: bytecode has the registers of
-    that one. A name FUNCTION::VARIABLE is about the frame of FUNCTION, wherever that is."""
+    """Raises Unplannable if an expression that reads registers refers to another frame than the innermost one, whose registers bytecode
+    reads. A name FUNCTION::VARIABLE refers to the frame of FUNCTION, wherever that is."""
     if gdb.selected_frame().level() > 0:
         raise Unplannable("bytecode reads the registers of the innermost frame only")
     innermost = gdb.newest_frame().function()
@@ -586,7 +592,7 @@ def refuse_other_frames(expression):
         function = name.rpartition("::")[0]
         symbol = gdb.lookup_symbol(function)[0] or gdb.lookup_static_symbol(function)
         if symbol is None or not symbol.is_function:
-            continue  # of a class or a namespace
+            continue  # a member of a class or a namespace
         if innermost is None or declared_as(innermost) != declared_as(symbol):
             raise Unplannable("%s is a variable of the frame of %s, and bytecode reads the registers of the innermost frame only" % (name, function))
 
@@ -616,7 +622,7 @@ class Plan(JsonCommand):
             except (gdb.error, Unplannable):
                 pass
             try:
-                gdb.execute("whatis " + expression, to_string=True)  # an error of the expression itself is told as such
+                gdb.execute("whatis " + expression, to_string=True)  # raises the error if the expression itself is wrong
             except gdb.MemoryError:
                 pass  # gdb 13 follows references here, although it is to read nothing
             except gdb.error as refusal:
@@ -626,14 +632,14 @@ class Plan(JsonCommand):
 
     @staticmethod
     def tell(refusal, expression):
-        """Raises what is wrong with the expression itself; what `whatis` refuses otherwise gdb is left to evaluate."""
+        """Raises the error if the expression itself is wrong. If only `whatis` refuses it, returns, so that gdb evaluates it later."""
         if is_refused_call(refusal):
             return
         if calls_by_name(expression):
-            if str(refusal) == "Invalid cast.":  # to gdb 13 a function written in assembler (getpid) returns nothing, until it is called
+            if str(refusal) == "Invalid cast.":  # gdb 13 takes a function written in assembler (getpid) to return void until it is called
                 return
             raise refusal
-        try:  # of several things that are wrong gdb says another one first when it evaluates
+        try:  # if several things are wrong, evaluation may report another one than `whatis`
             gdb.parse_and_eval(expression)
         except gdb.error as said:
             if not is_refused_call(said):
@@ -706,7 +712,7 @@ class Plan(JsonCommand):
             if value.is_optimized_out:
                 raise gdb.error("value has been optimized out")
             if place is not None and not place.bits:
-                if value.address is None:  # in this frame gdb knows the value, the bytecode is that of another variable of this name
+                if value.address is None:  # gdb knows a value without an address here, so the bytecode is that of another variable of this name
                     raise Unplannable("gdb computes the value")
                 expected, got = int(value.address), run(place.code)
             else:
@@ -722,8 +728,8 @@ class Plan(JsonCommand):
 class Console(gdb.MICommand):
     """-friday-console TEXT
 
-    Through -interpreter-exec gdb would read the lines of a command with a body from its standard input, where Friday's next
-    commands are; and what evaluates expressions is to do so in the program's language.
+    This is used instead of -interpreter-exec, with which gdb would read the body of a command from its standard input, where Friday's
+    next commands are. Also, commands that evaluate expressions use the program's language.
     """
 
     EVALUATES = re.compile(r"\s*(?:p|pri|prin|print|inspect|call|output|printf|x|ptype|whatis|explore)(?![\w-])")
@@ -762,11 +768,11 @@ class Value(JsonCommand):
         else:
             data = bytes(gdb.selected_inferior().read_memory(address, value.type.sizeof)) if value.type.sizeof else b""
             if bare(value.type).code in INTEGERS and data != self.bytes_of(value):
-                address, data = None, self.bytes_of(value)  # a bit-field: gdb gives the address of what it is a part of
+                address, data = None, self.bytes_of(value)  # a bit-field, for which gdb gives the address of the word around it
         return {"bytes": data.hex(), "address": address, "type": number, "types": table.entries}
 
     def bytes_of(self, value):
-        """The bytes of a temporary, rebuilt from its parts: gdb 13 does not give them."""
+        """The bytes of a temporary value, assembled from its parts, since gdb 13 does not give them."""
         type = value.type.strip_typedefs()
         size = type.sizeof
         if type.code == gdb.TYPE_CODE_VOID:

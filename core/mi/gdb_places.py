@@ -1,20 +1,21 @@
-# The part of Friday's helper that knows places: of breakpoints and source lines, of frames, and what names there are.
+# The part of Friday's helper for places in the code: of breakpoints, source lines and frames; and for the completion of names.
 #
-# -friday-locate -local FUNCTION NAME   where a variable of a function comes into being: the function's entry, or where the blocks that declare
-#                                it begin, in the same form
-# -friday-locate LOCATION        where a breakpoint at LOCATION would stand, every inlined copy and overload included
+# -friday-locate LOCATION        the places at which a breakpoint at LOCATION would stand, including all inlined copies and overloads
 #   [{"address", "function", "file", "full_name", "line"}]   the last four may be null
+# -friday-locate -local FUNCTION NAME   the places at which a variable of a function begins to exist, in the same form: the function's
+#                                entry, or the beginnings of the blocks that declare it
 #
-# -friday-source ADDRESS...      [{"addr", "function", "offset" (in the function), "file", "full_name", "line"}], null when
-#                                unknown; innermost inlined function
+# -friday-source ADDRESS...      [{"addr", "function", "offset" (in the function), "file", "full_name", "line"}] for each address, null
+#                                where unknown. "function" is the innermost one, which may be inlined.
 #
-# -friday-symbols PREFIX [LIMIT] {"candidates": [...], "truncated": bool}: completions of an expression ending in PREFIX
+# -friday-symbols PREFIX [LIMIT] {"candidates": [...], "truncated": bool}: the completions of an expression that ends in PREFIX
 #
-# -friday-frame                  the function that the innermost frame belongs to, inlined ones left out, and how it is left
-#   {"function", "frame": ADDRESS (the stack pointer when it has returned), "back": ADDRESS (where it returns to),
-#    "pc", "sp", "bp"}         null when there is no outer frame
+# -friday-frame                  the function of the innermost frame that is not inlined, and where it returns to
+#   {"function", "frame": ADDRESS (the stack pointer after it has returned), "back": ADDRESS (the return address),
+#    "pc", "sp", "bp"}         null if there is no outer frame
 #
-# -friday-selected               the selected thread, by the number that the target gives it, and frame: {"thread", "level"}; null without one
+# -friday-selected               the selected thread, by the number that the target gives it, and the level of the selected frame:
+#                                {"thread", "level"}; null if there is no thread
 class Locate(JsonCommand):
     """-friday-locate LOCATION"""
 
@@ -25,8 +26,8 @@ class Locate(JsonCommand):
         rest, _ = gdb.decode_line(location)  # raises "Function ... not defined." where a breakpoint would be pending
         if rest:
             raise gdb.GdbError("Junk at end of location: " + rest)
-        # Internal: it has a negative number, is announced to nobody, and is never inserted while the program is stopped.
-        # Only a real breakpoint knows where gdb ends the prologue and which inlined copies there are.
+        # Only a real breakpoint tells where gdb considers the prologue to end, and which inlined copies there are. An internal one
+        # has a negative number, is not reported to front ends, and is not inserted as long as the program does not run.
         breakpoint = gdb.Breakpoint(location, internal=True)
         try:
             return [self.describe(each) for each in breakpoint.locations]
@@ -42,7 +43,7 @@ class Locate(JsonCommand):
                 outer = outer.superblock
             if outer is None or any(symbol.name == name for symbol in outer):
                 return entries
-            # gdb 13 cannot list blocks from the outside: they are found by the lines in them.
+            # gdb 13 cannot list the blocks within a block; they are found through the line table.
             for line in outer.function.symtab.linetable():
                 block = gdb.block_for_pc(line.pc) if outer.start <= line.pc < outer.end else None
                 while block is not None and block.start != outer.start and block.function is None:
@@ -57,7 +58,7 @@ class Locate(JsonCommand):
     def describe(location):
         file, line = location.source or (None, None)
         function = location.function
-        if function and function.startswith("_Z"):  # gdb 13 gives the linker's name here
+        if function and function.startswith("_Z"):  # gdb 13 gives the mangled name here
             function = gdb.execute("demangle -l c++ -- " + function, to_string=True).strip()
         return {"address": location.address, "function": function, "file": file, "full_name": location.fullname,
                 "line": line}
@@ -83,18 +84,18 @@ class Source(JsonCommand):
         while block is not None and block.function is None:
             block = block.superblock
         outer = around = block
-        while around is not None:  # parts of a function may be inlined into it again
+        while around is not None:  # parts of a function may be inlined into itself
             if around.function is not None and around.function.print_name == block.function.print_name:
                 outer = around
             around = around.superblock
         name, offset = Source.symbol_at(address)
         if block is None or (offset is not None and offset == address - outer.start):
-            return name, offset  # by the linker's name: libc's own for write is __GI___libc_write
+            return name, offset  # the name in the symbol table, such as "write"; in the debug information it is __GI___libc_write
         return block.function.print_name, address - block.start
 
     @staticmethod
     def symbol_at(address):
-        # No debug information: "memcpy + 12 in section .text of /lib/libc.so.6", or "No symbol matches ...".
+        # gdb answers, for example: "memcpy + 12 in section .text of /lib/libc.so.6", or "No symbol matches ...".
         words = gdb.execute("info symbol %d" % address, to_string=True).split(" in section ")[0].strip()
         if words.startswith("No symbol matches"):
             return None, None
