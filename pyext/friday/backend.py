@@ -58,23 +58,24 @@ class Message(Protocol):
 class Stop(Protocol):
     """Why `resume` returned. Attributes that do not apply to the kind are None (`ids` is empty)."""
     kind: str
-    """breakpoint | watch | timer: `ids` is not empty; exit: `node` ended, the group can go on; end: the end of the
-    recording; divergence: nothing can go on; failure: the same, but the recording has nothing to do with it; interrupt: Ctrl-C or `interrupt()`; pause: the timeout of `resume`;
-    step: `step` is done; reached: `run_to` is done. At `timer` and `reached` the node stands before an event, and
-    `logical_time` is that event's: all before it in the group's order is done."""
+    """breakpoint, watch, timer: stop points were hit, and `ids` is not empty; exit: `node` ended, and the group can go on; end: the end
+    of the recording; divergence: the replay diverged and cannot go on; failure: the replay failed for a reason that has nothing to do with the
+    recording, and cannot go on; interrupt: Ctrl-C or `interrupt()`; pause: the timeout of `resume` has passed; step: `step` is done;
+    reached: `run_to` is done. At `timer` and `reached` the node stands before an event, `logical_time` is the time of this event, and all
+    events before it in the group's order are done."""
     ids: tuple[int, ...]  # all enabled stop points hit by this event, ascending; conditions held, ignore counts used
     node: int
     thread: int | None  # virtual thread number
     location: str | None  # "process_data at chord.c:58", or the address
     changes: "dict[int, tuple[str, RawValue | None, RawValue | None]]"
-    """watch: of each of `ids` the expression that changed, its old and its new value (None: undefined). Else empty."""
+    """At a watch: for each of `ids` the expression that changed, its old value and its new value (None: undefined). Otherwise empty."""
     writer: "tuple[int, int, str] | None"
-    """watch: another node has stored to memory that it shares with `node`: its id, its thread and the place. Else None."""
+    """At a watch, if another node has stored to memory that it shares with `node`: the id of that node, its thread and the place. Otherwise None."""
     logical_time: LogicalTime
     real_time: float  # seconds since the epoch on the node's clock, as recorded
     event: int | None  # index of the node's event at or before the stop
-    message: str | None  # exit: how it ended; divergence: the diff; failure: what is lost; else what the user should know (a bad condition)
-    divergence: Mapping[str, Any] | None  # what `errors.Divergence` takes besides its message
+    message: str | None  # exit: how the node ended; divergence: the report; failure: what failed; else a remark for the user (such as a condition that cannot be evaluated)
+    divergence: Mapping[str, Any] | None  # the arguments of `errors.Divergence` besides the message
 
 
 class Backend(Protocol):
@@ -96,19 +97,19 @@ class Backend(Protocol):
     def events_done(self) -> int:
         """The number of events that all nodes together have done."""
     def event(self, node: int) -> int:
-        """Index of the node's last event done."""
+        """The index of the last event that the node has done; -1 if none."""
     def event_count(self, node: int) -> int:
-        """How many events the node has in the recording."""
+        """The number of events that the node has in the recording."""
     def events(self, node: int, first: int, count: int) -> Sequence[tuple[int, str]]:
-        """(index, text) of at most so many of the node's events, from `first` on."""
+        """(index, text) of at most `count` of the node's events, from the index `first` on."""
     def outputs(self, node: int) -> Sequence[int]:
-        """The node's events that write to its standard output or error, ascending."""
+        """The indexes of the node's events that write to its standard output or error, ascending."""
     def find_time(self, seconds: float) -> tuple[int, int] | None:
         """(node, event) of the group's first event at or after a logical time; None when there is none."""
     def clock_span(self, node: int) -> tuple[float, float]:
-        """Real times of the node's first and last event, as `real_time`."""
+        """The real times of the node's first and last event, as in `real_time`."""
     def find_clock(self, node: int, seconds: float) -> int | None:
-        """The node's first event at or after a real time."""
+        """The index of the node's first event at or after a real time; None when there is none."""
     def sync(self) -> str:
         """"clock", "causal" or "free"."""
     def progress(self) -> tuple[float, float]:
@@ -118,30 +119,30 @@ class Backend(Protocol):
 
     # -- expressions -------------------------------------------------------------------------------------------------
     def plan(self, expression: str) -> int:
-        """A number for an expression of C or C++, to be given to `read`. Cheap, the same text may get a new number:
-        nothing is compiled before a node is read, since the meaning depends on its program and frame. Never fails."""
+        """A number for an expression of C or C++, for use in `read`. The same text may get another number each time. This is cheap and
+        never fails: the expression is compiled when a node is read, since its meaning depends on the node's program and frame."""
     def forget(self, plan: int) -> None:
         """Call when the plan is no longer used."""
     def read(self, node: int, plan: int) -> RawValue:
         """Hot. Evaluates in the frame where the node stands, then in its program. Works on ended nodes (last state).
-        An expression that calls functions of the program runs them as `LANGUAGE` says: in native mode, string literals
-        in the node's workspace, the node marked altered unless only the workspace changed. An array has all its bytes.
+        If the expression calls functions of the program, these run in native mode, string literals are placed in the node's workspace, and
+        the node is marked altered unless only the workspace changed. An array has all its bytes.
         References and typedefs of the outermost type are followed; a char* is not (see `read_string`)."""
     def write(self, node: int, target: str, value: str) -> None:
-        """`target = value` in C. A target `(TYPE)_friday_workspace` means the workspace seen as TYPE, also for structs.
-        Marks the node altered unless it is the workspace. An ended node raises NodeEnded."""
+        """Carries out `target = value` in C. A target `(TYPE)_friday_workspace` is the workspace as a value of TYPE, also for structs. Marks
+        the node altered unless the target is in the workspace. Raises NodeEnded for an ended node."""
     def write_bytes(self, node: int, target: str, data: bytes) -> None:
-        """Overwrites the object that target names; the sizes must be equal. Marks as `write` does."""
+        """Overwrites the object that target denotes; the sizes must be equal. Marks the node altered as `write` does."""
     def read_string(self, node: int, address: int) -> bytes:
         """The bytes from address up to a NUL, without it, 64 KiB at most. Raises BadAddress."""
     def read_memory(self, node: int, address: int, size: int) -> bytes:
         """All `size` bytes at the address. Raises BadAddress."""
     def stage(self, node: int, data: bytes) -> int:
-        """Copies data into the node's workspace, 16-byte aligned, where neither the user's own use of it nor `stage`
-        touches it until the next `read` or `write` of the node is done; returns the address. For struct arguments."""
+        """Copies data into the node's workspace, aligned to 16 bytes, and returns the address. For arguments that are structs. Neither `stage`
+        nor the user's own use of the workspace overwrites the data until the next `read` or `write` of the node is done."""
     def types(self, type_id: int | str) -> str:
         """The JSON table {"types": {ID: ...}} that holds the type and all types it refers to, in the form that the head
-        of values.py gives. Ids are unique in the session; nodes of one program share them. Asked once an id."""
+        of values.py gives. Ids are unique in the session; nodes of one program share them. It is called once for each id."""
     def call_timeout(self) -> float:
         """Time limit in seconds for a called function."""
     def set_call_timeout(self, seconds: float) -> None: ...
@@ -150,7 +151,7 @@ class Backend(Protocol):
     def gdb(self, node: int, command: str) -> str:
         """The text that the node's gdb prints for a command. Raises BadExpression with gdb's message."""
     def endpoint(self, node: int) -> str:
-        """The path of a socket where another gdb finds the node: `target remote PATH`. It is served by `pump`."""
+        """The path of a socket to which another gdb can connect: `target remote PATH`. It is served by `pump`."""
     def backtrace(self, node: int) -> str:
         """The current thread's stack as text, one frame on each line."""
     def messages(self, node: int | None, limit: int) -> Sequence[Message]:
@@ -166,14 +167,13 @@ class Backend(Protocol):
 
     # -- stop points -------------------------------------------------------------------------------------------------
     def add_breakpoint(self, nodes: Sequence[int], location: str, condition: str | None) -> int:
-        """Sets a breakpoint (FUNC, FILE:LINE, *ADDR) on the nodes, including those that have not started; returns a global
-        id > 0, never reused, one sequence with watches and timers. A location that no program has raises NoSymbol."""
+        """Sets a breakpoint (FUNC, FILE:LINE, *ADDR) on the nodes, including those that have not started. Returns a global id above 0, which
+        is never reused; watches and timers have ids of the same sequence. Raises NoSymbol for a location that no program has."""
     def add_watch(self, nodes: Sequence[int], expressions: Sequence[str], condition: str | None) -> int:
         """Stops after a write that changes the value of any of the expressions; `FUNC::LOCAL` arms at each entry of
         FUNC; `*0xADDR` watches an int. Each node resolves the text for itself, in the frame where it stands."""
     def add_timer(self, seconds: float) -> int:
-        """Stops at a cut each time the group's logical time has gone on by so many seconds; `node` is the one whose
-        event comes next."""
+        """Stops the group each time `seconds` of logical time have passed. In the Stop, `node` is the node with the next event."""
     def delete(self, id: int) -> None:
         """Deletes a stop point; it may be one that was just hit. Unknown ids raise UsageError, here and below."""
     def enable(self, id: int, on: bool) -> None: ...

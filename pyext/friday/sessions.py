@@ -39,36 +39,36 @@ Progress = Callable[[float, float], None]
 
 def _check_captured(name: str, captured: dict[str, Any]) -> None:
     if captured:
-        raise UsageError(f"`{', '.join(captured)}` would be a value of the handler's, and there is none: indented lines below `{name}(...)` are its handler")
+        raise UsageError(f"`{', '.join(captured)}` would be a value for the handler, but there is no handler: write it as indented lines below `{name}(...)`")
 
 
 _NAMED = re.compile(r"(?:-l\s+)?[A-Za-z_]")  # an expression that begins with a name
 
 
 class Session:
-    """A replayed group. `backend` is an open one, or the path of a recording.
+    """A replayed group. `backend` is the path of a recording, or a backend that is already open.
 
-    nodes: the node list to replay (all by default); sync: "clock", "causal" or "free"; console: handlers set by
-    commands stop the group unless they execute `cont`, and `run` returns on Ctrl-C instead of raising; symbols:
-    directories with `.build-id/` of separate debug information, searched before /usr/lib/debug; unconfined: without the
-    filter of system calls that keeps what the recording runs from this machine (docs/security.md), for one that is
-    trusted. Raises BadRecording, UsageError, NoNode."""
+    nodes: the nodes to replay, as a node list (by default all); sync: the order, "clock", "causal" or "free"; console: handlers set
+    by commands stop the group unless they execute `cont`, and `run` returns at Ctrl-C instead of raising; symbols: directories
+    with `.build-id/` of separate debug information, searched before /usr/lib/debug; unconfined: replays without the filter of
+    system calls that keeps the replayed programs from this machine (docs/security.md), for a recording that you trust. Raises
+    BadRecording, UsageError, NoNode."""
 
     def __init__(self, backend: "Backend | str | os.PathLike[str]", *, nodes: str | None = None, sync: str = "clock",
                  console: bool = False, symbols: Sequence[str] = (), unconfined: bool = False) -> None:
         self.recording: str = os.fspath(backend) if isinstance(backend, (str, os.PathLike)) else ""  # its path
         if isinstance(backend, (str, os.PathLike)):
-            import _friday  # the core; not needed with a backend that is open
+            import _friday  # the core; not needed if the backend is already open
             backend = _friday.Session(os.fspath(backend), nodes, sync, list(symbols), unconfined)
         self.backend: Backend = backend  # the core itself
         self.console = console
         self.collecting = False  # assertions in handlers become violations instead of leaving run()
-        self.violations: list[Violation] = []  # those found, at most max_violations
-        self.violations_dropped = 0  # how many more there were
+        self.violations: list[Violation] = []  # the violations found, at most max_violations
+        self.violations_dropped = 0  # how many further violations there were
         self.max_violations = 1000
-        self.on_violation: Callable[[Violation], None] | None = None  # called with each as it is found
-        self.on_progress: Progress | None = None  # as `progress` of run(), for all runs
-        self.on_exit: Callable[[Stop], None] | None = None  # called when a node has ended, behind what `at_exit` has set; the group goes on unless it calls `stop()`
+        self.on_violation: Callable[[Violation], None] | None = None  # called with each violation as it is found
+        self.on_progress: Progress | None = None  # as `progress` of run(), but for all runs
+        self.on_exit: Callable[[Stop], None] | None = None  # called when a node has ended, after the functions of `at_exit`; the group goes on unless it calls `stop()`
         self.points: dict[int, StopPoint] = {}  # the stop points by their global ids
         self.types = TypeTable(backend.types)
         self.plans = Plans(backend)
@@ -77,8 +77,8 @@ class Session:
         self.nodes = Nodes(self, backend.nodes(), backend.states)  # all nodes of the recording
         self.names = Names(self)
         self.listed: dict[int, Any] = {}  # where each node stood at the last `list`
-        self.aliases: dict[str, str] = {}  # the console's aliases: word -> the start of the command that it stands for
-        self.here: int = next(iter(backend.alive()), 0)  # the node that a bare @() means
+        self.aliases: dict[str, str] = {}  # the console's aliases, each with the start of the command that it stands for
+        self.here: int = next(iter(backend.alive()), 0)  # the node that a bare @() refers to
         self.last_stop: Stop | None = None  # why the group stopped; None before the first run
         self.read: Callable[..., Any] = make_read(self)  # (node or None for the current one, a C expression): its value
         self._point: StopPoint | None = None
@@ -127,12 +127,12 @@ class Session:
 
     @property
     def logical_time(self) -> Any:
-        """`__LOGICALCLOCK__`: the group's position, ordered and hashable."""
+        """`__LOGICALCLOCK__`: the present logical time of the group; it is ordered and hashable."""
         return self.backend.logical_time()
 
     @property
     def real_time(self) -> float:
-        """`__REALCLOCK__`: seconds since the epoch on the clock of `node`."""
+        """`__REALCLOCK__`: the present real time in seconds since 1970, on the clock of `node`."""
         return self.backend.real_time(self.here)
 
     def stands_at(self, stop: Stop) -> bool:
@@ -188,7 +188,7 @@ class Session:
 
     @property
     def call_timeout(self) -> float:
-        """Time limit in seconds for a called function of the program. After it the call is stopped and undone."""
+        """The time limit in seconds for a called function of the program. A call that exceeds it is stopped and undone."""
         return self.backend.call_timeout()
 
     @call_timeout.setter
@@ -207,7 +207,7 @@ class Session:
             raise self.names.teach(where, target, error) from None
 
     def backtrace(self, node: Any = None) -> str:
-        """The stack of a node's current thread, one frame a line; of `node` by default."""
+        """The stack of the current thread of a node, by default of `node`, with one frame on each line."""
         return self.backend.backtrace(self.id_of(node))
 
     def gdb(self, command: str, *, nodes: Any = None) -> dict[Node, str]:
@@ -224,17 +224,17 @@ class Session:
             raise self.names.teach(node, command.partition(" ")[2], error) from None
 
     def map(self, name: str, expression: str) -> None:
-        """`map NAME EXPR`: makes `NAME[key]` the node with that identifier of the application, in code that this session runs. The
-        expression is evaluated at each look-up: a mapping of identifiers and nodes, or one with a bare `@()`, whose value on
-        each node alive is its identifier. Raises UsageError; NAME[key] raises NoNode."""
+        """Makes `NAME[key]` the node with that identifier of the application, in code that this session runs; the same as the command
+        `map NAME EXPR`. The expression is evaluated at each look-up. It is a mapping between identifiers and nodes, or contains a
+        bare `@()`; then its value on each node alive is the node's identifier. Raises UsageError; NAME[key] raises NoNode."""
         if not name.isidentifier():
-            raise UsageError(f"`{name}` is not a name: map NAME PYTHON-EXPRESSION")
+            raise UsageError(f"`{name}` is not a name of Python; usage: map NAME PYTHON-EXPRESSION")
         code = compile_script(expression, f"<map {name}>", mode="eval")
         self.namespace[name] = NodeMap(self, name, code, expression)
         self._declare()
 
     def note_ended(self, node: int) -> None:
-        """Notes, once at each stop, that the values of an ended node are its last ones."""
+        """Tells the user, once at each stop, that the values of an ended node are its last ones."""
         if node not in self._ended_noted:
             self._ended_noted.add(node)
             self.notice(f"{self.nodes.all[node]!r} has ended: these are its last values")
@@ -246,10 +246,11 @@ class Session:
     # -- stop points -------------------------------------------------------------------------------------------------
     def breakpoint(self, location: str, handler: Callable[..., Any] | None = None, *, nodes: Any = None,
                    condition: str | None = None, temporary: bool = False) -> StopPoint:
-        """Sets a breakpoint (FUNC, FILE:LINE, *ADDR) on nodes (a node list, an id, several; all by default); `condition` is C.
-        Without a handler it stops the group; as a decorator it takes the function, which is called at each hit, with the Hit if
-        it has a parameter, and the group goes on unless it calls `friday.stop()`. temporary: deleted when it is hit. Raises
-        NoSymbol, NoNode, BadExpression for the condition."""
+        """Sets a breakpoint at a location (FUNC, FILE:LINE, *ADDR). nodes: a node list, an id, or several (by default all nodes);
+        condition: a C expression; temporary: the breakpoint is deleted when it is hit. Without a handler the breakpoint stops the
+        group. A handler is called at each hit, with the Hit if it has a parameter, and the group goes on unless the handler calls
+        `friday.stop()`. The result can be used as a decorator of the handler. Raises NoSymbol, NoNode, and BadExpression for the
+        condition."""
         refuse_changes(condition)
         chosen = self.choose(nodes)
         try:
@@ -260,20 +261,20 @@ class Session:
 
     def watch(self, expressions: str | Sequence[str], handler: Callable[..., Any] | None = None, *, nodes: Any = None,
               condition: str | None = None) -> StopPoint:
-        """Sets a watchpoint on C expressions, given one by one or as "a, b": hit after each write that changes the value of one; of
-        "-reads a" after each read, of "-access a" after both (the console's `help watch` has all options).
-        `FUNC::LOCAL` is armed at each entry of FUNC. Nodes, condition and handler as of `breakpoint`. Raises NoSymbol, OutOfScope,
-        NoNode, UsageError."""
+        """Sets a watchpoint on C expressions, given as a list or as "a, b". It is hit after each write that changes the value of one
+        of them; with "-reads a" after each read, with "-access a" after both (the console's `help watch` has all options).
+        `FUNC::LOCAL` is watched from each entry of FUNC on. Nodes, condition and handler are as in `breakpoint`. Raises NoSymbol,
+        OutOfScope, NoNode, UsageError."""
         refuse_changes(condition)
         chosen = self.choose(nodes)
         texts = split_expressions(expressions) if isinstance(expressions, str) else list(expressions)
         if not texts:
-            raise UsageError("watch needs an expression")
+            raise UsageError("watch needs an expression, such as watch(\"x, y->z\")")
         for text in texts:
             if "::" in text:
                 self.names.check_local([int(n) for n in chosen], text)
             elif _NAMED.match(text) and all(node.state == "ended" for node in chosen):
-                self._ask_gdb(int(chosen[0]), f"whatis {text.removeprefix('-l ')}")  # arming would report no error here
+                self._ask_gdb(int(chosen[0]), f"whatis {text.removeprefix('-l ')}")  # reports the errors that setting the watchpoint would not report here
         try:
             id_ = self.backend.add_watch([int(n) for n in chosen], texts, condition)
         except NoSymbol as error:
@@ -281,22 +282,23 @@ class Session:
         return self._added(StopPoint(self, "watch", id_, ", ".join(texts), chosen, condition, False), handler)
 
     def every(self, handler: Callable[..., Any] | None = None, *, seconds: float) -> StopPoint:
-        """Runs a handler each time `seconds` of logical time have passed; a decorator. The group then stands before the first event at
-        or after that time, and `logical_time` is the time of that event. Raises UsageError."""
+        """Sets a timer: calls the handler each time `seconds` of logical time have passed. Can be used as a decorator. The group then
+        stands before the first event at or after that time, and `logical_time` is the time of that event. Raises UsageError if
+        `seconds` is not above 0."""
         if not seconds > 0:
             raise UsageError(f"every() needs a time in seconds above 0, got {seconds}")
         id_ = self.backend.add_timer(float(seconds))
         return self._added(StopPoint(self, "timer", id_, f"every {seconds:g} s", self.nodes.all, None, False), handler)
 
     def at_end(self, function: Callable[[], Any]) -> Callable[[], Any]:
-        """Runs a function once when the recording ends; a decorator. The nodes then show their last values."""
+        """Calls a function once when the recording ends. Can be used as a decorator. All nodes then have their last values."""
         self.at_end_functions.append(function)
         return function
 
     def at_exit(self, function: Callable[[Stop], Any]) -> Callable[[Stop], Any]:
-        """Calls a function with the Stop each time a node has ended; a decorator. The end of a node has a place in the group's order like
-        an event, the same in every run; in `clock` order, nothing after that place has happened yet. `node` is the one that
-        ended, with its last values, and `all_nodes` are without it. The group goes on unless the function calls `friday.stop()`."""
+        """Calls a function with the Stop each time a node has ended. Can be used as a decorator. The end of a node has a place in the
+        group's order, like an event; in `clock` order nothing after that place has happened yet. `node` is the node that ended,
+        with its last values, and `all_nodes` does not contain it. The group goes on unless the function calls `friday.stop()`."""
         self.at_exit_functions.append(function)
         return function
 
@@ -307,15 +309,15 @@ class Session:
         return point
 
     def set_block(self, point: StopPoint, source: str, *, filename: str | None = None, first_line: int = 1) -> None:
-        """Attaches a block of the console's language as the handler. Raises AtError and SyntaxError."""
+        """Makes a block of the console's language the handler of a stop point. Raises AtError and SyntaxError."""
         handler = Handler(source, self.namespace, self.declared, filename=filename or f"<{point.kind} {point.id}>",
                           first_line=first_line, label=f"{point.kind} {point.id}")
         point.set_handler(handler, stops=self.console)
 
     def set_suite(self, kind: str, handler: Callable[[], Any] | None, what: Any, nodes: Any = None,
                   condition: str | None = None) -> StopPoint:
-        """`watchpoint(EXPRS, NODES, CONDITION)` and `breakpoint(LOC, ...)` of the language. In a handler it is set on
-        the node that triggered, otherwise on all nodes."""
+        """Carries out `watchpoint(EXPRS, NODES, CONDITION)` and `breakpoint(LOC, ...)` of the language. By default the stop point is set
+        on the node that triggered if a handler does this, otherwise on all nodes."""
         chosen = self.here if nodes is None and self._in_handler else nodes
         setter = self.watch if kind == "watch" else self.breakpoint
         point = setter(what, nodes=chosen, condition=condition)
@@ -326,17 +328,17 @@ class Session:
         return point
 
     def _watchpoint(self, expressions: Any, nodes: Any = None, condition: str | None = None, **captured: Any) -> StopPoint:
-        """`watchpoint(...)` without a block."""
+        """The function `watchpoint(...)` of the language, without a block."""
         _check_captured("watchpoint", captured)
         return self.set_suite("watch", None, expressions, nodes, condition)
 
     def _breakpoint(self, location: str, nodes: Any = None, condition: str | None = None, **captured: Any) -> StopPoint:
-        """`breakpoint(...)` without a block."""
+        """The function `breakpoint(...)` of the language, without a block."""
         _check_captured("breakpoint", captured)
         return self.set_suite("breakpoint", None, location, nodes, condition)
 
     def point(self, id_: Any) -> StopPoint:
-        """The stop point with a global id. Raises UsageError."""
+        """The stop point with a global id. Raises UsageError if there is none."""
         try:
             return self.points[int(id_)]
         except KeyError:
@@ -344,14 +346,14 @@ class Session:
                              f"{', '.join(map(str, self.points)) or 'none'}") from None
 
     def delete(self, id_: Any) -> None:
-        """Deletes a stop point by its global id; a handler may delete its own. Raises UsageError."""
+        """Deletes the stop point with a global id. A handler may delete its own. Raises UsageError if there is none."""
         point = self.point(id_)
         self.backend.delete(point.id)
         point.deleted = True
         del self.points[point.id]
 
     def enable(self, id_: Any, on: bool = True) -> None:
-        """Switches a stop point on or off by its global id. Raises UsageError."""
+        """Enables or disables the stop point with a global id. Raises UsageError if there is none."""
         point = self.point(id_)
         self.backend.enable(point.id, on)
         point.enabled = on
@@ -359,12 +361,12 @@ class Session:
     # -- Python in the session's namespace ---------------------------------------------------------------------------
     @property
     def declared(self) -> set[str]:
-        """The names that the session's Python has set: a handler that assigns one writes the session's."""
+        """The names that Python in the session has set. A handler that assigns to one of them changes the session's variable."""
         return self.namespace.keys() - self._preset
 
     def execute(self, source: str, *, filename: str | None = None, first_line: int = 1, echo: bool = False) -> None:
-        """Runs a statement or a block in the namespace (`py`); give the filename if it comes from a file.
-        echo: shows the value if it is a single expression."""
+        """Executes Python in Friday's dialect in the session's namespace, as the command `py` does. filename, first_line: where the
+        source comes from, for tracebacks; echo: if the source is a single expression, its value is printed."""
         if filename is None:
             self._executed += 1
             filename = f"<py {self._executed}>"
@@ -388,7 +390,8 @@ class Session:
 
     # -- running -----------------------------------------------------------------------------------------------------
     def run(self, *, progress: Progress | None = None, interval: float = 0.2) -> Stop:
-        """Runs until a stop point stops the group, `stop()`, Ctrl-C or the end; returns why (kind "end" at the end).
+        """Runs the group until a stop point or `stop()` stops it, until Ctrl-C, or to the end of the recording. Returns the Stop, whose
+        kind is "end" at the end.
 
         progress: called about every `interval` seconds with (part done, events per second). Raises Divergence,
         ComponentDied, and what a handler raised (when `collecting`, an AssertionError is a violation instead)."""
@@ -397,8 +400,8 @@ class Session:
         return self._until_stop(self.backend.resume, progress or self.on_progress, interval)
 
     def run_until(self, predicate: Callable[[], Any]) -> "tuple[Stop | None, Until]":
-        """Runs to the first state in which predicate() is true; other stop points stop the group as usual. Returns the stop (None if
-        the predicate is true already) and an Until, whose `holds` says whether the predicate is true now. The values that predicate
+        """Runs to the first state in which predicate() is true. Other stop points stop the group as usual. Returns the Stop (None if
+        the predicate is already true) and an Until, whose `holds` says whether the predicate is true now. The values that predicate
         reads from nodes are watched; until.py says which cannot be. Raises what `run` and predicate raise."""
         until = Until(self, predicate)
         return until.run(self.run), until
@@ -421,7 +424,7 @@ class Session:
         return stop
 
     def goto_end(self) -> Stop:
-        """Runs to the end of the recording; stop points are ignored as in `goto`."""
+        """Runs to the end of the recording. Stop points are ignored as in `goto`."""
         if self._running:
             raise UsageError("the group is running: a handler cannot move it")
         return self._until_stop(lambda timeout: self.backend.run_to(None, 0, timeout), self.on_progress, 0.2)
@@ -433,7 +436,7 @@ class Session:
             while True:
                 try:
                     return self._run(resume, progress, interval if progress else None)
-                except KeyboardInterrupt:  # between two calls of the core
+                except KeyboardInterrupt:  # it came between two calls of the core
                     if self._in_handler or not self.console:
                         raise
                     self.backend.interrupt()
@@ -464,7 +467,7 @@ class Session:
                 due = time.monotonic() + interval
 
     def _node_ended(self, stop: Stop) -> bool:
-        """Runs the functions for the end of a node. Returns whether the group stops."""
+        """Calls the functions for the end of a node. Returns whether the group must stop."""
         self.ended.add(stop.node)
         self.here, self.last_stop, self._point = stop.node, stop, None
         self._in_handler = True
@@ -477,7 +480,7 @@ class Session:
         return self.stop_asked
 
     def _dispatch(self, stop: Stop, ids: tuple[int, ...]) -> bool:
-        """Runs the handlers of one event in the order of their ids. Returns whether the group stops."""
+        """Runs the handlers of one event in the order of the ids of their stop points. Returns whether the group must stop."""
         self.here = stop.node
         self.last_stop = stop
         points = self.points
@@ -485,13 +488,13 @@ class Session:
         self._in_handler = True
         for point in [points.get(id_) for id_ in ids]:
             self._point = point
-            if point is None:  # not set through this session
+            if point is None:  # the stop point was not set through this session
                 halt = True
                 continue
             if point.deleted or not point.enabled:
                 continue
             point.hits += 1
-            if point.temporary and not stop.message:  # a stop for a condition that cannot be evaluated is not a hit
+            if point.temporary and not stop.message:  # if the condition could not be evaluated, this was not a hit
                 self.delete(point.id)
             run = point.run
             if run is None:
@@ -514,13 +517,13 @@ class Session:
         return halt
 
     def _tell_condition(self, stop: Stop) -> None:
-        """Notes, once for each stop point, that its condition could not be evaluated and counted as true."""
+        """Tells the user, once for each stop point, that its condition could not be evaluated and counted as true."""
         if not self._told.issuperset(stop.ids):
             self._told.update(stop.ids)
             self.notice(f"{stop.message}; it counts as true (at {stop.logical_time} s on node {stop.node})")
 
     def report_assertion(self, point: StopPoint | None, error: AssertionError, label: str = "at_end") -> None:
-        """Handles a failed assertion of a handler (point None: of other code): a violation if `collecting`, otherwise raised."""
+        """Handles a failed assertion of a handler, or of other code (point None): reports a violation if `collecting`, otherwise raises it."""
         if not self.collecting:
             self._explain(point, error)
             raise error
@@ -569,7 +572,7 @@ class Session:
         return stop
 
     def _tell_unplaced(self) -> None:
-        """Says at the end of the recording which stop points have was never placed: they were not hit for that."""
+        """Tells the user at the end of the recording which stop points were never placed on a node, and so could not be hit."""
         for point in self.points.values():
             if point.kind != "timer" and point.enabled and not self.backend.was_placed(point.id):
                 reasons = dict.fromkeys(text for _, address, text in point.places if address is None)
@@ -577,11 +580,11 @@ class Session:
                 self.notice(f"{point.label} was never placed{why}")
 
     def step(self, node: Any = None, command: str = "step") -> Stop:
-        """Steps one node (by default `node`) by gdb's step, next, stepi, nexti, finish or "until LOC"; the others follow in logical
+        """Steps one node (by default `node`) as gdb's step, next, stepi, nexti, finish or "until LOC" do; the others follow in logical
         time. Handlers of stop points on the way run. The stop's kind is "step", or tells what stopped the group before, which may be
         "exit" of another node. Raises NodeEnded, UsageError, Divergence, ComponentDied."""
         if self._running:
-            raise UsageError("the group is running: a handler cannot step it")
+            raise UsageError("the group is running and a handler cannot step it: call friday.stop() in the handler, and step() after run() has returned")
         self._standing = None
         where = self.id_of(node)
         try:
@@ -607,21 +610,21 @@ class Session:
         return stop
 
     def stop(self) -> None:
-        """`friday.stop()` in a handler: the group stops after the handlers of this event."""
+        """Makes the group stop after the handlers of this event; the same as `friday.stop()`."""
         self.stop_asked = True
 
     def restart(self, sync: str | None = None) -> None:
-        """Back to the start of the recording; stop points and the namespace stay, altered marks are cleared. `sync`: the order
+        """Goes back to the start of the recording. Stop points and the namespace stay, and no node is altered any more. sync: the order
         in which to replay from now on, "clock", "causal" or "free". Raises UsageError in a handler."""
         if self._running:
-            raise UsageError("the group is running: a handler cannot restart it (friday.stop(), then restart)")
+            raise UsageError("the group is running and a handler cannot restart it: call friday.stop() in the handler, and restart() after run() has returned")
         self.backend.restart(sync)
         self.last_stop, self._standing, self.finished = None, None, False
         self.restarts += 1
         self._refresh_ended()
 
     def close(self) -> None:
-        """Ends the replay's processes. Also by `with Session(...) as session:`."""
+        """Ends the processes of the replay. `with Session(...) as session:` does this at the end of the block."""
         self.backend.close()
 
     def __enter__(self) -> "Session":
@@ -636,8 +639,8 @@ class Session:
 
     # -- violations --------------------------------------------------------------------------------------------------
     def violation(self, predicate: Any, *, nodes: Any = None, message: str = "", **evidence: Any) -> Violation | None:
-        """Reports that a predicate (its name, or the function) does not hold now, on some nodes (the current one by
-        default); `evidence` are the values that show it. Returns the record, or None if there are too many already."""
+        """Reports that a predicate does not hold now. predicate: its name or its function; nodes: the nodes concerned (by default the
+        current one); evidence: the values that show it. Returns the record, or None if there are already max_violations."""
         name = predicate if isinstance(predicate, str) else getattr(predicate, "__name__", str(predicate))
         return self._violated(name, nodes, message, evidence, None)
 
@@ -655,7 +658,7 @@ class Session:
 
 
 def split_expressions(text: str) -> list[str]:
-    """C expressions separated by commas outside of brackets and literals."""
+    """Splits C expressions at the commas outside of brackets and literals."""
     parts, depth, start, pos = [], 0, 0, 0
     while pos < len(text):
         char = text[pos]

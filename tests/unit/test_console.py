@@ -168,7 +168,7 @@ def test_an_exception_in_a_handler_shows_its_line_and_stops_the_group(capsys):
 
 @pytest.mark.parametrize("text,message", [
     ("py 1 +", "SyntaxError: invalid syntax"), ("@(x += 1)", "AtError"), ("py @9(x)", "no node 9"),
-    ("py nonsense", "NameError"), ("py watchpoint('x', old=1)", "`old` would be a value of the handler's"), ("py __ALL__ = 3", "__ALL__ is a metavariable and cannot be set"), ("py @b(x)", 'for the node of that name write `@"b"(...)`'), ("watch x\n  1 +\nquit", "SyntaxError"),
+    ("py nonsense", "NameError"), ("py watchpoint('x', old=1)", "`old` would be a value for the handler"), ("py __ALL__ = 3", "__ALL__ is a metavariable and cannot be set"), ("py @b(x)", 'for the node of that name write `@"b"(...)`'), ("watch x\n  1 +\nquit", "SyntaxError"),
 ])
 def test_errors_in_python_are_shown_as_python_shows_them(text, message, capsys):
     console, _ = make()
