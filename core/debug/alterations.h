@@ -1,5 +1,6 @@
-// What the user has changed in the nodes: from when on a node is no longer what was recorded. Whoever changes a node
-// says so here, and gdb and the focus hear of it. The Debugger owns it; used on the session's thread.
+// Records which nodes the user has altered, and since when: from then on a node is no longer what was recorded. Every
+// part that changes a node reports it here, and gdb and the Focus are told. Owned by the Debugger; use on the session's
+// thread only.
 #pragma once
 
 #include <map>
@@ -14,23 +15,23 @@ class Alterations {
  public:
   Alterations(ReplaySession& session, Focus& focus, GdbPool& gdbs) : session_(session), focus_(focus), gdbs_(gdbs) {}
 
-  // Memory of the node has changed, not where its threads stand.
+  // Call after memory of the node was changed, but no registers.
   void note_memory(NodeId node) {
     if (!since_.contains(node)) since_.emplace(node, session_.time(node));
     gdbs_.node_changed(node);
   }
-  // Anything may have changed, registers too: what was read of the node before is old.
+  // Call after anything may have changed, including registers. What was read of the node before is out of date.
   void note_any(NodeId node) {
     note_memory(node);
     focus_.note_change(node);
   }
   bool contains(NodeId node) const { return since_.contains(node); }
-  // The node's logical time at its first alteration.
+  // The node's logical time at its first alteration; none if it is not altered.
   std::optional<LogicalTime> since(NodeId node) const {
     auto it = since_.find(node);
     return it == since_.end() ? std::nullopt : std::optional(it->second);
   }
-  // All nodes are built anew.
+  // Call when all nodes are rebuilt.
   void clear() { since_.clear(); }
 
  private:

@@ -11,17 +11,19 @@
 namespace friday {
 namespace {
 
-constexpr uint64_t kRedZone = 128;
-constexpr uint64_t kGap = 4096;  // above the function's frame, which may reach a little beyond it (core/stop/effects.h)
-constexpr uint64_t kDead = 4096;                // of the stack below, put back although nothing may look at it
-constexpr size_t kXmm = 160, kStateBits = 512;  // in an XSAVE area
+constexpr uint64_t kRedZone = 128;  // bytes below the stack pointer that the program may still use
+// Bytes left free above the frame of the called function, which may write a little above it (core/stop/effects.h).
+constexpr uint64_t kGap = 4096;
+// Bytes below the stack pointer of the call that are restored, although the program does not read them.
+constexpr uint64_t kDead = 4096;
+constexpr size_t kXmm = 160, kStateBits = 512;  // offsets of the vector registers and of XSTATE_BV in an XSAVE area
 
 }  // namespace
 
-// What a call may change: some places when the function's code tells them, else all memory.
+// A copy of what a call may change: a few places if the code of the function shows which, otherwise all memory.
 class Calls::Undo {
  public:
-  // `error`: where the thread's errno is.
+  // `stack` is the stack pointer of the call; `error` is the address of the thread's errno.
   static Result<Undo> prepare(ReplayNode& node, const FunctionEffects& effects, uint64_t stack,
                               std::optional<Addr> error) {
     Undo undo;
@@ -40,14 +42,15 @@ class Calls::Undo {
       for (const auto& [address, bytes] : pieces_) FRIDAY_TRY_VOID(node.write(Addr{address}, bytes));
     return {};
   }
-  // The function has come back, and only its variables are to stay as they are.
+  // Call after the function has returned. Restores the dead part of the stack, and keeps what the function has stored
+  // elsewhere.
   Result<void> clear_stack(ReplayNode& node) {
     if (all_) return {};
     return node.write_raw(Addr{pieces_.front().first}, pieces_.front().second);
   }
 
   const MemoryCopy* all() const { return all_ ? &*all_ : nullptr; }
-  // Whether the places have what they had; the stack aside.
+  // Whether the places are unchanged, except for the stack, which is the first one.
   bool same(ReplayNode& node) const {
     return std::ranges::all_of(pieces_.begin() + 1, pieces_.end(), [&](const auto& piece) {
       std::vector<std::byte> now(piece.second.size());
@@ -66,7 +69,7 @@ class Calls::Undo {
   std::vector<std::pair<uint64_t, std::vector<std::byte>>> pieces_;
 };
 
-// What a function may change; looked up once where it is in one of the program's files, whose code stays.
+// What a function may change. The answer is kept if the function is in a file of the program, whose code never changes.
 const FunctionEffects& Calls::effects(ReplayNode& node, uint64_t function) {
   static const FunctionEffects unknown;
   NodeCode& code = symbols_.code(node.id());
@@ -80,7 +83,7 @@ const FunctionEffects& Calls::effects(ReplayNode& node, uint64_t function) {
   return code.effects.insert_or_assign(function, std::move(found)).first->second;
 }
 
-// Where the errno of a thread is: the same place for as long as it lives.
+// The address of a thread's errno, which is the same during its whole life.
 std::optional<Addr> Calls::errno_of(ReplayNode& node, ThreadId thread, uint64_t thread_pointer) {
   auto& known = symbols_.code(node.id()).errors;
   auto it = known.find(thread_pointer);
@@ -105,7 +108,7 @@ Error Calls::describe_failure(ReplayNode& node, const std::string& what, const R
   return error;
 }
 
-// A function that has come back and made no system call may have changed memory only.
+// Whether the call that has just returned changed nothing. Without a system call it can only have changed memory.
 bool Calls::left_no_trace(ReplayNode& node, ThreadId thread, const MemoryCopy& before) {
   const auto* caller = node.thread_of(thread);
   if (!caller || !caller->detour || caller->detour->asked_kernel) return false;
@@ -113,7 +116,8 @@ bool Calls::left_no_trace(ReplayNode& node, ThreadId thread, const MemoryCopy& b
   return same && *same;
 }
 
-// Runs the function alone, in native mode. Stop points do not stop it, but watches learn what it writes.
+// Runs the thread alone, in native mode, until the function has returned or failed. Stop points do not stop it, but
+// watches are told what it writes.
 Result<Stop> Calls::run(ReplayNode& node, ThreadId thread, const Ending& ends) {
   const auto deadline = std::chrono::steady_clock::now() + timeout_;
   for (;;) {
@@ -125,7 +129,7 @@ Result<Stop> Calls::run(ReplayNode& node, ThreadId thread, const Ending& ends) {
   }
 }
 
-// All memory is kept for the case that the function fails.
+// Copies all memory first, so that the call can be undone if the function fails.
 Result<Stop> Calls::run_for_gdb(ReplayNode& node, ThreadId thread, const Ending& ends) {
   auto copy = MemoryCopy::take(node);
   auto stop = run(node, thread, ends);
@@ -139,13 +143,13 @@ Result<Stop> Calls::run_for_gdb(ReplayNode& node, ThreadId thread, const Ending&
   observer_->memory_changed(node);
   if (!undone) alterations_.note_any(node.id());
   error_ = describe_failure(node, "the function", undone);
-  // gdb takes a signal as the call's end and goes back to where it was.
+  // A signal makes gdb give up the call and restore the registers.
   stop->kind = Stop::Kind::signal;
   stop->signal = SIGABRT;
   return stop;
 }
 
-// Sends the thread into the function.
+// Makes the thread start the function: sets the registers by the calling convention (System V ABI, AMD64 supplement).
 Result<void> Calls::enter(ReplayNode& node, ThreadId thread, const ExpressionPlan::Call& call, const CallValues& values,
                           const ReplayNode::Standing& from, uint64_t stack) {
   user_regs_struct registers = from.view;
@@ -174,7 +178,7 @@ Result<void> Calls::enter(ReplayNode& node, ThreadId thread, const ExpressionPla
   return node.set_extended_state(thread, extended);
 }
 
-// What the function returned: the bytes of a scalar, or the address of what it refers to.
+// The result of the function: a scalar as 64 bits, or the address if it returns a reference.
 Result<uint64_t> Calls::result_of(ReplayNode& node, ThreadId thread, const ExpressionPlan::Call& call) {
   if (!call.result) return 0;
   if (*call.result == ExpressionPlan::Passing::integer) {

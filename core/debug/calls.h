@@ -1,10 +1,10 @@
-// Calls of functions of the program. What a plan can say (scalars in registers) is called here, in some 20 us; anything
-// else gdb calls through its endpoint, and run_for_gdb() runs what it has prepared. Either way one thread runs alone,
-// in native mode (core/replay/calls.cc), with watches in force, and the call is undone when the function crashes,
-// blocks or does not end in time: the node is then as it was before.
+// Calls functions of the program. Calls that a plan can describe (all arguments and the result are scalars in
+// registers) are made here and take about 20 us. All other calls are prepared by gdb through its endpoint, and
+// run_for_gdb() runs them. In both cases one thread runs alone, in native mode (core/replay/calls.cc), with watches in
+// effect. If the function crashes, blocks or does not return in time, the call is undone.
 //
-// Expressions own it. It tells its MemoryObserver, which is the stop points, what the called function has stored. Used
-// on the session's thread, while the group stands.
+// Owned by Expressions. Tells its MemoryObserver (GroupStopPoints) what the called function has stored. Use on the
+// session's thread only, while the group is stopped.
 #pragma once
 
 #include <chrono>
@@ -19,44 +19,46 @@ namespace friday {
 
 class MemoryCopy;
 
-// Who must know that memory of a node has changed while the group stands: watches compare with what they saw last.
+// Is told when memory of a node has changed while the group is stopped. Watches need this, because they compare memory
+// with its last known contents.
 class MemoryObserver {
  public:
   virtual ~MemoryObserver() = default;
-  // A thread that runs alone has stored to memory that is watched.
+  // `thread`, executing a called function, has stored to watched memory; `stop` is of the kind `watch`.
   virtual void memory_hit(ReplayNode& node, ThreadId thread, const Stop& stop) = 0;
-  // Any memory of the node may have changed, without hits.
+  // Any memory of the node may have changed, and no hits were reported.
   virtual void memory_changed(ReplayNode& node) = 0;
 };
 
 class Calls {
  public:
-  // Whether a stop is one at which gdb wants to see the function that it has called.
+  // Returns true if gdb must be told of a stop inside the function that it has called.
   using Ending = std::function<bool(const Stop&)>;
 
   Calls(ReplaySession& session, Focus& focus, GdbPool& gdbs, Alterations& alterations, SymbolCache& symbols)
       : session_(session), focus_(focus), gdbs_(gdbs), alterations_(alterations), symbols_(symbols) {}
-  // Set before the first call.
+  // Must be called before the first call().
   void set_observer(MemoryObserver& observer) { observer_ = &observer; }
 
-  // How long a called function may take; one that takes longer is stopped and undone.
+  // The time limit for a called function. A call that takes longer is stopped and undone.
   std::chrono::milliseconds timeout() const { return timeout_; }
   void set_timeout(std::chrono::milliseconds limit) { timeout_ = limit; }
 
-  // Calls the function that a plan of the kind `call` names, in the node's current thread, and gives back its result.
-  // Costs some 20 us, and a copy of all writable memory where the function's code does not show what it can change.
+  // Executes a plan of the kind `call` in the node's current thread and returns the result of the function. Fails with
+  // call_failed if the function does not return. Takes about 20 us, plus the time to copy all writable memory if the
+  // code of the function does not show what it can change.
   Result<RawValue> call(ReplayNode& node, const KnownPlan& plan);
-  // Runs a function that gdb has sent the thread into, to its return. A function that fails looks to gdb as if it had
-  // raised SIGABRT; explained() tells the user what it was.
+  // Runs a function whose call gdb has prepared, until it returns or `ends` returns true. If the function fails, gdb is
+  // told that it raised SIGABRT, and explained() has the real reason.
   Result<Stop> run_for_gdb(ReplayNode& node, ThreadId thread, const Ending& ends);
-  // The same result, where a call of gdb's has failed with the reason that is known here instead of gdb's.
+  // Returns `result`; but if it is an error because a call made by gdb failed, replaces gdb's reason by the real one.
   template <typename T>
   Result<T> explained(Result<T> result) {
     auto error = std::exchange(error_, std::nullopt);
     if (!result && error && result.error().code != ErrorCode::interrupted) return std::unexpected(std::move(*error));
     return result;
   }
-  // Whether a call of gdb's has failed that explained() has not told of yet.
+  // Whether a call made by gdb has failed and explained() has not reported it yet.
   bool has_failed() const { return error_.has_value(); }
 
  private:
@@ -76,7 +78,7 @@ class Calls {
   Alterations& alterations_;
   SymbolCache& symbols_;
   MemoryObserver* observer_ = nullptr;
-  std::optional<Error> error_;  // of the last call that gdb made
+  std::optional<Error> error_;  // why the last call made by gdb failed
   std::chrono::milliseconds timeout_{5000};
 };
 

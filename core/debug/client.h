@@ -1,8 +1,7 @@
-// A gdb's side of a node: the endpoint it connects to, the changes it has not made yet, and the stop points it has set.
-// Each node has one for Friday's own gdb, and another one when the user asks for a place where a gdb of the user's can
-// connect.
+// What one gdb has at one node: the endpoint to which it connects, its pending changes, and the watches that it has
+// set. Each node has a client for Friday's own gdb, and a second one if the user asks for an endpoint for another gdb.
 //
-// Used on the session's thread. The owner outlives its clients.
+// Use on the session's thread only. The owner must outlive its clients.
 #pragma once
 
 #include <map>
@@ -17,7 +16,7 @@ namespace friday {
 
 class Client;
 
-// What a client's gdb asks of the group; RspHost says what each means.
+// Carries out what a client's gdb requests of the group; RspHost (core/rsp/host.h) describes each request.
 class ClientOwner {
  public:
   virtual ~ClientOwner() = default;
@@ -30,7 +29,8 @@ class ClientOwner {
 
 class Client final : public RspHost {
  public:
-  // `sysroot`: where it finds the node's files. `number`: of this client alone.
+  // `sysroot` is the directory in which gdb finds the node's files. `number` must be unique among clients. `is_users`
+  // is true for a gdb of the user and false for Friday's own.
   Client(ReplayNode& node, ClientOwner& owner, std::string sysroot, uint32_t number, bool is_users)
       : node_(node.id()),
         owner_(owner),
@@ -44,7 +44,7 @@ class Client final : public RspHost {
   bool is_users() const { return is_users_; }
   ClientView& view() { return view_; }
   RspEndpoint& endpoint() { return endpoint_; }
-  // Who its breakpoints belong to.
+  // The owner of this client's breakpoints.
   BreakpointOwner breakpoint_owner() const { return {BreakpointOwner::Kind::rsp_client, number_}; }
   // Its watched ranges, by kind, address and length.
   std::map<std::tuple<StopPointRequest::Kind, uint64_t, uint64_t>, StopPointId> watches;
@@ -73,7 +73,7 @@ class Client final : public RspHost {
   uint32_t number_;
   bool is_users_;
   ClientView view_;
-  RspEndpoint endpoint_;  // last: as it goes it takes its client's stop points back
+  RspEndpoint endpoint_;  // declared last, because its destructor removes its stop points and uses the other members
 };
 
 }  // namespace friday

@@ -1,5 +1,5 @@
-// What a gdb asks of the group through its endpoint. A resume runs here, to the stop, before it returns: gdb waits in
-// its own process, and the reactor has nothing better to do.
+// Carries out the requests that gdbs make of the group through their endpoints. A request to resume returns only after
+// the stop. That blocks nobody: gdb waits in its own process, and the reactor has nothing else to serve.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -9,22 +9,21 @@
 
 namespace friday {
 
-// A gdb of the user's may have the run interrupted, or go away, while it lasts.
 Result<void> Runner::resume(Client& client, const ResumeRequest& request) {
   if (request.direction != ResumeRequest::Direction::forward)
-    return fail(ErrorCode::unsupported, "reverse execution is not there yet; use restart and a breakpoint");
+    return fail(ErrorCode::unsupported, "reverse execution is not supported yet; use restart and a breakpoint");
   FRIDAY_TRY(node, session_.readable(client.node()));
   if (node->state() == NodeState::ended) {
     StopReport nothing{.kind = StopReport::Kind::history_end, .thread = focus_.selected_thread(client.node())};
     if (!request.moved.empty()) {
-      nothing.kind = StopReport::Kind::signal, nothing.signal = SIGABRT;  // gdb takes a signal as the end of the call
+      nothing.kind = StopReport::Kind::signal, nothing.signal = SIGABRT;  // a signal makes gdb give up the call
       client.endpoint().say(fmt::format("node {} has ended: its functions cannot be called any more\n", client.node()));
     }
     client.endpoint().report(nothing);
     return {};
   }
   FRIDAY_TRY_VOID(client.view().commit());
-  std::optional<ClientWait> wait;
+  std::optional<ClientWait> wait;  // the user may interrupt the run in that gdb, or end it
   if (client.is_users()) wait.emplace(client.endpoint().client_socket(), [this] { session_.interrupt(); });
   std::optional<ThreadId> wanted;
   const bool called =
@@ -35,7 +34,7 @@ Result<void> Runner::resume(Client& client, const ResumeRequest& request) {
   return {};
 }
 
-// `wanted`: the thread that is stepped, or that gdb calls a function in.
+// Runs the group for a client. Sets `wanted` to the thread that is stepped, or in which gdb calls a function.
 Result<Stop> Runner::run_for(Client& client, const ResumeRequest& request, std::optional<ThreadId>& wanted) {
   const NodeId id = client.node();
   ReplayNode& node = *session_.find(id);
@@ -52,7 +51,8 @@ Result<Stop> Runner::run_for(Client& client, const ResumeRequest& request, std::
   if (action != request.actions.end()) wanted = action->thread ? *action->thread : focus_.selected_thread(id);
   auto go_on = [&] { return wanted ? step_range(id, *wanted, *action) : session_.run(); };
   auto stop = go_on();
-  // What other nodes do and what conditions refuse is passed over, as in a run of the user's.
+  // As in a run of the user, continue after breakpoints of Friday's own and hits whose condition is false. Also
+  // continue after breakpoints that other clients have set.
   while (stop && (stop->kind == Stop::Kind::breakpoint || stop->kind == Stop::Kind::watch)) {
     const auto of_kind = [&](BreakpointOwner::Kind kind) {
       return std::ranges::any_of(stop->owners, [&](const BreakpointOwner& o) { return o.kind == kind; });
@@ -77,13 +77,13 @@ Result<Stop> Runner::run_for(Client& client, const ResumeRequest& request, std::
     if (for_client || for_user) break;
     stop = session_.run();
   }
-  // The end of another node is an event of the group, as in any run: a step ends there. Friday learns of it when the
-  // user's gdb lets it go on.
+  // The end of another node stops the group, and thus ends this step or run. In a run that a gdb of the user requested,
+  // keep it for the next run of Friday.
   if (stop && stop->kind == Stop::Kind::exit && stop->node != id && client.is_users()) pending_ends_.push_back(*stop);
   return stop;
 }
 
-// Whether a stop is one that the client has set.
+// Whether the stop is at a breakpoint or watch of the client.
 bool Runner::hits_client(const Client& client, const Stop& stop) {
   if (stop.node != client.node()) return false;
   if (std::ranges::find(stop.owners, client.breakpoint_owner()) != stop.owners.end()) return true;
@@ -108,7 +108,7 @@ WatchAccess access_of(Request kind) {
 }
 }  // namespace
 
-// Steps while the thread's pc stays in the range (once, for a plain step).
+// Steps once; for an action of the kind step_range, repeats that while the thread's pc is in the range.
 Result<Stop> Runner::step_range(NodeId id, ThreadId thread, const ThreadAction& action) {
   for (;;) {
     auto stop = session_.step(id, thread);
@@ -138,14 +138,14 @@ void Runner::report(Client& client, const Result<Stop>& stop, std::optional<Thre
   gdbs_.group_moved(id, focus_.selected_thread(id), &client);
   out.thread = focus_.selected_thread(id);
   if (node->state() == NodeState::ended && node->outcome().how == NodeOutcome::How::exited) {
-    // The process stands at its last call: gdb may go on looking at it, and is told that nothing follows.
+    // The process still exists, stopped at its last call. Report the end of the history, so that gdb can inspect it.
     out.kind = StopReport::Kind::history_end;
   } else if (stop->node != id) {
     out.kind = StopReport::Kind::interrupted;
   } else {
     switch (stop->kind) {
       case Stop::Kind::breakpoint:
-        // gdb passes over a breakpoint that it knows nothing of, and would go on with its step.
+        // gdb ignores a stop at a breakpoint that it has not set, and would continue its step.
         out.kind = hits_client(client, *stop) ? StopReport::Kind::breakpoint : StopReport::Kind::interrupted;
         break;
       case Stop::Kind::watch:
@@ -162,11 +162,11 @@ void Runner::report(Client& client, const Result<Stop>& stop, std::optional<Thre
   if (client.is_users() && stop->kind == Stop::Kind::exit && stop->node != id)
     client.endpoint().say(fmt::format("node {} ({}) has ended\n", stop->node, session_.find(stop->node)->info().name));
   if (client.is_users() && pending_stop_)
-    client.endpoint().say("a stop point of Friday's; its handler runs when Friday goes on\n");
+    client.endpoint().say("stopped at a stop point of Friday; its handler runs when Friday continues\n");
   client.endpoint().report(out);
 }
 
-// Of the first range of the client's that was hit.
+// Fills the report with the first watch of the client that was hit.
 void Runner::tell_watch(const Client& client, const Stop& stop, StopReport& report) {
   for (const WatchHit& hit : stop.hits)
     for (const auto& [range, id] : client.watches) {
@@ -215,7 +215,7 @@ Result<std::string> Runner::monitor(Client& client, std::string_view command) {
     LogicalTime t = session_.time(id);
     return fmt::format("node {}, event {}, logical time {}.{}\n", id, session_.mark(id).event.value, t.l, t.c);
   }
-  return fail(ErrorCode::usage, "monitor knows: where");
+  return fail(ErrorCode::usage, "\"monitor {}\" is not known; there is only \"monitor where\"", command);
 }
 
 }  // namespace friday

@@ -34,7 +34,8 @@ Result<void> ClientView::set_extended_state(ThreadId thread, std::span<const std
   return {};
 }
 
-// A thread whose stack grew calls something, be it the function at whose start it stands.
+// With `resuming`, a lowered stack pointer means that gdb calls a function, even if rip stays the same: gdb may call
+// the function at whose start the thread stands.
 Result<void> ClientView::apply(ThreadId thread, const Edit& edit, bool resuming) {
   changed_ |= edit.wanted || edit.extended;
   if (edit.wanted) {

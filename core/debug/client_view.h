@@ -1,8 +1,8 @@
-// A node as its gdb sees and changes it. gdb writes registers one after another, be it to call a function or to change
-// a variable that lives in one. Here the writes are collected: a call begins with all of them when gdb resumes the
-// node, and ends when gdb has put everything back; any other change takes effect when gdb's command is done.
+// A node as its gdb sees and changes it. gdb writes registers one at a time, both to call a function and to change a
+// variable that is in a register. This class collects the writes. If gdb then resumes the node, they start a call of a
+// function, which ends when gdb has restored all registers. Otherwise they take effect when gdb's command is done.
 //
-// All else goes straight to the node. Used on the session's thread.
+// Everything else is passed to the node at once. Use on the session's thread only.
 #pragma once
 
 #include <map>
@@ -18,15 +18,17 @@ class ClientView final : public NodeControl {
  public:
   explicit ClientView(ReplayNode& node) : node_(&node) {}
 
-  // The node was built anew.
+  // Call when the node was rebuilt.
   void rebind(ReplayNode& node) {
     node_ = &node;
     edits_.clear();
   }
 
-  // gdb resumes the node: a thread whose stack pointer went down is sent into a call, all other writes take effect.
+  // Call when gdb resumes the node. A thread whose stack pointer was lowered starts a call of a function; all other
+  // writes take effect.
   Result<void> commit();
-  // gdb's command is done. Ends a call that did not come back; true if there was one.
+  // Call when gdb's command is done. All writes take effect, and calls that have not returned are ended; returns
+  // whether there were any.
   Result<bool> end_command();
   // Whether gdb has changed the node's memory or registers since the last time this was asked.
   bool take_changed() { return std::exchange(changed_, false); }

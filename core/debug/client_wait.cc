@@ -10,19 +10,21 @@
 namespace friday {
 
 namespace {
-constexpr int kAgain = 20;  // ms: an interrupt that comes just before the tracer sleeps is lost, so it is repeated
+// Milliseconds between repeated interrupts. One that arrives just before the tracer goes to sleep is lost.
+constexpr int kAgain = 20;
+constexpr int kInterruptByte = 3;  // gdb's remote protocol, "Interrupts"
 
-// Whether the client interrupts or has gone; false: what it sent is something else.
+// Whether the client has sent an interrupt or closed the connection.
 bool wants_end(int socket) {
   char bytes[256];
   const ssize_t got = recv(socket, bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
-  return got == 0 || (got > 0 && memchr(bytes, 3, static_cast<size_t>(got)));
+  return got == 0 || (got > 0 && memchr(bytes, kInterruptByte, static_cast<size_t>(got)));
 }
 }  // namespace
 
 ClientWait::ClientWait(int socket, std::function<void()> interrupt)
     : interrupt_(std::move(interrupt)), done_(eventfd(0, EFD_CLOEXEC)) {
-  // Signals are for the program's own threads.
+  // The new thread must not receive signals, which the other threads of this program handle.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -49,7 +51,8 @@ void ClientWait::look(int socket) {
       called_ = true;
       interrupt_();
     }
-    if (poll(set, 1, kAgain) > 0) return;  // what was sent stays in the socket
+    // Other input stays in the socket and would make poll() return at once, so wait on `done_` only.
+    if (poll(set, 1, kAgain) > 0) return;
   }
 }
 

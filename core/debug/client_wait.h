@@ -1,6 +1,7 @@
-// A gdb of the user's waits for the group to stop, and the thread that serves it is busy running the group. Meanwhile
-// another thread looks at its socket: the byte 3 (Ctrl-C in that gdb) and the end of the connection call `interrupt`,
-// which must be safe on any thread. Nothing is taken from the socket.
+// Watches the socket of a gdb of the user while that gdb waits for the group to stop, because the thread that normally
+// serves it is busy running the group. A thread of this class calls `interrupt` when the byte 3 arrives (Ctrl-C in gdb)
+// or the connection ends. It reads nothing from the socket. `interrupt` must be safe on any thread; it is called
+// repeatedly until ended_it().
 #pragma once
 
 #include <atomic>
@@ -18,7 +19,7 @@ class ClientWait {
   ClientWait(const ClientWait&) = delete;
   ClientWait& operator=(const ClientWait&) = delete;
 
-  // Ends the waiting. Whether `interrupt` was called.
+  // Stops watching, and returns whether `interrupt` was called.
   bool ended_it();
 
  private:

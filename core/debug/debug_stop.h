@@ -1,4 +1,5 @@
-// Why the group stands, as the user sees it: the replay's Stop with the stop points that were hit and what they say.
+// Why the group stopped, for the user: the replay's Stop, with the stop points that were hit and the values that
+// changed.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +12,18 @@
 
 namespace friday {
 
-// What one store did to a stop point: the first of its expressions that changed.
+// What a store changed at a watchpoint. If it changed several of its expressions, the first one is reported.
 struct WatchChange {
   uint32_t id = 0;
   std::string expression;
-  std::optional<RawValue> old_value, new_value;  // none: undefined
+  std::optional<RawValue> old_value,
+      new_value;  // none if the expression has no value, for example behind a null pointer
 };
 
-// Of the replay's kinds `started` and `event` are never seen here.
+// Never of the kind `started`, `event` or `signal` (which becomes `exit`).
 struct DebugStop : Stop {
-  std::vector<uint32_t> ids;         // breakpoint, watch, timer: the stop points that were hit
-  std::vector<WatchChange> changes;  // watch: of each of `ids`
+  std::vector<uint32_t> ids;         // for breakpoint, watch and timer: the stop points that were hit
+  std::vector<WatchChange> changes;  // for watch: one for each of `ids`
 };
 
 }  // namespace friday

@@ -20,7 +20,7 @@ Debugger::Debugger(std::unique_ptr<ReplaySession> session, DebuggerOptions optio
       expressions_(*session_, focus_, gdbs_, alterations_),
       stop_points_(*session_, focus_, gdbs_, expressions_, options.patch_stores),
       runner_(*session_, focus_, gdbs_, expressions_.calls(), stop_points_) {
-  // What goes against the order of the parts: requests of gdbs, and memory that calls have changed.
+  // Two calls go from a lower part to a higher one, each through an interface: requests of gdbs, and changes of memory.
   gdbs_.set_owner(runner_);
   expressions_.set_observer(stop_points_);
   session_->on_node_started = [this](ReplayNode& node) { node_started(node); };
@@ -41,7 +41,7 @@ void Debugger::node_started(ReplayNode& node) {
 
 Result<void> Debugger::serve(int timeout_ms) {
   auto served = gdbs_.pump_with_users(timeout_ms);
-  session_->leave_processor();  // where a gdb of the user's may have run the group
+  session_->leave_processor();  // a gdb of the user may have run the group, which binds this thread to a processor
   return served;
 }
 

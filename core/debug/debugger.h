@@ -1,20 +1,19 @@
-// The debugger of a replayed group: what console and Python talk to. It is made of parts that each own their state, and
-// are used directly:
+// The debugger of a replayed group, used by the console and by Python. It consists of parts that each own their state
+// and are used directly:
 //
-//   expressions()   read, write and call by expression                 core/debug/expressions.h
-//   stop_points()   breakpoints and watches over all nodes             core/debug/group_stop_points.h
 //   runner()        resume, step, run to a mark, timers                core/debug/runner.h
+//   stop_points()   breakpoints and watchpoints on all nodes           core/debug/group_stop_points.h
+//   expressions()   read, write and call by expression                 core/debug/expressions.h
 //   gdbs()          a gdb for each node, and the reactor               core/debug/gdb_pool.h
 //
-// Each uses those below it: the runner uses the stop points, they use expressions, and those the gdbs. Focus (which
-// node and thread questions are about) and Alterations (what the user has changed) serve all of them. Here stands only
-// what concerns several parts: a node starts, the group is built anew.
+// Each part uses only those below it. Focus (the node and thread that expressions are about) and Alterations (what the
+// user has changed) serve all of them. This class itself does only what concerns several parts: a node starts, or the
+// group is rebuilt.
 //
-// One thread, one reactor: serve() must be called while a prompt waits. Everything that asks a gdb waits by serving the
-// reactor, and everything that runs the group returns when it stands again.
+// There is one thread and one reactor. serve() must be called while a prompt waits. A function that asks a gdb serves
+// the reactor while it waits, and a function that runs the group returns when the group has stopped.
 //
-// Why this is a directory of its own and not part of core/replay: replay verifies without gdb and must stay able to;
-// the knowledge of mi and rsp is kept out of it (docs/architecture.md).
+// This is not part of core/replay, which must be able to verify a recording without gdb (docs/architecture.md).
 #pragma once
 
 #include <memory>
@@ -34,7 +33,7 @@ namespace friday {
 struct DebuggerOptions {
   ReplayOptions replay;
   GdbPoolOptions gdbs{};
-  bool patch_stores = true;  // stores that hit watched pages in vain are patched (core/stop/patched_stores.h)
+  bool patch_stores = true;  // patch stores that cause many false positives (core/stop/patched_stores.h)
 };
 
 class Debugger {
@@ -52,16 +51,18 @@ class Debugger {
   Runner& runner() { return runner_; }
   GdbPool& gdbs() { return gdbs_; }
 
-  // Serves all gdbs, those of the user's too, which may run the group. To be called while a prompt waits.
+  // Serves all gdbs, including those of the user, which may run the group. Call while a prompt waits. Returns after
+  // something was served, and at the latest after `timeout_ms`; -1 waits without limit.
   Result<void> serve(int timeout_ms);
-  // Ends a run of the group, or a question that a gdb is busy with (error `interrupted`). Safe in a signal handler.
+  // Stops a run of the group, or makes a command that a gdb executes fail with the error `interrupted`. Safe on any
+  // thread and in signal handlers.
   void interrupt();
-  // Builds all nodes anew, from their start images; gdbs and stop points stay. `sync`: in this order from now on.
+  // Rebuilds all nodes from their start images. gdbs and stop points are kept. `sync` changes the order.
   Result<void> restart();
   Result<void> restart(SyncMode sync);
-  // Removes a stop point of any kind, timers too.
+  // Removes a stop point of any kind. Fails with not_found if there is none with this id.
   Result<void> remove_stop_point(uint32_t id);
-  // What happened beside the questions and the user should know, since the last time.
+  // Messages for the user that are not answers, each returned once.
   std::vector<std::string> take_notices();
 
  private:
@@ -75,7 +76,7 @@ class Debugger {
   Expressions expressions_;
   GroupStopPoints stop_points_;
   Runner runner_;
-  std::vector<std::string> output_;  // of called functions, for take_notices()
+  std::vector<std::string> output_;  // what called functions have written, for take_notices()
 };
 
 }  // namespace friday

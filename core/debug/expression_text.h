@@ -1,4 +1,4 @@
-// What the text of a C or C++ expression shows by itself, before gdb is asked what it means. Plain functions.
+// Inspects the text of C and C++ expressions without gdb. All functions are pure.
 #pragma once
 
 #include <optional>
@@ -8,21 +8,21 @@
 
 namespace friday {
 
-// Whether the character may stand in a name.
+// Whether the character may be part of an identifier.
 bool is_identifier(char c);
 
-// Position of `name` as a whole word in `text`, from `from` on; npos if it is absent.
+// The position of `name` as a whole word in `text`, at or after `from`; npos if it is absent.
 size_t find_word(std::string_view text, std::string_view name, size_t from = 0);
 
-// The bytes that the inside of a C string literal stands for: its escapes are resolved.
+// The bytes of a C string literal, given the text between its quotes: resolves escape sequences.
 std::string unescape(std::string_view inside);
 
-// Whether the expression calls something: a name stands before a parenthesis that does not begin a declarator, as in
-// char(*)[8].
+// Whether the expression contains a function call: a name followed by a parenthesis, which must not begin a declarator
+// as in char(*)[8].
 bool has_call(const std::string& expression);
 
-// FUNC and the rest of FUNC::LOCAL, FUNC::LOCAL->member and so on; none when the expression does not look like that.
-// C++ names have :: too: whether FUNC is a function must be looked up.
+// Splits FUNC::LOCAL, FUNC::LOCAL->member and the like into FUNC and the rest; none if the expression has another form.
+// Names of C++ contain :: too, so the caller must look up whether FUNC is a function.
 std::optional<std::pair<std::string, std::string>> split_local(const std::string& expression);
 
 }  // namespace friday

@@ -12,11 +12,11 @@ namespace friday {
 
 namespace {
 
-// What -friday-value answered, as a plan of the place where it was, in the form of -friday-plan: decoded by the same
-// reader.
+// Makes a plan of gdb's answer to -friday-value: one that yields the memory where the value is. It is written in the
+// format of -friday-plan, so that the same code decodes both.
 Result<ExpressionPlan> plan_of_value(const nlohmann::json& value, const std::string& expression) {
   const uint64_t address = value["address"].is_number() ? value["address"].get<uint64_t>() : 0;
-  const std::string code = fmt::format("25{:016x}27", address);  // const64, end
+  const std::string code = fmt::format("25{:016x}27", address);  // agent bytecode: const64 ADDRESS, end
   const size_t size = value["bytes"].get<std::string>().size() / 2;
   return parse_plan(nlohmann::json{
       {"kind", "agent"},
@@ -35,7 +35,7 @@ Result<ExpressionPlan> plan_of_value(const nlohmann::json& value, const std::str
 
 Result<RawValue> Expressions::read(NodeId id, const std::string& expression) {
   FRIDAY_TRY(node, focus_.started_node(id));
-  // String literals are arguments of calls: they lie in the workspace, and are written there each time.
+  // String literals, which are arguments of calls, are copied to the workspace each time.
   const bool stages = Workspace::is_needed_by(expression);
   if (stages && node->state() == NodeState::ended) return read_through_gdb(id, expression);
   auto text = stages ? workspace_.expand(*node, expression) : Result<std::string>(expression);
@@ -66,7 +66,7 @@ Result<RawValue> Expressions::read_by_plan(ReplayNode& node, const KnownPlan& p)
   return out;
 }
 
-// gdb evaluates. A function that it calls runs in the node by Calls::run_for_gdb().
+// Has gdb evaluate the expression. If gdb calls a function, Calls::run_for_gdb() runs it.
 Result<RawValue> Expressions::read_through_gdb(NodeId id, const std::string& expression) {
   FRIDAY_TRY(node, focus_.started_node(id));
   if (has_call(expression)) FRIDAY_TRY_VOID(node->check_goes_on("its functions cannot be called any more"));
@@ -77,7 +77,8 @@ Result<RawValue> Expressions::read_through_gdb(NodeId id, const std::string& exp
   if (!answer) return std::unexpected(answer.error());
   auto json = nlohmann::json::parse(*answer, nullptr, false);
   if (json.is_discarded())
-    return fail(ErrorCode::component_died, "node {}: gdb answered no value for {}", id, expression);
+    return fail(ErrorCode::component_died, "node {}: gdb was asked for the value of {} and gave no valid answer", id,
+                expression);
   FRIDAY_TRY(value, plan_of_value(json, expression));
   RawValue out{symbols_.types().add(value, value.type), {}, std::nullopt};
   const std::string hex = json["bytes"];
@@ -87,8 +88,6 @@ Result<RawValue> Expressions::read_through_gdb(NodeId id, const std::string& exp
   return out;
 }
 
-// A plan for the place where gdb finds an expression now, for a watch of what bytecode cannot say (an array made by a
-// cast).
 Result<std::shared_ptr<const ExpressionPlan>> Expressions::find_place_now(NodeId id, const std::string& expression,
                                                                           const std::string& reason) {
   auto refused = fail(ErrorCode::unsupported, "node {}: {} cannot be watched: {}", id, expression,

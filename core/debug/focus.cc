@@ -31,7 +31,7 @@ bool Focus::has_started(NodeId id) {
   if (!node || !node->has_process()) return false;
   if (node->state() == NodeState::ended || started_.contains(id)) return true;
   if (session_.waits_at(id).value_or(1) == 0 || node->events_done() == 0) return false;
-  started_.insert(id);  // the node is asked no more until it is started anew
+  started_.insert(id);  // remembered until restart()
   return true;
 }
 
@@ -42,8 +42,8 @@ Result<ReplayNode*> Focus::started_node(NodeId id) {
   return node;
 }
 
-// Whether a node that has done so many events is between its first and its last one, in an order where that shows how
-// far all other nodes are.
+// Whether the group's time is that of this node, which has completed `done` events. In `clock` order it is, between the
+// node's first and last event; then no other node needs to be asked. In the other orders it is by definition.
 bool Focus::tells_of_all(NodeId id, uint64_t done) {
   ReplayNode* node = session_.find(id);
   return session_.sync() != SyncMode::clock || (done > 0 && node && node->state() != NodeState::ended);

@@ -1,9 +1,9 @@
-// Where the replayed group stands, as the user's questions mean it: which node stopped last, which thread of each node
-// an expression is about, and whether the user has selected another frame in gdb. The parts of the debugger share one
-// Focus, which the Debugger owns; it knows the replay and none of the parts.
+// The node, thread and frame that the user's expressions are about: which node stopped last, which thread of each node
+// is current, and whether the user has selected another frame in gdb. The parts of the debugger share one Focus, which
+// the Debugger owns. It knows the replay and none of the parts.
 //
-// Answers about a node are kept as long as its state cannot have changed. For that every move of the group, and every
-// change that the user makes, begins a new epoch. Used on the session's thread.
+// What was read of a node is valid until its state may have changed. Therefore a new epoch begins whenever the group
+// runs and whenever the user changes something. Use on the session's thread only.
 #pragma once
 
 #include <cstdint>
@@ -20,63 +20,65 @@ class Focus {
   explicit Focus(ReplaySession& session) : session_(session), here_(session.nodes().front()) {}
 
   uint64_t epoch() const { return epoch_; }
-  // What was read of any node before this call may have changed.
+  // Call when anything may have changed that was read of a node before.
   void begin_epoch() { epoch_++; }
 
   // ---- the group
-  // The group stopped: begins an epoch, and makes the node that stopped the one that questions are about.
+  // Call when the group has stopped. Begins an epoch and makes the node of the stop the current one.
   void note_stop(const Stop& stop);
-  // A thread of the node ran alone, in a function that gdb called, and stands again: nothing else has moved.
+  // Call when a function that gdb called has stopped. Only one thread of the node has run.
   void note_call(NodeId node);
-  // All nodes are built anew and stand at their start.
+  // Call when all nodes are rebuilt.
   void restart();
   // The node that stopped last.
   NodeId here() const { return here_; }
-  // The node that moved last: here(), or the one that stored to memory which it shares with here().
+  // The node that ran last: here(), or the node whose store to memory shared with here() caused the stop.
   NodeId moved_last() const { return writer_.value_or(here_); }
-  // Whether the group's time has come to the node: it has done an event, or runs its first lines.
+  // Whether the node has started at the group's current time: it has completed an event, or has stopped in its own code
+  // before its first event.
   bool has_started(NodeId node);
-  // A node whose state can be read. The start image of another is there before its time has come, but is no state of
-  // the group: that is the error node_not_started.
+  // Returns a node whose state can be read. Fails with node_not_started before the node has started: its process may
+  // exist then, but the start image that it contains is not a state of the group.
   Result<ReplayNode*> started_node(NodeId node);
 
   // ---- the group's time
-  // The logical time of the group. In `clock` order a node between its first and last event tells it; else all nodes
-  // are asked for the latest event that any has done, or the end of one that has ended since.
+  // The logical time of the group. In `clock` order it is that of the last event that any node has completed, or of a
+  // later end of a node. In the other orders nodes are at different times, and it is that of moved_last().
   LogicalTime group_time();
-  // How many events the group has done, found in the same way.
+  // The number of events that all nodes together have completed.
   uint64_t events_done();
-  // The logical time of a node that has done so many events: of the last of them, or of its first event before that.
+  // The logical time of a node that has completed `done` events: that of the last of them, or of its first event if
+  // `done` is 0.
   LogicalTime time_of(NodeId node, uint64_t done);
-  // A run has stopped before this event, since all before it in the group's order is done: until the group moves, its
-  // time is the group's.
+  // Call when a run has stopped before this event because everything before it in the order is done. Until the group
+  // runs again, the event's time is the group's.
   void set_reached(const Mark& mark) { reached_ = mark; }
   void forget_reached() { reached_.reset(); }
 
   // ---- the threads
-  // Expressions of the node are about this thread from now on.
+  // Makes this the current thread of the node.
   void select_thread(NodeId node, ThreadId thread);
-  // The thread selected last, whether or not the node has moved since. It costs nothing.
+  // The thread that was selected last, even if the node has run since. Does not access the node.
   ThreadId selected_thread(NodeId node) { return nodes_[node].thread; }
-  // The thread whose innermost frame the expressions of a node are about: the one that stopped, or else the one that
-  // holds the token. Reads its pc once an epoch, which may stop the node's threads.
+  // The current thread of a node, in whose innermost frame its expressions are evaluated: the one that stopped, or else
+  // the one that holds the token. Reads the thread's pc once in an epoch, which may stop the node's threads.
   Result<ThreadId> current_thread(NodeId node);
-  // The pc of the current thread, as current_thread() found it.
+  // The pc of the current thread at the last call of current_thread().
   uint64_t pc(NodeId node) { return nodes_[node].pc; }
 
   // ---- another frame
-  // Whether the user has selected, in gdb, another frame or thread of the node than the current one. The selection
+  // Whether the user has selected a frame in gdb that is not the innermost one of the current thread. The selection
   // ends with the epoch.
   bool is_elsewhere(NodeId node) { return nodes_[node].elsewhere_epoch == epoch_; }
   void set_elsewhere(NodeId node, bool elsewhere);
-  // The node was changed where it stands: begins an epoch, in which the user's selection stays.
+  // Call when the node was changed but has not run. Begins an epoch in which the user's selection stays.
   void note_change(NodeId node);
 
  private:
   struct NodeFocus {
     ThreadId thread{0};
     uint64_t pc = 0;
-    // The pc is valid in this epoch, or as long as the node waits at the same event.
+    // `pc` is valid in this epoch, and as long as the node waits at the same event.
     uint64_t pc_epoch = 0;
     std::optional<uint64_t> waits_at;
     std::optional<uint64_t> elsewhere_epoch;
@@ -86,7 +88,7 @@ class Focus {
 
   ReplaySession& session_;
   std::map<NodeId, NodeFocus> nodes_;
-  std::set<NodeId> started_;  // nodes that stopped in their own code: they run, whatever they have done
+  std::set<NodeId> started_;  // nodes that are known to have started
   uint64_t epoch_ = 1;
   NodeId here_;
   std::optional<NodeId> writer_;

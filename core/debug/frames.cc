@@ -1,7 +1,6 @@
-// Watches of local variables. Such a watch lives as long as the frame that the variable is in: a breakpoint where the
-// function returns to ends it. `watch FUNC::LOCAL` has a breakpoint at each place where FUNC is entered and watches the
-// variable of each activation that has begun since. Both kinds of breakpoint belong to the watch and are never told as
-// stops.
+// Watches of local variables. Such a watch lasts as long as the frame of the variable: a breakpoint at the return
+// address ends it. `watch FUNC::LOCAL` has a breakpoint at each place where FUNC is entered, and watches the variable
+// in each activation that begins. Both kinds of breakpoint belong to the watchpoint and are never reported as stops.
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -15,8 +14,8 @@ namespace friday {
 
 namespace {
 
-// A node whose thread stands as it did when a frame was met: where locals are must not depend on where a store to them
-// stands.
+// A view of a node with the registers that a thread had when its frame was found. The plan of a local variable computes
+// an address from these registers, which have changed by the time of a store to the variable.
 class FrozenFrame final : public NodeControl {
  public:
   FrozenFrame(NodeControl& node, const user_regs_struct& registers) : node_(node), registers_(registers) {}
@@ -51,18 +50,19 @@ class FrozenFrame final : public NodeControl {
 
 }  // namespace
 
-// The frame that the stopped thread is in. What gdb said of one that stood at the same instruction holds for the next.
+// The innermost frame of the current thread; none if it has no caller. gdb is asked once for each instruction.
 Result<std::optional<GroupStopPoints::FrameLife>> GroupStopPoints::current_frame(ReplayNode& node, bool may_ask) {
   auto& shapes = symbols_.code(node.id()).frames;
   FRIDAY_TRY(thread, focus_.current_thread(node.id()));
   FRIDAY_TRY(registers, node.registers(thread));
   auto shape = shapes.find(focus_.pc(node.id()));
   if (shape == shapes.end()) {
-    if (!may_ask) return fail(ErrorCode::unsupported, "gdb is busy with a step");
+    if (!may_ask) return fail(ErrorCode::unsupported, "gdb is busy with a step and cannot be asked for the frame");
     FRIDAY_TRY(l, gdbs_.connect(node.id()));
     FRIDAY_TRY(answer, l->ask("-friday-frame", gdbs_));
     const auto json = nlohmann::json::parse(answer, nullptr, false);
-    if (json.is_discarded()) return fail(ErrorCode::bad_input, "node {}: gdb does not know the frame", node.id());
+    if (json.is_discarded())
+      return fail(ErrorCode::bad_input, "node {}: gdb was asked for the frame and gave no valid answer", node.id());
     FrameShape fresh;
     if (json.is_object()) {
       const uint64_t frame = json["frame"];
@@ -80,7 +80,8 @@ Result<std::optional<GroupStopPoints::FrameLife>> GroupStopPoints::current_frame
   return std::optional(std::move(frame));
 }
 
-// The frame's return address stands where it stood: neither a jump out of it nor another frame has taken its place.
+// Whether the frame still exists: its return address is unchanged. It is not if the program has jumped out of the frame
+// (longjmp, exceptions) and another frame has overwritten it.
 bool GroupStopPoints::lives(ReplayNode& node, const FrameLife& frame) {
   uint64_t back = 0;
   return node.read(Addr{frame.end - 8}, std::as_writable_bytes(std::span(&back, 1))) && back == frame.back;
@@ -90,7 +91,7 @@ NodeControl& GroupStopPoints::Watched::seen_from(ReplayNode& node) const {
   return frozen ? *frozen : static_cast<NodeControl&>(node);
 }
 
-// Ties a watch to the frame that the stopped thread is in, before it is armed.
+// Makes a watch, which is not armed yet, end with the innermost frame of the current thread.
 Result<void> GroupStopPoints::tie_to_frame(StopPoint& point, ReplayNode& node, Watched& watched, bool may_ask) {
   FRIDAY_TRY(thread, focus_.current_thread(node.id()));
   FRIDAY_TRY(registers, node.registers(thread));
@@ -102,8 +103,8 @@ Result<void> GroupStopPoints::tie_to_frame(StopPoint& point, ReplayNode& node, W
   return node.breakpoints().insert(Addr{watched.frame->back}, {BreakpointOwner::Kind::stop_point, point.id.value});
 }
 
-// The watches of an expression that a node has from the parent that it is forked from, which stands at the fork; of
-// locals as long as their frame lives. Whether there are any.
+// Gives a node that has just been forked the watches that its parent has for an expression; those of local variables
+// only if their frame still exists. Returns whether there are any.
 Result<bool> GroupStopPoints::inherit_watches(const StopPoint& point, ReplayNode& node, const std::string& expression) {
   if (gdbs_.serves_only() != node.id() || !node.info().parent) return false;
   const auto& all = nodes_[*node.info().parent].watches;
@@ -126,7 +127,7 @@ Result<bool> GroupStopPoints::inherit_watches(const StopPoint& point, ReplayNode
     watched.type = each.type;
     if (each.frozen) {
       FRIDAY_TRY(found_with, each.frozen->registers(thread));
-      if (!on_stack(found_with.rsp)) continue;  // of another thread: its stack is memory that nobody uses
+      if (!on_stack(found_with.rsp)) continue;  // on the stack of another thread, which the child does not have
       watched.frozen = std::make_unique<FrozenFrame>(node, found_with);
     }
     if (watched.frame = each.frame; watched.frame) {
@@ -145,7 +146,7 @@ Result<bool> GroupStopPoints::inherit_watches(const StopPoint& point, ReplayNode
   return any;
 }
 
-// Breakpoints at all places where the function is entered, or the block of it that declares the variable.
+// Sets breakpoints at all places where the function, or the block of it that declares the variable, is entered.
 Result<void> GroupStopPoints::arm_entries(StopPoint& point, ReplayNode& node, const std::string& function,
                                           const std::string& variable) {
   FRIDAY_TRY(locations, symbols_.locate_local(node.id(), function, variable));
@@ -158,8 +159,8 @@ Result<void> GroupStopPoints::arm_entries(StopPoint& point, ReplayNode& node, co
   return {};
 }
 
-// Whether a local is watched already in the frame that the stopped thread is in: a block in a loop begins more than
-// once.
+// Whether a local variable is already watched in the innermost frame of the current thread. A block in a loop is
+// entered more than once.
 bool GroupStopPoints::is_watched(const StopPoint& point, ReplayNode& node, const std::string& expression,
                                  bool may_ask) {
   auto watches = nodes_[node.id()].watches.find(point.id.value);
@@ -172,7 +173,7 @@ bool GroupStopPoints::is_watched(const StopPoint& point, ReplayNode& node, const
   });
 }
 
-// A function whose local is watched was entered.
+// Watches the local variables of a watchpoint in a function that was just entered.
 void GroupStopPoints::enter_frame(StopPoint& point, ReplayNode& node, bool may_ask) {
   for (const auto& expression : point.expressions) {
     const auto local = split_local(expression);
@@ -183,8 +184,8 @@ void GroupStopPoints::enter_frame(StopPoint& point, ReplayNode& node, bool may_a
   }
 }
 
-// The group stopped at a breakpoint that belongs to watches of locals, among others maybe. Takes those from the stop's
-// owners; true when no other is left.
+// If the group has stopped at breakpoints that belong to watches of local variables, updates these watches and removes
+// the breakpoints from stop.owners. Returns true if no other owner is left.
 bool GroupStopPoints::follow_frames(Stop& stop, bool may_ask) {
   if (stop.kind != Stop::Kind::breakpoint) return false;
   std::vector<StopPoint*> mine;

@@ -7,16 +7,16 @@ namespace friday {
 Result<void> GdbLink::start(Pump* pump) {
   if (started_) return {};
   FRIDAY_TRY(gdb, maker_(*node_, pump));
-  if (!gdb || started_) return {};  // the pump may have come here too
+  if (!gdb || started_) return {};  // while waiting, the pump may have called start() too
   FRIDAY_TRY_VOID(client_.endpoint().listen_unix(socket_path_));
   MiSession* raw = gdb.get();
   gdbs_.add(node_->id(), std::move(gdb));
   started_ = true;
-  libraries_changed_ = false;  // it reads the list when it connects, from now on
-  // gdb must not keep what it read: the core changes memory without telling it.
+  libraries_changed_ = false;  // gdb reads the list when it connects
+  // Without caches, because the core changes memory without telling gdb.
   for (const char* setting : {"-gdb-set stack-cache off", "-gdb-set code-cache off", "-gdb-set remotetimeout 60",
                               "-gdb-set unwindonsignal on"})
-    raw->send(setting, [](Result<MiReply>) {});  // the answer says nothing
+    raw->send(setting, [](Result<MiReply>) {});  // the result is not needed
   connecting_ = raw->send("-target-select remote " + socket_path_);
   return {};
 }
@@ -36,10 +36,10 @@ void GdbLink::rebind(ReplayNode& node) {
 Result<MiSession*> GdbLink::session(Pump& pump) {
   FRIDAY_TRY_VOID(start(&pump));
   asked_ = true;
-  if (connected_) FRIDAY_TRY_VOID(pump.pump_once(0));  // sees that it died while nobody asked
+  if (connected_) FRIDAY_TRY_VOID(pump.pump_once(0));  // notices if gdb has died since the last command
   MiSession* gdb = gdbs_.session(node_->id());
   if (!gdb || !gdb->is_alive()) {
-    // A gdb that died is replaced; its node is unharmed.
+    // gdb has died, which does not affect the node. Replace it.
     started_ = connected_ = threads_known_ = false;
     patches_known_ = 0;
     replaced_ = true;
@@ -78,19 +78,19 @@ Result<void> GdbLink::refresh(MiSession& gdb, Pump& pump) {
   if (threads.size() > 1 || threads_known_) {
     threads_known_ = true;
     const ThreadId selected = thread_.value_or(node_->current());
-    // gdb numbers threads by the order in which it met them; its target id has our number.
+    // gdb numbers threads in the order in which it learnt of them. Their target id contains Friday's number plus 1.
     FRIDAY_TRY(record, gdb.run("-thread-info", pump));
     for (const auto& thread : threads_of(record))
       if (thread.target_id == fmt::format("Thread 1.{}", selected.value + 1))
         FRIDAY_TRY_VOID(gdb.run(fmt::format("-thread-select {}", thread.id), pump));
   }
-  // Behind the choice of a thread: the one chosen before may have ended, and has no registers.
+  // After the selection of a thread, because the one selected before may have ended and would have no registers.
   FRIDAY_TRY_VOID(gdb.console("maint flush register-cache", pump));
-  // Libraries that came (or, at a restart, went) while gdb was not told: since it connected, also when nothing was
-  // asked of it yet.
+  // Make gdb read the list of libraries again if it has changed since gdb connected. New patches of the shim also show
+  // that code was loaded.
   const size_t patches = node_->load_patches();
   const bool patched = patches_known_ && patches != patches_known_;
-  // gdb 13 keeps a list of its own, which only a run under its control brings up to date: it has to forget it first.
+  // gdb 13 updates its own list only when it runs the target itself, so it must discard the list first.
   if (libraries_changed_) FRIDAY_TRY_VOID(gdb.console("nosharedlibrary", pump));
   if (libraries_changed_ || patched) FRIDAY_TRY_VOID(gdb.console("sharedlibrary", pump));
   patches_known_ = patches;
@@ -100,7 +100,8 @@ Result<void> GdbLink::refresh(MiSession& gdb, Pump& pump) {
   return {};
 }
 
-// A gdb whose death shows only now is replaced at once: nothing was asked of it yet.
+// The gdb, up to date with its node. If gdb dies on the way it is replaced once, which is safe because it has not been
+// given the command yet.
 Result<MiSession*> GdbLink::refreshed(Pump& pump) {
   for (bool again = true;; again = false) {
     auto gdb = session(pump);
@@ -110,13 +111,13 @@ Result<MiSession*> GdbLink::refreshed(Pump& pump) {
   }
 }
 
-// What gdb changed takes effect, and a call that did not come back is given up.
+// Lets gdb's changes take effect. Fails if gdb called a function that has not returned; that call is given up.
 Result<void> GdbLink::end_command() {
   FRIDAY_TRY(lost, client_.view().end_command());
   if (!lost) return {};
   stale_ = true;
   return fail(ErrorCode::unsupported,
-              "node {}: the function did not come back, its call was given up; what it had changed by then is changed",
+              "node {}: the called function did not return and was given up; what it changed stays changed",
               node_->id());
 }
 

@@ -1,8 +1,8 @@
-// One node's gdb: an MiSession whose target is the node's own remote-serial-protocol endpoint, served by this same
-// thread. gdb believes that its target is stopped all the time; whenever the core moved the node, the link has gdb
-// forget what it remembers before the next question.
+// Friday's own gdb of one node: an MiSession whose target is the node's endpoint, which the same thread serves. gdb
+// believes that its target is always stopped. After the core has run or changed the node, the link makes gdb discard
+// its caches before the next command.
 //
-// Used on the session's thread; every method that waits does so by pumping.
+// Use on the session's thread only. Every method that waits for gdb serves the pump meanwhile.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,7 @@ namespace friday {
 
 class GdbLink {
  public:
-  // Makes a gdb for a node; without a pump at once, or not at all (null).
+  // Starts a gdb for a node. Without a pump it must not wait, and may return null instead.
   using Maker = std::function<Result<std::unique_ptr<MiSession>>(ReplayNode&, Pump*)>;
 
   GdbLink(ReplayNode& node, ClientOwner& owner, std::string sysroot, uint32_t number, MiMultiplexer& gdbs,
@@ -30,45 +30,46 @@ class GdbLink {
         maker_(std::move(maker)),
         client_(node, owner, std::move(sysroot), number, false) {}
 
-  // The node was built anew, at its start: gdb stays.
+  // Call when the node was rebuilt. gdb is kept.
   void rebind(ReplayNode& node);
 
-  // Starts gdb in the background, if it is not there; questions wait until it is connected. Without a pump only what
-  // can be done without waiting.
+  // Starts gdb in the background, if it is not running. Commands wait until it is connected. Without a pump, does
+  // nothing if starting it would require waiting.
   Result<void> start(Pump* pump = nullptr);
-  // Ends a gdb that nobody has asked anything yet.
+  // Ends a gdb that has not been given a command yet.
   void stop_idle();
+  // Waits until gdb is connected; starts it if necessary.
   Result<void> ensure_ready(Pump& pump);
   bool started() const { return started_; }
   bool connected() const { return connected_; }
-  // Whether a gdb that had died was replaced since the last time this was asked.
+  // Whether a gdb that had died was replaced since the last call.
   bool take_replaced() { return std::exchange(replaced_, false); }
 
-  // The node moved: registers, memory and threads that gdb knows are old. `stopped` becomes gdb's selected thread;
-  // none: the one whose turn it is when gdb is asked.
+  // Call when the node has run, so that gdb's caches are out of date. `stopped` becomes gdb's selected thread; if it is
+  // empty, the thread that holds the token at the next command.
   void moved(std::optional<ThreadId> stopped) {
     stale_ = true;
     thread_ = stopped;
     level_ = 0;
   }
-  // The node was changed where it stands: what gdb knows is old, what is selected in it stays.
+  // Call when the node was changed but has not run. gdb's caches are out of date; its selected frame stays.
   void changed() { stale_ = true; }
-  // The user has selected a thread and one of its frames in gdb.
+  // Call when the user has selected a thread and a frame in gdb. Level 0 is the innermost frame.
   void selected(ThreadId thread, uint32_t level) {
     thread_ = thread;
     level_ = level;
   }
 
-  // The node's libraries are other ones than gdb knows.
+  // Call when the loader's list of libraries has changed.
   void libraries_changed() { stale_ = libraries_changed_ = true; }
 
-  // MI command in the scope of the stopped thread.
+  // Executes an MI command, in the selected thread and frame.
   Result<ResultRecord> run(std::string_view command, Pump& pump);
-  // The JSON answer of a -friday- command.
+  // Executes a -friday- command (core/mi/gdb_friday.py) and returns its answer, which is JSON.
   Result<std::string> ask(std::string_view command, Pump& pump);
-  // A command of gdb's command line; what it printed.
+  // Executes a command of gdb's command line and returns what it printed.
   Result<std::string> console(std::string_view command, Pump& pump);
-  // Lets gdb run its target (-exec-next and so on); returns when gdb has seen the stop.
+  // Executes an MI command that runs the target, such as -exec-next. Returns when gdb has seen the stop.
   Result<void> execute(std::string_view command, Pump& pump);
 
   Client& client() { return client_; }
@@ -86,10 +87,10 @@ class GdbLink {
   Maker maker_;
   Client client_;
   bool started_ = false, connected_ = false, stale_ = false, replaced_ = false;
-  bool asked_ = false;          // since it was started
+  bool asked_ = false;          // gdb was given a command since it was started
   bool threads_known_ = false;  // gdb may know threads besides the first
   bool libraries_changed_ = false;
-  size_t patches_known_ = 0;  // of the node when gdb last looked for libraries
+  size_t patches_known_ = 0;  // number of the node's patches when gdb last looked for libraries
   MiToken connecting_ = 0;
   std::optional<ThreadId> thread_;
   uint32_t level_ = 0;

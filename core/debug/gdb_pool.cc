@@ -14,7 +14,7 @@ GdbPool::GdbPool(ReplaySession& session, Focus& focus, GdbPoolOptions options)
 
 void GdbPool::close() {
   closing_ = true;
-  // gdbs first: they hold connections to the endpoints, which hold the nodes.
+  // gdbs first, because they are connected to the endpoints.
   for (NodeId id : gdbs_.nodes()) gdbs_.remove(id);
   zygotes_.clear();
   nodes_.clear();
@@ -94,22 +94,24 @@ Result<void> GdbPool::prepare(const std::vector<NodeId>& nodes) {
 }
 
 namespace {
-// Before gdb reads a program. /usr/lib/debug is looked up in the sysroot too, where a packed recording has its own.
+// Adds directories in which gdb searches for debug information, by arguments that take effect before gdb reads a
+// program. gdb also looks up /usr/lib/debug below the sysroot, where a packed recording has its own.
 void look_in(const std::vector<std::string>& symbols, MiSessionOptions& options) {
   if (symbols.empty()) return;
   options.arguments.push_back("-iex");
   options.arguments.push_back(fmt::format("set debug-file-directory {}:/usr/lib/debug", fmt::join(symbols, ":")));
 }
 
-// Where gdbs leave indexes of symbols for each other, made if need be. Empty where a link would lead elsewhere, where
-// something lies that is no file (a gdb that opens a FIFO waits for ever), or where none can be made.
+// The directory in which gdbs share their symbol indexes; it is created if necessary. Returns an empty path if that
+// fails, or if the directory is not safe: it contains a link that leads out of the recording, or something other than
+// files (gdb would wait forever on a FIFO).
 std::string symbol_cache(const Recording& recording) {
   const Beneath symbols = recording.inside("cache/symbols");
   return make_directory_beneath(symbols) && check_below(symbols) ? symbols.path() : std::string();
 }
 }  // namespace
 
-// The gdb that has loaded the node's program; null when there can be none.
+// The zygote for the node's program; null if it cannot be started.
 GdbZygote* GdbPool::zygote(ReplayNode& node) {
   const std::string& sysroot = sysroots_.path(node);
   std::error_code error;
@@ -119,7 +121,8 @@ GdbZygote* GdbPool::zygote(ReplayNode& node) {
   if (fresh || (it->second && !it->second->session().is_alive())) {
     MiSessionOptions options;
     options.sysroot = sysroot;
-    // Copies read the symbols of libraries themselves; the first one leaves an index of them for the others.
+    // A zygote has the symbols of the program only. The first copy writes an index of the symbols of libraries, which
+    // the others read.
     options.scratch = symbol_cache(session_.recording());
     if (!options.scratch.empty())
       options.arguments = {"-iex", "set index-cache directory " + options.scratch, "-iex",
@@ -133,7 +136,7 @@ GdbZygote* GdbPool::zygote(ReplayNode& node) {
 }
 
 Result<std::unique_ptr<MiSession>> GdbPool::make_gdb(ReplayNode& node, Pump* pump) {
-  session_.leave_processor();  // which a process that starts now would keep to
+  session_.leave_processor();  // a new process would inherit the binding to one processor
   const std::string& sysroot = sysroots_.path(node);
   if (many()) {
     if (!pump) return nullptr;
@@ -189,7 +192,6 @@ Result<void> GdbPool::end_users_commands() {
   return {};
 }
 
-// Expressions are meant in the frame that is selected, until the group moves.
 void GdbPool::update_selection(NodeId id, GdbLink& link) {
   focus_.set_elsewhere(id, false);
   auto thread = focus_.current_thread(id);
@@ -215,7 +217,7 @@ void GdbPool::node_started(ReplayNode& started) {
     node.own = std::make_unique<GdbLink>(started, *owner_, sysroots_.path(started), next_client_++, gdbs_,
                                          fmt::format("{}/node-{}", session_.directory(), started.id()),
                                          [this](ReplayNode& n, Pump* pump) { return make_gdb(n, pump); });
-  // gdb knows the list as it was before the restart.
+  // gdb was kept over a restart and may know libraries that are not loaded yet.
   node.libraries_changed = std::exchange(node.libraries_differ, false);
   sysroots_.add_loader_names(started);
   start_in_background(started);
@@ -251,8 +253,7 @@ std::vector<std::string> GdbPool::take_notices() {
   for (auto& [id, node] : nodes_)
     if (node.own && node.own->take_replaced())
       notices.push_back(fmt::format(
-          "node {}: its gdb had died; another one is in its place, without the settings and values made in the old one",
-          id));
+          "node {}: its gdb had died and was replaced; settings and values made in the old one are lost", id));
   return notices;
 }
 

@@ -1,12 +1,13 @@
-// Stop points over all nodes of a group: breakpoints and watches are found by expression or place, put in force in each
-// node, and judged when one is hit. They follow what the nodes do: libraries that are loaded and unloaded, frames that
-// are entered and left (a watch of a local lives as long as its frame), processes that are forked.
+// The user's breakpoints and watchpoints on all nodes of a group: resolves their locations and expressions, arms them
+// in each node, and judges hits. They follow what the nodes do: libraries are loaded and unloaded, functions are
+// entered and left (a watch of a local variable lasts as long as its frame), processes are forked.
 //
-// The Debugger owns it. It uses expressions, and through them the gdbs; the runner uses it to judge stops. It hears of
-// memory that called functions and the user change, as the MemoryObserver of expressions. Used on the session's thread.
+// Owned by the Debugger. It uses Expressions, and through them the gdbs; the Runner uses it to judge stops. As the
+// MemoryObserver of Expressions it learns which memory called functions and the user have changed. Use on the session's
+// thread only.
 //
-// What stands where: stops.cc makes stop points and puts them in force, judging.cc judges hits, frames.cc has watches
-// of locals, libraries.cc follows the loader.
+// Files: stops.cc creates and arms stop points, judging.cc judges hits, frames.cc watches local variables, libraries.cc
+// follows the loader.
 #pragma once
 
 #include <chrono>
@@ -24,12 +25,12 @@
 
 namespace friday {
 
-// Whether hits of the user's stop points are judged and counted, or passed over by a run to another place.
+// Whether hits of the user's stop points are judged and counted, or ignored because Runner::run_to() is running.
 enum class Hits { judged, passed_over };
 
 class GroupStopPoints final : public MemoryObserver {
  public:
-  // `patch_stores`: stores that hit watched pages in vain are patched (core/stop/patched_stores.h).
+  // With `patch_stores`, stores that cause many false positives are patched (core/stop/patched_stores.h).
   GroupStopPoints(ReplaySession& session, Focus& focus, GdbPool& gdbs, Expressions& expressions, bool patch_stores)
       : session_(session),
         focus_(focus),
@@ -38,14 +39,14 @@ class GroupStopPoints final : public MemoryObserver {
         symbols_(expressions.symbols()),
         patch_stores_(patch_stores) {}
 
-  // ---- what the user asks for
-  // Each may ask gdbs, of one node for each program. Where a stop point cannot be put in force it is pending; that it
-  // cannot anywhere is the error, unless its options say that it may wait.
+  // ---- requests of the user
+  // These may ask gdbs, one node's for each program. On nodes where a stop point cannot be armed it is pending. If it
+  // cannot be armed anywhere, adding or enabling it fails, unless the option -pending was given.
   Result<uint32_t> add_breakpoint(const std::vector<NodeId>& nodes, const std::string& location,
                                   const std::string& condition);
   Result<uint32_t> add_watch(const std::vector<NodeId>& nodes, const std::vector<std::string>& expressions,
                              const std::string& condition);
-  // A timer has a number among the stop points; `period` describes it. The runner makes it due.
+  // Reserves an id for a timer, which the Runner implements. `period` describes it for people.
   Result<uint32_t> add_timer(const std::string& period);
   Result<void> remove(uint32_t id);
   Result<void> enable(uint32_t id, bool on);
@@ -56,64 +57,67 @@ class GroupStopPoints final : public MemoryObserver {
   bool patches_stores() const { return patch_stores_; }
 
   // ---- what nodes do
-  // A process exists now: what covers the node is put in force. It may be a copy of its parent, which stands at the
-  // fork.
+  // Call when the process of a node exists. Arms the stop points of the node. The process of a forked node is then
+  // still a copy of its parent, which is stopped at the fork.
   void node_started(ReplayNode& node);
-  // All nodes are built anew: stop points stay, and are put in force as the nodes start.
+  // Call when all nodes are rebuilt. Stop points are kept, and are armed as the nodes start.
   void restart();
-  // Stop points follow the libraries that were loaded while no gdb could be asked. Before the group goes on.
+  // Call before the group resumes. Resolves stop points again for libraries that were loaded while gdb could not be
+  // asked.
   void follow_missed_libraries();
 
   // ---- judging stops
-  // What a stop means to the user; none: nothing, the group goes on. Conditions that need a gdb ask it.
+  // What a stop means to the user; none if the group must continue. May ask gdb to evaluate conditions.
   std::optional<DebugStop> judge_breakpoint(Stop stop, Hits hits);
   std::optional<DebugStop> judge_watch(Stop stop, Hits hits);
-  // Does what breakpoints of Friday's own are for, and takes them from the stop's owners; true when that was all there
-  // is to the stop. Without `may_ask` no gdb is asked, since it waits for the node.
+  // Handles the breakpoints that Friday has set for itself, and removes them from stop.owners. Returns true if no other
+  // owner is left. Without `may_ask` no gdb is asked, because it waits for the node.
   bool pass_over_own(Stop& stop, bool may_ask);
-  // Whether the conditions of all breakpoints that were hit are known not to hold, once the focus knows of the stop.
-  // Asks no gdb, which may be waiting for the node: what only gdb can judge is not refused.
+  // Whether the conditions of all breakpoints that were hit are known to be false. Call after Focus::note_stop(). Asks
+  // no gdb, because it may wait for the node; a condition that only gdb can evaluate counts as true.
   bool is_refused(const Stop& stop);
-  // That a stop point was not put in force, or a condition not judged, since the gdb that had to be asked died, and
-  // another one after it: what follows would look as if nothing had been hit.
+  // An error message, if a stop point was not armed or a condition not evaluated because gdb died, and its replacement
+  // died too. The run must then end, or hits would be missed silently. Returned once.
   std::optional<std::string> take_lost_part() { return std::exchange(lost_part_, std::nullopt); }
   bool has_lost_part() const { return lost_part_.has_value(); }
 
-  // What the user should know of watches, since the last time.
+  // Messages for the user about watches, each returned once.
   std::vector<std::string> take_notices() { return std::exchange(notices_, {}); }
 
  private:
-  // A function's frame on a thread's stack.
+  // A stack frame, to find out when it ends.
   struct FrameLife {
     ThreadId thread{};
-    uint64_t end = 0;   // the stack pointer when it has returned; its return address stands below
-    uint64_t back = 0;  // where it returns to
-    std::string function;
+    uint64_t end = 0;      // the stack pointer after the return; the return address is in the 8 bytes below
+    uint64_t back = 0;     // the return address
+    std::string function;  // empty if unknown
   };
+  // One expression of a watchpoint in one node; for a local variable, in one activation of its function.
   struct Watched {
     std::string expression;               // as the user wrote it
-    std::optional<FrameLife> frame;       // it lives as long as this one
-    std::unique_ptr<NodeControl> frozen;  // where its locals were found
+    std::optional<FrameLife> frame;       // for a local variable: the watch ends with this frame
+    std::unique_ptr<NodeControl> frozen;  // for a local variable: the node with the registers of the frame
     NodeControl& seen_from(ReplayNode& node) const;
     std::unique_ptr<ChainWatch> chain;
-    uint32_t type = 0;  // of the value, in the TypeRegistry
+    uint32_t type = 0;  // id in the TypeRegistry
   };
-  // How far stop points have followed a node's loader.
+  // Whether the stop points of a node correspond to its list of libraries.
   enum class Loader {
-    followed,
-    changing,  // it is changing its list
-    missed,    // it has changed its list while gdb could not be asked
+    followed,  // they do
+    changing,  // the loader is changing the list
+    missed,    // the list has changed while gdb could not be asked
   };
   struct NodeStops {
-    std::map<uint32_t, std::vector<Watched>> watches;  // by stop point: one an expression, of locals one an activation
-    uint64_t r_debug = 0;                              // of the node's loader
+    std::map<uint32_t, std::vector<Watched>> watches;  // by id of the stop point
+    uint64_t r_debug = 0;                              // address of the loader's r_debug
     Loader loader = Loader::followed;
-    uint32_t next_index = 0;  // of a watched range
+    uint32_t next_index = 0;  // index for the next WatchRange
   };
-  struct Judgement {  // of the conditions at one stop
+  // The evaluation of conditions at one stop.
+  struct Judgement {
     std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
-    std::string failure;  // of the first that could not be evaluated
-    size_t more_failed = 0;
+    std::string failure;     // why the first condition that could not be evaluated could not; empty if there is none
+    size_t more_failed = 0;  // number of other conditions that could not be evaluated
     std::string note() const;
   };
 

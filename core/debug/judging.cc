@@ -1,17 +1,20 @@
-// What a hit means: whose stop points it was, whether their conditions hold, and what watches have seen.
+// Judges hits: which stop points were hit, whether their conditions hold, and which values changed.
 #include <algorithm>
 #include <chrono>
 
+#include "core/base/counted.h"
 #include "core/debug/group_stop_points.h"
 
 namespace friday {
 namespace {
 
+// At a stop with many conditions that cannot be evaluated, gdb is asked for no longer than this.
 constexpr auto kConditionsTime = std::chrono::seconds(2);
 
 }  // namespace
 
-// The group stops anyhow once a condition has failed: after a while gdb is not asked about thousands of others.
+// Evaluates the condition of a stop point. One that cannot be evaluated counts as true. The group stops after the first
+// such failure in any case, so after kConditionsTime gdb is not asked about the other conditions.
 bool GroupStopPoints::condition_holds(const StopPoint& point, NodeId node, Judgement& judgement) {
   if (point.condition.empty()) return true;
   const bool ask = judgement.failure.empty() || std::chrono::steady_clock::now() - judgement.start < kConditionsTime;
@@ -19,14 +22,14 @@ bool GroupStopPoints::condition_holds(const StopPoint& point, NodeId node, Judge
   if (ask) {
     auto read_now = expressions_.read(node, point.condition);
     if (!read_now && read_now.error().code == ErrorCode::component_died)
-      read_now = expressions_.read(node, point.condition);  // by another gdb
+      read_now = expressions_.read(node, point.condition);  // the gdb has died and is replaced by the second attempt
     if (!read_now && read_now.error().code == ErrorCode::component_died)
-      lost_part_ = fmt::format("node {}: the condition of {} could not be judged: {}", node, point.id.value,
-                               read_now.error().message);
+      lost_part_ = fmt::format("node {}: the condition of stop point {} could not be evaluated: {}", node,
+                               point.id.value, read_now.error().message);
     if (!read_now) {
       if (judgement.failure.empty())
-        judgement.failure =
-            fmt::format("the condition of {} could not be evaluated: {}", point.id.value, read_now.error().message);
+        judgement.failure = fmt::format("the condition of stop point {} could not be evaluated: {}", point.id.value,
+                                        read_now.error().message);
       else judgement.more_failed++;
       return true;
     }
@@ -41,21 +44,23 @@ bool GroupStopPoints::condition_holds(const StopPoint& point, NodeId node, Judge
   const auto truth = symbols_.types().truth_of(value->type, value->bytes);
   if (truth) return *truth;
   if (judgement.failure.empty())
-    judgement.failure = fmt::format("the condition of {} is neither true nor false: `{}` is a {}", point.id.value,
-                                    point.condition, symbols_.types().name_of(value->type));
+    judgement.failure = fmt::format("the condition of stop point {} is neither true nor false: `{}` is a {}",
+                                    point.id.value, point.condition, symbols_.types().name_of(value->type));
   else judgement.more_failed++;
   return true;
 }
 
 std::string GroupStopPoints::Judgement::note() const {
-  return more_failed ? fmt::format("{}; nor could those of {} more", failure, more_failed) : failure;
+  return more_failed
+             ? fmt::format("{}; {} could not be evaluated either", failure, counted(more_failed, "other condition"))
+             : failure;
 }
 
 bool GroupStopPoints::pass_over_own(Stop& stop, bool may_ask) {
   return follow_loader(stop, may_ask) || follow_frames(stop, may_ask);
 }
 
-// Whether the user is to hear of a hit whose condition held.
+// Counts a hit whose condition held. Returns whether it is reported, which it is not while its ignore count lasts.
 bool GroupStopPoints::count_hit(StopPoint& point) { return points_.count_hit(point.id) == HitVerdict::run_handlers; }
 
 std::optional<DebugStop> GroupStopPoints::judge_breakpoint(Stop stop, Hits hits) {
@@ -83,7 +88,7 @@ std::optional<DebugStop> GroupStopPoints::judge_watch(Stop stop, Hits hits) {
   for (auto& [number, watched] : nodes_[out.node].watches) {
     StopPoint* point = points_.find({number});
     if (!point || !point->enabled) continue;
-    // Every chain is brought up to date; the first that changed is what is told.
+    // Update every chain. The first one that changed is reported.
     std::optional<ChainChange> told;
     size_t which = 0;
     std::erase_if(watched, [&](Watched& each) {
@@ -126,7 +131,7 @@ bool GroupStopPoints::is_refused(const Stop& stop) {
   return true;
 }
 
-// ---- What called functions and the user have changed
+// ---- MemoryObserver
 
 void GroupStopPoints::memory_hit(ReplayNode& node, ThreadId thread, const Stop& stop) {
   for (auto& [number, chains] : nodes_[node.id()].watches)

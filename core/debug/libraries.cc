@@ -1,6 +1,6 @@
-// Stop points and the libraries that come and go. The loader calls a function of its own before and behind each change
-// of its list (r_debug, <link.h>); a breakpoint there has stop points that could not be placed tried again, and finds
-// those whose code was unloaded. Also whether an address is one where a breakpoint may stand.
+// Keeps stop points up to date when libraries are loaded and unloaded. The loader calls a function of its own before
+// and after each change of its list (r_debug, <link.h>). At a breakpoint there, pending stop points are resolved again,
+// and those whose code was unloaded become pending. Also checks whether a breakpoint may be set at an address.
 #include <link.h>
 #include <sys/mman.h>
 
@@ -21,20 +21,22 @@ constexpr BreakpointOwner kLoaderOwner{BreakpointOwner::Kind::internal, 3};
 
 }  // namespace
 
-// From now on the node's stop points follow its libraries.
+// Sets the breakpoint in the loader of a node that has just started.
 void GroupStopPoints::watch_loader(ReplayNode& node) {
   auto place = find_r_debug(node);
   if (!place) return;
   NodeStops& s = nodes_[node.id()];
   s.r_debug = *place;
   auto loader = read_value<r_debug>(node, *place);
-  const bool changing = loader && loader->r_state != r_debug::RT_CONSISTENT;  // of a process forked by a constructor
+  // A process that was forked by a library's constructor starts in the middle of a change.
+  const bool changing = loader && loader->r_state != r_debug::RT_CONSISTENT;
   s.loader = changing ? Loader::changing : Loader::followed;
   symbols_.code_changed(node.id(), changing);
   if (loader && loader->r_brk) (void)node.breakpoints().insert(Addr{loader->r_brk}, kLoaderOwner);
 }
 
-// The loader has changed its list, or is about to. True when that was all there is to the stop.
+// Handles a stop at the loader's breakpoint: the list has changed or is about to. Removes that owner from the stop, and
+// returns true if no other owner is left.
 bool GroupStopPoints::follow_loader(Stop& stop, bool may_ask) {
   if (stop.kind != Stop::Kind::breakpoint || !std::erase(stop.owners, kLoaderOwner)) return false;
   ReplayNode& node = *session_.find(stop.node);
@@ -62,8 +64,8 @@ void GroupStopPoints::follow_libraries(ReplayNode& node) {
                       [&](const StopInstance& each) { return !node.breakpoints().contains(each.address); });
         if (before && placed->second.empty()) point.pending[node.id()] = "its library was unloaded";
       }
-    // One that may wait is placed anew: what it means may have gone with its library, have come with it at another
-    // place, or, of a breakpoint, be at one more place now.
+    // A stop point with -pending is always resolved again: its code or variable may be gone, may be at another address,
+    // or, for a breakpoint, may be at an additional address.
     const bool anew = point.may_wait && std::ranges::find(point.nodes.ids, node.id()) != point.nodes.ids.end();
     if ((anew || point.pending.contains(node.id())) && point.enabled) (void)arm(point, node);
   }
@@ -75,11 +77,12 @@ void GroupStopPoints::follow_missed_libraries() {
       follow_libraries(*node);
 }
 
-// Whether an instruction of the program begins at the address. `typed`: the user gave the address itself.
+// Fails if a breakpoint must not be set at the address. With `typed`, the user gave the address itself, so it also must
+// be the start of an instruction.
 Result<void> GroupStopPoints::check_place(ReplayNode& node, Addr address, bool typed) {
   if ((address.value >= node.shim_low() && address.value < node.shim_high()) || node.in_shim(address.value) ||
       node.is_fridays(address.value))
-    return fail(ErrorCode::unsupported, "node {}: {} is in Friday's own code, which is no part of the program",
+    return fail(ErrorCode::unsupported, "node {}: {} is in Friday's own code, which is not part of the program",
                 node.id(), address);
   if (!typed) return {};
   FRIDAY_TRY(maps, node.mappings());
@@ -87,8 +90,8 @@ Result<void> GroupStopPoints::check_place(ReplayNode& node, Addr address, bool t
       std::ranges::find_if(maps, [&](const Mapping& m) { return address.value >= m.low && address.value < m.high; });
   if (map == maps.end() || !(map->protection & PROT_EXEC))
     return fail(ErrorCode::bad_address,
-                "node {}: there is no code at {}; addresses differ from node to node: name a function or a line, or "
-                "set it on one node (NODE break *ADDRESS)",
+                "node {}: there is no code at {}; addresses differ from node to node, so name a function or a line, or "
+                "set the breakpoint on one node (NODE break *ADDRESS)",
                 node.id(), address);
   const auto code = map->path.starts_with('/') ? CodeMap::of(map->path) : nullptr;
   const auto linked = code ? code->address_of(map->offset + (address.value - map->low)) : std::nullopt;
@@ -101,8 +104,8 @@ Result<void> GroupStopPoints::check_place(ReplayNode& node, Addr address, bool t
     if (!instruction) return {};
     if (instruction->next() > address.value)
       return fail(ErrorCode::bad_address,
-                  "node {}: {} is in the middle of an instruction, which goes from {:#x} to {:#x}", node.id(), address,
-                  at, instruction->next());
+                  "node {}: {} is in the middle of the instruction from {:#x} to {:#x}; use its start", node.id(),
+                  address, at, instruction->next());
     at = instruction->next();
   }
   return {};

@@ -1,7 +1,7 @@
-// What the debugger has learned about the code of one node: plans of expressions, the block of an instruction, where a
-// frame ends, what a function may change. All of it is forgotten when code comes or goes, since names and addresses may
-// then mean something else. SymbolCache owns one for each node and says when it is to be forgotten; the parts that find
-// something out by themselves (calls, watches of locals) keep it here, so that it goes with the rest.
+// What the debugger has learned about the code of one node: plans of expressions, the scopes of instructions, where
+// frames end, what functions may change. All of it is discarded when the node loads or unloads code, because names and
+// addresses may then have another meaning. SymbolCache owns one NodeCode for each node and discards it; other parts
+// (Calls, watches of local variables) keep what they find out here, so that it is discarded together.
 #pragma once
 
 #include <string>
@@ -12,28 +12,29 @@
 
 namespace friday {
 
-// The frame of a function, as seen from one of its instructions.
+// How to find the end of a function's frame at one of its instructions.
 struct FrameShape {
-  bool has_outer = false;  // it returns somewhere
-  bool by_base = false;    // its end is counted from rbp; else from rsp
-  uint64_t offset = 0;     // of its end
-  std::string function;
+  bool has_outer = false;  // the function has a caller
+  bool by_base = false;    // `offset` is relative to rbp, otherwise to rsp
+  uint64_t offset = 0;     // bytes to the end of the frame
+  std::string function;    // empty if unknown
 };
 
 struct NodeCode {
-  // Plans by scope, then by expression. One that names a local variable is of its pc alone (where the variable is, or
-  // that it is a constant, may change with each instruction), any other holds in the whole block.
   std::unordered_map<uint64_t, CodeScope> scopes;  // by pc
+  // Plans by scope, then by expression. The scope of a plan that uses a local variable is a single pc, because with
+  // each instruction the variable may be in another place or become a constant; any other plan is valid in its whole
+  // block.
   std::unordered_map<std::string, std::unordered_map<std::string, KnownPlan>> plans;
   std::unordered_map<uint64_t, FrameShape> frames;        // by pc
-  std::unordered_map<uint64_t, FunctionEffects> effects;  // by address
-  std::unordered_map<uint64_t, Addr> errors;              // where errno is, by the thread pointer
+  std::unordered_map<uint64_t, FunctionEffects> effects;  // by address of the function
+  std::unordered_map<uint64_t, Addr> errors;              // the address of errno, by the thread pointer (fs_base)
 
   Layout layout;
-  uint64_t layout_epoch = 0;   // of the Focus, when the layout was looked at last
-  Program* program = nullptr;  // what is shared with other nodes of this layout, or `unshared`; null: to be found
-  Program unshared;            // while the loader changes its list
-  bool changing = false;       // it does: what gdb knows of this node is not what another node's gdb knows
+  uint64_t layout_epoch = 0;   // epoch of the Focus in which `layout` was last read
+  Program* program = nullptr;  // shared with other nodes of this layout, or `unshared`; null before it is determined
+  Program unshared;            // used while the loader changes its list
+  bool changing = false;       // the loader is changing its list, so the gdbs of equal nodes may know different code
 
   void forget() {
     scopes.clear();

@@ -13,7 +13,7 @@
 namespace friday {
 namespace {
 
-// Bytes of address space that a file takes when it is loaded, its uninitialised data included; 0 when it is no ELF
+// The bytes of address space that a file needs when it is loaded, including uninitialised data; 0 if it is not an ELF
 // file.
 uint64_t loaded_size(const std::string& path) {
   static std::map<std::string, uint64_t> known;  // files of recordings never change
@@ -39,7 +39,7 @@ uint64_t big_endian(const std::byte* from) {
   return value;
 }
 
-// False when an address of the code lies in no file.
+// Translates the addresses at these offsets of the bytecode. Returns false if one of them is in no file.
 bool move_addresses(std::vector<std::byte>& code, const std::vector<uint32_t>& addresses, const Layout& from,
                     const Layout& to) {
   for (uint32_t at : addresses) {
@@ -57,7 +57,7 @@ bool move_addresses(std::vector<std::byte>& code, const std::vector<uint32_t>& a
 Result<Layout> Layout::of(pid_t pid) {
   FRIDAY_TRY(maps, read_memory_map(memory_directory(pid)));
   Layout layout;
-  std::map<std::string, uint64_t> bases;  // of the first mapping of a file's first byte
+  std::map<std::string, uint64_t> bases;  // the lowest address at which the first byte of a file is mapped
   std::set<std::string> code;             // files with executable mappings
   for (const MappedRange& map : maps) {
     if (!map.path.starts_with('/')) continue;

@@ -9,6 +9,7 @@
 #include <ctime>
 
 #include "core/base/log.h"
+#include "core/trace/calls.h"
 
 namespace friday {
 
@@ -24,7 +25,7 @@ std::string ending_text(const ReplayNode& node) {
   switch (outcome.how) {
     case NodeOutcome::How::exited: return fmt::format("exited with {}", outcome.detail);
     case NodeOutcome::How::signal:
-      return fmt::format("killed by signal {} ({}) {}", outcome.detail, strsignal(outcome.detail), outcome.text);
+      return fmt::format("killed by {} ({}) {}", signal_text(outcome.detail), strsignal(outcome.detail), outcome.text);
     case NodeOutcome::How::end_of_recording:
       return "the recording of this node ends here: " + describe(node.info().end);
     default: return "ended";
@@ -32,7 +33,7 @@ std::string ending_text(const ReplayNode& node) {
 }
 }  // namespace
 
-// What a stop of the replay means to the user; none: nothing, go on.
+// What a stop of the replay means to the user; none if the group must continue.
 std::optional<DebugStop> Runner::judge(Stop stop) {
   switch (stop.kind) {
     case Stop::Kind::breakpoint: return stop_points_.judge_breakpoint(std::move(stop), hits());
@@ -52,8 +53,8 @@ std::optional<DebugStop> Runner::judge(Stop stop) {
 
 namespace {
 
-// A clock that brings a blocked wait back with EINTR (SIGURG, whose handler does nothing) at a moment and often after
-// it.
+// Makes a blocked waitpid return with EINTR after a time, and every 20 ms after that, by SIGURG, whose handler does
+// nothing. The repetition is needed because a signal that arrives just before waitpid has no effect.
 class Alarm {
  public:
   explicit Alarm(double seconds) {
@@ -79,7 +80,7 @@ class Alarm {
 }  // namespace
 
 Result<uint32_t> Runner::add_timer(double seconds) {
-  if (!(seconds > 0)) return fail(ErrorCode::usage, "a timer needs a period above 0 s, not {}", seconds);
+  if (!(seconds > 0)) return fail(ErrorCode::usage, "the period of a timer must be greater than 0 s, not {}", seconds);
   FRIDAY_TRY(id, stop_points_.add_timer(fmt::format("every {} s", seconds)));
   timers_[id] = Timer{static_cast<int64_t>(seconds * 1e9), 0};
   return id;
@@ -90,7 +91,7 @@ bool Runner::is_enabled(uint32_t timer) const {
   return point && point->enabled;
 }
 
-// The timer that is due first parks the node whose event comes at or after its time.
+// Finds the timer that is due first, and makes the node of the first event at or after that time wait before the event.
 void Runner::set_next_timer() {
   if (timer_node_) (void)session_.stop_at(*timer_node_, ~uint64_t{0});
   timer_node_.reset();
@@ -105,7 +106,7 @@ void Runner::set_next_timer() {
   }
   if (due == INT64_MAX) return;
   uint64_t position = order.position_at({due, 0, {}, 0});
-  // A node that does not exist yet cannot be parked: the next event of one that does serves as well.
+  // A node that has no process yet cannot be told to wait; use the next event of a node that has one.
   for (; position < order.event_count(); position++) {
     const Mark mark = order.at_position(position);
     ReplayNode* node = session_.find(mark.node);
@@ -130,7 +131,8 @@ std::optional<DebugStop> Runner::judge_timer(Stop stop) {
   return out;
 }
 
-// A node that has not been forked yet is parked when it appears.
+// Makes the node of run_to()'s target wait before its event. For a node that is not forked yet this has no effect, and
+// node_started() calls it again.
 void Runner::park_for_target() {
   if (!run_to_ || !run_to_->target) return;
   const Mark target = *run_to_->target;
@@ -148,7 +150,7 @@ void Runner::forget_target() {
 std::optional<DebugStop> Runner::judge_target(Stop stop) {
   const auto& target = run_to_->target;
   if (!target || stop.node != target->node || session_.mark(stop.node).event < target->event) return std::nullopt;
-  // Timers whose time was passed over are due a whole period later than now.
+  // Timers that were due on the way are skipped.
   const int64_t now = session_.schedule().time_of(stop.node, target->event).l;
   for (auto& [id, timer] : timers_)
     while (timer.next && timer.next <= now) timer.next += timer.period;
@@ -157,7 +159,7 @@ std::optional<DebugStop> Runner::judge_target(Stop stop) {
 
 Result<DebugStop> Runner::run_group(std::optional<double> timeout) {
   std::optional<Alarm> alarm;
-  struct Deadline {  // of this run only
+  struct Deadline {  // resets the deadline after the run
     std::optional<std::chrono::steady_clock::time_point>& moment;
     ~Deadline() { moment.reset(); }
   } deadline{session_.deadline};
@@ -168,7 +170,8 @@ Result<DebugStop> Runner::run_group(std::optional<double> timeout) {
         std::chrono::steady_clock::now() + std::chrono::nanoseconds(static_cast<int64_t>(*timeout * 1e9));
   }
   for (;;) {
-    if (!timers_.empty() || timer_node_) set_next_timer();  // the last one deleted leaves its node to be parked
+    // Also after the last timer was removed, because its node must no longer wait.
+    if (!timers_.empty() || timer_node_) set_next_timer();
     auto stop = session_.run();
     if (!stop) return std::unexpected(stop.error());
     FRIDAY_LOG(debug, debug, "stop: {}, node {}, thread {}, at {:#x}", name_of(stop->kind), stop->node,
@@ -191,7 +194,8 @@ DebugStop Runner::lost_part(Stop stop) {
   return with_kind(std::move(stop), Stop::Kind::failure);
 }
 
-// The end of a node, or the stop of a stop point, that a gdb of the user's ran into, and what it means.
+// Judges what happened in runs that gdbs requested and the user has not heard of: the end of a node, or a stop at a
+// stop point.
 std::optional<DebugStop> Runner::judge_pending() {
   if (auto ended = judge_pending_end()) return ended;
   if (!pending_stop_) return std::nullopt;
@@ -224,7 +228,7 @@ void Runner::restart() {
 }
 
 Result<DebugStop> Runner::resume(std::optional<double> timeout) {
-  struct Forget {  // Ctrl-C during a run is the run's; it must not end a later question
+  struct Forget {  // Ctrl-C during a run must not make a later command of gdb fail
     GdbPool& gdbs;
     ~Forget() { (void)gdbs.take_interrupt(); }
   } forget{gdbs_};
@@ -242,7 +246,8 @@ Result<DebugStop> Runner::run_to(std::optional<Mark> target, std::optional<doubl
     FRIDAY_TRY(node, session_.node(id));
     const uint64_t count = session_.schedule().event_count(id);
     if (event.value >= count)
-      return fail(ErrorCode::usage, "node {} has no event {}: it has {}", id, event.value, count);
+      return fail(ErrorCode::usage, "node {} has no event {}{}", id, event.value,
+                  count ? fmt::format(": the last is {}", count - 1) : "");
     if (node->events_done() > event.value)
       return fail(ErrorCode::usage, "node {} is past its event {}: restart first", id, event.value);
   }
@@ -288,7 +293,7 @@ Result<DebugStop> Runner::step(NodeId id, const std::string& command) {
   FRIDAY_TRY(l, gdbs_.connect(id));
   forget_target();
   FRIDAY_TRY_VOID(gdbs_.end_users_commands());
-  if (auto stop = judge_pending()) return std::move(*stop);  // a gdb of the user's has come to it
+  if (auto stop = judge_pending()) return std::move(*stop);
   last_client_stop_.reset();
   FRIDAY_TRY(mi, mi_step(command));
   if (auto done = l->execute(mi, gdbs_); !done) {

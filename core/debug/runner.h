@@ -1,12 +1,13 @@
-// Runs the group forward and says why it stopped: resumes it, steps a node, runs to a mark, and keeps the user's
-// timers. A stop of the replay is judged here: those of stop points by the GroupStopPoints, all others by itself.
+// Runs the group forward and reports why it stopped: resumes it, steps a node, runs to a mark, and implements timers.
+// Judges each stop of the replay: whether the user must hear of it, and as what. Stops at stop points are judged by
+// GroupStopPoints.
 //
-// A gdb that lets its node go on comes here too, as a client's request (ClientOwner, in client_runs.cc): such a run
-// lasts until it has a stop, while gdb waits in its own process. What happens in it that the user must hear of is kept
-// until the user's next run.
+// Requests of gdbs to run the group also arrive here (ClientOwner, in client_runs.cc). Such a request returns after the
+// stop, while gdb waits in its own process. If something happens in such a run that the user must hear of, it is kept
+// and reported by the user's next run.
 //
-// The Debugger owns it. It uses all other parts and none uses it; the gdb pool hands it the requests of gdbs. Used on
-// the session's thread; each run returns when the group stands.
+// Owned by the Debugger. It uses all other parts, and none of them uses it; the gdb pool passes it the requests of
+// gdbs. Use on the session's thread only. Each run returns when the group has stopped.
 #pragma once
 
 #include <deque>
@@ -25,30 +26,31 @@ class Runner final : public ClientOwner {
   Runner(ReplaySession& session, Focus& focus, GdbPool& gdbs, Calls& calls, GroupStopPoints& stop_points)
       : session_(session), focus_(focus), gdbs_(gdbs), calls_(calls), stop_points_(stop_points) {}
 
-  // Runs to the next stop that the user is to hear of; after `timeout` seconds, to a stop of the kind `pause`.
+  // Runs to the next stop that the user must hear of. If `timeout` is given, in seconds, stops after that time with the
+  // kind `pause`.
   Result<DebugStop> resume(std::optional<double> timeout);
-  // Has the node's gdb step: step, next, stepi, nexti, finish, until LOCATION. Other nodes follow in the recorded
-  // order.
+  // Makes the node's gdb step. `command` is step, next, stepi, nexti, finish or until LOCATION. Other nodes run in the
+  // recorded order meanwhile. Fails with usage for any other command.
   Result<DebugStop> step(NodeId node, const std::string& command);
-  // Runs forward until a node stands before an event (`reached`), or to what comes before; without target to the end.
-  // Stop points are passed over: they neither stop the group nor count.
+  // Runs until the node of `target` waits before the target's event (`reached`), or until a stop that comes before;
+  // without a target, to the end. Hits of stop points are ignored and not counted.
   Result<DebugStop> run_to(std::optional<Mark> target, std::optional<double> timeout);
 
-  // A stop point that is due each time so many seconds of logical time have passed; its number.
+  // Adds a timer with this period of logical time, and returns its id. The period must be greater than 0.
   Result<uint32_t> add_timer(double seconds);
-  // Before the stop point of that number is removed, whatever it is.
+  // Call before a stop point is removed; it need not be a timer.
   void forget_timer(uint32_t id) { timers_.erase(id); }
 
-  // A process exists now: the node that a run goes to may be this one.
+  // Call when the process of a node exists: the target of run_to() may be in that node.
   void node_started() { park_for_target(); }
-  // All nodes are built anew: nothing of an earlier run is left.
+  // Call when all nodes are rebuilt. Discards everything that is left of earlier runs.
   void restart();
 
  private:
   struct Timer {
-    int64_t period = 0, next = 0;  // ns of logical time; next 0: not known yet
+    int64_t period = 0, next = 0;  // nanoseconds of logical time; `next` is 0 before the first run
   };
-  // The run under way that passes over stop points.
+  // The run_to() that is being executed.
   struct RunTo {
     std::optional<Mark> target;
   };
@@ -67,7 +69,7 @@ class Runner final : public ClientOwner {
   void park_for_target();
   void forget_target();
 
-  // ClientOwner (client_runs.cc)
+  // ClientOwner, in client_runs.cc
   Result<void> resume(Client& client, const ResumeRequest& request) override;
   void interrupt(Client&) override { session_.interrupt(); }
   Result<void> set_stop_point(Client& client, const StopPointRequest& request) override;
@@ -86,14 +88,14 @@ class Runner final : public ClientOwner {
   GroupStopPoints& stop_points_;
 
   std::map<uint32_t, Timer> timers_;
-  std::optional<NodeId> timer_node_;  // parked for the next timer
+  std::optional<NodeId> timer_node_;  // the node that will wait before an event for the next timer
   std::optional<RunTo> run_to_;
-  std::optional<Mark> parked_;  // whose node is parked for the target of a run
-  // What runs of gdbs came to, and the user has not heard of:
-  std::optional<Stop> pending_stop_;       // of a stop point of the user's
-  std::deque<Stop> pending_ends_;          // of other nodes, in runs of the user's gdbs
-  std::optional<Stop> last_client_stop_;   // of the last run of one of Friday's own gdbs
-  uint32_t next_client_watch_ = 1u << 30;  // number of a watch that a gdb sets
+  std::optional<Mark> parked_;  // the event before which its node will wait, for run_to_
+  // Stops in runs that gdbs requested and that the user must still hear of:
+  std::optional<Stop> pending_stop_;       // a stop at a stop point of the user
+  std::deque<Stop> pending_ends_;          // ends of other nodes, in runs that gdbs of the user requested
+  std::optional<Stop> last_client_stop_;   // the last stop of a run that one of Friday's own gdbs requested
+  uint32_t next_client_watch_ = 1u << 30;  // id of the next watch set by a gdb, beyond those of stop points
 };
 
 }  // namespace friday

@@ -1,4 +1,4 @@
-// Stop points over all nodes: made, put in force, changed and taken back.
+// Creates, arms, changes and removes stop points on all nodes.
 #include <algorithm>
 
 #include "core/debug/expression_text.h"
@@ -15,7 +15,7 @@ std::string clean(std::string text) {
   return from == std::string::npos ? "" : text.substr(from);
 }
 
-// `-l EXPR`, `-reads EXPR` and their like, in any order, before the first expression; they are meant for all.
+// Takes options such as -l and -reads from the beginning of the first expression. They apply to all expressions.
 Result<void> take_options(StopPoint& point) {
   std::string& first = point.expressions.front();
   while (first.starts_with('-') && first.size() > 1 && isalpha(static_cast<unsigned char>(first[1]))) {
@@ -29,22 +29,22 @@ Result<void> take_options(StopPoint& point) {
     else if (option == "-pending") point.may_wait = true;
     else
       return fail(ErrorCode::usage,
-                  "watch has no option {}: there are -l (the memory that EXPR means now), -page (protect pages of "
+                  "watch has no option {}: there are -l (the memory that EXPR denotes now), -page (protect pages of "
                   "stacks too), -writes (writes of the same value too), -reads (reads instead of writes), -access "
                   "(reads and writes) and -pending (EXPR may be in a library that is not loaded yet)",
                   option);
     first = clean(first.substr(end));
-    if (first.empty()) return fail(ErrorCode::usage, "watch {} needs an expression behind it", option);
+    if (first.empty()) return fail(ErrorCode::usage, "watch {} needs an expression after the option", option);
   }
   return {};
 }
 
 }  // namespace
 
-// Of the nodes that a stop point is for, one at least must be replayed.
+// Fails if none of the nodes is replayed.
 Result<void> GroupStopPoints::any_replayed(const std::vector<NodeId>& nodes) {
   if (std::any_of(nodes.begin(), nodes.end(), [&](NodeId id) { return session_.find(id); })) return {};
-  return fail(ErrorCode::unsupported, "none of these nodes is replayed; name them with --node");
+  return fail(ErrorCode::unsupported, "none of the nodes of this stop point is replayed; name them with --node");
 }
 
 Result<uint32_t> GroupStopPoints::add_breakpoint(const std::vector<NodeId>& nodes, const std::string& location,
@@ -92,8 +92,8 @@ Result<uint32_t> GroupStopPoints::add_timer(const std::string& period) {
   return id.value;
 }
 
-// Puts a stop point in force on its nodes. Where that fails, in another program or before a library is loaded, it is
-// pending; an error, and in force nowhere, when it fails everywhere.
+// Arms a stop point on its nodes. On a node where that fails (another program, or a library that is not loaded yet) it
+// is pending. If it fails on all nodes, returns an error and disarms the stop point.
 Result<void> GroupStopPoints::arm_on_nodes(StopPoint& point) {
   std::optional<Error> failure;
   size_t placed = 0;
@@ -107,7 +107,7 @@ Result<void> GroupStopPoints::arm_on_nodes(StopPoint& point) {
   }
   if (placed > 0 || !failure || point.may_wait) return {};
   disarm_all(point);
-  lost_part_.reset();  // who asked for it is told
+  lost_part_.reset();  // the error is returned instead
   return std::unexpected(std::move(*failure));
 }
 
@@ -119,7 +119,7 @@ Result<void> GroupStopPoints::arm(StopPoint& point, ReplayNode& node) {
   };
   auto done = try_arm();
   if (!done && done.error().code == ErrorCode::component_died)
-    done = try_arm();  // another gdb is in the place of one that died
+    done = try_arm();  // gdb has died and is replaced by the second attempt
   if (!done && done.error().code == ErrorCode::component_died)
     lost_part_ = fmt::format("node {} ({}): stop point {} could not be set: {}", node.id(), node.info().name,
                              point.id.value, done.error().message);
@@ -133,13 +133,12 @@ Result<void> GroupStopPoints::arm_breakpoint(StopPoint& point, ReplayNode& node)
   FRIDAY_TRY_VOID(node.make_pad_areas());
   auto& instances = point.instances[node.id()];
   instances.clear();
-  (void)node.breakpoints().remove_all(
-      {BreakpointOwner::Kind::stop_point, point.id.value});  // of one that is placed anew
+  (void)node.breakpoints().remove_all({BreakpointOwner::Kind::stop_point, point.id.value});  // if it was armed before
   std::optional<Error> refused;
   for (const CodeLocation& location : locations) {
     const Addr address{symbols_.address_of(node.id(), location)};
     if (auto fit = check_place(node, address, point.location.starts_with('*')); !fit) {
-      refused = fit.error();  // of a function's several places, the shim's own are none
+      refused = fit.error();  // a location may also resolve to a place in the shim, which is skipped
       continue;
     }
     FRIDAY_TRY_VOID(node.breakpoints().insert(address, {BreakpointOwner::Kind::stop_point, point.id.value}));
@@ -150,7 +149,7 @@ Result<void> GroupStopPoints::arm_breakpoint(StopPoint& point, ReplayNode& node)
 }
 
 Result<void> GroupStopPoints::arm_watch(StopPoint& point, ReplayNode& node) {
-  FRIDAY_TRY_VOID(node.make_pad_areas());  // for stores that will be patched
+  FRIDAY_TRY_VOID(node.make_pad_areas());  // patched stores need pads
   nodes_[node.id()].watches[point.id.value].clear();
   node.watches().disarm(point.id);
   point.instances[node.id()].clear();
@@ -170,41 +169,41 @@ Result<void> GroupStopPoints::arm_expression(StopPoint& point, ReplayNode& node,
   const auto& watches = nodes_[node.id()].watches[point.id.value];
   const auto armed = inherited ? Result<void>() : watch_expression(point, node, expression, text, false, true);
   if (armed && (watches.empty() || (!watches.back().frame && !watches.back().chain->plan()->fixed)))
-    return {};  // a variable that is always there
-  // FUNC::LOCAL, of the calls of FUNC that are to come.
+    return {};  // it does not depend on a frame
+  // FUNC::LOCAL: also watch it in future calls of FUNC.
   const auto local = point.by_place ? std::nullopt : split_local(text);
   if (local && symbols_.locate(node.id(), local->first)) return arm_entries(point, node, local->first, local->second);
   return armed;
 }
 
-// How the expression is evaluated whenever what it reads changes. What only gdb can evaluate is taken as the place that
-// it has now.
+// The plan by which the watch evaluates its expression. An expression that only gdb can evaluate is watched at the
+// address that it denotes now.
 Result<std::shared_ptr<const ExpressionPlan>> GroupStopPoints::watch_plan(const StopPoint& point, ReplayNode& node,
                                                                           const std::string& shown,
                                                                           const std::string& text, bool may_ask) {
   if (point.by_place) return expressions_.find_place_now(node.id(), text, "");
   const KnownPlan* known = may_ask ? nullptr : symbols_.find_plan(node.id(), text);
   if (!may_ask && (!known || known->refusal))
-    return fail(ErrorCode::unsupported, "gdb is busy with a step, and was not asked about it before");
+    return fail(ErrorCode::unsupported, "gdb is busy with a step and cannot be asked how to evaluate it");
   std::shared_ptr<const ExpressionPlan> found = known ? known->plan : nullptr;
   if (!found) {
     FRIDAY_TRY(made, symbols_.plan(node.id(), text));
     found = std::move(made.plan);
   }
   if (found->kind == ExpressionPlan::Kind::gdb) {
-    if (!may_ask) return fail(ErrorCode::unsupported, "gdb is busy with a step");
+    if (!may_ask) return fail(ErrorCode::unsupported, "gdb is busy with a step and cannot be asked how to evaluate it");
     auto place = expressions_.find_place_now(node.id(), text, found->reason);
     if (const auto local = split_local(text);
         local && !focus_.is_elsewhere(node.id()) && symbols_.locate(node.id(), local->first)) {
-      // A variable of a call of FUNC that has called others: its frame is not the innermost one, and its end would not
-      // be seen. Who has selected that frame means it.
+      // FUNC is active but not the innermost frame, so the end of its frame would not be noticed. If the user has
+      // selected that frame, it is watched nevertheless.
       if (place)
-        notices_.push_back(fmt::format(
-            "watch {}: {} is watched in the calls of {} that are to come, not in the one under way on node {}: {}",
-            point.id.value, shown, local->first, node.id(), found->reason));
-      return fail(ErrorCode::unsupported, "{} cannot be watched where another function runs", text);
+        notices_.push_back(
+            fmt::format("watch {}: {} is watched in future calls of {}, but not in the present one on node {}: {}",
+                        point.id.value, shown, local->first, node.id(), found->reason));
+      return fail(ErrorCode::unsupported, "{} cannot be watched while another function runs", text);
     }
-    auto fixed = fmt::format("watch {}: {} is watched where it stands now, as with -l: {}", point.id.value, shown,
+    auto fixed = fmt::format("watch {}: {} is watched at its present address, as with -l: {}", point.id.value, shown,
                              found->reason);
     if (place && std::ranges::find(notices_, fixed) == notices_.end()) notices_.push_back(std::move(fixed));
     return place;
@@ -214,7 +213,8 @@ Result<std::shared_ptr<const ExpressionPlan>> GroupStopPoints::watch_plan(const 
   return found;
 }
 
-// `shown` is what the user wrote, `text` what is evaluated; `local`: it is a variable of the function just entered.
+// Watches one expression in a node. `shown` is what the user wrote, `text` what is evaluated. With `local`, it is a
+// variable of the function that was just entered.
 Result<void> GroupStopPoints::watch_expression(StopPoint& point, ReplayNode& node, const std::string& shown,
                                                const std::string& text, bool local, bool may_ask) {
   FRIDAY_TRY(thread, focus_.current_thread(node.id()));
@@ -240,7 +240,7 @@ Result<void> GroupStopPoints::watch_expression(StopPoint& point, ReplayNode& nod
 void GroupStopPoints::disarm(StopPoint& point, ReplayNode& node) {
   (void)node.breakpoints().remove_all({BreakpointOwner::Kind::stop_point, point.id.value});
   node.watches().disarm(point.id);
-  (void)node.flush_watches();  // a node that has ended runs no more, and would keep the traces of a watch
+  (void)node.flush_watches();  // a node that has ended is not flushed by the next run
   nodes_[node.id()].watches.erase(point.id.value);
   point.instances.erase(node.id());
 }
@@ -250,7 +250,8 @@ void GroupStopPoints::disarm_all(StopPoint& point) {
     if (ReplayNode* node = session_.find(id); node->has_process()) disarm(point, *node);
 }
 
-// A forked node is a copy of its parent: a breakpoint stands where it stands there, and no gdb need be asked.
+// Arms a breakpoint in a forked node at the same addresses as in its parent, of which it is a copy. That needs no gdb.
+// Returns false if the parent does not have the breakpoint.
 bool GroupStopPoints::arm_as_in_parent(StopPoint& point, ReplayNode& node) {
   if (!node.info().parent || !point.enabled || point.kind != StopKind::breakpoint) return false;
   auto known = point.instances.find(*node.info().parent);
@@ -263,7 +264,7 @@ bool GroupStopPoints::arm_as_in_parent(StopPoint& point, ReplayNode& node) {
   return true;
 }
 
-// A node appeared: what covers it is put in force. What cannot be resolved stays pending.
+// Arms all stop points of a node that has just started. Those that cannot be resolved become pending.
 void GroupStopPoints::arm_all(ReplayNode& node) {
   for (StopPointId id : points_.ids()) {
     StopPoint* point = points_.find(id);
@@ -277,7 +278,7 @@ void GroupStopPoints::node_started(ReplayNode& node) {
   gdbs_.serve_only(node.id());
   node.watches().stores().share(hot_stores_);
   (void)node.watches().stores().enable(patch_stores_);
-  // A forked process has what stood in its parent, for whichever nodes that was meant.
+  // A forked process has a copy of all breakpoints and watches of its parent; remove them first.
   (void)node.breakpoints().clear();
   node.watches().disarm_all();
   watch_loader(node);

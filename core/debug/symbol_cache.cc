@@ -13,7 +13,7 @@ namespace friday {
 
 namespace {
 
-// "function at file:line" of an entry of -friday-locate or -friday-source.
+// Formats an entry of -friday-locate or -friday-source as "function at file:line".
 std::string text_of(const nlohmann::json& entry) {
   std::string text = entry["function"].is_string() ? entry["function"].get<std::string>() : "";
   if (entry["file"].is_string() && entry["line"].is_number()) {
@@ -24,14 +24,16 @@ std::string text_of(const nlohmann::json& entry) {
   return text;
 }
 
-// Whether a location means the same wherever gdb stands: not an address, nor a line of the file that was shown last.
+// Whether the meaning of a location depends neither on the node nor on gdb's state. An address depends on the node, and
+// a line number alone means gdb's current source file.
 bool stands_alone(const std::string& location) {
   return !location.empty() && (isalpha(static_cast<unsigned char>(location[0])) || location[0] == '_' ||
                                location[0] == ':' || location[0] == '/');
 }
 
-// The files of the libraries that the loader has loaded, in its order; empty when it says nothing. One without a file,
-// as the kernel's own (vdso(7)), is told by its name: where it lies differs between the nodes of one program.
+// The libraries in the loader's list, in its order, as a text; empty if the list cannot be read. A library is
+// identified by its file, or by its name if it has none (vdso(7)), because addresses differ between the nodes of one
+// program.
 std::string libraries_of(ReplayNode& node, const Layout& layout) {
   std::string list;
   auto loaded = loaded_libraries(node);
@@ -46,14 +48,14 @@ std::string libraries_of(ReplayNode& node, const Layout& layout) {
 }  // namespace
 
 namespace {
-// Whether a name of `names` stands in the expression; `this` stands everywhere, for members.
+// Whether the expression may use one of these names. With `this` among them any expression may, by naming a member.
 bool uses_any(const std::string& expression, const std::set<std::string>& names) {
   return names.contains("this") || std::any_of(names.begin(), names.end(), [&](const auto& name) {
            return find_word(expression, name) != std::string::npos;
          });
 }
 
-// A key for an address that equal layouts share.
+// A key for an address that is the same in all nodes with equal layouts.
 std::string name_of(const Layout& layout, uint64_t address) {
   auto place = layout.place(address);
   return place ? fmt::format("{}+{:x}", place->first, place->second) : fmt::format("{:x}", address);
@@ -61,14 +63,14 @@ std::string name_of(const Layout& layout, uint64_t address) {
 
 std::string scope_of_pc(const Layout& layout, uint64_t pc) { return "pc " + name_of(layout, pc); }
 
-// What gdb says of an expression itself, not of the memory that it found.
+// Whether gdb's error concerns the expression itself, and not memory that could not be read this time.
 bool is_refusal(const Error& error) {
   return error.code == ErrorCode::not_found ||
          (error.code == ErrorCode::bad_input && error.message.find("annot access memory") == std::string::npos);
 }
 }  // namespace
 
-// The scope of the node's pc; asked once a program.
+// The scope of the current thread's pc. gdb is asked once for each program.
 Result<const CodeScope*> SymbolCache::find_scope(NodeId id) {
   FRIDAY_TRY(found, refresh(id));
   NodeCode& s = *found;
@@ -116,7 +118,7 @@ void SymbolCache::restart() {
   for (auto& [id, node] : nodes_) node.frames.clear();
 }
 
-// What another node of the program was told.
+// The plan that was made for another node of the same program, translated for this node; none if there is none.
 std::optional<KnownPlan> SymbolCache::shared_plan(NodeId id, const CodeScope& scope, const std::string& expression) {
   NodeCode& s = code(id);
   const uint64_t pc = focus_.pc(id);
@@ -138,10 +140,10 @@ std::optional<KnownPlan> SymbolCache::shared_plan(NodeId id, const CodeScope& sc
 void SymbolCache::keep_plan(NodeId id, const CodeScope& scope, const std::string& expression, const KnownPlan& plan) {
   NodeCode& s = code(id);
   const uint64_t pc = focus_.pc(id);
-  // gdb compared the plan with its own evaluation, unless memory on the way could not be read: then it is made again.
+  // gdb has verified the plan by comparing it with its own evaluation, unless memory could not be read. Then the plan
+  // is not kept, so that it is made and verified the next time.
   if (plan.plan && plan.plan->kind != ExpressionPlan::Kind::gdb && !plan.plan->verified) return;
-  // One that names a local variable is of its pc alone (where the variable is, or that it is a constant, may change
-  // with each instruction), any other holds in the whole block.
+  // NodeCode::plans explains the two scopes.
   const bool local = !plan.plan || !plan.plan->registers.empty() || uses_any(expression, scope.locals);
   const std::string key = local ? scope_of_pc(s.layout, pc) : scope.block;
   s.plans[key][expression] = plan;
@@ -164,7 +166,7 @@ Result<KnownPlan> SymbolCache::plan(NodeId id, const std::string& expression) {
   if (focus_.is_elsewhere(id)) return plan_elsewhere(id, expression);
   const KnownPlan* known = find_plan(id, expression);
   if (known && !known->refusal) return *known;
-  // A name that was not there may have come with a library.
+  // If there is a refusal, look again: a library with that name may have been loaded since.
   FRIDAY_TRY(found, find_scope(id));
   const CodeScope scope = *found;
   known = find_plan(id, expression);
@@ -178,7 +180,8 @@ Result<KnownPlan> SymbolCache::plan(NodeId id, const std::string& expression) {
   return *plan;
 }
 
-// As it is meant in a frame that the user has selected; registers there are gdb's knowledge.
+// The plan for the frame that the user has selected. If it needs registers, gdb must evaluate it, because only gdb
+// knows the registers of an outer frame.
 Result<KnownPlan> SymbolCache::plan_elsewhere(NodeId id, const std::string& expression) {
   FRIDAY_TRY(made, make_plan(id, expression));
   if (made.refusal) return std::unexpected(*made.refusal);
@@ -203,16 +206,16 @@ Result<NodeCode*> SymbolCache::refresh(NodeId id) {
     s.unshared = Program();
     s.program = &s.unshared;
   } else {
-    // The order decides which one of two variables of one name gdb means.
+    // The order of the libraries matters: it decides which of two variables with the same name gdb finds.
     s.program = &programs_[fmt::format("{}\n{}", s.layout.key(), libraries_of(*node, s.layout))];
   }
   return &s;
 }
 
-// A gdb that knows the node's program, if possible one that is connected already, and where the program stands there.
+// A gdb of any node of the same program, preferably one that is connected already, and the layout of that node.
 Result<std::pair<GdbLink*, const Layout*>> SymbolCache::connect_any(NodeId id) {
   FRIDAY_TRY(own, refresh(id));
-  // While a node starts no other is served.
+  // While a node starts, the gdbs of other nodes are not served.
   if (!gdbs_.serves_only() && !gdbs_.is_connected(id))
     for (auto& [other, s] : nodes_) {
       if (!gdbs_.is_connected(other) || s.program != own->program || !refresh(other) || s.program != own->program)
@@ -224,7 +227,7 @@ Result<std::pair<GdbLink*, const Layout*>> SymbolCache::connect_any(NodeId id) {
   return std::pair{l, &own->layout};
 }
 
-// `anywhere`: whichever gdb knows the program may be asked.
+// With `anywhere`, asks the gdb of any node of the program; otherwise that of this node.
 Result<std::vector<CodeLocation>> SymbolCache::ask_locations(NodeId id, const std::string& command, bool anywhere) {
   std::pair<GdbLink*, const Layout*> asked;
   if (anywhere) {
@@ -238,7 +241,7 @@ Result<std::vector<CodeLocation>> SymbolCache::ask_locations(NodeId id, const st
   FRIDAY_TRY(answer, asked.first->ask("-friday-locate " + command, gdbs_));
   auto json = nlohmann::json::parse(answer, nullptr, false);
   if (json.is_discarded() || json.empty())
-    return fail(ErrorCode::not_found, "node {}: no location for {}", id, command);
+    return fail(ErrorCode::not_found, "node {}: gdb found no location for {}", id, command);
   std::vector<CodeLocation> list;
   for (const auto& entry : json) {
     if (!entry["address"].is_number()) continue;
@@ -248,13 +251,11 @@ Result<std::vector<CodeLocation>> SymbolCache::ask_locations(NodeId id, const st
   return list;
 }
 
-// Where a breakpoint at a location stands.
 Result<std::vector<CodeLocation>> SymbolCache::locate(NodeId id, const std::string& location) {
   return stands_alone(location) ? locate_by_program(id, mi_quote(location))
                                 : ask_locations(id, mi_quote(location), false);
 }
 
-// Where a variable of a function comes into being; `variable` is the beginning of an expression.
 Result<std::vector<CodeLocation>> SymbolCache::locate_local(NodeId id, const std::string& function,
                                                             const std::string& variable) {
   const auto end = std::ranges::find_if_not(variable, [](unsigned char c) { return isalnum(c) || c == '_'; });
@@ -267,7 +268,8 @@ Result<std::vector<CodeLocation>> SymbolCache::locate_by_program(NodeId id, cons
   Program& program = *s->program;
   if (auto known = program.locations.find(command); known != program.locations.end()) return known->second;
   auto asked = ask_locations(id, command, true);
-  // What gdb refused is refused for all; that it died, or was interrupted, says nothing of the location.
+  // If gdb says that there is no such location, that is valid for all nodes. If gdb died or was interrupted, nothing is
+  // known.
   const bool keep = asked ? std::all_of(asked->begin(), asked->end(), [](const auto& l) { return l.place.has_value(); })
                           : asked.error().code == ErrorCode::bad_input || asked.error().code == ErrorCode::not_found;
   if (keep) program.locations.insert_or_assign(command, asked);

@@ -1,10 +1,9 @@
-// What gdb has answered about the code of programs: plans of expressions, blocks, places of breakpoints, source lines.
-// Each is asked once for a program, of whichever node's gdb knows it, and holds for all nodes of that program, as
-// programs.h explains. A question that was asked before costs no gdb; one that is new costs a round trip of
-// milliseconds, or seconds when a gdb must be started for it.
+// Caches gdb's answers about the code of programs: plans of expressions, scopes, locations of breakpoints, source
+// lines. gdb is asked once for each program, through any node of that program, and the answer is valid for all its
+// nodes, as programs.h explains. A new question takes milliseconds, or seconds if a gdb must be started first.
 //
-// Expressions own it; the stop points and calls ask it too. It knows nodes, focus and gdbs. Used on the session's
-// thread; whatever asks a gdb serves the reactor meanwhile.
+// Owned by Expressions; the stop points and Calls use it too. It uses the session, the Focus and the gdb pool. Use on
+// the session's thread only. Functions that ask gdb serve the reactor meanwhile.
 #pragma once
 
 #include <map>
@@ -24,36 +23,37 @@ class SymbolCache {
  public:
   SymbolCache(ReplaySession& session, Focus& focus, GdbPool& gdbs) : session_(session), focus_(focus), gdbs_(gdbs) {}
 
-  // Types of all plans that were made.
+  // The types of all plans.
   TypeRegistry& types() { return types_; }
 
-  // What is known of the node's code, as of the last question.
+  // What is known of the node's code; it may be out of date.
   NodeCode& code(NodeId node) { return nodes_[node]; }
-  // The same as of now: looks at the process's mappings, once an epoch.
+  // The same, brought up to date: reads the mappings of the process, once in an epoch.
   Result<NodeCode*> refresh(NodeId node);
-  // Code of the node came or went. `changing`: the loader is still at it.
+  // Call when the node has loaded or unloaded code. `changing`: the loader has not finished yet.
   void code_changed(NodeId node, bool changing);
-  // All nodes are built anew, from the same files.
+  // Call when all nodes are rebuilt (from the same files).
   void restart();
 
   // ---- plans
-  // How the expression is evaluated in the innermost frame of the node's current thread, or in the frame that the user
-  // has selected. What gdb refuses is an error.
+  // The plan of an expression for the innermost frame of the node's current thread, or for the frame that the user has
+  // selected. Fails if gdb says that the expression is invalid.
   Result<KnownPlan> plan(NodeId node, const std::string& expression);
-  // The plan, or the refusal, that is known without asking; null when there is none. current_thread() of the Focus must
-  // have been asked since the group moved.
+  // The cached plan or refusal for the innermost frame; null if there is none. Does not ask gdb.
+  // Focus::current_thread() must have been called since the group ran.
   const KnownPlan* find_plan(NodeId node, const std::string& expression);
 
   // ---- places
-  // Where a breakpoint at a location stands.
+  // Resolves the location of a breakpoint. Fails with not_found or bad_input if there is none.
   Result<std::vector<CodeLocation>> locate(NodeId node, const std::string& location);
-  // Where a variable of a function comes into being; `variable` is the beginning of an expression.
+  // The places in a function where a local variable comes into scope. `variable` is an expression that begins with the
+  // name of the variable.
   Result<std::vector<CodeLocation>> locate_local(NodeId node, const std::string& function, const std::string& variable);
-  // A location's address in the node; locate() must have been asked for the same node.
+  // The address of a location in the node. locate() must have been called for the same node.
   uint64_t address_of(NodeId node, const CodeLocation& location) {
     return location.place ? code(node).layout.address(*location.place) : location.address;
   }
-  // "process_data at process.c:69", or the address when gdb knows no line of it.
+  // For example "process_data at process.c:69", or the address if gdb knows no function or line for it.
   std::string describe_place(NodeId node, uint64_t pc);
 
  private:
@@ -72,7 +72,7 @@ class SymbolCache {
   GdbPool& gdbs_;
   TypeRegistry types_;
   std::map<NodeId, NodeCode> nodes_;
-  std::map<std::string, Program> programs_;  // by the layout's key and the loader's list
+  std::map<std::string, Program> programs_;  // by the key of the layout and the loader's list of libraries
 };
 
 }  // namespace friday

@@ -10,11 +10,11 @@ namespace friday {
 
 namespace fs = std::filesystem;
 
-// Links the recording's copy of a file below `root`, under the name that the program knew it by.
+// Creates a link below `root` to the copy of a file, under the name that the program used.
 void Sysroots::link_file(const std::string& root, const std::string& recorded, const uint8_t (&file)[16]) {
   if (recorded.empty() || recorded[0] != '/') return;
-  const std::string name =
-      fs::path(recorded).lexically_normal();  // whatever a recording says: no ".." leads out of `root`
+  // Normalised, so that no ".." in a malicious recording leads out of `root`.
+  const std::string name = fs::path(recorded).lexically_normal();
   const std::string copy = session_.recording().file_copy(file).path();
   const auto link = [&](const std::string& place) {
     std::error_code ignored;
@@ -22,9 +22,9 @@ void Sysroots::link_file(const std::string& root, const std::string& recorded, c
     fs::create_symlink(copy, place, ignored);
   };
   link(root + name);
-  // The name that programs have for their loader.
+  // Programs name their loader by this path (PT_INTERP).
   if (constexpr const char* loader = "/ld-linux-x86-64.so.2"; name.ends_with(loader)) link(root + "/lib64" + loader);
-  // /lib is a link to /usr/lib on most systems, and the loader's own list uses the short name.
+  // On most systems /lib is a link to /usr/lib, and the loader uses the short name.
   if (name.starts_with("/usr/lib")) link(root + name.substr(4));
 }
 
@@ -32,7 +32,7 @@ void Sysroots::link_start_image(ReplayNode& node, const std::string& root) {
   if (auto image = node.reader().image())
     for (const auto* module : image->modules)
       link_file(root, std::string(bounded_text(module->path, sizeof module->path)), module->file);
-  // Separate debug information, where gdb looks for it: by build id.
+  // gdb finds separate debug information there, by build-id.
   std::error_code ignored;
   const std::string recording = session_.recording().path();
   if (!fs::is_directory(recording + "/debug/.build-id", ignored)) return;
@@ -78,7 +78,7 @@ void Sysroots::add_loader_names(ReplayNode& node) {
     const auto map =
         std::ranges::find_if(*maps, [&](const Mapping& m) { return library.base >= m.low && library.base < m.high; });
     if (map == maps->end() || !map->path.starts_with('/') || fs::equivalent(place, map->path, ignored)) continue;
-    // Another file of this name was there at another time, or in the process that this one is forked from.
+    // Replace a link to another file that had this name earlier, or in the parent process.
     if (fs::is_symlink(fs::symlink_status(place, ignored))) fs::remove(place, ignored);
     fs::create_directories(place.parent_path(), ignored);
     fs::create_symlink(map->path, place, ignored);

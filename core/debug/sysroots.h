@@ -1,9 +1,9 @@
-// The directories that gdbs use as `set sysroot`: in each the files of a node stand, as symbolic links to the
-// recording's copies, under the names that the program and its loader knew them by. A node with a start image has a
-// directory of its own; a forked one has its parent's.
+// Creates the directories for `set sysroot` in gdb. Each contains symbolic links to the recording's file copies, under
+// the names that the program and its loader used. A forked node uses the directory of its parent; every other node has
+// its own.
 //
-// They lie in the session's own directory and go with it. A link that cannot be made is left out: gdb then has no
-// symbols of that file. Used on the session's thread.
+// The directories are inside the session's directory and are removed with it. If a link cannot be created it is left
+// out, and gdb has no symbols of that file. Use on the session's thread only.
 #pragma once
 
 #include <map>
@@ -18,13 +18,13 @@ class Sysroots {
  public:
   explicit Sysroots(ReplaySession& session) : session_(session) {}
 
-  // The node's directory. The first call makes it, with the files of the node's start image and the recording's
+  // The node's directory. The first call creates it, with links to the files of the start image and to the recording's
   // separate debug information.
   const std::string& path(ReplayNode& node);
-  // Adds the files that the node maps later in its life. The first call for a node walks its whole trace.
+  // Adds the files that the node maps after its start. The first call for a node reads its whole trace.
   void add_loaded_files(ReplayNode& node);
-  // Adds the names by which the loader knows the libraries it has loaded by now, where those are not the files' own:
-  // gdb opens libraries by the loader's names.
+  // Adds the names that the loader has for the libraries loaded now, if they differ from the names of the files. gdb
+  // opens libraries by the loader's names.
   void add_loader_names(ReplayNode& node);
 
  private:
@@ -33,7 +33,7 @@ class Sysroots {
 
   ReplaySession& session_;
   std::map<NodeId, std::string> paths_;
-  std::set<NodeId> complete_;  // nodes whose later files were added
+  std::set<NodeId> complete_;  // nodes for which add_loaded_files() is done
 };
 
 }  // namespace friday

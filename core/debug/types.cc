@@ -53,14 +53,14 @@ TypeRegistry::Truth TypeRegistry::truth_in(const PlanType& type) {
         default: return Truth::none;
       }
     case TypeKind::array:
-    case TypeKind::function: return Truth::always;  // its address
+    case TypeKind::function: return Truth::always;  // converted to its address
     case TypeKind::structure: return type.standard == "atomic" && type.size <= 8 ? Truth::bytes : Truth::none;
     default: return Truth::none;
   }
 }
 
 std::optional<bool> TypeRegistry::truth_of(uint32_t id, std::span<const std::byte> value) const {
-  // A float is 0 whatever its sign, which is its highest bit; of the 16 bytes of an x87 one, 10 are the number.
+  // A floating-point number is 0 whatever its sign, the highest bit. Of the 16 bytes of an x87 number, 10 are used.
   const auto number = [&](size_t bytes) {
     bytes = std::min(bytes, value.size());
     for (size_t i = 0; i < bytes; i++)
@@ -109,7 +109,8 @@ uint32_t TypeRegistry::add(Walk& walk, uint32_t index) {
       break;
     case TypeKind::pointer:
     case TypeKind::reference: {
-      // Only the target's name is known, and whether it is character data: enough to read text through a char*.
+      // Only the name and size of the target, and whether it is character data, are known. That suffices to read text
+      // through a char*.
       json target = {{"kind", type.character ? "char" : "void"},
                      {"name", type.target},
                      {"size", type.character ? type.target_size : 0}};
@@ -124,7 +125,7 @@ uint32_t TypeRegistry::add(Walk& walk, uint32_t index) {
     case TypeKind::union_:
       entry["fields"] = json::array();
       for (const auto& field : type.fields) {
-        if (!field.offset) continue;  // a virtual base: only gdb can find it
+        if (!field.offset) continue;  // a virtual base class, which only gdb can find
         json f = {{"name", field.name}, {"type", refer(add(walk, field.type))}, {"offset", *field.offset}};
         if (field.bits) f["bit_offset"] = field.bit, f["bit_size"] = field.bits;
         if (field.base_class) f["base"] = true;

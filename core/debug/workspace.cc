@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/debug/expression_text.h"
+#include "core/trace/calls.h"
 
 namespace friday {
 namespace {
@@ -30,7 +31,8 @@ Result<uint64_t> Workspace::map(ReplayNode& node) {
       kWorkspaceAddress, 2 * kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, ~0ull, 0};
   FRIDAY_TRY(mapped, node.inject(SYS_mmap, arguments));
   if (mapped != static_cast<int64_t>(kWorkspaceAddress))
-    return fail(ErrorCode::io, "node {}: the workspace cannot be mapped ({})", node.id(), mapped);
+    return fail(ErrorCode::io, "node {}: the workspace cannot be mapped: {}", node.id(),
+                errno_text(static_cast<int>(-mapped)));
   area.address = kWorkspaceAddress;
   return area.address;
 }
@@ -41,7 +43,8 @@ Result<uint64_t> Workspace::stage(NodeId id, std::span<const std::byte> data) {
   FRIDAY_TRY(base, map(*node));
   Area& area = areas_[id];
   if (area.staged + data.size() + 16 > kSize)
-    return fail(ErrorCode::unsupported, "arguments of a call take more than {} KiB", kSize >> 10);
+    return fail(ErrorCode::unsupported, "node {}: the arguments of a call need more than the {} KiB of the workspace",
+                id, kSize >> 10);
   const uint64_t address = base + kSize + area.staged;
   FRIDAY_TRY_VOID(node->write_raw(Addr{address}, data));
   area.staged += (data.size() + 15) & ~15ull;
@@ -71,7 +74,8 @@ Result<std::string> Workspace::expand(ReplayNode& node, std::string expression) 
   if (find_word(out, kName) == std::string::npos) return out;
   FRIDAY_TRY(base, map(node));
   for (size_t at; (at = find_word(out, kName)) != std::string::npos;) {
-    // Behind a cast to a pointer its address is enough; of a pointer to an array gdb makes no bytecode.
+    // After a cast to a pointer, substitute the address as char*, because gdb cannot compile casts of pointers to
+    // arrays to bytecode. Elsewhere the workspace is an array of char.
     const size_t sign = out.find_last_not_of(' ', at - 1);
     const size_t from = at > 0 && sign != std::string::npos && out[sign] == '&' ? sign : at;
     const std::string_view before = std::string_view(out).substr(0, from);

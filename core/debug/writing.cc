@@ -1,10 +1,11 @@
-// Writing by expression: a plain target and a plain value need no gdb.
+// Assignment by expression. If target and value are simple enough, no gdb is needed.
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
+#include "core/base/counted.h"
 #include "core/debug/expressions.h"
 #include "core/mi/value.h"
 
@@ -18,7 +19,7 @@ struct Number {
   double real = 0;
 };
 
-// A number as C writes it, when it is nothing else.
+// The text as a number, if it is a single literal of C; none for octal literals, which gdb must evaluate.
 std::optional<Number> literal(const std::string& text) {
   const char *begin = text.c_str(), *digits = begin + (*begin == '-');
   if (!isdigit(static_cast<unsigned char>(*digits))) return std::nullopt;
@@ -33,7 +34,8 @@ std::optional<Number> literal(const std::string& text) {
   return Number{true, 0, real};
 }
 
-// The value as an object of the type has it; none when the type is no scalar, or the conversion is not for us.
+// The bytes of an object of this type with this value; none if the type is not a scalar, or if gdb must convert the
+// value.
 std::optional<std::vector<std::byte>> encoded(const Number& number, const PlanType& type) {
   std::vector<std::byte> bytes(type.size);
   const auto put = [&](const auto& value) {
@@ -61,7 +63,7 @@ std::optional<std::vector<std::byte>> encoded(const Number& number, const PlanTy
 
 }  // namespace
 
-// The value of a plan as 64 bits, signs extended; none when it is no whole number, or gdb must evaluate it.
+// The value of a plan, sign-extended to 64 bits; none if it is not an integer, or if gdb must evaluate it.
 Result<std::optional<uint64_t>> Expressions::whole_number(ReplayNode& node, const KnownPlan& p) {
   const bool calls = p.plan->kind == ExpressionPlan::Kind::call;
   if (!calls && p.plan->kind != ExpressionPlan::Kind::value) return std::nullopt;
@@ -79,8 +81,8 @@ Result<std::optional<uint64_t>> Expressions::whole_number(ReplayNode& node, cons
   return whole;
 }
 
-// `target = value` without gdb, where both are plain; false when gdb must do it. `own`: the target lies in the
-// workspace.
+// Assigns without gdb if target and value are simple enough; otherwise returns false. With `own`, the target is in the
+// workspace, so that the node is not altered.
 Result<bool> Expressions::assign(ReplayNode& node, const std::string& target, const std::string& value, bool own) {
   FRIDAY_TRY(p, symbols_.plan(node.id(), target));
   if (!p.plan->place || p.plan->kind == ExpressionPlan::Kind::gdb) return false;
@@ -107,7 +109,7 @@ Result<bool> Expressions::assign(ReplayNode& node, const std::string& target, co
   if (!node.write(place.address, *bytes))
     return std::unexpected(
         Error{.code = ErrorCode::bad_address,
-              .message = fmt::format("{}: cannot write {} bytes at {}", target, place.size, place.address),
+              .message = fmt::format("{}: cannot write {} at {}", target, counted(place.size, "byte"), place.address),
               .address = place.address.value});
   observer_->memory_changed(node);
   if (!own) alterations_.note_memory(node.id());
@@ -122,7 +124,7 @@ Result<void> Expressions::write(NodeId id, const std::string& target, const std:
   const size_t close = target.find(')');
   if (workspace_write && target.starts_with("(") && close != std::string::npos &&
       Workspace::is_named_at(target, target.find_first_not_of(' ', close + 1))) {
-    // `(TYPE)_friday_workspace = ...`: the workspace seen as TYPE.
+    // `(TYPE)_friday_workspace = ...` writes to the workspace as an object of TYPE.
     FRIDAY_TRY(base, workspace_.map(*node));
     left = fmt::format("*({}*){:#x}", target.substr(1, close - 1), base);
   }
@@ -147,13 +149,15 @@ Result<void> Expressions::write_bytes(NodeId id, const std::string& target, std:
   if (Workspace::is_named_in(target)) {
     FRIDAY_TRY(base, workspace_.map(*node));
     if (data.size() > Workspace::kSize)
-      return fail(ErrorCode::usage, "{} bytes do not fit the workspace of {} KiB", data.size(), Workspace::kSize >> 10);
+      return fail(ErrorCode::usage, "{} are too many for the workspace of {} KiB", counted(data.size(), "byte"),
+                  Workspace::kSize >> 10);
     return node->write_raw(Addr{base}, data);
   }
   FRIDAY_TRY(p, symbols_.plan(id, target));
   FRIDAY_TRY(place, evaluate_place(*p.plan, *node, focus_.selected_thread(id)));
   if (place.bits || place.size != data.size())
-    return fail(ErrorCode::usage, "{} has {} bytes, {} were given", target, place.size, data.size());
+    return fail(ErrorCode::usage, "{} has {}; {} cannot be written to it", target, counted(place.size, "byte"),
+                counted(data.size(), "byte"));
   FRIDAY_TRY_VOID(node->write(place.address, data));
   observer_->memory_changed(*node);
   alterations_.note_memory(id);

@@ -1,4 +1,4 @@
-// How the processes of nodes come to be: built from their start images, or adopted where a replayed parent forks.
+// Creates the processes of nodes: rebuilds them from their start images, or adopts them when a replayed parent forks.
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
@@ -16,6 +16,7 @@
 #include "core/replay/confinement.h"
 #include "core/replay/memory_guard.h"
 #include "core/replay/session.h"
+#include "core/trace/calls.h"
 #include "core/trace/node_end.h"
 
 namespace friday {
@@ -24,10 +25,11 @@ using shim::Control;
 
 namespace {
 
-constexpr rlim_t kSecondsToStart =
-    5;  // of processor time, which a start image takes to be entered: a thousand times what any needs
+// The limit, in seconds of processor time, for entering a start image: a thousand times what that takes.
+constexpr rlim_t kSecondsToStart = 5;
 
-// Then nobody knows how far it came behind its last event: its replay ends there. A fault of its own is another matter:
+// Whether the recorded process was killed while it computed, that is, between two events. It is unknown how far it got
+// after its last event, so its replay ends there. A process that died of its own fault does not count: in the replay
 // the same instruction faults again.
 uint32_t killed_while_computing(const ReplayNode& node) {
   const format::FileHeader& header = node.reader().header();
@@ -37,8 +39,8 @@ uint32_t killed_while_computing(const ReplayNode& node) {
   return !(end.how == NodeEnd::How::signal && std::ranges::find(kOwnFaults, end.detail) != std::end(kOwnFaults));
 }
 
-// Tells the shim of a process that was built or has just been forked where its trace begins and ends, and which place
-// the node has in the schedule.
+// Tells the shim of a process that was just built or forked where its trace begins and ends, and which slot of the
+// schedule is the node's.
 Result<void> begin_trace(ReplayNode& node, size_t slot) {
   const bool ok = node.set_control(&Control::trace_end, node.reader().end_offset()) &&
                   node.set_control(&Control::cursor, node.reader().first_offset()) &&
@@ -54,7 +56,7 @@ Result<void> begin_trace(ReplayNode& node, size_t slot) {
 
 Result<void> ReplaySession::build_all() {
   processor_ = -1;
-  raise_descriptor_limit();  // each node takes some
+  raise_descriptor_limit();  // each node needs several
   if (options_.sync == SyncMode::causal && !host_edges_) {
     FRIDAY_TRY(edges, host_order(recording_, schedule_.nodes()));
     host_edges_ = std::move(edges);
@@ -80,26 +82,28 @@ Result<void> ReplaySession::build_all() {
   return {};
 }
 
-// A parent that was killed while it forked may not have come to note the fork: then nothing in its replay makes the
-// child.
+// Gives up forked nodes whose parent was killed before it recorded the fork: nothing in the parent's replay would
+// create them.
 void ReplaySession::give_up_orphans() {
   for (auto& [id, node] : nodes_) {
     if (node->state() != NodeState::waiting || !node->info().parent) continue;
     const NodeId parent = *node->info().parent;
     if (node->reader().header().fork_event < schedule_.event_count(parent)) continue;
-    node->end({NodeOutcome::How::failed, 0,
-               fmt::format("node {} was killed before it had noted the fork that made this one: it cannot be replayed",
-                           parent)});
+    node->end(
+        {NodeOutcome::How::failed, 0,
+         fmt::format("it cannot be replayed: its parent, node {}, was killed before it recorded the fork", parent)});
     memory_->finish(slot_of(id));
   }
 }
 
-// The name by which it is offered.
+// The path by which a shim opens a shared object. The filter refuses that call, and the core answers it with the
+// descriptor (wanted_file()).
 std::string ReplaySession::path_of_object(const UniqueFd& object) {
   return fmt::format("/proc/{}/fd/{}", getpid(), object.get());
 }
 
-// What the nodes map as a shared object: a file in memory, the same for all nodes that recorded it under that number.
+// Offers a shared object to a node that is about to map it: a memfd, the same for all nodes that recorded the object
+// under this number.
 Result<void> ReplaySession::offer_object(ReplayNode& node, uint64_t object) {
   UniqueFd& fd = shared_[{node.reader().header().sharing, object}];
   if (!fd) fd.reset(memfd_create("friday-shared", MFD_CLOEXEC));
@@ -124,7 +128,7 @@ Result<void> ReplaySession::build_node(ReplayNode& node) {
   const pid_t pid = process.pid();
   if (!group_) group_ = pid;
   node.set_auxv(image.record->auxv_address, image.record->auxv_bytes);
-  // The mappings of the shim's file, and the anonymous one of its .bss behind them.
+  // The mappings of the shim's file, and the anonymous mapping that follows them (its .bss).
   uint64_t shim_low = 0, shim_high = 0;
   for (const auto* map : image.maps) {
     const bool shim = bounded_text(map->path, sizeof map->path).ends_with("/friday-shim.so");
@@ -138,7 +142,9 @@ Result<void> ReplaySession::build_node(ReplayNode& node) {
   by_tid_[pid] = &node;
   memory_guard_->watch(pid);
   if (recording_.files_directory().size() >= sizeof(Control::files))
-    return fail(ErrorCode::unsupported, "the recording's path is too long: {}", recording_.path());
+    return fail(ErrorCode::unsupported,
+                "the path of the recording is too long: {}; it must be shorter than {} bytes. Move the recording",
+                recording_.path(), sizeof(Control::files) - strlen("/files"));
   char files[sizeof(Control::files)]{};
   recording_.files_directory().copy(files, sizeof files - 1);
   const shim::Control& c = node.control();
@@ -150,13 +156,13 @@ Result<void> ReplaySession::build_node(ReplayNode& node) {
   return begin_trace(node, slot_of(node.id()));
 }
 
-// From the resume point to the shim's first trap, before any code of the program: some hundred instructions, unless the
-// recording is made to have others there. The kernel bounds them, since nobody can interrupt a session that is being
-// opened.
+// Runs a rebuilt process from the shim's resume point to the shim's first trap. That takes some hundred instructions
+// and no code of the program, but the code comes from the recording and a malicious one may loop here. Since nobody can
+// interrupt a session while it is opened, the kernel limits the processor time.
 Result<void> ReplaySession::run_to_start(ReplayNode& node) {
   const pid_t pid = node.process().pid();
   clockid_t clock;
-  timespec used{};  // by the stub, for an image of any size
+  timespec used{};  // processor time that friday-stub has used to rebuild the image
   if (clock_getcpuclockid(pid, &clock) == 0) clock_gettime(clock, &used);
   const rlimit bounded{static_cast<rlim_t>(used.tv_sec) + kSecondsToStart, RLIM_INFINITY},
       unbounded{RLIM_INFINITY, RLIM_INFINITY};
@@ -167,8 +173,8 @@ Result<void> ReplaySession::run_to_start(ReplayNode& node) {
     int status = 0;
     while (waitpid(pid, &status, __WALL) < 0 && errno == EINTR) {}
     if (!WIFSTOPPED(status))
-      return fail(ErrorCode::component_died,
-                  "node {}: its process ended while the start image was entered (status {:#x})", node.id(), status);
+      return fail(ErrorCode::component_died, "node {}: its process {} while it entered its start image", node.id(),
+                  ending_text(status));
     if (status >> 16) continue;
     user_regs_struct r;
     TracedProcess::registers(pid, r);
@@ -179,10 +185,12 @@ Result<void> ReplaySession::run_to_start(ReplayNode& node) {
     if (WSTOPSIG(status) == SIGXCPU)
       return fail(
           ErrorCode::component_died,
-          "node {}: its start image computes without an end, at {:#x}: the recording is damaged, or was made to do so",
+          "node {}: the code of its start image loops at {:#x} and does not reach the program; the recording is "
+          "damaged, or was made to do so. Copy it again, or do not trust it",
           node.id(), r.rip);
-    return fail(ErrorCode::component_died, "node {}: signal {} at {:#x} while the start image was entered", node.id(),
-                WSTOPSIG(status), r.rip);
+    return fail(ErrorCode::component_died,
+                "node {}: the code of its start image raised {} at {:#x}; the recording is damaged. Copy it again",
+                node.id(), signal_text(WSTOPSIG(status)), r.rip);
   }
   prlimit(pid, RLIMIT_CPU, &unbounded, nullptr);
   node.refresh_control();
@@ -192,7 +200,7 @@ Result<void> ReplaySession::run_to_start(ReplayNode& node) {
 
 // ---- Forks
 
-// One that is traced, and no node's.
+// Kills and reaps a traced process that belongs to no node.
 void ReplaySession::end_process(pid_t pid) {
   if (kill(pid, SIGKILL) != 0) return;
   for (int status = 0;;) {
@@ -201,19 +209,20 @@ void ReplaySession::end_process(pid_t pid) {
   }
 }
 
-// Runs a child, stopped at its first instruction if `waiting`, to where it waits for its trace: a few instructions of
-// the shim that wait for nobody. Its parent stands at the fork meanwhile, so that all that is known of it holds for the
-// copy. If it ends on the way: how. An error says what it does instead.
+// Runs a forked child to the trap kTrapForkChild: a few instructions of the shim, which wait for nobody. With
+// `waiting`, the child is stopped at its first instruction already. The parent stays stopped at the fork, so that what
+// is known of the parent's memory holds for the copy. Returns none at the trap, or the wait status of a child that
+// ended before it. Fails if the child does anything else.
 Result<std::optional<int>> ReplaySession::run_to_fork_trap(const ReplayNode& parent, pid_t pid, bool waiting) {
   if (waiting) ptrace(PTRACE_CONT, pid, 0, 0);
   for (;;) {
     int status = 0;
     const pid_t found = waitpid(pid, &status, __WALL);
     if (found < 0 && errno == EINTR) {
-      if (interrupt_) return fail(ErrorCode::interrupted, "it was interrupted while it made a process");
+      if (interrupt_) return fail(ErrorCode::interrupted, "the replay was interrupted while this node forked");
       continue;
     }
-    if (found != pid) return W_EXITCODE(0, SIGKILL);  // somebody else has reaped it
+    if (found != pid) return W_EXITCODE(0, SIGKILL);  // the child is gone and its wait status is lost
     if (!WIFSTOPPED(status)) return status;
     user_regs_struct r;
     siginfo_t info;
@@ -232,8 +241,8 @@ Result<std::optional<int>> ReplaySession::run_to_fork_trap(const ReplayNode& par
   }
 }
 
-// The replayed node that its parent, which stands just behind the forking event, has forked; null when it is not
-// wanted.
+// The node whose process `parent` has just forked; null if that node is not replayed. `parent` stands right after the
+// forking event.
 ReplayNode* ReplaySession::forked_now(const ReplayNode& parent) {
   for (auto& [id, node] : nodes_)
     if (node->state() == NodeState::waiting && node->info().parent == parent.id() &&
@@ -269,8 +278,8 @@ std::optional<Stop> ReplaySession::adopt_fork(ReplayNode& parent, ReplayNode& no
   return std::nullopt;
 }
 
-// Watches on shared memory follow a change of who maps it, which `standing` has made. Of a node that has just been made
-// nothing is flushed yet.
+// Updates the watches on shared memory after a node has mapped some. `standing` is stopped: its threads are not
+// resumed. `made` is a node that was just forked; its watches are flushed by the caller.
 std::optional<Stop> ReplaySession::follow_shared(ReplayNode& standing, ThreadId thread, ReplayNode* made) {
   auto changed = shared_watches_.follow(notices_);
   if (!changed) return fail_node(made ? *made : standing, thread, changed.error().message);

@@ -1,7 +1,7 @@
-// A function of the program that a debugger calls: one thread runs it alone, natively, while all others stand. The
-// program is a replayed one: there are no native descriptors, its pids are the recording's, and nothing outside of it
-// may notice the call. So each system call that the function makes is looked at before the kernel sees it, and what the
-// filter of replayed processes (confinement.h) would refuse is answered here, with or without that filter.
+// Runs a function of the program that the debugger calls: one thread executes it natively while all others are stopped.
+// In a replayed process no descriptor is real, the pids are those of the recording, and nothing outside may notice the
+// call. Therefore each system call of the function is inspected before the kernel sees it. Calls that the filter of
+// replayed processes (confinement.h) would refuse are answered here, whether or not that filter is installed.
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sched.h>
@@ -25,12 +25,13 @@
 #include "core/base/on_processor.h"
 #include "core/replay/confinement.h"
 #include "core/replay/session.h"
+#include "core/trace/calls.h"
 
 namespace friday {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr auto kSpin = std::chrono::milliseconds(1);  // a call that takes longer may be waited for less eagerly
+constexpr auto kSpin = std::chrono::milliseconds(1);  // after this time, sleep between looks instead of yielding
 constexpr int kSyscallStop = SIGTRAP | 0x80;
 
 bool changes_files(uint64_t number, const uint64_t* a) {
@@ -72,7 +73,8 @@ bool changes_files(uint64_t number, const uint64_t* a) {
   }
 }
 
-// What functions ask the kernel for and nothing outside can notice: the answer, and what is to be stored at `place`.
+// The answer to a system call that nothing outside can notice: its result, and `bytes` to be stored at address `place`
+// (0: nothing is stored).
 struct PlainAnswer {
   int64_t result = 0;
   uint64_t place = 0;
@@ -110,7 +112,7 @@ std::optional<PlainAnswer> plain_answer(uint64_t number, const uint64_t* a) {
   }
 }
 
-// The signal that a call sends, and to whom (0: to the caller's own process).
+// The signal that a call sends, and to which process (0: the caller's own, -1: unknown) and thread (0: any).
 struct Sent {
   int64_t process = 0, thread = 0;
   int signal = 0;
@@ -128,7 +130,7 @@ std::optional<Sent> sent_signal(uint64_t number, const uint64_t* a) {
   }
 }
 
-// Whether the call waits on a futex without end: nobody else runs who could end it.
+// Whether the call would wait forever, because no other thread runs that could wake the caller.
 bool waits_for_ever(const ReplayNode& node, uint64_t number, const uint64_t* a) {
   if (number == SYS_pause || number == SYS_rt_sigsuspend) return true;
   if (number != SYS_futex) return false;
@@ -140,7 +142,7 @@ bool waits_for_ever(const ReplayNode& node, uint64_t number, const uint64_t* a) 
          value == static_cast<uint32_t>(a[2]);
 }
 
-// "for the lock at 0x... that thread 3 holds", as far as glibc's mutexes can be recognised.
+// What the call waits for, for example "for the lock at 0x... that thread 3 (worker) holds" if it is a mutex of glibc.
 std::string what_for(ReplayNode& node, uint64_t number, const uint64_t* a) {
   if (number != SYS_futex) return "for a signal";
   uint32_t owner = 0;
@@ -151,7 +153,7 @@ std::string what_for(ReplayNode& node, uint64_t number, const uint64_t* a) {
   return fmt::format("on the futex at {:#x}, and no other thread runs meanwhile", a[0]);
 }
 
-// The function has returned to where it was called from: a place that cannot be executed, or the shim's trap.
+// Whether the function has returned. Its return address is not executable or is the shim's trap, so it raised a signal.
 bool has_come_back(ReplayNode& node, const ReplayNode::Thread& thread, int status) {
   const int signal = WSTOPSIG(status);
   if (status >> 16 || (signal != SIGSEGV && signal != SIGTRAP)) return false;
@@ -161,11 +163,12 @@ bool has_come_back(ReplayNode& node, const ReplayNode::Thread& thread, int statu
   return signal == SIGSEGV ? r.rip == back : back == node.control().trap_instruction && r.rip == back + 1;
 }
 
-// A thread that stands before a system call goes behind it, without making it: there it can be sent elsewhere.
+// Takes a thread that is stopped at the entry of a system call to the exit, without making the call, so that it can be
+// given other registers.
 void leave_syscall(TracedProcess& process, pid_t tid) {
   user_regs_struct r;
   if (!TracedProcess::registers(tid, r)) return;
-  r.orig_rax = ~0ull;
+  r.orig_rax = kNoCall;
   if (TracedProcess::set_registers(tid, r) && ptrace(PTRACE_SYSCALL, tid, 0, 0) == 0) (void)process.wait(tid);
 }
 
@@ -179,30 +182,33 @@ Stop ReplaySession::give_up_call(ReplayNode& node, ReplayNode::Thread& thread, C
   return stop;
 }
 
-// A thread that has not come back in time either sleeps in the kernel or computes.
+// Describes a function that has not returned in time: it either sleeps in the kernel or computes.
 CallFailure ReplaySession::describe_waiting(const ReplayNode::Thread& thread) const {
   auto stat = read_file(fmt::format("/proc/{}/stat", thread.tid));
   const size_t state = stat ? stat->rfind(") ") : std::string::npos;
   if (state != std::string::npos && (*stat)[state + 2] != 'R') {
     auto call = read_file(fmt::format("/proc/{}/syscall", thread.tid));
     const int number = call ? atoi(call->c_str()) : -1;
-    return {"blocked", fmt::format("waits in the kernel (system call {})", number)};
+    return {"blocked", number < 0
+                           ? "waits in the kernel"
+                           : fmt::format("waits in the system call {}", call_text(static_cast<unsigned>(number)))};
   }
   return {"looped", "still computes"};
 }
 
-// A system call of the function, before the kernel makes it: it is made, or answered here, or the function is given up.
+// Call when the function enters or leaves a system call. At its entry, lets the kernel make the call or answers it
+// here; returns the reason if the function must be given up.
 std::optional<CallFailure> ReplaySession::native_call(ReplayNode& node, ReplayNode::Thread& thread) {
   user_regs_struct r;
   if (!TracedProcess::registers(thread.tid, r)) return std::nullopt;
   auto& detour = *thread.detour;
-  if (detour.answer) {  // at the end of one that was not made
+  if (detour.answer) {  // the exit of a call that was answered here
     r.rax = static_cast<uint64_t>(*detour.answer);
     detour.answer.reset();
     TracedProcess::set_registers(thread.tid, r);
     return std::nullopt;
   }
-  if (static_cast<int64_t>(r.rax) != -ENOSYS) return std::nullopt;  // at the end of one that was
+  if (static_cast<int64_t>(r.rax) != -ENOSYS) return std::nullopt;  // the exit of a call that the kernel made
   const uint64_t number = r.orig_rax, a[] = {r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9};
   std::optional<int64_t> answer;
   const auto& header = node.reader().header();
@@ -212,11 +218,11 @@ std::optional<CallFailure> ReplaySession::native_call(ReplayNode& node, ReplayNo
       return CallFailure{"crashed", fmt::format("would have ended the process: exit({})", static_cast<int>(a[0]))};
     case SYS_getpid: answer = header.pid; break;
     case SYS_getppid:
-      answer = header.parent_pid ? header.parent_pid : 1;
-      break;  // of a node that nobody recorded forked
+      answer = header.parent_pid ? header.parent_pid : 1;  // 0: its parent was not recorded
+      break;
     case SYS_gettid: answer = detour.area.tid; break;
     case SYS_nanosleep:
-    case SYS_clock_nanosleep: answer = 0; break;  // the group's time stands
+    case SYS_clock_nanosleep: answer = 0; break;  // logical time does not advance during a call
     case SYS_write:
     case SYS_writev: {
       if (a[0] != 1 && a[0] != 2) break;
@@ -241,7 +247,8 @@ std::optional<CallFailure> ReplaySession::native_call(ReplayNode& node, ReplayNo
     const bool own =
         (sent->process == 0 || sent->process == header.pid) && (sent->thread == 0 || sent->thread == detour.area.tid);
     if (own && sent->signal)
-      return CallFailure{"crashed", fmt::format("sent itself signal {} ({})", sent->signal, strsignal(sent->signal))};
+      return CallFailure{"crashed",
+                         fmt::format("sent itself {} ({})", signal_text(sent->signal), strsignal(sent->signal))};
     answer = own ? 0 : -EPERM;
   }
   if (changes_files(number, a)) answer = -EROFS;
@@ -256,7 +263,7 @@ std::optional<CallFailure> ReplaySession::native_call(ReplayNode& node, ReplayNo
     return std::nullopt;
   }
   detour.answer = answer;
-  r.orig_rax = ~0ull;  // no call
+  r.orig_rax = kNoCall;
   TracedProcess::set_registers(thread.tid, r);
   return std::nullopt;
 }
@@ -268,7 +275,7 @@ Result<Stop> ReplaySession::run_detour(NodeId id, ThreadId thread_id, int timeou
   ReplayNode::Thread* thread = node.thread_of(thread_id);
   if (!thread || !thread->detour)
     return fail(ErrorCode::usage, "node {}: thread {} is not in a call", id, thread_id.value);
-  // The tracer on the processor of the nodes, which all are on one in clock order: a stop costs a third there.
+  // In `clock` order all nodes are on one processor; a stop costs a third as much if the tracer is there too.
   const OnProcessor beside(sched_getcpu() == processor_ ? -1 : processor_);
   FRIDAY_TRY_VOID(node.watches().flush());
   const auto start = Clock::now(), deadline = start + std::chrono::milliseconds(timeout_ms);
@@ -315,7 +322,7 @@ Result<Stop> ReplaySession::run_detour(NodeId id, ThreadId thread_id, int timeou
     if (!stop) continue;
     if (stop->kind == Stop::Kind::signal)
       call_failure_ = CallFailure{
-          "crashed", fmt::format("raised signal {} ({}) at {}", stop->signal, strsignal(stop->signal), stop->pc)};
+          "crashed", fmt::format("raised {} ({}) at {}", signal_text(stop->signal), strsignal(stop->signal), stop->pc)};
     return *stop;
   }
 }

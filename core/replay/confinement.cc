@@ -18,11 +18,11 @@
 namespace friday {
 namespace {
 
-constexpr int kSysSeccomp = 1;         // si_code of SIGSYS (SYS_SECCOMP; glibc's headers lack it)
-constexpr uint32_t kX32 = 0x40000000;  // set in the numbers of that table
+constexpr int kSysSeccomp = 1;         // the si_code SYS_SECCOMP, which glibc's headers lack
+constexpr uint32_t kX32 = 0x40000000;  // __X32_SYSCALL_BIT: set in call numbers of the x32 table
 constexpr rlim_t kMostDescriptors = 128;
 
-// With any arguments. Those made most often first.
+// Calls that are allowed with any arguments; the most frequent ones first.
 constexpr uint32_t kAllowed[] = {
     SYS_futex,           SYS_mmap,         SYS_munmap,         SYS_mprotect,     SYS_mremap,
     SYS_madvise,         SYS_rt_sigreturn, SYS_rt_sigprocmask, SYS_rt_sigaction, SYS_sigaltstack,
@@ -30,10 +30,10 @@ constexpr uint32_t kAllowed[] = {
     SYS_ftruncate,       SYS_pwrite64,     SYS_arch_prctl,     SYS_gettid,       SYS_getpid,
     SYS_getrlimit,       SYS_personality,  SYS_exit,
 };
-// With some.
+// Calls that are allowed with some arguments only.
 constexpr uint32_t kChecked[] = {SYS_clone, SYS_prctl, SYS_setrlimit, SYS_fallocate, SYS_recvmsg};
 
-// What a thread may not be made with, and a process made by fork still less.
+// Flags of clone(2) that are refused for threads and processes alike.
 constexpr uint32_t kNeverCloned = CLONE_UNTRACED | CLONE_PTRACE | CLONE_PIDFD | CLONE_VFORK | CLONE_PARENT |
                                   CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |
                                   CLONE_NEWPID | CLONE_NEWNET;
@@ -76,7 +76,7 @@ std::vector<sock_filter> replay_filter(int channel) {
     p.allow_if(MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     p.refuse();
   });
-  p.allow_if(~0u);  // no call: the core took it away (calls.cc)
+  p.allow_if(~0u);  // kNoCall: the core has cancelled the call (calls.cc)
   p.refuse();
   return p.take();
 }
@@ -86,8 +86,8 @@ bool may_pass_filter(uint64_t call) {
   return in(kAllowed) || in(kChecked);
 }
 
-// A child's end that is told by this signal (clone's exit signal) has the same code, and zeros where the table of the
-// call stands.
+// A process can be cloned with SIGSYS as its exit signal. The parent then gets a SIGSYS with the same si_code
+// (CLD_EXITED), but si_arch is 0.
 bool is_refused_call(const siginfo_t& info) {
   return info.si_signo == SIGSYS && info.si_code == kSysSeccomp && info.si_arch != 0;
 }
@@ -107,8 +107,8 @@ std::string describe_refused_call(const siginfo_t& info, const user_regs_struct&
 void give_up_rights() {
   constexpr char kFirst[] = "1000";
   if (const int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC); fd >= 0) {
-    [[maybe_unused]] const ssize_t written =
-        write(fd, kFirst, sizeof kFirst - 1);  // a courtesy to the rest of the machine: not everywhere to be had
+    // Some containers do not allow this. The replay is still correct then, so the result does not matter.
+    [[maybe_unused]] const ssize_t written = write(fd, kFirst, sizeof kFirst - 1);
     close(fd);
   }
   constexpr rlimit kNone{0, 0}, kFew{kMostDescriptors, kMostDescriptors};

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/counted.h"
 #include "core/base/printable.h"
 #include "core/replay/node.h"
 #include "core/trace/calls.h"
@@ -15,8 +16,8 @@
 namespace friday {
 namespace {
 
-constexpr uint64_t kAround = 5;  // events shown before and after
-constexpr size_t kLongestChain = 12;
+constexpr uint64_t kAround = 5;       // events shown before and after the one that differs
+constexpr size_t kLongestChain = 12;  // frames of the call stack that are shown
 
 const char* kind_name(uint32_t kind) {
   switch (kind) {
@@ -38,8 +39,7 @@ const CallRule* rule_of(unsigned call) {
   return nullptr;
 }
 
-// What the thread is about to hand to the kernel, where calls.def says that it is a buffer or a string: its first
-// bytes.
+// The first bytes of what the call passes to the kernel, if calls.def describes that as a buffer or a string.
 std::string glance_at_input(ReplayNode& node, const CallRule& rule, std::span<const uint64_t> arguments) {
   constexpr size_t kGlance = 48;
   const size_t inputs = rule.detail.find("INS(");
@@ -55,7 +55,7 @@ std::string glance_at_input(ReplayNode& node, const CallRule& rule, std::span<co
   return bytes.empty() ? std::string() : fmt::format("  \"{}\"", preview(bytes, kGlance));
 }
 
-// The call or other thing that the thread does instead, with its arguments as it passes them.
+// What the thread does instead of the recorded event: a call with its arguments, or another kind of event.
 std::string actual_line(ReplayNode& node, const shim::DivergenceReport& report, ThreadId thread) {
   std::string line =
       fmt::format("thread {} {}", report.actual_thread, record_type_name(static_cast<uint16_t>(report.actual_type)));
@@ -68,7 +68,7 @@ std::string actual_line(ReplayNode& node, const shim::DivergenceReport& report, 
   return line + " " + call_with_arguments(report.actual_call, arguments) + glance_at_input(node, *rule, arguments);
 }
 
-// What of the state differs.
+// Names the part of the state that differs.
 std::string state_text(ReplayNode& node, const shim::DivergenceReport& report) {
   if (report.which == shim::kStateRegisters) return "the registers";
   for (RecordCursor cursor = node.reader().records(); cursor.next();) {
@@ -77,14 +77,14 @@ std::string state_text(ReplayNode& node, const shim::DivergenceReport& report) {
       if (const auto* state = part.state()) {
         if (report.which == shim::kStateStack)
           return fmt::format("the {} bytes above the stack pointer", state->stack_bytes);
-        if (state->memory != report.expected) continue;  // another of those that the end of a process has
-        return fmt::format("{} bytes of data at {:#x}", state->memory_bytes, state->address);
+        if (state->memory != report.expected) continue;  // at the end of a process there are several state parts
+        return fmt::format("{} of data at {:#x}", counted(state->memory_bytes, "byte"), state->address);
       }
   }
-  return "parts of it";
+  return "parts of the state";
 }
 
-// What the two lines do not show by themselves.
+// Appends to the two lines what they do not show by themselves.
 void say_what_differs(Divergence& d, ReplayNode& node, const shim::DivergenceReport& report) {
   auto both = [&](std::string_view format, const auto& recorded, const auto& replayed) {
     d.expected += fmt::format(fmt::runtime(format), recorded);
@@ -92,10 +92,10 @@ void say_what_differs(Divergence& d, ReplayNode& node, const shim::DivergenceRep
   };
   switch (report.kind) {
     case shim::kDivergedArgument:
-      if (report.actual_type == format::kYield)  // what its arguments are: format::YieldKind
-        return both(
-            report.which == 0 ? "   [it has passed {} such places]" : "   [the registers there hash to {:016x}]",
-            report.expected, report.actual);
+      if (report.actual_type == format::kYield)  // format::YieldKind says what its arguments are
+        return both(report.which == 0 ? "   [the number of such places that it has passed is {}]"
+                                      : "   [the registers there hash to {:016x}]",
+                    report.expected, report.actual);
       both(fmt::format("   [argument {} is {{0:#x}} ({{0}})]", report.which + 1), report.expected, report.actual);
       break;
     case shim::kDivergedInput:
@@ -105,7 +105,7 @@ void say_what_differs(Divergence& d, ReplayNode& node, const shim::DivergenceRep
     case shim::kDivergedState:
       both("   [" + state_text(node, report) + " at the call hash to {:016x}]", report.expected, report.actual);
       break;
-    case shim::kDivergedAbsent: d.actual += fmt::format("   [and there is no thread {}]", report.expected); break;
+    case shim::kDivergedAbsent: d.actual += fmt::format("   [there is no thread {}]", report.expected); break;
     default: break;
   }
 }
@@ -202,9 +202,8 @@ std::vector<std::string> possible_causes(const Recording& recording, const Sched
       outlived += fmt::format("{}{} ({})", outlived.empty() ? "" : ", ", other.id, printable(other.name));
   if (!outlived.empty())
     causes.push_back(
-        fmt::format("node {} shares memory with other processes, and what these programs stored in such memory after "
-                    "their recording had ended is not "
-                    "in it: node {}",
+        fmt::format("node {} shares memory with processes that ran on after their recording had ended, and what they "
+                    "stored there since was not recorded: node {}",
                     node, outlived));
   return causes;
 }

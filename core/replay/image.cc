@@ -12,11 +12,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include "core/base/refusals.h"
 #include "core/replay/confinement.h"
 #include "core/shim/shim_abi.h"
+#include "core/trace/calls.h"
 
 namespace friday {
 namespace {
@@ -24,7 +26,7 @@ namespace {
 using Call = TracedProcess::Call;
 
 constexpr uint64_t kLowest = 0x1000, kHighest = 0x7ffffffff000;
-constexpr uint64_t kStackLimit = 1ull << 30;  // an unlimited stack is given this much
+constexpr uint64_t kStackLimit = 1ull << 30;  // bytes reserved for a stack without a limit
 
 class Builder {
  public:
@@ -53,8 +55,8 @@ class Builder {
     return put_contents(image);
   }
 
-  // Behind the filter: until it is there, nothing of the recording's is what the process executes, or what the stub
-  // reads.
+  // Writes the recorded memory contents. Call after the filter is installed: until then the process must not contain
+  // anything from the recording that it could execute or that friday-stub reads.
   Result<void> put_contents(const StartImage& image) {
     std::vector<const format::ImageMapRecord*> maps = image.maps;
     std::ranges::sort(maps, {}, &format::ImageMapRecord::low);
@@ -62,14 +64,15 @@ class Builder {
       auto next = std::ranges::upper_bound(maps, address, {}, &format::ImageMapRecord::low);
       const bool mapped = next != maps.begin() && address < next[-1]->high && data.size() <= next[-1]->high - address;
       if (!mapped || !process_.write(address, data.data(), data.size()))
-        return fail(ErrorCode::bad_input, "node {}: the start image has contents for {:#x}, where it maps nothing",
+        return fail(ErrorCode::bad_input,
+                    "node {}: the start image has contents for address {:#x}, where it maps nothing; the recording is "
+                    "damaged. Copy it again",
                     reader_.node(), address);
     }
     return {};
   }
 
-  // What the program maps with MAP_GROWSDOWN grows as far as this limit allows. One above the caller's hard limit is
-  // not to be had.
+  // Sets the recorded stack limit, which bounds mappings with MAP_GROWSDOWN; at most the hard limit of this process.
   Result<void> limit_stack(const format::ImageRecord& image) {
     rlimit limit{};
     getrlimit(RLIMIT_STACK, &limit);
@@ -88,7 +91,7 @@ class Builder {
     return {};
   }
 
-  // What root may do to the machine without a descriptor, as to spoil its memory, the replayed process may not.
+  // Drops all capabilities, because some let root harm the machine without any descriptor.
   Result<void> drop_capabilities() {
     const __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
     const __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3]{};
@@ -98,13 +101,13 @@ class Builder {
     return flush();
   }
 
-  // The last call of the stub's.
+  // Installs the filter of system calls, with the last call that friday-stub makes.
   Result<void> install_filter() {
     const auto code = replay_filter(TracedProcess::kChannelFd);
     FRIDAY_TRY(place, process_.put_scratch(std::as_bytes(std::span(code)), scratch_));
     const sock_fprog program{static_cast<unsigned short>(code.size()), reinterpret_cast<sock_filter*>(place)};
     FRIDAY_TRY(argument, process_.put_scratch(std::as_bytes(std::span(&program, 1)), scratch_));
-    // Without the flag kernels before 5.16 slow down the processor for whoever has a filter.
+    // Without SPEC_ALLOW, kernels before 5.16 disable speculation for a process with a filter, which is slow.
     add(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW, argument);
     FRIDAY_TRY_VOID(process_.run_stub(calls_));
     const int64_t result = calls_.back().result;
@@ -116,8 +119,8 @@ class Builder {
     FRIDAY_TRY_VOID(process_.run_stub(calls_));
     for (const auto& call : calls_)
       if (call.result < 0 && call.result > -4096)
-        return fail(ErrorCode::io, "node {}: cannot rebuild the start image: call {}({:#x}, {:#x}, ...) answered {}",
-                    reader_.node(), call.number, call.arguments[0], call.arguments[1],
+        return fail(ErrorCode::io, "node {}: cannot rebuild the start image: {}({:#x}, {:#x}, ...) failed: {}",
+                    reader_.node(), call_text(static_cast<unsigned>(call.number)), call.arguments[0], call.arguments[1],
                     strerror(static_cast<int>(-call.result)));
     calls_.clear();
     opened_.clear();
@@ -133,7 +136,8 @@ class Builder {
     calls_.push_back(Call{number, {a, b, c, d, e, f}, 0});
   }
 
-  // The process opens what the core has opened, whose names are a stranger's.
+  // Makes the process open a file that the core has opened already. The core has checked the file; its name in the
+  // recording is not trusted.
   Result<void> add_open(UniqueFd file) {
     const std::string path = fmt::format("/proc/{}/fd/{}", getpid(), file.get());
     FRIDAY_TRY(place, process_.put_scratch(std::as_bytes(std::span(path.c_str(), path.size() + 1)), scratch_));
@@ -145,13 +149,14 @@ class Builder {
   Result<void> add_map(const format::ImageMapRecord& map, const format::ImageRecord& image, uint64_t previous) {
     if (map.low >= map.high || map.low < kLowest || map.high > kHighest || map.low % kPageBytes ||
         map.high % kPageBytes)
-      return fail(ErrorCode::bad_input, "node {}: the start image maps {:#x}-{:#x}, which is no range of a program",
+      return fail(ErrorCode::bad_input,
+                  "node {}: the start image maps {:#x}-{:#x}, where no program can have memory; the recording is "
+                  "damaged. Copy it again",
                   reader_.node(), map.low, map.high);
     uint64_t low = map.low;
     uint64_t flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
     if (map.kind == format::kMapStack) {
-      // It grows on demand, as far as the program's limit allows at that time. Who may not have that limit gets all of
-      // it mapped now.
+      // The stack grows on demand up to the recorded limit. If the hard limit here is lower, map the whole stack now.
       rlimit here{};
       getrlimit(RLIMIT_STACK, &here);
       const uint64_t limit = std::min<uint64_t>(image.rlimits[RLIMIT_STACK][0], kStackLimit);
@@ -177,9 +182,9 @@ class Builder {
   const TraceReader& reader_;
   TracedProcess& process_;
   std::vector<Call> calls_;
-  std::vector<UniqueFd> opened_;  // of calls_
+  std::vector<UniqueFd> opened_;  // files that calls_ refer to
   uint64_t scratch_ = 0;
-  uint64_t next_fd_ = 0;  // the stub has none below kScheduleFd, so these are the numbers open returns
+  uint64_t next_fd_ = 0;  // the number that the next open returns: friday-stub has none open below kScheduleFd
 };
 
 Result<void> enter(TracedProcess& process, const format::ImageRecord& image, NodeId node) {
@@ -192,16 +197,17 @@ Result<void> enter(TracedProcess& process, const format::ImageRecord& image, Nod
   r.fs_base = image.fs_base;
   r.gs_base = image.gs_base;
   r.eflags = 0x202;
-  r.orig_rax = ~0ull;
+  r.orig_rax = kNoCall;
   f.mxcsr = image.mxcsr;
   f.cwd = static_cast<unsigned short>(image.fpu_control);
   if (!TracedProcess::set_registers(process.pid(), r) || ptrace(PTRACE_SETFPREGS, process.pid(), 0, &f) != 0)
-    return fail(ErrorCode::io, "node {}: the start image's registers are refused by the kernel", node);
+    return fail(ErrorCode::io, "node {}: the kernel refuses the registers of the start image: {}", node,
+                strerror(errno));
   return {};
 }
 
 struct FeatureBit {
-  unsigned leaf, reg, bit;  // index into ImageRecord::cpuid; 0 eax .. 3 edx
+  unsigned leaf, reg, bit;  // `leaf` indexes ImageRecord::cpuid; `reg` is 0 for eax to 3 for edx
   const char* name;
 };
 constexpr FeatureBit kFeatures[] = {
@@ -237,15 +243,18 @@ Result<void> check_processor(const format::ImageRecord& image) {
   }
   if (missing.empty()) return {};
   return fail(ErrorCode::unsupported,
-              "this processor lacks what the recorded one had and the program may have chosen its code by: {}; replay "
-              "on a machine that has it",
+              "this processor lacks features of the recorded one, which the program may use: {}; replay on a machine "
+              "that has them",
               missing);
 }
 
 Result<TracedProcess> build_from_image(const Recording& recording, const TraceReader& reader,
                                        const ImageOptions& options) {
   FRIDAY_TRY(image, reader.image());
-  if (!image.record) return fail(ErrorCode::bad_input, "node {}: its trace has no start image", reader.node());
+  if (!image.record)
+    return fail(ErrorCode::bad_input,
+                "node {}: its trace has no start image, so it cannot be replayed. Copy the recording again",
+                reader.node());
   FRIDAY_TRY_VOID(check_processor(*image.record));
   FRIDAY_TRY(process,
              TracedProcess::start_stub(options.stub, options.schedule_fd, options.channel->inner(), options.group));
@@ -268,7 +277,8 @@ Result<void> map_trace(TracedProcess& process, pid_t tid, DescriptorChannel::Rec
                                      static_cast<uint64_t>(fd), 0}));
   FRIDAY_TRY_VOID(call(SYS_close, {static_cast<uint64_t>(fd)}));
   if (mapped != static_cast<int64_t>(format::kWindowAddress))
-    return fail(ErrorCode::io, "node {}: its trace cannot be mapped", reader.node());
+    return fail(ErrorCode::io, "node {}: its trace cannot be mapped: {}", reader.node(),
+                errno_text(static_cast<int>(-mapped)));
   return {};
 }
 

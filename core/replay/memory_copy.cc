@@ -16,9 +16,9 @@ namespace friday {
 namespace {
 
 constexpr uint64_t kPage = 4096;
-constexpr uint64_t kMost = 512ull << 20;   // bytes copied for one call
-constexpr uint64_t kRedZone = 128;         // below the stack pointer, and still the program's
-constexpr uint64_t kDeadStack = 64 << 10;  // below that; what a called function used of it is no change
+constexpr uint64_t kMost = 512ull << 20;   // limit for the bytes that are copied for one call
+constexpr uint64_t kRedZone = 128;         // bytes below the stack pointer that the program may still use
+constexpr uint64_t kDeadStack = 64 << 10;  // bytes below the red zone in which a called function leaves its frames
 
 bool is_ours(uint64_t low) {
   using namespace shim;
@@ -27,7 +27,7 @@ bool is_ours(uint64_t low) {
          (low >= kScheduleAddress && low < kWorkspaceAddress) || low >= 0x800000000000;
 }
 
-// Calls `use(from, to)` for runs of pages in [low, high) that the process has, or that are swapped out.
+// Calls `use(from, to)` for runs of pages in [low, high) that are in memory or swapped out.
 template <typename Use>
 Result<void> each_present(int pagemap, uint64_t low, uint64_t high, Use use) {
   std::vector<uint64_t> entries;
@@ -37,7 +37,7 @@ Result<void> each_present(int pagemap, uint64_t low, uint64_t high, Use use) {
     entries.resize(count);
     const ssize_t got = pread(pagemap, entries.data(), count * 8, static_cast<off_t>(at / kPage * 8));
     if (got != static_cast<ssize_t>(count * 8))
-      return fail(ErrorCode::io, "the pages of a node's process cannot be listed");
+      return fail(ErrorCode::io, "cannot read which pages a node's process has (/proc/PID/pagemap)");
     for (uint64_t i = 0; i < count;) {
       uint64_t end = i;
       while (end < count && entries[end] >> 62) end++;
@@ -72,12 +72,13 @@ Result<MemoryCopy> MemoryCopy::take(ReplayNode& node) {
   uint64_t total = 0;
   auto keep = [&](uint64_t low, uint64_t high) -> Result<void> {
     if ((total += high - low) > kMost)
-      return fail(ErrorCode::unsupported,
-                  "node {} has more than {} MiB of memory that a call could change: it could not be undone", node.id(),
-                  kMost >> 20);
+      return fail(
+          ErrorCode::unsupported,
+          "node {} has more than {} MiB of memory that a called function could change, too much to undo the call",
+          node.id(), kMost >> 20);
     Run run{low, std::vector<std::byte>(high - low)};
     if (!node.process().read(low, run.bytes.data(), run.bytes.size()))
-      return fail(ErrorCode::io, "node {}: memory at {:#x} cannot be copied", node.id(), low);
+      return fail(ErrorCode::io, "node {}: cannot copy its memory at {:#x}", node.id(), low);
     copy.runs_.push_back(std::move(run));
     return {};
   };
@@ -89,7 +90,7 @@ Result<MemoryCopy> MemoryCopy::take(ReplayNode& node) {
   return copy;
 }
 
-// What the call mapped goes, what it unmapped comes back empty, to be filled.
+// Removes what the call has mapped, and maps what it has unmapped; restore() then fills that with its contents.
 Result<void> MemoryCopy::restore_mappings(ReplayNode& node) const {
   FRIDAY_TRY(now, ranges_of(node));
   std::vector<uint64_t> bounds;
@@ -117,7 +118,8 @@ Result<void> MemoryCopy::restore_mappings(ReplayNode& node) const {
     }
     if (!done) return std::unexpected(done.error());
     if (*done < 0 && *done > -4096)
-      return fail(ErrorCode::io, "node {}: a mapping at {:#x} cannot be put back (error {})", node.id(), low, -*done);
+      return fail(ErrorCode::io, "node {}: cannot restore the mapping at {:#x}: {}", node.id(), low,
+                  strerror(static_cast<int>(-*done)));
   }
   return {};
 }
@@ -129,7 +131,7 @@ Result<void> MemoryCopy::each_changed(ReplayNode& node, Use use) const {
   bool more = true;
   auto compare = [&](uint64_t address, const std::byte* then, size_t size = kPage) -> Result<void> {
     if (!node.process().read(address, now.data(), size))
-      return fail(ErrorCode::io, "node {}: memory at {:#x} cannot be read", node.id(), address);
+      return fail(ErrorCode::io, "node {}: cannot read its memory at {:#x}", node.id(), address);
     for (size_t i = 0; more && i < size; i += kPage) {
       if (memcmp(&now[i], then + i, kPage) == 0) continue;
       FRIDAY_TRY(go_on, use(address + i, &now[i], then + i));
@@ -140,7 +142,7 @@ Result<void> MemoryCopy::each_changed(ReplayNode& node, Use use) const {
   for (const Run& run : runs_)
     for (size_t i = 0; more && i < run.bytes.size(); i += kSome)
       FRIDAY_TRY_VOID(compare(run.low + i, &run.bytes[i], std::min(kSome, run.bytes.size() - i)));
-  // Pages that the call touched first held zeros.
+  // A page of a sparse range that was not there before the call contained zeros.
   UniqueFd pagemap(open((memory_directory(node.process().pid()) + "/pagemap").c_str(), O_RDONLY | O_CLOEXEC));
   if (!pagemap) return fail(ErrorCode::component_died, "node {}: its process is gone", node.id());
   const std::vector<std::byte> zeros(kPage);
@@ -164,7 +166,7 @@ Result<size_t> MemoryCopy::restore(ReplayNode& node) const {
   size_t restored = 0;
   FRIDAY_TRY_VOID(each_changed(node, [&](uint64_t address, const std::byte*, const std::byte* then) -> Result<bool> {
     if (!node.process().write(address, then, kPage))
-      return fail(ErrorCode::io, "node {}: memory at {:#x} cannot be put back", node.id(), address);
+      return fail(ErrorCode::io, "node {}: cannot restore its memory at {:#x}", node.id(), address);
     restored++;
     if (node.watches().size()) (void)node.watches().note_write(Addr{address}, kPage);
     return true;

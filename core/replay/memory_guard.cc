@@ -18,16 +18,16 @@ namespace friday {
 namespace {
 
 constexpr auto kInterval = std::chrono::milliseconds(200);
-constexpr unsigned kLooksForStandstill = 5;  // one in so many is for a standstill too
+constexpr unsigned kLooksForStandstill = 5;  // every fifth look also checks for a standstill
 constexpr auto kBetweenLooks = std::chrono::milliseconds(20);
 
-// The number behind `key`, or `otherwise`.
+// The number that follows `key` in the text; `otherwise` if the key is absent.
 uint64_t number_after(const std::string& text, std::string_view key, uint64_t otherwise) {
   const size_t at = text.find(key);
   return at == std::string::npos ? otherwise : strtoull(text.c_str() + at + key.size(), nullptr, 10);
 }
 
-// A file of this process's control group, where it has one of the unified hierarchy, else of the root's.
+// The contents of a file of this process's control group (version 2), or of the root group if it has none.
 std::string of_control_group(const char* name) {
   auto group = read_file("/proc/self/cgroup");
   const size_t at = group ? group->find("0::") : std::string::npos;
@@ -37,18 +37,19 @@ std::string of_control_group(const char* name) {
   return {};
 }
 
-// Three quarters of what this machine has, or of what its control group allows; or what the user does (ulimit -m),
-// which Linux leaves to whoever wants to look.
+// The limit in bytes: the user's (ulimit -m, which Linux itself ignores), but at most three quarters of this machine's
+// memory or of what the control group allows.
 uint64_t sensible_limit() {
   uint64_t bytes = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   if (const uint64_t most = strtoull(of_control_group("memory.max").c_str(), nullptr, 10))
-    bytes = std::min(bytes, most);  // "max": 0
+    bytes = std::min(bytes, most);  // the text "max", for no limit, is read as 0
   rlimit users{};
   const bool limited = getrlimit(RLIMIT_RSS, &users) == 0 && users.rlim_cur != RLIM_INFINITY;
   return limited ? std::min<uint64_t>(users.rlim_cur, bytes / 4 * 3) : bytes / 4 * 3;
 }
 
-// Shared memory and files in memory, whether anybody has them mapped or not: of the control group, else of the machine.
+// The bytes of shared memory and memfds of the control group, or of the machine if that is unknown, whether or not any
+// process maps them.
 uint64_t shared_memory_here() {
   const std::string group = of_control_group("memory.stat");
   if (const uint64_t bytes = number_after(group, "\nshmem ", ~0ull); bytes != ~0ull) return bytes;
@@ -56,7 +57,8 @@ uint64_t shared_memory_here() {
   return machine ? number_after(*machine, "\nShmem:", 0) << 10 : 0;
 }
 
-// How often the threads of a process have gone to sleep; none: one is awake. Those that have ended do not count.
+// A number that grows each time a thread of the process goes to sleep; none if a thread is awake. Threads that have
+// ended are ignored.
 std::optional<uint64_t> sleeps_of(pid_t process) {
   uint64_t sum = 0;
   std::error_code gone;
@@ -74,7 +76,7 @@ std::optional<uint64_t> sleeps_of(pid_t process) {
   return sum;
 }
 
-// 0: one of them is awake, or none is left.
+// The sum over all processes; 0 if a thread is awake or no thread is left.
 uint64_t sleeps_of_all(const std::set<pid_t>& processes) {
   uint64_t all = 0;
   for (pid_t process : processes) {
@@ -115,16 +117,16 @@ void MemoryGuard::forget_all() {
 
 std::string MemoryGuard::describe() const {
   return fmt::format(
-      "the replayed processes together hold more than {} MiB of memory (with page tables, and shared memory made here "
-      "meanwhile): they were stopped "
-      "before others lack it. That is three quarters of what there is here, or your limit (ulimit -m). Replay fewer "
-      "nodes (--node), or on a larger machine",
+      "the replayed processes together use more than {} MiB of memory, including page tables and shared memory. That "
+      "is "
+      "your limit (ulimit -m) or three quarters of the memory here, so they were stopped before other programs run out "
+      "of memory. Replay fewer nodes (--node), or on a larger machine",
       limit_ >> 20);
 }
 
-// Not what is in files' pages, which the kernel can take back. Pages that are shared are counted once, and those too
-// that no process has mapped any more while their file lives; the tables of a process's pages can be larger than its
-// pages, where it only reads what it never wrote.
+// The bytes that all processes use. Pages of files are left out, because the kernel can reclaim them. Shared pages are
+// counted once, even if their memfd exists but no process maps it. Page tables are included: they can be larger than
+// the pages of a process that reads much memory that it has never written.
 uint64_t MemoryGuard::held_by_all(const std::set<pid_t>& processes) const {
   uint64_t own = 0, shared = 0;
   for (pid_t process : processes) {
@@ -138,7 +140,8 @@ uint64_t MemoryGuard::held_by_all(const std::set<pid_t>& processes) const {
   return own + std::max(shared, now > shared_before_ ? now - shared_before_ : 0);
 }
 
-// Twice the same, while the owner waited for one thing: no thread has woken up between, so all have slept at one time.
+// If two looks see the same number of sleeps, and the owner has been in one wait meanwhile, then no thread has woken up
+// between them, so all threads have been asleep at the same time.
 void MemoryGuard::look_for_standstill(const std::set<pid_t>& processes) {
   const uint64_t waits = waits_;
   if (waits % 2 == 0) return;

@@ -23,18 +23,20 @@ using shim::ThreadArea;
 
 namespace {
 
+constexpr uint64_t kCallLength = 2;  // bytes of a syscall instruction
+
 uint64_t area_address(uint32_t number) { return shim::kAreasAddress + number * shim::kAreaStride; }
 
 Error gone(NodeId id) { return Error{ErrorCode::component_died, "the node's process is gone", id.value}; }
 
-// Registers as the program had them at the call that `frame` is about.
+// The registers that the program had when it entered the shim with this frame.
 user_regs_struct view_of(const CallFrame& f, const user_regs_struct& hardware) {
   user_regs_struct r = hardware;
   r.rax = f.rax, r.rdi = f.rdi, r.rsi = f.rsi, r.rdx = f.rdx, r.r10 = f.r10, r.r8 = f.r8, r.r9 = f.r9;
   r.rbx = f.rbx, r.rbp = f.rbp, r.r12 = f.r12, r.r13 = f.r13, r.r14 = f.r14, r.r15 = f.r15;
   r.rcx = f.rcx, r.r11 = f.r11, r.rsp = f.rsp, r.eflags = f.eflags;
-  r.rip = f.full || !f.site ? f.rip : f.site + 2;
-  r.orig_rax = ~0ull;
+  r.rip = f.full || !f.site ? f.rip : f.site + kCallLength;
+  r.orig_rax = kNoCall;
   return r;
 }
 
@@ -58,11 +60,14 @@ Result<void> ReplayNode::attach(TracedProcess process, uint64_t control_address)
   control_address_ = control_address;
   state_ = NodeState::live;
   if (!refresh_control() || control_.magic != shim::kControlMagic)
-    return fail(ErrorCode::bad_input, "node {}: the start image holds no control block of the shim", info_.id);
+    return fail(ErrorCode::bad_input,
+                "node {}: the start image lacks the control block of the shim; the recording is damaged. Copy it again",
+                info_.id);
   if (control_.abi_version != shim::kAbiVersion)
     return fail(
         ErrorCode::unsupported,
-        "node {}: recorded by a shim of version {}, this Friday replays version {}; use the Friday that recorded it",
+        "node {}: it was recorded with version {} of the shim, and this Friday replays version {}; replay it with the "
+        "Friday that recorded it",
         info_.id, control_.abi_version, shim::kAbiVersion);
   load_patches();
   return {};
@@ -95,11 +100,11 @@ size_t ReplayNode::load_patches() {
   if (where[1] <= patches_.size() || where[1] > 65536) return patches_.size();
   std::vector<shim::Patch> all(where[1]);
   if (!process_->read(where[0], all.data(), where[1] * sizeof(shim::Patch))) return patches_.size();
-  // The program's code may have written there.
+  // The table is in the program's memory, so it may have been overwritten.
   if (std::ranges::any_of(all, [](const shim::Patch& p) { return p.length > sizeof p.original; }))
     return patches_.size();
   const size_t known = std::exchange(patches_, std::move(all)).size();
-  for (size_t i = known; i < patches_.size(); i++) {  // the shim appends
+  for (size_t i = known; i < patches_.size(); i++) {  // the shim only appends to the table
     const auto& patch = patches_[i];
     PatchWindow window{patch.start, PatchKind::call_site, {}, {}};
     window.original.resize(patch.length);
@@ -114,7 +119,7 @@ size_t ReplayNode::load_patches() {
 bool ReplayNode::carried_out_at(Addr address) { return patched_.window_at(address) || planted_at(address); }
 
 const shim::Patch* ReplayNode::planted_at(Addr address) {
-  load_patches();  // code that was loaded since
+  load_patches();  // code may have been loaded since
   auto it = std::ranges::find_if(
       patches_, [&](const shim::Patch& p) { return p.start == address.value && shim::is_planted(p.kind); });
   return it == patches_.end() ? nullptr : &*it;
@@ -130,7 +135,7 @@ ReplayNode::Thread* ReplayNode::thread_of(pid_t tid) {
 ReplayNode::Thread* ReplayNode::thread_of(ThreadId id) {
   for (auto& [tid, thread] : threads_)
     if (thread.number == id.value) return &thread;
-  // Numbers are known once the thread has armed itself in the shim.
+  // The thread has a number as soon as it has registered in the shim.
   auto a = area(id.value);
   auto it = a ? threads_.find(static_cast<pid_t>(a->kernel_tid)) : threads_.end();
   if (it == threads_.end()) return nullptr;
@@ -171,7 +176,7 @@ void ReplayNode::number_threads() {
   uint64_t count = 0;
   if (!process_ || !process_->read(control_address_ + offsetof(shim::Control, thread_count), &count, sizeof count))
     return;
-  // The young ones first: a process may have had thousands of threads that have ended since.
+  // Newest first, because a process may have had thousands of threads that have ended.
   for (uint32_t n = static_cast<uint32_t>(std::min<uint64_t>(count, shim::kMaxThreads)); n-- > 0 && unknown;) {
     auto a = area(n);
     auto it = a ? threads_.find(static_cast<pid_t>(a->kernel_tid)) : threads_.end();
@@ -197,7 +202,7 @@ std::vector<ThreadInfo> ReplayNode::threads() {
       info.name = *comm;
       while (!info.name.empty() && info.name.back() == '\n') info.name.pop_back();
     }
-    // Who takes no name of its own has that of the program, which the kernel hands on from thread to thread.
+    // A thread that has set no name inherited that of the process, which is friday-stub's. Show the program's instead.
     if (info.name == "friday-stub") info.name = info_.program.substr(info_.program.rfind('/') + 1).substr(0, 15);
     if (n == first.value) list.insert(list.begin(), std::move(info));
     else list.push_back(std::move(info));
@@ -205,8 +210,9 @@ std::vector<ThreadInfo> ReplayNode::threads() {
   return list;
 }
 
-// A stop that came before the one asked for. A breakpoint or a watched page may be gone when its turn comes to be
-// looked at, so those are undone: the thread meets them again if they are still there.
+// Keeps a stop that arrived while another one was awaited. A stop at a breakpoint or a fault is undone instead, because
+// the breakpoint or the watch may be removed before the stop is handled. If it is still there, the thread hits it
+// again.
 void ReplayNode::hold(Thread& thread, int status) {
   if (!(status >> 16)) {
     user_regs_struct r;
@@ -220,8 +226,9 @@ void ReplayNode::hold(Thread& thread, int status) {
   thread.held = status;
 }
 
-// What an instruction raised, and nobody has looked at yet, would be lost if the thread were made to do something else:
-// the thread is set to run into it again.
+// If `status` is a signal that the kernel raised for an instruction of the thread, makes the thread execute that
+// instruction again when it resumes, and returns true. Otherwise the signal would be lost if the thread is used for
+// something else before the signal is handled.
 bool ReplayNode::undo_fault(const Thread& thread, int status) {
   siginfo_t info;
   if (status >> 16 || ptrace(PTRACE_GETSIGINFO, thread.tid, 0, &info) != 0 || info.si_code <= 0) return false;
@@ -230,12 +237,11 @@ bool ReplayNode::undo_fault(const Thread& thread, int status) {
     case SIGBUS:
     case SIGILL:
     case SIGFPE: return true;
-    case SIGSYS: {  // Syscall User Dispatch: the thread stands behind the call, with its number in rax
-      constexpr int kCallLength = 2;
+    case SIGSYS: {  // Syscall User Dispatch: rip is after the call instruction, and rax still has the call's number
       user_regs_struct r;
       if (!TracedProcess::registers(thread.tid, r)) return false;
       r.rip -= kCallLength;
-      r.orig_rax = ~0ull;
+      r.orig_rax = kNoCall;
       return TracedProcess::set_registers(thread.tid, r);
     }
     default: return false;
@@ -254,14 +260,13 @@ Result<void> ReplayNode::stop_threads() {
       ended.push_back(tid);
       continue;
     }
-    // Any stop takes a pending PTRACE_INTERRUPT with it (Linux 6.18), unless the thread stood already when that was
-    // sent: then PTRACE_EVENT_STOP follows when it goes on.
+    // Any stop cancels a pending PTRACE_INTERRUPT (seen with Linux 6.18), unless the thread had already stopped when
+    // the interrupt was sent; then PTRACE_EVENT_STOP follows when it resumes.
     thread.stopped = true;
     if ((status >> 16) != PTRACE_EVENT_STOP) hold(thread, status);
   }
   for (pid_t tid : ended) threads_.erase(tid);
-  // A thread on its way past a breakpoint stands where the program has no code; it is set to where that code stands
-  // for.
+  // A thread that was stopped in a pad is moved to the corresponding address of the program.
   user_regs_struct r;
   for (auto& [tid, thread] : threads_) {
     if (!TracedProcess::registers(tid, r) || !breakpoints_.in_pad(Addr{r.rip})) continue;
@@ -280,8 +285,8 @@ Result<void> ReplayNode::flush_watches() {
   return {};
 }
 
-// The shim reserves kPadSize beside each module and fills its beginning with stubs; the end is for pads. A reservation
-// that was cut already (the parent's, of a forked node) no longer looks like one.
+// The shim reserves kPadSize bytes next to each module and puts stubs at the beginning; the end is used for pads. In a
+// forked node whose parent has taken the end already, the reservation has another size and is not found again.
 Result<void> ReplayNode::make_pad_areas() {
   if (pads_for_ == patches_.size()) return {};
   pads_for_ = patches_.size();
@@ -361,8 +366,8 @@ bool ReplayNode::in_shim(uint64_t rip) const {
   return (rip >= control_.text_low && rip < control_.text_high) || patch_by_stub(rip);
 }
 
-// Where a stopped thread stands. One interrupted in the few instructions between the program and the shim's frame is
-// stepped to one side of them.
+// The registers of a stopped thread. If it was stopped in the few instructions of the shim's entry or exit, where its
+// call frame is incomplete, it is single-stepped past them.
 Result<ReplayNode::Standing> ReplayNode::standing(const Thread& thread) {
   for (int steps = 0;; steps++) {
     FRIDAY_TRY(now, hardware(thread));
@@ -372,9 +377,9 @@ Result<ReplayNode::Standing> ReplayNode::standing(const Thread& thread) {
       auto frame = a ? frame_of(*a) : std::nullopt;
       if (!frame) return Standing{now, now, {}};
       if (!frame->site) {
-        // A new thread that has not run yet: it stands behind the clone that made it.
+        // A new thread that has not run yet: it returns from the clone(2) that created it.
         const shim::Patch* patch = patch_by_stub(frame->rip);
-        frame->site = patch ? patch->syscall : frame->rip - 2;
+        frame->site = patch ? patch->syscall : frame->rip - kCallLength;
       }
       return Standing{now, view_of(*frame, now), a};
     }
@@ -397,7 +402,7 @@ Result<uint64_t> ReplayNode::program_counter(ThreadId id) {
   Thread* thread = thread_of(id);
   if (!thread) return std::unexpected(no_thread(id));
   if (!thread->detour)
-    if (uint64_t site = call_site(id)) return site + 2;
+    if (uint64_t site = call_site(id)) return site + kCallLength;
   FRIDAY_TRY(r, registers(id));
   return uint64_t{r.rip};
 }
@@ -433,7 +438,7 @@ Result<void> ReplayNode::begin_call(ThreadId id, const Standing& from, const use
   if (!process_->write(area_address(id.value), &changed, offsetof(ThreadArea, pending_head)))
     return std::unexpected(gone(info_.id));
   user_regs_struct start = wanted;
-  start.orig_rax = ~0ull;
+  start.orig_rax = kNoCall;
   start.fs_base = now.fs_base, start.gs_base = now.gs_base;
   if (!TracedProcess::set_registers(thread->tid, start)) return std::unexpected(gone(info_.id));
   return {};
@@ -443,17 +448,12 @@ Result<void> ReplayNode::end_call(ThreadId id) {
   FRIDAY_TRY(thread, stopped_thread(id));
   if (!thread->detour) return {};
   auto detour = std::move(thread->detour);
-  // The call that a parked thread was caught in comes back with EINTR and is made again by the shim.
   user_regs_struct back = detour->hardware;
-  if (static_cast<int64_t>(back.orig_rax) >= 0) {
-    const auto result = static_cast<int64_t>(back.rax);
-    if (result <= -512 && result >= -516) back.rax = static_cast<uint64_t>(-EINTR);
-    back.orig_rax = ~0ull;
-  }
+  TracedProcess::end_interrupted_call(back);
   thread->at_breakpoint = detour->at_breakpoint;
   thread->held.reset();
   thread->deliver = 0;
-  // What it passed of loop sites does not count.
+  // Loop sites that the function passed do not count.
   constexpr size_t loops = offsetof(ThreadArea, loops_left);
   if (!process_->write(area_address(id.value), &detour->area, offsetof(ThreadArea, pending_head)) ||
       !process_->write(area_address(id.value) + loops, &detour->area.loops_left,
@@ -474,9 +474,11 @@ Result<void> ReplayNode::set_registers(ThreadId id, const user_regs_struct& want
   }
   FRIDAY_TRY(view, registers(id));
   if (!same_place(view, wanted))
-    return fail(ErrorCode::unsupported,
-                "thread {} of node {} waits in a system call: it cannot be sent elsewhere; step behind the call first",
-                id.value, info_.id);
+    return fail(
+        ErrorCode::unsupported,
+        "thread {} of node {} is in a system call, so its program counter and stack pointer cannot be set; step "
+        "past the call first",
+        id.value, info_.id);
   change_frame(*frame, wanted);
   if (!process_->write(reinterpret_cast<uint64_t>(a->frame), &*frame, sizeof *frame))
     return std::unexpected(gone(info_.id));
@@ -488,7 +490,8 @@ Result<std::vector<std::byte>> ReplayNode::extended_state(ThreadId id) {
   std::byte state[16384];
   iovec area{state, sizeof state};
   if (ptrace(PTRACE_GETREGSET, thread->tid, NT_X86_XSTATE, &area) != 0)
-    return fail_errno(errno, "cannot read vector registers");
+    return fail_errno(errno,
+                      fmt::format("cannot read the vector registers of thread {} of node {}", id.value, info_.id));
   return std::vector<std::byte>(state, state + area.iov_len);
 }
 
@@ -496,7 +499,8 @@ Result<void> ReplayNode::set_extended_state(ThreadId id, std::span<const std::by
   FRIDAY_TRY(thread, stopped_thread(id));
   iovec area{const_cast<std::byte*>(state.data()), state.size()};
   if (ptrace(PTRACE_SETREGSET, thread->tid, NT_X86_XSTATE, &area) != 0)
-    return fail_errno(errno, "cannot set vector registers");
+    return fail_errno(errno,
+                      fmt::format("cannot set the vector registers of thread {} of node {}", id.value, info_.id));
   return {};
 }
 
@@ -510,9 +514,9 @@ Result<int64_t> ReplayNode::inject(long number, std::span<const uint64_t> argume
   }
   if (!any) return std::unexpected(gone(info_.id));
   if (any->held && undo_fault(*any, *any->held)) any->held.reset();
-  if (number == SYS_memfd_create) {  // refused to a replayed process, whoever asks
+  if (number == SYS_memfd_create) {  // the filter refuses the call, so the core makes it
     UniqueFd memory(memfd_create("friday-pages", MFD_CLOEXEC));
-    if (!memory) return fail_errno(errno, "cannot make a file in memory");
+    if (!memory) return fail_errno(errno, "cannot create a memfd for the second mapping of watched pages");
     FRIDAY_TRY(there, receive(any->tid, memory.get()));
     return static_cast<int64_t>(there);
   }
@@ -523,8 +527,8 @@ namespace {
 
 size_t debug_register(size_t number) { return offsetof(user, u_debugreg) + number * sizeof(user::u_debugreg[0]); }
 
-// The thread has stopped at a debug exception of which the processor gives no reason, and not at an int1 of the
-// program's, for which the kernel takes it (arch/x86/kernel/traps.c, exc_debug_user).
+// Whether the thread stopped at a debug exception for which DR6 names no reason. The kernel reports that like an int1
+// of the program (arch/x86/kernel/traps.c, exc_debug_user), so the instruction must not be one.
 bool is_without_reason(TracedProcess& process, pid_t tid) {
   constexpr uint8_t kInt1 = 0xf1;
   siginfo_t info;
@@ -536,9 +540,9 @@ bool is_without_reason(TracedProcess& process, pid_t tid) {
 
 }  // namespace
 
-// Which slots the last debug exception of a thread was about, and none from now on. DR6 keeps its bits until it is
-// cleared. A hypervisor that is interrupted at the wrong moment loses them (a nested one, of some 100,000 exceptions
-// one): then it was any, and values tell.
+// Returns the slots that caused the last debug exception of a thread, as bits, and clears them; DR6 keeps its bits
+// until it is cleared. A nested hypervisor loses them in about one of 100,000 exceptions. Then all slots in use are
+// returned, and the caller finds the right one by comparing values.
 uint32_t ReplayNode::take_debug_status(pid_t tid) {
   constexpr long kSlots = 15, kStep = 1 << 14;
   errno = 0;
@@ -554,7 +558,7 @@ uint32_t ReplayNode::take_debug_status(pid_t tid) {
 }
 
 Result<void> ReplayNode::set_debug_slots(const DebugSlots& slots) {
-  FRIDAY_TRY_VOID(stop_threads());  // who runs would keep the old ones
+  FRIDAY_TRY_VOID(stop_threads());  // a running thread would keep the old ones
   debug_slots_ = slots;
   debug_version_++;
   return {};
@@ -587,13 +591,13 @@ Result<void> ReplayNode::single_step(ThreadId id) {
   FRIDAY_TRY(thread, stopped_thread(id));
   load_debug_slots(*thread);
   int status = 0;
-  do {  // an interrupt that was still on its way stops the thread before it has stepped
+  do {  // a pending PTRACE_INTERRUPT stops the thread before it has stepped
     if (!TracedProcess::single_step(thread->tid)) return std::unexpected(gone(info_.id));
     status = process_->wait(thread->tid);
     if (!WIFSTOPPED(status)) return std::unexpected(gone(info_.id));
   } while ((status >> 16) == PTRACE_EVENT_STOP);
   if (debug_version_) thread->debug_hits |= take_debug_status(thread->tid);
-  // A fault leaves the registers as they were and is the next stop the session sees.
+  // The instruction faulted and was not executed; the session handles that as the thread's next stop.
   if ((status >> 16) == 0 && WSTOPSIG(status) != SIGTRAP) thread->held = status;
   return {};
 }
@@ -663,7 +667,7 @@ Result<std::vector<Mapping>> ReplayNode::mappings() {
     for (uint64_t rsp : stacks) m.stack |= rsp >= low && rsp < high;
     const bool ours = is_fridays(low);
     if (auto original = watches_.program_protection(Addr{low})) m.protection = *original;
-    // What a watch split is one mapping to the program.
+    // Join mappings that a watch has split.
     const bool continues = !list.empty() && list.back().high == m.low && list.back().protection == m.protection &&
                            list.back().shared == m.shared && list.back().path == m.path && list.back().stack == m.stack;
     if (!ours && continues) list.back().high = m.high;

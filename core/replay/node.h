@@ -32,8 +32,8 @@ enum class NodeState { waiting, live, ended };
 struct NodeOutcome {
   enum class How { none, exited, end_of_recording, signal, diverged, failed };
   How how = How::none;
-  int detail = 0;  // exit code or signal number
-  std::string text;
+  int detail = 0;    // exit code (for `exited`) or signal number (for `signal`); otherwise 0
+  std::string text;  // for `signal` where, for `failed` why; otherwise empty
 };
 
 // Whether the general registers are equal; segment bases are not compared.
@@ -74,7 +74,7 @@ class ReplayNode final : public NodeControl {
            outcome_.how != NodeOutcome::How::failed;
   }
   void end(NodeOutcome outcome);
-  // Fails with node_ended if the node has ended, diverged or failed; `then` tells what is not possible any more.
+  // Fails with node_ended if the node has ended, diverged or failed; `then` says what is therefore impossible.
   Result<void> check_goes_on(std::string_view then) const;
 
   struct Thread {

@@ -23,6 +23,7 @@
 #include "core/base/files.h"
 #include "core/base/refusals.h"
 #include "core/replay/confinement.h"
+#include "core/trace/calls.h"
 
 namespace friday {
 namespace {
@@ -36,12 +37,12 @@ int wait_for(pid_t tid) {
   return status;
 }
 
-// Address of the stub's symbol `table`: the start of its only writable segment.
+// The address of the symbol `table` in friday-stub: the start of its only writable segment.
 Result<uint64_t> find_table(const std::string& stub) {
   FRIDAY_TRY(content, read_file(stub));
   const auto* header = reinterpret_cast<const Elf64_Ehdr*>(content.data());
   if (content.size() < sizeof *header || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0)
-    return fail(ErrorCode::io, "{} is not a program; build Friday again", stub);
+    return fail(ErrorCode::io, "{} is not an ELF program; build Friday again", stub);
   for (unsigned i = 0; i < header->e_phnum; i++) {
     const auto* segment = reinterpret_cast<const Elf64_Phdr*>(content.data() + header->e_phoff) + i;
     if (segment->p_type == PT_LOAD && (segment->p_flags & PF_W)) return uint64_t{segment->p_vaddr};
@@ -52,12 +53,12 @@ Result<uint64_t> find_table(const std::string& stub) {
 [[noreturn]] void become_stub(const std::string& stub, int schedule, int channel, pid_t group, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);
-  setpgid(0, group);  // a terminal's Ctrl-C is for Friday, not for its nodes
+  setpgid(0, group);  // Ctrl-C in a terminal must reach Friday only
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   for (int s = 1; s < 65; s++) signal(s, SIG_DFL);
-  // First out of each other's way.
+  // Move both to high numbers first: one of them may have the final number of the other.
   schedule = fcntl(schedule, F_DUPFD_CLOEXEC, TracedProcess::kChannelFd + 1);
   channel = fcntl(channel, F_DUPFD_CLOEXEC, TracedProcess::kChannelFd + 1);
   if (dup2(schedule, TracedProcess::kScheduleFd) < 0 || dup2(channel, TracedProcess::kChannelFd) < 0) _exit(127);
@@ -87,6 +88,12 @@ std::vector<pid_t> other_threads(pid_t pid) {
 }
 
 }  // namespace
+
+std::string ending_text(int status) {
+  if (WIFSTOPPED(status)) return "stopped at " + signal_text(WSTOPSIG(status));
+  if (WIFSIGNALED(status)) return "was killed by " + signal_text(WTERMSIG(status));
+  return fmt::format("exited with code {}", WEXITSTATUS(status));
+}
 
 std::string memory_directory(pid_t pid) {
   if (has_ended(pid))
@@ -133,18 +140,18 @@ Result<TracedProcess> TracedProcess::start_stub(const std::string& stub, int sch
   pid_t pid = fork();
   if (pid < 0) return fail_errno(errno, "cannot fork a process for a node");
   if (pid == 0) become_stub(stub, schedule, channel, group, parent);
-  setpgid(pid, group);  // whoever of the two comes first
+  setpgid(pid, group);  // parent and child both call this, because either may run first
   process.pid_ = pid;
   process.table_ = table;
   int status = 0;
   while (waitpid(pid, &status, WUNTRACED) < 0 && errno == EINTR) {}
   if (!WIFSTOPPED(status)) {
     process.pid_ = -1;
-    return fail(ErrorCode::component_died, "a node's process ended before it could be traced");
+    return fail(ErrorCode::component_died, "the process for a node {} before it could be traced", ending_text(status));
   }
   if (ptrace(PTRACE_SEIZE, pid, 0, kOptions) != 0) return refused(Refusal::ptrace, strerror(errno));
   ::kill(pid, SIGCONT);
-  // SIGSTOP's group stop, SIGCONT, then the exec event, then the stub's first int3.
+  // Expected are the group stop of SIGSTOP, SIGCONT, the exec event, and the first int3 of friday-stub.
   for (int i = 0; i < 8; i++) {
     status = wait_for(pid);
     if (!WIFSTOPPED(status)) break;
@@ -154,7 +161,7 @@ Result<TracedProcess> TracedProcess::start_stub(const std::string& stub, int sch
   }
   if (!WIFSTOPPED(status)) {
     process.pid_ = -1;
-    return fail(ErrorCode::component_died, "the replay stub {} cannot be executed", stub);
+    return fail(ErrorCode::component_died, "{} cannot be executed; install Friday again", stub);
   }
   FRIDAY_TRY_VOID(process.open_memory());
   return process;
@@ -177,7 +184,7 @@ Result<void> TracedProcess::run_stub(std::vector<Call>& calls) {
     return fail(ErrorCode::component_died, "a node's process is gone");
   int status = wait_for(pid_);
   if (!WIFSTOPPED(status) || WSTOPSIG(status) != SIGTRAP)
-    return fail(ErrorCode::component_died, "a node's process died while its memory was rebuilt (status {:#x})", status);
+    return fail(ErrorCode::component_died, "a node's process {} while its memory was rebuilt", ending_text(status));
   if (!read(table_, calls.data(), calls.size() * sizeof(Call)))
     return fail(ErrorCode::component_died, "a node's process is gone");
   return {};
@@ -186,7 +193,8 @@ Result<void> TracedProcess::run_stub(std::vector<Call>& calls) {
 Result<uint64_t> TracedProcess::put_scratch(std::span<const std::byte> data, uint64_t& used) {
   uint64_t address = table_ + kScratch + used;
   if (used + data.size() > (1u << 20) - kScratch)
-    return fail(ErrorCode::unsupported, "too many mappings to rebuild at once");
+    return fail(ErrorCode::unsupported, "the start image needs more than {} KiB for the arguments of its system calls",
+                ((1u << 20) - kScratch) >> 10);
   if (!write(address, data.data(), data.size())) return fail(ErrorCode::component_died, "a node's process is gone");
   used += (data.size() + 15) & ~15ull;
   return address;
@@ -220,6 +228,16 @@ bool TracedProcess::single_step(pid_t tid) {
 
 uint64_t TracedProcess::register_changes() { return changes_of_registers; }
 
+void TracedProcess::end_interrupted_call(user_regs_struct& registers) {
+  // From ERESTARTSYS to ERESTART_RESTARTBLOCK (include/linux/errno.h in the kernel): the results of interrupted calls
+  // that are to be restarted. Only a tracer sees them.
+  constexpr int64_t kFirstRestart = -512, kLastRestart = -516;
+  if (static_cast<int64_t>(registers.orig_rax) < 0) return;  // in no call
+  const auto result = static_cast<int64_t>(registers.rax);
+  if (result <= kFirstRestart && result >= kLastRestart) registers.rax = static_cast<uint64_t>(-EINTR);
+  registers.orig_rax = kNoCall;
+}
+
 Result<int64_t> TracedProcess::inject(pid_t tid, uint64_t instruction, long number,
                                       std::span<const uint64_t> arguments) {
   user_regs_struct saved, now;
@@ -229,7 +247,7 @@ Result<int64_t> TracedProcess::inject(pid_t tid, uint64_t instruction, long numb
   std::copy(arguments.begin(), arguments.end(), a);
   now.rip = instruction;
   now.rax = static_cast<uint64_t>(number);
-  now.orig_rax = ~0ull;
+  now.orig_rax = kNoCall;
   now.rdi = a[0], now.rsi = a[1], now.rdx = a[2], now.r10 = a[3], now.r8 = a[4], now.r9 = a[5];
   now.eflags &= ~0x100ull;
   if (!set_registers(tid, now)) return fail(ErrorCode::component_died, "thread {} is gone", tid);
@@ -240,27 +258,25 @@ Result<int64_t> TracedProcess::inject(pid_t tid, uint64_t instruction, long numb
     if (!WIFSTOPPED(status)) return fail(ErrorCode::component_died, "a node's process died during an injected call");
     const int signal = (status >> 16) == 0 ? WSTOPSIG(status) : 0;
     if (signal == SIGTRAP) break;
-    // One may have been on its way. Where no call stands, the same instruction would fault for ever.
+    // A signal that was already pending may arrive once. But if there is no system call at that address, the same
+    // instruction faults forever.
     if (signal && ++signals == kMostSignals) {
       set_registers(tid, saved);
-      return fail(ErrorCode::component_died,
-                  "a node has no system call at {:#x}, where its shim says there is one (signal {})", instruction,
-                  signal);
+      return fail(
+          ErrorCode::component_died,
+          "the code at {:#x} in a node is not the system call that its shim names, and raises {}; the recording "
+          "is damaged. Copy it again",
+          instruction, signal_text(signal));
     }
   }
   if (!registers(tid, now)) return fail(ErrorCode::component_died, "thread {} is gone", tid);
-  // A thread that was caught inside a blocking call has its number in orig_rax: make it come back from that call with
-  // EINTR, which every loop of the shim expects, instead of leaving a restart to chance.
-  if (static_cast<int64_t>(saved.orig_rax) >= 0) {
-    const auto result = static_cast<int64_t>(saved.rax);
-    if (result <= -512 && result >= -516) saved.rax = static_cast<uint64_t>(-EINTR);
-    saved.orig_rax = ~0ull;
-  }
+  end_interrupted_call(saved);
   if (!set_registers(tid, saved)) return fail(ErrorCode::component_died, "thread {} is gone", tid);
   return static_cast<int64_t>(now.rax);
 }
 
-// A read at an address of a process that has given up its memory comes to the end of the file; elsewhere it fails.
+// A process that has given up its memory has an empty /proc/PID/mem: a read returns 0. Otherwise reading address 0
+// fails.
 bool TracedProcess::is_gone() const {
   char byte;
   return pid_ <= 0 || pread(memory_.get(), &byte, 1, 0) == 0;
@@ -269,8 +285,9 @@ bool TracedProcess::is_gone() const {
 int TracedProcess::wait(pid_t tid) {
   const bool first = tid == pid_;
   for (unsigned tries = 0;;) {
-    // Of a first thread that has ended before the others nobody is told until they have: there is nothing to wait for.
-    // Else until anything happens to any process of the replay: if this one is killed, then to one of its threads.
+    // The kernel does not report the end of a process's first thread before all others have ended, so there is nothing
+    // to wait for. If it lives, wait for any event of any process of the replay: if this process is killed, one of its
+    // threads reports that.
     siginfo_t about;
     if (first && tries++ && has_ended(tid) && !is_gone()) return 0;
     if (first && tries > 1)
@@ -293,7 +310,7 @@ int TracedProcess::wait(pid_t tid) {
 
 void TracedProcess::kill() {
   if (pid_ <= 0) return;
-  // The leader of a traced group is not waitable before its other threads have been reaped.
+  // The first thread can be reaped only after all others.
   std::vector<pid_t> threads = other_threads(pid_);
   ::kill(pid_, SIGKILL);
   threads.push_back(pid_);

@@ -24,6 +24,13 @@ namespace friday {
 // directory of a main thread that ended before the others is empty.
 std::string memory_directory(pid_t pid);
 
+// The orig_rax of a thread that is in no system call. Setting it cancels a call that has not been made yet, and keeps
+// the kernel from restarting one that was interrupted.
+inline constexpr uint64_t kNoCall = ~0ull;
+
+// What a wait status says of a process: "exited with code 1", "was killed by SIGKILL" or "stopped at SIGSEGV".
+std::string ending_text(int status);
+
 class TracedProcess {
  public:
   // Starts `stub` as a stopped traced child, with `schedule` at descriptor kScheduleFd and `channel` at kChannelFd; it
@@ -65,6 +72,11 @@ class TracedProcess {
   static bool set_registers(pid_t tid, const user_regs_struct& in);
   static bool single_step(pid_t tid);
   static uint64_t register_changes();  // how often set_registers() and single_step() were called, counting from 1
+
+  // Makes a thread that was stopped inside a blocking system call return from it with EINTR, which every loop of the
+  // shim expects. Otherwise the kernel would restart the call when the thread resumes, with whatever is in its
+  // registers then. `registers` are those of the stopped thread and must be set afterwards.
+  static void end_interrupted_call(user_regs_struct& registers);
 
   // Executes one system call in the stopped thread `tid`, using the syscall instruction at `instruction`, and restores
   // the registers. Fails if there is no such instruction, or if the filter refuses the call.

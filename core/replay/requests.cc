@@ -1,5 +1,6 @@
-// What a replayed process asks the kernel for and the filter (confinement.h) refuses: a file of the recording or memory
-// that nodes share it gets from the core; anything else no replay asks for, and its node ends there.
+// Answers system calls that the filter (confinement.h) refuses. A replayed process gets files of the recording and
+// shared memory from the core, as descriptors. The shim makes no other refused call at replay, so after any other one
+// the node fails.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
@@ -16,7 +17,7 @@ namespace {
 
 constexpr size_t kLongestPath = sizeof(shim::Control::files) + 40;
 
-// A string of the process's, cut off at kLongestPath.
+// Reads a string from the process's memory, at most kLongestPath bytes.
 std::string text_at(const TracedProcess& process, uint64_t address) {
   std::string text(kLongestPath, '\0');
   size_t got = process.read_some(address, text.data(), text.size());
@@ -32,10 +33,11 @@ bool is_file_name(std::string_view name) {
 
 }  // namespace
 
-// What the path stands for that the process wants to open: a copy of a file in its recording, to be read, its own
-// layout, or an object that it has been offered. The path itself is never opened by its word. None: neither.
+// Opens what the process wants to open: its own /proc/self/maps, a file copy of its recording (for reading only), or a
+// shared object. Returns none for any other path. The path comes from code that is not trusted, so it is compared with
+// these and never opened itself.
 Result<std::optional<UniqueFd>> ReplaySession::wanted_file(ReplayNode& node, const std::string& path) const {
-  if (path == "/proc/self/maps") {  // where the shim looks for the layout of its own process
+  if (path == "/proc/self/maps") {
     FRIDAY_TRY(maps, open_file(fmt::format("/proc/{}/maps", node.process().pid()), O_RDONLY));
     return std::optional(std::move(maps));
   }
@@ -47,7 +49,7 @@ Result<std::optional<UniqueFd>> ReplaySession::wanted_file(ReplayNode& node, con
   for (const auto& [object, fd] : shared_)
     if (path == path_of_object(fd)) {
       UniqueFd copy(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
-      if (!copy) return fail_errno(errno, "cannot hand over shared memory");
+      if (!copy) return fail_errno(errno, "cannot duplicate the descriptor of a shared object");
       return std::optional(std::move(copy));
     }
   return std::optional<UniqueFd>();
@@ -58,7 +60,7 @@ Result<std::optional<UniqueFd>> ReplaySession::wanted_descriptor(ReplayNode& nod
   if (!is_call_here(info, SYS_open) && !is_call_here(info, SYS_memfd_create)) return std::optional<UniqueFd>();
   if (info.si_syscall == SYS_open) return wanted_file(node, text_at(node.process(), r.rdi));
   UniqueFd memory(memfd_create("friday-shared", MFD_CLOEXEC));
-  if (!memory) return fail_errno(errno, "cannot make a file in memory");
+  if (!memory) return fail_errno(errno, "cannot create a memfd for a shared object");
   return std::optional(std::move(memory));
 }
 
@@ -71,7 +73,7 @@ std::optional<Stop> ReplaySession::answer_refused_call(ReplayNode& node, ReplayN
     if (!file) return refused_to(node, "made " + describe_refused_call(info, r));
     FRIDAY_TRY(number, node.receive(thread.tid, file->get()));
     r.rax = static_cast<uint64_t>(number);
-    r.orig_rax = ~0ull;
+    r.orig_rax = kNoCall;
     TracedProcess::set_registers(thread.tid, r);
     return {};
   }();
@@ -80,12 +82,12 @@ std::optional<Stop> ReplaySession::answer_refused_call(ReplayNode& node, ReplayN
   return std::nullopt;
 }
 
-// `what`: completes "it ...".
+// The error for something that only damaged or malicious code does. `what` completes the sentence "it ...".
 std::unexpected<Error> ReplaySession::refused_to(const ReplayNode& node, const std::string& what) {
   return std::unexpected(Error{ErrorCode::component_died,
-                               fmt::format("it {}, which no replay does: it was refused, and nothing outside was "
-                                           "reached. The code in this recording is not what "
-                                           "was recorded, or it is damaged; trust nothing it shows",
+                               fmt::format("it {}, which no replay does. That was refused and had no effect outside. "
+                                           "The recording is damaged, or its code is not what was recorded; trust "
+                                           "nothing that it shows",
                                            what),
                                node.id().value});
 }

@@ -11,13 +11,17 @@
 #include "core/base/refusals.h"
 
 namespace friday {
+
 uint64_t ScheduleMemory::node_address(size_t slot) {
   return shim::kScheduleAddress + offsetof(shim::SharedSchedule, nodes) + slot * sizeof(shim::NodeSchedule);
 }
 
 Result<std::unique_ptr<ScheduleMemory>> ScheduleMemory::create(const std::vector<NodeGates>& nodes) {
   if (nodes.size() > shim::kMaxNodes)
-    return fail(ErrorCode::unsupported, "{} nodes: at most {} replay together", nodes.size(), shim::kMaxNodes);
+    return fail(ErrorCode::unsupported,
+                "{} nodes are to be replayed, but at most {} can be replayed together; choose "
+                "some of them (--node)",
+                nodes.size(), shim::kMaxNodes);
   std::unique_ptr<ScheduleMemory> memory(new ScheduleMemory);
   uint64_t size = (sizeof(shim::SharedSchedule) + 63) & ~63ull;
   for (const auto& node : nodes) size += node.gates.size() * sizeof(shim::Gate) + node.posts.size() * sizeof(uint64_t);
@@ -25,9 +29,9 @@ Result<std::unique_ptr<ScheduleMemory>> ScheduleMemory::create(const std::vector
   memory->fd_.reset(memfd_create("friday-schedule", MFD_CLOEXEC));
   if (!memory->fd_) return refused(errno == EMFILE ? Refusal::descriptors : Refusal::memfd, strerror(errno));
   if (ftruncate(memory->fd_.get(), static_cast<off_t>(memory->size_)) != 0)
-    return fail_errno(errno, "cannot make the schedule's shared memory");
+    return fail_errno(errno, "cannot allocate the shared memory of the schedule");
   void* mapped = mmap(nullptr, memory->size_, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd_.get(), 0);
-  if (mapped == MAP_FAILED) return fail_errno(errno, "cannot map the schedule's shared memory");
+  if (mapped == MAP_FAILED) return fail_errno(errno, "cannot map the shared memory of the schedule");
   auto* base = static_cast<char*>(mapped);
   memory->shared_ = static_cast<shim::SharedSchedule*>(mapped);
   memory->shared_->size = memory->size_;

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "core/base/counted.h"
 #include "core/base/log.h"
 #include "core/base/refusals.h"
 #include "core/replay/confinement.h"
@@ -26,7 +27,7 @@ using shim::Control;
 
 namespace {
 
-// What interrupt() sends is to bring waitpid back, which a signal without a handler does not.
+// Installs a handler for SIGURG that does nothing, so that the signal of interrupt() makes waitpid return with EINTR.
 void hear_interrupts() {
   struct sigaction now;
   if (sigaction(SIGURG, nullptr, &now) != 0 || (now.sa_flags & SA_SIGINFO) || now.sa_handler != SIG_DFL) return;
@@ -63,7 +64,7 @@ void ReplaySession::discard() {
 }
 
 Result<std::unique_ptr<ReplaySession>> ReplaySession::open(const std::string& path, ReplayOptions options) {
-  // Absolute: gdb and the nodes' shims open its files from elsewhere.
+  // Absolute, because gdb and the shims open files of the recording from other working directories.
   std::error_code unresolved;
   const std::string absolute = std::filesystem::canonical(path, unresolved).string();
   FRIDAY_TRY(recording, Recording::open(unresolved ? path : absolute));
@@ -72,7 +73,7 @@ Result<std::unique_ptr<ReplaySession>> ReplaySession::open(const std::string& pa
   FRIDAY_TRY_VOID(session->choose_nodes());
   auto schedule = Schedule::load_or_compute(session->recording_);
   if (!schedule)
-    schedule = Schedule::load_or_compute(session->recording_, session->ids_);  // another node may be damaged
+    schedule = Schedule::load_or_compute(session->recording_, session->ids_);  // a node that is not chosen is damaged
   if (!schedule) return std::unexpected(schedule.error());
   session->schedule_ = *std::move(schedule);
   FRIDAY_TRY_VOID(session->add_sharers());
@@ -87,7 +88,7 @@ Result<std::unique_ptr<ReplaySession>> ReplaySession::open(const std::string& pa
   return session;
 }
 
-// A program that died of a fault before its first call has no event, but a start, and an end.
+// Whether the program died of a fault before its first event. Then there is nothing but its start image to replay.
 static bool crashed_at_once(const Recording& recording, const NodeInfo& node) {
   if (node.events || node.end.how != NodeEnd::How::signal) return false;
   auto reader = TraceReader::open(recording, node.id);
@@ -98,7 +99,7 @@ Result<void> ReplaySession::choose_nodes() {
   std::set<NodeId> chosen(options_.nodes.begin(), options_.nodes.end());
   if (chosen.empty())
     for (const auto& node : recording_.nodes()) {
-      // A damaged node is never left out in silence: name the others with --node to replay without it.
+      // A damaged node must not be left out silently. To replay without it, the user names the others with --node.
       if (node.problem) return std::unexpected(*node.problem);
       if (node.events || crashed_at_once(recording_, node)) chosen.insert(node.id);
     }
@@ -131,7 +132,7 @@ Result<void> ReplaySession::add_ancestors(std::set<NodeId>& chosen) const {
   return {};
 }
 
-// What a node reads in memory that it shares is what others have stored there, so these are replayed too.
+// A node reads from shared memory what others have stored there, so they are replayed too.
 Result<void> ReplaySession::add_sharers() {
   std::set<NodeId> chosen(ids_.begin(), ids_.end());
   for (size_t before = 0; before != chosen.size();) {
@@ -162,23 +163,20 @@ Result<void> ReplaySession::restart() {
 namespace {
 
 std::string death_text(int status) {
-  if (!WIFSIGNALED(status))
-    return fmt::format("its process ended with exit code {}, which the recording does not hold", WEXITSTATUS(status));
-  const char* name = sigabbrev_np(WTERMSIG(status));
-  return fmt::format("its process was killed by {}, which the recording does not hold",
-                     name ? fmt::format("SIG{}", name) : fmt::format("signal {}", WTERMSIG(status)));
+  return fmt::format("its process {}, which was not recorded; something on this machine ended it. Replay again",
+                     ending_text(status));
 }
 
 }  // namespace
 
-// Of all nodes together, at a time. A machine has numbers for 32,768 threads as a rule, and others need some.
+// The limit for threads of all nodes together: half of the default kernel.pid_max of 32,768.
 constexpr size_t kMostThreads = 16384;
 
 // ---- Running
 
 void ReplaySession::interrupt() {
   interrupt_ = true;
-  // Brings waitpid back with EINTR; the handler of SIGURG does nothing.
+  // waitpid returns with EINTR (hear_interrupts()).
   syscall(SYS_tgkill, getpid(), thread_, SIGURG);
 }
 
@@ -186,14 +184,14 @@ bool ReplaySession::resume_thread(ReplayNode& node, ReplayNode::Thread& thread) 
   if (stepped_) return true;
   if (thread.at_breakpoint) {
     thread.at_breakpoint = false;
-    // As it was left at the hit, unless the registers of any thread were changed since.
+    // The registers are those of the hit, unless registers of any thread have been set since.
     user_regs_struct r = thread.hit.registers;
     const bool known =
         thread.hit.changes == TracedProcess::register_changes() || TracedProcess::registers(thread.tid, r);
     if (known && node.breakpoints().contains(Addr{r.rip})) {
       auto how = node.breakpoints().step_over(ThreadId{thread.number}, r);
       if (how && *how == StepOver::in_registers) TracedProcess::set_registers(thread.tid, r);
-      // What the step wrote, if a debug register watches it, is looked at as if the thread had stopped by itself.
+      // If the step wrote to memory that a debug register watches, handle that like a stop of the thread.
       if (thread.debug_hits && !thread.held) thread.held = W_STOPCODE(SIGTRAP);
       if (thread.held) return true;
     }
@@ -204,7 +202,7 @@ bool ReplaySession::resume_thread(ReplayNode& node, ReplayNode::Thread& thread) 
   return ptrace(thread.detour ? PTRACE_SYSCALL : PTRACE_CONT, thread.tid, 0, signal) == 0;
 }
 
-// A stop: a node that would run without its watches does not run.
+// Returns a stop (a failure) if the watches of a node cannot be put into effect; then that node does not run.
 std::optional<Stop> ReplaySession::resume_all() {
   if (auto followed = shared_watches_.follow(notices_); !followed)
     return fail_node(*nodes_.begin()->second, ThreadId{0}, followed.error().message);
@@ -217,7 +215,8 @@ std::optional<Stop> ReplaySession::resume_all() {
   return std::nullopt;
 }
 
-// In the middle of a run: whoever asks for the layout of a node stops all its threads.
+// Continues a run after a stop that nobody hears of. All threads of the node are resumed, because handling the stop may
+// have stopped them too; in a detour, only the thread that executes it.
 void ReplaySession::go_on(ReplayNode& node, ReplayNode::Thread& thread) {
   if (thread.detour) (void)resume_thread(node, thread);
   else resume_node(node);
@@ -232,8 +231,9 @@ bool ReplaySession::all_ended() const {
   return std::all_of(nodes_.begin(), nodes_.end(), [](const auto& n) { return n.second->state() == NodeState::ended; });
 }
 
-// In clock order one thread of the group runs at a time, and its tracer while it stands: a stop costs a third when both
-// are on one processor. Four calls to go there and back at each stop would be a fifth of it.
+// Binds all threads of all nodes, and this thread, to the processor that this thread runs on. In `clock` order either
+// one thread of the group or the tracer runs, and a stop costs a third as much if both are on one processor. The
+// binding lasts for several runs, because setting and resetting it at each stop would add a fifth to a stop.
 void ReplaySession::gather() {
   if (together_ && together_->thread() == gettid()) return;
   together_.reset();
@@ -273,9 +273,8 @@ Result<Stop> ReplaySession::run() {
       if (any && memory_guard_->exceeded()) return fail_node(*any, stop.thread, memory_guard_->describe());
       if (any && memory_guard_->stand_still())
         return fail_node(*any, stop.thread,
-                         "it waits, as all others do, and none is left that could end that: the order in this "
-                         "recording cannot be followed. "
-                         "The recording is damaged, or its code is not what was recorded. Copy it again");
+                         "all nodes wait for each other, so the order of this recording cannot be followed; the "
+                         "recording is damaged, or its code is not what was recorded. Copy it again");
       return stop;
     }
     if (auto stop = handle_held()) return stopped_on_its_way(std::move(*stop));
@@ -289,14 +288,16 @@ Result<Stop> ReplaySession::run() {
     errno = error;
     if (tid < 0) {
       if (errno == EINTR) continue;
-      if (errno == ECHILD) return fail(ErrorCode::component_died, "every process of the replay is gone");
-      return fail_errno(errno, "waiting for the nodes failed");
+      if (errno == ECHILD)
+        return fail(ErrorCode::component_died,
+                    "all processes of the replay are gone; something on this machine ended them. Replay again");
+      return fail_errno(errno, "cannot wait for the processes of the nodes");
     }
     if (auto stop = handle(tid, status)) return stopped_on_its_way(std::move(*stop));
   }
 }
 
-// What the program's own code runs into, it does in its turn.
+// Finishes a stop of run(). A node that hits a breakpoint or a watch in its own code has its turn.
 Stop ReplaySession::stopped_on_its_way(Stop stop) {
   if (options_.sync == SyncMode::clock && (stop.kind == Stop::Kind::breakpoint || stop.kind == Stop::Kind::watch))
     in_turn_ = stop.writer ? stop.writer->node : stop.node;
@@ -304,7 +305,7 @@ Stop ReplaySession::stopped_on_its_way(Stop stop) {
 }
 
 Stop ReplaySession::finish(Stop stop) {
-  // In `clock` order the others stand at their gates by themselves.
+  // In `clock` order the other nodes already wait at their gates.
   if (options_.sync != SyncMode::clock && stop.kind != Stop::Kind::end) (void)stop_group();
   return stop;
 }
@@ -336,7 +337,7 @@ std::optional<Stop> ReplaySession::handle(pid_t tid, int status) {
   return told;
 }
 
-// The first of the stops at those whom a store concerns; the others come next.
+// Returns the first of several stops that one store caused, and keeps the others for the next runs.
 std::optional<Stop> ReplaySession::tell_sharers(ReplayNode& node, Result<std::vector<Stop>> stops) {
   if (!stops) return fail_node(node, node.current(), stops.error().message);
   if (stops->empty()) return std::nullopt;
@@ -345,7 +346,7 @@ std::optional<Stop> ReplaySession::tell_sharers(ReplayNode& node, Result<std::ve
   return first;
 }
 
-// A node has mapped something shared, or its call has changed the contents of such a thing.
+// Call after a node has mapped a shared object (`mapped`), or after its system call has changed the contents of one.
 std::optional<Stop> ReplaySession::shared_changed(ReplayNode& node, ReplayNode::Thread& thread, bool mapped) {
   if (mapped) {
     shared_watches_.note_mapping();
@@ -397,11 +398,11 @@ std::optional<Stop> ReplaySession::handle_event(ReplayNode& node, ReplayNode::Th
   return std::nullopt;
 }
 
-// The event of a fork is there: the child becomes its node, or is ended.
+// A process has forked `pid`: adopts the child as its node, or ends the child if that node is not replayed.
 std::optional<Stop> ReplaySession::take_fork(ReplayNode& parent, ReplayNode::Thread& thread, pid_t pid, bool waiting) {
   auto ended = run_to_fork_trap(parent, pid, waiting);
   if (ended && !*ended && ++parent.forks > schedule_.event_count(parent.id()))
-    ended = refused_to(parent, "forked more often than anything happened");
+    ended = refused_to(parent, "forked more often than it has events");
   if (!ended) {
     end_process(pid);
     return fail_node(parent, ThreadId{thread.number}, ended.error().message);
@@ -409,7 +410,7 @@ std::optional<Stop> ReplaySession::take_fork(ReplayNode& parent, ReplayNode::Thr
   ReplayNode* forked = forked_now(parent);
   if (*ended) return forked ? std::optional(fail_node(*forked, ThreadId{0}, death_text(**ended))) : std::nullopt;
   if (forked) return adopt_fork(parent, *forked, pid);
-  end_process(pid);  // not wanted
+  end_process(pid);
   return std::nullopt;
 }
 
@@ -418,18 +419,18 @@ std::optional<Stop> ReplaySession::handle_exit(ReplayNode& node, pid_t tid, int 
   const bool leader = node.has_process() && tid == node.process().pid();
   node.remove_thread(tid);
   if (leader) node.process().note_end(status);
-  return std::nullopt;  // find_killed() looks at it
+  return std::nullopt;  // if the process is gone, find_killed() notices
 }
 
-// A node whose process has ended under the replay, which lets none end: what the recording holds of a node's end stops
-// its process.
+// Fails a live node whose process has ended. The replay ends no process: at the recorded end of a node its process is
+// stopped, not ended.
 std::optional<Stop> ReplaySession::find_killed() {
   for (auto& [id, node] : nodes_)
     if (const auto status = node->killed()) return fail_node(*node, ThreadId{0}, death_text(*status));
   return std::nullopt;
 }
 
-// What has not begun is forked by what runs.
+// Fails if no node is live but some still wait to be forked, because only a live node can fork them.
 Result<void> ReplaySession::check_progress() const {
   const ReplayNode* waiting = nullptr;
   for (const auto& [id, node] : nodes_) {
@@ -438,15 +439,15 @@ Result<void> ReplaySession::check_progress() const {
   }
   if (!waiting) return {};
   return fail(ErrorCode::bad_input,
-              "node {} ({}) cannot be replayed: the recording of node {}, which forked it, ends before that call; "
-              "choose nodes without it",
+              "node {} ({}) cannot be replayed: the recording of its parent, node {}, ends before the fork; choose "
+              "nodes without it (--node)",
               waiting->id(), waiting->info().name, waiting->info().parent.value_or(NodeId{}));
 }
 
-// The recording has nothing to do with it, so nobody goes on: others would wait for this node, or do without what it
-// did next.
+// Fails a node, and with it the replay, for a reason that is not in the recording. No other node may continue: they
+// would wait for this one, or run without what it does next.
 Stop ReplaySession::fail_node(ReplayNode& node, ThreadId thread, std::string reason) {
-  if (node.has_process() && node.process().is_gone()) {  // whatever did not succeed, that is why
+  if (node.has_process() && node.process().is_gone()) {  // the cause of whatever `reason` reports
     node.process().kill();
     if (const auto status = node.process().end_status()) reason = death_text(*status);
   }
@@ -461,7 +462,8 @@ Stop ReplaySession::fail_node(ReplayNode& node, ThreadId thread, std::string rea
 
 std::optional<Stop> ReplaySession::end_node(ReplayNode& node, ThreadId thread, NodeOutcome outcome) {
   node.end(std::move(outcome));
-  FRIDAY_LOG(replay, info, "node {} {} ends behind {} events", node.id(), node.info().name, node.events_done());
+  FRIDAY_LOG(replay, info, "node {} {} ends after {}", node.id(), node.info().name,
+             counted(node.events_done(), "event"));
   if (report_node_ends) ended_now_.push_back(node.id());
   else memory_->finish(slot_of(node.id()));
   Stop stop;
@@ -509,8 +511,8 @@ Result<ReplayNode*> ReplaySession::node(NodeId id) {
   if (ReplayNode* found = find(id)) return found;
   if (recording_.find(id))
     return fail(ErrorCode::not_found, "node {} is in the recording but is not replayed; name it with --node", id);
-  return fail(ErrorCode::not_found, "there is no node {}; the recording has {} nodes (info nodes lists them)", id,
-              recording_.nodes().size());
+  return fail(ErrorCode::not_found, "there is no node {}; the recording has {} (info nodes lists them)", id,
+              counted(recording_.nodes().size(), "node"));
 }
 
 Result<ReplayNode*> ReplaySession::readable(NodeId id) {
@@ -569,7 +571,7 @@ Result<void> ReplaySession::stop_at(NodeId id, uint64_t event) {
 Result<uint64_t> ReplaySession::state_hash(NodeId id) {
   FRIDAY_TRY(found, readable(id));
   if (found->process().is_gone())
-    return fail(ErrorCode::component_died, "node {}: its process is gone, and its memory with it", id);
+    return fail(ErrorCode::component_died, "node {}: its process is gone, so its memory cannot be hashed", id);
   FRIDAY_TRY(maps, found->mappings());
   XXH3_state_t state;
   XXH3_64bits_reset(&state);

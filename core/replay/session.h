@@ -1,6 +1,6 @@
-// The replay of a recording: all or some of its nodes are rebuilt, traced and run in the recorded order, and stopped
-// and resumed as one group. Knows processes, threads, signals, traps of the shim, and breakpoints and watchpoints by
-// address; knows nothing of gdb, expressions or Python.
+// The replay of a recording: rebuilds all or some of its nodes, traces them, runs them in the recorded order, and stops
+// and resumes them as one group. Knows processes, threads, signals, traps of the shim, and breakpoints and watchpoints
+// by address; knows nothing of gdb, expressions or Python.
 //
 // All methods must be called on the thread that opened the session, except interrupt(), which is safe anywhere, even in
 // signal handlers. When run() returns in `clock` order, the group stands at a consistent cut: every other node is
@@ -69,7 +69,8 @@ class ReplaySession {
   // down.
   std::vector<std::string> take_notices() { return std::exchange(notices_, {}); }
   bool report_node_ends = false;
-  // If set, run() returns `interrupted` soon after this time.
+  // If set, run() returns a stop of the kind `interrupt` soon after this time, provided that something interrupts its
+  // waitpid (see Alarm in core/debug/runner.cc).
   std::optional<std::chrono::steady_clock::time_point> deadline;
   // Executes one instruction of a thread. System calls are executed completely; other nodes follow in the recorded
   // order.
@@ -147,14 +148,14 @@ class ReplaySession {
   std::optional<Stop> handle_event(ReplayNode& node, ReplayNode::Thread& thread, int status);
   std::optional<Stop> handle_signal(ReplayNode& node, ReplayNode::Thread& thread, int signal);
   std::optional<Stop> handle_trap(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct& registers);
-  // spin.cc
+  // in spin.cc
   Result<void> expect_spin(ReplayNode& node);
   static bool is_spin(const BreakpointOwner& owner);
   Result<bool> yield_at_spin(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct& r);
-  // What a trap was that a debug register may have caused.
+  // What a SIGTRAP means with respect to debug registers.
   enum class DebugTrap {
-    not_ours,
-    in_vain,  // nothing watched has changed
+    not_ours,  // no debug register caused it
+    in_vain,   // one did, but nothing that is watched has changed
     hit,
   };
   Result<DebugTrap> debug_trap(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct registers, Stop& stop);
@@ -171,14 +172,14 @@ class ReplaySession {
   Result<std::optional<int>> run_to_fork_trap(const ReplayNode& parent, pid_t pid, bool waiting);
   std::optional<Stop> take_fork(ReplayNode& parent, ReplayNode::Thread& thread, pid_t pid, bool waiting);
   std::optional<Stop> adopt_fork(ReplayNode& parent, ReplayNode& child, pid_t pid);
-  // requests.cc
+  // in requests.cc
   Result<std::optional<UniqueFd>> wanted_file(ReplayNode& node, const std::string& path) const;
   Result<std::optional<UniqueFd>> wanted_descriptor(ReplayNode& node, const siginfo_t& info,
                                                     const user_regs_struct& registers) const;
   std::optional<Stop> answer_refused_call(ReplayNode& node, ReplayNode::Thread& thread, const siginfo_t& info);
   static std::unexpected<Error> refused_to(const ReplayNode& node, const std::string& what);
   static std::string path_of_object(const UniqueFd& object);
-  // calls.cc
+  // in calls.cc
   Stop give_up_call(ReplayNode& node, ReplayNode::Thread& thread, CallFailure failure);
   CallFailure describe_waiting(const ReplayNode::Thread& thread) const;
   std::optional<CallFailure> native_call(ReplayNode& node, ReplayNode::Thread& thread);
@@ -191,7 +192,7 @@ class ReplaySession {
   size_t slot_of(NodeId id) const;
   ThreadId number_of(ReplayNode& node, ReplayNode::Thread& thread);
   void discard();
-  void gather();  // binds all threads of all nodes, and this thread, to one processor
+  void gather();
 
   Recording recording_;
   ReplayOptions options_;

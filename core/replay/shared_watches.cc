@@ -16,7 +16,8 @@ void SharedWatches::clear() {
   ranges_.clear();
 }
 
-// What all nodes map from the core: files in memory of this name (ReplaySession::offer_object, and requests.cc).
+// The shared mappings of a node: those of memfds that the core has created under this name
+// (ReplaySession::offer_object() and requests.cc).
 Result<std::vector<SharedWatches::SharedMap>> SharedWatches::maps_of(ReplayNode& node) {
   FRIDAY_TRY(all, read_memory_map(memory_directory(node.process().pid())));
   std::vector<SharedMap> maps;
@@ -26,7 +27,8 @@ Result<std::vector<SharedWatches::SharedMap>> SharedWatches::maps_of(ReplayNode&
   return maps;
 }
 
-// The mirrors that there should be, by the process that has them.
+// The mirrors that the current watches and mappings require, by the node that has them. Also sets `ranges` to what is
+// watched on shared memory.
 Result<std::map<NodeId, std::set<SharedWatches::Mirror>>> SharedWatches::wanted(
     std::set<std::pair<NodeId, Mirror>>& ranges) {
   std::map<NodeId, std::vector<SharedMap>> maps;
@@ -61,19 +63,19 @@ Result<std::map<NodeId, std::set<SharedWatches::Mirror>>> SharedWatches::wanted(
   return mirrors;
 }
 
-// By pages where the debug registers do not suffice; reads only they can see.
+// Watches a mirror in a node. If no debug register is free, page protection is used, which does not detect reads.
 Result<void> SharedWatches::arm(ReplayNode& node, const Mirror& mirror, std::vector<std::string>& notices) {
   const uint32_t number = next_number_++;
-  // Its own value may be an old one, so it tells of all that touches it.
+  // Report all writes, because the last value known of the mirror may be out of date. The owner's range is compared.
   const WatchRange range{kMirrorId,  number,
                          mirror.low, mirror.size,
                          true,       mirror.access == WatchAccess::write ? WatchAccess::write : WatchAccess::any};
   auto done = node.watches().arm(range);
   if (!done && done.error().code == ErrorCode::unsupported) done = node.watches().arm(range, true);
-  if (!done && done.error().code == ErrorCode::bad_address) return {};  // it was unmapped just now
+  if (!done && done.error().code == ErrorCode::bad_address) return {};  // the memory has just been unmapped
   if (!done && done.error().code == ErrorCode::unsupported) {
     std::string text =
-        fmt::format("watch {}: what node {} does to the memory that it shares with node {} is not seen: {}",
+        fmt::format("watch {}: accesses by node {} to the memory that it shares with node {} are not noticed: {}",
                     mirror.id.value, node.id(), mirror.owner, done.error().message);
     if (told_.insert(text).second) notices.push_back(std::move(text));
     return {};
@@ -123,7 +125,7 @@ Result<std::vector<ReplayNode*>> SharedWatches::follow(std::vector<std::string>&
   return changed;
 }
 
-// The owner's ranges there against what they hold now.
+// Compares the owner's ranges in [low, low + size) with their last known bytes, and adds changes to `hits`.
 Result<void> SharedWatches::compare(ReplayNode& owner, Addr low, uint64_t size,
                                     std::map<NodeId, std::vector<WatchHit>>& hits) {
   FRIDAY_TRY(found, owner.watches().note_write(low, size));
@@ -148,7 +150,7 @@ std::vector<Stop> SharedWatches::stops_of(const Stop& at, ReplayNode& writer,
     if (auto pc = nodes_.at(id)->program_counter(stop.thread)) stop.pc = Addr{*pc};
     stop.hits = std::move(theirs);
     stop.writer = StopWriter{writer.id(), at.thread, at.pc, writer.events_done()};
-    // The same stop point, hit by the writer at its own place of the same bytes, is one hit.
+    // A stop point that the writer has hit through its own mapping of the same bytes must count one hit, not two.
     if (!stops.empty() && stops.front().node == writer.id())
       for (const WatchHit& own : stops.front().hits) stop.told.push_back(own.id);
     stops.push_back(std::move(stop));
@@ -179,9 +181,8 @@ Result<std::vector<Stop>> SharedWatches::look_at_all(const Stop& at, ReplayNode&
     if (auto owner = nodes_.find(id); owner->second->state() == NodeState::live)
       FRIDAY_TRY_VOID(compare(*owner->second, range.place, range.size, hits));
   for (auto& [id, theirs] : hits)
-    std::erase_if(theirs, [](const WatchHit& hit) {
-      return hit.old_bytes == hit.new_bytes;
-    });  // nobody knows that it was touched
+    // Without a change it is unknown whether the call has written to the range at all.
+    std::erase_if(theirs, [](const WatchHit& hit) { return hit.old_bytes == hit.new_bytes; });
   std::erase_if(hits, [](const auto& each) { return each.second.empty(); });
   return stops_of(at, writer, std::move(hits));
 }

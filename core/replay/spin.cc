@@ -1,9 +1,10 @@
-// A turn that was given away in a loop without a call (core/shim/spin.cc): the thread is let run to the instruction at
-// which it had the recorded registers and turned in circles, and is sent to the shim from there.
+// Replays a yield in a pure spin: the recorded thread gave up its turn in a loop that makes no system call and changes
+// nothing (core/shim/spin.cc). The replayed thread runs to the instruction where the recorded one yielded. If it spins
+// there too, it is redirected into the shim, which replays the yield.
 //
-// The registers alone do not name the point: the same loop may have been passed before with the same registers while
-// what it waits for was there already. So two iterations are stepped and compared, instruction by instruction, with the
-// recorded ones.
+// Equal registers do not prove that it spins: the thread may pass the loop with the same registers at a time when the
+// loop ends at once. Therefore two iterations are single-stepped and compared with the recorded ones, instruction by
+// instruction.
 #include <cstddef>
 #include <cstring>
 
@@ -13,8 +14,8 @@ namespace friday {
 namespace {
 
 constexpr BreakpointOwner kSpinOwner{BreakpointOwner::Kind::internal, 2};
-constexpr uint64_t kMostLooks = 1'000'000;  // a look costs some microseconds
-constexpr uint64_t kMostSteps = 4096;       // of an iteration; the shim looks at loops of 64 instructions at most
+constexpr uint64_t kMostLooks = 1'000'000;  // breakpoint hits before the replay gives up; each costs microseconds
+constexpr uint64_t kMostSteps = 4096;       // instructions of an iteration; the shim accepts loops of at most 64
 
 format::SpinPoint point_of(const user_regs_struct& r) {
   return {r.rip, r.eflags & format::kSpinFlags,
@@ -32,7 +33,7 @@ bool same(const format::SpinPoint& a, const format::SpinPoint& b) { return memcm
 
 }  // namespace
 
-// The next event of the node is such a yield.
+// Call when the next event of the node is a yield in a pure spin.
 Result<void> ReplaySession::expect_spin(ReplayNode& node) {
   FRIDAY_TRY(event, node.reader().event_at(node.control().cursor));
   const format::SpinPoint* point = nullptr;
@@ -40,24 +41,32 @@ Result<void> ReplaySession::expect_spin(ReplayNode& node) {
     if (part.kind() == format::kSpinPoint && part.header->size == sizeof *point)
       point = reinterpret_cast<const format::SpinPoint*>(part.header + 1);
   if (!point || event.arguments().size() != 2)
-    return fail(ErrorCode::bad_input, "node {}, event {}: a yield without its point", node.id(), event->index);
-  if (event.argument(0) > kMostSteps)
     return fail(ErrorCode::bad_input,
-                "node {}, event {}: a yield in a loop of {} instructions, which no recorder makes", node.id(),
-                event->index, event.argument(0));
+                "the yield in a loop at event {} lacks the registers that its record must contain; the recording is "
+                "damaged. Copy it again",
+                event->index);
+  if (event.argument(0) > kMostSteps)
+    return fail(
+        ErrorCode::bad_input,
+        "the yield at event {} is in a loop of {} instructions, more than the recorder accepts; the recording is "
+        "damaged. Copy it again",
+        event->index, event.argument(0));
   node.spin = ReplayNode::Spin{event.thread(), *point, event.argument(0), event.argument(1), 0};
   return node.breakpoints().insert(Addr{point->rip}, kSpinOwner);
 }
 
 bool ReplaySession::is_spin(const BreakpointOwner& owner) { return owner == kSpinOwner; }
 
-// The thread stands where the recorded one turned in circles. True: it does so too, and yields when it is resumed.
+// Call when the thread stands at the instruction where the recorded thread spun. If it spins too, redirects it into the
+// shim, where it yields when it is resumed, and returns true.
 Result<bool> ReplaySession::yield_at_spin(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct& r) {
   if (!node.spin || thread.number != node.spin->thread || thread.detour) return false;
   ReplayNode::Spin& spin = *node.spin;
   if (++spin.looks > kMostLooks)
-    return fail(ErrorCode::diverged, "the loop at {:#x}, in which the recorded thread {} waited, is not met again",
-                spin.point.rip, spin.thread);
+    return fail(ErrorCode::diverged,
+                "thread {} was recorded waiting in a loop at {:#x}; the replayed thread has passed there {} times and "
+                "never waited. Replay again; if it fails again, keep the recording and report it as a bug of Friday",
+                spin.thread, spin.point.rip, kMostLooks);
   if (!same(point_of(r), spin.point)) return false;
   for (int iteration = 0; iteration < 2; iteration++) {
     uint64_t hash = 0;

@@ -1,4 +1,4 @@
-// One instruction, for gdb. Kept apart from the run loop, whose every line is on the path of a replayed event.
+// ReplaySession::step(): one instruction of one thread, for gdb.
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
@@ -31,7 +31,8 @@ Result<Stop> ReplaySession::step(NodeId id, ThreadId thread_id) {
     if (!TracedProcess::registers(thread->tid, hardware))
       return fail(ErrorCode::component_died, "node {}: its process is gone", id);
     if (thread->held) {
-      // A fault: a store to a watched page, which is carried out, or a signal that the program handles.
+      // The instruction faulted: either it is a store to a watched page, which handle() carries out, or the program
+      // gets a signal.
       const int status = *std::exchange(thread->held, std::nullopt);
       stepped_ = thread->tid;
       auto stop = handle(thread->tid, status);
@@ -54,8 +55,9 @@ Result<Stop> ReplaySession::step(NodeId id, ThreadId thread_id) {
       return stop;
     }
   }
-  // The step led into a system call (or starts inside one), or to an instruction that the shim carries out: that is
-  // done whole, and the others follow the recorded order. A handler of the program's runs to where it comes back.
+  // The instruction is a system call, or one that the shim emulates, or the program gets a signal: run to the
+  // instruction that follows it in the program, past the signal handler. Meanwhile the other nodes run in the recorded
+  // order.
   uint64_t back;
   const shim::Patch* patch = parked ? node.loop_at(Addr{before.rip}) : node.patch_by_stub(hardware.rip);
   if (planted) back = planted->start + planted->length;

@@ -1,6 +1,5 @@
-// Why a replayed group stands: one value on the way from the replay up to Python. The replay makes it; the debugger
-// adds which of the user's stop points are meant and what they say (core/debug/debug_stop.h); the binding
-// shows it. No layer translates it into a type of its own.
+// Why a replayed group stopped. One type from the replay up to Python: the replay creates the value, the debugger adds
+// which of the user's stop points were hit (DebugStop, core/debug/debug_stop.h), and the Python binding shows it.
 #pragma once
 
 #include <memory>
@@ -15,46 +14,51 @@
 
 namespace friday {
 
-// Who stored to memory that several nodes share: where it stands, and how many events it had done.
+// The node that stored to memory that it shares with others, at the moment of the store.
 struct StopWriter {
   NodeId node{};
   ThreadId thread{};
   Addr pc{};
-  uint64_t events = 0;
+  uint64_t events = 0;  // number of events that the node had completed
 };
 
 struct Stop {
   enum class Kind {
-    started,     // all nodes stand at their start
-    breakpoint,  // `owners`; pc on the breakpoint
-    watch,       // `hits`; just after the store
-    step,        // step() is done
-    signal,      // the program's own fault, about to end the node: `signal`
-    exit,        // one node's replay is over, as its recording has it: see its outcome()
-    end,         // every node's is
-    event,       // stop_at was reached
-    interrupt,
-    divergence,  // a node did something else than its recording: `divergence`
-    failure,     // replay cannot go on, and the recording has nothing to do with it: `message`
-    // Only the debugger's.
-    timer,    // a timer is due; the node stands before the next event
-    pause,    // the time given to a run is over
-    reached,  // run_to() is done
+    started,     // nothing has run yet
+    breakpoint,  // `thread` is about to execute the instruction at `pc`, where `owners` have breakpoints
+    watch,       // a store or a system call changed watched memory (`hits`) and is complete
+    step,        // ReplaySession::step() is done
+    // `thread` was about to die of `signal`. The node has ended with that, as recorded; but if the thread was executing
+    // a function that the debugger calls, the node lives and the debugger must end the call.
+    signal,
+    exit,        // the node has ended as recorded; ReplayNode::outcome() tells how
+    end,         // all nodes have ended
+    event,       // the node waits before the event that ReplaySession::stop_at() named
+    interrupt,   // interrupt() was called, ReplaySession::deadline has passed, or run_detour() has given up a call
+    divergence,  // the node did something other than what was recorded: `divergence`
+    failure,     // the replay cannot continue, for a reason that is not in the recording: `message`
+    // The debugger makes these; the replay never does.
+    timer,    // a timer is due, and the node waits before its next event
+    pause,    // the time limit of the run has passed
+    reached,  // Runner::run_to() is done
   };
   Kind kind = Kind::started;
-  NodeId node{};
-  ThreadId thread{};
+  NodeId node{};      // for `end`, and for `interrupt` if no node is live: not set
+  ThreadId thread{};  // as `node`
+  // For breakpoint, step and signal: the next instruction. For watch: the storing instruction, the one after it if a
+  // debug register detected the store, or the system call instruction if a call stored. Otherwise 0.
   Addr pc{};
-  std::vector<BreakpointOwner> owners{};
-  std::vector<WatchHit> hits{};
-  std::optional<StopWriter> writer{};  // watch: another node than `node` has stored
-  std::vector<StopPointId> told{};     // watch: stop points that the writer's own stop has told of
-  int signal = 0;
-  std::string message{};
-  std::shared_ptr<const Divergence> divergence{};
+  std::vector<BreakpointOwner> owners{};  // for breakpoint
+  std::vector<WatchHit> hits{};           // for watch
+  std::optional<StopWriter> writer{};     // for watch: the node that stored, if it is not `node`
+  std::vector<StopPointId> told{};        // for watch: stop points that the stop of the writer has reported already
+  int signal = 0;                         // for signal: its Linux number
+  std::string message{};                  // a sentence for people; may be empty
+  std::shared_ptr<const Divergence> divergence{};  // for divergence; null for all other kinds
 };
 
-// As Python and reports have it: "breakpoint", "divergence". `signal` is "exit": so the node's replay ends.
+// The name of the kind in Python and in reports, for example "breakpoint". It is "exit" for `signal` too, because the
+// signal ends the node.
 const char* name_of(Stop::Kind kind);
 
 }  // namespace friday

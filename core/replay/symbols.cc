@@ -20,7 +20,7 @@ struct End {
 
 std::string base_name(std::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }
 
-// libdw's other search for debug information may ask a server on the network, which no report should.
+// libdw's standard callback may ask a debuginfod server on the network, which a report must not do.
 int find_local_debug_information(Dwfl_Module* module, void** user, const char* name, Dwarf_Addr base, const char* file,
                                  const char* link, GElf_Word crc, char** found) {
   return dwfl_build_id_find_debuginfo(module, user, name, base, file, link, crc, found);
@@ -87,7 +87,7 @@ class Symbols {
   }
 
  private:
-  static constexpr pid_t kPid = 1;  // the unwinder wants a number for the process it is told about
+  static constexpr pid_t kPid = 1;  // any number: libdw only passes it back
 
   static std::string demangled(const char* name) {
     int status = 0;
@@ -95,8 +95,8 @@ class Symbols {
     return status == 0 && text ? text.get() : name;
   }
 
-  // Every file is mapped from its copy, whose name is the hash of its content; the trace knows what the program called
-  // it.
+  // Tells libdw which files are mapped where. The processes map file copies, which are named by their hash; the trace
+  // has the names that the program used.
   void report_modules() {
     if (!dwfl_) return;
     std::map<std::string, std::string> names;
@@ -132,7 +132,7 @@ class Symbols {
   }
   static bool set_registers(Dwfl_Thread* thread, void* argument) {
     const user_regs_struct& r = static_cast<Symbols*>(argument)->registers_;
-    // In DWARF's order (System V ABI, AMD64 supplement, figure 3.36).
+    // In the order of DWARF register numbers (System V ABI, AMD64 supplement, figure 3.36).
     const Dwarf_Word words[17] = {r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8,
                                   r.r9,  r.r10, r.r11, r.r12, r.r13, r.r14, r.r15, r.rip};
     return dwfl_thread_state_registers(thread, 0, 17, words);

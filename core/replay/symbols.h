@@ -1,9 +1,9 @@
-// Names for code addresses of a node under replay, and the chain of calls a thread stands in, without a gdb: libdw
-// reads symbols, line tables and unwind information from the recording's copies of the mapped files (and separate debug
-// information that this machine has for their build-ids). Made for reports, which happen once: every question opens the
-// files anew.
+// Symbolizes code addresses of a replayed node and unwinds the stack of a thread, without a gdb: libdw reads symbols,
+// line tables and unwind information from the recording's copies of the mapped files, and from separate debug
+// information that this machine has for their build-ids. Every call opens the files again, because this is made for
+// reports of a divergence, which happens once.
 //
-// Used on the session's thread, while the thread asked about is stopped.
+// Use on the session's thread only, while the thread concerned is stopped.
 #pragma once
 
 #include <cstdint>
@@ -18,19 +18,19 @@ class ReplayNode;
 
 struct CodePlace {
   uint64_t address = 0;
-  std::string function;        // empty: no symbol covers the address
-  uint64_t offset = 0;         // in the function
-  std::string module;          // "libc.so.6"; empty: no file is mapped there
-  uint64_t module_offset = 0;  // in the module as linked
-  std::string file;            // of the source, where debug information is there
-  int line = 0;
+  std::string function;        // demangled; empty if no symbol covers the address
+  uint64_t offset = 0;         // bytes from the start of the function
+  std::string module;          // for example "libc.so.6"; empty if no file is mapped there
+  uint64_t module_offset = 0;  // the address in the module as linked
+  std::string file;            // path of the source file; empty without debug information
+  int line = 0;                // counted from 1; 0 if unknown
 };
 
-// "write+0x14 in libc.so.6", "work+0x2a in server, server.c:120", or the address.
+// For example "work+0x2a in server, server.c:120"; only the address if nothing is known.
 std::string text(const CodePlace& place);
 
-// The innermost place first: where the thread stands (`site`, if not 0, is the address of the call it makes), then its
-// callers.
+// The call stack of a thread, innermost frame first, at most `most` frames. If `site` is not 0, the thread is in the
+// system call made at that address, which then is the innermost place. Empty if the registers cannot be read.
 std::vector<CodePlace> call_chain(ReplayNode& node, ThreadId thread, uint64_t site, size_t most);
 
 }  // namespace friday

@@ -1,6 +1,6 @@
-// What a signal that stops a replayed thread means: a trap of the shim's that asks the core for something, a
-// breakpoint, an access to watched memory, or a fault of the program's own, which either its handler gets or of which
-// the program dies as the recording says. Which threads run and who is waited for is decided in session.cc.
+// Handles the signals that stop a replayed thread: a trap by which the shim asks the core for something, a breakpoint,
+// an access to watched memory, or a fault of the program itself, which its handler gets or of which it dies. Which
+// threads run, and which are waited for, is decided in session.cc.
 #include <sys/ptrace.h>
 
 #include <algorithm>
@@ -17,10 +17,12 @@ using shim::Control;
 
 namespace {
 
-// It died at an instruction of its own behind its last event: no replay gets to another event.
+// Whether the recorded program died of a fault of its own after its last event. Then the replay must not reach another
+// event.
 bool ended_by_fault(const ReplayNode& node) { return node.reader().header().running == format::kFaulted; }
 
-// Where that was; 0: not known, or in the shim, which goes other ways at replay.
+// The address of the instruction that faulted. Returns 0 if it is unknown, or in the shim, which executes other code at
+// replay.
 uint64_t place_of_fault(const ReplayNode& node) {
   const uint64_t place = ended_by_fault(node) ? node.reader().header().faulted_at : 0;
   return node.in_shim(place) ? 0 : place;
@@ -28,7 +30,8 @@ uint64_t place_of_fault(const ReplayNode& node) {
 
 }  // namespace
 
-// A program that was killed from outside, or whose recording was cut, may get further here than it did.
+// Whether it matches the recording that the node dies of `signal` now. A program that was killed from outside, or whose
+// recording was cut off, may run on after its last event, so any death there matches.
 bool ReplaySession::dies_as_recorded(const ReplayNode& node, int signal) const {
   if (node.events_done() < schedule_.event_count(node.id())) return false;
   const NodeEnd& end = node.info().end;
@@ -36,7 +39,7 @@ bool ReplaySession::dies_as_recorded(const ReplayNode& node, int signal) const {
   return end.how != NodeEnd::How::exit && end.how != NodeEnd::How::replaced;
 }
 
-// By somebody on this machine; not raised by the kernel for what the thread did.
+// Whether somebody on this machine sent the signal; false if the kernel raised it for something that the thread did.
 static bool was_sent(const siginfo_t& info, int signal) { return info.si_signo == signal && info.si_code <= 0; }
 
 std::optional<Stop> ReplaySession::handle_signal(ReplayNode& node, ReplayNode::Thread& thread, int signal) {
@@ -52,19 +55,19 @@ std::optional<Stop> ReplaySession::handle_signal(ReplayNode& node, ReplayNode::T
     case SIGBUS:
     case SIGFPE:
     case SIGILL: return handle_fault(node, thread, signal);
-    case SIGSYS:  // Syscall User Dispatch: the shim's handler
+    case SIGSYS:  // by the filter, or by Syscall User Dispatch for the shim's handler
       if (ptrace(PTRACE_GETSIGINFO, thread.tid, 0, &info) != 0) return std::nullopt;
       if (is_refused_call(info)) return answer_refused_call(node, thread, info);
       if (!was_sent(info, signal)) thread.deliver = SIGSYS;
       break;
-    default: break;  // whatever else comes is this machine's, not the recording's
+    default: break;  // The shim delivers recorded signals by itself. This one was sent on this machine: drop it.
   }
   resume_thread(node, thread);
   return std::nullopt;
 }
 
-// An int3 that is there no more: a breakpoint of several nodes was deleted at the stop of one of them, while this trap
-// was on its way.
+// Whether the trap comes from an int3 that has been removed since: a breakpoint on several nodes was deleted at the
+// stop of one of them, while another node had hit it but its stop had not been handled.
 static bool is_late_trap(ReplayNode& node, const ReplayNode::Thread& thread, const user_regs_struct& r) {
   siginfo_t info;
   uint8_t code[2];
@@ -105,11 +108,11 @@ std::optional<Stop> ReplaySession::handle_trap(ReplayNode& node, ReplayNode::Thr
     resume_thread(node, thread);
     return std::nullopt;
   }
-  // An int3 of the program's own, or a trap flag it set: its signal.
+  // The program has an int3 in its own code, or has set the trap flag: it gets the signal.
   return handle_fault(node, thread, SIGTRAP);
 }
 
-// `stop` is set when an access to what a debug register watches was a hit.
+// Sets `stop` if it returns DebugTrap::hit.
 Result<ReplaySession::DebugTrap> ReplaySession::debug_trap(ReplayNode& node, ReplayNode::Thread& thread,
                                                            user_regs_struct r, Stop& stop) {
   const bool in_program = !node.in_shim(r.rip);
@@ -199,9 +202,10 @@ std::optional<Stop> ReplaySession::handle_fault(ReplayNode& node, ReplayNode::Th
     return std::nullopt;
   }
   const Addr address{reinterpret_cast<uint64_t>(info.si_addr)};
-  const std::optional<Addr> moved = node.moved_from(r.rip);  // it is the program's
+  const std::optional<Addr> moved = node.moved_from(r.rip);  // if set, the instruction is the program's
   if (signal == SIGSEGV && node.watches().protects(address)) {
-    // A recorded output that the shim copies into a watched page faults in the shim: there its own registers are meant.
+    // When the shim copies a recorded output to a watched page, the fault is in the shim, and emulating the store needs
+    // the shim's registers instead of the program's.
     node.show_hardware(node.in_shim(r.rip));
     const bool in_program = !node.in_shim(r.rip);
     auto outcome = node.watches().on_fault(ThreadId{thread.number}, address, in_program);
@@ -217,16 +221,16 @@ std::optional<Stop> ReplaySession::handle_fault(ReplayNode& node, ReplayNode::Th
       Stop stop = stop_of(Stop::Kind::watch, node, thread);
       stop.pc = in_program ? outcome->pc : moved ? *moved : Addr{node.call_site(ThreadId{thread.number})};
       stop.hits = std::move(outcome->hits);
-      // The store may have been the last instruction before a breakpoint: it is hit when the thread goes on.
+      // If a breakpoint stands at the next instruction, it is hit when the thread resumes.
       return stop;
     }
   }
-  // A fault of the program's own in code that Friday moved is one in the place where the program has it.
+  // The fault is the program's own. If it happened in a pad, move the thread to the original instruction.
   if (node.breakpoints().in_pad(Addr{r.rip})) {
     (void)node.breakpoints().leave_pad(ThreadId{thread.number});
     TracedProcess::registers(thread.tid, r);
   }
-  // An instruction that the shim planted.
+  // An illegal instruction that the shim put in place of one that it emulates: the shim's handler gets the signal.
   if (signal == SIGILL && node.carried_out_at(Addr{r.rip})) {
     thread.deliver = signal;
     resume_thread(node, thread);
@@ -239,10 +243,10 @@ std::optional<Stop> ReplaySession::handle_fault(ReplayNode& node, ReplayNode::Th
       if (sscanf(line, "SigCgt: %lx", &caught) == 1) break;
     fclose(status);
   }
-  // The shim reads what the program points at; where that leads nowhere it helps itself.
+  // The shim reads through pointers of the program and handles the fault itself if one is invalid.
   const bool in_shim = node.in_shim(r.rip) && !moved;
   const bool expected = signal != SIGILL && in_shim && node.probing(ThreadId{thread.number});
-  // A program that single-steps itself has stepped into the shim, whose handler hides it.
+  // A program that single-steps itself steps into the shim, whose handler hides that from the program.
   const bool stepped = signal == SIGTRAP && info.si_code == TRAP_TRACE;
   if (expected || (!thread.detour && (!in_shim || stepped) && (caught >> (signal - 1) & 1))) {
     thread.deliver = signal;
@@ -252,7 +256,8 @@ std::optional<Stop> ReplaySession::handle_fault(ReplayNode& node, ReplayNode::Th
   return die(node, thread, signal, moved.value_or(Addr{r.rip}));
 }
 
-// A signal ends the program, unless it was raised in what a debugger has the thread do.
+// A thread is about to die of a signal. In a function that the debugger calls, that ends only the call. Otherwise it
+// ends the node, or is a divergence if the recorded program did not die this way.
 Stop ReplaySession::die(ReplayNode& node, const ReplayNode::Thread& thread, int signal, Addr pc) {
   Stop stop = stop_of(Stop::Kind::signal, node, thread);
   stop.signal = signal;

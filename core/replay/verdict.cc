@@ -1,20 +1,21 @@
 #include "core/replay/verdict.h"
 
+#include "core/base/counted.h"
 #include "core/base/printable.h"
 #include "core/trace/node_end.h"
 
 namespace friday {
 namespace {
 
-// A node that was recorded to its end must come to the same end; one whose recording was cut may end anywhere behind
-// it.
+// A node whose end was recorded must reach the same end. A node whose recording was cut off may end in any way after
+// the last recorded event.
 std::optional<std::string> wrong_end(const ReplayNode& node) {
   const NodeEnd& recorded = node.info().end;
   const NodeOutcome& replayed = node.outcome();
-  if (replayed.how == NodeOutcome::How::none) return "never ran";
+  if (replayed.how == NodeOutcome::How::none) return "it never ran";
   if (replayed.how == NodeOutcome::How::exited && recorded.how == NodeEnd::How::exit &&
       replayed.detail != recorded.detail)
-    return fmt::format("exit code {} recorded, {} replayed", recorded.detail, replayed.detail);
+    return fmt::format("it was recorded with exit code {} and replayed with {}", recorded.detail, replayed.detail);
   return std::nullopt;
 }
 
@@ -63,7 +64,7 @@ ReplayVerdict judge_replay(ReplaySession& session, bool hash) {
     }
     if (!cut_short) verdict.problem = wrong_end(node);
     if (!cut_short && !verdict.problem && verdict.events < recorded)
-      verdict.problem = fmt::format("{} of {} events were replayed", verdict.events, recorded);
+      verdict.problem = fmt::format("only {} of {} were replayed", verdict.events, counted(recorded, "event"));
     if (verdict.problem)
       out.problems += fmt::format("divergence: node {} ({}), event {}: {}\n", id, printable(verdict.name),
                                   verdict.events, *verdict.problem);
@@ -79,14 +80,16 @@ ReplayVerdict judge_replay(ReplaySession& session, bool hash) {
 
 std::string difference(const ReplayVerdict& first, const ReplayVerdict& other) {
   const auto say = [](const NodeVerdict& node, const char* what, const auto& is, const auto& was) {
-    return fmt::format("node {} ({}): {} is {}, in the first run it was {}\n", node.id, printable(node.name), what, is,
-                       was);
+    return fmt::format("node {} ({}): {} is {}; in the first replay it was {}\n", node.id, printable(node.name), what,
+                       is, was);
   };
   for (size_t n = 0; n < first.nodes.size(); n++) {
     const NodeVerdict &was = first.nodes[n], &is = other.nodes[n];
-    if (was.events != is.events) return say(was, "events", is.events, was.events);
-    if (was.outcome.how != is.outcome.how) return say(was, "end", name_of(is.outcome.how), name_of(was.outcome.how));
-    if (was.outcome.detail != is.outcome.detail) return say(was, "detail", is.outcome.detail, was.outcome.detail);
+    if (was.events != is.events) return say(was, "the number of its events", is.events, was.events);
+    if (was.outcome.how != is.outcome.how)
+      return say(was, "its end", name_of(is.outcome.how), name_of(was.outcome.how));
+    if (was.outcome.detail != is.outcome.detail)
+      return say(was, "its exit code or signal", is.outcome.detail, was.outcome.detail);
     if (was.hash != is.hash)
       return say(was, "the hash of its memory", is.hash.value_or("unknown"), was.hash.value_or("unknown"));
   }

@@ -1,8 +1,8 @@
-// What one replay of a recording came to, and whether that is what was recorded: the verdict of `friday verify`. A node
-// must have done all its recorded events and come to its recorded end. Several replays of one recording are compared by
-// their verdicts, hashes of memory included.
+// The verdict of `friday verify`: whether one replay repeated its recording. It did if every node completed all its
+// recorded events and reached its recorded end. The verdicts of several replays of one recording are compared with each
+// other, including hashes of memory.
 //
-// Plain values, made from a session that stands at its end. Neither gdb nor the console is known here.
+// Verdicts are plain values, made after the replay has ended. This file knows neither gdb nor the console.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,19 @@ namespace friday {
 struct NodeVerdict {
   NodeId id{};
   std::string name;
-  uint64_t events = 0;                 // done in the replay
+  uint64_t events = 0;                 // number of events that the replay completed
   NodeOutcome outcome;                 // how the replayed node ended
-  std::optional<std::string> cut_off;  // why the recording does not hold the node's end
-  std::optional<std::string> hash;     // of its memory, where that was asked for and could be read
-  std::optional<std::string> problem;  // how it differs from the recording
+  std::optional<std::string> cut_off;  // why the recording does not contain the node's end; empty if it does
+  std::optional<std::string> hash;     // hash of its memory in hexadecimal, if it was requested and could be read
+  std::optional<std::string> problem;  // how the node differs from the recording; empty if it does not
 };
 
 struct ReplayVerdict {
   std::vector<NodeVerdict> nodes;
-  uint64_t events = 0;                           // done by all nodes
-  std::string problems;                          // in sentences, a line each; empty: everything repeated
-  std::shared_ptr<const Divergence> divergence;  // null: none
-  std::string failure;  // why the replay did not come to an end, which says nothing of the recording; empty: it did
+  uint64_t events = 0;                           // the sum over all nodes
+  std::string problems;                          // one line for each difference; empty if there is none
+  std::shared_ptr<const Divergence> divergence;  // null if there is none
+  std::string failure;  // why the replay could not be completed, for a reason that is not in the recording; or empty
 
   bool held() const { return problems.empty() && failure.empty(); }
 };
@@ -37,14 +37,14 @@ struct ReplayVerdict {
 // "exit", "end of recording", "signal", "diverged", "failed" or "not reached".
 const char* name_of(NodeOutcome::How how);
 
-// Runs the session to its end, to a divergence or to a failure, as far as that is from where it stands.
+// Runs the session until all nodes have ended, or to a divergence or a failure.
 Result<void> replay_to_end(ReplaySession& session);
 
-// The verdict on a session that replay_to_end() has run. `hash`: the memory of each node is hashed, which reads all of
-// it.
+// The verdict on a session that replay_to_end() has run. With `hash`, also hashes all writable memory of each node.
 ReplayVerdict judge_replay(ReplaySession& session, bool hash);
 
-// Where the end states of two replays of one recording differ, in a sentence with a line end; empty when they do not.
+// The first difference between the end states of two replays of one recording, as a line; empty if they are equal. The
+// verdicts must be about the same nodes.
 std::string difference(const ReplayVerdict& first, const ReplayVerdict& other);
 
 }  // namespace friday

@@ -164,7 +164,7 @@ def test_writes_to_memory_that_the_program_cannot_write(workers, opened, plain_e
     node.write("*(unsigned char *)sum_of", before ^ 0xff)
     assert node.read("*(unsigned char *)sum_of") == before ^ 0xff and node.altered is not None
     for target in ("*(int *)0", "*(long *)0xffffffffff600000", "*(int *)-4096"):
-        with pytest.raises(friday.BadAddress, match="cannot write . bytes at 0x"):
+        with pytest.raises(friday.BadAddress, match="cannot write . bytes? at 0x"):
             node.write(target, 1)
     with pytest.raises(friday.BadExpression, match="not an lvalue"):
         node.write("5", 6)

@@ -170,7 +170,7 @@ def test_conditions_on_what_has_no_truth_are_said(containers, opened, capsys):  
     break_at(session, "ready")
     assert counts == [7] and text.hits
     said = capsys.readouterr().err
-    assert f"the condition of {text.id} is neither true nor false: `all.text` is a std::" in said and said.count("it counts as true") == 1
+    assert f"the condition of stop point {text.id} is neither true nor false: `all.text` is a std::" in said and said.count("it counts as true") == 1
 
 
 POINTERS = {"all.nobody->balance": 3.5, "all.nothing_shared->id": 4, "(*all.nobody).id": 5, "all.nobody->owner._M_string_length": 6}
@@ -195,6 +195,6 @@ def test_a_watch_of_an_element_says_that_it_stays_where_it_is(containers, opened
     seen = []
     session.watch("all.accounts[0].balance", lambda hit: seen.append((hit.old, hit.new)))
     session.watch("*app::counter", lambda hit: seen.append((hit.old, hit.new)))
-    assert any("all.accounts[0].balance is watched where it stands now" in notice for notice in session.backend.take_notices())
+    assert any("all.accounts[0].balance is watched at its present address" in notice for notice in session.backend.take_notices())
     break_at(session, "ready")
     assert seen == [(1.5, 100), (1, 2)]

@@ -99,7 +99,7 @@ def test_ten_thousand_conditions_with_errors(group, opened, plain_end):
         points.append(session.backend.add_breakpoint([0, 1], "square", f"missing_{number} > 3"))
     assert len(set(points)) == 10_000
     stop = session.run()
-    assert stop.ids[-1] == points[-1] and "could not be evaluated" in stop.message and "nor could those of 9999 more" in stop.message
+    assert stop.ids[-1] == points[-1] and "could not be evaluated" in stop.message and "9999 other conditions could not be evaluated either" in stop.message
     for id_ in points:
         session.backend.delete(id_)
     assert final_state(session) == plain_end
@@ -123,7 +123,7 @@ def test_addresses_of_another_node(group, opened, plain_end):
     other = int(session.nodes[1].gdb("output/u (unsigned long)&factorial"))
     if place == other:
         pytest.skip("machine: both nodes have the program at one address")
-    with pytest.raises(friday.Error, match="no code at|middle of an instruction"):
+    with pytest.raises(friday.Error, match="no code at|middle of the instruction"):
         session.breakpoint(f"*{place:#x}", nodes="1")
     hits = []
     session.breakpoint(f"*{place:#x}", lambda hit: hits.append(int(hit.node)))  # of those that have it

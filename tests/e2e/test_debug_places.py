@@ -76,7 +76,7 @@ def test_addresses_where_no_breakpoint_can_stand(loads, opened, plain_end):
     code = session.gdb("disassemble /r main", nodes=0)[session.nodes[0]].splitlines()
     long = next(line for line in code if "<+" in line and len(line.split(":", 1)[1].split("\t")[1].split()) > 4)
     inside = int(long.split()[0], 16) + 1
-    for location, words in ((f"*{inside:#x}", "in the middle of an instruction"), ("*0x10", "no code at"), (f"*{place - 0x10000000:#x}", "no code at"),
+    for location, words in ((f"*{inside:#x}", "in the middle of the instruction"), ("*0x10", "no code at"), (f"*{place - 0x10000000:#x}", "no code at"),
                             ("friday_dispatch", "Friday's own code|not defined")):
         with pytest.raises(friday.Error, match=words):
             session.breakpoint(location)

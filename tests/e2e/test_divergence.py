@@ -113,7 +113,7 @@ def test_another_argument(recorder, recording, events, edit):
     assert "lseek(4, 5, 0)" in d["expected"] and "argument 2 is 0x5" in d["expected"] and "lseek(4, 0, 0)" in d["actual"]
 
 
-@pytest.mark.parametrize("argument, told", [(1, "it has passed {} such places"), (2, "the registers there hash to {:016x}")], ids=["place", "registers"])
+@pytest.mark.parametrize("argument, told", [(1, "the number of such places that it has passed is {}"), (2, "the registers there hash to {:016x}")], ids=["place", "registers"])
 def test_a_turn_that_was_given_away_elsewhere(recorder, targets, events, edit, argument, told):
     """Without a call nothing else would tell: the thread goes on, with what others have stored meanwhile."""
     recording = recorder.record([targets / "threads_pause"], name="it")

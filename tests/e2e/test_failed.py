@@ -11,7 +11,7 @@ from debug_support import BUILD, friday, opened, record_once  # noqa: F401
 
 pytestmark = pytest.mark.limit(90)
 
-KILLED = "failed: its process was killed by SIGKILL, which the recording does not hold"
+KILLED = "failed: its process was killed by SIGKILL, which was not recorded; something on this machine ended it. Replay again"
 # Computes for a while without a call.
 COMPUTES = ["/usr/bin/python3", "-c", "x = 0\nfor i in range(40000000): x += i"]
 

@@ -436,7 +436,7 @@ def forked(friday, tmp_path_factory):
 ORPHANS = {
     "of a parent that is not there": (lambda data: data.__setitem__(slice(PARENT_UUID, PARENT_UUID + 16), b"nobody's child.."), 2, "does not hold that one"),
     "of itself": (lambda data: data.__setitem__(slice(PARENT_UUID, PARENT_UUID + 16), data[48:64]), 2, "does not hold that one"),
-    "of an event that forks nobody": (lambda data: struct.pack_into("<Q", data, FORK_EVENT, 3), 4, "the order in this recording cannot be followed"),
+    "of an event that forks nobody": (lambda data: struct.pack_into("<Q", data, FORK_EVENT, 3), 4, "the order of this recording cannot be followed"),
 }
 
 

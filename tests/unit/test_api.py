@@ -523,11 +523,11 @@ def test_a_condition_that_could_not_be_evaluated_is_said_once_where_the_group_go
 
     def failing(timeout):
         stop = resume(timeout)
-        stop.message = "the condition of 1 is neither true nor false" if stop.ids else None
+        stop.message = "the condition of stop point 1 is neither true nor false" if stop.ids else None
         return stop
     backend.resume = failing
     assert session.run().kind == "end" and hits == [1, 1]
-    assert capsys.readouterr().err.count("the condition of 1 is neither true nor false; it counts as true (at 1 s on node 0)") == 1
+    assert capsys.readouterr().err.count("the condition of stop point 1 is neither true nor false; it counts as true (at 1 s on node 0)") == 1
 
 
 def test_where_a_stop_point_cannot_be_each_program_is_named():
