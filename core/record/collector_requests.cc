@@ -232,7 +232,7 @@ void Collector::answer_module(Node& node, const shim::Request& request, int fd) 
       fd >= 0 ? files_.add(fd, request.executable) : fail(ErrorCode::io, "it cannot be opened for reading");
   const std::string problem = file ? (*file)->problem : file.error().message;
   if (request.executable && !(file && (*file)->analysed) && !problem.empty() && node.module_notice.empty()) {
-    node.module_notice = fmt::format("rdtsc, cpuid, rdrand and pause go unseen in {}: {}",
+    node.module_notice = fmt::format("rdtsc, cpuid, rdrand and pause are not recorded in {}: {}",
                                      bounded_text(request.text, sizeof request.text), problem);
     write_description(node);
   }

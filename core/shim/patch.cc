@@ -309,9 +309,10 @@ PatchedModule patch_module(const ModuleView& module, Site* sites, uint32_t count
     if (site.kind != kSiteLoop) ++(done ? result.patched : result.trapped);
   }
   if (unseen)
-    collector_send(kNotice, 0, 0,
-                   "rdtsc, cpuid, rdrand and pause go unseen in code that cannot be patched: too much is loaded, or it "
-                   "may not be written to");
+    collector_send(
+        kNotice, 0, 0,
+        "rdtsc, cpuid, rdrand and pause are not recorded in code that cannot be patched: too much code is loaded, "
+        "or it may not be made writable");
   return result;
 }
 
@@ -320,7 +321,8 @@ void repatch_module(const ModuleView& module, const Site* sites, uint32_t count,
     native(sys::mmap, stubs, kPadSize, 0, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
   Patching patching(module, stubs, count);
   for (uint32_t i = 0; i < count; i++)
-    if (!patching.apply(sites[i])) replay_fail("code cannot be patched as it was, in the library at", (long)module.low);
+    if (!patching.apply(sites[i]))
+      replay_fail("code cannot be patched where it was patched while recording; number of the site", i);
 }
 
 void vdso_redirect(uint64_t low, uint64_t high, const HelloReply& offsets) {

@@ -103,7 +103,7 @@ int open_object(uint64_t object) {
     trap(kTrapObject, 0);
   }
   const long fd = native(sys::open, control.shared, O_RDWR | O_CLOEXEC, 0);
-  if (failed(fd)) replay_fail("the memory that nodes share cannot be opened", fd);
+  if (failed(fd)) replay_fail("the file of shared memory cannot be opened", fd);
   return (int)fd;
 }
 
@@ -124,7 +124,7 @@ void fill_pages(int fd, uint64_t object, uint64_t end = ~0ull) {
 }
 
 void set_size(int fd, uint64_t bytes) {
-  must(!failed(native(sys::ftruncate, fd, bytes)), "shared memory cannot have its size");
+  must(!failed(native(sys::ftruncate, fd, bytes)), "the size of shared memory cannot be set");
 }
 
 // Calls see(address, length) for each mapping that is left of the System V segment attached at `address`. The program
@@ -151,7 +151,7 @@ uint64_t segment_length(uint64_t address) {
 }
 
 void end_without_room() {
-  if (control.mode == kModeRecord) trace_end(kEndRefused, 0, "too many things are mapped shared");
+  if (control.mode == kModeRecord) trace_end(kEndRefused, 0, "too many files and segments are mapped as shared memory");
 }
 
 }  // namespace
@@ -204,7 +204,7 @@ const SharedMapPart* shared_part(const EventRecord* event) {
 long shared_replay_map(const SharedMapPart* part, uint64_t length, uint64_t protection, bool fixed) {
   const int fd = part->flags & kInherited ? (int)native(sys::memfd_create, "friday-shared", MFD_CLOEXEC)
                                           : open_object(part->object);
-  if (fd < 0) replay_fail("a file in memory cannot be made", fd);
+  if (fd < 0) replay_fail("a file in memory cannot be created", fd);
   if (part->flags & kObjectIsNew) set_size(fd, 0);
   set_size(fd, part->size);
   fill_pages(fd, part->object);

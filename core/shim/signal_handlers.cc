@@ -311,7 +311,7 @@ void on_dispatch(int signal, void* info, void* context) {
   constexpr uint32_t kArchI386 = 0x40000003;  // AUDIT_ARCH_I386
   const bool other_table = ((const uint32_t*)info)[7] == kArchI386;
   if (other_table && can_leave(area)) {
-    trace_end(kEndRefused, 0, "it makes 32-bit calls (int 0x80)");
+    trace_end(kEndRefused, 0, "it makes 32-bit system calls (int 0x80)");
     c.rip -= 2;
     return leave((UserContext*)context, area);
   }

@@ -171,7 +171,8 @@ bool signals_deliver(CallFrame* frame, ThreadArea* area, Moment moment) {
       diverge(event, kDivergedType, 0, event->header.type, kSignal, frame, area, kSignal);
     signal = event->call;
     const void* recorded = replay_part(event, kSignalInfo, 0, nullptr);
-    if (!recorded || signal < 1 || signal > 64) replay_fail("a signal record without its siginfo", signal);
+    if (!recorded || signal < 1 || signal > 64)
+      replay_fail("the event of a signal has no siginfo; number of the signal", signal);
     memcpy(info, recorded, sizeof info);
     replay_consume(event);
   } else {

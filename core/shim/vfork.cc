@@ -104,7 +104,7 @@ long replay_vfork(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
     friday_xsave(k->state, state_mask());
     area->borrowed = 1;
     const ChildPart* child = (const ChildPart*)replay_part(event, kChild, 0, nullptr);
-    if (!child) replay_fail("the beginning of a child by vfork without its pid", (long)event->index);
+    if (!child) replay_fail("the event of a vfork child has no pid; number of the event", (long)event->index);
     replay_apply(event);
     become_child(area, child->pid);
     if (c.flags & CLONE_SETTLS) {
@@ -203,7 +203,7 @@ void end_vfork_child(CallFrame* frame, ThreadArea* area) {
     replay_consume(replay_expect(frame, area, kCall, (uint16_t)frame->rax));
     replay_begin(area);
     if (!parent_is_due(area, replay_peek()))
-      replay_fail("a child by vfork has ended, and its parent does not go on", (long)control.event);
+      replay_fail("a vfork child has ended, but its parent's return is not the next event", (long)control.event);
     resume_parent(frame, area);
   }
   if (control.mode == kModeRecord) {

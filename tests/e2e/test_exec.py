@@ -101,7 +101,7 @@ def test_program_that_may_be_executed_and_not_read(recorder, tmp_path):
     command = ["/bin/sh", "-c", f"{copy} -u; exit $?"]
     recording = recorder.record(as_nobody(command) if os.geteuid() == 0 else command, name="it")
     assert (recording.returncode, recording.stdout) == (0, "65534\n" if os.geteuid() == 0 else f"{os.geteuid()}\n"), recording.stderr
-    seen = re.search(f"go unseen in {copy}: it cannot be opened for reading", recording.stderr)
+    seen = re.search(f"are not recorded in {copy}: it cannot be opened for reading", recording.stderr)
     assert bool(seen) == (os.geteuid() != 0), recording.stderr
     recorder.verify(recording, "--times", "3")
 
