@@ -1,6 +1,7 @@
 // Calls that the table cannot describe in full: calls that could close the shim's own descriptor, calls that change
 // only what the shim itself keeps, and the distribution of all others to their handlers.
 #include <asm/prctl.h>
+#include <linux/close_range.h>
 
 #include "core/shim/calls.h"
 #include "core/shim/collector.h"
@@ -65,8 +66,8 @@ void run_descriptor(CallFrame* frame, ThreadArea* area) {
   const bool range = call == sys::close_range, closes = range || call == sys::close;
   if (control.mode == kModeReplay) return (void)replay_call(frame, area, call_info(call));
   if (call == sys::close && !collector_owns((int)from)) channel_forget((int)from);
-  constexpr uint64_t kCloexec = 4;
-  if (range && !(a[2] & kCloexec))
+  // With CLOSE_RANGE_CLOEXEC the call closes nothing now, and with flags that the kernel does not know it fails.
+  if (range && ((uint32_t)a[2] & ~CLOSE_RANGE_UNSHARE) == 0)
     for (uint64_t fd = from; fd <= to && fd < 65536; fd++) channel_forget((int)fd);
   if (range ? from <= own && own <= to : collector_owns((int)from)) return run_around_own(frame, area);
   if (!closes && collector_owns((int)to)) collector_move();

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 # How edges.c waits, and the kinds of edges that say so: the signal that tells of a child's end is one that is sent, and an end that is waited for.
-WAYS = {"pipe": "pipe", "socketpair": "stream", "passed": "stream", "close": "end of stream", "shutdown": "end of stream",
+WAYS = {"pipe": "pipe", "socketpair": "stream", "passed": "stream", "kept": "stream", "close": "end of stream", "shutdown": "end of stream",
         "flock": "lock", "flock-death": "lock", "flock-exec": "lock", "fcntl": "lock", "fcntl-close": "lock", "ofd": "lock",
         "semaphore": "semaphore", "eventfd": "eventfd", "message": "queue", "mqueue": "queue",
         "sigwait": "signal", "signalfd": "signal", "child": "signal, wait", "datagram": "datagram", "connect": "connect", "fifo": "pipe", "wait": "wait",

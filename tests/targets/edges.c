@@ -110,7 +110,7 @@ static sigset_t awaited(const char* how) {
 static void prepare(const char* how) {
   CHECK((file = open("locked", O_RDWR | O_CREAT, 0600)) >= 0);
   if (!strcmp(how, "pipe") || !strcmp(how, "close")) CHECK(pipe(ends) == 0);
-  if (!strcmp(how, "socketpair") || !strcmp(how, "shutdown") || !strcmp(how, "passed")) CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  if (!strcmp(how, "socketpair") || !strcmp(how, "shutdown") || !strcmp(how, "passed") || !strcmp(how, "kept")) CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
   if (!strcmp(how, "passed")) CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, passed) == 0);
   if (!strncmp(how, "flock", 5)) CHECK(flock(file, LOCK_EX) == 0);
   if (!strcmp(how, "fcntl") || !strcmp(how, "fcntl-close")) range(F_SETLK, F_WRLCK);
@@ -142,6 +142,11 @@ static void let_go(const char* how, pid_t other) {
   }
   if (!strcmp(how, "datagram")) return reach(SOCK_DGRAM);
   if (!strcmp(how, "connect")) return reach(SOCK_STREAM);
+  if (!strcmp(how, "kept")) {  // a close_range that fails closes nothing
+    CHECK(write(ends[1], "w", 1) == 1);
+    CHECK(syscall(SYS_close_range, ends[1], ends[1], 0x100) == -1 && errno == EINVAL);
+    await_sleep(other);
+  }
   if (strcmp(how, "flock-exec")) mark("let-go");
   if (!strcmp(how, "pipe")) CHECK(write(ends[1], "x", 1) == 1);
   if (!strcmp(how, "fifo")) CHECK(write(ends[1], "x", 1) == 1);
@@ -151,7 +156,7 @@ static void let_go(const char* how, pid_t other) {
   if (!strcmp(how, "flock-exec")) execl("/proc/self/exe", "edges", "ended", NULL);
   if (!strcmp(how, "wait") || strstr(how, "death") || !strcmp(how, "child")) _exit(0);
   if (!strcmp(how, "shutdown")) CHECK(shutdown(ends[1], SHUT_WR) == 0);
-  if (!strcmp(how, "socketpair")) CHECK(write(ends[1], "x", 1) == 1);
+  if (!strcmp(how, "socketpair") || !strcmp(how, "kept")) CHECK(write(ends[1], "x", 1) == 1);
   if (!strcmp(how, "passed")) CHECK(write(passed[0], "x", 1) == 1);
   if (!strcmp(how, "close")) CHECK(close(ends[1]) == 0);
   if (!strcmp(how, "flock")) CHECK(flock(file, LOCK_UN) == 0);
@@ -181,6 +186,7 @@ static void acquire(const char* how) {
   if (strstr(how, "lock") || strstr(how, "fcntl") || !strcmp(how, "ofd")) open_own();
   int fd = !strcmp(how, "passed") ? take() : ends[0];
   if (!strcmp(how, "handler")) return;  // which has said so
+  if (!strcmp(how, "kept")) CHECK(read(fd, buffer, 1) == 1);
   mark("acquire");
   if (!strcmp(how, "datagram")) CHECK(recv(object, buffer, 1, 0) == 1);
   if (!strcmp(how, "connect")) CHECK(accept(object, NULL, NULL) >= 0);
@@ -189,7 +195,7 @@ static void acquire(const char* how) {
   if (!strcmp(how, "turn") || !strcmp(how, "fork") || !strcmp(how, "exec")) getppid();
   if (!strcmp(how, "wait")) CHECK(wait(&status) > 0 && status == 0);
   if (!strcmp(how, "death") || !strcmp(how, "killed")) CHECK(read(fd, buffer, 1) == 0);
-  if (!strcmp(how, "pipe") || !strcmp(how, "socketpair") || !strcmp(how, "passed")) CHECK(read(fd, buffer, 1) == 1);
+  if (!strcmp(how, "pipe") || !strcmp(how, "socketpair") || !strcmp(how, "passed") || !strcmp(how, "kept")) CHECK(read(fd, buffer, 1) == 1);
   if (!strcmp(how, "close") || !strcmp(how, "shutdown")) CHECK(read(fd, buffer, 1) == 0);
   if (!strncmp(how, "flock", 5)) CHECK(flock(file, LOCK_EX) == 0);
   if (strstr(how, "fcntl")) range(F_SETLKW, F_WRLCK);
