@@ -3,6 +3,7 @@
 #include <asm/prctl.h>
 #include <linux/auxvec.h>
 #include <linux/fcntl.h>
+#include <linux/mman.h>
 #include <linux/signal.h>
 
 #include "core/shim/memory.h"
@@ -93,7 +94,7 @@ class Original {
     FileStat st;
     if (native(sys::fstat, fd, &st) == 0 && st.inode == map.inode && file_size > map.offset) {
       size_ = page_up(min(map.high - map.low, file_size - map.offset));
-      const long mapped = native(sys::mmap, 0, size_, 1, 2, fd, map.offset);
+      const long mapped = native(sys::mmap, 0, size_, PROT_READ, MAP_PRIVATE, fd, map.offset);
       at_ = failed(mapped) ? 0 : (uint64_t)mapped;
     }
     native(sys::close, fd);
@@ -131,11 +132,11 @@ class Original {
 // Writes the pages that differ from what a new mapping would show; with `all`, because the recording has no copy of the
 // file, every page. `pagemap` is the descriptor of /proc/self/pagemap (Documentation/admin-guide/mm/pagemap.rst).
 void write_contents(const MapLine& map, const ImageMapRecord& record, int pagemap, bool all) {
-  if (!(map.protection & 1)) return;
+  if (!(map.protection & PROT_READ)) return;
   // Bits of its entries. kPresent: the page is in memory or swapped out; kOfFile: it is a page of the file itself.
   constexpr uint64_t kPresent = 3ull << 62, kOfFile = 1ull << 61;
   const bool file = record.kind == kMapFile || record.kind == kMapSharedFile;
-  const Original original(map, file && !all && (pagemap < 0 || map.protection & 4) ? record.file_size : 0);
+  const Original original(map, file && !all && (pagemap < 0 || map.protection & PROT_EXEC) ? record.file_size : 0);
   uint64_t run = 0, run_start = 0;
   uint64_t entries[512];
   for (uint64_t at = map.low; at < map.high;) {
@@ -206,7 +207,7 @@ const char* parse_map_line(const char* p, MapLine* out) {
   p++;
   out->high = parse_hex(p);
   p++;
-  out->protection = (p[0] == 'r' ? 1u : 0) | (p[1] == 'w' ? 2u : 0) | (p[2] == 'x' ? 4u : 0);
+  out->protection = (p[0] == 'r' ? PROT_READ : 0u) | (p[1] == 'w' ? PROT_WRITE : 0u) | (p[2] == 'x' ? PROT_EXEC : 0u);
   out->shared = p[3] == 's';
   p += 5;
   out->offset = parse_hex(p);

@@ -12,6 +12,7 @@
 #include <linux/prctl.h>
 #include <linux/shm.h>
 #include <linux/signal.h>
+#include <linux/wait.h>
 
 #include "core/shim/collector.h"
 #include "core/shim/memory.h"
@@ -56,7 +57,7 @@ void give_back_vdso() {
 // the result in shared memory and is killed; it spins until then, because the filter may allow it no further call.
 long try_in_child(const CallFrame* frame) {
   constexpr long kUndone = 1;
-  const long page = native(sys::mmap, 0, 4096, 3, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  const long page = native(sys::mmap, 0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (failed(page)) return 0;
   volatile long* const result = (volatile long*)page;
   *result = kUndone;
@@ -74,11 +75,10 @@ long try_in_child(const CallFrame* frame) {
   }
   const long nap[2] = {0, 50000};
   int status = 0;
-  while (!failed(child) && *result == kUndone &&
-         native(sys::wait4, child, &status, 0x40000001 /* __WALL|W_NOHANG */, 0) == 0)
+  while (!failed(child) && *result == kUndone && native(sys::wait4, child, &status, __WALL | WNOHANG, 0) == 0)
     native(sys::nanosleep, nap, 0);
   const long said = *result;
-  if (!failed(child)) native(sys::kill, child, SIGKILL), native(sys::wait4, child, &status, 0x40000000, 0);
+  if (!failed(child)) native(sys::kill, child, SIGKILL), native(sys::wait4, child, &status, __WALL, 0);
   native(sys::rt_sigprocmask, SIG_SETMASK, &before, 0, 8);
   native(sys::munmap, page, 4096);
   return said == kUndone ? 0 : said;

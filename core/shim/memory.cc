@@ -20,6 +20,7 @@ using namespace format;
 
 namespace {
 
+constexpr uint64_t kAnyAccess = PROT_READ | PROT_WRITE | PROT_EXEC;
 constexpr uint64_t kDroppable = 8;  // MAP_DROPPABLE, kernel 6.11
 
 // Records the contents of a new private file mapping, and patches its sites. `reply` is null if the collector has
@@ -34,7 +35,7 @@ PatchedModule note_contents(EventWriter& writer, const ModuleView& module, const
   if (reply) memcpy(content.file, reply->file, 16);
   for (uint8_t byte : content.file) copied |= byte != 0;
   writer.part(kMapContent, &content, sizeof content);
-  if (!copied && (a[2] & 1)) {
+  if (!copied && (a[2] & PROT_READ)) {
     uint64_t there = file_size > a[5] ? min(file_size - a[5], a[1]) : 0;
     writer.memory((void*)module.low, there);
   }
@@ -89,7 +90,7 @@ long record_mmap(CallFrame* frame, ThreadArea* area) {
     regular = is_regular(st);
     shared = shared_wanted(a, st);
     if (regular && !shared)
-      collector_module((uint64_t)result, (uint64_t)result + page_up(a[1]), a[5], st.device, st.inode, a[2] & 4,
+      collector_module((uint64_t)result, (uint64_t)result + page_up(a[1]), a[5], st.device, st.inode, a[2] & PROT_EXEC,
                        (int)a[4], path, &reply);
   }
   if (!file && !failed(result)) shared = shared_wanted(a, st);
@@ -99,18 +100,18 @@ long record_mmap(CallFrame* frame, ThreadArea* area) {
   }
   if (shared)
     shared = regular ? shared_record_map(st.device, st.inode, (int)a[4], a[5], (uint64_t)result, page_up(a[1]),
-                                         a[2] & 1, &part)
+                                         a[2] & PROT_READ, &part)
                      : shared_record_inherited((uint64_t)result, page_up(a[1]), is_zero_device(st) ? a[5] : 0, &part);
   if (control.mode != kModeRecord) return result;
   EventWriter writer(kCall, area, sys::mmap, a, 6);
   writer.event->header.flags |= kFlagNative;
-  const ModuleView module = {(uint64_t)result, (uint64_t)result + page_up(a[1]), a[5], a[2] & 7, path};
+  const ModuleView module = {(uint64_t)result, (uint64_t)result + page_up(a[1]), a[5], a[2] & kAnyAccess, path};
   PatchedModule sites;
   if (shared) writer.part(kSharedMap, &part, sizeof part);
   else if (regular) sites = note_contents(writer, module, a, reply, (uint64_t)st.size);
   if (path[0]) writer.part(kPath, path, length_of(path));
   writer.commit(result, 0, entry, ticks_now());
-  if (reply && a[2] & 4 && control.mode == kModeRecord) module_note(*reply, module, st.device, st.inode, sites);
+  if (reply && a[2] & PROT_EXEC && control.mode == kModeRecord) module_note(*reply, module, st.device, st.inode, sites);
   return result;
 }
 
@@ -171,7 +172,8 @@ long replay_mmap(CallFrame* frame, ThreadArea* area) {
       got = native(sys::mmap, result, a[1], a[2], (flags & ~MAP_SHARED) | MAP_PRIVATE, fd, a[5]);
       native(sys::close, fd);
     } else if (!(a[3] & MAP_ANONYMOUS)) {
-      got = native(sys::mmap, result, a[1], a[2] | 2, (flags & ~MAP_SHARED) | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      got = native(sys::mmap, result, a[1], a[2] | PROT_WRITE, (flags & ~MAP_SHARED) | MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                   0);
     } else {
       got = native(sys::mmap, result, a[1], a[2], flags, -1, 0);
     }
@@ -179,7 +181,7 @@ long replay_mmap(CallFrame* frame, ThreadArea* area) {
     replay_apply(event);
     if (!copied && !(a[3] & MAP_ANONYMOUS)) native(sys::mprotect, result, page_up(a[1]), a[2]);
     if (const Site* sites = (const Site*)replay_part(event, kSites, 0, &part)) {
-      ModuleView module = {(uint64_t)result, (uint64_t)result + page_up(a[1]), a[5], a[2] & 7, ""};
+      ModuleView module = {(uint64_t)result, (uint64_t)result + page_up(a[1]), a[5], a[2] & kAnyAccess, ""};
       repatch_module(module, sites, part.size / sizeof(Site), part.address);
     }
   }
@@ -220,8 +222,8 @@ long do_brk(CallFrame* frame, ThreadArea* area) {
   uint64_t wanted = (uint64_t)event->result, old_end = page_up(control.program_brk), new_end = page_up(wanted);
   WatchedCall watched(min(old_end, new_end), new_end > old_end ? new_end - old_end : old_end - new_end);
   if (new_end > old_end) {
-    long got =
-        native(sys::mmap, old_end, new_end - old_end, 3, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    long got = native(sys::mmap, old_end, new_end - old_end, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     replay_same(event, old_end, (uint64_t)got, frame, area);
   } else if (new_end < old_end) {
     native(sys::munmap, new_end, old_end - new_end);
@@ -416,7 +418,8 @@ long do_io_setup(CallFrame* frame, ThreadArea* area) {
     PartHeader part;
     if (const MapContentPart* content = (const MapContentPart*)replay_part(event, kMapContent, 0, &part)) {
       const uint64_t ring = content->offset;
-      long got = native(sys::mmap, ring, content->length, 3, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+      long got = native(sys::mmap, ring, content->length, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
       replay_same(event, ring, (uint64_t)got, frame, area);
     }
     replay_apply(event);

@@ -22,6 +22,7 @@ uint64_t stack_top, vdso_was_at;
 namespace {
 
 constexpr uint32_t kMaxPatches = 10240, kMostLoops = 2048, kTable = 32768;
+constexpr uint64_t kCode = PROT_READ | PROT_EXEC, kWritableCode = kCode | PROT_WRITE;
 constexpr uint64_t kStubRoom = 80;  // the most bytes that a stub takes
 static_assert(kMaxPatches * kStubRoom + 0x1000 + (1 << 20) <= kPadSize);
 Patch patches[kMaxPatches];
@@ -262,12 +263,12 @@ class Patching {
     room_ = page_up(min(count, kMaxPatches) * kStubRoom + kStubRoom);
     // Private writable memory counts towards RLIMIT_DATA. If the limit does not allow all of the code to be writable, a
     // page at a time may still be allowed (apply()).
-    stubs_writable_ = stubs && !failed(native(sys::mprotect, stubs, room_, 3));
-    all_writable_ = !failed(native(sys::mprotect, module.low, module.high - module.low, 3));
+    stubs_writable_ = stubs && !failed(native(sys::mprotect, stubs, room_, PROT_READ | PROT_WRITE));
+    all_writable_ = !failed(native(sys::mprotect, module.low, module.high - module.low, PROT_READ | PROT_WRITE));
   }
   ~Patching() {
     if (all_writable_) native(sys::mprotect, module_.low, module_.high - module_.low, module_.protection);
-    if (stubs_) native(sys::mprotect, stubs_, room_, 5);
+    if (stubs_) native(sys::mprotect, stubs_, room_, kCode);
   }
   Patching(const Patching&) = delete;
 
@@ -277,7 +278,7 @@ class Patching {
   bool apply(const Site& site) {
     const uint64_t address = address_of(site), page = address & ~4095ull, size = page_up(address + site.length) - page;
     if (!inside(site) || !(stubs_writable_ || is_planted(site.kind)) ||
-        (!all_writable_ && failed(native(sys::mprotect, page, size, 3))))
+        (!all_writable_ && failed(native(sys::mprotect, page, size, PROT_READ | PROT_WRITE))))
       return false;
     const bool done = patch_site(site, (uint8_t*)address, to_);
     if (!all_writable_) native(sys::mprotect, page, size, module_.protection);
@@ -348,14 +349,15 @@ void vdso_redirect(uint64_t low, uint64_t high, const HelloReply& offsets) {
     if (low > data_low)
       native(sys::mmap, data_low, low - data_low, 0, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
              -1, 0);
-    if (native(sys::mmap, low, high - low, 3, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != (long)low)
+    if (native(sys::mmap, low, high - low, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
+               -1, 0) != (long)low)
       return;
     memcpy((void*)low, (void*)real, high - low);
     const bool callable = (offsets.flags & kVdsoCallable) && clock_kind == format::kClockTsc;
     if (callable) vdso_clock_gettime = (long (*)(long, void*))(real + offsets.vdso_clock_gettime);
     if (callable) vdso_gettimeofday = (long (*)(void*, void*))(real + offsets.vdso_gettimeofday);
     if (callable) vdso_time = (long (*)(void*))(real + offsets.vdso_time);
-  } else if (failed(native(sys::mprotect, low, high - low, 7))) {
+  } else if (failed(native(sys::mprotect, low, high - low, kWritableCode))) {
     return;  // the vdso can only be protected as a whole, else the kernel returns EINVAL; the catch-all gets its calls
   }
   const struct {
@@ -402,8 +404,8 @@ void vdso_redirect(uint64_t low, uint64_t high, const HelloReply& offsets) {
     memcpy((void*)(low + offsets.vdso_getrandom), code, sizeof code);
     sites[count++] = Site{offsets.vdso_getrandom + 6, kSiteBefore, 5, 0};
   }
-  patch_module({low, high, 0, 5, "[vdso]"}, sites, count);
-  native(sys::mprotect, low, high - low, 5);
+  patch_module({low, high, 0, kCode, "[vdso]"}, sites, count);
+  native(sys::mprotect, low, high - low, kCode);
 }
 
 uint64_t* register_of(CallFrame* f, unsigned number) {
@@ -610,14 +612,14 @@ bool code_give_back() {
     if (!still_there(patch)) continue;
     const uint64_t from = patch.start & ~4095ull, bytes = page_up(patch.start + patch.length) - from;
     if (from != low || bytes != size) {
-      if (size) native(sys::mprotect, low, size, 5);
+      if (size) native(sys::mprotect, low, size, kCode);
       low = from, size = bytes;
-      if (failed(native(sys::mprotect, low, size, 7))) size = 0;
+      if (failed(native(sys::mprotect, low, size, kWritableCode))) size = 0;
     }
     if (size) memcpy((void*)patch.start, patch.original, patch.length);
     else all = false, low = 0;
   }
-  if (size) native(sys::mprotect, low, size, 5);
+  if (size) native(sys::mprotect, low, size, kCode);
   return all;
 }
 
@@ -629,12 +631,12 @@ void instructions_give_back() {
     const uint64_t low = patch.start & ~4095ull, size = page_up(patch.start + patch.length) - low;
     const bool planted =
         is_planted(patch.kind) && probed([&] { (void)*(volatile uint16_t*)at; }) && at[0] == 0x0f && at[1] == 0x0b;
-    if (!planted || failed(native(sys::mprotect, low, size, 7))) continue;
+    if (!planted || failed(native(sys::mprotect, low, size, kWritableCode))) continue;
     for (unsigned k = 2; k < patch.length; k++) at[k] = patch.original[k];
     uint16_t front;
     memcpy(&front, patch.original, sizeof front);
     __atomic_store_n((uint16_t*)at, front, __ATOMIC_RELEASE);
-    native(sys::mprotect, low, size, 5);
+    native(sys::mprotect, low, size, kCode);
   }
 }
 

@@ -163,7 +163,7 @@ bool shared_wanted(const uint64_t* a, const FileStat& st) {
   if (!is_regular(st)) return false;
   // A file on a disk that is only read, and that no recorded process shares yet, is treated as a private mapping.
   const bool writable = (native(sys::fcntl, a[4], F_GETFL, 0) & 3) == O_RDWR;
-  return writable || (a[2] & 2) || in_memory_only((int)a[4]) || group_object(st.device, st.inode);
+  return writable || (a[2] & PROT_WRITE) || in_memory_only((int)a[4]) || group_object(st.device, st.inode);
 }
 
 bool shared_record_map(uint64_t device, uint64_t inode, int fd, uint64_t offset, uint64_t address, uint64_t length,
@@ -248,7 +248,8 @@ long do_shmat(CallFrame* frame, ThreadArea* area) {
     EventRecord* event = replay_expect(frame, area, kCall, sys::shmat);
     const long result = event->result;
     if (const SharedMapPart* part = shared_part(event)) {
-      const uint64_t protection = (a[2] & SHM_RDONLY ? 1 : 3) | (a[2] & SHM_EXEC ? 4 : 0);
+      const uint64_t protection =
+          (a[2] & SHM_RDONLY ? PROT_READ : PROT_READ | PROT_WRITE) | (a[2] & SHM_EXEC ? PROT_EXEC : 0);
       const long got = shared_replay_map(part, part->length, protection, a[2] & SHM_REMAP);
       replay_same(event, (uint64_t)result, (uint64_t)got, frame, area);
     }

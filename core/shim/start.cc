@@ -3,6 +3,7 @@
 // resumes from the image, in begin().
 #include <asm/prctl.h>
 #include <linux/auxvec.h>
+#include <linux/mman.h>
 #include <linux/prctl.h>
 #include <linux/resource.h>
 
@@ -44,7 +45,8 @@ void fill_control() {
   control.stop_at_event = ~0ull;
   MapLine line;
   for (const char* p = read_maps(); (p = parse_map_line(p, &line));)
-    if ((line.protection & 4) && line.low <= control.syscall_instruction && line.high > control.syscall_instruction)
+    if ((line.protection & PROT_EXEC) && line.low <= control.syscall_instruction &&
+        line.high > control.syscall_instruction)
       control.text_low = line.low, control.text_high = line.high;
 }
 
@@ -61,7 +63,7 @@ void instrument(const HelloReply& hello, const uint64_t* auxv) {
   for (const char* p = maps; (p = parse_map_line(p, &map));) {
     const bool ours =
         (map.low >= kWindowAddress && map.low < kWindowAddress + kWindowSize) || map.low == kTokensAddress;
-    const bool code = (map.protection & 4) && map.low != control.text_low;
+    const bool code = (map.protection & PROT_EXEC) && map.low != control.text_low;
     ModuleReply* reply;
     if (!map.inode || ours ||
         !collector_module(map.low, map.high, map.offset, map.device, map.inode, code, -1, map.path, &reply))

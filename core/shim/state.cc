@@ -8,6 +8,8 @@
 // in turn. Memory that another thread's call or an asynchronous read may be filling is not hashed, because a replay
 // fills it when that call returns. At exit_group(2) all private writable memory is hashed, except for what is below the
 // stack pointer.
+#include <linux/mman.h>
+
 #include "core/shim/calls.h"
 #include "core/shim/memory.h"
 #include "core/shim/process.h"
@@ -20,6 +22,7 @@ using namespace format;
 
 namespace {
 
+constexpr uint32_t kReadWrite = PROT_READ | PROT_WRITE;
 constexpr uint32_t kStackBytes = 256, kPieceBytes = 1024;
 constexpr uint64_t kFinalBytes = 64 << 20;  // the most that is hashed at the end of the process
 constexpr uint64_t kSyncedBytes = 1 << 20;  // the most that is hashed at an msync(2)
@@ -93,7 +96,7 @@ void state_prepare() {
       own_inode = line.inode;  // found before the shim's data, which is at higher addresses than its code
     const bool data = line.inode ? line.inode != own_inode && !line.shared : line.low == data_end && !line.path[0];
     data_end = data ? line.high : 0;
-    if (data && (line.protection & 3) == 3) regions[region_count++] = {line.low, line.high};
+    if (data && (line.protection & kReadWrite) == kReadWrite) regions[region_count++] = {line.low, line.high};
   }
 }
 
@@ -134,7 +137,7 @@ void state_final(EventWriter& writer, const CallFrame* frame, const ThreadArea* 
   for (const char* p = read_maps(); (p = parse_map_line(p, &line)) && region_count < kMostRegions;) {
     const bool own = line.inode ? line.inode == own_inode : line.low == own_end;
     if (own) own_end = line.high;
-    if (own || line.shared || line.protection != 3 || (line.low >= kOwnLow && line.low < kOwnEnd)) continue;
+    if (own || line.shared || line.protection != kReadWrite || (line.low >= kOwnLow && line.low < kOwnEnd)) continue;
     if (line.low <= frame->rsp && frame->rsp < line.high) line.low = frame->rsp;
     regions[region_count++] = {line.low, line.high};
   }
