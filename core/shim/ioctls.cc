@@ -117,7 +117,7 @@ int ethtool_odd_bytes(const uint32_t* about) {
     case 0x4d: {
       // GLINKSETTINGS, SLINKSETTINGS: followed by three masks of so many words (link_mode_masks_nwords). If the program
       // has asked with another number, the kernel answers with its own, negative, and no masks follow.
-      const int words = (int8_t)(about[3] >> 24);
+      const int words = (int32_t)about[3] >> 24;  // the last byte, signed
       return 48 + (words > 0 ? words * 12 : 0);
     }
     default: return -1;
