@@ -199,7 +199,7 @@ Collector::Node* Collector::restart_after_exec(Node& node) {
 // The process announces an execve. The new program becomes a node of its own if the shim can be loaded into it.
 void Collector::note_execution(Node& node, const shim::Request& request) {
   node.executes.assign(request.text, strnlen(request.text, sizeof request.text));
-  node.execution_event = request.offset;
+  node.execution_event = request.events;
   // The path is relative to the process's own root directory.
   const std::string root = fmt::format("/proc/{}/root", node.pid);
   struct stat theirs, ours;
@@ -228,8 +228,8 @@ void Collector::answer_module(Node& node, const shim::Request& request, int fd) 
     fd = opened.get();
   }
   std::vector<char> bytes(sizeof(shim::ModuleReply));
-  Result<const StoredFile*> file =
-      fd >= 0 ? files_.add(fd, request.executable) : fail(ErrorCode::io, "it cannot be opened for reading");
+  Result<const StoredFile*> file = fd >= 0 ? files_.add(fd, request.executable, request.mapped_writable)
+                                           : fail(ErrorCode::io, "it cannot be opened for reading");
   const std::string problem = file ? (*file)->problem : file.error().message;
   if (request.executable && !(file && (*file)->analysed) && !problem.empty() && node.module_notice.empty()) {
     node.module_notice = fmt::format("rdtsc, cpuid, rdrand and pause are not recorded in {}: {}",
@@ -243,6 +243,7 @@ void Collector::answer_module(Node& node, const shim::Request& request, int fd) 
     auto* reply = reinterpret_cast<shim::ModuleReply*>(bytes.data());
     memcpy(reply->file, (*file)->hash.data(), 16);
     reply->file_size = (*file)->size;
+    reply->settled = (*file)->settled;
     reply->build_id_size = static_cast<uint32_t>((*file)->analysis.build_id.size());
     memcpy(reply->build_id, (*file)->analysis.build_id.data(), reply->build_id_size);
     reply->site_count = static_cast<uint32_t>(count);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -24,6 +25,17 @@ std::string hex_of(const uint8_t* bytes, size_t count) {
 
 namespace {
 
+// No file system in use has coarser times than the two seconds of FAT; Linux's own have those of its timer interrupt.
+constexpr int64_t kCoarsestNs = 2'000'000'000;
+
+int64_t ns_of(const timespec& time) { return static_cast<int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec; }
+
+bool is_settled(const struct stat& st) {
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return std::max(ns_of(st.st_mtim), ns_of(st.st_ctim)) + kCoarsestNs < ns_of(now);
+}
+
 std::string path_of(int fd) {
   std::error_code error;
   const auto path = std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", fd), error);
@@ -32,14 +44,17 @@ std::string path_of(int fd) {
 
 }  // namespace
 
-Result<const StoredFile*> FileStore::add(int fd, bool want_sites) {
+Result<const StoredFile*> FileStore::add(int fd, bool want_sites, bool mapped_writable) {
   struct stat st;
   if (fstat(fd, &st) != 0) return fail_errno(errno, "cannot stat a mapped file");
   if (!S_ISREG(st.st_mode)) return fail(ErrorCode::unsupported, "the mapped file is not a regular file");
-  std::array<uint64_t, 4> key{
-      st.st_dev, st.st_ino, static_cast<uint64_t>(st.st_size),
-      static_cast<uint64_t>(st.st_mtim.tv_sec) * 1000000000 + static_cast<uint64_t>(st.st_mtim.tv_nsec)};
-  StoredFile& file = known_[key];
+  const bool settled = !mapped_writable && is_settled(st);
+  if (!settled) passing_ = StoredFile{};
+  StoredFile& file = settled
+                         ? known_[{st.st_dev, st.st_ino, static_cast<uint64_t>(st.st_size),
+                                   static_cast<uint64_t>(ns_of(st.st_mtim)), static_cast<uint64_t>(ns_of(st.st_ctim))}]
+                         : passing_;
+  file.settled = settled;
   const bool fresh = file.size == 0;
   if (!fresh && (file.analysed || !want_sites)) return &file;
   if (st.st_size == 0) return &file;

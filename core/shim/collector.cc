@@ -116,18 +116,14 @@ bool collector_hello(int socket, HelloReply* reply, int* trace_fd, int* tokens_f
   return fds[0] >= 0 && fds[1] >= 0;
 }
 
-bool collector_module(uint64_t low, uint64_t high, uint64_t offset, uint64_t device, uint64_t inode, bool executable,
-                      int fd, const char* path, ModuleReply** reply) {
+bool collector_module(const ModuleQuestion& question, ModuleReply** reply) {
   Request request = {};
   request.kind = kModule;
-  request.executable = executable;
-  request.low = low;
-  request.high = high;
-  request.offset = offset;
-  request.device = device;
-  request.inode = inode;
-  memcpy(request.text, path, min(length_of(path), sizeof request.text - 1));
-  if (!send_request(request, fd)) return false;
+  request.executable = question.executable;
+  request.mapped_writable = question.mapped_writable;
+  request.inode = question.inode;
+  memcpy(request.text, question.path, min(length_of(question.path), sizeof request.text - 1));
+  if (!send_request(request, question.fd)) return false;
   long got = receive(reply_buffer, sizeof reply_buffer, nullptr);
   ModuleReply* answer = (ModuleReply*)reply_buffer;
   if (got < (long)sizeof(ModuleReply) || got < (long)(sizeof(ModuleReply) + answer->site_count * sizeof(Site)))
@@ -171,7 +167,7 @@ void collector_executes(const char* path) {
   request.kind = kExecutes;
   add_executor(request);
   request.pid = (uint32_t)native(sys::getpid);
-  request.offset = trace_header()->events;
+  request.events = trace_header()->events;
   memcpy(request.text, path, min(length_of(path), sizeof request.text - 1));
   send_request(request, -1);
 }

@@ -9,8 +9,15 @@ namespace friday::shim {
 // ---- collector.cc
 // These four return false if the collector has ended or refuses.
 bool collector_hello(int socket, HelloReply* reply, int* trace_fd, int* tokens_fd);
-bool collector_module(uint64_t low, uint64_t high, uint64_t offset, uint64_t device, uint64_t inode, bool executable,
-                      int fd, const char* path, ModuleReply** reply);
+// Asks for the copy of a mapped file, and with `executable` for the call sites in it. The file is `fd`, or without one
+// (-1) what `path` leads to if its inode is that. The reply is good until the next one. False: there is none.
+struct ModuleQuestion {
+  int fd;
+  const char* path;
+  uint64_t inode;
+  bool executable, mapped_writable;
+};
+bool collector_module(const ModuleQuestion& question, ModuleReply** reply);
 bool collector_fork(ForkReply* reply, int* trace_fd, int* socket_fd);
 void collector_send(RequestKind kind, uint32_t reason, int detail, const char* text);
 // Announce that a program is about to be executed, so that the collector can say what became of it: by this process, or

@@ -49,7 +49,7 @@ PatchedModule note_contents(EventWriter& writer, const ModuleView& module, const
 // Describes a mapping whose contents the kernel or a device may change at any time, for the end of the recording.
 const char* describe_foreign(const FileStat& st, const char* path) {
   static char text[64];
-  if ((st.mode & kFileType) == kSocketFile) return "of a socket, whose ring the kernel writes at any time";
+  if (is_socket(st)) return "of a socket, whose ring the kernel writes at any time";
   constexpr char kAbout[] = "of the device ";
   memcpy(text, kAbout, sizeof kAbout);
   memcpy(text + sizeof kAbout - 1, path, min(length_of(path) + 1, sizeof text - sizeof kAbout));
@@ -58,9 +58,9 @@ const char* describe_foreign(const FileStat& st, const char* path) {
 
 // Whether the mapping is of a TCP socket, for TCP_ZEROCOPY_RECEIVE. It is refused as by kernels before 4.18, because
 // the kernel would put pages there that no call describes.
-bool maps_tcp(const uint64_t* a) {
+bool maps_tcp(const uint64_t* a, const FileStat& st) {
   uint32_t protocol = 0, size = sizeof protocol;
-  return !(a[3] & MAP_ANONYMOUS) && !failed(native(sys::getsockopt, a[4], SOL_SOCKET, SO_PROTOCOL, &protocol, &size)) &&
+  return is_socket(st) && !failed(native(sys::getsockopt, a[4], SOL_SOCKET, SO_PROTOCOL, &protocol, &size)) &&
          protocol == IPPROTO_TCP;
 }
 
@@ -76,30 +76,24 @@ long record_mmap(CallFrame* frame, ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
   uint64_t entry = ticks_now();
   const bool file = !(a[3] & MAP_ANONYMOUS);
+  FileStat st = {};
+  if (file) native(sys::fstat, a[4], &st);
   // Memory that the kernel may clear at any time (MAP_DROPPABLE) does not replay. It is refused as by kernels before
   // 6.11.
-  long result = (a[3] & MAP_TYPE) == kDroppable ? -EINVAL : maps_tcp(a) ? -ENODEV : map_beside_own(a);
+  long result = (a[3] & MAP_TYPE) == kDroppable ? -EINVAL : maps_tcp(a, st) ? -ENODEV : map_beside_own(a);
   ModuleReply* reply = nullptr;
-  FileStat st = {};
   char path[kPathBytes] = "";
-  bool regular = false, shared = false;
+  const bool regular = file && !failed(result) && is_regular(st), shared = !failed(result) && shared_wanted(a, st);
   SharedMapPart part = {};
-  if (file && !failed(result)) {
-    native(sys::fstat, a[4], &st);
-    path_of_descriptor((int)a[4], path, sizeof path);
-    regular = is_regular(st);
-    shared = shared_wanted(a, st);
-    if (regular && !shared)
-      collector_module((uint64_t)result, (uint64_t)result + page_up(a[1]), a[5], st.device, st.inode, a[2] & PROT_EXEC,
-                       (int)a[4], path, &reply);
-  }
-  if (!file && !failed(result)) shared = shared_wanted(a, st);
+  if (regular && !shared) reply = copy_of_file((int)a[4], st, a[2] & PROT_EXEC, path);
+  else if (file && !failed(result)) path_of_descriptor((int)a[4], path, sizeof path);
   if (file && !failed(result) && !regular && !is_zero_device(st)) {
     trace_end(kEndUnhandled, sys::mmap, describe_foreign(st, path));
     return result;
   }
+  bool joined = false;
   if (shared)
-    shared = regular ? shared_record_map(st.device, st.inode, (int)a[4], a[5], (uint64_t)result, page_up(a[1]),
+    joined = regular ? shared_record_map(st.device, st.inode, (int)a[4], a[5], (uint64_t)result, page_up(a[1]),
                                          a[2] & PROT_READ, &part)
                      : shared_record_inherited((uint64_t)result, page_up(a[1]), is_zero_device(st) ? a[5] : 0, &part);
   if (control.mode != kModeRecord) return result;
@@ -107,7 +101,7 @@ long record_mmap(CallFrame* frame, ThreadArea* area) {
   writer.event->header.flags |= kFlagNative;
   const ModuleView module = {(uint64_t)result, (uint64_t)result + page_up(a[1]), a[5], a[2] & kAnyAccess, path};
   PatchedModule sites;
-  if (shared) writer.part(kSharedMap, &part, sizeof part);
+  if (joined) writer.part(kSharedMap, &part, sizeof part);
   else if (regular) sites = note_contents(writer, module, a, reply, (uint64_t)st.size);
   if (path[0]) writer.part(kPath, path, length_of(path));
   writer.commit(result, 0, entry, ticks_now());

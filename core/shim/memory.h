@@ -66,6 +66,12 @@ long do_io_destroy(CallFrame* frame, ThreadArea* area);
 // At replay: makes a mapping call, and tells the core if it touches watched memory.
 long native_mapping(long call, const uint64_t* arguments);
 
+// ---- file_copies.cc
+// The recording's copy of the regular file that `fd` is open on and `st` describes; with `executable` also what is to
+// be patched in it. `path` (kPathBytes) is where the file is. Good until the next call; null: the collector did not
+// answer.
+ModuleReply* copy_of_file(int fd, const FileStat& st, bool executable, char* path);
+
 // ---- hidden.cc
 // Keeps the shim's data out of what dl_iterate_phdr(3) tells the program. `auxv` is the auxiliary vector
 // (getauxval(3)).

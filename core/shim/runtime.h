@@ -106,6 +106,7 @@ struct FileStat {  // struct stat of stat(2)
 inline constexpr uint32_t kFileType = 0170000, kSocketFile = 0140000, kRegularFile = 0100000, kDirectory = 0040000,
                           kCharacterDevice = 0020000, kFifo = 0010000;
 inline bool is_regular(const FileStat& st) { return (st.mode & kFileType) == kRegularFile; }
+inline bool is_socket(const FileStat& st) { return (st.mode & kFileType) == kSocketFile; }
 inline bool is_zero_device(const FileStat& st) {
   return (st.mode & kFileType) == kCharacterDevice && st.rdev == 0x105;
 }  // /dev/zero

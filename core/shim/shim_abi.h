@@ -339,10 +339,10 @@ struct Request {
   uint32_t reason;      // kEnding: EndReason; kSpawn, kExecutes: effective user id
   int32_t detail;       // kEnding: EndRecord::detail; kForked, kReached: a pid; kSpawn, kExecutes: not 0: the real and
                         // the effective user or group differ
-  uint32_t reserved;
-  uint64_t low, high, offset;  // kModule: the mapping, and where in the file it begins
-  uint64_t device, inode;      // kModule: of the file
-  char text[256];              // kModule, kSpawn, kExecutes: a path; kEnding, kNotice: a text
+  uint32_t mapped_writable;  // kModule: not 0: a recorded process has the file mapped so
+  uint64_t inode;            // kModule: of the file
+  uint64_t events;           // kExecutes: in the sender's trace
+  char text[256];            // kModule, kSpawn, kExecutes: a path; kEnding, kNotice: a text
 };
 
 struct HelloReply {
@@ -399,7 +399,7 @@ struct ModuleReply {
   uint32_t build_id_size;
   uint8_t build_id[20];
   uint32_t site_count;
-  uint32_t reserved;
+  uint32_t settled;  // 1: as long as size, modification and status change time are the same, so are the contents
   Site sites[];
 };
 

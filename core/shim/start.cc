@@ -65,9 +65,7 @@ void instrument(const HelloReply& hello, const uint64_t* auxv) {
         (map.low >= kWindowAddress && map.low < kWindowAddress + kWindowSize) || map.low == kTokensAddress;
     const bool code = (map.protection & PROT_EXEC) && map.low != control.text_low;
     ModuleReply* reply;
-    if (!map.inode || ours ||
-        !collector_module(map.low, map.high, map.offset, map.device, map.inode, code, -1, map.path, &reply))
-      continue;
+    if (!map.inode || ours || !collector_module({-1, map.path, map.inode, code, false}, &reply)) continue;
     PatchedModule done;
     const ModuleView module = {map.low, map.high, map.offset, map.protection, map.path};
     // Also if it has no sites: the room that is reserved beside the module has the jump pads of a debugger's

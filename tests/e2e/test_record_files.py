@@ -1,6 +1,7 @@
 """The directory of a recording: full disks, several recorders at once, who may read it, copies of files, and replay without the program."""
 
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -138,6 +139,28 @@ with open("short-lived", "w") as file:
 os.unlink("short-lived")
 print(sorted(os.listdir(".")))
 """
+
+
+def test_a_file_that_is_mapped_again_and_again_is_asked_for_once(recorder, tmp_path, monkeypatch):
+    """The collector looks at a file that has not changed for long once; at one that was just written each time."""
+    script = tmp_path / "maps.py"
+    script.write_text("import mmap, sys\nwith open(sys.argv[1], 'rb') as f:\n    for i in range(int(sys.argv[2])):\n"
+                      "        with mmap.mmap(f.fileno(), 100, mmap.MAP_PRIVATE, mmap.PROT_READ) as m:\n            print(m[:4])\n")
+    monkeypatch.setenv("FRIDAY_LOG", "record=debug")
+
+    def asked(path, times):
+        log = tmp_path / f"log-{path.name}-{times}"
+        monkeypatch.setenv("FRIDAY_LOG_FILE", str(log))
+        recording = recorder.record([PYTHON, script, path, times], name=f"{path.name}-{times}")
+        assert recording.returncode == 0, recording.stderr
+        recorder.verify(recording)
+        return log.read_text().count("asks: module")
+
+    old, fresh = pathlib.Path(PYTHON), tmp_path / "fresh"
+    assert asked(old, 100) == asked(old, 1)
+    fresh.write_text("x" * 200)
+    os.utime(fresh, (0, 0))
+    assert asked(fresh, 100) > 90, "its status change time is of this moment"
 
 
 def test_files_that_have_changed_since(recorder, tmp_path):

@@ -69,6 +69,31 @@ TEST_F(Store, SeesThatAFileChanged) {
   EXPECT_EQ(copies().size(), 2u);
 }
 
+// A program can set the modification time back, as archivers do, but not the status change time.
+TEST_F(Store, SeesAChangeBehindAnOldTime) {
+  auto files = store();
+  UniqueFd opened = file("a", "one text");
+  const timespec old[2] = {{1000, 0}, {1000, 0}};
+  ASSERT_EQ(futimens(opened.get(), old), 0);
+  const auto before = (*files.add(opened.get(), false))->hash;
+  ASSERT_EQ(pwrite(UniqueFd(open((root_ / "a").c_str(), O_WRONLY | O_CLOEXEC)).get(), "two", 3, 0), 3);
+  ASSERT_EQ(futimens(opened.get(), old), 0);
+  auto after = files.add(opened.get(), false);
+  EXPECT_NE((*after)->hash, before);
+  EXPECT_FALSE((*after)->settled);
+}
+
+TEST_F(Store, AFileThatIsMappedWritableIsNeverSettled) {
+  auto files = store();
+  UniqueFd self(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  struct stat st;
+  ASSERT_EQ(fstat(self.get(), &st), 0);
+  timespec now;
+  ASSERT_EQ(clock_gettime(CLOCK_REALTIME, &now), 0);
+  EXPECT_EQ((*files.add(self.get(), false))->settled, now.tv_sec - std::max(st.st_mtim.tv_sec, st.st_ctim.tv_sec) >= 2);
+  EXPECT_FALSE((*files.add(self.get(), false, true))->settled);
+}
+
 TEST_F(Store, LooksForSitesWhenFirstAsked) {
   auto files = store();
   UniqueFd self(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
