@@ -87,6 +87,18 @@ std::optional<std::string_view> Elf::section(std::string_view name) const {
   return std::nullopt;
 }
 
+uint64_t Elf::loaded_size() const {
+  uint64_t low = ~uint64_t{0}, high = 0;
+  for (const Elf64_Phdr& segment : segments) {
+    if (segment.p_type != PT_LOAD) continue;
+    low = std::min<uint64_t>(low, segment.p_vaddr & ~uint64_t{4095});
+    high = std::max<uint64_t>(high, segment.p_vaddr + segment.p_memsz);
+  }
+  // Only a program that is not position-independent has addresses of its own.
+  const bool fixed = header && header->e_type == ET_EXEC;
+  return high - (fixed ? std::min(low, high) : 0);
+}
+
 std::vector<uint8_t> Elf::build_id() const {
   for (const auto& s : segments)
     if (s.p_type == PT_NOTE)

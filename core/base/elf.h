@@ -34,6 +34,10 @@ struct Elf {
   // The library's DT_SONAME, under which other files link to it; empty if it has none.
   std::string_view soname() const;
 
+  // Bytes of address space that the file takes when it is loaded, its uninitialised data included; 0 if nothing of it
+  // is loaded. They are counted from the address of the file's first byte.
+  uint64_t loaded_size() const;
+
   // The file offset of a virtual address, or ~0 if the file has no bytes for it.
   uint64_t offset_of(uint64_t address) const;
   bool executable(uint64_t address) const;

@@ -21,15 +21,7 @@ uint64_t loaded_size(const std::string& path) {
   if (!fresh) return it->second;
   auto content = MappedFile::open(path);
   if (!content) return 0;
-  const Elf elf(content->text());
-  for (const Elf64_Phdr& segment : elf.segments)
-    if (segment.p_type == PT_LOAD) it->second = std::max<uint64_t>(it->second, segment.p_vaddr + segment.p_memsz);
-  if (elf.header && elf.header->e_type == ET_EXEC) {
-    uint64_t first = ~0ull;
-    for (const Elf64_Phdr& segment : elf.segments)
-      if (segment.p_type == PT_LOAD) first = std::min<uint64_t>(first, segment.p_vaddr & ~4095ull);
-    it->second -= std::min(first, it->second);
-  }
+  it->second = Elf(content->text()).loaded_size();
   return it->second;
 }
 

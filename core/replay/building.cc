@@ -6,12 +6,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <span>
+#include <string_view>
+#include <utility>
 
+#include "core/base/elf.h"
 #include "core/base/log.h"
 #include "core/replay/confinement.h"
 #include "core/replay/memory_guard.h"
@@ -27,6 +32,24 @@ namespace {
 
 // The limit, in seconds of processor time, for entering a start image: a thousand times what that takes.
 constexpr rlim_t kSecondsToStart = 5;
+
+// Where the shim lies: the mappings of its file, and behind them as much as the headers in its first page say that its
+// .bss takes. What follows is the program's (the loader's memory, the kernel's own library), and with random addresses
+// it follows at once now and then.
+std::pair<uint64_t, uint64_t> shim_range(const TracedProcess& process,
+                                         std::span<const format::ImageMapRecord* const> maps) {
+  uint64_t low = 0, file_end = 0, end = 0;
+  for (const auto* map : maps) {
+    const bool shim = bounded_text(map->path, sizeof map->path).ends_with("/friday-shim.so");
+    if (shim && !low) low = map->low;
+    if (shim) file_end = end = map->high;
+    else if (end && end == map->low && !map->inode) end = map->high;
+  }
+  std::array<char, 4096> page;
+  if (!low || !process.read(low, page.data(), page.size())) return {low, file_end};
+  const uint64_t size = Elf(std::string_view(page.data(), page.size())).loaded_size();
+  return {low, std::clamp(low + ((size + 4095) & ~uint64_t{4095}), file_end, end)};
+}
 
 // Whether the recorded process was killed while it computed, that is, between two events. It is unknown how far it got
 // after its last event, so its replay ends there. A process that died of its own fault does not count: in the replay
@@ -128,13 +151,7 @@ Result<void> ReplaySession::build_node(ReplayNode& node) {
   const pid_t pid = process.pid();
   if (!group_) group_ = pid;
   node.set_auxv(image.record->auxv_address, image.record->auxv_bytes);
-  // The mappings of the shim's file, and the anonymous mapping that follows them (its .bss).
-  uint64_t shim_low = 0, shim_high = 0;
-  for (const auto* map : image.maps) {
-    const bool shim = bounded_text(map->path, sizeof map->path).ends_with("/friday-shim.so");
-    if (shim && !shim_low) shim_low = map->low;
-    if (shim || (shim_high == map->low && shim_high && !map->inode)) shim_high = map->high;
-  }
+  const auto [shim_low, shim_high] = shim_range(process, image.maps);
   node.set_shim_range(shim_low, shim_high);
   node.set_channel(*channel_);
   FRIDAY_TRY_VOID(node.attach(std::move(process), image.record->control));

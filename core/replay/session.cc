@@ -1,6 +1,7 @@
 #include "core/replay/session.h"
 
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -578,7 +579,9 @@ Result<uint64_t> ReplaySession::state_hash(NodeId id) {
   std::vector<std::byte> page(1 << 16);
   for (const auto& map : maps) {
     uint64_t low = map.low;
-    if (!(map.protection & 2) || (low >= found->shim_low() && low < found->shim_high())) continue;
+    // What lies right behind the shim is one mapping with its .bss.
+    if (low >= found->shim_low() && low < found->shim_high()) low = found->shim_high();
+    if (!(map.protection & PROT_WRITE) || low >= map.high) continue;
     if (map.stack)
       for (const auto& info : found->threads())
         if (auto r = found->registers(info.id); r && r->rsp >= map.low && r->rsp < map.high)

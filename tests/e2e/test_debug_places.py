@@ -1,10 +1,12 @@
 """Where breakpoints can stand: in libraries that come and go, at instructions, in the program's own code."""
 
 import pathlib
+import re
 import shlex
+import subprocess
 
 import pytest
-from debug_support import BUILD, final_state, friday, opened, plain_end_of, record_once, recorded_target, run_to_end  # noqa: F401
+from debug_support import BUILD, break_at, final_state, friday, opened, plain_end_of, record_once, recorded_target, run_to_end  # noqa: F401
 from test_debug_robust import children
 
 pytestmark = pytest.mark.limit(60)
@@ -55,19 +57,61 @@ def test_a_breakpoint_set_in_a_library_that_goes(loads, opened, plain_end):
     assert len(hits) == 4 and hits == sorted(set(hits)), "in the four that are loaded later"
 
 
-def own_code():
-    """Where the one replayed process has code of the shim and of the stub: {file: address}."""
-    shim = (BUILD / "lib" / "friday-shim.so").read_bytes()
+def areas():
+    """What the one replayed process has mapped: (low, high, rights, path)."""
     pid = next(pid for pid, name in children().items() if name == "friday-stub")
-    found = {}
     for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
         area, rights, _, _, _, *path = line.split(maxsplit=5)  # proc_pid_maps(5)
-        path = path[0] if path else ""
-        if rights == "r-xp" and path.startswith("/") and (path.endswith("/friday-stub") or pathlib.Path(path).read_bytes() == shim):
-            low, high = (int(word, 16) for word in area.split("-"))
-            found[path] = (low + high) // 2
+        low, high = (int(word, 16) for word in area.split("-"))
+        yield low, high, rights, path[0] if path else ""
+
+
+def is_shim(path):
+    return path.startswith("/") and "/files/" in path and pathlib.Path(path).read_bytes() == (BUILD / "lib" / "friday-shim.so").read_bytes()
+
+
+def own_code():
+    """Where the one replayed process has code of the shim and of the stub: {file: address}."""
+    found = {path: (low + high) // 2 for low, high, rights, path in areas() if rights == "r-xp" and (path.endswith("/friday-stub") or is_shim(path))}
     assert len(found) == 2, found
     return found
+
+
+def loaded_size(file):
+    """Bytes of address space that a library takes, in whole pages."""
+    segments = subprocess.run(["readelf", "-lW", file], capture_output=True, text=True, check=True).stdout
+    return max(int(line.split()[2], 16) + int(line.split()[5], 16) for line in segments.splitlines() if " LOAD " in line) + 4095 & ~4095
+
+
+def test_what_lies_right_behind_the_shim_is_the_programs(tmp_path_factory, opened):
+    """The loader's memory and the kernel's own library (vdso) follow the shim without a gap now and then. Here they do so because the
+    kernel lays out a process from the end of the largest stack that it may have, and large libraries at multiples of 2 MiB."""
+    probe = subprocess.run(["setarch", "-R", "true"], capture_output=True, text=True)
+    if probe.returncode:
+        pytest.skip(f"machine: its addresses are always random: {probe.stderr.strip()}")
+    stack, size = 128 << 20, loaded_size(BUILD / "lib" / "friday-shim.so")
+    for attempt in ("apart", "adjacent"):
+        recording = record_once(attempt, lambda recorder: recorder.record(
+            [BUILD / "targets" / "workers"], prefix=["setarch", "-R", "prlimit", f"--stack={stack}:"]), tmp_path_factory)
+        session = opened(recording)
+        vdso = int(re.search(r"AT_SYSINFO_EHDR.* (0x[0-9a-f]+)", session.gdb("info auxv", nodes=0)[session.nodes[0]])[1], 16)
+        end = min(low for low, _, _, path in areas() if is_shim(path)) + size
+        first = vdso  # of the run of mappings that ends with the vdso
+        for low, high, _, path in sorted(areas(), reverse=True):
+            if high == first or (low < end < high and high == first):
+                first = max(low, end)
+        if first == end:
+            break
+        session.close()
+        stack += first - end
+    assert first == end < vdso, f"shim to {end:#x}, vdso and what is before it from {first:#x}"
+    session.breakpoint(f"*{vdso + 0x800:#x}").delete()
+    break_at(session, "turn")
+    node, place, before = session.nodes[0], f"*(unsigned char*){end:#x}", session.backend.state_hash(0)
+    node.write(place, node.read(place) ^ 1)
+    assert session.backend.state_hash(0) != before, "memory of the program"
+    with pytest.raises(friday.Error, match="Friday's own code"):
+        session.breakpoint(f"*{end - 1:#x}")
 
 
 def test_addresses_where_no_breakpoint_can_stand(loads, opened, plain_end):
