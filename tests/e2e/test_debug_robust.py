@@ -3,9 +3,11 @@ goes without a word. Nothing is lost, nothing hangs, no process is left behind.
 """
 
 import contextlib
+import ctypes
 import os
 import pathlib
 import signal
+import socket
 import threading
 import time
 
@@ -14,6 +16,7 @@ from conftest import wait_until
 from debug_support import BUILD, break_at, final_state, friday, opened, record_once, run_to_end, workers  # noqa: F401
 
 pytestmark = pytest.mark.limit(60)
+SYS_PIDFD_GETFD = 438  # os has no function for it
 
 
 @pytest.fixture(scope="module")
@@ -42,28 +45,81 @@ def gdbs():
     return [pid for pid, name in children().items() if name == "gdb"]
 
 
+def unread(pid):
+    """What a gdb has been sent on its standard input and has not read."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    process = os.pidfd_open(pid)
+    try:
+        copy = libc.syscall(SYS_PIDFD_GETFD, process, 0, 0)
+    finally:
+        os.close(process)
+    if copy < 0:
+        raise OSError(ctypes.get_errno(), f"the standard input of gdb {pid} cannot be looked at")
+    with socket.socket(fileno=copy) as its_input:
+        try:
+            return its_input.recv(1 << 20, socket.MSG_PEEK | socket.MSG_DONTWAIT).decode()
+        except BlockingIOError:
+            return ""
+
+
+def is_stopped(pid):
+    return all((task / "stat").read_text().rpartition(")")[2].split()[0] == "T" for task in pathlib.Path(f"/proc/{pid}/task").iterdir())
+
+
 @contextlib.contextmanager
-def no_gdb_needed(seconds=20):
-    """All gdbs stand still meanwhile; what has waited for one fails, and hangs no longer than this."""
-    stopped, woken = gdbs(), []
+def no_gdb_needed(seconds=40):
+    """All gdbs stand still meanwhile. If one is sent anything, they go on at once, and the test fails and says what it was. Whoever
+    waits for one that was still starting, without a word to it, hangs no longer than `seconds`."""
+    stopped = gdbs()
+    before, over, problems = {}, threading.Event(), []
 
     def wake():
         for pid in stopped:
             os.kill(pid, signal.SIGCONT)
 
-    late = threading.Timer(seconds, lambda: (woken.append(True), wake()))
+    def asked():
+        return [f"gdb {pid} was asked {text!r}" for pid in before if (text := unread(pid)[len(before[pid]):])]
+
+    def look():
+        late = time.monotonic() + seconds
+        while not problems and not over.wait(0.05):
+            try:
+                problems.extend(asked())
+            except OSError as error:
+                problems.append(str(error))
+            if time.monotonic() > late:
+                problems.append(f"{seconds} s have passed, and no gdb was asked anything")
+        if not over.is_set():
+            wake()
+
+    watcher = threading.Thread(target=look)
     for pid in stopped:
         os.kill(pid, signal.SIGSTOP)
-    late.start()
     try:
+        wait_until(lambda: all(map(is_stopped, stopped)), "the gdbs do not stop", 5)
+        before.update({pid: unread(pid) for pid in stopped})
+        watcher.start()
         yield stopped
+        over.set()
+        watcher.join()
+        found = problems or asked()  # what nobody has waited for as well
+        assert not found, "; ".join(found)
     finally:
-        late.cancel()
+        over.set()
         wake()
-    assert not woken, "a gdb was waited for"
 
 
 # ---- gdb
+
+def test_a_question_to_a_gdb_that_stands_still_is_seen(workers, opened):
+    session = opened(workers)
+    break_at(session, "turn")
+    with no_gdb_needed() as stopped:
+        run_to_end(session)
+        assert len(stopped) == 1
+    with pytest.raises(AssertionError, match="was asked '[0-9]+-"), no_gdb_needed():
+        assert "main (" in session.nodes[0].gdb("thread apply all backtrace")
+
 
 def test_a_killed_gdb_is_replaced_and_its_node_is_unharmed(workers, opened):
     session = opened(workers)
