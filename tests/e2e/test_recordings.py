@@ -116,7 +116,7 @@ def test_wrong_questions_teach(data, tmp_path):
         data.events(99)
     with pytest.raises(friday.UsageError, match="it has"):
         data.event("n1", data["n1"].event_count)
-    with pytest.raises(friday.UsageError, match="from 0 on"):
+    with pytest.raises(friday.UsageError, match="an integer of at least 0, not -1"):
         data.event("n1", -1)
     with pytest.raises(friday.BadRecording):
         friday.Recording(tmp_path)
