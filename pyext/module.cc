@@ -12,6 +12,8 @@ PYBIND11_MODULE(_friday, module) {
   struct sigaction quiet {};
   quiet.sa_handler = [](int) {};
   sigaction(SIGURG, &quiet, nullptr);
+  // pybind11 says how a translator is called.
+  // NOLINTNEXTLINE(performance-unnecessary-value-param)
   pybind11::register_exception_translator([](std::exception_ptr thrown) {
     try {
       if (thrown) std::rethrow_exception(thrown);

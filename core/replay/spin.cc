@@ -79,7 +79,7 @@ Result<bool> ReplaySession::yield_at_spin(ReplayNode& node, ReplayNode::Thread& 
     }
     if (hash != spin.hash || !same(point_of(r), spin.point)) return false;
   }
-  node.breakpoints().remove_all(kSpinOwner);
+  FRIDAY_TRY_VOID(node.breakpoints().remove_all(kSpinOwner));
   node.spin.reset();
   thread.at_breakpoint = false;
   const uint64_t area = shim::kAreasAddress + thread.number * shim::kAreaStride;
