@@ -142,6 +142,7 @@ void Collector::end_by_execution(Node& node, const std::string& text) {
   record.reason = format::kEndExec;
   record.detail = node.end_detail;
   text.copy(record.text, sizeof record.text - 1);
+  static_assert(sizeof record <= format::kHashBlock);  // one block, so its hash is the plain one
   record.header.checksum = static_cast<uint32_t>(XXH3_64bits_withSeed(&record, sizeof record, end));
   if (pwrite(node.trace.get(), &record, sizeof record, static_cast<off_t>(end)) != sizeof record) return;
   __atomic_store_n(&node.header->committed, end + sizeof record, __ATOMIC_RELEASE);

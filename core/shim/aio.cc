@@ -64,8 +64,9 @@ void note_moved(EventWriter& writer, const AioRequest& r, uint64_t bytes, uint32
   if (r.writes() || datagrams)
     moved.seen = probed([&] {
       const bool vector = r.opcode == kAioWriteVector || r.opcode == kAioReadVector;
-      moved.hash = vector ? hash_gathered((const uint64_t*)r.buffer, r.bytes, bytes, seed)
-                          : hash_run((const char*)r.buffer, bytes, seed);
+      moved.hash = run_hash(vector ? gathered_contents((const uint64_t*)r.buffer, r.bytes, bytes)
+                                   : hash_bytes((const void*)r.buffer, bytes, 0),
+                            seed);
     });
   channel_transfer(writer, r.fd, moved);
 }

@@ -102,11 +102,16 @@ void record_described(CallFrame* frame, ThreadArea* area, const CallInfo& info);
 void record_failed(CallFrame* frame, ThreadArea* area, long error);
 
 // A call that was made while recording.
+// The block_hash of the bytes that a call is to send or write, and how many; 0: not computed, or none.
+struct Contents {
+  uint64_t hash = 0, length = 0;
+};
 struct Recorded {
-  long result;           // or kNotMade
-  bool stolen;           // another thread or process has run meanwhile: the call's release event is written
-  ChangedFile changed;   // a file that others may have mapped, and that the call has changed
-  uint64_t hash;         // of its inputs
+  long result;          // or kNotMade
+  bool stolen;          // another thread or process has run meanwhile: the call's release event is written
+  ChangedFile changed;  // a file that others may have mapped, and that the call has changed
+  uint64_t hash;        // of its inputs
+  Contents contents;
   uint64_t entry, exit;  // ticks
 };
 Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info);
@@ -127,9 +132,8 @@ bool fills(int pipe);       // whether a vmsplice(2) on this end of a pipe reads
 bool is_own(uint64_t pid);  // whether it is the id of this process or of one of its threads
 
 // ---- transfers.cc: what a call has done to channels
-// The transfer hash (docs/trace-format.md) of one buffer, and of up to `limit` bytes in the buffers of an iovec.
-uint64_t hash_run(const char* data, uint64_t size, uint64_t seed);
-uint64_t hash_gathered(const uint64_t* iov, uint64_t count, uint64_t limit, uint64_t seed);
+// The block_hash of up to `limit` bytes in the buffers of an iovec, one after the other.
+uint64_t gathered_contents(const uint64_t* iov, uint64_t count, uint64_t limit);
 // Writes the ChannelRecords of the channels that the call has used. To be called before its event begins.
 void prepare_channels(const CallInfo& info, const CallFrame* frame, long result);
 // Add parts to the call's event: the bytes that it has sent or received, the bytes that the kernel has copied from one
@@ -139,8 +143,8 @@ void note_copy(EventWriter& writer, const CallInfo& info, const CallFrame* frame
 void note_descriptors(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result);
 
 // ---- inputs.cc
-// A hash of the memory that the call reads; 0 if it reads none.
-uint64_t input_hash(const CallInfo& info, const CallFrame* frame);
+// A hash of the memory that the call reads; 0 if it reads none. `contents`: on the way, that of its payload.
+uint64_t input_hash(const CallInfo& info, const CallFrame* frame, Contents* contents = nullptr);
 
 // ---- codes.cc: calls for which a code among their arguments says what they write
 // A block of memory that the call may write.

@@ -59,7 +59,7 @@ Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   Recorded done;
   const uint32_t files = group_files();
   done.changed = files ? shared_to_change(frame) : ChangedFile{};
-  done.hash = input_hash(info, frame);
+  done.hash = input_hash(info, frame, &done.contents);
   done.stolen = false;
   done.entry = ticks_now();
   trace_header()->running = kInCall;

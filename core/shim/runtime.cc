@@ -53,10 +53,41 @@ namespace friday::shim {
 
 Control control;
 
-uint64_t hash_bytes(const void* data, size_t size, uint64_t seed) { return XXH3_64bits_withSeed(data, size, seed); }
+uint64_t hash_bytes(const void* data, size_t size, uint64_t seed) {
+  const char* p = (const char*)data;
+  for (; size > format::kHashBlock; p += format::kHashBlock, size -= format::kHashBlock)
+    seed = XXH3_64bits_withSeed(p, format::kHashBlock, seed);
+  if (size > format::kHashBlock) __builtin_unreachable();  // so that XXH3's code for longer inputs is left out
+  return XXH3_64bits_withSeed(p, size, seed);
+}
 
 uint32_t record_checksum(const void* record, size_t size, uint64_t offset) {
-  return (uint32_t)XXH3_64bits_withSeed(record, size, offset);
+  return (uint32_t)hash_bytes(record, size, offset);
 }
+
+void GatheredHash::add(const void* data, uint64_t size) {
+  const char* from = (const char*)data;
+  while (size) {
+    if (filled_ == sizeof block_) {
+      hash_ = hash_bytes(block_, sizeof block_, hash_);
+      filled_ = 0;
+    }
+    if (filled_ == 0 && size > sizeof block_) {  // whole blocks where they are
+      const uint64_t whole = (size - 1) / sizeof block_ * sizeof block_;
+      hash_ = hash_bytes(from, whole, hash_);
+      from += whole;
+      size -= whole;
+    }
+    const uint64_t n = min<uint64_t>(size, sizeof block_ - filled_);
+    memcpy(block_ + filled_, from, n);
+    filled_ += (uint32_t)n;
+    from += n;
+    size -= n;
+  }
+}
+
+uint64_t GatheredHash::end() const { return hash_bytes(block_, filled_, hash_); }
+
+uint64_t run_hash(uint64_t contents, uint64_t seed) { return hash_bytes(&contents, sizeof contents, seed); }
 
 }  // namespace friday::shim

@@ -133,7 +133,19 @@ inline T min(T a, T b) {
 }
 
 inline const uint64_t* arguments_of(const CallFrame* frame) { return &frame->rdi; }
-uint64_t hash_bytes(const void* data, size_t size, uint64_t seed);
+uint64_t hash_bytes(const void* data, size_t size, uint64_t seed);  // block_hash of trace_format.h
+// The same, with seed 0, of bytes that come in pieces.
+class GatheredHash {
+ public:
+  void add(const void* data, uint64_t size);
+  uint64_t end() const;
+
+ private:
+  uint64_t hash_ = 0;
+  uint32_t filled_ = 0;
+  char block_[format::kHashBlock];
+};
+uint64_t run_hash(uint64_t contents, uint64_t seed);  // of trace_format.h; `contents`: hash_bytes of the bytes, seed 0
 uint32_t record_checksum(const void* record, size_t size, uint64_t offset);
 
 extern Control control;

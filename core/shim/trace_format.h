@@ -19,7 +19,7 @@
 namespace friday::format {
 
 inline constexpr char kMagic[8] = {'F', 'R', 'I', 'D', 'A', 'Y', 'T', '1'};
-inline constexpr uint32_t kVersion = 2;
+inline constexpr uint32_t kVersion = 3;
 inline constexpr uint64_t kHeaderSize = 4096;
 // The window of address space the trace is mapped into, in the recorded and in the replayed process.
 inline constexpr uint64_t kWindowAddress = 0x100000000000;
@@ -78,6 +78,11 @@ struct FileHeader {
 };
 static_assert(sizeof(FileHeader) <= kHeaderSize);
 
+// block_hash(bytes, seed): XXH3-64 over blocks of kHashBlock bytes, each block's hash the seed of the next; the last
+// block has 1 to kHashBlock bytes, or none if there are none at all. This is the longest input that XXH3 hashes without
+// the steps that are made for vector registers. The shim may not touch these, and is twice as fast by such blocks.
+inline constexpr uint32_t kHashBlock = 240;
+
 enum RecordType : uint16_t {
   // Not events.
   kImageRecord = 1,    // ImageRecord: registers and limits of the start image
@@ -111,7 +116,7 @@ struct RecordHeader {
   uint32_t size;  // of the whole record, header included; multiple of 8
   uint16_t type;  // RecordType
   uint16_t flags;
-  uint32_t checksum;  // low half of XXH3-64, seed = the record's file offset, of its bytes with this field zero
+  uint32_t checksum;  // low half of block_hash(its bytes with this field zero, the record's file offset)
   uint32_t thread;    // thread number for events, else 0
 };
 
@@ -138,7 +143,7 @@ struct EventRecord {
   uint16_t argument_count : 4;  // arguments recorded (the call's arity)
   uint16_t part_count : 12;     // kMaxParts at most
   int64_t result;               // return value or -errno
-  uint64_t input_hash;          // XXH3-64 of what the call reads from memory; 0 if nothing. kInstruction: its second
+  uint64_t input_hash;          // hash of what the call reads from memory; 0 if nothing. kInstruction: its second
                                 // result (rdtscp: ecx, rdrand, rdseed: carry flag, cpuid: ecx and edx, lsl: zero flag)
   uint64_t entry_ticks;
   uint64_t return_ticks;  // equals entry_ticks for kRelease
@@ -239,12 +244,13 @@ enum Representation : uint8_t {
 };
 enum TransferFlag : uint16_t { kPeek = 1, kTruncated = 2, kOutOfBand = 4, kEndOfStream = 8 };
 
-// Bytes that moved through a channel. run_hash(bytes, seed): XXH3-64 over blocks of kHashBlock bytes, each block's hash
-// the seed of the next block (the last block, 1 to kHashBlock bytes, gives the result). Streams: `offset` is the
-// channel's byte count in this direction before the transfer, and `hash` = run_hash(bytes moved, hash of the previous
-// transfer of this channel and direction; 0 at first): a chain that a reader who has the payload of the other side can
-// follow at this side's boundaries. Receivers have the payload inline and leave `hash` 0 for streams. Datagrams: `hash`
-// = run_hash(datagram, 0) on both sides. `peer` is left out (the part is kTransferBytes long) when its length is 0.
+// Bytes that moved through a channel. run_hash(bytes, seed) is the XXH3-64, with that seed, of the 8 bytes of
+// block_hash(bytes, 0): so a call's input hash and the hash of what it has sent need one pass over the bytes. Streams:
+// `offset` is the channel's byte count in this direction before the transfer, and `hash` = run_hash(bytes moved, hash
+// of the previous transfer of this channel and direction; 0 at first): a chain that a reader who has the payload of the
+// other side can follow at this side's boundaries. Receivers have the payload inline and leave `hash` 0 for streams.
+// Datagrams: `hash` = run_hash(datagram, 0) on both sides. `peer` is left out (the part is kTransferBytes long) when
+// its length is 0.
 struct TransferPart {
   uint64_t channel;
   uint64_t offset;
@@ -257,7 +263,6 @@ struct TransferPart {
   uint32_t message;    // which message of a sendmmsg/recvmmsg
   SocketAddress peer;  // datagrams: the other side if the call names it, else length 0
 };
-inline constexpr uint32_t kHashBlock = 4096;
 inline constexpr uint32_t kTransferBytes = 48;  // of a TransferPart without its peer
 static_assert(__builtin_offsetof(TransferPart, peer) == kTransferBytes);
 
@@ -316,7 +321,7 @@ struct OwnerDiedPart {
   uint32_t value, flags;  // the word's new value; OwnerDiedFlag
 };
 
-// Hashes (XXH3-64) of the program's state at the entry of a call.
+// Hashes (block_hash, seed 0) of the program's state at the entry of a call.
 struct StatePart {
   uint64_t registers;      // of rbx, rbp, r12 to r15, rsp and the address that the call returns to
   uint64_t stack, memory;  // of `stack_bytes` above rsp, and of `memory_bytes` at `address`

@@ -11,34 +11,16 @@ namespace friday::shim {
 
 using namespace format;
 
-// The transfer hash (docs/trace-format.md): over blocks of kHashBlock bytes, the hash of each is the seed of the next.
-// So bytes that are gathered from several buffers have the same hash as if they were in one.
-uint64_t hash_run(const char* data, uint64_t size, uint64_t seed) {
-  for (; size > kHashBlock; data += kHashBlock, size -= kHashBlock) seed = hash_bytes(data, kHashBlock, seed);
-  return hash_bytes(data, size, seed);
-}
-
-uint64_t hash_gathered(const uint64_t* iov_words, uint64_t count, uint64_t limit, uint64_t seed) {
+uint64_t gathered_contents(const uint64_t* iov_words, uint64_t count, uint64_t limit) {
   const IoVec* iov = (const IoVec*)iov_words;
-  char block[kHashBlock];
-  uint64_t filled = 0;
+  if (count == 1) return hash_bytes((const void*)iov[0].base, min(iov[0].length, limit), 0);
+  GatheredHash hash;
   for (uint64_t i = 0; i < count && limit; i++) {
-    const char* from = (const char*)iov[i].base;
-    uint64_t left = min(iov[i].length, limit);
-    limit -= left;
-    while (left) {
-      if (filled == sizeof block) {
-        seed = hash_bytes(block, filled, seed);
-        filled = 0;
-      }
-      uint64_t n = min(left, sizeof block - filled);
-      memcpy(block + filled, from, n);
-      filled += n;
-      from += n;
-      left -= n;
-    }
+    const uint64_t n = min(iov[i].length, limit);
+    hash.add((const void*)iov[i].base, n);
+    limit -= n;
   }
-  return hash_bytes(block, filled, seed);
+  return hash.end();
 }
 
 namespace {
@@ -50,15 +32,13 @@ enum : uint64_t {
   kMsgErrorQueue = 0x2000
 };  // MSG_OOB, MSG_PEEK, MSG_TRUNC, MSG_ERRQUEUE
 
-// The transfer hash of the `bytes` that a call has moved.
-uint64_t hash_of_moved(const Operand& payload, const uint64_t* a, uint64_t bytes, uint64_t seed) {
+// The block_hash of the `bytes` that a call has moved. What was gathered from several buffers is one run of bytes.
+uint64_t contents_of_moved(const Operand& payload, const uint64_t* a, uint64_t bytes) {
   if (payload.shape != Shape::iov && payload.shape != Shape::msg)
-    return hash_run((char*)a[payload.argument], min(bytes, a[2]), seed);
+    return hash_bytes((void*)a[payload.argument], min(bytes, a[2]), 0);
   const MsgHeader* m = payload.shape == Shape::msg ? (const MsgHeader*)a[payload.argument] : nullptr;
-  const IoVec* iov = m ? (const IoVec*)m->iov : (const IoVec*)a[payload.argument];
-  const uint64_t count = m ? m->iov_count : a[payload.other];
-  if (count == 1) return hash_run((char*)iov[0].base, min(bytes, iov[0].length), seed);
-  return hash_gathered(&iov[0].base, count, bytes, seed);
+  return m ? gathered_contents((uint64_t*)m->iov, m->iov_count, bytes)
+           : gathered_contents((uint64_t*)a[payload.argument], a[payload.other], bytes);
 }
 
 // For a datagram that the program sends with its IP header: the hash of what follows the header, and in `bytes` its
@@ -80,7 +60,7 @@ uint64_t hash_behind_header(const Operand& payload, const uint64_t* a, uint64_t*
   const uint64_t header = filled ? (uint64_t)(datagram[0] & 15) * 4 : 0;
   if (header > filled) return 0;
   *bytes = filled - header;
-  return hash_run(datagram + header, filled - header, 0);
+  return run_hash(hash_bytes(datagram + header, filled - header, 0), 0);
 }
 
 // sendmmsg(2), recvmmsg(2): each message is a transfer of its own.
@@ -90,7 +70,8 @@ void note_messages(EventWriter& writer, const MmsgHeader* m, int fd, long count,
   for (long i = 0; i < count; i++) {
     const MsgHeader& h = m[i].header;
     if (!in || datagrams)
-      moved.hash = hash_gathered((uint64_t*)h.iov, h.iov_count, m[i].length, datagrams ? 0 : channel_hash(fd));
+      moved.hash =
+          run_hash(gathered_contents((uint64_t*)h.iov, h.iov_count, m[i].length), datagrams ? 0 : channel_hash(fd));
     const uint16_t cut = in && (h.flags & kMsgTruncated) ? kTruncated : 0;
     const uint16_t end = in && !datagrams && !m[i].length ? kEndOfStream : 0;
     moved.flags = flags | cut | end;
@@ -154,8 +135,11 @@ void note_transfer(EventWriter& writer, const CallInfo& info, const CallFrame* f
   // change, so their hash would say nothing.
   moved.seen = in ? datagrams || !(asked & kMsgTruncated) : !(info.flags & kIn);
   if (!in && channel_sends_header(fd)) moved.hash = hash_behind_header(payload, a, &moved.length);
-  else if (moved.seen && (!in || datagrams))
-    moved.hash = hash_of_moved(payload, a, moved.length, datagrams ? 0 : channel_hash(fd));
+  else if (moved.seen && (!in || datagrams)) {
+    const bool hashed = !in && done.contents.length == moved.length;
+    moved.hash = run_hash(hashed ? done.contents.hash : contents_of_moved(payload, a, moved.length),
+                          datagrams ? 0 : channel_hash(fd));
+  }
   channel_transfer(writer, fd, moved);
 }
 

@@ -112,24 +112,19 @@ std::optional<Error> file_problem(const TraceFile& file, const std::string& path
 
 }  // namespace
 
+uint64_t block_hash(std::span<const std::byte> data, uint64_t seed) {
+  for (; data.size() > kHashBlock; data = data.subspan(kHashBlock))
+    seed = XXH3_64bits_withSeed(data.data(), kHashBlock, seed);
+  return XXH3_64bits_withSeed(data.data(), data.size(), seed);
+}
+
 uint32_t record_checksum(std::span<const std::byte> record, uint64_t offset) {
-  constexpr size_t kField = offsetof(RecordHeader, checksum);
-  constexpr size_t kSmall = 4096;
-  if (record.size() <= kSmall) {
-    alignas(64) std::byte copy[kSmall];
-    memcpy(copy, record.data(), record.size());
-    memset(copy + kField, 0, sizeof(RecordHeader::checksum));
-    return static_cast<uint32_t>(XXH3_64bits_withSeed(copy, record.size(), offset));
-  }
-  RecordHeader header;
-  memcpy(&header, record.data(), sizeof header);
-  header.checksum = 0;
-  XXH3_state_t state;
-  XXH3_INITSTATE(&state);  // otherwise XXH3_64bits_reset_withSeed compares the new seed with an uninitialised one
-  XXH3_64bits_reset_withSeed(&state, offset);
-  XXH3_64bits_update(&state, &header, sizeof header);
-  XXH3_64bits_update(&state, record.data() + sizeof header, record.size() - sizeof header);
-  return static_cast<uint32_t>(XXH3_64bits_digest(&state));
+  const size_t first = std::min<size_t>(record.size(), kHashBlock);
+  alignas(64) std::byte copy[kHashBlock];
+  memcpy(copy, record.data(), first);
+  memset(copy + offsetof(RecordHeader, checksum), 0, sizeof(RecordHeader::checksum));
+  const uint64_t hash = XXH3_64bits_withSeed(copy, first, offset);
+  return static_cast<uint32_t>(first == record.size() ? hash : block_hash(record.subspan(first), hash));
 }
 
 uint64_t header_checksum(std::span<const std::byte> page) {
@@ -146,9 +141,8 @@ void seal_header(std::span<std::byte> page) {
 }
 
 uint64_t run_hash(std::span<const std::byte> data, uint64_t seed) {
-  for (; data.size() > kHashBlock; data = data.subspan(kHashBlock))
-    seed = XXH3_64bits_withSeed(data.data(), kHashBlock, seed);
-  return XXH3_64bits_withSeed(data.data(), data.size(), seed);
+  const uint64_t contents = block_hash(data, 0);
+  return XXH3_64bits_withSeed(&contents, sizeof contents, seed);
 }
 
 const char* record_type_name(uint16_t type) {

@@ -24,8 +24,10 @@ uint64_t header_checksum(std::span<const std::byte> page);
 // Stores the checksum in the page; call it after all other changes to the page.
 void seal_header(std::span<std::byte> page);
 
-// The hash of a transfer (TransferPart in trace_format.h): XXH3-64 over blocks of kHashBlock bytes, where the hash of
-// each block is the seed of the next. The last block has 1 to kHashBlock bytes, or 0 if there is no data.
+// XXH3-64 over blocks of kHashBlock bytes, where the hash of each block is the seed of the next. The last block has 1
+// to kHashBlock bytes, or 0 if there is no data.
+uint64_t block_hash(std::span<const std::byte> data, uint64_t seed);
+// The hash of a transfer (TransferPart in trace_format.h).
 uint64_t run_hash(std::span<const std::byte> data, uint64_t seed);
 
 inline bool is_event(uint16_t type) { return type >= format::kCall && type <= format::kYield; }
