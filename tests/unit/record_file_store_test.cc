@@ -46,14 +46,18 @@ class Store : public testing::Test {
 TEST_F(Store, NamesCopiesByContent) {
   auto files = store();
   UniqueFd a = file("a", "the same text"), b = file("b", "the same text"), c = file("c", "another text");
-  auto first = files.add(a.get(), false), second = files.add(b.get(), false), third = files.add(c.get(), false);
-  ASSERT_TRUE(first && second && third);
-  EXPECT_EQ((*first)->hash, (*second)->hash);
-  EXPECT_NE((*first)->hash, (*third)->hash);
-  EXPECT_EQ((*first)->size, 13u);
+  std::vector<StoredFile> added;
+  for (const UniqueFd* fd : {&a, &b, &c}) {
+    auto file = files.add(fd->get(), false);
+    ASSERT_TRUE(file);
+    added.push_back(**file);
+  }
+  EXPECT_EQ(added[0].hash, added[1].hash);
+  EXPECT_NE(added[0].hash, added[2].hash);
+  EXPECT_EQ(added[0].size, 13u);
   XXH128_canonical_t canonical;
   XXH128_canonicalFromHash(&canonical, XXH3_128bits("the same text", 13));
-  EXPECT_THAT(copies(), testing::UnorderedElementsAre(hex_of(canonical.digest, 16), hex_of((*third)->hash.data(), 16)));
+  EXPECT_THAT(copies(), testing::UnorderedElementsAre(hex_of(canonical.digest, 16), hex_of(added[2].hash.data(), 16)));
   EXPECT_EQ(*read_file((root_ / "files" / hex_of(canonical.digest, 16)).string()), "the same text");
   struct stat st;
   ASSERT_EQ(stat((root_ / "files" / hex_of(canonical.digest, 16)).c_str(), &st), 0);
