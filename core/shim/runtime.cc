@@ -10,7 +10,7 @@ extern "C" {
 constexpr size_t kShort = 128;
 typedef uint64_t __attribute__((may_alias, aligned(1))) Word;
 
-void* memcpy(void* to, const void* from, size_t size) {
+void* memcpy(void* to, const void* from, size_t size) noexcept {
   void* result = to;
   if (size <= kShort) {
     char* d = (char*)to;
@@ -22,14 +22,14 @@ void* memcpy(void* to, const void* from, size_t size) {
   asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(size) : : "memory");
   return result;
 }
-void* memmove(void* to, const void* from, size_t size) {
+void* memmove(void* to, const void* from, size_t size) noexcept {
   char* d = (char*)to;
   const char* s = (const char*)from;
   if (d <= s || d >= s + size) return memcpy(to, from, size);
   while (size--) d[size] = s[size];
   return to;
 }
-void* memset(void* to, int byte, size_t size) {
+void* memset(void* to, int byte, size_t size) noexcept {
   void* result = to;
   if (size <= kShort) {
     char* d = (char*)to;
@@ -41,7 +41,7 @@ void* memset(void* to, int byte, size_t size) {
   asm volatile("rep stosb" : "+D"(to), "+c"(size) : "a"(byte) : "memory");
   return result;
 }
-int memcmp(const void* a, const void* b, size_t size) {
+int memcmp(const void* a, const void* b, size_t size) noexcept {
   const unsigned char *x = (const unsigned char*)a, *y = (const unsigned char*)b;
   for (; size; size--, x++, y++)
     if (*x != *y) return *x - *y;

@@ -15,11 +15,11 @@
 #include "core/shim/call_numbers.h"
 #include "core/shim/shim_abi.h"
 
-extern "C" {
-void* memcpy(void* to, const void* from, size_t size);
-void* memmove(void* to, const void* from, size_t size);
-void* memset(void* to, int byte, size_t size);
-int memcmp(const void* a, const void* b, size_t size);
+extern "C" {  // as <string.h> declares them, which <xxhash.h> includes
+void* memcpy(void* to, const void* from, size_t size) noexcept;
+void* memmove(void* to, const void* from, size_t size) noexcept;
+void* memset(void* to, int byte, size_t size) noexcept;
+int memcmp(const void* a, const void* b, size_t size) noexcept;
 }
 
 namespace friday::shim {
