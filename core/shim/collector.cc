@@ -1,5 +1,5 @@
-// Talking to the collector over the inherited socket: requests are rare (start, new code, forks, room), never on the
-// path of an ordinary call. The descriptor is kept out of the program's reach.
+// The requests to the collector, over the inherited socket. They are rare (at the start, for mapped files, forks and
+// room in the trace) and not made for ordinary calls. The program cannot see or close the descriptor.
 #include <linux/fcntl.h>
 #include <linux/resource.h>
 
@@ -44,8 +44,8 @@ bool send_request(const Request& request, int fd) {
   return sent == sizeof request;
 }
 
-// The program may have lowered its limit of descriptors, or used all of them; Friday's have room as far as the hard
-// limit goes.
+// Raises the limit of open files as long as this object exists, so that descriptors can be received although the
+// program has lowered the limit or uses all descriptors. Beyond the hard limit only root can do that.
 struct RoomForDescriptors {
   uint64_t limit[2] = {0, 0};
   bool raised = false;
@@ -94,7 +94,7 @@ void collector_move() {
   socket = (int)moved;
 }
 
-// The number of its parent's, out of the program's way, unless a limit is below it by now.
+// The socket gets the number of its parent's, which is out of the program's way, unless a limit is lower by now.
 void collector_adopt(int socket) {
   if (failed(native(sys::dup2, socket, own_socket()))) {
     native(sys::close, own_socket());
@@ -143,7 +143,8 @@ bool collector_fork(ForkReply* reply, int* trace_fd, int* socket_fd) {
   return fds[0] >= 0 && fds[1] >= 0;
 }
 
-// Whose rights the program will have, and whether the kernel tells its loader to distrust the environment (AT_SECURE).
+// Tells the user id with which the program will run, and whether its loader will ignore LD_PRELOAD (AT_SECURE,
+// ld.so(8)).
 static void add_executor(Request& request) {
   request.reason = (uint32_t)native(sys::geteuid);
   request.detail = native(sys::getuid) != native(sys::geteuid) || native(sys::getgid) != native(sys::getegid);

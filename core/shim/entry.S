@@ -1,4 +1,4 @@
-# Where the program's calls enter the shim and leave it, and the few instructions that the core must know by address.
+# The entries into the shim from the program's code and the way back, and the few instructions whose addresses the core must know.
 # Offsets of CallFrame and ThreadArea are fixed by shim_abi.h and checked by static_assert in dispatch.cc.
 #include <asm/unistd_64.h>
 
@@ -8,11 +8,11 @@
   .globl friday_interruptible_call, friday_interruptible_abort, friday_enter, friday_enter_trap, friday_leave
   .globl friday_enter_yield, friday_enter_loop
   .hidden friday_enter_yield, friday_enter_loop, friday_yield
-  .globl friday_clone, friday_trap_instruction, friday_trap_site, friday_copy_out, friday_copy_instruction
+  .globl friday_clone, friday_trap_instruction, friday_trap_site, friday_copy_out
   .globl friday_snapshot, friday_xsave, friday_xrstor, friday_signal_return, friday_probe, friday_exit_thread
   .hidden friday_syscall, friday_syscall_instruction, friday_interruptible, friday_interruptible_start
   .hidden friday_interruptible_call, friday_interruptible_abort, friday_enter, friday_enter_trap, friday_leave
-  .hidden friday_clone, friday_trap_instruction, friday_trap_site, friday_copy_out, friday_copy_instruction
+  .hidden friday_clone, friday_trap_instruction, friday_trap_site, friday_copy_out
   .hidden friday_snapshot, friday_xsave, friday_xrstor, friday_signal_return, friday_probe, friday_exit_thread
   .hidden friday_start, friday_replay_start, friday_at_start, friday_dispatch, friday_thread_main, friday_image_registers_taken
 
@@ -31,8 +31,9 @@ friday_syscall_instruction:
   ret
   .cfi_endproc
 
-# long friday_interruptible(area, number, arguments): a signal that arrives between the test and the call moves rip to the
-# abort label (signals.cc), so that a call can never block with a signal waiting behind it.
+# long friday_interruptible(area, number, arguments): makes the call unless the thread has a pending signal. If a signal arrives
+# between the test and the call, its handler moves rip to the abort label (signal_handlers.cc), so that no call blocks while a signal
+# is pending.
 friday_interruptible:
   .cfi_startproc
   mov %rsi, %rax
@@ -55,7 +56,7 @@ friday_interruptible_abort:
   ret
   .cfi_endproc
 
-# The rest of a CallFrame, then its address in rdi and rbx and a stack as C wants it.
+# Pushes the rest of a CallFrame, puts its address into rdi and rbx, and aligns the stack as the calling convention asks.
   .macro finish_frame
   push %r15
   push %r14
@@ -76,10 +77,11 @@ friday_interruptible_abort:
   and $-16, %rsp
   .endm
 
-# A call caught by Syscall User Dispatch: the SIGSYS handler left the return address in the area and sent us here.
+# For a call that was caught by Syscall User Dispatch: the handler of SIGSYS has stored the return address in the area.
 friday_enter_trap:
   mov %gs:24, %rcx
-# A patched site: rax number, rcx where to return, everything else the program's. The program's red zone stays untouched.
+# From the stub of a patched site: rax has the call's number and rcx the return address; all other registers are the program's. Nothing
+# is stored on the program's stack, so its red zone is intact.
 friday_enter:
   .cfi_startproc
   .cfi_undefined %rip
@@ -98,10 +100,10 @@ friday_enter:
   mov %rbx, %rdi
   jmp friday_leave
 
-# From the stub of a loop site (loop.cc); 6 is kYieldLoop.
+# From the stub of a loop site (loop.cc). 6 is kYieldLoop.
 friday_enter_loop:
   movq $6, %gs:YIELD_KIND
-# The program is made to wait where it makes no call; %gs:24 is where it goes on. All registers are its own.
+# For a thread that yields where it makes no call. %gs:24 has the address where it goes on; all registers are the program's.
 friday_enter_yield:
   mov %rsp, %gs:8
   mov %gs:0, %rsp
@@ -116,7 +118,7 @@ friday_enter_yield:
   finish_frame
   call friday_yield
   mov %rbx, %rdi
-# friday_leave(frame)
+# friday_leave(frame): returns to the program. Without `full`, as the kernel returns from a call: rcx and r11 are lost.
 friday_leave:
   mov %rdi, %rsp
   cmpq $0, 152(%rsp)
@@ -139,9 +141,9 @@ friday_leave:
   mov 0(%rsp), %rcx
   mov 16(%rsp), %rsp
   jmp *%rcx
-# Every register, flags included: iretq to the same privilege level.
+# `full`: all registers and flags, by iretq.
 1:
-  push $0x2b              # ss      (these five overwrite nothing: they are pushed below the frame)
+  push $0x2b              # ss      (these five are pushed below the frame, so they overwrite nothing of it)
   pushq 136+8(%rsp)       # rsp
   pushq 128+16(%rsp)      # eflags
   push $0x33              # cs
@@ -164,7 +166,7 @@ friday_leave:
   iretq
   .cfi_endproc
 
-# long friday_clone(flags, stack, area, parent_tid, child_tid, tls): the child runs friday_thread_main(area) on `stack`.
+# long friday_clone(flags, stack, area, parent_tid, child_tid, tls): the new thread runs friday_thread_main(area) on `stack`.
 friday_clone:
   push %r12
   mov %rdx, %r12
@@ -183,8 +185,8 @@ friday_clone:
   call friday_thread_main
   ud2
 
-# The constructor: notes in friday_at_start (64 bytes before its frame) what it was called with, for the time when a replayed node
-# waits in the shim and is to look as if it stood behind this call.
+# The constructor. It stores the registers that it was called with in friday_at_start (whose frame is at offset 64), because a replayed
+# node that waits in the shim is shown behind this call.
 friday_construct:
   lea 64+friday_at_start(%rip), %rax
   mov %rbx, 56(%rax)
@@ -203,7 +205,7 @@ friday_construct:
   add $8, %rsp
   test %al, %al
   jnz 1f
-# What the loader finds in the registers that a function may change is what friday_leave() leaves there at replay.
+# The registers that a function may change get the values that friday_leave() gives them at replay.
   xor %eax, %eax
   xor %edx, %edx
   xor %esi, %esi
@@ -223,6 +225,7 @@ friday_construct:
   .quad friday_construct
   .text
 
+# void friday_exit_thread(low, size, code): uses no stack, since [low, low + size) may contain it.
 friday_exit_thread:
   mov %rdx, %r8
   mov $__NR_munmap, %eax
@@ -238,14 +241,13 @@ friday_trap_site:
   int3
   ret
 
-# void friday_copy_out(to, from, size): the only instruction of the shim that writes recorded outputs to program memory.
+# void friday_copy_out(to, from, size): has the only instruction of the shim that writes recorded outputs to the program's memory.
 friday_copy_out:
   mov %rdx, %rcx
-friday_copy_instruction:
   rep movsb
   ret
 
-# int friday_probe(Probe*): like setjmp: 0, and once more 1 when what follows has faulted (signals.cc).
+# int friday_probe(Probe*): as setjmp(3). Returns 0, and returns again with 1 when code after it has faulted (signal_handlers.cc).
 friday_probe:
   mov %rbx, 0(%rdi)
   mov %rbp, 8(%rdi)
@@ -260,12 +262,12 @@ friday_probe:
   xor %eax, %eax
   ret
 
-# Restorer of the shim's own handlers: inside the exempt range, so the kernel sees the call.
+# The sa_restorer of the shim's own handlers. Its call is exempt from Syscall User Dispatch because it is in the shim's code.
 friday_signal_return:
   mov $__NR_rt_sigreturn, %rax
   syscall
 
-# int friday_snapshot(image): like setjmp; the start image resumes behind the call with 1.
+# int friday_snapshot(image): as setjmp(3). Takes the start image and returns 0; a process that resumes from the image returns 1.
 friday_snapshot:
   push %rbx
   push %rbp

@@ -1,6 +1,7 @@
-// Threads and processes come and go. A new thread starts natively in the shim, takes its first turn of the token, and
-// only then enters the program. Thread ids in the program's memory are the recorded ones, in both modes: flags that
-// make the kernel store ids are taken out and the stores done here. A forked child gets a trace of its own.
+// Creates and ends threads and processes. A new thread begins in the shim, waits for its first turn of the token, and
+// then enters the program. Thread ids in the program's memory are the recorded ones, while recording and at replay: the
+// shim stores them itself, and removes the clone(2) flags by which the kernel would. A forked child has a trace of its
+// own.
 #include <asm/prctl.h>
 #include <linux/fcntl.h>
 #include <linux/futex.h>
@@ -24,7 +25,7 @@ using namespace format;
 
 namespace {
 
-// Flags of a new process that are the kernel's business alone.
+// Flags that are passed on to the kernel for a new process.
 constexpr uint64_t kNamespaces =
     CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
 constexpr uint64_t kPassedOn = kNamespaces | CLONE_FS | CLONE_PARENT | CLONE_SYSVSEM | CLONE_IO | CLONE_PIDFD;
@@ -39,7 +40,7 @@ CloneRequest request_of(const CallFrame* frame) {
   return {frame->rdi, frame->rsi, frame->rdx, frame->r10, frame->r8};
 }
 
-// Of a thread that could not be made. False: another one has been made since.
+// Makes the number of a thread that could not be created free again. False: another one has been created since.
 bool give_back_number(uint32_t number) {
   uint64_t next = number + 1ull;
   return __atomic_compare_exchange_n(&control.thread_count, &next, number, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
@@ -62,8 +63,9 @@ long new_thread(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
     replay_consume(event);
     return result;
   }
-  // Once the recording has ended no token holds the new thread back: it may run, and end, before this one goes on. So
-  // the kernel stores the ids then, and two creators must not meet.
+  // After the end of the recording the new thread does not wait for a token: it may run and end before this one goes
+  // on. So the kernel stores the ids then, and the number is taken atomically, because several threads may do this at
+  // once.
   const bool plain = control.mode == kModePassThrough;
   const uint32_t number = (uint32_t)__atomic_fetch_add(&control.thread_count, 1, __ATOMIC_SEQ_CST);
   ThreadArea* child = number < kMaxThreads ? area_create(number) : nullptr;
@@ -73,7 +75,7 @@ long new_thread(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
     return thread_refused(frame, area, entry, -EAGAIN);
   }
   child->signal_mask = area->signal_mask;
-  child->altstack[1] = 2;  // SS_DISABLE
+  child->altstack[1] = SS_DISABLE;
   child->clear_tid = !plain && c.flags & CLONE_CHILD_CLEARTID ? c.child_tid : 0;
   CallFrame* start = (CallFrame*)(child->stack_top - sizeof(CallFrame) - 8);
   *start = *frame;
@@ -83,7 +85,7 @@ long new_thread(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   child->frame = start;
   child->alive = 1;
   __atomic_fetch_add(&live_threads, 1, __ATOMIC_SEQ_CST);
-  // At replay there are no descriptors.
+  // A replay makes no pidfd.
   const uint64_t own =
       plain ? 0 : CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID | (event ? CLONE_PIDFD : 0);
   const bool tells = plain || (c.flags & ~own & CLONE_PIDFD);
@@ -99,7 +101,7 @@ long new_thread(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   long result = event ? event->result : tid;
   if (plain) return tid;
   child->tid = (uint32_t)result;
-  // The thread stores it too, but at replay it exists from this event on, whether or not it has run yet.
+  // The thread stores this too, but at replay it exists from this event on, even if it has not run yet.
   child->kernel_tid = (uint32_t)tid;
   if (c.flags & CLONE_PARENT_SETTID) store_tid(c.parent_tid, child->tid);
   if (c.flags & CLONE_CHILD_SETTID) store_tid(c.child_tid, child->tid);
@@ -116,7 +118,8 @@ long new_thread(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   return result;
 }
 
-// The only thread of a new process: the others exist in its memory only.
+// In a new process, of which the calling thread is the only one: the areas of its parent's other threads are not in
+// use.
 void become_only_thread(ThreadArea* area) {
   for (uint32_t i = 0; i < control.thread_count; i++)
     if (area_of(i) != area) area_of(i)->alive = 0;
@@ -133,7 +136,7 @@ void become_only_thread(ThreadArea* area) {
   token_start(area);
 }
 
-// Out of the way of descriptors that the program is about to get: it may expect the lowest number that is free.
+// Moves a descriptor to a higher number, because the program may expect to get the lowest free one.
 void move_up(int* fd) {
   const long high = native(sys::fcntl, *fd, F_DUPFD, own_socket() + 1);
   if (failed(high)) return;
@@ -147,14 +150,15 @@ long fork_recording(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   int trace_fd = -1, socket_fd = -1;
   const bool follow = collector_fork(&reply, &trace_fd, &socket_fd);
   if (follow && c.flags & CLONE_PIDFD) move_up(&trace_fd), move_up(&socket_fd);
-  // The child may be gone at once, and its exit signal may kill this process: not before the fork stands in the trace.
+  // The child may end at once, and its exit signal may kill this process. That must not happen before the fork is in
+  // the trace.
   const uint64_t everything = ~0ull;
   native(sys::rt_sigprocmask, SIG_SETMASK, &everything, 0, 8);
   long pid = native(sys::clone, c.flags & (kPassedOn | 0xff), 0, c.flags & CLONE_PIDFD ? c.parent_tid : 0, 0, 0);
   if (pid == 0) {
     thread_arm(area);
     become_only_thread(area);
-    area->pending_head = area->pending_tail;  // its parent's
+    area->pending_head = area->pending_tail;  // pending signals are the parent's
     held_forget(area);
     signals_apply_mask(area);
     area->tid = (uint32_t)native(sys::getpid);
@@ -166,7 +170,7 @@ long fork_recording(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
         collector_send(kNotice, 0, 0,
                        "a child process had no address space left for its trace, and may lack it for itself: the limit "
                        "(ulimit -v) counts what Friday maps, too");
-      // It is the parent's: a program executed from here must not speak for it.
+      // The socket is the parent's, and a program that is executed from here must not use it.
       native(sys::close, own_socket());
       own_socket() = -1;
     } else if (group_forked()) {
@@ -203,7 +207,7 @@ long fork_recording(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   }
   writer.commit(pid, 0, entry, ticks_now());
   signals_rest(area);
-  // Why it made no trace the collector says itself.
+  // If the collector made no trace, it has told the user why.
   if (!follow && reply.ok && !failed(pid))
     collector_send(kNotice, 0, 0, "a child process is not recorded: no descriptor was left for its trace");
   return pid;
@@ -216,19 +220,18 @@ long fork_replaying(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
     replay_consume(event);
     return result;
   }
-  // The parent is done with the event before the child exists, so that both see the same shim state up to here. But
-  // what it is told in memory, of the child, the child was not.
+  // The parent completes the event before the child exists, so that both have the same state of the shim up to here.
+  // But the child's id and pidfd are stored in the parent's memory only.
   uint32_t untold = 0;
   const bool told =
       c.flags & (CLONE_PARENT_SETTID | CLONE_PIDFD) && probed([&] { untold = *(const uint32_t*)c.parent_tid; });
   replay_apply(event);
   if (c.flags & CLONE_PARENT_SETTID) store_tid(c.parent_tid, (uint32_t)result);
-  // The parent may have been killed behind this event: it makes the child all the same.
+  // If the recorded parent was killed after this event, the child still exists.
   const uint32_t cut = control.cut;
   control.cut = 0;
   replay_consume(event);
-  // Whatever signal shall tell of the child's end: the kernel reports only a clone(2) with SIGCHLD as a fork to the
-  // core.
+  // With SIGCHLD, whatever the program's exit signal is, because only then does ptrace(2) report a fork to the core.
   long pid = native(sys::clone, SIGCHLD, 0, 0, 0, 0);
   if (failed(pid)) replay_fail("a process could not be forked", pid);
   if (pid) {
@@ -240,7 +243,8 @@ long fork_replaying(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   thread_arm(area);
   become_only_thread(area);
   replay_forked();
-  // The core maps this process's own trace and sets cursor, trace_end, schedule and slot; or it ends us: not wanted.
+  // The core maps this process's own trace and sets cursor, trace_end, schedule and node_slot; or it ends this process,
+  // if the node is not wanted.
   trap(kTrapForkChild, 0);
   control.event = 0;
   control.gate = control.post = 0;
@@ -259,19 +263,21 @@ long fork_replaying(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   return 0;
 }
 
-// A thread that has ended keeps only the page of its ThreadArea.
+// Of the area of a thread that has ended, only the first page stays mapped.
 constexpr uint64_t kAreaKept = 0x1000;
 static_assert(sizeof(ThreadArea) <= kAreaKept);
 
 }  // namespace
 
 static bool sealed;
-// Read by the kernel at calls from outside the shim: 1 sends SIGSYS, 0 lets them be made.
+// The selector of Syscall User Dispatch, which the kernel reads at calls from outside the shim: 1 raises SIGSYS
+// (SYSCALL_DISPATCH_FILTER_BLOCK), 0 lets them be made.
 static uint8_t dispatch_blocks = 1;
 
-// The process is about to install a filter of calls, so nothing may make any that the program does not: the return from
-// a handler is one. What the shim does at a thread's end in the kernel's place the kernel does again; only a thread can
-// tell it so, and where there are others their ends must go on being caught.
+// A filter may not allow the calls that the shim makes in addition to the program's; the return from its handler of
+// planted instructions is one, so these are restored. What the shim does in the kernel's place when a thread ends, the
+// kernel does again for the calling thread. It cannot be told so for other threads; if there are any, their calls are
+// still caught.
 void process_seals(ThreadArea* area) {
   sealed = true;
   loops_let(area, 0);
@@ -291,7 +297,7 @@ ThreadArea* area_create(uint32_t number) {
   }
   area->self = area;
   area->number = number;
-  // [area, signal stack, call stack growing down from the end]
+  // The area: ThreadArea, what vfork.cc and held.cc keep, signal stack, and the stack for calls, down from the end.
   area->stack_top = (uint64_t)area + kAreaSize;
   return area;
 }
@@ -330,11 +336,11 @@ extern "C" void friday_thread_main(ThreadArea* area) {
 
 long do_clone(CallFrame* frame, ThreadArea* area) {
   CloneRequest c = request_of(frame);
-  if (area->native) return -ENOSYS;  // a debugger's call in a replayed node makes no processes
+  if (area->native) return -ENOSYS;  // a function that a debugger calls creates no threads or processes
   if (c.flags & CLONE_THREAD) return new_thread(frame, area, c);
   if (control.mode != kModeReplay) signals_expect_exit((int)(c.flags & 0xff));
   if (is_vfork(c) && !area->borrowed) return do_vfork(frame, area, c);
-  // A process whose memory or descriptors are another's at the same time cannot be told apart from it in a trace.
+  // The recording ends at a process that goes on sharing its memory or its descriptors with this one.
   if (control.mode == kModeRecord && c.flags & (CLONE_VM | CLONE_FILES) && !area->borrowed) end_at_call(frame);
   if (control.mode == kModePassThrough && c.flags & CLONE_VM && !area->borrowed) return new_thread(frame, area, c);
   if (control.mode == kModeReplay) return fork_replaying(frame, area, c);
@@ -358,7 +364,7 @@ void do_thread_exit(CallFrame* frame, ThreadArea* area) {
     replay_consume(event);
   } else {
     robust_thread_ends(area);
-    // Its memory may serve another thread when the kernel would look.
+    // When the kernel follows the list, its memory may already be in use by another thread.
     if (area->robust_list && !sealed) native(sys::set_robust_list, 0, 24);
     if (area->clear_tid) {
       store_tid(area->clear_tid, 0);
@@ -381,7 +387,7 @@ void do_thread_exit(CallFrame* frame, ThreadArea* area) {
     token_leave(area);
   }
   if (sealed) native(sys::exit, frame->rdi);
-  // Its stacks go with it, by code that needs none; nothing may be delivered on them any more.
+  // The thread's stacks are unmapped by code that uses none. No signal may be delivered on them any more.
   const uint64_t everything = ~0ull, code = frame->rdi;
   native(sys::rt_sigprocmask, 0, &everything, 0, 8);
   if (!replay) signals_hand_on(area);
@@ -389,7 +395,7 @@ void do_thread_exit(CallFrame* frame, ThreadArea* area) {
   friday_exit_thread((uint64_t)area + kAreaKept, kAreaSize - kAreaKept, code);
 }
 
-// All end with the process, whatever they are doing.
+// All threads end with the process.
 static void each_thread_ends() {
   for (uint32_t n = 0; n < control.thread_count; n++)
     if (area_of(n)->alive) robust_thread_ends(area_of(n));

@@ -1,6 +1,6 @@
-// A call of the program while it is recorded: made under the token or with the token lent, and put into the trace with
-// what it has written and moved (outputs.cc, transfers.cc). What the table cannot say is in special.cc and its
-// neighbours.
+// Records a call of the program: makes it, with the token lent if others may run meanwhile, and writes its event with
+// what it has written to memory (outputs.cc) and moved through channels (transfers.cc). special.cc has the calls that
+// the table does not describe in full.
 #include <asm/poll.h>
 #include <asm/socket.h>
 #include <linux/fcntl.h>
@@ -28,8 +28,9 @@ void lend_for_call(const CallFrame* frame, ThreadArea* area, const CallInfo& inf
   token_lend(area, info.flags & kQuick && !(is_coded(info) && waits_by_code(frame)));
 }
 
-// A change of a file that is mapped takes place while nobody looks. But what splice(2) takes from a pipe somebody may
-// have to write first: others are let go on until it is there. If one did, the call is made anew.
+// Makes a call that changes a file which is mapped as shared memory. The token is kept, so that no other process reads
+// the file meanwhile. But splice(2) may wait for bytes that another thread or process must write into the pipe: the
+// token is lent until the pipe has some. If another one has run then, the call is to be made again (kNotMade).
 long make_change(CallFrame* frame, ThreadArea* area, const CallInfo& info, Recorded* done) {
   constexpr uint64_t kNonBlocking = 2 /* SPLICE_F_NONBLOCK */;
   const uint64_t* a = arguments_of(frame);
@@ -69,7 +70,8 @@ Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   done.result = done.changed.object ? make_change(frame, area, info, &done) : interruptible_call(area, frame);
   done.exit = ticks_now();
   trace_header()->dies_of = 0;
-  if (!done.changed.object && group_files() != files) done.changed = shared_changed(frame);  // mapped meanwhile
+  // A process may have mapped the file during the call.
+  if (!done.changed.object && group_files() != files) done.changed = shared_changed(frame);
   if (shared) done.stolen = !token_retake(area);
   else trace_header()->running = kComputing;
   return done;
@@ -77,8 +79,6 @@ Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
 
 bool is_clock(uint64_t call) { return call == sys::clock_gettime || call == sys::gettimeofday || call == sys::time; }
 
-// The clocks that the real vdso answers without entering the kernel. False: it has to be asked, which also tells
-// EFAULT.
 bool read_clock(const CallFrame* frame, long* result) {
   switch (frame->rax) {
     case sys::clock_gettime:
@@ -104,7 +104,7 @@ void end_at_call(CallFrame* frame, long result, const char* why) {
 
 namespace {
 
-// A socket with a timeout never starts a call again (signal(7)).
+// Whether the socket has a timeout. With one, an interrupted call is never made again (signal(7)).
 bool has_timeout(int fd, bool in) {
   uint64_t time[2] = {0, 0};
   uint32_t size = sizeof time;
@@ -112,8 +112,8 @@ bool has_timeout(int fd, bool in) {
          (time[0] || time[1]);
 }
 
-// A clock that is read without the kernel: nothing blocks, so the token is not lent, and it is one point in time.
-// False: it has to be a call like others, if only because it is somebody else's turn.
+// Records the reading of a clock through the vdso. The token is not lent, and one time stamp is enough. False: it must
+// be recorded like other calls, because the vdso cannot answer it or somebody waits for the token.
 bool record_clock(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   if (token_overdue()) return false;
   const uint64_t now = ticks_now();
@@ -135,8 +135,9 @@ bool record_clock(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   return true;
 }
 
-// A call that reaches memory which no trace shows changing: another process's, or a process's by its file in /proc.
-// Null: it does not, else what is said of it where the recording ends. It has been made.
+// Whether the call, which has been made, can change memory without an event of the process that it belongs to: another
+// process's memory, or /proc/PID/mem opened for writing. Returns the text for the end of the recording, null if it
+// cannot.
 const char* reaches_foreign_memory(const CallFrame* frame, const CallInfo& info, long result) {
   const uint64_t call = frame->rax;
   if (call == sys::process_vm_writev) return result > 0 && !is_own(arguments_of(frame)[0]) ? info.name : nullptr;
@@ -152,7 +153,8 @@ const char* reaches_foreign_memory(const CallFrame* frame, const CallInfo& info,
   return "of a process's memory, for writing";
 }
 
-// One try at a table call. True: the call must be made again (interrupted, no handler was due after all).
+// Makes and records a call that the table describes. Returns true if it must be made again, because it was interrupted
+// by a signal that turned out to have no handler.
 bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   uint32_t before[2];
   note_lengths(info, frame, before);
@@ -164,8 +166,8 @@ bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   const bool not_made = done.result == kNotMade;
   if (info.inputs[0].shape == Shape::iocbs) aio_forget_refused(arguments_of(frame), done.result);
   if (not_made && !done.stolen) return !signals_deliver(frame, area, Moment::before_call);
-  if (not_made) done.result = -EINTR;  // its entry is in the log: it counts as interrupted, and is made again
-  if (control.mode != kModeRecord) {   // another thread ended the recording meanwhile
+  if (not_made) done.result = -EINTR;  // its release event is written, so it is recorded as interrupted and made again
+  if (control.mode != kModeRecord) {   // another thread has ended the recording meanwhile
     if (not_made) pass_through(frame, area);
     else frame->rax = (uint64_t)done.result;
     return false;
@@ -223,7 +225,7 @@ bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   return false;
 }
 
-// A call that Friday does not handle ends the recording; a number that not even the kernel knows changes nothing.
+// A call that Friday does not handle ends the recording, unless the kernel does not know its number either.
 void record_unknown(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   if (info.arity == 0) {
     const uint64_t* a = arguments_of(frame);
@@ -239,7 +241,7 @@ void record_unknown(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   pass_through(frame, area);
 }
 
-// A filter of calls would judge those of the shim: the recording ends, unless the kernel refuses the filter.
+// A filter of system calls would also apply to the shim's, so the recording ends, unless the kernel refuses the filter.
 void record_rules(CallFrame* frame, ThreadArea* area) {
   const uint64_t entry = ticks_now();
   const long said = rules_refused(frame);
@@ -254,7 +256,7 @@ void record_rules(CallFrame* frame, ThreadArea* area) {
   pass_through(frame, area);
 }
 
-// What is done in place of a call whose code says that it would harm the recording. False: nothing.
+// Handles a call whose code says that it would harm the recording. False: it is no such call.
 bool record_instead(CallFrame* frame, ThreadArea* area) {
   if (const long error = refused_for_shim(frame)) record_failed(frame, area, error);
   else if (rules_calls(frame)) record_rules(frame, area);

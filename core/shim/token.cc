@@ -1,8 +1,10 @@
-// The thread token: one thread of the process runs at a time outside native calls. It is let go lazily: a thread that
-// makes a call marks the token LENT and, on return, takes it back with one compare-and-swap. Only a thread that is
-// waiting takes a lent token, and then it logs the release in the lender's name. A thread alone pays nothing at all.
+// The token of a process's threads: only the thread that has it runs the program's code. A thread that makes a call
+// marks the token as lent, and when the call returns takes it back with one compare-and-swap. Only a waiting thread
+// takes a lent token, and then it writes the release event in the lender's name. So a thread that nobody waits for pays
+// almost nothing.
 //
-// state word: thread number in the low half, HELD or LENT or FREE above. Whoever moves it to HELD may write the log.
+// The word `state` has a thread's number in its low half, and kFree, kHeld or kLent above. The thread that sets it to
+// kHeld may write to the trace.
 #include <linux/futex.h>
 
 #include "core/shim/calls.h"
@@ -17,19 +19,19 @@ volatile uint32_t live_threads;
 namespace {
 
 constexpr uint32_t kFree = 0, kHeld = 1u << 16, kLent = 2u << 16, kWho = 0xffff;
-constexpr int kYields = 8;            // of one who is patient
-constexpr unsigned kLongKept = 1000;  // looks, one a millisecond
+constexpr int kYields = 8;            // how often a patient waiter polls, at least
+constexpr unsigned kLongKept = 1000;  // looks, one a millisecond, after which a kept token is noted
 
 uint32_t state;
-uint32_t guard;    // spin lock around the queue
-uint32_t waiting;  // threads in the queue
-uint32_t patient;  // those of them that run, and need not be woken
-uint16_t queue[kMaxThreads];
-uint64_t held_since;       // ticks
-uint32_t held_on;          // processor on which the holder was seen last
-bool spared;               // the holder must not be poked
-uint64_t yields_again;     // ticks: not before then,
-uint64_t pause_of_yields;  // which was so many after the yield that lasted too long
+uint32_t guard;               // spin lock of the queue
+uint32_t waiting;             // threads in the queue
+uint32_t patient;             // those of them that poll, and need not be woken
+uint16_t queue[kMaxThreads];  // numbers of waiting threads, the oldest first
+uint64_t held_since;          // ticks at which the present turn began
+uint32_t held_on;             // processor on which the holder was seen last
+bool spared;                  // the holder must not be poked
+uint64_t yields_again;        // ticks before which waiters sleep instead of yielding the processor,
+uint64_t pause_of_yields;     // and how many ticks that was after the yield that caused it
 
 void lock() {
   while (__atomic_exchange_n(&guard, 1, __ATOMIC_ACQUIRE)) {
@@ -48,7 +50,7 @@ void wake(ThreadArea* area) {
   native(sys::futex, &area->go, FUTEX_WAKE_PRIVATE, 1);
 }
 
-// With the guard held and the token ours (moved out of reach of others): gives it to the oldest waiter, or frees it.
+// Gives the token, which the caller has, to the oldest waiter, or frees it. The guard is held, and is released here.
 void pass_on() {
   if (waiting) {
     uint32_t next = queue[0];
@@ -78,11 +80,10 @@ void leave_queue(uint32_t number) {
 
 }  // namespace
 
-// Who does not give way when its turn has lasted computes, or does not run: on a busy machine other programs take what
-// is yielded, for 3 ms at a time. Then waiters go to sleep at once for a while, which is the longer the more often it
-// happens.
+// A holder that has not lent the token by the end of its turn computes, or does not run because other programs take the
+// processor, for about 3 ms at a time. Then waiters sleep at once for a while, the longer the more often this happens.
 static void do_not_yield(uint64_t now) {
-  if (now < __atomic_load_n(&yields_again, __ATOMIC_RELAXED)) return;  // another waiter has met the same
+  if (now < __atomic_load_n(&yields_again, __ATOMIC_RELAXED)) return;  // another waiter has noted this
   const uint64_t second = trace_header()->ticks_per_second;
   const uint64_t longer = 8 * __atomic_load_n(&pause_of_yields, __ATOMIC_RELAXED), least = second / 100;
   const uint64_t pause = longer < least ? least : min(longer, second);
@@ -94,8 +95,8 @@ void let_holder_run(const Token& token) {
   uint64_t from = ticks_now(), turn = __atomic_load_n(&token.since, __ATOMIC_RELAXED);
   if (from < __atomic_load_n(&yields_again, __ATOMIC_RELAXED)) return;
   bool yielded = false;
-  // Where nothing else wants this processor a yield is over at once, and nothing is yielded to a holder on another one:
-  // then for as long as to sleep and be woken takes.
+  // If no other thread wants this processor, a yield returns at once; if the holder runs on another one, there is
+  // nothing to yield. In both cases this polls for about as long as to sleep and be woken would take.
   for (int tries = 0; tries < kYields || !elapsed(from, kTurnNs / 10); tries++) {
     if ((__atomic_load_n(&token.state, __ATOMIC_RELAXED) & token.mask) != token.held ||
         __atomic_load_n(&token.go, __ATOMIC_RELAXED)) {
@@ -118,7 +119,6 @@ void let_holder_run(const Token& token) {
   }
 }
 
-// The caller owns the log.
 void log_release(ThreadArea* lender) {
   const CallInfo& info = call_info(lender->call_number);
   EventWriter writer(format::kRelease, lender, (uint16_t)lender->call_number, arguments_of(lender->frame), info.arity);
@@ -140,9 +140,9 @@ void token_lend(ThreadArea* area, bool returns_at_once) {
   if (__atomic_load_n(&waiting, __ATOMIC_RELAXED)) held_on = own_processor();
   __atomic_store_n(&state, kLent | area->number, __ATOMIC_SEQ_CST);
   if (!__atomic_load_n(&waiting, __ATOMIC_SEQ_CST)) return;
-  // Somebody waits. A call that returns at once as a rule is not worth a hand-over, until this turn has lasted: waiters
-  // look by themselves every millisecond, so a call that blocks after all delays nobody for longer. Nor is any call
-  // while all of them are patient, who look as soon as this thread does not run.
+  // Somebody waits. The token is not handed over for a call that usually does not block, unless this turn has lasted:
+  // waiters look every millisecond, so if the call does block, nobody waits longer than that. Nor is it while all
+  // waiters are patient, since they look as soon as this thread stops running.
   const bool quick = returns_at_once || __atomic_load_n(&patient, __ATOMIC_SEQ_CST) >= waiting;
   if (quick && !turn_lasted(held_since)) return;
   lock();
@@ -165,18 +165,18 @@ bool token_retake(ThreadArea* area) {
 bool token_acquire(ThreadArea* area) {
   area->go = 0;
   bool queued = false;
-  uint32_t holder = 0;  // the state word as it was at the last look
-  uint64_t holds_since = 0;
-  unsigned unmoved = 0;  // looks at which nothing had happened
-  bool noted = false;    // who has the token, for others to see
+  uint32_t holder = 0;       // `state` at the last look
+  uint64_t holds_since = 0;  // `held_since` at the last look
+  unsigned unmoved = 0;      // looks in succession at which both were the same
+  bool noted = false;        // group_note_kept() was called
   for (;;) {
     lock();
     end_patience(&area->patient, &patient);
-    if (control.mode == kModePassThrough) {  // the recording has ended: nobody hands anything over any more
+    if (control.mode == kModePassThrough) {  // the recording has ended: all threads run
       if (queued) leave_queue(area->number);
       break;
     }
-    if (__atomic_load_n(&area->go, __ATOMIC_ACQUIRE)) break;  // handed to us meanwhile
+    if (__atomic_load_n(&area->go, __ATOMIC_ACQUIRE)) break;  // the token was handed to this thread
     uint32_t now = __atomic_load_n(&state, __ATOMIC_SEQ_CST);
     bool taken = false;
     if (now == kFree) {
@@ -197,7 +197,7 @@ bool token_acquire(ThreadArea* area) {
       begin_patience(&area->patient, &patient);
       unlock();
       let_holder_run({state, ~kWho, kHeld, held_since, held_on, area->go});
-      continue;  // look once more: the holder may have lent before it saw us wait
+      continue;  // look again, because the holder may have lent the token before it saw this waiter
     }
     unmoved = now == holder && holds_since == held_since ? unmoved + 1 : 0;
     holder = now;
@@ -206,7 +206,7 @@ bool token_acquire(ThreadArea* area) {
       group_note_kept(area_of(now & kWho)->kernel_tid, unmoved);
       noted = true;
     }
-    // Less and less often: a thread that computes is only slowed by it.
+    // After 1, 2, 4, 8, ... looks, because a poke only slows down a thread that computes.
     const bool ask = unmoved && (unmoved & (unmoved - 1)) == 0 && (now & ~kWho) == kHeld && !spared;
     if (ask) spin_poke((uint32_t)native(sys::getpid), area_of(now & kWho)->kernel_tid, unmoved);
     unlock();
@@ -216,13 +216,13 @@ bool token_acquire(ThreadArea* area) {
   if (noted) group_note_kept(0, 0);
   held_on = own_processor();
   unlock();
-  if (control.mode == kModePassThrough) return true;  // there may be no trace
+  if (control.mode == kModePassThrough) return true;  // the trace may not be mapped any more
   const bool kept = group_enter(area, nullptr);
   trace_header()->running = format::kComputing;
   return kept;
 }
 
-// The child may have been killed in a call, so that somebody else has the token, or while it waited for it.
+// The child may have been killed in a call, so that another thread has the token, or while it waited for the token.
 void token_keep(ThreadArea* area) {
   lock();
   leave_queue(area->number);
@@ -234,12 +234,12 @@ void token_keep(ThreadArea* area) {
 }
 
 void token_spare(ThreadArea* area, bool on) {
-  if (area->borrowed) return;  // a process of its own, which nobody pokes
+  if (area->borrowed) return;  // a vfork child is another process, which nobody pokes
   lock();
   spared = on;
   unlock();
   group_spare(area, on);
-  // What was sent before comes on the way back from this call.
+  // A poke that was sent before is delivered before this call returns.
   if (on) native(sys::getpid);
 }
 

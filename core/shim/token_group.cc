@@ -1,17 +1,16 @@
-// The second half of the token: of the processes that can write to the same memory one runs at a time, as one thread of
-// a process does. Which processes those are is decided when memory is shared (shared.cc): each such process is a member
-// of a group, and groups that come to share something are joined. Groups, members and the list of what is shared lie in
-// a file that all recorded processes map (shim_abi.h TokenArea). How they hand the token over is written in
-// token_protocol.h.
+// Token groups: of the processes that can write to the same memory one runs at a time, like the threads of a process. A
+// process becomes a member of a group when it shares memory (shared.cc), and groups whose processes come to share
+// something are joined. Groups, members and shared objects are in a file that all recorded processes map (TokenArea in
+// shim_abi.h). token_protocol.h has the protocol by which they hand the token over.
 //
-// The thread that has its process's token takes the group's (group_enter) before the program's code runs, and lends it
-// (group_lend) before its process's goes. A lent token is there for the taking. What is logged, each in the process's
-// own trace: that the process begins a turn (TurnRecord), and the entry of a call in which the token was lost; a
-// process that finds its token taken logs that itself when it comes back, and in its trace it stands before the new
-// turn. That makes the order of the turns, and with it that of all events between the processes, known
-// (core/trace/matching.cc, match_turns).
+// The thread that has its process's token takes the group's token too (group_enter) before it runs the program's code,
+// and lends the group's token (group_lend) before it lends the process's. Any member may take a lent token. Each
+// process writes to its own trace: that it begins a turn (TurnRecord), and the release event of a call in which it lost
+// the token. It writes the latter when it comes back and finds the token taken, before the record of its new turn. From
+// these the order of the turns follows, and with it the order of all events of the processes (match_turns in
+// core/trace/matching.cc).
 //
-// A process may be killed at any moment. Who waits looks now and then whether the holder lives.
+// A process may be killed at any moment. So waiters check now and then whether the holder still runs.
 #include <asm/poll.h>
 #include <linux/futex.h>
 #include <linux/mman.h>
@@ -31,12 +30,12 @@ uint32_t group_self;
 
 namespace {
 
-KeptThread* kept;  // this process's, while it has one
+KeptThread* kept;  // this process's entry of TokenArea::kept, while it has one
 
 TokenArea* const tokens = (TokenArea*)kTokensAddress;
-bool mapped;
-uint32_t group;         // whose token it had last
-ThreadArea* lends_for;  // whose call it is, while the token is lent for one
+bool mapped;            // the TokenArea is
+uint32_t group;         // the group whose token this process had last
+ThreadArea* lends_for;  // while the token is lent for a call: the thread that makes it
 
 void note_turn(uint32_t of, uint64_t number, uint32_t flags) {
   TurnRecord* record = (TurnRecord*)record_begin(kTurnRecord, sizeof(TurnRecord));
@@ -48,7 +47,7 @@ void note_turn(uint32_t of, uint64_t number, uint32_t flags) {
   record_commit(record);
 }
 
-// What the protocol asks of the processor, the kernel and the trace.
+// The System of the protocol (token_protocol.h) in a recorded process.
 struct Shim {
   uint32_t self() const { return group_self; }
   uint32_t& group() { return shim::group; }
@@ -78,7 +77,7 @@ struct Shim {
   uint32_t exchange(uint32_t& word, uint32_t value) { return __atomic_exchange_n(&word, value, __ATOMIC_SEQ_CST); }
   void add(uint32_t& word, int more) { __atomic_add_fetch(&word, (uint32_t)more, __ATOMIC_SEQ_CST); }
 
-  // It is held for some instructions, but a process may be killed between any two.
+  // A guard is held for a few instructions only, but a process may be killed between any two of them.
   bool lock(uint32_t& guard) {
     for (unsigned tries = 1;; tries++) {
       if (swap(guard, 0, group_self)) return false;
@@ -90,7 +89,7 @@ struct Shim {
   }
   void unlock(uint32_t& guard) { __atomic_store_n(&guard, 0, __ATOMIC_RELEASE); }
 
-  // Ended, or about to: a zombie counts as ended.
+  // A zombie has ended.
   bool has_ended(uint32_t number) {
     const TokenMember& m = member(number);
     if (m.pid_namespace != member(group_self).pid_namespace) return false;  // its pid means nothing here
@@ -125,7 +124,7 @@ struct Shim {
 
   bool hands_over() {
     if (lends_for) log_release(lends_for);
-    return group_self != 0;  // the recording may have ended for want of room
+    return group_self != 0;  // the recording may have ended meanwhile, because there was no room for the record
   }
   void note_join(uint32_t other, uint64_t turn) { note_turn(other, turn, kJoins); }
   template <typename... Values>
@@ -134,7 +133,7 @@ struct Shim {
 
 GroupToken<Shim> token{Shim{}};
 
-// Waits for the token of this process's group, whichever that is by then.
+// Waits for the token of this process's group, which may have been joined with another one meanwhile.
 void acquire() {
   const bool holder_died = token.acquire();
   note_turn(group, tokens->group[group].turn, holder_died ? (uint32_t)kHolderDied : 0);
@@ -161,7 +160,8 @@ bool become_member() {
   return true;
 }
 
-// A group of which this process is the only member, holding its token. The area's guard is held. False: no room.
+// Makes a group with this process as its only member, which holds its token. The area's guard is held. False: there is
+// no room.
 bool new_group() {
   const uint32_t number = ++tokens->groups;
   if (number >= kMaxGroups) return false;
@@ -224,7 +224,7 @@ void group_forget() {
 
 void group_note_kept(uint32_t tid, uint32_t looks) {
   const uint32_t pid = (uint32_t)native(sys::getpid);
-  if (kept && kept->pid != pid) kept = nullptr;  // the parent's
+  if (kept && kept->pid != pid) kept = nullptr;  // this is a forked child, and the entry is its parent's
   for (uint32_t n = 0; mapped && !kept && looks && n < kMaxKept; n++) {
     uint32_t nobody = 0;
     if (!__atomic_compare_exchange_n(&tokens->kept[n].pid, &nobody, pid, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))

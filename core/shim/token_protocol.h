@@ -1,23 +1,33 @@
-// How the processes of a group hand their token over: the words of a TokenGroup and of its members (shim_abi.h), and
-// what each process does to them, in which order. token_group.cc runs this in recorded processes.
-// tests/unit/shim_token_test.cc runs the same code in a model in which two or three processes take every possible order
-// of steps, and one of them may be killed between any two.
+// The protocol by which the processes of a token group hand their token over: what each process does, and in which
+// order, to the words of a TokenGroup and of its members (shim_abi.h). token_group.cc runs it in recorded processes.
+// tests/unit/shim_token_test.cc runs the same code in a model with two or three processes, which tries every order of
+// their steps, and in which one of them may be killed between any two.
 //
-// `System` says how a word is read and written and what the kernel answers:
-//   self(), group()           this process's number as a member; the group whose token it had last (0: none), which may
-//   be assigned at(g), member(m)          the TokenGroup and the TokenMember of that number area_guard() the guard
-//   under which groups are made and joined load, store, swap, exchange, add   a word that others change meanwhile,
-//   sequentially consistent; swap compares first get, put                  a word that is changed under a guard
-//   lock(guard), unlock(guard)  lock returns true if it took the guard from a process that was killed with it
-//   has_ended(m)              that member's process does not run any more
-//   sleep(go, looks), wake(go)  sleep returns when `go` was set, and after a while, which grows with `looks`
-//   let_holder_run(group, member), poke(member, looks)   hints, without which everything happens later
-//   more_looks(looks)         one more
-//   now(), processor()        ticks; where this process runs
-//   lasted(since)             a turn that began then has lasted
-//   hands_over()              called before the token goes to a waiter; false: this process has left the group
-//   note_join(group, turn)    everything that this process did so far comes before the turns of `group` behind `turn`
-//   looks_anew(...)           the values that decide what a waiter does next; for the model
+// `System` is how a process reads and writes a word, and what it asks of the kernel:
+//
+//   self()            this process's number as a member
+//   group()           the group whose token it had last (0: none); may be assigned to
+//   at(g), member(m)  the TokenGroup and the TokenMember with that number
+//   area_guard()      the guard under which groups are made and joined
+//   load, store, swap, exchange, add
+//                     access to a word that other processes may change meanwhile, sequentially consistent; swap is a
+//                     compare-and-swap
+//   get, put          access to a word that is only changed under a guard
+//   lock(guard), unlock(guard)
+//                     lock returns true if it has taken the guard from a process that was killed while it held it
+//   has_ended(m)      whether the process of member m has ended
+//   sleep(go, looks), wake(go)
+//                     sleep returns when `go` is set, or after a time that grows with `looks`
+//   let_holder_run(group, member), poke(member, looks)
+//                     hints; without them everything happens too, but later
+//   more_looks(looks) looks + 1
+//   now()             ticks
+//   processor()       the processor that this process runs on
+//   lasted(since)     whether a turn that began at that tick has lasted kTurnNs
+//   hands_over()      called before the token is given to a waiter; false: this process has left the group
+//   note_join(group, turn)
+//                     records that all that this process has done happens before the turns of `group` after `turn`
+//   looks_anew(...)   receives the values that decide what a waiter does next; for the model
 #pragma once
 
 #include "core/shim/shim_abi.h"
@@ -35,10 +45,10 @@ class GroupToken {
   bool held() { return s_.load(own().state) == (kHeld | s_.self()); }
   bool wanted() { return s_.load(own().waiting) != 0; }
 
-  // Takes a lent token back; false: somebody has taken it.
+  // Takes a lent token back. False: another process has taken it.
   bool take_back() { return s_.swap(own().state, kLent | s_.self(), kHeld | s_.self()); }
 
-  // The holder lets others run. `quick`: as a rule it wants the token back at once.
+  // The holder lets others run. `quick`: it usually wants the token back at once.
   void lend(bool quick) {
     TokenGroup& g = own();
     if (s_.get(g.waiting)) s_.put(g.processor, s_.processor());
@@ -54,12 +64,13 @@ class GroupToken {
     s_.unlock(g.guard);
   }
 
-  // Waits for the token of this process's group, whichever group that is by then. True: the holder before was killed.
+  // Waits for the token of this process's group, which may be joined with another one meanwhile. True: the process that
+  // had the token before was killed.
   bool acquire() {
     TokenMember& m = s_.member(s_.self());
     uint32_t queued_in = 0, patient_in = 0, seen = 0;
     uint64_t seen_turn = 0;
-    unsigned looks = 0;  // at which nothing had happened
+    unsigned looks = 0;  // in succession at which nothing had changed
     bool holder_died = false;
     for (;;) {
       s_.looks_anew(queued_in, patient_in, seen, seen_turn, looks);
@@ -75,10 +86,10 @@ class GroupToken {
         continue;
       }
       const uint32_t now = s_.load(g.state);
-      if (now == (kHeld | s_.self())) break;  // handed to us
-      // Its owner takes a lent token back without the guard.
+      if (now == (kHeld | s_.self())) break;  // the token was handed to this process
+      // Its owner may take a lent token back without the guard, so this needs a compare-and-swap.
       bool taken = (now & ~kWho) != kHeld && s_.swap(g.state, now, kHeld | s_.self());
-      // Less and less often: a process that computes is only slowed by being looked at.
+      // The process is checked and poked after 1, 2, 4, 8, ... looks, because that only slows down one that computes.
       const uint64_t turn = s_.get(g.turn);
       looks = now == seen && turn == seen_turn ? s_.more_looks(looks) : 0;
       seen = now;
@@ -98,7 +109,7 @@ class GroupToken {
         s_.unlock(g.guard);
         seen = 0;
         s_.let_holder_run(g, m);
-        continue;  // look once more: the holder may have lent before it saw us wait
+        continue;  // look again, because the holder may have lent the token before it saw this waiter
       }
       if (ask && (now & ~kWho) == kHeld) s_.poke(now & kWho, looks);
       s_.unlock(g.guard);
@@ -110,22 +121,22 @@ class GroupToken {
     return holder_died;
   }
 
-  // A group of which this process is the only member, and holds the token. The area's guard is held; `number` was never
-  // in use.
+  // Makes a group with this process as its only member, which holds the token. The area's guard is held; `number` was
+  // never in use.
   void begin(uint32_t number) {
     begin_turn(s_.at(number), s_.self());
     s_.group() = number;
   }
 
-  // The process has the token of its group, and now shares something with the processes of `other`: its group goes into
-  // that one. It gives its own token up for good before it waits for the other one. So nobody holds two tokens, and
-  // nobody waits while holding one: no circle of waiters can come about, whatever joins at the same time. False: both
-  // are one group already.
+  // Joins this process's group, whose token it has, to the group `other`, because it now shares something with
+  // processes of that one. It gives its own group's token up for good before it waits for the other one. So no process
+  // has two tokens or waits while it has one, and there can be no deadlock, whatever joins at the same time. False:
+  // both are the same group already.
   bool join(uint32_t other) {
     const uint32_t had = s_.group();
     for (;;) {
       other = root(other);
-      if (other == had) return false;  // who holds a group's token is the only one that may forward it
+      if (other == had) return false;  // `had` is not forwarded: only the holder of a group's token may do that
       s_.note_join(other, s_.get(s_.at(other).turn));
       s_.lock(s_.area_guard());
       const bool still = !s_.get(s_.at(other).forward);
@@ -137,15 +148,15 @@ class GroupToken {
     return true;
   }
 
-  // The group that `g` has become part of.
+  // The group that `g` has become part of; `g` itself if it was not joined.
   uint32_t root(uint32_t g) {
     while (uint32_t next = s_.load(s_.at(g).forward)) g = next;
     return g;
   }
 
-  // The guard of a group. A process may be killed while it has it, and what that one left is put right here: the queue
-  // is whole at each step, from its first member on; what is said about it may lag behind, and who was handed the token
-  // may still stand in it.
+  // Takes the guard of a group. If a process was killed while it had the guard, this repairs what it left: the links of
+  // the queue from its first member on are right at each step, but `last` and `waiting` may be out of date, and the
+  // member that was handed the token may still be in the queue.
   void lock(TokenGroup& g) {
     if (!s_.lock(g.guard) || s_.get(g.forward)) return;
     const uint32_t state = s_.load(g.state), holder = (state & ~kWho) == kHeld ? state & kWho : 0;
@@ -186,7 +197,7 @@ class GroupToken {
     end_patience(m, g);
   }
 
-  // Gives the token, which is ours, to the member that has waited longest. Takes the guard back.
+  // Gives the token, which this process has, to the member that has waited longest. Releases the guard.
   void pass_on(TokenGroup& g) {
     const uint32_t next = s_.get(g.first);
     begin_turn(g, next);
@@ -197,8 +208,8 @@ class GroupToken {
     s_.wake(m.go);
   }
 
-  // Whoever waits in `g` finds at its next look that it has become part of `other`, and waits there. Until the store
-  // the token is this process's: if it is killed before, that is a holder's death like any other.
+  // Makes `g` part of `other`. Its waiters see that at their next look, and go on to wait in `other`. Until the store
+  // this process has the token, so if it is killed before, it is a holder that was killed like any other.
   void forward(TokenGroup& g, uint32_t other) {
     lock(g);
     s_.store(g.forward, other);
@@ -207,7 +218,7 @@ class GroupToken {
 
   // ---- Turns
 
-  // A turn of who has just become the holder.
+  // Begins a turn of the process that has just become the holder.
   void count_turn(TokenGroup& g) {
     s_.put(g.turn, s_.get(g.turn) + 1);
     s_.put(g.since, s_.now());
@@ -219,8 +230,8 @@ class GroupToken {
     count_turn(g);
   }
 
-  // ---- Waiters that run, and need not be woken. Whoever takes one out of the queue ends its patience, as it does
-  // itself: it may have been killed meanwhile.
+  // ---- Patient waiters, which poll and need not be woken. Whoever removes one from the queue ends its patience, and
+  // so does the waiter itself, which may have been killed.
 
   void begin_patience(TokenMember& m, TokenGroup& g) {
     s_.store(m.patient, 1u);

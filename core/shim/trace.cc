@@ -1,6 +1,6 @@
-// Writing the log: records are built in place in the mapped trace file and become part of it when `committed` moves
-// past them. Room is asked of the collector ahead of need; pages are populated a step ahead, so that a store never
-// faults.
+// Writes the trace. A record is built in place in the mapped trace file, and becomes part of the trace when
+// FileHeader::committed moves behind it. The collector is asked for room in the file before it is needed, and pages are
+// populated ahead (madvise(2), MADV_POPULATE_WRITE), so that a store does not fault.
 #include <asm/poll.h>
 #include <linux/futex.h>
 #include <linux/mman.h>
@@ -16,20 +16,21 @@ namespace {
 
 using namespace format;
 
-constexpr uint64_t kStep = 1 << 20;         // pages are populated in steps of about this size
-constexpr uint64_t kFirstStep = 16 << 10;   // and smaller ones at the beginning: a forked child may end at once
-constexpr uint64_t kReadAhead = 128 << 10;  // from here on the kernel may fill pages far ahead
-constexpr uint64_t kAskBelow = 4u << 20;    // ask for room when less than this is left
+constexpr uint64_t kStep = 1 << 20;        // pages are populated in steps of about this many bytes,
+constexpr uint64_t kFirstStep = 16 << 10;  // and at first in smaller ones, because a forked child may end at once
+// Up to this offset the kernel is told to populate no more than it is asked for (MADV_RANDOM).
+constexpr uint64_t kReadAhead = 128 << 10;
+constexpr uint64_t kAskBelow = 4u << 20;  // room is asked for when less than this is left
 
 FileHeader* const header = (FileHeader*)kWindowAddress;
-char* cursor;  // where the next record starts
-// What of the file is mapped: its header's page, and from `mapped_low` to `mapped_high`. No more than is being written,
-// as the program may have a limit of its address space.
+char* cursor;  // where the next record begins
+// The part of the file that is mapped: the page of its header, and [mapped_low, mapped_high). It is kept small because
+// the program may have a limit of its address space.
 uint64_t mapped_low, mapped_high;
-uint64_t populated;   // file offset up to which our page tables are filled,
-uint64_t left_from;   // and that from which they are
-uint64_t ready;       // file offset up to which a record may end without a look at any of these
-uint64_t asked;       // value of `allocated` for which room was asked already
+// File offsets: pages in [left_from, populated) are populated, and a record that ends at or before `ready` needs no
+// check of any of these variables.
+uint64_t populated, left_from, ready;
+uint64_t asked;       // FileHeader::allocated when room was last asked for
 uint64_t next_clock;  // ticks at which a ClockRecord is due
 
 uint64_t offset_of(const void* p) { return (uint64_t)p - kWindowAddress; }
@@ -39,13 +40,13 @@ void wait_for_room(uint64_t end) {
     uint32_t seen = __atomic_load_n(&header->room, __ATOMIC_ACQUIRE);
     uint64_t room = __atomic_load_n(&header->allocated, __ATOMIC_ACQUIRE);
     if (room >= end || header->closed) return;
-    if (asked != room) {  // what came is not enough for this record
+    if (asked != room) {  // the new room is not enough for this record
       asked = room;
       collector_send(kRoom, 0, 0, nullptr);
     }
     long timeout[2] = {1, 0};
     native(sys::futex, &header->room, 0 /* FUTEX_WAIT, shared */, seen, timeout, 0, 0);
-    // A collector that was killed answers no more; its end of the socket is closed.
+    // If the collector was killed, its end of the socket is closed.
     struct {
       int fd;
       short events, revents;
@@ -55,8 +56,8 @@ void wait_for_room(uint64_t end) {
   }
 }
 
-// The mapping grows with the file, and what lies well behind goes. No descriptor of the file is needed, none may be
-// left.
+// Makes the mapping longer, up to file offset `end`, and unmaps what is far behind the cursor. This needs no descriptor
+// of the file, which the process may not be able to open.
 bool map_up_to(uint64_t end) {
   constexpr uint64_t kBehind = 16u << 20;
   if (end <= mapped_high) return true;
@@ -78,7 +79,7 @@ bool map_up_to(uint64_t end) {
   return true;
 }
 
-// Fills our page tables up to `end` and some way on, but not beyond `limit`; empties them well behind.
+// Populates pages up to `end` and somewhat further, but not beyond `limit`, and drops those far behind.
 void populate(uint64_t end, uint64_t limit) {
   const uint64_t ahead = min(end > kFirstStep ? end : kFirstStep, 2 * kStep);
   const uint64_t step = ahead < kStep ? kFirstStep : kStep;
@@ -94,7 +95,7 @@ void populate(uint64_t end, uint64_t limit) {
   left_from = populated - kKept;
 }
 
-// Makes sure that the file has room up to `end`, and pages there. False: the recording must end.
+// Makes sure that the file has room up to `end` and that its pages are populated. False: there is no room.
 __attribute__((noinline)) bool get_ready(uint64_t end) {
   uint64_t room = __atomic_load_n(&header->allocated, __ATOMIC_ACQUIRE);
   if (end + kAskBelow > room && asked != room) {
@@ -112,19 +113,19 @@ __attribute__((noinline)) bool get_ready(uint64_t end) {
   return true;
 }
 
-// The same for `size` bytes at `from`.
+// The same for a record of `size` bytes at `from` and an EndRecord behind it.
 inline bool reserve(const char* from, size_t size) {
   const uint64_t end = offset_of(from) + size + sizeof(EndRecord);
   return end <= ready || get_ready(end);
 }
 
-// When no room can be had the recording ends, but the caller still builds its record: into this, which is dropped.
+// When there is no room, the recording ends. The caller still builds its record, in this buffer, and it is dropped.
 char overflow[1 << 16];
-bool dropped;
+bool dropped;  // that has happened
 
 void no_room() {
   EndReason reason = header->closed ? (EndReason)header->closed : kEndDiskFull;
-  trace_end(reason, 0, nullptr);  // the reason says it all
+  trace_end(reason, 0, nullptr);
   dropped = true;
   cursor = nullptr;
 }
@@ -154,7 +155,7 @@ bool elapsed(uint64_t since, long ns) {
   return ticks_now() - since >= header->ticks_per_second / 1000 * (uint64_t)ns / 1000000;
 }
 
-// Where a record of so many bytes goes.
+// Where a record of `size` bytes is built.
 static char* place_for(size_t size) {
   if (!dropped && reserve(cursor, size)) return cursor;
   if (!dropped) no_room();
@@ -181,7 +182,8 @@ void record_commit(void* record_start) {
 
 void clock_calibrate() {
   ClockRecord* record = (ClockRecord*)record_begin(kClockRecord, sizeof(ClockRecord));
-  // The reading is bracketed: of a few tries the one with the shortest bracket is kept.
+  // Each clock is read between two readings of the time-stamp counter. Of a few attempts, the one in which these are
+  // closest is kept.
   uint64_t best = ~0ull;
   for (int i = 0; i < 4; i++) {
     int64_t mono, real;
@@ -200,7 +202,6 @@ void clock_calibrate() {
   record_commit(record);
 }
 
-// Maps the trace file over its window and takes over writing at `committed`.
 bool trace_attach(int fd) {
   struct {
     uint64_t device, inode, links;
@@ -232,7 +233,7 @@ void trace_detach() {
 void trace_end(EndReason reason, int detail, const char* text) {
   if (control.mode != kModeRecord) return;
   if (cursor && header->allocated >= header->committed + sizeof(EndRecord)) {
-    // The last EndRecord's worth of room is always kept free (reserve), so this one can be stored.
+    // There is room for this record, because reserve() keeps enough for it.
     EndRecord* record = (EndRecord*)(kWindowAddress + header->committed);
     memset(record, 0, sizeof *record);
     record->header.size = sizeof *record;
@@ -280,7 +281,7 @@ void* EventWriter::part_space(PartKind kind, size_t size, uint64_t address) {
   }
   size_t whole = sizeof(PartHeader) + align8(size);
   if (start != overflow && !reserve(start, event->header.size + whole)) {
-    // The record cannot be finished. What was committed stays good; this event is lost with the rest.
+    // The record cannot be completed. The events before it stay in the trace; this one and all later ones are lost.
     memcpy(overflow, event, min<size_t>(event->header.size, sizeof overflow / 2));
     event = (EventRecord*)overflow;
     no_room();
