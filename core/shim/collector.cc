@@ -4,6 +4,7 @@
 #include <linux/resource.h>
 
 #include "core/shim/collector.h"
+#include "core/shim/kernel_structs.h"
 #include "core/shim/process.h"
 #include "core/shim/trace.h"
 
@@ -15,31 +16,31 @@ int collector_socket = -1;
 
 alignas(16) char reply_buffer[sizeof(ModuleReply) + kMaxSites * sizeof(Site)];
 
-struct Vector {
-  void* base;
-  size_t length;
-};
-struct Message {
-  void* name;
-  uint32_t name_length, pad0;
-  Vector* iov;
-  size_t iov_count;
-  void* control;
-  size_t control_length;
-  uint32_t flags, pad1;
-};
+// A control message with descriptors (cmsg(3), SCM_RIGHTS in unix(7)).
 struct Rights {
-  size_t length;
+  size_t length;  // of the header and the descriptors
   int level, type;
   int fds[2];
 };
+constexpr int kSolSocket = 1, kScmRights = 1;
+constexpr size_t kRightsHeader = 16;                               // sizeof(struct cmsghdr)
+constexpr uint32_t kNoSignal = 0x4000, kCloseOnExec = 0x40000000;  // MSG_NOSIGNAL, MSG_CMSG_CLOEXEC
+
+MsgHeader message_of(const IoVec& data, Rights* rights) {
+  MsgHeader message = {};
+  message.iov = (uint64_t)&data;
+  message.iov_count = 1;
+  message.control = (uint64_t)rights;
+  message.control_length = rights ? sizeof *rights : 0;
+  return message;
+}
 
 bool send_request(const Request& request, int fd) {
-  Vector data = {(void*)&request, sizeof request};
-  Rights rights = {sizeof(size_t) + 8 + 4, 1, 1 /* SCM_RIGHTS */, {fd, 0}};
-  Message message = {nullptr, 0, 0, &data, 1, fd >= 0 ? &rights : nullptr, fd >= 0 ? sizeof rights : 0, 0, 0};
+  const IoVec data = {(uint64_t)&request, sizeof request};
+  Rights rights = {kRightsHeader + sizeof fd, kSolSocket, kScmRights, {fd, 0}};
+  const MsgHeader message = message_of(data, fd >= 0 ? &rights : nullptr);
   long sent;
-  do sent = native(sys::sendmsg, own_socket(), &message, 0x4000 /* MSG_NOSIGNAL */);
+  do sent = native(sys::sendmsg, own_socket(), &message, kNoSignal);
   while (sent == -EINTR);
   return sent == sizeof request;
 }
@@ -54,24 +55,25 @@ struct RoomForDescriptors {
     if (failed(native(sys::getrlimit, RLIMIT_NOFILE, limit))) return;
     const uint64_t soft[2] = {min(limit[0] + kMore, limit[1]), limit[1]},
                    hard[2] = {limit[0] + kMore, limit[1] + kMore};
-    raised = limit[0] < limit[1] ? !failed(native(sys::setrlimit, 7, soft))
-                                 : !failed(native(sys::setrlimit, 7, hard));  // the latter is root's
+    raised = limit[0] < limit[1] ? !failed(native(sys::setrlimit, RLIMIT_NOFILE, soft))
+                                 : !failed(native(sys::setrlimit, RLIMIT_NOFILE, hard));
   }
   ~RoomForDescriptors() {
-    if (raised) native(sys::setrlimit, 7, limit);
+    if (raised) native(sys::setrlimit, RLIMIT_NOFILE, limit);
   }
 };
 
 long receive(void* buffer, size_t size, int* fds) {
-  Vector data = {buffer, size};
+  const IoVec data = {(uint64_t)buffer, size};
   Rights rights = {};
-  Message message = {nullptr, 0, 0, &data, 1, &rights, sizeof rights, 0, 0};
+  MsgHeader message = message_of(data, &rights);
   long got;
   do {
     message.control_length = sizeof rights;
-    got = native(sys::recvmsg, own_socket(), &message, 0x40000000 /* MSG_CMSG_CLOEXEC */);
+    got = native(sys::recvmsg, own_socket(), &message, kCloseOnExec);
   } while (got == -EINTR);
-  unsigned count = message.control_length >= 20 ? (unsigned)((rights.length - 16) / 4) : 0;
+  const bool any = message.control_length >= kRightsHeader + sizeof(int);
+  const unsigned count = any ? (unsigned)((rights.length - kRightsHeader) / sizeof(int)) : 0;
   for (unsigned i = 0; i < 2; i++) {
     if (fds) fds[i] = i < count ? rights.fds[i] : -1;
     else if (i < count) native(sys::close, rights.fds[i]);
@@ -88,7 +90,7 @@ bool collector_owns(int fd) { return fd == own_socket() && fd >= 0; }
 void collector_move() {
   int& socket = own_socket();
   long moved = native(sys::fcntl, socket, F_DUPFD, socket + 1);
-  if (failed(moved)) moved = native(sys::fcntl, socket, 0, 3);
+  if (failed(moved)) moved = native(sys::fcntl, socket, F_DUPFD, 3);
   if (failed(moved)) return;
   native(sys::close, socket);
   socket = (int)moved;

@@ -389,7 +389,7 @@ void do_thread_exit(CallFrame* frame, ThreadArea* area) {
   if (sealed) native(sys::exit, frame->rdi);
   // The thread's stacks are unmapped by code that uses none. No signal may be delivered on them any more.
   const uint64_t everything = ~0ull, code = frame->rdi;
-  native(sys::rt_sigprocmask, 0, &everything, 0, 8);
+  native(sys::rt_sigprocmask, SIG_BLOCK, &everything, 0, 8);
   if (!replay) signals_hand_on(area);
   limits_count(-(long)(kAreaSize - kAreaKept));
   friday_exit_thread((uint64_t)area + kAreaKept, kAreaSize - kAreaKept, code);

@@ -107,7 +107,7 @@ struct Shim {
 
   void sleep(uint32_t& go, unsigned looks) {
     const long timeout[2] = {0, looks < 2 ? kTurnNs / 2 : kTurnNs};
-    native(sys::futex, &go, 0 /* FUTEX_WAIT, between processes */, 0, timeout, 0, 0);
+    native(sys::futex, &go, FUTEX_WAIT, 0, timeout, 0, 0);
   }
   void wake(uint32_t& go) { native(sys::futex, &go, FUTEX_WAKE, 1, 0, 0, 0); }
   void let_holder_run(const TokenGroup& g, const TokenMember& m) {

@@ -4,6 +4,7 @@
 #include <asm/poll.h>
 #include <linux/futex.h>
 #include <linux/mman.h>
+#include <linux/time.h>
 
 #include "core/shim/calls.h"
 #include "core/shim/collector.h"
@@ -45,13 +46,13 @@ void wait_for_room(uint64_t end) {
       collector_send(kRoom, 0, 0, nullptr);
     }
     long timeout[2] = {1, 0};
-    native(sys::futex, &header->room, 0 /* FUTEX_WAIT, shared */, seen, timeout, 0, 0);
+    native(sys::futex, &header->room, FUTEX_WAIT, seen, timeout, 0, 0);
     // If the collector was killed, its end of the socket is closed.
     struct {
       int fd;
       short events, revents;
     } poll_socket = {own_socket(), POLLRDHUP, 0};
-    if (native(sys::poll, &poll_socket, 1, 0) == 1 && (poll_socket.revents & 0x2018))
+    if (native(sys::poll, &poll_socket, 1, 0) == 1 && (poll_socket.revents & (POLLRDHUP | POLLHUP | POLLERR)))
       header->closed = kEndCollectorGone;
   }
 }
@@ -147,7 +148,7 @@ static void kernel_time(long clock, int64_t* ns) {
 
 uint64_t kernel_ticks() {
   int64_t ns;
-  kernel_time(1, &ns);
+  kernel_time(CLOCK_MONOTONIC, &ns);
   return (uint64_t)ns;
 }
 
@@ -188,9 +189,9 @@ void clock_calibrate() {
   for (int i = 0; i < 4; i++) {
     int64_t mono, real;
     uint64_t before = ticks_now();
-    kernel_time(1, &mono);
+    kernel_time(CLOCK_MONOTONIC, &mono);
     uint64_t after = ticks_now();
-    kernel_time(0, &real);
+    kernel_time(CLOCK_REALTIME, &real);
     if (after - before >= best) continue;
     best = after - before;
     record->ticks = clock_kind == kClockTsc ? before + best / 2 : (uint64_t)mono;
@@ -203,12 +204,7 @@ void clock_calibrate() {
 }
 
 bool trace_attach(int fd) {
-  struct {
-    uint64_t device, inode, links;
-    uint32_t mode, uid, gid, pad;
-    uint64_t rdev;
-    int64_t size, rest[11];
-  } about;
+  FileStat about;
   if (failed(native(sys::fstat, fd, &about))) return false;
   mapped_low = 0;
   mapped_high = (uint64_t)about.size;
