@@ -7,15 +7,16 @@
 namespace friday::shim {
 
 // ---- collector.cc
-// These four return false if the collector has ended or refuses.
+// Those that return bool return false if the collector has ended or refuses.
 bool collector_hello(int socket, HelloReply* reply, int* trace_fd, int* tokens_fd);
-// Asks for the copy of a mapped file, and with `executable` for the call sites in it. The file is `fd`, or without one
-// (-1) what `path` leads to if its inode is that. The reply is good until the next one. False: there is none.
+// Asks for the copy of a mapped file and, with `executable`, for the sites in it. The reply is valid until the next
+// request for a file.
 struct ModuleQuestion {
-  int fd;
+  int fd;  // of the file; -1: the collector opens `path`, and checks that it has this inode
   const char* path;
   uint64_t inode;
-  bool executable, mapped_writable;
+  bool executable;
+  bool mapped_writable;  // a recorded process has mapped the file so that it can change
 };
 bool collector_module(const ModuleQuestion& question, ModuleReply** reply);
 bool collector_fork(ForkReply* reply, int* trace_fd, int* socket_fd);

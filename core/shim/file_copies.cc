@@ -1,6 +1,6 @@
-// The copies of mapped files that the recording holds. The collector makes them, and to ask it costs two changes of
-// process; a server that maps each file that it sends asks again and again for the same few. So the answers for
-// settled files without code are kept here.
+// A cache of the collector's answers about mapped files. A request costs two context switches, and a server that maps
+// each file that it sends would make it again and again for the same few files. Answers for files without code that are
+// settled (ModuleReply::settled) are kept.
 #include "core/shim/collector.h"
 #include "core/shim/memory.h"
 #include "core/shim/token.h"
@@ -11,7 +11,7 @@ using namespace format;
 
 namespace {
 
-// What fstat(2) says of one version of a file. Renaming and linking it change its status change time.
+// What tells one version of a file from another (fstat(2)). Renaming or linking a file changes its status change time.
 struct Version {
   uint64_t device, inode;
   int64_t size, modified[2], changed[2];

@@ -67,9 +67,9 @@ long do_io_destroy(CallFrame* frame, ThreadArea* area);
 long native_mapping(long call, const uint64_t* arguments);
 
 // ---- file_copies.cc
-// The recording's copy of the regular file that `fd` is open on and `st` describes; with `executable` also what is to
-// be patched in it. `path` (kPathBytes) is where the file is. Good until the next call; null: the collector did not
-// answer.
+// The collector's answer about the recording's copy of a regular file, given by `fd` and `st`; with `executable` it has
+// the sites to be patched. Stores the file's path in `path`, which has kPathBytes bytes. The answer is valid until the
+// next call; null: the collector did not answer.
 ModuleReply* copy_of_file(int fd, const FileStat& st, bool executable, char* path);
 
 // ---- hidden.cc

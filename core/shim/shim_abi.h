@@ -324,7 +324,7 @@ enum RequestKind : uint32_t {
   kForked = 5,  // from the forked child: its pid, in `detail`. No reply
   kEnding = 6,  // an EndRecord was written. No reply
   kSpawn = 7,   // a vfork child will execute the program `text`. Reply: ForkReply, with the descriptor of its socket
-  kExecutes = 8,     // the process will execute the program `text`; that call is the event before `offset`. No reply
+  kExecutes = 8,     // the process will execute the program `text`; its event is number `events` - 1. No reply
   kNotExecuted = 9,  // from a vfork child, on its own socket: its execve(2) failed, so it becomes no node. No reply
   kNotice = 10,      // `text` is something that readers of the recording should know. No reply
   kReached = 11,     // the process has written into the memory of process `detail`. No reply
@@ -341,7 +341,7 @@ struct Request {
                         // the effective user or group differ
   uint32_t mapped_writable;  // kModule: not 0: a recorded process has the file mapped so
   uint64_t inode;            // kModule: of the file
-  uint64_t events;           // kExecutes: in the sender's trace
+  uint64_t events;           // kExecutes: number of events in the sender's trace
   char text[256];            // kModule, kSpawn, kExecutes: a path; kEnding, kNotice: a text
 };
 
@@ -399,7 +399,7 @@ struct ModuleReply {
   uint32_t build_id_size;
   uint8_t build_id[20];
   uint32_t site_count;
-  uint32_t settled;  // 1: as long as size, modification and status change time are the same, so are the contents
+  uint32_t settled;  // not 0: the contents stay the same as long as size, modification and status change time do
   Site sites[];
 };
 
