@@ -23,7 +23,7 @@ sys.path.insert(0, str(HERE))
 import friday  # noqa: E402
 import friday.backend  # noqa: E402
 
-STUB, PAGE = HERE / "friday" / "__init__.pyi", HERE.parent / "docs" / "python.md"
+PYI, PAGE = HERE / "friday" / "__init__.pyi", HERE.parent / "docs" / "python.md"
 
 SECTIONS = {
     "Sessions": ["open", "Session", "StopPoint", "Hit"],
@@ -40,7 +40,7 @@ ATTRIBUTES_HIDDEN = {"types", "plans", "decoders", "names", "listed", "aliases",
 # Of the package itself, public by name only.
 HIDDEN = {"note_ended", "set_block", "set_suite", "report_assertion", "declared", "at_end_functions", "stop_asked", "set_handler"}
 MADE = {"Session", "Recording", "Violated"}  # by users: the page shows how
-UNSHOWN = {"Backend"}  # in the stub only
+UNSHOWN = {"Backend"}  # in __init__.pyi only
 ALIASES = {"Progress": "Callable[[float, float], None]"}
 GENERIC = {"Sequence": "Sequence[Any]", "tuple": "tuple[Any, ...]"}  # bases without their types
 KEPT_DUNDERS = {"__init__", "__new__", "__getitem__", "__getattr__", "__call__", "__iter__", "__len__", "__enter__", "__exit__", "__lt__", "__index__"}
@@ -48,7 +48,7 @@ _TYPING = {name for name in ("Any", "Callable", "Hashable", "Iterator", "Mapping
 
 @dataclass
 class Member:
-    """A public function, property or attribute as the stub writes it."""
+    """A public function, property or attribute as __init__.pyi has it."""
     name: str
     node: ast.AST
     doc: str = ""
@@ -202,14 +202,14 @@ class Reader:
         return copy
 
 
-# -- the stub ---------------------------------------------------------------------------------------------------------
-def stub_function(node: ast.FunctionDef, indent: str = "") -> list[str]:
+# -- __init__.pyi -----------------------------------------------------------------------------------------------------
+def pyi_function(node: ast.FunctionDef, indent: str = "") -> list[str]:
     head = ast.FunctionDef(node.name, node.args, [ast.Expr(ast.Constant(...))], node.decorator_list, node.returns, None, lineno=1)
     *lines, end, _ = ast.unparse(ast.fix_missing_locations(head)).splitlines()
     return [indent + line for line in (*lines, end + " ...")]
 
 
-def stub_class(public: Public) -> list[str]:
+def pyi_class(public: Public) -> list[str]:
     assert isinstance(public.node, ast.ClassDef)
     lines = [f"@{ast.unparse(decorator)}" for decorator in public.node.decorator_list]
     lines += [f"class {public.name}({', '.join(public.bases)}):" if public.bases else f"class {public.name}:"]
@@ -218,15 +218,15 @@ def stub_class(public: Public) -> list[str]:
             lines.append("    " + ast.unparse(ast.fix_missing_locations(member.node)))
         else:
             assert isinstance(member.node, ast.FunctionDef)
-            lines += stub_function(member.node, "    ")
+            lines += pyi_function(member.node, "    ")
     return lines if public.members else [lines[0][:-1] + ": ..."] if len(lines) == 1 else [*lines, "    ..."]
 
 
-def stub(all_names: dict[str, Public]) -> str:
+def pyi(all_names: dict[str, Public]) -> str:
     lines = ['"""The public names of friday and their types; their docstrings are in docs/python.md. Written by pyext/make_reference.py."""', "import os", "from dataclasses import dataclass",
              f"from typing import {', '.join(sorted(_TYPING))}", "", "__version__: str", "session: Session | None"]
     for public in all_names.values():
-        lines += ["", *(stub_class(public) if isinstance(public.node, ast.ClassDef) else stub_function(public.node))]
+        lines += ["", *(pyi_class(public) if isinstance(public.node, ast.ClassDef) else pyi_function(public.node))]
     return "\n".join(lines) + "\n"
 
 
@@ -307,7 +307,7 @@ def derived() -> dict[pathlib.Path, str]:
     if missing := set(reader.names) ^ set(sorted_names):
         raise SystemExit(f"SECTIONS and the names of the package differ: {', '.join(sorted(missing))}")
     all_names = {name: reader.read(name) for name in sorted_names}
-    return {STUB: stub(all_names), PAGE: page(all_names)}
+    return {PYI: pyi(all_names), PAGE: page(all_names)}
 
 
 def main() -> int:

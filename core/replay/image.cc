@@ -109,14 +109,14 @@ class Builder {
     FRIDAY_TRY(argument, process_.put_scratch(std::as_bytes(std::span(&program, 1)), scratch_));
     // Without SPEC_ALLOW, kernels before 5.16 disable speculation for a process with a filter, which is slow.
     add(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW, argument);
-    FRIDAY_TRY_VOID(process_.run_stub(calls_));
+    FRIDAY_TRY_VOID(process_.run_friday_stub(calls_));
     const int64_t result = calls_.back().result;
     if (result != 0) return refused(Refusal::confinement, strerror(static_cast<int>(-result)));
     return {};
   }
 
   Result<void> flush() {
-    FRIDAY_TRY_VOID(process_.run_stub(calls_));
+    FRIDAY_TRY_VOID(process_.run_friday_stub(calls_));
     for (const auto& call : calls_)
       if (call.result < 0 && call.result > -4096)
         return fail(ErrorCode::io, "node {}: cannot rebuild the start image: {}({:#x}, {:#x}, ...) failed: {}",
@@ -256,8 +256,8 @@ Result<TracedProcess> build_from_image(const Recording& recording, const TraceRe
                 "node {}: its trace has no start image, so it cannot be replayed. Copy the recording again",
                 reader.node());
   FRIDAY_TRY_VOID(check_processor(*image.record));
-  FRIDAY_TRY(process,
-             TracedProcess::start_stub(options.stub, options.schedule_fd, options.channel->inner(), options.group));
+  FRIDAY_TRY(process, TracedProcess::start_friday_stub(options.friday_stub, options.schedule_fd,
+                                                       options.channel->inner(), options.group));
   Builder builder(recording, reader, process);
   FRIDAY_TRY_VOID(builder.run(image, options));
   FRIDAY_TRY_VOID(enter(process, *image.record, reader.node()));

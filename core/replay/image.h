@@ -12,8 +12,8 @@
 namespace friday {
 
 struct ImageOptions {
-  std::string stub;      // path of friday-stub
-  int schedule_fd = -1;  // the memory of shim::SharedSchedule, to be mapped at kScheduleAddress
+  std::string friday_stub;  // its path
+  int schedule_fd = -1;     // the memory of shim::SharedSchedule, to be mapped at kScheduleAddress
   uint64_t schedule_size = 0;
   pid_t group = 0;  // process group to join; 0: create one
   const DescriptorChannel* channel = nullptr;

@@ -38,19 +38,19 @@ int wait_for(pid_t tid) {
 }
 
 // The address of the symbol `table` in friday-stub: the start of its only writable segment.
-Result<uint64_t> find_table(const std::string& stub) {
-  FRIDAY_TRY(content, read_file(stub));
+Result<uint64_t> find_table(const std::string& path) {
+  FRIDAY_TRY(content, read_file(path));
   const auto* header = reinterpret_cast<const Elf64_Ehdr*>(content.data());
   if (content.size() < sizeof *header || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0)
-    return fail(ErrorCode::io, "{} is not an ELF program; build Friday again", stub);
+    return fail(ErrorCode::io, "{} is not an ELF program; build Friday again", path);
   for (unsigned i = 0; i < header->e_phnum; i++) {
     const auto* segment = reinterpret_cast<const Elf64_Phdr*>(content.data() + header->e_phoff) + i;
     if (segment->p_type == PT_LOAD && (segment->p_flags & PF_W)) return uint64_t{segment->p_vaddr};
   }
-  return fail(ErrorCode::io, "{} has no data segment; build Friday again", stub);
+  return fail(ErrorCode::io, "{} has no data segment; build Friday again", path);
 }
 
-[[noreturn]] void become_stub(const std::string& stub, int schedule, int channel, pid_t group, pid_t parent) {
+[[noreturn]] void become_friday_stub(const std::string& path, int schedule, int channel, pid_t group, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);
   setpgid(0, group);  // Ctrl-C in a terminal must reach Friday only
@@ -67,7 +67,7 @@ Result<uint64_t> find_table(const std::string& stub) {
   char name[] = "friday-node";
   char* arguments[] = {name, nullptr};
   char* environment[] = {nullptr};
-  execve(stub.c_str(), arguments, environment);
+  execve(path.c_str(), arguments, environment);
   _exit(127);
 }
 
@@ -130,8 +130,9 @@ Result<void> TracedProcess::open_memory() {
   return {};
 }
 
-Result<TracedProcess> TracedProcess::start_stub(const std::string& stub, int schedule, int channel, pid_t group) {
-  FRIDAY_TRY(table, find_table(stub));
+Result<TracedProcess> TracedProcess::start_friday_stub(const std::string& path, int schedule, int channel,
+                                                       pid_t group) {
+  FRIDAY_TRY(table, find_table(path));
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur <= kChannelFd + 2)
     return refused(Refusal::descriptors, fmt::format("{} allowed", limit.rlim_cur));
@@ -139,7 +140,7 @@ Result<TracedProcess> TracedProcess::start_stub(const std::string& stub, int sch
   const pid_t parent = getpid();
   pid_t pid = fork();
   if (pid < 0) return fail_errno(errno, "cannot fork a process for a node");
-  if (pid == 0) become_stub(stub, schedule, channel, group, parent);
+  if (pid == 0) become_friday_stub(path, schedule, channel, group, parent);
   setpgid(pid, group);  // parent and child both call this, because either may run first
   process.pid_ = pid;
   process.table_ = table;
@@ -161,7 +162,7 @@ Result<TracedProcess> TracedProcess::start_stub(const std::string& stub, int sch
   }
   if (!WIFSTOPPED(status)) {
     process.pid_ = -1;
-    return fail(ErrorCode::component_died, "{} cannot be executed; install Friday again", stub);
+    return fail(ErrorCode::component_died, "{} cannot be executed; install Friday again", path);
   }
   FRIDAY_TRY_VOID(process.open_memory());
   return process;
@@ -174,8 +175,8 @@ Result<TracedProcess> TracedProcess::adopt(pid_t pid) {
   return process;
 }
 
-Result<void> TracedProcess::run_stub(std::vector<Call>& calls) {
-  FRIDAY_CHECK(calls.size() * sizeof(Call) < kScratch) << "a stub table of " << calls.size() << " calls";
+Result<void> TracedProcess::run_friday_stub(std::vector<Call>& calls) {
+  FRIDAY_CHECK(calls.size() * sizeof(Call) < kScratch) << "a table of " << calls.size() << " calls";
   calls.push_back(Call{~0ull, {}, 0});
   static_assert(sizeof(Call) == 64);
   const bool written = write(table_, calls.data(), calls.size() * sizeof(Call));

@@ -33,10 +33,10 @@ std::string ending_text(int status);
 
 class TracedProcess {
  public:
-  // Starts `stub` as a stopped traced child, with `schedule` at descriptor kScheduleFd and `channel` at kChannelFd; it
-  // closes all others. It joins process group `group` (0: creates one), so that one waitpid serves exactly the
-  // processes of the replay.
-  static Result<TracedProcess> start_stub(const std::string& stub, int schedule, int channel, pid_t group);
+  // Starts friday-stub, whose path is `path`, as a stopped traced child, with `schedule` at descriptor kScheduleFd and
+  // `channel` at kChannelFd; it closes all others. It joins process group `group` (0: creates one), so that one waitpid
+  // serves exactly the processes of the replay.
+  static Result<TracedProcess> start_friday_stub(const std::string& path, int schedule, int channel, pid_t group);
   // Adopts a process that is already traced (a forked child).
   static Result<TracedProcess> adopt(pid_t pid);
   static constexpr int kScheduleFd = 100, kChannelFd = 101;
@@ -51,7 +51,7 @@ class TracedProcess {
     int64_t result;
   };
   // Makes friday-stub execute the calls in order. Fails if the process dies, but not if a call fails.
-  Result<void> run_stub(std::vector<Call>& calls);
+  Result<void> run_friday_stub(std::vector<Call>& calls);
   // Offset in friday-stub's table of the area for strings and structures that its calls refer to.
   static constexpr uint64_t kScratch = 512 << 10;
   Result<uint64_t> put_scratch(std::span<const std::byte> data, uint64_t& used);

@@ -150,14 +150,14 @@ class Reader {
         nulls_, [&](const auto& each) { return targets.upper_bound(each.first) != targets.upper_bound(each.second); });
   }
 
-  // The slot of the global offset table that a call or jump uses, either itself or through a stub of the procedure
-  // linkage table.
+  // The slot of the global offset table that a call or jump uses, either itself or through an entry of the
+  // procedure linkage table.
   std::optional<uint64_t> slot_of(const Instruction& code, std::optional<uint64_t> target) {
     if (!target) return slot_of(code);
-    auto stub = decode(*target);
-    if (stub && stub->decoded.mnemonic == ZYDIS_MNEMONIC_ENDBR64) stub = decode(stub->next());
-    if (!stub || stub->decoded.meta.category != ZYDIS_CATEGORY_UNCOND_BR) return std::nullopt;
-    return slot_of(*stub);
+    auto entry = decode(*target);
+    if (entry && entry->decoded.mnemonic == ZYDIS_MNEMONIC_ENDBR64) entry = decode(entry->next());
+    if (!entry || entry->decoded.meta.category != ZYDIS_CATEGORY_UNCOND_BR) return std::nullopt;
+    return slot_of(*entry);
   }
   static std::optional<uint64_t> slot_of(const Instruction& code) {
     const auto& operand = code.operand(0);
@@ -179,7 +179,8 @@ class Reader {
     return true;
   }
 
-  // Until its first call, a slot of the global offset table points back to its stub, which pushes the slot's number.
+  // Until its first call, a slot of the global offset table points back to its entry of the procedure linkage table,
+  // which pushes the slot's number.
   bool awaits_binding(uint64_t slot) {
     uint64_t bound = 0;
     if (!node_.read(Addr{slot}, std::as_writable_bytes(std::span(&bound, 1)))) return false;

@@ -158,9 +158,9 @@ def _names(session: "Session", path: str) -> Iterable[str]:
 
 @functools.cache
 def _public() -> dict[str, list[str]]:
-    """The public names of each class of the package, taken from its stub (__init__.pyi)."""
-    stub = ast.parse((pathlib.Path(__file__).parent / "__init__.pyi").read_text(encoding="utf-8"))
-    classes = {part.name: part for part in stub.body if isinstance(part, ast.ClassDef)}
+    """The public names of each class of the package, taken from its __init__.pyi."""
+    tree = ast.parse((pathlib.Path(__file__).parent / "__init__.pyi").read_text(encoding="utf-8"))
+    classes = {part.name: part for part in tree.body if isinstance(part, ast.ClassDef)}
 
     def names(part: ast.ClassDef) -> set[str]:
         own = {each.name for each in part.body if isinstance(each, ast.FunctionDef)}

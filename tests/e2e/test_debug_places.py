@@ -71,7 +71,7 @@ def is_shim(path):
 
 
 def own_code():
-    """Where the one replayed process has code of the shim and of the stub: {file: address}."""
+    """Where the one replayed process has code of the shim and of friday-stub: {file: address}."""
     found = {path: (low + high) // 2 for low, high, rights, path in areas() if rights == "r-xp" and (path.endswith("/friday-stub") or is_shim(path))}
     assert len(found) == 2, found
     return found

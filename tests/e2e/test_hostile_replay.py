@@ -36,8 +36,8 @@ def outside(recorder, tmp_path):
     found.listener.close()
 
 
-def stub_words(build):
-    """Where the stub's loop and its table stand: behind the int3 at its entry, and its only segment that can be written."""
+def friday_stub_addresses(build):
+    """The addresses of the loop and of the table of friday-stub: after the int3 at its entry, and in its only writable segment."""
     image = (build / "lib" / "friday-stub").read_bytes()
     entry, headers = struct.unpack_from("<QQ", image, 24)
     size, count = struct.unpack_from("<HH", image, 54)
@@ -49,7 +49,7 @@ def stub_words(build):
 def crafted(recorder, build, targets, outside):
     """crafted(NUMBER): a recording that makes this attack when it is replayed."""
     def make(number):
-        recording = recorder.record([targets / "hostile", outside.path, outside.port, outside.victim.pid, *map(hex, stub_words(build))])
+        recording = recorder.record([targets / "hostile", outside.path, outside.port, outside.victim.pid, *map(hex, friday_stub_addresses(build))])
         assert recording.returncode == 0, recording.stderr
         change_file(recording.path, MARK, lambda code: code.replace(MARK + bytes(4), MARK + struct.pack("<I", number)))
         return recording
@@ -74,7 +74,7 @@ ATTACKS = {
     10: ("opens its own memory file", "open"),
     11: ("makes an io_uring", "io_uring_setup"),
     12: ("creates a file by a number of the x32 calls", "open"),
-    13: ("creates a file by the words of the stub", "open"),
+    13: ("creates a file through the code of friday-stub", "open"),
     14: ("writes to the descriptors that it finds", "write"),
     15: ("forks a child that nobody traces", "clone"),
     16: ("reads the time by the vsyscall page", None),
@@ -116,10 +116,10 @@ def test_memory_without_end(recorder, crafted, number):
     assert done.returncode == 4 and "use more than 256 MiB of memory" in done.stdout + done.stderr, done
 
 
-def test_a_start_image_with_contents_for_the_stub(recorder, build, outside):
-    """The stub that builds the process executes before the filter is there: nothing of the recording's may come to lie in it."""
+def test_a_start_image_with_contents_for_friday_stub(recorder, build, outside):
+    """friday-stub, which builds the process, runs before the filter is installed: nothing from the recording may be written into it."""
     recording = recorder.record(["/bin/cat", "/etc/hostname"])
-    loop, _ = stub_words(build)
+    loop, _ = friday_stub_addresses(build)
     page = loop & ~0xfff
     path = page + 0x200
     attack = (b"\xb8" + struct.pack("<I", 2) + b"\x48\xbf" + struct.pack("<Q", path) + b"\xbe" + struct.pack("<I", os.O_CREAT | os.O_WRONLY)

@@ -1,7 +1,7 @@
 // A program that a crafted recording makes hostile. It does nothing but read /proc/self/maps, so that it knows where the shim's own
 // system call stands; tests/e2e/test_hostile_replay.py then changes `attack` in the recording's copy of this file, and what runs
 // at replay is code that its recording never ran. Arguments: a file that must not come to be, a TCP port that nobody may connect to, a
-// process that must live on, and where the stub's code and table stand.
+// process that must live on, and the addresses of the code and the table of friday-stub.
 #include <fcntl.h>
 #include <linux/sched.h>
 #include <netinet/in.h>
@@ -22,7 +22,7 @@ static uint32_t number(void) { return *(const volatile uint32_t*)&attack[3]; }
 
 static char* path;
 static int port, victim;
-static uintptr_t stub_code, stub_table;
+static uintptr_t friday_stub_code, friday_stub_table;
 static uintptr_t entry;  // of a `syscall; ret` that Syscall User Dispatch lets through
 
 static long through(uintptr_t at, long number, long a, long b, long c, long d, long e, long f) {
@@ -86,12 +86,12 @@ static void execute(void) {
   KERNEL(SYS_execve, "/bin/sh", arguments, environment, 0, 0, 0);
 }
 
-// By the words of the stub that built the process (core/shim/stub.S): it makes the calls that stand in its table, and stops at an int3.
-static void through_stub(void) {
+// Through friday-stub (core/shim/stub.S), which built the process: it makes the system calls in its table, and stops at an int3.
+static void through_friday_stub(void) {
   const uint64_t calls[2][8] = {{SYS_open, (uint64_t)path, O_CREAT | O_WRONLY, 0600, 0, 0, 0, 0}, {~0ull, 0, 0, 0, 0, 0, 0, 0}};
   dispatch_off();
-  memcpy((void*)stub_table, calls, sizeof calls);
-  ((void (*)(void))stub_code)();
+  memcpy((void*)friday_stub_table, calls, sizeof calls);
+  ((void (*)(void))friday_stub_code)();
 }
 
 static void write_descriptors(void) {
@@ -160,7 +160,7 @@ static void attacked(void) {
       break;
     }
     case 12: dispatch_off(); raw(0x40000000 | SYS_open, (long)path, O_CREAT | O_WRONLY, 0600); break;
-    case 13: through_stub(); break;
+    case 13: through_friday_stub(); break;
     case 14: write_descriptors(); break;
     case 15: untraced(); break;
     case 16: {
@@ -198,7 +198,7 @@ static void look_for_shim(void) {
 int main(int count, char** arguments) {
   CHECK(count == 6);
   path = arguments[1], port = atoi(arguments[2]), victim = atoi(arguments[3]);
-  stub_code = strtoul(arguments[4], NULL, 0), stub_table = strtoul(arguments[5], NULL, 0);
+  friday_stub_code = strtoul(arguments[4], NULL, 0), friday_stub_table = strtoul(arguments[5], NULL, 0);
   look_for_shim();
   if (entry) attacked();
   return success();

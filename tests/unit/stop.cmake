@@ -15,7 +15,7 @@ add_executable(stop_values ${CMAKE_SOURCE_DIR}/tests/targets/stop_values.cc)
 target_compile_options(stop_values PRIVATE -O0 -g -fPIE)
 target_link_options(stop_values PRIVATE -pie)
 
-# Calls of the C library by stubs that are bound late or at the start, and without stubs.
+# Calls of the C library through the procedure linkage table, bound lazily or at the start, and without this table.
 foreach(binding lazy now noplt)
   add_executable(stop_effects_${binding} ${CMAKE_SOURCE_DIR}/tests/targets/stop_effects.c)
   target_compile_options(stop_effects_${binding} PRIVATE -O1 -g -fPIE -fno-builtin $<$<STREQUAL:${binding},noplt>:-fno-plt>)

@@ -14,31 +14,31 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "pyext"))
 import make_reference  # noqa: E402
 
-STUB = {node.name: node for node in ast.parse(make_reference.STUB.read_text()).body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
-CLASSES = {name: getattr(friday, name) for name, node in STUB.items() if isinstance(node, ast.ClassDef)}
+PYI = {node.name: node for node in ast.parse(make_reference.PYI.read_text()).body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
+CLASSES = {name: getattr(friday, name) for name, node in PYI.items() if isinstance(node, ast.ClassDef)}
 
 
 def functions(node):
     return {item.name: item for item in node.body if isinstance(item, ast.FunctionDef)}
 
 
-def test_the_stub_and_the_page_are_current():
+def test_the_types_and_the_page_are_current():
     stale = [path.name for path, text in make_reference.derived().items() if path.read_text() != text]
     assert stale == [], "run pyext/make_reference.py"
 
 
-def test_every_public_name_is_in_the_stub():
-    assert STUB.keys() == make_reference.public_names().keys()
+def test_every_public_name_has_its_types():
+    assert PYI.keys() == make_reference.public_names().keys()
     for name, kind in CLASSES.items():
         public = {key for key, value in vars(kind).items() if not key.startswith("_") and (inspect.isfunction(value) or isinstance(value, property))}
-        written = {item.name for item in STUB[name].body if isinstance(item, ast.FunctionDef)} | {
-            target.id for item in STUB[name].body if isinstance(item, (ast.AnnAssign, ast.Assign)) for target in [getattr(item, "target", None) or item.targets[0]]}
+        written = {item.name for item in PYI[name].body if isinstance(item, ast.FunctionDef)} | {
+            target.id for item in PYI[name].body if isinstance(item, (ast.AnnAssign, ast.Assign)) for target in [getattr(item, "target", None) or item.targets[0]]}
         assert public - make_reference.HIDDEN - {"bytes"} <= written, name
 
 
-def test_signatures_in_the_stub_are_those_of_the_code():
+def test_signatures_with_types_are_those_of_the_code():
     checked = 0
-    for name, node in STUB.items():
+    for name, node in PYI.items():
         pairs = [(getattr(friday, name), node)] if isinstance(node, ast.FunctionDef) else [
             (inspect.unwrap(getattr(CLASSES[name], key)), item) for key, item in functions(node).items() if not isinstance(inspect.getattr_static(CLASSES[name], key), property)]
         for function, item in pairs:
@@ -52,17 +52,17 @@ def test_signatures_in_the_stub_are_those_of_the_code():
     assert checked > 100
 
 
-def test_attributes_in_the_stub_exist():
+def test_attributes_with_types_exist():
     session = friday.Session(FakeBackend())
     point = session.breakpoint("f")
     for thing in (session, point, session.nodes[0], friday.Error("x"), friday.Divergence("x")):
-        names = [item.target.id for item in STUB[type(thing).__name__].body if isinstance(item, ast.AnnAssign)]
+        names = [item.target.id for item in PYI[type(thing).__name__].body if isinstance(item, ast.AnnAssign)]
         assert names and all(hasattr(thing, name) for name in names), type(thing)
 
 
 def test_what_the_public_methods_say():
     """Each has a docstring."""
-    silent = [f"{name}.{item.name}" for name, node in STUB.items() if name not in ("Backend", "AtError") and isinstance(node, ast.ClassDef) for item in functions(node).values()
+    silent = [f"{name}.{item.name}" for name, node in PYI.items() if name not in ("Backend", "AtError") and isinstance(node, ast.ClassDef) for item in functions(node).values()
               if not item.name.startswith("__") and not inspect.getdoc(inspect.getattr_static(CLASSES[name], item.name))]
     assert silent == []
 
@@ -95,7 +95,7 @@ def test_a_type_checker_understands_scripts(tmp_path):
     (tmp_path / "good.py").write_text(GOOD)
     (tmp_path / "bad.py").write_text("import friday\nsession = friday.open('REC')\n" + "\n".join(BAD) + "\n")
     done = subprocess.run(["/usr/bin/mypy", "--strict", "--no-error-summary", "--cache-dir", str(tmp_path / "cache"), "--hide-error-context", str(ROOT / "pyext" / "_friday.pyi"),
-                           str(make_reference.STUB), "good.py", "bad.py"], cwd=tmp_path, capture_output=True, text=True, timeout=110,
+                           str(make_reference.PYI), "good.py", "bad.py"], cwd=tmp_path, capture_output=True, text=True, timeout=110,
                           env={"PATH": "/usr/bin:/bin", "MYPYPATH": str(ROOT / "pyext")})
     lines = {int(line.split(":")[1]) for line in done.stdout.splitlines() if line.startswith("bad.py") and ": error:" in line}
     others = [line for line in done.stdout.splitlines() if not line.startswith("bad.py") and ": note: " not in line]

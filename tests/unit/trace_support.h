@@ -55,20 +55,20 @@ inline format::SocketAddress inet(const char* address, uint16_t port) {
   name.sin_family = AF_INET;
   name.sin_port = htons(port);
   name.sin_addr.s_addr = htonl(a << 24 | b << 16 | c << 8 | d);
-  format::SocketAddress endpoint{};
-  endpoint.length = sizeof name;
-  memcpy(endpoint.bytes, &name, sizeof name);
-  return endpoint;
+  format::SocketAddress socket_address{};
+  socket_address.length = sizeof name;
+  memcpy(socket_address.bytes, &name, sizeof name);
+  return socket_address;
 }
 
 inline format::SocketAddress unix_path(const std::string& path) {
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
   memcpy(name.sun_path, path.data(), path.size());
-  format::SocketAddress endpoint{};
-  endpoint.length = static_cast<uint32_t>(offsetof(sockaddr_un, sun_path) + path.size() + 1);
-  memcpy(endpoint.bytes, &name, endpoint.length);
-  return endpoint;
+  format::SocketAddress socket_address{};
+  socket_address.length = static_cast<uint32_t>(offsetof(sockaddr_un, sun_path) + path.size() + 1);
+  memcpy(socket_address.bytes, &name, socket_address.length);
+  return socket_address;
 }
 
 inline format::FileHeader header_of(uint8_t node, uint8_t boot, uint32_t pid) {
