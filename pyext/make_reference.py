@@ -277,8 +277,8 @@ def page(all_names: dict[str, Public]) -> str:
     from friday import containers, modules, values, recordings
     lines = ["# The Python package", "", "<!-- Written by pyext/make_reference.py from the docstrings: change those, and run it. -->", "",
              inspect.getdoc(friday) or "", "", "## Forms", "", "### Scripts", "", "`friday run SCRIPT.py REC...` runs scripts on recordings, in parallel, with exit codes and reports for "
-             "CI: [commands.md](commands.md#friday-run). Ready invariants are in [predicates.md](predicates.md).", "", "### In a plain interpreter, and cell by cell", "",
-             "`export PYTHONPATH=$(friday --python-path)`, then `/usr/bin/python3` (or a notebook of it) and `import friday`. " + all_names["open"].doc, "",
+             "CI: [commands.md](commands.md#friday-run). Ready predicates are in [predicates.md](predicates.md).", "", "### In a plain interpreter or a notebook", "",
+             "`export PYTHONPATH=$(friday --python-path)`, then start `/usr/bin/python3`, or a notebook that uses it, and `import friday`. " + all_names["open"].doc, "",
              "### Without a replay", "", inspect.getdoc(recordings) or "", "",
              "### Modules with `@`", "", inspect.getdoc(modules) or "", "", "### pytest", "", plugin_doc(), ""]
     for section, names in SECTIONS.items():
@@ -295,13 +295,13 @@ def page(all_names: dict[str, Public]) -> str:
 
 
 def plugin_doc() -> str:
-    """Read, not imported: pytest need not be there."""
+    """The docstring of the plugin. The file is parsed, not imported, since pytest may not be installed."""
     tree = ast.parse((HERE / "friday" / "pytest_plugin.py").read_text(encoding="utf-8"))
     return ast.get_docstring(tree) or ""
 
 
 def derived() -> dict[pathlib.Path, str]:
-    """The files and what they should hold."""
+    """The derived files, with the text that each must have."""
     reader = Reader()
     sorted_names = [name for names in SECTIONS.values() for name in names]
     if missing := set(reader.names) ^ set(sorted_names):

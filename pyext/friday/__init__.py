@@ -48,7 +48,7 @@ def _current() -> Session:
 
 def open(recording: str | os.PathLike[str], *, nodes: str | None = None, sync: str = "clock", symbols: Sequence[str] = (),
          unconfined: bool = False) -> Session:
-    """Opens a Session on a recording, at its start, and makes it `friday.session`. For use in a plain interpreter or a notebook.
+    """Opens a Session on a recording, at its start, and makes it `friday.session`.
     The options and the errors are those of Session."""
     global session
     session = Session(recording, nodes=nodes, sync=sync, symbols=symbols, unconfined=unconfined)
