@@ -224,8 +224,9 @@ class Scanner {
     }
   }
 
-  // How many bytes before the call can move to a stub: whole instructions, at least 5 bytes, with no branch target
-  // among them. The sequence by which unwinders recognise a signal frame (mov $15, %rax; syscall) must stay in place.
+  // How many bytes before the call can move to the site's stub: whole instructions, at least 5 bytes, with no branch
+  // target among them. The sequence by which unwinders recognise a signal frame (mov $15, %rax; syscall) must stay in
+  // place.
   unsigned room_before(const std::vector<Instruction>& run, size_t call) const {
     unsigned length = 0;
     uint64_t offset = elf_.offset_of(run[call].address);

@@ -1,7 +1,6 @@
-// The collector's loop: it makes a recording's directory, gives each node its place in it, and waits for what the
-// nodes' sockets, the packer and the look-out for unrecorded processes have to say. The requests themselves are
-// answered in collector_requests.cc, the traces kept in collector_traces.cc, and what is told of the nodes in
-// collector_report.cc.
+// The collector's loop: it creates the directory of the recording and of each node, and waits for messages from the
+// nodes' sockets, from the packer, and from the thread that looks for unrecorded processes. Requests are answered in
+// collector_requests.cc, traces are kept in collector_traces.cc, and nodes are described in collector_report.cc.
 #include "core/record/collector.h"
 
 #include <cpuid.h>
@@ -26,9 +25,10 @@ namespace friday {
 
 namespace {
 
-// A forked child often ends at once: it is described when it has lived this long, or has ended. To make a file costs
-// more than the fork.
+// The node.json of a forked child is written when the child has lived this long, or has ended. Many children end at
+// once, and writing a file takes longer than a fork.
 constexpr int64_t kDescribeAfterNs = 50'000'000;
+// How long a node whose process has ended is kept open for a vfork child that still holds its socket.
 constexpr int64_t kLongestVforkNs = 1'000'000'000;
 
 }  // namespace
@@ -56,14 +56,14 @@ Result<std::unique_ptr<Collector>> Collector::create(CollectorOptions options) {
   if (!realpath(options.recording.c_str(), resolved))
     return fail_errno(errno, fmt::format("cannot resolve {}", options.recording));
   options.recording = resolved;
-  // What is there already a stranger may have put there.
+  // A stranger may have put files into an existing directory, so links in it are not followed.
   const auto inside = [&](const char* name) { return Beneath(options.recording, name); };
   const Beneath marker = inside("recording.json");
   const auto there = open_beneath(marker);
   if (!there && there.error().code != ErrorCode::not_found) return std::unexpected(there.error());
   if (!there) {
     if (DIR* d = opendir(options.recording.c_str())) {
-      // Another collector may be making the same recording right now.
+      // Another collector may be creating the same recording at this moment.
       bool foreign = false;
       while (dirent* entry = readdir(d)) {
         const std::string_view name = entry->d_name;
@@ -90,8 +90,9 @@ Result<std::unique_ptr<Collector>> Collector::create(CollectorOptions options) {
   return collector;
 }
 
-// The file is that of the collectors that record into this directory now. One that nobody has locked is left over;
-// programs of a collector that was killed may still have it mapped, so it is replaced and not used again.
+// Opens the file `tokens`, which all collectors that record into this directory at the same time share and keep locked.
+// If no collector has it locked, it is left over. Programs of a collector that was killed may still have it mapped, so
+// it is then replaced by a new file.
 Result<void> Collector::open_tokens() {
   const Beneath file(options_.recording, "tokens");
   FRIDAY_TRY(directory, open_file(options_.recording, O_RDONLY | O_DIRECTORY));
@@ -112,8 +113,8 @@ Result<void> Collector::open_tokens() {
     if (ftruncate(tokens_.get(), sizeof(shim::TokenArea)) != 0 ||
         pwrite(tokens_.get(), &sharing_, sizeof sharing_, offsetof(shim::TokenArea, session)) != sizeof sharing_)
       return cannot_write(errno, file.path());
-    // A store to a page without a block would end a program on a full disk: what the first thousands need is there
-    // ahead.
+    // On a full disk, a store to a page without a disk block would kill a program. So blocks for the first thousands of
+    // entries are allocated in advance.
     constexpr off_t kAhead = 128 << 10;
     for (off_t array : {off_t{0}, off_t{offsetof(shim::TokenArea, group)}, off_t{offsetof(shim::TokenArea, object)},
                         off_t{offsetof(shim::TokenArea, member)}})
@@ -126,8 +127,8 @@ Result<void> Collector::open_tokens() {
 Result<Collector::Node*> Collector::create_node(const NodeOrigin& origin, const Node* parent, bool forked) {
   auto node = std::make_unique<Node>();
   node->origin = origin;
-  // Several collectors may add to one recording: the directory that mkdir makes is ours. An id is never given twice,
-  // also when its node came to nothing (close_node).
+  // Several collectors may add to one recording: an id belongs to the collector whose mkdir succeeds. Ids are not
+  // reused, even if a node is removed because its fork failed (close_node).
   for (bool made = false; !made; next_id_++) {
     node->id = next_id_;
     node->directory = Beneath(options_.recording, fmt::format("nodes/{}", node->id));
@@ -144,7 +145,7 @@ Result<Collector::Node*> Collector::create_node(const NodeOrigin& origin, const 
   }
   if (parent) {
     node->header->parent_pid = static_cast<uint32_t>(parent->pid);
-    node->header->fork_event = parent->header->events - (forked ? 0 : 1);  // execve has its entry in the trace already
+    node->header->fork_event = parent->header->events - (forked ? 0 : 1);  // the trace already has the entry of execve
   }
   if (forked) describe_soon(*node);
   else write_description(*node);
@@ -159,7 +160,7 @@ Result<UniqueFd> Collector::add_node(const NodeOrigin& origin, uint32_t* id) {
   return connect(*node);
 }
 
-// The end of the node's socket that its program gets.
+// Creates the node's socket and returns the end that its program gets.
 Result<UniqueFd> Collector::connect(Node& node) {
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return fail_errno(errno, "socketpair failed");
@@ -177,7 +178,7 @@ void Collector::started(uint32_t id, pid_t pid) {
 }
 
 void Collector::ended(pid_t pid, int wait_status) {
-  // Its last messages may tell of an exec: then there is another node of this pid.
+  // The node's last messages may announce an exec, which makes another node with this pid: hence the loop.
   for (;;) {
     const auto found =
         std::ranges::find_if(open_, [pid](const Node* node) { return node->pid == pid && node->wait_status < 0; });
@@ -188,7 +189,7 @@ void Collector::ended(pid_t pid, int wait_status) {
     const auto waiting = [&] { return recv(node.socket.get(), nullptr, 0, MSG_PEEK | MSG_DONTWAIT | MSG_TRUNC); };
     while (!node.hung_up && waiting() > 0) handle(node);
     node.hung_up |= !node.closed && waiting() == 0;
-    // A child by vfork acts in its trace and may outlive it; it ends, or executes something, soon.
+    // A vfork child records into this node's trace and may outlive the process; it will soon end or execute a program.
     node.direct_child = false;
     node.close_at = now_ns(CLOCK_MONOTONIC) + kLongestVforkNs;
     if (node.hung_up) close_node(node);
