@@ -1,10 +1,10 @@
-// What one system call costs, natively or recorded: times loops of three calls and prints "NAME NS" once a round.
+// Measures what a system call costs, natively or recorded: times loops of each of three calls and prints "NAME NS" for each round.
 //
 //   calls ROUNDS ITERATIONS
 //
-// getppid does nearly nothing in the kernel; pipe is the read of 64 bytes that lie ready (the writes are not timed); clock is
-// clock_gettime(CLOCK_MONOTONIC), which natively never enters the kernel. The time is the thread's processor time: the wall clock
-// would charge a recorded loop, which is longer, with more of what else runs on the core.
+// getppid does nearly nothing in the kernel; pipe is a read of 64 bytes that are available (the writes are not timed); clock is
+// clock_gettime(CLOCK_MONOTONIC), which natively does not enter the kernel. The thread's processor time is measured: in wall-clock
+// time a recorded loop, which takes longer, would contain more of the time of other processes on the core.
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

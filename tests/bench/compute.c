@@ -1,4 +1,4 @@
-// A program that computes for some milliseconds between two calls: what a Ctrl-C finds at replay.
+// Computes for some milliseconds between two system calls: a replay of it is interrupted by Ctrl-C.
 //
 //   compute ROUNDS
 #include <stdlib.h>

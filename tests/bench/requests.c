@@ -1,9 +1,9 @@
-// Load for a server with a line protocol: some connections, each sends a request, waits for its answer and sends the next.
+// Generates load for a server with a line protocol: on each connection it sends a request, waits for the answer and sends the next.
 //
 //   requests PORT CONNECTIONS COUNT REQUEST LAST
 //
-// REQUEST is sent as it is with CR LF behind it; an answer ends with the line LAST. Prints requests a second. Any other end of
-// a connection is an error. One thread.
+// REQUEST is sent unchanged, followed by CR LF; an answer ends with the line LAST. Prints the requests per second. A connection that
+// ends before all requests are answered is an error. It has one thread.
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <poll.h>

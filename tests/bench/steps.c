@@ -1,5 +1,5 @@
-// A program to be stopped often: calls tick() and so changes `counter` COUNT times, calls ready(), and with `wait` stays until
-// it is told to end, having said so. Its table gives a debugger many different expressions to read; sum() and add_to() are there to be called.
+// A program for many stops: it calls tick(), which changes `counter`, COUNT times, and then ready(). With `wait` it then prints a line and
+// waits until it is told to end. Its table gives a debugger many different expressions to read; sum() and add_to() are to be called by it.
 //
 //   steps COUNT [wait]
 #include <signal.h>

@@ -1,4 +1,4 @@
-// Loops that are nothing but hand-overs. Prints how many a second.
+// Loops that consist of hand-overs between processes or threads. Prints how many there were per second.
 //
 //   storms pingpong COUNT   a byte goes to another process and back, through two pipes
 //   storms futex COUNT      four threads take turns by a mutex and a condition variable, COUNT times each

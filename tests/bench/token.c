@@ -1,10 +1,10 @@
-// A token that goes round a ring of processes by UDP, so that in the recorded order each event of one process is followed by
-// one of the next: the replay does nothing but hand over.
+// Passes a message, here called a token, round a ring of processes by UDP. In the recorded order each event of one process is followed
+// by an event of the next one, so the replay consists of hand-overs.
 //
 //   token PORT NEXT_PORT ROUNDS [first]
 //
-// The first process sends token 0 until it has come round once (the others may not have started yet), and each passes it on as
-// often as it comes; other tokens that were seen are dropped. Ends after ROUNDS and prints how many tokens it passed on.
+// The first process sends token 0 until it has come round once, since the others may not have started yet; each process passes token 0 on
+// whenever it arrives, and drops any other token that it has seen before. Ends after ROUNDS and prints how many tokens it passed on.
 #include <arpa/inet.h>
 #include <poll.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
-// What a tracer's work takes at least, with its child on the same processor. Prints the nanoseconds of each, the least of some rounds:
+// Measures the least time of a tracer's operations, with its child on the same processor. Prints for each the nanoseconds of the fastest round:
 //
-//   a stop: the child is at an int3, the tracer waits, reads the registers, writes them and lets it go on
-//   a call: the child waits in the kernel; it is stopped, sent into a function that comes back to an int3, and put back, with all
-//           registers kept
-//   a read: 8 bytes of the child's memory
+//   a stop: the child hits an int3; the tracer waits for it, reads and writes its registers and continues it
+//   a call: the child waits in the kernel; the tracer stops it, makes it call a function that returns to an int3, and restores all of its
+//           registers
+//   a read: the tracer reads 8 bytes of the child's memory
 //
 //   trap COUNT
 #define _GNU_SOURCE
@@ -62,7 +62,7 @@ static int call(pid_t child) {
   if (pwrite(memory, &back, sizeof back, (off_t)there.rsp) != sizeof back) return 0;
   if (ptrace(PTRACE_SETREGS, child, 0, &there) || ptrace(PTRACE_CONT, child, 0, 0) || !stopped(child)) return 0;
   if (ptrace(PTRACE_GETREGS, child, 0, &result) || result.rax != 7) return 0;
-  if ((long)home.orig_rax >= 0 && (long)home.rax <= -512) home.rax = (unsigned long)-EINTR;  // of the call that it waited in
+  if ((long)home.orig_rax >= 0 && (long)home.rax <= -512) home.rax = (unsigned long)-EINTR;  // the result of the call in which it waited
   home.orig_rax = ~0ul;
   return !ptrace(PTRACE_SETREGS, child, 0, &home) && !ptrace(PTRACE_SETREGSET, child, NT_X86_XSTATE, &area) && !ptrace(PTRACE_CONT, child, 0, 0);
 }
@@ -73,7 +73,7 @@ static int read_one(pid_t child) {
   return pread(memory, &value, sizeof value, (off_t)&counter) == sizeof value && value == counter;
 }
 
-// Least nanoseconds of one; 0: it failed.
+// The nanoseconds of the fastest one; 0 if it failed.
 static double least_of(int (*one)(pid_t), pid_t child, long count) {
   double least = 0;
   for (int round = 0; round < kRounds; round++) {
@@ -86,7 +86,7 @@ static double least_of(int (*one)(pid_t), pid_t child, long count) {
   return least;
 }
 
-// A child that does `work` for ever, once it is seized.
+// Starts a child that calls `work` for ever once it is seized.
 static pid_t start(void (*work)(void)) {
   int gate[2];
   if (pipe(gate)) return -1;
