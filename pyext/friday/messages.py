@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One transfer through a socket or pipe. In a stream, the part of one send that one receive got.
+    """A message through a socket or pipe. In a stream, it is the part of one send that one receive got.
 
-    number: from 1, in the order of receipt. source, target: the nodes, None for an end that is not among the replayed nodes or is the
-    same node (of a Recording: RecordedNodes, and None for an end that nobody recorded); source_event, target_event: the index of the call that sends or receives it on that node; sent, received:
-    its logical time. bytes: its length. channel: "stream", "datagram" or "pipe". `session.goto(m.target_event, node=m.target)`
-    goes to where it is about to be received."""
+    number: from 1, in the order of receipt; source, target: the sending and the receiving node, None for an end that is not among the
+    replayed nodes or is the same node (in a Recording these are RecordedNodes, and None stands for an end that was not recorded);
+    source_event, target_event: the indexes of the calls that send and receive it on these nodes; sent, received: the logical times of these calls; bytes: its
+    length; channel: "stream", "datagram" or "pipe". `session.goto(m.target_event, node=m.target)` goes to the place before its receipt."""
     number: int
     source: "Node | RecordedNode | None"
     source_event: int | None

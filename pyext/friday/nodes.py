@@ -56,21 +56,21 @@ class Node(int):
 
     def eval(self, expression: str) -> Any:
         """The value of a C or C++ expression, which may contain calls: the same as `@NODE(EXPR)`. Names are looked up in the frame where
-        the node stands, then in its program; an ended node gives its last value. The result is a snapshot. Raises NoSymbol, OutOfScope, OptimizedOut,
-        BadExpression, BadAddress, NodeNotStarted, CallFailed."""
+        the node stands, then in its program; an ended node gives its last value. The result is a snapshot. Raises NoSymbol, OutOfScope,
+        OptimizedOut, BadExpression, BadAddress, NodeNotStarted, CallFailed."""
         return self.session.read(self, expression)
 
     read = eval
 
     def write(self, target: str, value: Any) -> None:
-        """Assigns a Python value or a snapshot to what the C expression target names; marks the node altered. Raises what
-        `eval` does, and NodeEnded."""
+        """Assigns a Python value or a snapshot to the object that the C expression `target` denotes, and marks the node altered. Raises
+        what `eval` raises, and NodeEnded."""
         self.session.assign(self, target, value)
 
     def call(self, function: str, *arguments: Any) -> Any:
-        """Calls a function of the program with Python values or snapshots; returns its value. Strings and structs are passed
-        in the node's workspace. Raises CallFailed when it crashes, blocks or takes longer than `session.call_timeout`, and
-        what `write` does."""
+        """Calls a function of the program with Python values or snapshots, and returns its result. Strings and structs are passed in the
+        node's workspace. Raises CallFailed if the function crashes, blocks or takes longer than `session.call_timeout`, and what
+        `write` raises."""
         return self.session.call(self, function, *arguments)
 
     def backtrace(self) -> str:
@@ -79,7 +79,7 @@ class Node(int):
         return self.session.backend.backtrace(int(self))
 
     def threads(self) -> "list[Thread]":
-        """The threads that live now, by number; for an ended node, those at its end. Raises NodeNotStarted."""
+        """The present threads, by number; for an ended node, the threads at its end. Raises NodeNotStarted."""
         self._check_started()
         return threads_of(self)
 
@@ -96,14 +96,14 @@ class Node(int):
             raise NodeNotStarted(f"{self.name} has not started yet", node=int(self))
 
     def gdb(self, command: str) -> str:
-        """The output of the node's gdb for a command. Before its first event a node's process waits at the beginning of its program,
-        and gdb shows it there. Raises BadExpression with gdb's message, NoSymbol and OutOfScope."""
+        """The output of the node's gdb for a command. Before the node's first event, gdb shows the process at the start of its program.
+        Raises BadExpression with gdb's message, NoSymbol and OutOfScope."""
         return self.session._ask_gdb(int(self), command)
 
     @property
     def endpoint(self) -> str:
-        """The path of a socket where a gdb of your own finds the node, by `target remote PATH`, while a prompt waits or
-        `session.backend.pump` is called."""
+        """The path of a socket to which a gdb of your own can connect by `target remote PATH`. It is served while a prompt waits, and
+        while `session.backend.pump` runs."""
         return self.session.backend.endpoint(int(self))
 
     def __repr__(self) -> str:
@@ -215,11 +215,10 @@ class Nodes:
 
 
 class NodeMap:
-    """`map NAME EXPR`: `NAME[key]` is the node with that identifier of the application.
+    """The mapping NAME that `map NAME EXPR` makes: `NAME[key]` is the node with that identifier of the application.
 
-    EXPR is evaluated at each look-up. It may be a mapping from identifiers to nodes, or from nodes (keys that came from
-    `__NODE__`) to identifiers, or, with a bare `@()` in it, the identifier of each node alive (when none is, of each that has
-    ended)."""
+    EXPR is evaluated at each look-up. It is a mapping from identifiers to nodes, or from nodes (such as `__NODE__`) to identifiers, or it
+    contains a bare `@()` and is evaluated on each node alive (if none is alive, on each that has ended) to get its identifier."""
 
     def __init__(self, session: "Session", name: str, code: CodeType, expression: str = "") -> None:
         self._session = session

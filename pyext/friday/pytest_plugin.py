@@ -6,16 +6,16 @@
             node = friday_session.node
             assert node.read("srv.node.id") != node.read("srv.successor->id")
 
-A test that has not run the group has it run to its end when it returns. An assertion that fails in a handler, and what predicates
-report, does not end the run: at the end of the test the violations found make it fail, with their evidence. In modules
+If a test does not run the group itself, the group is run to its end after the test function returns. An assertion that fails in a handler,
+or a violation that a predicate reports, does not end the run; at the end, the test fails with the violations found and their evidence. In modules
 named test_*.fri.py `@` may be used.
 
     $ PYTHONPATH=$(friday --python-path) /usr/bin/python3 -m pytest --recording monday --recording tuesday
 
-`--recording REC` may be repeated: each test runs on each. Without it the tests are skipped, unless a conftest.py defines the fixture
-`friday_recording` that returns a path. `--friday-symbols DIR` is as `friday run --symbols`. Markers: `friday_nodes("0-3,!2")`
-replays only these nodes, `friday_sync("causal")` in another order. pytest finds the plugin by itself where the directory that
-`friday --python-path` prints is on PYTHONPATH.
+`--recording REC` may be repeated: each test then runs on each recording. Without it the tests are skipped, unless a conftest.py defines the
+fixture `friday_recording`, which returns a path. `--friday-symbols DIR` has the same effect as `friday run --symbols`. The marker
+`friday_nodes("0-3,!2")` makes a test replay only these nodes, `friday_sync("causal")` makes it replay in another order. pytest finds the
+plugin by itself if the directory that `friday --python-path` prints is in PYTHONPATH.
 """
 from __future__ import annotations
 

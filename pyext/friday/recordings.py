@@ -82,9 +82,9 @@ class RecordedNode(int):
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """Bytes that an event moved through a channel. channel: its number on the node; direction: "in" or "out"; offset: of the first
-    byte in the stream of that direction, of datagrams how many bytes came before; bytes: how many; peer: the address of the other
-    side, None when it is not known; end_of_stream: the other side had closed."""
+    """Bytes that an event moved through a channel. channel: the number of the channel on the node; direction: "in" or "out"; offset: the
+    position of the first byte in the stream of that direction (for datagrams the number of bytes before it); bytes: the number of bytes;
+    peer: the address of the other side, None if it is unknown; end_of_stream: whether the other side had closed the stream."""
     channel: int
     direction: str
     offset: int
@@ -96,8 +96,8 @@ class Transfer:
 @dataclass(frozen=True, slots=True)
 class Channel:
     """An open file, socket or pipe of a node. number: as Transfer.channel; kind: "file", "stream", "datagram", "seqpacket", "pipe",
-    "device", "event", "terminal", "listening" or "unknown"; descriptor: the file descriptor by which it was seen first; event: the index
-    of the first event that used it; local, remote: the addresses of a socket as the node saw them last, None where there is none."""
+    "device", "event", "terminal", "listening" or "unknown"; descriptor: the first file descriptor by which it was used; event: the index
+    of the first event that used it; local, remote: the addresses of a socket as the node saw them last, None if there is none."""
     number: int
     kind: str
     descriptor: int
@@ -108,8 +108,9 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Event `source_event` of node `source` happened before event `target_event` of node `target` because of what they did: kind is
-    "stream", "datagram" or "pipe" for messages, else "connect", "fork", "wait", "signal" and so on. bytes: of messages."""
+    """An edge of the happens-before relation: event `source_event` of node `source` happens before event `target_event` of node
+    `target`. kind: the reason, "stream", "datagram" or "pipe" for a message, otherwise "connect", "fork", "wait", "signal" and so on;
+    bytes: the length of a message."""
     kind: str
     source: RecordedNode
     source_event: int
@@ -199,8 +200,8 @@ class Event:
 
 
 class Recording:
-    """A recording without a replay. path: the recording's directory; nodes: a node list, all by default. Raises BadRecording, NoNode,
-    UsageError."""
+    """A recording as data, without a replay. path: the recording's directory; nodes: the nodes to read, as a node list (by default all).
+    Raises BadRecording, NoNode, UsageError."""
 
     def __init__(self, path: str | os.PathLike[str], *, nodes: str | None = None) -> None:
         import _friday

@@ -30,9 +30,9 @@ friday_threads()
 
 @dataclass(frozen=True)
 class Thread:
-    """A thread of a node where it stands. number: as in `hit.thread`, from 0 in the order of their start; tid: its recorded
-    thread id; parked: it waits in a call or for its turn; address, function, file, line: of its innermost frame, "" and 0
-    where it is not known; current: it is the one that the node's expressions and backtrace are about."""
+    """A thread of a node in its present state. number: as in `hit.thread`, from 0 in the order in which threads start; tid: its recorded
+    thread id; parked: whether it waits in a system call or for its turn; address, function, file, line: the place of its innermost
+    frame, "" and 0 if unknown; current: whether the node's expressions and backtrace refer to this thread."""
     number: int
     name: str
     tid: int

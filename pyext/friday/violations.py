@@ -32,9 +32,9 @@ class Violated(AssertionError):
 
 @dataclass(slots=True)
 class Violation:
-    """One violation: times are of the moment it was found. `node` is the one of the nodes that triggered, or the first of them: of
-    it are `real_time`, in seconds since the epoch on its clock, `event`, the index of its last event, and `after`, the message that
-    led there, the last one it had received. `source` is the line of the handler, `values` are fit for JSON."""
+    """One violation. `nodes` are the nodes concerned, `node` is the one of them that triggered, or else the first. `logical_time` and
+    `real_time` are those at which it was found; `real_time` is in seconds since 1970 on the clock of `node`. `event` is the index of the last
+    event of `node`, and `after` the last message that it had received. `source` is the line of the handler; `values` can be written as JSON."""
     predicate: str
     nodes: tuple["Node", ...]
     logical_time: Any
