@@ -55,19 +55,24 @@ class Loop {
  public:
   Loop(const ZydisDecoder& decoder, std::string_view code, uint64_t low) : low_(low), high_(low + code.size()) {
     for (uint64_t at = 0; at < code.size();) {
-      Step step;
-      step.address = low + at;
-      if (ZYAN_FAILED(
-              ZydisDecoderDecodeFull(&decoder, code.data() + at, code.size() - at, &step.in, step.all.data())) ||
-          !plain(step))
-        return;
-      at += step.in.length;
-      for (auto& o : std::span(step.all).first(step.in.operand_count))
-        if (is_memory(o) && o.mem.base == ZYDIS_REGISTER_RIP)
-          o.mem.disp.value += static_cast<int64_t>(step.next());  // as an absolute address, for comparisons
-      steps_.push_back(step);
+      auto step = decode(decoder, code.substr(at), low + at);
+      if (!step || !plain(*step)) return;
+      at += step->in.length;
+      steps_.push_back(*step);
     }
     known_ = !steps_.empty();
+  }
+
+  // The instructions from the `pause` at `low` on, as far as they are plain and do not branch.
+  static Loop from_pause(const ZydisDecoder& decoder, std::string_view code, uint64_t low) {
+    Loop loop({}, {}, low);
+    for (uint64_t at = 0; at < code.size();) {
+      auto step = decode(decoder, code.substr(at), low + at);
+      if (!step || step->branches() || !(at == 0 || plain(*step))) break;
+      at += step->in.length;
+      loop.steps_.push_back(*step);
+    }
+    return loop;
   }
 
   bool may_wait() {
@@ -99,7 +104,32 @@ class Loop {
     return found;
   }
 
+  std::optional<LoopWindow> window_at(size_t i, bool single) const {
+    if (i >= steps_.size()) return std::nullopt;
+    LoopWindow window{steps_[i].address, 0, 0};
+    for (size_t k = i; k < steps_.size() && window.length < kJump; k++) {
+      uint8_t displacement;
+      if (!moves(steps_[k], displacement) || (displacement && window.displacement)) return std::nullopt;
+      if (displacement) window.displacement = static_cast<uint8_t>(window.length + displacement);
+      window.length = static_cast<uint8_t>(window.length + steps_[k].in.length);
+      if (single) break;
+    }
+    if (window.length < kJump || window.length > sizeof(shim::Patch::original) || !flags_free(i)) return std::nullopt;
+    return window;
+  }
+
  private:
+  static std::optional<Step> decode(const ZydisDecoder& decoder, std::string_view code, uint64_t address) {
+    Step step;
+    step.address = address;
+    if (ZYAN_FAILED(ZydisDecoderDecodeFull(&decoder, code.data(), code.size(), &step.in, step.all.data())))
+      return std::nullopt;
+    for (auto& o : std::span(step.all).first(step.in.operand_count))
+      if (is_memory(o) && o.mem.base == ZYDIS_REGISTER_RIP)
+        o.mem.disp.value += static_cast<int64_t>(step.next());  // as an absolute address, for comparisons
+    return step;
+  }
+
   static bool plain(const Step& step) {
     switch (step.in.meta.category) {
       case ZYDIS_CATEGORY_CALL:
@@ -227,19 +257,6 @@ class Loop {
     return false;
   }
 
-  std::optional<LoopWindow> window_at(size_t i, bool single) const {
-    LoopWindow window{steps_[i].address, 0, 0};
-    for (size_t k = i; k < steps_.size() && window.length < kJump; k++) {
-      uint8_t displacement;
-      if (!moves(steps_[k], displacement) || (displacement && window.displacement)) return std::nullopt;
-      if (displacement) window.displacement = static_cast<uint8_t>(window.length + displacement);
-      window.length = static_cast<uint8_t>(window.length + steps_[k].in.length);
-      if (single) break;
-    }
-    if (window.length < kJump || window.length > sizeof(shim::Patch::original) || !flags_free(i)) return std::nullopt;
-    return window;
-  }
-
   uint64_t low_, high_;
   bool known_ = false;
   std::vector<Step> steps_;
@@ -253,6 +270,10 @@ std::vector<LoopWindow> loop_windows(const ZydisDecoder& decoder, std::string_vi
                                      bool jumps_unknown) {
   Loop loop(decoder, code, low);
   return loop.may_wait() ? loop.windows(jumps_unknown) : std::vector<LoopWindow>();
+}
+
+std::optional<LoopWindow> pause_window(const ZydisDecoder& decoder, std::string_view code, uint64_t low) {
+  return Loop::from_pause(decoder, code, low).window_at(0, false);
 }
 
 }  // namespace friday

@@ -6,6 +6,7 @@
 #include <Zydis/Zydis.h>
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -26,5 +27,9 @@ struct LoopWindow {
 // function contains indirect jumps, so windows of several instructions are not safe.
 std::vector<LoopWindow> loop_windows(const ZydisDecoder& decoder, std::string_view code, uint64_t low,
                                      bool jumps_unknown);
+
+// Returns the window that begins with the `pause` at address `low`, if what follows it can move with it. `code`: from
+// there to the end of what is known to be code.
+std::optional<LoopWindow> pause_window(const ZydisDecoder& decoder, std::string_view code, uint64_t low);
 
 }  // namespace friday

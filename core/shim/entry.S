@@ -6,8 +6,8 @@
   .text
   .globl friday_syscall, friday_syscall_instruction, friday_interruptible, friday_interruptible_start
   .globl friday_interruptible_call, friday_interruptible_abort, friday_enter, friday_enter_trap, friday_leave
-  .globl friday_enter_yield, friday_enter_loop
-  .hidden friday_enter_yield, friday_enter_loop, friday_yield
+  .globl friday_enter_yield, friday_enter_loop, friday_enter_pause
+  .hidden friday_enter_yield, friday_enter_loop, friday_enter_pause, friday_yield, friday_pause_asks
   .globl friday_clone, friday_trap_instruction, friday_trap_site, friday_copy_out
   .globl friday_snapshot, friday_xsave, friday_xrstor, friday_signal_return, friday_probe, friday_exit_thread
   .hidden friday_syscall, friday_syscall_instruction, friday_interruptible, friday_interruptible_start
@@ -99,6 +99,41 @@ friday_enter:
   call friday_dispatch
   mov %rbx, %rdi
   jmp friday_leave
+
+# From the stub of a loop site that begins with a `pause`, which asks each time whether to yield; %gs:24 is where the
+# program goes on. As a rule it does so at once.
+friday_enter_pause:
+  mov %rsp, %gs:8
+  mov %gs:0, %rsp
+  push %rax
+  push %rcx
+  push %rdx
+  push %rsi
+  push %rdi
+  push %r8
+  push %r9
+  push %r10
+  push %r11
+  push %rbx
+  mov %rsp, %rbx
+  and $-16, %rsp
+  call friday_pause_asks
+  mov %rbx, %rsp
+  test %al, %al
+  pop %rbx
+  pop %r11
+  pop %r10
+  pop %r9
+  pop %r8
+  pop %rdi
+  pop %rsi
+  pop %rdx
+  pop %rcx
+  pop %rax
+  mov %gs:8, %rsp
+  jnz friday_enter_loop
+  cmp %esp, %esp          # the flags, which are dead, as other loop sites leave them
+  jmp *%gs:24
 
 # From the stub of a loop site (loop.cc). 6 is kYieldLoop.
 friday_enter_loop:

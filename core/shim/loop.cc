@@ -37,11 +37,21 @@ void loops_ask(ThreadArea* area) {
   if (control.mode == kModeRecord && !area->borrowed && (token_wanted() || signals_pending(area))) loops_let(area, 1);
 }
 
+// Whether the thread, which is at a `pause` with a stub, has something to do in the shim: it yields at once if another
+// waits for the token, like at a planted `pause`, or the count has come to 0. A step of the program's own trap flag
+// that was hidden here must be made up for (signals_step_on).
+extern "C" bool friday_pause_asks() {
+  ThreadArea* area = me();
+  if (area->loops_left == 0 || area->stepped) return true;
+  return control.mode == kModeRecord && !area->native && !area->borrowed && (token_wanted() || signals_pending(area));
+}
+
 static bool record_yields(ThreadArea* area) {
   if (area->borrowed) {
     loops_let(area, 0);
     return false;
   }
+  if (area->loops_left) return token_wanted() || signals_pending(area);  // a `pause`
   const bool wanted = token_wanted(), busy = area->loops_next && !elapsed(area->loops_looked, kBusy);
   const bool yields = signals_pending(area) || (wanted && token_lasted(busy ? kShortTurn : kTurnNs));
   if (wanted || yields) area->loops_next = kFew;
@@ -53,6 +63,7 @@ static bool record_yields(ThreadArea* area) {
 
 bool loops_yield(ThreadArea* area) {
   if (control.mode == kModeRecord) return record_yields(area);
+  if (area->loops_left) return false;  // a `pause`, for friday_pause_asks() alone
   const bool due = control.mode == kModeReplay && !area->native && replay_yield_follows(area, kYieldLoop);
   loops_let(area, 0);
   return due;

@@ -97,13 +97,15 @@ uint64_t reserve_near(uint64_t low, uint64_t high) {
   return 0;
 }
 
+bool is_pause(const uint8_t* at) { return at[0] == 0xf3 && at[1] == 0x90; }
+
 bool bytes_are_calls(const Site& site, const uint8_t* at) {
   switch (site.kind) {
     case kSiteBefore: return at[site.length] == 0x0f && at[site.length + 1] == 0x05;
     case kSiteAfter: return at[0] == 0x0f && at[1] == 0x05;
     case kSiteRdtsc: return at[0] == 0x0f && at[1] == 0x31;
     case kSiteCpuid: return at[0] == 0x0f && at[1] == 0xa2;
-    case kSitePause: return at[0] == 0xf3 && at[1] == 0x90;
+    case kSitePause: return is_pause(at);
     case kSiteRdtscp: return at[0] == 0x0f && at[1] == 0x01 && at[2] == 0xf9;
     case kSiteXgetbv: return at[0] == 0x0f && at[1] == 0x01 && at[2] == 0xd0;
     case kSiteXbegin: return at[0] == 0xc7 && at[1] == 0xf8;
@@ -131,6 +133,7 @@ void put_store(uint8_t*& to, uint32_t offset, uint32_t half) {
 //      decq %gs:loops_left; jz 2f; cmp %esp, %esp
 //   1: the displaced instructions; jmp to the instruction behind them
 //   2: store the address of 1 in ThreadArea::trap_rip; jmp *friday_enter_loop
+// At one that begins with a `pause` the thread is waiting, so it always goes to 2, and by friday_enter_pause.
 // The program does not use the flags there (the collector has checked that). The comparison gives them the same values
 // while recording and at replay, and has no other effect.
 bool put_loop(const Site& site, uint8_t* at, uint8_t*& to, Patch& patch) {
@@ -146,7 +149,7 @@ bool put_loop(const Site& site, uint8_t* at, uint8_t*& to, Patch& patch) {
   patch.resume = (uint64_t)moved;
   put_bytes(to, kDec, sizeof kDec);
   put32(to, __builtin_offsetof(ThreadArea, loops_left));
-  *to++ = 0x74;
+  *to++ = is_pause(at) ? 0xeb : 0x74;
   *to++ = (uint8_t)(sizeof kSame + site.length + kJumpBack);
   put_bytes(to, kSame, sizeof kSame);
   put_bytes(to, at, site.length);
@@ -160,11 +163,14 @@ bool put_loop(const Site& site, uint8_t* at, uint8_t*& to, Patch& patch) {
   put_store(to, __builtin_offsetof(ThreadArea, trap_rip) + 4, (uint32_t)(patch.resume >> 32));
   const uint8_t jump[] = {0xff, 0x25, 0, 0, 0, 0};
   put_bytes(to, jump, 6);
-  const uint64_t entry = (uint64_t)friday_enter_loop;
+  const uint64_t entry = is_pause(at) ? (uint64_t)friday_enter_pause : (uint64_t)friday_enter_loop;
   put_bytes(to, &entry, 8);
   jump_to_stub(patch, at, to);
   return true;
 }
+
+// What becomes of a loop site that begins with a `pause` and for which there is no stub: it must not go unseen.
+Site planted_pause(const Site& site) { return {site.offset, kSitePause, 2, 0}; }
 
 // Patches one site and moves `to` behind its stub. False: the site cannot be patched.
 bool patch_site(const Site& site, uint8_t* at, uint8_t*& to) {
@@ -187,7 +193,7 @@ bool patch_site(const Site& site, uint8_t* at, uint8_t*& to) {
     at[1] = 0x0b;
     for (unsigned i = 2; i < site.length; i++) at[i] = 0x90;
   } else if (site.kind == kSiteLoop) {
-    if (!put_loop(site, at, to, patch)) return false;
+    if (!put_loop(site, at, to, patch)) return is_pause(at) && patch_site(planted_pause(site), at, to);
     loops[loop_count++] = index;
   } else {
     if (site.kind == kSiteBefore) {
@@ -275,12 +281,18 @@ class Patching {
   bool inside(const Site& site) const {
     return site.offset >= module_.offset && address_of(site) + site.length + 2 <= module_.high;
   }
+  bool must_be_seen(const Site& site) const {
+    return inside(site) &&
+           (is_planted(site.kind) || (site.kind == kSiteLoop && is_pause((const uint8_t*)address_of(site))));
+  }
   bool apply(const Site& site) {
     const uint64_t address = address_of(site), page = address & ~4095ull, size = page_up(address + site.length) - page;
-    if (!inside(site) || !(stubs_writable_ || is_planted(site.kind)) ||
-        (!all_writable_ && failed(native(sys::mprotect, page, size, PROT_READ | PROT_WRITE))))
+    if (!inside(site) || (!all_writable_ && failed(native(sys::mprotect, page, size, PROT_READ | PROT_WRITE))))
       return false;
-    const bool done = patch_site(site, (uint8_t*)address, to_);
+    uint8_t* const at = (uint8_t*)address;
+    const bool pause = site.kind == kSiteLoop && is_pause(at);
+    const bool done = stubs_writable_ || is_planted(site.kind) ? patch_site(site, at, to_)
+                                                               : pause && patch_site(planted_pause(site), at, to_);
     if (!all_writable_) native(sys::mprotect, page, size, module_.protection);
     return done;
   }
@@ -306,7 +318,7 @@ PatchedModule patch_module(const ModuleView& module, Site* sites, uint32_t count
     const bool call = site.kind == kSiteBefore || site.kind == kSiteAfter;
     const bool done = !(call && catch_all_only) && patching.apply(site);
     if (done) sites[result.done++] = site;
-    if (is_planted(site.kind)) unseen = unseen || (!done && patching.inside(site));
+    unseen = unseen || (!done && patching.must_be_seen(site));
     if (site.kind != kSiteLoop) ++(done ? result.patched : result.trapped);
   }
   if (unseen)

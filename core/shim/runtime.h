@@ -34,6 +34,7 @@ extern char friday_interruptible_start[], friday_interruptible_call[], friday_in
 void friday_enter();        // from the stub of a patched call site
 void friday_enter_trap();   // for a call that raised SIGSYS because its site is not patched
 void friday_enter_loop();   // from the stub of a loop site, when ThreadArea::loops_left has become 0
+void friday_enter_pause();  // from the stub of one that begins with a `pause`, each time
 void friday_enter_yield();  // for a thread that yields where it makes no call; ThreadArea::trap_rip is where it stands
 // Unmaps [low, low + size), which may contain the calling thread's stack, and ends the thread.
 [[noreturn]] void friday_exit_thread(uint64_t low, uint64_t size, uint64_t code);

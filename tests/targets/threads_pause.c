@@ -9,9 +9,15 @@ static pthread_spinlock_t lock;
 static pthread_mutex_t adaptive = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
 static long under_lock, under_mutex;
 
+// A `pause` that can move to a stub with what follows it; one that cannot, as a jump follows; and one behind which
+// another branch leads.
 static void wait_for(int value) {
   while (flag != value) {
     __builtin_ia32_pause();
+    if (flag == value) return;
+    __asm__ volatile("pause; jmp 1f; 1:");
+    int odd = flag & 1;
+    __asm__ volatile("test %0, %0; jnz 1f; pause; 1: mov %1, %0; test %0, %0" : "+r"(odd) : "m"(flag) : "cc");
   }
 }
 
