@@ -19,6 +19,7 @@
 #include "core/base/log.h"
 #include "core/base/refusals.h"
 #include "core/replay/confinement.h"
+#include "core/replay/judging.h"
 #include "core/replay/memory_guard.h"
 #include "core/trace/node_end.h"
 
@@ -467,16 +468,9 @@ std::optional<Stop> ReplaySession::end_node(ReplayNode& node, ThreadId thread, N
              counted(node.events_done(), "event"));
   if (report_node_ends) ended_now_.push_back(node.id());
   else memory_->finish(slot_of(node.id()));
-  Stop stop;
-  stop.node = node.id();
-  stop.thread = thread;
-  if (report_node_ends) {
-    stop.kind = Stop::Kind::exit;
-    return stop;
-  }
-  if (!all_ended()) return std::nullopt;
-  stop.kind = Stop::Kind::end;
-  return stop;
+  const auto kind = judge_end(report_node_ends, all_ended());
+  if (!kind) return std::nullopt;
+  return Stop{.kind = *kind, .node = node.id(), .thread = thread};
 }
 
 Stop ReplaySession::diverge(ReplayNode& node, const ReplayNode::Thread& thread, Divergence divergence) {

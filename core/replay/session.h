@@ -51,6 +51,7 @@ struct CallFailure {
 };
 
 class MemoryGuard;
+struct RecordedEnd;
 
 class ReplaySession {
  public:
@@ -159,8 +160,8 @@ class ReplaySession {
     hit,
   };
   Result<DebugTrap> debug_trap(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct registers, Stop& stop);
-  std::optional<Stop> handle_shim_trap(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct& registers);
-  std::optional<Stop> handle_fault(ReplayNode& node, ReplayNode::Thread& thread, int signal);
+  std::optional<Stop> handle_shim_trap(ReplayNode& node, ReplayNode::Thread& thread);
+  std::optional<Stop> handle_fault(ReplayNode& node, ReplayNode::Thread& thread, const siginfo_t& info);
   Stop die(ReplayNode& node, const ReplayNode::Thread& thread, int signal, Addr pc);
   std::optional<Stop> handle_exit(ReplayNode& node, pid_t tid, int status);
   std::optional<Stop> end_node(ReplayNode& node, ThreadId thread, NodeOutcome outcome);
@@ -184,7 +185,7 @@ class ReplaySession {
   CallFailure describe_waiting(const ReplayNode::Thread& thread) const;
   std::optional<CallFailure> native_call(ReplayNode& node, ReplayNode::Thread& thread);
   Stop diverge(ReplayNode& node, const ReplayNode::Thread& thread, Divergence divergence);
-  bool dies_as_recorded(const ReplayNode& node, int signal) const;
+  RecordedEnd recorded_end(const ReplayNode& node) const;
   Result<void> stop_group();
   Stop stop_of(Stop::Kind kind, ReplayNode& node, const ReplayNode::Thread& thread);
   Stop stopped_on_its_way(Stop stop);

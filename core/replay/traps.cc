@@ -5,62 +5,43 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
-#include "core/replay/confinement.h"
+#include "core/base/files.h"
+#include "core/replay/judging.h"
 #include "core/replay/session.h"
 
 namespace friday {
 
 using shim::Control;
 
-namespace {
-
-// Whether the recorded program died of a fault of its own after its last event. Then the replay must not reach another
-// event.
-bool ended_by_fault(const ReplayNode& node) { return node.reader().header().running == format::kFaulted; }
-
-// The address of the instruction that faulted. Returns 0 if it is unknown, or in the shim, which executes other code at
-// replay.
-uint64_t place_of_fault(const ReplayNode& node) {
-  const uint64_t place = ended_by_fault(node) ? node.reader().header().faulted_at : 0;
-  return node.in_shim(place) ? 0 : place;
-}
-
-}  // namespace
-
-// Whether it matches the recording that the node dies of `signal` now. A program that was killed from outside, or whose
-// recording was cut off, may run on after its last event, so any death there matches.
-bool ReplaySession::dies_as_recorded(const ReplayNode& node, int signal) const {
-  if (node.events_done() < schedule_.event_count(node.id())) return false;
+// What the recording says about the end of the node. `exit_in_trace` is not set, because finding it out reads the whole
+// trace.
+RecordedEnd ReplaySession::recorded_end(const ReplayNode& node) const {
+  const format::FileHeader& header = node.reader().header();
   const NodeEnd& end = node.info().end;
-  if (end.how == NodeEnd::How::signal) return end.detail == signal || end.detail == SIGKILL;
-  return end.how != NodeEnd::How::exit && end.how != NodeEnd::How::replaced;
+  RecordedEnd out{.events = schedule_.event_count(node.id()), .how = end.how, .detail = end.detail};
+  out.faulted = header.running == format::kFaulted;
+  // In the shim the address is useless, because the shim executes other code at replay.
+  if (out.faulted && !node.in_shim(header.faulted_at)) out.fault_at = header.faulted_at;
+  return out;
 }
-
-// Whether somebody on this machine sent the signal; false if the kernel raised it for something that the thread did.
-static bool was_sent(const siginfo_t& info, int signal) { return info.si_signo == signal && info.si_code <= 0; }
 
 std::optional<Stop> ReplaySession::handle_signal(ReplayNode& node, ReplayNode::Thread& thread, int signal) {
   number_of(node, thread);
-  siginfo_t info;
-  switch (signal) {
-    case SIGTRAP: {
+  siginfo_t info{};  // for SIGTRAP it is not needed, and asking for it would slow down each breakpoint
+  if (signal != SIGTRAP && ptrace(PTRACE_GETSIGINFO, thread.tid, 0, &info) != 0) return std::nullopt;
+  switch (judge_signal(signal, info)) {
+    case SignalStop::trap: {
       user_regs_struct r;
       if (!TracedProcess::registers(thread.tid, r)) return std::nullopt;
       return handle_trap(node, thread, r);
     }
-    case SIGSEGV:
-    case SIGBUS:
-    case SIGFPE:
-    case SIGILL: return handle_fault(node, thread, signal);
-    case SIGSYS:  // by the filter, or by Syscall User Dispatch for the shim's handler
-      if (ptrace(PTRACE_GETSIGINFO, thread.tid, 0, &info) != 0) return std::nullopt;
-      if (is_refused_call(info)) return answer_refused_call(node, thread, info);
-      if (!was_sent(info, signal)) thread.deliver = SIGSYS;
-      break;
-    default: break;  // The shim delivers recorded signals by itself. This one was sent on this machine: drop it.
+    case SignalStop::fault: return handle_fault(node, thread, info);
+    case SignalStop::refused: return answer_refused_call(node, thread, info);
+    case SignalStop::dispatched: thread.deliver = signal; break;
+    case SignalStop::stray: break;
   }
   resume_thread(node, thread);
   return std::nullopt;
@@ -68,10 +49,9 @@ std::optional<Stop> ReplaySession::handle_signal(ReplayNode& node, ReplayNode::T
 
 // Whether the trap comes from an int3 that has been removed since: a breakpoint on several nodes was deleted at the
 // stop of one of them, while another node had hit it but its stop had not been handled.
-static bool is_late_trap(ReplayNode& node, const ReplayNode::Thread& thread, const user_regs_struct& r) {
-  siginfo_t info;
+static bool is_late_trap(ReplayNode& node, const siginfo_t& info, const user_regs_struct& r) {
   uint8_t code[2];
-  if (ptrace(PTRACE_GETSIGINFO, thread.tid, 0, &info) != 0 || info.si_code != SI_KERNEL) return false;
+  if (info.si_code != SI_KERNEL) return false;
   if (!node.process().read(r.rip - 2, code, sizeof code)) return false;
   return code[1] != 0xcc && !(code[0] == 0xcd && code[1] == 3);
 }
@@ -85,7 +65,7 @@ std::optional<Stop> ReplaySession::handle_trap(ReplayNode& node, ReplayNode::Thr
     case DebugTrap::in_vain: go_on(node, thread); return std::nullopt;
     case DebugTrap::not_ours: break;
   }
-  if (r.rip == node.control().trap_instruction + 1) return handle_shim_trap(node, thread, r);
+  if (r.rip == node.control().trap_instruction + 1) return handle_shim_trap(node, thread);
   if (auto owners = node.breakpoints().hit(r)) {
     TracedProcess::set_registers(thread.tid, r);
     thread.at_breakpoint = true;
@@ -102,14 +82,19 @@ std::optional<Stop> ReplaySession::handle_trap(ReplayNode& node, ReplayNode::Thr
     resume_thread(node, thread);
     return std::nullopt;
   }
-  if (is_late_trap(node, thread, r)) {
+  siginfo_t info;
+  if (ptrace(PTRACE_GETSIGINFO, thread.tid, 0, &info) != 0) return std::nullopt;
+  const bool late = is_late_trap(node, info, r);
+  if (late) {
     r.rip--;
     TracedProcess::set_registers(thread.tid, r);
+  }
+  if (late || was_sent(SIGTRAP, info)) {
     resume_thread(node, thread);
     return std::nullopt;
   }
   // The program has an int3 in its own code, or has set the trap flag: it gets the signal.
-  return handle_fault(node, thread, SIGTRAP);
+  return handle_fault(node, thread, info);
 }
 
 // Sets `stop` if it returns DebugTrap::hit.
@@ -131,40 +116,42 @@ Result<ReplaySession::DebugTrap> ReplaySession::debug_trap(ReplayNode& node, Rep
   return DebugTrap::hit;
 }
 
-std::optional<Stop> ReplaySession::handle_shim_trap(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct&) {
+std::optional<Stop> ReplaySession::handle_shim_trap(ReplayNode& node, ReplayNode::Thread& thread) {
   node.refresh_control();
   const Control& c = node.control();
   const ThreadId id{c.trap_thread};
   thread.number = c.trap_thread;
-  switch (c.trap_reason) {
-    case shim::kTrapExit: return end_node(node, id, {NodeOutcome::How::exited, c.trap_detail & 0xff, ""});
-    case shim::kTrapEndOfTrace:
-      if ((node.info().end.how == NodeEnd::How::exit && node.reader().ended_by_exit()) || ended_by_fault(node)) {
-        (void)stop_group();
-        return diverge(node, thread, explain_overrun(node, schedule_, id));
-      }
-      return end_node(node, id, {NodeOutcome::How::end_of_recording, 0, ""});
-    case shim::kTrapStopEvent: return stop_of(Stop::Kind::event, node, thread);
-    case shim::kTrapDiverged: {
+  switch (judge_shim_trap(c.trap_reason)) {
+    case ShimTrap::exited: return end_node(node, id, {NodeOutcome::How::exited, c.trap_detail & 0xff, ""});
+    case ShimTrap::end_of_trace: {
+      RecordedEnd recorded = recorded_end(node);
+      recorded.exit_in_trace = recorded.how == NodeEnd::How::exit && node.reader().ended_by_exit();
+      if (judge_end_of_trace(recorded) == EndOfTrace::ended)
+        return end_node(node, id, {NodeOutcome::How::end_of_recording, 0, ""});
+      (void)stop_group();
+      return diverge(node, thread, explain_overrun(node, schedule_, id));
+    }
+    case ShimTrap::waits: return stop_of(Stop::Kind::event, node, thread);
+    case ShimTrap::diverged: {
       (void)stop_group();
       return diverge(node, thread, explain(node, schedule_, c.divergence, id));
     }
-    case shim::kTrapSpin:
+    case ShimTrap::spin:
       if (auto expected = expect_spin(node); !expected) return fail_node(node, id, expected.error().message);
       break;
-    case shim::kTrapObject:
+    case ShimTrap::object:
       if (auto offered = offer_object(node, c.object); !offered) return fail_node(node, id, offered.error().message);
       break;
-    case shim::kTrapShared:
+    case ShimTrap::shared:
       if (auto stop = shared_changed(node, thread, c.trap_detail)) return stop;
       go_on(node, thread);
       return std::nullopt;
-    case shim::kTrapMappingBegins:
+    case ShimTrap::mapping_begins:
       if (auto opened = node.watches().open_for_mapping_call(Addr{c.mapping_low}, Addr{c.mapping_high}); !opened)
         return fail_node(node, id, opened.error().message);
       go_on(node, thread);
       return std::nullopt;
-    case shim::kTrapMappingDone: {
+    case ShimTrap::mapping_done: {
       auto hits = node.watches().mapping_call_done(Addr{c.mapping_low}, Addr{c.mapping_high});
       node.breakpoints().forget_gone(Addr{c.mapping_low}, Addr{c.mapping_high});
       if (!hits) return fail_node(node, id, hits.error().message);
@@ -178,29 +165,37 @@ std::optional<Stop> ReplaySession::handle_shim_trap(ReplayNode& node, ReplayNode
       stop.hits = std::move(*hits);
       return stop;
     }
-    case shim::kTrapDies: {
+    case ShimTrap::dies: {
       const auto registers = node.registers(id);
       if (!registers) return fail_node(node, id, registers.error().message);
       return die(node, thread, c.trap_detail, Addr{registers->rip});
     }
-    case shim::kTrapFailed:
+    case ShimTrap::failed:
       return fail_node(node, id,
                        fmt::format("{} ({})", std::string(c.text, strnlen(c.text, sizeof c.text)), c.trap_detail));
-    default: break;
+    case ShimTrap::nonsense: break;
   }
   resume_thread(node, thread);
   return std::nullopt;
 }
 
-std::optional<Stop> ReplaySession::handle_fault(ReplayNode& node, ReplayNode::Thread& thread, int signal) {
-  siginfo_t info;
+namespace {
+
+bool has_handler(pid_t tid, int signal) {
+  auto status = read_file(fmt::format("/proc/{}/status", tid));
+  constexpr std::string_view kKey = "SigCgt:";
+  const size_t at = status ? status->find(kKey) : std::string::npos;
+  const uint64_t caught = at == std::string::npos ? 0 : strtoull(status->c_str() + at + kKey.size(), nullptr, 16);
+  return caught >> (signal - 1) & 1;
+}
+
+}  // namespace
+
+// `info` is the siginfo of a signal that the kernel raised for an instruction of the thread.
+std::optional<Stop> ReplaySession::handle_fault(ReplayNode& node, ReplayNode::Thread& thread, const siginfo_t& info) {
+  const int signal = info.si_signo;
   user_regs_struct r;
-  if (ptrace(PTRACE_GETSIGINFO, thread.tid, 0, &info) != 0 || !TracedProcess::registers(thread.tid, r))
-    return std::nullopt;
-  if (was_sent(info, signal)) {
-    resume_thread(node, thread);
-    return std::nullopt;
-  }
+  if (!TracedProcess::registers(thread.tid, r)) return std::nullopt;
   const Addr address{reinterpret_cast<uint64_t>(info.si_addr)};
   const std::optional<Addr> moved = node.moved_from(r.rip);  // if set, the instruction is the program's
   if (signal == SIGSEGV && node.watches().protects(address)) {
@@ -230,25 +225,15 @@ std::optional<Stop> ReplaySession::handle_fault(ReplayNode& node, ReplayNode::Th
     (void)node.breakpoints().leave_pad(ThreadId{thread.number});
     TracedProcess::registers(thread.tid, r);
   }
-  // An illegal instruction that the shim put in place of one that it emulates: the shim's handler gets the signal.
-  if (signal == SIGILL && node.carried_out_at(Addr{r.rip})) {
-    thread.deliver = signal;
-    resume_thread(node, thread);
-    return std::nullopt;
-  }
-  uint64_t caught = 0;
-  if (FILE* status = fopen(fmt::format("/proc/{}/status", thread.tid).c_str(), "re")) {
-    char line[256];
-    while (fgets(line, sizeof line, status))
-      if (sscanf(line, "SigCgt: %lx", &caught) == 1) break;
-    fclose(status);
-  }
-  // The shim reads through pointers of the program and handles the fault itself if one is invalid.
   const bool in_shim = node.in_shim(r.rip) && !moved;
-  const bool expected = signal != SIGILL && in_shim && node.probing(ThreadId{thread.number});
-  // A program that single-steps itself steps into the shim, whose handler hides that from the program.
-  const bool stepped = signal == SIGTRAP && info.si_code == TRAP_TRACE;
-  if (expected || (!thread.detour && (!in_shim || stepped) && (caught >> (signal - 1) & 1))) {
+  const Fault fault{.signal = signal,
+                    .code = info.si_code,
+                    .in_shim = in_shim,
+                    .probing = in_shim && node.probing(ThreadId{thread.number}),
+                    .emulated = signal == SIGILL && node.carried_out_at(Addr{r.rip}),
+                    .in_call = thread.detour != nullptr,
+                    .has_handler = has_handler(thread.tid, signal)};
+  if (is_delivered(fault)) {
     thread.deliver = signal;
     resume_thread(node, thread);
     return std::nullopt;
@@ -263,13 +248,13 @@ Stop ReplaySession::die(ReplayNode& node, const ReplayNode::Thread& thread, int 
   stop.signal = signal;
   stop.pc = pc;
   if (thread.detour) return stop;
-  const bool recorded = dies_as_recorded(node, signal);
-  const uint64_t place = recorded ? place_of_fault(node) : 0;
-  if (!recorded || (place && place != stop.pc.value)) {
+  const RecordedEnd recorded = recorded_end(node);
+  const Death death = judge_death(signal, pc, node.events_done(), recorded);
+  if (death != Death::as_recorded) {
     (void)stop_group();
     return diverge(node, thread,
                    explain_death(node, schedule_, ThreadId{thread.number}, signal,
-                                 place ? std::optional(Addr{place}) : std::nullopt));
+                                 death == Death::elsewhere ? std::optional(Addr{recorded.fault_at}) : std::nullopt));
   }
   (void)end_node(node, ThreadId{thread.number},
                  {NodeOutcome::How::signal, signal, fmt::format("at {:#x}", stop.pc.value)});
