@@ -48,14 +48,15 @@ Death judge_death(int signal, Addr pc, uint64_t events, const RecordedEnd& recor
   return Death::as_recorded;
 }
 
-ShimTrap judge_shim_trap(uint32_t reason) {
+ShimTrap judge_shim_trap(uint32_t reason, int64_t detail, bool in_call) {
+  const auto of_replay = [in_call](ShimTrap trap) { return in_call ? ShimTrap::nonsense : trap; };
   switch (reason) {
-    case shim::kTrapExit: return ShimTrap::exited;
-    case shim::kTrapEndOfTrace: return ShimTrap::end_of_trace;
-    case shim::kTrapDiverged: return ShimTrap::diverged;
-    case shim::kTrapStopEvent: return ShimTrap::waits;
-    case shim::kTrapSpin: return ShimTrap::spin;
-    case shim::kTrapDies: return ShimTrap::dies;
+    case shim::kTrapExit: return of_replay(ShimTrap::exited);
+    case shim::kTrapEndOfTrace: return of_replay(ShimTrap::end_of_trace);
+    case shim::kTrapDiverged: return of_replay(ShimTrap::diverged);
+    case shim::kTrapStopEvent: return of_replay(ShimTrap::waits);
+    case shim::kTrapSpin: return of_replay(ShimTrap::spin);
+    case shim::kTrapDies: return detail > 0 && detail < NSIG ? ShimTrap::dies : ShimTrap::nonsense;
     case shim::kTrapFailed: return ShimTrap::failed;
     case shim::kTrapObject: return ShimTrap::object;
     case shim::kTrapShared: return ShimTrap::shared;

@@ -72,7 +72,7 @@ enum class ShimTrap {
   diverged,      // a divergence, which Control::divergence describes
   dies,          // a thread dies of the signal Control::trap_detail, because its stack has no room for the handler
   failed,        // a failure, which Control::text describes
-  nonsense,      // no shim reports that
+  nonsense,      // no shim reports that: a failure
   // After these the thread continues.
   waits,           // the node waits before an event (ReplaySession::stop_at)
   spin,            // the next event is a yield in a pure spin
@@ -81,8 +81,10 @@ enum class ShimTrap {
   mapping_begins,  // a system call is about to change mappings where something is watched
   mapping_done,    // it has done so
 };
-// `reason` is Control::trap_reason.
-ShimTrap judge_shim_trap(uint32_t reason);
+// `reason` and `detail` are Control::trap_reason and Control::trap_detail. `in_call` says that the thread executes a
+// function that the debugger calls. Such a function replays no events, so a trap about events is an old report: the
+// function has jumped to the shim's trap instruction.
+ShimTrap judge_shim_trap(uint32_t reason, int64_t detail, bool in_call);
 
 // What it means that a node is about to make another event after its last recorded one.
 enum class EndOfTrace {

@@ -119,9 +119,11 @@ Result<ReplaySession::DebugTrap> ReplaySession::debug_trap(ReplayNode& node, Rep
 std::optional<Stop> ReplaySession::handle_shim_trap(ReplayNode& node, ReplayNode::Thread& thread) {
   node.refresh_control();
   const Control& c = node.control();
+  const ShimTrap trap = judge_shim_trap(c.trap_reason, c.trap_detail, thread.detour != nullptr);
+  if (trap == ShimTrap::nonsense && thread.detour) return die(node, thread, SIGTRAP, Addr{c.trap_instruction});
   const ThreadId id{c.trap_thread};
   thread.number = c.trap_thread;
-  switch (judge_shim_trap(c.trap_reason)) {
+  switch (trap) {
     case ShimTrap::exited: return end_node(node, id, {NodeOutcome::How::exited, c.trap_detail & 0xff, ""});
     case ShimTrap::end_of_trace: {
       RecordedEnd recorded = recorded_end(node);
@@ -173,7 +175,11 @@ std::optional<Stop> ReplaySession::handle_shim_trap(ReplayNode& node, ReplayNode
     case ShimTrap::failed:
       return fail_node(node, id,
                        fmt::format("{} ({})", std::string(c.text, strnlen(c.text, sizeof c.text)), c.trap_detail));
-    case ShimTrap::nonsense: break;
+    case ShimTrap::nonsense:
+      return fail_node(node, id,
+                       fmt::format("it reported a trap of the kind {} with the detail {}, which no shim does. The "
+                                   "recording is damaged, or its code is not what was recorded. Copy it again",
+                                   c.trap_reason, c.trap_detail));
   }
   resume_thread(node, thread);
   return std::nullopt;

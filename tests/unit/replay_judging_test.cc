@@ -159,36 +159,54 @@ TEST(ReplayDeaths, ANodeWithoutEventsMayDieAtOnce) {
 struct Reason {
   shim::TrapReason reason;
   ShimTrap meaning;
+  bool may_be_in_call;
 };
 constexpr Reason kReasons[] = {
-    {shim::kTrapExit, ShimTrap::exited},
-    {shim::kTrapEndOfTrace, ShimTrap::end_of_trace},
-    {shim::kTrapDiverged, ShimTrap::diverged},
-    {shim::kTrapStopEvent, ShimTrap::waits},
-    {shim::kTrapSpin, ShimTrap::spin},
-    {shim::kTrapDies, ShimTrap::dies},
-    {shim::kTrapFailed, ShimTrap::failed},
-    {shim::kTrapObject, ShimTrap::object},
-    {shim::kTrapShared, ShimTrap::shared},
-    {shim::kTrapMappingBegins, ShimTrap::mapping_begins},
-    {shim::kTrapMappingDone, ShimTrap::mapping_done},
+    {shim::kTrapExit, ShimTrap::exited, false},
+    {shim::kTrapEndOfTrace, ShimTrap::end_of_trace, false},
+    {shim::kTrapDiverged, ShimTrap::diverged, false},
+    {shim::kTrapStopEvent, ShimTrap::waits, false},
+    {shim::kTrapSpin, ShimTrap::spin, false},
+    {shim::kTrapFailed, ShimTrap::failed, true},
+    {shim::kTrapObject, ShimTrap::object, true},
+    {shim::kTrapShared, ShimTrap::shared, true},
+    {shim::kTrapMappingBegins, ShimTrap::mapping_begins, true},
+    {shim::kTrapMappingDone, ShimTrap::mapping_done, true},
 };
 
 TEST(ShimTraps, EachReasonHasItsMeaning) {
-  for (const Reason& each : kReasons) EXPECT_EQ(judge_shim_trap(each.reason), each.meaning) << each.reason;
+  for (const Reason& each : kReasons)
+    EXPECT_EQ(judge_shim_trap(each.reason, 0, false), each.meaning) << "reason " << each.reason;
+}
+
+TEST(ShimTraps, ACalledFunctionCannotReportEvents) {
+  for (const Reason& each : kReasons)
+    EXPECT_EQ(judge_shim_trap(each.reason, 0, true), each.may_be_in_call ? each.meaning : ShimTrap::nonsense)
+        << "reason " << each.reason;
+}
+
+TEST(ShimTraps, ADeathNeedsASignal) {
+  EXPECT_EQ(judge_shim_trap(shim::kTrapDies, SIGSEGV, false), ShimTrap::dies);
+  EXPECT_EQ(judge_shim_trap(shim::kTrapDies, 1, true), ShimTrap::dies);
+  EXPECT_EQ(judge_shim_trap(shim::kTrapDies, 64, false), ShimTrap::dies);
+  for (int64_t detail : {int64_t{0}, int64_t{-11}, int64_t{65}, int64_t{INT_MAX}, int64_t{INT_MIN}})
+    EXPECT_EQ(judge_shim_trap(shim::kTrapDies, detail, false), ShimTrap::nonsense) << detail;
 }
 
 // The reason is in the memory of the process, whose code may write anything there.
 TEST(ShimTraps, AnyOtherReasonIsNonsense) {
   std::vector<uint32_t> reasons{~0u, 0x80000000u, 1u << 8, 1u << 16};
   for (uint32_t reason = 0; reason < 64; reason++) reasons.push_back(reason);
-  for (uint32_t reason : reasons)
-    if (std::ranges::none_of(kReasons, [&](const Reason& each) { return each.reason == reason; })) {
-      EXPECT_EQ(judge_shim_trap(reason), ShimTrap::nonsense) << "reason " << reason;
+  for (uint32_t reason : reasons) {
+    const bool known = reason == shim::kTrapDies ||
+                       std::ranges::any_of(kReasons, [&](const Reason& each) { return each.reason == reason; });
+    if (!known) {
+      EXPECT_EQ(judge_shim_trap(reason, SIGSEGV, false), ShimTrap::nonsense) << "reason " << reason;
     }
+  }
   // These are awaited where a process starts, and never come later.
-  EXPECT_EQ(judge_shim_trap(shim::kTrapStarted), ShimTrap::nonsense);
-  EXPECT_EQ(judge_shim_trap(shim::kTrapForkChild), ShimTrap::nonsense);
+  EXPECT_EQ(judge_shim_trap(shim::kTrapStarted, 0, false), ShimTrap::nonsense);
+  EXPECT_EQ(judge_shim_trap(shim::kTrapForkChild, 0, false), ShimTrap::nonsense);
 }
 
 // ---- Ends
