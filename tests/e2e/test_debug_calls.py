@@ -102,8 +102,8 @@ def test_a_call_alters_its_node_if_it_changes_memory_whoever_makes_it(node, plai
 
 @pytest.mark.parametrize("form", [BY_CORE, BY_GDB])
 @pytest.mark.parametrize("call, how, words", [
-    ("crash_now((int*)0)", "crashed", "signal 11"), ("abort_now()", "crashed", "signal 6"), ("exit_now()", "crashed", r"exit\(3\)"),
-    ("block_now()", "blocked", "signal"), ("change_all_now((int*)0)", "crashed", "signal 11")])
+    ("crash_now((int*)0)", "crashed", "SIGSEGV"), ("abort_now()", "crashed", "SIGABRT"), ("exit_now()", "crashed", r"exit\(3\)"),
+    ("block_now()", "blocked", "signal"), ("change_all_now((int*)0)", "crashed", "SIGSEGV")])
 def test_a_call_that_fails_is_undone(node, plain_end, call, how, words, form):
     registers, frames, maps = node.gdb("info registers"), node.backtrace(), maps_of(node)
     for _ in range(2):
