@@ -11,6 +11,7 @@
 #include "core/base/files.h"
 #include "core/replay/judging.h"
 #include "core/replay/session.h"
+#include "core/trace/calls.h"
 
 namespace friday {
 
@@ -172,9 +173,12 @@ std::optional<Stop> ReplaySession::handle_shim_trap(ReplayNode& node, ReplayNode
       if (!registers) return fail_node(node, id, registers.error().message);
       return die(node, thread, c.trap_detail, Addr{registers->rip});
     }
-    case ShimTrap::failed:
+    case ShimTrap::failed: {
+      const bool is_errno = c.trap_detail < 0 && c.trap_detail > -4096;
       return fail_node(node, id,
-                       fmt::format("{} ({})", std::string(c.text, strnlen(c.text, sizeof c.text)), c.trap_detail));
+                       fmt::format("{} ({})", std::string(c.text, strnlen(c.text, sizeof c.text)),
+                                   is_errno ? errno_text(-c.trap_detail) : std::to_string(c.trap_detail)));
+    }
     case ShimTrap::nonsense:
       return fail_node(node, id,
                        fmt::format("it reported a trap of the kind {} with the detail {}, which no shim does. The "

@@ -5,21 +5,17 @@
 #include "core/trace/node_end.h"
 
 namespace friday {
-namespace {
-
-// A node whose end was recorded must reach the same end. A node whose recording was cut off may end in any way after
-// the last recorded event.
-std::optional<std::string> wrong_end(const ReplayNode& node) {
-  const NodeEnd& recorded = node.info().end;
-  const NodeOutcome& replayed = node.outcome();
-  if (replayed.how == NodeOutcome::How::none) return "it never ran";
-  if (replayed.how == NodeOutcome::How::exited && recorded.how == NodeEnd::How::exit &&
-      replayed.detail != recorded.detail)
+std::optional<std::string> judge_node(const NodeEnd& recorded, uint64_t recorded_events, const NodeOutcome& replayed,
+                                      uint64_t events) {
+  using How = NodeOutcome::How;
+  if (replayed.how == How::failed) return replayed.text;
+  if (replayed.how == How::none) return "it never ran";
+  if (replayed.how == How::exited && recorded.how == NodeEnd::How::exit && replayed.detail != recorded.detail)
     return fmt::format("it was recorded with exit code {} and replayed with {}", recorded.detail, replayed.detail);
+  if (events < recorded_events)
+    return fmt::format("it replayed only {} of {}", events, counted(recorded_events, "event"));
   return std::nullopt;
 }
-
-}  // namespace
 
 const char* name_of(NodeOutcome::How how) {
   switch (how) {
@@ -62,12 +58,11 @@ ReplayVerdict judge_replay(ReplaySession& session, bool hash) {
       if (auto state = session.state_hash(id)) verdict.hash = fmt::format("{:016x}", *state);
       else if (state.error().code == ErrorCode::component_died) out.failure = describe(state.error());
     }
-    if (!cut_short) verdict.problem = wrong_end(node);
-    if (!cut_short && !verdict.problem && verdict.events < recorded)
-      verdict.problem = fmt::format("only {} of {} were replayed", verdict.events, counted(recorded, "event"));
+    if (!cut_short) verdict.problem = judge_node(node.info().end, recorded, verdict.outcome, verdict.events);
     if (verdict.problem)
-      out.problems += fmt::format("divergence: node {} ({}), event {}: {}\n", id, printable(verdict.name),
-                                  verdict.events, *verdict.problem);
+      out.problems += fmt::format("{}: node {} ({}), event {}: {}\n",
+                                  verdict.outcome.how == NodeOutcome::How::failed ? "not replayed" : "divergence", id,
+                                  printable(verdict.name), verdict.events, *verdict.problem);
     out.nodes.push_back(std::move(verdict));
   }
   if (session.failure()) out.failure = session.failure()->message;

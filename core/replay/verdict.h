@@ -34,6 +34,12 @@ struct ReplayVerdict {
   bool held() const { return problems.empty() && failure.empty(); }
 };
 
+// How a replayed node that was not cut short differs from its recording, as a clause; none if it does not. `events` is
+// the number of events that the replay completed. A node whose recording was cut off may end in any way, but only after
+// all `recorded_events`. For a node that could not be replayed (`failed`) it is the reason, which is not a divergence.
+std::optional<std::string> judge_node(const NodeEnd& recorded, uint64_t recorded_events, const NodeOutcome& replayed,
+                                      uint64_t events);
+
 // "exit", "end of recording", "signal", "diverged", "failed" or "not reached".
 const char* name_of(NodeOutcome::How how);
 

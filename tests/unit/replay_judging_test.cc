@@ -9,6 +9,7 @@
 #include <csignal>
 #include <vector>
 
+#include "core/replay/verdict.h"
 #include "core/shim/shim_abi.h"
 
 namespace friday {
@@ -231,6 +232,49 @@ TEST(ReplayEnds, TheEndOfANodeIsReportedOnce) {
   EXPECT_EQ(judge_end(true, true), Stop::Kind::exit);  // the next run() reports `end`
   EXPECT_EQ(judge_end(false, false), std::nullopt);
   EXPECT_EQ(judge_end(false, true), Stop::Kind::end);
+}
+
+// ---- The verdict on a node
+
+NodeEnd recorded_as(NodeEnd::How how, int64_t detail = 0) { return {.how = how, .detail = detail, .text = {}}; }
+NodeOutcome replayed_as(NodeOutcome::How how, int detail = 0, std::string text = {}) {
+  return {.how = how, .detail = detail, .text = std::move(text)};
+}
+
+TEST(ReplayVerdicts, ANodeThatRepeatedItsRecordingHasNoProblem) {
+  using Recorded = NodeEnd::How;
+  using Replayed = NodeOutcome::How;
+  EXPECT_EQ(judge_node(recorded_as(Recorded::exit, 3), 10, replayed_as(Replayed::exited, 3), 10), std::nullopt);
+  EXPECT_EQ(judge_node(recorded_as(Recorded::signal, SIGSEGV), 10, replayed_as(Replayed::signal, SIGSEGV), 10),
+            std::nullopt);
+  EXPECT_EQ(judge_node(recorded_as(Recorded::running), 10, replayed_as(Replayed::end_of_recording), 10), std::nullopt);
+  // A crash before the first event.
+  EXPECT_EQ(judge_node(recorded_as(Recorded::signal, SIGSEGV), 0, replayed_as(Replayed::signal, SIGSEGV), 0),
+            std::nullopt);
+}
+
+TEST(ReplayVerdicts, AnotherExitCodeIsAProblemIfTheCodeWasRecorded) {
+  const auto problem = judge_node(recorded_as(NodeEnd::How::exit, 0), 10, replayed_as(NodeOutcome::How::exited, 1), 10);
+  EXPECT_EQ(problem, "it was recorded with exit code 0 and replayed with 1");
+  EXPECT_EQ(judge_node(recorded_as(NodeEnd::How::unknown), 10, replayed_as(NodeOutcome::How::exited, 1), 10),
+            std::nullopt);
+}
+
+TEST(ReplayVerdicts, EveryRecordedEventMustBeReplayed) {
+  for (NodeEnd::How how : {NodeEnd::How::exit, NodeEnd::How::signal, NodeEnd::How::running, NodeEnd::How::unknown})
+    EXPECT_EQ(judge_node(recorded_as(how), 10, replayed_as(NodeOutcome::How::end_of_recording), 9),
+              "it replayed only 9 of 10 events");
+  EXPECT_EQ(judge_node(recorded_as(NodeEnd::How::exit), 1, replayed_as(NodeOutcome::How::exited), 0),
+            "it replayed only 0 of 1 event");
+  EXPECT_EQ(judge_node(recorded_as(NodeEnd::How::exit), 0, replayed_as(NodeOutcome::How::none), 0), "it never ran");
+}
+
+// Also one that has no events to miss.
+TEST(ReplayVerdicts, ANodeThatFailedHasItsReasonAndNoMissingEvents) {
+  for (uint64_t recorded : {0, 10})
+    EXPECT_EQ(judge_node(recorded_as(NodeEnd::How::unknown), recorded,
+                         replayed_as(NodeOutcome::How::failed, 0, "its parent was killed"), 0),
+              "its parent was killed");
 }
 
 }  // namespace
