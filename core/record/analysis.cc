@@ -189,9 +189,11 @@ class Scanner {
     }
     std::sort(chosen.begin(), chosen.end(), in_order);
     const size_t others = sites.size();
+    const auto pauses =
+        static_cast<size_t>(std::ranges::count_if(sites, [](const Site& s) { return s.kind == shim::kSiteLoop; }));
     for (const Site& site : chosen)
       if (sites.size() == others || !overlap(site, sites.back())) sites.push_back(site);
-    if (sites.size() - others > shim::kMaxLoops) sites.resize(others + shim::kMaxLoops);
+    if (const size_t most = shim::kMaxLoops - pauses; sites.size() - others > most) sites.resize(others + most);
     std::sort(sites.begin(), sites.end(), in_order);
   }
 
