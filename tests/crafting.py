@@ -18,6 +18,15 @@ _xxh.XXH3_64bits.restype = ctypes.c_uint64
 _xxh.XXH3_64bits.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
 
 HEADER_SIZE, COMMITTED, CHECKSUM, HEADER_BYTES = 12, 128, 216, 256  # offsets in the trace's header, and its size
+HASH_BLOCK = 240  # kHashBlock of core/shim/trace_format.h
+
+
+def block_hash(data, seed):
+    """The hash of a record: XXH3-64 over blocks of HASH_BLOCK bytes, where the hash of each block is the seed of the next."""
+    for at in range(0, max(len(data), 1), HASH_BLOCK):
+        part = data[at:at + HASH_BLOCK]
+        seed = _xxh.XXH3_64bits_withSeed(part, len(part), seed)
+    return seed
 
 
 def hash_of_file(content):
@@ -39,7 +48,7 @@ def seal(data):
     """Gives each record of a trace (a bytearray) its checksum, and the header its own."""
     for at, size in records(data):
         struct.pack_into("<I", data, at + 8, 0)
-        struct.pack_into("<I", data, at + 8, _xxh.XXH3_64bits_withSeed(bytes(data[at:at + size]), size, at) & 0xffffffff)
+        struct.pack_into("<I", data, at + 8, block_hash(bytes(data[at:at + size]), at) & 0xffffffff)
     clear_checksum(data)
     struct.pack_into("<Q", data, CHECKSUM, _xxh.XXH3_64bits(bytes(data[:4096]), 4096))
 
