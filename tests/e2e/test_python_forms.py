@@ -93,7 +93,7 @@ def turn(hit):
 @session.watch("total")
 def total():
     counts[session.hit.expression] += 1
-@session.every(seconds=0.0002)
+@session.every(seconds=0.00002)
 def tick():
     counts["tick"] += 1
 @session.at_end
