@@ -160,9 +160,8 @@ class Scanner {
       if (site.kind != shim::kSitePause) continue;
       const auto window = pause_window(decoder_, elf_.content.substr(site.offset, kEnough), site.offset);
       if (!window) continue;
-      bool whole = i + 1 == sites.size() || site.offset + window->length + 2 <= sites[i + 1].offset;
-      for (unsigned k = 1; k < window->length; k++) whole = whole && !targets_at(site.offset + k);
-      if (!whole) continue;
+      const bool taken = i + 1 < sites.size() && site.offset + window->length + 2 > sites[i + 1].offset;
+      if (taken || is_entered(site.offset, window->length)) continue;
       site = Site{site.offset, shim::kSiteLoop, window->length, window->displacement};
       done++;
     }
@@ -176,10 +175,9 @@ class Scanner {
     };
     for (const auto& windows : loops_) {
       for (const LoopWindow& window : windows) {
-        bool whole = true;
-        for (unsigned i = 1; i < window.length; i++) whole = whole && !is_target(window.start + i);
-        if (!whole) continue;
-        const Site site{elf_.offset_of(window.start), shim::kSiteLoop, window.length, window.displacement};
+        const uint64_t offset = elf_.offset_of(window.start);
+        if (is_entered(offset, window.length)) continue;
+        const Site site{offset, shim::kSiteLoop, window.length, window.displacement};
         auto next = std::lower_bound(sites.begin(), sites.end(), site, in_order);
         const bool taken =
             (next != sites.end() && overlap(site, *next)) || (next != sites.begin() && overlap(site, next[-1]));
@@ -199,6 +197,12 @@ class Scanner {
 
   bool is_target(uint64_t address) const { return targets_at(elf_.offset_of(address)); }
   bool targets_at(uint64_t offset) const { return offset < targets_.size() && targets_[offset]; }
+  // Whether a branch leads behind the first of the `length` bytes at that offset.
+  bool is_entered(uint64_t offset, unsigned length) const {
+    for (unsigned i = 1; i < length; i++)
+      if (targets_at(offset + i)) return true;
+    return false;
+  }
 
   void choose(const std::vector<Instruction>& run, std::vector<Site>& sites) {
     for (size_t i = 0; i < run.size(); i++) {

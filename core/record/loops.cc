@@ -65,7 +65,7 @@ class Loop {
 
   // The instructions from the `pause` at `low` on, as far as they are plain and do not branch.
   static Loop from_pause(const ZydisDecoder& decoder, std::string_view code, uint64_t low) {
-    Loop loop({}, {}, low);
+    Loop loop;
     for (uint64_t at = 0; at < code.size();) {
       auto step = decode(decoder, code.substr(at), low + at);
       if (!step || step->branches() || !(at == 0 || plain(*step))) break;
@@ -119,6 +119,8 @@ class Loop {
   }
 
  private:
+  Loop() = default;
+
   static std::optional<Step> decode(const ZydisDecoder& decoder, std::string_view code, uint64_t address) {
     Step step;
     step.address = address;
@@ -257,7 +259,7 @@ class Loop {
     return false;
   }
 
-  uint64_t low_, high_;
+  uint64_t low_ = 0, high_ = 0;
   bool known_ = false;
   std::vector<Step> steps_;
   std::array<Value, 16> registers_{};

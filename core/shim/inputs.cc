@@ -18,23 +18,18 @@ namespace {
 
 constexpr uint64_t kUnreadable = 0xbad;  // the hash if some of the memory cannot be read
 
-// The buffers of an iovec, as one run of bytes.
-Contents contents_of(const IoVec* iov, uint64_t count) {
+// The buffers of an iovec, as one run of bytes, which become `contents`.
+uint64_t hash_iov(const IoVec* iov, uint64_t count, uint64_t hash, Contents* contents = nullptr) {
   uint64_t length = 0;
   for (uint64_t i = 0; i < count; i++) length += iov[i].length;
-  return {length ? gathered_contents(&iov->base, count, length) : 0, length};
-}
-
-uint64_t hash_iov(const IoVec* iov, uint64_t count, uint64_t hash) {
-  const Contents all = contents_of(iov, count);
-  return all.length ? run_hash(all.hash, hash) : hash;
+  const Contents all = {length ? gathered_contents(&iov->base, count, length) : 0, length};
+  if (contents) *contents = all;
+  return length ? run_hash(all.hash, hash) : hash;
 }
 
 uint64_t hash_message(const MsgHeader* m, uint64_t hash, Contents* contents = nullptr) {
   if (m->name && m->name_length) hash = hash_bytes((void*)m->name, m->name_length, hash);
-  const Contents all = contents_of((const IoVec*)m->iov, m->iov_count);
-  if (all.length) hash = run_hash(all.hash, hash);
-  if (contents) *contents = all;
+  hash = hash_iov((const IoVec*)m->iov, m->iov_count, hash, contents);
   if (m->control && m->control_length) hash = hash_bytes((void*)m->control, m->control_length, hash);
   return hash;
 }
@@ -185,7 +180,6 @@ uint64_t hash_coded(const CallFrame* frame) {
 uint64_t hash_of_inputs(const CallInfo& info, const CallFrame* frame, Contents* contents) {
   const uint64_t* a = arguments_of(frame);
   uint64_t hash = 0;
-  Contents payload;
   for (const Operand& in : info.inputs) {
     if (in.shape == Shape::none) break;
     if (in.shape == Shape::coded) return hash_coded(frame);
@@ -193,18 +187,16 @@ uint64_t hash_of_inputs(const CallInfo& info, const CallFrame* frame, Contents* 
     if (!readable(address, 1)) continue;
     switch (in.shape) {
       case Shape::buffer:
-        if (!a[in.other]) break;
-        payload = {hash_bytes((void*)address, a[in.other], 0), a[in.other]};
-        hash = run_hash(payload.hash, hash);
-        if (&in == info.inputs) *contents = payload;
+        if (a[in.other]) {
+          const uint64_t bytes = hash_bytes((void*)address, a[in.other], 0);
+          if (&in == info.inputs) *contents = {bytes, a[in.other]};
+          hash = run_hash(bytes, hash);
+        }
         break;
       case Shape::string: hash = hash_bytes((void*)address, length_of((char*)address), hash); break;
       case Shape::fix: hash = hash_bytes((void*)address, in.size, hash); break;
       case Shape::count: hash = hash_bytes((void*)address, a[in.other] * in.size, hash); break;
-      case Shape::iov:
-        *contents = contents_of((IoVec*)address, a[in.other]);
-        if (contents->length) hash = run_hash(contents->hash, hash);
-        break;
+      case Shape::iov: hash = hash_iov((IoVec*)address, a[in.other], hash, contents); break;
       case Shape::fdset: hash = hash_bytes((void*)address, fdset_bytes(a), hash); break;
       case Shape::nodes: hash = hash_bytes((void*)address, nodes_bytes(a[in.other]), hash); break;
       case Shape::msg: hash = hash_message((MsgHeader*)address, hash, contents); break;
