@@ -27,10 +27,14 @@ enum CallFlag : uint32_t {
   kAccepts = 1 << 11,     // kOpens: of a connection that another process has requested
   kDuplicates = 1 << 12,  // the result is a duplicate of the descriptor in argument 0
   kOpensPair = 1 << 13,   // the only output is a pair of new descriptors
-  kCloses = 1 << 14,      // closes the descriptor in argument 0; close_range(2): all from there to argument 1
+  kCloses = 1 << 14,      // closes the descriptor in argument 0
   kBinds = 1 << 15,       // changes the address or the state of the socket in argument 0, which is described again
 
   kKeepsSource = 1 << 17,  // kCopies: the bytes can still be read from the source
+
+  // Closes all descriptors from the one in argument 0 to the one in argument 1, unless argument 2 has
+  // CLOSE_RANGE_CLOEXEC: then they are closed by the next execve(2).
+  kClosesRange = 1 << 18,
 
   // The effect outside the process takes place at the call's entry. This holds for all calls that send bytes, too.
   kOutgoing = 1 << 16,

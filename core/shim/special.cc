@@ -63,15 +63,16 @@ void run_around_own(CallFrame* frame, ThreadArea* area) {
 void run_descriptor(CallFrame* frame, ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
   const uint64_t call = frame->rax, from = a[0], to = a[1], own = (uint64_t)own_socket();
-  const bool range = call == sys::close_range, closes = range || call == sys::close;
-  if (control.mode == kModeReplay) return (void)replay_call(frame, area, call_info(call));
-  if (call == sys::close && !collector_owns((int)from)) channel_forget((int)from);
+  const CallInfo& info = call_info(call);
+  const bool closes = info.flags & kCloses, range = info.flags & kClosesRange;
+  if (control.mode == kModeReplay) return (void)replay_call(frame, area, info);
+  if (closes && !collector_owns((int)from)) channel_forget((int)from);
   // With CLOSE_RANGE_CLOEXEC the call closes nothing now, and with flags that the kernel does not know it fails.
   if (range && ((uint32_t)a[2] & ~CLOSE_RANGE_UNSHARE) == 0)
     for (uint64_t fd = from; fd <= to && fd < 65536; fd++) channel_forget((int)fd);
   if (range ? from <= own && own <= to : collector_owns((int)from)) return run_around_own(frame, area);
-  if (!closes && collector_owns((int)to)) collector_move();
-  record_described(frame, area, call_info(call));
+  if (!closes && !range && collector_owns((int)to)) collector_move();
+  record_described(frame, area, info);
 }
 
 long local_refused(CallFrame* frame, ThreadArea*) { return refused_for_shim(frame); }

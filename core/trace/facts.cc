@@ -1,6 +1,7 @@
 #include "core/trace/facts.h"
 
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <sys/file.h>
 #include <sys/sem.h>
 #include <sys/socket.h>
@@ -400,13 +401,12 @@ void NodeWalk::on_descriptor_call(EventView event) {
       known->accept_event = in_event_;
       known->accept_time = in_time_;
     }
+  if (flags & shim::kCloses) detach(static_cast<int>(fd));
+  if ((flags & shim::kClosesRange) && result == 0 && !(event.argument(2) & CLOSE_RANGE_CLOEXEC))
+    detach_range(fd, event.argument(1));
   switch (event->call) {
-    case SYS_close: detach(static_cast<int>(fd)); break;
     case SYS_socketpair:
       if (result == 0) on_pair(event);
-      break;
-    case SYS_close_range:
-      if (result == 0 && !(event.argument(2) & 4 /* CLOSE_RANGE_CLOEXEC */)) detach_range(fd, event.argument(1));
       break;
     case SYS_shutdown:
       if (Channel* known = channel_of_fd(fd);
