@@ -1,7 +1,6 @@
 #include "console/repl.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <pybind11/stl.h>
 #include <unistd.h>
 
@@ -17,6 +16,7 @@
 #include <readline/readline.h>
 
 #include "core/base/check.h"
+#include "core/base/poll_set.h"
 
 namespace friday {
 
@@ -161,18 +161,18 @@ void Repl::leave_line() {
 // Waits for input or a signal and serves the gdbs meanwhile. Returns false if a signal interrupted it.
 bool Repl::wait_for_input() {
   for (;;) {
-    std::vector<pollfd> set = {{STDIN_FILENO, POLLIN, 0}, {wake_[0], POLLIN, 0}};
+    PollSet set;
+    const size_t input = set.add(STDIN_FILENO), signal = set.add(wake_[0]);
+    bool served = false;
     if (pumping_)
-      for (int fd : console_.attr("fds")().cast<std::vector<int>>()) set.push_back({fd, POLLIN, 0});
-    int ready;
+      for (int fd : console_.attr("fds")().cast<std::vector<int>>()) set.add(fd, [&served] { served = true; });
     {
       py::gil_scoped_release release;
-      ready = poll(set.data(), set.size(), -1);
+      if (!set.wait(-1)) return true;  // the following read reports the error
     }
-    if (ready < 0 && errno != EINTR) return true;  // the following read reports the error
-    if (ready < 0) continue;
+    set.act();
     char signals[16];
-    const ssize_t count = set[1].revents ? read(wake_[0], signals, sizeof signals) : 0;
+    const ssize_t count = set.is_ready(signal) ? read(wake_[0], signals, sizeof signals) : 0;
     for (ssize_t i = 0; i < count; i++) {
       if (signals[i] == 'i') return false;
       if (terminal_) {
@@ -180,14 +180,12 @@ bool Repl::wait_for_input() {
         rl_forced_update_display();
       }
     }
-    bool served = false;
-    for (size_t i = 2; i < set.size(); i++) served |= set[i].revents != 0;
     if (served) try {
         console_.attr("pump")();
       } catch (const py::error_already_set&) {
         pumping_ = false;  // the next command that needs the failed gdb reports the error
       }
-    if (set[0].revents) return true;
+    if (set.is_ready(input)) return true;
   }
 }
 

@@ -1,11 +1,12 @@
 #include "core/debug/client_wait.h"
 
-#include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <cstring>
+
+#include "core/base/poll_set.h"
 
 namespace friday {
 
@@ -43,16 +44,19 @@ bool ClientWait::ended_it() {
 }
 
 void ClientWait::look(int socket) {
-  pollfd set[] = {{done_.get(), POLLIN, 0}, {socket, POLLIN, 0}};
+  PollSet either, end;
+  const size_t done = either.add(done_.get());
+  either.add(socket);
+  end.add(done_.get());
   for (;;) {
-    if (poll(set, 2, -1) < 0) continue;
-    if (set[0].revents) return;
+    if (!either.wait(-1)) continue;
+    if (either.is_ready(done)) return;
     if (called_ || wants_end(socket)) {
       called_ = true;
       interrupt_();
     }
-    // Other input stays in the socket and would make poll() return at once, so wait on `done_` only.
-    if (poll(set, 1, kAgain) > 0) return;
+    // Other input stays in the socket and would end a wait for it at once, so wait on `done_` only.
+    if (end.wait(kAgain) && end.is_ready(done)) return;
   }
 }
 

@@ -1,11 +1,10 @@
 #include "core/debug/gdb_pool.h"
 
-#include <poll.h>
-
-#include <cerrno>
 #include <filesystem>
 
 #include <nlohmann/json.hpp>
+
+#include "core/base/poll_set.h"
 
 namespace friday {
 
@@ -34,39 +33,25 @@ std::vector<int> GdbPool::fds() const {
 }
 
 Result<void> GdbPool::pump(int timeout_ms, bool users) {
-  std::vector<pollfd> set;
-  const std::vector<int> gdb_fds = gdbs_.fds();
-  for (int fd : gdb_fds) set.push_back({fd, POLLIN, 0});
-  std::vector<MiSession*> zygotes;
+  PollSet set;
+  for (int fd : gdbs_.fds()) set.add(fd, [this, fd] { gdbs_.dispatch(fd); });
   for (auto& [file, zygote] : zygotes_)
-    if (zygote && zygote->session().is_alive()) {
-      set.push_back({zygote->session().fd(), POLLIN, 0});
-      zygotes.push_back(&zygote->session());
-    }
-  const size_t first_endpoint = set.size();
-  std::vector<RspEndpoint*> owners;
+    if (zygote && zygote->session().is_alive())
+      set.add(zygote->session().fd(), [gdb = &zygote->session()] { gdb->on_readable(); });
   for (auto& [id, node] : nodes_)
     for (Client* client :
          {node.own && only_.value_or(id) == id ? &node.own->client() : nullptr, users ? node.users.get() : nullptr})
       if (client)
-        for (const pollfd& p : client->endpoint().fds()) {
-          set.push_back(p);
-          owners.push_back(&client->endpoint());
-        }
-  int ready = poll(set.data(), set.size(), timeout_ms);
+        for (const pollfd& p : client->endpoint().fds())
+          set.add(
+              p.fd, [endpoint = &client->endpoint(), fd = p.fd] { endpoint->on_ready(fd); }, p.events);
+  const Result<void> waited = set.wait(timeout_ms);
   if (!only_ && take_interrupt()) {
     session_.clear_interrupt();
     return fail(ErrorCode::interrupted, "interrupted");
   }
-  if (ready < 0 && errno == EINTR) return {};
-  if (ready < 0) return fail_errno(errno, "poll failed");
-  for (size_t i = 0; i < set.size() && ready > 0; i++) {
-    if (!set[i].revents) continue;
-    if (i < gdb_fds.size()) gdbs_.dispatch(set[i].fd);
-    else if (i < first_endpoint) zygotes[i - gdb_fds.size()]->on_readable();
-    else owners[i - first_endpoint]->on_ready(set[i].fd);
-  }
-  return {};
+  if (waited) set.act();
+  return waited;
 }
 
 // ---- When gdbs start

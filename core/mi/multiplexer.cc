@@ -1,9 +1,5 @@
 #include "core/mi/multiplexer.h"
 
-#include <poll.h>
-
-#include <cerrno>
-
 #include "core/mi/typed.h"
 
 namespace friday {
@@ -51,16 +47,6 @@ std::vector<int> MiMultiplexer::fds() const {
 void MiMultiplexer::dispatch(int fd) {
   auto found = by_fd_.find(fd);
   if (found != by_fd_.end()) session(found->second)->on_readable();
-}
-
-Result<void> MiMultiplexer::pump_once(int timeout_ms) {
-  std::vector<pollfd> polled;
-  for (int fd : fds()) polled.push_back({.fd = fd, .events = POLLIN, .revents = 0});
-  int ready = ::poll(polled.data(), polled.size(), timeout_ms);
-  if (ready < 0 && errno != EINTR) return fail_errno(errno, "cannot wait for the gdbs");
-  for (const pollfd& entry : polled)
-    if (ready > 0 && entry.revents != 0) dispatch(entry.fd);
-  return {};
 }
 
 std::map<NodeId, Result<MiReply>> MiMultiplexer::request(std::span<const NodeId> nodes, std::string_view command,

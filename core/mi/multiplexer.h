@@ -1,8 +1,6 @@
 // The gdbs of many nodes, in one poll set. Owned by the console and used only on its reactor's thread. A command to
 // many nodes is sent to all of them before the first answer is awaited, so the gdbs work in parallel. Each node has its
 // own result; a failure at one node does not affect the others.
-//
-// The class is also a Pump over its sessions, for programs without a reactor of their own.
 #pragma once
 
 #include <map>
@@ -16,7 +14,7 @@
 
 namespace friday {
 
-class MiMultiplexer : public Pump {
+class MiMultiplexer {
  public:
   // Replaces an earlier session of that node, which ends.
   void add(NodeId node, std::unique_ptr<MiSession> session);
@@ -29,7 +27,6 @@ class MiMultiplexer : public Pump {
   // --- for the reactor: poll fds() for input, hand each ready one to dispatch() ---
   std::vector<int> fds() const;
   void dispatch(int fd);
-  Result<void> pump_once(int timeout_ms) override;
 
   // --- one command to many nodes; errors carry their node ---
   using Deadline = std::optional<MiSession::Milliseconds>;

@@ -1,6 +1,5 @@
 #include "core/mi/session.h"
 
-#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -446,16 +445,5 @@ Result<void> MiSession::wait_ready(Pump& pump) {
 }
 
 std::string MiSession::console_command(std::string_view command) { return "-friday-console " + mi_quote(command); }
-
-// --- PollPump ---
-
-Result<void> PollPump::pump_once(int timeout_ms) {
-  std::vector<pollfd> fds;
-  for (MiSession* session : sessions_)
-    if (session->is_alive()) fds.push_back({.fd = session->fd(), .events = POLLIN, .revents = 0});
-  if (::poll(fds.data(), fds.size(), timeout_ms) < 0 && errno != EINTR) return fail_errno(errno, "cannot wait for gdb");
-  for (MiSession* session : sessions_) session->on_readable();
-  return {};
-}
 
 }  // namespace friday

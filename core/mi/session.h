@@ -188,14 +188,4 @@ class MiSession {
   std::optional<Error> startup_error_;
 };
 
-// A Pump for sessions that are used without a reactor: polls these sessions only.
-class PollPump : public Pump {
- public:
-  explicit PollPump(std::vector<MiSession*> sessions) : sessions_(std::move(sessions)) {}
-  Result<void> pump_once(int timeout_ms) override;
-
- private:
-  std::vector<MiSession*> sessions_;
-};
-
 }  // namespace friday

@@ -6,7 +6,6 @@
 #include <cpuid.h>
 #include <dirent.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -18,6 +17,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/files.h"
+#include "core/base/poll_set.h"
 #include "core/record/collector_node.h"
 #include "core/record/ticks.h"
 
@@ -204,34 +204,29 @@ std::vector<pid_t> Collector::live_pids() const {
 }
 
 Result<void> Collector::serve(int timeout_ms, int extra_fd) {
-  std::vector<pollfd> set;
-  std::vector<Node*> owners, waiting;
+  PollSet set;
+  std::vector<Node*> waiting;
   int64_t due = INT64_MAX;
   for (Node* node : open_) {
-    if (!node->hung_up && node->socket) {
-      set.push_back({node->socket.get(), POLLIN, 0});
-      owners.push_back(node);
-    }
+    if (!node->hung_up && node->socket) set.add(node->socket.get(), [this, node] { handle(*node); });
     if (node->waits_for_room) waiting.push_back(node);
     for (const int64_t at : {node->describe_at, node->close_at})
       if (at) due = std::min(due, at);
   }
-  if (extra_fd >= 0) set.push_back({extra_fd, POLLIN, 0});
-  if (!waiting.empty()) set.push_back({packer_.wake_fd(), POLLIN, 0});
-  set.push_back({outsiders_.wake_fd(), POLLIN, 0});
+  if (extra_fd >= 0) set.add(extra_fd);
+  if (!waiting.empty()) set.add(packer_.wake_fd());
+  const size_t outsiders = set.add(outsiders_.wake_fd());
   if (due != INT64_MAX) {
     const int until = static_cast<int>(std::max<int64_t>(0, due - now_ns(CLOCK_MONOTONIC)) / 1000000) + 1;
     timeout_ms = timeout_ms < 0 ? until : std::min(timeout_ms, until);
   }
-  int ready = poll(set.data(), set.size(), timeout_ms);
-  if (ready < 0 && errno != EINTR) return fail_errno(errno, "poll failed");
-  for (size_t i = 0; ready > 0 && i < owners.size(); i++)
-    if (set[i].revents) handle(*owners[i]);
+  FRIDAY_TRY_VOID(set.wait(timeout_ms));
+  set.act();
   if (!waiting.empty()) packer_.settled();
   for (Node* node : waiting)
     if (!node->closed) give_room(*node);
   if (due != INT64_MAX) do_due();
-  if (ready > 0 && set.back().revents) tell_outsiders();
+  if (set.is_ready(outsiders)) tell_outsiders();
   return {};
 }
 

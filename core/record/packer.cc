@@ -1,7 +1,6 @@
 #include "core/record/packer.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 #include <cstring>
 
 #include "core/base/background.h"
+#include "core/base/poll_set.h"
 #include "core/base/refusals.h"
 #include "core/trace/record.h"
 
@@ -68,8 +68,9 @@ void Packer::settled() {
 
 bool Packer::take_messages(bool wait) {
   if (wait) {
-    pollfd one{reading_.get(), POLLIN, 0};
-    poll(&one, 1, -1);
+    PollSet one;
+    one.add(reading_.get());
+    (void)one.wait(-1);  // after an error the read finds nothing, and the caller asks again
   }
   Message message;
   bool more = true;

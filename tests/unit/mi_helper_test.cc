@@ -5,6 +5,7 @@
 
 #include "core/mi/session.h"
 #include "core/mi/typed.h"
+#include "tests/unit/mi_pump.h"
 
 namespace friday {
 namespace {
@@ -14,7 +15,7 @@ using json = nlohmann::json;
 // A gdb whose program stands at the line "the tests stop here" of inspect().
 struct Inferior {
   std::unique_ptr<MiSession> session;
-  PollPump pump{{}};
+  PollPump pump{std::vector<MiSession*>{}};
 
   explicit Inferior(const char* program, bool run_program = true) {
     session = MiSession::start({.arguments = {program}}).value();

@@ -14,6 +14,7 @@
 #include "core/mi/multiplexer.h"
 #include "core/mi/session.h"
 #include "core/mi/typed.h"
+#include "tests/unit/mi_pump.h"
 
 namespace friday {
 namespace {
@@ -333,6 +334,7 @@ TEST(MiSessionProgram, stops_are_typed) {
 
 TEST(MiMultiplexerTest, broadcasts_and_keeps_failures_apart) {
   MiMultiplexer gdbs;
+  PollPump pump(gdbs);
   std::vector<NodeId> nodes;
   for (uint32_t node = 0; node < 4; ++node) {
     gdbs.add(NodeId{node}, start());
@@ -340,19 +342,19 @@ TEST(MiMultiplexerTest, broadcasts_and_keeps_failures_apart) {
   }
   EXPECT_EQ(gdbs.count(), 4u);
   EXPECT_EQ(gdbs.fds().size(), 4u);
-  for (NodeId node : nodes) ASSERT_TRUE(gdbs.session(node)->wait_ready(gdbs));
-  for (NodeId node : nodes) ASSERT_TRUE(gdbs.session(node)->run(fmt::format("-gdb-set var $node = {}", node), gdbs));
+  for (NodeId node : nodes) ASSERT_TRUE(gdbs.session(node)->wait_ready(pump));
+  for (NodeId node : nodes) ASSERT_TRUE(gdbs.session(node)->run(fmt::format("-gdb-set var $node = {}", node), pump));
 
   // In parallel: four sleeps of a second end long before four seconds.
   auto begin = std::chrono::steady_clock::now();
-  auto slept = gdbs.console(nodes, "python import time; time.sleep(1)", gdbs);
+  auto slept = gdbs.console(nodes, "python import time; time.sleep(1)", pump);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 3000ms);
   ASSERT_EQ(slept.size(), 4u);
 
   ASSERT_TRUE(gdbs.session(NodeId{2}));
   ::kill(gdbs.session(NodeId{2})->pid(), SIGKILL);
   nodes.push_back(NodeId{9});
-  auto texts = gdbs.console(nodes, "output $node * 100 / $node", gdbs);  // node 0 divides by zero
+  auto texts = gdbs.console(nodes, "output $node * 100 / $node", pump);  // node 0 divides by zero
   ASSERT_EQ(texts.size(), 5u);
   EXPECT_EQ(texts.at(NodeId{0}).error().message, "Division by zero");
   EXPECT_EQ(texts.at(NodeId{0}).error().node, 0u);
@@ -368,18 +370,19 @@ TEST(MiMultiplexerTest, broadcasts_and_keeps_failures_apart) {
 
 TEST(MiMultiplexerTest, a_deadline_hits_only_the_late_node) {
   MiMultiplexer gdbs;
+  PollPump pump(gdbs);
   gdbs.add(NodeId{0}, start());
   gdbs.add(NodeId{1}, start());
   std::vector<NodeId> nodes = gdbs.nodes();
-  for (NodeId node : nodes) ASSERT_TRUE(gdbs.session(node)->wait_ready(gdbs));
+  for (NodeId node : nodes) ASSERT_TRUE(gdbs.session(node)->wait_ready(pump));
   for (NodeId node : nodes)
-    ASSERT_TRUE(gdbs.session(node)->run(fmt::format("-gdb-set var $wait = {}", node.value * 1000), gdbs));
+    ASSERT_TRUE(gdbs.session(node)->run(fmt::format("-gdb-set var $wait = {}", node.value * 1000), pump));
   auto texts = gdbs.console(
-      nodes, "python import time; time.sleep(int(gdb.convenience_variable('wait'))); print('awake')", gdbs, 500ms);
+      nodes, "python import time; time.sleep(int(gdb.convenience_variable('wait'))); print('awake')", pump, 500ms);
   EXPECT_EQ(texts.at(NodeId{0}).value(), "awake\n");
   ASSERT_FALSE(texts.at(NodeId{1}));
   EXPECT_NE(texts.at(NodeId{1}).error().message.find("did not answer"), std::string::npos);
-  EXPECT_EQ(gdbs.session(NodeId{1})->console("echo again", gdbs).value(), "again");
+  EXPECT_EQ(gdbs.session(NodeId{1})->console("echo again", pump).value(), "again");
 }
 
 }  // namespace
