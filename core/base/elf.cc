@@ -111,20 +111,37 @@ std::vector<uint8_t> Elf::build_id() const {
   return {};
 }
 
-std::string_view Elf::soname() const {
-  uint64_t name = 0, names = 0, names_size = 0;
+std::optional<uint64_t> Elf::dynamic(int64_t tag) const {
   for (const auto& s : segments) {
     if (s.p_type != PT_DYNAMIC) continue;
     const uint64_t count = s.p_filesz / sizeof(Elf64_Dyn);
     const auto* entries = at<Elf64_Dyn>(s.p_offset, count);
-    for (uint64_t i = 0; entries && i < count && entries[i].d_tag != DT_NULL; i++) {
-      if (entries[i].d_tag == DT_SONAME) name = entries[i].d_un.d_val;
-      if (entries[i].d_tag == DT_STRTAB) names = entries[i].d_un.d_ptr;
-      if (entries[i].d_tag == DT_STRSZ) names_size = entries[i].d_un.d_val;
-    }
+    for (uint64_t i = 0; entries && i < count && entries[i].d_tag != DT_NULL; i++)
+      if (entries[i].d_tag == tag) return entries[i].d_un.d_val;
   }
-  const char* text = name < names_size ? at<char>(offset_of(names), names_size) : nullptr;
-  return text ? std::string_view(text + name, strnlen(text + name, names_size - name)) : std::string_view();
+  return std::nullopt;
+}
+
+std::optional<uint64_t> Elf::dynamic_symbol(std::string_view name) const {
+  const auto table = dynamic(DT_SYMTAB), hash = dynamic(DT_HASH), text = dynamic(DT_STRTAB);
+  if (!table || !text) return std::nullopt;
+  // Without DT_HASH nothing says how many symbols there are; the table ends where the names begin, or before.
+  uint64_t count = (*text - *table) / sizeof(Elf64_Sym);
+  if (const auto* words = hash ? at<uint32_t>(offset_of(*hash), 2) : nullptr) count = words[1];
+  const auto* symbols = at<Elf64_Sym>(offset_of(*table), count);
+  const std::string_view names = content.substr(std::min<uint64_t>(offset_of(*text), content.size()));
+  for (uint64_t i = 1; symbols && i < count; i++) {
+    if (symbols[i].st_name >= names.size()) continue;
+    const std::string_view from = names.substr(symbols[i].st_name);
+    if (from.substr(0, from.find('\0')) == name) return symbols[i].st_value;
+  }
+  return std::nullopt;
+}
+
+std::string_view Elf::soname() const {
+  const auto name = dynamic(DT_SONAME), names = dynamic(DT_STRTAB), size = dynamic(DT_STRSZ);
+  const char* text = name && names && size && *name < *size ? at<char>(offset_of(*names), *size) : nullptr;
+  return text ? std::string_view(text + *name, strnlen(text + *name, *size - *name)) : std::string_view();
 }
 
 uint64_t Elf::offset_of(uint64_t address) const {

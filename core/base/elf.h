@@ -31,6 +31,11 @@ struct Elf {
   // The build id (NT_GNU_BUILD_ID), at most 20 bytes; empty if the file has none.
   std::vector<uint8_t> build_id() const;
 
+  // The value of the first entry with this tag (DT_...) in the dynamic section; none if there is no such entry.
+  std::optional<uint64_t> dynamic(int64_t tag) const;
+  // The value (st_value) of the dynamic symbol with this name; none if there is no such symbol.
+  std::optional<uint64_t> dynamic_symbol(std::string_view name) const;
+
   // The library's DT_SONAME, under which other files link to it; empty if it has none.
   std::string_view soname() const;
 

@@ -335,40 +335,18 @@ CodeAnalysis analyse_code(std::string_view content, bool want_sites) {
 
 shim::HelloReply describe_vdso() {
   shim::HelloReply reply{};
+  constexpr size_t kPage = 4096;
   const auto* base = reinterpret_cast<const char*>(getauxval(AT_SYSINFO_EHDR));
   if (!base) return reply;
-  const auto* header = reinterpret_cast<const Elf64_Ehdr*>(base);
-  const auto* segments = reinterpret_cast<const Elf64_Phdr*>(base + header->e_phoff);
-  const Elf64_Dyn* dynamic = nullptr;
-  for (unsigned i = 0; i < header->e_phnum; i++)
-    if (segments[i].p_type == PT_DYNAMIC) dynamic = reinterpret_cast<const Elf64_Dyn*>(base + segments[i].p_vaddr);
-  const Elf64_Sym* symbols = nullptr;
-  const char* names = nullptr;
-  const uint32_t* hash = nullptr;
-  for (; dynamic && dynamic->d_tag != DT_NULL; dynamic++) {
-    if (dynamic->d_tag == DT_SYMTAB) symbols = reinterpret_cast<const Elf64_Sym*>(base + dynamic->d_un.d_ptr);
-    if (dynamic->d_tag == DT_STRTAB) names = base + dynamic->d_un.d_ptr;
-    if (dynamic->d_tag == DT_HASH) hash = reinterpret_cast<const uint32_t*>(base + dynamic->d_un.d_ptr);
-  }
-  // A vdso without DT_HASH still has its symbol table directly before its string table.
-  size_t count = hash ? hash[1]
-                 : symbols && names
-                     ? (reinterpret_cast<uintptr_t>(names) - reinterpret_cast<uintptr_t>(symbols)) / sizeof(Elf64_Sym)
-                     : 0;
-  for (size_t i = 1; i < count; i++) {
-    std::string_view name = names + symbols[i].st_name;
-    uint64_t offset = symbols[i].st_value;
-    if (name == "__vdso_clock_gettime") reply.vdso_clock_gettime = offset;
-    if (name == "__vdso_gettimeofday") reply.vdso_gettimeofday = offset;
-    if (name == "__vdso_time") reply.vdso_time = offset;
-    if (name == "__vdso_getcpu") reply.vdso_getcpu = offset;
-    if (name == "__vdso_clock_getres") reply.vdso_clock_getres = offset;
-    if (name == "__vdso_getrandom") reply.vdso_getrandom = offset;
-  }
-  uint64_t size = 0;
-  for (unsigned i = 0; i < header->e_phnum; i++)
-    if (segments[i].p_type == PT_LOAD) size = std::max(size, segments[i].p_vaddr + segments[i].p_memsz);
-  const std::string_view code(base, size);
+  // The first page has the program headers, which tell the size of the whole.
+  const std::string_view code(base, Elf(std::string_view(base, kPage)).loaded_size());
+  const Elf vdso(code);
+  reply.vdso_clock_gettime = vdso.dynamic_symbol("__vdso_clock_gettime").value_or(0);
+  reply.vdso_gettimeofday = vdso.dynamic_symbol("__vdso_gettimeofday").value_or(0);
+  reply.vdso_time = vdso.dynamic_symbol("__vdso_time").value_or(0);
+  reply.vdso_getcpu = vdso.dynamic_symbol("__vdso_getcpu").value_or(0);
+  reply.vdso_clock_getres = vdso.dynamic_symbol("__vdso_clock_getres").value_or(0);
+  reply.vdso_getrandom = vdso.dynamic_symbol("__vdso_getrandom").value_or(0);
   bool callable = true;
   for (uint64_t entry : {reply.vdso_clock_gettime, reply.vdso_gettimeofday, reply.vdso_time})
     callable = callable && entry && general_registers_only(code, entry);

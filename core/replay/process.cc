@@ -1,7 +1,6 @@
 #include "core/replay/process.h"
 
 #include <dirent.h>
-#include <elf.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/personality.h>
@@ -20,6 +19,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/base/elf.h"
 #include "core/base/files.h"
 #include "core/base/refusals.h"
 #include "core/replay/confinement.h"
@@ -40,13 +40,10 @@ int wait_for(pid_t tid) {
 // The address of the symbol `table` in friday-stub: the start of its only writable segment.
 Result<uint64_t> find_table(const std::string& path) {
   FRIDAY_TRY(content, read_file(path));
-  const auto* header = reinterpret_cast<const Elf64_Ehdr*>(content.data());
-  if (content.size() < sizeof *header || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0)
-    return fail(ErrorCode::io, "{} is not an ELF program; build Friday again", path);
-  for (unsigned i = 0; i < header->e_phnum; i++) {
-    const auto* segment = reinterpret_cast<const Elf64_Phdr*>(content.data() + header->e_phoff) + i;
-    if (segment->p_type == PT_LOAD && (segment->p_flags & PF_W)) return uint64_t{segment->p_vaddr};
-  }
+  const Elf elf(content);
+  if (!elf.header) return fail(ErrorCode::io, "{} is not an ELF program; build Friday again", path);
+  for (const Elf64_Phdr& segment : elf.segments)
+    if (segment.p_type == PT_LOAD && (segment.p_flags & PF_W)) return uint64_t{segment.p_vaddr};
   return fail(ErrorCode::io, "{} has no data segment; build Friday again", path);
 }
 

@@ -3,6 +3,7 @@
 // read data that is different at replay. So the loader is given a copy of the shim's program headers without writable
 // segments.
 #include <linux/auxvec.h>
+#include <linux/elf.h>
 
 #include "core/shim/memory.h"
 
@@ -10,31 +11,11 @@ namespace friday::shim {
 
 namespace {
 
-struct Header {  // Elf64_Ehdr, without its last fields
-  uint8_t ident[16];
-  uint16_t type, machine;
-  uint32_t version;
-  uint64_t entry, program_headers, sections;
-  uint32_t flags;
-  uint16_t size, program_header_size, program_header_count;
-};
-struct ProgramHeader {  // Elf64_Phdr
-  uint32_t type, flags;
-  uint64_t offset, address, physical, file_size, memory_size, align;
-};
-constexpr uint32_t kNull = 0, kLoad = 1, kDynamic = 2, kPhdr = 6, kRelro = 0x6474e552, kWritable = 2;
-
-struct Dynamic {
-  int64_t tag;
-  uint64_t value;
-};
-constexpr int64_t kDebug = 21;
-
 // struct link_map and struct r_debug of <link.h>. musl's struct dso begins with the fields of link_map.
 struct LinkMap {
   uint64_t base;
   const char* name;
-  const Dynamic* dynamic;
+  const Elf64_Dyn* dynamic;
   LinkMap *next, *previous;
 };
 struct Debug {
@@ -43,21 +24,21 @@ struct Debug {
 };
 
 constexpr unsigned kMostHeaders = 16;
-ProgramHeader shown[kMostHeaders];
+Elf64_Phdr shown[kMostHeaders];
 
 LinkMap* first_library(const uint64_t* auxv) {
-  const ProgramHeader* headers = nullptr;
+  const Elf64_Phdr* headers = nullptr;
   uint64_t count = 0, base = 0;
   for (; *auxv; auxv += 2) {
-    if (auxv[0] == AT_PHDR) headers = (const ProgramHeader*)auxv[1];
+    if (auxv[0] == AT_PHDR) headers = (const Elf64_Phdr*)auxv[1];
     if (auxv[0] == AT_PHNUM) count = auxv[1];
   }
   for (uint64_t i = 0; i < count; i++)
-    if (headers[i].type == kPhdr) base = (uint64_t)headers - headers[i].address;
+    if (headers[i].p_type == PT_PHDR) base = (uint64_t)headers - headers[i].p_vaddr;
   for (uint64_t i = 0; i < count; i++) {
-    if (headers[i].type != kDynamic) continue;
-    for (const Dynamic* d = (const Dynamic*)(base + headers[i].address); d->tag; d++)
-      if (d->tag == kDebug && d->value) return ((const Debug*)d->value)->first;
+    if (headers[i].p_type != PT_DYNAMIC) continue;
+    for (const Elf64_Dyn* d = (const Elf64_Dyn*)(base + headers[i].p_vaddr); d->d_tag; d++)
+      if (d->d_tag == DT_DEBUG && d->d_un.d_ptr) return ((const Debug*)d->d_un.d_ptr)->first;
   }
   return nullptr;
 }
@@ -65,12 +46,12 @@ LinkMap* first_library(const uint64_t* auxv) {
 }  // namespace
 
 void hide_data(const uint64_t* auxv) {
-  const Header* header = (const Header*)__ehdr_start;
-  const ProgramHeader* own = (const ProgramHeader*)(__ehdr_start + header->program_headers);
-  if (header->program_header_count > kMostHeaders) return;
-  for (unsigned i = 0; i < header->program_header_count; i++) {
+  const Elf64_Ehdr* header = (const Elf64_Ehdr*)__ehdr_start;
+  const Elf64_Phdr* own = (const Elf64_Phdr*)(__ehdr_start + header->e_phoff);
+  if (header->e_phnum > kMostHeaders) return;
+  for (unsigned i = 0; i < header->e_phnum; i++) {
     shown[i] = own[i];
-    if ((own[i].type == kLoad && own[i].flags & kWritable) || own[i].type == kRelro) shown[i].type = kNull;
+    if ((own[i].p_type == PT_LOAD && own[i].p_flags & PF_W) || own[i].p_type == PT_GNU_RELRO) shown[i].p_type = PT_NULL;
   }
   LinkMap* library = first_library(auxv);
   while (library && library->base != (uint64_t)__ehdr_start) library = library->next;
