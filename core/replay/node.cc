@@ -23,11 +23,7 @@ using shim::ThreadArea;
 
 namespace {
 
-constexpr uint64_t kCallLength = 2;  // bytes of a syscall instruction
-
 uint64_t area_address(uint32_t number) { return shim::kAreasAddress + number * shim::kAreaStride; }
-
-Error gone(NodeId id) { return Error{ErrorCode::component_died, "the node's process is gone", id.value}; }
 
 // The registers that the program had when it entered the shim with this frame.
 user_regs_struct view_of(const CallFrame& f, const user_regs_struct& hardware) {
@@ -48,6 +44,8 @@ void change_frame(CallFrame& f, const user_regs_struct& r) {
 bool same_place(const user_regs_struct& a, const user_regs_struct& b) { return a.rip == b.rip && a.rsp == b.rsp; }
 
 }  // namespace
+
+Error process_gone(NodeId id) { return Error{ErrorCode::component_died, "the node's process is gone", id.value}; }
 
 bool same_registers(const user_regs_struct& a, const user_regs_struct& b) {
   return same_place(a, b) && a.rax == b.rax && a.rbx == b.rbx && a.rcx == b.rcx && a.rdx == b.rdx && a.rsi == b.rsi &&
@@ -94,6 +92,22 @@ uint64_t ReplayNode::events_done() const {
   return events_seen_;
 }
 
+namespace {
+
+// Where the stub of a patched site has the copy of the program's instructions (put_loop() and patch_site() in
+// core/shim/patch.cc), and which byte of the site is the first of them.
+void set_copy(PatchWindow& window, const shim::Patch& patch) {
+  switch (patch.kind) {
+    case shim::kSiteLoop: window.copy = patch.resume, window.has_prologue = true; break;
+    case shim::kSiteAfter: window.copy = patch.resume, window.copied = static_cast<uint8_t>(kCallLength); break;
+    case shim::kSiteBefore: window.copy = patch.stub, window.continues = true; break;
+    default: break;
+  }
+  if (window.copied > window.original.size()) window.copy = 0;  // the table is damaged
+}
+
+}  // namespace
+
 size_t ReplayNode::load_patches() {
   uint64_t where[2];
   if (!process_->read(control_address_ + offsetof(shim::Control, patches), where, sizeof where)) return patches_.size();
@@ -110,18 +124,22 @@ size_t ReplayNode::load_patches() {
     window.original.resize(patch.length);
     window.patched.resize(patch.length);
     memcpy(window.original.data(), patch.original, patch.length);
+    set_copy(window, patch);
     if (process_->read(patch.start, window.patched.data(), patch.length)) (void)patched_.add_window(std::move(window));
   }
   std::sort(patches_.begin(), patches_.end(), [](const auto& a, const auto& b) { return a.stub < b.stub; });
   return patches_.size();
 }
 
-bool ReplayNode::carried_out_at(Addr address) { return patched_.window_at(address) || planted_at(address); }
+bool ReplayNode::carried_out_at(Addr address) {
+  const shim::Patch* site = site_at(address);
+  return patched_.window_at(address) || (site && shim::is_planted(site->kind));
+}
 
-const shim::Patch* ReplayNode::planted_at(Addr address) {
+const shim::Patch* ReplayNode::site_at(Addr address) {
   load_patches();  // code may have been loaded since
   auto it = std::ranges::find_if(
-      patches_, [&](const shim::Patch& p) { return p.start == address.value && shim::is_planted(p.kind); });
+      patches_, [&](const shim::Patch& p) { return p.start == address.value && p.kind != shim::kSiteBefore; });
   return it == patches_.end() ? nullptr : &*it;
 }
 
@@ -249,7 +267,7 @@ bool ReplayNode::undo_fault(const Thread& thread, int status) {
 }
 
 Result<void> ReplayNode::stop_threads() {
-  if (!process_) return std::unexpected(gone(info_.id));
+  if (!process_) return std::unexpected(process_gone(info_.id));
   for (auto& [tid, thread] : threads_)
     if (!thread.stopped) ptrace(PTRACE_INTERRUPT, tid, 0, 0);
   std::vector<pid_t> ended;
@@ -281,7 +299,7 @@ Result<void> ReplayNode::flush_watches() {
   auto [low, high] = watches_.bounds();
   if (low.value == control_.watched_low && high.value == control_.watched_high) return {};
   if (!set_control(&shim::Control::watched_low, low.value) || !set_control(&shim::Control::watched_high, high.value))
-    return std::unexpected(gone(info_.id));
+    return std::unexpected(process_gone(info_.id));
   return {};
 }
 
@@ -309,7 +327,7 @@ Result<void> ReplayNode::make_pad_areas() {
 }
 
 Error ReplayNode::no_thread(ThreadId id) const {
-  if (process_ && process_->is_gone()) return gone(info_.id);
+  if (process_ && process_->is_gone()) return process_gone(info_.id);
   return Error{ErrorCode::not_found, fmt::format("node {} has no thread {}", info_.id, id.value)};
 }
 
@@ -318,13 +336,13 @@ Result<ReplayNode::Thread*> ReplayNode::stopped_thread(ThreadId id) {
   if (!thread) return std::unexpected(no_thread(id));
   if (!thread->stopped) FRIDAY_TRY_VOID(stop_threads());
   thread = thread_of(id);
-  if (!thread) return std::unexpected(gone(info_.id));
+  if (!thread) return std::unexpected(process_gone(info_.id));
   return thread;
 }
 
 Result<user_regs_struct> ReplayNode::hardware(const Thread& thread) const {
   user_regs_struct r;
-  if (!TracedProcess::registers(thread.tid, r)) return std::unexpected(gone(info_.id));
+  if (!TracedProcess::registers(thread.tid, r)) return std::unexpected(process_gone(info_.id));
   return r;
 }
 
@@ -334,20 +352,6 @@ const shim::Patch* ReplayNode::patch_by_stub(uint64_t rip) const {
   if (it == patches_.begin()) return nullptr;
   --it;
   return !shim::is_planted(it->kind) && rip < it->stub + 80 ? &*it : nullptr;
-}
-
-std::optional<Addr> ReplayNode::moved_from(uint64_t rip) const {
-  const shim::Patch* patch = patch_by_stub(rip);
-  if (!patch || patch->kind != shim::kSiteLoop || rip < patch->resume || rip >= patch->resume + patch->length)
-    return std::nullopt;
-  return Addr{patch->start + (rip - patch->resume)};
-}
-
-const shim::Patch* ReplayNode::loop_at(Addr address) {
-  load_patches();
-  auto it = std::ranges::find_if(
-      patches_, [&](const shim::Patch& p) { return p.start == address.value && p.kind == shim::kSiteLoop; });
-  return it == patches_.end() ? nullptr : &*it;
 }
 
 bool ReplayNode::probing(ThreadId id) const {
@@ -363,7 +367,7 @@ bool ReplayNode::is_fridays(uint64_t at) const {
 }
 
 bool ReplayNode::in_shim(uint64_t rip) const {
-  return (rip >= control_.text_low && rip < control_.text_high) || patch_by_stub(rip);
+  return (rip >= control_.text_low && rip < control_.text_high) || (patch_by_stub(rip) && !patched_.in_copy(Addr{rip}));
 }
 
 // The registers of a stopped thread. If it was stopped in the few instructions of the shim's entry or exit, where its
@@ -371,7 +375,12 @@ bool ReplayNode::in_shim(uint64_t rip) const {
 Result<ReplayNode::Standing> ReplayNode::standing(const Thread& thread) {
   for (int steps = 0;; steps++) {
     FRIDAY_TRY(now, hardware(thread));
-    if (thread.detour || show_hardware_ || !in_shim(now.rip)) return Standing{now, now, {}};
+    if (show_hardware_) return Standing{now, now, {}};
+    if (thread.detour || !in_shim(now.rip)) {
+      user_regs_struct view = now;
+      view.rip = patched_.program_address(Addr{now.rip}).value;
+      return Standing{now, view, {}};
+    }
     const auto a = area(thread.number);
     if (!a || a->frame || steps == 400) {
       auto frame = a ? frame_of(*a) : std::nullopt;
@@ -384,7 +393,7 @@ Result<ReplayNode::Standing> ReplayNode::standing(const Thread& thread) {
       return Standing{now, view_of(*frame, now), a};
     }
     if (!TracedProcess::single_step(thread.tid) || !WIFSTOPPED(process_->wait(thread.tid)))
-      return std::unexpected(gone(info_.id));
+      return std::unexpected(process_gone(info_.id));
   }
 }
 
@@ -425,7 +434,7 @@ Result<void> ReplayNode::begin_call(ThreadId id, const Standing& from, const use
   const user_regs_struct& now = from.hardware;
   FRIDAY_TRY(extended, extended_state(id));
   const auto a = from.area ? from.area : area(id.value);
-  if (!a) return std::unexpected(gone(info_.id));
+  if (!a) return std::unexpected(process_gone(info_.id));
   uint64_t back = 0;
   (void)process_->read(wanted.rsp, &back, sizeof back);
   thread->detour = std::make_unique<Thread::Detour>(
@@ -436,11 +445,11 @@ Result<void> ReplayNode::begin_call(ThreadId id, const Standing& from, const use
   changed.frame = nullptr;
   if (in_shim(now.rip)) changed.stack_top = (now.rsp - 1024) & ~15ull;
   if (!process_->write(area_address(id.value), &changed, offsetof(ThreadArea, pending_head)))
-    return std::unexpected(gone(info_.id));
+    return std::unexpected(process_gone(info_.id));
   user_regs_struct start = wanted;
   start.orig_rax = kNoCall;
   start.fs_base = now.fs_base, start.gs_base = now.gs_base;
-  if (!TracedProcess::set_registers(thread->tid, start)) return std::unexpected(gone(info_.id));
+  if (!TracedProcess::set_registers(thread->tid, start)) return std::unexpected(process_gone(info_.id));
   return {};
 }
 
@@ -459,7 +468,7 @@ Result<void> ReplayNode::end_call(ThreadId id) {
       !process_->write(area_address(id.value) + loops, &detour->area.loops_left,
                        offsetof(ThreadArea, loops_next) - loops) ||
       !TracedProcess::set_registers(thread->tid, back))
-    return std::unexpected(gone(info_.id));
+    return std::unexpected(process_gone(info_.id));
   return set_extended_state(id, detour->extended);
 }
 
@@ -469,7 +478,10 @@ Result<void> ReplayNode::set_registers(ThreadId id, const user_regs_struct& want
   const auto a = !thread->detour && !show_hardware_ && in_shim(now.rip) ? area(id.value) : std::nullopt;
   auto frame = a ? frame_of(*a) : std::nullopt;
   if (!frame) {
-    if (!TracedProcess::set_registers(thread->tid, wanted)) return std::unexpected(gone(info_.id));
+    user_regs_struct set = wanted;
+    const bool stays = wanted.rip == patched_.program_address(Addr{now.rip}).value;
+    set.rip = show_hardware_ ? wanted.rip : stays ? now.rip : patched_.executed_at(Addr{wanted.rip}).value;
+    if (!TracedProcess::set_registers(thread->tid, set)) return std::unexpected(process_gone(info_.id));
     return {};
   }
   FRIDAY_TRY(view, registers(id));
@@ -481,7 +493,7 @@ Result<void> ReplayNode::set_registers(ThreadId id, const user_regs_struct& want
         id.value, info_.id);
   change_frame(*frame, wanted);
   if (!process_->write(reinterpret_cast<uint64_t>(a->frame), &*frame, sizeof *frame))
-    return std::unexpected(gone(info_.id));
+    return std::unexpected(process_gone(info_.id));
   return {};
 }
 
@@ -512,7 +524,7 @@ Result<int64_t> ReplayNode::inject(long number, std::span<const uint64_t> argume
     for (auto& [tid, thread] : threads_)
       if (!any || thread.number == current().value) any = &thread;
   }
-  if (!any) return std::unexpected(gone(info_.id));
+  if (!any) return std::unexpected(process_gone(info_.id));
   if (any->held && undo_fault(*any, *any->held)) any->held.reset();
   if (number == SYS_memfd_create) {  // the filter refuses the call, so the core makes it
     UniqueFd memory(memfd_create("friday-pages", MFD_CLOEXEC));
@@ -592,9 +604,9 @@ Result<void> ReplayNode::single_step(ThreadId id) {
   load_debug_slots(*thread);
   int status = 0;
   do {  // a pending PTRACE_INTERRUPT stops the thread before it has stepped
-    if (!TracedProcess::single_step(thread->tid)) return std::unexpected(gone(info_.id));
+    if (!TracedProcess::single_step(thread->tid)) return std::unexpected(process_gone(info_.id));
     status = process_->wait(thread->tid);
-    if (!WIFSTOPPED(status)) return std::unexpected(gone(info_.id));
+    if (!WIFSTOPPED(status)) return std::unexpected(process_gone(info_.id));
   } while ((status >> 16) == PTRACE_EVENT_STOP);
   if (debug_version_) thread->debug_hits |= take_debug_status(thread->tid);
   // The instruction faulted and was not executed; the session handles that as the thread's next stop.
@@ -607,7 +619,7 @@ Result<void> ReplayNode::single_step(ThreadId id) {
 Result<void> ReplayNode::read_raw(Addr address, std::span<std::byte> out) {
   if (!process_) return fail(ErrorCode::node_not_started, "node {} has not started yet", info_.id);
   if (!process_->read(address.value, out.data(), out.size())) {
-    if (process_->is_gone()) return std::unexpected(gone(info_.id));
+    if (process_->is_gone()) return std::unexpected(process_gone(info_.id));
     return std::unexpected(Error{.code = ErrorCode::bad_address,
                                  .message = fmt::format("cannot access memory at address {}", address),
                                  .address = address.value});
@@ -621,7 +633,7 @@ Result<void> ReplayNode::write_raw(Addr address, std::span<const std::byte> data
     const Addr place = address.plus(static_cast<int64_t>(at));
     const size_t size = std::min<size_t>(data.size() - at, 4096 - place.value % 4096);
     if (!process_->write(watches_.stores().writable(place.value), data.data() + at, size)) {
-      if (process_->is_gone()) return std::unexpected(gone(info_.id));
+      if (process_->is_gone()) return std::unexpected(process_gone(info_.id));
       return std::unexpected(Error{.code = ErrorCode::bad_address,
                                    .message = fmt::format("cannot write memory at address {}", address),
                                    .address = address.value});

@@ -36,6 +36,10 @@ struct NodeOutcome {
   std::string text;  // for `signal` where, for `failed` why; otherwise empty
 };
 
+constexpr uint64_t kCallLength = 2;  // bytes of a syscall instruction
+
+Error process_gone(NodeId id);
+
 // Whether the general registers are equal; segment bases are not compared.
 bool same_registers(const user_regs_struct& a, const user_regs_struct& b);
 
@@ -165,7 +169,8 @@ class ReplayNode final : public NodeControl {
   uint32_t take_debug_status(pid_t tid);
   // Stops every running thread. Other stops that arrive meanwhile are held.
   Result<void> stop_threads();
-  // Whether rip is in the shim or its stubs, which means that the program is in a system call.
+  // Whether rip is in the shim or its stubs, which means that the program is in a system call. Instructions of the
+  // program that were copied to a stub are the program's (PatchedBytes::program_address()).
   bool in_shim(uint64_t rip) const;
   // Whether the address belongs to Friday's areas other than the shim, which the program does not have.
   bool is_fridays(uint64_t at) const;
@@ -184,7 +189,7 @@ class ReplayNode final : public NodeControl {
   // The registers of a stopped thread.
   struct Standing {
     user_regs_struct hardware, view;       // the processor's registers, and the registers as the program sees them
-    std::optional<shim::ThreadArea> area;  // present if the two differ
+    std::optional<shim::ThreadArea> area;  // present if the thread is in the shim
   };
   Result<Standing> standing(ThreadId id);
 
@@ -200,10 +205,9 @@ class ReplayNode final : public NodeControl {
   size_t load_patches();
   // Whether the shim has replaced the instruction at this address and emulates it.
   bool carried_out_at(Addr address);
-  const shim::Patch* planted_at(Addr address);
-  // The loop site whose window begins at the address, and below, the original address of one of its moved instructions.
-  const shim::Patch* loop_at(Addr address);
-  std::optional<Addr> moved_from(uint64_t rip) const;
+  // The site at the address at which the shim does the program's next step: it begins with a system call or an emulated
+  // instruction, or is a loop's. Null: there is none.
+  const shim::Patch* site_at(Addr address);
   // Reserves room for breakpoint pads near each module, so that continuing from a hit needs no single step.
   Result<void> make_pad_areas();
   PatchedBytes& patched_bytes() { return patched_; }

@@ -149,6 +149,9 @@ class ReplaySession {
   std::optional<Stop> handle_event(ReplayNode& node, ReplayNode::Thread& thread, int status);
   std::optional<Stop> handle_signal(ReplayNode& node, ReplayNode::Thread& thread, int signal);
   std::optional<Stop> handle_trap(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct& registers);
+  // in stepping.cc
+  Result<std::optional<Stop>> step_in_place(ReplayNode& node, ReplayNode::Thread& thread, Addr pc);
+  Result<Stop> run_step(ReplayNode& node, const ReplayNode::Thread& thread, Addr back);
   // in spin.cc
   Result<void> expect_spin(ReplayNode& node);
   static bool is_spin(const BreakpointOwner& owner);

@@ -72,7 +72,7 @@ std::optional<Stop> ReplaySession::handle_trap(ReplayNode& node, ReplayNode::Thr
     thread.at_breakpoint = true;
     thread.hit = {r, TracedProcess::register_changes()};
     Stop stop = stop_of(Stop::Kind::breakpoint, node, thread);
-    stop.pc = Addr{r.rip};
+    stop.pc = node.patched_bytes().program_address(Addr{r.rip});
     stop.owners.assign(owners->begin(), owners->end());
     if (std::erase_if(stop.owners, is_spin)) {
       auto yields = yield_at_spin(node, thread, r);
@@ -111,8 +111,7 @@ Result<ReplaySession::DebugTrap> ReplaySession::debug_trap(ReplayNode& node, Rep
   if (node.breakpoints().in_pad(Addr{r.rip})) (void)node.breakpoints().leave_pad(ThreadId{thread.number});
   thread.at_breakpoint = TracedProcess::registers(thread.tid, r) && node.breakpoints().contains(Addr{r.rip});
   stop = stop_of(Stop::Kind::watch, node, thread);
-  const std::optional<Addr> moved = node.moved_from(r.rip);
-  stop.pc = moved ? *moved : node.in_shim(r.rip) ? Addr{node.call_site(ThreadId{thread.number})} : (*outcome)->pc;
+  stop.pc = node.in_shim(r.rip) ? Addr{node.call_site(ThreadId{thread.number})} : (*outcome)->pc;
   stop.hits = std::move((*outcome)->hits);
   return DebugTrap::hit;
 }
@@ -207,7 +206,6 @@ std::optional<Stop> ReplaySession::handle_fault(ReplayNode& node, ReplayNode::Th
   user_regs_struct r;
   if (!TracedProcess::registers(thread.tid, r)) return std::nullopt;
   const Addr address{reinterpret_cast<uint64_t>(info.si_addr)};
-  const std::optional<Addr> moved = node.moved_from(r.rip);  // if set, the instruction is the program's
   if (signal == SIGSEGV && node.watches().protects(address)) {
     // When the shim copies a recorded output to a watched page, the fault is in the shim, and emulating the store needs
     // the shim's registers instead of the program's.
@@ -224,7 +222,7 @@ std::optional<Stop> ReplaySession::handle_fault(ReplayNode& node, ReplayNode::Th
         return std::nullopt;
       }
       Stop stop = stop_of(Stop::Kind::watch, node, thread);
-      stop.pc = in_program ? outcome->pc : moved ? *moved : Addr{node.call_site(ThreadId{thread.number})};
+      stop.pc = in_program ? outcome->pc : Addr{node.call_site(ThreadId{thread.number})};
       stop.hits = std::move(outcome->hits);
       // If a breakpoint stands at the next instruction, it is hit when the thread resumes.
       return stop;
@@ -235,7 +233,7 @@ std::optional<Stop> ReplaySession::handle_fault(ReplayNode& node, ReplayNode::Th
     (void)node.breakpoints().leave_pad(ThreadId{thread.number});
     TracedProcess::registers(thread.tid, r);
   }
-  const bool in_shim = node.in_shim(r.rip) && !moved;
+  const bool in_shim = node.in_shim(r.rip);
   const Fault fault{.signal = signal,
                     .code = info.si_code,
                     .in_shim = in_shim,
@@ -248,7 +246,7 @@ std::optional<Stop> ReplaySession::handle_fault(ReplayNode& node, ReplayNode::Th
     resume_thread(node, thread);
     return std::nullopt;
   }
-  return die(node, thread, signal, moved.value_or(Addr{r.rip}));
+  return die(node, thread, signal, node.patched_bytes().program_address(Addr{r.rip}));
 }
 
 // A thread is about to die of a signal. In a function that the debugger calls, that ends only the call. Otherwise it

@@ -101,6 +101,12 @@ void Breakpoints::clear_window(Addr address, bool first_byte_too) {
 Result<void> Breakpoints::write_byte(Addr address, std::byte byte) { return node_.write_raw(address, {&byte, 1}); }
 
 Result<void> Breakpoints::insert(Addr address, BreakpointOwner owner) {
+  FRIDAY_TRY_VOID(insert_at(patches_.executed_at(address), owner));
+  const auto other = patches_.also_executed_at(address);
+  return other ? insert_at(*other, owner) : Result<void>{};
+}
+
+Result<void> Breakpoints::insert_at(Addr address, BreakpointOwner owner) {
   if (auto it = sites_.find(address.value); it != sites_.end()) {
     auto& owners = it->second;
     if (std::ranges::find(owners, owner) == owners.end()) owners.push_back(owner);
@@ -122,6 +128,12 @@ Result<void> Breakpoints::insert(Addr address, BreakpointOwner owner) {
 }
 
 Result<void> Breakpoints::remove(Addr address, BreakpointOwner owner) {
+  auto removed = remove_at(patches_.executed_at(address), owner);
+  const auto other = patches_.also_executed_at(address);
+  return other && removed ? remove_at(*other, owner) : removed;
+}
+
+Result<void> Breakpoints::remove_at(Addr address, BreakpointOwner owner) {
   auto it = sites_.find(address.value);
   if (it == sites_.end()) return {};
   std::erase(it->second, owner);
@@ -136,7 +148,7 @@ Result<void> Breakpoints::remove_all(BreakpointOwner owner) {
   std::vector<uint64_t> addresses;
   for (const auto& [address, owners] : sites_)
     if (std::ranges::find(owners, owner) != owners.end()) addresses.push_back(address);
-  for (uint64_t address : addresses) FRIDAY_TRY_VOID(remove(Addr{address}, owner));
+  for (uint64_t address : addresses) FRIDAY_TRY_VOID(remove_at(Addr{address}, owner));
   return {};
 }
 
@@ -150,7 +162,7 @@ Result<void> Breakpoints::clear() {
 }
 
 std::span<const BreakpointOwner> Breakpoints::owners_at(Addr address) const {
-  auto it = sites_.find(address.value);
+  auto it = sites_.find(patches_.executed_at(address).value);
   return it == sites_.end() ? std::span<const BreakpointOwner>{} : it->second;
 }
 
@@ -240,15 +252,16 @@ Result<StepOver> Breakpoints::step_over(ThreadId thread, user_regs_struct& regis
     FRIDAY_TRY_VOID(step_one(thread));
     FRIDAY_TRY(after, node_.registers(thread));
     registers = after;
+    registers.rip = patches_.executed_at(Addr{after.rip}).value;
     // A rep instruction traps after each iteration. If it faults instead, rip and rcx stay as they were.
-    bool more = repeats(code.instruction) && after.rip == before.rip && after.rcx != before.rcx;
+    bool more = repeats(code.instruction) && registers.rip == before.rip && after.rcx != before.rcx;
     if (!more) return StepOver::stepped;
   }
 }
 
 Result<void> Breakpoints::step_one(ThreadId thread) {
   FRIDAY_TRY(registers, node_.registers(thread));
-  Addr address{registers.rip};
+  const Addr address = patches_.executed_at(Addr{registers.rip});
   clear_window(address, true);
   if (!contains(address)) return step_clean(thread, registers);
   FRIDAY_TRY_VOID(write_byte(address, patches_.under_breakpoint(address)));
@@ -262,7 +275,7 @@ Result<void> Breakpoints::step_one(ThreadId thread) {
 Result<void> Breakpoints::step_clean(ThreadId thread, const user_regs_struct& before) {
   constexpr uint64_t trap_flag = 0x100;
   std::array<std::byte, 2> code{};
-  FRIDAY_TRY_VOID(read_code(node_, Addr{before.rip}, code));
+  FRIDAY_TRY_VOID(read_code(node_, patches_.executed_at(Addr{before.rip}), code));
   FRIDAY_TRY_VOID(node_.single_step(thread));
   FRIDAY_TRY(after, node_.registers(thread));
   if (before.eflags & trap_flag) return {};  // the program itself had set the trap flag
@@ -290,9 +303,9 @@ bool Breakpoints::in_pad(Addr pc) const { return pad_of(pc.value) != pads_.end()
 
 std::optional<Addr> Breakpoints::program_address(Addr pc) const {
   auto it = pad_of(pc.value);
-  if (it == pads_.end()) return pc;
+  if (it == pads_.end()) return patches_.program_address(pc);
   for (auto [offset, meaning] : it->second.meaning)
-    if (it->first + offset == pc.value) return Addr{meaning};
+    if (it->first + offset == pc.value) return patches_.program_address(Addr{meaning});
   return std::nullopt;
 }
 
@@ -315,10 +328,19 @@ Result<void> Breakpoints::leave_pad(ThreadId thread) {
 }
 
 void Breakpoints::forget_gone(Addr low, Addr high) {
+  const auto is_intact = [&](const PatchWindow& window) {
+    std::vector<std::byte> there(window.patched.size());
+    const bool read = node_.read_raw(Addr{window.low}, there).has_value();
+    patches_.hide_breakpoints(Addr{window.low}, there);
+    return read && there == window.patched;
+  };
   for (auto it = sites_.begin(); it != sites_.end();) {
     std::byte there{};
-    const bool stays = it->first < low.value || it->first >= high.value ||
-                       (node_.read_raw(Addr{it->first}, {&there, 1}) && there == int3);
+    const Addr meant = patches_.program_address(Addr{it->first});
+    const bool concerned = meant.value >= low.value && meant.value < high.value;
+    const PatchWindow* moved_by = concerned && meant.value != it->first ? patches_.window_at(meant) : nullptr;
+    const bool stays =
+        !concerned || (moved_by ? is_intact(*moved_by) : node_.read_raw(Addr{it->first}, {&there, 1}) && there == int3);
     if (stays) {
       ++it;
       continue;
@@ -326,12 +348,8 @@ void Breakpoints::forget_gone(Addr low, Addr high) {
     patches_.remove_breakpoint(Addr{it->first});
     it = sites_.erase(it);
   }
-  for (const PatchWindow& window : patches_.windows_between(low, high)) {
-    std::vector<std::byte> there(window.patched.size());
-    const bool read = node_.read_raw(Addr{window.low}, there).has_value();
-    patches_.hide_breakpoints(Addr{window.low}, there);
-    if (!read || there != window.patched) patches_.remove_window(Addr{window.low});
-  }
+  for (const PatchWindow& window : patches_.windows_between(low, high))
+    if (!is_intact(window)) patches_.remove_window(Addr{window.low});
   std::erase_if(codes_, [&](const auto& each) { return each.first >= low.value && each.first < high.value; });
 }
 
@@ -340,7 +358,8 @@ std::pair<uint64_t, uint64_t> Breakpoints::bounds() const {
   for (const auto& [address, owners] : sites_) {
     const bool own =
         std::ranges::all_of(owners, [](const BreakpointOwner& o) { return o.kind == BreakpointOwner::Kind::internal; });
-    if (!own) low = std::min(low, address), high = std::max(high, address + 1);
+    const uint64_t meant = patches_.program_address(Addr{address}).value;
+    if (!own) low = std::min(low, meant), high = std::max(high, meant + 1);
   }
   return high ? std::pair{low, high} : std::pair{uint64_t{0}, uint64_t{0}};
 }

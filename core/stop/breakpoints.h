@@ -7,6 +7,9 @@
 // xbegin, syscall, ...) are single-stepped in place with the original byte restored; the caller need not know which way
 // was used.
 //
+// An instruction that a call-site patch has moved is executed in a copy (PatchedBytes::executed_at()): the int3 stands
+// there, and everything that names a breakpoint takes and gives the program's own address.
+//
 // Not thread-safe: call everything on the tracing thread with the node stopped (see node_control.h). The session calls
 //   SIGTRAP:  hit(registers)                sets rip back onto the breakpoint and returns its owners
 //   resume:   step_over(thread, registers)  if the thread stands on a breakpoint that was reported; then set_registers,
@@ -71,7 +74,7 @@ class Breakpoints {
   std::function<void(Addr low)> take_away;
 
   // Inserts a breakpoint. Several insertions by one owner at one address count once. Fails if the memory cannot be
-  // written, and inside a call-site patch of the shim.
+  // written, and in the middle of an instruction that a call-site patch of the shim has replaced.
   Result<void> insert(Addr address, BreakpointOwner owner);
   // Removes the owner's breakpoint; it is no error if there is none. When the last owner is gone, the original byte is
   // restored.
@@ -79,11 +82,10 @@ class Breakpoints {
   Result<void> remove_all(BreakpointOwner owner);
   Result<void> clear();  // for all owners
 
-  bool contains(Addr address) const { return sites_.contains(address.value); }
+  bool contains(Addr address) const { return sites_.contains(patches_.executed_at(address).value); }
   std::span<const BreakpointOwner> owners_at(Addr address) const;  // in order of insertion; empty if there are none
-  size_t size() const { return sites_.size(); }
 
-  // Call for a SIGTRAP stop with these registers. If an int3 of ours caused it, sets rip back onto the breakpoint and
+  // Call for a SIGTRAP stop with the processor's registers. If an int3 of ours caused it, sets rip back onto it and
   // returns the owners, which are empty if the breakpoint was removed after the trap. Returns none if the trap is not
   // ours.
   std::optional<std::span<const BreakpointOwner>> hit(user_regs_struct& registers) const;
@@ -97,7 +99,7 @@ class Breakpoints {
   // executes one iteration.
   Result<void> step_one(ThreadId thread);
 
-  // Translates a pc to an address of the program. Outside pads that is the pc itself; inside a pad it is the
+  // Translates a pc to an address of the program. Outside pads and copies that is the pc itself; inside it is the
   // instruction that is being executed or comes next. None in the middle of a rewritten call, where no program address
   // describes the state; leave_pad() resolves that.
   std::optional<Addr> program_address(Addr pc) const;
@@ -135,6 +137,9 @@ class Breakpoints {
     std::optional<Addr> data;  // a page at the area's end that code in it may write
   };
 
+  // The same for one place of execution.
+  Result<void> insert_at(Addr address, BreakpointOwner owner);
+  Result<void> remove_at(Addr address, BreakpointOwner owner);
   Area* area_near(uint64_t address, size_t size);
   Result<void> make_data_page(Area& area);
   void clear_window(Addr address, bool first_byte_too);
@@ -147,8 +152,9 @@ class Breakpoints {
 
   NodeControl& node_;
   PatchedBytes& patches_;
+  // All by the address at which the processor executes the instruction (PatchedBytes::executed_at()).
   std::unordered_map<uint64_t, std::vector<BreakpointOwner>> sites_;
-  // by address, for all instructions that were stepped over, with or without a breakpoint
+  // for all instructions that were stepped over, with or without a breakpoint
   std::unordered_map<uint64_t, Code> codes_;
   // by base address; pads outlive their breakpoints, since a thread may still stand in one
   std::map<uint64_t, Pad> pads_;

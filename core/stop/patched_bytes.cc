@@ -43,6 +43,7 @@ Result<void> PatchedBytes::add_window(PatchWindow window) {
                 window.original.size(), window.low, breakpoint->first);
   // A breakpoint on the first byte stays on top of the new window.
   if (auto own = breakpoints_.find(window.low); own != breakpoints_.end()) own->second = window.patched[0];
+  if (window.copy) copies_[window.copy] = window.low;
   windows_.emplace(window.low, std::move(window));
   return {};
 }
@@ -51,6 +52,7 @@ void PatchedBytes::remove_window(Addr low) {
   auto it = windows_.find(low.value);
   if (it == windows_.end()) return;
   if (auto own = breakpoints_.find(low.value); own != breakpoints_.end()) own->second = it->second.original[0];
+  copies_.erase(it->second.copy);
   windows_.erase(it);
 }
 
@@ -59,14 +61,45 @@ const PatchWindow* PatchedBytes::window_at(Addr address) const {
   return it != windows_.end() && it->second.low <= address.value ? &it->second : nullptr;
 }
 
+Addr PatchedBytes::executed_at(Addr address) const {
+  const PatchWindow* window = window_at(address);
+  if (!window || !window->copy) return address;
+  const uint64_t offset = address.value - window->low;
+  if (offset < window->copied || (offset == 0 && window->has_prologue)) return address;
+  return Addr{window->copy + offset - window->copied};
+}
+
+std::optional<Addr> PatchedBytes::also_executed_at(Addr address) const {
+  const PatchWindow* before = window_at(Addr{address.value - 1});
+  if (!before || !before->copy || !before->continues || before->high() != address.value) return std::nullopt;
+  return Addr{before->copy + before->original.size() - before->copied};
+}
+
+const PatchWindow* PatchedBytes::copy_of(Addr executed) const {
+  auto it = copies_.upper_bound(executed.value);
+  if (it == copies_.begin()) return nullptr;
+  const PatchWindow& window = windows_.at(std::prev(it)->second);
+  return executed.value - window.copy <= window.original.size() - window.copied ? &window : nullptr;
+}
+
+Addr PatchedBytes::program_address(Addr executed) const {
+  const PatchWindow* window = copy_of(executed);
+  return window ? Addr{window->low + window->copied + (executed.value - window->copy)} : executed;
+}
+
+bool PatchedBytes::ends_copy(Addr executed) const {
+  const PatchWindow* window = copy_of(executed);
+  return window && executed.value - window->copy == window->original.size() - window->copied;
+}
+
 Result<void> PatchedBytes::add_breakpoint(Addr address, std::byte under) {
   const PatchWindow* window = window_at(address);
   if (window && window->low != address.value)
     return fail(
         ErrorCode::unsupported,
-        "cannot set a breakpoint at {}: Friday's own patch at {:#x} covers this instruction; set it at {:#x} or "
-        "from {:#x} on",
-        address, window->low, window->low, window->high());
+        "cannot set a breakpoint at {}: it is inside the instruction at {:#x}, which Friday has replaced; set it "
+        "there, or at the next instruction",
+        address, window->low);
   breakpoints_.emplace(address.value, under);
   return {};
 }

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -28,6 +29,15 @@ struct PatchWindow {
   PatchKind kind = PatchKind::call_site;
   std::vector<std::byte> original;  // the program's own bytes
   std::vector<std::byte> patched;   // the bytes in memory now; as many as `original`
+  // Where the processor executes the instructions of `original` from the byte `copied` on, unchanged in length; 0 if
+  // nowhere (they are emulated).
+  uint64_t copy = 0;
+  uint8_t copied = 0;
+  // The instruction at `low` is reached only through code of Friday's in front of its copy (a loop site's count).
+  bool has_prologue = false;
+  // Friday's code behind the copy does what the instruction behind the window does, which is executed only if a branch
+  // leads there.
+  bool continues = false;
   uint64_t high() const { return low + original.size(); }
 };
 
@@ -39,8 +49,20 @@ class PatchedBytes {
   void remove_window(Addr low);
   const PatchWindow* window_at(Addr address) const;  // the window that contains `address`, or nullptr
 
-  // Registers a breakpoint. `under` is the byte that it replaced, of the program or of a window. Fails inside a window
-  // after its first byte: an int3 there would change the operand of the window's jump.
+  // Where the processor executes the program's instruction at `address`: in the copy that belongs to a window, or
+  // there.
+  Addr executed_at(Addr address) const;
+  // A second place at which the instruction at `address` is executed: the end of a copy that continues (PatchWindow).
+  std::optional<Addr> also_executed_at(Addr address) const;
+  // The reverse of both: what `executed` means in the program. The end of a copy, where Friday's jump back stands,
+  // means the program's instruction behind the window.
+  Addr program_address(Addr executed) const;
+  bool in_copy(Addr executed) const { return copy_of(executed) != nullptr; }
+  bool ends_copy(Addr executed) const;
+
+  // Registers a breakpoint at the place where its instruction is executed. `under` is the byte that it replaced, of the
+  // program, of a window or of a copy. Fails inside a window after its first byte: an int3 there would change the
+  // operand of the window's jump.
   Result<void> add_breakpoint(Addr address, std::byte under);
   void remove_breakpoint(Addr address) { breakpoints_.erase(address.value); }
   bool has_breakpoint(Addr address) const { return breakpoints_.contains(address.value); }
@@ -63,7 +85,10 @@ class PatchedBytes {
   bool empty() const { return windows_.empty() && breakpoints_.empty(); }
 
  private:
+  const PatchWindow* copy_of(Addr executed) const;
+
   std::map<uint64_t, PatchWindow> windows_;
+  std::map<uint64_t, uint64_t> copies_;  // PatchWindow::low by PatchWindow::copy
   std::map<uint64_t, std::byte> breakpoints_;
 };
 

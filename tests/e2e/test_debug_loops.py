@@ -1,4 +1,6 @@
 """A loop site (core/shim/loop.cc) under the debugger: stops at it and steps over it change no count, and it shows the program's own code."""
+import collections
+import re
 import subprocess
 
 import pytest
@@ -39,6 +41,29 @@ int main(void) {
 """
 
 
+# System calls with what Friday moves to a stub with them: instructions behind the call (another branch leads to the call
+# itself), instructions before it (a branch leads to what follows), and none (jumps on both sides).
+CALLS = """
+#include <stdio.h>
+long calls(void) {
+  long sum = 0;
+  register long n asm("rsi") = 3;
+  asm volatile("1: mov $39, %%eax; jmp 2f; nop; 2: syscall; lea (%%rax,%0), %0; and $0xffff, %0; dec %1; jnz 1b;"
+               "mov $2, %1; 3: xor %%edi, %%edi; mov $110, %%eax; syscall; 4: inc %0; test %1, %1; js 4b; dec %1; jnz 3b;"
+               "mov $2, %1; 5: mov $39, %%eax; jmp 6f; 6: syscall; jmp 7f; 7: dec %1; jnz 5b"
+               : "+r"(sum), "+r"(n) : : "rax", "rcx", "r11", "rdi", "cc", "memory");
+  return sum;
+}
+int main(void) {
+  long sum = 0;
+  for (int i = 0; i < 5; i++) sum += calls();
+  printf("%ld\\n", sum);
+  return 0;
+}
+"""
+STEPS = 80
+
+
 @pytest.fixture(params=["plain", "pause"])
 def first(request):
     """What the loop site begins with: an instruction of the loop, or a `pause`, whose stub enters the shim at each pass."""
@@ -73,15 +98,26 @@ def test_steps_over_a_loop_site(recorded, opened, first):
     stop = session.run()
     assert stop.kind == "breakpoint", stop
     node = int(stop.node)
-    code = session.backend.gdb(node, "x/3i $pc")
-    assert "mov " in code and "flag" in code and ("pause" if first == "pause" else "test ") in code, code
-    # What has moved to the stub together is one step.
-    for expected in ("test", "jne", "inc", "cmp", "jne", "pause" if first == "pause" else "mov"):
-        session.step(node, "stepi")
+    for expected in (*(("pause",) if first == "pause" else ()), "mov", "test", "jne", "inc", "cmp", "jne", "pause" if first == "pause" else "mov"):
         shown = session.backend.gdb(node, "x/i $pc")
         assert expected in shown, (expected, shown)
+        session.step(node, "stepi")
     session.delete(point)
     assert final_state(session) == plain
+
+
+def test_a_breakpoint_may_stand_on_each_instruction(recorded, opened, first):
+    """Those that were moved to a stub together included: each is passed as often as the program executes it."""
+    with friday.Session(recorded.path) as session:
+        plain = final_state(session)
+    session, passes = opened(recorded), collections.Counter()
+    code = session.backend.gdb(0, "x/7i site")
+    instructions = re.findall(r"0x[0-9a-f]+ <rounds\+(\d+)>:\s+(\w+)", code)[:7 if first == "pause" else 6]
+    for offset, _ in instructions:
+        session.breakpoint(f"*(rounds+{offset})", lambda hit, offset=offset: passes.update([(offset, session.backend.gdb(hit.node, "p $pc").split("+")[1].split(">")[0])]))
+    assert final_state(session) == plain
+    # The loop is left at its last round by the second of its two branches, so each instruction has its 12 rounds.
+    assert passes == {(offset, offset): 12 * 21 for offset, _ in instructions}
 
 
 def test_single_steps_through_a_waiting_loop_show_the_programs_code(recorded, opened):
@@ -97,3 +133,46 @@ def test_single_steps_through_a_waiting_loop_show_the_programs_code(recorded, op
         shown = session.backend.gdb(node, "x/i $pc")
         assert "ud2" not in shown and "(bad)" not in shown and "friday" not in shown, shown
     assert final_state(session) == plain
+
+
+@pytest.fixture
+def calls(recorder, tmp_path):
+    (tmp_path / "calls.c").write_text(CALLS)
+    subprocess.run(["/usr/bin/cc", "-g", "-O1", "-no-pie", "-o", tmp_path / "calls", tmp_path / "calls.c"], check=True)
+    recording = recorder.record([tmp_path / "calls"], name="calls")
+    recorder.verify(recording)
+    return recording
+
+
+def test_steps_over_system_calls_are_those_of_gdb_alone(calls, opened, tmp_path):
+    """Behind a call, and before one, instructions are executed in a stub: each is one step, as a call is."""
+    script = tmp_path / "steps.gdb"
+    show = 'printf "at %lx %lx\\n", $pc, $rsi'  # what the loops count by
+    script.write_text("set pagination off\nset confirm off\nbreak calls\nrun\n" + f"{show}\nstepi\n" * STEPS + "kill\n")
+    native = subprocess.run(["/usr/bin/gdb", "-nx", "-batch", "-x", script, tmp_path / "calls"], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    lines = [line.split() for line in native.stdout.splitlines() if line.startswith("at ")]
+    assert len(lines) == STEPS, native
+    session = opened(calls)
+    session.breakpoint("calls")
+    node, seen = int(session.run().node), []
+    for _ in range(STEPS):
+        seen.append(session.backend.gdb(node, show).split())
+        session.step(node, "stepi")
+    assert seen[2:] == lines[2:]  # before that the register is somebody else's
+
+
+def test_breakpoints_around_system_calls(calls, opened):
+    with friday.Session(calls.path) as session:
+        plain = final_state(session)
+    session, passes = opened(calls), collections.Counter()
+    code = session.backend.gdb(0, "disassemble calls")
+    instructions = re.findall(r"0x([0-9a-f]+) <\+\d+>:\s+(\w+)", code)
+    for address, name in instructions:
+        session.breakpoint(f"*0x{address}", lambda hit, address=address, name=name: passes.update([(name, address, f"{int(session.backend.gdb(hit.node, 'p/x $pc').split('0x')[1], 16):x}" == address.lstrip("0"))]))
+    assert final_state(session) == plain
+    assert all(right for _, _, right in passes)
+    count = collections.Counter()
+    for (name, _, _), times in passes.items():
+        count[name] += times
+    assert count["syscall"] == 5 * (3 + 2 + 2), count
+    assert count["lea"] == count["and"] == 5 * 3, count

@@ -62,6 +62,40 @@ TEST(PatchedBytes, RefusesWhatWouldBreakAPatch) {
   EXPECT_TRUE(table.empty());
 }
 
+// The three kinds of sites: a loop's, a call with what is behind it, what is before a call.
+TEST(PatchedBytes, AnInstructionMayBeExecutedInACopy) {
+  const auto six = bytes({1, 2, 3, 4, 5, 6}), jump = bytes({0xe9, 0, 0, 0, 0, 0x90});
+  PatchedBytes table;
+  ASSERT_TRUE(table.add_window({0x1000, PatchKind::call_site, six, jump, 0x9010, 0, true, false}));
+  ASSERT_TRUE(table.add_window({0x2000, PatchKind::call_site, six, jump, 0x9110, 2, false, false}));
+  ASSERT_TRUE(table.add_window({0x3000, PatchKind::call_site, six, jump, 0x9200, 0, false, true}));
+  ASSERT_TRUE(table.add_window({0x4000, PatchKind::watch_store, six, jump}));
+  const std::pair<uint64_t, uint64_t> places[] = {
+      {0x1000, 0x1000}, {0x1002, 0x9012}, {0x1005, 0x9015}, {0x1006, 0x1006}, {0x2000, 0x2000}, {0x2002, 0x9110},
+      {0x2005, 0x9113}, {0x2006, 0x2006}, {0x3000, 0x9200}, {0x3005, 0x9205}, {0x3006, 0x3006}, {0x4002, 0x4002}};
+  for (auto [address, executed] : places) {
+    EXPECT_EQ(table.executed_at(Addr{address}).value, executed);
+    EXPECT_EQ(table.program_address(Addr{executed}).value, address);
+    EXPECT_EQ(table.in_copy(Addr{executed}), executed >= 0x9000);
+    EXPECT_FALSE(table.ends_copy(Addr{executed}));
+  }
+  // The first instruction of a loop site stands in the copy, too, behind the count.
+  EXPECT_EQ(table.program_address(Addr{0x9010}).value, 0x1000u);
+  const std::pair<uint64_t, uint64_t> ends[] = {{0x9016, 0x1006}, {0x9114, 0x2006}, {0x9206, 0x3006}};
+  for (auto [executed, address] : ends) {
+    EXPECT_TRUE(table.ends_copy(Addr{executed}));
+    EXPECT_EQ(table.program_address(Addr{executed}).value, address);
+    EXPECT_FALSE(table.in_copy(Addr{executed + 1}));
+    EXPECT_EQ(table.also_executed_at(Addr{address}).has_value(), address == 0x3006);
+  }
+  EXPECT_EQ(table.also_executed_at(Addr{0x3006})->value, 0x9206u);
+  EXPECT_TRUE(table.add_breakpoint(table.executed_at(Addr{0x1002}), std::byte{3}));
+  EXPECT_TRUE(table.has_breakpoint(Addr{0x9012}));
+  table.remove_window(Addr{0x1000});
+  EXPECT_EQ(table.executed_at(Addr{0x1002}).value, 0x1002u);
+  EXPECT_FALSE(table.in_copy(Addr{0x9012}));
+}
+
 TEST(StopPoints, CoverNodesByNumberAndName) {
   NodeSelection selection{.all = false, .ids = {NodeId{4}}, .names = {"redis"}, .except = {NodeId{9}}};
   EXPECT_TRUE(selection.covers(NodeId{4}, "chord"));
