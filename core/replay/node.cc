@@ -56,7 +56,7 @@ bool same_registers(const user_regs_struct& a, const user_regs_struct& b) {
 Result<void> ReplayNode::attach(TracedProcess process, uint64_t control_address) {
   process_ = std::move(process);
   control_address_ = control_address;
-  state_ = NodeState::live;
+  at_.state = NodeState::live;
   if (!refresh_control() || control_.magic != shim::kControlMagic)
     return fail(ErrorCode::bad_input,
                 "node {}: the start image lacks the control block of the shim; the recording is damaged. Copy it again",
@@ -72,8 +72,8 @@ Result<void> ReplayNode::attach(TracedProcess process, uint64_t control_address)
 }
 
 Result<void> ReplayNode::check_goes_on(std::string_view then) const {
-  if (state_ != NodeState::ended) return {};
-  const NodeOutcome::How how = outcome_.how;
+  if (at_.state != NodeState::ended) return {};
+  const NodeOutcome::How how = at_.outcome.how;
   const char* what = how == NodeOutcome::How::diverged ? "has diverged from its recording"
                      : how == NodeOutcome::How::failed ? "has failed"
                                                        : "has ended";
@@ -81,15 +81,15 @@ Result<void> ReplayNode::check_goes_on(std::string_view then) const {
 }
 
 void ReplayNode::end(NodeOutcome outcome) {
-  state_ = NodeState::ended;
-  outcome_ = std::move(outcome);
+  at_.state = NodeState::ended;
+  at_.outcome = std::move(outcome);
 }
 
 bool ReplayNode::refresh_control() { return process_ && process_->read(control_address_, &control_, sizeof control_); }
 
 uint64_t ReplayNode::events_done() const {
-  if (process_) process_->read(control_address_ + offsetof(shim::Control, event), &events_seen_, sizeof events_seen_);
-  return events_seen_;
+  if (process_) process_->read(control_address_ + offsetof(shim::Control, event), &at_.events, sizeof at_.events);
+  return at_.events;
 }
 
 namespace {
@@ -438,7 +438,7 @@ Result<void> ReplayNode::begin_call(ThreadId id, const Standing& from, const use
   uint64_t back = 0;
   (void)process_->read(wanted.rsp, &back, sizeof back);
   thread->detour = std::make_unique<Thread::Detour>(
-      Thread::Detour{now, from.view, *a, std::move(extended), thread->at_breakpoint, back, wanted.rsp + 8});
+      Thread::Detour{*thread, now, from.view, *a, std::move(extended), back, wanted.rsp + 8});
   thread->at_breakpoint = false;
   ThreadArea changed = *a;
   changed.native = 1;
@@ -459,7 +459,8 @@ Result<void> ReplayNode::end_call(ThreadId id) {
   auto detour = std::move(thread->detour);
   user_regs_struct back = detour->hardware;
   TracedProcess::end_interrupted_call(back);
-  thread->at_breakpoint = detour->at_breakpoint;
+  static_cast<ThreadSnapshot&>(*thread) = detour->thread;
+  // The kernel no longer has the siginfo of a signal from before the call; the instruction raises it again.
   thread->held.reset();
   thread->deliver = 0;
   // Loop sites that the function passed do not count.

@@ -16,6 +16,7 @@
 #include "core/base/ids.h"
 #include "core/replay/descriptor_channel.h"
 #include "core/replay/process.h"
+#include "core/replay/snapshot.h"
 #include "core/shim/shim_abi.h"
 #include "core/stop/breakpoints.h"
 #include "core/stop/node_control.h"
@@ -25,16 +26,6 @@
 #include "core/trace/recording.h"
 
 namespace friday {
-
-enum class NodeState { waiting, live, ended };
-
-// How the replay of a node ended.
-struct NodeOutcome {
-  enum class How { none, exited, end_of_recording, signal, diverged, failed };
-  How how = How::none;
-  int detail = 0;    // exit code (for `exited`) or signal number (for `signal`); otherwise 0
-  std::string text;  // for `signal` where, for `failed` why; otherwise empty
-};
 
 constexpr uint64_t kCallLength = 2;  // bytes of a syscall instruction
 
@@ -70,37 +61,28 @@ class ReplayNode final : public NodeControl {
   // ---- For the session
   const NodeInfo& info() const { return info_; }
   const TraceReader& reader() const { return reader_; }
-  NodeState state() const { return state_; }
-  const NodeOutcome& outcome() const { return outcome_; }
+  NodeState state() const { return at_.state; }
+  const NodeOutcome& outcome() const { return at_.outcome; }
   // False if its replay diverged or failed.
   bool has_ended_as_recorded() const {
-    return state_ == NodeState::ended && outcome_.how != NodeOutcome::How::diverged &&
-           outcome_.how != NodeOutcome::How::failed;
+    return at_.state == NodeState::ended && at_.outcome.how != NodeOutcome::How::diverged &&
+           at_.outcome.how != NodeOutcome::How::failed;
   }
   void end(NodeOutcome outcome);
   // Fails with node_ended if the node has ended, diverged or failed; `then` says what is therefore impossible.
   Result<void> check_goes_on(std::string_view then) const;
 
-  struct Thread {
+  struct Thread : ThreadSnapshot {
     pid_t tid = 0;
-    uint32_t number = 0;
     bool stopped = true;
-    bool requested = false;  // an interrupt has been sent and not arrived yet
-    bool at_breakpoint = false;
-    struct {
-      user_regs_struct registers{};
-      uint64_t changes = 0;      // value of TracedProcess::register_changes() then
-    } hit;                       // the last breakpoint hit
-    int deliver = 0;             // signal to deliver when the thread resumes
-    std::optional<int> held;     // wait status that arrived while another one was awaited
+    bool requested = false;      // an interrupt has been sent and not arrived yet
     uint32_t debug_version = 0;  // version of the debug registers that are loaded in the thread
-    uint32_t debug_hits = 0;     // debug register hits during single steps that Friday made
     // The thread executes a function that the debugger calls; this is the state to restore afterwards.
     struct Detour {
+      ThreadSnapshot thread;
       user_regs_struct hardware, view;
       shim::ThreadArea area;
       std::vector<std::byte> extended;
-      bool at_breakpoint;
       uint64_t return_address, return_rsp;  // the place and stack pointer with which the function returns
       std::optional<int64_t> answer = {};   // the answer to the current system call, which is not made
       bool asked_kernel = false;            // a system call was passed to the kernel
@@ -108,17 +90,8 @@ class ReplayNode final : public NodeControl {
     std::unique_ptr<Detour> detour;
   };
 
-  // Set if the next event is a yield in a loop without system calls (spin.cc): the thread, the place, and how to
-  // recognise the loop.
-  struct Spin {
-    uint32_t thread;
-    format::SpinPoint point;
-    uint64_t steps, hash;
-    uint64_t looks;
-  };
-  std::optional<Spin> spin;
-
-  uint64_t forks = 0;  // number of processes that it has created
+  std::optional<ExpectedSpin>& spin() { return at_.spin; }
+  uint64_t count_fork() { return ++at_.forks; }  // returns how many processes it has created
 
   // Adopts a process that is stopped in the shim just after the start image was entered.
   Result<void> attach(TracedProcess process, uint64_t control_address);
@@ -143,7 +116,7 @@ class ReplayNode final : public NodeControl {
   bool has_process() const { return process_.has_value(); }
   // How the process ended during the replay, if that was noticed. (The end of a recording does not end the process.)
   std::optional<int> killed() const {
-    return process_ && state_ == NodeState::live ? process_->end_status() : std::nullopt;
+    return process_ && at_.state == NodeState::live ? process_->end_status() : std::nullopt;
   }
 
   const shim::Control& control() const { return control_; }  // as of the last refresh_control()
@@ -232,12 +205,10 @@ class ReplayNode final : public NodeControl {
   std::optional<TracedProcess> process_;
   uint64_t control_address_ = 0, auxv_address_ = 0, auxv_bytes_ = 0, shim_low_ = 0, shim_high_ = 0;
   shim::Control control_{};
-  mutable uint64_t events_seen_ = 0;
+  mutable NodeSnapshot at_;           // events_done() keeps what it has read
   std::vector<shim::Patch> patches_;  // ordered by stub address
   size_t pads_for_ = 0;               // number of patches when pad areas were last reserved
   std::map<pid_t, Thread> threads_;
-  NodeState state_ = NodeState::waiting;
-  NodeOutcome outcome_;
   ReplayNode* parent_ = nullptr;
   const DescriptorChannel* channel_ = nullptr;
   bool show_hardware_ = false;

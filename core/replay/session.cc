@@ -56,12 +56,8 @@ void ReplaySession::discard() {
   unclaimed_.clear();
   memory_.reset();
   shared_.clear();
-  divergence_.reset();
-  failure_.reset();
-  in_turn_.reset();
-  ended_now_.clear();
+  at_ = {};
   shared_watches_.clear();
-  pending_.clear();
   group_ = 0;
 }
 
@@ -251,17 +247,18 @@ void ReplaySession::gather() {
 }
 
 Result<Stop> ReplaySession::run() {
-  in_turn_.reset();
-  if (divergence_) return Stop{.kind = Stop::Kind::divergence, .node = divergence_->node, .divergence = divergence_};
-  if (failure_) return *failure_;
-  if (!pending_.empty()) {
-    Stop next = std::move(pending_.front());
-    pending_.pop_front();
+  at_.in_turn.reset();
+  if (at_.divergence)
+    return Stop{.kind = Stop::Kind::divergence, .node = at_.divergence->node, .divergence = at_.divergence};
+  if (at_.failure) return *at_.failure;
+  if (!at_.pending.empty()) {
+    Stop next = std::move(at_.pending.front());
+    at_.pending.pop_front();
     return stopped_on_its_way(std::move(next));
   }
   if (all_ended()) return Stop{.kind = Stop::Kind::end};
   if (options_.sync == SyncMode::clock) gather();
-  for (NodeId id : std::exchange(ended_now_, {})) memory_->finish(slot_of(id));
+  for (NodeId id : std::exchange(at_.ended_now, {})) memory_->finish(slot_of(id));
   if (auto stop = resume_all()) return *stop;
   for (;;) {
     if (interrupt_.exchange(false) || (deadline && std::chrono::steady_clock::now() >= *deadline)) {
@@ -302,7 +299,7 @@ Result<Stop> ReplaySession::run() {
 // Finishes a stop of run(). A node that hits a breakpoint or a watch in its own code has its turn.
 Stop ReplaySession::stopped_on_its_way(Stop stop) {
   if (options_.sync == SyncMode::clock && (stop.kind == Stop::Kind::breakpoint || stop.kind == Stop::Kind::watch))
-    in_turn_ = stop.writer ? stop.writer->node : stop.node;
+    at_.in_turn = stop.writer ? stop.writer->node : stop.node;
   return finish(std::move(stop));
 }
 
@@ -344,7 +341,8 @@ std::optional<Stop> ReplaySession::tell_sharers(ReplayNode& node, Result<std::ve
   if (!stops) return fail_node(node, node.current(), stops.error().message);
   if (stops->empty()) return std::nullopt;
   Stop first = std::move(stops->front());
-  pending_.insert(pending_.end(), std::make_move_iterator(stops->begin() + 1), std::make_move_iterator(stops->end()));
+  at_.pending.insert(at_.pending.end(), std::make_move_iterator(stops->begin() + 1),
+                     std::make_move_iterator(stops->end()));
   return first;
 }
 
@@ -403,7 +401,7 @@ std::optional<Stop> ReplaySession::handle_event(ReplayNode& node, ReplayNode::Th
 // A process has forked `pid`: adopts the child as its node, or ends the child if that node is not replayed.
 std::optional<Stop> ReplaySession::take_fork(ReplayNode& parent, ReplayNode::Thread& thread, pid_t pid, bool waiting) {
   auto ended = run_to_fork_trap(parent, pid, waiting);
-  if (ended && !*ended && ++parent.forks > schedule_.event_count(parent.id()))
+  if (ended && !*ended && parent.count_fork() > schedule_.event_count(parent.id()))
     ended = refused_to(parent, "forked more often than it has events");
   if (!ended) {
     end_process(pid);
@@ -455,18 +453,18 @@ Stop ReplaySession::fail_node(ReplayNode& node, ThreadId thread, std::string rea
   }
   node.end({NodeOutcome::How::failed, 0, reason});
   (void)stop_group();
-  failure_ = Stop{.kind = Stop::Kind::failure,
-                  .node = node.id(),
-                  .thread = thread,
-                  .message = fmt::format("node {} ({}) failed: {}", node.id(), node.info().name, reason)};
-  return *failure_;
+  at_.failure = Stop{.kind = Stop::Kind::failure,
+                     .node = node.id(),
+                     .thread = thread,
+                     .message = fmt::format("node {} ({}) failed: {}", node.id(), node.info().name, reason)};
+  return *at_.failure;
 }
 
 std::optional<Stop> ReplaySession::end_node(ReplayNode& node, ThreadId thread, NodeOutcome outcome) {
   node.end(std::move(outcome));
   FRIDAY_LOG(replay, info, "node {} {} ends after {}", node.id(), node.info().name,
              counted(node.events_done(), "event"));
-  if (report_node_ends) ended_now_.push_back(node.id());
+  if (report_node_ends) at_.ended_now.push_back(node.id());
   else memory_->finish(slot_of(node.id()));
   const auto kind = judge_end(report_node_ends, all_ended());
   if (!kind) return std::nullopt;
@@ -475,10 +473,10 @@ std::optional<Stop> ReplaySession::end_node(ReplayNode& node, ThreadId thread, N
 
 Stop ReplaySession::diverge(ReplayNode& node, const ReplayNode::Thread& thread, Divergence divergence) {
   divergence.causes = possible_causes(recording_, schedule_, node.id());
-  divergence_ = std::make_shared<const Divergence>(std::move(divergence));
+  at_.divergence = std::make_shared<const Divergence>(std::move(divergence));
   node.end({NodeOutcome::How::diverged, 0, ""});
   Stop stop = stop_of(Stop::Kind::divergence, node, thread);
-  stop.divergence = divergence_;
+  stop.divergence = at_.divergence;
   return stop;
 }
 
@@ -546,7 +544,7 @@ int64_t ReplaySession::realtime_ns(NodeId id) {
 }
 
 std::optional<uint64_t> ReplaySession::waits_at(NodeId id) const {
-  if (!in_turn_ || *in_turn_ == id) return std::nullopt;
+  if (!at_.in_turn || *at_.in_turn == id) return std::nullopt;
   return memory_->done(slot_of(id));
 }
 

@@ -11,7 +11,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -27,6 +26,7 @@
 #include "core/replay/node.h"
 #include "core/replay/schedule_memory.h"
 #include "core/replay/shared_watches.h"
+#include "core/replay/snapshot.h"
 #include "core/replay/stop.h"
 #include "core/trace/logical_time.h"
 #include "core/trace/mark.h"
@@ -96,9 +96,9 @@ class ReplaySession {
   Result<ReplayNode*> node(NodeId id);      // or a clear error
   Result<ReplayNode*> readable(NodeId id);  // or an error if it has not started
   bool all_ended() const;
-  const Divergence* divergence() const { return divergence_.get(); }
+  const Divergence* divergence() const { return at_.divergence.get(); }
   // Why the replay cannot continue, if the reason is not in the recording. Every run then returns this.
-  const std::optional<Stop>& failure() const { return failure_; }
+  const std::optional<Stop>& failure() const { return at_.failure; }
 
   // The position of a node, after its last event.
   Mark mark(NodeId id);
@@ -208,19 +208,14 @@ class ReplaySession {
   std::optional<std::vector<HostEdge>> host_edges_;  // computed when `causal` order is first used
   std::vector<NodeId> ids_;
   std::map<NodeId, EndPlace> ends_;
-  std::vector<NodeId> ended_now_;  // nodes whose end was reported; nodes that wait for it continue in the next run
+  GroupSnapshot at_;
   std::map<NodeId, std::unique_ptr<ReplayNode>> nodes_;
   std::map<pid_t, ReplayNode*> by_tid_;
   std::map<pid_t, int> unclaimed_;  // wait status of children that stopped before the parent's event reported them
   std::unique_ptr<ScheduleMemory> memory_;
   std::optional<DescriptorChannel> channel_;
-  std::optional<NodeId> in_turn_;  // the node whose turn it is, if the last run has determined that
   std::map<std::pair<uint64_t, uint64_t>, UniqueFd> shared_;  // shared objects, by FileHeader::sharing and number
   SharedWatches shared_watches_{nodes_};
-  // further stops of one store, at other nodes that share the memory; reported one after the other
-  std::deque<Stop> pending_;
-  std::shared_ptr<const Divergence> divergence_;
-  std::optional<Stop> failure_;
   std::optional<CallFailure> call_failure_;  // of the last run_detour()
   ScratchDirectory directory_;               // of directory()
   pid_t group_ = 0;

@@ -51,7 +51,7 @@ Result<void> ReplaySession::expect_spin(ReplayNode& node) {
         "the yield at event {} is in a loop of {} instructions, more than the recorder accepts; the recording is "
         "damaged. Copy it again",
         event->index, event.argument(0));
-  node.spin = ReplayNode::Spin{event.thread(), *point, event.argument(0), event.argument(1), 0};
+  node.spin() = ExpectedSpin{event.thread(), *point, event.argument(0), event.argument(1), 0};
   return node.breakpoints().insert(Addr{point->rip}, kSpinOwner);
 }
 
@@ -60,8 +60,8 @@ bool ReplaySession::is_spin(const BreakpointOwner& owner) { return owner == kSpi
 // Call when the thread stands at the instruction where the recorded thread spun. If it spins too, redirects it into the
 // shim, where it yields when it is resumed, and returns true.
 Result<bool> ReplaySession::yield_at_spin(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct& r) {
-  if (!node.spin || thread.number != node.spin->thread || thread.detour) return false;
-  ReplayNode::Spin& spin = *node.spin;
+  if (!node.spin() || thread.number != node.spin()->thread || thread.detour) return false;
+  ExpectedSpin& spin = *node.spin();
   if (++spin.looks > kMostLooks)
     return fail(ErrorCode::diverged,
                 "thread {} was recorded waiting in a loop at {:#x}; the replayed thread has passed there {} times and "
@@ -80,7 +80,7 @@ Result<bool> ReplaySession::yield_at_spin(ReplayNode& node, ReplayNode::Thread& 
     if (hash != spin.hash || !same(point_of(r), spin.point)) return false;
   }
   FRIDAY_TRY_VOID(node.breakpoints().remove_all(kSpinOwner));
-  node.spin.reset();
+  node.spin().reset();
   thread.at_breakpoint = false;
   const uint64_t area = shim::kAreasAddress + thread.number * shim::kAreaStride;
   const uint64_t back = r.rip, kind = format::kYieldSpin;
