@@ -23,11 +23,12 @@ constexpr size_t kXmm = 160, kStateBits = 512;  // offsets of the vector registe
 // A copy of what a call may change: a few places if the code of the function shows which, otherwise all memory.
 class Calls::Undo {
  public:
-  // `stack` is the stack pointer of the call; `error` is the address of the thread's errno.
-  static Result<Undo> prepare(ReplayNode& node, const FunctionEffects& effects, uint64_t stack,
+  // `error` is the address of the thread's errno.
+  static Result<Undo> prepare(ReplayNode& node, const FunctionEffects& effects, const Room& room,
                               std::optional<Addr> error) {
     Undo undo;
-    bool all = !effects.known || (effects.sets_errno && !error) || !undo.keep(node, stack - kDead, kDead + 16);
+    const uint64_t dead = room.stack - kDead;
+    bool all = !effects.known || (effects.sets_errno && !error) || !undo.keep(node, dead, room.end - dead);
     for (const auto& [address, size] : effects.stores) all = all || !undo.keep(node, address, size);
     if (effects.sets_errno) all = all || !undo.keep(node, error->value, sizeof(int));
     if (all) {
@@ -149,19 +150,28 @@ Result<Stop> Calls::run_for_gdb(ReplayNode& node, ThreadId thread, const Ending&
   return stop;
 }
 
+// The room for a call, below what the thread still needs of its stack.
+Calls::Room Calls::room_for(const ExpressionPlan::Call& call, const ReplayNode::Standing& from) {
+  constexpr uint64_t kAlignment = 64;  // of what is returned in memory: the largest that a plan has
+  const uint64_t end = (from.view.rsp - kRedZone - kGap) & ~(kAlignment - 1);
+  const uint64_t returned = call.returned ? 0 : (call.size + kAlignment - 1) & ~(kAlignment - 1);
+  return {.stack = end - returned - 8, .returned = end - returned, .end = end};
+}
+
 // Makes the thread start the function: sets the registers by the calling convention (System V ABI, AMD64 supplement).
 Result<void> Calls::enter(ReplayNode& node, ThreadId thread, const ExpressionPlan::Call& call, const CallValues& values,
-                          const ReplayNode::Standing& from, uint64_t stack) {
+                          const ReplayNode::Standing& from, const Room& room) {
   user_regs_struct registers = from.view;
   unsigned long long* const general[] = {&registers.rdi, &registers.rsi, &registers.rdx,
                                          &registers.rcx, &registers.r8,  &registers.r9};
   std::vector<uint64_t> vectors;
   size_t next = 0;
+  if (!call.returned) *general[next++] = room.returned;
   for (size_t i = 0; i < values.arguments.size(); i++) {
-    if (call.arguments[i].passing == ExpressionPlan::Passing::integer) *general[next++] = values.arguments[i];
+    if (call.arguments[i].passing == ExpressionPlan::Passing::general) *general[next++] = values.arguments[i];
     else vectors.push_back(values.arguments[i]);
   }
-  registers.rsp = stack;
+  registers.rsp = room.stack;
   registers.rip = values.function;
   registers.rax = vectors.size();
   registers.eflags &= ~uint64_t{0x500};  // direction and trap flag
@@ -178,17 +188,30 @@ Result<void> Calls::enter(ReplayNode& node, ThreadId thread, const ExpressionPla
   return node.set_extended_state(thread, extended);
 }
 
-// The result of the function: a scalar as 64 bits, or the address if it returns a reference.
-Result<uint64_t> Calls::result_of(ReplayNode& node, ThreadId thread, const ExpressionPlan::Call& call) {
-  if (!call.result) return 0;
-  if (*call.result == ExpressionPlan::Passing::integer) {
-    FRIDAY_TRY(registers, node.registers(thread));
-    return uint64_t{registers.rax};
+// What the function has returned.
+Result<std::vector<std::byte>> Calls::returned_by(ReplayNode& node, ThreadId thread, const ExpressionPlan::Call& call,
+                                                  const Room& room) {
+  std::vector<std::byte> bytes(call.size);
+  if (!call.returned) {
+    FRIDAY_TRY_VOID(node.read(Addr{room.returned}, bytes));
+    return bytes;
   }
-  FRIDAY_TRY(extended, node.extended_state(thread));
-  uint64_t value = 0;
-  memcpy(&value, &extended[kXmm], 8);
-  return value;
+  const bool vectors = std::ranges::find(*call.returned, ExpressionPlan::Passing::vector) != call.returned->end();
+  FRIDAY_TRY(registers, node.registers(thread));
+  std::vector<std::byte> extended;
+  if (vectors) {
+    FRIDAY_TRY(state, node.extended_state(thread));
+    extended = std::move(state);
+  }
+  const uint64_t general[] = {registers.rax, registers.rdx};
+  size_t next_general = 0, next_vector = 0;
+  for (size_t at = 0; const ExpressionPlan::Passing passing : *call.returned) {
+    const void* from = passing == ExpressionPlan::Passing::general ? static_cast<const void*>(&general[next_general++])
+                                                                   : &extended[kXmm + 16 * next_vector++];
+    memcpy(&bytes[at], from, std::min<size_t>(8, bytes.size() - at));
+    at += 8;
+  }
+  return bytes;
 }
 
 Result<RawValue> Calls::call(ReplayNode& node, const KnownPlan& p) {
@@ -197,15 +220,15 @@ Result<RawValue> Calls::call(ReplayNode& node, const KnownPlan& p) {
   const ExpressionPlan::Call& call = *p.plan->call;
   FRIDAY_TRY(values, evaluate_call(*p.plan, node, thread));
   FRIDAY_TRY(from, node.standing(thread));
-  const uint64_t stack = ((from.view.rsp - kRedZone - kGap) & ~15ull) - 8;
+  const Room room = room_for(call, from);
   const FunctionEffects& effect = effects(node, values.function);
   const auto error = effect.sets_errno ? errno_of(node, thread, from.view.fs_base) : std::nullopt;
-  FRIDAY_TRY(undo, Undo::prepare(node, effect, stack, error));
-  FRIDAY_TRY_VOID(enter(node, thread, call, values, from, stack));
+  FRIDAY_TRY(undo, Undo::prepare(node, effect, room, error));
+  FRIDAY_TRY_VOID(enter(node, thread, call, values, from, room));
   auto stop = run(node, thread, nullptr);
   if (!stop) return std::unexpected(stop.error());
   const bool failed = session_.call_failure().has_value();
-  auto result = failed ? Result<uint64_t>(0) : result_of(node, thread, call);
+  auto returned = failed ? Result<std::vector<std::byte>>() : returned_by(node, thread, call, room);
   const bool changes = !failed && !(undo.all() ? left_no_trace(node, thread, *undo.all()) : undo.same(node));
   FRIDAY_TRY_VOID(node.end_call(thread));
   if (failed) {
@@ -214,16 +237,12 @@ Result<RawValue> Calls::call(ReplayNode& node, const KnownPlan& p) {
     if (!undone) alterations_.note_any(node.id());
     return std::unexpected(describe_failure(node, p.plan->expression, undone));
   }
-  if (!result) return std::unexpected(result.error());
+  if (!returned) return std::unexpected(returned.error());
   FRIDAY_TRY_VOID(undo.clear_stack(node));
   if (changes) alterations_.note_memory(node.id());
-  RawValue out{p.type, std::vector<std::byte>(p.plan->result_type().size), std::nullopt};
-  if (!call.reference) {
-    memcpy(out.bytes.data(), &*result, std::min(out.bytes.size(), sizeof *result));
-    return out;
-  }
-  out.address = *result;
-  FRIDAY_TRY_VOID(node.read(Addr{*result}, out.bytes));
+  FRIDAY_TRY(value, evaluate_returned(*p.plan, node, thread, *returned));
+  RawValue out{p.type, std::move(value.bytes), std::nullopt};
+  if (value.address) out.address = value.address->value;
   return out;
 }
 

@@ -1,7 +1,8 @@
-// Calls functions of the program. Calls that a plan can describe (all arguments and the result are scalars in
-// registers) are made here and take about 20 us. All other calls are prepared by gdb through its endpoint, and
-// run_for_gdb() runs them. In both cases one thread runs alone, in native mode (core/replay/calls.cc), with watches in
-// effect. If the function crashes, blocks or does not return in time, the call is undone.
+// Calls functions of the program. Calls that a plan can describe (all arguments are in registers; the result is in
+// registers, or in memory on the stack that the caller provides) are made here and take about 20 us. All other calls
+// are prepared by gdb through its endpoint, and run_for_gdb() runs them. In both cases one thread runs alone, in native
+// mode (core/replay/calls.cc), with watches in effect. If the function crashes, blocks or does not return in time, the
+// call is undone.
 //
 // Owned by Expressions. Tells its MemoryObserver (GroupStopPoints) what the called function has stored. Use on the
 // session's thread only, while the group is stopped.
@@ -44,7 +45,7 @@ class Calls {
   std::chrono::milliseconds timeout() const { return timeout_; }
   void set_timeout(std::chrono::milliseconds limit) { timeout_ = limit; }
 
-  // Executes a plan of the kind `call` in the node's current thread and returns the result of the function. Fails with
+  // Executes a plan of the kind `call` in the node's current thread and returns the value of its expression. Fails with
   // call_failed if the function does not return. Takes about 20 us, plus the time to copy all writable memory if the
   // code of the function does not show what it can change.
   Result<RawValue> call(ReplayNode& node, const KnownPlan& plan);
@@ -63,14 +64,21 @@ class Calls {
 
  private:
   class Undo;
+  // Addresses on the thread's stack: the stack pointer of the call, what the function returns if it does so in memory,
+  // and the end of both.
+  struct Room {
+    uint64_t stack, returned, end;
+  };
   const FunctionEffects& effects(ReplayNode& node, uint64_t function);
   std::optional<Addr> errno_of(ReplayNode& node, ThreadId thread, uint64_t thread_pointer);
   Error describe_failure(ReplayNode& node, const std::string& what, const Result<void>& undone);
   bool left_no_trace(ReplayNode& node, ThreadId thread, const MemoryCopy& before);
   Result<Stop> run(ReplayNode& node, ThreadId thread, const Ending& ends);
+  static Room room_for(const ExpressionPlan::Call& call, const ReplayNode::Standing& from);
   Result<void> enter(ReplayNode& node, ThreadId thread, const ExpressionPlan::Call& call, const CallValues& values,
-                     const ReplayNode::Standing& from, uint64_t stack);
-  Result<uint64_t> result_of(ReplayNode& node, ThreadId thread, const ExpressionPlan::Call& call);
+                     const ReplayNode::Standing& from, const Room& room);
+  Result<std::vector<std::byte>> returned_by(ReplayNode& node, ThreadId thread, const ExpressionPlan::Call& call,
+                                             const Room& room);
 
   ReplaySession& session_;
   Focus& focus_;

@@ -1,6 +1,7 @@
 // Evaluates C and C++ expressions in nodes: reads values, assigns to them, and calls functions. gdb compiles an
 // expression to a plan once for a program and a scope (SymbolCache), and the plan is evaluated here without gdb. What a
-// plan cannot express (calls that pass structs, floating-point arithmetic, thread-local storage) is evaluated by gdb.
+// plan cannot express (calls with arguments on the stack, floating-point arithmetic, thread-local storage) is evaluated
+// by gdb.
 //
 // An expression is evaluated in the innermost frame of the node's current thread, or in the frame that the user has
 // selected in gdb (Focus). This part of the debugger uses the gdb pool, and is used by the stop points and the runner.

@@ -61,6 +61,11 @@ std::optional<std::vector<std::byte>> encoded(const Number& number, const PlanTy
   }
 }
 
+bool is_whole(TypeKind kind) {
+  return kind == TypeKind::integer || kind == TypeKind::boolean || kind == TypeKind::enumeration ||
+         kind == TypeKind::pointer;
+}
+
 }  // namespace
 
 // The value of a plan, sign-extended to 64 bits; none if it is not an integer, or if gdb must evaluate it.
@@ -70,7 +75,7 @@ Result<std::optional<uint64_t>> Expressions::whole_number(ReplayNode& node, cons
   const PlanType& type = p.plan->result_type();
   uint64_t whole = 0;
   if (calls) {
-    if (type.kind == TypeKind::floating || type.size > sizeof whole || p.plan->call->reference) return std::nullopt;
+    if (!is_whole(type.kind) || type.size > sizeof whole) return std::nullopt;
     FRIDAY_TRY(value, calls_.call(node, p));
     memcpy(&whole, value.bytes.data(), value.bytes.size());
   } else {

@@ -15,8 +15,8 @@ OPCODES = {
 }
 LITERAL = r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\''  # a string or character literal of C
 # A literal, or a variable with its members and elements, including stars before it if they dereference it. It has no calls and no
-# side effects.
-OPERAND = re.compile(LITERAL + r"|(?<![\w.$])(?<!->)(?P<operand>(?:(?<![\w)\]])(?<![\w)\]]\s)\*+\s*)?(?:::)?[A-Za-z_]\w*(?:::\w+)*"
+# side effects. In place of the variable there may be an object at the address that a register holds.
+OPERAND = re.compile(LITERAL + r"|(?<![\w.$])(?<!->)(?P<operand>(?:(?<![\w)\]])(?<![\w)\]]\s)\*+\s*)?(?:(?:::)?[A-Za-z_]\w*(?:::\w+)*|\(\*+\([^()]*\*\)\$\w+\))"
                      r"(?:\s*(?:->|\.)\s*\w+|\s*\[[\w\s*]*\])*)(?!\s*\()")
 MASK = (1 << 64) - 1
 LOWEST_PAGE = 1 << 16  # the kernel maps nothing below it (vm.mmap_min_addr)

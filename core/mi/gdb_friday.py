@@ -7,7 +7,7 @@
 #
 # -friday-plan EXPR              how to evaluate EXPR, in the scope of the selected frame, without asking gdb again
 #   {"kind": "agent",            by bytecode; or
-#    "kind": "call",             by a call of a function that the core can make: see gdb_calls.py; or
+#    "kind": "call",             by a call of a function that the core makes, and bytecode for what follows it: see gdb_calls.py; or
 #    "kind": "gdb",              only by gdb (other calls, assignments, thread-local storage, values of floating-point
 #                                arithmetic, frames above 0, ...): "reason" says why; besides it only "expression" and
 #                                "scope" follow
@@ -278,6 +278,9 @@ class Place:
         signed_integer = kind.code in (gdb.TYPE_CODE_INT, gdb.TYPE_CODE_CHAR, gdb.TYPE_CODE_RANGE) and kind.is_signed
         return code.plus(("ext", bits)) if signed_integer else code
 
+    def with_constant(self, register, value):
+        return Place(self.code.with_constant(register, value), self.type, self.bit, self.bits)
+
     def described(self, addresses):
         entry = {"agent": self.code.bytes().hex(), "size": self.size(), "addresses": addresses}
         if self.bits:
@@ -440,9 +443,9 @@ def postfix_end(text, at):
 
 
 def types_on_paths(expression, code):
-    """The types of all paths (name, members, elements) in an expression, shorter paths first. `code`: the expression with blanks where
-    no names must be found, that is in literals. A quoted name counts as a name."""
-    for name in re.finditer(r"(?<![\w.>:])(?:(?:::)?[A-Za-z_]\w*|'[^']*')", code):
+    """The types of all paths (name or parentheses, members, elements) in an expression, shorter paths first. `code`: the expression with
+    blanks where no names must be found, that is in literals. A quoted name counts as a name."""
+    for name in re.finditer(r"(?<![\w.>:])(?:(?:::)?[A-Za-z_]\w*|'[^']*'|[(])", code):
         for end in postfix_steps(code, name.start()):
             try:
                 yield bare(type_of(expression[name.start():end]))
@@ -453,8 +456,6 @@ def types_on_paths(expression, code):
 def reads_reference(expression):
     """Whether a path in the expression goes through a reference. In arithmetic gdb 13 uses its pointer instead of its value."""
     code = re.sub(LITERAL, lambda literal: " " * len(literal[0]), expression)
-    if re.search(r"[)]\s*(\.|->|\[)", code):
-        return True  # the base of the path is computed; this is not analysed, so assume the worst
     return any(type.code in REFERENCES for type in types_on_paths(expression, code))
 
 
@@ -657,6 +658,22 @@ class Plan(JsonCommand):
             return scope_of(frame.pc(), None, frame.name(), frame.level())  # no debug information here
 
     def plan(self, expression):
+        table = TypeTable()
+        place, code, type, scalar = self.compiled(expression, table)
+        registers = code.registers()
+        if registers:
+            refuse_other_frames(expression)
+        known = static_addresses(expression)
+        addresses, place_addresses = code.addresses(known), place.code.addresses(known) if place else []
+        return {"agent": code.bytes().hex(), "movable": addresses is not None and place_addresses is not None,
+                "addresses": addresses or [], "result": "value" if scalar else "address",
+                "place": place.described(place_addresses or []) if place else None, "lvalue": place is not None,
+                "registers": registers, "frame": bool(registers), "verified": self.verify(expression, place, code, type),
+                "type": table.add(type), "types": table.entries}
+
+    @classmethod
+    def compiled(cls, expression, table):
+        """(place or None, code, type, whether the code yields the value of a scalar instead of an address) of an expression."""
         try:
             place = place_of(expression)
         except gdb.error as problem:
@@ -667,28 +684,15 @@ class Plan(JsonCommand):
             place = None
         if place is not None and "[" in expression and place.is_folded():
             raise Unplannable("gdb does not translate elements of a constant address")
-        table = TypeTable()
         if place is None:
-            code, type = self.value_without_place(expression)
-            number = table.add(type)
-            if table.entries[number]["kind"] not in SCALARS or type.sizeof > 8:
+            code, type = cls.value_without_place(expression)
+            if table.entries[table.add(type)]["kind"] not in SCALARS or type.sizeof > 8:
                 raise Unplannable("a value of type %s is more than bytecode can hold" % type)
-        else:
-            code, type = place.code, place.type
-            number = table.add(type)
-        scalar = table.entries[number]["kind"] in SCALARS and type.sizeof in (1, 2, 4, 8)
-        if place is not None and scalar:
-            code = compile_expression(expression) if place.bits else place.value()
-        registers = code.registers()
-        if registers:
-            refuse_other_frames(expression)
-        known = static_addresses(expression)
-        addresses, place_addresses = code.addresses(known), place.code.addresses(known) if place else []
-        return {"agent": code.bytes().hex(), "movable": addresses is not None and place_addresses is not None,
-                "addresses": addresses or [], "result": "value" if place is None or scalar else "address",
-                "place": place.described(place_addresses or []) if place else None, "lvalue": place is not None,
-                "registers": registers, "frame": bool(registers), "verified": self.verify(expression, place, code, type),
-                "type": number, "types": table.entries}
+            return None, code, type, True
+        scalar = table.entries[table.add(place.type)]["kind"] in SCALARS and place.type.sizeof in (1, 2, 4, 8)
+        if not scalar:
+            return place, place.code, place.type, False
+        return place, compile_expression(expression) if place.bits else place.value(), place.type, True
 
     @staticmethod
     def value_without_place(expression):

@@ -95,9 +95,9 @@ ExpressionPlan::Code parse_code(const Json& json) {
 }
 
 ExpressionPlan::Passing passing_of(const std::string& name) {
-  return name == "float"    ? ExpressionPlan::Passing::single
-         : name == "double" ? ExpressionPlan::Passing::double_
-                            : ExpressionPlan::Passing::integer;
+  if (name == "integer") return ExpressionPlan::Passing::general;
+  if (name == "vector") return ExpressionPlan::Passing::vector;
+  throw std::runtime_error("unknown way to pass a value");
 }
 
 ExpressionPlan::Call parse_call(const Json& json) {
@@ -105,8 +105,15 @@ ExpressionPlan::Call parse_call(const Json& json) {
   call.function = parse_code(json.at("function"));
   for (const Json& argument : json.at("arguments"))
     call.arguments.push_back({parse_code(argument), passing_of(argument.at("passing").get<std::string>())});
-  if (!json.at("result").is_null()) call.result = passing_of(json.at("result").get<std::string>());
-  call.reference = json.value("reference", false);
+  const Json& returned = json.at("returned");
+  call.returned_at = Addr{returned.at("at").get<uint64_t>()};
+  call.size = returned.at("size").get<uint64_t>();
+  if (const Json& passing = returned.at("passing"); !passing.is_null()) {
+    call.returned.emplace();
+    for (const Json& each : passing) call.returned->push_back(passing_of(each.get<std::string>()));
+    if (call.returned->size() > 2 || (!call.returned->empty() && call.size > 8 * call.returned->size()))
+      throw std::runtime_error("a result that does not fit into its registers");
+  }
   return call;
 }
 
@@ -117,13 +124,15 @@ ExpressionPlan from_json(const Json& json) {
     plan.reason = json.at("reason").get<std::string>();
     return plan;
   }
+  plan.bytecode = from_hex(json.at("agent").get<std::string>());
+  const bool is_value = json.at("result") == "value";
   if (json.at("kind") == "call") {
     plan.kind = ExpressionPlan::Kind::call;
     plan.call = parse_call(json.at("call"));
+    plan.call->is_value = is_value;
   } else {
     if (json.at("kind") != "agent") throw std::runtime_error("unknown kind of plan");
-    plan.kind = json.at("result") == "value" ? ExpressionPlan::Kind::value : ExpressionPlan::Kind::address;
-    plan.bytecode = from_hex(json.at("agent").get<std::string>());
+    plan.kind = is_value ? ExpressionPlan::Kind::value : ExpressionPlan::Kind::address;
   }
   if (const Json place = json.value("place", Json()); !place.is_null())
     plan.place =
@@ -136,8 +145,7 @@ ExpressionPlan from_json(const Json& json) {
   plan.type = json.at("type").get<uint32_t>();
   for (const Json& type : json.at("types")) plan.types.push_back(parse_type(type));
   if (!table_is_closed(plan)) throw std::runtime_error("a type of the plan is not in its table");
-  if (plan.kind == ExpressionPlan::Kind::value && plan.result_type().size > 8)
-    throw std::runtime_error("a scalar of more than 8 bytes");
+  if (is_value && plan.result_type().size > 8) throw std::runtime_error("a scalar of more than 8 bytes");
   return plan;
 }
 
@@ -156,23 +164,64 @@ class LoggedMemory final : public MemoryReader {
   std::vector<MemoryCell>* reads_;
 };
 
+// A node's memory, with what a function has returned at an address where the node has none.
+class MemoryWithReturned final : public MemoryReader {
+ public:
+  MemoryWithReturned(NodeControl& node, Addr at, std::span<const std::byte> returned)
+      : memory_(node), at_(at), returned_(returned) {}
+  bool contains(Addr address, size_t size) const {
+    const uint64_t offset = address.value - at_.value;
+    return offset <= returned_.size() && size <= returned_.size() - offset;
+  }
+  Result<void> read(Addr address, std::span<std::byte> out) override {
+    if (!contains(address, out.size())) return memory_.read(address, out);
+    std::ranges::copy(returned_.subspan(address.value - at_.value, out.size()), out.begin());
+    return {};
+  }
+
+ private:
+  NodeMemory memory_;
+  Addr at_;
+  std::span<const std::byte> returned_;
+};
+
 // Runs bytecode. Fetches the thread's registers only if the plan uses any.
 Result<uint64_t> run(const ExpressionPlan& plan, std::span<const std::byte> bytecode, NodeControl& node,
-                     ThreadId thread, std::vector<MemoryCell>* reads = nullptr) {
+                     ThreadId thread, MemoryReader& memory) {
   user_regs_struct registers{};
   if (!plan.registers.empty()) {
     FRIDAY_TRY(now, node.registers(thread));
     registers = now;
   }
-  LoggedMemory memory(node, reads);
   FRIDAY_TRY(result, run_agent(bytecode, memory, registers));
   if (result.empty) return fail(ErrorCode::bad_input, "the compiled expression `{}` has no value", plan.expression);
   return result.value;
 }
 
+Result<uint64_t> run(const ExpressionPlan& plan, std::span<const std::byte> bytecode, NodeControl& node,
+                     ThreadId thread, std::vector<MemoryCell>* reads = nullptr) {
+  LoggedMemory memory(node, reads);
+  return run(plan, bytecode, node, thread, memory);
+}
+
 std::unexpected<Error> about(const ExpressionPlan& plan, Error error) {
   error.message = fmt::format("{}: {}", plan.expression, error.message);
   return std::unexpected(std::move(error));
+}
+
+// The value of a plan whose bytecode has yielded `result`: a scalar, or the address of an object.
+Result<PlanValue> value_of(const ExpressionPlan& plan, uint64_t result, bool is_scalar, MemoryReader& memory) {
+  PlanValue value{plan.type, std::vector<std::byte>(plan.result_type().size), std::nullopt};
+  if (is_scalar) {
+    std::memcpy(value.bytes.data(), &result, value.bytes.size());
+    return value;
+  }
+  value.address = Addr{result};
+  if (!memory.read(*value.address, value.bytes))
+    return about(plan, {.code = ErrorCode::bad_address,
+                        .message = fmt::format("cannot read {} bytes at {}", value.bytes.size(), *value.address),
+                        .address = value.address->value});
+  return value;
 }
 
 }  // namespace
@@ -197,18 +246,20 @@ Result<PlanValue> evaluate(const ExpressionPlan& plan, NodeControl& node, Thread
     return fail(ErrorCode::unsupported, "only gdb can evaluate `{}`: {}", plan.expression, plan.reason);
   if (plan.kind == ExpressionPlan::Kind::call)
     return fail(ErrorCode::unsupported, "`{}` calls a function", plan.expression);
-  auto result = run(plan, plan.bytecode, node, thread, reads);
+  LoggedMemory memory(node, reads);
+  auto result = run(plan, plan.bytecode, node, thread, memory);
   if (!result) return about(plan, result.error());
-  PlanValue value{plan.type, std::vector<std::byte>(plan.result_type().size), std::nullopt};
-  if (plan.kind == ExpressionPlan::Kind::value) {
-    std::memcpy(value.bytes.data(), &*result, value.bytes.size());
-    return value;
-  }
-  value.address = Addr{*result};
-  if (!node.read(*value.address, value.bytes))
-    return about(plan, {.code = ErrorCode::bad_address,
-                        .message = fmt::format("cannot read {} bytes at {}", value.bytes.size(), *value.address),
-                        .address = value.address->value});
+  NodeMemory objects(node);
+  return value_of(plan, *result, plan.kind == ExpressionPlan::Kind::value, objects);
+}
+
+Result<PlanValue> evaluate_returned(const ExpressionPlan& plan, NodeControl& node, ThreadId thread,
+                                    std::span<const std::byte> returned) {
+  MemoryWithReturned memory(node, plan.call->returned_at, returned);
+  auto result = run(plan, plan.bytecode, node, thread, memory);
+  if (!result) return about(plan, result.error());
+  FRIDAY_TRY(value, value_of(plan, *result, plan.call->is_value, memory));
+  if (value.address && memory.contains(*value.address, value.bytes.size())) value.address.reset();
   return value;
 }
 

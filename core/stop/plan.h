@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -79,11 +80,12 @@ struct ExpressionPlan {
   enum class Kind : uint8_t {
     value,    // the bytecode yields a scalar; its low bytes are the value
     address,  // the bytecode yields the address of an object of the type
-    call,     // the expression is a call of a program's function, described by `call`
+    call,     // first a function of the program is called, described by `call`; then the bytecode yields an address or
+              // value
     gdb,      // only gdb can evaluate it; `reason` says why
   };
-  // How an argument or result is passed: in a general register, or as a float or double in a vector register.
-  enum class Passing : uint8_t { integer, single, double_ };
+  // The kind of register in which an argument, a result, or eight bytes of a struct are passed.
+  enum class Passing : uint8_t { general, vector };
   struct Code {
     std::vector<std::byte> bytecode;
     std::vector<uint32_t> addresses;
@@ -91,12 +93,16 @@ struct ExpressionPlan {
   struct Call {
     struct Argument {
       Code value;
-      Passing passing = Passing::integer;
+      Passing passing = Passing::general;
     };
     Code function;
     std::vector<Argument> arguments;
-    std::optional<Passing> result;  // none for void
-    bool reference = false;         // the function returns the address of the value
+    uint64_t size = 0;  // of what the function returns, in bytes
+    // The registers with eight bytes each of what it returns; none if it stores that to memory which the caller
+    // provides.
+    std::optional<std::vector<Passing>> returned;
+    Addr returned_at{};     // where the bytecode that follows the call reads what it has returned
+    bool is_value = false;  // that bytecode yields a scalar, as for Kind::value; otherwise an address
   };
   struct Place {
     std::vector<std::byte> bytecode;  // yields the address of the first byte
@@ -150,12 +156,16 @@ struct MemoryCell {
 // in order; this also happens if a later read fails.
 Result<PlanValue> evaluate(const ExpressionPlan& plan, NodeControl& node, ThreadId thread,
                            std::vector<MemoryCell>* reads = nullptr);
-// What a plan of Kind::call calls: the function's address, and the arguments as register contents.
+// What a plan of Kind::call calls: the function's address, and the arguments as contents of registers.
 struct CallValues {
   uint64_t function = 0;
   std::vector<uint64_t> arguments;
 };
 Result<CallValues> evaluate_call(const ExpressionPlan& plan, NodeControl& node, ThreadId thread);
+// The value of a plan of Kind::call after the function has returned these bytes. It has an address unless it is a
+// scalar or a part of what was returned.
+Result<PlanValue> evaluate_returned(const ExpressionPlan& plan, NodeControl& node, ThreadId thread,
+                                    std::span<const std::byte> returned);
 // Where the value is in memory, for a watch or a write. Fails with unsupported if it has no address.
 Result<PlaceValue> evaluate_place(const ExpressionPlan& plan, NodeControl& node, ThreadId thread,
                                   std::vector<MemoryCell>* reads = nullptr);

@@ -251,7 +251,7 @@ TEST_F(Planned, locals_depend_on_the_frame_and_name_their_scope) {
 }
 
 TEST_F(Planned, what_bytecode_cannot_say_is_left_to_gdb) {
-  for (const char* expression : {"inspect(3, srv) + 1",
+  for (const char* expression : {"1 + inspect(3, srv)",
                                  "inspect(3.5, srv)",
                                  "local = 3",
                                  "local++",
@@ -279,12 +279,17 @@ TEST_F(Planned, what_bytecode_cannot_say_is_left_to_gdb) {
   EXPECT_TRUE(inferior->session->is_alive());
 }
 
-TEST_F(Planned, calls_with_scalars_are_for_the_core) {
+TEST_F(Planned, calls_that_come_first_are_for_the_core) {
   json call = inferior->plan("inspect(local, srv)");
   ASSERT_EQ(call["kind"], "call") << call;
   EXPECT_EQ(call["call"]["arguments"].size(), 2u);
-  EXPECT_EQ(call["call"]["result"], "integer");
+  EXPECT_EQ(call["call"]["returned"]["passing"], json::array({"integer"}));
   EXPECT_TRUE(call["frame"]) << "a local variable is found by a register";
+  for (const char* expression : {"inspect(3, srv) + 1", "!inspect(3, srv)", "(inspect(3, srv) > local) && srv.id"})
+    EXPECT_EQ(inferior->plan(expression)["kind"], "call") << expression;
+  for (const char* expression :
+       {"local && inspect(3, srv)", "inspect(3, srv) + inspect(4, srv)", "sizeof(inspect(3, srv))"})
+    EXPECT_NE(inferior->plan(expression)["kind"], "call") << expression;
   EXPECT_EQ(inferior->evaluate("local"), "3906") << "planning called the function";
 }
 
