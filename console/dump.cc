@@ -16,6 +16,7 @@
 #include "core/trace/event_text.h"
 #include "core/trace/logical_time.h"
 #include "core/trace/node_list.h"
+#include "core/trace/payload.h"
 #include "core/trace/reader.h"
 #include "core/trace/told.h"
 
@@ -43,7 +44,7 @@ std::string parts_text(const EventView& event, const ChannelTable& channels) {
   for (PartView part : event.parts()) {
     if (const auto* t = part.transfer()) {
       text += fmt::format("  {} channel {} at {}, {} bytes{}{}", t->direction == format::kIn ? "<-" : "->", t->channel,
-                          t->offset, t->length, t->representation == format::kHeaderOnly ? " unseen" : "",
+                          t->offset, t->length, trace_payloads().known(*t) == PayloadKnown::length ? " unseen" : "",
                           transfer_flags(*t));
       if (std::string peer = channels.peer_text(part); !peer.empty()) text += fmt::format(", peer {}", peer);
     } else if (const auto* wait = part.wait()) {

@@ -11,6 +11,7 @@
 #include "core/base/mapped_file.h"
 #include "core/trace/address.h"
 #include "core/trace/pack.h"
+#include "core/trace/payload.h"
 #include "core/trace/reader.h"
 
 namespace friday {
@@ -88,12 +89,16 @@ class NodeSurvey {
   void on_event(EventView event) {
     uint64_t memory = event.is_clock() ? 16 : 0, received = 0;
     std::string path;
+    const PayloadProvider& payloads = trace_payloads();
     for (PartView part : event.parts()) {
       if (part.kind() == format::kMemory) memory += part.bytes().size();
       if (part.kind() == format::kPath && !part.text().empty()) named_.insert(path = part.text());
       if (const auto* moved = part.transfer()) {
         if (moved->direction == format::kOut) out_.sent_bytes += moved->length;
-        else if (moved->representation == format::kInline) received += on_received(*moved, part.peer());
+        else if (payloads.known(*moved) == PayloadKnown::bytes) {
+          on_received(*moved, part.peer());
+          received += payloads.bytes_in_event(*moved);
+        }
       }
     }
     for (PartView part : event.parts())
@@ -102,7 +107,7 @@ class NodeSurvey {
     out_.other_bytes += memory - std::min(memory, received);
   }
 
-  uint64_t on_received(const format::TransferPart& moved, const format::SocketAddress* peer) {
+  void on_received(const format::TransferPart& moved, const format::SocketAddress* peer) {
     auto found = channels_.find(moved.channel);
     const uint32_t kind = found == channels_.end() ? uint32_t{format::kChannelUnknown} : found->second.kind;
     if (kind == format::kChannelFile) {
@@ -120,7 +125,6 @@ class NodeSurvey {
     } else {
       out_.device_bytes += moved.length;
     }
-    return moved.length;
   }
 
   static constexpr const char* kLocal = "pipes and local sockets";

@@ -5,6 +5,7 @@
 
 #include "core/trace/calls.h"
 #include "core/trace/event_text.h"
+#include "core/trace/payload.h"
 #include "core/trace/told.h"
 
 namespace friday {
@@ -40,7 +41,7 @@ json event_json(const EventView& event, std::optional<double> seconds, const Cha
       p["direction"] = t->direction == format::kIn ? "in" : "out";
       p["hash"] = fmt::format("{:016x}", t->hash);
       p["flags"] = t->flags;
-      p["unseen"] = t->representation == format::kHeaderOnly;
+      p["unseen"] = trace_payloads().known(*t) == PayloadKnown::length;
       if (std::string peer = channels.peer_text(part, offset); !peer.empty()) p["peer"] = peer;
     }
     if (const auto* map = part.shared_map())

@@ -250,15 +250,14 @@ void NodeWalk::on_fork(const Uuid& child) {
 }
 
 // A raw IPv4 socket receives the IP header as well. The sender did not hash it, so it is removed here.
-void leave_out_header(EventView event, Transfer& transfer) {
-  for (PartView part : event.parts()) {
-    if (part.kind() != kMemory || part.bytes().size() < transfer.length || part.bytes().empty()) continue;
-    const size_t header = (std::to_integer<unsigned>(part.bytes()[0]) & 15) * 4;
-    if (header > transfer.length) return;
-    transfer.length -= static_cast<uint32_t>(header);
-    transfer.hash = run_hash(part.bytes().subspan(header, transfer.length), 0);
-    return;
-  }
+void leave_out_header(const PayloadProvider& payloads, EventView event, Transfer& transfer) {
+  const PayloadAnswer got = payloads.read(event, transfer.part);
+  if (!got || got->size() == 0 || got->size() < transfer.length) return;
+  const std::vector<std::byte> packet = got->joined();
+  const size_t header = (std::to_integer<unsigned>(packet[0]) & 15) * 4;
+  if (header > transfer.length) return;
+  transfer.length -= static_cast<uint32_t>(header);
+  transfer.hash = run_hash(std::span(packet).subspan(header, transfer.length), 0);
 }
 
 // The peer's address in the form in which a raw socket's channel stores its own: with the protocol number as the port.
@@ -288,10 +287,10 @@ void NodeWalk::on_transfer(EventView event, PartView part, uint64_t record, uint
   transfer.length = through->is_datagram() ? std::max(moved.true_length, moved.length) : moved.length;
   transfer.part = ordinal;
   transfer.flags = moved.flags;
-  transfer.is_inline = moved.representation == kInline;
-  transfer.is_unseen = moved.representation == kHeaderOnly;
+  transfer.is_unseen = set_.payloads.known(moved) == PayloadKnown::length;
   const bool raw = through->is_datagram() && through->socket_type == SOCK_RAW;
-  if (raw && through->domain == AF_INET && !out && !(moved.flags & kTruncated)) leave_out_header(event, transfer);
+  if (raw && through->domain == AF_INET && !out && !(moved.flags & kTruncated))
+    leave_out_header(set_.payloads, event, transfer);
   if (const SocketAddress* peer = part.peer())
     transfer.peer = address_index(raw ? with_protocol(*peer, through->local.port) : *peer);
   if (event->call == SYS_io_getevents) at_its_submission(event, moved.message, out, &transfer);
@@ -659,25 +658,8 @@ Result<FactSet> FactSet::gather(const Recording& recording, std::span<const Node
   return set;
 }
 
-std::vector<std::span<const std::byte>> FactSet::payload(const Channel& channel, const Transfer& transfer) const {
-  std::vector<std::span<const std::byte>> pieces;
-  if (!transfer.is_inline) return pieces;
-  const EventView event = readers[channel.node].seen_event(transfer.record);
-  // The event's first memory parts are the payloads of its transfers, in the same order.
-  std::vector<uint64_t> lengths;
-  for (PartView part : event.parts())
-    if (part.transfer() && lengths.size() <= transfer.part)
-      lengths.push_back(part.transfer()->representation == kInline ? part.transfer()->length : 0);
-  uint32_t current = 0;
-  for (PartView part : event.parts()) {
-    if (part.kind() != kMemory) continue;
-    while (current < transfer.part && lengths[current] == 0) ++current;
-    uint64_t take = std::min<uint64_t>(lengths[current], part.bytes().size());
-    if (take == 0) break;
-    if (current == transfer.part) pieces.push_back(part.bytes().first(take));
-    lengths[current] -= take;
-  }
-  return pieces;
+PayloadAnswer FactSet::payload(const Channel& channel, const Transfer& transfer) const {
+  return payloads.read(readers[channel.node].seen_event(transfer.record), transfer.part);
 }
 
 }  // namespace friday

@@ -20,6 +20,7 @@
 #include "core/base/error.h"
 #include "core/trace/address.h"
 #include "core/trace/clock.h"
+#include "core/trace/payload.h"
 #include "core/trace/reader.h"
 
 namespace friday {
@@ -45,9 +46,8 @@ struct Transfer {
   uint32_t part;    // which transfer of the event, from 0
   uint32_t thread;
   uint16_t flags;  // format::TransferFlag
-  bool is_inline;  // the payload is stored in the trace
-  // The bytes never were in the program's memory (as with sendfile), so nothing is known of their contents and `hash`
-  // is that of the transfer before.
+  // PayloadKnown::length: nothing is known of the contents (as with sendfile), and `hash` is that of the transfer
+  // before.
   bool is_unseen;
   uint32_t peer;  // index in FactSet::addresses; 0 if the call named no peer
 };
@@ -136,15 +136,14 @@ struct FactSet {
   std::deque<Channel> channels;      // a deque, so that references stay valid while it grows
   std::vector<HostClock> clocks;     // indexed by host slot
   std::vector<Address> addresses{Address{}};
+  PayloadProvider payloads;
 
   // Reads the traces of `nodes`. Fails at the first damaged record.
   static Result<FactSet> gather(const Recording& recording, std::span<const NodeId> nodes);
 
   bool same_host(uint32_t a, uint32_t b) const { return nodes[a].host == nodes[b].host; }
   const Channel& channel(uint32_t index) const { return channels[index]; }
-  // The payload of a receive as consecutive pieces. They hold fewer bytes than the transfer's length if the payload is
-  // not in the trace.
-  std::vector<std::span<const std::byte>> payload(const Channel& channel, const Transfer& transfer) const;
+  PayloadAnswer payload(const Channel& channel, const Transfer& transfer) const;
 };
 
 }  // namespace friday

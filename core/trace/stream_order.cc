@@ -47,7 +47,8 @@ std::optional<uint64_t> ReceivedBytes::hash(uint64_t position, uint64_t length, 
 
 void ReceivedBytes::load(size_t index) {
   if (index == loaded_) return;
-  pieces_ = facts_.payload(facts_.channel(parts_[index].channel), *parts_[index].transfer);
+  PayloadAnswer answer = facts_.payload(facts_.channel(parts_[index].channel), *parts_[index].transfer);
+  pieces_ = answer ? std::move(answer->pieces) : std::vector<std::span<const std::byte>>{};
   loaded_ = index;
 }
 

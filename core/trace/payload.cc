@@ -1,0 +1,125 @@
+#include "core/trace/payload.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/check.h"
+
+namespace friday {
+
+namespace {
+
+// What a receiver records: the bytes stand in the event.
+class InlinePayload : public PayloadSource {
+ public:
+  PayloadKnown known() const override { return PayloadKnown::bytes; }
+  uint64_t bytes_in_event(const format::TransferPart& transfer) const override { return transfer.length; }
+  PayloadAnswer read(const format::TransferPart&, Payload in_event) const override { return in_event; }
+};
+
+// What a sender records: replay computes the bytes again.
+class HashedPayload : public PayloadSource {
+ public:
+  PayloadKnown known() const override { return PayloadKnown::hash; }
+  PayloadAnswer read(const format::TransferPart&, Payload) const override {
+    return std::unexpected(PayloadGap::only_hash);
+  }
+};
+
+// What the program never had in its memory, or could still change: see trace-format.md.
+class UnseenPayload : public PayloadSource {
+ public:
+  PayloadKnown known() const override { return PayloadKnown::length; }
+  PayloadAnswer read(const format::TransferPart&, Payload) const override {
+    return std::unexpected(PayloadGap::only_length);
+  }
+};
+
+const format::TransferPart* transfer_of(EventView event, uint32_t ordinal) {
+  for (PartView part : event.parts())
+    if (const format::TransferPart* transfer = part.transfer(); transfer && ordinal-- == 0) return transfer;
+  return nullptr;
+}
+
+}  // namespace
+
+std::string_view gap_text(PayloadGap gap) {
+  switch (gap) {
+    case PayloadGap::only_hash: return "only its hash was kept";
+    case PayloadGap::only_length: return "only its length was kept";
+    case PayloadGap::unknown_representation: break;
+  }
+  return "it is kept in a way that this version of Friday does not know";
+}
+
+uint64_t Payload::size() const {
+  uint64_t size = 0;
+  for (std::span<const std::byte> piece : pieces) size += piece.size();
+  return size;
+}
+
+std::vector<std::byte> Payload::joined() const {
+  std::vector<std::byte> bytes;
+  bytes.reserve(size());
+  for (std::span<const std::byte> piece : pieces) bytes.insert(bytes.end(), piece.begin(), piece.end());
+  return bytes;
+}
+
+PayloadProvider::PayloadProvider() {
+  serve(format::kInline, std::make_shared<InlinePayload>());
+  serve(format::kHashOnly, std::make_shared<HashedPayload>());
+  serve(format::kHeaderOnly, std::make_shared<UnseenPayload>());
+}
+
+void PayloadProvider::serve(format::Representation representation, std::shared_ptr<const PayloadSource> source) {
+  sources_.at(representation) = std::move(source);
+}
+
+// Null if nobody answers for the transfer's representation.
+const PayloadSource* PayloadProvider::source(const format::TransferPart& transfer) const {
+  return transfer.representation < sources_.size() ? sources_[transfer.representation].get() : nullptr;
+}
+
+PayloadKnown PayloadProvider::known(const format::TransferPart& transfer) const {
+  const PayloadSource* from = source(transfer);
+  return from ? from->known() : PayloadKnown::length;
+}
+
+uint64_t PayloadProvider::bytes_in_event(const format::TransferPart& transfer) const {
+  const PayloadSource* from = source(transfer);
+  return from ? from->bytes_in_event(transfer) : 0;
+}
+
+// A transfer of readv(2), for example, has several memory parts; two transfers never share one.
+Payload PayloadProvider::in_event(EventView event, uint32_t ordinal) const {
+  std::vector<uint64_t> left;  // of each transfer: bytes of it that are still to come
+  for (PartView part : event.parts())
+    if (const format::TransferPart* transfer = part.transfer(); transfer && left.size() <= ordinal)
+      left.push_back(bytes_in_event(*transfer));
+  Payload payload;
+  uint32_t current = 0;
+  for (PartView part : event.parts()) {
+    if (part.kind() != format::kMemory) continue;
+    while (current < ordinal && left[current] == 0) ++current;
+    const uint64_t taken = std::min<uint64_t>(left[current], part.bytes().size());
+    if (taken == 0) break;
+    if (current == ordinal) payload.pieces.push_back(part.bytes().first(taken));
+    left[current] -= taken;
+  }
+  return payload;
+}
+
+PayloadAnswer PayloadProvider::read(EventView event, uint32_t ordinal) const {
+  const format::TransferPart* transfer = transfer_of(event, ordinal);
+  FRIDAY_CHECK(transfer) << "event " << event->index << " has no transfer " << ordinal;
+  const PayloadSource* from = source(*transfer);
+  if (!from) return std::unexpected(PayloadGap::unknown_representation);
+  return from->read(*transfer, in_event(event, ordinal));
+}
+
+const PayloadProvider& trace_payloads() {
+  static const PayloadProvider provider;
+  return provider;
+}
+
+}  // namespace friday
