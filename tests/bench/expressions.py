@@ -33,6 +33,7 @@ KEYS = {
     "gdb_call_us": Key("us", "", "the same by plain gdb/MI"),
     "call62_us": Key("us", "<= 2000", "the same on each of 62 nodes, in one handler"),
     "gdb_call62_us": Key("us", "", "plain gdb/MI: 62 times gdb_call_us"),
+    "call_struct_us": Key("us", "", "a call of a function that returns a struct, of which a field is compared"),
     "call_copy_us": Key("us", "", "a call of a function that stores through a pointer: all memory it could change is kept"),
     "nodes128_breakpoint_s": Key("s", "<= 10", "a distributed breakpoint on 128 nodes of a program with 10 MB of DWARF, from the opened session"),
     "gdb_nodes128_breakpoint_s": Key("s", "", "plain gdbs on that program, one after another: from the start to the breakpoint set, times 128"),
@@ -107,10 +108,12 @@ def costs(bench: Bench, friday: Any) -> dict[str, Number]:
         session.run()  # compiles the expressions and checks their values
         session.delete(next(iter(session.points)))
         work = Work(session)
-        kinds = {"read": work.read, "write": work.write, "call": work.call, "call_copy": lambda every: work.call(every, "add_to(&scratch, 3)")}
+        kinds = {"read": work.read, "write": work.write, "call": work.call,
+                 "call_struct": lambda every: work.call(every, "pair(counter, 4).second == 4"),
+                 "call_copy": lambda every: work.call(every, "add_to(&scratch, 3)")}
         for name, kind in kinds.items():
             for every, suffix in ((False, ""), (True, str(GROUP))):
-                if name == "call_copy" and every:
+                if name in ("call_struct", "call_copy") and every:
                     continue
                 handler, found = kind(every), []
                 replay_seconds(session, handler)
@@ -125,7 +128,8 @@ def costs(bench: Bench, friday: Any) -> dict[str, Number]:
 
 def check(session: Any) -> None:
     node = session.node
-    if node.read("table[3].value + 1") != 10 or node.read("sum(counter, 4)") != node.read("counter") + 4:
+    if (node.read("table[3].value + 1") != 10 or node.read("sum(counter, 4)") != node.read("counter") + 4
+            or not node.read("pair(counter, 4).second == 4")):
         raise RuntimeError("what is read is not what the program holds")
 
 

@@ -1,5 +1,6 @@
 // A program for many stops: it calls tick(), which changes `counter`, COUNT times, and then ready(). With `wait` it then prints a line and
-// waits until it is told to end. Its table gives a debugger many different expressions to read; sum() and add_to() are to be called by it.
+// waits until it is told to end. Its table gives a debugger many different expressions to read; sum(), pair() and add_to() are to be
+// called by it.
 //
 //   steps COUNT [wait]
 #include <signal.h>
@@ -12,6 +13,10 @@ struct Entry {
   struct Entry* next;
 };
 
+struct Pair {
+  long first, second;
+};
+
 enum { kEntries = 64 };
 volatile long counter, scratch, scratches[8];
 struct Entry table[kEntries];
@@ -21,6 +26,7 @@ static void stop(int signal_number) { told = signal_number; }
 
 __attribute__((noinline)) void tick(long i) { counter = i; }
 __attribute__((noinline, used)) long sum(long a, long b) { return a + b; }
+__attribute__((noinline, used)) struct Pair pair(long a, long b) { return (struct Pair){a, b}; }
 __attribute__((noinline, used)) void add_to(volatile long* to, long what) { *to += what; }
 __attribute__((noinline)) void ready(void) { __asm__ volatile(""); }
 
