@@ -59,7 +59,7 @@ def called_function(callee):
     if bare(function.type).code != gdb.TYPE_CODE_FUNC:
         raise Unplannable("%s is not a function with debug information" % callee)
     symbol = gdb.lookup_symbol(callee)[0] or gdb.lookup_static_symbol(callee)
-    if symbol is None or "<" in str(function.type):
+    if symbol is None or "no debug info>" in str(function.type):
         raise Unplannable("%s has no debug information" % callee)
     if (symbol.linkage_name or "").startswith("_Z") and len(gdb.decode_line(callee)[1] or ()) != 1:
         raise Unplannable("%s may mean several functions" % callee)

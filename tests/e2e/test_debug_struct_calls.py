@@ -187,3 +187,53 @@ def test_the_plan_of_a_call_finds_what_gdb_finds(tmp_path_factory, opened, optio
         with no_gdb_needed() as stopped:
             again = {text: ask_friday(session.node, text) for text in planned}
         assert stopped and again == planned and session.node.altered is None
+
+
+CLASSES = """
+#include <string>
+struct Vec { double x, y; double norm() const { return x + y; } };
+struct Empty {};
+struct Tagged : Empty, Vec { };
+enum class Color : unsigned char { red, green };
+struct Mixed { int number; Color color; Vec& vec; };
+struct Copied { long x; Copied* self; explicit Copied(long n) : x(n), self(this) {} Copied(const Copied& other) : x(other.x), self(this) {} };
+struct Ended { long x; ~Ended() { x = 0; } };
+struct Virtual { long x; virtual long get() { return x; } };
+struct Holds { Copied inner; };
+template <typename T> struct Cell { T item; int index; };
+Vec vec{1, 2};
+int limit = 5;
+#define CALLED __attribute__((noinline, used))
+CALLED Vec make_vec(double x) { return {x, 2 * x}; }
+CALLED Tagged make_tagged(double x) { Tagged t; t.x = x, t.y = 1; return t; }
+CALLED Mixed make_mixed(int n) { return {n, Color::green, vec}; }
+CALLED Cell<float> make_cell(int n) { return {n * 0.5f, n}; }
+CALLED Vec& same_vec(Vec& v) { return v; }
+CALLED double norm_of(Vec v, const Cell<float>& cell) { return v.norm() + cell.item; }
+CALLED Copied make_copied(long n) { return Copied(n); }
+CALLED Ended make_ended(long n) { return {n}; }
+CALLED Virtual make_virtual(long n) { Virtual v; v.x = n; return v; }
+CALLED Holds make_holds(long n) { return {Copied(n)}; }
+Cell<float> cell{0.5f, 1};
+__attribute__((noinline)) void here() { __asm__ volatile(""); }
+int main() { here(); return 0; }
+"""
+
+
+def test_classes_whose_objects_are_copied_as_bytes_are_planned(tmp_path_factory, opened):
+    directory = tmp_path_factory.mktemp("classes")
+    (directory / "classes.cc").write_text(CLASSES)
+    subprocess.run(["/usr/bin/c++", "-g", "-O1", "-Wl,-z,now", "-o", directory / "classes", directory / "classes.cc"], check=True)
+    session = opened(record_once("classes", lambda recorder: recorder.record([directory / "classes"]), tmp_path_factory))
+    break_at(session, "here")
+    node = session.node
+    expected = {"make_vec(2).y": 4, "make_tagged(3).x": 3, "make_mixed(4).number > limit": 0, "make_mixed(7).color": 1, "make_mixed(4).vec.y": 2,
+                "make_cell(3).item": 1.5, "make_cell(3).index + 1": 4, "same_vec(vec).y": 2, "norm_of(vec, cell)": 3.5}
+    assert {text: node.read(text) for text in expected} == expected
+    assert (node.read("make_vec(2)").x, node.read("same_vec(vec)").address, node.read("make_vec(2)").address) == (2, node.read("&vec"), None)
+    with no_gdb_needed() as stopped:
+        assert stopped and {text: node.read(text) for text in expected} == expected
+    for text in ("make_copied(5).x", "make_ended(5).x", "make_virtual(5).x", "make_holds(5).inner.x"):
+        assert node.read(text) == 5
+        with pytest.raises(AssertionError, match="was asked '.*-friday-value"), no_gdb_needed():
+            node.read(text)
