@@ -162,7 +162,8 @@ def scalars_in(type, at):
 
 def refuse_hidden_members(type, scalars, low):
     """Raises Unplannable unless the bytes without a scalar in the eightbyte at `low` are there because of the alignment of what follows.
-    There may be a bit-field without a name, which gdb does not know, and about which compilers disagree."""
+    There may be a bit-field without a name, which gdb does not know, and about which compilers disagree. One that fills the place before
+    an aligned member cannot be told from padding, and gdb takes it for that, too."""
     size, end = bare(type).sizeof, low
     for first, last, alignment, _ in sorted(scalars):
         if low <= first < low + 8:

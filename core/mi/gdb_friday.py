@@ -784,7 +784,12 @@ class Value(JsonCommand):
         if type.code in (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION):
             data = bytearray(size)
             for field in type.fields():
-                if hasattr(field, "bitpos") and not field.bitsize:
+                if not hasattr(field, "bitpos"):
+                    continue
+                if is_bitfield(field):
+                    bits = (int(value[field]) & ((1 << field.bitsize) - 1)) << field.bitpos
+                    data = bytearray((int.from_bytes(data, "little") | bits).to_bytes(size, "little"))
+                else:
                     part = self.bytes_of(value[field])
                     data[field.bitpos // 8:field.bitpos // 8 + len(part)] = part
             return bytes(data)

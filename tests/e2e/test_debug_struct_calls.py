@@ -189,6 +189,24 @@ def test_the_plan_of_a_call_finds_what_gdb_finds(tmp_path_factory, opened, optio
         assert stopped and again == planned and session.node.altered is None
 
 
+FIELDS = """
+struct packed { int a : 3, b : 30; unsigned long c : 40; } __attribute__((packed));
+__attribute__((noinline, used)) struct packed make_packed(int n) { return (struct packed){-2, n, 77}; }
+__attribute__((noinline)) void here(void) { __asm__ volatile(""); }
+int main(void) { here(); return 0; }
+"""
+
+
+def test_bit_fields_of_what_gdb_must_call_for_are_not_lost(tmp_path_factory, opened):
+    directory = tmp_path_factory.mktemp("fields")
+    (directory / "fields.c").write_text(FIELDS)
+    subprocess.run(["/usr/bin/cc", "-g", "-O1", "-o", directory / "fields", directory / "fields.c"], check=True)
+    session = opened(record_once("fields", lambda recorder: recorder.record([directory / "fields"]), tmp_path_factory))
+    break_at(session, "here")
+    value = session.node.read("make_packed(-5)")
+    assert (value.a, value.b, value.c) == (-2, -5, 77)
+
+
 CLASSES = """
 #include <string>
 struct Vec { double x, y; double norm() const { return x + y; } };
