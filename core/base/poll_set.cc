@@ -13,7 +13,7 @@ size_t PollSet::add(int fd, Action when_ready, short events) {
 
 Result<void> PollSet::wait(int timeout_ms) {
   if (poll(polled_.data(), polled_.size(), timeout_ms) >= 0) return {};
-  // poll(2) leaves the results of the last wait in place when it fails.
+  // poll(2) promises nothing about the results when it fails; those of the wait before must not count again.
   for (pollfd& each : polled_) each.revents = 0;
   if (errno == EINTR) return {};
   return fail_errno(errno, fmt::format("cannot wait for {} descriptors", polled_.size()));

@@ -58,7 +58,6 @@ TEST(PollSetTest, waits_for_room_to_write_if_asked) {
 
 void interrupt(int) {}
 
-// poll(2) writes no results when a signal ends it. Those of the wait before must not count again.
 TEST(PollSetTest, a_signal_ends_the_wait_and_nothing_is_ready) {
   UniqueFd one(eventfd(1, EFD_CLOEXEC));
   PollSet set;
