@@ -154,7 +154,9 @@ TEST(Loops, OfTheCLibraryAreThoseWithAPause) {
   for (const char* name : {"libc.so.6", "ld-linux-x86-64.so.2"}) {
     const std::string content = contents(mapped_library(name));
     for (const shim::Site& site : analyse_code(content, true).sites)
-      if (site.kind == shim::kSiteLoop) EXPECT_EQ(content.substr(site.offset, 2), "\xf3\x90") << name;
+      if (site.kind == shim::kSiteLoop) {
+        EXPECT_EQ(content.substr(site.offset, 2), "\xf3\x90") << name;
+      }
   }
   const CodeAnalysis analysis = analyse_code(contents(mapped_library("libstdc++.so.6")), true);
   EXPECT_GT(count(analysis.sites, {shim::kSiteLoop}), 0u);
