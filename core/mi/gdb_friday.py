@@ -226,18 +226,22 @@ class TypeTable:
 @contextlib.contextmanager
 def no_calls():
     """A context in which gdb calls no function of the program, neither one in an expression nor malloc for its own purposes."""
-    allowed = gdb.parameter("may-call-functions")
+    if not gdb.parameter("may-call-functions"):
+        yield
+        return
     gdb.execute("set may-call-functions off", to_string=True)
     try:
         yield
     finally:
-        gdb.execute("set may-call-functions %s" % ("on" if allowed else "off"), to_string=True)
+        gdb.execute("set may-call-functions on", to_string=True)
 
 
 def type_of(expression):
-    """The static type of an expression without side effects. The object itself is not read."""
+    """The static type of an expression without side effects. The object itself is not read. Fails where gdb would have to copy an array
+    out of registers into memory from the program's malloc."""
     try:
-        return gdb.parse_and_eval(expression).type
+        with no_calls():
+            return gdb.parse_and_eval(expression).type
     except gdb.MemoryError:
         # A pointer on the way is invalid now. `whatis` does not follow it and prints the type, which is parsed.
         return type_named(gdb.execute("whatis/r " + expression, to_string=True).strip()[len("type = "):])
@@ -760,6 +764,10 @@ class Value(JsonCommand):
 
     def answer(self, argv):
         value = in_program(" ".join(argv), lambda text: evaluated(as_value(text)))
+        with no_calls():  # to ask gdb for the address of an array in registers copies it into memory of the program
+            return self.described(value)
+
+    def described(self, value):
         if value.is_optimized_out:
             raise gdb.error("value has been optimized out")
         if value.type.strip_typedefs().code in (gdb.TYPE_CODE_REF, gdb.TYPE_CODE_RVALUE_REF):

@@ -6,9 +6,10 @@ import json
 import os
 import pathlib
 import re
+import subprocess
 
 import pytest
-from debug_support import BUILD, friday, opened, record_once  # noqa: F401
+from debug_support import BUILD, friday, opened, record_once, run_to_end  # noqa: F401
 from test_debug_mi import Gdb
 from test_debug_variants import variants  # noqa: F401
 
@@ -78,6 +79,8 @@ def compare(session, node, answers):
     for answer in answers:
         for time in ("first", "again"):
             data, refused = read(session, node, answer["text"])
+            if node.altered is not None:
+                return [*wrong, f"{answer['text']} ({time}) altered the node"]
             if (data, kind_of(refused or "")) != (answer.get("bytes"), kind_of(answer.get("refused", ""))):
                 wrong.append(f"{answer['text']} ({time}): gdb: {answer.get('bytes') or answer.get('refused')}, Friday: {data or refused}")
     return wrong
@@ -135,6 +138,31 @@ def test_operators_of_a_class_without_a_name_are_refused_in_words_of_the_express
     for expression in ("!main::add", "main::add == 0"):
         with pytest.raises(friday.Error, match="not located in memory|No symbol \"operator"):
             session.read(None, expression)
+
+
+def test_reading_an_array_without_memory_calls_no_malloc(recorder, opened, tmp_path):
+    """The compiler kept its values in the debug information alone; gdb copies such an array into memory from the program's malloc as soon as
+    it is computed with, also when only its type is asked for."""
+    (tmp_path / "tag.c").write_text("""
+#include <stdio.h>
+#include <unistd.h>
+int main(int argc, char** argv) {
+  static const unsigned char tag[4] = {1, 2, 3, 4};
+  getppid();
+  printf("%d\\n", tag[1] + argc);
+  return argv[argc] != 0;
+}
+""")
+    subprocess.run(["/usr/bin/cc", "-g", "-O2", "-o", tmp_path / "tag", tmp_path / "tag.c"], check=True)
+    session = opened(recorder.record([tmp_path / "tag"], name="it"))
+    session.breakpoint("getppid")
+    assert session.run().kind == "breakpoint"
+    assert [int(value) for value in session.read(0, "main::tag")] == [1, 2, 3, 4] and session.read(0, "main::tag[1]") == 2
+    for expression in ("*main::tag", "(*main::tag)", "*main::tag + 1"):
+        with pytest.raises(friday.Error, match="memory that the program allocates"):
+            session.read(0, expression)
+    assert not session.altered
+    run_to_end(session)
 
 
 @pytest.mark.full
