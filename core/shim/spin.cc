@@ -10,6 +10,7 @@
 
 #include "core/shim/collector.h"
 #include "core/shim/memory.h"
+#include "core/shim/plain.h"
 #include "core/shim/signals.h"
 #include "core/shim/token.h"
 
@@ -49,91 +50,6 @@ struct Search {
 } search;
 
 bool same(const SpinPoint& a, const SpinPoint& b) { return memcmp(&a, &b, sizeof a) == 0; }
-
-// Whether an instruction with a two-byte opcode (0f xx) is plain, as below. Includes cmpxchg, whose result shows in the
-// flags and in rax.
-bool plain_two_byte(uint8_t opcode) {
-  if (opcode >= 0x40 && opcode <= 0x4f) return true;  // cmov
-  if (opcode >= 0x80 && opcode <= 0x9f) return true;  // jcc, setcc
-  switch (opcode) {
-    case 0x1e:
-    case 0x1f:
-    case 0xaf:
-    case 0xb0:
-    case 0xb1:
-    case 0xb6:
-    case 0xb7:
-    case 0xbe:
-    case 0xbf: return true;  // endbr, nop, imul, cmpxchg, movzx, movsx
-    default: return false;
-  }
-}
-
-// Whether everything that the instruction at `code` changes shows in the general registers and flags, or is a store of
-// a register or constant, which stores the same value again. Unknown instructions are not plain. Intel SDM volume 2,
-// appendix A.
-bool plain(const uint8_t* code) {
-  for (unsigned prefixes = 0;; code++, prefixes++) {
-    const uint8_t b = *code;
-    const bool prefix =
-        (b & 0xf0) == 0x40 || b == 0x66 || b == 0x2e || b == 0x3e || b == 0x64 || b == 0x65 || b == 0xf0 || b == 0xf3;
-    if (!prefix) break;
-    if (prefixes == 4) return false;
-  }
-  const uint8_t opcode = code[0], modrm = code[1], field = modrm >> 3 & 7;
-  const bool to_register = modrm >> 6 == 3;
-  if (opcode == 0x0f) return plain_two_byte(modrm);
-  if (opcode < 0x40) {  // add, or, adc, sbb, and, sub, xor, cmp
-    const unsigned form = opcode & 7;
-    return form < 6 && (form >= 2 || to_register || opcode >= 0x38);
-  }
-  if (opcode >= 0x50 && opcode <= 0x5f) return true;  // push, pop
-  if (opcode >= 0x70 && opcode <= 0x7f) return true;  // jcc
-  if (opcode >= 0xb0 && opcode <= 0xbf) return true;  // mov immediate
-  switch (opcode) {
-    case 0x63:
-    case 0x68:
-    case 0x69:
-    case 0x6a:
-    case 0x6b:
-    case 0x84:
-    case 0x85:
-    case 0x86:
-    case 0x87:
-    case 0x88:
-    case 0x89:
-    case 0x8a:
-    case 0x8b:
-    case 0x8d:
-    case 0x90:
-    case 0x98:
-    case 0x99:
-    case 0xa8:
-    case 0xa9:
-    case 0xc2:
-    case 0xc3:
-    case 0xc6:
-    case 0xc7:
-    case 0xc9:
-    case 0xe8:
-    case 0xe9:
-    case 0xeb: return true;
-    case 0x80:
-    case 0x81:
-    case 0x83: return to_register || field == 7;
-    case 0xc0:
-    case 0xc1:
-    case 0xd0:
-    case 0xd1:
-    case 0xd2:
-    case 0xd3:
-    case 0xfe: return to_register;
-    case 0xf6:
-    case 0xf7: return to_register || field < 2;
-    case 0xff: return to_register || field == 2 || field == 4 || field == 6;
-    default: return false;
-  }
-}
 
 bool of_the_program(uint64_t rip) { return rip < control.text_low || rip >= control.text_high; }
 
@@ -176,7 +92,7 @@ void spin_tell(const ThreadArea* area, uint64_t rip) {
 
 bool spin_begin(const ThreadArea* area, const SpinPoint& now) {
   if (control.mode != kModeRecord || area->frame || (!token_wanted() && !signals_pending(area)) || search.active ||
-      !of_the_program(now.rip) || !plain((const uint8_t*)now.rip))
+      !of_the_program(now.rip) || !is_plain((const uint8_t*)now.rip))
     return false;
   search = {};
   search.active = true;
@@ -219,7 +135,7 @@ Spin spin_step(const SpinPoint& now) {
     search.first_hash = search.hash;
     search.steps = search.hash = 0;
   }
-  search.active = search.steps < kLongest && of_the_program(now.rip) && plain((const uint8_t*)now.rip);
+  search.active = search.steps < kLongest && of_the_program(now.rip) && is_plain((const uint8_t*)now.rip);
   return search.active ? Spin::searching : Spin::none;
 }
 
