@@ -8,12 +8,14 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <span>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "core/base/elf.h"
@@ -231,12 +233,23 @@ void ReplaySession::end_process(pid_t pid) {
 // is known of the parent's memory holds for the copy. Returns none at the trap, or the wait status of a child that
 // ended before it. Fails if the child does anything else.
 Result<std::optional<int>> ReplaySession::run_to_fork_trap(const ReplayNode& parent, pid_t pid, bool waiting) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::microseconds kPatience{1'000'000}, kLook{200};
+  std::optional<Clock::time_point> interrupted;  // then the child has `kPatience` left; waitpid(2) has no time limit
   if (waiting) ptrace(PTRACE_CONT, pid, 0, 0);
   for (;;) {
     int status = 0;
-    const pid_t found = waitpid(pid, &status, __WALL);
+    const pid_t found = waitpid(pid, &status, interrupted ? __WALL | WNOHANG : __WALL);
+    if (found == 0) {
+      if (Clock::now() - *interrupted > kPatience)
+        return fail(ErrorCode::interrupted,
+                    "the replay was interrupted while this node forked, and a second later its child has not come to "
+                    "the end of the fork. Replay again");
+      std::this_thread::sleep_for(kLook);
+      continue;
+    }
     if (found < 0 && errno == EINTR) {
-      if (interrupt_) return fail(ErrorCode::interrupted, "the replay was interrupted while this node forked");
+      if (interrupt_ && !interrupted) interrupted = Clock::now();
       continue;
     }
     if (found != pid) return W_EXITCODE(0, SIGKILL);  // the child is gone and its wait status is lost

@@ -13,7 +13,7 @@ import time
 
 import pytest
 from conftest import wait_until
-from debug_support import BUILD, break_at, final_state, friday, opened, record_once, run_to_end, workers  # noqa: F401
+from debug_support import BUILD, break_at, final_state, friday, opened, record_once, run_to_end, state, workers  # noqa: F401
 
 pytestmark = pytest.mark.limit(60)
 SYS_PIDFD_GETFD = 438  # os has no function for it
@@ -208,6 +208,34 @@ def test_interrupt_stops_the_group_soon(busy, opened, sync):
     print(f"interrupted after {max(took) * 1000:.0f} ms")
     assert max(took) < 1.0, "the aim is 0.1 s"
     assert final_state(session) == plain
+
+
+def test_interrupts_while_nodes_fork_end_no_replay(opened, tmp_path_factory):
+    """Each child is awaited at its first instructions; an interrupt that comes then stops the group behind the fork."""
+    forks = record_once("forks", lambda recorder: recorder.record(["/bin/sh", "-c", "i=0; while [ $i -lt 150 ]; do (:); i=$((i + 1)); done"], name="sh"), tmp_path_factory)
+    session = opened(forks)
+    plain = final_state(session)
+    for _ in range(3):
+        session.restart()
+        done, interrupts = threading.Event(), 0
+
+        def interrupt(session=session, done=done):
+            while not done.wait(0.0005):
+                session.backend.interrupt()
+        other = threading.Thread(target=interrupt)
+        other.start()
+        try:
+            kind = None
+            while kind != "end":
+                try:
+                    kind = session.run().kind
+                except KeyboardInterrupt:
+                    interrupts += 1
+        finally:
+            done.set()
+            other.join()
+        assert interrupts > 10
+        assert state(session) == plain
 
 
 # ---- Nothing is left behind
