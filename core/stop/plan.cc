@@ -100,6 +100,8 @@ ExpressionPlan::Passing passing_of(const std::string& name) {
   throw std::runtime_error("unknown way to pass a value");
 }
 
+constexpr uint64_t kMostReturned = 4096;  // bytes; larger results are left to gdb (gdb_calls.py)
+
 ExpressionPlan::Call parse_call(const Json& json) {
   ExpressionPlan::Call call;
   call.function = parse_code(json.at("function"));
@@ -108,6 +110,7 @@ ExpressionPlan::Call parse_call(const Json& json) {
   const Json& returned = json.at("returned");
   call.returned_at = Addr{returned.at("at").get<uint64_t>()};
   call.size = returned.at("size").get<uint64_t>();
+  if (call.size > kMostReturned) throw std::runtime_error("a result that is too large for the stack");
   if (const Json& passing = returned.at("passing"); !passing.is_null()) {
     call.returned.emplace();
     for (const Json& each : passing) call.returned->push_back(passing_of(each.get<std::string>()));
