@@ -1,0 +1,146 @@
+# The part of Friday's helper that evaluates expressions by gdb: in the language of the program, with names that gdb does not find by
+# itself, and without calls of functions of the program that the expression does not contain. The commands that plan and print
+# (gdb_friday.py) take from here how an expression is to be read.
+#
+# -friday-value EXPR             the value by gdb's own evaluation: see gdb_friday.py
+def with_unnamed(expression, work):
+    """Returns work(expression). gdb finds static variables of all files, but those in an unnamed namespace only while the program stands in
+    their own file. If it does not know a name, the name in an unnamed namespace is tried."""
+    text = expression
+    while True:
+        try:
+            return work(text)
+        except gdb.error as error:
+            unknown = re.match(r'No symbol "(\w+)" in current context', str(error))
+            full = unknown and "(anonymous namespace)::" + unknown[1]
+            if not full or "'%s'" % full in text or gdb.lookup_static_symbol(full) is None:
+                raise
+            text = re.sub(r"(?<![\w.>:'\"])%s(?![\w'\"]|::)" % unknown[1], "'%s'" % full, text)
+            if "'%s'" % full not in text:
+                raise
+
+
+@contextlib.contextmanager
+def language_of_program():
+    """A context in which expressions are in C++ if a C++ program stands in a function of C, as in the C library. gdb would use C, the
+    language of the frame, in which it knows neither the names of C++ nor the operators that libstdc++'s Python package evaluates without a
+    call in the node."""
+    main = gdb.lookup_global_symbol("main")
+    as_said = gdb.execute("show language", to_string=True)
+    if main is None or "(" not in main.name or not re.search('"auto; currently (?:c|asm|minimal)"', as_said):
+        yield
+        return
+    gdb.execute("set language c++", to_string=True)
+    try:
+        yield
+    finally:
+        gdb.execute("set language auto", to_string=True)
+
+
+def in_program(expression, work):
+    """Returns work(expression), evaluated in the program's language."""
+    with language_of_program():
+        return with_unnamed(expression, work)
+
+
+def as_value(expression):
+    """The expression, with & before it if it is a function: in C a function stands for its address."""
+    if not re.fullmatch(r"[(*\s]*[A-Za-z_][\w:]*[\s)]*", expression):
+        return expression
+    try:
+        return "&(%s)" % expression if bare(type_of(expression)).code == gdb.TYPE_CODE_FUNC else expression
+    except gdb.error:
+        return expression  # the error is reported when it is evaluated
+
+
+def calls_by_name(expression):
+    """Whether the expression may contain a call by name: a word before a parenthesis. Some casts look like this, too."""
+    return re.search(r"[\w>]\s*\(", re.sub(LITERAL, "", expression)) is not None
+
+
+def may_use_operators(expression):
+    """Whether the expression may use an operator of a class, since a path in it is an object of a class. A name may be quoted
+    ('(anonymous namespace)::variable')."""
+    if "c++" not in gdb.execute("show language", to_string=True):
+        return False
+    code = re.sub(r'"(?:\\.|[^"\\])*"', lambda literal: " " * len(literal[0]), expression)
+    objects = (bare(type.target()) if type.code in REFERENCES else type for type in types_on_paths(expression, code))
+    return any(type.code in (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION) for type in objects)
+
+
+def is_refused_call(refusal):
+    return "may-call-functions" in str(refusal)
+
+
+def evaluated(expression):
+    """The value by gdb's own evaluation. Functions of the program run only if the expression calls them by name or by an operator of C++.
+    To compute with an array that is in registers, gdb would copy it into memory from the program's malloc; this is refused, since
+    reading must not change the program."""
+    if calls_by_name(expression):
+        return gdb.parse_and_eval(expression)
+    try:
+        with no_calls():
+            return gdb.parse_and_eval(expression)
+    except gdb.error as refusal:
+        if not is_refused_call(refusal):
+            raise
+        with no_calls():
+            operators = may_use_operators(expression)
+        if not operators:
+            raise gdb.error("a part of it is in registers, and gdb would have to copy it into memory that the program allocates")
+    return gdb.parse_and_eval(expression)
+
+
+class Value(JsonCommand):
+    """-friday-value EXPR"""
+
+    def answer(self, argv):
+        value = in_program(" ".join(argv), lambda text: evaluated(as_value(text)))
+        with no_calls():  # to ask gdb for the address of an array in registers copies it into memory of the program
+            return self.described(value)
+
+    def described(self, value):
+        if value.is_optimized_out:
+            raise gdb.error("value has been optimized out")
+        if value.type.strip_typedefs().code in (gdb.TYPE_CODE_REF, gdb.TYPE_CODE_RVALUE_REF):
+            value = value.referenced_value()
+        table = TypeTable()
+        number = table.add(value.type)
+        address = None if value.address is None else int(value.address)
+        if address is None:
+            data = self.bytes_of(value)
+        else:
+            data = bytes(gdb.selected_inferior().read_memory(address, value.type.sizeof)) if value.type.sizeof else b""
+            if bare(value.type).code in INTEGERS and data != self.bytes_of(value):
+                address, data = None, self.bytes_of(value)  # a bit-field, for which gdb gives the address of the word around it
+        return {"bytes": data.hex(), "address": address, "type": number, "types": table.entries}
+
+    def bytes_of(self, value):
+        """The bytes of a temporary value, assembled from its parts, since gdb 13 does not give them."""
+        type = value.type.strip_typedefs()
+        size = type.sizeof
+        if type.code == gdb.TYPE_CODE_VOID:
+            return b""
+        if type.code in (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION):
+            data = bytearray(size)
+            for field in type.fields():
+                if not hasattr(field, "bitpos"):
+                    continue
+                if is_bitfield(field):
+                    bits = (int(value[field]) & ((1 << field.bitsize) - 1)) << field.bitpos
+                    data = bytearray((int.from_bytes(data, "little") | bits).to_bytes(size, "little"))
+                else:
+                    part = self.bytes_of(value[field])
+                    data[field.bitpos // 8:field.bitpos // 8 + len(part)] = part
+            return bytes(data)
+        if type.code == gdb.TYPE_CODE_ARRAY:
+            low, high = type.range()
+            return b"".join(self.bytes_of(value[i]) for i in range(low, high + 1))
+        if type.code == gdb.TYPE_CODE_FLT:
+            if size not in (4, 8):
+                raise gdb.GdbError("a temporary of type %s cannot be copied; store it in a variable first" % value.type)
+            return struct.pack("<f" if size == 4 else "<d", float(value))
+        return (int(value) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+
+
+Value("-friday-value")
