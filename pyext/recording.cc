@@ -12,6 +12,7 @@
 #include "core/trace/event_json.h"
 #include "core/trace/event_text.h"
 #include "core/trace/node_end.h"
+#include "core/trace/payload.h"
 #include "core/trace/reader.h"
 #include "pyext/bindings.h"
 #include "pyext/messages.h"
@@ -66,6 +67,13 @@ py::tuple transfers_of(const PyEvent& event) {
                                (t->flags & format::kEndOfStream) != 0));
   }
   return py::tuple(list);
+}
+
+// The bytes of the event's transfer number `ordinal`, or None; and if None, why.
+py::tuple payload_of(const PyEvent& event, uint32_t ordinal) {
+  const PayloadAnswer answer = trace_payloads().read(event.view, ordinal);
+  if (!answer) return py::make_tuple(py::none(), py::str(std::string(gap_text(answer.error()))));
+  return py::make_tuple(bytes_of(answer->joined()), py::none());
 }
 
 std::optional<std::string> path_of(const EventView& event) {
@@ -207,6 +215,7 @@ void bind_event(py::module_& module) {
       .def_property_readonly("path", [](const PyEvent& e) { return path_of(e.view); })
       .def_property_readonly("memory", [](const PyEvent& e) { return memory_of(e.view); })
       .def_property_readonly("transfers", &transfers_of)
+      .def("payload", &payload_of)
       .def_readonly("time", &PyEvent::time)
       .def_property_readonly("text", [](const PyEvent& e) { return event_line(e.view); })
       .def("json", [](const PyEvent& e) {

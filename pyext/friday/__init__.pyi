@@ -280,6 +280,10 @@ class Transfer:
     bytes: int
     peer: str | None
     end_of_stream: bool
+    @property
+    def payload(self) -> Any | None: ...
+    @property
+    def missing(self) -> str | None: ...
 
 @dataclass(frozen=True, slots=True)
 class Channel:

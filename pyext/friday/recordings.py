@@ -11,11 +11,13 @@ read variables, use a Session. Events are read one at a time: a long recording n
 """
 from __future__ import annotations
 
+import builtins
 import difflib
+import functools
 import json
 import os
-from dataclasses import dataclass
-from typing import Any, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Callable, Iterator
 
 from .errors import NoNode, UsageError
 from .messages import Message
@@ -84,13 +86,30 @@ class RecordedNode(int):
 class Transfer:
     """Bytes that an event moved through a channel. channel: the number of the channel on the node; direction: "in" or "out"; offset: the
     position of the first byte in the stream of that direction (for datagrams the number of bytes before it); bytes: the number of bytes;
-    peer: the address of the other side, None if it is unknown; end_of_stream: whether the other side had closed the stream."""
+    peer: the address of the other side, None if it is unknown; end_of_stream: whether the other side had closed the stream.
+
+        for event in recording.events("n3"):
+            for moved in event.transfers:
+                print(moved.payload or moved.missing)
+    """
     channel: int
     direction: str
     offset: int
     bytes: int
     peer: str | None
     end_of_stream: bool
+    _payload: Callable[[], tuple[builtins.bytes | None, str | None]] = field(repr=False, compare=False)
+
+    @property
+    def payload(self) -> builtins.bytes | None:
+        """The bytes themselves, from the first one on; fewer than `bytes` if the recording has only the beginning, None if it has none of
+        them: `missing` says why."""
+        return self._payload()[0]
+
+    @property
+    def missing(self) -> str | None:
+        """Why there is no payload, "only its hash was kept" for what a program sent; None if there is one."""
+        return self._payload()[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +205,7 @@ class Event:
     @property
     def transfers(self) -> tuple[Transfer, ...]:
         """The data that the event moved through channels."""
-        return tuple(Transfer(*each) for each in self._raw.transfers)
+        return tuple(Transfer(*each, functools.partial(self._raw.payload, i)) for i, each in enumerate(self._raw.transfers))
 
     def to_json(self) -> dict[str, Any]:
         """The object that `friday dump --json` prints for it."""

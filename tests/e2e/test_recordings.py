@@ -49,6 +49,9 @@ def test_events_are_chosen_by_place_and_call(data):
     assert moved.peer is None and sends[0].transfers[0].peer.startswith("127.0.0.1:"), "who receives did not ask who sent"
     sender = next(m for m in data.messages() if m.target == received.node and m.target_event == received.index)
     assert received.memory == ((received.arguments[1], received.memory[0][1]),) and len(received.memory[0][1]) == sender.bytes
+    assert moved.payload == received.memory[0][1] and moved.missing is None
+    assert sends[0].transfers[0].payload is None and sends[0].transfers[0].missing == "only its hash was kept"
+    assert "payload" not in repr(moved) and moved == received.transfers[0]
     channel, = (c for c in data.channels(received.node) if c.number == moved.channel)
     assert channel.kind == "datagram" and channel.local.startswith("127.0.0.1:")
 
