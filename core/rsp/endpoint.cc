@@ -80,7 +80,10 @@ std::vector<pollfd> RspEndpoint::fds() const {
 
 void RspEndpoint::on_ready(int fd) {
   for (Listener& listener : listeners_)
-    if (listener.fd() == fd) return accept(listener);
+    if (listener.fd() == fd) {
+      finish_departed();
+      return accept(listener);
+    }
   for (size_t i = 0; i < connections_.size(); ++i) {
     Connection& connection = *connections_[i];
     if (connection.socket.get() != fd) continue;
@@ -88,6 +91,21 @@ void RspEndpoint::on_ready(int fd) {
     if (!connection.congested()) receive(connection);
     process(connection);
     break;
+  }
+  drop_dead();
+}
+
+// Serves a client that has closed its end up to its last packet. Which of two sockets is ready first is chance: who
+// connects after the client has gone must not be refused on its account.
+void RspEndpoint::finish_departed() {
+  for (auto& connection : connections_) {
+    pollfd end{connection->socket.get(), POLLRDHUP, 0};
+    if (poll(&end, 1, 0) <= 0 || !(end.revents & (POLLRDHUP | POLLHUP | POLLERR))) continue;
+    while (!connection->dead) {
+      receive(*connection);
+      process(*connection);
+      if (connection->congested()) connection->dead = true;  // nobody reads it any more
+    }
   }
   drop_dead();
 }
@@ -159,8 +177,8 @@ void RspEndpoint::say(std::string_view text) {
     if (connection->session) connection->session->say(text);
 }
 
-// Closes finished connections. Must not run while code of a connection is on the stack: only on_ready() calls it, at
-// its end.
+// Closes finished connections. Must not run while code of a connection is on the stack: on_ready() calls it at its end,
+// and before a new connection is accepted.
 void RspEndpoint::drop_dead() {
   for (size_t i = 0; i < connections_.size();) {
     if (!connections_[i]->dead) {

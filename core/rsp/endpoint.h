@@ -46,6 +46,7 @@ class RspEndpoint {
  private:
   struct Connection;
 
+  void finish_departed();
   void accept(Listener& listener);
   void receive(Connection& connection);
   void process(Connection& connection);

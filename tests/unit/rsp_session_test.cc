@@ -466,6 +466,16 @@ TEST_F(RspEndpointTest, OneClientAtATime) {
   EXPECT_EQ(exchange(third, "$qC#b4", 8), "+$QC1#c5");
 }
 
+TEST_F(RspEndpointTest, AClientThatHasGoneKeepsNobodyOut) {
+  Client first(path_);
+  EXPECT_EQ(exchange(first, "$qC#b4", 8), "+$QC1#c5");
+  first.send("$qC#b4");
+  first.close();
+  Client second(path_);  // the endpoint sees both at once
+  EXPECT_EQ(exchange(second, "$qC#b4", 8), "+$QC1#c5");
+  EXPECT_EQ(host_->disconnections, 1);
+}
+
 TEST_F(RspEndpointTest, AClientThatDisappearsLeavesNothing) {
   Client client(path_);
   std::string packet = fmt::format("Z0,{:x},1", node_->symbol("work")->value);
