@@ -294,6 +294,8 @@ def test_systemd_drop_in(recorder, tmp_path):
         (tmp_path / "web.service.d").mkdir()
         (tmp_path / "web.service").write_text("[Unit]\nDescription=web\n[Service]\nExecStart=/bin/true\n")
         (tmp_path / "web.service.d" / "friday.conf").write_text(done.stdout)
+        for path in (tmp_path / "web.service", tmp_path / "web.service.d" / "friday.conf"):
+            path.chmod(0o644)  # it complains of what the umask(2) of some users allows
         verified = subprocess.run([analyze, "verify", "--man=no", tmp_path / "web.service"], capture_output=True, text=True,
                                   env={**os.environ, "SYSTEMD_UNIT_PATH": f"{tmp_path}:"})
         said = [line for line in verified.stderr.splitlines() if "web.service" in line or "friday.conf" in line]
