@@ -1,15 +1,16 @@
 """Files of a recording that a stranger made: what is no regular file, leads elsewhere, has no end or grows without one, or holds what a
 terminal obeys. Whatever command looks at it comes to its end soon and in little memory, says which file it refuses, and writes nowhere else.
 """
+import functools
 import json
 import os
+import pathlib
 import re
 import shutil
 import socket
 import struct
 import subprocess
 import sys
-import threading
 
 import pytest
 from crafting import BLOCK, CHECKSUM, COMMITTED, PAGE, block, clear_checksum, last_block, packed, seal, zstd
@@ -20,23 +21,25 @@ SESSION = "import sys, friday\ntry:\n    friday.Session(sys.argv[1]).close()\nex
 TERA = 1 << 40
 
 
+@functools.cache
+def measuring():
+    """The process in which measured.py runs; it ends with this one."""
+    return subprocess.Popen([sys.executable, pathlib.Path(__file__).with_name("measured.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
 class Answer:
     """How a command ended: its exit code, what it said, and the memory of the largest process of it."""
 
     def __init__(self, command, environment, directory):
         out = directory / "said"
-        with open(out, "wb") as stream:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, env=environment, start_new_session=True)
-            late = threading.Event()
-            timer = threading.Timer(SECONDS, lambda: (late.set(), process.kill()))
-            timer.start()
-            _, status, used = os.wait4(process.pid, 0)
-            timer.cancel()
-        process.returncode = self.code = os.waitstatus_to_exitcode(status)
+        asked = {"command": [str(word) for word in command], "environment": environment, "output": str(out), "seconds": SECONDS}
+        print(json.dumps(asked), file=measuring().stdin, flush=True)
+        used = json.loads(measuring().stdout.readline())
+        self.code = used["code"]
         self.raw = out.read_bytes()
         self.said = self.raw.decode("utf-8", "surrogateescape")
-        assert not late.is_set(), (command, "took too long", self.said[-2000:])
-        assert used.ru_maxrss << 10 < MEMORY, (command, "took too much memory", used.ru_maxrss)
+        assert not used["late"], (command, "took too long", self.said[-2000:])
+        assert used["memory"] < MEMORY, (command, "took too much memory", used["memory"])
         assert self.code >= 0, (command, "was ended by a signal", self.code, self.said[-2000:])
         for word in ("Traceback", "bad_alloc", "length_error", "terminate called", "a bug of Friday's"):
             assert word not in self.said, (command, self.said[-2000:])
