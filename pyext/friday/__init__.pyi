@@ -22,6 +22,7 @@ class Session:
     points: dict[int, StopPoint]
     ended: set[int]
     nodes: Nodes
+    scope: str
     here: int
     last_stop: Stop | None
     read: Callable[..., Any]

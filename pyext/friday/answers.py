@@ -77,17 +77,19 @@ class Output:
         else:
             self._kept.extend(text.split("\n"))
 
-    def answers(self, answers: "Mapping[Node, str]") -> None:
-        """Prints the answers of several nodes, each line with the label of its nodes. Without `fold` each node has its own lines."""
+    def answers(self, answers: "Mapping[Node, str]", implied: bool = False) -> None:
+        """Prints the answers of nodes, each line with the label of its nodes. Without `fold` each node has its own lines. implied: the
+        user knows which node is meant, and its label is left out on a terminal unless there is something to say about the node."""
         if not self.fold:
             for node, answer in answers.items():
                 for line in answer.splitlines():
                     self._put(printable(f"[{node.name}{mark(node)}] {line}"))
             return
         for nodes, answer in folded(answers):
-            label = self._paint("36", f"{label_of(nodes)}{mark(nodes[0])}:")
+            said = mark(nodes[0])
+            label = "" if implied and not said else self._paint("36", f"{label_of(nodes)}{said}:") + " "
             for line in answer.splitlines():
-                self._put(f"{label} {printable(line)}")
+                self._put(f"{label}{printable(line)}")
 
 
 def _page(text: str) -> bool:

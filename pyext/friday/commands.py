@@ -26,6 +26,7 @@ from .points import StopPoint
 from .table import GDB_COMMANDS, OWNED, REFUSED, refusal, resolve
 
 if TYPE_CHECKING:
+    from .nodes import Node
     from .sessions import Session
 
 WATCHES = {"watch": "", "rwatch": "-reads ", "awatch": "-access "}  # each verb with the option that it puts before the expression
@@ -34,7 +35,11 @@ _TAKES_BLOCK = {*SETS_POINT, "commands", "py", "python"}
 _CONDITION = re.compile(r"(?:^|\s+)if\b\s*(.*)\Z", re.S)
 _BEFORE_START = re.compile(r"^(#\d+ .* _dl_start_user \(\).*\n)(?:#\d+ .*\n?)+", re.M)  # the loader's first frame has no caller, yet gdb shows more frames
 _OF_A_FRAME = re.compile(r"(?:backtrace|bt|where|frame|f|up|down|(?:info|i) (?:locals|args|frame|lo|f))\b")
-_NODE_LIST = re.compile(r"(?=\S*[\w*?])[\w*?\[\]!#/.,:+-]+\Z")
+_NODE_LIST = re.compile(r"(?=\S*[\w*?.])[\w*?\[\]!#/.,:+-]+\Z")
+# commands that set up a gdb and ask nothing of its program
+_SETS_GDB = re.compile(r"(?:set|unset|add-symbol-file|symbol-file|remove-symbol-file|dir(?:ectory)?|skip|macro|maint(?:enance)?)\b")
+_ASSIGNS = re.compile(r"set\s+(?:var\w*\s|[^=]*[^=!<>]=(?!=))")
+_TEXT_SETTINGS = re.compile(r"set\s+(?:env|prompt|args|substitute-path|debug-file-directory|logging|style)")  # their values may contain `=`
 
 
 @dataclass(slots=True)
@@ -166,18 +171,31 @@ def only_answers(command: Command) -> bool:
     return name in ("info", "help", "why", "diff", "list") or name is None
 
 
-def forward(session: "Session", command: Command, out: Output) -> None:
-    """Gives a command to the gdbs of the nodes one after the other: by default of all nodes alive; if none is alive, of all that
-    have ended, or, at the start of the recording, of all. A node's error is shown as its answer; if all nodes fail with the
-    same error, that error is raised."""
+def is_of_all(text: str) -> bool:
+    """Whether a gdb command without a node list is for every node whatever the scope is: it sets up gdb, and asks nothing of a program."""
+    return bool(_SETS_GDB.match(text)) and (not _ASSIGNS.match(text) or bool(_TEXT_SETTINGS.match(text)))
+
+
+def _meant(session: "Session", command: Command, text: str) -> "tuple[Node, ...]":
+    """The nodes to whose gdb a command goes: those of its list. Without a list, the selected node; with the scope `group`, and for gdb's
+    settings, all nodes alive; if none is alive, all that have ended, or, at the start of the recording, all."""
     if command.nodes is not None:
-        nodes = session.nodes.parse(command.nodes)
-    else:
-        nodes = session.all_nodes or tuple(n for n in session.nodes if n.state != "not started") or session.nodes.all
+        return session.nodes.parse(command.nodes)
+    if session.scope == "node" and not is_of_all(text):
+        return (session.node,)
+    return session.all_nodes or tuple(n for n in session.nodes if n.state != "not started") or session.nodes.all
+
+
+def forward(session: "Session", command: Command, out: Output) -> None:
+    """Gives a command to the gdbs of the nodes that it means, one after the other. A node's error is shown as its answer; if all nodes
+    fail with the same error, that error is raised."""
     text = f"{command.verb} {command.rest}".strip()
+    nodes = _meant(session, command, text)
     if command.nodes is None and _OF_A_FRAME.match(text) and all(node.state == "not started" for node in nodes):
-        raise UsageError("no node has started yet: all wait in the dynamic loader. `tbreak main` and `continue`, or `goto 1`, run them to their own code; "
-                             "`0 backtrace` shows where node 0 waits")
+        every = all(node.state == "not started" for node in session.nodes)
+        raise UsageError(("no node has started yet: all wait" if every else f"node {nodes[0]} ({nodes[0].name}) has not started yet: it waits")
+                         + " in the dynamic loader. `tbreak main` and `continue`, or `goto 1`, run nodes to their own code; "
+                         f"`{nodes[0]} backtrace` shows where node {nodes[0]} waits")
     answers: dict[Any, str] = {}
     failures: list[Error] = []
     session.backend.prepare([int(node) for node in nodes])
@@ -192,7 +210,7 @@ def forward(session: "Session", command: Command, out: Output) -> None:
         if failures[0].message.startswith("Undefined command"):
             raise _unknown(session, command)
         raise failures[0] if len(nodes) == 1 else type(failures[0])(failures[0].message)
-    out.answers(answers)
+    out.answers(answers, implied=command.nodes is None and len(nodes) == 1)
 
 
 def _list_of(session: "Session", node: Any) -> str:

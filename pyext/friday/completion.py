@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Iterable
 from .commands import words
 from .errors import Error
 from .info import GDB_TOPICS, REFUSED_TOPICS, TOPICS, resolve_topic
-from .running import PLACES, SETTINGS, SYNCS
+from .running import PLACES, SCOPES, SETTINGS, SYNCS
 from .table import GDB_COMMANDS, OWNED, resolve
 
 if TYPE_CHECKING:
@@ -73,6 +73,8 @@ def _arguments(session: "Session", verb: str, rest: str, command: str, line: str
             return _starting(typed, {"until"}), True
         case "set" if rest == "sync" and line[-1:].isspace() or rest.startswith("sync "):
             return _starting(typed, SYNCS), False
+        case "set" if rest == "scope" and line[-1:].isspace() or rest.startswith("scope "):
+            return _starting(typed, SCOPES), False
         case "set" if rest == "gdb" and line[-1:].isspace() or rest.startswith("gdb "):
             return _starting(typed, {"background", "lazy"}), False
         case "set" if " " not in rest:

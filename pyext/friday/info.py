@@ -224,7 +224,8 @@ def _help(session: "Session", command: Command, filename: str | None, out: Outpu
         for name, owned in OWNED.items():
             out.prose(f"  {name:10}  {_SENTENCE.split(owned.text)[0]}", " " * 14)
         out("A line that starts with @ is Python: @3(srv.node.id) reads a variable of node 3.")
-        out.prose("All other commands go to the gdb of each node that is alive. A node list may stand before a command:")
+        out.prose("All other commands go to the gdb of the selected node, which the prompt names.")
+        out("A node list may stand before a command; `all` are all nodes, `.` is the selected one:")
         out("  4,5 print x      0-9,!3 backtrace      redis-* info threads")
         out("`help COMMAND` explains a command and shows an example.")
         return
@@ -236,8 +237,7 @@ def _help(session: "Session", command: Command, filename: str | None, out: Outpu
     elif name in REFUSED:
         out(refusal(name))
     else:
-        node = (session.all_nodes or [n for n in session.nodes if n.state != "not started"] or session.nodes.all)[0]
-        for line in session.backend.gdb(int(node), f"help {command.rest}").splitlines():
+        for line in session.backend.gdb(session.here, f"help {command.rest}").splitlines():
             if not _is_refused(line):
                 out(line)
 

@@ -64,6 +64,8 @@ def session_lines(session: "Session") -> Iterator[str]:
     yield "# A session of friday replay, for `source`."
     if session.backend.sync() != "clock":
         yield f"set sync {session.backend.sync()}"
+    if session.scope != "node":
+        yield f"set scope {session.scope}"
     for name, text in session.aliases.items():
         yield f"alias {name} = {text}"
     yield from _names(session)

@@ -121,9 +121,10 @@ def base_name(name: str) -> str:
 
 
 class Nodes:
-    """All nodes of a recording: `nodes[4]`, `nodes["redis-1"]` (the one alive now), iteration in id order."""
+    """All nodes of a recording: `nodes[4]`, `nodes["redis-1"]` (the one alive now), `nodes["."]` (the selected one), iteration in id order."""
 
     def __init__(self, session: "Session", infos: Sequence[NodeInfo], states: Callable[[], Sequence[str]]) -> None:
+        self._session = session
         self._all = tuple(Node(session, info) for info in infos)
         self._by_id = {int(node): node for node in self._all}  # not a list, since ids may have gaps
         self._in_order = states
@@ -160,6 +161,8 @@ class Nodes:
                         f"[@n(...) for n in ...]")
 
     def _by_name(self, name: str) -> Node:
+        if name == ".":
+            return self._session.node
         if name.isdigit():
             return self[int(name)]
         lives = self._named.get(name)
@@ -179,7 +182,7 @@ class Nodes:
         return (alive or started)[-1]
 
     def parse(self, text: str, every: bool = False) -> tuple[Node, ...]:
-        """The nodes of a node list: "4,5", "0-9,!3", "redis-*", names, "NAME#2", "all". With `every`, a name or
+        """The nodes of a node list: "4,5", "0-9,!3", "redis-*", names, "NAME#2", "all", "." (the selected node). With `every`, a name or
         pattern includes all restarts (for stop points, which follow a name), otherwise only nodes alive now."""
         items = [item.strip() for item in text.split(",")]
         if not all(items):

@@ -30,9 +30,10 @@ _OUTPUT = re.compile(r"output\s+(\S+)\s+/(.+)/\Z")
 _WIDE = 200  # the most characters of a change that are shown
 _READS = re.compile(r"(-\w+ +)*-(reads|access) ")
 _PLACES = 8  # the most places of a changed struct or array that are shown
+SCOPES = ("node", "group")
 SYNCS = ("clock", "causal", "free")
 PLACES = ("event", "message", "output", "end")  # words that `goto` knows
-SETTINGS = ("sync", "gdb", "patch-stores", "pager")  # the settings that are Friday's own
+SETTINGS = ("scope", "sync", "gdb", "patch-stores", "pager")  # the settings that are Friday's own
 
 
 def frame_of(session: "Session", node: int) -> tuple[str, str]:
@@ -371,6 +372,12 @@ def _set(session: "Session", command: Command, filename: str | None, out: Output
         if value.strip() not in ("", "lazy", "background") or command.nodes is not None:
             raise UsageError("usage: set gdb lazy|background")
         out(f"gdbs start {session.backend.gdb_start(value.strip() or None)}")
+        return
+    if what == "scope":
+        if value.strip() not in ("", *SCOPES) or command.nodes is not None:
+            raise UsageError("usage: set scope node|group")
+        session.scope = value.strip() or session.scope
+        out(f"scope is {session.scope}: without a node list a command of gdb goes to {'the selected node' if session.scope == 'node' else 'all nodes'}")
         return
     if what == "pager":
         if value.strip() not in ("", "on", "off") or command.nodes is not None:

@@ -77,6 +77,7 @@ class Session:
         self.nodes = Nodes(self, backend.nodes(), backend.states)  # all nodes of the recording
         self.names = Names(self)
         self.listed: dict[int, Any] = {}  # where each node stood at the last `list`
+        self.scope = "node"  # whom the console's gdb commands mean without a node list: "node", the selected one, or "group", all
         self.aliases: dict[str, str] = {}  # the console's aliases, each with the start of the command that it stands for
         self.here: int = next(iter(backend.alive()), 0)  # the node that a bare @() refers to
         self.last_stop: Stop | None = None  # why the group stopped; None before the first run

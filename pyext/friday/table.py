@@ -69,11 +69,12 @@ OWNED: dict[str, Owned] = {
                   "regular expression is found; or to the end. An earlier place is reached "
                   "by replaying from the start. Stop points on the way neither stop the group nor run their handlers.",
                   "goto 5.212", nodes=True),
-    "set": Owned(3, "set sync clock|causal|free, set gdb background|lazy, set patch-stores on|off, set pager on|off", "Settings of the replay. sync: restarts the replay in "
+    "set": Owned(3, "set scope node|group, set sync clock|causal|free, set gdb background|lazy, set patch-stores on|off, set pager on|off", "Settings of the replay. scope: whether a command of gdb without a node list goes to the selected node (node) or to all nodes (group). sync: restarts the replay in "
                  "another order: clock (all nodes in the order of logical time), causal (only causes before effects), or free (no order). gdb: starts each node's gdb at "
                  "once (background), or when it is first needed (lazy). patch-stores: whether a store that often writes to a watched page, but not to the watched bytes, is replaced by "
                  "code that checks its address first (on by default). pager: whether answers longer than the terminal go through $PAGER. All other settings are those of gdb, and go to each node's gdb.", "set sync causal", nodes=True),
-    "node": Owned(2, "node [NODE]", "Selects the node that a bare @() refers to and that `step` and the like move; without NODE, shows it.",
+    "node": Owned(2, "node [NODE]", "Selects the node that commands of gdb, a bare @(), `step` and the like mean; without NODE, shows it. A stop selects the node that stopped. "
+                  "`.` stands for the selected node wherever a node is named.",
                   "node redis-1"),
     "map": Owned(3, "map NAME EXPR", "Names nodes by an identifier of the program: NAME[key] is the node on which the "
                  "Python expression has the value key. The expression may also be a dictionary from nodes to identifiers.",

@@ -225,10 +225,10 @@ def test_goto_a_time_says_how_to_go_past_the_event_there(piped):
 
 
 def test_what_is_asked_of_the_stack_before_anybody_has_started(piped):
-    done = piped("bt\nlist\ninfo locals\n0 bt\n0 up\nprint srv.period\n")
+    done = piped("bt\nlist\ninfo locals\n0 bt\n0 up\nprint srv.period\n0-4 print srv.period\n")
     assert done.returncode == 0 and len(done.stderr.splitlines()) == 2 and done.stderr.startswith("no node has started yet: all wait in the dynamic loader. `tbreak main`")
     assert "int main(int argc, char **argv) {" in done.stdout and "_dl_start_user ()" in done.stdout and "??" not in done.stdout
-    assert done.stdout.count("not started] $") == 5 and "[n0 not started] #1" in done.stdout
+    assert done.stdout.count("not started] $") == 6 and "[n0 not started] #1" in done.stdout
 
 
 def test_a_handler_that_raises_shows_its_line_and_the_group_stands_there(piped):
@@ -481,9 +481,11 @@ def test_prompt_stop_and_folding(terminal):
     shown = terminal.command("c")
     stopped = re.search(r"^node (\d) \(n\d\) stopped at breakpoint 1, process_data \(packet_id=\d+", shown.replace("\r", "\n"), re.M)
     assert stopped, shown
-    terminal.send("print srv.period\r")
+    terminal.send("all print srv.period\r")
     shown = terminal.expect(rf"\(friday {stopped[1]} @\d+\.\d+s\) $")
     assert re.search(r"^nodes 0-[34]: \$1 = 150$", shown, re.M), shown
+    assert re.search(r"^\$2 = \d+$", terminal.command("print packet_id"), re.M), "in the frame of the node that stopped, and of no other"
+    assert re.search(r"^#0  process_data .*\n#1 ", terminal.command("backtrace").replace("\r", ""), re.M)
     terminal.send("@(srv.period = 151)\r")
     terminal.expect(rf"\(friday {stopped[1]} altered @\d+\.\d+s\) $")
     assert re.search(rf"^node {stopped[1]} altered: \$\d = 151$", terminal.command("print srv.period"), re.M)

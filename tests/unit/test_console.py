@@ -12,6 +12,7 @@ from fake_backend import Event, FakeBackend, FakeStop
 import friday
 from friday import table
 from friday.answers import Output, ranges
+from friday.commands import is_of_all
 from friday.console import Console
 from friday.running import OWN_FRAME
 from friday.teaching import LIST_NAMES
@@ -318,26 +319,57 @@ def test_gdb_answers_are_labelled_in_a_pipe_and_folded_on_a_terminal(out):
     values = {0: "$1 = 5\n", 1: "$1 = 5\n", 2: "$7 = 6\n"}
     console, backend = make()
     backend.answers = {"print x": values, "bt": {0: "#0 f\n#1 g\n"}}
-    feed(console, "print x\n0 bt\n1,2 x/2x $sp")
+    feed(console, "all print x\n0 bt\n1,2 x/2x $sp")
     assert out() == "[a] $1 = 5\n[b] $1 = 5\n[c] $7 = 6\n[a] #0 f\n[a] #1 g\n[b] gdb x/2x $sp\n[c] gdb x/2x $sp\n"
     console, backend = make(("a", "b", "c", "d"), terminal=True)
     backend.answers = {"print x": {**values, 3: "$2 = 5\n"}, "bt": {0: "#0 f\n#1 g\n"}}
     backend.altered_since[1] = 3
-    feed(console, "print x\na bt\ndelete\n")
+    feed(console, "all print x\na bt\ndelete\n")
     assert out() == ("nodes 0,3: 5\nnode 1 altered: $1 = 5\nnode 2: $7 = 6\nnode 0: #0 f\nnode 0: #1 g\n")
+
+
+def test_without_a_list_a_command_of_gdb_means_the_selected_node(out):
+    console, backend = make(("a", "b", "c"))
+    feed(console, "print x\nnode b\nprint x\ninfo locals\nset var x = 1\nset x = 2\nset print pretty on\nset scope\n.,c bt")
+    assert out() == ("[a] gdb print x\n<node 1 b>\n[b] gdb print x\n[b] gdb info locals\n[b] gdb set var x = 1\n[b] gdb set x = 2\n"
+                     "[a] gdb set print pretty on\n[b] gdb set print pretty on\n[c] gdb set print pretty on\n"
+                     "scope is node: without a node list a command of gdb goes to the selected node\n[b] gdb bt\n[c] gdb bt\n")
+    feed(console, "set scope group\nprint x\n. print x\nset x == 2\nset scope none")
+    assert out() == ("scope is group: without a node list a command of gdb goes to all nodes\n[a] gdb print x\n[b] gdb print x\n[c] gdb print x\n"
+                     "[b] gdb print x\n[a] gdb set x == 2\n[b] gdb set x == 2\n[c] gdb set x == 2\n")
+
+
+def test_on_a_terminal_the_answer_of_the_selected_node_looks_as_in_gdb(out):
+    console, backend = make(("a", "b"), terminal=True)
+    feed(console, "print x\n. print x")
+    assert out() == "gdb print x\nnode 0: gdb print x\n"
+    backend.altered_since[0] = 3
+    feed(console, "print x")
+    assert out() == "node 0 altered: gdb print x\n"
+
+
+@pytest.mark.parametrize("text,every", [
+    ("set print pretty on", True), ("set listsize 20", True), ("add-symbol-file a.o 0x400", True), ("directory /src", True), ("skip function f", True),
+    ("set substitute-path /a=b /c", True), ("set environment A=B", True),
+    ("set var x = 1", False), ("set variable x = 1", False), ("set x=1", False), ("set p->next[i] = 0", False), ("set $i = 2", False),
+    ("print x", False), ("list", False), ("settle", False), ("show print", False), ("disassemble", False)])
+def test_what_sets_up_gdb_is_for_every_node(text, every):
+    assert is_of_all(text) == every
 
 
 def test_an_error_of_one_node_is_its_answer_and_of_all_an_error(capsys):
     console, backend = make()
     no_x = friday.BadExpression('No symbol "x" in current context.', node=1)
     backend.answers = {"print x": {0: "$1 = 5\n", 1: no_x, 2: "$1 = 5\n"}, "print y": no_x}
-    feed(console, "print x\nprint y")
+    feed(console, "all print x\nall print y")
     assert capsys.readouterr() == ('[a] $1 = 5\n[b] No symbol "x" in current context.\n[c] $1 = 5\n',
                                    'No symbol "x" in current context.\n')
 
 
 def test_without_a_node_alive_gdb_is_asked_of_those_that_ended_or_have_not_started(out):
     console, backend = make(("a", "b"), started=())
+    console.feed("set scope group")
+    out()
     console.feed("list")
     backend.state[1] = "ended"
     console.feed("list")
@@ -353,7 +385,7 @@ def test_a_bare_list_shows_the_innermost_source_of_a_node_in_a_library(out):
     backend.answers = {
         "frame": {0: "#0  poll (n=1) at ../linux/poll.c:29\n29\tin ../linux/poll.c\n", 1: "#0  f () at /src/a.c:5\n5\t  x = 1;\n"},
         OWN_FRAME: "1\n", "backtrace 20": "#0  poll (n=1) at ../linux/poll.c:29\n#1  0x55 in run (end=0) at /src/a.c:79\n"}
-    feed(console, "list\n0 l\n0 list f")
+    feed(console, "all list\n0 l\n0 list f")
     asked = [entry for entry in backend.log if entry[1].startswith("gdb list")]
     assert asked == [(0, "gdb list /src/a.c:79"), (1, "gdb list"), (0, "gdb list"), (0, "gdb list f")]
 
@@ -368,7 +400,7 @@ def test_long_answers_are_paged_on_a_terminal_only(tmp_path, monkeypatch, out):
     feed(console, "print small")
     assert not shown.exists() and out().count("line") == 3
     feed(console, "print big")
-    assert shown.read_text() == "node 0: line\n" * 30 and "line" not in out()
+    assert shown.read_text() == "line\n" * 30 and "line" not in out()
     feed(console, "set pager off\nprint big")
     assert out().count("line") == 30
     monkeypatch.setenv("PAGER", "/no/such/pager")
@@ -554,7 +586,7 @@ def test_diff_shows_the_fields_that_differ(out):
 
 def test_aliases_stand_for_the_start_of_a_command(out, capsys):
     console, backend = make()
-    feed(console, "alias px = print x\nalias px2 = px +\npx\n1 px2 2\nalias\nalias px =\nalias\n")
+    feed(console, "alias px = print x\nalias px2 = px +\nall px\n1 px2 2\nalias\nalias px =\nalias\n")
     assert ("1", "gdb print x + 2") not in backend.log and (1, "gdb print x + 2") in backend.log and (2, "gdb print x") in backend.log
     assert "alias px = print x\nalias px2 = px +\n" in out()
     feed(console, "alias break = print\nalias a b\nalias p =")
