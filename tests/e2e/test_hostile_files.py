@@ -23,8 +23,17 @@ TERA = 1 << 40
 
 @functools.cache
 def measuring():
-    """The process in which measured.py runs; it ends with this one."""
+    """The process in which measured.py runs."""
     return subprocess.Popen([sys.executable, pathlib.Path(__file__).with_name("measured.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def measuring_ends():
+    yield
+    if measuring.cache_info().currsize:
+        with measuring():  # closes its input, at which it ends
+            pass
+        measuring.cache_clear()
 
 
 class Answer:
@@ -186,7 +195,7 @@ def test_what_is_no_file_is_refused_by_name(victim, case):
             assert answer.refuses(reader, path), (reader, answer.code, answer.said)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes devices")
+@pytest.mark.skipif(os.geteuid() != 0, reason="machine: only root can make a device")
 def test_a_device_as_the_trace(victim):
     victim.trace.unlink()
     os.mknod(victim.trace, 0o600 | 0o020000, os.makedev(1, 5))  # /dev/zero
