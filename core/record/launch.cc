@@ -274,13 +274,32 @@ class Group {
   }
 
   void take_signals(int signals) {
-    signalfd_siginfo info;
-    while (::read(signals, &info, sizeof info) == sizeof info) {
-      if (info.ssi_signo == SIGCHLD) continue;
-      if (alone()) pass_on(static_cast<int>(info.ssi_signo), info.ssi_code == SI_KERNEL);
+    const std::vector<Taken> taken = read_signals(signals);
+    for (const Taken& each : taken) {
+      if (alone()) pass_on(each.number, each.by_kernel);
       else if (stop_level_) kill_all(SIGKILL), stop_level_ = 2;
       else stop();
     }
+    for (const Taken& each : taken) witness_.forget(each.number);
+  }
+
+  // A signal that this process has received.
+  struct Taken {
+    int number;
+    bool by_kernel;
+  };
+  // All signals that have come, and what the witness says of them (GroupWitness). Who sends signals without end is
+  // interrupted, so that other work goes on.
+  std::vector<Taken> read_signals(int signals) {
+    std::vector<Taken> taken;
+    for (int round = 0; round < 100; round++) {
+      const size_t before = taken.size();
+      for (signalfd_siginfo info; ::read(signals, &info, sizeof info) == sizeof info;)
+        if (info.ssi_signo != SIGCHLD) taken.push_back({static_cast<int>(info.ssi_signo), info.ssi_code == SI_KERNEL});
+      if (taken.size() == before) break;
+      if (alone()) witness_.look();
+    }
+    return taken;
   }
 
   bool alone() const { return !options_.own_process_groups; }

@@ -78,15 +78,11 @@ void GroupWitness::ended(pid_t pid) {
   if (pid == pid_) pid_ = 0;
 }
 
-bool GroupWitness::saw(int signal) {
+void GroupWitness::look() {
   uint64_t more = 0;
   if (pid_ && send(channel_.get(), "?", 1, MSG_NOSIGNAL) == 1 &&
       recv(channel_.get(), &more, sizeof more, 0) == sizeof more)
     seen_ |= more;
-  const uint64_t bit = uint64_t{1} << (signal - 1);
-  const bool found = seen_ & bit;
-  seen_ &= ~bit;
-  return found;
 }
 
 }  // namespace friday

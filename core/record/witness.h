@@ -5,7 +5,10 @@
 //
 // The witness is a child process in the same group that blocks all signals. The kernel signals the members of a group
 // in the reverse order in which they joined it; so when the recorder, which joined earlier, sees a signal to the group,
-// the witness has already received it. Used by one thread.
+// the witness has already received it. Equal signals that are sent in quick succession are one to the witness (and to
+// the kernel, but for real-time signals), so the recorder takes all that it has, asks the witness, and does so again
+// until nothing more has come: no signal of the group can then be left of which the witness has already told. Used by
+// one thread.
 #pragma once
 
 #include <csignal>
@@ -24,15 +27,19 @@ class GroupWitness {
   GroupWitness& operator=(GroupWitness&&) noexcept;
   ~GroupWitness();
 
-  // Whether the whole group has received `signal` since the last call for this signal.
-  bool saw(int signal);
+  // Asks which signals the whole group has received.
+  void look();
+  // Whether `signal` was among them, and has not been forgotten since.
+  bool saw(int signal) const { return seen_ & bit(signal); }
+  void forget(int signal) { seen_ &= ~bit(signal); }
   // Call when any child process was reaped.
   void ended(pid_t pid);
 
  private:
   pid_t pid_ = 0;
   UniqueFd channel_;
-  uint64_t seen_ = 0;  // bit SIGNAL - 1 is set if saw() has not consumed the signal yet
+  static uint64_t bit(int signal) { return uint64_t{1} << (signal - 1); }
+  uint64_t seen_ = 0;  // the bits of signals
 };
 
 }  // namespace friday
