@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/printable.h"
+#include "core/trace/calls.h"
 #include "core/trace/event_text.h"
 #include "core/trace/pack.h"
 #include "pyext/bindings.h"
@@ -66,7 +67,9 @@ struct PyStop {
 
 // Whether the time of the stop is the time of the next event: then everything before that event in the group's order is
 // done, although the last event of the node itself may be much earlier.
-bool stands_before(Stop::Kind kind) { return kind == Stop::Kind::reached || kind == Stop::Kind::timer; }
+bool stands_before(Stop::Kind kind) {
+  return kind == Stop::Kind::reached || kind == Stop::Kind::timer || kind == Stop::Kind::caught;
+}
 
 // The values that friday.Divergence is made from (pyext/friday/errors.py).
 py::object report_of(const Divergence& divergence) {
@@ -356,7 +359,11 @@ class Session {
         [&](Debugger& d) { return d.stop_points().add_watch(ids(nodes), expressions, condition.value_or("")); });
     return value_or_raise(std::move(result), true);
   }
-  uint32_t add_timer(double seconds) { return value_or_raise(debugger().runner().add_timer(seconds)); }
+  uint32_t add_catch(const std::vector<uint32_t>& nodes, const std::string& what,
+                     const std::optional<std::string>& condition) {
+    return value_or_raise(debugger().runner().event_stops().add_catch(ids(nodes), what, condition.value_or("")));
+  }
+  uint32_t add_timer(double seconds) { return value_or_raise(debugger().runner().event_stops().add_timer(seconds)); }
   void remove(uint32_t id) { check_or_raise(known(debugger().remove_stop_point(id))); }
   void enable(uint32_t id, bool on) {
     if (!debugger().stop_points().table().find({id}))
@@ -548,6 +555,11 @@ void bind_stop(py::module_& module) {
                              [](const PyStop& s) -> std::optional<uint64_t> {
                                return s.event ? std::optional(s.event - 1) : std::nullopt;
                              })
+      .def_property_readonly("signal",
+                             [](const PyStop& s) -> py::object {
+                               return s.stop.signal ? py::object(py::str(signal_text(s.stop.signal))) : py::none();
+                             })
+      .def_property_readonly("caught", [](const PyStop& s) { return optional_text(s.stop.caught); })
       .def_property_readonly("message", [](const PyStop& s) { return optional_text(s.stop.message); })
       .def_property_readonly(
           "divergence",
@@ -634,6 +646,7 @@ void bind_session(py::module_& module) {
       .def("take_notices", [](Session& s) { return s.debugger().take_notices(); })
       .def("add_breakpoint", &Session::add_breakpoint)
       .def("add_watch", &Session::add_watch)
+      .def("add_catch", &Session::add_catch)
       .def("add_timer", &Session::add_timer)
       .def("delete", &Session::remove)
       .def("enable", &Session::enable)

@@ -45,7 +45,7 @@ Result<Stop> Runner::run_for(Client& client, const ResumeRequest& request, std::
       focus_.begin_epoch();
       return stop;
     }
-  if (!run_to_) forget_target();
+  FRIDAY_TRY_VOID(events_.prepare());
   const auto action =
       std::ranges::find_if(request.actions, [](const ThreadAction& a) { return a.kind != ThreadAction::Kind::go; });
   if (action != request.actions.end()) wanted = action->thread ? *action->thread : focus_.selected_thread(id);
@@ -53,7 +53,16 @@ Result<Stop> Runner::run_for(Client& client, const ResumeRequest& request, std::
   auto stop = go_on();
   // As in a run of the user, continue after breakpoints of Friday's own and hits whose condition is false. Also
   // continue after breakpoints that other clients have set.
-  while (stop && (stop->kind == Stop::Kind::breakpoint || stop->kind == Stop::Kind::watch)) {
+  while (stop &&
+         (stop->kind == Stop::Kind::breakpoint || stop->kind == Stop::Kind::watch || stop->kind == Stop::Kind::event)) {
+    if (stop->kind == Stop::Kind::event) {
+      note_stop(*stop);
+      pending_event_ = events_.judge(*stop, false);
+      if (pending_event_) break;
+      FRIDAY_TRY_VOID(events_.prepare());
+      stop = go_on();
+      continue;
+    }
     const auto of_kind = [&](BreakpointOwner::Kind kind) {
       return std::ranges::any_of(stop->owners, [&](const BreakpointOwner& o) { return o.kind == kind; });
     };
@@ -161,7 +170,7 @@ void Runner::report(Client& client, const Result<Stop>& stop, std::optional<Thre
   }
   if (client.is_users() && stop->kind == Stop::Kind::exit && stop->node != id)
     client.endpoint().say(fmt::format("node {} ({}) has ended\n", stop->node, session_.find(stop->node)->info().name));
-  if (client.is_users() && pending_stop_)
+  if (client.is_users() && (pending_stop_ || pending_event_))
     client.endpoint().say("stopped at a stop point of Friday; its handler runs when Friday continues\n");
   client.endpoint().report(out);
 }

@@ -22,8 +22,10 @@ struct WatchChange {
 
 // Never of the kind `started`, `event` or `signal` (which becomes `exit`).
 struct DebugStop : Stop {
-  std::vector<uint32_t> ids;         // for breakpoint, watch and timer: the stop points that were hit
+  std::vector<uint32_t>
+      ids;  // for breakpoint, watch, timer, caught, and exit by a signal: the stop points that were hit
   std::vector<WatchChange> changes;  // for watch: one for each of `ids`
+  std::string caught{};              // for caught: the event, for example "write(1, 0x7f3c10, 12) = 12"
 };
 
 }  // namespace friday

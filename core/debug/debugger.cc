@@ -36,7 +36,7 @@ void Debugger::node_started(ReplayNode& node) {
   gdbs_.node_started(node);
   focus_.select_thread(node.id(), node.current());
   stop_points_.node_started(node);
-  runner_.node_started();
+  runner_.node_started(node);
 }
 
 Result<void> Debugger::serve(int timeout_ms) {
@@ -66,7 +66,7 @@ Result<void> Debugger::restart(SyncMode sync) {
 }
 
 Result<void> Debugger::remove_stop_point(uint32_t id) {
-  runner_.forget_timer(id);
+  runner_.event_stops().forget(id);
   return stop_points_.remove(id);
 }
 

@@ -10,7 +10,9 @@ void Focus::note_stop(const Stop& stop) {
   here_ = stop.node;
   writer_ = stop.writer ? std::optional(stop.writer->node) : std::nullopt;
   using Kind = Stop::Kind;
-  if (stop.kind == Kind::breakpoint || stop.kind == Kind::watch || stop.kind == Kind::step) started_.insert(stop.node);
+  // A node that waits before its first event has run its own code up to that.
+  if (stop.kind == Kind::breakpoint || stop.kind == Kind::watch || stop.kind == Kind::step || stop.kind == Kind::event)
+    started_.insert(stop.node);
 }
 
 void Focus::note_call(NodeId node) {

@@ -48,6 +48,8 @@ class GroupStopPoints final : public MemoryObserver {
                              const std::string& condition);
   // Reserves an id for a timer, which the Runner implements. `period` describes it for people.
   Result<uint32_t> add_timer(const std::string& period);
+  // Reserves an id for a catchpoint on these nodes, which the Runner implements (EventStops).
+  Result<uint32_t> add_catch(const std::vector<NodeId>& nodes, const std::string& what, const std::string& condition);
   Result<void> remove(uint32_t id);
   Result<void> enable(uint32_t id, bool on);
   Result<void> ignore(uint32_t id, uint64_t count);
@@ -70,6 +72,9 @@ class GroupStopPoints final : public MemoryObserver {
   // What a stop means to the user; none if the group must continue. May ask gdb to evaluate conditions.
   std::optional<DebugStop> judge_breakpoint(Stop stop, Hits hits);
   std::optional<DebugStop> judge_watch(Stop stop, Hits hits);
+  // Leaves those of `stop.ids` whose condition holds and which are not ignored, and counts them. Returns whether one is
+  // left. Without `may_ask` no gdb is asked; a condition that only gdb can evaluate then counts as true.
+  bool judge_caught(DebugStop& stop, bool may_ask);
   // Handles the breakpoints that Friday has set for itself, and removes them from stop.owners. Returns true if no other
   // owner is left. Without `may_ask` no gdb is asked, because it waits for the node.
   bool pass_over_own(Stop& stop, bool may_ask);
@@ -144,6 +149,7 @@ class GroupStopPoints final : public MemoryObserver {
   void disarm_all(StopPoint& point);
   // judging.cc
   bool condition_holds(const StopPoint& point, NodeId node, Judgement& judgement);
+  bool is_known_false(const StopPoint& point, NodeId node);
   bool count_hit(StopPoint& point);
   // libraries.cc
   void watch_loader(ReplayNode& node);

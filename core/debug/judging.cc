@@ -118,15 +118,30 @@ std::optional<DebugStop> GroupStopPoints::judge_watch(Stop stop, Hits hits) {
   return out;
 }
 
+// Whether the condition is false, as far as that can be told without gdb.
+bool GroupStopPoints::is_known_false(const StopPoint& point, NodeId node) {
+  if (point.condition.empty()) return false;
+  auto value = expressions_.read_quickly(node, point.condition);
+  return value && *value && !symbols_.types().truth_of((*value)->type, (*value)->bytes).value_or(true);
+}
+
+bool GroupStopPoints::judge_caught(DebugStop& stop, bool may_ask) {
+  Judgement judgement;
+  std::erase_if(stop.ids, [&](uint32_t id) {
+    StopPoint* point = points_.find({id});
+    const bool holds = may_ask ? condition_holds(*point, stop.node, judgement) : !is_known_false(*point, stop.node);
+    return !holds || !count_hit(*point);
+  });
+  if (!judgement.failure.empty()) stop.message += (stop.message.empty() ? "" : "\n") + judgement.note();
+  return !stop.ids.empty();
+}
+
 bool GroupStopPoints::is_refused(const Stop& stop) {
   if (stop.kind != Stop::Kind::breakpoint) return false;
   for (const auto& owner : stop.owners) {
     const StopPoint* point = points_.find({owner.id});
     if (owner.kind != BreakpointOwner::Kind::stop_point || !point || !point->enabled) continue;
-    if (point->condition.empty()) return false;
-    auto value = expressions_.read_quickly(stop.node, point->condition);
-    if (!value || !*value) return false;
-    if (symbols_.types().truth_of((*value)->type, (*value)->bytes).value_or(true)) return false;
+    if (!is_known_false(*point, stop.node)) return false;
   }
   return true;
 }

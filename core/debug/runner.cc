@@ -38,17 +38,27 @@ std::optional<DebugStop> Runner::judge(Stop stop) {
   switch (stop.kind) {
     case Stop::Kind::breakpoint: return stop_points_.judge_breakpoint(std::move(stop), hits());
     case Stop::Kind::watch: return stop_points_.judge_watch(std::move(stop), hits());
-    case Stop::Kind::event: return run_to_ ? judge_target(std::move(stop)) : judge_timer(std::move(stop));
+    case Stop::Kind::event: return events_.judge(std::move(stop), true);
     case Stop::Kind::started: return with_kind(std::move(stop), Stop::Kind::step);
     case Stop::Kind::exit:
-    case Stop::Kind::signal:
-      stop.message = ending_text(*session_.find(stop.node));
-      return with_kind(std::move(stop), Stop::Kind::exit);
+    case Stop::Kind::signal: return judge_end(std::move(stop));
     case Stop::Kind::divergence:
       stop.message = describe(*stop.divergence);
       return with_kind(std::move(stop), Stop::Kind::divergence);
     default: return DebugStop{std::move(stop), {}, {}};
   }
+}
+
+DebugStop Runner::judge_end(Stop stop) {
+  const ReplayNode& node = *session_.find(stop.node);
+  stop.message = ending_text(node);
+  if (node.outcome().how == NodeOutcome::How::signal) stop.signal = node.outcome().detail;
+  if (node.outcome().how == NodeOutcome::How::end_of_recording && node.info().end.how == NodeEnd::How::signal)
+    stop.signal = static_cast<int>(node.info().end.detail);
+  DebugStop out = with_kind(std::move(stop), Stop::Kind::exit);
+  if (out.signal) out.ids = events_.catching_death(out.node, out.signal);
+  if (!out.ids.empty()) (void)stop_points_.judge_caught(out, true);
+  return out;
 }
 
 namespace {
@@ -79,84 +89,6 @@ class Alarm {
 
 }  // namespace
 
-Result<uint32_t> Runner::add_timer(double seconds) {
-  if (!(seconds > 0)) return fail(ErrorCode::usage, "the period of a timer must be greater than 0 s, not {}", seconds);
-  FRIDAY_TRY(id, stop_points_.add_timer(fmt::format("every {} s", seconds)));
-  timers_[id] = Timer{static_cast<int64_t>(seconds * 1e9), 0};
-  return id;
-}
-
-bool Runner::is_enabled(uint32_t timer) const {
-  const StopPoint* point = stop_points_.table().find({timer});
-  return point && point->enabled;
-}
-
-// Finds the timer that is due first, and makes the node of the first event at or after that time wait before the event.
-void Runner::set_next_timer() {
-  if (timer_node_) (void)session_.stop_at(*timer_node_, ~uint64_t{0});
-  timer_node_.reset();
-  if (run_to_) return;
-  int64_t due = INT64_MAX;
-  const Schedule& order = session_.schedule();
-  for (auto& [id, timer] : timers_) {
-    if (!is_enabled(id)) continue;
-    if (!timer.next)
-      timer.next = order.time_of(order.turns().front().node, {order.turns().front().first}).l + timer.period;
-    due = std::min(due, timer.next);
-  }
-  if (due == INT64_MAX) return;
-  uint64_t position = order.position_at({due, 0, {}, 0});
-  // A node that has no process yet cannot be told to wait; use the next event of a node that has one.
-  for (; position < order.event_count(); position++) {
-    const Mark mark = order.at_position(position);
-    ReplayNode* node = session_.find(mark.node);
-    if (!node->has_process() || node->state() != NodeState::live || node->events_done() > mark.event.value) continue;
-    if (session_.stop_at(mark.node, mark.event.value)) timer_node_ = mark.node;
-    return;
-  }
-}
-
-std::optional<DebugStop> Runner::judge_timer(Stop stop) {
-  const Schedule& order = session_.schedule();
-  const uint64_t event = session_.mark(stop.node).event.value;
-  if (event >= order.event_count(stop.node)) return std::nullopt;
-  const int64_t now = order.time_of(stop.node, {event}).l;
-  DebugStop out = with_kind(std::move(stop), Stop::Kind::timer);
-  for (auto& [id, timer] : timers_) {
-    if (!is_enabled(id) || timer.next > now) continue;
-    out.ids.push_back(id);
-    while (timer.next <= now) timer.next += timer.period;
-  }
-  if (out.ids.empty()) return std::nullopt;
-  return out;
-}
-
-// Makes the node of run_to()'s target wait before its event. For a node that is not forked yet this has no effect, and
-// node_started() calls it again.
-void Runner::park_for_target() {
-  if (!run_to_ || !run_to_->target) return;
-  const Mark target = *run_to_->target;
-  ReplayNode* node = session_.find(target.node);
-  if (node->has_process() && node->state() == NodeState::live && session_.stop_at(target.node, target.event.value))
-    parked_ = target;
-}
-
-void Runner::forget_target() {
-  if (ReplayNode* node = parked_ ? session_.find(parked_->node) : nullptr; node && node->has_process())
-    (void)session_.stop_at(node->id(), ~uint64_t{0});
-  parked_.reset();
-}
-
-std::optional<DebugStop> Runner::judge_target(Stop stop) {
-  const auto& target = run_to_->target;
-  if (!target || stop.node != target->node || session_.mark(stop.node).event < target->event) return std::nullopt;
-  // Timers that were due on the way are skipped.
-  const int64_t now = session_.schedule().time_of(stop.node, target->event).l;
-  for (auto& [id, timer] : timers_)
-    while (timer.next && timer.next <= now) timer.next += timer.period;
-  return with_kind(std::move(stop), Stop::Kind::reached);
-}
-
 Result<DebugStop> Runner::run_group(std::optional<double> timeout) {
   std::optional<Alarm> alarm;
   struct Deadline {  // resets the deadline after the run
@@ -170,8 +102,7 @@ Result<DebugStop> Runner::run_group(std::optional<double> timeout) {
         std::chrono::steady_clock::now() + std::chrono::nanoseconds(static_cast<int64_t>(*timeout * 1e9));
   }
   for (;;) {
-    // Also after the last timer was removed, because its node must no longer wait.
-    if (!timers_.empty() || timer_node_) set_next_timer();
+    FRIDAY_TRY_VOID(events_.prepare());
     auto stop = session_.run();
     if (!stop) return std::unexpected(stop.error());
     FRIDAY_LOG(debug, debug, "stop: {}, node {}, thread {}, at {:#x}", name_of(stop->kind), stop->node,
@@ -183,8 +114,6 @@ Result<DebugStop> Runner::run_group(std::optional<double> timeout) {
     auto judged = judge(*stop);
     if (stop_points_.has_lost_part()) return lost_part(std::move(*stop));
     if (!judged) continue;
-    if (judged->kind == Stop::Kind::timer) focus_.set_reached(session_.mark(judged->node));
-    if (judged->kind == Stop::Kind::reached) focus_.set_reached(*run_to_->target);
     return std::move(*judged);
   }
 }
@@ -198,6 +127,10 @@ DebugStop Runner::lost_part(Stop stop) {
 // stop point.
 std::optional<DebugStop> Runner::judge_pending() {
   if (auto ended = judge_pending_end()) return ended;
+  if (pending_event_) {
+    note_stop(*pending_event_);
+    return std::exchange(pending_event_, std::nullopt);
+  }
   if (!pending_stop_) return std::nullopt;
   const Stop stop = *std::exchange(pending_stop_, std::nullopt);
   note_stop(stop);
@@ -219,10 +152,9 @@ void Runner::note_stop(const Stop& stop) {
 }
 
 void Runner::restart() {
-  for (auto& [id, timer] : timers_) timer.next = 0;
-  timer_node_.reset();
-  parked_.reset();
+  events_.restart();
   pending_stop_.reset();
+  pending_event_.reset();
   pending_ends_.clear();
   last_client_stop_.reset();
 }
@@ -234,7 +166,6 @@ Result<DebugStop> Runner::resume(std::optional<double> timeout) {
   } forget{gdbs_};
   focus_.forget_reached();
   stop_points_.follow_missed_libraries();
-  forget_target();
   FRIDAY_TRY_VOID(gdbs_.end_users_commands());
   if (auto stop = judge_pending()) return std::move(*stop);
   return run_group(timeout);
@@ -255,19 +186,16 @@ Result<DebugStop> Runner::run_to(std::optional<Mark> target, std::optional<doubl
   struct Ending {
     Runner& runner;
     ~Ending() {
-      runner.run_to_.reset();
+      runner.events_.clear_target();
       (void)runner.gdbs_.take_interrupt();
     }
   } ending{*this};
   FRIDAY_TRY_VOID(gdbs_.end_users_commands());
   if (auto ended = judge_pending_end()) return std::move(*ended);
-  run_to_ = RunTo{target};
+  events_.set_target({target});
   pending_stop_.reset();
-  set_next_timer();
-  park_for_target();
-  auto stop = run_group(timeout);
-  forget_target();
-  return stop;
+  pending_event_.reset();
+  return run_group(timeout);
 }
 
 namespace {
@@ -291,7 +219,6 @@ Result<DebugStop> Runner::step(NodeId id, const std::string& command) {
   FRIDAY_TRY_VOID(node->check_goes_on("there is nothing left to step"));
   FRIDAY_TRY_VOID(focus_.current_thread(id));
   FRIDAY_TRY(l, gdbs_.connect(id));
-  forget_target();
   FRIDAY_TRY_VOID(gdbs_.end_users_commands());
   if (auto stop = judge_pending()) return std::move(*stop);
   last_client_stop_.reset();

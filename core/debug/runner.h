@@ -1,6 +1,6 @@
-// Runs the group forward and reports why it stopped: resumes it, steps a node, runs to a mark, and implements timers.
-// Judges each stop of the replay: whether the user must hear of it, and as what. Stops at stop points are judged by
-// GroupStopPoints.
+// Runs the group forward and reports why it stopped: resumes it, steps a node, runs to a mark. Judges each stop of the
+// replay: whether the user must hear of it, and as what. Stops at breakpoints and watchpoints are judged by
+// GroupStopPoints, those before events (timers, catchpoints) by EventStops.
 //
 // Requests of gdbs to run the group also arrive here (ClientOwner, in client_runs.cc). Such a request returns after the
 // stop, while gdb waits in its own process. If something happens in such a run that the user must hear of, it is kept
@@ -11,12 +11,12 @@
 #pragma once
 
 #include <deque>
-#include <map>
 #include <optional>
 #include <string>
 
 #include "core/debug/client.h"
 #include "core/debug/debug_stop.h"
+#include "core/debug/event_stops.h"
 #include "core/debug/group_stop_points.h"
 
 namespace friday {
@@ -36,38 +36,22 @@ class Runner final : public ClientOwner {
   // without a target, to the end. Hits of stop points are ignored and not counted.
   Result<DebugStop> run_to(std::optional<Mark> target, std::optional<double> timeout);
 
-  // Adds a timer with this period of logical time, and returns its id. The period must be greater than 0.
-  Result<uint32_t> add_timer(double seconds);
-  // Call before a stop point is removed; it need not be a timer.
-  void forget_timer(uint32_t id) { timers_.erase(id); }
+  EventStops& event_stops() { return events_; }
 
-  // Call when the process of a node exists: the target of run_to() may be in that node.
-  void node_started() { park_for_target(); }
+  // Call when the process of a node exists.
+  void node_started(ReplayNode& node) { events_.node_started(node); }
   // Call when all nodes are rebuilt. Discards everything that is left of earlier runs.
   void restart();
 
  private:
-  struct Timer {
-    int64_t period = 0, next = 0;  // nanoseconds of logical time; `next` is 0 before the first run
-  };
-  // The run_to() that is being executed.
-  struct RunTo {
-    std::optional<Mark> target;
-  };
-
   void note_stop(const Stop& stop);
-  Hits hits() const { return run_to_ ? Hits::passed_over : Hits::judged; }
+  Hits hits() const { return events_.target() ? Hits::passed_over : Hits::judged; }
   std::optional<DebugStop> judge(Stop stop);
-  std::optional<DebugStop> judge_timer(Stop stop);
-  std::optional<DebugStop> judge_target(Stop stop);
+  DebugStop judge_end(Stop stop);
   std::optional<DebugStop> judge_pending();
   std::optional<DebugStop> judge_pending_end();
   DebugStop lost_part(Stop stop);
   Result<DebugStop> run_group(std::optional<double> timeout);
-  bool is_enabled(uint32_t timer) const;
-  void set_next_timer();
-  void park_for_target();
-  void forget_target();
 
   // ClientOwner, in client_runs.cc
   Result<void> resume(Client& client, const ResumeRequest& request) override;
@@ -87,15 +71,13 @@ class Runner final : public ClientOwner {
   Calls& calls_;
   GroupStopPoints& stop_points_;
 
-  std::map<uint32_t, Timer> timers_;
-  std::optional<NodeId> timer_node_;  // the node that will wait before an event for the next timer
-  std::optional<RunTo> run_to_;
-  std::optional<Mark> parked_;  // the event before which its node will wait, for run_to_
+  EventStops events_{session_, focus_, stop_points_};
   // Stops in runs that gdbs requested and that the user must still hear of:
-  std::optional<Stop> pending_stop_;       // a stop at a stop point of the user
-  std::deque<Stop> pending_ends_;          // ends of other nodes, in runs that gdbs of the user requested
-  std::optional<Stop> last_client_stop_;   // the last stop of a run that one of Friday's own gdbs requested
-  uint32_t next_client_watch_ = 1u << 30;  // id of the next watch set by a gdb, beyond those of stop points
+  std::optional<Stop> pending_stop_;        // a stop at a breakpoint or watchpoint of the user
+  std::optional<DebugStop> pending_event_;  // a stop before an event, which has been judged
+  std::deque<Stop> pending_ends_;           // ends of other nodes, in runs that gdbs of the user requested
+  std::optional<Stop> last_client_stop_;    // the last stop of a run that one of Friday's own gdbs requested
+  uint32_t next_client_watch_ = 1u << 30;   // id of the next watch set by a gdb, beyond those of stop points
 };
 
 }  // namespace friday

@@ -92,6 +92,19 @@ Result<uint32_t> GroupStopPoints::add_timer(const std::string& period) {
   return id.value;
 }
 
+Result<uint32_t> GroupStopPoints::add_catch(const std::vector<NodeId>& nodes, const std::string& what,
+                                            const std::string& condition) {
+  FRIDAY_TRY_VOID(any_replayed(nodes));
+  StopPoint point;
+  point.kind = StopKind::catchpoint;
+  point.nodes.ids = nodes;
+  point.location = clean(what);
+  point.condition = clean(condition);
+  point.placed = true;
+  FRIDAY_TRY(id, points_.add(std::move(point)));
+  return id.value;
+}
+
 // Arms a stop point on its nodes. On a node where that fails (another program, or a library that is not loaded yet) it
 // is pending. If it fails on all nodes, returns an error and disarms the stop point.
 Result<void> GroupStopPoints::arm_on_nodes(StopPoint& point) {
@@ -112,7 +125,7 @@ Result<void> GroupStopPoints::arm_on_nodes(StopPoint& point) {
 }
 
 Result<void> GroupStopPoints::arm(StopPoint& point, ReplayNode& node) {
-  if (!point.enabled || point.kind == StopKind::timer) return {};
+  if (!point.enabled || point.kind == StopKind::timer || point.kind == StopKind::catchpoint) return {};
   point.pending.erase(node.id());
   auto try_arm = [&] {
     return point.kind == StopKind::breakpoint ? arm_breakpoint(point, node) : arm_watch(point, node);

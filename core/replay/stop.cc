@@ -15,6 +15,7 @@ const char* name_of(Stop::Kind kind) {
     case Stop::Kind::interrupt: return "interrupt";
     case Stop::Kind::divergence: return "divergence";
     case Stop::Kind::failure: return "failure";
+    case Stop::Kind::caught: return "catch";
     case Stop::Kind::timer: return "timer";
     case Stop::Kind::pause: return "pause";
     case Stop::Kind::reached: return "reached";

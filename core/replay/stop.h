@@ -38,6 +38,7 @@ struct Stop {
     divergence,  // the node did something other than what was recorded: `divergence`
     failure,     // the replay cannot continue, for a reason that is not in the recording: `message`
     // The debugger makes these; the replay never does.
+    caught,   // a catchpoint wants the event before which the node waits
     timer,    // a timer is due, and the node waits before its next event
     pause,    // the time limit of the run has passed
     reached,  // Runner::run_to() is done
@@ -52,7 +53,7 @@ struct Stop {
   std::vector<WatchHit> hits{};           // for watch
   std::optional<StopWriter> writer{};     // for watch: the node that stored, if it is not `node`
   std::vector<StopPointId> told{};        // for watch: stop points that the stop of the writer has reported already
-  int signal = 0;                         // for signal: its Linux number
+  int signal = 0;                         // for signal, and for exit if that ended the node: its Linux number
   std::string message{};                  // a sentence for people; may be empty
   std::shared_ptr<const Divergence> divergence{};  // for divergence; null for all other kinds
 };

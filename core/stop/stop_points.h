@@ -25,7 +25,7 @@ struct StopPointId {
   auto operator<=>(const StopPointId&) const = default;
 };
 
-enum class StopKind : uint8_t { breakpoint, watchpoint, timer };
+enum class StopKind : uint8_t { breakpoint, watchpoint, timer, catchpoint };
 
 // Which accesses a watchpoint reports: writes, reads, or both.
 enum class WatchAccess : uint8_t { write, read, any };
@@ -54,7 +54,7 @@ struct StopPoint {
   StopPointId id{};
   StopKind kind = StopKind::breakpoint;
   NodeSelection nodes;
-  std::string location;                  // of a breakpoint, as typed; of a timer, its period
+  std::string location;                  // of a breakpoint or catchpoint, as typed; of a timer, its period
   std::vector<std::string> expressions;  // for a watchpoint, as the user typed them
   std::string condition;                 // a C expression; empty if there is none
   uint64_t hit_count = 0;                // hits whose condition held, including ignored ones

@@ -82,18 +82,20 @@ std::string clock_text(const EventView& event) {
                      event->call == 96 /* gettimeofday */ ? 6 : 9);
 }
 
-std::string event_line(const EventView& event) {
+std::string event_text(const EventView& event) {
   constexpr size_t kGlance = 32;
-  const std::string what = what_text(event);
-  std::string text = fmt::format("thread {} {}{}{}{}", event.thread(), record_type_name(event.type()),
-                                 what.empty() ? "" : " ", what, result_text(event));
-  text += clock_text(event);
+  std::string text = what_text(event) + result_text(event) + clock_text(event);
   for (PartView part : event.parts()) {
     if (part.kind() == format::kPath) return text + fmt::format("  \"{}\"", printable(part.text()));
     if (part.kind() == format::kMemory && !part.bytes().empty())
       return text + fmt::format("  \"{}\"", preview(part.bytes(), kGlance));
   }
   return text;
+}
+
+std::string event_line(const EventView& event) {
+  return fmt::format("thread {} {}{}{}", event.thread(), record_type_name(event.type()),
+                     what_text(event).empty() ? "" : " ", event_text(event));
 }
 
 }  // namespace friday

@@ -29,8 +29,11 @@ std::string result_text(const EventView& event);
 // For example "  1763728612.000123456" for an event that read a clock; empty for others.
 std::string clock_text(const EventView& event);
 
-// A whole line: 'thread 0 call openat(0xffffff9c, 0x7ffd1000, 0, 0) = 3 "/etc/hosts"'. A path or the first bytes that
-// the call wrote to memory follow at the end, if the event has any.
+// What happened, its result, and a path or the first bytes that the call wrote to memory, if the event has any:
+// 'openat(0xffffff9c, 0x7ffd1000, 0, 0) = 3  "/etc/hosts"'.
+std::string event_text(const EventView& event);
+
+// A whole line: 'thread 0 call openat(0xffffff9c, 0x7ffd1000, 0, 0) = 3  "/etc/hosts"'.
 std::string event_line(const EventView& event);
 
 }  // namespace friday

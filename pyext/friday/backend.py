@@ -58,10 +58,11 @@ class Message(Protocol):
 class Stop(Protocol):
     """Why `resume` returned. Attributes that do not apply to the kind are None (`ids` is empty)."""
     kind: str
-    """breakpoint, watch, timer: stop points were hit, and `ids` is not empty; exit: `node` ended, and the group can go on; end: the end
+    """breakpoint, watch, timer, catch: stop points were hit, and `ids` is not empty; exit: `node` ended, and the group can go on (`ids` has
+    the catchpoints for the signal that ended it); end: the end
     of the recording; divergence: the replay diverged and cannot go on; failure: the replay failed for a reason that has nothing to do with the
     recording, and cannot go on; interrupt: Ctrl-C or `interrupt()`; pause: the timeout of `resume` has passed; step: `step` is done;
-    reached: `run_to` is done. At `timer` and `reached` the node stands before an event, `logical_time` is the time of this event, and all
+    reached: `run_to` is done. At `timer`, `catch` and `reached` the node stands before an event, `logical_time` is the time of this event, and all
     events before it in the group's order are done."""
     ids: tuple[int, ...]  # all enabled stop points hit by this event, ascending; conditions held, ignore counts used
     node: int
@@ -74,6 +75,8 @@ class Stop(Protocol):
     logical_time: LogicalTime
     real_time: float  # seconds since the epoch on the node's clock, as recorded
     event: int | None  # index of the node's event at or before the stop
+    signal: str | None  # exit: the name of the signal that ended the node
+    caught: str | None  # catch: the event before which the node stands, "write(1, 0x7f3c10, 12) = 12" or "SIGUSR1"
     message: str | None  # exit: how the node ended; divergence: the report; failure: what failed; else a remark for the user (such as a condition that cannot be evaluated)
     divergence: Mapping[str, Any] | None  # the arguments of `errors.Divergence` besides the message
 
@@ -172,6 +175,9 @@ class Backend(Protocol):
     def add_watch(self, nodes: Sequence[int], expressions: Sequence[str], condition: str | None) -> int:
         """Stops after a write that changes the value of any of the expressions; `FUNC::LOCAL` arms at each entry of
         FUNC; `*0xADDR` watches an int. Each node resolves the text for itself, in the frame where it stands."""
+    def add_catch(self, nodes: Sequence[int], what: str, condition: str | None) -> int:
+        """Stops the group before each event that `what` names: "syscall write read", "signal SIGUSR1", "fork", "exec"; without names, before each
+        system call or signal. A signal of which a node dies is in the `exit` Stop. Raises UsageError for anything else."""
     def add_timer(self, seconds: float) -> int:
         """Stops the group each time `seconds` of logical time have passed. In the Stop, `node` is the node with the next event."""
     def delete(self, id: int) -> None:

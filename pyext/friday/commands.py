@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator
 from .answers import Output, ranges
 from .errors import Error, NodeNotStarted, NoNode, UsageError
 from .points import StopPoint
+from .signals import handle
 from .table import GDB_COMMANDS, OWNED, REFUSED, refusal, resolve
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from .sessions import Session
 
 WATCHES = {"watch": "", "rwatch": "-reads ", "awatch": "-access "}  # each verb with the option that it puts before the expression
-SETS_POINT = {"break", "tbreak", *WATCHES}
+SETS_POINT = {"break", "tbreak", "catch", "tcatch", *WATCHES}
 _TAKES_BLOCK = {*SETS_POINT, "commands", "py", "python"}
 _CONDITION = re.compile(r"(?:^|\s+)if\b\s*(.*)\Z", re.S)
 _BEFORE_START = re.compile(r"^(#\d+ .* _dl_start_user \(\).*\n)(?:#\d+ .*\n?)+", re.M)  # the loader's first frame has no caller, yet gdb shows more frames
@@ -313,9 +314,11 @@ def _point(session: "Session", command: Command, filename: str | None, show: Cal
     if found:
         text, condition = text[:found.start()].strip(), found[1].strip()
     if not text or condition == "":
-        raise UsageError(f"usage: {command.verb} {'EXPR[, EXPR...]' if command.verb in WATCHES else 'LOC'} [if COND]")
+        raise UsageError(f"usage: {OWNED[command.verb].usage}")
     if command.verb in WATCHES:
         point = session.watch(WATCHES[command.verb] + text, nodes=command.nodes, condition=condition)
+    elif command.verb in ("catch", "tcatch"):
+        point = session.catch(text, nodes=command.nodes, condition=condition, temporary=command.verb == "tcatch")
     else:
         point = session.breakpoint(text, nodes=command.nodes, condition=condition,
                                    temporary=command.verb == "tbreak")
@@ -424,5 +427,5 @@ _VERBS: dict[str, Verb] = {
     "py": _py, "python": _py,
     **dict.fromkeys(SETS_POINT, _point),
     "delete": _delete, "enable": _enable, "disable": _enable, "ignore": _ignore, "condition": _condition,
-    "commands": _commands, "map": _map, "node": _node, "source": _source, "quit": _quit,
+    "commands": _commands, "map": _map, "node": _node, "source": _source, "quit": _quit, "handle": handle,
 }

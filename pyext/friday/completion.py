@@ -13,6 +13,7 @@ from .commands import words
 from .errors import Error
 from .info import GDB_TOPICS, REFUSED_TOPICS, TOPICS, resolve_topic
 from .running import PLACES, SCOPES, SETTINGS, SYNCS
+from .signals import ACTIONS, NAMES
 from .table import GDB_COMMANDS, OWNED, resolve
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 _C_IN_PYTHON = re.compile(r"@[\w.\[\]\"'-]*\(([^()]*)\Z")
 _NODE_IN_PYTHON = re.compile(r"@[\"']([^\"']*)\Z")
 _NAME = re.compile(r"((?:\w+\.)*)(\w*)\Z")
+
+CATCHES = ("syscall", "signal", "fork", "exec", "throw", "rethrow", "catch")
 
 Completions = tuple[list[str], bool]
 
@@ -57,6 +60,14 @@ def _arguments(session: "Session", verb: str, rest: str, command: str, line: str
             if len(words_typed) == 1:
                 return _starting(typed, PLACES), True
             return (_nodes(session, typed) if words_typed[0] == "event" and len(words_typed) == 3 or words_typed[0] == "output" and len(words_typed) == 2 else []), True
+        case "catch" | "tcatch" if " " not in rest:
+            return _starting(typed, CATCHES), True
+        case "catch" | "tcatch" if rest.startswith("signal"):
+            return _starting(typed, NAMES), True
+        case "catch" | "tcatch":
+            return [line for line in _starting(typed, (text.rpartition(" ")[2] for text in _gdb(session, f"catch syscall {typed}")))], True
+        case "handle":
+            return _starting(typed, (*NAMES, *ACTIONS, "all")), True
         case "why":
             return _nodes(session, typed), True
         case "diff" if rest.count(" ") + line[-1:].isspace() < 2:

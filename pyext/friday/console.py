@@ -21,6 +21,7 @@ import friday
 
 from . import commands, completion
 from .answers import Output, mark
+from .backend import Stop
 from .commands import Command, Quit
 from .errors import ComponentDied, Divergence, Error, NodeNotStarted, OutOfScope, UsageError
 from .handlers import compile_script
@@ -60,9 +61,13 @@ class Console:
         self._last_point: StopPoint | None = None
         self._repeat = ""
         session.notice = self.out  # type: ignore[method-assign]
-        session.on_exit = lambda stop: self.out(ended_line(session, stop))
+        session.on_exit = self._say_end
         session.on_violation = lambda violation: self.out(str(violation))
         friday.session = session
+
+    def _say_end(self, stop: Stop) -> None:
+        if self.session.signals.at_death(stop.signal)[1]:
+            self.out(ended_line(self.session, stop))
 
     # -- what the terminal asks --------------------------------------------------------------------------------------
     @property

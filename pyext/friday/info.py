@@ -10,6 +10,7 @@ from .answers import Output, seconds, table
 from .commands import Command, Verb, forward, nearest, nodes_of
 from .errors import Error, UsageError
 from .handlers import Handler
+from .signals import info_signals
 from .table import OWNED, REFUSED, refusal, resolve
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def _endpoints(session: "Session", command: Command, out: Output) -> None:
 
 def _points(kinds: tuple[str, ...], what: str) -> "Callable[[Session, Command, Output], None]":
     def show(session: "Session", command: Command, out: Output) -> None:
-        points = [point for point in session.points.values() if point.kind in kinds]
+        points = [point for point in session.points.values() if point.kind in kinds and not point.purpose]
         if command.nodes is not None:
             chosen = set(session.nodes.parse(command.nodes, every=True))
             points = [point for point in points if chosen.intersection(point.nodes)]
@@ -172,11 +173,12 @@ def _output(session: "Session", command: Command, out: Output) -> None:
 TOPICS: "dict[str, tuple[int, Callable[[Session, Command, Output], None]]]" = {  # name -> (fewest letters, what shows it)
     "nodes": (3, _nodes),
     "time": (4, _time),
-    "breakpoints": (1, _points(("breakpoint", "watch", "timer"), "stop points")),
+    "breakpoints": (1, _points(("breakpoint", "watch", "catch", "timer"), "stop points")),
     "watchpoints": (3, _points(("watch",), "watchpoints")),
     "messages": (3, _messages),
     "output": (3, _output),
     "endpoints": (3, _endpoints),
+    "signals": (2, info_signals),
 }
 
 
@@ -185,7 +187,7 @@ REFUSED_TOPICS = ("program", "inferiors", "checkpoints", "display", "record")
 
 # Those topics of gdb's `info` that are of use here.
 GDB_TOPICS = ("threads", "locals", "args", "frame", "registers", "all-registers", "symbol", "line", "address", "scope", "source", "sources", "functions",
-              "variables", "types", "sharedlibrary", "signals", "files", "auxv", "vector", "float", "macro")
+              "variables", "types", "sharedlibrary", "files", "auxv", "vector", "float", "macro")
 
 
 def resolve_topic(word: str) -> str | None:

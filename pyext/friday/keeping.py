@@ -69,8 +69,10 @@ def session_lines(session: "Session") -> Iterator[str]:
     for name, text in session.aliases.items():
         yield f"alias {name} = {text}"
     yield from _names(session)
+    yield from session.signals.commands()
     for point in session.points.values():
-        yield from _point(session, point)
+        if not point.purpose:
+            yield from _point(session, point)
     yield f"# It stood at {session.logical_time} s."
     if session.last_stop is not None:
         yield f"goto {session.logical_time}"
@@ -120,7 +122,7 @@ def _writes_back(value: Any) -> bool:
 def _point(session: "Session", point: "StopPoint") -> Iterator[str]:
     nodes = "" if len(point.nodes) == len(session.nodes) else ranges([int(node) for node in point.nodes]) + " "
     condition = f" if {point.condition}" if point.condition else ""
-    verb = "tbreak" if point.temporary else "break" if point.kind == "breakpoint" else point.kind
+    verb = ("t" if point.temporary else "") + {"breakpoint": "break"}.get(point.kind, point.kind)
     if point.kind == "timer" or point.handler is not None and not isinstance(point.handler, Handler):
         yield f"# {point.label} was set by Python: not saved"
         return

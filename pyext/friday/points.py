@@ -55,6 +55,12 @@ class Hit:
         return tuple(None if raw is None else self._session.types[raw[0]].decode(raw[1], raw[2]) for raw in self._change[1:])
 
     @property
+    def caught(self) -> str | None:
+        """catch: the event before which the node stands, with its result, as "write(1, 0x7f3c10, 12) = 12" or "SIGUSR1"; for a signal of
+        which the node has died, its name."""
+        return self.stop.caught or self.stop.signal
+
+    @property
     def writer(self) -> Node:
         """watch: the node that wrote. It differs from `node` if the two share the memory."""
         return self._session.nodes[self.stop.node if self.stop.writer is None else self.stop.writer[0]]
@@ -98,12 +104,12 @@ class Hit:
 
 
 class StopPoint:
-    """A breakpoint, watchpoint or timer with its global id. As a decorator it takes the function as its handler."""
+    """A breakpoint, watchpoint, catchpoint or timer with its global id. As a decorator it takes the function as its handler."""
 
     def __init__(self, session: Session, kind: str, id_: int, what: str, nodes: tuple[Node, ...],
                  condition: str | None, temporary: bool) -> None:
         self.session = session
-        self.kind = kind  # "breakpoint", "watch" or "timer"
+        self.kind = kind  # "breakpoint", "watch", "catch" or "timer"
         self.id = id_  # stop points of all kinds share one sequence of ids
         self.what = what  # location or expressions, as given
         self.nodes = nodes

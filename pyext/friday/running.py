@@ -13,6 +13,7 @@ from .containers import Items, Map
 from .errors import Error, NoSymbol, UsageError
 from .handlers import compile_script, register_source
 from .progress import ProgressLine
+from .signals import crash_lines, described
 from .values import Snapshot, differences
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from .sessions import Session
 
 _FRAME = re.compile(r"#\d+\s+(?:0x[0-9a-f]+ in )?")
+_SYSROOT = re.compile(r"(?<= )/\S*/friday-session-\w+/\d+(?=/)")  # where gdb finds the recorded copies of libraries
 _SOURCE = re.compile(r"\d+\t")
 _PLACE = re.compile(r" at (\S+):(\d+)\Z")
 _SECONDS = re.compile(r"\d+(\.\d*)?s?\Z")
@@ -48,7 +50,7 @@ def frame_of(session: "Session", node: int) -> tuple[str, str]:
     place = _PLACE.search(first)
     if place and source in (f"{place[2]}\tin {place[1]}", f"{place[2]}\t{place[1]}: No such file or directory."):
         source = ""
-    return _FRAME.sub("", first, count=1), source
+    return _SYSROOT.sub("", _FRAME.sub("", first, count=1)), source
 
 
 # The number of the innermost frame in the program's own code, or else in code whose source file exists here: that of a library seldom does.
@@ -94,14 +96,15 @@ def stop_lines(session: "Session", stop: "Stop", hidden: Collection[int] = ()) -
     if stop.kind == "end":
         return [f"the recording ends here, at {seconds(session.logical_time)}; `restart` goes back to its start"]
     if stop.kind == "exit":
-        return [ended_line(session, stop)]
+        return ended_lines(session, stop, hidden)
     if stop.kind == "interrupt":
         node = session.node
         if node.state != "alive":
             return [f"interrupted at {seconds(session.logical_time)}"]
     place, source = frame_of(session, int(node))
     place = place or stop.location or ""
-    if not source and not stop.ids and (caller := caller_of(session, int(node))) and caller != place:
+    caught = any(id_ in session.points and session.points[id_].kind == "catch" for id_ in stop.ids)
+    if not source and (caught or not stop.ids) and (caller := caller_of(session, int(node))) and caller != place:
         place += f", called from {caller}"
     if stop.kind == "reached":
         time_ = f"{stop.logical_time} s"
@@ -110,12 +113,16 @@ def stop_lines(session: "Session", stop: "Stop", hidden: Collection[int] = ()) -
     thread = None if stop.kind == "interrupt" or stop.thread is None else f"thread {stop.thread}"
     where = ", ".join(filter(None, [place, thread, seconds(session.logical_time)]))
     if shown := [id_ for id_ in stop.ids if id_ not in hidden]:
-        ids = ", ".join(f"{stop.kind} {id_}" for id_ in shown)
+        ids = ", ".join(_point_name(session, stop, id_) for id_ in shown)
         lines = [f"{named(node)} stopped at {ids}, {where}"]
     elif stop.kind == "interrupt":
         lines = [f"interrupted; {named(node)} is in {where}"]
     else:
         lines = [f"{named(node)}: {where}"]
+    if stop.caught and stop.caught not in lines[0]:
+        lines.append(f"  {stop.caught}")
+    if thrown := _thrown(session, stop):
+        lines.append(f"  throws {thrown}")
     for hit in session.changes(stop):
         lines += change_lines(session, hit)
     if stop.kind == "watch" and stop.writer is not None:
@@ -162,6 +169,40 @@ def _event_before(stop: "Stop") -> int:
 
 def _shown(value: Any) -> str:
     return "undefined" if value is None else str(value)
+
+
+def _point_name(session: "Session", stop: "Stop", id_: int) -> str:
+    """A stop point at which the group has stopped: "breakpoint 3", "catch 4"; "SIGUSR1" if `handle` set it."""
+    point = session.points.get(id_)
+    if point is not None and point.purpose == "handle":
+        return str(stop.caught)
+    return f"{'catch' if point is not None and point.kind == 'catch' else stop.kind} {id_}"
+
+
+def _thrown(session: "Session", stop: "Stop") -> str:
+    """The type of the C++ exception that a `catch throw` has stopped at."""
+    if stop.kind != "breakpoint" or not any(id_ in session.points and session.points[id_].what == "throw" for id_ in stop.ids):
+        return ""
+    try:
+        said = session.backend.gdb(stop.node, "info symbol $rsi")  # __cxa_throw(object, type, destructor), Itanium C++ ABI 2.4
+    except Error:
+        return ""
+    found = re.match(r"typeinfo for (.+?)(?: in section | \+ \d+|$)", said)
+    return found[1] if found else ""
+
+
+def ended_lines(session: "Session", stop: "Stop", hidden: Collection[int] = ()) -> list[str]:
+    """The lines for a stop at the end of a node. Those of a crash show where it happened."""
+    shown = [id_ for id_ in stop.ids if id_ not in hidden and not (id_ in session.points and session.points[id_].purpose)]
+    if not shown and not session.signals.at_death(stop.signal)[0]:
+        return [ended_line(session, stop)]
+    node = session.nodes.all[stop.node]
+    ids = ", ".join(f"catch {id_}" for id_ in shown)
+    place, source = frame_of(session, int(node))
+    thread = None if stop.thread is None else f"thread {stop.thread}"
+    where = ", ".join(filter(None, [place, thread, seconds(stop.logical_time)]))
+    lines = crash_lines(session, stop, f"{named(node)} {f'stopped at {ids}: ' if ids else ''}died of {described(str(stop.signal))} in {where}")
+    return lines[:1] + ([source] if source else []) + lines[1:]
 
 
 def ended_line(session: "Session", stop: "Stop") -> str:

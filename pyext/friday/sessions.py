@@ -29,6 +29,7 @@ from .language import Decoders, Plans, c_text, hidden_names, make_read
 from .messages import Message, with_nodes
 from .nodes import Node, NodeMap, Nodes
 from .points import Hit, StopPoint
+from .signals import Handling
 from .teaching import Names, refuse_changes
 from .until import Until
 from .values import Array, Raw, Struct, TypeTable
@@ -42,6 +43,7 @@ def _check_captured(name: str, captured: dict[str, Any]) -> None:
         raise UsageError(f"`{', '.join(captured)}` would be a value for the handler, but there is no handler: write it as indented lines below `{name}(...)`")
 
 
+EXCEPTIONS = {"throw": "__cxa_throw", "rethrow": "__cxa_rethrow", "catch": "__cxa_begin_catch"}  # what `catch` names, and the function of the C++ library
 _NAMED = re.compile(r"(?:-l\s+)?[A-Za-z_]")  # an expression that begins with a name
 
 
@@ -76,6 +78,7 @@ class Session:
         self.ended: set[int] = set()  # ids of the nodes that have ended
         self.nodes = Nodes(self, backend.nodes(), backend.states)  # all nodes of the recording
         self.names = Names(self)
+        self.signals = Handling(self)  # what the console does about signals of the nodes: `handle`
         self.listed: dict[int, Any] = {}  # where each node stood at the last `list`
         self.scope = "node"  # whom the console's gdb commands mean without a node list: "node", the selected one, or "group", all
         self.aliases: dict[str, str] = {}  # the console's aliases, each with the start of the command that it stands for
@@ -282,6 +285,21 @@ class Session:
             raise self.names.teach_place([int(n) for n in chosen], ", ".join(texts), error) from None
         return self._added(StopPoint(self, "watch", id_, ", ".join(texts), chosen, condition, False), handler)
 
+    def catch(self, what: str, handler: Callable[..., Any] | None = None, *, nodes: Any = None, condition: str | None = None,
+              temporary: bool = False) -> StopPoint:
+        """Sets a catchpoint. what: "syscall [NAME...]", "fork" or "exec", where the node stops before the call, in it, and `Hit.caught` has its
+        arguments and its result; "signal [NAME...]", before a handler of the program is entered, or when the node has died of the
+        signal; "throw", "rethrow" or "catch", where the C++ library handles an exception. Without names, every call or signal. Nodes,
+        condition and handler are as in `breakpoint`. Raises UsageError, NoNode."""
+        refuse_changes(condition)
+        chosen = self.choose(nodes)
+        ids = [int(n) for n in chosen]
+        if function := EXCEPTIONS.get(what.strip()):
+            id_ = self.backend.add_breakpoint(ids, f"-pending {function}", condition)
+        else:
+            id_ = self.backend.add_catch(ids, what, condition)
+        return self._added(StopPoint(self, "catch", id_, what.strip(), chosen, condition, temporary), handler)
+
     def every(self, handler: Callable[..., Any] | None = None, *, seconds: float) -> StopPoint:
         """Sets a timer: calls the handler each time `seconds` of logical time have passed. Can be used as a decorator. The group then
         stands before the first event at or after that time, and `logical_time` is the time of that event. Raises UsageError if
@@ -451,16 +469,19 @@ class Session:
         while True:
             self._standing = None
             stop = self._standing = resume(interval)
-            if stop.ids:
-                if self._dispatch(stop, stop.ids):
+            if stop.kind == "exit":
+                halt = self._node_ended(stop)
+                if stop.ids and self._dispatch(stop, stop.ids) or halt:
                     return stop
-            elif stop.kind == "exit":
-                if self._node_ended(stop):
+                if self.console and self.signals.at_death(stop.signal)[0]:
                     return stop
                 if self.on_exit is not None:
                     self.on_exit(stop)
                     if self.stop_asked:
                         return stop
+            elif stop.ids:
+                if self._dispatch(stop, stop.ids):
+                    return stop
             elif stop.kind != "pause":
                 return self._stopped(stop)
             if progress is not None and time.monotonic() >= due:
@@ -592,19 +613,17 @@ class Session:
             stop = self._standing = self.backend.step(where, command)
         finally:
             self.backend.release_processor()
-        if stop.ids:
+        if stop.ids or stop.kind == "exit":
             self._running = True
             try:
-                self._dispatch(stop, stop.ids)
+                if stop.kind == "exit":
+                    self._node_ended(stop)
+                if stop.ids:
+                    self._dispatch(stop, stop.ids)
             finally:
                 self._running = self._in_handler = False
-        elif stop.kind == "exit":
-            self._running = True
-            try:
-                self._node_ended(stop)
-            finally:
-                self._running = self._in_handler = False
-            self.here = where
+            if stop.kind == "exit":
+                self.here = where
         else:
             self._stopped(stop)
         self._refresh_ended()

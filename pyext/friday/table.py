@@ -37,6 +37,12 @@ OWNED: dict[str, Owned] = {
                     "-reads`. It uses the four debug registers, which cover 8 bytes each. As in gdb, a store of the same value counts as a read, and reads by "
                     "system calls are not seen. Indented lines that follow are its handler.", "2 rwatch srv.seq", nodes=True),
     "awatch": Owned(2, "[NODES] awatch EXPR[, EXPR...] [if COND]", "Like rwatch, but stops after stores too; the same as `watch -access`.", "2 awatch srv.seq", nodes=True),
+    "catch": Owned(3, "[NODES] catch syscall [NAME...] | signal [NAME...] | fork | exec | throw | rethrow | catch [if COND]", "Sets a catchpoint: the group stops when a node is "
+                   "about to make one of these system calls (without names: any), to enter its handler of one of these signals or has died of it, to make a process, to "
+                   "replace its program, or throws, rethrows or catches a C++ exception. At a call the node stands in it; the stop shows its arguments and its "
+                   "recorded result. Indented lines that follow are its handler.", "2,3 catch syscall connect accept4", nodes=True),
+    "tcatch": Owned(2, "[NODES] tcatch syscall [NAME...] | signal [NAME...] | fork | exec | throw | rethrow | catch [if COND]", "A catchpoint that is deleted when it is hit.",
+                    "tcatch signal SIGUSR1", nodes=True),
     "delete": Owned(1, "delete [ID...]", "Deletes the stop points with these global ids; without ids, all stop points.",
                     "delete 2 3"),
     "enable": Owned(2, "enable [ID...]", "Enables stop points.", "enable 2"),
@@ -73,13 +79,17 @@ OWNED: dict[str, Owned] = {
                  "another order: clock (all nodes in the order of logical time), causal (only causes before effects), or free (no order). gdb: starts each node's gdb at "
                  "once (background), or when it is first needed (lazy). patch-stores: whether a store that often writes to a watched page, but not to the watched bytes, is replaced by "
                  "code that checks its address first (on by default). pager: whether answers longer than the terminal go through $PAGER. All other settings are those of gdb, and go to each node's gdb.", "set sync causal", nodes=True),
+    "handle": Owned(2, "handle SIGNAL... stop|nostop|print|noprint...", "Says what the group does when a node dies of a signal, and when it enters its handler of one: "
+                    "stop there, say it, or nothing. At the start it stops when a node dies of a signal by which a program fails (SIGSEGV, SIGABRT, ...), says every "
+                    "other end, and is silent about handlers. `all` are all signals. Signals come from the recording: they cannot be held back.",
+                    "handle SIGUSR1 stop"),
     "node": Owned(2, "node [NODE]", "Selects the node that commands of gdb, a bare @(), `step` and the like mean; without NODE, shows it. A stop selects the node that stopped. "
                   "`.` stands for the selected node wherever a node is named.",
                   "node redis-1"),
     "map": Owned(3, "map NAME EXPR", "Names nodes by an identifier of the program: NAME[key] is the node on which the "
                  "Python expression has the value key. The expression may also be a dictionary from nodes to identifiers.",
                  "map chord @(srv.node.id)"),
-    "info": Owned(1, "[NODES] info nodes|breakpoints|watchpoints|time|messages|output|endpoints|...", "Shows what Friday knows about the group. "
+    "info": Owned(1, "[NODES] info nodes|breakpoints|watchpoints|time|messages|output|endpoints|signals|...", "Shows what Friday knows about the group. "
                   "messages: the last messages that were sent or received, with their numbers for `goto message`; output: the last writes to standard output and error; endpoints: the socket of each node, to which a gdb of your own can connect. Other topics (threads, locals, "
                   "registers, ...) go to gdb.", "info messages redis-1 5", nodes=True),
     "py": Owned(2, "[NODES] py STATEMENT", "Executes Python in the session's namespace, whose names persist; @NODE(EXPR) reads "
@@ -129,8 +139,6 @@ REFUSED: dict[str, tuple[int, str, str]] = {  # name -> (fewest letters, why, wh
     "clone-inferior": (4, "each node has a gdb of its own, with one inferior", "node NODE"),
     "remove-inferiors": (6, "each node has a gdb of its own, with one inferior", "friday replay REC --node LIST"),
     "rbreak": (3, _STOPS, "break"),
-    "catch": (3, _STOPS, "break on the function of the C library"),
-    "tcatch": (3, _STOPS, "tbreak on the function of the C library"),
     "dprintf": (2, _STOPS, "break with a handler that prints and ends in `cont`"),
     "trace": (5, _STOPS, "break with a handler that ends in `cont`"),
     "tstart": (4, _STOPS, "break with a handler that ends in `cont`"),

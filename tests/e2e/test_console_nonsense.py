@@ -24,7 +24,7 @@ LINES = ["@", "@(", "@()", "@(srv.period", "@1(srv.period = )", "py", "py (", "p
          "print (((", "x/", "x/999999 $sp", "print known", "info functions str", "0 info types s", "help help", "help nothing", "set", "set sync", "set pager", "alias",
          "alias a = a", "a", "alias b2 = c2", "alias c2 = b2", "b2", "map", "map 1x y", "map m @(", "save", "save session /nowhere/x", "source /dev/null", "source .",
          "diff 1", "diff 1 2", "diff 1 2 srv", "diff 1 99 srv", "why 99", "step 0", "step -1", "next 2", "finish 3", "until nowhere", "advance", "continue 0",
-         "continue until", "continue until (", "continue until 1/0", "continue until True", "py 1/0", "py raise SystemError('x')", "py def f(:", "py [].x.y",
+         "catch", "catch syscall x", "catch signal 77", "tcatch fork 1", "catch throw x", "handle", "handle all stop nostop", "handle USR1", "info signals x", "continue until", "continue until (", "continue until 1/0", "continue until True", "py 1/0", "py raise SystemError('x')", "py def f(:", "py [].x.y",
          "py watchpoint('nothing')", "py breakpoint('nowhere')", "py watchpoint([])", "py session.run()", "py session.goto(-5)", "py session.points[1].delete()",
          "py session.node = 'x'", "py for i in range(3): print(i)", "py @(srv.successor_list[7777777])", "@(srv.node.id = )", "@(*(int*)0 = 1)", "@(main())",
          "call abort()", "print srv.period++", "0 set var $rip = 0", "thread 77", "frame 99", "list 99999", "disassemble 0,1", "maint agent-eval srv.period"]

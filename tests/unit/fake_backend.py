@@ -80,6 +80,8 @@ class FakeStop:
     logical_time: int = 0
     real_time: float = 0.0
     event: "int | None" = None
+    signal: "str | None" = None
+    caught: "str | None" = None
     message: "str | None" = None
     divergence: "dict | None" = None
 
@@ -312,6 +314,9 @@ class FakeBackend:
 
     def add_watch(self, nodes, expressions, condition):
         return self.add(Point("watch", tuple(nodes), list(expressions), condition))
+
+    def add_catch(self, nodes, what, condition):
+        return self.add(Point("catch", tuple(nodes), [what], condition))
 
     def add_timer(self, seconds):
         return self.add(Point("timer", (), [seconds], None, due=self.clock + seconds))

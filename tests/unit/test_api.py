@@ -457,7 +457,7 @@ def test_py_shows_the_value_of_an_expression(capsys):
 
 @pytest.mark.parametrize("text,message", [
     ("  x = 1", "line 1: this indented line belongs to no command"), ("commands 1\nx = 1", "line 1: the block of `commands 1` needs a line `end`"),
-    ("delete x", "give a global id"), ("delete 4", "no stop point 4"), ("break", "break LOC"), ("watch x if", "watch EXPR"),
+    ("delete x", "give a global id"), ("delete 4", "no stop point 4"), ("break", r"break \[-pending\] LOC"), ("watch x if", r"watch \[-l\]"),
     ("ignore 1", "ignore ID COUNT"), ("map m", "map NAME"), ("info threads\n  x", "takes no block"),
     ("9 info threads", "no node 9"), ("watch a,,b", "empty expression")])
 def test_bad_commands(text, message):
