@@ -1,7 +1,11 @@
 // The command friday. Each subcommand has a file of its own.
 #include <fcntl.h>
 
+#include <algorithm>
 #include <new>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -16,6 +20,7 @@
 #include "console/replay.h"
 #include "console/run.h"
 #include "console/verify.h"
+#include "core/base/nearest.h"
 #include "core/base/refusals.h"
 
 namespace {
@@ -24,6 +29,18 @@ namespace {
 void open_standard_streams() {
   for (int fd = 0; fd <= 2; fd++)
     if (fcntl(fd, F_GETFD) < 0) (void)!open("/dev/null", O_RDWR);
+}
+
+// The message if the first argument is meant to be a subcommand and is none; otherwise empty.
+std::string unknown_subcommand(const CLI::App& app, int argc, char** argv) {
+  const std::string_view word = argc > 1 ? argv[1] : "";
+  std::vector<std::string> names;
+  for (const CLI::App* each : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(each->get_name());
+  if (word.empty() || word.starts_with('-') || std::ranges::find(names, word) != names.end()) return "";
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  return fmt::format("there is no subcommand `{}`{}; `friday --help` lists them", word,
+                     friday::nearest_text(word, known));
 }
 
 }  // namespace
@@ -54,6 +71,10 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    if (const std::string unknown = unknown_subcommand(app, argc, argv); !unknown.empty()) {
+      fmt::print(stderr, "friday: {}\n", unknown);
+      return 2;
+    }
     int code = app.exit(error);
     return code == 0 ? 0 : 2;
   } catch (const std::bad_alloc&) {

@@ -25,6 +25,7 @@ struct DebugStop : Stop {
   std::vector<uint32_t>
       ids;  // for breakpoint, watch, timer, caught, and exit by a signal: the stop points that were hit
   std::vector<WatchChange> changes;  // for watch: one for each of `ids`
+  std::string returned{};            // for step, by finish: the value that the function returned, "$1 = 5"
   std::string caught{};              // for caught: the event, for example "write(1, 0x7f3c10, 12) = 12"
 };
 

@@ -1,7 +1,5 @@
 #include "core/debug/gdb_link.h"
 
-#include "core/mi/typed.h"
-
 namespace friday {
 
 Result<void> GdbLink::start(Pump* pump) {
@@ -142,12 +140,12 @@ Result<std::string> GdbLink::console(std::string_view command, Pump& pump) {
   return text;
 }
 
-Result<void> GdbLink::execute(std::string_view command, Pump& pump) {
+Result<MiStop> GdbLink::execute(std::string_view command, Pump& pump) {
   FRIDAY_TRY(gdb, refreshed(pump));
   FRIDAY_TRY_VOID(gdb->run(command, pump));
   for (;;) {
     while (auto record = gdb->take_async())
-      if (stop_of(*record)) return {};
+      if (auto stop = stop_of(*record)) return std::move(*stop);
     if (!gdb->is_alive())
       return fail(ErrorCode::component_died, "node {}: its gdb died: {}", node_->id(), gdb->error_tail());
     FRIDAY_TRY_VOID(pump.pump_once(1000));

@@ -13,6 +13,7 @@
 
 #include "core/debug/client.h"
 #include "core/mi/multiplexer.h"
+#include "core/mi/typed.h"
 #include "core/replay/node.h"
 
 namespace friday {
@@ -69,8 +70,9 @@ class GdbLink {
   Result<std::string> ask(std::string_view command, Pump& pump);
   // Executes a command of gdb's command line and returns what it printed.
   Result<std::string> console(std::string_view command, Pump& pump);
-  // Executes an MI command that runs the target, such as -exec-next. Returns when gdb has seen the stop.
-  Result<void> execute(std::string_view command, Pump& pump);
+  // Executes an MI command that runs the target, such as -exec-next. Returns when gdb has seen the stop, as
+  // gdb reports it.
+  Result<MiStop> execute(std::string_view command, Pump& pump);
 
   Client& client() { return client_; }
   const std::string& socket_path() const { return socket_path_; }

@@ -223,7 +223,8 @@ Result<DebugStop> Runner::step(NodeId id, const std::string& command) {
   if (auto stop = judge_pending()) return std::move(*stop);
   last_client_stop_.reset();
   FRIDAY_TRY(mi, mi_step(command));
-  if (auto done = l->execute(mi, gdbs_); !done) {
+  auto done = l->execute(mi, gdbs_);
+  if (!done) {
     if (done.error().code != ErrorCode::bad_input) return std::unexpected(done.error());
     return fail(ErrorCode::unsupported, "node {} cannot {} here: {}", id, command, done.error().message);
   }
@@ -243,6 +244,7 @@ Result<DebugStop> Runner::step(NodeId id, const std::string& command) {
   out.kind = Stop::Kind::step;
   out.node = id;
   out.thread = focus_.selected_thread(id);
+  out.returned = done->returned;
   if (auto pc = node->program_counter(focus_.selected_thread(id))) out.pc = Addr{*pc};
   return out;
 }

@@ -142,6 +142,8 @@ std::optional<MiStop> stop_of(const AsyncRecord& record) {
   stop.signal_meaning = text(fields, "signal-meaning");
   stop.exit_code = exit_code_of(fields, stop.reason_text);
   read_watch(fields, stop);
+  if (const std::string value = text(fields, "return-value"); !value.empty())
+    stop.returned = text(fields, "gdb-result-var") + " = " + value;
   return stop;
 }
 

@@ -46,6 +46,7 @@ struct MiStop {
   std::string signal, signal_meaning;  // SIGSEGV, "Segmentation fault"
   std::optional<int> exit_code;
   std::string watch_expression, old_value, new_value;
+  std::string returned;  // for function_finished: "$1 = 5"; empty if the function returns nothing
 };
 
 struct MiThread {

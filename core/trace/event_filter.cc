@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/nearest.h"
 #include "core/trace/calls.h"
 
 namespace friday {
@@ -41,12 +42,19 @@ Result<unsigned> call_of(std::string_view word) {
   }
   for (const CallRule& rule : call_rules())
     if (rule.name == word) return rule.number;
-  return fail(ErrorCode::usage, "there is no system call `{}`; `friday record --list-calls` lists them", word);
+  std::vector<std::string_view> names;
+  for (const CallRule& rule : call_rules()) names.push_back(rule.name);
+  const std::string hint = nearest_text(word, names);
+  return fail(ErrorCode::usage, "there is no system call `{}`{}", word,
+              hint.empty() ? "; `friday record --list-calls` lists them" : hint);
 }
 
 Result<unsigned> signal_of(std::string_view word) {
   if (const int number = signal_number(word)) return static_cast<unsigned>(number);
-  return fail(ErrorCode::usage, "there is no signal `{}`", word);
+  std::vector<std::string> names;
+  for (int number = 1; number < NSIG; number++) names.push_back(signal_text(number));
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  return fail(ErrorCode::usage, "there is no signal `{}`{}", word, nearest_text(word, known));
 }
 
 bool makes_process(const EventView& event) {

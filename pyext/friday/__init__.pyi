@@ -477,6 +477,7 @@ class Stop(Protocol):
     real_time: float
     event: int | None
     signal: str | None
+    returned: str | None
     caught: str | None
     message: str | None
     divergence: Mapping[str, Any] | None

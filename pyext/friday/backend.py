@@ -76,6 +76,7 @@ class Stop(Protocol):
     real_time: float  # seconds since the epoch on the node's clock, as recorded
     event: int | None  # index of the node's event at or before the stop
     signal: str | None  # exit: the name of the signal that ended the node
+    returned: str | None  # step, by finish: the value that the function returned, with its number in gdb's value history, "$1 = 5"
     caught: str | None  # catch: the event before which the node stands, "write(1, 0x7f3c10, 12) = 12" or "SIGUSR1"
     message: str | None  # exit: how the node ended; divergence: the report; failure: what failed; else a remark for the user (such as a condition that cannot be evaluated)
     divergence: Mapping[str, Any] | None  # the arguments of `errors.Divergence` besides the message

@@ -20,7 +20,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator
 
-from .answers import Output, ranges
+from .answers import Output, counted, ranges
 from .errors import Error, NodeNotStarted, NoNode, UsageError
 from .points import StopPoint
 from .signals import handle
@@ -320,7 +320,7 @@ def _point(session: "Session", command: Command, filename: str | None, show: Cal
     elif command.verb in ("catch", "tcatch"):
         point = session.catch(text, nodes=command.nodes, condition=condition, temporary=command.verb == "tcatch")
     else:
-        point = session.breakpoint(text, nodes=command.nodes, condition=condition,
+        point = session.breakpoint(_in_this_file(session, text), nodes=command.nodes, condition=condition,
                                    temporary=command.verb == "tbreak")
         try:
             check_condition(session, point, condition)
@@ -333,7 +333,26 @@ def _point(session: "Session", command: Command, filename: str | None, show: Cal
         except SyntaxError:
             session.delete(point.id)
             raise
-    show(f"{point.label} on {nodes_of(point)}")
+    show(f"{point.label} on {nodes_of(point)}{landed(point)}")
+
+
+def _in_this_file(session: "Session", location: str) -> str:
+    """A location; a bare line number is one of the file of the selected frame, or if that has no source, of its innermost caller with source."""
+    if not location.isdigit():
+        return location
+    from .running import file_here  # written on top of this module
+    file = file_here(session, session.here)
+    return f"{file}:{location}" if file else location
+
+
+def landed(point: StopPoint) -> str:
+    """Where a breakpoint has come to stand, as the end of a line; "" if it waits or stands where it was asked for in so many words."""
+    if point.kind != "breakpoint":
+        return ""
+    places = list(dict.fromkeys(text for _, address, text in point.places if address is not None))
+    if len(places) > 1:
+        return f": {len(places)} places, which `info breakpoints` lists"
+    return f": {places[0]}" if places and places[0] != point.what else ""
 
 
 def check_condition(session: "Session", point: StopPoint, condition: str | None) -> None:
@@ -385,7 +404,9 @@ def _ignore(session: "Session", command: Command, filename: str | None, show: Ca
     words = command.rest.split()
     if len(words) != 2 or not all(word.isdigit() for word in words):
         raise UsageError("usage: ignore ID COUNT")
-    session.point(int(words[0])).ignore(int(words[1]))
+    point = session.point(int(words[0]))
+    point.ignore(int(words[1]))
+    show(f"{point.label} ignores its next {counted(int(words[1]), 'hit')}" if int(words[1]) else f"{point.label} ignores no hits")
 
 
 def _condition(session: "Session", command: Command, filename: str | None, show: Callable[[str], Any]) -> None:

@@ -30,7 +30,12 @@ def clock(real: float) -> str:
 
 
 def _chosen(session: "Session", command: Command) -> "tuple[Node, ...]":
-    return session.nodes.all if command.nodes is None else session.nodes.parse(command.nodes, every=True)
+    """The nodes that stand before the command, or behind its topic."""
+    behind = command.rest.partition(" ")[2].replace(" ", "")
+    if behind and command.nodes is not None:
+        raise UsageError(f"name the nodes before `info` or after `{command.rest.split()[0]}`, not in both places")
+    text = command.nodes or behind
+    return session.nodes.parse(text, every=True) if text else session.nodes.all
 
 
 def _nodes(session: "Session", command: Command, out: Output) -> None:

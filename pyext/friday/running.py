@@ -26,7 +26,8 @@ _FRAME = re.compile(r"#\d+\s+(?:0x[0-9a-f]+ in )?")
 _SYSROOT = re.compile(r"(?<= )/\S*/friday-session-\w+/\d+(?=/)")  # where gdb finds the recorded copies of libraries
 _SOURCE = re.compile(r"\d+\t")
 _PLACE = re.compile(r" at (\S+):(\d+)\Z")
-_SECONDS = re.compile(r"\d+(\.\d*)?s?\Z")
+_SECONDS = re.compile(r"\d+(\.\d*)?\s*s?\Z")
+_EPOCH = 1e8  # more seconds than a recording lasts: a real time, in seconds since 1970
 _CLOCK = re.compile(r"(?:(\d{4})-(\d\d)-(\d\d)\s+)?(\d{1,2}):(\d\d)(?::(\d\d(?:\.\d*)?))?\Z")
 _OUTPUT = re.compile(r"output\s+(\S+)\s+/(.+)/\Z")
 _WIDE = 200  # the most characters of a change that are shown
@@ -90,6 +91,13 @@ def source_place(session: "Session", node: int) -> str:
     return f"{found[1]}:{found[2]}" if found else ""
 
 
+def file_here(session: "Session", node: int) -> str:
+    """The source file of the frame that is selected on a node, or if that has no source, of its innermost caller outside of libraries."""
+    place, source = frame_of(session, node)
+    found = _PLACE.search(place if source else caller_of(session, node))
+    return found[1] if found else ""
+
+
 def stop_lines(session: "Session", stop: "Stop", hidden: Collection[int] = ()) -> list[str]:
     """The lines that describe a stop. Stop points that the user has not set are not named."""
     node = session.nodes.all[stop.node]
@@ -130,7 +138,7 @@ def stop_lines(session: "Session", stop: "Stop", hidden: Collection[int] = ()) -
         lines.append(f"  stored by {named(session.nodes.all[writer])}, thread {thread}, in {place}; the two share this memory")
     if stop.message:
         lines += [f"  {line}" for line in stop.message.splitlines()]
-    return lines + ([source] if source else [])
+    return lines + ([source] if source else []) + ([f"Value returned is {stop.returned}"] if stop.returned else [])
 
 
 def change_lines(session: "Session", hit: "Hit") -> list[str]:
@@ -238,12 +246,23 @@ def _continue(session: "Session", command: Command, filename: str | None, out: O
         if not command.rest.isdigit() or int(command.rest) == 0:
             raise UsageError("usage: continue [COUNT | until PYTHON-EXPR]")
         if session.last_stop is None or not session.last_stop.ids:
-            raise UsageError("continue COUNT ignores further hits of the stop points at which the group stopped, but it is not stopped at one: use `continue`")
+            _continue_over(session, int(command.rest), out)
+            return
         for id_ in session.last_stop.ids:
             if id_ in session.points:
                 session.points[id_].ignore(int(command.rest) - 1)
     with _watched(session, out):
         stop = session.run()
+    tell(session, stop, out)
+
+
+def _continue_over(session: "Session", count: int, out: Output) -> None:
+    """Continues until the group has stopped at stop points as often, or otherwise."""
+    for _ in range(count):
+        with _watched(session, out):
+            stop = session.run()
+        if not stop.ids:
+            break
     tell(session, stop, out)
 
 
@@ -333,10 +352,13 @@ def _goto(session: "Session", command: Command, filename: str | None, out: Outpu
     elif _CLOCK.match(command.rest):
         node = one_node(session, command)
         event = _event_at_clock(session, node, command.rest)
+    elif _SECONDS.match(command.rest) and float(command.rest.rstrip("s ")) >= _EPOCH:
+        node = one_node(session, command)
+        event = _event_at_real_time(session, node, float(command.rest.rstrip("s ")))
     elif _SECONDS.match(command.rest):
-        found = session.backend.find_time(float(command.rest.rstrip("s")))
+        found = session.backend.find_time(float(command.rest.rstrip("s ")))
         if found is None:
-            raise UsageError(f"the recording ends before {command.rest.rstrip('s')} s: `goto end` goes to its end")
+            raise UsageError(f"the recording ends before {command.rest.rstrip('s ')} s: `goto end` goes to its end")
         node, event = session.nodes.all[found[0]], found[1]
         behind = f"`goto event {event + 1} {node.name}` goes to the event after it"
     else:
@@ -399,7 +421,12 @@ def _event_at_clock(session: "Session", node: "Node", text: str) -> int:
     if int(hour) > 23 or int(minute) > 59 or fraction >= 60:
         raise UsageError(f"`{text}` is not a time of day: write HH:MM:SS")
     moment = [time.mktime((*date[:2], date[2] + later, int(hour), int(minute), 0, 0, 0, -1)) + fraction for later in (0, 1)]
-    wanted = moment[1] if year is None and moment[0] < int(first) and moment[1] <= last else moment[0]
+    return _event_at_real_time(session, node, moment[1] if year is None and moment[0] < int(first) and moment[1] <= last else moment[0])
+
+
+def _event_at_real_time(session: "Session", node: "Node", wanted: float) -> int:
+    """The node's first event at or after a time of its clock, in seconds since 1970."""
+    first, last = session.backend.clock_span(int(node))
     event = session.backend.find_clock(int(node), wanted - 5e-7)
     if event is None or wanted < int(first):
         span = " to ".join(time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(each)) for each in (first, last))

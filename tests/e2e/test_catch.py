@@ -127,7 +127,7 @@ def test_what_becomes_of_processes(catches, opened):
 
 
 @pytest.mark.parametrize("what,message", [
-    ("syscall wirte", "there is no system call `wirte`"), ("syscall 9999", "no system call with the number 9999"), ("signal FOO", "there is no signal `FOO`"),
+    ("syscall wirte", "there is no system call `wirte`; the nearest is `write`"), ("syscall 9999", "no system call with the number 9999"), ("signal FOO", "there is no signal `FOO`"),
     ("load", "cannot catch `load`"), ("", "cannot catch ``"), ("fork x", "`catch fork` takes no argument")])
 def test_what_cannot_be_caught(catches, opened, what, message):
     with pytest.raises(friday.UsageError, match=re.escape(message)):
@@ -187,3 +187,34 @@ def test_a_saved_session_has_them(console, tmp_path):
     assert "handle SIGSEGV nostop\n" in text and "2 tcatch syscall exit_group\n" in text and "catch signal USR1 if 1 == 2\n" in text, text
     said, _ = console(f"source {tmp_path / 'saved'}\ncontinue\n")
     assert "stopped at catch 1, " in said and "  exit_group(" in said
+
+
+# -- what a person who knows gdb expects -------------------------------------------------------------------------------
+def test_finish_says_what_the_function_returned(recorder, tmp_path_factory):
+    recording = record_once("debug_session_O0", lambda recorder: recorder.record([BUILD / "targets" / "debug_session_O0"]), tmp_path_factory)
+    (recorder.directory / "input").write_text("break square\ncontinue 3\nfinish\np x\np $\n")
+    with open(recorder.directory / "input") as stdin:
+        said = recorder.start([recorder.friday, "replay", recording.path], stdin=stdin).finish(60).stdout
+    argument = re.search(r"stopped at breakpoint 1, square \(x=(\d+)\)", said)
+    assert re.search(rf"^Value returned is \$1 = {int(argument[1]) ** 2}\n", said, re.M), said
+
+
+def test_a_line_number_is_one_of_the_file_of_the_selected_frame_and_it_is_said_where_it_is(console):
+    said, _ = console("break work\ncontinue\nup\nbreak 30\ndelete\ncatch syscall write\ncontinue\nbreak 30\n")
+    assert re.search(r"^breakpoint 1 \(work\) on all nodes: .* at .*catches\.cc:\d+\n", said, re.M), said
+    assert len(re.findall(r"^breakpoint \d \(\S*catches\.cc:30\) on all nodes: .*catches\.cc:\d+\n", said, re.M)) == 2, said
+
+
+def test_goto_takes_a_real_time(console):
+    said, _ = console("catch exec\ncontinue\npy print('stamp', session.real_time)\ninfo time\n")
+    stamp = float(re.search(r"^stamp ([\d.]+)", said, re.M)[1])
+    said, errors = console(f"0 goto {stamp + 1e-6:.6f}\ngoto 9999999999\ngoto 0.001 s\n")
+    assert re.search(r"^node 0 \(catches\) stands before its event \d+", said, re.M), said
+    assert "has no event at that time" in errors
+
+
+def test_a_subcommand_that_is_misspelt(recorder):
+    done = recorder.run([recorder.friday, "replya", "rec"])
+    assert done.returncode == 2 and done.stderr == "friday: there is no subcommand `replya`; the nearest is `replay`; `friday --help` lists them\n"
+    done = recorder.run([recorder.friday, "zzz"])
+    assert done.returncode == 2 and done.stderr == "friday: there is no subcommand `zzz`; `friday --help` lists them\n"

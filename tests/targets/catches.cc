@@ -1,4 +1,5 @@
-// What catchpoints are for: exceptions, a signal with a handler, processes made and replaced, and one that dies of a fault.
+// What catchpoints are for: exceptions, a signal with a handler, processes made and replaced, and one that dies of a
+// fault.
 #include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>

@@ -81,6 +81,7 @@ class FakeStop:
     real_time: float = 0.0
     event: "int | None" = None
     signal: "str | None" = None
+    returned: "str | None" = None
     caught: "str | None" = None
     message: "str | None" = None
     divergence: "dict | None" = None

@@ -142,7 +142,7 @@ def test_ctrl_c_forgets_a_block():
     ("  x = 1", "takes none: a command begins at the left margin"),
     ("delete\n  x = 1", "takes none"),
     ("step 0x", "step [COUNT]"), ("0-1 step", "`step` moves one node and the others follow, but `0-1` are 2 nodes"), ("advance", "advance LOC"),
-    ("finish 2", "`finish` takes no argument"), ("continue -1", "continue [COUNT | until PYTHON-EXPR]"), ("continue 2", "it is not stopped at one"),
+    ("finish 2", "`finish` takes no argument"), ("continue -1", "continue [COUNT | until PYTHON-EXPR]"),
     ("1 delete", "`delete` takes no node list"), ("source", "source FILE"), ("source /no/file", "cannot read /no/file: No such"),
     ("info", "info nodes|time|"), ("info program", "for the replayed group use `info nodes`"), ("node x", "no node is called `x`"),
     ("9 print x", "no node 9"), ("kill", "`kill` is refused: it would end a node"), ("!ls", "`!` is refused"), ("|bt|cat", "refused"), ("! ls -l", "refused"), ("2 !ls", "refused"), ("!2 !ls", "refused"), ("!ls -l", "refused"),
@@ -451,6 +451,25 @@ def test_continue_count_lets_hits_pass_and_step_counts_steps(out):
     backend.step = lambda node, command: stepped.append((node, command)) or FakeStop("step", node=node)
     feed(console, "1 step 2\nnext\nuntil prog.c:9\n2 fin")
     assert stepped == [(1, "step"), (1, "step"), (1, "next"), (1, "until prog.c:9"), (2, "finish")]
+
+
+def test_continue_count_before_the_first_stop_and_what_is_said_of_counts(out):
+    console, backend = make(("a",), [Event(0, "f"), Event(0, "f"), Event(0, "f"), Event(0, "g")])
+    feed(console, "break f\ncontinue 2\nignore 1 1\nignore 1 0")
+    text = out()
+    assert backend.done == 2 and text.count("stopped at breakpoint 1") == 1
+    assert "breakpoint 1 (f) ignores its next 1 hit\n" in text and "breakpoint 1 (f) ignores no hits\n" in text
+    feed(console, "restart\ncontinue 50")
+    assert "the recording ends here" in out()
+
+
+def test_info_shows_the_nodes_that_are_asked_for(capsys):
+    console, _ = make(("red-1", "red-2", "blue"))
+    feed(console, "info nodes red-*\ninfo time blue\ninfo nodes 0, 2\n")
+    said = capsys.readouterr().out
+    assert said.count("red-1") == 2 and said.count("red-2") == 1 and said.count("blue") == 2
+    feed(console, "0 info nodes 1\ninfo nodes violet")
+    assert "name the nodes before `info` or after `nodes`, not in both places" in (said := capsys.readouterr().err) and "no node is called `violet`" in said
 
 
 def test_a_step_ends_where_something_else_stopped(out):
