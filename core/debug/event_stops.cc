@@ -43,6 +43,7 @@ void EventStops::restart() {
   for (auto& [id, timer] : timers_) timer.next = 0;
   timer_.reset();
   nodes_.clear();
+  armed_nodes_ = 0;
 }
 
 void EventStops::forget_catches() {
@@ -116,7 +117,10 @@ Result<uint64_t> EventStops::next_event(ReplayNode& node, const std::optional<Ma
 
 void EventStops::arm(ReplayNode& node, uint64_t event) {
   NodeEvents& at = nodes_[node.id()];
-  if (at.armed != event && session_.stop_at(node.id(), event)) at.armed = event;
+  if (at.armed == event || !session_.stop_at(node.id(), event)) return;
+  if (at.armed == kNever) armed_nodes_++;
+  if (event == kNever) armed_nodes_--;
+  at.armed = event;
 }
 
 Result<void> EventStops::prepare() {
@@ -125,6 +129,7 @@ Result<void> EventStops::prepare() {
   for (const auto& [id, filter] : catches_)
     if (is_enabled(id)) enabled.push_back(id);
   if (std::exchange(enabled_, enabled) != enabled) forget_catches();
+  if (enabled_.empty() && timers_.empty() && !target_ && !armed_nodes_) return {};  // as at most stops
   timer_ = target_ ? std::nullopt : next_timer();
   for (NodeId id : session_.nodes()) {
     ReplayNode* node = session_.find(id);
@@ -136,6 +141,7 @@ Result<void> EventStops::prepare() {
 }
 
 void EventStops::node_started(ReplayNode& node) {
+  if (nodes_[node.id()].armed != kNever) armed_nodes_--;
   nodes_[node.id()] = {};
   if (auto event = next_event(node, timer_)) arm(node, *event);
 }

@@ -83,6 +83,7 @@ class EventStops {
   std::map<uint32_t, EventFilter> catches_;
   std::vector<uint32_t> enabled_;  // the catchpoints that NodeEvents::next_catch is about
   std::map<NodeId, NodeEvents> nodes_;
+  size_t armed_nodes_ = 0;  // those that wait before an event
   std::optional<Target> target_;
   std::optional<Mark> timer_;  // the event before which a node waits for the next timer
 };

@@ -387,7 +387,7 @@ def _numbers(session: "Session", rest: str) -> list[StopPoint]:
     words = rest.replace(",", " ").split()
     if not all(word.isdigit() for word in words):
         raise UsageError(f"`{rest}` is not the id of a stop point: give a global id as `info breakpoints` shows them")
-    return [session.point(int(word)) for word in words] if words else list(session.points.values())
+    return [session.point(int(word)) for word in words] if words else [point for point in session.points.values() if not point.purpose]
 
 
 def _delete(session: "Session", command: Command, filename: str | None, show: Callable[[str], Any]) -> None:

@@ -481,7 +481,7 @@ def _set_patch_stores(session: "Session", command: Command, value: str, out: Out
 
 
 def _restarted(session: "Session") -> str:
-    kept = len(session.points)
+    kept = sum(not point.purpose for point in session.points.values())
     return f"at the start of the recording; {kept or 'no'} stop point{'s' if kept != 1 else ''} kept"
 
 

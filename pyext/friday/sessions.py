@@ -94,6 +94,7 @@ class Session:
         self._executed = 0
         self._running = False
         self._in_handler = False
+        self._passing = False  # on the way to a place
         self.stop_asked = False
         self.finished = False  # the group is at the end of the recording
         self.restarts = 0  # how often the group went back to the start; data that handlers collected before belong to an earlier run
@@ -437,7 +438,7 @@ class Session:
             raise UsageError(f"node {where} ({self.nodes[where].name}) has no event {event}" + (f": the last is {count - 1}" if count else ""))
         if self.backend.event(where) >= event:
             self.restart()
-        stop = self._until_stop(lambda timeout: self.backend.run_to(where, event, timeout), self.on_progress, 0.2)
+        stop = self._pass_to(lambda timeout: self.backend.run_to(where, event, timeout))
         if stop.kind == "reached":
             self.here = stop.node
         return stop
@@ -446,7 +447,15 @@ class Session:
         """Runs to the end of the recording. Stop points are ignored as in `goto`."""
         if self._running:
             raise UsageError("the group is running: a handler cannot move it")
-        return self._until_stop(lambda timeout: self.backend.run_to(None, 0, timeout), self.on_progress, 0.2)
+        return self._pass_to(lambda timeout: self.backend.run_to(None, 0, timeout))
+
+    def _pass_to(self, resume: Callable[[float | None], Stop]) -> Stop:
+        """Runs to a place. Crashes on the way are said, and the group goes on."""
+        self._passing = True
+        try:
+            return self._until_stop(resume, self.on_progress, 0.2)
+        finally:
+            self._passing = False
 
     def _until_stop(self, resume: Callable[[float | None], Stop], progress: Progress | None, interval: float) -> Stop:
         self._running, self.stop_asked = True, False
@@ -473,7 +482,7 @@ class Session:
                 halt = self._node_ended(stop)
                 if stop.ids and self._dispatch(stop, stop.ids) or halt:
                     return stop
-                if self.console and self.signals.at_death(stop.signal)[0]:
+                if self.console and not self._passing and self.signals.at_death(stop.signal)[0]:
                     return stop
                 if self.on_exit is not None:
                     self.on_exit(stop)

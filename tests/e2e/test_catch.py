@@ -164,6 +164,12 @@ def test_a_crash_stops_the_group_with_its_instruction_line_and_stack(console):
     assert "node 0 (catches) ended" in said.partition("died of")[2], "and the group goes on"
 
 
+def test_goto_passes_over_crashes_and_says_them(console):
+    said, _ = console("handle USR1 stop\ngoto end\ndelete\nrestart\ncontinue\n")
+    assert "died of" not in said.partition("restart")[0].partition("at the start")[0] and "killed by SIGSEGV" in said and "the recording ends here" in said
+    assert "no stop points kept" in said and "stopped at SIGUSR1, " in said.partition("at the start")[2], "`delete` leaves what `handle` has set"
+
+
 def test_exceptions_and_handlers(console):
     said, _ = console("catch throw\ncatch catch\nhandle USR1 stop\ncontinue\ncontinue\ncontinue\ncontinue\ncontinue\nhandle SIGUSR1 print nostop\ncontinue\n")
     stops = re.findall(r"^node 0 \(catches\) stopped at (catch 1|catch 2|SIGUSR1), ", said, re.M)
