@@ -18,6 +18,7 @@ class Session:
     max_violations: int
     on_violation: Callable[[Violation], None] | None
     on_progress: Callable[[float, float], None] | None
+    helpers_ended: list[Stop]
     on_exit: Callable[[Stop], None] | None
     points: dict[int, StopPoint]
     ended: set[int]

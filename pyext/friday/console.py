@@ -25,7 +25,7 @@ from .backend import Stop
 from .commands import Command, Quit
 from .errors import ComponentDied, Divergence, Error, NodeNotStarted, OutOfScope, UsageError
 from .handlers import compile_script
-from .running import ended_line
+from .running import ended_line, is_helper, tell_helpers
 from .runner import BAD_INPUT, DIED, DIVERGED, Refused, open_session
 from .points import StopPoint
 from .sessions import Session
@@ -66,7 +66,12 @@ class Console:
         friday.session = session
 
     def _say_end(self, stop: Stop) -> None:
-        if self.session.signals.at_death(stop.signal)[1]:
+        if not self.session.signals.at_death(stop.signal)[1]:
+            return
+        if is_helper(self.session, stop):
+            self.session.helpers_ended.append(stop)  # said together with others
+        else:
+            tell_helpers(self.session, self.out)
             self.out(ended_line(self.session, stop))
 
     # -- what the terminal asks --------------------------------------------------------------------------------------

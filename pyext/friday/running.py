@@ -217,8 +217,29 @@ def ended_line(session: "Session", stop: "Stop") -> str:
     return f"{named(session.nodes.all[stop.node])} ended at {seconds(stop.logical_time)}: {stop.message or 'no more events'}"
 
 
+def is_helper(session: "Session", stop: "Stop") -> bool:
+    """Whether a node that has ended was a forked process that did its work within a second, as a shell makes them by the hundred."""
+    node = session.nodes.all[stop.node]
+    if "/" not in node.name or stop.signal or stop.message not in ("exited with 0", "exited with 1"):  # NAME/child-1, NAME/exec-1
+        return False
+    first, last = session.backend.clock_span(int(node))
+    return last - first < 1
+
+
+def tell_helpers(session: "Session", out: Output) -> None:
+    """Says which short-lived processes have ended, many of them in one line."""
+    ended, session.helpers_ended = session.helpers_ended, []
+    if len(ended) < 3:
+        for stop in ended:
+            out(ended_line(session, stop))
+        return
+    names = [session.nodes.all[stop.node].name for stop in ended]
+    out(f"{len(ended)} short-lived processes ended by {seconds(ended[-1].logical_time)}: {', '.join(names[:3])}{', ...' if len(names) > 3 else ''}")
+
+
 def tell(session: "Session", stop: "Stop", out: Output, hidden: Collection[int] = ()) -> None:
     """Reports why the group stopped and selects the node that caused it."""
+    tell_helpers(session, out)
     if stop.ids:
         session.here = stop.node
     for line in stop_lines(session, stop, hidden):

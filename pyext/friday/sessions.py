@@ -70,6 +70,7 @@ class Session:
         self.max_violations = 1000
         self.on_violation: Callable[[Violation], None] | None = None  # called with each violation as it is found
         self.on_progress: Progress | None = None  # as `progress` of run(), but for all runs
+        self.helpers_ended: list[Stop] = []  # ends of short-lived processes that the console has not said yet
         self.on_exit: Callable[[Stop], None] | None = None  # called when a node has ended, after the functions of `at_exit`; the group goes on unless it calls `stop()`
         self.points: dict[int, StopPoint] = {}  # the stop points by their global ids
         self.types = TypeTable(backend.types)

@@ -224,3 +224,14 @@ def test_a_subcommand_that_is_misspelt(recorder):
     assert done.returncode == 2 and done.stderr == "friday: there is no subcommand `replya`; the nearest is `replay`; `friday --help` lists them\n"
     done = recorder.run([recorder.friday, "zzz"])
     assert done.returncode == 2 and done.stderr == "friday: there is no subcommand `zzz`; `friday --help` lists them\n"
+
+
+def test_ends_of_short_lived_processes_are_one_line(recorder):
+    script = "for i in 1 2 3 4 5 6; do /bin/true; (exit 1); done; (exit 7); (sleep 1.1; exit 0)"
+    recording = recorder.record(["/bin/sh", "-c", script], name="it")
+    (recorder.directory / "input").write_text("continue\n")
+    with open(recorder.directory / "input") as stdin:
+        said = recorder.start([recorder.friday, "replay", recording.path], stdin=stdin).finish(60).stdout
+    lines = said.splitlines()
+    assert re.match(r"12 short-lived processes ended by \d+\.\d+ s: it/child-1, it/child-2, it/child-3, \.\.\.$", lines[0]), said
+    assert "exited with 7" in lines[1] and any(re.match(r"node 0 \(it\) ended at ", line) for line in lines[2:]), said
