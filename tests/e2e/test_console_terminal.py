@@ -207,7 +207,7 @@ def test_at_the_end_a_watch_of_nothing_is_refused_and_times_agree(piped):
 
 def test_a_stop_point_that_is_refused_uses_up_no_number(piped):
     done = piped("tbreak stabilize\nc\nbreak no_such_function\nwatch srv.nothing\nwatch 5\nbreak stabilize\n")
-    assert done.stdout.endswith("breakpoint 2 (stabilize) on all nodes\n"), done.stdout
+    assert re.search(r"^breakpoint 2 \(stabilize\) on all nodes: stabilize at stabilize\.c:\d+\n\Z", done.stdout, re.M), done.stdout
 
 
 def test_a_bare_list_knows_the_programs_own_code_by_a_relative_path(piped, recorder):
