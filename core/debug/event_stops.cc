@@ -123,6 +123,10 @@ void EventStops::arm(ReplayNode& node, uint64_t event) {
   at.armed = event;
 }
 
+void EventStops::forget_armed(NodeId id) {
+  if (std::exchange(nodes_[id].armed, kNever) != kNever) armed_nodes_--;
+}
+
 Result<void> EventStops::prepare() {
   // Which catchpoints are enabled may have changed.
   std::vector<uint32_t> enabled;
@@ -133,6 +137,7 @@ Result<void> EventStops::prepare() {
   timer_ = target_ ? std::nullopt : next_timer();
   for (NodeId id : session_.nodes()) {
     ReplayNode* node = session_.find(id);
+    if (node->state() == NodeState::ended) forget_armed(id);
     if (!node->has_process() || node->state() != NodeState::live) continue;
     FRIDAY_TRY(event, next_event(*node, timer_));
     arm(*node, event);
@@ -141,7 +146,7 @@ Result<void> EventStops::prepare() {
 }
 
 void EventStops::node_started(ReplayNode& node) {
-  if (nodes_[node.id()].armed != kNever) armed_nodes_--;
+  forget_armed(node.id());
   nodes_[node.id()] = {};
   if (auto event = next_event(node, timer_)) arm(node, *event);
 }
@@ -185,6 +190,7 @@ std::optional<DebugStop> EventStops::judge_timers(const Stop& stop, uint64_t eve
 std::optional<DebugStop> EventStops::judge_catches(Stop stop, uint64_t event, bool may_ask) {
   NodeEvents& at = nodes_[stop.node];
   ReplayNode& node = *session_.find(stop.node);
+  if (at.next_catch && *at.next_catch < event) at.next_catch.reset();  // never wait for what is over
   if (at.next_catch != event || !node.refresh_control()) return std::nullopt;
   at.next_catch.reset();
   at.told = event;

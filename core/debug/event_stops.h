@@ -72,6 +72,7 @@ class EventStops {
   std::vector<uint32_t> caught_at(const TraceReader& trace, NodeId node, uint64_t offset, const EventView& event) const;
   Result<uint64_t> next_event(ReplayNode& node, const std::optional<Mark>& timer);
   void arm(ReplayNode& node, uint64_t event);
+  void forget_armed(NodeId id);
   std::optional<DebugStop> judge_target(Stop stop);
   std::optional<DebugStop> judge_timers(const Stop& stop, uint64_t event);
   std::optional<DebugStop> judge_catches(Stop stop, uint64_t event, bool may_ask);
