@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/debug/types.h"
@@ -28,5 +29,11 @@ struct DebugStop : Stop {
   std::string returned{};            // for step, by finish: the value that the function returned, "$1 = 5"
   std::string caught{};              // for caught: the event, for example "write(1, 0x7f3c10, 12) = 12"
 };
+
+inline DebugStop with_kind(Stop stop, Stop::Kind kind) {
+  DebugStop out{std::move(stop), {}, {}};
+  out.kind = kind;
+  return out;
+}
 
 }  // namespace friday

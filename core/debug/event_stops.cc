@@ -10,12 +10,6 @@ namespace {
 
 constexpr uint64_t kNever = ~uint64_t{0};
 
-DebugStop with_kind(Stop stop, Stop::Kind kind) {
-  DebugStop out{std::move(stop), {}, {}};
-  out.kind = kind;
-  return out;
-}
-
 }  // namespace
 
 Result<uint32_t> EventStops::add_timer(double seconds) {

@@ -132,6 +132,8 @@ class GroupStopPoints final : public MemoryObserver {
 
   // stops.cc
   Result<void> any_replayed(const std::vector<NodeId>& nodes);
+  Result<StopPoint> make_point(StopKind kind, const std::vector<NodeId>& nodes, const std::string& condition);
+  Result<uint32_t> add_armed(StopPoint point);
   Result<void> arm(StopPoint& point, ReplayNode& node);
   Result<void> arm_breakpoint(StopPoint& point, ReplayNode& node);
   Result<void> arm_watch(StopPoint& point, ReplayNode& node);

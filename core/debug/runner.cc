@@ -14,12 +14,6 @@
 namespace friday {
 
 namespace {
-DebugStop with_kind(Stop stop, Stop::Kind kind) {
-  DebugStop out{std::move(stop), {}, {}};
-  out.kind = kind;
-  return out;
-}
-
 std::string ending_text(const ReplayNode& node) {
   const NodeOutcome& outcome = node.outcome();
   switch (outcome.how) {

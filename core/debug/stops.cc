@@ -47,18 +47,18 @@ Result<void> GroupStopPoints::any_replayed(const std::vector<NodeId>& nodes) {
   return fail(ErrorCode::unsupported, "none of the nodes of this stop point is replayed; name them with --node");
 }
 
-Result<uint32_t> GroupStopPoints::add_breakpoint(const std::vector<NodeId>& nodes, const std::string& location,
-                                                 const std::string& condition) {
+// A stop point as the user has asked for it, without an id.
+Result<StopPoint> GroupStopPoints::make_point(StopKind kind, const std::vector<NodeId>& nodes,
+                                              const std::string& condition) {
   FRIDAY_TRY_VOID(any_replayed(nodes));
   StopPoint point;
-  point.kind = StopKind::breakpoint;
+  point.kind = kind;
   point.nodes.ids = nodes;
-  point.location = clean(location);
-  if (constexpr std::string_view waits = "-pending "; point.location.starts_with(waits)) {
-    point.may_wait = true;
-    point.location = clean(point.location.substr(waits.size()));
-  }
   point.condition = clean(condition);
+  return point;
+}
+
+Result<uint32_t> GroupStopPoints::add_armed(StopPoint point) {
   FRIDAY_TRY(id, points_.add(std::move(point)));
   if (auto armed = arm_on_nodes(*points_.find(id)); !armed) {
     points_.withdraw(id);
@@ -67,21 +67,23 @@ Result<uint32_t> GroupStopPoints::add_breakpoint(const std::vector<NodeId>& node
   return id.value;
 }
 
+Result<uint32_t> GroupStopPoints::add_breakpoint(const std::vector<NodeId>& nodes, const std::string& location,
+                                                 const std::string& condition) {
+  FRIDAY_TRY(point, make_point(StopKind::breakpoint, nodes, condition));
+  point.location = clean(location);
+  if (constexpr std::string_view waits = "-pending "; point.location.starts_with(waits)) {
+    point.may_wait = true;
+    point.location = clean(point.location.substr(waits.size()));
+  }
+  return add_armed(std::move(point));
+}
+
 Result<uint32_t> GroupStopPoints::add_watch(const std::vector<NodeId>& nodes,
                                             const std::vector<std::string>& expressions, const std::string& condition) {
-  FRIDAY_TRY_VOID(any_replayed(nodes));
-  StopPoint point;
-  point.kind = StopKind::watchpoint;
-  point.nodes.ids = nodes;
+  FRIDAY_TRY(point, make_point(StopKind::watchpoint, nodes, condition));
   for (const auto& e : expressions) point.expressions.push_back(clean(e));
   FRIDAY_TRY_VOID(take_options(point));
-  point.condition = clean(condition);
-  FRIDAY_TRY(id, points_.add(std::move(point)));
-  if (auto armed = arm_on_nodes(*points_.find(id)); !armed) {
-    points_.withdraw(id);
-    return std::unexpected(armed.error());
-  }
-  return id.value;
+  return add_armed(std::move(point));
 }
 
 Result<uint32_t> GroupStopPoints::add_timer(const std::string& period) {
@@ -94,12 +96,8 @@ Result<uint32_t> GroupStopPoints::add_timer(const std::string& period) {
 
 Result<uint32_t> GroupStopPoints::add_catch(const std::vector<NodeId>& nodes, const std::string& what,
                                             const std::string& condition) {
-  FRIDAY_TRY_VOID(any_replayed(nodes));
-  StopPoint point;
-  point.kind = StopKind::catchpoint;
-  point.nodes.ids = nodes;
+  FRIDAY_TRY(point, make_point(StopKind::catchpoint, nodes, condition));
   point.location = clean(what);
-  point.condition = clean(condition);
   point.placed = true;
   FRIDAY_TRY(id, points_.add(std::move(point)));
   return id.value;
