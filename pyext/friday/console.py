@@ -233,6 +233,7 @@ class Console:
             code = DIVERGED if isinstance(error, Divergence) else DIED if isinstance(error, ComponentDied) else BAD_INPUT
             self._failed(explain(error, self.session), code)
         try:
+            tell_helpers(self.session, self.out)  # of a run that ended by an error, or that Python made
             for text in self.session.backend.take_notices():
                 self.out(text)
             sys.stdout.flush()
