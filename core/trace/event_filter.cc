@@ -27,7 +27,8 @@ std::optional<unsigned> number_in(std::string_view text) {
 std::vector<std::string_view> words_of(std::string_view text) {
   std::vector<std::string_view> words;
   constexpr std::string_view blanks = " \t,";
-  for (size_t at = text.find_first_not_of(blanks); at != text.npos; at = text.find_first_not_of(blanks, at)) {
+  for (size_t at = text.find_first_not_of(blanks); at != std::string_view::npos;
+       at = text.find_first_not_of(blanks, at)) {
     const size_t end = std::min(text.find_first_of(blanks, at), text.size());
     words.push_back(text.substr(at, end - at));
     at = end;
