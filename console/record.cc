@@ -11,9 +11,12 @@
 #include "console/progress.h"
 #include "console/say.h"
 #include "console/service_text.h"
+#include "console/until.h"
 #include "core/base/counted.h"
 #include "core/record/group.h"
+#include "core/record/group_run.h"
 #include "core/record/launch.h"
+#include "core/record/verdict.h"
 #include "core/trace/calls.h"
 
 namespace friday {
@@ -21,7 +24,9 @@ namespace {
 
 struct RecordOptions {
   std::string recording, name, group, max_size;
-  std::vector<std::string> command;
+  std::vector<std::string> command, predicates;
+  std::string keep;
+  unsigned until_failure = 0, failures = 1;
   uint32_t state_every = 0;
   bool strict = false, quiet = false, catch_all = false, list_calls = false, no_compress = false;
   bool print_systemd = false, print_container = false;
@@ -108,30 +113,25 @@ int print_service(const RecordOptions& options) {
   return 0;
 }
 
-int run_record(const RecordOptions& options) {
-  if (options.list_calls) return list_calls();
-  if (options.print_systemd || options.print_container) return print_service(options);
-  if (options.recording.empty())
-    return complain("record",
-                    {ErrorCode::usage,
-                     "no place for the recording: add -o REC, a directory, which is created if it does not exist"});
+Result<GroupSpec> single_program(const RecordOptions& options) {
+  if (options.command.empty())
+    return fail(ErrorCode::usage, "nothing to record: give `-- PROGRAM ARG...` or --group GROUP.toml");
+  ProgramSpec program;
+  program.command = options.command;
+  program.name = options.name.empty() ? std::filesystem::path(options.command[0]).filename().string() : options.name;
   GroupSpec group;
-  if (!options.group.empty()) {
-    if (!options.command.empty())
-      return complain("record", {ErrorCode::usage, "give either --group or a program, not both"});
-    auto read = read_group(options.group);
-    if (!read) return complain("record", read.error());
-    group = std::move(*read);
-  } else {
-    if (options.command.empty())
-      return complain("record",
-                      {ErrorCode::usage, "nothing to record: give `-- PROGRAM ARG...` or --group GROUP.toml"});
-    ProgramSpec program;
-    program.command = options.command;
-    program.name = options.name.empty() ? std::filesystem::path(options.command[0]).filename().string() : options.name;
-    program.cwd = "";
-    group.programs.push_back(std::move(program));
-  }
+  group.programs.push_back(std::move(program));
+  return group;
+}
+
+Result<GroupSpec> described_group(const RecordOptions& options) {
+  if (!options.command.empty()) return fail(ErrorCode::usage, "give either --group or a program, not both");
+  FRIDAY_TRY(group, read_group(options.group));
+  group.predicates.insert(group.predicates.end(), options.predicates.begin(), options.predicates.end());
+  return std::move(group);
+}
+
+Result<LaunchOptions> launch_options(const RecordOptions& options) {
   LaunchOptions launch;
   launch.collector.recording = options.recording;
   launch.collector.strict = options.strict;
@@ -140,20 +140,66 @@ int run_record(const RecordOptions& options) {
   launch.collector.compress = !options.no_compress;
   if (!options.quiet) launch.collector.tell = tell_as("record");
   if (!options.max_size.empty()) {
-    auto size = parse_size(options.max_size);
-    if (!size) return complain("record", size.error());
-    launch.collector.max_size = *size;
+    FRIDAY_TRY(size, parse_size(options.max_size));
+    launch.collector.max_size = size;
   }
   launch.shim = library_directory() + "/friday-shim.so";
   launch.own_process_groups = !options.group.empty();
   if (!options.quiet) launch.tell = [](const std::string& news) { say(stderr, "friday: {}\n", news); };
-  auto result = run_group(group, launch);
-  if (!result) return complain("record", result.error());
-  if (!options.quiet) print_summary(options, *result);
-  if (result->strict_stop) return 1;
-  if (!options.group.empty()) return 0;
-  if (WIFEXITED(result->status)) return WEXITSTATUS(result->status);
-  return 128 + (WIFSIGNALED(result->status) ? WTERMSIG(result->status) : 0);
+  return launch;
+}
+
+int run_until(const RecordOptions& options, const GroupSpec& group, const GroupRunOptions& run) {
+  UntilOptions until{options.until_failure, options.failures, {}, options.quiet};
+  if (!options.keep.empty()) {
+    auto keep = parse_keep(options.keep);
+    if (!keep) return complain("record", keep.error());
+    until.keep = *keep;
+  }
+  return record_until_failure(group, run, until);
+}
+
+// Records the group once. Its exit code is that of what judges it.
+int run_once(const RecordOptions& options, const GroupSpec& group, const GroupRunOptions& request) {
+  auto run = run_group_once(group, request);
+  if (!run) return complain("record", run.error());
+  if (!options.quiet) {
+    print_summary(options, run->launch);
+    for (const std::string& text : bad_ends_of_unrecorded(run->launch)) say(stderr, "friday: {}\n", text);
+    if (run->code)
+      say(stderr, "friday: the run {}: {}\n", run->result == GroupRun::Result::failed ? "failed" : "was not judged",
+          run->why);
+  }
+  return run->launch.ended_by == GroupEnd::strict ? 1 : run->code;
+}
+
+int run_record(const RecordOptions& options) {
+  if (options.list_calls) return list_calls();
+  if (options.print_systemd || options.print_container) return print_service(options);
+  if (options.recording.empty())
+    return complain("record",
+                    {ErrorCode::usage,
+                     "no place for the recording: add -o REC, a directory, which is created if it does not exist"});
+  if (options.group.empty() && (options.until_failure || !options.predicates.empty()))
+    return complain("record", {ErrorCode::usage,
+                               "--until-failure and --predicate belong to a group: add --group GROUP.toml, which may "
+                               "describe a single program, too"});
+  auto group = options.group.empty() ? single_program(options) : described_group(options);
+  if (!group) return complain("record", group.error());
+  auto launch = launch_options(options);
+  if (!launch) return complain("record", launch.error());
+  if (options.group.empty()) {
+    auto result = run_group(*group, *launch);
+    if (!result) return complain("record", result.error());
+    if (!options.quiet) print_summary(options, *result);
+    if (result->ended_by == GroupEnd::strict) return 1;
+    if (WIFEXITED(result->status)) return WEXITSTATUS(result->status);
+    return 128 + (WIFSIGNALED(result->status) ? WTERMSIG(result->status) : 0);
+  }
+  GroupRunOptions run;
+  run.launch = std::move(*launch);
+  run.predicate_command = {executable_path(), "run"};
+  return options.until_failure ? run_until(options, *group, run) : run_once(options, *group, run);
 }
 
 }  // namespace
@@ -165,6 +211,24 @@ void add_record_command(CLI::App& app, int* status) {
                       "The recording: a directory, made if it does not exist; several may add to one");
   command->add_option("--node", options->name, "Name of the node (default: the program's name)");
   command->add_option("--group", options->group, "Start, record and stop the programs that this TOML file describes");
+  command
+      ->add_option("--until-failure", options->until_failure,
+                   "Record the group again and again, at most N times, until a run fails; -o names a directory for the "
+                   "recordings, run-1, run-2, ...")
+      ->check(CLI::Range(1u, 1000000u))
+      ->type_name("N");
+  command
+      ->add_option("--failures", options->failures,
+                   "With --until-failure: end when so many runs have failed (default: 1)")
+      ->check(CLI::Range(1u, 1000000u));
+  command->add_option(
+      "--keep", options->keep,
+      "With --until-failure: which recordings stay: failed, all, or those that failed and the last K that "
+      "passed (default: 2)");
+  command
+      ->add_option("--predicate", options->predicates,
+                   "A script for `friday run` that judges the recording of the group; may be repeated")
+      ->allow_extra_args(false);
   command->add_flag("--strict", options->strict, "End the whole group when a program makes a call that is not handled");
   command->add_option("--max-size", options->max_size,
                       "End the recording when its traces take this much of the disk (500M, 20G); the programs go on");
@@ -183,7 +247,8 @@ void add_record_command(CLI::App& app, int* status) {
   command->add_option("program", options->command, "The program and its arguments, after --");
   command->footer(
       "Examples:\n  friday record -o REC --node primary -- redis-server --port 7000\n  friday record -o REC --group "
-      "ring.toml\n  friday record --list-calls");
+      "ring.toml\n  friday record -o RUNS --group ring.toml --until-failure 100 --keep 3\n  friday record "
+      "--list-calls");
   command->callback([options, status] { *status = run_record(*options); });
 }
 

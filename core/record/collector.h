@@ -53,6 +53,8 @@ struct NodeSummary {
   uint64_t stored = 0;  // size on disk in bytes, if compressed
   std::string ended;    // for example "exit 0", "signal 9", "replaced by exec", "recording ended at call futex"
   bool complete = true;
+  int wait_status = -1;  // of its process; -1: unknown
+  bool disk_full = false;
 };
 
 class Collector {

@@ -71,6 +71,8 @@ std::vector<NodeSummary> Collector::summaries() const {
     s.name = node->origin.name;
     s.events = node->events;
     s.bytes = node->bytes;
+    s.wait_status = node->wait_status;
+    s.disk_full = node->end_reason == format::kEndDiskFull;
     if (node->packed && node->packed->stored) s.stored = node->bytes - node->packed->removed + node->packed->stored;
     if (!node->execution_problem.empty() && node->end_reason == format::kEndExec) {
       s.ended = (node->hello ? "recording ended by execve: " : "never recorded: ") + node->execution_problem;

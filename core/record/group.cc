@@ -5,6 +5,8 @@
 
 #include <toml++/toml.h>
 
+#include "core/record/placeholders.h"
+
 namespace friday {
 namespace {
 
@@ -26,6 +28,28 @@ Result<void> read_seconds(const std::string& path, const toml::node& node, std::
   if (out < 0) return fail(ErrorCode::bad_input, "{}: {} must not be negative", place(path, node), key);
   if (!(out < 1e6))
     return fail(ErrorCode::bad_input, "{}: {} must be a number of seconds below a million", place(path, node), key);
+  return {};
+}
+
+// A string whose placeholders are complete (placeholders.h).
+Result<void> read_text(const std::string& path, const toml::node& node, std::string_view key, const char* kind,
+                       std::string& out) {
+  FRIDAY_TRY_VOID(read(path, node, key, kind, out));
+  if (auto whole = check_placeholders(out); !whole)
+    return fail(ErrorCode::bad_input, "{}: {}: {}", place(path, node), key, whole.error().message);
+  return {};
+}
+
+// A list of strings that is not empty. `kind` says what it must be, with an example.
+Result<void> read_list(const std::string& path, const toml::node& node, std::string_view key, const char* kind,
+                       std::vector<std::string>& out) {
+  const auto* list = node.as_array();
+  if (!list || list->empty()) return fail(ErrorCode::bad_input, "{}: {} must be {}", place(path, node), key, kind);
+  for (const auto& item : *list) {
+    std::string text;
+    FRIDAY_TRY_VOID(read_text(path, item, key, "a list of strings", text));
+    out.push_back(text);
+  }
   return {};
 }
 
@@ -58,27 +82,20 @@ Result<ProgramSpec> read_node(const std::string& path, const toml::table& table)
       if (auto fits = check_node_name(program.name); !fits)
         return fail(ErrorCode::bad_input, "{}: name: {}", place(path, node), fits.error().message);
     } else if (key == "command") {
-      const auto* list = node.as_array();
-      if (!list || list->empty())
-        return fail(ErrorCode::bad_input,
-                    "{}: command must be a list of strings, e.g. [\"./server\", \"--port\", \"1\"]", place(path, node));
-      for (const auto& item : *list) {
-        std::string text;
-        FRIDAY_TRY_VOID(read(path, item, "command", "a list of strings", text));
-        program.command.push_back(text);
-      }
+      FRIDAY_TRY_VOID(read_list(path, node, "command", "a list of strings, e.g. [\"./server\", \"--port\", \"1\"]",
+                                program.command));
     } else if (key == "env") {
       const auto* env = node.as_table();
       if (!env)
         return fail(ErrorCode::bad_input, "{}: env must be a table, e.g. {{ KEY = \"value\" }}", place(path, node));
       for (const auto& [name, value] : *env)
-        FRIDAY_TRY_VOID(read(path, value, name.str(), "a string", program.environment[std::string(name.str())]));
+        FRIDAY_TRY_VOID(read_text(path, value, name.str(), "a string", program.environment[std::string(name.str())]));
     } else if (key == "cwd") {
-      FRIDAY_TRY_VOID(read(path, node, "cwd", "a string", program.cwd));
+      FRIDAY_TRY_VOID(read_text(path, node, "cwd", "a string", program.cwd));
     } else if (key == "stdout") {
-      FRIDAY_TRY_VOID(read(path, node, "stdout", "a file name", program.output));
+      FRIDAY_TRY_VOID(read_text(path, node, "stdout", "a file name", program.output));
     } else if (key == "stderr") {
-      FRIDAY_TRY_VOID(read(path, node, "stderr", "a file name", program.errors));
+      FRIDAY_TRY_VOID(read_text(path, node, "stderr", "a file name", program.errors));
     } else if (key == "start_delay") {
       FRIDAY_TRY_VOID(read_seconds(path, node, "start_delay", program.start_delay));
     } else if (key == "record") {
@@ -105,10 +122,20 @@ Result<void> read_settings(const std::string& path, const toml::table& table, Gr
     else if (key == "stop_when_ends")
       FRIDAY_TRY_VOID(read(path, node, "stop_when_ends", "a node name", group.stop_when_ends));
     else if (key == "max_size") FRIDAY_TRY_VOID(read_size(path, node, group.max_size));
+    else if (key == "timeout") FRIDAY_TRY_VOID(read_seconds(path, node, "timeout", group.timeout));
+    else if (key == "must_succeed")
+      FRIDAY_TRY_VOID(read_list(path, node, "must_succeed", "a list of node names", group.must_succeed));
+    else if (key == "check")
+      FRIDAY_TRY_VOID(
+          read_list(path, node, "check", "a list of strings, e.g. [\"./check.sh\", \"{dir}\"]", group.check));
+    else if (key == "predicates")
+      FRIDAY_TRY_VOID(read_list(path, node, "predicates", "a list of scripts for friday run", group.predicates));
+    else if (key == "check_timeout") FRIDAY_TRY_VOID(read_seconds(path, node, "check_timeout", group.check_timeout));
     else
       return fail(ErrorCode::bad_input,
-                  "{}: unknown key \"{}\" in [group]; known: stop_after, stop_when_ends, max_size", place(path, node),
-                  key.str());
+                  "{}: unknown key \"{}\" in [group]; known: stop_after, stop_when_ends, timeout, must_succeed, check, "
+                  "predicates, check_timeout, max_size",
+                  place(path, node), key.str());
   }
   return {};
 }
@@ -145,6 +172,9 @@ Result<GroupSpec> read_group(const std::string& path) {
   if (!group.stop_when_ends.empty() && !names.contains(group.stop_when_ends))
     return fail(ErrorCode::bad_input, "{}: stop_when_ends names {}, which is no node of this group", path,
                 group.stop_when_ends);
+  for (const std::string& name : group.must_succeed)
+    if (!names.contains(name))
+      return fail(ErrorCode::bad_input, "{}: must_succeed names {}, which is no node of this group", path, name);
   return group;
 }
 

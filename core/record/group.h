@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/record/launch.h"
+#include "core/record/group_spec.h"
 
 namespace friday {
 

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstring>
 #include <optional>
@@ -18,7 +17,7 @@
 #include "core/base/fd.h"
 #include "core/base/refusals.h"
 #include "core/base/scratch.h"
-#include "core/record/instrumentable.h"
+#include "core/record/spawn.h"
 #include "core/record/witness.h"
 
 namespace friday {
@@ -31,127 +30,9 @@ struct Running {
   pid_t pid = 0;
   bool started = false, ended = false;
   int status = -1;
+  int stopped_by = 0;
+  bool killed = false;
 };
-
-UniqueFd open_output(const std::string& path, const std::string& recording) {
-  if (path.empty()) return {};
-  std::string full = path[0] == '/' ? path : recording + "/" + path;
-  return UniqueFd(open(full.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
-}
-
-std::vector<std::string> child_environment(const ProgramSpec& program, const std::string& shim, int socket_fd) {
-  std::map<std::string, std::string> all;
-  for (char** e = environ; *e; e++) {
-    std::string_view entry = *e;
-    size_t equals = entry.find('=');
-    if (equals != std::string_view::npos) all[std::string(entry.substr(0, equals))] = entry.substr(equals + 1);
-  }
-  for (const auto& [key, value] : program.environment) all[key] = value;
-  if (socket_fd >= 0) {
-    std::string& preload = all["LD_PRELOAD"];
-    preload = preload.empty() ? shim : shim + ":" + preload;
-    // With rseq(2), the kernel writes the current processor number into the thread block, which a replay cannot repeat.
-    std::string& tunables = all["GLIBC_TUNABLES"];
-    tunables += (tunables.empty() ? "" : ":") + std::string("glibc.pthread.rseq=0");
-    all[shim::kSocketVariable] = std::to_string(socket_fd);
-  }
-  std::vector<std::string> list;
-  for (const auto& [key, value] : all) list.push_back(key + "=" + value);
-  return list;
-}
-
-std::vector<char*> pointers(std::vector<std::string>& strings) {
-  std::vector<char*> list;
-  for (auto& s : strings) list.push_back(s.data());
-  list.push_back(nullptr);
-  return list;
-}
-
-int socket_number(const rlimit& limit) {
-  return limit.rlim_cur > static_cast<rlim_t>(shim::kSocketFd) ? shim::kSocketFd : static_cast<int>(limit.rlim_cur) - 1;
-}
-
-// A child process that creates a process group and leads it while this object exists. The program itself must not lead
-// the group, because setsid(2) fails for a group leader, and a program started from a shell script is not a leader
-// either.
-class GroupLeader {
- public:
-  static Result<GroupLeader> make() {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) return fail_errno(errno, "pipe failed");
-    GroupLeader leader;
-    UniqueFd reading(ends[0]);
-    leader.writing_.reset(ends[1]);
-    leader.pid_ = fork();
-    if (leader.pid_ < 0) return fail_errno(errno, "fork failed");
-    if (leader.pid_ == 0) {
-      dup2(reading.get(), 0);
-      close_range(1, ~0u, 0);  // other processes may be waiting for some of them to be closed
-      char none;
-      (void)!::read(0, &none, 1);
-      _exit(0);
-    }
-    setpgid(leader.pid_, leader.pid_);
-    return leader;
-  }
-  GroupLeader(GroupLeader&& other) noexcept : pid_(std::exchange(other.pid_, 0)), writing_(std::move(other.writing_)) {}
-  ~GroupLeader() {
-    writing_.reset();
-    if (pid_ > 0)
-      while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {}
-  }
-  pid_t group() const { return pid_; }
-
- private:
-  GroupLeader() = default;
-  pid_t pid_ = 0;
-  UniqueFd writing_;
-};
-
-// fork and exec. Errors of the child are returned through a pipe, so that the caller can report, for example, a missing
-// file. `descriptors` and `mask` are the original limit and signal mask, which the program shall get; this process has
-// changed its own.
-Result<pid_t> spawn(const ProgramSpec& program, const std::string& path, const LaunchOptions& options, int socket,
-                    const rlimit& descriptors, const sigset_t& mask) {
-  const int number = socket >= 0 ? socket_number(descriptors) : -1;
-  auto environment = child_environment(program, options.shim, number);
-  auto arguments = program.command;
-  auto argv = pointers(arguments), envp = pointers(environment);
-  UniqueFd out = open_output(program.output, options.collector.recording),
-           err = open_output(program.errors, options.collector.recording);
-  int report[2];
-  if (pipe2(report, O_CLOEXEC) != 0) return fail_errno(errno, "pipe failed");
-  UniqueFd reading(report[0]), writing(report[1]);
-  std::optional<GroupLeader> leader;
-  if (options.own_process_groups) {
-    FRIDAY_TRY(made, GroupLeader::make());
-    leader.emplace(std::move(made));
-  }
-  pid_t pid = fork();
-  if (pid < 0) return fail_errno(errno, "fork failed");
-  if (pid == 0) {
-    sigprocmask(SIG_SETMASK, &mask, nullptr);
-    ::signal(SIGXFSZ, SIG_DFL);
-    setrlimit(RLIMIT_NOFILE, &descriptors);
-    if (leader) setpgid(0, leader->group());
-    if (out) dup2(out.get(), 1);
-    if (err) dup2(err.get(), 2);
-    if (socket >= 0 && dup2(socket, number) < 0) _exit(127);
-    int error = 0;
-    if (!program.cwd.empty() && chdir(program.cwd.c_str()) != 0) error = errno;
-    if (!error) execve(path.c_str(), argv.data(), envp.data());
-    if (!error) error = errno;
-    (void)!write(writing.get(), &error, sizeof error);
-    _exit(127);
-  }
-  writing.reset();
-  int error = 0;
-  if (::read(reading.get(), &error, sizeof error) == sizeof error) {
-    waitpid(pid, nullptr, 0);
-    return fail_errno(error, fmt::format("cannot start {}{}", path, program.cwd.empty() ? "" : " in " + program.cwd));
-  }
-  return pid;
-}
 
 constexpr std::chrono::seconds kLongestDeath{5};
 
@@ -202,6 +83,7 @@ class Group {
       take_signals(signals);
       reap();
       decide();
+      tick();
     }
     // Processes that outlive their parents (daemons) are recorded until they end.
     while (collector_.alive() && stop_level_ < 2) {
@@ -220,13 +102,22 @@ class Group {
     }
     LaunchResult result;
     result.status = running_.empty() ? 0 : running_[0].status;
-    result.strict_stop = collector_.must_stop();
+    result.ended_by = collector_.must_stop() ? GroupEnd::strict : ended_by_;
+    for (const auto& r : running_)
+      result.programs.push_back({r.spec->name, r.spec->record, r.started, r.status, r.stopped_by, r.killed});
     collector_.finish(stop_level_ == 2);
     result.left_out = collector_.left_out();
     result.left_out_because = collector_.left_out_because();
     result.notices = collector_.notices();
     result.nodes = collector_.summaries();
     return result;
+  }
+
+  void tick() {
+    if (options_.every_second && Clock::now() - ticked_ >= std::chrono::seconds(1)) {
+      ticked_ = Clock::now();
+      options_.every_second();
+    }
   }
 
   double elapsed() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
@@ -261,7 +152,9 @@ class Group {
     for (const auto& r : running_)
       if (!r.started) wait = std::min(wait, r.spec->start_delay - elapsed());
     if (spec_.stop_after > 0 && !stop_level_) wait = std::min(wait, spec_.stop_after - elapsed());
+    if (spec_.timeout > 0 && !stop_level_) wait = std::min(wait, spec_.timeout - elapsed());
     if (stop_level_) wait = std::min(wait, 0.2);
+    if (options_.every_second) wait = std::min(wait, 1.0);
     return std::max(0, static_cast<int>(wait * 1000) + 1);
   }
 
@@ -278,7 +171,7 @@ class Group {
     for (const Taken& each : taken) {
       if (alone()) pass_on(each.number, each.by_kernel);
       else if (stop_level_) kill_all(SIGKILL), stop_level_ = 2;
-      else stop();
+      else stop(GroupEnd::interrupted);
     }
     for (const Taken& each : taken) witness_.forget(each.number);
   }
@@ -336,17 +229,27 @@ class Group {
     if (stop_level_ == 1 && std::chrono::duration<double>(Clock::now() - stopped_).count() > 10)
       kill_all(SIGKILL), stop_level_ = 2;
     if (stop_level_) return;
-    if (collector_.must_stop()) stop();
-    if (spec_.stop_after > 0 && elapsed() >= spec_.stop_after) stop();
-    for (const auto& r : running_)
-      if (r.ended && r.spec->name == spec_.stop_when_ends) stop();
+    if (const auto reason = reason_to_stop()) stop(*reason);
   }
 
-  void stop() {
-    stop_level_ = 1;
-    stopped_ = Clock::now();
+  std::optional<GroupEnd> reason_to_stop() const {
+    if (collector_.must_stop()) return GroupEnd::strict;
     for (const auto& r : running_)
-      if (r.started && !r.ended) ::kill(r.pid, r.spec->stop_signal);
+      if (r.ended && r.spec->name == spec_.stop_when_ends) return GroupEnd::node_ended;
+    if (spec_.timeout > 0 && elapsed() >= spec_.timeout) return GroupEnd::timeout;
+    if (spec_.stop_after > 0 && elapsed() >= spec_.stop_after) return GroupEnd::stop_after;
+    return std::nullopt;
+  }
+
+  void stop(GroupEnd reason) {
+    stop_level_ = 1;
+    ended_by_ = reason;
+    stopped_ = Clock::now();
+    for (auto& r : running_)
+      if (r.started && !r.ended) {
+        r.stopped_by = r.spec->stop_signal;
+        ::kill(r.pid, r.spec->stop_signal);
+      }
   }
 
   void stop_orphans() {
@@ -359,8 +262,8 @@ class Group {
   }
 
   void kill_all(int signal) {
-    for (const auto& r : running_)
-      if (r.started && !r.ended && r.pid > 0) ::kill(r.pid, signal);
+    for (auto& r : running_)
+      if (r.started && !r.ended && r.pid > 0) r.killed = true, ::kill(r.pid, signal);
   }
 
   const GroupSpec& spec_;
@@ -368,8 +271,9 @@ class Group {
   Collector& collector_;
   GroupWitness witness_;
   std::vector<Running> running_;
-  Clock::time_point start_, stopped_;
-  int stop_level_ = 0;    // 1: asked to stop, 2: killed
+  Clock::time_point start_, stopped_, ticked_{};
+  int stop_level_ = 0;  // 1: asked to stop, 2: killed
+  GroupEnd ended_by_ = GroupEnd::programs_ended;
   rlimit descriptors_{};  // this limit and this mask are the original ones of this process
   sigset_t mask_{};
 };
@@ -393,69 +297,12 @@ Result<LaunchResult> run_recorded(const GroupSpec& group, LaunchOptions options)
   FRIDAY_TRY(collector, Collector::create(options.collector));
   char full[PATH_MAX];
   if (realpath(options.collector.recording.c_str(), full)) options.collector.recording = full;
+  if (!options.directory.empty() && mkdir(options.directory.c_str(), 0700) != 0)
+    return fail_errno(errno, "cannot create " + options.directory);
   return Group(group, options, *collector).run();
 }
 
 }  // namespace
-
-Result<void> check_node_name(const std::string& name) {
-  bool letter = false, plain = true;
-  for (char c : name) {
-    const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-    letter |= is_letter;
-    plain &= is_letter || (c >= '0' && c <= '9') || strchr("_-.+", c);
-  }
-  if (plain && letter && name != "all") return {};
-  return fail(ErrorCode::bad_input,
-              "\"{}\" cannot name a node: use letters, digits, _ - . +, at least one letter, and not \"all\"", name);
-}
-
-Result<std::string> find_program(const ProgramSpec& program) {
-  if (program.command.empty()) return fail(ErrorCode::usage, "node {}: no command given", program.name);
-  const std::string& name = program.command[0];
-  std::string path;
-  if (name.find('/') != std::string::npos) {
-    path = name[0] == '/' || program.cwd.empty() ? name : program.cwd + "/" + name;
-  } else {
-    std::string search = getenv("PATH") ? getenv("PATH") : "/usr/bin:/bin";
-    for (size_t from = 0; from <= search.size() && path.empty();) {
-      size_t to = std::min(search.find(':', from), search.size());
-      std::string candidate = search.substr(from, to - from) + "/" + name;
-      if (access(candidate.c_str(), X_OK) == 0) path = candidate;
-      from = to + 1;
-    }
-  }
-  char resolved[PATH_MAX];
-  if (path.empty() || !realpath(path.c_str(), resolved))
-    return fail(ErrorCode::not_found, "node {}: the program {} was not found; give its path, or check PATH",
-                program.name, name);
-  if (program.record) FRIDAY_TRY_VOID(check_instrumentable(resolved, {geteuid(), ""}));
-  constexpr int kGetMdwe = 66;  // PR_GET_MDWE; fails before Linux 6.3
-  if (program.record && prctl(kGetMdwe, 0, 0, 0, 0) > 0)
-    return fail(
-        ErrorCode::unsupported,
-        "node {}: who started friday record has forbidden it and its children to execute memory that they wrote "
-        "(PR_SET_MDWE), so code cannot be "
-        "patched to record it; start it from elsewhere, for a service of systemd with MemoryDenyWriteExecute=no",
-        program.name);
-  return std::string(resolved);
-}
-
-Result<uint64_t> parse_size(const std::string& text) {
-  uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  std::string unit(end, text.data() + text.size() - end);
-  if (unit.ends_with("iB")) unit.resize(unit.size() - 2);
-  const size_t power = unit.empty() ? 0 : std::string_view("KMGT").find(unit[0]) + 1;
-  if (error != std::errc{} || unit.size() > 1 || (!unit.empty() && power == 0) ||
-      number > (uint64_t{1} << 50 >> 10 * power))
-    return fail(ErrorCode::bad_input, "\"{}\" is not a size: write for example 500M or 20G", text);
-  const uint64_t bytes = number << 10 * power;
-  if (bytes < kLeastMaxSize)
-    return fail(ErrorCode::bad_input, "\"{}\" is too small for a recording: the least is {}M", text,
-                kLeastMaxSize >> 20);
-  return bytes;
-}
 
 Result<LaunchResult> run_group(const GroupSpec& group, const LaunchOptions& options) {
   for (const auto& program : group.programs) {

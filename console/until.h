@@ -1,0 +1,31 @@
+// `friday record --until-failure`: records a group again and again, until a run fails.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "core/base/error.h"
+#include "core/record/group_run.h"
+
+namespace friday {
+
+// Which recordings stay: those of all runs that did not pass, and of the last `good` runs that passed.
+struct Keep {
+  std::optional<unsigned> good = 2;  // empty: all
+};
+
+// Parses "failed", "all" or a number of good runs.
+Result<Keep> parse_keep(const std::string& text);
+
+struct UntilOptions {
+  unsigned runs = 1;
+  unsigned failures = 1;  // how many runs must fail until the end
+  Keep keep;
+  bool quiet = false;
+};
+
+// Records into DIRECTORY/run-1, run-2, ..., where DIRECTORY is the recording of `options`, and appends a line of JSON
+// for each run to DIRECTORY/runs.jsonl. Returns the exit code: that of the first run that failed, or 0.
+int record_until_failure(const GroupSpec& group, GroupRunOptions options, const UntilOptions& until);
+
+}  // namespace friday

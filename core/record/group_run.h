@@ -1,0 +1,44 @@
+// One run of a group as a value: the group is recorded once, its checks judge the recording, and the result says
+// whether the run has failed and why. Both `friday record --group` and the runs of --until-failure are made of this.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/record/group_spec.h"
+#include "core/record/launch.h"
+
+namespace friday {
+
+struct GroupRunOptions {
+  LaunchOptions launch;
+  unsigned number = 1;  // of the run: {run}
+  // Programs without `stdout` or `stderr` write to NAME.log in the recording instead of the caller's output.
+  bool keep_output = false;
+  // What runs a predicate: these words, the script, the recording.
+  std::vector<std::string> predicate_command;
+  int interrupt_fd = -1;  // ends a check when it is readable
+  // Called when the programs have ended and a check begins, with its name; may be empty.
+  std::function<void(const std::string& check)> checking;
+};
+
+struct GroupRun {
+  enum class Result {
+    passed,
+    failed,
+    undecided,    // a predicate did not come to an answer, for example because the replay diverged
+    interrupted,  // by the user
+  };
+  Result result = Result::passed;
+  std::string why;  // one line; empty if the run passed
+  int code = 0;     // the exit code of friday record for this run
+  double seconds = 0;
+  LaunchResult launch;
+};
+
+// Fails, before anything is started, if a program, the check or a script is missing; or if the run could not be made.
+Result<GroupRun> run_group_once(const GroupSpec& group, const GroupRunOptions& options);
+
+}  // namespace friday

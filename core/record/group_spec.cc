@@ -1,0 +1,77 @@
+#include "core/record/group_spec.h"
+
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include "core/record/collector.h"
+#include "core/record/instrumentable.h"
+
+namespace friday {
+
+Result<void> check_node_name(const std::string& name) {
+  bool letter = false, plain = true;
+  for (char c : name) {
+    const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    letter |= is_letter;
+    plain &= is_letter || (c >= '0' && c <= '9') || strchr("_-.+", c);
+  }
+  if (plain && letter && name != "all") return {};
+  return fail(ErrorCode::bad_input,
+              "\"{}\" cannot name a node: use letters, digits, _ - . +, at least one letter, and not \"all\"", name);
+}
+
+Result<std::string> find_program(const ProgramSpec& program) {
+  if (program.command.empty()) return fail(ErrorCode::usage, "node {}: no command given", program.name);
+  const std::string& name = program.command[0];
+  std::string path;
+  if (name.find('/') != std::string::npos) {
+    path = name[0] == '/' || program.cwd.empty() ? name : program.cwd + "/" + name;
+  } else {
+    std::string search = getenv("PATH") ? getenv("PATH") : "/usr/bin:/bin";
+    for (size_t from = 0; from <= search.size() && path.empty();) {
+      size_t to = std::min(search.find(':', from), search.size());
+      std::string candidate = search.substr(from, to - from) + "/" + name;
+      if (access(candidate.c_str(), X_OK) == 0) path = candidate;
+      from = to + 1;
+    }
+  }
+  char resolved[PATH_MAX];
+  if (path.empty() || !realpath(path.c_str(), resolved))
+    return fail(ErrorCode::not_found, "node {}: the program {} was not found; give its path, or check PATH",
+                program.name, name);
+  if (program.record) FRIDAY_TRY_VOID(check_instrumentable(resolved, {geteuid(), ""}));
+  constexpr int kGetMdwe = 66;  // PR_GET_MDWE; fails before Linux 6.3
+  if (program.record && prctl(kGetMdwe, 0, 0, 0, 0) > 0)
+    return fail(
+        ErrorCode::unsupported,
+        "node {}: who started friday record has forbidden it and its children to execute memory that they wrote "
+        "(PR_SET_MDWE), so code cannot be "
+        "patched to record it; start it from elsewhere, for a service of systemd with MemoryDenyWriteExecute=no",
+        program.name);
+  return std::string(resolved);
+}
+
+Result<uint64_t> parse_size(const std::string& text) {
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  std::string unit(end, text.data() + text.size() - end);
+  if (unit.ends_with("iB")) unit.resize(unit.size() - 2);
+  const size_t power = unit.empty() ? 0 : std::string_view("KMGT").find(unit[0]) + 1;
+  if (error != std::errc{} || unit.size() > 1 || (!unit.empty() && power == 0) ||
+      number > (uint64_t{1} << 50 >> 10 * power))
+    return fail(ErrorCode::bad_input, "\"{}\" is not a size: write for example 500M or 20G", text);
+  const uint64_t bytes = number << 10 * power;
+  if (bytes < kLeastMaxSize)
+    return fail(ErrorCode::bad_input, "\"{}\" is too small for a recording: the least is {}M", text,
+                kLeastMaxSize >> 20);
+  return bytes;
+}
+
+}  // namespace friday

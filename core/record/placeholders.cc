@@ -1,0 +1,161 @@
+#include "core/record/placeholders.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <random>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/base/fd.h"
+#include "core/base/files.h"
+
+namespace friday {
+namespace {
+
+constexpr std::string_view kPort = "port";
+
+// What stands between the braces of a placeholder.
+struct Found {
+  std::string_view name, detail;  // "port" and "client" of {port:client}
+};
+
+bool is_name(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, [](unsigned char c) { return isalnum(c) || strchr("_-.+", c); });
+}
+
+std::optional<Found> placeholder_in(std::string_view inside) {
+  for (std::string_view name : {"dir", "recording", "run"})
+    if (inside == name) return Found{name, ""};
+  if (inside == kPort) return Found{kPort, ""};
+  if (inside.starts_with("port:")) return Found{kPort, inside.substr(5)};
+  return std::nullopt;
+}
+
+// The text with each placeholder replaced by what `value` says of it.
+Result<std::string> replace(std::string_view text, const std::function<Result<std::string>(const Found&)>& value) {
+  std::string filled;
+  for (size_t at = 0; at < text.size();) {
+    const size_t open = text.find('{', at), close = text.find('}', open);
+    if (open == std::string_view::npos || close == std::string_view::npos) {
+      filled += text.substr(at);
+      break;
+    }
+    filled += text.substr(at, open - at);
+    const auto found = placeholder_in(text.substr(open + 1, close - open - 1));
+    const bool quoted = found && !filled.empty() && filled.back() == '{' && text.substr(close).starts_with("}}");
+    if (!found || (open > 0 && text[open - 1] == '$')) {
+      filled += '{';
+      at = open + 1;
+    } else if (quoted) {
+      filled.pop_back();
+      filled += text.substr(open, close + 1 - open);
+      at = close + 2;
+    } else {
+      FRIDAY_TRY(with, value(*found));
+      filled += with;
+      at = close + 1;
+    }
+  }
+  return filled;
+}
+
+Result<std::string> check_found(const Found& found) {
+  if (found.name == kPort && !is_name(found.detail))
+    return fail(ErrorCode::bad_input,
+                "a port needs a name, so that several places mean the same one: write for example {{port:server}} "
+                "(or {{{{port}}}} for the text {{port}})");
+  return std::string();
+}
+
+// The ports that the kernel does not give to sockets that name none, so that nobody takes one by chance.
+std::pair<uint16_t, uint16_t> quiet_ports() {
+  unsigned low = 32768, high = 60999;
+  if (auto text = read_file("/proc/sys/net/ipv4/ip_local_port_range")) sscanf(text->c_str(), "%u %u", &low, &high);
+  if (low >= 12000 && low <= 65536) return {10000, static_cast<uint16_t>(low - 1)};
+  if (high <= 63000) return {static_cast<uint16_t>(high + 1), 65535};
+  return {10000, 65535};
+}
+
+bool is_free(uint16_t port, int kind) {
+  const UniqueFd probe(socket(AF_INET, kind | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_ANY);
+  return probe && bind(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+}
+
+}  // namespace
+
+Result<void> check_placeholders(const std::string& text) {
+  FRIDAY_TRY_VOID(replace(text, check_found));
+  return {};
+}
+
+Placeholders::Placeholders(const std::string& recording, unsigned run)
+    : recording_(std::filesystem::absolute(recording).lexically_normal().string()), run_(run) {
+  while (recording_.size() > 1 && recording_.ends_with('/')) recording_.pop_back();
+}
+
+// A recording to which several groups are added has one directory for each.
+std::string Placeholders::new_directory() const {
+  std::string path = recording_ + "/dir";
+  for (unsigned number = 2; std::filesystem::exists(path); number++)
+    path = fmt::format("{}/dir-{}", recording_, number);
+  return path;
+}
+
+Result<uint16_t> Placeholders::port_of(const std::string& name) {
+  if (const auto known = ports_.find(name); known != ports_.end()) return known->second;
+  const auto [first, last] = quiet_ports();
+  std::random_device random;
+  std::uniform_int_distribution<unsigned> any(first, last);
+  for (int attempt = 0; attempt < 1000; attempt++) {
+    const auto port = static_cast<uint16_t>(any(random));
+    const bool given = std::ranges::any_of(ports_, [port](const auto& each) { return each.second == port; });
+    if (!given && is_free(port, SOCK_STREAM) && is_free(port, SOCK_DGRAM)) return ports_[name] = port;
+  }
+  return fail(ErrorCode::unsupported, "no free port was found for {{port:{}}} among {} to {}", name, first, last);
+}
+
+Result<std::string> Placeholders::fill(const std::string& text) {
+  return replace(text, [this](const Found& found) -> Result<std::string> {
+    FRIDAY_TRY_VOID(check_found(found));
+    if (found.name == "recording") return recording_;
+    if (found.name == "run") return std::to_string(run_);
+    if (found.name == kPort) {
+      FRIDAY_TRY(port, port_of(std::string(found.detail)));
+      return std::to_string(port);
+    }
+    if (directory_.empty()) directory_ = new_directory();
+    return directory_;
+  });
+}
+
+Result<GroupSpec> Placeholders::fill(const GroupSpec& group) {
+  GroupSpec filled = group;
+  std::vector<std::string*> texts;
+  for (ProgramSpec& program : filled.programs) {
+    for (std::string& word : program.command) texts.push_back(&word);
+    for (auto& [key, value] : program.environment) texts.push_back(&value);
+    texts.insert(texts.end(), {&program.cwd, &program.output, &program.errors});
+  }
+  for (std::string& word : filled.check) texts.push_back(&word);
+  for (std::string* text : texts) {
+    FRIDAY_TRY(value, fill(*text));
+    *text = value;
+  }
+  return filled;
+}
+
+}  // namespace friday

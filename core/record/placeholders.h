@@ -1,0 +1,46 @@
+// Placeholders of a group file, which are filled anew for each run, so that runs do not meet in ports and directories:
+//
+//   {port:NAME}   a port of 127.0.0.1 that is free, for TCP and for UDP; the same NAME is the same port within a run
+//   {dir}         a new directory inside the recording, for data of the programs
+//   {recording}   the absolute path of the recording
+//   {run}         the number of the run, from 1
+//
+// Other braces stand for themselves, and so do placeholders behind a `$`, which are variables of a shell. `{{dir}}` is
+// the text `{dir}`.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "core/base/error.h"
+#include "core/record/group_spec.h"
+
+namespace friday {
+
+// Fails if `text` has a placeholder that is not complete, such as {port}.
+Result<void> check_placeholders(const std::string& text);
+
+// The values for one run. Not for several threads.
+class Placeholders {
+ public:
+  // `recording` need not exist yet.
+  Placeholders(const std::string& recording, unsigned run);
+
+  // The group with the values in its commands, directories, environments, files and checks.
+  Result<GroupSpec> fill(const GroupSpec& group);
+  Result<std::string> fill(const std::string& text);
+
+  // The path of {dir} if it was used; otherwise empty. Whoever runs the group creates it.
+  const std::string& directory() const { return directory_; }
+
+ private:
+  Result<uint16_t> port_of(const std::string& name);
+  std::string new_directory() const;
+
+  std::string recording_, directory_;
+  unsigned run_;
+  std::map<std::string, uint16_t> ports_;
+};
+
+}  // namespace friday

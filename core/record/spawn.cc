@@ -1,0 +1,139 @@
+#include "core/record/spawn.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/base/fd.h"
+#include "core/shim/shim_abi.h"
+
+namespace friday {
+namespace {
+
+UniqueFd open_output(const std::string& path, const std::string& recording) {
+  if (path.empty()) return {};
+  std::string full = path[0] == '/' ? path : recording + "/" + path;
+  return UniqueFd(open(full.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+}
+
+std::vector<std::string> child_environment(const ProgramSpec& program, const std::string& shim, int socket_fd) {
+  std::map<std::string, std::string> all;
+  for (char** e = environ; *e; e++) {
+    std::string_view entry = *e;
+    size_t equals = entry.find('=');
+    if (equals != std::string_view::npos) all[std::string(entry.substr(0, equals))] = entry.substr(equals + 1);
+  }
+  for (const auto& [key, value] : program.environment) all[key] = value;
+  if (socket_fd >= 0) {
+    std::string& preload = all["LD_PRELOAD"];
+    preload = preload.empty() ? shim : shim + ":" + preload;
+    // With rseq(2), the kernel writes the current processor number into the thread block, which a replay cannot repeat.
+    std::string& tunables = all["GLIBC_TUNABLES"];
+    tunables += (tunables.empty() ? "" : ":") + std::string("glibc.pthread.rseq=0");
+    all[shim::kSocketVariable] = std::to_string(socket_fd);
+  }
+  std::vector<std::string> list;
+  for (const auto& [key, value] : all) list.push_back(key + "=" + value);
+  return list;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& strings) {
+  std::vector<char*> list;
+  for (auto& s : strings) list.push_back(s.data());
+  list.push_back(nullptr);
+  return list;
+}
+
+int socket_number(const rlimit& limit) {
+  return limit.rlim_cur > static_cast<rlim_t>(shim::kSocketFd) ? shim::kSocketFd : static_cast<int>(limit.rlim_cur) - 1;
+}
+
+// A child process that creates a process group and leads it while this object exists. The program itself must not lead
+// the group, because setsid(2) fails for a group leader, and a program started from a shell script is not a leader
+// either.
+class GroupLeader {
+ public:
+  static Result<GroupLeader> make() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return fail_errno(errno, "pipe failed");
+    GroupLeader leader;
+    UniqueFd reading(ends[0]);
+    leader.writing_.reset(ends[1]);
+    leader.pid_ = fork();
+    if (leader.pid_ < 0) return fail_errno(errno, "fork failed");
+    if (leader.pid_ == 0) {
+      dup2(reading.get(), 0);
+      close_range(1, ~0u, 0);  // other processes may be waiting for some of them to be closed
+      char none;
+      (void)!::read(0, &none, 1);
+      _exit(0);
+    }
+    setpgid(leader.pid_, leader.pid_);
+    return leader;
+  }
+  GroupLeader(GroupLeader&& other) noexcept : pid_(std::exchange(other.pid_, 0)), writing_(std::move(other.writing_)) {}
+  ~GroupLeader() {
+    writing_.reset();
+    if (pid_ > 0)
+      while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {}
+  }
+  pid_t group() const { return pid_; }
+
+ private:
+  GroupLeader() = default;
+  pid_t pid_ = 0;
+  UniqueFd writing_;
+};
+
+}  // namespace
+
+Result<pid_t> spawn(const ProgramSpec& program, const std::string& path, const LaunchOptions& options, int socket,
+                    const rlimit& descriptors, const sigset_t& mask) {
+  const int number = socket >= 0 ? socket_number(descriptors) : -1;
+  auto environment = child_environment(program, options.shim, number);
+  auto arguments = program.command;
+  auto argv = pointers(arguments), envp = pointers(environment);
+  UniqueFd out = open_output(program.output, options.collector.recording),
+           err = open_output(program.errors, options.collector.recording);
+  int report[2];
+  if (pipe2(report, O_CLOEXEC) != 0) return fail_errno(errno, "pipe failed");
+  UniqueFd reading(report[0]), writing(report[1]);
+  std::optional<GroupLeader> leader;
+  if (options.own_process_groups) {
+    FRIDAY_TRY(made, GroupLeader::make());
+    leader.emplace(std::move(made));
+  }
+  pid_t pid = fork();
+  if (pid < 0) return fail_errno(errno, "fork failed");
+  if (pid == 0) {
+    sigprocmask(SIG_SETMASK, &mask, nullptr);
+    ::signal(SIGXFSZ, SIG_DFL);
+    setrlimit(RLIMIT_NOFILE, &descriptors);
+    if (leader) setpgid(0, leader->group());
+    if (out) dup2(out.get(), 1);
+    if (err) dup2(err.get(), 2);
+    if (socket >= 0 && dup2(socket, number) < 0) _exit(127);
+    int error = 0;
+    if (!program.cwd.empty() && chdir(program.cwd.c_str()) != 0) error = errno;
+    if (!error) execve(path.c_str(), argv.data(), envp.data());
+    if (!error) error = errno;
+    (void)!write(writing.get(), &error, sizeof error);
+    _exit(127);
+  }
+  writing.reset();
+  int error = 0;
+  if (::read(reading.get(), &error, sizeof error) == sizeof error) {
+    waitpid(pid, nullptr, 0);
+    return fail_errno(error, fmt::format("cannot start {}{}", path, program.cwd.empty() ? "" : " in " + program.cwd));
+  }
+  return pid;
+}
+
+}  // namespace friday

@@ -1,0 +1,21 @@
+// Starts one program of a group, under the shim or without it.
+#pragma once
+
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include <csignal>
+#include <string>
+
+#include "core/base/error.h"
+#include "core/record/launch.h"
+
+namespace friday {
+
+// fork and exec. Errors of the child are returned through a pipe, so that the caller can report, for example, a missing
+// file. `descriptors` and `mask` are the original limit and signal mask, which the program shall get; this process has
+// changed its own.
+Result<pid_t> spawn(const ProgramSpec& program, const std::string& path, const LaunchOptions& options, int socket,
+                    const rlimit& descriptors, const sigset_t& mask);
+
+}  // namespace friday
