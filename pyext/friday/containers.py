@@ -256,14 +256,34 @@ def _pairs(object_: Object, found: Any) -> Any:
 
 
 # -- contiguous ---------------------------------------------------------------------------------------------------------
-def _vector(object_: Object) -> Any:
-    parts = object_.raw()._M_impl
-    start, finish = parts._M_start, parts._M_finish
-    if hasattr(start, "_M_offset"):
-        return _items(object_, _bits(object_, start, finish))
-    start, finish, size = int(start), int(finish), object_.type.item.size
+class Places:
+    """Where the items of a container with random access stand: their type, how many there are, and runs(first, last), which yields
+    (address, count) for the items from first up to, not including, last."""
+
+    def __init__(self, item: Type, count: int, runs: Callable[[int, int], Iterator[tuple[int, int]]]) -> None:
+        self.item, self.count, self.runs = item, count, runs
+
+
+def contiguous(item: Type, start: int, count: int) -> Places:
+    """Items that stand one behind the other."""
+    return Places(item, count, lambda first, last: iter([(start + first * item.size, last - first)] if first < last else []))
+
+
+def _vector_places(object_: Object) -> Places | None:
+    parts, size = object_.raw()._M_impl, object_.type.item.size
+    if hasattr(parts._M_start, "_M_offset"):
+        return None  # of bits
+    start, finish = int(parts._M_start), int(parts._M_finish)
     check(start <= finish and (finish - start) % size == 0, f"ends at {finish:#x} and starts at {start:#x}")
-    return _items(object_, object_.items_at(object_.type.item, start, (finish - start) // size))
+    return contiguous(object_.type.item, start, (finish - start) // size)
+
+
+def _vector(object_: Object) -> Any:
+    places = _vector_places(object_)
+    if places is None:
+        parts = object_.raw()._M_impl
+        return _items(object_, _bits(object_, parts._M_start, parts._M_finish))
+    return _items(object_, object_.items_at(places.item, *next(places.runs(0, places.count), (0, 0))))
 
 
 def _bits(object_: Object, start: Any, finish: Any) -> tuple[bool, ...]:
@@ -274,19 +294,35 @@ def _bits(object_: Object, start: Any, finish: Any) -> tuple[bool, ...]:
     return tuple(bool(data >> int(start._M_offset) + i & 1) for i in range(count))
 
 
-def _deque(object_: Object) -> Any:
-    parts = object_.raw()._M_impl
-    item = object_.type.item
+def _deque_places(object_: Object) -> Places:
+    """The items stand in blocks of equal length, to which an array of pointers leads; the first block may begin with unused places."""
+    parts, item = object_.raw()._M_impl, object_.type.item
     block = max(1, 512 // item.size)
     start, finish = parts._M_start, parts._M_finish
     blocks = (int(finish._M_node) - int(start._M_node)) // 8
-    check(0 <= blocks <= MOST_ITEMS, f"has {blocks} blocks")
-    if not blocks:
-        return _items(object_, object_.items_at(item, int(start._M_cur), (int(finish._M_cur) - int(start._M_cur)) // item.size))
-    found = object_.items_at(item, int(start._M_cur), (int(start._M_last) - int(start._M_cur)) // item.size)
-    for i in range(1, blocks):
-        found += object_.items_at(item, object_.word(int(start._M_node) + 8 * i), block)
-    return _items(object_, found + object_.items_at(item, int(finish._M_first), (int(finish._M_cur) - int(finish._M_first)) // item.size))
+    unused = (int(start._M_cur) - int(start._M_first)) // item.size
+    count = blocks * block + (int(finish._M_cur) - int(finish._M_first)) // item.size - unused
+    check(0 <= blocks <= MOST_ITEMS and 0 <= unused < block and 0 <= count <= MOST_ITEMS, f"has {blocks} blocks and holds {count} items")
+
+    def runs(first: int, last: int) -> Iterator[tuple[int, int]]:
+        at, end = first + unused, last + unused
+        while at < end:
+            many = min(block - at % block, end - at)
+            yield object_.word(int(start._M_node) + 8 * (at // block)) + at % block * item.size, many
+            at += many
+    return Places(item, count, runs)
+
+
+def _deque(object_: Object) -> Any:
+    places = _deque_places(object_)
+    return _items(object_, (value for run in places.runs(0, places.count) for value in object_.items_at(places.item, *run)))
+
+
+def _array_places(object_: Object) -> Places:
+    member = object_.type.members["_M_elems"]
+    array = member.type.resolved
+    check(object_.address is not None, "has no place in memory")
+    return contiguous(array.element.resolved, object_.address + member.offset, array.count)  # type: ignore[operator]
 
 
 def _array(object_: Object) -> Any:
@@ -429,6 +465,9 @@ READERS: dict[str, Callable[[Object], Any]] = {
     **dict.fromkeys(("shared_ptr", "weak_ptr"), _shared), **dict.fromkeys(("__aligned_membuf", "__aligned_buffer"), _buffer),
     "unique_ptr": _unique, "tuple": _tuple, "optional": _optional, "variant": _variant, "atomic": _atomic,
 }
+
+
+RANDOM_ACCESS: dict[str, Callable[[Object], Places | None]] = {"vector": _vector_places, "deque": _deque_places, "array": _array_places}
 
 
 def value_of(type_: Type, data: bytes, address: int | None, memory: Memory, node: int) -> Any:

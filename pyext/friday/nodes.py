@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Callable, Collection, Iterator, Mapping, 
 
 from .backend import NodeInfo
 from .errors import BadAddress, NodeNotStarted, NoNode, NoSymbol, OutOfScope, UsageError
+from .identity import NodeId
 from .threads import Thread, threads_of
+from .views import view
 
 if TYPE_CHECKING:
     from .sessions import Session
@@ -18,8 +20,9 @@ if TYPE_CHECKING:
 _RANGE = re.compile(r"(\d+)-(\d+)\Z")
 
 
-class Node(int):
-    """One replayed process. It is its id: an int, equal to it and usable wherever an id is."""
+class Node(NodeId):
+    """One replayed process. It is its id: an int, equal to it and usable wherever an id is. It is true, node 0 too, and comparing it with a
+    text raises UsageError."""
 
     info: NodeInfo  # from the recording
     session: "Session"
@@ -61,6 +64,12 @@ class Node(int):
         return self.session.read(self, expression)
 
     read = eval
+
+    def view(self, expression: str) -> Sequence[Any]:
+        """An array, std::vector, std::deque or std::array of which only the items that are asked for are read: len(), [i], [a:b]. It is
+        good until the group moves on, and raises UsageError then. Of another sequence, such as a list, all items are read. Raises
+        what `eval` raises, and UsageError if the expression is no sequence."""
+        return view(self.session, int(self), expression)
 
     def write(self, target: str, value: Any) -> None:
         """Assigns a Python value or a snapshot to the object that the C expression `target` denotes, and marks the node altered. Raises
@@ -111,8 +120,6 @@ class Node(int):
 
     def __str__(self) -> str:
         return int.__repr__(self)
-
-    __hash__ = int.__hash__
 
 
 def base_name(name: str) -> str:

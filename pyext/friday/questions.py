@@ -3,11 +3,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Iterator
 
-from .answers import Output, named, seconds, table
+from .answers import Output, counted, named, seconds, table
 from .commands import Command, Verb
+from .differences import differences, shown
 from .errors import UsageError
 from .running import frame_of, one_node
-from .values import differences
 
 if TYPE_CHECKING:
     from .backend import Message
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _EVENTS = 6  # how many of the node's own events `why` shows
 _STEPS = 8  # how many messages `why` follows back
 _SHOWN = 100  # how many differences `diff` shows
+_LONGEST = 400  # characters of a value that is equal on both
 _RECEIVED = 64  # how many of a node's last messages are fetched at first; doubled until the wanted one is among them
 
 
@@ -92,14 +93,14 @@ def _diff(session: "Session", command: Command, filename: str | None, out: Outpu
         if len(rows) > _SHOWN:
             more += 1
         else:
-            rows.append((path, a, b))
+            rows.append((path, shown(a), shown(b)))
     if len(rows) == 1:
-        out(f"equal on {named(left)} and {named(right)}: {values[0]}")
+        out(f"equal on {named(left)} and {named(right)}: {shown(values[0], _LONGEST)}")
         return
     for line in table(rows):
         out(line)
     if more:
-        out(f"and {more} more differences")
+        out(f"and {counted(more, 'more difference')}")
 
 
 VERBS: dict[str, Verb] = {"why": _why, "diff": _diff}

@@ -20,11 +20,13 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Iterator
 
 from .errors import NoNode, UsageError
+from .identity import NodeId
 from .messages import Message
 
 
-class RecordedNode(int):
-    """One recorded process. It is its id: an int, equal to it and usable wherever an id is."""
+class RecordedNode(NodeId):
+    """One recorded process. It is its id: an int, equal to it and usable wherever an id is. It is true, node 0 too, and comparing it with a
+    text raises UsageError."""
 
     def __new__(cls, about: dict[str, Any]) -> "RecordedNode":
         node = super().__new__(cls, about["id"])

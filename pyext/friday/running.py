@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Collection
 from .answers import Output, counted, named, seconds
 from .commands import Command, Verb, forward, nearest
 from .containers import Items, Map
+from .differences import differences
 from .errors import Error, NoSymbol, UsageError
 from .handlers import compile_script, register_source
 from .progress import ProgressLine
 from .signals import crash_lines, described
-from .values import Snapshot, differences
+from .values import Snapshot
 
 if TYPE_CHECKING:
     from .backend import Stop
@@ -162,7 +163,7 @@ def change_lines(session: "Session", hit: "Hit") -> list[str]:
     whole = f"  {expression}: {_shown(old)} -> {_shown(new)}"
     if not isinstance(new, Snapshot) or not isinstance(old, Snapshot) or len(whole) <= _WIDE:
         return [whole]
-    places = {(path.rpartition(".")[2], a, b): path for path, a, b in reversed(list(differences(expression, old, new)))}  # the fields of a base class occur twice
+    places = {(path.rpartition(".")[2], str(a), str(b)): path for path, a, b in reversed(list(differences(expression, old, new)))}  # the fields of a base class occur twice
     lines = [_cut(f"  {path}: {a} -> {b}") for (_, a, b), path in reversed(places.items())]
     return lines[:_PLACES] + ([f"  and {len(lines) - _PLACES} more places of {expression}"] if len(lines) > _PLACES else [])
 

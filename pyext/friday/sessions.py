@@ -32,7 +32,7 @@ from .points import Hit, StopPoint
 from .signals import Handling
 from .teaching import Names, refuse_changes
 from .until import Until
-from .values import Array, Raw, Struct, TypeTable
+from .values import Array, Raw, Struct, Type, TypeTable
 from .violations import Violated, Violation, collect_evidence
 
 Progress = Callable[[float, float], None]
@@ -78,6 +78,7 @@ class Session:
         self.decoders = Decoders(self)
         self.ended: set[int] = set()  # ids of the nodes that have ended
         self.nodes = Nodes(self, backend.nodes(), backend.states)  # all nodes of the recording
+        self._arrays: dict[tuple[int, str], Type] = {}  # the types of expressions that were seen to be arrays
         self.names = Names(self)
         self.signals = Handling(self)  # what the console does about signals of the nodes: `handle`
         self.listed: dict[int, Any] = {}  # where each node stood at the last `list`
@@ -98,6 +99,7 @@ class Session:
         self._passing = False  # on the way to a place
         self.stop_asked = False
         self.finished = False  # the group is at the end of the recording
+        self.moves = 0  # how often the group may have moved; what was read before is old
         self.restarts = 0  # how often the group went back to the start; data that handlers collected before belong to an earlier run
         self.namespace: dict[str, Any] = {"session": self}  # what the console's `py` and scripts see
         self.namespace.update({"__name__": "__friday__", "__builtins__": __builtins__,
@@ -478,6 +480,7 @@ class Session:
         due = time.monotonic() + (interval or 0.0)
         while True:
             self._standing = None
+            self.moves += 1
             stop = self._standing = resume(interval)
             if stop.kind == "exit":
                 halt = self._node_ended(stop)
@@ -606,7 +609,7 @@ class Session:
     def _tell_unplaced(self) -> None:
         """Tells the user at the end of the recording which stop points were never placed on a node, and so could not be hit."""
         for point in self.points.values():
-            if point.kind != "timer" and point.enabled and not self.backend.was_placed(point.id):
+            if point.kind != "timer" and point.enabled and not point.purpose and not self.backend.was_placed(point.id):
                 reasons = dict.fromkeys(text for _, address, text in point.places if address is None)
                 why = f": {'; '.join(reasons)}" if reasons else ": none of its nodes has started"
                 self.notice(f"{point.label} was never placed{why}")
@@ -618,6 +621,7 @@ class Session:
         if self._running:
             raise UsageError("the group is running and a handler cannot step it: call friday.stop() in the handler, and step() after run() has returned")
         self._standing = None
+        self.moves += 1
         where = self.id_of(node)
         try:
             stop = self._standing = self.backend.step(where, command)
@@ -651,6 +655,7 @@ class Session:
         self.backend.restart(sync)
         self.last_stop, self._standing, self.finished = None, None, False
         self.restarts += 1
+        self.moves += 1
         self._refresh_ended()
 
     def close(self) -> None:

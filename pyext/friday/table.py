@@ -99,7 +99,7 @@ OWNED: dict[str, Owned] = {
                     "python\ntotal = 0\ndef twice(x): return 2 * x\nend", nodes=True),
     "why": Owned(3, "[NODE] why [NODE]", "Shows what led to the state of a node: its last events, the last message that it "
                  "received, the last message that the sender of that one had received before, and so on.", "why 3", nodes=True),
-    "diff": Owned(4, "diff NODE NODE EXPR", "Shows where a value differs between two nodes, field by field for structs and arrays.",
+    "diff": Owned(4, "diff NODE NODE EXPR", "Shows where a value differs between two nodes: structs field by field, arrays and containers item by item, maps by key, sets by what only one holds.",
                   "diff 1 2 srv"),
     "alias": Owned(5, "alias [NAME = COMMAND ...]", "Makes NAME stand for the start of a command; without COMMAND, deletes the alias; "
                    "alone, lists all aliases.", "alias sx = print srv.successor->id"),

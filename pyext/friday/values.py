@@ -514,22 +514,3 @@ def c_quote(value: "str | bytes") -> str:
 def castable(name: str) -> bool:
     """Whether a cast to a type of this name can be written in C."""
     return bool(name) and not any(mark in name for mark in ("<unnamed", "(anonymous", "{"))
-
-
-def differences(path: str, a: Any, b: Any) -> Iterator[tuple[str, str, str]]:
-    """The places in two values, down to fields and elements, where they differ; a place that one lacks is "none"."""
-    if isinstance(a, Struct) and isinstance(b, Struct) and a.type.kind == b.type.kind == "struct":
-        left, right = dict(a), dict(b)
-        for name in {**left, **right}:
-            if name in left and name in right:
-                yield from differences(f"{path}.{name}", left[name], right[name])
-            else:
-                yield f"{path}.{name}", str(left.get(name, "none")), str(right.get(name, "none"))
-    elif isinstance(a, Array) and isinstance(b, Array):
-        for i in range(max(len(a), len(b))):
-            if i < len(a) and i < len(b):
-                yield from differences(f"{path}[{i}]", a[i], b[i])
-            else:
-                yield f"{path}[{i}]", str(a[i]) if i < len(a) else "none", str(b[i]) if i < len(b) else "none"
-    elif a != b:
-        yield path, str(a), str(b)

@@ -53,6 +53,38 @@ def test_each_kind_of_container_is_a_value(node):
         assert value is None or hash(value) == hash(node.read(f"all.{name}"))
 
 
+@pytest.mark.parametrize("name", ["names", "rows", "empty", "many", "few", "accounts", "flags", "set", "chain", "wide"])
+def test_a_view_has_the_items_of_the_value(node, name):
+    """Of random access and not, of strings and of plain numbers."""
+    whole, view = node.read(f"all.{name}"), node.view(f"all.{name}")
+    assert len(view) == len(whole) and list(view) == list(whole) and view[:] == tuple(whole)
+    for cut in (slice(1, 2), slice(0, 300), slice(990, 2000), slice(3, 1), slice(-2, None), slice(None, None, 2)):
+        assert tuple(view[cut]) == tuple(whole[cut])
+    with pytest.raises(IndexError):
+        view[len(whole)]
+
+
+def test_a_view_reads_only_what_is_asked_for(node):
+    read, seen = node.session.backend.read_memory, []
+    view = node.view("all.many")
+    view._session = type("Counting", (), {"moves": view._moves, "backend": type("Memory", (), {"read_memory": staticmethod(
+        lambda *where: seen.append(where[2]) or read(*where))})})
+    assert view[500] == 500 and view[10:13] == (10, 11, 12) and seen == [4, 12]
+
+
+def test_a_view_is_good_until_the_group_moves_on(containers, opened):
+    session = opened(containers)
+    break_at(session, "ready")
+    view = session.node.view("all.many")
+    assert view[3] == 3
+    session.run()
+    with pytest.raises(friday.UsageError, match="the group has moved on since the view of `all.many` was made"):
+        view[3]
+    for text, why in (("all.ages", "not an array"), ("all.text", "not an array"), ("all.count", "not an array")):
+        with pytest.raises(friday.UsageError, match=why):
+            session.node.view(text)
+
+
 def test_an_enumerator_of_64_bits_without_a_sign(node):
     mask = node.read("mask")
     assert mask == 2**64 - 1 and mask.name == "Mask::all"

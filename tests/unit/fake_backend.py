@@ -123,12 +123,15 @@ class FakeBackend:
         self.notices = []
         self.stripped = []  # ids of nodes without debug information
         self.sent = []  # Message
+        self.bytes_read = 0
 
     # -- setting up --------------------------------------------------------------------------------------------------
     def raw(self, value, type_name=None, address=None):
-        """The raw form of a Python value; str are char*."""
+        """The raw form of a Python value; str are char*, lists are arrays of ints."""
         if isinstance(value, tuple):
             return value
+        if isinstance(value, list):
+            return self.array(value)
         if type_name is None:
             type_name = {bool: "bool", int: "int", float: "double", str: "char *"}[type(value)]
         if type_name == "char *" and isinstance(value, (str, bytes)):
@@ -140,6 +143,17 @@ class FakeBackend:
         else:
             data = value if isinstance(value, bytes) else struct.pack(FORMATS[type_name], value)
         return int(NAMES[type_name]), data, address
+
+    def array(self, numbers):
+        """An array of ints as a variable, at a place in memory of its own."""
+        name = f"int [{len(numbers)}]"
+        if name not in NAMES:
+            for entry in ({"kind": "array", "name": name, "size": 4 * len(numbers), "element": "1", "count": len(numbers)},
+                          {"kind": "pointer", "name": f"int (*) [{len(numbers)}]", "size": 8, "target": str(len(TYPES) + 1)}):
+                NAMES[entry["name"]] = str(len(TYPES) + 1)
+                TYPES[NAMES[entry["name"]]] = entry
+        data = struct.pack(f"<{len(numbers)}i", *numbers)
+        return int(NAMES[name]), data, self.put(data)
 
     def put(self, data):
         address = self.next_address
@@ -219,7 +233,9 @@ class FakeBackend:
         self.plans[plan] = None
 
     def read(self, node, plan):
-        return self.evaluate(node, self.plans[plan])
+        value = self.evaluate(node, self.plans[plan])
+        self.bytes_read += len(value[1])
+        return value
 
     def evaluate(self, node, text):
         if not 0 <= node < len(self.infos):
@@ -229,6 +245,13 @@ class FakeBackend:
         variables = self.variables[node]
         if text in variables:
             return variables[text]
+        place = re.fullmatch(r"&\((.+)\)", text)
+        if place and place[1] in variables:
+            type_id, _, address = variables[place[1]]
+            name = TYPES[str(type_id)]["name"].replace("[", "(*) [")
+            if address is None or name not in NAMES:
+                raise errors.BadExpression(f"`{place[1]}` has no address")
+            return int(NAMES[name]), struct.pack("<Q", address), None
         call = re.fullmatch(r"(\w+)\((.*)\)", text, re.S)
         if call and call[1] in self.functions:
             self.log.append((node, text))
@@ -258,6 +281,13 @@ class FakeBackend:
         if address not in self.memory:
             raise errors.BadAddress(f"cannot read {address:#x}", address=address, node=node)
         return self.memory[address].partition(b"\0")[0]
+
+    def read_memory(self, node, address, size):
+        self.bytes_read += size
+        for start, data in self.memory.items():
+            if start <= address and address + size <= start + len(data):
+                return data[address - start:][:size]
+        raise errors.BadAddress(f"cannot read {size} bytes at {address:#x}", address=address, node=node)
 
     def stage(self, node, data):
         return self.put(data)

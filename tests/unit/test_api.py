@@ -48,7 +48,10 @@ def test_a_node_is_its_id(ring):
     node = ring.nodes["redis-1"]
     assert node == 4 and {node: 1}[4] == 1 and (node.name, node.state, node.id) == ("redis-1#2", "alive", 4)
     assert str(node) == "4" and repr(node) == "<node 4 redis-1#2>" and ring.nodes[4] is node and len(ring.nodes) == 6
-    assert ring.nodes["4"] is node
+    assert ring.nodes["4"] is node and ring.nodes[0] and not ring.nodes[0].id and ring.nodes[0] != node and ring.nodes[0] is not None is not (ring.nodes[0] == None)  # noqa: E711
+    for compare in (lambda: node == "redis-1", lambda: node != "redis-1", lambda: "redis-1" == node):
+        with pytest.raises(friday.UsageError, match="a node was compared with the text 'redis-1', which no node equals: compare node.name"):
+            compare()
     with pytest.raises(TypeError, match="for several nodes write"):
         ring.nodes[(0, 1)]
 

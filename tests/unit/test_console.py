@@ -603,6 +603,18 @@ def test_diff_shows_the_fields_that_differ(out):
     assert out() == ("      a  b\nn.id  1  2\n" "      a  b\nv[2]  0  9\n" "equal on node 0 (a) and node 1 (b): 5\n")
 
 
+def test_diff_has_bounds(out):
+    console, backend = make()
+    backend.let(0, {"v": list(range(300))})
+    backend.let(1, {"v": [-i for i in range(500)]})
+    feed(console, "diff a b v")
+    lines = out().splitlines()
+    assert [line.split() for line in lines[:3]] == [["a", "b"], ["v[1]", "1", "-1"], ["v[2]", "2", "-2"]]
+    assert len(lines) == 102 and lines[-1] == "and 399 more differences"
+    feed(console, "diff a a v")
+    assert len(out()) < 500
+
+
 def test_aliases_stand_for_the_start_of_a_command(out, capsys):
     console, backend = make()
     feed(console, "alias px = print x\nalias px2 = px +\nall px\n1 px2 2\nalias\nalias px =\nalias\n")
