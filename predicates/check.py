@@ -8,13 +8,17 @@ the predicate is looked at over the rows of all nodes. A subclass says what is w
     changed(node, row)   what this change shows to be wrong for ever: two leaders of one term; reported at once
 
 What is known of the moment at which a fault begins (the message received last, the stack) is taken then, and kept until
-the fault is reported. A node takes part from the first hit on it until it ends. All nodes must be replayed in `clock`
-order: only then do the rows stand at one consistent cut.
+the fault is reported. A node takes part from the first hit on it until it ends or calls exit (ending.py). All nodes must be
+replayed in `clock` order: only then do the rows stand at one consistent cut.
+
+What a predicate does at a hit must not grow with the length of the recording: it reads and compares what is new, and keeps
+what it needs to know of the rest. tests/predicates/test_growth.py counts that for each of them.
 """
 
 from __future__ import annotations
 
 import argparse
+import collections
 import dataclasses
 import inspect
 import sys
@@ -22,9 +26,11 @@ from typing import Any, Callable, Hashable, Iterable, Mapping, Sequence
 
 import friday
 from friday.answers import counted
+from predicates.ending import Endings
 from predicates.names import Expression, Row, read, read_row, watched
 from predicates.timing import AtOnce, Judge, Lapse, Lasting, ShareOfTime, TimeInState, WithinEvents
 
+_ENDED = "the recording ended"
 WORST = 5  # faults that the evidence of a share of time names
 
 
@@ -57,7 +63,7 @@ class Check:
     def __init__(self, session: friday.Session, names: Mapping[str, Expression | None], *,
                  follow: Sequence[Expression] | None = None, watch: str | Sequence[str] | None = None,
                  at: str | Sequence[str] | None = None, nodes: Any = None, judge: Judge | Sequence[Judge] | None = None,
-                 armed: bool = True) -> None:
+                 until: float | str | None = None, armed: bool = True) -> None:
         if session.backend.sync() != "clock":
             raise friday.UsageError(f"{self.name} compares nodes, and the session replays in {session.backend.sync()} order: use clock")
         self.session = session
@@ -67,6 +73,9 @@ class Check:
         # Who judges by the share of time alone tells of no single lapse: what led to it, and that is a question to gdb, is not needed.
         self._tells_lapses = any(type(each).due is not Judge.due for each in self.judges)
         self._counts_events = any(each.counts_events for each in self.judges)
+        self.until = until
+        self._last_nodes = frozenset(session.choose(until)) if isinstance(until, str) else frozenset()
+        self._endings = Endings.of(session) if armed else None
         self.reported: list[Fault] = []
         self._begin()
         if armed:
@@ -100,7 +109,11 @@ class Check:
             self._watch(watch)
         for place in [at] if isinstance(at, str) else at or ():
             session.breakpoint(place, self.hit, nodes=self.nodes)
+        Endings.of(session).listeners.append(self)
         session.at_exit(self.node_ended)
+        session.at_end(self._recording_ended)
+        if isinstance(self.until, (int, float)):
+            session.every(self._time_is_over, seconds=float(self.until))
         self._arm_times()
 
     def _watch(self, expressions: str | Sequence[str]) -> None:
@@ -114,11 +127,11 @@ class Check:
         periods = [judge.period for judge in self.judges if judge.period]
         if periods:
             self.session.every(self.pass_time, seconds=min(periods))
-        self.session.at_end(self.finish)
 
     def hit(self) -> None:
         """The handler of the stop points."""
-        self.follow_restart()
+        if not self.judging():
+            return
         node = self.session.node
         row = read_row(node, self.names)
         if any(value is None and name not in self.optional for name, value in row.items()):
@@ -131,20 +144,61 @@ class Check:
                 self.report(fault)
         self.look(counts=True)
 
-    def node_ended(self, stop: friday.Stop) -> None:
-        """A node has ended: it is no more among those that live, and the others may still count on it."""
+    def judging(self) -> bool:
+        """Whether what happens here counts. Every handler of a stop point asks this first. Begins anew when the session did."""
         self.follow_restart()
-        self.look()
+        if isinstance(self.until, (int, float)) and float(self.session.logical_time) > self.until:
+            self._time_is_over()
+        return not self.over and self.session.node not in self._left
 
     def follow_restart(self) -> None:
-        """Begins anew when the session did. Every handler of a predicate does this first."""
         if self.session.restarts != self._restarts:
             self._begin()
 
     def pass_time(self) -> None:
         """The handler of the timer: nothing changed, but it lasts longer."""
         self.follow_restart()
-        self.look()
+        if not self.over:
+            self.look()
+
+    # -- the ends of nodes -------------------------------------------------------------------------------------------
+    def node_told(self, node: friday.Node, how: str) -> None:
+        self.follow_restart()
+        if node in self._last_nodes:
+            self.close(how)
+
+    def node_leaves(self, node: friday.Node, how: str) -> None:
+        self.follow_restart()
+        if node in self._last_nodes:
+            self.close(how)
+        if not self.over:
+            self.last_look(node)
+            self._left.add(node)
+            self._stale = self.rows.pop(node, None) is not None or self._stale
+            self.look()
+
+    def last_look(self, node: friday.Node) -> None:
+        """A node is about to leave, and its memory is still as it was at work: for predicates that read more than its row."""
+
+    def node_ended(self, stop: friday.Stop) -> None:
+        """A node has ended: it is no more among those that live, and the others may still count on it."""
+        self.pass_time()
+
+    def _time_is_over(self) -> None:
+        self.follow_restart()
+        self.close(f"{self.until:g} s had passed")
+
+    def close(self, how: str) -> None:
+        """Nothing is judged from here on. `how` says in words what came."""
+        if not self.over:
+            self.finish()
+            self.over = how
+
+    def _recording_ended(self) -> None:
+        if self._last_nodes and not self.over:
+            self.session.notice(f"{self.name}: until {self.until!r} did not come: none of these nodes was told to end, called exit or ended, so all of the recording was judged")
+        self.close("")
+        self.over = self.over or _ENDED
 
     # -- judging -----------------------------------------------------------------------------------------------------
     def _begin(self) -> None:
@@ -152,9 +206,12 @@ class Check:
         self.times = TimeInState()  # "holds" and "broken"
         self.lapses: list[Lapse] = []  # those that are over, too
         self._open: dict[Hashable, Lapse] = {}
+        self._waiting: tuple[collections.deque[Lapse], ...] = tuple(collections.deque() for _ in self.judges)  # those that a judge has not called a violation yet
         self._once: set[Hashable] = set()
         self._stale = False  # rows have changed since faults() was asked
         self._latest = 0.0
+        self._left: set[friday.Node] = set()  # nodes that take no part any more
+        self.over = ""  # what ended the judging, in words
         self._restarts = self.session.restarts
         self.looks = 0  # hits of the stop points
         self.reset()
@@ -163,9 +220,6 @@ class Check:
         """Looks at all rows; `counts`: at a hit of a stop point."""
         now = self._latest = self.now()
         self.looks += counts
-        for node in self.session.ended & self.rows.keys():
-            del self.rows[node]
-            self._stale = True
         if self._stale or not self.of_rows:
             self._stale = False
             self._update_lapses({fault.key: fault for fault in self.faults()}, now)
@@ -173,36 +227,50 @@ class Check:
         self._judge(now)
 
     def _update_lapses(self, current: dict[Hashable, Fault], now: float) -> None:
-        """Ends the lapses that are over and begins those that are new. One that is over lasted until now, and is judged a last time: nobody
-        need have looked since it became a violation."""
         for key in self._open.keys() - current.keys():
-            lapse = self._open.pop(key)
-            lapse.until = now
-            self._judge_lapse(lapse, now, self._events_done())
+            self.end_lapse(key, now)
         for key, fault in current.items():
             if key not in self._open:
-                self._open[key] = Lapse(fault, now, self.origin() if self._tells_lapses else {}, since_event=self._events_done())
-                self.lapses.append(self._open[key])
+                self.begin_lapse(fault, now)
+
+    def begin_lapse(self, fault: Fault, now: float) -> None:
+        """From now on the predicate is broken by this fault."""
+        lapse = Lapse(fault, now, self.origin() if self._tells_lapses else {}, since_event=self._events_done())
+        self._open[fault.key] = lapse
+        self.lapses.append(lapse)
+        for judge, waiting in zip(self.judges, self._waiting):
+            if type(judge).due is not Judge.due:
+                waiting.append(lapse)
+
+    def end_lapse(self, key: Hashable, now: float) -> None:
+        """The fault is over. Its lapse lasted until now, and is judged a last time: nobody need have looked since it became a violation."""
+        lapse = self._open.pop(key)
+        lapse.until = now
+        for index in range(len(self.judges)):
+            self._judge_lapse(index, lapse, now, self._events_done())
 
     def _events_done(self) -> int:
         return self.session.backend.events_done() if self._counts_events else 0
 
     def _judge(self, now: float) -> None:
+        """Judges the open lapses. Of two, the one that began first is due first, so that each is looked at once and those that wait are not."""
         done = self._events_done() if self._open else 0
-        for lapse in self._open.values():
-            self._judge_lapse(lapse, now, done)
+        for index, waiting in enumerate(self._waiting):
+            while waiting and (waiting[0].until is not None or self._judge_lapse(index, waiting[0], now, done)):
+                waiting.popleft()
 
-    def _judge_lapse(self, lapse: Lapse, now: float, done: int) -> None:
+    def _judge_lapse(self, index: int, lapse: Lapse, now: float, done: int) -> bool:
+        """Tells of a lapse that this judge calls a violation, once. Returns whether it has done so by now."""
         lapse.events = done - lapse.since_event
-        for index, judge in enumerate(self.judges):
-            reason = judge.due(lapse, now) if index not in lapse.judged else None
-            if reason is not None:
-                lapse.judged.add(index)
-                began = {"since": lapse.since, **lapse.origin} if lapse.since < now else {"after": lapse.origin["after"]}
-                self._tell(lapse.fault, ", ".join(filter(None, [lapse.fault.message, reason])), began)
+        reason = self.judges[index].due(lapse, now) if index not in lapse.judged else None
+        if reason is not None:
+            lapse.judged.add(index)
+            began = {"since": lapse.since, **lapse.origin} if lapse.since < now else {"after": lapse.origin["after"]}
+            self._tell(lapse.fault, ", ".join(filter(None, [lapse.fault.message, reason])), began)
+        return index in lapse.judged
 
     def finish(self) -> None:
-        """The recording has ended."""
+        """The recording, or what is judged of it, has ended."""
         self._tell_if_idle()
         now = self.now()
         self.times.finish(now)
@@ -233,7 +301,12 @@ class Check:
 
     def _tell(self, fault: Fault, message: str, more: Mapping[str, Any]) -> None:
         self.reported.append(fault)
-        self.session.violation(self.name, nodes=fault.nodes or None, message=message, **{**more, **fault.values})
+        self.session.violation(self.name, nodes=fault.nodes or None, message=message, **{**more, **self._ending(fault), **fault.values})
+
+    def _ending(self, fault: Fault) -> dict[str, str]:
+        """Evidence that a node of the fault was about to end: then it may be no fault of the system at work."""
+        told = self._endings.told if self._endings and self.until is None else {}
+        return {"ending": f"{told[node]}: --until all, until='all', judges until then" for node in fault.nodes if node in told}
 
     def origin(self, stack: bool = True) -> dict[str, Any]:
         """What led here: the place in time, the message that the triggering node received last, its stack."""
@@ -276,11 +349,15 @@ class Check:
 
     def summary(self) -> str:
         """One line of text: the number of violations and, for a predicate about states, how long it held."""
-        text = f"{self.name}: {counted(len(self.reported), 'violation')} in {counted(self.looks, 'look')}"
+        text = f"{self.name}: {counted(len(self.reported), 'violation')} in {counted(self.looks, 'look')}{self.judged_until()}"
         if type(self).faults is Check.faults:
             return text
         whole = self.times.total("holds") + self.times.total("broken")
         return f"{text}; held for {self.times.share('holds'):.1%} of {whole:.3f} s, broken {counted(len(self.lapses), 'time')}"
+
+    def judged_until(self) -> str:
+        """For summaries: what ended the judging before the recording ended."""
+        return f" until {self.over}" if self.over and self.until is not None and self.over != _ENDED else ""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {len(self.rows)} nodes, {len(self._open)} faults now, {len(self.reported)} reported>"
@@ -317,8 +394,17 @@ def _parser(check: type[Check]) -> argparse.ArgumentParser:
     parser.add_argument("--lasting", type=float, metavar="SECONDS", help="a violation only when broken for longer than this")
     parser.add_argument("--within", type=int, metavar="EVENTS", help="a violation only when still broken after so many events more of the group")
     parser.add_argument("--share", type=float, metavar="PART", help="a violation when it held for a smaller part of the time, 0 to 1")
+    parser.add_argument("--until", type=_until, metavar="WHEN", help="judge only until then: seconds of logical time, or a node list such as `client` or `all`, "
+                        "of which the first node that is told to end by a stop signal, calls exit or ends is meant")
     parser.add_argument("--summary", action="store_true", help="say at the end how long it held")
     return parser
+
+
+def _until(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def main(check: type[Check]) -> Check:

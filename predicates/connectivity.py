@@ -109,8 +109,12 @@ class DisjointPaths(Check):
 
     def reset(self) -> None:
         self.found: dict[tuple[Id, Id], float] = {}
+        self.flows = 0  # pairs whose paths were looked for
         self._graph: dict[Id, frozenset[Id]] = {}
-        self._faults: list[Fault] = []
+        self._wanted = 0
+        self._paths: dict[tuple[Id, Id], list[list[Id]]] = {}  # of each pair, those found last
+        self._users: dict[tuple[Id, Id], set[tuple[Id, Id]]] = collections.defaultdict(set)  # the pairs whose paths use an edge
+        self._short: set[tuple[Id, Id]] = set()  # the pairs with too few paths
 
     def graph(self) -> dict[Id, frozenset[Id]]:
         """The ids of each live node's live neighbours, now."""
@@ -120,20 +124,53 @@ class DisjointPaths(Check):
     def faults(self) -> Iterable[Fault]:
         graph = self.graph()
         if graph != self._graph:
-            self._graph, self._faults = graph, list(self._missing(graph))
-        return self._faults
-
-    def _missing(self, graph: dict[Id, frozenset[Id]]) -> Iterable[Fault]:
+            self._look_again(graph)
         nodes = {row["id"]: node for node, row in self.rows.items()}
-        wanted = min(self.k, len(graph) - 1)
-        for source in graph:
-            for sink in graph.keys() - {source}:
-                paths = vertex_disjoint_paths(graph, source, sink, self.k)
-                if len(paths) >= wanted:
-                    self.found.setdefault((source, sink), self.now())
-                else:
-                    yield Fault((source, sink), f"{nodes[source].name} has {len(paths)} of {wanted} disjoint paths to {nodes[sink].name}",
-                                (nodes[source], nodes[sink]), {"paths": paths, "neighbours": {nodes[id].name: sorted(graph[id], key=str) for id in (source, sink)}})
+        for source, sink in self._short:
+            paths = self._paths[source, sink]
+            yield Fault((source, sink), f"{nodes[source].name} has {len(paths)} of {self._wanted} disjoint paths to {nodes[sink].name}",
+                        (nodes[source], nodes[sink]), {"paths": paths, "neighbours": {nodes[id].name: sorted(graph[id], key=str) for id in (source, sink)}})
+
+    def _look_again(self, graph: dict[Id, frozenset[Id]]) -> None:
+        """Looks for the paths of those pairs for which something may have changed: an edge of their paths is gone, they had too few and there are
+        new edges, or one of the two is new."""
+        before, wanted = self._graph, min(self.k, len(graph) - 1)
+        nothing: frozenset[Id] = frozenset()
+        lost = [(a, b) for a in before for b in before[a] - graph.get(a, nothing)]
+        again = {pair for edge in lost for pair in self._users.pop(edge, ())}
+        if wanted != self._wanted:
+            again = {(a, b) for a in graph for b in graph if a != b}
+        elif any(graph[a] - before.get(a, nothing) for a in graph):
+            again |= self._short
+        new, gone = graph.keys() - before.keys(), before.keys() - graph.keys()
+        again |= {pair for a in new for b in graph if a != b for pair in ((a, b), (b, a))}
+        for pair in [pair for pair in self._paths if gone.intersection(pair)] if gone else ():
+            self._forget(pair)
+        self._graph, self._wanted = graph, wanted
+        entering = collections.Counter(b for a in graph for b in graph[a])
+        for source, sink in again:
+            if source in graph and sink in graph:
+                self._forget((source, sink))
+                self._look_for(source, sink, min(self.k, len(graph[source]), entering[sink]))
+
+    def _look_for(self, source: Id, sink: Id, most: int) -> None:
+        """The paths of one pair, of which there are at most so many as edges leave the source and enter the sink."""
+        self.flows += 1
+        pair = source, sink
+        self._paths[pair] = paths = vertex_disjoint_paths(self._graph, source, sink, most)
+        for path in paths:
+            for edge in zip(path, path[1:]):
+                self._users[edge].add(pair)
+        if len(paths) >= self._wanted:
+            self.found.setdefault(pair, self.now())
+        else:
+            self._short.add(pair)
+
+    def _forget(self, pair: tuple[Id, Id]) -> None:
+        for path in self._paths.pop(pair, ()):
+            for edge in zip(path, path[1:]):
+                self._users[edge].discard(pair)
+        self._short.discard(pair)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 from typing import Any, Hashable, Iterable
 
 from predicates.check import Check, Expression, Fault, main
@@ -21,15 +22,20 @@ from predicates.names import read
 import friday
 
 
-@dataclasses.dataclass(frozen=True)
+SHOWN = 20  # transfers on the way that the evidence names
+
+
+@dataclasses.dataclass(eq=False)
 class Sent:
-    """An amount that is on its way."""
+    """An amount that is on its way, until it has arrived. `lost`: the fault that it has not, for too long."""
 
     amount: Any
     key: Hashable
     node: friday.Node
     time: float
     when: str
+    arrived: bool = False
+    lost: Fault | None = None
 
     def __str__(self) -> str:
         return f"{self.amount} ({self.key}) from {self.node.name} since {self.when}"
@@ -51,6 +57,7 @@ class Conservation(Check):
 
     name = "conservation"
     of_states = False
+    of_rows = True
 
     def __init__(self, session: friday.Session, *, held: Expression, amount: Expression, sent_at: str, received_at: str,
                  transfer: Expression | None = None, amount_received: Expression | None = None, transfer_received: Expression | None = None, lost_after: float = 2.0, at: str | list[str] | None = None, **options: Any) -> None:
@@ -72,27 +79,38 @@ class Conservation(Check):
         self._last: dict[friday.Node, Any] = {}
         self._off: dict[friday.Node, Any] = {}
         self._found = 0
+        self._sum: Any = 0  # of what is on the way
+        self._awaited: collections.deque[Sent] = collections.deque()  # those that were not seen to be lost, in the order in which they were sent
 
     # -- the account of a node -----------------------------------------------------------------------------------------
     def hit(self) -> None:
-        self.follow_restart()
+        if not self.judging():
+            return
         self._account(self.session.node, 0)
         self.look(counts=True)
 
     def _sent(self) -> None:
-        self.follow_restart()
+        if not self.judging():
+            return
         node, amount, key = self._transfer_here(*self._at_send)
         sent = Sent(amount, key, node, self.now(), self.here())
         self.on_the_way.setdefault(key, collections.deque()).append(sent)
+        self._sum += amount
+        self._awaited.append(sent)
         self._account(node, -amount)
         self.look(counts=True)
 
     def _received(self) -> None:
-        self.follow_restart()
+        if not self.judging():
+            return
         node, amount, key = self._transfer_here(*self._at_receipt)
         waiting = self.on_the_way.get(key)
         if waiting:
             sent = waiting.popleft()
+            self._sum -= sent.amount
+            sent.arrived = True
+            if sent.lost is not None:
+                self.end_lapse(sent.lost.key, self.now())
             if not waiting:
                 del self.on_the_way[key]
             if sent.amount != amount:
@@ -129,25 +147,28 @@ class Conservation(Check):
         self.report(Fault(self._found, message, nodes, values))
 
     def sums(self) -> dict[str, Any]:
-        """What each node held when it was last read, what is on its way, and the sum of both."""
-        waiting = [sent for queue in self.on_the_way.values() for sent in queue]
-        held, way = sum(self._last.values()), sum(sent.amount for sent in waiting)
-        return {"held": {node.name: held for node, held in self._last.items()}, "on_the_way": [str(sent) for sent in waiting],
-                "sum": held + way}
+        """What each node held when it was last read, what is on its way (of much the oldest), and the sum of both."""
+        oldest = itertools.islice((sent for queue in self.on_the_way.values() for sent in queue), SHOWN)
+        return {"held": {node.name: held for node, held in self._last.items()}, "on_the_way": [str(sent) for sent in oldest],
+                "sum": sum(self._last.values()) + self._sum}
 
     # -- lost transfers ----------------------------------------------------------------------------------------------
+    def look(self, counts: bool = False) -> None:
+        now = self.now()
+        while self._awaited and (self._awaited[0].arrived or now - self._awaited[0].time > self._lost_after):
+            sent = self._awaited.popleft()
+            if not sent.arrived:
+                sent.lost = Fault(("lost", sent.key, sent.time), f"{sent.amount} that {sent.node.name} sent has not arrived after {self._lost_after:g} s", (sent.node,),
+                                  {"transfer": sent.key, "sent": sent.when, "sum_without": self.sums()["sum"] - sent.amount})
+                self.begin_lapse(sent.lost, now)
+        super().look(counts)
+
+    def faults(self) -> Iterable[Fault]:
+        """The lost transfers. They begin and end one by one, in look() and at a receipt, so that many are not looked at again and again."""
+        return [lapse.fault for lapse in self._open.values()]
+
     def finish(self) -> None:
         self.look()
         super().finish()
-
-    def faults(self) -> Iterable[Fault]:
-        now = self.now()
-        for queue in self.on_the_way.values():
-            for sent in queue:
-                if now - sent.time > self._lost_after:
-                    yield Fault(("lost", sent.key, sent.time), f"{sent.amount} that {sent.node.name} sent has not arrived after {self._lost_after:g} s",
-                                (sent.node,), {"transfer": sent.key, "sent": sent.when, "sum_without": self.sums()["sum"] - sent.amount})
-
-
 if __name__ == "__main__":
     main(Conservation)

@@ -73,7 +73,8 @@ class Misdelivered(Check):
             self._members[node] = self.now()
 
     def _served(self) -> None:
-        self.follow_restart()
+        if not self.judging():
+            return
         self.look(counts=True)
         node = self.session.node
         self.requests += 1
@@ -91,7 +92,7 @@ class Misdelivered(Check):
         return self._metric(int(key), int(self.rows[peer]["id"]), self._bits)
 
     def summary(self) -> str:
-        return f"{self.name}: {self.misdelivered} of {self.requests} requests"
+        return f"{self.name}: {self.misdelivered} of {self.requests} requests{self.judged_until()}"
 
 
 if __name__ == "__main__":

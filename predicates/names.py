@@ -12,7 +12,8 @@ A collection (a routing table, a log) is given as a text in one of these forms, 
     ARRAY[:COUNT]    the first COUNT elements of an array, where COUNT is an expression: "routes[:nroutes]"
     FIRST..NEXT      a linked list: the pointer to its first element, and the field that points to the next: "srv.fingers..next"
 
-The elements are snapshots. A field of an element is named by its path, such as "node.id".
+The elements are snapshots. A field of an element is named by its path, such as "node.id". Of an array or a vector only those
+elements are read that are asked for (friday.Node.view), until the group moves on.
 """
 
 from __future__ import annotations
@@ -65,26 +66,41 @@ def items(collection: Expression) -> Callable[[friday.Node], Sequence[Any]]:
     """A function that reads a collection, given in one of the forms above, from a node. The function raises UsageError if the
     expression is no array, if COUNT exceeds the array, or if a list has more than MAX_LINKED elements or a cycle."""
     if callable(collection):
-        return lambda node: list(collection(node) or ())
+        return lambda node: _sequence(collection(node))
     if ".." in collection:
         first, _, next_field = collection.partition("..")
         return lambda node: _linked(node, first, next_field)
     cut = _SLICE.match(collection)
-    return (lambda node: _counted(node, cut[1], cut[2])) if cut else (lambda node: _array(node, collection))
+    return (lambda node: _counted(node, cut[1], cut[2])) if cut else (lambda node: node.view(collection))
 
 
-def _array(node: friday.Node, expression: str) -> Sequence[Any]:
-    value = node.read(expression)
-    if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
-        raise friday.UsageError(f"`{expression}` is {value!r}, not an array; for an array behind a pointer write *(TYPE(*)[LENGTH])POINTER")
-    return value
+def _sequence(found: Any) -> Sequence[Any]:
+    return found if isinstance(found, Sequence) else list(found or ())
+
+
+class _Front(Sequence):
+    """The first elements of a sequence, without a copy."""
+
+    def __init__(self, whole: Sequence[Any], length: int) -> None:
+        self._whole, self._length = whole, length
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            first, last, step = index.indices(self._length)
+            return self._whole[first:last] if step == 1 else tuple(self._whole[i] for i in range(first, last, step))
+        if not -self._length <= index < self._length:
+            raise IndexError(index)
+        return self._whole[index % self._length]
 
 
 def _counted(node: friday.Node, expression: str, count: str) -> Sequence[Any]:
-    value, length = _array(node, expression), int(node.read(count))
+    value, length = node.view(expression), int(node.read(count))
     if not 0 <= length <= len(value):
         raise friday.UsageError(f"`{count}` is {length} on {node.name}, but `{expression}` has {len(value)} elements: give a count within the array")
-    return value[:length]
+    return _Front(value, length)
 
 
 def _linked(node: friday.Node, first: str, next_field: str) -> Sequence[Any]:

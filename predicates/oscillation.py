@@ -95,7 +95,8 @@ class Oscillation(Check):
         return ()
 
     def _moved(self, what: Expression, went: bool) -> None:
-        self.follow_restart()
+        if not self.judging():
+            return
         node = self.session.node
         self._note(node, read(node, what), went)
         self.look(counts=True)

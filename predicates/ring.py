@@ -47,7 +47,6 @@ class Ring(Check):
 
     def _arm_times(self) -> None:
         self.session.every(self.pass_time, seconds=CHECK)
-        self.session.at_end(self.finish)
 
     def now(self) -> float:
         """Real time in seconds. It never runs backwards here, although the clocks of the hosts may differ."""
@@ -94,7 +93,7 @@ class Ring(Check):
                 value=f"{b.value:016x}", other=f"{b.other_id:016x}", since=b.since, unexplained=b.unexplained, **b.evidence)
 
     def summary(self) -> str:
-        return f"{self.name}: {len(self.state.violations) if self.state else 0} violations"
+        return f"{self.name}: {len(self.state.violations) if self.state else 0} violations{self.judged_until()}"
 
 
 if __name__ == "__main__":

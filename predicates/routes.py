@@ -43,32 +43,48 @@ def walk(tables: Tables, source: Id, destination: Id) -> tuple[str, list[Id]]:
     return ("arrives" if at in tables else "gone"), path
 
 
+def loops_to(tables: Tables, destination: Id) -> list[list[Id]]:
+    """The loops of packets to one destination, each as a path that begins and ends with the same id. Each node is passed once."""
+    found: list[list[Id]] = []
+    passed: dict[Id, Id] = {}  # with the source from which it was reached
+    for source in tables:
+        path, at = [source], source
+        while at != destination and at in tables and at not in passed:
+            passed[at] = source
+            hop = tables[at].get(destination)
+            if hop is None:
+                path.clear()
+                break
+            at = hop
+            path.append(at)
+        if len(path) > 1 and at != destination and passed.get(at) == source:
+            found.append(path[path.index(at):])
+    return found
+
+
+def black_holes_to(tables: Tables, destination: Id) -> dict[Id, list[Id]]:
+    """Where packets to one live destination are lost: the shortest path to each such place, by its id."""
+    found: dict[Id, list[Id]] = {}
+    for source in tables if destination in tables else ():
+        if source == destination or destination not in tables[source]:
+            continue  # the source does not claim to have a route
+        hop = tables[source][destination]
+        if hop is None:
+            found[source] = [source]
+        elif hop != destination and (hop not in tables or destination not in tables[hop]):
+            found.setdefault(hop, [source, hop])
+    return found
+
+
 def find_loops(tables: Tables) -> dict[tuple[Id, frozenset[Id]], list[Id]]:
     """All loops, by (destination, ids in the loop). The values are their paths, which begin and end with the same id."""
-    found: dict[tuple[Id, frozenset[Id]], list[Id]] = {}
-    for destination in {d for table in tables.values() for d in table}:
-        for source in tables:
-            how, path = walk(tables, source, destination)
-            if how == "loop":
-                circle = path[path.index(path[-1]):]
-                found.setdefault((destination, frozenset(circle)), circle)
-    return found
+    return {(d, frozenset(circle)): circle for d in {d for table in tables.values() for d in table} for circle in loops_to(tables, d)}
 
 
 def find_black_holes(tables: Tables) -> dict[tuple[Id, Id], list[Id]]:
     """Where packets to a live destination are lost: the shortest path to each such place, by (destination, last id of the
     path)."""
-    found: dict[tuple[Id, Id], list[Id]] = {}
-    for destination in tables:
-        for source in tables:
-            if source == destination or destination not in tables[source]:
-                continue  # the source does not claim to have a route
-            how, path = walk(tables, source, destination)
-            if how in ("no route", "gone"):
-                key = destination, path[-1]
-                if key not in found or len(path) < len(found[key]):
-                    found[key] = path
-    return found
+    return {(d, end): path for d in tables for end, path in black_holes_to(tables, d).items()}
 
 
 class Routes(Check):
@@ -96,16 +112,37 @@ class Routes(Check):
         """The routing tables of all nodes, now."""
         return {row["id"]: row["routes"] for row in self.rows.values()}
 
-    def faults(self) -> Iterable[Fault]:
-        tables = self.tables()
-        for (destination, members), circle in find_loops(tables).items():
-            yield self._fault(("loop", destination, members), f"packets to {destination} run in a loop: {_way(circle)}", circle, destination)
-        for (destination, end), path in find_black_holes(tables).items():
-            why = "has no route" if end in tables else "has ended"
-            yield self._fault(("hole", destination, end), f"packets to {destination} end at {end}, which {why}: {_way(path)}", path, destination)
+    def reset(self) -> None:
+        self._judged: Tables = {}
+        self._wrong: dict[Id, list[Fault]] = {}  # what is wrong with the ways to a destination, where something is
 
-    def _fault(self, key: Hashable, message: str, path: list[Id], destination: Id) -> Fault:
+    def faults(self) -> Iterable[Fault]:
+        """Follows the ways to those destinations of which a next hop has changed, and to all when a node has come or gone."""
+        tables = self.tables()
         by_id = {row["id"]: node for node, row in self.rows.items()}
+        if tables.keys() == self._judged.keys():
+            again = {d for id, table in tables.items() if table is not self._judged[id] for d, _ in table.items() ^ self._judged[id].items()}
+        else:
+            again = {d for table in tables.values() for d in table} | self._wrong.keys()
+        self._judged = tables
+        for destination in again:
+            wrong = [*self._loops(tables, destination, by_id), *self._holes(tables, destination, by_id)]
+            if wrong:
+                self._wrong[destination] = wrong
+            else:
+                self._wrong.pop(destination, None)
+        return [fault for wrong in self._wrong.values() for fault in wrong]
+
+    def _loops(self, tables: Tables, destination: Id, by_id: Mapping[Id, friday.Node]) -> Iterable[Fault]:
+        for circle in loops_to(tables, destination):
+            yield self._fault(("loop", destination, frozenset(circle)), f"packets to {destination} run in a loop: {_way(circle)}", circle, destination, by_id)
+
+    def _holes(self, tables: Tables, destination: Id, by_id: Mapping[Id, friday.Node]) -> Iterable[Fault]:
+        for end, path in black_holes_to(tables, destination).items():
+            why = "has no route" if end in tables else "has ended"
+            yield self._fault(("hole", destination, end), f"packets to {destination} end at {end}, which {why}: {_way(path)}", path, destination, by_id)
+
+    def _fault(self, key: Hashable, message: str, path: list[Id], destination: Id, by_id: Mapping[Id, friday.Node]) -> Fault:
         nodes = tuple(dict.fromkeys(by_id[id] for id in path if id in by_id))
         hops = {node.name: self.rows[node]["routes"].get(destination) for node in nodes}
         return Fault(key, message, nodes, {"destination": destination, "next_hops": hops})

@@ -42,6 +42,15 @@ class Change:
         return f"{self.time:.6f} s {self.node.name}: {self.name} {self.old} -> {self.new}" + (f", after {self.after}" if self.after else "")
 
 
+def _key(value: Any) -> Hashable:
+    """The value itself; its text for one that a function has made and that is not hashable, such as a list."""
+    try:
+        hash(value)
+    except TypeError:
+        return repr(value)
+    return value  # type: ignore[no-any-return]
+
+
 class Shadow(Check):
     """Remembers the values of some expressions on all nodes, with their history. It reports no faults.
 
@@ -58,6 +67,8 @@ class Shadow(Check):
         self.changes: list[Change] = []
         self.dropped = 0  # changes beyond `keep`
         self._last: dict[tuple[friday.Node, str], Any] = {}
+        self._of: dict[tuple[friday.Node, str], list[Change]] = {}
+        self._first: dict[tuple[str, Any], dict[friday.Node, Change]] = {}
 
     def changed(self, node: friday.Node, row: Row) -> Iterable[Fault]:
         for name, value in row.items():
@@ -65,8 +76,10 @@ class Shadow(Check):
             if value != old or (node, name) not in self._last:
                 self._last[node, name] = value
                 if len(self.changes) < self._keep:
-                    self.changes.append(Change(node, name, old, value, self.now(), self.session.real_time, self.session.last_message(),
-                                               self.origin(stack=False)["after"]))
+                    change = Change(node, name, old, value, self.now(), self.session.real_time, self.session.last_message(), self.origin(stack=False)["after"])
+                    self.changes.append(change)
+                    self._of.setdefault((node, name), []).append(change)
+                    self._first.setdefault((name, _key(value)), {}).setdefault(node, change)
                 else:
                     self.dropped += 1
         return ()
@@ -77,16 +90,11 @@ class Shadow(Check):
 
     def first(self, name: str, value: Any) -> dict[friday.Node, Change]:
         """For each node that ever had the value, the change by which it first got it, in order of time."""
-        found: dict[friday.Node, Change] = {}
-        for change in self.changes:
-            if change.name == name and change.new == value:
-                found.setdefault(change.node, change)
-        return found
+        return dict(self._first.get((name, _key(value)), {}))
 
     def history(self, node: Any, name: str) -> list[Change]:
         """All changes of one value on a node, in order of time. `node`: anything that session.nodes[] accepts."""
-        wanted = self.session.nodes[node]
-        return [change for change in self.changes if change.node == wanted and change.name == name]
+        return list(self._of.get((self.session.nodes[node], name), ()))
 
 
 class Reads(Check):
@@ -116,7 +124,8 @@ class Reads(Check):
         self._before: dict[Hashable, Any] = {}
 
     def _write(self, key: Expression, value: Expression) -> None:
-        self.follow_restart()
+        if not self.judging():
+            return
         node = self.session.node
         name = read(node, key)
         if name in self.written:
@@ -125,7 +134,8 @@ class Reads(Check):
         self.look(counts=True)
 
     def _read(self, key: Expression, value: Expression) -> None:
-        self.follow_restart()
+        if not self.judging():
+            return
         node = self.session.node
         name, found = read(node, key), read(node, value)
         self.reads += 1
@@ -145,7 +155,7 @@ class Reads(Check):
         self.report(Fault(self.wrong, message, nodes, values))
 
     def summary(self) -> str:
-        return f"{self.name}: {self.wrong} of {self.reads} reads were wrong"
+        return f"{self.name}: {self.wrong} of {self.reads} reads were wrong{self.judged_until()}"
 
 
 if __name__ == "__main__":

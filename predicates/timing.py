@@ -109,7 +109,8 @@ class Judge:
     counts_events = False
 
     def due(self, lapse: Lapse, now: float) -> str | None:
-        """Why the lapse is a violation at `now`, as text to append to its message; None while it is not a violation."""
+        """Why the lapse is a violation at `now`, as text to append to its message; None while it is not a violation. A lapse must not
+        become a violation before one that began earlier and lasts."""
         return None
 
     def at_end(self, times: TimeInState) -> str | None:

@@ -92,7 +92,9 @@ def test_decisions_without_a_common_voter_are_found(recorder, shrunk):
     mask = lambda voters: sum(1 << voter for voter in voters)  # noqa: E731
     values = [violation["values"] for violation in violations]
     found = {frozenset(((v["decision"], mask(v["voters"])), (v["earlier"], mask(v["earlier_voters"])))) for v in values}
-    assert code == 1 and found == missing and len(violations) == len(missing)
+    reported = [(v["decision"], mask(v["voters"])) for v in values]
+    assert code == 1 and found <= missing and all(pair & set(reported) for pair in missing), "the later one of each pair is reported"
+    assert len(reported) == len(set(reported)), "each once"
     assert all("n4" in {node["name"] for node in violation["nodes"]} for violation in violations)
 
 

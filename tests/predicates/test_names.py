@@ -12,7 +12,7 @@ from predicates.names import field, fields, items, read, read_row, watched
 def node():
     session = session_of([])
     backend = session.backend
-    backend.let(0, {"x": 7, "n": 2, "far": 9, "list": backend.raw(b"\1\0\0\0\2\0\0\0\3\0\0\0", "int [3]")})
+    backend.let(0, {"x": 7, "n": 2, "far": 9, "list": [1, 2, 3]})
     struct = lambda id, next: backend.raw(id.to_bytes(8, "little") + next.to_bytes(8, "little"), "struct Node")  # noqa: E731
     backend.let(0, {"head": backend.raw(0x100, "struct Node *"), "*head": struct(5, 0x200), "*head->next": struct(6, 0)})
     backend.let(0, {"nothing": backend.raw(0, "struct Node *"), "ring": backend.raw(0x100, "struct Node *")})
@@ -46,7 +46,7 @@ def test_linked_lists(node):
 
 
 def test_functions_give_anything(node):
-    assert items(lambda n: range(3))(node) == [0, 1, 2] and items(lambda n: None)(node) == []
+    assert list(items(lambda n: range(3))(node)) == [0, 1, 2] == items(lambda n: iter(range(3)))(node) and items(lambda n: None)(node) == []
 
 
 def test_fields_by_path():

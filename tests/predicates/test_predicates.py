@@ -527,3 +527,103 @@ def test_the_example_of_ones_own_predicate_in_the_docs(tmp_path):
     session = session_of(changes((0, {"lock": 1}), (0, {"lock": 0}), (1, {"lock": 1}), (2, {"lock": 1})))
     assert friday.run_script(str(script), session, ["--holds", "lock"], out=io.StringIO()) == 1
     assert [violation.message for violation in session.violations] == ["b, c hold the lock"]
+
+
+# -- members that come and go ------------------------------------------------------------------------------------------
+def test_a_node_that_has_not_joined_may_lead_a_group_of_its_own():
+    for members, count in (([0b0111, 0b1000], 0), ([0b0111, 0b1100], 1)):
+        session = session_of(changes(*((node, {"term": 1, "leads": True, "members": members[node]}) for node in (0, 1))))
+        OneLeader(session, term="term", leads="leads", members="members")
+        assert len(run(session)) == count
+        assert not count or session.violations[0].values["members"] == [[0, 1, 2], [2, 3]]
+
+
+def decisions(*steps, **options):
+    """(slot, voters, members) decided in turn by the nodes."""
+    session = session_of([Event(i % 3, "decide", {"slot": slot, "votes": votes, "members": members}) for i, (slot, votes, members) in enumerate(steps)])
+    DecidedQuorums(session, at="decide", decision="slot", voters="votes", members="members", **options)
+    return run(session)
+
+
+def test_a_majority_is_one_of_the_members():
+    assert decisions((1, 0b00111, 0b11111), (2, 0b00011, 0b00111)) == [], "two of three, where two of five would not do"
+    assert decisions((1, 0b00011, 0b11111)) == ["a decided 1 with the votes of [0, 1], no majority of its members [0, 1, 2, 3, 4]"]
+    assert decisions((1, 0b11000111, 0b00011111)) == [], "votes from outside do not count"
+    assert decisions((1, 0b11000011, 0b00011111)) == ["a decided 1 with the votes of [0, 1, 6, 7], no majority of its members [0, 1, 2, 3, 4]"]
+
+
+def test_members_change_by_steps():
+    """Each step keeps a voter in common with the one before; the first and the last have none."""
+    steps = (1, 0b00011, 0b00111), (2, 0b00110, 0b01110), (3, 0b11000, 0b11100)
+    assert decisions(steps[0], steps[1], (3, 0b01100, 0b11100)) == []
+    assert decisions(*steps) == ["c decided 3 with the votes of [3, 4], and b decided 2 with those of [1, 2]: no node voted for both"]
+    assert decisions(steps[0], steps[2]) == ["b decided 3 with the votes of [3, 4], and a decided 1 with those of [0, 1]: no node voted for both"]
+
+
+def test_a_quorum_is_a_majority_unless_something_else_is_said():
+    session = session_of(changes((0, {"members": 0b00111}), (1, {"members": 0b00111}), (2, {"members": 0b01111})))
+    QuorumIntersection(session, members="members")
+    assert run(session) == []
+    session = session_of(changes((0, {"members": 0b00011}), (1, {"members": 0b01100})))
+    QuorumIntersection(session, members="members")
+    assert run(session) == ["2 of [0, 1] (a) and 2 of [2, 3] (b) can decide without a common member"]
+
+
+# -- until -------------------------------------------------------------------------------------------------------------
+FALLS = [*changes((0, {"n": 5}), (1, {"n": 5}), (1, {"n": 4}), (0, {"n": 3}))]
+
+
+@pytest.mark.parametrize("until, found", [
+    (None, ["b: `n` fell from 5 to 4", "a: `n` fell from 5 to 3"]), (3.5, ["b: `n` fell from 5 to 4"]), (2.5, []), (99, ["b: `n` fell from 5 to 4", "a: `n` fell from 5 to 3"])])
+def test_until_a_time(until, found):
+    session = session_of(FALLS)
+    check = Monotonic(session, counter="n", until=until)
+    assert run(session) == found
+    assert check.summary() == {None: "monotonic: 2 violations in 4 looks", 3.5: "monotonic: 1 violation in 3 looks until 3.5 s had passed",
+                               2.5: "monotonic: 0 violations in 2 looks until 2.5 s had passed", 99: "monotonic: 2 violations in 4 looks"}[until]
+
+
+@pytest.mark.parametrize("until, count, words", [("c", 1, "c ended at 4.0 s"), ("all", 0, "a ended at 2.5 s"), ("b-*", 1, ""), ("c,b-*", 1, "c ended at 4.0 s")])
+def test_until_a_node_ends(until, count, words, capsys):
+    events = [*changes((1, {"n": 5}), (0, {"m": 1})), Event(0, ends=True, seconds=0.5), *changes((1, {"n": 4}, 0.5)), Event(2, ends=True), *changes((1, {"n": 3}))]
+    session = session_of(events, names=("a", "b-1", "c"))
+    check = Monotonic(session, counter="n", until=until)
+    assert len(run(session)) == count + (until == "b-*"), "what comes after the end is not judged"
+    assert check.summary().endswith(words)
+    assert ("until 'b-*' did not come: none of these nodes was told to end" in capsys.readouterr().err) == (until == "b-*")
+
+
+def test_until_a_node_of_which_there_is_none():
+    with pytest.raises(friday.NoNode):
+        Monotonic(session_of([]), counter="n", until="nobody")
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_every_predicate_takes_until(tmp_path, name):
+    session = session_of([Event(0)])
+    assert run_script(tmp_path, name, session, *SCRIPTS[name], "--until", "all") == (0, [], "")
+    assert run_script(tmp_path, name, session_of([]), *SCRIPTS[name], "--until", "nobody")[0] == 2
+
+
+def test_the_last_entries_are_compared_when_a_node_leaves():
+    """Also when others go on: what it held is gone then."""
+    log = {"a": ["x", "y"], "b": ["x", "y"]}
+    session = session_of([*changes((0, {"commit": 2}), (1, {"commit": 2})), Event(1, "spoil"), Event(1, ends=True), *changes((0, {"z": 1}))])
+    LogPrefix(session, log=lambda node: log[node.name], committed="commit")
+    session.breakpoint("spoil", lambda: log["b"].__setitem__(0, "W"))
+    assert run(session) == ["b has committed W as entry 0, but a had committed x there"]
+    assert session.violations[0].logical_time == 4.0 and session.violations[0].values["compared_at"] == "2.0 s, event 0 of b"
+
+
+def test_a_log_that_shrinks_below_what_is_committed():
+    log = list("wxyz")
+    session = session_of([*changes((0, {"commit": 4})), Event(0, "cut"), *changes((0, {"commit": 5}))])
+    LogPrefix(session, log=lambda node: log, committed="commit")
+    session.breakpoint("cut", lambda: log.pop())
+    assert run(session) == ["a has committed 5 entries, but its log ends before entry 3"]
+
+
+def test_entries_cut_off_before_they_were_compared_are_counted():
+    session = session_of(changes((0, {"commit": 2, "first": 0}), (0, {"commit": 6, "first": 4})))
+    check = LogPrefix(session, log=lambda node: "wx" if node.read("first") == 0 else "34", committed="commit", base="first")
+    assert run(session) == [] and check.summary().endswith("2 entries were cut off before they were compared")
