@@ -78,13 +78,30 @@ Result<const StoredFile*> FileStore::add(int fd, bool want_sites, bool mapped_wr
         file.problem = copied.error().message;
       }
     }
-    file.analysis = analyse_code(content, want_sites);
-    file.analysed = want_sites;
+    analyse(fd, ns_of(st.st_ctim), content, want_sites, file);
   } catch (const std::bad_alloc&) {  // a memory limit of this process, from which the recorded program must not suffer
     file.problem = "no memory is left to copy it and to read its code";
   }
   munmap(mapped, content.size());
   return &file;
+}
+
+// `changed_ns`: the status change time of the file before its contents were hashed. What was decoded is kept only if
+// this is still its time; a settled file that has changed has another one.
+void FileStore::analyse(int fd, int64_t changed_ns, std::string_view content, bool want_sites, StoredFile& file) const {
+  const bool hashed = file.size == content.size();
+  if (want_sites && hashed) {
+    if (auto known = cache_.find(file.hash, file.size)) {
+      file.analysis = std::move(*known);
+      file.analysed = true;
+      return;
+    }
+  }
+  file.analysis = analyse_code(content, want_sites);
+  file.analysed = want_sites;
+  struct stat after;
+  const bool same = fstat(fd, &after) == 0 && ns_of(after.st_ctim) == changed_ns;
+  if (want_sites && hashed && file.settled && same) cache_.keep(file.hash, file.size, file.analysis);
 }
 
 Result<void> FileStore::copy(int fd, uint64_t size, const std::string& name, Progress& progress) {

@@ -5,15 +5,17 @@
 #include <array>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "core/base/beneath.h"
 #include "core/base/progress.h"
 #include "core/record/analysis.h"
+#include "core/record/analysis_cache.h"
 
 namespace friday {
 
 struct StoredFile {
-  std::array<uint8_t, 16> hash{};  // XXH3-128 in canonical (big-endian) order; zeros if no copy could be made
+  ContentHash hash{};  // XXH3-128 in canonical (big-endian) order; zeros if no copy could be made
   uint64_t size = 0;
   // The file had not changed for so long when it was read that any later change gives it other times.
   bool settled = false;
@@ -24,9 +26,9 @@ struct StoredFile {
 
 class FileStore {
  public:
-  // `tell` is called during long copies; it may be empty.
-  explicit FileStore(Beneath directory, Progress::Tell tell = {})
-      : directory_(std::move(directory)), tell_(std::move(tell)) {}
+  // `tell` is called during long copies; it may be empty. `cache` keeps what is decoded.
+  explicit FileStore(Beneath directory, Progress::Tell tell = {}, AnalysisCache cache = {})
+      : directory_(std::move(directory)), tell_(std::move(tell)), cache_(std::move(cache)) {}
 
   // Copies the file `fd` (its file position does not matter) unless a copy with the same content exists. With
   // `want_sites`, also analyses the code. Fails if `fd` is not a file that can be read. The result is good until the
@@ -37,9 +39,11 @@ class FileStore {
 
  private:
   Result<void> copy(int fd, uint64_t size, const std::string& name, Progress& progress);
+  void analyse(int fd, int64_t changed_ns, std::string_view content, bool want_sites, StoredFile& file) const;
 
   Beneath directory_;
   Progress::Tell tell_;
+  AnalysisCache cache_;
   std::map<std::array<uint64_t, 5>, StoredFile> known_;  // settled files
   StoredFile passing_;                                   // the last of the others
 };
