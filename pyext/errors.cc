@@ -56,7 +56,7 @@ void raise(const Error& error, bool expression) {
   if (error.node) options["node"] = *error.node;
   if (error.event) options["event"] = *error.event;
   if (error.address && name == "bad_address") options["address"] = *error.address;
-  if (!error.how.empty()) options["how"] = error.how;
+  if (!error.how.empty() && name == "call_failed") options["how"] = error.how;
   py::object instance = kind(printable_lines(error.message), **options);
   PyErr_SetObject(kind.ptr(), instance.ptr());
   throw py::error_already_set();

@@ -26,7 +26,7 @@ import friday.backend  # noqa: E402
 PYI, PAGE = HERE / "friday" / "__init__.pyi", HERE.parent / "docs" / "python.md"
 
 SECTIONS = {
-    "Sessions": ["open", "Session", "StopPoint", "Hit"],
+    "Sessions": ["open", "Session", "StopPoint", "Hit", "Cost"],
     "Nodes": ["Node", "Nodes", "Thread", "Place"],
     "Messages": ["Message"],
     "Recordings": ["Recording", "RecordedNode", "Event", "Transfer", "Channel", "Edge"],

@@ -138,6 +138,16 @@ class Session {
     });
   }
 
+  // (expression, way, reason, count, seconds of the first time, seconds of the others) for each expression.
+  std::vector<std::tuple<std::string, std::string, std::string, uint64_t, double, double>> costs() {
+    std::vector<std::tuple<std::string, std::string, std::string, uint64_t, double, double>> list;
+    const auto seconds = [](Costs::Time time) { return std::chrono::duration<double>(time).count(); };
+    for (const auto& [text, cost] : debugger().expressions().costs().all())
+      list.emplace_back(printable(text), name_of(cost.way), printable(cost.reason), cost.count, seconds(cost.first),
+                        seconds(cost.rest));
+    return list;
+  }
+
   // Ids of nodes without debug information.
   std::vector<uint32_t> undescribed() {
     std::vector<std::string> directories = symbols_;
@@ -627,6 +637,7 @@ void bind_session(py::module_& module) {
       .def("progress", &Session::progress)
       .def("altered", &Session::altered)
       .def("undescribed", &Session::undescribed)
+      .def("costs", &Session::costs)
       .def("plan", &Session::plan)
       .def("forget", &Session::forget)
       .def("read", &Session::read)

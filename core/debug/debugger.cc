@@ -72,7 +72,8 @@ Result<void> Debugger::remove_stop_point(uint32_t id) {
 
 std::vector<std::string> Debugger::take_notices() {
   std::vector<std::string> notices = std::exchange(output_, {});
-  for (auto& more : {stop_points_.take_notices(), session_->take_notices(), gdbs_.take_notices()})
+  for (auto& more : {stop_points_.take_notices(), session_->take_notices(), gdbs_.take_notices(),
+                     expressions_.costs().take_notices()})
     notices.insert(notices.end(), more.begin(), more.end());
   return notices;
 }

@@ -1,6 +1,7 @@
 #include "core/debug/expressions.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include <nlohmann/json.hpp>
@@ -34,15 +35,35 @@ Result<ExpressionPlan> plan_of_value(const nlohmann::json& value, const std::str
 }  // namespace
 
 Result<RawValue> Expressions::read(NodeId id, const std::string& expression) {
+  const auto start = std::chrono::steady_clock::now();
+  Used used;
+  auto value = answer(id, expression, used);
+  costs_.note(expression, used.way, used.reason, std::chrono::steady_clock::now() - start);
+  return value;
+}
+
+Result<RawValue> Expressions::answer(NodeId id, const std::string& expression, Used& used) {
   FRIDAY_TRY(node, focus_.started_node(id));
-  // String literals, which are arguments of calls, are copied to the workspace each time.
   const bool stages = Workspace::is_needed_by(expression);
-  if (stages && node->state() == NodeState::ended) return read_through_gdb(id, expression);
+  if (stages && !Workspace::is_named_in(expression)) {  // a literal that is only compared is part of the plan
+    auto plan = symbols_.plan(id, expression);
+    if (plan && plan->plan->kind != ExpressionPlan::Kind::gdb && plan->plan->kind != ExpressionPlan::Kind::call)
+      return read_by_plan(*node, *plan);
+  }
+  // Other string literals, which are arguments of calls, are copied to the workspace each time.
+  if (stages && node->state() == NodeState::ended) {
+    used.way = Costs::Way::gdb;
+    return read_through_gdb(id, expression);
+  }
   auto text = stages ? workspace_.expand(*node, expression) : Result<std::string>(expression);
   if (!text) return std::unexpected(text.error());
   FRIDAY_TRY(p, symbols_.plan(id, *text));
-  if (p.plan->kind == ExpressionPlan::Kind::gdb) return read_through_gdb(id, *text);
+  if (p.plan->kind == ExpressionPlan::Kind::gdb) {
+    used = {Costs::Way::gdb, p.plan->reason};
+    return read_through_gdb(id, *text);
+  }
   if (p.plan->kind != ExpressionPlan::Kind::call) return read_by_plan(*node, p);
+  used.way = Costs::Way::call;
   auto value = calls_.call(*node, p);
   workspace_.forget_staged(id);
   return value;
@@ -55,8 +76,11 @@ Result<std::optional<RawValue>> Expressions::read_quickly(NodeId id, const std::
   if (!known || known->refusal || known->plan->kind == ExpressionPlan::Kind::gdb ||
       known->plan->kind == ExpressionPlan::Kind::call)
     return std::nullopt;
-  FRIDAY_TRY(value, read_by_plan(*node, *known));
-  return std::optional(std::move(value));
+  const auto start = std::chrono::steady_clock::now();
+  auto value = read_by_plan(*node, *known);
+  costs_.note(expression, Costs::Way::plan, "", std::chrono::steady_clock::now() - start);
+  if (!value) return std::unexpected(std::move(value.error()));
+  return std::optional(std::move(*value));
 }
 
 Result<RawValue> Expressions::read_by_plan(ReplayNode& node, const KnownPlan& p) {

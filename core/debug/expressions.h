@@ -16,6 +16,7 @@
 
 #include "core/debug/alterations.h"
 #include "core/debug/calls.h"
+#include "core/debug/costs.h"
 #include "core/debug/symbol_cache.h"
 #include "core/debug/workspace.h"
 
@@ -40,6 +41,7 @@ class Expressions {
   SymbolCache& symbols() { return symbols_; }
   Calls& calls() { return calls_; }
   TypeRegistry& types() { return symbols_.types(); }
+  Costs& costs() { return costs_; }
 
   // ---- reading
   // Evaluates an expression, including calls of functions in it. Takes a few microseconds if its plan is known;
@@ -79,6 +81,12 @@ class Expressions {
   }
 
  private:
+  // How an expression was evaluated.
+  struct Used {
+    Costs::Way way = Costs::Way::plan;
+    std::string reason;  // why gdb had to
+  };
+  Result<RawValue> answer(NodeId node, const std::string& expression, Used& used);
   Result<RawValue> read_by_plan(ReplayNode& node, const KnownPlan& plan);
   Result<RawValue> read_through_gdb(NodeId node, const std::string& expression);
   // in writing.cc
@@ -92,6 +100,7 @@ class Expressions {
   SymbolCache symbols_;
   Calls calls_;
   Workspace workspace_;
+  Costs costs_;
   MemoryObserver* observer_ = nullptr;
 };
 

@@ -11,12 +11,12 @@ OPCODES = {
     "ref16": (0x18, 0), "ref32": (0x19, 0), "ref64": (0x1A, 0), "if_goto": (0x20, 2), "goto": (0x21, 2),
     "const8": (0x22, 1), "const16": (0x23, 2), "const32": (0x24, 4), "const64": (0x25, 8), "reg": (0x26, 2),
     "end": (0x27, 0), "dup": (0x28, 0), "pop": (0x29, 0), "zero_ext": (0x2A, 1), "swap": (0x2B, 0), "pick": (0x32, 1),
-    "rot": (0x33, 0),
+    "rot": (0x33, 0), "step": (0x80, 2),  # the last one is Friday's own: see gdb_layouts.py
 }
 LITERAL = r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\''  # a string or character literal of C
 # A literal, or a variable with its members and elements, including stars before it if they dereference it. It has no calls and no
 # side effects. In place of the variable there may be an object at the address that a register holds.
-OPERAND = re.compile(LITERAL + r"|(?<![\w.$])(?<!->)(?P<operand>(?:(?<![\w)\]])(?<![\w)\]]\s)\*+\s*)?(?:(?:::)?[A-Za-z_]\w*(?:::\w+)*|\(\*+\([^()]*\*\)\$\w+\))"
+OPERAND = re.compile(LITERAL + r"|(?<![\w.$])(?<!->)(?P<operand>(?:(?<![\w)\]])(?<![\w)\]]\s)\*+\s*)?(?:(?!__typeof__)(?:::)?[A-Za-z_]\w*(?:::\w+)*|\(\*+\((?:[^()]*\*|__typeof__\(\$\w+\))\)\$\w+\))"
                      r"(?:\s*(?:->|\.)\s*\w+|\s*\[[\w\s*]*\])*)(?!\s*\()")
 MASK = (1 << 64) - 1
 LOWEST_PAGE = 1 << 16  # the kernel maps nothing below it (vm.mmap_min_addr)
@@ -28,14 +28,26 @@ class Unplannable(Exception):
     """Raised if bytecode cannot evaluate an expression. The message says why."""
 
 
+class Refused(Exception):
+    """Raised if an expression has no meaning, whoever evaluates it. The message says why."""
+
+
 class Code:
     """A sequence of (mnemonic, operand), without the final `end`. The operand of a jump is the offset of its target in bytes."""
 
     def __init__(self, operations):
         self.operations = operations
 
-    def plus(self, *operations):
-        return Code(self.operations + list(operations))
+    def plus(self, *parts):
+        """This code followed by operations, which must not jump, and by other code."""
+        code = Code(list(self.operations))
+        for part in parts:
+            moved = code.size()
+            code.operations += [part] if isinstance(part, tuple) else [jump_moved(each, lambda at: at + moved) for each in part.operations]
+        return code
+
+    def size(self):
+        return sum(1 + OPCODES[name][1] for name, _ in self.operations)
 
     def bytes(self):
         parts = []
@@ -45,15 +57,26 @@ class Code:
         return b"".join(parts)
 
     def with_constant(self, register, value):
-        """The code with each read of a register replaced by a constant; jumps are adjusted."""
-        moved, old, new = {}, 0, 0
+        """The code with each read of a register replaced by a constant."""
+        return self.with_codes({register: Code([("const64", value)])})
+
+    def with_codes(self, codes):
+        """The code with each read of one of these registers replaced by the code of another value; jumps are adjusted. `codes`: by number
+        of the register. gdb extends a register to 64 bits after it has read it, which is left out."""
+        moved, old, parts, extends = {}, 0, [], False
         for name, operand in self.operations:
-            moved[old] = new
+            moved[old] = sum(part.size() for part in parts)
             old += 1 + OPCODES[name][1]
-            new += 9 if (name, operand) == ("reg", register) else 1 + OPCODES[name][1]
-        moved[old] = new
-        return Code([("const64", value) if each == ("reg", register) else (each[0], moved[each[1]]) if each[0] in ("goto", "if_goto") else each
-                     for each in self.operations])
+            inner = codes.get(operand) if name == "reg" else None
+            if not (extends and name == "ext" and operand in (32, 64)):
+                parts.append(Code([(name, operand)]) if inner is None else inner)
+            extends = inner is not None
+        moved[old] = sum(part.size() for part in parts)
+        code = Code([])
+        for part in parts:
+            outer = len(part.operations) == 1 and part.operations[0][0] in ("goto", "if_goto")
+            code = code.plus(Code([jump_moved(part.operations[0], lambda target: moved[target] - code.size())]) if outer else part)
+        return code
 
     def registers(self):
         return sorted({operand for name, operand in self.operations if name == "reg"})
@@ -68,6 +91,12 @@ class Code:
                 return None
             at += 1 + OPCODES[name][1]
         return found
+
+
+def jump_moved(operation, place):
+    """The operation, with the target of a jump replaced by place(target)."""
+    name, operand = operation
+    return (name, place(operand)) if name in ("goto", "if_goto") else operation
 
 
 def compile_expression(expression):
@@ -86,7 +115,7 @@ def with_integers(expression):
     """The bytecode of an expression after its enumerations and booleans are cast to the integers that they are promoted to, and its
     character literals are replaced by numbers, because gdb 13 translates no operators for these types. None if the expression has none of them, or
     cannot be translated even so."""
-    if re.search(r"\b(?:sizeof|\w*alignof|\w*typeof\w*|decltype)\b", expression, re.IGNORECASE):
+    if re.search(r"\b(?:sizeof|\w*alignof|\w*typeof\w*(?!\(\$_friday_)|decltype)\b", expression, re.IGNORECASE):
         return None
 
     def cast(found):
@@ -170,7 +199,7 @@ def static_addresses(expression):
     if any(int(number, 0) >> 20 != WORKSPACE >> 20 for number in numbers):
         return set()
     found = set()
-    for name in set(re.findall(r"(?:::)?[A-Za-z_]\w*(?:::\w+)*", code)):
+    for name in set(re.findall(r"(?<![\w.])(?<!->)(?:::)?[A-Za-z_]\w*(?:::\w+)*", code)):  # no members, for which gdb would search all symbols
         try:
             symbol = gdb.lookup_symbol(name)[0] or gdb.lookup_static_symbol(name)
             if symbol and symbol.addr_class in (gdb.SYMBOL_LOC_STATIC, gdb.SYMBOL_LOC_BLOCK, gdb.SYMBOL_LOC_UNRESOLVED):
@@ -209,8 +238,9 @@ UNARY = {
 }
 
 
-def run(code):
-    """The value that the bytecode has in the present state of the program. Raises gdb.MemoryError where gdb would."""
+def run(code, steps=()):
+    """The value that the bytecode has in the present state of the program, with the steps that it refers to. Raises gdb.MemoryError where
+    gdb would, and where a step fails."""
     stack = []
     program = {}
     at = 0
@@ -244,9 +274,30 @@ def run(code):
             stack.append(stack[-1 - operand])
         elif name == "rot":
             stack[-3:] = [stack[-1], stack[-3], stack[-2]]
+        elif name == "step":
+            take_step(steps[operand], stack)
         elif name != "if_goto":
             raise Unplannable("bytecode %s has no value" % name)
     return stack[-1]
+
+
+def take_step(step, stack):
+    """Executes a step on the stack, as core/stop/steps.cc does. Those that search are not known here, as plans are verified without them."""
+    kind, top = step["step"], stack.pop()
+    if kind == "span":
+        size = stack.pop() - top
+        good, result = size >= 0 and size % step["size"] == 0, [size // step["size"]]
+    elif kind == "sane":
+        good, result = top <= step["most"], [top]
+    elif kind == "bounds":
+        good, result = stack[-1] < top + step["end"], []
+    elif kind == "require":
+        good, result = top != 0, []
+    else:
+        raise Unplannable("the step %s is not executed here" % kind)
+    if not good:
+        raise gdb.MemoryError("the step %s fails" % kind)
+    stack += result
 
 
 def read_memory(address, size):

@@ -17,6 +17,7 @@
 #    "movable": true,            whether all these addresses are known to be those of symbols, so that the bytecode can be
 #    "addresses": [OFFSET...],   adjusted for a process with other addresses. "addresses" are their offsets in the bytecode,
 #                                where each has eight bytes, big-endian. "place" has its own.
+#    "steps": [...]              the steps that bytecode has no instruction for: see gdb_layouts.py
 #    "result": "value",          the top of the stack is the value of a scalar: its low "size" bytes, read as the type
 #                                says. Or
 #    "result": "address",        the top of the stack is the address of an object of that type (floats, structs, unions,
@@ -132,24 +133,6 @@ STANDARD = re.compile(r"(?:std|__gnu_cxx)::(?:__\w+::)?(vector|deque|list|forwar
                       r"array|tuple|optional|variant|unique_ptr|shared_ptr|weak_ptr|atomic|queue|stack|priority_queue|__aligned_(?:membuf|buffer))<")
 
 
-SMART = re.compile(r"std::(?:__\w+::)?(?:unique_ptr|shared_ptr)<")
-
-
-def allocated(type):
-    """The type that a container allocates, from the allocator among its template arguments (or, for an aligned buffer, from the first
-    argument); None if there is none."""
-    if "::__aligned_" in type.name.partition("<")[0]:
-        return type.template_argument(0)
-    for number in range(8):
-        try:
-            argument = type.template_argument(number)
-        except (RuntimeError, gdb.error):
-            return None
-        if isinstance(argument, gdb.Type) and re.match(r"std::(?:__\w+::)?allocator<", bare(argument).name or ""):
-            return argument.template_argument(0)
-    return None
-
-
 class TypeTable:
     """A table with the layout of each type, in the form described at the head of this file."""
 
@@ -200,7 +183,7 @@ class TypeTable:
             standard = STANDARD.match(type.name or "")
             if standard:
                 entry.update(standard=standard[1])
-                item = allocated(type)
+                item = type.template_argument(0) if standard[1].startswith("__aligned_") else allocated(type, standard[1])
                 if item is not None:
                     entry.update(item=self.add(item))
         elif code in (gdb.TYPE_CODE_FUNC, gdb.TYPE_CODE_VOID):
@@ -243,7 +226,11 @@ def type_of(expression):
         with no_calls():
             return gdb.parse_and_eval(expression).type
     except gdb.MemoryError:
-        # A pointer on the way is invalid now. `whatis` does not follow it and prints the type, which is parsed.
+        pass  # a pointer on the way is invalid now
+    try:
+        return gdb.parse_and_eval("(__typeof__(&(%s)))0" % expression).type.target()  # gdb does not follow it for the type of an address
+    except gdb.error:
+        # Neither does `whatis`, which prints the type.
         return type_named(gdb.execute("whatis/r " + expression, to_string=True).strip()[len("type = "):])
 
 
@@ -297,7 +284,7 @@ def place_of(expression):
     try:
         code = compile_expression("&(%s)" % expression)
     except (gdb.error, Unplannable):
-        place = member_place(expression) or pointed_place(expression) or element_place(expression)
+        place = member_place(expression) or element_place(expression)
         if place is None:
             raise
         return place
@@ -334,44 +321,13 @@ def member_place(expression):
 
 
 def pointed_by(place):
-    """The place to which a pointer points, or a smart pointer of libstdc++ (whose -> and * are functions); None for anything else."""
+    """The place to which a pointer points; None for anything else."""
     held = bare(place.type)
-    if held.code == gdb.TYPE_CODE_PTR:
-        return Place(place.value(), held.target())
-    found = held_pointer(held) if held.code in RECORDS and SMART.match(held.name or "") else None
-    if found is None:
-        return None
-    offset, type = found
-    code = place.code.plus(("const32", offset), ("add", 0)) if offset else place.code
-    return Place(code.plus(("ref64", 0)), bare(type).target())
-
-
-def held_pointer(record):
-    """(offset in bytes, type) of the pointer in a smart pointer. In a unique_ptr it is the first item of a tuple with the deleter."""
-    for field in record.fields():
-        if getattr(field, "bitpos", None) is None:
-            continue
-        type = bare(field.type)
-        if not field.is_base_class and field.name == "_M_ptr" or type.code == gdb.TYPE_CODE_PTR and re.match(r"std::(?:__\w+::)?_Head_base<0[uUlL]*,", record.name or ""):
-            return (field.bitpos // 8, type) if type.code == gdb.TYPE_CODE_PTR else None
-        if type.code in RECORDS and field.name != "_M_refcount":
-            found = held_pointer(type)
-            if found:
-                return field.bitpos // 8 + found[0], found[1]
-    return None
-
-
-def pointed_place(expression):
-    """The place of *SMART_POINTER."""
-    text = strip_parentheses(expression)
-    base = text[1:].strip()
-    if not text.startswith("*") or postfix_end(base, 0) != len(base):
-        return None
-    return pointed_by(place_of(base))
+    return Place(place.value(), held.target()) if held.code == gdb.TYPE_CODE_PTR else None
 
 
 def element_place(expression):
-    """The place of BASE[INDEX], where BASE is reached through a smart pointer."""
+    """The place of BASE[INDEX], where gdb 13 cannot translate BASE: a member of an anonymous union."""
     text = strip_parentheses(expression)
     starts = [end for end in postfix_steps(text, 0) if text[end:].lstrip().startswith("[")]
     if not starts or matching(text, text.index("[", starts[-1])) != len(text):
@@ -383,9 +339,7 @@ def element_place(expression):
     element = record.target()
     index = compile_expression(text[text.index("[", starts[-1]) + 1:-1])
     code = place.code if record.code == gdb.TYPE_CODE_ARRAY else place.value()
-    if any(name in ("goto", "if_goto") for name, _ in index.operations):
-        return None  # jumps are counted from the start of the code, so it cannot be appended
-    return Place(Code(code.operations + index.operations + [("const64", element.sizeof), ("mul", 0), ("add", 0)]), element)
+    return Place(code.plus(index, ("const64", element.sizeof), ("mul", 0), ("add", 0)), element)
 
 
 def find_member(record, name):
@@ -459,7 +413,7 @@ def types_on_paths(expression, code):
 
 def reads_reference(expression):
     """Whether a path in the expression goes through a reference. In arithmetic gdb 13 uses its pointer instead of its value."""
-    code = re.sub(LITERAL, lambda literal: " " * len(literal[0]), expression)
+    code = re.sub(LITERAL + r"|__typeof__\(\$\w+\)|\$\w+", lambda literal: " " * len(literal[0]), expression)
     return any(type.code in REFERENCES for type in types_on_paths(expression, code))
 
 
@@ -530,6 +484,8 @@ class Plan(JsonCommand):
         try:
             answer.update(self.plan(expression))
             answer["kind"] = "agent"
+        except Refused as problem:
+            raise gdb.error(str(problem))
         except (gdb.error, Unplannable) as problem:
             if is_unknown_name(problem):
                 raise
@@ -543,6 +499,8 @@ class Plan(JsonCommand):
             except gdb.MemoryError:
                 pass  # gdb 13 follows references here, although it is to read nothing
             except gdb.error as refusal:
+                if isinstance(problem, Unplannable) and re.match("Could(?: not|n't) find (?:operator|method)", str(refusal)):
+                    raise gdb.error("%s, and %s" % (str(refusal).rstrip("."), problem))
                 self.tell(refusal, expression)
             answer["reason"] = str(problem)
         return answer
@@ -575,16 +533,17 @@ class Plan(JsonCommand):
 
     def plan(self, expression):
         table = TypeTable()
-        place, code, type, scalar = self.compiled(expression, table)
+        rewriting = Rewriting(expression)
+        place, code, type, scalar = rewriting.compiled(rewriting.text, table)
         registers = code.registers()
         if registers:
             refuse_other_frames(expression)
         known = static_addresses(expression)
         addresses, place_addresses = code.addresses(known), place.code.addresses(known) if place else []
         return {"agent": code.bytes().hex(), "movable": addresses is not None and place_addresses is not None,
-                "addresses": addresses or [], "result": "value" if scalar else "address",
+                "addresses": addresses or [], "steps": rewriting.steps.entries, "result": "value" if scalar else "address",
                 "place": place.described(place_addresses or []) if place else None, "lvalue": place is not None,
-                "registers": registers, "frame": bool(registers), "verified": self.verify(expression, place, code, type),
+                "registers": registers, "frame": bool(registers), "verified": rewriting.verified,
                 "type": table.add(type), "types": table.entries}
 
     @classmethod
@@ -605,6 +564,11 @@ class Plan(JsonCommand):
             if table.entries[table.add(type)]["kind"] not in SCALARS or type.sizeof > 8:
                 raise Unplannable("a value of type %s is more than bytecode can hold" % type)
             return None, code, type, True
+        return cls.of_place(place, table, expression)
+
+    @staticmethod
+    def of_place(place, table, expression):
+        """What compiled() returns for an expression that denotes this place."""
         scalar = table.entries[table.add(place.type)]["kind"] in SCALARS and place.type.sizeof in (1, 2, 4, 8)
         if not scalar:
             return place, place.code, place.type, False

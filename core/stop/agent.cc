@@ -57,17 +57,19 @@ enum Op : uint8_t {
   op_pick = 0x32,
   op_rot = 0x33,
   op_printf = 0x34,
+  op_step = 0x80,  // Friday's own
 };
 
 constexpr size_t stack_limit = 128;
 
 class Machine {
  public:
-  Machine(std::span<const std::byte> code, MemoryReader& memory, const user_regs_struct& registers)
-      : code_(code), memory_(memory), registers_(registers) {}
+  Machine(std::span<const std::byte> code, MemoryReader& memory, const user_regs_struct& registers,
+          std::span<const PlanStep> steps)
+      : code_(code), memory_(memory), registers_(registers), steps_(steps) {}
 
-  Result<AgentResult> run(uint32_t step_limit) {
-    for (uint32_t steps = 0; steps < step_limit; ++steps) {
+  Result<AgentResult> run(uint32_t limit) {
+    for (uint32_t done = 0; done < limit; ++done) {
       if (pc_ >= code_.size()) return malformed("it has no end");
       auto op = static_cast<uint8_t>(code_[pc_++]);
       if (op == op_end) {
@@ -77,7 +79,7 @@ class Machine {
       }
       FRIDAY_TRY_VOID(execute(op));
     }
-    return fail(ErrorCode::bad_input, "the compiled expression takes more than {} steps", step_limit);
+    return fail(ErrorCode::bad_input, "the compiled expression takes more than {} instructions", limit);
   }
 
  private:
@@ -94,6 +96,7 @@ class Machine {
       case op_const64:
       case op_reg:
       case op_goto:
+      case op_step:  // take_step() looks itself
       case op_pick: return 0;
       case op_log_not:
       case op_bit_not:
@@ -135,6 +138,7 @@ class Machine {
       case op_dup: push(top()); return {};
       case op_pop: pop(); return {};
       case op_pick: return pick();
+      case op_step: return step();
       case op_swap: std::swap(stack_[depth_ - 1], stack_[depth_ - 2]); return {};
       case op_rot: return rotate();
       case op_trace:
@@ -213,6 +217,17 @@ class Machine {
     return {};
   }
 
+  Result<void> step() {
+    FRIDAY_TRY(number, operand(2));
+    if (number >= steps_.size()) return malformed("it refers to a step that it does not have");
+    const unsigned inputs = steps_[number].inputs();
+    if (depth_ < inputs) return malformed("its stack runs empty");
+    depth_ -= inputs;
+    FRIDAY_TRY(result, take_step(steps_[number], std::span(stack_).subspan(depth_, inputs), memory_));
+    if (result) push(*result);
+    return {};
+  }
+
   Result<void> rotate() {  // a b c -> c a b, with c on top before
     uint64_t c = stack_[depth_ - 1], b = stack_[depth_ - 2], a = stack_[depth_ - 3];
     stack_[depth_ - 3] = c;
@@ -268,6 +283,7 @@ class Machine {
   std::span<const std::byte> code_;
   MemoryReader& memory_;
   const user_regs_struct& registers_;
+  std::span<const PlanStep> steps_;
   size_t pc_ = 0, depth_ = 0;
   std::array<uint64_t, stack_limit> stack_;
   AgentResult result_;
@@ -276,8 +292,8 @@ class Machine {
 }  // namespace
 
 Result<AgentResult> run_agent(std::span<const std::byte> code, MemoryReader& memory, const user_regs_struct& registers,
-                              uint32_t step_limit) {
-  return Machine(code, memory, registers).run(step_limit);
+                              std::span<const PlanStep> steps, uint32_t limit) {
+  return Machine(code, memory, registers, steps).run(limit);
 }
 
 }  // namespace friday

@@ -53,6 +53,7 @@ Result<ChainWatch::Way> ChainWatch::find(NodeControl& node, ThreadId thread) con
     else error = value.error();
   }
   if (error && error->code != ErrorCode::bad_address) return std::unexpected(std::move(*error));
+  way.settled = !error || !is_inconsistent(*error);
   // Keep the first occurrence of each cell, in the order of evaluation.
   std::vector<MemoryCell> once;
   for (const MemoryCell& cell : way.links)
@@ -122,7 +123,9 @@ Result<std::optional<ChainChange>> ChainWatch::update(std::span<const WatchHit> 
   change.old_value = value_;
   if (link) {
     FRIDAY_TRY(way, find(node, thread));
+    const bool settled = way.settled;
     FRIDAY_TRY_VOID(follow(std::move(way), watches));
+    if (!settled) value_ = change.old_value;  // the program is in the middle of a change; what it comes to is seen then
   } else {
     take_value(watches);
   }

@@ -1,8 +1,9 @@
 // A watch on an expression, including everything that is read to evaluate it: `a->b->c`, `table[i].count` and `*(T*)p`
 // denote the object that they refer to now, plus the memory cells (*links*) that lead there: a and a->b; i; p. When a
 // link changes, the expression is evaluated again, and its new cells are armed before the node resumes. If a link
-// cannot be followed (NULL, unmapped memory) the value is undefined, which is no error. An expression that is computed,
-// such as `a + b`, has links only.
+// cannot be followed (NULL, unmapped memory, an index outside of a container) the value is undefined, which is no
+// error. While a container is not consistent, because the program changes several of its members one after another, the
+// value counts as unchanged. An expression that is computed, such as `a + b`, has links only.
 //
 // Owned by the session, together with the node's WatchSet.
 #pragma once
@@ -56,6 +57,7 @@ class ChainWatch {
     std::vector<MemoryCell> links;
     std::optional<PlaceValue> place;
     std::optional<std::vector<std::byte>> computed;
+    bool settled = true;  // no: a container on the way is not consistent, as while it grows
   };
   Result<Way> find(NodeControl& node, ThreadId thread) const;
   Result<void> follow(Way way, WatchSet& watches);

@@ -143,6 +143,8 @@ ExpressionPlan from_json(const Json& json) {
                               place.at("size").get<uint64_t>(), place.value("bit", 0u), place.value("bits", 0u)};
   plan.movable = json.value("movable", false);
   plan.addresses = addresses_of(json);
+  if (json.contains("steps"))
+    for (const Json& step : json.at("steps")) plan.steps.push_back(parse_step(step));
   plan.registers = json.at("registers").get<std::vector<uint32_t>>();
   plan.verified = json.value("verified", false);
   plan.type = json.at("type").get<uint32_t>();
@@ -196,7 +198,7 @@ Result<uint64_t> run(const ExpressionPlan& plan, std::span<const std::byte> byte
     FRIDAY_TRY(now, node.registers(thread));
     registers = now;
   }
-  FRIDAY_TRY(result, run_agent(bytecode, memory, registers));
+  FRIDAY_TRY(result, run_agent(bytecode, memory, registers, plan.steps));
   if (result.empty) return fail(ErrorCode::bad_input, "the compiled expression `{}` has no value", plan.expression);
   return result.value;
 }

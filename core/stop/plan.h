@@ -116,6 +116,7 @@ struct ExpressionPlan {
   std::vector<std::byte> bytecode;
   bool movable = false;             // `addresses` lists all addresses in the bytecode
   std::vector<uint32_t> addresses;  // positions of symbol addresses in the bytecode, each eight bytes, big-endian
+  std::vector<PlanStep> steps;      // to which bytecode refers, also that of `call` and `place`
   std::optional<Call> call;
   std::optional<Place> place;  // none: the expression has no address
   // registers that the bytecode reads; if not empty, the plan is valid only at the pc where it was made

@@ -20,6 +20,7 @@ from . import modules
 from .at import AtError
 from .backend import Backend, LogicalTime, NodeInfo, Stop
 from .containers import Items, Map
+from .costs import Cost
 from .errors import (BadAddress, BadExpression, BadRecording, CallFailed, CodePlace, ComponentDied, Divergence, Error, NearEvent, NodeEnded,
                      NodeNotStarted, NoNode, NoSymbol, OptimizedOut, OutOfScope, Unsupported, UsageError)
 from .messages import Message

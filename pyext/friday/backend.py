@@ -92,6 +92,9 @@ class Backend(Protocol):
         """For each node of `nodes()`: "not started", "alive", "ended", "diverged" or "failed", at the current logical time."""
     def undescribed(self) -> Sequence[int]:
         """Ids of the nodes whose program has no debug information anywhere, ascending."""
+    def costs(self) -> Sequence[tuple[str, str, str, int, float, float]]:
+        """For each expression that was read: its text ("" for all behind the first 4096), "plan", "call" or "gdb" for who evaluated it the last
+        time, why gdb had to, how often it was read, and the seconds of the first time and of all others together."""
     def alive(self) -> Sequence[int]:
         """Ids of the nodes alive now, ascending. Hot: `__ALL__`."""
     def logical_time(self) -> LogicalTime:

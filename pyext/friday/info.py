@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from .answers import Output, seconds, table
 from .commands import Command, Verb, forward, nearest, nodes_of
+from .costs import info_costs
 from .errors import Error, UsageError
 from .handlers import Handler
 from .signals import info_signals
@@ -184,6 +185,7 @@ TOPICS: "dict[str, tuple[int, Callable[[Session, Command, Output], None]]]" = { 
     "output": (3, _output),
     "endpoints": (3, _endpoints),
     "signals": (2, info_signals),
+    "costs": (2, info_costs),
 }
 
 

@@ -23,6 +23,7 @@ import time
 from typing import Any, Callable, Sequence
 
 from .backend import Backend, Stop
+from .costs import Cost, costs_of
 from .errors import BadExpression, ComponentDied, Divergence, NoSymbol, UsageError
 from .handlers import Continue, Handler, compile_script, cont, register_source
 from .language import Decoders, Plans, c_text, hidden_names, make_read
@@ -160,6 +161,11 @@ class Session:
     def altered(self) -> dict[Node, Any]:
         """The nodes whose program state the user has changed, with the logical time of the first change."""
         return {node: since for node in self.nodes if (since := node.altered) is not None}
+
+    @property
+    def costs(self) -> tuple[Cost, ...]:
+        """What each expression that was read has cost, and who evaluated it; the dearest first."""
+        return costs_of(self)
 
     def id_of(self, node: Any) -> int:
         """The node id for a NODE in `@NODE(...)`; None means the current node."""

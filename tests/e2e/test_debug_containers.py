@@ -128,8 +128,7 @@ def test_gdb_evaluates_operators_itself_where_the_node_stands_in_the_c_library(n
     break_at(node.session, "malloc")
     assert node.gdb("print all.owned->balance * 2").endswith(" = 19\n") and node.gdb("output all.names[0]").endswith('"one"')
     assert node.gdb("p (*all.shared).id").endswith(" = 10\n") and "auto" in node.gdb("show language") and node.altered is None
-    with pytest.raises(friday.BadExpression, match=r'gdb cannot look up the key "anna"; .* @\(all.ages\)\["anna"\]'):
-        node.read('all.ages["anna"]')
+    assert node.read('all.ages["anna"]') == 30
 
 
 def test_operators_of_smart_pointers_and_vectors_work_in_expressions(node):
@@ -221,12 +220,12 @@ def test_a_watch_through_a_null_smart_pointer_is_undefined_until_it_points_somew
         assert any(new == last for _, new in seen[expression]), (expression, seen)
 
 
-def test_a_watch_of_an_element_says_that_it_stays_where_it_is(containers, opened):  # noqa: F811
+def test_a_watch_of_an_element_follows_it(containers, opened):  # noqa: F811
     session = opened(containers)
     break_at(session, "ready")
     seen = []
     session.watch("all.accounts[0].balance", lambda hit: seen.append((hit.old, hit.new)))
     session.watch("*app::counter", lambda hit: seen.append((hit.old, hit.new)))
-    assert any("all.accounts[0].balance is watched at its present address" in notice for notice in session.backend.take_notices())
+    assert not [notice for notice in session.backend.take_notices() if "watched at its present address" in notice]
     break_at(session, "ready")
     assert seen == [(1.5, 100), (1, 2)]

@@ -203,7 +203,7 @@ def answer(fd, token):
 def test_a_copy_that_cannot_be_made_leaves_the_next_one_alone(tmp_path):
     """A gdb with threads of its own (its workers end some time after they were told to) is not copied, and loses nothing by it."""
     script = tmp_path / "helper.py"
-    script.write_text("".join((ROOT / "core" / "mi" / name).read_text() for name in ("gdb_friday.py", "gdb_evaluation.py", "gdb_places.py", "gdb_calls.py", "gdb_bytecode.py", "gdb_fork.py")))
+    script.write_text("".join((ROOT / "core" / "mi" / name).read_text() for name in ("gdb_friday.py", "gdb_evaluation.py", "gdb_places.py", "gdb_calls.py", "gdb_bytecode.py", "gdb_layouts.py", "gdb_containers.py", "gdb_fork.py")))
     channel, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     gdb = subprocess.Popen(["gdb", "-nx", "-q", "--interpreter=mi3", "-iex", "maint set worker-threads 0"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
                            preexec_fn=lambda: os.dup2(its.fileno(), 3), close_fds=False, start_new_session=True)
