@@ -14,6 +14,7 @@
 #include "core/trace/logical_time.h"
 #include "core/trace/node_end.h"
 #include "core/trace/recording.h"
+#include "core/trace/steps.h"
 
 namespace friday {
 namespace {
@@ -53,19 +54,33 @@ double seconds_of(const Schedule& schedule, NodeId id) {
   return static_cast<double>(schedule.time_of(id, {count - 1}).l - schedule.time_of(id, {0}).l) / 1e9;
 }
 
+// How the node's process ended, as numbers: {"exit_code": 3} or {"signal": 9}; nothing if that is not known.
+void add_end(json& out, const NodeEnd& end) {
+  if (end.how == NodeEnd::How::exit) out["exit_code"] = end.detail;
+  if (end.how == NodeEnd::How::signal) out["signal"] = end.detail;
+}
+
+json describe_steps(const Recording& recording, const Schedule& schedule) {
+  json out = json::array();
+  for (const Step& step : steps_of(recording, schedule))
+    out.push_back({{"what", step.what},
+                   {"node", step.node.value},
+                   {"name", recording.find(step.node)->name},
+                   {"seconds", static_cast<double>(step.time.l - schedule.origin()) / 1e9},
+                   {"real_ns", step.realtime_ns},
+                   {"position", step.position}});
+  return out;
+}
+
 json describe_node(const Recording& recording, const Schedule* schedule, const NodeInfo& node) {
-  json out = {{"id", node.id.value},
-              {"name", node.name},
-              {"lineage", node.lineage},
-              {"program", node.program},
-              {"argv", node.argv},
-              {"build_id", node.build_id},
-              {"host", node.host},
-              {"pid", node.pid},
-              {"events", node.events},
-              {"trace_bytes", node.trace_bytes},
-              {"ended",
-               describe(schedule && is_scheduled(*schedule, node.id) ? end_of(recording, *schedule, node) : node.end)}};
+  const NodeEnd end = schedule && is_scheduled(*schedule, node.id) ? end_of(recording, *schedule, node) : node.end;
+  json out = {{"id", node.id.value},     {"name", node.name},
+              {"lineage", node.lineage}, {"program", node.program},
+              {"argv", node.argv},       {"build_id", node.build_id},
+              {"host", node.host},       {"pid", node.pid},
+              {"events", node.events},   {"trace_bytes", node.trace_bytes},
+              {"ended", describe(end)}};
+  add_end(out, end);
   if (node.parent) out["parent"] = node.parent->value;
   if (node.spawned_by) out["spawned_by"] = node.spawned_by->value;
   if (node.replaces) out["replaces"] = node.replaces->value;
@@ -139,6 +154,7 @@ json describe_all(const Recording& recording, const Schedule* schedule) {
   for (const auto& node : recording.nodes()) out["nodes"].push_back(describe_node(recording, schedule, node));
   if (!schedule) return out;
   out["events"] = schedule->event_count();
+  out["steps"] = describe_steps(recording, *schedule);
   out["contradictions"] = schedule->broken().size();
   out["hosts"] = json::array();
   for (uint32_t host = 0; host < schedule->hosts().size(); ++host)
@@ -232,6 +248,9 @@ void print_info(const json& info) {
     say("  ended     {}\n", node["ended"].get<std::string>());
     if (node.contains("notice")) say("  notice    {}\n", node["notice"].get<std::string>());
   }
+  for (const auto& step : info.value("steps", json::array()))
+    say("at logical time {:.6f} s friday record did: {} node {} {}\n", step["seconds"].get<double>(),
+        step["what"].get<std::string>(), step["node"].get<int>(), step["name"].get<std::string>());
   for (const auto& pair : info["messages"])
     say("messages {} -> {}: {} ({})\n", pair["from"].get<int>(), pair["to"].get<int>(),
         pair["messages"].get<uint64_t>(), counted(pair["bytes"].get<uint64_t>(), "byte"));

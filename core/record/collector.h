@@ -69,6 +69,9 @@ class Collector {
   void started(uint32_t id, pid_t pid);
   void ended(pid_t pid, int wait_status);
 
+  // Notes in the recording that `friday record` now does this to the node's process: "kill", "stop", ...
+  void note_step(uint32_t id, const std::string& what);
+
   // Serves requests until one was served or `timeout_ms` has passed (-1: no limit). `extra_fd` (-1: none) also wakes
   // it.
   Result<void> serve(int timeout_ms, int extra_fd);

@@ -46,6 +46,7 @@ struct Collector::Node {
   // Remarks for readers of the recording, by who made them.
   std::string shim_notice, outsiders_notice, module_notice, children_notice;
   uint64_t execution_event = 0;
+  std::string steps;  // the contents of its steps.jsonl
   // When work is due, in ns of CLOCK_MONOTONIC; 0: none.
   int64_t describe_at = 0;  // write node.json, which is out of date
   int64_t close_at = 0;     // close the node: its process has ended, but somebody still holds its socket

@@ -1,11 +1,16 @@
 #include "core/record/group.h"
 
+#include <algorithm>
 #include <csignal>
+#include <functional>
+#include <map>
 #include <set>
+#include <utility>
 
 #include <toml++/toml.h>
 
 #include "core/record/placeholders.h"
+#include "core/record/readiness.h"
 
 namespace friday {
 namespace {
@@ -62,6 +67,14 @@ Result<void> read_size(const std::string& path, const toml::node& node, uint64_t
   return {};
 }
 
+Result<void> read_ready(const std::string& path, const toml::node& node, std::string& out) {
+  FRIDAY_TRY_VOID(read_text(path, node, "ready", "a string such as \"port 7000\" or \"output listening\"", out));
+  if (out.find("{port:") != std::string::npos) return {};  // it is filled later
+  if (auto what = parse_ready(out); !what)
+    return fail(ErrorCode::bad_input, "{}: ready: {}", place(path, node), what.error().message);
+  return {};
+}
+
 Result<int> signal_number(const std::string& path, const toml::node& node) {
   std::string name;
   FRIDAY_TRY_VOID(read(path, node, "stop_signal", "a signal name such as \"TERM\"", name));
@@ -98,6 +111,14 @@ Result<ProgramSpec> read_node(const std::string& path, const toml::table& table)
       FRIDAY_TRY_VOID(read_text(path, node, "stderr", "a file name", program.errors));
     } else if (key == "start_delay") {
       FRIDAY_TRY_VOID(read_seconds(path, node, "start_delay", program.start_delay));
+    } else if (key == "stdin") {
+      FRIDAY_TRY_VOID(read_text(path, node, "stdin", "a file name", program.input));
+    } else if (key == "ready") {
+      FRIDAY_TRY_VOID(read_ready(path, node, program.ready));
+    } else if (key == "ready_timeout") {
+      FRIDAY_TRY_VOID(read_seconds(path, node, "ready_timeout", program.ready_timeout));
+    } else if (key == "after") {
+      FRIDAY_TRY_VOID(read_list(path, node, "after", "a list of node names, e.g. [\"primary\"]", program.after));
     } else if (key == "record") {
       FRIDAY_TRY_VOID(read(path, node, "record", "true or false", program.record));
     } else if (key == "stop_signal") {
@@ -105,8 +126,8 @@ Result<ProgramSpec> read_node(const std::string& path, const toml::table& table)
       program.stop_signal = number;
     } else {
       return fail(ErrorCode::bad_input,
-                  "{}: unknown key \"{}\" in [[node]]; known: name, command, cwd, env, start_delay, stdout, stderr, "
-                  "record, stop_signal",
+                  "{}: unknown key \"{}\" in [[node]]; known: name, command, cwd, env, start_delay, after, ready, "
+                  "ready_timeout, stdin, stdout, stderr, record, stop_signal",
                   place(path, node), key.str());
     }
   }
@@ -116,11 +137,49 @@ Result<ProgramSpec> read_node(const std::string& path, const toml::table& table)
   return program;
 }
 
+// The names of an event: a string, or a list of strings.
+Result<void> read_names(const std::string& path, const toml::node& node, std::string_view key,
+                        std::vector<std::string>& out) {
+  if (!node.is_string()) return read_list(path, node, key, "the name of a node, or a list of names", out);
+  out.push_back(*node.value<std::string>());
+  return {};
+}
+
+Result<EventSpec> read_event(const std::string& path, const toml::table& table) {
+  using Action = EventSpec::Action;
+  EventSpec event;
+  bool timed = false;
+  for (const auto& [key, node] : table) {
+    bool is_action = false;
+    for (Action action : {Action::kill, Action::stop, Action::resume, Action::restart}) {
+      if (key.str() != name_of(action)) continue;
+      if (!event.programs.empty())
+        return fail(ErrorCode::bad_input, "{}: an [[event]] does one thing; write a second one for {}",
+                    place(path, node), key.str());
+      is_action = true;
+      event.action = action;
+      FRIDAY_TRY_VOID(read_names(path, node, key.str(), event.programs));
+    }
+    if (key == "at") timed = true;
+    if (key == "at") FRIDAY_TRY_VOID(read_seconds(path, node, "at", event.at));
+    else if (!is_action)
+      return fail(ErrorCode::bad_input, "{}: unknown key \"{}\" in [[event]]; known: at, kill, stop, continue, restart",
+                  place(path, node), key.str());
+  }
+  if (!timed || event.programs.empty())
+    return fail(ErrorCode::bad_input, "{}: an [[event]] says when and what, for example: at = 4.5, kill = \"n4\"",
+                place(path, table));
+  return event;
+}
+
 Result<void> read_settings(const std::string& path, const toml::table& table, GroupSpec& group) {
   for (const auto& [key, node] : table) {
     if (key == "stop_after") FRIDAY_TRY_VOID(read_seconds(path, node, "stop_after", group.stop_after));
     else if (key == "stop_when_ends")
       FRIDAY_TRY_VOID(read(path, node, "stop_when_ends", "a node name", group.stop_when_ends));
+    else if (key == "linger") FRIDAY_TRY_VOID(read_seconds(path, node, "linger", group.linger));
+    else if (key == "stop_order")
+      FRIDAY_TRY_VOID(read_list(path, node, "stop_order", "a list of node names", group.stop_order));
     else if (key == "max_size") FRIDAY_TRY_VOID(read_size(path, node, group.max_size));
     else if (key == "timeout") FRIDAY_TRY_VOID(read_seconds(path, node, "timeout", group.timeout));
     else if (key == "must_succeed")
@@ -133,10 +192,60 @@ Result<void> read_settings(const std::string& path, const toml::table& table, Gr
     else if (key == "check_timeout") FRIDAY_TRY_VOID(read_seconds(path, node, "check_timeout", group.check_timeout));
     else
       return fail(ErrorCode::bad_input,
-                  "{}: unknown key \"{}\" in [group]; known: stop_after, stop_when_ends, timeout, must_succeed, check, "
-                  "predicates, check_timeout, max_size",
+                  "{}: unknown key \"{}\" in [group]; known: stop_after, stop_when_ends, linger, stop_order, timeout, "
+                  "must_succeed, check, predicates, check_timeout, max_size",
                   place(path, node), key.str());
   }
+  return {};
+}
+
+// Each name belongs to one node, and whatever names a node names one of this group.
+Result<void> check_names(const std::string& path, const GroupSpec& group) {
+  std::set<std::string> names;
+  for (const auto& program : group.programs)
+    if (!names.insert(program.name).second)
+      return fail(ErrorCode::bad_input, "{}: two nodes are named {}", path, program.name);
+  std::vector<std::pair<std::string, std::string>> used;
+  if (!group.stop_when_ends.empty()) used.emplace_back("stop_when_ends", group.stop_when_ends);
+  for (const std::string& name : group.must_succeed) used.emplace_back("must_succeed", name);
+  for (const std::string& name : group.stop_order) used.emplace_back("stop_order", name);
+  for (const auto& program : group.programs)
+    for (const std::string& name : program.after) used.emplace_back("after of " + program.name, name);
+  for (const EventSpec& event : group.events)
+    for (const std::string& name : event.programs) used.emplace_back("an [[event]]", name);
+  for (const auto& [where, name] : used)
+    if (!names.contains(name))
+      return fail(ErrorCode::bad_input, "{}: {} names {}, which is no node of this group", path, where, name);
+  return {};
+}
+
+// A node without `after` waits for those before it in the file that say when they are ready. Fails if nodes wait for
+// each other.
+Result<void> order_starts(const std::string& path, GroupSpec& group) {
+  std::vector<std::string> ready;
+  std::map<std::string, const ProgramSpec*> by_name;
+  for (ProgramSpec& program : group.programs) {
+    if (program.after.empty()) program.after = ready;
+    if (!program.ready.empty()) ready.push_back(program.name);
+    by_name[program.name] = &program;
+    if (program.ready.starts_with("output ") && program.output.empty() && program.errors.empty())
+      return fail(
+          ErrorCode::bad_input,
+          "{}: node {} is ready by its output, which is not seen unless it goes to a file: add stdout or stderr", path,
+          program.name);
+  }
+  std::map<std::string, int> seen;  // 1: what it waits for is being followed, 2: done
+  const std::function<bool(const std::string&)> waits_for_itself = [&](const std::string& name) {
+    if (seen[name]) return seen[name] == 1;
+    seen[name] = 1;
+    const bool found = std::ranges::any_of(by_name[name]->after, waits_for_itself);
+    seen[name] = 2;
+    return found;
+  };
+  for (const auto& program : group.programs)
+    if (waits_for_itself(program.name))
+      return fail(ErrorCode::bad_input, "{}: node {} would wait for itself: its `after` leads back to it", path,
+                  program.name);
   return {};
 }
 
@@ -158,23 +267,21 @@ Result<GroupSpec> read_group(const std::string& path) {
         FRIDAY_TRY(program, read_node(path, *item.as_table()));
         group.programs.push_back(std::move(program));
       }
+    } else if (key == "event" && node.is_array_of_tables()) {
+      for (const auto& item : *node.as_array()) {
+        FRIDAY_TRY(event, read_event(path, *item.as_table()));
+        group.events.push_back(std::move(event));
+      }
     } else {
       return fail(ErrorCode::bad_input,
-                  "{}: unknown entry \"{}\"; a group file has one [group] table and [[node]] tables", place(path, node),
-                  key.str());
+                  "{}: unknown entry \"{}\"; a group file has one [group] table, [[node]] tables and [[event]] tables",
+                  place(path, node), key.str());
     }
   }
   if (group.programs.empty()) return fail(ErrorCode::bad_input, "{}: no [[node]] table: nothing to run", path);
-  std::set<std::string> names;
-  for (const auto& program : group.programs)
-    if (!names.insert(program.name).second)
-      return fail(ErrorCode::bad_input, "{}: two nodes are named {}", path, program.name);
-  if (!group.stop_when_ends.empty() && !names.contains(group.stop_when_ends))
-    return fail(ErrorCode::bad_input, "{}: stop_when_ends names {}, which is no node of this group", path,
-                group.stop_when_ends);
-  for (const std::string& name : group.must_succeed)
-    if (!names.contains(name))
-      return fail(ErrorCode::bad_input, "{}: must_succeed names {}, which is no node of this group", path, name);
+  std::ranges::stable_sort(group.events, {}, &EventSpec::at);
+  FRIDAY_TRY_VOID(check_names(path, group));
+  FRIDAY_TRY_VOID(order_starts(path, group));
   return group;
 }
 

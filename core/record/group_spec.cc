@@ -15,6 +15,16 @@
 
 namespace friday {
 
+const char* name_of(EventSpec::Action action) {
+  switch (action) {
+    case EventSpec::Action::kill: return "kill";
+    case EventSpec::Action::stop: return "stop";
+    case EventSpec::Action::resume: return "continue";
+    case EventSpec::Action::restart: return "restart";
+  }
+  return "";
+}
+
 Result<void> check_node_name(const std::string& name) {
   bool letter = false, plain = true;
   for (char c : name) {

@@ -17,18 +17,35 @@ struct ProgramSpec {
   std::vector<std::string> command;
   std::string cwd;  // empty: that of the caller
   std::map<std::string, std::string> environment;
-  double start_delay = 0;      // seconds after the start of the group
-  std::string output, errors;  // files for stdout and stderr; empty: those of the caller
+  double start_delay = 0;             // seconds after the start of the group, or after those of `after` are ready
+  std::string input, output, errors;  // files for stdin, stdout and stderr; empty: those of the caller
+  std::string ready;                  // when it is ready (parse_ready); empty: as soon as it is started
+  double ready_timeout = 30;          // seconds after its start
+  std::vector<std::string> after;     // names of the programs that must be ready before it starts
   bool record = true;
   int stop_signal = SIGTERM;
 };
 
+// Something that is done to programs at a time.
+struct EventSpec {
+  enum class Action { kill, stop, resume, restart };
+  double at = 0;  // seconds after the start of the group
+  Action action = Action::kill;
+  std::vector<std::string> programs;
+};
+
+// "kill", "stop", "continue" or "restart".
+const char* name_of(EventSpec::Action action);
+
 struct GroupSpec {
   std::vector<ProgramSpec> programs;
-  double stop_after = 0;       // seconds; 0: no limit
-  std::string stop_when_ends;  // name of a program; empty: stop when all programs have ended
-  uint64_t max_size = 0;       // as in CollectorOptions; an option on the command line takes precedence
-  double timeout = 0;          // seconds after which a run that has not ended hangs; 0: no limit
+  std::vector<EventSpec> events;        // ordered by time
+  double stop_after = 0;                // seconds; 0: no limit
+  std::string stop_when_ends;           // name of a program; empty: stop when all programs have ended
+  double linger = 0;                    // seconds from the end of that program until the group is stopped
+  std::vector<std::string> stop_order;  // programs that are stopped one after the other, before all others
+  uint64_t max_size = 0;                // as in CollectorOptions; an option on the command line takes precedence
+  double timeout = 0;                   // seconds after which a run that has not ended hangs; 0: no limit
   // When a run has failed, besides a crash: programs that must exit with 0, a command, and scripts for `friday run`.
   std::vector<std::string> must_succeed;
   std::vector<std::string> check;

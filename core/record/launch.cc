@@ -8,16 +8,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <deque>
 #include <optional>
 #include <utility>
 
 #include "core/base/fd.h"
 #include "core/base/refusals.h"
 #include "core/base/scratch.h"
+#include "core/record/readiness.h"
 #include "core/record/spawn.h"
+#include "core/record/verdict.h"
 #include "core/record/witness.h"
 
 namespace friday {
@@ -25,22 +29,31 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// One start of a program. Times are seconds after the start of the group.
 struct Running {
   const ProgramSpec* spec;
-  pid_t pid = 0;
-  bool started = false, ended = false;
+  bool restarted = false;
+  uint32_t node = 0;  // its id, if it is recorded
+  pid_t pid = 0, process_group = 0;
+  bool started = false, ready = false, ended = false;
+  double started_at = 0, ready_at = 0, ended_at = 0;
+  std::optional<ReadyWatch> watch = {};
   int status = -1;
   int stopped_by = 0;
-  bool killed = false;
+  bool killed = false, paused = false;
+
+  bool runs() const { return started && !ended; }
 };
 
 constexpr std::chrono::seconds kLongestDeath{5};
+constexpr double kLongestEnd = 10;       // seconds from a stop signal until a program is killed
+constexpr double kReadyInterval = 0.02;  // seconds between two looks whether a program is ready
 
 class Group {
  public:
   Group(const GroupSpec& spec, const LaunchOptions& options, Collector& collector)
       : spec_(spec), options_(options), collector_(collector) {
-    for (const auto& program : spec.programs) running_.push_back(Running{&program});
+    for (const auto& program : spec.programs) running_.push_back({&program});
   }
 
   Result<LaunchResult> run() {
@@ -82,6 +95,8 @@ class Group {
       FRIDAY_TRY_VOID(serve(next_timeout(), signals));
       take_signals(signals);
       reap();
+      look_whether_ready();
+      FRIDAY_TRY_VOID(take_events());
       decide();
       tick();
     }
@@ -90,6 +105,7 @@ class Group {
       FRIDAY_TRY_VOID(serve(200, signals));
       take_signals(signals);
       reap();
+      if (!alone()) decide();
       if (stop_level_ == 1) stop_orphans();
     }
     // After the kill, wait until all processes are dead, including children and daemons, so that nobody writes to a
@@ -103,6 +119,7 @@ class Group {
     LaunchResult result;
     result.status = running_.empty() ? 0 : running_[0].status;
     result.ended_by = collector_.must_stop() ? GroupEnd::strict : ended_by_;
+    result.not_ready = not_ready_;
     for (const auto& r : running_)
       result.programs.push_back({r.spec->name, r.spec->record, r.started, r.status, r.stopped_by, r.killed});
     collector_.finish(stop_level_ == 2);
@@ -122,38 +139,159 @@ class Group {
 
   double elapsed() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
 
+  // Programs are started in the order of the file, each as soon as those that it waits for are ready.
   Result<void> start_due() {
     for (auto& r : running_) {
-      if (r.started || stop_level_ || elapsed() < r.spec->start_delay) continue;
-      FRIDAY_TRY(path, find_program(*r.spec));
-      r.started = true;
-      uint32_t id = 0;
-      UniqueFd socket;
-      if (r.spec->record) {
-        NodeOrigin origin{r.spec->name, {r.spec->name}, r.spec->command, path, r.spec->cwd};
-        FRIDAY_TRY(end, collector_.add_node(origin, &id));
-        socket = std::move(end);
-      }
-      FRIDAY_TRY(pid, spawn(*r.spec, path, options_, socket.get(), descriptors_, mask_));
-      r.pid = pid;
-      if (r.spec->record) collector_.started(id, pid);
+      if (r.started || stop_level_) continue;
+      const auto due = start_time(r);
+      if (due && elapsed() >= *due) FRIDAY_TRY_VOID(start(r));
     }
     return {};
+  }
+
+  // None as long as another program has to be ready first.
+  std::optional<double> start_time(const Running& r) const {
+    if (r.restarted) return 0;
+    double from = 0;
+    for (const std::string& name : r.spec->after) {
+      const Running* other = latest(name);
+      if (!other || !other->ready) return std::nullopt;
+      from = std::max(from, other->ready_at);
+    }
+    return from + r.spec->start_delay;
+  }
+
+  // The last start of the program with this name.
+  const Running* latest(const std::string& name) const {
+    for (auto r = running_.rbegin(); r != running_.rend(); ++r)
+      if (r->spec->name == name) return &*r;
+    return nullptr;
+  }
+  Running* latest(const std::string& name) { return const_cast<Running*>(std::as_const(*this).latest(name)); }
+
+  Result<void> start(Running& r) {
+    FRIDAY_TRY(path, find_program(*r.spec));
+    FRIDAY_TRY_VOID(watch_readiness(r));
+    r.started = true;
+    r.started_at = elapsed();
+    UniqueFd socket;
+    if (r.spec->record) {
+      NodeOrigin origin{r.spec->name, {r.spec->name}, r.spec->command, path, r.spec->cwd};
+      FRIDAY_TRY(end, collector_.add_node(origin, &r.node));
+      socket = std::move(end);
+    }
+    FRIDAY_TRY(pid, spawn(*r.spec, path, options_, socket.get(), descriptors_, mask_));
+    r.pid = pid;
+    if (!alone()) r.process_group = getpgid(pid);
+    if (r.spec->record) collector_.started(r.node, pid);
+    if (r.spec->record && r.restarted) collector_.note_step(r.node, name_of(EventSpec::Action::restart));
+    if (!r.watch) r.ready = true, r.ready_at = elapsed();
+    return {};
+  }
+
+  Result<void> watch_readiness(Running& r) const {
+    if (r.spec->ready.empty()) return {};
+    auto what = parse_ready(r.spec->ready);
+    if (!what) return fail(ErrorCode::bad_input, "node {}: ready: {}", r.spec->name, what.error().message);
+    if (what->kind == Readiness::Kind::port && !r.restarted && is_port_open(getpid(), what->port))
+      return fail(
+          ErrorCode::bad_input,
+          "node {}: port {} is open before the node has started, so another program has it; end that program, or "
+          "let each run choose a port: \"port {{port:{}}}\"",
+          r.spec->name, what->port, r.spec->name);
+    std::vector<std::string> files;
+    for (const std::string& file : {r.spec->output, r.spec->errors})
+      if (!file.empty()) files.push_back(output_path(file, options_.collector.recording));
+    r.watch.emplace(std::move(*what), files);
+    return {};
+  }
+
+  void look_whether_ready() {
+    for (auto& r : running_) {
+      if (!r.started || r.ready || stop_level_) continue;
+      r.ready = r.watch->is_ready(r.pid, r.ended ? r.status : -1);
+      r.ready_at = elapsed();
+      if (r.ready || r.stopped_by) continue;
+      if (r.ended)
+        not_ready_ =
+            fmt::format("{} ended before it was ready (\"{}\"): {}", r.spec->name, r.spec->ready, end_text(r.status));
+      else if (elapsed() > r.started_at + r.spec->ready_timeout)
+        not_ready_ = fmt::format("{} was not ready (\"{}\") after ready_timeout = {:g} s", r.spec->name, r.spec->ready,
+                                 r.spec->ready_timeout);
+    }
+  }
+
+  Result<void> take_events() {
+    for (; !stop_level_ && next_event_ < spec_.events.size() && elapsed() >= spec_.events[next_event_].at;
+         next_event_++)
+      for (const std::string& name : spec_.events[next_event_].programs) take(spec_.events[next_event_], name);
+    // A program that is to be restarted starts anew when it has ended.
+    std::erase_if(restarts_, [this](const Restart& restart) {
+      Running* r = latest(restart.program);
+      if (!stop_level_ && r->runs() && elapsed() > restart.asked_at + kLongestEnd) signal_all(*r, SIGKILL);
+      if (stop_level_ || r->runs()) return stop_level_ != 0;
+      running_.push_back({r->spec, true});
+      return true;
+    });
+    return {};
+  }
+
+  void take(const EventSpec& event, const std::string& name) {
+    Running* r = latest(name);
+    if (!r->runs() && event.action != EventSpec::Action::restart) {
+      options_.tell(fmt::format("event at {:g}: {} {}: it does not run", event.at, name_of(event.action), name));
+      return;
+    }
+    if (event.action == EventSpec::Action::restart) {
+      restarts_.push_back({name, elapsed()});
+      if (r->runs()) {
+        r->stopped_by = r->spec->stop_signal;
+        ::kill(r->pid, r->spec->stop_signal);
+        if (r->paused) signal_all(*r, SIGCONT);
+      }
+      return;
+    }
+    if (r->spec->record) collector_.note_step(r->node, name_of(event.action));
+    if (event.action == EventSpec::Action::kill) r->stopped_by = SIGKILL;
+    else r->paused = event.action == EventSpec::Action::stop;
+    signal_all(*r, event.action == EventSpec::Action::kill   ? SIGKILL
+                   : event.action == EventSpec::Action::stop ? SIGSTOP
+                                                             : SIGCONT);
+  }
+
+  // The program and what it has started in its process group.
+  static void signal_all(const Running& r, int number) {
+    if (r.process_group <= 0 || ::kill(-r.process_group, number) != 0) ::kill(r.pid, number);
+  }
+
+  bool will_restart(const std::string& name) const {
+    for (size_t i = next_event_; i < spec_.events.size(); i++)
+      if (spec_.events[i].action == EventSpec::Action::restart && std::ranges::count(spec_.events[i].programs, name))
+        return true;
+    return std::ranges::find(restarts_, name, &Restart::program) != restarts_.end();
   }
 
   bool done() const {
     for (const auto& r : running_)
       if (!r.ended && (r.started || !stop_level_)) return false;
-    return true;
+    return stop_level_ ||
+           std::ranges::none_of(running_, [this](const Running& r) { return will_restart(r.spec->name); });
   }
 
   int next_timeout() const {
     double wait = 3600;
-    for (const auto& r : running_)
-      if (!r.started) wait = std::min(wait, r.spec->start_delay - elapsed());
-    if (spec_.stop_after > 0 && !stop_level_) wait = std::min(wait, spec_.stop_after - elapsed());
-    if (spec_.timeout > 0 && !stop_level_) wait = std::min(wait, spec_.timeout - elapsed());
-    if (stop_level_) wait = std::min(wait, 0.2);
+    const auto until = [&](double time) { wait = std::min(wait, time - elapsed()); };
+    if (!stop_level_) {
+      for (const auto& r : running_) {
+        if (!r.started && start_time(r)) until(*start_time(r));
+        if (r.started && !r.ready) wait = std::min(wait, kReadyInterval);
+        if (r.ended && r.ended_at + spec_.linger > elapsed()) until(r.ended_at + spec_.linger);
+      }
+      if (spec_.stop_after > 0) until(spec_.stop_after);
+      if (spec_.timeout > 0) until(spec_.timeout);
+      if (next_event_ < spec_.events.size()) until(spec_.events[next_event_].at);
+    }
+    if (stop_level_ || !restarts_.empty()) wait = std::min(wait, 0.2);
     if (options_.every_second) wait = std::min(wait, 1.0);
     return std::max(0, static_cast<int>(wait * 1000) + 1);
   }
@@ -220,22 +358,23 @@ class Group {
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
       witness_.ended(pid);
       for (auto& r : running_)
-        if (r.pid == pid) r.ended = true, r.status = status;
+        if (r.pid == pid && !r.ended) r.ended = true, r.status = status, r.ended_at = elapsed();
       collector_.ended(pid, status);
     }
   }
 
   void decide() {
-    if (stop_level_ == 1 && std::chrono::duration<double>(Clock::now() - stopped_).count() > 10)
-      kill_all(SIGKILL), stop_level_ = 2;
+    if (stop_level_ == 1) continue_stopping();
     if (stop_level_) return;
     if (const auto reason = reason_to_stop()) stop(*reason);
   }
 
   std::optional<GroupEnd> reason_to_stop() const {
     if (collector_.must_stop()) return GroupEnd::strict;
-    for (const auto& r : running_)
-      if (r.ended && r.spec->name == spec_.stop_when_ends) return GroupEnd::node_ended;
+    if (!not_ready_.empty()) return GroupEnd::not_ready;
+    const Running* last = latest(spec_.stop_when_ends);
+    if (last && last->ended && !will_restart(spec_.stop_when_ends) && elapsed() >= last->ended_at + spec_.linger)
+      return GroupEnd::node_ended;
     if (spec_.timeout > 0 && elapsed() >= spec_.timeout) return GroupEnd::timeout;
     if (spec_.stop_after > 0 && elapsed() >= spec_.stop_after) return GroupEnd::stop_after;
     return std::nullopt;
@@ -244,12 +383,36 @@ class Group {
   void stop(GroupEnd reason) {
     stop_level_ = 1;
     ended_by_ = reason;
+    signal_phase();
+    continue_stopping();
+  }
+
+  // The programs of stop_order are stopped one after the other, then all others together.
+  bool is_in_phase(const Running& r) const {
+    const auto place = std::ranges::find(spec_.stop_order, r.spec->name) - spec_.stop_order.begin();
+    return static_cast<size_t>(place) == stop_phase_;
+  }
+
+  void signal_phase() {
     stopped_ = Clock::now();
     for (auto& r : running_)
-      if (r.started && !r.ended) {
+      if (r.runs() && is_in_phase(r)) {
         r.stopped_by = r.spec->stop_signal;
         ::kill(r.pid, r.spec->stop_signal);
+        if (r.paused) signal_all(r, SIGCONT);
       }
+  }
+
+  void continue_stopping() {
+    const auto runs = [this](const Running& r) { return r.runs() && is_in_phase(r); };
+    for (; stop_phase_ < spec_.stop_order.size() && std::ranges::none_of(running_, runs); signal_phase()) stop_phase_++;
+    if (std::chrono::duration<double>(Clock::now() - stopped_).count() <= kLongestEnd) return;
+    if (stop_phase_ == spec_.stop_order.size()) {
+      kill_all(SIGKILL), stop_level_ = 2;
+      return;
+    }
+    for (auto& r : running_)
+      if (runs(r)) r.killed = true, ::kill(r.pid, SIGKILL);
   }
 
   void stop_orphans() {
@@ -263,14 +426,21 @@ class Group {
 
   void kill_all(int signal) {
     for (auto& r : running_)
-      if (r.started && !r.ended && r.pid > 0) r.killed = true, ::kill(r.pid, signal);
+      if (r.runs() && r.pid > 0) r.killed = true, ::kill(r.pid, signal);
   }
 
   const GroupSpec& spec_;
   const LaunchOptions& options_;
   Collector& collector_;
   GroupWitness witness_;
-  std::vector<Running> running_;
+  struct Restart {
+    std::string program;
+    double asked_at;
+  };
+  std::deque<Running> running_;  // in the order of the file, then those that were restarted
+  std::vector<Restart> restarts_;
+  size_t next_event_ = 0, stop_phase_ = 0;
+  std::string not_ready_;
   Clock::time_point start_, stopped_, ticked_{};
   int stop_level_ = 0;  // 1: asked to stop, 2: killed
   GroupEnd ended_by_ = GroupEnd::programs_ended;

@@ -42,12 +42,14 @@ enum class GroupEnd {
   timeout,         // it took longer than the group file allows
   interrupted,     // a signal to this process
   strict,          // a system call that is not handled
+  not_ready,       // a program was not ready in time, or ended before it was
 };
 
 struct LaunchResult {
   int status = 0;  // wait status of the first program
   GroupEnd ended_by = GroupEnd::programs_ended;
-  std::vector<ProgramEnd> programs;
+  std::string not_ready;             // for `not_ready`: which program, and why
+  std::vector<ProgramEnd> programs;  // a program that was restarted is listed once for each start
   std::vector<NodeSummary> nodes;
   size_t left_out = 0;  // number of processes without a trace
   std::string left_out_because;

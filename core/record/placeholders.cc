@@ -148,7 +148,7 @@ Result<GroupSpec> Placeholders::fill(const GroupSpec& group) {
   for (ProgramSpec& program : filled.programs) {
     for (std::string& word : program.command) texts.push_back(&word);
     for (auto& [key, value] : program.environment) texts.push_back(&value);
-    texts.insert(texts.end(), {&program.cwd, &program.output, &program.errors});
+    texts.insert(texts.end(), {&program.cwd, &program.input, &program.output, &program.errors, &program.ready});
   }
   for (std::string& word : filled.check) texts.push_back(&word);
   for (std::string* text : texts) {

@@ -19,8 +19,7 @@ namespace {
 
 UniqueFd open_output(const std::string& path, const std::string& recording) {
   if (path.empty()) return {};
-  std::string full = path[0] == '/' ? path : recording + "/" + path;
-  return UniqueFd(open(full.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  return UniqueFd(open(output_path(path, recording).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
 }
 
 std::vector<std::string> child_environment(const ProgramSpec& program, const std::string& shim, int socket_fd) {
@@ -94,12 +93,22 @@ class GroupLeader {
 
 }  // namespace
 
+std::string output_path(const std::string& path, const std::string& recording) {
+  return path.starts_with('/') ? path : recording + "/" + path;
+}
+
 Result<pid_t> spawn(const ProgramSpec& program, const std::string& path, const LaunchOptions& options, int socket,
                     const rlimit& descriptors, const sigset_t& mask) {
   const int number = socket >= 0 ? socket_number(descriptors) : -1;
   auto environment = child_environment(program, options.shim, number);
   auto arguments = program.command;
   auto argv = pointers(arguments), envp = pointers(environment);
+  UniqueFd in;
+  if (!program.input.empty()) {
+    auto opened = open_file(program.input, O_RDONLY);
+    if (!opened) return fail(opened.error().code, "node {}: stdin: {}", program.name, opened.error().message);
+    in = std::move(*opened);
+  }
   UniqueFd out = open_output(program.output, options.collector.recording),
            err = open_output(program.errors, options.collector.recording);
   int report[2];
@@ -117,6 +126,7 @@ Result<pid_t> spawn(const ProgramSpec& program, const std::string& path, const L
     ::signal(SIGXFSZ, SIG_DFL);
     setrlimit(RLIMIT_NOFILE, &descriptors);
     if (leader) setpgid(0, leader->group());
+    if (in) dup2(in.get(), 0);
     if (out) dup2(out.get(), 1);
     if (err) dup2(err.get(), 2);
     if (socket >= 0 && dup2(socket, number) < 0) _exit(127);

@@ -12,6 +12,9 @@
 
 namespace friday {
 
+// The path of a file to which output is appended: a relative one is relative to the recording.
+std::string output_path(const std::string& path, const std::string& recording);
+
 // fork and exec. Errors of the child are returned through a pipe, so that the caller can report, for example, a missing
 // file. `descriptors` and `mask` are the original limit and signal mask, which the program shall get; this process has
 // changed its own.

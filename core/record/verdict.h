@@ -19,8 +19,9 @@ struct Failure {
 inline constexpr int kHungCode = 124;
 
 // A run has failed if a program or one of its children died of a fault (SIGSEGV, SIGABRT, ...), if it took longer than
-// `timeout`, or if a program of `must_succeed` (by default that of `stop_when_ends`) did not exit with 0. A death by
-// the signal with which the group was stopped, and an exit code that reports this signal, are no failures.
+// `timeout`, if a program was not ready in time, or if a program of `must_succeed` (by default that of
+// `stop_when_ends`) did not exit with 0. A death by the signal with which the group was stopped, and an exit code that
+// reports this signal, are no failures.
 std::optional<Failure> failure_of(const GroupSpec& group, const LaunchResult& result);
 
 // For example "client (not recorded): exit 3", for each program without a recording that ended badly by itself: nothing

@@ -77,6 +77,75 @@ TEST_F(GroupFile, KeepsTheOrderOfNodes) {
   for (int i = 0; i < 30; i++) EXPECT_EQ(group->programs[static_cast<size_t>(i)].name, fmt::format("n{}", 29 - i));
 }
 
+TEST_F(GroupFile, OrdersStartsAndEnds) {
+  auto group = parse(R"(
+[group]
+linger = 0.5
+stop_order = ["client", "proxy"]
+[[node]]
+name = "server"
+command = ["x"]
+ready = "port {port:s}"
+ready_timeout = 5
+stdin = "in"
+[[node]]
+name = "proxy"
+command = ["x"]
+stdout = "out"
+ready = "output listening on [0-9]+"
+[[node]]
+name = "client"
+command = ["x"]
+after = ["server"]
+[[node]]
+name = "last"
+command = ["x"]
+[[event]]
+at = 4.5
+kill = "proxy"
+[[event]]
+at = 1
+stop = ["server", "proxy"]
+[[event]]
+at = 2
+continue = ["server", "proxy"]
+[[event]]
+at = 6
+restart = "proxy"
+)");
+  ASSERT_TRUE(group) << group.error().message;
+  EXPECT_EQ(group->linger, 0.5);
+  EXPECT_THAT(group->stop_order, testing::ElementsAre("client", "proxy"));
+  EXPECT_EQ(group->programs[0].input, "in");
+  EXPECT_EQ(group->programs[0].ready_timeout, 5);
+  EXPECT_TRUE(group->programs[0].after.empty());
+  EXPECT_THAT(group->programs[1].after, testing::ElementsAre("server"));  // which says when it is ready
+  EXPECT_THAT(group->programs[2].after, testing::ElementsAre("server"));
+  EXPECT_THAT(group->programs[3].after, testing::ElementsAre("server", "proxy"));
+  std::string events;
+  for (const EventSpec& event : group->events)
+    events += fmt::format("{} {} {}; ", event.at, name_of(event.action), event.programs.size());
+  EXPECT_EQ(events, "1 stop 2; 2 continue 2; 4.5 kill 1; 6 restart 1; ");
+}
+
+TEST_F(GroupFile, RefusesOrdersThatCannotBe) {
+  const std::string node = kNode, two = "[[node]]\nname = \"b\"\ncommand = [\"x\"]\n";
+  EXPECT_THAT(refusal(node + "ready = \"soon\"\n"), testing::StartsWith(":4: ready: \"soon\" does not say"));
+  EXPECT_THAT(refusal(node + "ready = \"port 70000\"\n"), testing::HasSubstr("does not say"));
+  EXPECT_THAT(refusal(node + "stdout = \"o\"\nready = \"output (\"\n"), testing::HasSubstr("no regular expression"));
+  EXPECT_THAT(refusal(node + "ready = \"output up\"\n"), testing::HasSubstr("add stdout or stderr"));
+  EXPECT_THAT(refusal(node + "after = [\"c\"]\n"), testing::HasSubstr("after of a names c"));
+  EXPECT_THAT(refusal(node + "after = [\"a\"]\n"), testing::HasSubstr("node a would wait for itself"));
+  EXPECT_THAT(refusal(node + "after = [\"b\"]\n" + two + "after = [\"a\"]\n"),
+              testing::HasSubstr("would wait for itself"));
+  EXPECT_THAT(refusal("[group]\nstop_order = [\"c\"]\n" + node), testing::HasSubstr("stop_order names c"));
+  EXPECT_THAT(refusal(node + "[[event]]\nat = 1\n"), testing::HasSubstr("says when and what"));
+  EXPECT_THAT(refusal(node + "[[event]]\nkill = \"a\"\n"), testing::HasSubstr("says when and what"));
+  EXPECT_THAT(refusal(node + "[[event]]\nat = 1\nkill = \"c\"\n"), testing::HasSubstr("an [[event]] names c"));
+  EXPECT_THAT(refusal(node + "[[event]]\nat = 1\nfreeze = \"a\"\n"), testing::HasSubstr("unknown key \"freeze\""));
+  EXPECT_THAT(refusal(node + "[[event]]\nat = 1\nkill = \"a\"\nstop = \"a\"\n"), testing::HasSubstr("does one thing"));
+}
+
 TEST_F(GroupFile, RefusesWithPlaceAndReason) {
   const std::string node = kNode;
   EXPECT_THAT(refusal(""), testing::HasSubstr("no [[node]] table"));
