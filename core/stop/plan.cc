@@ -1,6 +1,7 @@
 #include "core/stop/plan.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstring>
 
@@ -154,19 +155,50 @@ ExpressionPlan from_json(const Json& json) {
   return plan;
 }
 
-// Reads a node's memory and remembers what was read.
+// Reads a node's memory and remembers what was read. A system call costs hardly more for a page than for a word, and
+// what the operations on a container read lies close together, so from the second read on a whole page is fetched. The
+// node does not run while an expression is evaluated.
 class LoggedMemory final : public MemoryReader {
  public:
   LoggedMemory(NodeControl& node, std::vector<MemoryCell>* reads) : memory_(node), reads_(reads) {}
   Result<void> read(Addr address, std::span<std::byte> out) override {
-    auto done = memory_.read(address, out);
+    auto done = fetch(address, out);
     if (done && reads_) reads_->push_back({address, out.size()});
     return done;
   }
 
  private:
+  static constexpr uint64_t kBlock = 4096;  // bytes; a page, of which all or nothing can be read
+  static constexpr uint64_t kNone = 1;      // the address of no block
+  struct Block {
+    uint64_t address = kNone;
+    std::array<std::byte, kBlock> bytes;  // not initialised: most expressions need none
+  };
+
+  Result<void> fetch(Addr address, std::span<std::byte> out) {
+    const uint64_t low = address.value & ~(kBlock - 1), offset = address.value - low;
+    if (first_ || out.size() > kBlock - offset) {
+      first_ = false;
+      return memory_.read(address, out);
+    }
+    auto* block = std::ranges::find(blocks_, low, &Block::address);
+    if (block == blocks_.end()) {
+      block = &blocks_[next_++ % blocks_.size()];
+      block->address = low;
+      if (!memory_.read(Addr{low}, block->bytes)) {
+        block->address = kNone;
+        return memory_.read(address, out);  // what can be read of it, or the error for these bytes
+      }
+    }
+    std::memcpy(out.data(), block->bytes.data() + offset, out.size());
+    return {};
+  }
+
   NodeMemory memory_;
   std::vector<MemoryCell>* reads_;
+  bool first_ = true;
+  size_t next_ = 0;
+  std::array<Block, 6> blocks_;
 };
 
 // A node's memory, with what a function has returned at an address where the node has none.
