@@ -1,5 +1,5 @@
-"""Measures what a user waits for at the prompt: the first read of an expression, and the stop after Ctrl-C. (expressions.py measures
-later reads.)"""
+"""Measures what a user waits for at the prompt: the first read of an expression, the stop after Ctrl-C, and reads of containers
+(containers.py). expressions.py measures other later reads."""
 from __future__ import annotations
 
 import importlib
@@ -10,6 +10,7 @@ import threading
 import time
 from typing import Any
 
+import containers
 from replay import group_file, record_waiting
 from support import Bench, Key, Number, Unavailable, median
 
@@ -18,6 +19,7 @@ KEYS = {
     "read_first_us": Key("us", "", "the first read of an expression on a node, which compiles it"),
     "interrupt_ms": Key("ms", "<= 100", "from Ctrl-C to a stop of 10 nodes that compute, the longest of some"),
     "interrupt_62_ms": Key("ms", "<= 100", "the same with 62 nodes"),
+    **containers.KEYS,
 }
 NODES = 4
 
@@ -90,7 +92,8 @@ def interrupt_ms(bench: Bench, friday: Any, nodes: int, rounds: int, times: int)
 def run(bench: Bench) -> dict[str, Number]:
     friday = load_friday(bench)
     numbers = {"read_first_us": first_read(bench, friday),
-               "interrupt_ms": interrupt_ms(bench, friday, 10, 30 if bench.quick else 200, 3 if bench.quick else 20)}
+               "interrupt_ms": interrupt_ms(bench, friday, 10, 30 if bench.quick else 200, 3 if bench.quick else 20),
+               **containers.run(bench, friday)}
     if not bench.quick:
         numbers["interrupt_62_ms"] = interrupt_ms(bench, friday, 62, 40, 20)
     return numbers
