@@ -47,7 +47,7 @@ struct Running {
 
 constexpr std::chrono::seconds kLongestDeath{5};
 constexpr double kLongestEnd = 10;       // seconds from a stop signal until a program is killed
-constexpr double kReadyInterval = 0.02;  // seconds between two looks whether a program is ready
+constexpr double kReadyInterval = 0.01;  // seconds between two looks whether a program is ready, at least
 
 class Group {
  public:
@@ -206,9 +206,14 @@ class Group {
     return {};
   }
 
+  // Reading the kernel's tables of sockets may take milliseconds, so looking takes a twentieth of the time at most.
   void look_whether_ready() {
+    const auto awaited = [](const Running& r) { return r.started && !r.ready; };
+    const bool over = std::ranges::any_of(running_, [&](const Running& r) { return awaited(r) && r.ended; });
+    if (stop_level_ || (elapsed() < look_at_ && !over)) return;
+    const double began = elapsed();
     for (auto& r : running_) {
-      if (!r.started || r.ready || stop_level_) continue;
+      if (!awaited(r)) continue;
       r.ready = r.watch->is_ready(r.pid, r.ended ? r.status : -1);
       r.ready_at = elapsed();
       if (r.ready || r.stopped_by) continue;
@@ -219,6 +224,7 @@ class Group {
         not_ready_ = fmt::format("{} was not ready (\"{}\") after ready_timeout = {:g} s", r.spec->name, r.spec->ready,
                                  r.spec->ready_timeout);
     }
+    look_at_ = elapsed() + std::max(kReadyInterval, 19 * (elapsed() - began));
   }
 
   Result<void> take_events() {
@@ -284,7 +290,7 @@ class Group {
     if (!stop_level_) {
       for (const auto& r : running_) {
         if (!r.started && start_time(r)) until(*start_time(r));
-        if (r.started && !r.ready) wait = std::min(wait, kReadyInterval);
+        if (r.started && !r.ready) until(look_at_);
         if (r.ended && r.ended_at + spec_.linger > elapsed()) until(r.ended_at + spec_.linger);
       }
       if (spec_.stop_after > 0) until(spec_.stop_after);
@@ -441,6 +447,7 @@ class Group {
   std::vector<Restart> restarts_;
   size_t next_event_ = 0, stop_phase_ = 0;
   std::string not_ready_;
+  double look_at_ = 0;  // when to look again whether programs are ready
   Clock::time_point start_, stopped_, ticked_{};
   int stop_level_ = 0;  // 1: asked to stop, 2: killed
   GroupEnd ended_by_ = GroupEnd::programs_ended;

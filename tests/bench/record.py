@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import collections
 import re
+import time
 from typing import Any
 
 from support import Bench, Key, Number, Redis, alternate, load, median, need, trace_sizes
@@ -20,6 +21,7 @@ KEYS = {
     "pipe_added_ns": Key("ns", "", "read of 64 bytes that lie ready in a pipe"),
     "clock_added_ns": Key("ns", "", "clock_gettime, natively without the kernel"),
     "bytes_per_event": Key("bytes", "", "of redis's trace, start image and payloads included"),
+    "until_failure_overhead": Key("", "<= 1.05", "seconds of the runs of friday record --until-failure / of a shell loop of friday record --group"),
 }
 
 
@@ -71,6 +73,40 @@ def redis_ratios(bench: Bench) -> tuple[dict[str, Number], float]:
     return found, sum(s.committed for s in sizes) / sum(s.events for s in sizes)
 
 
+GROUP = """[group]
+stop_when_ends = "client"
+[[node]]
+name = "server"
+command = ["redis-server", "--port", "{port:server}", "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+stdout = "server.log"
+ready = "port {port:server}"
+[[node]]
+name = "client"
+command = ["redis-benchmark", "-p", "{port:server}", "-q", "-t", "set", "-n", "REQUESTS"]
+stdout = "client.log"
+record = false
+"""
+
+
+def until_failure_overhead(bench: Bench) -> Number:
+    """Both record the same group again and again, and keep no recording."""
+    runs, pairs = (2, 2) if bench.quick else (5, 5)
+    group = bench.path("group.toml")
+    group.write_text(GROUP.replace("REQUESTS", "1000" if bench.quick else "5000"))
+    kept = bench.path("runs")
+    series = [bench.friday, "record", "-o", kept, "--group", group, "--until-failure", runs, "--keep", "failed"]
+    loop = ["/bin/sh", "-c", f"for run in $(seq {runs}); do '{bench.friday}' record -o '{kept}-'$run --group '{group}' || exit; rm -rf '{kept}-'$run; done"]
+
+    def seconds(command: list[Any]) -> float:
+        began = time.monotonic()
+        bench.run(command, timeout=120.0)
+        return time.monotonic() - began
+
+    looped, until = alternate(pairs, lambda: seconds(loop), lambda: seconds(series))
+    bench.note(f"{runs} runs of redis under load: a loop of friday record {median(looped).value:.2f} s, --until-failure {median(until).value:.2f} s")
+    return median(b / a for a, b in zip(looped, until))
+
+
 def run(bench: Bench) -> dict[str, Number]:
     need("redis-server", "redis-tools")
     numbers, bytes_per_event = redis_ratios(bench)
@@ -79,4 +115,5 @@ def run(bench: Bench) -> dict[str, Number]:
         numbers[f"{kind}_added_ns"] = number
     numbers["call_loop_added_ns"] = max(added.values(), key=lambda number: number.value)
     numbers["bytes_per_event"] = Number(bytes_per_event)
+    numbers["until_failure_overhead"] = until_failure_overhead(bench)
     return numbers
