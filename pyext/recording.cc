@@ -2,6 +2,7 @@
 // replayed: there is no process and no gdb. friday.Recording (pyext/friday/recording.py) is what users see.
 #include <algorithm>
 #include <memory>
+#include <tuple>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -14,6 +15,7 @@
 #include "core/trace/node_end.h"
 #include "core/trace/payload.h"
 #include "core/trace/reader.h"
+#include "core/trace/steps.h"
 #include "pyext/bindings.h"
 #include "pyext/messages.h"
 
@@ -140,6 +142,15 @@ class PyRecording {
     return list;
   }
 
+  // What `friday record` did to nodes: (node, what, logical time, wall clock in seconds, position).
+  std::vector<std::tuple<uint32_t, std::string, PyTime, double, uint64_t>> steps() const {
+    std::vector<std::tuple<uint32_t, std::string, PyTime, double, uint64_t>> list;
+    for (const Step& step : steps_of(recording_, order_))
+      list.emplace_back(step.node.value, printable(step.what), PyTime{step.time, order_.origin()},
+                        static_cast<double>(step.realtime_ns) / 1e9, step.position);
+    return list;
+  }
+
   const std::vector<Edge>& edges() const { return order_.edges(); }
   PyTime time(uint32_t node, uint64_t index) const {
     const NodeId id = known(node);
@@ -256,6 +267,7 @@ void bind_recording(py::module_& module) {
       .def("channels", &PyRecording::channels)
       .def("messages", &PyRecording::messages)
       .def("edges", &PyRecording::edges)
+      .def("steps", &PyRecording::steps)
       .def("time", &PyRecording::time)
       .def("real_time", &PyRecording::real_time)
       .def("event_count", &PyRecording::event_count)

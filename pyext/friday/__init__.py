@@ -26,7 +26,7 @@ from .errors import (BadAddress, BadExpression, BadRecording, CallFailed, CodePl
 from .messages import Message
 from .nodes import Node, Nodes
 from .points import Hit, StopPoint
-from .recordings import Channel, Edge, Event, RecordedNode, Recording, Transfer
+from .recordings import Channel, Edge, Event, RecordedNode, Recording, Step, Transfer
 from .runner import run_script
 from .sessions import Session
 from .teaching import Place

@@ -244,6 +244,7 @@ class Recording:
     def channels(self, node: int | str) -> list[Channel]: ...
     def messages(self, *, src: int | str | None=None, dst: int | str | None=None) -> list[Message]: ...
     def edges(self) -> list[Edge]: ...
+    def steps(self) -> list[Step]: ...
 
 class RecordedNode:
     def __new__(cls, about: dict[str, Any]) -> RecordedNode: ...
@@ -325,6 +326,14 @@ class Edge:
     target: RecordedNode
     target_event: int
     bytes: int
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    node: RecordedNode
+    what: str
+    time: Any
+    real_time: float
+    position: int
 
 class Snapshot:
     type: Any

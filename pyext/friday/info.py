@@ -11,6 +11,7 @@ from .commands import Command, Verb, forward, nearest, nodes_of
 from .costs import info_costs
 from .errors import Error, UsageError
 from .handlers import Handler
+from .recordings import Recording
 from .signals import info_signals
 from .table import OWNED, REFUSED, refusal, resolve
 
@@ -176,6 +177,19 @@ def _output(session: "Session", command: Command, out: Output) -> None:
               "`NODE print *(char*)$rsi@$rdx`; or go to the next write whose text a regular expression finds: `goto output NODE /REGEX/`")
 
 
+def _steps(session: "Session", command: Command, out: Output) -> None:
+    """What the recorder did to nodes by the events of its group file."""
+    chosen = {int(node) for node in (session.nodes.all if command.nodes is None else session.nodes.parse(command.nodes, every=True))}
+    steps = [step for step in Recording(session.recording).steps() if int(step.node) in chosen]
+    if not steps:
+        out("the group file had no [[event]] that happened to these nodes")
+        return
+    now = float(session.logical_time)
+    for line in table([("time", "what", "node", "")] + [
+            (f"{float(step.time):.6f} s", step.what, f"{int(step.node)} ({step.node.name})", "" if float(step.time) <= now else "not yet") for step in steps]):
+        out(line)
+
+
 TOPICS: "dict[str, tuple[int, Callable[[Session, Command, Output], None]]]" = {  # name -> (fewest letters, what shows it)
     "nodes": (3, _nodes),
     "time": (4, _time),
@@ -186,6 +200,7 @@ TOPICS: "dict[str, tuple[int, Callable[[Session, Command, Output], None]]]" = { 
     "endpoints": (3, _endpoints),
     "signals": (2, info_signals),
     "costs": (2, info_costs),
+    "steps": (3, _steps),
 }
 
 

@@ -140,6 +140,18 @@ class Edge:
     bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What `friday record` did to a node by an [[event]] of its group file. what: "kill", "stop", "continue" or "restart"; time: the logical
+    time, by the clock of the node's host; real_time: seconds since 1970 by its wall clock; position: how many events of the group, in the
+    order of a replay in `clock` order, come before."""
+    node: RecordedNode
+    what: str
+    time: Any
+    real_time: float
+    position: int
+
+
 class Event:
     """One recorded event of a node: mostly a system call, with what the kernel answered."""
 
@@ -319,6 +331,10 @@ class Recording:
         replay in causal order keeps."""
         return [Edge(raw.kind, self._by_id[raw.source], raw.source_event, self._by_id[raw.target], raw.target_event, raw.bytes)
                 for raw in self._raw.edges()]
+
+    def steps(self) -> list[Step]:
+        """What `friday record` did to nodes by the events of its group file, in the order of time."""
+        return [Step(self._by_id[node], *what) for node, *what in self._raw.steps()]
 
 
 def _natural(value: int, what: str) -> int:

@@ -6,6 +6,7 @@ import socket
 import time
 
 import pytest
+from debug_support import friday
 from record_support import PYTHON
 
 # Opens its port only after a while, and says how many connections it was given until it is stopped.
@@ -128,6 +129,11 @@ def test_events_happen_to_nodes_and_are_marks(recorder):
     assert seconds == sorted(seconds) and seconds[0] > 0.5
     gap = max(b - a for a, b in itertools.pairwise(times))
     assert gap >= seconds[1] - seconds[0] - 0.05 > 0, "it wrote while it was stopped"
+    data = friday.Recording(recording.path).steps()
+    assert [(step.what, step.node.name, step.position) for step in data] == [(step["what"], step["name"], step["position"]) for step in info["steps"]]
+    assert [float(step.time) for step in data] == pytest.approx(seconds)
+    last = friday.Recording(recording.path).time("n", first["events"] - 1)
+    assert abs(float(data[2].time) - float(last)) < 1, "it was killed soon behind its last event"
     text = recorder.run([recorder.friday, "info", recording.path]).stdout
     assert "friday record did: kill node 0 n\n" in text
     recorder.verify(recording)
