@@ -9,6 +9,7 @@ import sys
 import pytest
 from support import ROOT, Event, changes, session_of
 
+from predicates.acknowledged import Acknowledged
 from predicates.connectivity import DisjointPaths
 from predicates.conservation import Conservation
 from predicates.decided_quorums import DecidedQuorums
@@ -68,6 +69,14 @@ def log_prefix_counted(n):
     whole = list(range(2 * n))
     session = session_of(changes(*((node, {"length": k + 1, "committed": k}) for k in range(n) for node in (0, 1))), start={"log": whole, "length": 0, "committed": 0})
     LogPrefix(session, log="log[:length]", committed="committed")
+    return session
+
+
+def acknowledged(n):
+    """Leaders change as often as entries are acknowledged."""
+    steps = [(Event(0, "count", {"index": k, "by": 6}), Event(k % 3, changes={"leads": k + 1})) for k in range(n)]
+    session = session_of([event for step in steps for event in step], start={"log": list(range(2 * n)), "leads": 0})
+    Acknowledged(session, at="count", index="index", by="by", log="log", leads="leads")
     return session
 
 
@@ -172,7 +181,7 @@ def reads(n):
     return session
 
 
-LENGTHS = {function.__name__: function for function in (log_prefix, log_prefix_counted, decided_quorums, decided_alone, conservation, leader, monotonic, oscillation,
+LENGTHS = {function.__name__: function for function in (acknowledged, log_prefix, log_prefix_counted, decided_quorums, decided_alone, conservation, leader, monotonic, oscillation,
                                                         quorum, misdelivered, ring, ring_times, routes, connectivity, shadow, reads)}
 LENGTHS["decided_quorums with members"] = lambda n: decided_quorums(n, members=True)
 LENGTHS["conservation of what is lost"] = lambda n: conservation(n, lost=True)

@@ -10,6 +10,7 @@ import struct
 import pytest
 from support import ROOT, Event, Message, changes, friday, run, run_script, session_of
 
+from predicates.acknowledged import Acknowledged
 from predicates.connectivity import DisjointPaths, vertex_disjoint_paths
 from predicates.conservation import Conservation
 from predicates.decided_quorums import DecidedQuorums
@@ -459,6 +460,7 @@ def test_times_of_a_ring():
 
 # -- all of them as scripts --------------------------------------------------------------------------------------------
 SCRIPTS = {
+    "acknowledged": ["--at", "f", "--index", "i", "--by", "b", "--log", "l", "--leads", "leads"],
     "leader": ["--term", "a", "--leads", "b"], "log_prefix": ["--log", "a", "--committed", "b"], "monotonic": ["--counter", "a", "--bits", "32"],
     "conservation": ["--held", "a", "--amount", "b", "--sent-at", "f", "--received-at", "g", "--lost-after", "3"],
     "quorum": ["--members", "a", "--needed", "b", "--lasting", "1"], "routes": ["--id", "a", "--routes", "b[:n]", "--lasting", "2"],
@@ -627,3 +629,62 @@ def test_entries_cut_off_before_they_were_compared_are_counted():
     session = session_of(changes((0, {"commit": 2, "first": 0}), (0, {"commit": 6, "first": 4})))
     check = LogPrefix(session, log=lambda node: "wx" if node.read("first") == 0 else "34", committed="commit", base="first")
     assert run(session) == [] and check.summary().endswith("2 entries were cut off before they were compared")
+
+
+# -- acknowledged entries --------------------------------------------------------------------------------------------
+def counted_for(*steps, logs, nodes="abcd", **options):
+    """(node that counts, index, mask of who is counted), while each node's log is what `logs` says; a step may also change a log or begin to lead."""
+    events = [Event(step[0], "count", {"index": step[1], "by": step[2]}) if len(step) == 3 else Event(step[0], changes={"leads": step[1]}) for step in steps]
+    session = session_of(events, names=nodes, start={"leads": 0})
+    check = Acknowledged(session, at="count", index="index", log=lambda node: logs[node.name], **{"by": "by", **options})
+    return check, run(session)
+
+
+def test_whoever_is_counted_holds_the_entry():
+    logs = {"a": "xyz", "b": "xyz", "c": "xy", "d": "xQz"}
+    check, found = counted_for((0, 2, 0b0001), (0, 2, 0b0010), (0, 1, 0b0110), logs=logs)
+    assert found == [] and check.acknowledged.keys() == {1}
+    _, found = counted_for((0, 2, 0b0100), (0, 1, 0b1010), (0, 0, 0b1110), logs=logs)
+    assert found == ["a counts c for entry 2, and the log of c ends before entry 2", "a counts d for entry 1, and d holds Q there"]
+    _, found = counted_for((0, 7, 0b0010), logs=logs)
+    assert found == ["a takes entry 7 for acknowledged, and the log of a ends before entry 3"]
+    _, found = counted_for((0, 0, 0b110000), logs=logs)
+    assert found == ["a counts member 4, member 5 for entry 0, and no node that lives has this identifier"]
+
+
+def test_what_a_client_is_told_is_held_by_a_majority_of_the_members():
+    logs = {"a": "xyz", "b": "xyz", "c": "xy", "d": "x"}
+    assert counted_for((0, 1, 0), logs=logs, by=None)[1] == []
+    assert counted_for((0, 2, 0), logs=logs, by=None)[1] == ["a takes entry 2 for acknowledged, and of 4 members only a, b hold it"]
+    assert counted_for((0, 2, 0b0111), logs=logs, by=None, members="by")[1] == [], "d is no member"
+
+
+def test_who_leads_has_what_was_acknowledged():
+    logs = {"a": "xyz", "b": "xyz", "c": "xy", "d": "xQ"}
+    _, found = counted_for((0, 1, 0b0110), (2, 1), (3, 1), logs=logs, leads="leads")
+    assert found == ["d leads without entry 1, which a took for acknowledged: d holds Q there"]
+    _, found = counted_for((0, 2, 0b0010), (2, 1), logs=logs, leads="leads")
+    assert found == [], "two of four are no majority"
+
+
+def test_entries_cut_off_at_the_front_were_held():
+    logs = {"a": "xyz", "b": "z", "c": "", "d": ""}
+    session = session_of([Event(0, "count", {"index": 1, "by": 2}), Event(0, "count", {"index": 1, "by": 4})], names="abcd", start={"first": 0})
+    session.backend.let(1, {"first": 2})
+    Acknowledged(session, at="count", index="index", by="by", log=lambda node: logs[node.name], base="first")
+    assert run(session) == ["a counts c for entry 1, and the log of c ends before entry 0"]
+
+
+@pytest.mark.parametrize("early", [0, None])
+def test_a_node_that_has_just_started_has_no_identifier_yet(early):
+    """It is read again when somebody is counted whom nobody seems to be."""
+    ids, logs = {"a": 7, "b": 8, "c": early}, {"a": "x", "b": "x", "c": ""}
+
+    def identifier(node):
+        if ids[node.name] is None:
+            raise friday.BadAddress("cannot read 0x8", address=8)
+        return ids[node.name]
+    session = session_of([Event(0, "count", {"index": 0, "by": 1 << 8}), Event(2, "ready"), Event(0, "count", {"index": 0, "by": 1 << 9})])
+    Acknowledged(session, at="count", index="index", by="by", log=lambda node: logs[node.name], id=identifier)
+    session.breakpoint("ready", lambda: (ids.update(c=9), logs.update(c="x")))
+    assert run(session) == []
