@@ -51,6 +51,117 @@ void add_unwind_entries(const Elf& elf, std::vector<uint64_t>& starts) {
   }
 }
 
+// Reads numbers one after the other. What lies behind the end reads as 0, and `past_end` says so.
+struct Numbers {
+  std::string_view bytes;
+  size_t at = 0;
+  bool past_end = false;
+
+  template <typename T>
+  T take() {
+    T value{};
+    if (at > bytes.size() || bytes.size() - at < sizeof value) past_end = true;
+    else memcpy(&value, bytes.data() + at, sizeof value);
+    at += sizeof value;
+    return value;
+  }
+  uint64_t take_leb() {
+    uint64_t value = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+      const auto byte = take<uint8_t>();
+      value |= uint64_t{byte & 0x7fu} << shift;
+      if (!(byte & 0x80)) break;
+    }
+    return value;
+  }
+};
+
+// How the addresses are encoded of the code that an entry of .eh_frame is about: what its CIE says behind the letter R
+// (Linux Standard Base, Exception Frames). 0xff: it cannot be told.
+uint8_t address_encoding(std::string_view section, size_t cie) {
+  constexpr uint8_t kUnknown = 0xff;
+  Numbers in{section, cie + 8};
+  in.take<uint8_t>();  // version
+  const size_t from = in.at, to = section.find('\0', from);
+  if (to == std::string_view::npos) return kUnknown;
+  const std::string_view letters = section.substr(from, to - from);
+  in.at = to + 1;
+  for (unsigned i = 0; i < 3; i++) in.take_leb();  // alignment of code and data, register of the return address
+  if (letters.empty() || letters[0] != 'z') return letters.empty() ? 0 : kUnknown;
+  in.take_leb();
+  for (const char letter : letters.substr(1)) {
+    if (letter == 'R') return in.take<uint8_t>();
+    if (letter == 'L') in.take<uint8_t>();
+    else if (letter == 'P') {
+      const uint8_t size = in.take<uint8_t>() & 7;  // of the personality routine: 2, 4 or 8 bytes
+      in.at += size == 2 ? 2 : size == 3 ? 4 : 8;
+    } else if (letter != 'S' && letter != 'B') return kUnknown;
+  }
+  return 0;
+}
+
+// Adds the start of each unwind entry's code, from .eh_frame itself. Statically linked programs have no table of its
+// entries.
+void add_unwind_section(const Elf& elf, std::vector<uint64_t>& starts) {
+  constexpr uint8_t kRelative = 0x10, kAbsolute4 = 0x03, kAbsolute8 = 0x00, kSigned4 = 0x0b;
+  const auto* header = elf.find_section(".eh_frame");
+  const auto section = header ? elf.section(".eh_frame") : std::nullopt;
+  if (!section) return;
+  for (size_t at = 0; at < section->size();) {
+    Numbers in{*section, at};
+    const auto size = in.take<uint32_t>(), cie = in.take<uint32_t>();
+    if (in.past_end || size < 4 || size == ~0u) return;
+    at += 4 + size_t{size};
+    if (cie == 0 || cie > in.at - 4) continue;  // this is a CIE itself, or nonsense
+    const uint8_t encoding = address_encoding(*section, in.at - 4 - cie);
+    const uint64_t place = header->sh_addr + in.at, base = encoding & kRelative ? place : 0;
+    switch (encoding & ~kRelative) {
+      case kAbsolute8: starts.push_back(base + in.take<uint64_t>()); break;
+      case kAbsolute4: starts.push_back(base + in.take<uint32_t>()); break;
+      case kSigned4: starts.push_back(base + static_cast<uint64_t>(int64_t{in.take<int32_t>()})); break;
+      default: break;
+    }
+  }
+}
+
+// Adds the functions of a program in Go, which has no unwind entries: the table of Go's own runtime, which a stripped
+// program has too (src/runtime/symtab.go and src/debug/gosym/pclntab.go; the form since Go 1.18).
+void add_go_functions(const Elf& elf, std::vector<uint64_t>& starts) {
+  const auto table = elf.section(".gopclntab");
+  if (!table) return;
+  constexpr uint32_t kGo118 = 0xfffffff0, kGo120 = 0xfffffff1;
+  Numbers in{*table};
+  const auto magic = in.take<uint32_t>();
+  in.take<uint16_t>();
+  const auto quantum = in.take<uint8_t>(), pointer = in.take<uint8_t>();
+  const auto count = in.take<uint64_t>();
+  in.take<uint64_t>();  // number of files
+  auto text = in.take<uint64_t>();
+  for (unsigned i = 0; i < 4; i++) in.take<uint64_t>();  // offsets of names, compilation units, files and line tables
+  const auto functions = in.take<uint64_t>();
+  if ((magic != kGo118 && magic != kGo120) || quantum != 1 || pointer != 8 || functions > table->size()) return;
+  // In a position-independent program a relocation has the address.
+  if (const auto* section = text == 0 ? elf.find_section(".text") : nullptr) text = section->sh_addr;
+  in.at = functions;
+  for (uint64_t i = 0; i < count; i++) {
+    const auto from = in.take<uint32_t>();
+    in.take<uint32_t>();  // where the function is described
+    if (in.past_end) return;
+    starts.push_back(text + from);
+  }
+}
+
+// Of an executable section in which nothing is known to start, decoding begins at its first byte.
+void add_unknown_sections(const Elf& elf, std::vector<uint64_t>& starts) {
+  std::vector<uint64_t> more;
+  for (const Elf64_Shdr& s : elf.sections()) {
+    if (s.sh_type != SHT_PROGBITS || !(s.sh_flags & SHF_EXECINSTR)) continue;
+    const auto first = std::ranges::lower_bound(starts, s.sh_addr);
+    if (first == starts.end() || *first - s.sh_addr >= s.sh_size) more.push_back(s.sh_addr);
+  }
+  starts.insert(starts.end(), more.begin(), more.end());
+}
+
 }  // namespace
 
 Elf::Elf(std::string_view file) : content(file) {
@@ -71,20 +182,26 @@ std::vector<Elf64_Shdr> Elf::sections() const {
   return table ? std::vector<Elf64_Shdr>(table, table + header->e_shnum) : std::vector<Elf64_Shdr>{};
 }
 
-std::optional<std::string_view> Elf::section(std::string_view name) const {
-  const std::vector<Elf64_Shdr> all = sections();
-  if (!header || header->e_shstrndx >= all.size()) return std::nullopt;
+const Elf64_Shdr* Elf::find_section(std::string_view name) const {
+  if (!header || header->e_shentsize != sizeof(Elf64_Shdr) || header->e_shstrndx >= header->e_shnum) return nullptr;
+  const auto* all = at<Elf64_Shdr>(header->e_shoff, header->e_shnum);
+  if (!all) return nullptr;
   const Elf64_Shdr& names = all[header->e_shstrndx];
   const char* text = at<char>(names.sh_offset, names.sh_size);
-  if (!text) return std::nullopt;
+  if (!text) return nullptr;
   const std::string_view table(text, names.sh_size);
-  for (const Elf64_Shdr& s : all) {
-    if (s.sh_type == SHT_NOBITS || s.sh_name >= table.size() ||
-        table.substr(s.sh_name, table.find('\0', s.sh_name) - s.sh_name) != name)
-      continue;
-    if (const char* bytes = at<char>(s.sh_offset, s.sh_size)) return std::string_view(bytes, s.sh_size);
+  for (const auto* s = all; s < all + header->e_shnum; s++) {
+    if (s->sh_type != SHT_NOBITS && s->sh_name < table.size() &&
+        table.substr(s->sh_name, table.find('\0', s->sh_name) - s->sh_name) == name &&
+        at<char>(s->sh_offset, s->sh_size))
+      return s;
   }
-  return std::nullopt;
+  return nullptr;
+}
+
+std::optional<std::string_view> Elf::section(std::string_view name) const {
+  const Elf64_Shdr* s = find_section(name);
+  return s ? std::optional(std::string_view(at<char>(s->sh_offset), s->sh_size)) : std::nullopt;
 }
 
 uint64_t Elf::loaded_size() const {
@@ -160,7 +277,12 @@ bool Elf::executable(uint64_t address) const {
 std::vector<uint64_t> Elf::function_starts() const {
   std::vector<uint64_t> starts;
   add_symbols(*this, starts);
+  const size_t symbols = starts.size();
   add_unwind_entries(*this, starts);
+  if (starts.size() == symbols) add_unwind_section(*this, starts);
+  add_go_functions(*this, starts);
+  std::sort(starts.begin(), starts.end());
+  add_unknown_sections(*this, starts);
   std::erase_if(starts, [&](uint64_t a) { return !executable(a); });
   std::sort(starts.begin(), starts.end());
   starts.erase(std::unique(starts.begin(), starts.end()), starts.end());

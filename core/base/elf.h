@@ -25,8 +25,9 @@ struct Elf {
     return reinterpret_cast<const T*>(content.data() + offset);
   }
   std::vector<Elf64_Shdr> sections() const;
-  // The contents of the first section with this name; none if there is no such section or the file does not contain its
-  // bytes.
+  // The first section with this name, and its contents; none if there is no such section or the file does not contain
+  // its bytes.
+  const Elf64_Shdr* find_section(std::string_view name) const;
   std::optional<std::string_view> section(std::string_view name) const;
   // The build id (NT_GNU_BUILD_ID), at most 20 bytes; empty if the file has none.
   std::vector<uint8_t> build_id() const;
@@ -46,8 +47,8 @@ struct Elf {
   // The file offset of a virtual address, or ~0 if the file has no bytes for it.
   uint64_t offset_of(uint64_t address) const;
   bool executable(uint64_t address) const;
-  // The starts of functions, from symbols and unwind entries; sorted, without duplicates, in executable segments only.
-  // A stripped file still has unwind entries.
+  // The starts of functions, from symbols, unwind entries and Go's own table; sorted, without duplicates, in executable
+  // segments only. A stripped file still has the latter two. Of a section without any, its first byte stands for them.
   std::vector<uint64_t> function_starts() const;
 };
 

@@ -107,7 +107,7 @@ class Collector {
   void answer_spawn(Node& node, const shim::Request& request);
   void note_execution(Node& node, const shim::Request& request);
   void end_by_execution(Node& node, const std::string& text);
-  Node* restart_after_exec(Node& node);
+  Node* restart_after_exec(Node& node, const shim::Request& hello);
   void give_room(Node& node);
   uint64_t room_left() const;
   void leave_out(Node& parent, const Error& error);

@@ -27,11 +27,12 @@ std::string limit_of_addresses(pid_t pid) {
   return fmt::format("ulimit -v is {}", limit.rlim_cur >> 10);
 }
 
-// Describes a process that has just executed a program, from /proc.
-void describe_process(pid_t pid, NodeOrigin& origin) {
+// Describes a process that has just executed a program, from /proc and its hello.
+void describe_process(const shim::Request& hello, pid_t pid, NodeOrigin& origin) {
   char exe[PATH_MAX];
   ssize_t n = readlink(fmt::format("/proc/{}/exe", pid).c_str(), exe, sizeof exe);
   if (n > 0) origin.program.assign(exe, static_cast<size_t>(n));
+  if (hello.text[0]) origin.program = bounded_text(hello.text, sizeof hello.text);
   auto line = read_file(fmt::format("/proc/{}/cmdline", pid));
   if (!line || line->empty()) return;
   origin.arguments.clear();
@@ -153,7 +154,7 @@ void Collector::answer_hello(Node& node, const shim::Request& request) {
   Node* fresh = &node;
   if (node.hello) {
     // Accept this only from the same process; another process that has obtained this socket is not part of the node.
-    fresh = node.pid == static_cast<pid_t>(request.pid) ? restart_after_exec(node) : nullptr;
+    fresh = node.pid == static_cast<pid_t>(request.pid) ? restart_after_exec(node, request) : nullptr;
     if (!fresh) {
       send_reply(node.socket.get(), &reply, sizeof reply, nullptr, 0);
       return;
@@ -163,7 +164,7 @@ void Collector::answer_hello(Node& node, const shim::Request& request) {
   now.hello = true;
   now.executes.clear();
   if (now.pid == 0) now.pid = static_cast<pid_t>(request.pid);
-  if (now.spawned) describe_process(now.pid, now.origin);
+  if (now.spawned) describe_process(request, now.pid, now.origin);
   now.header->pid = request.pid;
   reply.clock_kind = clock_kind_;
   reply.state_every = options_.state_every;
@@ -174,11 +175,11 @@ void Collector::answer_hello(Node& node, const shim::Request& request) {
 
 // The process has executed another program and says hello again. The old trace is complete; the new program becomes a
 // node of its own, with the old one as its ancestor. Returns null if there is no room for its trace.
-Collector::Node* Collector::restart_after_exec(Node& node) {
+Collector::Node* Collector::restart_after_exec(Node& node, const shim::Request& hello) {
   NodeOrigin origin = node.origin;
   origin.name = fmt::format("{}/exec-1", node.origin.lineage.back());
   origin.lineage.push_back(origin.name);
-  describe_process(node.pid, origin);
+  describe_process(hello, node.pid, origin);
   auto fresh = create_node(origin, &node);
   if (!fresh) {
     leave_out(node, fresh.error());

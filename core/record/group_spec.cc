@@ -56,7 +56,8 @@ Result<std::string> find_program(const ProgramSpec& program) {
   if (path.empty() || !realpath(path.c_str(), resolved))
     return fail(ErrorCode::not_found, "node {}: the program {} was not found; give its path, or check PATH",
                 program.name, name);
-  if (program.record) FRIDAY_TRY_VOID(check_instrumentable(resolved, {geteuid(), ""}));
+  if (program.record)
+    if (auto how = check_instrumentable(resolved, {geteuid(), ""}); !how) return std::unexpected(how.error());
   constexpr int kGetMdwe = 66;  // PR_GET_MDWE; fails before Linux 6.3
   if (program.record && prctl(kGetMdwe, 0, 0, 0, 0) > 0)
     return fail(

@@ -15,18 +15,7 @@
 namespace friday {
 namespace {
 
-// Checks for glibc's loader, since the shim relies on how it starts a program.
-Result<void> check_loader(const std::string& path, const UniqueFd& fd, const Elf64_Phdr& segment) {
-  char name[256]{};
-  if (segment.p_filesz < 2 || segment.p_filesz >= sizeof name ||
-      pread(fd.get(), name, segment.p_filesz, static_cast<off_t>(segment.p_offset)) <= 0)
-    return fail(ErrorCode::bad_input, "{} is a damaged ELF file", path);
-  if (!strstr(name, "/ld-musl-")) return {};
-  return fail(ErrorCode::unsupported,
-              "{} is linked with musl ({}): Friday records programs of glibc; link it with that", path, name);
-}
-
-Result<void> check(const std::string& path, const Executor& by, int depth) {
+Result<Instrumentation> check(const std::string& path, const Executor& by, int depth) {
   const std::string file = by.root + path;
   struct stat st;
   if (stat(file.c_str(), &st) != 0) return fail_errno(errno, fmt::format("cannot stat {}", path));
@@ -47,9 +36,15 @@ Result<void> check(const std::string& path, const Executor& by, int depth) {
   if (got > 2 && start[0] == '#' && start[1] == '!') {
     if (depth > 4) return fail(ErrorCode::bad_input, "{}: scripts name each other as interpreter", path);
     std::string line(start + 2, strcspn(start + 2, "\n"));
+    line.erase(line.find_last_not_of(" \t") + 1);
     size_t from = line.find_first_not_of(" \t"), to = line.find_first_of(" \t", from);
     if (from == std::string::npos) return fail(ErrorCode::bad_input, "{} has an empty interpreter line", path);
-    return check(line.substr(from, to - from), by, depth + 1);
+    const std::string interpreter = line.substr(from, to - from);
+    FRIDAY_TRY(found, check(interpreter, by, depth + 1));
+    if (found.leading.empty()) found.leading = {interpreter};
+    if (to != std::string::npos) found.leading.push_back(line.substr(line.find_first_not_of(" \t", to)));
+    found.leading.push_back(path);
+    return found;
   }
   Elf64_Ehdr header;
   if (got < static_cast<ssize_t>(sizeof header)) return fail(ErrorCode::bad_input, "{} is not a program", path);
@@ -63,22 +58,21 @@ Result<void> check(const std::string& path, const Executor& by, int depth) {
     if (pread(fd.get(), &segment, sizeof segment, static_cast<off_t>(header.e_phoff + i * sizeof segment)) !=
         sizeof segment)
       return fail(ErrorCode::bad_input, "{} is a damaged ELF file", path);
-    if (segment.p_type == PT_INTERP) return check_loader(path, fd, segment);
+    if (segment.p_type == PT_INTERP) return Instrumentation{};
   }
-  return fail(ErrorCode::unsupported, "{} is statically linked: no shim can be preloaded into it; link it dynamically",
-              path);
+  return Instrumentation{.loaded = path, .leading = {}};
 }
 
 }  // namespace
 
-Result<void> check_instrumentable(const std::string& path, const Executor& by) {
-  FRIDAY_TRY_VOID(check(path, by, 0));
+Result<Instrumentation> check_instrumentable(const std::string& path, const Executor& by) {
+  FRIDAY_TRY(found, check(path, by, 0));
   if (by.borrows)
     return fail(ErrorCode::unsupported,
                 "{} was executed by a process whose real and effective user or group differ: the loader ignores "
                 "LD_PRELOAD then, as for a setuid program",
                 path);
-  return {};
+  return found;
 }
 
 }  // namespace friday

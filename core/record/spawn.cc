@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "core/base/fd.h"
+#include "core/record/instrumentable.h"
+#include "core/shim/loader.h"
 #include "core/shim/shim_abi.h"
 
 namespace friday {
@@ -102,6 +104,21 @@ Result<pid_t> spawn(const ProgramSpec& program, const std::string& path, const L
   const int number = socket >= 0 ? socket_number(descriptors) : -1;
   auto environment = child_environment(program, options.shim, number);
   auto arguments = program.command;
+  std::string executed = path;
+  UniqueFd loaded;
+  if (socket >= 0) {
+    FRIDAY_TRY(how, check_instrumentable(path, {geteuid(), ""}));
+    if (!how.loaded.empty()) {
+      FRIDAY_TRY(file, open_file(how.loaded, O_RDONLY));
+      loaded = std::move(file);
+      environment.push_back(fmt::format("{}={}:{}", shim::kProgramVariable, loaded.get(), path));
+      if (!how.leading.empty()) {
+        arguments.erase(arguments.begin());
+        arguments.insert(arguments.begin(), how.leading.begin(), how.leading.end());
+      }
+      executed = options.shim;
+    }
+  }
   auto argv = pointers(arguments), envp = pointers(environment);
   UniqueFd in;
   if (!program.input.empty()) {
@@ -132,7 +149,8 @@ Result<pid_t> spawn(const ProgramSpec& program, const std::string& path, const L
     if (socket >= 0 && dup2(socket, number) < 0) _exit(127);
     int error = 0;
     if (!program.cwd.empty() && chdir(program.cwd.c_str()) != 0) error = errno;
-    if (!error) execve(path.c_str(), argv.data(), envp.data());
+    if (loaded) fcntl(loaded.get(), F_SETFD, 0);  // the shim reads it, and closes it before the program starts
+    if (!error) execve(executed.c_str(), argv.data(), envp.data());
     if (!error) error = errno;
     (void)!write(writing.get(), &error, sizeof error);
     _exit(127);

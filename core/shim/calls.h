@@ -85,6 +85,10 @@ inline bool futex_waits(const uint64_t* arguments) {
   return command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET;
 }
 
+// ---- own_program.cc
+// Makes a call with a path (kPathIn), which may be that of /proc/self/exe.
+long call_with_path(ThreadArea* area, CallFrame* frame, const CallInfo& info);
+
 // ---- dispatch.cc
 // Makes a call that is neither recorded nor replayed: the recording has ended, or a debugger calls a function.
 void pass_through(CallFrame* frame, ThreadArea* area);

@@ -110,6 +110,7 @@ bool collector_hello(int socket, HelloReply* reply, int* trace_fd, int* tokens_f
   collector_socket = socket;
   Request request = {};
   request.kind = kHello;
+  memcpy(request.text, loaded_program, min(length_of(loaded_program), sizeof request.text - 1));
   request.pid = (uint32_t)native(sys::getpid);
   int fds[2];
   if (!send_request(request, -1) || receive(reply, sizeof *reply, fds) != sizeof *reply) return false;

@@ -77,7 +77,9 @@ void pass_through(CallFrame* frame, ThreadArea* area) {
   const bool executes = call == sys::execve || call == sys::execveat;
   if (executes) token_spare(area, true);
   long result;
-  while ((result = executes ? exec_call(area, call, a) : interruptible_call(area, frame)) == kNotMade)
+  while ((result = executes                          ? exec_call(area, call, a)
+                   : call_info(call).flags & kPathIn ? call_with_path(area, frame, call_info(call))
+                                                     : interruptible_call(area, frame)) == kNotMade)
     if (signals_deliver(frame, area, Moment::before_call)) break;
   if (executes) token_spare(area, false);
   if (result == kNotMade) return;

@@ -14,6 +14,8 @@
   .hidden friday_interruptible_call, friday_interruptible_abort, friday_enter, friday_enter_trap, friday_leave
   .hidden friday_clone, friday_trap_instruction, friday_trap_site, friday_copy_out
   .hidden friday_snapshot, friday_xsave, friday_xrstor, friday_signal_return, friday_probe, friday_exit_thread
+  .globl friday_load
+  .hidden friday_load, friday_relocate, friday_start_loaded
   .hidden friday_start, friday_replay_start, friday_at_start, friday_dispatch, friday_thread_main, friday_image_registers_taken
 
 # long friday_syscall(number, a, b, c, d, e, f)
@@ -259,6 +261,17 @@ friday_construct:
   .section .init_array, "aw"
   .quad friday_construct
   .text
+
+# The entry point of the shim when it is executed itself (loader.cc). All registers are 0 and the program's begins with them.
+friday_load:
+  mov %rsp, %r12
+  call friday_relocate
+  mov %r12, %rdi
+  call friday_start_loaded
+  test %al, %al
+  jnz 1b
+  lea 64+friday_at_start(%rip), %rdi
+  jmp friday_leave
 
 # void friday_exit_thread(low, size, code): uses no stack, since [low, low + size) may contain it.
 friday_exit_thread:

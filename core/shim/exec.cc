@@ -8,6 +8,7 @@
 
 #include "core/shim/calls.h"
 #include "core/shim/collector.h"
+#include "core/shim/loader.h"
 #include "core/shim/memory.h"
 #include "core/shim/process.h"
 #include "core/shim/replay.h"
@@ -26,7 +27,7 @@ char inherited_preload[1024];  // "LD_PRELOAD=.../friday-shim.so:..." in that en
 
 // The entries of the new program's environment that Friday adds or changes.
 struct Entries {
-  char preload[4096], tunables[1024], socket[80];
+  char preload[4096], tunables[1024], socket[80], program[4200];
 };
 
 bool names(const char* entry, const char* name) {
@@ -93,16 +94,71 @@ bool make_entries(Entries& entries, const char* preload, const char* tunables, c
   return first.fits && second.fits && third.fits;
 }
 
-// Makes the execve(2) or execveat(2) with an environment by which the new program loads the shim.
-long exec_with_shim(long call, const uint64_t* a) {
-  char** given = (char**)(call == sys::execve ? a[2] : a[3]);
-  unsigned count = 0;
-  if (!inherited_preload[0] || !probed([&] {
-        while (given && given[count]) count++;
-      }) ||
-      count > 8000)
+// The path of the shim. Empty: it cannot be executed here, because the process has another root directory for instance.
+void find_shim(char* out, size_t size) {
+  constexpr long kExecutable = 1;  // X_OK
+  constexpr size_t kName = sizeof "LD_PRELOAD=" - 1;
+  size_t end = kName;
+  while (inherited_preload[end] && inherited_preload[end] != ':') end++;
+  Text text{out, size};
+  text.add(inherited_preload + kName, end - kName);
+  if (failed(native(sys::faccessat, AT_FDCWD, out, kExecutable))) out[0] = 0;
+}
+
+// Makes the variable that tells the loader what to load. False: it does not fit.
+bool describe_program(Entries& entries, long call, const uint64_t* a, int fd) {
+  Text text{entries.program, sizeof entries.program};
+  text.add(kProgramVariable).add("=").add((unsigned)fd).add(":");
+  const char* path = (const char*)(call == sys::execve ? a[0] : a[1]);
+  if (call == sys::execveat && !path[0]) text.add("/dev/fd/").add((unsigned)a[0]);
+  else text.add(path);
+  return text.fits;
+}
+
+// Executes the program or, if it is statically linked, the shim, which then loads it. `environment` is the one of the
+// arguments `a`, with room for another entry; `count`: of the words, which can be read.
+long exec_program(long call, const uint64_t* a, Entries& entries, char** environment, unsigned count) {
+  const char* path = (const char*)(call == sys::execve ? a[0] : a[1]);
+  const Executable program(call, a);
+  char shim[sizeof inherited_preload];
+  if (program.fd() >= 0) find_shim(shim, sizeof shim);
+  if (program.fd() < 0 || !shim[0] || !describe_program(entries, call, a, program.fd())) {
+    const OwnProgram own(path);
+    uint64_t changed[6];
+    memcpy(changed, a, sizeof changed);
+    if (own.path()) changed[call == sys::execve ? 0 : 1] = (uint64_t)own.path();
+    return exec_call(me(), call, changed);
+  }
+  char** arguments = (char**)(call == sys::execve ? a[1] : a[2]);
+  char* list[count + program.leading() + 1];
+  unsigned n = 0;
+  for (; n < program.leading(); n++) list[n] = (char*)program.word(n);
+  for (unsigned i = n ? 1 : 0; i < count; i++) list[n++] = arguments[i];
+  list[n] = nullptr;
+  while (*environment) environment++;
+  environment[0] = entries.program;
+  environment[1] = nullptr;
+  native(sys::fcntl, program.fd(), F_SETFD, 0);
+  const uint64_t changed[6] = {(uint64_t)shim, (uint64_t)list, call == sys::execve ? a[2] : a[3]};
+  return exec_call(me(), sys::execve, changed);
+}
+
+// The number of entries of an array of pointers that ends with a null pointer. False: it cannot be read.
+bool count_entries(char** list, unsigned* count) {
+  *count = 0;
+  return probed([&] {
+    while (list && list[*count]) ++*count;
+  });
+}
+
+// Makes the execve(2) or execveat(2) with an environment by which the new program loads the shim. `executable`: not
+// only to see the call fail.
+long exec_with_shim(long call, const uint64_t* a, bool executable) {
+  char **words = (char**)(call == sys::execve ? a[1] : a[2]), **given = (char**)(call == sys::execve ? a[2] : a[3]);
+  unsigned count, word_count;
+  if (!inherited_preload[0] || !count_entries(given, &count) || !count_entries(words, &word_count) || count > 8000)
     return exec_call(me(), call, a);
-  char* list[count + 4];
+  char* list[count + 5];
   const char *preload = nullptr, *tunables = nullptr;
   unsigned kept = 0;
   Entries entries;
@@ -114,7 +170,7 @@ long exec_with_shim(long call, const uint64_t* a) {
       char* entry = given[i];
       if (names(entry, "LD_PRELOAD")) preload = entry;
       else if (names(entry, "GLIBC_TUNABLES")) tunables = entry;
-      else if (!names(entry, kSocketVariable)) list[kept++] = entry;
+      else if (!names(entry, kSocketVariable) && !names(entry, kProgramVariable)) list[kept++] = entry;
     }
     made = make_entries(entries, preload, tunables, limited ? limit : nullptr);
   });
@@ -128,7 +184,8 @@ long exec_with_shim(long call, const uint64_t* a) {
   memcpy(changed, a, sizeof changed);
   changed[call == sys::execve ? 2 : 3] = (uint64_t)list;
   if (limited) limits_before_exec();
-  const long result = exec_call(me(), call, changed);
+  const long result =
+      executable ? exec_program(call, changed, entries, list, word_count) : exec_call(me(), call, changed);
   if (limited) limits_after_exec(limit);
   return result;
 }
@@ -141,6 +198,8 @@ bool program_named(long call, const uint64_t* a, char* out, size_t size) {
   const long flags = call == sys::execve ? 0 : (long)(a[4] & (AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW));
   size_t length = 0;
   if (!probed([&] { length = length_of(path); })) return false;
+  const OwnProgram own(path);
+  if (own.path()) path = own.path();
   const bool by_descriptor = length == 0 && (flags & AT_EMPTY_PATH);
   if (!by_descriptor && failed(native(sys::faccessat, directory, path, kExecutable))) return false;
   const long fd = by_descriptor ? directory : native(sys::openat, directory, path, O_PATH | O_CLOEXEC, 0);
@@ -181,10 +240,10 @@ struct OwnNode {
 long execute(long call, const uint64_t* a, ThreadArea* area, const char* path) {
   if (!area->borrowed) {
     collector_executes(path);
-    return exec_with_shim(call, a);
+    return exec_with_shim(call, a, true);
   }
   OwnNode node(area, path);
-  const long result = exec_with_shim(call, a);
+  const long result = exec_with_shim(call, a, true);
   node.give_up(area);
   return result;
 }
@@ -229,7 +288,7 @@ static bool try_exec(CallFrame* frame, ThreadArea* area) {
     group_lend(nullptr, false);
   }
   token_spare(area, true);
-  const long result = executable ? execute(call, a, area, path) : exec_with_shim(call, a);
+  const long result = executable ? execute(call, a, area, path) : exec_with_shim(call, a, false);
   token_spare(area, false);
   if (executable) group_enter(area, nullptr);
   const bool not_made = result == kNotMade;

@@ -8,6 +8,7 @@
 
 #include "core/shim/memory.h"
 #include "core/shim/patch.h"
+#include "core/shim/process.h"
 #include "core/shim/trace.h"
 
 namespace friday::shim {
@@ -249,7 +250,8 @@ void image_prepare(const HelloReply& hello, const uint64_t* auxv) {
   r.xcr0 = (uint64_t)high << 32 | low;
   memcpy(r.cpuid, hello.cpuid, sizeof r.cpuid);
   for (unsigned i = 0; i < 16; i++) native(sys::getrlimit, i, r.rlimits[i]);
-  native(sys::readlink, "/proc/self/exe", r.exe, sizeof r.exe - 1);
+  if (loaded_program[0]) memcpy(r.exe, loaded_program, min(length_of(loaded_program), sizeof r.exe - 1));
+  else native(sys::readlink, "/proc/self/exe", r.exe, sizeof r.exe - 1);
   MapLine line;
   for (const char* p = read_maps(); (p = parse_map_line(p, &line));) {
     if (equal(line.path, "[stack]")) r.stack_low = line.low, r.stack_high = line.high;

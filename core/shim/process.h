@@ -4,6 +4,7 @@
 // otherwise.
 #pragma once
 
+#include "core/shim/memory.h"
 #include "core/shim/trace.h"
 
 namespace friday::shim {
@@ -36,6 +37,20 @@ bool parent_is_due(const ThreadArea* area, const format::EventRecord* next);
 int& vfork_socket(ThreadArea* area);    // the child's descriptor of the collector's socket
 uint8_t* vfork_node(ThreadArea* area);  // uuid of the node that the child becomes by execve(2)
 
+// ---- own_program.cc
+// Another name of /proc/self/exe in a process that the loader has started, as long as the object exists.
+class OwnProgram {
+ public:
+  explicit OwnProgram(const char* path);
+  ~OwnProgram();
+  OwnProgram(const OwnProgram&) = delete;
+  const char* path() const { return fd_ < 0 ? nullptr : link_.text; }  // null: the given path is no name of it
+
+ private:
+  int fd_ = -1;
+  DescriptorLink link_{0};
+};
+
 // ---- exec.cc
 void exec_forget();  // from now on, programs that this process executes are not recorded
 // At the start: remembers the environment variables that a program executed later needs for being recorded.
@@ -43,6 +58,36 @@ void exec_remember(char** environment);
 void do_exec(CallFrame* frame, ThreadArea* area);
 // Makes the call without recording it. Returns only if it fails.
 long exec_call(ThreadArea* area, long call, const uint64_t* arguments);
+
+// ---- executable.cc
+// A program that the calling process is about to execute by execve(2) or execveat(2), with arguments `a`, whose path
+// can be read.
+class Executable {
+ public:
+  Executable(long call, const uint64_t* a);
+  ~Executable();
+  Executable(const Executable&) = delete;
+  // The descriptor of the statically linked program that runs in the end; -1: the kernel must start it.
+  int fd() const { return fd_; }
+  // The words that take the place of the first argument, because it is a script.
+  unsigned leading() const { return count_; }
+  const char* word(unsigned i) const { return words_[count_ - 1 - i]; }
+
+ private:
+  static constexpr unsigned kMostScripts = 5, kLongestLine = 255;
+  int fd_ = -1;
+  unsigned count_ = 0;
+  const char* words_[2 * kMostScripts + 1];
+  char lines_[kMostScripts][kLongestLine + 1];
+};
+
+// ---- loader.cc
+extern char loaded_program[4096];  // the path of the program that the loader has started; empty: there is none
+// Maps the program that kProgramVariable names. `stack`: where the number of arguments stands, as the kernel has left
+// it. Fills in where the program begins. False: it cannot be mapped.
+bool load_program(uint64_t* stack, CallFrame* start);
+// Executes that program without recording it, or ends the process.
+[[noreturn]] void start_without_shim(uint64_t* stack);
 
 // ---- limits.cc: the limit of the address space, RLIMIT_AS
 // getrlimit(2), setrlimit(2) and prlimit(2), without an event.

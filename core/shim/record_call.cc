@@ -67,7 +67,9 @@ Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   trace_header()->dies_of = signals_own_death(frame, area);
   const bool shared = (live_threads > 1 || group_member()) && !done.changed.object;
   if (shared) lend_for_call(frame, area, info, done);
-  done.result = done.changed.object ? make_change(frame, area, info, &done) : interruptible_call(area, frame);
+  done.result = done.changed.object    ? make_change(frame, area, info, &done)
+                : info.flags & kPathIn ? call_with_path(area, frame, info)
+                                       : interruptible_call(area, frame);
   done.exit = ticks_now();
   trace_header()->dies_of = 0;
   // A process may have mapped the file during the call.

@@ -342,7 +342,7 @@ struct Request {
   uint32_t mapped_writable;  // kModule: not 0: a recorded process has the file mapped so
   uint64_t inode;            // kModule: of the file
   uint64_t events;           // kExecutes: number of events in the sender's trace
-  char text[256];            // kModule, kSpawn, kExecutes: a path; kEnding, kNotice: a text
+  char text[256];            // kModule, kSpawn, kExecutes, kHello if loader.cc has started it: a path; else a text
 };
 
 struct HelloReply {

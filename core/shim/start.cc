@@ -1,4 +1,5 @@
-// The shim's start: the first constructor that runs in the process (-z initfirst). If a collector has asked for a
+// The shim's start: the first constructor that runs in the process (-z initfirst) or, in a statically linked program,
+// what the loader calls (loader.cc). If a collector has asked for a
 // recording, it patches the code that is mapped, takes the start image, and lets the program run recorded. A replay
 // resumes from the image, in begin().
 #include <asm/prctl.h>
@@ -143,7 +144,7 @@ __attribute__((noinline)) bool begin(char** environment) {
   take_over_thread(area);
   clock_calibrate();
   instrument(hello, auxv);
-  hide_data(auxv);
+  if (!loaded_program[0]) hide_data(auxv);  // otherwise no loader knows of the shim
   limits_inherit(socket);
   signals_inherit();
   image_prepare(hello, auxv);
@@ -167,11 +168,27 @@ struct {
 } friday_at_start;
 }
 
+// Of the C library that the program is linked with. The shim is the first constructor, so it is still the environment
+// that the kernel has put on the stack.
+extern "C" __attribute__((weak)) char** __environ;
+
 // glibc calls constructors with the arguments of main; musl passes none, so the values here are arbitrary.
 extern "C" bool friday_start(int count, char** arguments, char** environment) {
-  if (count < 0 || !arguments || environment != arguments + count + 1) return false;
+  if (count < 0 || !arguments || environment != arguments + count + 1) environment = &__environ ? __environ : nullptr;
+  if (!environment) return false;
   const bool replayed = begin(environment);
   if (control.mode) clear_dead_stack();
+  return replayed;
+}
+
+// The first instruction after execve(2) of the shim itself leads here. `stack` is as the kernel has left it: the number
+// of arguments, arguments, environment, auxiliary vector.
+extern "C" bool friday_start_loaded(uint64_t* stack) {
+  char** environment = (char**)(stack + 1 + *stack + 1);
+  if (!load_program(stack, &friday_at_start.frame)) start_without_shim(stack);
+  const bool replayed = begin(environment);
+  if (!control.mode) start_without_shim(stack);
+  clear_dead_stack();
   return replayed;
 }
 

@@ -1,25 +1,27 @@
-"""A program linked with musl, whose loader would preload the shim but start it otherwise: refused by name, and unharmed when a
-recorded program executes it."""
+"""Programs linked with musl (Alpine's C library): those that its loader starts preload the shim like others, and static ones are
+loaded by the shim itself."""
 
 import subprocess
 
 import pytest
+from conftest import ROOT
 from programs import need
 
-SOURCE = r"""
-#include <stdio.h>
-int main(int count, char** words) { return printf("%d words, %s\n", count, words[count - 1]) < 0; }
-"""
+FLAGS = {"dynamic": [], "static": ["-static"]}
 
 
 @pytest.mark.full
-def test_program_of_musl(recorder, tmp_path):
+@pytest.mark.parametrize("kind", FLAGS)
+@pytest.mark.parametrize("name, arguments, nodes", [
+    ("own_program", [], 7), ("threads", [], 1), ("fork_pipe", [], 2), ("execs", ["2"], 3), ("signals_order", [], 1)])
+def test_program_of_musl(recorder, tmp_path, kind, name, arguments, nodes):
     need("musl-tools")
-    program = tmp_path / "small"
-    subprocess.run(["musl-gcc", "-x", "c", "-o", program, "-"], input=SOURCE, text=True, check=True, timeout=60)
-    refused = recorder.record([program, "alone"])
-    assert refused.returncode == 2 and "is linked with musl (/lib/ld-musl-x86_64.so.1)" in refused.stderr, refused
-    recording = recorder.record(["/bin/sh", "-c", f"{program} one two; echo it ended with $?"], name="it")
-    assert recording.stdout == "3 words, two\nit ended with 0\n", recording
-    assert "is linked with musl" in recording.stderr
-    recorder.verify(recording)
+    program = tmp_path / name
+    source = ROOT / "tests" / "targets" / f"{name}.c"
+    subprocess.run(["musl-gcc", "-D_GNU_SOURCE", "-g", "-O1", *FLAGS[kind], "-o", program, source], check=True, timeout=120)
+    alone = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert alone.returncode == 0, alone
+    recording = recorder.record([program, *arguments], name="it", cwd=tmp_path, options=["--state-hash"])
+    assert recording.returncode == 0 and recording.stdout == alone.stdout, recording
+    assert len(recording.nodes()) == nodes and "recording ended" not in recording.stderr, recording.stderr
+    recorder.verify(recording, "--times", 3)

@@ -16,6 +16,7 @@ class Target:
     def __init__(self, line):
         command, _, options = line.partition("|")
         self.name, self.program, *self.arguments = shlex.split(command)
+        self.source = re.sub("^(static|pie)_", "", self.program)
         self.options = dict(option.partition("=")[::2] for option in options.split())
         unknown = set(self.options) - {"varies", "differs", "exit", "signal", "ends", "nodes", "stdin", "patched", "gap"}
         assert not unknown, f"{LIST}: {self.name} has unknown options {unknown}"
@@ -50,7 +51,7 @@ def start(recorder, targets, tmp_path):
 
 def check_alone(target, native):
     assert native.returncode == target.returncode, f"without recording: {native.returncode} {native.stderr}"
-    if target.program != "crash":
+    if target.source != "crash":
         assert native.stdout.endswith("SUCCESS\n"), native.stderr
 
 
@@ -59,12 +60,12 @@ def check_recorded(target, native, recording):
     assert recording.returncode == (128 - code if code < 0 else code), recording.stderr
     if "varies" not in target.options and "differs" not in target.options:
         assert recording.stdout == native.stdout
-    elif target.program != "crash":
+    elif target.source != "crash":
         assert recording.stdout.endswith("SUCCESS\n")
     program_errors = "".join(line for line in recording.stderr.splitlines(True) if not line.startswith("friday: "))
     assert program_errors == native.stderr
     ended = recording.node("it")["ended"]
-    if not target.program.startswith("execs"):  # its first node ends by exec
+    if not target.source.startswith("execs"):  # its first node ends by exec
         assert ended == ({"how": "signal", "detail": -code} if code < 0 else {"how": "exit", "detail": code})
     assert recording.ended_at("it") == target.options.get("ends")
     nodes = target.options.get("nodes", "1")
@@ -167,4 +168,4 @@ def test_readers_of_the_list_agree():
     its own."""
     named = {target.program for target in TARGETS} | set(re.findall(r"\w+", (LIST.parent / "CMakeLists.txt").read_text()))
     sources = {re.sub(r"\.cc?$", "", file.name) for file in LIST.parent.glob("*.c*") if file.suffix in (".c", ".cc") and not file.name.startswith("stop_")}
-    assert sources <= named and {target.program for target in TARGETS} <= sources
+    assert sources <= named and {target.source for target in TARGETS} <= sources

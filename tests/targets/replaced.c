@@ -32,7 +32,7 @@ static pid_t start(const char* path, char** arguments, char** environment) {
 int main(int argc, char** argv) {
   char* shell[] = {"sh", "-c", "test -z \"$HOME\" && exit 3", NULL};
   char fixed_path[4096];
-  CHECK(argc == 1 && snprintf(fixed_path, sizeof fixed_path, "%.*s/static", (int)(strrchr(argv[0], '/') - argv[0]), argv[0]) < 4096);
+  CHECK(argc == 1 && snprintf(fixed_path, sizeof fixed_path, "%.*s/static_crash", (int)(strrchr(argv[0], '/') - argv[0]), argv[0]) < 4096);
   CHECK(status_of(start("/bin/sh", shell, nothing)) == 3);
   // Preloads and tunables of its own.
   char* own[] = {"LD_PRELOAD=libm.so.6", "GLIBC_TUNABLES=glibc.malloc.check=0", NULL};
@@ -57,7 +57,7 @@ int main(int argc, char** argv) {
   }
   CHECK(status_of(child) == 5);
   // What cannot be recorded runs all the same.
-  char* fixed[] = {"static", "not at all", NULL};
+  char* fixed[] = {"static_crash", "not at all", NULL};
   CHECK(status_of(start(fixed_path, fixed, environ)) == 44);
   child = vfork();
   if (child == 0) {

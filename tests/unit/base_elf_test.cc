@@ -42,6 +42,18 @@ TEST(ElfTest, finds_names_and_symbols_of_a_library) {
   EXPECT_FALSE(elf.dynamic(DT_FLAGS_1 + 0x1234));
 }
 
+// Statically linked programs have unwind entries, but no table of them.
+TEST(ElfTest, unwind_entries_are_found_without_their_table) {
+  Libc libc;
+  const std::vector<uint64_t> by_table = Elf(libc.content).function_starts();
+  ASSERT_GT(by_table.size(), 1000u);
+  auto* header = reinterpret_cast<Elf64_Ehdr*>(libc.content.data());
+  auto* segments = reinterpret_cast<Elf64_Phdr*>(libc.content.data() + header->e_phoff);
+  for (unsigned i = 0; i < header->e_phnum; i++)
+    if (segments[i].p_type == PT_GNU_EH_FRAME) segments[i].p_type = PT_NULL;
+  EXPECT_EQ(Elf(libc.content).function_starts(), by_table);
+}
+
 // Whatever the file leaves out or states wrongly, nothing outside it is read: the sanitizers' builds see a read that
 // is.
 TEST(ElfTest, a_file_cut_off_anywhere_has_less_and_is_not_read_past_its_end) {
