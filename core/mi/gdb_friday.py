@@ -534,7 +534,13 @@ class Plan(JsonCommand):
     def plan(self, expression):
         table = TypeTable()
         rewriting = Rewriting(expression)
-        place, code, type, scalar = rewriting.compiled(rewriting.text, table)
+        try:
+            place, code, type, scalar = rewriting.compiled(rewriting.text, table)
+        except gdb.error as problem:
+            missing = re.match(r"Couldn't find member named `(.+?)' in ", str(problem)) if rewriting.made else None
+            if missing:  # of something that gdb itself does not reach
+                raise Refused("There is no member named %s." % missing[1])
+            raise
         registers = code.registers()
         if registers:
             refuse_other_frames(expression)

@@ -227,9 +227,7 @@ def pointer_of(record, template):
         found = found and found[1:]
     else:
         found = members_within(record, "_M_ptr", "__ptr_", "px", "_M_current", "__i_", "_M_data", "__f_")
-        if found and found[1].code in RECORDS:  # a pair of the pointer and the deleter in older versions of libc++
-            inner = members_within(found[1], "__value_")
-            found = inner and (found[0] + inner[0], inner[1])
+        found = found and first_within(*found)
     return found if found and found[1].code == gdb.TYPE_CODE_PTR and found[1].target().sizeof else None
 
 
@@ -382,7 +380,7 @@ def hash_table_of(record, template, item):
     if libcxx:
         list_ = members_within(record, "__bucket_list_")
         inner, size = members_within(list_[1], "__ptr_"), members_within(list_[1], "__size_", "__data_")
-        buckets, count = (inner and (list_[0] + inner[0], inner[1])), (size and (list_[0] + size[0], size[1]))
+        buckets, count = (each and first_within(list_[0] + each[0], each[1]) for each in (inner, size))
     found = Linked(item, rounded(16 if libcxx else 8, item), word(first[0]), said(number[0]), end=[("pop", 0), ("const8", 0)])
     entry = {"first": first[0]}
     hash_ = argument(record, 2 if KEYED[template][1] else 1)
@@ -391,6 +389,12 @@ def hash_table_of(record, template, item):
     if buckets and count and buckets[1].code == gdb.TYPE_CODE_PTR and count[1].sizeof == 8 and hashed and hash_ and template_of(bare(hash_)) == "hash":
         entry.update(by_value=True, buckets=buckets[0], bucket_count=count[0])
     return keyed(found, record, template, entry)
+
+
+def first_within(offset, type):
+    """(offset, type) of the first value of a pair of libc++ that takes no place for an empty class; what is no pair stays as it is."""
+    value = members_within(type, "__value_") if type.code in RECORDS else None
+    return (offset + value[0], value[1]) if value else (offset, type)
 
 
 def keyed(layout, record, template, entry):

@@ -1,4 +1,4 @@
-"""Containers and smart pointers of the C++ standard library (libstdc++) as Python values.
+"""Containers and smart pointers of the C++ standard library (libstdc++ and libc++) as Python values.
 
     std::string, string_view, unique_ptr, ...   Python
     string, string_view of char                 Str, or Bytes when it is not UTF-8; of other characters: Items of numbers
@@ -15,7 +15,7 @@
 A container is copied with all its items when it is read, so that it is a snapshot like every other value: `follow` makes it from the
 object's bytes and the node's memory. Containers inside a struct are copied with it. The memory may not hold a valid container (before
 its constructor has run, after its destructor, or when it is damaged); then `Unreadable` says what is wrong. The layouts are those of GCC
-5 to 14 (the new ABI of strings and lists).
+5 to 14 (the new ABI of strings and lists), and of libc++ 19.
 """
 from __future__ import annotations
 
@@ -152,6 +152,11 @@ class Object:
         data = self.memory(address, count * size)
         return tuple(make(type_, data[i * size:(i + 1) * size], address + i * size, self.memory) for i in range(count))
 
+    def number(self, *names: str) -> int:
+        """The eight bytes of the outermost member with one of these names, or of what is at its start."""
+        offset, _ = _find(self.type, names)
+        return int.from_bytes(self.data[offset:offset + 8], "little")
+
     def word(self, address: int) -> int:
         return int.from_bytes(self.memory(address, 8), "little")
 
@@ -170,17 +175,17 @@ class Nodes:
     def value(self, address: int, data: bytes) -> Any:
         return make(self.item, data[self.offset:], address + self.offset, self.object.memory)
 
-    def chain(self, first: int, end: int, most: int = MOST_ITEMS) -> Iterator[Any]:
-        """The items from the node at `first` up to, not including, that at `end`. Each node begins with the address of the next."""
+    def chain(self, first: int, end: int, most: int = MOST_ITEMS, following: int = 0) -> Iterator[Any]:
+        """The items from the node at `first` up to, not including, that at `end`. Each has the address of the next one at the offset `following`."""
         node, count = first, 0
         while node != end:
             check(count < most, f"does not end after {count} items")
             data = self.read(node)
             yield self.value(node, data)
-            node, count = int.from_bytes(data[:8], "little"), count + 1
+            node, count = int.from_bytes(data[following:following + 8], "little"), count + 1
 
-    def tree(self, root: int, count: int) -> Iterator[Any]:
-        """The items of a red-black tree, in order. A node begins with colour, parent, left and right, 8 bytes each."""
+    def tree(self, root: int, count: int, left: int) -> Iterator[Any]:
+        """The items of a red-black tree, in order. A node has the addresses of its children at the offset `left`."""
         check(0 <= count <= MOST_ITEMS, f"holds {count} items")
         left_of: list[tuple[int, bytes]] = []
         node, found = root, 0
@@ -188,12 +193,12 @@ class Nodes:
             while node:
                 check(len(left_of) < 128, "is deeper than a balanced tree is")
                 left_of.append((node, self.read(node)))
-                node = int.from_bytes(left_of[-1][1][16:24], "little")
+                node = int.from_bytes(left_of[-1][1][left:left + 8], "little")
             node, data = left_of.pop()
             check(found < count, f"has more than the {count} items that it says")
             yield self.value(node, data)
             found += 1
-            node = int.from_bytes(data[24:32], "little")
+            node = int.from_bytes(data[left + 8:left + 16], "little")
         check(found == count, f"says that it holds {count} items and has {found}")
 
 
@@ -270,45 +275,51 @@ def contiguous(item: Type, start: int, count: int) -> Places:
 
 
 def _vector_places(object_: Object) -> Places | None:
-    parts, size = object_.raw()._M_impl, object_.type.item.size
-    if hasattr(parts._M_start, "_M_offset"):
+    start_type = _find(object_.type, ("_M_start", "__begin_"))[1].resolved
+    if start_type.kind != "pointer" or not _has(object_.type, "_M_finish", "__end_"):
         return None  # of bits
-    start, finish = int(parts._M_start), int(parts._M_finish)
+    start, finish, size = object_.number("_M_start", "__begin_"), object_.number("_M_finish", "__end_"), object_.type.item.size
     check(start <= finish and (finish - start) % size == 0, f"ends at {finish:#x} and starts at {start:#x}")
     return contiguous(object_.type.item, start, (finish - start) // size)
 
 
 def _vector(object_: Object) -> Any:
     places = _vector_places(object_)
-    if places is None:
-        parts = object_.raw()._M_impl
-        return _items(object_, _bits(object_, parts._M_start, parts._M_finish))
-    return _items(object_, object_.items_at(places.item, *next(places.runs(0, places.count), (0, 0))))
+    if places is not None:
+        return _items(object_, object_.items_at(places.item, *next(places.runs(0, places.count), (0, 0))))
+    if _has(object_.type, "__size_"):
+        return _items(object_, _bits(object_, object_.number("__begin_"), 0, object_.number("__size_")))
+    start, finish = object_.raw()._M_impl._M_start, object_.raw()._M_impl._M_finish
+    first, skipped = int(start._M_p), int(start._M_offset)
+    return _items(object_, _bits(object_, first, skipped, (int(finish._M_p) - first) * 8 + int(finish._M_offset) - skipped))
 
 
-def _bits(object_: Object, start: Any, finish: Any) -> tuple[bool, ...]:
-    first, last = int(start._M_p), int(finish._M_p)
-    count = (last - first) * 8 + int(finish._M_offset) - int(start._M_offset)
+def _bits(object_: Object, first: int, skipped: int, count: int) -> tuple[bool, ...]:
     check(0 <= count <= MOST_ITEMS, f"holds {count} bits")
-    data = int.from_bytes(object_.memory(first, count // 8 + 8), "little") if count else 0
-    return tuple(bool(data >> int(start._M_offset) + i & 1) for i in range(count))
+    data = int.from_bytes(object_.memory(first, (count + skipped + 7) // 8), "little") if count else 0
+    return tuple(bool(data >> skipped + i & 1) for i in range(count))
 
 
 def _deque_places(object_: Object) -> Places:
     """The items stand in blocks of equal length, to which an array of pointers leads; the first block may begin with unused places."""
-    parts, item = object_.raw()._M_impl, object_.type.item
-    block = max(1, 512 // item.size)
-    start, finish = parts._M_start, parts._M_finish
-    blocks = (int(finish._M_node) - int(start._M_node)) // 8
-    unused = (int(start._M_cur) - int(start._M_first)) // item.size
-    count = blocks * block + (int(finish._M_cur) - int(finish._M_first)) // item.size - unused
-    check(0 <= blocks <= MOST_ITEMS and 0 <= unused < block and 0 <= count <= MOST_ITEMS, f"has {blocks} blocks and holds {count} items")
+    item = object_.type.item
+    if _has(object_.type, "__start_"):
+        block, table = 4096 // item.size if item.size < 256 else 16, object_.number("__begin_")
+        unused, count = object_.number("__start_"), object_.number("__size_")
+        check(count <= MOST_ITEMS and unused <= MOST_ITEMS, f"holds {count} items")
+    else:
+        block = max(1, 512 // item.size)
+        start, finish = object_.raw()._M_impl._M_start, object_.raw()._M_impl._M_finish
+        blocks, table = (int(finish._M_node) - int(start._M_node)) // 8, int(start._M_node)
+        unused = (int(start._M_cur) - int(start._M_first)) // item.size
+        count = blocks * block + (int(finish._M_cur) - int(finish._M_first)) // item.size - unused
+        check(0 <= blocks <= MOST_ITEMS and 0 <= unused < block and 0 <= count <= MOST_ITEMS, f"has {blocks} blocks and holds {count} items")
 
     def runs(first: int, last: int) -> Iterator[tuple[int, int]]:
         at, end = first + unused, last + unused
         while at < end:
             many = min(block - at % block, end - at)
-            yield object_.word(int(start._M_node) + 8 * (at // block)) + at % block * item.size, many
+            yield object_.word(table + 8 * (at // block)) + at % block * item.size, many
             at += many
     return Places(item, count, runs)
 
@@ -319,30 +330,39 @@ def _deque(object_: Object) -> Any:
 
 
 def _array_places(object_: Object) -> Places:
-    member = object_.type.members["_M_elems"]
-    array = member.type.resolved
+    offset, found = _find(object_.type, ("_M_elems", "__elems_"))
+    array = found.resolved
     check(object_.address is not None, "has no place in memory")
-    return contiguous(array.element.resolved, object_.address + member.offset, array.count)  # type: ignore[operator]
+    return contiguous(array.element.resolved, object_.address + offset, array.count)  # type: ignore[operator]
 
 
 def _array(object_: Object) -> Any:
-    member = object_.type.members.get("_M_elems")
-    if member is None or member.type.resolved.kind != "array":  # array<T, 0>
+    member = _find(object_.type, ("_M_elems", "__elems_")) if _has(object_.type, "_M_elems", "__elems_") else None
+    if member is None or member[1].resolved.kind != "array" or object_.type.name.endswith((", 0>", ", 0UL>", ", 0ul>")):  # array<T, 0>
         return _items(object_, ())
-    array = member.type.resolved
+    array = member[1].resolved
     item = array.element
-    return _items(object_, (object_.part(item, member.offset + i * item.size) for i in range(array.count)))
+    return _items(object_, (object_.part(item, member[0] + i * item.size) for i in range(array.count)))
+
+
+def _text(object_: Object) -> tuple[Type, int, int]:
+    """(type of a character, address of the first one, number) of a string or string_view."""
+    if not _has(object_.type, "__is_long_"):
+        pointer = _find(object_.type, ("_M_p", "_M_str", "__data_"))[1]
+        return (pointer.resolved.target.resolved, object_.number("_M_p", "_M_str", "__data_"), object_.number("_M_string_length", "_M_len", "__size_"))
+    # In libc++ a short string is in the object itself, with twice its length in the first byte; that of a long one is odd.
+    short, long_ = (_find(object_.type, (name,))[1] for name in ("__s", "__l"))
+    pointer_at, pointer = _find(long_, ("__data_",))
+    check(_find(short, ("__is_long_",))[0] == 0, "has an unknown layout")
+    if not object_.data[0] & 1:
+        check(object_.address is not None, "has no place in memory")
+        return pointer.resolved.target.resolved, object_.address + _find(short, ("__data_",))[0], object_.data[0] >> 1  # type: ignore[operator]
+    length_at = _find(long_, ("__size_",))[0]
+    return (pointer.resolved.target.resolved, *(int.from_bytes(object_.data[place:place + 8], "little") for place in (pointer_at, length_at)))
 
 
 def _string(object_: Object) -> Any:
-    raw, members = object_.raw(), object_.type.members
-    if object_.type.standard == "basic_string_view":
-        pointer, length = members["_M_str"], int(raw._M_len)
-        address = int(raw._M_str)
-    else:
-        pointer, length = object_.type.members["_M_dataplus"].type.resolved.members["_M_p"], int(raw._M_string_length)
-        address = int(raw._M_dataplus._M_p)
-    character = pointer.type.resolved.target.resolved
+    character, address, length = _text(object_)
     size = character.size or 1
     check(0 <= length * size <= MOST_BYTES, f"has {length} characters")
     data = object_.memory(address, length * size) if length else b""
@@ -354,25 +374,28 @@ def _string(object_: Object) -> Any:
 # -- linked ------------------------------------------------------------------------------------------------------------
 def _list(object_: Object) -> Any:
     check(object_.address is not None, "has no place in memory")
-    head, _ = _find(object_.type, ("_M_node",))
-    first = int(object_.raw()._M_impl._M_node._M_next)
-    return _items(object_, Nodes(object_, 16).chain(first, object_.address + head))  # type: ignore[operator]
+    head, type_ = _find(object_.type, ("_M_node", "__end_"))
+    following = _find(type_, ("_M_next", "__next_"))[0]
+    first = int.from_bytes(object_.data[head + following:head + following + 8], "little")
+    return _items(object_, Nodes(object_, 16).chain(first, object_.address + head, following=following))  # type: ignore[operator]
 
 
 def _forward_list(object_: Object) -> Any:
-    return _items(object_, Nodes(object_, 8).chain(int(object_.raw()._M_impl._M_head._M_next), 0))
+    return _items(object_, Nodes(object_, 8).chain(object_.number("_M_head", "__before_begin_"), 0))
 
 
 def _in_tree(object_: Object) -> Iterator[Any]:
-    impl = object_.raw()._M_t._M_impl
-    return Nodes(object_, 32).tree(int(impl._M_header._M_parent), int(impl._M_node_count))
+    if _has(object_.type, "__begin_node_"):  # left, right, parent, and a colour of one byte, behind which the item may begin
+        return Nodes(object_, 25).tree(object_.number("__end_node_", "__pair1_"), object_.number("__size_", "__pair3_"), 0)
+    impl = object_.raw()._M_t._M_impl  # colour, parent, left and right, 8 bytes each
+    return Nodes(object_, 32).tree(int(impl._M_header._M_parent), int(impl._M_node_count), 16)
 
 
 def _in_hash_table(object_: Object) -> Iterator[Any]:
-    table = object_.raw()._M_h
-    count = int(table._M_element_count)
+    count = object_.number("_M_element_count", "__size_", "__p2_")
     check(0 <= count <= MOST_ITEMS, f"holds {count} items")
-    return Nodes(object_, 8).chain(int(table._M_before_begin._M_nxt), 0, count)
+    header = 8 if _has(object_.type, "_M_before_begin") else 16  # in libc++ the hash stands between the link and the item
+    return Nodes(object_, header).chain(object_.number("_M_before_begin", "__first_node_", "__p1_"), 0, count)
 
 
 # -- of one value or a few ---------------------------------------------------------------------------------------------
@@ -391,13 +414,20 @@ def _find(type_: Type, names: tuple[str, ...]) -> tuple[int, Type]:
     raise KeyError(names[0])
 
 
+def _has(type_: Type, *names: str) -> bool:
+    try:
+        return _find(type_, names) is not None
+    except KeyError:
+        return False
+
+
 def _heads(type_: Type, offset: int = 0) -> Iterator[tuple[int, int, Type]]:
     """(index, offset, type) of the values of a tuple. A value is the member of a _Head_base<I, T>, or its base if T is an empty
     class; _Head_base<I, T> and _Tuple_impl<I + 1, ...> are the bases of _Tuple_impl<I, T, ...>."""
     for field in type_.own:
         inner, at = field.type.resolved, offset + field.offset
         template, _, arguments = inner.name.partition("<")
-        if template.endswith("_Head_base"):
+        if template.endswith(("_Head_base", "__tuple_leaf")):
             for held in inner.own:
                 yield int(arguments.partition(",")[0].rstrip("ulULzZ")), at + held.offset, held.type
         elif inner.kind == "struct":
@@ -410,6 +440,12 @@ def _tuple(object_: Object) -> Any:
 
 
 def _unique(object_: Object) -> Any:
+    if _has(object_.type, "__ptr_"):
+        offset, type_ = _find(object_.type, ("__ptr_",))
+        if type_.resolved.kind == "struct":  # a pair of the pointer and the deleter
+            within, type_ = _find(type_, ("__value_",))
+            offset += within
+        return object_.part(type_, offset)
     for index, offset, type_ in _heads(object_.type):  # a unique_ptr is a tuple of the pointer and the deleter
         if index == 0:
             return object_.part(type_, offset)
@@ -417,31 +453,31 @@ def _unique(object_: Object) -> Any:
 
 
 def _shared(object_: Object) -> Any:
-    offset, type_ = _find(object_.type, ("_M_ptr",))
+    offset, type_ = _find(object_.type, ("_M_ptr", "__ptr_"))
     return object_.part(type_, offset)
 
 
 def _optional(object_: Object) -> Any:
-    engaged, _ = _find(object_.type, ("_M_engaged",))
-    offset, type_ = _find(object_.type, ("_M_value",))
+    engaged, _ = _find(object_.type, ("_M_engaged", "__engaged_"))
+    offset, type_ = _find(object_.type, ("_M_value", "__val_"))
     return object_.part(type_, offset) if object_.data[engaged] else None
 
 
 def _variant(object_: Object) -> Any:
-    """The value of a variant, which libstdc++ lays out as a union of the first alternative and a union of the others."""
-    index_at, index_type = _find(object_.type, ("_M_index",))
+    """The value of a variant, which is laid out as a union of the first alternative and a union of the others."""
+    index_at, index_type = _find(object_.type, ("_M_index", "__index"))
     index = int.from_bytes(object_.data[index_at:index_at + index_type.size], "little")
     if index == (1 << 8 * index_type.size) - 1:
         return None
-    offset, type_ = _find(object_.type, ("_M_u",))
-    for name in ["_M_rest"] * index + ["_M_first", "_M_storage"]:
-        deeper, type_ = _find(type_, (name,))
+    offset, type_ = _find(object_.type, ("_M_u", "__data"))
+    for names in [("_M_rest", "__tail")] * index + [("_M_first", "__head"), ("_M_storage", "__value")]:
+        deeper, type_ = _find(type_, names)
         offset += deeper
     return object_.part(type_, offset)
 
 
 def _atomic(object_: Object) -> Any:
-    offset, type_ = _find(object_.type, ("_M_i", "_M_p", "_M_fp"))
+    offset, type_ = _find(object_.type, ("_M_i", "_M_p", "_M_fp", "__a_value"))
     return object_.part(type_, offset)
 
 
