@@ -13,6 +13,7 @@
 #include "console/doctor.h"
 #include "console/dump.h"
 #include "console/info.h"
+#include "console/log.h"
 #include "console/merge.h"
 #include "console/pack.h"
 #include "console/paths.h"
@@ -59,6 +60,7 @@ int main(int argc, char** argv) {
   friday::add_info_command(app, &status);
   friday::add_merge_command(app, &status);
   friday::add_pack_command(app, &status);
+  friday::add_log_command(app, &status);
   friday::add_dump_command(app, &status);
   friday::add_doctor_command(app, &status);
   app.add_flag_callback(

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 
@@ -28,6 +29,7 @@ struct RecordOptions {
   std::string keep;
   unsigned until_failure = 0, failures = 1;
   uint32_t state_every = 0;
+  std::string output;
   bool strict = false, quiet = false, catch_all = false, list_calls = false, no_compress = false;
   bool print_systemd = false, print_container = false;
 };
@@ -143,6 +145,11 @@ Result<LaunchOptions> launch_options(const RecordOptions& options) {
     FRIDAY_TRY(size, parse_size(options.max_size));
     launch.collector.max_size = size;
   }
+  if (options.output == "none") launch.collector.output = 0;
+  else if (!options.output.empty()) {
+    FRIDAY_TRY(size, parse_size(options.output, 1 << 20));
+    launch.collector.output = size;
+  }
   launch.shim = library_directory() + "/friday-shim.so";
   launch.own_process_groups = !options.group.empty();
   if (!options.quiet) launch.tell = [](const std::string& news) { say(stderr, "friday: {}\n", news); };
@@ -232,6 +239,9 @@ void add_record_command(CLI::App& app, int* status) {
   command->add_flag("--strict", options->strict, "End the whole group when a program makes a call that is not handled");
   command->add_option("--max-size", options->max_size,
                       "End the recording when its traces take this much of the disk (500M, 20G); the programs go on");
+  command->add_option("--keep-output", options->output,
+                      "Keep up to this much of the text that each program writes to its standard output and error, and "
+                      "more where it is less than half of the program's trace (16M unless told otherwise; none)");
   command->add_flag("--no-compress", options->no_compress, "Do not compress what the programs have left behind");
   command->add_flag("-q,--quiet", options->quiet, "Say nothing of the recording, also at its end");
   command->add_flag("--no-patch", options->catch_all,

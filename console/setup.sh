@@ -13,7 +13,7 @@ installed() { [[ $(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null) == i
 boost=libboost-filesystem-dev
 ! installed libboost1.81-dev || boost=libboost-filesystem1.81-dev
 building=(cmake ninja-build g++ binutils pkg-config python3-dev pybind11-dev "$boost" libreadline-dev libzydis-dev libzycore-dev
-  libzstd-dev libxxhash-dev libdw-dev libfmt-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev gdb)
+  libzstd-dev libxxhash-dev libre2-dev libdw-dev libfmt-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev gdb)
 # For building and running the tests, and the servers that the default test run records.
 testing=(libgtest-dev libgmock-dev libc6-dbg python3-pytest python3-pytest-xdist redis-server redis-tools memcached tmux less iproute2 nftables)
 # For tests/lint.sh: what it needs in each test run, and what it needs besides for --lint and the full run.

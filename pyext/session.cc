@@ -10,6 +10,7 @@
 #include "core/base/printable.h"
 #include "core/trace/calls.h"
 #include "core/trace/event_text.h"
+#include "core/trace/outputs.h"
 #include "core/trace/pack.h"
 #include "pyext/bindings.h"
 #include "pyext/messages.h"
@@ -216,6 +217,12 @@ class Session {
     return {total ? static_cast<double>(done) / static_cast<double>(total) : 1.0, rate_};
   }
 
+  const std::vector<OutputWrite>& writes_of(uint32_t node) {
+    auto known = writes_.find(node);
+    if (known == writes_.end())
+      known = writes_.emplace(node, value_or_raise(outputs_of(replay().recording(), trace(node)))).first;
+    return known->second;
+  }
   const TraceReader& trace(uint32_t node) {
     ReplayNode* found = replay().find(known_node(node));
     if (!found) raise({ErrorCode::usage, fmt::format("node {} is not replayed", node)});
@@ -231,16 +238,20 @@ class Session {
     }
     return list;
   }
-  // Indices of the events that write to standard output or standard error.
+  // Indices of the events at which calls that write to standard output or standard error are entered.
   std::vector<uint64_t> outputs(uint32_t node) {
     std::vector<uint64_t> list;
-    for (RecordCursor cursor = trace(node).records(); cursor.next();) {
-      if (!cursor.record().is_event()) continue;
-      const EventView event = cursor.record().event();
-      if (!event.has_call() || (event->call != SYS_write && event->call != SYS_writev) || event->result <= 0) continue;
-      if (event.argument(0) == 1 || event.argument(0) == 2) list.push_back(event->index);
-    }
+    for (const OutputWrite& write : writes_of(node)) list.push_back(write.event);
     return list;
+  }
+  // What the write number `n` of outputs() has written: 1 or 2 for the stream, the bytes that the recording has, and
+  // how many it lacks behind them.
+  py::tuple output(uint32_t node, size_t n) {
+    const auto& writes = writes_of(node);
+    if (n >= writes.size())
+      raise({ErrorCode::usage, fmt::format("node {} has no write {}: it has {}", node, n, writes.size())});
+    const OutputText text = output_text(value_or_raise(trace(node).event_at(writes[n].record)), writes[n]);
+    return py::make_tuple(writes[n].stream, py::bytes(text.bytes), text.missing);
   }
 
   uint64_t event_count(uint32_t node) { return replay().schedule().event_count(known_node(node)); }
@@ -496,6 +507,7 @@ class Session {
   std::unique_ptr<Debugger> debugger_;
   std::vector<std::string> plans_;
   Messages messages_;
+  std::map<uint32_t, std::vector<OutputWrite>> writes_;  // by node, of those that were asked for
   int64_t origin_ = 0;
   std::vector<std::string> symbols_;
   std::chrono::steady_clock::time_point progress_time_ = std::chrono::steady_clock::now();
@@ -624,6 +636,7 @@ void bind_session(py::module_& module) {
       .def("event_count", &Session::event_count)
       .def("events", &Session::events)
       .def("outputs", &Session::outputs)
+      .def("output", &Session::output)
       .def("find_time", &Session::find_time)
       .def("clock_span", &Session::clock_span)
       .def("find_clock", &Session::find_clock)

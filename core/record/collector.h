@@ -34,17 +34,20 @@ struct NodeOrigin {
   std::string program, cwd;
 };
 
+inline constexpr uint64_t kUsualOutput = 16u << 20;
+
 struct CollectorOptions {
   std::string recording;  // directory; created if it does not exist
   bool strict = false;    // a system call that is not handled ends the whole group
   bool catch_all_only = false;
   uint32_t state_every = 0;  // record a state hash at every n-th call of each thread; 0: none
+  // The text that a program writes to its standard output and error is kept up to so many bytes and half of what its
+  // trace has; 0: not at all.
+  uint64_t output = kUsualOutput;
   bool compress = true;
   uint64_t max_size = 0;  // size on disk in bytes at which the recording ends; 0: no limit
   Progress::Tell tell;    // called during long file copies, for which programs wait; may be empty
 };
-
-inline constexpr uint64_t kLeastMaxSize = 4u << 20;
 
 struct NodeSummary {
   uint32_t id = 0;

@@ -168,6 +168,8 @@ void Collector::answer_hello(Node& node, const shim::Request& request) {
   now.header->pid = request.pid;
   reply.clock_kind = clock_kind_;
   reply.state_every = options_.state_every;
+  constexpr uint64_t kMiB = 1 << 20;
+  reply.output_mib = static_cast<uint32_t>(std::min<uint64_t>((options_.output + kMiB - 1) / kMiB, UINT32_MAX));
   if (options_.catch_all_only) reply.flags |= shim::kCatchAllOnly;
   int fds[2] = {now.trace.get(), tokens_.get()};
   send_reply(now.socket.get(), &reply, sizeof reply, fds, 2);

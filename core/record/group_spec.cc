@@ -69,7 +69,7 @@ Result<std::string> find_program(const ProgramSpec& program) {
   return std::string(resolved);
 }
 
-Result<uint64_t> parse_size(const std::string& text) {
+Result<uint64_t> parse_size(const std::string& text, uint64_t least) {
   uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   std::string unit(end, text.data() + text.size() - end);
@@ -79,9 +79,7 @@ Result<uint64_t> parse_size(const std::string& text) {
       number > (uint64_t{1} << 50 >> 10 * power))
     return fail(ErrorCode::bad_input, "\"{}\" is not a size: write for example 500M or 20G", text);
   const uint64_t bytes = number << 10 * power;
-  if (bytes < kLeastMaxSize)
-    return fail(ErrorCode::bad_input, "\"{}\" is too small for a recording: the least is {}M", text,
-                kLeastMaxSize >> 20);
+  if (bytes < least) return fail(ErrorCode::bad_input, "\"{}\" is too small: the least is {}M", text, least >> 20);
   return bytes;
 }
 

@@ -60,7 +60,9 @@ Result<void> check_node_name(const std::string& name);
 // linked x86-64 ELF file (or a script with such an interpreter), without setuid and file capabilities.
 Result<std::string> find_program(const ProgramSpec& program);
 
+inline constexpr uint64_t kLeastMaxSize = 4u << 20;  // of a recording, in bytes
+
 // Parses a size such as "500M", "20G" or "1048576"; the result is in bytes.
-Result<uint64_t> parse_size(const std::string& text);
+Result<uint64_t> parse_size(const std::string& text, uint64_t least = kLeastMaxSize);
 
 }  // namespace friday

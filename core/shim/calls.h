@@ -144,6 +144,9 @@ void prepare_channels(const CallInfo& info, const CallFrame* frame, long result)
 // channel to another, and the descriptors that it has created, with waits for children and semaphores.
 void note_transfer(EventWriter& writer, const CallInfo& info, const CallFrame* frame, const Recorded& done);
 void note_copy(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result);
+// Adds what the call has written to the standard output or error to the event, as far as it is kept.
+void note_output(EventWriter& writer, const CallInfo& info, const CallFrame* frame, const Recorded& done);
+extern uint64_t output_limit;  // HelloReply::output_mib, in bytes
 void note_descriptors(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result);
 
 // ---- inputs.cc

@@ -208,6 +208,7 @@ bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
     }
     if (!failed(done.result)) {
       if (info.flags & (kIn | kOut)) note_transfer(writer, info, frame, done);
+      if (info.flags & kOut) note_output(writer, info, frame, done);
       if (info.flags & kCopies) note_copy(writer, info, frame, done.result);
       note_descriptors(writer, info, frame, done.result);
       for (unsigned n = 0; n < changes.count; n++)
@@ -258,6 +259,15 @@ void record_rules(CallFrame* frame, ThreadArea* area) {
   pass_through(frame, area);
 }
 
+void count_refused(uint32_t call) {
+  for (RefusedCall& entry : trace_header()->refused) {
+    if (entry.count && entry.call != call) continue;
+    entry.call = call;
+    if (entry.count != ~0u) entry.count++;
+    return;
+  }
+}
+
 // Handles a call whose code says that it would harm the recording. False: it is no such call.
 bool record_instead(CallFrame* frame, ThreadArea* area) {
   if (const long error = refused_for_shim(frame)) record_failed(frame, area, error);
@@ -284,7 +294,10 @@ void record_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
       if (is_clock(frame->rax) && record_clock(frame, area, info)) break;
       record_described(frame, area, info);
       break;
-    case kRefuse: record_failed(frame, area, -ENOSYS); break;
+    case kRefuse:
+      count_refused((uint32_t)frame->rax);
+      record_failed(frame, area, -ENOSYS);
+      break;
     case kNative: {
       uint64_t entry = ticks_now();
       const uint64_t* a = arguments_of(frame);

@@ -349,7 +349,8 @@ struct HelloReply {
   uint32_t clock_kind;   // format::ClockKind
   uint32_t flags;        // HelloFlag
   uint32_t state_every;  // every how many calls a thread's state is hashed; 0: never
-  uint32_t reserved;
+  // The process's output is kept (format::kOutput) up to so many MiB and half of what its trace has; 0: not at all.
+  uint32_t output_mib;
   // Offsets of functions in the vdso (vdso(7)); 0: it has no such function.
   uint64_t vdso_clock_gettime;
   uint64_t vdso_gettimeofday, vdso_time, vdso_getcpu, vdso_clock_getres, vdso_getrandom;

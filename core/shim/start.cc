@@ -135,6 +135,7 @@ __attribute__((noinline)) bool begin(char** environment) {
   native(sys::close, tokens_fd);
   catch_all_only = hello.flags & kCatchAllOnly;
   state_every = hello.state_every;
+  output_limit = (uint64_t)hello.output_mib << 20;
   native(sys::arch_prctl, ARCH_SET_GS, area);
   area->alive = 1;
   area->go = 1;

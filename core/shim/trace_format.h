@@ -44,6 +44,12 @@ enum RunState : uint32_t {
 
 enum ClockKind : uint32_t { kClockTsc = 1, kClockMonotonic = 2 };
 
+// How often the process has made a call that was refused (REFUSE in calls.def).
+struct RefusedCall {
+  uint32_t call, count;  // count 0: the entry is not used
+};
+inline constexpr unsigned kMostRefused = 16;  // different calls; those beyond are not counted
+
 struct FileHeader {
   char magic[8];
   uint32_t version;
@@ -69,14 +75,18 @@ struct FileHeader {
   uint64_t faulted_at;  // kFaulted: address of that instruction; 0: not known
   // The signal that the fault has raised, or by which the process kills itself in the call under way; 0: none.
   uint32_t dies_of;
+  uint64_t output;  // bytes in kOutput parts
   // Written by the collector.
   alignas(64) uint64_t allocated;  // bytes of the file that can be stored to without a fault
   uint32_t room;                   // futex: incremented when `allocated` has grown, or when it never will again
   uint32_t closed;                 // why no more room will come: 0, or EndReason
   uint32_t packing;                // 1: blocks that the program has left may move to the compressed file
   uint64_t checksum;  // once the node has ended: XXH3-64 of the header page with this field zero; 0: there is none
+  // Written by the program.
+  alignas(64) RefusedCall refused[kMostRefused];
 };
 static_assert(sizeof(FileHeader) <= kHeaderSize);
+static_assert(__builtin_offsetof(FileHeader, allocated) == 192 && __builtin_offsetof(FileHeader, refused) == 256);
 
 // block_hash(bytes, seed): XXH3-64 over blocks of kHashBlock bytes, each block's hash the seed of the next; the last
 // block has 1 to kHashBlock bytes, or none if there are none at all. This is the longest input that XXH3 hashes without
@@ -196,6 +206,9 @@ enum PartKind : uint16_t {
   kState = 14,          // StatePart: a hash of the program's state at this call
   kSync = 15,           // SyncPart: whether a call on a lock or semaphore takes or releases it
   kOwnerDiedWord = 16,  // OwnerDiedPart: the kernel has changed the word at `address`, of a mutex whose owner has died
+  // What the call has written to the standard output or error (descriptor 1 or 2), or the first bytes of it. For
+  // readers of the trace only: a replayed program computes it again.
+  kOutput = 17,
 };
 
 inline constexpr unsigned kSocketAddressBytes = 112;

@@ -143,6 +143,40 @@ void note_transfer(EventWriter& writer, const CallInfo& info, const CallFrame* f
   channel_transfer(writer, fd, moved);
 }
 
+uint64_t output_limit;
+
+void note_output(EventWriter& writer, const CallInfo& info, const CallFrame* frame, const Recorded& done) {
+  const uint64_t* a = arguments_of(frame);
+  const Operand& payload = info.inputs[0];
+  const bool buffer = payload.shape == Shape::buffer, message = payload.shape == Shape::msg;
+  if (!output_limit || (a[0] != 1 && a[0] != 2) || done.result <= 0) return;
+  if (!buffer && !message && payload.shape != Shape::iov) return;
+  // Another thread that has run meanwhile may have changed the buffer.
+  const uint64_t length = (uint64_t)done.result;
+  if (done.stolen && (done.contents.length != length || contents_of_moved(payload, a, length) != done.contents.hash))
+    return;
+  FileHeader* header = trace_header();
+  const uint64_t limit = output_limit + header->committed / 2;
+  const uint64_t kept = header->output < limit ? min(length, limit - header->output) : 0;
+  if (!kept) return;
+  char* place = (char*)writer.part_space(kOutput, kept);
+  if (!place) return;
+  header->output += kept;
+  if (buffer) {
+    memcpy(place, (const void*)a[payload.argument], kept);
+    return;
+  }
+  const MsgHeader* m = message ? (const MsgHeader*)a[payload.argument] : nullptr;
+  const IoVec* iov = m ? (const IoVec*)m->iov : (const IoVec*)a[payload.argument];
+  const uint64_t count = m ? m->iov_count : a[payload.other];
+  uint64_t filled = 0;
+  for (uint64_t i = 0; i < count && filled < kept; i++) {
+    const uint64_t n = min(iov[i].length, kept - filled);
+    memcpy(place + filled, (const void*)iov[i].base, n);
+    filled += n;
+  }
+}
+
 void note_copy(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result) {
   const uint64_t* a = arguments_of(frame);
   if (a[copies_length(info.flags)] == 0) return;

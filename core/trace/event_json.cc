@@ -34,7 +34,7 @@ json event_json(const EventView& event, std::optional<double> seconds, const Cha
   for (PartView part : event.parts()) {
     json p = {{"kind", part.kind()}, {"size", part.bytes().size()}};
     if (part.address()) p["address"] = part.address();
-    if (part.kind() == format::kMemory) p["preview"] = preview(part.bytes());
+    if (part.kind() == format::kMemory || part.kind() == format::kOutput) p["preview"] = preview(part.bytes());
     if (part.kind() == format::kPath) p["path"] = std::string(part.text());
     if (const auto* t = part.transfer()) {
       p["channel"] = t->channel, p["offset"] = t->offset, p["length"] = t->length, p["true_length"] = t->true_length;

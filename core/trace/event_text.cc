@@ -87,7 +87,7 @@ std::string event_text(const EventView& event) {
   std::string text = what_text(event) + result_text(event) + clock_text(event);
   for (PartView part : event.parts()) {
     if (part.kind() == format::kPath) return text + fmt::format("  \"{}\"", printable(part.text()));
-    if (part.kind() == format::kMemory && !part.bytes().empty())
+    if ((part.kind() == format::kMemory || part.kind() == format::kOutput) && !part.bytes().empty())
       return text + fmt::format("  \"{}\"", preview(part.bytes(), kGlance));
   }
   return text;

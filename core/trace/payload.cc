@@ -17,12 +17,13 @@ class InlinePayload : public PayloadSource {
   PayloadAnswer read(const format::TransferPart&, Payload in_event) const override { return in_event; }
 };
 
-// What a sender records: replay computes the bytes again.
+// What a sender records: replay computes the bytes again. Only of the standard output and error they are kept, too.
 class HashedPayload : public PayloadSource {
  public:
   PayloadKnown known() const override { return PayloadKnown::hash; }
-  PayloadAnswer read(const format::TransferPart&, Payload) const override {
-    return std::unexpected(PayloadGap::only_hash);
+  PayloadAnswer read(const format::TransferPart&, Payload in_event) const override {
+    if (in_event.pieces.empty()) return std::unexpected(PayloadGap::only_hash);
+    return in_event;
   }
 };
 
@@ -90,6 +91,12 @@ uint64_t PayloadProvider::bytes_in_event(const format::TransferPart& transfer) c
   return from ? from->bytes_in_event(transfer) : 0;
 }
 
+std::span<const std::byte> kept_output(EventView event) {
+  for (PartView part : event.parts())
+    if (part.kind() == format::kOutput) return part.bytes();
+  return {};
+}
+
 // A transfer of readv(2), for example, has several memory parts; two transfers never share one.
 Payload PayloadProvider::in_event(EventView event, uint32_t ordinal) const {
   std::vector<uint64_t> left;  // of each transfer: bytes of it that are still to come
@@ -114,7 +121,10 @@ PayloadAnswer PayloadProvider::read(EventView event, uint32_t ordinal) const {
   FRIDAY_CHECK(transfer) << "event " << event->index << " has no transfer " << ordinal;
   const PayloadSource* from = source(*transfer);
   if (!from) return std::unexpected(PayloadGap::unknown_representation);
-  return from->read(*transfer, in_event(event, ordinal));
+  Payload stored = in_event(event, ordinal);
+  if (const auto output = kept_output(event); transfer->direction == format::kOut && !output.empty())
+    stored.pieces = {output.first(std::min<uint64_t>(output.size(), transfer->length))};
+  return from->read(*transfer, std::move(stored));
 }
 
 const PayloadProvider& trace_payloads() {

@@ -53,7 +53,7 @@ class PayloadSource {
   // How many bytes of the event's memory parts are payload of this transfer. An event's first memory parts are the
   // payloads of its transfers, in the order of the transfers.
   virtual uint64_t bytes_in_event(const format::TransferPart&) const { return 0; }
-  // `in_event`: those bytes.
+  // `in_event`: those bytes; of what was written to the standard output or error, the bytes that were kept.
   virtual PayloadAnswer read(const format::TransferPart& transfer, Payload in_event) const = 0;
 };
 
@@ -76,6 +76,10 @@ class PayloadProvider {
 
   std::array<std::shared_ptr<const PayloadSource>, format::kInferred + 1> sources_;
 };
+
+// What the event's call has written to the standard output or error, or the first bytes of it; empty if the recording
+// does not have them. Terminals are no channels, so such an event may have no transfer.
+std::span<const std::byte> kept_output(EventView event);
 
 // The provider for those who have a trace and nothing else of the recording.
 const PayloadProvider& trace_payloads();

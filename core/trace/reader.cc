@@ -203,6 +203,30 @@ Error TraceReader::damage(std::string message, std::optional<uint64_t> event) co
   return Error{ErrorCode::bad_input, std::move(message), node_.value, event};
 }
 
+std::optional<std::string> record_problem(const RecordView& record, bool checksums) {
+  const auto& header = record.header();
+  if (header.size < minimum_size(header.type))
+    return fmt::format("size {} is too small for a record of type {}", header.size, record_type_name(header.type));
+  if (checksums) {
+    const uint32_t expected = record_checksum(record.bytes(), record.offset());
+    if (expected != header.checksum)
+      return fmt::format("checksum {:#010x} expected, {:#010x} found", header.checksum, expected);
+  }
+  if (record.is_event()) {
+    if (const char* problem = event_problem(*record.event())) return problem;
+  } else if (const auto* pages = record.image_pages()) {
+    uint64_t room = header.size - sizeof(ImagePagesRecord);
+    if (room % kPageBytes || pages->pages != room / kPageBytes) return "its page count does not match its size";
+  } else if (const auto* bytes = record.image_bytes()) {
+    if (bytes->bytes != header.size - sizeof(ImageBytesRecord)) return "its count of bytes does not match its size";
+  } else if (const auto* module = record.module()) {
+    if (module->build_id_size > sizeof module->build_id) return "its build-id is too long";
+  } else if (const auto* channel = record.channel()) {
+    if (channel->channel == 0) return "a channel has no number";
+  }
+  return std::nullopt;
+}
+
 std::optional<Error> TraceReader::check_record(uint64_t offset) const {
   auto damaged = [&](std::string_view what) {
     return damage(
@@ -218,29 +242,8 @@ std::optional<Error> TraceReader::check_record(uint64_t offset) const {
     return damaged(fmt::format("size {} is impossible", header.size));
   if (header.size > left) return damaged(fmt::format("size {} exceeds the {} bytes left", header.size, left));
   if (auto problem = file_->need(offset, offset + header.size)) return damaged(*problem);
-  if (header.size < minimum_size(header.type))
-    return damaged(
-        fmt::format("size {} is too small for a record of type {}", header.size, record_type_name(header.type)));
-  RecordView record(&header, offset);
-  if (file_->header().features & kFeatureChecksums) {
-    uint32_t expected = record_checksum(record.bytes(), offset);
-    if (expected != header.checksum)
-      return damaged(fmt::format("checksum {:#010x} expected, {:#010x} found", header.checksum, expected));
-  }
-  if (record.is_event()) {
-    if (const char* problem = event_problem(*record.event())) return damaged(problem);
-  } else if (const auto* pages = record.image_pages()) {
-    uint64_t room = header.size - sizeof(ImagePagesRecord);
-    if (room % kPageBytes || pages->pages != room / kPageBytes)
-      return damaged("its page count does not match its size");
-  } else if (const auto* bytes = record.image_bytes()) {
-    if (bytes->bytes != header.size - sizeof(ImageBytesRecord))
-      return damaged("its count of bytes does not match its size");
-  } else if (const auto* module = record.module()) {
-    if (module->build_id_size > sizeof module->build_id) return damaged("its build-id is too long");
-  } else if (const auto* channel = record.channel()) {
-    if (channel->channel == 0) return damaged("a channel has no number");
-  }
+  const bool checksums = file_->header().features & kFeatureChecksums;
+  if (auto problem = record_problem(RecordView(&header, offset), checksums)) return damaged(*problem);
   return std::nullopt;
 }
 

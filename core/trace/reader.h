@@ -36,6 +36,10 @@ struct StartImage {
   std::vector<const format::ModuleRecord*> modules;  // the modules mapped at the first event
 };
 
+// What is wrong with a record whose size is a multiple of 8, no smaller than its header, and lies in readable memory;
+// none if nothing is. `checksums`: whether its checksum is valid in an intact trace.
+std::optional<std::string> record_problem(const RecordView& record, bool checksums);
+
 class RecordCursor;
 
 class TraceReader {

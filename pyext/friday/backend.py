@@ -111,6 +111,9 @@ class Backend(Protocol):
         """(index, text) of at most `count` of the node's events, from the index `first` on."""
     def outputs(self, node: int) -> Sequence[int]:
         """The indexes of the node's events that write to its standard output or error, ascending."""
+    def output(self, node: int, number: int) -> tuple[int, bytes, int]:
+        """What the node's write `number` of `outputs` has written, counted from 0: 1 for standard output or 2 for error, the bytes that the
+        recording has of it, and how many it lacks behind these."""
     def find_time(self, seconds: float) -> tuple[int, int] | None:
         """(node, event) of the group's first event at or after a logical time; None when there is none."""
     def clock_span(self, node: int) -> tuple[float, float]:

@@ -1,12 +1,13 @@
 """The commands `info` and `help`: what Friday knows about the group, and about its own commands."""
 from __future__ import annotations
 
+import bisect
 import re
 import textwrap
 import time
 from typing import TYPE_CHECKING, Any, Callable
 
-from .answers import Output, seconds, table
+from .answers import Output, counted, seconds, table
 from .commands import Command, Verb, forward, nearest, nodes_of
 from .costs import info_costs
 from .errors import Error, UsageError
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _LISTED = re.compile(r"([\w-]+)( [\w-]+)*(?:, [\w -]+)* -- ")  # a line of gdb's list of commands
 _SENTENCE = re.compile(r"[.;:(]( |\Z)")
+_GLANCE = 120  # bytes of a text that `info output` shows
 _MESSAGES = 20  # how many `info messages` shows without a count
 
 
@@ -157,24 +159,61 @@ def _end(session: "Session", node: int | None, event: int | None, time_: Any, do
 
 
 def _output(session: "Session", command: Command, out: Output) -> None:
-    words = command.rest.split()[1:]
+    rest, wanted = _pattern(command.rest.partition(" ")[2])
+    words = rest.split()
     count = int(words.pop()) if words and words[-1].isdigit() and (len(words) == 2 or command.nodes is not None) else 0
     if len(words) > 1 or words and command.nodes is not None:
-        raise UsageError("usage: info output [NODES] [COUNT]")
+        raise UsageError("usage: info output [NODES] [COUNT] [/REGEX/]")
     text = command.nodes or (words[0] if words else None)
     chosen = session.nodes.all if text is None else session.nodes.parse(text, every=True)
-    rows = [("node", "event", "call")]
+    most = count or (10 if len(chosen) == 1 else 2)
+    rows, lacking = [("node", "event", "", "text")], False
     for node in chosen:
         backend, last = session.backend, session.backend.event(int(node)) if node.state != "not started" else -1
-        done = [event for event in backend.outputs(int(node)) if event <= last]
-        rows += [(node.name, *map(str, backend.events(int(node), event, 1)[0])) for event in done[-(count or (10 if len(chosen) == 1 else 2)):]]
+        events = backend.outputs(int(node))
+        shown: list[tuple[str, str, str, str]] = []
+        for number in reversed(range(bisect.bisect_right(events, last))):
+            stream, written, missing = backend.output(int(node), number)
+            if wanted is not None and not wanted.search(written):
+                continue
+            lacking = lacking or bool(missing)
+            text = _written(written) + (f" [{counted(missing, 'byte')} that the recording does not have]" if missing else "")
+            shown.append((node.name, str(events[number]), "out" if stream == 1 else "err", text))
+            if len(shown) == most:
+                break
+        rows += reversed(shown)
     if len(rows) == 1:
-        out("nothing was written to standard output or error up to here")
+        out("nothing was written to standard output or error up to here" + ("" if wanted is None else f" in which /{wanted.pattern.decode()}/ is found"))
     else:
         for line in table(rows):
             out(line)
-    out.prose("A recording contains the lengths and hashes of what a program writes, not the text. See it where it is written: `goto event N NODE`, "
-              "`NODE print *(char*)$rsi@$rdx`; or go to the next write whose text a regular expression finds: `goto output NODE /REGEX/`")
+    if lacking:
+        out.prose("See what the recording does not have where it is written: `goto event N NODE`, `NODE print *(char*)$rsi@$rdx`; or go to the next "
+                  "write whose text a regular expression finds: `goto output NODE /REGEX/`")
+
+
+def _pattern(text: str) -> "tuple[str, re.Pattern[bytes] | None]":
+    """The words before a /REGEX/ at the end of a command, and the regular expression; None if there is none."""
+    words, slash, pattern = text.partition("/")
+    if not slash:
+        return text, None
+    if not pattern.endswith("/") or len(pattern) < 2:
+        raise UsageError(f"`/{pattern}` is no regular expression: write it between slashes, /REGEX/")
+    return words, regular(pattern[:-1])
+
+
+def regular(pattern: str) -> "re.Pattern[bytes]":
+    """A regular expression that is searched in bytes."""
+    try:
+        return re.compile(pattern.encode())
+    except re.error as error:
+        raise UsageError(f"/{pattern}/ is not a regular expression of Python: {error}") from None
+
+
+def _written(written: bytes) -> str:
+    """What a call has written, on one line: its first bytes, without the newline at its end."""
+    text = written.removesuffix(b"\n")
+    return text[:_GLANCE].decode(errors="backslashreplace").replace("\n", "\\n") + ("..." if len(text) > _GLANCE else "")
 
 
 def _steps(session: "Session", command: Command, out: Output) -> None:

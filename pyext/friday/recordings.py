@@ -110,7 +110,8 @@ class Transfer:
 
     @property
     def missing(self) -> str | None:
-        """Why there is no payload, "only its hash was kept" for what a program sent; None if there is one."""
+        """Why there is no payload, "only its hash was kept" for what a program sent, except to its standard output and
+        error; None if there is one."""
         return self._payload()[1]
 
 

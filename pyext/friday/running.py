@@ -13,6 +13,7 @@ from .containers import Items, Map
 from .differences import differences
 from .errors import Error, NoSymbol, UsageError
 from .handlers import compile_script, register_source
+from .info import regular
 from .progress import ProgressLine
 from .signals import crash_lines, described
 from .values import Snapshot
@@ -396,26 +397,30 @@ def _goto(session: "Session", command: Command, filename: str | None, out: Outpu
 
 
 def _goto_output(session: "Session", node: "Node", pattern: str, out: Output) -> None:
-    """Goes to the next write of a node to its standard output or error in whose text the pattern is found. A recording does not
-    contain this text, so each write is visited and its text read from the node's memory."""
-    try:
-        wanted = re.compile(pattern.encode())
-    except re.error as error:
-        raise UsageError(f"/{pattern}/ is not a regular expression of Python: {error}") from None
-    done = session.backend.event(int(node))
-    ahead = [event for event in session.backend.outputs(int(node)) if event > done + 1]  # + 1: the node may stand before a write
+    """Goes to the next write of a node to its standard output or error in whose text the pattern is found. A write whose text the
+    recording does not have as a whole is visited, and its text read from the node's memory."""
+    wanted = regular(pattern)
+    backend, done = session.backend, session.backend.event(int(node))
+    ahead = [(number, event) for number, event in enumerate(backend.outputs(int(node))) if event > done + 1]  # + 1: the node may stand before a write
     with _watched(session, out):
-        for event in ahead:
+        for number, event in ahead:
+            _, text, missing = backend.output(int(node), number)
+            found = wanted.search(text)
+            if not found and not missing:
+                continue
             stop = session.goto(event, node=node)
-            if stop.kind != "reached" or wanted.search(written(session, node)):
+            if stop.kind != "reached" or found or wanted.search(written(session, node)):
                 tell(session, stop, out)
                 return
     raise UsageError(f"/{pattern}/ matches none of the {counted(len(ahead), 'write')} of {named(node)} after this place: to search from the start, `restart` first")
 
 
 def written(session: "Session", node: "Node") -> bytes:
-    """The bytes that a node standing before a write or writev is about to write."""
-    if not int(node.read("$rax")) == 20:
+    """The bytes that a node standing before a write or writev is about to write; none before another call."""
+    call = int(node.read("$rax"))
+    if call not in (1, 20):
+        return b""
+    if call == 1:
         size = int(node.read("$rdx"))
         return node.read(f"*(unsigned char *)$rsi@{size}").bytes
     pieces = node.read(f"*(unsigned long *)$rsi@{2 * int(node.read('$rdx'))}")

@@ -466,13 +466,16 @@ def test_messages_are_those_that_matching_found(piped, recorder, ring):  # noqa:
 def test_what_a_program_writes_can_be_seen_as_info_output_says(piped, ring):  # noqa: F811
     done = piped("info output\ngoto 1\ninfo output\n1 info output 1\n")
     assert "nothing was written to standard output or error up to here" in done.stdout
-    assert "`goto event N NODE`, `NODE print *(char*)$rsi@$rdx`" in done.stdout, done.stdout
-    rows = re.findall(r"^(n\d) +(\d+) +thread 0 call write\(1, ", done.stdout, re.M)
+    rows = re.findall(r"^(n\d) +(\d+) +out +\1 [\d.]+ .", done.stdout, re.M)
     assert {name for name, _ in rows[:-1]} == {"n0", "n1", "n2", "n3"} and rows[-1] == [row for row in rows if row[0] == "n1"][-1]
     name, event = rows[-1]
     done = piped(f"goto event {event} {name}\n1 print *(char*)$rsi@$rdx\n")
     shown = re.search(r'= "(n1 [\d.]+ .*?)\\n"', done.stdout)
     assert shown and shown[1] in ring.output(1), done.stdout + done.stderr
+    done = piped("goto end\n1 info output 1000000 /finger (up|down)/\ninfo output /no such text/\n")
+    found = [line.split("out", 1)[1].strip() for line in done.stdout.splitlines() if re.match(r"n1 +\d+ +out ", line)]
+    assert found == [line for line in ring.output(1).splitlines() if re.search("finger (up|down)", line)] and found, done.stdout
+    assert "nothing was written to standard output or error up to here in which /no such text/ is found" in done.stdout
 
 
 # -- at a terminal ----------------------------------------------------------------------------------------------------

@@ -46,6 +46,8 @@ class Answering(FakeBackend):
     def outputs(self, node):
         return [i for i, event in enumerate(e for e in self.events if e.node == node) if event.at == "write"]
 
+    def output(self, node, number):
+        return 1, b"text\n", 0
 
     def gdb(self, node, command):
         self.log.append((node, "gdb " + command))
@@ -676,7 +678,9 @@ def test_info_nodes_time_and_messages(capsys):
         console.feed(wrong)
         assert message in capsys.readouterr().err
     console.feed("info output")
-    assert "not the text" in out()
+    assert "nothing was written" in out()
+    console.feed("info output /[/")
+    assert "is not a regular expression" in capsys.readouterr().err
 
 
 def test_info_breakpoints_and_watchpoints(out):

@@ -1,0 +1,178 @@
+#include "console/follow.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "console/complain.h"
+#include "core/trace/node_list.h"
+#include "core/trace/trace_tail.h"
+
+namespace friday {
+namespace {
+
+constexpr std::chrono::milliseconds kPause{50};       // between two looks at the traces
+constexpr std::chrono::milliseconds kLookAgain{500};  // between two looks for new nodes
+// A write is committed when its call has returned. Lines are held back for so long, so that those of other nodes that
+// were written before come first.
+constexpr int64_t kHeldNs = 100'000'000;
+
+int64_t now_ns() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
+}
+
+struct TimedLine {
+  int64_t ns;  // CLOCK_MONOTONIC of the recorded machine, at the entry of the write that completed the line
+  NodeId node;
+  OutputLine line;
+};
+
+// One node whose trace grows.
+class FollowedNode {
+ public:
+  FollowedNode(const Recording& recording, NodeId node) : node_(node), tail_(recording.trace(node), node) {}
+
+  // Appends the lines that were completed since the last call.
+  Result<void> poll(std::vector<TimedLine>& lines) {
+    return tail_.poll([&](const RecordView& record) {
+      if (const auto* clock = record.clock()) clock_ = *clock;
+      if (!record.is_event()) return;
+      const EventView event = record.event();
+      if (!first_ns_) first_ns_ = ns_of(event->entry_ticks);
+      const auto write = finder_.add(event, record.offset());
+      if (!write) return;
+      last_ns_ = ns_of(event->entry_ticks);
+      std::vector<OutputLine> found;
+      cutter_.add(*write, output_text(event, *write), found);
+      append(std::move(found), lines);
+    });
+  }
+  void finish(std::vector<TimedLine>& lines) {
+    std::vector<OutputLine> found;
+    for (uint64_t stream : {1, 2}) cutter_.finish(stream, found);
+    append(std::move(found), lines);
+  }
+  std::optional<int64_t> first_ns() const { return first_ns_; }
+
+ private:
+  int64_t ns_of(uint64_t ticks) const {
+    const double rate = static_cast<double>(std::max<uint64_t>(tail_.header().ticks_per_second, 1));
+    return clock_.monotonic_ns +
+           static_cast<int64_t>(static_cast<double>(static_cast<int64_t>(ticks - clock_.ticks)) / rate * 1e9);
+  }
+  void append(std::vector<OutputLine> found, std::vector<TimedLine>& lines) const {
+    for (OutputLine& line : found) lines.push_back({last_ns_, node_, std::move(line)});
+  }
+
+  NodeId node_;
+  TraceTail tail_;
+  format::ClockRecord clock_{};
+  OutputFinder finder_;
+  LineCutter cutter_;
+  std::optional<int64_t> first_ns_;
+  int64_t last_ns_ = 0;
+};
+
+class Follower {
+ public:
+  Follower(std::string nodes, const LineFilter& filter, bool as_json)
+      : wanted_(std::move(nodes)), filter_(filter), as_json_(as_json) {}
+
+  // Adds the nodes of the recording that are not followed yet.
+  Result<void> add_nodes(const Recording& recording) {
+    std::vector<NodeId> chosen;
+    if (wanted_.empty()) {
+      for (const NodeInfo& node : recording.nodes()) chosen.push_back(node.id);
+    } else {
+      FRIDAY_TRY(list, parse_node_list(recording, wanted_));
+      chosen = std::move(list);
+    }
+    for (NodeId id : chosen)
+      if (const NodeInfo* info = recording.find(id); info && !info->problem)
+        if (!followed_.contains(id)) followed_.emplace(id, FollowedNode(recording, id));
+    return {};
+  }
+
+  Result<void> poll() {
+    for (auto& [id, node] : followed_) {
+      if (damaged_.contains(id)) continue;
+      if (auto read = node.poll(held_); !read) {
+        (void)complain("log", read.error());
+        damaged_.insert(id);
+      }
+      if (!origin_fixed_ && node.first_ns()) origin_ = std::min(origin_.value_or(*node.first_ns()), *node.first_ns());
+    }
+    origin_fixed_ = origin_.has_value();
+    return {};
+  }
+
+  // Prints the lines that were written before `ns`.
+  void print(const Recording& recording, int64_t ns) {
+    std::ranges::stable_sort(held_, {}, &TimedLine::ns);
+    const auto later = std::ranges::partition_point(held_, [&](const TimedLine& line) { return line.ns < ns; });
+    if (later == held_.begin()) return;
+    std::vector<NodeId> nodes;
+    for (const auto& [id, node] : followed_) nodes.push_back(id);
+    LinePrinter printer(recording, nodes, as_json_);
+    for (auto line = held_.begin(); line != later; ++line)
+      if (filter_.takes(line->line))
+        printer.print(line->node, static_cast<double>(line->ns - origin_.value_or(line->ns)) / 1e9, line->line);
+    held_.erase(held_.begin(), later);
+    std::fflush(stdout);
+  }
+  void finish() {
+    for (auto& [id, node] : followed_) node.finish(held_);
+  }
+
+ private:
+  std::string wanted_;
+  const LineFilter& filter_;
+  bool as_json_;
+  std::map<NodeId, FollowedNode> followed_;
+  std::set<NodeId> damaged_;
+  std::vector<TimedLine> held_;
+  std::optional<int64_t> origin_;  // of the recording's first event
+  bool origin_fixed_ = false;
+};
+
+// Whether somebody may still add to the recording.
+bool goes_on(const Recording& recording) {
+  return std::ranges::any_of(recording.nodes(), [](const NodeInfo& node) {
+    return recorder_lives(node) || (node.end.how == NodeEnd::How::running && program_lives(node));
+  });
+}
+
+}  // namespace
+
+int follow_log(Recording recording, const std::string& nodes, const LineFilter& filter, bool as_json) {
+  Follower follower(nodes, filter, as_json);
+  if (auto added = follower.add_nodes(recording); !added) return complain("log", added.error());
+  auto looked = std::chrono::steady_clock::now();
+  for (;;) {
+    const bool live = goes_on(recording);
+    if (auto read = follower.poll(); !read) return complain("log", read.error());
+    if (!live) break;
+    follower.print(recording, now_ns() - kHeldNs);
+    std::this_thread::sleep_for(kPause);
+    if (std::chrono::steady_clock::now() - looked < kLookAgain) continue;
+    looked = std::chrono::steady_clock::now();
+    // A node that is just being made may not be readable yet.
+    if (auto again = Recording::open(recording.path())) recording = std::move(*again);
+    (void)follower.add_nodes(recording);
+  }
+  follower.finish();
+  follower.print(recording, std::numeric_limits<int64_t>::max());
+  return 0;
+}
+
+}  // namespace friday

@@ -1,0 +1,30 @@
+// A regular expression that a user has given, searched in text that may come from a stranger. The syntax is that of
+// RE2, which is Python's without look-around and back references. Text and pattern are bytes: what is not valid UTF-8
+// is searched like anything else. The time of a search grows with the length of the text only.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "core/base/error.h"
+
+namespace re2 {
+class RE2;
+}
+
+namespace friday {
+
+class Pattern {
+ public:
+  // Fails with usage, and says what is wrong with the expression.
+  static Result<Pattern> parse(std::string_view text);
+
+  // Whether the expression matches somewhere in `text`. May be called from any thread.
+  bool finds(std::string_view text) const;
+
+ private:
+  explicit Pattern(std::shared_ptr<const re2::RE2> compiled) : compiled_(std::move(compiled)) {}
+  std::shared_ptr<const re2::RE2> compiled_;
+};
+
+}  // namespace friday
