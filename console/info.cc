@@ -10,10 +10,12 @@
 #include "console/live.h"
 #include "console/say.h"
 #include "core/base/counted.h"
+#include "core/trace/calls.h"
 #include "core/trace/index.h"
 #include "core/trace/logical_time.h"
 #include "core/trace/node_end.h"
 #include "core/trace/recording.h"
+#include "core/trace/refused.h"
 #include "core/trace/steps.h"
 
 namespace friday {
@@ -152,6 +154,18 @@ json describe_all(const Recording& recording, const Schedule* schedule) {
               {"messages", json::array()},
               {"readable_by_others", recording.readable_by_others()}};
   for (const auto& node : recording.nodes()) out["nodes"].push_back(describe_node(recording, schedule, node));
+  out["refused"] = json::array();
+  for (const Refusal& refusal : refusals_of(recording)) {
+    json nodes = json::object();
+    for (const auto& [id, count] : refusal.nodes) nodes[recording.find(id)->name] = count;
+    out["refused"].push_back({{"call", call_text(refusal.call)},
+                              {"answered", "ENOSYS"},
+                              {"count", refusal.count()},
+                              {"nodes", nodes},
+                              {"why", refusal.why()},
+                              {"advice", refusal.advice()},
+                              {"text", describe(recording, refusal)}});
+  }
   if (!schedule) return out;
   out["events"] = schedule->event_count();
   out["steps"] = describe_steps(recording, *schedule);
@@ -251,6 +265,7 @@ void print_info(const json& info) {
   for (const auto& step : info.value("steps", json::array()))
     say("at logical time {:.6f} s friday record did: {} node {} {}\n", step["seconds"].get<double>(),
         step["what"].get<std::string>(), step["node"].get<int>(), step["name"].get<std::string>());
+  for (const auto& refusal : info["refused"]) say("refused   {}\n", refusal["text"].get<std::string>());
   for (const auto& pair : info["messages"])
     say("messages {} -> {}: {} ({})\n", pair["from"].get<int>(), pair["to"].get<int>(),
         pair["messages"].get<uint64_t>(), counted(pair["bytes"].get<uint64_t>(), "byte"));

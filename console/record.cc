@@ -19,6 +19,7 @@
 #include "core/record/launch.h"
 #include "core/record/verdict.h"
 #include "core/trace/calls.h"
+#include "core/trace/refused.h"
 
 namespace friday {
 namespace {
@@ -71,12 +72,25 @@ void print_nodes(const std::vector<NodeSummary>& nodes) {
     fmt::print(stderr, "friday: {}: {}; ended with 0\n", counted(well, printed ? "more node" : "node"), amount(rest));
 }
 
+// Says which calls of these nodes were refused, as a program may have failed or hung over that.
+void print_refused(const std::string& path, const std::vector<NodeSummary>& nodes) {
+  const auto recording = Recording::open(path);
+  if (!recording) return;
+  for (Refusal& refusal : refusals_of(*recording)) {
+    std::erase_if(refusal.nodes, [&](const auto& made) {
+      return std::ranges::find(nodes, made.first.value, &NodeSummary::id) == nodes.end();
+    });
+    if (!refusal.nodes.empty()) say(stderr, "friday: {}\n", describe(*recording, refusal));
+  }
+}
+
 void print_summary(const RecordOptions& options, const LaunchResult& result) {
   print_nodes(result.nodes);
   if (result.left_out)
     say(stderr, "friday: {} {} not recorded: {}\n", result.left_out,
         result.left_out == 1 ? "process was" : "processes were", result.left_out_because);
   for (const std::string& notice : result.notices) say(stderr, "friday: {}\n", notice);
+  print_refused(options.recording, result.nodes);
   fmt::print(stderr, "friday: recorded in {} (readable by you only: recordings hold whatever the programs saw)\n",
              options.recording);
 }

@@ -1,5 +1,6 @@
-"""`friday log`: what all nodes wrote, as one stream."""
+"""`friday log`: what all nodes wrote, as one stream; and the calls that were refused to programs."""
 
+import errno
 import json
 import re
 import subprocess
@@ -117,3 +118,20 @@ def test_lines_are_followed_while_they_are_written(recorder, tmp_path, options):
     finished = lines_of(log(recorder, recording))
     assert [line[4] for line in followed] == ["first", "second", "third"] == [line[3] for line in finished]
     assert [float(line[1]) for line in followed] == pytest.approx([line[0] for line in finished], abs=1e-3)
+
+
+def test_refused_calls_are_told(recorder):
+    ask = ("import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\n"
+           "print([libc.syscall(101, 16, 1, 0, 0) for _ in range(3)], ctypes.get_errno(), libc.syscall(425, 8, 0))\n")
+    recording = recorder.record([PYTHON, "-c", ask], name="asker")
+    assert f"[-1, -1, -1] {errno.ENOSYS} -1" in recording.stdout
+    told = [line for line in recording.stderr.splitlines() if "refused with" in line]
+    assert len(told) == 2 and re.search(r"friday: ptrace was refused with ENOSYS 3 times in asker \(a process cannot be traced while it is recorded\): ", told[0])
+    assert "io_uring_setup was refused with ENOSYS 1 time in asker" in told[1], told
+    info = recorder.info(recording)
+    assert [(r["call"], r["count"], r["nodes"], r["answered"]) for r in info["refused"]] == [
+        ("ptrace", 3, {"asker": 3}, "ENOSYS"), ("io_uring_setup", 1, {"asker": 1}, "ENOSYS")]
+    assert "refused   ptrace was refused" in recorder.run([recorder.friday, "info", recording.path]).stdout
+    assert recorder.verify(recording).returncode == 0
+    plain = recorder.record(["/bin/true"])
+    assert "was refused" not in plain.stderr and recorder.info(plain)["refused"] == []
