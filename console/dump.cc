@@ -10,8 +10,10 @@
 
 #include "console/complain.h"
 #include "console/say.h"
+#include "core/base/pattern.h"
 #include "core/trace/address.h"
 #include "core/trace/calls.h"
+#include "core/trace/event_filter.h"
 #include "core/trace/event_json.h"
 #include "core/trace/event_text.h"
 #include "core/trace/logical_time.h"
@@ -24,9 +26,71 @@ namespace friday {
 namespace {
 
 struct DumpOptions {
-  std::string recording, node;
+  std::string recording, node, calls, grep, peer;
+  std::optional<uint32_t> thread;
+  std::optional<double> from, to;
   bool as_json = false;
 };
+
+// Which events are printed; all if nothing is set.
+struct Chosen {
+  std::optional<EventFilter> calls;
+  std::optional<Pattern> contents;
+  std::string peer;
+  std::optional<uint32_t> thread;
+  std::optional<double> from, to;  // logical time in seconds
+
+  static Result<Chosen> parse(const DumpOptions& options);
+  bool takes(const EventView& event, std::optional<double> seconds, const ChannelTable& channels,
+             uint64_t offset) const;
+
+ private:
+  bool is_found(const EventView& event) const;
+};
+
+Result<Chosen> Chosen::parse(const DumpOptions& options) {
+  Chosen chosen{{}, {}, options.peer, options.thread, options.from, options.to};
+  if (!options.calls.empty()) {
+    FRIDAY_TRY(calls, EventFilter::parse("syscall " + options.calls));
+    chosen.calls = std::move(calls);
+  }
+  if (!options.grep.empty()) {
+    FRIDAY_TRY(pattern, Pattern::parse(options.grep));
+    chosen.contents = std::move(pattern);
+  }
+  return chosen;
+}
+
+// Whether the pattern is found in what the event moved, stored or named.
+bool Chosen::is_found(const EventView& event) const {
+  const auto text_of = [](std::span<const std::byte> bytes) {
+    return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+  uint32_t ordinal = 0;
+  for (PartView part : event.parts()) {
+    if (part.kind() == format::kMemory || part.kind() == format::kPath)
+      if (contents->finds(text_of(part.bytes()))) return true;
+    // Payload may lie in several buffers.
+    if (part.transfer())
+      if (const auto payload = trace_payloads().read(event, ordinal++); payload)
+        if (const std::vector<std::byte> bytes = payload->joined(); contents->finds(text_of(bytes))) return true;
+  }
+  return contents->finds(text_of(kept_output(event)));
+}
+
+bool Chosen::takes(const EventView& event, std::optional<double> seconds, const ChannelTable& channels,
+                   uint64_t offset) const {
+  if (thread && event.thread() != *thread) return false;
+  if ((from && (!seconds || *seconds < *from)) || (to && (!seconds || *seconds > *to))) return false;
+  if (calls && !calls->is_of(event)) return false;
+  if (!peer.empty()) {
+    bool met = false;
+    for (PartView part : event.parts())
+      met |= part.transfer() && channels.peer_text(part, offset).find(peer) != std::string::npos;
+    if (!met) return false;
+  }
+  return !contents || is_found(event);
+}
 
 std::string transfer_flags(const format::TransferPart& transfer) {
   static constexpr std::pair<uint16_t, const char*> kNames[] = {{format::kPeek, ", peek"},
@@ -72,6 +136,8 @@ std::string parts_text(const EventView& event, const ChannelTable& channels) {
       text += fmt::format("  code {}, from process {}", words[2], words[4]);
     } else if (part.kind() == format::kMemory && !part.bytes().empty()) {
       text += fmt::format("  [{:#x}]={} \"{}\"", part.address(), part.bytes().size(), preview(part.bytes()));
+    } else if (part.kind() == format::kOutput) {
+      text += fmt::format("  \"{}\"", preview(part.bytes()));
     } else if (part.kind() == format::kPath) {
       text += fmt::format("  \"{}\"", part.text());
     } else if (const auto* child = part.child()) {
@@ -100,7 +166,7 @@ void print_event(const EventView& event, std::optional<double> seconds, const Ch
   say("{}\n", line);
 }
 
-Result<void> dump_node(const TraceReader& reader, const Schedule* schedule, bool as_json) {
+Result<void> dump_node(const TraceReader& reader, const Schedule* schedule, const Chosen& chosen, bool as_json) {
   ChannelTable channels;
   RecordCursor cursor = reader.records();
   while (cursor.next()) {
@@ -108,6 +174,7 @@ Result<void> dump_node(const TraceReader& reader, const Schedule* schedule, bool
     if (!cursor.record().is_event()) continue;
     const EventView event = cursor.record().event();
     const auto seconds = seconds_at(schedule, reader.node(), event);
+    if (!chosen.takes(event, seconds, channels, cursor.record().offset())) continue;
     if (as_json) say_json(event_json(event, seconds, channels, cursor.record().offset()), -1);
     else print_event(event, seconds, channels);
   }
@@ -116,6 +183,8 @@ Result<void> dump_node(const TraceReader& reader, const Schedule* schedule, bool
 }
 
 int run_dump(const DumpOptions& options) {
+  const auto chosen = Chosen::parse(options);
+  if (!chosen) return complain("dump", chosen.error());
   auto recording = Recording::open(options.recording);
   if (!recording) return complain("dump", recording.error());
   auto nodes = parse_node_list(*recording, options.node);
@@ -129,7 +198,7 @@ int run_dump(const DumpOptions& options) {
     auto reader = TraceReader::open(*recording, id);
     if (!reader) return complain("dump", reader.error());
     if (nodes->size() > 1 && !options.as_json) say("node {} {}\n", id, recording->find(id)->name);
-    if (auto printed = dump_node(*reader, schedule ? &*schedule : nullptr, options.as_json); !printed)
+    if (auto printed = dump_node(*reader, schedule ? &*schedule : nullptr, *chosen, options.as_json); !printed)
       return complain("dump", printed.error());
   }
   return 0;
@@ -142,8 +211,21 @@ void add_dump_command(CLI::App& app, int* status) {
   auto* command = app.add_subcommand("dump", "Print the recorded events of a node, a line each");
   command->add_option("recording", options->recording, "The recording")->required();
   command->add_option("--node", options->node, "The node: a number, a name or a list")->required();
+  command->add_option("--call", options->calls, "Only these system calls: names or numbers, joined by commas");
+  command->add_option("--thread", options->thread, "Only events of the thread with this number");
+  command->add_option("--peer", options->peer,
+                      "Only calls that moved bytes to or from an address in which this text occurs, such as :7000");
+  command->add_option(
+      "--grep", options->grep,
+      "Only events whose contents (what was received, read, written to the standard output or error, or "
+      "a path) match this regular expression");
+  command->add_option("--from", options->from, "Only events at or after this logical time in seconds");
+  command->add_option("--to", options->to, "Only events up to this logical time in seconds");
   command->add_flag("--json", options->as_json, "Print a JSON object a line");
-  command->footer("Example:\n  friday dump REC --node 3");
+  command->footer(
+      "Examples:\n  friday dump REC --node 3\n  friday dump REC --node 'n*' --call sendto,recvfrom --peer :7000 --from "
+      "5.1 "
+      "--to 5.3\n  friday dump REC --node 3 --grep 'VOTE|APPEND'");
   command->callback([options, status] { *status = run_dump(*options); });
 }
 

@@ -126,6 +126,16 @@ bool EventFilter::matches(const TraceReader& trace, uint64_t offset, const Event
   return false;
 }
 
+bool EventFilter::is_of(const EventView& event) const {
+  switch (kind_) {
+    case Kind::call: return event.has_call() && (numbers_.empty() || numbers_.contains(event->call));
+    case Kind::signal: return event.type() == format::kSignal && (numbers_.empty() || numbers_.contains(event->call));
+    case Kind::fork: return event.has_call() && makes_process(event);
+    case Kind::exec: return event.has_call() && (event->call == SYS_execve || event->call == SYS_execveat);
+  }
+  return false;
+}
+
 bool EventFilter::takes_death(int signal) const {
   return kind_ == Kind::signal && (numbers_.empty() || numbers_.contains(static_cast<unsigned>(signal)));
 }

@@ -25,6 +25,10 @@ class EventFilter {
   // must not have failed.
   bool matches(const TraceReader& trace, uint64_t offset, const EventView& event) const;
 
+  // Whether `event` is of one of these calls or signals. Of a call during which others ran it takes both events, the
+  // entry and the return.
+  bool is_of(const EventView& event) const;
+
   // Whether a process that dies of this signal is meant. No event stands for its death.
   bool takes_death(int signal) const;
 

@@ -135,3 +135,26 @@ def test_refused_calls_are_told(recorder):
     assert recorder.verify(recording).returncode == 0
     plain = recorder.record(["/bin/true"])
     assert "was refused" not in plain.stderr and recorder.info(plain)["refused"] == []
+
+
+def test_dump_chooses_events(recorder, ring):  # noqa: F811
+    def dump(*options):
+        done = recorder.run([recorder.friday, "dump", "--json", "--node", "n1", *options, ring.path])
+        assert done.returncode == 0, done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    everything = dump()
+    assert dump("--call", "sendto,recvfrom") == [e for e in everything if e.get("call") in ("sendto", "recvfrom")] != []
+    assert dump("--thread", "0") == [e for e in everything if e["thread"] == 0]
+    middle = everything[len(everything) // 2]["seconds"]
+    assert dump("--from", str(middle), "--call", "write") == [e for e in everything if e["seconds"] >= middle and e.get("call") == "write"]
+    assert dump("--to", str(middle)) == [e for e in everything if e["seconds"] <= middle]
+    peers = {part["peer"] for e in everything for part in e["parts"] if "peer" in part}
+    peer = sorted(peers)[0]
+    assert dump("--peer", peer) == [e for e in everything if any(peer in part.get("peer", "") for part in e["parts"])] != []
+    finger = [line for line in ring.output(1).splitlines() if "finger up" in line]
+    assert len(dump("--grep", "finger up", "--call", "write")) == len(finger) > 0
+    assert dump("--grep", r"^/.*\.so", "--call", "openat") == [
+        e for e in everything if e.get("call") == "openat" and any(re.search(r"^/.*\.so", part.get("path", "")) for part in e["parts"])]
+    done = recorder.run([recorder.friday, "dump", "--node", "n1", "--call", "sendtoo", ring.path])
+    assert done.returncode == 2 and "the nearest is `sendto`" in done.stderr
