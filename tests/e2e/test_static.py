@@ -3,6 +3,7 @@ garbage, under load by clients that are not recorded."""
 
 import http.client
 import os
+import re
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
@@ -64,9 +65,18 @@ def gossip(tmp_path):
     return build
 
 
+QUESTIONS = """0 break main.learn
+continue
+0 bt 2
+0 info args
+0 watch main.changes
+continue
+"""
+
+
 @pytest.mark.limit(900)
 @pytest.mark.parametrize("options", [["-ldflags=-s -w"], ["-gcflags=-N -l"]], ids=["stripped", "unoptimised"])
-def test_three_nodes_in_go(recorder, gossip, options):
+def test_three_nodes_in_go(recorder, gossip, friday, options):
     program = str(gossip(*options))
     ports = free_ports(6)
     clients, peers = ports[:3], [f"127.0.0.1:{port}" for port in ports[3:]]
@@ -90,3 +100,8 @@ def test_three_nodes_in_go(recorder, gossip, options):
     assert [node["program"] for node in nodes] == [program] * 3
     assert all(node["call_sites"]["patched"] > 0 and node["threads"] > 3 for node in nodes), nodes
     check(recorder, recording, times=TIMES)
+    if "-gcflags=-N -l" in options:
+        asked = subprocess.run([friday, "replay", recording.path], input=QUESTIONS, capture_output=True, text=True, timeout=120)
+        assert re.search(r"#0 +main\.learn \(news=.*\) at .*gossip\.go:\d+\n.*#1 .* in main\.", asked.stdout), asked
+        assert re.search(r'news = \{Key = 0x[0-9a-f]+ "k\d-\d", entry = \{Value = 0x[0-9a-f]+ "v\d+", Version = \d+\}\}', asked.stdout), asked
+        assert "main.changes: 0 -> 1" in asked.stdout, asked
