@@ -94,7 +94,7 @@ Result<void> ReplaySession::build_all() {
     FRIDAY_TRY_VOID(reader.check());
     NodeInfo info = *recording_.find(id);
     info.end = end_of(recording_, schedule_, info);
-    nodes_[id] = std::make_unique<ReplayNode>(std::move(info), std::move(reader));
+    nodes_[id] = std::make_shared<ReplayNode>(std::move(info), std::move(reader));
   }
   for (auto& [id, node] : nodes_)
     if (!(node->reader().header().features & format::kFeatureForkChild)) FRIDAY_TRY_VOID(build_node(*node));
@@ -130,10 +130,13 @@ std::string ReplaySession::path_of_object(const UniqueFd& object) {
 // Offers a shared object to a node that is about to map it: a memfd, the same for all nodes that recorded the object
 // under this number.
 Result<void> ReplaySession::offer_object(ReplayNode& node, uint64_t object) {
-  UniqueFd& fd = shared_[{node.reader().header().sharing, object}];
-  if (!fd) fd.reset(memfd_create("friday-shared", MFD_CLOEXEC));
-  if (!fd) return fail_errno(errno, fmt::format("cannot make a file in memory for shared object {}", object));
-  const std::string path = path_of_object(fd);
+  SharedObjects::Object& file = shared_.named[{node.reader().header().sharing, object}];
+  if (!file) file = std::make_shared<const UniqueFd>(memfd_create("friday-shared", MFD_CLOEXEC));
+  if (!*file) {
+    file.reset();
+    return fail_errno(errno, fmt::format("cannot make a file in memory for shared object {}", object));
+  }
+  const std::string path = path_of_object(*file);
   char name[sizeof(Control::shared)]{};
   path.copy(name, sizeof name - 1);
   if (!node.process().write(node.control_address() + offsetof(Control, shared), name, sizeof name))
@@ -285,17 +288,10 @@ std::optional<Stop> ReplaySession::adopt_fork(ReplayNode& parent, ReplayNode& no
   ReplayNode* child = &node;
   auto started = [&]() -> Result<void> {
     FRIDAY_TRY(adopted, TracedProcess::adopt(pid));
-    child->set_channel(*channel_);
-    FRIDAY_TRY_VOID(child->attach(std::move(adopted), parent.control_address()));
-    child->set_auxv(parent.auxv_address(), parent.auxv_bytes());
+    FRIDAY_TRY_VOID(child->become_copy(parent, std::move(adopted)));
     child->set_parent(parent);
-    child->set_shim_range(parent.shim_low(), parent.shim_high());
-    child->add_thread(pid);
     by_tid_[pid] = child;
     memory_guard_->watch(pid);
-    child->breakpoints().copy_from(parent.breakpoints());
-    FRIDAY_TRY(pages, parent.watches().stores().snapshot());
-    FRIDAY_TRY_VOID(child->watches().copy_from(parent.watches(), pages));
     FRIDAY_TRY_VOID(map_trace(child->process(), pid, child->receiver(), *channel_, child->reader()));
     return begin_trace(*child, slot_of(child->id()));
   }();

@@ -33,7 +33,7 @@ constexpr uint32_t kAllowed[] = {
 // Calls that are allowed with some arguments only.
 constexpr uint32_t kChecked[] = {SYS_clone, SYS_prctl, SYS_setrlimit, SYS_fallocate, SYS_recvmsg};
 
-// Flags of clone(2) that are refused for threads and processes alike.
+// Flags of clone(2) that are refused for threads and processes alike, but for kTwinFlags as a whole.
 constexpr uint32_t kNeverCloned = CLONE_UNTRACED | CLONE_PTRACE | CLONE_PIDFD | CLONE_VFORK | CLONE_PARENT |
                                   CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |
                                   CLONE_NEWPID | CLONE_NEWNET;
@@ -48,6 +48,7 @@ std::vector<sock_filter> replay_filter(int channel) {
     p.load_high(0);
     p.refuse_unless(0);
     p.load_low(0);
+    p.allow_if(kTwinFlags);
     p.refuse_if_any(kNeverCloned);
     p.allow_if_any(CLONE_THREAD);
     p.refuse_if_any(~uint32_t{CSIGNAL});

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <linux/filter.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/user.h>
 
@@ -17,6 +18,10 @@
 #include "core/base/error.h"
 
 namespace friday {
+
+// The flags of clone(2) by which the core has a process copy itself for a checkpoint (checkpoint.h). The copy is a
+// child of the process's parent: it must not signal the process when it ends, or be left to it as a zombie.
+inline constexpr uint32_t kTwinFlags = CLONE_PARENT | SIGCHLD;
 
 // `channel` is the descriptor on which the process may receive others.
 std::vector<sock_filter> replay_filter(int channel);

@@ -71,6 +71,24 @@ Result<void> ReplayNode::attach(TracedProcess process, uint64_t control_address)
   return {};
 }
 
+Result<void> ReplayNode::become_copy(ReplayNode& original, TracedProcess process) {
+  process_ = std::move(process);
+  control_address_ = original.control_address_;
+  auxv_address_ = original.auxv_address_, auxv_bytes_ = original.auxv_bytes_;
+  shim_low_ = original.shim_low_, shim_high_ = original.shim_high_;
+  channel_ = original.channel_;
+  at_.state = NodeState::live;
+  if (!refresh_control()) return std::unexpected(process_gone(info_.id));
+  patches_ = original.patches_;
+  pads_for_ = original.pads_for_;
+  patched_ = original.patched_;
+  add_thread(process_->pid());
+  load_patches();  // those that the shim has added since the original's were read
+  breakpoints_.copy_from(original.breakpoints_);
+  FRIDAY_TRY(pages, original.watches_.stores().snapshot());
+  return watches_.copy_from(original.watches_, pages);
+}
+
 Result<void> ReplayNode::check_goes_on(std::string_view then) const {
   if (at_.state != NodeState::ended) return {};
   const NodeOutcome::How how = at_.outcome.how;

@@ -90,17 +90,24 @@ class ReplayNode final : public NodeControl {
     std::unique_ptr<Detour> detour;
   };
 
+  // What a checkpoint keeps of the node besides its process.
+  NodeSnapshot snapshot() const { return at_; }
+  void set_snapshot(const NodeSnapshot& at) { at_ = at; }
+
   std::optional<ExpectedSpin>& spin() { return at_.spin; }
   uint64_t count_fork() { return ++at_.forks; }  // returns how many processes it has created
 
   // Adopts a process that is stopped in the shim just after the start image was entered.
   Result<void> attach(TracedProcess process, uint64_t control_address);
+  // Adopts a process that is a copy of the process of `original`, made by fork(2) in it: what is known of that one (its
+  // code, breakpoints, watches) holds for this one. `original` is stopped and has not run since. The process has one
+  // thread, which is stopped.
+  Result<void> become_copy(ReplayNode& original, TracedProcess process);
   // Sets the channel through which the process receives descriptors.
   void set_channel(const DescriptorChannel& channel) { channel_ = &channel; }
   // Sets the parent of a forked node, whose mapped files the node shares.
   void set_parent(ReplayNode& parent) { parent_ = &parent; }
   ReplayNode* parent() const { return parent_; }
-  // A forked node's auxiliary vector is at the same address as its parent's.
   void set_auxv(uint64_t address, uint64_t bytes) { auxv_address_ = address, auxv_bytes_ = bytes; }
   uint64_t auxv_address() const { return auxv_address_; }
   uint64_t auxv_bytes() const { return auxv_bytes_; }

@@ -14,6 +14,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <utility>
@@ -271,6 +272,30 @@ Result<int64_t> TracedProcess::inject(pid_t tid, uint64_t instruction, long numb
   end_interrupted_call(saved);
   if (!set_registers(tid, saved)) return fail(ErrorCode::component_died, "thread {} is gone", tid);
   return static_cast<int64_t>(now.rax);
+}
+
+Result<pid_t> TracedProcess::clone(pid_t tid, uint64_t instruction, uint64_t flags) {
+  user_regs_struct registers_of_both;
+  if (!registers(tid, registers_of_both)) return fail(ErrorCode::component_died, "thread {} is gone", tid);
+  end_interrupted_call(registers_of_both);
+  const uint64_t arguments[] = {flags, 0, 0, 0, 0};
+  FRIDAY_TRY(made, inject(tid, instruction, SYS_clone, arguments));
+  if (made < 0)
+    return fail(ErrorCode::unsupported, "the kernel makes no copy of a replayed process: {}",
+                errno_text(static_cast<int>(-made)));
+  // A copy stops before its first instruction. But the code at `instruction` is a stranger's, and may only say that it
+  // has made one: then this is no new process, and waiting for a stop of it could take for ever.
+  const auto copy = static_cast<pid_t>(made);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  int status = 0;
+  pid_t found = 0;
+  while ((found = waitpid(copy, &status, __WALL | WNOHANG)) == 0 && std::chrono::steady_clock::now() < until)
+    sched_yield();
+  if (found != copy || !WIFSTOPPED(status) || !set_registers(copy, registers_of_both))
+    return fail(ErrorCode::component_died,
+                "a replayed process that was to copy itself has not; the recording is damaged, or its code is not what "
+                "was recorded. Copy it again");
+  return copy;
 }
 
 // A process that has given up its memory has an empty /proc/PID/mem: a read returns 0. Otherwise reading address 0

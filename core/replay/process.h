@@ -82,6 +82,11 @@ class TracedProcess {
   // the registers. Fails if there is no such instruction, or if the filter refuses the call.
   Result<int64_t> inject(pid_t tid, uint64_t instruction, long number, std::span<const uint64_t> arguments);
 
+  // Makes the stopped thread `tid` call clone(2) with `flags`, at the syscall instruction at `instruction`, and
+  // restores its registers. Returns the new thread or process, which is stopped before its first instruction and has
+  // the same registers. Fails with unsupported if the kernel refuses (limits, memory).
+  Result<pid_t> clone(pid_t tid, uint64_t instruction, uint64_t flags);
+
   // Waits until a thread of the process stops or ends and returns its wait status, or 0 if the thread does not exist
   // any more. Also returns if the process is killed meanwhile, although its first thread cannot be reaped before all
   // others.

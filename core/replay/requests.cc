@@ -4,11 +4,14 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
+#include "core/base/memory_map.h"
 #include "core/replay/confinement.h"
 #include "core/replay/session.h"
 
@@ -24,6 +27,12 @@ std::string text_at(const TracedProcess& process, uint64_t address) {
   if (!got) got = process.read_some(address, text.data(), std::min(text.size(), kPageBytes - address % kPageBytes));
   text.resize(got);
   return text.substr(0, text.find('\0'));
+}
+
+Result<UniqueFd> duplicate_of(const UniqueFd& object) {
+  UniqueFd copy(fcntl(object.get(), F_DUPFD_CLOEXEC, 0));
+  if (!copy) return fail_errno(errno, "cannot duplicate the descriptor of a shared object");
+  return copy;
 }
 
 bool is_file_name(std::string_view name) {
@@ -46,22 +55,45 @@ Result<std::optional<UniqueFd>> ReplaySession::wanted_file(ReplayNode& node, con
     FRIDAY_TRY(file, open_beneath(recording_.inside("files/" + path.substr(directory.size()))));
     return std::optional(std::move(file));
   }
-  for (const auto& [object, fd] : shared_)
-    if (path == path_of_object(fd)) {
-      UniqueFd copy(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
-      if (!copy) return fail_errno(errno, "cannot duplicate the descriptor of a shared object");
+  for (const auto& [key, object] : shared_.named)
+    if (path == path_of_object(*object)) {
+      FRIDAY_TRY(copy, duplicate_of(*object));
       return std::optional(std::move(copy));
     }
   return std::optional<UniqueFd>();
 }
 
 Result<std::optional<UniqueFd>> ReplaySession::wanted_descriptor(ReplayNode& node, const siginfo_t& info,
-                                                                 const user_regs_struct& r) const {
+                                                                 const user_regs_struct& r) {
   if (!is_call_here(info, SYS_open) && !is_call_here(info, SYS_memfd_create)) return std::optional<UniqueFd>();
   if (info.si_syscall == SYS_open) return wanted_file(node, text_at(node.process(), r.rdi));
   UniqueFd memory(memfd_create("friday-shared", MFD_CLOEXEC));
   if (!memory) return fail_errno(errno, "cannot create a memfd for a shared object");
-  return std::optional(std::move(memory));
+  FRIDAY_TRY(copy, duplicate_of(memory));
+  shared_.inherited.push_back(std::make_shared<const UniqueFd>(std::move(memory)));
+  if (shared_.inherited.size() > most_inherited_) forget_unmapped();
+  return std::optional(std::move(copy));
+}
+
+// Forgets the objects that no process maps any more. A program may map and unmap such memory without end, and each
+// takes a descriptor. The newest ones may be on their way to a mapping.
+void ReplaySession::forget_unmapped() {
+  constexpr ptrdiff_t kNewest = 8;
+  std::set<uint64_t> mapped;
+  for (const auto& [id, node] : nodes_) {
+    auto maps =
+        node->has_process() ? read_memory_map(memory_directory(node->process().pid())) : std::vector<MappedRange>();
+    if (!maps) return;
+    for (const MappedRange& map : *maps)
+      if (map.shared) mapped.insert(map.inode);
+  }
+  auto& objects = shared_.inherited;
+  const auto gone = std::remove_if(objects.begin(), objects.end() - kNewest, [&](const SharedObjects::Object& object) {
+    struct stat st {};
+    return fstat(object->get(), &st) == 0 && !mapped.contains(st.st_ino);
+  });
+  objects.erase(gone, objects.end() - kNewest);
+  most_inherited_ = 2 * objects.size() + kFewInherited;
 }
 
 std::optional<Stop> ReplaySession::answer_refused_call(ReplayNode& node, ReplayNode::Thread& thread,

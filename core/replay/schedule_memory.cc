@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -59,6 +60,14 @@ void ScheduleMemory::finish(size_t slot) {
   __atomic_store_n(&progress.done, ~0ull, __ATOMIC_RELEASE);
   __atomic_fetch_add(&progress.futex, 1, __ATOMIC_SEQ_CST);
   syscall(SYS_futex, &progress.futex, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
+}
+
+std::vector<shim::Progress> ScheduleMemory::progress() const {
+  return {shared_->progress, shared_->progress + shared_->node_count};
+}
+
+void ScheduleMemory::set_progress(const std::vector<shim::Progress>& progress) {
+  std::ranges::copy(progress, shared_->progress);
 }
 
 uint64_t ScheduleMemory::done(size_t slot) const {

@@ -24,6 +24,9 @@ class ScheduleMemory {
   // Call when the node of `slot` will do nothing more: nodes that wait for it continue.
   void finish(size_t slot);
   uint64_t done(size_t slot) const;
+  // What all nodes have published, and how many of their threads wait for it. No process may run meanwhile.
+  std::vector<shim::Progress> progress() const;
+  void set_progress(const std::vector<shim::Progress>& progress);
 
  private:
   ScheduleMemory() = default;

@@ -55,7 +55,7 @@ void ReplaySession::discard() {
   by_tid_.clear();
   unclaimed_.clear();
   memory_.reset();
-  shared_.clear();
+  shared_ = {};
   at_ = {};
   shared_watches_.clear();
   group_ = 0;
@@ -275,6 +275,11 @@ Result<Stop> ReplaySession::run() {
                          "all nodes wait for each other, so the order of this recording cannot be followed; the "
                          "recording is damaged, or its code is not what was recorded. Copy it again");
       return stop;
+    }
+    if (pause_at && options_.sync == SyncMode::clock && std::chrono::steady_clock::now() >= *pause_at) {
+      FRIDAY_TRY_VOID(stop_group());
+      on_pause();
+      if (auto stop = resume_all()) return *stop;
     }
     if (auto stop = handle_held()) return stopped_on_its_way(std::move(*stop));
     if (auto stop = find_killed()) return *stop;

@@ -22,6 +22,7 @@
 #include "core/base/fd.h"
 #include "core/base/on_processor.h"
 #include "core/base/scratch.h"
+#include "core/replay/checkpoint.h"
 #include "core/replay/image.h"
 #include "core/replay/node.h"
 #include "core/replay/schedule_memory.h"
@@ -61,6 +62,14 @@ class ReplaySession {
   // Rebuilds all processes; the group then stands at its start. open() has done so once.
   Result<void> restart();
 
+  // Keeps the state of the group, to come back to it by restore(). Stops all threads of the group, which goes on with
+  // the next run. Fails with unsupported where the state cannot be kept; a moment later it can be.
+  Result<std::unique_ptr<GroupCheckpoint>> checkpoint();
+  // Brings the group back to the cut at which the checkpoint was made, with new processes; on_node_started is called
+  // for each. Breakpoints and watches are as they were then, so the owner must set its own. If it fails before the
+  // group has changed, the group stands where it was; otherwise only restart() helps.
+  Result<void> restore(const GroupCheckpoint& checkpoint);
+
   // Runs until something happens that the caller must know. The end of a node is reported only if `report_node_ends` is
   // set; in `clock` order, nothing after that end has happened then. In `clock` order the calling thread stays bound to
   // the nodes' processor for the next run, until leave_processor().
@@ -73,6 +82,11 @@ class ReplaySession {
   // If set, run() returns a stop of the kind `interrupt` soon after this time, provided that something interrupts its
   // waitpid (see Alarm in core/debug/runner.cc).
   std::optional<std::chrono::steady_clock::time_point> deadline;
+  // A pause that the caller of run() does not notice: when `pause_at` has passed, run() stops the group at a consistent
+  // cut, calls on_pause, and goes on. Only in `clock` order, and soon after that time only if something interrupts the
+  // session's waitpid. on_pause must change pause_at.
+  std::optional<std::chrono::steady_clock::time_point> pause_at;
+  std::function<void()> on_pause;
   // Executes one instruction of a thread. System calls are executed completely; other nodes follow in the recorded
   // order.
   Result<Stop> step(NodeId node, ThreadId thread);
@@ -154,6 +168,7 @@ class ReplaySession {
   Result<Stop> run_step(ReplayNode& node, const ReplayNode::Thread& thread, Addr back);
   // in spin.cc
   Result<void> expect_spin(ReplayNode& node);
+  static Result<void> stop_at_spin(ReplayNode& node);
   static bool is_spin(const BreakpointOwner& owner);
   Result<bool> yield_at_spin(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct& r);
   // What a SIGTRAP means with respect to debug registers.
@@ -179,8 +194,9 @@ class ReplaySession {
   // in requests.cc
   Result<std::optional<UniqueFd>> wanted_file(ReplayNode& node, const std::string& path) const;
   Result<std::optional<UniqueFd>> wanted_descriptor(ReplayNode& node, const siginfo_t& info,
-                                                    const user_regs_struct& registers) const;
+                                                    const user_regs_struct& registers);
   std::optional<Stop> answer_refused_call(ReplayNode& node, ReplayNode::Thread& thread, const siginfo_t& info);
+  void forget_unmapped();
   static std::unexpected<Error> refused_to(const ReplayNode& node, const std::string& what);
   static std::string path_of_object(const UniqueFd& object);
   // in calls.cc
@@ -195,6 +211,13 @@ class ReplaySession {
   Stop finish(Stop stop);
   size_t slot_of(NodeId id) const;
   ThreadId number_of(ReplayNode& node, ReplayNode::Thread& thread);
+  // in checkpoint.cc
+  static Result<void> check_can_be_kept(ReplayNode& node);
+  static Result<void> keep_threads(ReplayNode& node, GroupCheckpoint::Node& kept);
+  static Result<void> keep_node(ReplayNode& node, GroupCheckpoint::Node& kept);
+  static Result<void> arm_dispatch(ReplayNode& node, pid_t tid);
+  static Result<void> make_threads(ReplayNode& node, const std::vector<GroupCheckpoint::Thread>& threads);
+  static Result<std::shared_ptr<ReplayNode>> revive(const GroupCheckpoint::Node& kept);
   void discard();
   void gather();
 
@@ -209,12 +232,14 @@ class ReplaySession {
   std::vector<NodeId> ids_;
   std::map<NodeId, EndPlace> ends_;
   GroupSnapshot at_;
-  std::map<NodeId, std::unique_ptr<ReplayNode>> nodes_;
+  std::map<NodeId, std::shared_ptr<ReplayNode>> nodes_;
   std::map<pid_t, ReplayNode*> by_tid_;
   std::map<pid_t, int> unclaimed_;  // wait status of children that stopped before the parent's event reported them
   std::unique_ptr<ScheduleMemory> memory_;
   std::optional<DescriptorChannel> channel_;
-  std::map<std::pair<uint64_t, uint64_t>, UniqueFd> shared_;  // shared objects, by FileHeader::sharing and number
+  SharedObjects shared_;
+  static constexpr size_t kFewInherited = 64;
+  size_t most_inherited_ = kFewInherited;  // of shared_.inherited, before unmapped ones are looked for
   SharedWatches shared_watches_{nodes_};
   std::optional<CallFailure> call_failure_;  // of the last run_detour()
   ScratchDirectory directory_;               // of directory()

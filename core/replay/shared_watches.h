@@ -22,7 +22,7 @@ namespace friday {
 
 class SharedWatches {
  public:
-  using Nodes = std::map<NodeId, std::unique_ptr<ReplayNode>>;
+  using Nodes = std::map<NodeId, std::shared_ptr<ReplayNode>>;
   explicit SharedWatches(const Nodes& nodes) : nodes_(nodes) {}
 
   // Call when a process has made a shared mapping.

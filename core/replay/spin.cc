@@ -52,7 +52,11 @@ Result<void> ReplaySession::expect_spin(ReplayNode& node) {
         "damaged. Copy it again",
         event->index, event.argument(0));
   node.spin() = ExpectedSpin{event.thread(), *point, event.argument(0), event.argument(1), 0};
-  return node.breakpoints().insert(Addr{point->rip}, kSpinOwner);
+  return stop_at_spin(node);
+}
+
+Result<void> ReplaySession::stop_at_spin(ReplayNode& node) {
+  return node.breakpoints().insert(Addr{node.spin()->point.rip}, kSpinOwner);
 }
 
 bool ReplaySession::is_spin(const BreakpointOwner& owner) { return owner == kSpinOwner; }

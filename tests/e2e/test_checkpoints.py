@@ -1,0 +1,32 @@
+"""Checkpoints of a group: friday_replay_walk goes through a recording at random, forward and by checkpoints made in places where the
+group happens to be, and finds in all nodes the memory that a replay has there which goes straight from the start."""
+
+import json
+import subprocess
+import zlib
+
+import pytest
+from test_targets import TARGETS, start  # noqa: F401  (a fixture)
+
+# What makes processes and threads, has them wait for each other, shares memory and takes signals.
+SAMPLE = {"fork_many", "shared_turns", "threads_spin", "signals_threads", "execs", "sysv_ipc", "main_exits", "map_shared"}
+ONE_EVENT = {"foreign_memory"}  # there is nothing to walk between
+
+
+def walk(build, recording, seed, moves, seconds=250):
+    done = subprocess.run([build / "bin" / "friday_replay_walk", recording, str(seed), str(moves)], capture_output=True, text=True, timeout=seconds)
+    assert done.returncode == 0, f"seed {seed}: {done.stdout}{done.stderr}"
+    return json.loads(done.stdout)
+
+
+def each_target():
+    return [pytest.param(target, id=target.name, marks=[] if target.name in SAMPLE else pytest.mark.full)
+            for target in TARGETS if "gap" not in target.options and target.name == target.program and target.name not in ONE_EVENT]
+
+
+@pytest.mark.limit(300)
+@pytest.mark.parametrize("target", each_target())
+def test_memory_is_the_same_by_checkpoints(target, start, build):  # noqa: F811
+    recording = start(target, True, "--state-hash")
+    walked = walk(build, recording.path, zlib.crc32(target.name.encode()), 12)
+    assert walked["checkpoints"] > 1 and walked["returns"] > 0, walked
